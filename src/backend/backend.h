@@ -1,0 +1,46 @@
+// The contract of a backend: it owns its copy or its view of the weights and the KV storage, and runs steps. Each owns its
+// whole forward pass; what a step means is given by reference/.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "model/batch.h"
+#include "model/config.h"
+#include "model/weights.h"
+
+namespace nibble {
+
+struct BackendOptions {
+  int num_full_pages{0}, num_sliding_pages{0};  // of the KV cache; page ids are below these
+  int max_batch_tokens{512};                    // the most rows of one step
+  int num_threads{0};                           // 0: all cores the process may use
+  std::string isa;                              // CPU: "portable", "avx2", "avx512"; empty: the best there is
+};
+
+// Bytes a backend takes for itself before it starts: beside the mapped weights.
+struct MemoryPlan {
+  size_t weight_bytes{0}, kv_bytes{0}, workspace_bytes{0};
+};
+
+// One row of `inspect --kernels`: what runs an operation, and why that.
+struct KernelChoice {
+  std::string operation, weights, kernel, reason;
+};
+
+class Backend {
+ public:
+  virtual ~Backend() = default;
+  virtual std::string_view name() const = 0;
+  virtual const Config& config() const = 0;
+  virtual std::vector<KernelChoice> kernels() const = 0;
+  // Runs the model over the batch, writes K and V of every row, answers the output rows. The caller guarantees that page
+  // tables cover the positions, that no page is shared by two runs that write it, and at most max_batch_tokens rows;
+  // breaking that is a bug. A token gets the same bits alone and in any batch.
+  virtual StepResult step(const Batch& batch) = 0;
+};
+
+}  // namespace nibble

@@ -1,0 +1,13 @@
+// The CPU backend: BF16 and MXFP4 weights used as they are stored, activations in float32, KV in BF16.
+#pragma once
+
+#include <memory>
+
+#include "backend/backend.h"
+
+namespace nibble::cpu {
+
+MemoryPlan plan(const Config& config, const BackendOptions& options);
+std::unique_ptr<Backend> make(std::shared_ptr<const Weights> weights, const BackendOptions& options);
+
+}  // namespace nibble::cpu

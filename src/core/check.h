@@ -1,0 +1,27 @@
+// NIBBLE_CHECK: a statement that must hold, or nibble has a bug. Prints the values and stops; the values are formatted
+// only on failure, so a check may stand in a hot path. Bad input from outside is not a bug: that is core/error.h.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <string_view>
+
+namespace nibble {
+
+[[noreturn]] void check_failed(const char* file, int line, const char* condition, std::string_view values);
+
+}  // namespace nibble
+
+#define NIBBLE_CHECK(condition, ...)                                                                 \
+  do {                                                                                               \
+    if (!(condition)) [[unlikely]]                                                                   \
+      ::nibble::check_failed(__FILE__, __LINE__, #condition, ::nibble::detail::values(__VA_ARGS__)); \
+  } while (false)
+
+namespace nibble::detail {
+inline std::string values() { return {}; }
+template <typename... Args>
+std::string values(fmt::format_string<Args...> format, Args&&... args) {
+  return fmt::format(format, std::forward<Args>(args)...);
+}
+}  // namespace nibble::detail

@@ -1,0 +1,68 @@
+#include "core/mapped_file.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <string>
+#include <utility>
+
+#include "core/error.h"
+
+namespace nibble {
+namespace {
+
+class Descriptor {
+ public:
+  explicit Descriptor(const std::filesystem::path& path) : fd_(::open(path.c_str(), O_RDONLY | O_CLOEXEC)) {
+    if (fd_ < 0) throw InputError("{}: cannot be opened: {}", path.string(), std::strerror(errno));
+  }
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+  ~Descriptor() { ::close(fd_); }
+  int get() const { return fd_; }
+
+ private:
+  int fd_;
+};
+
+}  // namespace
+
+MappedFile::MappedFile(const std::filesystem::path& path) : path_(path) {
+  const Descriptor file(path);
+  struct stat status {};
+  if (::fstat(file.get(), &status) != 0)
+    throw InputError("{}: cannot be read: {}", path.string(), std::strerror(errno));
+  if (!S_ISREG(status.st_mode)) throw InputError("{}: is not a file", path.string());
+  const auto num_bytes = static_cast<size_t>(status.st_size);
+  if (num_bytes == 0) return;  // mmap refuses length 0
+  void* data = ::mmap(nullptr, num_bytes, PROT_READ, MAP_SHARED, file.get(), 0);
+  if (data == MAP_FAILED) throw InputError("{}: cannot be mapped: {}", path.string(), std::strerror(errno));
+  bytes_ = {static_cast<const std::byte*>(data), num_bytes};
+}
+
+MappedFile::MappedFile(MappedFile&& other) noexcept
+    : path_(std::move(other.path_)), bytes_(std::exchange(other.bytes_, {})) {}
+
+MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
+  std::swap(path_, other.path_);
+  std::swap(bytes_, other.bytes_);
+  return *this;
+}
+
+MappedFile::~MappedFile() {
+  if (!bytes_.empty()) ::munmap(const_cast<std::byte*>(bytes_.data()), bytes_.size());
+}
+
+std::string read_text_file(const std::filesystem::path& path, size_t max_bytes) {
+  const MappedFile file(path);
+  if (file.bytes().size() > max_bytes)
+    throw InputError("{}: has {} bytes, more than the {} that such a file may have", path.string(),
+                     file.bytes().size(), max_bytes);
+  return {reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()};
+}
+
+}  // namespace nibble

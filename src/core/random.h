@@ -1,0 +1,24 @@
+// Counter-based random numbers: the n-th number of a stream is a function of (seed, n), so any part can be made
+// anywhere, in any order, by any number of threads, and is the same every time. The mixing function is the finaliser
+// of SplitMix64 (Steele, Lea, Flood: Fast splittable pseudorandom number generators, 2014).
+#pragma once
+
+#include <cstdint>
+
+namespace nibble {
+
+constexpr uint64_t mix64(uint64_t x) {
+  x += 0x9E3779B97F4A7C15u;
+  x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9u;
+  x = (x ^ (x >> 27)) * 0x94D049BB133111EBu;
+  return x ^ (x >> 31);
+}
+
+constexpr uint64_t random_bits(uint64_t seed, uint64_t counter) { return mix64(mix64(seed) ^ counter); }
+
+// Uniform in [0, 1), 53 bits.
+constexpr double random_unit(uint64_t seed, uint64_t counter) {
+  return static_cast<double>(random_bits(seed, counter) >> 11) * 0x1p-53;
+}
+
+}  // namespace nibble

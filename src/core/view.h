@@ -1,0 +1,48 @@
+// A view looks at elements and never owns them; a plain value, so that a kernel takes it as an argument.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <type_traits>
+
+namespace nibble {
+
+template <typename T, int rank>
+struct View {
+  T* data = nullptr;
+  std::array<ptrdiff_t, rank> shape{};   // outermost first
+  std::array<ptrdiff_t, rank> stride{};  // in elements
+
+  View() = default;
+  View(T* elements, std::array<ptrdiff_t, rank> extents)
+      : data(elements), shape(extents) {  // row-major, no gaps
+    ptrdiff_t step = 1;
+    for (int axis = rank - 1; axis >= 0; --axis) {
+      stride[static_cast<size_t>(axis)] = step;
+      step *= shape[static_cast<size_t>(axis)];
+    }
+  }
+  // A view of what may be written is also a view of what may be read.
+  operator View<const T, rank>() const requires(!std::is_const_v<T>) {
+    View<const T, rank> view;
+    view.data = data;
+    view.shape = shape;
+    view.stride = stride;
+    return view;
+  }
+
+  template <typename... Index>
+  requires(sizeof...(Index) == rank) T& operator()(Index... index) const {
+    ptrdiff_t offset = 0;
+    size_t axis = 0;
+    ((offset += static_cast<ptrdiff_t>(index) * stride[axis++]), ...);
+    return data[offset];
+  }
+  // The elements of one row (all axes but the last are indexed); the last axis must have stride 1.
+  template <typename... Index>
+  requires(sizeof...(Index) == rank - 1) T* row(Index... index) const { return &(*this)(index..., 0); }
+};
+
+static_assert(std::is_trivially_copyable_v<View<float, 2>>);
+
+}  // namespace nibble

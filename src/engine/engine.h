@@ -1,0 +1,43 @@
+// The engine: one thread owns the scheduler and the backend. Requests go in from any thread, events come out.
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <optional>
+
+#include "backend/backend.h"
+#include "engine/event.h"
+#include "engine/request.h"
+#include "text/tokenizer.h"
+
+namespace nibble {
+
+struct EngineOptions {
+  int num_full_pages{0}, num_sliding_pages{0};  // as the backend was made with
+  int max_batch_tokens{512};                    // rows of one step; longer prompts are fed in chunks
+  int max_sequences{16};                        // running at once; the rest wait, first come first served
+  int max_context{0};                           // prompt and output together; 0: the model's
+};
+
+class Engine {
+ public:
+  // Both outlive the engine.
+  Engine(Backend& backend, const Tokenizer& tokenizer, const EngineOptions& options);
+  ~Engine();  // cancels what still runs, then joins
+  Engine(const Engine&) = delete;
+  Engine& operator=(const Engine&) = delete;
+
+  // Never blocks on the model. A request that can't be run (too long, an impossible value) fails by its event.
+  RequestId submit(Request request);
+  // Its pages are free once its FinishedEvent (kCancelled) is out. Cancelling what has ended does nothing.
+  void cancel(RequestId request);
+
+  // The next event of any request, in the order of the steps; nothing if none came in time.
+  std::optional<Event> wait_event(std::chrono::milliseconds timeout);
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace nibble

@@ -1,0 +1,41 @@
+// The pages of one sequence. Full layers keep all positions; sliding layers only the pages that a window still reaches.
+#pragma once
+
+#include <vector>
+
+#include "kv/page_pool.h"
+#include "model/batch.h"
+
+namespace nibble {
+
+class SequencePages {
+ public:
+  // `window`: of the sliding layers. Both pools outlive the sequence.
+  SequencePages(PagePool& full, PagePool& sliding, int window);
+  SequencePages(SequencePages&&) noexcept;
+  SequencePages& operator=(SequencePages&&) = delete;
+  ~SequencePages();  // gives everything back
+
+  // Makes room for `num_tokens` more positions behind the first `length()`; gives back sliding pages that position
+  // length() can no longer reach. False, and nothing changed but what was given back, if a pool has too few pages.
+  bool reserve(int num_tokens);
+  // The step has run: the positions are filled. At most what was reserved.
+  void advance(int num_tokens);
+
+  int length() const { return length_; }  // positions filled
+  PageTableView full() const;
+  PageTableView sliding() const;
+
+ private:
+  PagePool* full_pool_;
+  PagePool* sliding_pool_;
+  std::vector<PageId> full_, sliding_;
+  int window_;
+  int first_sliding_page_{0};
+  int length_{0};
+};
+
+// The most sliding pages that a sequence holds when it is fed at most `chunk` tokens at once.
+int max_sliding_pages(int window, int chunk);
+
+}  // namespace nibble

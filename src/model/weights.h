@@ -1,0 +1,92 @@
+// The weights of a model, wherever they came from: views with their shapes, nothing copied. Nothing after this knows the
+// file. Linear weights are [out, in]: y = x W^T + b.
+#pragma once
+
+#include <cstddef>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/bf16.h"
+#include "core/check.h"
+#include "core/dtype.h"
+#include "model/config.h"
+
+namespace nibble {
+
+// How the elements of a matrix are stored. Block formats of GGUF and FP8 join here.
+enum class Format { kF32, kBf16, kMxfp4 };
+std::string_view name(Format format);
+// Bytes of `num_elements` elements that lie next to each other in a row, scales included.
+size_t num_bytes(Format format, size_t num_elements);
+
+// A vector of float32 or bfloat16: a norm's scale, a bias, sinks.
+struct Vector {
+  const void* data = nullptr;
+  Format format = Format::kBf16;  // kF32 or kBf16
+  int count = 0;
+  float operator[](ptrdiff_t i) const {
+    return format == Format::kF32 ? static_cast<const float*>(data)[i]
+                                  : to_float(static_cast<const Bf16*>(data)[i]);
+  }
+};
+
+// A matrix of one of the formats, row-major. For kMxfp4 `data` holds the codes (16 bytes for 32 elements, the even
+// element in the low nibble) and `scales` one E8M0 byte for each 32.
+struct Matrix {
+  const void* data = nullptr;
+  const uint8_t* scales = nullptr;
+  Format format = Format::kBf16;
+  int rows = 0, cols = 0;
+};
+
+// E matrices of one shape and format behind each other, with a bias vector each.
+struct ExpertMatrices {
+  Matrix first;  // of expert 0; the others follow without gaps
+  Vector first_bias;
+  Matrix matrix(int expert) const;
+  Vector bias(int expert) const;
+};
+
+struct LayerWeights {
+  LayerKind kind = LayerKind::kFull;
+  Vector attention_norm;  // [H]
+  Matrix q, k, v;         // [Nq D, H], [Nkv D, H], [Nkv D, H]
+  Vector q_bias, k_bias, v_bias;
+  Vector sinks;            // [Nq]
+  Matrix o;                // [H, Nq D]
+  Vector o_bias;           // [H]
+  Vector mlp_norm;         // [H]
+  Matrix router;           // [E, H]
+  Vector router_bias;      // [E]
+  ExpertMatrices gate_up;  // [E, 2I, H]: row 2i is gate i, row 2i+1 is up i
+  ExpertMatrices down;     // [E, H, I]
+};
+
+struct Weights {
+  Config config;
+  Matrix embedding;  // [V, H]
+  std::vector<LayerWeights> layers;
+  Vector final_norm;   // [H]
+  Matrix unembedding;  // [V, H]
+
+  std::string source;                   // for people: a path, or "synthetic:gpt-oss-20b"
+  std::shared_ptr<const void> storage;  // keeps the mapped files or the made bytes alive
+};
+
+// One tensor of a checkpoint in Hugging Face's naming: what a model of this configuration consists of.
+struct TensorSpec {
+  std::string name;
+  DType dtype;
+  std::vector<uint64_t> shape;
+  size_t num_bytes;
+};
+std::vector<TensorSpec> tensor_specs(const Config& config);
+
+// A Hugging Face checkpoint folder, OpenAI's `original/` folder, or one safetensors file beside its config.json. Every
+// tensor is checked by name, dtype and shape. Throws InputError.
+Weights open_weights(const std::filesystem::path& path);
+
+}  // namespace nibble
