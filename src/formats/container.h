@@ -24,6 +24,10 @@ struct Tensor {
 };
 
 struct Container {
+  Container() = default;
+  Container(Container&&) = default;  // not copied: find() looks names up by views on this container's own
+  Container& operator=(Container&&) = default;
+
   std::vector<Tensor> tensors;               // in the order of the files
   std::vector<std::filesystem::path> files;  // where they lie
   std::shared_ptr<const void> storage;       // keeps `data` alive

@@ -1,0 +1,74 @@
+#include "formats/container_error.h"
+
+#include <iterator>
+
+#include "core/check.h"
+
+namespace nibble {
+namespace {
+
+constexpr std::string_view kFetchAgain{"Download or copy the file again"};
+constexpr std::string_view kConvertAgain{
+    "The file is damaged or was badly written: download it again, or convert it with another program"};
+constexpr std::string_view kFetchIndexAgain{
+    "The index belongs to other files or is damaged: download all again"};
+
+struct Row {
+  ContainerFault fault;
+  std::string_view name;
+  std::string_view remedy;
+};
+constexpr Row kFaults[] = {
+    // in the order of the enumeration
+    {ContainerFault::kNotTensors, "not a tensor file", "Give a safetensors file or a checkpoint folder"},
+    {ContainerFault::kGguf, "GGUF files are not read yet", "Give the model's safetensors checkpoint instead"},
+    {ContainerFault::kEmptyFolder, "no checkpoint",
+     "Give the folder that holds the model's *.safetensors files"},
+    {ContainerFault::kMissingFile, "missing shard", "Download the missing file into the same folder"},
+    {ContainerFault::kTruncated, "truncated", kFetchAgain},
+    {ContainerFault::kHeaderTooLarge, "header over the limit", kConvertAgain},
+    {ContainerFault::kHeaderNotObject, "header is not a JSON object", kConvertAgain},
+    {ContainerFault::kInvalidUtf8, "invalid UTF-8", kConvertAgain},
+    {ContainerFault::kInvalidJson, "invalid JSON", kConvertAgain},
+    {ContainerFault::kTooDeep, "JSON nested too deep", kConvertAgain},
+    {ContainerFault::kDuplicateName, "duplicate name", kConvertAgain},
+    {ContainerFault::kBadMetadata, "bad metadata", kConvertAgain},
+    {ContainerFault::kBadEntry, "bad header entry", kConvertAgain},
+    {ContainerFault::kUnknownDType, "unknown dtype",
+     "Convert the checkpoint to a type that safetensors names"},
+    {ContainerFault::kBadNumber, "bad number", kConvertAgain},
+    {ContainerFault::kSizeOverflow, "size overflows", kConvertAgain},
+    {ContainerFault::kPartialByte, "size is not whole bytes", kConvertAgain},
+    {ContainerFault::kSizeMismatch, "shape and data disagree", kConvertAgain},
+    {ContainerFault::kReversedOffsets, "reversed offsets", kConvertAgain},
+    {ContainerFault::kOverlap, "overlapping tensors", kConvertAgain},
+    {ContainerFault::kGap, "gap between tensors", kConvertAgain},
+    {ContainerFault::kTrailingBytes, "trailing bytes", kConvertAgain},
+    {ContainerFault::kBadIndex, "bad index", kFetchIndexAgain},
+    {ContainerFault::kBadFileName, "index leaves the folder", kFetchIndexAgain},
+    {ContainerFault::kMissingTensor, "missing tensor", kFetchIndexAgain},
+};
+static_assert([] {
+  for (size_t i = 0; i < std::size(kFaults); ++i)
+    if (kFaults[i].fault != static_cast<ContainerFault>(i)) return false;
+  return std::size(kFaults) == static_cast<size_t>(ContainerFault::kMissingTensor) + 1;
+}());
+
+const Row& row(ContainerFault fault) {
+  NIBBLE_CHECK(static_cast<size_t>(fault) < std::size(kFaults), "fault {}", static_cast<int>(fault));
+  return kFaults[static_cast<size_t>(fault)];
+}
+
+}  // namespace
+
+std::string_view name(ContainerFault fault) { return row(fault).name; }
+
+std::string_view remedy(ContainerFault fault) { return row(fault).remedy; }
+
+std::string in_quotes(std::string_view text) {
+  constexpr size_t kMaxShown{100};
+  if (text.size() <= kMaxShown) return fmt::format("{:?}", text);
+  return fmt::format("{:?}...", text.substr(0, kMaxShown));
+}
+
+}  // namespace nibble

@@ -1,0 +1,68 @@
+#include "formats/safetensors_writer.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <nlohmann/json.hpp>
+
+#include "core/check.h"
+#include "core/error.h"
+
+namespace nibble {
+namespace {
+
+constexpr size_t kDataAlignment{64};
+
+uint64_t num_bytes(const SafetensorsEntry& entry) {
+  const auto count = num_elements(entry.shape);
+  NIBBLE_CHECK(count && *count <= UINT64_MAX / 64, "{} {}", entry.name,
+               entry.shape);  // the widest type has 64 bits
+  const uint64_t bits = *count * static_cast<uint64_t>(num_bits(entry.dtype));
+  NIBBLE_CHECK(bits % 8 == 0, "{} is {} bits", entry.name, bits);
+  return bits / 8;
+}
+
+}  // namespace
+
+SafetensorsWriter::SafetensorsWriter(const std::filesystem::path& path, std::vector<SafetensorsEntry> entries)
+    : path_(path), entries_(std::move(entries)), file_(path, std::ios::binary | std::ios::trunc) {
+  check_stream();
+  std::ranges::stable_sort(entries_, std::ranges::greater{},
+                           [](const auto& entry) { return num_bits(entry.dtype); });
+  nlohmann::ordered_json header;
+  header["__metadata__"]["format"] = "pt";  // what transformers asks for before it reads a file
+  for (const SafetensorsEntry& entry : entries_) {
+    NIBBLE_CHECK(!header.contains(entry.name), "{} is given twice", entry.name);
+    const uint64_t begin = missing_bytes_;
+    missing_bytes_ += num_bytes(entry);
+    header[entry.name] = {
+        {"dtype", name(entry.dtype)}, {"shape", entry.shape}, {"data_offsets", {begin, missing_bytes_}}};
+  }
+  std::string text = header.dump();
+  uint64_t length = 0;
+  const size_t unpadded = sizeof(length) + text.size();
+  text.append((kDataAlignment - unpadded % kDataAlignment) % kDataAlignment, ' ');
+  length = text.size();
+  file_.write(reinterpret_cast<const char*>(&length), sizeof(length));
+  file_.write(text.data(), static_cast<std::streamsize>(text.size()));
+  check_stream();
+}
+
+void SafetensorsWriter::append(std::span<const std::byte> bytes) {
+  NIBBLE_CHECK(bytes.size() <= missing_bytes_, "{} bytes given, {} missing", bytes.size(), missing_bytes_);
+  file_.write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
+  check_stream();
+  missing_bytes_ -= bytes.size();
+}
+
+void SafetensorsWriter::finish() {
+  NIBBLE_CHECK(missing_bytes_ == 0, "{} bytes were never given", missing_bytes_);
+  file_.close();
+  check_stream();
+}
+
+void SafetensorsWriter::check_stream() {
+  if (!file_) throw InputError("{}: cannot be written: {}", path_.string(), std::strerror(errno));
+}
+
+}  // namespace nibble

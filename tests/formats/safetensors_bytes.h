@@ -1,0 +1,28 @@
+// Builds safetensors files in memory, right and wrong ones.
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace nibble {
+
+// A file whose header's length is right, whatever the header says.
+inline std::string safetensors_bytes(std::string_view header, std::string_view data = {}) {
+  const uint64_t length = header.size();
+  std::string file(sizeof(length), '\0');
+  std::memcpy(file.data(), &length, sizeof(length));
+  return file.append(header).append(data);
+}
+
+inline std::span<const std::byte> as_bytes(std::string_view text) {
+  return {reinterpret_cast<const std::byte*>(text.data()), text.size()};
+}
+
+inline std::string_view as_text(std::span<const std::byte> bytes) {
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
+}  // namespace nibble

@@ -1,0 +1,96 @@
+#include "formats/safetensors_writer.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "core/error.h"
+#include "formats/container_error.h"
+#include "formats/safetensors.h"
+#include "tests/formats/safetensors_bytes.h"
+
+namespace nibble {
+namespace {
+
+namespace fs = std::filesystem;
+
+class SafetensorsWriterTest : public testing::Test {
+ protected:
+  SafetensorsWriterTest() {
+    const auto* test = testing::UnitTest::GetInstance()->current_test_info();
+    fs::create_directories(fs::path(NIBBLE_BUILD_DIR) / "scratch");
+    path_ = fs::path(NIBBLE_BUILD_DIR) / "scratch" / (std::string("writer_") + test->name() + ".safetensors");
+  }
+  ~SafetensorsWriterTest() override { fs::remove(path_); }
+
+  fs::path path_;
+};
+
+TEST_F(SafetensorsWriterTest, WhatIsWrittenIsRead) {
+  SafetensorsWriter writer(path_, {{"bytes", DType::kU8, {3}},
+                                   {"wide", DType::kU64, {1, 1}},
+                                   {"none", DType::kBf16, {0}},
+                                   {"odd \"name\"\n", DType::kBf16, {2}}});
+  // Wider types first, so that nothing behind the three bytes is misaligned.
+  std::vector<std::string> order;
+  for (const SafetensorsEntry& entry : writer.entries()) order.push_back(entry.name);
+  EXPECT_THAT(order, testing::ElementsAre("wide", "none", "odd \"name\"\n", "bytes"));
+  writer.append(as_bytes("ABCD"));  // pieces need not end where tensors do
+  writer.append(as_bytes("EFGHab"));
+  writer.append(as_bytes("cdxyz"));
+  writer.finish();
+
+  const MappedFile file(path_);
+  const std::vector<Tensor> tensors = parse_safetensors(file.bytes(), path_);
+  ASSERT_EQ(tensors.size(), 4u);
+  for (const Tensor& tensor : tensors) {
+    if (tensor.name == "wide") {
+      EXPECT_EQ(tensor.dtype, DType::kU64);
+      EXPECT_THAT(tensor.shape, testing::ElementsAre(1, 1));
+      EXPECT_EQ(as_text(tensor.data), "ABCDEFGH");
+      EXPECT_EQ(reinterpret_cast<uintptr_t>(tensor.data.data()) % 64, 0u);
+    } else if (tensor.name == "bytes") {
+      EXPECT_EQ(as_text(tensor.data), "xyz");
+    } else if (tensor.name == "none") {
+      EXPECT_EQ(tensor.data.size(), 0u);
+    } else {
+      EXPECT_EQ(tensor.name, "odd \"name\"\n");
+      EXPECT_EQ(as_text(tensor.data), "abcd");
+    }
+  }
+}
+
+TEST_F(SafetensorsWriterTest, AFileThatWasNotFinishedIsRefused) {
+  {
+    SafetensorsWriter writer(path_, {{"a", DType::kU8, {8}}});
+    writer.append(as_bytes("half"));
+  }
+  const MappedFile file(path_);
+  try {
+    parse_safetensors(file.bytes(), path_);
+    FAIL();
+  } catch (const ContainerError& error) {
+    EXPECT_EQ(error.fault, ContainerFault::kTruncated);
+  }
+}
+
+TEST_F(SafetensorsWriterTest, APathThatCannotBeWrittenIsRefused) {
+  EXPECT_THROW(SafetensorsWriter(path_ / "below" / "a file", {}), InputError);
+}
+
+TEST_F(SafetensorsWriterTest, AFullDiskIsNoticed) {
+  if (!fs::exists("/dev/full")) GTEST_SKIP() << "no /dev/full here";
+  SafetensorsWriter writer("/dev/full", {{"a", DType::kU8, {1}}});  // the header may still lie in a buffer
+  writer.append(as_bytes("x"));
+  EXPECT_THROW(writer.finish(), InputError);
+}
+
+TEST_F(SafetensorsWriterTest, GivingTooMuchOrTooLittleIsABug) {
+  SafetensorsWriter writer(path_, {{"a", DType::kU8, {2}}});
+  EXPECT_DEATH(writer.append(as_bytes("xyz")), "3 bytes given, 2 missing");
+  EXPECT_DEATH(writer.finish(), "2 bytes were never given");
+}
+
+}  // namespace
+}  // namespace nibble
