@@ -1,0 +1,286 @@
+// Reads and writes the configuration. A field that nibble has no room for must not pass in silence where it changes what
+// the model computes: such fields are checked against the one value that nibble implements.
+#include "model/config.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <numbers>
+#include <utility>
+
+#include "core/error.h"
+#include "core/mapped_file.h"
+#include "model/json_fields.h"
+
+namespace nibble {
+namespace {
+
+using nlohmann::json;
+
+// Far above any model there is, and low enough that no product of two of them leaves an int where one is kept.
+constexpr int kMaxLayers{1024};
+constexpr int kMaxWidth{1 << 16};  // H, I
+constexpr int kMaxHeads{1024};
+constexpr int kMaxHeadDim{1024};
+constexpr int kMaxExperts{4096};
+constexpr int kMaxVocab{1 << 24};
+constexpr int kMaxContext{1 << 24};
+constexpr int kBlock{32};  // elements of a row that share one MXFP4 scale
+constexpr size_t kMaxFileBytes{1 << 20};
+
+constexpr std::string_view kSlidingName{"sliding_attention"}, kFullName{"full_attention"};
+
+int width(const Fields& fields, std::string_view name) {
+  const int value = fields.integer({name}, kBlock, kMaxWidth);
+  if (value % kBlock != 0) fields.refuse(name, fmt::format("a multiple of {}, the block of MXFP4", kBlock));
+  return value;
+}
+
+// What both spellings name alike.
+Config read_sizes(const Fields& fields) {
+  Config config;
+  config.num_layers = fields.integer({"num_hidden_layers"}, 1, kMaxLayers);
+  config.hidden = width(fields, "hidden_size");
+  config.intermediate = width(fields, "intermediate_size");
+  config.num_heads = fields.integer({"num_attention_heads"}, 1, kMaxHeads);
+  config.num_kv_heads = fields.integer({"num_key_value_heads"}, 1, kMaxHeads);
+  if (config.num_heads % config.num_kv_heads != 0)
+    fields.refuse("num_key_value_heads", fmt::format("a divisor of the {} query heads", config.num_heads));
+  config.head_dim = fields.integer({"head_dim"}, 2, kMaxHeadDim);
+  if (config.head_dim % 2 != 0) fields.refuse("head_dim", "an even number: RoPE turns pairs");
+  config.num_experts = fields.integer({"num_local_experts", "num_experts"}, 1, kMaxExperts);
+  config.experts_per_token =
+      fields.integer({"num_experts_per_tok", "experts_per_token"}, 1, config.num_experts);
+  config.vocab = fields.integer({"vocab_size"}, 1, kMaxVocab);
+  config.swiglu_limit =
+      static_cast<float>(fields.number_or({"swiglu_limit"}, config.swiglu_limit, 1e-3, 1e6));
+  return config;
+}
+
+std::vector<LayerKind> read_layer_kinds(const Fields& fields, int num_layers) {
+  std::vector<LayerKind> kinds;
+  const json* types = fields.find("layer_types");
+  if (!types) {  // as released: layers 0, 2, 4, ... slide
+    for (int i = 0; i < num_layers; ++i) kinds.push_back(i % 2 == 0 ? LayerKind::kSliding : LayerKind::kFull);
+    return kinds;
+  }
+  const std::string accepted =
+      fmt::format("a list of {} times \"{}\" or \"{}\"", num_layers, kSlidingName, kFullName);
+  if (!types->is_array() || types->size() != static_cast<size_t>(num_layers))
+    fields.refuse("layer_types", accepted);
+  for (const json& type : *types) {
+    if (type != kSlidingName && type != kFullName) fields.refuse("layer_types", accepted);
+    kinds.push_back(type == kSlidingName ? LayerKind::kSliding : LayerKind::kFull);
+  }
+  return kinds;
+}
+
+void read_window(const Fields& fields, Config& config) {
+  const auto& kinds = config.layer_kinds;
+  if (fields.find("sliding_window") ||
+      std::find(kinds.begin(), kinds.end(), LayerKind::kSliding) != kinds.end())
+    config.window = fields.integer({"sliding_window"}, 1, kMaxContext);
+}
+
+double read_theta(const Fields& fields) { return fields.number({"rope_theta"}, 1.001, 1e12); }
+double read_factor(const Fields& fields, std::string_view name) { return fields.number({name}, 1, 1e6); }
+
+// The magnitude that YaRN gives cos and sin is 0.1 ln(factor) + 1; a file may state it, but not another one.
+void check_attention_factor(const Fields& fields, double factor) {
+  const double concentration = 0.1 * std::log(factor) + 1;
+  if (fields.find("attention_factor") &&
+      std::abs(fields.number({"attention_factor"}, 0, 1e6) - concentration) > 1e-4)
+    fields.refuse("attention_factor",
+                  fmt::format("{:.6g} alone, which follows from the factor", concentration));
+}
+
+// The object `rope_scaling` or `rope_parameters`. Absent numbers are what transformers takes for them.
+RopeConfig read_rope_object(const Fields& config, std::string_view name) {
+  const Fields fields = config.object(name);
+  fields.only({"rope_type", "type", "rope_theta", "factor", "beta_fast", "beta_slow", "truncate",
+               "original_max_position_embeddings", "attention_factor", "partial_rotary_factor"});
+  fields.must_be("partial_rotary_factor", 1.0);
+  RopeConfig rope;
+  rope.theta = read_theta(fields.find("rope_theta") ? fields : config);
+  config.must_be("rope_theta", rope.theta);
+  const std::string_view type_name = fields.find("rope_type") ? "rope_type" : "type";
+  const json* type = fields.find(type_name);
+  if (!type || (*type != "yarn" && *type != "default")) fields.refuse(type_name, "\"yarn\" or \"default\"");
+  fields.must_be("type", *type);
+  if (*type == "default") {
+    rope.factor = 1;
+    return rope;
+  }
+  rope.factor = read_factor(fields, "factor");
+  rope.beta_fast = fields.number_or({"beta_fast"}, 32, 1e-3, 1e6);
+  rope.beta_slow = fields.number_or({"beta_slow"}, 1, 1e-3, 1e6);
+  rope.original_context = fields.integer({"original_max_position_embeddings"}, 1, kMaxContext);
+  rope.truncate = fields.boolean_or("truncate", true);
+  check_attention_factor(fields, rope.factor);
+  return rope;
+}
+
+// Old transformers write `rope_theta` beside `rope_scaling`, new ones put it into `rope_parameters`.
+RopeConfig read_rope(const Fields& fields) {
+  const bool has_old = fields.find("rope_scaling"), has_new = fields.find("rope_parameters");
+  if (!has_old && !has_new)
+    fields.refuse("rope_parameters",
+                  "an object (or, in the older spelling, 'rope_scaling' and 'rope_theta')");
+  const RopeConfig rope = read_rope_object(fields, has_new ? "rope_parameters" : "rope_scaling");
+  if (has_old && has_new && read_rope_object(fields, "rope_scaling") != rope)
+    fields.refuse("rope_scaling", "the same as 'rope_parameters'");
+  return rope;
+}
+
+std::vector<TokenId> read_eos(const Fields& fields, int vocab) {
+  std::vector<TokenId> ids;
+  const json* field = fields.find("eos_token_id");
+  if (!field) return ids;
+  for (const json& id : field->is_array() ? *field : json::array({*field})) {
+    if (!id.is_number_integer() || id < 0 || id >= vocab)
+      fields.refuse("eos_token_id", fmt::format("token ids below {}", vocab));
+    ids.push_back(id.get<TokenId>());
+  }
+  return ids;
+}
+
+Config read_huggingface(const Fields& fields) {
+  fields.must_be("model_type", "gpt_oss");
+  fields.must_be("architectures", json::array({"GptOssForCausalLM"}));
+  fields.must_be("hidden_act", "silu");  // its name for the clamped SwiGLU
+  fields.must_be("attention_bias", true);
+  fields.must_be("tie_word_embeddings", false);
+  if (fields.find("quantization_config"))
+    fields.object("quantization_config").must_be("quant_method", "mxfp4");
+
+  Config config = read_sizes(fields);
+  config.layer_kinds = read_layer_kinds(fields, config.num_layers);
+  read_window(fields, config);
+  config.rms_eps = static_cast<float>(fields.number_or({"rms_norm_eps"}, config.rms_eps, 1e-30, 1));
+  config.rope = read_rope(fields);
+  config.max_context = fields.integer_or({"max_position_embeddings"}, config.max_context, 1, kMaxContext);
+  config.eos = read_eos(fields, config.vocab);
+  return config;
+}
+
+// OpenAI's: epsilon and the absence of truncation are constants of its code, the context is what YaRN stretches to.
+Config read_openai(const Fields& fields) {
+  Config config = read_sizes(fields);
+  config.layer_kinds = read_layer_kinds(fields, config.num_layers);
+  read_window(fields, config);
+  config.rope.theta = read_theta(fields);
+  config.rope.factor = read_factor(fields, "rope_scaling_factor");
+  config.rope.beta_slow = fields.number({"rope_ntk_alpha"}, 1e-3, 1e6);
+  config.rope.beta_fast = fields.number({"rope_ntk_beta"}, 1e-3, 1e6);
+  config.rope.original_context = fields.integer({"initial_context_length"}, 1, kMaxContext);
+  const double max_context = config.rope.original_context * config.rope.factor;
+  if (max_context > kMaxContext)
+    fields.refuse("rope_scaling_factor",
+                  fmt::format("a factor that leads to at most {} positions", kMaxContext));
+  config.max_context = static_cast<int>(max_context);
+  return config;
+}
+
+// The corners of YaRN's blend must lie in order and within a head's pairs. Where they do not, published
+// implementations differ (OpenAI's stops, transformers clamps), so there is no right answer to give.
+void check_yarn(const Config& config, const std::string& origin) {
+  const RopeConfig& rope = config.rope;
+  if (rope.factor == 1) return;
+  const auto corner = [&](double rotations) {
+    return config.head_dim / 2.0 * std::log(rope.original_context / (rotations * 2 * std::numbers::pi)) /
+           std::log(rope.theta);
+  };
+  const double low = corner(rope.beta_fast), high = corner(rope.beta_slow);
+  if (!(low >= 0 && low < high && high <= config.head_dim / 2.0 - 1))
+    throw InputError(
+        "{}: YaRN would blend from pair {:.4g} to pair {:.4g} of the {} of a head; theta, original context, "
+        "beta_fast, "
+        "beta_slow must put them in order and within",
+        origin, low, high, config.head_dim / 2);
+}
+
+Config gpt_oss(int num_layers, int num_experts) {
+  Config config;
+  config.num_layers = num_layers;
+  config.num_experts = num_experts;
+  config.hidden = config.intermediate = 2880;
+  config.num_heads = 64;
+  config.num_kv_heads = 8;
+  config.experts_per_token = 4;
+  config.vocab = 201088;
+  config.eos = {200002};
+  for (int i = 0; i < num_layers; ++i)
+    config.layer_kinds.push_back(i % 2 == 0 ? LayerKind::kSliding : LayerKind::kFull);
+  return config;
+}
+
+// The shortest decimal that reads back as the same float: 1e-05, not 9.999999747378752e-06.
+double in_decimal(float value) {
+  const std::string text = fmt::format("{}", value);
+  double decimal{0};
+  std::from_chars(text.data(), text.data() + text.size(), decimal);
+  return decimal;
+}
+
+}  // namespace
+
+Config parse_config(std::string_view text, const std::string& origin) {
+  const json object = parse_json(text, origin);
+  const Fields fields(object, origin);
+  const bool is_openai = fields.find("rope_scaling_factor") && !fields.find("model_type");
+  Config config = is_openai ? read_openai(fields) : read_huggingface(fields);
+  check_yarn(config, origin);
+  return config;
+}
+
+Config read_config(const std::filesystem::path& file) {
+  return parse_config(read_text_file(file, kMaxFileBytes), file.string());
+}
+
+std::string to_json(const Config& config) {
+  nlohmann::ordered_json object;
+  object["architectures"] = {"GptOssForCausalLM"};
+  object["model_type"] = "gpt_oss";
+  object["num_hidden_layers"] = config.num_layers;
+  object["hidden_size"] = config.hidden;
+  object["intermediate_size"] = config.intermediate;
+  object["num_attention_heads"] = config.num_heads;
+  object["num_key_value_heads"] = config.num_kv_heads;
+  object["head_dim"] = config.head_dim;
+  object["num_local_experts"] = config.num_experts;
+  object["num_experts_per_tok"] = config.experts_per_token;
+  object["vocab_size"] = config.vocab;
+  object["sliding_window"] = config.window;
+  object["layer_types"] = json::array();
+  for (const LayerKind kind : config.layer_kinds)
+    object["layer_types"].push_back(kind == LayerKind::kSliding ? kSlidingName : kFullName);
+  object["rms_norm_eps"] = in_decimal(config.rms_eps);
+  object["swiglu_limit"] = in_decimal(config.swiglu_limit);
+  object["rope_theta"] = config.rope.theta;
+  object["rope_scaling"] = {{"rope_type", "yarn"},
+                            {"factor", config.rope.factor},
+                            {"beta_fast", config.rope.beta_fast},
+                            {"beta_slow", config.rope.beta_slow},
+                            {"original_max_position_embeddings", config.rope.original_context},
+                            {"truncate", config.rope.truncate}};
+  object["max_position_embeddings"] = config.max_context;
+  if (config.eos.size() == 1) object["eos_token_id"] = config.eos[0];
+  if (config.eos.size() > 1) object["eos_token_id"] = config.eos;
+  object["hidden_act"] = "silu";
+  object["attention_bias"] = true;
+  object["tie_word_embeddings"] = false;
+  object["quantization_config"] = {
+      {"quant_method", "mxfp4"},
+      {"modules_to_not_convert",
+       {"model.layers.*.self_attn", "model.layers.*.mlp.router", "model.embed_tokens", "lm_head"}}};
+  return object.dump(2) + "\n";
+}
+
+std::optional<Config> named_config(std::string_view name) {
+  if (name == "gpt-oss-20b") return gpt_oss(24, 32);
+  if (name == "gpt-oss-120b") return gpt_oss(36, 128);
+  return std::nullopt;
+}
+
+}  // namespace nibble
