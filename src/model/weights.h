@@ -12,6 +12,7 @@
 #include "core/bf16.h"
 #include "core/check.h"
 #include "core/dtype.h"
+#include "core/shape.h"
 #include "model/config.h"
 
 namespace nibble {
@@ -76,17 +77,28 @@ struct Weights {
   std::shared_ptr<const void> storage;  // keeps the mapped files or the made bytes alive
 };
 
+enum class TensorKind { kNorm, kBias, kSinks, kDense, kCodes, kScales };
+
 // One tensor of a checkpoint in Hugging Face's naming: what a model of this configuration consists of.
 struct TensorSpec {
   std::string name;
-  DType dtype;
-  std::vector<uint64_t> shape;
+  TensorKind kind;
+  DType dtype;  // as released: BF16, and U8 for kCodes and kScales
+  Shape shape;
   size_t num_bytes;
 };
 std::vector<TensorSpec> tensor_specs(const Config& config);
+size_t total_bytes(const std::vector<TensorSpec>& specs);
+
+// Scales of MXFP4 are not parameters. `active`: what one token reads, the embedding counted as the one row.
+struct ParameterCount {
+  size_t total, active;
+};
+ParameterCount count_parameters(const Config& config);
 
 // A Hugging Face checkpoint folder, OpenAI's `original/` folder, or one safetensors file beside its config.json. Every
-// tensor is checked by name, dtype and shape. Throws InputError.
+// tensor is checked by name, dtype and shape; one that the model has no use for is refused as well, because then the
+// file is not what its config says. Dense tensors may be BF16 or F32. Throws InputError.
 Weights open_weights(const std::filesystem::path& path);
 
 }  // namespace nibble

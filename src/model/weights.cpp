@@ -1,0 +1,210 @@
+// What a model consists of, and how the pieces are addressed.
+#include "model/weights.h"
+
+#include <fmt/format.h>
+
+#include <unordered_map>
+#include <utility>
+
+#include "core/check.h"
+#include "model/bind_weights.h"
+
+namespace nibble {
+namespace {
+
+constexpr size_t kBlock{32};  // elements that share a scale
+
+int element_bytes(Format format) { return format == Format::kF32 ? 4 : 2; }
+
+Vector slice(const Vector& whole, ptrdiff_t first, int count) {
+  return {static_cast<const std::byte*>(whole.data) + first * element_bytes(whole.format), whole.format,
+          count};
+}
+
+// The fields of one prefix ("model.layers.3."), looked up by the rest of the name.
+class Binder {
+ public:
+  Binder(const Config& config, const std::function<StoredTensor(const TensorSpec&)>& locate) {
+    for (TensorSpec& spec : tensor_specs(config)) {
+      const StoredTensor stored = locate(spec);
+      std::string name = spec.name;
+      tensors_.emplace(std::move(name), Bound{std::move(spec), stored});
+    }
+  }
+
+  Vector vector(const std::string& name) const {
+    const Bound& tensor = at(name);
+    return {tensor.stored.data, format_of(tensor), static_cast<int>(tensor.spec.shape[0])};
+  }
+  Matrix matrix(const std::string& name) const {
+    const Bound& tensor = at(name);
+    return {tensor.stored.data, nullptr, format_of(tensor), static_cast<int>(tensor.spec.shape[0]),
+            static_cast<int>(tensor.spec.shape[1])};
+  }
+  ExpertMatrices experts(const std::string& name) const {
+    const Bound &codes = at(name + "_blocks"), &scales = at(name + "_scales"), &bias = at(name + "_bias");
+    const auto rows = static_cast<int>(codes.spec.shape[1]);
+    const auto cols = static_cast<int>(codes.spec.shape[2] * kBlock);
+    return {{codes.stored.data, static_cast<const uint8_t*>(scales.stored.data), Format::kMxfp4, rows, cols},
+            {bias.stored.data, format_of(bias), rows}};
+  }
+
+ private:
+  struct Bound {
+    TensorSpec spec;
+    StoredTensor stored;
+  };
+  static Format format_of(const Bound& tensor) {
+    const DType dtype = tensor.stored.dtype;
+    NIBBLE_CHECK(dtype == DType::kBf16 || dtype == DType::kF32, "{} is {}", tensor.spec.name, dtype);
+    return dtype == DType::kF32 ? Format::kF32 : Format::kBf16;
+  }
+  const Bound& at(const std::string& name) const {
+    const auto place = tensors_.find(name);
+    NIBBLE_CHECK(place != tensors_.end(), "no spec names {}", name);
+    return place->second;
+  }
+
+  std::unordered_map<std::string, Bound> tensors_;
+};
+
+LayerWeights bind_layer(const Binder& tensors, const std::string& prefix, LayerKind kind) {
+  LayerWeights layer;
+  layer.kind = kind;
+  layer.attention_norm = tensors.vector(prefix + "input_layernorm.weight");
+  layer.q = tensors.matrix(prefix + "self_attn.q_proj.weight");
+  layer.k = tensors.matrix(prefix + "self_attn.k_proj.weight");
+  layer.v = tensors.matrix(prefix + "self_attn.v_proj.weight");
+  layer.q_bias = tensors.vector(prefix + "self_attn.q_proj.bias");
+  layer.k_bias = tensors.vector(prefix + "self_attn.k_proj.bias");
+  layer.v_bias = tensors.vector(prefix + "self_attn.v_proj.bias");
+  layer.sinks = tensors.vector(prefix + "self_attn.sinks");
+  layer.o = tensors.matrix(prefix + "self_attn.o_proj.weight");
+  layer.o_bias = tensors.vector(prefix + "self_attn.o_proj.bias");
+  layer.mlp_norm = tensors.vector(prefix + "post_attention_layernorm.weight");
+  layer.router = tensors.matrix(prefix + "mlp.router.weight");
+  layer.router_bias = tensors.vector(prefix + "mlp.router.bias");
+  layer.gate_up = tensors.experts(prefix + "mlp.experts.gate_up_proj");
+  layer.down = tensors.experts(prefix + "mlp.experts.down_proj");
+  return layer;
+}
+
+}  // namespace
+
+std::string_view name(Format format) {
+  switch (format) {
+    case Format::kF32:
+      return "F32";
+    case Format::kBf16:
+      return "BF16";
+    case Format::kMxfp4:
+      return "MXFP4";
+  }
+  NIBBLE_CHECK(false, "format {}", static_cast<int>(format));
+}
+
+size_t num_bytes(Format format, size_t num_elements) {
+  if (format != Format::kMxfp4) return num_elements * static_cast<size_t>(element_bytes(format));
+  NIBBLE_CHECK(num_elements % kBlock == 0, "{} elements are no whole blocks", num_elements);
+  return num_elements / kBlock * (kBlock / 2 + 1);
+}
+
+Matrix ExpertMatrices::matrix(int expert) const {
+  const size_t first_element =
+      static_cast<size_t>(expert) * static_cast<size_t>(first.rows) * static_cast<size_t>(first.cols);
+  Matrix matrix = first;
+  if (first.format == Format::kMxfp4) {
+    matrix.data = static_cast<const std::byte*>(first.data) + first_element / 2;
+    matrix.scales = first.scales + first_element / kBlock;
+  } else {
+    matrix.data = static_cast<const std::byte*>(first.data) + num_bytes(first.format, first_element);
+  }
+  return matrix;
+}
+
+Vector ExpertMatrices::bias(int expert) const {
+  return slice(first_bias, ptrdiff_t{expert} * first_bias.count, first_bias.count);
+}
+
+std::vector<TensorSpec> tensor_specs(const Config& config) {
+  NIBBLE_CHECK(config.layer_kinds.size() == static_cast<size_t>(config.num_layers), "{} kinds for {} layers",
+               config.layer_kinds.size(), config.num_layers);
+  using enum TensorKind;
+  const auto extent = [](int size) { return static_cast<uint64_t>(size); };
+  const uint64_t h = extent(config.hidden), i = extent(config.intermediate), e = extent(config.num_experts),
+                 v = extent(config.vocab), nq = extent(config.num_heads),
+                 q_rows = nq * extent(config.head_dim),
+                 kv_rows = extent(config.num_kv_heads) * extent(config.head_dim);
+
+  std::vector<TensorSpec> specs;
+  const auto add = [&](std::string name, TensorKind kind, Shape shape) {
+    const DType dtype = kind == kCodes || kind == kScales ? DType::kU8 : DType::kBf16;
+    const size_t bytes = *num_elements(shape) * static_cast<size_t>(num_bits(dtype)) / 8;
+    specs.push_back({std::move(name), kind, dtype, std::move(shape), bytes});
+  };
+  const auto add_linear = [&](const std::string& name, uint64_t out, uint64_t in) {
+    add(name + ".weight", kDense, {out, in});
+    add(name + ".bias", kBias, {out});
+  };
+  const auto add_experts = [&](const std::string& name, uint64_t out, uint64_t in) {
+    add(name + "_blocks", kCodes, {e, out, in / kBlock, kBlock / 2});
+    add(name + "_scales", kScales, {e, out, in / kBlock});
+    add(name + "_bias", kBias, {e, out});
+  };
+
+  add("model.embed_tokens.weight", kDense, {v, h});
+  for (int n = 0; n < config.num_layers; ++n) {
+    const std::string layer = fmt::format("model.layers.{}.", n);
+    add(layer + "input_layernorm.weight", kNorm, {h});
+    add_linear(layer + "self_attn.q_proj", q_rows, h);
+    add_linear(layer + "self_attn.k_proj", kv_rows, h);
+    add_linear(layer + "self_attn.v_proj", kv_rows, h);
+    add(layer + "self_attn.sinks", kSinks, {nq});
+    add_linear(layer + "self_attn.o_proj", h, q_rows);
+    add(layer + "post_attention_layernorm.weight", kNorm, {h});
+    add_linear(layer + "mlp.router", e, h);
+    add_experts(layer + "mlp.experts.gate_up_proj", 2 * i, h);
+    add_experts(layer + "mlp.experts.down_proj", h, i);
+  }
+  add("model.norm.weight", kNorm, {h});
+  add("lm_head.weight", kDense, {v, h});
+  return specs;
+}
+
+size_t total_bytes(const std::vector<TensorSpec>& specs) {
+  size_t bytes{0};
+  for (const TensorSpec& spec : specs) bytes += spec.num_bytes;
+  return bytes;
+}
+
+ParameterCount count_parameters(const Config& config) {
+  const auto [experts, chosen] =
+      std::pair(static_cast<size_t>(config.num_experts), static_cast<size_t>(config.experts_per_token));
+  ParameterCount count{0, 0};
+  for (const TensorSpec& spec : tensor_specs(config)) {
+    if (spec.kind == TensorKind::kScales) continue;
+    const size_t parameters = *num_elements(spec.shape) * (spec.kind == TensorKind::kCodes ? 2 : 1);
+    const bool is_of_experts = spec.name.find(".experts.") != std::string::npos;
+    const bool is_embedding = spec.name == "model.embed_tokens.weight";
+    count.total += parameters;
+    count.active += is_of_experts  ? parameters / experts * chosen
+                    : is_embedding ? static_cast<size_t>(config.hidden)
+                                   : parameters;
+  }
+  return count;
+}
+
+Weights bind_weights(const Config& config, const std::function<StoredTensor(const TensorSpec&)>& locate) {
+  const Binder tensors(config, locate);
+  Weights weights;
+  weights.config = config;
+  weights.embedding = tensors.matrix("model.embed_tokens.weight");
+  for (int n = 0; n < config.num_layers; ++n)
+    weights.layers.push_back(
+        bind_layer(tensors, fmt::format("model.layers.{}.", n), config.layer_kinds[static_cast<size_t>(n)]));
+  weights.final_norm = tensors.vector("model.norm.weight");
+  weights.unembedding = tensors.matrix("lm_head.weight");
+  return weights;
+}
+
+}  // namespace nibble
