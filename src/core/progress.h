@@ -1,0 +1,20 @@
+// How far a long task is. What does the task reports; who started it decides what people see of that.
+#pragma once
+
+#include <cstddef>
+#include <cstdio>
+#include <functional>
+#include <string>
+
+namespace nibble {
+
+// Calls come one at a time, `done` never falls, and the last call has done == total. Both are bytes.
+using ReportProgress = std::function<void(size_t done, size_t total)>;
+
+// A bar where `out` is a terminal; in any case one line at the end: "writing x: 13.8 GB in 9.1 s (1.5 GB/s)".
+ReportProgress show_progress(std::string task, std::FILE* out = stderr);
+
+// The bar, of `width` columns at most: "writing x [######      ] 48 %  6.6 of 13.8 GB".
+std::string progress_bar(const std::string& task, size_t done, size_t total, size_t width);
+
+}  // namespace nibble

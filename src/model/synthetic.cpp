@@ -1,0 +1,253 @@
+// Every 64-bit word of a tensor is
+//
+//   (random & mask) + base        random = random_bits(seed of the tensor, index of the word)
+//
+// where mask and base repeat one pattern for each element, and no element carries into the next. So any part can be made
+// by any thread, at a few operations for 8 bytes, and the kinds of tensor differ in two constants:
+//
+//   MXFP4 codes   all bits random: the 16 values of E2M1, rms 2.93
+//   E8M0 scales   an exponent out of four that follow each other
+//   BF16 linear   sign and mantissa random, an exponent out of four
+//   BF16 norms    1 give or take 5 %
+//
+// Linear weights have an rms of about 1/sqrt(in), so that what goes in with rms 1 comes out with rms about 1, through
+// the whole depth; router rows are all drawn alike, so that no expert is preferred.
+#include "model/synthetic.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <atomic>
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <fstream>
+#include <mutex>
+#include <nlohmann/json.hpp>
+#include <span>
+#include <string_view>
+#include <system_error>
+#include <thread>
+#include <unordered_map>
+#include <utility>
+
+#include "core/buffer.h"
+#include "core/check.h"
+#include "core/error.h"
+#include "core/random.h"
+#include "formats/safetensors_writer.h"
+#include "model/bind_weights.h"
+
+namespace nibble {
+namespace {
+
+namespace fs = std::filesystem;
+static_assert(std::endian::native == std::endian::little, "words are stored as they are computed");
+
+constexpr size_t kPieceBytes{size_t{1} << 22};  // of work for a thread: a millisecond
+constexpr uint64_t kMaxShardBytes{5'000'000'000};
+
+struct Pattern {
+  uint64_t mask, base;
+};
+
+constexpr uint64_t each16(uint64_t bits) { return bits * 0x0001000100010001u; }
+constexpr uint64_t each8(uint64_t bits) { return bits * 0x0101010101010101u; }
+
+// Four exponents e, e+1, e+2, e+3 have mean square 4^e * (1 + 4 + 16 + 64) / 4 = 21.25 * 4^e. Mantissas from 1 to 2
+// have mean square 2.32, E2M1 values 8.56.
+const double kLinearRms{std::sqrt(21.25 * 2.32)};
+const double kMxfp4Rms{std::sqrt(21.25 * 8.5625)};
+
+// The lowest of the four biased exponents, for elements of about this rms.
+uint64_t lowest_exponent(double rms, double rms_of_pattern) {
+  return static_cast<uint64_t>(127 + std::lround(std::log2(rms / rms_of_pattern)));
+}
+
+Pattern bf16_pattern(double rms) { return {each16(0x81FF), each16(lowest_exponent(rms, kLinearRms) << 7)}; }
+
+Pattern pattern_of(const TensorSpec& spec) {
+  const auto rms_for = [](uint64_t num_inputs) { return 1 / std::sqrt(static_cast<double>(num_inputs)); };
+  switch (spec.kind) {
+    case TensorKind::kNorm:
+      return {each16(0x000F), each16(0x3F78)};  // 0.969 to 1.055
+    case TensorKind::kBias:
+      return bf16_pattern(0.05);
+    case TensorKind::kSinks:
+      return bf16_pattern(0.5);
+    case TensorKind::kDense:  // the rows of the embedding are not summed over
+      return bf16_pattern(spec.name == "model.embed_tokens.weight" ? 1 : rms_for(spec.shape[1]));
+    case TensorKind::kCodes:
+      return {~uint64_t{0}, 0};
+    case TensorKind::kScales:
+      return {each8(0x03), each8(lowest_exponent(rms_for(spec.shape[2] * 32), kMxfp4Rms))};
+  }
+  NIBBLE_CHECK(false, "tensor kind {}", static_cast<int>(spec.kind));
+}
+
+uint64_t hash(std::string_view text) {  // FNV-1a
+  uint64_t hash{0xCBF29CE484222325u};
+  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001B3u;
+  return hash;
+}
+
+// Bytes [first, first + count) of a tensor; `first` is a multiple of 8.
+struct Piece {
+  std::byte* data;
+  size_t first, count;
+  Pattern pattern;
+  uint64_t seed;
+};
+
+void fill(const Piece& piece) {
+  const uint64_t first_word = piece.first / 8;
+  const auto word = [&](size_t i) {
+    return (random_bits(piece.seed, first_word + i) & piece.pattern.mask) + piece.pattern.base;
+  };
+  const size_t num_words = piece.count / 8;
+  for (size_t i = 0; i < num_words; ++i) {
+    const uint64_t value = word(i);
+    std::memcpy(piece.data + 8 * i, &value, 8);
+  }
+  const uint64_t rest = word(num_words);
+  std::memcpy(piece.data + 8 * num_words, &rest, piece.count % 8);
+}
+
+void add_pieces(const TensorSpec& spec, uint64_t seed, std::byte* data, std::vector<Piece>& pieces) {
+  for (size_t first = 0; first < spec.num_bytes; first += kPieceBytes)
+    pieces.push_back({data + first, first, std::min(kPieceBytes, spec.num_bytes - first), pattern_of(spec),
+                      random_bits(seed, hash(spec.name))});
+}
+
+// `done` counts up through the whole task, which may fill in several calls.
+void fill_on_all_cores(const std::vector<Piece>& pieces,
+                       const std::function<void(size_t num_bytes)>& filled) {
+  std::atomic<size_t> next{0};
+  std::mutex mutex;
+  const auto work = [&] {
+    for (size_t i = next++; i < pieces.size(); i = next++) {
+      fill(pieces[i]);
+      const std::lock_guard lock(mutex);
+      filled(pieces[i].count);
+    }
+  };
+  std::vector<std::jthread> helpers;
+  for (unsigned i = 1; i < std::min<size_t>(std::thread::hardware_concurrency(), pieces.size()); ++i)
+    helpers.emplace_back(work);
+  work();
+}
+
+// Counts bytes up to the total, for who wants to see it.
+class Meter {
+ public:
+  Meter(size_t total, const ReportProgress& report) : total_(total), report_(report) {}
+  void add(size_t num_bytes) {
+    done_ += num_bytes;
+    if (report_) report_(done_, total_);
+  }
+
+ private:
+  size_t total_;
+  const ReportProgress& report_;
+  size_t done_{0};
+};
+
+std::vector<std::vector<TensorSpec>> into_shards(std::vector<TensorSpec> specs) {
+  std::vector<std::vector<TensorSpec>> shards;
+  size_t shard_bytes{0};
+  for (TensorSpec& spec : specs) {
+    if (shards.empty() || shard_bytes + spec.num_bytes > kMaxShardBytes) {
+      shards.emplace_back();
+      shard_bytes = 0;
+    }
+    shard_bytes += spec.num_bytes;
+    shards.back().push_back(std::move(spec));
+  }
+  return shards;
+}
+
+void write_shard(const std::vector<TensorSpec>& specs, const fs::path& file, uint64_t seed, Meter& meter) {
+  std::vector<SafetensorsEntry> entries;
+  std::unordered_map<std::string_view, const TensorSpec*> by_name;
+  size_t largest{0};
+  for (const TensorSpec& spec : specs) {
+    entries.push_back({spec.name, spec.dtype, spec.shape});
+    by_name[spec.name] = &spec;
+    largest = std::max(largest, spec.num_bytes);
+  }
+  SafetensorsWriter writer(file, std::move(entries));
+  const Buffer tensor(largest);
+  for (const SafetensorsEntry& entry : writer.entries()) {
+    const TensorSpec& spec = *by_name.at(entry.name);
+    std::vector<Piece> pieces;
+    add_pieces(spec, seed, tensor.data(), pieces);
+    fill_on_all_cores(pieces, [](size_t) {});
+    for (const Piece& piece : pieces) {
+      writer.append({piece.data, piece.count});
+      meter.add(piece.count);
+    }
+  }
+  writer.finish();
+}
+
+void write_text(const fs::path& file, const std::string& text) {
+  std::ofstream out(file, std::ios::binary);
+  out << text << std::flush;
+  if (!out) throw InputError("{}: cannot be written", file.string());
+}
+
+void make_empty_folder(const fs::path& folder) {
+  std::error_code error;
+  fs::create_directories(folder, error);
+  if (error) throw InputError("{}: cannot be made a folder: {}", folder.string(), error.message());
+  const bool is_empty = fs::is_empty(folder, error);
+  if (error || !is_empty) throw InputError("{}: is not an empty folder; give a new one", folder.string());
+}
+
+}  // namespace
+
+Weights make_synthetic(const Config& config, const std::string& source, uint64_t seed,
+                       const ReportProgress& report) {
+  const auto aligned = [](size_t bytes) {
+    return (bytes + Buffer::kAlignment - 1) / Buffer::kAlignment * Buffer::kAlignment;
+  };
+  const std::vector<TensorSpec> specs = tensor_specs(config);
+  size_t storage_bytes{0};
+  for (const TensorSpec& spec : specs) storage_bytes += aligned(spec.num_bytes);
+  auto storage = std::make_shared<const Buffer>(storage_bytes);
+
+  std::vector<Piece> pieces;
+  size_t offset{0};
+  Weights weights = bind_weights(config, [&](const TensorSpec& spec) {
+    std::byte* data = storage->data() + offset;
+    offset += aligned(spec.num_bytes);
+    add_pieces(spec, seed, data, pieces);
+    return StoredTensor{data, spec.dtype};
+  });
+  Meter meter(total_bytes(specs), report);
+  fill_on_all_cores(pieces, [&](size_t num_bytes) { meter.add(num_bytes); });
+  weights.source = source;
+  weights.storage = std::move(storage);
+  return weights;
+}
+
+// config.json and the index come last: a folder whose making was broken off has neither, and is refused.
+void write_synthetic(const Config& config, const fs::path& folder, uint64_t seed,
+                     const ReportProgress& report) {
+  make_empty_folder(folder);
+  std::vector<TensorSpec> specs = tensor_specs(config);
+  const size_t total = total_bytes(specs);
+  const std::vector<std::vector<TensorSpec>> shards = into_shards(std::move(specs));
+  Meter meter(total, report);
+  nlohmann::ordered_json weight_map;
+  for (size_t i = 0; i < shards.size(); ++i) {
+    const std::string file = fmt::format("model-{:05}-of-{:05}.safetensors", i + 1, shards.size());
+    write_shard(shards[i], folder / file, seed, meter);
+    for (const TensorSpec& spec : shards[i]) weight_map[spec.name] = file;
+  }
+  const nlohmann::ordered_json index{{"metadata", {{"total_size", total}}}, {"weight_map", weight_map}};
+  write_text(folder / "model.safetensors.index.json", index.dump(2) + "\n");
+  write_text(folder / "config.json", to_json(config));
+}
+
+}  // namespace nibble
