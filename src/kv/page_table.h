@@ -35,6 +35,8 @@ class SequencePages {
   int length_{0};
 };
 
+// Pages that hold `num_tokens` positions from a sequence's start.
+int num_pages_for(int num_tokens);
 // The most sliding pages that a sequence holds when it is fed at most `chunk` tokens at once.
 int max_sliding_pages(int window, int chunk);
 

@@ -1,0 +1,194 @@
+// Pages of sequences: what a window still reaches is there, what it does not is given back, and no page is lost or is
+// in two places.
+#include "kv/page_table.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <list>
+#include <random>
+#include <set>
+
+namespace nibble {
+namespace {
+
+void feed(SequencePages& pages, int num_tokens, int chunk) {
+  while (num_tokens > 0) {
+    const int now = std::min(chunk, num_tokens);
+    ASSERT_TRUE(pages.reserve(now));
+    pages.advance(now);
+    num_tokens -= now;
+  }
+}
+
+bool covers(const PageTableView& table, int position) {
+  const int page = position / kPageTokens - table.first_page;
+  return page >= 0 && page < static_cast<int>(table.pages.size());
+}
+
+TEST(SequencePages, HoldOnePageForTheFirst32Positions) {
+  PagePool full(10), sliding(10);
+  SequencePages pages(full, sliding, 128);
+  EXPECT_TRUE(pages.full().pages.empty());
+  feed(pages, 1, 1);
+  EXPECT_EQ(pages.full().pages.size(), 1u);
+  feed(pages, 31, 31);
+  EXPECT_EQ(pages.full().pages.size(), 1u);
+  EXPECT_EQ(pages.length(), 32);
+  feed(pages, 1, 1);
+  EXPECT_EQ(pages.full().pages.size(), 2u);
+  EXPECT_EQ(pages.sliding().pages.size(), 2u);
+}
+
+// With a window of 128, position p sees p-127 .. p: the page of positions 0..31 is last seen by position 158.
+TEST(SequencePages, ThePageOf31LeavesAWindowOf128BeforePosition159) {
+  PagePool full(100), sliding(100);
+  SequencePages pages(full, sliding, 128);
+  feed(pages, 158, 1);
+  ASSERT_TRUE(pages.reserve(1));  // for position 158, which sees 31
+  EXPECT_EQ(pages.sliding().first_page, 0);
+  pages.advance(1);
+  ASSERT_TRUE(pages.reserve(1));  // for position 159, which sees 32
+  EXPECT_EQ(pages.sliding().first_page, 1);
+  EXPECT_EQ(pages.full().first_page, 0);
+  EXPECT_EQ(sliding.num_free(), 100 - 4);  // positions 32 .. 159
+  EXPECT_EQ(full.num_free(), 100 - 5);
+}
+
+struct WindowCase {
+  int window, chunk;
+};
+class WindowEdges : public testing::TestWithParam<WindowCase> {};
+
+// Each row of a step sees the positions of its window, and nothing is held that none of them sees.
+TEST_P(WindowEdges, EveryPositionThatAStepSeesIsThereAndNoPageBefore) {
+  const auto [window, chunk] = GetParam();
+  PagePool full(100), sliding(100);
+  SequencePages pages(full, sliding, window);
+  int most_held = 0;
+  for (const int length : {127, 128, 129, 300, 700}) {
+    while (pages.length() < length) {
+      const int now = std::min(chunk, length - pages.length());
+      ASSERT_TRUE(pages.reserve(now));
+      const int first_seen = std::max(0, pages.length() - window + 1);
+      for (int p = first_seen; p < pages.length() + now; ++p) ASSERT_TRUE(covers(pages.sliding(), p)) << p;
+      for (int p = 0; p < pages.length() + now; ++p) ASSERT_TRUE(covers(pages.full(), p)) << p;
+      ASSERT_EQ(pages.sliding().first_page, first_seen / kPageTokens);
+      ASSERT_EQ(static_cast<int>(pages.sliding().pages.size()) + pages.sliding().first_page,
+                static_cast<int>(pages.full().pages.size()));
+      most_held = std::max(most_held, static_cast<int>(pages.sliding().pages.size()));
+      pages.advance(now);
+    }
+  }
+  EXPECT_LE(most_held, max_sliding_pages(window, chunk));
+}
+INSTANTIATE_TEST_SUITE_P(Windows, WindowEdges,
+                         testing::Values(WindowCase{1, 1}, WindowCase{2, 1}, WindowCase{16, 7},
+                                         WindowCase{31, 32}, WindowCase{32, 31}, WindowCase{33, 33},
+                                         WindowCase{100, 64}, WindowCase{127, 1}, WindowCase{128, 1},
+                                         WindowCase{129, 1}, WindowCase{128, 127}, WindowCase{128, 128},
+                                         WindowCase{128, 129}, WindowCase{128, 512}),
+                         [](const auto& instance) {
+                           return "Window" + std::to_string(instance.param.window) + "Chunk" +
+                                  std::to_string(instance.param.chunk);
+                         });
+
+// The bound is reached: one page less and some sequence would not fit.
+TEST(MaxSlidingPages, IsWhatTheWorstAlignmentNeeds) {
+  for (const auto [window, chunk] :
+       {WindowCase{1, 1}, {2, 1}, {33, 1}, {34, 1}, {128, 1}, {128, 40}, {100, 64}}) {
+    int most_held = 0;
+    for (int before = 0; before < 3 * kPageTokens; ++before) {
+      PagePool full(100), sliding(100);
+      SequencePages pages(full, sliding, window);
+      feed(pages, window + before, 1);
+      ASSERT_TRUE(pages.reserve(chunk));
+      most_held = std::max(most_held, static_cast<int>(pages.sliding().pages.size()));
+    }
+    EXPECT_EQ(most_held, max_sliding_pages(window, chunk)) << window << ", " << chunk;
+  }
+  EXPECT_EQ(max_sliding_pages(128, 1), 5);  // 128 positions that begin inside a page
+}
+
+TEST(SequencePages, AFailedReserveTakesNothing) {
+  PagePool full(2), sliding(4);
+  SequencePages pages(full, sliding, 128);
+  feed(pages, 40, 40);
+  EXPECT_FALSE(pages.reserve(25));  // 65 positions: three pages
+  EXPECT_EQ(full.num_free(), 0);
+  EXPECT_EQ(sliding.num_free(), 2);
+  EXPECT_EQ(pages.length(), 40);
+  EXPECT_TRUE(pages.reserve(24));
+}
+
+TEST(SequencePages, AFailedReserveStillGivesBackWhatNoWindowReaches) {
+  PagePool full(3), sliding(3);
+  SequencePages pages(full, sliding, 16);
+  feed(pages, 96, 32);
+  EXPECT_EQ(sliding.num_free(), 1);  // at position 64 the first page was out of reach already
+  EXPECT_FALSE(pages.reserve(1));    // a fourth full page
+  EXPECT_EQ(sliding.num_free(), 2);
+}
+
+TEST(SequencePages, AreGivenBackAtTheEndAndOnlyOnceAfterAMove) {
+  PagePool full(20), sliding(20);
+  {
+    SequencePages source(full, sliding, 128);
+    feed(source, 300, 50);
+    SequencePages target(std::move(source));
+    EXPECT_EQ(target.length(), 300);
+    EXPECT_EQ(full.num_free(), 10);
+  }
+  EXPECT_EQ(full.num_free(), 20);
+  EXPECT_EQ(sliding.num_free(), 20);
+}
+
+TEST(SequencePagesDeathTest, AdvancingPastWhatWasReservedStopsTheProgram) {
+  PagePool full(2), sliding(2);
+  SequencePages pages(full, sliding, 128);
+  ASSERT_TRUE(pages.reserve(32));
+  EXPECT_DEATH(pages.advance(33), "33 tokens after 0, room for 32");
+}
+
+// Sequences come, grow and go at random against pools that are too small for all: at every moment each page is free or
+// in exactly one sequence.
+TEST(SequencePages, NoPageIsLostOrSharedUnderRandomUse) {
+  std::mt19937 random(1);  // same numbers everywhere
+  const auto below = [&](int n) { return static_cast<int>(random() % static_cast<unsigned>(n)); };
+  PagePool full(60), sliding(25);
+  std::list<SequencePages> sequences;
+  int num_refused = 0;
+  for (int round = 0; round < 20000; ++round) {
+    if (const int what = below(20); what == 0) {
+      sequences.emplace_back(full, sliding, 1 + below(150));
+    } else if (!sequences.empty()) {
+      const auto chosen = std::next(sequences.begin(), below(static_cast<int>(sequences.size())));
+      if (what == 1 || chosen->length() > 1000) {
+        sequences.erase(chosen);
+      } else if (const int num_tokens = below(3) == 0 ? 1 + below(100) : 1; chosen->reserve(num_tokens)) {
+        chosen->advance(num_tokens);
+      } else {
+        ++num_refused;
+      }
+    }
+    std::set<PageId> full_held, sliding_held;
+    size_t num_full_held = 0, num_sliding_held = 0;
+    for (const SequencePages& pages : sequences) {
+      full_held.insert(pages.full().pages.begin(), pages.full().pages.end());
+      sliding_held.insert(pages.sliding().pages.begin(), pages.sliding().pages.end());
+      num_full_held += pages.full().pages.size();
+      num_sliding_held += pages.sliding().pages.size();
+    }
+    ASSERT_EQ(full_held.size(), num_full_held) << "a full page is shared";
+    ASSERT_EQ(sliding_held.size(), num_sliding_held) << "a sliding page is shared";
+    ASSERT_EQ(full.num_free() + static_cast<int>(num_full_held), 60);
+    ASSERT_EQ(sliding.num_free() + static_cast<int>(num_sliding_held), 25);
+  }
+  EXPECT_GT(num_refused, 100);  // the pools did run out
+  sequences.clear();
+  EXPECT_EQ(full.num_free(), 60);
+  EXPECT_EQ(sliding.num_free(), 25);
+}
+
+}  // namespace
+}  // namespace nibble
