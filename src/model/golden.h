@@ -1,0 +1,75 @@
+// Golden data: what another implementation computed from a checkpoint (prompts, logits, greedy continuations, hidden
+// states), and how far given results are from it.
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "core/token.h"
+
+namespace nibble {
+
+inline constexpr int kGoldenTop{5};
+
+// What is not known of a prompt is an empty vector. T: tokens of the prompt; V: vocabulary; G: tokens continued.
+struct GoldenPrompt {
+  std::string name;
+  std::string computed_by;
+  std::vector<TokenId> ids;   // [T]
+  std::vector<float> logits;  // [num_logit_rows, V]: at the last num_logit_rows positions
+  int num_logit_rows{0};
+  std::vector<TokenId> top_ids;     // [T, 5]: the likeliest next tokens, descending
+  std::vector<float> top_logprobs;  // [T, 5]
+  std::vector<TokenId> greedy;      // [G]: stop tokens are not heeded
+  std::vector<float> greedy_gap;    // [G]: how far the best logit is above the second
+  std::vector<float>
+      router_margin;          // [T]: the least distance, over the layers, between the last expert chosen and
+                              //   the first not chosen
+  std::vector<float> hidden;  // [L + 2, num_hidden_rows, H]: embeddings, output of each layer, after the last
+  int num_hidden_rows{0};     //   norm; at the last num_hidden_rows positions
+};
+
+struct GoldenSet {
+  int vocab{0};
+  std::vector<GoldenPrompt> prompts;
+};
+
+// `file`: the JSON index of a set (its tensors lie beside it in a safetensors file of the same stem), or a safetensors
+// file with ids0, logits0 (every position), ids1, logits1, ... Throws InputError.
+GoldenSet read_golden(const std::filesystem::path& file);
+
+// What an implementation under test says to a prompt. Empty where it was not asked.
+struct GoldenAnswer {
+  std::span<const float> logits;    // [T, V]: every position
+  std::span<const TokenId> greedy;  // [G]
+  std::span<const float> hidden;    // as in GoldenPrompt
+};
+
+// Up to where two right implementations may differ. The defaults are for float32 arithmetic.
+struct GoldenTolerance {
+  double relative_l2{1e-4};  // of a row of logits
+  double hidden{1e-4};       // of any element of a hidden state
+  double top_gap{1e-3};  // tokens closer than this (in log-probability) may change places among the likeliest
+  double router_margin{
+      1e-4};  // positions with less may take another expert: their likeliest tokens are not compared
+  double greedy_gap{0};  // a continuation may part from the golden one only where its gap is at most this
+};
+
+struct GoldenDifference {
+  double relative_l2{0};    // |answer - golden| / |golden| over a row of logits, the worst row
+  double max_logit{0};      // the largest difference of a logit
+  double max_hidden{0};     // and of an element of a hidden state
+  int num_top_compared{0};  // places of the top 5, over all positions, that the tolerance lets be compared
+  int num_top_wrong{0};     // of them, those with another token
+  std::optional<int> greedy_at;  // first token of the continuation that differs
+  float greedy_gap{0};           // golden gap there
+};
+
+GoldenDifference compare(const GoldenPrompt& golden, const GoldenAnswer& answer,
+                         const GoldenTolerance& tolerance);
+bool is_within(const GoldenDifference& difference, const GoldenTolerance& tolerance);
+
+}  // namespace nibble
