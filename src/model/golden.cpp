@@ -1,0 +1,225 @@
+#include "model/golden.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <numeric>
+
+#include "core/check.h"
+#include "core/error.h"
+#include "core/mapped_file.h"
+#include "formats/container.h"
+
+namespace nibble {
+namespace {
+
+constexpr uint64_t kAny{std::numeric_limits<uint64_t>::max()};
+
+// The tensors of a golden file, copied out and checked against what is expected of them.
+class Tensors {
+ public:
+  explicit Tensors(const std::filesystem::path& file)
+      : file_(file.string()), container_(open_container(file)) {}
+
+  bool has(const std::string& name) const { return container_.find(name) != nullptr; }
+  // kAny as an extent accepts every one.
+  std::vector<float> floats(const std::string& name, const Shape& shape) const {
+    return elements<float>(name, DType::kF32, shape);
+  }
+  std::vector<TokenId> ids(const std::string& name, const Shape& shape, uint64_t vocab) const {
+    std::vector<TokenId> ids = elements<TokenId>(name, DType::kI32, shape);
+    for (const TokenId id : ids)
+      if (id < 0 || static_cast<uint64_t>(id) >= vocab)
+        throw InputError("{}: tensor '{}' has token {}, the vocabulary has {}", file_, name, id, vocab);
+    if (ids.empty()) throw InputError("{}: tensor '{}' is empty", file_, name);
+    return ids;
+  }
+  uint64_t extent(const std::string& name, size_t axis) const {
+    const Tensor& tensor = at(name);
+    if (axis >= tensor.shape.size())
+      throw InputError("{}: tensor '{}' is {}: golden data have more dimensions there", file_, name,
+                       tensor.shape);
+    return tensor.shape[axis];
+  }
+
+ private:
+  const Tensor& at(const std::string& name) const {
+    const Tensor* tensor = container_.find(name);
+    if (!tensor) throw InputError("{}: there is no tensor '{}', which golden data must have", file_, name);
+    return *tensor;
+  }
+  template <typename T>
+  std::vector<T> elements(const std::string& name, DType dtype, const Shape& shape) const {
+    const Tensor& tensor = at(name);
+    const auto accepts = [](uint64_t expected, uint64_t extent) {
+      return expected == kAny || expected == extent;
+    };
+    if (tensor.dtype != dtype ||
+        !std::equal(shape.begin(), shape.end(), tensor.shape.begin(), tensor.shape.end(), accepts))
+      throw InputError(
+          "{}: tensor '{}' is {} {}, golden data have {} of {} dimensions there that fit the other tensors",
+          file_, name, tensor.dtype, tensor.shape, dtype, shape.size());
+    std::vector<T> copy(tensor.data.size() / sizeof(T));
+    std::memcpy(copy.data(), tensor.data.data(), tensor.data.size());
+    return copy;
+  }
+
+  std::string file_;
+  Container container_;
+};
+
+GoldenPrompt read_prompt(const Tensors& tensors, const std::string& name, uint64_t vocab) {
+  GoldenPrompt prompt;
+  prompt.name = name;
+  prompt.ids = tensors.ids(name + ".ids", {kAny}, vocab);
+  const uint64_t num_tokens = prompt.ids.size();
+  prompt.logits = tensors.floats(name + ".last_logits", {vocab});
+  prompt.num_logit_rows = 1;
+  prompt.top_ids = tensors.ids(name + ".top5_ids", {num_tokens, kGoldenTop}, vocab);
+  prompt.top_logprobs = tensors.floats(name + ".top5_logprobs", {num_tokens, kGoldenTop});
+  prompt.greedy = tensors.ids(name + ".greedy", {kAny}, vocab);
+  prompt.greedy_gap = tensors.floats(name + ".greedy_gap", {prompt.greedy.size()});
+  prompt.router_margin = tensors.floats(name + ".router_margin", {num_tokens});
+  if (tensors.has(name + ".hidden")) {
+    prompt.hidden = tensors.floats(name + ".hidden", {kAny, num_tokens, kAny});
+    prompt.num_hidden_rows = static_cast<int>(num_tokens);
+  } else if (tensors.has(name + ".hidden_last")) {
+    prompt.hidden = tensors.floats(name + ".hidden_last", {kAny, kAny});
+    prompt.num_hidden_rows = 1;
+  }
+  return prompt;
+}
+
+GoldenSet read_index(const std::filesystem::path& file) {
+  GoldenSet set;
+  const auto tensor_file = std::filesystem::path(file).replace_extension(".safetensors");
+  const Tensors tensors(tensor_file);
+  try {
+    const auto index = nlohmann::json::parse(read_text_file(file));
+    set.vocab = index.at("vocab").get<int>();
+    if (set.vocab <= kGoldenTop)
+      throw InputError("{}: a vocabulary of {} has no {} likeliest tokens", file.string(), set.vocab,
+                       kGoldenTop);
+    for (const auto& entry : index.at("prompts")) {
+      set.prompts.push_back(
+          read_prompt(tensors, entry.at("name").get<std::string>(), static_cast<uint64_t>(set.vocab)));
+      set.prompts.back().computed_by = entry.value("computed_by", "");
+    }
+  } catch (const nlohmann::json::exception& error) {
+    throw InputError(
+        "{}: not an index of golden data (an object with 'vocab' and a list 'prompts' with a 'name' each): "
+        "{}",
+        file.string(), error.what());
+  }
+  return set;
+}
+
+GoldenSet read_logits_file(const std::filesystem::path& file) {
+  GoldenSet set;
+  const Tensors tensors(file);
+  const uint64_t vocab = tensors.extent("logits0", 1);
+  set.vocab = static_cast<int>(vocab);
+  for (int i = 0; tensors.has("ids" + std::to_string(i)); ++i) {
+    GoldenPrompt prompt;
+    prompt.name = file.parent_path().filename().string() + std::to_string(i);
+    prompt.ids = tensors.ids("ids" + std::to_string(i), {kAny}, vocab);
+    prompt.logits = tensors.floats("logits" + std::to_string(i), {prompt.ids.size(), vocab});
+    prompt.num_logit_rows = static_cast<int>(prompt.ids.size());
+    set.prompts.push_back(std::move(prompt));
+  }
+  return set;
+}
+
+// Keeps the worst; a NaN is the worst of all and stays (std::max would pass over it).
+void keep_worst(double& worst, double value) {
+  if (!(value <= worst)) worst = value;
+}
+
+void compare_logits(const GoldenPrompt& golden, std::span<const float> logits, size_t vocab,
+                    GoldenDifference& result) {
+  const std::span<const float> ours = logits.last(golden.logits.size());
+  for (size_t row = 0; row < golden.logits.size(); row += vocab) {
+    double error = 0, norm = 0;
+    for (size_t i = row; i < row + vocab; ++i) {
+      const double expected = golden.logits[i], distance = ours[i] - expected;
+      error += distance * distance;
+      norm += expected * expected;
+      keep_worst(result.max_logit, std::abs(distance));
+    }
+    keep_worst(result.relative_l2, std::sqrt(error / norm));
+  }
+}
+
+// The places of one position whose neighbours are far enough that they cannot have been exchanged. The sixth is not
+// stored: the best of our own tokens outside the golden five stands for it.
+void compare_top(std::span<const TokenId> golden_ids, std::span<const float> golden_logprobs,
+                 std::span<const float> logits, double top_gap, GoldenDifference& result) {
+  std::vector<TokenId> order(logits.size());
+  std::iota(order.begin(), order.end(), 0);
+  const auto is_likelier = [&](TokenId a, TokenId b) {
+    return logits[a] > logits[b] || (logits[a] == logits[b] && a < b);
+  };
+  std::partial_sort(order.begin(), order.begin() + kGoldenTop + 1, order.end(), is_likelier);
+  const auto outside = std::find_if(order.begin(), order.end(), [&](TokenId id) {
+    return std::find(golden_ids.begin(), golden_ids.end(), id) == golden_ids.end();
+  });
+
+  for (int place = 0; place < kGoldenTop; ++place) {
+    const bool is_last = place + 1 == kGoldenTop;
+    const double above = place == 0 ? std::numeric_limits<double>::infinity()
+                                    : golden_logprobs[place - 1] - golden_logprobs[place];
+    const double below = is_last ? std::abs(logits[golden_ids[place]] - logits[*outside])
+                                 : golden_logprobs[place] - golden_logprobs[place + 1];
+    if (above <= top_gap || below <= top_gap) continue;
+    ++result.num_top_compared;
+    result.num_top_wrong += order[place] != golden_ids[place];
+  }
+}
+
+}  // namespace
+
+GoldenSet read_golden(const std::filesystem::path& file) {
+  return file.extension() == ".json" ? read_index(file) : read_logits_file(file);
+}
+
+GoldenDifference compare(const GoldenPrompt& golden, const GoldenAnswer& answer,
+                         const GoldenTolerance& tolerance) {
+  GoldenDifference result;
+  if (!answer.logits.empty()) {
+    const size_t vocab = golden.logits.size() / golden.num_logit_rows;
+    NIBBLE_CHECK(answer.logits.size() == golden.ids.size() * vocab, "{} logits of {} tokens, vocabulary {}",
+                 answer.logits.size(), golden.ids.size(), vocab);
+    compare_logits(golden, answer.logits, vocab, result);
+    for (size_t t = 0; t < golden.top_ids.size() / kGoldenTop; ++t)
+      if (golden.router_margin[t] > tolerance.router_margin)
+        compare_top(std::span(golden.top_ids).subspan(t * kGoldenTop, kGoldenTop),
+                    std::span(golden.top_logprobs).subspan(t * kGoldenTop, kGoldenTop),
+                    answer.logits.subspan(t * vocab, vocab), tolerance.top_gap, result);
+  }
+  if (!answer.greedy.empty()) {
+    NIBBLE_CHECK(answer.greedy.size() == golden.greedy.size(), "{} tokens, {} golden", answer.greedy.size(),
+                 golden.greedy.size());
+    const auto at = std::mismatch(answer.greedy.begin(), answer.greedy.end(), golden.greedy.begin()).first;
+    if (at != answer.greedy.end()) {
+      result.greedy_at = static_cast<int>(at - answer.greedy.begin());
+      result.greedy_gap = golden.greedy_gap[*result.greedy_at];
+    }
+  }
+  if (!answer.hidden.empty()) {
+    NIBBLE_CHECK(answer.hidden.size() == golden.hidden.size(), "{} elements, {} golden", answer.hidden.size(),
+                 golden.hidden.size());
+    for (size_t i = 0; i < golden.hidden.size(); ++i)
+      keep_worst(result.max_hidden, std::abs(double{answer.hidden[i]} - double{golden.hidden[i]}));
+  }
+  return result;
+}
+
+bool is_within(const GoldenDifference& difference, const GoldenTolerance& tolerance) {
+  return difference.relative_l2 <= tolerance.relative_l2 && difference.max_hidden <= tolerance.hidden &&
+         difference.num_top_wrong == 0 &&
+         (!difference.greedy_at || difference.greedy_gap <= tolerance.greedy_gap);
+}
+
+}  // namespace nibble

@@ -1,0 +1,32 @@
+// Elements in memory of their own, seen as a View. Zero at first; moves, and the view stays good.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <functional>
+#include <numeric>
+#include <vector>
+
+#include "core/view.h"
+
+namespace nibble::reference {
+
+template <typename T, int rank>
+class Array {
+ public:
+  explicit Array(std::array<ptrdiff_t, rank> shape)
+      : elements_(std::accumulate(shape.begin(), shape.end(), ptrdiff_t{1}, std::multiplies<>())),
+        view_(elements_.data(), shape) {}
+  Array(Array&&) noexcept = default;
+  Array& operator=(Array&&) noexcept = default;
+
+  View<T, rank> view() const { return view_; }
+  operator View<T, rank>() const { return view_; }
+  operator View<const T, rank>() const { return view_; }
+
+ private:
+  std::vector<T> elements_;
+  View<T, rank> view_;
+};
+
+}  // namespace nibble::reference

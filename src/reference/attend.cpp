@@ -1,0 +1,50 @@
+#include "reference/attend.h"
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "reference/weight_row.h"
+
+namespace nibble::reference {
+namespace {
+
+// Softmax over scores and sink, in place.
+void softmax_with_sink(std::span<double> scores, double sink) {
+  const double max = std::max(sink, *std::max_element(scores.begin(), scores.end()));
+  double sum = std::exp(sink - max);
+  for (double& score : scores) sum += (score = std::exp(score - max));
+  for (double& score : scores) score /= sum;
+}
+
+void attend_head(const AttendArgs& args, ptrdiff_t t, ptrdiff_t head) {
+  const BatchRow& row = args.rows[t];
+  const ptrdiff_t head_dim = args.q.shape[2];
+  const int kv_head = static_cast<int>(head / (args.q.shape[1] / args.kv.keys.shape[1]));
+  const int first = args.window ? std::max(0, row.position - *args.window + 1) : 0;
+  const double scale = 1 / std::sqrt(static_cast<double>(head_dim));
+
+  std::vector<double> weights;  // of the positions from `first` on
+  for (int j = first; j <= row.position; ++j)
+    weights.push_back(dot(args.q.row(t, head), args.kv.key(row, kv_head, j), head_dim) * scale);
+  softmax_with_sink(weights, args.sinks[head]);
+
+  std::vector<double> out(head_dim);
+  for (int j = first; j <= row.position; ++j) {
+    const float* value = args.kv.value(row, kv_head, j);
+    for (ptrdiff_t d = 0; d < head_dim; ++d) out[d] += weights[j - first] * double{value[d]};
+  }
+  for (ptrdiff_t d = 0; d < head_dim; ++d) args.attended(t, head * head_dim + d) = static_cast<float>(out[d]);
+}
+
+}  // namespace
+
+void attend(const AttendArgs& args) {
+  NIBBLE_CHECK(args.sinks.count == args.q.shape[1], "sinks [{}], q [T, {}, D]", args.sinks.count,
+               args.q.shape[1]);
+#pragma omp parallel for collapse(2) schedule(dynamic)
+  for (ptrdiff_t t = 0; t < args.q.shape[0]; ++t)
+    for (ptrdiff_t head = 0; head < args.q.shape[1]; ++head) attend_head(args, t, head);
+}
+
+}  // namespace nibble::reference

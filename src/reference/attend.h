@@ -1,0 +1,29 @@
+// Attention of each row over its sequence, with a learned sink per head.
+//
+//   s_j = (q . k_j) / sqrt(D)        out = sum_j exp(s_j - m) v_j / (sum_j exp(s_j - m) + exp(sink - m))
+//   m = max(max_j s_j, sink)         j over the positions up to the row's own, the last `window` of them if given
+//
+// The sink is one more column of the softmax without a value: it only shrinks the weights. It is not scaled by sqrt(D).
+// Query head h reads key/value head h / (Nq / Nkv).
+#pragma once
+
+#include <optional>
+#include <span>
+
+#include "core/view.h"
+#include "model/weights.h"
+#include "reference/kv_cache.h"
+
+namespace nibble::reference {
+
+struct AttendArgs {
+  View<const float, 3> q;  // [T, Nq, D]
+  std::span<const BatchRow> rows;
+  LayerKv kv;
+  Vector sinks;               // [Nq]
+  std::optional<int> window;  // positions that a row sees, its own included
+  View<float, 2> attended;    // [T, Nq D]
+};
+void attend(const AttendArgs& args);
+
+}  // namespace nibble::reference

@@ -1,0 +1,23 @@
+// Mixture of experts: x[t] += sum_k weights[t,k] (W2[e] swiglu(W1[e] h[t] + b1[e]) + b2[e]),   e = experts[t,k].
+//
+// Goes through the experts, each with all its tokens, so that a row of weights is decoded once. The sum over k is taken
+// in the order of the router, so that it does not depend on which other tokens share the batch.
+#pragma once
+
+#include "core/view.h"
+#include "model/weights.h"
+
+namespace nibble::reference {
+
+struct ExpertsArgs {
+  View<const float, 2> normed;   // h [T, H]
+  View<const int, 2> experts;    // [T, K], below E
+  View<const float, 2> weights;  // [T, K]
+  const LayerWeights& layer;     // gate_up (W1 [E, 2I, H], b1), down (W2 [E, H, I], b2)
+  int num_experts;               // E
+  float swiglu_limit;
+  View<float, 2> x;  // [T, H]
+};
+void experts(const ExpertsArgs& args);
+
+}  // namespace nibble::reference

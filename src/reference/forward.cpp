@@ -1,0 +1,37 @@
+#include "reference/forward.h"
+
+#include "reference/activations.h"
+#include "reference/attend.h"
+#include "reference/embed.h"
+#include "reference/experts.h"
+#include "reference/linear.h"
+#include "reference/qkv.h"
+#include "reference/route.h"
+#include "reference/unembed.h"
+
+namespace nibble::reference {
+
+void forward(const ForwardArgs& args) {
+  const auto& [weights, rope, rows, outputs, kv_cache, logits, trace] = args;
+  const Config& config = weights.config;
+  const float eps = config.rms_eps;
+  Activations a(config, std::ssize(rows));
+
+  embed({rows, weights.embedding, a.x});
+  int stage = 0;
+  if (trace) trace(stage++, a.x);
+  for (const LayerWeights& layer : weights.layers) {
+    const LayerKv& kv = kv_cache.layer(&layer - weights.layers.data());
+    const auto window = layer.kind == LayerKind::kSliding ? std::optional(config.window) : std::nullopt;
+    qkv({a.x, rows, layer, eps, rope, a.q, kv});  // norm, project, rotate, append
+    attend({a.q, rows, kv, layer.sinks, window, a.attended});
+    project({a.attended, layer.o, layer.o_bias, a.x});               // x += Wo attended + bo
+    route({a.x, layer, eps, a.normed, a.chosen, a.chosen_weights});  // norm, gate, top K, softmax
+    experts({a.normed, a.chosen, a.chosen_weights, layer, config.num_experts, config.swiglu_limit, a.x});
+    if (trace) trace(stage++, a.x);
+  }
+  unembed({a.x, outputs, weights.final_norm, weights.unembedding, eps, a.normed, logits});
+  if (trace) trace(stage, a.normed);
+}
+
+}  // namespace nibble::reference

@@ -1,0 +1,32 @@
+// The forward pass of gpt-oss, in loops as plain as they can be. What every backend computes is defined here: each operation is
+// a file beside this one, whose first comment is its formula.
+//
+// Activations are stored in float32; between loading and storing, an operation computes in double.
+#pragma once
+
+#include <functional>
+#include <span>
+
+#include "core/view.h"
+#include "model/weights.h"
+#include "reference/kv_cache.h"
+#include "reference/rope.h"
+
+namespace nibble::reference {
+
+// Sees the residual stream [T, H] as the layers change it: stage 0 the embeddings, stage l the output of the l-th layer,
+// and last, as stage L + 1, the output after the final norm.
+using Trace = std::function<void(int stage, View<const float, 2> hidden)>;
+
+struct ForwardArgs {
+  const Weights& weights;
+  const RopeTable& rope;
+  std::span<const BatchRow> rows;  // [T]
+  std::span<const int> outputs;    // rows whose logits are wanted
+  KvCache& kv;                     // keys and values of all rows are written
+  View<float, 2> logits;           // [number of outputs, V]
+  Trace trace{};
+};
+void forward(const ForwardArgs& args);
+
+}  // namespace nibble::reference

@@ -1,0 +1,51 @@
+// Keys and values of all layers in float32 pages, and where the rows of a batch stand in them.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "core/buffer.h"
+#include "core/view.h"
+#include "model/batch.h"
+#include "model/config.h"
+
+namespace nibble::reference {
+
+// One row of a batch: a token, its position, and the pages of its sequence.
+struct BatchRow {
+  TokenId token{0};
+  int position{0};
+  PageTableView full{}, sliding{};
+};
+std::vector<BatchRow> rows_of(const Batch& batch);  // runs in order
+
+// The pages of one layer.
+struct LayerKv {
+  LayerKind kind{LayerKind::kFull};
+  View<float, 4> keys, values;  // [page, kv head, position in the page, D]
+
+  // [D] elements of a position of the sequence that `row` belongs to.
+  float* key(const BatchRow& row, int kv_head, int position) const {
+    return at(keys, row, kv_head, position);
+  }
+  float* value(const BatchRow& row, int kv_head, int position) const {
+    return at(values, row, kv_head, position);
+  }
+
+ private:
+  float* at(const View<float, 4>& pages, const BatchRow& row, int kv_head, int position) const;
+};
+
+class KvCache {
+ public:
+  KvCache(const Config& config, int num_full_pages, int num_sliding_pages);
+  const LayerKv& layer(size_t index) const { return layers_[index]; }
+
+  static size_t num_bytes(const Config& config, int num_full_pages, int num_sliding_pages);
+
+ private:
+  Buffer storage_;
+  std::vector<LayerKv> layers_;
+};
+
+}  // namespace nibble::reference

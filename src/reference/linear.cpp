@@ -1,0 +1,49 @@
+#include "reference/linear.h"
+
+#include <vector>
+
+#include "reference/weight_row.h"
+
+namespace nibble::reference {
+namespace {
+
+// Calls store(t, o, W[o] x[t] + b[o]) for every token and output. A row of the weights is decoded once for all tokens.
+template <typename Store>
+void for_each_output(View<const float, 2> x, const Matrix& weight, const Vector& bias, Store store) {
+  NIBBLE_CHECK(x.shape[1] == weight.cols, "x [T, {}], weight [{}, {}]", x.shape[1], weight.rows, weight.cols);
+  NIBBLE_CHECK(bias.count == 0 || bias.count == weight.rows, "bias [{}], weight [{}, {}]", bias.count,
+               weight.rows, weight.cols);
+#pragma omp parallel
+  {
+    std::vector<float> row(weight.cols);
+#pragma omp for
+    for (ptrdiff_t o = 0; o < weight.rows; ++o) {
+      decode_row(weight, o, row.data());
+      const double b = bias.count > 0 ? double{bias[o]} : 0.0;
+      for (ptrdiff_t t = 0; t < x.shape[0]; ++t) store(t, o, dot(row.data(), x.row(t), weight.cols) + b);
+    }
+  }
+}
+
+}  // namespace
+
+void linear(const LinearArgs& args) {
+  const View<float, 2> y = args.y;
+  NIBBLE_CHECK(y.shape[0] == args.x.shape[0] && y.shape[1] == args.weight.rows,
+               "y [{}, {}], x [{}, in], weight [{}, in]", y.shape[0], y.shape[1], args.x.shape[0],
+               args.weight.rows);
+  for_each_output(args.x, args.weight, args.bias,
+                  [y](ptrdiff_t t, ptrdiff_t o, double value) { y(t, o) = static_cast<float>(value); });
+}
+
+void project(const ProjectArgs& args) {
+  const View<float, 2> x = args.x;
+  NIBBLE_CHECK(x.shape[0] == args.attended.shape[0] && x.shape[1] == args.weight.rows,
+               "x [{}, {}], attended [{}, in], weight [{}, in]", x.shape[0], x.shape[1],
+               args.attended.shape[0], args.weight.rows);
+  for_each_output(args.attended, args.weight, args.bias, [x](ptrdiff_t t, ptrdiff_t o, double value) {
+    x(t, o) = static_cast<float>(x(t, o) + value);
+  });
+}
+
+}  // namespace nibble::reference

@@ -1,0 +1,26 @@
+// Linear layer: y[t,o] = sum_i W[o,i] x[t,i] + b[o].
+#pragma once
+
+#include "core/view.h"
+#include "model/weights.h"
+
+namespace nibble::reference {
+
+struct LinearArgs {
+  View<const float, 2> x;  // [T, in]
+  Matrix weight;           // [out, in]
+  Vector bias;             // [out]; of no elements: there is none
+  View<float, 2> y;        // [T, out]
+};
+void linear(const LinearArgs& args);
+
+// The same, added to what is there: x[t,o] += y[t,o]. Closes the attention block: x += W attended + b.
+struct ProjectArgs {
+  View<const float, 2> attended;  // [T, Nq D]
+  Matrix weight;                  // [H, Nq D]
+  Vector bias;                    // [H]
+  View<float, 2> x;               // [T, H]
+};
+void project(const ProjectArgs& args);
+
+}  // namespace nibble::reference

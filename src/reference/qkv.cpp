@@ -1,0 +1,47 @@
+#include "reference/qkv.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "reference/array.h"
+#include "reference/linear.h"
+#include "reference/rms_norm.h"
+
+namespace nibble::reference {
+namespace {
+
+View<float, 2> merge_heads(const View<float, 3>& x) {
+  return {x.data, {x.shape[0], x.shape[1] * x.shape[2]}};
+}
+
+void append(View<const float, 3> k, View<const float, 3> v, std::span<const BatchRow> rows,
+            const LayerKv& kv) {
+  const ptrdiff_t head_dim = k.shape[2];
+  for (size_t t = 0; t < rows.size(); ++t)
+    for (int head = 0; head < k.shape[1]; ++head) {
+      std::copy_n(k.row(t, head), head_dim, kv.key(rows[t], head, rows[t].position));
+      std::copy_n(v.row(t, head), head_dim, kv.value(rows[t], head, rows[t].position));
+    }
+}
+
+}  // namespace
+
+void qkv(const QkvArgs& args) {
+  const LayerWeights& layer = args.layer;
+  const ptrdiff_t num_rows = args.x.shape[0], num_kv_heads = args.kv.keys.shape[1],
+                  head_dim = args.q.shape[2];
+  const Array<float, 2> normed({num_rows, args.x.shape[1]});
+  const Array<float, 3> k({num_rows, num_kv_heads, head_dim}), v({num_rows, num_kv_heads, head_dim});
+  rms_norm({args.x, layer.attention_norm, args.rms_eps, normed});
+  linear({normed, layer.q, layer.q_bias, merge_heads(args.q)});
+  linear({normed, layer.k, layer.k_bias, merge_heads(k)});
+  linear({normed, layer.v, layer.v_bias, merge_heads(v)});
+
+  std::vector<int> positions;
+  for (const BatchRow& row : args.rows) positions.push_back(row.position);
+  rotate({args.q, positions, args.rope});
+  rotate({k, positions, args.rope});
+  append(k, v, args.rows, args.kv);
+}
+
+}  // namespace nibble::reference

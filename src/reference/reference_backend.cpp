@@ -1,0 +1,110 @@
+#include "reference/reference_backend.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "backend/sample.h"
+#include "reference/forward.h"
+
+#ifdef _OPENMP
+#include <omp.h>
+#endif
+
+namespace nibble::reference {
+namespace {
+
+class ReferenceBackend final : public Backend {
+ public:
+  ReferenceBackend(std::shared_ptr<const Weights> weights, const BackendOptions& options)
+      : weights_(std::move(weights)),
+        options_(options),
+        rope_(make_rope_table(config().rope, config().head_dim)),
+        kv_(config(), options.num_full_pages, options.num_sliding_pages) {}
+
+  std::string_view name() const override { return "reference"; }
+  const Config& config() const override { return weights_->config; }
+  std::vector<KernelChoice> kernels() const override;
+  StepResult step(const Batch& batch) override;
+
+ private:
+  std::shared_ptr<const Weights> weights_;
+  BackendOptions options_;
+  RopeTable rope_;
+  KvCache kv_;
+};
+
+std::vector<KernelChoice> ReferenceBackend::kernels() const {
+  const LayerWeights& layer = weights_->layers.front();
+  std::vector<KernelChoice> rows;
+  const auto add = [&](const char* operation, Format weights) {
+    rows.push_back(
+        {operation, std::string(nibble::name(weights)), "plain loops", "the reference has no other"});
+  };
+  add("embed", weights_->embedding.format);
+  add("qkv", layer.q.format);
+  rows.push_back({"attend", "none", "plain loops", "the reference has no other"});
+  add("project", layer.o.format);
+  add("route", layer.router.format);
+  add("experts", layer.gate_up.first.format);
+  add("unembed", weights_->unembedding.format);
+  return rows;
+}
+
+StepResult ReferenceBackend::step(const Batch& batch) {
+#ifdef _OPENMP
+  if (options_.num_threads > 0) omp_set_num_threads(options_.num_threads);  // of the calling thread's loops
+#endif
+  const std::vector<BatchRow> rows = rows_of(batch);
+  NIBBLE_CHECK(std::ssize(rows) <= options_.max_batch_tokens, "{} rows, {} allowed", rows.size(),
+               options_.max_batch_tokens);
+  std::vector<int> outputs;  // rows of the batch
+  int first_row = 0;
+  for (const Run& run : batch.runs) {
+    for (const OutputRow& output : run.outputs) outputs.push_back(first_row + output.token_index);
+    first_row += static_cast<int>(run.tokens.size());
+  }
+
+  const ptrdiff_t vocab = config().vocab;
+  StepResult result;
+  result.logits.resize(outputs.size() * vocab);
+  const View<float, 2> logits(result.logits.data(), {std::ssize(outputs), vocab});
+  forward({*weights_, rope_, rows, outputs, kv_, logits});
+
+  std::vector<float> scratch(vocab);
+  for (const Run& run : batch.runs)
+    for (const OutputRow& output : run.outputs) {
+      const auto index = static_cast<ptrdiff_t>(result.outputs.size());
+      SampledToken token;
+      if (output.sample) {
+        std::copy_n(logits.row(index), vocab, scratch.begin());
+        token = sample(scratch, output, run.first_position + output.token_index + 1);
+      }
+      result.outputs.push_back(std::move(token));
+    }
+  if (!batch.want_logits) result.logits.clear();
+  return result;
+}
+
+}  // namespace
+
+MemoryPlan plan(const Config& config, const BackendOptions& options) {
+  const size_t hidden = config.hidden, intermediate = config.intermediate, chosen = config.experts_per_token;
+  const size_t q = size_t{1} * config.num_heads * config.head_dim,
+               kv = size_t{1} * config.num_kv_heads * config.head_dim;
+  // Of one row, at the fullest moments: what lives through the step, then qkv's part or that of the experts (every
+  // chosen expert's output, and one expert's way in and out), then the logits and their copy for the sampler.
+  const size_t step_floats = 2 * hidden + 2 * q + 2 * chosen;
+  const size_t qkv_floats = hidden + 2 * kv;
+  const size_t expert_floats = chosen * hidden + 2 * hidden + 3 * intermediate;
+  const size_t output_floats = hidden + config.vocab;
+  const size_t row_floats = step_floats + std::max(qkv_floats, expert_floats) + output_floats;
+  return {.weight_bytes = 0,  // used where they are mapped
+          .kv_bytes = KvCache::num_bytes(config, options.num_full_pages, options.num_sliding_pages),
+          .workspace_bytes = options.max_batch_tokens * row_floats * sizeof(float)};
+}
+
+std::unique_ptr<Backend> make(std::shared_ptr<const Weights> weights, const BackendOptions& options) {
+  return std::make_unique<ReferenceBackend>(std::move(weights), options);
+}
+
+}  // namespace nibble::reference

@@ -1,0 +1,17 @@
+// Root-mean-square norm: y[t,i] = x[t,i] / sqrt(mean_j x[t,j]^2 + eps) * g[i].
+#pragma once
+
+#include "core/view.h"
+#include "model/weights.h"
+
+namespace nibble::reference {
+
+struct RmsNormArgs {
+  View<const float, 2> x;  // [T, H]
+  Vector scale;            // g [H]
+  float eps;
+  View<float, 2> y;  // [T, H]
+};
+void rms_norm(const RmsNormArgs& args);
+
+}  // namespace nibble::reference

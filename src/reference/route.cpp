@@ -1,0 +1,42 @@
+#include "reference/route.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <vector>
+
+#include "reference/array.h"
+#include "reference/linear.h"
+#include "reference/rms_norm.h"
+
+namespace nibble::reference {
+namespace {
+
+// Of one token: logits [E], experts and weights [K].
+void choose(const float* logits, int num_experts, int* experts, float* weights, int num_chosen) {
+  std::vector<int> order(num_experts);
+  std::iota(order.begin(), order.end(), 0);
+  std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return logits[a] > logits[b]; });
+  std::copy_n(order.begin(), num_chosen, experts);
+
+  const double max = logits[experts[0]];
+  double sum = 0;
+  for (int k = 0; k < num_chosen; ++k) sum += std::exp(logits[experts[k]] - max);
+  for (int k = 0; k < num_chosen; ++k)
+    weights[k] = static_cast<float>(std::exp(logits[experts[k]] - max) / sum);
+}
+
+}  // namespace
+
+void route(const RouteArgs& args) {
+  const LayerWeights& layer = args.layer;
+  rms_norm({args.x, layer.mlp_norm, args.rms_eps, args.normed});
+  const Array<float, 2> logits({args.x.shape[0], layer.router.rows});
+  linear({args.normed, layer.router, layer.router_bias, logits});
+#pragma omp parallel for
+  for (ptrdiff_t t = 0; t < args.x.shape[0]; ++t)
+    choose(logits.view().row(t), layer.router.rows, args.experts.row(t), args.weights.row(t),
+           static_cast<int>(args.experts.shape[1]));
+}
+
+}  // namespace nibble::reference

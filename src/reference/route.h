@@ -1,0 +1,24 @@
+// Router: norm, gate, top K, softmax over the chosen.
+//
+//   h = rms_norm(x)      l = Wr h + br      experts[t] = the K largest of l[t], descending
+//   weights[t,k] = exp(l[t,experts[t,k]]) / sum over the K chosen
+//
+// Of equal logits the lower index wins. The rest of the experts have no part in the softmax.
+#pragma once
+
+#include "core/view.h"
+#include "model/weights.h"
+
+namespace nibble::reference {
+
+struct RouteArgs {
+  View<const float, 2> x;     // [T, H]
+  const LayerWeights& layer;  // mlp_norm, router, router_bias
+  float rms_eps;
+  View<float, 2> normed;   // h [T, H]
+  View<int, 2> experts;    // [T, K]
+  View<float, 2> weights;  // [T, K]
+};
+void route(const RouteArgs& args);
+
+}  // namespace nibble::reference

@@ -1,0 +1,22 @@
+// Head: logits[o] = Wu rms_norm(x)[t], t the o-th output row. No bias, not tied to the embedding, not scaled.
+#pragma once
+
+#include <span>
+
+#include "core/view.h"
+#include "model/weights.h"
+
+namespace nibble::reference {
+
+struct UnembedArgs {
+  View<const float, 2> x;        // [T, H]
+  std::span<const int> outputs;  // rows of x
+  Vector final_norm;             // [H]
+  Matrix unembedding;            // [V, H]
+  float rms_eps;
+  View<float, 2> normed;  // [T, H]
+  View<float, 2> logits;  // [number of outputs, V]
+};
+void unembed(const UnembedArgs& args);
+
+}  // namespace nibble::reference
