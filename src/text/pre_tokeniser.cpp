@@ -1,0 +1,95 @@
+#include "text/pre_tokeniser.h"
+
+#include <cstdint>
+
+#define PCRE2_CODE_UNIT_WIDTH 8
+#include <pcre2.h>
+
+#include "core/check.h"
+#include "core/error.h"
+#include "core/log.h"
+#include "text/expression.h"
+#include "text/utf8.h"
+
+namespace nibble {
+namespace {
+
+PCRE2_SPTR units(std::string_view text) { return reinterpret_cast<PCRE2_SPTR>(text.data()); }
+
+std::string message(int error) {
+  PCRE2_UCHAR buffer[256];
+  pcre2_get_error_message(error, buffer, sizeof buffer);
+  return reinterpret_cast<const char*>(buffer);
+}
+
+}  // namespace
+
+void PreTokeniser::FreeCode::operator()(pcre2_code* code) const { pcre2_code_free(code); }
+void PreTokeniser::Pieces::FreeData::operator()(pcre2_match_data* data) const { pcre2_match_data_free(data); }
+
+PreTokeniser::PreTokeniser(std::string_view expression, const std::string& origin) : origin_(origin) {
+  const std::string pattern = to_pcre2(expression, origin);
+  int error = 0;
+  PCRE2_SIZE at = 0;
+  code_.reset(pcre2_compile(units(pattern), pattern.size(), PCRE2_UTF | PCRE2_UCP | PCRE2_NO_AUTO_CAPTURE,
+                            &error, &at, nullptr));
+  if (!code_)
+    throw InputError("{}: the split expression can't be compiled: {} near '{}'.", origin, message(error),
+                     std::string_view(pattern).substr(at, 12));
+  if (const int failed = pcre2_jit_compile(code_.get(), PCRE2_JIT_COMPLETE); failed != 0)
+    log::warn("{}: the split expression is interpreted, which is slow: PCRE2 makes no machine code ({}).",
+              origin, message(failed));
+}
+
+PreTokeniser::Pieces::Pieces(const PreTokeniser& pre_tokeniser)
+    : pre_tokeniser_(pre_tokeniser), data_(pcre2_match_data_create(1, nullptr)) {
+  if (!data_) throw std::bad_alloc();
+}
+
+void PreTokeniser::Pieces::start(std::string_view text) {
+  text_ = text;
+  begin_ = 0;
+  match_ = {};
+}
+
+std::optional<std::string_view> PreTokeniser::Pieces::next() {
+  if (begin_ == text_.size()) return std::nullopt;
+  if (begin_ == match_.end) match_ = match_that_ends_after(begin_);
+  const size_t end = begin_ < match_.begin ? match_.begin : match_.end;
+  const std::string_view piece = text_.substr(begin_, end - begin_);
+  begin_ = end;
+  return piece;
+}
+
+// An empty match further on counts: it cuts. An empty one at `begin` cuts nothing that is not cut already, and the
+// search goes on behind the next character, as Hugging Face's does.
+PreTokeniser::Pieces::Match PreTokeniser::Pieces::match_that_ends_after(size_t begin) const {
+  size_t from = begin;
+  while (from < text_.size()) {
+    const std::optional<Match> match = search(from);
+    if (!match) break;
+    if (match->end > begin) return *match;
+    from = begin + first_utf8_part(text_.substr(begin)).num_bytes;
+  }
+  return {text_.size(), text_.size()};
+}
+
+std::optional<PreTokeniser::Pieces::Match> PreTokeniser::Pieces::search(size_t from) const {
+  const auto match = [&](uint32_t options) {
+    return pcre2_match(pre_tokeniser_.code_.get(), units(text_), text_.size(), from,
+                       PCRE2_NO_UTF_CHECK | options, data_.get(), nullptr);
+  };
+  int result = match(0);
+  // Machine code has 32 KiB of stack. o200k's expression needs a fixed part of that, whatever the text; one that does
+  // not is interpreted here, with a stack on the heap.
+  if (result == PCRE2_ERROR_JIT_STACKLIMIT) result = match(PCRE2_NO_JIT);
+  if (result == PCRE2_ERROR_NOMATCH) return std::nullopt;
+  if (result < 0)
+    throw InputError("{}: the split expression fails on this text: {}.", pre_tokeniser_.origin_,
+                     message(result));
+  const PCRE2_SIZE* found = pcre2_get_ovector_pointer(data_.get());
+  NIBBLE_CHECK(from <= found[0] && found[0] <= found[1], "{} {} {}", from, found[0], found[1]);
+  return Match{found[0], found[1]};
+}
+
+}  // namespace nibble

@@ -1,0 +1,56 @@
+// Cuts text into pieces, which are then merged each for itself: matches of the split expression, and what lies between
+// two matches (Hugging Face: Split with behaviour "Isolated"; o200k's expression leaves nothing between).
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+struct pcre2_real_code_8;
+struct pcre2_real_match_data_8;
+
+namespace nibble {
+
+class PreTokeniser {
+ public:
+  // Throws InputError, which begins with `origin`, where the expression is not understood.
+  PreTokeniser(std::string_view expression, const std::string& origin);
+
+  class Pieces;
+
+ private:
+  struct FreeCode {
+    void operator()(pcre2_real_code_8* code) const;
+  };
+  std::unique_ptr<pcre2_real_code_8, FreeCode> code_;
+  std::string origin_;
+};
+
+// The pieces of one text after another; each thread has its own.
+class PreTokeniser::Pieces {
+ public:
+  explicit Pieces(const PreTokeniser& pre_tokeniser);
+
+  void start(std::string_view text);  // must be well-formed UTF-8
+  std::optional<std::string_view> next();
+
+ private:
+  struct Match {
+    size_t begin{0}, end{0};
+  };
+  struct FreeData {
+    void operator()(pcre2_real_match_data_8* data) const;
+  };
+
+  Match match_that_ends_after(size_t begin) const;
+  std::optional<Match> search(size_t from) const;
+
+  const PreTokeniser& pre_tokeniser_;
+  std::unique_ptr<pcre2_real_match_data_8, FreeData> data_;
+  std::string_view text_;
+  size_t begin_{0};  // of the next piece
+  Match match_;      // the last one found: ahead of begin_, at it, or ending there
+};
+
+}  // namespace nibble

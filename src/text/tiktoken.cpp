@@ -1,0 +1,146 @@
+// A .tiktoken rank file: a line per token, "base64-of-its-bytes rank", where the rank is the id and the order of merging.
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "core/error.h"
+#include "text/bpe_model.h"
+#include "text/expression.h"
+
+namespace nibble {
+namespace {
+
+// o200k's longest has 128. The merges of a token are found by trying all its cuts: this bounds them.
+constexpr size_t kMaxTokenBytes{512};
+
+// The control tokens of o200k_harmony, counted from the id after the last rank; those between are reserved.
+struct Control {
+  TokenId distance;
+  std::string_view name;
+};
+constexpr Control kControls[] = {
+    {0, "<|startoftext|>"}, {1, "<|endoftext|>"},    {4, "<|return|>"}, {5, "<|constrain|>"},
+    {7, "<|channel|>"},     {8, "<|start|>"},        {9, "<|end|>"},    {10, "<|message|>"},
+    {14, "<|call|>"},       {20, "<|endofprompt|>"},
+};
+constexpr TokenId kNumControls{21};
+
+constexpr auto kBase64 = [] {
+  std::array<int8_t, 256> values{};
+  values.fill(-1);
+  constexpr std::string_view kDigits{"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"};
+  for (size_t i = 0; i < kDigits.size(); ++i)
+    values[static_cast<uint8_t>(kDigits[i])] = static_cast<int8_t>(i);
+  return values;
+}();
+
+// False where `digits` is not base64 with its padding.
+bool decode_base64(std::string_view digits, std::string& bytes) {
+  if (digits.empty() || digits.size() % 4 != 0) return false;
+  const size_t num_padded = digits.ends_with("==") ? 2 : digits.ends_with('=') ? 1 : 0;
+  uint32_t bits = 0;
+  int num_bits = 0;
+  for (const char digit : digits.substr(0, digits.size() - num_padded)) {
+    const int value = kBase64[static_cast<uint8_t>(digit)];
+    if (value < 0) return false;
+    bits = bits << 6 | static_cast<uint32_t>(value);
+    num_bits += 6;
+    if (num_bits < 8) continue;
+    num_bits -= 8;
+    bytes += static_cast<char>(bits >> num_bits);
+  }
+  return (bits & ((1u << num_bits) - 1)) == 0;  // what the last digit has over must be zero
+}
+
+struct Line {
+  std::string bytes;
+  TokenId rank;
+};
+
+std::optional<Line> parse(std::string_view line) {
+  const size_t space = line.find(' ');
+  if (space == std::string_view::npos) return std::nullopt;
+  Line parsed;
+  if (!decode_base64(line.substr(0, space), parsed.bytes)) return std::nullopt;
+  const char* const end = line.data() + line.size();
+  const auto [stop, error] = std::from_chars(line.data() + space + 1, end, parsed.rank);
+  if (error != std::errc{} || stop != end) return std::nullopt;
+  return parsed;
+}
+
+Vocabulary read_ranks(std::string_view ranks, const std::string& origin) {
+  if (ranks.ends_with('\n')) ranks.remove_suffix(1);
+  const size_t num_lines = static_cast<size_t>(std::count(ranks.begin(), ranks.end(), '\n')) + 1;
+  if (num_lines > Vocabulary::kMaxId - kNumControls)
+    throw InputError("{}: has {} lines, more than any vocabulary has tokens.", origin, num_lines);
+  Vocabulary vocabulary(num_lines);
+  for (size_t number = 1; number <= num_lines; ++number) {
+    const size_t end = std::min(ranks.find('\n'), ranks.size());
+    std::string_view line = ranks.substr(0, end);
+    if (line.ends_with('\r')) line.remove_suffix(1);
+    const auto parsed = parse(line);
+    if (!parsed)
+      throw InputError(
+          "{}: line {} is not a token in base64, a space, its rank. A vocabulary is a tokenizer.json or a "
+          ".tiktoken file.",
+          origin, number);
+    const auto& [bytes, rank] = *parsed;
+    if (rank < 0 || static_cast<size_t>(rank) >= num_lines)
+      throw InputError(
+          "{}: line {} has rank {}; {} tokens have the ranks 0 to {}. The file may be cut short.", origin,
+          number, rank, num_lines, num_lines - 1);
+    if (bytes.size() > kMaxTokenBytes)
+      throw InputError("{}: line {} is a token of {} bytes; nibble takes up to {}.", origin, number,
+                       bytes.size(), kMaxTokenBytes);
+    if (!vocabulary.add(rank, bytes))
+      throw InputError("{}: line {} has a token or a rank that an earlier line has.", origin, number);
+    ranks.remove_prefix(std::min(end + 1, ranks.size()));
+  }
+  return vocabulary;
+}
+
+// Each way to cut a token into two tokens is a merge.
+Merges merges_by_rank(const Vocabulary& vocabulary, const std::string& origin) {
+  struct Rule {
+    TokenId left, right, result;
+  };
+  std::vector<Rule> rules;
+  for (TokenId id = 0; id < vocabulary.num_ids(); ++id) {
+    const std::string_view bytes = vocabulary.bytes(id);
+    for (size_t cut = 1; cut < bytes.size(); ++cut) {
+      const auto left = vocabulary.find(bytes.substr(0, cut));
+      if (!left) continue;
+      const auto right = vocabulary.find(bytes.substr(cut));
+      if (right) rules.push_back({*left, *right, id});
+    }
+  }
+  Merges merges(rules.size(), byte_tokens(vocabulary, origin));
+  for (const Rule& rule : rules)  // no pair comes twice, since no two tokens have the same bytes
+    (void)merges.add(rule.left, rule.right, {static_cast<uint32_t>(rule.result), rule.result});
+  return merges;
+}
+
+void add_controls(Vocabulary& vocabulary) {
+  const TokenId first = vocabulary.num_ids();
+  for (TokenId distance = 0; distance < kNumControls; ++distance) {
+    const auto* control = std::find_if(std::begin(kControls), std::end(kControls),
+                                       [&](const Control& known) { return known.distance == distance; });
+    const TokenId id = first + distance;
+    (void)vocabulary.add_special(
+        id, control != std::end(kControls) ? std::string(control->name) : fmt::format("<|reserved_{}|>", id));
+  }
+}
+
+}  // namespace
+
+BpeModel read_tiktoken(std::string_view ranks, const std::string& origin) {
+  Vocabulary vocabulary = read_ranks(ranks, origin);
+  Merges merges = merges_by_rank(vocabulary, origin);
+  add_controls(vocabulary);
+  return {std::move(vocabulary), std::move(merges), std::string(kO200kExpression), true};
+}
+
+}  // namespace nibble

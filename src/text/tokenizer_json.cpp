@@ -1,0 +1,213 @@
+// A Hugging Face tokenizer.json: a pipeline of parts, each of some type. nibble reads one such pipeline, byte-level BPE
+// as gpt-oss has it (BPE behind Split and ByteLevel, no normaliser), and refuses what would encode otherwise.
+//
+// Not read, since it can't change the ids of a text: `unk_token`, `fuse_unk` and `byte_fallback` (they are about bytes
+// without a token, and all 256 must have one), `trim_offsets`, and `truncation` and `padding`, which are set per call.
+#include <simdjson.h>
+
+#include <string>
+#include <unordered_map>
+
+#include "core/error.h"
+#include "text/bpe_model.h"
+#include "text/byte_level.h"
+
+namespace nibble {
+namespace {
+
+using simdjson::dom::element;
+
+// A JSON document that knows where it is from: each complaint names file and place.
+class Document {
+ public:
+  Document(std::string_view json, std::string origin) : origin_(std::move(origin)) {
+    const simdjson::padded_string padded(json);
+    if (const auto error = parser_.parse(padded).get(root_); error != simdjson::SUCCESS)
+      throw InputError("{}: is not JSON: {}", origin_, simdjson::error_message(error));
+  }
+
+  // Nothing where it is absent or null. Places are JSON pointers: "/model/type".
+  std::optional<element> find(std::string_view place) const {
+    element value;
+    if (root_.at_pointer(place).get(value) != simdjson::SUCCESS || value.is_null()) return std::nullopt;
+    return value;
+  }
+
+  template <typename T>
+  T get(std::string_view place, std::string_view type) const {
+    const auto value = find(place);
+    T typed;
+    if (!value || value->get(typed) != simdjson::SUCCESS)
+      throw InputError("{}: {} must be {}.", origin_, place, type);
+    return typed;
+  }
+
+  std::string_view text(std::string_view place) const { return get<std::string_view>(place, "a string"); }
+
+  void require(std::string_view place, std::string_view expected) const {
+    const std::string_view value = text(place);
+    if (value != expected)
+      throw InputError("{}: {} is '{}'; nibble knows '{}' only.", origin_, place, value, expected);
+  }
+
+  void require(std::string_view place, bool expected, bool if_absent) const {
+    const bool value = find(place) ? get<bool>(place, "true or false") : if_absent;
+    if (value != expected)
+      throw InputError("{}: {} is {}; nibble knows {} only.", origin_, place, value, expected);
+  }
+
+  // `nothing` is how the part is written when it does nothing, beside null.
+  void require_nothing(std::string_view place, std::string_view nothing) const {
+    const auto value = find(place);
+    if (value && simdjson::minify(*value) != nothing)
+      throw InputError(
+          "{}: {} is set, which changes how text is encoded; nibble knows vocabularies without it only.",
+          origin_, place);
+  }
+
+  const std::string& origin() const { return origin_; }
+
+ private:
+  std::string origin_;
+  simdjson::dom::parser parser_;
+  element root_;
+};
+
+void check_pipeline(const Document& document) {
+  document.require_nothing("/normalizer", "null");
+  document.require("/pre_tokenizer/type", "Sequence");
+  if (document.get<simdjson::dom::array>("/pre_tokenizer/pretokenizers", "a list").size() != 2)
+    throw InputError(
+        "{}: /pre_tokenizer/pretokenizers has not two parts; nibble knows Split, then ByteLevel, only.",
+        document.origin());
+  document.require("/pre_tokenizer/pretokenizers/0/type", "Split");
+  document.require("/pre_tokenizer/pretokenizers/0/behavior",
+                   "Isolated");  // `invert` then makes no difference
+  document.require("/pre_tokenizer/pretokenizers/1/type", "ByteLevel");
+  document.require("/pre_tokenizer/pretokenizers/1/add_prefix_space", false, true);
+  document.require("/pre_tokenizer/pretokenizers/1/use_regex", false, true);
+  if (document.find("/post_processor"))
+    document.require("/post_processor/type", "ByteLevel");  // moves offsets only
+  document.require("/decoder/type", "ByteLevel");
+  document.require("/model/type", "BPE");
+  document.require_nothing("/model/dropout", "0.0");
+  document.require_nothing("/model/continuing_subword_prefix", "\"\"");
+  document.require_nothing("/model/end_of_word_suffix", "\"\"");
+}
+
+TokenId token_id(std::optional<element> value, std::string_view token, const std::string& origin) {
+  int64_t id = -1;
+  if (!value || value->get(id) != simdjson::SUCCESS || id < 0 || id > Vocabulary::kMaxId)
+    throw InputError("{}: token '{}' has no id from 0 to {}.", origin, token, Vocabulary::kMaxId);
+  return static_cast<TokenId>(id);
+}
+
+using SpecialIds = std::unordered_map<std::string_view, TokenId>;
+
+SpecialIds read_specials(const Document& document) {
+  SpecialIds specials;
+  if (!document.find("/added_tokens")) return specials;
+  const size_t num_specials = document.get<simdjson::dom::array>("/added_tokens", "a list").size();
+  for (size_t index = 0; index < num_specials; ++index) {
+    const std::string place = fmt::format("/added_tokens/{}", index);
+    const std::string_view name = document.text(place + "/content");
+    // Others take spaces or parts of words with them, or are found in text of users.
+    document.require(place + "/special", true, false);
+    document.require(place + "/single_word", false, false);
+    document.require(place + "/lstrip", false, false);
+    document.require(place + "/rstrip", false, false);
+    if (name.empty()) throw InputError("{}: {}/content is empty.", document.origin(), place);
+    if (!specials.emplace(name, token_id(document.find(place + "/id"), name, document.origin())).second)
+      throw InputError("{}: special token '{}' is there twice.", document.origin(), name);
+  }
+  return specials;
+}
+
+Vocabulary read_vocabulary(const Document& document) {
+  const SpecialIds specials = read_specials(document);
+  const auto tokens = document.get<simdjson::dom::object>("/model/vocab", "an object");
+  if (tokens.size() > Vocabulary::kMaxId)
+    throw InputError("{}: /model/vocab has more than {} tokens.", document.origin(), Vocabulary::kMaxId);
+  Vocabulary vocabulary(tokens.size());
+  std::string bytes;
+  for (const auto& [letters, value] : tokens) {
+    const TokenId id = token_id(value, letters, document.origin());
+    // Some files list special tokens here too: no text may become one by merging.
+    if (const auto special = specials.find(letters); special != specials.end() && special->second == id)
+      continue;
+    bytes.clear();
+    if (letters.empty() || !append_byte_level(letters, bytes))
+      throw InputError("{}: token '{}' is not written in the byte-level alphabet.", document.origin(),
+                       letters);
+    if (!vocabulary.add(id, bytes))
+      throw InputError("{}: token '{}' with id {}: the token or the id is there twice.", document.origin(),
+                       letters, id);
+  }
+  for (const auto& [name, id] : specials)
+    if (!vocabulary.add_special(id, name))
+      throw InputError("{}: special token '{}' has id {}, which is another token's.", document.origin(), name,
+                       id);
+  return vocabulary;
+}
+
+struct Halves {
+  std::string_view left, right;
+};
+
+// ["a", "b"], or "a b" in older files.
+std::optional<Halves> halves(element merge) {
+  Halves found;
+  if (merge.is_string()) {
+    const std::string_view both = merge;
+    const size_t space = both.find(' ');
+    if (space == std::string_view::npos) return std::nullopt;
+    return Halves{both.substr(0, space), both.substr(space + 1)};
+  }
+  if (!merge.is_array() || simdjson::dom::array(merge).size() != 2 ||
+      merge.at(0).get(found.left) != simdjson::SUCCESS || merge.at(1).get(found.right) != simdjson::SUCCESS)
+    return std::nullopt;
+  return found;
+}
+
+Merges read_merges(const Document& document, const Vocabulary& vocabulary) {
+  constexpr size_t kMaxMerges{1 << 23};  // twenty times o200k's
+  const auto list = document.get<simdjson::dom::array>("/model/merges", "a list");
+  if (list.size() > kMaxMerges)
+    throw InputError("{}: /model/merges has more than {} merges.", document.origin(), kMaxMerges);
+  Merges merges(list.size(), byte_tokens(vocabulary, document.origin()));
+  uint32_t index = 0;
+  std::string bytes;
+  const auto fail = [&](std::string_view why) {
+    throw InputError("{}: /model/merges/{} {}.", document.origin(), index, why);
+  };
+  for (const element merge : list) {
+    const auto pair = halves(merge);
+    if (!pair) fail("is not a pair of tokens");
+    bytes.clear();
+    if (!append_byte_level(pair->left, bytes)) fail("is not written in the byte-level alphabet");
+    const size_t cut = bytes.size();
+    if (!append_byte_level(pair->right, bytes)) fail("is not written in the byte-level alphabet");
+    const std::string_view both = bytes;
+    const auto left = vocabulary.find(both.substr(0, cut)), right = vocabulary.find(both.substr(cut));
+    const auto result = vocabulary.find(both);
+    if (!left || !right || !result) fail("has a token, or makes one, that is not in /model/vocab");
+    if (!merges.add(*left, *right, {index, *result})) fail("is there twice");
+    ++index;
+  }
+  return merges;
+}
+
+}  // namespace
+
+BpeModel read_tokenizer_json(std::string_view json, const std::string& origin) {
+  const Document document(json, origin);
+  check_pipeline(document);
+  Vocabulary vocabulary = read_vocabulary(document);
+  Merges merges = read_merges(document, vocabulary);
+  const bool takes_whole_pieces =
+      document.find("/model/ignore_merges") && document.get<bool>("/model/ignore_merges", "true or false");
+  return {std::move(vocabulary), std::move(merges),
+          std::string(document.text("/pre_tokenizer/pretokenizers/0/pattern/Regex")), takes_whole_pieces};
+}
+
+}  // namespace nibble

@@ -1,0 +1,67 @@
+#include "text/utf8.h"
+
+#include <cstdint>
+#include <cstring>
+
+#include "core/check.h"
+
+namespace nibble {
+namespace {
+
+struct Lead {
+  uint8_t num_bytes;               // of the whole character; 0 where no character begins so
+  uint8_t min_second, max_second;  // the later ones are always 0x80 to 0xBF
+};
+
+Lead lead(uint8_t byte) {
+  if (byte < 0x80) return {1, 0, 0};
+  if (byte < 0xC2) return {0, 0, 0};  // continuation bytes, and C0 and C1, which could only be overlong
+  if (byte < 0xE0) return {2, 0x80, 0xBF};
+  if (byte == 0xE0) return {3, 0xA0, 0xBF};  // less would be overlong
+  if (byte == 0xED) return {3, 0x80, 0x9F};  // more would be a surrogate
+  if (byte < 0xF0) return {3, 0x80, 0xBF};
+  if (byte == 0xF0) return {4, 0x90, 0xBF};  // less would be overlong
+  if (byte < 0xF4) return {4, 0x80, 0xBF};
+  if (byte == 0xF4) return {4, 0x80, 0x8F};  // more would be beyond U+10FFFF
+  return {0, 0, 0};
+}
+
+// The number of ASCII bytes at the start, or fewer by less than 8.
+size_t ascii_prefix(std::string_view bytes) {
+  size_t at = 0;
+  for (uint64_t eight; at + sizeof eight <= bytes.size(); at += sizeof eight) {
+    std::memcpy(&eight, bytes.data() + at, sizeof eight);
+    if ((eight & 0x8080808080808080u) != 0) break;
+  }
+  return at;
+}
+
+}  // namespace
+
+Utf8Part first_utf8_part(std::string_view bytes) {
+  NIBBLE_CHECK(!bytes.empty());
+  const Lead first = lead(static_cast<uint8_t>(bytes[0]));
+  if (first.num_bytes == 0) return {Utf8Kind::kIllFormed, 1};
+  for (size_t i = 1; i < first.num_bytes; ++i) {
+    if (i == bytes.size()) return {Utf8Kind::kIncomplete, i};
+    const auto byte = static_cast<uint8_t>(bytes[i]);
+    const uint8_t min = i == 1 ? first.min_second : 0x80;
+    const uint8_t max = i == 1 ? first.max_second : 0xBF;
+    if (byte < min || byte > max) return {Utf8Kind::kIllFormed, i};
+  }
+  return {Utf8Kind::kCharacter, first.num_bytes};
+}
+
+size_t well_formed_prefix(std::string_view bytes) {
+  size_t at = 0;
+  while (at < bytes.size()) {
+    at += ascii_prefix(bytes.substr(at));
+    if (at == bytes.size()) break;
+    const Utf8Part part = first_utf8_part(bytes.substr(at));
+    if (part.kind != Utf8Kind::kCharacter) break;
+    at += part.num_bytes;
+  }
+  return at;
+}
+
+}  // namespace nibble

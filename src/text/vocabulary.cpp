@@ -1,0 +1,74 @@
+#include "text/vocabulary.h"
+
+#include <bit>
+#include <cstring>
+
+#include "core/check.h"
+#include "core/random.h"
+
+namespace nibble {
+namespace {
+
+uint64_t load(const char* bytes, size_t num_bytes) {  // up to 8, the rest is zero
+  uint64_t word = 0;
+  std::memcpy(&word, bytes, num_bytes);
+  return word;
+}
+
+// Pieces are short: 4 bytes is the median of English, so the path without a loop is the common one.
+uint64_t hash(std::string_view bytes) {
+  uint64_t state = bytes.size();
+  const char* at = bytes.data();
+  size_t rest = bytes.size();
+  for (; rest > 8; at += 8, rest -= 8) state = mix64(state ^ load(at, 8));
+  return mix64(state ^ load(at, rest));
+}
+
+}  // namespace
+
+Vocabulary::Vocabulary(size_t max_text_tokens) : slots_(std::bit_ceil(2 * max_text_tokens + 1)) {}
+
+bool Vocabulary::take(TokenId id, std::string_view bytes, bool is_special) {
+  NIBBLE_CHECK(id >= 0 && id <= kMaxId && !bytes.empty(), "id {} of {} bytes", id, bytes.size());
+  const auto index = static_cast<size_t>(id);
+  if (index >= entries_.size()) entries_.resize(index + 1);
+  if (entries_[index].num_bytes != 0) return false;
+  entries_[index] = {static_cast<uint32_t>(bytes_.size()), static_cast<uint32_t>(bytes.size()), is_special};
+  bytes_ += bytes;
+  NIBBLE_CHECK(bytes_.size() <= UINT32_MAX, "{} bytes of tokens", bytes_.size());
+  return true;
+}
+
+bool Vocabulary::add(TokenId id, std::string_view bytes) {
+  if (find(bytes) || !take(id, bytes, false)) return false;
+  ++num_text_tokens_;
+  NIBBLE_CHECK(2 * num_text_tokens_ <= slots_.size(), "{} tokens", num_text_tokens_);
+  const uint64_t key = hash(bytes);
+  size_t at = key & (slots_.size() - 1);
+  while (slots_[at].id >= 0) at = (at + 1) & (slots_.size() - 1);
+  slots_[at] = {static_cast<uint32_t>(key >> 32), id};
+  return true;
+}
+
+bool Vocabulary::add_special(TokenId id, std::string_view name) { return take(id, name, true); }
+
+std::optional<TokenId> Vocabulary::find(std::string_view bytes) const {
+  const uint64_t key = hash(bytes);
+  for (size_t at = key & (slots_.size() - 1);; at = (at + 1) & (slots_.size() - 1)) {
+    const Slot& slot = slots_[at];
+    if (slot.id < 0) return std::nullopt;
+    if (slot.tag == static_cast<uint32_t>(key >> 32) && this->bytes(slot.id) == bytes) return slot.id;
+  }
+}
+
+std::string_view Vocabulary::bytes(TokenId id) const {
+  if (id < 0 || id >= num_ids()) return {};
+  const Entry& entry = entries_[static_cast<size_t>(id)];
+  return std::string_view(bytes_).substr(entry.begin, entry.num_bytes);
+}
+
+bool Vocabulary::is_special(TokenId id) const {
+  return id >= 0 && id < num_ids() && entries_[static_cast<size_t>(id)].is_special;
+}
+
+}  // namespace nibble

@@ -1,0 +1,52 @@
+// The tokens of a vocabulary: bytes of an id, id of bytes. Two kinds share the ids: text tokens, which merging makes and
+// `find` finds, and special tokens, whose bytes are a name and which no text can become by itself.
+//
+// All bytes lie in one string. Ids are found by open addressing with linear probing, at most half full; a slot carries
+// 32 bits of the hash, so that a byte comparison happens practically only where it succeeds.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/token.h"
+
+namespace nibble {
+
+class Vocabulary {
+ public:
+  static constexpr TokenId kMaxId{(1 << 20) -
+                                  1};  // five times gpt-oss's; bounds what a broken file can make us allocate
+
+  explicit Vocabulary(size_t max_text_tokens);
+
+  // False where the id or (of a text token) the bytes are taken. The id must be 0 to kMaxId, bytes must not be empty.
+  [[nodiscard]] bool add(TokenId id, std::string_view bytes);
+  [[nodiscard]] bool add_special(TokenId id, std::string_view name);
+
+  std::optional<TokenId> find(std::string_view bytes) const;  // text tokens only
+  std::string_view bytes(TokenId id) const;                   // empty for an id that has no token
+  bool is_special(TokenId id) const;
+  int num_ids() const { return static_cast<int>(entries_.size()); }  // one more than the highest
+
+ private:
+  struct Entry {
+    uint32_t begin{0}, num_bytes{0};
+    bool is_special{false};
+  };
+  struct Slot {
+    uint32_t tag{0};
+    TokenId id{-1};  // -1: free
+  };
+
+  bool take(TokenId id, std::string_view bytes, bool is_special);
+
+  std::string bytes_;
+  std::vector<Entry> entries_;  // by id
+  std::vector<Slot> slots_;     // a power of two
+  size_t num_text_tokens_{0};
+};
+
+}  // namespace nibble
