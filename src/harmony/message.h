@@ -12,8 +12,9 @@ namespace nibble::harmony {
 enum class Role { kSystem, kDeveloper, kUser, kAssistant, kTool };
 enum class ReasoningEffort { kLow, kMedium, kHigh };
 
-std::string_view name(Role role);               // "assistant"
-std::string_view name(ReasoningEffort effort);  // "medium"
+std::string_view name(Role role);                    // "assistant"
+std::string_view name(ReasoningEffort effort);       // "medium"
+std::optional<Role> role_of(std::string_view name);  // nothing if there is no such role
 std::optional<ReasoningEffort> reasoning_effort_of(
     std::string_view name);  // nothing if there is no such level
 

@@ -1,0 +1,193 @@
+#include "harmony/chat.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "core/error.h"
+#include "harmony/control_tokens.h"
+#include "harmony/field.h"
+
+namespace nibble::harmony {
+
+namespace {
+
+bool gives_instructions(const ChatMessage& message) {
+  return message.role == Role::kSystem || message.role == Role::kDeveloper;
+}
+
+Message developer_message(std::string instructions, const std::vector<Tool>& tools) {
+  Message message;
+  message.role = Role::kDeveloper;
+  message.developer.emplace();
+  if (!instructions.empty()) message.developer->instructions = std::move(instructions);
+  if (!tools.empty())
+    message.developer->tools.push_back({.name = "functions", .description = {}, .tools = tools});
+  return message;
+}
+
+Message assistant_message(const char* channel, std::string text) {
+  Message message;
+  message.role = Role::kAssistant;
+  message.channel = channel;
+  message.text = std::move(text);
+  return message;
+}
+
+// Thoughts, words, calls: the order in which the model says them.
+void add_assistant(const ChatMessage& said, std::vector<Message>& out) {
+  const bool has_calls = !said.tool_calls.empty();
+  if (!said.reasoning.empty()) out.push_back(assistant_message("analysis", said.reasoning));
+  if (!said.text.empty() || (said.reasoning.empty() && !has_calls))
+    out.push_back(assistant_message(has_calls ? "commentary" : "final", said.text));
+  for (const ToolCall& call : said.tool_calls) {
+    Message message = assistant_message("commentary", call.arguments);
+    message.recipient = "functions." + call.name;
+    message.content_type = std::string(kConstrain) + "json";
+    out.push_back(std::move(message));
+  }
+}
+
+Message tool_message(const std::string& name, const std::string& output) {
+  Message message;
+  message.role = Role::kTool;
+  message.author_name = "functions." + name;
+  message.recipient = "assistant";
+  message.channel = "commentary";
+  message.text = output;
+  return message;
+}
+
+// Takes the call that a tool's message answers out of those without an answer.
+ToolCall take_call(std::vector<ToolCall>& open_calls, const ChatMessage& result, size_t index) {
+  const auto found = std::find_if(open_calls.begin(), open_calls.end(), [&](const ToolCall& call) {
+    return !result.tool_call_id || call.id == *result.tool_call_id;
+  });
+  if (found == open_calls.end())
+    throw InputError(
+        "messages[{}] is a tool's result, but no call before it {}; put the assistant's call first", index,
+        result.tool_call_id ? fmt::format("with id '{}' waits for one", *result.tool_call_id)
+                            : "waits for one");
+  ToolCall call = std::move(*found);
+  open_calls.erase(found);
+  return call;
+}
+
+// ---- from JSON
+
+std::string text_from(const Field& field) {
+  if (field.value().is_string()) return field.string();
+  if (!field.value().is_array()) field.refuse("a text or a list of text parts");
+  std::string text;
+  for (const Field& part : field.elements()) {
+    const Field type = part.need("type", "\"text\"");
+    if (type.value() != "text") type.refuse("\"text\": the model reads nothing else");
+    text += part.need_string("text");
+  }
+  return text;
+}
+
+ToolCall call_from(const Field& field) {
+  const Field function = field.need("function", "an object with name and arguments");
+  const Field arguments = function.need("arguments", "a text or an object");
+  // As the chat template of gpt-oss prints an object.
+  std::string text = arguments.value().is_string() ? arguments.string()
+                                                   : json_line(arguments.value(), JsonSpacing::kAfterCommas);
+  return {.id = field.find_string("id").value_or(""),
+          .name = function.need_string("name"),
+          .arguments = std::move(text)};
+}
+
+ChatMessage message_from(const Field& field) {
+  const Field role = field.need("role", "a role");
+  const auto known = role.value().is_string() ? role_of(role.string()) : std::nullopt;
+  if (!known) role.refuse("system, developer, user, assistant or tool");
+  ChatMessage message;
+  message.role = *known;
+  if (const auto content = field.find("content")) message.text = text_from(*content);
+  for (const char* key : {"reasoning", "reasoning_content", "thinking"})
+    if (message.reasoning.empty()) message.reasoning = field.find_string(key).value_or("");
+  if (const auto calls = field.find("tool_calls"))
+    for (const Field& call : calls->elements()) message.tool_calls.push_back(call_from(call));
+  message.tool_call_id = field.find_string("tool_call_id");
+  return message;
+}
+
+Tool tool_from(const Field& field) {
+  const Field type = field.need("type", "\"function\"");
+  if (type.value() != "function") type.refuse("\"function\"");
+  const Field function = field.need("function", "an object with name, description and parameters");
+  Tool tool{.name = function.need_string("name"),
+            .description = function.find_string("description").value_or(""),
+            .parameters = std::nullopt};
+  if (const auto parameters = function.find("parameters")) {
+    // An object without properties is how these APIs spell "no arguments"; the chat template of gpt-oss shows none.
+    const auto properties = parameters->find("properties");
+    if (properties && !properties->value().empty())
+      tool.parameters = json_line(parameters->value(), JsonSpacing::kNone);
+  }
+  return tool;
+}
+
+}  // namespace
+
+Conversation to_conversation(const Chat& chat) {
+  std::vector<Message> out(1);
+  out[0].role = Role::kSystem;
+  SystemContent& system = out[0].system.emplace();
+  system.reasoning_effort = chat.reasoning_effort;
+  system.conversation_start_date = chat.date;
+  if (chat.model_identity) system.model_identity = chat.model_identity;
+
+  // What is said before the first turn is one developer message, which also offers the tools.
+  const auto first_turn = std::find_if_not(chat.messages.begin(), chat.messages.end(), gives_instructions);
+  std::string instructions = chat.instructions;
+  for (auto message = chat.messages.begin(); message != first_turn; ++message)
+    instructions += (instructions.empty() ? "" : "\n\n") + message->text;
+  if (!instructions.empty() || !chat.tools.empty())
+    out.push_back(developer_message(std::move(instructions), chat.tools));
+
+  std::vector<ToolCall> open_calls;
+  for (auto message = first_turn; message != chat.messages.end(); ++message) {
+    if (gives_instructions(*message)) {
+      out.push_back(developer_message(message->text, {}));
+    } else if (message->role == Role::kUser) {
+      out.emplace_back();  // of a user
+      out.back().text = message->text;
+    } else if (message->role == Role::kAssistant) {
+      add_assistant(*message, out);
+      open_calls.insert(open_calls.end(), message->tool_calls.begin(), message->tool_calls.end());
+    } else {
+      const auto index = static_cast<size_t>(message - chat.messages.begin());
+      out.push_back(tool_message(take_call(open_calls, *message, index).name, message->text));
+    }
+  }
+  return {std::move(out)};
+}
+
+Chat chat_from_json(const Json& value) {
+  const Field request(value, "request");
+  Chat chat;
+  for (const Field& message : request.need("messages", "a list of messages").elements())
+    chat.messages.push_back(message_from(message));
+  if (const auto tools = request.find("tools"))
+    for (const Field& tool : tools->elements()) chat.tools.push_back(tool_from(tool));
+  chat.instructions = request.find_string("developer").value_or("");
+  for (const char* key : {"level", "reasoning_effort"}) {
+    const auto effort = request.find(key);
+    if (!effort) continue;
+    const auto known = reasoning_effort_of(effort->string());
+    if (!known) effort->refuse("low, medium or high");
+    chat.reasoning_effort = *known;
+  }
+  chat.date = request.find_string("date");
+  chat.model_identity = request.find_string("model_identity");
+  return chat;
+}
+
+Part part_of(const Message& message) {
+  if (message.recipient && *message.recipient != "all" && *message.recipient != "user") return Part::kCall;
+  return message.channel == "analysis" ? Part::kReasoning : Part::kAnswer;
+}
+
+}  // namespace nibble::harmony

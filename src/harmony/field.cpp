@@ -1,0 +1,73 @@
+#include "harmony/field.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "core/error.h"
+
+namespace nibble::harmony {
+
+void Field::refuse(std::string_view accepted) const {
+  constexpr size_t kMaxShown{60};
+  std::string shown =
+      value_->dump(-1, ' ', /*ensure_ascii=*/true);  // one line of ASCII, so it may be cut anywhere
+  if (shown.size() > kMaxShown) shown = shown.substr(0, kMaxShown) + "...";
+  throw InputError("{} must be {}, not {}", place_, accepted, shown);
+}
+
+std::optional<Field> Field::find(const char* key) const {
+  if (!value_->is_object()) refuse("an object");
+  const auto found = value_->find(key);
+  if (found == value_->end() || found->is_null()) return std::nullopt;
+  return Field(*found, fmt::format("{}.{}", place_, key));
+}
+
+Field Field::need(const char* key, std::string_view accepted) const {
+  if (const auto field = find(key)) return *field;
+  throw InputError("{}.{} is missing; it must be {}", place_, key, accepted);
+}
+
+std::optional<std::string> Field::find_string(const char* key) const {
+  const auto field = find(key);
+  return field ? std::optional(field->string()) : std::nullopt;
+}
+
+std::string Field::need_string(const char* key) const { return need(key, "a string").string(); }
+
+void Field::allow_only(std::initializer_list<std::string_view> keys) const {
+  for (const Field& member : members()) {
+    const std::string_view key = std::string_view(member.place_).substr(place_.size() + 1);
+    if (std::find(keys.begin(), keys.end(), key) == keys.end())
+      throw InputError("{} is unknown here; accepted are {}", member.place_, fmt::join(keys, ", "));
+  }
+}
+
+std::vector<Field> Field::elements() const {
+  if (!value_->is_array()) refuse("a list");
+  std::vector<Field> elements;
+  for (const Json& element : *value_)
+    elements.emplace_back(element, fmt::format("{}[{}]", place_, elements.size()));
+  return elements;
+}
+
+std::vector<Field> Field::members() const {
+  if (!value_->is_object()) refuse("an object");
+  std::vector<Field> members;
+  for (const auto& [key, member] : value_->items())
+    members.emplace_back(member, fmt::format("{}.{}", place_, key));
+  return members;
+}
+
+std::string Field::string() const {
+  if (!value_->is_string()) refuse("a string");
+  return value_->get<std::string>();
+}
+
+bool Field::boolean() const {
+  if (!value_->is_boolean()) refuse("true or false");
+  return value_->get<bool>();
+}
+
+}  // namespace nibble::harmony

@@ -1,0 +1,272 @@
+#include "harmony/header.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+#include "harmony/control_tokens.h"
+
+namespace nibble::harmony {
+
+namespace {
+
+constexpr std::string_view kWhitespace{" \t\n\f\r"};
+constexpr std::string_view kEndsWord{" \t\n\f\r\xFE\xFF"};
+constexpr std::array<std::string_view, 3> kChannels{"analysis", "commentary", "final"};
+
+bool is_bare_content_type(std::string_view word) { return word == "json" || word == "code"; }
+
+enum class Kind { kPlain, kRecipient, kChannel, kConstrain };
+
+struct Word {
+  Kind kind;
+  std::string_view value;  // without "to=" or the mark
+  size_t begin;            // of the whole word in the header's text
+  bool is_taken{false};    // by a field, or left out
+
+  size_t end_of(std::string_view text) const {
+    return static_cast<size_t>(value.data() - text.data()) + value.size();
+  }
+};
+
+std::vector<Word> words_of(std::string_view text) {
+  std::vector<Word> words;
+  size_t at = 0;
+  while ((at = text.find_first_not_of(kWhitespace, at)) != std::string_view::npos) {
+    const size_t begin = at;
+    Kind kind = Kind::kPlain;
+    if (text[at] == kChannelMark || text[at] == kConstrainMark) {
+      kind = text[at] == kChannelMark ? Kind::kChannel : Kind::kConstrain;
+      at += 1;
+    } else if (text.substr(at).starts_with("to=")) {
+      kind = Kind::kRecipient;
+      at += 3;
+    }
+    size_t end = std::min(text.find_first_of(kEndsWord, at), text.size());
+    if (kind == Kind::kChannel) end = std::min(text.find('<', at), end);
+    words.push_back({kind, text.substr(at, end - at), begin});
+    at = end;
+  }
+  return words;
+}
+
+// The name that a word begins with: "json" of "json{\"a\":1}".
+std::string_view leading_name(std::string_view word) {
+  const auto is_of_name = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+           std::string_view("_.:/+-").find(c) != std::string_view::npos;
+  };
+  return word.substr(
+      0, static_cast<size_t>(std::find_if_not(word.begin(), word.end(), is_of_name) - word.begin()));
+}
+
+class Reader {
+ public:
+  Reader(const Header& header, std::vector<std::string>& repairs)
+      : header_(header), repairs_(repairs), words_(words_of(header.text)) {}
+
+  Message read() {
+    join_separated_marks();
+    read_channel();
+    read_role();
+    if (is_regular())
+      read_regular();
+    else
+      read_irregular();
+    return std::move(message_);
+  }
+
+ private:
+  template <typename... Args>
+  void repaired(fmt::format_string<Args...> format, Args&&... args) {
+    repairs_.push_back(fmt::format(format, std::forward<Args>(args)...));
+  }
+
+  std::vector<Word*> untaken() {
+    std::vector<Word*> rest;
+    for (Word& word : words_)
+      if (!word.is_taken) rest.push_back(&word);
+    return rest;
+  }
+
+  // "<|channel|> final", "to= functions.f", "<|constrain|> json": the space does not belong there.
+  void join_separated_marks() {
+    for (size_t i = 0; i + 1 < words_.size(); ++i) {
+      Word& mark = words_[i];
+      Word& next = words_[i + 1];
+      if (mark.kind == Kind::kPlain || !mark.value.empty() || next.kind != Kind::kPlain) continue;
+      // What follows a channel mark may as well be the text, so only a channel's name is taken for one.
+      if (mark.kind == Kind::kChannel &&
+          std::find(kChannels.begin(), kChannels.end(), next.value) == kChannels.end())
+        continue;
+      repaired("the space before '{}' was left out", next.value);
+      next.kind = mark.kind;
+      mark.is_taken = true;
+    }
+  }
+
+  void read_channel() {
+    for (size_t i = 0; i < words_.size(); ++i) {
+      Word& word = words_[i];
+      if (word.kind != Kind::kChannel || word.is_taken) continue;
+      word.is_taken = true;
+      // "<|channel|>finalThe answer": <|message|> is missing, and the text begins where the name ends.
+      if (!header_.has_message)
+        for (const std::string_view channel : kChannels)
+          if (word.value.starts_with(channel)) word.value = word.value.substr(0, channel.size());
+      if (word.value.empty()) {
+        repaired("<|channel|> without a channel was left out");
+        continue;
+      }
+      if (message_.channel) {
+        repaired("channel '{}' was given up for '{}', which follows it", *message_.channel, word.value);
+        // "<|channel|>commentary to=assistant<|channel|>analysis", which the 20b writes at times: the assistant speaks
+        // to itself on no channel, so the recipient goes with the channel that is given up.
+        Word& before = words_[i - 1];
+        if (before.kind == Kind::kRecipient && before.value == "assistant" && !before.is_taken) {
+          before.is_taken = true;
+          repaired("to=assistant was left out with the channel that was given up");
+        }
+      }
+      message_.channel = word.value;
+    }
+  }
+
+  void read_role() {
+    const auto first = std::find_if(words_.begin(), words_.end(), [](const Word& word) {
+      return !word.is_taken && word.kind != Kind::kConstrain;
+    });
+    const bool is_word = first != words_.end() && first->kind == Kind::kPlain;
+    message_.role = header_.role.value_or(header_.speaker);
+    if (header_.role) {
+      if (is_word && first->value == name(*header_.role)) first->is_taken = true;
+      return;
+    }
+    if (is_word && (header_.has_start || header_.has_message || message_.channel) && read_author(*first)) {
+      first->is_taken = true;
+      return;
+    }
+    if (header_.has_start) repaired("the role is missing, {} was assumed", name(header_.speaker));
+  }
+
+  // "assistant", "user:alice", or the name of a tool in place of the role.
+  bool read_author(const Word& word) {
+    const size_t colon = std::min(word.value.find(':'), word.value.size());
+    const std::optional<Role> role = role_of(word.value.substr(0, colon));
+    if (role && *role != Role::kTool) {
+      message_.role = *role;
+      if (colon < word.value.size()) message_.author_name = word.value.substr(colon + 1);
+      return true;
+    }
+    if (!header_.has_start || !is_tool(word)) return false;
+    message_.role = Role::kTool;
+    message_.author_name = word.value;
+    return true;
+  }
+
+  // An unknown first word: a tool's name is "namespace.tool", or stands in a header that makes sense otherwise.
+  bool is_tool(const Word& word) {
+    if (word.value.find('.') != std::string_view::npos) return true;
+    const std::vector<Word*> rest = untaken();
+    if (std::any_of(rest.begin(), rest.end(),
+                    [](const Word* other) { return other->kind == Kind::kRecipient; }))
+      return true;
+    if (!header_.has_message || rest.size() > 3) return false;
+    repaired("the unknown role '{}' was taken for a tool", word.value);
+    return true;
+  }
+
+  // No more than a recipient and a content type, in this order: all that the official parser accepts.
+  bool is_regular() {
+    const std::vector<Word*> rest = untaken();
+    if (!header_.has_message || rest.size() > 2) return false;
+    return rest.size() < 2 || (rest[0]->kind != Kind::kConstrain && rest[1]->kind != Kind::kRecipient);
+  }
+
+  void read_regular() {
+    std::vector<Word*> rest = untaken();
+    const bool ends_in_type =
+        !rest.empty() && (rest.size() == 2 || rest[0]->kind == Kind::kConstrain ||
+                          (rest[0]->kind == Kind::kPlain && is_bare_content_type(rest[0]->value)));
+    if (ends_in_type) {
+      set_content_type(*rest.back());
+      rest.pop_back();
+    }
+    if (rest.empty()) return;
+    if (rest[0]->kind == Kind::kPlain)
+      repaired("'{}' was taken for the recipient, though without to=", rest[0]->value);
+    set_recipient(rest[0]->value);
+  }
+
+  // Takes what is unmistakable; all else is text. Where <|message|> is missing, it may follow without a space.
+  void read_irregular() {
+    for (Word& word : words_) {
+      if (word.kind != Kind::kRecipient || word.is_taken) continue;
+      take(word, name_in(word));
+      if (message_.recipient) repaired("recipient '{}' was given up for another", *message_.recipient);
+      set_recipient(word.value);
+    }
+    for (Word& word : words_) {
+      if (word.is_taken) continue;
+      const std::string_view type = name_in(word);
+      const bool is_type = word.kind == Kind::kConstrain ||
+                           (message_.recipient && !message_.content_type && is_bare_content_type(type));
+      if (!is_type) continue;
+      take(word, type);
+      if (message_.content_type)
+        repaired("content type '{}' was given up for another", *message_.content_type);
+      set_content_type(word);
+    }
+    message_.text = leftover();
+    if (!message_.text.empty() && header_.has_message)
+      repaired("words of the header that belong to none of its parts became the first line of the text");
+  }
+
+  std::string_view name_in(const Word& word) const {
+    return header_.has_message ? word.value : leading_name(word.value);
+  }
+
+  void set_recipient(std::string_view recipient) {
+    if (recipient.empty()) return repaired("to= without a recipient was left out");
+    message_.recipient = recipient;
+  }
+
+  void set_content_type(const Word& word) {
+    if (word.value.empty()) return repaired("<|constrain|> without a content type was left out");
+    message_.content_type = word.kind == Kind::kConstrain ? std::string(kConstrain) : "";
+    *message_.content_type += word.value;
+  }
+
+  void take(Word& word, std::string_view part) {
+    word.value = part;
+    word.is_taken = true;
+  }
+
+  // The header without the words that were taken, otherwise as it stood.
+  std::string leftover() const {
+    std::string out;
+    size_t at = 0;
+    for (const Word& word : words_) {
+      if (!word.is_taken) continue;
+      out += header_.text.substr(at, word.begin - at);
+      at = word.end_of(header_.text);
+    }
+    out += header_.text.substr(at);
+    const size_t begin = std::min(out.find_first_not_of(kWhitespace), out.size());
+    return out.substr(begin, out.find_last_not_of(kWhitespace) + 1 - begin);
+  }
+
+  const Header& header_;
+  std::vector<std::string>& repairs_;
+  std::vector<Word> words_;
+  Message message_;
+};
+
+}  // namespace
+
+Message read_header(const Header& header, std::vector<std::string>& repairs) {
+  return Reader(header, repairs).read();
+}
+
+}  // namespace nibble::harmony

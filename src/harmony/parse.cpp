@@ -1,0 +1,195 @@
+// A stream of tokens is a sequence of messages, each
+//
+//   <|start|> HEADER <|message|> TEXT <|end|> | <|call|> | <|return|>
+//   HEADER = ROLE[:NAME] [to=RECIPIENT] [<|channel|>CHANNEL] [to=RECIPIENT] [CONTENT_TYPE]
+//
+// Where the official parser (openai-harmony, Rust) accepts a stream, so do we, with the same result. It differs in what
+// follows, because a server must never fail on what a model says, nor lose any of it, nor show a control token:
+//
+// Understood otherwise, without a flag:
+//   - A lone "json", "code" or "<|constrain|>..." in a header is the content type. (Official: the recipient. But the
+//     official renderer writes content types without a recipient so, and models do under structured output.)
+//   - "user:alice" is role and name. (Official: unknown role.) "functions.f" needs no recipient to be a tool's name.
+// Repaired, and said so in `repairs`:
+//   - Control tokens inside the text are never text. (Official: all but the terminators are.) <|start|> and <|channel|>
+//     end the message there and begin the next one's header; the others are left out.
+//   - A header cut off by a terminator, by <|start|> or by the end of the stream: the message has the fields that can be
+//     told, and every other word is its text. A blank header makes no message.
+//   - Text after the end of a message is the header of a message without <|start|>: mostly it is cut off, and so becomes
+//     text of its own. Blank text between messages, as in a blank header, is left out.
+//   - The role is missing or unknown: a first word with a dot, or followed by a recipient or a content type, is a tool's
+//     name; else it is the speaker's message (the role given to the parser, or the assistant), and the word stays.
+//   - A recipient without "to=" is one if the official parser takes it for one. A second channel, recipient or content
+//     type takes the place of the first. Marks with nothing behind them are left out.
+//   - Other words in the header become the first line of the text. In a header that was cut off the text may follow
+//     without a space: "json{"a":1}" is a content type and text.
+//   - An id that no token has becomes U+FFFD. (Official: it swallows the rest of the message.)
+//
+// So of the ordinary text, in order: every byte behind a <|message|> is in a text, and every word before it is in a
+// field, in a text, or quoted in `repairs`. A message without a channel is left so; whoever shows it takes it for final.
+//
+// Text is given out as soon as it is certain, which in a header is when it ends.
+#include "harmony/parse.h"
+
+#include <algorithm>
+
+#include "core/check.h"
+#include "harmony/control_tokens.h"
+#include "harmony/header.h"
+#include "text/utf8_stream.h"
+
+namespace nibble::harmony {
+
+namespace {
+constexpr std::string_view kReplacement{"\xEF\xBF\xBD"};  // U+FFFD
+
+bool is_blank(std::string_view text) { return text.find_first_not_of(" \t\n\f\r") == std::string_view::npos; }
+}  // namespace
+
+struct Parser::Impl {
+  enum class State { kHeader, kText, kFinished };
+
+  Impl(const Tokenizer& vocabulary, std::optional<Role> role)
+      : tokenizer(vocabulary), control(vocabulary), speaker(role.value_or(Role::kAssistant)) {
+    begin_header(/*has_start=*/role.has_value(), role);
+  }
+
+  Delta push(TokenId token) {
+    NIBBLE_CHECK(state != State::kFinished, "token {} was pushed after finish()", token);
+    return state == State::kHeader ? push_header(token) : push_text(token);
+  }
+
+  Delta finish() {
+    NIBBLE_CHECK(state != State::kFinished, "finish() was called twice");
+    const Delta delta = state == State::kHeader ? cut_header(std::nullopt) : end_message();
+    if (!messages.empty())  // what was left out since the last message began has no other place
+      for (const std::string& repair : repairs) note(messages.back().repairs, repair);
+    state = State::kFinished;
+    return delta;
+  }
+
+  Delta push_header(TokenId token) {
+    if (token == control.message) return end_header();
+    if (token == control.start || control.is_terminator(token)) {
+      const Delta delta = cut_header(token);
+      begin_header(token == control.start, std::nullopt);
+      return delta;
+    }
+    if (token == control.channel || token == control.constrain) {
+      header.text += utf8.finish();
+      header.text += token == control.channel ? kChannelMark : kConstrainMark;
+    } else {
+      header.text += ordinary(token, "the header", repairs);
+    }
+    return {};
+  }
+
+  Delta push_text(TokenId token) {
+    if (control.is_terminator(token)) {
+      const Delta delta = end_message();
+      begin_header(/*has_start=*/false, std::nullopt);
+      return delta;
+    }
+    std::vector<std::string>& own_repairs = messages.back().repairs;
+    if (token == control.start || token == control.channel) {
+      note(own_repairs, fmt::format("it was ended by {}", tokenizer.bytes(token)));
+      const Delta delta = end_message();
+      const bool has_start = token == control.start;
+      begin_header(has_start, has_start ? std::nullopt : std::optional(speaker));
+      if (!has_start) header.text = kChannelMark;
+      return delta;
+    }
+    return add_text(ordinary(token, "the text", own_repairs));
+  }
+
+  // What a token adds to a header or a text: nothing if it is a control token.
+  std::string ordinary(TokenId token, const char* place, std::vector<std::string>& place_repairs) {
+    const std::string_view bytes = tokenizer.bytes(token);
+    if (bytes.empty()) {
+      note(place_repairs, fmt::format("an id that no token has became U+FFFD in {}", place));
+      return utf8.finish() + std::string(kReplacement);
+    }
+    if (tokenizer.is_special(token)) {
+      note(place_repairs, fmt::format("{} was left out of {}", bytes, place));
+      return utf8.finish();
+    }
+    return utf8.push(bytes);
+  }
+
+  void begin_header(bool has_start, std::optional<Role> role) {
+    header = {.text = "", .role = role, .speaker = speaker, .has_start = has_start};
+    state = State::kHeader;
+  }
+
+  Delta end_header() {
+    header.text += utf8.finish();
+    header.has_message = true;
+    std::string& text = add_message().text;
+    if (!text.empty()) text += '\n';
+    state = State::kText;
+    return {.header_ended = true, .text = text};
+  }
+
+  // `by`: the token that cut it off; none is the end of the stream.
+  Delta cut_header(std::optional<TokenId> by) {
+    header.text += utf8.finish();
+    const std::string cut = fmt::format("cut off by {}", by ? tokenizer.bytes(*by) : "the end of the stream");
+    if (is_blank(header.text)) {
+      const bool is_stray = by && control.is_terminator(*by);
+      if (header.has_start || is_stray) note(repairs, fmt::format("a blank header was {}", cut));
+      return {};
+    }
+    note(repairs, fmt::format("its header was {}", cut));
+    const std::string& text = add_message().text;
+    messages.back().is_complete = true;
+    return {.header_ended = true, .text = text, .message_ended = true};
+  }
+
+  // The message of the header that has just ended. What it left over is the beginning of its text.
+  Message& add_message() {
+    if (!header.has_start) note(repairs, "it began without <|start|>");
+    Message message = read_header(header, repairs);
+    messages.push_back({.message = std::move(message), .repairs = std::move(repairs)});
+    repairs.clear();
+    return messages.back().message;
+  }
+
+  Delta add_text(std::string text) {
+    messages.back().message.text += text;
+    return {.text = std::move(text)};
+  }
+
+  Delta end_message() {
+    Delta delta = add_text(utf8.finish());
+    messages.back().is_complete = true;
+    delta.message_ended = true;
+    return delta;
+  }
+
+  static void note(std::vector<std::string>& repairs, std::string repair) {
+    if (std::find(repairs.begin(), repairs.end(), repair) == repairs.end())
+      repairs.push_back(std::move(repair));
+  }
+
+  const Tokenizer& tokenizer;
+  const ControlTokens control;
+  const Role speaker;
+
+  State state{State::kHeader};
+  Header header;
+  std::vector<std::string> repairs;  // of the header, and of what stood before it: the next message's
+  Utf8Stream utf8;                   // half a character of the header or of the text
+  std::vector<ParsedMessage> messages;
+};
+
+Parser::Parser(const Tokenizer& tokenizer, std::optional<Role> role)
+    : impl_(std::make_unique<Impl>(tokenizer, role)) {}
+Parser::Parser(Parser&&) noexcept = default;
+Parser& Parser::operator=(Parser&&) noexcept = default;
+Parser::~Parser() = default;
+
+Delta Parser::push(TokenId token) { return impl_->push(token); }
+Delta Parser::finish() { return impl_->finish(); }
+const std::vector<ParsedMessage>& Parser::messages() const { return impl_->messages; }
+
+}  // namespace nibble::harmony
