@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <iterator>
 #include <unordered_map>
 #include <utility>
 
@@ -14,11 +15,23 @@ namespace {
 
 constexpr size_t kBlock{32};  // elements that share a scale
 
-int element_bytes(Format format) { return format == Format::kF32 ? 4 : 2; }
+// How a format lays a row out: blocks of so many elements, of so many bytes, scale included.
+struct FormatRow {
+  Format format;
+  std::string_view name;
+  size_t block_elements, block_bytes;
+};
+constexpr FormatRow kFormats[] = {
+    // in the order of the enumeration
+    {Format::kF32, "F32", 1, 4},
+    {Format::kBf16, "BF16", 1, 2},
+    {Format::kMxfp4, "MXFP4", kBlock, kBlock / 2 + 1},
+};
 
-Vector slice(const Vector& whole, ptrdiff_t first, int count) {
-  return {static_cast<const std::byte*>(whole.data) + first * element_bytes(whole.format), whole.format,
-          count};
+const FormatRow& row(Format format) {
+  const auto index = static_cast<size_t>(format);
+  NIBBLE_CHECK(index < std::size(kFormats) && kFormats[index].format == format, "format {}", index);
+  return kFormats[index];
 }
 
 // The fields of one prefix ("model.layers.3."), looked up by the rest of the name.
@@ -91,22 +104,13 @@ LayerWeights bind_layer(const Binder& tensors, const std::string& prefix, LayerK
 
 }  // namespace
 
-std::string_view name(Format format) {
-  switch (format) {
-    case Format::kF32:
-      return "F32";
-    case Format::kBf16:
-      return "BF16";
-    case Format::kMxfp4:
-      return "MXFP4";
-  }
-  NIBBLE_CHECK(false, "format {}", static_cast<int>(format));
-}
+std::string_view name(Format format) { return row(format).name; }
 
 size_t num_bytes(Format format, size_t num_elements) {
-  if (format != Format::kMxfp4) return num_elements * static_cast<size_t>(element_bytes(format));
-  NIBBLE_CHECK(num_elements % kBlock == 0, "{} elements are no whole blocks", num_elements);
-  return num_elements / kBlock * (kBlock / 2 + 1);
+  const auto [_, name, block_elements, block_bytes] = row(format);
+  NIBBLE_CHECK(num_elements % block_elements == 0, "{} elements are no whole blocks of {}", num_elements,
+               name);
+  return num_elements / block_elements * block_bytes;
 }
 
 Matrix ExpertMatrices::matrix(int expert) const {
@@ -123,7 +127,10 @@ Matrix ExpertMatrices::matrix(int expert) const {
 }
 
 Vector ExpertMatrices::bias(int expert) const {
-  return slice(first_bias, ptrdiff_t{expert} * first_bias.count, first_bias.count);
+  Vector bias = first_bias;
+  const size_t first_element = static_cast<size_t>(expert) * static_cast<size_t>(bias.count);
+  bias.data = static_cast<const std::byte*>(bias.data) + num_bytes(bias.format, first_element);
+  return bias;
 }
 
 std::vector<TensorSpec> tensor_specs(const Config& config) {
