@@ -1,0 +1,34 @@
+// What the operations hand to each other, float32, in memory taken once: room for the most rows a step may have. Rows
+// marked * are in split order and filled up with zeros to whole blocks (isa/kernels.h).
+#pragma once
+
+#include "core/buffer.h"
+#include "core/view.h"
+#include "model/config.h"
+
+namespace nibble::cpu {
+
+inline constexpr int kTokenBlock{
+    24};  // rows that pass by a panel of weights together: what stays in L2 beside it
+inline constexpr int kPanelRows{32};  // rows of weights that one item of work takes
+
+struct Activations {
+  View<float, 2> x;               // [T, H]: the residual stream
+  View<float, 2> normed;          // [T, H*]
+  View<float, 2> cosines, sines;  // [T, D/2]: of the rows' positions
+  View<float, 3> q;               // [T, Nq, D*]
+  View<float, 2> attended;        // [T, (Nq D)*]
+  View<float, 2> router_logits;   // [T, E]
+  View<int, 2> chosen;            // [T, K]: experts
+  View<float, 2> chosen_weights;  // [T, K]
+  View<float, 2> gated;           // [T K, I*]: between the two halves of an expert
+  View<float, 3> down_panels;     // [thread, T K, kPanelRows]: of the second half
+  View<float, 2> logits;          // [kTokenBlock, V]
+
+  Buffer storage;
+};
+
+Activations make_activations(const Config& config, int max_rows, int num_threads);
+size_t activations_bytes(const Config& config, int max_rows, int num_threads);
+
+}  // namespace nibble::cpu

@@ -1,0 +1,105 @@
+#include "backend/cpu/attention/attend.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "backend/cpu/dense/qkv.h"
+#include "backend/cpu/parallel.h"
+#include "backend/cpu/split_order.h"
+
+namespace nibble::cpu {
+namespace {
+
+constexpr int kMaxHeads{8};  // query heads that one pass over the pages serves
+
+int first_visible(const BatchRow& row, std::optional<int> window) {
+  return window ? std::max(0, row.position - *window + 1) : 0;
+}
+
+// The softmax so far of a few heads: what has been added up, relative to the largest score.
+struct Softmax {
+  float max[kMaxHeads], sum[kMaxHeads];
+  float out[kMaxHeads][kMaxHeadDim];  // split order
+
+  // Turns scores into weights relative to a maximum that may have grown, and scales down what was added before.
+  void add_scores(int head, std::span<float> scores) {
+    const float larger = std::max(max[head], *std::max_element(scores.begin(), scores.end()));
+    const float correction = std::exp(max[head] - larger);
+    if (correction != 1.0f) {
+      sum[head] *= correction;
+      for (float& element : out[head]) element *= correction;
+    }
+    max[head] = larger;
+    for (float& score : scores) sum[head] += (score = std::exp(score - larger));
+  }
+};
+
+// Query heads [first_head, first_head + num_heads), which share a kv head.
+void attend_heads(const AttendArgs& args, ptrdiff_t t, int kv_head, ptrdiff_t first_head, int num_heads) {
+  const BatchRow& row = args.rows[t];
+  const PageTableView& pages = row.pages(args.kv.kind);
+  const int head_dim = args.kv.head_dim;
+  const float scale = 1 / std::sqrt(static_cast<float>(head_dim));
+
+  Softmax softmax;
+  const float* q[kMaxHeads];
+  for (int h = 0; h < num_heads; ++h) {
+    q[h] = args.q.row(t, first_head + h);
+    softmax.max[h] = args.sinks[first_head + h];
+    softmax.sum[h] = 1;
+    std::fill_n(softmax.out[h], padded(head_dim), 0.0f);
+  }
+
+  const int end = row.position + 1;
+  for (int first = first_visible(row, args.window), next; first < end; first = next) {
+    next = std::min(end, (first / kPageTokens + 1) * kPageTokens);
+    const int count = next - first, first_in_page = first % kPageTokens;
+    float scores[kMaxHeads][kPageTokens];
+    args.machine.kernels.dot_bf16->kernel({.weights = args.kv.keys(pages, first, kv_head),
+                                           .scales = nullptr,
+                                           .cols = head_dim,
+                                           .first_row = first_in_page,
+                                           .num_rows = count,
+                                           .x = q,
+                                           .num_tokens = num_heads,
+                                           .y = scores[0],
+                                           .y_stride = kPageTokens});
+    for (int h = 0; h < num_heads; ++h) {
+      for (int j = 0; j < count; ++j) scores[h][j] *= scale;
+      softmax.add_scores(h, {scores[h], static_cast<size_t>(count)});
+    }
+    const Bf16* values = args.kv.values(pages, first, kv_head) + first_in_page * head_dim;
+    args.machine.kernels.weigh->kernel({.values = &values->bits,
+                                        .num_positions = count,
+                                        .head_dim = head_dim,
+                                        .weights = scores[0],
+                                        .weights_stride = kPageTokens,
+                                        .num_heads = num_heads,
+                                        .out = softmax.out[0],
+                                        .out_stride = kMaxHeadDim});
+  }
+
+  for (int h = 0; h < num_heads; ++h)
+    for (ptrdiff_t d = 0; d < head_dim; ++d)
+      args.attended(t, split_index((first_head + h) * head_dim + d)) =
+          softmax.out[h][split_index(d)] / softmax.sum[h];
+}
+
+}  // namespace
+
+void attend(const AttendArgs& args) {
+  const ptrdiff_t num_heads = args.q.shape[1], num_kv_heads = args.kv.num_kv_heads;
+  const ptrdiff_t heads_per_kv_head = num_heads / num_kv_heads;
+  double work = 0;
+  for (const BatchRow& row : args.rows) work += row.position + 1 - first_visible(row, args.window);
+  work *= 2.0 * static_cast<double>(num_heads * args.kv.head_dim);
+
+  for_each(args.machine.num_threads, std::ssize(args.rows) * num_kv_heads, work, [&](ptrdiff_t item, int) {
+    const ptrdiff_t kv_head = item % num_kv_heads;
+    for (ptrdiff_t head = 0; head < heads_per_kv_head; head += kMaxHeads)
+      attend_heads(args, item / num_kv_heads, static_cast<int>(kv_head), kv_head * heads_per_kv_head + head,
+                   static_cast<int>(std::min<ptrdiff_t>(kMaxHeads, heads_per_kv_head - head)));
+  });
+}
+
+}  // namespace nibble::cpu

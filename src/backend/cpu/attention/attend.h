@@ -1,0 +1,38 @@
+// Attention of each row over its sequence, with a learned sink per head.
+//
+//   s_j = (q . k_j) / sqrt(D)        out = sum_j exp(s_j - m) v_j / (sum_j exp(s_j - m) + exp(sink - m))
+//   m = max(max_j s_j, sink)         j over the positions up to the row's own, the last `window` of them if given
+//
+// The sink is one more column of the softmax without a value: the running sum starts with it, at m = sink.
+// Query head h reads key/value head h / (Nq / Nkv).
+//
+// Bytes: 4 D for each visible position and kv head; the query heads that share a kv head share each load of it.
+// Design: an item of work is one row and one kv head. It goes through the pages in order and corrects m as it finds
+// larger scores, so that the bits depend on the row's sequence and position alone: not on the batch, nor on how the
+// sequence was cut into chunks.
+// Dropped: sharing a long sequence's keys out over threads. With 8 kv heads there are items enough for the cores there are.
+#pragma once
+
+#include <optional>
+#include <span>
+
+#include "backend/cpu/batch_row.h"
+#include "backend/cpu/kv_cache.h"
+#include "backend/cpu/machine.h"
+#include "core/view.h"
+#include "model/weights.h"
+
+namespace nibble::cpu {
+
+struct AttendArgs {
+  const Machine& machine;
+  View<const float, 3> q;  // [T, Nq, D*]
+  std::span<const BatchRow> rows;
+  LayerKv kv;
+  Vector sinks;               // [Nq]
+  std::optional<int> window;  // positions that a row sees, its own included
+  View<float, 2> attended;    // [T, (Nq D)*]
+};
+void attend(const AttendArgs& args);
+
+}  // namespace nibble::cpu

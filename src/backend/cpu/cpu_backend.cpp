@@ -1,0 +1,148 @@
+#include "backend/cpu/cpu_backend.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "backend/cpu/dense/qkv.h"
+#include "backend/cpu/forward.h"
+#include "backend/cpu/parallel.h"
+#include "backend/sample.h"
+#include "core/check.h"
+#include "core/error.h"
+
+namespace nibble::cpu {
+namespace {
+
+int num_threads_of(const BackendOptions& options) {
+  return options.num_threads > 0 ? options.num_threads : default_num_threads();
+}
+
+class CpuBackend final : public Backend {
+ public:
+  CpuBackend(std::shared_ptr<const Weights> weights, const BackendOptions& options)
+      : weights_(std::move(weights)),
+        isa_(isa_of(options.isa)),
+        machine_{choose_kernels(isa_), num_threads_of(options)},
+        max_batch_tokens_(options.max_batch_tokens),
+        rope_(make_rope(config().rope, config().head_dim)),
+        kv_(config(), options.num_full_pages, options.num_sliding_pages),
+        activations_(make_activations(config(), options.max_batch_tokens, machine_.num_threads)) {}
+
+  std::string_view name() const override { return "cpu"; }
+  const Config& config() const override { return weights_->config; }
+  std::vector<KernelChoice> kernels() const override;
+  StepResult step(const Batch& batch) override;
+
+ private:
+  std::shared_ptr<const Weights> weights_;
+  Isa isa_;
+  Machine machine_;
+  int max_batch_tokens_;
+  Rope rope_;
+  KvCache kv_;
+  Activations activations_;
+};
+
+std::vector<KernelChoice> CpuBackend::kernels() const {
+  const Kernels& kernels = machine_.kernels;
+  const LayerWeights& layer = weights_->layers.front();
+  std::vector<KernelChoice> choices;
+  const auto add_linear = [&](const char* operation, const Matrix& matrix) {
+    const DotRow& row = *kernels.dot(matrix.format);
+    choices.push_back({operation, std::string(nibble::name(matrix.format)), row.name, row.reason});
+  };
+  choices.push_back({"embed", "BF16", "plain C++", "a row per token"});
+  add_linear("qkv", layer.q);
+  choices.push_back({"attend", "BF16 keys", kernels.dot_bf16->name, kernels.dot_bf16->reason});
+  choices.push_back({"attend", "BF16 values", kernels.weigh->name, kernels.weigh->reason});
+  add_linear("project", layer.o);
+  add_linear("route", layer.router);
+  add_linear("experts up", layer.gate_up.first);
+  add_linear("experts down", layer.down.first);
+  add_linear("unembed", weights_->unembedding);
+  return choices;
+}
+
+// An output row of the batch, and the position of the token that it is to choose.
+struct Output {
+  const OutputRow* row;
+  int position;
+};
+
+StepResult CpuBackend::step(const Batch& batch) {
+  const std::vector<BatchRow> rows = rows_of(batch);
+  NIBBLE_CHECK(std::ssize(rows) <= max_batch_tokens_, "{} rows, {} allowed", rows.size(), max_batch_tokens_);
+  std::vector<int> output_rows;  // rows of the batch
+  std::vector<Output> outputs;
+  int first_row = 0;
+  for (const Run& run : batch.runs) {
+    for (const OutputRow& output : run.outputs) {
+      output_rows.push_back(first_row + output.token_index);
+      outputs.push_back({&output, run.first_position + output.token_index + 1});
+    }
+    first_row += static_cast<int>(run.tokens.size());
+  }
+
+  StepResult result;
+  result.outputs.resize(outputs.size());
+  const auto take_logits = [&](ptrdiff_t first, View<float, 2> logits) {
+    const ptrdiff_t vocab = logits.shape[1];
+    if (batch.want_logits)
+      result.logits.insert(result.logits.end(), logits.data, logits.data + logits.shape[0] * vocab);
+    for_each(machine_.num_threads, logits.shape[0], static_cast<double>(logits.shape[0] * vocab),
+             [&](ptrdiff_t o, int) {
+               const size_t index = first + o;
+               if (outputs[index].row->sample)
+                 result.outputs[index] = sample({logits.row(o), static_cast<size_t>(vocab)},
+                                                *outputs[index].row, outputs[index].position);
+             });
+  };
+  forward({machine_, *weights_, rope_, rows, output_rows, kv_, activations_, take_logits});
+  return result;
+}
+
+void check_fits(const Weights& weights) {
+  const Config& config = weights.config;
+  if (config.head_dim > kMaxHeadDim)
+    throw InputError(
+        "{}: head_dim {} is more than the {} that the CPU backend can do: try --backend reference",
+        weights.source, config.head_dim, kMaxHeadDim);
+  const Kernels kernels = choose_kernels(Isa::kPortable);
+  const auto check = [&](const char* what, const Matrix& matrix) {
+    if (!kernels.dot(matrix.format))
+      throw InputError(
+          "{}: {} is {}, for which the CPU backend has no kernel (it takes BF16 and MXFP4): try "
+          "--backend reference",
+          weights.source, what, nibble::name(matrix.format));
+  };
+  if (weights.embedding.format != Format::kBf16)
+    throw InputError("{}: the embedding is {}, the CPU backend takes BF16: try --backend reference",
+                     weights.source, nibble::name(weights.embedding.format));
+  check("the unembedding", weights.unembedding);
+  for (const LayerWeights& layer : weights.layers) {
+    check("q", layer.q);
+    check("k", layer.k);
+    check("v", layer.v);
+    check("o", layer.o);
+    check("the router", layer.router);
+    check("gate_up", layer.gate_up.first);
+    check("down", layer.down.first);
+  }
+}
+
+}  // namespace
+
+MemoryPlan plan(const Config& config, const BackendOptions& options) {
+  return {.weight_bytes = 0,  // used where they are mapped
+          .kv_bytes = KvCache::num_bytes(config, options.num_full_pages, options.num_sliding_pages),
+          .workspace_bytes = activations_bytes(config, options.max_batch_tokens, num_threads_of(options))};
+}
+
+std::unique_ptr<Backend> make(std::shared_ptr<const Weights> weights, const BackendOptions& options) {
+  check_fits(*weights);
+  return std::make_unique<CpuBackend>(std::move(weights), options);
+}
+
+}  // namespace nibble::cpu

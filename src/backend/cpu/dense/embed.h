@@ -1,0 +1,19 @@
+// Embedding: x[t] = E[token of row t].
+#pragma once
+
+#include <span>
+
+#include "backend/cpu/batch_row.h"
+#include "core/view.h"
+#include "model/weights.h"
+
+namespace nibble::cpu {
+
+struct EmbedArgs {
+  std::span<const BatchRow> rows;  // [T]
+  const Matrix& embedding;         // [V, H], BF16
+  View<float, 2> x;                // [T, H]
+};
+void embed(const EmbedArgs& args);
+
+}  // namespace nibble::cpu

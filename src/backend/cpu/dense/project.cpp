@@ -1,0 +1,37 @@
+#include "backend/cpu/dense/project.h"
+
+#include <algorithm>
+
+#include "backend/cpu/activations.h"
+#include "backend/cpu/dense/dot.h"
+#include "backend/cpu/parallel.h"
+
+namespace nibble::cpu {
+namespace {
+
+void project_panel(const ProjectArgs& args, ptrdiff_t first_row) {
+  const ptrdiff_t num_rows = std::min<ptrdiff_t>(kPanelRows, args.weight.rows - first_row);
+  const ptrdiff_t num_tokens = args.x.shape[0];
+  float storage[kTokenBlock * kPanelRows];
+  const float* attended[kTokenBlock];
+  for (ptrdiff_t first = 0; first < num_tokens; first += kTokenBlock) {
+    const ptrdiff_t count = std::min<ptrdiff_t>(kTokenBlock, num_tokens - first);
+    const View<float, 2> panel(storage, {count, num_rows});
+    for (ptrdiff_t t = 0; t < count; ++t) attended[t] = args.attended.row(first + t);
+    dot(args.machine.kernels, {args.weight, first_row, attended, panel});
+    for (ptrdiff_t t = 0; t < count; ++t)
+      for (ptrdiff_t r = 0; r < num_rows; ++r)
+        args.x(first + t, first_row + r) += panel(t, r) + args.bias[first_row + r];
+  }
+}
+
+}  // namespace
+
+void project(const ProjectArgs& args) {
+  const ptrdiff_t num_panels = (args.weight.rows + kPanelRows - 1) / kPanelRows;
+  const double work = 1.0 * args.weight.rows * args.weight.cols * static_cast<double>(args.x.shape[0]);
+  for_each(args.machine.num_threads, num_panels, work,
+           [&](ptrdiff_t panel, int) { project_panel(args, panel * kPanelRows); });
+}
+
+}  // namespace nibble::cpu

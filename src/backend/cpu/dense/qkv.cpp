@@ -1,0 +1,66 @@
+#include "backend/cpu/dense/qkv.h"
+
+#include <algorithm>
+
+#include "backend/cpu/activations.h"
+#include "backend/cpu/attention/rope.h"
+#include "backend/cpu/dense/dot.h"
+#include "backend/cpu/dense/rms_norm.h"
+#include "backend/cpu/parallel.h"
+#include "backend/cpu/split_order.h"
+
+namespace nibble::cpu {
+namespace {
+
+// Head `item` of q, then of k, then of v, for all rows.
+void project_head(const QkvArgs& args, ptrdiff_t item) {
+  const LayerWeights& layer = args.layer;
+  const ptrdiff_t head_dim = args.kv.head_dim, num_heads = args.q.shape[1],
+                  num_kv_heads = args.kv.num_kv_heads;
+  const bool is_q = item < num_heads, is_k = !is_q && item < num_heads + num_kv_heads;
+  const Matrix& weight = is_q ? layer.q : is_k ? layer.k : layer.v;
+  const Vector& bias = is_q ? layer.q_bias : is_k ? layer.k_bias : layer.v_bias;
+  const ptrdiff_t head = is_q ? item : (item - num_heads) % num_kv_heads;
+
+  float storage[kTokenBlock * kMaxHeadDim];
+  const float* x[kTokenBlock];
+  const ptrdiff_t num_rows = std::ssize(args.rows);
+  for (ptrdiff_t first = 0; first < num_rows; first += kTokenBlock) {
+    const ptrdiff_t count = std::min<ptrdiff_t>(kTokenBlock, num_rows - first);
+    const View<float, 2> panel(storage, {count, head_dim});
+    for (ptrdiff_t t = 0; t < count; ++t) x[t] = args.normed.row(first + t);
+    dot(args.machine.kernels, {weight, head * head_dim, x, panel});
+    for (ptrdiff_t t = 0; t < count; ++t) {
+      float* y = panel.row(t);
+      for (ptrdiff_t d = 0; d < head_dim; ++d) y[d] += bias[head * head_dim + d];
+      if (is_q || is_k)
+        rotate({y, static_cast<size_t>(head_dim)}, args.cosines.row(first + t), args.sines.row(first + t));
+      if (is_q) {
+        for (ptrdiff_t d = 0; d < head_dim; ++d) args.q(first + t, head, split_index(d)) = y[d];
+        continue;
+      }
+      const BatchRow& row = args.rows[first + t];
+      const PageTableView& pages = row.pages(args.kv.kind);
+      const int kv_head = static_cast<int>(head);
+      Bf16* page =
+          is_k ? args.kv.keys(pages, row.position, kv_head) : args.kv.values(pages, row.position, kv_head);
+      Bf16* to = page + row.position % kPageTokens * head_dim;
+      for (ptrdiff_t d = 0; d < head_dim; ++d) to[d] = to_bf16(y[d]);
+    }
+  }
+}
+
+}  // namespace
+
+void qkv(const QkvArgs& args) {
+  const ptrdiff_t num_rows = std::ssize(args.rows), hidden = args.x.shape[1];
+  const ptrdiff_t num_items = args.q.shape[1] + 2 * args.kv.num_kv_heads;
+  const int num_threads = args.machine.num_threads;
+  for_each(num_threads, num_rows, static_cast<double>(num_rows * hidden), [&](ptrdiff_t t, int) {
+    rms_norm(args.x.row(t), args.layer.attention_norm, args.rms_eps, args.normed.row(t));
+  });
+  for_each(num_threads, num_items, static_cast<double>(num_rows * num_items * args.kv.head_dim * hidden),
+           [&](ptrdiff_t item, int) { project_head(args, item); });
+}
+
+}  // namespace nibble::cpu

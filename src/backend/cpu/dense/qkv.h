@@ -1,0 +1,36 @@
+// First part of the attention block: norm, project, rotate, append.
+//
+//   h = rms_norm(x)      q = rotate(Wq h + bq)      k = rotate(Wk h + bk)      v = Wv h + bv
+//
+// Queries are kept for attend(), keys and values are rounded to BF16 and go to the pages of each row's sequence.
+//
+// Bytes: the weights once for each kTokenBlock rows of the batch at most; 26.5 MB a layer for the 20b. Design: an item of
+// work is one head of q, k or v, so that the rotation, which couples elements D/2 apart, needs no second pass.
+#pragma once
+
+#include <span>
+
+#include "backend/cpu/batch_row.h"
+#include "backend/cpu/kv_cache.h"
+#include "backend/cpu/machine.h"
+#include "core/view.h"
+#include "model/weights.h"
+
+namespace nibble::cpu {
+
+inline constexpr int kMaxHeadDim{256};  // what the arrays on the stack hold
+
+struct QkvArgs {
+  const Machine& machine;
+  View<const float, 2> x;  // [T, H]
+  std::span<const BatchRow> rows;
+  const LayerWeights& layer;  // attention_norm, q, k, v and their biases
+  float rms_eps;
+  View<const float, 2> cosines, sines;  // [T, D/2]
+  View<float, 2> normed;                // [T, H*], scratch
+  View<float, 3> q;                     // [T, Nq, D*]
+  LayerKv kv;
+};
+void qkv(const QkvArgs& args);
+
+}  // namespace nibble::cpu

@@ -1,0 +1,10 @@
+// Root-mean-square norm of one row of g.count elements: y[i] = x[i] / sqrt(mean_j x[j]^2 + eps) * g[i], y in split order.
+#pragma once
+
+#include "model/weights.h"
+
+namespace nibble::cpu {
+
+void rms_norm(const float* x, const Vector& g, float eps, float* y);
+
+}  // namespace nibble::cpu

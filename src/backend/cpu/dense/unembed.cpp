@@ -1,0 +1,32 @@
+#include "backend/cpu/dense/unembed.h"
+
+#include <algorithm>
+
+#include "backend/cpu/activations.h"
+#include "backend/cpu/dense/dot.h"
+#include "backend/cpu/dense/rms_norm.h"
+#include "backend/cpu/parallel.h"
+#include "core/check.h"
+
+namespace nibble::cpu {
+
+void unembed(const UnembedArgs& args) {
+  const ptrdiff_t num_outputs = std::ssize(args.outputs);
+  NIBBLE_CHECK(num_outputs <= kTokenBlock, "{} output rows at once", num_outputs);
+  const float* normed[kTokenBlock];
+  for (ptrdiff_t o = 0; o < num_outputs; ++o) {
+    normed[o] = args.normed.row(o);
+    rms_norm(args.x.row(args.outputs[o]), args.final_norm, args.rms_eps, args.normed.row(o));
+  }
+  const ptrdiff_t vocab = args.unembedding.rows;
+  const double work = 1.0 * args.unembedding.rows * args.unembedding.cols * static_cast<double>(num_outputs);
+  for_each(args.machine.num_threads, (vocab + kPanelRows - 1) / kPanelRows, work, [&](ptrdiff_t panel, int) {
+    const ptrdiff_t first_row = panel * kPanelRows;
+    View<float, 2> y = args.logits;  // these columns of it
+    y.data += first_row;
+    y.shape = {num_outputs, std::min<ptrdiff_t>(kPanelRows, vocab - first_row)};
+    dot(args.machine.kernels, {args.unembedding, first_row, normed, y});
+  });
+}
+
+}  // namespace nibble::cpu

@@ -1,0 +1,25 @@
+// Head: logits[o] = Wu rms_norm(x)[t], t the o-th output row. No bias, not tied to the embedding, not scaled.
+// Bytes: Wu once for at most kTokenBlock output rows; 1.16 GB for both gpt-oss models, a third of a decoded token's.
+#pragma once
+
+#include <span>
+
+#include "backend/cpu/machine.h"
+#include "core/view.h"
+#include "model/weights.h"
+
+namespace nibble::cpu {
+
+struct UnembedArgs {
+  const Machine& machine;
+  View<const float, 2> x;        // [T, H]
+  std::span<const int> outputs;  // rows of x; at most kTokenBlock
+  const Vector& final_norm;      // [H]
+  const Matrix& unembedding;     // [V, H]
+  float rms_eps;
+  View<float, 2> normed;  // [at least the outputs, H*], scratch
+  View<float, 2> logits;  // [at least the outputs, V]
+};
+void unembed(const UnembedArgs& args);
+
+}  // namespace nibble::cpu

@@ -1,0 +1,127 @@
+#include "backend/cpu/experts/experts.h"
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "backend/cpu/activations.h"
+#include "backend/cpu/dense/dot.h"
+#include "backend/cpu/parallel.h"
+#include "backend/cpu/split_order.h"
+
+namespace nibble::cpu {
+namespace {
+
+// Pairs (row, k) by expert: places [group.first, group.first + group.count) are those that chose group.expert, rows
+// ascending. A pair's number is row * K + k.
+struct Group {
+  int expert;
+  ptrdiff_t first, count;
+};
+struct Grouping {
+  std::vector<Group> groups;        // experts that some row chose
+  std::vector<ptrdiff_t> pair_at;   // [T K]: the pair at a place
+  std::vector<ptrdiff_t> place_of;  // [T K]: its inverse
+};
+
+Grouping group_by_expert(View<const int, 2> chosen, int num_experts) {
+  const ptrdiff_t num_pairs = chosen.shape[0] * chosen.shape[1];
+  std::vector<ptrdiff_t> next(num_experts);  // counts, then the next free place
+  for (ptrdiff_t pair = 0; pair < num_pairs; ++pair) ++next[chosen.data[pair]];
+  Grouping grouping;
+  grouping.pair_at.resize(num_pairs);
+  grouping.place_of.resize(num_pairs);
+  ptrdiff_t first = 0;
+  for (int e = 0; e < num_experts; ++e) {
+    const ptrdiff_t count = next[e];
+    if (count > 0) grouping.groups.push_back({e, first, count});
+    next[e] = first;
+    first += count;
+  }
+  for (ptrdiff_t pair = 0; pair < num_pairs; ++pair) {
+    const ptrdiff_t place = next[chosen.data[pair]]++;
+    grouping.pair_at[place] = pair;
+    grouping.place_of[pair] = place;
+  }
+  return grouping;
+}
+
+float swiglu(float gate, float linear, float limit) {
+  gate = std::min(gate, limit);
+  linear = std::clamp(linear, -limit, limit);
+  return gate / (1 + std::exp(-kSwigluAlpha * gate)) * (linear + 1);
+}
+
+// Rows [first_row, ...) of W1, gates and linear rows in turn, for one expert's pairs.
+void up_swiglu_panel(const ExpertsArgs& args, const Grouping& grouping, const Group& group,
+                     ptrdiff_t first_row) {
+  const Matrix weight = args.layer.gate_up.matrix(group.expert);
+  const Vector bias = args.layer.gate_up.bias(group.expert);
+  const ptrdiff_t num_rows = std::min<ptrdiff_t>(kPanelRows, weight.rows - first_row);
+  const ptrdiff_t num_chosen = args.chosen.shape[1];
+  float storage[kTokenBlock * kPanelRows];
+  const float* normed[kTokenBlock];
+  for (ptrdiff_t first = 0; first < group.count; first += kTokenBlock) {
+    const ptrdiff_t count = std::min<ptrdiff_t>(kTokenBlock, group.count - first);
+    const ptrdiff_t* pairs = &grouping.pair_at[group.first + first];
+    const View<float, 2> u(storage, {count, num_rows});
+    for (ptrdiff_t p = 0; p < count; ++p) normed[p] = args.normed.row(pairs[p] / num_chosen);
+    dot(args.machine.kernels, {weight, first_row, normed, u});
+    for (ptrdiff_t p = 0; p < count; ++p)
+      for (ptrdiff_t r = 0; r < num_rows; r += 2)
+        args.gated(pairs[p], split_index((first_row + r) / 2)) =
+            swiglu(u(p, r) + bias[first_row + r], u(p, r + 1) + bias[first_row + r + 1], args.swiglu_limit);
+  }
+}
+
+// Rows [first_row, ...) of every W2, and of x. `storage`: room for T K kPanelRows elements.
+void down_panel(const ExpertsArgs& args, const Grouping& grouping, ptrdiff_t first_row, float* storage) {
+  const ptrdiff_t num_rows = std::min<ptrdiff_t>(kPanelRows, args.x.shape[1] - first_row);
+  const View<float, 2> outputs(storage, {std::ssize(grouping.pair_at), num_rows});
+  const float* gated[kTokenBlock];
+  for (const Group& group : grouping.groups) {
+    const Matrix weight = args.layer.down.matrix(group.expert);
+    const Vector bias = args.layer.down.bias(group.expert);
+    for (ptrdiff_t first = group.first, count; first < group.first + group.count; first += count) {
+      count = std::min<ptrdiff_t>(kTokenBlock, group.first + group.count - first);
+      const ptrdiff_t* pairs = &grouping.pair_at[first];
+      for (ptrdiff_t p = 0; p < count; ++p) gated[p] = args.gated.row(pairs[p]);
+      const View<float, 2> y(outputs.row(first), {count, num_rows});
+      dot(args.machine.kernels, {weight, first_row, gated, y});
+      for (ptrdiff_t p = 0; p < count; ++p)
+        for (ptrdiff_t r = 0; r < num_rows; ++r) y(p, r) += bias[first_row + r];
+    }
+  }
+
+  for (ptrdiff_t t = 0; t < args.x.shape[0]; ++t) {
+    float sums[kPanelRows]{};
+    for (ptrdiff_t k = 0; k < args.chosen.shape[1]; ++k) {
+      const float* y = outputs.row(grouping.place_of[t * args.chosen.shape[1] + k]);
+      const float weight = args.weights(t, k);
+      for (ptrdiff_t r = 0; r < num_rows; ++r) sums[r] += weight * y[r];
+    }
+    for (ptrdiff_t r = 0; r < num_rows; ++r) args.x(t, first_row + r) += sums[r];
+  }
+}
+
+}  // namespace
+
+void experts(const ExpertsArgs& args) {
+  const Grouping grouping = group_by_expert(args.chosen, args.num_experts);
+  const Matrix &up = args.layer.gate_up.first, &down = args.layer.down.first;
+  const auto num_pairs = static_cast<double>(grouping.pair_at.size());
+  const int num_threads = args.machine.num_threads;
+
+  const ptrdiff_t up_panels = (up.rows + kPanelRows - 1) / kPanelRows;
+  for_each(num_threads, std::ssize(grouping.groups) * up_panels, num_pairs * up.rows * up.cols,
+           [&](ptrdiff_t item, int) {
+             up_swiglu_panel(args, grouping, grouping.groups[item / up_panels],
+                             item % up_panels * kPanelRows);
+           });
+  const ptrdiff_t down_panels = (down.rows + kPanelRows - 1) / kPanelRows;
+  for_each(num_threads, down_panels, num_pairs * down.rows * down.cols, [&](ptrdiff_t panel, int thread) {
+    down_panel(args, grouping, panel * kPanelRows, args.down_panels.row(thread, 0));
+  });
+}
+
+}  // namespace nibble::cpu

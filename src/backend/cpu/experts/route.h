@@ -1,0 +1,28 @@
+// Router: norm, gate, top K, softmax over the chosen.
+//
+//   h = rms_norm(x)      l = Wr h + br      chosen[t] = the K largest of l[t], descending
+//   weights[t,k] = exp(l[t,chosen[t,k]]) / sum over the K chosen
+//
+// Of equal logits the lower index wins. Bytes: Wr, 184 KB a layer for the 20b: a few rows of the batch are one item of work,
+// and all of it is done in it, since a second hand-over would cost more than Wr.
+#pragma once
+
+#include "backend/cpu/machine.h"
+#include "core/view.h"
+#include "model/weights.h"
+
+namespace nibble::cpu {
+
+struct RouteArgs {
+  const Machine& machine;
+  View<const float, 2> x;     // [T, H]
+  const LayerWeights& layer;  // mlp_norm, router, router_bias
+  float rms_eps;
+  View<float, 2> logits;   // l [T, E], scratch
+  View<float, 2> normed;   // h [T, H*]
+  View<int, 2> chosen;     // [T, K]
+  View<float, 2> weights;  // [T, K]
+};
+void route(const RouteArgs& args);
+
+}  // namespace nibble::cpu

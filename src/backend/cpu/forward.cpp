@@ -1,0 +1,54 @@
+#include "backend/cpu/forward.h"
+
+#include <algorithm>
+
+#include "backend/cpu/attention/attend.h"
+#include "backend/cpu/dense/embed.h"
+#include "backend/cpu/dense/project.h"
+#include "backend/cpu/dense/qkv.h"
+#include "backend/cpu/dense/unembed.h"
+#include "backend/cpu/experts/experts.h"
+#include "backend/cpu/experts/route.h"
+
+namespace nibble::cpu {
+namespace {
+
+// The first rows of a view that has room for more.
+template <typename T, int rank>
+View<T, rank> first(View<T, rank> view, ptrdiff_t count) {
+  view.shape[0] = count;
+  return view;
+}
+
+}  // namespace
+
+void forward(const ForwardArgs& args) {
+  const auto& [machine, weights, rope, rows, outputs, kv_cache, a, take_logits] = args;
+  const Config& config = weights.config;
+  const float eps = config.rms_eps;
+  const ptrdiff_t T = std::ssize(rows);
+  const View<float, 2> x = first(a.x, T);
+  const View<int, 2> chosen = first(a.chosen, T);
+
+  embed({rows, weights.embedding, x});
+  rotations({rope, rows, a.cosines, a.sines});
+  for (const LayerWeights& layer : weights.layers) {
+    const LayerKv& kv = kv_cache.layer(&layer - weights.layers.data());
+    const auto window = layer.kind == LayerKind::kSliding ? std::optional(config.window) : std::nullopt;
+    qkv({machine, x, rows, layer, eps, a.cosines, a.sines, a.normed, a.q,
+         kv});  // norm, project, rotate, append
+    attend({machine, a.q, rows, kv, layer.sinks, window, a.attended});
+    project({machine, a.attended, layer.o, layer.o_bias, x});  // x += Wo attended + bo
+    route({machine, x, layer, eps, a.router_logits, a.normed, chosen,
+           a.chosen_weights});  // norm, gate, top K, softmax
+    experts({machine, a.normed, chosen, a.chosen_weights, layer, config.num_experts, config.swiglu_limit,
+             a.gated, a.down_panels, x});
+  }
+  for (ptrdiff_t o = 0; o < std::ssize(outputs); o += kTokenBlock) {
+    const auto block = outputs.subspan(o, std::min<size_t>(kTokenBlock, outputs.size() - o));
+    unembed({machine, x, block, weights.final_norm, weights.unembedding, eps, a.normed, a.logits});
+    take_logits(o, first(a.logits, std::ssize(block)));
+  }
+}
+
+}  // namespace nibble::cpu

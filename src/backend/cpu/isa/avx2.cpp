@@ -1,0 +1,65 @@
+// AVX2 with FMA: 8 floats a vector. Any x86-64 since Haswell and Zen.
+#include "backend/cpu/isa/kernels.h"
+
+#if NIBBLE_X86
+#include <immintrin.h>
+
+#include "backend/cpu/isa/tile.h"
+
+namespace nibble::cpu {
+namespace {
+
+struct Avx2 {
+  using Vec = __m256;
+  using Table = __m256;
+  struct Pair {
+    Vec even, odd;
+  };
+  static constexpr int kLanes{8};
+  static constexpr int kTileTokens{
+      2};  // 8 sums, 2 weights, the table and masks; activations from memory: 16 registers
+
+  static Vec zero() { return _mm256_setzero_ps(); }
+  static Vec load(const float* p) { return _mm256_loadu_ps(p); }
+  static void store(float* p, Vec v) { _mm256_storeu_ps(p, v); }
+  static Vec broadcast(float x) { return _mm256_set1_ps(x); }
+  static Vec fma(Vec a, Vec b, Vec c) { return _mm256_fmadd_ps(a, b, c); }
+  static float sum(Vec v) {
+    const __m128 four = _mm_add_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps(v, 1));
+    const __m128 two = _mm_add_ps(four, _mm_movehl_ps(four, four));
+    return _mm_cvtss_f32(_mm_add_ss(two, _mm_movehdup_ps(two)));
+  }
+
+  static Pair bf16(const uint16_t* p) {
+    const __m256i words = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
+    const __m256i upper = _mm256_set1_epi32(static_cast<int>(0xFFFF0000u));
+    return {_mm256_castsi256_ps(_mm256_slli_epi32(words, 16)),
+            _mm256_castsi256_ps(_mm256_and_si256(words, upper))};
+  }
+
+  // vpermps looks up 8 entries by the low 3 bits of each lane: the magnitudes. Bit 3 is the sign. The scale goes into the
+  // table: one multiplication for a block, and exact, since it is by a power of two.
+  static Table table(float scale) {
+    return _mm256_mul_ps(_mm256_setr_ps(0.0f, 0.5f, 1.0f, 1.5f, 2.0f, 3.0f, 4.0f, 6.0f),
+                         _mm256_set1_ps(scale));
+  }
+  static Vec look_up(__m256i codes, const Table& table) {
+    const __m256i sign = _mm256_and_si256(_mm256_slli_epi32(codes, 28), _mm256_set1_epi32(INT32_MIN));
+    return _mm256_xor_ps(_mm256_permutevar8x32_ps(table, codes), _mm256_castsi256_ps(sign));
+  }
+  static Pair mxfp4(const uint8_t* p, const Table& table) {
+    const __m256i codes = _mm256_cvtepu8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p)));
+    return {look_up(codes, table), look_up(_mm256_srli_epi32(codes, 4), table)};
+  }
+};
+
+}  // namespace
+
+namespace avx2 {
+void dot_bf16(const DotArgs& args) { dot<Avx2, Bf16Row<Avx2>>(args); }
+void dot_mxfp4(const DotArgs& args) { dot<Avx2, Mxfp4Row<Avx2>>(args); }
+void weigh_bf16(const WeighArgs& args) { weigh<Avx2>(args); }
+}  // namespace avx2
+
+}  // namespace nibble::cpu
+#endif

@@ -1,0 +1,57 @@
+// AVX-512 (the F subset alone): 16 floats a vector. Any x86-64 server since Skylake-SP, AMD since Zen 4.
+#include "backend/cpu/isa/kernels.h"
+
+#if NIBBLE_X86
+#include <immintrin.h>
+
+#include "backend/cpu/isa/tile.h"
+
+namespace nibble::cpu {
+namespace {
+
+struct Avx512 {
+  using Vec = __m512;
+  using Table = __m512;
+  struct Pair {
+    Vec even, odd;
+  };
+  static constexpr int kLanes{16};
+  static constexpr int kTileTokens{4};  // 16 sums, 8 activations, 2 weights and the table fill 32 registers
+
+  static Vec zero() { return _mm512_setzero_ps(); }
+  static Vec load(const float* p) { return _mm512_loadu_ps(p); }
+  static void store(float* p, Vec v) { _mm512_storeu_ps(p, v); }
+  static Vec broadcast(float x) { return _mm512_set1_ps(x); }
+  static Vec fma(Vec a, Vec b, Vec c) { return _mm512_fmadd_ps(a, b, c); }
+  static float sum(Vec v) { return _mm512_reduce_add_ps(v); }
+
+  static Pair bf16(const uint16_t* p) {
+    const __m512i words = _mm512_loadu_si512(p);
+    const __m512i upper = _mm512_set1_epi32(static_cast<int>(0xFFFF0000u));
+    return {_mm512_castsi512_ps(_mm512_slli_epi32(words, 16)),
+            _mm512_castsi512_ps(_mm512_and_si512(words, upper))};
+  }
+
+  // vpermps looks up by the low 4 bits of each lane, so that the even code needs no mask. The scale goes into the
+  // table: one multiplication for a block, and exact, since it is by a power of two.
+  static Table table(float scale) {
+    const __m512 values = _mm512_setr_ps(0.0f, 0.5f, 1.0f, 1.5f, 2.0f, 3.0f, 4.0f, 6.0f,  //
+                                         -0.0f, -0.5f, -1.0f, -1.5f, -2.0f, -3.0f, -4.0f, -6.0f);
+    return _mm512_mul_ps(values, _mm512_set1_ps(scale));
+  }
+  static Pair mxfp4(const uint8_t* p, const Table& table) {
+    const __m512i codes = _mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
+    return {_mm512_permutexvar_ps(codes, table), _mm512_permutexvar_ps(_mm512_srli_epi32(codes, 4), table)};
+  }
+};
+
+}  // namespace
+
+namespace avx512 {
+void dot_bf16(const DotArgs& args) { dot<Avx512, Bf16Row<Avx512>>(args); }
+void dot_mxfp4(const DotArgs& args) { dot<Avx512, Mxfp4Row<Avx512>>(args); }
+void weigh_bf16(const WeighArgs& args) { weigh<Avx512>(args); }
+}  // namespace avx512
+
+}  // namespace nibble::cpu
+#endif

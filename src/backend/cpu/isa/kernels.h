@@ -1,0 +1,71 @@
+// The loops that are written once for each instruction set: what they take, and where they are.
+//
+// The files of this folder are compiled for instruction sets that this machine may not have. So they include nothing but
+// intrinsics and this header, and this header holds no function: an inline function would be emitted by each of them, the
+// linker would keep any one copy, and a machine without AVX-512 could be handed the one that needs it.
+//
+// Activations come in split order: of each block of 32 elements first the 16 even ones, then the 16 odd ones, and rows are
+// padded with zeros to whole blocks. Both weight formats are decoded for it without a shuffle: a 32-bit word of BF16
+// and a byte of MXFP4 codes each hold an even element in the low and an odd one in the high half.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#if defined(__x86_64__)
+#define NIBBLE_X86 1
+#else
+#define NIBBLE_X86 0
+#endif
+
+namespace nibble::cpu {
+
+inline constexpr int kBlock{32};  // elements of a row that are decoded together: an MXFP4 block
+
+// y[t][r] = sum over c of w[first_row + r][c] * x[t][c]. The order of the sum over c is a matter of the instruction set
+// alone: neither the number of tokens nor that of rows changes a bit of any y[t][r].
+struct DotArgs {
+  const void* weights;    // [rows, cols], row-major: BF16, or MXFP4 codes, 16 bytes for 32 elements
+  const uint8_t* scales;  // of MXFP4: E8M0, [rows, cols / 32]
+  int cols;
+  int first_row, num_rows;
+  const float* const* x;  // [num_tokens] rows of `cols` elements, split order
+  int num_tokens;
+  float* y;
+  ptrdiff_t y_stride;  // elements from y[t] to y[t + 1]
+};
+using DotKernel = void (*)(const DotArgs&);
+
+// out[h][d] += sum over j of weights[h][j] * values[j][d], j ascending.
+struct WeighArgs {
+  const uint16_t* values;  // BF16 [num_positions, head_dim]
+  int num_positions, head_dim;
+  const float* weights;  // [num_heads, ...]
+  ptrdiff_t weights_stride;
+  int num_heads;
+  float* out;  // [num_heads, ...], rows in split order
+  ptrdiff_t out_stride;
+};
+using WeighKernel = void (*)(const WeighArgs&);
+
+namespace portable {
+void dot_bf16(const DotArgs& args);
+void dot_mxfp4(const DotArgs& args);
+void weigh_bf16(const WeighArgs& args);
+}  // namespace portable
+
+#if NIBBLE_X86
+namespace avx2 {
+void dot_bf16(const DotArgs& args);
+void dot_mxfp4(const DotArgs& args);
+void weigh_bf16(const WeighArgs& args);
+}  // namespace avx2
+
+namespace avx512 {
+void dot_bf16(const DotArgs& args);
+void dot_mxfp4(const DotArgs& args);
+void weigh_bf16(const WeighArgs& args);
+}  // namespace avx512
+#endif
+
+}  // namespace nibble::cpu

@@ -1,0 +1,53 @@
+// Any machine: the compiler's own vectors of 4 floats (SSE2, NEON, or plain code where there is neither), multiplied and
+// added in two roundings since not every machine has an fma.
+#include "backend/cpu/isa/tile.h"
+
+namespace nibble::cpu {
+namespace {
+
+struct Portable {
+  using Vec = float __attribute__((vector_size(16)));
+  using Words = uint32_t __attribute__((vector_size(16)));
+  using Table = float;  // the scale alone: without a shuffle a table in registers is of no use
+  struct Pair {
+    Vec even, odd;
+  };
+  static constexpr int kLanes{4};
+  static constexpr int kTileTokens{2};
+
+  static Vec zero() { return Vec{}; }
+  static Vec load(const float* p) {
+    Vec v;
+    __builtin_memcpy(&v, p, sizeof v);
+    return v;
+  }
+  static void store(float* p, Vec v) { __builtin_memcpy(p, &v, sizeof v); }
+  static Vec broadcast(float x) { return Vec{x, x, x, x}; }
+  static Vec fma(Vec a, Vec b, Vec c) { return a * b + c; }
+  static float sum(Vec v) { return (v[0] + v[2]) + (v[1] + v[3]); }
+
+  static Pair bf16(const uint16_t* p) {
+    Words words;
+    __builtin_memcpy(&words, p, sizeof words);
+    return {reinterpret_cast<Vec>(words << 16), reinterpret_cast<Vec>(words & 0xFFFF0000u)};
+  }
+
+  static Table table(float scale) { return scale; }
+  static Pair mxfp4(const uint8_t* p, Table scale) {
+    constexpr float kValues[16]{0.0f,  0.5f,  1.0f,  1.5f,  2.0f,  3.0f,  4.0f,  6.0f,
+                                -0.0f, -0.5f, -1.0f, -1.5f, -2.0f, -3.0f, -4.0f, -6.0f};
+    const Vec even{kValues[p[0] & 15], kValues[p[1] & 15], kValues[p[2] & 15], kValues[p[3] & 15]};
+    const Vec odd{kValues[p[0] >> 4], kValues[p[1] >> 4], kValues[p[2] >> 4], kValues[p[3] >> 4]};
+    return {even * scale, odd * scale};
+  }
+};
+
+}  // namespace
+
+namespace portable {
+void dot_bf16(const DotArgs& args) { dot<Portable, Bf16Row<Portable>>(args); }
+void dot_mxfp4(const DotArgs& args) { dot<Portable, Mxfp4Row<Portable>>(args); }
+void weigh_bf16(const WeighArgs& args) { weigh<Portable>(args); }
+}  // namespace portable
+
+}  // namespace nibble::cpu

@@ -1,0 +1,187 @@
+// The two loops of isa/kernels.h over vectors of any width. Each file of this folder includes this one after it has said
+// what a vector is; all of it is in an unnamed namespace, so that every file has its own copy and the linker merges none
+// (isa/kernels.h says why that matters).
+//
+// `Simd` is a struct of static functions: Vec of kLanes floats; zero, load, store, broadcast, fma, sum (of the lanes, in a
+// fixed order); bf16(p) and mxfp4(p, table) decode 2 * kLanes elements into a vector of the even and one of the odd ones;
+// table(scale) is what mxfp4 looks codes up in; kTileTokens is how many tokens share a decoded block.
+//
+//             x[0]  x[1]  x[2]  x[3]     kTileTokens tokens
+//   w[row]     .     .     .     .       Each of the R x T sums is a vector register of its own and takes its blocks in
+//   w[row+1]   .     .     .     .       the same order whatever R and T are: that is why a token gets the same bits
+//   w[row+2]   .     .     .     .       alone and in a batch. A block of weights is decoded into registers once and
+//   w[row+3]   .     .     .     .       multiplies all tokens of the tile.
+//
+// Bytes: a decode step (one token) reads every weight once and is bound by memory; in prefill w stays in L1 while the
+// tokens pass by. bench/cpu_kernels_bench.cpp reports both.
+#pragma once
+
+#include "backend/cpu/isa/kernels.h"
+
+namespace nibble::cpu {
+namespace {
+
+constexpr int kTileRows{4};
+constexpr int kGroup{16};  // blocks whose scales are turned into floats together
+
+// 2^(e - 127), exact; 255 is NaN. The exponent's bits are the float's, but for 0: 2^-127 is subnormal.
+inline float e8m0_to_float(uint8_t e) {
+  const uint32_t bits = e == 0 ? 0x00400000u : e == 255 ? 0x7FC00000u : uint32_t{e} << 23;
+  return __builtin_bit_cast(float, bits);
+}
+
+// A row of weights, to be decoded in halves of blocks: `offset` elements into block `block`.
+template <class Simd>
+struct Bf16Row {
+  const uint16_t* elements;
+
+  void open(const DotArgs& args, int row) {
+    elements = static_cast<const uint16_t*>(args.weights) + static_cast<ptrdiff_t>(row) * args.cols;
+  }
+  void prepare(int, int) {}
+  int table(int) const { return 0; }
+  auto decode(int block, int offset, int) const { return Simd::bf16(elements + block * kBlock + offset); }
+};
+
+template <class Simd>
+struct Mxfp4Row {
+  const uint8_t* codes;
+  const uint8_t* scales;
+  float scale[kGroup];
+
+  void open(const DotArgs& args, int row) {
+    codes = static_cast<const uint8_t*>(args.weights) + static_cast<ptrdiff_t>(row) * (args.cols / 2);
+    scales = args.scales + static_cast<ptrdiff_t>(row) * (args.cols / kBlock);
+  }
+  void prepare(int first_block, int num_blocks) {
+    for (int i = 0; i < num_blocks; ++i) scale[i] = e8m0_to_float(scales[first_block + i]);
+  }
+  auto table(int block) const { return Simd::table(scale[block % kGroup]); }
+  template <class Table>
+  auto decode(int block, int offset, const Table& table) const {
+    return Simd::mxfp4(codes + (block * kBlock + offset) / 2, table);
+  }
+};
+
+template <class Simd, int num_rows, int num_tokens>
+struct Sums {
+  typename Simd::Vec at[num_rows][num_tokens];
+};
+
+// sums += w . x over one block; `x_offset` is where it begins in x.
+template <class Simd, int num_rows, int num_tokens, class Row>
+inline void add_block(const Row* rows, int block, const float* const* x, ptrdiff_t x_offset,
+                      Sums<Simd, num_rows, num_tokens>& sums) {
+  for (int r = 0; r < num_rows; ++r) {
+    const auto table = rows[r].table(block);
+    for (int offset = 0; offset < kBlock; offset += 2 * Simd::kLanes) {
+      const auto pair = rows[r].decode(block, offset, table);
+      for (int t = 0; t < num_tokens; ++t) {
+        const float* even = x[t] + x_offset + offset / 2;
+        sums.at[r][t] = Simd::fma(pair.even, Simd::load(even), sums.at[r][t]);
+        sums.at[r][t] = Simd::fma(pair.odd, Simd::load(even + kBlock / 2), sums.at[r][t]);
+      }
+    }
+  }
+}
+
+// The last cols % 32 columns, as a block that zeros fill up. BF16 alone has them: an MXFP4 row is whole blocks.
+template <class Simd, int num_rows, int num_tokens>
+inline void add_tail(const DotArgs& args, int row, const float* const* x,
+                     Sums<Simd, num_rows, num_tokens>& sums) {
+  const int first = args.cols / kBlock * kBlock;
+  uint16_t filled[num_rows][kBlock] = {};
+  Bf16Row<Simd> rows[num_rows];
+  for (int r = 0; r < num_rows; ++r) {
+    rows[r].open(args, row + r);
+    for (int c = first; c < args.cols; ++c) filled[r][c - first] = rows[r].elements[c];
+    rows[r].elements = filled[r];
+  }
+  add_block<Simd>(rows, 0, x, first, sums);
+}
+
+template <class Simd, class Row, int num_rows, int num_tokens>
+inline void dot_tile(const DotArgs& args, int row, int token) {
+  Row rows[num_rows];
+  for (int r = 0; r < num_rows; ++r) rows[r].open(args, row + r);
+  const float* x[num_tokens];
+  for (int t = 0; t < num_tokens; ++t) x[t] = args.x[token + t];
+  Sums<Simd, num_rows, num_tokens> sums;
+  for (int r = 0; r < num_rows; ++r)
+    for (int t = 0; t < num_tokens; ++t) sums.at[r][t] = Simd::zero();
+
+  const int num_blocks = args.cols / kBlock;
+  for (int first = 0; first < num_blocks; first += kGroup) {
+    const int end = first + kGroup < num_blocks ? first + kGroup : num_blocks;
+    for (int r = 0; r < num_rows; ++r) rows[r].prepare(first, end - first);
+    for (int block = first; block < end; ++block)
+      add_block<Simd>(rows, block, x, static_cast<ptrdiff_t>(block) * kBlock, sums);
+  }
+  if (args.cols % kBlock != 0) add_tail<Simd>(args, row, x, sums);
+
+  for (int t = 0; t < num_tokens; ++t)
+    for (int r = 0; r < num_rows; ++r)
+      args.y[(token + t) * args.y_stride + row + r - args.first_row] = Simd::sum(sums.at[r][t]);
+}
+
+// All tokens, in tiles of num_tokens, the rest in tiles of half as many.
+template <class Simd, class Row, int num_rows, int num_tokens>
+inline void dot_rows(const DotArgs& args, int row, int token) {
+  for (; token + num_tokens <= args.num_tokens; token += num_tokens)
+    dot_tile<Simd, Row, num_rows, num_tokens>(args, row, token);
+  if constexpr (num_tokens > 1) dot_rows<Simd, Row, num_rows, num_tokens / 2>(args, row, token);
+}
+
+template <class Simd, class Row>
+inline void dot(const DotArgs& args) {
+  int row = args.first_row;
+  const int end = args.first_row + args.num_rows;
+  for (; row + kTileRows <= end; row += kTileRows)
+    dot_rows<Simd, Row, kTileRows, Simd::kTileTokens>(args, row, 0);
+  for (; row < end; ++row) dot_rows<Simd, Row, 1, Simd::kTileTokens>(args, row, 0);
+}
+
+// out[h][32 d ...] of num_heads heads; a last block that head_dim fills only in part is copied beside zeros.
+template <class Simd, int num_heads>
+inline void weigh_block(const WeighArgs& args, int head, int first) {
+  const bool is_whole = first + kBlock <= args.head_dim;
+  for (int offset = 0; offset < kBlock; offset += 2 * Simd::kLanes) {
+    typename Simd::Vec even[num_heads], odd[num_heads];
+    float* out = args.out + head * args.out_stride + first + offset / 2;
+    for (int h = 0; h < num_heads; ++h) {
+      even[h] = Simd::load(out + h * args.out_stride);
+      odd[h] = Simd::load(out + h * args.out_stride + kBlock / 2);
+    }
+    for (int j = 0; j < args.num_positions; ++j) {
+      const uint16_t* value = args.values + static_cast<ptrdiff_t>(j) * args.head_dim + first;
+      uint16_t filled[kBlock] = {};
+      if (!is_whole) {
+        for (int d = first; d < args.head_dim; ++d) filled[d - first] = value[d - first];
+        value = filled;
+      }
+      const auto pair = Simd::bf16(value + offset);
+      for (int h = 0; h < num_heads; ++h) {
+        const auto weight = Simd::broadcast(args.weights[(head + h) * args.weights_stride + j]);
+        even[h] = Simd::fma(weight, pair.even, even[h]);
+        odd[h] = Simd::fma(weight, pair.odd, odd[h]);
+      }
+    }
+    for (int h = 0; h < num_heads; ++h) {
+      Simd::store(out + h * args.out_stride, even[h]);
+      Simd::store(out + h * args.out_stride + kBlock / 2, odd[h]);
+    }
+  }
+}
+
+template <class Simd>
+inline void weigh(const WeighArgs& args) {
+  constexpr int kTileHeads{4};
+  int head = 0;
+  for (; head + kTileHeads <= args.num_heads; head += kTileHeads)
+    for (int d = 0; d < args.head_dim; d += kBlock) weigh_block<Simd, kTileHeads>(args, head, d);
+  for (; head < args.num_heads; ++head)
+    for (int d = 0; d < args.head_dim; d += kBlock) weigh_block<Simd, 1>(args, head, d);
+}
+
+}  // namespace
+}  // namespace nibble::cpu
