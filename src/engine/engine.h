@@ -15,13 +15,13 @@ namespace nibble {
 struct EngineOptions {
   int num_full_pages{0}, num_sliding_pages{0};  // as the backend was made with
   int max_batch_tokens{512};                    // rows of one step; longer prompts are fed in chunks
-  int max_sequences{16};                        // running at once; the rest wait, first come first served
-  int max_context{0};                           // prompt and output together; 0: the model's
+  int max_sequences{16};  // running at once (never more than rows); the rest wait, first come first served
+  int max_context{0};     // prompt and output together; 0: the model's
 };
 
 class Engine {
  public:
-  // Both outlive the engine.
+  // Both outlive the engine. Throws InputError for options that no request could run with.
   Engine(Backend& backend, const Tokenizer& tokenizer, const EngineOptions& options);
   ~Engine();  // cancels what still runs, then joins
   Engine(const Engine&) = delete;

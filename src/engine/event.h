@@ -12,9 +12,10 @@ namespace nibble {
 
 struct TokenEvent {
   RequestId request{};
-  SampledToken token;
-  std::string
-      text;  // now certain: valid UTF-8 that no stop string can still take back. Control tokens have none.
+  SampledToken token{};
+  // What is now certain: valid UTF-8 that no stop string can still take back. A control token adds no text, but ends
+  // what may be waiting: text and stop strings do not go on across it.
+  std::string text{};
 };
 
 enum class FinishReason {
@@ -29,14 +30,15 @@ std::string_view name(FinishReason reason);  // "stop token"
 struct FinishedEvent {
   RequestId request{};
   FinishReason reason{};
-  std::string text;  // what was still held back and is now certain
+  std::string text{};  // what was still held back and is now certain
   int num_prompt_tokens{0}, num_output_tokens{0};
-  double prefill_seconds{0}, decode_seconds{0};  // to the first token, and from there to the last
+  // From the request's first step (not from the queue) to its first token, and from there to its last.
+  double prefill_seconds{0}, decode_seconds{0};
 };
 
 struct FailedEvent {
   RequestId request{};
-  std::string message;  // one line: what, where, what to do
+  std::string message{};  // one line: what, where, what to do
 };
 
 using Event = std::variant<TokenEvent, FinishedEvent, FailedEvent>;

@@ -1,0 +1,232 @@
+// The loop: take in what was asked for, plan a step, run it, hand out what it gave. Two queues join it to other threads,
+// requests and cancellations in, events out; everything else belongs to the engine's thread alone.
+#include "engine/engine.h"
+
+#include <condition_variable>
+#include <deque>
+#include <exception>
+#include <mutex>
+#include <thread>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "core/check.h"
+#include "core/error.h"
+#include "engine/scheduler.h"
+#include "engine/sequence.h"
+#include "engine/validate.h"
+
+namespace nibble {
+namespace {
+
+RequestLimits limits_of(const Config& config, const EngineOptions& options) {
+  if (options.max_batch_tokens < 1)
+    throw InputError("max_batch_tokens is {}: a step needs at least 1 row", options.max_batch_tokens);
+  if (options.max_sequences < 1)
+    throw InputError("max_sequences is {}: it must be 1 or more", options.max_sequences);
+  if (options.max_context < 0 || options.max_context > config.max_context)
+    throw InputError(
+        "the context is {} tokens: it must be 1 to {}, which the model was made for, or 0 for all",
+        options.max_context, config.max_context);
+  if (options.num_full_pages < 1 || options.num_sliding_pages < 1)
+    throw InputError(
+        "the KV cache has {} pages for full and {} for sliding-window layers: it needs 1 or more",
+        options.num_full_pages, options.num_sliding_pages);
+  return {.vocab = config.vocab,
+          .max_context = options.max_context > 0 ? options.max_context : config.max_context,
+          .scheduler = {.max_batch_tokens = options.max_batch_tokens,
+                        .max_sequences = options.max_sequences,
+                        .num_full_pages = options.num_full_pages,
+                        .num_sliding_pages = options.num_sliding_pages,
+                        .window = config.window}};
+}
+
+}  // namespace
+
+struct Engine::Impl {
+  struct Order {
+    RequestId id{};
+    std::optional<Request> request{};  // nothing: cancel the one that has this id
+  };
+
+  Impl(Backend& model, const Tokenizer& vocabulary, const EngineOptions& options)
+      : backend(model),
+        tokenizer(vocabulary),
+        limits(limits_of(model.config(), options)),
+        scheduler(limits.scheduler),
+        thread([this] { run(); }) {}
+
+  ~Impl() {
+    {
+      const std::lock_guard lock(mutex);
+      is_closing = true;
+    }
+    order_came.notify_one();
+    thread.join();
+  }
+
+  void run();
+  bool take_orders();  // waits while there is nothing to do; false: the engine is to end
+  void step();
+  StepResult run_backend(const std::vector<Slice>& slices);
+  void hand_out(const Slice& slice, SampledToken token);
+  void end(RequestId id, Event event);
+  void put(Event event);
+
+  Backend& backend;
+  const Tokenizer& tokenizer;
+  const RequestLimits limits;
+
+  std::mutex mutex;  // of the next five
+  std::condition_variable order_came, event_came;
+  std::deque<Order> orders;
+  std::deque<Event> events;
+  bool is_closing{false};
+  uint64_t num_requests{0};
+
+  // Of the engine's thread.
+  Scheduler scheduler;
+  std::unordered_map<RequestId, Sequence> sequences;
+
+  std::thread thread;  // last: it starts when all the rest is there
+};
+
+void Engine::Impl::run() {
+  while (take_orders()) step();
+}
+
+bool Engine::Impl::take_orders() {
+  std::deque<Order> taken;
+  {
+    std::unique_lock lock(mutex);
+    order_came.wait(lock, [&] { return is_closing || !orders.empty() || !scheduler.is_idle(); });
+    if (is_closing) return false;
+    taken.swap(orders);
+  }
+  for (Order& order : taken) {
+    if (order.request) {
+      const int max_output = max_output_tokens(*order.request, limits);
+      scheduler.add(order.id, static_cast<int>(order.request->prompt.size()), max_output);
+      sequences.try_emplace(order.id, order.id, std::move(*order.request), max_output, tokenizer);
+    } else if (const auto found = sequences.find(order.id); found != sequences.end()) {
+      end(order.id, found->second.finish(FinishReason::kCancelled));
+    }
+  }
+  return true;
+}
+
+void Engine::Impl::step() {
+  const std::vector<Slice> slices = scheduler.next();
+  if (slices.empty()) return;  // all that was here has been cancelled
+  for (const Slice& slice : slices) sequences.at(slice.request).start();
+
+  StepResult result;
+  try {
+    result = run_backend(slices);
+  } catch (const std::exception& error) {
+    // Their keys and values may be half written. Who was not in the step is not touched.
+    for (const Slice& slice : slices)
+      end(slice.request,
+          FailedEvent{slice.request, fmt::format("the model could not be run: {}", error.what())});
+    return;
+  }
+  auto output = result.outputs.begin();
+  for (const Slice& slice : slices) {
+    scheduler.advance(slice);
+    if (slice.gives_token) hand_out(slice, std::move(*output++));
+  }
+}
+
+StepResult Engine::Impl::run_backend(const std::vector<Slice>& slices) {
+  std::vector<OutputRow> outputs;
+  std::vector<Run> runs;
+  outputs.reserve(slices.size());  // runs look into it
+  for (const Slice& slice : slices) {
+    const Sequence& sequence = sequences.at(slice.request);
+    const size_t first_output = outputs.size();
+    if (slice.gives_token)
+      outputs.push_back({.token_index = slice.num_tokens - 1,
+                         .sample = &sequence.sample(),
+                         .prompt = sequence.prompt(),
+                         .output = sequence.output()});
+    runs.push_back({.tokens = sequence.tokens().subspan(static_cast<size_t>(slice.first_position),
+                                                        static_cast<size_t>(slice.num_tokens)),
+                    .first_position = slice.first_position,
+                    .full = slice.full,
+                    .sliding = slice.sliding,
+                    .outputs = std::span(outputs).subspan(first_output)});
+  }
+  StepResult result = backend.step({.runs = runs});
+  NIBBLE_CHECK(result.outputs.size() == outputs.size(), "{} tokens for {} rows", result.outputs.size(),
+               outputs.size());
+  return result;
+}
+
+void Engine::Impl::hand_out(const Slice& slice, SampledToken token) {
+  Sequence& sequence = sequences.at(slice.request);
+  if (token.token == -1) {
+    const int position = slice.first_position + slice.num_tokens - 1;
+    end(slice.request,
+        FailedEvent{slice.request, fmt::format("the model gave no number as logit at position {}: its "
+                                               "weights may be damaged",
+                                               position)});
+    return;
+  }
+  NIBBLE_CHECK(token.token >= 0 && token.token < limits.vocab, "token {} of {}", token.token, limits.vocab);
+  put(sequence.push(std::move(token)));
+  if (sequence.end()) end(slice.request, sequence.finish(*sequence.end()));
+}
+
+// Pages first, then the event: who reads it may count on them.
+void Engine::Impl::end(RequestId id, Event event) {
+  scheduler.remove(id);
+  sequences.erase(id);
+  put(std::move(event));
+}
+
+void Engine::Impl::put(Event event) {
+  {
+    const std::lock_guard lock(mutex);
+    events.push_back(std::move(event));
+  }
+  event_came.notify_one();
+}
+
+Engine::Engine(Backend& backend, const Tokenizer& tokenizer, const EngineOptions& options)
+    : impl_(std::make_unique<Impl>(backend, tokenizer, options)) {}
+
+Engine::~Engine() = default;
+
+RequestId Engine::submit(Request request) {
+  std::optional<std::string> fault = find_fault(request, impl_->limits);
+  RequestId id{};
+  {
+    const std::lock_guard lock(impl_->mutex);
+    id = static_cast<RequestId>(++impl_->num_requests);
+    if (!fault) impl_->orders.push_back({id, std::move(request)});
+  }
+  if (fault)
+    impl_->put(FailedEvent{id, std::move(*fault)});
+  else
+    impl_->order_came.notify_one();
+  return id;
+}
+
+void Engine::cancel(RequestId request) {
+  {
+    const std::lock_guard lock(impl_->mutex);
+    impl_->orders.push_back({.id = request});
+  }
+  impl_->order_came.notify_one();
+}
+
+std::optional<Event> Engine::wait_event(std::chrono::milliseconds timeout) {
+  std::unique_lock lock(impl_->mutex);
+  if (!impl_->event_came.wait_for(lock, timeout, [&] { return !impl_->events.empty(); })) return {};
+  Event event = std::move(impl_->events.front());
+  impl_->events.pop_front();
+  return event;
+}
+
+}  // namespace nibble

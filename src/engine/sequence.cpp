@@ -1,0 +1,59 @@
+#include "engine/sequence.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace nibble {
+
+Sequence::Sequence(RequestId id, Request request, int max_output_tokens, const Tokenizer& tokenizer)
+    : id_(id),
+      num_prompt_tokens_(request.prompt.size()),
+      tokens_(std::move(request.prompt)),
+      sample_(std::move(request.sample)),
+      stop_(std::move(request.stop)),
+      max_output_tokens_(static_cast<size_t>(max_output_tokens)),
+      tokenizer_(&tokenizer),
+      stop_strings_(stop_.strings) {}
+
+void Sequence::start() {
+  if (!clock_) clock_.emplace();
+}
+
+TokenEvent Sequence::push(SampledToken token) {
+  const TokenId id = token.token;
+  tokens_.push_back(id);
+  last_token_seconds_ = clock_->seconds();
+  if (output().size() == 1) first_token_seconds_ = last_token_seconds_;
+
+  TokenEvent event{id_, std::move(token), {}};
+  const bool is_stop_token = std::find(stop_.tokens.begin(), stop_.tokens.end(), id) != stop_.tokens.end();
+  if (tokenizer_->is_special(id)) {
+    // Text does not go on across a control token: half a character will not be completed, nor a stop string.
+    event.text = stop_strings_.push(utf8_.finish());
+    event.text += stop_strings_.flush();
+  } else if (!is_stop_token) {
+    event.text = stop_strings_.push(utf8_.push(tokenizer_->bytes(id)));
+  }
+  if (is_stop_token)
+    end_ = FinishReason::kStopToken;
+  else if (stop_strings_.has_stopped())
+    end_ = FinishReason::kStopString;
+  else if (output().size() >= max_output_tokens_)
+    end_ = output().size() == static_cast<size_t>(stop_.max_tokens) ? FinishReason::kMaxTokens
+                                                                    : FinishReason::kContextFull;
+  return event;
+}
+
+FinishedEvent Sequence::finish(FinishReason reason) {
+  std::string text = stop_strings_.push(utf8_.finish());
+  text += stop_strings_.flush();
+  return {.request = id_,
+          .reason = reason,
+          .text = std::move(text),
+          .num_prompt_tokens = static_cast<int>(num_prompt_tokens_),
+          .num_output_tokens = static_cast<int>(output().size()),
+          .prefill_seconds = first_token_seconds_,
+          .decode_seconds = last_token_seconds_ - first_token_seconds_};
+}
+
+}  // namespace nibble

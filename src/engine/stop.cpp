@@ -1,0 +1,54 @@
+#include "engine/stop.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "core/check.h"
+
+namespace nibble {
+
+StopStrings::Matcher::Matcher(std::string text) : string(std::move(text)), fallback(string.size()) {
+  NIBBLE_CHECK(!string.empty());
+  for (size_t i = 1, length = 0; i < string.size(); ++i) {
+    while (length > 0 && string[i] != string[length]) length = fallback[length - 1];
+    if (string[i] == string[length]) ++length;
+    fallback[i] = length;
+  }
+}
+
+void StopStrings::Matcher::advance(char next) {
+  while (num_matched > 0 && string[num_matched] != next) num_matched = fallback[num_matched - 1];
+  if (string[num_matched] == next) ++num_matched;
+}
+
+StopStrings::StopStrings(std::span<const std::string> strings) {
+  for (const std::string& string : strings) matchers_.emplace_back(string);
+}
+
+std::string StopStrings::push(std::string_view text) {
+  if (has_stopped_) return {};
+  for (const char next : text) {
+    held_ += next;
+    size_t num_stopped = 0;  // bytes of the longest stop string that ends here
+    for (Matcher& matcher : matchers_) {
+      matcher.advance(next);
+      if (matcher.is_complete()) num_stopped = std::max(num_stopped, matcher.num_matched);
+    }
+    if (num_stopped == 0) continue;
+    has_stopped_ = true;
+    held_.resize(held_.size() - num_stopped);
+    return std::exchange(held_, {});
+  }
+  size_t num_uncertain = 0;
+  for (const Matcher& matcher : matchers_) num_uncertain = std::max(num_uncertain, matcher.num_matched);
+  std::string certain = held_.substr(0, held_.size() - num_uncertain);
+  held_.erase(0, certain.size());
+  return certain;
+}
+
+std::string StopStrings::flush() {
+  for (Matcher& matcher : matchers_) matcher.num_matched = 0;
+  return std::exchange(held_, {});
+}
+
+}  // namespace nibble

@@ -1,0 +1,125 @@
+#include "engine/validate.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "text/utf8_stream.h"
+
+namespace nibble {
+namespace {
+
+using Fault = std::optional<std::string>;
+
+template <typename... Args>
+Fault fault(fmt::format_string<Args...> format, Args&&... args) {
+  return fmt::format(format, std::forward<Args>(args)...);
+}
+
+bool is_token(TokenId token, const RequestLimits& limits) { return token >= 0 && token < limits.vocab; }
+
+Fault find_fault_of_prompt(const Request& request, const RequestLimits& limits) {
+  if (request.prompt.empty()) return fault("the prompt is empty: it needs at least one token");
+  if (request.prompt.size() >= static_cast<size_t>(limits.max_context))
+    return fault(
+        "the prompt has {} tokens, but prompt and answer together have room for {}: shorten the prompt, or "
+        "give a "
+        "larger context",
+        request.prompt.size(), limits.max_context);
+  for (size_t i = 0; i < request.prompt.size(); ++i)
+    if (!is_token(request.prompt[i], limits))
+      return fault(
+          "token {} of the prompt is {}, the vocabulary has 0 to {}: is it of another model's tokenizer?", i,
+          request.prompt[i], limits.vocab - 1);
+  return {};
+}
+
+Fault find_fault_of_sampling(const SampleParams& params, const RequestLimits& limits) {
+  // Written so that a NaN fails as well.
+  if (!(params.temperature >= 0) || std::isinf(params.temperature))
+    return fault("temperature is {}: it must be 0 or more", params.temperature);
+  if (params.top_k < 0) return fault("top_k is {}: it must be 1 or more, or 0 for all", params.top_k);
+  if (!(params.top_p > 0 && params.top_p <= 1))
+    return fault("top_p is {}: it must be above 0 and at most 1", params.top_p);
+  if (!(params.min_p >= 0 && params.min_p <= 1))
+    return fault("min_p is {}: it must be between 0 and 1", params.min_p);
+  if (!(params.repetition_penalty > 0) || std::isinf(params.repetition_penalty))
+    return fault("repetition_penalty is {}: it must be above 0 (1: none)", params.repetition_penalty);
+  if (!(std::abs(params.presence_penalty) <= kMaxPenalty))
+    return fault("presence_penalty is {}: it must be between -{} and {}", params.presence_penalty,
+                 kMaxPenalty, kMaxPenalty);
+  if (!(std::abs(params.frequency_penalty) <= kMaxPenalty))
+    return fault("frequency_penalty is {}: it must be between -{} and {}", params.frequency_penalty,
+                 kMaxPenalty, kMaxPenalty);
+  for (const auto& [token, bias] : params.logit_bias) {
+    if (!is_token(token, limits))
+      return fault("logit_bias names token {}, the vocabulary has 0 to {}", token, limits.vocab - 1);
+    if (!(std::abs(bias) <= kMaxLogitBias))
+      return fault("logit_bias of token {} is {}: it must be between -{} and {}", token, bias, kMaxLogitBias,
+                   kMaxLogitBias);
+  }
+  if (params.num_logprobs < -1 || params.num_logprobs > kMaxLogprobs)
+    return fault("num_logprobs is {}: it must be at most {}, or -1 for none", params.num_logprobs,
+                 kMaxLogprobs);
+  return {};
+}
+
+Fault find_fault_of_stop(const StopParams& stop, const RequestLimits& limits) {
+  if (stop.max_tokens < 0)
+    return fault("max_tokens is {}: it must be 1 or more, or 0 for as many as there is room for",
+                 stop.max_tokens);
+  for (const TokenId token : stop.tokens)
+    if (!is_token(token, limits))
+      return fault("stop token {} is not in the vocabulary, which has 0 to {}", token, limits.vocab - 1);
+  if (stop.strings.size() > kMaxStopStrings)
+    return fault("there are {} stop strings: at most {} are accepted", stop.strings.size(), kMaxStopStrings);
+  for (size_t i = 0; i < stop.strings.size(); ++i) {
+    if (stop.strings[i].empty()) return fault("stop string {} is empty: leave it out", i);
+    Utf8Stream utf8;  // invalid bytes would come back replaced, and could match half a character
+    std::string read = utf8.push(stop.strings[i]);
+    read += utf8.finish();
+    if (read != stop.strings[i]) return fault("stop string {} is not valid UTF-8", i);
+  }
+  return {};
+}
+
+Fault find_fault_of_memory(const Request& request, const RequestLimits& limits) {
+  const SchedulerOptions& cache = limits.scheduler;
+  const auto num_prompt_tokens = static_cast<int>(request.prompt.size());
+  // Without max_tokens the answer gets what room there is, but one token must have some.
+  const int num_output_tokens = std::max(1, max_output_tokens(request, limits));
+  const PageCounts needed = max_pages(num_prompt_tokens, num_output_tokens, cache);
+  if (needed.full > cache.num_full_pages)
+    return fault(
+        "{} tokens of prompt and up to {} of answer need {} pages of the KV cache, which has {}: shorten the "
+        "prompt, "
+        "lower max_tokens, or give the cache more memory",
+        num_prompt_tokens, num_output_tokens, needed.full, cache.num_full_pages);
+  if (needed.sliding > cache.num_sliding_pages)
+    return fault(
+        "feeding {} tokens at once needs {} pages of the sliding-window cache, which has {}: lower "
+        "max_batch_tokens, "
+        "or give the cache more memory",
+        std::min(num_prompt_tokens, cache.max_batch_tokens), needed.sliding, cache.num_sliding_pages);
+  return {};
+}
+
+}  // namespace
+
+int max_output_tokens(const Request& request, const RequestLimits& limits) {
+  const auto num_prompt_tokens = static_cast<int>(request.prompt.size());
+  const int context_room = limits.max_context - num_prompt_tokens;
+  if (request.stop.max_tokens > 0) return std::min(request.stop.max_tokens, context_room);
+  // The last token of an answer needs no room in the cache.
+  return std::min(context_room, limits.scheduler.num_full_pages * kPageTokens + 1 - num_prompt_tokens);
+}
+
+std::optional<std::string> find_fault(const Request& request, const RequestLimits& limits) {
+  if (Fault found = find_fault_of_prompt(request, limits)) return found;
+  if (Fault found = find_fault_of_sampling(request.sample, limits)) return found;
+  if (Fault found = find_fault_of_stop(request.stop, limits)) return found;
+  return find_fault_of_memory(request, limits);
+}
+
+}  // namespace nibble
