@@ -35,7 +35,7 @@ Container refuse_gguf(MappedFile file) {
 
 bool is_text(std::span<const std::byte> bytes) {
   constexpr size_t kLooksAt{64};
-  return std::ranges::none_of(first_text(bytes, kLooksAt), [](char c) {
+  return !bytes.empty() && std::ranges::none_of(first_text(bytes, kLooksAt), [](char c) {
     return static_cast<unsigned char>(c) < ' ' && c != '\n' && c != '\r' && c != '\t';
   });
 }
@@ -51,8 +51,8 @@ Container refuse_text(MappedFile file) {
 bool is_anything(std::span<const std::byte>) { return true; }
 
 Container refuse(MappedFile file) {
-  throw ContainerError(Fault::kNotTensors, file.path(), "{} bytes that begin with {}", file.bytes().size(),
-                       in_quotes(first_text(file.bytes(), 16)));
+  throw ContainerError(Fault::kNotTensors, file.path(), "it has {} bytes and begins with {}",
+                       file.bytes().size(), in_quotes(first_text(file.bytes(), 16)));
 }
 
 // What a file is, its first bytes say: the first row that recognises them opens it.
@@ -128,7 +128,8 @@ Container open_indexed(const fs::path& index_path) {
   const fs::path folder = index_path.parent_path();
   Merger merger(&index);
   for (const std::string& file : index.files) {
-    if (!fs::exists(folder / file))
+    std::error_code ignored;
+    if (!fs::exists(folder / file, ignored))
       throw ContainerError(Fault::kMissingFile, index_path, "{} is not beside it", in_quotes(file));
     merger.add(folder / file);
   }
@@ -138,10 +139,12 @@ Container open_indexed(const fs::path& index_path) {
 Container open_all(const fs::path& folder) {
   std::vector<fs::path> files;
   bool has_gguf = false;
-  for (const fs::directory_entry& entry : fs::directory_iterator(folder)) {
+  std::error_code error;
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder, error)) {
     if (entry.path().extension() == ".safetensors") files.push_back(entry.path());
     has_gguf |= entry.path().extension() == ".gguf";
   }
+  if (error) throw InputError("{}: the folder cannot be read: {}", folder.string(), error.message());
   if (files.empty() && has_gguf) throw ContainerError(Fault::kGguf, folder, "it holds no safetensors file");
   if (files.empty())
     throw ContainerError(Fault::kEmptyFolder, folder, "the folder holds no safetensors file");

@@ -91,8 +91,8 @@ std::vector<uint64_t> parse_counts(element value, std::string_view field, std::s
   for (const element number : array) {
     uint64_t count = 0;
     if (number.get(count))
-      throw ContainerError(Fault::kBadNumber, path, "{} of {} holds {}, which counts nothing", field,
-                           in_quotes(tensor), in_quotes(simdjson::minify(number)));
+      throw ContainerError(Fault::kBadNumber, path, "{} of {} holds {}, which is not an unsigned integer",
+                           field, in_quotes(tensor), in_quotes(simdjson::minify(number)));
     counts.push_back(count);
   }
   return counts;

@@ -29,7 +29,11 @@ simdjson::dom::element parse_untrusted_json(simdjson::dom::parser& parser, std::
   simdjson::dom::element root;
   if (!error) error = parser.parse(text.data(), text.size()).get(root);
   if (error == simdjson::MEMALLOC) throw std::bad_alloc();
-  if (error) throw ContainerError(fault_of(error), path, "{}", simdjson::error_message(error));
+  if (error) {
+    std::string_view message = simdjson::error_message(error);
+    message = message.substr(0, message.find_last_not_of('.') + 1);  // the line goes on
+    throw ContainerError(fault_of(error), path, "{}", message);
+  }
   return root;
 }
 
