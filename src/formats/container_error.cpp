@@ -65,10 +65,21 @@ std::string_view name(ContainerFault fault) { return row(fault).name; }
 
 std::string_view remedy(ContainerFault fault) { return row(fault).remedy; }
 
+// Byte by byte: fmt's own {:?} ends the program at a character that is cut short (fmt 9.1), and bytes of a file need
+// not be characters at all.
 std::string in_quotes(std::string_view text) {
   constexpr size_t kMaxShown{100};
-  if (text.size() <= kMaxShown) return fmt::format("{:?}", text);
-  return fmt::format("{:?}...", text.substr(0, kMaxShown));
+  std::string shown = "\"";
+  for (const char c : text.substr(0, kMaxShown)) {
+    if (c == '"' || c == '\\') {
+      shown += {'\\', c};
+    } else if (c >= ' ' && c <= '~') {
+      shown += c;
+    } else {
+      shown += fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
+    }
+  }
+  return shown + (text.size() <= kMaxShown ? "\"" : "\"...");
 }
 
 }  // namespace nibble

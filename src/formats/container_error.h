@@ -59,7 +59,7 @@ class ContainerError : public InputError {
   ContainerFault fault;
 };
 
-// A name out of a file as it may stand in a message: in quotes, on one line, and not endless.
+// A name out of a file as it may stand in a message: in quotes, in printable ASCII on one line, and not endless.
 std::string in_quotes(std::string_view text);
 
 }  // namespace nibble

@@ -271,7 +271,7 @@ TEST(SafetensorsFaults, AMessageShowsAHostileNameOnOneLineAndCutShort) {
     parse(safetensors_bytes("{\"" + name + "\":1}"));
     FAIL();
   } catch (const ContainerError& error) {
-    EXPECT_THAT(error.what(), HasSubstr(R"("a\n\x1b[31mzzz)"));
+    EXPECT_THAT(error.what(), HasSubstr(R"("a\x0a\x1b[31mzzz)"));
     EXPECT_LT(std::string(error.what()).size(), 400u);
   }
 }
