@@ -95,7 +95,8 @@ class Merger {
   Container finish(const fs::path& folder) {
     if (index_) check_complete();
     if (num_left_out_ > 0)
-      log::warn("{}: {} tensors are left out, its index does not name them", folder.string(), num_left_out_);
+      log::warn("{}: {} tensors are left out, the index does not name them there", folder.string(),
+                num_left_out_);
     whole_.storage = std::make_shared<std::vector<std::shared_ptr<const void>>>(std::move(storages_));
     whole_.index();
     return std::move(whole_);
