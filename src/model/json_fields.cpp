@@ -64,7 +64,7 @@ Fields::Field Fields::find_any(Names names) const {
     if (found.value && *found.value != *value)
       throw InputError("{}: '{}' is {} but '{}', which means the same, is {}", where_, found.name,
                        shown(*found.value), name, shown(*value));
-    found = {name, value};
+    if (!found.value) found = {name, value};
   }
   return found;
 }
