@@ -11,12 +11,14 @@
 
 #include "core/error.h"
 #include "core/mapped_file.h"
+#include "formats/mxfp4.h"
+#include "formats/untrusted_json.h"
 #include "model/json_fields.h"
 
 namespace nibble {
 namespace {
 
-using nlohmann::json;
+using Element = Fields::Element;
 
 // Far above any model there is, and low enough that no product of two of them leaves an int where one is kept.
 constexpr int kMaxLayers{1024};
@@ -26,8 +28,9 @@ constexpr int kMaxHeadDim{1024};
 constexpr int kMaxExperts{4096};
 constexpr int kMaxVocab{1 << 24};
 constexpr int kMaxContext{1 << 24};
-constexpr int kBlock{32};  // elements of a row that share one MXFP4 scale
+constexpr int kBlock{kMxfp4BlockSize};  // rows of experts are whole blocks
 constexpr size_t kMaxFileBytes{1 << 20};
+constexpr size_t kMaxDepth{32};  // a configuration has 3
 
 constexpr std::string_view kSlidingName{"sliding_attention"}, kFullName{"full_attention"};
 
@@ -53,25 +56,29 @@ Config read_sizes(const Fields& fields) {
   config.experts_per_token =
       fields.integer({"num_experts_per_tok", "experts_per_token"}, 1, config.num_experts);
   config.vocab = fields.integer({"vocab_size"}, 1, kMaxVocab);
-  config.swiglu_limit =
-      static_cast<float>(fields.number_or({"swiglu_limit"}, config.swiglu_limit, 1e-3, 1e6));
+  config.swiglu_limit = static_cast<float>(fields.number_or("swiglu_limit", config.swiglu_limit, 1e-3, 1e6));
   return config;
 }
 
-std::vector<LayerKind> read_layer_kinds(const Fields& fields, int num_layers) {
+std::vector<LayerKind> alternating(int num_layers) {  // as released: layers 0, 2, 4, ... slide
   std::vector<LayerKind> kinds;
-  const json* types = fields.find("layer_types");
-  if (!types) {  // as released: layers 0, 2, 4, ... slide
-    for (int i = 0; i < num_layers; ++i) kinds.push_back(i % 2 == 0 ? LayerKind::kSliding : LayerKind::kFull);
-    return kinds;
-  }
+  for (int i = 0; i < num_layers; ++i) kinds.push_back(i % 2 == 0 ? LayerKind::kSliding : LayerKind::kFull);
+  return kinds;
+}
+
+std::vector<LayerKind> read_layer_kinds(const Fields& fields, int num_layers) {
+  const std::optional<Element> field = fields.find("layer_types");
+  if (!field) return alternating(num_layers);
   const std::string accepted =
       fmt::format("a list of {} times \"{}\" or \"{}\"", num_layers, kSlidingName, kFullName);
-  if (!types->is_array() || types->size() != static_cast<size_t>(num_layers))
+  simdjson::dom::array types;
+  if (field->get(types) || types.size() != static_cast<size_t>(num_layers))
     fields.refuse("layer_types", accepted);
-  for (const json& type : *types) {
-    if (type != kSlidingName && type != kFullName) fields.refuse("layer_types", accepted);
-    kinds.push_back(type == kSlidingName ? LayerKind::kSliding : LayerKind::kFull);
+  std::vector<LayerKind> kinds;
+  for (const Element type : types) {
+    std::string_view name;
+    if (type.get(name) || (name != kSlidingName && name != kFullName)) fields.refuse("layer_types", accepted);
+    kinds.push_back(name == kSlidingName ? LayerKind::kSliding : LayerKind::kFull);
   }
   return kinds;
 }
@@ -83,14 +90,14 @@ void read_window(const Fields& fields, Config& config) {
     config.window = fields.integer({"sliding_window"}, 1, kMaxContext);
 }
 
-double read_theta(const Fields& fields) { return fields.number({"rope_theta"}, 1.001, 1e12); }
-double read_factor(const Fields& fields, std::string_view name) { return fields.number({name}, 1, 1e6); }
+double read_theta(const Fields& fields) { return fields.number("rope_theta", 1.001, 1e12); }
+double read_factor(const Fields& fields, std::string_view name) { return fields.number(name, 1, 1e6); }
 
 // The magnitude that YaRN gives cos and sin is 0.1 ln(factor) + 1; a file may state it, but not another one.
 void check_attention_factor(const Fields& fields, double factor) {
   const double concentration = 0.1 * std::log(factor) + 1;
   if (fields.find("attention_factor") &&
-      std::abs(fields.number({"attention_factor"}, 0, 1e6) - concentration) > 1e-4)
+      std::abs(fields.number("attention_factor", 0, 1e6) - concentration) > 1e-4)
     fields.refuse("attention_factor",
                   fmt::format("{:.6g} alone, which follows from the factor", concentration));
 }
@@ -100,21 +107,23 @@ RopeConfig read_rope_object(const Fields& config, std::string_view name) {
   const Fields fields = config.object(name);
   fields.only({"rope_type", "type", "rope_theta", "factor", "beta_fast", "beta_slow", "truncate",
                "original_max_position_embeddings", "attention_factor", "partial_rotary_factor"});
-  fields.must_be("partial_rotary_factor", 1.0);
+  fields.must_be_number("partial_rotary_factor", 1.0);
   RopeConfig rope;
   rope.theta = read_theta(fields.find("rope_theta") ? fields : config);
-  config.must_be("rope_theta", rope.theta);
+  config.must_be_number("rope_theta", rope.theta);
   const std::string_view type_name = fields.find("rope_type") ? "rope_type" : "type";
-  const json* type = fields.find(type_name);
-  if (!type || (*type != "yarn" && *type != "default")) fields.refuse(type_name, "\"yarn\" or \"default\"");
-  fields.must_be("type", *type);
-  if (*type == "default") {
+  const std::optional<Element> field = fields.find(type_name);
+  std::string_view type;
+  if (!field || field->get(type) || (type != "yarn" && type != "default"))
+    fields.refuse(type_name, "\"yarn\" or \"default\"");
+  fields.must_be("type", type);
+  if (type == "default") {
     rope.factor = 1;
     return rope;
   }
   rope.factor = read_factor(fields, "factor");
-  rope.beta_fast = fields.number_or({"beta_fast"}, 32, 1e-3, 1e6);
-  rope.beta_slow = fields.number_or({"beta_slow"}, 1, 1e-3, 1e6);
+  rope.beta_fast = fields.number_or("beta_fast", 32, 1e-3, 1e6);
+  rope.beta_slow = fields.number_or("beta_slow", 1, 1e-3, 1e6);
   rope.original_context = fields.integer({"original_max_position_embeddings"}, 1, kMaxContext);
   rope.truncate = fields.boolean_or("truncate", true);
   check_attention_factor(fields, rope.factor);
@@ -123,7 +132,8 @@ RopeConfig read_rope_object(const Fields& config, std::string_view name) {
 
 // Old transformers write `rope_theta` beside `rope_scaling`, new ones put it into `rope_parameters`.
 RopeConfig read_rope(const Fields& fields) {
-  const bool has_old = fields.find("rope_scaling"), has_new = fields.find("rope_parameters");
+  const bool has_old = fields.find("rope_scaling").has_value();
+  const bool has_new = fields.find("rope_parameters").has_value();
   if (!has_old && !has_new)
     fields.refuse("rope_parameters",
                   "an object (or, in the older spelling, 'rope_scaling' and 'rope_theta')");
@@ -135,31 +145,43 @@ RopeConfig read_rope(const Fields& fields) {
 
 std::vector<TokenId> read_eos(const Fields& fields, int vocab) {
   std::vector<TokenId> ids;
-  const json* field = fields.find("eos_token_id");
-  if (!field) return ids;
-  for (const json& id : field->is_array() ? *field : json::array({*field})) {
-    if (!id.is_number_integer() || id < 0 || id >= vocab)
+  const auto add = [&](Element element) {
+    int64_t id{0};
+    if (element.get(id) || id < 0 || id >= vocab)
       fields.refuse("eos_token_id", fmt::format("token ids below {}", vocab));
-    ids.push_back(id.get<TokenId>());
+    ids.push_back(static_cast<TokenId>(id));
+  };
+  const std::optional<Element> field = fields.find("eos_token_id");
+  simdjson::dom::array list;
+  if (field && !field->get(list)) {
+    for (const Element element : list) add(element);
+  } else if (field) {
+    add(*field);
   }
   return ids;
 }
 
+void check_architectures(const Fields& fields) {
+  const std::optional<Element> field = fields.find("architectures");
+  if (field && std::string(simdjson::minify(*field)) != R"(["GptOssForCausalLM"])")
+    fields.refuse("architectures", R"(["GptOssForCausalLM"] alone)");
+}
+
 Config read_huggingface(const Fields& fields) {
   fields.must_be("model_type", "gpt_oss");
-  fields.must_be("architectures", json::array({"GptOssForCausalLM"}));
+  check_architectures(fields);
   fields.must_be("hidden_act", "silu");  // its name for the clamped SwiGLU
-  fields.must_be("attention_bias", true);
-  fields.must_be("tie_word_embeddings", false);
+  fields.must_be_flag("attention_bias", true);
+  fields.must_be_flag("tie_word_embeddings", false);
   if (fields.find("quantization_config"))
     fields.object("quantization_config").must_be("quant_method", "mxfp4");
 
   Config config = read_sizes(fields);
   config.layer_kinds = read_layer_kinds(fields, config.num_layers);
   read_window(fields, config);
-  config.rms_eps = static_cast<float>(fields.number_or({"rms_norm_eps"}, config.rms_eps, 1e-30, 1));
+  config.rms_eps = static_cast<float>(fields.number_or("rms_norm_eps", config.rms_eps, 1e-30, 1));
   config.rope = read_rope(fields);
-  config.max_context = fields.integer_or({"max_position_embeddings"}, config.max_context, 1, kMaxContext);
+  config.max_context = fields.integer_or("max_position_embeddings", config.max_context, 1, kMaxContext);
   config.eos = read_eos(fields, config.vocab);
   return config;
 }
@@ -171,8 +193,8 @@ Config read_openai(const Fields& fields) {
   read_window(fields, config);
   config.rope.theta = read_theta(fields);
   config.rope.factor = read_factor(fields, "rope_scaling_factor");
-  config.rope.beta_slow = fields.number({"rope_ntk_alpha"}, 1e-3, 1e6);
-  config.rope.beta_fast = fields.number({"rope_ntk_beta"}, 1e-3, 1e6);
+  config.rope.beta_slow = fields.number("rope_ntk_alpha", 1e-3, 1e6);
+  config.rope.beta_fast = fields.number("rope_ntk_beta", 1e-3, 1e6);
   config.rope.original_context = fields.integer({"initial_context_length"}, 1, kMaxContext);
   const double max_context = config.rope.original_context * config.rope.factor;
   if (max_context > kMaxContext)
@@ -210,8 +232,7 @@ Config gpt_oss(int num_layers, int num_experts) {
   config.experts_per_token = 4;
   config.vocab = 201088;
   config.eos = {200002};
-  for (int i = 0; i < num_layers; ++i)
-    config.layer_kinds.push_back(i % 2 == 0 ? LayerKind::kSliding : LayerKind::kFull);
+  config.layer_kinds = alternating(num_layers);
   return config;
 }
 
@@ -226,8 +247,8 @@ double in_decimal(float value) {
 }  // namespace
 
 Config parse_config(std::string_view text, const std::string& origin) {
-  const json object = parse_json(text, origin);
-  const Fields fields(object, origin);
+  simdjson::dom::parser parser;
+  const Fields fields(parse_untrusted_json(parser, text, kMaxDepth, origin), origin);
   const bool is_openai = fields.find("rope_scaling_factor") && !fields.find("model_type");
   Config config = is_openai ? read_openai(fields) : read_huggingface(fields);
   check_yarn(config, origin);
@@ -252,7 +273,7 @@ std::string to_json(const Config& config) {
   object["num_experts_per_tok"] = config.experts_per_token;
   object["vocab_size"] = config.vocab;
   object["sliding_window"] = config.window;
-  object["layer_types"] = json::array();
+  object["layer_types"] = nlohmann::json::array();
   for (const LayerKind kind : config.layer_kinds)
     object["layer_types"].push_back(kind == LayerKind::kSliding ? kSlidingName : kFullName);
   object["rms_norm_eps"] = in_decimal(config.rms_eps);

@@ -2,48 +2,45 @@
 // one line that names file, field, value and what is accepted. A field that is null counts as absent, as in Python.
 #pragma once
 
+#include <simdjson.h>
+
 #include <initializer_list>
-#include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <string_view>
 
 namespace nibble {
 
-// Refuses what is not JSON, what is nested deeper than any configuration, and a name that stands twice in one object
-// (readers differ in which of the two they take). `origin` names the source in messages.
-nlohmann::json parse_json(std::string_view text, const std::string& origin);
-
 class Fields {
  public:
-  using Names = std::initializer_list<std::string_view>;  // spellings of one field: those present must agree
+  using Names = std::initializer_list<std::string_view>;
+  using Element = simdjson::dom::element;
 
-  // `where`: what messages begin with. The object must outlive this.
-  Fields(const nlohmann::json& object, std::string where);
+  // Refuses what is no object, and an object that holds a name twice: readers differ in which of the two they take.
+  // `where`: what messages begin with. The parser that owns `object` must outlive this.
+  Fields(Element object, std::string where);
 
+  std::optional<Element> find(std::string_view name) const;
   Fields object(std::string_view name) const;
-  const nlohmann::json* find(std::string_view name) const;  // null: it is not there
 
+  // `names`: spellings of one field; those that are there must agree.
   int integer(Names names, int least, int most) const;
-  int integer_or(Names names, int otherwise, int least, int most) const;
-  double number(Names names, double least, double most) const;
-  double number_or(Names names, double otherwise, double least, double most) const;
+  int integer_or(std::string_view name, int otherwise, int least, int most) const;
+  double number(std::string_view name, double least, double most) const;
+  double number_or(std::string_view name, double otherwise, double least, double most) const;
   bool boolean_or(std::string_view name, bool otherwise) const;
-  // Where the field is there, it must be `value`: nibble computes nothing else.
-  void must_be(std::string_view name, const nlohmann::json& value) const;
+
+  // Where the field is there, it must be this: nibble computes nothing else.
+  void must_be(std::string_view name, std::string_view text) const;
+  void must_be_flag(std::string_view name, bool value) const;
+  void must_be_number(std::string_view name, double value) const;
   // Every field must be one of these: for objects in which an unknown field changes what is computed.
   void only(Names names) const;
 
   [[noreturn]] void refuse(std::string_view name, const std::string& accepted) const;
 
  private:
-  struct Field {
-    std::string_view name;        // the spelling used
-    const nlohmann::json* value;  // null: none of them is there
-  };
-  Field find_any(Names names) const;
-  Field require(Names names, const std::string& accepted) const;
-
-  const nlohmann::json* object_;
+  simdjson::dom::object object_;
   std::string where_;
 };
 

@@ -35,6 +35,7 @@
 #include "core/check.h"
 #include "core/error.h"
 #include "core/random.h"
+#include "formats/mxfp4.h"
 #include "formats/safetensors_writer.h"
 #include "model/bind_weights.h"
 
@@ -80,7 +81,7 @@ Pattern pattern_of(const TensorSpec& spec) {
     case TensorKind::kCodes:
       return {~uint64_t{0}, 0};
     case TensorKind::kScales:
-      return {each8(0x03), each8(lowest_exponent(rms_for(spec.shape[2] * 32), kMxfp4Rms))};
+      return {each8(0x03), each8(lowest_exponent(rms_for(spec.shape[2] * kMxfp4BlockSize), kMxfp4Rms))};
   }
   NIBBLE_CHECK(false, "tensor kind {}", static_cast<int>(spec.kind));
 }

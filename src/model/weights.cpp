@@ -8,12 +8,11 @@
 #include <utility>
 
 #include "core/check.h"
+#include "formats/mxfp4.h"
 #include "model/bind_weights.h"
 
 namespace nibble {
 namespace {
-
-constexpr size_t kBlock{32};  // elements that share a scale
 
 // How a format lays a row out: blocks of so many elements, of so many bytes, scale included.
 struct FormatRow {
@@ -25,7 +24,7 @@ constexpr FormatRow kFormats[] = {
     // in the order of the enumeration
     {Format::kF32, "F32", 1, 4},
     {Format::kBf16, "BF16", 1, 2},
-    {Format::kMxfp4, "MXFP4", kBlock, kBlock / 2 + 1},
+    {Format::kMxfp4, "MXFP4", kMxfp4BlockSize, kMxfp4CodeBytes + 1},
 };
 
 const FormatRow& row(Format format) {
@@ -57,7 +56,7 @@ class Binder {
   ExpertMatrices experts(const std::string& name) const {
     const Bound &codes = at(name + "_blocks"), &scales = at(name + "_scales"), &bias = at(name + "_bias");
     const auto rows = static_cast<int>(codes.spec.shape[1]);
-    const auto cols = static_cast<int>(codes.spec.shape[2] * kBlock);
+    const auto cols = static_cast<int>(codes.spec.shape[2] * kMxfp4BlockSize);
     return {{codes.stored.data, static_cast<const uint8_t*>(scales.stored.data), Format::kMxfp4, rows, cols},
             {bias.stored.data, format_of(bias), rows}};
   }
@@ -118,8 +117,9 @@ Matrix ExpertMatrices::matrix(int expert) const {
       static_cast<size_t>(expert) * static_cast<size_t>(first.rows) * static_cast<size_t>(first.cols);
   Matrix matrix = first;
   if (first.format == Format::kMxfp4) {
-    matrix.data = static_cast<const std::byte*>(first.data) + first_element / 2;
-    matrix.scales = first.scales + first_element / kBlock;
+    const size_t first_block = first_element / kMxfp4BlockSize;
+    matrix.data = static_cast<const std::byte*>(first.data) + first_block * kMxfp4CodeBytes;
+    matrix.scales = first.scales + first_block;
   } else {
     matrix.data = static_cast<const std::byte*>(first.data) + num_bytes(first.format, first_element);
   }
@@ -154,8 +154,8 @@ std::vector<TensorSpec> tensor_specs(const Config& config) {
     add(name + ".bias", kBias, {out});
   };
   const auto add_experts = [&](const std::string& name, uint64_t out, uint64_t in) {
-    add(name + "_blocks", kCodes, {e, out, in / kBlock, kBlock / 2});
-    add(name + "_scales", kScales, {e, out, in / kBlock});
+    add(name + "_blocks", kCodes, {e, out, in / kMxfp4BlockSize, kMxfp4CodeBytes});
+    add(name + "_scales", kScales, {e, out, in / kMxfp4BlockSize});
     add(name + "_bias", kBias, {e, out});
   };
 
