@@ -216,9 +216,8 @@ void check_yarn(const Config& config, const std::string& origin) {
   const double low = corner(rope.beta_fast), high = corner(rope.beta_slow);
   if (!(low >= 0 && low < high && high <= config.head_dim / 2.0 - 1))
     throw InputError(
-        "{}: YaRN would blend from pair {:.4g} to pair {:.4g} of the {} of a head; theta, original context, "
-        "beta_fast, "
-        "beta_slow must put them in order and within",
+        "{}: YaRN would blend from pair {:.4g} to pair {:.4g} of the {} of a head; 'rope_theta', "
+        "'beta_fast', 'beta_slow' and the original context must put them in order and within",
         origin, low, high, config.head_dim / 2);
 }
 

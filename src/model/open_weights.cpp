@@ -106,8 +106,8 @@ class Checkpoint {
     const bool is_code = spec.dtype == DType::kU8;
     const bool fits_dtype = tensor->dtype == spec.dtype || (!is_code && tensor->dtype == DType::kF32);
     if (!fits_dtype || tensor->shape != place.shape)
-      throw InputError("{}: tensor '{}' is {} {}, the configuration needs {} {}", file_of(*tensor),
-                       place.name, tensor->dtype, tensor->shape, is_code ? "U8" : "BF16 or F32", place.shape);
+      throw InputError("{}: tensor '{}' is {} {}, config.json needs {} {}", file_of(*tensor), place.name,
+                       tensor->dtype, tensor->shape, is_code ? "U8" : "BF16 or F32", place.shape);
     used_.insert(tensor);
     const size_t row_bytes = tensor->data.size() / place.shape[0];
     return {tensor->data.data() + place.first_row * row_bytes, tensor->dtype};
@@ -117,11 +117,11 @@ class Checkpoint {
     for (const Tensor& tensor : container_.tensors)
       if (!used_.contains(&tensor))
         throw InputError(
-            "{}: tensor '{}' has no place in the model that the configuration describes ({} layers), nor "
-            "have {} of "
-            "{} tensors in all; one of the two is of another model",
-            file_of(tensor), tensor.name, config_.num_layers, container_.tensors.size() - used_.size(),
-            container_.tensors.size());
+            "{}: {} of {} tensors have no place in the model that config.json describes ({} layers), '{}' "
+            "for "
+            "one; one of the two is of another model",
+            file_of(tensor), container_.tensors.size() - used_.size(), container_.tensors.size(),
+            config_.num_layers, tensor.name);
   }
 
  private:
@@ -138,9 +138,8 @@ class Checkpoint {
             file_of(*tensor), dequantised, tensor->dtype, tensor->shape, place.name);
     }
     throw InputError(
-        "{}: tensor '{}' is missing among the {} that are there; a folder needs all files of its checkpoint, "
-        "and the "
-        "configuration must be of the same model",
+        "{}: tensor '{}' is missing among the {} that are there; all files of the checkpoint are needed, and "
+        "the config.json of the same model",
         source_, place.name, container_.tensors.size());
   }
 

@@ -120,7 +120,7 @@ void add_pieces(const TensorSpec& spec, uint64_t seed, std::byte* data, std::vec
                       random_bits(seed, hash(spec.name))});
 }
 
-// `done` counts up through the whole task, which may fill in several calls.
+// Calls `filled` after each piece, from one thread at a time.
 void fill_on_all_cores(const std::vector<Piece>& pieces,
                        const std::function<void(size_t num_bytes)>& filled) {
   std::atomic<size_t> next{0};

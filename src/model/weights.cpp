@@ -33,7 +33,7 @@ const FormatRow& row(Format format) {
   return kFormats[index];
 }
 
-// The fields of one prefix ("model.layers.3."), looked up by the rest of the name.
+// All tensors, looked up by name.
 class Binder {
  public:
   Binder(const Config& config, const std::function<StoredTensor(const TensorSpec&)>& locate) {
@@ -106,10 +106,10 @@ LayerWeights bind_layer(const Binder& tensors, const std::string& prefix, LayerK
 std::string_view name(Format format) { return row(format).name; }
 
 size_t num_bytes(Format format, size_t num_elements) {
-  const auto [_, name, block_elements, block_bytes] = row(format);
-  NIBBLE_CHECK(num_elements % block_elements == 0, "{} elements are no whole blocks of {}", num_elements,
-               name);
-  return num_elements / block_elements * block_bytes;
+  const FormatRow& layout = row(format);
+  NIBBLE_CHECK(num_elements % layout.block_elements == 0, "{} elements are no whole blocks of {}",
+               num_elements, layout.name);
+  return num_elements / layout.block_elements * layout.block_bytes;
 }
 
 Matrix ExpertMatrices::matrix(int expert) const {

@@ -200,17 +200,17 @@ TEST_F(OpenWeightsFrom, AnotherShapeIsNamedBesideTheOneThatIsNeeded) {
   tensor("model.layers.2.self_attn.q_proj.weight").shape = {64, 96};
   EXPECT_THAT(error_of_opening(),
               HasSubstr("model.safetensors: tensor 'model.layers.2.self_attn.q_proj.weight' is "
-                        "BF16 [64, 96], the configuration needs BF16 or F32 [96, 64]"));
+                        "BF16 [64, 96], config.json needs BF16 or F32 [96, 64]"));
 }
 
 TEST_F(OpenWeightsFrom, AnotherTypeIsNamedBesideTheOneThatIsNeeded) {
   tensor("model.norm.weight").dtype = DType::kF16;
-  EXPECT_THAT(error_of_opening(), HasSubstr("is F16 [64], the configuration needs BF16 or F32 [64]"));
+  EXPECT_THAT(error_of_opening(), HasSubstr("is F16 [64], config.json needs BF16 or F32 [64]"));
 }
 
 TEST_F(OpenWeightsFrom, ScalesOfAnotherTypeAreRefused) {
   tensor("model.layers.0.mlp.experts.down_proj_scales").dtype = DType::kI8;
-  EXPECT_THAT(error_of_opening(), HasSubstr("is I8 [5, 64, 3], the configuration needs U8 [5, 64, 3]"));
+  EXPECT_THAT(error_of_opening(), HasSubstr("is I8 [5, 64, 3], config.json needs U8 [5, 64, 3]"));
 }
 
 TEST_F(OpenWeightsFrom, ATensorOfNoUseMeansAnotherModel) {
@@ -218,7 +218,7 @@ TEST_F(OpenWeightsFrom, ATensorOfNoUseMeansAnotherModel) {
   config_.layer_kinds.pop_back();
   config_json_ = to_json(config_);
   EXPECT_THAT(error_of_opening(), HasSubstr("'model.layers.2."));
-  EXPECT_THAT(error_of_opening(), HasSubstr("nor have 19 of 60 tensors in all"));
+  EXPECT_THAT(error_of_opening(), HasSubstr("19 of 60 tensors have no place"));
 }
 
 TEST_F(OpenWeightsFrom, ExpertsThatWereExpandedAreRefusedByName) {
