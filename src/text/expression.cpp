@@ -5,6 +5,7 @@
 #include <cctype>
 
 #include "core/error.h"
+#include "text/unicode_16.h"
 
 namespace nibble {
 namespace {
@@ -12,7 +13,8 @@ namespace {
 // Copies one construct after another from the expression to PCRE2's, or refuses it.
 class Translation {
  public:
-  Translation(std::string_view expression, const std::string& origin) : rest_(expression), origin_(origin) {}
+  Translation(std::string_view expression, Categories categories, const std::string& origin)
+      : rest_(expression), categories_(categories), origin_(origin) {}
 
   std::string run() {
     while (!rest_.empty()) {
@@ -64,14 +66,27 @@ class Translation {
     }
   }
 
-  // A general category, such as \p{L} or \p{Lu}. Scripts are out: PCRE2 means their extensions, Oniguruma does not.
+  // Other properties are out: of scripts PCRE2 means the extensions, Oniguruma does not.
   void property() {
-    const size_t close = rest_.find('}');
-    const bool is_category = rest_.size() > 3 && rest_[2] == '{' && (close == 4 || close == 5) &&
-                             std::isupper(static_cast<unsigned char>(rest_[3])) &&
-                             (close == 4 || std::islower(static_cast<unsigned char>(rest_[4])));
-    if (!is_category) refuse("which is not a general category of Unicode");
-    copy(close + 1);
+    constexpr std::array<std::string_view, 8> kCategories{"L", "Lu", "Ll", "Lt", "Lm", "Lo", "M", "N"};
+    const auto category = std::find_if(kCategories.begin(), kCategories.end(), [&](std::string_view known) {
+      return rest_.substr(2).starts_with(fmt::format("{{{}}}", known));
+    });
+    if (category == kCategories.end()) refuse("which is not L, Lu, Ll, Lt, Lm, Lo, M or N");
+    const bool is_negated = rest_[1] == 'P';
+    if (is_in_class_ && is_negated) refuse("the complement of a category inside a set");
+    rest_.remove_prefix(category->size() + 4);
+    if (is_in_class_ && rest_.starts_with('-')) refuse("a hyphen behind a category");
+    if (!is_in_class_) pcre2_ += is_negated ? "[^" : "[";
+    pcre2_ += fmt::format("\\p{{{}}}", *category);
+    if (categories_ == Categories::kOfUnicode16) add_later_members(*category);
+    if (!is_in_class_) pcre2_ += ']';
+  }
+
+  void add_later_members(std::string_view category) {
+    for (const auto& [first, last, assigned] : assigned_since_unicode_14())
+      if (assigned.starts_with(category))
+        pcre2_ += fmt::format("\\x{{{:X}}}-\\x{{{:X}}}", uint32_t{first}, uint32_t{last});
   }
 
   void class_member() {
@@ -102,13 +117,26 @@ class Translation {
   }
 
   void group() {
-    constexpr std::array<std::string_view, 7> kKnown{"(?:", "(?i:", "(?=", "(?!", "(?<=", "(?<!", "(?>"};
-    const auto known =
-        std::find_if(kKnown.begin(), kKnown.end(), [&](auto start) { return rest_.starts_with(start); });
+    constexpr std::array<std::string_view, 6> kKnown{"(?:", "(?=", "(?!", "(?<=", "(?<!", "(?>"};
+    const auto known = std::find_if(kKnown.begin(), kKnown.end(),
+                                    [&](std::string_view start) { return rest_.starts_with(start); });
     if (known != kKnown.end()) return copy(known->size());
+    if (rest_.starts_with("(?i:")) return words_of_any_case();
     if (rest_.starts_with("(?") || rest_.starts_with("(*"))
       refuse("a group that other engines read differently");
     copy(1);
+  }
+
+  // (?i:'s|'ve): ASCII only, since the engines differ in how they fold categories and ranges.
+  void words_of_any_case() {
+    const size_t close = rest_.find(')');
+    const std::string_view words = rest_.substr(4, close == std::string_view::npos ? 0 : close - 4);
+    const auto is_plain = [](char c) {
+      return std::islower(static_cast<unsigned char>(c)) || c == '\'' || c == '|';
+    };
+    if (words.empty() || !std::all_of(words.begin(), words.end(), is_plain))
+      refuse("a case-insensitive group of more than plain words");
+    copy(close + 1);
   }
 
   // {1,3}, {2} and {2,}: without the number before the comma, or with a + behind, the engines differ.
@@ -124,6 +152,7 @@ class Translation {
   }
 
   std::string_view rest_;  // not yet read
+  const Categories categories_;
   const std::string& origin_;
   std::string pcre2_;
   bool is_in_class_{false};
@@ -138,8 +167,8 @@ constexpr std::string_view kO200kExpression{
     R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?|)"
     R"(\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+)"};
 
-std::string to_pcre2(std::string_view expression, const std::string& origin) {
-  return Translation(expression, origin).run();
+std::string to_pcre2(std::string_view expression, Categories categories, const std::string& origin) {
+  return Translation(expression, categories, origin).run();
 }
 
 }  // namespace nibble

@@ -9,6 +9,7 @@
 #include "core/error.h"
 #include "core/log.h"
 #include "text/expression.h"
+#include "text/unicode_16.h"
 #include "text/utf8.h"
 
 namespace nibble {
@@ -27,18 +28,23 @@ std::string message(int error) {
 void PreTokeniser::FreeCode::operator()(pcre2_code* code) const { pcre2_code_free(code); }
 void PreTokeniser::Pieces::FreeData::operator()(pcre2_match_data* data) const { pcre2_match_data_free(data); }
 
-PreTokeniser::PreTokeniser(std::string_view expression, const std::string& origin) : origin_(origin) {
-  const std::string pattern = to_pcre2(expression, origin);
+PreTokeniser::PreTokeniser(std::string_view expression, const std::string& origin)
+    : code_(compile(to_pcre2(expression, Categories::kAsPcre2Knows, origin), origin)),
+      unicode_16_code_(compile(to_pcre2(expression, Categories::kOfUnicode16, origin), origin)),
+      origin_(origin) {}
+
+PreTokeniser::Code PreTokeniser::compile(const std::string& pattern, const std::string& origin) {
   int error = 0;
   PCRE2_SIZE at = 0;
-  code_.reset(pcre2_compile(units(pattern), pattern.size(), PCRE2_UTF | PCRE2_UCP | PCRE2_NO_AUTO_CAPTURE,
-                            &error, &at, nullptr));
-  if (!code_)
+  Code code(pcre2_compile(units(pattern), pattern.size(), PCRE2_UTF | PCRE2_UCP | PCRE2_NO_AUTO_CAPTURE,
+                          &error, &at, nullptr));
+  if (!code)
     throw InputError("{}: the split expression can't be compiled: {} near '{}'.", origin, message(error),
                      std::string_view(pattern).substr(at, 12));
-  if (const int failed = pcre2_jit_compile(code_.get(), PCRE2_JIT_COMPLETE); failed != 0)
+  if (const int failed = pcre2_jit_compile(code.get(), PCRE2_JIT_COMPLETE); failed != 0)
     log::warn("{}: the split expression is interpreted, which is slow: PCRE2 makes no machine code ({}).",
               origin, message(failed));
+  return code;
 }
 
 PreTokeniser::Pieces::Pieces(const PreTokeniser& pre_tokeniser)
@@ -47,6 +53,8 @@ PreTokeniser::Pieces::Pieces(const PreTokeniser& pre_tokeniser)
 }
 
 void PreTokeniser::Pieces::start(std::string_view text) {
+  code_ =
+      (has_character_since_unicode_14(text) ? pre_tokeniser_.unicode_16_code_ : pre_tokeniser_.code_).get();
   text_ = text;
   begin_ = 0;
   match_ = {};
@@ -76,8 +84,8 @@ PreTokeniser::Pieces::Match PreTokeniser::Pieces::match_that_ends_after(size_t b
 
 std::optional<PreTokeniser::Pieces::Match> PreTokeniser::Pieces::search(size_t from) const {
   const auto match = [&](uint32_t options) {
-    return pcre2_match(pre_tokeniser_.code_.get(), units(text_), text_.size(), from,
-                       PCRE2_NO_UTF_CHECK | options, data_.get(), nullptr);
+    return pcre2_match(code_, units(text_), text_.size(), from, PCRE2_NO_UTF_CHECK | options, data_.get(),
+                       nullptr);
   };
   int result = match(0);
   // Machine code has 32 KiB of stack. o200k's expression needs a fixed part of that, whatever the text; one that does

@@ -23,7 +23,13 @@ class PreTokeniser {
   struct FreeCode {
     void operator()(pcre2_real_code_8* code) const;
   };
-  std::unique_ptr<pcre2_real_code_8, FreeCode> code_;
+  using Code = std::unique_ptr<pcre2_real_code_8, FreeCode>;
+
+  static Code compile(const std::string& pattern, const std::string& origin);
+
+  // Twice: with every character of Unicode 16 the code takes four times as long on any text, so it is for texts that have
+  // a character which PCRE2 doesn't know by itself.
+  Code code_, unicode_16_code_;
   std::string origin_;
 };
 
@@ -48,6 +54,7 @@ class PreTokeniser::Pieces {
 
   const PreTokeniser& pre_tokeniser_;
   std::unique_ptr<pcre2_real_match_data_8, FreeData> data_;
+  const pcre2_real_code_8* code_{nullptr};
   std::string_view text_;
   size_t begin_{0};  // of the next piece
   Match match_;      // the last one found: ahead of begin_, at it, or ending there

@@ -26,16 +26,6 @@ Lead lead(uint8_t byte) {
   return {0, 0, 0};
 }
 
-// The number of ASCII bytes at the start, or fewer by less than 8.
-size_t ascii_prefix(std::string_view bytes) {
-  size_t at = 0;
-  for (uint64_t eight; at + sizeof eight <= bytes.size(); at += sizeof eight) {
-    std::memcpy(&eight, bytes.data() + at, sizeof eight);
-    if ((eight & 0x8080808080808080u) != 0) break;
-  }
-  return at;
-}
-
 }  // namespace
 
 Utf8Part first_utf8_part(std::string_view bytes) {
@@ -50,6 +40,29 @@ Utf8Part first_utf8_part(std::string_view bytes) {
     if (byte < min || byte > max) return {Utf8Kind::kIllFormed, i};
   }
   return {Utf8Kind::kCharacter, first.num_bytes};
+}
+
+Character first_character(std::string_view text) {
+  const auto bits = [&](size_t i, uint32_t mask) { return static_cast<uint8_t>(text[i]) & mask; };
+  switch (lead(static_cast<uint8_t>(text[0])).num_bytes) {
+    case 1:
+      return {bits(0, 0x7F), 1};
+    case 2:
+      return {bits(0, 0x1F) << 6 | bits(1, 0x3F), 2};
+    case 3:
+      return {bits(0, 0x0F) << 12 | bits(1, 0x3F) << 6 | bits(2, 0x3F), 3};
+    default:
+      return {bits(0, 0x07) << 18 | bits(1, 0x3F) << 12 | bits(2, 0x3F) << 6 | bits(3, 0x3F), 4};
+  }
+}
+
+size_t ascii_prefix(std::string_view bytes) {
+  size_t at = 0;
+  for (uint64_t eight; at + sizeof eight <= bytes.size(); at += sizeof eight) {
+    std::memcpy(&eight, bytes.data() + at, sizeof eight);
+    if ((eight & 0x8080808080808080u) != 0) break;
+  }
+  return at;
 }
 
 size_t well_formed_prefix(std::string_view bytes) {

@@ -21,6 +21,17 @@ struct Utf8Part {
 // What `bytes`, which must not be empty, begins with.
 Utf8Part first_utf8_part(std::string_view bytes);
 
+struct Character {
+  char32_t code_point;
+  size_t num_bytes;
+};
+
+// Of `text`, which must be well-formed and not empty.
+Character first_character(std::string_view text);
+
+// How many bytes from the start are ASCII, rounded down to a multiple of 8: the fast way through most texts.
+size_t ascii_prefix(std::string_view bytes);
+
 // How many bytes from the start are whole characters.
 size_t well_formed_prefix(std::string_view bytes);
 

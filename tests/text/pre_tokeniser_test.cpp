@@ -1,0 +1,89 @@
+#include "text/pre_tokeniser.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "core/error.h"
+#include "text/expression.h"
+
+namespace nibble {
+namespace {
+
+using testing::ElementsAre;
+
+std::vector<std::string> pieces(std::string_view expression, std::string_view text) {
+  const PreTokeniser pre_tokeniser(expression, "test");
+  PreTokeniser::Pieces cut(pre_tokeniser);
+  cut.start(text);
+  std::vector<std::string> all;
+  while (const auto piece = cut.next()) all.emplace_back(*piece);
+  return all;
+}
+
+TEST(PreTokeniser, O200kCutsWordsWithWhatStandsBeforeThem) {
+  EXPECT_THAT(pieces(kO200kExpression, "Hello, wor1ds! isn't  x\n\n y"),
+              ElementsAre("Hello", ",", " wor", "1", "ds", "!", " isn't", " ", " x", "\n\n", " y"));
+  EXPECT_THAT(pieces(kO200kExpression, "camelCase HTTPServer 12345"),
+              ElementsAre("camel", "Case", " HTTPServer", " ", "123", "45"));
+}
+
+TEST(PreTokeniser, StarThenPlusOverOverlappingClassesGivesOneBack) {
+  // An ideograph (Lo) is in both classes: the star must return it to the plus.
+  EXPECT_THAT(pieces(kO200kExpression, "AB\u4E16CD"), ElementsAre("AB\u4E16", "CD"));
+  EXPECT_THAT(pieces(kO200kExpression, "\u0301AB"), ElementsAre("\u0301", "AB"));
+}
+
+TEST(PreTokeniser, TextBetweenMatchesIsAPieceToo) {
+  EXPECT_THAT(pieces("b+", "abbcdb"), ElementsAre("a", "bb", "cd", "b"));
+  EXPECT_THAT(pieces("x", "abc"), ElementsAre("abc"));
+  EXPECT_THAT(pieces("x", ""), ElementsAre());
+}
+
+TEST(PreTokeniser, AnEmptyMatchCuts) {
+  EXPECT_THAT(pieces("(?=b)", "aabab"), ElementsAre("aa", "ba", "b"));
+  EXPECT_THAT(pieces("x*", "\u00E9axxb"), ElementsAre("\u00E9", "a", "xx", "b"));
+}
+
+TEST(PreTokeniser, OnePieceMayBeAMegabyte) {
+  constexpr size_t kLetters{1'000'000};
+  for (const std::string letter : {"a", "A", " ", "\n", "-", "\u0301", "\u4E16", "\U0001F600"}) {
+    std::string text;
+    while (text.size() < kLetters) text += letter;
+    EXPECT_THAT(pieces(kO200kExpression, text), ElementsAre(text));
+  }
+}
+
+// Runs that an alternative scans to their end without matching, each followed by the letter that makes it fail: were a run
+// tried again from each of its places, these would take minutes.
+TEST(PreTokeniser, NoRunIsScannedAgainFromEachOfItsPlaces) {
+  std::string text;
+  for (int i = 0; i < 10; ++i) {
+    text += std::string(100'000, ' ') + "x" + std::string(100'000, 'A') + "1" + std::string(100'000, '\n') +
+            "\u0301" + std::string(100'000, 'B') + "'" + std::string(100'000, '!');
+  }
+  std::string joined;
+  size_t num_pieces = 0;
+  for (const std::string& piece : pieces(kO200kExpression, text)) {
+    joined += piece;
+    ++num_pieces;
+  }
+  EXPECT_EQ(joined, text);
+  EXPECT_LT(num_pieces, 100u);
+}
+
+TEST(PreTokeniser, AnExpressionThatNeedsMoreStackThanMachineCodeHasStillMatches) {
+  const std::string text(1'000'000, 'a');  // one stack frame a letter
+  EXPECT_THAT(pieces("(?:a|ab)*c|a+", text), ElementsAre(text));
+}
+
+TEST(PreTokeniser, AnExpressionThatTakesTooLongIsGivenUp) {
+  const std::string text =
+      std::string(100, 'a') + "!b";  // 2^99 ways to cut the letters, and none is followed by b
+  EXPECT_THROW(pieces("(?:a+)+b", text), InputError);
+}
+
+}  // namespace
+}  // namespace nibble
