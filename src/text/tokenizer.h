@@ -33,6 +33,7 @@ class Tokenizer {
   ~Tokenizer();
 
   // Any bytes: invalid UTF-8 is encoded byte by byte, nothing is dropped. decode(encode(x)) == x. Thread-safe.
+  // Throws InputError only where the vocabulary's split expression (not o200k's) needs unreasonably many steps.
   std::vector<TokenId> encode(std::string_view text, SpecialTokens special) const;
 
   // The bytes of one token; of a special token its name. Empty for an id that has no token. The view lives as long as

@@ -32,8 +32,8 @@ bool Vocabulary::take(TokenId id, std::string_view bytes, bool is_special) {
   NIBBLE_CHECK(id >= 0 && id <= kMaxId && !bytes.empty(), "id {} of {} bytes", id, bytes.size());
   const auto index = static_cast<size_t>(id);
   if (index >= entries_.size()) entries_.resize(index + 1);
-  if (entries_[index].num_bytes != 0) return false;
-  entries_[index] = {static_cast<uint32_t>(bytes_.size()), static_cast<uint32_t>(bytes.size()), is_special};
+  if (entries_[index].place.num_bytes != 0) return false;
+  entries_[index] = {{static_cast<uint32_t>(bytes_.size()), static_cast<uint32_t>(bytes.size())}, is_special};
   bytes_ += bytes;
   NIBBLE_CHECK(bytes_.size() <= UINT32_MAX, "{} bytes of tokens", bytes_.size());
   return true;
@@ -44,9 +44,9 @@ bool Vocabulary::add(TokenId id, std::string_view bytes) {
   ++num_text_tokens_;
   NIBBLE_CHECK(2 * num_text_tokens_ <= slots_.size(), "{} tokens", num_text_tokens_);
   const uint64_t key = hash(bytes);
-  size_t at = key & (slots_.size() - 1);
-  while (slots_[at].id >= 0) at = (at + 1) & (slots_.size() - 1);
-  slots_[at] = {static_cast<uint32_t>(key >> 32), id};
+  size_t free = key & (slots_.size() - 1);
+  while (slots_[free].id >= 0) free = (free + 1) & (slots_.size() - 1);
+  slots_[free] = {static_cast<uint32_t>(key >> 32), id, entries_[static_cast<size_t>(id)].place};
   return true;
 }
 
@@ -54,17 +54,16 @@ bool Vocabulary::add_special(TokenId id, std::string_view name) { return take(id
 
 std::optional<TokenId> Vocabulary::find(std::string_view bytes) const {
   const uint64_t key = hash(bytes);
-  for (size_t at = key & (slots_.size() - 1);; at = (at + 1) & (slots_.size() - 1)) {
-    const Slot& slot = slots_[at];
+  for (size_t probe = key & (slots_.size() - 1);; probe = (probe + 1) & (slots_.size() - 1)) {
+    const Slot& slot = slots_[probe];
     if (slot.id < 0) return std::nullopt;
-    if (slot.tag == static_cast<uint32_t>(key >> 32) && this->bytes(slot.id) == bytes) return slot.id;
+    if (slot.tag == static_cast<uint32_t>(key >> 32) && at(slot.place) == bytes) return slot.id;
   }
 }
 
 std::string_view Vocabulary::bytes(TokenId id) const {
   if (id < 0 || id >= num_ids()) return {};
-  const Entry& entry = entries_[static_cast<size_t>(id)];
-  return std::string_view(bytes_).substr(entry.begin, entry.num_bytes);
+  return at(entries_[static_cast<size_t>(id)].place);
 }
 
 bool Vocabulary::is_special(TokenId id) const {

@@ -1,8 +1,9 @@
 // The tokens of a vocabulary: bytes of an id, id of bytes. Two kinds share the ids: text tokens, which merging makes and
 // `find` finds, and special tokens, whose bytes are a name and which no text can become by itself.
 //
-// All bytes lie in one string. Ids are found by open addressing with linear probing, at most half full; a slot carries
-// 32 bits of the hash, so that a byte comparison happens practically only where it succeeds.
+// All bytes lie in one string. Ids are found by open addressing with linear probing, at most half full. A slot carries 32
+// bits of the hash, so that bytes are compared practically only where they are equal, and the place of its bytes, since
+// a look at the id's entry would be one more cache miss (8 % of encoding English).
 #pragma once
 
 #include <cstdint>
@@ -32,16 +33,21 @@ class Vocabulary {
   int num_ids() const { return static_cast<int>(entries_.size()); }  // one more than the highest
 
  private:
-  struct Entry {
+  struct Place {
     uint32_t begin{0}, num_bytes{0};
+  };
+  struct Entry {
+    Place place;
     bool is_special{false};
   };
   struct Slot {
     uint32_t tag{0};
     TokenId id{-1};  // -1: free
+    Place place;
   };
 
   bool take(TokenId id, std::string_view bytes, bool is_special);
+  std::string_view at(Place place) const { return {bytes_.data() + place.begin, place.num_bytes}; }
 
   std::string bytes_;
   std::vector<Entry> entries_;  // by id

@@ -147,11 +147,10 @@ def test_long_pieces_have_the_ids_of_hugging_face(vocabulary):
     assert_equal(texts, ours, theirs)
 
 
-@pytest.mark.parametrize("context", ["{}'s", "{}000"])
-def test_every_code_point_has_the_category_of_hugging_face(context):
+def test_every_code_point_has_the_category_of_hugging_face():
     """A contraction is split off unless a letter or a mark is before it; 000 unless a digit is."""
     code_points = [*range(0xD800), *range(0xE000, 0x110000)]
-    texts = [context.format(chr(code_point)) for code_point in code_points]
+    texts = [f"{chr(code_point)}'s {chr(code_point)}000" for code_point in code_points]
     ours = [answer["ids"] for answer in tokenize(TINY, [{"text": text} for text in texts])]
     theirs = [encoding.ids for encoding in without_special_tokens(TINY).encode_batch(texts)]
     assert_equal(texts, ours, theirs)
