@@ -74,16 +74,16 @@ void Merges::apply_by_scan(std::string_view piece, std::vector<TokenId>& ids) co
   ids.insert(ids.end(), parts.begin(), parts.begin() + num_parts);
 }
 
-// The parts are a linked list over the places of the bytes, the pairs that can merge a heap. A pair in the heap that has
-// changed since is recognised when it comes up: its part is gone or has another merge.
+// The parts are a linked list over the places of the bytes, the pairs that can merge a heap. A part's merge is that with
+// the next one: none where there is none, or where the part has gone into the one before. So a pair in the heap that has
+// changed since is recognised when it comes up: its part has another merge now.
 void Merges::apply_by_heap(std::string_view piece, std::vector<TokenId>& ids) const {
   NIBBLE_CHECK(piece.size() < UINT32_MAX, "a piece of {} bytes", piece.size());
   const auto end = static_cast<uint32_t>(piece.size());
   struct Part {
     uint32_t previous, next;
     TokenId id;
-    Merge
-        merge;  // with the next one; none where there is none, or where this part has gone into the one before
+    Merge merge;
   };
   std::vector<Part> parts(end);
   std::vector<uint64_t> pairs;  // priority, then place: the order of merging
