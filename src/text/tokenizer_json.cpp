@@ -108,8 +108,7 @@ SpecialIds read_specials(const Document& document) {
   SpecialIds specials;
   if (!document.find("/added_tokens")) return specials;
   const size_t num_specials = document.get<simdjson::dom::array>("/added_tokens", "a list").size();
-  constexpr size_t kMaxSpecials{
-      1 << 14};  // fifteen times o200k_harmony's; each is reached by walking the list
+  constexpr size_t kMaxSpecials{1 << 14};  // a vocabulary has a thousand; each is reached by walking the list
   if (num_specials > kMaxSpecials)
     throw InputError("{}: /added_tokens has more than {} tokens.", document.origin(), kMaxSpecials);
   for (size_t index = 0; index < num_specials; ++index) {
