@@ -15,6 +15,9 @@ constexpr std::string_view kWhitespace{" \t\n\f\r"};
 constexpr std::string_view kEndsWord{" \t\n\f\r\xFE\xFF"};
 constexpr std::array<std::string_view, 3> kChannels{"analysis", "commentary", "final"};
 
+bool is_channel(std::string_view word) {
+  return std::find(kChannels.begin(), kChannels.end(), word) != kChannels.end();
+}
 bool is_bare_content_type(std::string_view word) { return word == "json" || word == "code"; }
 
 enum class Kind { kPlain, kRecipient, kChannel, kConstrain };
@@ -70,6 +73,7 @@ class Reader {
     join_separated_marks();
     read_channel();
     read_role();
+    read_bare_channel();
     if (is_regular())
       read_regular();
     else
@@ -97,9 +101,7 @@ class Reader {
       Word& next = words_[i + 1];
       if (mark.kind == Kind::kPlain || !mark.value.empty() || next.kind != Kind::kPlain) continue;
       // What follows a channel mark may as well be the text, so only a channel's name is taken for one.
-      if (mark.kind == Kind::kChannel &&
-          std::find(kChannels.begin(), kChannels.end(), next.value) == kChannels.end())
-        continue;
+      if (mark.kind == Kind::kChannel && !is_channel(next.value)) continue;
       repaired("the space before '{}' was left out", next.value);
       next.kind = mark.kind;
       mark.is_taken = true;
@@ -131,6 +133,16 @@ class Reader {
       }
       message_.channel = word.value;
     }
+  }
+
+  // "final<|message|>": a lone name of a channel.
+  void read_bare_channel() {
+    const std::vector<Word*> rest = untaken();
+    if (message_.channel || !header_.has_message || rest.empty()) return;
+    if (rest[0]->kind != Kind::kPlain || !is_channel(rest[0]->value)) return;
+    repaired("'{}' was taken for the channel, though without <|channel|>", rest[0]->value);
+    message_.channel = rest[0]->value;
+    rest[0]->is_taken = true;
   }
 
   void read_role() {
@@ -167,6 +179,7 @@ class Reader {
 
   // An unknown first word: a tool's name is "namespace.tool", or stands in a header that makes sense otherwise.
   bool is_tool(const Word& word) {
+    if (is_channel(word.value)) return false;
     if (word.value.find('.') != std::string_view::npos) return true;
     const std::vector<Word*> rest = untaken();
     if (std::any_of(rest.begin(), rest.end(),
@@ -219,7 +232,10 @@ class Reader {
       set_content_type(word);
     }
     message_.text = leftover();
-    if (!message_.text.empty() && header_.has_message)
+    if (!header_.has_message) return;
+    if (message_.text.empty())
+      repaired("the parts of the header stood in another order");
+    else
       repaired("words of the header that belong to none of its parts became the first line of the text");
   }
 

@@ -162,7 +162,7 @@ Json content_of(const DeveloperContent& content) {
 
 }  // namespace
 
-Conversation conversation_from_json(std::string_view text) {
+Conversation conversation_from_json(const std::string& text) {
   return conversation_from_json(parse_json(text, "the conversation"));
 }
 

@@ -10,7 +10,7 @@
 // defaults are those of its constructors, and SystemContent{} has them.
 #pragma once
 
-#include <string_view>
+#include <string>
 
 #include "harmony/json_text.h"
 #include "harmony/message.h"
@@ -19,7 +19,7 @@
 namespace nibble::harmony {
 
 // Throws InputError that names the place, "messages[2].role", and says what is accepted there.
-Conversation conversation_from_json(std::string_view text);
+Conversation conversation_from_json(const std::string& text);
 Conversation conversation_from_json(const Json& value);
 
 // What conversation_from_json reads. A text is written as a list of one block, which the official library reads too.

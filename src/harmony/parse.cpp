@@ -19,8 +19,9 @@
 //     text of its own. Blank text between messages, as in a blank header, is left out.
 //   - The role is missing or unknown: a first word with a dot, or followed by a recipient or a content type, is a tool's
 //     name; else it is the speaker's message (the role given to the parser, or the assistant), and the word stays.
-//   - A recipient without "to=" is one if the official parser takes it for one. A second channel, recipient or content
-//     type takes the place of the first. Marks with nothing behind them are left out.
+//   - A recipient without "to=" is one if the official parser takes it for one; but "final", "analysis" or "commentary"
+//     where no channel is named is the channel. A second channel, recipient or content type takes the place of the first.
+//     Marks with nothing behind them are left out.
 //   - Other words in the header become the first line of the text. In a header that was cut off the text may follow
 //     without a space: "json{"a":1}" is a content type and text.
 //   - An id that no token has becomes U+FFFD. (Official: it swallows the rest of the message.)
