@@ -146,9 +146,8 @@ class Reader {
   }
 
   void read_role() {
-    const auto first = std::find_if(words_.begin(), words_.end(), [](const Word& word) {
-      return !word.is_taken && word.kind != Kind::kConstrain;
-    });
+    const auto first =
+        std::find_if(words_.begin(), words_.end(), [](const Word& word) { return !word.is_taken; });
     const bool is_word = first != words_.end() && first->kind == Kind::kPlain;
     message_.role = header_.role.value_or(header_.speaker);
     if (header_.role) {

@@ -1,5 +1,5 @@
-// The messages of a harmony conversation, as plain data. The format: docs/harmony.md; its definition is the official
-// renderer (openai-harmony, Rust).
+// The messages of a harmony conversation, as plain data. How they are written: render.cpp, whose definition is the
+// official renderer (openai-harmony, Rust). How they are read: parse.cpp.
 #pragma once
 
 #include <optional>

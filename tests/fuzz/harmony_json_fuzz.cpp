@@ -1,0 +1,47 @@
+// Any text as a conversation or a chat in JSON, and what is read of it through the renderer.
+#include <cstdint>
+#include <string_view>
+
+#include "core/check.h"
+#include "core/error.h"
+#include "harmony/chat.h"
+#include "harmony/json.h"
+#include "harmony/render.h"
+
+namespace {
+
+using namespace nibble;
+using namespace nibble::harmony;
+
+const Tokenizer& tiny() {
+  static const Tokenizer tokenizer = Tokenizer::open(NIBBLE_SOURCE_DIR "/models/tiny-gpt-oss/tokenizer.json");
+  return tokenizer;
+}
+
+void render_and_read_again(const Conversation& conversation) {
+  const Rendered rendered = render(conversation, tiny(), {});
+  NIBBLE_CHECK(tiny().decode(rendered.tokens) == rendered.text);
+  const Conversation again =
+      conversation_from_json(parse_json(to_json(conversation).dump(), "what was written"));
+  NIBBLE_CHECK(render(again, tiny(), {}).tokens == rendered.tokens);
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  Json json;
+  try {
+    json = parse_json({reinterpret_cast<const char*>(data), size}, "input");
+  } catch (const InputError&) {
+    return 0;
+  }
+  try {
+    render_and_read_again(conversation_from_json(json));
+  } catch (const InputError&) {
+  }
+  try {
+    render_and_read_again(to_conversation(chat_from_json(json)));
+  } catch (const InputError&) {
+  }
+  return 0;
+}

@@ -1,0 +1,87 @@
+// Any stream of tokens through the parser. The first byte chooses the role. After it a byte is its own token (the tiny
+// vocabulary's first 256 are the bytes), but the bytes that UTF-8 never uses stand for control tokens and for any other
+// id, and those below 16 for words that headers are made of, so that a short input says much.
+#include <cstdint>
+#include <iterator>
+#include <string>
+#include <vector>
+
+#include "core/check.h"
+#include "harmony/parse.h"
+#include "text/utf8_stream.h"
+
+namespace {
+
+using namespace nibble;
+using namespace nibble::harmony;
+
+constexpr const char* kWords[]{
+    "assistant", "user:",          "tool", "functions.f", "analysis", "commentary",    "final",
+    " to=",      " json",          "\t",   "\n",          " code",    " to=assistant", "\r",
+    "{\"a\":1}", " to=functions.f"};
+constexpr const char* kControls[]{"<|start|>", "<|channel|>", "<|constrain|>", "<|message|>",
+                                  "<|end|>",   "<|call|>",    "<|return|>",    "<|endoftext|>"};
+constexpr uint8_t kFirstControl{0xF5};  // to 0xFC
+constexpr uint8_t kAnyId{0xFD};         // the next two bytes are an id, or none
+constexpr size_t kMaxSize{64};          // longer streams reach nothing new, and take longer
+
+const Tokenizer& tiny() {
+  static const Tokenizer tokenizer = Tokenizer::open(NIBBLE_SOURCE_DIR "/models/tiny-gpt-oss/tokenizer.json");
+  return tokenizer;
+}
+
+std::vector<TokenId> meaning_of(uint8_t byte) {
+  if (byte < std::size(kWords)) return tiny().encode(kWords[byte], SpecialTokens::kOrdinary);
+  if (byte >= kFirstControl && byte < kAnyId)
+    return {tiny().special(kControls[byte - kFirstControl]).value()};
+  return tiny().encode(std::string(1, static_cast<char>(byte)), SpecialTokens::kOrdinary);
+}
+
+std::vector<TokenId> tokens_of(const uint8_t* data, size_t size) {
+  static const std::vector<std::vector<TokenId>> meanings = [] {
+    std::vector<std::vector<TokenId>> meanings;
+    for (int byte = 0; byte < 256; ++byte) meanings.push_back(meaning_of(static_cast<uint8_t>(byte)));
+    return meanings;
+  }();
+  std::vector<TokenId> tokens;
+  for (size_t i = 0; i < size; ++i) {
+    if (data[i] == kAnyId && i + 2 < size) {
+      tokens.push_back(static_cast<int16_t>(data[i + 1] << 8 | data[i + 2]));
+      i += 2;
+    } else {
+      tokens.insert(tokens.end(), meanings[data[i]].begin(), meanings[data[i]].end());
+    }
+  }
+  return tokens;
+}
+
+void check_utf8(const std::string& text) { NIBBLE_CHECK(Utf8Stream().push(text) == text); }
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  if (size == 0 || size > kMaxSize) return 0;
+  Parser parser(tiny(), data[0] & 1 ? std::optional(Role::kAssistant) : std::nullopt);
+  size_t num_begun = 0, num_ended = 0;
+  std::string text;  // of the last message, as its deltas gave it
+  const auto hear = [&](const Delta& delta) {
+    if (delta.header_ended) {
+      text.clear();
+      ++num_begun;
+    }
+    text += delta.text;
+    num_ended += delta.message_ended;
+    NIBBLE_CHECK(parser.messages().size() == num_begun);
+    if (delta.message_ended) NIBBLE_CHECK(parser.messages().back().message.text == text);
+  };
+  for (const TokenId token : tokens_of(data + 1, size - 1)) hear(parser.push(token));
+  hear(parser.finish());
+  NIBBLE_CHECK(num_ended == num_begun);
+  for (const auto& [message, repairs, is_complete] : parser.messages()) {
+    check_utf8(message.text);
+    for (const auto* field :
+         {&message.author_name, &message.recipient, &message.channel, &message.content_type})
+      if (*field) check_utf8(**field);
+  }
+  return 0;
+}

@@ -1,0 +1,128 @@
+#include "harmony/chat.h"
+
+#include <gtest/gtest.h>
+
+#include "core/error.h"
+#include "harmony/render.h"
+#include "tests/harmony/vocabulary.h"
+
+namespace nibble::harmony {
+namespace {
+
+std::string prompt_of(std::string_view chat) {
+  return render(to_conversation(chat_from_json(parse_json(chat, "chat"))), tiny(), {}).text;
+}
+
+// The part of a prompt from the first user message on.
+std::string turns_of(const std::string& prompt) { return prompt.substr(prompt.find("<|start|>user")); }
+
+std::string replaced(std::string text, std::string_view from, std::string_view to) {
+  for (size_t at = 0; (at = text.find(from, at)) != std::string::npos; at += to.size())
+    text.replace(at, from.size(), to);
+  return text;
+}
+
+// The tasks were rendered with the model's chat template, which differs from the official renderer in stated places.
+TEST(Chat, GivesThePromptsOfTheChatTemplateButForItsKnownDifferences) {
+  int num_calls = 0;
+  for (const Json& task : json_lines("tests/golden/eval/tasks.jsonl")) {
+    std::string expected = task["prompt"];
+    expected = replaced(expected, "\n\n<|end|>", "<|end|>");  // a blank line after instructions
+    expected =
+        replaced(expected, "// default: celsius,\n", "// default: celsius\n");  // a comma after a default
+    expected = replaced(expected, "commentary json<|message|>", "commentary <|constrain|>json<|message|>");
+    for (const Json& message : task["messages"])  // the template writes a result as a JSON string
+      if (message["role"] == "tool")
+        expected = replaced(expected, message["content"].dump(), message["content"].get<std::string>());
+    EXPECT_EQ(prompt_of(task.dump()), expected) << task["id"];
+    num_calls += task["messages"].size() > 1;
+  }
+  EXPECT_EQ(num_calls, 40);
+}
+
+TEST(Chat, WhatAnApiCallsSystemIsTheDeveloperMessage) {
+  EXPECT_EQ(
+      prompt_of(
+          R"({"messages": [{"role": "system", "content": "Be brief."}, {"role": "developer", "content": "Rhyme."},
+                                       {"role": "user", "content": "Hi"}, {"role": "system", "content": "Stop rhyming."}],
+                          "date": "2025-06-28", "reasoning_effort": "high", "model_identity": "You are nibble."})"),
+      "<|start|>system<|message|>You are nibble.\nKnowledge cutoff: 2024-06\nCurrent date: 2025-06-28\n\n"
+      "Reasoning: high\n\n# Valid channels: analysis, commentary, final. Channel must be included for every "
+      "message.<|end|><|start|>developer<|message|># Instructions\n\nBe brief.\n\nRhyme.<|end|>"
+      "<|start|>user<|message|>Hi<|end|><|start|>developer<|message|># Instructions\n\nStop rhyming.<|end|>"
+      "<|start|>assistant");
+}
+
+TEST(Chat, AnAssistantMessageBecomesItsThoughtsItsWordsAndItsCalls) {
+  const std::string prompt = prompt_of(R"({"messages": [
+      {"role": "user", "content": [{"type": "text", "text": "Time "}, {"type": "text", "text": "and place?"}]},
+      {"role": "assistant", "reasoning": "Two calls.", "content": "One moment.", "tool_calls": [
+          {"id": "a", "type": "function", "function": {"name": "time", "arguments": "{\"zone\":1}"}},
+          {"id": "b", "type": "function", "function": {"name": "place", "arguments": {"x": 1, "y": [2, "z"]}}}]},
+      {"role": "tool", "tool_call_id": "b", "content": "here"},
+      {"role": "tool", "tool_call_id": "a", "content": "now"}]})");
+  EXPECT_EQ(turns_of(prompt),
+            "<|start|>user<|message|>Time and place?<|end|>"
+            "<|start|>assistant<|channel|>analysis<|message|>Two calls.<|end|>"
+            "<|start|>assistant<|channel|>commentary<|message|>One moment.<|end|>"
+            "<|start|>assistant to=functions.time<|channel|>commentary "
+            "<|constrain|>json<|message|>{\"zone\":1}<|call|>"
+            "<|start|>assistant to=functions.place<|channel|>commentary <|constrain|>json<|message|>"
+            "{\"x\": 1, \"y\": [2, \"z\"]}<|call|>"
+            "<|start|>functions.place to=assistant<|channel|>commentary<|message|>here<|end|>"
+            "<|start|>functions.time to=assistant<|channel|>commentary<|message|>now<|end|>"
+            "<|start|>assistant");
+}
+
+TEST(Chat, ThoughtsOfAFinishedTurnAreNotSentBack) {
+  EXPECT_EQ(turns_of(prompt_of(R"({"messages": [{"role": "user", "content": "1+1?"},
+                {"role": "assistant", "reasoning_content": "Easy.", "content": "2"}, {"role": "user", "content": "2+2?"}]})")),
+            "<|start|>user<|message|>1+1?<|end|><|start|>assistant<|channel|>final<|message|>2<|end|>"
+            "<|start|>user<|message|>2+2?<|end|><|start|>assistant");
+}
+
+std::string refusal_of(const std::string& chat) {
+  try {
+    to_conversation(chat_from_json(parse_json(chat, "chat")));
+  } catch (const InputError& error) {
+    return error.what();
+  }
+  return "accepted";
+}
+
+TEST(Chat, SaysWhatIsWrongAndWhere) {
+  EXPECT_EQ(
+      refusal_of(R"({"messages": [{"role": "tool", "content": "x"}]})"),
+      "messages[0] is a tool's result, but no call before it waits for one; put the assistant's call first");
+  EXPECT_EQ(refusal_of(R"({"messages": [{"role": "tool", "tool_call_id": "c7", "content": "x"}]})"),
+            "messages[0] is a tool's result, but no call before it with id 'c7' waits for one; put the "
+            "assistant's call "
+            "first");
+  EXPECT_EQ(refusal_of(R"({"messages": [{"role": "user", "content": [{"type": "image_url"}]}]})"),
+            "request.messages[0].content[0].type must be \"text\": the model reads nothing else, not "
+            "\"image_url\"");
+  EXPECT_EQ(refusal_of(R"({"messages": [], "reasoning_effort": "none"})"),
+            "request.reasoning_effort must be low, medium or high, not \"none\"");
+  EXPECT_EQ(refusal_of(R"({"messages": [], "tools": [{"type": "retrieval"}]})"),
+            "request.tools[0].type must be \"function\", not \"retrieval\"");
+}
+
+Message message_on(std::optional<std::string> channel, std::optional<std::string> recipient) {
+  Message message;
+  message.channel = std::move(channel);
+  message.recipient = std::move(recipient);
+  return message;
+}
+
+TEST(Chat, WhatTheModelSaysIsThoughtAnswerOrCall) {
+  EXPECT_EQ(part_of(message_on("analysis", {})), Part::kReasoning);
+  EXPECT_EQ(part_of(message_on("final", {})), Part::kAnswer);
+  EXPECT_EQ(part_of(message_on("commentary", {})), Part::kAnswer);  // a preamble, meant to be shown
+  EXPECT_EQ(part_of(message_on({}, {})), Part::kAnswer);            // the channel was forgotten
+  EXPECT_EQ(part_of(message_on("commentary", "functions.f")), Part::kCall);
+  EXPECT_EQ(part_of(message_on("analysis", "python")), Part::kCall);
+  EXPECT_EQ(part_of(message_on("final", "user")), Part::kAnswer);
+}
+
+}  // namespace
+}  // namespace nibble::harmony

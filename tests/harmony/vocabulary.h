@@ -1,0 +1,40 @@
+// The vocabularies that these tests read and write with, loaded once, and the committed vectors.
+#pragma once
+
+#include <fstream>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "harmony/json_text.h"
+#include "text/tokenizer.h"
+
+namespace nibble::harmony {
+
+inline const Tokenizer& o200k() {
+  static const Tokenizer tokenizer = Tokenizer::open(NIBBLE_BUILD_DIR "/test_data/o200k_base.tiktoken");
+  return tokenizer;
+}
+
+inline const Tokenizer& tiny() {
+  static const Tokenizer tokenizer = Tokenizer::open(NIBBLE_SOURCE_DIR "/models/tiny-gpt-oss/tokenizer.json");
+  return tokenizer;
+}
+
+inline TokenId control(const Tokenizer& tokenizer, std::string_view name) {
+  return tokenizer.special(name).value();
+}
+
+// "<|start|>" and its like are control tokens.
+inline std::vector<TokenId> ids_of(std::string_view text, const Tokenizer& tokenizer = o200k()) {
+  return tokenizer.encode(text, SpecialTokens::kRecognise);
+}
+
+inline std::vector<Json> json_lines(const std::string& path) {
+  std::ifstream in(NIBBLE_SOURCE_DIR "/" + path);
+  std::vector<Json> lines;
+  for (std::string line; std::getline(in, line);) lines.push_back(parse_json(line, path));
+  return lines;
+}
+
+}  // namespace nibble::harmony
