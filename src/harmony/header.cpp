@@ -100,8 +100,9 @@ class Reader {
       Word& mark = words_[i];
       Word& next = words_[i + 1];
       if (mark.kind == Kind::kPlain || !mark.value.empty() || next.kind != Kind::kPlain) continue;
-      // What follows a channel mark may as well be the text, so only a channel's name is taken for one.
-      if (mark.kind == Kind::kChannel && !is_channel(next.value)) continue;
+      // What follows may as well be the text, so only a channel's name is taken for one, and the others not at all
+      // where the header was cut off.
+      if (mark.kind == Kind::kChannel ? !is_channel(next.value) : !header_.has_message) continue;
       repaired("the space before '{}' was left out", next.value);
       next.kind = mark.kind;
       mark.is_taken = true;
@@ -211,24 +212,30 @@ class Reader {
     set_recipient(rest[0]->value);
   }
 
-  // Takes what is unmistakable; all else is text. Where <|message|> is missing, it may follow without a space.
+  // Takes what is unmistakable; all else is text.
   void read_irregular() {
-    for (Word& word : words_) {
+    const size_t end = end_of_fields();
+    for (size_t i = 0; i < end; ++i) {
+      Word& word = words_[i];
       if (word.kind != Kind::kRecipient || word.is_taken) continue;
       take(word, name_in(word));
       if (message_.recipient) repaired("recipient '{}' was given up for another", *message_.recipient);
       set_recipient(word.value);
     }
-    for (Word& word : words_) {
-      if (word.is_taken) continue;
-      const std::string_view type = name_in(word);
-      const bool is_type = word.kind == Kind::kConstrain ||
-                           (message_.recipient && !message_.content_type && is_bare_content_type(type));
-      if (!is_type) continue;
-      take(word, type);
+    for (size_t i = 0; i < end; ++i) {
+      Word& word = words_[i];
+      const bool is_type = word.kind == Kind::kConstrain || (message_.recipient && !message_.content_type &&
+                                                             is_bare_content_type(name_in(word)));
+      if (word.is_taken || !is_type) continue;
+      take(word, name_in(word));
       if (message_.content_type)
         repaired("content type '{}' was given up for another", *message_.content_type);
       set_content_type(word);
+    }
+    for (size_t i = end; i < words_.size(); ++i) {
+      if (words_[i].kind != Kind::kConstrain || words_[i].is_taken) continue;
+      take(words_[i], words_[i].value.substr(0, 0));  // the mark alone
+      repaired("<|constrain|> was left out of the text");
     }
     message_.text = leftover();
     if (!header_.has_message) return;
@@ -236,6 +243,21 @@ class Reader {
       repaired("the parts of the header stood in another order");
     else
       repaired("words of the header that belong to none of its parts became the first line of the text");
+  }
+
+  // Where a header was cut off, nothing behind its first word of text is a field.
+  size_t end_of_fields() const {
+    if (header_.has_message) return words_.size();
+    bool has_recipient = false;
+    for (size_t i = 0; i < words_.size(); ++i) {
+      const Word& word = words_[i];
+      if (word.is_taken) continue;
+      const std::string_view name = leading_name(word.value);
+      if (word.kind == Kind::kPlain && !(has_recipient && is_bare_content_type(name))) return i;
+      if (name.size() < word.value.size()) return i + 1;  // the text follows without a space
+      has_recipient |= word.kind == Kind::kRecipient;
+    }
+    return words_.size();
   }
 
   std::string_view name_in(const Word& word) const {
@@ -279,6 +301,13 @@ class Reader {
 };
 
 }  // namespace
+
+bool holds_text(std::string_view channel_and_more) {
+  const std::vector<Word> words = words_of(channel_and_more);
+  return std::any_of(words.begin(), words.end(), [](const Word& word) {
+    return word.kind == Kind::kPlain && !is_bare_content_type(word.value);
+  });
+}
 
 Message read_header(const Header& header, std::vector<std::string>& repairs) {
   return Reader(header, repairs).read();

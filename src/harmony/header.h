@@ -23,6 +23,10 @@ struct Header {
   bool has_message{false};         // it ended in <|message|>; else it was cut off, and may hold the text
 };
 
+// Whether words that are no part of a header follow a channel's mark: `channel_and_more` begins with it. Then
+// <|message|> is missing before them, and another channel begins another message.
+bool holds_text(std::string_view channel_and_more);
+
 // The message that the header begins: its text is what was no part of a header. Never throws. Appends to `repairs` what
 // was malformed; the rules are in parse.cpp's first comment.
 Message read_header(const Header& header, std::vector<std::string>& repairs);

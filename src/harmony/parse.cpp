@@ -13,8 +13,9 @@
 // Repaired, and said so in `repairs`:
 //   - Control tokens inside the text are never text. (Official: all but the terminators are.) <|start|> and <|channel|>
 //     end the message there and begin the next one's header; the others are left out.
-//   - A header cut off by a terminator, by <|start|> or by the end of the stream: the message has the fields that can be
-//     told, and every other word is its text. A blank header makes no message.
+//   - A header cut off by a terminator, by <|start|>, by a second <|channel|> behind words, or by the end of the stream:
+//     from the first word on that is no field, all is text, even without a space, as in "json{"a":1}". A blank header
+//     makes no message.
 //   - Text after the end of a message is the header of a message without <|start|>: mostly it is cut off, and so becomes
 //     text of its own. Blank text between messages, as in a blank header, is left out.
 //   - The role is missing or unknown: a first word with a dot, or followed by a recipient or a content type, is a tool's
@@ -22,8 +23,7 @@
 //   - A recipient without "to=" is one if the official parser takes it for one; but "final", "analysis" or "commentary"
 //     where no channel is named is the channel. A second channel, recipient or content type takes the place of the first.
 //     Marks with nothing behind them are left out.
-//   - Other words in the header become the first line of the text. In a header that was cut off the text may follow
-//     without a space: "json{"a":1}" is a content type and text.
+//   - Other words in the header become the first line of the text.
 //   - An id that no token has becomes U+FFFD. (Official: it swallows the rest of the message.)
 //
 // So of the ordinary text, in order: every byte behind a <|message|> is in a text, and every word before it is in a
@@ -78,6 +78,13 @@ struct Parser::Impl {
     }
     if (token == control.channel || token == control.constrain) {
       header.text += utf8.finish();
+      const size_t last_channel = header.text.rfind(kChannelMark);
+      if (token == control.channel && last_channel != std::string::npos &&
+          holds_text(std::string_view(header.text).substr(last_channel))) {
+        const Delta delta = cut_header(token);
+        begin_at_channel();
+        return delta;
+      }
       header.text += token == control.channel ? kChannelMark : kConstrainMark;
     } else {
       header.text += ordinary(token, "the header", repairs);
@@ -95,9 +102,10 @@ struct Parser::Impl {
     if (token == control.start || token == control.channel) {
       note(own_repairs, fmt::format("it was ended by {}", tokenizer.bytes(token)));
       const Delta delta = end_message();
-      const bool has_start = token == control.start;
-      begin_header(has_start, has_start ? std::nullopt : std::optional(speaker));
-      if (!has_start) header.text = kChannelMark;
+      if (token == control.start)
+        begin_header(/*has_start=*/true, std::nullopt);
+      else
+        begin_at_channel();
       return delta;
     }
     return add_text(ordinary(token, "the text", own_repairs));
@@ -120,6 +128,12 @@ struct Parser::Impl {
   void begin_header(bool has_start, std::optional<Role> role) {
     header = {.text = "", .role = role, .speaker = speaker, .has_start = has_start};
     state = State::kHeader;
+  }
+
+  // The model goes on with a channel, without <|start|> and role.
+  void begin_at_channel() {
+    begin_header(/*has_start=*/false, speaker);
+    header.text = kChannelMark;
   }
 
   Delta end_header() {

@@ -77,6 +77,17 @@ TEST(Parse, HalfACharacterAtTheEndOfTheStreamIsReplaced) {
   EXPECT_EQ(parse(tokens, Role::kAssistant).at(0).message.text, " \uFFFD");
 }
 
+TEST(Parse, HalfACharacterInAHeaderIsReplacedTooBeforeWhateverEndsIt) {
+  std::vector<TokenId> tokens;
+  for (const char* token : {"<|channel|>", "<|constrain|>", "<|endoftext|>", "<|message|>"}) {
+    tokens.push_back(9552);
+    tokens.push_back(control(o200k(), token));
+  }
+  const std::string text = parse(tokens, Role::kAssistant).at(0).message.text;
+  EXPECT_EQ(text, "\uFFFD \uFFFD  \uFFFD\n");  // the one behind <|constrain|> is the content type
+  EXPECT_EQ(parse({9552}, Role::kAssistant).at(0).message.text, "\uFFFD");
+}
+
 TEST(Parse, WithholdsHalfACharacterAndGivesItOutWhole) {
   const std::vector<TokenId> heart = ids_of("💖");
   ASSERT_GE(heart.size(), 2u);
@@ -143,6 +154,20 @@ TEST(Parse, AHeaderThatIsCutOffGivesItsFieldsAndTheRestAsText) {
            {"role": "assistant", "channel": "final", "content": "x"}])"},
        {"Hello world.", R"([{"role": "assistant", "content": "Hello world.",
                             "repairs": ["its header was cut off by the end of the stream"]}])"}});
+}
+
+TEST(Parse, ThoughtsDoNotLeakIntoTheAnswerThoughItsHeaderIsCutOff) {
+  expect(Role::kAssistant, {{"<|channel|>analysis Let me think.<|channel|>final<|message|>4<|return|>",
+                             R"([{"role": "assistant", "channel": "analysis", "content": "Let me think.",
+            "repairs": ["its header was cut off by <|channel|>"]},
+           {"role": "assistant", "channel": "final", "content": "4", "repairs": ["it began without <|start|>"]}])"}});
+}
+
+TEST(Parse, BehindTheFirstWordOfTextNothingIsAField) {
+  expect(Role::kAssistant,
+         {{"<|channel|>final Set x to=5, or to= 6, in json<|constrain|>now<|return|>",
+           R"([{"role": "assistant", "channel": "final", "content": "Set x to=5, or to= 6, in jsonnow",
+            "repairs": ["its header was cut off by <|return|>", "<|constrain|> was left out of the text"]}])"}});
 }
 
 TEST(Parse, ABlankHeaderIsNoMessage) {
