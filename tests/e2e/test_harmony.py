@@ -365,9 +365,10 @@ def test_headers_that_are_not_flagged_are_read_as_the_official_parser_reads_them
             continue
         streams.append((tokens, role))
     num_compared = 0
-    for (tokens, _), [message], [parsed] in zip(streams, expected, parsed_by_nibble(vocabulary, streams)):
-        if "repairs" in parsed:
+    for (tokens, _), [message], ours in zip(streams, expected, parsed_by_nibble(vocabulary, streams)):
+        if any("repairs" in parsed for parsed in ours):
             continue
+        [parsed] = ours
         if "recipient" not in parsed and message.recipient == parsed.get("content_type"):
             # The one stated difference: a lone content type is no recipient.
             message.recipient, message.content_type = None, message.recipient
