@@ -18,7 +18,8 @@
 
 namespace nibble::harmony {
 
-// Throws InputError that names the place, "messages[2].role", and says what is accepted there.
+// Throws InputError that names the place, "messages[2].role", and says what is accepted there. A value must be of
+// bounded depth, as parse_json gives it: what reads it recurses.
 Conversation conversation_from_json(const std::string& text);
 Conversation conversation_from_json(const Json& value);
 
