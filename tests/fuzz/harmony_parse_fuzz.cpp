@@ -39,9 +39,9 @@ std::vector<TokenId> meaning_of(uint8_t byte) {
 
 std::vector<TokenId> tokens_of(const uint8_t* data, size_t size) {
   static const std::vector<std::vector<TokenId>> meanings = [] {
-    std::vector<std::vector<TokenId>> meanings;
-    for (int byte = 0; byte < 256; ++byte) meanings.push_back(meaning_of(static_cast<uint8_t>(byte)));
-    return meanings;
+    std::vector<std::vector<TokenId>> of_bytes;
+    for (int byte = 0; byte < 256; ++byte) of_bytes.push_back(meaning_of(static_cast<uint8_t>(byte)));
+    return of_bytes;
   }();
   std::vector<TokenId> tokens;
   for (size_t i = 0; i < size; ++i) {
