@@ -1,0 +1,92 @@
+// Collects the events of an engine into answers, and holds what every stream of events must: tokens before the end, one
+// end, nothing after it, and text that is valid UTF-8 at every moment.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "engine/engine.h"
+#include "text/utf8_stream.h"
+
+namespace nibble {
+
+struct Answer {
+  std::vector<TokenId> tokens;
+  std::vector<SampledToken> sampled;
+  std::vector<std::string> pieces;  // of text, one for each token
+  std::string text;                 // all of it
+  std::optional<FinishedEvent> finished;
+  std::optional<FailedEvent> failed;
+
+  bool has_ended() const { return finished || failed; }
+};
+
+inline bool is_utf8(const std::string& text) {
+  Utf8Stream stream;
+  std::string read = stream.push(text);
+  read += stream.finish();
+  return read == text;
+}
+
+class Answers {
+ public:
+  explicit Answers(Engine& engine) : engine_(&engine) {}
+
+  // Takes in one event. A minute without one means that the engine hangs: no test waits that long otherwise.
+  RequestId take() {
+    const std::optional<Event> event = engine_->wait_event(std::chrono::minutes(1));
+    if (!event) {
+      ADD_FAILURE() << "no event in a minute";
+      std::abort();
+    }
+    return std::visit([this](const auto& e) { return take(e); }, *event);
+  }
+  const Answer& wait_for(RequestId request) {
+    while (!answers_[request].has_ended()) take();
+    return answers_[request];
+  }
+  const Answer& operator[](RequestId request) { return answers_[request]; }
+  const std::vector<RequestId>& ends() const { return ends_; }  // in their order
+
+ private:
+  RequestId take(const TokenEvent& event) {
+    Answer& answer = answers_[event.request];
+    EXPECT_FALSE(answer.has_ended()) << "a token after the end";
+    EXPECT_TRUE(is_utf8(event.text)) << event.text;
+    answer.tokens.push_back(event.token.token);
+    answer.sampled.push_back(event.token);
+    answer.pieces.push_back(event.text);
+    answer.text += event.text;
+    return event.request;
+  }
+  RequestId take(const FinishedEvent& event) {
+    Answer& answer = answers_[event.request];
+    EXPECT_FALSE(answer.has_ended()) << "a second end";
+    EXPECT_TRUE(is_utf8(event.text)) << event.text;
+    EXPECT_EQ(event.num_output_tokens, static_cast<int>(answer.tokens.size()));
+    EXPECT_GE(event.prefill_seconds, 0);
+    EXPECT_GE(event.decode_seconds, 0);
+    answer.text += event.text;
+    answer.finished = event;
+    ends_.push_back(event.request);
+    return event.request;
+  }
+  RequestId take(const FailedEvent& event) {
+    Answer& answer = answers_[event.request];
+    EXPECT_FALSE(answer.has_ended()) << "a second end";
+    EXPECT_FALSE(event.message.empty());
+    answer.failed = event;
+    ends_.push_back(event.request);
+    return event.request;
+  }
+
+  Engine* engine_;
+  std::map<RequestId, Answer> answers_;
+  std::vector<RequestId> ends_;
+};
+
+}  // namespace nibble

@@ -1,0 +1,487 @@
+// The engine from outside: requests in, events out, on a toy model whose answers are known.
+#include "engine/engine.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <mutex>
+#include <random>
+#include <semaphore>
+#include <stdexcept>
+#include <thread>
+
+#include "core/error.h"
+#include "tests/engine/answers.h"
+#include "tests/engine/stop_oracle.h"
+#include "tests/engine/toy_backend.h"
+
+namespace nibble {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using Tokens = std::vector<TokenId>;
+
+const Tokenizer& tokenizer() {
+  static const Tokenizer tiny = Tokenizer::open(NIBBLE_SOURCE_DIR "/models/tiny-gpt-oss");
+  return tiny;
+}
+TokenId special(const char* name) { return tokenizer().special(name).value(); }
+
+EngineOptions options() {
+  return {.num_full_pages = 200, .num_sliding_pages = 100, .max_batch_tokens = 64, .max_sequences = 8};
+}
+
+// An engine on a toy model, and what it answered.
+struct Toy {
+  explicit Toy(ToyModel model = toy_logits, const EngineOptions& given = options())
+      : backend(given, std::move(model)), engine(backend, tokenizer(), given), answers(engine) {}
+  const Answer& ask(Request request) { return answers.wait_for(engine.submit(std::move(request))); }
+
+  ToyBackend backend;
+  Engine engine;
+  Answers answers;
+};
+
+// One token for each byte.
+TokenId token_of(char byte) {
+  for (TokenId id = 0; id < 256; ++id)
+    if (tokenizer().bytes(id) == std::string_view(&byte, 1)) return id;
+  throw std::logic_error("the vocabulary lacks a byte");
+}
+Tokens tokens_of(std::string_view text) {
+  Tokens tokens;
+  for (const char byte : text) tokens.push_back(token_of(byte));
+  return tokens;
+}
+Tokens operator+(Tokens a, const Tokens& b) {
+  a.insert(a.end(), b.begin(), b.end());
+  return a;
+}
+Request request(const Tokens& prompt, int max_tokens) {
+  Request asked;
+  asked.prompt = prompt;
+  asked.stop.max_tokens = max_tokens;
+  return asked;
+}
+// Asks for a script: the toy model then gives these tokens.
+Answer answer_with(const Tokens& script, const StopParams& stop) {
+  Toy toy(scripted(1, script));
+  Request asked = request({0}, 0);
+  asked.stop = stop;
+  return toy.ask(asked);
+}
+
+// The truth: the model called on the plain context, token after token, without engine, pages and batches.
+Tokens run_alone(const Request& asked) {
+  Tokens context = asked.prompt, output;
+  for (int n = 0; n < asked.stop.max_tokens; ++n) {
+    std::vector<float> logits = toy_logits(context);
+    const SampledToken token =
+        sample(logits, {.sample = &asked.sample, .prompt = asked.prompt, .output = output},
+               static_cast<int>(context.size()));
+    context.push_back(token.token);
+    output.push_back(token.token);
+  }
+  return output;
+}
+std::string text_of(const Tokens& tokens) {
+  Utf8Stream stream;
+  std::string text = stream.push(tokenizer().decode(tokens));
+  return text + stream.finish();
+}
+
+Request random_request(std::mt19937& random) {
+  const auto below = [&](int n) { return static_cast<int>(random() % static_cast<unsigned>(n)); };
+  Request asked;
+  asked.prompt.resize(static_cast<size_t>(1 + (below(3) == 0 ? below(400) : below(40))));
+  for (TokenId& token : asked.prompt) token = below(kToyVocab);
+  asked.stop.max_tokens = 1 + below(60);
+  if (below(2) == 0)
+    asked.sample = {.temperature = 0.5f + 0.1f * static_cast<float>(below(10)),
+                    .top_k = below(2) * 20,
+                    .top_p = below(2) == 0 ? 1 : 0.9f,
+                    .repetition_penalty = below(2) == 0 ? 1 : 1.2f,
+                    .presence_penalty = below(2) == 0 ? 0 : 0.5f,
+                    .seed = random()};
+  return asked;
+}
+
+TEST(Engine, AnswersWithWhatTheModelSays) {
+  Toy toy;
+  const Request asked = request(tokens_of("Once upon a time"), 40);
+  const Answer& answer = toy.ask(asked);
+  EXPECT_EQ(answer.tokens, run_alone(asked));
+  EXPECT_EQ(answer.text, text_of(answer.tokens));
+  ASSERT_TRUE(answer.finished);
+  EXPECT_EQ(answer.finished->reason, FinishReason::kMaxTokens);
+  EXPECT_EQ(answer.finished->num_prompt_tokens, 16);
+  EXPECT_EQ(answer.finished->num_output_tokens, 40);
+}
+
+TEST(Engine, GivesManyRequestsTogetherWhatEachGetsAlone) {
+  std::mt19937 random(1);
+  EngineOptions narrow = options();
+  narrow.num_full_pages = 40;  // about four of them at once
+  narrow.num_sliding_pages = 20;
+  Toy toy(toy_logits, narrow);
+  std::vector<std::pair<RequestId, Request>> asked;
+  for (int n = 0; n < 150; ++n) {
+    const Request next = random_request(random);
+    asked.emplace_back(toy.engine.submit(next), next);
+  }
+  for (const auto& [id, given] : asked) {
+    const Answer& answer = toy.answers.wait_for(id);
+    ASSERT_TRUE(answer.finished);
+    EXPECT_EQ(answer.tokens, run_alone(given));
+    EXPECT_EQ(answer.text, text_of(answer.tokens));
+  }
+}
+
+TEST(Engine, TakesRequestsFromManyThreads) {
+  Toy toy;
+  constexpr int kNumThreads{4}, kNumRequests{25};
+  std::mutex mutex;
+  std::map<RequestId, Request> asked;
+  std::vector<std::thread> threads;
+  for (unsigned t = 0; t < kNumThreads; ++t)
+    threads.emplace_back([&, t] {
+      std::mt19937 random(t);
+      for (int n = 0; n < kNumRequests; ++n) {
+        const Request next = random_request(random);
+        const RequestId id = toy.engine.submit(next);
+        const std::lock_guard lock(mutex);
+        asked[id] = next;
+      }
+    });
+  for (std::thread& thread : threads) thread.join();
+  ASSERT_EQ(asked.size(), size_t{kNumThreads * kNumRequests});
+  for (const auto& [id, given] : asked) EXPECT_EQ(toy.answers.wait_for(id).tokens, run_alone(given));
+}
+
+TEST(Engine, TheSameSeedGivesTheSameTextAndAnotherSeedAnother) {
+  Toy toy;
+  Request asked = request(tokens_of("seed"), 50);
+  asked.sample = {.temperature = 1, .seed = 7};
+  const Tokens first = toy.ask(asked).tokens;
+  EXPECT_EQ(toy.ask(asked).tokens, first);
+  asked.sample.seed = 8;
+  EXPECT_NE(toy.ask(asked).tokens, first);
+}
+
+TEST(Engine, ReportsLogprobsWhereTheyAreAskedFor) {
+  Toy toy;
+  Request asked = request(tokens_of("logprobs"), 5);
+  EXPECT_TRUE(toy.ask(asked).sampled[0].top.empty());
+  asked.sample.num_logprobs = 3;
+  const Answer& answer = toy.ask(asked);
+  ASSERT_EQ(answer.sampled.size(), 5u);
+  for (const SampledToken& token : answer.sampled) {
+    ASSERT_EQ(token.top.size(), 3u);
+    EXPECT_EQ(token.top[0].token, token.token);  // greedy
+    EXPECT_EQ(token.top[0].logprob, token.logprob);
+    EXPECT_LT(token.logprob, 0);
+  }
+}
+
+TEST(Engine, ServesFirstComeFirstServed) {
+  EngineOptions one_at_a_time = options();
+  one_at_a_time.max_sequences = 1;
+  Toy toy(toy_logits, one_at_a_time);
+  std::mt19937 random(2);
+  std::vector<RequestId> asked;
+  for (int n = 0; n < 20; ++n) asked.push_back(toy.engine.submit(random_request(random)));
+  toy.answers.wait_for(asked.back());
+  EXPECT_EQ(toy.answers.ends(), asked);
+}
+
+// ---- how an answer ends ----
+
+TEST(EngineEnd, AStopTokenIsReportedAndAddsNoText) {
+  const Answer ordinary = answer_with(tokens_of("abcdef"), {.max_tokens = 6, .tokens = tokens_of("zd")});
+  EXPECT_EQ(ordinary.tokens, tokens_of("abcd"));
+  EXPECT_EQ(ordinary.text, "abc");
+  EXPECT_EQ(ordinary.finished->reason, FinishReason::kStopToken);
+
+  const TokenId end = special("<|return|>");
+  const Answer control =
+      answer_with(tokens_of("a") + Tokens{end} + tokens_of("b"), {.max_tokens = 3, .tokens = {end}});
+  EXPECT_EQ(control.tokens, tokens_of("a") + Tokens{end});
+  EXPECT_EQ(control.text, "a");
+}
+
+TEST(EngineEnd, AStopStringEndsTheTextBeforeItAcrossTokens) {
+  const Answer answer =
+      answer_with(tokens_of("one STOP two"), {.max_tokens = 12, .strings = {"STOP", "two"}});
+  EXPECT_EQ(answer.text, "one ");
+  EXPECT_EQ(answer.tokens, tokens_of("one STOP"));
+  EXPECT_EQ(answer.finished->reason, FinishReason::kStopString);
+  EXPECT_THAT(answer.pieces, ElementsAre("o", "n", "e", " ", "", "", "", ""));
+}
+
+TEST(EngineEnd, TextThatMightBecomeAStopStringWaitsUntilItCannot) {
+  const Answer answer = answer_with(tokens_of("a STO!"), {.max_tokens = 6, .strings = {"STOP"}});
+  EXPECT_THAT(answer.pieces, ElementsAre("a", " ", "", "", "", "STO!"));
+  const Answer cut = answer_with(tokens_of("a ST"), {.max_tokens = 4, .strings = {"STOP"}});
+  EXPECT_EQ(cut.finished->text, "ST");
+  EXPECT_EQ(cut.text, "a ST");
+  EXPECT_EQ(cut.finished->reason, FinishReason::kMaxTokens);
+}
+
+TEST(EngineEnd, AStopStringOfManyBytesIsFoundAcrossTheTokensOfItsCharacters) {
+  const Answer answer =
+      answer_with(tokens_of("caf\u00e9 \U0001F600!"), {.max_tokens = 11, .strings = {"\U0001F600"}});
+  EXPECT_EQ(answer.text, "caf\u00e9 ");
+  EXPECT_EQ(answer.finished->reason, FinishReason::kStopString);
+  EXPECT_EQ(answer.tokens.size(), 10u);
+}
+
+TEST(EngineEnd, StopStringsCutRandomTextWhereSearchingItWouldCut) {
+  Toy toy;
+  int num_stopped = 0;
+  for (int n = 0; n < 60; ++n) {
+    Request asked = request({n}, 80);
+    const std::string whole = text_of(run_alone(asked));
+    asked.stop.strings = {"abc", "cdef", "fffa"};
+    const Answer& answer = toy.ask(asked);
+    const StoppedText expected = cut_at_stop(whole, asked.stop.strings);
+    EXPECT_EQ(answer.text, expected.text);
+    EXPECT_EQ(answer.finished->reason == FinishReason::kStopString, expected.has_stopped);
+    num_stopped += expected.has_stopped;
+  }
+  EXPECT_GT(num_stopped, 10);
+  EXPECT_LT(num_stopped, 60);
+}
+
+TEST(EngineEnd, WithoutMaxTokensTheContextIsFilled) {
+  EngineOptions small = options();
+  small.max_context = 100;
+  Toy toy(toy_logits, small);
+  const Answer& answer = toy.ask(request(Tokens(30, 1), 0));
+  EXPECT_EQ(answer.tokens.size(), 70u);
+  EXPECT_EQ(answer.finished->reason, FinishReason::kContextFull);
+  EXPECT_EQ(toy.ask(request(Tokens(30, 1), 1000)).finished->reason, FinishReason::kContextFull);
+  EXPECT_EQ(toy.ask(request(Tokens(30, 1), 70)).finished->reason, FinishReason::kMaxTokens);
+  EXPECT_EQ(toy.ask(request(Tokens(99, 1), 0)).tokens.size(), 1u);
+}
+
+TEST(EngineEnd, WithoutMaxTokensAnAnswerUsesAllOfASmallCache) {
+  EngineOptions small = options();
+  small.num_full_pages = 2;
+  Toy toy(toy_logits, small);
+  EXPECT_EQ(toy.ask(request(Tokens(30, 1), 0)).tokens.size(), 35u);  // 65: the last is never fed back
+}
+
+// ---- text ----
+
+TEST(EngineText, ACharacterComesWhenItsLastByteDoes) {
+  const Answer answer = answer_with(tokens_of("\U0001F600a"), {.max_tokens = 5});
+  EXPECT_THAT(answer.pieces, ElementsAre("", "", "", "\U0001F600", "a"));
+}
+
+TEST(EngineText, HalfACharacterAtTheEndBecomesOneReplacementCharacter) {
+  const Answer answer = answer_with(tokens_of("a\xF0\x9F"), {.max_tokens = 3});
+  EXPECT_THAT(answer.pieces, ElementsAre("a", "", ""));
+  EXPECT_EQ(answer.finished->text, "\uFFFD");
+}
+
+TEST(EngineText, AControlTokenHasNoneAndEndsWhatIsWaiting) {
+  const TokenId end = special("<|end|>");
+  const Answer answer =
+      answer_with(tokens_of("xs") + Tokens{end} + tokens_of("t\xC3") + Tokens{end} + tokens_of("\xA9"),
+                  {.max_tokens = 7, .strings = {"st"}});
+  EXPECT_THAT(answer.pieces, ElementsAre("x", "", "s", "t", "", "\uFFFD", "\uFFFD"));
+  EXPECT_EQ(answer.finished->reason, FinishReason::kMaxTokens);
+}
+
+TEST(EngineText, AnIdWithoutATokenHasNone) {
+  const TokenId unused = kToyVocab - 1;
+  ASSERT_GE(unused, tokenizer().num_tokens());
+  EXPECT_EQ(answer_with(tokens_of("a") + Tokens{unused} + tokens_of("b"), {.max_tokens = 3}).text, "ab");
+}
+
+// ---- faults ----
+
+TEST(EngineFault, ARequestThatCannotBeRunFailsAndOthersGoOn) {
+  Toy toy;
+  const Request good = request(tokens_of("good"), 20);
+  const RequestId first = toy.engine.submit(good);
+  const RequestId bad = toy.engine.submit({});
+  const RequestId second = toy.engine.submit(good);
+  EXPECT_THAT(toy.answers.wait_for(bad).failed.value().message, HasSubstr("the prompt is empty"));
+  EXPECT_EQ(toy.answers.wait_for(first).tokens, run_alone(good));
+  EXPECT_EQ(toy.answers.wait_for(second).tokens, run_alone(good));
+}
+
+TEST(EngineFault, ABackendThatThrowsFailsTheRequestsOfThatStepAndTheEngineGoesOn) {
+  constexpr TokenId kPoison{300};
+  const ToyModel fragile = [](std::span<const TokenId> context) {
+    if (context[0] == kPoison) throw std::runtime_error("the cable was pulled");
+    return toy_logits(context);
+  };
+  EngineOptions small = options();
+  small.num_full_pages = 20;
+  Toy toy(fragile, small);
+  const Request good = request(tokens_of("good"), 20);
+  EXPECT_EQ(toy.ask(good).tokens, run_alone(good));
+  for (int n = 0; n < 20; ++n) {
+    const Answer& bad = toy.ask(request({kPoison, 1, 2}, 5));
+    EXPECT_EQ(bad.failed.value().message, "the model could not be run: the cable was pulled");
+    EXPECT_EQ(toy.ask(good).tokens, run_alone(good));
+  }
+  // All pages are back: this one needs every one of them.
+  EXPECT_TRUE(toy.ask(request(Tokens(100, 1), 20 * kPageTokens - 100 + 1)).finished);
+}
+
+TEST(EngineFault, ARowWithoutNumbersFailsItsRequestAlone) {
+  std::binary_semaphore both_are_in{0};
+  bool is_first = true;
+  const ToyModel damaged = [&](std::span<const TokenId> context) {
+    if (std::exchange(is_first, false)) both_are_in.acquire();  // all later steps have both
+    if (context[0] != 300 || context.size() < 5) return toy_logits(context);
+    return std::vector<float>(kToyVocab, std::numeric_limits<float>::quiet_NaN());
+  };
+  Toy toy(damaged);
+  const Request good = request(tokens_of("good"), 200), bad = request({300, 1, 2}, 50);
+  const RequestId first = toy.engine.submit(good), second = toy.engine.submit(bad);
+  both_are_in.release();
+  const Answer& failed = toy.answers.wait_for(second);
+  EXPECT_EQ(failed.tokens.size(), 2u);
+  EXPECT_THAT(failed.failed.value().message, HasSubstr("no number as logit at position 4"));
+  EXPECT_EQ(toy.answers.wait_for(first).tokens, run_alone(good));
+}
+
+TEST(EngineFault, OptionsThatNoRequestCouldRunWithAreRefused) {
+  const auto message = [](auto spoil) -> std::string {
+    EngineOptions bad = options();
+    spoil(bad);
+    ToyBackend backend(options(), toy_logits);
+    try {
+      Engine engine(backend, tokenizer(), bad);
+    } catch (const InputError& error) {
+      return error.what();
+    }
+    return "accepted";
+  };
+  EXPECT_EQ(message([](EngineOptions&) {}), "accepted");
+  EXPECT_THAT(message([](EngineOptions& o) { o.max_batch_tokens = 0; }), HasSubstr("max_batch_tokens is 0"));
+  EXPECT_THAT(message([](EngineOptions& o) { o.max_sequences = 0; }), HasSubstr("max_sequences is 0"));
+  EXPECT_THAT(message([](EngineOptions& o) { o.max_context = 4097; }), HasSubstr("it must be 1 to 4096"));
+  EXPECT_THAT(message([](EngineOptions& o) { o.max_context = -1; }), HasSubstr("context is -1"));
+  EXPECT_THAT(message([](EngineOptions& o) { o.num_full_pages = 0; }), HasSubstr("has 0 pages for full"));
+}
+
+// ---- cancelling ----
+
+// A model that stands still until it is let go, so that a test decides what happens during a step.
+struct Gate {
+  ToyModel model() {
+    return [this](std::span<const TokenId> context) {
+      arrived.release();
+      passed.acquire();
+      return toy_logits(context);
+    };
+  }
+  std::counting_semaphore<> arrived{0}, passed{0};
+};
+
+TEST(EngineCancel, EndsARunningRequestAtTheNextStep) {
+  Gate gate;
+  Toy toy(gate.model());
+  const RequestId id = toy.engine.submit(request(tokens_of("cancel me"), 50));
+  gate.arrived.acquire();  // its first step is under way
+  toy.engine.cancel(id);
+  gate.passed.release();
+  const Answer& answer = toy.answers.wait_for(id);
+  EXPECT_EQ(answer.finished.value().reason, FinishReason::kCancelled);
+  EXPECT_EQ(answer.tokens.size(), 1u);  // of the step that was under way
+  EXPECT_EQ(toy.backend.num_steps(), 1);
+}
+
+TEST(EngineCancel, EndsAWaitingRequestBeforeItHasRun) {
+  Gate gate;
+  EngineOptions one_at_a_time = options();
+  one_at_a_time.max_sequences = 1;
+  Toy toy(gate.model(), one_at_a_time);
+  const RequestId first = toy.engine.submit(request(tokens_of("first"), 2));
+  gate.arrived.acquire();
+  const RequestId second = toy.engine.submit(request(tokens_of("second"), 2));
+  toy.engine.cancel(second);
+  gate.passed.release(2);
+  const Answer& cancelled = toy.answers.wait_for(second);
+  EXPECT_EQ(cancelled.finished.value().reason, FinishReason::kCancelled);
+  EXPECT_TRUE(cancelled.tokens.empty());
+  EXPECT_EQ(cancelled.finished->prefill_seconds, 0);
+  EXPECT_EQ(toy.answers.wait_for(first).tokens.size(), 2u);
+}
+
+TEST(EngineCancel, FreesThePagesForTheNextInTheQueue) {
+  EngineOptions small = options();
+  small.num_full_pages = 10;
+  Gate gate;
+  Toy toy(gate.model(), small);
+  const RequestId first = toy.engine.submit(request(tokens_of("all pages"), 300));
+  gate.arrived.acquire();
+  const RequestId second = toy.engine.submit(request(tokens_of("all pages too"), 300));
+  toy.engine.cancel(first);
+  gate.passed.release(1 + 300);
+  EXPECT_EQ(toy.answers.wait_for(second).tokens.size(), 300u);
+}
+
+TEST(EngineCancel, OfWhatHasEndedOrNeverWasDoesNothing) {
+  Toy toy;
+  const Request asked = request(tokens_of("done"), 3);
+  const RequestId id = toy.engine.submit(asked);
+  toy.answers.wait_for(id);
+  toy.engine.cancel(id);
+  toy.engine.cancel(RequestId{12345});
+  EXPECT_EQ(toy.ask(asked).tokens, run_alone(asked));
+  EXPECT_FALSE(toy.engine.wait_event(std::chrono::milliseconds(0)));
+}
+
+TEST(EngineCancel, AtRandomMomentsTouchesNobodyElse) {
+  std::mt19937 random(5);
+  EngineOptions narrow = options();
+  narrow.num_full_pages = 40;
+  narrow.num_sliding_pages = 20;
+  Toy toy(toy_logits, narrow);
+  std::map<RequestId, Request> kept;
+  std::vector<RequestId> running, cancelled;
+  for (int n = 0; n < 300; ++n) {
+    const Request next = random_request(random);
+    const RequestId id = toy.engine.submit(next);
+    if (n % 2 == 0)
+      kept[id] = next;
+    else
+      running.push_back(id);
+    for (int events = static_cast<int>(random() % 8); events > 0; --events)
+      if (toy.answers.ends().size() < static_cast<size_t>(n)) toy.answers.take();
+    if (running.size() > 5) {
+      const auto chosen = running.begin() + static_cast<ptrdiff_t>(random() % running.size());
+      toy.engine.cancel(*chosen);
+      cancelled.push_back(*chosen);
+      running.erase(chosen);
+    }
+  }
+  for (const RequestId id : running) toy.engine.cancel(id), cancelled.push_back(id);
+  int num_cut = 0;
+  for (const RequestId id : cancelled)
+    num_cut += toy.answers.wait_for(id).finished.value().reason == FinishReason::kCancelled;
+  EXPECT_GT(num_cut, 0);  // the others had ended before
+  for (const auto& [id, given] : kept) EXPECT_EQ(toy.answers.wait_for(id).tokens, run_alone(given));
+  // All pages are back: this one needs every one of them.
+  EXPECT_TRUE(toy.ask(request(Tokens(100, 1), 40 * kPageTokens - 100 + 1)).finished);
+}
+
+TEST(EngineCancel, AnEngineThatIsDestroyedEndsWhatRuns) {
+  ToyBackend backend(options(), toy_logits);
+  {
+    Engine engine(backend, tokenizer(), options());
+    for (int n = 0; n < 20; ++n) engine.submit(request(Tokens(200, n), 1000));
+    engine.wait_event(std::chrono::minutes(1));
+  }
+  SUCCEED();
+}
+
+}  // namespace
+}  // namespace nibble

@@ -1,0 +1,144 @@
+// A backend whose model is a function of the whole context, and whose paged cache holds tokens instead of keys and
+// values. The context is read back through the page tables, so a wrong page, position or chunk changes the text; and
+// what the contract of a step promises is checked on every step.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <functional>
+#include <limits>
+#include <set>
+#include <span>
+#include <vector>
+
+#include "backend/backend.h"
+#include "backend/sample.h"
+#include "core/random.h"
+#include "engine/engine.h"
+
+namespace nibble {
+
+// From the context to the logits [V] of the next token. May throw.
+using ToyModel = std::function<std::vector<float>(std::span<const TokenId> context)>;
+
+// As many as the bundled tokenizer has. Its tokens 0 to 255 are single bytes, those of printable ASCII first.
+constexpr int kToyVocab{4096};
+
+// Every token of the context counts, and its place. It gives single bytes and likes a to f, so that stop strings are
+// found; now and then it gives half a character, or a byte of none.
+inline std::vector<float> toy_logits(std::span<const TokenId> context) {
+  uint64_t state = 1;
+  for (const TokenId token : context) state = mix64(state ^ static_cast<uint64_t>(token));
+  std::vector<float> logits(kToyVocab, -std::numeric_limits<float>::infinity());
+  for (size_t v = 0; v < 256; ++v) {
+    logits[v] = static_cast<float>(random_unit(state, v) * 6);
+    if (v >= 'a' - '!' && v <= 'f' - '!') logits[v] += 3;
+  }
+  return logits;
+}
+
+// Gives the script, whatever the prompt said.
+inline ToyModel scripted(size_t num_prompt_tokens, std::vector<TokenId> script) {
+  return [=](std::span<const TokenId> context) {
+    std::vector<float> logits(kToyVocab, 0.0f);
+    logits[static_cast<size_t>(script.at(context.size() - num_prompt_tokens))] = 10;
+    return logits;
+  };
+}
+
+class ToyBackend : public Backend {
+ public:
+  ToyBackend(const EngineOptions& options, ToyModel model, int window = 48)
+      : model_(std::move(model)),
+        max_batch_tokens_(options.max_batch_tokens),
+        full_(static_cast<size_t>(options.num_full_pages * kPageTokens)),
+        sliding_(static_cast<size_t>(options.num_sliding_pages * kPageTokens)) {
+    config_.vocab = kToyVocab;
+    config_.window = window;
+    config_.max_context = 4096;
+  }
+
+  std::string_view name() const override { return "toy"; }
+  const Config& config() const override { return config_; }
+  std::vector<KernelChoice> kernels() const override { return {}; }
+  int num_steps() const { return num_steps_; }  // asked when the engine is gone, or idle
+
+  StepResult step(const Batch& batch) override {
+    ++num_steps_;
+    check(batch);
+    for (const Run& run : batch.runs) {
+      for (size_t i = 0; i < run.tokens.size(); ++i) {
+        const int position = run.first_position + static_cast<int>(i);
+        at(full_, run.full, position) = {run.tokens[i], position};
+        at(sliding_, run.sliding, position) = {run.tokens[i], position};
+      }
+    }
+    StepResult result;
+    for (const Run& run : batch.runs) {
+      for (const OutputRow& row : run.outputs) {
+        const std::vector<TokenId> context = read_context(run, run.first_position + row.token_index);
+        std::vector<float> logits = model_(context);
+        result.outputs.push_back(sample(logits, row, static_cast<int>(context.size())));
+      }
+    }
+    return result;
+  }
+
+ private:
+  struct Cell {
+    TokenId token{-1};
+    int position{-1};
+  };
+
+  static Cell& at(std::vector<Cell>& cells, const PageTableView& table, int position) {
+    const int page = position / kPageTokens - table.first_page;
+    const auto place = static_cast<size_t>(table.pages[static_cast<size_t>(page)]) * kPageTokens;
+    return cells.at(place + static_cast<size_t>(position % kPageTokens));
+  }
+
+  std::vector<TokenId> read_context(const Run& run, int last) {
+    std::vector<TokenId> context;
+    for (int p = 0; p <= last; ++p) {
+      const Cell& cell = at(full_, run.full, p);
+      EXPECT_EQ(cell.position, p) << "a page of a full layer was overwritten";
+      context.push_back(cell.token);
+    }
+    for (int p = std::max(0, last - config_.window + 1); p <= last; ++p) {
+      const Cell& cell = at(sliding_, run.sliding, p);
+      EXPECT_EQ(cell.position, p) << "a page of a sliding layer was overwritten";
+      EXPECT_EQ(cell.token, context[static_cast<size_t>(p)]) << "position " << p;
+    }
+    return context;
+  }
+
+  void check(const Batch& batch) const {
+    size_t num_rows = 0, num_full = 0, num_sliding = 0;
+    std::set<PageId> full, sliding;
+    EXPECT_FALSE(batch.runs.empty());
+    for (const Run& run : batch.runs) {
+      EXPECT_FALSE(run.tokens.empty());
+      num_rows += run.tokens.size();
+      full.insert(run.full.pages.begin(), run.full.pages.end());
+      sliding.insert(run.sliding.pages.begin(), run.sliding.pages.end());
+      num_full += run.full.pages.size();
+      num_sliding += run.sliding.pages.size();
+      for (const OutputRow& row : run.outputs) {
+        EXPECT_EQ(row.token_index, static_cast<int>(run.tokens.size()) - 1);
+        EXPECT_EQ(row.prompt.size() + row.output.size(),
+                  static_cast<size_t>(run.first_position) + run.tokens.size());
+      }
+    }
+    EXPECT_LE(num_rows, static_cast<size_t>(max_batch_tokens_));
+    EXPECT_EQ(full.size(), num_full) << "two runs share a page";
+    EXPECT_EQ(sliding.size(), num_sliding) << "two runs share a page";
+  }
+
+  Config config_;
+  ToyModel model_;
+  int max_batch_tokens_;
+  std::vector<Cell> full_, sliding_;
+  int num_steps_{0};
+};
+
+}  // namespace nibble
