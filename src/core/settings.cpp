@@ -1,0 +1,185 @@
+#include "core/settings.h"
+
+#include <charconv>
+#include <chrono>
+#include <type_traits>
+
+#include "core/error.h"
+
+namespace nibble {
+namespace {
+
+using enum SettingGroup;
+using S = Settings;
+
+// Upper bounds are where a larger value can only be a slip; they also keep products of two settings within an int.
+constexpr Setting kTable[] = {
+    {"reasoning", kInstruction, "LEVEL", "how long the model thinks: low, medium, high", "",
+     Choice<std::string>{&S::reasoning, {"low", "medium", "high"}}},
+    {"system", kInstruction, "TEXT", "instructions to the model (harmony's developer message)", "none",
+     Text{&S::system}},
+    {"date", kInstruction, "DATE", "the day that the model is told it is, as 2025-06-28", "today",
+     Date{&S::date}},
+
+    {"temperature", kSampling, "X", "0: always the likeliest token; 1: as the model has it", "",
+     Number<double>{&S::temperature, 0, 100}},
+    {"top-k", kSampling, "N", "choose among the N likeliest tokens; 0: all", "",
+     Number<int>{&S::top_k, 0, 1 << 20}},
+    {"top-p", kSampling, "X", "choose among the likeliest that together have probability X", "",
+     Number<double>{&S::top_p, 0, 1}},
+    {"min-p", kSampling, "X", "leave out what is less likely than X times the likeliest", "",
+     Number<double>{&S::min_p, 0, 1}},
+    {"repetition-penalty", kSampling, "X", "divides the logits of tokens seen before; 1: none", "",
+     Number<double>{&S::repetition_penalty, 0.01, 100}},
+    {"presence-penalty", kSampling, "X", "taken from the logits of tokens that the answer has", "",
+     Number<double>{&S::presence_penalty, -2, 2}},
+    {"frequency-penalty", kSampling, "X", "the same, once for each time the answer has them", "",
+     Number<double>{&S::frequency_penalty, -2, 2}},
+    {"seed", kSampling, "N", "same seed, same text", "another one each time",
+     Number<std::optional<uint64_t>>{&S::seed, 0, 0x1p64}},
+    {"max-tokens", kSampling, "N", "end the answer after N tokens, reasoning included",
+     "what the context has room for", Number<std::optional<int>>{&S::max_tokens, 1, 1 << 20}},
+    {"stop", kSampling, "TEXT", "end the answer before TEXT; may be given several times", "none",
+     TextList{&S::stop}},
+    {"logprobs", kDetail, "N", "with --json: log-probability of each token and of the N likeliest", "none",
+     Number<std::optional<int>>{&S::logprobs, 0, 20}},
+
+    {"backend", kMachine, "NAME", "what runs the model: cpu, or reference (slow)", "the best one",
+     Text{&S::backend}},
+    {"threads", kMachine, "N", "threads to run on", "all cores",
+     Number<std::optional<int>>{&S::threads, 1, 1024}},
+    {"isa", kMachine, "NAME", "instruction set on a CPU: portable, avx2, avx512", "the best one",
+     Choice<std::optional<std::string>>{&S::isa, {"portable", "avx2", "avx512"}}},
+    {"context", kMachine, "N", "the most tokens of prompt and answer together",
+     "32768, or the model's if less", Number<std::optional<int>>{&S::context, 1, 1 << 20}},
+    {"max-batch-tokens", kMachine, "N", "tokens that pass through the model at once", "",
+     Number<int>{&S::max_batch_tokens, 1, 1 << 16}},
+    {"max-sequences", kBatch, "N", "sequences that run at once", "", Number<int>{&S::max_sequences, 1, 1024}},
+
+    {"models", kPlaces, "DIR", "folder of the bundled models", "beside the program", Text{&S::models}},
+    {"tokenizer", kPlaces, "FILE", "tokenizer.json or .tiktoken; bytes: the 256 bytes alone",
+     "the model's own", Text{&S::tokenizer}},
+    {"log-level", kPlaces, "LEVEL", "what else is told on stderr: debug, info, warn, error, off", "",
+     Choice<std::string>{&S::log_level, {"debug", "info", "warn", "error", "off"}}},
+};
+
+template <typename T>
+struct Unwrapped {
+  using type = T;
+};
+template <typename T>
+struct Unwrapped<std::optional<T>> {
+  using type = T;
+};
+
+template <typename T>
+std::optional<T> parse_number(std::string_view text) {
+  T value{};
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc{} || end != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
+bool is_date(std::string_view text) {
+  if (text.size() != 10 || text[4] != '-' || text[7] != '-') return false;
+  const auto year = parse_number<int>(text.substr(0, 4));
+  const auto month = parse_number<unsigned>(text.substr(5, 2));
+  const auto day = parse_number<unsigned>(text.substr(8, 2));
+  if (!year || !month || !day) return false;
+  return std::chrono::year_month_day(std::chrono::year(*year), std::chrono::month(*month),
+                                     std::chrono::day(*day))
+      .ok();
+}
+
+// One overload for each kind of field. False: the text is no such value.
+template <typename Member>
+bool assign(Settings& settings, const Number<Member>& field, std::string_view text) {
+  const auto value = parse_number<typename Unwrapped<Member>::type>(text);
+  // Written so that a NaN, which is in no range, fails.
+  if (!value || !(static_cast<double>(*value) >= field.least && static_cast<double>(*value) <= field.most))
+    return false;
+  settings.*field.member = *value;
+  return true;
+}
+template <typename Member>
+bool assign(Settings& settings, const Choice<Member>& field, std::string_view text) {
+  for (const std::string_view choice : field.accepted) {
+    if (choice.empty() || choice != text) continue;
+    settings.*field.member = std::string(text);
+    return true;
+  }
+  return false;
+}
+bool assign(Settings& settings, const Text& field, std::string_view text) {
+  settings.*field.member = std::string(text);
+  return true;
+}
+bool assign(Settings& settings, const Date& field, std::string_view text) {
+  if (is_date(text)) settings.*field.member = std::string(text);
+  return is_date(text);
+}
+bool assign(Settings& settings, const TextList& field, std::string_view text) {
+  if (!text.empty()) (settings.*field.member).emplace_back(text);
+  return !text.empty();
+}
+
+template <typename Member>
+std::string describe(const Number<Member>& field) {
+  using T = typename Unwrapped<Member>::type;
+  if constexpr (std::is_same_v<T, uint64_t>)  // the largest one is no double
+    return fmt::format("a whole number from {} to {}", field.least, UINT64_MAX);
+  return fmt::format("a {} from {} to {}", std::is_integral_v<T> ? "whole number" : "number", field.least,
+                     field.most);
+}
+template <typename Member>
+std::string describe(const Choice<Member>& field) {
+  std::string text;
+  for (const std::string_view choice : field.accepted)
+    if (!choice.empty()) text += fmt::format("{}{}", text.empty() ? "one of " : ", ", choice);
+  return text;
+}
+std::string describe(const Text&) { return "any text"; }
+std::string describe(const Date&) { return "a date as 2025-06-28"; }
+std::string describe(const TextList&) { return "any text of at least one letter"; }
+
+std::string print(int value) { return fmt::to_string(value); }
+std::string print(double value) { return fmt::to_string(value); }
+std::string print(const std::string& value) { return value; }
+template <typename T>
+std::string print(const std::optional<T>& value) {
+  return value ? fmt::to_string(*value) : std::string();
+}
+std::string print(const std::vector<std::string>& value) { return fmt::format("{}", fmt::join(value, ", ")); }
+
+std::string with_letter_case(std::string_view name, char dash, bool upper) {
+  std::string text(name);
+  for (char& letter : text) {
+    if (letter == '-') letter = dash;
+    if (upper && letter >= 'a' && letter <= 'z') letter = static_cast<char>(letter - 'a' + 'A');
+  }
+  return text;
+}
+
+}  // namespace
+
+std::span<const Setting> setting_table() { return kTable; }
+
+std::string flag(const Setting& setting) { return fmt::format("--{}", setting.name); }
+
+std::string variable(const Setting& setting) { return "NIBBLE_" + with_letter_case(setting.name, '_', true); }
+
+std::string accepted(const Setting& setting) {
+  return std::visit([](const auto& field) { return describe(field); }, setting.field);
+}
+
+std::string default_of(const Setting& setting) {
+  if (!setting.unset.empty()) return std::string(setting.unset);
+  return std::visit([](const auto& field) { return print(Settings{}.*field.member); }, setting.field);
+}
+
+void set(Settings& settings, const Setting& setting, std::string_view text, std::string_view origin) {
+  if (std::visit([&](const auto& field) { return assign(settings, field, text); }, setting.field)) return;
+  throw InputError("{} '{}': accepted is {}", origin, text, accepted(setting));
+}
+
+}  // namespace nibble

@@ -1,0 +1,91 @@
+// The settings: one table that flags, NIBBLE_* variables and --help are made from. A new setting is a member of Settings
+// (its initial value is the default) and a row of the table in settings.cpp.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+namespace nibble {
+
+struct Settings {
+  // What the model is told besides the prompt.
+  std::string reasoning{"medium"};
+  std::optional<std::string> system;
+  std::optional<std::string> date;
+  // How a token is chosen, and when the answer ends. The defaults sample from the model's own distribution, which is
+  // what the vendor recommends for gpt-oss.
+  double temperature{1};
+  int top_k{0};
+  double top_p{1};
+  double min_p{0};
+  double repetition_penalty{1};
+  double presence_penalty{0};
+  double frequency_penalty{0};
+  std::optional<uint64_t> seed;
+  std::optional<int> max_tokens;
+  std::vector<std::string> stop;
+  // What is told of each token.
+  std::optional<int> logprobs;
+  // What runs the model, and in how much room.
+  std::optional<std::string> backend;
+  std::optional<int> threads;
+  std::optional<std::string> isa;
+  std::optional<int> context;
+  int max_batch_tokens{512};
+  int max_sequences{16};
+  // Where things are, and what is told of the work.
+  std::optional<std::string> models;     // folder of the bundled models
+  std::optional<std::string> tokenizer;  // a vocabulary file, where the model has none or another is wanted
+  std::string log_level{"warn"};
+};
+
+// Commands take whole groups.
+enum class SettingGroup { kInstruction, kSampling, kDetail, kMachine, kBatch, kPlaces };
+
+template <typename Member>  // int, double, or an optional of int or uint64_t
+struct Number {
+  Member Settings::*member;
+  double least, most;  // both accepted
+};
+template <typename Member>  // std::string or an optional of it
+struct Choice {
+  Member Settings::*member;
+  std::string_view accepted[8];  // the rest is empty
+};
+struct Text {
+  std::optional<std::string> Settings::*member;
+};
+struct Date {
+  std::optional<std::string> Settings::*member;
+};
+struct TextList {  // may be given several times
+  std::vector<std::string> Settings::*member;
+};
+
+struct Setting {
+  std::string_view name;  // "top-k": the flag --top-k, the variable NIBBLE_TOP_K
+  SettingGroup group;
+  std::string_view value;  // what stands for the value in --help
+  std::string_view help;
+  std::string_view unset;  // what happens where it has no value; empty where it always has one
+  std::variant<Number<int>, Number<double>, Number<std::optional<int>>, Number<std::optional<uint64_t>>,
+               Choice<std::string>, Choice<std::optional<std::string>>, Text, Date, TextList>
+      field;
+};
+
+std::span<const Setting> setting_table();
+
+std::string flag(const Setting& setting);      // "--top-k"
+std::string variable(const Setting& setting);  // "NIBBLE_TOP_K"
+std::string accepted(const Setting& setting);  // "a whole number from 0 to 1000"
+std::string default_of(const Setting& setting);
+
+// Throws InputError that says what is accepted; `origin` is the flag or the variable that said it.
+void set(Settings& settings, const Setting& setting, std::string_view text, std::string_view origin);
+
+}  // namespace nibble

@@ -1,0 +1,96 @@
+#include "core/settings.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "core/error.h"
+
+namespace nibble {
+namespace {
+
+using testing::HasSubstr;
+
+const Setting& row(std::string_view name) {
+  for (const Setting& setting : setting_table())
+    if (setting.name == name) return setting;
+  ADD_FAILURE() << "no setting " << name;
+  return setting_table().front();
+}
+
+Settings with(std::string_view name, std::string_view text) {
+  Settings settings;
+  set(settings, row(name), text, flag(row(name)));
+  return settings;
+}
+
+std::string refusal(std::string_view name, std::string_view text) {
+  try {
+    with(name, text);
+  } catch (const InputError& error) {
+    return error.what();
+  }
+  return "accepted";
+}
+
+TEST(Settings, NamesGiveFlagsAndVariables) {
+  EXPECT_EQ(flag(row("max-batch-tokens")), "--max-batch-tokens");
+  EXPECT_EQ(variable(row("max-batch-tokens")), "NIBBLE_MAX_BATCH_TOKENS");
+}
+
+TEST(Settings, EveryRowHasItsOwnNameAndSaysWhatItDoes) {
+  std::set<std::string_view> names;
+  for (const Setting& setting : setting_table()) {
+    EXPECT_TRUE(names.insert(setting.name).second) << setting.name;
+    EXPECT_FALSE(setting.help.empty()) << setting.name;
+    EXPECT_FALSE(default_of(setting).empty()) << setting.name;
+  }
+}
+
+TEST(Settings, TheDefaultThatIsShownIsOneThatIsAccepted) {
+  for (const Setting& setting : setting_table()) {
+    if (!setting.unset.empty()) continue;  // words, where there is no value
+    Settings settings;
+    EXPECT_NO_THROW(set(settings, setting, default_of(setting), flag(setting)));
+  }
+}
+
+TEST(Settings, ValuesArriveInTheirMember) {
+  EXPECT_EQ(with("top-k", "40").top_k, 40);
+  EXPECT_EQ(with("temperature", "0.25").temperature, 0.25);
+  EXPECT_EQ(with("presence-penalty", "-1.5").presence_penalty, -1.5);
+  EXPECT_EQ(with("seed", "18446744073709551615").seed, UINT64_MAX);
+  EXPECT_EQ(with("reasoning", "high").reasoning, "high");
+  EXPECT_EQ(with("isa", "avx2").isa, "avx2");
+  EXPECT_EQ(with("date", "2024-02-29").date, "2024-02-29");
+  EXPECT_EQ(with("system", "").system, "");
+}
+
+TEST(Settings, AListGrowsWithEachValue) {
+  Settings settings;
+  set(settings, row("stop"), "\n\n", "--stop");
+  set(settings, row("stop"), "END", "--stop");
+  EXPECT_THAT(settings.stop, testing::ElementsAre("\n\n", "END"));
+}
+
+TEST(Settings, ARefusalSaysWhoSaidItAndWhatIsAccepted) {
+  EXPECT_EQ(refusal("temperature", "-1"), "--temperature '-1': accepted is a number from 0 to 100");
+  EXPECT_EQ(refusal("top-k", "1.5"), "--top-k '1.5': accepted is a whole number from 0 to 1048576");
+  EXPECT_EQ(refusal("reasoning", "none"), "--reasoning 'none': accepted is one of low, medium, high");
+  EXPECT_THAT(refusal("date", "2025-02-29"), HasSubstr("accepted is a date"));
+}
+
+TEST(Settings, WhatIsNoNumberInRangeIsRefused) {
+  for (const char* text : {"", " 1", "1 ", "1x", "nan", "inf", "-0.1", "100.1", "1e999"})
+    EXPECT_NE(refusal("temperature", text), "accepted") << text;
+  for (const char* text : {"", "-1", "1025", "99999999999999999999", "0x10"})
+    EXPECT_NE(refusal("threads", text), "accepted") << text;
+  for (const char* text : {"-1", "18446744073709551616"})
+    EXPECT_NE(refusal("seed", text), "accepted") << text;
+  EXPECT_NE(refusal("isa", ""), "accepted");
+  EXPECT_NE(refusal("stop", ""), "accepted");
+}
+
+}  // namespace
+}  // namespace nibble
