@@ -1,0 +1,15 @@
+# nibble_version(TARGET): gives TARGET "cli/commit.h", which says what --version prints. The commit is read at each build,
+# the file written only where it changed: a build after a commit compiles one source file.
+
+function(nibble_version target)
+  set(folder ${CMAKE_BINARY_DIR}/generated)
+  set(compiler "${CMAKE_CXX_COMPILER_ID} ${CMAKE_CXX_COMPILER_VERSION}")
+  add_custom_target(nibble_commit
+    COMMAND ${CMAKE_COMMAND} -DSOURCE=${CMAKE_SOURCE_DIR} -DOUTPUT=${folder}/cli/commit.h
+            -DVERSION=${PROJECT_VERSION} -DBUILD=${CMAKE_BUILD_TYPE} -DSANITIZE=${NIBBLE_SANITIZE}
+            "-DCOMPILER=${compiler}" -P ${CMAKE_SOURCE_DIR}/cmake/WriteCommit.cmake
+    BYPRODUCTS ${folder}/cli/commit.h
+    VERBATIM)
+  add_dependencies(${target} nibble_commit)
+  target_include_directories(${target} PRIVATE ${folder})
+endfunction()

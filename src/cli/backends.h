@@ -1,0 +1,28 @@
+// Which backends there are.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "backend/backend.h"
+#include "model/golden.h"
+
+namespace nibble::cli {
+
+struct BackendRow {
+  std::string_view name;
+  std::string_view what;
+  MemoryPlan (*plan)(const Config&, const BackendOptions&);
+  std::unique_ptr<Backend> (*make)(std::shared_ptr<const Weights>, const BackendOptions&);
+  GoldenTolerance tolerance;  // how far it may be from golden data
+};
+
+std::span<const BackendRow> all_backends();  // best first
+
+// The row of that name, or the best one. Throws InputError that lists the names.
+const BackendRow& find_backend(const std::optional<std::string>& name);
+
+}  // namespace nibble::cli

@@ -1,0 +1,108 @@
+#include "cli/command.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cstdlib>
+
+namespace nibble::cli {
+namespace {
+
+const char* title(SettingGroup group) {
+  switch (group) {
+    case SettingGroup::kInstruction:
+      return "Instructions";
+    case SettingGroup::kSampling:
+    case SettingGroup::kDetail:
+      return "Sampling";
+    case SettingGroup::kMachine:
+    case SettingGroup::kBatch:
+      return "Machine";
+    case SettingGroup::kPlaces:
+      return "Places";
+  }
+  return "";
+}
+
+// The command that was chosen, or the program itself.
+const CLI::App& chosen(const CLI::App& program) {
+  const auto commands = program.get_subcommands();
+  return commands.empty() ? program : chosen(*commands.front());
+}
+
+// "nibble harmony render"
+std::string path_of(const CLI::App& command) {
+  const CLI::App* parent = command.get_parent();
+  return parent ? fmt::format("{} {}", path_of(*parent), command.get_name()) : command.get_name();
+}
+
+std::vector<std::string> flags_of(const CLI::App& command) {
+  std::vector<std::string> flags;
+  for (const CLI::Option* option : command.get_options())
+    if (option->nonpositional()) flags.push_back(option->get_name(false, true));
+  return flags;
+}
+
+std::vector<std::string> commands_of(const CLI::App& command) {
+  std::vector<std::string> names;
+  for (const CLI::App* sub : command.get_subcommands([](const CLI::App*) { return true; }))
+    names.push_back(sub->get_name());
+  return names;
+}
+
+}  // namespace
+
+void add_model(CLI::App& command, std::string& model) {
+  command
+      .add_option("MODEL", model,
+                  "a folder, a file, a bundled name (tiny), a Hugging Face cache entry on disk\n"
+                  "(openai/gpt-oss-20b), or synthetic:gpt-oss-20b")
+      ->required()
+      ->type_name("");
+}
+
+void add_settings(CLI::App& command, Settings& settings, std::initializer_list<SettingGroup> groups) {
+  for (const Setting& setting : setting_table()) {
+    if (std::find(groups.begin(), groups.end(), setting.group) == groups.end()) continue;
+    const auto assign = [&settings, &setting](const std::vector<std::string>& values) {
+      for (const std::string& value : values) set(settings, setting, value, flag(setting));
+      return true;
+    };
+    CLI::Option* option = command.add_option_function<std::vector<std::string>>(
+        flag(setting), assign, fmt::format("{} [{}]", setting.help, default_of(setting)));
+    // Each flag takes one value. Of a setting with one value the last flag counts, so that a script can put its own first.
+    option->expected(1)->allow_extra_args(false)->type_name(std::string(setting.value));
+    option->group(title(setting.group));
+    const bool is_list = std::holds_alternative<TextList>(setting.field);
+    option->multi_option_policy(is_list ? CLI::MultiOptionPolicy::TakeAll : CLI::MultiOptionPolicy::TakeLast);
+  }
+}
+
+void read_environment(const CLI::App& command, Settings& settings) {
+  for (const Setting& setting : setting_table()) {
+    const CLI::Option* option = command.get_option_no_throw(flag(setting));
+    if (!option || option->count() > 0) continue;
+    const std::string name = variable(setting);
+    if (const char* value = std::getenv(name.c_str())) set(settings, setting, value, name);
+  }
+}
+
+std::string explain(const CLI::App& program, const CLI::ParseError& error) {
+  const CLI::App& command = chosen(program);
+  const std::string path = path_of(command);
+  const std::vector<std::string> commands = commands_of(command);
+  for (const std::string& extra : program.remaining(/*recurse=*/true)) {
+    if (extra.starts_with("-"))
+      return fmt::format("no flag '{}' here; '{}' accepts {}", extra, path,
+                         fmt::join(flags_of(command), " "));
+    if (!commands.empty())
+      return fmt::format("no command '{}' here; '{}' accepts {}", extra, path, fmt::join(commands, ", "));
+    return fmt::format("'{}' is one argument too many for '{}'; a text of several words needs quotes", extra,
+                       path);
+  }
+  if (!commands.empty()) return fmt::format("'{}' needs a command: {}", path, fmt::join(commands, ", "));
+  return fmt::format("{}; '{} --help' says what is accepted", error.what(), path);
+}
+
+}  // namespace nibble::cli

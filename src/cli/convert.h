@@ -1,0 +1,10 @@
+// nibble convert: writes a model as a checkpoint folder.
+#pragma once
+
+#include "cli/command.h"
+
+namespace nibble::cli {
+
+Action define_convert(CLI::App& command, Settings& settings);
+
+}  // namespace nibble::cli

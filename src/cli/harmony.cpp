@@ -1,0 +1,133 @@
+#include "cli/harmony.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <utility>
+
+#include "cli/json_lines.h"
+#include "cli/load.h"
+#include "cli/terminal.h"
+#include "core/error.h"
+#include "harmony/json.h"
+#include "harmony/parse.h"
+#include "harmony/render.h"
+
+namespace nibble::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr const char* kRenderFooter{R"(
+Reads a conversation as JSON from stdin, in the form of the official library: {"messages": [{"role": "user",
+"content": "Hi"}, ...]}. Prints the text on stdout and the ids on a second line; with --jsonl each line of stdin is a
+conversation and becomes {"text": ..., "tokens": [...]}.
+
+Example:
+  echo '{"messages": [{"role": "user", "content": "Hi"}]}' | nibble harmony render tiny)"};
+
+constexpr const char* kParseFooter{R"(
+Reads lines {"tokens": [...], "role": "assistant"} from stdin and prints {"messages": [...]} for each. With a role the
+tokens are a completion, whose prompt already said who speaks; without one they are a whole conversation. Where a
+message was malformed its "repairs" say what was made of it.
+
+Example:
+  echo '{"tokens": [4071, 102, 105, 4074, 72, 105, 4068], "role": "assistant"}' | nibble harmony parse tiny)"};
+
+struct RenderFlags {
+  std::string vocabulary;
+  std::string drop_analysis{"last-final"};
+  bool no_generation_prompt{false}, is_training{false}, as_json_lines{false};
+};
+
+harmony::RenderOptions render_options(const RenderFlags& flags) {
+  using enum harmony::DropAnalysis;
+  constexpr std::pair<const char*, harmony::DropAnalysis> kRules[]{
+      {"none", kNone}, {"first-final", kBeforeFirstFinal}, {"last-final", kBeforeLastFinal}};
+  for (const auto& [name, rule] : kRules)
+    if (flags.drop_analysis == name) return {rule, !flags.no_generation_prompt, flags.is_training};
+  throw InputError("--drop-analysis '{}': accepted is one of none, first-final, last-final",
+                   flags.drop_analysis);
+}
+
+int render(const RenderFlags& flags, const Settings& settings) {
+  const harmony::RenderOptions options = render_options(flags);
+  const Tokenizer tokenizer = open_tokenizer(find_model(flags.vocabulary, settings), settings);
+  if (flags.as_json_lines) {
+    for_each_json_line([&](const Json& line) {
+      const harmony::Rendered rendered =
+          harmony::render(harmony::conversation_from_json(line), tokenizer, options);
+      print_json_line({{"text", rendered.text}, {"tokens", rendered.tokens}});
+    });
+    return kDone;
+  }
+  const std::string input = read_input();
+  const harmony::Rendered rendered =
+      harmony::render(harmony::conversation_from_json(std::string_view(input)), tokenizer, options);
+  fmt::print("{}\n{}\n", rendered.text, fmt::join(rendered.tokens, " "));
+  return kDone;
+}
+
+std::optional<harmony::Role> role_of(const Json& line) {
+  if (!line.contains("role") || line["role"].is_null()) return std::nullopt;
+  const std::string text = line["role"].get<std::string>();
+  if (const std::optional<harmony::Role> role = harmony::role_of(text)) return role;
+  throw InputError("role '{}': accepted is one of system, developer, user, assistant, tool", text);
+}
+
+int parse(const std::string& vocabulary, const Settings& settings) {
+  const Tokenizer tokenizer = open_tokenizer(find_model(vocabulary, settings), settings);
+  for_each_json_line([&](const Json& line) {
+    harmony::Parser parser(tokenizer, role_of(line));
+    for (const Json& id : line.at("tokens")) parser.push(id.get<TokenId>());
+    parser.finish();
+    Json messages = Json::array();
+    for (const harmony::ParsedMessage& message : parser.messages())
+      messages.push_back(harmony::to_json(message));
+    print_json_line({{"messages", messages}});
+  });
+  return kDone;
+}
+
+}  // namespace
+
+Action define_harmony(CLI::App& command, Settings& settings) {
+  command.require_subcommand(1);
+  const auto flags = std::make_shared<RenderFlags>();
+  const auto chosen = std::make_shared<Action>();
+  constexpr const char* kVocabularyHelp{"a model, a tokenizer.json or a .tiktoken file"};
+
+  CLI::App* rendering = command.add_subcommand("render", "a conversation to text and token ids");
+  rendering->add_option("MODEL|VOCABULARY", flags->vocabulary, kVocabularyHelp)->required();
+  rendering
+      ->add_option(
+          "--drop-analysis", flags->drop_analysis,
+          "reasoning of finished turns left out: none, first-final (before the first final message, as "
+          "the official library) or last-final [last-final]")
+      ->type_name("RULE");
+  rendering->add_flag("--no-generation-prompt", flags->no_generation_prompt,
+                      "do not end in <|start|>assistant");
+  rendering->add_flag("--training", flags->is_training, "end a last final message in <|return|>");
+  rendering->add_flag("--jsonl", flags->as_json_lines, "a conversation on each line");
+  add_settings(*rendering, settings, {SettingGroup::kPlaces});
+  rendering->footer(kRenderFooter);
+  rendering->callback([=, &settings] {
+    read_environment(*rendering, settings);
+    *chosen = [=, &settings] { return render(*flags, settings); };
+  });
+
+  CLI::App* parsing = command.add_subcommand("parse", "token ids to messages, a line each");
+  parsing->add_option("MODEL|VOCABULARY", flags->vocabulary, kVocabularyHelp)->required();
+  add_settings(*parsing, settings, {SettingGroup::kPlaces});
+  parsing->footer(kParseFooter);
+  parsing->callback([=, &settings] {
+    read_environment(*parsing, settings);
+    *chosen = [=, &settings] { return parse(flags->vocabulary, settings); };
+  });
+  return [chosen] { return (*chosen)(); };
+}
+
+}  // namespace nibble::cli

@@ -1,0 +1,230 @@
+#include "cli/inspect.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "cli/bytes.h"
+#include "cli/load.h"
+#include "formats/container.h"
+#include "model/ops.h"
+#include "model/synthetic.h"
+
+namespace nibble::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr const char* kFooter{R"(
+Nothing is loaded and synthetic weights are not made: models that this machine has no room for can be inspected too.
+
+Examples:
+  nibble inspect tiny --tensors
+  nibble inspect synthetic:gpt-oss-120b --context 131072 --sequences 4
+  nibble inspect openai/gpt-oss-20b --kernels)"};
+
+struct Options {
+  std::string model;
+  int num_sequences{1};
+  bool show_tensors{false}, show_kernels{false}, as_json{false};
+};
+
+struct TensorLine {
+  std::string name;
+  std::string_view format;  // MXFP4 for the codes and scales of a matrix, else the dtype
+  Shape shape;
+  size_t num_bytes;
+};
+
+bool is_mxfp4(std::string_view name, DType dtype) {
+  return dtype == DType::kU8 && (name.ends_with("blocks") || name.ends_with("scales"));
+}
+
+// What the files hold, whether or not it makes a model; of synthetic weights what they would be.
+std::vector<TensorLine> list_tensors(const ModelSource& source) {
+  std::vector<TensorLine> lines;
+  const auto add = [&](const std::string& name, DType dtype, const Shape& shape, size_t bytes) {
+    lines.push_back({name, is_mxfp4(name, dtype) ? "MXFP4" : nibble::name(dtype), shape, bytes});
+  };
+  if (source.synthetic) {
+    for (const TensorSpec& spec : tensor_specs(*source.synthetic))
+      add(spec.name, spec.dtype, spec.shape, spec.num_bytes);
+    return lines;
+  }
+  const Container container = std::filesystem::is_directory(source.path) ? open_container_folder(source.path)
+                                                                         : open_container(source.path);
+  for (const Tensor& tensor : container.tensors)
+    add(tensor.name, tensor.dtype, tensor.shape, tensor.data.size());
+  return lines;
+}
+
+std::map<std::string_view, size_t> bytes_by_format(const std::vector<TensorLine>& tensors) {
+  std::map<std::string_view, size_t> bytes;
+  for (const TensorLine& tensor : tensors) bytes[tensor.format] += tensor.num_bytes;
+  return bytes;
+}
+
+// Kernels are chosen by formats and machine. So of weights that are not made a model of one layer and few experts, which
+// is made in a moment, says the same.
+std::vector<KernelChoice> list_kernels(const Model& model, const Settings& settings) {
+  std::shared_ptr<const Weights> weights = model.weights;
+  if (!weights) {
+    Config small = model.config;
+    small.num_layers = 1;
+    small.layer_kinds.resize(1);
+    small.num_experts = small.experts_per_token;
+    small.vocab = std::min(small.vocab, 256);
+    weights = std::make_shared<const Weights>(make_synthetic(small, model.source.name));
+  }
+  const BackendOptions room = backend_options(weights->config, settings, {kPageTokens, 1});
+  return find_backend(settings.backend).make(weights, room)->kernels();
+}
+
+// What there is to say of a model.
+struct Report {
+  Model model;
+  std::vector<TensorLine> tensors;
+  Capacity capacity;
+  std::string_view backend;
+  MemoryPlan plan;
+  std::vector<OperationCost> decode;  // of one token that sees a full context
+  std::vector<KernelChoice> kernels;  // where they were asked for
+};
+
+std::string describe(const Config& config) {
+  const auto num_sliding =
+      std::count(config.layer_kinds.begin(), config.layer_kinds.end(), LayerKind::kSliding);
+  return fmt::format(
+      "{} layers ({} with a window of {}, {} full), hidden {}, {} heads and {} key/value heads of {}, {} "
+      "experts of "
+      "width {} ({} per token), vocabulary {}, context up to {}",
+      config.num_layers, num_sliding, config.window, config.num_layers - num_sliding, config.hidden,
+      config.num_heads, config.num_kv_heads, config.head_dim, config.num_experts, config.intermediate,
+      config.experts_per_token, config.vocab, config.max_context);
+}
+
+std::string describe(const RopeConfig& rope) {
+  if (rope.factor == 1) return fmt::format("theta {}", rope.theta);
+  return fmt::format("theta {}, YaRN factor {} from {} (fast {}, slow {}{})", rope.theta, rope.factor,
+                     rope.original_context, rope.beta_fast, rope.beta_slow,
+                     rope.truncate ? ", truncated" : "");
+}
+
+void print(const Report& report) {
+  const Config& config = report.model.config;
+  const ParameterCount parameters = count_parameters(config);
+  fmt::print("{}{}{}\n", report.model.source.name, report.model.source.path.empty() ? "" : ": ",
+             report.model.source.path.string());
+  fmt::print("\nconfiguration\n  {}\n  rope: {}\n", describe(config), describe(config.rope));
+
+  const size_t weights = weight_bytes(config);
+  fmt::print("\nweights\n  {} parameters, {} of them active for a token; {} tensors, {} bytes ({})\n",
+             parameters.total, parameters.active, report.tensors.size(), weights, bytes_text(weights));
+  for (const auto& [format, bytes] : bytes_by_format(report.tensors))
+    fmt::print("  {:<20} {:>10}  {:5.1f} %\n", format, bytes_text(bytes),
+               100.0 * static_cast<double>(bytes) / static_cast<double>(weights));
+
+  const MemoryPlan& plan = report.plan;
+  fmt::print("\nmemory for {} x {} tokens on backend {}\n", report.capacity.num_sequences,
+             report.capacity.context, report.backend);
+  fmt::print("  {:<20} {:>10}\n", "weights", bytes_text(weights));
+  if (plan.weight_bytes > 0)
+    fmt::print("  {:<20} {:>10}\n", "weights, own layout", bytes_text(plan.weight_bytes));
+  fmt::print("  {:<20} {:>10}\n  {:<20} {:>10}\n", "KV cache", bytes_text(plan.kv_bytes), "workspace",
+             bytes_text(plan.workspace_bytes));
+  fmt::print("  {:<20} {:>10}  of {} available here\n", "total",
+             bytes_text(weights + plan.weight_bytes + plan.kv_bytes + plan.workspace_bytes),
+             bytes_text(available_bytes()));
+
+  const Cost all = total(report.decode);
+  fmt::print("\none decoded token at position {} reads {} bytes ({})\n", report.capacity.context,
+             all.bytes_touched(), bytes_text(all.bytes_touched()));
+  for (const OperationCost& row : report.decode)
+    fmt::print(
+        "  {:<20} {:>10}  {:5.1f} %\n", row.operation, bytes_text(row.cost.bytes_touched()),
+        100.0 * static_cast<double>(row.cost.bytes_touched()) / static_cast<double>(all.bytes_touched()));
+
+  if (!report.kernels.empty()) fmt::print("\nkernels on backend {}\n", report.backend);
+  for (const KernelChoice& row : report.kernels)
+    fmt::print("  {:<20} {:<8} {:<24} {}\n", row.operation, row.weights, row.kernel, row.reason);
+}
+
+void print_tensors(const std::vector<TensorLine>& tensors) {
+  for (const TensorLine& tensor : tensors)
+    fmt::print("{:<60} {:<6} {:<24} {:>10}\n", tensor.name, tensor.format, fmt::to_string(tensor.shape),
+               bytes_text(tensor.num_bytes));
+  fmt::print("\n");
+}
+
+void print_json(const Report& report, bool with_tensors) {
+  const ParameterCount parameters = count_parameters(report.model.config);
+  Json json{{"model", report.model.source.name},
+            {"path", report.model.source.path.string()},
+            {"config", Json::parse(to_json(report.model.config))},
+            {"num_parameters", parameters.total},
+            {"num_active_parameters", parameters.active},
+            {"num_tensors", report.tensors.size()},
+            {"weight_bytes", weight_bytes(report.model.config)}};
+  for (const auto& [format, bytes] : bytes_by_format(report.tensors))
+    json["bytes_by_format"][std::string(format)] = bytes;
+  json["memory"] = {{"context", report.capacity.context}, {"num_sequences", report.capacity.num_sequences},
+                    {"backend", report.backend},          {"own_weight_bytes", report.plan.weight_bytes},
+                    {"kv_bytes", report.plan.kv_bytes},   {"workspace_bytes", report.plan.workspace_bytes}};
+  json["bytes_per_decoded_token"] = total(report.decode).bytes_touched();
+  for (const OperationCost& row : report.decode)
+    json["bytes_by_operation"][std::string(row.operation)] = row.cost.bytes_touched();
+  for (const KernelChoice& row : report.kernels)
+    json["kernels"].push_back({{"operation", row.operation},
+                               {"weights", row.weights},
+                               {"kernel", row.kernel},
+                               {"reason", row.reason}});
+  if (with_tensors)
+    for (const TensorLine& tensor : report.tensors)
+      json["tensors"].push_back({{"name", tensor.name},
+                                 {"format", tensor.format},
+                                 {"shape", tensor.shape},
+                                 {"bytes", tensor.num_bytes}});
+  fmt::print("{}\n", json.dump(2, ' ', false, Json::error_handler_t::replace));
+}
+
+int inspect(const Options& options, const Settings& settings) {
+  const ModelSource source = find_model(options.model, settings);
+  std::vector<TensorLine> tensors = list_tensors(source);
+  // Before the model is opened, which refuses files that are no whole model: then the list is what helps.
+  if (options.show_tensors && !options.as_json) print_tensors(tensors);
+
+  const BackendRow& backend = find_backend(settings.backend);
+  Report report{open_model(options.model, settings), std::move(tensors), {}, backend.name, {}, {}, {}};
+  const Config& config = report.model.config;
+  report.capacity = {context_of(config, settings), options.num_sequences};
+  report.plan = backend.plan(config, backend_options(config, settings, report.capacity));
+  report.decode = step_costs(config, formats_of(report.model), 1, report.capacity.context);
+  if (options.show_kernels) report.kernels = list_kernels(report.model, settings);
+  if (options.as_json)
+    print_json(report, options.show_tensors);
+  else
+    print(report);
+  return kDone;
+}
+
+}  // namespace
+
+Action define_inspect(CLI::App& command, Settings& settings) {
+  const auto options = std::make_shared<Options>();
+  add_model(command, options->model);
+  command.add_option("--sequences", options->num_sequences, "memory for so many sequences at once [1]")
+      ->type_name("N")
+      ->check(CLI::Range(1, 1024));
+  command.add_flag("--tensors", options->show_tensors, "every tensor, also of files that are no whole model");
+  command.add_flag("--kernels", options->show_kernels, "which kernel runs each operation here, and why that");
+  command.add_flag("--json", options->as_json, "one JSON object");
+  add_settings(command, settings, {SettingGroup::kMachine, SettingGroup::kPlaces});
+  command.footer(kFooter);
+  return [options, &settings] { return inspect(*options, settings); };
+}
+
+}  // namespace nibble::cli

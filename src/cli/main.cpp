@@ -1,0 +1,126 @@
+// nibble: a table of commands. Parses the command line, runs one command, and turns what it throws into one line and an
+// exit code.
+#include <fmt/format.h>
+
+#include <cerrno>
+#include <csignal>
+#include <new>
+#include <string>
+#include <system_error>
+
+#include "cli/chat.h"
+#include "cli/command.h"
+#include "cli/convert.h"
+#include "cli/eval.h"
+#include "cli/harmony.h"
+#include "cli/inspect.h"
+#include "cli/run.h"
+#include "cli/tokenize.h"
+#include "cli/version.h"
+#include "core/error.h"
+#include "core/log.h"
+
+namespace nibble::cli {
+namespace {
+
+struct CommandRow {
+  const char* name;
+  const char* what;
+  Action (*define)(CLI::App& command, Settings& settings);
+};
+
+constexpr CommandRow kCommands[] = {
+    {"run", "answer one prompt", &define_run},
+    {"chat", "converse in the terminal", &define_chat},
+    {"inspect", "show what a model consists of, what it needs and what would run it", &define_inspect},
+    {"eval", "measure how right a model is: perplexity, tasks, agreement with golden data", &define_eval},
+    {"tokenize", "turn text into token ids and back", &define_tokenize},
+    {"harmony", "render a conversation to tokens, and parse tokens to messages", &define_harmony},
+    {"convert", "write a synthetic model as a checkpoint folder", &define_convert},
+};
+
+constexpr const char* kVariables{R"(
+
+Flags of the groups Instructions, Sampling, Machine and Places can also be set by environment variables:
+--max-batch-tokens by NIBBLE_MAX_BATCH_TOKENS, and so on. The flag wins.)"};
+
+constexpr const char* kFooter{R"(
+Settings (what the commands' help lists as Instructions, Sampling, Machine and Places) can also be set by environment
+variables: --max-batch-tokens by NIBBLE_MAX_BATCH_TOKENS, and so on. The flag wins.
+
+Exit codes: 0 done; 1 a check did not hold (eval --golden); 2 bad input, one line on stderr says what is accepted;
+3 out of memory or another failure of the machine; 130 interrupted by ctrl-C.
+
+Examples:
+  nibble run tiny -p "What is 17 + 25?" --temperature 0
+  nibble chat openai/gpt-oss-20b
+  nibble inspect synthetic:gpt-oss-120b --context 131072)"};
+
+// One line, whatever is in it.
+void print_error(std::string message) {
+  for (char& letter : message)
+    if (letter == '\n' || letter == '\r') letter = ' ';
+  fmt::print(stderr, "nibble: {}\n", message);
+}
+
+int run_command(int argc, char** argv) {
+  CLI::App program("nibble runs OpenAI's gpt-oss models: MXFP4 experts, one program, no downloads.",
+                   "nibble");
+  program.require_subcommand(1);
+  program.set_version_flag(
+      "--version", [] { return version_text(); }, "commit, build, instruction sets, backends");
+  program.get_formatter()->column_width(38);
+  program.footer(kFooter);
+  Settings settings;
+  Action action;
+  for (const CommandRow& row : kCommands) {
+    CLI::App* command = program.add_subcommand(row.name, row.what);
+    const Action act = row.define(*command, settings);
+    command->footer(command->get_footer() + kVariables);
+    command->callback([&settings, &action, act, command] {
+      read_environment(*command, settings);
+      action = act;
+    });
+  }
+  try {
+    program.parse(argc, argv);
+  } catch (const CLI::CallForVersion& call) {
+    fmt::print("{}", call.what());
+    return kDone;
+  } catch (const CLI::Success&) {  // --help
+    fmt::print("{}", program.help());
+    return kDone;
+  } catch (const CLI::ParseError& error) {
+    throw InputError("{}", explain(program, error));
+  }
+  log::start(spdlog::level::from_str(settings.log_level));
+  return action();
+}
+
+int run_program(int argc, char** argv) {
+  try {
+    const int code = run_command(argc, argv);
+    if (std::fflush(stdout) != 0)
+      throw std::system_error(errno, std::generic_category(), "writing the output");
+    return code;
+  } catch (const InputError& error) {
+    print_error(error.what());
+    return kBadInput;
+  } catch (const std::bad_alloc&) {
+    print_error("out of memory: a smaller --context, --max-sequences or --max-batch-tokens takes less");
+    return kFailed;
+  } catch (const std::exception& error) {
+    print_error(error.what());
+    return kFailed;
+  }
+}
+
+}  // namespace
+}  // namespace nibble::cli
+
+int main(int argc, char** argv) {
+  // Where the reader of a pipe has gone (nibble ... | head) there is nobody to tell: the program ends, quietly, as the
+  // system's own tools do, also where its parent ignores the signal.
+  std::signal(SIGPIPE, SIG_DFL);
+  return nibble::cli::run_program(argc, argv);
+}

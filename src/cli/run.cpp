@@ -1,0 +1,144 @@
+#include "cli/run.h"
+
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "cli/answer.h"
+#include "cli/load.h"
+#include "cli/printer.h"
+#include "cli/request.h"
+#include "cli/speed.h"
+#include "cli/terminal.h"
+#include "core/error.h"
+#include "harmony/json.h"
+#include "harmony/render.h"
+
+namespace nibble::cli {
+namespace {
+
+constexpr const char* kFooter{R"(
+The answer goes to stdout; the model's reasoning (dimmed on a terminal) and, at the end, token counts and speed go to
+stderr, so that a pipe gets the answer alone. ctrl-C ends the answer early.
+
+Examples:
+  nibble run tiny -p "What is 17 + 25?" --temperature 0
+  nibble run openai/gpt-oss-20b --reasoning high --system "Answer in French." < question.txt
+  nibble run tiny --raw -p "It was a dark and" --max-tokens 40 --seed 7
+  nibble run tiny -p "Add 3 and 6." --json --logprobs 3 2>/dev/null)"};
+
+struct Options {
+  std::string model;
+  std::optional<std::string> prompt;
+  bool is_raw{false};
+  bool as_json{false};
+};
+
+std::string prompt_of(const Options& options) {
+  if (!options.prompt && is_terminal(stdin))
+    fmt::print(stderr, "Type the prompt; ctrl-D on a line of its own ends it.\n");
+  std::string prompt = options.prompt ? *options.prompt : read_input();
+  if (const auto at = first_invalid_utf8(prompt))
+    throw InputError(
+        "the prompt is not valid UTF-8: byte {} (0x{:02X}) starts no character; convert it, e.g. with iconv",
+        *at, static_cast<unsigned char>(prompt[*at]));
+  // The newline that ends a line of a shell is no part of a question. A raw text is taken as it is.
+  if (!options.is_raw && !options.prompt) prompt.erase(prompt.find_last_not_of('\n') + 1);
+  if (prompt.empty()) throw InputError("the prompt is empty: give one with -p or on stdin");
+  return prompt;
+}
+
+std::vector<TokenId> prompt_tokens(const Options& options, const Settings& settings,
+                                   const std::string& prompt, const Tokenizer& tokenizer) {
+  if (options.is_raw) return tokenizer.encode(prompt, SpecialTokens::kRecognise);
+  harmony::Chat chat = new_chat(settings);
+  chat.messages.emplace_back().text = prompt;
+  return harmony::render(harmony::to_conversation(chat), tokenizer, {}).tokens;
+}
+
+nlohmann::ordered_json logprobs_json(const Answer& answer, const Tokenizer& tokenizer) {
+  nlohmann::ordered_json rows = nlohmann::ordered_json::array();
+  for (const SampledToken& token : answer.tokens) {
+    nlohmann::ordered_json row{{"token", token.token},
+                               {"text", tokenizer.bytes(token.token)},
+                               {"logprob", token.logprob},
+                               {"top", nlohmann::ordered_json::array()}};
+    for (const TokenLogprob& other : token.top)
+      row["top"].push_back(
+          {{"token", other.token}, {"text", tokenizer.bytes(other.token)}, {"logprob", other.logprob}});
+    rows.push_back(std::move(row));
+  }
+  return rows;
+}
+
+void print_json(const Options& options, const Settings& settings, const Answer& answer,
+                const Tokenizer& tokenizer, const Speed& speed) {
+  nlohmann::ordered_json json{
+      {"model", options.model}, {"finish_reason", name(answer.finished.reason)}, {"answer", answer.text}};
+  if (!options.is_raw) {
+    json["reasoning"] = answer.reasoning;
+    for (const harmony::ParsedMessage& message : answer.messages)
+      json["messages"].push_back(harmony::to_json(message));
+  }
+  std::vector<TokenId> ids;
+  for (const SampledToken& token : answer.tokens) ids.push_back(token.token);
+  json["tokens"] = ids;
+  if (settings.logprobs) json["logprobs"] = logprobs_json(answer, tokenizer);
+  json["num_prompt_tokens"] = answer.finished.num_prompt_tokens;
+  json["num_output_tokens"] = answer.finished.num_output_tokens;
+  json["prefill_tokens_per_second"] = speed.prefill_tokens_per_second;
+  json["decode_tokens_per_second"] = speed.decode_tokens_per_second;
+  json["bytes_per_token"] = speed.bytes_per_token;
+  // A token may be half a character: such bytes become U+FFFD here; "tokens" has them exactly.
+  fmt::print("{}\n", json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
+}
+
+int run(const Options& options, const Settings& settings) {
+  if (settings.logprobs && !options.as_json)
+    throw InputError("--logprobs needs --json, which has room for them");
+  const std::string prompt = prompt_of(options);
+  const Model model = open_model(options.model, settings);
+  const Tokenizer tokenizer = open_tokenizer(model.source, settings);
+  const Capacity capacity{context_of(model.config, settings), 1};
+  const Request request = make_request(prompt_tokens(options, settings, prompt, tokenizer), settings,
+                                       model.config, tokenizer, capacity.context);
+
+  const BackendOptions backend_room = backend_options(model.config, settings, capacity);
+  const std::unique_ptr<Backend> backend = load(model, settings, backend_room);
+  Engine engine(*backend, tokenizer, engine_options(backend_room, capacity));
+
+  CatchInterrupt interrupt;
+  bool was_interrupted = false;
+  Printer printer({});
+  Listener listener;
+  listener.wants_to_stop = [&] { return was_interrupted |= interrupt.take(); };
+  listener.on_text = [&](harmony::Part part, std::string_view text) {
+    if (!options.as_json) printer.show(part, text);
+  };
+  const Answer answer = options.is_raw ? stream_raw(engine, request, settings.stop, listener)
+                                       : stream_harmony(engine, tokenizer, request, settings.stop, listener);
+  printer.finish();
+  const Speed speed = measure(model.config, formats_of(model), answer.finished);
+  if (options.as_json) print_json(options, settings, answer, tokenizer, speed);
+  fmt::print(stderr, "{}{}{}\n", dim_on(stderr), describe(answer.finished, speed), dim_off(stderr));
+  return was_interrupted ? kInterrupted : kDone;
+}
+
+}  // namespace
+
+Action define_run(CLI::App& command, Settings& settings) {
+  const auto options = std::make_shared<Options>();
+  add_model(command, options->model);
+  command.add_option("-p,--prompt", options->prompt, "what is asked; without it stdin is read")
+      ->type_name("TEXT");
+  command.add_flag("--raw", options->is_raw,
+                   "continue the prompt as it stands, control tokens recognised; no chat");
+  command.add_flag("--json", options->as_json, "one JSON object at the end, in place of the streamed text");
+  add_settings(command, settings,
+               {SettingGroup::kInstruction, SettingGroup::kSampling, SettingGroup::kDetail,
+                SettingGroup::kMachine, SettingGroup::kPlaces});
+  command.footer(kFooter);
+  return [options, &settings] { return run(*options, settings); };
+}
+
+}  // namespace nibble::cli

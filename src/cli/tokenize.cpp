@@ -1,0 +1,85 @@
+#include "cli/tokenize.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "cli/json_lines.h"
+#include "cli/load.h"
+#include "cli/terminal.h"
+#include "core/error.h"
+
+namespace nibble::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr const char* kFooter{R"(
+Prints the ids on stdout and the counts on stderr. With --jsonl each line {"text": ...} becomes {"ids": [...]} and each
+line {"ids": [...]} becomes {"text": ...}; bytes that are no character become U+FFFD.
+
+Examples:
+  echo -n "Hello, world" | nibble tokenize tiny
+  echo '{"text": "Hello"}' | nibble tokenize o200k_base.tiktoken --jsonl
+  echo '{"ids": [72, 105]}' | nibble tokenize tiny --jsonl)"};
+
+struct Options {
+  std::string vocabulary;
+  bool as_json_lines{false};
+  bool recognise_special{false};
+};
+
+std::vector<TokenId> ids_of(const Json& ids, const Tokenizer& tokenizer) {
+  std::vector<TokenId> tokens;
+  for (const Json& id : ids) {
+    // Within int64 first: a number of a file may be anything.
+    if (!id.is_number_integer() || id.get<int64_t>() < 0 || id.get<int64_t>() >= tokenizer.num_tokens())
+      throw InputError("{} is no token of this vocabulary, whose ids are 0 to {}", id.dump(),
+                       tokenizer.num_tokens() - 1);
+    tokens.push_back(id.get<TokenId>());
+  }
+  return tokens;
+}
+
+Json convert_line(const Json& line, const Tokenizer& tokenizer, SpecialTokens special) {
+  if (line.contains("text") && line["text"].is_string())
+    return {{"ids", tokenizer.encode(line["text"].get_ref<const std::string&>(), special)}};
+  if (line.contains("ids") && line["ids"].is_array())
+    return {{"text", tokenizer.decode(ids_of(line["ids"], tokenizer))}};
+  throw InputError("accepted is {{\"text\": ...}} or {{\"ids\": [...]}}");
+}
+
+int tokenize(const Options& options, const Settings& settings) {
+  const Tokenizer tokenizer = open_tokenizer(find_model(options.vocabulary, settings), settings);
+  const SpecialTokens special =
+      options.recognise_special ? SpecialTokens::kRecognise : SpecialTokens::kOrdinary;
+  if (options.as_json_lines) {
+    for_each_json_line([&](const Json& line) { print_json_line(convert_line(line, tokenizer, special)); });
+    return kDone;
+  }
+  const std::string text = read_input();
+  const std::vector<TokenId> ids = tokenizer.encode(text, special);
+  fmt::print("{}\n", fmt::join(ids, " "));
+  fmt::print(stderr, "{} bytes, {} tokens, {:.2f} bytes per token\n", text.size(), ids.size(),
+             ids.empty() ? 0.0 : static_cast<double>(text.size()) / static_cast<double>(ids.size()));
+  return kDone;
+}
+
+}  // namespace
+
+Action define_tokenize(CLI::App& command, Settings& settings) {
+  const auto options = std::make_shared<Options>();
+  command
+      .add_option("MODEL|VOCABULARY", options->vocabulary, "a model, a tokenizer.json or a .tiktoken file")
+      ->required();
+  command.add_flag("--jsonl", options->as_json_lines, "a JSON object on each line, in and out");
+  command.add_flag("--special", options->recognise_special,
+                   "recognise control tokens such as <|start|> in the text");
+  add_settings(command, settings, {SettingGroup::kPlaces});
+  command.footer(kFooter);
+  return [options, &settings] { return tokenize(*options, settings); };
+}
+
+}  // namespace nibble::cli

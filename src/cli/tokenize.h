@@ -1,0 +1,10 @@
+// nibble tokenize: text to token ids and back.
+#pragma once
+
+#include "cli/command.h"
+
+namespace nibble::cli {
+
+Action define_tokenize(CLI::App& command, Settings& settings);
+
+}  // namespace nibble::cli

@@ -1,0 +1,121 @@
+#include "cli/command.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <string>
+
+#include "cli/chat.h"
+#include "cli/eval.h"
+#include "cli/harmony.h"
+#include "cli/run.h"
+#include "core/error.h"
+
+namespace nibble::cli {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+
+// A program of one command with the settings that the sampling of a token has.
+struct Program {
+  CLI::App app{"", "nibble"};
+  Settings settings;
+  CLI::App* command = app.add_subcommand("run");
+  Program() {
+    app.require_subcommand(1);
+    add_settings(*command, settings, {SettingGroup::kSampling});
+    command->callback([this] { read_environment(*command, settings); });
+  }
+  void parse(const std::string& line) { app.parse(line); }
+  std::string refusal(const std::string& line) {
+    try {
+      app.parse(line);
+    } catch (const CLI::ParseError& error) {
+      return explain(app, error);
+    } catch (const InputError& error) {
+      return error.what();
+    }
+    return "accepted";
+  }
+};
+
+struct Variable {  // set as long as it lives
+  const char* name;
+  Variable(const char* variable, const char* value) : name(variable) { setenv(name, value, 1); }
+  ~Variable() { unsetenv(name); }
+};
+
+TEST(Command, AFlagSetsItsSetting) {
+  Program program;
+  program.parse("run --temperature 0 --stop a --stop b");
+  EXPECT_EQ(program.settings.temperature, 0);
+  EXPECT_THAT(program.settings.stop, testing::ElementsAre("a", "b"));
+}
+
+TEST(Command, OfAFlagGivenTwiceTheLastCounts) {
+  Program program;
+  program.parse("run --temperature 0 --temperature 0.5");
+  EXPECT_EQ(program.settings.temperature, 0.5);
+}
+
+TEST(Command, AVariableSetsWhatNoFlagSets) {
+  const Variable temperature("NIBBLE_TEMPERATURE", "0.5"), top_k("NIBBLE_TOP_K", "7");
+  Program program;
+  program.parse("run --temperature 0");
+  EXPECT_EQ(program.settings.temperature, 0);
+  EXPECT_EQ(program.settings.top_k, 7);
+}
+
+TEST(Command, AVariableOfAnotherCommandIsNotRead) {
+  const Variable context("NIBBLE_CONTEXT", "nonsense");
+  Program program;
+  EXPECT_NO_THROW(program.parse("run"));
+}
+
+TEST(Command, ABadVariableIsNamed) {
+  const Variable top_p("NIBBLE_TOP_P", "2");
+  Program program;
+  EXPECT_EQ(program.refusal("run"), "NIBBLE_TOP_P '2': accepted is a number from 0 to 1");
+}
+
+TEST(Command, ANegativeNumberIsAValueAndNotAFlag) {
+  Program program;
+  EXPECT_EQ(program.refusal("run --temperature -1"),
+            "--temperature '-1': accepted is a number from 0 to 100");
+}
+
+TEST(Command, AnUnknownFlagIsAnsweredWithThoseThatThereAre) {
+  Program program;
+  EXPECT_THAT(program.refusal("run --temprature 1"),
+              AllOf(HasSubstr("no flag '--temprature'"), HasSubstr("--temperature"), HasSubstr("--min-p")));
+  EXPECT_THAT(program.refusal("rum"), AllOf(HasSubstr("no command 'rum'"), HasSubstr("accepts run")));
+  EXPECT_THAT(program.refusal(""), HasSubstr("needs a command: run"));
+  EXPECT_THAT(program.refusal("run here"), HasSubstr("'here' is one argument too many"));
+}
+
+TEST(Command, TheHelpOfACommandListsEverySettingOfItsGroupsWithItsDefault) {
+  CLI::App app("", "nibble");
+  Settings settings;
+  CLI::App* run = app.add_subcommand("run");
+  define_run(*run, settings);
+  const std::string help = run->help();
+  for (const Setting& setting : setting_table()) {
+    if (setting.group == SettingGroup::kBatch) continue;  // run has one sequence
+    EXPECT_THAT(help, AllOf(HasSubstr(flag(setting) + " " + std::string(setting.value)),
+                            HasSubstr("[" + default_of(setting) + "]")));
+  }
+}
+
+TEST(Command, EveryHelpHasExamples) {
+  Settings settings;
+  for (const auto define : {&define_run, &define_chat, &define_eval}) {
+    CLI::App app("", "nibble");
+    define(app, settings);
+    EXPECT_THAT(app.help(), HasSubstr("Examples:\n  nibble "));
+  }
+}
+
+}  // namespace
+}  // namespace nibble::cli

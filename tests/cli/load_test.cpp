@@ -1,0 +1,90 @@
+#include "cli/load.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "core/error.h"
+
+namespace nibble::cli {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+
+constexpr const char* kTiny{NIBBLE_SOURCE_DIR "/models/tiny-gpt-oss"};
+
+std::string refusal(const std::function<void()>& act) {
+  try {
+    act();
+  } catch (const InputError& error) {
+    return error.what();
+  }
+  return "accepted";
+}
+
+TEST(Load, TheContextIsWhatWasAskedForWithinWhatTheModelWasMadeFor) {
+  const Config config = *named_config("gpt-oss-20b");  // 131,072
+  EXPECT_EQ(context_of(config, {}), kDefaultContext);
+  Settings settings;
+  settings.context = 131072;
+  EXPECT_EQ(context_of(config, settings), 131072);
+  settings.context = 131073;
+  EXPECT_THAT(refusal([&] { context_of(config, settings); }), HasSubstr("at most 131072"));
+
+  Config small = config;
+  small.max_context = 100;
+  EXPECT_EQ(context_of(small, {}), 100);
+}
+
+TEST(Load, PagesCoverTheContextOfEverySequence) {
+  const Config config = *named_config("gpt-oss-20b");
+  const BackendOptions options = backend_options(config, {}, {1025, 3});
+  EXPECT_EQ(options.num_full_pages, 3 * 33);  // 1,025 positions are 33 pages of 32
+  // A window of 128 and chunks of 512 reach over at most 128 + 512 positions: 20 pages, and one for where they begin.
+  EXPECT_GE(options.num_sliding_pages, 3 * 20);
+  EXPECT_LE(options.num_sliding_pages, 3 * 21);
+  // No more than all of a short context.
+  EXPECT_EQ(backend_options(config, {}, {64, 1}).num_sliding_pages, 2);
+}
+
+TEST(Load, WhatDoesNotFitIsRefusedWithTheFiguresBeforeItIsMade) {
+  const Model model = open_model("synthetic:gpt-oss-120b", {});
+  Settings settings;
+  settings.context = 131072;
+  // 1,024 full contexts are 5 TB of keys and values: more than any machine this runs on has.
+  const BackendOptions options = backend_options(model.config, settings, {131072, 1024});
+  EXPECT_THAT(
+      refusal([&] { load(model, settings, options); }),
+      AllOf(HasSubstr("synthetic:gpt-oss-120b needs"), HasSubstr("KV cache"), HasSubstr("available")));
+}
+
+TEST(Load, SyntheticWeightsGetTheBytesAsVocabulary) {
+  const Tokenizer tokenizer = open_tokenizer(open_model("synthetic:gpt-oss-20b", {}).source, {});
+  std::string all;
+  for (int byte = 0; byte < 256; ++byte) all.push_back(static_cast<char>(byte));
+  const std::vector<TokenId> ids = tokenizer.encode(all, SpecialTokens::kOrdinary);
+  EXPECT_EQ(ids.size(), 256u);
+  EXPECT_EQ(tokenizer.decode(ids), all);
+  EXPECT_TRUE(tokenizer.special("<|start|>"));
+}
+
+TEST(Load, TheVocabularyLiesBesideTheWeightsOrWhereTheSettingSays) {
+  const Model model = open_model(kTiny, {});
+  EXPECT_EQ(open_tokenizer(model.source, {}).special("<|start|>"), 4072);
+  Settings settings;
+  settings.tokenizer = "bytes";
+  EXPECT_NE(open_tokenizer(model.source, settings).special("<|start|>"), 4072);
+  const ModelSource without{"a", NIBBLE_SOURCE_DIR "/tests/golden/random/a", {}};
+  EXPECT_THAT(refusal([&] { open_tokenizer(without, {}); }),
+              AllOf(HasSubstr("no tokenizer.json"), HasSubstr("--tokenizer")));
+}
+
+TEST(Load, ACheckpointIsOpenedWithItsConfiguration) {
+  const Model model = open_model(kTiny, {});
+  ASSERT_TRUE(model.weights);
+  EXPECT_EQ(model.config.num_layers, 6);
+  EXPECT_EQ(weight_bytes(model.config), 13306656u);  // total_size of its index
+}
+
+}  // namespace
+}  // namespace nibble::cli
