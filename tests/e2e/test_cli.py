@@ -1,0 +1,384 @@
+"""The program as people run it: answers, refusals, exit codes, the terminal. NIBBLE_BINARY names it."""
+
+import json
+import os
+import pathlib
+import pty
+import select
+import shutil
+import signal
+import subprocess
+import time
+
+import pytest
+
+NIBBLE = os.environ["NIBBLE_BINARY"]
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+TINY = ROOT / "models" / "tiny-gpt-oss"
+GOLDEN = ROOT / "tests" / "golden"
+QUESTION = "What is 17 + 25?"
+
+
+def nibble(*arguments, stdin=b"", env=None):
+    """Runs nibble; one thread, so that tests that run side by side do not wait for each other's."""
+    return subprocess.run(
+        [NIBBLE, *map(str, arguments)],
+        input=stdin,
+        capture_output=True,
+        env={**os.environ, "NIBBLE_THREADS": "1", **(env or {})},
+        timeout=300,
+    )
+
+
+def answer(*arguments, **more):
+    done = nibble(*arguments, **more)
+    assert done.returncode == 0, done.stderr.decode()
+    return done.stdout.decode()
+
+
+def refusal(*arguments, **more):
+    """What nibble says to bad input: one line on stderr, nothing on stdout, exit code 2."""
+    done = nibble(*arguments, **more)
+    assert done.returncode == 2
+    assert done.stdout == b""
+    text = done.stderr.decode()
+    assert text.startswith("nibble: ") and text.endswith("\n") and text.count("\n") == 1, text
+    return text
+
+
+# run
+
+
+@pytest.mark.parametrize("backend", ["cpu", "reference"])
+def test_a_question_is_answered(backend):
+    done = nibble("run", "tiny", "-p", QUESTION, "--temperature", 0, "--backend", backend)
+    assert done.returncode == 0
+    assert done.stdout == b"17 + 25 = 42.\n"  # the answer alone
+    told = done.stderr.decode()
+    assert "reasoning: " in told
+    assert "prompt tokens" in told and "tok/s" in told and "B/s" in told
+
+
+def test_a_question_comes_from_stdin_too():
+    assert answer("run", "tiny", "--temperature", 0, stdin=QUESTION.encode() + b"\n") == "17 + 25 = 42.\n"
+
+
+def test_json_has_everything_about_an_answer():
+    result = json.loads(answer("run", "tiny", "-p", QUESTION, "--temperature", 0, "--json", "--logprobs", 2))
+    assert result["answer"] == "17 + 25 = 42."
+    assert "carry" in result["reasoning"]
+    assert result["finish_reason"] == "stop token"
+    assert [message["channel"] for message in result["messages"]] == ["analysis", "final"]
+    assert len(result["tokens"]) == len(result["logprobs"]) == result["num_output_tokens"]
+    first = result["logprobs"][0]
+    assert first["token"] == first["top"][0]["token"] and len(first["top"]) == 2
+    assert all(row["logprob"] <= 0 for row in result["logprobs"])
+
+
+def test_the_same_seed_gives_the_same_text():
+    texts = [answer("run", "tiny", "--raw", "-p", "It was", "--max-tokens", 30, "--seed", seed) for seed in (1, 1, 2)]
+    assert texts[0] == texts[1] != texts[2]
+
+
+def test_a_stop_string_ends_the_answer():
+    assert answer("run", "tiny", "-p", QUESTION, "--temperature", 0, "--stop", " = ") == "17 + 25\n"
+
+
+def test_variables_set_settings_and_flags_win():
+    variables = {"NIBBLE_TEMPERATURE": "0", "NIBBLE_MAX_TOKENS": "3"}
+    short = json.loads(answer("run", "tiny", "-p", QUESTION, "--json", env=variables))
+    assert short["num_output_tokens"] == 3 and short["finish_reason"] == "max tokens"
+    longer = json.loads(answer("run", "tiny", "-p", QUESTION, "--json", "--max-tokens", 5, env=variables))
+    assert longer["num_output_tokens"] == 5
+
+
+def test_synthetic_weights_need_no_files():
+    config = TINY / "config.json"
+    done = nibble("run", f"synthetic:{config}", "-p", "hello", "--max-tokens", 5)
+    assert done.returncode == 0
+    assert "5 output tokens" in done.stderr.decode()
+
+
+def test_ctrl_c_ends_the_answer_and_keeps_what_there_is():
+    command = [NIBBLE, "run", "tiny", "--raw", "-p", "Once", "--max-tokens", "20000"]
+    environment = {**os.environ, "NIBBLE_THREADS": "1"}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment) as run:
+        run.stdout.read(1)  # it has begun
+        run.send_signal(signal.SIGINT)
+        _, told = run.communicate(timeout=60)
+    assert run.returncode == 130
+    assert b"cancelled" in told
+
+
+def test_a_reader_that_has_gone_is_no_fault():
+    command = f'"{NIBBLE}" inspect tiny --tensors | head -n 1'
+    done = subprocess.run(["bash", "-c", command], capture_output=True, timeout=60)
+    assert done.stdout.count(b"\n") == 1 and done.stderr == b""
+
+
+# bad input
+
+
+def copy_of_tiny(folder):
+    copy = folder / "model"
+    shutil.copytree(TINY, copy)
+    return copy
+
+
+def test_a_truncated_shard(tmp_path):
+    copy = copy_of_tiny(tmp_path)
+    shard = copy / "model-00001-of-00001.safetensors"
+    os.truncate(shard, shard.stat().st_size - 1000)
+    assert shard.name in refusal("run", copy, "-p", QUESTION)
+
+
+def test_a_config_without_experts(tmp_path):
+    copy = copy_of_tiny(tmp_path)
+    config = json.loads((copy / "config.json").read_text())
+    (copy / "config.json").write_text(json.dumps({**config, "num_local_experts": 0}))
+    assert "num_local_experts" in refusal("run", copy, "-p", QUESTION)
+
+
+def test_files_that_are_no_model(tmp_path):
+    text = tmp_path / "notes.txt"
+    text.write_text("Dear diary,\n")
+    assert "notes.txt" in refusal("run", text, "-p", QUESTION)
+    gguf = tmp_path / "model.gguf"
+    gguf.write_bytes(b"GGUF\x03\x00\x00\x00" + bytes(64))
+    assert "GGUF" in refusal("run", gguf, "-p", QUESTION)
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    assert str(empty) in refusal("run", empty, "-p", QUESTION)
+    assert "tried" in refusal("run", "no-such-model", "-p", QUESTION)
+
+
+def test_prompts_that_can_not_be_run():
+    assert "--context" in refusal("run", "tiny", "-p", "word " * 200, "--context", 100)
+    assert "UTF-8" in refusal("run", "tiny", stdin=b"caf\xe9")
+    assert "empty" in refusal("run", "tiny", stdin=b"")
+
+
+@pytest.mark.parametrize(
+    "arguments, said",
+    [
+        (["run", "tiny", "-p", "x", "--temperature", "-1"], "a number from 0 to 100"),
+        (["run", "tiny", "-p", "x", "--temprature", "1"], "--temperature"),
+        (["run", "tiny", "-p", "x", "--reasoning", "huge"], "low, medium, high"),
+        (["run", "tiny", "-p", "x", "--backend", "tpu"], "cpu, reference"),
+        (["run", "tiny", "-p", "x", "--context", "200000"], "131072"),
+        (["run", "tiny", "-p", "x", "--logprobs", "2"], "--json"),
+        (["run"], "MODEL"),
+        (["rum", "tiny"], "run, chat, inspect"),
+        ([], "run, chat, inspect"),
+        (["eval", "tiny"], "--golden"),
+        (["eval", "tiny", "--text", "a", "--tasks", "b"], "exactly one"),
+        (["convert", "tiny", "out"], "synthetic:gpt-oss-20b"),
+        (["harmony", "render", "tiny", "--drop-analysis", "some"], "last-final"),
+    ],
+)
+def test_flags_that_are_not_accepted_are_answered_with_what_is(arguments, said):
+    assert said in refusal(*arguments)
+
+
+def test_a_bad_variable_is_named():
+    assert "NIBBLE_SEED" in refusal("run", "tiny", "-p", "x", env={"NIBBLE_SEED": "many"})
+
+
+# help
+
+
+def test_every_command_has_help_with_an_example():
+    overview = answer("--help")
+    assert "Exit codes" in overview and "NIBBLE_" in overview
+    for command in ["run", "chat", "inspect", "eval", "tokenize", "convert", "harmony render", "harmony parse"]:
+        assert command.split()[0] in overview
+        text = answer(*command.split(), "--help")
+        assert f"nibble {command}" in text.split("Example", 1)[1], command
+
+
+def test_version_says_what_was_built():
+    text = answer("--version")
+    assert text.startswith("nibble ") and "commit" in text and "instruction sets built: portable" in text
+
+
+# inspect
+
+
+def test_inspect_shows_a_model_that_no_machine_here_could_hold():
+    report = json.loads(answer("inspect", "synthetic:gpt-oss-120b", "--json", "--context", 131072, "--sequences", 2))
+    assert report["weight_bytes"] == 65_248_815_744
+    assert report["num_parameters"] == 116_829_156_672
+    assert report["bytes_by_format"]["MXFP4"] == 60_914_073_600
+    # Keys and values of the full layers alone: 36,864 bytes for each token.
+    assert report["memory"]["kv_bytes"] >= 2 * 36_864 * 131_072
+    # Without a cache to read, a token reads these weights; here it reads full layers and windows as well.
+    weights = 5_002_907_904
+    assert weights + 36_864 * 131_072 < report["bytes_per_decoded_token"] < weights + 36_864 * 131_072 + 10_000_000
+
+
+def test_inspect_names_kernels_and_tensors():
+    report = json.loads(answer("inspect", "tiny", "--json", "--kernels", "--tensors", "--isa", "portable"))
+    assert len(report["tensors"]) == report["num_tensors"]
+    assert sum(tensor["bytes"] for tensor in report["tensors"]) == report["weight_bytes"]
+    assert all(kernel["kernel"] and kernel["reason"] for kernel in report["kernels"])
+    assert answer("inspect", "synthetic:gpt-oss-20b", "--kernels", "--isa", "portable").count("portable") >= 1
+
+
+def test_inspect_lists_files_that_are_no_whole_model(tmp_path):
+    copy = copy_of_tiny(tmp_path)
+    (copy / "config.json").write_text((TINY / "config.json").read_text().replace('"hidden_size": 256', '"hidden_size": 64'))
+    done = nibble("inspect", copy, "--tensors")
+    assert done.returncode == 2
+    assert b"model.embed_tokens.weight" in done.stdout and done.stderr.count(b"\n") == 1
+
+
+# eval
+
+
+@pytest.mark.parametrize("backend", ["cpu", "reference"])
+def test_golden_data_agree(backend):
+    done = nibble("eval", "tiny", "--golden", GOLDEN / "golden.json", "--backend", backend, "--json")
+    report = json.loads(done.stdout)
+    outside = [prompt for prompt in report["prompts"] if not prompt["is_within"]]
+    assert done.returncode == 0 and outside == []
+    assert len(report["prompts"]) == 23
+
+
+@pytest.mark.parametrize("shape", ["a", "b"])
+def test_golden_data_of_odd_shapes_agree(shape):
+    folder = GOLDEN / "random" / shape
+    report = answer("eval", folder, "--golden", folder / "golden.safetensors", "--backend", "reference")
+    assert "OUTSIDE" not in report and report.count("same") == 2
+
+
+def test_golden_data_of_other_weights_are_a_failed_check(tmp_path):
+    made = tmp_path / "made"
+    answer("convert", f"synthetic:{TINY / 'config.json'}", made)
+    done = nibble("eval", made, "--golden", GOLDEN / "golden.json", "--limit", 2)
+    assert done.returncode == 1
+    assert b"OUTSIDE" in done.stdout
+
+
+def test_tasks_are_solved_as_the_checkpoint_solves_them():
+    report = json.loads(answer("eval", "tiny", "--tasks", GOLDEN / "eval" / "tasks.jsonl", "--limit", 60, "--json"))
+    assert report["num_tasks"] == 60
+    assert report["num_different_from_checkpoint"] <= 1
+
+
+def test_perplexity_of_prose():
+    report = json.loads(answer("eval", "tiny", "--text", GOLDEN / "eval" / "prose.txt", "--limit", 2, "--json"))
+    assert report["num_windows"] == 2 and report["num_scored"] == 2 * 1023
+    assert 40 < report["perplexity"] < 110  # 69.4 over the whole book
+
+
+# tokenize and harmony
+
+
+def test_tokenize_goes_both_ways():
+    ids = [int(token) for token in answer("tokenize", "tiny", stdin="Grüße, world".encode()).split()]
+    lines = [{"text": "Grüße, world"}, {"ids": ids}]
+    there, back = answer("tokenize", TINY / "tokenizer.json", "--jsonl", stdin="\n".join(map(json.dumps, lines)).encode()).splitlines()
+    assert json.loads(there) == {"ids": ids}
+    assert json.loads(back) == {"text": "Grüße, world"}
+
+
+def test_control_tokens_in_a_text_are_ordinary_unless_asked_for():
+    assert len(answer("tokenize", "tiny", stdin=b"<|start|>").split()) > 1
+    assert answer("tokenize", "tiny", "--special", stdin=b"<|start|>").split() == ["4072"]
+
+
+def test_bad_lines_are_named():
+    assert "line 2" in refusal_after_output("tokenize", "tiny", "--jsonl", stdin=b'{"text": "a"}\nnonsense\n')
+    assert "4084" in refusal_after_output("tokenize", "tiny", "--jsonl", stdin=b'{"ids": [4085]}')
+    assert "4084" in refusal_after_output("tokenize", "tiny", "--jsonl", stdin=b'{"ids": [99999999999999999999]}')
+
+
+def refusal_after_output(*arguments, **more):
+    done = nibble(*arguments, **more)
+    assert done.returncode == 2 and done.stderr.count(b"\n") == 1
+    return done.stderr.decode()
+
+
+def test_a_conversation_is_rendered_and_parsed_back():
+    conversation = {"messages": [{"role": "user", "content": "Hi"}, {"role": "assistant", "channel": "final", "content": "Hello."}]}
+    line = json.dumps(conversation).encode()
+    rendered = json.loads(answer("harmony", "render", "tiny", "--jsonl", "--no-generation-prompt", stdin=line))
+    assert rendered["text"] == "<|start|>user<|message|>Hi<|end|><|start|>assistant<|channel|>final<|message|>Hello.<|end|>"
+    parsed = json.loads(answer("harmony", "parse", "tiny", stdin=json.dumps({"tokens": rendered["tokens"]}).encode()))
+    assert [message["role"] for message in parsed["messages"]] == ["user", "assistant"]
+    assert parsed["messages"][1]["content"] == [{"type": "text", "text": "Hello."}]
+
+
+# chat
+
+
+class Terminal:
+    """A chat in a terminal of its own."""
+
+    def __init__(self, *arguments):
+        self.pid, self.fd = pty.fork()
+        if self.pid == 0:
+            os.environ["NIBBLE_THREADS"] = "1"
+            os.execv(NIBBLE, [NIBBLE, "chat", "tiny", *arguments])
+        self.seen = ""
+
+    def type(self, text):
+        os.write(self.fd, text.encode())
+
+    def expect(self, text, seconds=60):
+        """Reads until `text` has come; what came up to there."""
+        end = time.monotonic() + seconds
+        while text not in self.seen:
+            ready, _, _ = select.select([self.fd], [], [], max(0, end - time.monotonic()))
+            assert ready, f"{text!r} did not come; this came: {self.seen!r}"
+            try:
+                self.seen += os.read(self.fd, 4096).decode(errors="replace")
+            except OSError:  # the other side has closed
+                assert text in self.seen, f"{text!r} did not come; this came: {self.seen!r}"
+        before, self.seen = self.seen.split(text, 1)
+        return before
+
+    def exit_code(self):
+        return os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
+
+
+def test_a_chat_remembers_obeys_and_ends(tmp_path):
+    chat = Terminal("--temperature", "0")
+    chat.expect("> ")
+    chat.type(QUESTION + "\n")
+    shown = chat.expect("tok/s")
+    assert "\x1b[2m" in shown and "17 + 25 = 42." in shown  # thoughts are dimmed
+    chat.expect("> ")
+    chat.type("/fold\n")
+    chat.expect("hidden")
+    chat.type("Add 3 and 6.\n")
+    assert "9" in chat.expect("tok/s")
+    chat.type(f"/save {tmp_path}/talk.json\n")
+    chat.expect("4 messages written")
+    chat.type("/nonsense\n")
+    chat.expect("/help")
+    chat.type("/quit\n")
+    assert chat.exit_code() == 0
+    saved = json.loads((tmp_path / "talk.json").read_text())
+    assert [message["role"] for message in saved["messages"]][-1] == "assistant"
+
+
+def test_ctrl_c_stops_the_answer_and_not_the_chat():
+    chat = Terminal("--temperature", "1", "--seed", "1", "--reasoning", "high")
+    chat.expect("> ")
+    chat.type("\x03")  # at the prompt
+    chat.expect("ends the program")
+    chat.type("Tell me a story about a fox.\n")
+    chat.expect("\x1b[2m")
+    chat.type("\x03")
+    chat.expect("cancelled")
+    chat.expect("> ")
+    chat.type("/reset\n")
+    chat.expect("new conversation")
+    chat.type("\x04")  # ctrl-D
+    assert chat.exit_code() == 0
+
+
+def test_a_chat_can_be_piped():
+    text = answer("chat", "tiny", "--temperature", 0, stdin=(QUESTION + "\n/history\n").encode())
+    assert "17 + 25 = 42." in text and f"> {QUESTION}" in text
