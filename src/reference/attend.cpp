@@ -17,11 +17,16 @@ void softmax_with_sink(std::span<double> scores, double sink) {
   for (double& score : scores) score /= sum;
 }
 
+// The first position that a row sees.
+int first_seen(const BatchRow& row, const std::optional<int>& window) {
+  return window ? std::max(0, row.position - *window + 1) : 0;
+}
+
 void attend_head(const AttendArgs& args, ptrdiff_t t, ptrdiff_t head) {
   const BatchRow& row = args.rows[t];
   const ptrdiff_t head_dim = args.q.shape[2];
   const int kv_head = static_cast<int>(head / (args.q.shape[1] / args.kv.keys.shape[1]));
-  const int first = args.window ? std::max(0, row.position - *args.window + 1) : 0;
+  const int first = first_seen(row, args.window);
   const double scale = 1 / std::sqrt(static_cast<double>(head_dim));
 
   std::vector<double> weights;  // of the positions from `first` on
@@ -42,7 +47,10 @@ void attend_head(const AttendArgs& args, ptrdiff_t t, ptrdiff_t head) {
 void attend(const AttendArgs& args) {
   NIBBLE_CHECK(args.sinks.count == args.q.shape[1], "sinks [{}], q [T, {}, D]", args.sinks.count,
                args.q.shape[1]);
-#pragma omp parallel for collapse(2) schedule(dynamic)
+  ptrdiff_t num_seen = 0;  // positions, over all rows
+  for (const BatchRow& row : args.rows) num_seen += row.position + 1 - first_seen(row, args.window);
+  const ptrdiff_t num_products = 2 * num_seen * args.q.shape[1] * args.q.shape[2];
+#pragma omp parallel for collapse(2) schedule(dynamic) if (num_products >= kProductsWorthThreads)
   for (ptrdiff_t t = 0; t < args.q.shape[0]; ++t)
     for (ptrdiff_t head = 0; head < args.q.shape[1]; ++head) attend_head(args, t, head);
 }

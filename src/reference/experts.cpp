@@ -6,6 +6,7 @@
 #include "reference/array.h"
 #include "reference/linear.h"
 #include "reference/swiglu.h"
+#include "reference/weight_row.h"
 
 namespace nibble::reference {
 namespace {
@@ -30,6 +31,9 @@ void experts(const ExpertsArgs& args) {
   const View<float, 3> y = outputs.view();
 
   const auto choices = choices_of_experts(args.experts, args.num_experts);
+  const ptrdiff_t num_products = num_tokens * num_chosen * 3 * hidden * layer.down.first.cols;
+  // Each expert on one thread: the loops of linear() do not spread over the threads once more.
+#pragma omp parallel for schedule(dynamic) if (num_products >= kProductsWorthThreads)
   for (int e = 0; e < args.num_experts; ++e) {
     const ptrdiff_t count = std::ssize(choices[e]);
     if (count == 0) continue;
@@ -44,7 +48,6 @@ void experts(const ExpertsArgs& args) {
       std::copy_n(out.view().row(i), hidden, y.row(choices[e][i].t, choices[e][i].k));
   }
 
-#pragma omp parallel for
   for (ptrdiff_t t = 0; t < num_tokens; ++t)
     for (ptrdiff_t i = 0; i < hidden; ++i) {
       double sum = args.x(t, i);

@@ -1,5 +1,5 @@
-// The forward pass of gpt-oss, in loops as plain as they can be. What every backend computes is defined here: each operation is
-// a file beside this one, whose first comment is its formula.
+// The forward pass of gpt-oss, in loops as plain as they can be. What every backend computes is defined here: each
+// operation is a file beside this one, whose first comment is its formula.
 //
 // Activations are stored in float32; between loading and storing, an operation computes in double.
 #pragma once

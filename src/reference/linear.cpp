@@ -13,7 +13,8 @@ void for_each_output(View<const float, 2> x, const Matrix& weight, const Vector&
   NIBBLE_CHECK(x.shape[1] == weight.cols, "x [T, {}], weight [{}, {}]", x.shape[1], weight.rows, weight.cols);
   NIBBLE_CHECK(bias.count == 0 || bias.count == weight.rows, "bias [{}], weight [{}, {}]", bias.count,
                weight.rows, weight.cols);
-#pragma omp parallel
+  const ptrdiff_t num_products = x.shape[0] * weight.rows * weight.cols;
+#pragma omp parallel if (num_products >= kProductsWorthThreads)
   {
     std::vector<float> row(weight.cols);
 #pragma omp for

@@ -91,11 +91,11 @@ MemoryPlan plan(const Config& config, const BackendOptions& options) {
   const size_t hidden = config.hidden, intermediate = config.intermediate, chosen = config.experts_per_token;
   const size_t q = size_t{1} * config.num_heads * config.head_dim,
                kv = size_t{1} * config.num_kv_heads * config.head_dim;
-  // Of one row, at the fullest moments: what lives through the step, then qkv's part or that of the experts (every
-  // chosen expert's output, and one expert's way in and out), then the logits and their copy for the sampler.
+  // Of one row, at the fullest moments: what lives through the step, then qkv's part or that of the experts (the way
+  // through each chosen one, and its output once more), then the logits.
   const size_t step_floats = 2 * hidden + 2 * q + 2 * chosen;
   const size_t qkv_floats = hidden + 2 * kv;
-  const size_t expert_floats = chosen * hidden + 2 * hidden + 3 * intermediate;
+  const size_t expert_floats = chosen * (3 * hidden + 3 * intermediate);
   const size_t output_floats = hidden + config.vocab;
   const size_t row_floats = step_floats + std::max(qkv_floats, expert_floats) + output_floats;
   return {.weight_bytes = 0,  // used where they are mapped

@@ -9,7 +9,6 @@ namespace nibble::reference {
 void rms_norm(const RmsNormArgs& args) {
   const ptrdiff_t hidden = args.x.shape[1];
   NIBBLE_CHECK(args.scale.count == hidden, "scale [{}], x [T, {}]", args.scale.count, hidden);
-#pragma omp parallel for
   for (ptrdiff_t t = 0; t < args.x.shape[0]; ++t) {
     const float* x = args.x.row(t);
     const double mean_square = dot(x, x, hidden) / static_cast<double>(hidden);

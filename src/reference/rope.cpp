@@ -44,7 +44,6 @@ void rotate(const RotateArgs& args) {
   NIBBLE_CHECK(std::ssize(args.positions) == num_rows && std::ssize(args.table.frequencies) == half,
                "x [{}, N, {}], {} positions, {} frequencies", num_rows, 2 * half, args.positions.size(),
                args.table.frequencies.size());
-#pragma omp parallel for
   for (ptrdiff_t t = 0; t < num_rows; ++t)
     for (ptrdiff_t i = 0; i < half; ++i) {
       const float angle = static_cast<float>(args.positions[t]) * args.table.frequencies[i];

@@ -33,7 +33,6 @@ void route(const RouteArgs& args) {
   rms_norm({args.x, layer.mlp_norm, args.rms_eps, args.normed});
   const Array<float, 2> logits({args.x.shape[0], layer.router.rows});
   linear({args.normed, layer.router, layer.router_bias, logits});
-#pragma omp parallel for
   for (ptrdiff_t t = 0; t < args.x.shape[0]; ++t)
     choose(logits.view().row(t), layer.router.rows, args.experts.row(t), args.weights.row(t),
            static_cast<int>(args.experts.shape[1]));

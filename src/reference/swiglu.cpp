@@ -11,7 +11,6 @@ namespace nibble::reference {
 void swiglu(const SwigluArgs& args) {
   NIBBLE_CHECK(args.u.shape[1] == 2 * args.h.shape[1], "u [T, {}], h [T, {}]", args.u.shape[1],
                args.h.shape[1]);
-#pragma omp parallel for
   for (ptrdiff_t t = 0; t < args.h.shape[0]; ++t)
     for (ptrdiff_t i = 0; i < args.h.shape[1]; ++i) {
       const double gate = std::min(args.u(t, 2 * i), args.limit);

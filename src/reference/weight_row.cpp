@@ -1,8 +1,9 @@
 #include "reference/weight_row.h"
 
 #include <algorithm>
-#include <cmath>
 #include <cstdint>
+
+#include "formats/mxfp4.h"
 
 namespace nibble::reference {
 
@@ -17,20 +18,15 @@ void decode_row(const Matrix& weight, ptrdiff_t row_index, float* row) {
     }
     case Format::kBf16: {
       const Bf16* stored = static_cast<const Bf16*>(weight.data) + row_index * cols;
-      std::transform(stored, stored + cols, row, to_float);
+      std::transform(stored, stored + cols, row, [](Bf16 element) { return to_float(element); });
       return;
     }
     case Format::kMxfp4: {
-      const ptrdiff_t num_blocks = cols / 32;
-      const uint8_t* codes = static_cast<const uint8_t*>(weight.data) + row_index * num_blocks * 16;
-      const uint8_t* scales = weight.scales + row_index * num_blocks;
-      constexpr float kE2m1[]{0, 0.5f, 1, 1.5f, 2, 3, 4, 6, -0.0f, -0.5f, -1, -1.5f, -2, -3, -4, -6};
-      for (ptrdiff_t b = 0; b < num_blocks; ++b)
-        for (ptrdiff_t i = 0; i < 16; ++i) {
-          const uint8_t pair = codes[b * 16 + i];
-          row[b * 32 + 2 * i] = std::ldexp(kE2m1[pair & 15], scales[b] - 127);
-          row[b * 32 + 2 * i + 1] = std::ldexp(kE2m1[pair >> 4], scales[b] - 127);
-        }
+      constexpr ptrdiff_t kBlock{kMxfp4BlockSize};
+      const uint8_t* codes = static_cast<const uint8_t*>(weight.data) + row_index * (cols / 2);
+      const uint8_t* scales = weight.scales + row_index * (cols / kBlock);
+      decode_mxfp4({codes, static_cast<size_t>(cols / 2)}, {scales, static_cast<size_t>(cols / kBlock)},
+                   {row, static_cast<size_t>(cols)});
       return;
     }
   }

@@ -10,19 +10,23 @@ namespace nibble::reference {
 // `row`: [weight.cols]. The matrix itself is never expanded.
 void decode_row(const Matrix& weight, ptrdiff_t row_index, float* row);
 
-// Sum of a[i] b[i], in double: the product of two float32 is exact there, so what is left of the error is far below the
-// float32 in which the result is stored, and routers decide near ties as exact arithmetic does. Element i goes to partial sum
-// i % 8: an order that a compiler can vectorise and that is the same for all of them.
+// Sum of a[i] b[i], in double: the product of two float32 is exact there, so what is left of the error is far below
+// the float32 in which the result is stored, and routers decide near ties as exact arithmetic does. Element i goes to
+// partial sum i % 8: an order that a compiler can vectorise and that is the same for all of them.
 inline double dot(const float* a, const float* b, ptrdiff_t count) {
   constexpr ptrdiff_t kSums{8};
   double sums[kSums]{};
   ptrdiff_t i = 0;
   for (; i + kSums <= count; i += kSums)
     for (ptrdiff_t s = 0; s < kSums; ++s) sums[s] += double{a[i + s]} * double{b[i + s]};
-  for (ptrdiff_t s = 0; i < count; ++i, ++s) sums[s] += double{a[i]} * double{b[i]};
+  for (; i < count; ++i) sums[i % kSums] += double{a[i]} * double{b[i]};
   double sum = 0;
   for (const double part : sums) sum += part;
   return sum;
 }
+
+// Loops of fewer products than this (about 0.3 ms) stay on one core: waking the others, and waiting for one that has to
+// share its core with another program, costs more than they save.
+inline constexpr ptrdiff_t kProductsWorthThreads{1 << 20};
 
 }  // namespace nibble::reference

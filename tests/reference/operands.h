@@ -1,4 +1,5 @@
-// Operands for the tests of single operations: weights that look at float32 vectors of the test, and one sequence's pages.
+// Operands for the tests of single operations: weights that look at float32 vectors of the test, and the pages of one
+// sequence.
 #pragma once
 
 #include <numeric>

@@ -11,7 +11,8 @@ namespace {
 
 const RopeConfig kGptOss{};  // theta 150000, factor 32 from 4096, corners not rounded
 
-// The formula in arbitrary precision, rounded to ten digits: half a unit of the last is 5e-10 relative, float32 adds 6e-8.
+// The formula in arbitrary precision, rounded to ten digits: half a unit of the last is 5e-10 relative, float32 adds
+// 6e-8.
 constexpr double kExact[32]{1.0,
                             6.890443059e-01,
                             4.747820555e-01,

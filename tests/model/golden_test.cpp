@@ -1,0 +1,163 @@
+#include "model/golden.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <limits>
+
+#include "core/error.h"
+
+namespace nibble {
+namespace {
+
+const std::filesystem::path kGolden{std::filesystem::path(NIBBLE_SOURCE_DIR) / "tests/golden"};
+
+TEST(Golden, TheIndexNamesThePromptsAndTheTensorsBesideItHoldThem) {
+  const GoldenSet set = read_golden(kGolden / "golden.json");
+  EXPECT_EQ(set.vocab, 4096);
+  ASSERT_EQ(set.prompts.size(), 23u);
+  const GoldenPrompt& prose33 = set.prompts[2];
+  EXPECT_EQ(prose33.name, "prose33");
+  EXPECT_EQ(prose33.computed_by, "transformers, float32");
+  EXPECT_EQ(prose33.ids.size(), 33u);
+  EXPECT_EQ(prose33.num_logit_rows, 1);
+  EXPECT_EQ(prose33.logits.size(), 4096u);
+  EXPECT_EQ(prose33.top_ids.size(), 33u * kGoldenTop);
+  EXPECT_EQ(prose33.greedy.size(), 64u);
+  EXPECT_EQ(prose33.num_hidden_rows, 33);
+  EXPECT_EQ(prose33.hidden.size(), 8u * 33 * 256);
+  EXPECT_EQ(*std::min_element(prose33.router_margin.begin(), prose33.router_margin.end()),
+            0.0010134577751159668f);             // the index's min_router_margin
+  EXPECT_EQ(set.prompts[5].num_hidden_rows, 1);  // prose129: the last position alone
+  EXPECT_EQ(set.prompts[5].hidden.size(), 8u * 256);
+  EXPECT_TRUE(set.prompts[0].hidden.empty());
+}
+
+TEST(Golden, AFileOfNumberedTensorsHoldsTheLogitsOfEveryPosition) {
+  const GoldenSet set = read_golden(kGolden / "random/b/golden.safetensors");
+  EXPECT_EQ(set.vocab, 384);
+  ASSERT_EQ(set.prompts.size(), 2u);
+  EXPECT_EQ(set.prompts[1].name, "b1");
+  EXPECT_EQ(set.prompts[1].num_logit_rows, 230);
+  EXPECT_EQ(set.prompts[1].logits.size(), 230u * 384);
+}
+
+TEST(Golden, AnIndexOfSomethingElseIsRefused) {
+  const auto folder = std::filesystem::path(testing::TempDir()) / "golden_of_something_else";
+  std::filesystem::create_directories(folder);
+  std::filesystem::copy_file(kGolden / "random/a/golden.safetensors", folder / "golden.safetensors",
+                             std::filesystem::copy_options::overwrite_existing);
+  for (const char* index : {"[1]", R"({"vocab": 512})", R"({"vocab": 5, "prompts": []})", "not json",
+                            R"({"vocab": 512, "prompts": [{"name": "unknown"}]})"}) {
+    std::ofstream(folder / "golden.json") << index;
+    EXPECT_THROW(read_golden(folder / "golden.json"), InputError) << index;
+  }
+  std::filesystem::remove_all(folder);
+}
+
+// Two positions, a vocabulary of eight; tokens 0 to 4 are the likeliest at both, each half as likely as the one before.
+class CompareWithGolden : public testing::Test {
+ protected:
+  CompareWithGolden() {
+    golden.ids = {1, 2};
+    for (int t = 0; t < 2; ++t)
+      for (int place = 0; place < kGoldenTop; ++place) {
+        golden.top_ids.push_back(place);
+        golden.top_logprobs.push_back(-static_cast<float>(place));
+      }
+    golden.num_logit_rows = 1;
+    golden.logits = {0, -1, -2, -3, -4, -5, -6, -7};
+    golden.router_margin = {1, 1};
+    golden.greedy = {0, 5, 6};
+    golden.greedy_gap = {1, 0.25f, 1};
+    logits = golden.logits;
+    logits.insert(logits.end(), golden.logits.begin(), golden.logits.end());
+  }
+  GoldenDifference difference() const {
+    return compare(golden, {.logits = logits, .greedy = greedy, .hidden = {}}, tolerance);
+  }
+
+  GoldenPrompt golden;
+  std::vector<float> logits;
+  std::vector<TokenId> greedy{0, 5, 6};
+  GoldenTolerance tolerance;
+};
+
+TEST_F(CompareWithGolden, TheSameIsWithin) {
+  const GoldenDifference same = difference();
+  EXPECT_EQ(same.relative_l2, 0);
+  EXPECT_EQ(same.num_top_compared, 10);
+  EXPECT_EQ(same.num_top_wrong, 0);
+  EXPECT_EQ(same.greedy_at, std::nullopt);
+  EXPECT_TRUE(is_within(same, tolerance));
+}
+
+TEST_F(CompareWithGolden, RelativeL2IsOfTheRowsThatGoldenDataHave) {
+  logits[8 + 7] += 0.5f;  // the norm of 0, 1, ... 7 is the root of 140
+  EXPECT_DOUBLE_EQ(difference().relative_l2, 0.5 / std::sqrt(140.0));
+  EXPECT_DOUBLE_EQ(difference().max_logit, 0.5);
+  EXPECT_FALSE(is_within(difference(), tolerance));
+  logits[8 + 7] -= 0.5f;
+  logits[7] += 0.5f;  // there is no golden row for the first position
+  EXPECT_EQ(difference().relative_l2, 0);
+}
+
+TEST_F(CompareWithGolden, ANanIsNeverWithin) {
+  for (const size_t i : {size_t{8}, size_t{15}}) {
+    std::vector<float> kept = logits;
+    logits[i] = std::numeric_limits<float>::quiet_NaN();
+    EXPECT_FALSE(is_within(difference(), tolerance)) << i;
+    logits = kept;
+  }
+}
+
+TEST_F(CompareWithGolden, LikelyTokensThatChangePlacesAreWrongAtBothPlaces) {
+  std::swap(logits[1], logits[2]);
+  EXPECT_EQ(difference().num_top_wrong, 2);
+  EXPECT_FALSE(is_within(difference(), tolerance));
+}
+
+TEST_F(CompareWithGolden, NeighboursCloserThanTheGapMayChangePlaces) {
+  std::swap(logits[1], logits[2]);
+  golden.top_logprobs[2] = golden.top_logprobs[1] - 5e-4f;  // places 1 and 2 of the first position
+  EXPECT_EQ(difference().num_top_wrong, 0);
+  EXPECT_EQ(difference().num_top_compared, 8);
+}
+
+TEST_F(CompareWithGolden, AnotherFifthTokenIsWrongUnlessItIsClose) {
+  logits[6] = logits[4] + 0.5f;
+  EXPECT_EQ(difference().num_top_wrong, 1);
+  logits[6] = logits[4] + 5e-4f;
+  EXPECT_EQ(difference().num_top_wrong, 0);
+  EXPECT_EQ(difference().num_top_compared, 9);
+}
+
+TEST_F(CompareWithGolden, PositionsWithATinyRouterMarginAreNotCompared) {
+  std::swap(logits[1], logits[2]);
+  golden.router_margin[0] = 5e-5f;
+  EXPECT_EQ(difference().num_top_wrong, 0);
+  EXPECT_EQ(difference().num_top_compared, 5);
+}
+
+TEST_F(CompareWithGolden, AContinuationMayPartOnlyAtAGapWithinTheTolerance) {
+  greedy = {0, 4, 3};
+  EXPECT_EQ(difference().greedy_at, 1);
+  EXPECT_EQ(difference().greedy_gap, 0.25f);
+  EXPECT_FALSE(is_within(difference(), tolerance));
+  tolerance.greedy_gap = 0.25;
+  EXPECT_TRUE(is_within(difference(), tolerance));
+}
+
+TEST_F(CompareWithGolden, HiddenStatesAreHeldToTheirLargestDifference) {
+  golden.hidden = {1, 2, 3};
+  const std::vector<float> hidden{1, 2, 3.5f};
+  const GoldenDifference apart = compare(golden, {.logits = {}, .greedy = {}, .hidden = hidden}, tolerance);
+  EXPECT_EQ(apart.max_hidden, 0.5);
+  EXPECT_FALSE(is_within(apart, tolerance));
+}
+
+}  // namespace
+}  // namespace nibble
