@@ -191,8 +191,7 @@ void print_golden_table(const std::vector<GoldenResult>& results, const GoldenTo
   }
   fmt::print(
       "backend {}; tolerance: logits {:.0e} relative L2; top 5 where neighbours are over {:.0e} apart and "
-      "the "
-      "router's margin is over {:.0e}; greedy where the gap is over {:.0e}\n",
+      "the router's margin is over {:.0e}; greedy where the gap is over {:.0e}\n",
       backend, tolerance.relative_l2, tolerance.top_gap, tolerance.router_margin, tolerance.greedy_gap);
 }
 

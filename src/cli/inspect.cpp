@@ -100,8 +100,7 @@ std::string describe(const Config& config) {
       std::count(config.layer_kinds.begin(), config.layer_kinds.end(), LayerKind::kSliding);
   return fmt::format(
       "{} layers ({} with a window of {}, {} full), hidden {}, {} heads and {} key/value heads of {}, {} "
-      "experts of "
-      "width {} ({} per token), vocabulary {}, context up to {}",
+      "experts of width {} ({} per token), vocabulary {}, context up to {}",
       config.num_layers, num_sliding, config.window, config.num_layers - num_sliding, config.hidden,
       config.num_heads, config.num_kv_heads, config.head_dim, config.num_experts, config.intermediate,
       config.experts_per_token, config.vocab, config.max_context);

@@ -34,8 +34,7 @@ void check_memory(const Model& model, const BackendRow& backend, const BackendOp
   if (needed <= available) return;
   throw InputError(
       "{} needs {} of memory (weights {}, KV cache {}, workspace {}) and {} are available: {}; 'nibble "
-      "inspect' shows "
-      "the plan",
+      "inspect' shows the plan",
       model.source.name, bytes_text(needed), bytes_text(weights), bytes_text(plan.kv_bytes),
       bytes_text(plan.workspace_bytes), bytes_text(available),
       weights > available ? "the weights alone do not fit"

@@ -33,8 +33,7 @@ ModelSource find_synthetic(const std::string& argument, const std::string& what)
   if (fs::is_regular_file(what, no_such_file)) return {argument, {}, read_config(what)};
   throw InputError(
       "'{}': '{}' is no file here; accepted after 'synthetic:' are gpt-oss-20b, gpt-oss-120b and the path of "
-      "a "
-      "config.json",
+      "a config.json",
       argument, what);
 }
 
@@ -105,8 +104,7 @@ ModelSource find_model(const std::string& argument, const Settings& settings) {
   }
   throw InputError(
       "no model '{}': tried {}. Accepted: a folder, a file, a bundled name (tiny), a Hugging Face cache "
-      "entry "
-      "(openai/gpt-oss-20b; nibble downloads nothing), synthetic:gpt-oss-20b",
+      "entry (openai/gpt-oss-20b; nibble downloads nothing), synthetic:gpt-oss-20b",
       argument, fmt::join(tried, ", "));
 }
 

@@ -52,8 +52,7 @@ Request make_request(std::vector<TokenId> prompt, const Settings& settings, cons
   if (prompt.size() >= static_cast<size_t>(context))
     throw InputError(
         "the prompt is {} tokens long and the context {}, which leaves no room for an answer: shorten it, or "
-        "raise "
-        "--context (this model: up to {})",
+        "raise --context (this model: up to {})",
         prompt.size(), context, config.max_context);
   Request request;
   request.prompt = std::move(prompt);
