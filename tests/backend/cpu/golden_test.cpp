@@ -1,0 +1,179 @@
+// The whole model against golden data of other implementations, and against the reference with this backend's KV rounding.
+//
+// What the CPU backend rounds, beside float32 sums, is keys and values, to BF16: by at most u = 2^-8 of an element. For one
+// layer's attention, of scores s_j of size up to S: values are off by u of themselves, scores by u S, so weights by
+// 2 u S of themselves: the output by (1 + 2 S) u at most, and by about a third of it on the average, rounding errors being
+// spread evenly. Layers add up like independent errors: sqrt(L). With S = 2 and L = 6 a row of logits is then off by
+//
+//   5 * 2^-8 * sqrt(6) / 3 = 1.6e-2 of its length.      (Measured: 1.05e-2 at most, 1e-3 typically.)
+//
+// Where the router's margin is less than what such an error makes of a logit, another expert may be chosen, and that
+// is no error, however much it changes: positions with a margin below kSafeMargin, and what comes after them in
+// their sequence and sees their keys and values, are not compared row by row.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <filesystem>
+
+#include "model/golden.h"
+#include "model/weights.h"
+#include "tests/backend/cpu/feeder.h"
+#include "tests/backend/cpu/isas.h"
+#include "tests/backend/cpu/reference_with_bf16_kv.h"
+
+namespace nibble::cpu {
+namespace {
+
+const std::filesystem::path kRoot{NIBBLE_SOURCE_DIR};
+constexpr double kTolerance{1.6e-2};
+constexpr double kSafeMargin{1e-2};
+// Two logits of about 5 (the golden logits' root mean square), each off by kTolerance of that, at three standard
+// deviations of their difference: 3 * sqrt(2) * 1.6e-2 * 5.
+constexpr double kGapTolerance{0.34};
+
+std::shared_ptr<const Weights> open(const std::filesystem::path& folder) {
+  return std::make_shared<const Weights>(open_weights(kRoot / folder));
+}
+
+// |a - b| / |b|
+double relative_l2(std::span<const float> a, std::span<const float> b) {
+  double error = 0, norm = 0;
+  for (size_t i = 0; i < b.size(); ++i) {
+    error += std::pow(double{a[i]} - b[i], 2);
+    norm += std::pow(b[i], 2);
+  }
+  return std::sqrt(error / norm);
+}
+
+// [V], of a sequence whose logits are kept for every position.
+std::span<const float> row(const std::vector<float>& logits, size_t index, size_t vocab) {
+  return std::span(logits).subspan(index * vocab, vocab);
+}
+
+BackendOptions options_of(Isa isa) {
+  return {.num_full_pages = 300,
+          .num_sliding_pages = 300,
+          .max_batch_tokens = 512,
+          .num_threads = 1,
+          .isa = std::string(name(isa))};
+}
+
+struct Figures {
+  std::string prompt;
+  GoldenDifference difference;
+  std::vector<int> parted;  // places of the continuation where another token is likeliest
+};
+
+std::vector<TokenId> with_continuation(const GoldenPrompt& prompt) {
+  std::vector<TokenId> ids = prompt.ids;
+  if (!prompt.greedy.empty()) ids.insert(ids.end(), prompt.greedy.begin(), prompt.greedy.end() - 1);
+  return ids;
+}
+
+// The prompt and its golden continuation, fed as they stand: so each of the continuation's tokens is compared, whatever came
+// before it.
+Figures measure(Isa isa, const std::shared_ptr<const Weights>& weights, const GoldenPrompt& prompt) {
+  const GoldenTolerance tolerance{
+      .relative_l2 = kTolerance, .top_gap = kGapTolerance, .router_margin = kSafeMargin};
+  const size_t vocab = weights->config.vocab;
+  Feeder feeder(weights, options_of(isa));
+  feeder.feed_in_chunks(0, with_continuation(prompt), 512);
+  const std::span<const float> logits = feeder.logits(0);
+  Figures figures{
+      prompt.name,
+      compare(prompt, {.logits = logits.first(prompt.ids.size() * vocab), .greedy = {}, .hidden = {}},
+              tolerance),
+      {}};
+  for (size_t i = 0; i < prompt.greedy.size(); ++i) {
+    const auto last = logits.subspan((prompt.ids.size() - 1 + i) * vocab, vocab);
+    if (std::max_element(last.begin(), last.end()) - last.begin() != prompt.greedy[i])
+      figures.parted.push_back(static_cast<int>(i));
+  }
+  return figures;
+}
+
+class GoldenOnCpu : public testing::TestWithParam<Isa> {};
+INSTANTIATE_TEST_SUITE_P(, GoldenOnCpu, testing::ValuesIn(available_isas()), name_of);
+
+TEST_P(GoldenOnCpu, TheMiniatureModelAgrees) {
+  const auto weights = open("models/tiny-gpt-oss");
+  const GoldenSet golden = read_golden(kRoot / "tests/golden/golden.json");
+  ASSERT_EQ(golden.prompts.size(), 23u);
+  int num_compared = 0, num_wrong = 0;
+  size_t num_parted = 0;
+  fmt::print("{:28} {:>12} {:>10} {:>14}  {}\n", "prompt", "logits relL2", "max logit", "top 5 wrong/of",
+             "parted at");
+  for (const GoldenPrompt& prompt : golden.prompts) {
+    const Figures f = measure(GetParam(), weights, prompt);
+    const GoldenDifference& d = f.difference;
+    fmt::print("{:28} {:12.2e} {:10.2e} {:>14}  {}\n", f.prompt, d.relative_l2, d.max_logit,
+               fmt::format("{}/{}", d.num_top_wrong, d.num_top_compared), fmt::join(f.parted, ", "));
+    EXPECT_LE(d.relative_l2, kTolerance) << f.prompt;
+    for (const int i : f.parted)
+      if (prompt.greedy_gap[i] > kGapTolerance) {  // then it is another expert's doing
+        const ReferenceResult reference = reference_with_bf16_kv(*weights, with_continuation(prompt));
+        EXPECT_LT(reference.router_margin[prompt.ids.size() - 1 + i], kSafeMargin)
+            << f.prompt << ", token " << i;
+      }
+    num_compared += d.num_top_compared;
+    num_wrong += d.num_top_wrong;
+    num_parted += f.parted.size();
+  }
+  // Another expert at one position is seen, a little, by the later ones.
+  EXPECT_GT(num_compared, 9000);
+  EXPECT_LE(num_wrong, num_compared / 1000);
+  EXPECT_LE(num_parted, 8u);  // of 23 * 64
+}
+
+struct RandomModel {
+  explicit RandomModel(const std::string& name)
+      : weights(open("tests/golden/random/" + name)),
+        golden(read_golden(kRoot / "tests/golden/random" / name / "golden.safetensors")) {}
+  std::shared_ptr<const Weights> weights;
+  GoldenSet golden;
+};
+
+std::vector<float> logits_on_cpu(Isa isa, const std::shared_ptr<const Weights>& weights,
+                                 const std::vector<TokenId>& ids) {
+  Feeder feeder(weights, options_of(isa));
+  feeder.feed({{0, ids}});
+  return feeder.logits(0);
+}
+
+// Other shapes, and weights so large that sinks, biases and clamps show; logits of every position.
+TEST_P(GoldenOnCpu, RandomModelsAgreeUpToTheFirstPositionWithANearTie) {
+  size_t num_compared = 0;
+  for (const char* name : {"a", "b"}) {
+    const RandomModel model(name);
+    const size_t vocab = model.weights->config.vocab;
+    for (const GoldenPrompt& prompt : model.golden.prompts) {
+      const std::vector<float> logits = logits_on_cpu(GetParam(), model.weights, prompt.ids);
+      const std::vector<float> margins = reference_with_bf16_kv(*model.weights, prompt.ids).router_margin;
+      for (size_t t = 0; t < prompt.ids.size() && margins[t] >= kSafeMargin; ++t, ++num_compared)
+        EXPECT_LE(relative_l2(row(logits, t, vocab), row(prompt.logits, t, vocab)), kTolerance)
+            << name << ", " << prompt.name << ", position " << t;
+    }
+  }
+  EXPECT_GE(num_compared, 30u);
+}
+
+// Rounded alike, the two differ by float32 sums, and by the few keys and values that lie so near the middle between two
+// BF16 numbers that those sums decide which one it is: such a one is off by 2^-8, among a few hundred that agree.
+TEST_P(GoldenOnCpu, RandomModelsAgreeAtEveryPositionWithAReferenceThatRoundsKeysAndValues) {
+  for (const char* name : {"a", "b"}) {
+    const RandomModel model(name);
+    const size_t vocab = model.weights->config.vocab;
+    for (const GoldenPrompt& prompt : model.golden.prompts) {
+      if (prompt.ids.size() > 50) continue;  // the longer a sequence, the more of those there are
+      const std::vector<float> logits = logits_on_cpu(GetParam(), model.weights, prompt.ids);
+      const ReferenceResult reference = reference_with_bf16_kv(*model.weights, prompt.ids);
+      for (size_t t = 0; t < prompt.ids.size(); ++t)
+        EXPECT_LE(relative_l2(row(logits, t, vocab), row(reference.logits, t, vocab)), 2e-4)
+            << name << ", " << prompt.name << ", position " << t;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace nibble::cpu

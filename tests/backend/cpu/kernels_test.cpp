@@ -1,0 +1,193 @@
+// Every row of the kernel table that this machine can run, over the edge shapes, against sums in double.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+#include <span>
+#include <type_traits>
+
+#include "backend/cpu/kernel_table.h"
+#include "tests/backend/cpu/operands.h"
+#include "tests/ops/shapes.h"
+
+namespace nibble::cpu {
+namespace {
+
+// The rows of a table that this machine can run; of weights in `format`, if given.
+template <typename Row>
+std::vector<Row> available(std::span<const Row> table, std::optional<Format> format = {}) {
+  std::vector<Row> rows;
+  std::copy_if(table.begin(), table.end(), std::back_inserter(rows), [&](const Row& row) {
+    if constexpr (std::is_same_v<Row, DotRow>) {
+      if (format && row.weights != *format) return false;
+    }
+    return is_available(row.isa);
+  });
+  return rows;
+}
+std::string test_name(std::string kernel) {  // GoogleTest takes no colons
+  std::erase(kernel, ':');
+  return kernel;
+}
+
+// A float32 sum of n products, in vectors of at least 4 lanes, is off by at most (n / 4 + 6) 2^-24 of the sum of the
+// products' magnitudes: each lane takes n / 4 rounded additions, with two roundings for product and sum where there is
+// no fma, and the lanes take a few more (Higham: Accuracy and Stability of Numerical Algorithms, 4.2).
+double sum_tolerance(int num_products, double sum_of_magnitudes) {
+  return 2 * (num_products / 4.0 + 6) * 0x1p-24 * sum_of_magnitudes;
+}
+
+std::vector<const float*> rows_of(const std::vector<float>& values, ptrdiff_t width) {
+  std::vector<const float*> rows;
+  for (ptrdiff_t first = 0; first < std::ssize(values); first += width) rows.push_back(&values[first]);
+  return rows;
+}
+
+class DotKernels : public testing::TestWithParam<DotRow> {
+ protected:
+  // y [num_tokens, num_rows + 1], the last column left poisoned.
+  std::vector<float> run(const Matrix& weight, int first_row, int num_rows,
+                         const std::vector<float>& x) const {
+    const std::vector<const float*> rows = rows_of(x, padded(weight.cols));
+    std::vector<float> y(rows.size() * (num_rows + 1), kPoison);
+    GetParam().kernel({weight.data, weight.scales, weight.cols, first_row, num_rows, rows.data(),
+                       static_cast<int>(rows.size()), y.data(), num_rows + 1});
+    return y;
+  }
+
+  void expect_right(int num_tokens, int num_rows, int cols) const {
+    const int first_row = 2;
+    const RandomMatrix weight = random_matrix(GetParam().weights, first_row + num_rows, cols, 1);
+    const std::vector<float> x = random_floats(size_t{1} * num_tokens * cols, 3);
+    const std::vector<float> y = run(weight.matrix, first_row, num_rows, in_split_order(x, cols));
+    for (int t = 0; t < num_tokens; ++t) {
+      for (int r = 0; r < num_rows; ++r) {
+        double sum = 0, magnitudes = 0;
+        for (int c = 0; c < cols; ++c) {
+          const double product = weight.at(first_row + r, c) * x[t * cols + c];
+          sum += product;
+          magnitudes += std::abs(product);
+        }
+        ASSERT_NEAR(y[t * (num_rows + 1) + r], sum, sum_tolerance(cols, magnitudes))
+            << num_tokens << " tokens, " << cols << " columns: token " << t << ", row " << r << " of "
+            << num_rows;
+      }
+      ASSERT_TRUE(std::isnan(y[t * (num_rows + 1) + num_rows])) << "wrote beyond row " << num_rows;
+    }
+  }
+};
+INSTANTIATE_TEST_SUITE_P(, DotKernels, testing::ValuesIn(available(dot_rows())),
+                         [](const auto& row) { return test_name(row.param.name); });
+class Bf16DotKernels : public DotKernels {};
+INSTANTIATE_TEST_SUITE_P(, Bf16DotKernels, testing::ValuesIn(available(dot_rows(), Format::kBf16)),
+                         [](const auto& row) { return test_name(row.param.name); });
+class Mxfp4DotKernels : public DotKernels {};
+INSTANTIATE_TEST_SUITE_P(, Mxfp4DotKernels, testing::ValuesIn(available(dot_rows(), Format::kMxfp4)),
+                         [](const auto& row) { return test_name(row.param.name); });
+
+TEST_P(DotKernels, AreRightForAnyNumberOfTokens) {
+  for (const int num_tokens : shapes::kTokens) expect_right(num_tokens, 5, 160);
+}
+
+TEST_P(DotKernels, AreRightForAnyNumberOfRowsAndColumns) {
+  for (const int cols : shapes::kBlockCols)
+    for (const int num_rows : shapes::kRows) expect_right(7, num_rows, cols);
+}
+
+TEST_P(Bf16DotKernels, TakeColumnsThatAreNoWholeBlocks) {
+  for (const int cols : shapes::kOddCols)
+    for (const int num_rows : shapes::kRows) expect_right(7, num_rows, cols);
+}
+
+TEST_P(DotKernels, GiveATokenTheBitsItGetsAlone) {
+  const int cols = 544, num_rows = 9, num_tokens = 33;
+  const RandomMatrix weight = random_matrix(GetParam().weights, num_rows, cols, 4);
+  const std::vector<float> x = in_split_order(random_floats(size_t{1} * num_tokens * cols, 5), cols);
+  const std::vector<float> together = run(weight.matrix, 0, num_rows, x);
+  for (int t = 0; t < num_tokens; ++t) {
+    const std::vector<float> alone = run(weight.matrix, 0, num_rows, {&x[t * cols], &x[t * cols] + cols});
+    for (int r = 0; r < num_rows; ++r) {
+      ASSERT_EQ(together[t * (num_rows + 1) + r], alone[r]) << "token " << t << ", row " << r;
+      ASSERT_EQ(run(weight.matrix, r, 1, {&x[t * cols], &x[t * cols] + cols})[0], alone[r]) << "row " << r;
+    }
+  }
+}
+
+// Each column alone: 1 at it and 0 elsewhere brings out the weight as it was decoded.
+TEST_P(Mxfp4DotKernels, DecodeEveryCodeUnderEveryScaleExactly) {
+  RandomMatrix weight = random_matrix(Format::kMxfp4, 1, 32, 6);
+  for (int pair = 0; pair < 16;
+       ++pair)  // columns 0 to 15 hold codes 0 to 15, columns 16 to 31 the same backwards
+    weight.bytes[pair] = static_cast<uint8_t>(pair < 8 ? 2 * pair | (2 * pair + 1) << 4
+                                                       : (31 - 2 * pair) | (30 - 2 * pair) << 4);
+  for (int scale = 0; scale <= 252; ++scale)  // from 253 on 6 times the scale is beyond float32
+    for (int c = 0; c < 32; ++c) {
+      weight.scales[0] = static_cast<uint8_t>(scale);
+      std::vector<float> x(32);
+      x[split_index(c)] = 1;
+      const int code = c < 16 ? c : 31 - c;
+      ASSERT_EQ(weight.at(0, c), kE2m1Values[code] * std::exp2(scale - 127));
+      ASSERT_EQ(run(weight.matrix, 0, 1, x)[0], static_cast<float>(weight.at(0, c)))
+          << "scale " << scale << ", code " << code;
+    }
+  weight.scales[0] = 255;
+  EXPECT_TRUE(std::isnan(run(weight.matrix, 0, 1, std::vector<float>(32, 1))[0])) << "E8M0 255 is NaN";
+}
+
+TEST_P(DotKernels, ReadNothingBeyondTheLastElement) {  // the address sanitizer watches
+  for (const int cols : {40, 64}) {
+    if (GetParam().weights == Format::kMxfp4 && cols % 32 != 0) continue;
+    const RandomMatrix weight = random_matrix(GetParam().weights, 3, cols, 7);
+    const std::vector<float> y = run(weight.matrix, 0, 3, std::vector<float>(padded(cols), 1));
+    EXPECT_FALSE(std::isnan(y[2])) << cols;
+  }
+}
+
+class WeighKernels : public testing::TestWithParam<WeighRow> {};
+INSTANTIATE_TEST_SUITE_P(, WeighKernels, testing::ValuesIn(available(weigh_rows())),
+                         [](const auto& row) { return test_name(row.param.name); });
+
+TEST_P(WeighKernels, AddTheWeightedValuesToWhatIsThere) {
+  for (const int head_dim : {16, 32, 48, 64, 128})
+    for (const int num_positions : {1, 2, 31, 32})
+      for (const int num_heads : {1, 3, 4, 5, 8}) {
+        const RandomMatrix values = random_matrix(Format::kBf16, num_positions, head_dim, 8);
+        const std::vector<float> weights = random_floats(num_heads * 32, 9);
+        const std::vector<float> before = random_floats(num_heads * head_dim, 10);
+        std::vector<float> out = in_split_order(before, head_dim);
+        GetParam().kernel({static_cast<const uint16_t*>(values.matrix.data), num_positions, head_dim,
+                           weights.data(), 32, num_heads, out.data(), padded(head_dim)});
+        for (int h = 0; h < num_heads; ++h)
+          for (int d = 0; d < head_dim; ++d) {
+            double sum = before[h * head_dim + d], magnitudes = std::abs(sum);
+            for (int j = 0; j < num_positions; ++j) {
+              const double product = values.at(j, d) * weights[h * 32 + j];
+              sum += product;
+              magnitudes += std::abs(product);
+            }
+            // One chain of additions, position after position.
+            ASSERT_NEAR(out[h * padded(head_dim) + split_index(d)], sum,
+                        2 * (num_positions + 1) * 0x1p-24 * magnitudes)
+                << head_dim << " wide, " << num_positions << " positions: head " << h << " of " << num_heads
+                << ", " << d;
+          }
+      }
+}
+
+TEST(KernelTable, HasARowOfEveryFormatForEveryInstructionSet) {
+  for (const Isa isa : {Isa::kPortable, Isa::kAvx2, Isa::kAvx512}) {
+    if (!is_available(isa)) continue;
+    const Kernels kernels = choose_kernels(isa);
+    for (const Format format : {Format::kBf16, Format::kMxfp4}) {
+      ASSERT_NE(kernels.dot(format), nullptr);
+      EXPECT_EQ(kernels.dot(format)->isa, isa);
+      EXPECT_EQ(kernels.dot(format)->weights, format);
+    }
+    EXPECT_EQ(kernels.weigh->isa, isa);
+    EXPECT_EQ(kernels.dot(Format::kF32), nullptr);
+  }
+}
+
+}  // namespace
+}  // namespace nibble::cpu

@@ -1,0 +1,79 @@
+// Random operands: weights as they are stored, activations in the kernels' order, and what the weights mean in double.
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <vector>
+
+#include "backend/cpu/split_order.h"
+#include "core/bf16.h"
+#include "core/random.h"
+#include "model/weights.h"
+
+namespace nibble::cpu {
+
+inline constexpr float kPoison{
+    std::numeric_limits<float>::quiet_NaN()};  // in every output before it is written
+
+// Uniform in [-1, 1).
+inline std::vector<float> random_floats(size_t count, uint64_t seed) {
+  std::vector<float> values(count);
+  for (size_t i = 0; i < count; ++i) values[i] = static_cast<float>(2 * random_unit(seed, i) - 1);
+  return values;
+}
+
+inline constexpr double kE2m1Values[]{0, 0.5, 1, 1.5, 2, 3, 4, 6, -0.0, -0.5, -1, -1.5, -2, -3, -4, -6};
+
+// A matrix and its bytes; moves, and the matrix stays good.
+struct RandomMatrix {
+  std::vector<uint8_t> bytes, scales;
+  Matrix matrix;
+
+  // In double, computed from the formats' definitions.
+  double at(ptrdiff_t row, ptrdiff_t col) const {
+    const ptrdiff_t i = row * matrix.cols + col;
+    if (matrix.format == Format::kBf16)
+      return to_float(Bf16{static_cast<uint16_t>(bytes[2 * i] | bytes[2 * i + 1] << 8)});
+    const int code = i % 2 == 0 ? bytes[i / 2] & 15 : bytes[i / 2] >> 4;
+    return kE2m1Values[code] * std::exp2(scales[i / 32] - 127);
+  }
+};
+
+// Elements of magnitude about 1; `num_matrices` of them one behind the other, as experts are stored.
+inline RandomMatrix random_matrix(Format format, int rows, int cols, uint64_t seed, int num_matrices = 1) {
+  RandomMatrix random;
+  const size_t num_elements = size_t{1} * num_matrices * rows * cols;
+  if (format == Format::kBf16) {
+    for (const float value : random_floats(num_elements, seed)) {
+      const uint16_t bits = to_bf16(value).bits;
+      random.bytes.push_back(static_cast<uint8_t>(bits & 255));
+      random.bytes.push_back(static_cast<uint8_t>(bits >> 8));
+    }
+  } else {
+    for (size_t i = 0; i < num_elements / 2; ++i)
+      random.bytes.push_back(static_cast<uint8_t>(random_bits(seed, i) & 255));
+    for (size_t i = 0; i < num_elements / 32; ++i)
+      random.scales.push_back(static_cast<uint8_t>(121 + random_bits(seed + 1, i) % 8));
+  }
+  random.matrix = {random.bytes.data(), random.scales.data(), format, rows, cols};
+  return random;
+}
+
+inline ExpertMatrices experts_of(const RandomMatrix& matrices, const std::vector<float>& biases) {
+  return {matrices.matrix, {biases.data(), Format::kF32, matrices.matrix.rows}};
+}
+inline Vector vector_of(const std::vector<float>& elements) {
+  return {elements.data(), Format::kF32, static_cast<int>(elements.size())};
+}
+
+// Rows of `width` elements in split order, filled up with zeros.
+inline std::vector<float> in_split_order(const std::vector<float>& rows, ptrdiff_t width) {
+  const ptrdiff_t num_rows = std::ssize(rows) / width;
+  std::vector<float> split(num_rows * padded(width));
+  for (ptrdiff_t t = 0; t < num_rows; ++t)
+    for (ptrdiff_t i = 0; i < width; ++i) split[t * padded(width) + split_index(i)] = rows[t * width + i];
+  return split;
+}
+
+}  // namespace nibble::cpu

@@ -1,0 +1,420 @@
+// Every operation, with the kernels of every instruction set of this machine, against the same operation of the reference.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "backend/cpu/activations.h"
+#include "backend/cpu/attention/attend.h"
+#include "backend/cpu/attention/rope.h"
+#include "backend/cpu/dense/embed.h"
+#include "backend/cpu/dense/project.h"
+#include "backend/cpu/dense/qkv.h"
+#include "backend/cpu/dense/unembed.h"
+#include "backend/cpu/experts/experts.h"
+#include "backend/cpu/experts/route.h"
+#include "backend/cpu/split_order.h"
+#include "model/synthetic.h"
+#include "reference/array.h"
+#include "reference/attend.h"
+#include "reference/embed.h"
+#include "reference/experts.h"
+#include "reference/linear.h"
+#include "reference/qkv.h"
+#include "reference/route.h"
+#include "reference/unembed.h"
+#include "tests/backend/cpu/isas.h"
+#include "tests/backend/cpu/operands.h"
+#include "tests/ops/shapes.h"
+
+namespace nibble::cpu {
+namespace {
+
+using reference::Array;
+
+// Odd widths; head groups of 2, 8 and 16 (one pass of attention serves 8); K of 1, 3 and all experts.
+Config config_of(int hidden, int intermediate, int num_heads, int num_kv_heads, int head_dim, int num_experts,
+                 int experts_per_token) {
+  Config config;
+  config.num_layers = 1;
+  config.hidden = hidden;
+  config.intermediate = intermediate;
+  config.num_heads = num_heads;
+  config.num_kv_heads = num_kv_heads;
+  config.head_dim = head_dim;
+  config.num_experts = num_experts;
+  config.experts_per_token = experts_per_token;
+  config.vocab = 100;
+  config.layer_kinds = {LayerKind::kFull};
+  return config;
+}
+const Config kConfigs[]{config_of(160, 224, 6, 3, 64, 8, 3), config_of(96, 32, 8, 1, 32, 4, 4),
+                        config_of(32, 64, 16, 1, 16, 5, 1)};
+
+// A float32 sum of n products is off by at most 2 (n / 4 + 6) 2^-24 of the sum of their magnitudes (kernels_test.cpp), and
+// where signs are random that is about sqrt(n) times the sum itself.
+double tolerance(int num_products) {
+  return 2 * (num_products / 4.0 + 6) * 0x1p-24 * std::sqrt(num_products);
+}
+
+// Rows of elements, compared as vectors: |actual - expected| <= tolerance |expected|. Poison fails.
+void expect_near(View<const float, 2> actual, View<const float, 2> expected, double tolerance,
+                 const char* what) {
+  for (ptrdiff_t t = 0; t < expected.shape[0]; ++t) {
+    double error = 0, norm = 0;
+    for (ptrdiff_t i = 0; i < expected.shape[1]; ++i) {
+      error += std::pow(double{actual(t, i)} - expected(t, i), 2);
+      norm += std::pow(expected(t, i), 2);
+    }
+    ASSERT_GT(norm, 0) << what << ", row " << t;
+    ASSERT_LE(std::sqrt(error), tolerance * std::sqrt(norm))
+        << what << ", row " << t << " of " << expected.shape[0];
+  }
+}
+
+View<const float, 2> rows_view(const std::vector<float>& elements, ptrdiff_t num_rows) {
+  return {elements.data(), {num_rows, std::ssize(elements) / num_rows}};
+}
+
+// The first `width` elements of rows in split order, in natural order.
+Array<float, 2> in_natural_order(View<const float, 2> split, ptrdiff_t num_rows, ptrdiff_t width) {
+  Array<float, 2> natural({num_rows, width});
+  for (ptrdiff_t t = 0; t < num_rows; ++t)
+    for (ptrdiff_t i = 0; i < width; ++i) natural.view()(t, i) = split(t, split_index(i));
+  return natural;
+}
+
+// Runs of T tokens at once as one sequence from `first_position`, in pages whose order is reversed.
+struct OneSequence {
+  OneSequence(const Config& config, int num_tokens, int first_position)
+      : tokens(num_tokens), pages((first_position + num_tokens) / kPageTokens + 1) {
+    for (int i = 0; i < num_tokens; ++i) tokens[i] = (7 * i + 3) % config.vocab;
+    for (size_t page = 0; page < pages.size(); ++page)
+      pages[page] = PageId{static_cast<uint32_t>(pages.size() - 1 - page)};
+    run = {.tokens = tokens,
+           .first_position = first_position,
+           .full = {pages},
+           .sliding = {pages},
+           .outputs = {}};
+    batch = {.runs = {&run, 1}};
+  }
+  int num_pages() const { return static_cast<int>(pages.size()); }
+
+  std::vector<TokenId> tokens;
+  std::vector<PageId> pages;
+  Run run;
+  Batch batch;
+};
+
+class Operations : public testing::TestWithParam<Isa> {
+ protected:
+  const Machine machine_{choose_kernels(GetParam()), 2};
+
+  // Outputs are poisoned, but for what fills rows up.
+  Activations activations(const Config& config, int num_rows) const {
+    Activations a = make_activations(config, num_rows, machine_.num_threads);
+    for (const View<float, 2>& view : {a.x, a.router_logits, a.chosen_weights, a.logits})
+      std::fill_n(view.data, view.shape[0] * view.stride[0], kPoison);
+    return a;
+  }
+};
+INSTANTIATE_TEST_SUITE_P(, Operations, testing::ValuesIn(available_isas()), name_of);
+
+TEST_P(Operations, EmbedTakesRowsAsTheyAre) {
+  const Config& config = kConfigs[0];
+  const Weights weights = make_synthetic(config, "test");
+  const OneSequence sequence(config, 33, 0);
+  const Activations a = activations(config, 33);
+  const Array<float, 2> expected({33, config.hidden});
+  embed({rows_of(sequence.batch), weights.embedding, a.x});
+  reference::embed({reference::rows_of(sequence.batch), weights.embedding, expected});
+  expect_near(a.x, expected, 0, "x");
+}
+
+TEST_P(Operations, QkvProjectsRotatesAndAppends) {
+  for (const Config& config : kConfigs) {
+    const Weights weights = make_synthetic(config, "test");
+    for (const int num_tokens : shapes::kTokens) {
+      const OneSequence sequence(config, num_tokens, 45);
+      const auto rows = rows_of(sequence.batch);
+      const std::vector<float> elements = random_floats(size_t{1} * num_tokens * config.hidden, 11);
+      const View<const float, 2> x = rows_view(elements, num_tokens);
+
+      const Activations a = activations(config, num_tokens);
+      const KvCache kv_cache(config, sequence.num_pages(), 0);
+      const Rope rope = make_rope(config.rope, config.head_dim);
+      rotations({rope, rows, a.cosines, a.sines});
+      qkv({machine_, x, rows, weights.layers[0], config.rms_eps, a.cosines, a.sines, a.normed, a.q,
+           kv_cache.layer(0)});
+
+      const reference::KvCache reference_cache(config, sequence.num_pages(), 0);
+      const Array<float, 3> q({num_tokens, config.num_heads, config.head_dim});
+      const auto reference_rows = reference::rows_of(sequence.batch);
+      reference::qkv({x, reference_rows, weights.layers[0], config.rms_eps,
+                      reference::make_rope_table(config.rope, config.head_dim), q, reference_cache.layer(0)});
+
+      const ptrdiff_t num_q = ptrdiff_t{1} * num_tokens * config.num_heads;
+      const View<const float, 2> split_q(a.q.data, {num_q, padded(config.head_dim)});
+      expect_near(in_natural_order(split_q, num_q, config.head_dim),
+                  {q.view().data, {num_q, config.head_dim}},
+                  // Rotation adds the rounding of cos and sin, 2^-23 or so.
+                  tolerance(config.hidden), "q");
+      for (int t = 0; t < num_tokens; ++t)
+        for (int head = 0; head < config.num_kv_heads; ++head) {
+          const int position = rows[t].position;
+          const auto expect_rounded = [&](const Bf16* page, const float* expected) {
+            const Bf16* actual = page + position % kPageTokens * config.head_dim;
+            double norm = 0;
+            for (int d = 0; d < config.head_dim; ++d) norm += std::pow(expected[d], 2);
+            for (int d = 0; d < config.head_dim; ++d)  // to 8 bits, the leading one included
+              ASSERT_NEAR(to_float(actual[d]), expected[d],
+                          std::abs(expected[d]) * 0x1p-8 + tolerance(config.hidden) * std::sqrt(norm));
+          };
+          const LayerKv& kv = kv_cache.layer(0);
+          expect_rounded(kv.keys({sequence.pages}, position, head),
+                         reference_cache.layer(0).key(reference_rows[t], head, position));
+          expect_rounded(kv.values({sequence.pages}, position, head),
+                         reference_cache.layer(0).value(reference_rows[t], head, position));
+        }
+    }
+  }
+}
+
+// Several sequences of different lengths, each with its last positions as rows, on pages dealt out in turn.
+struct Sequences {
+  Sequences(int num_sequences, int length, int num_rows) : pages(num_sequences) {
+    uint32_t next = 0;
+    for (int s = 0; s < num_sequences; ++s) lengths.push_back(std::max(1, length - 37 * s));
+    for (int page = 0; page * kPageTokens < length; ++page)
+      for (int s = 0; s < num_sequences; ++s)
+        if (page * kPageTokens < lengths[s]) pages[s].push_back(PageId{next++});
+    num_pages = static_cast<int>(next);
+    for (int s = 0; s < num_sequences; ++s) {
+      const int count = std::min(num_rows, lengths[s]);
+      tokens.resize(std::max(tokens.size(), size_t{1} * count));
+      runs.push_back({.tokens = {tokens.data(), size_t{1} * count},
+                      .first_position = lengths[s] - count,
+                      .full = {pages[s]},
+                      .sliding = {pages[s]},
+                      .outputs = {}});
+    }
+    for (Run& run : runs) run.tokens = {tokens.data(), run.tokens.size()};  // where they lie in the end
+  }
+  std::vector<int> lengths;
+  std::vector<std::vector<PageId>> pages;
+  std::vector<TokenId> tokens;
+  std::vector<Run> runs;
+  int num_pages{0};
+};
+
+void expect_attention(const Machine& machine, const Config& config, const Sequences& sequences,
+                      std::optional<int> window) {
+  const Batch batch{.runs = sequences.runs};
+  const auto rows = rows_of(batch);
+  const ptrdiff_t num_rows = std::ssize(rows);
+  const auto reference_rows = reference::rows_of(batch);
+
+  const KvCache kv_cache(config, sequences.num_pages, 0);
+  const reference::KvCache reference_cache(config, sequences.num_pages, 0);
+  const LayerKv& kv = kv_cache.layer(0);
+  const reference::LayerKv& reference_kv = reference_cache.layer(0);
+  uint64_t counter = 0;
+  ptrdiff_t row = 0;
+  for (const Run& run : sequences.runs) {  // the same keys and values in both caches, poison behind the last
+    const int length = run.first_position + static_cast<int>(run.tokens.size());
+    for (int position = 0; position < std::ssize(run.full.pages) * kPageTokens; ++position)
+      for (int head = 0; head < config.num_kv_heads; ++head)
+        for (int d = 0; d < config.head_dim; ++d) {
+          const auto element = [&] {
+            return position < length ? to_bf16(static_cast<float>(2 * random_unit(21, counter++) - 1))
+                                     : to_bf16(kPoison);
+          };
+          const ptrdiff_t at = position % kPageTokens * config.head_dim + d;
+          Bf16& key = kv.keys(run.full, position, head)[at];
+          Bf16& value = kv.values(run.full, position, head)[at];
+          key = element();
+          value = element();
+          reference_kv.key(reference_rows[row], head, position)[d] = to_float(key);
+          reference_kv.value(reference_rows[row], head, position)[d] = to_float(value);
+        }
+    row += std::ssize(run.tokens);
+  }
+
+  const std::vector<float> q = random_floats(num_rows * config.num_heads * config.head_dim, 22);
+  const std::vector<float> split_q = in_split_order(q, config.head_dim);
+  const std::vector<float> sinks = random_floats(config.num_heads, 23);
+  const ptrdiff_t width = ptrdiff_t{1} * config.num_heads * config.head_dim;
+  std::vector<float> attended(num_rows * padded(width), kPoison);
+  attend({machine,
+          View<const float, 3>(split_q.data(), {num_rows, config.num_heads, padded(config.head_dim)}), rows,
+          kv, vector_of(sinks), window, View<float, 2>(attended.data(), {num_rows, padded(width)})});
+  const Array<float, 2> expected({num_rows, width});
+  reference::attend({View<const float, 3>(q.data(), {num_rows, config.num_heads, config.head_dim}),
+                     reference_rows, reference_kv, vector_of(sinks), window, expected});
+
+  // Weights sum to at most 1 and |v| <= 1. Scores are off by 2 (D / 4 + 6) 2^-24 |q . k| / 8 < 2e-5, which changes a weight
+  // by as much of itself; adding n positions in turn is off by n 2^-24 < 6e-5.
+  const Array<float, 2> actual = in_natural_order(rows_view(attended, num_rows), num_rows, width);
+  for (ptrdiff_t t = 0; t < num_rows; ++t)
+    for (ptrdiff_t i = 0; i < width; ++i)
+      ASSERT_NEAR(actual.view()(t, i), expected.view()(t, i), 1e-4)
+          << "row " << t << " at position " << rows[t].position << ", element " << i << ", window "
+          << window.value_or(-1) << ", " << sequences.runs.size() << " sequences";
+}
+
+TEST_P(Operations, AttendSeesEachWindow) {
+  for (const Config& config : kConfigs)
+    for (const int window : shapes::kWindows)
+      expect_attention(machine_, config, Sequences(1, 200, 70), window);
+}
+
+TEST_P(Operations, AttendSeesAllOfASequenceOfAnyLength) {
+  for (const Config& config : kConfigs)
+    for (const int length : shapes::kTokens)
+      expect_attention(machine_, config, Sequences(1, length, 5), std::nullopt);
+}
+
+TEST_P(Operations, AttendKeepsSequencesApart) {
+  for (const int num_sequences : shapes::kNumSequences)
+    for (const int num_rows : {1, 33})
+      for (const std::optional<int> window : {std::optional<int>(100), std::optional<int>()})
+        expect_attention(machine_, kConfigs[0], Sequences(num_sequences, 300, num_rows), window);
+}
+
+TEST_P(Operations, ProjectAddsToTheResidual) {
+  for (const Config& config : kConfigs) {
+    const Weights weights = make_synthetic(config, "test");
+    for (const int num_tokens : shapes::kTokens) {
+      const LayerWeights& layer = weights.layers[0];
+      const std::vector<float> attended = random_floats(size_t{1} * num_tokens * layer.o.cols, 31);
+      const std::vector<float> split = in_split_order(attended, layer.o.cols);
+      std::vector<float> x = random_floats(size_t{1} * num_tokens * config.hidden, 32), expected = x;
+      project({machine_, rows_view(split, num_tokens), layer.o, layer.o_bias,
+               View<float, 2>(x.data(), {num_tokens, config.hidden})});
+      reference::project({rows_view(attended, num_tokens), layer.o, layer.o_bias,
+                          View<float, 2>(expected.data(), {num_tokens, config.hidden})});
+      expect_near(rows_view(x, num_tokens), rows_view(expected, num_tokens), tolerance(layer.o.cols), "x");
+    }
+  }
+}
+
+TEST_P(Operations, RouteChoosesAndWeighsTheSameExperts) {
+  for (const Config& config : kConfigs) {
+    const Weights weights = make_synthetic(config, "test");
+    for (const int num_tokens : shapes::kTokens) {
+      const LayerWeights& layer = weights.layers[0];
+      const std::vector<float> elements = random_floats(size_t{1} * num_tokens * config.hidden, 41);
+      const View<const float, 2> x = rows_view(elements, num_tokens);
+      const Activations a = activations(config, num_tokens);
+      route({machine_, x, layer, config.rms_eps, a.router_logits, a.normed, a.chosen, a.chosen_weights});
+
+      const Array<float, 2> normed({num_tokens, config.hidden}),
+          chosen_weights({num_tokens, config.experts_per_token});
+      const Array<int, 2> chosen({num_tokens, config.experts_per_token});
+      reference::route({x, layer, config.rms_eps, normed, chosen, chosen_weights});
+      expect_near(in_natural_order(a.normed, num_tokens, config.hidden), normed, tolerance(config.hidden),
+                  "normed");
+      expect_near(a.chosen_weights, chosen_weights, tolerance(config.hidden), "weights");
+      for (int t = 0; t < num_tokens; ++t)
+        for (int k = 0; k < config.experts_per_token; ++k)
+          ASSERT_EQ(a.chosen(t, k), chosen.view()(t, k))
+              << "token " << t << " of " << num_tokens << ", place " << k;
+    }
+  }
+}
+
+TEST_P(Operations, OfEqualRouterLogitsTheLowerExpertWins) {
+  const Config config = config_of(32, 32, 2, 1, 32, 8, 3);
+  const Weights weights = make_synthetic(config, "test");
+  LayerWeights layer = weights.layers[0];
+  const std::vector<uint16_t> zeros(8 * 32);
+  const std::vector<float> biases{1, 3, 2, 3, 0, 2, 2, 2}, x(32, 1);
+  layer.router.data = zeros.data();
+  layer.router_bias = vector_of(biases);
+  const Activations a = activations(config, 1);
+  route({machine_, rows_view(x, 1), layer, config.rms_eps, a.router_logits, a.normed, a.chosen,
+         a.chosen_weights});
+  EXPECT_EQ(a.chosen(0, 0), 1);
+  EXPECT_EQ(a.chosen(0, 1), 3);
+  EXPECT_EQ(a.chosen(0, 2), 2);
+  EXPECT_EQ(a.chosen_weights(0, 0), a.chosen_weights(0, 1));
+}
+
+// Which experts token t chose: all apart by steps, or everyone the same ones.
+enum class Crowding { kSpread, kAllTheSame };
+
+void expect_experts(const Machine& machine, const Config& config, const Activations& a, Format format,
+                    int num_tokens, Crowding crowding) {
+  const int num_experts = config.num_experts, num_chosen = config.experts_per_token;
+  const RandomMatrix up = random_matrix(format, 2 * config.intermediate, config.hidden, 51, num_experts);
+  const RandomMatrix down = random_matrix(format, config.hidden, config.intermediate, 52, num_experts);
+  const std::vector<float> up_bias = random_floats(size_t{2} * num_experts * config.intermediate, 53);
+  const std::vector<float> down_bias = random_floats(size_t{1} * num_experts * config.hidden, 54);
+  LayerWeights layer;
+  layer.gate_up = experts_of(up, up_bias);
+  layer.down = experts_of(down, down_bias);
+
+  const std::vector<float> normed = random_floats(size_t{1} * num_tokens * config.hidden, 55);
+  const std::vector<float> split = in_split_order(normed, config.hidden);
+  const std::vector<float> weights = random_floats(size_t{1} * num_tokens * num_chosen, 56);
+  const View<const float, 2> weights_view = rows_view(weights, num_tokens);
+  const Array<int, 2> chosen({num_tokens, num_chosen});
+  for (int t = 0; t < num_tokens; ++t)
+    for (int k = 0; k < num_chosen; ++k)
+      chosen.view()(t, k) = (crowding == Crowding::kSpread ? 5 * t + k : num_experts - 1 - k) % num_experts;
+
+  std::vector<float> x = random_floats(size_t{1} * num_tokens * config.hidden, 57), expected = x;
+  for (const View<float, 2>& view : {a.gated}) {
+    for (ptrdiff_t row = 0; row < view.shape[0]; ++row)
+      for (ptrdiff_t i = 0; i < config.intermediate; ++i) view(row, split_index(i)) = kPoison;
+  }
+  experts({machine, rows_view(split, num_tokens), chosen, weights_view, layer, num_experts,
+           config.swiglu_limit, a.gated, a.down_panels,
+           View<float, 2>(x.data(), {num_tokens, config.hidden})});
+  reference::experts({rows_view(normed, num_tokens), chosen, weights_view, layer, num_experts,
+                      config.swiglu_limit, View<float, 2>(expected.data(), {num_tokens, config.hidden})});
+  // swiglu's slope is at most about 8 + 1 (at the limits of 7), and the second contraction adds its own rounding.
+  expect_near(rows_view(x, num_tokens), rows_view(expected, num_tokens),
+              9 * tolerance(config.hidden) + tolerance(config.intermediate), "x");
+}
+
+TEST_P(Operations, ExpertsAddTheirWeightedSumForAnyNumberOfTokens) {
+  for (const Config& config : kConfigs) {
+    const Activations a = activations(config, 1000);
+    for (const int num_tokens : shapes::kTokens)
+      for (const Crowding crowding : {Crowding::kSpread, Crowding::kAllTheSame})
+        expect_experts(machine_, config, a, Format::kMxfp4, num_tokens, crowding);
+  }
+}
+
+TEST_P(Operations, ExpertsMayBeBf16) {
+  const Activations a = activations(kConfigs[0], 33);
+  for (const int num_tokens : {1, 33})
+    expect_experts(machine_, kConfigs[0], a, Format::kBf16, num_tokens, Crowding::kSpread);
+}
+
+TEST_P(Operations, UnembedGivesTheLogitsOfTheRowsAskedFor) {
+  for (const Config& config : kConfigs) {
+    const Weights weights = make_synthetic(config, "test");
+    for (const int num_tokens : shapes::kTokens) {
+      const std::vector<float> elements = random_floats(size_t{1} * num_tokens * config.hidden, 61);
+      const View<const float, 2> x = rows_view(elements, num_tokens);
+      std::vector<int> outputs;
+      for (int t = num_tokens - 1; t >= 0 && std::ssize(outputs) < kTokenBlock; t -= 3) outputs.push_back(t);
+      const Activations a = activations(config, std::max(num_tokens, kTokenBlock));
+      unembed({machine_, x, outputs, weights.final_norm, weights.unembedding, config.rms_eps, a.normed,
+               a.logits});
+
+      const Array<float, 2> normed({num_tokens, config.hidden}), logits({std::ssize(outputs), config.vocab});
+      reference::unembed(
+          {x, outputs, weights.final_norm, weights.unembedding, config.rms_eps, normed, logits});
+      expect_near(a.logits, logits, tolerance(config.hidden), "logits");
+      if (std::ssize(outputs) < kTokenBlock) {
+        EXPECT_TRUE(std::isnan(a.logits(std::ssize(outputs), 0))) << "wrote beyond the rows asked for";
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace nibble::cpu
