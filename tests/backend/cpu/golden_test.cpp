@@ -159,7 +159,9 @@ TEST_P(GoldenOnCpu, RandomModelsAgreeUpToTheFirstPositionWithANearTie) {
 }
 
 // Rounded alike, the two differ by float32 sums, and by the few keys and values that lie so near the middle between two
-// BF16 numbers that those sums decide which one it is: such a one is off by 2^-8, among a few hundred that agree.
+// BF16 numbers that those sums decide which one it is. All roundings together make an error of 9e-3 (model a, 7
+// tokens, 7,168 keys and values); a single one that goes the other way is a step of 3.5 times the usual rounding error, so
+// it makes 9e-3 * 3.5 / sqrt(7168) = 4e-4. Six of them are allowed for. An expert chosen otherwise would be 0.1 or more.
 TEST_P(GoldenOnCpu, RandomModelsAgreeAtEveryPositionWithAReferenceThatRoundsKeysAndValues) {
   for (const char* name : {"a", "b"}) {
     const RandomModel model(name);
@@ -169,7 +171,7 @@ TEST_P(GoldenOnCpu, RandomModelsAgreeAtEveryPositionWithAReferenceThatRoundsKeys
       const std::vector<float> logits = logits_on_cpu(GetParam(), model.weights, prompt.ids);
       const ReferenceResult reference = reference_with_bf16_kv(*model.weights, prompt.ids);
       for (size_t t = 0; t < prompt.ids.size(); ++t)
-        EXPECT_LE(relative_l2(row(logits, t, vocab), row(reference.logits, t, vocab)), 2e-4)
+        EXPECT_LE(relative_l2(row(logits, t, vocab), row(reference.logits, t, vocab)), 1e-3)
             << name << ", " << prompt.name << ", position " << t;
     }
   }
