@@ -35,8 +35,8 @@ Tokens read_tokens(const Container& golden, const std::string& name) {
   return tokens;
 }
 
-// Prompts of up to 300 tokens: longer than the window, and soon computed. The chat_... prompts are left out: the mini_...
-// ones are the same but for a sentence.
+// Prompts of up to 130 tokens: just longer than the window, and soon computed, under sanitizers too. The chat_... prompts
+// are left out: the mini_... ones are the same but for a sentence.
 class ReferenceEngine : public testing::Test {
  protected:
   static void SetUpTestSuite() {
@@ -46,12 +46,12 @@ class ReferenceEngine : public testing::Test {
     stop_tokens() = index["stop_tokens"].get<Tokens>();
     for (const auto& prompt : index["prompts"]) {
       const std::string name = prompt["name"];
-      if (prompt["tokens"].get<int>() > 300 || name.starts_with("chat_")) continue;
+      if (prompt["tokens"].get<int>() > 130 || name.starts_with("chat_")) continue;
       GoldenPrompt read{name, read_tokens(golden, name + ".ids"), read_tokens(golden, name + ".greedy"), {}};
       if (const auto& after = prompt["greedy_stops_after"]; !after.is_null()) read.greedy_stops_after = after;
       prompts().push_back(std::move(read));
     }
-    ASSERT_GE(prompts().size(), 14u);
+    ASSERT_GE(prompts().size(), 11u);
   }
   static std::vector<GoldenPrompt>& prompts() {
     static std::vector<GoldenPrompt> all;
@@ -76,11 +76,11 @@ class ReferenceEngine : public testing::Test {
   }
 
   // Chunks that end inside pages, and a cache for about five sequences: prompts wait, share steps and reuse pages.
-  const EngineOptions options_{.num_full_pages = 60,
-                               .num_sliding_pages = 45,
+  const EngineOptions options_{.num_full_pages = 30,
+                               .num_sliding_pages = 35,
                                .max_batch_tokens = 50,
                                .max_sequences = 6,
-                               .max_context = 500};
+                               .max_context = 300};
   const Tokenizer tokenizer_{Tokenizer::open(NIBBLE_SOURCE_DIR "/models/tiny-gpt-oss")};
   const std::unique_ptr<Backend> backend_{reference::make(
       std::make_shared<const Weights>(open_weights(NIBBLE_SOURCE_DIR "/models/tiny-gpt-oss")),
@@ -94,16 +94,17 @@ class ReferenceEngine : public testing::Test {
 };
 
 TEST_F(ReferenceEngine, ContinuesAllGoldenPromptsTogetherAsOthersDo) {
+  constexpr int kNumTokens{40};
   std::map<RequestId, const GoldenPrompt*> asked;
   for (const GoldenPrompt& golden : prompts()) {
     Request request;
     request.prompt = golden.prompt;
-    request.stop.max_tokens = static_cast<int>(golden.greedy.size());
+    request.stop.max_tokens = kNumTokens;
     asked[engine_.submit(request)] = &golden;
   }
   for (const auto& [id, golden] : asked) {
     const Answer& answer = answers_.wait_for(id);
-    EXPECT_THAT(answer.tokens, ElementsAreArray(golden->greedy)) << golden->name;
+    EXPECT_THAT(answer.tokens, ElementsAreArray(std::span(golden->greedy).first(kNumTokens))) << golden->name;
     EXPECT_EQ(answer.finished.value().reason, FinishReason::kMaxTokens);
   }
 }
@@ -123,14 +124,14 @@ TEST_F(ReferenceEngine, StopsAtTheTokensOfTheCheckpoint) {
     EXPECT_EQ(answer.text, text_of(expected)) << golden.name;
     ++num_stopped;
   }
-  EXPECT_GE(num_stopped, 4);
+  EXPECT_EQ(num_stopped, 2);
 }
 
 TEST_F(ReferenceEngine, StopStringsCutTheTextWhereItFirstHasThem) {
   const GoldenPrompt& golden = prompt("prose33");
   const std::string whole = text_of(golden.greedy);
-  const std::vector<std::vector<std::string>> lists{
-      {"the facts"}, {"\u201D", "assembled"}, {"I have", "been"}, {"not in the text", "so easily"}};
+  const std::vector<std::vector<std::string>> lists{{"so easily", "the facts"},
+                                                    {"not in the text", "I have"}};
   for (const std::vector<std::string>& strings : lists) {
     Request request;
     request.prompt = golden.prompt;
@@ -150,7 +151,7 @@ TEST_F(ReferenceEngine, TheSameSeedGivesTheSameTextAloneAndAmongOthers) {
   request.sample.temperature = 1;
   request.sample.top_p = 0.95f;
   request.sample.seed = 11;
-  request.stop.max_tokens = 40;
+  request.stop.max_tokens = 20;
   const std::string alone = ask(request).text;
 
   Request other = request;
@@ -166,7 +167,7 @@ TEST_F(ReferenceEngine, TheSameSeedGivesTheSameTextAloneAndAmongOthers) {
 
 TEST_F(ReferenceEngine, LogprobsOfTheFirstTokenAreThoseOfOthers) {
   const Container golden = open_container(NIBBLE_SOURCE_DIR "/tests/golden/golden.safetensors");
-  for (const char* name : {"prose33", "prose300", "mini_chat_story_medium"}) {
+  for (const char* name : {"prose33", "prose129"}) {
     Request request;
     request.prompt = prompt(name).prompt;
     request.sample.num_logprobs = 5;
