@@ -220,6 +220,7 @@ TEST(SampleFilters, EqualTokensAtTheEdgeAreKeptByLowerId) {
   const std::vector<float> equal(10, 0.0f);
   EXPECT_THAT(drawn(equal, {.temperature = 1, .top_k = 4}), ElementsAre(0, 1, 2, 3));
   EXPECT_THAT(drawn(equal, {.temperature = 1, .top_p = 0.35f}), ElementsAre(0, 1, 2, 3));
+  EXPECT_THAT(drawn({0, 0, 0, 0}, {.temperature = 1, .top_p = 0.5f}), ElementsAre(0, 1));  // reached exactly
 }
 
 // The filters against their definitions, written as plainly as can be, on random rows.
