@@ -2,7 +2,7 @@
 # what a file may include is held by tests/structure.
 
 function(nibble_floor folder)
-  cmake_parse_arguments(ARG "OPENMP" "" "SEES;LIBS" ${ARGN})
+  cmake_parse_arguments(ARG "" "" "SEES;LIBS" ${ARGN})
   string(REPLACE "/" "_" name ${folder})
   file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/${folder}/*.cpp)
   if(folder STREQUAL "backend/cpu")  # the only floor with rooms inside
@@ -22,11 +22,6 @@ function(nibble_floor folder)
     target_link_libraries(nibble_${name} ${kind} nibble_${below})
   endforeach()
   target_link_libraries(nibble_${name} ${kind} ${ARG_LIBS} Threads::Threads)
-  if(ARG_OPENMP AND NIBBLE_OPENMP)
-    target_link_libraries(nibble_${name} ${kind} OpenMP::OpenMP_CXX)
-  elseif(ARG_OPENMP)
-    target_compile_options(nibble_${name} ${kind} -Wno-unknown-pragmas)
-  endif()
 endfunction()
 
 function(nibble_program name)

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <vector>
 
+#include "reference/threads.h"
 #include "reference/weight_row.h"
 
 namespace nibble::reference {
@@ -50,9 +51,9 @@ void attend(const AttendArgs& args) {
   ptrdiff_t num_seen = 0;  // positions, over all rows
   for (const BatchRow& row : args.rows) num_seen += row.position + 1 - first_seen(row, args.window);
   const ptrdiff_t num_products = 2 * num_seen * args.q.shape[1] * args.q.shape[2];
-#pragma omp parallel for collapse(2) schedule(dynamic) if (num_products >= kProductsWorthThreads)
-  for (ptrdiff_t t = 0; t < args.q.shape[0]; ++t)
-    for (ptrdiff_t head = 0; head < args.q.shape[1]; ++head) attend_head(args, t, head);
+  const ptrdiff_t num_heads = args.q.shape[1];
+  for_each(args.pool, args.q.shape[0] * num_heads, num_products,
+           [&](ptrdiff_t item, int) { attend_head(args, item / num_heads, item % num_heads); });
 }
 
 }  // namespace nibble::reference

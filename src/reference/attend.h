@@ -10,6 +10,7 @@
 #include <optional>
 #include <span>
 
+#include "core/thread_pool.h"
 #include "core/view.h"
 #include "model/weights.h"
 #include "reference/kv_cache.h"
@@ -23,6 +24,7 @@ struct AttendArgs {
   Vector sinks;               // [Nq]
   std::optional<int> window;  // positions that a row sees, its own included
   View<float, 2> attended;    // [T, Nq D]
+  ThreadPool* pool{};
 };
 void attend(const AttendArgs& args);
 

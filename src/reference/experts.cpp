@@ -6,7 +6,7 @@
 #include "reference/array.h"
 #include "reference/linear.h"
 #include "reference/swiglu.h"
-#include "reference/weight_row.h"
+#include "reference/threads.h"
 
 namespace nibble::reference {
 namespace {
@@ -32,11 +32,11 @@ void experts(const ExpertsArgs& args) {
 
   const auto choices = choices_of_experts(args.experts, args.num_experts);
   const ptrdiff_t num_products = num_tokens * num_chosen * 3 * hidden * layer.down.first.cols;
-  // Each expert on one thread: the loops of linear() do not spread over the threads once more.
-#pragma omp parallel for schedule(dynamic) if (num_products >= kProductsWorthThreads)
-  for (int e = 0; e < args.num_experts; ++e) {
+  // Each expert on one thread: linear() gets no pool.
+  for_each(args.pool, args.num_experts, num_products, [&](ptrdiff_t item, int) {
+    const auto e = static_cast<int>(item);
     const ptrdiff_t count = std::ssize(choices[e]);
-    if (count == 0) continue;
+    if (count == 0) return;
     const Array<float, 2> h({count, hidden}), up({count, layer.gate_up.first.rows});
     const Array<float, 2> gated({count, layer.down.first.cols}), out({count, hidden});
     for (ptrdiff_t i = 0; i < count; ++i)
@@ -46,7 +46,7 @@ void experts(const ExpertsArgs& args) {
     linear({gated, layer.down.matrix(e), layer.down.bias(e), out});
     for (ptrdiff_t i = 0; i < count; ++i)
       std::copy_n(out.view().row(i), hidden, y.row(choices[e][i].t, choices[e][i].k));
-  }
+  });
 
   for (ptrdiff_t t = 0; t < num_tokens; ++t)
     for (ptrdiff_t i = 0; i < hidden; ++i) {

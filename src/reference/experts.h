@@ -4,6 +4,7 @@
 // in the order of the router, so that it does not depend on which other tokens share the batch.
 #pragma once
 
+#include "core/thread_pool.h"
 #include "core/view.h"
 #include "model/weights.h"
 
@@ -17,6 +18,7 @@ struct ExpertsArgs {
   int num_experts;               // E
   float swiglu_limit;
   View<float, 2> x;  // [T, H]
+  ThreadPool* pool{};
 };
 void experts(const ExpertsArgs& args);
 

@@ -12,7 +12,7 @@
 namespace nibble::reference {
 
 void forward(const ForwardArgs& args) {
-  const auto& [weights, rope, rows, outputs, kv_cache, logits, trace] = args;
+  const auto& [weights, rope, rows, outputs, kv_cache, logits, trace, pool] = args;
   const Config& config = weights.config;
   const float eps = config.rms_eps;
   Activations a(config, std::ssize(rows));
@@ -23,14 +23,15 @@ void forward(const ForwardArgs& args) {
   for (const LayerWeights& layer : weights.layers) {
     const LayerKv& kv = kv_cache.layer(&layer - weights.layers.data());
     const auto window = layer.kind == LayerKind::kSliding ? std::optional(config.window) : std::nullopt;
-    qkv({a.x, rows, layer, eps, rope, a.q, kv});  // norm, project, rotate, append
-    attend({a.q, rows, kv, layer.sinks, window, a.attended});
-    project({a.attended, layer.o, layer.o_bias, a.x});               // x += Wo attended + bo
+    qkv({a.x, rows, layer, eps, rope, a.q, kv, pool});  // norm, project, rotate, append
+    attend({a.q, rows, kv, layer.sinks, window, a.attended, pool});
+    project({a.attended, layer.o, layer.o_bias, a.x, pool});         // x += Wo attended + bo
     route({a.x, layer, eps, a.normed, a.chosen, a.chosen_weights});  // norm, gate, top K, softmax
-    experts({a.normed, a.chosen, a.chosen_weights, layer, config.num_experts, config.swiglu_limit, a.x});
+    experts(
+        {a.normed, a.chosen, a.chosen_weights, layer, config.num_experts, config.swiglu_limit, a.x, pool});
     if (trace) trace(stage++, a.x);
   }
-  unembed({a.x, outputs, weights.final_norm, weights.unembedding, eps, a.normed, logits});
+  unembed({a.x, outputs, weights.final_norm, weights.unembedding, eps, a.normed, logits, pool});
   if (trace) trace(stage, a.normed);
 }
 

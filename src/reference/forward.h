@@ -7,6 +7,7 @@
 #include <functional>
 #include <span>
 
+#include "core/thread_pool.h"
 #include "core/view.h"
 #include "model/weights.h"
 #include "reference/kv_cache.h"
@@ -26,6 +27,7 @@ struct ForwardArgs {
   KvCache& kv;                     // keys and values of all rows are written
   View<float, 2> logits;           // [number of outputs, V]
   Trace trace{};
+  ThreadPool* pool{};  // null: on the calling thread
 };
 void forward(const ForwardArgs& args);
 

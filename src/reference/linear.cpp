@@ -2,6 +2,7 @@
 
 #include <vector>
 
+#include "reference/threads.h"
 #include "reference/weight_row.h"
 
 namespace nibble::reference {
@@ -9,21 +10,20 @@ namespace {
 
 // Calls store(t, o, W[o] x[t] + b[o]) for every token and output. A row of the weights is decoded once for all tokens.
 template <typename Store>
-void for_each_output(View<const float, 2> x, const Matrix& weight, const Vector& bias, Store store) {
+void for_each_output(View<const float, 2> x, const Matrix& weight, const Vector& bias, ThreadPool* pool,
+                     Store store) {
   NIBBLE_CHECK(x.shape[1] == weight.cols, "x [T, {}], weight [{}, {}]", x.shape[1], weight.rows, weight.cols);
   NIBBLE_CHECK(bias.count == 0 || bias.count == weight.rows, "bias [{}], weight [{}, {}]", bias.count,
                weight.rows, weight.cols);
   const ptrdiff_t num_products = x.shape[0] * weight.rows * weight.cols;
-#pragma omp parallel if (num_products >= kProductsWorthThreads)
-  {
-    std::vector<float> row(weight.cols);
-#pragma omp for
-    for (ptrdiff_t o = 0; o < weight.rows; ++o) {
-      decode_row(weight, o, row.data());
-      const double b = bias.count > 0 ? double{bias[o]} : 0.0;
-      for (ptrdiff_t t = 0; t < x.shape[0]; ++t) store(t, o, dot(row.data(), x.row(t), weight.cols) + b);
-    }
-  }
+  const ptrdiff_t cols = weight.cols;
+  std::vector<float> decoded(cols * (pool ? pool->num_threads() : 1));  // a row for each thread
+  for_each(pool, weight.rows, num_products, [&](ptrdiff_t o, int thread) {
+    float* row = &decoded[thread * cols];
+    decode_row(weight, o, row);
+    const double b = bias.count > 0 ? double{bias[o]} : 0.0;
+    for (ptrdiff_t t = 0; t < x.shape[0]; ++t) store(t, o, dot(row, x.row(t), cols) + b);
+  });
 }
 
 }  // namespace
@@ -33,7 +33,7 @@ void linear(const LinearArgs& args) {
   NIBBLE_CHECK(y.shape[0] == args.x.shape[0] && y.shape[1] == args.weight.rows,
                "y [{}, {}], x [{}, in], weight [{}, in]", y.shape[0], y.shape[1], args.x.shape[0],
                args.weight.rows);
-  for_each_output(args.x, args.weight, args.bias,
+  for_each_output(args.x, args.weight, args.bias, args.pool,
                   [y](ptrdiff_t t, ptrdiff_t o, double value) { y(t, o) = static_cast<float>(value); });
 }
 
@@ -42,9 +42,9 @@ void project(const ProjectArgs& args) {
   NIBBLE_CHECK(x.shape[0] == args.attended.shape[0] && x.shape[1] == args.weight.rows,
                "x [{}, {}], attended [{}, in], weight [{}, in]", x.shape[0], x.shape[1],
                args.attended.shape[0], args.weight.rows);
-  for_each_output(args.attended, args.weight, args.bias, [x](ptrdiff_t t, ptrdiff_t o, double value) {
-    x(t, o) = static_cast<float>(x(t, o) + value);
-  });
+  for_each_output(
+      args.attended, args.weight, args.bias, args.pool,
+      [x](ptrdiff_t t, ptrdiff_t o, double value) { x(t, o) = static_cast<float>(x(t, o) + value); });
 }
 
 }  // namespace nibble::reference

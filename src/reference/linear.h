@@ -1,6 +1,7 @@
 // Linear layer: y[t,o] = sum_i W[o,i] x[t,i] + b[o].
 #pragma once
 
+#include "core/thread_pool.h"
 #include "core/view.h"
 #include "model/weights.h"
 
@@ -11,6 +12,7 @@ struct LinearArgs {
   Matrix weight;           // [out, in]
   Vector bias;             // [out]; of no elements: there is none
   View<float, 2> y;        // [T, out]
+  ThreadPool* pool{};      // null: on the calling thread, here as in the other operations
 };
 void linear(const LinearArgs& args);
 
@@ -20,6 +22,7 @@ struct ProjectArgs {
   Matrix weight;                  // [H, Nq D]
   Vector bias;                    // [H]
   View<float, 2> x;               // [T, H]
+  ThreadPool* pool{};
 };
 void project(const ProjectArgs& args);
 

@@ -7,6 +7,7 @@
 
 #include <span>
 
+#include "core/thread_pool.h"
 #include "core/view.h"
 #include "model/weights.h"
 #include "reference/kv_cache.h"
@@ -22,6 +23,7 @@ struct QkvArgs {
   const RopeTable& rope;
   View<float, 3> q;  // [T, Nq, D]
   LayerKv kv;
+  ThreadPool* pool{};
 };
 void qkv(const QkvArgs& args);
 

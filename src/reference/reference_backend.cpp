@@ -4,11 +4,8 @@
 #include <utility>
 
 #include "backend/sample.h"
+#include "core/thread_pool.h"
 #include "reference/forward.h"
-
-#ifdef _OPENMP
-#include <omp.h>
-#endif
 
 namespace nibble::reference {
 namespace {
@@ -18,6 +15,7 @@ class ReferenceBackend final : public Backend {
   ReferenceBackend(std::shared_ptr<const Weights> weights, const BackendOptions& options)
       : weights_(std::move(weights)),
         options_(options),
+        pool_(options.num_threads),
         rope_(make_rope_table(config().rope, config().head_dim)),
         kv_(config(), options.num_full_pages, options.num_sliding_pages) {}
 
@@ -29,6 +27,7 @@ class ReferenceBackend final : public Backend {
  private:
   std::shared_ptr<const Weights> weights_;
   BackendOptions options_;
+  ThreadPool pool_;
   RopeTable rope_;
   KvCache kv_;
 };
@@ -51,9 +50,6 @@ std::vector<KernelChoice> ReferenceBackend::kernels() const {
 }
 
 StepResult ReferenceBackend::step(const Batch& batch) {
-#ifdef _OPENMP
-  if (options_.num_threads > 0) omp_set_num_threads(options_.num_threads);  // of the calling thread's loops
-#endif
   const std::vector<BatchRow> rows = rows_of(batch);
   NIBBLE_CHECK(std::ssize(rows) <= options_.max_batch_tokens, "{} rows, {} allowed", rows.size(),
                options_.max_batch_tokens);
@@ -68,7 +64,7 @@ StepResult ReferenceBackend::step(const Batch& batch) {
   StepResult result;
   result.logits.resize(outputs.size() * vocab);
   const View<float, 2> logits(result.logits.data(), {std::ssize(outputs), vocab});
-  forward({*weights_, rope_, rows, outputs, kv_, logits});
+  forward({*weights_, rope_, rows, outputs, kv_, logits, {}, &pool_});
 
   std::vector<float> scratch(vocab);
   for (const Run& run : batch.runs)

@@ -3,6 +3,7 @@
 
 #include <span>
 
+#include "core/thread_pool.h"
 #include "core/view.h"
 #include "model/weights.h"
 
@@ -16,6 +17,7 @@ struct UnembedArgs {
   float rms_eps;
   View<float, 2> normed;  // [T, H]
   View<float, 2> logits;  // [number of outputs, V]
+  ThreadPool* pool{};
 };
 void unembed(const UnembedArgs& args);
 

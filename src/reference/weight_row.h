@@ -25,8 +25,4 @@ inline double dot(const float* a, const float* b, ptrdiff_t count) {
   return sum;
 }
 
-// Loops of fewer products than this (about 0.3 ms) stay on one core: waking the others, and waiting for one that has to
-// share its core with another program, costs more than they save.
-inline constexpr ptrdiff_t kProductsWorthThreads{1 << 20};
-
 }  // namespace nibble::reference

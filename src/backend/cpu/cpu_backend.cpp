@@ -16,7 +16,7 @@ namespace nibble::cpu {
 namespace {
 
 int num_threads_of(const BackendOptions& options) {
-  return options.num_threads > 0 ? options.num_threads : default_num_threads();
+  return options.num_threads > 0 ? options.num_threads : num_usable_cores();
 }
 
 class CpuBackend final : public Backend {
@@ -24,11 +24,12 @@ class CpuBackend final : public Backend {
   CpuBackend(std::shared_ptr<const Weights> weights, const BackendOptions& options)
       : weights_(std::move(weights)),
         isa_(isa_of(options.isa)),
-        machine_{choose_kernels(isa_), num_threads_of(options)},
+        pool_(options.num_threads),
+        machine_{choose_kernels(isa_), pool_},
         max_batch_tokens_(options.max_batch_tokens),
         rope_(make_rope(config().rope, config().head_dim)),
         kv_(config(), options.num_full_pages, options.num_sliding_pages),
-        activations_(make_activations(config(), options.max_batch_tokens, machine_.num_threads)) {}
+        activations_(make_activations(config(), options.max_batch_tokens, pool_.num_threads())) {}
 
   std::string_view name() const override { return "cpu"; }
   const Config& config() const override { return weights_->config; }
@@ -38,6 +39,7 @@ class CpuBackend final : public Backend {
  private:
   std::shared_ptr<const Weights> weights_;
   Isa isa_;
+  ThreadPool pool_;
   Machine machine_;
   int max_batch_tokens_;
   Rope rope_;
@@ -91,13 +93,12 @@ StepResult CpuBackend::step(const Batch& batch) {
     const ptrdiff_t vocab = logits.shape[1];
     if (batch.want_logits)
       result.logits.insert(result.logits.end(), logits.data, logits.data + logits.shape[0] * vocab);
-    for_each(machine_.num_threads, logits.shape[0], static_cast<double>(logits.shape[0] * vocab),
-             [&](ptrdiff_t o, int) {
-               const size_t index = first + o;
-               if (outputs[index].row->sample)
-                 result.outputs[index] = sample({logits.row(o), static_cast<size_t>(vocab)},
-                                                *outputs[index].row, outputs[index].position);
-             });
+    for_each(pool_, logits.shape[0], static_cast<double>(logits.shape[0] * vocab), [&](ptrdiff_t o, int) {
+      const size_t index = first + o;
+      if (outputs[index].row->sample)
+        result.outputs[index] =
+            sample({logits.row(o), static_cast<size_t>(vocab)}, *outputs[index].row, outputs[index].position);
+    });
   };
   forward({machine_, *weights_, rope_, rows, output_rows, kv_, activations_, take_logits});
   return result;

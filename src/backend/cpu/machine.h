@@ -2,12 +2,13 @@
 #pragma once
 
 #include "backend/cpu/kernel_table.h"
+#include "core/thread_pool.h"
 
 namespace nibble::cpu {
 
 struct Machine {
   Kernels kernels;
-  int num_threads;
+  ThreadPool& pool;
 };
 
 }  // namespace nibble::cpu

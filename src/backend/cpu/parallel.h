@@ -4,39 +4,19 @@
 
 #include <cstddef>
 
-#ifdef _OPENMP
-#include <omp.h>
-#endif
+#include "core/thread_pool.h"
 
 namespace nibble::cpu {
 
-// Below this many multiply-adds a loop runs on the calling thread: waking the others and waiting for the last costs about
-// as much as they would save (bench/cpu_kernels_bench.cpp measures both).
+// Below this many multiply-adds a loop runs on the calling thread: waking the others costs about as much as they would
+// save (bench/cpu_step_bench.cpp measures both).
 inline constexpr double kParallelWork{100e3};
 
-// All cores that the process may use, or one without OpenMP.
-inline int default_num_threads() {
-#ifdef _OPENMP
-  return omp_get_num_procs();
-#else
-  return 1;
-#endif
-}
-
-// body(item, thread) for every item < num_items; thread < num_threads. `work`: multiply-adds of all items together.
-// Items are taken one by one as threads come free: cores may be of two kinds, or busy with something else.
+// body(item, thread) for every item < num_items. `work`: multiply-adds of all items together. Items are taken one by one
+// as threads come free: cores may be of two kinds, or busy with something else.
 template <typename Body>
-void for_each(int num_threads, ptrdiff_t num_items, double work, const Body& body) {
-#ifdef _OPENMP
-  if (num_threads > 1 && num_items > 1 && work > kParallelWork) {
-#pragma omp parallel for schedule(dynamic) num_threads(num_threads)
-    for (ptrdiff_t item = 0; item < num_items; ++item) body(item, omp_get_thread_num());
-    return;
-  }
-#else
-  static_cast<void>(num_threads);
-  static_cast<void>(work);
-#endif
+void for_each(ThreadPool& pool, ptrdiff_t num_items, double work, const Body& body) {
+  if (work > kParallelWork) return pool.for_each(num_items, body);
   for (ptrdiff_t item = 0; item < num_items; ++item) body(item, 0);
 }
 

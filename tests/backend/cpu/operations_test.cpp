@@ -108,11 +108,12 @@ struct OneSequence {
 
 class Operations : public testing::TestWithParam<Isa> {
  protected:
-  const Machine machine_{choose_kernels(GetParam()), 2};
+  ThreadPool pool_{2};
+  const Machine machine_{choose_kernels(GetParam()), pool_};
 
   // Outputs are poisoned, but for what fills rows up.
   Activations activations(const Config& config, int num_rows) const {
-    Activations a = make_activations(config, num_rows, machine_.num_threads);
+    Activations a = make_activations(config, num_rows, pool_.num_threads());
     for (const View<float, 2>& view : {a.x, a.router_logits, a.chosen_weights, a.logits})
       std::fill_n(view.data, view.shape[0] * view.stride[0], kPoison);
     return a;

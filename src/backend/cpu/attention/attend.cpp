@@ -94,7 +94,7 @@ void attend(const AttendArgs& args) {
   for (const BatchRow& row : args.rows) work += row.position + 1 - first_visible(row, args.window);
   work *= 2.0 * static_cast<double>(num_heads * args.kv.head_dim);
 
-  for_each(args.machine.num_threads, std::ssize(args.rows) * num_kv_heads, work, [&](ptrdiff_t item, int) {
+  for_each(args.machine.pool, std::ssize(args.rows) * num_kv_heads, work, [&](ptrdiff_t item, int) {
     const ptrdiff_t kv_head = item % num_kv_heads;
     for (ptrdiff_t head = 0; head < heads_per_kv_head; head += kMaxHeads)
       attend_heads(args, item / num_kv_heads, static_cast<int>(kv_head), kv_head * heads_per_kv_head + head,

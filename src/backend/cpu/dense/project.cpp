@@ -30,7 +30,7 @@ void project_panel(const ProjectArgs& args, ptrdiff_t first_row) {
 void project(const ProjectArgs& args) {
   const ptrdiff_t num_panels = (args.weight.rows + kPanelRows - 1) / kPanelRows;
   const double work = 1.0 * args.weight.rows * args.weight.cols * static_cast<double>(args.x.shape[0]);
-  for_each(args.machine.num_threads, num_panels, work,
+  for_each(args.machine.pool, num_panels, work,
            [&](ptrdiff_t panel, int) { project_panel(args, panel * kPanelRows); });
 }
 

@@ -55,11 +55,11 @@ void project_head(const QkvArgs& args, ptrdiff_t item) {
 void qkv(const QkvArgs& args) {
   const ptrdiff_t num_rows = std::ssize(args.rows), hidden = args.x.shape[1];
   const ptrdiff_t num_items = args.q.shape[1] + 2 * args.kv.num_kv_heads;
-  const int num_threads = args.machine.num_threads;
-  for_each(num_threads, num_rows, static_cast<double>(num_rows * hidden), [&](ptrdiff_t t, int) {
+  for_each(args.machine.pool, num_rows, static_cast<double>(num_rows * hidden), [&](ptrdiff_t t, int) {
     rms_norm(args.x.row(t), args.layer.attention_norm, args.rms_eps, args.normed.row(t));
   });
-  for_each(num_threads, num_items, static_cast<double>(num_rows * num_items * args.kv.head_dim * hidden),
+  for_each(args.machine.pool, num_items,
+           static_cast<double>(num_rows * num_items * args.kv.head_dim * hidden),
            [&](ptrdiff_t item, int) { project_head(args, item); });
 }
 

@@ -20,7 +20,7 @@ void unembed(const UnembedArgs& args) {
   }
   const ptrdiff_t vocab = args.unembedding.rows;
   const double work = 1.0 * args.unembedding.rows * args.unembedding.cols * static_cast<double>(num_outputs);
-  for_each(args.machine.num_threads, (vocab + kPanelRows - 1) / kPanelRows, work, [&](ptrdiff_t panel, int) {
+  for_each(args.machine.pool, (vocab + kPanelRows - 1) / kPanelRows, work, [&](ptrdiff_t panel, int) {
     const ptrdiff_t first_row = panel * kPanelRows;
     View<float, 2> y = args.logits;  // these columns of it
     y.data += first_row;

@@ -110,18 +110,18 @@ void experts(const ExpertsArgs& args) {
   const Grouping grouping = group_by_expert(args.chosen, args.num_experts);
   const Matrix &up = args.layer.gate_up.first, &down = args.layer.down.first;
   const auto num_pairs = static_cast<double>(grouping.pair_at.size());
-  const int num_threads = args.machine.num_threads;
 
   const ptrdiff_t up_panels = (up.rows + kPanelRows - 1) / kPanelRows;
-  for_each(num_threads, std::ssize(grouping.groups) * up_panels, num_pairs * up.rows * up.cols,
+  for_each(args.machine.pool, std::ssize(grouping.groups) * up_panels, num_pairs * up.rows * up.cols,
            [&](ptrdiff_t item, int) {
              up_swiglu_panel(args, grouping, grouping.groups[item / up_panels],
                              item % up_panels * kPanelRows);
            });
   const ptrdiff_t down_panels = (down.rows + kPanelRows - 1) / kPanelRows;
-  for_each(num_threads, down_panels, num_pairs * down.rows * down.cols, [&](ptrdiff_t panel, int thread) {
-    down_panel(args, grouping, panel * kPanelRows, args.down_panels.row(thread, 0));
-  });
+  for_each(args.machine.pool, down_panels, num_pairs * down.rows * down.cols,
+           [&](ptrdiff_t panel, int thread) {
+             down_panel(args, grouping, panel * kPanelRows, args.down_panels.row(thread, 0));
+           });
 }
 
 }  // namespace nibble::cpu

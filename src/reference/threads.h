@@ -1,0 +1,20 @@
+// How a loop of the reference is shared out: each item wholly to one thread, so that threads change no bit.
+#pragma once
+
+#include <cstddef>
+
+#include "core/thread_pool.h"
+
+namespace nibble::reference {
+
+// Loops of fewer products than this (about 0.3 ms) stay on the calling thread: waking the others costs more than they save.
+inline constexpr ptrdiff_t kProductsWorthThreads{1 << 20};
+
+// body(item, thread). Without a pool everything runs on the calling thread, as thread 0.
+template <typename Body>
+void for_each(ThreadPool* pool, ptrdiff_t num_items, ptrdiff_t num_products, const Body& body) {
+  if (pool && num_products >= kProductsWorthThreads) return pool->for_each(num_items, body);
+  for (ptrdiff_t item = 0; item < num_items; ++item) body(item, 0);
+}
+
+}  // namespace nibble::reference
