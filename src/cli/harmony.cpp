@@ -65,8 +65,8 @@ int render(const RenderFlags& flags, const Settings& settings) {
     return kDone;
   }
   const std::string input = read_input();
-  const harmony::Rendered rendered =
-      harmony::render(harmony::conversation_from_json(std::string_view(input)), tokenizer, options);
+  const harmony::Rendered rendered = harmony::render(
+      harmony::conversation_from_json(harmony::parse_json(input, "stdin")), tokenizer, options);
   fmt::print("{}\n{}\n", rendered.text, fmt::join(rendered.tokens, " "));
   return kDone;
 }

@@ -7,6 +7,7 @@
 
 #include "cli/terminal.h"
 #include "core/error.h"
+#include "harmony/json_text.h"
 
 namespace nibble::cli {
 namespace {
@@ -16,10 +17,8 @@ using Visit = std::function<void(const Json&)>;
 
 void visit_line(std::string_view line, std::string_view origin, int number, const Visit& visit) {
   if (line.find_first_not_of(" \t\r") == std::string_view::npos) return;
-  const Json json = Json::parse(line, nullptr, /*allow_exceptions=*/false);
-  if (json.is_discarded()) throw InputError("{}, line {}: not JSON", origin, number);
   try {
-    visit(json);
+    visit(harmony::parse_json(line, "it"));  // of bounded depth: what reads it recurses
   } catch (const InputError& error) {
     throw InputError("{}, line {}: {}", origin, number, error.what());
   } catch (const Json::exception& error) {  // a field that is absent or of another type

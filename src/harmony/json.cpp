@@ -162,10 +162,6 @@ Json content_of(const DeveloperContent& content) {
 
 }  // namespace
 
-Conversation conversation_from_json(const std::string& text) {
-  return conversation_from_json(parse_json(text, "the conversation"));
-}
-
 Conversation conversation_from_json(const Json& value) {
   const Field conversation(value, "conversation");
   conversation.allow_only({"messages"});

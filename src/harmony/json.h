@@ -10,7 +10,7 @@
 // defaults are those of its constructors, and SystemContent{} has them.
 #pragma once
 
-#include <string>
+#include <string_view>
 
 #include "harmony/json_text.h"
 #include "harmony/message.h"
@@ -20,8 +20,9 @@ namespace nibble::harmony {
 
 // Throws InputError that names the place, "messages[2].role", and says what is accepted there. A value must be of
 // bounded depth, as parse_json gives it: what reads it recurses.
-Conversation conversation_from_json(const std::string& text);
 Conversation conversation_from_json(const Json& value);
+Conversation conversation_from_json(std::string_view text) =
+    delete;  // it would become a JSON string: see parse_json
 
 // What conversation_from_json reads. A text is written as a list of one block, which the official library reads too.
 Json to_json(const Message& message);

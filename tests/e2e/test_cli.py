@@ -311,6 +311,8 @@ def test_a_conversation_is_rendered_and_parsed_back():
     assert rendered["text"] == (
         "<|start|>user<|message|>Hi<|end|><|start|>assistant<|channel|>final<|message|>Hello.<|end|>"
     )
+    ids = " ".join(map(str, rendered["tokens"]))
+    assert answer("harmony", "render", "tiny", "--no-generation-prompt", stdin=line) == f"{rendered['text']}\n{ids}\n"
     parsed = json.loads(answer("harmony", "parse", "tiny", stdin=json.dumps({"tokens": rendered["tokens"]}).encode()))
     assert [message["role"] for message in parsed["messages"]] == ["user", "assistant"]
     assert parsed["messages"][1]["content"] == [{"type": "text", "text": "Hello."}]

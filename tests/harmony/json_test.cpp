@@ -24,7 +24,7 @@ TEST(HarmonyJson, WhatIsReadIsWrittenAgain) {
 
 TEST(HarmonyJson, WhatASystemMessageLeavesOutIsNotRendered) {
   const std::string text{R"({"messages": [{"role": "system", "content": [{"type": "system_content"}]}]})"};
-  const Conversation bare = conversation_from_json(text);
+  const Conversation bare = conversation_from_json(parse_json(text, "the conversation"));
   const SystemContent& content = bare.messages.at(0).system.value();
   EXPECT_FALSE(content.model_identity || content.knowledge_cutoff || content.reasoning_effort);
   EXPECT_TRUE(content.valid_channels.empty());
@@ -32,7 +32,7 @@ TEST(HarmonyJson, WhatASystemMessageLeavesOutIsNotRendered) {
 
 std::string refusal_of(const std::string& text) {
   try {
-    conversation_from_json(text);
+    conversation_from_json(parse_json(text, "the conversation"));
   } catch (const InputError& error) {
     return error.what();
   }
