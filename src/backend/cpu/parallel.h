@@ -9,7 +9,7 @@
 namespace nibble::cpu {
 
 // Below this many multiply-adds a loop runs on the calling thread: waking the others costs about as much as they would
-// save (bench/cpu_step_bench.cpp measures both).
+// save (bench/cpu_kernels_bench.cpp: hand_over).
 inline constexpr double kParallelWork{100e3};
 
 // body(item, thread) for every item < num_items. `work`: multiply-adds of all items together. Items are taken one by one

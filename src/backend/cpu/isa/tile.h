@@ -22,13 +22,18 @@ namespace nibble::cpu {
 namespace {
 
 constexpr int kTileRows{4};
-constexpr int kGroup{16};  // blocks whose scales are turned into floats together
 
-// 2^(e - 127), exact; 255 is NaN. The exponent's bits are the float's, but for 0: 2^-127 is subnormal.
-inline float e8m0_to_float(uint8_t e) {
-  const uint32_t bits = e == 0 ? 0x00400000u : e == 255 ? 0x7FC00000u : uint32_t{e} << 23;
-  return __builtin_bit_cast(float, bits);
-}
+// 2^(e - 127) for every E8M0 byte, exact; 255 is NaN. The byte is the float's exponent, but for 0: 2^-127 is subnormal.
+// A table, because a load that broadcasts costs the vector units nothing.
+struct E8m0Floats {
+  float of[256];
+};
+constexpr E8m0Floats kE8m0 = [] {
+  E8m0Floats floats{};
+  for (uint32_t e = 0; e < 256; ++e)
+    floats.of[e] = __builtin_bit_cast(float, e == 0 ? 0x00400000u : e == 255 ? 0x7FC00000u : e << 23);
+  return floats;
+}();
 
 // A row of weights, to be decoded in halves of blocks: `offset` elements into block `block`.
 template <class Simd>
@@ -38,7 +43,10 @@ struct Bf16Row {
   void open(const DotArgs& args, int row) {
     elements = static_cast<const uint16_t*>(args.weights) + static_cast<ptrdiff_t>(row) * args.cols;
   }
-  void prepare(int, int) {}
+  void prefetch(const DotArgs& args, int block) const {
+    const uint16_t* next = elements + static_cast<ptrdiff_t>(kTileRows) * (args.cols + block * kBlock);
+    for (int r = 0; r < kTileRows; ++r) __builtin_prefetch(next + r * kBlock);
+  }
   int table(int) const { return 0; }
   auto decode(int block, int offset, int) const { return Simd::bf16(elements + block * kBlock + offset); }
 };
@@ -47,16 +55,16 @@ template <class Simd>
 struct Mxfp4Row {
   const uint8_t* codes;
   const uint8_t* scales;
-  float scale[kGroup];
 
   void open(const DotArgs& args, int row) {
     codes = static_cast<const uint8_t*>(args.weights) + static_cast<ptrdiff_t>(row) * (args.cols / 2);
     scales = args.scales + static_cast<ptrdiff_t>(row) * (args.cols / kBlock);
   }
-  void prepare(int first_block, int num_blocks) {
-    for (int i = 0; i < num_blocks; ++i) scale[i] = e8m0_to_float(scales[first_block + i]);
+  void prefetch(const DotArgs& args, int block) const {
+    __builtin_prefetch(codes + static_cast<ptrdiff_t>(kTileRows) * (args.cols + block * kBlock) / 2);
+    __builtin_prefetch(scales + static_cast<ptrdiff_t>(kTileRows) * (args.cols / kBlock + block));
   }
-  auto table(int block) const { return Simd::table(scale[block % kGroup]); }
+  auto table(int block) const { return Simd::table(kE8m0.of[scales[block]]); }
   template <class Table>
   auto decode(int block, int offset, const Table& table) const {
     return Simd::mxfp4(codes + (block * kBlock + offset) / 2, table);
@@ -111,11 +119,10 @@ inline void dot_tile(const DotArgs& args, int row, int token) {
     for (int t = 0; t < num_tokens; ++t) sums.at[r][t] = Simd::zero();
 
   const int num_blocks = args.cols / kBlock;
-  for (int first = 0; first < num_blocks; first += kGroup) {
-    const int end = first + kGroup < num_blocks ? first + kGroup : num_blocks;
-    for (int r = 0; r < num_rows; ++r) rows[r].prepare(first, end - first);
-    for (int block = first; block < end; ++block)
-      add_block<Simd>(rows, block, x, static_cast<ptrdiff_t>(block) * kBlock, sums);
+  const bool is_followed = token == 0 && row + 2 * kTileRows <= args.first_row + args.num_rows;
+  for (int block = 0; block < num_blocks; ++block) {
+    if (is_followed) rows[0].prefetch(args, block);
+    add_block<Simd>(rows, block, x, static_cast<ptrdiff_t>(block) * kBlock, sums);
   }
   if (args.cols % kBlock != 0) add_tail<Simd>(args, row, x, sums);
 

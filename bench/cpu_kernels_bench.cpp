@@ -1,0 +1,83 @@
+// The dot kernels at the shapes of gpt-oss-20b, all cores, weights cold: each pass reads another part of more memory than
+// the caches hold. And what it costs to share work out.
+#include <benchmark/benchmark.h>
+#include <fmt/format.h>
+
+#include <vector>
+
+#include "bench/peaks.h"
+
+namespace nibble::bench {
+namespace {
+
+struct Shape {
+  const char* name;
+  Format weights;
+  int rows, cols;
+};
+constexpr Shape kShapes[]{
+    {"qkv", Format::kBf16, 5120, 2880},
+    {"project", Format::kBf16, 2880, 4096},
+    {"up", Format::kMxfp4, 5760, 2880},  // one expert's
+    {"down", Format::kMxfp4, 2880, 2880},
+};
+
+void dot(benchmark::State& state, const cpu::DotRow& row, const Shape& shape) {
+  const auto num_tokens = static_cast<int>(state.range(0));
+  const size_t num_elements = size_t{1} * shape.rows * shape.cols;
+  const size_t data_bytes = shape.weights == Format::kBf16 ? 2 * num_elements : num_elements / 2;
+  const size_t scale_bytes = shape.weights == Format::kBf16 ? 0 : num_elements / 32;
+  const size_t matrix_bytes = (data_bytes + scale_bytes + 63) / 64 * 64;
+  const size_t num_matrices = kColdBytes / matrix_bytes;
+
+  std::vector<float> activations(size_t{1} * num_tokens * shape.cols, 0.5f);
+  std::vector<const float*> x;
+  for (int t = 0; t < num_tokens; ++t) x.push_back(&activations[size_t{1} * t * shape.cols]);
+  std::vector<float> y(size_t{1} * num_tokens * shape.rows);
+
+  constexpr int kPanelRows{32};
+  size_t next = 0;
+  for (auto _ : state) {
+    const std::byte* matrix = cold_bytes().data() + next++ % num_matrices * matrix_bytes;
+    all_cores().for_each(shape.rows / kPanelRows, [&](ptrdiff_t panel, int) {
+      const int first_row = static_cast<int>(panel) * kPanelRows;
+      row.kernel({matrix, reinterpret_cast<const uint8_t*>(matrix + data_bytes), shape.cols, first_row,
+                  kPanelRows, x.data(), num_tokens, y.data() + first_row, shape.rows});
+    });
+    benchmark::ClobberMemory();
+  }
+  const auto bytes = static_cast<double>(data_bytes + scale_bytes);
+  state.counters["bytes/s"] = benchmark::Counter(bytes, benchmark::Counter::kIsIterationInvariantRate);
+  state.counters["of_memory"] =
+      benchmark::Counter(bytes / measured_bandwidth(), benchmark::Counter::kIsIterationInvariantRate);
+  state.counters["FLOP/s"] = benchmark::Counter(2.0 * static_cast<double>(num_elements) * num_tokens,
+                                                benchmark::Counter::kIsIterationInvariantRate);
+}
+
+// An empty item for each thread: what handing work to the others costs at least.
+void hand_over(benchmark::State& state) {
+  for (auto _ : state)
+    all_cores().for_each(all_cores().num_threads(),
+                         [](ptrdiff_t item, int) { benchmark::DoNotOptimize(item); });
+}
+
+const int kRegistered = [] {
+  for (const cpu::DotRow& row : cpu::dot_rows())
+    for (const Shape& shape : kShapes) {
+      if (!cpu::is_available(row.isa) || row.weights != shape.weights) continue;
+      benchmark::RegisterBenchmark(fmt::format("{}/{}", row.name, shape.name).c_str(),
+                                   [&row, &shape](benchmark::State& state) { dot(state, row, shape); })
+          ->ArgName("tokens")
+          ->Arg(1)
+          ->Arg(4)
+          ->Arg(24)
+          ->UseRealTime()
+          ->Repetitions(5)
+          ->ReportAggregatesOnly();
+    }
+  return 0;
+}();
+BENCHMARK(hand_over)->UseRealTime()->Repetitions(5)->ReportAggregatesOnly();
+
+}  // namespace
+}  // namespace nibble::bench
