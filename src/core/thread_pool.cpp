@@ -53,37 +53,34 @@ ThreadPool::ThreadPool(int num_threads) {
 
 ThreadPool::~ThreadPool() {
   is_ending_.store(true, std::memory_order_relaxed);
-  next_.store(pack(loop_of(next_.load(std::memory_order_relaxed)) + 1, kClosed), std::memory_order_release);
+  next_.store(pack(loop_of(next_.load(std::memory_order_relaxed)) + 1, kClosed), std::memory_order_seq_cst);
   next_.notify_all();
 }
 
-// Claims and runs items of a loop until none is left. False where the loop was another one by then.
-bool ThreadPool::run_items(uint32_t loop, int thread) {
+// Claims and runs items until none is left. Returns the word that said so.
+uint64_t ThreadPool::run_items(int thread) {
   uint64_t next = next_.load(std::memory_order_acquire);
-  while (loop_of(next) == loop && item_of(next) != kClosed) {
+  while (item_of(next) != kClosed) {
     const uint32_t num_items = num_items_.load(std::memory_order_relaxed);
     const Call call = call_.load(std::memory_order_relaxed);
     const void* context = context_.load(std::memory_order_relaxed);
     const uint32_t item = item_of(next);
-    if (item >= num_items) return true;
-    if (!next_.compare_exchange_weak(next, pack(loop, item + 1), std::memory_order_acq_rel,
+    if (item >= num_items) break;
+    if (!next_.compare_exchange_weak(next, pack(loop_of(next), item + 1), std::memory_order_acq_rel,
                                      std::memory_order_acquire))
       continue;
     call(context, item, thread);
-    if (num_done_.fetch_add(1, std::memory_order_acq_rel) + 1 == num_items) num_done_.notify_one();
+    if (num_done_.fetch_add(1, std::memory_order_seq_cst) + 1 == num_items) num_done_.notify_one();
     next = next_.load(std::memory_order_acquire);
   }
-  return false;
+  return next;
 }
 
 void ThreadPool::work(int thread) {
-  uint64_t seen = 0;
   while (true) {
+    const uint64_t seen = run_items(thread);
+    if (is_ending_.load(std::memory_order_relaxed)) return;  // who has seen the last word sees this too
     await_change(next_, seen);
-    if (is_ending_.load(std::memory_order_relaxed)) return;
-    seen = next_.load(std::memory_order_acquire);
-    run_items(loop_of(seen), thread);
-    seen = next_.load(std::memory_order_acquire);
   }
 }
 
@@ -100,10 +97,10 @@ void ThreadPool::run(ptrdiff_t num_items, Call call, const void* context) {
   call_.store(call, std::memory_order_relaxed);
   context_.store(context, std::memory_order_relaxed);
   num_done_.store(0, std::memory_order_relaxed);
-  next_.store(pack(loop, 0), std::memory_order_release);
+  next_.store(pack(loop, 0), std::memory_order_seq_cst);  // before notify_all looks for sleepers
   next_.notify_all();
 
-  run_items(loop, 0);
+  run_items(0);
   for (uint32_t done = num_done_.load(std::memory_order_acquire); done != num_items;
        done = num_done_.load(std::memory_order_acquire))
     await_change(num_done_, done);

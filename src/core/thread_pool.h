@@ -41,7 +41,7 @@ class ThreadPool {
 
   void run(ptrdiff_t num_items, Call call, const void* context);
   void work(int thread);
-  bool run_items(uint32_t loop, int thread);
+  uint64_t run_items(int thread);
 
   // Which loop it is (upper half) and its next item (lower half) in one word, so that who claims an item knows that the
   // loop has not ended meanwhile, and that what it has read of the loop below was that loop's.
