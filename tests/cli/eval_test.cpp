@@ -71,7 +71,8 @@ TEST(EvalTasks, ALineIsReadWithItsConversation) {
 }
 
 TEST(EvalTasks, ABadLineIsNamed) {
-  for (const auto& [text, fault] : {std::pair{"\n{", "tasks, line 2: it is no JSON"}, {"{}", "tasks, line 1:"}}) {
+  for (const auto& [text, fault] :
+       {std::pair{"\n{", "tasks, line 2: it is no JSON"}, {"{}", "tasks, line 1:"}}) {
     try {
       read_tasks(text, "tasks");
       FAIL() << text;
