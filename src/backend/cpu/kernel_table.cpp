@@ -13,10 +13,12 @@ namespace {
 constexpr DotRow kDotRows[] {
 // isa           weights          kernel                  name                  reason
 #if NIBBLE_X86
-  {Isa::kAvx512, Format::kBf16, &avx512::dot_bf16, "avx512::dot_bf16", "records/cpu-kernels.jsonl"},
-      {Isa::kAvx512, Format::kMxfp4, &avx512::dot_mxfp4, "avx512::dot_mxfp4", "records/cpu-kernels.jsonl"},
-      {Isa::kAvx2, Format::kBf16, &avx2::dot_bf16, "avx2::dot_bf16", "records/cpu-kernels.jsonl"},
-      {Isa::kAvx2, Format::kMxfp4, &avx2::dot_mxfp4, "avx2::dot_mxfp4", "records/cpu-kernels.jsonl"},
+  {Isa::kAvx512, Format::kBf16, &avx512::dot_bf16, "avx512::dot_bf16", "the only one of its instruction set"},
+      {Isa::kAvx512, Format::kMxfp4, &avx512::dot_mxfp4, "avx512::dot_mxfp4",
+       "the only one of its instruction set"},
+      {Isa::kAvx2, Format::kBf16, &avx2::dot_bf16, "avx2::dot_bf16", "the only one of its instruction set"},
+      {Isa::kAvx2, Format::kMxfp4, &avx2::dot_mxfp4, "avx2::dot_mxfp4",
+       "the only one of its instruction set"},
 #endif
       {Isa::kPortable, Format::kBf16, &portable::dot_bf16, "portable::dot_bf16",
        "right everywhere, tuned nowhere"},
