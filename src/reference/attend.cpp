@@ -36,10 +36,8 @@ void attend_head(const AttendArgs& args, ptrdiff_t t, ptrdiff_t head) {
   softmax_with_sink(weights, args.sinks[head]);
 
   std::vector<double> out(head_dim);
-  for (int j = first; j <= row.position; ++j) {
-    const float* value = args.kv.value(row, kv_head, j);
-    for (ptrdiff_t d = 0; d < head_dim; ++d) out[d] += weights[j - first] * double{value[d]};
-  }
+  for (int j = first; j <= row.position; ++j)
+    add_scaled(weights[j - first], args.kv.value(row, kv_head, j), out.data(), head_dim);
   for (ptrdiff_t d = 0; d < head_dim; ++d) args.attended(t, head * head_dim + d) = static_cast<float>(out[d]);
 }
 

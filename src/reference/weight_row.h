@@ -1,4 +1,4 @@
-// One row of a weight matrix in float32, whatever it is stored in, and its product with a row of activations.
+// One row of a weight matrix in float32, whatever it is stored in, and what is done with rows.
 #pragma once
 
 #include <cstddef>
@@ -26,6 +26,12 @@ __attribute__((no_sanitize("address", "undefined"))) inline double dot(const flo
   double sum = 0;
   for (const double part : sums) sum += part;
   return sum;
+}
+
+// sum[i] += factor * x[i], in double; left alone by sanitizers for the same reason.
+__attribute__((no_sanitize("address", "undefined"))) inline void add_scaled(double factor, const float* x,
+                                                                            double* sum, ptrdiff_t count) {
+  for (ptrdiff_t i = 0; i < count; ++i) sum[i] += factor * double{x[i]};
 }
 
 }  // namespace nibble::reference
