@@ -36,7 +36,7 @@ void dot(benchmark::State& state, const cpu::DotRow& row, const Shape& shape) {
   std::vector<float> y(size_t{1} * num_tokens * shape.rows);
 
   constexpr int kPanelRows{32};
-  size_t next = 0;
+  static size_t next = 0;  // goes on from one run to the next, which would find a short one's matrices warm
   for (auto _ : state) {
     const std::byte* matrix = cold_bytes().data() + next++ % num_matrices * matrix_bytes;
     all_cores().for_each(shape.rows / kPanelRows, [&](ptrdiff_t panel, int) {
