@@ -9,30 +9,32 @@
 namespace nibble::cpu {
 namespace {
 
+constexpr const char* kMeasured{"records/cpu-kernels.jsonl"};
+constexpr const char* kFallback{"right everywhere, tuned nowhere"};
+constexpr const char* kOnly{"the only one of its instruction set"};
+
 // The first row whose instruction set is the one chosen wins.
-constexpr DotRow kDotRows[] {
-// isa           weights          kernel                  name                  reason
+// clang-format off
+constexpr DotRow kDotRows[]{
+    // isa            weights         kernel                 name                   reason
 #if NIBBLE_X86
-  {Isa::kAvx512, Format::kBf16, &avx512::dot_bf16, "avx512::dot_bf16", "the only one of its instruction set"},
-      {Isa::kAvx512, Format::kMxfp4, &avx512::dot_mxfp4, "avx512::dot_mxfp4",
-       "the only one of its instruction set"},
-      {Isa::kAvx2, Format::kBf16, &avx2::dot_bf16, "avx2::dot_bf16", "the only one of its instruction set"},
-      {Isa::kAvx2, Format::kMxfp4, &avx2::dot_mxfp4, "avx2::dot_mxfp4",
-       "the only one of its instruction set"},
+    {Isa::kAvx512,    Format::kBf16,  &avx512::dot_bf16,     "avx512::dot_bf16",    kMeasured},
+    {Isa::kAvx512,    Format::kMxfp4, &avx512::dot_mxfp4,    "avx512::dot_mxfp4",   kMeasured},
+    {Isa::kAvx2,      Format::kBf16,  &avx2::dot_bf16,       "avx2::dot_bf16",      kMeasured},
+    {Isa::kAvx2,      Format::kMxfp4, &avx2::dot_mxfp4,      "avx2::dot_mxfp4",     kMeasured},
 #endif
-      {Isa::kPortable, Format::kBf16, &portable::dot_bf16, "portable::dot_bf16",
-       "right everywhere, tuned nowhere"},
-      {Isa::kPortable, Format::kMxfp4, &portable::dot_mxfp4, "portable::dot_mxfp4",
-       "right everywhere, tuned nowhere"},
+    {Isa::kPortable,  Format::kBf16,  &portable::dot_bf16,   "portable::dot_bf16",  kFallback},
+    {Isa::kPortable,  Format::kMxfp4, &portable::dot_mxfp4,  "portable::dot_mxfp4", kFallback},
 };
 
-constexpr WeighRow kWeighRows[] {
+constexpr WeighRow kWeighRows[]{
 #if NIBBLE_X86
-  {Isa::kAvx512, &avx512::weigh_bf16, "avx512::weigh_bf16", "the only one of its instruction set"},
-      {Isa::kAvx2, &avx2::weigh_bf16, "avx2::weigh_bf16", "the only one of its instruction set"},
+    {Isa::kAvx512,    &avx512::weigh_bf16,   "avx512::weigh_bf16",   kOnly},
+    {Isa::kAvx2,      &avx2::weigh_bf16,     "avx2::weigh_bf16",     kOnly},
 #endif
-      {Isa::kPortable, &portable::weigh_bf16, "portable::weigh_bf16", "right everywhere, tuned nowhere"},
+    {Isa::kPortable,  &portable::weigh_bf16, "portable::weigh_bf16", kFallback},
 };
+// clang-format on
 
 const DotRow* first_dot(Isa isa, Format weights) {
   for (const DotRow& row : kDotRows)

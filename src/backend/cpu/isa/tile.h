@@ -35,7 +35,9 @@ constexpr E8m0Floats kE8m0 = [] {
   return floats;
 }();
 
-// A row of weights, to be decoded in halves of blocks: `offset` elements into block `block`.
+// A row of weights: decode() gives 2 * kLanes elements from `offset` in a block on. prefetch() asks for the bytes of the
+// next tile's rows, a block's share at a time: rows lie one behind the other, and a row of MXFP4 is too short (20b: 1,440
+// bytes) for the hardware to see where it goes on. One core reads it 1.8 times as fast for that.
 template <class Simd>
 struct Bf16Row {
   const uint16_t* elements;
@@ -119,6 +121,7 @@ inline void dot_tile(const DotArgs& args, int row, int token) {
     for (int t = 0; t < num_tokens; ++t) sums.at[r][t] = Simd::zero();
 
   const int num_blocks = args.cols / kBlock;
+  // Later tokens of these rows find the next rows fetched; beyond the panel another thread may be reading.
   const bool is_followed = token == 0 && row + 2 * kTileRows <= args.first_row + args.num_rows;
   for (int block = 0; block < num_blocks; ++block) {
     if (is_followed) rows[0].prefetch(args, block);
