@@ -17,7 +17,7 @@ struct BackendRow {
   std::string_view what;
   MemoryPlan (*plan)(const Config&, const BackendOptions&);
   std::unique_ptr<Backend> (*make)(std::shared_ptr<const Weights>, const BackendOptions&);
-  GoldenTolerance tolerance;  // how far it may be from golden data
+  GoldenTolerance (*tolerance)(const Config&, const GoldenSet&);  // how far it may be from golden data
 };
 
 std::span<const BackendRow> all_backends();  // best first

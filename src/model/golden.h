@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "core/token.h"
+#include "model/config.h"
 
 namespace nibble {
 
@@ -52,11 +53,18 @@ struct GoldenAnswer {
 struct GoldenTolerance {
   double relative_l2{1e-4};  // of a row of logits
   double hidden{1e-4};       // of any element of a hidden state
-  double top_gap{1e-3};  // tokens closer than this (in log-probability) may change places among the likeliest
   double router_margin{
-      1e-4};  // positions with less may take another expert: their likeliest tokens are not compared
+      1e-4};  // a near tie: a position with less may take another expert; its likeliest tokens are not
+              //   compared
+  double top_gap{1e-3};  // tokens closer than this (in log-probability) may change places among the likeliest
+  double top_gap_after_tie{
+      1e-3};             // the same at positions that a near tie precedes: they see its keys and values
   double greedy_gap{0};  // a continuation may part from the golden one only where its gap is at most this
 };
+
+// Of a backend that keeps keys and values in BF16 and is exact to float32 otherwise; derived in golden.cpp from the number
+// of layers and the size of the golden logits.
+GoldenTolerance bf16_cache_tolerance(const Config& config, const GoldenSet& golden);
 
 struct GoldenDifference {
   double relative_l2{0};    // |answer - golden| / |golden| over a row of logits, the worst row

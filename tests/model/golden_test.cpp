@@ -142,6 +142,27 @@ TEST_F(CompareWithGolden, PositionsWithATinyRouterMarginAreNotCompared) {
   EXPECT_EQ(difference().num_top_compared, 5);
 }
 
+TEST_F(CompareWithGolden, PositionsAfterANearTieMayDifferMore) {
+  golden.router_margin[0] = 5e-5f;
+  tolerance.top_gap_after_tie = 1.5;  // neighbours are 1 apart
+  EXPECT_EQ(difference().num_top_compared, 0);
+  golden.router_margin[0] = 1;
+  EXPECT_EQ(difference().num_top_compared, 10);
+}
+
+TEST(Bf16CacheTolerance, FollowsTheLayersAndTheSizeOfTheLogits) {
+  Config config;
+  config.num_layers = 9;
+  GoldenSet golden;
+  golden.prompts.resize(2);
+  golden.prompts[0].logits = {3, -3};
+  golden.prompts[1].logits = {3, 3, -3};
+  const GoldenTolerance tolerance = bf16_cache_tolerance(config, golden);
+  EXPECT_DOUBLE_EQ(tolerance.relative_l2, 5.0 / 256);
+  EXPECT_DOUBLE_EQ(tolerance.top_gap, 9 * std::sqrt(2) * 5.0 / 256);
+  EXPECT_DOUBLE_EQ(tolerance.greedy_gap, std::hypot(9 * std::sqrt(2) * 5.0 / 256, 0.4));
+}
+
 TEST_F(CompareWithGolden, AContinuationMayPartOnlyAtAGapWithinTheTolerance) {
   greedy = {0, 4, 3};
   EXPECT_EQ(difference().greedy_at, 1);
