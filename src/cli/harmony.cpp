@@ -35,7 +35,7 @@ tokens are a completion, whose prompt already said who speaks; without one they 
 message was malformed its "repairs" say what was made of it.
 
 Example:
-  echo '{"tokens": [4071, 102, 105, 4074, 72, 105, 4068], "role": "assistant"}' | nibble harmony parse tiny)"};
+  echo '{"tokens": [4071, 462, 4074, 39, 72, 4068], "role": "assistant"}' | nibble harmony parse tiny)"};
 
 struct RenderFlags {
   std::string vocabulary;
@@ -82,7 +82,7 @@ int parse(const std::string& vocabulary, const Settings& settings) {
   const Tokenizer tokenizer = open_tokenizer(find_model(vocabulary, settings), settings);
   for_each_json_line([&](const Json& line) {
     harmony::Parser parser(tokenizer, role_of(line));
-    for (const Json& id : line.at("tokens")) parser.push(id.get<TokenId>());
+    for (const TokenId id : token_ids(line.at("tokens"), tokenizer)) parser.push(id);
     parser.finish();
     Json messages = Json::array();
     for (const harmony::ParsedMessage& message : parser.messages())

@@ -45,6 +45,19 @@ void for_each_json_line(std::string_view text, std::string_view origin, const Vi
   }
 }
 
+std::vector<TokenId> token_ids(const Json& list, const Tokenizer& tokenizer) {
+  if (!list.is_array()) throw InputError("{} is no list of token ids", list.dump());
+  std::vector<TokenId> ids;
+  for (const Json& id : list) {
+    // Within int64 first: a number of a file may be anything.
+    if (!id.is_number_integer() || id.get<int64_t>() < 0 || id.get<int64_t>() >= tokenizer.num_tokens())
+      throw InputError("{} is no token of this vocabulary, whose ids are 0 to {}", id.dump(),
+                       tokenizer.num_tokens() - 1);
+    ids.push_back(id.get<TokenId>());
+  }
+  return ids;
+}
+
 void print_json_line(const Json& json) {
   fmt::print("{}\n", json.dump(-1, ' ', false, Json::error_handler_t::replace));
   std::fflush(stdout);

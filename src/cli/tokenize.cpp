@@ -23,7 +23,7 @@ line {"ids": [...]} becomes {"text": ...}; bytes that are no character become U+
 Examples:
   echo -n "Hello, world" | nibble tokenize tiny
   echo '{"text": "Hello"}' | nibble tokenize o200k_base.tiktoken --jsonl
-  echo '{"ids": [72, 105]}' | nibble tokenize tiny --jsonl)"};
+  echo '{"ids": [39, 72]}' | nibble tokenize tiny --jsonl)"};
 
 struct Options {
   std::string vocabulary;
@@ -31,23 +31,11 @@ struct Options {
   bool recognise_special{false};
 };
 
-std::vector<TokenId> ids_of(const Json& ids, const Tokenizer& tokenizer) {
-  std::vector<TokenId> tokens;
-  for (const Json& id : ids) {
-    // Within int64 first: a number of a file may be anything.
-    if (!id.is_number_integer() || id.get<int64_t>() < 0 || id.get<int64_t>() >= tokenizer.num_tokens())
-      throw InputError("{} is no token of this vocabulary, whose ids are 0 to {}", id.dump(),
-                       tokenizer.num_tokens() - 1);
-    tokens.push_back(id.get<TokenId>());
-  }
-  return tokens;
-}
-
 Json convert_line(const Json& line, const Tokenizer& tokenizer, SpecialTokens special) {
   if (line.contains("text") && line["text"].is_string())
     return {{"ids", tokenizer.encode(line["text"].get_ref<const std::string&>(), special)}};
   if (line.contains("ids") && line["ids"].is_array())
-    return {{"text", tokenizer.decode(ids_of(line["ids"], tokenizer))}};
+    return {{"text", tokenizer.decode(token_ids(line["ids"], tokenizer))}};
   throw InputError("accepted is {{\"text\": ...}} or {{\"ids\": [...]}}");
 }
 

@@ -318,6 +318,11 @@ def test_a_conversation_is_rendered_and_parsed_back():
     assert parsed["messages"][1]["content"] == [{"type": "text", "text": "Hello."}]
 
 
+@pytest.mark.parametrize("tokens", ["[4085]", "[4294967297]", "[-1]", "[1.5]", "5"])
+def test_tokens_to_parse_that_are_none_are_refused(tokens):
+    assert "token" in refusal_after_output("harmony", "parse", "tiny", stdin=f'{{"tokens": {tokens}}}'.encode())
+
+
 # chat
 
 
