@@ -1,154 +1,54 @@
-// The CPU backend behind the contract: what a token gets depends on its own sequence alone, and what can't be run is said.
+// The CPU backend behind the contract, with each instruction set; and what can't be run is said.
 #include "backend/cpu/cpu_backend.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <filesystem>
-
-#include "backend/sample.h"
 #include "core/error.h"
-#include "model/synthetic.h"
-#include "tests/backend/cpu/feeder.h"
+#include "tests/backend/contract.h"
 #include "tests/backend/cpu/isas.h"
-#include "tests/ops/shapes.h"
 
 namespace nibble::cpu {
 namespace {
 
-const std::filesystem::path kRoot{NIBBLE_SOURCE_DIR};
-
 BackendOptions options_of(Isa isa, int num_threads = 2) {
-  return {.num_full_pages = 80,
-          .num_sliding_pages = 80,
+  return {.num_full_pages = Fulfilment::kNumPages,
+          .num_sliding_pages = Fulfilment::kNumPages,
           .max_batch_tokens = 1024,
           .num_threads = num_threads,
           .isa = std::string(name(isa))};
 }
 
-std::shared_ptr<const Weights> open_random(const char* name) {
-  return std::make_shared<const Weights>(open_weights(kRoot / "tests/golden/random" / name));
+std::vector<Fulfilment> of_each_isa() {
+  std::vector<Fulfilment> all;
+  for (const Isa isa : available_isas())
+    all.push_back({std::string(name(isa)), [isa](auto weights) { return make(weights, options_of(isa)); }});
+  return all;
 }
-
-// Model a has a window of 16, b one of 100, and its layers the other way round.
-class CpuBackendBits : public testing::TestWithParam<std::tuple<Isa, const char*>> {
- protected:
-  const Isa isa_ = std::get<0>(GetParam());
-  const std::shared_ptr<const Weights> weights_ = open_random(std::get<1>(GetParam()));
-
-  std::vector<TokenId> ids(int count, uint64_t seed) const {
-    return random_ids(count, weights_->config.vocab, seed);
-  }
-  std::vector<float> logits_alone(const std::vector<TokenId>& ids, int num_threads = 2) const {
-    Feeder alone(weights_, options_of(isa_, num_threads));
-    alone.feed({{0, ids}});
-    return alone.logits(0);
-  }
-};
-INSTANTIATE_TEST_SUITE_P(, CpuBackendBits,
-                         testing::Combine(testing::ValuesIn(available_isas()), testing::Values("a", "b")),
+INSTANTIATE_TEST_SUITE_P(Cpu, BackendBits,
+                         testing::Combine(testing::ValuesIn(of_each_isa()), testing::Values("a", "b")),
                          [](const auto& parameter) {
-                           return std::string(name(std::get<0>(parameter.param))) + "_" +
-                                  std::get<1>(parameter.param);
+                           return std::get<0>(parameter.param).name + "_" + std::get<1>(parameter.param);
                          });
-
-TEST_P(CpuBackendBits, AreThoseOfTheSequenceAloneHoweverManyShareTheStep) {
-  for (const int num_sequences : shapes::kNumSequences) {
-    std::vector<std::vector<TokenId>> prompts;
-    std::vector<Feeder::Part> parts;
-    for (int s = 0; s < num_sequences; ++s) prompts.push_back(ids(1 + 31 * s % 100, s));
-    for (int s = 0; s < num_sequences; ++s) parts.push_back({s, prompts[s]});
-    Feeder together(weights_, options_of(isa_));
-    together.feed(parts);
-    for (int s = 0; s < num_sequences; ++s)
-      ASSERT_EQ(together.logits(s), logits_alone(prompts[s])) << "sequence " << s << " of " << num_sequences;
-  }
-}
-
-TEST_P(CpuBackendBits, AreTheSameHoweverAPromptIsCutIntoChunks) {
-  const std::vector<TokenId> prompt = ids(230, 6);
-  const std::vector<float> whole = logits_alone(prompt);
-  for (const size_t chunk : {1, 7, 32, 129}) {
-    Feeder chunked(weights_, options_of(isa_));
-    chunked.feed_in_chunks(0, prompt, chunk);
-    EXPECT_EQ(chunked.logits(0), whole) << chunk;
-  }
-}
-
-TEST_P(CpuBackendBits, AreTheSameForDecodeRowsAmongChunksOfAPrompt) {
-  const std::vector<TokenId> chat = ids(60, 7), other_chat = ids(90, 8), prompt = ids(200, 9);
-  Feeder mixed(weights_, options_of(isa_));
-  mixed.feed({{0, std::span(chat).first(50)}, {1, std::span(other_chat).first(80)}});
-  for (size_t i = 0; i < 10; ++i)
-    mixed.feed({{1, std::span(other_chat).subspan(80 + i, 1)},
-                {2, std::span(prompt).subspan(20 * i, 20)},
-                {0, std::span(chat).subspan(50 + i, 1)}});
-  EXPECT_EQ(mixed.logits(0), logits_alone(chat));
-  EXPECT_EQ(mixed.logits(1), logits_alone(other_chat));
-  EXPECT_EQ(mixed.logits(2), logits_alone(prompt));
-}
-
-TEST_P(CpuBackendBits, AreTheSameRunAfterRunAndForAnyNumberOfThreads) {
-  const std::vector<TokenId> prompt = ids(150, 10);
-  const std::vector<float> once = logits_alone(prompt);
-  EXPECT_EQ(logits_alone(prompt), once);
-  for (const int num_threads : {1, 3, 4}) EXPECT_EQ(logits_alone(prompt, num_threads), once) << num_threads;
-}
+INSTANTIATE_TEST_SUITE_P(Cpu, BackendOutputs, testing::ValuesIn(of_each_isa()),
+                         [](const auto& parameter) { return parameter.param.name; });
 
 class CpuBackend : public testing::Test {
  protected:
-  static inline const std::shared_ptr<const Weights> weights =
-      std::make_shared<const Weights>(open_weights(kRoot / "models/tiny-gpt-oss"));
-  // One run of `ids` from position 0, in the first pages.
-  static StepResult run(Backend& backend, const std::vector<TokenId>& ids,
-                        const std::vector<OutputRow>& outputs, bool want_logits) {
-    const std::vector<PageId> pages{PageId{0}, PageId{1}};
-    const nibble::Run runs[]{{ids, 0, {pages}, {pages}, outputs}};
-    return backend.step({.runs = runs, .want_logits = want_logits});
-  }
+  static inline const std::shared_ptr<const Weights> weights = open_shared("models/tiny-gpt-oss");
 };
 
-TEST_F(CpuBackend, GivesTheOutputsThatAreAskedForInTheirOrder) {
-  const auto backend = make(weights, options_of(Isa::kPortable));
-  const int vocab = weights->config.vocab;
-  const std::vector<TokenId> ids = random_ids(40, vocab, 10);
-  const SampleParams greedy{.logit_bias = {}, .num_logprobs = 2};
-  std::vector<OutputRow> outputs;
-  for (int t = 0; t < 40; ++t)  // more than one block of output rows; every third is not sampled
-    outputs.push_back(
-        {.token_index = t, .sample = t % 3 == 2 ? nullptr : &greedy, .prompt = {}, .output = {}});
-  const StepResult result = run(*backend, ids, outputs, true);
-  ASSERT_EQ(result.outputs.size(), 40u);
-  ASSERT_EQ(result.logits.size(), size_t{40} * vocab);
-  for (int t = 0; t < 40; ++t) {
-    const auto first = result.logits.begin() + t * vocab;
-    const auto likeliest = std::max_element(first, first + vocab) - first;
-    EXPECT_EQ(result.outputs[t].token, t % 3 == 2 ? -1 : likeliest) << t;
-    EXPECT_EQ(result.outputs[t].top.size(), t % 3 == 2 ? 0u : 2u) << t;
+TEST_F(CpuBackend, GivesTheSameBitsRunAfterRunAndForAnyNumberOfThreads) {
+  const std::vector<TokenId> prompt = random_ids(150, weights->config.vocab, 10);
+  for (const Isa isa : available_isas()) {
+    std::vector<float> first;
+    for (const int num_threads : {2, 2, 1, 3, 4}) {
+      Feeder feeder(make(weights, options_of(isa, num_threads)), Fulfilment::kNumPages);
+      feeder.feed({{0, prompt}});
+      if (first.empty()) first = feeder.logits(0);
+      EXPECT_EQ(feeder.logits(0), first) << name(isa) << ", " << num_threads << " threads";
+    }
   }
-  const StepResult without_logits = run(*backend, ids, {outputs[39]}, false);
-  EXPECT_TRUE(without_logits.logits.empty());
-  EXPECT_EQ(without_logits.outputs[0].token, result.outputs[39].token);
-}
-
-// The draw is a function of the seed and of the position of the token drawn.
-TEST_F(CpuBackend, DrawsForThePositionAfterTheRow) {
-  const auto backend = make(weights, options_of(Isa::kPortable));
-  const std::vector<TokenId> ids = random_ids(40, weights->config.vocab, 11);
-  const SampleParams flat{
-      .temperature = 100, .logit_bias = {}, .seed = 5};  // two positions hardly ever draw the same
-  const std::vector<OutputRow> outputs{{.token_index = 39, .sample = &flat, .prompt = {}, .output = {}}};
-  const StepResult result = run(*backend, ids, outputs, true);
-  std::vector<float> scratch = result.logits;
-  EXPECT_EQ(result.outputs[0].token, sample(scratch, outputs[0], 40).token);
-  scratch = result.logits;
-  EXPECT_NE(result.outputs[0].token, sample(scratch, outputs[0], 39).token);
-}
-
-TEST_F(CpuBackend, AnswersAnEmptyBatchWithNothing) {
-  const StepResult result = make(weights, options_of(Isa::kPortable))->step({});
-  EXPECT_TRUE(result.outputs.empty());
-  EXPECT_TRUE(result.logits.empty());
 }
 
 TEST_F(CpuBackend, SaysWhichKernelRunsEachOperation) {

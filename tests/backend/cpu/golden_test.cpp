@@ -9,16 +9,18 @@
 #include <cmath>
 #include <filesystem>
 
+#include "backend/cpu/cpu_backend.h"
 #include "model/golden.h"
 #include "model/weights.h"
-#include "tests/backend/cpu/feeder.h"
 #include "tests/backend/cpu/isas.h"
 #include "tests/backend/cpu/reference_with_bf16_kv.h"
+#include "tests/backend/feeder.h"
 
 namespace nibble::cpu {
 namespace {
 
 const std::filesystem::path kRoot{NIBBLE_SOURCE_DIR};
+constexpr int kNumPages{300};
 
 std::shared_ptr<const Weights> open(const std::filesystem::path& folder) {
   return std::make_shared<const Weights>(open_weights(kRoot / folder));
@@ -40,8 +42,8 @@ std::span<const float> row(const std::vector<float>& logits, size_t index, size_
 }
 
 BackendOptions options_of(Isa isa) {
-  return {.num_full_pages = 300,
-          .num_sliding_pages = 300,
+  return {.num_full_pages = kNumPages,
+          .num_sliding_pages = kNumPages,
           .max_batch_tokens = 512,
           .num_threads = 1,
           .isa = std::string(name(isa))};
@@ -65,7 +67,7 @@ std::vector<TokenId> with_continuation(const GoldenPrompt& prompt) {
 Figures measure(Isa isa, const std::shared_ptr<const Weights>& weights, const GoldenPrompt& prompt,
                 const GoldenTolerance& tolerance) {
   const size_t vocab = weights->config.vocab;
-  Feeder feeder(weights, options_of(isa));
+  Feeder feeder(make(weights, options_of(isa)), kNumPages);
   feeder.feed_in_chunks(0, with_continuation(prompt), 512);
   const std::span<const float> logits = feeder.logits(0);
   const GoldenAnswer answer{.logits = logits.first(prompt.ids.size() * vocab), .greedy = {}, .hidden = {}};
@@ -124,7 +126,7 @@ struct RandomModel {
 
 std::vector<float> logits_on_cpu(Isa isa, const std::shared_ptr<const Weights>& weights,
                                  const std::vector<TokenId>& ids) {
-  Feeder feeder(weights, options_of(isa));
+  Feeder feeder(make(weights, options_of(isa)), kNumPages);
   feeder.feed({{0, ids}});
   return feeder.logits(0);
 }

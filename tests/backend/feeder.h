@@ -9,12 +9,11 @@
 #include <vector>
 
 #include "backend/backend.h"
-#include "backend/cpu/cpu_backend.h"
 #include "core/random.h"
 #include "kv/page_pool.h"
 #include "kv/page_table.h"
 
-namespace nibble::cpu {
+namespace nibble {
 
 inline std::vector<TokenId> random_ids(int count, int vocab, uint64_t seed) {
   std::vector<TokenId> ids;
@@ -24,10 +23,9 @@ inline std::vector<TokenId> random_ids(int count, int vocab, uint64_t seed) {
 
 class Feeder {
  public:
-  Feeder(std::shared_ptr<const Weights> weights, const BackendOptions& options)
-      : backend_(make(std::move(weights), options)),
-        full_(options.num_full_pages),
-        sliding_(options.num_sliding_pages) {}
+  // `num_pages` of each kind are what the backend was made with.
+  Feeder(std::unique_ptr<Backend> backend, int num_pages)
+      : backend_(std::move(backend)), full_(num_pages), sliding_(num_pages) {}
 
   struct Part {
     int sequence;
@@ -79,4 +77,4 @@ class Feeder {
   std::vector<Sequence> sequences_;
 };
 
-}  // namespace nibble::cpu
+}  // namespace nibble

@@ -1,0 +1,145 @@
+// The contract of a backend as tests, which each fulfilment instantiates with how it is made: what a token gets does not
+// depend on what shares the step with it (BackendBits), and outputs are those that were asked for (BackendOutputs).
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "backend/sample.h"
+#include "model/weights.h"
+#include "tests/backend/feeder.h"
+#include "tests/ops/shapes.h"
+
+namespace nibble {
+
+struct Fulfilment {
+  static constexpr int kNumPages{80};  // of each kind; steps are of up to 1,024 tokens
+  std::string name;
+  std::function<std::unique_ptr<Backend>(std::shared_ptr<const Weights>)> make;
+};
+
+inline std::shared_ptr<const Weights> open_shared(const std::filesystem::path& folder) {
+  return std::make_shared<const Weights>(open_weights(std::filesystem::path{NIBBLE_SOURCE_DIR} / folder));
+}
+
+// Random model a has a window of 16, b one of 100, and its layers the other way round.
+class BackendBits : public testing::TestWithParam<std::tuple<Fulfilment, const char*>> {
+ protected:
+  const std::shared_ptr<const Weights> weights_ =
+      open_shared(std::filesystem::path("tests/golden/random") / std::get<1>(GetParam()));
+
+  std::vector<TokenId> ids(int count, uint64_t seed) const {
+    return random_ids(count, weights_->config.vocab, seed);
+  }
+  Feeder feeder() const { return Feeder(std::get<0>(GetParam()).make(weights_), Fulfilment::kNumPages); }
+  std::vector<float> logits_alone(const std::vector<TokenId>& ids) const {
+    Feeder alone = feeder();
+    alone.feed({{0, ids}});
+    return alone.logits(0);
+  }
+};
+GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(BackendBits);
+
+TEST_P(BackendBits, AreThoseOfTheSequenceAloneHoweverManyShareTheStep) {
+  for (const int num_sequences : shapes::kNumSequences) {
+    std::vector<std::vector<TokenId>> prompts;
+    std::vector<Feeder::Part> parts;
+    for (int s = 0; s < num_sequences; ++s) prompts.push_back(ids(1 + 31 * s % 100, s));
+    for (int s = 0; s < num_sequences; ++s) parts.push_back({s, prompts[s]});
+    Feeder together = feeder();
+    together.feed(parts);
+    for (int s = 0; s < num_sequences; ++s)
+      ASSERT_EQ(together.logits(s), logits_alone(prompts[s])) << "sequence " << s << " of " << num_sequences;
+  }
+}
+
+TEST_P(BackendBits, AreTheSameHoweverAPromptIsCutIntoChunks) {
+  const std::vector<TokenId> prompt = ids(230, 6);
+  const std::vector<float> whole = logits_alone(prompt);
+  for (const size_t chunk : {1, 7, 32, 129}) {
+    Feeder chunked = feeder();
+    chunked.feed_in_chunks(0, prompt, chunk);
+    EXPECT_EQ(chunked.logits(0), whole) << chunk;
+  }
+}
+
+TEST_P(BackendBits, AreTheSameForDecodeRowsAmongChunksOfAPrompt) {
+  const std::vector<TokenId> chat = ids(60, 7), other_chat = ids(90, 8), prompt = ids(200, 9);
+  Feeder mixed = feeder();
+  mixed.feed({{0, std::span(chat).first(50)}, {1, std::span(other_chat).first(80)}});
+  for (size_t i = 0; i < 10; ++i)
+    mixed.feed({{1, std::span(other_chat).subspan(80 + i, 1)},
+                {2, std::span(prompt).subspan(20 * i, 20)},
+                {0, std::span(chat).subspan(50 + i, 1)}});
+  EXPECT_EQ(mixed.logits(0), logits_alone(chat));
+  EXPECT_EQ(mixed.logits(1), logits_alone(other_chat));
+  EXPECT_EQ(mixed.logits(2), logits_alone(prompt));
+}
+
+// Of the miniature model.
+class BackendOutputs : public testing::TestWithParam<Fulfilment> {
+ protected:
+  static inline const std::shared_ptr<const Weights> weights = open_shared("models/tiny-gpt-oss");
+  const std::unique_ptr<Backend> backend_ = GetParam().make(weights);
+
+  // One run of `ids` from position 0, in the first pages.
+  StepResult run(const std::vector<TokenId>& ids, const std::vector<OutputRow>& outputs, bool want_logits) {
+    const std::vector<PageId> pages{PageId{0}, PageId{1}};
+    const nibble::Run runs[]{{ids, 0, {pages}, {pages}, outputs}};
+    return backend_->step({.runs = runs, .want_logits = want_logits});
+  }
+};
+GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(BackendOutputs);
+
+TEST_P(BackendOutputs, AreThoseThatAreAskedForInTheirOrder) {
+  const int vocab = weights->config.vocab;
+  const std::vector<TokenId> ids = random_ids(40, vocab, 10);
+  const SampleParams greedy{.logit_bias = {}, .num_logprobs = 2};
+  std::vector<OutputRow> outputs;
+  for (int t = 0; t < 40; ++t)  // more than one block of output rows; every third is not sampled
+    outputs.push_back(
+        {.token_index = t, .sample = t % 3 == 2 ? nullptr : &greedy, .prompt = {}, .output = {}});
+  const StepResult result = run(ids, outputs, true);
+  ASSERT_EQ(result.outputs.size(), 40u);
+  ASSERT_EQ(result.logits.size(), size_t{40} * vocab);
+  for (int t = 0; t < 40; ++t) {
+    const auto first = result.logits.begin() + t * vocab;
+    const auto likeliest = std::max_element(first, first + vocab) - first;
+    EXPECT_EQ(result.outputs[t].token, t % 3 == 2 ? -1 : likeliest) << t;
+    ASSERT_EQ(result.outputs[t].top.size(), t % 3 == 2 ? 0u : 2u) << t;
+    if (!result.outputs[t].top.empty()) {
+      EXPECT_EQ(result.outputs[t].top[0].token, likeliest) << t;
+    }
+  }
+  const StepResult without_logits = run(ids, {outputs[39]}, false);
+  EXPECT_TRUE(without_logits.logits.empty());
+  EXPECT_EQ(without_logits.outputs[0].token, result.outputs[39].token);
+}
+
+// The draw is a function of the seed and of the position of the token drawn.
+TEST_P(BackendOutputs, AreDrawnForThePositionAfterTheRow) {
+  const std::vector<TokenId> ids = random_ids(40, weights->config.vocab, 11);
+  const SampleParams flat{
+      .temperature = 100, .logit_bias = {}, .seed = 5};  // two positions hardly ever draw the same
+  const std::vector<OutputRow> outputs{{.token_index = 39, .sample = &flat, .prompt = {}, .output = {}}};
+  const StepResult result = run(ids, outputs, true);
+  std::vector<float> scratch = result.logits;
+  EXPECT_EQ(result.outputs[0].token, sample(scratch, outputs[0], 40).token);
+  scratch = result.logits;
+  EXPECT_NE(result.outputs[0].token, sample(scratch, outputs[0], 39).token);
+}
+
+TEST_P(BackendOutputs, OfAnEmptyBatchAreNone) {
+  const StepResult result = backend_->step({});
+  EXPECT_TRUE(result.outputs.empty());
+  EXPECT_TRUE(result.logits.empty());
+}
+
+}  // namespace nibble
