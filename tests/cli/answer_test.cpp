@@ -9,6 +9,7 @@
 #include "cli/request.h"
 #include "core/error.h"
 #include "tests/cli/scripted_backend.h"
+#include "tests/error_of.h"
 
 namespace nibble::cli {
 namespace {
@@ -87,13 +88,8 @@ TEST_F(AnswerTest, AListenerThatHasEnoughEndsIt) {
 }
 
 TEST_F(AnswerTest, APromptThatLeavesNoRoomIsRefusedWithTheFigures) {
-  try {
-    make_request(std::vector<TokenId>(100), {}, config_, tokenizer_, 100);
-    FAIL();
-  } catch (const InputError& error) {
-    EXPECT_THAT(error.what(),
-                testing::AllOf(testing::HasSubstr("100 tokens long"), testing::HasSubstr("--context")));
-  }
+  EXPECT_THAT(error_of([&] { make_request(std::vector<TokenId>(100), {}, config_, tokenizer_, 100); }),
+              testing::AllOf(testing::HasSubstr("100 tokens long"), testing::HasSubstr("--context")));
 }
 
 }  // namespace

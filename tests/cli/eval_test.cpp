@@ -7,6 +7,7 @@
 #include "cli/load.h"
 #include "core/error.h"
 #include "tests/cli/scripted_backend.h"
+#include "tests/error_of.h"
 
 namespace nibble::cli {
 namespace {
@@ -72,14 +73,8 @@ TEST(EvalTasks, ALineIsReadWithItsConversation) {
 
 TEST(EvalTasks, ABadLineIsNamed) {
   for (const auto& [text, fault] :
-       {std::pair{"\n{", "tasks, line 2: it is no JSON"}, {"{}", "tasks, line 1:"}}) {
-    try {
-      read_tasks(text, "tasks");
-      FAIL() << text;
-    } catch (const InputError& error) {
-      EXPECT_THAT(error.what(), HasSubstr(fault));
-    }
-  }
+       {std::pair{"\n{", "tasks, line 2: it is no JSON"}, {"{}", "tasks, line 1:"}})
+    EXPECT_THAT(error_of([&] { read_tasks(text, "tasks"); }), HasSubstr(fault)) << text;
 }
 
 TEST(EvalTasks, TheFinalTextMustBeTheAnswerExactly) {

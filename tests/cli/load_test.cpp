@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "core/error.h"
+#include "tests/error_of.h"
 
 namespace nibble::cli {
 namespace {
@@ -13,15 +14,6 @@ using testing::HasSubstr;
 
 constexpr const char* kTiny{NIBBLE_SOURCE_DIR "/models/tiny-gpt-oss"};
 
-std::string refusal(const std::function<void()>& act) {
-  try {
-    act();
-  } catch (const InputError& error) {
-    return error.what();
-  }
-  return "accepted";
-}
-
 TEST(Load, TheContextIsWhatWasAskedForWithinWhatTheModelWasMadeFor) {
   const Config config = *named_config("gpt-oss-20b");  // 131,072
   EXPECT_EQ(context_of(config, {}), kDefaultContext);
@@ -29,7 +21,7 @@ TEST(Load, TheContextIsWhatWasAskedForWithinWhatTheModelWasMadeFor) {
   settings.context = 131072;
   EXPECT_EQ(context_of(config, settings), 131072);
   settings.context = 131073;
-  EXPECT_THAT(refusal([&] { context_of(config, settings); }), HasSubstr("at most 131072"));
+  EXPECT_THAT(error_of([&] { context_of(config, settings); }), HasSubstr("at most 131072"));
 
   Config small = config;
   small.max_context = 100;
@@ -54,7 +46,7 @@ TEST(Load, WhatDoesNotFitIsRefusedWithTheFiguresBeforeItIsMade) {
   // 1,024 full contexts are 5 TB of keys and values: more than any machine this runs on has.
   const BackendOptions options = backend_options(model.config, settings, {131072, 1024});
   EXPECT_THAT(
-      refusal([&] { load(model, settings, options); }),
+      error_of([&] { load(model, settings, options); }),
       AllOf(HasSubstr("synthetic:gpt-oss-120b needs"), HasSubstr("KV cache"), HasSubstr("available")));
 }
 
@@ -75,7 +67,7 @@ TEST(Load, TheVocabularyLiesBesideTheWeightsOrWhereTheSettingSays) {
   settings.tokenizer = "bytes";
   EXPECT_NE(open_tokenizer(model.source, settings).special("<|start|>"), 4072);
   const ModelSource without{"a", NIBBLE_SOURCE_DIR "/tests/golden/random/a", {}};
-  EXPECT_THAT(refusal([&] { open_tokenizer(without, {}); }),
+  EXPECT_THAT(error_of([&] { open_tokenizer(without, {}); }),
               AllOf(HasSubstr("no tokenizer.json"), HasSubstr("--tokenizer")));
 }
 

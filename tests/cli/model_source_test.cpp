@@ -7,6 +7,7 @@
 #include <fstream>
 
 #include "core/error.h"
+#include "tests/error_of.h"
 
 namespace nibble::cli {
 namespace {
@@ -33,12 +34,7 @@ class ModelSourceTest : public testing::Test {
     std::ofstream(folder_ / file) << text;
   }
   std::string refusal(const std::string& argument) {
-    try {
-      find_model(argument, settings_);
-    } catch (const InputError& error) {
-      return error.what();
-    }
-    return "accepted";
+    return error_of([&] { find_model(argument, settings_); });
   }
 
   fs::path folder_ = fs::path(testing::TempDir()) / "nibble_model_source";

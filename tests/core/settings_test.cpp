@@ -6,6 +6,7 @@
 #include <set>
 
 #include "core/error.h"
+#include "tests/error_of.h"
 
 namespace nibble {
 namespace {
@@ -26,12 +27,7 @@ Settings with(std::string_view name, std::string_view text) {
 }
 
 std::string refusal(std::string_view name, std::string_view text) {
-  try {
-    with(name, text);
-  } catch (const InputError& error) {
-    return error.what();
-  }
-  return "accepted";
+  return error_of([&] { with(name, text); });
 }
 
 TEST(Settings, NamesGiveFlagsAndVariables) {

@@ -14,6 +14,7 @@
 #include "tests/engine/answers.h"
 #include "tests/engine/stop_oracle.h"
 #include "tests/engine/toy_backend.h"
+#include "tests/error_of.h"
 
 namespace nibble {
 namespace {
@@ -352,16 +353,11 @@ TEST(EngineFault, ARowWithoutNumbersFailsItsRequestAlone) {
 }
 
 TEST(EngineFault, OptionsThatNoRequestCouldRunWithAreRefused) {
-  const auto message = [](auto spoil) -> std::string {
+  const auto message = [](auto spoil) {
     EngineOptions bad = options();
     spoil(bad);
     ToyBackend backend(options(), toy_logits);
-    try {
-      Engine engine(backend, tokenizer(), bad);
-    } catch (const InputError& error) {
-      return error.what();
-    }
-    return "accepted";
+    return error_of([&] { Engine(backend, tokenizer(), bad); });
   };
   EXPECT_EQ(message([](EngineOptions&) {}), "accepted");
   EXPECT_THAT(message([](EngineOptions& o) { o.max_batch_tokens = 0; }), HasSubstr("max_batch_tokens is 0"));

@@ -4,6 +4,7 @@
 
 #include "core/error.h"
 #include "harmony/render.h"
+#include "tests/error_of.h"
 #include "tests/harmony/vocabulary.h"
 
 namespace nibble::harmony {
@@ -82,12 +83,7 @@ TEST(Chat, ThoughtsOfAFinishedTurnAreNotSentBack) {
 }
 
 std::string refusal_of(const std::string& chat) {
-  try {
-    to_conversation(chat_from_json(parse_json(chat, "chat")));
-  } catch (const InputError& error) {
-    return error.what();
-  }
-  return "accepted";
+  return error_of([&] { to_conversation(chat_from_json(parse_json(chat, "chat"))); });
 }
 
 TEST(Chat, SaysWhatIsWrongAndWhere) {

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "core/error.h"
+#include "tests/error_of.h"
 #include "tests/harmony/vocabulary.h"
 
 namespace nibble::harmony {
@@ -31,12 +32,7 @@ TEST(HarmonyJson, WhatASystemMessageLeavesOutIsNotRendered) {
 }
 
 std::string refusal_of(const std::string& text) {
-  try {
-    conversation_from_json(parse_json(text, "the conversation"));
-  } catch (const InputError& error) {
-    return error.what();
-  }
-  return "accepted";
+  return error_of([&] { conversation_from_json(parse_json(text, "the conversation")); });
 }
 
 std::string refusal_of_message(const std::string& message) {

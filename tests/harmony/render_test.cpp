@@ -7,6 +7,7 @@
 
 #include "core/error.h"
 #include "harmony/json.h"
+#include "tests/error_of.h"
 #include "tests/harmony/vocabulary.h"
 
 namespace nibble::harmony {
@@ -102,12 +103,7 @@ TEST(Render, TheAssistantsMessageToAnyoneEndsInACall) {
 }
 
 std::string refusal_of(const Message& message) {
-  try {
-    render({{said(Role::kUser, "x"), message}}, tiny(), {});
-  } catch (const InputError& error) {
-    return error.what();
-  }
-  return "rendered";
+  return error_of([&] { render({{said(Role::kUser, "x"), message}}, tiny(), {}); });
 }
 
 TEST(Render, SaysWhichMessageCannotBeRendered) {

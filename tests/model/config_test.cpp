@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "core/error.h"
+#include "tests/error_of.h"
 #include "tests/model/small_model.h"
 
 namespace nibble {

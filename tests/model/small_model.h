@@ -12,7 +12,6 @@
 #include <string>
 #include <vector>
 
-#include "core/error.h"
 #include "formats/container.h"
 #include "formats/safetensors_writer.h"
 #include "model/config.h"
@@ -128,17 +127,6 @@ inline std::map<std::string, std::string> bytes_of(const Weights& weights) {
     }
   }
   return all;
-}
-
-// What `action` throws, as a line.
-template <typename Action>
-std::string error_of(const Action& action) {
-  try {
-    action();
-  } catch (const InputError& error) {
-    return error.what();
-  }
-  return "no error";
 }
 
 }  // namespace nibble

@@ -8,6 +8,7 @@
 #include <random>
 
 #include "core/error.h"
+#include "tests/error_of.h"
 #include "tests/model/small_model.h"
 
 namespace nibble {

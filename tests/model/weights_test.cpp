@@ -7,6 +7,7 @@
 
 #include "core/error.h"
 #include "model/synthetic.h"
+#include "tests/error_of.h"
 #include "tests/model/small_model.h"
 
 namespace nibble {

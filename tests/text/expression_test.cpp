@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/error.h"
+#include "tests/error_of.h"
 #include "text/pre_tokeniser.h"
 
 namespace nibble {
@@ -69,12 +70,8 @@ TEST(Expression, WhatEnginesReadDifferentlyIsRefused) {
 }
 
 TEST(Expression, TheMessageSaysWhatIsRefusedAndWhere) {
-  try {
-    pieces("a|\\w+", "");
-    FAIL();
-  } catch (const InputError& error) {
-    EXPECT_THAT(error.what(), testing::StartsWith("test: the split expression has '\\w+', "));
-  }
+  EXPECT_THAT(error_of([] { pieces("a|\\w+", ""); }),
+              testing::StartsWith("test: the split expression has '\\w+', "));
 }
 
 TEST(Expression, WhatDoesNotCompileIsRefused) {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/error.h"
+#include "tests/error_of.h"
 #include "tests/text/o200k.h"
 #include "text/tokenizer.h"
 
@@ -39,13 +40,9 @@ std::vector<TokenId> ids(const json& file, std::string_view text) {
 }
 
 std::string error(const json& file) {
-  try {
-    load(file);
-  } catch (const InputError& error) {
-    EXPECT_THAT(error.what(), testing::StartsWith("test.json: "));
-    return error.what();
-  }
-  return "none";
+  const std::string error = error_of([&] { load(file); });
+  EXPECT_THAT(error, testing::AnyOf("accepted", testing::StartsWith("test.json: ")));
+  return error;
 }
 
 std::string error_with(const std::string& place, const json& value) {
@@ -55,7 +52,7 @@ std::string error_with(const std::string& place, const json& value) {
 }
 
 TEST(TokenizerJson, TheSmallFileLoads) {
-  EXPECT_EQ(error(small_file()), "none");
+  EXPECT_EQ(error(small_file()), "accepted");
   EXPECT_THAT(ids(small_file(), " ab"), ElementsAre(258));
   EXPECT_THAT(ids(small_file(), "ab a"), ElementsAre(257, 256));
   EXPECT_EQ(load(small_file()).num_tokens(), 301);
@@ -105,11 +102,11 @@ TEST(TokenizerJson, ASpecialTokenThatTheVocabularyListsTooIsNoTextToken) {
 }
 
 TEST(TokenizerJson, PartsThatDoNothingMayBeWrittenOut) {
-  EXPECT_EQ(error_with("/model/dropout", 0.0), "none");
-  EXPECT_EQ(error_with("/model/continuing_subword_prefix", ""), "none");
-  EXPECT_EQ(error_with("/model/end_of_word_suffix", ""), "none");
-  EXPECT_EQ(error_with("/post_processor", nullptr), "none");
-  EXPECT_EQ(error_with("/truncation", {{"max_length", 10}}), "none");
+  EXPECT_EQ(error_with("/model/dropout", 0.0), "accepted");
+  EXPECT_EQ(error_with("/model/continuing_subword_prefix", ""), "accepted");
+  EXPECT_EQ(error_with("/model/end_of_word_suffix", ""), "accepted");
+  EXPECT_EQ(error_with("/post_processor", nullptr), "accepted");
+  EXPECT_EQ(error_with("/truncation", {{"max_length", 10}}), "accepted");
 }
 
 TEST(TokenizerJson, APipelineThatEncodesOtherwiseIsRefused) {

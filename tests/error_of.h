@@ -1,0 +1,20 @@
+#pragma once
+
+#include <string>
+
+#include "core/error.h"
+
+namespace nibble {
+
+// What the InputError says that `action` throws; "accepted" where it throws none.
+template <typename Action>
+std::string error_of(const Action& action) {
+  try {
+    action();
+  } catch (const InputError& error) {
+    return error.what();
+  }
+  return "accepted";
+}
+
+}  // namespace nibble
