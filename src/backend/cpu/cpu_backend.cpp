@@ -27,7 +27,7 @@ class CpuBackend final : public Backend {
         pool_(options.num_threads),
         machine_{choose_kernels(isa_), pool_},
         max_batch_tokens_(options.max_batch_tokens),
-        rope_(make_rope(config().rope, config().head_dim)),
+        rope_(rope_frequencies(config().rope, config().head_dim)),
         kv_(config(), options.num_full_pages, options.num_sliding_pages),
         activations_(make_activations(config(), options.max_batch_tokens, pool_.num_threads())) {}
 
@@ -42,7 +42,7 @@ class CpuBackend final : public Backend {
   ThreadPool pool_;
   Machine machine_;
   int max_batch_tokens_;
-  Rope rope_;
+  RopeFrequencies rope_;
   KvCache kv_;
   Activations activations_;
 };

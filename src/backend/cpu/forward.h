@@ -16,7 +16,7 @@ namespace nibble::cpu {
 struct ForwardArgs {
   const Machine& machine;
   const Weights& weights;
-  const Rope& rope;
+  const RopeFrequencies& rope;
   std::span<const BatchRow> rows;  // [T]
   std::span<const int> outputs;    // rows whose logits are wanted
   KvCache& kv;                     // keys and values of all rows are written

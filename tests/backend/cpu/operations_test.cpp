@@ -143,7 +143,7 @@ TEST_P(Operations, QkvProjectsRotatesAndAppends) {
 
       const Activations a = activations(config, num_tokens);
       const KvCache kv_cache(config, sequence.num_pages(), 0);
-      const Rope rope = make_rope(config.rope, config.head_dim);
+      const RopeFrequencies rope = rope_frequencies(config.rope, config.head_dim);
       rotations({rope, rows, a.cosines, a.sines});
       qkv({machine_, x, rows, weights.layers[0], config.rms_eps, a.cosines, a.sines, a.normed, a.q,
            kv_cache.layer(0)});
