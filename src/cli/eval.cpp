@@ -165,7 +165,7 @@ Json golden_json(const std::vector<GoldenResult>& results, std::string_view back
     const GoldenDifference& difference = result.difference;
     rows.push_back({{"name", result.name},
                     {"num_tokens", result.num_tokens},
-                    {"relative_l2", difference.relative_l2},
+                    {"relative_l2", std::max(difference.relative_l2, difference.tied_l2)},
                     {"max_logit", difference.max_logit},
                     {"num_top_compared", difference.num_top_compared},
                     {"num_top_wrong", difference.num_top_wrong},
@@ -186,7 +186,7 @@ void print_golden_table(const std::vector<GoldenResult>& results, const GoldenTo
             ? fmt::format("differs at {} (gap {:.1e})", *difference.greedy_at, difference.greedy_gap)
             : "same";
     fmt::print("{:28} {:6} {:12.2e} {:10.2e} {:>18}  {:16}{}\n", result.name, result.num_tokens,
-               difference.relative_l2, difference.max_logit,
+               std::max(difference.relative_l2, difference.tied_l2), difference.max_logit,
                fmt::format("{} of {}", difference.num_top_wrong, difference.num_top_compared), greedy,
                result.is_within ? "" : "  OUTSIDE");
   }

@@ -52,6 +52,7 @@ struct GoldenAnswer {
 // Up to where two right implementations may differ. The defaults are for float32 arithmetic.
 struct GoldenTolerance {
   double relative_l2{1e-4};  // of a row of logits
+  double tied_l2{1e-4};      // of one that is a near tie itself
   double hidden{1e-4};       // of any element of a hidden state
   double router_margin{
       1e-4};  // a near tie: a position with less may take another expert; its likeliest tokens are not
@@ -65,9 +66,13 @@ struct GoldenTolerance {
 // Of a backend that keeps keys and values in BF16 and is exact to float32 otherwise; derived in golden.cpp from the number
 // of layers and the size of the golden logits.
 GoldenTolerance bf16_cache_tolerance(const Config& config, const GoldenSet& golden);
+// Of one whose matrix products take their inputs in BF16 as well; the residual stream is float32.
+GoldenTolerance bf16_tolerance(const Config& config, const GoldenSet& golden);
 
 struct GoldenDifference {
-  double relative_l2{0};    // |answer - golden| / |golden| over a row of logits, the worst row
+  double relative_l2{
+      0};             // |answer - golden| / |golden| over a row of logits, the worst row that is no near tie
+  double tied_l2{0};  // the worst that is one
   double max_logit{0};      // the largest difference of a logit
   double max_hidden{0};     // and of an element of a hidden state
   int num_top_compared{0};  // places of the top 5, over all positions, that the tolerance lets be compared
