@@ -15,6 +15,7 @@
 #include "model/synthetic.h"
 
 #include <fmt/format.h>
+#include <sys/mman.h>
 
 #include <algorithm>
 #include <atomic>
@@ -23,6 +24,7 @@
 #include <cstring>
 #include <fstream>
 #include <mutex>
+#include <new>
 #include <nlohmann/json.hpp>
 #include <span>
 #include <string_view>
@@ -114,10 +116,12 @@ void fill(const Piece& piece) {
   std::memcpy(piece.data + 8 * num_words, &rest, piece.count % 8);
 }
 
+uint64_t seed_of(const TensorSpec& spec, uint64_t seed) { return random_bits(seed, hash(spec.name)); }
+
 void add_pieces(const TensorSpec& spec, uint64_t seed, std::byte* data, std::vector<Piece>& pieces) {
   for (size_t first = 0; first < spec.num_bytes; first += kPieceBytes)
     pieces.push_back({data + first, first, std::min(kPieceBytes, spec.num_bytes - first), pattern_of(spec),
-                      random_bits(seed, hash(spec.name))});
+                      seed_of(spec, seed)});
 }
 
 // Calls `filled` after each piece, from one thread at a time.
@@ -205,28 +209,70 @@ void make_empty_folder(const fs::path& folder) {
   if (error || !is_empty) throw InputError("{}: is not an empty folder; give a new one", folder.string());
 }
 
+size_t aligned(size_t bytes) {
+  return (bytes + Buffer::kAlignment - 1) / Buffer::kAlignment * Buffer::kAlignment;
+}
+
+size_t storage_bytes(const std::vector<TensorSpec>& specs) {
+  size_t bytes{0};
+  for (const TensorSpec& spec : specs) bytes += aligned(spec.num_bytes);
+  return bytes;
+}
+
+// Every tensor behind the one before it, from `data` on.
+Weights bind_in_order(const Config& config, std::byte* data,
+                      const std::function<void(const TensorSpec&, std::byte*)>& visit) {
+  return bind_weights(config, [&](const TensorSpec& spec) {
+    std::byte* own = data;
+    data += aligned(spec.num_bytes);
+    visit(spec, own);
+    return StoredTensor{own, spec.dtype};
+  });
+}
+
+// Addresses without memory: to touch them is a fault.
+class ReservedAddresses {
+ public:
+  explicit ReservedAddresses(size_t bytes)
+      : data_(mmap(nullptr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0)),
+        bytes_(bytes) {
+    if (data_ == MAP_FAILED) throw std::bad_alloc();
+  }
+  ReservedAddresses(const ReservedAddresses&) = delete;
+  ReservedAddresses& operator=(const ReservedAddresses&) = delete;
+  ~ReservedAddresses() { munmap(data_, bytes_); }
+  std::byte* data() const { return static_cast<std::byte*>(data_); }
+
+ private:
+  void* data_;
+  size_t bytes_;
+};
+
 }  // namespace
 
 Weights make_synthetic(const Config& config, const std::string& source, uint64_t seed,
                        const ReportProgress& report) {
-  const auto aligned = [](size_t bytes) {
-    return (bytes + Buffer::kAlignment - 1) / Buffer::kAlignment * Buffer::kAlignment;
-  };
   const std::vector<TensorSpec> specs = tensor_specs(config);
-  size_t storage_bytes{0};
-  for (const TensorSpec& spec : specs) storage_bytes += aligned(spec.num_bytes);
-  auto storage = std::make_shared<const Buffer>(storage_bytes);
-
+  auto storage = std::make_shared<const Buffer>(storage_bytes(specs));
   std::vector<Piece> pieces;
-  size_t offset{0};
-  Weights weights = bind_weights(config, [&](const TensorSpec& spec) {
-    std::byte* data = storage->data() + offset;
-    offset += aligned(spec.num_bytes);
+  Weights weights = bind_in_order(config, storage->data(), [&](const TensorSpec& spec, std::byte* data) {
     add_pieces(spec, seed, data, pieces);
-    return StoredTensor{data, spec.dtype};
   });
   Meter meter(total_bytes(specs), report);
   fill_on_all_cores(pieces, [&](size_t num_bytes) { meter.add(num_bytes); });
+  weights.source = source;
+  weights.storage = std::move(storage);
+  return weights;
+}
+
+Weights describe_synthetic(const Config& config, const std::string& source, uint64_t seed) {
+  auto storage = std::make_shared<const ReservedAddresses>(storage_bytes(tensor_specs(config)));
+  std::vector<UnmadeTensor> unmade;
+  Weights weights = bind_in_order(config, storage->data(), [&](const TensorSpec& spec, std::byte* data) {
+    const Pattern pattern = pattern_of(spec);
+    unmade.push_back({data, spec.num_bytes, seed_of(spec, seed), pattern.mask, pattern.base});
+  });
+  weights.unmade = std::move(unmade);
   weights.source = source;
   weights.storage = std::move(storage);
   return weights;

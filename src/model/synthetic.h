@@ -15,6 +15,9 @@ namespace nibble {
 Weights make_synthetic(const Config& config, const std::string& source, uint64_t seed = 0,
                        const ReportProgress& report = {});
 
+// The same weights, not made: every tensor is in Weights::unmade. Takes addresses, no memory.
+Weights describe_synthetic(const Config& config, const std::string& source, uint64_t seed = 0);
+
 // The same weights, written as a Hugging Face checkpoint folder (config.json, index, shards of at most 5 GB) tensor by
 // tensor: needs the memory of one tensor. Throws InputError if the folder exists and is not empty.
 void write_synthetic(const Config& config, const std::filesystem::path& folder, uint64_t seed = 0,

@@ -66,6 +66,14 @@ struct LayerWeights {
   ExpertMatrices down;     // [E, H, I]
 };
 
+// A tensor whose bytes are not there: word i of 64 bits is (random_bits(seed, i) & mask) + base (core/random.h). Its
+// addresses are reserved and may be compared, not read.
+struct UnmadeTensor {
+  const std::byte* data;
+  size_t num_bytes;
+  uint64_t seed, mask, base;
+};
+
 struct Weights {
   Config config;
   Matrix embedding;  // [V, H]
@@ -73,7 +81,9 @@ struct Weights {
   Vector final_norm;   // [H]
   Matrix unembedding;  // [V, H]
 
-  std::string source;                   // for people: a path, or "synthetic:gpt-oss-20b"
+  std::vector<UnmadeTensor>
+      unmade;          // by address: every tensor, for who makes them where it wants them; or none
+  std::string source;  // for people: a path, or "synthetic:gpt-oss-20b"
   std::shared_ptr<const void> storage;  // keeps the mapped files or the made bytes alive
 };
 

@@ -8,6 +8,7 @@
 #include <random>
 
 #include "core/error.h"
+#include "core/random.h"
 #include "tests/error_of.h"
 #include "tests/model/small_model.h"
 
@@ -48,6 +49,21 @@ TEST(Synthetic, InMemoryAndOnDiskAreTheSameWeights) {
   EXPECT_EQ(written.config, made.config);
   EXPECT_EQ(bytes_of(written), bytes_of(made));
   EXPECT_EQ(made.source, "synthetic:small");
+}
+
+TEST(Synthetic, DescribedTheyAreTheSameWordsAtTheSamePlaces) {
+  const Weights made = make_synthetic(small_config(), "x", /*seed=*/5);
+  const Weights described = describe_synthetic(small_config(), "x", /*seed=*/5);
+  const auto* first = static_cast<const std::byte*>(made.embedding.data);
+  ASSERT_EQ(described.unmade.size(), tensor_specs(small_config()).size());
+  ASSERT_EQ(static_cast<const void*>(described.unmade[0].data), described.embedding.data);
+  for (const UnmadeTensor& tensor : described.unmade) {
+    const std::byte* bytes = first + (tensor.data - described.unmade[0].data);
+    for (size_t at = 0; at < tensor.num_bytes; at += 8) {
+      const uint64_t word = (random_bits(tensor.seed, at / 8) & tensor.mask) + tensor.base;
+      ASSERT_EQ(std::memcmp(&word, bytes + at, std::min<size_t>(8, tensor.num_bytes - at)), 0) << at;
+    }
+  }
 }
 
 TEST(Synthetic, AreTheSameEveryTimeAndOtherWithAnotherSeed) {
