@@ -14,11 +14,18 @@
 
 namespace nibble {
 
+// What dense matrices are held in; kBf16: as the checkpoint has them.
+struct DenseFormats {
+  Format qkv{Format::kBf16}, attention_output{Format::kBf16}, unembedding{Format::kBf16};
+  friend bool operator==(const DenseFormats&, const DenseFormats&) = default;
+};
+
 struct BackendOptions {
   int num_full_pages{0}, num_sliding_pages{0};  // of the KV cache; page ids are below these
   int max_batch_tokens{512};                    // the most rows of one step
   int num_threads{0};                           // 0: all cores the process may use
-  std::string isa;                              // CPU: "portable", "avx2", "avx512"; empty: the best there is
+  std::string isa{};                            // CPU: "portable", "avx2", "avx512"; empty: the best there is
+  DenseFormats dense{};                         // CUDA
 };
 
 // Bytes a backend takes for itself before it starts: beside the mapped weights.

@@ -2,6 +2,9 @@
 #include "cli/backends.h"
 
 #include "backend/cpu/cpu_backend.h"
+#if NIBBLE_CUDA
+#include "backend/cuda/cuda_backend.h"
+#endif
 #include "core/error.h"
 #include "reference/reference_backend.h"
 
@@ -10,10 +13,16 @@ namespace {
 
 GoldenTolerance float32_tolerance(const Config&, const GoldenSet&) { return {}; }
 
+std::string nothing() { return {}; }
+
 constexpr BackendRow kBackends[] = {
-    {"cpu", "all cores, weights as they are stored", &cpu::plan, &cpu::make, &bf16_cache_tolerance},
+#if NIBBLE_CUDA
+    {"cuda", "one NVIDIA GPU", &cuda::plan, &cuda::make, true, &cuda::why_not, &bf16_tolerance},
+#endif
+    {"cpu", "all cores, weights as they are stored", &cpu::plan, &cpu::make, false, &nothing,
+     &bf16_cache_tolerance},
     {"reference", "plain loops in float32, slow: what the others are tested against", &reference::plan,
-     &reference::make, &float32_tolerance},
+     &reference::make, false, &nothing, &float32_tolerance},
 };
 
 }  // namespace
@@ -21,12 +30,16 @@ constexpr BackendRow kBackends[] = {
 std::span<const BackendRow> all_backends() { return kBackends; }
 
 const BackendRow& find_backend(const std::optional<std::string>& name) {
-  if (!name) return kBackends[0];
   std::string names;
   for (const BackendRow& row : kBackends) {
-    if (row.name == *name) return row;
+    if (name ? row.name == *name : row.why_not().empty()) return row;
     names += fmt::format("{}{}", names.empty() ? "" : ", ", row.name);
   }
+#if !NIBBLE_CUDA
+  if (name == "cuda")
+    throw InputError(
+        "--backend cuda: this program was built without it; the preset 'cuda' builds it, with nvcc 13");
+#endif
   throw InputError("--backend '{}': accepted is one of {}", *name, names);
 }
 

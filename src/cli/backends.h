@@ -17,12 +17,15 @@ struct BackendRow {
   std::string_view what;
   MemoryPlan (*plan)(const Config&, const BackendOptions&);
   std::unique_ptr<Backend> (*make)(std::shared_ptr<const Weights>, const BackendOptions&);
+  // Takes weights that are not made (Weights::unmade), and memory of its own, which it checks itself.
+  bool is_device;
+  std::string (*why_not)();  // why this machine cannot run it; empty where it can
   GoldenTolerance (*tolerance)(const Config&, const GoldenSet&);  // how far it may be from golden data
 };
 
 std::span<const BackendRow> all_backends();  // best first
 
-// The row of that name, or the best one. Throws InputError that lists the names.
+// The row of that name, or the best one that this machine can run. Throws InputError that lists the names.
 const BackendRow& find_backend(const std::optional<std::string>& name);
 
 }  // namespace nibble::cli

@@ -114,7 +114,11 @@ size_t available_bytes() {
 
 std::unique_ptr<Backend> load(const Model& model, const Settings& settings, const BackendOptions& options) {
   const BackendRow& row = find_backend(settings.backend);
-  check_memory(model, row, options);
+  if (!row.is_device) check_memory(model, row, options);
+  if (!model.weights && row.is_device)
+    return row.make(std::make_shared<const Weights>(describe_synthetic(model.config, model.source.name)),
+                    options);
+  if (row.is_device) return row.make(model.weights, options);
   if (!model.weights) {
     const ReportProgress report = show_progress("making " + model.source.name);
     return row.make(

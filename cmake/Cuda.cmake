@@ -1,0 +1,27 @@
+# The CUDA backend: a floor whose kernels nvcc compiles. The runtime is linked statically; the driver is looked for when the
+# program starts, so that the same binary runs where there is none. NIBBLE_CUDA_ARCHITECTURES: sm_90a for Hopper, sm_80 (as PTX
+# too) for what is older or other, sm_120a and sm_121a for Blackwell.
+set(NIBBLE_CUDA_ARCHITECTURES "80;90a;120a;121a" CACHE STRING "compute capabilities that are compiled for")
+set(CMAKE_CUDA_ARCHITECTURES ${NIBBLE_CUDA_ARCHITECTURES})
+find_program(NVCC nvcc HINTS /usr/local/cuda/bin REQUIRED)
+set(CMAKE_CUDA_COMPILER ${NVCC})
+set(CMAKE_CUDA_RUNTIME_LIBRARY Static)
+if(CCACHE)
+  set(CMAKE_CUDA_COMPILER_LAUNCHER ${CCACHE})
+endif()
+enable_language(CUDA)
+find_package(CUDAToolkit 13 REQUIRED)
+
+function(nibble_cuda_floor)
+  nibble_floor(backend/cuda SEES backend)
+  file(GLOB kernels CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/backend/cuda/*.cu)
+  # The host's warnings and -ffp-contract are not nvcc's.
+  add_library(nibble_cuda_kernels STATIC ${kernels})
+  # C++17: CMake 3.25 knows no later one of nvcc.
+  set_target_properties(nibble_cuda_kernels PROPERTIES CUDA_STANDARD 17 COMPILE_OPTIONS
+    "$<$<COMPILE_LANGUAGE:CUDA>:--expt-relaxed-constexpr;-Xcompiler=-Wall;-Werror=all-warnings>")
+  target_include_directories(nibble_cuda_kernels PUBLIC ${CMAKE_SOURCE_DIR}/src)
+  target_link_libraries(nibble_cuda_kernels PUBLIC CUDA::cudart_static nibble_core)
+  target_link_libraries(nibble_backend_cuda PUBLIC nibble_cuda_kernels CUDA::cudart_static)
+  target_include_directories(nibble_backend_cuda SYSTEM PUBLIC ${CUDAToolkit_INCLUDE_DIRS})
+endfunction()

@@ -1,0 +1,461 @@
+#include "backend/cuda/cuda_backend.h"
+
+#include <algorithm>
+#include <map>
+#include <tuple>
+#include <utility>
+
+#include "backend/cuda/device_weights.h"
+#include "backend/cuda/kernels.h"
+#include "backend/sample.h"
+#include "core/check.h"
+#include "core/error.h"
+#include "model/rope.h"
+
+namespace nibble::cuda {
+namespace {
+
+constexpr int kMaxGraphTokens{8};
+constexpr int kOutputBlock{32};  // rows of logits at a time
+constexpr size_t kAttendScratchBytes{size_t{64} << 20};
+
+static_assert(kPagePositions == kPageTokens);
+
+int max_groups(const Config& config, int num_tokens) {
+  const int pairs = num_tokens * config.experts_per_token;
+  return std::min(pairs, config.num_experts + pairs / 8);
+}
+
+int chunks_for(int num_pages) { return (num_pages + kChunkPages - 1) / kChunkPages; }
+
+size_t kv_layer_elements(const Config& config, int num_pages) {
+  return size_t{2} * static_cast<size_t>(num_pages) * static_cast<size_t>(config.num_kv_heads) *
+         kPagePositions * static_cast<size_t>(config.head_dim);
+}
+
+// Activations of a step of up to T rows, and what kernels leave for each other.
+struct Workspace {
+  float *x{nullptr}, *qkv_parts{nullptr}, *project_parts{nullptr}, *router_logits{nullptr},
+      *pair_weights{nullptr}, *experts_out{nullptr}, *logits{nullptr}, *attend_partials{nullptr},
+      *best{nullptr};
+  __nv_bfloat16 *attended{nullptr}, *normed{nullptr}, *gated{nullptr};
+  int *chosen{nullptr}, *rank{nullptr}, *group_count{nullptr}, *group_expert{nullptr},
+      *group_pairs_count{nullptr}, *group_pairs{nullptr}, *best_token{nullptr}, *tokens{nullptr};
+  unsigned* tickets{nullptr};  // of route, of argmax [kOutputBlock], of attend [rows, Nkv]
+  float* rope_frequencies{nullptr};
+  uint8_t* input{nullptr};
+  size_t input_bytes{0}, num_tickets{0};
+};
+
+// The most page ids of a step: page tables of all runs.
+size_t max_page_ids(const BackendOptions& options) {
+  return static_cast<size_t>(options.num_full_pages) + static_cast<size_t>(options.num_sliding_pages);
+}
+
+size_t place(const Config& config, const BackendOptions& options, uint8_t* base, Workspace& w) {
+  size_t size = 0;
+  const auto take = [&](auto*& pointer, size_t count) {
+    using T = std::remove_reference_t<decltype(*pointer)>;
+    pointer = base ? reinterpret_cast<T*>(base + size) : nullptr;
+    size += (count * sizeof(T) + 255) / 256 * 256;
+  };
+  const auto T = static_cast<size_t>(options.max_batch_tokens), H = static_cast<size_t>(config.hidden),
+             D = static_cast<size_t>(config.head_dim), Nq = static_cast<size_t>(config.num_heads),
+             Nkv = static_cast<size_t>(config.num_kv_heads),
+             K = static_cast<size_t>(config.experts_per_token),
+             groups = static_cast<size_t>(max_groups(config, options.max_batch_tokens));
+  take(w.x, T * H);
+  take(w.qkv_parts, 2 * T * (Nq + 2 * Nkv) * D);
+  take(w.attended, T * Nq * D);
+  take(w.project_parts, 2 * T * H);
+  take(w.normed, T * H);
+  take(w.router_logits, T * static_cast<size_t>(config.num_experts));
+  take(w.pair_weights, T * K);
+  take(w.chosen, T * K);
+  take(w.rank, T * K);
+  take(w.group_count, 1);
+  take(w.group_expert, groups);
+  take(w.group_pairs_count, groups);
+  take(w.group_pairs, groups * 8);
+  take(w.gated, T * K * static_cast<size_t>(config.intermediate));
+  take(w.experts_out, T * K * H);
+  take(w.logits, kOutputBlock * static_cast<size_t>(config.vocab));
+  take(w.best, static_cast<size_t>(kOutputBlock) * kArgmaxBlocks);
+  take(w.best_token, static_cast<size_t>(kOutputBlock) * kArgmaxBlocks);
+  take(w.tokens, T);
+  take(w.attend_partials, kAttendScratchBytes / sizeof(float));
+  w.num_tickets = 1 + kOutputBlock + T * Nkv;
+  take(w.tickets, w.num_tickets);
+  take(w.rope_frequencies, D / 2);
+  w.input_bytes = T * sizeof(RowInput) + T * sizeof(int) + max_page_ids(options) * sizeof(uint32_t);
+  take(w.input, w.input_bytes);
+  return size;
+}
+
+// An output row of the batch, and the position of the token that it is to choose.
+struct Output {
+  const OutputRow* row;
+  int position;
+};
+
+// Whether the likeliest token is all that is asked for: then nothing but it leaves the device.
+bool is_plain_greedy(const SampleParams& p) {
+  return p.temperature == 0 && p.logit_bias.empty() && p.repetition_penalty == 1 && p.presence_penalty == 0 &&
+         p.frequency_penalty == 0 && p.num_logprobs < 0;
+}
+
+class CudaBackend final : public Backend {
+ public:
+  CudaBackend(std::shared_ptr<const Weights> weights, const BackendOptions& options);
+  ~CudaBackend() override {
+    for (const auto& [shape, graph] : graphs_) cudaGraphExecDestroy(graph);
+  }
+  CudaBackend(const CudaBackend&) = delete;
+  CudaBackend& operator=(const CudaBackend&) = delete;
+
+  std::string_view name() const override { return "cuda"; }
+  const Config& config() const override { return config_; }
+  std::vector<KernelChoice> kernels() const override;
+  StepResult step(const Batch& batch) override;
+
+ private:
+  // What decides which kernels are launched, and how large.
+  struct StepShape {
+    int num_tokens{0}, num_outputs{0}, full_chunks{0};
+    bool appends{false};  // rows are of different sequences: attend() writes their keys and values
+    friend auto operator<=>(const StepShape&, const StepShape&) = default;
+  };
+
+  StepShape bring_input(const Batch& batch, std::vector<Output>& outputs);
+  void run_layers(const StepShape& shape);
+  void run_outputs(const StepShape& shape, int first, int count);
+  void launch_graph(const StepShape& shape);
+  void take_outputs(const Batch& batch, std::span<const Output> outputs, int first, StepResult& result);
+  ResidualInput residual(bool with_experts) const;
+  const RowInput* rows() const { return reinterpret_cast<const RowInput*>(work_.input); }
+  StepInput input(const StepShape& shape) const;
+  const int* output_rows(const StepShape& shape) const;
+
+  Config config_;
+  BackendOptions options_;
+  DeviceWeights weights_;
+  DeviceBuffer kv_, workspace_;
+  std::vector<__nv_bfloat16*> layer_kv_;
+  Workspace work_;
+  PinnedBuffer pinned_input_, pinned_tokens_, pinned_logits_;
+  float rope_concentration_;
+  OwnedStream stream_;
+  std::map<StepShape, cudaGraphExec_t> graphs_;
+};
+
+CudaBackend::CudaBackend(std::shared_ptr<const Weights> weights, const BackendOptions& options)
+    : config_(weights->config),
+      options_(options),
+      weights_(upload(*weights, options.dense, options.num_threads)) {
+  size_t kv_elements = 0;
+  const auto pages = [&](LayerKind kind) {
+    return kind == LayerKind::kFull ? options.num_full_pages : options.num_sliding_pages;
+  };
+  for (const LayerKind kind : config_.layer_kinds) kv_elements += kv_layer_elements(config_, pages(kind));
+  kv_ = DeviceBuffer(kv_elements * sizeof(__nv_bfloat16));
+  size_t at = 0;
+  for (const LayerKind kind : config_.layer_kinds) {
+    layer_kv_.push_back(kv_.as<__nv_bfloat16>() + at);
+    at += kv_layer_elements(config_, pages(kind));
+  }
+  workspace_ = DeviceBuffer(place(config_, options, nullptr, work_));
+  place(config_, options, workspace_.as<uint8_t>(), work_);
+  check(cudaMemsetAsync(work_.tickets, 0, work_.num_tickets * sizeof(unsigned), stream_), "clearing tickets");
+  const RopeFrequencies rope = rope_frequencies(config_.rope, config_.head_dim);
+  rope_concentration_ = rope.concentration;
+  check(cudaMemcpyAsync(work_.rope_frequencies, rope.frequencies.data(),
+                        rope.frequencies.size() * sizeof(float), cudaMemcpyHostToDevice, stream_),
+        "copying frequencies");
+  pinned_input_ = PinnedBuffer(work_.input_bytes);
+  pinned_tokens_ = PinnedBuffer(static_cast<size_t>(options.max_batch_tokens) * sizeof(int));
+  pinned_logits_ =
+      PinnedBuffer(static_cast<size_t>(kOutputBlock) * static_cast<size_t>(config_.vocab) * sizeof(float));
+  prepare_linear();
+  prepare_experts();
+  stream_.wait();
+}
+
+StepInput CudaBackend::input(const StepShape& shape) const {
+  const uint8_t* pages = work_.input + static_cast<size_t>(shape.num_tokens) * sizeof(RowInput) +
+                         static_cast<size_t>(shape.num_outputs) * sizeof(int);
+  return {rows(), reinterpret_cast<const uint32_t*>(pages)};
+}
+const int* CudaBackend::output_rows(const StepShape& shape) const {
+  return reinterpret_cast<const int*>(work_.input + static_cast<size_t>(shape.num_tokens) * sizeof(RowInput));
+}
+
+// Rows, output rows and page ids behind each other, in one copy.
+CudaBackend::StepShape CudaBackend::bring_input(const Batch& batch, std::vector<Output>& outputs) {
+  StepShape shape{.appends = true};
+  int last_position = 0;
+  size_t num_page_ids = 0;
+  for (const Run& run : batch.runs) {
+    const int first_row = shape.num_tokens;
+    shape.num_tokens += static_cast<int>(run.tokens.size());
+    shape.num_outputs += static_cast<int>(run.outputs.size());
+    shape.appends &= run.tokens.size() == 1;
+    last_position = std::max(last_position, run.first_position + static_cast<int>(run.tokens.size()) - 1);
+    num_page_ids += run.full.pages.size() + run.sliding.pages.size();
+    NIBBLE_CHECK(first_row >= 0);
+  }
+  NIBBLE_CHECK(shape.num_tokens <= options_.max_batch_tokens, "{} rows, {} allowed", shape.num_tokens,
+               options_.max_batch_tokens);
+  NIBBLE_CHECK(num_page_ids <= max_page_ids(options_), "{} page ids, {} allowed", num_page_ids,
+               max_page_ids(options_));
+  // Few different sizes of the launch, so that a graph serves for long.
+  shape.full_chunks = 1;
+  while (shape.full_chunks < chunks_for(last_position / kPagePositions + 1)) shape.full_chunks *= 2;
+
+  auto* row = pinned_input_.as<RowInput>();
+  int* output_row = reinterpret_cast<int*>(row + shape.num_tokens);
+  auto* page_ids = reinterpret_cast<uint32_t*>(output_row + shape.num_outputs);
+  uint32_t next_page = 0;
+  int first_row = 0;
+  const auto add_table = [&](const PageTableView& table) {
+    const uint32_t first = next_page - static_cast<uint32_t>(table.first_page);
+    for (const PageId page : table.pages) page_ids[next_page++] = static_cast<uint32_t>(page);
+    return first;
+  };
+  for (const Run& run : batch.runs) {
+    const uint32_t full = add_table(run.full), sliding = add_table(run.sliding);
+    for (size_t i = 0; i < run.tokens.size(); ++i)
+      *row++ = {run.tokens[i], run.first_position + static_cast<int>(i), full, sliding};
+    for (const OutputRow& output : run.outputs) {
+      *output_row++ = first_row + output.token_index;
+      outputs.push_back({&output, run.first_position + output.token_index + 1});
+    }
+    first_row += static_cast<int>(run.tokens.size());
+  }
+  const size_t bytes = static_cast<size_t>(shape.num_tokens) * sizeof(RowInput) +
+                       static_cast<size_t>(shape.num_outputs) * sizeof(int) + num_page_ids * sizeof(uint32_t);
+  check(cudaMemcpyAsync(work_.input, pinned_input_.as<uint8_t>(), bytes, cudaMemcpyHostToDevice, stream_),
+        "copying the step");
+  return shape;
+}
+
+ResidualInput CudaBackend::residual(bool with_experts) const {
+  ResidualInput r;
+  r.x = work_.x;
+  r.hidden = config_.hidden;
+  r.num_experts = config_.experts_per_token;
+  if (with_experts) r.experts = work_.experts_out;
+  return r;
+}
+
+void CudaBackend::run_layers(const StepShape& shape) {
+  const StepInput in = input(shape);
+  const int T = shape.num_tokens;
+  const RopeInput rope{work_.rope_frequencies, rope_concentration_};
+  const Groups groups{work_.group_count, work_.group_expert, work_.group_pairs_count, work_.group_pairs,
+                      work_.pair_weights};
+  const int num_groups = max_groups(config_, T);
+  embed(stream_, T, {in, weights_.embedding, config_.hidden, work_.x});
+  for (size_t l = 0; l < weights_.layers.size(); ++l) {
+    const DeviceLayer& layer = weights_.layers[l];
+    const bool is_sliding = layer.kind == LayerKind::kSliding;
+    const LayerPages pages{layer_kv_[l], is_sliding};
+    const ResidualInput before = residual(/*with_experts=*/l > 0);
+    qkv(stream_,
+        {{before, layer.attention_norm, config_.rms_eps}, layer.qkv, layer.qkv_bias, T, work_.qkv_parts});
+    if (!shape.appends)
+      append(stream_, {in, work_.qkv_parts, T, config_.num_heads, config_.num_kv_heads, rope, pages});
+    const int max_chunks =
+        is_sliding ? std::min(shape.full_chunks,
+                              chunks_for((config_.window + kPagePositions - 2) / kPagePositions + 1))
+                   : shape.full_chunks;
+    const auto row_floats =
+        static_cast<size_t>(config_.num_kv_heads) * static_cast<size_t>(max_chunks) * kPartialFloats;
+    const int most = std::max(1, static_cast<int>(kAttendScratchBytes / sizeof(float) / row_floats));
+    for (int row = 0; row < T; row += most)
+      attend(stream_, std::min(most, T - row),
+             {in, work_.qkv_parts, T, config_.num_heads, config_.num_kv_heads, rope, pages,
+              is_sliding ? config_.window : 0, layer.sinks, shape.appends, row, max_chunks,
+              work_.attend_partials, work_.tickets + 1 + kOutputBlock, work_.attended});
+    project(stream_, {work_.attended, config_.num_heads * config_.head_dim, before, layer.o, layer.o_bias, T,
+                      work_.project_parts});
+    ResidualInput parts;
+    parts.x = work_.project_parts;
+    parts.x_rest = work_.project_parts + static_cast<size_t>(T) * static_cast<size_t>(config_.hidden);
+    parts.hidden = config_.hidden;
+    route(stream_, {{parts, layer.mlp_norm, config_.rms_eps},
+                    layer.router,
+                    layer.router_bias,
+                    T,
+                    config_.experts_per_token,
+                    work_.x,
+                    work_.normed,
+                    work_.router_logits,
+                    work_.chosen,
+                    work_.rank,
+                    work_.tickets,
+                    groups});
+    up(stream_, {work_.normed, groups, T, num_groups, config_.experts_per_token, config_.hidden,
+                 config_.intermediate, layer.up, layer.up_bias, config_.swiglu_limit, work_.gated});
+    down(stream_, {work_.gated, groups, T, num_groups, config_.hidden, config_.intermediate, layer.down,
+                   layer.down_bias, work_.experts_out});
+  }
+}
+
+void CudaBackend::run_outputs(const StepShape& shape, int first, int count) {
+  unembed(stream_, {{residual(/*with_experts=*/true), weights_.final_norm, config_.rms_eps},
+                    output_rows(shape) + first,
+                    count,
+                    weights_.unembedding,
+                    work_.logits});
+  argmax(
+      stream_, count,
+      {work_.logits, config_.vocab, work_.best, work_.best_token, work_.tickets + 1, work_.tokens + first});
+}
+
+// Decoding launches the same kernels again and again: as one graph they cost the host one call.
+void CudaBackend::launch_graph(const StepShape& shape) {
+  auto found = graphs_.find(shape);
+  if (found == graphs_.end()) {
+    cudaGraph_t graph = nullptr;
+    cudaGraphExec_t executable = nullptr;
+    check(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeThreadLocal), "recording a step");
+    run_layers(shape);
+    run_outputs(shape, 0, shape.num_outputs);
+    check(cudaStreamEndCapture(stream_, &graph), "recording a step");
+    const cudaError_t error = cudaGraphInstantiate(&executable, graph, 0);
+    cudaGraphDestroy(graph);
+    check(error, "preparing a step");
+    found = graphs_.emplace(shape, executable).first;
+  }
+  check(cudaGraphLaunch(found->second, stream_), "launching a step");
+}
+
+void CudaBackend::take_outputs(const Batch& batch, std::span<const Output> outputs, int first,
+                               StepResult& result) {
+  const auto vocab = static_cast<size_t>(config_.vocab);
+  bool needs_logits = batch.want_logits;
+  for (const Output& output : outputs)
+    needs_logits |= output.row->sample && !is_plain_greedy(*output.row->sample);
+  check(cudaMemcpyAsync(pinned_tokens_.as<int>(), work_.tokens + first, outputs.size() * sizeof(int),
+                        cudaMemcpyDeviceToHost, stream_),
+        "copying tokens");
+  if (needs_logits)
+    check(cudaMemcpyAsync(pinned_logits_.as<float>(), work_.logits, outputs.size() * vocab * sizeof(float),
+                          cudaMemcpyDeviceToHost, stream_),
+          "copying logits");
+  stream_.wait();
+  std::vector<float> scratch;
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    const float* logits = pinned_logits_.as<float>() + i * vocab;
+    if (batch.want_logits) result.logits.insert(result.logits.end(), logits, logits + vocab);
+    SampledToken chosen;
+    const SampleParams* params = outputs[i].row->sample;
+    if (params && is_plain_greedy(*params)) {
+      chosen.token = pinned_tokens_.as<int>()[i];
+    } else if (params) {
+      scratch.assign(logits, logits + vocab);
+      chosen = sample(scratch, *outputs[i].row, outputs[i].position);
+    }
+    result.outputs.push_back(std::move(chosen));
+  }
+}
+
+StepResult CudaBackend::step(const Batch& batch) {
+  StepResult result;
+  std::vector<Output> outputs;
+  const StepShape shape = bring_input(batch, outputs);
+  if (shape.num_tokens == 0) return result;
+  const std::span<const Output> all(outputs);
+  if (shape.num_tokens <= kMaxGraphTokens && shape.appends && shape.num_outputs == shape.num_tokens) {
+    launch_graph(shape);
+    take_outputs(batch, all, 0, result);
+    return result;
+  }
+  run_layers(shape);
+  for (int first = 0; first < shape.num_outputs; first += kOutputBlock) {
+    const int count = std::min(kOutputBlock, shape.num_outputs - first);
+    run_outputs(shape, first, count);
+    take_outputs(batch, all.subspan(static_cast<size_t>(first), static_cast<size_t>(count)), first, result);
+  }
+  stream_.wait();
+  return result;
+}
+
+std::vector<KernelChoice> CudaBackend::kernels() const {
+  const auto layout_name = [](const Strips& strips) {
+    return std::string(strips.layout == Layout::kBf16 ? "BF16" : "MXFP4");
+  };
+  const DeviceLayer& layer = weights_.layers.front();
+  const char* only = "the only one of its format";
+  return {{"embed", "BF16", "embed", only},
+          {"qkv", layout_name(layer.qkv), "qkv: norm, strips of 16 rows", only},
+          {"attend", "BF16 keys and values", "attend: rope, append, split over pages", only},
+          {"project", layout_name(layer.o), "project: strips of 16 rows, residual", only},
+          {"route", "BF16", "route: norm, top K, groups", only},
+          {"experts up", "MXFP4", "up: strips of 8 gates and their ups, SwiGLU", only},
+          {"experts down", "MXFP4", "down: strips of 16 rows, weighted", only},
+          {"unembed", layout_name(weights_.unembedding), "unembed: norm, strips of 16 rows", only},
+          {"sample", "F32 logits", "argmax; the host for everything else", only}};
+}
+
+void check_shapes(const Weights& weights) {
+  const Config& c = weights.config;
+  const auto refuse = [&](const std::string& what) {
+    throw InputError("{}: {}: the CUDA backend has no kernel for that; try --backend cpu", weights.source,
+                     what);
+  };
+  if (c.head_dim != 64) refuse(fmt::format("head_dim {} (64 is taken)", c.head_dim));
+  if (c.hidden % 32 || c.hidden > 8192)
+    refuse(fmt::format("hidden {} (multiples of 32 up to 8192 are taken)", c.hidden));
+  if (c.intermediate % 32) refuse(fmt::format("intermediate {} (multiples of 32 are taken)", c.intermediate));
+  if (c.num_heads / c.num_kv_heads > kMaxGroupHeads)
+    refuse(fmt::format("{} query heads of a key/value head (up to {} are taken)",
+                       c.num_heads / c.num_kv_heads, kMaxGroupHeads));
+  if (c.experts_per_token > kMaxExpertsPerToken)
+    refuse(
+        fmt::format("{} experts for a token (up to {} are taken)", c.experts_per_token, kMaxExpertsPerToken));
+}
+
+double gigabytes(size_t bytes) { return static_cast<double>(bytes) / 1e9; }
+
+void check_memory(const Weights& weights, const BackendOptions& options) {
+  const MemoryPlan needed = plan(weights.config, options);
+  const size_t total = needed.weight_bytes + needed.kv_bytes + needed.workspace_bytes + kStagingBytes;
+  const size_t free = device_info().free_bytes;
+  if (total <= free) return;
+  throw InputError(
+      "{} needs {:.1f} GB on the GPU (weights {:.1f}, KV cache {:.1f}, workspace {:.1f}, {:.1f} while "
+      "loading) and {:.1f} "
+      "are free: {}",
+      weights.source, gigabytes(total), gigabytes(needed.weight_bytes), gigabytes(needed.kv_bytes),
+      gigabytes(needed.workspace_bytes), gigabytes(kStagingBytes), gigabytes(free),
+      needed.weight_bytes + kStagingBytes > free
+          ? "--mxfp4-layers all makes the weights smaller"
+          : "a smaller --context, --max-batch-tokens or --max-sequences takes less");
+}
+
+}  // namespace
+
+std::string why_not() { return why_no_device(); }
+
+MemoryPlan plan(const Config& config, const BackendOptions& options) {
+  MemoryPlan plan;
+  plan.weight_bytes = device_weight_bytes(config, options.dense);
+  for (const LayerKind kind : config.layer_kinds)
+    plan.kv_bytes += sizeof(__nv_bfloat16) * kv_layer_elements(config, kind == LayerKind::kFull
+                                                                           ? options.num_full_pages
+                                                                           : options.num_sliding_pages);
+  Workspace workspace;
+  plan.workspace_bytes = place(config, options, nullptr, workspace);
+  return plan;
+}
+
+std::unique_ptr<Backend> make(std::shared_ptr<const Weights> weights, const BackendOptions& options) {
+  const std::string missing = why_not();
+  if (!missing.empty()) throw InputError("--backend cuda: {}", missing);
+  check_shapes(*weights);
+  check_memory(*weights, options);
+  return std::make_unique<CudaBackend>(std::move(weights), options);
+}
+
+}  // namespace nibble::cuda

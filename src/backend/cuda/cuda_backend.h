@@ -1,0 +1,18 @@
+// The model on one NVIDIA GPU (sm_80 or later).
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "backend/backend.h"
+
+namespace nibble::cuda {
+
+// Why this machine cannot run it, in a line; empty where it can.
+std::string why_not();
+
+MemoryPlan plan(const Config& config, const BackendOptions& options);
+// Throws InputError where there is no GPU, not enough memory on it, or no kernel for the model's shapes or formats.
+std::unique_ptr<Backend> make(std::shared_ptr<const Weights> weights, const BackendOptions& options);
+
+}  // namespace nibble::cuda

@@ -1,0 +1,61 @@
+#include "backend/cuda/device.h"
+
+#include "core/error.h"
+
+namespace nibble::cuda {
+
+void check(cudaError_t error, const char* what) {
+  if (error == cudaSuccess) return;
+  throw InputError("the GPU failed while {}: {}", what, cudaGetErrorString(error));
+}
+
+std::string why_no_device() {
+  int count = 0;
+  const cudaError_t error = cudaGetDeviceCount(&count);
+  if (error == cudaErrorInsufficientDriver)
+    return "no NVIDIA driver, or one that is older than CUDA 13 needs (580 or later)";
+  if (error != cudaSuccess) return cudaGetErrorString(error);
+  if (count == 0) return "no NVIDIA GPU is visible";
+  int major = 0;
+  check(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, 0), "asking what it is");
+  if (major < 8) return "the GPU is older than compute capability 8.0";
+  return {};
+}
+
+DeviceInfo device_info() {
+  static const cudaDeviceProp properties = [] {
+    cudaDeviceProp found{};
+    check(cudaGetDeviceProperties(&found, 0), "asking for its properties");
+    return found;
+  }();
+  DeviceInfo info;
+  info.name = properties.name;
+  info.num_multiprocessors = properties.multiProcessorCount;
+  info.compute_capability = 10 * properties.major + properties.minor;
+  info.max_shared_bytes = properties.sharedMemPerBlockOptin;
+  check(cudaMemGetInfo(&info.free_bytes, &info.total_bytes), "asking for its free memory");
+  return info;
+}
+
+bool has_dependent_launch() {
+  static const bool has = device_info().compute_capability >= 90;
+  return has;
+}
+
+DeviceBuffer::DeviceBuffer(size_t bytes) : bytes_(bytes) {
+  if (bytes) check(cudaMalloc(&data_, bytes), "taking its memory");
+}
+DeviceBuffer::~DeviceBuffer() { cudaFree(data_); }
+
+PinnedBuffer::PinnedBuffer(size_t bytes) : bytes_(bytes) {
+  if (bytes) check(cudaMallocHost(&data_, bytes), "taking pinned host memory");
+}
+PinnedBuffer::~PinnedBuffer() { cudaFreeHost(data_); }
+
+OwnedStream::OwnedStream() {
+  check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "making a stream");
+}
+OwnedStream::~OwnedStream() { cudaStreamDestroy(stream_); }
+void OwnedStream::wait() const { check(cudaStreamSynchronize(stream_), "running the model"); }
+
+}  // namespace nibble::cuda

@@ -1,0 +1,246 @@
+#include "backend/cuda/device_weights.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+#include "backend/cuda/pack.h"
+#include "core/check.h"
+#include "core/error.h"
+#include "core/thread_pool.h"
+
+namespace nibble::cuda {
+namespace {
+
+constexpr size_t kAlignment{256};
+
+// Hands out places one after the other; without memory it only counts.
+class Arena {
+ public:
+  explicit Arena(uint8_t* base) : base_(base) {}
+  uint8_t* take(size_t bytes) {
+    uint8_t* place = base_ ? base_ + size_ : nullptr;
+    size_ += (bytes + kAlignment - 1) / kAlignment * kAlignment;
+    return place;
+  }
+  template <typename T>
+  T* take_array(size_t count) {
+    return reinterpret_cast<T*>(take(count * sizeof(T)));
+  }
+  Strips take_strips(Layout layout, int rows, int cols, int num_matrices = 1) {
+    Strips strips = make_strips(layout, rows, cols);
+    strips.data = take(static_cast<size_t>(num_matrices) * strips.matrix_bytes());
+    return strips;
+  }
+  size_t size() const { return size_; }
+
+ private:
+  uint8_t* base_;
+  size_t size_{0};
+};
+
+Layout layout_of(Format format) { return format == Format::kMxfp4 ? Layout::kMxfp4 : Layout::kBf16; }
+
+// Gives every tensor its place.
+DeviceWeights place(const Config& config, const DenseFormats& dense, Arena& arena) {
+  const int hidden = config.hidden, experts = config.num_experts;
+  const int q = config.num_heads * config.head_dim, qkv = q + 2 * config.num_kv_heads * config.head_dim;
+  const auto count = [](int a, int b = 1) { return static_cast<size_t>(a) * static_cast<size_t>(b); };
+  DeviceWeights weights;
+  weights.embedding = arena.take_array<__nv_bfloat16>(count(config.vocab, hidden));
+  for (const LayerKind kind : config.layer_kinds) {
+    DeviceLayer layer;
+    layer.kind = kind;
+    layer.attention_norm = arena.take_array<float>(count(hidden));
+    layer.qkv = arena.take_strips(layout_of(dense.qkv), qkv, hidden);
+    layer.qkv_bias = arena.take_array<float>(count(qkv));
+    layer.sinks = arena.take_array<float>(count(config.num_heads));
+    layer.o = arena.take_strips(layout_of(dense.attention_output), hidden, q);
+    layer.o_bias = arena.take_array<float>(count(hidden));
+    layer.mlp_norm = arena.take_array<float>(count(hidden));
+    layer.router = arena.take_strips(Layout::kBf16, experts, hidden);
+    layer.router_bias = arena.take_array<float>(count(experts));
+    layer.up = arena.take_strips(Layout::kMxfp4, 2 * config.intermediate, hidden, experts);
+    layer.up_bias = arena.take_array<float>(count(experts, 2 * config.intermediate));
+    layer.down = arena.take_strips(Layout::kMxfp4, hidden, config.intermediate, experts);
+    layer.down_bias = arena.take_array<float>(count(experts, hidden));
+    weights.layers.push_back(layer);
+  }
+  weights.final_norm = arena.take_array<float>(count(hidden));
+  weights.unembedding = arena.take_strips(layout_of(dense.unembedding), config.vocab, hidden);
+  return weights;
+}
+
+// Brings bytes of the host to the device in order.
+class Uploader {
+ public:
+  Uploader(const Weights& weights, int num_threads)
+      : unmade_(weights.unmade), source_(weights.source), pool_(num_threads), staging_(kStagingBytes) {
+    for (Half& half : halves_) {
+      half.pinned = PinnedBuffer(kPieceBytes);
+      check(cudaEventCreateWithFlags(&half.is_free, cudaEventDisableTiming), "making an event");
+    }
+  }
+  Uploader(const Uploader&) = delete;
+  Uploader& operator=(const Uploader&) = delete;
+  ~Uploader() {
+    for (const Half& half : halves_) cudaEventDestroy(half.is_free);
+  }
+
+  void vector(const Vector& from, float* to) {
+    const auto count = static_cast<size_t>(from.count);
+    if (from.format == Format::kF32) {
+      bring(from.data, count * sizeof(float), reinterpret_cast<uint8_t*>(to));
+    } else {
+      bring(from.data, count * sizeof(Bf16), staging());
+      widen(stream_, {staging_.as<uint16_t>(), to, from.count});
+    }
+  }
+  void rows(const Matrix& from, __nv_bfloat16* to) {
+    require_bf16(from, "the embedding");
+    bring(from.data, size_of(from.rows, from.cols) * sizeof(Bf16), reinterpret_cast<uint8_t*>(to));
+  }
+  // The rows of `from` become those of `to` from first_row on.
+  void dense(const Matrix& from, const char* what, int first_row, const Strips& to) {
+    require_bf16(from, what);
+    const size_t row_bytes = static_cast<size_t>(from.cols) * sizeof(Bf16);
+    const int most = static_cast<int>(kStagingBytes / row_bytes) / kStripRows * kStripRows;
+    for (int row = 0; row < from.rows; row += most) {
+      const int count = std::min(most, from.rows - row);
+      bring(static_cast<const uint8_t*>(from.data) + static_cast<size_t>(row) * row_bytes,
+            static_cast<size_t>(count) * row_bytes, staging());
+      const PackBf16Args args{staging_.as<uint16_t>(), first_row + row, count, from.cols, to};
+      to.layout == Layout::kBf16 ? pack(stream_, args) : quantise(stream_, args);
+    }
+  }
+  void experts(const ExpertMatrices& from, int num_experts, RowOrder order, const Strips& to) {
+    const Matrix& first = from.first;
+    if (first.format != Format::kMxfp4)
+      throw InputError("{}: the experts are {}, the CUDA backend takes MXFP4", source_,
+                       nibble::name(first.format));
+    const size_t code_bytes = size_of(first.rows, first.cols) / 2,
+                 scale_bytes = size_of(first.rows, first.cols) / 32;
+    const int most = static_cast<int>(kStagingBytes / (code_bytes + scale_bytes));
+    NIBBLE_CHECK(most > 0, "an expert of {} bytes", code_bytes);
+    for (int expert = 0; expert < num_experts; expert += most) {
+      const auto count = static_cast<size_t>(std::min(most, num_experts - expert));
+      uint8_t* scales = staging() + count * code_bytes;
+      bring(static_cast<const uint8_t*>(first.data) + static_cast<size_t>(expert) * code_bytes,
+            count * code_bytes, staging());
+      bring(first.scales + static_cast<size_t>(expert) * scale_bytes, count * scale_bytes, scales);
+      pack(stream_,
+           PackMxfp4Args{staging(), scales, static_cast<int>(count), first.rows, first.cols, order, to,
+                         const_cast<uint8_t*>(to.data) + static_cast<size_t>(expert) * to.matrix_bytes()});
+    }
+  }
+  void finish() { stream_.wait(); }
+
+ private:
+  static constexpr size_t kPieceBytes{size_t{32} << 20};
+  static constexpr size_t kThreadBytes{size_t{1} << 20};
+  struct Half {
+    PinnedBuffer pinned;
+    cudaEvent_t is_free{nullptr};
+  };
+
+  static size_t size_of(int rows, int cols) { return static_cast<size_t>(rows) * static_cast<size_t>(cols); }
+  uint8_t* staging() const { return staging_.as<uint8_t>(); }
+
+  void require_bf16(const Matrix& matrix, const char* what) const {
+    if (matrix.format != Format::kBf16)
+      throw InputError("{}: {} is {}, the CUDA backend takes BF16: try --backend cpu or reference", source_,
+                       what, nibble::name(matrix.format));
+  }
+
+  void bring(const void* from, size_t bytes, uint8_t* to) {
+    if (!unmade_.empty()) return make_there(static_cast<const std::byte*>(from), bytes, to);
+    const auto* next = static_cast<const uint8_t*>(from);
+    for (size_t done = 0; done < bytes; done += kPieceBytes) {
+      const size_t count = std::min(kPieceBytes, bytes - done);
+      Half& half = halves_[next_half_++ % 2];
+      check(cudaEventSynchronize(half.is_free), "copying weights");
+      pool_.for_each(static_cast<ptrdiff_t>((count + kThreadBytes - 1) / kThreadBytes),
+                     [&](ptrdiff_t item, int) {
+                       const size_t first = static_cast<size_t>(item) * kThreadBytes;
+                       std::memcpy(half.pinned.as<uint8_t>() + first, next + done + first,
+                                   std::min(kThreadBytes, count - first));
+                     });
+      check(cudaMemcpyAsync(to + done, half.pinned.as<uint8_t>(), count, cudaMemcpyHostToDevice, stream_),
+            "copying weights");
+      check(cudaEventRecord(half.is_free, stream_), "copying weights");
+    }
+  }
+
+  void make_there(const std::byte* from, size_t bytes, uint8_t* to) {
+    const auto after =
+        std::upper_bound(unmade_.begin(), unmade_.end(), from,
+                         [](const std::byte* at, const UnmadeTensor& t) { return at < t.data; });
+    NIBBLE_CHECK(after != unmade_.begin(), "bytes before the first tensor");
+    const UnmadeTensor& tensor = *(after - 1);
+    const auto offset = static_cast<size_t>(from - tensor.data);
+    NIBBLE_CHECK(offset % 8 == 0 && offset + bytes <= tensor.num_bytes, "bytes {} to {} of {}", offset,
+                 offset + bytes, tensor.num_bytes);
+    // Whole words: what is beyond the end is overwritten by what comes next, or padding.
+    fill(stream_, {reinterpret_cast<uint64_t*>(to), offset / 8, (bytes + 7) / 8, tensor.seed, tensor.mask,
+                   tensor.base});
+  }
+
+  const std::vector<UnmadeTensor>& unmade_;
+  const std::string& source_;
+  ThreadPool pool_;
+  OwnedStream stream_;
+  DeviceBuffer staging_;
+  std::array<Half, 2> halves_;
+  size_t next_half_{0};
+};
+
+}  // namespace
+
+size_t device_weight_bytes(const Config& config, const DenseFormats& dense) {
+  Arena arena(nullptr);
+  place(config, dense, arena);
+  return arena.size();
+}
+
+DeviceWeights upload(const Weights& weights, const DenseFormats& dense, int num_threads) {
+  const Config& config = weights.config;
+  DeviceBuffer storage(device_weight_bytes(config, dense));
+  Arena arena(storage.as<uint8_t>());
+  DeviceWeights device = place(config, dense, arena);
+  device.storage = std::move(storage);
+
+  Uploader uploader(weights, num_threads);
+  uploader.rows(weights.embedding, device.embedding);
+  const int q_rows = config.num_heads * config.head_dim, kv_rows = config.num_kv_heads * config.head_dim;
+  for (size_t l = 0; l < weights.layers.size(); ++l) {
+    const LayerWeights& from = weights.layers[l];
+    const DeviceLayer& to = device.layers[l];
+    uploader.vector(from.attention_norm, to.attention_norm);
+    uploader.dense(from.q, "q", 0, to.qkv);
+    uploader.dense(from.k, "k", q_rows, to.qkv);
+    uploader.dense(from.v, "v", q_rows + kv_rows, to.qkv);
+    uploader.vector(from.q_bias, to.qkv_bias);
+    uploader.vector(from.k_bias, to.qkv_bias + q_rows);
+    uploader.vector(from.v_bias, to.qkv_bias + q_rows + kv_rows);
+    uploader.vector(from.sinks, to.sinks);
+    uploader.dense(from.o, "o", 0, to.o);
+    uploader.vector(from.o_bias, to.o_bias);
+    uploader.vector(from.mlp_norm, to.mlp_norm);
+    uploader.dense(from.router, "the router", 0, to.router);
+    uploader.vector(from.router_bias, to.router_bias);
+    uploader.experts(from.gate_up, config.num_experts, RowOrder::kGateAndUp, to.up);
+    uploader.experts(from.down, config.num_experts, RowOrder::kAsStored, to.down);
+    // Biases of all experts lie behind each other.
+    Vector up_bias = from.gate_up.first_bias, down_bias = from.down.first_bias;
+    up_bias.count *= config.num_experts;
+    down_bias.count *= config.num_experts;
+    uploader.vector(up_bias, to.up_bias);
+    uploader.vector(down_bias, to.down_bias);
+  }
+  uploader.vector(weights.final_norm, device.final_norm);
+  uploader.dense(weights.unembedding, "the unembedding", 0, device.unembedding);
+  uploader.finish();
+  return device;
+}
+
+}  // namespace nibble::cuda

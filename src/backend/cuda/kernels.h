@@ -1,0 +1,179 @@
+// The operations of a step as they are launched. Each waits for what the kernels before it wrote (pdl.cuh). T tokens, H hidden,
+// D = 64, Nq and Nkv heads, E experts of which K, I their width, V vocabulary; activations bfloat16, sums float32.
+//
+// A matrix product that whole strips would not spread evenly over the multiprocessors is cut anywhere: then a row's sum comes
+// in two parts, [2, T, rows], which its reader adds.
+#pragma once
+
+#include <cuda_bf16.h>
+
+#include "backend/cuda/device.h"
+#include "backend/cuda/step_input.h"
+#include "backend/cuda/strips.h"
+
+namespace nibble::cuda {
+
+inline constexpr int kMaxExpertsPerToken{8};
+
+// x = embedding[token]
+struct EmbedArgs {
+  StepInput input;
+  const __nv_bfloat16* embedding;  // [V, H]
+  int hidden;
+  float* x;  // [T, H]
+};
+void embed(Stream stream, int num_tokens, const EmbedArgs& args);
+
+// The residual stream as its producers leave it: x, and what is still to be added to it, in order: the rest of a matrix product
+// in two parts, or the outputs of the chosen experts.
+struct ResidualInput {
+  const float* x{nullptr};        // [T, H]
+  const float* x_rest{nullptr};   // [T, H] or null
+  const float* experts{nullptr};  // [T, K, H] or null
+  int num_experts{0};             // K
+  int hidden{0};                  // H
+};
+struct NormInput {
+  ResidualInput residual;
+  const float* weights;  // [H]
+  float eps;
+};
+
+// parts = W norm(x) + b                                  W [Nq D + 2 Nkv D, H]
+struct QkvArgs {
+  NormInput norm;
+  Strips weights;
+  const float* bias;
+  int num_tokens;
+  float* parts;  // [2, T, rows]
+};
+void qkv(Stream stream, const QkvArgs& args);
+
+struct RopeInput {
+  const float* frequencies;  // [D / 2]
+  float concentration;
+};
+struct LayerPages {
+  __nv_bfloat16* data;  // [page, keys and values, Nkv, 32, D]
+  int is_sliding;       // which page table
+};
+
+// rope(k) and v of every row into the cache: for steps in which rows see each other. For a single row attend() does it.
+struct AppendArgs {
+  StepInput input;
+  const float* parts;  // of qkv
+  int num_tokens, num_heads, num_kv_heads;
+  RopeInput rope;
+  LayerPages pages;
+};
+void append(Stream stream, const AppendArgs& args);
+
+// out = softmax(rope(q) k / 8, sink) v over the positions that the row sees
+struct AttendArgs {
+  StepInput input;
+  const float* parts;  // of qkv
+  int num_tokens, num_heads, num_kv_heads;
+  RopeInput rope;
+  LayerPages pages;
+  int window;          // 0: all positions
+  const float* sinks;  // [Nq]
+  int appends;         // whether rows write their own k and v: no two rows may then be of one sequence
+  int first_row, max_chunks;
+  float* partials;     // [rows of the launch, Nkv, max_chunks, kPartialFloats]
+  unsigned* tickets;   // [rows of the launch, Nkv], zero, and left so
+  __nv_bfloat16* out;  // [T, Nq D]
+};
+inline constexpr int kChunkPages{8};  // of a block of attend(): 256 positions
+inline constexpr int kMaxGroupHeads{8};
+inline constexpr int kPartialFloats{kMaxGroupHeads * (64 + 2)};
+void attend(Stream stream, int num_rows, const AttendArgs& args);
+
+// parts = x + W attended + b                             W [H, Nq D]
+struct ProjectArgs {
+  const __nv_bfloat16* attended;
+  int cols;
+  ResidualInput residual;
+  Strips weights;
+  const float* bias;
+  int num_tokens;
+  float* parts;  // [2, T, H]: the first with x and b
+};
+void project(Stream stream, const ProjectArgs& args);
+
+// Which tokens go to which expert: groups of up to 8 pairs (token, slot), pair = token K + slot.
+struct Groups {
+  int* count;      // how many groups
+  int* expert;     // [groups]
+  int* num_pairs;  // [groups]
+  int* pairs;      // [groups, 8]
+  float* weight;   // [T, K] by pair
+};
+
+// normed = norm(x); the K largest of W normed + b, and a softmax over them
+struct RouteArgs {
+  NormInput norm;  // of the two parts of project()
+  Strips weights;  // [E, H]
+  const float* bias;
+  int num_tokens, experts_per_token;
+  float* x;               // [T, H]: the two parts together
+  __nv_bfloat16* normed;  // [T, H]
+  float* logits;          // [T, E]
+  int* chosen;            // [T, K], scratch
+  int* rank;              // [T, K], scratch
+  unsigned* ticket;       // zero, and left so
+  Groups groups;
+};
+void route(Stream stream, const RouteArgs& args);
+
+// gated = swiglu(W[e] normed + b[e])                     W [E, 2 I, H]: a strip is 8 gate rows, then their up rows
+struct UpArgs {
+  const __nv_bfloat16* normed;  // [T, H]
+  Groups groups;
+  int num_tokens, max_groups;  // of the launch
+  int experts_per_token, hidden, intermediate;
+  Strips weights;
+  const float* bias;  // [E, 2 I], interleaved
+  float limit;
+  __nv_bfloat16* gated;  // [T K, I]
+};
+void up(Stream stream, const UpArgs& args);
+
+// out = weight (W[e] gated + b[e])                       W [E, H, I]
+struct DownArgs {
+  const __nv_bfloat16* gated;
+  Groups groups;
+  int num_tokens, max_groups;
+  int hidden, intermediate;
+  Strips weights;
+  const float* bias;  // [E, H]
+  float* out;         // [T K, H]
+};
+void down(Stream stream, const DownArgs& args);
+
+// logits = W norm(x) of some rows                        W [V, H]
+struct UnembedArgs {
+  NormInput norm;
+  const int* rows;  // [num_rows] of the step
+  int num_rows;
+  Strips weights;
+  float* logits;  // [num_rows, V]
+};
+void unembed(Stream stream, const UnembedArgs& args);
+
+// The token of the largest logit, ties to the lower id; NaN counts as -infinity, -1 where nothing is above it.
+struct ArgmaxArgs {
+  const float* logits;  // [rows, V]
+  int vocab;
+  float* best;        // [rows, kArgmaxBlocks], scratch
+  int* best_token;    // likewise
+  unsigned* tickets;  // [rows], zero, and left so
+  int* tokens;        // [rows]
+};
+inline constexpr int kArgmaxBlocks{64};
+void argmax(Stream stream, int num_rows, const ArgmaxArgs& args);
+
+// Ask for the shared memory that the kernels above take. Once, before the first launch.
+void prepare_linear();
+void prepare_experts();
+
+}  // namespace nibble::cuda

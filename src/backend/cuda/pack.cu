@@ -1,0 +1,191 @@
+#include "backend/cuda/pack.h"
+
+#include <cuda_runtime.h>
+
+#include "core/random.h"
+
+namespace nibble::cuda {
+namespace {
+
+constexpr int kThreads{256};
+
+unsigned blocks_for(size_t count) { return static_cast<unsigned>((count + kThreads - 1) / kThreads); }
+
+// One thread makes the 16 bytes of one lane and part of a tile.
+__global__ void pack_bf16_kernel(const PackBf16Args args, size_t count) {
+  const size_t i = size_t{1} * blockIdx.x * kThreads + threadIdx.x;
+  if (i >= count) return;
+  const int lane = static_cast<int>(i % 32), part = static_cast<int>(i / 32 % 4);
+  const size_t strip_tile = i / 128;
+  const int tile = static_cast<int>(strip_tile % args.to.num_tiles);
+  const int strip = static_cast<int>(strip_tile / args.to.num_tiles) + args.first_row / kStripRows;
+  const int g = lane / 4, t = lane % 4;
+  const int row = strip * kStripRows + g + 8 * (part % 2) - args.first_row;
+  const int col = tile * kTileCols + 32 * (part / 2) + 8 * t;
+  uint16_t values[8];
+  for (int c = 0; c < 8; ++c)
+    values[c] = row < args.rows && col + c < args.cols ? args.from[size_t{1} * row * args.cols + col + c] : 0;
+  auto* to = const_cast<uint8_t*>(args.to.data) + strip * args.to.strip_bytes() + tile * tile_bytes(Layout::kBf16) +
+             part * 512 + lane * 16;
+  memcpy(to, values, 16);
+}
+
+// The word of (G, m) from the codes of row g and row g + 8 at columns 4 m .. + 3 of the lane's eight.
+__device__ uint32_t word_of(const uint8_t (&upper)[4], const uint8_t (&lower)[4]) {
+  const auto half = [](uint32_t a0, uint32_t a1, uint32_t a2, uint32_t a3) {
+    const auto sign = [](uint32_t code) { return code >> 3 & 1; };
+    const auto rest = [](uint32_t code) { return code & 7; };
+    return sign(a0) << 15 | rest(a0) << 6 | sign(a1) << 12 | rest(a1) << 3 | sign(a2) << 9 | rest(a2) |
+           sign(a3) << 14 | (a3 & 1) << 13 | (a3 >> 1 & 3) << 10;
+  };
+  return half(upper[0], lower[0], upper[2], lower[2]) | half(upper[1], lower[1], upper[3], lower[3]) << 16;
+}
+
+// Where the bytes of a lane and of a scale of `tile` lie in its strip.
+struct Mxfp4Place {
+  size_t codes, scales;
+};
+__device__ Mxfp4Place place_of(const Strips& strips, int tile) {
+  const int segment = tile / strips.segment_tiles, first = segment * strips.segment_tiles;
+  const int tiles = min(strips.segment_tiles, strips.num_tiles - first);
+  const size_t at = size_t{1} * first * tile_bytes(Layout::kMxfp4);
+  return {at + (tile - first) * 512, at + tiles * 512 + (tile - first) * 32};
+}
+
+// Codes and scale of one row's block of 32 columns, of which a thread takes eight: [row in strip][quarter].
+template <typename CodeAt, typename ScaleAt>
+__device__ void write_lane(const Strips& to, uint8_t* strip_data, int tile, int lane, const CodeAt& code_at,
+                           const ScaleAt& scale_at) {
+  const int g = lane / 4, t = lane % 4;
+  uint32_t words[4];
+  for (int group = 0; group < 2; ++group)
+    for (int m = 0; m < 2; ++m) {
+      uint8_t upper[4], lower[4];
+      for (int c = 0; c < 4; ++c) {
+        const int col = tile * kTileCols + 32 * group + 8 * t + 4 * m + c;
+        upper[c] = code_at(g, col);
+        lower[c] = code_at(g + 8, col);
+      }
+      words[2 * group + m] = word_of(upper, lower);
+    }
+  const Mxfp4Place place = place_of(to, tile);
+  memcpy(strip_data + place.codes + lane * 16, words, 16);
+  if (t == 0)
+    for (int b = 0; b < 4; ++b)
+      strip_data[place.scales + g * 4 + b] = scale_at(g + 8 * (b % 2), tile * 2 + b / 2);
+}
+
+__global__ void pack_mxfp4_kernel(const PackMxfp4Args args, size_t count) {
+  const size_t i = size_t{1} * blockIdx.x * kThreads + threadIdx.x;
+  if (i >= count) return;
+  const int lane = static_cast<int>(i % 32);
+  const size_t strip_tile = i / 32;
+  const int tile = static_cast<int>(strip_tile % args.to.num_tiles);
+  const int strip = static_cast<int>(strip_tile / args.to.num_tiles % args.to.num_strips);
+  const size_t matrix = strip_tile / args.to.num_tiles / args.to.num_strips;
+  const auto stored_row = [&](int row) {
+    if (args.order == RowOrder::kAsStored) return strip * kStripRows + row;
+    return 2 * (strip * 8 + row % 8) + row / 8;
+  };
+  const uint8_t* codes = args.codes + matrix * args.rows * (args.cols / 2);
+  const uint8_t* scales = args.scales + matrix * args.rows * (args.cols / 32);
+  write_lane(
+      args.to, args.data + matrix * args.to.matrix_bytes() + strip * args.to.strip_bytes(), tile, lane,
+      [&](int row, int col) -> uint8_t {
+        const int stored = stored_row(row);
+        if (stored >= args.rows || col >= args.cols) return 0;
+        const uint8_t byte = codes[size_t{1} * stored * (args.cols / 2) + col / 2];
+        return col % 2 ? byte >> 4 : byte & 15;
+      },
+      [&](int row, int block) -> uint8_t {
+        const int stored = stored_row(row);
+        return stored < args.rows && block < args.cols / 32 ? scales[size_t{1} * stored * (args.cols / 32) + block] : 127;
+      });
+}
+
+__device__ float value_at(const PackBf16Args& args, int row, int col) {
+  if (row >= args.rows || col >= args.cols) return 0;
+  return __uint_as_float(uint32_t{args.from[size_t{1} * row * args.cols + col]} << 16);
+}
+
+// formats/mxfp4.h: the shared exponent is that of the largest magnitude, less 2; none below 2^-127.
+__device__ uint8_t block_scale(const PackBf16Args& args, int row, int block) {
+  float largest = 0;
+  for (int c = 0; c < 32; ++c) largest = fmaxf(largest, fabsf(value_at(args, row, block * 32 + c)));
+  const int exponent = static_cast<int>(__float_as_uint(largest) >> 23);
+  return static_cast<uint8_t>(max(exponent - 2, 0));
+}
+
+// The nearest of 0, 0.5, 1, 1.5, 2, 3, 4, 6, ties to the even code; beyond 6 it is 6.
+__device__ uint8_t nearest_code(float value) {
+  const float magnitude = fabsf(value);
+  const uint8_t sign = signbit(value) ? 8 : 0;
+  const uint8_t code = magnitude <= 0.25f   ? 0
+                       : magnitude < 0.75f  ? 1
+                       : magnitude <= 1.25f ? 2
+                       : magnitude < 1.75f  ? 3
+                       : magnitude <= 2.5f  ? 4
+                       : magnitude < 3.5f   ? 5
+                       : magnitude <= 5.0f  ? 6
+                                            : 7;
+  return sign | code;
+}
+
+__global__ void quantise_kernel(const PackBf16Args args, size_t count) {
+  const size_t i = size_t{1} * blockIdx.x * kThreads + threadIdx.x;
+  if (i >= count) return;
+  const int lane = static_cast<int>(i % 32);
+  const size_t strip_tile = i / 32;
+  const int tile = static_cast<int>(strip_tile % args.to.num_tiles);
+  const int strip = static_cast<int>(strip_tile / args.to.num_tiles) + args.first_row / kStripRows;
+  const auto row_of = [&](int row) { return strip * kStripRows + row - args.first_row; };
+  uint8_t scales[4];  // of rows g, g + 8 in groups 0, 1
+  for (int b = 0; b < 4; ++b) scales[b] = block_scale(args, row_of(lane / 4 + 8 * (b % 2)), tile * 2 + b / 2);
+  write_lane(
+      args.to, const_cast<uint8_t*>(args.to.data) + strip * args.to.strip_bytes(), tile, lane,
+      [&](int row, int col) {
+        const uint8_t scale = scales[(row >= 8) + 2 * (col % kTileCols / 32)];
+        return nearest_code(ldexpf(value_at(args, row_of(row), col), 127 - scale));
+      },
+      [&](int row, int block) { return scales[(row >= 8) + 2 * (block % 2)]; });
+}
+
+__global__ void fill_kernel(const FillArgs args) {
+  const size_t i = size_t{1} * blockIdx.x * kThreads + threadIdx.x;
+  if (i < args.num_words) args.to[i] = (random_bits(args.seed, args.first_word + i) & args.mask) + args.base;
+}
+
+__global__ void widen_kernel(const WidenArgs args) {
+  const int i = static_cast<int>(blockIdx.x * kThreads + threadIdx.x);
+  if (i < args.count) args.to[i] = __uint_as_float(uint32_t{args.from[i]} << 16);
+}
+
+int strips_of(int rows) { return (rows + kStripRows - 1) / kStripRows; }
+
+}  // namespace
+
+void pack(Stream stream, const PackBf16Args& args) {
+  const size_t count = size_t{128} * strips_of(args.rows) * args.to.num_tiles;
+  pack_bf16_kernel<<<blocks_for(count), kThreads, 0, stream>>>(args, count);
+  check(cudaGetLastError(), "packing weights");
+}
+void pack(Stream stream, const PackMxfp4Args& args) {
+  const size_t count = size_t{32} * args.num_matrices * args.to.num_strips * args.to.num_tiles;
+  pack_mxfp4_kernel<<<blocks_for(count), kThreads, 0, stream>>>(args, count);
+  check(cudaGetLastError(), "packing weights");
+}
+void quantise(Stream stream, const PackBf16Args& args) {
+  const size_t count = size_t{32} * strips_of(args.rows) * args.to.num_tiles;
+  quantise_kernel<<<blocks_for(count), kThreads, 0, stream>>>(args, count);
+  check(cudaGetLastError(), "quantising weights");
+}
+void fill(Stream stream, const FillArgs& args) {
+  fill_kernel<<<blocks_for(args.num_words), kThreads, 0, stream>>>(args);
+  check(cudaGetLastError(), "making weights");
+}
+void widen(Stream stream, const WidenArgs& args) {
+  widen_kernel<<<blocks_for(static_cast<size_t>(args.count)), kThreads, 0, stream>>>(args);
+  check(cudaGetLastError(), "reading vectors");
+}
+
+}  // namespace nibble::cuda

@@ -1,0 +1,54 @@
+// Programmatic dependent launch: a kernel may begin while the one before it still runs. What it may do before wait() is to
+// read weights; whatever the kernels before it wrote is there after wait() (kernels.md of the CUDA guide: griddepcontrol).
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <utility>
+
+#include "backend/cuda/device.h"
+
+namespace nibble::cuda {
+
+__device__ inline void wait_for_predecessor() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+
+// After wait(): the next kernel then never sees less than this one did.
+__device__ inline void let_successor_start() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.launch_dependents;");
+#endif
+}
+
+struct LaunchShape {
+  dim3 grid;
+  int threads;
+  size_t shared_bytes{0};
+};
+
+template <typename Args>
+void launch(Stream stream, void (*kernel)(Args), const LaunchShape& shape, const Args& args) {
+  cudaLaunchAttribute attribute{};
+  attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  attribute.val.programmaticStreamSerializationAllowed = 1;
+  cudaLaunchConfig_t config{};
+  config.gridDim = shape.grid;
+  config.blockDim = dim3(static_cast<unsigned>(shape.threads));
+  config.dynamicSmemBytes = shape.shared_bytes;
+  config.stream = stream;
+  config.attrs = &attribute;
+  config.numAttrs = has_dependent_launch() ? 1 : 0;
+  check(cudaLaunchKernelEx(&config, kernel, args), "launching a kernel");
+}
+
+// Once for each kernel that takes more than 48 KB of dynamic shared memory.
+template <typename Args>
+void allow_shared_bytes(void (*kernel)(Args), size_t bytes) {
+  check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes)),
+        "asking for shared memory");
+}
+
+}  // namespace nibble::cuda

@@ -1,0 +1,62 @@
+// How matrices lie on the device: for the tensor cores, read once and in order.
+//
+// A strip is 16 rows of the matrix over the whole contraction, cut into tiles of 64 columns; the contraction is padded with
+// zeros to whole tiles, the rows to whole strips. A lane of a warp owns, in each tile, rows g and g + 8 (g = lane / 4) of the
+// columns 32 G + 8 t .. + 7 of both groups G of 32 (t = lane % 4): so activations stay in natural order, 16 bytes for a lane
+// and group. The registers of mma.m16n8k16 number m of a group are, in pairs of columns,
+//
+//   a0, a2 = row g, columns 8 t + 4 m + {0, 1}, {2, 3}      a1, a3 = the same of row g + 8
+//
+//   BF16   2,048 bytes: for G = 0, 1: row g of all lanes (16 bytes each), then row g + 8
+//   MXFP4  512 bytes: a lane's 16 bytes are words of (G, m); the 8 codes of a word lie so that a shift and a mask make each
+//          of a0..a3: in each half of 16 bits (the even column is the low one) a0 has its sign at bit 15 and its exponent
+//          and mantissa at 8-6, a1 at 12 and 5-3, a2 at 9 and 2-0, a3 its sign at 14, mantissa at 13, exponent at 11-10.
+//          Read as bfloat16 each is the value times 2^-126, subnormals included, which the tensor cores take as they are.
+//
+// A segment is a run of tiles of one strip that one warp adds up from zero; segments are then added in order. That, and not how
+// much else is in the batch, fixes the order of additions. In MXFP4 a segment's scales follow its tiles: a word for tile and g,
+// its bytes (row g, G = 0), (row g + 8, G = 0), (row g, G = 1), (row g + 8, G = 1).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace nibble::cuda {
+
+inline constexpr int kStripRows{16};
+inline constexpr int kTileCols{64};
+inline constexpr int kMaxSegmentTiles{5};
+
+enum class Layout { kBf16, kMxfp4 };
+
+constexpr int tile_bytes(Layout layout) { return layout == Layout::kBf16 ? 2048 : 512 + 32; }
+
+// A matrix, or several of one shape behind each other (experts).
+struct Strips {
+  const uint8_t* data{nullptr};
+  Layout layout{Layout::kBf16};
+  int rows{0};  // of the matrix, without padding
+  int num_strips{0};
+  int num_tiles{0};      // of a strip
+  int segment_tiles{0};  // the last segment may have fewer
+  int num_segments{0};   // of a strip
+
+  constexpr size_t strip_bytes() const { return size_t{1} * num_tiles * tile_bytes(layout); }
+  constexpr size_t matrix_bytes() const { return num_strips * strip_bytes(); }
+};
+
+// 2880 columns are 45 tiles, 4096 are 64.
+constexpr Strips make_strips(Layout layout, int rows, int cols) {
+  Strips strips;
+  strips.layout = layout;
+  strips.rows = rows;
+  strips.num_strips = (rows + kStripRows - 1) / kStripRows;
+  strips.num_tiles = (cols + kTileCols - 1) / kTileCols;
+  strips.segment_tiles = strips.num_tiles % 5 == 0 ? 5 : 4;
+  strips.num_segments = (strips.num_tiles + strips.segment_tiles - 1) / strips.segment_tiles;
+  return strips;
+}
+
+constexpr int padded_cols(int cols) { return (cols + kTileCols - 1) / kTileCols * kTileCols; }
+
+}  // namespace nibble::cuda

@@ -1,0 +1,89 @@
+// The CUDA backend behind the contract, and against golden data. Needs a GPU: not part of ./test (docs/gpu.md).
+#include "backend/cuda/cuda_backend.h"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "model/golden.h"
+#include "tests/backend/contract.h"
+#include "tests/error_of.h"
+
+namespace nibble::cuda {
+namespace {
+
+BackendOptions options_of(int num_pages) {
+  BackendOptions options;
+  options.num_full_pages = options.num_sliding_pages = num_pages;
+  options.max_batch_tokens = 1024;
+  return options;
+}
+
+const Fulfilment kCuda{"cuda", [](auto weights) { return make(weights, options_of(Fulfilment::kNumPages)); }};
+INSTANTIATE_TEST_SUITE_P(Cuda, BackendBits,
+                         testing::Combine(testing::Values(kCuda), testing::Values("a", "b")),
+                         [](const auto& parameter) { return std::string(std::get<1>(parameter.param)); });
+INSTANTIATE_TEST_SUITE_P(Cuda, BackendOutputs, testing::Values(kCuda));
+
+GoldenSet golden_of(const char* file) {
+  return read_golden(std::filesystem::path(NIBBLE_SOURCE_DIR) / "tests/golden" / file);
+}
+
+TEST(CudaGolden, TheMiniatureModelAgreesWhetherFedAtOnceOrTokenByToken) {
+  constexpr int kPages{300};
+  const auto weights = open_shared("models/tiny-gpt-oss");
+  const GoldenSet golden = golden_of("golden.json");
+  const GoldenTolerance tolerance = bf16_tolerance(weights->config, golden);
+  const auto vocab = static_cast<size_t>(weights->config.vocab);
+  fmt::print("{:28} {:>12} {:>10} {:>14}  {}\n", "prompt", "logits relL2", "max logit", "top 5 wrong/of",
+             "parted at");
+  for (const GoldenPrompt& prompt : golden.prompts) {
+    std::vector<TokenId> ids = prompt.ids;
+    ids.insert(ids.end(), prompt.greedy.begin(), prompt.greedy.end() - 1);
+    Feeder feeder(make(weights, options_of(kPages)), kPages);
+    feeder.feed_in_chunks(0, std::span(ids).first(prompt.ids.size()), 512);
+    feeder.feed_in_chunks(0, std::span(ids).subspan(prompt.ids.size()), 1);
+    const std::span<const float> logits = feeder.logits(0);
+    const GoldenDifference d = compare(
+        prompt, {.logits = logits.first(prompt.ids.size() * vocab), .greedy = {}, .hidden = {}}, tolerance);
+    std::vector<int> parted;
+    for (size_t i = 0; i < prompt.greedy.size(); ++i) {
+      const auto row = logits.subspan((prompt.ids.size() - 1 + i) * vocab, vocab);
+      if (std::max_element(row.begin(), row.end()) - row.begin() == prompt.greedy[i]) continue;
+      parted.push_back(static_cast<int>(i));
+      EXPECT_LE(prompt.greedy_gap[i], tolerance.greedy_gap) << prompt.name << ", token " << i;
+    }
+    fmt::print("{:28} {:12.2e} {:10.2e} {:>14}  {}\n", prompt.name, std::max(d.relative_l2, d.tied_l2),
+               d.max_logit, fmt::format("{}/{}", d.num_top_wrong, d.num_top_compared),
+               fmt::join(parted, ", "));
+    EXPECT_TRUE(is_within(d, tolerance)) << prompt.name;
+  }
+}
+
+// Of a model without near ties before: position by position until rows differ by more than another expert explains.
+TEST(CudaGolden, RandomModelsAgreeAtTheirFirstPositions) {
+  for (const char* name : {"a", "b"}) {
+    const auto weights = open_shared(std::filesystem::path("tests/golden/random") / name);
+    const GoldenSet golden = golden_of((std::string("random/") + name + "/golden.safetensors").c_str());
+    const GoldenTolerance tolerance = bf16_tolerance(weights->config, golden);
+    const auto vocab = static_cast<size_t>(weights->config.vocab);
+    for (const GoldenPrompt& prompt : golden.prompts) {
+      Feeder feeder(make(weights, options_of(Fulfilment::kNumPages)), Fulfilment::kNumPages);
+      feeder.feed({{0, prompt.ids}});
+      std::vector<double> errors;
+      for (size_t t = 0; t < prompt.ids.size(); ++t) {
+        double error = 0, norm = 0;
+        for (size_t i = t * vocab; i < (t + 1) * vocab; ++i) {
+          error += std::pow(double{feeder.logits(0)[i]} - prompt.logits[i], 2);
+          norm += std::pow(double{prompt.logits[i]}, 2);
+        }
+        errors.push_back(std::sqrt(error / norm));
+      }
+      fmt::print("{}: {:.1e}\n", prompt.name, fmt::join(errors, " "));
+      std::sort(errors.begin(), errors.end());
+      EXPECT_LE(errors[errors.size() / 4], tolerance.relative_l2) << prompt.name;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace nibble::cuda
