@@ -3,6 +3,7 @@
 
 #include "backend/cpu/cpu_backend.h"
 #include "core/error.h"
+#include "core/read_bandwidth.h"
 #include "reference/reference_backend.h"
 
 namespace nibble::cli {
@@ -10,10 +11,16 @@ namespace {
 
 GoldenTolerance float32_tolerance(const Config&, const GoldenSet&) { return {}; }
 
+double host_bandwidth() {
+  ThreadPool all_cores(0);
+  return read_bandwidth(all_cores, make_cold_bytes(all_cores));
+}
+
 constexpr BackendRow kBackends[] = {
-    {"cpu", "all cores, weights as they are stored", &cpu::plan, &cpu::make, &bf16_cache_tolerance},
+    {"cpu", "all cores, weights as they are stored", &cpu::plan, &cpu::make, &bf16_cache_tolerance,
+     &host_bandwidth},
     {"reference", "plain loops in float32, slow: what the others are tested against", &reference::plan,
-     &reference::make, &float32_tolerance},
+     &reference::make, &float32_tolerance, &host_bandwidth},
 };
 
 }  // namespace

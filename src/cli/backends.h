@@ -18,6 +18,8 @@ struct BackendRow {
   MemoryPlan (*plan)(const Config&, const BackendOptions&);
   std::unique_ptr<Backend> (*make)(std::shared_ptr<const Weights>, const BackendOptions&);
   GoldenTolerance (*tolerance)(const Config&, const GoldenSet&);  // how far it may be from golden data
+  double (
+      *read_bandwidth)();  // measures the memory that it decodes from: bytes per second, all cores reading
 };
 
 std::span<const BackendRow> all_backends();  // best first
