@@ -5,6 +5,7 @@
 
 #include <vector>
 
+#include "backend/cpu/kernel_table.h"
 #include "bench/peaks.h"
 
 namespace nibble::bench {

@@ -1,15 +1,20 @@
 // What this machine reaches at best: bytes read from memory, multiply-adds in registers.
 #include <benchmark/benchmark.h>
 
+#include "backend/cpu/kernel_table.h"
 #include "bench/peaks.h"
+
+#if NIBBLE_X86
+#include <immintrin.h>
+#endif
 
 namespace nibble::bench {
 namespace {
 
 void read_memory(benchmark::State& state) {
   ThreadPool pool(static_cast<int>(state.range(0)));
-  cold_bytes();
-  for (auto _ : state) state.SetIterationTime(static_cast<double>(kColdBytes) / read_pass(pool));
+  const Buffer& bytes = cold_bytes();
+  for (auto _ : state) state.SetIterationTime(static_cast<double>(kColdBytes) / read_pass(pool, bytes));
   state.SetBytesProcessed(state.iterations() * static_cast<int64_t>(kColdBytes));
 }
 

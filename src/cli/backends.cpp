@@ -6,6 +6,7 @@
 #include "backend/cuda/cuda_backend.h"
 #endif
 #include "core/error.h"
+#include "core/read_bandwidth.h"
 #include "reference/reference_backend.h"
 
 namespace nibble::cli {
@@ -15,14 +16,20 @@ GoldenTolerance float32_tolerance(const Config&, const GoldenSet&) { return {}; 
 
 std::string nothing() { return {}; }
 
+double host_bandwidth() {
+  ThreadPool all_cores(0);
+  return read_bandwidth(all_cores, make_cold_bytes(all_cores));
+}
+
 constexpr BackendRow kBackends[] = {
 #if NIBBLE_CUDA
-    {"cuda", "one NVIDIA GPU", &cuda::plan, &cuda::make, true, &cuda::why_not, &bf16_tolerance},
+    {"cuda", "one NVIDIA GPU", &cuda::plan, &cuda::make, true, &cuda::why_not, &bf16_tolerance,
+     &cuda::read_bandwidth},
 #endif
     {"cpu", "all cores, weights as they are stored", &cpu::plan, &cpu::make, false, &nothing,
-     &bf16_cache_tolerance},
+     &bf16_cache_tolerance, &host_bandwidth},
     {"reference", "plain loops in float32, slow: what the others are tested against", &reference::plan,
-     &reference::make, false, &nothing, &float32_tolerance},
+     &reference::make, false, &nothing, &float32_tolerance, &host_bandwidth},
 };
 
 }  // namespace

@@ -21,6 +21,8 @@ struct BackendRow {
   bool is_device;
   std::string (*why_not)();  // why this machine cannot run it; empty where it can
   GoldenTolerance (*tolerance)(const Config&, const GoldenSet&);  // how far it may be from golden data
+  double (
+      *read_bandwidth)();  // measures the memory that it decodes from: bytes per second, all cores reading
 };
 
 std::span<const BackendRow> all_backends();  // best first

@@ -128,9 +128,10 @@ void Conversation::answer(const std::string& question) {
                                        make_request(prompt, settings_, model_.config, tokenizer_, context_),
                                        settings_.stop, listener);
   printer.finish();
-  fmt::print("{}{}{}\n", dim_on(stdout),
-             describe(answer.finished, measure(model_.config, formats_of(model_), answer.finished)),
-             dim_off(stdout));
+  fmt::print(
+      "{}{}{}\n", dim_on(stdout),
+      describe(answer.finished, measure(model_.config, formats_of(model_, settings_), answer.finished)),
+      dim_off(stdout));
 
   // A turn without words to the user is not remembered: a question that is answered by nothing would only confuse.
   if (answer.text.empty()) {

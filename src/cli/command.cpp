@@ -25,6 +25,12 @@ const char* title(SettingGroup group) {
   return "";
 }
 
+// The variable's value, where it is set and the command has the setting but not its flag.
+const char* value_of_variable(const CLI::App& command, const Setting& setting) {
+  const CLI::Option* option = command.get_option_no_throw(flag(setting));
+  return option && option->count() == 0 ? std::getenv(variable(setting).c_str()) : nullptr;
+}
+
 // The command that was chosen, or the program itself.
 const CLI::App& chosen(const CLI::App& program) {
   const auto commands = program.get_subcommands();
@@ -80,12 +86,23 @@ void add_settings(CLI::App& command, Settings& settings, std::initializer_list<S
 }
 
 void read_environment(const CLI::App& command, Settings& settings) {
-  for (const Setting& setting : setting_table()) {
-    const CLI::Option* option = command.get_option_no_throw(flag(setting));
-    if (!option || option->count() > 0) continue;
-    const std::string name = variable(setting);
-    if (const char* value = std::getenv(name.c_str())) set(settings, setting, value, name);
+  for (const Setting& setting : setting_table())
+    if (const char* value = value_of_variable(command, setting))
+      set(settings, setting, value, variable(setting));
+}
+
+std::string command_line(const CLI::App& command) {
+  std::string line;
+  for (const Setting& setting : setting_table())
+    if (const char* value = value_of_variable(command, setting))
+      line += fmt::format("{}={} ", variable(setting), value);
+  line += path_of(command);
+  for (const CLI::Option* option : command.get_options()) {
+    const std::string name = option->get_positional() ? "" : " " + option->get_name();
+    const bool takes_value = option->get_expected_max() > 0;
+    for (const std::string& value : option->results()) line += name + (takes_value ? " " + value : "");
   }
+  return line;
 }
 
 std::string explain(const CLI::App& program, const CLI::ParseError& error) {

@@ -29,6 +29,10 @@ void add_settings(CLI::App& command, Settings& settings, std::initializer_list<S
 // After the flags: the NIBBLE_* variables, for the settings of this command whose flag was not given.
 void read_environment(const CLI::App& command, Settings& settings);
 
+// The command with what it was given, NIBBLE_* variables in front and flags by their long names: for records of
+// measurements. Nothing is quoted.
+std::string command_line(const CLI::App& command);
+
 // One line for what the parser did not like, and what is accepted in its place.
 std::string explain(const CLI::App& program, const CLI::ParseError& error);
 

@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/bytes.h"
+#include "cli/kernels_json.h"
 #include "cli/load.h"
 #include "formats/container.h"
 #include "model/ops.h"
@@ -176,11 +177,7 @@ void print_json(const Report& report, bool with_tensors) {
   json["bytes_per_decoded_token"] = total(report.decode).bytes_touched();
   for (const OperationCost& row : report.decode)
     json["bytes_by_operation"][std::string(row.operation)] = row.cost.bytes_touched();
-  for (const KernelChoice& row : report.kernels)
-    json["kernels"].push_back({{"operation", row.operation},
-                               {"weights", row.weights},
-                               {"kernel", row.kernel},
-                               {"reason", row.reason}});
+  if (!report.kernels.empty()) json["kernels"] = kernels_json(report.kernels);
   if (with_tensors)
     for (const TensorLine& tensor : report.tensors)
       json["tensors"].push_back({{"name", tensor.name},
@@ -201,7 +198,7 @@ int inspect(const Options& options, const Settings& settings) {
   const Config& config = report.model.config;
   report.capacity = {context_of(config, settings), options.num_sequences};
   report.plan = backend.plan(config, backend_options(config, settings, report.capacity));
-  report.decode = step_costs(config, formats_of(report.model), 1, report.capacity.context);
+  report.decode = step_costs(config, formats_of(report.model, settings), 1, report.capacity.context);
   if (options.show_kernels) report.kernels = list_kernels(report.model, settings);
   if (options.as_json)
     print_json(report, options.show_tensors);

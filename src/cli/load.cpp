@@ -41,6 +41,23 @@ void check_memory(const Model& model, const BackendRow& backend, const BackendOp
                           : "a smaller --context, --max-batch-tokens or --max-sequences takes less");
 }
 
+// Of --mxfp4-layers. Experts are MXFP4 in every checkpoint, so that "moe" changes nothing.
+DenseFormats dense_formats(std::string_view list) {
+  DenseFormats dense;
+  while (!list.empty()) {
+    const std::string_view name = list.substr(0, list.find(','));
+    const bool all = name == "all";
+    if (!all && name != "moe" && name != "qkv" && name != "o" && name != "lm_head")
+      throw InputError(
+          "--mxfp4-layers '{}': accepted are moe, qkv, o, lm_head, with commas between them, or all", name);
+    if (all || name == "qkv") dense.qkv = Format::kMxfp4;
+    if (all || name == "o") dense.attention_output = Format::kMxfp4;
+    if (all || name == "lm_head") dense.unembedding = Format::kMxfp4;
+    list.remove_prefix(std::min(list.size(), name.size() + 1));
+  }
+  return dense;
+}
+
 }  // namespace
 
 Model open_model(const std::string& argument, const Settings& settings) {
@@ -54,8 +71,13 @@ Model open_model(const std::string& argument, const Settings& settings) {
   return model;
 }
 
-StorageFormats formats_of(const Model& model) {
-  return model.weights ? nibble::formats_of(*model.weights) : StorageFormats{};
+StorageFormats formats_of(const Model& model, const Settings& settings) {
+  const DenseFormats dense = dense_formats(settings.mxfp4_layers.value_or(""));
+  StorageFormats formats = model.weights ? nibble::formats_of(*model.weights) : StorageFormats{};
+  if (dense.qkv == Format::kMxfp4) formats.qkv = Format::kMxfp4;
+  if (dense.attention_output == Format::kMxfp4) formats.attention_output = Format::kMxfp4;
+  if (dense.unembedding == Format::kMxfp4) formats.unembedding = Format::kMxfp4;
+  return formats;
 }
 
 Tokenizer open_tokenizer(const ModelSource& source, const Settings& settings) {
@@ -88,6 +110,11 @@ BackendOptions backend_options(const Config& config, const Settings& settings, c
   options.max_batch_tokens = settings.max_batch_tokens;
   options.num_threads = settings.threads.value_or(0);
   options.isa = settings.isa.value_or("");
+  options.dense = dense_formats(settings.mxfp4_layers.value_or(""));
+  if (options.dense != DenseFormats{} && !find_backend(settings.backend).is_device)
+    throw InputError(
+        "--mxfp4-layers: the backend {} runs dense layers as the checkpoint has them; cuda quantises them",
+        find_backend(settings.backend).name);
   return options;
 }
 

@@ -8,6 +8,7 @@
 #include <string>
 #include <system_error>
 
+#include "cli/bench.h"
 #include "cli/chat.h"
 #include "cli/command.h"
 #include "cli/convert.h"
@@ -34,6 +35,8 @@ constexpr CommandRow kCommands[] = {
     {"chat", "converse in the terminal", &define_chat},
     {"inspect", "show what a model consists of, what it needs and what would run it", &define_inspect},
     {"eval", "measure how right a model is: perplexity, tasks, agreement with golden data", &define_eval},
+    {"bench", "measure how fast a model runs: prefill and decode, as a share of the memory's bandwidth",
+     &define_bench},
     {"tokenize", "turn text into token ids and back", &define_tokenize},
     {"harmony", "render a conversation to tokens, and parse tokens to messages", &define_harmony},
     {"convert", "write a synthetic model as a checkpoint folder", &define_convert},

@@ -118,7 +118,7 @@ int run(const Options& options, const Settings& settings) {
   const Answer answer = options.is_raw ? stream_raw(engine, request, settings.stop, listener)
                                        : stream_harmony(engine, tokenizer, request, settings.stop, listener);
   printer.finish();
-  const Speed speed = measure(model.config, formats_of(model), answer.finished);
+  const Speed speed = measure(model.config, formats_of(model, settings), answer.finished);
   if (options.as_json) print_json(options, settings, answer, tokenizer, speed);
   fmt::print(stderr, "{}{}{}\n", dim_on(stderr), describe(answer.finished, speed), dim_off(stderr));
   return was_interrupted ? kInterrupted : kDone;

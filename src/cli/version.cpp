@@ -8,6 +8,8 @@
 
 namespace nibble::cli {
 
+Build this_build() { return {kVersion, kCommit, kBuild, kCompiler}; }
+
 std::string version_text() {
   std::string built, available, backends;
   for (const cpu::Isa isa : {cpu::Isa::kPortable, cpu::Isa::kAvx2, cpu::Isa::kAvx512}) {
@@ -15,9 +17,10 @@ std::string version_text() {
     if (cpu::is_available(isa)) available += fmt::format(" {}", cpu::name(isa));
   }
   for (const BackendRow& row : all_backends()) backends += fmt::format("  {:<10} {}\n", row.name, row.what);
+  const Build build = this_build();
   return fmt::format(
       "nibble {}, commit {}\nbuild: {}, {}\ninstruction sets built:{}; this machine has:{}\nbackends:\n{}",
-      kVersion, kCommit, kBuild, kCompiler, built, available, backends);
+      build.version, build.commit, build.kind, build.compiler, built, available, backends);
 }
 
 }  // namespace nibble::cli

@@ -35,6 +35,7 @@ struct Settings {
   std::optional<std::string> backend;
   std::optional<int> threads;
   std::optional<std::string> isa;
+  std::optional<std::string> mxfp4_layers;
   std::optional<int> context;
   int max_batch_tokens{512};
   int max_sequences{16};

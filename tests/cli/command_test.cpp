@@ -117,5 +117,16 @@ TEST(Command, EveryHelpHasExamples) {
   }
 }
 
+TEST(Command, WhatWasGivenCanBeGivenAgain) {
+  const Variable top_k("NIBBLE_TOP_K", "7");
+  const Variable top_p("NIBBLE_TOP_P", "0.5");
+  Program program;
+  bool as_json = false;
+  program.command->add_flag("-j,--json", as_json);
+  program.parse("run --temperature 0 --stop a --stop b --top-p 0.9 -j");
+  EXPECT_EQ(command_line(*program.command),
+            "NIBBLE_TOP_K=7 nibble run --temperature 0 --top-p 0.9 --stop a --stop b --json");
+}
+
 }  // namespace
 }  // namespace nibble::cli

@@ -172,6 +172,8 @@ def test_prompts_that_can_not_be_run():
         ([], "run, chat, inspect"),
         (["eval", "tiny"], "--golden"),
         (["eval", "tiny", "--text", "a", "--tasks", "b"], "exactly one"),
+        (["bench", "tiny", "-p", "512,x"], "with commas between"),
+        (["bench", "tiny", "-p", "0", "-n", "0"], "nothing to measure"),
         (["convert", "tiny", "out"], "synthetic:gpt-oss-20b"),
         (["harmony", "render", "tiny", "--drop-analysis", "some"], "last-final"),
     ],
@@ -190,7 +192,7 @@ def test_a_bad_variable_is_named():
 def test_every_command_has_help_with_an_example():
     overview = answer("--help")
     assert "Exit codes" in overview and "NIBBLE_" in overview
-    for command in ["run", "chat", "inspect", "eval", "tokenize", "convert", "harmony render", "harmony parse"]:
+    for command in ["run", "chat", "inspect", "eval", "bench", "tokenize", "convert", "harmony render", "harmony parse"]:
         assert command.split()[0] in overview
         text = answer(*command.split(), "--help")
         assert f"nibble {command}" in text.split("Example", 1)[1], command
@@ -272,6 +274,33 @@ def test_perplexity_of_prose():
     report = json.loads(answer("eval", "tiny", "--text", GOLDEN / "eval" / "prose.txt", "--limit", 2, "--json"))
     assert report["num_windows"] == 2 and report["num_scored"] == 2 * 1023
     assert 40 < report["perplexity"] < 110  # 69.4 over the whole book
+
+
+# bench
+
+
+def test_bench_measures_prefill_and_decode():
+    report = json.loads(answer("bench", "tiny", "-p", 16, "-n", 4, "-d", "0,40", "-r", 2, "--json"))
+    assert report["command_line"].endswith("--repetitions 2 --json")
+    assert report["threads"] == 1 and report["backend"] == "cpu" and report["kernels"]
+    bandwidth = report["machine"]["read_bytes_per_second"]
+    assert bandwidth > 1e8
+    assert [test["test"] for test in report["tests"]] == ["pp16", "tg4", "pp16 @ d40", "tg4 @ d40"]
+    for test in report["tests"]:
+        speed = test["tokens_per_second"]
+        assert len(speed["samples"]) == 2
+        assert 0 < min(speed["samples"]) <= speed["median"] <= max(speed["samples"])
+        assert test["num_steps"] == (1 if test["kind"] == "prefill" else 4)
+        bytes_per_second = speed["mean"] * test["bytes_per_step"] * test["num_steps"] / test["num_tokens"]
+        assert test["bytes_per_second"] == pytest.approx(bytes_per_second)
+        assert test["share_of_read_bandwidth"] == pytest.approx(bytes_per_second / bandwidth)
+    assert 1e6 < report["tests"][1]["bytes_per_step"] < report["weight_bytes"]
+
+
+def test_bench_prints_a_table():
+    lines = answer("bench", "tiny", "-p", 16, "-n", 4, "-r", 1, "--backend", "reference").splitlines()
+    assert [line.split("|")[6].strip() for line in lines[2:4]] == ["pp16", "tg4"]
+    assert "commit" in lines[5] and "GB/s" in lines[6]
 
 
 # tokenize and harmony

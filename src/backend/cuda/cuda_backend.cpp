@@ -438,6 +438,30 @@ void check_memory(const Weights& weights, const BackendOptions& options) {
 
 std::string why_not() { return why_no_device(); }
 
+double read_bandwidth() {
+  constexpr size_t kBytes{size_t{2} << 30};
+  constexpr int kPasses{10};
+  const OwnedStream stream;
+  const DeviceBuffer bytes(kBytes), sum(sizeof(uint32_t));
+  check(cudaMemsetAsync(bytes.as<void>(), 1, kBytes, stream), "measuring its memory");
+  cudaEvent_t start = nullptr, end = nullptr;
+  check(cudaEventCreate(&start), "making an event");
+  check(cudaEventCreate(&end), "making an event");
+  float best = 0;
+  for (int pass = 0; pass < kPasses; ++pass) {
+    check(cudaEventRecord(start, stream), "measuring its memory");
+    read_all(stream, {bytes.as<uint4>(), kBytes / sizeof(uint4), sum.as<uint32_t>()});
+    check(cudaEventRecord(end, stream), "measuring its memory");
+    stream.wait();
+    float milliseconds = 0;
+    check(cudaEventElapsedTime(&milliseconds, start, end), "measuring its memory");
+    best = pass == 0 ? milliseconds : std::min(best, milliseconds);
+  }
+  cudaEventDestroy(start);
+  cudaEventDestroy(end);
+  return static_cast<double>(kBytes) / best * 1e3;
+}
+
 MemoryPlan plan(const Config& config, const BackendOptions& options) {
   MemoryPlan plan;
   plan.weight_bytes = device_weight_bytes(config, options.dense);

@@ -11,6 +11,9 @@ namespace nibble::cuda {
 // Why this machine cannot run it, in a line; empty where it can.
 std::string why_not();
 
+// Bytes per second that all multiprocessors read from its memory: the best of some passes over 2 GB.
+double read_bandwidth();
+
 MemoryPlan plan(const Config& config, const BackendOptions& options);
 // Throws InputError where there is no GPU, not enough memory on it, or no kernel for the model's shapes or formats.
 std::unique_ptr<Backend> make(std::shared_ptr<const Weights> weights, const BackendOptions& options);

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cuda_bf16.h>
+#include <vector_types.h>
 
 #include "backend/cuda/device.h"
 #include "backend/cuda/step_input.h"
@@ -171,6 +172,14 @@ struct ArgmaxArgs {
 };
 inline constexpr int kArgmaxBlocks{64};
 void argmax(Stream stream, int num_rows, const ArgmaxArgs& args);
+
+// Reads `count` times 16 bytes, for measuring.
+struct ReadArgs {
+  const uint4* from;
+  size_t count;
+  uint32_t* sum;
+};
+void read_all(Stream stream, const ReadArgs& args);
 
 // Ask for the shared memory that the kernels above take. Once, before the first launch.
 void prepare_linear();

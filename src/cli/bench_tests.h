@@ -1,0 +1,51 @@
+// The tests of bench, as llama-bench has them: prefill of N tokens or decoding of N, behind a number of tokens that are in
+// the KV cache already.
+#pragma once
+
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "backend/backend.h"
+#include "core/settings.h"
+#include "model/config.h"
+#include "model/ops.h"
+
+namespace nibble::cli {
+
+enum class BenchKind { kPrefill, kDecode };
+
+struct BenchTest {
+  BenchKind kind{};
+  int num_tokens{0};
+  int depth{0};  // tokens before those that are timed
+};
+std::string name(const BenchTest& test);  // "pp512", "tg128 @ d4096"
+
+// All pairs of a length and a depth. Ascending depths, so that what one test finds in the cache stays there for the next;
+// a length of 0 is no test.
+std::vector<BenchTest> list_tests(std::span<const int> prompt_lengths, std::span<const int> output_lengths,
+                                  std::vector<int> depths);
+
+// What a backend has to have room for. Throws InputError where a test is longer than the model was made for, or than
+// --context allows.
+BackendOptions room_for(std::span<const BenchTest> tests, const Config& config, const Settings& settings);
+
+struct BenchResult {
+  BenchTest test;
+  std::vector<double> tokens_per_second;  // of each repetition
+  int num_steps{0};
+  double bytes_per_step{
+      0};  // weights and KV cache that a step can't do without, mean over the steps that are timed
+
+  double bytes_per_token() const { return bytes_per_step * num_steps / test.num_tokens; }
+};
+
+// Runs each test once to warm up and `num_repetitions` times. Tokens are random, and the same every time: a model whose
+// experts are chosen by its tokens reads the same ones. `on_result` gets each test's as soon as it is there.
+void run_tests(Backend& backend, const BackendOptions& room, const StorageFormats& formats,
+               std::span<const BenchTest> tests, int num_repetitions,
+               const std::function<void(const BenchResult&)>& on_result);
+
+}  // namespace nibble::cli
