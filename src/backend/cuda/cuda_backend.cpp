@@ -158,6 +158,8 @@ CudaBackend::CudaBackend(std::shared_ptr<const Weights> weights, const BackendOp
   };
   for (const LayerKind kind : config_.layer_kinds) kv_elements += kv_layer_elements(config_, pages(kind));
   kv_ = DeviceBuffer(kv_elements * sizeof(__nv_bfloat16));
+  // Positions that nothing was written to are loaded with their page and then not seen.
+  check(cudaMemsetAsync(kv_.as<void>(), 0, kv_.bytes(), stream_), "clearing the KV cache");
   size_t at = 0;
   for (const LayerKind kind : config_.layer_kinds) {
     layer_kv_.push_back(kv_.as<__nv_bfloat16>() + at);
@@ -175,7 +177,9 @@ CudaBackend::CudaBackend(std::shared_ptr<const Weights> weights, const BackendOp
   pinned_tokens_ = PinnedBuffer(static_cast<size_t>(options.max_batch_tokens) * sizeof(int));
   pinned_logits_ =
       PinnedBuffer(static_cast<size_t>(kOutputBlock) * static_cast<size_t>(config_.vocab) * sizeof(float));
+  prepare_embed();
   prepare_linear();
+  prepare_attend();
   prepare_experts();
   stream_.wait();
 }
@@ -251,8 +255,9 @@ void CudaBackend::run_layers(const StepShape& shape) {
   const StepInput in = input(shape);
   const int T = shape.num_tokens;
   const RopeInput rope{work_.rope_frequencies, rope_concentration_};
-  const Groups groups{work_.group_count, work_.group_expert, work_.group_pairs_count, work_.group_pairs,
-                      work_.pair_weights};
+  const Groups groups{work_.router_logits, config_.num_experts, config_.experts_per_token,
+                      work_.group_count,   work_.group_expert,  work_.group_pairs_count,
+                      work_.group_pairs,   work_.pair_weights};
   const int num_groups = max_groups(config_, T);
   embed(stream_, T, {in, weights_.embedding, config_.hidden, work_.x});
   for (size_t l = 0; l < weights_.layers.size(); ++l) {
@@ -294,8 +299,8 @@ void CudaBackend::run_layers(const StepShape& shape) {
                     work_.rank,
                     work_.tickets,
                     groups});
-    up(stream_, {work_.normed, groups, T, num_groups, config_.experts_per_token, config_.hidden,
-                 config_.intermediate, layer.up, layer.up_bias, config_.swiglu_limit, work_.gated});
+    up(stream_, {work_.normed, groups, T, num_groups, config_.hidden, config_.intermediate, layer.up,
+                 layer.up_bias, config_.swiglu_limit, work_.gated});
     down(stream_, {work_.gated, groups, T, num_groups, config_.hidden, config_.intermediate, layer.down,
                    layer.down_bias, work_.experts_out});
   }
@@ -405,15 +410,32 @@ void check_shapes(const Weights& weights) {
                      what);
   };
   if (c.head_dim != 64) refuse(fmt::format("head_dim {} (64 is taken)", c.head_dim));
-  if (c.hidden % 32 || c.hidden > 8192)
-    refuse(fmt::format("hidden {} (multiples of 32 up to 8192 are taken)", c.hidden));
+  if (c.hidden % 32 || c.hidden > 4096)
+    refuse(fmt::format("hidden {} (multiples of 32 up to 4096 are taken)", c.hidden));
   if (c.intermediate % 32) refuse(fmt::format("intermediate {} (multiples of 32 are taken)", c.intermediate));
   if (c.num_heads / c.num_kv_heads > kMaxGroupHeads)
     refuse(fmt::format("{} query heads of a key/value head (up to {} are taken)",
                        c.num_heads / c.num_kv_heads, kMaxGroupHeads));
+  if (c.num_experts > kMaxExperts)
+    refuse(fmt::format("{} experts (up to {} are taken)", c.num_experts, kMaxExperts));
   if (c.experts_per_token > kMaxExpertsPerToken)
     refuse(
         fmt::format("{} experts for a token (up to {} are taken)", c.experts_per_token, kMaxExpertsPerToken));
+}
+
+// Of a block, for 8 rows of the widest input.
+constexpr size_t kSharedBytes{size_t{220} << 10};
+
+void check_device() {
+  const std::string missing = why_not();
+  if (!missing.empty()) throw InputError("--backend cuda: {}", missing);
+  const DeviceInfo device = device_info();
+  if (device.max_shared_bytes < kSharedBytes)
+    throw InputError(
+        "--backend cuda: {} has {} KB of shared memory for a block and its kernels need {} for now: an H100 "
+        "or H200 "
+        "has that; try --backend cpu",
+        device.name, device.max_shared_bytes >> 10, kSharedBytes >> 10);
 }
 
 double gigabytes(size_t bytes) { return static_cast<double>(bytes) / 1e9; }
@@ -475,8 +497,7 @@ MemoryPlan plan(const Config& config, const BackendOptions& options) {
 }
 
 std::unique_ptr<Backend> make(std::shared_ptr<const Weights> weights, const BackendOptions& options) {
-  const std::string missing = why_not();
-  if (!missing.empty()) throw InputError("--backend cuda: {}", missing);
+  check_device();
   check_shapes(*weights);
   check_memory(*weights, options);
   return std::make_unique<CudaBackend>(std::move(weights), options);

@@ -27,8 +27,9 @@ class Arena {
   T* take_array(size_t count) {
     return reinterpret_cast<T*>(take(count * sizeof(T)));
   }
-  Strips take_strips(Layout layout, int rows, int cols, int num_matrices = 1) {
-    Strips strips = make_strips(layout, rows, cols);
+  Strips take_strips(Layout layout, int rows, int cols, int num_matrices = 1,
+                     int most_tiles = kMaxSegmentTiles) {
+    Strips strips = make_strips(layout, rows, cols, most_tiles);
     strips.data = take(static_cast<size_t>(num_matrices) * strips.matrix_bytes());
     return strips;
   }
@@ -58,7 +59,8 @@ DeviceWeights place(const Config& config, const DenseFormats& dense, Arena& aren
     layer.o = arena.take_strips(layout_of(dense.attention_output), hidden, q);
     layer.o_bias = arena.take_array<float>(count(hidden));
     layer.mlp_norm = arena.take_array<float>(count(hidden));
-    layer.router = arena.take_strips(Layout::kBf16, experts, hidden);
+    // A warp's ring holds such a segment: it is there before the activations are.
+    layer.router = arena.take_strips(Layout::kBf16, experts, hidden, 1, RingShape<Layout::kBf16>::kSlots);
     layer.router_bias = arena.take_array<float>(count(experts));
     layer.up = arena.take_strips(Layout::kMxfp4, 2 * config.intermediate, hidden, experts);
     layer.up_bias = arena.take_array<float>(count(experts, 2 * config.intermediate));

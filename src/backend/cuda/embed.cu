@@ -28,7 +28,8 @@ __device__ Best better(Best a, Best b) {
 __device__ Best best_of_block(Best best) {
   __shared__ Best warps[kThreads / 32];
   for (int distance = 16; distance > 0; distance /= 2)
-    best = better(best, {__shfl_xor_sync(~0u, best.logit, distance), __shfl_xor_sync(~0u, best.token, distance)});
+    best = better(best,
+                  {__shfl_xor_sync(~0u, best.logit, distance), __shfl_xor_sync(~0u, best.token, distance)});
   if (threadIdx.x % 32 == 0) warps[threadIdx.x / 32] = best;
   __syncthreads();
   for (int warp = 0; warp < kThreads / 32; ++warp) best = better(best, warps[warp]);
@@ -42,7 +43,8 @@ __global__ void __launch_bounds__(kThreads) argmax_kernel(const __grid_constant_
   const int row = static_cast<int>(blockIdx.y), block = static_cast<int>(blockIdx.x);
   const float* logits = args.logits + size_t{1} * row * args.vocab;
   Best best{0, -1};
-  for (int token = block * kThreads + static_cast<int>(threadIdx.x); token < args.vocab; token += kArgmaxBlocks * kThreads) {
+  for (int token = block * kThreads + static_cast<int>(threadIdx.x); token < args.vocab;
+       token += kArgmaxBlocks * kThreads) {
     const float logit = logits[token];
     if (logit > -INFINITY) best = better(best, {logit, token});  // false for NaN
   }
@@ -75,7 +77,8 @@ __global__ void __launch_bounds__(1024) read_kernel(const __grid_constant__ Read
     uint4 values[kAhead];
 #pragma unroll
     for (int ahead = 0; ahead < kAhead; ++ahead)
-      values[ahead] = i + ahead * stride < args.count ? __ldcs(args.from + i + ahead * stride) : make_uint4(0, 0, 0, 0);
+      values[ahead] =
+          i + ahead * stride < args.count ? __ldcs(args.from + i + ahead * stride) : make_uint4(0, 0, 0, 0);
 #pragma unroll
     for (int ahead = 0; ahead < kAhead; ++ahead)
       sum += values[ahead].x ^ values[ahead].y ^ values[ahead].z ^ values[ahead].w;
@@ -88,6 +91,11 @@ __global__ void __launch_bounds__(1024) read_kernel(const __grid_constant__ Read
 void read_all(Stream stream, const ReadArgs& args) {
   read_kernel<<<static_cast<unsigned>(device_info().num_multiprocessors * 2), 1024, 0, stream>>>(args);
   check(cudaGetLastError(), "reading its memory");
+}
+
+void prepare_embed() {
+  prefer_shared_memory(embed_kernel);
+  prefer_shared_memory(argmax_kernel);
 }
 
 void embed(Stream stream, int num_tokens, const EmbedArgs& args) {

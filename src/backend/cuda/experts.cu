@@ -2,6 +2,7 @@
 // slot. A single token makes one group for each of its experts, and they share the multiprocessors.
 #include <algorithm>
 
+#include "backend/cuda/choice.cuh"
 #include "backend/cuda/inputs.cuh"
 #include "backend/cuda/kernels.h"
 #include "backend/cuda/pdl.cuh"
@@ -9,114 +10,140 @@
 namespace nibble::cuda {
 namespace {
 
-constexpr int kPartialUnits{288};  // sums that a block holds before it adds them up, of one column; fewer with more
-constexpr size_t kPartialBytes{sizeof(float) * kPartialUnits * kStripRows};
 constexpr float kSwigluAlpha{1.702f};
 
-struct ExpertSegmentAt {
-  const Strips& weights;
-  const uint8_t* matrix;
-  __device__ const uint8_t* operator()(int unit) const {
-    const int strip = unit / weights.num_segments, segment = unit % weights.num_segments;
-    return matrix + strip * weights.strip_bytes() + segment * weights.segment_tiles * tile_bytes(Layout::kMxfp4);
+// The pairs of this block's group and their expert.
+struct Group {
+  int expert, count;  // count 0: there is nothing to do
+  const int* pairs;   // null: the slot of a single token
+  int slot;
+  float single_weight;  // of a single token's pair
+
+  __device__ int pair(int column) const { return pairs ? __ldcg(pairs + column) : slot; }
+};
+
+// One warp chooses for its block: all of them would only be in each other's way.
+__device__ Group group_of(const Groups& groups, int num_tokens) {
+  const int index = static_cast<int>(blockIdx.y);
+  if (num_tokens == 1) {
+    __shared__ int chosen;
+    __shared__ float weight;
+    if (threadIdx.x < 32) {
+      const Choice choice(groups.logits, groups.num_experts, groups.experts_per_token);
+#pragma unroll
+      for (int k = 0; k < kMaxExpertsPerToken; ++k)
+        if (k == index && threadIdx.x == 0) {
+          chosen = choice.experts[k];
+          weight = choice.weights[k];
+        }
+    }
+    __syncthreads();
+    return {chosen, 1, nullptr, index, weight};
   }
-};
-
-struct Shared {
-  uint8_t* ring;
-  __nv_bfloat16* activations;
-  float* partials;
-};
-__device__ Shared shared_of(int cols, int columns) {
-  extern __shared__ __align__(128) uint8_t memory[];
-  uint8_t* activations = memory + ring_bytes<Layout::kMxfp4>();
-  return {memory, reinterpret_cast<__nv_bfloat16*>(activations),
-          reinterpret_cast<float*>(activations + sizeof(__nv_bfloat16) * columns * activation_stride(cols))};
-}
-// A group has at most as many pairs as there are tokens.
-size_t shared_bytes(int cols, int columns) {
-  return ring_bytes<Layout::kMxfp4>() + sizeof(__nv_bfloat16) * columns * activation_stride(cols) +
-         std::max(kPartialBytes, sizeof(float) * 64 * kStripRows * columns);
+  if (index >= __ldcg(groups.count)) return {0, 0, nullptr, 0, 0};
+  return {__ldcg(groups.expert + index), __ldcg(groups.num_pairs + index), groups.pairs + index * kMaxColumns,
+          0, 0};
 }
 
-// Streams this block's strips of the group's expert past its activations; take(strip, finish) where finish(row, column) is a sum.
-template <typename Load, typename Take>
-__device__ void stream_group(const Strips& weights, const Groups& groups, int cols, int columns, const Load& load,
-                             const Take& take) {
-  const int group = static_cast<int>(blockIdx.y);
-  wait_for_predecessor();
-  let_successor_start();
-  if (group >= *groups.count) return;
-  const int expert = groups.expert[group], count = groups.num_pairs[group], segments = weights.num_segments;
-  const auto strip_of = [&](unsigned block) { return static_cast<int>(1ll * weights.num_strips * block / gridDim.x); };
-  const int first = strip_of(blockIdx.x) * segments, last = strip_of(blockIdx.x + 1) * segments;
-  const Shared shared = shared_of(cols, columns);
-  UnitStream<Layout::kMxfp4, ExpertSegmentAt> stream(
-      weights, ExpertSegmentAt{weights, weights.data + expert * weights.matrix_bytes()}, first, last, shared.ring);
-  stream.start();
-  load(shared.activations, group, count);
+// A block's strips of its group's expert, streamed past the group's rows of `activations`; take(from, end, group, partials) has the
+// sums of the units [from, end). `groups_are_known`: routing was there before the kernel before this one began to work, so that
+// weights may be asked for before the activations are there. Otherwise activations go first: what is asked for behind
+// weights waits for them.
+struct GroupInput {
+  const Strips& weights;
+  const Groups& groups;
+  int num_tokens;
+  const __nv_bfloat16* activations;  // [., cols]
+  int cols;
+  int pairs_per_row;  // row = pair / pairs_per_row
+};
+template <bool groups_are_known, typename Take>
+__device__ void stream_group(const GroupInput& input, const Take& take) {
+  const Strips& weights = input.weights;
+  if (!groups_are_known) {
+    wait_for_predecessor();
+    let_successor_start();
+  }
+  RowsAhead rows;
+  const int single_row = static_cast<int>(blockIdx.y) / input.pairs_per_row;
+  if (!groups_are_known && input.num_tokens == 1)
+    rows.ask(input.activations, input.cols, 1, [&](int) { return single_row; });
+  const Group group = group_of(input.groups, input.num_tokens);
+  const int segments = weights.num_segments;
+  const auto strip_of = [&](unsigned block) {
+    return static_cast<int>(1ll * weights.num_strips * block / gridDim.x);
+  };
+  const int first = strip_of(blockIdx.x) * segments,
+            last = group.count ? strip_of(blockIdx.x + 1) * segments : first;
+  const BlockMemory shared = block_memory<Layout::kMxfp4>(input.cols, min(kMaxColumns, input.num_tokens));
+  UnitStream<Layout::kMxfp4> stream(weights, weights.data + group.expert * weights.matrix_bytes(), first,
+                                    last, shared.ring);
+  const auto row_at = [&](int column) { return group.pair(column) / input.pairs_per_row; };
+  if (groups_are_known) {
+    stream.start();
+    wait_for_predecessor();
+    let_successor_start();
+  }
+  if (group.count == 0) return;
+  if (groups_are_known || input.num_tokens > 1) rows.ask(input.activations, input.cols, group.count, row_at);
+  if (!groups_are_known) stream.start();
+  rows.store(input.activations, input.cols, group.count, row_at, kMxfp4ActivationScale, shared.activations,
+             activation_stride(input.cols));
 
-  const int capacity = max(kPartialUnits / count, 64);
+  const int capacity = shared.num_partials / (kStripRows * group.count);
   for (int from = first; from < last;) {
     const int end = batch_end(from, last, segments, capacity);
-    stream.run(end, {shared.activations, activation_stride(cols), count}, shared.partials, from);
+    stream.run(end, {shared.activations, activation_stride(input.cols), group.count}, shared.partials, from);
     __syncthreads();
-    take(from, end, expert, group, count, shared.partials);
+    take(from, end, group, shared.partials);
     __syncthreads();
     from = end;
   }
 }
 
-__global__ void __launch_bounds__(kThreads) up_kernel(const __grid_constant__ UpArgs args) {
+__global__ void __launch_bounds__(kThreads, 1) up_kernel(const __grid_constant__ UpArgs args) {
   constexpr int kUnits{kStripRows / 2};  // gate and up rows of a strip
   const Strips& weights = args.weights;
-  stream_group(
-      weights, args.groups, args.hidden, min(kMaxColumns, args.num_tokens),
-      [&](__nv_bfloat16* to, int group, int count) {
-        const int* pairs = args.groups.pairs + group * kMaxColumns;
-        load_rows(args.normed, args.hidden, count, [&](int column) { return pairs[column] / args.experts_per_token; },
-                  kMxfp4ActivationScale, to, activation_stride(args.hidden));
-      },
-      [&](int from, int end, int expert, int group, int count, const float* partials) {
-        const float* bias = args.bias + size_t{2} * expert * args.intermediate;
+  stream_group</*groups_are_known=*/false>(
+      {weights, args.groups, args.num_tokens, args.normed, args.hidden, args.groups.experts_per_token},
+      [&](int from, int end, const Group& group, const float* partials) {
+        const float* bias = args.bias + size_t{2} * group.expert * args.intermediate;
         const int first_strip = from / weights.num_segments, num_strips = (end - from) / weights.num_segments;
-        for (int i = static_cast<int>(threadIdx.x); i < num_strips * kUnits * count; i += kThreads) {
-          const int column = i % count, row = i / count % kUnits, strip = first_strip + i / (count * kUnits);
-          const int unit = strip * kUnits + row;
+        for (int i = static_cast<int>(threadIdx.x); i < num_strips * kUnits * group.count; i += kThreads) {
+          const int column = i % group.count, row = i / group.count % kUnits;
+          const int strip = first_strip + i / (group.count * kUnits), unit = strip * kUnits + row;
           if (unit >= args.intermediate) continue;
+          const float2 biases = reinterpret_cast<const float2*>(bias)[unit];
           const auto sum = [&](int strip_row) {
-            return kMxfp4SumScale *
-                   sum_segments(partials, from, end, strip, weights.num_segments, strip_row, column, count);
+            return kMxfp4SumScale * sum_segments(partials, from, end, strip, weights.num_segments, strip_row,
+                                                 column, group.count);
           };
-          const float gate = fminf(sum(row) + bias[2 * unit], args.limit);
-          const float linear = fminf(fmaxf(sum(row + kUnits) + bias[2 * unit + 1], -args.limit), args.limit);
+          const float gate = fminf(sum(row) + biases.x, args.limit);
+          const float linear = fminf(fmaxf(sum(row + kUnits) + biases.y, -args.limit), args.limit);
           const float value = gate / (1 + expf(-kSwigluAlpha * gate)) * (linear + 1);
-          const int pair = args.groups.pairs[group * kMaxColumns + column];
-          args.gated[size_t{1} * pair * args.intermediate + unit] = __float2bfloat16_rn(value);
+          args.gated[size_t{1} * group.pair(column) * args.intermediate + unit] = __float2bfloat16_rn(value);
         }
       });
 }
 
-__global__ void __launch_bounds__(kThreads) down_kernel(const __grid_constant__ DownArgs args) {
+__global__ void __launch_bounds__(kThreads, 1) down_kernel(const __grid_constant__ DownArgs args) {
   const Strips& weights = args.weights;
-  stream_group(
-      weights, args.groups, args.intermediate, min(kMaxColumns, args.num_tokens),
-      [&](__nv_bfloat16* to, int group, int count) {
-        const int* pairs = args.groups.pairs + group * kMaxColumns;
-        load_rows(args.gated, args.intermediate, count, [&](int column) { return pairs[column]; },
-                  kMxfp4ActivationScale, to, activation_stride(args.intermediate));
-      },
-      [&](int from, int end, int expert, int group, int count, const float* partials) {
+  stream_group</*groups_are_known=*/true>(
+      {weights, args.groups, args.num_tokens, args.gated, args.intermediate, 1},
+      [&](int from, int end, const Group& group, const float* partials) {
         const int first_strip = from / weights.num_segments, num_strips = (end - from) / weights.num_segments;
-        for (int i = static_cast<int>(threadIdx.x); i < num_strips * kStripRows * count; i += kThreads) {
-          const int column = i % count, strip_row = i / count % kStripRows;
-          const int strip = first_strip + i / (count * kStripRows), row = strip * kStripRows + strip_row;
+        for (int i = static_cast<int>(threadIdx.x); i < num_strips * kStripRows * group.count;
+             i += kThreads) {
+          const int column = i % group.count, strip_row = i / group.count % kStripRows;
+          const int strip = first_strip + i / (group.count * kStripRows),
+                    row = strip * kStripRows + strip_row;
           if (row >= args.hidden) continue;
-          const float sum = kMxfp4SumScale *
-                            sum_segments(partials, from, end, strip, weights.num_segments, strip_row, column, count);
-          const int pair = args.groups.pairs[group * kMaxColumns + column];
+          const float sum = kMxfp4SumScale * sum_segments(partials, from, end, strip, weights.num_segments,
+                                                          strip_row, column, group.count);
+          const int pair = group.pair(column);
+          const float weight = group.pairs ? __ldcg(args.groups.weight + pair) : group.single_weight;
           args.out[size_t{1} * pair * args.hidden + row] =
-              args.groups.weight[pair] * (sum + args.bias[size_t{1} * expert * args.hidden + row]);
+              weight * (sum + args.bias[size_t{1} * group.expert * args.hidden + row]);
         }
       });
 }
@@ -127,19 +154,19 @@ unsigned blocks_for(const Strips& weights, int max_groups) {
   return static_cast<unsigned>(std::min(share, weights.num_strips));
 }
 
+template <typename Args>
+void launch_experts(Stream stream, void (*kernel)(Args), int cols, const Args& args) {
+  const unsigned blocks = blocks_for(args.weights, args.max_groups);
+  const int units = (args.weights.num_strips / static_cast<int>(blocks) + 1) * args.weights.num_segments;
+  const size_t bytes = block_bytes<Layout::kMxfp4>(cols, std::min(kMaxColumns, args.num_tokens), units);
+  launch(stream, kernel, {dim3(blocks, static_cast<unsigned>(args.max_groups)), kThreads, bytes}, args);
+}
+
 }  // namespace
 
-void up(Stream stream, const UpArgs& args) {
-  launch(stream, up_kernel,
-         {dim3(blocks_for(args.weights, args.max_groups), static_cast<unsigned>(args.max_groups)), kThreads,
-          shared_bytes(args.hidden, std::min(kMaxColumns, args.num_tokens))},
-         args);
-}
+void up(Stream stream, const UpArgs& args) { launch_experts(stream, up_kernel, args.hidden, args); }
 void down(Stream stream, const DownArgs& args) {
-  launch(stream, down_kernel,
-         {dim3(blocks_for(args.weights, args.max_groups), static_cast<unsigned>(args.max_groups)), kThreads,
-          shared_bytes(args.intermediate, std::min(kMaxColumns, args.num_tokens))},
-         args);
+  launch_experts(stream, down_kernel, args.intermediate, args);
 }
 
 void prepare_experts() {

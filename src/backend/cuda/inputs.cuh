@@ -1,6 +1,7 @@
 // Activations on their way into shared memory, for a pass of up to 8 tokens.
 #pragma once
 
+#include "backend/cuda/kernels.h"
 #include "backend/cuda/stream.cuh"
 
 namespace nibble::cuda {
@@ -14,20 +15,32 @@ struct Residual {
   int num_experts;       // K
   int hidden;            // H
 
-  __device__ float4 four(int token, int i) const {  // elements 4 i ..
+  // Elements 4 i ..: all loads first, then the additions in order.
+  __device__ float4 four(int token, int i) const {
     const size_t at = (size_t{1} * token * hidden) / 4 + i;
-    float4 sum = reinterpret_cast<const float4*>(x)[at];
-    if (x_rest) add(sum, reinterpret_cast<const float4*>(x_rest)[at]);
-    if (experts)
-      for (int k = 0; k < num_experts; ++k)
-        add(sum, reinterpret_cast<const float4*>(experts)[(size_t{1} * token * num_experts + k) * (hidden / 4) + i]);
+    float4 sum = reinterpret_cast<const float4*>(x)[at], rest{}, more[kMaxExpertsPerToken];
+    if (x_rest) rest = reinterpret_cast<const float4*>(x_rest)[at];
+    const auto* outputs =
+        reinterpret_cast<const float4*>(experts) + size_t{1} * token * num_experts * (hidden / 4) + i;
+#pragma unroll
+    for (int k = 0; k < kMaxExpertsPerToken; ++k)
+      if (experts && k < num_experts) more[k] = outputs[k * (hidden / 4)];
+    if (x_rest) add(sum, rest);
+#pragma unroll
+    for (int k = 0; k < kMaxExpertsPerToken; ++k)
+      if (experts && k < num_experts) add(sum, more[k]);
     return sum;
   }
   __device__ float one(int token, int i) const {
-    float sum = x[size_t{1} * token * hidden + i];
-    if (x_rest) sum += x_rest[size_t{1} * token * hidden + i];
-    if (experts)
-      for (int k = 0; k < num_experts; ++k) sum += experts[(size_t{1} * token * num_experts + k) * hidden + i];
+    float sum = x[size_t{1} * token * hidden + i], rest = 0, more[kMaxExpertsPerToken];
+    if (x_rest) rest = x_rest[size_t{1} * token * hidden + i];
+#pragma unroll
+    for (int k = 0; k < kMaxExpertsPerToken; ++k)
+      if (experts && k < num_experts) more[k] = experts[(size_t{1} * token * num_experts + k) * hidden + i];
+    if (x_rest) sum += rest;
+#pragma unroll
+    for (int k = 0; k < kMaxExpertsPerToken; ++k)
+      if (experts && k < num_experts) sum += more[k];
     return sum;
   }
 
@@ -42,11 +55,10 @@ struct Residual {
 
 struct NormArgs {
   Residual residual;
-  const float* weights;  // [H]
   float eps;
 };
 
-inline constexpr int kMaxFours{4};  // of a thread: H up to 4 * 4 * kThreads = 8192
+inline constexpr int kMaxFours{2};  // of a thread: H up to 2 * 4 * kThreads = 4096
 
 __device__ inline uint2 four_bf16(float4 v) {
   const __nv_bfloat162 low = __floats2bfloat162_rn(v.x, v.y), high = __floats2bfloat162_rn(v.z, v.w);
@@ -56,66 +68,114 @@ __device__ inline uint2 four_bf16(float4 v) {
 // bfloat16 times a power of two that keeps it in range: exact.
 __device__ inline uint32_t scaled_pair(uint32_t pair, float scale) {
   const auto values = reinterpret_cast<const __nv_bfloat162&>(pair);
-  const __nv_bfloat162 scaled = __floats2bfloat162_rn(__low2float(values) * scale, __high2float(values) * scale);
+  const __nv_bfloat162 scaled =
+      __floats2bfloat162_rn(__low2float(values) * scale, __high2float(values) * scale);
   return reinterpret_cast<const uint32_t&>(scaled);
 }
 
-// to[column] = bf16(norm of the row) for columns tokens[0..count); returns with the block in step. `visit(column, i, x, normed)`
-// sees every four elements of x and of the result. All threads take part.
-template <typename TokenAt, typename Visit>
-__device__ void load_normed(const NormArgs& args, int count, const TokenAt& token_at, float scale, __nv_bfloat16* to,
-                            int stride, const Visit& visit) {
-  __shared__ float sums[2][kWarps];
-  const int num_fours = args.residual.hidden / 4;
-  for (int column = 0; column < count; ++column) {
-    const int token = token_at(column);
-    float4 x[kMaxFours];
-    float squares = 0;
+// What a norm multiplies with: weights, so that they may be asked for before the activations are there.
+class NormWeights {
+ public:
+  __device__ NormWeights(const float* weights, int hidden) {
 #pragma unroll
     for (int n = 0; n < kMaxFours; ++n) {
       const int i = n * kThreads + static_cast<int>(threadIdx.x);
-      x[n] = i < num_fours ? args.residual.four(token, i) : make_float4(0, 0, 0, 0);
-      squares += x[n].x * x[n].x + x[n].y * x[n].y + x[n].z * x[n].z + x[n].w * x[n].w;
+      if (4 * i < hidden) fours_[n] = reinterpret_cast<const float4*>(weights)[i];
     }
+  }
+
+  // to[column] = bf16(norm of the row) for columns tokens[0..count); returns with the block in step. `visit(column, i, x,
+  // normed)` sees every four elements of x and of the result. All threads take part.
+  template <typename TokenAt, typename Visit>
+  __device__ void load(const NormArgs& args, int count, const TokenAt& token_at, float scale,
+                       __nv_bfloat16* to, int stride, const Visit& visit) const {
+    __shared__ float sums[2][kWarps];
+    const int num_fours = args.residual.hidden / 4;
+    for (int column = 0; column < count; ++column) {
+      const int token = token_at(column);
+      float4 x[kMaxFours];
+      float squares = 0;
 #pragma unroll
-    for (int distance = 16; distance > 0; distance /= 2) squares += __shfl_xor_sync(~0u, squares, distance);
-    float* warp_sums = sums[column % 2];  // of the column before, others may still be read
-    if (threadIdx.x % 32 == 0) warp_sums[threadIdx.x / 32] = squares;
-    __syncthreads();
-    float sum = 0;
+      for (int n = 0; n < kMaxFours; ++n) {
+        const int i = n * kThreads + static_cast<int>(threadIdx.x);
+        x[n] = i < num_fours ? args.residual.four(token, i) : make_float4(0, 0, 0, 0);
+      }
 #pragma unroll
-    for (int warp = 0; warp < kWarps; ++warp) sum += warp_sums[warp];
-    const float factor = rsqrtf(sum / static_cast<float>(args.residual.hidden) + args.eps);
+      for (int n = 0; n < kMaxFours; ++n)
+        squares += x[n].x * x[n].x + x[n].y * x[n].y + x[n].z * x[n].z + x[n].w * x[n].w;
 #pragma unroll
-    for (int n = 0; n < kMaxFours; ++n) {
-      const int i = n * kThreads + static_cast<int>(threadIdx.x);
-      if (i < num_fours) {
-        const float4 g = reinterpret_cast<const float4*>(args.weights)[i];
-        uint2 normed = four_bf16({x[n].x * factor * g.x, x[n].y * factor * g.y, x[n].z * factor * g.z, x[n].w * factor * g.w});
-        visit(column, i, x[n], normed);
-        if (scale != 1) normed = {scaled_pair(normed.x, scale), scaled_pair(normed.y, scale)};
-        reinterpret_cast<uint2*>(to + column * stride)[i] = normed;
-      } else if (4 * i < padded_cols(args.residual.hidden)) {
-        reinterpret_cast<uint2*>(to + column * stride)[i] = make_uint2(0, 0);
+      for (int distance = 16; distance > 0; distance /= 2) squares += __shfl_xor_sync(~0u, squares, distance);
+      float* warp_sums = sums[column % 2];  // of the column before, others may still be read
+      if (threadIdx.x % 32 == 0) warp_sums[threadIdx.x / 32] = squares;
+      __syncthreads();
+      float sum = 0;
+#pragma unroll
+      for (int warp = 0; warp < kWarps; ++warp) sum += warp_sums[warp];
+      const float factor = rsqrtf(sum / static_cast<float>(args.residual.hidden) + args.eps);
+#pragma unroll
+      for (int n = 0; n < kMaxFours; ++n) {
+        const int i = n * kThreads + static_cast<int>(threadIdx.x);
+        if (i < num_fours) {
+          const float4 g = fours_[n];
+          uint2 normed = four_bf16(
+              {x[n].x * factor * g.x, x[n].y * factor * g.y, x[n].z * factor * g.z, x[n].w * factor * g.w});
+          visit(column, i, x[n], normed);
+          if (scale != 1) normed = {scaled_pair(normed.x, scale), scaled_pair(normed.y, scale)};
+          reinterpret_cast<uint2*>(to + column * stride)[i] = normed;
+        } else if (4 * i < padded_cols(args.residual.hidden)) {
+          reinterpret_cast<uint2*>(to + column * stride)[i] = make_uint2(0, 0);
+        }
       }
     }
+    __syncthreads();
   }
-  __syncthreads();
-}
 
-// to[column] = row row_at(column) of a matrix of bfloat16 [., cols]; returns with the block in step.
-template <typename RowAt>
-__device__ void load_rows(const __nv_bfloat16* from, int cols, int count, const RowAt& row_at, float scale,
-                          __nv_bfloat16* to, int stride) {
-  const int num_fours = padded_cols(cols) / 4;
-  for (int i = static_cast<int>(threadIdx.x); i < count * num_fours; i += kThreads) {
-    const int column = i / num_fours, four = i % num_fours;
-    uint2 values = make_uint2(0, 0);
-    if (4 * four < cols) values = reinterpret_cast<const uint2*>(from + size_t{1} * row_at(column) * cols)[four];
-    if (scale != 1) values = {scaled_pair(values.x, scale), scaled_pair(values.y, scale)};
-    reinterpret_cast<uint2*>(to + column * stride)[four] = values;
+ private:
+  float4 fours_[kMaxFours];
+};
+
+// Rows of a matrix of bfloat16 [., cols] on their way to shared memory: asked for in one place, stored in another.
+class RowsAhead {
+ public:
+  template <typename RowAt>
+  __device__ void ask(const __nv_bfloat16* from, int cols, int count, const RowAt& row_at) {
+#pragma unroll
+    for (int n = 0; n < kAhead; ++n) {
+      const int i = n * kThreads + static_cast<int>(threadIdx.x);
+      if (i < count * padded_cols(cols) / 4) ahead_[n] = four(from, cols, i, row_at);
+    }
   }
-  __syncthreads();
-}
+  // to[column] = row row_at(column); returns with the block in step.
+  template <typename RowAt>
+  __device__ void store(const __nv_bfloat16* from, int cols, int count, const RowAt& row_at, float scale,
+                        __nv_bfloat16* to, int stride) const {
+    const int num_fours = padded_cols(cols) / 4;
+    const auto put = [&](int i, uint2 values) {
+      if (scale != 1) values = {scaled_pair(values.x, scale), scaled_pair(values.y, scale)};
+      const int column = i < num_fours ? 0 : i / num_fours;
+      reinterpret_cast<uint2*>(to + column * stride)[i - column * num_fours] = values;
+    };
+#pragma unroll
+    for (int n = 0; n < kAhead; ++n) {
+      const int i = n * kThreads + static_cast<int>(threadIdx.x);
+      if (i < count * num_fours) put(i, ahead_[n]);
+    }
+    for (int i = kAhead * kThreads + static_cast<int>(threadIdx.x); i < count * num_fours; i += kThreads)
+      put(i, four(from, cols, i, row_at));
+    __syncthreads();
+  }
+
+ private:
+  static constexpr int kAhead{2};  // one row of 4096
+
+  template <typename RowAt>
+  static __device__ uint2 four(const __nv_bfloat16* from, int cols, int i, const RowAt& row_at) {
+    const int num_fours = padded_cols(cols) / 4, column = i < num_fours ? 0 : i / num_fours;
+    const int four = i - column * num_fours;
+    if (4 * four >= cols) return make_uint2(0, 0);
+    return reinterpret_cast<const uint2*>(from + size_t{1} * row_at(column) * cols)[four];
+  }
+  uint2 ahead_[kAhead];
+};
 
 }  // namespace nibble::cuda

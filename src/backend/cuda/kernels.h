@@ -14,7 +14,7 @@
 
 namespace nibble::cuda {
 
-inline constexpr int kMaxExpertsPerToken{8};
+inline constexpr int kMaxExpertsPerToken{8}, kMaxExperts{128};
 
 // x = embedding[token]
 struct EmbedArgs {
@@ -101,8 +101,11 @@ struct ProjectArgs {
 };
 void project(Stream stream, const ProjectArgs& args);
 
-// Which tokens go to which expert: groups of up to 8 pairs (token, slot), pair = token K + slot.
+// Which tokens go to which expert: groups of up to 8 pairs (token, slot), pair = token K + slot. A single token has none of this:
+// its slots are the groups, and who needs them chooses from the logits again, which is quicker than to wait for it.
 struct Groups {
+  const float* logits;  // [E] of a single token
+  int num_experts, experts_per_token;
   int* count;      // how many groups
   int* expert;     // [groups]
   int* num_pairs;  // [groups]
@@ -131,7 +134,7 @@ struct UpArgs {
   const __nv_bfloat16* normed;  // [T, H]
   Groups groups;
   int num_tokens, max_groups;  // of the launch
-  int experts_per_token, hidden, intermediate;
+  int hidden, intermediate;
   Strips weights;
   const float* bias;  // [E, 2 I], interleaved
   float limit;
@@ -182,7 +185,9 @@ struct ReadArgs {
 void read_all(Stream stream, const ReadArgs& args);
 
 // Ask for the shared memory that the kernels above take. Once, before the first launch.
+void prepare_embed();
 void prepare_linear();
+void prepare_attend();
 void prepare_experts();
 
 }  // namespace nibble::cuda

@@ -1,14 +1,13 @@
 // The dense matrix products: qkv, project, route, unembed.
 #include <algorithm>
 
+#include "backend/cuda/choice.cuh"
 #include "backend/cuda/inputs.cuh"
 #include "backend/cuda/kernels.h"
 #include "backend/cuda/pdl.cuh"
 
 namespace nibble::cuda {
 namespace {
-
-constexpr size_t kPartialBytes{32 << 10};  // of sums per unit that a block holds before it adds them up
 
 struct UnitRange {
   int first, last;
@@ -25,66 +24,41 @@ __device__ UnitRange share(const Strips& weights, bool whole_strips) {
   return {static_cast<int>(units * block / blocks), static_cast<int>(units * (block + 1) / blocks)};
 }
 
-struct SegmentAt {
-  const Strips& weights;
-  __device__ const uint8_t* operator()(int unit) const {
-    const int strip = unit / weights.num_segments, segment = unit % weights.num_segments;
-    return weights.data + strip * weights.strip_bytes() +
-           segment * weights.segment_tiles * tile_bytes(weights.layout);
-  }
-};
-
-// Shared memory of a block: ring, activations, partial sums.
-struct Shared {
-  uint8_t* ring;
-  __nv_bfloat16* activations;
-  float* partials;
-};
-template <Layout layout>
-__device__ Shared shared_of(int cols, int columns) {
-  extern __shared__ __align__(128) uint8_t memory[];
-  Shared shared;
-  shared.ring = memory;
-  shared.activations = reinterpret_cast<__nv_bfloat16*>(memory + ring_bytes<layout>());
-  shared.partials = reinterpret_cast<float*>(memory + ring_bytes<layout>() +
-                                             sizeof(__nv_bfloat16) * columns * activation_stride(cols));
-  return shared;
-}
-template <Layout layout>
-size_t shared_bytes(int cols, int columns) {
-  return ring_bytes<layout>() + sizeof(__nv_bfloat16) * columns * activation_stride(cols) + kPartialBytes;
-}
-
-// Streams this block's share of a matrix past the activations that `load(shared, count)` brings, and calls
-// take(strip, row, column, sum, part, is_whole) for each sum of its strips.
-template <Layout layout, typename Load, typename Take>
-__device__ void stream_matrix(const Strips& weights, int cols, int num_tokens, bool whole_strips, const Load& load,
-                              const Take& take) {
-  const int columns = min(kMaxColumns, num_tokens);  // the first pass has the most
-  const Shared shared = shared_of<layout>(cols, columns);
+// Streams this block's share of a matrix past the activations that `load(shared, first column, count)` brings, and calls
+// take(row, column, sum, extra, part, is_whole) for each sum of its strips, where extra = prepare(row, column) is what the sum
+// meets: asked for before the streaming, so that its latency is hidden.
+template <Layout layout, typename Load, typename Prepare, typename Take>
+__device__ void stream_matrix(const Strips& weights, int cols, int num_tokens, bool whole_strips,
+                              const Load& load, const Prepare& prepare, const Take& take) {
+  const BlockMemory shared = block_memory<layout>(cols, min(kMaxColumns, num_tokens));
   const int first_column = static_cast<int>(blockIdx.y) * kMaxColumns;
   const int count = min(kMaxColumns, num_tokens - first_column);
   const UnitRange range = share(weights, whole_strips);
-  UnitStream<layout, SegmentAt> stream(weights, SegmentAt{weights}, range.first, range.last, shared.ring);
+  UnitStream<layout> stream(weights, weights.data, range.first, range.last, shared.ring);
   stream.start();
   wait_for_predecessor();
   let_successor_start();
   load(shared.activations, first_column, count);
 
-  const int segments = weights.num_segments;
-  const int capacity = static_cast<int>(kPartialBytes / sizeof(float)) / (kStripRows * count);
+  const int segments = weights.num_segments, capacity = shared.num_partials / (kStripRows * count);
   for (int from = range.first; from < range.last;) {
     const int end = batch_end(from, range.last, segments, capacity);
+    const int first_strip = from / segments, num_strips = (end - 1) / segments - first_strip + 1;
+    const auto row_of = [&](int i) { return first_strip * kStripRows + i / count; };
+    const int own = static_cast<int>(threadIdx.x), num_sums = num_strips * kStripRows * count;
+    float ready = 0;
+    if (own < num_sums && row_of(own) < weights.rows)
+      ready = prepare(row_of(own), first_column + own % count);
     stream.run(end, {shared.activations, activation_stride(cols), count}, shared.partials, from);
     __syncthreads();
-    const int first_strip = from / segments, num_strips = (end - 1) / segments - first_strip + 1;
-    for (int i = static_cast<int>(threadIdx.x); i < num_strips * kStripRows * count; i += kThreads) {
-      const int strip = first_strip + i / (kStripRows * count), row = i / count % kStripRows, column = i % count;
-      if (strip * kStripRows + row >= weights.rows) continue;
-      const float sum = sum_scale<layout>() *
-                        sum_segments(shared.partials, from, end, strip, segments, row, column, count);
+    for (int i = own; i < num_sums; i += kThreads) {
+      const int row = row_of(i), strip = row / kStripRows, column = i % count;
+      if (row >= weights.rows) continue;
+      const float sum = sum_scale<layout>() * sum_segments(shared.partials, from, end, strip, segments,
+                                                           row % kStripRows, column, count);
       const int part = strip * segments < from;
-      take(strip * kStripRows + row, first_column + column, sum, part, !part && (strip + 1) * segments <= end);
+      take(row, first_column + column, sum, i == own ? ready : prepare(row, first_column + column), part,
+           !part && (strip + 1) * segments <= end);
     }
     __syncthreads();
     from = end;
@@ -93,7 +67,7 @@ __device__ void stream_matrix(const Strips& weights, int cols, int num_tokens, b
 
 __device__ NormArgs norm_of(const NormInput& input) {
   const ResidualInput& r = input.residual;
-  return {{r.x, r.x_rest, r.experts, r.num_experts, r.hidden}, input.weights, input.eps};
+  return {{r.x, r.x_rest, r.experts, r.num_experts, r.hidden}, input.eps};
 }
 
 template <Layout layout>
@@ -107,95 +81,60 @@ struct Ignore {
 // Batches end at the ends of strips, or of the range; of the first strip an earlier block may have had the beginning, which is
 // then part 0, and the rest is part 1. Whole strips leave 0 there.
 template <Layout layout>
-__global__ void __launch_bounds__(kThreads) qkv_kernel(const __grid_constant__ QkvArgs args) {
+__global__ void __launch_bounds__(kThreads, 1) qkv_kernel(const __grid_constant__ QkvArgs args) {
   const int cols = args.norm.residual.hidden, rows = args.weights.rows;
+  const NormWeights norm_weights(args.norm.weights, cols);
   stream_matrix<layout>(
       args.weights, cols, args.num_tokens, false,
       [&](__nv_bfloat16* to, int first, int count) {
-        load_normed(norm_of(args.norm), count, [&](int column) { return first + column; }, kActivationScale<layout>,
-                    to, activation_stride(cols), Ignore{});
+        norm_weights.load(
+            norm_of(args.norm), count, [&](int column) { return first + column; }, kActivationScale<layout>,
+            to, activation_stride(cols), Ignore{});
       },
-      [&](int row, int token, float sum, int part, bool is_whole) {
+      [&](int row, int) { return args.bias[row]; },
+      [&](int row, int token, float sum, float bias, int part, bool is_whole) {
         const size_t rest = size_t{1} * args.num_tokens * rows, at = size_t{1} * token * rows + row;
-        args.parts[part * rest + at] = part ? sum : sum + args.bias[row];
+        args.parts[part * rest + at] = part ? sum : sum + bias;
         if (is_whole) args.parts[rest + at] = 0;
       });
 }
 
 template <Layout layout>
-__global__ void __launch_bounds__(kThreads) project_kernel(const __grid_constant__ ProjectArgs args) {
+__global__ void __launch_bounds__(kThreads, 1) project_kernel(const __grid_constant__ ProjectArgs args) {
   const ResidualInput& r = args.residual;
   const Residual residual{r.x, r.x_rest, r.experts, r.num_experts, r.hidden};
   stream_matrix<layout>(
       args.weights, args.cols, args.num_tokens, false,
       [&](__nv_bfloat16* to, int first, int count) {
-        load_rows(args.attended, args.cols, count, [&](int column) { return first + column; },
-                  kActivationScale<layout>, to, activation_stride(args.cols));
+        const auto row_at = [&](int column) { return first + column; };
+        RowsAhead rows;
+        rows.ask(args.attended, args.cols, count, row_at);
+        rows.store(args.attended, args.cols, count, row_at, kActivationScale<layout>, to,
+                   activation_stride(args.cols));
       },
-      [&](int row, int token, float sum, int part, bool is_whole) {
+      [&](int row, int token) { return residual.one(token, row) + args.bias[row]; },
+      [&](int row, int token, float sum, float x_and_bias, int part, bool is_whole) {
         const size_t rest = size_t{1} * args.num_tokens * r.hidden, at = size_t{1} * token * r.hidden + row;
-        args.parts[part * rest + at] = part ? sum : residual.one(token, row) + (sum + args.bias[row]);
+        args.parts[part * rest + at] = part ? sum : x_and_bias + sum;
         if (is_whole) args.parts[rest + at] = 0;
       });
 }
 
 template <Layout layout>
-__global__ void __launch_bounds__(kThreads) unembed_kernel(const __grid_constant__ UnembedArgs args) {
+__global__ void __launch_bounds__(kThreads, 1) unembed_kernel(const __grid_constant__ UnembedArgs args) {
   const int cols = args.norm.residual.hidden;
+  const NormWeights norm_weights(args.norm.weights, cols);
   stream_matrix<layout>(
       args.weights, cols, args.num_rows, true,
       [&](__nv_bfloat16* to, int first, int count) {
-        load_normed(norm_of(args.norm), count, [&](int column) { return args.rows[first + column]; },
-                    kActivationScale<layout>, to, activation_stride(cols), Ignore{});
+        norm_weights.load(
+            norm_of(args.norm), count, [&](int column) { return args.rows[first + column]; },
+            kActivationScale<layout>, to, activation_stride(cols), Ignore{});
       },
-      [&](int row, int output, float sum, int, bool) {
+      [](int, int) { return 0.0f; },
+      [&](int row, int output, float sum, float, int, bool) {
         args.logits[size_t{1} * output * args.weights.rows + row] = sum;
       });
-}
-
-// The K largest logits of a token, ties to the lower expert, and their softmax: by one warp.
-__device__ void choose(const RouteArgs& args, int token) {
-  constexpr int kNone{0x7FFFFFFF};
-  const int lane = threadIdx.x % 32, num_experts = args.weights.rows;
-  const float* logits = args.logits + size_t{1} * token * num_experts;
-  int chosen[kMaxExpertsPerToken];
-  float exponentials[kMaxExpertsPerToken];
-  float largest = 0, sum = 0;
-#pragma unroll
-  for (int k = 0; k < kMaxExpertsPerToken; ++k) {
-    if (k == args.experts_per_token) break;
-    float best = -INFINITY;
-    int expert = kNone;
-    for (int e = lane; e < num_experts; e += 32) {
-      bool is_taken = false;
-#pragma unroll
-      for (int before = 0; before < k; ++before) is_taken |= chosen[before] == e;
-      const float logit = __ldcg(logits + e);
-      if (!is_taken && (expert == kNone || logit > best)) {
-        best = logit;
-        expert = e;
-      }
-    }
-#pragma unroll
-    for (int distance = 16; distance > 0; distance /= 2) {
-      const float other = __shfl_xor_sync(~0u, best, distance);
-      const int other_expert = __shfl_xor_sync(~0u, expert, distance);
-      if (other > best || (other == best && other_expert < expert) || expert == kNone) {
-        best = other;
-        expert = other_expert;
-      }
-    }
-    if (k == 0) largest = best;
-    chosen[k] = expert;
-    exponentials[k] = expf(best - largest);
-    sum += exponentials[k];
-  }
-#pragma unroll
-  for (int k = 0; k < kMaxExpertsPerToken; ++k)
-    if (lane == 0 && k < args.experts_per_token) {
-      args.chosen[token * args.experts_per_token + k] = chosen[k];
-      args.groups.weight[token * args.experts_per_token + k] = exponentials[k] / sum;
-    }
 }
 
 // Of all tokens of the step, by the last block.
@@ -204,7 +143,16 @@ __device__ void group_pairs(const RouteArgs& args) {
   const int num_experts = args.weights.rows, num_pairs = args.num_tokens * args.experts_per_token;
   for (int e = static_cast<int>(threadIdx.x); e < num_experts; e += kThreads) counts[e] = 0;
   __syncthreads();
-  for (int token = static_cast<int>(threadIdx.x) / 32; token < args.num_tokens; token += kWarps) choose(args, token);
+  for (int token = static_cast<int>(threadIdx.x) / 32; token < args.num_tokens; token += kWarps) {
+    const Choice choice(args.logits + size_t{1} * token * num_experts, num_experts, args.experts_per_token);
+    if (threadIdx.x % 32 == 0)
+#pragma unroll
+      for (int k = 0; k < kMaxExpertsPerToken; ++k)
+        if (k < args.experts_per_token) {
+          args.chosen[token * args.experts_per_token + k] = choice.experts[k];
+          args.groups.weight[token * args.experts_per_token + k] = choice.weights[k];
+        }
+  }
   __syncthreads();
   for (int pair = static_cast<int>(threadIdx.x); pair < num_pairs; pair += kThreads)
     args.rank[pair] = atomicAdd(&counts[args.chosen[pair]], 1);
@@ -237,23 +185,28 @@ __device__ void group_pairs(const RouteArgs& args) {
   }
 }
 
-__global__ void __launch_bounds__(kThreads) route_kernel(const __grid_constant__ RouteArgs args) {
+__global__ void __launch_bounds__(kThreads, 1) route_kernel(const __grid_constant__ RouteArgs args) {
   const int cols = args.norm.residual.hidden, num_experts = args.weights.rows;
+  const NormWeights norm_weights(args.norm.weights, cols);
   stream_matrix<Layout::kBf16>(
       args.weights, cols, args.num_tokens, true,
       [&](__nv_bfloat16* to, int first, int count) {
         const bool is_writer = blockIdx.x == 0;
-        load_normed(norm_of(args.norm), count, [&](int column) { return first + column; }, 1, to,
-                    activation_stride(cols), [&](int column, int i, float4 x, uint2 normed) {
-                      if (!is_writer) return;
-                      const size_t at = size_t{1} * (first + column) * (cols / 4) + i;
-                      reinterpret_cast<float4*>(args.x)[at] = x;
-                      reinterpret_cast<uint2*>(args.normed)[at] = normed;
-                    });
+        norm_weights.load(
+            norm_of(args.norm), count, [&](int column) { return first + column; }, 1, to,
+            activation_stride(cols),
+            [&](int column, int i, float4 x, uint2 normed) {
+              if (!is_writer) return;
+              const size_t at = size_t{1} * (first + column) * (cols / 4) + i;
+              reinterpret_cast<float4*>(args.x)[at] = x;
+              reinterpret_cast<uint2*>(args.normed)[at] = normed;
+            });
       },
-      [&](int row, int token, float sum, int, bool) {
-        __stcg(args.logits + size_t{1} * token * num_experts + row, sum + args.bias[row]);
+      [&](int row, int) { return args.bias[row]; },
+      [&](int row, int token, float sum, float bias, int, bool) {
+        __stcg(args.logits + size_t{1} * token * num_experts + row, sum + bias);
       });
+  if (args.num_tokens == 1) return;  // up() and down() choose for themselves
   __shared__ bool is_last;
   __threadfence();
   __syncthreads();
@@ -265,7 +218,9 @@ __global__ void __launch_bounds__(kThreads) route_kernel(const __grid_constant__
   if (threadIdx.x == 0) *args.ticket = 0;
 }
 
-unsigned passes(int num_tokens) { return static_cast<unsigned>((num_tokens + kMaxColumns - 1) / kMaxColumns); }
+unsigned passes(int num_tokens) {
+  return static_cast<unsigned>((num_tokens + kMaxColumns - 1) / kMaxColumns);
+}
 
 unsigned blocks_for(const Strips& weights) {
   return static_cast<unsigned>(std::min(device_info().num_multiprocessors, weights.num_strips));
@@ -276,27 +231,31 @@ void launch_linear(Stream stream, void (*bf16)(Args), void (*mxfp4)(Args), const
                    int num_tokens, const Args& args) {
   const bool is_bf16 = weights.layout == Layout::kBf16;
   const int columns = std::min(kMaxColumns, num_tokens);
-  const size_t bytes =
-      is_bf16 ? shared_bytes<Layout::kBf16>(cols, columns) : shared_bytes<Layout::kMxfp4>(cols, columns);
-  launch(stream, is_bf16 ? bf16 : mxfp4, {dim3(blocks_for(weights), passes(num_tokens)), kThreads, bytes}, args);
+  const unsigned blocks = blocks_for(weights);
+  const int units =
+      weights.num_strips * weights.num_segments / static_cast<int>(blocks) + 1 + weights.num_segments;
+  const size_t bytes = is_bf16 ? block_bytes<Layout::kBf16>(cols, columns, units)
+                               : block_bytes<Layout::kMxfp4>(cols, columns, units);
+  launch(stream, is_bf16 ? bf16 : mxfp4, {dim3(blocks, passes(num_tokens)), kThreads, bytes}, args);
 }
 
 }  // namespace
 
 void qkv(Stream stream, const QkvArgs& args) {
-  launch_linear(stream, qkv_kernel<Layout::kBf16>, qkv_kernel<Layout::kMxfp4>, args.weights, args.norm.residual.hidden,
-                args.num_tokens, args);
+  launch_linear(stream, qkv_kernel<Layout::kBf16>, qkv_kernel<Layout::kMxfp4>, args.weights,
+                args.norm.residual.hidden, args.num_tokens, args);
 }
 void project(Stream stream, const ProjectArgs& args) {
-  launch_linear(stream, project_kernel<Layout::kBf16>, project_kernel<Layout::kMxfp4>, args.weights, args.cols,
-                args.num_tokens, args);
+  launch_linear(stream, project_kernel<Layout::kBf16>, project_kernel<Layout::kMxfp4>, args.weights,
+                args.cols, args.num_tokens, args);
 }
 void unembed(Stream stream, const UnembedArgs& args) {
   launch_linear(stream, unembed_kernel<Layout::kBf16>, unembed_kernel<Layout::kMxfp4>, args.weights,
                 args.norm.residual.hidden, args.num_rows, args);
 }
 void route(Stream stream, const RouteArgs& args) {
-  launch_linear(stream, route_kernel, route_kernel, args.weights, args.norm.residual.hidden, args.num_tokens, args);
+  launch_linear(stream, route_kernel, route_kernel, args.weights, args.norm.residual.hidden, args.num_tokens,
+                args);
 }
 
 void prepare_linear() {

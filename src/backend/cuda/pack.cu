@@ -25,8 +25,8 @@ __global__ void pack_bf16_kernel(const PackBf16Args args, size_t count) {
   uint16_t values[8];
   for (int c = 0; c < 8; ++c)
     values[c] = row < args.rows && col + c < args.cols ? args.from[size_t{1} * row * args.cols + col + c] : 0;
-  auto* to = const_cast<uint8_t*>(args.to.data) + strip * args.to.strip_bytes() + tile * tile_bytes(Layout::kBf16) +
-             part * 512 + lane * 16;
+  auto* to = const_cast<uint8_t*>(args.to.data) + size_t{1} * strip * args.to.strip_bytes +
+             tile * tile_bytes(Layout::kBf16) + part * 512 + lane * 16;
   memcpy(to, values, 16);
 }
 
@@ -90,7 +90,8 @@ __global__ void pack_mxfp4_kernel(const PackMxfp4Args args, size_t count) {
   const uint8_t* codes = args.codes + matrix * args.rows * (args.cols / 2);
   const uint8_t* scales = args.scales + matrix * args.rows * (args.cols / 32);
   write_lane(
-      args.to, args.data + matrix * args.to.matrix_bytes() + strip * args.to.strip_bytes(), tile, lane,
+      args.to, args.data + matrix * args.to.matrix_bytes() + size_t{1} * strip * args.to.strip_bytes, tile,
+      lane,
       [&](int row, int col) -> uint8_t {
         const int stored = stored_row(row);
         if (stored >= args.rows || col >= args.cols) return 0;
@@ -99,7 +100,9 @@ __global__ void pack_mxfp4_kernel(const PackMxfp4Args args, size_t count) {
       },
       [&](int row, int block) -> uint8_t {
         const int stored = stored_row(row);
-        return stored < args.rows && block < args.cols / 32 ? scales[size_t{1} * stored * (args.cols / 32) + block] : 127;
+        return stored < args.rows && block < args.cols / 32
+                   ? scales[size_t{1} * stored * (args.cols / 32) + block]
+                   : 127;
       });
 }
 
@@ -142,7 +145,7 @@ __global__ void quantise_kernel(const PackBf16Args args, size_t count) {
   uint8_t scales[4];  // of rows g, g + 8 in groups 0, 1
   for (int b = 0; b < 4; ++b) scales[b] = block_scale(args, row_of(lane / 4 + 8 * (b % 2)), tile * 2 + b / 2);
   write_lane(
-      args.to, const_cast<uint8_t*>(args.to.data) + strip * args.to.strip_bytes(), tile, lane,
+      args.to, const_cast<uint8_t*>(args.to.data) + size_t{1} * strip * args.to.strip_bytes, tile, lane,
       [&](int row, int col) {
         const uint8_t scale = scales[(row >= 8) + 2 * (col % kTileCols / 32)];
         return nearest_code(ldexpf(value_at(args, row_of(row), col), 127 - scale));

@@ -44,9 +44,19 @@ void launch(Stream stream, void (*kernel)(Args), const LaunchShape& shape, const
   check(cudaLaunchKernelEx(&config, kernel, args), "launching a kernel");
 }
 
+// All kernels of a step want the same division of a multiprocessor's memory: to change it, all that runs there has to end first,
+// and nothing would start ahead.
+template <typename Args>
+void prefer_shared_memory(void (*kernel)(Args)) {
+  check(cudaFuncSetAttribute(kernel, cudaFuncAttributePreferredSharedMemoryCarveout,
+                             cudaSharedmemCarveoutMaxShared),
+        "dividing its memory");
+}
+
 // Once for each kernel that takes more than 48 KB of dynamic shared memory.
 template <typename Args>
 void allow_shared_bytes(void (*kernel)(Args), size_t bytes) {
+  prefer_shared_memory(kernel);
   check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes)),
         "asking for shared memory");
 }

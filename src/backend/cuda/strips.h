@@ -26,6 +26,7 @@ namespace nibble::cuda {
 inline constexpr int kStripRows{16};
 inline constexpr int kTileCols{64};
 inline constexpr int kMaxSegmentTiles{5};
+inline constexpr int kWarps{16};  // of a block that streams
 
 enum class Layout { kBf16, kMxfp4 };
 
@@ -40,23 +41,46 @@ struct Strips {
   int num_tiles{0};      // of a strip
   int segment_tiles{0};  // the last segment may have fewer
   int num_segments{0};   // of a strip
+  int segment_bytes{0}, strip_bytes{0};
+  // A warp of a block goes from a segment to the one kWarps further on: by so many segments and bytes, and, where that is beyond
+  // the strip's end, back by a strip's segments and on by what is left of its bytes. Said here because a kernel takes these
+  // numbers from its arguments at no cost.
+  int advance_segments{0}, advance_bytes{0}, wrap_bytes{0};
 
-  constexpr size_t strip_bytes() const { return size_t{1} * num_tiles * tile_bytes(layout); }
-  constexpr size_t matrix_bytes() const { return num_strips * strip_bytes(); }
+  constexpr size_t matrix_bytes() const { return size_t{1} * num_strips * strip_bytes; }
 };
 
-// 2880 columns are 45 tiles, 4096 are 64.
-constexpr Strips make_strips(Layout layout, int rows, int cols) {
+// 2880 columns are 45 tiles, 4096 are 64. Segments of at most `most_tiles`.
+constexpr Strips make_strips(Layout layout, int rows, int cols, int most_tiles = kMaxSegmentTiles) {
   Strips strips;
   strips.layout = layout;
   strips.rows = rows;
   strips.num_strips = (rows + kStripRows - 1) / kStripRows;
   strips.num_tiles = (cols + kTileCols - 1) / kTileCols;
-  strips.segment_tiles = strips.num_tiles % 5 == 0 ? 5 : 4;
+  strips.segment_tiles = most_tiles >= 5 && strips.num_tiles % 5 != 0 ? 4 : most_tiles;
   strips.num_segments = (strips.num_tiles + strips.segment_tiles - 1) / strips.segment_tiles;
+  strips.segment_bytes = strips.segment_tiles * tile_bytes(layout);
+  strips.strip_bytes = strips.num_tiles * tile_bytes(layout);
+  strips.advance_segments = kWarps % strips.num_segments;
+  strips.advance_bytes =
+      kWarps / strips.num_segments * strips.strip_bytes + strips.advance_segments * strips.segment_bytes;
+  strips.wrap_bytes = strips.strip_bytes - strips.num_segments * strips.segment_bytes;
   return strips;
 }
 
 constexpr int padded_cols(int cols) { return (cols + kTileCols - 1) / kTileCols * kTileCols; }
+
+// Slots of a warp's ring: the block asks for 85 to 96 KB ahead. More was slower on an H100, and so was less: what is asked for ahead
+// delays the activations that are asked for behind it (docs/decisions/0005).
+template <Layout layout>
+struct RingShape;
+template <>
+struct RingShape<Layout::kBf16> {  // a slot is a tile
+  static constexpr int kSlots{3}, kSlotBytes{tile_bytes(Layout::kBf16)};
+};
+template <>
+struct RingShape<Layout::kMxfp4> {  // a slot is a segment
+  static constexpr int kSlots{2}, kSlotBytes{kMaxSegmentTiles * tile_bytes(Layout::kMxfp4)};
+};
 
 }  // namespace nibble::cuda

@@ -24,6 +24,21 @@ INSTANTIATE_TEST_SUITE_P(Cuda, BackendBits,
                          [](const auto& parameter) { return std::string(std::get<1>(parameter.param)); });
 INSTANTIATE_TEST_SUITE_P(Cuda, BackendOutputs, testing::Values(kCuda));
 
+// Everything that a step does, in a few of them, small enough for compute-sanitizer.
+TEST(CudaFewSteps, PrefillDecodeAndBothTogether) {
+  const auto weights = open_shared("tests/golden/random/b");
+  const std::vector<TokenId> ids = random_ids(330, weights->config.vocab, 1);
+  const auto feed_all = [&] {
+    Feeder feeder(make(weights, options_of(Fulfilment::kNumPages)), Fulfilment::kNumPages);
+    feeder.feed({{0, std::span(ids).first(300)}, {1, std::span(ids).first(17)}});
+    feeder.feed({{0, std::span(ids).subspan(300, 1)}, {1, std::span(ids).subspan(17, 1)}});
+    feeder.feed({{1, std::span(ids).subspan(18, 9)}, {0, std::span(ids).subspan(301, 1)}});
+    feeder.feed({{0, std::span(ids).subspan(302, 1)}});
+    return feeder.logits(0);
+  };
+  EXPECT_EQ(feed_all(), feed_all());
+}
+
 GoldenSet golden_of(const char* file) {
   return read_golden(std::filesystem::path(NIBBLE_SOURCE_DIR) / "tests/golden" / file);
 }
@@ -34,6 +49,7 @@ TEST(CudaGolden, TheMiniatureModelAgreesWhetherFedAtOnceOrTokenByToken) {
   const GoldenSet golden = golden_of("golden.json");
   const GoldenTolerance tolerance = bf16_tolerance(weights->config, golden);
   const auto vocab = static_cast<size_t>(weights->config.vocab);
+  int num_compared = 0, num_wrong = 0;
   fmt::print("{:28} {:>12} {:>10} {:>14}  {}\n", "prompt", "logits relL2", "max logit", "top 5 wrong/of",
              "parted at");
   for (const GoldenPrompt& prompt : golden.prompts) {
@@ -55,8 +71,15 @@ TEST(CudaGolden, TheMiniatureModelAgreesWhetherFedAtOnceOrTokenByToken) {
     fmt::print("{:28} {:12.2e} {:10.2e} {:>14}  {}\n", prompt.name, std::max(d.relative_l2, d.tied_l2),
                d.max_logit, fmt::format("{}/{}", d.num_top_wrong, d.num_top_compared),
                fmt::join(parted, ", "));
-    EXPECT_TRUE(is_within(d, tolerance)) << prompt.name;
+    EXPECT_LE(d.relative_l2, tolerance.relative_l2) << prompt.name;
+    EXPECT_LE(d.tied_l2, tolerance.tied_l2) << prompt.name;
+    num_compared += d.num_top_compared;
+    num_wrong += d.num_top_wrong;
   }
+  // At one position in six some layer's router is so near a tie that rounding to bfloat16 may tip it; where several tip, more
+  // changes than one expert makes.
+  EXPECT_GT(num_compared, 5000);
+  EXPECT_LE(num_wrong, num_compared / 1000);
 }
 
 // Of a model without near ties before: position by position until rows differ by more than another expert explains.
