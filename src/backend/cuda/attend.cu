@@ -218,6 +218,8 @@ __device__ void join(float& maximum, float& sum, float& out, float more_maximum,
   maximum = new_maximum;
 }
 
+static_assert(kMaxGroupHeads * kMaxChunks <= kAttendWarps * kPartialFloats && kMaxGroupHeads <= kAttendWarps);
+
 __global__ void __launch_bounds__(kAttendThreads, 2) attend_kernel(const __grid_constant__ AttendArgs args) {
   __shared__ __align__(16) __nv_bfloat16 queries[kMaxGroupHeads][kHeadDim], own_key[kHeadDim],
       own_value[kHeadDim];
@@ -339,18 +341,37 @@ __global__ void __launch_bounds__(kAttendThreads, 2) attend_kernel(const __grid_
   __syncthreads();
   if (!is_last) return;
   __threadfence();
+  // What each chunk's output is worth, by a warp for each head; then the outputs, whose loads do not wait for each other.
+  const auto chunk_at = [&](int c) { return Partial{args.partials + (first_partial + c) * kPartialFloats}; };
+  float* shares = partials[0] + warp * kMaxChunks;
+  if (warp < group_heads) {
+    const float sink = args.sinks[kv_head * group_heads + warp] * kLog2E;
+    float largest = sink, sum = 0;
+    for (int c = lane; c < num_chunks; c += 32) {
+      shares[c] = __ldcg(&chunk_at(c).maximum(warp));
+      largest = fmaxf(largest, shares[c]);
+    }
+    for (int distance = 16; distance > 0; distance /= 2)
+      largest = fmaxf(largest, __shfl_xor_sync(~0u, largest, distance));
+    for (int c = lane; c < num_chunks; c += 32) {
+      shares[c] = exp2f(shares[c] - largest);
+      sum += shares[c] * __ldcg(&chunk_at(c).sum(warp));
+    }
+    for (int distance = 16; distance > 0; distance /= 2) sum += __shfl_xor_sync(~0u, sum, distance);
+    sum += exp2f(sink - largest);
+    for (int c = lane; c < num_chunks; c += 32) shares[c] /= sum;
+  }
+  __syncthreads();
 #pragma unroll
   for (int n = 0; n < kOutputs; ++n) {
     const int i = n * kAttendThreads + static_cast<int>(threadIdx.x), head = i / kHeadDim, d = i % kHeadDim;
     if (head >= group_heads) continue;
-    float maximum = -INFINITY, sum = 0, out = 0;
-#pragma unroll 4
-    for (int c = 0; c < num_chunks; ++c) {
-      const Partial part{args.partials + (first_partial + c) * kPartialFloats};
-      join(maximum, sum, out, __ldcg(&part.maximum(head)), __ldcg(&part.sum(head)),
-           __ldcg(&part.out(head, d)));
-    }
-    finish(i, sinks[n], maximum, sum, out);
+    float out = 0;
+#pragma unroll 8
+    for (int c = 0; c < num_chunks; ++c)
+      out += partials[0][head * kMaxChunks + c] * __ldcg(&chunk_at(c).out(head, d));
+    args.out[(size_t{1} * row_index * args.num_heads + kv_head * group_heads) * kHeadDim + i] =
+        __float2bfloat16_rn(out);
   }
   if (threadIdx.x == 0) *ticket = 0;
 }

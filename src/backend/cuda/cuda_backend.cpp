@@ -211,6 +211,7 @@ CudaBackend::StepShape CudaBackend::bring_input(const Batch& batch, std::vector<
                options_.max_batch_tokens);
   NIBBLE_CHECK(num_page_ids <= max_page_ids(options_), "{} page ids, {} allowed", num_page_ids,
                max_page_ids(options_));
+  NIBBLE_CHECK(last_position < kMaxChunks * kChunkPages * kPagePositions, "position {}", last_position);
   // Few different sizes of the launch, so that a graph serves for long.
   shape.full_chunks = 1;
   while (shape.full_chunks < chunks_for(last_position / kPagePositions + 1)) shape.full_chunks *= 2;
@@ -409,6 +410,9 @@ void check_shapes(const Weights& weights) {
     throw InputError("{}: {}: the CUDA backend has no kernel for that; try --backend cpu", weights.source,
                      what);
   };
+  if (c.max_context > kMaxChunks * kChunkPages * kPagePositions)
+    refuse(fmt::format("a context of {} (up to {} are taken)", c.max_context,
+                       kMaxChunks * kChunkPages * kPagePositions));
   if (c.head_dim != 64) refuse(fmt::format("head_dim {} (64 is taken)", c.head_dim));
   if (c.hidden % 32 || c.hidden > 4096)
     refuse(fmt::format("hidden {} (multiples of 32 up to 4096 are taken)", c.hidden));

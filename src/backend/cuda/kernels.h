@@ -84,7 +84,8 @@ struct AttendArgs {
   unsigned* tickets;   // [rows of the launch, Nkv], zero, and left so
   __nv_bfloat16* out;  // [T, Nq D]
 };
-inline constexpr int kChunkPages{8};  // of a block of attend(): 256 positions
+inline constexpr int kChunkPages{8};   // of a block of attend(): 256 positions
+inline constexpr int kMaxChunks{512};  // of a row: 131,072 positions
 inline constexpr int kMaxGroupHeads{8};
 inline constexpr int kPartialFloats{kMaxGroupHeads * (64 + 2)};
 void attend(Stream stream, int num_rows, const AttendArgs& args);
