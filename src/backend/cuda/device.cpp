@@ -42,15 +42,19 @@ bool has_dependent_launch() {
   return has;
 }
 
-DeviceBuffer::DeviceBuffer(size_t bytes) : bytes_(bytes) {
-  if (bytes) check(cudaMalloc(&data_, bytes), "taking its memory");
+void* DeviceMemory::take(size_t bytes) {
+  void* data = nullptr;
+  check(cudaMalloc(&data, bytes), "taking its memory");
+  return data;
 }
-DeviceBuffer::~DeviceBuffer() { cudaFree(data_); }
+void DeviceMemory::give_back(void* data) { cudaFree(data); }
 
-PinnedBuffer::PinnedBuffer(size_t bytes) : bytes_(bytes) {
-  if (bytes) check(cudaMallocHost(&data_, bytes), "taking pinned host memory");
+void* PinnedMemory::take(size_t bytes) {
+  void* data = nullptr;
+  check(cudaMallocHost(&data, bytes), "taking pinned host memory");
+  return data;
 }
-PinnedBuffer::~PinnedBuffer() { cudaFreeHost(data_); }
+void PinnedMemory::give_back(void* data) { cudaFreeHost(data); }
 
 OwnedStream::OwnedStream() {
   check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "making a stream");

@@ -28,19 +28,30 @@ struct DeviceInfo {
 DeviceInfo device_info();
 bool has_dependent_launch();  // sm_90 and later
 
-// Bytes on the device with one owner.
-class DeviceBuffer {
+struct DeviceMemory {
+  static void* take(size_t bytes);
+  static void give_back(void* data);
+};
+// Of the host, from and to which the device copies without the host's help.
+struct PinnedMemory {
+  static void* take(size_t bytes);
+  static void give_back(void* data);
+};
+
+// Bytes of one of them with one owner; contents are not set.
+template <typename Memory>
+class OwnedBytes {
  public:
-  DeviceBuffer() = default;
-  explicit DeviceBuffer(size_t bytes);  // contents are not set
-  DeviceBuffer(DeviceBuffer&& other) noexcept
+  OwnedBytes() = default;
+  explicit OwnedBytes(size_t bytes) : data_(bytes ? Memory::take(bytes) : nullptr), bytes_(bytes) {}
+  OwnedBytes(OwnedBytes&& other) noexcept
       : data_(std::exchange(other.data_, nullptr)), bytes_(std::exchange(other.bytes_, 0)) {}
-  DeviceBuffer& operator=(DeviceBuffer&& other) noexcept {
+  OwnedBytes& operator=(OwnedBytes&& other) noexcept {
     std::swap(data_, other.data_);
     std::swap(bytes_, other.bytes_);
     return *this;
   }
-  ~DeviceBuffer();
+  ~OwnedBytes() { Memory::give_back(data_); }
 
   template <typename T>
   T* as() const {
@@ -52,31 +63,8 @@ class DeviceBuffer {
   void* data_{nullptr};
   size_t bytes_{0};
 };
-
-// Host memory that the device copies from and to without the host's help.
-class PinnedBuffer {
- public:
-  PinnedBuffer() = default;
-  explicit PinnedBuffer(size_t bytes);
-  PinnedBuffer(PinnedBuffer&& other) noexcept
-      : data_(std::exchange(other.data_, nullptr)), bytes_(std::exchange(other.bytes_, 0)) {}
-  PinnedBuffer& operator=(PinnedBuffer&& other) noexcept {
-    std::swap(data_, other.data_);
-    std::swap(bytes_, other.bytes_);
-    return *this;
-  }
-  ~PinnedBuffer();
-
-  template <typename T>
-  T* as() const {
-    return static_cast<T*>(data_);
-  }
-  size_t bytes() const { return bytes_; }
-
- private:
-  void* data_{nullptr};
-  size_t bytes_{0};
-};
+using DeviceBuffer = OwnedBytes<DeviceMemory>;
+using PinnedBuffer = OwnedBytes<PinnedMemory>;
 
 class OwnedStream {
  public:

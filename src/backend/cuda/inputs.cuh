@@ -6,14 +6,8 @@
 
 namespace nibble::cuda {
 
-// The residual stream before a norm. It is stored as its producers leave it: `x`, and what is still to be added to it in
-// order: the other part of a matrix product (`x_rest`), or the outputs of the chosen experts.
-struct Residual {
-  const float* x;        // [T, H]
-  const float* x_rest;   // [T, H] or null
-  const float* experts;  // [T, num_experts, H] or null
-  int num_experts;       // K
-  int hidden;            // H
+struct Residual : ResidualInput {
+  __device__ explicit Residual(const ResidualInput& input) : ResidualInput(input) {}
 
   // Elements 4 i ..: all loads first, then the additions in order.
   __device__ float4 four(int token, int i) const {
@@ -53,11 +47,6 @@ struct Residual {
   }
 };
 
-struct NormArgs {
-  Residual residual;
-  float eps;
-};
-
 inline constexpr int kMaxFours{2};  // of a thread: H up to 2 * 4 * kThreads = 4096
 
 __device__ inline uint2 four_bf16(float4 v) {
@@ -87,10 +76,11 @@ class NormWeights {
   // to[column] = bf16(norm of the row) for columns tokens[0..count); returns with the block in step. `visit(column, i, x,
   // normed)` sees every four elements of x and of the result. All threads take part.
   template <typename TokenAt, typename Visit>
-  __device__ void load(const NormArgs& args, int count, const TokenAt& token_at, float scale,
+  __device__ void load(const NormInput& args, int count, const TokenAt& token_at, float scale,
                        __nv_bfloat16* to, int stride, const Visit& visit) const {
     __shared__ float sums[2][kWarps];
-    const int num_fours = args.residual.hidden / 4;
+    const Residual residual(args.residual);
+    const int num_fours = residual.hidden / 4;
     for (int column = 0; column < count; ++column) {
       const int token = token_at(column);
       float4 x[kMaxFours];
@@ -98,7 +88,7 @@ class NormWeights {
 #pragma unroll
       for (int n = 0; n < kMaxFours; ++n) {
         const int i = n * kThreads + static_cast<int>(threadIdx.x);
-        x[n] = i < num_fours ? args.residual.four(token, i) : make_float4(0, 0, 0, 0);
+        x[n] = i < num_fours ? residual.four(token, i) : make_float4(0, 0, 0, 0);
       }
 #pragma unroll
       for (int n = 0; n < kMaxFours; ++n)
@@ -111,7 +101,7 @@ class NormWeights {
       float sum = 0;
 #pragma unroll
       for (int warp = 0; warp < kWarps; ++warp) sum += warp_sums[warp];
-      const float factor = rsqrtf(sum / static_cast<float>(args.residual.hidden) + args.eps);
+      const float factor = rsqrtf(sum / static_cast<float>(residual.hidden) + args.eps);
 #pragma unroll
       for (int n = 0; n < kMaxFours; ++n) {
         const int i = n * kThreads + static_cast<int>(threadIdx.x);
@@ -122,7 +112,7 @@ class NormWeights {
           visit(column, i, x[n], normed);
           if (scale != 1) normed = {scaled_pair(normed.x, scale), scaled_pair(normed.y, scale)};
           reinterpret_cast<uint2*>(to + column * stride)[i] = normed;
-        } else if (4 * i < padded_cols(args.residual.hidden)) {
+        } else if (4 * i < padded_cols(residual.hidden)) {
           reinterpret_cast<uint2*>(to + column * stride)[i] = make_uint2(0, 0);
         }
       }

@@ -65,11 +65,6 @@ __device__ void stream_matrix(const Strips& weights, int cols, int num_tokens, b
   }
 }
 
-__device__ NormArgs norm_of(const NormInput& input) {
-  const ResidualInput& r = input.residual;
-  return {{r.x, r.x_rest, r.experts, r.num_experts, r.hidden}, input.eps};
-}
-
 template <Layout layout>
 constexpr float kActivationScale{layout == Layout::kMxfp4 ? kMxfp4ActivationScale : 1.0f};
 
@@ -88,8 +83,8 @@ __global__ void __launch_bounds__(kThreads, 1) qkv_kernel(const __grid_constant_
       args.weights, cols, args.num_tokens, false,
       [&](__nv_bfloat16* to, int first, int count) {
         norm_weights.load(
-            norm_of(args.norm), count, [&](int column) { return first + column; }, kActivationScale<layout>,
-            to, activation_stride(cols), Ignore{});
+            args.norm, count, [&](int column) { return first + column; }, kActivationScale<layout>, to,
+            activation_stride(cols), Ignore{});
       },
       [&](int row, int) { return args.bias[row]; },
       [&](int row, int token, float sum, float bias, int part, bool is_whole) {
@@ -101,8 +96,7 @@ __global__ void __launch_bounds__(kThreads, 1) qkv_kernel(const __grid_constant_
 
 template <Layout layout>
 __global__ void __launch_bounds__(kThreads, 1) project_kernel(const __grid_constant__ ProjectArgs args) {
-  const ResidualInput& r = args.residual;
-  const Residual residual{r.x, r.x_rest, r.experts, r.num_experts, r.hidden};
+  const Residual residual(args.residual);
   stream_matrix<layout>(
       args.weights, args.cols, args.num_tokens, false,
       [&](__nv_bfloat16* to, int first, int count) {
@@ -114,7 +108,8 @@ __global__ void __launch_bounds__(kThreads, 1) project_kernel(const __grid_const
       },
       [&](int row, int token) { return residual.one(token, row) + args.bias[row]; },
       [&](int row, int token, float sum, float x_and_bias, int part, bool is_whole) {
-        const size_t rest = size_t{1} * args.num_tokens * r.hidden, at = size_t{1} * token * r.hidden + row;
+        const size_t rest = size_t{1} * args.num_tokens * residual.hidden,
+                     at = size_t{1} * token * residual.hidden + row;
         args.parts[part * rest + at] = part ? sum : x_and_bias + sum;
         if (is_whole) args.parts[rest + at] = 0;
       });
@@ -128,8 +123,8 @@ __global__ void __launch_bounds__(kThreads, 1) unembed_kernel(const __grid_const
       args.weights, cols, args.num_rows, true,
       [&](__nv_bfloat16* to, int first, int count) {
         norm_weights.load(
-            norm_of(args.norm), count, [&](int column) { return args.rows[first + column]; },
-            kActivationScale<layout>, to, activation_stride(cols), Ignore{});
+            args.norm, count, [&](int column) { return args.rows[first + column]; }, kActivationScale<layout>,
+            to, activation_stride(cols), Ignore{});
       },
       [](int, int) { return 0.0f; },
       [&](int row, int output, float sum, float, int, bool) {
@@ -193,8 +188,7 @@ __global__ void __launch_bounds__(kThreads, 1) route_kernel(const __grid_constan
       [&](__nv_bfloat16* to, int first, int count) {
         const bool is_writer = blockIdx.x == 0;
         norm_weights.load(
-            norm_of(args.norm), count, [&](int column) { return first + column; }, 1, to,
-            activation_stride(cols),
+            args.norm, count, [&](int column) { return first + column; }, 1, to, activation_stride(cols),
             [&](int column, int i, float4 x, uint2 normed) {
               if (!is_writer) return;
               const size_t at = size_t{1} * (first + column) * (cols / 4) + i;

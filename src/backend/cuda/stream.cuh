@@ -208,7 +208,7 @@ class UnitStream {
       float sums[4]{};
       if constexpr (layout == Layout::kBf16) {
         for (int tile = 0; tile < num_tiles; ++tile) {
-          add_bf16_tile<is_single>(ring_.next() + lane * 16, first_tile + tile, columns, sums);
+          add_bf16_tile(ring_.next() + lane * 16, first_tile + tile, columns, sums);
           __syncwarp();
           ask();
         }
@@ -254,7 +254,6 @@ class UnitStream {
                                            32 * group + 8 * t);
   }
 
-  template <bool is_single>
   static __device__ void add_bf16_tile(const uint8_t* slot, int tile, const Columns& columns,
                                        float (&sums)[4]) {
     const uint4* parts = reinterpret_cast<const uint4*>(slot);
