@@ -165,6 +165,9 @@ def test_prompts_that_can_not_be_run():
         (["run", "tiny", "-p", "x", "--temprature", "1"], "--temperature"),
         (["run", "tiny", "-p", "x", "--reasoning", "huge"], "low, medium, high"),
         (["run", "tiny", "-p", "x", "--backend", "tpu"], "cpu, reference"),
+        (["run", "tiny", "-p", "x", "--backend", "cuda"], "--backend cuda"),  # the release preset is without it
+        (["run", "tiny", "-p", "x", "--mxfp4-layers", "qkv,ffn"], "moe, qkv, o, lm_head"),
+        (["run", "tiny", "-p", "x", "--backend", "cpu", "--mxfp4-layers", "all"], "as the checkpoint has them"),
         (["run", "tiny", "-p", "x", "--context", "200000"], "131072"),
         (["run", "tiny", "-p", "x", "--logprobs", "2"], "--json"),
         (["run"], "MODEL"),
