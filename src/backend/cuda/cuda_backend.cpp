@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <map>
-#include <tuple>
 #include <utility>
 
 #include "backend/cuda/device_weights.h"
@@ -199,13 +198,11 @@ CudaBackend::StepShape CudaBackend::bring_input(const Batch& batch, std::vector<
   int last_position = 0;
   size_t num_page_ids = 0;
   for (const Run& run : batch.runs) {
-    const int first_row = shape.num_tokens;
     shape.num_tokens += static_cast<int>(run.tokens.size());
     shape.num_outputs += static_cast<int>(run.outputs.size());
     shape.appends &= run.tokens.size() == 1;
     last_position = std::max(last_position, run.first_position + static_cast<int>(run.tokens.size()) - 1);
     num_page_ids += run.full.pages.size() + run.sliding.pages.size();
-    NIBBLE_CHECK(first_row >= 0);
   }
   NIBBLE_CHECK(shape.num_tokens <= options_.max_batch_tokens, "{} rows, {} allowed", shape.num_tokens,
                options_.max_batch_tokens);

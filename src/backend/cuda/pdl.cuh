@@ -1,5 +1,5 @@
 // Programmatic dependent launch: a kernel may begin while the one before it still runs. What it may do before wait() is to
-// read weights; whatever the kernels before it wrote is there after wait() (kernels.md of the CUDA guide: griddepcontrol).
+// read weights; whatever the kernels before it wrote is there after wait() (PTX ISA: griddepcontrol).
 #pragma once
 
 #include <cuda_runtime.h>
