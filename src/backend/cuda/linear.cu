@@ -39,6 +39,7 @@ __device__ void stream_matrix(const Strips& weights, int cols, int num_tokens, b
   wait_for_predecessor();
   let_successor_start();
   load(shared.activations, first_column, count);
+  stream.fill();
 
   const int segments = weights.num_segments, capacity = shared.num_partials / (kStripRows * count);
   for (int from = range.first; from < range.last;) {

@@ -197,11 +197,9 @@ class UnitStream {
               asked_.segment * strips.segment_bytes),
         ring_(ring + threadIdx.x / 32 * Ring<layout>::kBytes) {}
 
-  // Fills the ring. Reads weights only.
-  __device__ void start() {
-#pragma unroll
-    for (int slot = 0; slot < Ring<layout>::kSlots; ++slot) ask();
-  }
+  // Asks for the first weights, which needs nothing but them; then, behind the activations, for as many as the ring holds.
+  __device__ void start() { ask<RingShape<layout>::kAhead>(); }
+  __device__ void fill() { ask<RingShape<layout>::kSlots - RingShape<layout>::kAhead>(); }
 
   // Works until all units below `end` are done, and leaves their sums in partials[(unit - base) * 16 * columns.count +
   // row * columns.count + column].
@@ -243,6 +241,11 @@ class UnitStream {
     }
   }
 
+  template <int count>
+  __device__ void ask() {
+#pragma unroll
+    for (int slot = 0; slot < count; ++slot) ask();
+  }
   // Asks for what comes next, if anything does.
   __device__ void ask() {
     if (asked_.unit < last_) {

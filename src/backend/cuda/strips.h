@@ -72,17 +72,17 @@ constexpr Strips make_strips(Layout layout, int rows, int cols, int most_tiles =
 
 constexpr int padded_cols(int cols) { return (cols + kTileCols - 1) / kTileCols * kTileCols; }
 
-// Slots of a warp's ring: the block asks for 85 to 96 KB ahead. More was slower on an H100, and so was less: what is asked for ahead
-// delays the activations that are asked for behind it (docs/decisions/0005).
+// Slots of a warp's ring, 85 to 96 KB in a block: more was slower on an H100, and so was less. Before the activations are there
+// only kAhead of them are asked for: what is asked for earlier delays them (docs/decisions/0005).
 template <Layout layout>
 struct RingShape;
 template <>
 struct RingShape<Layout::kBf16> {  // a slot is a tile
-  static constexpr int kSlots{3}, kSlotBytes{tile_bytes(Layout::kBf16)};
+  static constexpr int kSlots{3}, kAhead{2}, kSlotBytes{tile_bytes(Layout::kBf16)};
 };
 template <>
 struct RingShape<Layout::kMxfp4> {  // a slot is a segment
-  static constexpr int kSlots{2}, kSlotBytes{kMaxSegmentTiles * tile_bytes(Layout::kMxfp4)};
+  static constexpr int kSlots{2}, kAhead{1}, kSlotBytes{kMaxSegmentTiles * tile_bytes(Layout::kMxfp4)};
 };
 
 }  // namespace nibble::cuda
