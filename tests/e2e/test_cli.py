@@ -167,7 +167,9 @@ def test_prompts_that_can_not_be_run():
         (["run", "tiny", "-p", "x", "--backend", "tpu"], "cpu, reference"),
         (["run", "tiny", "-p", "x", "--backend", "cuda"], "--backend cuda"),  # the release preset is without it
         (["run", "tiny", "-p", "x", "--mxfp4-layers", "qkv,ffn"], "moe, qkv, o, lm_head"),
-        (["run", "tiny", "-p", "x", "--backend", "cpu", "--mxfp4-layers", "all"], "as the checkpoint has them"),
+        (["run", "tiny", "-p", "x", "--fp8-layers", "moe"], "qkv, o, lm_head"),
+        (["run", "tiny", "-p", "x", "--fp8-layers", "all", "--mxfp4-layers", "o"], "both name o"),
+        (["run", "tiny", "-p", "x", "--kv-dtype", "fp16"], "bf16, fp8"),
         (["run", "tiny", "-p", "x", "--context", "200000"], "131072"),
         (["run", "tiny", "-p", "x", "--logprobs", "2"], "--json"),
         (["run"], "MODEL"),
