@@ -48,6 +48,8 @@ BackendOptions backend_options(const Config& config, const Settings& settings, c
 EngineOptions engine_options(const BackendOptions& options, const Capacity& capacity);
 
 size_t weight_bytes(const Config& config);  // of the checkpoint
+// Of these, what has to stay in memory: a file's pages that were read once are given back, made weights are not.
+size_t kept_weight_bytes(const Model& model, const MemoryPlan& plan);
 size_t available_bytes();  // memory that programs may still take, files in the page cache included
 
 // Makes the weights if they are synthetic, and the backend. Throws InputError with the figures where memory lacks.
