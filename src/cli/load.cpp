@@ -111,6 +111,13 @@ StorageFormats formats_of(const Model& model, const Settings& settings) {
   return formats;
 }
 
+Settings unquantised(Settings settings) {
+  settings.mxfp4_layers.reset();
+  settings.fp8_layers.reset();
+  settings.kv_dtype = Settings{}.kv_dtype;
+  return settings;
+}
+
 Tokenizer open_tokenizer(const ModelSource& source, const Settings& settings) {
   if (settings.tokenizer)
     return *settings.tokenizer == "bytes" ? byte_tokenizer() : Tokenizer::open(*settings.tokenizer);

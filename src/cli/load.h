@@ -31,6 +31,9 @@ Model open_model(const std::string& argument, const Settings& settings);
 // What its parts are held in: as stored, synthetic weights as the vendor releases them, or as the settings have them made.
 StorageFormats formats_of(const Model& model, const Settings& settings);
 
+// These settings without the formats of their own that they ask for.
+Settings unquantised(Settings settings);
+
 // The vocabulary beside the weights, or the one that --tokenizer names. Synthetic weights, which have nothing to say, get
 // the 256 bytes and harmony's control tokens.
 Tokenizer open_tokenizer(const ModelSource& source, const Settings& settings);
