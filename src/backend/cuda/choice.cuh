@@ -2,6 +2,7 @@
 #pragma once
 
 #include "backend/cuda/kernels.h"
+#include "backend/cuda/ordered.cuh"
 
 namespace nibble::cuda {
 
@@ -48,16 +49,6 @@ struct Choice {
       if (k == slot) own = weight;
     }
     return own / sum;
-  }
-
- private:
-  // Unsigned in the order of the floats, and above 0; -0 is +0, so that a tie is a tie.
-  static __device__ uint32_t key_of(float logit) {
-    const uint32_t bits = __float_as_uint(logit + 0.0f);
-    return bits & 0x80000000u ? ~bits : bits | 0x80000000u;
-  }
-  static __device__ float logit_of(uint32_t key) {
-    return __uint_as_float(key & 0x80000000u ? key & 0x7FFFFFFFu : ~key);
   }
 };
 
