@@ -22,7 +22,7 @@
 namespace nibble::cuda {
 namespace {
 
-constexpr int kThreads{1024}, kWarps{kThreads / 32}, kBins{256}, kClusterBlocks{8};
+constexpr int kThreads{1024}, kWarps{kThreads / 32}, kBinBits{8}, kBins{1 << kBinBits}, kClusterBlocks{8};
 constexpr int kTokenBits{19}, kWeightBits{44};
 static_assert(kMaxVocab == 1 << kTokenBits && kTokenBits + kWeightBits < 64);
 
@@ -59,9 +59,17 @@ __device__ uint64_t pack(int token, float logit) {
 __device__ int token_of(uint64_t packed) {
   return kMaxVocab - 1 - static_cast<int>(packed & (kMaxVocab - 1));
 }
-__device__ float logit_of_packed(uint64_t packed) {
-  return logit_of(static_cast<uint32_t>(packed >> kTokenBits));
-}
+// Of the tokens that are kept. Most are decided by their logit, without packing them.
+struct Bound {
+  uint64_t packed;
+  float logit;
+
+  __device__ explicit Bound(uint64_t packed)
+      : packed(packed), logit(logit_of(static_cast<uint32_t>(packed >> kTokenBits))) {}
+  __device__ bool admits(int token, float other) const {
+    return other > logit || (other == logit && pack(token, other) >= packed);
+  }
+};
 
 struct Weight {
   float largest;  // logit
@@ -73,7 +81,8 @@ struct Weight {
         inverse(fminf(1.4426950408889634f / temperature, FLT_MAX)),  // 0 times it is 0
         min_p(min_p) {}
   __device__ uint64_t operator()(float logit) const {
-    const float weight = exp2f(__fmul_rn(__fsub_rn(logit, largest), inverse));
+    float weight;  // exp2f without its care for results that are denormal: they are 0 here
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(weight) : "f"(__fmul_rn(__fsub_rn(logit, largest), inverse)));
     return weight < min_p ? 0 : __float2ull_rn(weight * static_cast<float>(uint64_t{1} << kWeightBits));
   }
 };
@@ -145,88 +154,85 @@ class Row {
     return combine(sum, [](uint64_t a, uint64_t b) { return a + b; });
   }
 
-  // The bound of the fewest likeliest tokens, none below `bound`, whose amounts reach target_of(the sum of all).
+  // The bound of the fewest likeliest tokens, all within `bound`, whose amounts reach target_of(the sum of all).
   template <typename Amount, typename TargetOf>
-  __device__ uint64_t keep(float largest, float reach, uint64_t bound, const Amount& amount,
-                           const TargetOf& target_of) {
+  __device__ Bound keep(float largest, float reach, const Bound& bound, const Amount& amount,
+                        const TargetOf& target_of) {
     const DistanceBins distance_bin(largest, reach);
-    uint64_t target = 0, in_bin = 0;
-    const auto look = [&](const auto& bin_of, const auto& new_target) {
-      const Place place = count(
-          [&](int token, float logit, int& bin) {
-            const uint64_t packed = pack(token, logit);
-            if (packed < bound) return uint64_t{0};
-            bin = bin_of(logit, packed);
-            return bin < 0 ? 0 : amount(logit);
-          },
-          [&](uint64_t total) { return target = new_target(total); });
+    uint64_t target = 0;
+    Place place = count(
+        [&](int token, float logit, int& bin) {
+          bin = distance_bin(logit);
+          return bound.admits(token, logit) ? amount(logit) : 0;
+        },
+        [&](uint64_t total) { return target = target_of(total); });
+    uint64_t low = uint64_t{distance_bin.smallest_key(place.index)} << kTokenBits,
+             high = place.index == 0
+                        ? pack(0, largest)
+                        : (uint64_t{distance_bin.smallest_key(place.index - 1)} << kTokenBits) - 1;
+    low = max(low, bound.packed);
+    while (true) {
+      const Bound lowest(low);
       target -= place.before;
-      in_bin = place.amount;
-      return place.index;
-    };
-    const int bin = look([&](float logit, uint64_t) { return distance_bin(logit); }, target_of);
-    uint64_t low = uint64_t{distance_bin.smallest_key(bin)} << kTokenBits,
-             high = bin == 0 ? pack(0, largest)
-                             : (uint64_t{distance_bin.smallest_key(bin - 1)} << kTokenBits) - 1;
-    low = max(low, bound);
-    // Until all of the bin is needed, or it can only be one token: two would be twice the least amount.
-    while (in_bin != target && low < high) {
-      const uint64_t least = amount(logit_of_packed(low));
-      if (in_bin <= least + least / 2) break;
-      const int shift = max(0, 64 - __clzll(static_cast<long long>(high - low)) - 8);
-      const int next = look(
-          [&](float, uint64_t packed) {
-            return packed < low || packed > high ? -1 : static_cast<int>((high - packed) >> shift);
+      // Until all of the bin is needed, or it can only be one token: two would be twice the least amount.
+      const uint64_t least = amount(lowest.logit);
+      if (place.amount == target || place.amount <= least + least / 2 || low == high) return lowest;
+      const float highest = Bound(high).logit;
+      const int shift = max(0, 64 - kBinBits - __clzll(static_cast<long long>(high - low)));
+      place = count(
+          [&](int token, float logit, int& bin) {
+            if (logit < lowest.logit || logit > highest) return uint64_t{0};
+            const uint64_t packed = pack(token, logit);
+            if (packed < low || packed > high) return uint64_t{0};
+            bin = static_cast<int>((high - packed) >> shift);
+            return amount(logit);
           },
           [&](uint64_t) { return target; });
-      high -= static_cast<uint64_t>(next) << shift;
-      const uint64_t last = (uint64_t{1} << shift) - 1;
-      if (high - low > last) low = high - last;
+      high -= static_cast<uint64_t>(place.index) << shift;
+      low = high - min(high - low, (uint64_t{1} << shift) - 1);
     }
-    return low;
   }
 
-  // The first token, ids ascending, with which the sum of weights of those from `bound` up passes `unit` (of 2^64) of the whole.
+  // The first token, ids ascending, with which the sum of weights of those within `bound` passes `unit` (of 2^64) of the whole.
   // Known to the first block only.
-  __device__ int draw(uint64_t bound, const Weight& weight, uint64_t unit) {
-    const auto kept = [&](int token, float logit) {
-      return pack(token, logit) < bound ? uint64_t{0} : weight(logit);
+  __device__ int draw(const Bound& bound, const Weight& weight, uint64_t unit) {
+    const auto amount = [&](int token, float logit) {
+      return bound.admits(token, logit) ? weight(logit) : uint64_t{0};
     };
     uint64_t sum = 0;
-    for_tokens([&](int token, float logit, bool is_there) { sum += is_there ? kept(token, logit) : 0; });
+    for_tokens([&](int token, float logit, bool is_there) { sum += is_there ? amount(token, logit) : 0; });
     sum = over_lanes(sum, [](uint64_t a, uint64_t b) { return a + b; });
     uint64_t* const segments = show();
     if (lane_ == 0) segments[warp_] = sum;
     Team::sync();
     if (blockIdx.x > 0) return -1;
-    const bool has_segment = threadIdx.x < kSegments;
+    const int segment_block = static_cast<int>(threadIdx.x) / kWarps,
+              segment_warp = static_cast<int>(threadIdx.x) % kWarps;
+    sum = segment_block < Team::kBlocks ? Team::of_block(segments, segment_block)[segment_warp] : 0;
     uint64_t target = 0;
-    const Place place = find(has_segment ? Team::of_block(segments, warp_)[lane_] : 0, [&](uint64_t total) {
-      return target = __umul64hi(unit, total) +
-                      1;  // sums are integers: above unit * total is from the next one on
+    const Place segment = find(sum, [&](uint64_t total) {
+      return target = __umul64hi(unit, total) + 1;  // sums are integers: above unit * total is from there on
     });
-    target -= place.before;
-    for (int first = place.index * segment_;; first += kThreads) {
+    target -= segment.before;
+    const int end = min((segment.index + 1) * segment_, vocab_);
+    for (int first = segment.index * segment_;; first += kThreads) {
       const int token = first + static_cast<int>(threadIdx.x);
-      const bool is_there = token < min((place.index + 1) * segment_, vocab_);
       uint64_t total = 0;
-      const Place found =
-          find(is_there ? kept(token, ordered(__ldcg(logits_ + token))) : 0, [&](uint64_t whole) {
-            total = whole;
-            return target;
-          });
-      if (total >= target) return first + found.index;
+      const Place place = find(token < end ? amount(token, logit(token)) : 0, [&](uint64_t whole) {
+        total = whole;
+        return target;
+      });
+      if (total >= target) return first + place.index;
       target -= total;
     }
   }
 
   // The tokens from `bound` up, at most kMaxTop, likeliest first: give(rank, packed) in threads of the first block.
   template <typename Give>
-  __device__ void list(uint64_t bound, const Give& give) {
+  __device__ void list(const Bound& bound, const Give& give) {
     for_tokens([&](int token, float logit, bool is_there) {
-      const uint64_t packed = pack(token, logit);
-      if (!is_there || packed < bound) return;
-      Team::of_block(shared_.top, 0)[atomicAdd(Team::of_block(&shared_.num_top, 0), 1)] = packed;
+      if (!is_there || !bound.admits(token, logit)) return;
+      Team::of_block(shared_.top, 0)[atomicAdd(Team::of_block(&shared_.num_top, 0), 1)] = pack(token, logit);
     });
     Team::sync();
     const int mine = static_cast<int>(threadIdx.x), num_top = shared_.num_top;
@@ -399,8 +405,8 @@ __global__ void __launch_bounds__(kThreads) sample_kernel(const __grid_constant_
   uint64_t best = row.best();
   const bool has_logprobs = params.num_logprobs >= 0 && best != 0;
   const int num_top = min(params.num_logprobs, args.vocab);
-  const float model_largest = logit_of_packed(best);
-  const uint64_t lowest = pack(kMaxVocab - 1, -INFINITY);
+  const float model_largest = Bound(best).logit;
+  const Bound everything(pack(kMaxVocab - 1, -INFINITY));
   const auto one = [](float) { return uint64_t{1}; };
   uint64_t model_sum = 0;
   const auto logprob = [&](float logit) {
@@ -410,10 +416,10 @@ __global__ void __launch_bounds__(kThreads) sample_kernel(const __grid_constant_
   if (has_logprobs) {
     model_sum = row.sum(Weight(model_largest, 1, 0));
     if (num_top > 0)
-      row.list(row.keep(model_largest, kReach, lowest, one,
+      row.list(row.keep(model_largest, kReach, everything, one,
                         [&](uint64_t) { return static_cast<uint64_t>(num_top); }),
                [&](int rank, uint64_t packed) {
-                 result.top[rank] = {token_of(packed), logprob(logit_of_packed(packed))};
+                 result.top[rank] = {token_of(packed), logprob(Bound(packed).logit)};
                });
   }
   if (params.num_adjustments > 0) {
@@ -422,9 +428,9 @@ __global__ void __launch_bounds__(kThreads) sample_kernel(const __grid_constant_
   }
   int token = best == 0 ? -1 : token_of(best);
   if (best != 0 && params.temperature > 0) {
-    const float largest = logit_of_packed(best);
+    const float largest = Bound(best).logit;
     const Weight weight(largest, params.temperature, params.min_p);
-    uint64_t bound = lowest;
+    Bound bound = everything;
     if (params.top_k > 0 && params.top_k < args.vocab)
       bound = row.keep(largest, kReach, bound, one,
                        [&](uint64_t) { return static_cast<uint64_t>(params.top_k); });
