@@ -25,6 +25,7 @@ namespace {
 constexpr int kThreads{1024}, kWarps{kThreads / 32}, kBinBits{8}, kBins{1 << kBinBits}, kClusterBlocks{8};
 constexpr int kTokenBits{19}, kWeightBits{44};
 static_assert(kMaxVocab == 1 << kTokenBits && kTokenBits + kWeightBits < 64);
+static_assert(kWarps == 32);  // a lane stands for a warp where warps come together
 
 // exp(-32) is less than half a unit: of tokens that are farther from the likeliest, none is drawn. top_k uses it as a guess.
 constexpr float kReach{32};
@@ -274,7 +275,7 @@ class Row {
   // visit(token, logit, is_there) in all lanes. Other blocks may have changed a logit: it is read from L2.
   template <typename Visit>
   __device__ void for_tokens(const Visit& visit) const {
-    constexpr int kAhead{8};
+    constexpr int kAhead{5};
     const int begin = (static_cast<int>(blockIdx.x) * kWarps + warp_) * segment_;
     const int end = min(begin + segment_, vocab_);
     for (int first = begin; first < end; first += 32 * kAhead) {
