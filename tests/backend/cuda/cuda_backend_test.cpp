@@ -57,6 +57,50 @@ TEST_P(CudaFewSteps, PrefillDecodeAndBothTogether) {
   EXPECT_EQ(feed_all(), feed_all());
 }
 
+// Decode steps of one shape, one graph: whatever their rows ask for is what the host would choose of their logits.
+TEST(CudaGraphs, ServeWhateverParametersTheRowsHaveAndAreCounted) {
+  const auto weights = open_shared("models/tiny-gpt-oss");
+  const std::unique_ptr<Backend> backend = make(weights, options_of(Fulfilment::kNumPages));
+  const std::vector<TokenId> tokens = random_ids(20, weights->config.vocab, 2);
+  const std::vector<SampleParams> asked{
+      {},
+      {.temperature = 1, .logit_bias = {}, .seed = 3},
+      {.repetition_penalty = 1e6f, .logit_bias = {}, .num_logprobs = 3},
+      {.temperature = 2, .top_k = 5, .top_p = 0.9f, .min_p = 0.01f, .logit_bias = {}},
+      {.temperature = 1.5f, .presence_penalty = 2, .logit_bias = {{7, 100}}, .num_logprobs = 0},
+  };
+  const std::vector<PageId> pages[]{{PageId{0}}, {PageId{1}}};
+  const auto num_steps = [&](size_t counter) { return backend->counters().at(counter).value; };
+  for (int position = 0; position < 20; ++position) {
+    const auto i = static_cast<size_t>(position);
+    const std::vector<TokenId> last{tokens[i]};
+    const OutputRow outputs[]{
+        {.sample = &asked[i % asked.size()], .prompt = tokens, .output = last},
+        {.sample = &asked[(i * i + 1) % asked.size()], .prompt = last, .output = tokens}};
+    std::vector<nibble::Run> runs;
+    for (size_t s = 0; s < 2; ++s)
+      runs.push_back({last, position, {pages[s]}, {pages[s]}, std::span(outputs).subspan(s, 1)});
+    const StepResult result = backend->step({.runs = runs, .want_logits = true});
+    const auto vocab = static_cast<size_t>(weights->config.vocab);
+    ASSERT_EQ(result.outputs.size(), 2u);
+    ASSERT_EQ(result.logits.size(), 2 * vocab);
+    for (size_t s = 0; s < 2; ++s) {
+      std::vector<float> logits(vocab);
+      std::copy_n(result.logits.begin() + static_cast<ptrdiff_t>(s * vocab), vocab, logits.begin());
+      const SampledToken host = nibble::sample(logits, outputs[s], position + 1);
+      EXPECT_EQ(result.outputs[s].token, host.token) << position << ", row " << s;
+      EXPECT_NEAR(result.outputs[s].logprob, host.logprob, 1e-5) << position << ", row " << s;
+      EXPECT_EQ(result.outputs[s].top.size(), host.top.size()) << position << ", row " << s;
+    }
+  }
+  EXPECT_EQ(num_steps(0), 19u);
+  EXPECT_EQ(num_steps(1), 1u);
+  EXPECT_EQ(num_steps(2), 0u);
+  const nibble::Run prompt[]{{tokens, 0, {pages[0]}, {pages[0]}, {}}};
+  backend->step({.runs = prompt});
+  EXPECT_EQ(num_steps(2), 1u);
+}
+
 GoldenSet golden_of(const char* file) {
   return read_golden(std::filesystem::path(NIBBLE_SOURCE_DIR) / "tests/golden" / file);
 }
