@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "backend/timed_work.h"
 #include "model/batch.h"
 #include "model/config.h"
 #include "model/quantize.h"
@@ -53,6 +54,8 @@ class Backend {
   // tables cover the positions, that no page is shared by two runs that write it, and at most max_batch_tokens rows;
   // breaking that is a bug. A token gets the same bits alone and in any batch.
   virtual StepResult step(const Batch& batch) = 0;
+  // The same, and all that it did, in order. Empty: this backend does not say.
+  virtual std::vector<TimedWork> profile(const Batch&) { return {}; }
 };
 
 }  // namespace nibble
