@@ -6,9 +6,10 @@
 
 #include "backend/cuda/device_weights.h"
 #include "backend/cuda/kernels.h"
-#include "backend/sample.h"
+#include "backend/cuda/sample_rows.h"
 #include "core/check.h"
 #include "core/error.h"
+#include "core/log.h"
 #include "model/rope.h"
 
 namespace nibble::cuda {
@@ -20,27 +21,39 @@ constexpr size_t kAttendScratchBytes{size_t{64} << 20};
 
 static_assert(kPagePositions == kPageTokens);
 
+int group_size(int num_tokens) { return num_tokens > kFewTokens ? kManyColumns : 8; }
 int max_groups(const Config& config, int num_tokens) {
   const int pairs = num_tokens * config.experts_per_token;
-  return std::min(pairs, config.num_experts + pairs / 8);
+  return std::min(pairs, config.num_experts + pairs / group_size(num_tokens));
+}
+
+// Of each segment of its strips (SingleRouting).
+int router_sums(const Config& config) {
+  const Strips router = router_strips(config);
+  return router.num_strips * router.num_segments * kStripRows;
 }
 
 int chunks_for(int num_pages) { return (num_pages + kChunkPages - 1) / kChunkPages; }
 
-size_t kv_layer_elements(const Config& config, int num_pages) {
+// Of the cache of one layer.
+size_t kv_layer_bytes(const Config& config, const BackendOptions& options, LayerKind kind) {
+  const int num_pages = kind == LayerKind::kFull ? options.num_full_pages : options.num_sliding_pages;
   return size_t{2} * static_cast<size_t>(num_pages) * static_cast<size_t>(config.num_kv_heads) *
-         kPagePositions * static_cast<size_t>(config.head_dim);
+         kPagePositions * num_bytes(options.kv_format, static_cast<size_t>(config.head_dim));
 }
 
 // Activations of a step of up to T rows, and what kernels leave for each other.
 struct Workspace {
   float *x{nullptr}, *qkv_parts{nullptr}, *project_parts{nullptr}, *router_logits{nullptr},
-      *pair_weights{nullptr}, *experts_out{nullptr}, *logits{nullptr}, *attend_partials{nullptr},
-      *best{nullptr};
+      *pair_weights{nullptr}, *experts_out{nullptr}, *logits{nullptr}, *attend_partials{nullptr};
   __nv_bfloat16 *attended{nullptr}, *normed{nullptr}, *gated{nullptr};
   int *chosen{nullptr}, *rank{nullptr}, *group_count{nullptr}, *group_expert{nullptr},
-      *group_pairs_count{nullptr}, *group_pairs{nullptr}, *best_token{nullptr}, *tokens{nullptr};
-  unsigned* tickets{nullptr};  // of route, of argmax [kOutputBlock], of attend [rows, Nkv]
+      *group_pairs_count{nullptr}, *group_pairs{nullptr};
+  SampleResult* results{nullptr};
+  uint64_t *routing_sums{nullptr},
+      *routing_experts{nullptr};  // of a single token, zero before the first step
+  uint32_t* step{nullptr};        // likewise
+  unsigned* tickets{nullptr};     // of route, of argmax [kOutputBlock], of attend [rows, Nkv]
   float* rope_frequencies{nullptr};
   uint8_t* input{nullptr};
   size_t input_bytes{0}, num_tickets{0};
@@ -62,7 +75,9 @@ size_t place(const Config& config, const BackendOptions& options, uint8_t* base,
              D = static_cast<size_t>(config.head_dim), Nq = static_cast<size_t>(config.num_heads),
              Nkv = static_cast<size_t>(config.num_kv_heads),
              K = static_cast<size_t>(config.experts_per_token),
-             groups = static_cast<size_t>(max_groups(config, options.max_batch_tokens));
+             groups = static_cast<size_t>(
+                 std::max(max_groups(config, options.max_batch_tokens),
+                          max_groups(config, std::min(options.max_batch_tokens, kFewTokens))));
   take(w.x, T * H);
   take(w.qkv_parts, 2 * T * (Nq + 2 * Nkv) * D);
   take(w.attended, T * Nq * D);
@@ -75,32 +90,22 @@ size_t place(const Config& config, const BackendOptions& options, uint8_t* base,
   take(w.group_count, 1);
   take(w.group_expert, groups);
   take(w.group_pairs_count, groups);
-  take(w.group_pairs, groups * 8);
+  take(w.group_pairs, groups * kManyColumns);
   take(w.gated, T * K * static_cast<size_t>(config.intermediate));
   take(w.experts_out, T * K * H);
   take(w.logits, kOutputBlock * static_cast<size_t>(config.vocab));
-  take(w.best, static_cast<size_t>(kOutputBlock) * kArgmaxBlocks);
-  take(w.best_token, static_cast<size_t>(kOutputBlock) * kArgmaxBlocks);
-  take(w.tokens, T);
+  take(w.results, T);
   take(w.attend_partials, kAttendScratchBytes / sizeof(float));
   w.num_tickets = 1 + kOutputBlock + T * Nkv;
   take(w.tickets, w.num_tickets);
+  take(w.routing_sums, static_cast<size_t>(router_sums(config)));
+  take(w.routing_experts, K);
+  take(w.step, 1);
   take(w.rope_frequencies, D / 2);
-  w.input_bytes = T * sizeof(RowInput) + T * sizeof(int) + max_page_ids(options) * sizeof(uint32_t);
+  w.input_bytes =
+      T * (sizeof(RowInput) + sizeof(SampleRow) + sizeof(int)) + max_page_ids(options) * sizeof(uint32_t);
   take(w.input, w.input_bytes);
   return size;
-}
-
-// An output row of the batch, and the position of the token that it is to choose.
-struct Output {
-  const OutputRow* row;
-  int position;
-};
-
-// Whether the likeliest token is all that is asked for: then nothing but it leaves the device.
-bool is_plain_greedy(const SampleParams& p) {
-  return p.temperature == 0 && p.logit_bias.empty() && p.repetition_penalty == 1 && p.presence_penalty == 0 &&
-         p.frequency_penalty == 0 && p.num_logprobs < 0;
 }
 
 class CudaBackend final : public Backend {
@@ -115,6 +120,11 @@ class CudaBackend final : public Backend {
   std::string_view name() const override { return "cuda"; }
   const Config& config() const override { return config_; }
   std::vector<KernelChoice> kernels() const override;
+  std::vector<Counter> counters() const override {
+    return {{"steps of a recorded graph", num_graph_hits_},
+            {"steps that recorded one", num_graph_misses_},
+            {"steps without a graph", num_steps_without_graph_}};
+  }
   StepResult step(const Batch& batch) override;
 
  private:
@@ -125,75 +135,85 @@ class CudaBackend final : public Backend {
     friend auto operator<=>(const StepShape&, const StepShape&) = default;
   };
 
-  StepShape bring_input(const Batch& batch, std::vector<Output>& outputs);
+  // What lies behind each other in one copy.
+  struct InputParts {
+    RowInput* rows;     // [num_tokens]
+    SampleRow* sample;  // [num_outputs]
+    int* output_rows;   // [num_outputs]
+    uint32_t* page_ids;
+  };
+
+  StepShape bring_input(const Batch& batch);
   void run_layers(const StepShape& shape);
   void run_outputs(const StepShape& shape, int first, int count);
   void launch_graph(const StepShape& shape);
-  void take_outputs(const Batch& batch, std::span<const Output> outputs, int first, StepResult& result);
+  void take_outputs(bool want_logits, int first, int count, StepResult& result);
   ResidualInput residual(bool with_experts) const;
-  const RowInput* rows() const { return reinterpret_cast<const RowInput*>(work_.input); }
+  static InputParts parts(uint8_t* input, const StepShape& shape);
   StepInput input(const StepShape& shape) const;
-  const int* output_rows(const StepShape& shape) const;
 
   Config config_;
   BackendOptions options_;
   DeviceWeights weights_;
   DeviceBuffer kv_, workspace_;
-  std::vector<__nv_bfloat16*> layer_kv_;
+  std::vector<uint8_t*> layer_kv_;
   Workspace work_;
-  PinnedBuffer pinned_input_, pinned_tokens_, pinned_logits_;
+  PinnedBuffer pinned_input_, pinned_results_, pinned_logits_;
+  SampleRows sample_rows_;
   float rope_concentration_;
   OwnedStream stream_;
   std::map<StepShape, cudaGraphExec_t> graphs_;
+  size_t num_graph_hits_{0}, num_graph_misses_{0}, num_steps_without_graph_{0};
 };
 
 CudaBackend::CudaBackend(std::shared_ptr<const Weights> weights, const BackendOptions& options)
     : config_(weights->config),
       options_(options),
-      weights_(upload(*weights, options.dense, options.num_threads)) {
-  size_t kv_elements = 0;
-  const auto pages = [&](LayerKind kind) {
-    return kind == LayerKind::kFull ? options.num_full_pages : options.num_sliding_pages;
-  };
-  for (const LayerKind kind : config_.layer_kinds) kv_elements += kv_layer_elements(config_, pages(kind));
-  kv_ = DeviceBuffer(kv_elements * sizeof(__nv_bfloat16));
+      weights_(upload(*weights, options.dense, options.num_threads)),
+      sample_rows_(weights->config.vocab) {
+  size_t kv_bytes = 0;
+  for (const LayerKind kind : config_.layer_kinds) kv_bytes += kv_layer_bytes(config_, options, kind);
+  kv_ = DeviceBuffer(kv_bytes);
   // Positions that nothing was written to are loaded with their page and then not seen.
   check(cudaMemsetAsync(kv_.as<void>(), 0, kv_.bytes(), stream_), "clearing the KV cache");
-  size_t at = 0;
+  uint8_t* layer_kv = kv_.as<uint8_t>();
   for (const LayerKind kind : config_.layer_kinds) {
-    layer_kv_.push_back(kv_.as<__nv_bfloat16>() + at);
-    at += kv_layer_elements(config_, pages(kind));
+    layer_kv_.push_back(layer_kv);
+    layer_kv += kv_layer_bytes(config_, options, kind);
   }
   workspace_ = DeviceBuffer(place(config_, options, nullptr, work_));
   place(config_, options, workspace_.as<uint8_t>(), work_);
-  check(cudaMemsetAsync(work_.tickets, 0, work_.num_tickets * sizeof(unsigned), stream_), "clearing tickets");
+  check(cudaMemsetAsync(workspace_.as<void>(), 0, workspace_.bytes(), stream_), "clearing the workspace");
   const RopeFrequencies rope = rope_frequencies(config_.rope, config_.head_dim);
   rope_concentration_ = rope.concentration;
   check(cudaMemcpyAsync(work_.rope_frequencies, rope.frequencies.data(),
                         rope.frequencies.size() * sizeof(float), cudaMemcpyHostToDevice, stream_),
         "copying frequencies");
   pinned_input_ = PinnedBuffer(work_.input_bytes);
-  pinned_tokens_ = PinnedBuffer(static_cast<size_t>(options.max_batch_tokens) * sizeof(int));
+  pinned_results_ = PinnedBuffer(kOutputBlock * sizeof(SampleResult));
   pinned_logits_ =
       PinnedBuffer(static_cast<size_t>(kOutputBlock) * static_cast<size_t>(config_.vocab) * sizeof(float));
   prepare_embed();
   prepare_linear();
   prepare_attend();
   prepare_experts();
+  prepare_prefill();
+  prepare_sample();
   stream_.wait();
 }
 
-StepInput CudaBackend::input(const StepShape& shape) const {
-  const uint8_t* pages = work_.input + static_cast<size_t>(shape.num_tokens) * sizeof(RowInput) +
-                         static_cast<size_t>(shape.num_outputs) * sizeof(int);
-  return {rows(), reinterpret_cast<const uint32_t*>(pages)};
+CudaBackend::InputParts CudaBackend::parts(uint8_t* input, const StepShape& shape) {
+  auto* rows = reinterpret_cast<RowInput*>(input);
+  auto* sample = reinterpret_cast<SampleRow*>(rows + shape.num_tokens);
+  auto* output_rows = reinterpret_cast<int*>(sample + shape.num_outputs);
+  return {rows, sample, output_rows, reinterpret_cast<uint32_t*>(output_rows + shape.num_outputs)};
 }
-const int* CudaBackend::output_rows(const StepShape& shape) const {
-  return reinterpret_cast<const int*>(work_.input + static_cast<size_t>(shape.num_tokens) * sizeof(RowInput));
+StepInput CudaBackend::input(const StepShape& shape) const {
+  const InputParts in = parts(work_.input, shape);
+  return {in.rows, in.page_ids};
 }
 
-// Rows, output rows and page ids behind each other, in one copy.
-CudaBackend::StepShape CudaBackend::bring_input(const Batch& batch, std::vector<Output>& outputs) {
+CudaBackend::StepShape CudaBackend::bring_input(const Batch& batch) {
   StepShape shape{.appends = true};
   int last_position = 0;
   size_t num_page_ids = 0;
@@ -213,14 +233,15 @@ CudaBackend::StepShape CudaBackend::bring_input(const Batch& batch, std::vector<
   shape.full_chunks = 1;
   while (shape.full_chunks < chunks_for(last_position / kPagePositions + 1)) shape.full_chunks *= 2;
 
-  auto* row = pinned_input_.as<RowInput>();
-  int* output_row = reinterpret_cast<int*>(row + shape.num_tokens);
-  auto* page_ids = reinterpret_cast<uint32_t*>(output_row + shape.num_outputs);
+  const InputParts in = parts(pinned_input_.as<uint8_t>(), shape);
+  RowInput* row = in.rows;
+  int* output_row = in.output_rows;
+  sample_rows_.start(in.sample);
   uint32_t next_page = 0;
   int first_row = 0;
   const auto add_table = [&](const PageTableView& table) {
     const uint32_t first = next_page - static_cast<uint32_t>(table.first_page);
-    for (const PageId page : table.pages) page_ids[next_page++] = static_cast<uint32_t>(page);
+    for (const PageId page : table.pages) in.page_ids[next_page++] = static_cast<uint32_t>(page);
     return first;
   };
   for (const Run& run : batch.runs) {
@@ -229,12 +250,13 @@ CudaBackend::StepShape CudaBackend::bring_input(const Batch& batch, std::vector<
       *row++ = {run.tokens[i], run.first_position + static_cast<int>(i), full, sliding};
     for (const OutputRow& output : run.outputs) {
       *output_row++ = first_row + output.token_index;
-      outputs.push_back({&output, run.first_position + output.token_index + 1});
+      sample_rows_.add(output, run.first_position + output.token_index + 1);
     }
     first_row += static_cast<int>(run.tokens.size());
   }
-  const size_t bytes = static_cast<size_t>(shape.num_tokens) * sizeof(RowInput) +
-                       static_cast<size_t>(shape.num_outputs) * sizeof(int) + num_page_ids * sizeof(uint32_t);
+  sample_rows_.bring(stream_);
+  const auto bytes = static_cast<size_t>(reinterpret_cast<uint8_t*>(in.page_ids + num_page_ids) -
+                                         pinned_input_.as<uint8_t>());
   check(cudaMemcpyAsync(work_.input, pinned_input_.as<uint8_t>(), bytes, cudaMemcpyHostToDevice, stream_),
         "copying the step");
   return shape;
@@ -252,19 +274,22 @@ ResidualInput CudaBackend::residual(bool with_experts) const {
 void CudaBackend::run_layers(const StepShape& shape) {
   const StepInput in = input(shape);
   const int T = shape.num_tokens;
+  const bool is_many = T > kFewTokens;
   const RopeInput rope{work_.rope_frequencies, rope_concentration_};
-  const Groups groups{work_.router_logits, config_.num_experts, config_.experts_per_token,
-                      work_.group_count,   work_.group_expert,  work_.group_pairs_count,
-                      work_.group_pairs,   work_.pair_weights};
+  const Groups groups{group_size(T),           work_.group_count, work_.group_expert,
+                      work_.group_pairs_count, work_.group_pairs, work_.pair_weights};
+  const auto num_layers = static_cast<uint32_t>(weights_.layers.size());
   const int num_groups = max_groups(config_, T);
-  embed(stream_, T, {in, weights_.embedding, config_.hidden, work_.x});
+  embed(stream_, T, {in, weights_.embedding, config_.hidden, work_.x, work_.step});
   for (size_t l = 0; l < weights_.layers.size(); ++l) {
     const DeviceLayer& layer = weights_.layers[l];
     const bool is_sliding = layer.kind == LayerKind::kSliding;
-    const LayerPages pages{layer_kv_[l], is_sliding};
+    const LayerPages pages{layer_kv_[l], is_sliding,
+                           options_.kv_format == Format::kE4m3 ? KvFormat::kE4m3 : KvFormat::kBf16};
     const ResidualInput before = residual(/*with_experts=*/l > 0);
-    qkv(stream_,
-        {{before, layer.attention_norm, config_.rms_eps}, layer.qkv, layer.qkv_bias, T, work_.qkv_parts});
+    const NormInput attention_norm{before, layer.attention_norm, config_.rms_eps};
+    if (is_many) normalise(stream_, {attention_norm, T, nullptr, work_.normed});
+    qkv(stream_, {attention_norm, work_.normed, layer.qkv, layer.qkv_bias, T, work_.qkv_parts});
     if (!shape.appends)
       append(stream_, {in, work_.qkv_parts, T, config_.num_heads, config_.num_kv_heads, rope, pages});
     const int max_chunks =
@@ -285,40 +310,43 @@ void CudaBackend::run_layers(const StepShape& shape) {
     parts.x = work_.project_parts;
     parts.x_rest = work_.project_parts + static_cast<size_t>(T) * static_cast<size_t>(config_.hidden);
     parts.hidden = config_.hidden;
-    route(stream_, {{parts, layer.mlp_norm, config_.rms_eps},
-                    layer.router,
-                    layer.router_bias,
-                    T,
-                    config_.experts_per_token,
-                    work_.x,
-                    work_.normed,
-                    work_.router_logits,
-                    work_.chosen,
-                    work_.rank,
-                    work_.tickets,
-                    groups});
-    up(stream_, {work_.normed, groups, T, num_groups, config_.hidden, config_.intermediate, layer.up,
-                 layer.up_bias, config_.swiglu_limit, work_.gated});
-    down(stream_, {work_.gated, groups, T, num_groups, config_.hidden, config_.intermediate, layer.down,
-                   layer.down_bias, work_.experts_out});
+    const NormInput norm{parts, layer.mlp_norm, config_.rms_eps};
+    const UpWeights up_weights{layer.up, layer.up_bias, config_.hidden, config_.intermediate,
+                               config_.swiglu_limit};
+    const SingleRouting routing{work_.routing_sums, work_.routing_experts,   work_.pair_weights, work_.step,
+                                num_layers,         static_cast<uint32_t>(l)};
+    const int K = config_.experts_per_token;
+    if (T == 1) {
+      route_up(stream_,
+               {norm, layer.router, layer.router_bias, K, work_.x, routing, up_weights, work_.gated});
+    } else {
+      if (is_many) normalise(stream_, {norm, T, work_.x, work_.normed});
+      route(stream_, {norm, layer.router, layer.router_bias, T, K, work_.x, work_.normed, work_.router_logits,
+                      work_.chosen, work_.rank, work_.tickets, groups});
+      up(stream_, {work_.normed, groups, T, K, num_groups, up_weights, work_.gated});
+    }
+    down(stream_, {work_.gated, groups, routing, T, num_groups, config_.hidden, config_.intermediate,
+                   layer.down, layer.down_bias, work_.experts_out});
   }
 }
 
 void CudaBackend::run_outputs(const StepShape& shape, int first, int count) {
+  const InputParts in = parts(work_.input, shape);
   unembed(stream_, {{residual(/*with_experts=*/true), weights_.final_norm, config_.rms_eps},
-                    output_rows(shape) + first,
+                    in.output_rows + first,
                     count,
                     weights_.unembedding,
                     work_.logits});
-  argmax(
-      stream_, count,
-      {work_.logits, config_.vocab, work_.best, work_.best_token, work_.tickets + 1, work_.tokens + first});
+  sample(stream_, count, {in.sample + first, work_.logits, config_.vocab, work_.results + first});
 }
 
 // Decoding launches the same kernels again and again: as one graph they cost the host one call.
 void CudaBackend::launch_graph(const StepShape& shape) {
   auto found = graphs_.find(shape);
-  if (found == graphs_.end()) {
+  if (found != graphs_.end()) {
+    ++num_graph_hits_;
+  } else {
+    ++num_graph_misses_;
     cudaGraph_t graph = nullptr;
     cudaGraphExec_t executable = nullptr;
     check(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeThreadLocal), "recording a step");
@@ -329,56 +357,44 @@ void CudaBackend::launch_graph(const StepShape& shape) {
     cudaGraphDestroy(graph);
     check(error, "preparing a step");
     found = graphs_.emplace(shape, executable).first;
+    log::info("recorded a graph for {} rows of up to {} positions; there are {}", shape.num_tokens,
+              shape.full_chunks * kChunkPages * kPagePositions, graphs_.size());
   }
   check(cudaGraphLaunch(found->second, stream_), "launching a step");
 }
 
-void CudaBackend::take_outputs(const Batch& batch, std::span<const Output> outputs, int first,
-                               StepResult& result) {
-  const auto vocab = static_cast<size_t>(config_.vocab);
-  bool needs_logits = batch.want_logits;
-  for (const Output& output : outputs)
-    needs_logits |= output.row->sample && !is_plain_greedy(*output.row->sample);
-  check(cudaMemcpyAsync(pinned_tokens_.as<int>(), work_.tokens + first, outputs.size() * sizeof(int),
-                        cudaMemcpyDeviceToHost, stream_),
+// Adds `count` outputs from `first` on to the result.
+void CudaBackend::take_outputs(bool want_logits, int first, int count, StepResult& result) {
+  const size_t num_logits = want_logits ? static_cast<size_t>(count) * static_cast<size_t>(config_.vocab) : 0;
+  const auto* results = pinned_results_.as<SampleResult>();
+  const auto* logits = pinned_logits_.as<float>();
+  check(cudaMemcpyAsync(pinned_results_.as<void>(), work_.results + first,
+                        static_cast<size_t>(count) * sizeof(SampleResult), cudaMemcpyDeviceToHost, stream_),
         "copying tokens");
-  if (needs_logits)
-    check(cudaMemcpyAsync(pinned_logits_.as<float>(), work_.logits, outputs.size() * vocab * sizeof(float),
+  if (want_logits)
+    check(cudaMemcpyAsync(pinned_logits_.as<void>(), work_.logits, num_logits * sizeof(float),
                           cudaMemcpyDeviceToHost, stream_),
           "copying logits");
   stream_.wait();
-  std::vector<float> scratch;
-  for (size_t i = 0; i < outputs.size(); ++i) {
-    const float* logits = pinned_logits_.as<float>() + i * vocab;
-    if (batch.want_logits) result.logits.insert(result.logits.end(), logits, logits + vocab);
-    SampledToken chosen;
-    const SampleParams* params = outputs[i].row->sample;
-    if (params && is_plain_greedy(*params)) {
-      chosen.token = pinned_tokens_.as<int>()[i];
-    } else if (params) {
-      scratch.assign(logits, logits + vocab);
-      chosen = sample(scratch, *outputs[i].row, outputs[i].position);
-    }
-    result.outputs.push_back(std::move(chosen));
-  }
+  for (int i = 0; i < count; ++i) result.outputs.push_back(to_sampled(results[i]));
+  result.logits.insert(result.logits.end(), logits, logits + num_logits);
 }
 
 StepResult CudaBackend::step(const Batch& batch) {
   StepResult result;
-  std::vector<Output> outputs;
-  const StepShape shape = bring_input(batch, outputs);
+  const StepShape shape = bring_input(batch);
   if (shape.num_tokens == 0) return result;
-  const std::span<const Output> all(outputs);
   if (shape.num_tokens <= kMaxGraphTokens && shape.appends && shape.num_outputs == shape.num_tokens) {
     launch_graph(shape);
-    take_outputs(batch, all, 0, result);
+    take_outputs(batch.want_logits, 0, shape.num_outputs, result);
     return result;
   }
+  ++num_steps_without_graph_;
   run_layers(shape);
   for (int first = 0; first < shape.num_outputs; first += kOutputBlock) {
     const int count = std::min(kOutputBlock, shape.num_outputs - first);
     run_outputs(shape, first, count);
-    take_outputs(batch, all.subspan(static_cast<size_t>(first), static_cast<size_t>(count)), first, result);
+    take_outputs(batch.want_logits, first, count, result);
   }
   stream_.wait();
   return result;
@@ -386,19 +402,22 @@ StepResult CudaBackend::step(const Batch& batch) {
 
 std::vector<KernelChoice> CudaBackend::kernels() const {
   const auto layout_name = [](const Strips& strips) {
-    return std::string(strips.layout == Layout::kBf16 ? "BF16" : "MXFP4");
+    return std::string(strips.layout == Layout::kBf16   ? "BF16"
+                       : strips.layout == Layout::kE4m3 ? "FP8"
+                                                        : "MXFP4");
   };
   const DeviceLayer& layer = weights_.layers.front();
   const char* only = "the only one of its format";
   return {{"embed", "BF16", "embed", only},
           {"qkv", layout_name(layer.qkv), "qkv: norm, strips of 16 rows", only},
-          {"attend", "BF16 keys and values", "attend: rope, append, split over pages", only},
+          {"attend", options_.kv_format == Format::kE4m3 ? "FP8 keys and values" : "BF16 keys and values",
+           "attend: rope, append, split over pages", only},
           {"project", layout_name(layer.o), "project: strips of 16 rows, residual", only},
           {"route", "BF16", "route: norm, top K, groups", only},
           {"experts up", "MXFP4", "up: strips of 8 gates and their ups, SwiGLU", only},
           {"experts down", "MXFP4", "down: strips of 16 rows, weighted", only},
           {"unembed", layout_name(weights_.unembedding), "unembed: norm, strips of 16 rows", only},
-          {"sample", "F32 logits", "argmax; the host for everything else", only}};
+          {"sample", "F32 logits", "sample: a cluster for a row, by integer sums", only}};
 }
 
 void check_shapes(const Weights& weights) {
@@ -419,6 +438,7 @@ void check_shapes(const Weights& weights) {
                        c.num_heads / c.num_kv_heads, kMaxGroupHeads));
   if (c.num_experts > kMaxExperts)
     refuse(fmt::format("{} experts (up to {} are taken)", c.num_experts, kMaxExperts));
+  if (c.vocab > kMaxVocab) refuse(fmt::format("a vocabulary of {} (up to {} are taken)", c.vocab, kMaxVocab));
   if (c.experts_per_token > kMaxExpertsPerToken)
     refuse(
         fmt::format("{} experts for a token (up to {} are taken)", c.experts_per_token, kMaxExpertsPerToken));
@@ -488,10 +508,7 @@ double read_bandwidth() {
 MemoryPlan plan(const Config& config, const BackendOptions& options) {
   MemoryPlan plan;
   plan.weight_bytes = device_weight_bytes(config, options.dense);
-  for (const LayerKind kind : config.layer_kinds)
-    plan.kv_bytes += sizeof(__nv_bfloat16) * kv_layer_elements(config, kind == LayerKind::kFull
-                                                                           ? options.num_full_pages
-                                                                           : options.num_sliding_pages);
+  for (const LayerKind kind : config.layer_kinds) plan.kv_bytes += kv_layer_bytes(config, options, kind);
   Workspace workspace;
   plan.workspace_bytes = place(config, options, nullptr, workspace);
   return plan;

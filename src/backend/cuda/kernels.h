@@ -9,6 +9,7 @@
 #include <vector_types.h>
 
 #include "backend/cuda/device.h"
+#include "backend/cuda/sample_input.h"
 #include "backend/cuda/step_input.h"
 #include "backend/cuda/strips.h"
 
@@ -16,12 +17,17 @@ namespace nibble::cuda {
 
 inline constexpr int kMaxExpertsPerToken{8}, kMaxExperts{128};
 
-// x = embedding[token]
+// Up to kFewTokens a step is bound by memory, and every kernel norms for itself; beyond, matrix products share a norm (normalise) and
+// read weights once for kManyColumns tokens, or pairs of a token and an expert (prefill.cu).
+inline constexpr int kFewTokens{16}, kManyColumns{64};
+
+// x = embedding[token]; counts steps
 struct EmbedArgs {
   StepInput input;
   const __nv_bfloat16* embedding;  // [V, H]
   int hidden;
   float* x;  // [T, H]
+  uint32_t* step;
 };
 void embed(Stream stream, int num_tokens, const EmbedArgs& args);
 
@@ -40,9 +46,19 @@ struct NormInput {
   float eps;
 };
 
+// normed = norm(x), and x itself if it is wanted
+struct NormaliseArgs {
+  NormInput norm;
+  int num_tokens;
+  float* x;               // [T, H] or null
+  __nv_bfloat16* normed;  // [T, H]
+};
+void normalise(Stream stream, const NormaliseArgs& args);
+
 // parts = W norm(x) + b                                  W [Nq D + 2 Nkv D, H]
 struct QkvArgs {
   NormInput norm;
+  const __nv_bfloat16* normed;  // [T, H], of more than kFewTokens
   Strips weights;
   const float* bias;
   int num_tokens;
@@ -54,9 +70,12 @@ struct RopeInput {
   const float* frequencies;  // [D / 2]
   float concentration;
 };
+// E4M3: an element rounded to nearest even, saturating at 448, without a scale.
+enum class KvFormat { kBf16, kE4m3 };
 struct LayerPages {
-  __nv_bfloat16* data;  // [page, keys and values, Nkv, 32, D]
-  int is_sliding;       // which page table
+  void* data;      // [page, keys and values, Nkv, 32, D]
+  int is_sliding;  // which page table
+  KvFormat format;
 };
 
 // rope(k) and v of every row into the cache: for steps in which rows see each other. For a single row attend() does it.
@@ -102,19 +121,17 @@ struct ProjectArgs {
 };
 void project(Stream stream, const ProjectArgs& args);
 
-// Which tokens go to which expert: groups of up to 8 pairs (token, slot), pair = token K + slot. A single token has none of this:
-// its slots are the groups, and who needs them chooses from the logits again, which is quicker than to wait for it.
+// Which tokens go to which expert: groups of up to `size` pairs (token, slot), pair = token K + slot.
 struct Groups {
-  const float* logits;  // [E] of a single token
-  int num_experts, experts_per_token;
+  int size;        // 8, or kManyColumns of more than kFewTokens
   int* count;      // how many groups
   int* expert;     // [groups]
   int* num_pairs;  // [groups]
-  int* pairs;      // [groups, 8]
+  int* pairs;      // [groups, size]
   float* weight;   // [T, K] by pair
 };
 
-// normed = norm(x); the K largest of W normed + b, and a softmax over them
+// normed = norm(x), which normalise() has written for more than kFewTokens; the K largest of W normed + b, and a softmax over them
 struct RouteArgs {
   NormInput norm;  // of the two parts of project()
   Strips weights;  // [E, H]
@@ -130,23 +147,51 @@ struct RouteArgs {
 };
 void route(Stream stream, const RouteArgs& args);
 
-// gated = swiglu(W[e] normed + b[e])                     W [E, 2 I, H]: a strip is 8 gate rows, then their up rows
+struct UpWeights {  // [E, 2 I, H]: a strip is 8 gate rows, then their up rows
+  Strips weights;
+  const float* bias;  // [E, 2 I], interleaved
+  int hidden, intermediate;
+  float limit;
+};
+// gated = swiglu(W[e] normed + b[e])
 struct UpArgs {
   const __nv_bfloat16* normed;  // [T, H]
   Groups groups;
-  int num_tokens, max_groups;  // of the launch
-  int hidden, intermediate;
-  Strips weights;
-  const float* bias;  // [E, 2 I], interleaved
-  float limit;
+  int num_tokens, experts_per_token, max_groups;  // max_groups: of the launch
+  UpWeights up;
   __nv_bfloat16* gated;  // [T K, I]
 };
 void up(Stream stream, const UpArgs& args);
 
+// What the blocks of one launch, and of the next, tell each other of a single token's routing: 32 bits with the number of the
+// step and layer above them. Who needs one reads it until that number is there, which takes half as long as the end of one kernel
+// and the beginning of the next.
+struct SingleRouting {
+  uint64_t* sums;     // [segments of the router's strips, 16]
+  uint64_t* experts;  // [K]
+  float* weights;     // [K]
+  const uint32_t* step;
+  uint32_t num_layers, layer;  // the number is *step num_layers + layer
+};
+
+// route() and up() of a single token in one launch. All blocks are resident at once: no more than there are multiprocessors.
+struct RouteUpArgs {
+  NormInput norm;  // of the two parts of project()
+  Strips router;   // [E, H]
+  const float* router_bias;
+  int experts_per_token;
+  float* x;  // [H]: the two parts together
+  SingleRouting routing;
+  UpWeights up;
+  __nv_bfloat16* gated;  // [K, I]
+};
+void route_up(Stream stream, const RouteUpArgs& args);
+
 // out = weight (W[e] gated + b[e])                       W [E, H, I]
 struct DownArgs {
   const __nv_bfloat16* gated;
-  Groups groups;
+  Groups groups;          // of several tokens
+  SingleRouting routing;  // of a single one
   int num_tokens, max_groups;
   int hidden, intermediate;
   Strips weights;
@@ -165,17 +210,14 @@ struct UnembedArgs {
 };
 void unembed(Stream stream, const UnembedArgs& args);
 
-// The token of the largest logit, ties to the lower id; NaN counts as -infinity, -1 where nothing is above it.
-struct ArgmaxArgs {
-  const float* logits;  // [rows, V]
-  int vocab;
-  float* best;        // [rows, kArgmaxBlocks], scratch
-  int* best_token;    // likewise
-  unsigned* tickets;  // [rows], zero, and left so
-  int* tokens;        // [rows]
+// From rows of logits to tokens, and the log-probabilities that are asked for.
+struct SampleArgs {
+  const SampleRow* rows;  // [rows of the launch]
+  float* logits;          // [rows, V]; biased and penalised ones change in between
+  int vocab;              // at most kMaxVocab
+  SampleResult* results;  // [rows]
 };
-inline constexpr int kArgmaxBlocks{64};
-void argmax(Stream stream, int num_rows, const ArgmaxArgs& args);
+void sample(Stream stream, int num_rows, const SampleArgs& args);
 
 // Reads `count` times 16 bytes, for measuring.
 struct ReadArgs {
@@ -185,10 +227,19 @@ struct ReadArgs {
 };
 void read_all(Stream stream, const ReadArgs& args);
 
+// What the operations above do for more than kFewTokens.
+void qkv_many(Stream stream, const QkvArgs& args);
+void project_many(Stream stream, const ProjectArgs& args);
+void route_many(Stream stream, const RouteArgs& args);
+void up_many(Stream stream, const UpArgs& args);
+void down_many(Stream stream, const DownArgs& args);
+
 // Ask for the shared memory that the kernels above take. Once, before the first launch.
 void prepare_embed();
 void prepare_linear();
 void prepare_attend();
 void prepare_experts();
+void prepare_prefill();
+void prepare_sample();
 
 }  // namespace nibble::cuda
