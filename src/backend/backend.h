@@ -22,8 +22,8 @@ struct BackendOptions {
   int num_threads{0};                           // 0: all cores the process may use
   std::string isa{};                            // CPU: "portable", "avx2", "avx512"; empty: the best there is
   DenseFormats dense{};                         // quantised at load where it says so
-  Format kv_format{
-      Format::kBf16};  // or kE4m3: each element rounded to nearest even, saturating at 448, scale 1
+  // Of keys and values: kBf16, or kE4m3 of the float32, to nearest even, saturating at 448, with the scale 1.
+  Format kv_format{Format::kBf16};
 };
 
 // Bytes a backend takes for itself before it starts: beside the mapped weights, of which it reads replaced_weight_bytes
