@@ -21,6 +21,12 @@ inline constexpr int kMaxExpertsPerToken{8}, kMaxExperts{128};
 // read weights once for kManyColumns tokens, or pairs of a token and an expert (prefill.cu).
 inline constexpr int kFewTokens{16}, kManyColumns{64};
 
+// What a kernel asks for on behalf of a later one, so that it is in L2: whole multiples of 16 bytes.
+struct Bytes {
+  const void* data{nullptr};
+  size_t count{0};
+};
+
 // x = embedding[token]; counts steps
 struct EmbedArgs {
   StepInput input;
@@ -28,6 +34,7 @@ struct EmbedArgs {
   int hidden;
   float* x;  // [T, H]
   uint32_t* step;
+  Bytes next;
 };
 void embed(Stream stream, int num_tokens, const EmbedArgs& args);
 
@@ -46,11 +53,11 @@ struct NormInput {
   float eps;
 };
 
-// normed = norm(x), and x itself if it is wanted
+// normed = norm(x), and x itself, which may be where it comes from
 struct NormaliseArgs {
   NormInput norm;
   int num_tokens;
-  float* x;               // [T, H] or null
+  float* x;               // [T, H]
   __nv_bfloat16* normed;  // [T, H]
 };
 void normalise(Stream stream, const NormaliseArgs& args);
@@ -197,6 +204,7 @@ struct DownArgs {
   Strips weights;
   const float* bias;  // [E, H]
   float* out;         // [T K, H]
+  Bytes next;
 };
 void down(Stream stream, const DownArgs& args);
 
