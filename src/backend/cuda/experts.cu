@@ -392,9 +392,9 @@ void down(Stream stream, const DownArgs& args) {
 }
 
 void prepare_experts() {
-  const size_t most = device_info().max_shared_bytes - (20 << 10);  // of which static parts are taken
+  const size_t most = device_info().max_shared_bytes - 1024;  // of which static parts are taken
   allow_shared_bytes(up_kernel, most);
-  allow_shared_bytes(route_up_kernel, most);
+  allow_shared_bytes(route_up_kernel, most - (20 << 10));
   allow_shared_bytes(down_kernel, most);
 }
 
