@@ -53,12 +53,12 @@ std::vector<KernelChoice> CpuBackend::kernels() const {
   std::vector<KernelChoice> choices;
   const auto add_linear = [&](const char* operation, const Matrix& matrix) {
     const DotRow& row = *kernels.dot(matrix.format);
-    choices.push_back({operation, std::string(nibble::name(matrix.format)), row.name, row.reason});
+    choices.push_back({operation, std::string(nibble::name(matrix.format)), "F32", row.name, row.reason});
   };
-  choices.push_back({"embed", "BF16", "plain C++", "a row per token"});
+  choices.push_back({"embed", "BF16", "F32", "plain C++", "a row per token"});
   add_linear("qkv", layer.q);
-  choices.push_back({"attend", "BF16 keys", kernels.dot_bf16->name, kernels.dot_bf16->reason});
-  choices.push_back({"attend", "BF16 values", kernels.weigh->name, kernels.weigh->reason});
+  choices.push_back({"attend keys", "BF16", "F32", kernels.dot_bf16->name, kernels.dot_bf16->reason});
+  choices.push_back({"attend values", "BF16", "F32", kernels.weigh->name, kernels.weigh->reason});
   add_linear("project", layer.o);
   add_linear("route", layer.router);
   add_linear("experts up", layer.gate_up.first);
