@@ -17,6 +17,7 @@
 #include "cli/inspect.h"
 #include "cli/run.h"
 #include "cli/tokenize.h"
+#include "cli/verify.h"
 #include "cli/version.h"
 #include "core/error.h"
 #include "core/log.h"
@@ -37,6 +38,7 @@ constexpr CommandRow kCommands[] = {
     {"eval", "measure how right a model is: perplexity, tasks, agreement with golden data", &define_eval},
     {"bench", "measure how fast a model runs: prefill and decode, as a share of the memory's bandwidth",
      &define_bench},
+    {"verify", "check every kernel on this very machine", &define_verify},
     {"tokenize", "turn text into token ids and back", &define_tokenize},
     {"harmony", "render a conversation to tokens, and parse tokens to messages", &define_harmony},
     {"convert", "write a synthetic model as a checkpoint folder", &define_convert},
@@ -51,7 +53,7 @@ constexpr const char* kFooter{R"(
 Settings (what the commands' help lists as Instructions, Sampling, Machine and Places) can also be set by environment
 variables: --max-batch-tokens by NIBBLE_MAX_BATCH_TOKENS, and so on. The flag wins.
 
-Exit codes: 0 done; 1 a check did not hold (eval --golden); 2 bad input, one line on stderr says what is accepted;
+Exit codes: 0 done; 1 a check did not hold (eval --golden, verify); 2 bad input, one line on stderr says what is accepted;
 3 out of memory or another failure of the machine; 130 interrupted by ctrl-C.
 
 Examples:
