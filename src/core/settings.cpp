@@ -52,6 +52,8 @@ constexpr Setting kTable[] = {
      Choice<std::optional<std::string>>{&S::isa, {"portable", "avx2", "avx512"}}},
     {"mxfp4-layers", kMachine, "LIST", "quantise to MXFP4 at load: moe, qkv, o, lm_head, or all (cuda)",
      "as the checkpoint has them", Text{&S::mxfp4_layers}},
+    {"require", kMachine, "LIST", "refuse unless operations run so: experts=mxfp4/bf16,qkv=bf16", "nothing",
+     Text{&S::require}},
     {"context", kMachine, "N", "the most tokens of prompt and answer together",
      "32768, or the model's if less", Number<std::optional<int>>{&S::context, 1, 1 << 20}},
     {"max-batch-tokens", kMachine, "N", "tokens that pass through the model at once", "",

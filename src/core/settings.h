@@ -36,6 +36,7 @@ struct Settings {
   std::optional<int> threads;
   std::optional<std::string> isa;
   std::optional<std::string> mxfp4_layers;
+  std::optional<std::string> require;
   std::optional<int> context;
   int max_batch_tokens{512};
   int max_sequences{16};

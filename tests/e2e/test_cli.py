@@ -168,6 +168,9 @@ def test_prompts_that_can_not_be_run():
         (["run", "tiny", "-p", "x", "--backend", "cuda"], "--backend cuda"),  # the release preset is without it
         (["run", "tiny", "-p", "x", "--mxfp4-layers", "qkv,ffn"], "moe, qkv, o, lm_head"),
         (["run", "tiny", "-p", "x", "--backend", "cpu", "--mxfp4-layers", "all"], "as the checkpoint has them"),
+        (["inspect", "tiny", "--backend", "cpu", "--require", "qkv=mxfp4"], "bf16/f32"),
+        (["inspect", "tiny", "--require", "attention=bf16"], "embed, qkv, attend"),
+        (["inspect", "tiny", "--require", "experts=mxfp8"], "f32, bf16, mxfp4"),
         (["run", "tiny", "-p", "x", "--context", "200000"], "131072"),
         (["run", "tiny", "-p", "x", "--logprobs", "2"], "--json"),
         (["run"], "MODEL"),
@@ -178,6 +181,9 @@ def test_prompts_that_can_not_be_run():
         (["bench", "tiny", "-p", "512,x"], "with commas between"),
         (["bench", "tiny", "-p", "0", "-n", "0"], "nothing to measure"),
         (["convert", "tiny", "out"], "synthetic:gpt-oss-20b"),
+        (["verify"], "the preset 'cuda' builds it"),  # the release preset is without it
+        (["verify", "--backend", "cuda"], "--backend cuda"),
+        (["verify", "--backend", "cpu"], "unit tests"),
         (["harmony", "render", "tiny", "--drop-analysis", "some"], "last-final"),
     ],
 )
@@ -195,7 +201,7 @@ def test_a_bad_variable_is_named():
 def test_every_command_has_help_with_an_example():
     overview = answer("--help")
     assert "Exit codes" in overview and "NIBBLE_" in overview
-    for command in ["run", "chat", "inspect", "eval", "bench", "tokenize", "convert", "harmony render", "harmony parse"]:
+    for command in ["run", "chat", "inspect", "eval", "bench", "verify", "tokenize", "convert", "harmony render", "harmony parse"]:
         assert command.split()[0] in overview
         text = answer(*command.split(), "--help")
         assert f"nibble {command}" in text.split("Example", 1)[1], command
@@ -226,7 +232,17 @@ def test_inspect_names_kernels_and_tensors():
     assert len(report["tensors"]) == report["num_tensors"]
     assert sum(tensor["bytes"] for tensor in report["tensors"]) == report["weight_bytes"]
     assert all(kernel["kernel"] and kernel["reason"] for kernel in report["kernels"])
+    assert all(kernel["rows"] == "any" and kernel["activations"] == "F32" for kernel in report["kernels"])
     assert answer("inspect", "synthetic:gpt-oss-20b", "--kernels", "--isa", "portable").count("portable") >= 1
+
+
+def test_operations_run_as_required():
+    required = ["--require", "experts=mxfp4/f32,qkv=bf16,attend=bf16", "--backend", "cpu"]
+    assert answer("run", "tiny", "-p", QUESTION, "--temperature", 0, *required) == "17 + 25 = 42.\n"
+    assert "kernels" not in json.loads(answer("inspect", "tiny", "--json", *required))
+    refused = nibble("run", "tiny", "-p", QUESTION, "--require", "experts=bf16")
+    assert refused.returncode == 2 and refused.stdout == b""
+    assert b"--require 'experts=bf16'" in refused.stderr.splitlines()[-1]
 
 
 def test_inspect_lists_files_that_are_no_whole_model(tmp_path):
