@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "cli/backends.h"
+#include "core/clock.h"
 #include "core/error.h"
 
 namespace nibble::cli {
@@ -101,12 +102,13 @@ int verify_here(const std::vector<const BackendRow*>& backends, const Options& o
     for (const KernelCheck& check : backend->checks()) {
       names.push_back(check.name);
       if (check.name != *options.row) continue;
+      const Stopwatch watch;
       const KernelFinding finding = check.run();
       if (options.as_json) {
         fmt::print("{}\n", finding_json(check.name, finding));
       } else {
         print_header();
-        print_verdict(check.name, {finding.is_right() ? Result::kOk : Result::kWrong, finding, {}, 0});
+        print_verdict(check.name, {finding.is_right() ? Result::kOk : Result::kWrong, finding, {}, watch.seconds()});
       }
       return finding.is_right() ? kDone : kCheckFailed;
     }
