@@ -108,7 +108,8 @@ int verify_here(const std::vector<const BackendRow*>& backends, const Options& o
         fmt::print("{}\n", finding_json(check.name, finding));
       } else {
         print_header();
-        print_verdict(check.name, {finding.is_right() ? Result::kOk : Result::kWrong, finding, {}, watch.seconds()});
+        print_verdict(check.name,
+                      {finding.is_right() ? Result::kOk : Result::kWrong, finding, {}, watch.seconds()});
       }
       return finding.is_right() ? kDone : kCheckFailed;
     }
@@ -153,7 +154,7 @@ std::string last_line(std::string_view text) {
 }  // namespace
 
 std::string_view name(Verdict::Result result) {
-  constexpr std::string_view kNames[]{"ok", "wrong", "refused", "crashed", "timed out"};
+  constexpr std::string_view kNames[]{"ok", "wrong", "crashed", "timed out"};
   return kNames[static_cast<int>(result)];
 }
 
@@ -182,7 +183,7 @@ Verdict verdict_of(const ChildResult& child) {
   const bool says =
       json.is_object() && json.contains("worst") && json.contains("at") && json.contains("num_compared");
   if ((child.code != kDone && child.code != kCheckFailed) || !says) {
-    verdict.result = Result::kRefused;
+    verdict.result = Result::kCrashed;
     verdict.reason = fmt::format("exit code {}: {}", child.code, last_line(child.err));
     return verdict;
   }

@@ -17,8 +17,7 @@ struct Verdict {
   enum class Result {
     kOk,
     kWrong,    // beyond its bound
-    kRefused,  // no finding: the machine or the driver said no
-    kCrashed,
+    kCrashed,  // by a signal, or with a line that says why: an address that is not there, a launch that failed
     kTimedOut,
   } result{};
   KernelFinding finding;  // where it came to one

@@ -64,17 +64,17 @@ TEST(Verify, AHangIsEndedAndIsAFinding) {
   EXPECT_LT(verdict.seconds, 30);
 }
 
-TEST(Verify, WhatTheMachineRefusesIsAFindingWithItsLine) {
+TEST(Verify, AFaultOfTheGpuIsACrashWithItsLine) {
   const Verdict verdict = verdict_of_script(
       "echo more >&2; echo 'nibble: the GPU failed while checking qkv: an illegal access' >&2; exit 2");
-  EXPECT_EQ(verdict.result, Result::kRefused);
+  EXPECT_EQ(verdict.result, Result::kCrashed);
   EXPECT_EQ(verdict.reason, "exit code 2: the GPU failed while checking qkv: an illegal access");
 }
 
 TEST(Verify, AChildThatSaysNothingOrNonsenseIsNotOk) {
-  EXPECT_EQ(verdict_of_script("exit 0").result, Result::kRefused);
-  EXPECT_EQ(verdict_of_script("echo nonsense").result, Result::kRefused);
-  EXPECT_EQ(verdict_of_script("echo '{\"worst\": 0}'").result, Result::kRefused);
+  EXPECT_EQ(verdict_of_script("exit 0").result, Result::kCrashed);
+  EXPECT_EQ(verdict_of_script("echo nonsense").result, Result::kCrashed);
+  EXPECT_EQ(verdict_of_script("echo '{\"worst\": 0}'").result, Result::kCrashed);
 }
 
 TEST(Child, BothOutputsArriveWholeWhateverTheirLength) {
