@@ -249,7 +249,7 @@ __global__ void __launch_bounds__(kAttendThreads, 2) attend_kernel(const __grid_
 #pragma unroll
   for (int n = 0; n < kOutputs; ++n) {
     const int head = (n * kAttendThreads + static_cast<int>(threadIdx.x)) / kHeadDim;
-    if (head < group_heads) sinks[n] = args.sinks[kv_head * group_heads + head] * kLog2E;
+    if (head < group_heads) sinks[n] = load_now(args.sinks + kv_head * group_heads + head) * kLog2E;
   }
   wait_for_predecessor();
   let_successor_start();

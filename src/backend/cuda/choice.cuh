@@ -5,23 +5,23 @@
 
 namespace nibble::cuda {
 
-// The K largest logits, ties to the lower expert, and the softmax over them. Made by a whole warp; every lane has all of it.
+// The K largest logits, ties to the lower expert. Made by a whole warp; every lane has all of it.
 struct Choice {
   int experts[kMaxExpertsPerToken];
-  float weights[kMaxExpertsPerToken];
+  float logits[kMaxExpertsPerToken];  // -infinity beyond K
 
-  __device__ Choice(const float* logits, int num_experts, int experts_per_token) {
+  template <typename LogitAt>
+  __device__ Choice(int num_experts, int experts_per_token, const LogitAt& logit_at) {
     constexpr int kMine{kMaxExperts / 32};
     const int lane = threadIdx.x % 32;
     uint32_t keys[kMine];  // 0: none, or taken
 #pragma unroll
     for (int i = 0; i < kMine; ++i)
-      keys[i] = 32 * i + lane < num_experts ? key_of(__ldcg(logits + 32 * i + lane)) : 0;
-    float largest = 0, sum = 0;
+      keys[i] = 32 * i + lane < num_experts ? key_of(logit_at(32 * i + lane)) : 0;
 #pragma unroll
     for (int k = 0; k < kMaxExpertsPerToken; ++k) {
       experts[k] = 0;
-      weights[k] = 0;
+      logits[k] = -INFINITY;
       if (k >= experts_per_token) continue;
       uint32_t best = 0;
 #pragma unroll
@@ -35,13 +35,19 @@ struct Choice {
 #pragma unroll
       for (int i = 0; i < kMine; ++i)
         if (32 * i + lane == experts[k]) keys[i] = 0;
-      const float logit = logit_of(best);
-      if (k == 0) largest = logit;
-      weights[k] = expf(logit - largest);
-      sum += weights[k];
+      logits[k] = logit_of(best);
     }
+  }
+  // Of the softmax over the chosen.
+  __device__ float weight(int slot) const {
+    float sum = 0, own = 0;
 #pragma unroll
-    for (int k = 0; k < kMaxExpertsPerToken; ++k) weights[k] /= sum;
+    for (int k = 0; k < kMaxExpertsPerToken; ++k) {
+      const float weight = expf(logits[k] - logits[0]);
+      sum += weight;
+      if (k == slot) own = weight;
+    }
+    return own / sum;
   }
 
  private:

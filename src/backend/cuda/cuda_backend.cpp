@@ -26,6 +26,12 @@ int max_groups(const Config& config, int num_tokens) {
   return std::min(pairs, config.num_experts + pairs / 8);
 }
 
+// Of each segment of its strips (SingleRouting).
+int router_sums(const Config& config) {
+  const Strips router = router_strips(config);
+  return router.num_strips * router.num_segments * kStripRows;
+}
+
 int chunks_for(int num_pages) { return (num_pages + kChunkPages - 1) / kChunkPages; }
 
 size_t kv_layer_elements(const Config& config, int num_pages) {
@@ -41,7 +47,10 @@ struct Workspace {
   __nv_bfloat16 *attended{nullptr}, *normed{nullptr}, *gated{nullptr};
   int *chosen{nullptr}, *rank{nullptr}, *group_count{nullptr}, *group_expert{nullptr},
       *group_pairs_count{nullptr}, *group_pairs{nullptr}, *best_token{nullptr}, *tokens{nullptr};
-  unsigned* tickets{nullptr};  // of route, of argmax [kOutputBlock], of attend [rows, Nkv]
+  uint64_t *routing_sums{nullptr},
+      *routing_experts{nullptr};  // of a single token, zero before the first step
+  uint32_t* step{nullptr};        // likewise
+  unsigned* tickets{nullptr};     // of route, of argmax [kOutputBlock], of attend [rows, Nkv]
   float* rope_frequencies{nullptr};
   uint8_t* input{nullptr};
   size_t input_bytes{0}, num_tickets{0};
@@ -86,6 +95,9 @@ size_t place(const Config& config, const BackendOptions& options, uint8_t* base,
   take(w.attend_partials, kAttendScratchBytes / sizeof(float));
   w.num_tickets = 1 + kOutputBlock + T * Nkv;
   take(w.tickets, w.num_tickets);
+  take(w.routing_sums, static_cast<size_t>(router_sums(config)));
+  take(w.routing_experts, K);
+  take(w.step, 1);
   take(w.rope_frequencies, D / 2);
   w.input_bytes = T * sizeof(RowInput) + T * sizeof(int) + max_page_ids(options) * sizeof(uint32_t);
   take(w.input, w.input_bytes);
@@ -167,7 +179,7 @@ CudaBackend::CudaBackend(std::shared_ptr<const Weights> weights, const BackendOp
   }
   workspace_ = DeviceBuffer(place(config_, options, nullptr, work_));
   place(config_, options, workspace_.as<uint8_t>(), work_);
-  check(cudaMemsetAsync(work_.tickets, 0, work_.num_tickets * sizeof(unsigned), stream_), "clearing tickets");
+  check(cudaMemsetAsync(workspace_.as<void>(), 0, workspace_.bytes(), stream_), "clearing the workspace");
   const RopeFrequencies rope = rope_frequencies(config_.rope, config_.head_dim);
   rope_concentration_ = rope.concentration;
   check(cudaMemcpyAsync(work_.rope_frequencies, rope.frequencies.data(),
@@ -254,11 +266,11 @@ void CudaBackend::run_layers(const StepShape& shape) {
   const StepInput in = input(shape);
   const int T = shape.num_tokens;
   const RopeInput rope{work_.rope_frequencies, rope_concentration_};
-  const Groups groups{work_.router_logits, config_.num_experts, config_.experts_per_token,
-                      work_.group_count,   work_.group_expert,  work_.group_pairs_count,
-                      work_.group_pairs,   work_.pair_weights};
+  const Groups groups{work_.group_count, work_.group_expert, work_.group_pairs_count, work_.group_pairs,
+                      work_.pair_weights};
+  const auto num_layers = static_cast<uint32_t>(weights_.layers.size());
   const int num_groups = max_groups(config_, T);
-  embed(stream_, T, {in, weights_.embedding, config_.hidden, work_.x});
+  embed(stream_, T, {in, weights_.embedding, config_.hidden, work_.x, work_.step});
   for (size_t l = 0; l < weights_.layers.size(); ++l) {
     const DeviceLayer& layer = weights_.layers[l];
     const bool is_sliding = layer.kind == LayerKind::kSliding;
@@ -286,22 +298,22 @@ void CudaBackend::run_layers(const StepShape& shape) {
     parts.x = work_.project_parts;
     parts.x_rest = work_.project_parts + static_cast<size_t>(T) * static_cast<size_t>(config_.hidden);
     parts.hidden = config_.hidden;
-    route(stream_, {{parts, layer.mlp_norm, config_.rms_eps},
-                    layer.router,
-                    layer.router_bias,
-                    T,
-                    config_.experts_per_token,
-                    work_.x,
-                    work_.normed,
-                    work_.router_logits,
-                    work_.chosen,
-                    work_.rank,
-                    work_.tickets,
-                    groups});
-    up(stream_, {work_.normed, groups, T, num_groups, config_.hidden, config_.intermediate, layer.up,
-                 layer.up_bias, config_.swiglu_limit, work_.gated});
-    down(stream_, {work_.gated, groups, T, num_groups, config_.hidden, config_.intermediate, layer.down,
-                   layer.down_bias, work_.experts_out});
+    const NormInput norm{parts, layer.mlp_norm, config_.rms_eps};
+    const UpWeights up_weights{layer.up, layer.up_bias, config_.hidden, config_.intermediate,
+                               config_.swiglu_limit};
+    const SingleRouting routing{work_.routing_sums, work_.routing_experts,   work_.pair_weights, work_.step,
+                                num_layers,         static_cast<uint32_t>(l)};
+    const int K = config_.experts_per_token;
+    if (T == 1) {
+      route_up(stream_,
+               {norm, layer.router, layer.router_bias, K, work_.x, routing, up_weights, work_.gated});
+    } else {
+      route(stream_, {norm, layer.router, layer.router_bias, T, K, work_.x, work_.normed, work_.router_logits,
+                      work_.chosen, work_.rank, work_.tickets, groups});
+      up(stream_, {work_.normed, groups, T, K, num_groups, up_weights, work_.gated});
+    }
+    down(stream_, {work_.gated, groups, routing, T, num_groups, config_.hidden, config_.intermediate,
+                   layer.down, layer.down_bias, work_.experts_out});
   }
 }
 

@@ -27,9 +27,7 @@ class Arena {
   T* take_array(size_t count) {
     return reinterpret_cast<T*>(take(count * sizeof(T)));
   }
-  Strips take_strips(Layout layout, int rows, int cols, int num_matrices = 1,
-                     int most_tiles = kMaxSegmentTiles) {
-    Strips strips = make_strips(layout, rows, cols, most_tiles);
+  Strips take_strips(Strips strips, int num_matrices = 1) {
     strips.data = take(static_cast<size_t>(num_matrices) * strips.matrix_bytes());
     return strips;
   }
@@ -53,23 +51,22 @@ DeviceWeights place(const Config& config, const DenseFormats& dense, Arena& aren
     DeviceLayer layer;
     layer.kind = kind;
     layer.attention_norm = arena.take_array<float>(count(hidden));
-    layer.qkv = arena.take_strips(layout_of(dense.qkv), qkv, hidden);
+    layer.qkv = arena.take_strips(make_strips(layout_of(dense.qkv), qkv, hidden));
     layer.qkv_bias = arena.take_array<float>(count(qkv));
     layer.sinks = arena.take_array<float>(count(config.num_heads));
-    layer.o = arena.take_strips(layout_of(dense.attention_output), hidden, q);
+    layer.o = arena.take_strips(make_strips(layout_of(dense.attention_output), hidden, q));
     layer.o_bias = arena.take_array<float>(count(hidden));
     layer.mlp_norm = arena.take_array<float>(count(hidden));
-    // A warp's ring holds such a segment: it is there before the activations are.
-    layer.router = arena.take_strips(Layout::kBf16, experts, hidden, 1, RingShape<Layout::kBf16>::kSlots);
+    layer.router = arena.take_strips(router_strips(config));
     layer.router_bias = arena.take_array<float>(count(experts));
-    layer.up = arena.take_strips(Layout::kMxfp4, 2 * config.intermediate, hidden, experts);
+    layer.up = arena.take_strips(make_strips(Layout::kMxfp4, 2 * config.intermediate, hidden), experts);
     layer.up_bias = arena.take_array<float>(count(experts, 2 * config.intermediate));
-    layer.down = arena.take_strips(Layout::kMxfp4, hidden, config.intermediate, experts);
+    layer.down = arena.take_strips(make_strips(Layout::kMxfp4, hidden, config.intermediate), experts);
     layer.down_bias = arena.take_array<float>(count(experts, hidden));
     weights.layers.push_back(layer);
   }
   weights.final_norm = arena.take_array<float>(count(hidden));
-  weights.unembedding = arena.take_strips(layout_of(dense.unembedding), config.vocab, hidden);
+  weights.unembedding = arena.take_strips(make_strips(layout_of(dense.unembedding), config.vocab, hidden));
   return weights;
 }
 

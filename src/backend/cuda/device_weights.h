@@ -29,6 +29,11 @@ struct DeviceWeights {
   DeviceBuffer storage;
 };
 
+// A warp holds a segment of the router: it is there before the activations are.
+inline Strips router_strips(const Config& config) {
+  return make_strips(Layout::kBf16, config.num_experts, config.hidden, RingShape<Layout::kBf16>::kSlots);
+}
+
 // What they take on the device.
 size_t device_weight_bytes(const Config& config, const DenseFormats& dense);
 

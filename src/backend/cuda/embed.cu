@@ -11,6 +11,7 @@ __global__ void __launch_bounds__(kThreads) embed_kernel(const __grid_constant__
   wait_for_predecessor();
   let_successor_start();
   const int row = static_cast<int>(blockIdx.x);
+  if (row == 0 && threadIdx.x == 0) ++*args.step;
   const __nv_bfloat16* from = args.embedding + size_t{1} * args.input.rows[row].token * args.hidden;
   for (int i = static_cast<int>(threadIdx.x); i < args.hidden; i += kThreads)
     args.x[size_t{1} * row * args.hidden + i] = __bfloat162float(from[i]);

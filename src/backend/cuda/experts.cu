@@ -1,11 +1,13 @@
 // The experts' matrix products: up (with SwiGLU) and down. A block works for one group: one expert, up to 8 pairs of token and
 // slot. A single token makes one group for each of its experts, and they share the multiprocessors.
 #include <algorithm>
+#include <type_traits>
 
 #include "backend/cuda/choice.cuh"
 #include "backend/cuda/inputs.cuh"
 #include "backend/cuda/kernels.h"
 #include "backend/cuda/pdl.cuh"
+#include "core/check.h"
 
 namespace nibble::cuda {
 namespace {
@@ -17,161 +19,368 @@ struct Group {
   int expert, count;  // count 0: there is nothing to do
   const int* pairs;   // null: the slot of a single token
   int slot;
-  float single_weight;  // of a single token's pair
 
   __device__ int pair(int column) const { return pairs ? __ldcg(pairs + column) : slot; }
 };
 
-// One warp chooses for its block: all of them would only be in each other's way.
-__device__ Group group_of(const Groups& groups, int num_tokens) {
+__device__ Group group_of(const Groups& groups) {
   const int index = static_cast<int>(blockIdx.y);
-  if (num_tokens == 1) {
-    __shared__ int chosen;
-    __shared__ float weight;
-    if (threadIdx.x < 32) {
-      const Choice choice(groups.logits, groups.num_experts, groups.experts_per_token);
-#pragma unroll
-      for (int k = 0; k < kMaxExpertsPerToken; ++k)
-        if (k == index && threadIdx.x == 0) {
-          chosen = choice.experts[k];
-          weight = choice.weights[k];
-        }
-    }
-    __syncthreads();
-    return {chosen, 1, nullptr, index, weight};
-  }
-  if (index >= __ldcg(groups.count)) return {0, 0, nullptr, 0, 0};
+  if (index >= __ldcg(groups.count)) return {0, 0, nullptr, 0};
   return {__ldcg(groups.expert + index), __ldcg(groups.num_pairs + index), groups.pairs + index * kMaxColumns,
-          0, 0};
+          0};
 }
 
-// A block's strips of its group's expert, streamed past the group's rows of `activations`; take(from, end, group, partials) has the
-// sums of the units [from, end). `groups_are_known`: routing was there before the kernel before this one began to work, so that
-// weights may be asked for before the activations are there. Otherwise activations go first: what is asked for behind
-// weights waits for them.
-struct GroupInput {
-  const Strips& weights;
-  const Groups& groups;
-  int num_tokens;
-  const __nv_bfloat16* activations;  // [., cols]
-  int cols;
-  int pairs_per_row;  // row = pair / pairs_per_row
-};
-template <bool groups_are_known, typename Take>
-__device__ void stream_group(const GroupInput& input, const Take& take) {
-  const Strips& weights = input.weights;
-  if (!groups_are_known) {
-    wait_for_predecessor();
-    let_successor_start();
-  }
-  RowsAhead rows;
-  const int single_row = static_cast<int>(blockIdx.y) / input.pairs_per_row;
-  if (!groups_are_known && input.num_tokens == 1)
-    rows.ask(input.activations, input.cols, 1, [&](int) { return single_row; });
-  const Group group = group_of(input.groups, input.num_tokens);
-  const int segments = weights.num_segments;
-  const auto strip_of = [&](unsigned block) {
-    return static_cast<int>(1ll * weights.num_strips * block / gridDim.x);
-  };
-  const int first = strip_of(blockIdx.x) * segments,
-            last = group.count ? strip_of(blockIdx.x + 1) * segments : first;
-  const BlockMemory shared = block_memory<Layout::kMxfp4>(input.cols, min(kMaxColumns, input.num_tokens));
-  UnitStream<Layout::kMxfp4> stream(weights, weights.data + group.expert * weights.matrix_bytes(), first,
-                                    last, shared.ring);
-  const auto row_at = [&](int column) { return group.pair(column) / input.pairs_per_row; };
-  if (groups_are_known) {
-    stream.start();
-    wait_for_predecessor();
-    let_successor_start();
-  }
-  if (group.count == 0) return;
-  if (groups_are_known || input.num_tokens > 1) rows.ask(input.activations, input.cols, group.count, row_at);
-  if (!groups_are_known) stream.start();
-  rows.store(input.activations, input.cols, group.count, row_at, kMxfp4ActivationScale, shared.activations,
-             activation_stride(input.cols));
+// This block's share of the strips of its group's expert, in units.
+struct Share {
+  int first, last;
+  __device__ explicit Share(const Strips& weights)
+      : first(strip_of(weights, blockIdx.x) * weights.num_segments),
+        last(strip_of(weights, blockIdx.x + 1) * weights.num_segments) {}
 
-  const int capacity = shared.num_partials / (kStripRows * group.count);
-  for (int from = first; from < last;) {
-    const int end = batch_end(from, last, segments, capacity);
-    stream.run(end, {shared.activations, activation_stride(input.cols), group.count}, shared.partials, from);
-    __syncthreads();
-    take(from, end, group, shared.partials);
-    __syncthreads();
-    from = end;
+ private:
+  static __device__ int strip_of(const Strips& weights, unsigned block) {
+    return static_cast<int>(1ll * weights.num_strips * block / gridDim.x);
   }
+};
+
+using Mxfp4Stream = UnitStream<Layout::kMxfp4>;
+__device__ Mxfp4Stream stream_of(const Strips& weights, const Share& share, int expert,
+                                 const BlockMemory& shared) {
+  return Mxfp4Stream(weights, weights.data + expert * weights.matrix_bytes(), share.first, share.last,
+                     shared.ring);
+}
+
+// What a block makes of the sums of its strips, kRows values of each strip and column: prepare(strip, row) is what the sum meets, a
+// bias, and take(strip, row, column, prepared, sum) ends it, where sum(row) adds up a row of the strip.
+template <int kRows, typename Prepare, typename Take>
+class Epilogue {
+ public:
+  // Asks for what the first sums meet: before any weights, behind which it would wait.
+  __device__ Epilogue(const Strips& weights, const Share& share, int count, const Prepare& prepare,
+                      const Take& take)
+      : weights_(weights), share_(share), count_(count), prepare_(prepare), take_(take) {
+    prepare_first(share.first, share.last);
+  }
+  // Streams the block's share past its activations.
+  __device__ void run(Mxfp4Stream& stream, int cols, const BlockMemory& shared) {
+    const int capacity = shared.num_partials / (kStripRows * count_), segments = weights_.num_segments;
+    for (int from = share_.first; from < share_.last;) {
+      const int end = batch_end(from, share_.last, segments, capacity);
+      if (from != share_.first) prepare_first(from, end);
+      stream.run(end, {shared.activations, activation_stride(cols), count_}, shared.partials, from);
+      __syncthreads();
+      for (int i = static_cast<int>(threadIdx.x); i < num_values(from, end); i += kThreads) {
+        const int column = i % count_, row = row_of(i), strip = strip_of(i, from);
+        take_(strip, row, column, i == static_cast<int>(threadIdx.x) ? first_ : prepare_(strip, row),
+              [&](int strip_row) {
+                return kMxfp4SumScale *
+                       sum_segments(shared.partials, from, end, strip, segments, strip_row, column, count_);
+              });
+      }
+      __syncthreads();
+      from = end;
+    }
+  }
+
+ private:
+  __device__ int num_values(int from, int end) const {
+    return (end - from) / weights_.num_segments * kRows * count_;
+  }
+  __device__ int row_of(int i) const { return i / count_ % kRows; }
+  __device__ int strip_of(int i, int from) const {
+    return from / weights_.num_segments + i / (count_ * kRows);
+  }
+  __device__ void prepare_first(int from, int end) {
+    const int own = static_cast<int>(threadIdx.x);
+    if (own < num_values(from, end)) first_ = prepare_(strip_of(own, from), row_of(own));
+  }
+
+  const Strips& weights_;
+  const Share share_;
+  const int count_;
+  const Prepare prepare_;
+  const Take take_;
+  std::invoke_result_t<Prepare, int, int> first_{};
+};
+
+// bias, then SwiGLU
+__device__ auto up_epilogue(const UpWeights& up, const Share& share, const Group& group,
+                            __nv_bfloat16* gated) {
+  constexpr int kUnits{kStripRows / 2};  // gate and up rows of a strip
+  const float* bias = up.bias + size_t{2} * group.expert * up.intermediate;
+  const auto prepare = [=, &up](int strip, int row) {
+    const int unit = strip * kUnits + row;
+    return unit < up.intermediate ? load_now(reinterpret_cast<const float2*>(bias) + unit) : float2{};
+  };
+  const auto take = [=, &up](int strip, int row, int column, float2 biases, const auto& sum) {
+    const int unit = strip * kUnits + row;
+    if (unit >= up.intermediate) return;
+    const float gate = fminf(sum(row) + biases.x, up.limit);
+    const float linear = fminf(fmaxf(sum(row + kUnits) + biases.y, -up.limit), up.limit);
+    const float value = gate / (1 + expf(-kSwigluAlpha * gate)) * (linear + 1);
+    gated[size_t{1} * group.pair(column) * up.intermediate + unit] = __float2bfloat16_rn(value);
+  };
+  return Epilogue<kUnits, decltype(prepare), decltype(take)>(up.weights, share, group.count, prepare, take);
+}
+
+// bias, then the weight of the pair
+template <typename WeightOf>
+__device__ auto down_epilogue(const DownArgs& args, const Share& share, const Group& group,
+                              const WeightOf& weight_of) {
+  const float* bias = args.bias + size_t{1} * group.expert * args.hidden;
+  const auto prepare = [=, &args](int strip, int strip_row) {
+    const int row = strip * kStripRows + strip_row;
+    return row < args.hidden ? load_now(bias + row) : 0.0f;
+  };
+  const auto take = [=, &args](int strip, int strip_row, int column, float bias_of_row, const auto& sum) {
+    const int row = strip * kStripRows + strip_row, pair = group.pair(column);
+    if (row < args.hidden)
+      args.out[size_t{1} * pair * args.hidden + row] = weight_of(pair) * (sum(strip_row) + bias_of_row);
+  };
+  return Epilogue<kStripRows, decltype(prepare), decltype(take)>(args.weights, share, group.count, prepare,
+                                                                 take);
 }
 
 __global__ void __launch_bounds__(kThreads, 1) up_kernel(const __grid_constant__ UpArgs args) {
-  constexpr int kUnits{kStripRows / 2};  // gate and up rows of a strip
-  const Strips& weights = args.weights;
-  stream_group</*groups_are_known=*/false>(
-      {weights, args.groups, args.num_tokens, args.normed, args.hidden, args.groups.experts_per_token},
-      [&](int from, int end, const Group& group, const float* partials) {
-        const float* bias = args.bias + size_t{2} * group.expert * args.intermediate;
-        const int first_strip = from / weights.num_segments, num_strips = (end - from) / weights.num_segments;
-        for (int i = static_cast<int>(threadIdx.x); i < num_strips * kUnits * group.count; i += kThreads) {
-          const int column = i % group.count, row = i / group.count % kUnits;
-          const int strip = first_strip + i / (group.count * kUnits), unit = strip * kUnits + row;
-          if (unit >= args.intermediate) continue;
-          const float2 biases = reinterpret_cast<const float2*>(bias)[unit];
-          const auto sum = [&](int strip_row) {
-            return kMxfp4SumScale * sum_segments(partials, from, end, strip, weights.num_segments, strip_row,
-                                                 column, group.count);
-          };
-          const float gate = fminf(sum(row) + biases.x, args.limit);
-          const float linear = fminf(fmaxf(sum(row + kUnits) + biases.y, -args.limit), args.limit);
-          const float value = gate / (1 + expf(-kSwigluAlpha * gate)) * (linear + 1);
-          args.gated[size_t{1} * group.pair(column) * args.intermediate + unit] = __float2bfloat16_rn(value);
-        }
+  const Strips& weights = args.up.weights;
+  const int cols = args.up.hidden;
+  wait_for_predecessor();
+  let_successor_start();
+  const Group group = group_of(args.groups);
+  if (group.count == 0) return;
+  const auto row_at = [&](int column) { return group.pair(column) / args.experts_per_token; };
+  // Activations go first: what is asked for behind weights waits for them.
+  RowsAhead rows;
+  rows.ask(args.normed, cols, group.count, row_at);
+  const BlockMemory shared = block_memory<Layout::kMxfp4>(cols, min(kMaxColumns, args.num_tokens));
+  const Share share(weights);
+  auto epilogue = up_epilogue(args.up, share, group, args.gated);
+  Mxfp4Stream stream = stream_of(weights, share, group.expert, shared);
+  stream.start();
+  stream.fill();
+  rows.store(args.normed, cols, group.count, row_at, kMxfp4ActivationScale, shared.activations,
+             activation_stride(cols));
+  epilogue.run(stream, cols, shared);
+}
+
+__device__ void tell(uint64_t* to, uint32_t number, uint32_t bits) {
+  asm volatile("st.relaxed.gpu.global.u64 [%0], %1;" ::"l"(to), "l"(uint64_t{number} << 32 | bits)
+               : "memory");
+}
+__device__ uint64_t look(const uint64_t* from) {
+  uint64_t told;
+  asm volatile("ld.relaxed.gpu.global.u64 %0, [%1];" : "=l"(told) : "l"(from) : "memory");
+  return told;
+}
+__device__ uint32_t await(const uint64_t* from, uint32_t number) {
+  uint64_t told = look(from);
+  while (told >> 32 != number) told = look(from);
+  return static_cast<uint32_t>(told);
+}
+// By the block; several looks of a thread are under way at once.
+__device__ void await_all(const uint64_t* from, int count, uint32_t number, float* to) {
+  constexpr int kAhead{4};
+  for (int first = static_cast<int>(threadIdx.x); first < count; first += kAhead * kThreads) {
+    uint64_t told[kAhead];
+    bool all_told = false;
+    while (!all_told) {
+      all_told = true;
+#pragma unroll
+      for (int n = 0; n < kAhead; ++n)
+        if (first + n * kThreads < count) told[n] = look(from + first + n * kThreads);
+#pragma unroll
+      for (int n = 0; n < kAhead; ++n) all_told &= first + n * kThreads >= count || told[n] >> 32 == number;
+    }
+#pragma unroll
+    for (int n = 0; n < kAhead; ++n)
+      if (first + n * kThreads < count)
+        to[first + n * kThreads] = __uint_as_float(static_cast<uint32_t>(told[n]));
+  }
+}
+__device__ uint32_t number_of(const SingleRouting& routing) {
+  return load_now(routing.step) * routing.num_layers + routing.layer;
+}
+
+// A segment of the router's strips, from memory straight into the registers of a warp.
+struct RouterSegment {
+  static constexpr int kTiles{RingShape<Layout::kBf16>::kSlots};
+  uint4 parts[kTiles][4];
+  int first_tile, num_tiles;
+
+  __device__ RouterSegment(const Strips& router, int unit) : first_tile(0), num_tiles(0) {
+    if (unit >= router.num_strips * router.num_segments) return;
+    const UnitCursor cursor(router, unit);
+    first_tile = cursor.first_tile(router);
+    num_tiles = cursor.num_tiles(router);
+    const auto* from = reinterpret_cast<const uint4*>(
+        router.data + size_t{1} * (unit / router.num_segments) * router.strip_bytes +
+        size_t{1} * first_tile * tile_bytes(Layout::kBf16));
+#pragma unroll
+    for (int tile = 0; tile < kTiles; ++tile)
+#pragma unroll
+      for (int part = 0; part < 4; ++part)
+        if (tile < num_tiles) parts[tile][part] = from[(tile * 4 + part) * 32 + threadIdx.x % 32];
+  }
+  // What UnitStream makes of the same segment, to the bit.
+  __device__ void add(const Columns& columns, float (&sums)[4]) const {
+#pragma unroll
+    for (int tile = 0; tile < kTiles; ++tile)
+      if (tile < num_tiles)
+#pragma unroll
+        for (int group = 0; group < 2; ++group)
+          add_bf16_group(parts[tile][2 * group], parts[tile][2 * group + 1],
+                         activations_of(columns, first_tile + tile, group), sums);
+  }
+};
+
+constexpr int kMaxRouterSums{4096};
+
+// The expert of this block's slot. Each segment of the router is added up by one warp of the launch, and every block adds up the
+// segments: nobody waits for a kernel to end.
+__device__ int choose(const RouteUpArgs& args, const RouterSegment& segment, int unit, uint32_t number,
+                      float bias, const Columns& columns) {
+  __shared__ float sums[kMaxRouterSums], logits[kMaxExperts];
+  __shared__ int chosen;
+  const int lane = threadIdx.x % 32, num_experts = args.router.rows, segments = args.router.num_segments;
+  const int slot = static_cast<int>(blockIdx.y);
+  if (segment.num_tiles > 0) {
+    float own[4]{};
+    segment.add(columns, own);
+    if (lane % 4 == 0) {
+      uint64_t* to = args.routing.sums + size_t{1} * unit * kStripRows + lane / 4;
+      tell(to, number, __float_as_uint(own[0] * (1 / kMxfp4ActivationScale)));
+      tell(to + 8, number, __float_as_uint(own[2] * (1 / kMxfp4ActivationScale)));
+    }
+  }
+  await_all(args.routing.sums, args.router.num_strips * segments * kStripRows, number, sums);
+  __syncthreads();
+  if (static_cast<int>(threadIdx.x) < num_experts) {
+    const int e = static_cast<int>(threadIdx.x), strip = e / kStripRows;
+    logits[e] =
+        sum_segments(sums, 0, args.router.num_strips * segments, strip, segments, e % kStripRows, 0, 1) +
+        bias;
+  }
+  __syncthreads();
+  if (threadIdx.x < 32) {
+    const Choice choice(num_experts, args.experts_per_token, [&](int e) { return logits[e]; });
+    int expert = 0;
+#pragma unroll
+    for (int k = 0; k < kMaxExpertsPerToken; ++k)
+      if (k == slot) expert = choice.experts[k];
+    if (lane == 0) {
+      chosen = expert;
+      if (blockIdx.x == 0) {
+        args.routing.weights[slot] = choice.weight(slot);
+        tell(args.routing.experts + slot, number, static_cast<uint32_t>(expert));
+      }
+    }
+  }
+  __syncthreads();
+  return chosen;
+}
+
+__global__ void __launch_bounds__(kThreads, 1) route_up_kernel(const __grid_constant__ RouteUpArgs args) {
+  const Strips& weights = args.up.weights;
+  const int cols = args.up.hidden, block = static_cast<int>(blockIdx.y * gridDim.x + blockIdx.x);
+  const int unit = block + static_cast<int>(threadIdx.x / 32 * gridDim.x * gridDim.y);
+  const RouterSegment segment(args.router, unit);
+  const uint32_t number = number_of(args.routing);
+  const float bias =
+      static_cast<int>(threadIdx.x) < args.router.rows ? load_now(args.router_bias + threadIdx.x) : 0;
+  const NormWeights norm_weights(args.norm.weights, cols);
+  const BlockMemory shared = block_memory<Layout::kMxfp4>(cols, 1);
+  wait_for_predecessor();
+  let_successor_start();
+  norm_weights.load(
+      args.norm, 1, [](int) { return 0; }, kMxfp4ActivationScale, shared.activations, activation_stride(cols),
+      [&](int, int i, float4 x, uint2) {
+        if (block == 0) reinterpret_cast<float4*>(args.x)[i] = x;
       });
+  const Columns columns{shared.activations, activation_stride(cols), 1};
+  const Group group{choose(args, segment, unit, number, bias, columns), 1, nullptr,
+                    static_cast<int>(blockIdx.y)};
+  const Share share(weights);
+  auto epilogue = up_epilogue(args.up, share, group, args.gated);
+  Mxfp4Stream stream = stream_of(weights, share, group.expert, shared);
+  stream.start();
+  stream.fill();
+  epilogue.run(stream, cols, shared);
 }
 
 __global__ void __launch_bounds__(kThreads, 1) down_kernel(const __grid_constant__ DownArgs args) {
   const Strips& weights = args.weights;
-  stream_group</*groups_are_known=*/true>(
-      {weights, args.groups, args.num_tokens, args.gated, args.intermediate, 1},
-      [&](int from, int end, const Group& group, const float* partials) {
-        const int first_strip = from / weights.num_segments, num_strips = (end - from) / weights.num_segments;
-        for (int i = static_cast<int>(threadIdx.x); i < num_strips * kStripRows * group.count;
-             i += kThreads) {
-          const int column = i % group.count, strip_row = i / group.count % kStripRows;
-          const int strip = first_strip + i / (group.count * kStripRows),
-                    row = strip * kStripRows + strip_row;
-          if (row >= args.hidden) continue;
-          const float sum = kMxfp4SumScale * sum_segments(partials, from, end, strip, weights.num_segments,
-                                                          strip_row, column, group.count);
-          const int pair = group.pair(column);
-          const float weight = group.pairs ? __ldcg(args.groups.weight + pair) : group.single_weight;
-          args.out[size_t{1} * pair * args.hidden + row] =
-              weight * (sum + args.bias[size_t{1} * group.expert * args.hidden + row]);
-        }
-      });
+  const int cols = args.intermediate, slot = static_cast<int>(blockIdx.y);
+  const bool is_single = args.num_tokens == 1;
+  Group group{0, 1, nullptr, slot};
+  // Routing is there before the kernel before this one ends: weights are asked for before the activations are there.
+  if (is_single) {
+    __shared__ int expert;
+    if (threadIdx.x == 0)
+      expert = static_cast<int>(await(args.routing.experts + slot, number_of(args.routing)));
+    __syncthreads();
+    group.expert = expert;
+  } else {
+    group = group_of(args.groups);
+    if (group.count == 0) return;
+  }
+  const BlockMemory shared = block_memory<Layout::kMxfp4>(cols, min(kMaxColumns, args.num_tokens));
+  const Share share(weights);
+  float single_weight = 0;
+  auto epilogue = down_epilogue(args, share, group, [&](int pair) {
+    return is_single ? single_weight : __ldcg(args.groups.weight + pair);
+  });
+  Mxfp4Stream stream = stream_of(weights, share, group.expert, shared);
+  stream.start();
+  wait_for_predecessor();
+  let_successor_start();
+  const auto row_at = [&](int column) { return group.pair(column); };
+  RowsAhead rows;
+  rows.ask(args.gated, cols, group.count, row_at);
+  if (is_single) single_weight = __ldcg(args.routing.weights + slot);
+  stream.fill();
+  rows.store(args.gated, cols, group.count, row_at, kMxfp4ActivationScale, shared.activations,
+             activation_stride(cols));
+  epilogue.run(stream, cols, shared);
 }
 
 // Few groups share the multiprocessors, each at least one strip; of many, each gets the fewest blocks that keep all busy.
-unsigned blocks_for(const Strips& weights, int max_groups) {
+dim3 grid_for(const Strips& weights, int max_groups) {
   const int share = std::max(1, device_info().num_multiprocessors / max_groups);
-  return static_cast<unsigned>(std::min(share, weights.num_strips));
+  return {static_cast<unsigned>(std::min(share, weights.num_strips)), static_cast<unsigned>(max_groups)};
 }
 
 template <typename Args>
-void launch_experts(Stream stream, void (*kernel)(Args), int cols, const Args& args) {
-  const unsigned blocks = blocks_for(args.weights, args.max_groups);
-  const int units = (args.weights.num_strips / static_cast<int>(blocks) + 1) * args.weights.num_segments;
-  const size_t bytes = block_bytes<Layout::kMxfp4>(cols, std::min(kMaxColumns, args.num_tokens), units);
-  launch(stream, kernel, {dim3(blocks, static_cast<unsigned>(args.max_groups)), kThreads, bytes}, args);
+void launch_experts(Stream stream, void (*kernel)(Args), const Strips& weights, int cols, int num_tokens,
+                    int max_groups, const Args& args) {
+  const dim3 grid = grid_for(weights, max_groups);
+  const int units = (weights.num_strips / static_cast<int>(grid.x) + 1) * weights.num_segments;
+  const size_t bytes = block_bytes<Layout::kMxfp4>(cols, std::min(kMaxColumns, num_tokens), units);
+  launch(stream, kernel, {grid, kThreads, bytes}, args);
 }
 
 }  // namespace
 
-void up(Stream stream, const UpArgs& args) { launch_experts(stream, up_kernel, args.hidden, args); }
+void up(Stream stream, const UpArgs& args) {
+  launch_experts(stream, up_kernel, args.up.weights, args.up.hidden, args.num_tokens, args.max_groups, args);
+}
+void route_up(Stream stream, const RouteUpArgs& args) {
+  const dim3 grid = grid_for(args.up.weights, args.experts_per_token);
+  const int units = args.router.num_strips * args.router.num_segments;
+  NIBBLE_CHECK(units * kStripRows <= kMaxRouterSums && args.router.segment_tiles <= RouterSegment::kTiles &&
+                   units <= static_cast<int>(grid.x * grid.y) * kWarps &&
+                   static_cast<int>(grid.x * grid.y) <= device_info().num_multiprocessors,
+               "{} segments of a router, {} blocks", units, grid.x * grid.y);
+  launch_experts(stream, route_up_kernel, args.up.weights, args.up.hidden, 1, args.experts_per_token, args);
+}
 void down(Stream stream, const DownArgs& args) {
-  launch_experts(stream, down_kernel, args.intermediate, args);
+  launch_experts(stream, down_kernel, args.weights, args.intermediate, args.num_tokens, args.max_groups,
+                 args);
 }
 
 void prepare_experts() {
-  const size_t most = device_info().max_shared_bytes - 1024;
+  const size_t most = device_info().max_shared_bytes - (20 << 10);  // of which static parts are taken
   allow_shared_bytes(up_kernel, most);
+  allow_shared_bytes(route_up_kernel, most);
   allow_shared_bytes(down_kernel, most);
 }
 

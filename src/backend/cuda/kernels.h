@@ -16,12 +16,13 @@ namespace nibble::cuda {
 
 inline constexpr int kMaxExpertsPerToken{8}, kMaxExperts{128};
 
-// x = embedding[token]
+// x = embedding[token]; counts steps
 struct EmbedArgs {
   StepInput input;
   const __nv_bfloat16* embedding;  // [V, H]
   int hidden;
   float* x;  // [T, H]
+  uint32_t* step;
 };
 void embed(Stream stream, int num_tokens, const EmbedArgs& args);
 
@@ -102,11 +103,8 @@ struct ProjectArgs {
 };
 void project(Stream stream, const ProjectArgs& args);
 
-// Which tokens go to which expert: groups of up to 8 pairs (token, slot), pair = token K + slot. A single token has none of this:
-// its slots are the groups, and who needs them chooses from the logits again, which is quicker than to wait for it.
+// Which tokens go to which expert: groups of up to 8 pairs (token, slot), pair = token K + slot.
 struct Groups {
-  const float* logits;  // [E] of a single token
-  int num_experts, experts_per_token;
   int* count;      // how many groups
   int* expert;     // [groups]
   int* num_pairs;  // [groups]
@@ -130,23 +128,51 @@ struct RouteArgs {
 };
 void route(Stream stream, const RouteArgs& args);
 
-// gated = swiglu(W[e] normed + b[e])                     W [E, 2 I, H]: a strip is 8 gate rows, then their up rows
+struct UpWeights {  // [E, 2 I, H]: a strip is 8 gate rows, then their up rows
+  Strips weights;
+  const float* bias;  // [E, 2 I], interleaved
+  int hidden, intermediate;
+  float limit;
+};
+// gated = swiglu(W[e] normed + b[e])
 struct UpArgs {
   const __nv_bfloat16* normed;  // [T, H]
   Groups groups;
-  int num_tokens, max_groups;  // of the launch
-  int hidden, intermediate;
-  Strips weights;
-  const float* bias;  // [E, 2 I], interleaved
-  float limit;
+  int num_tokens, experts_per_token, max_groups;  // max_groups: of the launch
+  UpWeights up;
   __nv_bfloat16* gated;  // [T K, I]
 };
 void up(Stream stream, const UpArgs& args);
 
+// What the blocks of one launch, and of the next, tell each other of a single token's routing: 32 bits with the number of the
+// step and layer above them. Who needs one reads it until that number is there, which takes half as long as the end of one kernel
+// and the beginning of the next.
+struct SingleRouting {
+  uint64_t* sums;     // [segments of the router's strips, 16]
+  uint64_t* experts;  // [K]
+  float* weights;     // [K]
+  const uint32_t* step;
+  uint32_t num_layers, layer;  // the number is *step num_layers + layer
+};
+
+// route() and up() of a single token in one launch. All blocks are resident at once: no more than there are multiprocessors.
+struct RouteUpArgs {
+  NormInput norm;  // of the two parts of project()
+  Strips router;   // [E, H]
+  const float* router_bias;
+  int experts_per_token;
+  float* x;  // [H]: the two parts together
+  SingleRouting routing;
+  UpWeights up;
+  __nv_bfloat16* gated;  // [K, I]
+};
+void route_up(Stream stream, const RouteUpArgs& args);
+
 // out = weight (W[e] gated + b[e])                       W [E, H, I]
 struct DownArgs {
   const __nv_bfloat16* gated;
-  Groups groups;
+  Groups groups;          // of several tokens
+  SingleRouting routing;  // of a single one
   int num_tokens, max_groups;
   int hidden, intermediate;
   Strips weights;

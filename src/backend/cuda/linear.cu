@@ -39,6 +39,7 @@ __device__ void stream_matrix(const Strips& weights, int cols, int num_tokens, b
   wait_for_predecessor();
   let_successor_start();
   load(shared.activations, first_column, count);
+  stream.fill();
 
   const int segments = weights.num_segments, capacity = shared.num_partials / (kStripRows * count);
   for (int from = range.first; from < range.last;) {
@@ -139,13 +140,14 @@ __device__ void group_pairs(const RouteArgs& args) {
   for (int e = static_cast<int>(threadIdx.x); e < num_experts; e += kThreads) counts[e] = 0;
   __syncthreads();
   for (int token = static_cast<int>(threadIdx.x) / 32; token < args.num_tokens; token += kWarps) {
-    const Choice choice(args.logits + size_t{1} * token * num_experts, num_experts, args.experts_per_token);
+    const Choice choice(num_experts, args.experts_per_token,
+                        [&](int e) { return __ldcg(args.logits + size_t{1} * token * num_experts + e); });
     if (threadIdx.x % 32 == 0)
 #pragma unroll
       for (int k = 0; k < kMaxExpertsPerToken; ++k)
         if (k < args.experts_per_token) {
           args.chosen[token * args.experts_per_token + k] = choice.experts[k];
-          args.groups.weight[token * args.experts_per_token + k] = choice.weights[k];
+          args.groups.weight[token * args.experts_per_token + k] = choice.weight(k);
         }
   }
   __syncthreads();
@@ -200,7 +202,6 @@ __global__ void __launch_bounds__(kThreads, 1) route_kernel(const __grid_constan
       [&](int row, int token, float sum, float bias, int, bool) {
         __stcg(args.logits + size_t{1} * token * num_experts + row, sum + bias);
       });
-  if (args.num_tokens == 1) return;  // up() and down() choose for themselves
   __shared__ bool is_last;
   __threadfence();
   __syncthreads();

@@ -32,13 +32,14 @@ __global__ void pack_bf16_kernel(const PackBf16Args args, size_t count) {
 
 // The word of (G, m) from the codes of row g and row g + 8 at columns 4 m .. + 3 of the lane's eight.
 __device__ uint32_t word_of(const uint8_t (&upper)[4], const uint8_t (&lower)[4]) {
-  const auto half = [](uint32_t a0, uint32_t a1, uint32_t a2, uint32_t a3) {
+  const auto half = [](uint32_t a0, uint32_t a1, uint32_t a2, uint32_t other_a2, uint32_t a3) {
     const auto sign = [](uint32_t code) { return code >> 3 & 1; };
     const auto rest = [](uint32_t code) { return code & 7; };
-    return sign(a0) << 15 | rest(a0) << 6 | sign(a1) << 12 | rest(a1) << 3 | sign(a2) << 9 | rest(a2) |
-           sign(a3) << 14 | (a3 & 1) << 13 | (a3 >> 1 & 3) << 10;
+    return sign(a0) << 15 | rest(a0) << 6 | sign(a1) << 11 | rest(a1) << 2 | sign(a2) << 5 |
+           rest(other_a2) << 12 | sign(a3) << 9 | (a3 >> 2 & 1) << 10 | (a3 & 3);
   };
-  return half(upper[0], lower[0], upper[2], lower[2]) | half(upper[1], lower[1], upper[3], lower[3]) << 16;
+  return half(upper[0], lower[0], upper[2], upper[3], lower[2]) |
+         half(upper[1], lower[1], upper[3], upper[2], lower[3]) << 16;
 }
 
 // Where the bytes of a lane and of a scale of `tile` lie in its strip.

@@ -23,6 +23,23 @@ __device__ inline void let_successor_start() {
 #endif
 }
 
+// Loads that the compiler does not put off until their values are used, behind much that was asked for later.
+__device__ inline float load_now(const float* from) {
+  float value;
+  asm volatile("ld.global.f32 %0, [%1];" : "=f"(value) : "l"(from) : "memory");
+  return value;
+}
+__device__ inline uint32_t load_now(const uint32_t* from) {
+  uint32_t value;
+  asm volatile("ld.global.u32 %0, [%1];" : "=r"(value) : "l"(from) : "memory");
+  return value;
+}
+__device__ inline float2 load_now(const float2* from) {
+  float2 value;
+  asm volatile("ld.global.v2.f32 {%0, %1}, [%2];" : "=f"(value.x), "=f"(value.y) : "l"(from) : "memory");
+  return value;
+}
+
 struct LaunchShape {
   dim3 grid;
   int threads;

@@ -40,9 +40,9 @@ __device__ inline void mma(float (&c)[4], const uint32_t (&a)[4], uint32_t b0, u
 // The four registers that a word of MXFP4 codes holds: values times 2^-126 (strips.h).
 __device__ inline void unpack(uint32_t word, uint32_t (&a)[4]) {
   a[0] = word & 0x81C081C0u;
-  a[1] = (word << 3) & 0x81C081C0u;
-  a[2] = (word << 6) & 0x81C081C0u;
-  a[3] = ((word << 1) & 0x80008000u) | ((word >> 7) & 0x00400040u) | ((word >> 3) & 0x01800180u);
+  a[1] = (word << 4) & 0x81C081C0u;
+  a[2] = __funnelshift_l(word, word, 10) & 0x81C081C0u;
+  a[3] = ((word << 6) & 0x80C080C0u) | ((word >> 2) & 0x01000100u);
 }
 
 // 2^(e - 127) of byte `i` of a word of scales. Of e = 0 it makes 0, not 2^-127.
@@ -150,6 +150,20 @@ struct Columns {
   int count;  // columns of tokens; the others are zero
 };
 
+// A lane's B registers of both products of a group of 32 columns of the contraction.
+__device__ inline uint4 activations_of(const Columns& columns, int tile, int group) {
+  const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
+  if (g >= columns.count) return make_uint4(0, 0, 0, 0);
+  return *reinterpret_cast<const uint4*>(columns.activations + g * columns.stride + tile * kTileCols +
+                                         32 * group + 8 * t);
+}
+
+__device__ inline void add_bf16_group(const uint4& upper, const uint4& lower, const uint4& b,
+                                      float (&sums)[4]) {
+  mma(sums, {upper.x, lower.x, upper.y, lower.y}, b.x, b.y);
+  mma(sums, {upper.z, lower.z, upper.w, lower.w}, b.z, b.w);
+}
+
 // Units of a matrix are numbered strip by strip.
 struct UnitCursor {
   int unit, segment;
@@ -183,11 +197,9 @@ class UnitStream {
               asked_.segment * strips.segment_bytes),
         ring_(ring + threadIdx.x / 32 * Ring<layout>::kBytes) {}
 
-  // Fills the ring. Reads weights only.
-  __device__ void start() {
-#pragma unroll
-    for (int slot = 0; slot < Ring<layout>::kSlots; ++slot) ask();
-  }
+  // Asks for the first weights, which needs nothing but them; then, behind the activations, for as many as the ring holds.
+  __device__ void start() { ask<RingShape<layout>::kAhead>(); }
+  __device__ void fill() { ask<RingShape<layout>::kSlots - RingShape<layout>::kAhead>(); }
 
   // Works until all units below `end` are done, and leaves their sums in partials[(unit - base) * 16 * columns.count +
   // row * columns.count + column].
@@ -229,6 +241,11 @@ class UnitStream {
     }
   }
 
+  template <int count>
+  __device__ void ask() {
+#pragma unroll
+    for (int slot = 0; slot < count; ++slot) ask();
+  }
   // Asks for what comes next, if anything does.
   __device__ void ask() {
     if (asked_.unit < last_) {
@@ -247,23 +264,12 @@ class UnitStream {
     ring_.end_ask();
   }
 
-  static __device__ uint4 activations(const Columns& columns, int tile, int group) {
-    const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
-    if (g >= columns.count) return make_uint4(0, 0, 0, 0);
-    return *reinterpret_cast<const uint4*>(columns.activations + g * columns.stride + tile * kTileCols +
-                                           32 * group + 8 * t);
-  }
-
   static __device__ void add_bf16_tile(const uint8_t* slot, int tile, const Columns& columns,
                                        float (&sums)[4]) {
     const uint4* parts = reinterpret_cast<const uint4*>(slot);
 #pragma unroll
-    for (int group = 0; group < 2; ++group) {
-      const uint4 upper = parts[group * 64], lower = parts[group * 64 + 32];
-      const uint4 b = activations(columns, tile, group);
-      mma(sums, {upper.x, lower.x, upper.y, lower.y}, b.x, b.y);
-      mma(sums, {upper.z, lower.z, upper.w, lower.w}, b.z, b.w);
-    }
+    for (int group = 0; group < 2; ++group)
+      add_bf16_group(parts[group * 64], parts[group * 64 + 32], activations_of(columns, tile, group), sums);
   }
 
   template <bool is_single>
@@ -274,9 +280,9 @@ class UnitStream {
     const uint32_t scales =
         reinterpret_cast<const uint32_t*>(slot - lane * 16 + num_tiles * 512)[tile * 8 + lane / 4];
     add_group<is_single>(words.x, words.y, scale_of<0>(scales), scale_of<1>(scales),
-                         activations(columns, strip_tile, 0), sums);
+                         activations_of(columns, strip_tile, 0), sums);
     add_group<is_single>(words.z, words.w, scale_of<2>(scales), scale_of<3>(scales),
-                         activations(columns, strip_tile, 1), sums);
+                         activations_of(columns, strip_tile, 1), sums);
   }
 
   // The scale is applied after the tensor cores, which saves a multiplication for each pair of weights.

@@ -9,9 +9,11 @@
 //
 //   BF16   2,048 bytes: for G = 0, 1: row g of all lanes (16 bytes each), then row g + 8
 //   MXFP4  512 bytes: a lane's 16 bytes are words of (G, m); the 8 codes of a word lie so that a shift and a mask make each
-//          of a0..a3: in each half of 16 bits (the even column is the low one) a0 has its sign at bit 15 and its exponent
-//          and mantissa at 8-6, a1 at 12 and 5-3, a2 at 9 and 2-0, a3 its sign at 14, mantissa at 13, exponent at 11-10.
-//          Read as bfloat16 each is the value times 2^-126, subnormals included, which the tensor cores take as they are.
+//          of a0..a2, and two of each a3: in each half of 16 bits (the even column is the low one) a0 has its sign at bit 15
+//          and its exponent and mantissa at 8-6, a1 at 11 and 4-2, a2 at 5 and, in the other half, 14-12, a3 its sign at 9,
+//          the rest at 10, 1 and 0. Read as bfloat16 each is the value times 2^-126, subnormals included, which the tensor
+//          cores take as they are. No cut of 16 bits into four equal patterns exists; of those with three this one leaves a
+//          fourth code whose bits are together in all but one.
 //
 // A segment is a run of tiles of one strip that one warp adds up from zero; segments are then added in order. That, and not how
 // much else is in the batch, fixes the order of additions. In MXFP4 a segment's scales follow its tiles: a word for tile and g,
@@ -70,17 +72,17 @@ constexpr Strips make_strips(Layout layout, int rows, int cols, int most_tiles =
 
 constexpr int padded_cols(int cols) { return (cols + kTileCols - 1) / kTileCols * kTileCols; }
 
-// Slots of a warp's ring: the block asks for 85 to 96 KB ahead. More was slower on an H100, and so was less: what is asked for ahead
-// delays the activations that are asked for behind it (docs/decisions/0005).
+// Slots of a warp's ring, 85 to 96 KB in a block: more was slower on an H100, and so was less. Before the activations are there
+// only kAhead of them are asked for: what is asked for earlier delays them (docs/decisions/0005).
 template <Layout layout>
 struct RingShape;
 template <>
 struct RingShape<Layout::kBf16> {  // a slot is a tile
-  static constexpr int kSlots{3}, kSlotBytes{tile_bytes(Layout::kBf16)};
+  static constexpr int kSlots{3}, kAhead{2}, kSlotBytes{tile_bytes(Layout::kBf16)};
 };
 template <>
 struct RingShape<Layout::kMxfp4> {  // a slot is a segment
-  static constexpr int kSlots{2}, kSlotBytes{kMaxSegmentTiles * tile_bytes(Layout::kMxfp4)};
+  static constexpr int kSlots{2}, kAhead{1}, kSlotBytes{kMaxSegmentTiles * tile_bytes(Layout::kMxfp4)};
 };
 
 }  // namespace nibble::cuda
