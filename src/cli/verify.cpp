@@ -26,8 +26,7 @@ using Result = Verdict::Result;
 constexpr const char* kFooter{R"(
 Each row is checked over edge shapes with random and adversarial values, outputs poisoned, against plain loops in double
 precision. "worst" is the largest error over the bound that float32's roundings justify: 1 is the most that is right. A row
-that crashes, hangs or is refused by the machine is reported as that, and the others are checked all the same. Exit code 1
-where a row is not ok.
+that crashes or hangs is reported as that, and the others are checked all the same. Exit code 1 where a row is not ok.
 
 Covers the kernels of the CUDA backend; those of the CPU backend are checked by the unit tests.
 

@@ -18,7 +18,7 @@ using enum Format;
 // The launch functions of kernels.h take all of these; which row they run follows from layout and number of rows.
 // clang-format off
 constexpr KernelRow kRows[]{
-    // operation     weights  activations  rows        sm  kernel                                             reason    check
+    // operation     weights  activations   rows      sm  kernel                                            reason   check
     {"embed",        kBf16,   kF32,   1, kAnyRows, 80, "embed",                                           kOnly,   &verify::check_embed},
     {"qkv",          kBf16,   kBf16,  1, kAnyRows, 80, "qkv: norm, strips of 16 rows",                    kStrips, &verify::check_qkv},
     {"qkv",          kMxfp4,  kBf16,  1, kAnyRows, 80, "qkv: norm, strips of 16 rows",                    kStrips, &verify::check_qkv},
@@ -26,12 +26,14 @@ constexpr KernelRow kRows[]{
     {"attend",       kBf16,   kBf16,  1, kAnyRows, 80, "attend: rope, append, split over pages",          kStrips, &verify::check_attend},
     {"project",      kBf16,   kBf16,  1, kAnyRows, 80, "project: strips of 16 rows, residual",            kStrips, &verify::check_project},
     {"project",      kMxfp4,  kBf16,  1, kAnyRows, 80, "project: strips of 16 rows, residual",            kStrips, &verify::check_project},
-    {"route",        kBf16,   kBf16,  1, kAnyRows, 80, "route: norm, top K, groups",                      kStrips, &verify::check_route},
-    {"experts up",   kMxfp4,  kBf16,  1, kAnyRows, 80, "up: strips of 8 gates and their ups, SwiGLU",     kStrips, &verify::check_up},
+    {"route",        kBf16,   kBf16,  1, 1,        80, "route_up: norm, top K, up, SwiGLU in one launch", kStrips, &verify::check_route_up},
+    {"route",        kBf16,   kBf16,  2, kAnyRows, 80, "route: norm, top K, groups",                      kStrips, &verify::check_route},
+    {"experts up",   kMxfp4,  kBf16,  1, 1,        80, "route_up: norm, top K, up, SwiGLU in one launch", kStrips, &verify::check_route_up},
+    {"experts up",   kMxfp4,  kBf16,  2, kAnyRows, 80, "up: strips of 8 gates and their ups, SwiGLU",     kStrips, &verify::check_up},
     {"experts down", kMxfp4,  kBf16,  1, kAnyRows, 80, "down: strips of 16 rows, weighted",               kStrips, &verify::check_down},
     {"unembed",      kBf16,   kBf16,  1, kAnyRows, 80, "unembed: norm, strips of 16 rows",                kStrips, &verify::check_unembed},
     {"unembed",      kMxfp4,  kBf16,  1, kAnyRows, 80, "unembed: norm, strips of 16 rows",                kStrips, &verify::check_unembed},
-    {"sample",       kF32,    kF32,   1, kAnyRows, 80, "argmax; the host for all but the likeliest token", kOnly,   &verify::check_argmax},
+    {"sample",       kF32,    kF32,   1, kAnyRows, 80, "argmax; the host for all but the likeliest",      kOnly,   &verify::check_argmax},
 };
 // clang-format on
 
@@ -45,10 +47,9 @@ std::string name(const KernelRow& row) {
   std::string name = fmt::format("{}/{}", row.operation, nibble::name(row.weights));
   for (char& letter : name)
     if (letter == ' ') letter = '-';
-  if (row.from_rows > 1 || row.to_rows < kAnyRows)
-    name += row.to_rows < kAnyRows ? fmt::format("/{}-{}", row.from_rows, row.to_rows)
-                                   : fmt::format("/{}-", row.from_rows);
-  return name;
+  if (row.from_rows == row.to_rows) return fmt::format("{}/{}", name, row.from_rows);
+  if (row.to_rows < kAnyRows) return fmt::format("{}/{}-{}", name, row.from_rows, row.to_rows);
+  return row.from_rows > 1 ? fmt::format("{}/{}-", name, row.from_rows) : name;
 }
 
 std::vector<KernelCheck> kernel_checks() {

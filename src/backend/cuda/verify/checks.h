@@ -18,6 +18,7 @@ KernelFinding check_attend(const KernelRow& row);
 KernelFinding check_project(const KernelRow& row);
 KernelFinding check_route(const KernelRow& row);
 KernelFinding check_up(const KernelRow& row);
+KernelFinding check_route_up(const KernelRow& row);
 KernelFinding check_down(const KernelRow& row);
 KernelFinding check_unembed(const KernelRow& row);
 KernelFinding check_argmax(const KernelRow& row);

@@ -5,6 +5,7 @@
 
 #include "backend/cuda/kernels.h"
 #include "backend/cuda/verify/device_array.h"
+#include "backend/cuda/verify/matrix.h"
 
 namespace nibble::cuda::verify {
 
@@ -16,6 +17,11 @@ struct TestChoice {
   std::vector<double> weights, bounds;  // how far float32 weights may be
 };
 TestChoice choose(const float* logits, int num_experts, int experts_per_token);
+
+// Segments that a warp's ring holds, as the router's are at load (device_weights.h).
+inline MatrixShape router_shape(int num_experts, int hidden) {
+  return {.rows = num_experts, .cols = hidden, .most_tiles = RingShape<Layout::kBf16>::kSlots};
+}
 
 // The most groups that there can be: each expert's last one may be part-filled.
 int max_groups_of(int num_tokens, int num_experts, int experts_per_token);
@@ -32,13 +38,33 @@ class DeviceGroups {
   // As route() leaves them for these choices of all tokens.
   DeviceGroups(const std::vector<TestChoice>& choices, int num_experts, int max_groups);
 
-  Groups view(const float* logits, int num_experts) const;
+  Groups view() const;
   GroupsRead read(Comparison& comparison) const;
 
  private:
   int experts_per_token_;
   DeviceArray<int> count_, expert_, num_pairs_, pairs_;
   DeviceArray<float> weight_;
+};
+
+// The same of a single token, in the form of SingleRouting.
+class DeviceSingleRouting {
+ public:
+  DeviceSingleRouting(const Strips& router, int experts_per_token);  // as before the first step
+  explicit DeviceSingleRouting(const TestChoice& choice);            // as route_up() leaves it
+
+  SingleRouting view() const;
+  // The kernel's own logits: of each expert its segments' sums, added in order, and its bias.
+  std::vector<float> read_logits(Comparison& comparison, const Strips& router,
+                                 const std::vector<float>& bias) const;
+  void check_choice(Comparison& comparison, const TestChoice& expected) const;
+
+ private:
+  static constexpr uint32_t kStep{7}, kNumLayers{36}, kLayer{5}, kNumber{kStep * kNumLayers + kLayer};
+
+  DeviceArray<uint64_t> sums_, experts_;
+  DeviceArray<float> weights_;
+  DeviceArray<uint32_t> step_;
 };
 
 }  // namespace nibble::cuda::verify

@@ -108,9 +108,7 @@ void check_route_case(Comparison& comparison, Stream stream, Format weights, con
   const auto tokens = static_cast<size_t>(T);
   const TestResidual residual(c, T, {.has_rest = true});
   const TestNorm norm(c, residual);
-  // Segments that a warp's ring holds, as the router's are at load (device_weights.cpp).
-  const MatrixShape shape{.rows = E, .cols = H, .most_tiles = RingShape<Layout::kBf16>::kSlots};
-  const TestMatrix matrix(stream, weights, Origin::kStored, shape, c.values, c.seed + 30);
+  const TestMatrix matrix(stream, weights, Origin::kStored, router_shape(E, H), c.values, c.seed + 30);
   const auto bias = random_floats(c.values, c.seed + 31, static_cast<size_t>(E));
   const DeviceArray<float> device_bias(bias), x(tokens * static_cast<size_t>(H)),
       logits(tokens * static_cast<size_t>(E));
@@ -121,7 +119,7 @@ void check_route_case(Comparison& comparison, Stream stream, Format weights, con
   const DeviceGroups groups(T, K, max_groups);
   check(cudaDeviceSynchronize(), "preparing a check");
   route(stream, {norm.input(), matrix.strips(), device_bias.data(), T, K, x.data(), bf16(normed),
-                 logits.data(), chosen.data(), rank.data(), ticket.data(), groups.view(logits.data(), E)});
+                 logits.data(), chosen.data(), rank.data(), ticket.data(), groups.view()});
   check(cudaStreamSynchronize(stream), "checking route");
 
   const auto actual_x = x.read(comparison, "x");
@@ -143,8 +141,7 @@ void check_route_case(Comparison& comparison, Stream stream, Format weights, con
                       with_rest(expected.bounds[at], expected.sums[at], b));
     }
   }
-  if (T > 1)
-    check_choices(comparison, c, actual_logits, groups, max_groups);  // one token: up and down choose
+  check_choices(comparison, c, actual_logits, groups, max_groups);
   comparison.equal("ticket", 0, 0, ticket.read(comparison, "ticket")[0], 0);
 }
 

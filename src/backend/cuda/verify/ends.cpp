@@ -21,10 +21,13 @@ void check_embed_case(Comparison& comparison, Stream stream, const Case& c) {
   const DeviceArray<uint16_t> device_embedding(embedding);
   const DeviceArray<RowInput> device_rows(rows);
   const DeviceArray<float> x(static_cast<size_t>(T) * H);
+  const DeviceArray<uint32_t> step(std::vector<uint32_t>{41});
   check(cudaDeviceSynchronize(), "preparing a check");
-  embed(stream, T, {{device_rows.data(), nullptr}, bf16(device_embedding), c.shape.hidden, x.data()});
+  embed(stream, T,
+        {{device_rows.data(), nullptr}, bf16(device_embedding), c.shape.hidden, x.data(), step.data()});
   check(cudaStreamSynchronize(stream), "checking embed");
 
+  comparison.equal("step", 0, 0, step.read(comparison, "step")[0], 42);
   const auto actual = x.read(comparison, "x");
   for (size_t t = 0; t < rows.size(); ++t)
     for (size_t i = 0; i < H; ++i)

@@ -1,11 +1,14 @@
-// The experts' products: up and down.
+// The experts' products: up, of a single token together with its routing, and down.
 #include <algorithm>
 #include <cmath>
+#include <map>
+#include <utility>
 
 #include "backend/cuda/kernels.h"
 #include "backend/cuda/verify/checks.h"
 #include "backend/cuda/verify/choice.h"
 #include "backend/cuda/verify/matrix.h"
+#include "backend/cuda/verify/residual.h"
 #include "backend/cuda/verify/shapes.h"
 
 namespace nibble::cuda::verify {
@@ -13,55 +16,38 @@ namespace {
 
 constexpr float kLimit{7};
 
-// Choices of all tokens, and the form in which kernels get them: of a single token its logits, of several the groups.
+// Choices of all tokens. A pair is token K + slot.
 class TestRouting {
  public:
-  explicit TestRouting(const Case& c)
-      : logits_(random_floats(c.values == Values::kTypical ? Values::kTypical : Values::kEqual, c.seed + 50,
-                              static_cast<size_t>(c.num_tokens * c.shape.num_experts))),
-        choices_(choices_of(c, logits_)),
-        max_groups_(max_groups_of(c.num_tokens, c.shape.num_experts, c.shape.experts_per_token)),
-        num_experts_(c.shape.num_experts),
-        device_logits_(c.num_tokens == 1 ? logits_ : std::vector<float>()),
-        groups_(c.num_tokens == 1 ? DeviceGroups(1, c.shape.experts_per_token, max_groups_)
-                                  : DeviceGroups(choices_, num_experts_, max_groups_)) {}
-
-  int max_groups() const { return max_groups_; }
-  Groups view() const {
-    return groups_.view(choices_.size() == 1 ? device_logits_.data() : nullptr, num_experts_);
+  explicit TestRouting(std::vector<TestChoice> choices) : choices_(std::move(choices)) {}
+  explicit TestRouting(const Case& c) {
+    const auto logits = random_floats(c.values == Values::kTypical ? Values::kTypical : Values::kEqual,
+                                      c.seed + 50, static_cast<size_t>(c.num_tokens * c.shape.num_experts));
+    for (int t = 0; t < c.num_tokens; ++t)
+      choices_.push_back(
+          choose(logits.data() + t * c.shape.num_experts, c.shape.num_experts, c.shape.experts_per_token));
   }
-  // A pair is token K + slot.
-  double weight(int pair) const { return choice(pair).weights[slot(pair)]; }
-  double weight_bound(int pair) const { return choice(pair).bounds[slot(pair)]; }
+
+  const std::vector<TestChoice>& choices() const { return choices_; }
+  double weight(int pair) const {
+    return choices_[token_of(pair)].weights[static_cast<size_t>(pair) % per_token()];
+  }
+  size_t token_of(int pair) const { return static_cast<size_t>(pair) / per_token(); }
 
   // body(expert, its pairs)
   template <typename Body>
   void for_each_expert(const Body& body) const {
-    std::vector<std::vector<int>> pairs(static_cast<size_t>(num_experts_));
+    std::map<int, std::vector<int>> pairs;
     int pair = 0;
     for (const TestChoice& choice : choices_)
-      for (const int e : choice.experts) pairs[static_cast<size_t>(e)].push_back(pair++);
-    for (int e = 0; e < num_experts_; ++e)
-      if (!pairs[static_cast<size_t>(e)].empty()) body(e, pairs[static_cast<size_t>(e)]);
+      for (const int e : choice.experts) pairs[e].push_back(pair++);
+    for (const auto& [expert, of_expert] : pairs) body(expert, of_expert);
   }
 
  private:
-  static std::vector<TestChoice> choices_of(const Case& c, const std::vector<float>& logits) {
-    std::vector<TestChoice> choices;
-    for (int t = 0; t < c.num_tokens; ++t)
-      choices.push_back(
-          choose(logits.data() + t * c.shape.num_experts, c.shape.num_experts, c.shape.experts_per_token));
-    return choices;
-  }
   size_t per_token() const { return choices_.front().experts.size(); }
-  const TestChoice& choice(int pair) const { return choices_[static_cast<size_t>(pair) / per_token()]; }
-  size_t slot(int pair) const { return static_cast<size_t>(pair) % per_token(); }
 
-  std::vector<float> logits_;
   std::vector<TestChoice> choices_;
-  int max_groups_, num_experts_;
-  DeviceArray<float> device_logits_;
-  DeviceGroups groups_;
 };
 
 double swish(double gate) { return gate / (1 + std::exp(-1.702 * gate)); }
@@ -94,76 +80,144 @@ Near with_bias(const Products& products, size_t at, float bias) {
           products.bounds[at] + 0x1p-23 * (std::abs(products.sums[at]) + std::abs(double{bias}))};
 }
 
-void check_up_case(Comparison& comparison, Stream stream, Format weights, const Case& c) {
-  const int T = c.num_tokens, H = c.shape.hidden, I = c.shape.intermediate, E = c.shape.num_experts,
-            K = c.shape.experts_per_token;
-  const auto normed = random_bf16(c.values, c.seed + 60, static_cast<size_t>(T) * static_cast<size_t>(H));
-  const TestRouting routing(c);
-  const TestMatrix matrix(stream, weights, Origin::kStored,
-                          {.rows = 2 * I, .cols = H, .num_matrices = E, .order = RowOrder::kGateAndUp},
-                          c.values, c.seed + 61);
-  const auto bias = random_floats(c.values, c.seed + 63, static_cast<size_t>(E) * static_cast<size_t>(2 * I));
-  const DeviceArray<uint16_t> device_normed(normed);
-  const DeviceArray<float> device_bias(bias);
-  const DeviceArray<uint16_t> gated(static_cast<size_t>(T * K) * static_cast<size_t>(I));
-  check(cudaDeviceSynchronize(), "preparing a check");
-  up(stream, {bf16(device_normed), routing.view(), T, routing.max_groups(), H, I, matrix.strips(),
-              device_bias.data(), kLimit, bf16(gated)});
-  check(cudaStreamSynchronize(stream), "checking up");
+// The matrices of up, and what is made with them.
+class TestUp {
+ public:
+  TestUp(const Case& c, Stream stream, Format weights)
+      : hidden_(c.shape.hidden),
+        intermediate_(c.shape.intermediate),
+        matrix_(stream, weights, Origin::kStored,
+                {.rows = 2 * intermediate_,
+                 .cols = hidden_,
+                 .num_matrices = c.shape.num_experts,
+                 .order = RowOrder::kGateAndUp},
+                c.values, c.seed + 61),
+        bias_(
+            random_floats(c.values, c.seed + 63,
+                          static_cast<size_t>(c.shape.num_experts) * static_cast<size_t>(2 * intermediate_))),
+        device_bias_(bias_),
+        gated_(static_cast<size_t>(c.num_tokens * c.shape.experts_per_token) *
+               static_cast<size_t>(intermediate_)) {}
 
-  const auto actual = gated.read(comparison, "gated");
-  const Activations x(T, H, normed);
-  routing.for_each_expert([&](int e, const std::vector<int>& pairs) {
-    std::vector<int> tokens;
-    for (const int pair : pairs) tokens.push_back(pair / K);
-    const Products products = matrix.times(x, tokens, e);
-    for (size_t p = 0; p < pairs.size(); ++p)
-      for (int i = 0; i < I; ++i) {
-        const size_t at = products.at(static_cast<int>(p), 2 * i);
-        const float* biases = bias.data() + static_cast<size_t>(e) * static_cast<size_t>(2 * I) + 2 * i;
-        const Near expected =
-            swiglu(with_bias(products, at, biases[0]), with_bias(products, at + 1, biases[1]));
-        comparison.near_bf16(
-            "gated", pairs[p], i,
-            actual[static_cast<size_t>(pairs[p]) * static_cast<size_t>(I) + static_cast<size_t>(i)],
-            expected.value, expected.bound);
-      }
-  });
+  UpWeights weights() const {
+    return {matrix_.strips(), device_bias_.data(), hidden_, intermediate_, kLimit};
+  }
+  __nv_bfloat16* gated() const { return bf16(gated_); }
+
+  void compare(Comparison& comparison, const Activations& x, const TestRouting& routing) const {
+    const auto actual = gated_.read(comparison, "gated");
+    routing.for_each_expert([&](int e, const std::vector<int>& pairs) {
+      std::vector<int> tokens;
+      for (const int pair : pairs) tokens.push_back(static_cast<int>(routing.token_of(pair)));
+      const Products products = matrix_.times(x, tokens, e);
+      for (size_t p = 0; p < pairs.size(); ++p)
+        for (int i = 0; i < intermediate_; ++i) {
+          const size_t at = products.at(static_cast<int>(p), 2 * i);
+          const float* biases =
+              bias_.data() + static_cast<size_t>(e) * static_cast<size_t>(2 * intermediate_) + 2 * i;
+          const Near expected =
+              swiglu(with_bias(products, at, biases[0]), with_bias(products, at + 1, biases[1]));
+          const size_t place =
+              static_cast<size_t>(pairs[p]) * static_cast<size_t>(intermediate_) + static_cast<size_t>(i);
+          comparison.near_bf16("gated", pairs[p], i, actual[place], expected.value, expected.bound);
+        }
+    });
+  }
+
+ private:
+  int hidden_, intermediate_;
+  TestMatrix matrix_;
+  std::vector<float> bias_;
+  DeviceArray<float> device_bias_;
+  DeviceArray<uint16_t> gated_;
+};
+
+void check_up_case(Comparison& comparison, Stream stream, Format weights, const Case& c) {
+  const int T = c.num_tokens, H = c.shape.hidden, E = c.shape.num_experts, K = c.shape.experts_per_token;
+  const auto normed = random_bf16(c.values, c.seed + 60, static_cast<size_t>(T) * static_cast<size_t>(H));
+  const DeviceArray<uint16_t> device_normed(normed);
+  const TestRouting routing(c);
+  const int max_groups = max_groups_of(T, E, K);
+  const DeviceGroups groups(routing.choices(), E, max_groups);
+  const TestUp test(c, stream, weights);
+  check(cudaDeviceSynchronize(), "preparing a check");
+  up(stream, {bf16(device_normed), groups.view(), T, K, max_groups, test.weights(), test.gated()});
+  check(cudaStreamSynchronize(stream), "checking up");
+  test.compare(comparison, Activations(T, H, normed), routing);
+}
+
+// A single token's logits are made of activations that carry 2^96: sums of the router's products stay below 2^31.
+Values router_values(const Case& c) {
+  return c.values == Values::kHuge || c.values == Values::kMixed ? Values::kTypical : c.values;
+}
+
+// The choice is compared exactly: it is made of the kernel's own logits.
+void check_route_up_case(Comparison& comparison, Stream stream, const Case& c) {
+  const int H = c.shape.hidden, E = c.shape.num_experts, K = c.shape.experts_per_token;
+  const TestResidual residual(c, 1, {.has_rest = true});
+  const TestNorm norm(c, residual);
+  const TestMatrix router(stream, Format::kBf16, Origin::kStored, router_shape(E, H), router_values(c),
+                          c.seed + 30);
+  const auto bias = random_floats(router_values(c), c.seed + 31, static_cast<size_t>(E));
+  const DeviceArray<float> device_bias(bias), x(static_cast<size_t>(H));
+  const DeviceSingleRouting routing(router.strips(), K);
+  const TestUp test(c, stream, Format::kMxfp4);
+  check(cudaDeviceSynchronize(), "preparing a check");
+  route_up(stream, {norm.input(), router.strips(), device_bias.data(), K, x.data(), routing.view(),
+                    test.weights(), test.gated()});
+  check(cudaStreamSynchronize(stream), "checking route and up");
+
+  const auto actual_x = x.read(comparison, "x");
+  for (int i = 0; i < H; ++i)
+    comparison.equal("x", 0, i, actual_x[static_cast<size_t>(i)], residual.at(0, i));
+  const Activations normed = norm.normed({0});
+  const Products logits = router.times(normed);
+  const auto actual_logits = routing.read_logits(comparison, router.strips(), bias);
+  for (int e = 0; e < E; ++e) {
+    const auto at = static_cast<size_t>(e);
+    const Near expected = with_bias(logits, at, bias[at]);
+    comparison.near("logits", 0, e, actual_logits[at], expected.value, expected.bound);
+  }
+  const TestChoice choice = choose(actual_logits.data(), E, K);
+  routing.check_choice(comparison, choice);
+  test.compare(comparison, normed, TestRouting({choice}));
 }
 
 void check_down_case(Comparison& comparison, Stream stream, Format weights, const Case& c) {
   const int T = c.num_tokens, H = c.shape.hidden, I = c.shape.intermediate, E = c.shape.num_experts,
-            num_pairs = T * c.shape.experts_per_token;
-  const auto gated =
-      random_bf16(c.values, c.seed + 70, static_cast<size_t>(num_pairs) * static_cast<size_t>(I));
+            K = c.shape.experts_per_token;
+  const auto gated = random_bf16(c.values, c.seed + 70, static_cast<size_t>(T * K) * static_cast<size_t>(I));
   const TestRouting routing(c);
   const TestMatrix matrix(stream, weights, Origin::kStored, {.rows = H, .cols = I, .num_matrices = E},
                           c.values, c.seed + 71);
   const auto bias = random_floats(c.values, c.seed + 73, static_cast<size_t>(E) * static_cast<size_t>(H));
   const DeviceArray<uint16_t> device_gated(gated);
   const DeviceArray<float> device_bias(bias);
-  const DeviceArray<float> out(static_cast<size_t>(num_pairs) * static_cast<size_t>(H));
+  const DeviceArray<float> out(static_cast<size_t>(T * K) * static_cast<size_t>(H));
+  const int max_groups = max_groups_of(T, E, K);
+  // Each of them is poison where the other is read.
+  const DeviceGroups groups =
+      T == 1 ? DeviceGroups(T, K, max_groups) : DeviceGroups(routing.choices(), E, max_groups);
+  const DeviceSingleRouting single(routing.choices().front());
   check(cudaDeviceSynchronize(), "preparing a check");
-  down(stream, {bf16(device_gated), routing.view(), T, routing.max_groups(), H, I, matrix.strips(),
-                device_bias.data(), out.data()});
+  down(stream, {bf16(device_gated), groups.view(), T == 1 ? single.view() : SingleRouting{}, T, max_groups, H,
+                I, matrix.strips(), device_bias.data(), out.data()});
   check(cudaStreamSynchronize(stream), "checking down");
 
   const auto actual = out.read(comparison, "out");
-  const Activations x(num_pairs, I, gated);
+  const Activations x(T * K, I, gated);
   routing.for_each_expert([&](int e, const std::vector<int>& pairs) {
     const Products products = matrix.times(x, pairs, e);
     for (size_t p = 0; p < pairs.size(); ++p)
       for (int i = 0; i < H; ++i) {
-        const Near sum =
-            with_bias(products, products.at(static_cast<int>(p), i),
-                      bias[static_cast<size_t>(e) * static_cast<size_t>(H) + static_cast<size_t>(i)]);
-        // Chosen by the kernel, or by us and then a float32; and the product's rounding.
-        const double weight = routing.weight(pairs[p]),
-                     rounding = 0x1p-23 * weight + routing.weight_bound(pairs[p]);
-        comparison.near(
-            "out", pairs[p], i,
-            actual[static_cast<size_t>(pairs[p]) * static_cast<size_t>(H) + static_cast<size_t>(i)],
-            weight * sum.value, weight * sum.bound + rounding * (std::abs(sum.value) + sum.bound));
+        const auto column = static_cast<size_t>(i), hidden = static_cast<size_t>(H);
+        const Near sum = with_bias(products, products.at(static_cast<int>(p), i),
+                                   bias[static_cast<size_t>(e) * hidden + column]);
+        // The weight is a float32, and the product is rounded.
+        const double weight = routing.weight(pairs[p]);
+        comparison.near("out", pairs[p], i, actual[static_cast<size_t>(pairs[p]) * hidden + column],
+                        weight * sum.value,
+                        weight * (sum.bound + 0x1p-23 * (std::abs(sum.value) + sum.bound)));
       }
   });
 }
@@ -175,14 +229,23 @@ KernelFinding check_cases(const KernelRow& row, const CheckCase& check_case) {
   const OwnedStream stream;
   for_each_case(row, [&](const Case& c) {
     comparison.begin(c.text());
-    check_case(comparison, stream, row.weights, c);
+    check_case(comparison, stream, c);
   });
   return comparison.finding();
 }
 
 }  // namespace
 
-KernelFinding check_up(const KernelRow& row) { return check_cases(row, check_up_case); }
-KernelFinding check_down(const KernelRow& row) { return check_cases(row, check_down_case); }
+KernelFinding check_up(const KernelRow& row) {
+  return check_cases(row, [&](auto& comparison, Stream stream, const Case& c) {
+    check_up_case(comparison, stream, row.weights, c);
+  });
+}
+KernelFinding check_route_up(const KernelRow& row) { return check_cases(row, check_route_up_case); }
+KernelFinding check_down(const KernelRow& row) {
+  return check_cases(row, [&](auto& comparison, Stream stream, const Case& c) {
+    check_down_case(comparison, stream, row.weights, c);
+  });
+}
 
 }  // namespace nibble::cuda::verify
