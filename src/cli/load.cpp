@@ -42,21 +42,56 @@ void check_memory(const Model& model, const BackendRow& backend, const BackendOp
                           : "a smaller --context, --max-batch-tokens or --max-sequences takes less");
 }
 
-// Of --mxfp4-layers. Experts are MXFP4 in every checkpoint, so that "moe" changes nothing.
-DenseFormats dense_formats(std::string_view list) {
-  DenseFormats dense;
+// The groups that a list names. Experts are MXFP4 in every checkpoint, so that "moe" changes nothing.
+struct Groups {
+  bool qkv{false}, o{false}, lm_head{false};
+};
+Groups read_groups(std::string_view flag, std::string_view list, bool takes_moe) {
+  Groups groups;
   while (!list.empty()) {
     const std::string_view name = list.substr(0, list.find(','));
     const bool all = name == "all";
-    if (!all && name != "moe" && name != "qkv" && name != "o" && name != "lm_head")
-      throw InputError(
-          "--mxfp4-layers '{}': accepted are moe, qkv, o, lm_head, with commas between them, or all", name);
-    if (all || name == "qkv") dense.qkv = Format::kMxfp4;
-    if (all || name == "o") dense.attention_output = Format::kMxfp4;
-    if (all || name == "lm_head") dense.unembedding = Format::kMxfp4;
+    if (!all && name != "qkv" && name != "o" && name != "lm_head" && !(takes_moe && name == "moe"))
+      throw InputError("{} '{}': accepted are {}qkv, o, lm_head, with commas between them, or all", flag,
+                       name, takes_moe ? "moe, " : "");
+    groups.qkv |= all || name == "qkv";
+    groups.o |= all || name == "o";
+    groups.lm_head |= all || name == "lm_head";
     list.remove_prefix(std::min(list.size(), name.size() + 1));
   }
-  return dense;
+  return groups;
+}
+
+// Of --mxfp4-layers and --fp8-layers.
+DenseFormats dense_formats(const Settings& settings) {
+  const Groups mxfp4 = read_groups("--mxfp4-layers", settings.mxfp4_layers.value_or(""), true);
+  const Groups fp8 = read_groups("--fp8-layers", settings.fp8_layers.value_or(""), false);
+  const auto choose = [](const char* name, bool is_mxfp4, bool is_fp8) {
+    if (is_mxfp4 && is_fp8)
+      throw InputError("--mxfp4-layers and --fp8-layers both name {}: it is held in one format", name);
+    return is_mxfp4 ? Format::kMxfp4 : is_fp8 ? Format::kE4m3 : Format::kBf16;
+  };
+  return {choose("qkv", mxfp4.qkv, fp8.qkv), choose("o", mxfp4.o, fp8.o),
+          choose("lm_head", mxfp4.lm_head, fp8.lm_head)};
+}
+
+Format kv_format(const Settings& settings) {
+  return settings.kv_dtype == "fp8" ? Format::kE4m3 : Format::kBf16;
+}
+
+// What a backend has no kernels for yet.
+void check_supported(const BackendRow& backend, const BackendOptions& options) {
+  const DenseFormats& dense = options.dense;
+  const bool has_fp8 = dense.qkv == Format::kE4m3 || dense.attention_output == Format::kE4m3 ||
+                       dense.unembedding == Format::kE4m3;
+  if (backend.is_device && (has_fp8 || options.kv_format == Format::kE4m3))
+    throw InputError("--fp8-layers and --kv-dtype fp8: the backend {} has no FP8 yet", backend.name);
+  if (!backend.is_device && dense != DenseFormats{})
+    throw InputError(
+        "--mxfp4-layers, --fp8-layers: the backend {} runs dense layers as the checkpoint has them",
+        backend.name);
+  if (!backend.is_device && options.kv_format == Format::kE4m3)
+    throw InputError("--kv-dtype fp8: the backend {} has no such KV cache", backend.name);
 }
 
 // What the backend takes: weights in memory, or, on a device, descriptions of what it makes itself.
@@ -87,11 +122,12 @@ Model open_model(const std::string& argument, const Settings& settings) {
 }
 
 StorageFormats formats_of(const Model& model, const Settings& settings) {
-  const DenseFormats dense = dense_formats(settings.mxfp4_layers.value_or(""));
+  const DenseFormats dense = dense_formats(settings);
   StorageFormats formats = model.weights ? nibble::formats_of(*model.weights) : StorageFormats{};
-  if (dense.qkv == Format::kMxfp4) formats.qkv = Format::kMxfp4;
-  if (dense.attention_output == Format::kMxfp4) formats.attention_output = Format::kMxfp4;
-  if (dense.unembedding == Format::kMxfp4) formats.unembedding = Format::kMxfp4;
+  if (dense.qkv != Format::kBf16) formats.qkv = dense.qkv;
+  if (dense.attention_output != Format::kBf16) formats.attention_output = dense.attention_output;
+  if (dense.unembedding != Format::kBf16) formats.unembedding = dense.unembedding;
+  formats.kv = kv_format(settings);
   return formats;
 }
 
@@ -125,11 +161,9 @@ BackendOptions backend_options(const Config& config, const Settings& settings, c
   options.max_batch_tokens = settings.max_batch_tokens;
   options.num_threads = settings.threads.value_or(0);
   options.isa = settings.isa.value_or("");
-  options.dense = dense_formats(settings.mxfp4_layers.value_or(""));
-  if (options.dense != DenseFormats{} && !find_backend(settings.backend).is_device)
-    throw InputError(
-        "--mxfp4-layers: the backend {} runs dense layers as the checkpoint has them; cuda quantises them",
-        find_backend(settings.backend).name);
+  options.dense = dense_formats(settings);
+  options.kv_format = kv_format(settings);
+  check_supported(find_backend(settings.backend), options);
   return options;
 }
 

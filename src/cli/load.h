@@ -28,7 +28,7 @@ struct Model {
 // Throws InputError for whatever is wrong with the files. Costs no memory: weights are mapped, not read.
 Model open_model(const std::string& argument, const Settings& settings);
 
-// What its parts are held in: as stored, synthetic weights as the vendor releases them, or as --mxfp4-layers has them made.
+// What its parts are held in: as stored, synthetic weights as the vendor releases them, or as the settings have them made.
 StorageFormats formats_of(const Model& model, const Settings& settings);
 
 // The vocabulary beside the weights, or the one that --tokenizer names. Synthetic weights, which have nothing to say, get

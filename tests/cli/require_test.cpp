@@ -44,8 +44,8 @@ TEST(Require, UnknownWordsAreAnsweredWithThoseThatAreKnown) {
   EXPECT_THAT(refusal("expert=mxfp4"),
               AllOf(HasSubstr("no operation 'expert'"), HasSubstr("accepted are qkv, experts")));
   EXPECT_THAT(refusal("experts=mxfp8"),
-              AllOf(HasSubstr("'mxfp8'"), HasSubstr("accepted are f32, bf16, mxfp4")));
-  EXPECT_THAT(refusal("qkv=bf16/"), HasSubstr("accepted are f32, bf16, mxfp4"));
+              AllOf(HasSubstr("'mxfp8'"), HasSubstr("accepted are f32, bf16, mxfp4, fp8")));
+  EXPECT_THAT(refusal("qkv=bf16/"), HasSubstr("accepted are f32, bf16, mxfp4, fp8"));
   for (const char* list : {"qkv", "qkv,experts=mxfp4", ",qkv=bf16"})
     EXPECT_THAT(refusal(list), HasSubstr("accepted is OPERATION=WEIGHTS")) << list;
 }

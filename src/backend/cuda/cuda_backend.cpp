@@ -21,9 +21,10 @@ constexpr size_t kAttendScratchBytes{size_t{64} << 20};
 
 static_assert(kPagePositions == kPageTokens);
 
+int group_size(int num_tokens) { return num_tokens > kFewTokens ? kManyColumns : 8; }
 int max_groups(const Config& config, int num_tokens) {
   const int pairs = num_tokens * config.experts_per_token;
-  return std::min(pairs, config.num_experts + pairs / 8);
+  return std::min(pairs, config.num_experts + pairs / group_size(num_tokens));
 }
 
 // Of each segment of its strips (SingleRouting).
@@ -72,7 +73,9 @@ size_t place(const Config& config, const BackendOptions& options, uint8_t* base,
              D = static_cast<size_t>(config.head_dim), Nq = static_cast<size_t>(config.num_heads),
              Nkv = static_cast<size_t>(config.num_kv_heads),
              K = static_cast<size_t>(config.experts_per_token),
-             groups = static_cast<size_t>(max_groups(config, options.max_batch_tokens));
+             groups = static_cast<size_t>(
+                 std::max(max_groups(config, options.max_batch_tokens),
+                          max_groups(config, std::min(options.max_batch_tokens, kFewTokens))));
   take(w.x, T * H);
   take(w.qkv_parts, 2 * T * (Nq + 2 * Nkv) * D);
   take(w.attended, T * Nq * D);
@@ -85,7 +88,7 @@ size_t place(const Config& config, const BackendOptions& options, uint8_t* base,
   take(w.group_count, 1);
   take(w.group_expert, groups);
   take(w.group_pairs_count, groups);
-  take(w.group_pairs, groups * 8);
+  take(w.group_pairs, groups * kManyColumns);
   take(w.gated, T * K * static_cast<size_t>(config.intermediate));
   take(w.experts_out, T * K * H);
   take(w.logits, kOutputBlock * static_cast<size_t>(config.vocab));
@@ -193,6 +196,7 @@ CudaBackend::CudaBackend(std::shared_ptr<const Weights> weights, const BackendOp
   prepare_linear();
   prepare_attend();
   prepare_experts();
+  prepare_prefill();
   stream_.wait();
 }
 
@@ -265,9 +269,10 @@ ResidualInput CudaBackend::residual(bool with_experts) const {
 void CudaBackend::run_layers(const StepShape& shape) {
   const StepInput in = input(shape);
   const int T = shape.num_tokens;
+  const bool is_many = T > kFewTokens;
   const RopeInput rope{work_.rope_frequencies, rope_concentration_};
-  const Groups groups{work_.group_count, work_.group_expert, work_.group_pairs_count, work_.group_pairs,
-                      work_.pair_weights};
+  const Groups groups{group_size(T),           work_.group_count, work_.group_expert,
+                      work_.group_pairs_count, work_.group_pairs, work_.pair_weights};
   const auto num_layers = static_cast<uint32_t>(weights_.layers.size());
   const int num_groups = max_groups(config_, T);
   embed(stream_, T, {in, weights_.embedding, config_.hidden, work_.x, work_.step});
@@ -276,8 +281,9 @@ void CudaBackend::run_layers(const StepShape& shape) {
     const bool is_sliding = layer.kind == LayerKind::kSliding;
     const LayerPages pages{layer_kv_[l], is_sliding};
     const ResidualInput before = residual(/*with_experts=*/l > 0);
-    qkv(stream_,
-        {{before, layer.attention_norm, config_.rms_eps}, layer.qkv, layer.qkv_bias, T, work_.qkv_parts});
+    const NormInput attention_norm{before, layer.attention_norm, config_.rms_eps};
+    if (is_many) normalise(stream_, {attention_norm, T, nullptr, work_.normed});
+    qkv(stream_, {attention_norm, work_.normed, layer.qkv, layer.qkv_bias, T, work_.qkv_parts});
     if (!shape.appends)
       append(stream_, {in, work_.qkv_parts, T, config_.num_heads, config_.num_kv_heads, rope, pages});
     const int max_chunks =
@@ -308,6 +314,7 @@ void CudaBackend::run_layers(const StepShape& shape) {
       route_up(stream_,
                {norm, layer.router, layer.router_bias, K, work_.x, routing, up_weights, work_.gated});
     } else {
+      if (is_many) normalise(stream_, {norm, T, work_.x, work_.normed});
       route(stream_, {norm, layer.router, layer.router_bias, T, K, work_.x, work_.normed, work_.router_logits,
                       work_.chosen, work_.rank, work_.tickets, groups});
       up(stream_, {work_.normed, groups, T, K, num_groups, up_weights, work_.gated});
@@ -407,6 +414,7 @@ std::vector<KernelChoice> CudaBackend::kernels() const {
     for (const KernelChoice& choice : choose_kernels(operation, weights)) choices.push_back(choice);
   };
   add("embed", Format::kBf16);
+  add("normalise", Format::kF32);
   add("qkv", format_of(layer.qkv));
   add("append", Format::kBf16);
   add("attend", Format::kBf16);

@@ -12,8 +12,6 @@
 namespace nibble::cuda {
 namespace {
 
-constexpr float kSwigluAlpha{1.702f};
-
 // The pairs of this block's group and their expert.
 struct Group {
   int expert, count;  // count 0: there is nothing to do
@@ -26,7 +24,7 @@ struct Group {
 __device__ Group group_of(const Groups& groups) {
   const int index = static_cast<int>(blockIdx.y);
   if (index >= __ldcg(groups.count)) return {0, 0, nullptr, 0};
-  return {__ldcg(groups.expert + index), __ldcg(groups.num_pairs + index), groups.pairs + index * kMaxColumns,
+  return {__ldcg(groups.expert + index), __ldcg(groups.num_pairs + index), groups.pairs + index * groups.size,
           0};
 }
 
@@ -115,9 +113,7 @@ __device__ auto up_epilogue(const UpWeights& up, const Share& share, const Group
   const auto take = [=, &up](int strip, int row, int column, float2 biases, const auto& sum) {
     const int unit = strip * kUnits + row;
     if (unit >= up.intermediate) return;
-    const float gate = fminf(sum(row) + biases.x, up.limit);
-    const float linear = fminf(fmaxf(sum(row + kUnits) + biases.y, -up.limit), up.limit);
-    const float value = gate / (1 + expf(-kSwigluAlpha * gate)) * (linear + 1);
+    const float value = swiglu(sum(row) + biases.x, sum(row + kUnits) + biases.y, up.limit);
     gated[size_t{1} * group.pair(column) * up.intermediate + unit] = __float2bfloat16_rn(value);
   };
   return Epilogue<kUnits, decltype(prepare), decltype(take)>(up.weights, share, group.count, prepare, take);
@@ -235,14 +231,13 @@ struct RouterSegment {
 
 constexpr int kMaxRouterSums{4096};
 
-// The expert of this block's slot. Each segment of the router is added up by one warp of the launch, and every block adds up the
-// segments: nobody waits for a kernel to end.
-__device__ int choose(const RouteUpArgs& args, const RouterSegment& segment, int unit, uint32_t number,
-                      float bias, const Columns& columns) {
-  __shared__ float sums[kMaxRouterSums], logits[kMaxExperts];
-  __shared__ int chosen;
-  const int lane = threadIdx.x % 32, num_experts = args.router.rows, segments = args.router.num_segments;
-  const int slot = static_cast<int>(blockIdx.y);
+// The logits of a single token's experts, in shared memory; returns with the block in step. Each segment of the router is added up
+// by one warp of the launch, and every block adds up the segments: nobody waits for a kernel to end.
+__device__ void await_logits(const RouteUpArgs& args, const RouterSegment& segment, int unit, uint32_t number,
+                             float bias, const Columns& columns, float* logits) {
+  __shared__ float sums[kMaxRouterSums];
+  const int expert = static_cast<int>(threadIdx.x), lane = expert % 32, strip = expert / kStripRows;
+  const int segments = args.router.num_segments, num_sums = args.router.num_strips * segments * kStripRows;
   if (segment.num_tiles > 0) {
     float own[4]{};
     segment.add(columns, own);
@@ -252,31 +247,13 @@ __device__ int choose(const RouteUpArgs& args, const RouterSegment& segment, int
       tell(to + 8, number, __float_as_uint(own[2] * (1 / kMxfp4ActivationScale)));
     }
   }
-  await_all(args.routing.sums, args.router.num_strips * segments * kStripRows, number, sums);
+  await_all(args.routing.sums, num_sums, number, sums);
   __syncthreads();
-  if (static_cast<int>(threadIdx.x) < num_experts) {
-    const int e = static_cast<int>(threadIdx.x), strip = e / kStripRows;
-    logits[e] =
-        sum_segments(sums, 0, args.router.num_strips * segments, strip, segments, e % kStripRows, 0, 1) +
+  if (expert < args.router.rows)
+    logits[expert] =
+        sum_segments(sums, 0, args.router.num_strips * segments, strip, segments, expert % kStripRows, 0, 1) +
         bias;
-  }
   __syncthreads();
-  if (threadIdx.x < 32) {
-    const Choice choice(num_experts, args.experts_per_token, [&](int e) { return logits[e]; });
-    int expert = 0;
-#pragma unroll
-    for (int k = 0; k < kMaxExpertsPerToken; ++k)
-      if (k == slot) expert = choice.experts[k];
-    if (lane == 0) {
-      chosen = expert;
-      if (blockIdx.x == 0) {
-        args.routing.weights[slot] = choice.weight(slot);
-        tell(args.routing.experts + slot, number, static_cast<uint32_t>(expert));
-      }
-    }
-  }
-  __syncthreads();
-  return chosen;
 }
 
 __global__ void __launch_bounds__(kThreads, 1) route_up_kernel(const __grid_constant__ RouteUpArgs args) {
@@ -296,14 +273,40 @@ __global__ void __launch_bounds__(kThreads, 1) route_up_kernel(const __grid_cons
       [&](int, int i, float4 x, uint2) {
         if (block == 0) reinterpret_cast<float4*>(args.x)[i] = x;
       });
-  const Columns columns{shared.activations, activation_stride(cols), 1};
-  const Group group{choose(args, segment, unit, number, bias, columns), 1, nullptr,
-                    static_cast<int>(blockIdx.y)};
+  __shared__ float logits[kMaxExperts];
+  __shared__ int chosen;
+  await_logits(args, segment, unit, number, bias, {shared.activations, activation_stride(cols), 1}, logits);
+  // One warp ranks, and no further than to this block's slot: each place takes 0.3 us.
+  const int lane = static_cast<int>(threadIdx.x) % 32, slot = static_cast<int>(blockIdx.y);
+  const bool ranks = threadIdx.x < 32;
+  Ranking ranking(ranks ? args.router.rows : 0, [&](int e) { return logits[e]; });
+  float logit = -INFINITY;
+  const auto rank = [&](int from, int to) {
+    int expert = 0;
+    for (int k = from; k < to; ++k) {
+      const Ranking::Place place = ranking.next();
+      if (lane == k) logit = place.logit;
+      expert = place.expert;
+    }
+    return expert;
+  };
+  if (ranks) {
+    const int expert = rank(0, slot + 1);
+    if (lane == 0) chosen = expert;
+  }
+  __syncthreads();
+  const Group group{chosen, 1, nullptr, slot};
   const Share share(weights);
   auto epilogue = up_epilogue(args.up, share, group, args.gated);
   Mxfp4Stream stream = stream_of(weights, share, group.expert, shared);
   stream.start();
   stream.fill();
+  if (ranks && blockIdx.x == 0) {
+    rank(slot + 1, args.experts_per_token);
+    const float weight = weight_of_place(logit);
+    if (lane == slot) args.routing.weights[slot] = weight;
+    if (lane == 0) tell(args.routing.experts + slot, number, static_cast<uint32_t>(chosen));
+  }
   epilogue.run(stream, cols, shared);
 }
 
@@ -361,6 +364,7 @@ void launch_experts(Stream stream, void (*kernel)(Args), const Strips& weights, 
 }  // namespace
 
 void up(Stream stream, const UpArgs& args) {
+  if (args.num_tokens > kFewTokens) return up_many(stream, args);
   launch_experts(stream, up_kernel, args.up.weights, args.up.hidden, args.num_tokens, args.max_groups, args);
 }
 void route_up(Stream stream, const RouteUpArgs& args) {
@@ -373,6 +377,7 @@ void route_up(Stream stream, const RouteUpArgs& args) {
   launch_experts(stream, route_up_kernel, args.up.weights, args.up.hidden, 1, args.experts_per_token, args);
 }
 void down(Stream stream, const DownArgs& args) {
+  if (args.num_tokens > kFewTokens) return down_many(stream, args);
   launch_experts(stream, down_kernel, args.weights, args.intermediate, args.num_tokens, args.max_groups,
                  args);
 }

@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "backend/cuda/device.h"
+#include "backend/cuda/kernels.h"
 #include "backend/cuda/verify/checks.h"
 
 namespace nibble::cuda {
@@ -13,27 +14,36 @@ namespace {
 
 constexpr const char* kOnly{"the only one of its format"};
 constexpr const char* kStrips{"docs/decisions/0005"};  // what was tried beside it, measured
+constexpr const char* kMany{"weights are read once for 64 tokens"};
 using enum Format;
 
 // The launch functions of kernels.h take all of these; which row they run follows from layout and number of rows.
 // clang-format off
 constexpr KernelRow kRows[]{
-    // operation     weights  activations   rows      sm  kernel                                            reason   check
-    {"embed",        kBf16,   kF32,   1, kAnyRows, 80, "embed",                                           kOnly,   &verify::check_embed},
-    {"qkv",          kBf16,   kBf16,  1, kAnyRows, 80, "qkv: norm, strips of 16 rows",                    kStrips, &verify::check_qkv},
-    {"qkv",          kMxfp4,  kBf16,  1, kAnyRows, 80, "qkv: norm, strips of 16 rows",                    kStrips, &verify::check_qkv},
-    {"append",       kBf16,   kF32,   2, kAnyRows, 80, "append: rope",                                    kOnly,   &verify::check_append},
-    {"attend",       kBf16,   kBf16,  1, kAnyRows, 80, "attend: rope, append, split over pages",          kStrips, &verify::check_attend},
-    {"project",      kBf16,   kBf16,  1, kAnyRows, 80, "project: strips of 16 rows, residual",            kStrips, &verify::check_project},
-    {"project",      kMxfp4,  kBf16,  1, kAnyRows, 80, "project: strips of 16 rows, residual",            kStrips, &verify::check_project},
-    {"route",        kBf16,   kBf16,  1, 1,        80, "route_up: norm, top K, up, SwiGLU in one launch", kStrips, &verify::check_route_up},
-    {"route",        kBf16,   kBf16,  2, kAnyRows, 80, "route: norm, top K, groups",                      kStrips, &verify::check_route},
-    {"experts up",   kMxfp4,  kBf16,  1, 1,        80, "route_up: norm, top K, up, SwiGLU in one launch", kStrips, &verify::check_route_up},
-    {"experts up",   kMxfp4,  kBf16,  2, kAnyRows, 80, "up: strips of 8 gates and their ups, SwiGLU",     kStrips, &verify::check_up},
-    {"experts down", kMxfp4,  kBf16,  1, kAnyRows, 80, "down: strips of 16 rows, weighted",               kStrips, &verify::check_down},
-    {"unembed",      kBf16,   kBf16,  1, kAnyRows, 80, "unembed: norm, strips of 16 rows",                kStrips, &verify::check_unembed},
-    {"unembed",      kMxfp4,  kBf16,  1, kAnyRows, 80, "unembed: norm, strips of 16 rows",                kStrips, &verify::check_unembed},
-    {"sample",       kF32,    kF32,   1, kAnyRows, 80, "argmax; the host for all but the likeliest",      kOnly,   &verify::check_argmax},
+    // operation     weights  activations      rows        sm  kernel                                            reason    check
+    {"embed",        kBf16,   kF32,  1,              kAnyRows,   80, "embed",                                           kOnly,   &verify::check_embed},
+    {"normalise",    kF32,    kF32,  kFewTokens + 1, kAnyRows,   80, "normalise: a block for a row",                    kOnly,   &verify::check_normalise},
+    {"qkv",          kBf16,   kBf16, 1,              kFewTokens, 80, "qkv: norm, strips of 16 rows",                    kStrips, &verify::check_qkv},
+    {"qkv",          kMxfp4,  kBf16, 1,              kFewTokens, 80, "qkv: norm, strips of 16 rows",                    kStrips, &verify::check_qkv},
+    {"qkv",          kBf16,   kBf16, kFewTokens + 1, kAnyRows,   80, "qkv_many: strips of 16 rows for 64 tokens",       kMany,   &verify::check_qkv},
+    {"qkv",          kMxfp4,  kBf16, kFewTokens + 1, kAnyRows,   80, "qkv_many: strips of 16 rows for 64 tokens",       kMany,   &verify::check_qkv},
+    {"append",       kBf16,   kF32,  2,              kAnyRows,   80, "append: rope",                                    kOnly,   &verify::check_append},
+    {"attend",       kBf16,   kBf16, 1,              kAnyRows,   80, "attend: rope, append, split over pages",          kStrips, &verify::check_attend},
+    {"project",      kBf16,   kBf16, 1,              kFewTokens, 80, "project: strips of 16 rows, residual",            kStrips, &verify::check_project},
+    {"project",      kMxfp4,  kBf16, 1,              kFewTokens, 80, "project: strips of 16 rows, residual",            kStrips, &verify::check_project},
+    {"project",      kBf16,   kBf16, kFewTokens + 1, kAnyRows,   80, "project_many: strips of 16 rows for 64 tokens",   kMany,   &verify::check_project},
+    {"project",      kMxfp4,  kBf16, kFewTokens + 1, kAnyRows,   80, "project_many: strips of 16 rows for 64 tokens",   kMany,   &verify::check_project},
+    {"route",        kBf16,   kBf16, 1,              1,          80, "route_up: norm, top K, up, SwiGLU in one launch", kStrips, &verify::check_route_up},
+    {"route",        kBf16,   kBf16, 2,              kFewTokens, 80, "route: norm, top K, groups of 8",                 kStrips, &verify::check_route},
+    {"route",        kBf16,   kBf16, kFewTokens + 1, kAnyRows,   80, "route_many: top K, groups of 64",                 kMany,   &verify::check_route},
+    {"experts up",   kMxfp4,  kBf16, 1,              1,          80, "route_up: norm, top K, up, SwiGLU in one launch", kStrips, &verify::check_route_up},
+    {"experts up",   kMxfp4,  kBf16, 2,              kFewTokens, 80, "up: strips of 8 gates and their ups, SwiGLU",     kStrips, &verify::check_up},
+    {"experts up",   kMxfp4,  kBf16, kFewTokens + 1, kAnyRows,   80, "up_many: the same for 64 pairs",                  kMany,   &verify::check_up},
+    {"experts down", kMxfp4,  kBf16, 1,              kFewTokens, 80, "down: strips of 16 rows, weighted",               kStrips, &verify::check_down},
+    {"experts down", kMxfp4,  kBf16, kFewTokens + 1, kAnyRows,   80, "down_many: the same for 64 pairs",                kMany,   &verify::check_down},
+    {"unembed",      kBf16,   kBf16, 1,              kAnyRows,   80, "unembed: norm, strips of 16 rows",                kStrips, &verify::check_unembed},
+    {"unembed",      kMxfp4,  kBf16, 1,              kAnyRows,   80, "unembed: norm, strips of 16 rows",                kStrips, &verify::check_unembed},
+    {"sample",       kF32,    kF32,  1,              kAnyRows,   80, "argmax; the host for all but the likeliest",      kOnly,   &verify::check_argmax},
 };
 // clang-format on
 

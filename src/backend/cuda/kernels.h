@@ -16,6 +16,10 @@ namespace nibble::cuda {
 
 inline constexpr int kMaxExpertsPerToken{8}, kMaxExperts{128};
 
+// Up to kFewTokens a step is bound by memory, and every kernel norms for itself; beyond, matrix products share a norm (normalise) and
+// read weights once for kManyColumns tokens, or pairs of a token and an expert (prefill.cu).
+inline constexpr int kFewTokens{16}, kManyColumns{64};
+
 // x = embedding[token]; counts steps
 struct EmbedArgs {
   StepInput input;
@@ -41,9 +45,19 @@ struct NormInput {
   float eps;
 };
 
+// normed = norm(x), and x itself if it is wanted
+struct NormaliseArgs {
+  NormInput norm;
+  int num_tokens;
+  float* x;               // [T, H] or null
+  __nv_bfloat16* normed;  // [T, H]
+};
+void normalise(Stream stream, const NormaliseArgs& args);
+
 // parts = W norm(x) + b                                  W [Nq D + 2 Nkv D, H]
 struct QkvArgs {
   NormInput norm;
+  const __nv_bfloat16* normed;  // [T, H], of more than kFewTokens
   Strips weights;
   const float* bias;
   int num_tokens;
@@ -103,16 +117,17 @@ struct ProjectArgs {
 };
 void project(Stream stream, const ProjectArgs& args);
 
-// Which tokens go to which expert: groups of up to 8 pairs (token, slot), pair = token K + slot.
+// Which tokens go to which expert: groups of up to `size` pairs (token, slot), pair = token K + slot.
 struct Groups {
+  int size;        // 8, or kManyColumns of more than kFewTokens
   int* count;      // how many groups
   int* expert;     // [groups]
   int* num_pairs;  // [groups]
-  int* pairs;      // [groups, 8]
+  int* pairs;      // [groups, size]
   float* weight;   // [T, K] by pair
 };
 
-// normed = norm(x); the K largest of W normed + b, and a softmax over them
+// normed = norm(x), which normalise() has written for more than kFewTokens; the K largest of W normed + b, and a softmax over them
 struct RouteArgs {
   NormInput norm;  // of the two parts of project()
   Strips weights;  // [E, H]
@@ -211,10 +226,18 @@ struct ReadArgs {
 };
 void read_all(Stream stream, const ReadArgs& args);
 
+// What the operations above do for more than kFewTokens.
+void qkv_many(Stream stream, const QkvArgs& args);
+void project_many(Stream stream, const ProjectArgs& args);
+void route_many(Stream stream, const RouteArgs& args);
+void up_many(Stream stream, const UpArgs& args);
+void down_many(Stream stream, const DownArgs& args);
+
 // Ask for the shared memory that the kernels above take. Once, before the first launch.
 void prepare_embed();
 void prepare_linear();
 void prepare_attend();
 void prepare_experts();
+void prepare_prefill();
 
 }  // namespace nibble::cuda

@@ -1,28 +1,13 @@
 // The dense matrix products: qkv, project, route, unembed.
 #include <algorithm>
 
-#include "backend/cuda/choice.cuh"
 #include "backend/cuda/inputs.cuh"
 #include "backend/cuda/kernels.h"
 #include "backend/cuda/pdl.cuh"
+#include "backend/cuda/routing.cuh"
 
 namespace nibble::cuda {
 namespace {
-
-struct UnitRange {
-  int first, last;
-};
-
-// This block's share of the units; cut anywhere, or at the ends of strips.
-__device__ UnitRange share(const Strips& weights, bool whole_strips) {
-  const long long blocks = gridDim.x, block = blockIdx.x;
-  if (whole_strips) {
-    const auto strip = [&](long long b) { return static_cast<int>(weights.num_strips * b / blocks); };
-    return {strip(block) * weights.num_segments, strip(block + 1) * weights.num_segments};
-  }
-  const long long units = 1ll * weights.num_strips * weights.num_segments;
-  return {static_cast<int>(units * block / blocks), static_cast<int>(units * (block + 1) / blocks)};
-}
 
 // Streams this block's share of a matrix past the activations that `load(shared, first column, count)` brings, and calls
 // take(row, column, sum, extra, part, is_whole) for each sum of its strips, where extra = prepare(row, column) is what the sum
@@ -33,7 +18,7 @@ __device__ void stream_matrix(const Strips& weights, int cols, int num_tokens, b
   const BlockMemory shared = block_memory<layout>(cols, min(kMaxColumns, num_tokens));
   const int first_column = static_cast<int>(blockIdx.y) * kMaxColumns;
   const int count = min(kMaxColumns, num_tokens - first_column);
-  const UnitRange range = share(weights, whole_strips);
+  const UnitRange range = share_of(weights, whole_strips, blockIdx.x, gridDim.x);
   UnitStream<layout> stream(weights, weights.data, range.first, range.last, shared.ring);
   stream.start();
   wait_for_predecessor();
@@ -133,55 +118,6 @@ __global__ void __launch_bounds__(kThreads, 1) unembed_kernel(const __grid_const
       });
 }
 
-// Of all tokens of the step, by the last block.
-__device__ void group_pairs(const RouteArgs& args) {
-  extern __shared__ int counts[];  // [E]: pairs of an expert, then where its groups begin
-  const int num_experts = args.weights.rows, num_pairs = args.num_tokens * args.experts_per_token;
-  for (int e = static_cast<int>(threadIdx.x); e < num_experts; e += kThreads) counts[e] = 0;
-  __syncthreads();
-  for (int token = static_cast<int>(threadIdx.x) / 32; token < args.num_tokens; token += kWarps) {
-    const Choice choice(num_experts, args.experts_per_token,
-                        [&](int e) { return __ldcg(args.logits + size_t{1} * token * num_experts + e); });
-    if (threadIdx.x % 32 == 0)
-#pragma unroll
-      for (int k = 0; k < kMaxExpertsPerToken; ++k)
-        if (k < args.experts_per_token) {
-          args.chosen[token * args.experts_per_token + k] = choice.experts[k];
-          args.groups.weight[token * args.experts_per_token + k] = choice.weight(k);
-        }
-  }
-  __syncthreads();
-  for (int pair = static_cast<int>(threadIdx.x); pair < num_pairs; pair += kThreads)
-    args.rank[pair] = atomicAdd(&counts[args.chosen[pair]], 1);
-  __syncthreads();
-  if (threadIdx.x < 32) {  // experts in order, a prefix sum over lanes of runs of experts
-    const int lane = threadIdx.x, run = (num_experts + 31) / 32;
-    const auto groups_of = [](int pairs) { return (pairs + kMaxColumns - 1) / kMaxColumns; };
-    int mine = 0;
-    for (int e = lane * run; e < min((lane + 1) * run, num_experts); ++e) mine += groups_of(counts[e]);
-    int before = mine;
-    for (int distance = 1; distance < 32; distance *= 2) {
-      const int other = __shfl_up_sync(~0u, before, distance);
-      if (lane >= distance) before += other;
-    }
-    if (lane == 31) *args.groups.count = before;
-    before -= mine;
-    for (int e = lane * run; e < min((lane + 1) * run, num_experts); ++e) {
-      const int pairs = counts[e];
-      counts[e] = before;
-      for (int rest = pairs; rest > 0; rest -= kMaxColumns, ++before) {
-        args.groups.expert[before] = e;
-        args.groups.num_pairs[before] = min(rest, kMaxColumns);
-      }
-    }
-  }
-  __syncthreads();
-  for (int pair = static_cast<int>(threadIdx.x); pair < num_pairs; pair += kThreads) {
-    const int group = counts[args.chosen[pair]] + args.rank[pair] / kMaxColumns;
-    args.groups.pairs[group * kMaxColumns + args.rank[pair] % kMaxColumns] = pair;
-  }
-}
-
 __global__ void __launch_bounds__(kThreads, 1) route_kernel(const __grid_constant__ RouteArgs args) {
   const int cols = args.norm.residual.hidden, num_experts = args.weights.rows;
   const NormWeights norm_weights(args.norm.weights, cols);
@@ -202,23 +138,15 @@ __global__ void __launch_bounds__(kThreads, 1) route_kernel(const __grid_constan
       [&](int row, int token, float sum, float bias, int, bool) {
         __stcg(args.logits + size_t{1} * token * num_experts + row, sum + bias);
       });
-  __shared__ bool is_last;
-  __threadfence();
+  if (!is_last_block(args.ticket)) return;
+  for (int token = static_cast<int>(threadIdx.x) / 32; token < args.num_tokens; token += kWarps)
+    rank_token(args, token);
   __syncthreads();
-  if (threadIdx.x == 0) is_last = atomicAdd(args.ticket, 1) == gridDim.x * gridDim.y - 1;
-  __syncthreads();
-  if (!is_last) return;
-  __threadfence();
   group_pairs(args);
-  if (threadIdx.x == 0) *args.ticket = 0;
 }
 
 unsigned passes(int num_tokens) {
   return static_cast<unsigned>((num_tokens + kMaxColumns - 1) / kMaxColumns);
-}
-
-unsigned blocks_for(const Strips& weights) {
-  return static_cast<unsigned>(std::min(device_info().num_multiprocessors, weights.num_strips));
 }
 
 template <typename Args>
@@ -237,10 +165,12 @@ void launch_linear(Stream stream, void (*bf16)(Args), void (*mxfp4)(Args), const
 }  // namespace
 
 void qkv(Stream stream, const QkvArgs& args) {
+  if (args.num_tokens > kFewTokens) return qkv_many(stream, args);
   launch_linear(stream, qkv_kernel<Layout::kBf16>, qkv_kernel<Layout::kMxfp4>, args.weights,
                 args.norm.residual.hidden, args.num_tokens, args);
 }
 void project(Stream stream, const ProjectArgs& args) {
+  if (args.num_tokens > kFewTokens) return project_many(stream, args);
   launch_linear(stream, project_kernel<Layout::kBf16>, project_kernel<Layout::kMxfp4>, args.weights,
                 args.cols, args.num_tokens, args);
 }
@@ -249,6 +179,7 @@ void unembed(Stream stream, const UnembedArgs& args) {
                 args.norm.residual.hidden, args.num_rows, args);
 }
 void route(Stream stream, const RouteArgs& args) {
+  if (args.num_tokens > kFewTokens) return route_many(stream, args);
   launch_linear(stream, route_kernel, route_kernel, args.weights, args.norm.residual.hidden, args.num_tokens,
                 args);
 }

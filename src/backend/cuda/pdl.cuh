@@ -46,8 +46,8 @@ struct LaunchShape {
   size_t shared_bytes{0};
 };
 
-template <typename Args>
-void launch(Stream stream, void (*kernel)(Args), const LaunchShape& shape, const Args& args) {
+template <typename... Args>
+void launch(Stream stream, void (*kernel)(Args...), const LaunchShape& shape, const Args&... args) {
   cudaLaunchAttribute attribute{};
   attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
   attribute.val.programmaticStreamSerializationAllowed = 1;
@@ -58,21 +58,21 @@ void launch(Stream stream, void (*kernel)(Args), const LaunchShape& shape, const
   config.stream = stream;
   config.attrs = &attribute;
   config.numAttrs = has_dependent_launch() ? 1 : 0;
-  check(cudaLaunchKernelEx(&config, kernel, args), "launching a kernel");
+  check(cudaLaunchKernelEx(&config, kernel, args...), "launching a kernel");
 }
 
 // All kernels of a step want the same division of a multiprocessor's memory: to change it, all that runs there has to end first,
 // and nothing would start ahead.
-template <typename Args>
-void prefer_shared_memory(void (*kernel)(Args)) {
+template <typename... Args>
+void prefer_shared_memory(void (*kernel)(Args...)) {
   check(cudaFuncSetAttribute(kernel, cudaFuncAttributePreferredSharedMemoryCarveout,
                              cudaSharedmemCarveoutMaxShared),
         "dividing its memory");
 }
 
 // Once for each kernel that takes more than 48 KB of dynamic shared memory.
-template <typename Args>
-void allow_shared_bytes(void (*kernel)(Args), size_t bytes) {
+template <typename... Args>
+void allow_shared_bytes(void (*kernel)(Args...), size_t bytes) {
   prefer_shared_memory(kernel);
   check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes)),
         "asking for shared memory");

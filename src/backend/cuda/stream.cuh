@@ -10,6 +10,7 @@
 
 #include <algorithm>
 
+#include "backend/cuda/device.h"
 #include "backend/cuda/strips.h"
 
 namespace nibble::cuda {
@@ -18,6 +19,11 @@ namespace nibble::cuda {
 // longer (measured on an H100).
 inline constexpr int kThreads{32 * kWarps};
 inline constexpr int kMaxColumns{8};  // tokens that share a pass over the weights: n of mma.m16n8k16
+
+// Blocks that share a dense matrix, each a unit of work or more.
+inline unsigned blocks_for(const Strips& weights) {
+  return static_cast<unsigned>(std::min(device_info().num_multiprocessors, weights.num_strips));
+}
 
 // Tokens in shared memory, [columns] rows of bfloat16: the stride makes lanes of different tokens meet different banks.
 constexpr int activation_stride(int cols) { return padded_cols(cols) + 32; }
@@ -369,6 +375,7 @@ __device__ inline float sum_segments(const float* partials, int from, int end, i
   const int first = max(from, strip * num_segments), last = min(end, (strip + 1) * num_segments);
   const float* at = partials + ((first - from) * kStripRows + row) * count + column;
   float sum = *at;
+#pragma unroll 4
   for (int unit = first + 1; unit < last; ++unit) sum += *(at += kStripRows * count);
   return sum;
 }

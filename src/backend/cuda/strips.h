@@ -70,6 +70,29 @@ constexpr Strips make_strips(Layout layout, int rows, int cols, int most_tiles =
   return strips;
 }
 
+// A block's share of a matrix in units (segments, strip by strip): cut anywhere, or at the ends of strips.
+struct UnitRange {
+  int first, last;
+};
+constexpr UnitRange share_of(const Strips& strips, bool whole_strips, unsigned block, unsigned num_blocks) {
+  const long long count = whole_strips ? strips.num_strips : 1ll * strips.num_strips * strips.num_segments;
+  const int scale = whole_strips ? strips.num_segments : 1;
+  return {static_cast<int>(count * block / num_blocks) * scale,
+          static_cast<int>(count * (block + 1) / num_blocks) * scale};
+}
+// At which segment of a strip a share begins and so its sum has a second part (kernels.h); num_segments where none does. No more
+// blocks than strips: none has two.
+constexpr int cut_of(const Strips& strips, int strip, unsigned num_blocks) {
+  const long long count = 1ll * strips.num_strips * strips.num_segments,
+                  first = 1ll * strip * strips.num_segments;
+  const auto block = static_cast<unsigned>(first * num_blocks / count);
+  for (unsigned next = block; next <= block + 1; ++next) {
+    const long long segment = count * next / num_blocks - first;
+    if (segment > 0 && segment < strips.num_segments) return static_cast<int>(segment);
+  }
+  return strips.num_segments;
+}
+
 constexpr int padded_cols(int cols) { return (cols + kTileCols - 1) / kTileCols * kTileCols; }
 
 // Slots of a warp's ring, 85 to 96 KB in a block: more was slower on an H100, and so was less. Before the activations are there

@@ -193,8 +193,7 @@ KernelFinding check_cases(const KernelRow& row, const CheckCase& check_case) {
   const OwnedStream stream;
   for (const AttendCase& c : attend_cases()) {
     if (!takes(row, c)) continue;
-    comparison.begin(c.text());
-    check_case(comparison, stream, c);
+    comparison.at(c.text(), [&] { check_case(comparison, stream, c); });
   }
   return comparison.finding();
 }

@@ -12,6 +12,7 @@
 namespace nibble::cuda::verify {
 
 KernelFinding check_embed(const KernelRow& row);
+KernelFinding check_normalise(const KernelRow& row);
 KernelFinding check_qkv(const KernelRow& row);
 KernelFinding check_append(const KernelRow& row);
 KernelFinding check_attend(const KernelRow& row);

@@ -39,17 +39,20 @@ TestChoice choose(const float* logits, int num_experts, int experts_per_token) {
   return choice;
 }
 
+int group_size(int num_tokens) { return num_tokens > kFewTokens ? kManyColumns : 8; }
+
 int max_groups_of(int num_tokens, int num_experts, int experts_per_token) {
   const int pairs = num_tokens * experts_per_token;
-  return std::min(pairs, num_experts + pairs / kGroupPairs);
+  return std::min(pairs, num_experts + pairs / group_size(num_tokens));
 }
 
 DeviceGroups::DeviceGroups(int num_tokens, int experts_per_token, int max_groups)
     : experts_per_token_(experts_per_token),
+      size_(group_size(num_tokens)),
       count_(1),
       expert_(static_cast<size_t>(max_groups)),
       num_pairs_(static_cast<size_t>(max_groups)),
-      pairs_(static_cast<size_t>(max_groups * kGroupPairs)),
+      pairs_(static_cast<size_t>(max_groups * size_)),
       weight_(static_cast<size_t>(num_tokens * experts_per_token)) {}
 
 DeviceGroups::DeviceGroups(const std::vector<TestChoice>& choices, int num_experts, int max_groups)
@@ -67,11 +70,11 @@ DeviceGroups::DeviceGroups(const std::vector<TestChoice>& choices, int num_exper
         if (!is_open) {
           expert.push_back(e);
           num_pairs.push_back(0);
-          pairs.resize(pairs.size() + kGroupPairs, -1);
+          pairs.resize(pairs.size() + static_cast<size_t>(size_), -1);
         }
-        pairs[pairs.size() - kGroupPairs + static_cast<size_t>(num_pairs.back()++)] =
+        pairs[pairs.size() - static_cast<size_t>(size_ - num_pairs.back()++)] =
             static_cast<int>(t) * experts_per_token_ + k;
-        is_open = num_pairs.back() < kGroupPairs;
+        is_open = num_pairs.back() < size_;
       }
   }
   put(count_, {static_cast<int>(expert.size())});
@@ -82,7 +85,7 @@ DeviceGroups::DeviceGroups(const std::vector<TestChoice>& choices, int num_exper
 }
 
 Groups DeviceGroups::view() const {
-  return {count_.data(), expert_.data(), num_pairs_.data(), pairs_.data(), weight_.data()};
+  return {size_, count_.data(), expert_.data(), num_pairs_.data(), pairs_.data(), weight_.data()};
 }
 
 GroupsRead DeviceGroups::read(Comparison& comparison) const {

@@ -9,8 +9,6 @@
 
 namespace nibble::cuda::verify {
 
-inline constexpr int kGroupPairs{8};
-
 // The K largest logits, ties to the lower expert, and the softmax over them in double precision.
 struct TestChoice {
   std::vector<int> experts;
@@ -22,6 +20,9 @@ TestChoice choose(const float* logits, int num_experts, int experts_per_token);
 inline MatrixShape router_shape(int num_experts, int hidden) {
   return {.rows = num_experts, .cols = hidden, .most_tiles = RingShape<Layout::kBf16>::kSlots};
 }
+
+// Pairs of a group, at most.
+int group_size(int num_tokens);
 
 // The most groups that there can be: each expert's last one may be part-filled.
 int max_groups_of(int num_tokens, int num_experts, int experts_per_token);
@@ -42,7 +43,7 @@ class DeviceGroups {
   GroupsRead read(Comparison& comparison) const;
 
  private:
-  int experts_per_token_;
+  int experts_per_token_, size_;
   DeviceArray<int> count_, expert_, num_pairs_, pairs_;
   DeviceArray<float> weight_;
 };

@@ -7,13 +7,22 @@
 #include <utility>
 
 #include "backend/kernel_check.h"
+#include "core/error.h"
 
 namespace nibble::cuda::verify {
 
 class Comparison {
  public:
-  // Of all that is compared from here on.
-  void begin(std::string shape) { shape_ = std::move(shape); }
+  // body() launches a kernel and compares what it leaves, at a shape which errors then name. Throws InputError where the GPU fails.
+  template <typename Body>
+  void at(std::string shape, const Body& body) {
+    shape_ = std::move(shape);
+    try {
+      body();
+    } catch (const InputError& error) {
+      throw InputError("{} at {}", error.what(), shape_);
+    }
+  }
 
   // |actual - expected| <= bound. NaN is wrong.
   void near(const char* what, ptrdiff_t row, ptrdiff_t column, double actual, double expected, double bound) {

@@ -88,10 +88,8 @@ KernelFinding check_cases(const KernelRow& row, const CheckCase& check_case) {
   prepare_embed();
   Comparison comparison;
   const OwnedStream stream;
-  for_each_case(row, [&](const Case& c) {
-    comparison.begin(c.text());
-    check_case(comparison, stream, c);
-  });
+  for_each_case(row,
+                [&](const Case& c) { comparison.at(c.text(), [&] { check_case(comparison, stream, c); }); });
   return comparison.finding();
 }
 

@@ -225,12 +225,11 @@ void check_down_case(Comparison& comparison, Stream stream, Format weights, cons
 template <typename CheckCase>
 KernelFinding check_cases(const KernelRow& row, const CheckCase& check_case) {
   prepare_experts();
+  prepare_prefill();
   Comparison comparison;
   const OwnedStream stream;
-  for_each_case(row, [&](const Case& c) {
-    comparison.begin(c.text());
-    check_case(comparison, stream, c);
-  });
+  for_each_case(row,
+                [&](const Case& c) { comparison.at(c.text(), [&] { check_case(comparison, stream, c); }); });
   return comparison.finding();
 }
 

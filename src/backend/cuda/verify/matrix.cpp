@@ -23,6 +23,7 @@ Layout layout_of(Format format) {
     case Format::kMxfp4:
       return Layout::kMxfp4;
     case Format::kF32:
+    case Format::kE4m3:
       break;
   }
   NIBBLE_CHECK(false, "no strips of {}", nibble::name(format));
