@@ -26,9 +26,10 @@ struct BackendOptions {
       Format::kBf16};  // or kE4m3: each element rounded to nearest even, saturating at 448, scale 1
 };
 
-// Bytes a backend takes for itself before it starts: beside the mapped weights.
+// Bytes a backend takes for itself before it starts: beside the mapped weights, of which it reads replaced_weight_bytes
+// when it starts and never again.
 struct MemoryPlan {
-  size_t weight_bytes{0}, kv_bytes{0}, workspace_bytes{0};
+  size_t weight_bytes{0}, replaced_weight_bytes{0}, kv_bytes{0}, workspace_bytes{0};
 };
 
 inline constexpr int kAnyRows{std::numeric_limits<int>::max()};

@@ -29,7 +29,7 @@ Tokenizer byte_tokenizer() { return Tokenizer::from_tiktoken(byte_ranks(), "the 
 
 void check_memory(const Model& model, const BackendRow& backend, const BackendOptions& options) {
   const MemoryPlan plan = backend.plan(model.config, options);
-  const size_t weights = weight_bytes(model.config) + plan.weight_bytes;
+  const size_t weights = kept_weight_bytes(model, plan) + plan.weight_bytes;
   const size_t needed = weights + plan.kv_bytes + plan.workspace_bytes;
   const size_t available = available_bytes();
   if (needed <= available) return;
@@ -83,15 +83,10 @@ Format kv_format(const Settings& settings) {
 void check_supported(const BackendRow& backend, const BackendOptions& options) {
   const DenseFormats& dense = options.dense;
   const bool has_fp8 = dense.qkv == Format::kE4m3 || dense.attention_output == Format::kE4m3 ||
-                       dense.unembedding == Format::kE4m3;
-  if (backend.is_device && (has_fp8 || options.kv_format == Format::kE4m3))
-    throw InputError("--fp8-layers and --kv-dtype fp8: the backend {} has no FP8 yet", backend.name);
-  if (!backend.is_device && dense != DenseFormats{})
-    throw InputError(
-        "--mxfp4-layers, --fp8-layers: the backend {} runs dense layers as the checkpoint has them",
-        backend.name);
-  if (!backend.is_device && options.kv_format == Format::kE4m3)
-    throw InputError("--kv-dtype fp8: the backend {} has no such KV cache", backend.name);
+                       dense.unembedding == Format::kE4m3 || options.kv_format == Format::kE4m3;
+  if (backend.is_device && has_fp8)
+    throw InputError("--fp8-layers, --kv-dtype fp8: the backend {} has no FP8 yet: try --backend cpu",
+                     backend.name);
 }
 
 // What the backend takes: weights in memory, or, on a device, descriptions of what it makes itself.
@@ -129,6 +124,13 @@ StorageFormats formats_of(const Model& model, const Settings& settings) {
   if (dense.unembedding != Format::kBf16) formats.unembedding = dense.unembedding;
   formats.kv = kv_format(settings);
   return formats;
+}
+
+Settings unquantised(Settings settings) {
+  settings.mxfp4_layers.reset();
+  settings.fp8_layers.reset();
+  settings.kv_dtype = Settings{}.kv_dtype;
+  return settings;
 }
 
 Tokenizer open_tokenizer(const ModelSource& source, const Settings& settings) {
@@ -178,6 +180,10 @@ EngineOptions engine_options(const BackendOptions& options, const Capacity& capa
 }
 
 size_t weight_bytes(const Config& config) { return total_bytes(tensor_specs(config)); }
+
+size_t kept_weight_bytes(const Model& model, const MemoryPlan& plan) {
+  return weight_bytes(model.config) - (model.weights ? plan.replaced_weight_bytes : 0);
+}
 
 size_t available_bytes() {
   std::ifstream meminfo("/proc/meminfo");

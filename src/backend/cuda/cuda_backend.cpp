@@ -35,9 +35,11 @@ int router_sums(const Config& config) {
 
 int chunks_for(int num_pages) { return (num_pages + kChunkPages - 1) / kChunkPages; }
 
-size_t kv_layer_elements(const Config& config, int num_pages) {
+// Of the cache of one layer.
+size_t kv_layer_bytes(const Config& config, const BackendOptions& options, LayerKind kind) {
+  const int num_pages = kind == LayerKind::kFull ? options.num_full_pages : options.num_sliding_pages;
   return size_t{2} * static_cast<size_t>(num_pages) * static_cast<size_t>(config.num_kv_heads) *
-         kPagePositions * static_cast<size_t>(config.head_dim);
+         kPagePositions * num_bytes(options.kv_format, static_cast<size_t>(config.head_dim));
 }
 
 // Activations of a step of up to T rows, and what kernels leave for each other.
@@ -155,7 +157,7 @@ class CudaBackend final : public Backend {
   BackendOptions options_;
   DeviceWeights weights_;
   DeviceBuffer kv_, workspace_;
-  std::vector<__nv_bfloat16*> layer_kv_;
+  std::vector<uint8_t*> layer_kv_;
   Workspace work_;
   PinnedBuffer pinned_input_, pinned_tokens_, pinned_logits_;
   float rope_concentration_;
@@ -167,18 +169,15 @@ CudaBackend::CudaBackend(std::shared_ptr<const Weights> weights, const BackendOp
     : config_(weights->config),
       options_(options),
       weights_(upload(*weights, options.dense, options.num_threads)) {
-  size_t kv_elements = 0;
-  const auto pages = [&](LayerKind kind) {
-    return kind == LayerKind::kFull ? options.num_full_pages : options.num_sliding_pages;
-  };
-  for (const LayerKind kind : config_.layer_kinds) kv_elements += kv_layer_elements(config_, pages(kind));
-  kv_ = DeviceBuffer(kv_elements * sizeof(__nv_bfloat16));
+  size_t kv_bytes = 0;
+  for (const LayerKind kind : config_.layer_kinds) kv_bytes += kv_layer_bytes(config_, options, kind);
+  kv_ = DeviceBuffer(kv_bytes);
   // Positions that nothing was written to are loaded with their page and then not seen.
   check(cudaMemsetAsync(kv_.as<void>(), 0, kv_.bytes(), stream_), "clearing the KV cache");
-  size_t at = 0;
+  uint8_t* layer_kv = kv_.as<uint8_t>();
   for (const LayerKind kind : config_.layer_kinds) {
-    layer_kv_.push_back(kv_.as<__nv_bfloat16>() + at);
-    at += kv_layer_elements(config_, pages(kind));
+    layer_kv_.push_back(layer_kv);
+    layer_kv += kv_layer_bytes(config_, options, kind);
   }
   workspace_ = DeviceBuffer(place(config_, options, nullptr, work_));
   place(config_, options, workspace_.as<uint8_t>(), work_);
@@ -279,7 +278,8 @@ void CudaBackend::run_layers(const StepShape& shape) {
   for (size_t l = 0; l < weights_.layers.size(); ++l) {
     const DeviceLayer& layer = weights_.layers[l];
     const bool is_sliding = layer.kind == LayerKind::kSliding;
-    const LayerPages pages{layer_kv_[l], is_sliding};
+    const LayerPages pages{layer_kv_[l], is_sliding,
+                           options_.kv_format == Format::kE4m3 ? KvFormat::kE4m3 : KvFormat::kBf16};
     const ResidualInput before = residual(/*with_experts=*/l > 0);
     const NormInput attention_norm{before, layer.attention_norm, config_.rms_eps};
     if (is_many) normalise(stream_, {attention_norm, T, nullptr, work_.normed});
@@ -406,7 +406,9 @@ StepResult CudaBackend::step(const Batch& batch) {
 
 std::vector<KernelChoice> CudaBackend::kernels() const {
   const auto format_of = [](const Strips& strips) {
-    return strips.layout == Layout::kBf16 ? Format::kBf16 : Format::kMxfp4;
+    return strips.layout == Layout::kBf16   ? Format::kBf16
+           : strips.layout == Layout::kE4m3 ? Format::kE4m3
+                                            : Format::kMxfp4;
   };
   const DeviceLayer& layer = weights_.layers.front();
   std::vector<KernelChoice> choices;
@@ -416,8 +418,8 @@ std::vector<KernelChoice> CudaBackend::kernels() const {
   add("embed", Format::kBf16);
   add("normalise", Format::kF32);
   add("qkv", format_of(layer.qkv));
-  add("append", Format::kBf16);
-  add("attend", Format::kBf16);
+  add("append", options_.kv_format);
+  add("attend", options_.kv_format);
   add("project", format_of(layer.o));
   add("route", format_of(layer.router));
   add("experts up", format_of(layer.up));
@@ -514,10 +516,7 @@ double read_bandwidth() {
 MemoryPlan plan(const Config& config, const BackendOptions& options) {
   MemoryPlan plan;
   plan.weight_bytes = device_weight_bytes(config, options.dense);
-  for (const LayerKind kind : config.layer_kinds)
-    plan.kv_bytes += sizeof(__nv_bfloat16) * kv_layer_elements(config, kind == LayerKind::kFull
-                                                                           ? options.num_full_pages
-                                                                           : options.num_sliding_pages);
+  for (const LayerKind kind : config.layer_kinds) plan.kv_bytes += kv_layer_bytes(config, options, kind);
   Workspace workspace;
   plan.workspace_bytes = place(config, options, nullptr, workspace);
   return plan;

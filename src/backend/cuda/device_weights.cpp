@@ -29,6 +29,8 @@ class Arena {
   }
   Strips take_strips(Strips strips, int num_matrices = 1) {
     strips.data = take(static_cast<size_t>(num_matrices) * strips.matrix_bytes());
+    if (strips.layout == Layout::kE4m3)
+      strips.row_scales = take_array<float>(static_cast<size_t>(strips.rows));
     return strips;
   }
   size_t size() const { return size_; }
@@ -38,7 +40,9 @@ class Arena {
   size_t size_{0};
 };
 
-Layout layout_of(Format format) { return format == Format::kMxfp4 ? Layout::kMxfp4 : Layout::kBf16; }
+Layout layout_of(Format format) {
+  return format == Format::kMxfp4 ? Layout::kMxfp4 : format == Format::kE4m3 ? Layout::kE4m3 : Layout::kBf16;
+}
 
 // Gives every tensor its place.
 DeviceWeights place(const Config& config, const DenseFormats& dense, Arena& arena) {

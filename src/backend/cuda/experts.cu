@@ -71,7 +71,7 @@ class Epilogue {
         const int column = i % count_, row = row_of(i), strip = strip_of(i, from);
         take_(strip, row, column, i == static_cast<int>(threadIdx.x) ? first_ : prepare_(strip, row),
               [&](int strip_row) {
-                return kMxfp4SumScale *
+                return kSumScale<Layout::kMxfp4> *
                        sum_segments(shared.partials, from, end, strip, segments, strip_row, column, count_);
               });
       }
@@ -154,7 +154,7 @@ __global__ void __launch_bounds__(kThreads, 1) up_kernel(const __grid_constant__
   Mxfp4Stream stream = stream_of(weights, share, group.expert, shared);
   stream.start();
   stream.fill();
-  rows.store(args.normed, cols, group.count, row_at, kMxfp4ActivationScale, shared.activations,
+  rows.store(args.normed, cols, group.count, row_at, kActivationScale<Layout::kMxfp4>, shared.activations,
              activation_stride(cols));
   epilogue.run(stream, cols, shared);
 }
@@ -224,8 +224,8 @@ struct RouterSegment {
       if (tile < num_tiles)
 #pragma unroll
         for (int group = 0; group < 2; ++group)
-          add_bf16_group(parts[tile][2 * group], parts[tile][2 * group + 1],
-                         activations_of(columns, first_tile + tile, group), sums);
+          add_group<Layout::kBf16, false>(bf16_weights(parts[tile][2 * group], parts[tile][2 * group + 1]),
+                                          activations_of(columns, first_tile + tile, group), sums);
   }
 };
 
@@ -243,8 +243,8 @@ __device__ void await_logits(const RouteUpArgs& args, const RouterSegment& segme
     segment.add(columns, own);
     if (lane % 4 == 0) {
       uint64_t* to = args.routing.sums + size_t{1} * unit * kStripRows + lane / 4;
-      tell(to, number, __float_as_uint(own[0] * (1 / kMxfp4ActivationScale)));
-      tell(to + 8, number, __float_as_uint(own[2] * (1 / kMxfp4ActivationScale)));
+      tell(to, number, __float_as_uint(own[0] * (1 / kActivationScale<Layout::kMxfp4>)));
+      tell(to + 8, number, __float_as_uint(own[2] * (1 / kActivationScale<Layout::kMxfp4>)));
     }
   }
   await_all(args.routing.sums, num_sums, number, sums);
@@ -269,7 +269,8 @@ __global__ void __launch_bounds__(kThreads, 1) route_up_kernel(const __grid_cons
   wait_for_predecessor();
   let_successor_start();
   norm_weights.load(
-      args.norm, 1, [](int) { return 0; }, kMxfp4ActivationScale, shared.activations, activation_stride(cols),
+      args.norm, 1, [](int) { return 0; }, kActivationScale<Layout::kMxfp4>, shared.activations,
+      activation_stride(cols),
       [&](int, int i, float4 x, uint2) {
         if (block == 0) reinterpret_cast<float4*>(args.x)[i] = x;
       });
@@ -341,7 +342,7 @@ __global__ void __launch_bounds__(kThreads, 1) down_kernel(const __grid_constant
   rows.ask(args.gated, cols, group.count, row_at);
   if (is_single) single_weight = __ldcg(args.routing.weights + slot);
   stream.fill();
-  rows.store(args.gated, cols, group.count, row_at, kMxfp4ActivationScale, shared.activations,
+  rows.store(args.gated, cols, group.count, row_at, kActivationScale<Layout::kMxfp4>, shared.activations,
              activation_stride(cols));
   epilogue.run(stream, cols, shared);
 }

@@ -69,9 +69,12 @@ struct RopeInput {
   const float* frequencies;  // [D / 2]
   float concentration;
 };
+// E4M3: an element rounded to nearest even, saturating at 448, without a scale.
+enum class KvFormat { kBf16, kE4m3 };
 struct LayerPages {
-  __nv_bfloat16* data;  // [page, keys and values, Nkv, 32, D]
-  int is_sliding;       // which page table
+  void* data;      // [page, keys and values, Nkv, 32, D]
+  int is_sliding;  // which page table
+  KvFormat format;
 };
 
 // rope(k) and v of every row into the cache: for steps in which rows see each other. For a single row attend() does it.

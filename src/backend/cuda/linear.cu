@@ -32,16 +32,22 @@ __device__ void stream_matrix(const Strips& weights, int cols, int num_tokens, b
     const int first_strip = from / segments, num_strips = (end - 1) / segments - first_strip + 1;
     const auto row_of = [&](int i) { return first_strip * kStripRows + i / count; };
     const int own = static_cast<int>(threadIdx.x), num_sums = num_strips * kStripRows * count;
-    float ready = 0;
-    if (own < num_sums && row_of(own) < weights.rows)
+    float ready = 0, ready_scale = 1;
+    const auto scale_of_row = [&](int row) {
+      return layout == Layout::kE4m3 ? load_now(weights.row_scales + row) : 1.0f;
+    };
+    if (own < num_sums && row_of(own) < weights.rows) {
       ready = prepare(row_of(own), first_column + own % count);
+      ready_scale = scale_of_row(row_of(own));
+    }
     stream.run(end, {shared.activations, activation_stride(cols), count}, shared.partials, from);
     __syncthreads();
     for (int i = own; i < num_sums; i += kThreads) {
       const int row = row_of(i), strip = row / kStripRows, column = i % count;
       if (row >= weights.rows) continue;
-      const float sum = sum_scale<layout>() * sum_segments(shared.partials, from, end, strip, segments,
-                                                           row % kStripRows, column, count);
+      const float sum = (i == own ? ready_scale : scale_of_row(row)) *
+                        (kSumScale<layout> * sum_segments(shared.partials, from, end, strip, segments,
+                                                          row % kStripRows, column, count));
       const int part = strip * segments < from;
       take(row, first_column + column, sum, i == own ? ready : prepare(row, first_column + column), part,
            !part && (strip + 1) * segments <= end);
@@ -50,9 +56,6 @@ __device__ void stream_matrix(const Strips& weights, int cols, int num_tokens, b
     from = end;
   }
 }
-
-template <Layout layout>
-constexpr float kActivationScale{layout == Layout::kMxfp4 ? kMxfp4ActivationScale : 1.0f};
 
 struct Ignore {
   template <typename... Args>
@@ -149,49 +152,49 @@ unsigned passes(int num_tokens) {
   return static_cast<unsigned>((num_tokens + kMaxColumns - 1) / kMaxColumns);
 }
 
-template <typename Args>
-void launch_linear(Stream stream, void (*bf16)(Args), void (*mxfp4)(Args), const Strips& weights, int cols,
-                   int num_tokens, const Args& args) {
-  const bool is_bf16 = weights.layout == Layout::kBf16;
-  const int columns = std::min(kMaxColumns, num_tokens);
+template <Layout layout, typename Args>
+void launch_linear(Stream stream, void (*kernel)(Args), int cols, int num_tokens, const Args& args) {
+  const Strips& weights = args.weights;
   const unsigned blocks = blocks_for(weights);
   const int units =
       weights.num_strips * weights.num_segments / static_cast<int>(blocks) + 1 + weights.num_segments;
-  const size_t bytes = is_bf16 ? block_bytes<Layout::kBf16>(cols, columns, units)
-                               : block_bytes<Layout::kMxfp4>(cols, columns, units);
-  launch(stream, is_bf16 ? bf16 : mxfp4, {dim3(blocks, passes(num_tokens)), kThreads, bytes}, args);
+  launch(stream, kernel,
+         {dim3(blocks, passes(num_tokens)), kThreads,
+          block_bytes<layout>(cols, std::min(kMaxColumns, num_tokens), units)},
+         args);
 }
 
 }  // namespace
 
 void qkv(Stream stream, const QkvArgs& args) {
   if (args.num_tokens > kFewTokens) return qkv_many(stream, args);
-  launch_linear(stream, qkv_kernel<Layout::kBf16>, qkv_kernel<Layout::kMxfp4>, args.weights,
-                args.norm.residual.hidden, args.num_tokens, args);
+  with_layout(args.weights.layout, [&](auto layout) {
+    launch_linear<layout()>(stream, qkv_kernel<layout()>, args.norm.residual.hidden, args.num_tokens, args);
+  });
 }
 void project(Stream stream, const ProjectArgs& args) {
   if (args.num_tokens > kFewTokens) return project_many(stream, args);
-  launch_linear(stream, project_kernel<Layout::kBf16>, project_kernel<Layout::kMxfp4>, args.weights,
-                args.cols, args.num_tokens, args);
+  with_layout(args.weights.layout, [&](auto layout) {
+    launch_linear<layout()>(stream, project_kernel<layout()>, args.cols, args.num_tokens, args);
+  });
 }
 void unembed(Stream stream, const UnembedArgs& args) {
-  launch_linear(stream, unembed_kernel<Layout::kBf16>, unembed_kernel<Layout::kMxfp4>, args.weights,
-                args.norm.residual.hidden, args.num_rows, args);
+  with_layout(args.weights.layout, [&](auto layout) {
+    launch_linear<layout()>(stream, unembed_kernel<layout()>, args.norm.residual.hidden, args.num_rows, args);
+  });
 }
 void route(Stream stream, const RouteArgs& args) {
   if (args.num_tokens > kFewTokens) return route_many(stream, args);
-  launch_linear(stream, route_kernel, route_kernel, args.weights, args.norm.residual.hidden, args.num_tokens,
-                args);
+  launch_linear<Layout::kBf16>(stream, route_kernel, args.norm.residual.hidden, args.num_tokens, args);
 }
 
 void prepare_linear() {
   const size_t most = device_info().max_shared_bytes - 1024;  // of which the static part is taken
-  allow_shared_bytes(qkv_kernel<Layout::kBf16>, most);
-  allow_shared_bytes(qkv_kernel<Layout::kMxfp4>, most);
-  allow_shared_bytes(project_kernel<Layout::kBf16>, most);
-  allow_shared_bytes(project_kernel<Layout::kMxfp4>, most);
-  allow_shared_bytes(unembed_kernel<Layout::kBf16>, most);
-  allow_shared_bytes(unembed_kernel<Layout::kMxfp4>, most);
+  for_each_layout([&](auto layout) {
+    allow_shared_bytes(qkv_kernel<layout()>, most);
+    allow_shared_bytes(project_kernel<layout()>, most);
+    allow_shared_bytes(unembed_kernel<layout()>, most);
+  });
   allow_shared_bytes(route_kernel, most);
 }
 

@@ -35,7 +35,7 @@ class StripStream {
  public:
   __device__ StripStream(const Strips& weights, const uint8_t* matrix, int strip, uint8_t* ring)
       : weights_(weights),
-        ring_(ring + threadIdx.x / 32 * Ring<layout>::kBytes),
+        ring_(ring + threadIdx.x / 32 * Ring<layout>::kBytes, /*is_read_once=*/false),
         next_(matrix + size_t{1} * strip * weights.strip_bytes),
         end_(strip < weights.num_strips ? next_ + weights.strip_bytes : next_) {}
 
@@ -52,45 +52,17 @@ class StripStream {
       return *reinterpret_cast<const uint4*>(stage + (8 * n + lane / 4) * stride + tile * kTileCols +
                                              32 * group + 8 * (lane % 4));
     };
-    const uint8_t* slot = nullptr;
-    if constexpr (layout == Layout::kMxfp4) slot = ring_.next();
-    for (int tile = 0; tile < num_tiles; ++tile) {
-      if constexpr (layout == Layout::kBf16) {
-        const auto* parts = reinterpret_cast<const uint4*>(ring_.next()) + lane;
+    for (int tile = 0; tile < num_tiles; tile += Ring<layout>::kSlotTiles) {
+      const int count = min(Ring<layout>::kSlotTiles, num_tiles - tile);
+      const uint8_t* slot = ring_.next();
+      for (int i = 0; i < count; ++i)
 #pragma unroll
         for (int group = 0; group < 2; ++group) {
-          const uint4 upper = parts[group * 64], lower = parts[group * 64 + 32];
+          const GroupWeights weights = group_weights<layout>(slot, i, count, group);
 #pragma unroll
           for (int n = 0; n < kColumnTiles; ++n)
-            if (8 * n < num_columns) add_bf16_group(upper, lower, b_of(n, tile, group), sums[n]);
+            if (8 * n < num_columns) add_group<layout, false>(weights, b_of(n, tile + i, group), sums[n]);
         }
-        __syncwarp();
-        ask();
-      } else {
-        const uint4 words = reinterpret_cast<const uint4*>(slot)[tile * 32 + lane];
-        const uint32_t scales =
-            reinterpret_cast<const uint32_t*>(slot + num_tiles * 512)[tile * 8 + lane / 4];
-        const float scale[2][2] = {{scale_of<0>(scales), scale_of<1>(scales)},
-                                   {scale_of<2>(scales), scale_of<3>(scales)}};
-#pragma unroll
-        for (int group = 0; group < 2; ++group) {
-          uint32_t first[4], second[4];
-          unpack(group ? words.z : words.x, first);
-          unpack(group ? words.w : words.y, second);
-#pragma unroll
-          for (int n = 0; n < kColumnTiles; ++n)
-            if (8 * n < num_columns) {
-              const uint4 b = b_of(n, tile, group);
-              float c[4]{};
-              mma(c, first, b.x, b.y);
-              mma(c, second, b.z, b.w);
-#pragma unroll
-              for (int i = 0; i < 4; ++i) sums[n][i] = fmaf(c[i], scale[group][i / 2], sums[n][i]);
-            }
-        }
-      }
-    }
-    if constexpr (layout == Layout::kMxfp4) {
       __syncwarp();
       ask();
     }
@@ -99,11 +71,12 @@ class StripStream {
  private:
   __device__ void ask() {
     if (next_ < end_) {
-      const auto bytes = static_cast<int>(
-          min(static_cast<ptrdiff_t>(layout == Layout::kBf16 ? tile_bytes(layout) : weights_.segment_bytes),
-              end_ - next_));
-      ring_.ask(next_, bytes);
-      next_ += bytes;
+      const int left = weights_.num_tiles - asked_tile_,
+                in_segment = weights_.segment_tiles - asked_tile_ % weights_.segment_tiles;
+      const int tiles = min(min(left, in_segment), Ring<layout>::kSlotTiles);
+      ring_.ask(next_, tiles * tile_bytes(layout));
+      next_ += tiles * tile_bytes(layout);
+      asked_tile_ += tiles;
     }
     ring_.end_ask();
   }
@@ -111,6 +84,7 @@ class StripStream {
   const Strips& weights_;
   Ring<layout> ring_;
   const uint8_t *next_, *end_;
+  int asked_tile_{0};
 };
 
 // Activations of a segment on their way into a stage; each thread brings, and scales, chunks of 16 bytes of its own.
@@ -181,7 +155,7 @@ __device__ void multiply(const Strips& weights, const uint8_t* matrix, const Man
   extern __shared__ __align__(128) uint8_t memory[];
   auto* stages = reinterpret_cast<__nv_bfloat16*>(memory + ring_bytes<layout>());
   const int stage_elements = kManyColumns * stage_stride(weights);
-  const StageLoader loader(input, weights, rows, layout == Layout::kBf16 ? 1.0f : kMxfp4ActivationScale);
+  const StageLoader loader(input, weights, rows, kActivationScale<layout>);
   const int strip = static_cast<int>(blockIdx.x * kWarps + threadIdx.x / 32), segments = weights.num_segments;
   const int cut = cuts ? cut_of(weights, strip, cuts) : segments;
   const int g = static_cast<int>(threadIdx.x) % 32 / 4, t = static_cast<int>(threadIdx.x) % 4;
@@ -192,8 +166,8 @@ __device__ void multiply(const Strips& weights, const uint8_t* matrix, const Man
 #pragma unroll
       for (int c = 0; c < 2; ++c)
         if (const int column = 8 * n + 2 * t + c; column < input.count)
-          take(strip, g, column, sum_scale<layout>() * totals[n][c], sum_scale<layout>() * totals[n][c + 2],
-               part, is_whole);
+          take(strip, g, column, kSumScale<layout> * totals[n][c], kSumScale<layout> * totals[n][c + 2], part,
+               is_whole);
   };
   loader.ask(0, stages);
   for (int segment = 0; segment < segments; ++segment) {
@@ -236,13 +210,14 @@ __device__ void multiply_tokens(const Strips& weights, const __nv_bfloat16* acti
   wait_for_predecessor();
   let_successor_start();
   __syncthreads();
-  multiply<layout>(weights, weights.data, {activations, cols, min(kManyColumns, num_tokens - first)}, rows,
-                   cuts, stream,
-                   [&](int strip, int g, int column, float upper, float lower, int part, bool is_whole) {
-                     const int row = strip * kStripRows + g;
-                     if (row < weights.rows) take(row, first + column, upper, part, is_whole);
-                     if (row + 8 < weights.rows) take(row + 8, first + column, lower, part, is_whole);
-                   });
+  multiply<layout>(
+      weights, weights.data, {activations, cols, min(kManyColumns, num_tokens - first)}, rows, cuts, stream,
+      [&](int strip, int g, int column, float upper, float lower, int part, bool is_whole) {
+        const int row = strip * kStripRows + g;
+        const auto scale = [&](int of) { return layout == Layout::kE4m3 ? weights.row_scales[of] : 1.0f; };
+        if (row < weights.rows) take(row, first + column, scale(row) * upper, part, is_whole);
+        if (row + 8 < weights.rows) take(row + 8, first + column, scale(row + 8) * lower, part, is_whole);
+      });
 }
 
 template <Layout layout>
@@ -364,14 +339,11 @@ dim3 grid_for(const Strips& weights, int num_columns) {
           static_cast<unsigned>((num_columns + kManyColumns - 1) / kManyColumns)};
 }
 
-template <typename Args>
-void launch_dense(Stream stream, void (*bf16)(Args, unsigned), void (*mxfp4)(Args, unsigned),
-                  const Args& args) {
-  const Strips& weights = args.weights;
-  const bool is_bf16 = weights.layout == Layout::kBf16;
-  const size_t bytes = is_bf16 ? many_bytes<Layout::kBf16>(weights) : many_bytes<Layout::kMxfp4>(weights);
-  launch(stream, is_bf16 ? bf16 : mxfp4, {grid_for(weights, args.num_tokens), kThreads, bytes}, args,
-         blocks_for(weights));
+template <Layout layout, typename Args>
+void launch_dense(Stream stream, void (*kernel)(Args, unsigned), const Args& args) {
+  launch(stream, kernel,
+         {grid_for(args.weights, args.num_tokens), kThreads, many_bytes<layout>(args.weights)}, args,
+         blocks_for(args.weights));
 }
 
 }  // namespace
@@ -380,10 +352,12 @@ void normalise(Stream stream, const NormaliseArgs& args) {
   launch(stream, normalise_kernel, {dim3(static_cast<unsigned>(args.num_tokens)), kThreads}, args);
 }
 void qkv_many(Stream stream, const QkvArgs& args) {
-  launch_dense(stream, qkv_many_kernel<Layout::kBf16>, qkv_many_kernel<Layout::kMxfp4>, args);
+  with_layout(args.weights.layout,
+              [&](auto layout) { launch_dense<layout()>(stream, qkv_many_kernel<layout()>, args); });
 }
 void project_many(Stream stream, const ProjectArgs& args) {
-  launch_dense(stream, project_many_kernel<Layout::kBf16>, project_many_kernel<Layout::kMxfp4>, args);
+  with_layout(args.weights.layout,
+              [&](auto layout) { launch_dense<layout()>(stream, project_many_kernel<layout()>, args); });
 }
 void route_many(Stream stream, const RouteArgs& args) {
   launch(stream, logits_many_kernel,
@@ -407,10 +381,10 @@ void down_many(Stream stream, const DownArgs& args) {
 
 void prepare_prefill() {
   const size_t most = device_info().max_shared_bytes - 1024;  // of which the static part is taken
-  allow_shared_bytes(qkv_many_kernel<Layout::kBf16>, most);
-  allow_shared_bytes(qkv_many_kernel<Layout::kMxfp4>, most);
-  allow_shared_bytes(project_many_kernel<Layout::kBf16>, most);
-  allow_shared_bytes(project_many_kernel<Layout::kMxfp4>, most);
+  for_each_layout([&](auto layout) {
+    allow_shared_bytes(qkv_many_kernel<layout()>, most);
+    allow_shared_bytes(project_many_kernel<layout()>, most);
+  });
   allow_shared_bytes(logits_many_kernel, most);
   allow_shared_bytes(up_many_kernel, most);
   allow_shared_bytes(down_many_kernel, most);

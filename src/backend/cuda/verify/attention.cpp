@@ -7,7 +7,6 @@
 #include "backend/cuda/verify/attention_truth.h"
 #include "backend/cuda/verify/cache.h"
 #include "backend/cuda/verify/checks.h"
-#include "core/check.h"
 #include "model/rope.h"
 
 namespace nibble::cuda::verify {
@@ -118,9 +117,13 @@ void check_appended(Comparison& comparison, const Step& step, const std::vector<
         const Rounded* expected = step.truth.key_or_value(row, head, which);
         for (size_t i = 0; i < kHeadDim; ++i) {
           is_own[place + i] = true;
-          comparison.near_bf16(which ? "value" : "key", static_cast<ptrdiff_t>(row),
-                               head * kHeadDim + static_cast<ptrdiff_t>(i), after[place + i],
-                               expected[i].number, expected[i].error);
+          const char* what = which ? "value" : "key";
+          const auto at = head * kHeadDim + static_cast<ptrdiff_t>(i), of_row = static_cast<ptrdiff_t>(row);
+          if (step.c.kv == Format::kE4m3)
+            comparison.near_e4m3(what, of_row, at, float_of(after[place + i]), expected[i].number,
+                                 expected[i].error);
+          else
+            comparison.near_bf16(what, of_row, at, after[place + i], expected[i].number, expected[i].error);
         }
       }
   for (size_t i = 0; i < before.size(); ++i)
@@ -187,12 +190,12 @@ void check_attend_case(Comparison& comparison, Stream stream, const AttendCase& 
 
 template <typename CheckCase>
 KernelFinding check_cases(const KernelRow& row, const CheckCase& check_case) {
-  NIBBLE_CHECK(row.weights == Format::kBf16, "a KV cache of {}", nibble::name(row.weights));
   prepare_attend();
   Comparison comparison;
   const OwnedStream stream;
-  for (const AttendCase& c : attend_cases()) {
+  for (AttendCase c : attend_cases()) {
     if (!takes(row, c)) continue;
+    c.kv = row.weights;
     comparison.at(c.text(), [&] { check_case(comparison, stream, c); });
   }
   return comparison.finding();

@@ -158,12 +158,14 @@ TurnedRows turned_rows(const AttendCase& c, const std::vector<CacheRow>& rows,
   host_threads().for_each(static_cast<ptrdiff_t>(rows.size()), [&](ptrdiff_t row, int) {
     const size_t first = static_cast<size_t>(row) * width;
     const auto joined = [&](size_t i) { return parts[first + i] + parts[parts.size() / 2 + first + i]; };
-    for (int head = 0; head < c.num_heads + 2 * c.num_kv_heads; ++head)
+    const auto round_kv = c.kv == Format::kE4m3 ? round_e4m3 : round_bf16;
+    for (int head = 0; head < c.num_heads + 2 * c.num_kv_heads; ++head) {
+      const auto round_head = head < c.num_heads ? round_bf16 : round_kv;
       for (size_t i = 0; i < kHalf; ++i) {
         const size_t low = static_cast<size_t>(head * kHeadDim) + i, high = low + kHalf;
         if (head >= c.num_heads + c.num_kv_heads) {
-          numbers[first + low] = round_bf16(double{joined(low)}, 0);
-          numbers[first + high] = round_bf16(double{joined(high)}, 0);
+          numbers[first + low] = round_kv(double{joined(low)}, 0);
+          numbers[first + high] = round_kv(double{joined(high)}, 0);
           continue;
         }
         const auto angle =
@@ -174,9 +176,10 @@ TurnedRows turned_rows(const AttendCase& c, const std::vector<CacheRow>& rows,
         const auto bound = [](double x, double y) {
           return 5 * kUlp * (std::abs(x) + std::abs(y)) + 0x1p-147;
         };
-        numbers[first + low] = round_bf16(a * cosine - b * sine, bound(a * cosine, b * sine));
-        numbers[first + high] = round_bf16(b * cosine + a * sine, bound(b * cosine, a * sine));
+        numbers[first + low] = round_head(a * cosine - b * sine, bound(a * cosine, b * sine));
+        numbers[first + high] = round_head(b * cosine + a * sine, bound(b * cosine, a * sine));
       }
+    }
   });
   return {c, std::move(numbers)};
 }

@@ -3,13 +3,16 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstring>
 #include <numeric>
 
+#include "core/e4m3.h"
 #include "core/random.h"
 
 namespace nibble::cuda::verify {
 namespace {
 
+constexpr uint16_t kPoison{0xFFFF};
 constexpr int kPageElements{kPagePositions * kHeadDim};  // of the keys of one head
 
 // 0, 1, ... in an order that has nothing to do with them.
@@ -40,7 +43,8 @@ std::string AttendCase::text() const {
       sharpness, sink);
 }
 
-TestCache::TestCache(const AttendCase& c) : num_kv_heads_(c.num_kv_heads), is_sliding_(c.window > 0) {
+TestCache::TestCache(const AttendCase& c)
+    : kv_(c.kv), num_kv_heads_(c.num_kv_heads), is_sliding_(c.window > 0) {
   size_t num_pages = 0;
   for (const TestRun& run : c.runs) {
     const int first_seen = c.window ? std::max(0, run.first_position - c.window + 1) : 0;
@@ -56,12 +60,14 @@ TestCache::TestCache(const AttendCase& c) : num_kv_heads_(c.num_kv_heads), is_sl
   for (Table& table : tables_)
     for (uint32_t& page : table.pages) page = ids[next++];
 
-  bits_.assign(ids.size() * static_cast<size_t>(2 * num_kv_heads_) * kPageElements, 0xFFFF);
+  bits_.assign(ids.size() * static_cast<size_t>(2 * num_kv_heads_) * kPageElements, kPoison);
   for (size_t run = 0; run < tables_.size(); ++run) {
     const int first = tables_[run].first_page * kPagePositions;
     const auto count = static_cast<size_t>(c.runs[run].first_position - first);
-    const auto stream =
+    auto stream =
         random_bf16(c.values, c.seed + 1 + run, count * static_cast<size_t>(2 * num_kv_heads_) * kHeadDim);
+    if (kv_ == Format::kE4m3)
+      for (uint16_t& bits : stream) bits = to_bf16(round_e4m3(double{float_of(bits)}, 0).value).bits;
     auto from = stream.begin();
     for (int position = first; position < c.runs[run].first_position; ++position)
       for (int head = 0; head < num_kv_heads_; ++head)
@@ -95,9 +101,28 @@ void TestCache::upload() {
     const uint32_t table = first[static_cast<size_t>(row.run)];
     rows.push_back({0, row.position, is_sliding_ ? kNoTable : table, is_sliding_ ? table : kNoTable});
   }
-  device_bits_.emplace(bits_);
+  std::vector<uint8_t> bytes(bits_.size() * num_bytes(kv_, 1));
+  for (size_t i = 0; i < bits_.size(); ++i) {
+    if (kv_ == Format::kE4m3)
+      bytes[i] = bits_[i] == kPoison ? 0xFF : to_e4m3(float_of(bits_[i])).bits;
+    else
+      std::memcpy(&bytes[2 * i], &bits_[i], 2);
+  }
+  device_bytes_.emplace(bytes);
   device_rows_.emplace(rows);
   device_page_ids_.emplace(page_ids);
+}
+
+std::vector<uint16_t> TestCache::read(Comparison& comparison) const {
+  const auto bytes = device_bytes_->read(comparison, "cache");
+  std::vector<uint16_t> bits(bits_.size());
+  for (size_t i = 0; i < bits.size(); ++i) {
+    if (kv_ == Format::kE4m3)
+      bits[i] = bytes[i] == 0xFF ? kPoison : to_bf16(to_float(E4m3{bytes[i]})).bits;
+    else
+      std::memcpy(&bits[i], &bytes[2 * i], 2);
+  }
+  return bits;
 }
 
 }  // namespace nibble::cuda::verify

@@ -20,11 +20,19 @@ double step_of(uint16_t bits) {
 
 void Comparison::near_bf16(const char* what, ptrdiff_t row, ptrdiff_t column, uint16_t actual,
                            double expected, double bound) {
-  const double value = to_float(Bf16{actual});
   const bool is_finite = (actual & 0x7FFF) < 0x7F80;
-  const double half_step = is_finite ? step_of(actual) / 2 : 0;
-  const double error = std::abs(value - expected);
-  take({what, row, column, value, expected}, error <= half_step ? 0 : error - half_step, bound);
+  near_rounded({what, row, column, to_float(Bf16{actual}), expected}, is_finite ? step_of(actual) : 0, bound);
+}
+
+void Comparison::near_e4m3(const char* what, ptrdiff_t row, ptrdiff_t column, float actual, double expected,
+                           double bound) {
+  const double step = std::exp2(std::max(std::floor(std::log2(std::abs(double{actual}))), -6.0) - 3);
+  near_rounded({what, row, column, actual, std::clamp(expected, -448.0, 448.0)}, step, bound);
+}
+
+void Comparison::near_rounded(const Place& place, double step, double bound) {
+  const double error = std::abs(place.actual - place.expected);
+  take(place, error <= step / 2 ? 0 : error - step / 2, bound);
 }
 
 void Comparison::keep(const Place& place, double error, double bound) {

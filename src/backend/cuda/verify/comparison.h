@@ -31,6 +31,9 @@ class Comparison {
   // The same of a bfloat16: `expected` was rounded, so that half a step between bfloat16 numbers comes on top.
   void near_bf16(const char* what, ptrdiff_t row, ptrdiff_t column, uint16_t actual, double expected,
                  double bound);
+  // Likewise of E4M3, where what is over 448 is 448.
+  void near_e4m3(const char* what, ptrdiff_t row, ptrdiff_t column, float actual, double expected,
+                 double bound);
   void equal(const char* what, ptrdiff_t row, ptrdiff_t column, double actual, double expected) {
     near(what, row, column, actual, expected, 0);
   }
@@ -43,6 +46,7 @@ class Comparison {
     ptrdiff_t row, column;
     double actual, expected;
   };
+  void near_rounded(const Place& place, double step, double bound);
   void take(const Place& place, double error, double bound) {
     ++finding_.num_compared;
     if (error <= bound * finding_.worst) return;  // NaN goes on

@@ -7,7 +7,9 @@
 #include "backend/cuda/verify/device_array.h"
 #include "backend/cuda/verify/host_threads.h"
 #include "core/check.h"
+#include "core/e4m3.h"
 #include "formats/mxfp4.h"
+#include "model/quantize.h"
 
 namespace nibble::cuda::verify {
 namespace {
@@ -22,8 +24,9 @@ Layout layout_of(Format format) {
       return Layout::kBf16;
     case Format::kMxfp4:
       return Layout::kMxfp4;
-    case Format::kF32:
     case Format::kE4m3:
+      return Layout::kE4m3;
+    case Format::kF32:
       break;
   }
   NIBBLE_CHECK(false, "no strips of {}", nibble::name(format));
@@ -31,7 +34,7 @@ Layout layout_of(Format format) {
 
 // How far a sum may be from the true one, as a share of the sum of magnitudes: 2^-23 for each rounding that a product goes through.
 // The tensor cores line 16 products and what they add them to up to the largest of the 17 and cut what is below its last place: 17
-// cuts and that of the result. A segment begins at zero. In BF16 it adds up 4 times 16 columns of each of its tiles; in MXFP4
+// cuts and that of the result. A segment begins at zero. In BF16 and E4M3 it adds up 4 times 16 columns of each of its tiles; in MXFP4
 // 2 times for each 32 columns, whose sum meets its scale and the segment's in one more rounding. Then the segments are added.
 double relative_bound(const Strips& strips) {
   constexpr double kProduct{18};
@@ -40,9 +43,11 @@ double relative_bound(const Strips& strips) {
   return (segment + strips.num_segments) * 0x1p-23;
 }
 
-// What is lost below the smallest float32, which the tensor cores may flush to zero. In MXFP4 a product stands there as
-// 2^-30 of itself without its scale (stream.cuh), and a scale of 2^-127 is zero.
+// What is lost below the smallest float32, which the tensor cores may flush to zero. In E4M3 and MXFP4 a product stands there as
+// 2^-24 and 2^-30 of itself without its scale (stream.cuh), the smallest weight but 0 is 2^-9 and half of its scale, and a scale of
+// 2^-127 in MXFP4 is zero.
 double absolute_bound(Format format, double weight_sum, double activation_sum, int cols) {
+  if (format == Format::kE4m3) return 0x1p-92 * weight_sum + 0x1p-119;
   if (format == Format::kMxfp4) return 0x1p-94 * weight_sum + 0x1p-124 * activation_sum + 0x1p-119;
   return cols * 0x1p-125;
 }
@@ -64,29 +69,40 @@ TestMatrix::TestMatrix(Stream stream, Format format, Origin origin, const Matrix
     pack_mxfp4(stream);
   } else {
     bf16_ = random_bf16(values, seed, count);
-    pack_bf16(stream, /*quantises=*/format == Format::kMxfp4);
+    format == Format::kBf16 ? pack_bf16(stream) : quantise_bf16(stream);
   }
 }
 
-void TestMatrix::pack_bf16(Stream stream, bool quantises) {
+void TestMatrix::pack_bf16(Stream stream) {
   const DeviceArray<uint16_t> stored(bf16_);
-  const PackBf16Args args{stored.data(), 0, shape_.rows, shape_.cols, strips_};
-  if (!quantises) {
-    pack(stream, args);
-  } else {
-    quantise(stream, args);
-    codes_.resize(bf16_.size() / 2);
-    scales_.resize(bf16_.size() / kMxfp4BlockSize);
-    const auto cols = static_cast<size_t>(shape_.cols);
-    host_threads().for_each(shape_.rows, [&](ptrdiff_t row, int) {
-      const size_t first = static_cast<size_t>(row) * cols;
-      std::vector<float> values(cols);
-      std::transform(bf16_.data() + first, bf16_.data() + first + cols, values.data(), float_of);
+  pack(stream, PackBf16Args{stored.data(), 0, shape_.rows, shape_.cols, strips_});
+  check(cudaStreamSynchronize(stream), "packing weights");
+}
+
+// On the device by the kernel, on the host by what defines the formats.
+void TestMatrix::quantise_bf16(Stream stream) {
+  const auto cols = static_cast<size_t>(shape_.cols);
+  const bool is_mxfp4 = format_ == Format::kMxfp4;
+  codes_.resize(is_mxfp4 ? bf16_.size() / 2 : bf16_.size());
+  scales_.resize(is_mxfp4 ? bf16_.size() / kMxfp4BlockSize : 0);
+  row_scales_.resize(is_mxfp4 ? 0 : static_cast<size_t>(shape_.rows));
+  host_threads().for_each(shape_.rows, [&](ptrdiff_t row, int) {
+    const size_t first = static_cast<size_t>(row) * cols;
+    std::vector<float> values(cols);
+    std::transform(bf16_.data() + first, bf16_.data() + first + cols, values.data(), float_of);
+    if (is_mxfp4)
       encode_mxfp4(values, std::span(codes_).subspan(first / 2, cols / 2),
                    std::span(scales_).subspan(first / kMxfp4BlockSize, cols / kMxfp4BlockSize));
-    });
+    else
+      row_scales_[static_cast<size_t>(row)] = quantise_e4m3(values, std::span(codes_).subspan(first, cols));
+  });
+  if (!is_mxfp4) {
+    device_row_scales_ = DeviceBuffer(row_scales_.size() * sizeof(float));
+    strips_.row_scales = device_row_scales_.as<float>();
   }
-  check(cudaStreamSynchronize(stream), "packing weights");
+  const DeviceArray<uint16_t> stored(bf16_);
+  quantise(stream, PackBf16Args{stored.data(), 0, shape_.rows, shape_.cols, strips_});
+  check(cudaStreamSynchronize(stream), "quantising weights");
 }
 
 void TestMatrix::pack_mxfp4(Stream stream) {
@@ -96,14 +112,20 @@ void TestMatrix::pack_mxfp4(Stream stream) {
   check(cudaStreamSynchronize(stream), "packing weights");
 }
 
-void TestMatrix::decode(int matrix, int row, float* to) const {
+double TestMatrix::decode(int matrix, int row, float* to) const {
   const auto cols = static_cast<size_t>(shape_.cols);
   const size_t first = size_of(matrix, shape_.rows, shape_.cols) + size_of(row, shape_.cols);
-  if (format_ == Format::kMxfp4)
+  if (format_ == Format::kMxfp4) {
     decode_mxfp4(std::span(codes_).subspan(first / 2, cols / 2),
                  std::span(scales_).subspan(first / kMxfp4BlockSize, cols / kMxfp4BlockSize), {to, cols});
-  else
+  } else if (format_ == Format::kE4m3) {
+    std::transform(codes_.data() + first, codes_.data() + first + cols, to,
+                   [](uint8_t code) { return to_float(E4m3{code}); });
+    return row_scales_[static_cast<size_t>(row)];
+  } else {
     std::transform(bf16_.data() + first, bf16_.data() + first + cols, to, float_of);
+  }
+  return 1;
 }
 
 Products TestMatrix::times(const Activations& x, const std::vector<int>& x_rows, int matrix) const {
@@ -115,7 +137,7 @@ Products TestMatrix::times(const Activations& x, const std::vector<int>& x_rows,
   products.bounds.resize(products.sums.size());
   host_threads().for_each(shape_.rows, [&](ptrdiff_t row, int) {
     std::vector<float> weights(cols);
-    decode(matrix, static_cast<int>(row), weights.data());
+    const double scale = decode(matrix, static_cast<int>(row), weights.data());
     double weight_sum = 0;
     for (const float weight : weights) weight_sum += std::abs(double{weight});
     for (size_t t = 0; t < x_rows.size(); ++t) {
@@ -130,9 +152,11 @@ Products TestMatrix::times(const Activations& x, const std::vector<int>& x_rows,
         activations += std::abs(double{values[i]});
       }
       const size_t at = products.at(static_cast<int>(t), static_cast<int>(row));
-      products.sums[at] = sum;
+      products.sums[at] = scale * sum;
       products.bounds[at] =
-          relative * magnitudes + slacks + absolute_bound(format_, weight_sum, activations, shape_.cols);
+          scale * (relative * magnitudes + slacks +
+                   absolute_bound(format_, weight_sum, activations, shape_.cols)) +
+          (format_ == Format::kE4m3 ? 0x1p-24 * scale * std::abs(sum) + 0x1p-126 : 0);  // the product with it
     }
   });
   return products;

@@ -58,16 +58,19 @@ class TestMatrix {
   Products times(const Activations& x) const;
 
  private:
-  void pack_bf16(Stream stream, bool quantises);
+  void pack_bf16(Stream stream);
+  void quantise_bf16(Stream stream);
   void pack_mxfp4(Stream stream);
-  void decode(int matrix, int row, float* to) const;
+  // Returns what the products of the row are multiplied with.
+  double decode(int matrix, int row, float* to) const;
 
   Format format_;
   MatrixShape shape_;
   Strips strips_;
   std::vector<uint16_t> bf16_;
   std::vector<uint8_t> codes_, scales_;  // as checkpoints store them
-  DeviceBuffer packed_;
+  std::vector<float> row_scales_;        // of E4M3
+  DeviceBuffer packed_, device_row_scales_;
 };
 
 }  // namespace nibble::cuda::verify

@@ -5,6 +5,7 @@
 
 #include "backend/cuda/verify/host_threads.h"
 #include "core/check.h"
+#include "core/e4m3.h"
 #include "core/random.h"
 
 namespace nibble::cuda::verify {
@@ -43,6 +44,13 @@ std::vector<T> fill(size_t count, const Element& element) {
   return elements;
 }
 
+template <typename ToFormat>
+Rounded round(double number, double error, const ToFormat& to_format) {
+  const auto rounded = [&](double x) { return to_format(static_cast<float>(x)); };
+  const float value = rounded(number);
+  return {value, std::max(rounded(number + error) - value, value - rounded(number - error)), number, error};
+}
+
 }  // namespace
 
 const char* name(Values values) {
@@ -51,9 +59,10 @@ const char* name(Values values) {
 }
 
 Rounded round_bf16(double number, double error) {
-  const auto rounded = [](double x) { return to_float(to_bf16(static_cast<float>(x))); };
-  const float value = rounded(number);
-  return {value, std::max(rounded(number + error) - value, value - rounded(number - error)), number, error};
+  return round(number, error, [](float x) { return to_float(to_bf16(x)); });
+}
+Rounded round_e4m3(double number, double error) {
+  return round(number, error, [](float x) { return to_float(to_e4m3(x)); });
 }
 
 std::vector<float> random_floats(Values values, uint64_t seed, size_t count) {

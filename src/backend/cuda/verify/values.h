@@ -32,6 +32,7 @@ struct Rounded {
   double number, error;  // before
 };
 Rounded round_bf16(double number, double error);
+Rounded round_e4m3(double number, double error);
 
 inline float float_of(uint16_t bits) { return to_float(Bf16{bits}); }
 
