@@ -41,12 +41,19 @@ struct KernelChoice {
   int from_rows{1}, to_rows{kAnyRows};  // of a step
 };
 
+// What a backend counted since it was made.
+struct Counter {
+  std::string name;
+  size_t value{0};
+};
+
 class Backend {
  public:
   virtual ~Backend() = default;
   virtual std::string_view name() const = 0;
   virtual const Config& config() const = 0;
   virtual std::vector<KernelChoice> kernels() const = 0;
+  virtual std::vector<Counter> counters() const { return {}; }
   // Runs the model over the batch, writes K and V of every row, answers the output rows. The caller guarantees that page
   // tables cover the positions, that no page is shared by two runs that write it, and at most max_batch_tokens rows;
   // breaking that is a bug. A token gets the same bits alone and in any batch.

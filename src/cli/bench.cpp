@@ -69,18 +69,19 @@ int bench(const Options& options, const Settings& settings, const std::string& c
   const double read_bandwidth = row.read_bandwidth();
   const std::unique_ptr<Backend> backend = load(model, settings, room);
 
-  const BenchSetup setup{.command_line = command_line,
-                         .model = model.source.name,
-                         .weight_bytes = weight_bytes(model.config),
-                         .num_parameters = count_parameters(model.config).total,
-                         .backend = std::string(backend->name()),
-                         .num_threads = settings.threads.value_or(num_usable_cores()),
-                         .max_batch_tokens = room.max_batch_tokens,
-                         .num_repetitions = options.num_repetitions,
-                         .cpu = cpu_name(),
-                         .num_cores = num_usable_cores(),
-                         .read_bandwidth = read_bandwidth,
-                         .kernels = backend->kernels()};
+  BenchSetup setup{.command_line = command_line,
+                   .model = model.source.name,
+                   .weight_bytes = weight_bytes(model.config),
+                   .num_parameters = count_parameters(model.config).total,
+                   .backend = std::string(backend->name()),
+                   .num_threads = settings.threads.value_or(num_usable_cores()),
+                   .max_batch_tokens = room.max_batch_tokens,
+                   .num_repetitions = options.num_repetitions,
+                   .cpu = cpu_name(),
+                   .num_cores = num_usable_cores(),
+                   .read_bandwidth = read_bandwidth,
+                   .kernels = backend->kernels(),
+                   .counters = {}};
   std::vector<BenchResult> results;
   if (!options.as_json) fmt::print("{}", markdown_header());
   run_tests(*backend, room, formats_of(model, settings), tests, options.num_repetitions,
@@ -90,6 +91,7 @@ int bench(const Options& options, const Settings& settings, const std::string& c
               fmt::print("{}", markdown_row(setup, result));
               std::fflush(stdout);  // the next one may take minutes
             });
+  setup.counters = backend->counters();
   if (options.as_json)
     fmt::print(
         "{}\n",

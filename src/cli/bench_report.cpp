@@ -78,15 +78,20 @@ std::string markdown_footer(const BenchSetup& setup) {
   for (const KernelChoice& row : setup.kernels)
     kernels +=
         fmt::format("{}{} ({}): {}", kernels.empty() ? "" : "; ", row.operation, row.weights, row.kernel);
+  std::string counters;
+  for (const Counter& counter : setup.counters)
+    counters += fmt::format("{}{} {}", counters.empty() ? "- counted: " : ", ", counter.value, counter.name);
+  if (!counters.empty()) counters += '\n';
   return fmt::format(
       "\n- `{}`: nibble {}, commit {}, {}, {}\n"
       "- {}, {} cores; read bandwidth, measured before the tests: {:.1f} GB/s, of which share is\n"
       "- t/s: mean ± standard deviation of {} repetitions, steps of at most {} tokens; GB/s: the weights and "
       "the\n"
       "  KV cache that they have to read\n"
+      "{}"
       "- kernels: {}\n",
       setup.command_line, build.version, build.commit, build.kind, build.compiler, setup.cpu, setup.num_cores,
-      setup.read_bandwidth / 1e9, setup.num_repetitions, setup.max_batch_tokens, kernels);
+      setup.read_bandwidth / 1e9, setup.num_repetitions, setup.max_batch_tokens, counters, kernels);
 }
 
 Json bench_json(const BenchSetup& setup, std::span<const BenchResult> results) {
@@ -108,7 +113,9 @@ Json bench_json(const BenchSetup& setup, std::span<const BenchResult> results) {
       {"max_batch_tokens", setup.max_batch_tokens},
       {"num_repetitions", setup.num_repetitions},
       {"kernels", kernels_json(setup.kernels)},
+      {"counters", Json::object()},
       {"tests", Json::array()}};
+  for (const Counter& counter : setup.counters) json["counters"][counter.name] = counter.value;
   for (const BenchResult& result : results) json["tests"].push_back(result_json(setup, result));
   return json;
 }

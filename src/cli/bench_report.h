@@ -23,6 +23,7 @@ struct BenchSetup {
   int num_cores{0};
   double read_bandwidth{0};  // bytes per second, measured in this run
   std::vector<KernelChoice> kernels;
+  std::vector<Counter> counters;  // after all tests, warm-up included
 };
 
 std::string markdown_header();

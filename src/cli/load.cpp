@@ -79,16 +79,6 @@ Format kv_format(const Settings& settings) {
   return settings.kv_dtype == "fp8" ? Format::kE4m3 : Format::kBf16;
 }
 
-// What a backend has no kernels for yet.
-void check_supported(const BackendRow& backend, const BackendOptions& options) {
-  const DenseFormats& dense = options.dense;
-  const bool has_fp8 = dense.qkv == Format::kE4m3 || dense.attention_output == Format::kE4m3 ||
-                       dense.unembedding == Format::kE4m3 || options.kv_format == Format::kE4m3;
-  if (backend.is_device && has_fp8)
-    throw InputError("--fp8-layers, --kv-dtype fp8: the backend {} has no FP8 yet: try --backend cpu",
-                     backend.name);
-}
-
 // What the backend takes: weights in memory, or, on a device, descriptions of what it makes itself.
 std::shared_ptr<const Weights> bring_weights(const Model& model, const BackendRow& row) {
   if (row.is_device)
@@ -165,7 +155,6 @@ BackendOptions backend_options(const Config& config, const Settings& settings, c
   options.isa = settings.isa.value_or("");
   options.dense = dense_formats(settings);
   options.kv_format = kv_format(settings);
-  check_supported(find_backend(settings.backend), options);
   return options;
 }
 

@@ -13,10 +13,9 @@ namespace nibble {
 
 enum class RequestId : uint64_t {};
 
-// What is accepted beside the ranges that the formulas themselves demand. The first three are those of OpenAI's API.
+// What is accepted beside the ranges that the formulas themselves demand. The first two are those of OpenAI's API.
 inline constexpr float kMaxPenalty{2};  // presence and frequency, either sign
 inline constexpr float kMaxLogitBias{100};
-inline constexpr int kMaxLogprobs{20};
 inline constexpr size_t kMaxStopStrings{16};
 
 struct StopParams {

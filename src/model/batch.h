@@ -21,6 +21,8 @@ struct PageTableView {
   int first_page{0};  // pages before it were given back: no sliding window reaches them any more
 };
 
+inline constexpr int kMaxLogprobs{20};  // as OpenAI's API has it
+
 // How a token is chosen. The order is: logit bias, penalties, temperature, min_p, top_k, top_p, draw (as vLLM has it).
 // See backend/sample.h for each formula.
 struct SampleParams {
@@ -33,7 +35,7 @@ struct SampleParams {
   float frequency_penalty{0};   // over output
   std::vector<std::pair<TokenId, float>> logit_bias{};
   uint64_t seed{0};      // the draw is a function of (seed, position) alone: same seed, same text
-  int num_logprobs{-1};  // -1: none; n >= 0: of the chosen token and of the n likeliest
+  int num_logprobs{-1};  // -1: none; 0 <= n <= kMaxLogprobs: of the chosen token and of the n likeliest
 };
 
 // A row of the batch whose next token is wanted.

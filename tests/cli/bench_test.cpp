@@ -210,7 +210,8 @@ const BenchSetup kSetup{.command_line = "nibble bench tiny --json",
                         .cpu = "A CPU",
                         .num_cores = 4,
                         .read_bandwidth = 50e9,
-                        .kernels = {{"qkv", "BF16", "F32", "avx512::dot_bf16", "measured"}}};
+                        .kernels = {{"qkv", "BF16", "F32", "avx512::dot_bf16", "measured"}},
+                        .counters = {{"steps that hit", 7}, {"steps that missed", 2}}};
 // 100 tokens per second of 0.2 GB each are 20 GB/s.
 const BenchResult kResult{{BenchKind::kDecode, 32, 4096}, {98, 104, 98}, 32, 0.2e9};
 
@@ -233,9 +234,14 @@ TEST(Bench, AllLinesOfTheTableHaveTheSameColumns) {
 }
 
 TEST(Bench, BelowTheTableStandsWhatWasMeasuredOnWhat) {
-  EXPECT_THAT(markdown_footer(kSetup), AllOf(HasSubstr("`nibble bench tiny --json`"), HasSubstr("commit "),
-                                             HasSubstr("A CPU, 4 cores"), HasSubstr("50.0 GB/s"),
-                                             HasSubstr("qkv (BF16): avx512::dot_bf16")));
+  EXPECT_THAT(
+      markdown_footer(kSetup),
+      AllOf(HasSubstr("`nibble bench tiny --json`"), HasSubstr("commit "), HasSubstr("A CPU, 4 cores"),
+            HasSubstr("50.0 GB/s"), HasSubstr("qkv (BF16): avx512::dot_bf16"),
+            HasSubstr("\n- counted: 7 steps that hit, 2 steps that missed\n")));
+  BenchSetup uncounted = kSetup;
+  uncounted.counters.clear();
+  EXPECT_THAT(markdown_footer(uncounted), Not(HasSubstr("counted")));
 }
 
 TEST(Bench, JsonHasEverySample) {
@@ -243,6 +249,7 @@ TEST(Bench, JsonHasEverySample) {
   EXPECT_EQ(json["command_line"], "nibble bench tiny --json");
   EXPECT_EQ(json["machine"]["read_bytes_per_second"], 50e9);
   EXPECT_EQ(json["kernels"][0]["reason"], "measured");
+  EXPECT_EQ(json["counters"]["steps that missed"], 2);
   EXPECT_TRUE(json["nibble"].contains("commit"));
   const auto& test = json["tests"][0];
   EXPECT_EQ(test["test"], "tg32 @ d4096");

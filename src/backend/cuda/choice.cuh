@@ -2,6 +2,7 @@
 #pragma once
 
 #include "backend/cuda/kernels.h"
+#include "backend/cuda/ordered.cuh"
 
 namespace nibble::cuda {
 
@@ -39,15 +40,6 @@ class Ranking {
  private:
   static constexpr int kMine{kMaxExperts / 32};  // experts of a lane
   static __device__ int first() { return static_cast<int>(threadIdx.x) % 32 * kMine; }
-
-  // Unsigned in the order of the floats, and above 0; -0 is +0, so that a tie is a tie.
-  static __device__ uint32_t key_of(float logit) {
-    const uint32_t bits = __float_as_uint(logit + 0.0f);
-    return bits & 0x80000000u ? ~bits : bits | 0x80000000u;
-  }
-  static __device__ float logit_of(uint32_t key) {
-    return __uint_as_float(key & 0x80000000u ? key & 0x7FFFFFFFu : ~key);
-  }
 
   uint32_t keys_[kMine];  // 0: none, or taken
 };

@@ -7,9 +7,10 @@
 #include "backend/cuda/device_weights.h"
 #include "backend/cuda/kernel_table.h"
 #include "backend/cuda/kernels.h"
-#include "backend/sample.h"
+#include "backend/cuda/sample_rows.h"
 #include "core/check.h"
 #include "core/error.h"
+#include "core/log.h"
 #include "model/rope.h"
 
 namespace nibble::cuda {
@@ -45,11 +46,11 @@ size_t kv_layer_bytes(const Config& config, const BackendOptions& options, Layer
 // Activations of a step of up to T rows, and what kernels leave for each other.
 struct Workspace {
   float *x{nullptr}, *qkv_parts{nullptr}, *project_parts{nullptr}, *router_logits{nullptr},
-      *pair_weights{nullptr}, *experts_out{nullptr}, *logits{nullptr}, *attend_partials{nullptr},
-      *best{nullptr};
+      *pair_weights{nullptr}, *experts_out{nullptr}, *logits{nullptr}, *attend_partials{nullptr};
   __nv_bfloat16 *attended{nullptr}, *normed{nullptr}, *gated{nullptr};
   int *chosen{nullptr}, *rank{nullptr}, *group_count{nullptr}, *group_expert{nullptr},
-      *group_pairs_count{nullptr}, *group_pairs{nullptr}, *best_token{nullptr}, *tokens{nullptr};
+      *group_pairs_count{nullptr}, *group_pairs{nullptr};
+  SampleResult* results{nullptr};
   uint64_t *routing_sums{nullptr},
       *routing_experts{nullptr};  // of a single token, zero before the first step
   uint32_t* step{nullptr};        // likewise
@@ -94,9 +95,7 @@ size_t place(const Config& config, const BackendOptions& options, uint8_t* base,
   take(w.gated, T * K * static_cast<size_t>(config.intermediate));
   take(w.experts_out, T * K * H);
   take(w.logits, kOutputBlock * static_cast<size_t>(config.vocab));
-  take(w.best, static_cast<size_t>(kOutputBlock) * kArgmaxBlocks);
-  take(w.best_token, static_cast<size_t>(kOutputBlock) * kArgmaxBlocks);
-  take(w.tokens, T);
+  take(w.results, T);
   take(w.attend_partials, kAttendScratchBytes / sizeof(float));
   w.num_tickets = 1 + kOutputBlock + T * Nkv;
   take(w.tickets, w.num_tickets);
@@ -104,21 +103,10 @@ size_t place(const Config& config, const BackendOptions& options, uint8_t* base,
   take(w.routing_experts, K);
   take(w.step, 1);
   take(w.rope_frequencies, D / 2);
-  w.input_bytes = T * sizeof(RowInput) + T * sizeof(int) + max_page_ids(options) * sizeof(uint32_t);
+  w.input_bytes =
+      T * (sizeof(RowInput) + sizeof(SampleRow) + sizeof(int)) + max_page_ids(options) * sizeof(uint32_t);
   take(w.input, w.input_bytes);
   return size;
-}
-
-// An output row of the batch, and the position of the token that it is to choose.
-struct Output {
-  const OutputRow* row;
-  int position;
-};
-
-// Whether the likeliest token is all that is asked for: then nothing but it leaves the device.
-bool is_plain_greedy(const SampleParams& p) {
-  return p.temperature == 0 && p.logit_bias.empty() && p.repetition_penalty == 1 && p.presence_penalty == 0 &&
-         p.frequency_penalty == 0 && p.num_logprobs < 0;
 }
 
 class CudaBackend final : public Backend {
@@ -133,6 +121,11 @@ class CudaBackend final : public Backend {
   std::string_view name() const override { return "cuda"; }
   const Config& config() const override { return config_; }
   std::vector<KernelChoice> kernels() const override;
+  std::vector<Counter> counters() const override {
+    return {{"steps of a recorded graph", num_graph_hits_},
+            {"steps that recorded one", num_graph_misses_},
+            {"steps without a graph", num_steps_without_graph_}};
+  }
   StepResult step(const Batch& batch) override;
 
  private:
@@ -143,15 +136,22 @@ class CudaBackend final : public Backend {
     friend auto operator<=>(const StepShape&, const StepShape&) = default;
   };
 
-  StepShape bring_input(const Batch& batch, std::vector<Output>& outputs);
+  // What lies behind each other in one copy.
+  struct InputParts {
+    RowInput* rows;     // [num_tokens]
+    SampleRow* sample;  // [num_outputs]
+    int* output_rows;   // [num_outputs]
+    uint32_t* page_ids;
+  };
+
+  StepShape bring_input(const Batch& batch);
   void run_layers(const StepShape& shape);
   void run_outputs(const StepShape& shape, int first, int count);
   void launch_graph(const StepShape& shape);
-  void take_outputs(const Batch& batch, std::span<const Output> outputs, int first, StepResult& result);
+  void take_outputs(bool want_logits, int first, int count, StepResult& result);
   ResidualInput residual(bool with_experts) const;
-  const RowInput* rows() const { return reinterpret_cast<const RowInput*>(work_.input); }
+  static InputParts parts(uint8_t* input, const StepShape& shape);
   StepInput input(const StepShape& shape) const;
-  const int* output_rows(const StepShape& shape) const;
 
   Config config_;
   BackendOptions options_;
@@ -159,16 +159,19 @@ class CudaBackend final : public Backend {
   DeviceBuffer kv_, workspace_;
   std::vector<uint8_t*> layer_kv_;
   Workspace work_;
-  PinnedBuffer pinned_input_, pinned_tokens_, pinned_logits_;
+  PinnedBuffer pinned_input_, pinned_results_, pinned_logits_;
+  SampleRows sample_rows_;
   float rope_concentration_;
   OwnedStream stream_;
   std::map<StepShape, cudaGraphExec_t> graphs_;
+  size_t num_graph_hits_{0}, num_graph_misses_{0}, num_steps_without_graph_{0};
 };
 
 CudaBackend::CudaBackend(std::shared_ptr<const Weights> weights, const BackendOptions& options)
     : config_(weights->config),
       options_(options),
-      weights_(upload(*weights, options.dense, options.num_threads)) {
+      weights_(upload(*weights, options.dense, options.num_threads)),
+      sample_rows_(weights->config.vocab) {
   size_t kv_bytes = 0;
   for (const LayerKind kind : config_.layer_kinds) kv_bytes += kv_layer_bytes(config_, options, kind);
   kv_ = DeviceBuffer(kv_bytes);
@@ -188,7 +191,7 @@ CudaBackend::CudaBackend(std::shared_ptr<const Weights> weights, const BackendOp
                         rope.frequencies.size() * sizeof(float), cudaMemcpyHostToDevice, stream_),
         "copying frequencies");
   pinned_input_ = PinnedBuffer(work_.input_bytes);
-  pinned_tokens_ = PinnedBuffer(static_cast<size_t>(options.max_batch_tokens) * sizeof(int));
+  pinned_results_ = PinnedBuffer(kOutputBlock * sizeof(SampleResult));
   pinned_logits_ =
       PinnedBuffer(static_cast<size_t>(kOutputBlock) * static_cast<size_t>(config_.vocab) * sizeof(float));
   prepare_embed();
@@ -196,20 +199,22 @@ CudaBackend::CudaBackend(std::shared_ptr<const Weights> weights, const BackendOp
   prepare_attend();
   prepare_experts();
   prepare_prefill();
+  prepare_sample();
   stream_.wait();
 }
 
-StepInput CudaBackend::input(const StepShape& shape) const {
-  const uint8_t* pages = work_.input + static_cast<size_t>(shape.num_tokens) * sizeof(RowInput) +
-                         static_cast<size_t>(shape.num_outputs) * sizeof(int);
-  return {rows(), reinterpret_cast<const uint32_t*>(pages)};
+CudaBackend::InputParts CudaBackend::parts(uint8_t* input, const StepShape& shape) {
+  auto* rows = reinterpret_cast<RowInput*>(input);
+  auto* sample = reinterpret_cast<SampleRow*>(rows + shape.num_tokens);
+  auto* output_rows = reinterpret_cast<int*>(sample + shape.num_outputs);
+  return {rows, sample, output_rows, reinterpret_cast<uint32_t*>(output_rows + shape.num_outputs)};
 }
-const int* CudaBackend::output_rows(const StepShape& shape) const {
-  return reinterpret_cast<const int*>(work_.input + static_cast<size_t>(shape.num_tokens) * sizeof(RowInput));
+StepInput CudaBackend::input(const StepShape& shape) const {
+  const InputParts in = parts(work_.input, shape);
+  return {in.rows, in.page_ids};
 }
 
-// Rows, output rows and page ids behind each other, in one copy.
-CudaBackend::StepShape CudaBackend::bring_input(const Batch& batch, std::vector<Output>& outputs) {
+CudaBackend::StepShape CudaBackend::bring_input(const Batch& batch) {
   StepShape shape{.appends = true};
   int last_position = 0;
   size_t num_page_ids = 0;
@@ -229,14 +234,15 @@ CudaBackend::StepShape CudaBackend::bring_input(const Batch& batch, std::vector<
   shape.full_chunks = 1;
   while (shape.full_chunks < chunks_for(last_position / kPagePositions + 1)) shape.full_chunks *= 2;
 
-  auto* row = pinned_input_.as<RowInput>();
-  int* output_row = reinterpret_cast<int*>(row + shape.num_tokens);
-  auto* page_ids = reinterpret_cast<uint32_t*>(output_row + shape.num_outputs);
+  const InputParts in = parts(pinned_input_.as<uint8_t>(), shape);
+  RowInput* row = in.rows;
+  int* output_row = in.output_rows;
+  sample_rows_.start(in.sample);
   uint32_t next_page = 0;
   int first_row = 0;
   const auto add_table = [&](const PageTableView& table) {
     const uint32_t first = next_page - static_cast<uint32_t>(table.first_page);
-    for (const PageId page : table.pages) page_ids[next_page++] = static_cast<uint32_t>(page);
+    for (const PageId page : table.pages) in.page_ids[next_page++] = static_cast<uint32_t>(page);
     return first;
   };
   for (const Run& run : batch.runs) {
@@ -245,12 +251,13 @@ CudaBackend::StepShape CudaBackend::bring_input(const Batch& batch, std::vector<
       *row++ = {run.tokens[i], run.first_position + static_cast<int>(i), full, sliding};
     for (const OutputRow& output : run.outputs) {
       *output_row++ = first_row + output.token_index;
-      outputs.push_back({&output, run.first_position + output.token_index + 1});
+      sample_rows_.add(output, run.first_position + output.token_index + 1);
     }
     first_row += static_cast<int>(run.tokens.size());
   }
-  const size_t bytes = static_cast<size_t>(shape.num_tokens) * sizeof(RowInput) +
-                       static_cast<size_t>(shape.num_outputs) * sizeof(int) + num_page_ids * sizeof(uint32_t);
+  sample_rows_.bring(stream_);
+  const auto bytes = static_cast<size_t>(reinterpret_cast<uint8_t*>(in.page_ids + num_page_ids) -
+                                         pinned_input_.as<uint8_t>());
   check(cudaMemcpyAsync(work_.input, pinned_input_.as<uint8_t>(), bytes, cudaMemcpyHostToDevice, stream_),
         "copying the step");
   return shape;
@@ -325,20 +332,22 @@ void CudaBackend::run_layers(const StepShape& shape) {
 }
 
 void CudaBackend::run_outputs(const StepShape& shape, int first, int count) {
+  const InputParts in = parts(work_.input, shape);
   unembed(stream_, {{residual(/*with_experts=*/true), weights_.final_norm, config_.rms_eps},
-                    output_rows(shape) + first,
+                    in.output_rows + first,
                     count,
                     weights_.unembedding,
                     work_.logits});
-  argmax(
-      stream_, count,
-      {work_.logits, config_.vocab, work_.best, work_.best_token, work_.tickets + 1, work_.tokens + first});
+  sample(stream_, count, {in.sample + first, work_.logits, config_.vocab, work_.results + first});
 }
 
 // Decoding launches the same kernels again and again: as one graph they cost the host one call.
 void CudaBackend::launch_graph(const StepShape& shape) {
   auto found = graphs_.find(shape);
-  if (found == graphs_.end()) {
+  if (found != graphs_.end()) {
+    ++num_graph_hits_;
+  } else {
+    ++num_graph_misses_;
     cudaGraph_t graph = nullptr;
     cudaGraphExec_t executable = nullptr;
     check(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeThreadLocal), "recording a step");
@@ -349,56 +358,44 @@ void CudaBackend::launch_graph(const StepShape& shape) {
     cudaGraphDestroy(graph);
     check(error, "preparing a step");
     found = graphs_.emplace(shape, executable).first;
+    log::info("recorded a graph for {} rows of up to {} positions; there are {}", shape.num_tokens,
+              shape.full_chunks * kChunkPages * kPagePositions, graphs_.size());
   }
   check(cudaGraphLaunch(found->second, stream_), "launching a step");
 }
 
-void CudaBackend::take_outputs(const Batch& batch, std::span<const Output> outputs, int first,
-                               StepResult& result) {
-  const auto vocab = static_cast<size_t>(config_.vocab);
-  bool needs_logits = batch.want_logits;
-  for (const Output& output : outputs)
-    needs_logits |= output.row->sample && !is_plain_greedy(*output.row->sample);
-  check(cudaMemcpyAsync(pinned_tokens_.as<int>(), work_.tokens + first, outputs.size() * sizeof(int),
-                        cudaMemcpyDeviceToHost, stream_),
+// Adds `count` outputs from `first` on to the result.
+void CudaBackend::take_outputs(bool want_logits, int first, int count, StepResult& result) {
+  const size_t num_logits = want_logits ? static_cast<size_t>(count) * static_cast<size_t>(config_.vocab) : 0;
+  const auto* results = pinned_results_.as<SampleResult>();
+  const auto* logits = pinned_logits_.as<float>();
+  check(cudaMemcpyAsync(pinned_results_.as<void>(), work_.results + first,
+                        static_cast<size_t>(count) * sizeof(SampleResult), cudaMemcpyDeviceToHost, stream_),
         "copying tokens");
-  if (needs_logits)
-    check(cudaMemcpyAsync(pinned_logits_.as<float>(), work_.logits, outputs.size() * vocab * sizeof(float),
+  if (want_logits)
+    check(cudaMemcpyAsync(pinned_logits_.as<void>(), work_.logits, num_logits * sizeof(float),
                           cudaMemcpyDeviceToHost, stream_),
           "copying logits");
   stream_.wait();
-  std::vector<float> scratch;
-  for (size_t i = 0; i < outputs.size(); ++i) {
-    const float* logits = pinned_logits_.as<float>() + i * vocab;
-    if (batch.want_logits) result.logits.insert(result.logits.end(), logits, logits + vocab);
-    SampledToken chosen;
-    const SampleParams* params = outputs[i].row->sample;
-    if (params && is_plain_greedy(*params)) {
-      chosen.token = pinned_tokens_.as<int>()[i];
-    } else if (params) {
-      scratch.assign(logits, logits + vocab);
-      chosen = sample(scratch, *outputs[i].row, outputs[i].position);
-    }
-    result.outputs.push_back(std::move(chosen));
-  }
+  for (int i = 0; i < count; ++i) result.outputs.push_back(to_sampled(results[i]));
+  result.logits.insert(result.logits.end(), logits, logits + num_logits);
 }
 
 StepResult CudaBackend::step(const Batch& batch) {
   StepResult result;
-  std::vector<Output> outputs;
-  const StepShape shape = bring_input(batch, outputs);
+  const StepShape shape = bring_input(batch);
   if (shape.num_tokens == 0) return result;
-  const std::span<const Output> all(outputs);
   if (shape.num_tokens <= kMaxGraphTokens && shape.appends && shape.num_outputs == shape.num_tokens) {
     launch_graph(shape);
-    take_outputs(batch, all, 0, result);
+    take_outputs(batch.want_logits, 0, shape.num_outputs, result);
     return result;
   }
+  ++num_steps_without_graph_;
   run_layers(shape);
   for (int first = 0; first < shape.num_outputs; first += kOutputBlock) {
     const int count = std::min(kOutputBlock, shape.num_outputs - first);
     run_outputs(shape, first, count);
-    take_outputs(batch, all.subspan(static_cast<size_t>(first), static_cast<size_t>(count)), first, result);
+    take_outputs(batch.want_logits, first, count, result);
   }
   stream_.wait();
   return result;
@@ -447,6 +444,7 @@ void check_shapes(const Weights& weights) {
                        c.num_heads / c.num_kv_heads, kMaxGroupHeads));
   if (c.num_experts > kMaxExperts)
     refuse(fmt::format("{} experts (up to {} are taken)", c.num_experts, kMaxExperts));
+  if (c.vocab > kMaxVocab) refuse(fmt::format("a vocabulary of {} (up to {} are taken)", c.vocab, kMaxVocab));
   if (c.experts_per_token > kMaxExpertsPerToken)
     refuse(
         fmt::format("{} experts for a token (up to {} are taken)", c.experts_per_token, kMaxExpertsPerToken));

@@ -9,6 +9,7 @@
 #include <vector_types.h>
 
 #include "backend/cuda/device.h"
+#include "backend/cuda/sample_input.h"
 #include "backend/cuda/step_input.h"
 #include "backend/cuda/strips.h"
 
@@ -209,17 +210,14 @@ struct UnembedArgs {
 };
 void unembed(Stream stream, const UnembedArgs& args);
 
-// The token of the largest logit, ties to the lower id; NaN counts as -infinity, -1 where nothing is above it.
-struct ArgmaxArgs {
-  const float* logits;  // [rows, V]
-  int vocab;
-  float* best;        // [rows, kArgmaxBlocks], scratch
-  int* best_token;    // likewise
-  unsigned* tickets;  // [rows], zero, and left so
-  int* tokens;        // [rows]
+// From rows of logits to tokens, and the log-probabilities that are asked for.
+struct SampleArgs {
+  const SampleRow* rows;  // [rows of the launch]
+  float* logits;          // [rows, V]; biased and penalised ones change in between
+  int vocab;              // at most kMaxVocab
+  SampleResult* results;  // [rows]
 };
-inline constexpr int kArgmaxBlocks{64};
-void argmax(Stream stream, int num_rows, const ArgmaxArgs& args);
+void sample(Stream stream, int num_rows, const SampleArgs& args);
 
 // Reads `count` times 16 bytes, for measuring.
 struct ReadArgs {
@@ -242,5 +240,6 @@ void prepare_linear();
 void prepare_attend();
 void prepare_experts();
 void prepare_prefill();
+void prepare_sample();
 
 }  // namespace nibble::cuda

@@ -44,20 +44,23 @@ struct LaunchShape {
   dim3 grid;
   int threads;
   size_t shared_bytes{0};
+  unsigned cluster_blocks{1};  // along x; ignored where dependent launch is not known either
 };
 
 template <typename... Args>
 void launch(Stream stream, void (*kernel)(Args...), const LaunchShape& shape, const Args&... args) {
-  cudaLaunchAttribute attribute{};
-  attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-  attribute.val.programmaticStreamSerializationAllowed = 1;
+  cudaLaunchAttribute attributes[2]{};
+  attributes[0].id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  attributes[0].val.programmaticStreamSerializationAllowed = 1;
+  attributes[1].id = cudaLaunchAttributeClusterDimension;
+  attributes[1].val.clusterDim = {shape.cluster_blocks, 1, 1};
   cudaLaunchConfig_t config{};
   config.gridDim = shape.grid;
   config.blockDim = dim3(static_cast<unsigned>(shape.threads));
   config.dynamicSmemBytes = shape.shared_bytes;
   config.stream = stream;
-  config.attrs = &attribute;
-  config.numAttrs = has_dependent_launch() ? 1 : 0;
+  config.attrs = attributes;
+  config.numAttrs = !has_dependent_launch() ? 0 : shape.cluster_blocks > 1 ? 2 : 1;
   check(cudaLaunchKernelEx(&config, kernel, args...), "launching a kernel");
 }
 

@@ -18,18 +18,36 @@ BackendOptions options_of(int num_pages) {
   return options;
 }
 
-const Fulfilment kCuda{"cuda", [](auto weights) { return make(weights, options_of(Fulfilment::kNumPages)); }};
+// Dense layers and the cache in every format that there are kernels for.
+std::vector<Fulfilment> of_each_format() {
+  constexpr DenseFormats kFp8{Format::kE4m3, Format::kE4m3, Format::kE4m3},
+      kMxfp4{Format::kMxfp4, Format::kMxfp4, Format::kMxfp4};
+  const auto with = [](const char* formats, const DenseFormats& dense, Format kv) {
+    BackendOptions options = options_of(Fulfilment::kNumPages);
+    options.dense = dense;
+    options.kv_format = kv;
+    return Fulfilment{formats, [options](auto weights) { return make(weights, options); }};
+  };
+  return {with("bf16", {}, Format::kBf16), with("fp8", kFp8, Format::kE4m3),
+          with("mxfp4", kMxfp4, Format::kBf16)};
+}
 INSTANTIATE_TEST_SUITE_P(Cuda, BackendBits,
-                         testing::Combine(testing::Values(kCuda), testing::Values("a", "b")),
-                         [](const auto& parameter) { return std::string(std::get<1>(parameter.param)); });
-INSTANTIATE_TEST_SUITE_P(Cuda, BackendOutputs, testing::Values(kCuda));
+                         testing::Combine(testing::ValuesIn(of_each_format()), testing::Values("a", "b")),
+                         [](const auto& parameter) {
+                           return std::get<0>(parameter.param).name + "_" + std::get<1>(parameter.param);
+                         });
+INSTANTIATE_TEST_SUITE_P(Cuda, BackendOutputs, testing::ValuesIn(of_each_format()),
+                         [](const auto& parameter) { return parameter.param.name; });
 
 // Everything that a step does, in a few of them, small enough for compute-sanitizer.
-TEST(CudaFewSteps, PrefillDecodeAndBothTogether) {
+class CudaFewSteps : public testing::TestWithParam<Fulfilment> {};
+INSTANTIATE_TEST_SUITE_P(Cuda, CudaFewSteps, testing::ValuesIn(of_each_format()),
+                         [](const auto& parameter) { return parameter.param.name; });
+TEST_P(CudaFewSteps, PrefillDecodeAndBothTogether) {
   const auto weights = open_shared("tests/golden/random/b");
   const std::vector<TokenId> ids = random_ids(330, weights->config.vocab, 1);
   const auto feed_all = [&] {
-    Feeder feeder(make(weights, options_of(Fulfilment::kNumPages)), Fulfilment::kNumPages);
+    Feeder feeder(GetParam().make(weights), Fulfilment::kNumPages);
     feeder.feed({{0, std::span(ids).first(300)}, {1, std::span(ids).first(17)}});
     feeder.feed({{0, std::span(ids).subspan(300, 1)}, {1, std::span(ids).subspan(17, 1)}});
     feeder.feed({{1, std::span(ids).subspan(18, 9)}, {0, std::span(ids).subspan(301, 1)}});
@@ -37,6 +55,50 @@ TEST(CudaFewSteps, PrefillDecodeAndBothTogether) {
     return feeder.logits(0);
   };
   EXPECT_EQ(feed_all(), feed_all());
+}
+
+// Decode steps of one shape, one graph: whatever their rows ask for is what the host would choose of their logits.
+TEST(CudaGraphs, ServeWhateverParametersTheRowsHaveAndAreCounted) {
+  const auto weights = open_shared("models/tiny-gpt-oss");
+  const std::unique_ptr<Backend> backend = make(weights, options_of(Fulfilment::kNumPages));
+  const std::vector<TokenId> tokens = random_ids(20, weights->config.vocab, 2);
+  const std::vector<SampleParams> asked{
+      {},
+      {.temperature = 1, .logit_bias = {}, .seed = 3},
+      {.repetition_penalty = 1e6f, .logit_bias = {}, .num_logprobs = 3},
+      {.temperature = 2, .top_k = 5, .top_p = 0.9f, .min_p = 0.01f, .logit_bias = {}},
+      {.temperature = 1.5f, .presence_penalty = 2, .logit_bias = {{7, 100}}, .num_logprobs = 0},
+  };
+  const std::vector<PageId> pages[]{{PageId{0}}, {PageId{1}}};
+  const auto num_steps = [&](size_t counter) { return backend->counters().at(counter).value; };
+  for (int position = 0; position < 20; ++position) {
+    const auto i = static_cast<size_t>(position);
+    const std::vector<TokenId> last{tokens[i]};
+    const OutputRow outputs[]{
+        {.sample = &asked[i % asked.size()], .prompt = tokens, .output = last},
+        {.sample = &asked[(i * i + 1) % asked.size()], .prompt = last, .output = tokens}};
+    std::vector<nibble::Run> runs;
+    for (size_t s = 0; s < 2; ++s)
+      runs.push_back({last, position, {pages[s]}, {pages[s]}, std::span(outputs).subspan(s, 1)});
+    const StepResult result = backend->step({.runs = runs, .want_logits = true});
+    const auto vocab = static_cast<size_t>(weights->config.vocab);
+    ASSERT_EQ(result.outputs.size(), 2u);
+    ASSERT_EQ(result.logits.size(), 2 * vocab);
+    for (size_t s = 0; s < 2; ++s) {
+      std::vector<float> logits(vocab);
+      std::copy_n(result.logits.begin() + static_cast<ptrdiff_t>(s * vocab), vocab, logits.begin());
+      const SampledToken host = nibble::sample(logits, outputs[s], position + 1);
+      EXPECT_EQ(result.outputs[s].token, host.token) << position << ", row " << s;
+      EXPECT_NEAR(result.outputs[s].logprob, host.logprob, 1e-5) << position << ", row " << s;
+      EXPECT_EQ(result.outputs[s].top.size(), host.top.size()) << position << ", row " << s;
+    }
+  }
+  EXPECT_EQ(num_steps(0), 19u);
+  EXPECT_EQ(num_steps(1), 1u);
+  EXPECT_EQ(num_steps(2), 0u);
+  const nibble::Run prompt[]{{tokens, 0, {pages[0]}, {pages[0]}, {}}};
+  backend->step({.runs = prompt});
+  EXPECT_EQ(num_steps(2), 1u);
 }
 
 GoldenSet golden_of(const char* file) {

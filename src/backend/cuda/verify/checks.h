@@ -22,6 +22,6 @@ KernelFinding check_up(const KernelRow& row);
 KernelFinding check_route_up(const KernelRow& row);
 KernelFinding check_down(const KernelRow& row);
 KernelFinding check_unembed(const KernelRow& row);
-KernelFinding check_argmax(const KernelRow& row);
+KernelFinding check_sample(const KernelRow& row);
 
 }  // namespace nibble::cuda::verify

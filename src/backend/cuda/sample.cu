@@ -1,0 +1,466 @@
+// sample: from rows of logits to tokens. Formulas and their order are those of backend/sample.h.
+//
+// The logits of a row lie in L2, 804 KB for V = 201,088, and a cluster of 8 blocks passes over them: 0.7 us at the 150 GB/s that
+// a multiprocessor takes, some arithmetic, and a barrier. Greedy is one pass, a draw two. top_k and top_p look for the least
+// likely token that is kept: a pass adds up what falls into each of 256 bins, likeliest first, and the next looks into the bin
+// where the sum reaches its target; two to four passes where logits are as models make them, eight at the most.
+//
+// A weight is an integer, in units of 2^-44 of the largest: sums are exact, the order of additions makes no difference, and a
+// token gets the same bits in every run and every batch. Rounding to units moves the border between two tokens by 2^-45 V at
+// the most, 6e-9: less than a float32 weight is off.
+//
+// Before Hopper there are no clusters: one block does it all (right, and 8 times slower).
+#include <cooperative_groups.h>
+
+#include <cfloat>
+
+#include "backend/cuda/kernels.h"
+#include "backend/cuda/ordered.cuh"
+#include "backend/cuda/pdl.cuh"
+#include "core/random.h"
+
+namespace nibble::cuda {
+namespace {
+
+constexpr int kThreads{1024}, kWarps{kThreads / 32}, kBinBits{8}, kBins{1 << kBinBits}, kClusterBlocks{8};
+constexpr int kTokenBits{19}, kWeightBits{44};
+static_assert(kMaxVocab == 1 << kTokenBits && kTokenBits + kWeightBits < 64);
+static_assert(kWarps == 32);  // a lane stands for a warp where warps come together
+
+// exp(-32) is less than half a unit: of tokens that are farther from the likeliest, none is drawn. top_k uses it as a guess.
+constexpr float kReach{32};
+
+// The blocks of a row.
+struct Team {
+#if __CUDA_ARCH__ >= 900
+  static constexpr int kBlocks{kClusterBlocks};
+  static __device__ void sync() { cooperative_groups::this_cluster().sync(); }
+  template <typename T>
+  static __device__ T* of_block(T* mine, int block) {  // the same variable in that one's shared memory
+    return cooperative_groups::this_cluster().map_shared_rank(mine, block);
+  }
+#else
+  static constexpr int kBlocks{1};
+  static __device__ void sync() { __syncthreads(); }
+  template <typename T>
+  static __device__ T* of_block(T* mine, int) {
+    return mine;
+  }
+#endif
+};
+
+__device__ float ordered(float logit) {  // as on the host: fmaxf takes the number where the other is NaN
+  return fminf(fmaxf(logit, -INFINITY), FLT_MAX);
+}
+
+// Tokens in the order of their likelihood: of equal logits the lower id is the likelier.
+__device__ uint64_t pack(int token, float logit) {
+  return uint64_t{key_of(logit)} << kTokenBits | static_cast<uint64_t>(kMaxVocab - 1 - token);
+}
+__device__ int token_of(uint64_t packed) {
+  return kMaxVocab - 1 - static_cast<int>(packed & (kMaxVocab - 1));
+}
+// Of the tokens that are kept. Most are decided by their logit, without packing them.
+struct Bound {
+  uint64_t packed;
+  float logit;
+
+  __device__ explicit Bound(uint64_t packed)
+      : packed(packed), logit(logit_of(static_cast<uint32_t>(packed >> kTokenBits))) {}
+  __device__ bool admits(int token, float other) const {
+    return other > logit || (other == logit && pack(token, other) >= packed);
+  }
+};
+
+struct Weight {
+  float largest;  // logit
+  float inverse;  // log2(e) / temperature
+  float min_p;
+
+  __device__ Weight(float largest, float temperature, float min_p)
+      : largest(largest),
+        inverse(fminf(1.4426950408889634f / temperature, FLT_MAX)),  // 0 times it is 0
+        min_p(min_p) {}
+  __device__ uint64_t operator()(float logit) const {
+    float weight;  // exp2f without its care for results that are denormal: they are 0 here
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(weight) : "f"(__fmul_rn(__fsub_rn(logit, largest), inverse)));
+    return weight < min_p ? 0 : __float2ull_rn(weight * static_cast<float>(uint64_t{1} << kWeightBits));
+  }
+};
+
+// Bins of equal width by how far a logit is from the largest: logits fall into many of them, so that few threads add to the same.
+struct DistanceBins {
+  float largest, reach, scale;
+
+  __device__ DistanceBins(float largest, float reach)
+      : largest(largest), reach(reach), scale(fminf(kBins / reach, FLT_MAX)) {}
+  __device__ int operator()(float logit) const {
+    const float distance = largest - logit;
+    return distance < reach ? min(static_cast<int>(distance * scale), kBins - 1) : kBins - 1;
+  }
+  // The smallest key that falls into a bin up to `bin`. Made by a whole warp, in steps of 5 bits.
+  __device__ uint32_t smallest_key(int bin) const {
+    const int lane = threadIdx.x % 32;
+    uint32_t smallest = 0;
+    for (int shift = 27;; shift = max(shift - 5, 0)) {
+      const uint32_t key = smallest + (static_cast<uint32_t>(lane + 1) << shift) - 1;
+      const bool is_in = key >= key_of(largest) || (*this)(logit_of(key)) <= bin;
+      smallest += static_cast<uint32_t>(__ffs(static_cast<int>(__ballot_sync(~0u, is_in))) - 1) << shift;
+      if (shift == 0) return smallest;
+    }
+  }
+};
+
+struct Shared {
+  // What the other blocks read. A block may fill the one while others still read the other: before it comes back to the first,
+  // all have been at the barrier between.
+  uint64_t shown[2][kBins];
+  uint64_t warps[kWarps];
+  struct Place {
+    int index;
+    uint64_t before, amount;
+  } place;
+  uint64_t top[kMaxTop];
+  int num_top;
+};
+
+// A row in the hands of the threads of its blocks. All of them call each function.
+class Row {
+ public:
+  __device__ Row(float* logits, int vocab, Shared& shared)
+      : logits_(logits),
+        vocab_(vocab),
+        segment_((vocab + kSegments * 32 - 1) / (kSegments * 32) * 32),
+        lane_(threadIdx.x % 32),
+        warp_(threadIdx.x / 32),
+        shared_(shared) {
+    if (threadIdx.x == 0) shared_.num_top = 0;
+  }
+
+  // The likeliest, packed; 0 where no logit is a number above -infinity.
+  __device__ uint64_t best() {
+    float logit = -INFINITY;
+    int token = -1;
+    for_tokens([&](int other_token, float other, bool is_there) {
+      if (!is_there || !(other > logit)) return;  // ids ascend: the lower stays
+      logit = other;
+      token = other_token;
+    });
+    return combine(token < 0 ? 0 : pack(token, logit), [](uint64_t a, uint64_t b) { return a > b ? a : b; });
+  }
+
+  __device__ uint64_t sum(const Weight& weight) {
+    uint64_t sum = 0;
+    for_tokens([&](int, float logit, bool is_there) { sum += is_there ? weight(logit) : 0; });
+    return combine(sum, [](uint64_t a, uint64_t b) { return a + b; });
+  }
+
+  // The bound of the fewest likeliest tokens, all within `bound`, whose amounts reach target_of(the sum of all).
+  template <typename Amount, typename TargetOf>
+  __device__ Bound keep(float largest, float reach, const Bound& bound, const Amount& amount,
+                        const TargetOf& target_of) {
+    const DistanceBins distance_bin(largest, reach);
+    uint64_t target = 0;
+    Place place = count(
+        [&](int token, float logit, int& bin) {
+          bin = distance_bin(logit);
+          return bound.admits(token, logit) ? amount(logit) : 0;
+        },
+        [&](uint64_t total) { return target = target_of(total); });
+    uint64_t low = uint64_t{distance_bin.smallest_key(place.index)} << kTokenBits,
+             high = place.index == 0
+                        ? pack(0, largest)
+                        : (uint64_t{distance_bin.smallest_key(place.index - 1)} << kTokenBits) - 1;
+    low = max(low, bound.packed);
+    while (true) {
+      const Bound lowest(low);
+      target -= place.before;
+      // Until all of the bin is needed, or it can only be one token: two would be twice the least amount.
+      const uint64_t least = amount(lowest.logit);
+      if (place.amount == target || place.amount <= least + least / 2 || low == high) return lowest;
+      const float highest = Bound(high).logit;
+      const int shift = max(0, 64 - kBinBits - __clzll(static_cast<long long>(high - low)));
+      place = count(
+          [&](int token, float logit, int& bin) {
+            if (logit < lowest.logit || logit > highest) return uint64_t{0};
+            const uint64_t packed = pack(token, logit);
+            if (packed < low || packed > high) return uint64_t{0};
+            bin = static_cast<int>((high - packed) >> shift);
+            return amount(logit);
+          },
+          [&](uint64_t) { return target; });
+      high -= static_cast<uint64_t>(place.index) << shift;
+      low = high - min(high - low, (uint64_t{1} << shift) - 1);
+    }
+  }
+
+  // The first token, ids ascending, with which the sum of weights of those within `bound` passes `unit` (of 2^64) of the whole.
+  // Known to the first block only.
+  __device__ int draw(const Bound& bound, const Weight& weight, uint64_t unit) {
+    const auto amount = [&](int token, float logit) {
+      return bound.admits(token, logit) ? weight(logit) : uint64_t{0};
+    };
+    uint64_t sum = 0;
+    for_tokens([&](int token, float logit, bool is_there) { sum += is_there ? amount(token, logit) : 0; });
+    sum = over_lanes(sum, [](uint64_t a, uint64_t b) { return a + b; });
+    uint64_t* const segments = show();
+    if (lane_ == 0) segments[warp_] = sum;
+    Team::sync();
+    if (blockIdx.x > 0) return -1;
+    const int segment_block = static_cast<int>(threadIdx.x) / kWarps,
+              segment_warp = static_cast<int>(threadIdx.x) % kWarps;
+    sum = segment_block < Team::kBlocks ? Team::of_block(segments, segment_block)[segment_warp] : 0;
+    uint64_t target = 0;
+    const Place segment = find(sum, [&](uint64_t total) {
+      return target = __umul64hi(unit, total) + 1;  // sums are integers: above unit * total is from there on
+    });
+    target -= segment.before;
+    const int end = min((segment.index + 1) * segment_, vocab_);
+    for (int first = segment.index * segment_;; first += kThreads) {
+      const int token = first + static_cast<int>(threadIdx.x);
+      uint64_t total = 0;
+      const Place place = find(token < end ? amount(token, logit(token)) : 0, [&](uint64_t whole) {
+        total = whole;
+        return target;
+      });
+      if (total >= target) return first + place.index;
+      target -= total;
+    }
+  }
+
+  // The tokens from `bound` up, at most kMaxTop, likeliest first: give(rank, packed) in threads of the first block.
+  template <typename Give>
+  __device__ void list(const Bound& bound, const Give& give) {
+    for_tokens([&](int token, float logit, bool is_there) {
+      if (!is_there || !bound.admits(token, logit)) return;
+      Team::of_block(shared_.top, 0)[atomicAdd(Team::of_block(&shared_.num_top, 0), 1)] = pack(token, logit);
+    });
+    Team::sync();
+    const int mine = static_cast<int>(threadIdx.x), num_top = shared_.num_top;
+    if (blockIdx.x > 0 || mine >= num_top) return;
+    int rank = 0;  // the order in which they were written is any, their ranks are not
+    for (int other = 0; other < num_top; ++other) rank += shared_.top[other] > shared_.top[mine];
+    give(rank, shared_.top[mine]);
+  }
+
+  __device__ void adjust(const SampleRow& row) {
+    for (int i = static_cast<int>(blockIdx.x * kThreads + threadIdx.x); i < row.num_adjustments;
+         i += Team::kBlocks * kThreads) {
+      Adjustment& adjustment = row.adjustments[i];
+      const int count = adjustment.count;
+      adjustment.raw = __ldcg(logits_ + adjustment.token);
+      float logit = ordered(ordered(adjustment.raw) + adjustment.bias);
+      if (count >= 0)
+        logit = ordered(logit > 0 ? logit / row.repetition_penalty : logit * row.repetition_penalty);
+      if (count > 0)  // multiplied and added one after the other, as on the host
+        logit = ordered(logit - __fadd_rn(__fmul_rn(row.frequency_penalty, static_cast<float>(count)),
+                                          row.presence_penalty));
+      logits_[adjustment.token] = logit;
+    }
+    Team::sync();
+  }
+  // By the first block, which then sees the model's own logits.
+  __device__ void restore(const SampleRow& row) {
+    for (int i = static_cast<int>(threadIdx.x); i < row.num_adjustments; i += kThreads)
+      logits_[row.adjustments[i].token] = __ldcg(&row.adjustments[i].raw);
+    __syncthreads();
+  }
+  __device__ float logit(int token) const { return ordered(__ldcg(logits_ + token)); }
+
+ private:
+  using Place = Shared::Place;
+  static constexpr int kSegments{Team::kBlocks * kWarps};  // of tokens, one for each warp
+  static_assert(kSegments <= kBins);
+
+  // visit(token, logit, is_there) in all lanes. Other blocks may have changed a logit: it is read from L2.
+  template <typename Visit>
+  __device__ void for_tokens(const Visit& visit) const {
+    constexpr int kAhead{5};
+    const int begin = (static_cast<int>(blockIdx.x) * kWarps + warp_) * segment_;
+    const int end = min(begin + segment_, vocab_);
+    for (int first = begin; first < end; first += 32 * kAhead) {
+      float logits[kAhead];
+#pragma unroll
+      for (int a = 0; a < kAhead; ++a) {
+        const int token = first + 32 * a + lane_;
+        logits[a] = token < end ? __ldcg(logits_ + token) : 0;
+      }
+#pragma unroll
+      for (int a = 0; a < kAhead; ++a) {
+        const int token = first + 32 * a + lane_;
+        if (first + 32 * a < end) visit(token, ordered(logits[a]), token < end);
+      }
+    }
+  }
+
+  template <typename Combine>
+  static __device__ uint64_t over_lanes(uint64_t mine, const Combine& combine) {
+#pragma unroll
+    for (int distance = 16; distance > 0; distance /= 2)
+      mine = combine(mine, __shfl_xor_sync(~0u, mine, distance));
+    return mine;
+  }
+  __device__ uint64_t up_to_lane(uint64_t mine) const {
+#pragma unroll
+    for (int distance = 1; distance < 32; distance *= 2) {
+      const uint64_t before = __shfl_up_sync(~0u, mine, distance);
+      if (lane_ >= distance) mine += before;
+    }
+    return mine;
+  }
+
+  __device__ uint64_t* show() { return shared_.shown[turn_ ^= 1]; }
+
+  // Of all threads of the row.
+  template <typename Combine>
+  __device__ uint64_t combine(uint64_t mine, const Combine& combine) {
+    mine = over_lanes(mine, combine);
+    if (lane_ == 0) shared_.warps[warp_] = mine;
+    __syncthreads();
+    mine = over_lanes(shared_.warps[lane_], combine);
+    uint64_t* const shown = show();
+    if (threadIdx.x == 0) shown[0] = mine;
+    Team::sync();
+    mine = *Team::of_block(shown, lane_ % Team::kBlocks);
+#pragma unroll
+    for (int distance = Team::kBlocks / 2; distance > 0; distance /= 2)
+      mine = combine(mine, __shfl_xor_sync(~0u, mine, distance));
+    return mine;
+  }
+
+  // Of an amount from each thread of the block: the thread with which their sum reaches the target.
+  template <typename TargetOf>
+  __device__ Place find(uint64_t amount, const TargetOf& target_of) {
+    uint64_t up_to = up_to_lane(amount);
+    if (lane_ == 31) shared_.warps[warp_] = up_to;
+    __syncthreads();
+    const uint64_t up_to_warp = up_to_lane(shared_.warps[lane_]);
+    const uint64_t target = target_of(__shfl_sync(~0u, up_to_warp, 31));
+    if (warp_ > 0) up_to += __shfl_sync(~0u, up_to_warp, warp_ - 1);
+    if (up_to - amount < target && target <= up_to)
+      shared_.place = {static_cast<int>(threadIdx.x), up_to - amount, amount};
+    __syncthreads();
+    return shared_.place;
+  }
+
+  // The bin with which the sum of bins reaches the target. amount_of(token, logit, bin) sets the bin.
+  template <typename AmountOf, typename TargetOf>
+  __device__ Place count(const AmountOf& amount_of, const TargetOf& target_of) {
+    uint64_t* const bins = show();
+    if (threadIdx.x < kBins) bins[threadIdx.x] = 0;
+    __syncthreads();
+    for_tokens([&](int token, float logit, bool is_there) {
+      int bin = -1;
+      const uint64_t amount = is_there ? amount_of(token, logit, bin) : 0;
+      add(bins, bin, amount);
+    });
+    Team::sync();
+    uint64_t sum = 0;
+    if (threadIdx.x < kBins)
+      for (int block = 0; block < Team::kBlocks; ++block) sum += Team::of_block(bins, block)[threadIdx.x];
+    return find(sum, target_of);
+  }
+
+  // Of a whole warp. Where all have the same bin, as in a row of equal logits, one adds for all: at one address 32 additions
+  // wait for each other.
+  __device__ void add(uint64_t* bins, int bin, uint64_t amount) const {
+    if (!__any_sync(~0u, amount != 0)) return;
+    int is_same = 0;
+    __match_all_sync(~0u, bin, &is_same);
+    if (is_same) {
+      amount = over_lanes(amount, [](uint64_t a, uint64_t b) { return a + b; });
+      if (lane_ > 0) return;
+    }
+    if (amount == 0) return;
+    // Two additions of 32 bits: of 64 there is none in shared memory.
+    auto* const words = reinterpret_cast<unsigned*>(bins + bin);
+    const auto low = static_cast<unsigned>(amount);
+    const unsigned before = atomicAdd(words, low);
+    const unsigned high = static_cast<unsigned>(amount >> 32) + (before + low < before);
+    if (high) atomicAdd(words + 1, high);
+  }
+
+  float* logits_;
+  int vocab_, segment_, lane_, warp_;
+  int turn_{0};
+  Shared& shared_;
+};
+
+__global__ void __launch_bounds__(kThreads) sample_kernel(const __grid_constant__ SampleArgs args) {
+  __shared__ Shared shared;
+  wait_for_predecessor();
+  let_successor_start();
+  if (blockIdx.x >= Team::kBlocks) return;
+  const SampleRow params = args.rows[blockIdx.y];
+  SampleResult& result = args.results[blockIdx.y];
+  const bool answers = blockIdx.x == 0 && threadIdx.x == 0;
+  if (params.temperature < 0) {
+    if (answers) {
+      result.token = -1;
+      result.logprob = 0;
+      result.num_top = 0;
+    }
+    return;
+  }
+  Row row(args.logits + size_t{1} * blockIdx.y * args.vocab, args.vocab, shared);
+  uint64_t best = row.best();
+  const bool has_logprobs = params.num_logprobs >= 0 && best != 0;
+  const int num_top = min(params.num_logprobs, args.vocab);
+  const float model_largest = Bound(best).logit;
+  const Bound everything(pack(kMaxVocab - 1, -INFINITY));
+  const auto one = [](float) { return uint64_t{1}; };
+  uint64_t model_sum = 0;
+  const auto logprob = [&](float logit) {
+    const double log_sum = double{model_largest} + log(static_cast<double>(model_sum)) - kWeightBits * M_LN2;
+    return static_cast<float>(double{logit} - log_sum);
+  };
+  if (has_logprobs) {
+    model_sum = row.sum(Weight(model_largest, 1, 0));
+    if (num_top > 0)
+      row.list(row.keep(model_largest, kReach, everything, one,
+                        [&](uint64_t) { return static_cast<uint64_t>(num_top); }),
+               [&](int rank, uint64_t packed) {
+                 result.top[rank] = {token_of(packed), logprob(Bound(packed).logit)};
+               });
+  }
+  if (params.num_adjustments > 0) {
+    row.adjust(params);
+    best = row.best();
+  }
+  int token = best == 0 ? -1 : token_of(best);
+  if (best != 0 && params.temperature > 0) {
+    const float largest = Bound(best).logit;
+    const Weight weight(largest, params.temperature, params.min_p);
+    Bound bound = everything;
+    if (params.top_k > 0 && params.top_k < args.vocab)
+      bound = row.keep(largest, kReach, bound, one,
+                       [&](uint64_t) { return static_cast<uint64_t>(params.top_k); });
+    if (params.top_p > 0)
+      bound = row.keep(largest, kReach * params.temperature, bound, weight, [&](uint64_t total) {
+        return __umul64hi(params.top_p, total) + (params.top_p * total != 0);  // rounded up
+      });
+    const uint64_t bits = random_bits(params.seed, static_cast<uint64_t>(params.position));
+    token = row.draw(bound, weight, bits >> 11 << 11);  // the 53 bits of random_unit
+  }
+  if (blockIdx.x == 0) {
+    row.restore(params);
+    if (answers) {
+      const bool tells = token >= 0 && has_logprobs;
+      result.token = token;
+      result.logprob = tells ? logprob(row.logit(token)) : 0;
+      result.num_top = tells ? num_top : 0;
+    }
+  }
+  Team::sync();  // no block ends while another reads its shared memory
+}
+
+}  // namespace
+
+void prepare_sample() { prefer_shared_memory(sample_kernel); }
+
+void sample(Stream stream, int num_rows, const SampleArgs& args) {
+  launch(stream, sample_kernel,
+         {dim3(kClusterBlocks, static_cast<unsigned>(num_rows)), kThreads, 0, kClusterBlocks}, args);
+}
+
+}  // namespace nibble::cuda

@@ -1,0 +1,91 @@
+#include "backend/cuda/sample_rows.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "core/check.h"
+
+namespace nibble::cuda {
+
+static_assert(kMaxTop == kMaxLogprobs);
+
+Adjustment& SampleRows::at(TokenId token) {
+  NIBBLE_CHECK(token >= 0 && static_cast<size_t>(token) < index_.size(), "token {} of {}", token,
+               index_.size());
+  int& index = index_[static_cast<size_t>(token)];
+  if (index < 0) {
+    index = static_cast<int>(adjustments_.size());
+    adjustments_.push_back({token, 0, -1, 0});
+  }
+  return adjustments_[static_cast<size_t>(index)];
+}
+
+void SampleRows::add_adjustments(const OutputRow& output) {
+  const SampleParams& params = *output.sample;
+  const bool repeats = params.repetition_penalty != 1;
+  const size_t first = adjustments_.size();
+  for (const auto& [token, bias] : params.logit_bias) at(token).bias += bias;
+  if (repeats)
+    for (const TokenId token : output.prompt) at(token).count = 0;
+  if (repeats || params.presence_penalty != 0 || params.frequency_penalty != 0) {
+    for (const TokenId token : output.output) {
+      int& count = at(token).count;
+      count = std::max(count, 0) + 1;
+    }
+  }
+  for (size_t i = first; i < adjustments_.size(); ++i)
+    index_[static_cast<size_t>(adjustments_[i].token)] = -1;
+}
+
+void SampleRows::add(const OutputRow& output, int position) {
+  SampleRow& row = *next_++ = {};
+  row.temperature = -1;
+  if (!output.sample) return;
+  const SampleParams& params = *output.sample;
+  NIBBLE_CHECK(params.temperature >= 0 && params.top_p > 0 && params.min_p <= 1 && params.top_k >= 0,
+               "temperature {}, top_p {}, min_p {}, top_k {}", params.temperature, params.top_p, params.min_p,
+               params.top_k);
+  NIBBLE_CHECK(params.num_logprobs <= kMaxTop, "{} log-probabilities of {}", params.num_logprobs, kMaxTop);
+  row.seed = params.seed;
+  row.position = position;
+  row.top_p = params.top_p < 1 ? static_cast<uint64_t>(std::ceil(std::ldexp(double{params.top_p}, 64))) : 0;
+  row.top_k = params.top_k;
+  row.num_logprobs = params.num_logprobs;
+  row.temperature = params.temperature;
+  row.min_p = params.min_p;
+  row.repetition_penalty = params.repetition_penalty;
+  row.presence_penalty = params.presence_penalty;
+  row.frequency_penalty = params.frequency_penalty;
+  const size_t first = adjustments_.size();
+  add_adjustments(output);
+  row.num_adjustments = static_cast<int>(adjustments_.size() - first);
+}
+
+void SampleRows::bring(Stream stream) {
+  if (adjustments_.empty()) return;
+  const size_t bytes = adjustments_.size() * sizeof(Adjustment);
+  if (device_.bytes() < bytes) {
+    pinned_ = PinnedBuffer(2 * bytes);
+    device_ = DeviceBuffer(2 * bytes);
+  }
+  auto* next = device_.as<Adjustment>();
+  for (SampleRow* row = rows_; row != next_; ++row) {
+    row->adjustments = next;
+    next += row->num_adjustments;
+  }
+  std::memcpy(pinned_.as<void>(), adjustments_.data(), bytes);
+  check(cudaMemcpyAsync(device_.as<void>(), pinned_.as<void>(), bytes, cudaMemcpyHostToDevice, stream),
+        "copying biases and penalties");
+}
+
+SampledToken to_sampled(const SampleResult& result) {
+  SampledToken sampled;
+  sampled.token = result.token;
+  sampled.logprob = result.logprob;
+  for (int i = 0; i < result.num_top; ++i)
+    sampled.top.push_back({result.top[i].token, result.top[i].logprob});
+  return sampled;
+}
+
+}  // namespace nibble::cuda

@@ -1,0 +1,445 @@
+// Tokens that the device chooses, against sample() of the host. Needs a GPU: not part of ./test (docs/gpu.md).
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <numeric>
+#include <vector>
+
+#include "backend/cuda/kernels.h"
+#include "backend/cuda/sample_rows.h"
+#include "backend/sample.h"
+#include "core/random.h"
+
+namespace nibble::cuda {
+namespace {
+
+constexpr float kNan{std::numeric_limits<float>::quiet_NaN()};
+constexpr float kInfinity{std::numeric_limits<float>::infinity()};
+
+using Tokens = std::vector<TokenId>;
+
+// A row of logits and what is asked of it.
+struct Question {
+  std::vector<float> logits;
+  SampleParams params{};
+  int position{0};
+  Tokens prompt{}, output{};
+  bool is_wanted{true};
+
+  OutputRow row() const {
+    return {.sample = is_wanted ? &params : nullptr, .prompt = prompt, .output = output};
+  }
+};
+
+// Bytes that are no token, no count and no number.
+constexpr int kPoison{0xFF};
+
+// All of one launch. The logits must be as before afterwards.
+std::vector<SampledToken> ask_device(const std::vector<Question>& questions) {
+  const OwnedStream stream;
+  const auto count = questions.size(), vocab = questions[0].logits.size();
+  std::vector<float> before;
+  const PinnedBuffer host_rows(count * sizeof(SampleRow));
+  SampleRows sample_rows(static_cast<int>(vocab));
+  sample_rows.start(host_rows.as<SampleRow>());
+  for (const Question& question : questions) {
+    before.insert(before.end(), question.logits.begin(), question.logits.end());
+    sample_rows.add(question.row(), question.position);
+  }
+  sample_rows.bring(stream);
+  const DeviceBuffer logits(before.size() * sizeof(float)), rows(host_rows.bytes()),
+      results(count * sizeof(SampleResult));
+  const auto copy = [&](void* to, const void* from, size_t bytes) {
+    check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, stream), "copying");
+  };
+  copy(logits.as<void>(), before.data(), logits.bytes());
+  copy(rows.as<void>(), host_rows.as<void>(), rows.bytes());
+  check(cudaMemsetAsync(results.as<void>(), kPoison, results.bytes(), stream), "poisoning");
+  prepare_sample();
+  sample(stream, static_cast<int>(count),
+         {rows.as<SampleRow>(), logits.as<float>(), static_cast<int>(vocab), results.as<SampleResult>()});
+  std::vector<SampleResult> answers(count);
+  std::vector<float> after(before.size());
+  copy(answers.data(), results.as<void>(), results.bytes());
+  copy(after.data(), logits.as<void>(), logits.bytes());
+  stream.wait();
+  EXPECT_EQ(std::memcmp(after.data(), before.data(), logits.bytes()), 0);
+  std::vector<SampledToken> sampled;
+  for (const SampleResult& answer : answers) sampled.push_back(to_sampled(answer));
+  return sampled;
+}
+
+SampledToken ask_host(const Question& question) {
+  std::vector<float> scratch = question.logits;
+  return nibble::sample(scratch, question.row(), question.position);
+}
+
+// How far the device's sum of weights may be from the exact one, of a whole sum of V tokens. A weight is 2^(x c) with
+// x = l - max, c = log2(e) / t: x is rounded, log2(e), the quotient and the product are, each by 2^-24, and what is left of it
+// in the weight is 4 |x / t| 2^-24; exp2f is off by 2 units in the last place (CUDA's programming guide), 4 * 2^-24. The mean
+// of |x / t| over the weights is at most ln V, since with the logarithm of their sum, which is not negative, it makes up
+// the entropy. Rounding to an integer adds 2^-45 for each token. The host rounds less: no log2(e), 1 unit in expf.
+double sum_tolerance(size_t vocab) {
+  const auto v = static_cast<double>(vocab);
+  return (4 * std::log(v) + 4) * 0x1p-24 + v * 0x1p-45;
+}
+
+// The row after step 2 of backend/sample.h, in float32 as there.
+std::vector<float> adjusted(const Question& question) {
+  const SampleParams& p = question.params;
+  std::vector<float> logits = question.logits;
+  const auto order = [](float& l) {
+    l = std::isnan(l) ? -kInfinity : std::min(l, std::numeric_limits<float>::max());
+  };
+  for (float& l : logits) order(l);
+  for (const auto& [token, bias] : p.logit_bias) order(logits[token] += bias);
+  std::vector<int> counts(logits.size());
+  std::vector<bool> is_seen(logits.size());
+  for (const TokenId token : question.prompt) is_seen[token] = true;
+  for (const TokenId token : question.output) is_seen[token] = ++counts[token] > 0;
+  for (size_t v = 0; v < logits.size(); ++v) {
+    if (is_seen[v])
+      order(logits[v] = logits[v] > 0 ? logits[v] / p.repetition_penalty : logits[v] * p.repetition_penalty);
+    if (counts[v])
+      order(logits[v] -= p.frequency_penalty * static_cast<float>(counts[v]) + p.presence_penalty);
+  }
+  return logits;
+}
+
+// Whether the draw may fall on `token` with sums that are off by `tolerance`: everything in double precision.
+bool may_be_drawn(const Question& question, TokenId token, double tolerance) {
+  const SampleParams& p = question.params;
+  const std::vector<float> logits = adjusted(question);
+  const double largest = *std::max_element(logits.begin(), logits.end());
+  const auto weight = [&](size_t v) { return std::exp((logits[v] - largest) / double{p.temperature}); };
+  std::vector<size_t> order(logits.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return logits[a] > logits[b]; });
+  const double unit = random_unit(p.seed, static_cast<uint64_t>(question.position));
+  for (const double min_p_side : {-1, 0, 1}) {
+    for (const double top_p_side : {-1, 0, 1}) {
+      double min_p = p.min_p * (1 + min_p_side * tolerance), total = 0;
+      std::vector<size_t> kept;
+      for (const size_t v : order) {
+        if (weight(v) < min_p || (p.top_k > 0 && kept.size() == static_cast<size_t>(p.top_k))) break;
+        kept.push_back(v);
+        total += weight(v);
+      }
+      if (p.top_p < 1) {
+        const double goal = p.top_p * total * (1 + top_p_side * 2 * tolerance);
+        size_t num_kept = 0;
+        double sum = 0;
+        while (num_kept < kept.size() && sum < goal) sum += weight(kept[num_kept++]);
+        kept.resize(num_kept);
+        total = sum;
+      }
+      std::sort(kept.begin(), kept.end());
+      double before = 0;
+      for (const size_t v : kept) {
+        const double after = before + weight(v);
+        // Off may be the sum up to the border, and the whole.
+        if (v == static_cast<size_t>(token) && before / total - 2 * tolerance <= unit &&
+            unit < after / total + 2 * tolerance)
+          return true;
+        before = after;
+      }
+    }
+  }
+  return false;
+}
+
+// Compares row by row; returns how many tokens are others than the host's, each of which must be explained by rounding.
+int compare_with_host(const std::vector<Question>& questions, const std::string& what) {
+  const std::vector<SampledToken> device = ask_device(questions);
+  int num_others = 0;
+  for (size_t i = 0; i < questions.size(); ++i) {
+    const Question& question = questions[i];
+    const SampleParams& p = question.params;
+    const SampledToken host = ask_host(question);
+    const std::string where = fmt::format(
+        "{}, row {} of {}: temperature {}, top_k {}, top_p {}, min_p {}, penalties {} {} {}, {} biases", what,
+        i, questions.size(), p.temperature, p.top_k, p.top_p, p.min_p, p.repetition_penalty,
+        p.presence_penalty, p.frequency_penalty, p.logit_bias.size());
+    const double tolerance = sum_tolerance(question.logits.size());
+    if (device[i].token != host.token) {
+      ++num_others;
+      EXPECT_GT(p.temperature, 0) << where;
+      EXPECT_GE(device[i].token, 0) << where;
+      EXPECT_TRUE(may_be_drawn(question, device[i].token, tolerance))
+          << where << ": " << device[i].token << ", on the host " << host.token;
+    }
+    if (p.num_logprobs < 0) {
+      EXPECT_EQ(device[i].logprob, 0) << where;
+    } else if (device[i].token == host.token) {
+      // Off may be both logarithms of the sum, and the rounded results.
+      const double allowed = 2 * tolerance + std::abs(double{host.logprob}) * 0x1p-23;
+      EXPECT_NEAR(device[i].logprob, host.logprob, allowed) << where;
+    }
+    EXPECT_EQ(device[i].top.size(), host.top.size()) << where;
+    for (size_t n = 0; n < std::min(device[i].top.size(), host.top.size()); ++n) {
+      EXPECT_EQ(device[i].top[n].token, host.top[n].token) << where << ", likeliest " << n;
+      const double wanted = host.top[n].logprob;
+      if (std::isinf(wanted)) {
+        EXPECT_EQ(device[i].top[n].logprob, wanted) << where << ", likeliest " << n;
+      } else {
+        EXPECT_NEAR(device[i].top[n].logprob, wanted, 2 * tolerance + std::abs(wanted) * 0x1p-23)
+            << where << ", likeliest " << n;
+      }
+    }
+  }
+  return num_others;
+}
+
+class Dice {
+ public:
+  explicit Dice(uint64_t seed) : seed_(seed) {}
+  double unit() { return random_unit(seed_, next_++); }
+  int below(size_t bound) { return static_cast<int>(unit() * static_cast<double>(bound)); }
+  template <typename T>
+  T any_of(const std::vector<T>& values) {
+    return values[static_cast<size_t>(below(values.size()))];
+  }
+
+ private:
+  uint64_t seed_, next_{0};
+};
+
+// Close to normal, with the deviation given: a few of them large, as a model's are.
+std::vector<float> bell(size_t vocab, double deviation, Dice& dice) {
+  std::vector<float> logits;
+  for (size_t v = 0; v < vocab; ++v) {
+    double sum = 0;
+    for (int i = 0; i < 12; ++i) sum += dice.unit();
+    logits.push_back(static_cast<float>((sum - 6) * deviation));
+  }
+  return logits;
+}
+
+struct Shape {
+  const char* name;
+  std::vector<float> (*make)(size_t vocab, Dice& dice);
+};
+const Shape kShapes[]{
+    {"peaked", [](size_t vocab, Dice& dice) { return bell(vocab, 4, dice); }},
+    {"flat", [](size_t vocab, Dice& dice) { return bell(vocab, 0.1, dice); }},
+    {"far apart", [](size_t vocab, Dice& dice) { return bell(vocab, 1e4, dice); }},
+    {"far from zero",
+     [](size_t vocab, Dice& dice) {
+       std::vector<float> logits = bell(vocab, 1, dice);
+       for (float& l : logits) l += 1000;
+       return logits;
+     }},
+    {"all equal", [](size_t vocab, Dice&) { return std::vector<float>(vocab, -1.5f); }},
+    {"many ties",
+     [](size_t vocab, Dice& dice) {
+       std::vector<float> logits = bell(vocab, 2, dice);
+       for (float& l : logits) l = std::round(2 * l) / 2;  // -0 and +0 among them
+       return logits;
+     }},
+    {"no numbers here and there",
+     [](size_t vocab, Dice& dice) {
+       std::vector<float> logits = bell(vocab, 3, dice);
+       for (float& l : logits)
+         if (dice.unit() < 0.3) l = dice.any_of<float>({kNan, -kInfinity, -3e38f, 1e-42f, 0.0f, -0.0f});
+       return logits;
+     }},
+    {"infinite here and there",
+     [](size_t vocab, Dice& dice) {
+       std::vector<float> logits = bell(vocab, 3, dice);
+       for (float& l : logits)
+         if (dice.unit() < 0.01) l = dice.any_of<float>({kInfinity, 3.4028235e38f, 3e38f});
+       return logits;
+     }},
+    {"no number at all",
+     [](size_t vocab, Dice& dice) {
+       std::vector<float> logits;
+       for (size_t v = 0; v < vocab; ++v) logits.push_back(dice.any_of<float>({kNan, -kInfinity}));
+       return logits;
+     }},
+    {"one number",
+     [](size_t vocab, Dice& dice) {
+       std::vector<float> logits(vocab, -kInfinity);
+       logits[static_cast<size_t>(dice.below(vocab))] = -7;
+       return logits;
+     }},
+};
+
+// Each parameter at its neutral value in half of the rows.
+Question random_question(size_t vocab, const std::vector<float>& logits, Dice& dice) {
+  Question question{.logits = logits};
+  SampleParams& p = question.params;
+  const int v = static_cast<int>(vocab);
+  const auto half = [&] { return dice.unit() < 0.5; };
+  p.temperature = dice.any_of<float>({0, 0.1f, 0.7f, 1, 1, 2, 1e-6f, 3e38f});
+  if (half()) p.top_k = std::max(1, dice.any_of<int>({1, 2, 7, 50, v / 2, v - 1, v, v + 1}));
+  if (half()) p.top_p = dice.any_of<float>({1e-6f, 0.1f, 0.5f, 0.9f, 0.95f, 0.9999f});
+  if (half()) p.min_p = dice.any_of<float>({0.001f, 0.05f, 0.5f, 1});
+  if (half()) p.repetition_penalty = dice.any_of<float>({1.1f, 2, 0.5f});
+  if (half()) p.presence_penalty = dice.any_of<float>({1, -0.5f});
+  if (half()) p.frequency_penalty = dice.any_of<float>({0.3f, -0.1f});
+  if (half())
+    for (int i = 0; i < std::min(v, 5); ++i)  // of different tokens
+      p.logit_bias.push_back({(dice.below(2) + 2 * i) % v, dice.any_of<float>({-100, 2.5f, 100})});
+  if (p.logit_bias.size() > 1 && vocab < 10) p.logit_bias.resize(1);
+  if (half()) p.num_logprobs = dice.any_of<int>({0, 1, 5, kMaxLogprobs});
+  p.seed = random_bits(17, static_cast<uint64_t>(dice.below(1 << 20)));
+  question.position = dice.below(131072);
+  const int num_prompt = dice.below(40), num_output = dice.below(3000);
+  for (int i = 0; i < num_prompt; ++i) question.prompt.push_back(dice.below(vocab));
+  for (int i = 0; i < num_output; ++i)  // the early ids more often
+    question.output.push_back(static_cast<TokenId>(std::pow(dice.unit(), 3) * static_cast<double>(vocab)));
+  return question;
+}
+
+class CudaSampleOfVocab : public testing::TestWithParam<size_t> {};
+
+TEST_P(CudaSampleOfVocab, ChoosesWhatTheHostDoesWhateverIsAskedOfARow) {
+  const size_t vocab = GetParam();
+  Dice dice(vocab);
+  int num_asked = 0, num_others = 0;
+  for (const Shape& shape : kShapes) {
+    const std::vector<float> logits = shape.make(vocab, dice);
+    for (const int num_rows : {1, 3, vocab < 100000 ? 40 : 6}) {
+      std::vector<Question> questions;
+      for (int i = 0; i < num_rows; ++i) questions.push_back(random_question(vocab, logits, dice));
+      num_others += compare_with_host(questions, shape.name);
+      num_asked += num_rows;
+    }
+  }
+  fmt::print("V {}: {} of {} tokens are others than the host's\n", vocab, num_others, num_asked);
+  // Where 200,000 tokens share the probability, a border is off by a share of a token: some hundredths of the draws.
+  EXPECT_LE(num_others, num_asked / 50);
+}
+INSTANTIATE_TEST_SUITE_P(Vocab, CudaSampleOfVocab,
+                         testing::Values(1, 2, 31, 97, 255, 2048, 32769, 201088, kMaxVocab),
+                         testing::PrintToStringParamName());
+
+TEST(CudaSampleParams, OneByOneChooseWhatTheHostDoes) {
+  Dice dice(1);
+  const std::vector<float> logits = bell(201088, 3, dice);
+  std::vector<Question> questions;
+  const auto ask = [&](const SampleParams& params) {
+    for (int position = 0; position < 3; ++position)
+      questions.push_back(
+          {.logits = logits, .params = params, .position = position, .prompt = {5, 6}, .output = {7, 7}});
+  };
+  for (const float t : {0.0f, 0.3f, 1.0f, 1.5f, 1e-45f}) ask({.temperature = t});
+  for (const int k : {1, 2, 3, 40, 255, 256, 257, 1000, 30000, 201087}) ask({.temperature = 2, .top_k = k});
+  for (const float p : {1e-45f, 0.01f, 0.3f, 0.9f, 0.99f, 0.99999994f}) ask({.temperature = 1, .top_p = p});
+  for (const float p : {1e-9f, 0.02f, 0.9f, 1.0f}) ask({.temperature = 1, .min_p = p});
+  ask({.temperature = 1, .top_k = 100, .top_p = 0.8f, .min_p = 0.01f});
+  for (int n = -1; n <= kMaxLogprobs; ++n) ask({.num_logprobs = n});
+  EXPECT_LE(compare_with_host(questions, "one by one"), 2);
+}
+
+TEST(CudaSample, GivesNoTokenWhereNoneIsWanted) {
+  Question question{.logits = {1, 2}};
+  question.is_wanted = false;
+  const SampledToken sampled = ask_device({question})[0];
+  EXPECT_EQ(sampled.token, -1);
+  EXPECT_EQ(sampled.logprob, 0);
+  EXPECT_TRUE(sampled.top.empty());
+}
+
+TEST(CudaSample, TopKKeepsTheLowerIdsOfEqualTokens) {
+  std::vector<Question> questions;
+  for (int position = 0; position < 2000; ++position) {
+    Question question{.logits = std::vector<float>(1000, 3.0f), .params = {.temperature = 1, .top_k = 10}};
+    question.position = position;
+    question.logits[700] = 3.5f;
+    questions.push_back(question);
+  }
+  std::vector<int> counts(1000);
+  for (const SampledToken& sampled : ask_device(questions)) ++counts[sampled.token];
+  for (int v = 0; v < 1000; ++v) EXPECT_EQ(counts[v] > 0, v < 9 || v == 700) << v;
+}
+
+// The bits of every log-probability and every token: additions are of integers, in whatever order.
+TEST(CudaSample, GivesARowTheSameBitsAloneInAnyCompanyAndEveryTime) {
+  Dice dice(3);
+  const std::vector<float> logits = bell(201088, 2, dice);
+  std::vector<Question> questions;
+  for (int i = 0; i < 32; ++i) questions.push_back(random_question(logits.size(), logits, dice));
+  const auto bits = [](const std::vector<SampledToken>& sampled, size_t i) {
+    std::vector<uint32_t> all{static_cast<uint32_t>(sampled[i].token)};
+    const auto add = [&](float value) { std::memcpy(&all.emplace_back(), &value, sizeof value); };
+    add(sampled[i].logprob);
+    for (const TokenLogprob& top : sampled[i].top) {
+      all.push_back(static_cast<uint32_t>(top.token));
+      add(top.logprob);
+    }
+    return all;
+  };
+  const std::vector<SampledToken> together = ask_device(questions), again = ask_device(questions);
+  for (size_t i = 0; i < questions.size(); ++i) {
+    EXPECT_EQ(bits(together, i), bits(again, i)) << i;
+    EXPECT_EQ(bits(together, i), bits(ask_device({questions[i]}), 0)) << i;
+  }
+}
+
+// Pearson's statistic with k degrees of freedom exceeds k + 2 sqrt(k x) + 2 x with a chance of at most e^-x (Laurent and
+// Massart 2000): 1e-4 for x = 9.2. Draws are a function of (seed, position): the counts are the same on every run.
+TEST(CudaSample, DrawsComeAsOftenAsTheirShare) {
+  struct Draws {
+    const char* name;
+    SampleParams params;
+    std::vector<double> weights;  // of the logits log(1) .. log(8), by hand (tests/backend/sample_test.cpp)
+  };
+  std::vector<Draws> cases;
+  const auto add = [&](const char* name, const SampleParams& params, const std::vector<double>& weights) {
+    cases.push_back({name, params, weights});
+  };
+  add("temperature 1", {.temperature = 1}, {1, 2, 3, 4, 5, 6, 7, 8});
+  add("temperature 0.5", {.temperature = 0.5f}, {1, 4, 9, 16, 25, 36, 49, 64});
+  add("top_k 3", {.temperature = 1, .top_k = 3}, {0, 0, 0, 0, 0, 6, 7, 8});
+  add("top_p 0.5", {.temperature = 1, .top_p = 0.5f}, {0, 0, 0, 0, 0, 6, 7, 8});
+  add("min_p 0.55", {.temperature = 1, .min_p = 0.55f}, {0, 0, 0, 0, 5, 6, 7, 8});
+  add("top_p after top_k", {.temperature = 1, .top_k = 4, .top_p = 0.7f}, {0, 0, 0, 0, 0, 6, 7, 8});
+  add("bias", {.temperature = 0.5f, .logit_bias = {{0, std::log(8.0f)}}}, {64, 4, 9, 16, 25, 36, 49, 64});
+  constexpr int kDraws{20000};
+  Question question;
+  for (int v = 1; v <= 8; ++v) question.logits.push_back(std::log(static_cast<float>(v)));
+  for (const Draws& draws : cases) {
+    std::vector<Question> questions;
+    question.params = draws.params;
+    for (int i = 0; i < kDraws; ++i) {  // half of them by position, half by seed
+      question.position = i % 2 ? i : 3;
+      question.params.seed = i % 2 ? 5 : static_cast<uint64_t>(i);
+      questions.push_back(question);
+    }
+    std::vector<int> counts(8);
+    for (const SampledToken& sampled : ask_device(questions)) ++counts[sampled.token];
+    const double sum = std::accumulate(draws.weights.begin(), draws.weights.end(), 0.0);
+    double statistic = 0, degrees = -1;
+    for (size_t v = 0; v < 8; ++v) {
+      const double expected = draws.weights[v] / sum * kDraws;
+      if (expected == 0) {
+        EXPECT_EQ(counts[v], 0) << draws.name << ", token " << v;
+        continue;
+      }
+      statistic += (counts[v] - expected) * (counts[v] - expected) / expected;
+      ++degrees;
+    }
+    EXPECT_LT(statistic, degrees + 2 * std::sqrt(degrees * 9.2) + 2 * 9.2) << draws.name;
+  }
+}
+
+TEST(CudaSampleDeathTest, WhatTheEngineRefusesIsACallersBug) {
+  SampleRow row;
+  SampleRows rows(2);
+  const auto add = [&](const SampleParams& params, const Tokens& output = {}) {
+    rows.start(&row);
+    rows.add({.sample = &params, .output = output}, 0);
+  };
+  EXPECT_DEATH(add({.logit_bias = {{2, 1}}}), "token 2 of 2");
+  EXPECT_DEATH(add({.presence_penalty = 1}, {-1}), "token -1 of 2");
+  EXPECT_DEATH(add({.top_p = 0}), "top_p 0");
+  EXPECT_DEATH(add({.num_logprobs = 21}), "21 log-probabilities of 20");
+}
+
+}  // namespace
+}  // namespace nibble::cuda
