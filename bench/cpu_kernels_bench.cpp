@@ -17,10 +17,13 @@ struct Shape {
   int rows, cols;
 };
 constexpr Shape kShapes[]{
-    {"qkv", Format::kBf16, 5120, 2880},   {"project", Format::kBf16, 2880, 4096},
-    {"qkv", Format::kE4m3, 5120, 2880},   {"project", Format::kE4m3, 2880, 4096},
-    {"qkv", Format::kMxfp4, 5120, 2880},  {"up", Format::kMxfp4, 5760, 2880},  // one expert's
-    {"down", Format::kMxfp4, 2880, 2880},
+    {"qkv", Format::kBf16, 5120, 2880},      //
+    {"project", Format::kBf16, 2880, 4096},  //
+    {"qkv", Format::kE4m3, 5120, 2880},      // as --fp8-layers has it made
+    {"project", Format::kE4m3, 2880, 4096},  //
+    {"qkv", Format::kMxfp4, 5120, 2880},     // as --mxfp4-layers has it made
+    {"up", Format::kMxfp4, 5760, 2880},      // one expert's
+    {"down", Format::kMxfp4, 2880, 2880},    //
 };
 
 void dot(benchmark::State& state, const cpu::DotRow& row, const Shape& shape) {

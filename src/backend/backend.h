@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "backend/timed_work.h"
 #include "model/batch.h"
 #include "model/config.h"
 #include "model/quantize.h"
@@ -22,8 +23,8 @@ struct BackendOptions {
   int num_threads{0};                           // 0: all cores the process may use
   std::string isa{};                            // CPU: "portable", "avx2", "avx512"; empty: the best there is
   DenseFormats dense{};                         // quantised at load where it says so
-  Format kv_format{
-      Format::kBf16};  // or kE4m3: each element rounded to nearest even, saturating at 448, scale 1
+  // Of keys and values: kBf16, or kE4m3 of the float32, to nearest even, saturating at 448, with the scale 1.
+  Format kv_format{Format::kBf16};
 };
 
 // Bytes a backend takes for itself before it starts: beside the mapped weights, of which it reads replaced_weight_bytes
@@ -58,6 +59,8 @@ class Backend {
   // tables cover the positions, that no page is shared by two runs that write it, and at most max_batch_tokens rows;
   // breaking that is a bug. A token gets the same bits alone and in any batch.
   virtual StepResult step(const Batch& batch) = 0;
+  // The same, and all that it did, in order. Empty: this backend does not say.
+  virtual std::vector<TimedWork> profile(const Batch&) { return {}; }
 };
 
 }  // namespace nibble

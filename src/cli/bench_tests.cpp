@@ -17,14 +17,6 @@ namespace {
 
 constexpr uint64_t kSeed{1};
 
-std::vector<TokenId> tokens_at(int first_position, int num_tokens, int vocab) {
-  std::vector<TokenId> tokens;
-  for (int position = first_position; position < first_position + num_tokens; ++position)
-    tokens.push_back(static_cast<TokenId>(random_bits(kSeed, static_cast<uint64_t>(position)) %
-                                          static_cast<uint64_t>(vocab)));
-  return tokens;
-}
-
 struct Step {
   int offset;  // behind the depth
   int num_tokens;
@@ -59,6 +51,14 @@ double seconds_of(Sequence& sequence, std::span<const Step> steps, std::span<con
 }
 
 }  // namespace
+
+std::vector<TokenId> tokens_at(int first_position, int num_tokens, int vocab) {
+  std::vector<TokenId> tokens;
+  for (int position = first_position; position < first_position + num_tokens; ++position)
+    tokens.push_back(static_cast<TokenId>(random_bits(kSeed, static_cast<uint64_t>(position)) %
+                                          static_cast<uint64_t>(vocab)));
+  return tokens;
+}
 
 std::string name(const BenchTest& test) {
   const std::string what =

@@ -32,6 +32,9 @@ std::vector<BenchTest> list_tests(std::span<const int> prompt_lengths, std::span
 // --context allows.
 BackendOptions room_for(std::span<const BenchTest> tests, const Config& config, const Settings& settings);
 
+// Random, and the same every time.
+std::vector<TokenId> tokens_at(int first_position, int num_tokens, int vocab);
+
 struct BenchResult {
   BenchTest test;
   std::vector<double> tokens_per_second;  // of each repetition

@@ -15,6 +15,7 @@
 #include "cli/eval.h"
 #include "cli/harmony.h"
 #include "cli/inspect.h"
+#include "cli/profile.h"
 #include "cli/run.h"
 #include "cli/tokenize.h"
 #include "cli/verify.h"
@@ -38,6 +39,7 @@ constexpr CommandRow kCommands[] = {
     {"eval", "measure how right a model is: perplexity, tasks, agreement with golden data", &define_eval},
     {"bench", "measure how fast a model runs: prefill and decode, as a share of the memory's bandwidth",
      &define_bench},
+    {"profile", "show where the time of one step goes", &define_profile},
     {"verify", "check every kernel on this very machine", &define_verify},
     {"tokenize", "turn text into token ids and back", &define_tokenize},
     {"harmony", "render a conversation to tokens, and parse tokens to messages", &define_harmony},

@@ -11,6 +11,12 @@ namespace {
 // Logits of a step are held at once: at most 256 MB of them, which is 333 rows of gpt-oss.
 constexpr int kMaxLogits{1 << 26};
 
+// The likeliest token after the last one.
+OutputRow greedy_row(std::span<const TokenId> tokens) {
+  static const SampleParams kGreedy;
+  return {.token_index = static_cast<int>(tokens.size()) - 1, .sample = &kGreedy, .prompt = {}, .output = {}};
+}
+
 }  // namespace
 
 Sequence::Sequence(Backend& backend, const BackendOptions& room)
@@ -52,20 +58,29 @@ void Sequence::reserve(int num_tokens) {
 }
 
 void Sequence::rehearse(std::span<const TokenId> tokens, int offset, bool wants_next) {
-  const SampleParams greedy;
-  const OutputRow last{
-      .token_index = static_cast<int>(tokens.size()) - 1, .sample = &greedy, .prompt = {}, .output = {}};
+  const OutputRow last = greedy_row(tokens);
   step(tokens, offset, {&last, wants_next ? size_t{1} : size_t{0}}, false);
 }
 
-StepResult Sequence::step(std::span<const TokenId> tokens, int offset, std::span<const OutputRow> outputs,
-                          bool want_logits) {
+std::vector<TimedWork> Sequence::profile(std::span<const TokenId> tokens, int offset) {
+  const OutputRow last = greedy_row(tokens);
+  const Run run = run_of(tokens, offset, {&last, 1});
+  return backend_.profile({{&run, 1}, false});
+}
+
+Run Sequence::run_of(std::span<const TokenId> tokens, int offset, std::span<const OutputRow> outputs) const {
   Run run;
   run.tokens = tokens;
   run.first_position = length() + offset;
   run.full = pages_.full();
   run.sliding = pages_.sliding();
   run.outputs = outputs;
+  return run;
+}
+
+StepResult Sequence::step(std::span<const TokenId> tokens, int offset, std::span<const OutputRow> outputs,
+                          bool want_logits) {
+  const Run run = run_of(tokens, offset, outputs);
   return backend_.step({{&run, 1}, want_logits});
 }
 

@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <span>
+#include <vector>
 
 #include "backend/backend.h"
 #include "cli/load.h"
@@ -31,8 +32,11 @@ class Sequence {
   // part of it: the same positions may be run any number of times. With `wants_next` the token after the last one is
   // chosen, the likeliest.
   void rehearse(std::span<const TokenId> tokens, int offset, bool wants_next);
+  // The same, with the next token, and what it did (Backend::profile).
+  std::vector<TimedWork> profile(std::span<const TokenId> tokens, int offset);
 
  private:
+  Run run_of(std::span<const TokenId> tokens, int offset, std::span<const OutputRow> outputs) const;
   StepResult step(std::span<const TokenId> tokens, int offset, std::span<const OutputRow> outputs,
                   bool want_logits);
 

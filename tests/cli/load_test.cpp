@@ -97,6 +97,13 @@ TEST(Load, ALayerThatTwoFlagsNameIsRefused) {
               testing::Not(HasSubstr("both name")));
 }
 
+TEST(Load, WhatIsConvertedNeedNotStayInMemoryWhereItIsMapped) {
+  const MemoryPlan plan{.weight_bytes = 500, .replaced_weight_bytes = 1000};
+  const Model tiny = open_model(kTiny, {}), made = open_model("synthetic:gpt-oss-20b", {});
+  EXPECT_EQ(kept_weight_bytes(tiny, plan), weight_bytes(tiny.config) - 1000);
+  EXPECT_EQ(kept_weight_bytes(made, plan), weight_bytes(made.config));
+}
+
 TEST(Load, ACheckpointIsOpenedWithItsConfiguration) {
   const Model model = open_model(kTiny, {});
   ASSERT_TRUE(model.weights);

@@ -72,6 +72,17 @@ TEST(WeightRow, OfMxfp4IsEvenElementInTheLowNibbleTimesThePowerOfTwoOfItsBlock) 
   for (const float element : row) EXPECT_EQ(element, 0);
 }
 
+// 0x38 is 1, 0x01 the least subnormal number, 0xFE -448 (OCP FP8).
+TEST(WeightRow, OfFp8IsTheCodesValueTimesTheScaleOfItsRow) {
+  const std::vector<uint8_t> codes{0x38, 0x38, 0x38, /**/ 0x38, 0x01, 0xFE};
+  const std::vector<float> scales{0.25f, 3};
+  float row[3];
+  decode_row({codes.data(), nullptr, Format::kE4m3, 2, 3, scales.data()}, 1, row);
+  EXPECT_EQ(row[0], 3);
+  EXPECT_EQ(row[1], 3 * 0x1p-9f);
+  EXPECT_EQ(row[2], -1344);
+}
+
 // A float32 sum of these would lose the ones: 2^24 + 1 is not a float32.
 TEST(Dot, KeepsWhatFloat32WouldLose) {
   std::vector<float> a(33, 1.0f), b(33, 1.0f);

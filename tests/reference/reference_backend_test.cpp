@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "core/error.h"
 #include "tests/backend/contract.h"
 
 namespace nibble::reference {
@@ -47,6 +48,25 @@ TEST_F(ReferenceBackendTest, SaysThatEveryOperationIsPlainLoops) {
   ASSERT_NE(experts, kernels.end());
   EXPECT_EQ(experts->weights, name(Format::kMxfp4));
   for (const KernelChoice& kernel : kernels) EXPECT_EQ(kernel.kernel, "plain loops") << kernel.operation;
+}
+
+TEST_F(ReferenceBackendTest, RunsDenseLayersInTheFormatsAskedForAndSaysSo) {
+  BackendOptions options = options_of(0);
+  options.dense.qkv = Format::kE4m3;
+  const auto backend = make(weights, options);
+  const std::vector<KernelChoice> kernels = backend->kernels();
+  const auto qkv =
+      std::find_if(kernels.begin(), kernels.end(), [](const auto& k) { return k.operation == "qkv"; });
+  ASSERT_NE(qkv, kernels.end());
+  EXPECT_EQ(qkv->weights, "FP8");
+  EXPECT_EQ(plan(weights->config, options).weight_bytes, 6u * 768 * (256 + 4));  // [768, 256] of 6 layers
+}
+
+TEST_F(ReferenceBackendTest, RefusesACacheThatIsNotItsOwn) {
+  BackendOptions options = options_of(0);
+  options.kv_format = Format::kE4m3;
+  EXPECT_THROW(make(weights, options), InputError);
+  EXPECT_THROW(plan(weights->config, options), InputError);
 }
 
 // 3 full and 3 sliding layers; a page of a layer is keys and values of 2 heads, 32 positions, 64 elements of 4 bytes.

@@ -117,14 +117,16 @@ __device__ void make_row(const Parts& parts, int num_heads, int num_kv_heads, in
 }
 
 template <KvFormat format>
-__global__ void __launch_bounds__(kAttendThreads) append_kernel(const __grid_constant__ AppendArgs args) {
+__global__ void __launch_bounds__(kAttendThreads)
+    append_kernel(const __grid_constant__ AppendArgs args, Mark mark) {
+  const Timed timed(mark);
   const int row_index = static_cast<int>(blockIdx.x), kv_head = static_cast<int>(blockIdx.y);
   const RowInput row = args.input.rows[row_index];
   const Turn turn(args.rope, static_cast<int>(threadIdx.x) % kHalf, row.position);
   auto* keys = page_of<format>(args.pages, args.input, row, row.position / kPagePositions, args.num_kv_heads,
                                kv_head) +
                row.position % kPagePositions * kHeadDim;
-  wait_for_predecessor();
+  wait_for_predecessor(mark);
   let_successor_start();
   make_row<format>(parts_of(args.parts, row_index, args.num_tokens, args.num_heads, args.num_kv_heads),
                    args.num_heads, args.num_kv_heads, kv_head, turn, keys,
@@ -263,7 +265,9 @@ __device__ void join(float& maximum, float& sum, float& out, float more_maximum,
 static_assert(kMaxGroupHeads * kMaxChunks <= kAttendWarps * kPartialFloats && kMaxGroupHeads <= kAttendWarps);
 
 template <KvFormat format>
-__global__ void __launch_bounds__(kAttendThreads, 2) attend_kernel(const __grid_constant__ AttendArgs args) {
+__global__ void __launch_bounds__(kAttendThreads, 2)
+    attend_kernel(const __grid_constant__ AttendArgs args, Mark mark) {
+  const Timed timed(mark);
   using Element = typename Stored<format>::Element;
   __shared__ __align__(16) __nv_bfloat16 queries[kMaxGroupHeads][kHeadDim];
   __shared__ __align__(16) Element own_key[kHeadDim], own_value[kHeadDim];
@@ -296,7 +300,7 @@ __global__ void __launch_bounds__(kAttendThreads, 2) attend_kernel(const __grid_
     const int head = (n * kAttendThreads + static_cast<int>(threadIdx.x)) / kHeadDim;
     if (head < group_heads) sinks[n] = load_now(args.sinks + kv_head * group_heads + head) * kLog2E;
   }
-  wait_for_predecessor();
+  wait_for_predecessor(mark);
   let_successor_start();
   if (chunk >= num_chunks) return;
 
@@ -436,7 +440,7 @@ void prepare_attend() {
 
 void append(Stream stream, const AppendArgs& args) {
   launch(
-      stream,
+      stream, {StepPart::kAttention, "append"},
       args.pages.format == KvFormat::kBf16 ? append_kernel<KvFormat::kBf16> : append_kernel<KvFormat::kE4m3>,
       {dim3(static_cast<unsigned>(args.num_tokens), static_cast<unsigned>(args.num_kv_heads)),
        kAttendThreads},
@@ -445,7 +449,7 @@ void append(Stream stream, const AppendArgs& args) {
 
 void attend(Stream stream, int num_rows, const AttendArgs& args) {
   launch(
-      stream,
+      stream, {StepPart::kAttention, "attend"},
       args.pages.format == KvFormat::kBf16 ? attend_kernel<KvFormat::kBf16> : attend_kernel<KvFormat::kE4m3>,
       {dim3(static_cast<unsigned>(args.num_kv_heads), static_cast<unsigned>(args.max_chunks),
             static_cast<unsigned>(num_rows)),

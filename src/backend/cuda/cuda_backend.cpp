@@ -127,12 +127,14 @@ class CudaBackend final : public Backend {
             {"steps without a graph", num_steps_without_graph_}};
   }
   StepResult step(const Batch& batch) override;
+  std::vector<TimedWork> profile(const Batch& batch) override;
 
  private:
   // What decides which kernels are launched, and how large.
   struct StepShape {
     int num_tokens{0}, num_outputs{0}, full_chunks{0};
     bool appends{false};  // rows are of different sequences: attend() writes their keys and values
+    bool is_decode() const { return num_tokens <= kMaxGraphTokens && appends && num_outputs == num_tokens; }
     friend auto operator<=>(const StepShape&, const StepShape&) = default;
   };
 
@@ -147,6 +149,7 @@ class CudaBackend final : public Backend {
   StepShape bring_input(const Batch& batch);
   void run_layers(const StepShape& shape);
   void run_outputs(const StepShape& shape, int first, int count);
+  cudaGraphExec_t make_graph(const StepShape& shape);
   void launch_graph(const StepShape& shape);
   void take_outputs(bool want_logits, int first, int count, StepResult& result);
   ResidualInput residual(bool with_experts) const;
@@ -341,6 +344,19 @@ void CudaBackend::run_outputs(const StepShape& shape, int first, int count) {
   sample(stream_, count, {in.sample + first, work_.logits, config_.vocab, work_.results + first});
 }
 
+cudaGraphExec_t CudaBackend::make_graph(const StepShape& shape) {
+  cudaGraph_t graph = nullptr;
+  cudaGraphExec_t executable = nullptr;
+  check(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeThreadLocal), "recording a step");
+  run_layers(shape);
+  run_outputs(shape, 0, shape.num_outputs);
+  check(cudaStreamEndCapture(stream_, &graph), "recording a step");
+  const cudaError_t error = cudaGraphInstantiate(&executable, graph, 0);
+  cudaGraphDestroy(graph);
+  check(error, "preparing a step");
+  return executable;
+}
+
 // Decoding launches the same kernels again and again: as one graph they cost the host one call.
 void CudaBackend::launch_graph(const StepShape& shape) {
   auto found = graphs_.find(shape);
@@ -348,16 +364,7 @@ void CudaBackend::launch_graph(const StepShape& shape) {
     ++num_graph_hits_;
   } else {
     ++num_graph_misses_;
-    cudaGraph_t graph = nullptr;
-    cudaGraphExec_t executable = nullptr;
-    check(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeThreadLocal), "recording a step");
-    run_layers(shape);
-    run_outputs(shape, 0, shape.num_outputs);
-    check(cudaStreamEndCapture(stream_, &graph), "recording a step");
-    const cudaError_t error = cudaGraphInstantiate(&executable, graph, 0);
-    cudaGraphDestroy(graph);
-    check(error, "preparing a step");
-    found = graphs_.emplace(shape, executable).first;
+    found = graphs_.emplace(shape, make_graph(shape)).first;
     log::info("recorded a graph for {} rows of up to {} positions; there are {}", shape.num_tokens,
               shape.full_chunks * kChunkPages * kPagePositions, graphs_.size());
   }
@@ -385,7 +392,7 @@ StepResult CudaBackend::step(const Batch& batch) {
   StepResult result;
   const StepShape shape = bring_input(batch);
   if (shape.num_tokens == 0) return result;
-  if (shape.num_tokens <= kMaxGraphTokens && shape.appends && shape.num_outputs == shape.num_tokens) {
+  if (shape.is_decode()) {
     launch_graph(shape);
     take_outputs(batch.want_logits, 0, shape.num_outputs, result);
     return result;
@@ -399,6 +406,28 @@ StepResult CudaBackend::step(const Batch& batch) {
   }
   stream_.wait();
   return result;
+}
+
+std::vector<TimedWork> CudaBackend::profile(const Batch& batch) {
+  Recorder recorder;
+  const StepShape shape = bring_input(batch);
+  if (shape.num_tokens == 0) return {};
+  recorder.clear(stream_);
+  stream_.record(&recorder);
+  if (shape.is_decode()) {
+    const cudaGraphExec_t graph = make_graph(shape);
+    stream_.record(nullptr);
+    check(cudaGraphLaunch(graph, stream_), "launching a step");
+    stream_.wait();
+    cudaGraphExecDestroy(graph);
+  } else {
+    run_layers(shape);
+    for (int first = 0; first < shape.num_outputs; first += kOutputBlock)
+      run_outputs(shape, first, std::min(kOutputBlock, shape.num_outputs - first));
+    stream_.record(nullptr);
+    stream_.wait();
+  }
+  return recorder.read();
 }
 
 std::vector<KernelChoice> CudaBackend::kernels() const {

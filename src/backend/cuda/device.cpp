@@ -57,7 +57,7 @@ void* PinnedMemory::take(size_t bytes) {
 void PinnedMemory::give_back(void* data) { cudaFreeHost(data); }
 
 OwnedStream::OwnedStream() {
-  check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "making a stream");
+  check(cudaStreamCreateWithFlags(&stream_.handle, cudaStreamNonBlocking), "making a stream");
 }
 OwnedStream::~OwnedStream() { cudaStreamDestroy(stream_); }
 void OwnedStream::wait() const { check(cudaStreamSynchronize(stream_), "running the model"); }

@@ -5,15 +5,17 @@
 
 #include <cstddef>
 #include <string>
-#include <utility>
+
+#include "backend/cuda/recorder.h"
 
 namespace nibble::cuda {
 
-using Stream = cudaStream_t;
-
-// A call of the CUDA runtime that has to succeed. Throws InputError naming what was tried where it does not: a lost or full
-// device is the outside world's doing.
-void check(cudaError_t error, const char* what);
+// Where launches go, and who records when they ran, if anybody does.
+struct Stream {
+  cudaStream_t handle{nullptr};
+  Recorder* recorder{nullptr};
+  operator cudaStream_t() const { return handle; }
+};
 
 // Why there is no GPU to use, in a line; empty where there is one.
 std::string why_no_device();
@@ -28,55 +30,19 @@ struct DeviceInfo {
 DeviceInfo device_info();
 bool has_dependent_launch();  // sm_90 and later
 
-struct DeviceMemory {
-  static void* take(size_t bytes);
-  static void give_back(void* data);
-};
-// Of the host, from and to which the device copies without the host's help.
-struct PinnedMemory {
-  static void* take(size_t bytes);
-  static void give_back(void* data);
-};
-
-// Bytes of one of them with one owner; contents are not set.
-template <typename Memory>
-class OwnedBytes {
- public:
-  OwnedBytes() = default;
-  explicit OwnedBytes(size_t bytes) : data_(bytes ? Memory::take(bytes) : nullptr), bytes_(bytes) {}
-  OwnedBytes(OwnedBytes&& other) noexcept
-      : data_(std::exchange(other.data_, nullptr)), bytes_(std::exchange(other.bytes_, 0)) {}
-  OwnedBytes& operator=(OwnedBytes&& other) noexcept {
-    std::swap(data_, other.data_);
-    std::swap(bytes_, other.bytes_);
-    return *this;
-  }
-  ~OwnedBytes() { Memory::give_back(data_); }
-
-  template <typename T>
-  T* as() const {
-    return static_cast<T*>(data_);
-  }
-  size_t bytes() const { return bytes_; }
-
- private:
-  void* data_{nullptr};
-  size_t bytes_{0};
-};
-using DeviceBuffer = OwnedBytes<DeviceMemory>;
-using PinnedBuffer = OwnedBytes<PinnedMemory>;
-
 class OwnedStream {
  public:
   OwnedStream();
   OwnedStream(const OwnedStream&) = delete;
   OwnedStream& operator=(const OwnedStream&) = delete;
   ~OwnedStream();
+  operator cudaStream_t() const { return stream_.handle; }
   operator Stream() const { return stream_; }
-  void wait() const;  // until all that was put into it is done
+  void record(Recorder* recorder) { stream_.recorder = recorder; }  // null: nobody
+  void wait() const;                                                // until all that was put into it is done
 
  private:
-  Stream stream_{nullptr};
+  Stream stream_;
 };
 
 }  // namespace nibble::cuda

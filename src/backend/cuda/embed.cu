@@ -7,8 +7,9 @@ namespace {
 
 constexpr int kThreads{256};
 
-__global__ void __launch_bounds__(kThreads) embed_kernel(const __grid_constant__ EmbedArgs args) {
-  wait_for_predecessor();
+__global__ void __launch_bounds__(kThreads) embed_kernel(const __grid_constant__ EmbedArgs args, Mark mark) {
+  const Timed timed(mark);
+  wait_for_predecessor(mark);
   let_successor_start();
   const int row = static_cast<int>(blockIdx.x);
   if (row == 0 && threadIdx.x == 0) ++*args.step;
@@ -44,7 +45,8 @@ void read_all(Stream stream, const ReadArgs& args) {
 void prepare_embed() { prefer_shared_memory(embed_kernel); }
 
 void embed(Stream stream, int num_tokens, const EmbedArgs& args) {
-  launch(stream, embed_kernel, {dim3(static_cast<unsigned>(num_tokens)), kThreads}, args);
+  launch(stream, {StepPart::kRouting, "embed"}, embed_kernel,
+         {dim3(static_cast<unsigned>(num_tokens)), kThreads}, args);
 }
 
 }  // namespace nibble::cuda

@@ -137,10 +137,11 @@ __device__ auto down_epilogue(const DownArgs& args, const Share& share, const Gr
                                                                  take);
 }
 
-__global__ void __launch_bounds__(kThreads, 1) up_kernel(const __grid_constant__ UpArgs args) {
+__global__ void __launch_bounds__(kThreads, 1) up_kernel(const __grid_constant__ UpArgs args, Mark mark) {
+  const Timed timed(mark);
   const Strips& weights = args.up.weights;
   const int cols = args.up.hidden;
-  wait_for_predecessor();
+  wait_for_predecessor(mark);
   let_successor_start();
   const Group group = group_of(args.groups);
   if (group.count == 0) return;
@@ -256,7 +257,9 @@ __device__ void await_logits(const RouteUpArgs& args, const RouterSegment& segme
   __syncthreads();
 }
 
-__global__ void __launch_bounds__(kThreads, 1) route_up_kernel(const __grid_constant__ RouteUpArgs args) {
+__global__ void __launch_bounds__(kThreads, 1)
+    route_up_kernel(const __grid_constant__ RouteUpArgs args, Mark mark) {
+  const Timed timed(mark);
   const Strips& weights = args.up.weights;
   const int cols = args.up.hidden, block = static_cast<int>(blockIdx.y * gridDim.x + blockIdx.x);
   const int unit = block + static_cast<int>(threadIdx.x / 32 * gridDim.x * gridDim.y);
@@ -266,7 +269,7 @@ __global__ void __launch_bounds__(kThreads, 1) route_up_kernel(const __grid_cons
       static_cast<int>(threadIdx.x) < args.router.rows ? load_now(args.router_bias + threadIdx.x) : 0;
   const NormWeights norm_weights(args.norm.weights, cols);
   const BlockMemory shared = block_memory<Layout::kMxfp4>(cols, 1);
-  wait_for_predecessor();
+  wait_for_predecessor(mark);
   let_successor_start();
   norm_weights.load(
       args.norm, 1, [](int) { return 0; }, kActivationScale<Layout::kMxfp4>, shared.activations,
@@ -296,6 +299,7 @@ __global__ void __launch_bounds__(kThreads, 1) route_up_kernel(const __grid_cons
     if (lane == 0) chosen = expert;
   }
   __syncthreads();
+  if (mark.middle && threadIdx.x == 0) atomicMax(mark.middle, now());
   const Group group{chosen, 1, nullptr, slot};
   const Share share(weights);
   auto epilogue = up_epilogue(args.up, share, group, args.gated);
@@ -311,7 +315,8 @@ __global__ void __launch_bounds__(kThreads, 1) route_up_kernel(const __grid_cons
   epilogue.run(stream, cols, shared);
 }
 
-__global__ void __launch_bounds__(kThreads, 1) down_kernel(const __grid_constant__ DownArgs args) {
+__global__ void __launch_bounds__(kThreads, 1) down_kernel(const __grid_constant__ DownArgs args, Mark mark) {
+  const Timed timed(mark);
   const Strips& weights = args.weights;
   const int cols = args.intermediate, slot = static_cast<int>(blockIdx.y);
   const bool is_single = args.num_tokens == 1;
@@ -335,7 +340,7 @@ __global__ void __launch_bounds__(kThreads, 1) down_kernel(const __grid_constant
   });
   Mxfp4Stream stream = stream_of(weights, share, group.expert, shared);
   stream.start();
-  wait_for_predecessor();
+  wait_for_predecessor(mark);
   let_successor_start();
   const auto row_at = [&](int column) { return group.pair(column); };
   RowsAhead rows;
@@ -354,19 +359,20 @@ dim3 grid_for(const Strips& weights, int max_groups) {
 }
 
 template <typename Args>
-void launch_experts(Stream stream, void (*kernel)(Args), const Strips& weights, int cols, int num_tokens,
-                    int max_groups, const Args& args) {
+void launch_experts(Stream stream, const Label& label, void (*kernel)(Args, Mark), const Strips& weights,
+                    int cols, int num_tokens, int max_groups, const Args& args) {
   const dim3 grid = grid_for(weights, max_groups);
   const int units = (weights.num_strips / static_cast<int>(grid.x) + 1) * weights.num_segments;
   const size_t bytes = block_bytes<Layout::kMxfp4>(cols, std::min(kMaxColumns, num_tokens), units);
-  launch(stream, kernel, {grid, kThreads, bytes}, args);
+  launch(stream, label, kernel, {grid, kThreads, bytes}, args);
 }
 
 }  // namespace
 
 void up(Stream stream, const UpArgs& args) {
   if (args.num_tokens > kFewTokens) return up_many(stream, args);
-  launch_experts(stream, up_kernel, args.up.weights, args.up.hidden, args.num_tokens, args.max_groups, args);
+  launch_experts(stream, {StepPart::kExperts, "up"}, up_kernel, args.up.weights, args.up.hidden,
+                 args.num_tokens, args.max_groups, args);
 }
 void route_up(Stream stream, const RouteUpArgs& args) {
   const dim3 grid = grid_for(args.up.weights, args.experts_per_token);
@@ -375,12 +381,13 @@ void route_up(Stream stream, const RouteUpArgs& args) {
                    units <= static_cast<int>(grid.x * grid.y) * kWarps &&
                    static_cast<int>(grid.x * grid.y) <= device_info().num_multiprocessors,
                "{} segments of a router, {} blocks", units, grid.x * grid.y);
-  launch_experts(stream, route_up_kernel, args.up.weights, args.up.hidden, 1, args.experts_per_token, args);
+  launch_experts(stream, {StepPart::kExperts, "up", StepPart::kRouting, "route"}, route_up_kernel,
+                 args.up.weights, args.up.hidden, 1, args.experts_per_token, args);
 }
 void down(Stream stream, const DownArgs& args) {
   if (args.num_tokens > kFewTokens) return down_many(stream, args);
-  launch_experts(stream, down_kernel, args.weights, args.intermediate, args.num_tokens, args.max_groups,
-                 args);
+  launch_experts(stream, {StepPart::kExperts, "down"}, down_kernel, args.weights, args.intermediate,
+                 args.num_tokens, args.max_groups, args);
 }
 
 void prepare_experts() {

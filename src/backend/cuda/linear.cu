@@ -13,15 +13,15 @@ namespace {
 // take(row, column, sum, extra, part, is_whole) for each sum of its strips, where extra = prepare(row, column) is what the sum
 // meets: asked for before the streaming, so that its latency is hidden.
 template <Layout layout, typename Load, typename Prepare, typename Take>
-__device__ void stream_matrix(const Strips& weights, int cols, int num_tokens, bool whole_strips,
-                              const Load& load, const Prepare& prepare, const Take& take) {
+__device__ void stream_matrix(const Mark& mark, const Strips& weights, int cols, int num_tokens,
+                              bool whole_strips, const Load& load, const Prepare& prepare, const Take& take) {
   const BlockMemory shared = block_memory<layout>(cols, min(kMaxColumns, num_tokens));
   const int first_column = static_cast<int>(blockIdx.y) * kMaxColumns;
   const int count = min(kMaxColumns, num_tokens - first_column);
   const UnitRange range = share_of(weights, whole_strips, blockIdx.x, gridDim.x);
   UnitStream<layout> stream(weights, weights.data, range.first, range.last, shared.ring);
   stream.start();
-  wait_for_predecessor();
+  wait_for_predecessor(mark);
   let_successor_start();
   load(shared.activations, first_column, count);
   stream.fill();
@@ -65,11 +65,12 @@ struct Ignore {
 // Batches end at the ends of strips, or of the range; of the first strip an earlier block may have had the beginning, which is
 // then part 0, and the rest is part 1. Whole strips leave 0 there.
 template <Layout layout>
-__global__ void __launch_bounds__(kThreads, 1) qkv_kernel(const __grid_constant__ QkvArgs args) {
+__global__ void __launch_bounds__(kThreads, 1) qkv_kernel(const __grid_constant__ QkvArgs args, Mark mark) {
+  const Timed timed(mark);
   const int cols = args.norm.residual.hidden, rows = args.weights.rows;
   const NormWeights norm_weights(args.norm.weights, cols);
   stream_matrix<layout>(
-      args.weights, cols, args.num_tokens, false,
+      mark, args.weights, cols, args.num_tokens, false,
       [&](__nv_bfloat16* to, int first, int count) {
         norm_weights.load(
             args.norm, count, [&](int column) { return first + column; }, kActivationScale<layout>, to,
@@ -84,10 +85,12 @@ __global__ void __launch_bounds__(kThreads, 1) qkv_kernel(const __grid_constant_
 }
 
 template <Layout layout>
-__global__ void __launch_bounds__(kThreads, 1) project_kernel(const __grid_constant__ ProjectArgs args) {
+__global__ void __launch_bounds__(kThreads, 1)
+    project_kernel(const __grid_constant__ ProjectArgs args, Mark mark) {
+  const Timed timed(mark);
   const Residual residual(args.residual);
   stream_matrix<layout>(
-      args.weights, args.cols, args.num_tokens, false,
+      mark, args.weights, args.cols, args.num_tokens, false,
       [&](__nv_bfloat16* to, int first, int count) {
         const auto row_at = [&](int column) { return first + column; };
         RowsAhead rows;
@@ -105,11 +108,13 @@ __global__ void __launch_bounds__(kThreads, 1) project_kernel(const __grid_const
 }
 
 template <Layout layout>
-__global__ void __launch_bounds__(kThreads, 1) unembed_kernel(const __grid_constant__ UnembedArgs args) {
+__global__ void __launch_bounds__(kThreads, 1)
+    unembed_kernel(const __grid_constant__ UnembedArgs args, Mark mark) {
+  const Timed timed(mark);
   const int cols = args.norm.residual.hidden;
   const NormWeights norm_weights(args.norm.weights, cols);
   stream_matrix<layout>(
-      args.weights, cols, args.num_rows, true,
+      mark, args.weights, cols, args.num_rows, true,
       [&](__nv_bfloat16* to, int first, int count) {
         norm_weights.load(
             args.norm, count, [&](int column) { return args.rows[first + column]; }, kActivationScale<layout>,
@@ -121,11 +126,13 @@ __global__ void __launch_bounds__(kThreads, 1) unembed_kernel(const __grid_const
       });
 }
 
-__global__ void __launch_bounds__(kThreads, 1) route_kernel(const __grid_constant__ RouteArgs args) {
+__global__ void __launch_bounds__(kThreads, 1)
+    route_kernel(const __grid_constant__ RouteArgs args, Mark mark) {
+  const Timed timed(mark);
   const int cols = args.norm.residual.hidden, num_experts = args.weights.rows;
   const NormWeights norm_weights(args.norm.weights, cols);
   stream_matrix<Layout::kBf16>(
-      args.weights, cols, args.num_tokens, true,
+      mark, args.weights, cols, args.num_tokens, true,
       [&](__nv_bfloat16* to, int first, int count) {
         const bool is_writer = blockIdx.x == 0;
         norm_weights.load(
@@ -153,12 +160,13 @@ unsigned passes(int num_tokens) {
 }
 
 template <Layout layout, typename Args>
-void launch_linear(Stream stream, void (*kernel)(Args), int cols, int num_tokens, const Args& args) {
+void launch_linear(Stream stream, const Label& label, void (*kernel)(Args, Mark), int cols, int num_tokens,
+                   const Args& args) {
   const Strips& weights = args.weights;
   const unsigned blocks = blocks_for(weights);
   const int units =
       weights.num_strips * weights.num_segments / static_cast<int>(blocks) + 1 + weights.num_segments;
-  launch(stream, kernel,
+  launch(stream, label, kernel,
          {dim3(blocks, passes(num_tokens)), kThreads,
           block_bytes<layout>(cols, std::min(kMaxColumns, num_tokens), units)},
          args);
@@ -169,23 +177,27 @@ void launch_linear(Stream stream, void (*kernel)(Args), int cols, int num_tokens
 void qkv(Stream stream, const QkvArgs& args) {
   if (args.num_tokens > kFewTokens) return qkv_many(stream, args);
   with_layout(args.weights.layout, [&](auto layout) {
-    launch_linear<layout()>(stream, qkv_kernel<layout()>, args.norm.residual.hidden, args.num_tokens, args);
+    launch_linear<layout()>(stream, {StepPart::kDense, "qkv"}, qkv_kernel<layout()>,
+                            args.norm.residual.hidden, args.num_tokens, args);
   });
 }
 void project(Stream stream, const ProjectArgs& args) {
   if (args.num_tokens > kFewTokens) return project_many(stream, args);
   with_layout(args.weights.layout, [&](auto layout) {
-    launch_linear<layout()>(stream, project_kernel<layout()>, args.cols, args.num_tokens, args);
+    launch_linear<layout()>(stream, {StepPart::kDense, "project"}, project_kernel<layout()>, args.cols,
+                            args.num_tokens, args);
   });
 }
 void unembed(Stream stream, const UnembedArgs& args) {
   with_layout(args.weights.layout, [&](auto layout) {
-    launch_linear<layout()>(stream, unembed_kernel<layout()>, args.norm.residual.hidden, args.num_rows, args);
+    launch_linear<layout()>(stream, {StepPart::kOutput, "unembed"}, unembed_kernel<layout()>,
+                            args.norm.residual.hidden, args.num_rows, args);
   });
 }
 void route(Stream stream, const RouteArgs& args) {
   if (args.num_tokens > kFewTokens) return route_many(stream, args);
-  launch_linear<Layout::kBf16>(stream, route_kernel, args.norm.residual.hidden, args.num_tokens, args);
+  launch_linear<Layout::kBf16>(stream, {StepPart::kRouting, "route"}, route_kernel, args.norm.residual.hidden,
+                               args.num_tokens, args);
 }
 
 void prepare_linear() {

@@ -10,11 +10,32 @@
 
 namespace nibble::cuda {
 
-__device__ inline void wait_for_predecessor() {
+__device__ inline unsigned long long now() {
+  unsigned long long nanoseconds;
+  asm volatile("mov.u64 %0, %globaltimer;" : "=l"(nanoseconds));
+  return nanoseconds;
+}
+
+__device__ inline void wait_for_predecessor(const Mark& mark) {
 #if __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.wait;" ::: "memory");
 #endif
+  if (mark.begin && threadIdx.x == 0) atomicMin(mark.begin, now());
 }
+
+// Says when the kernel that it lives in ends.
+class Timed {
+ public:
+  __device__ explicit Timed(const Mark& mark) : mark_(mark) {}
+  Timed(const Timed&) = delete;
+  Timed& operator=(const Timed&) = delete;
+  __device__ ~Timed() {
+    if (mark_.end && threadIdx.x == 0) atomicMax(mark_.end, now());
+  }
+
+ private:
+  const Mark& mark_;
+};
 
 // After wait(): the next kernel then never sees less than this one did.
 __device__ inline void let_successor_start() {
@@ -47,8 +68,10 @@ struct LaunchShape {
   unsigned cluster_blocks{1};  // along x; ignored where dependent launch is not known either
 };
 
-template <typename... Args>
-void launch(Stream stream, void (*kernel)(Args...), const LaunchShape& shape, const Args&... args) {
+// Arguments, then a mark, which is added here.
+template <typename... Params, typename... Args>
+void launch(Stream stream, const Label& label, void (*kernel)(Params...), const LaunchShape& shape,
+            const Args&... args) {
   cudaLaunchAttribute attributes[2]{};
   attributes[0].id = cudaLaunchAttributeProgrammaticStreamSerialization;
   attributes[0].val.programmaticStreamSerializationAllowed = 1;
@@ -61,7 +84,8 @@ void launch(Stream stream, void (*kernel)(Args...), const LaunchShape& shape, co
   config.stream = stream;
   config.attrs = attributes;
   config.numAttrs = !has_dependent_launch() ? 0 : shape.cluster_blocks > 1 ? 2 : 1;
-  check(cudaLaunchKernelEx(&config, kernel, args...), "launching a kernel");
+  check(cudaLaunchKernelEx(&config, kernel, args..., stream.recorder ? stream.recorder->next(label) : Mark{}),
+        "launching a kernel");
 }
 
 // All kernels of a step want the same division of a multiprocessor's memory: to change it, all that runs there has to end first,

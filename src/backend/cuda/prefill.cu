@@ -197,8 +197,8 @@ __device__ void multiply(const Strips& weights, const uint8_t* matrix, const Man
 
 // Tokens first .. of a dense matrix.
 template <Layout layout, typename Take>
-__device__ void multiply_tokens(const Strips& weights, const __nv_bfloat16* activations, int cols,
-                                int num_tokens, unsigned cuts, const Take& take) {
+__device__ void multiply_tokens(const Mark& mark, const Strips& weights, const __nv_bfloat16* activations,
+                                int cols, int num_tokens, unsigned cuts, const Take& take) {
   extern __shared__ __align__(128) uint8_t memory[];
   __shared__ int rows[kManyColumns];
   const int first = static_cast<int>(blockIdx.y) * kManyColumns;
@@ -207,7 +207,7 @@ __device__ void multiply_tokens(const Strips& weights, const __nv_bfloat16* acti
   StripStream<layout> stream(weights, weights.data, static_cast<int>(blockIdx.x * kWarps + threadIdx.x / 32),
                              memory);
   stream.start();
-  wait_for_predecessor();
+  wait_for_predecessor(mark);
   let_successor_start();
   __syncthreads();
   multiply<layout>(
@@ -222,9 +222,10 @@ __device__ void multiply_tokens(const Strips& weights, const __nv_bfloat16* acti
 
 template <Layout layout>
 __global__ void __launch_bounds__(kThreads, 1)
-    qkv_many_kernel(const __grid_constant__ QkvArgs args, unsigned cuts) {
+    qkv_many_kernel(const __grid_constant__ QkvArgs args, unsigned cuts, Mark mark) {
+  const Timed timed(mark);
   const int rows = args.weights.rows;
-  multiply_tokens<layout>(args.weights, args.normed, args.norm.residual.hidden, args.num_tokens, cuts,
+  multiply_tokens<layout>(mark, args.weights, args.normed, args.norm.residual.hidden, args.num_tokens, cuts,
                           [&](int row, int token, float sum, int part, bool is_whole) {
                             const size_t rest = size_t{1} * args.num_tokens * rows,
                                          at = size_t{1} * token * rows + row;
@@ -235,9 +236,10 @@ __global__ void __launch_bounds__(kThreads, 1)
 
 template <Layout layout>
 __global__ void __launch_bounds__(kThreads, 1)
-    project_many_kernel(const __grid_constant__ ProjectArgs args, unsigned cuts) {
+    project_many_kernel(const __grid_constant__ ProjectArgs args, unsigned cuts, Mark mark) {
+  const Timed timed(mark);
   const Residual residual(args.residual);
-  multiply_tokens<layout>(args.weights, args.attended, args.cols, args.num_tokens, cuts,
+  multiply_tokens<layout>(mark, args.weights, args.attended, args.cols, args.num_tokens, cuts,
                           [&](int row, int token, float sum, int part, bool is_whole) {
                             const size_t rest = size_t{1} * args.num_tokens * residual.hidden,
                                          at = size_t{1} * token * residual.hidden + row;
@@ -247,17 +249,21 @@ __global__ void __launch_bounds__(kThreads, 1)
                           });
 }
 
-__global__ void __launch_bounds__(kThreads, 1) logits_many_kernel(const __grid_constant__ RouteArgs args) {
-  multiply_tokens<Layout::kBf16>(args.weights, args.normed, args.norm.residual.hidden, args.num_tokens, 0,
-                                 [&](int row, int token, float sum, int, bool) {
+__global__ void __launch_bounds__(kThreads, 1)
+    logits_many_kernel(const __grid_constant__ RouteArgs args, Mark mark) {
+  const Timed timed(mark);
+  multiply_tokens<Layout::kBf16>(mark, args.weights, args.normed, args.norm.residual.hidden, args.num_tokens,
+                                 0, [&](int row, int token, float sum, int, bool) {
                                    args.logits[size_t{1} * token * args.weights.rows + row] =
                                        sum + args.bias[row];
                                  });
 }
 
 // A warp for each token; then the last block groups them.
-__global__ void __launch_bounds__(kThreads, 1) rank_many_kernel(const __grid_constant__ RouteArgs args) {
-  wait_for_predecessor();
+__global__ void __launch_bounds__(kThreads, 1)
+    rank_many_kernel(const __grid_constant__ RouteArgs args, Mark mark) {
+  const Timed timed(mark);
+  wait_for_predecessor(mark);
   let_successor_start();
   const int token = static_cast<int>(blockIdx.x * kWarps + threadIdx.x / 32);
   if (token < args.num_tokens) rank_token(args, token);
@@ -265,11 +271,13 @@ __global__ void __launch_bounds__(kThreads, 1) rank_many_kernel(const __grid_con
 }
 
 // A block for each token.
-__global__ void __launch_bounds__(kThreads, 1) normalise_kernel(const __grid_constant__ NormaliseArgs args) {
+__global__ void __launch_bounds__(kThreads, 1)
+    normalise_kernel(const __grid_constant__ NormaliseArgs args, Mark mark) {
+  const Timed timed(mark);
   __shared__ __align__(16) __nv_bfloat16 unused[kMaxFours * 4 * kThreads];
   const int token = static_cast<int>(blockIdx.x), hidden = args.norm.residual.hidden;
   const NormWeights norm_weights(args.norm.weights, hidden);
-  wait_for_predecessor();
+  wait_for_predecessor(mark);
   let_successor_start();
   norm_weights.load(
       args.norm, 1, [&](int) { return token; }, 1, unused, activation_stride(hidden),
@@ -282,11 +290,12 @@ __global__ void __launch_bounds__(kThreads, 1) normalise_kernel(const __grid_con
 
 // Pairs of a group past its expert's strips; row_of(pair) is the row of `activations`.
 template <typename RowOf, typename Take>
-__device__ void multiply_group(const Strips& weights, const Groups& groups, const __nv_bfloat16* activations,
-                               int cols, const RowOf& row_of, const Take& take) {
+__device__ void multiply_group(const Mark& mark, const Strips& weights, const Groups& groups,
+                               const __nv_bfloat16* activations, int cols, const RowOf& row_of,
+                               const Take& take) {
   extern __shared__ __align__(128) uint8_t memory[];
   __shared__ int rows[kManyColumns], pairs[kManyColumns];
-  wait_for_predecessor();
+  wait_for_predecessor(mark);
   let_successor_start();
   const int index = static_cast<int>(blockIdx.y), thread = static_cast<int>(threadIdx.x);
   if (index >= __ldcg(groups.count)) return;
@@ -306,10 +315,12 @@ __device__ void multiply_group(const Strips& weights, const Groups& groups, cons
                            });
 }
 
-__global__ void __launch_bounds__(kThreads, 1) up_many_kernel(const __grid_constant__ UpArgs args) {
+__global__ void __launch_bounds__(kThreads, 1)
+    up_many_kernel(const __grid_constant__ UpArgs args, Mark mark) {
+  const Timed timed(mark);
   const UpWeights& up = args.up;
   multiply_group(
-      up.weights, args.groups, args.normed, up.hidden,
+      mark, up.weights, args.groups, args.normed, up.hidden,
       [&](int pair) { return pair / args.experts_per_token; },
       [&](int expert, int strip, int g, int pair, float gate, float linear) {
         const int unit = strip * (kStripRows / 2) + g;
@@ -321,9 +332,11 @@ __global__ void __launch_bounds__(kThreads, 1) up_many_kernel(const __grid_const
       });
 }
 
-__global__ void __launch_bounds__(kThreads, 1) down_many_kernel(const __grid_constant__ DownArgs args) {
+__global__ void __launch_bounds__(kThreads, 1)
+    down_many_kernel(const __grid_constant__ DownArgs args, Mark mark) {
+  const Timed timed(mark);
   multiply_group(
-      args.weights, args.groups, args.gated, args.intermediate, [](int pair) { return pair; },
+      mark, args.weights, args.groups, args.gated, args.intermediate, [](int pair) { return pair; },
       [&](int expert, int strip, int g, int pair, float upper, float lower) {
         const float weight = __ldcg(args.groups.weight + pair);
         const int row = strip * kStripRows + g;
@@ -340,8 +353,8 @@ dim3 grid_for(const Strips& weights, int num_columns) {
 }
 
 template <Layout layout, typename Args>
-void launch_dense(Stream stream, void (*kernel)(Args, unsigned), const Args& args) {
-  launch(stream, kernel,
+void launch_dense(Stream stream, const char* name, void (*kernel)(Args, unsigned, Mark), const Args& args) {
+  launch(stream, {StepPart::kDense, name}, kernel,
          {grid_for(args.weights, args.num_tokens), kThreads, many_bytes<layout>(args.weights)}, args,
          blocks_for(args.weights));
 }
@@ -349,31 +362,34 @@ void launch_dense(Stream stream, void (*kernel)(Args, unsigned), const Args& arg
 }  // namespace
 
 void normalise(Stream stream, const NormaliseArgs& args) {
-  launch(stream, normalise_kernel, {dim3(static_cast<unsigned>(args.num_tokens)), kThreads}, args);
+  launch(stream, {StepPart::kRouting, "normalise"}, normalise_kernel,
+         {dim3(static_cast<unsigned>(args.num_tokens)), kThreads}, args);
 }
 void qkv_many(Stream stream, const QkvArgs& args) {
   with_layout(args.weights.layout,
-              [&](auto layout) { launch_dense<layout()>(stream, qkv_many_kernel<layout()>, args); });
+              [&](auto layout) { launch_dense<layout()>(stream, "qkv", qkv_many_kernel<layout()>, args); });
 }
 void project_many(Stream stream, const ProjectArgs& args) {
-  with_layout(args.weights.layout,
-              [&](auto layout) { launch_dense<layout()>(stream, project_many_kernel<layout()>, args); });
+  with_layout(args.weights.layout, [&](auto layout) {
+    launch_dense<layout()>(stream, "project", project_many_kernel<layout()>, args);
+  });
 }
 void route_many(Stream stream, const RouteArgs& args) {
-  launch(stream, logits_many_kernel,
+  launch(stream, {StepPart::kRouting, "route"}, logits_many_kernel,
          {grid_for(args.weights, args.num_tokens), kThreads, many_bytes<Layout::kBf16>(args.weights)}, args);
   const auto blocks = static_cast<unsigned>((args.num_tokens + kWarps - 1) / kWarps);
-  launch(stream, rank_many_kernel, {dim3(blocks), kThreads, sizeof(int) * kMaxExperts}, args);
+  launch(stream, {StepPart::kRouting, "rank"}, rank_many_kernel,
+         {dim3(blocks), kThreads, sizeof(int) * kMaxExperts}, args);
 }
 void up_many(Stream stream, const UpArgs& args) {
   const Strips& weights = args.up.weights;
-  launch(stream, up_many_kernel,
+  launch(stream, {StepPart::kExperts, "up"}, up_many_kernel,
          {dim3(grid_for(weights, 1).x, static_cast<unsigned>(args.max_groups)), kThreads,
           many_bytes<Layout::kMxfp4>(weights)},
          args);
 }
 void down_many(Stream stream, const DownArgs& args) {
-  launch(stream, down_many_kernel,
+  launch(stream, {StepPart::kExperts, "down"}, down_many_kernel,
          {dim3(grid_for(args.weights, 1).x, static_cast<unsigned>(args.max_groups)), kThreads,
           many_bytes<Layout::kMxfp4>(args.weights)},
          args);

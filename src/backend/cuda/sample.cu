@@ -386,9 +386,11 @@ class Row {
   Shared& shared_;
 };
 
-__global__ void __launch_bounds__(kThreads) sample_kernel(const __grid_constant__ SampleArgs args) {
+__global__ void __launch_bounds__(kThreads)
+    sample_kernel(const __grid_constant__ SampleArgs args, Mark mark) {
+  const Timed timed(mark);
   __shared__ Shared shared;
-  wait_for_predecessor();
+  wait_for_predecessor(mark);
   let_successor_start();
   if (blockIdx.x >= Team::kBlocks) return;
   const SampleRow params = args.rows[blockIdx.y];
@@ -459,7 +461,7 @@ __global__ void __launch_bounds__(kThreads) sample_kernel(const __grid_constant_
 void prepare_sample() { prefer_shared_memory(sample_kernel); }
 
 void sample(Stream stream, int num_rows, const SampleArgs& args) {
-  launch(stream, sample_kernel,
+  launch(stream, {StepPart::kOutput, "sample"}, sample_kernel,
          {dim3(kClusterBlocks, static_cast<unsigned>(num_rows)), kThreads, 0, kClusterBlocks}, args);
 }
 

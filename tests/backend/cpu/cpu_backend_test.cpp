@@ -20,30 +20,36 @@ BackendOptions options_of(Isa isa, int num_threads = 2) {
           .isa = std::string(name(isa))};
 }
 
-constexpr DenseFormats kFp8{Format::kE4m3, Format::kE4m3, Format::kE4m3};
-constexpr DenseFormats kMxfp4{Format::kMxfp4, Format::kMxfp4, Format::kMxfp4};
-
+Fulfilment fulfilment(Isa isa, const std::string& name, const DenseFormats& dense, Format kv) {
+  BackendOptions options = options_of(isa);
+  options.dense = dense;
+  options.kv_format = kv;
+  return {std::string(cpu::name(isa)) + name, [options](auto weights) { return make(weights, options); }};
+}
 std::vector<Fulfilment> of_each_isa() {
   std::vector<Fulfilment> all;
+  for (const Isa isa : available_isas()) all.push_back(fulfilment(isa, "", {}, Format::kBf16));
+  return all;
+}
+// Every format in every place where dense layers and the cache may have it.
+std::vector<Fulfilment> of_each_isa_converted() {
+  std::vector<Fulfilment> all;
   for (const Isa isa : available_isas()) {
-    const auto add = [&](const char* formats, const DenseFormats& dense, Format kv) {
-      BackendOptions options = options_of(isa);
-      options.dense = dense;
-      options.kv_format = kv;
-      all.push_back(
-          {std::string(name(isa)) + formats, [options](auto weights) { return make(weights, options); }});
-    };
-    add("", {}, Format::kBf16);
-    add("_fp8", kFp8, Format::kE4m3);
-    add("_mxfp4", kMxfp4, Format::kBf16);
+    const Format fp8 = Format::kE4m3, mxfp4 = Format::kMxfp4;
+    all.push_back(fulfilment(isa, "_fp8_mxfp4_fp8_kv_fp8", {fp8, mxfp4, fp8}, fp8));
+    all.push_back(fulfilment(isa, "_mxfp4_fp8_mxfp4_kv_fp8", {mxfp4, fp8, mxfp4}, fp8));
   }
   return all;
 }
+std::string bits_name(const testing::TestParamInfo<std::tuple<Fulfilment, const char*>>& parameter) {
+  return std::get<0>(parameter.param).name + "_" + std::get<1>(parameter.param);
+}
 INSTANTIATE_TEST_SUITE_P(Cpu, BackendBits,
                          testing::Combine(testing::ValuesIn(of_each_isa()), testing::Values("a", "b")),
-                         [](const auto& parameter) {
-                           return std::get<0>(parameter.param).name + "_" + std::get<1>(parameter.param);
-                         });
+                         bits_name);
+INSTANTIATE_TEST_SUITE_P(CpuConverted, BackendBits,
+                         testing::Combine(testing::ValuesIn(of_each_isa_converted()), testing::Values("a")),
+                         bits_name);
 INSTANTIATE_TEST_SUITE_P(Cpu, BackendOutputs, testing::ValuesIn(of_each_isa()),
                          [](const auto& parameter) { return parameter.param.name; });
 

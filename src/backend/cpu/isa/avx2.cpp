@@ -37,9 +37,9 @@ struct Avx2 {
             _mm256_castsi256_ps(_mm256_and_si256(words, upper))};
   }
 
-  // Two codes in a 16-bit word become one half-precision number each: E4M3's fields, four and three bits, are the lower ones
-  // of its five and ten, so that it is 2^-8 of the value, subnormal ones too, and the conversion to float32 is exact. That
-  // the exponent's top bit is never set is why NaN, the code with all other bits set, needs all bits set again.
+  // The two codes of a 16-bit word become a half-precision number each: a code's exponent bits are the lower four of its five,
+  // the mantissa bits the upper three of its ten. That makes 2^-8 of the value, of subnormal ones too, and the conversion to
+  // float32 is exact. NaN, the code with all but the sign set, would become a number there: all bits are set in its place.
   static constexpr float kE4m3Factor{256};
   static Pair e4m3(const uint8_t* p) {
     const __m128i codes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));

@@ -1,0 +1,33 @@
+// nibble profile: where the time of one step goes.
+#pragma once
+
+#include <map>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "backend/timed_work.h"
+#include "cli/command.h"
+#include "model/ops.h"
+
+namespace nibble::cli {
+
+// What a part of a step took, median over repetitions.
+struct PartTime {
+  std::string_view part;
+  double microseconds{0};
+  int num_launches{0};
+  size_t bytes{0};  // weights and KV cache that it can't do without
+};
+
+// The parts of StepPart in their order, then the gaps in which nothing worked that the rest waited for. They add up to the median
+// step, within what medians of parts differ from parts of medians. `repetitions` are of the same step, and not empty.
+std::vector<PartTime> part_times(std::span<const std::vector<TimedWork>> repetitions,
+                                 const std::vector<OperationCost>& costs);
+
+// In the format of Chrome's trace viewer: one event for each piece of work.
+std::string chrome_trace(std::span<const TimedWork> work);
+
+Action define_profile(CLI::App& command, Settings& settings);
+
+}  // namespace nibble::cli

@@ -1,0 +1,57 @@
+#include "cli/profile.h"
+
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+namespace nibble::cli {
+namespace {
+
+const std::vector<TimedWork> kStep{{StepPart::kDense, "qkv", 0, 10},
+                                   {StepPart::kAttention, "attend", 11, 15},
+                                   {StepPart::kDense, "project", 14, 20},  // its first block began early
+                                   {StepPart::kOutput, "unembed", 23, 30}};
+const std::vector<OperationCost> kCosts{{"qkv", {.weight_bytes = 100}},
+                                        {"attention_output", {.weight_bytes = 50}},
+                                        {"unembed", {.weight_bytes = 7}}};
+
+const PartTime& find(const std::vector<PartTime>& parts, std::string_view name) {
+  return *std::find_if(parts.begin(), parts.end(), [&](const PartTime& part) { return part.part == name; });
+}
+
+TEST(Profile, AddsUpToTheStepEvenWhereWorkOverlaps) {
+  const std::vector<std::vector<TimedWork>> steps{kStep};
+  double sum = 0;
+  for (const PartTime& part : part_times(steps, kCosts)) sum += part.microseconds;
+  EXPECT_DOUBLE_EQ(sum, 30);
+}
+
+TEST(Profile, GivesEachPartItsTimeLaunchesAndBytes) {
+  const std::vector<std::vector<TimedWork>> steps{kStep};
+  const std::vector<PartTime> parts = part_times(steps, kCosts);
+  EXPECT_DOUBLE_EQ(find(parts, "dense").microseconds, 10 + 5);
+  EXPECT_EQ(find(parts, "dense").num_launches, 2);
+  EXPECT_EQ(find(parts, "dense").bytes, 150u);
+  EXPECT_DOUBLE_EQ(find(parts, "attention").microseconds, 4);
+  EXPECT_EQ(find(parts, "lm_head and sampling").bytes, 7u);
+  EXPECT_DOUBLE_EQ(find(parts, "gaps").microseconds, 1 + 3);
+  EXPECT_EQ(find(parts, "experts").num_launches, 0);
+}
+
+TEST(Profile, TakesTheMedianOfRepetitions) {
+  std::vector<std::vector<TimedWork>> steps(3, kStep);
+  steps[1][0].end = 10.5;
+  steps[2].back().end = 1000;
+  EXPECT_DOUBLE_EQ(find(part_times(steps, kCosts), "lm_head and sampling").microseconds, 7);
+}
+
+TEST(Profile, WritesATraceWithAnEventForEachPieceOfWork) {
+  const auto trace = nlohmann::json::parse(chrome_trace(kStep));
+  ASSERT_EQ(trace["traceEvents"].size(), 4u);
+  EXPECT_EQ(trace["traceEvents"][1]["name"], "attend");
+  EXPECT_EQ(trace["traceEvents"][1]["ts"], 11.0);
+  EXPECT_EQ(trace["traceEvents"][1]["dur"], 4.0);
+}
+
+}  // namespace
+}  // namespace nibble::cli
