@@ -5,7 +5,7 @@ function(nibble_floor folder)
   cmake_parse_arguments(ARG "" "" "SEES;LIBS" ${ARGN})
   string(REPLACE "/" "_" name ${folder})
   file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/${folder}/*.cpp)
-  if(folder STREQUAL "backend/cpu")  # the only floor with rooms inside
+  if(folder MATCHES "^backend/(cpu|cuda)$")  # the floors with rooms inside
     file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/${folder}/*.cpp)
   endif()
   list(FILTER sources EXCLUDE REGEX "/cli/main\\.cpp$")

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <limits>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -32,9 +33,13 @@ struct MemoryPlan {
   size_t weight_bytes{0}, replaced_weight_bytes{0}, kv_bytes{0}, workspace_bytes{0};
 };
 
-// One row of `inspect --kernels`: what runs an operation, and why that.
+inline constexpr int kAnyRows{std::numeric_limits<int>::max()};
+
+// One row of `inspect --kernels`: what runs an operation, and why that. Formats by their names (model/weights.h): of the weights,
+// or of the KV cache in "append" and "attend"; and of the activations that are multiplied with them.
 struct KernelChoice {
-  std::string operation, weights, kernel, reason;
+  std::string operation, weights, activations, kernel, reason;
+  int from_rows{1}, to_rows{kAnyRows};  // of a step
 };
 
 // What a backend counted since it was made.

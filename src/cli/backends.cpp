@@ -4,6 +4,7 @@
 #include "backend/cpu/cpu_backend.h"
 #if NIBBLE_CUDA
 #include "backend/cuda/cuda_backend.h"
+#include "backend/cuda/kernel_table.h"
 #endif
 #include "core/error.h"
 #include "core/read_bandwidth.h"
@@ -24,12 +25,12 @@ double host_bandwidth() {
 constexpr BackendRow kBackends[] = {
 #if NIBBLE_CUDA
     {"cuda", "one NVIDIA GPU", &cuda::plan, &cuda::make, true, &cuda::why_not, &bf16_tolerance,
-     &cuda::read_bandwidth},
+     &cuda::read_bandwidth, &cuda::kernel_checks},
 #endif
     {"cpu", "all cores, weights as they are stored", &cpu::plan, &cpu::make, false, &nothing,
-     &bf16_cache_tolerance, &host_bandwidth},
+     &bf16_cache_tolerance, &host_bandwidth, nullptr},
     {"reference", "plain loops in float32, slow: what the others are tested against", &reference::plan,
-     &reference::make, false, &nothing, &float32_tolerance, &host_bandwidth},
+     &reference::make, false, &nothing, &float32_tolerance, &host_bandwidth, nullptr},
 };
 
 }  // namespace

@@ -6,8 +6,10 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "backend/backend.h"
+#include "backend/kernel_check.h"
 #include "model/golden.h"
 
 namespace nibble::cli {
@@ -23,6 +25,7 @@ struct BackendRow {
   GoldenTolerance (*tolerance)(const Config&, const GoldenSet&);  // how far it may be from golden data
   double (
       *read_bandwidth)();  // measures the memory that it decodes from: bytes per second, all cores reading
+  std::vector<KernelCheck> (*checks)();  // of the rows of its kernel table that run here; null: it has none
 };
 
 std::span<const BackendRow> all_backends();  // best first

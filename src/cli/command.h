@@ -12,7 +12,7 @@ namespace nibble::cli {
 
 // Exit codes; --help documents them.
 inline constexpr int kDone{0};         // all went well
-inline constexpr int kCheckFailed{1};  // a check that was asked for did not hold: eval --golden
+inline constexpr int kCheckFailed{1};  // a check that was asked for did not hold: eval --golden, verify
 inline constexpr int kBadInput{2};  // a flag, a file or a request can't be used; one line on stderr says why
 inline constexpr int kFailed{3};    // out of memory, or the disk is full
 inline constexpr int kInterrupted{130};  // by ctrl-C, as shells have it

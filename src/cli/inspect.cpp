@@ -11,6 +11,7 @@
 #include "cli/bytes.h"
 #include "cli/kernels_json.h"
 #include "cli/load.h"
+#include "cli/require.h"
 #include "formats/container.h"
 #include "model/ops.h"
 #include "model/synthetic.h"
@@ -87,9 +88,10 @@ std::vector<KernelChoice> list_kernels(const Model& model, const Settings& setti
     weights = make_synthetic(small, model.source.name);
   }
   const BackendOptions room = backend_options(small, settings, {kPageTokens, 1});
-  return find_backend(settings.backend)
-      .make(std::make_shared<const Weights>(std::move(weights)), room)
-      ->kernels();
+  const BackendRow& row = find_backend(settings.backend);
+  const auto kernels = row.make(std::make_shared<const Weights>(std::move(weights)), room)->kernels();
+  require_kernels(settings.require.value_or(""), row.name, kernels);
+  return kernels;
 }
 
 // What there is to say of a model.
@@ -156,9 +158,12 @@ void print(const Report& report) {
         "  {:<20} {:>10}  {:5.1f} %\n", row.operation, bytes_text(row.cost.bytes_touched()),
         100.0 * static_cast<double>(row.cost.bytes_touched()) / static_cast<double>(all.bytes_touched()));
 
-  if (!report.kernels.empty()) fmt::print("\nkernels on backend {}\n", report.backend);
+  if (!report.kernels.empty())
+    fmt::print("\nkernels on backend {}\n  {:<16} {:<8} {:<12} {:<6} {:<46} {}\n", report.backend,
+               "operation", "weights", "activations", "rows", "kernel", "reason");
   for (const KernelChoice& row : report.kernels)
-    fmt::print("  {:<20} {:<8} {:<24} {}\n", row.operation, row.weights, row.kernel, row.reason);
+    fmt::print("  {:<16} {:<8} {:<12} {:<6} {:<46} {}\n", row.operation, row.weights, row.activations,
+               rows_text(row), row.kernel, row.reason);
 }
 
 void print_tensors(const std::vector<TensorLine>& tensors) {
@@ -207,7 +212,8 @@ int inspect(const Options& options, const Settings& settings) {
   report.capacity = {context_of(config, settings), options.num_sequences};
   report.plan = backend.plan(config, backend_options(config, settings, report.capacity));
   report.decode = step_costs(config, formats_of(report.model, settings), 1, report.capacity.context);
-  if (options.show_kernels) report.kernels = list_kernels(report.model, settings);
+  if (options.show_kernels || settings.require) report.kernels = list_kernels(report.model, settings);
+  if (!options.show_kernels) report.kernels.clear();
   if (options.as_json)
     print_json(report, options.show_tensors);
   else

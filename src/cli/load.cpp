@@ -5,6 +5,7 @@
 
 #include "cli/bytes.h"
 #include "cli/read_weights.h"
+#include "cli/require.h"
 #include "core/error.h"
 #include "core/progress.h"
 #include "kv/page_table.h"
@@ -76,6 +77,20 @@ DenseFormats dense_formats(const Settings& settings) {
 
 Format kv_format(const Settings& settings) {
   return settings.kv_dtype == "fp8" ? Format::kE4m3 : Format::kBf16;
+}
+
+// What the backend takes: weights in memory, or, on a device, descriptions of what it makes itself.
+std::shared_ptr<const Weights> bring_weights(const Model& model, const BackendRow& row) {
+  if (row.is_device)
+    return model.weights
+               ? model.weights
+               : std::make_shared<const Weights>(describe_synthetic(model.config, model.source.name));
+  if (!model.weights) {
+    const ReportProgress report = show_progress("making " + model.source.name);
+    return std::make_shared<const Weights>(make_synthetic(model.config, model.source.name, 0, report));
+  }
+  read_weights(*model.weights, show_progress("loading " + model.source.name));
+  return model.weights;
 }
 
 }  // namespace
@@ -171,17 +186,9 @@ size_t available_bytes() {
 std::unique_ptr<Backend> load(const Model& model, const Settings& settings, const BackendOptions& options) {
   const BackendRow& row = find_backend(settings.backend);
   if (!row.is_device) check_memory(model, row, options);
-  if (!model.weights && row.is_device)
-    return row.make(std::make_shared<const Weights>(describe_synthetic(model.config, model.source.name)),
-                    options);
-  if (row.is_device) return row.make(model.weights, options);
-  if (!model.weights) {
-    const ReportProgress report = show_progress("making " + model.source.name);
-    return row.make(
-        std::make_shared<const Weights>(make_synthetic(model.config, model.source.name, 0, report)), options);
-  }
-  read_weights(*model.weights, show_progress("loading " + model.source.name));
-  return row.make(model.weights, options);
+  std::unique_ptr<Backend> backend = row.make(bring_weights(model, row), options);
+  require_kernels(settings.require.value_or(""), row.name, backend->kernels());
+  return backend;
 }
 
 }  // namespace nibble::cli

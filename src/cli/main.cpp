@@ -18,6 +18,7 @@
 #include "cli/profile.h"
 #include "cli/run.h"
 #include "cli/tokenize.h"
+#include "cli/verify.h"
 #include "cli/version.h"
 #include "core/error.h"
 #include "core/log.h"
@@ -39,6 +40,7 @@ constexpr CommandRow kCommands[] = {
     {"bench", "measure how fast a model runs: prefill and decode, as a share of the memory's bandwidth",
      &define_bench},
     {"profile", "show where the time of one step goes", &define_profile},
+    {"verify", "check every kernel on this very machine", &define_verify},
     {"tokenize", "turn text into token ids and back", &define_tokenize},
     {"harmony", "render a conversation to tokens, and parse tokens to messages", &define_harmony},
     {"convert", "write a synthetic model as a checkpoint folder", &define_convert},
@@ -53,7 +55,7 @@ constexpr const char* kFooter{R"(
 Settings (what the commands' help lists as Instructions, Sampling, Machine and Places) can also be set by environment
 variables: --max-batch-tokens by NIBBLE_MAX_BATCH_TOKENS, and so on. The flag wins.
 
-Exit codes: 0 done; 1 a check did not hold (eval --golden); 2 bad input, one line on stderr says what is accepted;
+Exit codes: 0 done; 1 a check did not hold (eval --golden, verify); 2 bad input, one line on stderr says what is accepted;
 3 out of memory or another failure of the machine; 130 interrupted by ctrl-C.
 
 Examples:

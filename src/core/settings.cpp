@@ -56,6 +56,8 @@ constexpr Setting kTable[] = {
      "as the checkpoint has them", Text{&S::fp8_layers}},
     {"kv-dtype", kMachine, "NAME", "what keys and values are stored in: bf16, fp8 (E4M3)", "",
      Choice<std::string>{&S::kv_dtype, {"bf16", "fp8"}}},
+    {"require", kMachine, "LIST", "refuse unless operations run so: experts=mxfp4/bf16,qkv=bf16", "nothing",
+     Text{&S::require}},
     {"context", kMachine, "N", "the most tokens of prompt and answer together",
      "32768, or the model's if less", Number<std::optional<int>>{&S::context, 1, 1 << 20}},
     {"max-batch-tokens", kMachine, "N", "tokens that pass through the model at once", "",

@@ -38,11 +38,11 @@ std::vector<KernelChoice> ReferenceBackend::kernels() const {
   std::vector<KernelChoice> rows;
   const auto add = [&](const char* operation, Format weights) {
     rows.push_back(
-        {operation, std::string(nibble::name(weights)), "plain loops", "the reference has no other"});
+        {operation, std::string(nibble::name(weights)), "F32", "plain loops", "the reference has no other"});
   };
   add("embed", weights_->embedding.format);
   add("qkv", layer.q.format);
-  rows.push_back({"attend", "none", "plain loops", "the reference has no other"});
+  add("attend", Format::kF32);
   add("project", layer.o.format);
   add("route", layer.router.format);
   add("experts", layer.gate_up.first.format);

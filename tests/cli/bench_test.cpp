@@ -210,7 +210,7 @@ const BenchSetup kSetup{.command_line = "nibble bench tiny --json",
                         .cpu = "A CPU",
                         .num_cores = 4,
                         .read_bandwidth = 50e9,
-                        .kernels = {{"qkv", "BF16", "avx512::dot_bf16", "measured"}},
+                        .kernels = {{"qkv", "BF16", "F32", "avx512::dot_bf16", "measured"}},
                         .counters = {{"steps that hit", 7}, {"steps that missed", 2}}};
 // 100 tokens per second of 0.2 GB each are 20 GB/s.
 const BenchResult kResult{{BenchKind::kDecode, 32, 4096}, {98, 104, 98}, 32, 0.2e9};

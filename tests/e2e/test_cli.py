@@ -170,6 +170,9 @@ def test_prompts_that_can_not_be_run():
         (["run", "tiny", "-p", "x", "--fp8-layers", "moe"], "qkv, o, lm_head"),
         (["run", "tiny", "-p", "x", "--fp8-layers", "all", "--mxfp4-layers", "o"], "both name o"),
         (["run", "tiny", "-p", "x", "--kv-dtype", "fp16"], "bf16, fp8"),
+        (["inspect", "tiny", "--backend", "cpu", "--require", "qkv=mxfp4"], "bf16/f32"),
+        (["inspect", "tiny", "--require", "attention=bf16"], "embed, qkv, attend"),
+        (["inspect", "tiny", "--require", "experts=mxfp8"], "f32, bf16, mxfp4, fp8"),
         (["run", "tiny", "-p", "x", "--context", "200000"], "131072"),
         (["run", "tiny", "-p", "x", "--logprobs", "2"], "--json"),
         (["run"], "MODEL"),
@@ -183,6 +186,9 @@ def test_prompts_that_can_not_be_run():
         (["bench", "tiny", "-p", "512,x"], "with commas between"),
         (["bench", "tiny", "-p", "0", "-n", "0"], "nothing to measure"),
         (["convert", "tiny", "out"], "synthetic:gpt-oss-20b"),
+        (["verify"], "the preset 'cuda' builds it"),  # the release preset is without it
+        (["verify", "--backend", "cuda"], "--backend cuda"),
+        (["verify", "--backend", "cpu"], "unit tests"),
         (["harmony", "render", "tiny", "--drop-analysis", "some"], "last-final"),
     ],
 )
@@ -200,7 +206,7 @@ def test_a_bad_variable_is_named():
 def test_every_command_has_help_with_an_example():
     overview = answer("--help")
     assert "Exit codes" in overview and "NIBBLE_" in overview
-    for command in ["run", "chat", "inspect", "eval", "bench", "tokenize", "convert", "harmony render", "harmony parse"]:
+    for command in ["run", "chat", "inspect", "eval", "bench", "verify", "tokenize", "convert", "harmony render", "harmony parse"]:
         assert command.split()[0] in overview
         text = answer(*command.split(), "--help")
         assert f"nibble {command}" in text.split("Example", 1)[1], command
@@ -231,7 +237,17 @@ def test_inspect_names_kernels_and_tensors():
     assert len(report["tensors"]) == report["num_tensors"]
     assert sum(tensor["bytes"] for tensor in report["tensors"]) == report["weight_bytes"]
     assert all(kernel["kernel"] and kernel["reason"] for kernel in report["kernels"])
+    assert all(kernel["rows"] == "any" and kernel["activations"] == "F32" for kernel in report["kernels"])
     assert answer("inspect", "synthetic:gpt-oss-20b", "--kernels", "--isa", "portable").count("portable") >= 1
+
+
+def test_operations_run_as_required():
+    required = ["--require", "experts=mxfp4/f32,qkv=bf16,attend=bf16", "--backend", "cpu"]
+    assert answer("run", "tiny", "-p", QUESTION, "--temperature", 0, *required) == "17 + 25 = 42.\n"
+    assert "kernels" not in json.loads(answer("inspect", "tiny", "--json", *required))
+    refused = nibble("run", "tiny", "-p", QUESTION, "--require", "experts=bf16")
+    assert refused.returncode == 2 and refused.stdout == b""
+    assert b"--require 'experts=bf16'" in refused.stderr.splitlines()[-1]
 
 
 def test_inspect_lists_files_that_are_no_whole_model(tmp_path):
@@ -310,7 +326,7 @@ def test_conversions_are_told_and_kernels_say_their_formats():
     report = json.loads(answer("inspect", "tiny", "--kernels", "--json", "--isa", "portable", *formats))
     weights = {row["operation"]: row["weights"] for row in report["kernels"] if row["operation"] != "attend"}
     assert (weights["qkv"], weights["project"], weights["unembed"]) == ("FP8", "MXFP4", "FP8")
-    assert {row["weights"] for row in report["kernels"] if row["operation"] == "attend"} == {"FP8 keys", "FP8 values"}
+    assert {row["weights"] for row in report["kernels"] if row["operation"].startswith("attend")} == {"FP8"}
     plain = json.loads(answer("inspect", "tiny", "--json"))
     assert report["memory"]["kv_bytes"] == plain["memory"]["kv_bytes"] / 2
     assert report["memory"]["own_weight_bytes"] > plain["memory"]["own_weight_bytes"] == 0

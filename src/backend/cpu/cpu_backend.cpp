@@ -83,15 +83,15 @@ std::vector<KernelChoice> CpuBackend::kernels() const {
   std::vector<KernelChoice> choices;
   const auto add_linear = [&](const char* operation, const Matrix& matrix) {
     const DotRow& row = *kernels.dot(matrix.format);
-    choices.push_back({operation, std::string(nibble::name(matrix.format)), row.name, row.reason});
+    choices.push_back({operation, std::string(nibble::name(matrix.format)), "F32", row.name, row.reason});
   };
-  choices.push_back({"embed", "BF16", "plain C++", "a row per token"});
+  choices.push_back({"embed", "BF16", "F32", "plain C++", "a row per token"});
   add_linear("qkv", layer.q);
   const Format kv = kv_.layer(0).format;
   const DotRow& dot = *kernels.dot(kv);
   const WeighRow& weigh = *kernels.weigh(kv);
-  choices.push_back({"attend", fmt::format("{} keys", nibble::name(kv)), dot.name, dot.reason});
-  choices.push_back({"attend", fmt::format("{} values", nibble::name(kv)), weigh.name, weigh.reason});
+  choices.push_back({"attend keys", std::string(nibble::name(kv)), "F32", dot.name, dot.reason});
+  choices.push_back({"attend values", std::string(nibble::name(kv)), "F32", weigh.name, weigh.reason});
   add_linear("project", layer.o);
   add_linear("route", layer.router);
   add_linear("experts up", layer.gate_up.first);

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "backend/cuda/device_weights.h"
+#include "backend/cuda/kernel_table.h"
 #include "backend/cuda/kernels.h"
 #include "backend/cuda/sample_rows.h"
 #include "core/check.h"
@@ -434,23 +435,28 @@ std::vector<TimedWork> CudaBackend::profile(const Batch& batch) {
 }
 
 std::vector<KernelChoice> CudaBackend::kernels() const {
-  const auto layout_name = [](const Strips& strips) {
-    return std::string(strips.layout == Layout::kBf16   ? "BF16"
-                       : strips.layout == Layout::kE4m3 ? "FP8"
-                                                        : "MXFP4");
+  const auto format_of = [](const Strips& strips) {
+    return strips.layout == Layout::kBf16   ? Format::kBf16
+           : strips.layout == Layout::kE4m3 ? Format::kE4m3
+                                            : Format::kMxfp4;
   };
   const DeviceLayer& layer = weights_.layers.front();
-  const char* only = "the only one of its format";
-  return {{"embed", "BF16", "embed", only},
-          {"qkv", layout_name(layer.qkv), "qkv: norm, strips of 16 rows", only},
-          {"attend", options_.kv_format == Format::kE4m3 ? "FP8 keys and values" : "BF16 keys and values",
-           "attend: rope, append, split over pages", only},
-          {"project", layout_name(layer.o), "project: strips of 16 rows, residual", only},
-          {"route", "BF16", "route: norm, top K, groups", only},
-          {"experts up", "MXFP4", "up: strips of 8 gates and their ups, SwiGLU", only},
-          {"experts down", "MXFP4", "down: strips of 16 rows, weighted", only},
-          {"unembed", layout_name(weights_.unembedding), "unembed: norm, strips of 16 rows", only},
-          {"sample", "F32 logits", "sample: a cluster for a row, by integer sums", only}};
+  std::vector<KernelChoice> choices;
+  const auto add = [&](const char* operation, Format weights) {
+    for (const KernelChoice& choice : choose_kernels(operation, weights)) choices.push_back(choice);
+  };
+  add("embed", Format::kBf16);
+  add("normalise", Format::kF32);
+  add("qkv", format_of(layer.qkv));
+  add("append", options_.kv_format);
+  add("attend", options_.kv_format);
+  add("project", format_of(layer.o));
+  add("route", format_of(layer.router));
+  add("experts up", format_of(layer.up));
+  add("experts down", format_of(layer.down));
+  add("unembed", format_of(weights_.unembedding));
+  add("sample", Format::kF32);
+  return choices;
 }
 
 void check_shapes(const Weights& weights) {

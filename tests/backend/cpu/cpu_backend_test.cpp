@@ -92,8 +92,8 @@ TEST_F(CpuBackend, RunsWhatItConvertedWithTheKernelsOfThatFormat) {
     told.push_back(row.operation + ", " + row.weights + ": " + row.kernel);
   EXPECT_THAT(told, testing::IsSupersetOf(
                         {"qkv, FP8: portable::dot_e4m3", "project, MXFP4: portable::dot_mxfp4",
-                         "unembed, BF16: portable::dot_bf16", "attend, FP8 keys: portable::dot_e4m3",
-                         "attend, FP8 values: portable::weigh_e4m3"}));
+                         "unembed, BF16: portable::dot_bf16", "attend keys, FP8: portable::dot_e4m3",
+                         "attend values, FP8: portable::weigh_e4m3"}));
 }
 
 TEST_F(CpuBackend, TakesTheWidestInstructionSetUnlessToldOtherwise) {

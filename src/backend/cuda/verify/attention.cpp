@@ -1,0 +1,209 @@
+// append and attend.
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "backend/cuda/kernels.h"
+#include "backend/cuda/verify/attention_truth.h"
+#include "backend/cuda/verify/cache.h"
+#include "backend/cuda/verify/checks.h"
+#include "model/rope.h"
+
+namespace nibble::cuda::verify {
+namespace {
+
+constexpr int kMostTokens{512};
+
+// Decoding: rows of different sequences. 256 positions are a chunk.
+std::vector<TestRun> decoding(std::initializer_list<int> positions) {
+  std::vector<TestRun> runs;
+  for (const int position : positions) runs.push_back({position, 1});
+  return runs;
+}
+std::vector<TestRun> many_sequences(int count) {
+  std::vector<TestRun> runs;
+  for (int i = 0; i < count; ++i) runs.push_back({i * 37 % 300, 1});
+  return runs;
+}
+
+std::vector<AttendCase> attend_cases() {
+  const auto page_edges =
+      decoding({0, 1, 30, 31, 32, 33, 63, 64, 95, 126, 127, 128, 129, 158, 159, 160, 161});
+  const auto chunk_edges = decoding(
+      {223, 224, 254, 255, 256, 257, 287, 288, 510, 511, 512, 513, 767, 768, 1023, 1024, 2047, 2048});
+  const std::vector<TestRun> prompts{{0, 300}, {45, 17}, {255, 3}, {1000, 1}, {31, 2}};
+  const std::vector<TestRun> few{{0, 40}, {250, 10}};
+  std::vector<AttendCase> cases;
+  for (const int window : {0, 1, 2, 31, 32, 33, 100, 128, 256, 300})
+    for (const auto& runs : {page_edges, chunk_edges, prompts}) cases.push_back({8, 2, window, runs});
+  constexpr std::pair<int, int> kHeads[]{{1, 1}, {2, 1}, {6, 3}, {8, 1}, {16, 16}, {64, 8}};
+  for (const auto& [heads, kv_heads] : kHeads)
+    for (const int window : {0, 128}) {
+      cases.push_back({heads, kv_heads, window, decoding({0, 40, 127, 300})});
+      cases.push_back({heads, kv_heads, window, {{0, 33}, {100, 40}}});
+      cases.push_back({heads, kv_heads, window, decoding({517})});
+    }
+  for (const Values values : kAllValues)
+    for (const float sharpness : {0.0f, 8.0f, 1024.0f})
+      for (const auto& runs : {decoding({5, 255, 600}), few})
+        cases.push_back({6, 2, 0, runs, values, sharpness});
+  for (const float sink : {-1e4f, -20.0f, 5.0f, 50.0f, 1e4f})
+    for (const int window : {0, 128})
+      for (const auto& runs : {decoding({0, 255, 300, 1500}), few})
+        cases.push_back({8, 1, window, runs, Values::kTypical, 8, sink});
+  cases.push_back({2, 1, 0, many_sequences(512)});
+  cases.push_back({2, 1, 128, many_sequences(512)});
+  cases.push_back({2, 1, 0, {{0, 512}}});
+  cases.push_back({2, 1, 128, {{700, 512}}});
+  cases.push_back({2, 2, 0, {{0, 100}, {300, 100}}, Values::kTypical, 8, 0, /*rows_per_launch=*/37});
+  cases.push_back({8, 1, 0, decoding({131071})});
+  cases.push_back({8, 1, 0, {{131070, 2}}});
+  cases.push_back({8, 1, 128, decoding({131071, 100000})});
+  uint64_t seed = 0;
+  for (AttendCase& c : cases) c.seed = seed += 1000;
+  return cases;
+}
+
+bool takes(const KernelRow& row, const AttendCase& c) {
+  return c.num_tokens() >= row.from_rows && c.num_tokens() <= std::min(row.to_rows, kMostTokens);
+}
+
+// The first of both parts of rows of q, k and v, of which queries are sharper; every other row has a second part.
+std::vector<float> make_parts(const AttendCase& c) {
+  const auto width = static_cast<size_t>(c.width()), count = static_cast<size_t>(c.num_tokens()) * width;
+  std::vector<float> parts = random_floats(c.values, c.seed + 900, 2 * count);
+  for (size_t i = 0; i < parts.size(); ++i) {
+    if (i % width < static_cast<size_t>(c.num_heads) * kHeadDim) parts[i] *= c.sharpness;
+    if (i >= count && i / width % 2) parts[i] = 0;
+  }
+  return parts;
+}
+
+std::vector<float> make_sinks(const AttendCase& c) {
+  auto sinks = random_floats(Values::kTypical, c.seed + 901, static_cast<size_t>(c.num_heads));
+  for (float& sink : sinks) sink += c.sink;
+  return sinks;
+}
+
+// What every row makes of its q, k and v, and the same on the device.
+struct Step {
+  explicit Step(const AttendCase& step_case)
+      : c(step_case),
+        frequencies(rope_frequencies(RopeConfig{}, kHeadDim)),
+        cache(c),
+        parts(make_parts(c)),
+        truth(turned_rows(c, cache.rows(), parts, frequencies)),
+        device_frequencies(frequencies.frequencies),
+        device_parts(parts) {}
+  RopeInput rope() const { return {device_frequencies.data(), frequencies.concentration}; }
+
+  const AttendCase& c;
+  RopeFrequencies frequencies;
+  TestCache cache;
+  std::vector<float> parts;
+  TurnedRows truth;
+  DeviceArray<float> device_frequencies, device_parts;
+};
+
+// Keys and values of all rows are in their places, and nothing else has changed.
+void check_appended(Comparison& comparison, const Step& step, const std::vector<uint16_t>& before,
+                    const std::vector<uint16_t>& after) {
+  std::vector<bool> is_own(before.size(), false);
+  for (size_t row = 0; row < step.cache.rows().size(); ++row)
+    for (int head = 0; head < step.c.num_kv_heads; ++head)
+      for (const int which : {0, 1}) {
+        const auto [position, run] = step.cache.rows()[row];
+        const size_t place = step.cache.place(run, position, head, which);
+        const Rounded* expected = step.truth.key_or_value(row, head, which);
+        for (size_t i = 0; i < kHeadDim; ++i) {
+          is_own[place + i] = true;
+          const char* what = which ? "value" : "key";
+          const auto at = head * kHeadDim + static_cast<ptrdiff_t>(i), of_row = static_cast<ptrdiff_t>(row);
+          if (step.c.kv == Format::kE4m3)
+            comparison.near_e4m3(what, of_row, at, float_of(after[place + i]), expected[i].number,
+                                 expected[i].error);
+          else
+            comparison.near_bf16(what, of_row, at, after[place + i], expected[i].number, expected[i].error);
+        }
+      }
+  for (size_t i = 0; i < before.size(); ++i)
+    if (!is_own[i]) comparison.equal("rest of the cache", 0, static_cast<ptrdiff_t>(i), after[i], before[i]);
+}
+
+void check_append_case(Comparison& comparison, Stream stream, const AttendCase& c) {
+  Step step(c);
+  step.cache.upload();
+  check(cudaDeviceSynchronize(), "preparing a check");
+  append(stream, {step.cache.input(), step.device_parts.data(), c.num_tokens(), c.num_heads, c.num_kv_heads,
+                  step.rope(), step.cache.pages()});
+  check(cudaStreamSynchronize(stream), "checking append");
+  check_appended(comparison, step, step.cache.bits(), step.cache.read(comparison));
+}
+
+// The fewest chunks of the launch that its rows need, and a power of two, as a step has it.
+int max_chunks_of(const AttendCase& c) {
+  int needed = 1;
+  for (const TestRun& run : c.runs)
+    for (const int last : {run.first_position, run.first_position + run.num_tokens - 1}) {
+      const int reach = c.window ? std::min(last + 1, c.window + kPagePositions - 1) : last + 1;
+      needed = std::max(needed, (reach / kPagePositions + kChunkPages) / kChunkPages);
+    }
+  int chunks = 1;
+  while (chunks < needed) chunks *= 2;
+  return std::min(chunks, kMaxChunks);
+}
+
+void check_attend_case(Comparison& comparison, Stream stream, const AttendCase& c) {
+  Step step(c);
+  const int T = c.num_tokens(), max_chunks = max_chunks_of(c);
+  const auto sinks = make_sinks(c);
+  if (!c.appends()) step.truth.put_into(step.cache);  // as append() would have
+  step.cache.upload();
+  const int rows_per_launch = std::min(T, c.rows_per_launch);
+  const auto launch_heads = static_cast<size_t>(rows_per_launch) * static_cast<size_t>(c.num_kv_heads);
+  const DeviceArray<float> device_sinks(sinks),
+      partials(launch_heads * static_cast<size_t>(max_chunks) * kPartialFloats);
+  const DeviceArray<unsigned> tickets(std::vector<unsigned>(launch_heads, 0));
+  const DeviceArray<uint16_t> out(static_cast<size_t>(T) * static_cast<size_t>(c.num_heads) * kHeadDim);
+  check(cudaDeviceSynchronize(), "preparing a check");
+  for (int row = 0; row < T; row += rows_per_launch)
+    attend(stream, std::min(rows_per_launch, T - row),
+           {step.cache.input(), step.device_parts.data(), T, c.num_heads, c.num_kv_heads, step.rope(),
+            step.cache.pages(), c.window, device_sinks.data(), c.appends(), row, max_chunks, partials.data(),
+            tickets.data(), bf16(out)});
+  check(cudaStreamSynchronize(stream), "checking attend");
+
+  const auto actual = out.read(comparison, "out");
+  for (const unsigned ticket : tickets.read(comparison, "tickets"))
+    comparison.equal("ticket", 0, 0, ticket, 0);
+  const auto before = step.cache.bits(), after = step.cache.read(comparison);
+  check_appended(comparison, step, before, after);
+  step.truth.put_into(step.cache);
+  const std::vector<Attended> expected = attended(c, step.cache, step.truth, sinks);
+  for (int t = 0; t < T; ++t)
+    for (int i = 0; i < c.num_heads * kHeadDim; ++i) {
+      const size_t at =
+          static_cast<size_t>(t) * static_cast<size_t>(c.num_heads) * kHeadDim + static_cast<size_t>(i);
+      comparison.near_bf16("out", t, i, actual[at], expected[at].value, expected[at].bound);
+    }
+}
+
+template <typename CheckCase>
+KernelFinding check_cases(const KernelRow& row, const CheckCase& check_case) {
+  prepare_attend();
+  Comparison comparison;
+  const OwnedStream stream;
+  for (AttendCase c : attend_cases()) {
+    if (!takes(row, c)) continue;
+    c.kv = row.weights;
+    comparison.at(c.text(), [&] { check_case(comparison, stream, c); });
+  }
+  return comparison.finding();
+}
+
+}  // namespace
+
+KernelFinding check_append(const KernelRow& row) { return check_cases(row, check_append_case); }
+KernelFinding check_attend(const KernelRow& row) { return check_cases(row, check_attend_case); }
+
+}  // namespace nibble::cuda::verify

@@ -1,0 +1,210 @@
+#include "backend/cuda/verify/attention_truth.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+
+#include "backend/cuda/verify/host_threads.h"
+
+namespace nibble::cuda::verify {
+namespace {
+
+constexpr double kLog2E{1.4426950408889634};
+constexpr double kUlp{0x1p-23};
+
+// 2^exponent, where the exponent is known within `error` and cannot be above 0; `is_exact`: it is 0 whatever the errors are.
+// exp2f is off by 2 ulp (CUDA C++ Programming Guide, mathematical functions), and the difference that makes the exponent is rounded.
+struct Power {
+  double value, low, high;
+};
+Power power(double exponent, double error, bool is_exact) {
+  if (is_exact) return {1, 1, 1};
+  const double wide = error + kUlp * std::abs(exponent);
+  return {std::exp2(exponent), std::exp2(exponent - wide) * (1 - 4 * kUlp),
+          std::min(1.0, std::exp2(exponent + wide) * (1 + 4 * kUlp))};
+}
+double slack_of(const Power& p) { return std::max(p.high - p.value, p.value - p.low); }
+
+// A score in powers of two, log2(e) q . k / 8.
+struct Score {
+  double value, error;
+};
+// The tensor cores cut 18 times for each 16 of D (matrix.cpp); then there is a product with a rounded constant.
+Score score_of(const Rounded* query, const uint16_t* key_bits, const Rounded* own_key) {
+  double sum = 0, magnitudes = 0, slack = 0;
+  for (int i = 0; i < kHeadDim; ++i) {
+    const double q = query[i].value, k = float_of(key_bits[i]);
+    sum += q * k;
+    magnitudes += std::abs(q * k);
+    slack += std::abs(k) * double{query[i].slack};
+    if (own_key) slack += (std::abs(q) + double{query[i].slack}) * double{own_key[i].slack};
+  }
+  const double scale = kLog2E / 8;
+  return {sum * scale, ((4 * 18 + 3) * kUlp * magnitudes + slack) * scale + 0x1p-120};
+}
+
+// The largest of a page, or of all pages and the sink: `is_clear` where no other comes near enough to be it instead.
+struct Largest {
+  double value{-std::numeric_limits<double>::infinity()}, error{0},
+      second{-std::numeric_limits<double>::infinity()};
+  size_t index{0};
+
+  void take(double x, double x_error, size_t i) {
+    if (x > value) {
+      second = value;
+      value = x;
+      index = i;
+    } else {
+      second = std::max(second, x);
+    }
+    error = std::max(error, x_error);
+  }
+  bool is_clear() const { return value - second > 2 * error; }
+};
+
+struct Head {
+  const AttendCase& c;
+  const TestCache& cache;
+  const TurnedRows& turned;
+  size_t row;
+  int head;
+  double sink;  // of this head, in powers of two
+
+  int kv_head() const { return head / (c.num_heads / c.num_kv_heads); }
+  int last() const { return cache.rows()[row].position; }
+  int first() const { return c.window ? std::max(0, last() - c.window + 1) : 0; }
+  const uint16_t* bits(int position, int which) const {
+    return cache.bits().data() + cache.place(cache.rows()[row].run, position, kv_head(), which);
+  }
+  const Rounded* own(int position, int which) const {
+    return c.appends() && position == last() ? turned.key_or_value(row, kv_head(), which) : nullptr;
+  }
+};
+
+// The kernel takes the softmax over 32 positions at a time, a page, relative to the largest score of the page, and rounds
+// those exponentials to bfloat16 for the product with the values, not for the sum below the line. Pages are then joined relative to the
+// largest of all. What is added on the way: 2 products of 16 positions, 8 warps with 3 roundings each, and the chunks of 8 pages.
+void attend_head(const Head& h, Attended* out) {
+  std::vector<Score> scores;
+  for (int position = h.first(); position <= h.last(); ++position)
+    scores.push_back(score_of(h.turned.query(h.row, h.head), h.bits(position, 0), h.own(position, 0)));
+  const auto score_at = [&](int position) { return scores[static_cast<size_t>(position - h.first())]; };
+
+  const int first_page = h.first() / kPagePositions, num_pages = h.last() / kPagePositions - first_page + 1;
+  const auto begin_of = [&](int page) { return std::max(h.first(), (first_page + page) * kPagePositions); };
+  const auto end_of = [&](int page) {
+    return std::min(h.last() + 1, (first_page + page + 1) * kPagePositions);
+  };
+  std::vector<Largest> pages(static_cast<size_t>(num_pages));
+  Largest all;
+  for (int page = 0; page < num_pages; ++page) {
+    Largest& largest = pages[static_cast<size_t>(page)];
+    for (int position = begin_of(page); position < end_of(page); ++position)
+      largest.take(score_at(position).value, score_at(position).error, static_cast<size_t>(position));
+    all.take(largest.value, largest.error, static_cast<size_t>(page));
+  }
+  const size_t kSink = pages.size();
+  all.take(h.sink, kUlp * std::abs(h.sink), kSink);
+
+  const double relative = (2 * 18 + 8 * 3 + 16 + num_pages / 8.0) * kUlp;
+  std::array<double, kHeadDim> sums{}, bounds{};
+  double total = 0, total_bound = 0, largest_value = 0;
+  for (int page = 0; page < num_pages; ++page) {
+    const Largest& largest = pages[static_cast<size_t>(page)];
+    const Power share = power(largest.value - all.value, largest.error + all.error,
+                              all.is_clear() && all.index == static_cast<size_t>(page));
+    for (int position = begin_of(page); position < end_of(page); ++position) {
+      const Power p = power(score_at(position).value - largest.value, 2 * largest.error,
+                            largest.is_clear() && largest.index == static_cast<size_t>(position));
+      total += share.value * p.value;
+      total_bound += slack_of(share) * p.high + share.value * slack_of(p) + relative * share.value * p.value;
+      const Rounded rounded = round_bf16(p.value, slack_of(p));
+      const uint16_t* values = h.bits(position, 1);
+      const Rounded* own = h.own(position, 1);
+      for (size_t i = 0; i < kHeadDim; ++i) {
+        const double v = float_of(values[i]), magnitude = std::abs(v) + (own ? double{own[i].slack} : 0);
+        sums[i] += share.value * double{rounded.value} * v;
+        bounds[i] +=
+            magnitude * (slack_of(share) * double{rounded.value} + share.high * double{rounded.slack} +
+                         relative * share.value * double{rounded.value});
+        if (own) bounds[i] += share.value * double{rounded.value} * double{own[i].slack};
+        largest_value = std::max(largest_value, magnitude);
+      }
+    }
+  }
+  const Power sink =
+      power(h.sink - all.value, kUlp * std::abs(h.sink) + all.error, all.is_clear() && all.index == kSink);
+  total += sink.value;
+  total_bound += slack_of(sink) + relative * sink.value;
+  // What exponentials and products lose below the smallest float32.
+  const double lost = static_cast<double>(scores.size()) * largest_value * 0x1p-118 + 0x1p-120;
+  for (size_t i = 0; i < kHeadDim; ++i) {
+    const double value = sums[i] / total;
+    out[i] = {value, (bounds[i] + lost + std::abs(value) * (total_bound + relative * total)) /
+                         std::max(total - total_bound, total / 2)};
+  }
+}
+
+}  // namespace
+
+// q and k: elements i and i + D/2 turn by the angle position frequency_i, a product in float32. cosf and sinf are off by 2 ulp; the
+// concentration, the product and the sum round once each.
+TurnedRows turned_rows(const AttendCase& c, const std::vector<CacheRow>& rows,
+                       const std::vector<float>& parts, const RopeFrequencies& rope) {
+  const auto width = static_cast<size_t>(c.width());
+  constexpr size_t kHalf{kHeadDim / 2};
+  std::vector<Rounded> numbers(rows.size() * width);
+  host_threads().for_each(static_cast<ptrdiff_t>(rows.size()), [&](ptrdiff_t row, int) {
+    const size_t first = static_cast<size_t>(row) * width;
+    const auto joined = [&](size_t i) { return parts[first + i] + parts[parts.size() / 2 + first + i]; };
+    const auto round_kv = c.kv == Format::kE4m3 ? round_e4m3 : round_bf16;
+    for (int head = 0; head < c.num_heads + 2 * c.num_kv_heads; ++head) {
+      const auto round_head = head < c.num_heads ? round_bf16 : round_kv;
+      for (size_t i = 0; i < kHalf; ++i) {
+        const size_t low = static_cast<size_t>(head * kHeadDim) + i, high = low + kHalf;
+        if (head >= c.num_heads + c.num_kv_heads) {
+          numbers[first + low] = round_kv(double{joined(low)}, 0);
+          numbers[first + high] = round_kv(double{joined(high)}, 0);
+          continue;
+        }
+        const auto angle =
+            double{static_cast<float>(rows[static_cast<size_t>(row)].position) * rope.frequencies[i]};
+        const double cosine = std::cos(angle) * double{rope.concentration},
+                     sine = std::sin(angle) * double{rope.concentration};
+        const double a = joined(low), b = joined(high);
+        const auto bound = [](double x, double y) {
+          return 5 * kUlp * (std::abs(x) + std::abs(y)) + 0x1p-147;
+        };
+        numbers[first + low] = round_head(a * cosine - b * sine, bound(a * cosine, b * sine));
+        numbers[first + high] = round_head(b * cosine + a * sine, bound(b * cosine, a * sine));
+      }
+    }
+  });
+  return {c, std::move(numbers)};
+}
+
+void TurnedRows::put_into(TestCache& cache) const {
+  for (size_t row = 0; row < cache.rows().size(); ++row)
+    for (int head = 0; head < num_kv_heads_; ++head)
+      for (const int which : {0, 1}) {
+        const auto [position, run] = cache.rows()[row];
+        const Rounded* from = key_or_value(row, head, which);
+        const size_t to = cache.place(run, position, head, which);
+        for (size_t i = 0; i < kHeadDim; ++i) cache.bits()[to + i] = to_bf16(from[i].value).bits;
+      }
+}
+
+std::vector<Attended> attended(const AttendCase& c, const TestCache& cache, const TurnedRows& turned,
+                               const std::vector<float>& sinks) {
+  const auto num_heads = static_cast<size_t>(c.num_heads);
+  std::vector<Attended> out(cache.rows().size() * num_heads * kHeadDim);
+  host_threads().for_each(static_cast<ptrdiff_t>(cache.rows().size() * num_heads), [&](ptrdiff_t item, int) {
+    const size_t row = static_cast<size_t>(item) / num_heads, head = static_cast<size_t>(item) % num_heads;
+    attend_head({c, cache, turned, row, static_cast<int>(head), double{sinks[head]} * kLog2E},
+                out.data() + static_cast<size_t>(item) * kHeadDim);
+  });
+  return out;
+}
+
+}  // namespace nibble::cuda::verify

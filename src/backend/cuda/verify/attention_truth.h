@@ -1,0 +1,47 @@
+// What attention should say: rope, and the softmax with its sink, in double precision.
+#pragma once
+
+#include <vector>
+
+#include "backend/cuda/verify/cache.h"
+#include "backend/cuda/verify/values.h"
+#include "model/rope.h"
+
+namespace nibble::cuda::verify {
+
+// q, k and v of every row in bfloat16, q and k turned by the row's position.
+class TurnedRows {
+ public:
+  TurnedRows(const AttendCase& c, std::vector<Rounded> numbers)
+      : num_heads_(c.num_heads),
+        num_kv_heads_(c.num_kv_heads),
+        width_(c.width()),
+        numbers_(std::move(numbers)) {}
+
+  const Rounded* query(size_t row, int head) const { return of(row, head); }
+  const Rounded* key_or_value(size_t row, int kv_head, int which) const {
+    return of(row, num_heads_ + which * num_kv_heads_ + kv_head);
+  }
+  // Keys and values of all rows, in their places.
+  void put_into(TestCache& cache) const;
+
+ private:
+  const Rounded* of(size_t row, int head) const {
+    return numbers_.data() + row * static_cast<size_t>(width_) + static_cast<size_t>(head * kHeadDim);
+  }
+
+  int num_heads_, num_kv_heads_, width_;
+  std::vector<Rounded> numbers_;  // [rows, width]
+};
+TurnedRows turned_rows(const AttendCase& c, const std::vector<CacheRow>& rows,
+                       const std::vector<float>& parts, const RopeFrequencies& rope);
+
+struct Attended {
+  double value, bound;
+};
+// [rows, heads, D], from a cache that holds the keys and values of all rows. Where rows append (AttendCase::appends), those of the
+// row itself are known within their slack; else the kernel has read the very same.
+std::vector<Attended> attended(const AttendCase& c, const TestCache& cache, const TurnedRows& turned,
+                               const std::vector<float>& sinks);
+
+}  // namespace nibble::cuda::verify

@@ -1,0 +1,149 @@
+#include "backend/cuda/verify/choice.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <numeric>
+
+namespace nibble::cuda::verify {
+namespace {
+
+// Poison but for the first ones.
+template <typename T>
+void put(const DeviceArray<T>& array, const std::vector<T>& from) {
+  check(cudaMemcpy(array.data(), from.data(), from.size() * sizeof(T), cudaMemcpyHostToDevice),
+        "copying groups");
+}
+
+}  // namespace
+
+TestChoice choose(const float* logits, int num_experts, int experts_per_token) {
+  std::vector<int> order(static_cast<size_t>(num_experts));
+  std::iota(order.begin(), order.end(), 0);
+  const auto key = [&](int e) { return logits[e] > -INFINITY ? logits[e] : -INFINITY; };  // of NaN too
+  std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return key(a) > key(b); });
+  TestChoice choice;
+  choice.experts.assign(order.begin(), order.begin() + experts_per_token);
+  const double largest = logits[order[0]];
+  double sum = 0;
+  for (const int e : choice.experts) {
+    choice.weights.push_back(std::exp(double{logits[e]} - largest));
+    sum += choice.weights.back();
+  }
+  // Of the exponential 2 ulp and, for the rounded difference d, d 2^-24; of the sum's additions and the division a rounding each.
+  for (size_t k = 0; k < choice.experts.size(); ++k) {
+    choice.weights[k] /= sum;
+    const double difference = largest - double{logits[choice.experts[k]]};
+    choice.bounds.push_back((difference + 8 + experts_per_token) * 0x1p-23 * choice.weights[k] + 0x1p-120);
+  }
+  return choice;
+}
+
+int group_size(int num_tokens) { return num_tokens > kFewTokens ? kManyColumns : 8; }
+
+int max_groups_of(int num_tokens, int num_experts, int experts_per_token) {
+  const int pairs = num_tokens * experts_per_token;
+  return std::min(pairs, num_experts + pairs / group_size(num_tokens));
+}
+
+DeviceGroups::DeviceGroups(int num_tokens, int experts_per_token, int max_groups)
+    : experts_per_token_(experts_per_token),
+      size_(group_size(num_tokens)),
+      count_(1),
+      expert_(static_cast<size_t>(max_groups)),
+      num_pairs_(static_cast<size_t>(max_groups)),
+      pairs_(static_cast<size_t>(max_groups * size_)),
+      weight_(static_cast<size_t>(num_tokens * experts_per_token)) {}
+
+DeviceGroups::DeviceGroups(const std::vector<TestChoice>& choices, int num_experts, int max_groups)
+    : DeviceGroups(static_cast<int>(choices.size()), static_cast<int>(choices.front().experts.size()),
+                   max_groups) {
+  std::vector<int> expert, num_pairs, pairs;
+  std::vector<float> weight;
+  for (const TestChoice& choice : choices)
+    for (const double w : choice.weights) weight.push_back(static_cast<float>(w));
+  for (int e = 0; e < num_experts; ++e) {
+    bool is_open = false;  // a group of this expert that has room
+    for (size_t t = 0; t < choices.size(); ++t)
+      for (int k = 0; k < experts_per_token_; ++k) {
+        if (choices[t].experts[static_cast<size_t>(k)] != e) continue;
+        if (!is_open) {
+          expert.push_back(e);
+          num_pairs.push_back(0);
+          pairs.resize(pairs.size() + static_cast<size_t>(size_), -1);
+        }
+        pairs[pairs.size() - static_cast<size_t>(size_ - num_pairs.back()++)] =
+            static_cast<int>(t) * experts_per_token_ + k;
+        is_open = num_pairs.back() < size_;
+      }
+  }
+  put(count_, {static_cast<int>(expert.size())});
+  put(expert_, expert);
+  put(num_pairs_, num_pairs);
+  put(pairs_, pairs);
+  put(weight_, weight);
+}
+
+Groups DeviceGroups::view() const {
+  return {size_, count_.data(), expert_.data(), num_pairs_.data(), pairs_.data(), weight_.data()};
+}
+
+GroupsRead DeviceGroups::read(Comparison& comparison) const {
+  return {count_.read(comparison, "group count")[0], expert_.read(comparison, "group experts"),
+          num_pairs_.read(comparison, "group sizes"), pairs_.read(comparison, "group pairs"),
+          weight_.read(comparison, "weights")};
+}
+
+DeviceSingleRouting::DeviceSingleRouting(const Strips& router, int experts_per_token)
+    : sums_(std::vector<uint64_t>(static_cast<size_t>(router.num_strips * router.num_segments * kStripRows),
+                                  0)),
+      experts_(std::vector<uint64_t>(static_cast<size_t>(experts_per_token), 0)),
+      weights_(static_cast<size_t>(experts_per_token)),
+      step_(std::vector<uint32_t>{kStep}) {}
+
+DeviceSingleRouting::DeviceSingleRouting(const TestChoice& choice)
+    : sums_(0),
+      experts_(choice.experts.size()),
+      weights_(std::vector<float>(choice.weights.begin(), choice.weights.end())),
+      step_(std::vector<uint32_t>{kStep}) {
+  std::vector<uint64_t> told;
+  for (const int e : choice.experts) told.push_back(uint64_t{kNumber} << 32 | static_cast<uint32_t>(e));
+  put(experts_, told);
+}
+
+SingleRouting DeviceSingleRouting::view() const {
+  return {sums_.data(), experts_.data(), weights_.data(), step_.data(), kNumLayers, kLayer};
+}
+
+std::vector<float> DeviceSingleRouting::read_logits(Comparison& comparison, const Strips& router,
+                                                    const std::vector<float>& bias) const {
+  const auto told = sums_.read(comparison, "router sums");
+  for (size_t i = 0; i < told.size(); ++i)
+    comparison.equal("number of a router sum", 0, static_cast<ptrdiff_t>(i),
+                     static_cast<double>(told[i] >> 32), kNumber);
+  std::vector<float> logits(bias.size());
+  for (int e = 0; e < router.rows; ++e) {
+    float sum = 0;
+    for (int segment = 0; segment < router.num_segments; ++segment) {
+      const int unit = e / kStripRows * router.num_segments + segment;
+      const float more = std::bit_cast<float>(
+          static_cast<uint32_t>(told[static_cast<size_t>(unit * kStripRows + e % kStripRows)]));
+      sum = segment ? sum + more : more;
+    }
+    logits[static_cast<size_t>(e)] = sum + bias[static_cast<size_t>(e)];
+  }
+  return logits;
+}
+
+void DeviceSingleRouting::check_choice(Comparison& comparison, const TestChoice& expected) const {
+  const auto experts = experts_.read(comparison, "experts");
+  const auto weights = weights_.read(comparison, "weights");
+  for (size_t k = 0; k < experts.size(); ++k) {
+    const auto slot = static_cast<ptrdiff_t>(k);
+    comparison.equal("number of an expert", 0, slot, static_cast<double>(experts[k] >> 32), kNumber);
+    comparison.equal("expert", 0, slot, static_cast<double>(experts[k] & 0xFFFFFFFFu), expected.experts[k]);
+    comparison.near("weight", 0, slot, weights[k], expected.weights[k], expected.bounds[k]);
+  }
+}
+
+}  // namespace nibble::cuda::verify

@@ -1,0 +1,71 @@
+// Which experts a token goes to, and the groups that routing leaves.
+#pragma once
+
+#include <vector>
+
+#include "backend/cuda/kernels.h"
+#include "backend/cuda/verify/device_array.h"
+#include "backend/cuda/verify/matrix.h"
+
+namespace nibble::cuda::verify {
+
+// The K largest logits, ties to the lower expert, and the softmax over them in double precision.
+struct TestChoice {
+  std::vector<int> experts;
+  std::vector<double> weights, bounds;  // how far float32 weights may be
+};
+TestChoice choose(const float* logits, int num_experts, int experts_per_token);
+
+// Segments that a warp's ring holds, as the router's are at load (device_weights.h).
+inline MatrixShape router_shape(int num_experts, int hidden) {
+  return {.rows = num_experts, .cols = hidden, .most_tiles = RingShape<Layout::kBf16>::kSlots};
+}
+
+// Pairs of a group, at most.
+int group_size(int num_tokens);
+
+// The most groups that there can be: each expert's last one may be part-filled.
+int max_groups_of(int num_tokens, int num_experts, int experts_per_token);
+
+struct GroupsRead {
+  int count;
+  std::vector<int> expert, num_pairs, pairs;
+  std::vector<float> weight;
+};
+
+class DeviceGroups {
+ public:
+  DeviceGroups(int num_tokens, int experts_per_token, int max_groups);  // poisoned
+  // As route() leaves them for these choices of all tokens.
+  DeviceGroups(const std::vector<TestChoice>& choices, int num_experts, int max_groups);
+
+  Groups view() const;
+  GroupsRead read(Comparison& comparison) const;
+
+ private:
+  int experts_per_token_, size_;
+  DeviceArray<int> count_, expert_, num_pairs_, pairs_;
+  DeviceArray<float> weight_;
+};
+
+// The same of a single token, in the form of SingleRouting.
+class DeviceSingleRouting {
+ public:
+  DeviceSingleRouting(const Strips& router, int experts_per_token);  // as before the first step
+  explicit DeviceSingleRouting(const TestChoice& choice);            // as route_up() leaves it
+
+  SingleRouting view() const;
+  // The kernel's own logits: of each expert its segments' sums, added in order, and its bias.
+  std::vector<float> read_logits(Comparison& comparison, const Strips& router,
+                                 const std::vector<float>& bias) const;
+  void check_choice(Comparison& comparison, const TestChoice& expected) const;
+
+ private:
+  static constexpr uint32_t kStep{7}, kNumLayers{36}, kLayer{5}, kNumber{kStep * kNumLayers + kLayer};
+
+  DeviceArray<uint64_t> sums_, experts_;
+  DeviceArray<float> weights_;
+  DeviceArray<uint32_t> step_;
+};
+
+}  // namespace nibble::cuda::verify

@@ -1,0 +1,47 @@
+#include "backend/cuda/verify/comparison.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+
+#include "core/bf16.h"
+
+namespace nibble::cuda::verify {
+namespace {
+
+// From a bfloat16 number to the next one of larger magnitude; its neighbour towards zero is no further.
+double step_of(uint16_t bits) {
+  const auto magnitude = static_cast<uint16_t>(bits & 0x7FFF);
+  return double{to_float(Bf16{static_cast<uint16_t>(magnitude + 1)})} - double{to_float(Bf16{magnitude})};
+}
+
+}  // namespace
+
+void Comparison::near_bf16(const char* what, ptrdiff_t row, ptrdiff_t column, uint16_t actual,
+                           double expected, double bound) {
+  const bool is_finite = (actual & 0x7FFF) < 0x7F80;
+  near_rounded({what, row, column, to_float(Bf16{actual}), expected}, is_finite ? step_of(actual) : 0, bound);
+}
+
+void Comparison::near_e4m3(const char* what, ptrdiff_t row, ptrdiff_t column, float actual, double expected,
+                           double bound) {
+  const double step = std::exp2(std::max(std::floor(std::log2(std::abs(double{actual}))), -6.0) - 3);
+  near_rounded({what, row, column, actual, std::clamp(expected, -448.0, 448.0)}, step, bound);
+}
+
+void Comparison::near_rounded(const Place& place, double step, double bound) {
+  const double error = std::abs(place.actual - place.expected);
+  take(place, error <= step / 2 ? 0 : error - step / 2, bound);
+}
+
+void Comparison::keep(const Place& place, double error, double bound) {
+  const bool is_hopeless = !std::isfinite(error) || !(bound > 0) || !std::isfinite(bound);
+  const double ratio = is_hopeless ? std::numeric_limits<double>::infinity() : error / bound;
+  if (!(ratio > finding_.worst)) return;
+  finding_.worst = ratio;
+  finding_.at = fmt::format("{}: {}[{}, {}] is {:.9g}, expected {:.9g} within {:.2g}", shape_, place.what,
+                            place.row, place.column, place.actual, place.expected, bound);
+}
+
+}  // namespace nibble::cuda::verify

@@ -1,0 +1,235 @@
+// normalise, qkv, project, route, unembed.
+#include <algorithm>
+#include <cmath>
+
+#include "backend/cuda/kernels.h"
+#include "backend/cuda/verify/checks.h"
+#include "backend/cuda/verify/choice.h"
+#include "backend/cuda/verify/residual.h"
+
+namespace nibble::cuda::verify {
+namespace {
+
+constexpr int kHeadDim{64};
+
+// The bound of a sum of which a few more float32 additions and products were made: two roundings of everything that took part.
+double with_rest(double bound, double a, double b, double c = 0) {
+  return bound + 0x1p-23 * (std::abs(a) + std::abs(b) + std::abs(c));
+}
+
+// A sum in the two parts that its reader adds.
+double joined(const std::vector<float>& parts, size_t at) {
+  return double{parts[at]} + double{parts[parts.size() / 2 + at]};
+}
+
+// What precedes a layer: nothing is to be added to x in the first, experts' outputs in the others.
+TestResidual::Parts before_layer(const Case& c) {
+  return {false, c.seed / 100 % 2 ? c.shape.experts_per_token : 0};
+}
+
+// Of few tokens the kernel norms for itself, of many it is given the norm.
+bool is_given_norm(int num_tokens) { return num_tokens > kFewTokens; }
+DeviceArray<uint16_t> given_norm(const Activations& normed) {
+  if (!is_given_norm(normed.rows))
+    return DeviceArray<uint16_t>(normed.size());  // poison, and written by route()
+  std::vector<uint16_t> bits(normed.size());
+  std::transform(normed.values.begin(), normed.values.end(), bits.begin(),
+                 [](float value) { return to_bf16(value).bits; });
+  return DeviceArray<uint16_t>(bits);
+}
+// What the kernel multiplies with.
+Activations multiplied(const TestNorm& norm, int num_tokens) {
+  Activations normed = norm.normed(all_tokens(num_tokens));
+  if (is_given_norm(num_tokens)) std::fill(normed.slack.begin(), normed.slack.end(), 0.0f);
+  return normed;
+}
+
+void check_normalise_case(Comparison& comparison, Stream stream, Format, const Case& c) {
+  const int T = c.num_tokens, H = c.shape.hidden;
+  const bool wants_x = c.seed / 100 % 2;
+  const TestResidual residual(c, T, {wants_x, wants_x ? 0 : c.shape.experts_per_token});
+  const TestNorm norm(c, residual);
+  const auto expected = norm.numbers(all_tokens(T));
+  const DeviceArray<float> x(expected.size());
+  const DeviceArray<uint16_t> normed(expected.size());
+  check(cudaDeviceSynchronize(), "preparing a check");
+  normalise(stream, {norm.input(), T, wants_x ? x.data() : nullptr, bf16(normed)});
+  check(cudaStreamSynchronize(stream), "checking normalise");
+
+  const auto actual_x = x.read(comparison, "x");
+  const auto actual = normed.read(comparison, "normed");
+  for (int t = 0; t < T; ++t)
+    for (int i = 0; i < H; ++i) {
+      const size_t at = static_cast<size_t>(t) * static_cast<size_t>(H) + static_cast<size_t>(i);
+      if (wants_x) comparison.equal("x", t, i, actual_x[at], residual.at(t, i));
+      comparison.near_bf16("normed", t, i, actual[at], expected[at].number, expected[at].error);
+    }
+}
+
+void check_qkv_case(Comparison& comparison, Stream stream, Format weights, const Case& c) {
+  const int T = c.num_tokens, rows = (c.shape.num_heads + 2 * c.shape.num_kv_heads) * kHeadDim;
+  const TestResidual residual(c, T, before_layer(c));
+  const TestNorm norm(c, residual);
+  const TestMatrix matrix(stream, weights, Origin::kQuantised, {rows, c.shape.hidden}, c.values, c.seed + 10);
+  const auto bias = random_floats(c.values, c.seed + 11, static_cast<size_t>(rows));
+  const DeviceArray<float> device_bias(bias);
+  const DeviceArray<float> parts(2 * static_cast<size_t>(T) * static_cast<size_t>(rows));
+  const Activations x = multiplied(norm, T);
+  const DeviceArray<uint16_t> normed = given_norm(x);
+  check(cudaDeviceSynchronize(), "preparing a check");
+  qkv(stream, {norm.input(), bf16(normed), matrix.strips(), device_bias.data(), T, parts.data()});
+  check(cudaStreamSynchronize(stream), "checking qkv");
+
+  const std::vector<float> actual = parts.read(comparison, "parts");
+  const Products expected = matrix.times(x);
+  for (int t = 0; t < T; ++t)
+    for (int row = 0; row < rows; ++row) {
+      const size_t at = expected.at(t, row);
+      const double b = bias[static_cast<size_t>(row)];
+      comparison.near("qkv", t, row, joined(actual, at), expected.sums[at] + b,
+                      with_rest(expected.bounds[at], expected.sums[at], b));
+    }
+}
+
+void check_project_case(Comparison& comparison, Stream stream, Format weights, const Case& c) {
+  const int T = c.num_tokens, rows = c.shape.hidden, cols = c.shape.num_heads * kHeadDim;
+  const TestResidual residual(c, T, before_layer(c));
+  const auto attended =
+      random_bf16(c.values, c.seed + 20, static_cast<size_t>(T) * static_cast<size_t>(cols));
+  const TestMatrix matrix(stream, weights, Origin::kQuantised, {rows, cols}, c.values, c.seed + 21);
+  const auto bias = random_floats(c.values, c.seed + 22, static_cast<size_t>(rows));
+  const DeviceArray<uint16_t> device_attended(attended);
+  const DeviceArray<float> device_bias(bias);
+  const DeviceArray<float> parts(2 * static_cast<size_t>(T) * static_cast<size_t>(rows));
+  check(cudaDeviceSynchronize(), "preparing a check");
+  project(stream, {bf16(device_attended), cols, residual.input(), matrix.strips(), device_bias.data(), T,
+                   parts.data()});
+  check(cudaStreamSynchronize(stream), "checking project");
+
+  const std::vector<float> actual = parts.read(comparison, "parts");
+  const Products expected = matrix.times(Activations(T, cols, attended));
+  for (int t = 0; t < T; ++t)
+    for (int row = 0; row < rows; ++row) {
+      const size_t at = expected.at(t, row);
+      const double x = residual.at(t, row), b = bias[static_cast<size_t>(row)];
+      comparison.near("x", t, row, joined(actual, at), x + b + expected.sums[at],
+                      with_rest(expected.bounds[at], expected.sums[at], x, b));
+    }
+}
+
+// The choice is compared exactly: it is made of the kernel's own logits.
+void check_choices(Comparison& comparison, const Case& c, const std::vector<float>& logits,
+                   const DeviceGroups& groups, int max_groups) {
+  const int T = c.num_tokens, E = c.shape.num_experts, K = c.shape.experts_per_token;
+  const GroupsRead read = groups.read(comparison);
+  const int size = group_size(T);
+  comparison.equal("groups at most", 0, 0, std::max(read.count, max_groups), max_groups);
+  std::vector<int> expert_of_pair(static_cast<size_t>(T * K), -1);
+  for (int group = 0; group < std::min(read.count, max_groups); ++group) {
+    const int num_pairs = read.num_pairs[static_cast<size_t>(group)];
+    comparison.equal("group size", group, 0, std::clamp(num_pairs, 1, size), num_pairs);
+    for (int i = 0; i < std::clamp(num_pairs, 0, size); ++i) {
+      const int pair = read.pairs[static_cast<size_t>(group * size + i)];
+      const bool is_new = pair >= 0 && pair < T * K && expert_of_pair[static_cast<size_t>(pair)] < 0;
+      comparison.equal("pair in one group", group, i, is_new, true);
+      if (is_new) expert_of_pair[static_cast<size_t>(pair)] = read.expert[static_cast<size_t>(group)];
+    }
+  }
+  for (int t = 0; t < T; ++t) {
+    const TestChoice choice = choose(logits.data() + t * E, E, K);
+    for (int k = 0; k < K; ++k) {
+      const auto slot = static_cast<size_t>(k), pair = static_cast<size_t>(t * K + k);
+      comparison.equal("expert", t, k, expert_of_pair[pair], choice.experts[slot]);
+      comparison.near("weight", t, k, read.weight[pair], choice.weights[slot], choice.bounds[slot]);
+    }
+  }
+}
+
+void check_route_case(Comparison& comparison, Stream stream, Format weights, const Case& c) {
+  const int T = c.num_tokens, H = c.shape.hidden, E = c.shape.num_experts, K = c.shape.experts_per_token;
+  const auto tokens = static_cast<size_t>(T);
+  const TestResidual residual(c, T, {.has_rest = true});
+  const TestNorm norm(c, residual);
+  const TestMatrix matrix(stream, weights, Origin::kStored, router_shape(E, H), c.values, c.seed + 30);
+  const auto bias = random_floats(c.values, c.seed + 31, static_cast<size_t>(E));
+  const DeviceArray<float> device_bias(bias), x(tokens * static_cast<size_t>(H)),
+      logits(tokens * static_cast<size_t>(E));
+  const Activations multiplied_with = multiplied(norm, T);
+  const DeviceArray<uint16_t> normed = given_norm(multiplied_with);
+  const DeviceArray<int> chosen(tokens * static_cast<size_t>(K)), rank(tokens * static_cast<size_t>(K));
+  const DeviceArray<unsigned> ticket(std::vector<unsigned>{0});
+  const int max_groups = max_groups_of(T, E, K);
+  const DeviceGroups groups(T, K, max_groups);
+  check(cudaDeviceSynchronize(), "preparing a check");
+  route(stream, {norm.input(), matrix.strips(), device_bias.data(), T, K, x.data(), bf16(normed),
+                 logits.data(), chosen.data(), rank.data(), ticket.data(), groups.view()});
+  check(cudaStreamSynchronize(stream), "checking route");
+
+  const auto actual_x = x.read(comparison, "x");
+  const auto actual_normed = normed.read(comparison, "normed");
+  const auto actual_logits = logits.read(comparison, "logits");
+  const std::vector<Rounded> expected_normed = norm.numbers(all_tokens(T));
+  const Products expected = matrix.times(multiplied_with);
+  for (int t = 0; t < T; ++t) {
+    for (int i = 0; i < H && !is_given_norm(T); ++i) {
+      const size_t at = static_cast<size_t>(t) * static_cast<size_t>(H) + static_cast<size_t>(i);
+      comparison.equal("x", t, i, actual_x[at], residual.at(t, i));
+      comparison.near_bf16("normed", t, i, actual_normed[at], expected_normed[at].number,
+                           expected_normed[at].error);
+    }
+    for (int e = 0; e < E; ++e) {
+      const size_t at = expected.at(t, e);
+      const double b = bias[static_cast<size_t>(e)];
+      comparison.near("logits", t, e, actual_logits[at], expected.sums[at] + b,
+                      with_rest(expected.bounds[at], expected.sums[at], b));
+    }
+  }
+  check_choices(comparison, c, actual_logits, groups, max_groups);
+  comparison.equal("ticket", 0, 0, ticket.read(comparison, "ticket")[0], 0);
+}
+
+void check_unembed_case(Comparison& comparison, Stream stream, Format weights, const Case& c) {
+  const int num_rows = c.num_tokens, num_tokens = num_rows + 3, vocab = c.shape.vocab;
+  std::vector<int> rows(static_cast<size_t>(num_rows));
+  for (int i = 0; i < num_rows; ++i) rows[static_cast<size_t>(i)] = (7 * i + 1) % num_tokens;
+  const TestResidual residual(c, num_tokens, {false, c.shape.experts_per_token});
+  const TestNorm norm(c, residual);
+  const TestMatrix matrix(stream, weights, Origin::kQuantised, {vocab, c.shape.hidden}, c.values,
+                          c.seed + 40);
+  const DeviceArray<int> device_rows(rows);
+  const DeviceArray<float> logits(static_cast<size_t>(num_rows) * static_cast<size_t>(vocab));
+  check(cudaDeviceSynchronize(), "preparing a check");
+  unembed(stream, {norm.input(), device_rows.data(), num_rows, matrix.strips(), logits.data()});
+  check(cudaStreamSynchronize(stream), "checking unembed");
+
+  const auto actual = logits.read(comparison, "logits");
+  const Products expected = matrix.times(norm.normed(rows));
+  for (int t = 0; t < num_rows; ++t)
+    for (int row = 0; row < vocab; ++row) {
+      const size_t at = expected.at(t, row);
+      comparison.near("logits", t, row, actual[at], expected.sums[at],
+                      with_rest(expected.bounds[at], expected.sums[at], 0));
+    }
+}
+
+template <typename CheckCase>
+KernelFinding check_cases(const KernelRow& row, const CheckCase& check_case) {
+  prepare_linear();
+  prepare_prefill();
+  Comparison comparison;
+  const OwnedStream stream;
+  for_each_case(row, [&](const Case& c) {
+    comparison.at(c.text(), [&] { check_case(comparison, stream, row.weights, c); });
+  });
+  return comparison.finding();
+}
+
+}  // namespace
+
+KernelFinding check_normalise(const KernelRow& row) { return check_cases(row, check_normalise_case); }
+KernelFinding check_qkv(const KernelRow& row) { return check_cases(row, check_qkv_case); }
+KernelFinding check_project(const KernelRow& row) { return check_cases(row, check_project_case); }
+KernelFinding check_route(const KernelRow& row) { return check_cases(row, check_route_case); }
+KernelFinding check_unembed(const KernelRow& row) { return check_cases(row, check_unembed_case); }
+
+}  // namespace nibble::cuda::verify

@@ -1,0 +1,52 @@
+// Arrays on the device that begin as poison, 0xFF bytes, which are NaN in every format and no index of anything, with poison
+// before and behind: what a kernel leaves out shows, and so does what it reads or writes beside.
+#pragma once
+
+#include <cuda_bf16.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+#include "backend/cuda/device.h"
+#include "backend/cuda/verify/comparison.h"
+
+namespace nibble::cuda::verify {
+
+template <typename T>
+class DeviceArray {
+ public:
+  explicit DeviceArray(size_t count) : count_(count), bytes_(kGuard + count * sizeof(T) + kGuard) {
+    check(cudaMemset(bytes_.as<void>(), 0xFF, bytes_.bytes()), "poisoning");
+  }
+  explicit DeviceArray(const std::vector<T>& from) : DeviceArray(from.size()) {
+    check(cudaMemcpy(data(), from.data(), count_ * sizeof(T), cudaMemcpyHostToDevice), "copying inputs");
+    check(cudaDeviceSynchronize(), "copying inputs");  // the copy may go on when it returns
+  }
+
+  T* data() const { return reinterpret_cast<T*>(bytes_.as<uint8_t>() + kGuard); }
+  size_t count() const { return count_; }
+
+  // What is in it now; what lies around it has to be as it was.
+  std::vector<T> read(Comparison& comparison, const char* what) const {
+    std::vector<uint8_t> all(bytes_.bytes());
+    check(cudaMemcpy(all.data(), bytes_.as<void>(), all.size(), cudaMemcpyDeviceToHost), "copying results");
+    for (size_t i = 0; i < kGuard; ++i)
+      comparison.equal(what, -1, static_cast<ptrdiff_t>(i), all[i] + all[all.size() - 1 - i], 2 * 0xFF);
+    std::vector<T> values(count_);
+    std::copy_n(all.data() + kGuard, count_ * sizeof(T), reinterpret_cast<uint8_t*>(values.data()));
+    return values;
+  }
+
+ private:
+  static constexpr size_t kGuard{256};
+  size_t count_;
+  DeviceBuffer bytes_;
+};
+
+// Bits of bfloat16 are uint16_t on the host.
+inline __nv_bfloat16* bf16(const DeviceArray<uint16_t>& array) {
+  return reinterpret_cast<__nv_bfloat16*>(array.data());
+}
+
+}  // namespace nibble::cuda::verify

@@ -1,0 +1,144 @@
+// embed and sample: what a step begins and ends with.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+
+#include "backend/cuda/kernels.h"
+#include "backend/cuda/sample_rows.h"
+#include "backend/cuda/verify/checks.h"
+#include "backend/cuda/verify/device_array.h"
+#include "backend/cuda/verify/shapes.h"
+#include "core/random.h"
+
+namespace nibble::cuda::verify {
+namespace {
+
+constexpr int kLogprobs{3};
+
+void check_embed_case(Comparison& comparison, Stream stream, const Case& c) {
+  const int T = c.num_tokens;
+  const auto H = static_cast<size_t>(c.shape.hidden), vocab = static_cast<size_t>(c.shape.vocab);
+  const auto embedding = random_bf16(c.values, c.seed, vocab * H);
+  std::vector<RowInput> rows;
+  for (size_t t = 0; t < static_cast<size_t>(T); ++t)  // the last row first
+    rows.push_back({static_cast<int32_t>(t == 0 ? vocab - 1 : random_bits(c.seed + 1, t) % vocab), 0, 0, 0});
+  const DeviceArray<uint16_t> device_embedding(embedding);
+  const DeviceArray<RowInput> device_rows(rows);
+  const DeviceArray<float> x(static_cast<size_t>(T) * H);
+  const DeviceArray<uint32_t> step(std::vector<uint32_t>{41});
+  check(cudaDeviceSynchronize(), "preparing a check");
+  embed(stream, T,
+        {{device_rows.data(), nullptr}, bf16(device_embedding), c.shape.hidden, x.data(), step.data()});
+  check(cudaStreamSynchronize(stream), "checking embed");
+
+  comparison.equal("step", 0, 0, step.read(comparison, "step")[0], 42);
+  const auto actual = x.read(comparison, "x");
+  for (size_t t = 0; t < rows.size(); ++t)
+    for (size_t i = 0; i < H; ++i)
+      comparison.equal("x", static_cast<ptrdiff_t>(t), static_cast<ptrdiff_t>(i), actual[t * H + i],
+                       float_of(embedding[static_cast<size_t>(rows[t].token) * H + i]));
+}
+
+// NaN and -infinity are never chosen, ties go to the lower token.
+int likeliest(const float* logits, size_t vocab) {
+  int best = -1;
+  for (size_t i = 0; i < vocab; ++i)
+    if (logits[i] > -INFINITY && (best < 0 || logits[i] > logits[best])) best = static_cast<int>(i);
+  return best;
+}
+
+// Rows with what a model should not say mixed in: all NaN, all -infinity, infinity, a tie over the whole row, NaN beside numbers.
+void disturb(std::vector<float>& logits, size_t vocab) {
+  constexpr float kNan{std::numeric_limits<float>::quiet_NaN()};
+  const size_t num_rows = logits.size() / vocab;
+  for (size_t row = 0; row < num_rows; ++row) {
+    float* of_row = logits.data() + row * vocab;
+    for (size_t i = 0; i < vocab; ++i) {
+      if (row % 8 == 1) of_row[i] = kNan;
+      if (row % 8 == 2) of_row[i] = -INFINITY;
+      if (row % 8 == 3 && i % 3 == 0) of_row[i] = kNan;
+      if (row % 8 == 4) of_row[i] = i % 2 ? 0.0f : -0.0f;
+      if (row % 8 == 5) of_row[i] = -std::abs(of_row[i]) - 1;
+    }
+    if (row % 8 == 6) of_row[vocab - 1] = of_row[vocab / 2] = INFINITY;
+    if (row % 8 == 7) of_row[vocab - 1] = 1e30f;
+  }
+}
+
+// Log-probabilities: the logit less the largest is rounded, and the sum of exponentials is off by (4 ln V + 4) 2^-24 (worked out in
+// tests/backend/cuda/sample_test.cpp), and its logarithm by 2 ulp.
+void check_logprobs(Comparison& comparison, ptrdiff_t row, const float* logits, size_t vocab,
+                    const SampleResult& result) {
+  std::vector<size_t> order(vocab);
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return logits[a] > logits[b]; });
+  double sum = 0;
+  for (size_t v = 0; v < vocab; ++v) sum += std::exp(double{logits[v]} - double{logits[order[0]]});
+  const double log_sum = std::log(sum), bound = (4 * std::log(static_cast<double>(vocab)) + 4) * 0x1p-24;
+  const auto expected = [&](size_t v) { return double{logits[v]} - double{logits[order[0]]} - log_sum; };
+  const auto near = [&](ptrdiff_t column, float actual, size_t v) {
+    comparison.near("logprob", row, column, actual, expected(v),
+                    bound + 0x1p-21 * (std::abs(expected(v)) + log_sum));
+  };
+  near(-1, result.logprob, order[0]);
+  comparison.equal("number of logprobs", row, 0, result.num_top,
+                   static_cast<double>(std::min<size_t>(kLogprobs, vocab)));
+  for (int i = 0; i < std::min(result.num_top, kLogprobs); ++i) {
+    comparison.equal("token of a logprob", row, i, result.top[i].token,
+                     static_cast<double>(order[static_cast<size_t>(i)]));
+    near(i, result.top[i].logprob, order[static_cast<size_t>(i)]);
+  }
+}
+
+// The likeliest token, of every third row with log-probabilities, of every third drawn from the one likeliest. How a draw falls
+// among several is compared with the host's in tests/backend/cuda/sample_test.cpp.
+void check_sample_case(Comparison& comparison, Stream stream, const Case& c) {
+  const auto num_rows = static_cast<size_t>(c.num_tokens), vocab = static_cast<size_t>(c.shape.vocab);
+  auto logits = random_floats(c.values, c.seed, num_rows * vocab);
+  disturb(logits, vocab);
+  std::vector<SampleParams> params(num_rows);
+  std::vector<SampleRow> rows(num_rows);
+  SampleRows sample_rows(c.shape.vocab);
+  sample_rows.start(rows.data());
+  const auto is_plain = [](size_t row) { return row % 8 == 0; };  // disturb()
+  for (size_t row = 0; row < num_rows; ++row) {
+    if (is_plain(row) && row / 8 % 3 == 0) params[row].num_logprobs = kLogprobs;
+    if (is_plain(row) && row / 8 % 3 == 1) params[row].temperature = 1;
+    params[row].top_k = params[row].temperature > 0 ? 1 : 0;
+    sample_rows.add({.sample = &params[row]}, static_cast<int>(row));
+  }
+  sample_rows.bring(stream);
+  const DeviceArray<SampleRow> device_rows(rows);
+  const DeviceArray<float> device_logits(logits);
+  const DeviceArray<SampleResult> results(num_rows);
+  check(cudaDeviceSynchronize(), "preparing a check");
+  sample(stream, c.num_tokens, {device_rows.data(), device_logits.data(), c.shape.vocab, results.data()});
+  check(cudaStreamSynchronize(stream), "checking sample");
+
+  const auto actual = results.read(comparison, "results");
+  for (size_t row = 0; row < num_rows; ++row) {
+    const float* of_row = logits.data() + row * vocab;
+    const auto index = static_cast<ptrdiff_t>(row);
+    comparison.equal("token", index, 0, actual[row].token, likeliest(of_row, vocab));
+    if (params[row].num_logprobs >= 0) check_logprobs(comparison, index, of_row, vocab, actual[row]);
+  }
+}
+
+template <typename CheckCase>
+KernelFinding check_cases(const KernelRow& row, const CheckCase& check_case) {
+  prepare_embed();
+  prepare_sample();
+  Comparison comparison;
+  const OwnedStream stream;
+  for_each_case(row,
+                [&](const Case& c) { comparison.at(c.text(), [&] { check_case(comparison, stream, c); }); });
+  return comparison.finding();
+}
+
+}  // namespace
+
+KernelFinding check_embed(const KernelRow& row) { return check_cases(row, check_embed_case); }
+KernelFinding check_sample(const KernelRow& row) { return check_cases(row, check_sample_case); }
+
+}  // namespace nibble::cuda::verify

@@ -1,0 +1,250 @@
+// The experts' products: up, of a single token together with its routing, and down.
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <utility>
+
+#include "backend/cuda/kernels.h"
+#include "backend/cuda/verify/checks.h"
+#include "backend/cuda/verify/choice.h"
+#include "backend/cuda/verify/matrix.h"
+#include "backend/cuda/verify/residual.h"
+#include "backend/cuda/verify/shapes.h"
+
+namespace nibble::cuda::verify {
+namespace {
+
+constexpr float kLimit{7};
+
+// Choices of all tokens. A pair is token K + slot.
+class TestRouting {
+ public:
+  explicit TestRouting(std::vector<TestChoice> choices) : choices_(std::move(choices)) {}
+  explicit TestRouting(const Case& c) {
+    const auto logits = random_floats(c.values == Values::kTypical ? Values::kTypical : Values::kEqual,
+                                      c.seed + 50, static_cast<size_t>(c.num_tokens * c.shape.num_experts));
+    for (int t = 0; t < c.num_tokens; ++t)
+      choices_.push_back(
+          choose(logits.data() + t * c.shape.num_experts, c.shape.num_experts, c.shape.experts_per_token));
+  }
+
+  const std::vector<TestChoice>& choices() const { return choices_; }
+  double weight(int pair) const {
+    return choices_[token_of(pair)].weights[static_cast<size_t>(pair) % per_token()];
+  }
+  size_t token_of(int pair) const { return static_cast<size_t>(pair) / per_token(); }
+
+  // body(expert, its pairs)
+  template <typename Body>
+  void for_each_expert(const Body& body) const {
+    std::map<int, std::vector<int>> pairs;
+    int pair = 0;
+    for (const TestChoice& choice : choices_)
+      for (const int e : choice.experts) pairs[e].push_back(pair++);
+    for (const auto& [expert, of_expert] : pairs) body(expert, of_expert);
+  }
+
+ private:
+  size_t per_token() const { return choices_.front().experts.size(); }
+
+  std::vector<TestChoice> choices_;
+};
+
+double swish(double gate) { return gate / (1 + std::exp(-1.702 * gate)); }
+
+struct Near {
+  double value, bound;
+};
+
+// swish(min(gate, limit)) (clamp(up, -limit, limit) + 1), of a gate and an up that are known within their bounds. swish falls to its
+// least at -1.2784 / 1.702 and rises from there. Its own roundings: 2 ulp of the exponential and, for its rounded argument, twice
+// 1.702 |gate| 2^-24, and 6 of the other operations. Where the exponential overflows 2^-117 is lost.
+Near swiglu(const Near& gate, const Near& up) {
+  const auto gate_at = [](double g) { return swish(std::min(g, double{kLimit})); };
+  const auto up_at = [](double l) { return std::clamp(l, -double{kLimit}, double{kLimit}) + 1; };
+  const double g = gate_at(gate.value), l = up_at(up.value);
+  double gate_bound = std::max(std::abs(gate_at(gate.value - gate.bound) - g),
+                               std::abs(gate_at(gate.value + gate.bound) - g));
+  constexpr double kLeast{-1.2784 / 1.702};
+  if (std::abs(gate.value - kLeast) < gate.bound) gate_bound = std::max(gate_bound, g - swish(kLeast));
+  const double up_bound =
+      std::max(std::abs(up_at(up.value - up.bound) - l), std::abs(up_at(up.value + up.bound) - l));
+  const double exponent = 1.702 * std::min(std::abs(gate.value), 90.0);
+  return {g * l, gate_bound * (std::abs(l) + up_bound) + std::abs(g) * up_bound +
+                     (2 * exponent + 10) * 0x1p-23 * std::abs(g) * (std::abs(l) + 1) + 0x1p-117};
+}
+
+// A sum and its bias.
+Near with_bias(const Products& products, size_t at, float bias) {
+  return {products.sums[at] + double{bias},
+          products.bounds[at] + 0x1p-23 * (std::abs(products.sums[at]) + std::abs(double{bias}))};
+}
+
+// The matrices of up, and what is made with them.
+class TestUp {
+ public:
+  TestUp(const Case& c, Stream stream, Format weights)
+      : hidden_(c.shape.hidden),
+        intermediate_(c.shape.intermediate),
+        matrix_(stream, weights, Origin::kStored,
+                {.rows = 2 * intermediate_,
+                 .cols = hidden_,
+                 .num_matrices = c.shape.num_experts,
+                 .order = RowOrder::kGateAndUp},
+                c.values, c.seed + 61),
+        bias_(
+            random_floats(c.values, c.seed + 63,
+                          static_cast<size_t>(c.shape.num_experts) * static_cast<size_t>(2 * intermediate_))),
+        device_bias_(bias_),
+        gated_(static_cast<size_t>(c.num_tokens * c.shape.experts_per_token) *
+               static_cast<size_t>(intermediate_)) {}
+
+  UpWeights weights() const {
+    return {matrix_.strips(), device_bias_.data(), hidden_, intermediate_, kLimit};
+  }
+  __nv_bfloat16* gated() const { return bf16(gated_); }
+
+  void compare(Comparison& comparison, const Activations& x, const TestRouting& routing) const {
+    const auto actual = gated_.read(comparison, "gated");
+    routing.for_each_expert([&](int e, const std::vector<int>& pairs) {
+      std::vector<int> tokens;
+      for (const int pair : pairs) tokens.push_back(static_cast<int>(routing.token_of(pair)));
+      const Products products = matrix_.times(x, tokens, e);
+      for (size_t p = 0; p < pairs.size(); ++p)
+        for (int i = 0; i < intermediate_; ++i) {
+          const size_t at = products.at(static_cast<int>(p), 2 * i);
+          const float* biases =
+              bias_.data() + static_cast<size_t>(e) * static_cast<size_t>(2 * intermediate_) + 2 * i;
+          const Near expected =
+              swiglu(with_bias(products, at, biases[0]), with_bias(products, at + 1, biases[1]));
+          const size_t place =
+              static_cast<size_t>(pairs[p]) * static_cast<size_t>(intermediate_) + static_cast<size_t>(i);
+          comparison.near_bf16("gated", pairs[p], i, actual[place], expected.value, expected.bound);
+        }
+    });
+  }
+
+ private:
+  int hidden_, intermediate_;
+  TestMatrix matrix_;
+  std::vector<float> bias_;
+  DeviceArray<float> device_bias_;
+  DeviceArray<uint16_t> gated_;
+};
+
+void check_up_case(Comparison& comparison, Stream stream, Format weights, const Case& c) {
+  const int T = c.num_tokens, H = c.shape.hidden, E = c.shape.num_experts, K = c.shape.experts_per_token;
+  const auto normed = random_bf16(c.values, c.seed + 60, static_cast<size_t>(T) * static_cast<size_t>(H));
+  const DeviceArray<uint16_t> device_normed(normed);
+  const TestRouting routing(c);
+  const int max_groups = max_groups_of(T, E, K);
+  const DeviceGroups groups(routing.choices(), E, max_groups);
+  const TestUp test(c, stream, weights);
+  check(cudaDeviceSynchronize(), "preparing a check");
+  up(stream, {bf16(device_normed), groups.view(), T, K, max_groups, test.weights(), test.gated()});
+  check(cudaStreamSynchronize(stream), "checking up");
+  test.compare(comparison, Activations(T, H, normed), routing);
+}
+
+// A single token's logits are made of activations that carry 2^96: sums of the router's products stay below 2^31.
+Values router_values(const Case& c) {
+  return c.values == Values::kHuge || c.values == Values::kMixed ? Values::kTypical : c.values;
+}
+
+// The choice is compared exactly: it is made of the kernel's own logits.
+void check_route_up_case(Comparison& comparison, Stream stream, const Case& c) {
+  const int H = c.shape.hidden, E = c.shape.num_experts, K = c.shape.experts_per_token;
+  const TestResidual residual(c, 1, {.has_rest = true});
+  const TestNorm norm(c, residual);
+  const TestMatrix router(stream, Format::kBf16, Origin::kStored, router_shape(E, H), router_values(c),
+                          c.seed + 30);
+  const auto bias = random_floats(router_values(c), c.seed + 31, static_cast<size_t>(E));
+  const DeviceArray<float> device_bias(bias), x(static_cast<size_t>(H));
+  const DeviceSingleRouting routing(router.strips(), K);
+  const TestUp test(c, stream, Format::kMxfp4);
+  check(cudaDeviceSynchronize(), "preparing a check");
+  route_up(stream, {norm.input(), router.strips(), device_bias.data(), K, x.data(), routing.view(),
+                    test.weights(), test.gated()});
+  check(cudaStreamSynchronize(stream), "checking route and up");
+
+  const auto actual_x = x.read(comparison, "x");
+  for (int i = 0; i < H; ++i)
+    comparison.equal("x", 0, i, actual_x[static_cast<size_t>(i)], residual.at(0, i));
+  const Activations normed = norm.normed({0});
+  const Products logits = router.times(normed);
+  const auto actual_logits = routing.read_logits(comparison, router.strips(), bias);
+  for (int e = 0; e < E; ++e) {
+    const auto at = static_cast<size_t>(e);
+    const Near expected = with_bias(logits, at, bias[at]);
+    comparison.near("logits", 0, e, actual_logits[at], expected.value, expected.bound);
+  }
+  const TestChoice choice = choose(actual_logits.data(), E, K);
+  routing.check_choice(comparison, choice);
+  test.compare(comparison, normed, TestRouting({choice}));
+}
+
+void check_down_case(Comparison& comparison, Stream stream, Format weights, const Case& c) {
+  const int T = c.num_tokens, H = c.shape.hidden, I = c.shape.intermediate, E = c.shape.num_experts,
+            K = c.shape.experts_per_token;
+  const auto gated = random_bf16(c.values, c.seed + 70, static_cast<size_t>(T * K) * static_cast<size_t>(I));
+  const TestRouting routing(c);
+  const TestMatrix matrix(stream, weights, Origin::kStored, {.rows = H, .cols = I, .num_matrices = E},
+                          c.values, c.seed + 71);
+  const auto bias = random_floats(c.values, c.seed + 73, static_cast<size_t>(E) * static_cast<size_t>(H));
+  const DeviceArray<uint16_t> device_gated(gated);
+  const DeviceArray<float> device_bias(bias);
+  const DeviceArray<float> out(static_cast<size_t>(T * K) * static_cast<size_t>(H));
+  const int max_groups = max_groups_of(T, E, K);
+  // Each of them is poison where the other is read.
+  const DeviceGroups groups =
+      T == 1 ? DeviceGroups(T, K, max_groups) : DeviceGroups(routing.choices(), E, max_groups);
+  const DeviceSingleRouting single(routing.choices().front());
+  check(cudaDeviceSynchronize(), "preparing a check");
+  down(stream, {bf16(device_gated), groups.view(), T == 1 ? single.view() : SingleRouting{}, T, max_groups, H,
+                I, matrix.strips(), device_bias.data(), out.data()});
+  check(cudaStreamSynchronize(stream), "checking down");
+
+  const auto actual = out.read(comparison, "out");
+  const Activations x(T * K, I, gated);
+  routing.for_each_expert([&](int e, const std::vector<int>& pairs) {
+    const Products products = matrix.times(x, pairs, e);
+    for (size_t p = 0; p < pairs.size(); ++p)
+      for (int i = 0; i < H; ++i) {
+        const auto column = static_cast<size_t>(i), hidden = static_cast<size_t>(H);
+        const Near sum = with_bias(products, products.at(static_cast<int>(p), i),
+                                   bias[static_cast<size_t>(e) * hidden + column]);
+        // The weight is a float32, and the product is rounded.
+        const double weight = routing.weight(pairs[p]);
+        comparison.near("out", pairs[p], i, actual[static_cast<size_t>(pairs[p]) * hidden + column],
+                        weight * sum.value,
+                        weight * (sum.bound + 0x1p-23 * (std::abs(sum.value) + sum.bound)));
+      }
+  });
+}
+
+template <typename CheckCase>
+KernelFinding check_cases(const KernelRow& row, const CheckCase& check_case) {
+  prepare_experts();
+  prepare_prefill();
+  Comparison comparison;
+  const OwnedStream stream;
+  for_each_case(row,
+                [&](const Case& c) { comparison.at(c.text(), [&] { check_case(comparison, stream, c); }); });
+  return comparison.finding();
+}
+
+}  // namespace
+
+KernelFinding check_up(const KernelRow& row) {
+  return check_cases(row, [&](auto& comparison, Stream stream, const Case& c) {
+    check_up_case(comparison, stream, row.weights, c);
+  });
+}
+KernelFinding check_route_up(const KernelRow& row) { return check_cases(row, check_route_up_case); }
+KernelFinding check_down(const KernelRow& row) {
+  return check_cases(row, [&](auto& comparison, Stream stream, const Case& c) {
+    check_down_case(comparison, stream, row.weights, c);
+  });
+}
+
+}  // namespace nibble::cuda::verify

@@ -1,0 +1,13 @@
+// The cores that work out what kernels should have said.
+#pragma once
+
+#include "core/thread_pool.h"
+
+namespace nibble::cuda::verify {
+
+inline ThreadPool& host_threads() {
+  static ThreadPool pool(0);
+  return pool;
+}
+
+}  // namespace nibble::cuda::verify

@@ -1,0 +1,171 @@
+#include "backend/cuda/verify/matrix.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "backend/cuda/verify/device_array.h"
+#include "backend/cuda/verify/host_threads.h"
+#include "core/check.h"
+#include "core/e4m3.h"
+#include "formats/mxfp4.h"
+#include "model/quantize.h"
+
+namespace nibble::cuda::verify {
+namespace {
+
+size_t size_of(int a, int b, int c = 1) {
+  return static_cast<size_t>(a) * static_cast<size_t>(b) * static_cast<size_t>(c);
+}
+
+Layout layout_of(Format format) {
+  switch (format) {
+    case Format::kBf16:
+      return Layout::kBf16;
+    case Format::kMxfp4:
+      return Layout::kMxfp4;
+    case Format::kE4m3:
+      return Layout::kE4m3;
+    case Format::kF32:
+      break;
+  }
+  NIBBLE_CHECK(false, "no strips of {}", nibble::name(format));
+}
+
+// How far a sum may be from the true one, as a share of the sum of magnitudes: 2^-23 for each rounding that a product goes through.
+// The tensor cores line 16 products and what they add them to up to the largest of the 17 and cut what is below its last place: 17
+// cuts and that of the result. A segment begins at zero. In BF16 and E4M3 it adds up 4 times 16 columns of each of its tiles; in MXFP4
+// 2 times for each 32 columns, whose sum meets its scale and the segment's in one more rounding. Then the segments are added.
+double relative_bound(const Strips& strips) {
+  constexpr double kProduct{18};
+  const double segment = strips.layout == Layout::kBf16 ? 4 * kProduct * strips.segment_tiles
+                                                        : 2 * kProduct + 2 * strips.segment_tiles;
+  return (segment + strips.num_segments) * 0x1p-23;
+}
+
+// What is lost below the smallest float32, which the tensor cores may flush to zero. In E4M3 and MXFP4 a product stands there as
+// 2^-24 and 2^-30 of itself without its scale (stream.cuh), the smallest weight but 0 is 2^-9 and half of its scale, and a scale of
+// 2^-127 in MXFP4 is zero.
+double absolute_bound(Format format, double weight_sum, double activation_sum, int cols) {
+  if (format == Format::kE4m3) return 0x1p-92 * weight_sum + 0x1p-119;
+  if (format == Format::kMxfp4) return 0x1p-94 * weight_sum + 0x1p-124 * activation_sum + 0x1p-119;
+  return cols * 0x1p-125;
+}
+
+}  // namespace
+
+TestMatrix::TestMatrix(Stream stream, Format format, Origin origin, const MatrixShape& shape, Values values,
+                       uint64_t seed)
+    : format_(format),
+      shape_(shape),
+      strips_(make_strips(layout_of(format), shape.rows, shape.cols, shape.most_tiles)),
+      packed_(static_cast<size_t>(shape.num_matrices) * strips_.matrix_bytes()) {
+  const size_t count = size_of(shape.rows, shape.cols, shape.num_matrices);
+  strips_.data = packed_.as<uint8_t>();
+  check(cudaMemsetAsync(packed_.as<void>(), 0xFF, packed_.bytes(), stream), "poisoning");
+  if (format == Format::kMxfp4 && origin == Origin::kStored) {
+    codes_ = random_codes(values, seed, count / 2);
+    scales_ = random_scales(values, seed + 1, count / kMxfp4BlockSize);
+    pack_mxfp4(stream);
+  } else {
+    bf16_ = random_bf16(values, seed, count);
+    format == Format::kBf16 ? pack_bf16(stream) : quantise_bf16(stream);
+  }
+}
+
+void TestMatrix::pack_bf16(Stream stream) {
+  const DeviceArray<uint16_t> stored(bf16_);
+  pack(stream, PackBf16Args{stored.data(), 0, shape_.rows, shape_.cols, strips_});
+  check(cudaStreamSynchronize(stream), "packing weights");
+}
+
+// On the device by the kernel, on the host by what defines the formats.
+void TestMatrix::quantise_bf16(Stream stream) {
+  const auto cols = static_cast<size_t>(shape_.cols);
+  const bool is_mxfp4 = format_ == Format::kMxfp4;
+  codes_.resize(is_mxfp4 ? bf16_.size() / 2 : bf16_.size());
+  scales_.resize(is_mxfp4 ? bf16_.size() / kMxfp4BlockSize : 0);
+  row_scales_.resize(is_mxfp4 ? 0 : static_cast<size_t>(shape_.rows));
+  host_threads().for_each(shape_.rows, [&](ptrdiff_t row, int) {
+    const size_t first = static_cast<size_t>(row) * cols;
+    std::vector<float> values(cols);
+    std::transform(bf16_.data() + first, bf16_.data() + first + cols, values.data(), float_of);
+    if (is_mxfp4)
+      encode_mxfp4(values, std::span(codes_).subspan(first / 2, cols / 2),
+                   std::span(scales_).subspan(first / kMxfp4BlockSize, cols / kMxfp4BlockSize));
+    else
+      row_scales_[static_cast<size_t>(row)] = quantise_e4m3(values, std::span(codes_).subspan(first, cols));
+  });
+  if (!is_mxfp4) {
+    device_row_scales_ = DeviceBuffer(row_scales_.size() * sizeof(float));
+    strips_.row_scales = device_row_scales_.as<float>();
+  }
+  const DeviceArray<uint16_t> stored(bf16_);
+  quantise(stream, PackBf16Args{stored.data(), 0, shape_.rows, shape_.cols, strips_});
+  check(cudaStreamSynchronize(stream), "quantising weights");
+}
+
+void TestMatrix::pack_mxfp4(Stream stream) {
+  const DeviceArray<uint8_t> codes(codes_), scales(scales_);
+  pack(stream, {codes.data(), scales.data(), shape_.num_matrices, shape_.rows, shape_.cols, shape_.order,
+                strips_, packed_.as<uint8_t>()});
+  check(cudaStreamSynchronize(stream), "packing weights");
+}
+
+double TestMatrix::decode(int matrix, int row, float* to) const {
+  const auto cols = static_cast<size_t>(shape_.cols);
+  const size_t first = size_of(matrix, shape_.rows, shape_.cols) + size_of(row, shape_.cols);
+  if (format_ == Format::kMxfp4) {
+    decode_mxfp4(std::span(codes_).subspan(first / 2, cols / 2),
+                 std::span(scales_).subspan(first / kMxfp4BlockSize, cols / kMxfp4BlockSize), {to, cols});
+  } else if (format_ == Format::kE4m3) {
+    std::transform(codes_.data() + first, codes_.data() + first + cols, to,
+                   [](uint8_t code) { return to_float(E4m3{code}); });
+    return row_scales_[static_cast<size_t>(row)];
+  } else {
+    std::transform(bf16_.data() + first, bf16_.data() + first + cols, to, float_of);
+  }
+  return 1;
+}
+
+Products TestMatrix::times(const Activations& x, const std::vector<int>& x_rows, int matrix) const {
+  NIBBLE_CHECK(x.cols == shape_.cols, "{} columns, {} in the matrix", x.cols, shape_.cols);
+  const auto cols = static_cast<size_t>(shape_.cols);
+  const double relative = relative_bound(strips_);
+  Products products{shape_.rows, {}, {}};
+  products.sums.resize(x_rows.size() * static_cast<size_t>(shape_.rows));
+  products.bounds.resize(products.sums.size());
+  host_threads().for_each(shape_.rows, [&](ptrdiff_t row, int) {
+    std::vector<float> weights(cols);
+    const double scale = decode(matrix, static_cast<int>(row), weights.data());
+    double weight_sum = 0;
+    for (const float weight : weights) weight_sum += std::abs(double{weight});
+    for (size_t t = 0; t < x_rows.size(); ++t) {
+      const float* values = x.values.data() + static_cast<size_t>(x_rows[t]) * cols;
+      const float* slack = x.slack.data() + static_cast<size_t>(x_rows[t]) * cols;
+      double sum = 0, magnitudes = 0, slacks = 0, activations = 0;
+      for (size_t i = 0; i < cols; ++i) {
+        const double product = double{weights[i]} * double{values[i]};
+        sum += product;
+        magnitudes += std::abs(product);
+        slacks += std::abs(double{weights[i]}) * double{slack[i]};
+        activations += std::abs(double{values[i]});
+      }
+      const size_t at = products.at(static_cast<int>(t), static_cast<int>(row));
+      products.sums[at] = scale * sum;
+      products.bounds[at] =
+          scale * (relative * magnitudes + slacks +
+                   absolute_bound(format_, weight_sum, activations, shape_.cols)) +
+          (format_ == Format::kE4m3 ? 0x1p-24 * scale * std::abs(sum) + 0x1p-126 : 0);  // the product with it
+    }
+  });
+  return products;
+}
+
+Products TestMatrix::times(const Activations& x) const {
+  std::vector<int> all(static_cast<size_t>(x.rows));
+  std::iota(all.begin(), all.end(), 0);
+  return times(x, all);
+}
+
+}  // namespace nibble::cuda::verify

@@ -1,0 +1,76 @@
+// A random matrix, or several behind each other: packed on the device, decodable on the host; and what a product with it should
+// be.
+#pragma once
+
+#include <vector>
+
+#include "backend/cuda/device.h"
+#include "backend/cuda/pack.h"
+#include "backend/cuda/strips.h"
+#include "backend/cuda/verify/values.h"
+#include "model/weights.h"
+
+namespace nibble::cuda::verify {
+
+// Rows that a matrix is multiplied with, in bfloat16. Where the kernel itself rounds to them its float32 may lie on the other side
+// of a border between two bfloat16 numbers: `slack` is then how far its number may be from ours, else 0.
+struct Activations {
+  Activations(int num_rows, int num_cols) : rows(num_rows), cols(num_cols), values(size()), slack(size()) {}
+  Activations(int num_rows, int num_cols, const std::vector<uint16_t>& bf16)
+      : Activations(num_rows, num_cols) {
+    for (size_t i = 0; i < bf16.size(); ++i) values[i] = float_of(bf16[i]);
+  }
+  size_t size() const { return static_cast<size_t>(rows) * static_cast<size_t>(cols); }
+
+  int rows, cols;
+  std::vector<float> values, slack;  // [rows, cols]
+};
+
+// W x in double precision, and how far a kernel's float32 may be from it.
+struct Products {
+  int rows;                          // of W
+  std::vector<double> sums, bounds;  // [rows of x, rows of W]
+  size_t at(int x_row, int row) const {
+    return static_cast<size_t>(x_row) * static_cast<size_t>(rows) + static_cast<size_t>(row);
+  }
+};
+
+enum class Origin {
+  kStored,     // in this format in the checkpoint
+  kQuantised,  // at load, from BF16
+};
+
+struct MatrixShape {
+  int rows, cols;
+  int num_matrices{1};
+  RowOrder order{RowOrder::kAsStored};
+  int most_tiles{kMaxSegmentTiles};
+};
+
+class TestMatrix {
+ public:
+  TestMatrix(Stream stream, Format format, Origin origin, const MatrixShape& shape, Values values,
+             uint64_t seed);
+
+  const Strips& strips() const { return strips_; }
+  // `matrix` of them with the rows of x that are named.
+  Products times(const Activations& x, const std::vector<int>& x_rows, int matrix = 0) const;
+  Products times(const Activations& x) const;
+
+ private:
+  void pack_bf16(Stream stream);
+  void quantise_bf16(Stream stream);
+  void pack_mxfp4(Stream stream);
+  // Returns what the products of the row are multiplied with.
+  double decode(int matrix, int row, float* to) const;
+
+  Format format_;
+  MatrixShape shape_;
+  Strips strips_;
+  std::vector<uint16_t> bf16_;
+  std::vector<uint8_t> codes_, scales_;  // as checkpoints store them
+  std::vector<float> row_scales_;        // of E4M3
+  DeviceBuffer packed_, device_row_scales_;
+};
+
+}  // namespace nibble::cuda::verify

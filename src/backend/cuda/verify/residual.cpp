@@ -1,0 +1,94 @@
+#include "backend/cuda/verify/residual.h"
+
+#include <cmath>
+#include <numeric>
+
+#include "backend/cuda/verify/host_threads.h"
+
+namespace nibble::cuda::verify {
+namespace {
+
+std::vector<float> stream_of(const Case& c, int num_tokens) {
+  const auto hidden = static_cast<size_t>(c.shape.hidden);
+  std::vector<float> x = random_floats(c.values, c.seed, static_cast<size_t>(num_tokens) * hidden);
+  if (c.values == Values::kTypical && num_tokens > 1)
+    for (size_t i = x.size() - hidden; i < x.size(); ++i) x[i] *= 0x1p50f;
+  return x;
+}
+
+}  // namespace
+
+TestResidual::TestResidual(const Case& c, int num_tokens, const Parts& parts)
+    : hidden_(c.shape.hidden),
+      parts_(parts),
+      x_(stream_of(c, num_tokens)),
+      rest_(random_floats(c.values, c.seed + 1, parts.has_rest ? x_.size() : 0)),
+      experts_(random_floats(c.values, c.seed + 2, x_.size() * static_cast<size_t>(parts.num_experts))),
+      device_x_(x_),
+      device_rest_(rest_),
+      device_experts_(experts_) {}
+
+ResidualInput TestResidual::input() const {
+  ResidualInput input;
+  input.x = device_x_.data();
+  input.hidden = hidden_;
+  input.num_experts = parts_.num_experts;
+  if (parts_.has_rest) input.x_rest = device_rest_.data();
+  if (parts_.num_experts) input.experts = device_experts_.data();
+  return input;
+}
+
+float TestResidual::at(int token, int i) const {
+  float sum = x_[place(token, i)];
+  if (parts_.has_rest) sum += rest_[place(token, i)];
+  for (int k = 0; k < parts_.num_experts; ++k) sum += experts_[place(token * parts_.num_experts + k, i)];
+  return sum;
+}
+
+TestNorm::TestNorm(const Case& c, const TestResidual& residual)
+    : residual_(residual),
+      weights_(
+          random_floats(c.values == Values::kZero || c.values == Values::kMixed ? c.values : Values::kTypical,
+                        c.seed + 3, static_cast<size_t>(c.shape.hidden))),
+      device_weights_(weights_) {}
+
+// x g / sqrt(mean(x^2) + eps). The mean is a sum of positive numbers, each of which goes through at most 36 roundings of 2^-24 (a
+// product, 7 additions of a thread, 5 of a warp, 16 of the warps, the division, eps, and some to spare): half of that is left
+// of it in the root. rsqrtf is off by up to 2 ulp (CUDA C++ Programming Guide, mathematical functions), which is 4 more; and
+// there are 2 products. Below the smallest normal float32 it is 2^-148.
+std::vector<Rounded> TestNorm::numbers(const std::vector<int>& tokens) const {
+  constexpr double kRelative{(36 / 2 + 4 + 2) * 0x1p-24};
+  const int hidden = static_cast<int>(weights_.size());
+  std::vector<Rounded> numbers(tokens.size() * weights_.size());
+  host_threads().for_each(static_cast<ptrdiff_t>(tokens.size()), [&](ptrdiff_t row, int) {
+    double squares = 0;
+    for (int i = 0; i < hidden; ++i)
+      squares += std::pow(double{residual_.at(tokens[static_cast<size_t>(row)], i)}, 2);
+    const double factor = 1 / std::sqrt(squares / hidden + double{kEps});
+    for (int i = 0; i < hidden; ++i) {
+      const double number = double{residual_.at(tokens[static_cast<size_t>(row)], i)} * factor *
+                            double{weights_[static_cast<size_t>(i)]};
+      numbers[static_cast<size_t>(row) * weights_.size() + static_cast<size_t>(i)] =
+          round_bf16(number, kRelative * std::abs(number) + 0x1p-148);
+    }
+  });
+  return numbers;
+}
+
+Activations TestNorm::normed(const std::vector<int>& tokens) const {
+  const std::vector<Rounded> from = numbers(tokens);
+  Activations normed(static_cast<int>(tokens.size()), static_cast<int>(weights_.size()));
+  for (size_t i = 0; i < from.size(); ++i) {
+    normed.values[i] = from[i].value;
+    normed.slack[i] = from[i].slack;
+  }
+  return normed;
+}
+
+std::vector<int> all_tokens(int num_tokens) {
+  std::vector<int> tokens(static_cast<size_t>(num_tokens));
+  std::iota(tokens.begin(), tokens.end(), 0);
+  return tokens;
+}
+
+}  // namespace nibble::cuda::verify

@@ -1,0 +1,56 @@
+// The residual stream as its producers leave it, and its norm.
+#pragma once
+
+#include <vector>
+
+#include "backend/cuda/kernels.h"
+#include "backend/cuda/verify/device_array.h"
+#include "backend/cuda/verify/matrix.h"
+#include "backend/cuda/verify/shapes.h"
+
+namespace nibble::cuda::verify {
+
+class TestResidual {
+ public:
+  // What is still to be added to x: nothing, the rest of a matrix product, the outputs of K experts, or both. The last of several
+  // rows is huge where values are typical.
+  struct Parts {
+    bool has_rest{false};
+    int num_experts{0};
+  };
+  TestResidual(const Case& c, int num_tokens, const Parts& parts);
+
+  ResidualInput input() const;
+  // x and what is to be added, in order: float32 additions, which the host makes as the device does, to the bit.
+  float at(int token, int i) const;
+
+ private:
+  size_t place(int token, int i) const {
+    return static_cast<size_t>(token) * static_cast<size_t>(hidden_) + static_cast<size_t>(i);
+  }
+
+  int hidden_;
+  Parts parts_;
+  std::vector<float> x_, rest_, experts_;
+  DeviceArray<float> device_x_, device_rest_, device_experts_;
+};
+
+class TestNorm {
+ public:
+  static constexpr float kEps{1e-5f};
+
+  TestNorm(const Case& c, const TestResidual& residual);
+  NormInput input() const { return {residual_.input(), device_weights_.data(), kEps}; }
+  // Of the tokens that are named, [tokens, H].
+  std::vector<Rounded> numbers(const std::vector<int>& tokens) const;
+  Activations normed(const std::vector<int>& tokens) const;  // the same, to be multiplied with
+
+ private:
+  const TestResidual& residual_;
+  std::vector<float> weights_;
+  DeviceArray<float> device_weights_;
+};
+
+std::vector<int> all_tokens(int num_tokens);
+
+}  // namespace nibble::cuda::verify

@@ -1,0 +1,47 @@
+#include "backend/cuda/verify/shapes.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace nibble::cuda::verify {
+namespace {
+
+constexpr int kMostTokens{512};
+
+// A tile has 64 columns and a segment up to 5 of them, an MXFP4 block 32; a strip has 16 rows; a pass takes 8 tokens, or 64 of more
+// than 16. So: one tile and a half, less, more; whole strips and not; one token less and one more; gpt-oss's own sizes; the largest
+// that are taken. 33,000 rows of 45 tiles are more sums than a block keeps at once.
+std::vector<Shape> shapes() {
+  return {{32, 1, 1, 1, 1, 32, 1, {1, 2, 3}},
+          {96, 2, 1, 4, 4, 64, 100, {1, 2, 7, 8, 9, 15, 16, 17, 511, 512}},
+          {160, 6, 3, 8, 3, 224, 257, {1, 2, 8, 31, 32, 33, 63, 64, 65, 127, 128, 129}},
+          {544, 8, 1, 33, 5, 96, 1000, {1, 4, 5, 6, 9, 17, 24}},
+          {320, 16, 4, 128, 8, 160, 3333, {1, 3, 64, 255, 256}},
+          {2880, 64, 8, 5, 4, 2880, 33000, {1, 4, 8, 9, 16, 17, 65}},
+          {4096, 16, 2, 3, 1, 4096, 513, {1, 7, 16, 33}}};
+}
+
+}  // namespace
+
+std::string Case::text() const {
+  return fmt::format(
+      "hidden {}, {}/{} heads, {} of {} experts of width {}, vocabulary {}, {} tokens, {} values",
+      shape.hidden, shape.num_heads, shape.num_kv_heads, shape.experts_per_token, shape.num_experts,
+      shape.intermediate, shape.vocab, num_tokens, name(values));
+}
+
+void for_each_case(const KernelRow& row, const std::function<void(const Case&)>& run) {
+  const auto takes = [&](int tokens) {
+    return tokens >= row.from_rows && tokens <= std::min(row.to_rows, kMostTokens);
+  };
+  uint64_t seed = 0;
+  for (const Shape& shape : shapes())
+    for (const int tokens : shape.tokens)
+      if (takes(tokens)) run({shape, tokens, Values::kTypical, seed += 100});
+  for (const int tokens : {row.from_rows, row.from_rows + 1, 19, row.to_rows})
+    for (const Values values : kAllValues)
+      if (takes(tokens)) run({shapes()[2], tokens, values, seed += 100});
+}
+
+}  // namespace nibble::cuda::verify

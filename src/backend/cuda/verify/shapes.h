@@ -1,0 +1,31 @@
+// The models and numbers of tokens that kernels are checked with.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "backend/cuda/kernel_table.h"
+#include "backend/cuda/verify/values.h"
+
+namespace nibble::cuda::verify {
+
+struct Shape {
+  int hidden, num_heads, num_kv_heads, num_experts, experts_per_token, intermediate, vocab;
+  std::vector<int> tokens;
+};
+
+struct Case {
+  Shape shape;
+  int num_tokens;
+  Values values;
+  uint64_t seed;
+
+  std::string text() const;
+};
+
+// Every shape with its numbers of tokens, and one with all kinds of values; of the tokens those that the row takes, and those at
+// its borders.
+void for_each_case(const KernelRow& row, const std::function<void(const Case&)>& run);
+
+}  // namespace nibble::cuda::verify
