@@ -284,18 +284,15 @@ void CudaBackend::run_layers(const StepShape& shape) {
                       work_.group_pairs_count, work_.group_pairs, work_.pair_weights};
   const auto num_layers = static_cast<uint32_t>(weights_.layers.size());
   const int num_groups = max_groups(config_, T);
-  embed(stream_, T,
-        {in, weights_.embedding, config_.hidden, work_.x, work_.step, weights_.layers.front().vectors});
+  embed(stream_, T, {in, weights_.embedding, config_.hidden, work_.x, work_.step});
   for (size_t l = 0; l < weights_.layers.size(); ++l) {
     const DeviceLayer& layer = weights_.layers[l];
     const bool is_sliding = layer.kind == LayerKind::kSliding;
     const LayerPages pages{layer_kv_[l], is_sliding,
                            options_.kv_format == Format::kE4m3 ? KvFormat::kE4m3 : KvFormat::kBf16};
-    const ResidualInput left = residual(/*with_experts=*/l > 0);
-    const NormInput attention_norm{left, layer.attention_norm, config_.rms_eps};
-    // Of many tokens the residual stream is added up once, in place.
-    const ResidualInput before = is_many ? residual(/*with_experts=*/false) : left;
-    if (is_many) normalise(stream_, {attention_norm, T, work_.x, work_.normed});
+    const ResidualInput before = residual(/*with_experts=*/l > 0);
+    const NormInput attention_norm{before, layer.attention_norm, config_.rms_eps};
+    if (is_many) normalise(stream_, {attention_norm, T, nullptr, work_.normed});
     qkv(stream_, {attention_norm, work_.normed, layer.qkv, layer.qkv_bias, T, work_.qkv_parts});
     if (!shape.appends)
       append(stream_, {in, work_.qkv_parts, T, config_.num_heads, config_.num_kv_heads, rope, pages});
@@ -333,8 +330,7 @@ void CudaBackend::run_layers(const StepShape& shape) {
       up(stream_, {work_.normed, groups, T, K, num_groups, up_weights, work_.gated});
     }
     down(stream_, {work_.gated, groups, routing, T, num_groups, config_.hidden, config_.intermediate,
-                   layer.down, layer.down_bias, work_.experts_out,
-                   l + 1 < weights_.layers.size() ? weights_.layers[l + 1].vectors : weights_.final_vectors});
+                   layer.down, layer.down_bias, work_.experts_out});
   }
 }
 

@@ -27,12 +27,11 @@ class Arena {
   T* take_array(size_t count) {
     return reinterpret_cast<T*>(take(count * sizeof(T)));
   }
-  void take_matrix(Strips& strips, int num_matrices = 1) {
+  Strips take_strips(Strips strips, int num_matrices = 1) {
     strips.data = take(static_cast<size_t>(num_matrices) * strips.matrix_bytes());
-  }
-  void take_row_scales(Strips& strips) {
     if (strips.layout == Layout::kE4m3)
       strips.row_scales = take_array<float>(static_cast<size_t>(strips.rows));
+    return strips;
   }
   size_t size() const { return size_; }
 
@@ -55,36 +54,23 @@ DeviceWeights place(const Config& config, const DenseFormats& dense, Arena& aren
   for (const LayerKind kind : config.layer_kinds) {
     DeviceLayer layer;
     layer.kind = kind;
-    layer.qkv = make_strips(layout_of(dense.qkv), qkv, hidden);
-    layer.o = make_strips(layout_of(dense.attention_output), hidden, q);
-    // Behind each other: what a layer needs beside its matrices, so that it can be asked for at once.
-    const size_t before = arena.size();
     layer.attention_norm = arena.take_array<float>(count(hidden));
+    layer.qkv = arena.take_strips(make_strips(layout_of(dense.qkv), qkv, hidden));
     layer.qkv_bias = arena.take_array<float>(count(qkv));
-    arena.take_row_scales(layer.qkv);
     layer.sinks = arena.take_array<float>(count(config.num_heads));
+    layer.o = arena.take_strips(make_strips(layout_of(dense.attention_output), hidden, q));
     layer.o_bias = arena.take_array<float>(count(hidden));
-    arena.take_row_scales(layer.o);
     layer.mlp_norm = arena.take_array<float>(count(hidden));
+    layer.router = arena.take_strips(router_strips(config));
     layer.router_bias = arena.take_array<float>(count(experts));
-    layer.vectors = {layer.attention_norm, arena.size() - before};
-    arena.take_matrix(layer.qkv);
-    arena.take_matrix(layer.o);
-    layer.router = router_strips(config);
-    arena.take_matrix(layer.router);
-    layer.up = make_strips(Layout::kMxfp4, 2 * config.intermediate, hidden);
-    layer.down = make_strips(Layout::kMxfp4, hidden, config.intermediate);
-    arena.take_matrix(layer.up, experts);
-    arena.take_matrix(layer.down, experts);
+    layer.up = arena.take_strips(make_strips(Layout::kMxfp4, 2 * config.intermediate, hidden), experts);
     layer.up_bias = arena.take_array<float>(count(experts, 2 * config.intermediate));
+    layer.down = arena.take_strips(make_strips(Layout::kMxfp4, hidden, config.intermediate), experts);
     layer.down_bias = arena.take_array<float>(count(experts, hidden));
     weights.layers.push_back(layer);
   }
   weights.final_norm = arena.take_array<float>(count(hidden));
-  weights.unembedding = make_strips(layout_of(dense.unembedding), config.vocab, hidden);
-  weights.final_vectors = {weights.final_norm, count(hidden) * sizeof(float)};
-  arena.take_row_scales(weights.unembedding);
-  arena.take_matrix(weights.unembedding);
+  weights.unembedding = arena.take_strips(make_strips(layout_of(dense.unembedding), config.vocab, hidden));
   return weights;
 }
 

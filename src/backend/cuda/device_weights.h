@@ -7,7 +7,6 @@
 
 #include "backend/backend.h"
 #include "backend/cuda/device.h"
-#include "backend/cuda/kernels.h"
 #include "backend/cuda/strips.h"
 #include "core/progress.h"
 #include "model/weights.h"
@@ -16,7 +15,6 @@ namespace nibble::cuda {
 
 struct DeviceLayer {
   LayerKind kind{LayerKind::kFull};
-  Bytes vectors;  // all but biases of experts
   float *attention_norm{nullptr}, *qkv_bias{nullptr}, *sinks{nullptr}, *o_bias{nullptr}, *mlp_norm{nullptr},
       *router_bias{nullptr}, *up_bias{nullptr}, *down_bias{nullptr};
   Strips qkv, o, router;
@@ -27,7 +25,6 @@ struct DeviceWeights {
   __nv_bfloat16* embedding{nullptr};  // [V, H]
   std::vector<DeviceLayer> layers;
   float* final_norm{nullptr};
-  Bytes final_vectors;
   Strips unembedding;
   DeviceBuffer storage;
 };

@@ -9,7 +9,6 @@ constexpr int kThreads{256};
 
 __global__ void __launch_bounds__(kThreads) embed_kernel(const __grid_constant__ EmbedArgs args, Mark mark) {
   const Timed timed(mark);
-  if (blockIdx.x == 0 && threadIdx.x == 0) ask_for(args.next);
   wait_for_predecessor(mark);
   let_successor_start();
   const int row = static_cast<int>(blockIdx.x);

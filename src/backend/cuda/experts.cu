@@ -321,7 +321,6 @@ __global__ void __launch_bounds__(kThreads, 1) down_kernel(const __grid_constant
   const int cols = args.intermediate, slot = static_cast<int>(blockIdx.y);
   const bool is_single = args.num_tokens == 1;
   Group group{0, 1, nullptr, slot};
-  if (blockIdx.x == 0 && blockIdx.y == 0 && threadIdx.x == 0) ask_for(args.next);
   // Routing is there before the kernel before this one ends: weights are asked for before the activations are there.
   if (is_single) {
     __shared__ int expert;

@@ -21,12 +21,6 @@ inline constexpr int kMaxExpertsPerToken{8}, kMaxExperts{128};
 // read weights once for kManyColumns tokens, or pairs of a token and an expert (prefill.cu).
 inline constexpr int kFewTokens{16}, kManyColumns{64};
 
-// What a kernel asks for on behalf of a later one, so that it is in L2: whole multiples of 16 bytes.
-struct Bytes {
-  const void* data{nullptr};
-  size_t count{0};
-};
-
 // x = embedding[token]; counts steps
 struct EmbedArgs {
   StepInput input;
@@ -34,7 +28,6 @@ struct EmbedArgs {
   int hidden;
   float* x;  // [T, H]
   uint32_t* step;
-  Bytes next;
 };
 void embed(Stream stream, int num_tokens, const EmbedArgs& args);
 
@@ -53,11 +46,11 @@ struct NormInput {
   float eps;
 };
 
-// normed = norm(x), and x itself, which may be where it comes from
+// normed = norm(x), and x itself if it is wanted
 struct NormaliseArgs {
   NormInput norm;
   int num_tokens;
-  float* x;               // [T, H]
+  float* x;               // [T, H] or null
   __nv_bfloat16* normed;  // [T, H]
 };
 void normalise(Stream stream, const NormaliseArgs& args);
@@ -204,7 +197,6 @@ struct DownArgs {
   Strips weights;
   const float* bias;  // [E, H]
   float* out;         // [T K, H]
-  Bytes next;
 };
 void down(Stream stream, const DownArgs& args);
 

@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "backend/cuda/device.h"
-#include "backend/cuda/kernels.h"
 
 namespace nibble::cuda {
 
@@ -60,15 +59,6 @@ __device__ inline float2 load_now(const float2* from) {
   float2 value;
   asm volatile("ld.global.v2.f32 {%0, %1}, [%2];" : "=f"(value.x), "=f"(value.y) : "l"(from) : "memory");
   return value;
-}
-
-// By one thread. A hint.
-__device__ inline void ask_for(const Bytes& bytes) {
-#if __CUDA_ARCH__ >= 900
-  asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(bytes.data),
-               "r"(static_cast<uint32_t>(bytes.count))
-               : "memory");
-#endif
 }
 
 struct LaunchShape {
