@@ -25,12 +25,12 @@ double host_bandwidth() {
 constexpr BackendRow kBackends[] = {
 #if NIBBLE_CUDA
     {"cuda", "one NVIDIA GPU", &cuda::plan, &cuda::make, true, &cuda::why_not, &bf16_tolerance,
-     &cuda::read_bandwidth, &cuda::kernel_checks},
+     &cuda::read_bandwidth, &cuda::device_text, &cuda::kernel_checks},
 #endif
     {"cpu", "all cores, weights as they are stored", &cpu::plan, &cpu::make, false, &nothing,
-     &bf16_cache_tolerance, &host_bandwidth, nullptr},
+     &bf16_cache_tolerance, &host_bandwidth, &nothing, nullptr},
     {"reference", "plain loops in float32, slow: what the others are tested against", &reference::plan,
-     &reference::make, false, &nothing, &float32_tolerance, &host_bandwidth, nullptr},
+     &reference::make, false, &nothing, &float32_tolerance, &host_bandwidth, &nothing, nullptr},
 };
 
 }  // namespace

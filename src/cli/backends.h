@@ -23,8 +23,9 @@ struct BackendRow {
   bool is_device;
   std::string (*why_not)();  // why this machine cannot run it; empty where it can
   GoldenTolerance (*tolerance)(const Config&, const GoldenSet&);  // how far it may be from golden data
-  double (
-      *read_bandwidth)();  // measures the memory that it decodes from: bytes per second, all cores reading
+  // Measures the memory that it decodes from: bytes per second, all cores reading.
+  double (*read_bandwidth)();
+  std::string (*device)();  // what it runs on beside the host's cores, for records; empty where that is all
   std::vector<KernelCheck> (*checks)();  // of the rows of its kernel table that run here; null: it has none
 };
 

@@ -40,7 +40,7 @@ struct Options {
   std::vector<std::string> prompt_lengths{"512"}, output_lengths{"128"}, depths{"0"};
   int num_repetitions{5};
   std::optional<std::string> max_batch_tokens;
-  bool as_json{false};
+  bool as_json{false}, as_csv{false};
 };
 
 std::vector<BenchTest> tests_of(const Options& options) {
@@ -78,17 +78,18 @@ int bench(const Options& options, const Settings& settings, const std::string& c
                    .max_batch_tokens = room.max_batch_tokens,
                    .num_repetitions = options.num_repetitions,
                    .cpu = cpu_name(),
+                   .device = row.device(),
                    .num_cores = num_usable_cores(),
                    .read_bandwidth = read_bandwidth,
                    .kernels = backend->kernels(),
                    .counters = {}};
   std::vector<BenchResult> results;
-  if (!options.as_json) fmt::print("{}", markdown_header());
+  if (!options.as_json) fmt::print("{}", options.as_csv ? csv_header() : markdown_header());
   run_tests(*backend, room, formats_of(model, settings), tests, options.num_repetitions,
             [&](const BenchResult& result) {
               results.push_back(result);
               if (options.as_json) return;
-              fmt::print("{}", markdown_row(setup, result));
+              fmt::print("{}", options.as_csv ? csv_row(setup, result) : markdown_row(setup, result));
               std::fflush(stdout);  // the next one may take minutes
             });
   setup.counters = backend->counters();
@@ -96,7 +97,7 @@ int bench(const Options& options, const Settings& settings, const std::string& c
     fmt::print(
         "{}\n",
         bench_json(setup, results).dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
-  else
+  else if (!options.as_csv)
     fmt::print("{}", markdown_footer(setup));
   return kDone;
 }
@@ -123,7 +124,9 @@ Action define_bench(CLI::App& command, Settings& settings) {
       ->check(CLI::Range(1, 1000));
   command.add_option("-b", options->max_batch_tokens, "short for --max-batch-tokens, and wins over it")
       ->type_name("N");
-  command.add_flag("--json", options->as_json, "one JSON object with every sample, in place of the table");
+  auto* json = command.add_flag("--json", options->as_json,
+                                "one JSON object with every sample, in place of the table");
+  command.add_flag("--csv", options->as_csv, "the table as CSV")->excludes(json);
   add_settings(command, settings, {SettingGroup::kMachine, SettingGroup::kPlaces});
   command.footer(kFooter);
   return [options, &settings, &command] {

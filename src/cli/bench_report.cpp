@@ -37,6 +37,14 @@ Figures figures_of(const BenchSetup& setup, const BenchResult& result) {
   return {spread, bytes_per_second, bytes_per_second / setup.read_bandwidth};
 }
 
+// RFC 4180.
+std::string csv_text(std::string_view text) {
+  if (text.find_first_of(",\"\n") == std::string_view::npos) return std::string(text);
+  std::string quoted = "\"";
+  for (const char c : text) quoted += c == '"' ? std::string("\"\"") : std::string(1, c);
+  return quoted + '"';
+}
+
 Json result_json(const BenchSetup& setup, const BenchResult& result) {
   const auto [spread, bytes_per_second, share] = figures_of(setup, result);
   return {{"test", name(result.test)},
@@ -84,37 +92,55 @@ std::string markdown_footer(const BenchSetup& setup) {
   if (!counters.empty()) counters += '\n';
   return fmt::format(
       "\n- `{}`: nibble {}, commit {}, {}, {}\n"
-      "- {}, {} cores; read bandwidth, measured before the tests: {:.1f} GB/s, of which share is\n"
+      "- {}{}, {} cores; read bandwidth, measured before the tests: {:.1f} GB/s, of which share is\n"
       "- t/s: mean ± standard deviation of {} repetitions, steps of at most {} tokens; GB/s: the weights and "
       "the\n"
       "  KV cache that they have to read\n"
       "{}"
       "- kernels: {}\n",
-      setup.command_line, build.version, build.commit, build.kind, build.compiler, setup.cpu, setup.num_cores,
-      setup.read_bandwidth / 1e9, setup.num_repetitions, setup.max_batch_tokens, counters, kernels);
+      setup.command_line, build.version, build.commit, build.kind, build.compiler,
+      setup.device.empty() ? "" : setup.device + "; ", setup.cpu, setup.num_cores, setup.read_bandwidth / 1e9,
+      setup.num_repetitions, setup.max_batch_tokens, counters, kernels);
+}
+
+std::string csv_header() {
+  return "model,weight_bytes,num_parameters,backend,threads,max_batch_tokens,test,tokens_per_second,"
+         "standard_deviation,median,repetitions,bytes_per_second,share_of_read_bandwidth,"
+         "read_bytes_per_second,note,commit,cpu,device\n";
+}
+
+std::string csv_row(const BenchSetup& setup, const BenchResult& result) {
+  const auto [spread, bytes_per_second, share] = figures_of(setup, result);
+  return fmt::format("{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}\n", csv_text(setup.model),
+                     setup.weight_bytes, setup.num_parameters, setup.backend, setup.num_threads,
+                     setup.max_batch_tokens, name(result.test), spread.mean, spread.standard_deviation,
+                     spread.median, setup.num_repetitions, bytes_per_second, share, setup.read_bandwidth,
+                     spread.note, this_build().commit, csv_text(setup.cpu), csv_text(setup.device));
 }
 
 Json bench_json(const BenchSetup& setup, std::span<const BenchResult> results) {
   const Build build = this_build();
-  Json json{
-      {"command_line", setup.command_line},
-      {"nibble",
-       {{"version", build.version},
-        {"commit", build.commit},
-        {"build", build.kind},
-        {"compiler", build.compiler}}},
-      {"machine",
-       {{"cpu", setup.cpu}, {"num_cores", setup.num_cores}, {"read_bytes_per_second", setup.read_bandwidth}}},
-      {"model", setup.model},
-      {"weight_bytes", setup.weight_bytes},
-      {"num_parameters", setup.num_parameters},
-      {"backend", setup.backend},
-      {"threads", setup.num_threads},
-      {"max_batch_tokens", setup.max_batch_tokens},
-      {"num_repetitions", setup.num_repetitions},
-      {"kernels", kernels_json(setup.kernels)},
-      {"counters", Json::object()},
-      {"tests", Json::array()}};
+  Json json{{"command_line", setup.command_line},
+            {"nibble",
+             {{"version", build.version},
+              {"commit", build.commit},
+              {"build", build.kind},
+              {"compiler", build.compiler}}},
+            {"machine",
+             {{"cpu", setup.cpu},
+              {"num_cores", setup.num_cores},
+              {"device", setup.device},
+              {"read_bytes_per_second", setup.read_bandwidth}}},
+            {"model", setup.model},
+            {"weight_bytes", setup.weight_bytes},
+            {"num_parameters", setup.num_parameters},
+            {"backend", setup.backend},
+            {"threads", setup.num_threads},
+            {"max_batch_tokens", setup.max_batch_tokens},
+            {"num_repetitions", setup.num_repetitions},
+            {"kernels", kernels_json(setup.kernels)},
+            {"counters", Json::object()},
+            {"tests", Json::array()}};
   for (const Counter& counter : setup.counters) json["counters"][counter.name] = counter.value;
   for (const BenchResult& result : results) json["tests"].push_back(result_json(setup, result));
   return json;

@@ -1,4 +1,5 @@
-// How bench tells what it measured: a Markdown table that grows as tests end, as llama-bench's does, or JSON with all samples.
+// How bench tells what it measured: a Markdown table that grows as tests end, as llama-bench's does, the same
+// as CSV, or JSON with all samples.
 #pragma once
 
 #include <cstddef>
@@ -20,6 +21,7 @@ struct BenchSetup {
   std::string backend;
   int num_threads{0}, max_batch_tokens{0}, num_repetitions{0};
   std::string cpu;
+  std::string device;  // what the backend runs on beside it, if anything
   int num_cores{0};
   double read_bandwidth{0};  // bytes per second, measured in this run
   std::vector<KernelChoice> kernels;
@@ -29,6 +31,10 @@ struct BenchSetup {
 std::string markdown_header();
 std::string markdown_row(const BenchSetup& setup, const BenchResult& result);
 std::string markdown_footer(const BenchSetup& setup);
+
+// The table's columns, as they are, and what they were measured on. Text with a comma or a quotation mark is quoted.
+std::string csv_header();
+std::string csv_row(const BenchSetup& setup, const BenchResult& result);
 
 nlohmann::ordered_json bench_json(const BenchSetup& setup, std::span<const BenchResult> results);
 

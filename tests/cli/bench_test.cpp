@@ -208,6 +208,7 @@ const BenchSetup kSetup{.command_line = "nibble bench tiny --json",
                         .max_batch_tokens = 512,
                         .num_repetitions = 3,
                         .cpu = "A CPU",
+                        .device = "A GPU, fast",
                         .num_cores = 4,
                         .read_bandwidth = 50e9,
                         .kernels = {{"qkv", "BF16", "F32", "avx512::dot_bf16", "measured"}},
@@ -234,14 +235,21 @@ TEST(Bench, AllLinesOfTheTableHaveTheSameColumns) {
 }
 
 TEST(Bench, BelowTheTableStandsWhatWasMeasuredOnWhat) {
-  EXPECT_THAT(
-      markdown_footer(kSetup),
-      AllOf(HasSubstr("`nibble bench tiny --json`"), HasSubstr("commit "), HasSubstr("A CPU, 4 cores"),
-            HasSubstr("50.0 GB/s"), HasSubstr("qkv (BF16): avx512::dot_bf16"),
-            HasSubstr("\n- counted: 7 steps that hit, 2 steps that missed\n")));
+  EXPECT_THAT(markdown_footer(kSetup),
+              AllOf(HasSubstr("`nibble bench tiny --json`"), HasSubstr("commit "),
+                    HasSubstr("A GPU, fast; A CPU, 4 cores"), HasSubstr("50.0 GB/s"),
+                    HasSubstr("qkv (BF16): avx512::dot_bf16"),
+                    HasSubstr("\n- counted: 7 steps that hit, 2 steps that missed\n")));
   BenchSetup uncounted = kSetup;
   uncounted.counters.clear();
   EXPECT_THAT(markdown_footer(uncounted), Not(HasSubstr("counted")));
+}
+
+TEST(Bench, CsvHasARowOfAsManyColumnsAsItsHeaderAndQuotesText) {
+  const std::string header = csv_header(), row = csv_row(kSetup, kResult);
+  EXPECT_THAT(row, AllOf(HasSubstr("tiny,13306656,"), HasSubstr(",tg32 @ d4096,100,"),
+                         HasSubstr(",\"A GPU, fast\"\n")));
+  EXPECT_EQ(std::count(row.begin(), row.end(), ','), std::count(header.begin(), header.end(), ',') + 1);
 }
 
 TEST(Bench, JsonHasEverySample) {

@@ -206,7 +206,7 @@ def test_a_bad_variable_is_named():
 def test_every_command_has_help_with_an_example():
     overview = answer("--help")
     assert "Exit codes" in overview and "NIBBLE_" in overview
-    for command in ["run", "chat", "inspect", "eval", "bench", "verify", "tokenize", "convert", "harmony render", "harmony parse"]:
+    for command in ["run", "chat", "inspect", "eval", "bench", "profile", "verify", "tokenize", "convert", "harmony render", "harmony parse"]:
         assert command.split()[0] in overview
         text = answer(*command.split(), "--help")
         assert f"nibble {command}" in text.split("Example", 1)[1], command
@@ -354,6 +354,16 @@ def test_bench_measures_prefill_and_decode():
         assert test["bytes_per_second"] == pytest.approx(bytes_per_second)
         assert test["share_of_read_bandwidth"] == pytest.approx(bytes_per_second / bandwidth)
     assert 1e6 < report["tests"][1]["bytes_per_step"] < report["weight_bytes"]
+
+
+def test_bench_prints_csv():
+    header, *rows = answer("bench", "tiny", "-p", 16, "-n", 4, "-r", 1, "--csv").splitlines()
+    assert [row.split(",")[header.split(",").index("test")] for row in rows] == ["pp16", "tg4"]
+
+
+def test_profile_says_which_backend_can():
+    result = nibble("profile", "tiny", "--backend", "cpu")
+    assert result.returncode == 2 and b"does not say where its time goes" in result.stderr
 
 
 def test_bench_prints_a_table():

@@ -473,6 +473,10 @@ void check_shapes(const Weights& weights) {
                        c.num_heads / c.num_kv_heads, kMaxGroupHeads));
   if (c.num_experts > kMaxExperts)
     refuse(fmt::format("{} experts (up to {} are taken)", c.num_experts, kMaxExperts));
+  if (!has_route_up(router_strips(c), make_strips(Layout::kMxfp4, 2 * c.intermediate, c.hidden),
+                    c.experts_per_token))
+    refuse(fmt::format("{} experts of {} units, {} for a token, in a hidden {}", c.num_experts,
+                       c.intermediate, c.experts_per_token, c.hidden));
   if (c.vocab > kMaxVocab) refuse(fmt::format("a vocabulary of {} (up to {} are taken)", c.vocab, kMaxVocab));
   if (c.experts_per_token > kMaxExpertsPerToken)
     refuse(
@@ -515,6 +519,17 @@ void check_memory(const Weights& weights, const BackendOptions& options) {
 }  // namespace
 
 std::string why_not() { return why_no_device(); }
+
+std::string device_text() {
+  int driver = 0, core_khz = 0, memory_khz = 0;
+  check(cudaDriverGetVersion(&driver), "asking for its driver");
+  check(cudaDeviceGetAttribute(&core_khz, cudaDevAttrClockRate, 0), "asking for its clocks");
+  check(cudaDeviceGetAttribute(&memory_khz, cudaDevAttrMemoryClockRate, 0), "asking for its clocks");
+  const DeviceInfo device = device_info();
+  return fmt::format("{}, {} multiprocessors, up to {} MHz, memory {} MHz, driver for CUDA {}.{}",
+                     device.name, device.num_multiprocessors, core_khz / 1000, memory_khz / 1000,
+                     driver / 1000, driver % 1000 / 10);
+}
 
 double read_bandwidth() {
   constexpr size_t kBytes{size_t{2} << 30};

@@ -11,6 +11,9 @@ namespace nibble::cuda {
 // Why this machine cannot run it, in a line; empty where it can.
 std::string why_not();
 
+// Its name, clocks and driver, for records.
+std::string device_text();
+
 // Bytes per second that all multiprocessors read from its memory: the best of some passes over 2 GB.
 double read_bandwidth();
 

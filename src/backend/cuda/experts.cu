@@ -374,13 +374,15 @@ void up(Stream stream, const UpArgs& args) {
   launch_experts(stream, {StepPart::kExperts, "up"}, up_kernel, args.up.weights, args.up.hidden,
                  args.num_tokens, args.max_groups, args);
 }
+bool has_route_up(const Strips& router, const Strips& up, int experts_per_token) {
+  const dim3 grid = grid_for(up, experts_per_token);
+  const int num_blocks = static_cast<int>(grid.x * grid.y), units = router.num_strips * router.num_segments;
+  return units * kStripRows <= kMaxRouterSums && router.segment_tiles <= RouterSegment::kTiles &&
+         units <= num_blocks * kWarps && num_blocks <= device_info().num_multiprocessors;
+}
 void route_up(Stream stream, const RouteUpArgs& args) {
-  const dim3 grid = grid_for(args.up.weights, args.experts_per_token);
-  const int units = args.router.num_strips * args.router.num_segments;
-  NIBBLE_CHECK(units * kStripRows <= kMaxRouterSums && args.router.segment_tiles <= RouterSegment::kTiles &&
-                   units <= static_cast<int>(grid.x * grid.y) * kWarps &&
-                   static_cast<int>(grid.x * grid.y) <= device_info().num_multiprocessors,
-               "{} segments of a router, {} blocks", units, grid.x * grid.y);
+  NIBBLE_CHECK(has_route_up(args.router, args.up.weights, args.experts_per_token), "{} experts of {} strips",
+               args.router.rows, args.up.weights.num_strips);
   launch_experts(stream, {StepPart::kExperts, "up", StepPart::kRouting, "route"}, route_up_kernel,
                  args.up.weights, args.up.hidden, 1, args.experts_per_token, args);
 }

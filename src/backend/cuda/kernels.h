@@ -186,6 +186,8 @@ struct RouteUpArgs {
   __nv_bfloat16* gated;  // [K, I]
 };
 void route_up(Stream stream, const RouteUpArgs& args);
+// Whether its blocks are enough for the router, and few enough to be resident at once.
+bool has_route_up(const Strips& router, const Strips& up, int experts_per_token);
 
 // out = weight (W[e] gated + b[e])                       W [E, H, I]
 struct DownArgs {
