@@ -17,17 +17,19 @@ struct Shape {
   int rows, cols;
 };
 constexpr Shape kShapes[]{
-    {"qkv", Format::kBf16, 5120, 2880},
-    {"project", Format::kBf16, 2880, 4096},
-    {"up", Format::kMxfp4, 5760, 2880},  // one expert's
+    {"qkv", Format::kBf16, 5120, 2880},   {"project", Format::kBf16, 2880, 4096},
+    {"qkv", Format::kE4m3, 5120, 2880},   {"project", Format::kE4m3, 2880, 4096},
+    {"qkv", Format::kMxfp4, 5120, 2880},  {"up", Format::kMxfp4, 5760, 2880},  // one expert's
     {"down", Format::kMxfp4, 2880, 2880},
 };
 
 void dot(benchmark::State& state, const cpu::DotRow& row, const Shape& shape) {
   const auto num_tokens = static_cast<int>(state.range(0));
   const size_t num_elements = size_t{1} * shape.rows * shape.cols;
-  const size_t data_bytes = shape.weights == Format::kBf16 ? 2 * num_elements : num_elements / 2;
-  const size_t scale_bytes = shape.weights == Format::kBf16 ? 0 : num_elements / 32;
+  const size_t scale_bytes = shape.weights == Format::kMxfp4  ? num_elements / 32
+                             : shape.weights == Format::kE4m3 ? size_t{4} * shape.rows
+                                                              : 0;
+  const size_t data_bytes = matrix_bytes(shape.weights, shape.rows, shape.cols) - scale_bytes;
   const size_t matrix_bytes = (data_bytes + scale_bytes + 63) / 64 * 64;
   const size_t num_matrices = kColdBytes / matrix_bytes;
 
@@ -42,8 +44,9 @@ void dot(benchmark::State& state, const cpu::DotRow& row, const Shape& shape) {
     const std::byte* matrix = cold_bytes().data() + next++ % num_matrices * matrix_bytes;
     all_cores().for_each(shape.rows / kPanelRows, [&](ptrdiff_t panel, int) {
       const int first_row = static_cast<int>(panel) * kPanelRows;
-      row.kernel({matrix, reinterpret_cast<const uint8_t*>(matrix + data_bytes), shape.cols, first_row,
-                  kPanelRows, x.data(), num_tokens, y.data() + first_row, shape.rows});
+      const std::byte* scales = matrix + data_bytes;
+      row.kernel({matrix, reinterpret_cast<const uint8_t*>(scales), reinterpret_cast<const float*>(scales),
+                  shape.cols, first_row, kPanelRows, x.data(), num_tokens, y.data() + first_row, shape.rows});
     });
     benchmark::ClobberMemory();
   }
@@ -65,7 +68,7 @@ void hand_over(benchmark::State& state) {
 const int kRegistered = [] {
   for (const cpu::DotRow& row : cpu::dot_rows())
     for (const Shape& shape : kShapes) {
-      if (!cpu::is_available(row.isa) || row.weights != shape.weights) continue;
+      if (!cpu::is_available(row.isa) || row.format != shape.weights) continue;
       benchmark::RegisterBenchmark(fmt::format("{}/{}", row.name, shape.name).c_str(),
                                    [&row, &shape](benchmark::State& state) { dot(state, row, shape); })
           ->ArgName("tokens")

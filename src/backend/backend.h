@@ -10,27 +10,25 @@
 
 #include "model/batch.h"
 #include "model/config.h"
+#include "model/quantize.h"
 #include "model/weights.h"
 
 namespace nibble {
-
-// What dense matrices are held in; kBf16: as the checkpoint has them.
-struct DenseFormats {
-  Format qkv{Format::kBf16}, attention_output{Format::kBf16}, unembedding{Format::kBf16};
-  friend bool operator==(const DenseFormats&, const DenseFormats&) = default;
-};
 
 struct BackendOptions {
   int num_full_pages{0}, num_sliding_pages{0};  // of the KV cache; page ids are below these
   int max_batch_tokens{512};                    // the most rows of one step
   int num_threads{0};                           // 0: all cores the process may use
   std::string isa{};                            // CPU: "portable", "avx2", "avx512"; empty: the best there is
-  DenseFormats dense{};                         // CUDA
+  DenseFormats dense{};                         // quantised at load where it says so
+  Format kv_format{
+      Format::kBf16};  // or kE4m3: each element rounded to nearest even, saturating at 448, scale 1
 };
 
-// Bytes a backend takes for itself before it starts: beside the mapped weights.
+// Bytes a backend takes for itself before it starts: beside the mapped weights, of which it reads replaced_weight_bytes
+// when it starts and never again.
 struct MemoryPlan {
-  size_t weight_bytes{0}, kv_bytes{0}, workspace_bytes{0};
+  size_t weight_bytes{0}, replaced_weight_bytes{0}, kv_bytes{0}, workspace_bytes{0};
 };
 
 // One row of `inspect --kernels`: what runs an operation, and why that.

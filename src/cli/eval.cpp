@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "cli/eval_compare.h"
 #include "cli/eval_golden.h"
 #include "cli/eval_tasks.h"
 #include "cli/eval_text.h"
@@ -22,12 +23,14 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr const char* kFooter{R"(
-Exactly one of --text, --tasks and --golden. With --golden the exit status is 1 where a prompt is further from the golden
+Exactly one of --text, --tasks and --golden. With --compare the text is read twice: by the model as --fp8-layers,
+--mxfp4-layers and --kv-dtype have it, and by the same model unquantised, on the same backend. With --golden the exit status is 1 where a prompt is further from the golden
 data than the tolerance that is stated at the end. Golden data that do not say where the router is near a tie are compared
 as if it never were: with a cache in BF16 another expert there is then a difference.
 
 Examples:
   nibble eval tiny --text tests/golden/eval/prose.txt
+  nibble eval tiny --text tests/golden/eval/prose.txt --compare --fp8-layers all --kv-dtype fp8
   nibble eval tiny --tasks tests/golden/eval/tasks.jsonl --backend reference
   nibble eval tiny --golden tests/golden/golden.json --json)"};
 
@@ -39,7 +42,7 @@ struct Options {
   std::string text, tasks, golden;
   int window{1024};
   std::optional<int> limit;
-  bool as_json{false}, is_verbose{false};
+  bool is_compared{false}, as_json{false}, is_verbose{false};
 };
 
 void print_json(const Json& json) {
@@ -69,6 +72,51 @@ int eval_text(const Options& options, const Settings& settings) {
         "{}, {:.1f} s\n",
         result.per_token, result.bits_per_byte, result.num_scored, result.num_windows, options.window,
         backend->name(), stopwatch.seconds());
+  }
+  return kDone;
+}
+
+int eval_compare(const Options& options, const Settings& settings) {
+  const std::string text = read_text_file(options.text);
+  const Model model = open_model(options.model, settings);
+  const Tokenizer tokenizer = open_tokenizer(model.source, settings);
+  const Settings plain = unquantised(settings);
+  const Capacity capacity{options.window, 1};
+  const BackendOptions room = backend_options(model.config, settings, capacity);
+  const BackendOptions plain_room = backend_options(model.config, plain, capacity);
+  if (room.dense == plain_room.dense && room.kv_format == plain_room.kv_format)
+    throw InputError(
+        "--compare: nothing is quantised: --fp8-layers, --mxfp4-layers or --kv-dtype fp8 says what is to be "
+        "compared");
+  const std::unique_ptr<Backend> backend = load(model, settings, room);
+  const std::unique_ptr<Backend> plain_backend = load(model, plain, plain_room);
+  const Stopwatch stopwatch;
+  const Comparison result =
+      compare_models(*backend, *plain_backend, room, tokenizer, text, options.window, options.limit);
+  const StorageFormats formats = formats_of(model, settings);
+  const std::string_view qkv = name(formats.qkv), o = name(formats.attention_output),
+                         lm_head = name(formats.unembedding), kv = name(formats.kv);
+  if (options.as_json) {
+    print_json({{"backend", backend->name()},
+                {"formats", {{"qkv", qkv}, {"o", o}, {"lm_head", lm_head}, {"kv", kv}}},
+                {"mean_kl", result.mean_kl},
+                {"p99_kl", result.p99_kl},
+                {"top1_agreement", result.top1_agreement},
+                {"perplexity", result.perplexity},
+                {"unquantised_perplexity", result.unquantised_perplexity},
+                {"window", options.window},
+                {"num_windows", result.num_windows},
+                {"num_scored", result.num_scored},
+                {"seconds", stopwatch.seconds()}});
+  } else {
+    fmt::print(
+        "qkv {}, o {}, lm_head {}, keys and values {}, against the unquantised model:\n"
+        "KL divergence {:.3e} nats per token (99th percentile {:.3e}), top-1 agreement {:.2f} %, perplexity "
+        "{:.3f} against {:.3f}\n"
+        "{} tokens scored in {} windows of {}, backend {}, {:.1f} s\n",
+        qkv, o, lm_head, kv, result.mean_kl, result.p99_kl, 100 * result.top1_agreement, result.perplexity,
+        result.unquantised_perplexity, result.num_scored, result.num_windows, options.window, backend->name(),
+        stopwatch.seconds());
   }
   return kDone;
 }
@@ -220,6 +268,8 @@ int eval(const Options& options, const Settings& settings) {
   const bool kinds[]{!options.text.empty(), !options.tasks.empty(), !options.golden.empty()};
   if (std::count(std::begin(kinds), std::end(kinds), true) != 1)
     throw InputError("eval needs exactly one of --text FILE, --tasks FILE and --golden FILE");
+  if (options.is_compared && options.text.empty()) throw InputError("--compare goes with --text FILE");
+  if (options.is_compared) return eval_compare(options, settings);
   if (!options.text.empty()) return eval_text(options, settings);
   return options.tasks.empty() ? eval_golden(options, settings) : eval_tasks(options, settings);
 }
@@ -235,6 +285,7 @@ Action define_eval(CLI::App& command, Settings& settings) {
       ->type_name("FILE");
   command.add_option("--golden", options->golden, "agreement with what another implementation computed")
       ->type_name("FILE");
+  command.add_flag("--compare", options->is_compared, "with --text: divergence from the unquantised model");
   command.add_option("--window", options->window, "with --text: tokens that are read as one piece [1024]")
       ->type_name("N")
       ->check(CLI::Range(2, 1 << 20));

@@ -3,15 +3,11 @@
 #include <algorithm>
 #include <span>
 
+#include "cli/logits.h"
 #include "cli/sequence.h"
 
 namespace nibble::cli {
 namespace {
-
-// The likeliest token; of equal ones the lower id, as sampling at temperature 0 has it.
-TokenId likeliest(std::span<const float> logits) {
-  return static_cast<TokenId>(std::max_element(logits.begin(), logits.end()) - logits.begin());
-}
 
 GoldenDifference compare_prompt(Backend& backend, const BackendOptions& room, const GoldenPrompt& prompt,
                                 const GoldenTolerance& tolerance) {

@@ -3,47 +3,41 @@
 #include <algorithm>
 #include <cmath>
 #include <numbers>
-#include <span>
-#include <vector>
 
+#include "cli/logits.h"
 #include "cli/sequence.h"
 #include "core/error.h"
 
 namespace nibble::cli {
-namespace {
 
-// -ln p(token) under these logits, in double: a mean over 10^5 tokens is to be right to the last figure shown.
-double surprise(std::span<const float> logits, TokenId token) {
-  const double max = *std::max_element(logits.begin(), logits.end());
-  double sum = 0;
-  for (const float logit : logits) sum += std::exp(logit - max);
-  return max + std::log(sum) - logits[static_cast<size_t>(token)];
+TextWindows cut_windows(const Tokenizer& tokenizer, const std::string& text, int window,
+                        std::optional<int> limit) {
+  TextWindows windows{tokenizer.encode(text, SpecialTokens::kOrdinary), 0, 0};
+  if (windows.tokens.size() < 2)
+    throw InputError("a text of {} tokens has nothing to score: at least 2 are needed",
+                     windows.tokens.size());
+  windows.length = std::min(static_cast<size_t>(window), windows.tokens.size());
+  windows.count = windows.tokens.size() / windows.length;
+  if (limit) windows.count = std::min(windows.count, static_cast<size_t>(*limit));
+  return windows;
 }
-
-}  // namespace
 
 Perplexity measure_perplexity(Backend& backend, const BackendOptions& room, const Tokenizer& tokenizer,
                               const std::string& text, int window, std::optional<int> limit) {
-  const std::vector<TokenId> tokens = tokenizer.encode(text, SpecialTokens::kOrdinary);
-  if (tokens.size() < 2)
-    throw InputError("a text of {} tokens has nothing to score: at least 2 are needed", tokens.size());
-  const size_t length = std::min(static_cast<size_t>(window), tokens.size());
-  size_t num_windows = tokens.size() / length;
-  if (limit) num_windows = std::min(num_windows, static_cast<size_t>(*limit));
-
+  const TextWindows windows = cut_windows(tokenizer, text, window, limit);
   Perplexity result;
-  result.num_windows = static_cast<int>(num_windows);
+  result.num_windows = static_cast<int>(windows.count);
   double sum = 0;
   size_t num_bytes = 0;
-  for (size_t at = 0; at < num_windows * length; at += length) {
-    const std::span<const TokenId> piece = std::span(tokens).subspan(at, length);
+  for (size_t w = 0; w < windows.count; ++w) {
+    const std::span<const TokenId> piece = windows.at(w);
     Sequence sequence(backend, room);
-    sequence.feed(piece.first(length - 1), [&](int position, std::span<const float> logits) {
+    sequence.feed(piece.first(piece.size() - 1), [&](int position, std::span<const float> logits) {
       const TokenId next = piece[static_cast<size_t>(position) + 1];
-      sum += surprise(logits, next);
+      sum += log_sum_exp(logits) - logits[static_cast<size_t>(next)];
       num_bytes += tokenizer.bytes(next).size();
     });
-    result.num_scored += length - 1;
+    result.num_scored += piece.size() - 1;
   }
   result.per_token = std::exp(sum / static_cast<double>(result.num_scored));
   result.bits_per_byte = sum / std::numbers::ln2 / static_cast<double>(num_bytes);

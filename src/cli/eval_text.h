@@ -2,7 +2,9 @@
 #pragma once
 
 #include <optional>
+#include <span>
 #include <string>
+#include <vector>
 
 #include "backend/backend.h"
 #include "text/tokenizer.h"
@@ -16,8 +18,20 @@ struct Perplexity {
   size_t num_scored{0};  // tokens
 };
 
-// The text is cut into windows of `window` tokens, each read on its own; every token of a window but the first is scored.
-// What is left at the end and is shorter is not read, unless it is all there is. `limit`: at most so many windows.
+// A text in windows of as many tokens, each to be read on its own. What is left at the end and is shorter is in none, unless
+// it is all there is. Throws InputError for a text of less than 2 tokens.
+struct TextWindows {
+  std::vector<TokenId> tokens;
+  size_t length{0}, count{0};
+  std::span<const TokenId> at(size_t index) const {
+    return std::span(tokens).subspan(index * length, length);
+  }
+};
+// Windows of `window` tokens; `limit`: at most so many.
+TextWindows cut_windows(const Tokenizer& tokenizer, const std::string& text, int window,
+                        std::optional<int> limit);
+
+// Every token of a window but the first is scored.
 Perplexity measure_perplexity(Backend& backend, const BackendOptions& room, const Tokenizer& tokenizer,
                               const std::string& text, int window, std::optional<int> limit);
 

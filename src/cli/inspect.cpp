@@ -69,20 +69,27 @@ std::map<std::string_view, size_t> bytes_by_format(const std::vector<TensorLine>
   return bytes;
 }
 
-// Kernels are chosen by formats and machine. So of weights that are not made a model of one layer and few experts, which
-// is made in a moment, says the same.
+// Kernels are chosen by formats and machine. So a model of one layer, few experts and few tokens says the same: made in a
+// moment, or a view of what is mapped, of which little has to be converted.
 std::vector<KernelChoice> list_kernels(const Model& model, const Settings& settings) {
-  std::shared_ptr<const Weights> weights = model.weights;
-  if (!weights) {
-    Config small = model.config;
-    small.num_layers = 1;
-    small.layer_kinds.resize(1);
+  Config small = model.config;
+  small.num_layers = 1;
+  small.layer_kinds.resize(1);
+  small.vocab = std::min(small.vocab, 256);
+  Weights weights;
+  if (model.weights) {
+    weights = *model.weights;
+    weights.config = small;
+    weights.layers.resize(1);
+    weights.embedding.rows = weights.unembedding.rows = small.vocab;
+  } else {
     small.num_experts = small.experts_per_token;
-    small.vocab = std::min(small.vocab, 256);
-    weights = std::make_shared<const Weights>(make_synthetic(small, model.source.name));
+    weights = make_synthetic(small, model.source.name);
   }
-  const BackendOptions room = backend_options(weights->config, settings, {kPageTokens, 1});
-  return find_backend(settings.backend).make(weights, room)->kernels();
+  const BackendOptions room = backend_options(small, settings, {kPageTokens, 1});
+  return find_backend(settings.backend)
+      .make(std::make_shared<const Weights>(std::move(weights)), room)
+      ->kernels();
 }
 
 // What there is to say of a model.
@@ -131,13 +138,14 @@ void print(const Report& report) {
   const MemoryPlan& plan = report.plan;
   fmt::print("\nmemory for {} x {} tokens on backend {}\n", report.capacity.num_sequences,
              report.capacity.context, report.backend);
-  fmt::print("  {:<20} {:>10}\n", "weights", bytes_text(weights));
+  const size_t kept = kept_weight_bytes(report.model, plan);
+  fmt::print("  {:<20} {:>10}\n", "weights", bytes_text(kept));
   if (plan.weight_bytes > 0)
     fmt::print("  {:<20} {:>10}\n", "weights, own layout", bytes_text(plan.weight_bytes));
   fmt::print("  {:<20} {:>10}\n  {:<20} {:>10}\n", "KV cache", bytes_text(plan.kv_bytes), "workspace",
              bytes_text(plan.workspace_bytes));
   fmt::print("  {:<20} {:>10}  of {} available here\n", "total",
-             bytes_text(weights + plan.weight_bytes + plan.kv_bytes + plan.workspace_bytes),
+             bytes_text(kept + plan.weight_bytes + plan.kv_bytes + plan.workspace_bytes),
              bytes_text(available_bytes()));
 
   const Cost all = total(report.decode);

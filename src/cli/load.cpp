@@ -28,7 +28,7 @@ Tokenizer byte_tokenizer() { return Tokenizer::from_tiktoken(byte_ranks(), "the 
 
 void check_memory(const Model& model, const BackendRow& backend, const BackendOptions& options) {
   const MemoryPlan plan = backend.plan(model.config, options);
-  const size_t weights = weight_bytes(model.config) + plan.weight_bytes;
+  const size_t weights = kept_weight_bytes(model, plan) + plan.weight_bytes;
   const size_t needed = weights + plan.kv_bytes + plan.workspace_bytes;
   const size_t available = available_bytes();
   if (needed <= available) return;
@@ -41,21 +41,41 @@ void check_memory(const Model& model, const BackendRow& backend, const BackendOp
                           : "a smaller --context, --max-batch-tokens or --max-sequences takes less");
 }
 
-// Of --mxfp4-layers. Experts are MXFP4 in every checkpoint, so that "moe" changes nothing.
-DenseFormats dense_formats(std::string_view list) {
-  DenseFormats dense;
+// The groups that a list names. Experts are MXFP4 in every checkpoint, so that "moe" changes nothing.
+struct Groups {
+  bool qkv{false}, o{false}, lm_head{false};
+};
+Groups read_groups(std::string_view flag, std::string_view list, bool takes_moe) {
+  Groups groups;
   while (!list.empty()) {
     const std::string_view name = list.substr(0, list.find(','));
     const bool all = name == "all";
-    if (!all && name != "moe" && name != "qkv" && name != "o" && name != "lm_head")
-      throw InputError(
-          "--mxfp4-layers '{}': accepted are moe, qkv, o, lm_head, with commas between them, or all", name);
-    if (all || name == "qkv") dense.qkv = Format::kMxfp4;
-    if (all || name == "o") dense.attention_output = Format::kMxfp4;
-    if (all || name == "lm_head") dense.unembedding = Format::kMxfp4;
+    if (!all && name != "qkv" && name != "o" && name != "lm_head" && !(takes_moe && name == "moe"))
+      throw InputError("{} '{}': accepted are {}qkv, o, lm_head, with commas between them, or all", flag,
+                       name, takes_moe ? "moe, " : "");
+    groups.qkv |= all || name == "qkv";
+    groups.o |= all || name == "o";
+    groups.lm_head |= all || name == "lm_head";
     list.remove_prefix(std::min(list.size(), name.size() + 1));
   }
-  return dense;
+  return groups;
+}
+
+// Of --mxfp4-layers and --fp8-layers.
+DenseFormats dense_formats(const Settings& settings) {
+  const Groups mxfp4 = read_groups("--mxfp4-layers", settings.mxfp4_layers.value_or(""), true);
+  const Groups fp8 = read_groups("--fp8-layers", settings.fp8_layers.value_or(""), false);
+  const auto choose = [](const char* name, bool is_mxfp4, bool is_fp8) {
+    if (is_mxfp4 && is_fp8)
+      throw InputError("--mxfp4-layers and --fp8-layers both name {}: it is held in one format", name);
+    return is_mxfp4 ? Format::kMxfp4 : is_fp8 ? Format::kE4m3 : Format::kBf16;
+  };
+  return {choose("qkv", mxfp4.qkv, fp8.qkv), choose("o", mxfp4.o, fp8.o),
+          choose("lm_head", mxfp4.lm_head, fp8.lm_head)};
+}
+
+Format kv_format(const Settings& settings) {
+  return settings.kv_dtype == "fp8" ? Format::kE4m3 : Format::kBf16;
 }
 
 }  // namespace
@@ -72,12 +92,20 @@ Model open_model(const std::string& argument, const Settings& settings) {
 }
 
 StorageFormats formats_of(const Model& model, const Settings& settings) {
-  const DenseFormats dense = dense_formats(settings.mxfp4_layers.value_or(""));
+  const DenseFormats dense = dense_formats(settings);
   StorageFormats formats = model.weights ? nibble::formats_of(*model.weights) : StorageFormats{};
-  if (dense.qkv == Format::kMxfp4) formats.qkv = Format::kMxfp4;
-  if (dense.attention_output == Format::kMxfp4) formats.attention_output = Format::kMxfp4;
-  if (dense.unembedding == Format::kMxfp4) formats.unembedding = Format::kMxfp4;
+  if (dense.qkv != Format::kBf16) formats.qkv = dense.qkv;
+  if (dense.attention_output != Format::kBf16) formats.attention_output = dense.attention_output;
+  if (dense.unembedding != Format::kBf16) formats.unembedding = dense.unembedding;
+  formats.kv = kv_format(settings);
   return formats;
+}
+
+Settings unquantised(Settings settings) {
+  settings.mxfp4_layers.reset();
+  settings.fp8_layers.reset();
+  settings.kv_dtype = Settings{}.kv_dtype;
+  return settings;
 }
 
 Tokenizer open_tokenizer(const ModelSource& source, const Settings& settings) {
@@ -110,11 +138,8 @@ BackendOptions backend_options(const Config& config, const Settings& settings, c
   options.max_batch_tokens = settings.max_batch_tokens;
   options.num_threads = settings.threads.value_or(0);
   options.isa = settings.isa.value_or("");
-  options.dense = dense_formats(settings.mxfp4_layers.value_or(""));
-  if (options.dense != DenseFormats{} && !find_backend(settings.backend).is_device)
-    throw InputError(
-        "--mxfp4-layers: the backend {} runs dense layers as the checkpoint has them; cuda quantises them",
-        find_backend(settings.backend).name);
+  options.dense = dense_formats(settings);
+  options.kv_format = kv_format(settings);
   return options;
 }
 
@@ -129,6 +154,10 @@ EngineOptions engine_options(const BackendOptions& options, const Capacity& capa
 }
 
 size_t weight_bytes(const Config& config) { return total_bytes(tensor_specs(config)); }
+
+size_t kept_weight_bytes(const Model& model, const MemoryPlan& plan) {
+  return weight_bytes(model.config) - (model.weights ? plan.replaced_weight_bytes : 0);
+}
 
 size_t available_bytes() {
   std::ifstream meminfo("/proc/meminfo");

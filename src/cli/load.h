@@ -28,8 +28,11 @@ struct Model {
 // Throws InputError for whatever is wrong with the files. Costs no memory: weights are mapped, not read.
 Model open_model(const std::string& argument, const Settings& settings);
 
-// What its parts are held in: as stored, synthetic weights as the vendor releases them, or as --mxfp4-layers has them made.
+// What its parts are held in: as stored, synthetic weights as the vendor releases them, or as the settings have them made.
 StorageFormats formats_of(const Model& model, const Settings& settings);
+
+// These settings without the formats of their own that they ask for.
+Settings unquantised(Settings settings);
 
 // The vocabulary beside the weights, or the one that --tokenizer names. Synthetic weights, which have nothing to say, get
 // the 256 bytes and harmony's control tokens.
@@ -48,6 +51,8 @@ BackendOptions backend_options(const Config& config, const Settings& settings, c
 EngineOptions engine_options(const BackendOptions& options, const Capacity& capacity);
 
 size_t weight_bytes(const Config& config);  // of the checkpoint
+// Of these, what has to stay in memory: a file's pages that were read once are given back, made weights are not.
+size_t kept_weight_bytes(const Model& model, const MemoryPlan& plan);
 size_t available_bytes();  // memory that programs may still take, files in the page cache included
 
 // Makes the weights if they are synthetic, and the backend. Throws InputError with the figures where memory lacks.

@@ -36,6 +36,8 @@ struct Settings {
   std::optional<int> threads;
   std::optional<std::string> isa;
   std::optional<std::string> mxfp4_layers;
+  std::optional<std::string> fp8_layers;
+  std::string kv_dtype{"bf16"};
   std::optional<int> context;
   int max_batch_tokens{512};
   int max_sequences{16};

@@ -11,7 +11,7 @@ namespace {
 size_t size(int extent) { return static_cast<size_t>(extent); }
 
 // W [out, in] and, where `vectors` is given, b [out].
-size_t linear_bytes(int out, int in, Format weights) { return num_bytes(weights, size(out) * size(in)); }
+size_t linear_bytes(int out, int in, Format weights) { return matrix_bytes(weights, size(out), size(in)); }
 size_t linear_bytes(int out, int in, Format weights, Format vectors) {
   return linear_bytes(out, in, weights) + num_bytes(vectors, size(out));
 }

@@ -25,6 +25,7 @@ constexpr FormatRow kFormats[] = {
     {Format::kF32, "F32", 1, 4},
     {Format::kBf16, "BF16", 1, 2},
     {Format::kMxfp4, "MXFP4", kMxfp4BlockSize, kMxfp4CodeBytes + 1},
+    {Format::kE4m3, "FP8", 1, 1},
 };
 
 const FormatRow& row(Format format) {
@@ -110,6 +111,10 @@ size_t num_bytes(Format format, size_t num_elements) {
   NIBBLE_CHECK(num_elements % layout.block_elements == 0, "{} elements are no whole blocks of {}",
                num_elements, layout.name);
   return num_elements / layout.block_elements * layout.block_bytes;
+}
+
+size_t matrix_bytes(Format format, size_t rows, size_t cols) {
+  return num_bytes(format, rows * cols) + (format == Format::kE4m3 ? rows * sizeof(float) : 0);
 }
 
 Matrix ExpertMatrices::matrix(int expert) const {

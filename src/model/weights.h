@@ -17,11 +17,13 @@
 
 namespace nibble {
 
-// How the elements of a matrix are stored. Block formats of GGUF and FP8 join here.
-enum class Format { kF32, kBf16, kMxfp4 };
+// How elements are stored. Block formats of GGUF join here.
+enum class Format { kF32, kBf16, kMxfp4, kE4m3 };
 std::string_view name(Format format);
-// Bytes of `num_elements` elements that lie next to each other in a row, scales included.
+// Bytes of `num_elements` elements that lie next to each other in a row, scales of blocks included.
 size_t num_bytes(Format format, size_t num_elements);
+// Bytes of a matrix: those of its elements and, for kE4m3, of its row scales.
+size_t matrix_bytes(Format format, size_t rows, size_t cols);
 
 // A vector of float32 or bfloat16: a norm's scale, a bias, sinks.
 struct Vector {
@@ -35,12 +37,14 @@ struct Vector {
 };
 
 // A matrix of one of the formats, row-major. For kMxfp4 `data` holds the codes (16 bytes for 32 elements, the even
-// element in the low nibble) and `scales` one E8M0 byte for each 32.
+// element in the low nibble) and `scales` one E8M0 byte for each 32. For kE4m3 `data` holds a byte for each element, and
+// element (r, c) is e4m3(data[r cols + c]) * row_scales[r]; a product with a row is scaled once, at its end.
 struct Matrix {
   const void* data = nullptr;
   const uint8_t* scales = nullptr;
   Format format = Format::kBf16;
   int rows = 0, cols = 0;
+  const float* row_scales = nullptr;  // [rows]
 };
 
 // E matrices of one shape and format behind each other, with a bias vector each.

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "backend/sample.h"
+#include "core/error.h"
 #include "core/thread_pool.h"
 #include "reference/forward.h"
 
@@ -13,9 +14,9 @@ namespace {
 class ReferenceBackend final : public Backend {
  public:
   ReferenceBackend(std::shared_ptr<const Weights> weights, const BackendOptions& options)
-      : weights_(std::move(weights)),
-        options_(options),
+      : options_(options),
         pool_(options.num_threads),
+        weights_(quantise_dense(std::move(weights), options.dense, pool_)),
         rope_(make_rope_table(config().rope, config().head_dim)),
         kv_(config(), options.num_full_pages, options.num_sliding_pages) {}
 
@@ -25,9 +26,9 @@ class ReferenceBackend final : public Backend {
   StepResult step(const Batch& batch) override;
 
  private:
-  std::shared_ptr<const Weights> weights_;
   BackendOptions options_;
   ThreadPool pool_;
+  std::shared_ptr<const Weights> weights_;
   RopeTable rope_;
   KvCache kv_;
 };
@@ -81,9 +82,17 @@ StepResult ReferenceBackend::step(const Batch& batch) {
   return result;
 }
 
+// Its cache is float32: what others store is rounded from that.
+void check_cache(const BackendOptions& options) {
+  if (options.kv_format == Format::kE4m3)
+    throw InputError("--kv-dtype fp8: the reference keeps keys and values in float32: try --backend cpu");
+}
+
 }  // namespace
 
 MemoryPlan plan(const Config& config, const BackendOptions& options) {
+  check_cache(options);
+  const ConvertedBytes converted = converted_bytes(config, options.dense);
   const size_t hidden = config.hidden, intermediate = config.intermediate, chosen = config.experts_per_token;
   const size_t q = size_t{1} * config.num_heads * config.head_dim,
                kv = size_t{1} * config.num_kv_heads * config.head_dim;
@@ -94,12 +103,14 @@ MemoryPlan plan(const Config& config, const BackendOptions& options) {
   const size_t expert_floats = chosen * (3 * hidden + 3 * intermediate);
   const size_t output_floats = hidden + config.vocab;
   const size_t row_floats = step_floats + std::max(qkv_floats, expert_floats) + output_floats;
-  return {.weight_bytes = 0,  // used where they are mapped
+  return {.weight_bytes = converted.after,  // the rest are used where they are mapped
+          .replaced_weight_bytes = converted.before,
           .kv_bytes = KvCache::num_bytes(config, options.num_full_pages, options.num_sliding_pages),
           .workspace_bytes = options.max_batch_tokens * row_floats * sizeof(float)};
 }
 
 std::unique_ptr<Backend> make(std::shared_ptr<const Weights> weights, const BackendOptions& options) {
+  check_cache(options);
   return std::make_unique<ReferenceBackend>(std::move(weights), options);
 }
 

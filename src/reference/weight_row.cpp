@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "core/e4m3.h"
 #include "formats/mxfp4.h"
 
 namespace nibble::reference {
@@ -27,6 +28,13 @@ void decode_row(const Matrix& weight, ptrdiff_t row_index, float* row) {
       const uint8_t* scales = weight.scales + row_index * (cols / kBlock);
       decode_mxfp4({codes, static_cast<size_t>(cols / 2)}, {scales, static_cast<size_t>(cols / kBlock)},
                    {row, static_cast<size_t>(cols)});
+      return;
+    }
+    case Format::kE4m3: {
+      const uint8_t* codes = static_cast<const uint8_t*>(weight.data) + row_index * cols;
+      const float scale = weight.row_scales[row_index];
+      std::transform(codes, codes + cols, row,
+                     [scale](uint8_t code) { return to_float(E4m3{code}) * scale; });
       return;
     }
   }

@@ -1,6 +1,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
+
+#include "cli/eval_compare.h"
 #include "cli/eval_golden.h"
 #include "cli/eval_tasks.h"
 #include "cli/eval_text.h"
@@ -36,6 +39,45 @@ TEST(EvalText, AShortTextIsOneWindowAndALimitLeavesOutTheRest) {
   EXPECT_EQ(measure_perplexity(backend, room, kTokenizer, std::string(7, '\x01'), 10, {}).num_scored, 6u);
   EXPECT_EQ(measure_perplexity(backend, room, kTokenizer, std::string(50, '\x01'), 10, 3).num_windows, 3);
   EXPECT_THROW(measure_perplexity(backend, room, kTokenizer, "\x01", 10, {}), InputError);
+}
+
+// All logits are equal but that of token 5, which is e times as likely as any other.
+class BiasedBackend : public ScriptedBackend {
+ public:
+  using ScriptedBackend::ScriptedBackend;
+  StepResult step(const Batch& batch) override {
+    StepResult result = ScriptedBackend::step(batch);
+    for (size_t at = 5; at < result.logits.size(); at += static_cast<size_t>(config().vocab))
+      result.logits[at] += 1;
+    return result;
+  }
+};
+
+TEST(EvalCompare, AModelIsNoWayFromItself) {
+  BiasedBackend one(kConfig, 0, {0}), other(kConfig, 0, {0});
+  const BackendOptions room = backend_options(kConfig, {}, {100, 1});
+  const Comparison result = compare_models(one, other, room, kTokenizer, std::string(250, '\x01'), 100, {});
+  EXPECT_EQ(result.mean_kl, 0);
+  EXPECT_EQ(result.p99_kl, 0);
+  EXPECT_EQ(result.top1_agreement, 1);
+  EXPECT_EQ(result.perplexity, result.unquantised_perplexity);
+  EXPECT_EQ(result.num_windows, 2);
+  EXPECT_EQ(result.num_scored, 198u);
+}
+
+// Of V = 4,096 tokens p gives each 1 / V, q gives all but one 1 / (V - 1 + e), and that one e times as much.
+TEST(EvalCompare, TheDivergenceIsThatOfTheUnquantisedModelFromTheOther) {
+  ScriptedBackend plain(kConfig, 0, {0});
+  BiasedBackend biased(kConfig, 0, {0});
+  const BackendOptions room = backend_options(kConfig, {}, {100, 1});
+  const Comparison result = compare_models(biased, plain, room, kTokenizer, std::string(250, '\x01'), 100, 1);
+  const double vocab = 4096, sum = vocab - 1 + std::exp(1.0);
+  EXPECT_NEAR(result.mean_kl, std::log(sum / vocab) - 1 / vocab, 1e-12);
+  EXPECT_NEAR(result.p99_kl, result.mean_kl, 1e-12);  // every token has the same
+  EXPECT_EQ(result.top1_agreement, 0);
+  EXPECT_NEAR(result.unquantised_perplexity, vocab, 1e-6);
+  ASSERT_NE(kTokenizer.encode("\x01", SpecialTokens::kOrdinary).front(), 5);
+  EXPECT_NEAR(result.perplexity, sum, 1e-6);
 }
 
 constexpr const char* kTask{R"({"id": "1", "task": "add", "kind": "final", "answer": "9",

@@ -71,6 +71,32 @@ TEST(Load, TheVocabularyLiesBesideTheWeightsOrWhereTheSettingSays) {
               AllOf(HasSubstr("no tokenizer.json"), HasSubstr("--tokenizer")));
 }
 
+TEST(Load, DenseLayersAreInTheFormatThatAFlagNamesThemFor) {
+  Settings settings;
+  settings.fp8_layers = "qkv,lm_head";
+  settings.mxfp4_layers = "moe,o";
+  settings.kv_dtype = "fp8";
+  const StorageFormats formats = formats_of(open_model(kTiny, {}), settings);
+  EXPECT_EQ(formats.qkv, Format::kE4m3);
+  EXPECT_EQ(formats.attention_output, Format::kMxfp4);
+  EXPECT_EQ(formats.unembedding, Format::kE4m3);
+  EXPECT_EQ(formats.router, Format::kBf16);
+  EXPECT_EQ(formats.kv, Format::kE4m3);
+}
+
+TEST(Load, ALayerThatTwoFlagsNameIsRefused) {
+  const Config config = *named_config("gpt-oss-20b");
+  Settings settings;
+  settings.fp8_layers = "all";
+  settings.mxfp4_layers = "lm_head";
+  EXPECT_THAT(error_of([&] { backend_options(config, settings, {64, 1}); }), HasSubstr("both name lm_head"));
+  settings.mxfp4_layers = "moe";  // experts, which FP8 leaves alone
+  EXPECT_THAT(error_of([&] {
+                backend_options(config, settings, {64, 1});
+              }),
+              testing::Not(HasSubstr("both name")));
+}
+
 TEST(Load, ACheckpointIsOpenedWithItsConfiguration) {
   const Model model = open_model(kTiny, {});
   ASSERT_TRUE(model.weights);

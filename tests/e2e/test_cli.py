@@ -167,7 +167,9 @@ def test_prompts_that_can_not_be_run():
         (["run", "tiny", "-p", "x", "--backend", "tpu"], "cpu, reference"),
         (["run", "tiny", "-p", "x", "--backend", "cuda"], "--backend cuda"),  # the release preset is without it
         (["run", "tiny", "-p", "x", "--mxfp4-layers", "qkv,ffn"], "moe, qkv, o, lm_head"),
-        (["run", "tiny", "-p", "x", "--backend", "cpu", "--mxfp4-layers", "all"], "as the checkpoint has them"),
+        (["run", "tiny", "-p", "x", "--fp8-layers", "moe"], "qkv, o, lm_head"),
+        (["run", "tiny", "-p", "x", "--fp8-layers", "all", "--mxfp4-layers", "o"], "both name o"),
+        (["run", "tiny", "-p", "x", "--kv-dtype", "fp16"], "bf16, fp8"),
         (["run", "tiny", "-p", "x", "--context", "200000"], "131072"),
         (["run", "tiny", "-p", "x", "--logprobs", "2"], "--json"),
         (["run"], "MODEL"),
@@ -175,6 +177,9 @@ def test_prompts_that_can_not_be_run():
         ([], "run, chat, inspect"),
         (["eval", "tiny"], "--golden"),
         (["eval", "tiny", "--text", "a", "--tasks", "b"], "exactly one"),
+        (["eval", "tiny", "--tasks", "b", "--compare"], "--text"),
+        (["eval", "tiny", "--text", str(GOLDEN / "eval" / "prose.txt"), "--compare"], "nothing is quantised"),
+        (["run", "tiny", "-p", "x", "--backend", "reference", "--kv-dtype", "fp8"], "float32"),
         (["bench", "tiny", "-p", "512,x"], "with commas between"),
         (["bench", "tiny", "-p", "0", "-n", "0"], "nothing to measure"),
         (["convert", "tiny", "out"], "synthetic:gpt-oss-20b"),
@@ -277,6 +282,41 @@ def test_perplexity_of_prose():
     report = json.loads(answer("eval", "tiny", "--text", GOLDEN / "eval" / "prose.txt", "--limit", 2, "--json"))
     assert report["num_windows"] == 2 and report["num_scored"] == 2 * 1023
     assert 40 < report["perplexity"] < 110  # 69.4 over the whole book
+
+
+def test_formats_are_compared_with_the_unquantised_model():
+    compare = ["eval", "tiny", "--text", GOLDEN / "eval" / "prose.txt", "--limit", 1, "--window", 256, "--compare"]
+    fp8 = json.loads(answer(*compare, "--fp8-layers", "all", "--kv-dtype", "fp8", "--json"))
+    assert fp8["formats"] == {"qkv": "FP8", "o": "FP8", "lm_head": "FP8", "kv": "FP8"}
+    assert fp8["num_windows"] == 1 and fp8["num_scored"] == 255
+    mxfp4 = json.loads(answer(*compare, "--mxfp4-layers", "all", "--json"))
+    assert mxfp4["formats"] == {"qkv": "MXFP4", "o": "MXFP4", "lm_head": "MXFP4", "kv": "BF16"}
+    # A bit of the mantissa is a quarter of the squared error, and so of the divergence: FP8 has two more than MXFP4.
+    assert 0 < fp8["mean_kl"] < mxfp4["mean_kl"] / 4
+    assert fp8["mean_kl"] < fp8["p99_kl"]
+    assert 1 > fp8["top1_agreement"] > mxfp4["top1_agreement"] > 0.5
+    assert fp8["unquantised_perplexity"] == mxfp4["unquantised_perplexity"] != fp8["perplexity"]
+    assert "KL divergence" in answer(*compare, "--fp8-layers", "o")
+
+
+def test_conversions_are_told_and_kernels_say_their_formats():
+    formats = ["--fp8-layers", "qkv,lm_head", "--mxfp4-layers", "o", "--kv-dtype", "fp8"]
+    told = nibble("run", "tiny", "-p", QUESTION, "--temperature", 0, "--log-level", "info", *formats)
+    assert told.returncode == 0 and b"42" in told.stdout
+    lines = [line for line in told.stderr.decode().splitlines() if " bytes to " in line]
+    assert ["qkv: BF16 to FP8", "o: BF16 to MXFP4", "lm_head: BF16 to FP8"] == [
+        line.removeprefix("I ").split(",")[0] for line in lines
+    ]
+    report = json.loads(answer("inspect", "tiny", "--kernels", "--json", "--isa", "portable", *formats))
+    weights = {row["operation"]: row["weights"] for row in report["kernels"] if row["operation"] != "attend"}
+    assert (weights["qkv"], weights["project"], weights["unembed"]) == ("FP8", "MXFP4", "FP8")
+    assert {row["weights"] for row in report["kernels"] if row["operation"] == "attend"} == {"FP8 keys", "FP8 values"}
+    plain = json.loads(answer("inspect", "tiny", "--json"))
+    assert report["memory"]["kv_bytes"] == plain["memory"]["kv_bytes"] / 2
+    assert report["memory"]["own_weight_bytes"] > plain["memory"]["own_weight_bytes"] == 0
+    assert report["bytes_by_operation"]["qkv"] < 0.6 * plain["bytes_by_operation"]["qkv"]
+    bench = answer("bench", "tiny", "-p", 16, "-n", 0, "-r", 1, *formats)
+    assert "qkv (FP8)" in bench and "unembed (FP8)" in bench
 
 
 # bench

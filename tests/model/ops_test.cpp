@@ -43,6 +43,11 @@ TEST(StepCost, OtherFormatsAreOtherData) {
   formats.qkv = formats.attention_output = formats.unembedding = Format::kMxfp4;
   EXPECT_EQ(total(step_costs(k20b, formats, 1, 1)).weight_bytes, 1'921'878'528u);
   EXPECT_EQ(total(step_costs(k120b, formats, 1, 1)).weight_bytes, 2'748'893'184u);
+  // Of FP8 a byte for each element, and 4 for each row.
+  formats.qkv = formats.attention_output = formats.unembedding = Format::kE4m3;
+  EXPECT_EQ(total(step_costs(k20b, formats, 1, 1)).weight_bytes,
+            3'708'089'088u - (637'009'920u + 579'133'440u) + 4u * (24 * (5120 + 2880) + 201'088));
+  formats.qkv = formats.attention_output = formats.unembedding = Format::kMxfp4;
   formats.router = Format::kMxfp4;
   EXPECT_EQ(total(step_costs(k20b, formats, 1, 1)).weight_bytes, 1'918'629'888u);
   EXPECT_EQ(total(step_costs(k120b, formats, 1, 1)).weight_bytes, 2'729'401'344u);

@@ -92,7 +92,11 @@ TEST(Format, SaysItsBytes) {
   EXPECT_EQ(num_bytes(Format::kF32, 32), 128u);
   EXPECT_EQ(num_bytes(Format::kBf16, 32), 64u);
   EXPECT_EQ(num_bytes(Format::kMxfp4, 2880), 90u * 17);
+  EXPECT_EQ(num_bytes(Format::kE4m3, 32), 32u);
+  EXPECT_EQ(matrix_bytes(Format::kE4m3, 3, 32), 3u * (32 + 4));  // a float32 for each row
+  EXPECT_EQ(matrix_bytes(Format::kMxfp4, 3, 64), 3u * 34);
   EXPECT_EQ(name(Format::kMxfp4), "MXFP4");
+  EXPECT_EQ(name(Format::kE4m3), "FP8");
 }
 
 // A checkpoint of the small model, to be damaged and opened.

@@ -19,17 +19,48 @@ int num_threads_of(const BackendOptions& options) {
   return options.num_threads > 0 ? options.num_threads : num_usable_cores();
 }
 
+// `weights` as they are to run.
+void check_fits(const Weights& weights) {
+  const Config& config = weights.config;
+  if (config.head_dim > kMaxHeadDim)
+    throw InputError(
+        "{}: head_dim {} is more than the {} that the CPU backend can do: try --backend reference",
+        weights.source, config.head_dim, kMaxHeadDim);
+  const Kernels kernels = choose_kernels(Isa::kPortable);
+  const auto check = [&](const char* what, const Matrix& matrix) {
+    if (!kernels.dot(matrix.format))
+      throw InputError(
+          "{}: {} is {}, for which the CPU backend has no kernel (it takes BF16, FP8 and MXFP4): try "
+          "--backend reference",
+          weights.source, what, nibble::name(matrix.format));
+  };
+  if (weights.embedding.format != Format::kBf16)
+    throw InputError("{}: the embedding is {}, the CPU backend takes BF16: try --backend reference",
+                     weights.source, nibble::name(weights.embedding.format));
+  check("the unembedding", weights.unembedding);
+  for (const LayerWeights& layer : weights.layers) {
+    check("q", layer.q);
+    check("k", layer.k);
+    check("v", layer.v);
+    check("o", layer.o);
+    check("the router", layer.router);
+    check("gate_up", layer.gate_up.first);
+    check("down", layer.down.first);
+  }
+}
+
 class CpuBackend final : public Backend {
  public:
   CpuBackend(std::shared_ptr<const Weights> weights, const BackendOptions& options)
-      : weights_(std::move(weights)),
-        isa_(isa_of(options.isa)),
-        pool_(options.num_threads),
-        machine_{choose_kernels(isa_), pool_},
+      : pool_(options.num_threads),
+        weights_(quantise_dense(std::move(weights), options.dense, pool_)),
+        machine_{choose_kernels(isa_of(options.isa)), pool_},
         max_batch_tokens_(options.max_batch_tokens),
         rope_(rope_frequencies(config().rope, config().head_dim)),
-        kv_(config(), options.num_full_pages, options.num_sliding_pages),
-        activations_(make_activations(config(), options.max_batch_tokens, pool_.num_threads())) {}
+        kv_(config(), options.kv_format, options.num_full_pages, options.num_sliding_pages),
+        activations_(make_activations(config(), options.max_batch_tokens, pool_.num_threads())) {
+    check_fits(*weights_);
+  }
 
   std::string_view name() const override { return "cpu"; }
   const Config& config() const override { return weights_->config; }
@@ -37,9 +68,8 @@ class CpuBackend final : public Backend {
   StepResult step(const Batch& batch) override;
 
  private:
-  std::shared_ptr<const Weights> weights_;
-  Isa isa_;
   ThreadPool pool_;
+  std::shared_ptr<const Weights> weights_;
   Machine machine_;
   int max_batch_tokens_;
   RopeFrequencies rope_;
@@ -57,8 +87,11 @@ std::vector<KernelChoice> CpuBackend::kernels() const {
   };
   choices.push_back({"embed", "BF16", "plain C++", "a row per token"});
   add_linear("qkv", layer.q);
-  choices.push_back({"attend", "BF16 keys", kernels.dot_bf16->name, kernels.dot_bf16->reason});
-  choices.push_back({"attend", "BF16 values", kernels.weigh->name, kernels.weigh->reason});
+  const Format kv = kv_.layer(0).format;
+  const DotRow& dot = *kernels.dot(kv);
+  const WeighRow& weigh = *kernels.weigh(kv);
+  choices.push_back({"attend", fmt::format("{} keys", nibble::name(kv)), dot.name, dot.reason});
+  choices.push_back({"attend", fmt::format("{} values", nibble::name(kv)), weigh.name, weigh.reason});
   add_linear("project", layer.o);
   add_linear("route", layer.router);
   add_linear("experts up", layer.gate_up.first);
@@ -104,45 +137,18 @@ StepResult CpuBackend::step(const Batch& batch) {
   return result;
 }
 
-void check_fits(const Weights& weights) {
-  const Config& config = weights.config;
-  if (config.head_dim > kMaxHeadDim)
-    throw InputError(
-        "{}: head_dim {} is more than the {} that the CPU backend can do: try --backend reference",
-        weights.source, config.head_dim, kMaxHeadDim);
-  const Kernels kernels = choose_kernels(Isa::kPortable);
-  const auto check = [&](const char* what, const Matrix& matrix) {
-    if (!kernels.dot(matrix.format))
-      throw InputError(
-          "{}: {} is {}, for which the CPU backend has no kernel (it takes BF16 and MXFP4): try "
-          "--backend reference",
-          weights.source, what, nibble::name(matrix.format));
-  };
-  if (weights.embedding.format != Format::kBf16)
-    throw InputError("{}: the embedding is {}, the CPU backend takes BF16: try --backend reference",
-                     weights.source, nibble::name(weights.embedding.format));
-  check("the unembedding", weights.unembedding);
-  for (const LayerWeights& layer : weights.layers) {
-    check("q", layer.q);
-    check("k", layer.k);
-    check("v", layer.v);
-    check("o", layer.o);
-    check("the router", layer.router);
-    check("gate_up", layer.gate_up.first);
-    check("down", layer.down.first);
-  }
-}
-
 }  // namespace
 
 MemoryPlan plan(const Config& config, const BackendOptions& options) {
-  return {.weight_bytes = 0,  // used where they are mapped
-          .kv_bytes = KvCache::num_bytes(config, options.num_full_pages, options.num_sliding_pages),
+  const ConvertedBytes converted = converted_bytes(config, options.dense);
+  return {.weight_bytes = converted.after,  // the rest are used where they are mapped
+          .replaced_weight_bytes = converted.before,
+          .kv_bytes = KvCache::num_bytes(config, options.kv_format, options.num_full_pages,
+                                         options.num_sliding_pages),
           .workspace_bytes = activations_bytes(config, options.max_batch_tokens, num_threads_of(options))};
 }
 
 std::unique_ptr<Backend> make(std::shared_ptr<const Weights> weights, const BackendOptions& options) {
-  check_fits(*weights);
   return std::make_unique<CpuBackend>(std::move(weights), options);
 }
 

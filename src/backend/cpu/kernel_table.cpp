@@ -19,33 +19,36 @@ constexpr DotRow kDotRows[]{
     // isa            weights         kernel                 name                   reason
 #if NIBBLE_X86
     {Isa::kAvx512,    Format::kBf16,  &avx512::dot_bf16,     "avx512::dot_bf16",    kMeasured},
+    {Isa::kAvx512,    Format::kE4m3,  &avx512::dot_e4m3,     "avx512::dot_e4m3",    kMeasured},
     {Isa::kAvx512,    Format::kMxfp4, &avx512::dot_mxfp4,    "avx512::dot_mxfp4",   kMeasured},
     {Isa::kAvx2,      Format::kBf16,  &avx2::dot_bf16,       "avx2::dot_bf16",      kMeasured},
+    {Isa::kAvx2,      Format::kE4m3,  &avx2::dot_e4m3,       "avx2::dot_e4m3",      kMeasured},
     {Isa::kAvx2,      Format::kMxfp4, &avx2::dot_mxfp4,      "avx2::dot_mxfp4",     kMeasured},
 #endif
     {Isa::kPortable,  Format::kBf16,  &portable::dot_bf16,   "portable::dot_bf16",  kFallback},
+    {Isa::kPortable,  Format::kE4m3,  &portable::dot_e4m3,   "portable::dot_e4m3",  kFallback},
     {Isa::kPortable,  Format::kMxfp4, &portable::dot_mxfp4,  "portable::dot_mxfp4", kFallback},
 };
 
 constexpr WeighRow kWeighRows[]{
+    // isa            values          kernel                 name                    reason
 #if NIBBLE_X86
-    {Isa::kAvx512,    &avx512::weigh_bf16,   "avx512::weigh_bf16",   kOnly},
-    {Isa::kAvx2,      &avx2::weigh_bf16,     "avx2::weigh_bf16",     kOnly},
+    {Isa::kAvx512,    Format::kBf16,  &avx512::weigh_bf16,   "avx512::weigh_bf16",   kOnly},
+    {Isa::kAvx512,    Format::kE4m3,  &avx512::weigh_e4m3,   "avx512::weigh_e4m3",   kOnly},
+    {Isa::kAvx2,      Format::kBf16,  &avx2::weigh_bf16,     "avx2::weigh_bf16",     kOnly},
+    {Isa::kAvx2,      Format::kE4m3,  &avx2::weigh_e4m3,     "avx2::weigh_e4m3",     kOnly},
 #endif
-    {Isa::kPortable,  &portable::weigh_bf16, "portable::weigh_bf16", kFallback},
+    {Isa::kPortable,  Format::kBf16,  &portable::weigh_bf16, "portable::weigh_bf16", kFallback},
+    {Isa::kPortable,  Format::kE4m3,  &portable::weigh_e4m3, "portable::weigh_e4m3", kFallback},
 };
 // clang-format on
 
-const DotRow* first_dot(Isa isa, Format weights) {
-  for (const DotRow& row : kDotRows)
-    if (row.isa == isa && row.weights == weights) return &row;
-  NIBBLE_CHECK(false, "no dot of {} weights for {}", nibble::name(weights), name(isa));
-}
-
-const WeighRow* first_weigh(Isa isa) {
-  for (const WeighRow& row : kWeighRows)
-    if (row.isa == isa) return &row;
-  NIBBLE_CHECK(false, "no weigh for {}", name(isa));
+template <typename Row>
+void choose(std::span<const Row> rows, Isa isa, std::array<const Row*, kNumFormats>& chosen) {
+  for (const Row& row : rows) {
+    const Row*& place = chosen[static_cast<size_t>(row.format)];
+    if (row.isa == isa && !place) place = &row;
+  }
 }
 
 constexpr Isa kIsas[]{Isa::kAvx512, Isa::kAvx2, Isa::kPortable};  // best first
@@ -90,12 +93,11 @@ Isa isa_of(std::string_view option) {
 std::span<const DotRow> dot_rows() { return kDotRows; }
 std::span<const WeighRow> weigh_rows() { return kWeighRows; }
 
-const DotRow* Kernels::dot(Format weights) const {
-  return weights == Format::kBf16 ? dot_bf16 : weights == Format::kMxfp4 ? dot_mxfp4 : nullptr;
-}
-
 Kernels choose_kernels(Isa isa) {
-  return {first_dot(isa, Format::kBf16), first_dot(isa, Format::kMxfp4), first_weigh(isa)};
+  Kernels kernels;
+  choose(dot_rows(), isa, kernels.dots);
+  choose(weigh_rows(), isa, kernels.weighs);
+  return kernels;
 }
 
 }  // namespace nibble::cpu

@@ -1,6 +1,7 @@
 // Which kernel runs a loop on this machine: rows of plain data, chosen once when a backend is made.
 #pragma once
 
+#include <array>
 #include <span>
 #include <string>
 #include <string_view>
@@ -19,13 +20,14 @@ Isa isa_of(std::string_view option);
 
 struct DotRow {
   Isa isa;
-  Format weights;
+  Format format;  // of the weights
   DotKernel kernel;
   const char* name;
   const char* reason;
 };
 struct WeighRow {
   Isa isa;
+  Format format;  // of the values
   WeighKernel kernel;
   const char* name;
   const char* reason;
@@ -33,13 +35,15 @@ struct WeighRow {
 std::span<const DotRow> dot_rows();
 std::span<const WeighRow> weigh_rows();
 
-// The first rows that fit an instruction set.
-struct Kernels {
-  const DotRow* dot_bf16;
-  const DotRow* dot_mxfp4;
-  const WeighRow* weigh;
+inline constexpr size_t kNumFormats{static_cast<size_t>(Format::kE4m3) + 1};  // it is the last
 
-  const DotRow* dot(Format weights) const;  // null: no row takes this format
+// The first rows that fit an instruction set; null: no row takes this format.
+struct Kernels {
+  std::array<const DotRow*, kNumFormats> dots{};
+  std::array<const WeighRow*, kNumFormats> weighs{};
+
+  const DotRow* dot(Format weights) const { return dots[static_cast<size_t>(weights)]; }
+  const WeighRow* weigh(Format values) const { return weighs[static_cast<size_t>(values)]; }
 };
 Kernels choose_kernels(Isa isa);
 

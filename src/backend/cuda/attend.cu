@@ -7,6 +7,8 @@
 // are 16 bytes of the key of position g, and its scores are of head g at positions 2 t, 2 t + 1: which is where the next product,
 // heads x D over positions, wants its A registers. Values are read 16 bytes of D for a position; pairs of positions are put
 // together from two of them, so that the lane's column n of tile j is element 8 n + j of D.
+#include <cuda_fp8.h>
+
 #include <algorithm>
 
 #include "backend/cuda/kernels.h"
@@ -35,6 +37,36 @@ __device__ uint32_t pair_of(float low, float high) {
   return reinterpret_cast<const uint32_t&>(pair);
 }
 
+// How the cache holds its elements: 8 of them as they are stored, and as bfloat16 of the same values.
+template <KvFormat format>
+struct Stored;
+template <>
+struct Stored<KvFormat::kBf16> {
+  using Element = __nv_bfloat16;
+  using Eight = uint4;
+  static __device__ Element of(float value) { return __float2bfloat16_rn(value); }
+  static __device__ uint4 bf16(const Eight& stored) { return stored; }
+};
+template <>
+struct Stored<KvFormat::kE4m3> {
+  using Element = uint8_t;
+  using Eight = uint2;
+  static __device__ Element of(float value) {
+    return __nv_cvt_float_to_fp8(value, __NV_SATFINITE, __NV_E4M3);
+  }
+  // A code whose exponent and mantissa are moved to those of bfloat16 is its value times 2^-120.
+  static __device__ uint4 bf16(const Eight& stored) {
+    const auto pair = [](uint32_t codes, uint32_t selector) {
+      const uint32_t high = __byte_perm(codes, 0, selector);  // in the upper byte of each half
+      const uint32_t small = (high & 0x80008000u) | ((high >> 4) & 0x07F007F0u);
+      const __nv_bfloat162 value =
+          __hmul2(reinterpret_cast<const __nv_bfloat162&>(small), __float2bfloat162_rn(0x1p120f));
+      return reinterpret_cast<const uint32_t&>(value);
+    };
+    return {pair(stored.x, 0x1404), pair(stored.x, 0x3424), pair(stored.y, 0x1404), pair(stored.y, 0x3424)};
+  }
+};
+
 // Turns elements i and i + D/2 of a head by a row's position.
 struct Turn {
   float cosine, sine;
@@ -59,78 +91,86 @@ __device__ Parts parts_of(const float* parts, int row, int num_tokens, int num_h
   return {parts + size_t{1} * row * width, size_t{1} * num_tokens * width};
 }
 
-__device__ __nv_bfloat16* page_of(const LayerPages& pages, const StepInput& input, const RowInput& row,
-                                  int page, int num_kv_heads, int kv_head) {
+template <KvFormat format>
+__device__ typename Stored<format>::Element* page_of(const LayerPages& pages, const StepInput& input,
+                                                     const RowInput& row, int page, int num_kv_heads,
+                                                     int kv_head) {
   const uint32_t first = pages.is_sliding ? row.sliding_pages : row.full_pages;
   const uint32_t id = input.page_ids[static_cast<uint32_t>(first + static_cast<uint32_t>(page))];
-  return pages.data + (size_t{2} * id * num_kv_heads + kv_head) * kPageElements;
+  return static_cast<typename Stored<format>::Element*>(pages.data) +
+         (size_t{2} * id * num_kv_heads + kv_head) * kPageElements;
 }
 
 // The key and value of one head of the current row, from 96 threads of the block into two arrays of D.
+template <KvFormat format>
 __device__ void make_row(const Parts& parts, int num_heads, int num_kv_heads, int kv_head, const Turn& turn,
-                         __nv_bfloat16* key, __nv_bfloat16* value) {
+                         typename Stored<format>::Element* key, typename Stored<format>::Element* value) {
   const int i = static_cast<int>(threadIdx.x), k = (num_heads + kv_head) * kHeadDim,
             v = k + num_kv_heads * kHeadDim;
   if (i < kHalf) {
     const float2 turned = turn(parts(k + i), parts(k + i + kHalf));
-    key[i] = __float2bfloat16_rn(turned.x);
-    key[i + kHalf] = __float2bfloat16_rn(turned.y);
+    key[i] = Stored<format>::of(turned.x);
+    key[i + kHalf] = Stored<format>::of(turned.y);
   } else if (i < 3 * kHalf) {
-    value[i - kHalf] = __float2bfloat16_rn(parts(v + i - kHalf));
+    value[i - kHalf] = Stored<format>::of(parts(v + i - kHalf));
   }
 }
 
+template <KvFormat format>
 __global__ void __launch_bounds__(kAttendThreads) append_kernel(const __grid_constant__ AppendArgs args) {
   const int row_index = static_cast<int>(blockIdx.x), kv_head = static_cast<int>(blockIdx.y);
   const RowInput row = args.input.rows[row_index];
   const Turn turn(args.rope, static_cast<int>(threadIdx.x) % kHalf, row.position);
-  __nv_bfloat16* keys =
-      page_of(args.pages, args.input, row, row.position / kPagePositions, args.num_kv_heads, kv_head) +
-      row.position % kPagePositions * kHeadDim;
+  auto* keys = page_of<format>(args.pages, args.input, row, row.position / kPagePositions, args.num_kv_heads,
+                               kv_head) +
+               row.position % kPagePositions * kHeadDim;
   wait_for_predecessor();
   let_successor_start();
-  make_row(parts_of(args.parts, row_index, args.num_tokens, args.num_heads, args.num_kv_heads),
-           args.num_heads, args.num_kv_heads, kv_head, turn, keys,
-           keys + size_t{1} * args.num_kv_heads * kPageElements);
+  make_row<format>(parts_of(args.parts, row_index, args.num_tokens, args.num_heads, args.num_kv_heads),
+                   args.num_heads, args.num_kv_heads, kv_head, turn, keys,
+                   keys + size_t{1} * args.num_kv_heads * kPageElements);
 }
 
 // A lane's share of one page: of the key and value of each of its 32 positions.
+template <KvFormat format>
 struct PageRegisters {
-  uint4 keys[4][2];    // position 8 n + g, elements 32 half + 8 t ..
-  uint4 values[2][4];  // position position_of(half, i), elements 8 g ..
+  using Element = typename Stored<format>::Element;
+  using Eight = typename Stored<format>::Eight;
+  Eight keys[4][2];    // position 8 n + g, elements 32 half + 8 t ..
+  Eight values[2][4];  // position position_of(half, i), elements 8 g ..
 
   static __device__ int position_of(int half, int i) {
     return 16 * half + 8 * (i / 2) + 2 * (static_cast<int>(threadIdx.x) % 4) + i % 2;
   }
-  __device__ void load(const __nv_bfloat16* page_keys, const __nv_bfloat16* page_values) {
+  __device__ void load(const Element* page_keys, const Element* page_values) {
     const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
 #pragma unroll
     for (int n = 0; n < 4; ++n)
 #pragma unroll
       for (int half = 0; half < 2; ++half)
         keys[n][half] =
-            *reinterpret_cast<const uint4*>(page_keys + (8 * n + g) * kHeadDim + 32 * half + 8 * t);
+            *reinterpret_cast<const Eight*>(page_keys + (8 * n + g) * kHeadDim + 32 * half + 8 * t);
 #pragma unroll
     for (int half = 0; half < 2; ++half)
 #pragma unroll
       for (int i = 0; i < 4; ++i)
         values[half][i] =
-            *reinterpret_cast<const uint4*>(page_values + position_of(half, i) * kHeadDim + 8 * g);
+            *reinterpret_cast<const Eight*>(page_values + position_of(half, i) * kHeadDim + 8 * g);
   }
   // Takes the row of the current position, which was not in the cache when the page was loaded.
-  __device__ void replace(int position, const __nv_bfloat16* key, const __nv_bfloat16* value) {
+  __device__ void replace(int position, const Element* key, const Element* value) {
     const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
 #pragma unroll
     for (int n = 0; n < 4; ++n)
 #pragma unroll
       for (int half = 0; half < 2; ++half)
-        if (8 * n + g == position) keys[n][half] = *reinterpret_cast<const uint4*>(key + 32 * half + 8 * t);
+        if (8 * n + g == position) keys[n][half] = *reinterpret_cast<const Eight*>(key + 32 * half + 8 * t);
 #pragma unroll
     for (int half = 0; half < 2; ++half)
 #pragma unroll
       for (int i = 0; i < 4; ++i)
         if (position_of(half, i) == position)
-          values[half][i] = *reinterpret_cast<const uint4*>(value + 8 * g);
+          values[half][i] = *reinterpret_cast<const Eight*>(value + 8 * g);
   }
 };
 
@@ -143,7 +183,8 @@ struct PageSums {
 
 // `queries`: the lane's A registers of the four 16-wide steps over D. Positions outside of [first, last] are not seen; the page has
 // at least one that is.
-__device__ PageSums attend_page(const PageRegisters& page, int page_first, int first, int last,
+template <KvFormat format>
+__device__ PageSums attend_page(const PageRegisters<format>& page, int page_first, int first, int last,
                                 const uint32_t (&queries)[4][2]) {
   const int t = threadIdx.x % 4;
   float scores[4][4]{};  // tile n: positions 8 n + {2 t, 2 t + 1}
@@ -151,7 +192,7 @@ __device__ PageSums attend_page(const PageRegisters& page, int page_first, int f
   for (int n = 0; n < 4; ++n)
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
-      const uint4 k = page.keys[n][half];
+      const uint4 k = Stored<format>::bf16(page.keys[n][half]);
       mma_upper(scores[n], queries[2 * half][0], queries[2 * half][1], k.x, k.y);
       mma_upper(scores[n], queries[2 * half + 1][0], queries[2 * half + 1][1], k.z, k.w);
     }
@@ -180,8 +221,9 @@ __device__ PageSums attend_page(const PageRegisters& page, int page_first, int f
     uint4 v[4];
 #pragma unroll
     for (int i = 0; i < 4; ++i)  // what is not written yet may be anything, even NaN
-      v[i] = page_first + PageRegisters::position_of(half, i) > last ? make_uint4(0, 0, 0, 0)
-                                                                     : page.values[half][i];
+      v[i] = page_first + PageRegisters<format>::position_of(half, i) > last
+                 ? make_uint4(0, 0, 0, 0)
+                 : Stored<format>::bf16(page.values[half][i]);
     const uint32_t a0 = pair_of(scores[2 * half][0], scores[2 * half][1]);
     const uint32_t a2 = pair_of(scores[2 * half + 1][0], scores[2 * half + 1][1]);
 #pragma unroll
@@ -220,9 +262,11 @@ __device__ void join(float& maximum, float& sum, float& out, float more_maximum,
 
 static_assert(kMaxGroupHeads * kMaxChunks <= kAttendWarps * kPartialFloats && kMaxGroupHeads <= kAttendWarps);
 
+template <KvFormat format>
 __global__ void __launch_bounds__(kAttendThreads, 2) attend_kernel(const __grid_constant__ AttendArgs args) {
-  __shared__ __align__(16) __nv_bfloat16 queries[kMaxGroupHeads][kHeadDim], own_key[kHeadDim],
-      own_value[kHeadDim];
+  using Element = typename Stored<format>::Element;
+  __shared__ __align__(16) __nv_bfloat16 queries[kMaxGroupHeads][kHeadDim];
+  __shared__ __align__(16) Element own_key[kHeadDim], own_value[kHeadDim];
   __shared__ float partials[kAttendWarps][kPartialFloats];
   __shared__ bool is_last;
   const int kv_head = static_cast<int>(blockIdx.x), chunk = static_cast<int>(blockIdx.y);
@@ -237,10 +281,11 @@ __global__ void __launch_bounds__(kAttendThreads, 2) attend_kernel(const __grid_
   const int num_chunks = (num_pages + kChunkPages - 1) / kChunkPages;
   const int page = chunk * kChunkPages + warp;
   const bool has_page = page < num_pages;
-  const __nv_bfloat16* keys = nullptr;
-  if (has_page) keys = page_of(args.pages, args.input, row, first_page + page, args.num_kv_heads, kv_head);
-  const __nv_bfloat16* values = keys + size_t{1} * args.num_kv_heads * kPageElements;
-  PageRegisters cached;
+  const Element* keys = nullptr;
+  if (has_page)
+    keys = page_of<format>(args.pages, args.input, row, first_page + page, args.num_kv_heads, kv_head);
+  const Element* values = keys + size_t{1} * args.num_kv_heads * kPageElements;
+  PageRegisters<format> cached;
   if (has_page && args.appends) cached.load(keys, values);
   const int element = static_cast<int>(threadIdx.x) % kHalf;
   const Turn turn(args.rope, element, row.position);
@@ -249,7 +294,7 @@ __global__ void __launch_bounds__(kAttendThreads, 2) attend_kernel(const __grid_
 #pragma unroll
   for (int n = 0; n < kOutputs; ++n) {
     const int head = (n * kAttendThreads + static_cast<int>(threadIdx.x)) / kHeadDim;
-    if (head < group_heads) sinks[n] = args.sinks[kv_head * group_heads + head] * kLog2E;
+    if (head < group_heads) sinks[n] = load_now(args.sinks + kv_head * group_heads + head) * kLog2E;
   }
   wait_for_predecessor();
   let_successor_start();
@@ -267,18 +312,22 @@ __global__ void __launch_bounds__(kAttendThreads, 2) attend_kernel(const __grid_
   queries[own_head][element] = __float2bfloat16_rn(turned.x);
   queries[own_head][element + kHalf] = __float2bfloat16_rn(turned.y);
   const bool appends = args.appends && chunk == num_chunks - 1;
-  if (appends) make_row(parts, args.num_heads, args.num_kv_heads, kv_head, turn, own_key, own_value);
+  if (appends) make_row<format>(parts, args.num_heads, args.num_kv_heads, kv_head, turn, own_key, own_value);
   __syncthreads();
 
   if (has_page) {
     if (appends && page == num_pages - 1) {
       const int position = last % kPagePositions;
       cached.replace(position, own_key, own_value);
-      const int at = position * kHeadDim + 2 * lane;  // two elements of each by every lane
-      *reinterpret_cast<uint32_t*>(const_cast<__nv_bfloat16*>(keys) + at) =
-          reinterpret_cast<const uint32_t*>(own_key)[lane];
-      *reinterpret_cast<uint32_t*>(const_cast<__nv_bfloat16*>(values) + at) =
-          reinterpret_cast<const uint32_t*>(own_value)[lane];
+      // A word of each by a lane.
+      if (lane < static_cast<int>(sizeof(own_key) / sizeof(uint32_t))) {
+        const auto put = [&](const Element* to, const Element* from) {
+          reinterpret_cast<uint32_t*>(const_cast<Element*>(to) + position * kHeadDim)[lane] =
+              reinterpret_cast<const uint32_t*>(from)[lane];
+        };
+        put(keys, own_key);
+        put(values, own_value);
+      }
     }
     uint32_t a[4][2];
 #pragma unroll
@@ -379,23 +428,29 @@ __global__ void __launch_bounds__(kAttendThreads, 2) attend_kernel(const __grid_
 }  // namespace
 
 void prepare_attend() {
-  prefer_shared_memory(attend_kernel);
-  prefer_shared_memory(append_kernel);
+  prefer_shared_memory(attend_kernel<KvFormat::kBf16>);
+  prefer_shared_memory(attend_kernel<KvFormat::kE4m3>);
+  prefer_shared_memory(append_kernel<KvFormat::kBf16>);
+  prefer_shared_memory(append_kernel<KvFormat::kE4m3>);
 }
 
 void append(Stream stream, const AppendArgs& args) {
-  launch(stream, append_kernel,
-         {dim3(static_cast<unsigned>(args.num_tokens), static_cast<unsigned>(args.num_kv_heads)),
-          kAttendThreads},
-         args);
+  launch(
+      stream,
+      args.pages.format == KvFormat::kBf16 ? append_kernel<KvFormat::kBf16> : append_kernel<KvFormat::kE4m3>,
+      {dim3(static_cast<unsigned>(args.num_tokens), static_cast<unsigned>(args.num_kv_heads)),
+       kAttendThreads},
+      args);
 }
 
 void attend(Stream stream, int num_rows, const AttendArgs& args) {
-  launch(stream, attend_kernel,
-         {dim3(static_cast<unsigned>(args.num_kv_heads), static_cast<unsigned>(args.max_chunks),
-               static_cast<unsigned>(num_rows)),
-          kAttendThreads},
-         args);
+  launch(
+      stream,
+      args.pages.format == KvFormat::kBf16 ? attend_kernel<KvFormat::kBf16> : attend_kernel<KvFormat::kE4m3>,
+      {dim3(static_cast<unsigned>(args.num_kv_heads), static_cast<unsigned>(args.max_chunks),
+            static_cast<unsigned>(num_rows)),
+       kAttendThreads},
+      args);
 }
 
 }  // namespace nibble::cuda

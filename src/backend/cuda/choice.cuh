@@ -6,50 +6,53 @@
 
 namespace nibble::cuda {
 
-// The K largest logits, ties to the lower expert. Made by a whole warp; every lane has all of it.
-struct Choice {
-  int experts[kMaxExpertsPerToken];
-  float logits[kMaxExpertsPerToken];  // -infinity beyond K
+// Experts from the largest logit on, ties to the lower expert. Made and asked by a whole warp; every lane gets the answer.
+class Ranking {
+ public:
+  struct Place {
+    int expert;
+    float logit;
+  };
 
   template <typename LogitAt>
-  __device__ Choice(int num_experts, int experts_per_token, const LogitAt& logit_at) {
-    constexpr int kMine{kMaxExperts / 32};
-    const int lane = threadIdx.x % 32;
-    uint32_t keys[kMine];  // 0: none, or taken
+  __device__ Ranking(int num_experts, const LogitAt& logit_at) {
+#pragma unroll
+    for (int i = 0; i < kMine; ++i) keys_[i] = first() + i < num_experts ? key_of(logit_at(first() + i)) : 0;
+  }
+
+  __device__ Place next() {
+    uint32_t best = 0;
+#pragma unroll
+    for (int i = 0; i < kMine; ++i) best = max(best, keys_[i]);
+    best = __reduce_max_sync(~0u, best);
+    int mine = kMine;
+#pragma unroll
+    for (int i = kMine - 1; i >= 0; --i)
+      if (keys_[i] == best) mine = i;
+    const int winner = __ffs(static_cast<int>(__ballot_sync(~0u, mine < kMine))) - 1;
+    const int expert = __shfl_sync(~0u, first() + mine, winner);
 #pragma unroll
     for (int i = 0; i < kMine; ++i)
-      keys[i] = 32 * i + lane < num_experts ? key_of(logit_at(32 * i + lane)) : 0;
-#pragma unroll
-    for (int k = 0; k < kMaxExpertsPerToken; ++k) {
-      experts[k] = 0;
-      logits[k] = -INFINITY;
-      if (k >= experts_per_token) continue;
-      uint32_t best = 0;
-#pragma unroll
-      for (int i = 0; i < kMine; ++i) best = max(best, keys[i]);
-      best = __reduce_max_sync(~0u, best);
-      int mine = kMaxExperts;
-#pragma unroll
-      for (int i = kMine - 1; i >= 0; --i)
-        if (keys[i] == best) mine = 32 * i + lane;
-      experts[k] = static_cast<int>(__reduce_min_sync(~0u, static_cast<unsigned>(mine)));
-#pragma unroll
-      for (int i = 0; i < kMine; ++i)
-        if (32 * i + lane == experts[k]) keys[i] = 0;
-      logits[k] = logit_of(best);
-    }
+      if (first() + i == expert) keys_[i] = 0;
+    return {expert, logit_of(best)};
   }
-  // Of the softmax over the chosen.
-  __device__ float weight(int slot) const {
-    float sum = 0, own = 0;
-#pragma unroll
-    for (int k = 0; k < kMaxExpertsPerToken; ++k) {
-      const float weight = expf(logits[k] - logits[0]);
-      sum += weight;
-      if (k == slot) own = weight;
-    }
-    return own / sum;
-  }
+
+ private:
+  static constexpr int kMine{kMaxExperts / 32};  // experts of a lane
+  static __device__ int first() { return static_cast<int>(threadIdx.x) % 32 * kMine; }
+
+  uint32_t keys_[kMine];  // 0: none, or taken
 };
+
+// The softmax over the chosen: lane k has the logit of place k, -infinity beyond the last, and gets its weight.
+__device__ inline float weight_of_place(float logit) {
+  static_assert(kMaxExpertsPerToken == 8);
+  const float weight = expf(logit - __shfl_sync(~0u, logit, 0));
+  float sum = weight;
+#pragma unroll
+  for (int distance = 1; distance < kMaxExpertsPerToken; distance *= 2)
+    sum += __shfl_xor_sync(~0u, sum, distance);
+  return weight / sum;
+}
 
 }  // namespace nibble::cuda

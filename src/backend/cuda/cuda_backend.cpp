@@ -21,9 +21,10 @@ constexpr size_t kAttendScratchBytes{size_t{64} << 20};
 
 static_assert(kPagePositions == kPageTokens);
 
+int group_size(int num_tokens) { return num_tokens > kFewTokens ? kManyColumns : 8; }
 int max_groups(const Config& config, int num_tokens) {
   const int pairs = num_tokens * config.experts_per_token;
-  return std::min(pairs, config.num_experts + pairs / 8);
+  return std::min(pairs, config.num_experts + pairs / group_size(num_tokens));
 }
 
 // Of each segment of its strips (SingleRouting).
@@ -34,9 +35,11 @@ int router_sums(const Config& config) {
 
 int chunks_for(int num_pages) { return (num_pages + kChunkPages - 1) / kChunkPages; }
 
-size_t kv_layer_elements(const Config& config, int num_pages) {
+// Of the cache of one layer.
+size_t kv_layer_bytes(const Config& config, const BackendOptions& options, LayerKind kind) {
+  const int num_pages = kind == LayerKind::kFull ? options.num_full_pages : options.num_sliding_pages;
   return size_t{2} * static_cast<size_t>(num_pages) * static_cast<size_t>(config.num_kv_heads) *
-         kPagePositions * static_cast<size_t>(config.head_dim);
+         kPagePositions * num_bytes(options.kv_format, static_cast<size_t>(config.head_dim));
 }
 
 // Activations of a step of up to T rows, and what kernels leave for each other.
@@ -50,7 +53,7 @@ struct Workspace {
   uint64_t *routing_sums{nullptr},
       *routing_experts{nullptr};  // of a single token, zero before the first step
   uint32_t* step{nullptr};        // likewise
-  unsigned* tickets{nullptr};     // of route, of argmax [kOutputBlock], of attend [rows, Nkv]
+  unsigned* tickets{nullptr};     // of route, [kOutputBlock] of none, of attend [rows, Nkv]
   float* rope_frequencies{nullptr};
   uint8_t* input{nullptr};
   size_t input_bytes{0}, num_tickets{0};
@@ -72,7 +75,9 @@ size_t place(const Config& config, const BackendOptions& options, uint8_t* base,
              D = static_cast<size_t>(config.head_dim), Nq = static_cast<size_t>(config.num_heads),
              Nkv = static_cast<size_t>(config.num_kv_heads),
              K = static_cast<size_t>(config.experts_per_token),
-             groups = static_cast<size_t>(max_groups(config, options.max_batch_tokens));
+             groups = static_cast<size_t>(
+                 std::max(max_groups(config, options.max_batch_tokens),
+                          max_groups(config, std::min(options.max_batch_tokens, kFewTokens))));
   take(w.x, T * H);
   take(w.qkv_parts, 2 * T * (Nq + 2 * Nkv) * D);
   take(w.attended, T * Nq * D);
@@ -85,7 +90,7 @@ size_t place(const Config& config, const BackendOptions& options, uint8_t* base,
   take(w.group_count, 1);
   take(w.group_expert, groups);
   take(w.group_pairs_count, groups);
-  take(w.group_pairs, groups * 8);
+  take(w.group_pairs, groups * kManyColumns);
   take(w.gated, T * K * static_cast<size_t>(config.intermediate));
   take(w.experts_out, T * K * H);
   take(w.logits, kOutputBlock * static_cast<size_t>(config.vocab));
@@ -151,7 +156,7 @@ class CudaBackend final : public Backend {
   BackendOptions options_;
   DeviceWeights weights_;
   DeviceBuffer kv_, workspace_;
-  std::vector<__nv_bfloat16*> layer_kv_;
+  std::vector<uint8_t*> layer_kv_;
   Workspace work_;
   PinnedBuffer pinned_input_, pinned_results_, pinned_logits_;
   SampleRows sample_rows_;
@@ -166,18 +171,15 @@ CudaBackend::CudaBackend(std::shared_ptr<const Weights> weights, const BackendOp
       options_(options),
       weights_(upload(*weights, options.dense, options.num_threads)),
       sample_rows_(weights->config.vocab) {
-  size_t kv_elements = 0;
-  const auto pages = [&](LayerKind kind) {
-    return kind == LayerKind::kFull ? options.num_full_pages : options.num_sliding_pages;
-  };
-  for (const LayerKind kind : config_.layer_kinds) kv_elements += kv_layer_elements(config_, pages(kind));
-  kv_ = DeviceBuffer(kv_elements * sizeof(__nv_bfloat16));
+  size_t kv_bytes = 0;
+  for (const LayerKind kind : config_.layer_kinds) kv_bytes += kv_layer_bytes(config_, options, kind);
+  kv_ = DeviceBuffer(kv_bytes);
   // Positions that nothing was written to are loaded with their page and then not seen.
   check(cudaMemsetAsync(kv_.as<void>(), 0, kv_.bytes(), stream_), "clearing the KV cache");
-  size_t at = 0;
+  uint8_t* layer_kv = kv_.as<uint8_t>();
   for (const LayerKind kind : config_.layer_kinds) {
-    layer_kv_.push_back(kv_.as<__nv_bfloat16>() + at);
-    at += kv_layer_elements(config_, pages(kind));
+    layer_kv_.push_back(layer_kv);
+    layer_kv += kv_layer_bytes(config_, options, kind);
   }
   workspace_ = DeviceBuffer(place(config_, options, nullptr, work_));
   place(config_, options, workspace_.as<uint8_t>(), work_);
@@ -195,6 +197,7 @@ CudaBackend::CudaBackend(std::shared_ptr<const Weights> weights, const BackendOp
   prepare_linear();
   prepare_attend();
   prepare_experts();
+  prepare_prefill();
   prepare_sample();
   stream_.wait();
 }
@@ -271,19 +274,22 @@ ResidualInput CudaBackend::residual(bool with_experts) const {
 void CudaBackend::run_layers(const StepShape& shape) {
   const StepInput in = input(shape);
   const int T = shape.num_tokens;
+  const bool is_many = T > kFewTokens;
   const RopeInput rope{work_.rope_frequencies, rope_concentration_};
-  const Groups groups{work_.group_count, work_.group_expert, work_.group_pairs_count, work_.group_pairs,
-                      work_.pair_weights};
+  const Groups groups{group_size(T),           work_.group_count, work_.group_expert,
+                      work_.group_pairs_count, work_.group_pairs, work_.pair_weights};
   const auto num_layers = static_cast<uint32_t>(weights_.layers.size());
   const int num_groups = max_groups(config_, T);
   embed(stream_, T, {in, weights_.embedding, config_.hidden, work_.x, work_.step});
   for (size_t l = 0; l < weights_.layers.size(); ++l) {
     const DeviceLayer& layer = weights_.layers[l];
     const bool is_sliding = layer.kind == LayerKind::kSliding;
-    const LayerPages pages{layer_kv_[l], is_sliding};
+    const LayerPages pages{layer_kv_[l], is_sliding,
+                           options_.kv_format == Format::kE4m3 ? KvFormat::kE4m3 : KvFormat::kBf16};
     const ResidualInput before = residual(/*with_experts=*/l > 0);
-    qkv(stream_,
-        {{before, layer.attention_norm, config_.rms_eps}, layer.qkv, layer.qkv_bias, T, work_.qkv_parts});
+    const NormInput attention_norm{before, layer.attention_norm, config_.rms_eps};
+    if (is_many) normalise(stream_, {attention_norm, T, nullptr, work_.normed});
+    qkv(stream_, {attention_norm, work_.normed, layer.qkv, layer.qkv_bias, T, work_.qkv_parts});
     if (!shape.appends)
       append(stream_, {in, work_.qkv_parts, T, config_.num_heads, config_.num_kv_heads, rope, pages});
     const int max_chunks =
@@ -314,6 +320,7 @@ void CudaBackend::run_layers(const StepShape& shape) {
       route_up(stream_,
                {norm, layer.router, layer.router_bias, K, work_.x, routing, up_weights, work_.gated});
     } else {
+      if (is_many) normalise(stream_, {norm, T, work_.x, work_.normed});
       route(stream_, {norm, layer.router, layer.router_bias, T, K, work_.x, work_.normed, work_.router_logits,
                       work_.chosen, work_.rank, work_.tickets, groups});
       up(stream_, {work_.normed, groups, T, K, num_groups, up_weights, work_.gated});
@@ -395,13 +402,16 @@ StepResult CudaBackend::step(const Batch& batch) {
 
 std::vector<KernelChoice> CudaBackend::kernels() const {
   const auto layout_name = [](const Strips& strips) {
-    return std::string(strips.layout == Layout::kBf16 ? "BF16" : "MXFP4");
+    return std::string(strips.layout == Layout::kBf16   ? "BF16"
+                       : strips.layout == Layout::kE4m3 ? "FP8"
+                                                        : "MXFP4");
   };
   const DeviceLayer& layer = weights_.layers.front();
   const char* only = "the only one of its format";
   return {{"embed", "BF16", "embed", only},
           {"qkv", layout_name(layer.qkv), "qkv: norm, strips of 16 rows", only},
-          {"attend", "BF16 keys and values", "attend: rope, append, split over pages", only},
+          {"attend", options_.kv_format == Format::kE4m3 ? "FP8 keys and values" : "BF16 keys and values",
+           "attend: rope, append, split over pages", only},
           {"project", layout_name(layer.o), "project: strips of 16 rows, residual", only},
           {"route", "BF16", "route: norm, top K, groups", only},
           {"experts up", "MXFP4", "up: strips of 8 gates and their ups, SwiGLU", only},
@@ -498,10 +508,7 @@ double read_bandwidth() {
 MemoryPlan plan(const Config& config, const BackendOptions& options) {
   MemoryPlan plan;
   plan.weight_bytes = device_weight_bytes(config, options.dense);
-  for (const LayerKind kind : config.layer_kinds)
-    plan.kv_bytes += sizeof(__nv_bfloat16) * kv_layer_elements(config, kind == LayerKind::kFull
-                                                                           ? options.num_full_pages
-                                                                           : options.num_sliding_pages);
+  for (const LayerKind kind : config.layer_kinds) plan.kv_bytes += kv_layer_bytes(config, options, kind);
   Workspace workspace;
   plan.workspace_bytes = place(config, options, nullptr, workspace);
   return plan;

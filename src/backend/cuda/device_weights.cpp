@@ -29,6 +29,8 @@ class Arena {
   }
   Strips take_strips(Strips strips, int num_matrices = 1) {
     strips.data = take(static_cast<size_t>(num_matrices) * strips.matrix_bytes());
+    if (strips.layout == Layout::kE4m3)
+      strips.row_scales = take_array<float>(static_cast<size_t>(strips.rows));
     return strips;
   }
   size_t size() const { return size_; }
@@ -38,7 +40,9 @@ class Arena {
   size_t size_{0};
 };
 
-Layout layout_of(Format format) { return format == Format::kMxfp4 ? Layout::kMxfp4 : Layout::kBf16; }
+Layout layout_of(Format format) {
+  return format == Format::kMxfp4 ? Layout::kMxfp4 : format == Format::kE4m3 ? Layout::kE4m3 : Layout::kBf16;
+}
 
 // Gives every tensor its place.
 DeviceWeights place(const Config& config, const DenseFormats& dense, Arena& arena) {
@@ -193,6 +197,32 @@ class Uploader {
   size_t next_half_{0};
 };
 
+size_t bytes_of(const Strips& strips) {
+  return strips.matrix_bytes() + (strips.row_scales ? static_cast<size_t>(strips.rows) * sizeof(float) : 0);
+}
+size_t bytes_of(const Matrix& matrix) {
+  return matrix_bytes(matrix.format, static_cast<size_t>(matrix.rows), static_cast<size_t>(matrix.cols));
+}
+
+void log_conversions(const Weights& weights, const DenseFormats& dense, const DeviceWeights& device) {
+  size_t qkv_before = 0, qkv_after = 0, o_before = 0, o_after = 0;
+  for (size_t l = 0; l < weights.layers.size(); ++l) {
+    const LayerWeights& from = weights.layers[l];
+    qkv_before += bytes_of(from.q) + bytes_of(from.k) + bytes_of(from.v);
+    qkv_after += bytes_of(device.layers[l].qkv);
+    o_before += bytes_of(from.o);
+    o_after += bytes_of(device.layers[l].o);
+  }
+  const auto log = [](const char* group, Format before, Format after, size_t bytes_before,
+                      size_t bytes_after) {
+    if (after != Format::kBf16) log_conversion(group, before, after, bytes_before, bytes_after);
+  };
+  log("qkv", weights.layers.front().q.format, dense.qkv, qkv_before, qkv_after);
+  log("o", weights.layers.front().o.format, dense.attention_output, o_before, o_after);
+  log("lm_head", weights.unembedding.format, dense.unembedding, bytes_of(weights.unembedding),
+      bytes_of(device.unembedding));
+}
+
 }  // namespace
 
 size_t device_weight_bytes(const Config& config, const DenseFormats& dense) {
@@ -239,6 +269,7 @@ DeviceWeights upload(const Weights& weights, const DenseFormats& dense, int num_
   uploader.vector(weights.final_norm, device.final_norm);
   uploader.dense(weights.unembedding, "the unembedding", 0, device.unembedding);
   uploader.finish();
+  log_conversions(weights, dense, device);
   return device;
 }
 

@@ -1,6 +1,7 @@
 // The experts' matrix products: up (with SwiGLU) and down. A block works for one group: one expert, up to 8 pairs of token and
 // slot. A single token makes one group for each of its experts, and they share the multiprocessors.
 #include <algorithm>
+#include <type_traits>
 
 #include "backend/cuda/choice.cuh"
 #include "backend/cuda/inputs.cuh"
@@ -10,8 +11,6 @@
 
 namespace nibble::cuda {
 namespace {
-
-constexpr float kSwigluAlpha{1.702f};
 
 // The pairs of this block's group and their expert.
 struct Group {
@@ -25,7 +24,7 @@ struct Group {
 __device__ Group group_of(const Groups& groups) {
   const int index = static_cast<int>(blockIdx.y);
   if (index >= __ldcg(groups.count)) return {0, 0, nullptr, 0};
-  return {__ldcg(groups.expert + index), __ldcg(groups.num_pairs + index), groups.pairs + index * kMaxColumns,
+  return {__ldcg(groups.expert + index), __ldcg(groups.num_pairs + index), groups.pairs + index * groups.size,
           0};
 }
 
@@ -49,42 +48,93 @@ __device__ Mxfp4Stream stream_of(const Strips& weights, const Share& share, int 
                      shared.ring);
 }
 
-// Streams the block's share past its activations; take(from, end, partials) has the sums of the units [from, end).
-template <typename Take>
-__device__ void run(Mxfp4Stream& stream, const Share& share, int cols, int count, const Strips& weights,
-                    const BlockMemory& shared, const Take& take) {
-  const int capacity = shared.num_partials / (kStripRows * count);
-  for (int from = share.first; from < share.last;) {
-    const int end = batch_end(from, share.last, weights.num_segments, capacity);
-    stream.run(end, {shared.activations, activation_stride(cols), count}, shared.partials, from);
-    __syncthreads();
-    take(from, end, shared.partials);
-    __syncthreads();
-    from = end;
+// What a block makes of the sums of its strips, kRows values of each strip and column: prepare(strip, row) is what the sum meets, a
+// bias, and take(strip, row, column, prepared, sum) ends it, where sum(row) adds up a row of the strip.
+template <int kRows, typename Prepare, typename Take>
+class Epilogue {
+ public:
+  // Asks for what the first sums meet: before any weights, behind which it would wait.
+  __device__ Epilogue(const Strips& weights, const Share& share, int count, const Prepare& prepare,
+                      const Take& take)
+      : weights_(weights), share_(share), count_(count), prepare_(prepare), take_(take) {
+    prepare_first(share.first, share.last);
   }
-}
+  // Streams the block's share past its activations.
+  __device__ void run(Mxfp4Stream& stream, int cols, const BlockMemory& shared) {
+    const int capacity = shared.num_partials / (kStripRows * count_), segments = weights_.num_segments;
+    for (int from = share_.first; from < share_.last;) {
+      const int end = batch_end(from, share_.last, segments, capacity);
+      if (from != share_.first) prepare_first(from, end);
+      stream.run(end, {shared.activations, activation_stride(cols), count_}, shared.partials, from);
+      __syncthreads();
+      for (int i = static_cast<int>(threadIdx.x); i < num_values(from, end); i += kThreads) {
+        const int column = i % count_, row = row_of(i), strip = strip_of(i, from);
+        take_(strip, row, column, i == static_cast<int>(threadIdx.x) ? first_ : prepare_(strip, row),
+              [&](int strip_row) {
+                return kSumScale<Layout::kMxfp4> *
+                       sum_segments(shared.partials, from, end, strip, segments, strip_row, column, count_);
+              });
+      }
+      __syncthreads();
+      from = end;
+    }
+  }
 
-// SwiGLU over the sums of whole strips.
-__device__ void write_gated(const UpWeights& up, const Group& group, int from, int end, const float* partials,
+ private:
+  __device__ int num_values(int from, int end) const {
+    return (end - from) / weights_.num_segments * kRows * count_;
+  }
+  __device__ int row_of(int i) const { return i / count_ % kRows; }
+  __device__ int strip_of(int i, int from) const {
+    return from / weights_.num_segments + i / (count_ * kRows);
+  }
+  __device__ void prepare_first(int from, int end) {
+    const int own = static_cast<int>(threadIdx.x);
+    if (own < num_values(from, end)) first_ = prepare_(strip_of(own, from), row_of(own));
+  }
+
+  const Strips& weights_;
+  const Share share_;
+  const int count_;
+  const Prepare prepare_;
+  const Take take_;
+  std::invoke_result_t<Prepare, int, int> first_{};
+};
+
+// bias, then SwiGLU
+__device__ auto up_epilogue(const UpWeights& up, const Share& share, const Group& group,
                             __nv_bfloat16* gated) {
   constexpr int kUnits{kStripRows / 2};  // gate and up rows of a strip
-  const int segments = up.weights.num_segments;
   const float* bias = up.bias + size_t{2} * group.expert * up.intermediate;
-  const int first_strip = from / segments, num_strips = (end - from) / segments;
-  for (int i = static_cast<int>(threadIdx.x); i < num_strips * kUnits * group.count; i += kThreads) {
-    const int column = i % group.count, row = i / group.count % kUnits;
-    const int strip = first_strip + i / (group.count * kUnits), unit = strip * kUnits + row;
-    if (unit >= up.intermediate) continue;
-    const float2 biases = reinterpret_cast<const float2*>(bias)[unit];
-    const auto sum = [&](int strip_row) {
-      return kMxfp4SumScale *
-             sum_segments(partials, from, end, strip, segments, strip_row, column, group.count);
-    };
-    const float gate = fminf(sum(row) + biases.x, up.limit);
-    const float linear = fminf(fmaxf(sum(row + kUnits) + biases.y, -up.limit), up.limit);
-    const float value = gate / (1 + expf(-kSwigluAlpha * gate)) * (linear + 1);
+  const auto prepare = [=, &up](int strip, int row) {
+    const int unit = strip * kUnits + row;
+    return unit < up.intermediate ? load_now(reinterpret_cast<const float2*>(bias) + unit) : float2{};
+  };
+  const auto take = [=, &up](int strip, int row, int column, float2 biases, const auto& sum) {
+    const int unit = strip * kUnits + row;
+    if (unit >= up.intermediate) return;
+    const float value = swiglu(sum(row) + biases.x, sum(row + kUnits) + biases.y, up.limit);
     gated[size_t{1} * group.pair(column) * up.intermediate + unit] = __float2bfloat16_rn(value);
-  }
+  };
+  return Epilogue<kUnits, decltype(prepare), decltype(take)>(up.weights, share, group.count, prepare, take);
+}
+
+// bias, then the weight of the pair
+template <typename WeightOf>
+__device__ auto down_epilogue(const DownArgs& args, const Share& share, const Group& group,
+                              const WeightOf& weight_of) {
+  const float* bias = args.bias + size_t{1} * group.expert * args.hidden;
+  const auto prepare = [=, &args](int strip, int strip_row) {
+    const int row = strip * kStripRows + strip_row;
+    return row < args.hidden ? load_now(bias + row) : 0.0f;
+  };
+  const auto take = [=, &args](int strip, int strip_row, int column, float bias_of_row, const auto& sum) {
+    const int row = strip * kStripRows + strip_row, pair = group.pair(column);
+    if (row < args.hidden)
+      args.out[size_t{1} * pair * args.hidden + row] = weight_of(pair) * (sum(strip_row) + bias_of_row);
+  };
+  return Epilogue<kStripRows, decltype(prepare), decltype(take)>(args.weights, share, group.count, prepare,
+                                                                 take);
 }
 
 __global__ void __launch_bounds__(kThreads, 1) up_kernel(const __grid_constant__ UpArgs args) {
@@ -100,27 +150,51 @@ __global__ void __launch_bounds__(kThreads, 1) up_kernel(const __grid_constant__
   rows.ask(args.normed, cols, group.count, row_at);
   const BlockMemory shared = block_memory<Layout::kMxfp4>(cols, min(kMaxColumns, args.num_tokens));
   const Share share(weights);
+  auto epilogue = up_epilogue(args.up, share, group, args.gated);
   Mxfp4Stream stream = stream_of(weights, share, group.expert, shared);
   stream.start();
-  rows.store(args.normed, cols, group.count, row_at, kMxfp4ActivationScale, shared.activations,
+  stream.fill();
+  rows.store(args.normed, cols, group.count, row_at, kActivationScale<Layout::kMxfp4>, shared.activations,
              activation_stride(cols));
-  run(stream, share, cols, group.count, weights, shared, [&](int from, int end, const float* partials) {
-    write_gated(args.up, group, from, end, partials, args.gated);
-  });
+  epilogue.run(stream, cols, shared);
 }
 
 __device__ void tell(uint64_t* to, uint32_t number, uint32_t bits) {
   asm volatile("st.relaxed.gpu.global.u64 [%0], %1;" ::"l"(to), "l"(uint64_t{number} << 32 | bits)
                : "memory");
 }
-__device__ uint32_t await(const uint64_t* from, uint32_t number) {
+__device__ uint64_t look(const uint64_t* from) {
   uint64_t told;
-  do asm volatile("ld.relaxed.gpu.global.u64 %0, [%1];" : "=l"(told) : "l"(from) : "memory");
-  while (told >> 32 != number);
+  asm volatile("ld.relaxed.gpu.global.u64 %0, [%1];" : "=l"(told) : "l"(from) : "memory");
+  return told;
+}
+__device__ uint32_t await(const uint64_t* from, uint32_t number) {
+  uint64_t told = look(from);
+  while (told >> 32 != number) told = look(from);
   return static_cast<uint32_t>(told);
 }
+// By the block; several looks of a thread are under way at once.
+__device__ void await_all(const uint64_t* from, int count, uint32_t number, float* to) {
+  constexpr int kAhead{4};
+  for (int first = static_cast<int>(threadIdx.x); first < count; first += kAhead * kThreads) {
+    uint64_t told[kAhead];
+    bool all_told = false;
+    while (!all_told) {
+      all_told = true;
+#pragma unroll
+      for (int n = 0; n < kAhead; ++n)
+        if (first + n * kThreads < count) told[n] = look(from + first + n * kThreads);
+#pragma unroll
+      for (int n = 0; n < kAhead; ++n) all_told &= first + n * kThreads >= count || told[n] >> 32 == number;
+    }
+#pragma unroll
+    for (int n = 0; n < kAhead; ++n)
+      if (first + n * kThreads < count)
+        to[first + n * kThreads] = __uint_as_float(static_cast<uint32_t>(told[n]));
+  }
+}
 __device__ uint32_t number_of(const SingleRouting& routing) {
-  return *routing.step * routing.num_layers + routing.layer;
+  return load_now(routing.step) * routing.num_layers + routing.layer;
 }
 
 // A segment of the router's strips, from memory straight into the registers of a warp.
@@ -150,58 +224,36 @@ struct RouterSegment {
       if (tile < num_tiles)
 #pragma unroll
         for (int group = 0; group < 2; ++group)
-          add_bf16_group(parts[tile][2 * group], parts[tile][2 * group + 1],
-                         activations_of(columns, first_tile + tile, group), sums);
+          add_group<Layout::kBf16, false>(bf16_weights(parts[tile][2 * group], parts[tile][2 * group + 1]),
+                                          activations_of(columns, first_tile + tile, group), sums);
   }
 };
 
 constexpr int kMaxRouterSums{4096};
 
-// The expert of this block's slot. Each segment of the router is added up by one warp of the launch, and every block adds up the
-// segments: nobody waits for a kernel to end.
-__device__ int choose(const RouteUpArgs& args, const RouterSegment& segment, int unit,
-                      const Columns& columns) {
-  __shared__ float sums[kMaxRouterSums], logits[kMaxExperts];
-  __shared__ int chosen;
-  const int lane = threadIdx.x % 32, num_experts = args.router.rows, segments = args.router.num_segments;
-  const int slot = static_cast<int>(blockIdx.y);
-  const uint32_t number = number_of(args.routing);
+// The logits of a single token's experts, in shared memory; returns with the block in step. Each segment of the router is added up
+// by one warp of the launch, and every block adds up the segments: nobody waits for a kernel to end.
+__device__ void await_logits(const RouteUpArgs& args, const RouterSegment& segment, int unit, uint32_t number,
+                             float bias, const Columns& columns, float* logits) {
+  __shared__ float sums[kMaxRouterSums];
+  const int expert = static_cast<int>(threadIdx.x), lane = expert % 32, strip = expert / kStripRows;
+  const int segments = args.router.num_segments, num_sums = args.router.num_strips * segments * kStripRows;
   if (segment.num_tiles > 0) {
     float own[4]{};
     segment.add(columns, own);
     if (lane % 4 == 0) {
       uint64_t* to = args.routing.sums + size_t{1} * unit * kStripRows + lane / 4;
-      tell(to, number, __float_as_uint(own[0] * (1 / kMxfp4ActivationScale)));
-      tell(to + 8, number, __float_as_uint(own[2] * (1 / kMxfp4ActivationScale)));
+      tell(to, number, __float_as_uint(own[0] * (1 / kActivationScale<Layout::kMxfp4>)));
+      tell(to + 8, number, __float_as_uint(own[2] * (1 / kActivationScale<Layout::kMxfp4>)));
     }
   }
-  for (int i = static_cast<int>(threadIdx.x); i < args.router.num_strips * segments * kStripRows;
-       i += kThreads)
-    sums[i] = __uint_as_float(await(args.routing.sums + i, number));
+  await_all(args.routing.sums, num_sums, number, sums);
   __syncthreads();
-  if (static_cast<int>(threadIdx.x) < num_experts) {
-    const int e = static_cast<int>(threadIdx.x), strip = e / kStripRows;
-    logits[e] =
-        sum_segments(sums, 0, args.router.num_strips * segments, strip, segments, e % kStripRows, 0, 1) +
-        args.router_bias[e];
-  }
+  if (expert < args.router.rows)
+    logits[expert] =
+        sum_segments(sums, 0, args.router.num_strips * segments, strip, segments, expert % kStripRows, 0, 1) +
+        bias;
   __syncthreads();
-  if (threadIdx.x < 32) {
-    const Choice choice(num_experts, args.experts_per_token, [&](int e) { return logits[e]; });
-    int expert = 0;
-#pragma unroll
-    for (int k = 0; k < kMaxExpertsPerToken; ++k)
-      if (k == slot) expert = choice.experts[k];
-    if (lane == 0) {
-      chosen = expert;
-      if (blockIdx.x == 0) {
-        args.routing.weights[slot] = choice.weight(slot);
-        tell(args.routing.experts + slot, number, static_cast<uint32_t>(expert));
-      }
-    }
-  }
-  __syncthreads();
-  return chosen;
 }
 
 __global__ void __launch_bounds__(kThreads, 1) route_up_kernel(const __grid_constant__ RouteUpArgs args) {
@@ -209,23 +261,54 @@ __global__ void __launch_bounds__(kThreads, 1) route_up_kernel(const __grid_cons
   const int cols = args.up.hidden, block = static_cast<int>(blockIdx.y * gridDim.x + blockIdx.x);
   const int unit = block + static_cast<int>(threadIdx.x / 32 * gridDim.x * gridDim.y);
   const RouterSegment segment(args.router, unit);
+  const uint32_t number = number_of(args.routing);
+  const float bias =
+      static_cast<int>(threadIdx.x) < args.router.rows ? load_now(args.router_bias + threadIdx.x) : 0;
   const NormWeights norm_weights(args.norm.weights, cols);
   const BlockMemory shared = block_memory<Layout::kMxfp4>(cols, 1);
   wait_for_predecessor();
   let_successor_start();
   norm_weights.load(
-      args.norm, 1, [](int) { return 0; }, kMxfp4ActivationScale, shared.activations, activation_stride(cols),
+      args.norm, 1, [](int) { return 0; }, kActivationScale<Layout::kMxfp4>, shared.activations,
+      activation_stride(cols),
       [&](int, int i, float4 x, uint2) {
         if (block == 0) reinterpret_cast<float4*>(args.x)[i] = x;
       });
-  const Columns columns{shared.activations, activation_stride(cols), 1};
-  const Group group{choose(args, segment, unit, columns), 1, nullptr, static_cast<int>(blockIdx.y)};
+  __shared__ float logits[kMaxExperts];
+  __shared__ int chosen;
+  await_logits(args, segment, unit, number, bias, {shared.activations, activation_stride(cols), 1}, logits);
+  // One warp ranks, and no further than to this block's slot: each place takes 0.3 us.
+  const int lane = static_cast<int>(threadIdx.x) % 32, slot = static_cast<int>(blockIdx.y);
+  const bool ranks = threadIdx.x < 32;
+  Ranking ranking(ranks ? args.router.rows : 0, [&](int e) { return logits[e]; });
+  float logit = -INFINITY;
+  const auto rank = [&](int from, int to) {
+    int expert = 0;
+    for (int k = from; k < to; ++k) {
+      const Ranking::Place place = ranking.next();
+      if (lane == k) logit = place.logit;
+      expert = place.expert;
+    }
+    return expert;
+  };
+  if (ranks) {
+    const int expert = rank(0, slot + 1);
+    if (lane == 0) chosen = expert;
+  }
+  __syncthreads();
+  const Group group{chosen, 1, nullptr, slot};
   const Share share(weights);
+  auto epilogue = up_epilogue(args.up, share, group, args.gated);
   Mxfp4Stream stream = stream_of(weights, share, group.expert, shared);
   stream.start();
-  run(stream, share, cols, 1, weights, shared, [&](int from, int end, const float* partials) {
-    write_gated(args.up, group, from, end, partials, args.gated);
-  });
+  stream.fill();
+  if (ranks && blockIdx.x == 0) {
+    rank(slot + 1, args.experts_per_token);
+    const float weight = weight_of_place(logit);
+    if (lane == slot) args.routing.weights[slot] = weight;
+    if (lane == 0) tell(args.routing.experts + slot, number, static_cast<uint32_t>(chosen));
+  }
+  epilogue.run(stream, cols, shared);
 }
 
 __global__ void __launch_bounds__(kThreads, 1) down_kernel(const __grid_constant__ DownArgs args) {
@@ -246,6 +329,10 @@ __global__ void __launch_bounds__(kThreads, 1) down_kernel(const __grid_constant
   }
   const BlockMemory shared = block_memory<Layout::kMxfp4>(cols, min(kMaxColumns, args.num_tokens));
   const Share share(weights);
+  float single_weight = 0;
+  auto epilogue = down_epilogue(args, share, group, [&](int pair) {
+    return is_single ? single_weight : __ldcg(args.groups.weight + pair);
+  });
   Mxfp4Stream stream = stream_of(weights, share, group.expert, shared);
   stream.start();
   wait_for_predecessor();
@@ -253,24 +340,11 @@ __global__ void __launch_bounds__(kThreads, 1) down_kernel(const __grid_constant
   const auto row_at = [&](int column) { return group.pair(column); };
   RowsAhead rows;
   rows.ask(args.gated, cols, group.count, row_at);
-  const float single_weight = is_single ? __ldcg(args.routing.weights + slot) : 0;
-  rows.store(args.gated, cols, group.count, row_at, kMxfp4ActivationScale, shared.activations,
+  if (is_single) single_weight = __ldcg(args.routing.weights + slot);
+  stream.fill();
+  rows.store(args.gated, cols, group.count, row_at, kActivationScale<Layout::kMxfp4>, shared.activations,
              activation_stride(cols));
-  run(stream, share, cols, group.count, weights, shared, [&](int from, int end, const float* partials) {
-    const int segments = weights.num_segments, first_strip = from / segments,
-              num_strips = (end - from) / segments;
-    for (int i = static_cast<int>(threadIdx.x); i < num_strips * kStripRows * group.count; i += kThreads) {
-      const int column = i % group.count, strip_row = i / group.count % kStripRows;
-      const int strip = first_strip + i / (group.count * kStripRows), row = strip * kStripRows + strip_row;
-      if (row >= args.hidden) continue;
-      const float sum =
-          kMxfp4SumScale * sum_segments(partials, from, end, strip, segments, strip_row, column, group.count);
-      const int pair = group.pair(column);
-      const float weight = is_single ? single_weight : __ldcg(args.groups.weight + pair);
-      args.out[size_t{1} * pair * args.hidden + row] =
-          weight * (sum + args.bias[size_t{1} * group.expert * args.hidden + row]);
-    }
-  });
+  epilogue.run(stream, cols, shared);
 }
 
 // Few groups share the multiprocessors, each at least one strip; of many, each gets the fewest blocks that keep all busy.
@@ -291,6 +365,7 @@ void launch_experts(Stream stream, void (*kernel)(Args), const Strips& weights, 
 }  // namespace
 
 void up(Stream stream, const UpArgs& args) {
+  if (args.num_tokens > kFewTokens) return up_many(stream, args);
   launch_experts(stream, up_kernel, args.up.weights, args.up.hidden, args.num_tokens, args.max_groups, args);
 }
 void route_up(Stream stream, const RouteUpArgs& args) {
@@ -303,6 +378,7 @@ void route_up(Stream stream, const RouteUpArgs& args) {
   launch_experts(stream, route_up_kernel, args.up.weights, args.up.hidden, 1, args.experts_per_token, args);
 }
 void down(Stream stream, const DownArgs& args) {
+  if (args.num_tokens > kFewTokens) return down_many(stream, args);
   launch_experts(stream, down_kernel, args.weights, args.intermediate, args.num_tokens, args.max_groups,
                  args);
 }

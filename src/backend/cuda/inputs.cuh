@@ -47,6 +47,12 @@ struct Residual : ResidualInput {
   }
 };
 
+__device__ inline float swiglu(float gate, float linear, float limit) {
+  constexpr float kAlpha{1.702f};
+  gate = fminf(gate, limit);
+  return gate / (1 + expf(-kAlpha * gate)) * (fminf(fmaxf(linear, -limit), limit) + 1);
+}
+
 inline constexpr int kMaxFours{2};  // of a thread: H up to 2 * 4 * kThreads = 4096
 
 __device__ inline uint2 four_bf16(float4 v) {

@@ -17,6 +17,10 @@ namespace nibble::cuda {
 
 inline constexpr int kMaxExpertsPerToken{8}, kMaxExperts{128};
 
+// Up to kFewTokens a step is bound by memory, and every kernel norms for itself; beyond, matrix products share a norm (normalise) and
+// read weights once for kManyColumns tokens, or pairs of a token and an expert (prefill.cu).
+inline constexpr int kFewTokens{16}, kManyColumns{64};
+
 // x = embedding[token]; counts steps
 struct EmbedArgs {
   StepInput input;
@@ -42,9 +46,19 @@ struct NormInput {
   float eps;
 };
 
+// normed = norm(x), and x itself if it is wanted
+struct NormaliseArgs {
+  NormInput norm;
+  int num_tokens;
+  float* x;               // [T, H] or null
+  __nv_bfloat16* normed;  // [T, H]
+};
+void normalise(Stream stream, const NormaliseArgs& args);
+
 // parts = W norm(x) + b                                  W [Nq D + 2 Nkv D, H]
 struct QkvArgs {
   NormInput norm;
+  const __nv_bfloat16* normed;  // [T, H], of more than kFewTokens
   Strips weights;
   const float* bias;
   int num_tokens;
@@ -56,9 +70,12 @@ struct RopeInput {
   const float* frequencies;  // [D / 2]
   float concentration;
 };
+// E4M3: an element rounded to nearest even, saturating at 448, without a scale.
+enum class KvFormat { kBf16, kE4m3 };
 struct LayerPages {
-  __nv_bfloat16* data;  // [page, keys and values, Nkv, 32, D]
-  int is_sliding;       // which page table
+  void* data;      // [page, keys and values, Nkv, 32, D]
+  int is_sliding;  // which page table
+  KvFormat format;
 };
 
 // rope(k) and v of every row into the cache: for steps in which rows see each other. For a single row attend() does it.
@@ -104,16 +121,17 @@ struct ProjectArgs {
 };
 void project(Stream stream, const ProjectArgs& args);
 
-// Which tokens go to which expert: groups of up to 8 pairs (token, slot), pair = token K + slot.
+// Which tokens go to which expert: groups of up to `size` pairs (token, slot), pair = token K + slot.
 struct Groups {
+  int size;        // 8, or kManyColumns of more than kFewTokens
   int* count;      // how many groups
   int* expert;     // [groups]
   int* num_pairs;  // [groups]
-  int* pairs;      // [groups, 8]
+  int* pairs;      // [groups, size]
   float* weight;   // [T, K] by pair
 };
 
-// normed = norm(x); the K largest of W normed + b, and a softmax over them
+// normed = norm(x), which normalise() has written for more than kFewTokens; the K largest of W normed + b, and a softmax over them
 struct RouteArgs {
   NormInput norm;  // of the two parts of project()
   Strips weights;  // [E, H]
@@ -209,11 +227,19 @@ struct ReadArgs {
 };
 void read_all(Stream stream, const ReadArgs& args);
 
+// What the operations above do for more than kFewTokens.
+void qkv_many(Stream stream, const QkvArgs& args);
+void project_many(Stream stream, const ProjectArgs& args);
+void route_many(Stream stream, const RouteArgs& args);
+void up_many(Stream stream, const UpArgs& args);
+void down_many(Stream stream, const DownArgs& args);
+
 // Ask for the shared memory that the kernels above take. Once, before the first launch.
 void prepare_embed();
 void prepare_linear();
 void prepare_attend();
 void prepare_experts();
+void prepare_prefill();
 void prepare_sample();
 
 }  // namespace nibble::cuda

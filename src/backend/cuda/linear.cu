@@ -1,28 +1,13 @@
 // The dense matrix products: qkv, project, route, unembed.
 #include <algorithm>
 
-#include "backend/cuda/choice.cuh"
 #include "backend/cuda/inputs.cuh"
 #include "backend/cuda/kernels.h"
 #include "backend/cuda/pdl.cuh"
+#include "backend/cuda/routing.cuh"
 
 namespace nibble::cuda {
 namespace {
-
-struct UnitRange {
-  int first, last;
-};
-
-// This block's share of the units; cut anywhere, or at the ends of strips.
-__device__ UnitRange share(const Strips& weights, bool whole_strips) {
-  const long long blocks = gridDim.x, block = blockIdx.x;
-  if (whole_strips) {
-    const auto strip = [&](long long b) { return static_cast<int>(weights.num_strips * b / blocks); };
-    return {strip(block) * weights.num_segments, strip(block + 1) * weights.num_segments};
-  }
-  const long long units = 1ll * weights.num_strips * weights.num_segments;
-  return {static_cast<int>(units * block / blocks), static_cast<int>(units * (block + 1) / blocks)};
-}
 
 // Streams this block's share of a matrix past the activations that `load(shared, first column, count)` brings, and calls
 // take(row, column, sum, extra, part, is_whole) for each sum of its strips, where extra = prepare(row, column) is what the sum
@@ -33,12 +18,13 @@ __device__ void stream_matrix(const Strips& weights, int cols, int num_tokens, b
   const BlockMemory shared = block_memory<layout>(cols, min(kMaxColumns, num_tokens));
   const int first_column = static_cast<int>(blockIdx.y) * kMaxColumns;
   const int count = min(kMaxColumns, num_tokens - first_column);
-  const UnitRange range = share(weights, whole_strips);
+  const UnitRange range = share_of(weights, whole_strips, blockIdx.x, gridDim.x);
   UnitStream<layout> stream(weights, weights.data, range.first, range.last, shared.ring);
   stream.start();
   wait_for_predecessor();
   let_successor_start();
   load(shared.activations, first_column, count);
+  stream.fill();
 
   const int segments = weights.num_segments, capacity = shared.num_partials / (kStripRows * count);
   for (int from = range.first; from < range.last;) {
@@ -46,16 +32,22 @@ __device__ void stream_matrix(const Strips& weights, int cols, int num_tokens, b
     const int first_strip = from / segments, num_strips = (end - 1) / segments - first_strip + 1;
     const auto row_of = [&](int i) { return first_strip * kStripRows + i / count; };
     const int own = static_cast<int>(threadIdx.x), num_sums = num_strips * kStripRows * count;
-    float ready = 0;
-    if (own < num_sums && row_of(own) < weights.rows)
+    float ready = 0, ready_scale = 1;
+    const auto scale_of_row = [&](int row) {
+      return layout == Layout::kE4m3 ? load_now(weights.row_scales + row) : 1.0f;
+    };
+    if (own < num_sums && row_of(own) < weights.rows) {
       ready = prepare(row_of(own), first_column + own % count);
+      ready_scale = scale_of_row(row_of(own));
+    }
     stream.run(end, {shared.activations, activation_stride(cols), count}, shared.partials, from);
     __syncthreads();
     for (int i = own; i < num_sums; i += kThreads) {
       const int row = row_of(i), strip = row / kStripRows, column = i % count;
       if (row >= weights.rows) continue;
-      const float sum = sum_scale<layout>() * sum_segments(shared.partials, from, end, strip, segments,
-                                                           row % kStripRows, column, count);
+      const float sum = (i == own ? ready_scale : scale_of_row(row)) *
+                        (kSumScale<layout> * sum_segments(shared.partials, from, end, strip, segments,
+                                                          row % kStripRows, column, count));
       const int part = strip * segments < from;
       take(row, first_column + column, sum, i == own ? ready : prepare(row, first_column + column), part,
            !part && (strip + 1) * segments <= end);
@@ -64,9 +56,6 @@ __device__ void stream_matrix(const Strips& weights, int cols, int num_tokens, b
     from = end;
   }
 }
-
-template <Layout layout>
-constexpr float kActivationScale{layout == Layout::kMxfp4 ? kMxfp4ActivationScale : 1.0f};
 
 struct Ignore {
   template <typename... Args>
@@ -132,55 +121,6 @@ __global__ void __launch_bounds__(kThreads, 1) unembed_kernel(const __grid_const
       });
 }
 
-// Of all tokens of the step, by the last block.
-__device__ void group_pairs(const RouteArgs& args) {
-  extern __shared__ int counts[];  // [E]: pairs of an expert, then where its groups begin
-  const int num_experts = args.weights.rows, num_pairs = args.num_tokens * args.experts_per_token;
-  for (int e = static_cast<int>(threadIdx.x); e < num_experts; e += kThreads) counts[e] = 0;
-  __syncthreads();
-  for (int token = static_cast<int>(threadIdx.x) / 32; token < args.num_tokens; token += kWarps) {
-    const Choice choice(num_experts, args.experts_per_token,
-                        [&](int e) { return __ldcg(args.logits + size_t{1} * token * num_experts + e); });
-    if (threadIdx.x % 32 == 0)
-#pragma unroll
-      for (int k = 0; k < kMaxExpertsPerToken; ++k)
-        if (k < args.experts_per_token) {
-          args.chosen[token * args.experts_per_token + k] = choice.experts[k];
-          args.groups.weight[token * args.experts_per_token + k] = choice.weight(k);
-        }
-  }
-  __syncthreads();
-  for (int pair = static_cast<int>(threadIdx.x); pair < num_pairs; pair += kThreads)
-    args.rank[pair] = atomicAdd(&counts[args.chosen[pair]], 1);
-  __syncthreads();
-  if (threadIdx.x < 32) {  // experts in order, a prefix sum over lanes of runs of experts
-    const int lane = threadIdx.x, run = (num_experts + 31) / 32;
-    const auto groups_of = [](int pairs) { return (pairs + kMaxColumns - 1) / kMaxColumns; };
-    int mine = 0;
-    for (int e = lane * run; e < min((lane + 1) * run, num_experts); ++e) mine += groups_of(counts[e]);
-    int before = mine;
-    for (int distance = 1; distance < 32; distance *= 2) {
-      const int other = __shfl_up_sync(~0u, before, distance);
-      if (lane >= distance) before += other;
-    }
-    if (lane == 31) *args.groups.count = before;
-    before -= mine;
-    for (int e = lane * run; e < min((lane + 1) * run, num_experts); ++e) {
-      const int pairs = counts[e];
-      counts[e] = before;
-      for (int rest = pairs; rest > 0; rest -= kMaxColumns, ++before) {
-        args.groups.expert[before] = e;
-        args.groups.num_pairs[before] = min(rest, kMaxColumns);
-      }
-    }
-  }
-  __syncthreads();
-  for (int pair = static_cast<int>(threadIdx.x); pair < num_pairs; pair += kThreads) {
-    const int group = counts[args.chosen[pair]] + args.rank[pair] / kMaxColumns;
-    args.groups.pairs[group * kMaxColumns + args.rank[pair] % kMaxColumns] = pair;
-  }
-}
-
 __global__ void __launch_bounds__(kThreads, 1) route_kernel(const __grid_constant__ RouteArgs args) {
   const int cols = args.norm.residual.hidden, num_experts = args.weights.rows;
   const NormWeights norm_weights(args.norm.weights, cols);
@@ -201,65 +141,60 @@ __global__ void __launch_bounds__(kThreads, 1) route_kernel(const __grid_constan
       [&](int row, int token, float sum, float bias, int, bool) {
         __stcg(args.logits + size_t{1} * token * num_experts + row, sum + bias);
       });
-  __shared__ bool is_last;
-  __threadfence();
+  if (!is_last_block(args.ticket)) return;
+  for (int token = static_cast<int>(threadIdx.x) / 32; token < args.num_tokens; token += kWarps)
+    rank_token(args, token);
   __syncthreads();
-  if (threadIdx.x == 0) is_last = atomicAdd(args.ticket, 1) == gridDim.x * gridDim.y - 1;
-  __syncthreads();
-  if (!is_last) return;
-  __threadfence();
   group_pairs(args);
-  if (threadIdx.x == 0) *args.ticket = 0;
 }
 
 unsigned passes(int num_tokens) {
   return static_cast<unsigned>((num_tokens + kMaxColumns - 1) / kMaxColumns);
 }
 
-unsigned blocks_for(const Strips& weights) {
-  return static_cast<unsigned>(std::min(device_info().num_multiprocessors, weights.num_strips));
-}
-
-template <typename Args>
-void launch_linear(Stream stream, void (*bf16)(Args), void (*mxfp4)(Args), const Strips& weights, int cols,
-                   int num_tokens, const Args& args) {
-  const bool is_bf16 = weights.layout == Layout::kBf16;
-  const int columns = std::min(kMaxColumns, num_tokens);
+template <Layout layout, typename Args>
+void launch_linear(Stream stream, void (*kernel)(Args), int cols, int num_tokens, const Args& args) {
+  const Strips& weights = args.weights;
   const unsigned blocks = blocks_for(weights);
   const int units =
       weights.num_strips * weights.num_segments / static_cast<int>(blocks) + 1 + weights.num_segments;
-  const size_t bytes = is_bf16 ? block_bytes<Layout::kBf16>(cols, columns, units)
-                               : block_bytes<Layout::kMxfp4>(cols, columns, units);
-  launch(stream, is_bf16 ? bf16 : mxfp4, {dim3(blocks, passes(num_tokens)), kThreads, bytes}, args);
+  launch(stream, kernel,
+         {dim3(blocks, passes(num_tokens)), kThreads,
+          block_bytes<layout>(cols, std::min(kMaxColumns, num_tokens), units)},
+         args);
 }
 
 }  // namespace
 
 void qkv(Stream stream, const QkvArgs& args) {
-  launch_linear(stream, qkv_kernel<Layout::kBf16>, qkv_kernel<Layout::kMxfp4>, args.weights,
-                args.norm.residual.hidden, args.num_tokens, args);
+  if (args.num_tokens > kFewTokens) return qkv_many(stream, args);
+  with_layout(args.weights.layout, [&](auto layout) {
+    launch_linear<layout()>(stream, qkv_kernel<layout()>, args.norm.residual.hidden, args.num_tokens, args);
+  });
 }
 void project(Stream stream, const ProjectArgs& args) {
-  launch_linear(stream, project_kernel<Layout::kBf16>, project_kernel<Layout::kMxfp4>, args.weights,
-                args.cols, args.num_tokens, args);
+  if (args.num_tokens > kFewTokens) return project_many(stream, args);
+  with_layout(args.weights.layout, [&](auto layout) {
+    launch_linear<layout()>(stream, project_kernel<layout()>, args.cols, args.num_tokens, args);
+  });
 }
 void unembed(Stream stream, const UnembedArgs& args) {
-  launch_linear(stream, unembed_kernel<Layout::kBf16>, unembed_kernel<Layout::kMxfp4>, args.weights,
-                args.norm.residual.hidden, args.num_rows, args);
+  with_layout(args.weights.layout, [&](auto layout) {
+    launch_linear<layout()>(stream, unembed_kernel<layout()>, args.norm.residual.hidden, args.num_rows, args);
+  });
 }
 void route(Stream stream, const RouteArgs& args) {
-  launch_linear(stream, route_kernel, route_kernel, args.weights, args.norm.residual.hidden, args.num_tokens,
-                args);
+  if (args.num_tokens > kFewTokens) return route_many(stream, args);
+  launch_linear<Layout::kBf16>(stream, route_kernel, args.norm.residual.hidden, args.num_tokens, args);
 }
 
 void prepare_linear() {
   const size_t most = device_info().max_shared_bytes - 1024;  // of which the static part is taken
-  allow_shared_bytes(qkv_kernel<Layout::kBf16>, most);
-  allow_shared_bytes(qkv_kernel<Layout::kMxfp4>, most);
-  allow_shared_bytes(project_kernel<Layout::kBf16>, most);
-  allow_shared_bytes(project_kernel<Layout::kMxfp4>, most);
-  allow_shared_bytes(unembed_kernel<Layout::kBf16>, most);
-  allow_shared_bytes(unembed_kernel<Layout::kMxfp4>, most);
+  for_each_layout([&](auto layout) {
+    allow_shared_bytes(qkv_kernel<layout()>, most);
+    allow_shared_bytes(project_kernel<layout()>, most);
+    allow_shared_bytes(unembed_kernel<layout()>, most);
+  });
   allow_shared_bytes(route_kernel, most);
 }
 

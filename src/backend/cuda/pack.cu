@@ -1,5 +1,6 @@
 #include "backend/cuda/pack.h"
 
+#include <cuda_fp8.h>
 #include <cuda_runtime.h>
 
 #include "core/random.h"
@@ -135,7 +136,50 @@ __device__ uint8_t nearest_code(float value) {
   return sign | code;
 }
 
-__global__ void quantise_kernel(const PackBf16Args args, size_t count) {
+// A block for each row. Of magnitudes as integers the largest is a NaN where there is one.
+__global__ void row_scale_kernel(const PackBf16Args args) {
+  __shared__ unsigned largest;
+  if (threadIdx.x == 0) largest = 0;
+  __syncthreads();
+  const int row = static_cast<int>(blockIdx.x);
+  unsigned own = 0;
+  for (int col = static_cast<int>(threadIdx.x); col < args.cols; col += kThreads)
+    own = max(own, args.from[size_t{1} * row * args.cols + col] & 0x7FFFu);
+  atomicMax(&largest, own);
+  __syncthreads();
+  if (threadIdx.x != 0) return;
+  const float scale = __fdiv_rn(__uint_as_float(largest << 16), 448.0f);
+  const_cast<float*>(args.to.row_scales)[args.first_row + row] = scale == 0 ? 1.0f : scale;
+}
+
+// One thread makes the 16 bytes of one lane and group.
+__global__ void quantise_e4m3_kernel(const PackBf16Args args, size_t count) {
+  const size_t i = size_t{1} * blockIdx.x * kThreads + threadIdx.x;
+  if (i >= count) return;
+  const int lane = static_cast<int>(i % 32), group = static_cast<int>(i / 32 % 2);
+  const size_t strip_tile = i / 64;
+  const int tile = static_cast<int>(strip_tile % args.to.num_tiles);
+  const int strip = static_cast<int>(strip_tile / args.to.num_tiles) + args.first_row / kStripRows;
+  uint32_t words[4];
+  for (int word = 0; word < 4; ++word) {
+    const int row = strip * kStripRows + lane / 4 + 8 * (word % 2) - args.first_row;
+    const int col = tile * kTileCols + 32 * group + 8 * (lane % 4) + 4 * (word / 2);
+    const float scale = row < args.rows ? args.to.row_scales[args.first_row + row] : 1.0f;
+    const auto code = [&](int c) -> uint32_t {
+      return __nv_cvt_float_to_fp8(__fdiv_rn(value_at(args, row, col + c), scale), __NV_SATFINITE, __NV_E4M3);
+    };
+    const auto half = [](uint32_t first, uint32_t second) {
+      return (first & 0x80) << 8 | (first & 0x7F) << 4 | (second & 0x80) << 4 | (second & 0x70) << 8 |
+             (second & 0x0F);
+    };
+    words[word] = half(code(0), code(2)) | half(code(1), code(3)) << 16;
+  }
+  memcpy(const_cast<uint8_t*>(args.to.data) + size_t{1} * strip * args.to.strip_bytes +
+             tile * tile_bytes(Layout::kE4m3) + group * 512 + lane * 16,
+         words, 16);
+}
+
+__global__ void quantise_mxfp4_kernel(const PackBf16Args args, size_t count) {
   const size_t i = size_t{1} * blockIdx.x * kThreads + threadIdx.x;
   if (i >= count) return;
   const int lane = static_cast<int>(i % 32);
@@ -179,8 +223,13 @@ void pack(Stream stream, const PackMxfp4Args& args) {
   check(cudaGetLastError(), "packing weights");
 }
 void quantise(Stream stream, const PackBf16Args& args) {
-  const size_t count = size_t{32} * strips_of(args.rows) * args.to.num_tiles;
-  quantise_kernel<<<blocks_for(count), kThreads, 0, stream>>>(args, count);
+  const size_t tiles = size_t{1} * strips_of(args.rows) * args.to.num_tiles;
+  if (args.to.layout == Layout::kE4m3) {
+    row_scale_kernel<<<static_cast<unsigned>(args.rows), kThreads, 0, stream>>>(args);
+    quantise_e4m3_kernel<<<blocks_for(64 * tiles), kThreads, 0, stream>>>(args, 64 * tiles);
+  } else {
+    quantise_mxfp4_kernel<<<blocks_for(32 * tiles), kThreads, 0, stream>>>(args, 32 * tiles);
+  }
   check(cudaGetLastError(), "quantising weights");
 }
 void fill(Stream stream, const FillArgs& args) {

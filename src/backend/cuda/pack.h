@@ -30,8 +30,7 @@ struct PackMxfp4Args {
 };
 void pack(Stream stream, const PackMxfp4Args& args);
 
-// BF16 rows to MXFP4 strips: each block of 32 gets the scale 2^(floor(log2 of its largest) - 2), each element the nearest code,
-// ties to the even one, as OCP's Microscaling specification 1.0 (6.3) has it and formats/mxfp4.h.
+// BF16 rows to strips of E4M3, with their row scales, or MXFP4: what model/quantize.h and formats/mxfp4.h make of them.
 void quantise(Stream stream, const PackBf16Args& args);
 
 // Words (random(seed, i) & mask) + base: model/synthetic.h.

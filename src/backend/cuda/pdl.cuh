@@ -23,6 +23,23 @@ __device__ inline void let_successor_start() {
 #endif
 }
 
+// Loads that the compiler does not put off until their values are used, behind much that was asked for later.
+__device__ inline float load_now(const float* from) {
+  float value;
+  asm volatile("ld.global.f32 %0, [%1];" : "=f"(value) : "l"(from) : "memory");
+  return value;
+}
+__device__ inline uint32_t load_now(const uint32_t* from) {
+  uint32_t value;
+  asm volatile("ld.global.u32 %0, [%1];" : "=r"(value) : "l"(from) : "memory");
+  return value;
+}
+__device__ inline float2 load_now(const float2* from) {
+  float2 value;
+  asm volatile("ld.global.v2.f32 {%0, %1}, [%2];" : "=f"(value.x), "=f"(value.y) : "l"(from) : "memory");
+  return value;
+}
+
 struct LaunchShape {
   dim3 grid;
   int threads;
@@ -30,8 +47,8 @@ struct LaunchShape {
   unsigned cluster_blocks{1};  // along x; ignored where dependent launch is not known either
 };
 
-template <typename Args>
-void launch(Stream stream, void (*kernel)(Args), const LaunchShape& shape, const Args& args) {
+template <typename... Args>
+void launch(Stream stream, void (*kernel)(Args...), const LaunchShape& shape, const Args&... args) {
   cudaLaunchAttribute attributes[2]{};
   attributes[0].id = cudaLaunchAttributeProgrammaticStreamSerialization;
   attributes[0].val.programmaticStreamSerializationAllowed = 1;
@@ -44,21 +61,21 @@ void launch(Stream stream, void (*kernel)(Args), const LaunchShape& shape, const
   config.stream = stream;
   config.attrs = attributes;
   config.numAttrs = !has_dependent_launch() ? 0 : shape.cluster_blocks > 1 ? 2 : 1;
-  check(cudaLaunchKernelEx(&config, kernel, args), "launching a kernel");
+  check(cudaLaunchKernelEx(&config, kernel, args...), "launching a kernel");
 }
 
 // All kernels of a step want the same division of a multiprocessor's memory: to change it, all that runs there has to end first,
 // and nothing would start ahead.
-template <typename Args>
-void prefer_shared_memory(void (*kernel)(Args)) {
+template <typename... Args>
+void prefer_shared_memory(void (*kernel)(Args...)) {
   check(cudaFuncSetAttribute(kernel, cudaFuncAttributePreferredSharedMemoryCarveout,
                              cudaSharedmemCarveoutMaxShared),
         "dividing its memory");
 }
 
 // Once for each kernel that takes more than 48 KB of dynamic shared memory.
-template <typename Args>
-void allow_shared_bytes(void (*kernel)(Args), size_t bytes) {
+template <typename... Args>
+void allow_shared_bytes(void (*kernel)(Args...), size_t bytes) {
   prefer_shared_memory(kernel);
   check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes)),
         "asking for shared memory");

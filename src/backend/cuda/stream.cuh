@@ -10,6 +10,7 @@
 
 #include <algorithm>
 
+#include "backend/cuda/device.h"
 #include "backend/cuda/strips.h"
 
 namespace nibble::cuda {
@@ -19,16 +20,22 @@ namespace nibble::cuda {
 inline constexpr int kThreads{32 * kWarps};
 inline constexpr int kMaxColumns{8};  // tokens that share a pass over the weights: n of mma.m16n8k16
 
+// Blocks that share a dense matrix, each a unit of work or more.
+inline unsigned blocks_for(const Strips& weights) {
+  return static_cast<unsigned>(std::min(device_info().num_multiprocessors, weights.num_strips));
+}
+
 // Tokens in shared memory, [columns] rows of bfloat16: the stride makes lanes of different tokens meet different banks.
 constexpr int activation_stride(int cols) { return padded_cols(cols) + 32; }
 
-// Activations that meet MXFP4 codes (values times 2^-126) carry 2^96, so that nothing underflows; 2^30 is left for the end.
-inline constexpr float kMxfp4ActivationScale{0x1p96f};
-inline constexpr float kMxfp4SumScale{0x1p30f};
+// Codes of E4M3 and MXFP4 are multiplied as values times 2^-120 and 2^-126. Activations that meet them carry 2^96, so that nothing
+// underflows; what is left is for the end.
 template <Layout layout>
-__device__ constexpr float sum_scale() {
-  return layout == Layout::kMxfp4 ? kMxfp4SumScale : 1.0f;
-}
+inline constexpr float kActivationScale{layout == Layout::kBf16 ? 1.0f : 0x1p96f};
+template <Layout layout>
+inline constexpr float kSumScale{layout == Layout::kBf16   ? 1.0f
+                                 : layout == Layout::kE4m3 ? 0x1p24f
+                                                           : 0x1p30f};
 
 __device__ inline void mma(float (&c)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
   asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, "
@@ -45,6 +52,15 @@ __device__ inline void unpack(uint32_t word, uint32_t (&a)[4]) {
   a[3] = ((word << 6) & 0x80C080C0u) | ((word >> 2) & 0x01000100u);
 }
 
+// The same of two words of E4M3 codes, of rows g and g + 8: values times 2^-120.
+__device__ inline void unpack(uint32_t upper, uint32_t lower, uint32_t (&a)[4]) {
+  const auto second = [](uint32_t word) { return ((word << 4) & 0x80F080F0u) | ((word >> 4) & 0x07000700u); };
+  a[0] = upper & 0x87F087F0u;
+  a[1] = lower & 0x87F087F0u;
+  a[2] = second(upper);
+  a[3] = second(lower);
+}
+
 // 2^(e - 127) of byte `i` of a word of scales. Of e = 0 it makes 0, not 2^-127.
 template <int i>
 __device__ inline float scale_of(uint32_t word) {
@@ -57,11 +73,14 @@ __device__ inline float scale_of(uint32_t word) {
 template <Layout layout>
 class Ring {
  public:
-  static constexpr int kSlots{RingShape<layout>::kSlots}, kSlotBytes{RingShape<layout>::kSlotBytes};
+  static constexpr int kSlots{RingShape<layout>::kSlots}, kSlotTiles{RingShape<layout>::kSlotTiles},
+      kSlotBytes{kSlotTiles * tile_bytes(layout)};
   static constexpr int kBytes{kSlots * kSlotBytes + 32};  // of a warp: slots, then their barriers
   static_assert(kSlots * 8 <= 32);
 
-  __device__ explicit Ring(uint8_t* memory) : memory_(memory) {
+  // `is_read_once`: that activations are to stay in L2, and weights are not.
+  __device__ Ring(uint8_t* memory, bool is_read_once)
+      : memory_(memory), policy_(is_read_once ? kEvictFirst : kEvictNormal) {
 #if __CUDA_ARCH__ >= 900
     if (threadIdx.x % 32 == 0) {
 #pragma unroll
@@ -79,15 +98,13 @@ class Ring {
     const uint32_t to = address(memory_ + ask_slot_ * kSlotBytes);
 #if __CUDA_ARCH__ >= 900
     if (threadIdx.x % 32 == 0) {
-      constexpr uint64_t kEvictFirst{
-          0x12F0000000000000};  // read once: activations are to stay in L2, weights are not
       const uint32_t full = barrier(ask_slot_);
       asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(full), "r"(num_bytes)
                    : "memory");
       asm volatile(
           "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint [%0], [%1], %2, "
           "[%3], %4;" ::"r"(to),
-          "l"(from), "r"(num_bytes), "r"(full), "l"(kEvictFirst)
+          "l"(from), "r"(num_bytes), "r"(full), "l"(policy_)
           : "memory");
     }
 #else
@@ -133,7 +150,11 @@ class Ring {
   }
   __device__ uint32_t barrier(int slot) const { return address(memory_ + kSlots * kSlotBytes + slot * 8); }
 
+  // Of cp.async.bulk, as createpolicy makes them.
+  static constexpr uint64_t kEvictFirst{0x12F0000000000000}, kEvictNormal{0x1000000000000000};
+
   uint8_t* memory_;
+  [[maybe_unused]] uint64_t policy_;
   int ask_slot_{0}, slot_{0};
   uint32_t phase_{0};
 };
@@ -158,10 +179,58 @@ __device__ inline uint4 activations_of(const Columns& columns, int tile, int gro
                                          32 * group + 8 * t);
 }
 
-__device__ inline void add_bf16_group(const uint4& upper, const uint4& lower, const uint4& b,
-                                      float (&sums)[4]) {
-  mma(sums, {upper.x, lower.x, upper.y, lower.y}, b.x, b.y);
-  mma(sums, {upper.z, lower.z, upper.w, lower.w}, b.z, b.w);
+// A lane's A registers of both products of a group, and in MXFP4 what its sums of rows g and g + 8 are multiplied with after them:
+// that saves a multiplication for each pair of weights.
+struct GroupWeights {
+  uint32_t first[4], second[4];
+  float upper_scale, lower_scale;
+};
+
+// Of the 16 bytes of row g and those of row g + 8.
+__device__ inline GroupWeights bf16_weights(const uint4& upper, const uint4& lower) {
+  return {{upper.x, lower.x, upper.y, lower.y}, {upper.z, lower.z, upper.w, lower.w}, 1, 1};
+}
+
+// Group `group` of tile `tile` of the `count` in a slot.
+template <Layout layout>
+__device__ GroupWeights group_weights(const uint8_t* slot, int tile, int count, int group) {
+  const int lane = threadIdx.x % 32;
+  GroupWeights w{};
+  if constexpr (layout == Layout::kBf16) {
+    const auto* parts = reinterpret_cast<const uint4*>(slot + tile * tile_bytes(layout)) + lane;
+    return bf16_weights(parts[group * 64], parts[group * 64 + 32]);
+  } else if constexpr (layout == Layout::kE4m3) {
+    const uint4 words = reinterpret_cast<const uint4*>(slot + tile * tile_bytes(layout))[group * 32 + lane];
+    unpack(words.x, words.y, w.first);
+    unpack(words.z, words.w, w.second);
+  } else {
+    const uint4 words = reinterpret_cast<const uint4*>(slot + tile * 512)[lane];
+    const uint32_t scales = reinterpret_cast<const uint32_t*>(slot + count * 512)[tile * 8 + lane / 4];
+    unpack(group ? words.z : words.x, w.first);
+    unpack(group ? words.w : words.y, w.second);
+    w.upper_scale = group ? scale_of<2>(scales) : scale_of<0>(scales);
+    w.lower_scale = group ? scale_of<3>(scales) : scale_of<1>(scales);
+  }
+  return w;
+}
+
+// Both products of a group, `b` the activations. A single column needs half of the sums: the other lanes' and registers' columns
+// are empty.
+template <Layout layout, bool is_single>
+__device__ void add_group(const GroupWeights& w, const uint4& b, float (&sums)[4]) {
+  if constexpr (layout != Layout::kMxfp4) {
+    mma(sums, w.first, b.x, b.y);
+    mma(sums, w.second, b.z, b.w);
+  } else {
+    float c[4]{};
+    mma(c, w.first, b.x, b.y);
+    mma(c, w.second, b.z, b.w);
+    sums[0] = fmaf(c[0], w.upper_scale, sums[0]);
+    sums[2] = fmaf(c[2], w.lower_scale, sums[2]);
+    if (is_single) return;
+    sums[1] = fmaf(c[1], w.upper_scale, sums[1]);
+    sums[3] = fmaf(c[3], w.lower_scale, sums[3]);
+  }
 }
 
 // Units of a matrix are numbered strip by strip.
@@ -195,13 +264,11 @@ class UnitStream {
         worked_(asked_),
         from_(matrix + size_t{1} * (asked_.unit / strips.num_segments) * strips.strip_bytes +
               asked_.segment * strips.segment_bytes),
-        ring_(ring + threadIdx.x / 32 * Ring<layout>::kBytes) {}
+        ring_(ring + threadIdx.x / 32 * Ring<layout>::kBytes, /*is_read_once=*/true) {}
 
-  // Fills the ring. Reads weights only.
-  __device__ void start() {
-#pragma unroll
-    for (int slot = 0; slot < Ring<layout>::kSlots; ++slot) ask();
-  }
+  // Asks for the first weights, which needs nothing but them; then, behind the activations, for as many as the ring holds.
+  __device__ void start() { ask<RingShape<layout>::kAhead>(); }
+  __device__ void fill() { ask<RingShape<layout>::kSlots - RingShape<layout>::kAhead>(); }
 
   // Works until all units below `end` are done, and leaves their sums in partials[(unit - base) * 16 * columns.count +
   // row * columns.count + column].
@@ -216,87 +283,50 @@ class UnitStream {
   // A single column needs half of the sums: the other lanes' and registers' columns are empty.
   template <bool is_single>
   __device__ void run(int end, const Columns& columns, float* partials, int base) {
-    const int lane = threadIdx.x % 32;
     for (; worked_.unit < end; worked_.advance(strips_)) {
       const int num_tiles = worked_.num_tiles(strips_), first_tile = worked_.first_tile(strips_);
       float sums[4]{};
-      if constexpr (layout == Layout::kBf16) {
-        for (int tile = 0; tile < num_tiles; ++tile) {
-          add_bf16_tile(ring_.next() + lane * 16, first_tile + tile, columns, sums);
-          __syncwarp();
-          ask();
-        }
-      } else {
-        const uint8_t* slot = ring_.next() + lane * 16;
-        if (num_tiles == kMaxSegmentTiles) {
+      int tile = 0;
+      do {
+        const int count = min(kSlotTiles, num_tiles - tile);
+        const uint8_t* slot = ring_.next();
+        const auto add = [&](int i) {
 #pragma unroll
-          for (int tile = 0; tile < kMaxSegmentTiles; ++tile)
-            add_mxfp4_tile<is_single>(slot, tile, kMaxSegmentTiles, first_tile + tile, columns, sums);
+          for (int group = 0; group < 2; ++group)
+            add_group<layout, is_single>(group_weights<layout>(slot, i, count, group),
+                                         activations_of(columns, first_tile + tile + i, group), sums);
+        };
+        if (count == kSlotTiles) {
+#pragma unroll
+          for (int i = 0; i < kSlotTiles; ++i) add(i);
         } else {
-          for (int tile = 0; tile < num_tiles; ++tile)
-            add_mxfp4_tile<is_single>(slot, tile, num_tiles, first_tile + tile, columns, sums);
+          for (int i = 0; i < count; ++i) add(i);
         }
         __syncwarp();
         ask();
-      }
+        tile += kSlotTiles;
+      } while (kSlotTiles < kMaxSegmentTiles && tile < num_tiles);
       store<is_single>(sums, columns.count, partials + (worked_.unit - base) * kStripRows * columns.count);
     }
   }
 
+  template <int count>
+  __device__ void ask() {
+#pragma unroll
+    for (int slot = 0; slot < count; ++slot) ask();
+  }
   // Asks for what comes next, if anything does.
   __device__ void ask() {
     if (asked_.unit < last_) {
-      const int num_tiles = asked_.num_tiles(strips_);
-      if constexpr (layout == Layout::kBf16) {
-        ring_.ask(from_ + asked_tile_ * tile_bytes(layout), tile_bytes(layout));
-        if (++asked_tile_ == num_tiles) {
-          asked_tile_ = 0;
-          from_ += asked_.advance(strips_);
-        }
-      } else {
-        ring_.ask(from_, num_tiles * tile_bytes(layout));
+      const int num_tiles = asked_.num_tiles(strips_), count = min(kSlotTiles, num_tiles - asked_tile_);
+      ring_.ask(from_ + asked_tile_ * tile_bytes(layout), count * tile_bytes(layout));
+      asked_tile_ += kSlotTiles;
+      if (asked_tile_ >= num_tiles) {
+        asked_tile_ = 0;
         from_ += asked_.advance(strips_);
       }
     }
     ring_.end_ask();
-  }
-
-  static __device__ void add_bf16_tile(const uint8_t* slot, int tile, const Columns& columns,
-                                       float (&sums)[4]) {
-    const uint4* parts = reinterpret_cast<const uint4*>(slot);
-#pragma unroll
-    for (int group = 0; group < 2; ++group)
-      add_bf16_group(parts[group * 64], parts[group * 64 + 32], activations_of(columns, tile, group), sums);
-  }
-
-  template <bool is_single>
-  static __device__ void add_mxfp4_tile(const uint8_t* slot, int tile, int num_tiles, int strip_tile,
-                                        const Columns& columns, float (&sums)[4]) {
-    const int lane = threadIdx.x % 32;
-    const uint4 words = *reinterpret_cast<const uint4*>(slot + tile * 512);
-    const uint32_t scales =
-        reinterpret_cast<const uint32_t*>(slot - lane * 16 + num_tiles * 512)[tile * 8 + lane / 4];
-    add_group<is_single>(words.x, words.y, scale_of<0>(scales), scale_of<1>(scales),
-                         activations_of(columns, strip_tile, 0), sums);
-    add_group<is_single>(words.z, words.w, scale_of<2>(scales), scale_of<3>(scales),
-                         activations_of(columns, strip_tile, 1), sums);
-  }
-
-  // The scale is applied after the tensor cores, which saves a multiplication for each pair of weights.
-  template <bool is_single>
-  static __device__ void add_group(uint32_t word0, uint32_t word1, float upper_scale, float lower_scale,
-                                   uint4 b, float (&sums)[4]) {
-    float c[4]{};
-    uint32_t a[4];
-    unpack(word0, a);
-    mma(c, a, b.x, b.y);
-    unpack(word1, a);
-    mma(c, a, b.z, b.w);
-    sums[0] = fmaf(c[0], upper_scale, sums[0]);
-    sums[2] = fmaf(c[2], lower_scale, sums[2]);
-    if (is_single) return;
-    sums[1] = fmaf(c[1], upper_scale, sums[1]);
-    sums[3] = fmaf(c[3], lower_scale, sums[3]);
   }
 
   template <bool is_single>
@@ -311,6 +341,8 @@ class UnitStream {
       to[(g + 8) * count + column + 1] = sums[3];
     }
   }
+
+  static constexpr int kSlotTiles{Ring<layout>::kSlotTiles};
 
   const Strips& strips_;
   int last_;
@@ -366,6 +398,7 @@ __device__ inline float sum_segments(const float* partials, int from, int end, i
   const int first = max(from, strip * num_segments), last = min(end, (strip + 1) * num_segments);
   const float* at = partials + ((first - from) * kStripRows + row) * count + column;
   float sum = *at;
+#pragma unroll 4
   for (int unit = first + 1; unit < last; ++unit) sum += *(at += kStripRows * count);
   return sum;
 }

@@ -20,10 +20,23 @@ BackendOptions options_of(Isa isa, int num_threads = 2) {
           .isa = std::string(name(isa))};
 }
 
+constexpr DenseFormats kFp8{Format::kE4m3, Format::kE4m3, Format::kE4m3};
+constexpr DenseFormats kMxfp4{Format::kMxfp4, Format::kMxfp4, Format::kMxfp4};
+
 std::vector<Fulfilment> of_each_isa() {
   std::vector<Fulfilment> all;
-  for (const Isa isa : available_isas())
-    all.push_back({std::string(name(isa)), [isa](auto weights) { return make(weights, options_of(isa)); }});
+  for (const Isa isa : available_isas()) {
+    const auto add = [&](const char* formats, const DenseFormats& dense, Format kv) {
+      BackendOptions options = options_of(isa);
+      options.dense = dense;
+      options.kv_format = kv;
+      all.push_back(
+          {std::string(name(isa)) + formats, [options](auto weights) { return make(weights, options); }});
+    };
+    add("", {}, Format::kBf16);
+    add("_fp8", kFp8, Format::kE4m3);
+    add("_mxfp4", kMxfp4, Format::kBf16);
+  }
   return all;
 }
 INSTANTIATE_TEST_SUITE_P(Cpu, BackendBits,
@@ -64,6 +77,19 @@ TEST_F(CpuBackend, SaysWhichKernelRunsEachOperation) {
   }
 }
 
+TEST_F(CpuBackend, RunsWhatItConvertedWithTheKernelsOfThatFormat) {
+  BackendOptions options = options_of(Isa::kPortable);
+  options.dense = {Format::kE4m3, Format::kMxfp4, Format::kBf16};
+  options.kv_format = Format::kE4m3;
+  std::vector<std::string> told;
+  for (const KernelChoice& row : make(weights, options)->kernels())
+    told.push_back(row.operation + ", " + row.weights + ": " + row.kernel);
+  EXPECT_THAT(told, testing::IsSupersetOf(
+                        {"qkv, FP8: portable::dot_e4m3", "project, MXFP4: portable::dot_mxfp4",
+                         "unembed, BF16: portable::dot_bf16", "attend, FP8 keys: portable::dot_e4m3",
+                         "attend, FP8 values: portable::weigh_e4m3"}));
+}
+
 TEST_F(CpuBackend, TakesTheWidestInstructionSetUnlessToldOtherwise) {
   BackendOptions options = options_of(Isa::kPortable);
   options.isa.clear();
@@ -88,6 +114,31 @@ TEST_F(CpuBackend, RefusesWhatItHasNoKernelFor) {
   changed = *weights;
   changed.config.head_dim = 512;
   EXPECT_THROW(make(std::make_shared<const Weights>(changed), options_of(Isa::kPortable)), InputError);
+}
+
+TEST_F(CpuBackend, PlansItsOwnCopyOfWhatItConverts) {
+  BackendOptions options = options_of(Isa::kPortable);
+  const size_t bf16_kv = plan(weights->config, options).kv_bytes;
+  options.dense = {Format::kBf16, Format::kE4m3, Format::kBf16};
+  options.kv_format = Format::kE4m3;
+  const MemoryPlan memory = plan(weights->config, options);
+  EXPECT_EQ(memory.weight_bytes, 6u * 256 * (512 + 4));  // o [256, 512] of 6 layers, and its row scales
+  EXPECT_EQ(memory.replaced_weight_bytes, 6u * 256 * 512 * 2);
+  EXPECT_EQ(memory.kv_bytes, bf16_kv / 2);
+}
+
+TEST_F(CpuBackend, TakesFloat32ThatIsToBeConverted) {
+  Weights changed = *weights;
+  std::vector<float> o(size_t{256} * 512, 0.5f);
+  for (LayerWeights& layer : changed.layers) {
+    layer.o.format = Format::kF32;
+    layer.o.data = o.data();
+  }
+  const auto shared = std::make_shared<const Weights>(changed);
+  BackendOptions options = options_of(Isa::kPortable);
+  EXPECT_THROW(make(shared, options), InputError);
+  options.dense.attention_output = Format::kE4m3;
+  EXPECT_NO_THROW(make(shared, options));
 }
 
 // 3 full and 3 sliding layers; a page of a layer is keys and values of 2 heads, 32 positions, 64 elements of 2 bytes.

@@ -3,9 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
-#include <optional>
 #include <span>
-#include <type_traits>
 
 #include "backend/cpu/kernel_table.h"
 #include "tests/backend/cpu/operands.h"
@@ -14,15 +12,13 @@
 namespace nibble::cpu {
 namespace {
 
-// The rows of a table that this machine can run; of weights in `format`, if given.
+// The rows of a table that this machine can run; those of `formats`, if given.
 template <typename Row>
-std::vector<Row> available(std::span<const Row> table, std::optional<Format> format = {}) {
+std::vector<Row> available(std::span<const Row> table, const std::vector<Format>& formats = {}) {
   std::vector<Row> rows;
   std::copy_if(table.begin(), table.end(), std::back_inserter(rows), [&](const Row& row) {
-    if constexpr (std::is_same_v<Row, DotRow>) {
-      if (format && row.weights != *format) return false;
-    }
-    return is_available(row.isa);
+    const bool is_wanted = formats.empty() || std::count(formats.begin(), formats.end(), row.format) > 0;
+    return is_available(row.isa) && is_wanted;
   });
   return rows;
 }
@@ -51,14 +47,14 @@ class DotKernels : public testing::TestWithParam<DotRow> {
                          const std::vector<float>& x) const {
     const std::vector<const float*> rows = rows_of(x, padded(weight.cols));
     std::vector<float> y(rows.size() * (num_rows + 1), kPoison);
-    GetParam().kernel({weight.data, weight.scales, weight.cols, first_row, num_rows, rows.data(),
-                       static_cast<int>(rows.size()), y.data(), num_rows + 1});
+    GetParam().kernel({weight.data, weight.scales, weight.row_scales, weight.cols, first_row, num_rows,
+                       rows.data(), static_cast<int>(rows.size()), y.data(), num_rows + 1});
     return y;
   }
 
   void expect_right(int num_tokens, int num_rows, int cols) const {
     const int first_row = 2;
-    const RandomMatrix weight = random_matrix(GetParam().weights, first_row + num_rows, cols, 1);
+    const RandomMatrix weight = random_matrix(GetParam().format, first_row + num_rows, cols, 1);
     const std::vector<float> x = random_floats(size_t{1} * num_tokens * cols, 3);
     const std::vector<float> y = run(weight.matrix, first_row, num_rows, in_split_order(x, cols));
     for (int t = 0; t < num_tokens; ++t) {
@@ -79,11 +75,15 @@ class DotKernels : public testing::TestWithParam<DotRow> {
 };
 INSTANTIATE_TEST_SUITE_P(, DotKernels, testing::ValuesIn(available(dot_rows())),
                          [](const auto& row) { return test_name(row.param.name); });
-class Bf16DotKernels : public DotKernels {};
-INSTANTIATE_TEST_SUITE_P(, Bf16DotKernels, testing::ValuesIn(available(dot_rows(), Format::kBf16)),
+class ElementDotKernels : public DotKernels {};  // of formats without blocks
+INSTANTIATE_TEST_SUITE_P(, ElementDotKernels,
+                         testing::ValuesIn(available(dot_rows(), {Format::kBf16, Format::kE4m3})),
+                         [](const auto& row) { return test_name(row.param.name); });
+class E4m3DotKernels : public DotKernels {};
+INSTANTIATE_TEST_SUITE_P(, E4m3DotKernels, testing::ValuesIn(available(dot_rows(), {Format::kE4m3})),
                          [](const auto& row) { return test_name(row.param.name); });
 class Mxfp4DotKernels : public DotKernels {};
-INSTANTIATE_TEST_SUITE_P(, Mxfp4DotKernels, testing::ValuesIn(available(dot_rows(), Format::kMxfp4)),
+INSTANTIATE_TEST_SUITE_P(, Mxfp4DotKernels, testing::ValuesIn(available(dot_rows(), {Format::kMxfp4})),
                          [](const auto& row) { return test_name(row.param.name); });
 
 TEST_P(DotKernels, AreRightForAnyNumberOfTokens) {
@@ -95,14 +95,14 @@ TEST_P(DotKernels, AreRightForAnyNumberOfRowsAndColumns) {
     for (const int num_rows : shapes::kRows) expect_right(7, num_rows, cols);
 }
 
-TEST_P(Bf16DotKernels, TakeColumnsThatAreNoWholeBlocks) {
+TEST_P(ElementDotKernels, TakeColumnsThatAreNoWholeBlocks) {
   for (const int cols : shapes::kOddCols)
     for (const int num_rows : shapes::kRows) expect_right(7, num_rows, cols);
 }
 
 TEST_P(DotKernels, GiveATokenTheBitsItGetsAlone) {
   const int cols = 544, num_rows = 9, num_tokens = 33;
-  const RandomMatrix weight = random_matrix(GetParam().weights, num_rows, cols, 4);
+  const RandomMatrix weight = random_matrix(GetParam().format, num_rows, cols, 4);
   const std::vector<float> x = in_split_order(random_floats(size_t{1} * num_tokens * cols, 5), cols);
   const std::vector<float> together = run(weight.matrix, 0, num_rows, x);
   for (int t = 0; t < num_tokens; ++t) {
@@ -135,10 +135,40 @@ TEST_P(Mxfp4DotKernels, DecodeEveryCodeUnderEveryScaleExactly) {
   EXPECT_TRUE(std::isnan(run(weight.matrix, 0, 1, std::vector<float>(32, 1))[0])) << "E8M0 255 is NaN";
 }
 
+// A row of each code, once where whole blocks are read and once in what is behind the last one.
+TEST_P(E4m3DotKernels, DecodeEveryCodeExactly) {
+  for (const int cols : {32, 33}) {
+    RandomMatrix weight = random_matrix(Format::kE4m3, 256, cols, 6);
+    for (int code = 0; code < 256; ++code) {
+      std::fill_n(&weight.bytes[code * cols], cols, uint8_t{0});
+      weight.bytes[code * cols + cols - 1] = static_cast<uint8_t>(code);
+      weight.row_scales[code] = code < 100 ? 0.37f : 1;
+    }
+    std::vector<float> x(padded(cols));
+    x[split_index(cols - 1)] = 1;
+    const std::vector<float> y = run(weight.matrix, 0, 256, x);
+    for (int code = 0; code < 256; ++code)
+      if ((code & 127) == 127) {
+        EXPECT_TRUE(std::isnan(y[code])) << "code " << code << " is NaN";
+      } else {
+        EXPECT_EQ(y[code], static_cast<float>(weight.at(code, cols - 1))) << "code " << code;
+      }
+  }
+}
+
+TEST_P(E4m3DotKernels, TakeNoRowScalesForOnes) {
+  RandomMatrix weight = random_matrix(Format::kE4m3, 5, 64, 6);
+  std::fill(weight.row_scales.begin(), weight.row_scales.end(), 1.0f);
+  const std::vector<float> x = random_floats(64, 7), ones = run(weight.matrix, 0, 5, x);
+  weight.matrix.row_scales = nullptr;
+  const std::vector<float> none = run(weight.matrix, 0, 5, x);
+  for (int r = 0; r < 5; ++r) EXPECT_EQ(none[r], ones[r]);
+}
+
 TEST_P(DotKernels, ReadNothingBeyondTheLastElement) {  // the address sanitizer watches
   for (const int cols : {40, 64}) {
-    if (GetParam().weights == Format::kMxfp4 && cols % 32 != 0) continue;
-    const RandomMatrix weight = random_matrix(GetParam().weights, 3, cols, 7);
+    if (GetParam().format == Format::kMxfp4 && cols % 32 != 0) continue;
+    const RandomMatrix weight = random_matrix(GetParam().format, 3, cols, 7);
     const std::vector<float> y = run(weight.matrix, 0, 3, std::vector<float>(padded(cols), 1));
     EXPECT_FALSE(std::isnan(y[2])) << cols;
   }
@@ -152,12 +182,13 @@ TEST_P(WeighKernels, AddTheWeightedValuesToWhatIsThere) {
   for (const int head_dim : {16, 32, 48, 64, 128})
     for (const int num_positions : {1, 2, 31, 32})
       for (const int num_heads : {1, 3, 4, 5, 8}) {
-        const RandomMatrix values = random_matrix(Format::kBf16, num_positions, head_dim, 8);
+        RandomMatrix values = random_matrix(GetParam().format, num_positions, head_dim, 8);
+        std::fill(values.row_scales.begin(), values.row_scales.end(), 1.0f);  // a cache has none
         const std::vector<float> weights = random_floats(num_heads * 32, 9);
         const std::vector<float> before = random_floats(num_heads * head_dim, 10);
         std::vector<float> out = in_split_order(before, head_dim);
-        GetParam().kernel({static_cast<const uint16_t*>(values.matrix.data), num_positions, head_dim,
-                           weights.data(), 32, num_heads, out.data(), padded(head_dim)});
+        GetParam().kernel({values.matrix.data, num_positions, head_dim, weights.data(), 32, num_heads,
+                           out.data(), padded(head_dim)});
         for (int h = 0; h < num_heads; ++h)
           for (int d = 0; d < head_dim; ++d) {
             double sum = before[h * head_dim + d], magnitudes = std::abs(sum);
@@ -179,13 +210,18 @@ TEST(KernelTable, HasARowOfEveryFormatForEveryInstructionSet) {
   for (const Isa isa : {Isa::kPortable, Isa::kAvx2, Isa::kAvx512}) {
     if (!is_available(isa)) continue;
     const Kernels kernels = choose_kernels(isa);
-    for (const Format format : {Format::kBf16, Format::kMxfp4}) {
+    for (const Format format : {Format::kBf16, Format::kE4m3, Format::kMxfp4}) {
       ASSERT_NE(kernels.dot(format), nullptr);
       EXPECT_EQ(kernels.dot(format)->isa, isa);
-      EXPECT_EQ(kernels.dot(format)->weights, format);
+      EXPECT_EQ(kernels.dot(format)->format, format);
     }
-    EXPECT_EQ(kernels.weigh->isa, isa);
+    for (const Format format : {Format::kBf16, Format::kE4m3}) {
+      ASSERT_NE(kernels.weigh(format), nullptr);
+      EXPECT_EQ(kernels.weigh(format)->isa, isa);
+      EXPECT_EQ(kernels.weigh(format)->format, format);
+    }
     EXPECT_EQ(kernels.dot(Format::kF32), nullptr);
+    EXPECT_EQ(kernels.weigh(Format::kMxfp4), nullptr);
   }
 }
 

@@ -28,6 +28,7 @@ inline constexpr double kE2m1Values[]{0, 0.5, 1, 1.5, 2, 3, 4, 6, -0.0, -0.5, -1
 // A matrix and its bytes; moves, and the matrix stays good.
 struct RandomMatrix {
   std::vector<uint8_t> bytes, scales;
+  std::vector<float> row_scales;
   Matrix matrix;
 
   // In double, computed from the formats' definitions.
@@ -35,6 +36,12 @@ struct RandomMatrix {
     const ptrdiff_t i = row * matrix.cols + col;
     if (matrix.format == Format::kBf16)
       return to_float(Bf16{static_cast<uint16_t>(bytes[2 * i] | bytes[2 * i + 1] << 8)});
+    if (matrix.format == Format::kE4m3) {
+      const int exponent = bytes[i] >> 3 & 15, mantissa = bytes[i] & 7;
+      const double magnitude =
+          exponent == 0 ? std::ldexp(mantissa, -9) : std::ldexp(8 + mantissa, exponent - 10);
+      return (bytes[i] < 128 ? magnitude : -magnitude) * row_scales[row];
+    }
     const int code = i % 2 == 0 ? bytes[i / 2] & 15 : bytes[i / 2] >> 4;
     return kE2m1Values[code] * std::exp2(scales[i / 32] - 127);
   }
@@ -50,13 +57,19 @@ inline RandomMatrix random_matrix(Format format, int rows, int cols, uint64_t se
       random.bytes.push_back(static_cast<uint8_t>(bits & 255));
       random.bytes.push_back(static_cast<uint8_t>(bits >> 8));
     }
+  } else if (format == Format::kE4m3) {
+    for (size_t i = 0; i < num_elements; ++i)  // up to 2, subnormal numbers too, and no NaN
+      random.bytes.push_back(
+          static_cast<uint8_t>(random_bits(seed, i) % 64 | random_bits(seed, i) >> 7 << 7));
+    for (ptrdiff_t r = 0; r < ptrdiff_t{1} * num_matrices * rows; ++r)
+      random.row_scales.push_back(static_cast<float>(0.5 + random_unit(seed + 1, r)));
   } else {
     for (size_t i = 0; i < num_elements / 2; ++i)
       random.bytes.push_back(static_cast<uint8_t>(random_bits(seed, i) & 255));
     for (size_t i = 0; i < num_elements / 32; ++i)
       random.scales.push_back(static_cast<uint8_t>(121 + random_bits(seed + 1, i) % 8));
   }
-  random.matrix = {random.bytes.data(), random.scales.data(), format, rows, cols};
+  random.matrix = {random.bytes.data(), random.scales.data(), format, rows, cols, random.row_scales.data()};
   return random;
 }
 

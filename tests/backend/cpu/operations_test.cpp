@@ -14,6 +14,8 @@
 #include "backend/cpu/experts/experts.h"
 #include "backend/cpu/experts/route.h"
 #include "backend/cpu/split_order.h"
+#include "core/e4m3.h"
+#include "model/quantize.h"
 #include "model/synthetic.h"
 #include "reference/array.h"
 #include "reference/attend.h"
@@ -132,53 +134,88 @@ TEST_P(Operations, EmbedTakesRowsAsTheyAre) {
   expect_near(a.x, expected, 0, "x");
 }
 
-TEST_P(Operations, QkvProjectsRotatesAndAppends) {
-  for (const Config& config : kConfigs) {
-    const Weights weights = make_synthetic(config, "test");
-    for (const int num_tokens : shapes::kTokens) {
-      const OneSequence sequence(config, num_tokens, 45);
-      const auto rows = rows_of(sequence.batch);
-      const std::vector<float> elements = random_floats(size_t{1} * num_tokens * config.hidden, 11);
-      const View<const float, 2> x = rows_view(elements, num_tokens);
+// The layer of a model of random weights, its dense matrices held in one format.
+std::shared_ptr<const Weights> weights_of(const Config& config, Format dense) {
+  ThreadPool pool(1);
+  return quantise_dense(std::make_shared<const Weights>(make_synthetic(config, "test")),
+                        {dense, dense, dense}, pool);
+}
+constexpr Format kDenseFormats[]{Format::kBf16, Format::kE4m3, Format::kMxfp4};
+constexpr Format kKvFormats[]{Format::kBf16, Format::kE4m3};
 
-      const Activations a = activations(config, num_tokens);
-      const KvCache kv_cache(config, sequence.num_pages(), 0);
-      const RopeFrequencies rope = rope_frequencies(config.rope, config.head_dim);
-      rotations({rope, rows, a.cosines, a.sines});
-      qkv({machine_, x, rows, weights.layers[0], config.rms_eps, a.cosines, a.sines, a.normed, a.q,
-           kv_cache.layer(0)});
+float element_of(const LayerKv& kv, const std::byte* page, int position, int d) {
+  const std::byte* row = page + position % kPageTokens * kv.row_bytes();
+  return kv.format == Format::kE4m3 ? to_float(reinterpret_cast<const E4m3*>(row)[d])
+                                    : to_float(reinterpret_cast<const Bf16*>(row)[d]);
+}
 
-      const reference::KvCache reference_cache(config, sequence.num_pages(), 0);
-      const Array<float, 3> q({num_tokens, config.num_heads, config.head_dim});
-      const auto reference_rows = reference::rows_of(sequence.batch);
-      reference::qkv({x, reference_rows, weights.layers[0], config.rms_eps,
-                      reference::make_rope_table(config.rope, config.head_dim), q, reference_cache.layer(0)});
+void expect_qkv(const Machine& machine, const Activations& a, const Config& config, const Weights& weights,
+                Format kv_format, int num_tokens) {
+  const OneSequence sequence(config, num_tokens, 45);
+  const auto rows = rows_of(sequence.batch);
+  const std::vector<float> elements = random_floats(size_t{1} * num_tokens * config.hidden, 11);
+  const View<const float, 2> x = rows_view(elements, num_tokens);
 
-      const ptrdiff_t num_q = ptrdiff_t{1} * num_tokens * config.num_heads;
-      const View<const float, 2> split_q(a.q.data, {num_q, padded(config.head_dim)});
-      expect_near(in_natural_order(split_q, num_q, config.head_dim),
-                  {q.view().data, {num_q, config.head_dim}},
-                  // Rotation adds the rounding of cos and sin, 2^-23 or so.
-                  tolerance(config.hidden), "q");
-      for (int t = 0; t < num_tokens; ++t)
-        for (int head = 0; head < config.num_kv_heads; ++head) {
-          const int position = rows[t].position;
-          const auto expect_rounded = [&](const Bf16* page, const float* expected) {
-            const Bf16* actual = page + position % kPageTokens * config.head_dim;
-            double norm = 0;
-            for (int d = 0; d < config.head_dim; ++d) norm += std::pow(expected[d], 2);
-            for (int d = 0; d < config.head_dim; ++d)  // to 8 bits, the leading one included
-              ASSERT_NEAR(to_float(actual[d]), expected[d],
-                          std::abs(expected[d]) * 0x1p-8 + tolerance(config.hidden) * std::sqrt(norm));
-          };
-          const LayerKv& kv = kv_cache.layer(0);
-          expect_rounded(kv.keys({sequence.pages}, position, head),
-                         reference_cache.layer(0).key(reference_rows[t], head, position));
-          expect_rounded(kv.values({sequence.pages}, position, head),
-                         reference_cache.layer(0).value(reference_rows[t], head, position));
-        }
+  const KvCache kv_cache(config, kv_format, sequence.num_pages(), 0);
+  rotations({rope_frequencies(config.rope, config.head_dim), rows, a.cosines, a.sines});
+  qkv({machine, x, rows, weights.layers[0], config.rms_eps, a.cosines, a.sines, a.normed, a.q,
+       kv_cache.layer(0)});
+
+  const reference::KvCache reference_cache(config, sequence.num_pages(), 0);
+  const Array<float, 3> q({num_tokens, config.num_heads, config.head_dim});
+  const auto reference_rows = reference::rows_of(sequence.batch);
+  reference::qkv({x, reference_rows, weights.layers[0], config.rms_eps,
+                  reference::make_rope_table(config.rope, config.head_dim), q, reference_cache.layer(0)});
+
+  const ptrdiff_t num_q = ptrdiff_t{1} * num_tokens * config.num_heads;
+  const View<const float, 2> split_q(a.q.data, {num_q, padded(config.head_dim)});
+  expect_near(in_natural_order(split_q, num_q, config.head_dim), {q.view().data, {num_q, config.head_dim}},
+              // Rotation adds the rounding of cos and sin, 2^-23 or so.
+              tolerance(config.hidden), "q");
+  // To nearest: 8 bits with the leading one in BF16, 4 in E4M3, whose step is 2^-9 below 2^-6.
+  const double half_step = kv_format == Format::kE4m3 ? 0x1p-4 : 0x1p-8;
+  const double least_half_step = kv_format == Format::kE4m3 ? 0x1p-10 : 0;
+  for (int t = 0; t < num_tokens; ++t)
+    for (int head = 0; head < config.num_kv_heads; ++head) {
+      const int position = rows[t].position;
+      const LayerKv& kv = kv_cache.layer(0);
+      const auto expect_rounded = [&](const std::byte* page, const float* expected) {
+        double norm = 0;
+        for (int d = 0; d < config.head_dim; ++d) norm += std::pow(expected[d], 2);
+        for (int d = 0; d < config.head_dim; ++d)
+          ASSERT_NEAR(element_of(kv, page, position, d), expected[d],
+                      std::max(std::abs(expected[d]) * half_step, least_half_step) +
+                          tolerance(config.hidden) * std::sqrt(norm));
+      };
+      expect_rounded(kv.keys({sequence.pages}, position, head),
+                     reference_cache.layer(0).key(reference_rows[t], head, position));
+      expect_rounded(kv.values({sequence.pages}, position, head),
+                     reference_cache.layer(0).value(reference_rows[t], head, position));
     }
-  }
+}
+
+TEST_P(Operations, QkvProjectsRotatesAndAppends) {
+  for (const Config& config : kConfigs)
+    for (const Format dense : kDenseFormats) {
+      const auto weights = weights_of(config, dense);
+      for (const int num_tokens : shapes::kTokens)
+        expect_qkv(machine_, activations(config, num_tokens), config, *weights, Format::kBf16, num_tokens);
+      for (const int num_tokens : {1, 33})
+        expect_qkv(machine_, activations(config, num_tokens), config, *weights, Format::kE4m3, num_tokens);
+    }
+}
+
+// 448 is E4M3's largest; halfway between two codes it is the even one: 17 is 16, 19 is 20.
+TEST(KvCache, RoundsFp8ToNearestEvenAndSaturates) {
+  const Config config = config_of(32, 32, 1, 1, 16, 4, 1);
+  const KvCache cache(config, Format::kE4m3, 1, 0);
+  const LayerKv& kv = cache.layer(0);
+  const std::vector<PageId> pages{PageId{0}};
+  const std::vector<float> row{0,    -0.0f, 1,       17,       19,   -17, 448, 460,
+                               1e9f, -1e9f, 0x1p-9f, 0x1p-10f, 0.3f, 500, 2,   3};
+  const std::vector<float> stored{0, 0, 1, 16, 20, -16, 448, 448, 448, -448, 0x1p-9f, 0, 0.3125f, 448, 2, 3};
+  kv.store(row.data(), kv.values({pages}, 5, 0), 5);
+  for (int d = 0; d < 16; ++d) EXPECT_EQ(element_of(kv, kv.values({pages}, 5, 0), 5, d), stored[d]) << d;
 }
 
 // Several sequences of different lengths, each with its last positions as rows, on pages dealt out in turn.
@@ -208,14 +245,14 @@ struct Sequences {
   int num_pages{0};
 };
 
-void expect_attention(const Machine& machine, const Config& config, const Sequences& sequences,
-                      std::optional<int> window) {
+void expect_attention(const Machine& machine, const Config& config, Format kv_format,
+                      const Sequences& sequences, std::optional<int> window) {
   const Batch batch{.runs = sequences.runs};
   const auto rows = rows_of(batch);
   const ptrdiff_t num_rows = std::ssize(rows);
   const auto reference_rows = reference::rows_of(batch);
 
-  const KvCache kv_cache(config, sequences.num_pages, 0);
+  const KvCache kv_cache(config, kv_format, sequences.num_pages, 0);
   const reference::KvCache reference_cache(config, sequences.num_pages, 0);
   const LayerKv& kv = kv_cache.layer(0);
   const reference::LayerKv& reference_kv = reference_cache.layer(0);
@@ -225,18 +262,15 @@ void expect_attention(const Machine& machine, const Config& config, const Sequen
     const int length = run.first_position + static_cast<int>(run.tokens.size());
     for (int position = 0; position < std::ssize(run.full.pages) * kPageTokens; ++position)
       for (int head = 0; head < config.num_kv_heads; ++head)
-        for (int d = 0; d < config.head_dim; ++d) {
-          const auto element = [&] {
-            return position < length ? to_bf16(static_cast<float>(2 * random_unit(21, counter++) - 1))
-                                     : to_bf16(kPoison);
-          };
-          const ptrdiff_t at = position % kPageTokens * config.head_dim + d;
-          Bf16& key = kv.keys(run.full, position, head)[at];
-          Bf16& value = kv.values(run.full, position, head)[at];
-          key = element();
-          value = element();
-          reference_kv.key(reference_rows[row], head, position)[d] = to_float(key);
-          reference_kv.value(reference_rows[row], head, position)[d] = to_float(value);
+        for (const bool is_key : {true, false}) {
+          std::vector<float> elements(config.head_dim, kPoison);
+          if (position < length)
+            for (float& element : elements) element = static_cast<float>(2 * random_unit(21, counter++) - 1);
+          std::byte* page = is_key ? kv.keys(run.full, position, head) : kv.values(run.full, position, head);
+          kv.store(elements.data(), page, position);
+          float* to = is_key ? reference_kv.key(reference_rows[row], head, position)
+                             : reference_kv.value(reference_rows[row], head, position);
+          for (int d = 0; d < config.head_dim; ++d) to[d] = element_of(kv, page, position, d);
         }
     row += std::ssize(run.tokens);
   }
@@ -266,37 +300,41 @@ void expect_attention(const Machine& machine, const Config& config, const Sequen
 TEST_P(Operations, AttendSeesEachWindow) {
   for (const Config& config : kConfigs)
     for (const int window : shapes::kWindows)
-      expect_attention(machine_, config, Sequences(1, 200, 70), window);
+      for (const Format kv : kKvFormats)
+        expect_attention(machine_, config, kv, Sequences(1, 200, 70), window);
 }
 
 TEST_P(Operations, AttendSeesAllOfASequenceOfAnyLength) {
   for (const Config& config : kConfigs)
     for (const int length : shapes::kTokens)
-      expect_attention(machine_, config, Sequences(1, length, 5), std::nullopt);
+      for (const Format kv : kKvFormats)
+        expect_attention(machine_, config, kv, Sequences(1, length, 5), std::nullopt);
 }
 
 TEST_P(Operations, AttendKeepsSequencesApart) {
   for (const int num_sequences : shapes::kNumSequences)
     for (const int num_rows : {1, 33})
       for (const std::optional<int> window : {std::optional<int>(100), std::optional<int>()})
-        expect_attention(machine_, kConfigs[0], Sequences(num_sequences, 300, num_rows), window);
+        for (const Format kv : kKvFormats)
+          expect_attention(machine_, kConfigs[0], kv, Sequences(num_sequences, 300, num_rows), window);
 }
 
 TEST_P(Operations, ProjectAddsToTheResidual) {
-  for (const Config& config : kConfigs) {
-    const Weights weights = make_synthetic(config, "test");
-    for (const int num_tokens : shapes::kTokens) {
-      const LayerWeights& layer = weights.layers[0];
-      const std::vector<float> attended = random_floats(size_t{1} * num_tokens * layer.o.cols, 31);
-      const std::vector<float> split = in_split_order(attended, layer.o.cols);
-      std::vector<float> x = random_floats(size_t{1} * num_tokens * config.hidden, 32), expected = x;
-      project({machine_, rows_view(split, num_tokens), layer.o, layer.o_bias,
-               View<float, 2>(x.data(), {num_tokens, config.hidden})});
-      reference::project({rows_view(attended, num_tokens), layer.o, layer.o_bias,
-                          View<float, 2>(expected.data(), {num_tokens, config.hidden})});
-      expect_near(rows_view(x, num_tokens), rows_view(expected, num_tokens), tolerance(layer.o.cols), "x");
+  for (const Config& config : kConfigs)
+    for (const Format dense : kDenseFormats) {
+      const auto weights = weights_of(config, dense);
+      for (const int num_tokens : shapes::kTokens) {
+        const LayerWeights& layer = weights->layers[0];
+        const std::vector<float> attended = random_floats(size_t{1} * num_tokens * layer.o.cols, 31);
+        const std::vector<float> split = in_split_order(attended, layer.o.cols);
+        std::vector<float> x = random_floats(size_t{1} * num_tokens * config.hidden, 32), expected = x;
+        project({machine_, rows_view(split, num_tokens), layer.o, layer.o_bias,
+                 View<float, 2>(x.data(), {num_tokens, config.hidden})});
+        reference::project({rows_view(attended, num_tokens), layer.o, layer.o_bias,
+                            View<float, 2>(expected.data(), {num_tokens, config.hidden})});
+        expect_near(rows_view(x, num_tokens), rows_view(expected, num_tokens), tolerance(layer.o.cols), "x");
+      }
     }
-  }
 }
 
 TEST_P(Operations, RouteChoosesAndWeighsTheSameExperts) {
@@ -395,26 +433,29 @@ TEST_P(Operations, ExpertsMayBeBf16) {
 }
 
 TEST_P(Operations, UnembedGivesTheLogitsOfTheRowsAskedFor) {
-  for (const Config& config : kConfigs) {
-    const Weights weights = make_synthetic(config, "test");
-    for (const int num_tokens : shapes::kTokens) {
-      const std::vector<float> elements = random_floats(size_t{1} * num_tokens * config.hidden, 61);
-      const View<const float, 2> x = rows_view(elements, num_tokens);
-      std::vector<int> outputs;
-      for (int t = num_tokens - 1; t >= 0 && std::ssize(outputs) < kTokenBlock; t -= 3) outputs.push_back(t);
-      const Activations a = activations(config, std::max(num_tokens, kTokenBlock));
-      unembed({machine_, x, outputs, weights.final_norm, weights.unembedding, config.rms_eps, a.normed,
-               a.logits});
+  for (const Config& config : kConfigs)
+    for (const Format dense : kDenseFormats) {
+      const auto weights = weights_of(config, dense);
+      for (const int num_tokens : shapes::kTokens) {
+        const std::vector<float> elements = random_floats(size_t{1} * num_tokens * config.hidden, 61);
+        const View<const float, 2> x = rows_view(elements, num_tokens);
+        std::vector<int> outputs;
+        for (int t = num_tokens - 1; t >= 0 && std::ssize(outputs) < kTokenBlock; t -= 3)
+          outputs.push_back(t);
+        const Activations a = activations(config, std::max(num_tokens, kTokenBlock));
+        unembed({machine_, x, outputs, weights->final_norm, weights->unembedding, config.rms_eps, a.normed,
+                 a.logits});
 
-      const Array<float, 2> normed({num_tokens, config.hidden}), logits({std::ssize(outputs), config.vocab});
-      reference::unembed(
-          {x, outputs, weights.final_norm, weights.unembedding, config.rms_eps, normed, logits});
-      expect_near(a.logits, logits, tolerance(config.hidden), "logits");
-      if (std::ssize(outputs) < kTokenBlock) {
-        EXPECT_TRUE(std::isnan(a.logits(std::ssize(outputs), 0))) << "wrote beyond the rows asked for";
+        const Array<float, 2> normed({num_tokens, config.hidden}),
+            logits({std::ssize(outputs), config.vocab});
+        reference::unembed(
+            {x, outputs, weights->final_norm, weights->unembedding, config.rms_eps, normed, logits});
+        expect_near(a.logits, logits, tolerance(config.hidden), "logits");
+        if (std::ssize(outputs) < kTokenBlock) {
+          EXPECT_TRUE(std::isnan(a.logits(std::ssize(outputs), 0))) << "wrote beyond the rows asked for";
+        }
       }
     }
-  }
 }
 
 }  // namespace

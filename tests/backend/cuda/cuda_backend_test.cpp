@@ -18,18 +18,36 @@ BackendOptions options_of(int num_pages) {
   return options;
 }
 
-const Fulfilment kCuda{"cuda", [](auto weights) { return make(weights, options_of(Fulfilment::kNumPages)); }};
+// Dense layers and the cache in every format that there are kernels for.
+std::vector<Fulfilment> of_each_format() {
+  constexpr DenseFormats kFp8{Format::kE4m3, Format::kE4m3, Format::kE4m3},
+      kMxfp4{Format::kMxfp4, Format::kMxfp4, Format::kMxfp4};
+  const auto with = [](const char* formats, const DenseFormats& dense, Format kv) {
+    BackendOptions options = options_of(Fulfilment::kNumPages);
+    options.dense = dense;
+    options.kv_format = kv;
+    return Fulfilment{formats, [options](auto weights) { return make(weights, options); }};
+  };
+  return {with("bf16", {}, Format::kBf16), with("fp8", kFp8, Format::kE4m3),
+          with("mxfp4", kMxfp4, Format::kBf16)};
+}
 INSTANTIATE_TEST_SUITE_P(Cuda, BackendBits,
-                         testing::Combine(testing::Values(kCuda), testing::Values("a", "b")),
-                         [](const auto& parameter) { return std::string(std::get<1>(parameter.param)); });
-INSTANTIATE_TEST_SUITE_P(Cuda, BackendOutputs, testing::Values(kCuda));
+                         testing::Combine(testing::ValuesIn(of_each_format()), testing::Values("a", "b")),
+                         [](const auto& parameter) {
+                           return std::get<0>(parameter.param).name + "_" + std::get<1>(parameter.param);
+                         });
+INSTANTIATE_TEST_SUITE_P(Cuda, BackendOutputs, testing::ValuesIn(of_each_format()),
+                         [](const auto& parameter) { return parameter.param.name; });
 
 // Everything that a step does, in a few of them, small enough for compute-sanitizer.
-TEST(CudaFewSteps, PrefillDecodeAndBothTogether) {
+class CudaFewSteps : public testing::TestWithParam<Fulfilment> {};
+INSTANTIATE_TEST_SUITE_P(Cuda, CudaFewSteps, testing::ValuesIn(of_each_format()),
+                         [](const auto& parameter) { return parameter.param.name; });
+TEST_P(CudaFewSteps, PrefillDecodeAndBothTogether) {
   const auto weights = open_shared("tests/golden/random/b");
   const std::vector<TokenId> ids = random_ids(330, weights->config.vocab, 1);
   const auto feed_all = [&] {
-    Feeder feeder(make(weights, options_of(Fulfilment::kNumPages)), Fulfilment::kNumPages);
+    Feeder feeder(GetParam().make(weights), Fulfilment::kNumPages);
     feeder.feed({{0, std::span(ids).first(300)}, {1, std::span(ids).first(17)}});
     feeder.feed({{0, std::span(ids).subspan(300, 1)}, {1, std::span(ids).subspan(17, 1)}});
     feeder.feed({{1, std::span(ids).subspan(18, 9)}, {0, std::span(ids).subspan(301, 1)}});

@@ -38,6 +38,7 @@ struct Softmax {
 void attend_heads(const AttendArgs& args, ptrdiff_t t, int kv_head, ptrdiff_t first_head, int num_heads) {
   const BatchRow& row = args.rows[t];
   const PageTableView& pages = row.pages(args.kv.kind);
+  const Kernels& kernels = args.machine.kernels;
   const int head_dim = args.kv.head_dim;
   const float scale = 1 / std::sqrt(static_cast<float>(head_dim));
 
@@ -55,28 +56,30 @@ void attend_heads(const AttendArgs& args, ptrdiff_t t, int kv_head, ptrdiff_t fi
     next = std::min(end, (first / kPageTokens + 1) * kPageTokens);
     const int count = next - first, first_in_page = first % kPageTokens;
     float scores[kMaxHeads][kPageTokens];
-    args.machine.kernels.dot_bf16->kernel({.weights = args.kv.keys(pages, first, kv_head),
-                                           .scales = nullptr,
-                                           .cols = head_dim,
-                                           .first_row = first_in_page,
-                                           .num_rows = count,
-                                           .x = q,
-                                           .num_tokens = num_heads,
-                                           .y = scores[0],
-                                           .y_stride = kPageTokens});
+    kernels.dot(args.kv.format)
+        ->kernel({.weights = args.kv.keys(pages, first, kv_head),
+                  .scales = nullptr,
+                  .row_scales = nullptr,
+                  .cols = head_dim,
+                  .first_row = first_in_page,
+                  .num_rows = count,
+                  .x = q,
+                  .num_tokens = num_heads,
+                  .y = scores[0],
+                  .y_stride = kPageTokens});
     for (int h = 0; h < num_heads; ++h) {
       for (int j = 0; j < count; ++j) scores[h][j] *= scale;
       softmax.add_scores(h, {scores[h], static_cast<size_t>(count)});
     }
-    const Bf16* values = args.kv.values(pages, first, kv_head) + first_in_page * head_dim;
-    args.machine.kernels.weigh->kernel({.values = &values->bits,
-                                        .num_positions = count,
-                                        .head_dim = head_dim,
-                                        .weights = scores[0],
-                                        .weights_stride = kPageTokens,
-                                        .num_heads = num_heads,
-                                        .out = softmax.out[0],
-                                        .out_stride = kMaxHeadDim});
+    kernels.weigh(args.kv.format)
+        ->kernel({.values = args.kv.values(pages, first, kv_head) + first_in_page * args.kv.row_bytes(),
+                  .num_positions = count,
+                  .head_dim = head_dim,
+                  .weights = scores[0],
+                  .weights_stride = kPageTokens,
+                  .num_heads = num_heads,
+                  .out = softmax.out[0],
+                  .out_stride = kMaxHeadDim});
   }
 
   for (int h = 0; h < num_heads; ++h)

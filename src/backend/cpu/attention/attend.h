@@ -6,7 +6,7 @@
 // The sink is one more column of the softmax without a value: the running sum starts with it, at m = sink.
 // Query head h reads key/value head h / (Nq / Nkv).
 //
-// Bytes: 4 D for each visible position and kv head; the query heads that share a kv head share each load of it.
+// Bytes: 4 D (FP8: 2 D) for each visible position and kv head; the query heads that share a kv head share each load of it.
 // Design: an item of work is one row and one kv head. It goes through the pages in order and corrects m as it finds
 // larger scores, so that the bits depend on the row's sequence and position alone: not on the batch, nor on how the
 // sequence was cut into chunks.

@@ -20,6 +20,7 @@ inline void dot(const Kernels& kernels, const PanelArgs& args) {
   kernels.dot(args.weight.format)
       ->kernel({.weights = args.weight.data,
                 .scales = args.weight.scales,
+                .row_scales = args.weight.row_scales,
                 .cols = args.weight.cols,
                 .first_row = static_cast<int>(args.first_row),
                 .num_rows = static_cast<int>(args.y.shape[1]),

@@ -42,10 +42,9 @@ void project_head(const QkvArgs& args, ptrdiff_t item) {
       const BatchRow& row = args.rows[first + t];
       const PageTableView& pages = row.pages(args.kv.kind);
       const int kv_head = static_cast<int>(head);
-      Bf16* page =
+      std::byte* page =
           is_k ? args.kv.keys(pages, row.position, kv_head) : args.kv.values(pages, row.position, kv_head);
-      Bf16* to = page + row.position % kPageTokens * head_dim;
-      for (ptrdiff_t d = 0; d < head_dim; ++d) to[d] = to_bf16(y[d]);
+      args.kv.store(y, page, row.position);
     }
   }
 }

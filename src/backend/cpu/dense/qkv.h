@@ -2,7 +2,7 @@
 //
 //   h = rms_norm(x)      q = rotate(Wq h + bq)      k = rotate(Wk h + bk)      v = Wv h + bv
 //
-// Queries are kept for attend(), keys and values are rounded to BF16 and go to the pages of each row's sequence.
+// Queries are kept for attend(), keys and values are rounded to the format of the cache and go to the pages of each row's sequence.
 //
 // Bytes: the weights once for each kTokenBlock rows of the batch at most; 26.5 MB a layer for the 20b. Design: an item of
 // work is one head of q, k or v, so that the rotation, which couples elements D/2 apart, needs no second pass.

@@ -1,4 +1,4 @@
-// AVX2 with FMA: 8 floats a vector. Any x86-64 since Haswell and Zen.
+// AVX2 with FMA and F16C: 8 floats a vector. Any x86-64 since Haswell and Zen: they came with all three.
 #include "backend/cpu/isa/kernels.h"
 
 #if NIBBLE_X86
@@ -37,6 +37,20 @@ struct Avx2 {
             _mm256_castsi256_ps(_mm256_and_si256(words, upper))};
   }
 
+  // Two codes in a 16-bit word become one half-precision number each: E4M3's fields, four and three bits, are the lower ones
+  // of its five and ten, so that it is 2^-8 of the value, subnormal ones too, and the conversion to float32 is exact. That
+  // the exponent's top bit is never set is why NaN, the code with all other bits set, needs all bits set again.
+  static constexpr float kE4m3Factor{256};
+  static Pair e4m3(const uint8_t* p) {
+    const __m128i codes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
+    const __m128i fields = _mm_set1_epi16(static_cast<short>(0xBF80));
+    const __m128i nan = _mm_cmpeq_epi8(_mm_add_epi8(codes, codes), _mm_set1_epi8(-2));
+    const __m128i even = _mm_and_si128(_mm_srai_epi16(_mm_slli_epi16(codes, 8), 1), fields);
+    const __m128i odd = _mm_and_si128(_mm_srai_epi16(codes, 1), fields);
+    return {_mm256_cvtph_ps(_mm_or_si128(even, _mm_slli_epi16(nan, 8))),
+            _mm256_cvtph_ps(_mm_or_si128(odd, _mm_srai_epi16(nan, 8)))};
+  }
+
   // vpermps looks up 8 entries by the low 3 bits of each lane: the magnitudes. Bit 3 is the sign. The scale goes into the
   // table: one multiplication for a block, and exact, since it is by a power of two.
   static Table table(float scale) {
@@ -57,8 +71,10 @@ struct Avx2 {
 
 namespace avx2 {
 void dot_bf16(const DotArgs& args) { dot<Avx2, Bf16Row<Avx2>>(args); }
+void dot_e4m3(const DotArgs& args) { dot<Avx2, E4m3Row<Avx2>>(args); }
 void dot_mxfp4(const DotArgs& args) { dot<Avx2, Mxfp4Row<Avx2>>(args); }
-void weigh_bf16(const WeighArgs& args) { weigh<Avx2>(args); }
+void weigh_bf16(const WeighArgs& args) { weigh<Avx2, Bf16Row<Avx2>>(args); }
+void weigh_e4m3(const WeighArgs& args) { weigh<Avx2, E4m3Row<Avx2>>(args); }
 }  // namespace avx2
 
 }  // namespace nibble::cpu

@@ -32,6 +32,18 @@ struct Avx512 {
             _mm512_castsi512_ps(_mm512_and_si512(words, upper))};
   }
 
+  // avx2.cpp says how.
+  static constexpr float kE4m3Factor{256};
+  static Pair e4m3(const uint8_t* p) {
+    const __m256i codes = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
+    const __m256i fields = _mm256_set1_epi16(static_cast<short>(0xBF80));
+    const __m256i nan = _mm256_cmpeq_epi8(_mm256_add_epi8(codes, codes), _mm256_set1_epi8(-2));
+    const __m256i even = _mm256_and_si256(_mm256_srai_epi16(_mm256_slli_epi16(codes, 8), 1), fields);
+    const __m256i odd = _mm256_and_si256(_mm256_srai_epi16(codes, 1), fields);
+    return {_mm512_cvtph_ps(_mm256_or_si256(even, _mm256_slli_epi16(nan, 8))),
+            _mm512_cvtph_ps(_mm256_or_si256(odd, _mm256_srai_epi16(nan, 8)))};
+  }
+
   // vpermps looks up by the low 4 bits of each lane, so that the even code needs no mask. The scale goes into the
   // table: one multiplication for a block, and exact, since it is by a power of two.
   static Table table(float scale) {
@@ -49,8 +61,10 @@ struct Avx512 {
 
 namespace avx512 {
 void dot_bf16(const DotArgs& args) { dot<Avx512, Bf16Row<Avx512>>(args); }
+void dot_e4m3(const DotArgs& args) { dot<Avx512, E4m3Row<Avx512>>(args); }
 void dot_mxfp4(const DotArgs& args) { dot<Avx512, Mxfp4Row<Avx512>>(args); }
-void weigh_bf16(const WeighArgs& args) { weigh<Avx512>(args); }
+void weigh_bf16(const WeighArgs& args) { weigh<Avx512, Bf16Row<Avx512>>(args); }
+void weigh_e4m3(const WeighArgs& args) { weigh<Avx512, E4m3Row<Avx512>>(args); }
 }  // namespace avx512
 
 }  // namespace nibble::cpu

@@ -5,8 +5,8 @@
 // linker would keep any one copy, and a machine without AVX-512 could be handed the one that needs it.
 //
 // Activations come in split order: of each block of 32 elements first the 16 even ones, then the 16 odd ones, and rows are
-// padded with zeros to whole blocks. Both weight formats are decoded for it without a shuffle: a 32-bit word of BF16
-// and a byte of MXFP4 codes each hold an even element in the low and an odd one in the high half.
+// padded with zeros to whole blocks. Every weight format is decoded for it without a shuffle: a 32-bit word of BF16, a
+// 16-bit word of FP8 and a byte of MXFP4 codes each hold an even element in the low and an odd one in the high half.
 #pragma once
 
 #include <cstddef>
@@ -25,8 +25,9 @@ inline constexpr int kBlock{32};  // elements of a row that are decoded together
 // y[t][r] = sum over c of w[first_row + r][c] * x[t][c]. The order of the sum over c is a matter of the instruction set
 // alone: neither the number of tokens nor that of rows changes a bit of any y[t][r].
 struct DotArgs {
-  const void* weights;    // [rows, cols], row-major: BF16, or MXFP4 codes, 16 bytes for 32 elements
-  const uint8_t* scales;  // of MXFP4: E8M0, [rows, cols / 32]
+  const void* weights;      // [rows, cols], row-major: BF16, E4M3, or MXFP4 codes, 16 bytes for 32 elements
+  const uint8_t* scales;    // of MXFP4: E8M0, [rows, cols / 32]
+  const float* row_scales;  // of E4M3: [rows], a factor of the finished sum; null: 1
   int cols;
   int first_row, num_rows;
   const float* const* x;  // [num_tokens] rows of `cols` elements, split order
@@ -38,7 +39,7 @@ using DotKernel = void (*)(const DotArgs&);
 
 // out[h][d] += sum over j of weights[h][j] * values[j][d], j ascending.
 struct WeighArgs {
-  const uint16_t* values;  // BF16 [num_positions, head_dim]
+  const void* values;  // BF16 or E4M3 [num_positions, head_dim]
   int num_positions, head_dim;
   const float* weights;  // [num_heads, ...]
   ptrdiff_t weights_stride;
@@ -50,21 +51,27 @@ using WeighKernel = void (*)(const WeighArgs&);
 
 namespace portable {
 void dot_bf16(const DotArgs& args);
+void dot_e4m3(const DotArgs& args);
 void dot_mxfp4(const DotArgs& args);
 void weigh_bf16(const WeighArgs& args);
+void weigh_e4m3(const WeighArgs& args);
 }  // namespace portable
 
 #if NIBBLE_X86
 namespace avx2 {
 void dot_bf16(const DotArgs& args);
+void dot_e4m3(const DotArgs& args);
 void dot_mxfp4(const DotArgs& args);
 void weigh_bf16(const WeighArgs& args);
+void weigh_e4m3(const WeighArgs& args);
 }  // namespace avx2
 
 namespace avx512 {
 void dot_bf16(const DotArgs& args);
+void dot_e4m3(const DotArgs& args);
 void dot_mxfp4(const DotArgs& args);
 void weigh_bf16(const WeighArgs& args);
+void weigh_e4m3(const WeighArgs& args);
 }  // namespace avx512
 #endif
 

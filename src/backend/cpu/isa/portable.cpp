@@ -5,6 +5,22 @@
 namespace nibble::cpu {
 namespace {
 
+// Every E4M3 code's value (core/e4m3.h has the format).
+struct E4m3Floats {
+  float of[256];
+};
+constexpr E4m3Floats kE4m3 = [] {
+  E4m3Floats floats{};
+  for (uint32_t code = 0; code < 256; ++code) {
+    const uint32_t magnitude = code & 0x7F;
+    const float value = magnitude == 0x7F ? __builtin_nanf("")
+                        : magnitude < 8   ? static_cast<float>(magnitude) * 0x1p-9f
+                                          : __builtin_bit_cast(float, (magnitude << 20) + (120u << 23));
+    floats.of[code] = code < 128 ? value : -value;
+  }
+  return floats;
+}();
+
 struct Portable {
   using Vec = float __attribute__((vector_size(16)));
   using Words = uint32_t __attribute__((vector_size(16)));
@@ -32,6 +48,12 @@ struct Portable {
     return {reinterpret_cast<Vec>(words << 16), reinterpret_cast<Vec>(words & 0xFFFF0000u)};
   }
 
+  static constexpr float kE4m3Factor{1};
+  static Pair e4m3(const uint8_t* p) {
+    const float* of = kE4m3.of;
+    return {Vec{of[p[0]], of[p[2]], of[p[4]], of[p[6]]}, Vec{of[p[1]], of[p[3]], of[p[5]], of[p[7]]}};
+  }
+
   static Table table(float scale) { return scale; }
   static Pair mxfp4(const uint8_t* p, Table scale) {
     constexpr float kValues[16]{0.0f,  0.5f,  1.0f,  1.5f,  2.0f,  3.0f,  4.0f,  6.0f,
@@ -46,8 +68,10 @@ struct Portable {
 
 namespace portable {
 void dot_bf16(const DotArgs& args) { dot<Portable, Bf16Row<Portable>>(args); }
+void dot_e4m3(const DotArgs& args) { dot<Portable, E4m3Row<Portable>>(args); }
 void dot_mxfp4(const DotArgs& args) { dot<Portable, Mxfp4Row<Portable>>(args); }
-void weigh_bf16(const WeighArgs& args) { weigh<Portable>(args); }
+void weigh_bf16(const WeighArgs& args) { weigh<Portable, Bf16Row<Portable>>(args); }
+void weigh_e4m3(const WeighArgs& args) { weigh<Portable, E4m3Row<Portable>>(args); }
 }  // namespace portable
 
 }  // namespace nibble::cpu

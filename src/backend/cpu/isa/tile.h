@@ -3,8 +3,9 @@
 // (isa/kernels.h says why that matters).
 //
 // `Simd` is a struct of static functions: Vec of kLanes floats; zero, load, store, broadcast, fma, sum (of the lanes, in a
-// fixed order); bf16(p) and mxfp4(p, table) decode 2 * kLanes elements into a vector of the even and one of the odd ones;
-// table(scale) is what mxfp4 looks codes up in; kTileTokens is how many tokens share a decoded block.
+// fixed order); bf16(p), e4m3(p) and mxfp4(p, table) decode 2 * kLanes elements into a vector of the even and one of the odd
+// ones; kE4m3Factor is a power of two that e4m3 leaves for others to multiply by; table(scale) is what mxfp4 looks codes up
+// in; kTileTokens is how many tokens share a decoded block.
 //
 //             x[0]  x[1]  x[2]  x[3]     kTileTokens tokens
 //   w[row]     .     .     .     .       Each of the R x T sums is a vector register of its own and takes its blocks in
@@ -37,10 +38,13 @@ constexpr E8m0Floats kE8m0 = [] {
 
 // A row of weights: decode() gives 2 * kLanes elements from `offset` in a block on. prefetch() asks for the bytes of the
 // next tile's rows, a block's share at a time: rows lie one behind the other, and a row of MXFP4 is too short (20b: 1,440
-// bytes) for the hardware to see where it goes on. One core reads it 1.8 times as fast for that.
+// bytes) for the hardware to see where it goes on. One core reads it 1.8 times as fast for that. finish() turns the sum
+// over a row into the result. Rows of single elements say what an Element is; they may end within a block.
 template <class Simd>
 struct Bf16Row {
-  const uint16_t* elements;
+  using Element = uint16_t;
+  static constexpr float kFactor{1};  // from what decode() gives to the element
+  const Element* elements;
 
   void open(const DotArgs& args, int row) {
     elements = static_cast<const uint16_t*>(args.weights) + static_cast<ptrdiff_t>(row) * args.cols;
@@ -50,7 +54,31 @@ struct Bf16Row {
     for (int r = 0; r < kTileRows; ++r) __builtin_prefetch(next + r * kBlock);
   }
   int table(int) const { return 0; }
-  auto decode(int block, int offset, int) const { return Simd::bf16(elements + block * kBlock + offset); }
+  static auto decode(const Element* p) { return Simd::bf16(p); }
+  auto decode(int block, int offset, int) const { return decode(elements + block * kBlock + offset); }
+  float finish(float sum) const { return sum; }
+};
+
+template <class Simd>
+struct E4m3Row {
+  using Element = uint8_t;
+  static constexpr float kFactor{Simd::kE4m3Factor};
+  const Element* elements;
+  float scale;
+
+  void open(const DotArgs& args, int row) {
+    elements = static_cast<const uint8_t*>(args.weights) + static_cast<ptrdiff_t>(row) * args.cols;
+    scale = args.row_scales ? args.row_scales[row] : 1;
+  }
+  void prefetch(const DotArgs& args, int block) const {
+    const uint8_t* next = elements + static_cast<ptrdiff_t>(kTileRows) * (args.cols + block * kBlock);
+    __builtin_prefetch(next);
+    __builtin_prefetch(next + 64);
+  }
+  int table(int) const { return 0; }
+  static auto decode(const Element* p) { return Simd::e4m3(p); }
+  auto decode(int block, int offset, int) const { return decode(elements + block * kBlock + offset); }
+  float finish(float sum) const { return sum * kFactor * scale; }
 };
 
 template <class Simd>
@@ -71,6 +99,7 @@ struct Mxfp4Row {
   auto decode(int block, int offset, const Table& table) const {
     return Simd::mxfp4(codes + (block * kBlock + offset) / 2, table);
   }
+  float finish(float sum) const { return sum; }
 };
 
 template <class Simd, int num_rows, int num_tokens>
@@ -95,13 +124,13 @@ inline void add_block(const Row* rows, int block, const float* const* x, ptrdiff
   }
 }
 
-// The last cols % 32 columns, as a block that zeros fill up. BF16 alone has them: an MXFP4 row is whole blocks.
-template <class Simd, int num_rows, int num_tokens>
+// The last cols % 32 columns, as a block that zeros fill up. An MXFP4 row is whole blocks.
+template <class Simd, class Row, int num_rows, int num_tokens>
 inline void add_tail(const DotArgs& args, int row, const float* const* x,
                      Sums<Simd, num_rows, num_tokens>& sums) {
   const int first = args.cols / kBlock * kBlock;
-  uint16_t filled[num_rows][kBlock] = {};
-  Bf16Row<Simd> rows[num_rows];
+  typename Row::Element filled[num_rows][kBlock] = {};
+  Row rows[num_rows];
   for (int r = 0; r < num_rows; ++r) {
     rows[r].open(args, row + r);
     for (int c = first; c < args.cols; ++c) filled[r][c - first] = rows[r].elements[c];
@@ -127,11 +156,13 @@ inline void dot_tile(const DotArgs& args, int row, int token) {
     if (is_followed) rows[0].prefetch(args, block);
     add_block<Simd>(rows, block, x, static_cast<ptrdiff_t>(block) * kBlock, sums);
   }
-  if (args.cols % kBlock != 0) add_tail<Simd>(args, row, x, sums);
+  if constexpr (requires { typename Row::Element; })
+    if (args.cols % kBlock != 0) add_tail<Simd, Row>(args, row, x, sums);
 
   for (int t = 0; t < num_tokens; ++t)
     for (int r = 0; r < num_rows; ++r)
-      args.y[(token + t) * args.y_stride + row + r - args.first_row] = Simd::sum(sums.at[r][t]);
+      args.y[(token + t) * args.y_stride + row + r - args.first_row] =
+          rows[r].finish(Simd::sum(sums.at[r][t]));
 }
 
 // All tokens, in tiles of num_tokens, the rest in tiles of half as many.
@@ -152,7 +183,7 @@ inline void dot(const DotArgs& args) {
 }
 
 // out[h][32 d ...] of num_heads heads; a last block that head_dim fills only in part is copied beside zeros.
-template <class Simd, int num_heads>
+template <class Simd, class Row, int num_heads>
 inline void weigh_block(const WeighArgs& args, int head, int first) {
   const bool is_whole = first + kBlock <= args.head_dim;
   for (int offset = 0; offset < kBlock; offset += 2 * Simd::kLanes) {
@@ -163,15 +194,18 @@ inline void weigh_block(const WeighArgs& args, int head, int first) {
       odd[h] = Simd::load(out + h * args.out_stride + kBlock / 2);
     }
     for (int j = 0; j < args.num_positions; ++j) {
-      const uint16_t* value = args.values + static_cast<ptrdiff_t>(j) * args.head_dim + first;
-      uint16_t filled[kBlock] = {};
+      using Element = typename Row::Element;
+      const Element* value =
+          static_cast<const Element*>(args.values) + static_cast<ptrdiff_t>(j) * args.head_dim + first;
+      Element filled[kBlock] = {};
       if (!is_whole) {
         for (int d = first; d < args.head_dim; ++d) filled[d - first] = value[d - first];
         value = filled;
       }
-      const auto pair = Simd::bf16(value + offset);
+      const auto pair = Row::decode(value + offset);
       for (int h = 0; h < num_heads; ++h) {
-        const auto weight = Simd::broadcast(args.weights[(head + h) * args.weights_stride + j]);
+        const auto weight =
+            Simd::broadcast(args.weights[(head + h) * args.weights_stride + j] * Row::kFactor);
         even[h] = Simd::fma(weight, pair.even, even[h]);
         odd[h] = Simd::fma(weight, pair.odd, odd[h]);
       }
@@ -183,14 +217,14 @@ inline void weigh_block(const WeighArgs& args, int head, int first) {
   }
 }
 
-template <class Simd>
+template <class Simd, class Row>
 inline void weigh(const WeighArgs& args) {
   constexpr int kTileHeads{4};
   int head = 0;
   for (; head + kTileHeads <= args.num_heads; head += kTileHeads)
-    for (int d = 0; d < args.head_dim; d += kBlock) weigh_block<Simd, kTileHeads>(args, head, d);
+    for (int d = 0; d < args.head_dim; d += kBlock) weigh_block<Simd, Row, kTileHeads>(args, head, d);
   for (; head < args.num_heads; ++head)
-    for (int d = 0; d < args.head_dim; d += kBlock) weigh_block<Simd, 1>(args, head, d);
+    for (int d = 0; d < args.head_dim; d += kBlock) weigh_block<Simd, Row, 1>(args, head, d);
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
-// The reference's forward pass with the one rounding that the CPU backend adds to float32: keys and values in BF16. What
-// still differs between the two is the order of float32 sums.
+// The reference's forward pass with the one rounding that the CPU backend adds to float32: keys and values in BF16 or FP8.
+// What still differs between the two is the order of float32 sums.
 #pragma once
 
 #include <algorithm>
@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "core/bf16.h"
+#include "core/e4m3.h"
 #include "reference/activations.h"
 #include "reference/attend.h"
 #include "reference/embed.h"
@@ -40,7 +41,8 @@ inline std::vector<float> router_margins(const LayerWeights& layer, View<const f
 }
 
 // One sequence from position 0; logits of every position.
-inline ReferenceResult reference_with_bf16_kv(const Weights& weights, std::span<const TokenId> ids) {
+inline ReferenceResult reference_with_rounded_kv(const Weights& weights, std::span<const TokenId> ids,
+                                                 Format kv_format = Format::kBf16) {
   const Config& config = weights.config;
   const int num_pages = static_cast<int>(ids.size()) / kPageTokens + 1;
   std::vector<PageId> pages;
@@ -65,7 +67,8 @@ inline ReferenceResult reference_with_bf16_kv(const Weights& weights, std::span<
     reference::qkv({a.x, rows, layer, config.rms_eps, rope, a.q, kv});
     for (const View<float, 4>& elements : {kv.keys, kv.values})
       for (ptrdiff_t i = 0; i < elements.shape[0] * elements.stride[0]; ++i)
-        elements.data[i] = to_float(to_bf16(elements.data[i]));
+        elements.data[i] = kv_format == Format::kE4m3 ? to_float(to_e4m3(elements.data[i]))
+                                                      : to_float(to_bf16(elements.data[i]));
     reference::attend({a.q, rows, kv, layer.sinks, window, a.attended});
     reference::project({a.attended, layer.o, layer.o_bias, a.x});
     reference::route({a.x, layer, config.rms_eps, a.normed, a.chosen, a.chosen_weights});

@@ -1,0 +1,77 @@
+// Which experts the tokens of a step go to, and the groups of pairs of token and slot that share an expert's weights.
+#pragma once
+
+#include "backend/cuda/choice.cuh"
+#include "backend/cuda/stream.cuh"
+
+namespace nibble::cuda {
+
+// Whether all other blocks of the launch have come here; what they wrote is there then. The ticket is 0 again.
+__device__ inline bool is_last_block(unsigned* ticket) {
+  __shared__ bool is_last;
+  __threadfence();
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    is_last = atomicAdd(ticket, 1) == gridDim.x * gridDim.y - 1;
+    if (is_last) *ticket = 0;
+  }
+  __syncthreads();
+  __threadfence();
+  return is_last;
+}
+
+// The experts of a token and their weights, by one warp.
+__device__ inline void rank_token(const RouteArgs& args, int token) {
+  const int lane = static_cast<int>(threadIdx.x) % 32, num_experts = args.weights.rows;
+  const int first_pair = token * args.experts_per_token;
+  Ranking ranking(num_experts,
+                  [&](int e) { return __ldcg(args.logits + size_t{1} * token * num_experts + e); });
+  float logit = -INFINITY;
+  for (int k = 0; k < args.experts_per_token; ++k) {
+    const Ranking::Place place = ranking.next();
+    if (lane == k) logit = place.logit;
+    if (lane == 0) args.chosen[first_pair + k] = place.expert;
+  }
+  const float weight = weight_of_place(logit);
+  if (lane < args.experts_per_token) args.groups.weight[first_pair + lane] = weight;
+}
+
+// The pairs of the step by experts, by one block. In which order an expert has them differs from run to run, and makes no difference.
+__device__ inline void group_pairs(const RouteArgs& args) {
+  extern __shared__ int counts[];  // [E]: pairs of an expert, then where its groups begin
+  const int num_experts = args.weights.rows, num_pairs = args.num_tokens * args.experts_per_token;
+  const int size = args.groups.size;
+  for (int e = static_cast<int>(threadIdx.x); e < num_experts; e += kThreads) counts[e] = 0;
+  __syncthreads();
+  for (int pair = static_cast<int>(threadIdx.x); pair < num_pairs; pair += kThreads)
+    args.rank[pair] = atomicAdd(&counts[__ldcg(args.chosen + pair)], 1);
+  __syncthreads();
+  if (threadIdx.x < 32) {  // experts in order, a prefix sum over lanes of runs of experts
+    const int lane = threadIdx.x, run = (num_experts + 31) / 32;
+    int mine = 0;
+    for (int e = lane * run; e < min((lane + 1) * run, num_experts); ++e)
+      mine += (counts[e] + size - 1) / size;
+    int before = mine;
+    for (int distance = 1; distance < 32; distance *= 2) {
+      const int other = __shfl_up_sync(~0u, before, distance);
+      if (lane >= distance) before += other;
+    }
+    if (lane == 31) *args.groups.count = before;
+    before -= mine;
+    for (int e = lane * run; e < min((lane + 1) * run, num_experts); ++e) {
+      const int pairs = counts[e];
+      counts[e] = before;
+      for (int rest = pairs; rest > 0; rest -= size, ++before) {
+        args.groups.expert[before] = e;
+        args.groups.num_pairs[before] = min(rest, size);
+      }
+    }
+  }
+  __syncthreads();
+  for (int pair = static_cast<int>(threadIdx.x); pair < num_pairs; pair += kThreads) {
+    const int group = counts[__ldcg(args.chosen + pair)] + args.rank[pair] / size;
+    args.groups.pairs[group * size + args.rank[pair] % size] = pair;
+  }
+}
+
+}  // namespace nibble::cuda

@@ -1,0 +1,149 @@
+#include "model/quantize.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+#include <vector>
+
+#include "core/check.h"
+#include "core/e4m3.h"
+#include "core/error.h"
+#include "core/log.h"
+#include "formats/mxfp4.h"
+
+namespace nibble {
+namespace {
+
+constexpr float kE4m3Max{448};
+
+size_t size(int extent) { return static_cast<size_t>(extent); }
+
+void widen(const Matrix& matrix, size_t row, std::span<float> to) {
+  if (matrix.format == Format::kF32) {
+    std::copy_n(static_cast<const float*>(matrix.data) + row * to.size(), to.size(), to.begin());
+  } else {
+    const Bf16* from = static_cast<const Bf16*>(matrix.data) + row * to.size();
+    std::transform(from, from + to.size(), to.begin(), [](Bf16 x) { return to_float(x); });
+  }
+}
+
+// The groups that flags and log lines name. `visit(name, format, matrices)`: pointers to the matrices of a group, for those
+// that change.
+template <typename Visit>
+void for_each_converted(Weights& weights, const DenseFormats& formats, const Visit& visit) {
+  std::vector<Matrix*> qkv, o;
+  for (LayerWeights& layer : weights.layers) {
+    qkv.insert(qkv.end(), {&layer.q, &layer.k, &layer.v});
+    o.push_back(&layer.o);
+  }
+  if (formats.qkv != Format::kBf16) visit("qkv", formats.qkv, qkv);
+  if (formats.attention_output != Format::kBf16) visit("o", formats.attention_output, o);
+  if (formats.unembedding != Format::kBf16)
+    visit("lm_head", formats.unembedding, std::vector<Matrix*>{&weights.unembedding});
+}
+
+// The converted matrices, and what the others are views of.
+struct Storage {
+  std::shared_ptr<const Weights> original;
+  std::vector<Buffer> buffers;
+};
+
+}  // namespace
+
+float quantise_e4m3(std::span<const float> row, std::span<uint8_t> codes) {
+  NIBBLE_CHECK(row.size() == codes.size(), "{} values, {} codes", row.size(), codes.size());
+  float largest = 0;
+  for (const float value : row) {
+    const float magnitude = std::abs(value);
+    if (!(magnitude <= largest)) largest = magnitude;  // a NaN too, and then it stays unless a number follows
+    if (std::isnan(largest)) break;
+  }
+  const float quotient = largest / kE4m3Max;
+  const float scale = quotient == 0 ? 1 : quotient;
+  for (size_t i = 0; i < row.size(); ++i) codes[i] = to_e4m3(row[i] / scale).bits;
+  return scale;
+}
+
+QuantisedMatrix quantise(const Matrix& matrix, Format format, ThreadPool& pool) {
+  NIBBLE_CHECK(matrix.format == Format::kF32 || matrix.format == Format::kBf16, "of {}", name(matrix.format));
+  NIBBLE_CHECK(format == Format::kE4m3 || format == Format::kMxfp4, "to {}", name(format));
+  const size_t rows = size(matrix.rows), cols = size(matrix.cols);
+  const bool is_fp8 = format == Format::kE4m3;
+  // Codes, then the scales behind them at an address that suits a float.
+  const size_t row_codes = is_fp8 ? cols : cols / 2, row_scales = is_fp8 ? 1 : cols / kMxfp4BlockSize;
+  const size_t code_bytes =
+      (rows * row_codes + Buffer::kAlignment - 1) / Buffer::kAlignment * Buffer::kAlignment;
+  QuantisedMatrix result{matrix, Buffer(code_bytes + rows * row_scales * (is_fp8 ? sizeof(float) : 1))};
+  auto* codes = result.storage.as<uint8_t>();
+  auto* block_scales = codes + code_bytes;
+  auto* scales = reinterpret_cast<float*>(block_scales);
+
+  std::vector<std::vector<float>> wide(size(pool.num_threads()), std::vector<float>(cols));
+  pool.for_each(matrix.rows, [&](ptrdiff_t item, int thread) {
+    const auto row = static_cast<size_t>(item);
+    const std::span<float> values = wide[size(thread)];
+    const std::span<uint8_t> to(codes + row * row_codes, row_codes);
+    widen(matrix, row, values);
+    if (is_fp8)
+      scales[row] = quantise_e4m3(values, to);
+    else
+      encode_mxfp4(values, to, {block_scales + row * row_scales, row_scales});
+  });
+  result.matrix.data = codes;
+  result.matrix.format = format;
+  result.matrix.scales = is_fp8 ? nullptr : block_scales;
+  result.matrix.row_scales = is_fp8 ? scales : nullptr;
+  return result;
+}
+
+std::shared_ptr<const Weights> quantise_dense(std::shared_ptr<const Weights> weights,
+                                              const DenseFormats& formats, ThreadPool& pool) {
+  if (formats == DenseFormats{}) return weights;
+  Weights converted = *weights;
+  const auto storage = std::make_shared<Storage>(Storage{std::move(weights), {}});
+  for_each_converted(
+      converted, formats, [&](std::string_view group, Format format, const std::vector<Matrix*>& matrices) {
+        const Format before = matrices.front()->format;
+        ConvertedBytes bytes;
+        for (Matrix* matrix : matrices) {
+          if (format == Format::kMxfp4 && size(matrix->cols) % kMxfp4BlockSize != 0)
+            throw InputError(
+                "{}: {} has rows of {} elements, MXFP4 takes whole blocks of {}: leave it out of "
+                "--mxfp4-layers",
+                converted.source, group, matrix->cols, kMxfp4BlockSize);
+          bytes.before += matrix_bytes(matrix->format, size(matrix->rows), size(matrix->cols));
+          QuantisedMatrix made = quantise(*matrix, format, pool);
+          *matrix = made.matrix;
+          storage->buffers.push_back(std::move(made.storage));
+          bytes.after += matrix_bytes(format, size(matrix->rows), size(matrix->cols));
+        }
+        log_conversion(group, before, format, bytes.before, bytes.after);
+      });
+  converted.storage = storage;
+  return std::make_shared<const Weights>(std::move(converted));
+}
+
+ConvertedBytes converted_bytes(const Config& config, const DenseFormats& formats) {
+  ConvertedBytes bytes;
+  const auto add = [&](Format format, int rows, int cols, int count) {
+    if (format == Format::kBf16) return;
+    // Rows that are no whole blocks are refused when they are converted; here a block is begun.
+    const size_t held = format == Format::kMxfp4
+                            ? (size(cols) + kMxfp4BlockSize - 1) / kMxfp4BlockSize * kMxfp4BlockSize
+                            : size(cols);
+    bytes.before += size(count) * matrix_bytes(Format::kBf16, size(rows), size(cols));
+    bytes.after += size(count) * matrix_bytes(format, size(rows), held);
+  };
+  const int q_rows = config.num_heads * config.head_dim, kv_rows = config.num_kv_heads * config.head_dim;
+  add(formats.qkv, q_rows + 2 * kv_rows, config.hidden, config.num_layers);
+  add(formats.attention_output, config.hidden, q_rows, config.num_layers);
+  add(formats.unembedding, config.vocab, config.hidden, 1);
+  return bytes;
+}
+
+void log_conversion(std::string_view group, Format before, Format after, size_t bytes_before,
+                    size_t bytes_after) {
+  log::info("{}: {} to {}, {} bytes to {}", group, name(before), name(after), bytes_before, bytes_after);
+}
+
+}  // namespace nibble
