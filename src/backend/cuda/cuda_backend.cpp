@@ -54,7 +54,7 @@ struct Workspace {
   uint64_t *routing_sums{nullptr},
       *routing_experts{nullptr};  // of a single token, zero before the first step
   uint32_t* step{nullptr};        // likewise
-  unsigned* tickets{nullptr};     // of route, of argmax [kOutputBlock], of attend [rows, Nkv]
+  unsigned* tickets{nullptr};     // of route, [kOutputBlock] of none, of attend [rows, Nkv]
   float* rope_frequencies{nullptr};
   uint8_t* input{nullptr};
   size_t input_bytes{0}, num_tickets{0};
