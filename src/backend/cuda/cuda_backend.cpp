@@ -50,10 +50,11 @@ struct Workspace {
   int *chosen{nullptr}, *rank{nullptr}, *group_count{nullptr}, *group_expert{nullptr},
       *group_pairs_count{nullptr}, *group_pairs{nullptr};
   SampleResult* results{nullptr};
+  uint64_t* best{nullptr};
   uint64_t *routing_sums{nullptr},
       *routing_experts{nullptr};  // of a single token, zero before the first step
   uint32_t* step{nullptr};        // likewise
-  unsigned* tickets{nullptr};     // of route, [kOutputBlock] of none, of attend [rows, Nkv]
+  unsigned* tickets{nullptr};     // of route, of sample [kOutputBlock], of attend [rows, Nkv]
   float* rope_frequencies{nullptr};
   uint8_t* input{nullptr};
   size_t input_bytes{0}, num_tickets{0};
@@ -94,6 +95,7 @@ size_t place(const Config& config, const BackendOptions& options, uint8_t* base,
   take(w.gated, T * K * static_cast<size_t>(config.intermediate));
   take(w.experts_out, T * K * H);
   take(w.logits, kOutputBlock * static_cast<size_t>(config.vocab));
+  take(w.best, static_cast<size_t>(kOutputBlock) * kBestBlocks);
   take(w.results, T);
   take(w.attend_partials, kAttendScratchBytes / sizeof(float));
   w.num_tickets = 1 + kOutputBlock + T * Nkv;
@@ -337,7 +339,9 @@ void CudaBackend::run_outputs(const StepShape& shape, int first, int count) {
                     count,
                     weights_.unembedding,
                     work_.logits});
-  sample(stream_, count, {in.sample + first, work_.logits, config_.vocab, work_.results + first});
+  sample(
+      stream_, count,
+      {in.sample + first, work_.logits, config_.vocab, work_.best, work_.tickets + 1, work_.results + first});
 }
 
 // Decoding launches the same kernels again and again: as one graph they cost the host one call.
@@ -417,7 +421,7 @@ std::vector<KernelChoice> CudaBackend::kernels() const {
           {"experts up", "MXFP4", "up: strips of 8 gates and their ups, SwiGLU", only},
           {"experts down", "MXFP4", "down: strips of 16 rows, weighted", only},
           {"unembed", layout_name(weights_.unembedding), "unembed: norm, strips of 16 rows", only},
-          {"sample", "F32 logits", "sample: a cluster for a row, by integer sums", only}};
+          {"sample", "F32 logits", "best; sample: a cluster for a row, by integer sums", only}};
 }
 
 void check_shapes(const Weights& weights) {
