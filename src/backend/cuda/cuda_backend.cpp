@@ -133,6 +133,7 @@ class CudaBackend final : public Backend {
   // What decides which kernels are launched, and how large.
   struct StepShape {
     int num_tokens{0}, num_outputs{0}, full_chunks{0};
+    bool are_greedy{false};
     bool appends{false};  // rows are of different sequences: attend() writes their keys and values
     friend auto operator<=>(const StepShape&, const StepShape&) = default;
   };
@@ -256,6 +257,7 @@ CudaBackend::StepShape CudaBackend::bring_input(const Batch& batch) {
     }
     first_row += static_cast<int>(run.tokens.size());
   }
+  shape.are_greedy = sample_rows_.are_greedy();
   sample_rows_.bring(stream_);
   const auto bytes = static_cast<size_t>(reinterpret_cast<uint8_t*>(in.page_ids + num_page_ids) -
                                          pinned_input_.as<uint8_t>());
@@ -339,9 +341,9 @@ void CudaBackend::run_outputs(const StepShape& shape, int first, int count) {
                     count,
                     weights_.unembedding,
                     work_.logits});
-  sample(
-      stream_, count,
-      {in.sample + first, work_.logits, config_.vocab, work_.best, work_.tickets + 1, work_.results + first});
+  sample(stream_, count,
+         {in.sample + first, work_.logits, config_.vocab, shape.are_greedy, work_.best, work_.tickets + 1,
+          work_.results + first});
 }
 
 // Decoding launches the same kernels again and again: as one graph they cost the host one call.
@@ -421,7 +423,7 @@ std::vector<KernelChoice> CudaBackend::kernels() const {
           {"experts up", "MXFP4", "up: strips of 8 gates and their ups, SwiGLU", only},
           {"experts down", "MXFP4", "down: strips of 16 rows, weighted", only},
           {"unembed", layout_name(weights_.unembedding), "unembed: norm, strips of 16 rows", only},
-          {"sample", "F32 logits", "best; sample: a cluster for a row, by integer sums", only}};
+          {"sample", "F32 logits", "best; sample where more is asked: a cluster for a row", only}};
 }
 
 void check_shapes(const Weights& weights) {

@@ -215,6 +215,7 @@ struct SampleArgs {
   const SampleRow* rows;  // [rows of the launch]
   float* logits;          // [rows, V]; biased and penalised ones change in between
   int vocab;              // at most kMaxVocab
+  bool are_greedy;        // all rows: nothing but the likeliest token is asked for
   uint64_t* best;         // [rows, kBestBlocks], scratch
   unsigned* tickets;      // [rows], zero, and left so
   SampleResult* results;  // [rows]

@@ -101,19 +101,21 @@ __device__ uint64_t over_lanes(uint64_t mine, const Combine& combine) {
   return mine;
 }
 
-// What a token adds to a sum.
-struct Amount {
+// What a token adds to a sum: 1, or its weight.
+struct One {
+  float largest;  // logit
+  __device__ uint64_t operator()(float) const { return 1; }
+};
+struct Weight {
   float largest;  // logit
   float inverse;  // log2(e) / temperature
   float min_p;
-  bool is_count;
 
-  __device__ static Amount count(float largest) { return {largest, 0, 0, true}; }
-  __device__ static Amount weight(float largest, float temperature, float min_p) {
-    return {largest, fminf(1.4426950408889634f / temperature, FLT_MAX), min_p, false};  // 0 times it is 0
-  }
+  __device__ Weight(float largest, float temperature, float min_p)
+      : largest(largest),
+        inverse(fminf(1.4426950408889634f / temperature, FLT_MAX)),  // 0 times it is 0
+        min_p(min_p) {}
   __device__ uint64_t operator()(float logit) const {
-    if (is_count) return 1;
     float weight;  // exp2f without its care for results that are denormal: they are 0 here
     asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(weight) : "f"(__fmul_rn(__fsub_rn(logit, largest), inverse)));
     return weight < min_p ? 0 : __float2ull_rn(weight * static_cast<float>(uint64_t{1} << kWeightBits));
@@ -157,6 +159,34 @@ struct Shared {
   int num_top;
 };
 
+__device__ uint64_t up_to_lane(uint64_t mine) {
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+#pragma unroll
+  for (int distance = 1; distance < 32; distance *= 2) {
+    const uint64_t before = __shfl_up_sync(~0u, mine, distance);
+    if (lane >= distance) mine += before;
+  }
+  return mine;
+}
+
+// Of an amount from each thread of the block: the thread with which their sum reaches the target, `share` (of 2^64) of the whole
+// sum and `more`. Index -1 and the sum before it where it doesn't. Not inlined, so that there is one of it: instructions that
+// were not run lately come from far away.
+__device__ __noinline__ Shared::Place find(Shared& shared, uint64_t amount, uint64_t share, uint64_t more) {
+  const int lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32;
+  uint64_t up_to = up_to_lane(amount);
+  if (lane == 31) shared.warps[warp] = up_to;
+  __syncthreads();
+  const uint64_t up_to_warp = up_to_lane(shared.warps[lane]);
+  const uint64_t total = __shfl_sync(~0u, up_to_warp, 31), target = __umul64hi(share, total) + more;
+  if (warp > 0) up_to += __shfl_sync(~0u, up_to_warp, warp - 1);
+  if (up_to - amount < target && target <= up_to)
+    shared.place = {static_cast<int>(threadIdx.x), up_to - amount, amount, target};
+  if (threadIdx.x == 0 && total < target) shared.place = {-1, total, 0, target};
+  __syncthreads();
+  return shared.place;
+}
+
 // A row in the hands of the threads of its blocks. All of them call each function.
 class Row {
  public:
@@ -179,29 +209,37 @@ class Row {
     return combine(likeliest.packed(), Larger{});
   }
 
-  __device__ uint64_t sum(const Amount& weight) {
+  __device__ uint64_t sum(const Weight& weight) {
     uint64_t sum = 0;
     for_tokens([&](int, float logit, bool is_there) { sum += is_there ? weight(logit) : 0; });
     return combine(sum, Sum{});
   }
 
   // The bound of the fewest likeliest tokens, all within `bound`, whose amounts reach the target: `share` (of 2^64) of the sum of
-  // all, and `more`. Not inlined, so that there is one of it: instructions that were not run lately come from far away.
-  __device__ __noinline__ Bound keep(const Bound& bound, float reach, const Amount& amount, uint64_t share,
-                                     uint64_t more) {
+  // all, and `more`.
+  template <typename Amount>
+  __device__ Bound keep(const Bound& bound, float reach, const Amount& amount, uint64_t share,
+                        uint64_t more) {
     const DistanceBins distance_bin(amount.largest, reach);
     uint64_t low = bound.packed, high = pack(0, amount.largest);
     for (int shift = -1;;) {  // -1: in bins of distance
       const Bound lowest(low), highest(high);
-      const Place place = count(
-          [&](int token, float logit, int& bin) {
-            if (!lowest.admits(token, logit) || logit > highest.logit) return uint64_t{0};
-            const uint64_t packed = pack(token, logit);
-            if (packed > high) return uint64_t{0};
-            bin = shift < 0 ? distance_bin(logit) : static_cast<int>((high - packed) >> shift);
-            return amount(logit);
-          },
-          share, more);
+      const Place place = shift < 0 ? count(
+                                          [&](int token, float logit, int& bin) {
+                                            bin = distance_bin(logit);
+                                            return lowest.admits(token, logit) ? amount(logit) : 0;
+                                          },
+                                          share, more)
+                                    : count(
+                                          [&](int token, float logit, int& bin) {
+                                            if (logit < lowest.logit || logit > highest.logit)
+                                              return uint64_t{0};
+                                            const uint64_t packed = pack(token, logit);
+                                            if (packed < low || packed > high) return uint64_t{0};
+                                            bin = static_cast<int>((high - packed) >> shift);
+                                            return amount(logit);
+                                          },
+                                          share, more);
       if (shift < 0) {
         low = max(low, uint64_t{distance_bin.smallest_key(place.index)} << kTokenBits);
         if (place.index > 0) high = (uint64_t{distance_bin.smallest_key(place.index - 1)} << kTokenBits) - 1;
@@ -221,7 +259,7 @@ class Row {
 
   // The first token, ids ascending, with which the sum of weights of those within `bound` passes `unit` (of 2^64) of the whole.
   // Known to the first block only.
-  __device__ int draw(const Bound& bound, const Amount& weight, uint64_t unit) {
+  __device__ int draw(const Bound& bound, const Weight& weight, uint64_t unit) {
     const auto amount = [&](int token, float logit) {
       return bound.admits(token, logit) ? weight(logit) : uint64_t{0};
     };
@@ -236,13 +274,13 @@ class Row {
               segment_warp = static_cast<int>(threadIdx.x) % kWarps;
     sum = segment_block < Team::kBlocks ? Team::of_block(segments, segment_block)[segment_warp] : 0;
     const Place segment =
-        find(sum, unit, 1);  // sums are integers: above unit * total is from the next one on
+        find(shared_, sum, unit, 1);  // sums are integers: above unit * total is from the next one on
     uint64_t target = segment.target - segment.before;
     const int end = min((segment.index + 1) * segment_, vocab_);
 #pragma unroll 1
     for (int first = segment.index * segment_;; first += kThreads) {
       const int token = first + static_cast<int>(threadIdx.x);
-      const Place place = find(token < end ? amount(token, logit(token)) : 0, 0, target);
+      const Place place = find(shared_, token < end ? amount(token, logit(token)) : 0, 0, target);
       if (place.index >= 0) return first + place.index;
       target -= place.before;
     }
@@ -317,15 +355,6 @@ class Row {
     }
   }
 
-  __device__ uint64_t up_to_lane(uint64_t mine) const {
-#pragma unroll
-    for (int distance = 1; distance < 32; distance *= 2) {
-      const uint64_t before = __shfl_up_sync(~0u, mine, distance);
-      if (lane_ >= distance) mine += before;
-    }
-    return mine;
-  }
-
   __device__ uint64_t* show() { return shared_.shown[turn_ ^= 1]; }
 
   // Of all threads of the row.
@@ -345,22 +374,6 @@ class Row {
     return mine;
   }
 
-  // Of an amount from each thread of the block: the thread with which their sum reaches the target, `share` (of 2^64) of the
-  // whole sum and `more`. Index -1 and the sum before it where it doesn't.
-  __device__ __noinline__ Place find(uint64_t amount, uint64_t share, uint64_t more) {
-    uint64_t up_to = up_to_lane(amount);
-    if (lane_ == 31) shared_.warps[warp_] = up_to;
-    __syncthreads();
-    const uint64_t up_to_warp = up_to_lane(shared_.warps[lane_]);
-    const uint64_t total = __shfl_sync(~0u, up_to_warp, 31), target = __umul64hi(share, total) + more;
-    if (warp_ > 0) up_to += __shfl_sync(~0u, up_to_warp, warp_ - 1);
-    if (up_to - amount < target && target <= up_to)
-      shared_.place = {static_cast<int>(threadIdx.x), up_to - amount, amount, target};
-    if (threadIdx.x == 0 && total < target) shared_.place = {-1, total, 0, target};
-    __syncthreads();
-    return shared_.place;
-  }
-
   // The bin with which the sum of bins reaches the target. amount_of(token, logit, bin) sets the bin.
   template <typename AmountOf>
   __device__ Place count(const AmountOf& amount_of, uint64_t share, uint64_t more) {
@@ -377,7 +390,7 @@ class Row {
     if (threadIdx.x < kBins)
 #pragma unroll
       for (int block = 0; block < Team::kBlocks; ++block) sum += Team::of_block(bins, block)[threadIdx.x];
-    return find(sum, share, more);
+    return find(shared_, sum, share, more);
   }
 
   static __device__ void add(uint64_t* bin, uint64_t amount) {
@@ -395,11 +408,17 @@ class Row {
   Shared& shared_;
 };
 
-// The likeliest of each row, packed; 0 where no logit is a number above -infinity. A small kernel of many blocks: in a step it is
-// run on multiprocessors that have its instructions from the step before, and greedy rows need no more.
+__device__ bool has_only_likeliest(const SampleRow& row) {  // or no token at all
+  return row.temperature < 0 || (row.temperature == 0 && row.num_adjustments == 0 && row.num_logprobs < 0);
+}
+
+// The likeliest of each row, packed; 0 where no logit is a number above -infinity. All that greedy rows need.
 __global__ void __launch_bounds__(kBestThreads) best_kernel(const __grid_constant__ SampleArgs args) {
   __shared__ uint64_t warps[kBestThreads / 32];
   __shared__ bool is_last;
+  const SampleRow& row = args.rows[blockIdx.y];  // of the step's input: there since before its first kernel
+  const float temperature = row.temperature;
+  const bool is_greedy = has_only_likeliest(row);
   wait_for_predecessor();
   let_successor_start();
   const int block = static_cast<int>(blockIdx.x), thread = static_cast<int>(threadIdx.x);
@@ -428,26 +447,20 @@ __global__ void __launch_bounds__(kBestThreads) best_kernel(const __grid_constan
   if (thread == 0) {
     bests[0] = best_of_all;
     args.tickets[blockIdx.y] = 0;
+    if (is_greedy)
+      args.results[blockIdx.y] = {temperature < 0 || best_of_all == 0 ? -1 : token_of(best_of_all), 0, 0, {}};
   }
 }
 
 __global__ void __launch_bounds__(kThreads) sample_kernel(const __grid_constant__ SampleArgs args) {
   __shared__ Shared shared;
   if (blockIdx.x >= Team::kBlocks) return;
-  const SampleRow params = args.rows[blockIdx.y];  // of the step's input: there since before its first kernel
+  const SampleRow params = args.rows[blockIdx.y];
   wait_for_predecessor();
   let_successor_start();
-  const bool answers = blockIdx.x == 0 && threadIdx.x == 0;
+  if (has_only_likeliest(params)) return;
   SampleResult& result = args.results[blockIdx.y];
   uint64_t best = args.best[blockIdx.y * kBestBlocks];
-  if (params.temperature <= 0 && params.num_adjustments == 0 && params.num_logprobs < 0) {
-    if (answers) {
-      result.token = params.temperature < 0 || best == 0 ? -1 : token_of(best);
-      result.logprob = 0;
-      result.num_top = 0;
-    }
-    return;
-  }
   Row row(args.logits + size_t{1} * blockIdx.y * args.vocab, args.vocab, shared);
   const bool has_logprobs = params.num_logprobs >= 0 && best != 0;
   const int num_top = min(params.num_logprobs, args.vocab);
@@ -456,11 +469,11 @@ __global__ void __launch_bounds__(kThreads) sample_kernel(const __grid_constant_
   const auto logprob = [&](float logit) { return static_cast<float>(double{logit} - log_sum); };
   if (has_logprobs) {
     const float largest = Bound(best).logit;
-    const uint64_t sum = row.sum(Amount::weight(largest, 1, 0));
+    const uint64_t sum = row.sum(Weight(largest, 1, 0));
     if (threadIdx.x < 32)  // which of them tell
       log_sum = double{largest} + log(static_cast<double>(sum)) - kWeightBits * M_LN2;
     if (num_top > 0)
-      row.list(row.keep(everything, kReach, Amount::count(largest), 0, static_cast<uint64_t>(num_top)),
+      row.list(row.keep(everything, kReach, One{largest}, 0, static_cast<uint64_t>(num_top)),
                [&](int rank, uint64_t packed) {
                  result.top[rank] = {token_of(packed), logprob(Bound(packed).logit)};
                });
@@ -472,10 +485,10 @@ __global__ void __launch_bounds__(kThreads) sample_kernel(const __grid_constant_
   int token = best == 0 ? -1 : token_of(best);
   if (best != 0 && params.temperature > 0) {
     const float largest = Bound(best).logit;
-    const Amount weight = Amount::weight(largest, params.temperature, params.min_p);
+    const Weight weight(largest, params.temperature, params.min_p);
     Bound bound = everything;
     if (params.top_k > 0 && params.top_k < args.vocab)
-      bound = row.keep(bound, kReach, Amount::count(largest), 0, static_cast<uint64_t>(params.top_k));
+      bound = row.keep(bound, kReach, One{largest}, 0, static_cast<uint64_t>(params.top_k));
     if (params.top_p != kAllTokens)
       bound = row.keep(bound, kReach * params.temperature, weight, params.top_p, 1);
     const uint64_t bits = random_bits(params.seed, static_cast<uint64_t>(params.position));
@@ -483,7 +496,7 @@ __global__ void __launch_bounds__(kThreads) sample_kernel(const __grid_constant_
   }
   if (blockIdx.x == 0) {
     row.restore(params);
-    if (answers) {
+    if (threadIdx.x == 0) {
       const bool tells = token >= 0 && has_logprobs;
       result.token = token;
       result.logprob = tells ? logprob(row.logit(token)) : 0;
@@ -503,6 +516,7 @@ void prepare_sample() {
 void sample(Stream stream, int num_rows, const SampleArgs& args) {
   const auto rows = static_cast<unsigned>(num_rows);
   launch(stream, best_kernel, {dim3(kBestBlocks, rows), kBestThreads}, args);
+  if (args.are_greedy) return;
   launch(stream, sample_kernel, {dim3(kClusterBlocks, rows), kThreads, 0, kClusterBlocks}, args);
 }
 

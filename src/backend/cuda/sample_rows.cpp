@@ -61,6 +61,7 @@ void SampleRows::add(const OutputRow& output, int position) {
   const size_t first = adjustments_.size();
   add_adjustments(output);
   row.num_adjustments = static_cast<int>(adjustments_.size() - first);
+  are_greedy_ &= row.temperature == 0 && row.num_adjustments == 0 && row.num_logprobs < 0;
 }
 
 void SampleRows::bring(Stream stream) {

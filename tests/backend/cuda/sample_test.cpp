@@ -64,8 +64,8 @@ std::vector<SampledToken> ask_device(const std::vector<Question>& questions) {
   check(cudaMemsetAsync(tickets.as<void>(), 0, tickets.bytes(), stream), "clearing tickets");
   prepare_sample();
   sample(stream, static_cast<int>(count),
-         {rows.as<SampleRow>(), logits.as<float>(), static_cast<int>(vocab), best.as<uint64_t>(),
-          tickets.as<unsigned>(), results.as<SampleResult>()});
+         {rows.as<SampleRow>(), logits.as<float>(), static_cast<int>(vocab), sample_rows.are_greedy(),
+          best.as<uint64_t>(), tickets.as<unsigned>(), results.as<SampleResult>()});
   std::vector<SampleResult> answers(count);
   std::vector<float> after(before.size());
   copy(answers.data(), results.as<void>(), results.bytes());
