@@ -21,9 +21,10 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr const char* kFooter{R"(
-One step, again and again: -d tokens are in the KV cache, and -p tokens come (1: decoding). Each launch leaves when its first block
-could begin and when its last one was done; gaps are the times in between, in which the next one waits. The parts add up to the
-recorded step; below stands what a step takes by the host's clock when nobody records, the host's own part included.
+One step, again and again: -d tokens are in the KV cache, and -p tokens come (1: decoding). On a GPU each launch leaves when its
+first block could begin and when its last one was done; gaps are the times in between, in which the next one waits. The parts add
+up to the recorded step; below stands what a step takes by the host's clock when nobody records. Norms that an operation makes for
+itself count as its own; "launches" of the CPU are operations.
 
 Examples:
   nibble profile synthetic:gpt-oss-120b
@@ -118,7 +119,7 @@ int profile(const Options& options, const Settings& settings) {
   for (int repetition = 0; repetition < options.num_repetitions; ++repetition)
     repetitions.push_back(sequence.profile(tokens, 0));
   if (repetitions.front().empty())
-    throw InputError("the backend {} does not say where its time goes: cuda does", backend->name());
+    throw InputError("the backend {} does not say where its time goes: cpu and cuda do", backend->name());
   const double unrecorded = step_time(sequence, tokens, options.num_repetitions);
 
   const std::vector<PartTime> parts =

@@ -361,8 +361,15 @@ def test_bench_prints_csv():
     assert [row.split(",")[header.split(",").index("test")] for row in rows] == ["pp16", "tg4"]
 
 
-def test_profile_says_which_backend_can():
-    result = nibble("profile", "tiny", "--backend", "cpu")
+def test_profile_shows_every_part_of_a_step():
+    report = json.loads(answer("profile", "tiny", "-r", 30, "--json"))
+    assert {part["part"] for part in report["parts"]} >= {"dense", "experts", "attention", "gaps"}
+    assert all(part["us"] > 0 for part in report["parts"] if part["launches"])
+    assert report["step_us"] > 0
+
+
+def test_profile_says_which_backends_can():
+    result = nibble("profile", "tiny", "--backend", "reference")
     assert result.returncode == 2 and b"does not say where its time goes" in result.stderr
 
 

@@ -65,9 +65,16 @@ class CpuBackend final : public Backend {
   std::string_view name() const override { return "cpu"; }
   const Config& config() const override { return weights_->config; }
   std::vector<KernelChoice> kernels() const override;
-  StepResult step(const Batch& batch) override;
+  StepResult step(const Batch& batch) override { return run(batch, nullptr); }
+  std::vector<TimedWork> profile(const Batch& batch) override {
+    std::vector<TimedWork> work;
+    run(batch, &work);
+    return work;
+  }
 
  private:
+  StepResult run(const Batch& batch, std::vector<TimedWork>* work);
+
   ThreadPool pool_;
   std::shared_ptr<const Weights> weights_;
   Machine machine_;
@@ -106,7 +113,7 @@ struct Output {
   int position;
 };
 
-StepResult CpuBackend::step(const Batch& batch) {
+StepResult CpuBackend::run(const Batch& batch, std::vector<TimedWork>* work) {
   const std::vector<BatchRow> rows = rows_of(batch);
   NIBBLE_CHECK(std::ssize(rows) <= max_batch_tokens_, "{} rows, {} allowed", rows.size(), max_batch_tokens_);
   std::vector<int> output_rows;  // rows of the batch
@@ -133,7 +140,7 @@ StepResult CpuBackend::step(const Batch& batch) {
             sample({logits.row(o), static_cast<size_t>(vocab)}, *outputs[index].row, outputs[index].position);
     });
   };
-  forward({machine_, *weights_, rope_, rows, output_rows, kv_, activations_, take_logits});
+  forward({machine_, *weights_, rope_, rows, output_rows, kv_, activations_, take_logits, work});
   return result;
 }
 

@@ -9,6 +9,7 @@
 #include "backend/cpu/dense/unembed.h"
 #include "backend/cpu/experts/experts.h"
 #include "backend/cpu/experts/route.h"
+#include "backend/cpu/work_clock.h"
 
 namespace nibble::cpu {
 namespace {
@@ -23,31 +24,39 @@ View<T, rank> first(View<T, rank> view, ptrdiff_t count) {
 }  // namespace
 
 void forward(const ForwardArgs& args) {
-  const auto& [machine, weights, rope, rows, outputs, kv_cache, a, take_logits] = args;
+  const auto& [machine, weights, rope, rows, outputs, kv_cache, a, take_logits, work] = args;
   const Config& config = weights.config;
   const float eps = config.rms_eps;
   const ptrdiff_t T = std::ssize(rows);
   const View<float, 2> x = first(a.x, T);
   const View<int, 2> chosen = first(a.chosen, T);
 
+  WorkClock clock(work);
   embed({rows, weights.embedding, x});
   rotations({rope, rows, a.cosines, a.sines});
+  clock.lap(StepPart::kRouting, "embed");
   for (const LayerWeights& layer : weights.layers) {
     const LayerKv& kv = kv_cache.layer(&layer - weights.layers.data());
     const auto window = layer.kind == LayerKind::kSliding ? std::optional(config.window) : std::nullopt;
     qkv({machine, x, rows, layer, eps, a.cosines, a.sines, a.normed, a.q,
          kv});  // norm, project, rotate, append
+    clock.lap(StepPart::kDense, "qkv");
     attend({machine, a.q, rows, kv, layer.sinks, window, a.attended});
+    clock.lap(StepPart::kAttention, "attend");
     project({machine, a.attended, layer.o, layer.o_bias, x});  // x += Wo attended + bo
+    clock.lap(StepPart::kDense, "project");
     route({machine, x, layer, eps, a.router_logits, a.normed, chosen,
            a.chosen_weights});  // norm, gate, top K, softmax
+    clock.lap(StepPart::kRouting, "route");
     experts({machine, a.normed, chosen, a.chosen_weights, layer, config.num_experts, config.swiglu_limit,
              a.gated, a.down_panels, x});
+    clock.lap(StepPart::kExperts, "experts");
   }
   for (ptrdiff_t o = 0; o < std::ssize(outputs); o += kTokenBlock) {
     const auto block = outputs.subspan(o, std::min<size_t>(kTokenBlock, outputs.size() - o));
     unembed({machine, x, block, weights.final_norm, weights.unembedding, eps, a.normed, a.logits});
     take_logits(o, first(a.logits, std::ssize(block)));
+    clock.lap(StepPart::kOutput, "unembed");
   }
 }
 

@@ -3,12 +3,14 @@
 
 #include <functional>
 #include <span>
+#include <vector>
 
 #include "backend/cpu/activations.h"
 #include "backend/cpu/attention/rope.h"
 #include "backend/cpu/batch_row.h"
 #include "backend/cpu/kv_cache.h"
 #include "backend/cpu/machine.h"
+#include "backend/timed_work.h"
 #include "model/weights.h"
 
 namespace nibble::cpu {
@@ -23,6 +25,7 @@ struct ForwardArgs {
   const Activations& activations;
   // Is given logits [n, V], to do with as it likes, of outputs [first, first + n); n is at most kTokenBlock.
   std::function<void(ptrdiff_t first, View<float, 2> logits)> take_logits;
+  std::vector<TimedWork>* work{nullptr};  // gets each operation, if it is wanted
 };
 void forward(const ForwardArgs& args);
 
