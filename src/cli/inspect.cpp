@@ -13,6 +13,7 @@
 #include "cli/load.h"
 #include "cli/require.h"
 #include "formats/container.h"
+#include "formats/gguf.h"
 #include "model/ops.h"
 #include "model/synthetic.h"
 
@@ -55,6 +56,11 @@ std::vector<TensorLine> list_tensors(const ModelSource& source) {
   if (source.synthetic) {
     for (const TensorSpec& spec : tensor_specs(*source.synthetic))
       add(spec.name, spec.dtype, spec.shape, spec.num_bytes);
+    return lines;
+  }
+  if (is_gguf(source.path)) {
+    for (const GgufTensor& tensor : open_gguf(source.path).tensors)
+      lines.push_back({tensor.name, nibble::name(tensor.type), tensor.shape, tensor.data.size()});
     return lines;
   }
   const Container container = std::filesystem::is_directory(source.path) ? open_container_folder(source.path)
