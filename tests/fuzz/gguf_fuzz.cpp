@@ -1,4 +1,5 @@
-// Any bytes are a GGUF file whose tensors lie in it and do not overlap, or are refused with one line.
+// Any bytes are a GGUF file whose tensors lie in it and do not overlap, or are refused with one line. What its metadata say
+// is a configuration and a vocabulary, or is refused in the same way.
 #include <cstdint>
 #include <cstdlib>
 #include <span>
@@ -7,6 +8,9 @@
 #include "core/log.h"
 #include "formats/container_error.h"
 #include "formats/gguf.h"
+#include "model/gguf_config.h"
+#include "model/gguf_tokenizer.h"
+#include "text/bpe_model.h"
 
 namespace {
 
@@ -23,12 +27,21 @@ unsigned read(const GgufValue& value) {
          value.text().has_value();
 }
 
+template <typename Action>
+void refused_in_one_line(const Action& action) {
+  try {
+    action();
+  } catch (const InputError& error) {
+    if (std::string_view(error.what()).find('\n') != std::string_view::npos) std::abort();
+  }
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   [[maybe_unused]] static const bool is_quiet = (spdlog::set_level(spdlog::level::err), true);
   const std::span file(reinterpret_cast<const std::byte*>(data), size);
-  try {
+  refused_in_one_line([&] {
     const Gguf gguf = parse_gguf(file, "fuzz");
     unsigned sum = 0;
     for (const auto& [key, value] : gguf.metadata) sum += read(value) + static_cast<unsigned>(key.size());
@@ -43,8 +56,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     }
     if (end > file.data() + file.size()) std::abort();
     [[maybe_unused]] volatile unsigned keep = sum;  // so that every byte is read
-  } catch (const ContainerError& error) {
-    if (std::string_view(error.what()).find('\n') != std::string_view::npos) std::abort();
-  }
+    refused_in_one_line([&] { gguf_config(gguf); });
+    refused_in_one_line([&] { read_tokenizer_json(tokenizer_json(gguf), "fuzz"); });
+  });
   return 0;
 }
