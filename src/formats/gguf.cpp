@@ -310,7 +310,7 @@ void place_tensors(std::vector<Entry>& entries, std::span<const std::byte> data,
   }
   const std::optional<uint64_t> last = align_up(end, alignment);
   if (last && *last < data.size())
-    log::warn("{}: {} bytes after the last tensor are not read", path.string(), data.size() - *last);
+    log::info("{}: {} bytes after the last tensor are not read", path.string(), data.size() - *last);
 }
 
 // A number of "split.*" in the metadata, which counts files or tensors.
