@@ -1,35 +1,93 @@
 #include "cli/convert.h"
 
 #include <memory>
+#include <optional>
+#include <string>
 
 #include "cli/load.h"
 #include "core/error.h"
+#include "core/mapped_file.h"
 #include "core/progress.h"
+#include "formats/gguf.h"
+#include "model/gguf_tokenizer.h"
 #include "model/synthetic.h"
+#include "model/write_checkpoint.h"
+#include "model/write_gguf.h"
 
 namespace nibble::cli {
 namespace {
 
+namespace fs = std::filesystem;
+
 constexpr const char* kFooter{R"(
-Writes random weights of a configuration as a Hugging Face checkpoint folder, so that loading and decoding at full size
-can be measured without having the model. What such a model says is noise.
+OUT ends in .gguf: one GGUF file, of a checkpoint, of another GGUF file or of synthetic weights. Experts stay MXFP4, the
+same numbers in GGUF's order; embedding, attention and head are what --dense says, the rest F32. OUT is a folder: a Hugging
+Face checkpoint, of a GGUF file or of synthetic weights; BF16 where that holds every value.
+
+Synthetic weights are random, so that loading and decoding at full size can be measured, here and with other engines,
+without having the model. What such a model says is noise.
 
 Examples:
-  nibble convert synthetic:gpt-oss-20b /data/synthetic-20b
+  nibble convert openai/gpt-oss-20b gpt-oss-20b.gguf --dense q8_0
+  nibble convert gpt-oss-20b.gguf gpt-oss-20b
+  nibble convert synthetic:gpt-oss-20b /data/synthetic-20b.gguf --dense q8_0
   nibble convert synthetic:my-config.json out)"};
 
 struct Options {
-  std::string model, folder;
+  std::string model, out, dense{"bf16"};
 };
 
+std::optional<std::string> text_beside(const ModelSource& source, const char* name) {
+  if (source.synthetic) return std::nullopt;
+  const fs::path file = source.folder() / name;
+  std::error_code no_such_file;
+  return fs::is_regular_file(file, no_such_file) ? std::optional(read_text_file(file)) : std::nullopt;
+}
+
+// The vocabulary and the template that a GGUF file holds, as files of a checkpoint.
+std::vector<TextFile> texts_in(const Gguf& gguf) {
+  std::vector<TextFile> files;
+  if (has_tokenizer(gguf)) files.push_back({"tokenizer.json", tokenizer_json(gguf)});
+  const GgufValue* chat_template = gguf.value("tokenizer.chat_template");
+  if (const auto text = chat_template ? chat_template->text() : std::nullopt)
+    files.push_back({"chat_template.jinja", std::string(*text)});
+  return files;
+}
+
+GgmlType dense_type(const std::string& name) {
+  return name == "q8_0" ? GgmlType::kQ8_0 : name == "mxfp4" ? GgmlType::kMxfp4 : GgmlType::kBf16;
+}
+
 int convert(const Options& options, const Settings& settings) {
-  const ModelSource source = find_model(options.model, settings);
-  if (!source.synthetic)
+  const ModelSource model = find_model(options.model, settings);
+  const bool is_from_gguf = is_gguf(model.path), is_to_gguf = fs::path(options.out).extension() == ".gguf";
+  if (!is_to_gguf && !model.synthetic && !is_from_gguf)
     throw InputError(
-        "'{}' is a checkpoint already; accepted is synthetic:gpt-oss-20b, synthetic:gpt-oss-120b or "
-        "synthetic:PATH of a config.json",
+        "'{}' is a checkpoint already; accepted for a folder is a GGUF file, synthetic:gpt-oss-20b, "
+        "synthetic:gpt-oss-120b or synthetic:PATH of a config.json; a name that ends in .gguf makes a GGUF "
+        "file of it",
         options.model);
-  write_synthetic(*source.synthetic, options.folder, /*seed=*/0, show_progress("writing " + options.folder));
+  if (!is_to_gguf && dense_type(options.dense) != GgmlType::kBf16)
+    throw InputError("--dense {}: is for GGUF files; '{}' does not end in .gguf", options.dense, options.out);
+
+  const TensorSource source =
+      model.synthetic ? synthetic_source(*model.synthetic, model.name) : open_source(model.path);
+  std::vector<TextFile> texts;
+  if (is_from_gguf) texts = texts_in(open_gguf(model.path));
+  const ReportProgress report = show_progress("writing " + options.out);
+  if (!is_to_gguf) {
+    write_checkpoint(source, options.out, texts, report);
+    return kDone;
+  }
+  GgufOptions gguf{.dense = dense_type(options.dense), .tokenizer_json = {}, .chat_template = {}};
+  for (const TextFile& file : texts)
+    (file.name == "tokenizer.json" ? gguf.tokenizer_json : gguf.chat_template) = file.text;
+  if (!is_from_gguf) {
+    gguf.tokenizer_json = text_beside(model, "tokenizer.json");
+    gguf.chat_template = text_beside(model, "chat_template.jinja");
+  }
+  ThreadPool pool(settings.threads.value_or(0));
+  write_gguf(source, options.out, gguf, pool, report);
   return kDone;
 }
 
@@ -38,11 +96,16 @@ int convert(const Options& options, const Settings& settings) {
 Action define_convert(CLI::App& command, Settings& settings) {
   const auto options = std::make_shared<Options>();
   command
-      .add_option("MODEL", options->model,
-                  "synthetic:gpt-oss-20b, synthetic:gpt-oss-120b or synthetic:CONFIG.JSON")
+      .add_option(
+          "MODEL", options->model,
+          "a checkpoint, a GGUF file, synthetic:gpt-oss-20b, synthetic:gpt-oss-120b or synthetic:CONFIG.JSON")
       ->required();
-  command.add_option("DIR", options->folder, "folder to write; must not exist or be empty")->required();
-  add_settings(command, settings, {SettingGroup::kPlaces});
+  command.add_option("OUT", options->out, "file to write, NAME.gguf, or folder; must not exist or be empty")
+      ->required();
+  command.add_option("--dense", options->dense, "dense matrices in a GGUF file: bf16, q8_0 or mxfp4 [bf16]")
+      ->type_name("TYPE")
+      ->check(CLI::IsMember({"bf16", "q8_0", "mxfp4"}));
+  add_settings(command, settings, {SettingGroup::kMachine, SettingGroup::kPlaces});
   command.footer(kFooter);
   return [options, &settings] { return convert(*options, settings); };
 }

@@ -13,6 +13,7 @@
 #include "cli/load.h"
 #include "cli/require.h"
 #include "formats/container.h"
+#include "formats/gguf.h"
 #include "model/ops.h"
 #include "model/synthetic.h"
 
@@ -26,6 +27,7 @@ Nothing is loaded and synthetic weights are not made: models that this machine h
 
 Examples:
   nibble inspect tiny --tensors
+  nibble inspect gpt-oss-20b.gguf
   nibble inspect synthetic:gpt-oss-120b --context 131072 --sequences 4
   nibble inspect openai/gpt-oss-20b --kernels)"};
 
@@ -57,11 +59,43 @@ std::vector<TensorLine> list_tensors(const ModelSource& source) {
       add(spec.name, spec.dtype, spec.shape, spec.num_bytes);
     return lines;
   }
+  if (is_gguf(source.path)) {
+    for (const GgufTensor& tensor : open_gguf(source.path).tensors)
+      lines.push_back({tensor.name, nibble::name(tensor.type), tensor.shape, tensor.data.size()});
+    return lines;
+  }
   const Container container = std::filesystem::is_directory(source.path) ? open_container_folder(source.path)
                                                                          : open_container(source.path);
   for (const Tensor& tensor : container.tensors)
     add(tensor.name, tensor.dtype, tensor.shape, tensor.data.size());
   return lines;
+}
+
+size_t total_bytes(const std::vector<TensorLine>& tensors) {
+  size_t bytes = 0;
+  for (const TensorLine& tensor : tensors) bytes += tensor.num_bytes;
+  return bytes;
+}
+
+// The metadata of a GGUF file, by key; nothing for other files. Of lists there is the length: a vocabulary has 200,000.
+Json list_metadata(const ModelSource& source) {
+  Json metadata = Json::object();
+  if (!is_gguf(source.path)) return metadata;
+  const Gguf gguf = open_gguf(source.path);
+  for (const auto& [key, value] : gguf.metadata) {
+    Json& shown = metadata[std::string(key)];
+    if (value.type == GgufType::kArray)
+      shown = fmt::format("[{} values]", value.count);
+    else if (const auto text = value.text())
+      shown = *text;
+    else if (const auto flag = value.boolean())
+      shown = *flag;
+    else if (const auto integer = value.integer())
+      shown = *integer;
+    else if (const auto number = value.number())
+      shown = *number;
+  }
+  return metadata;
 }
 
 std::map<std::string_view, size_t> bytes_by_format(const std::vector<TensorLine>& tensors) {
@@ -98,6 +132,7 @@ std::vector<KernelChoice> list_kernels(const Model& model, const Settings& setti
 struct Report {
   Model model;
   std::vector<TensorLine> tensors;
+  Json metadata;
   Capacity capacity;
   std::string_view backend;
   MemoryPlan plan;
@@ -130,7 +165,7 @@ void print(const Report& report) {
              report.model.source.path.string());
   fmt::print("\nconfiguration\n  {}\n  rope: {}\n", describe(config), describe(config.rope));
 
-  const size_t weights = weight_bytes(config);
+  const size_t weights = total_bytes(report.tensors);
   fmt::print("\nweights\n  {} parameters, {} of them active for a token; {} tensors, {} bytes ({})\n",
              parameters.total, parameters.active, report.tensors.size(), weights, bytes_text(weights));
   for (const auto& [format, bytes] : bytes_by_format(report.tensors))
@@ -166,6 +201,15 @@ void print(const Report& report) {
                rows_text(row), row.kernel, row.reason);
 }
 
+void print_metadata(const Json& metadata) {
+  constexpr size_t kMaxShown{80};  // a chat template has thousands of letters
+  for (const auto& [key, value] : metadata.items()) {
+    const std::string text = value.dump(-1, ' ', true, Json::error_handler_t::replace);  // in ASCII
+    fmt::print("{:<60} {}{}\n", key, text.substr(0, kMaxShown), text.size() > kMaxShown ? "..." : "");
+  }
+  if (!metadata.empty()) fmt::print("\n");
+}
+
 void print_tensors(const std::vector<TensorLine>& tensors) {
   for (const TensorLine& tensor : tensors)
     fmt::print("{:<60} {:<6} {:<24} {:>10}\n", tensor.name, tensor.format, fmt::to_string(tensor.shape),
@@ -181,7 +225,8 @@ void print_json(const Report& report, bool with_tensors) {
             {"num_parameters", parameters.total},
             {"num_active_parameters", parameters.active},
             {"num_tensors", report.tensors.size()},
-            {"weight_bytes", weight_bytes(report.model.config)}};
+            {"weight_bytes", total_bytes(report.tensors)}};
+  if (!report.metadata.empty()) json["metadata"] = report.metadata;
   for (const auto& [format, bytes] : bytes_by_format(report.tensors))
     json["bytes_by_format"][std::string(format)] = bytes;
   json["memory"] = {{"context", report.capacity.context}, {"num_sequences", report.capacity.num_sequences},
@@ -203,11 +248,22 @@ void print_json(const Report& report, bool with_tensors) {
 int inspect(const Options& options, const Settings& settings) {
   const ModelSource source = find_model(options.model, settings);
   std::vector<TensorLine> tensors = list_tensors(source);
+  Json metadata = list_metadata(source);
   // Before the model is opened, which refuses files that are no whole model: then the list is what helps.
-  if (options.show_tensors && !options.as_json) print_tensors(tensors);
+  if (options.show_tensors && !options.as_json) {
+    print_metadata(metadata);
+    print_tensors(tensors);
+  }
 
   const BackendRow& backend = find_backend(settings.backend);
-  Report report{open_model(options.model, settings), std::move(tensors), {}, backend.name, {}, {}, {}};
+  Report report{open_model(options.model, settings),
+                std::move(tensors),
+                std::move(metadata),
+                {},
+                backend.name,
+                {},
+                {},
+                {}};
   const Config& config = report.model.config;
   report.capacity = {context_of(config, settings), options.num_sequences};
   report.plan = backend.plan(config, backend_options(config, settings, report.capacity));
@@ -229,7 +285,8 @@ Action define_inspect(CLI::App& command, Settings& settings) {
   command.add_option("--sequences", options->num_sequences, "memory for so many sequences at once [1]")
       ->type_name("N")
       ->check(CLI::Range(1, 1024));
-  command.add_flag("--tensors", options->show_tensors, "every tensor, also of files that are no whole model");
+  command.add_flag("--tensors", options->show_tensors,
+                   "every tensor (and a GGUF file's metadata), also of files that are no whole model");
   command.add_flag("--kernels", options->show_kernels, "which kernel runs each operation here, and why that");
   command.add_flag("--json", options->as_json, "one JSON object");
   add_settings(command, settings, {SettingGroup::kMachine, SettingGroup::kPlaces});

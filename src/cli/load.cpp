@@ -8,7 +8,9 @@
 #include "cli/require.h"
 #include "core/error.h"
 #include "core/progress.h"
+#include "formats/gguf.h"
 #include "kv/page_table.h"
+#include "model/gguf_tokenizer.h"
 #include "model/synthetic.h"
 
 namespace nibble::cli {
@@ -80,7 +82,12 @@ Format kv_format(const Settings& settings) {
 }
 
 // What the backend takes: weights in memory, or, on a device, descriptions of what it makes itself.
-std::shared_ptr<const Weights> bring_weights(const Model& model, const BackendRow& row) {
+std::shared_ptr<const Weights> bring_weights(const Model& model, const BackendRow& row,
+                                             const Settings& settings) {
+  if (model.weights && model.weights->make) {
+    ThreadPool pool(settings.threads.value_or(0));
+    model.weights->make(pool, show_progress("converting " + model.source.name));
+  }
   if (row.is_device)
     return model.weights
                ? model.weights
@@ -127,6 +134,9 @@ Tokenizer open_tokenizer(const ModelSource& source, const Settings& settings) {
   if (settings.tokenizer)
     return *settings.tokenizer == "bytes" ? byte_tokenizer() : Tokenizer::open(*settings.tokenizer);
   if (source.synthetic) return byte_tokenizer();
+  if (is_gguf(source.path))
+    return Tokenizer::from_json(tokenizer_json(open_gguf(source.path)),
+                                source.path.string() + ": its vocabulary as a tokenizer.json");
   if (fs::is_regular_file(source.path) && source.path.extension() != ".safetensors")
     return Tokenizer::open(source.path);  // a vocabulary was meant
   // OpenAI's original/ folder lies in the one that holds the vocabulary.
@@ -171,7 +181,8 @@ EngineOptions engine_options(const BackendOptions& options, const Capacity& capa
 size_t weight_bytes(const Config& config) { return total_bytes(tensor_specs(config)); }
 
 size_t kept_weight_bytes(const Model& model, const MemoryPlan& plan) {
-  return weight_bytes(model.config) - (model.weights ? plan.replaced_weight_bytes : 0);
+  const bool is_mapped = model.weights && !model.weights->make;
+  return weight_bytes(model.config) - (is_mapped ? plan.replaced_weight_bytes : 0);
 }
 
 size_t available_bytes() {
@@ -186,7 +197,7 @@ size_t available_bytes() {
 std::unique_ptr<Backend> load(const Model& model, const Settings& settings, const BackendOptions& options) {
   const BackendRow& row = find_backend(settings.backend);
   if (!row.is_device) check_memory(model, row, options);
-  std::unique_ptr<Backend> backend = row.make(bring_weights(model, row), options);
+  std::unique_ptr<Backend> backend = row.make(bring_weights(model, row, settings), options);
   require_kernels(settings.require.value_or(""), row.name, backend->kernels());
   return backend;
 }

@@ -43,7 +43,7 @@ constexpr CommandRow kCommands[] = {
     {"verify", "check every kernel on this very machine", &define_verify},
     {"tokenize", "turn text into token ids and back", &define_tokenize},
     {"harmony", "render a conversation to tokens, and parse tokens to messages", &define_harmony},
-    {"convert", "write a synthetic model as a checkpoint folder", &define_convert},
+    {"convert", "write a model as a GGUF file or as a checkpoint folder", &define_convert},
 };
 
 constexpr const char* kVariables{R"(

@@ -39,7 +39,8 @@ struct Container {
   std::unordered_map<std::string_view, size_t> places_;
 };
 
-// One tensor file. Opener rows by magic bytes: safetensors now; a GGUF file is refused by name. Throws InputError.
+// One tensor file. Opener rows by magic bytes: safetensors. A GGUF file, whose blocks no dtype names and which is a model
+// by itself, is refused by name: formats/gguf.h. Throws InputError.
 Container open_container(const std::filesystem::path& file);
 
 // A folder's tensor files: those that its model.safetensors.index.json names, else model.safetensors, else (OpenAI's

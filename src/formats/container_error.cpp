@@ -21,7 +21,8 @@ struct Row {
 constexpr Row kFaults[] = {
     // in the order of the enumeration
     {ContainerFault::kNotTensors, "not a tensor file", "Give a safetensors file or a checkpoint folder"},
-    {ContainerFault::kGguf, "GGUF files are not read yet", "Give the model's safetensors checkpoint instead"},
+    {ContainerFault::kGguf, "a GGUF file is no part of a checkpoint",
+     "A GGUF file is a model by itself: give its path"},
     {ContainerFault::kEmptyFolder, "no checkpoint",
      "Give the folder that holds the model's *.safetensors files"},
     {ContainerFault::kMissingFile, "missing shard", "Download the missing file into the same folder"},
@@ -47,11 +48,15 @@ constexpr Row kFaults[] = {
     {ContainerFault::kBadIndex, "bad index", kFetchIndexAgain},
     {ContainerFault::kBadFileName, "index leaves the folder", kFetchIndexAgain},
     {ContainerFault::kMissingTensor, "missing tensor", kFetchIndexAgain},
+    {ContainerFault::kBadVersion, "GGUF version", "Convert the model again with a current program"},
+    {ContainerFault::kUnknownGgmlType, "tensor type", "Take a file of another quantisation"},
+    {ContainerFault::kBadSplit, "bad split",
+     "Download all files of the model into one folder, under their own names"},
 };
 static_assert([] {
   for (size_t i = 0; i < std::size(kFaults); ++i)
     if (kFaults[i].fault != static_cast<ContainerFault>(i)) return false;
-  return std::size(kFaults) == static_cast<size_t>(ContainerFault::kMissingTensor) + 1;
+  return std::size(kFaults) == static_cast<size_t>(ContainerFault::kBadSplit) + 1;
 }());
 
 const Row& row(ContainerFault fault) {

@@ -42,6 +42,10 @@ enum class ContainerFault {
   kBadIndex,
   kBadFileName,
   kMissingTensor,
+  // What a GGUF file says.
+  kBadVersion,
+  kUnknownGgmlType,
+  kBadSplit,
 };
 
 std::string_view name(ContainerFault fault);    // "overlapping tensors"

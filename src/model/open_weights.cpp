@@ -10,6 +10,7 @@
 #include "formats/container.h"
 #include "model/bind_weights.h"
 #include "model/config.h"
+#include "model/gguf_model.h"
 #include "model/weights.h"
 
 namespace nibble {
@@ -160,9 +161,29 @@ Config config_beside(const fs::path& folder) {
 
 }  // namespace
 
+TensorSource open_source(const fs::path& path) {
+  if (is_gguf(path)) return open_gguf_source(path);
+  const bool is_folder = fs::is_directory(path);
+  struct Opened {
+    Container container;
+    Config config;
+  };
+  const auto opened = std::make_shared<Opened>();
+  opened->container = is_folder ? open_container_folder(path) : open_container(path);
+  opened->config = config_beside(is_folder ? path : fs::absolute(path).parent_path());
+  const auto checkpoint = std::make_shared<Checkpoint>(opened->container, opened->config, path.string());
+  for (const TensorSpec& spec : tensor_specs(opened->config)) checkpoint->locate(spec);
+  checkpoint->refuse_unused();
+  return {.config = opened->config,
+          .name = path.string(),
+          .dtype = [opened, checkpoint](const TensorSpec& spec) { return checkpoint->locate(spec).dtype; },
+          .read = [opened, checkpoint](const TensorSpec& spec, Buffer&) { return checkpoint->locate(spec); }};
+}
+
 Weights open_weights(const fs::path& path) {
   std::error_code error;
   if (!fs::exists(path, error)) throw InputError("{}: no such file or folder", path.string());
+  if (is_gguf(path)) return open_gguf_weights(path);
   const bool is_folder = fs::is_directory(path, error);
   const Container container = is_folder ? open_container_folder(path) : open_container(path);
   const Config config = config_beside(is_folder ? path : fs::absolute(path).parent_path());

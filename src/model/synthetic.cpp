@@ -14,7 +14,6 @@
 // the whole depth; router rows are all drawn alike, so that no expert is preferred.
 #include "model/synthetic.h"
 
-#include <fmt/format.h>
 #include <sys/mman.h>
 
 #include <algorithm>
@@ -22,33 +21,24 @@
 #include <bit>
 #include <cmath>
 #include <cstring>
-#include <fstream>
 #include <mutex>
 #include <new>
-#include <nlohmann/json.hpp>
-#include <span>
 #include <string_view>
-#include <system_error>
 #include <thread>
-#include <unordered_map>
 #include <utility>
 
 #include "core/buffer.h"
 #include "core/check.h"
-#include "core/error.h"
 #include "core/random.h"
 #include "formats/mxfp4.h"
-#include "formats/safetensors_writer.h"
 #include "model/bind_weights.h"
 
 namespace nibble {
 namespace {
 
-namespace fs = std::filesystem;
 static_assert(std::endian::native == std::endian::little, "words are stored as they are computed");
 
 constexpr size_t kPieceBytes{size_t{1} << 22};  // of work for a thread: a millisecond
-constexpr uint64_t kMaxShardBytes{5'000'000'000};
 
 struct Pattern {
   uint64_t mask, base;
@@ -157,58 +147,6 @@ class Meter {
   size_t done_{0};
 };
 
-std::vector<std::vector<TensorSpec>> into_shards(std::vector<TensorSpec> specs) {
-  std::vector<std::vector<TensorSpec>> shards;
-  size_t shard_bytes{0};
-  for (TensorSpec& spec : specs) {
-    if (shards.empty() || shard_bytes + spec.num_bytes > kMaxShardBytes) {
-      shards.emplace_back();
-      shard_bytes = 0;
-    }
-    shard_bytes += spec.num_bytes;
-    shards.back().push_back(std::move(spec));
-  }
-  return shards;
-}
-
-void write_shard(const std::vector<TensorSpec>& specs, const fs::path& file, uint64_t seed, Meter& meter) {
-  std::vector<SafetensorsEntry> entries;
-  std::unordered_map<std::string_view, const TensorSpec*> by_name;
-  size_t largest{0};
-  for (const TensorSpec& spec : specs) {
-    entries.push_back({spec.name, spec.dtype, spec.shape});
-    by_name[spec.name] = &spec;
-    largest = std::max(largest, spec.num_bytes);
-  }
-  SafetensorsWriter writer(file, std::move(entries));
-  const Buffer tensor(largest);
-  for (const SafetensorsEntry& entry : writer.entries()) {
-    const TensorSpec& spec = *by_name.at(entry.name);
-    std::vector<Piece> pieces;
-    add_pieces(spec, seed, tensor.data(), pieces);
-    fill_on_all_cores(pieces, [](size_t) {});
-    for (const Piece& piece : pieces) {
-      writer.append({piece.data, piece.count});
-      meter.add(piece.count);
-    }
-  }
-  writer.finish();
-}
-
-void write_text(const fs::path& file, const std::string& text) {
-  std::ofstream out(file, std::ios::binary);
-  out << text << std::flush;
-  if (!out) throw InputError("{}: cannot be written", file.string());
-}
-
-void make_empty_folder(const fs::path& folder) {
-  std::error_code error;
-  fs::create_directories(folder, error);
-  if (error) throw InputError("{}: cannot be made a folder: {}", folder.string(), error.message());
-  const bool is_empty = fs::is_empty(folder, error);
-  if (error || !is_empty) throw InputError("{}: is not an empty folder; give a new one", folder.string());
-}
-
 size_t aligned(size_t bytes) {
   return (bytes + Buffer::kAlignment - 1) / Buffer::kAlignment * Buffer::kAlignment;
 }
@@ -278,23 +216,18 @@ Weights describe_synthetic(const Config& config, const std::string& source, uint
   return weights;
 }
 
-// config.json and the index come last: a folder whose making was broken off has neither, and is refused.
-void write_synthetic(const Config& config, const fs::path& folder, uint64_t seed,
-                     const ReportProgress& report) {
-  make_empty_folder(folder);
-  std::vector<TensorSpec> specs = tensor_specs(config);
-  const size_t total = total_bytes(specs);
-  const std::vector<std::vector<TensorSpec>> shards = into_shards(std::move(specs));
-  Meter meter(total, report);
-  nlohmann::ordered_json weight_map;
-  for (size_t i = 0; i < shards.size(); ++i) {
-    const std::string file = fmt::format("model-{:05}-of-{:05}.safetensors", i + 1, shards.size());
-    write_shard(shards[i], folder / file, seed, meter);
-    for (const TensorSpec& spec : shards[i]) weight_map[spec.name] = file;
-  }
-  const nlohmann::ordered_json index{{"metadata", {{"total_size", total}}}, {"weight_map", weight_map}};
-  write_text(folder / "model.safetensors.index.json", index.dump(2) + "\n");
-  write_text(folder / "config.json", to_json(config));
+TensorSource synthetic_source(const Config& config, const std::string& source, uint64_t seed) {
+  const auto read = [seed](const TensorSpec& spec, Buffer& room) {
+    if (room.bytes() < spec.num_bytes) room = Buffer(spec.num_bytes);
+    std::vector<Piece> pieces;
+    add_pieces(spec, seed, room.data(), pieces);
+    fill_on_all_cores(pieces, [](size_t) {});
+    return StoredTensor{room.data(), spec.dtype};
+  };
+  return {.config = config,
+          .name = source,
+          .dtype = [](const TensorSpec& spec) { return spec.dtype; },
+          .read = read};
 }
 
 }  // namespace nibble

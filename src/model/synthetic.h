@@ -3,10 +3,11 @@
 #pragma once
 
 #include <cstdint>
-#include <filesystem>
+#include <string>
 
 #include "core/progress.h"
 #include "model/config.h"
+#include "model/tensor_source.h"
 #include "model/weights.h"
 
 namespace nibble {
@@ -18,9 +19,7 @@ Weights make_synthetic(const Config& config, const std::string& source, uint64_t
 // The same weights, not made: every tensor is in Weights::unmade. Takes addresses, no memory.
 Weights describe_synthetic(const Config& config, const std::string& source, uint64_t seed = 0);
 
-// The same weights, written as a Hugging Face checkpoint folder (config.json, index, shards of at most 5 GB) tensor by
-// tensor: needs the memory of one tensor. Throws InputError if the folder exists and is not empty.
-void write_synthetic(const Config& config, const std::filesystem::path& folder, uint64_t seed = 0,
-                     const ReportProgress& report = {});
+// The same weights, each made when it is read.
+TensorSource synthetic_source(const Config& config, const std::string& source, uint64_t seed = 0);
 
 }  // namespace nibble

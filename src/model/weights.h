@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -12,7 +13,9 @@
 #include "core/bf16.h"
 #include "core/check.h"
 #include "core/dtype.h"
+#include "core/progress.h"
 #include "core/shape.h"
+#include "core/thread_pool.h"
 #include "model/config.h"
 
 namespace nibble {
@@ -86,8 +89,11 @@ struct Weights {
   Matrix unembedding;  // [V, H]
 
   std::vector<UnmadeTensor>
-      unmade;          // by address: every tensor, for who makes them where it wants them; or none
-  std::string source;  // for people: a path, or "synthetic:gpt-oss-20b"
+      unmade;  // by address: every tensor, for who makes them where it wants them; or none
+  // Null, or fills what a file does not store as it is used (GGUF's blocks): to be called before anything is read, and
+  // does so once. Until then addresses are there and memory is not taken.
+  std::function<void(ThreadPool&, const ReportProgress&)> make;
+  std::string source;                   // for people: a path, or "synthetic:gpt-oss-20b"
   std::shared_ptr<const void> storage;  // keeps the mapped files or the made bytes alive
 };
 
@@ -110,9 +116,10 @@ struct ParameterCount {
 };
 ParameterCount count_parameters(const Config& config);
 
-// A Hugging Face checkpoint folder, OpenAI's `original/` folder, or one safetensors file beside its config.json. Every
-// tensor is checked by name, dtype and shape; one that the model has no use for is refused as well, because then the
-// file is not what its config says. Dense tensors may be BF16 or F32. Throws InputError.
+// A Hugging Face checkpoint folder, OpenAI's `original/` folder, one safetensors file beside its config.json, or a GGUF file
+// (the first of several), which needs no other. Every tensor is checked by name, dtype and shape; one that the model has no
+// use for is refused as well, because then the file is not what its config says. Dense tensors may be BF16 or F32; of a
+// GGUF file they are of any type that formats/gguf.h names, and Weights::make is to be called. Throws InputError.
 Weights open_weights(const std::filesystem::path& path);
 
 }  // namespace nibble

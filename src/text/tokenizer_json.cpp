@@ -5,6 +5,7 @@
 // without a token, and all 256 must have one), `trim_offsets`, and `truncation` and `padding`, which are set per call.
 #include <simdjson.h>
 
+#include <algorithm>
 #include <string>
 #include <unordered_map>
 
@@ -16,6 +17,22 @@ namespace nibble {
 namespace {
 
 using simdjson::dom::element;
+
+// Text out of the file as it may stand in a message: on one line, and not endless.
+std::string shown(std::string_view text) {
+  constexpr size_t kMaxShown{100};
+  size_t length = std::min(text.size(), kMaxShown);
+  while (length < text.size() && (text[length] & 0xC0) == 0x80)
+    --length;  // not through the middle of a character
+  std::string shown;
+  for (const char c : text.substr(0, length)) {
+    if (static_cast<unsigned char>(c) < ' ' || c == 0x7F)
+      shown += fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
+    else
+      shown += c;
+  }
+  return text.size() <= kMaxShown ? shown : shown + "...";
+}
 
 // A JSON document that knows where it is from: each complaint names file and place.
 class Document {
@@ -47,7 +64,7 @@ class Document {
   void require(std::string_view place, std::string_view expected) const {
     const std::string_view value = text(place);
     if (value != expected)
-      throw InputError("{}: {} is '{}'; nibble knows '{}' only.", origin_, place, value, expected);
+      throw InputError("{}: {} is '{}'; nibble knows '{}' only.", origin_, place, shown(value), expected);
   }
 
   void require(std::string_view place, bool expected, bool if_absent) const {
@@ -98,7 +115,7 @@ void check_pipeline(const Document& document) {
 TokenId token_id(std::optional<element> value, std::string_view token, const std::string& origin) {
   int64_t id = -1;
   if (!value || value->get(id) != simdjson::SUCCESS || id < 0 || id > Vocabulary::kMaxId)
-    throw InputError("{}: token '{}' has no id from 0 to {}.", origin, token, Vocabulary::kMaxId);
+    throw InputError("{}: token '{}' has no id from 0 to {}.", origin, shown(token), Vocabulary::kMaxId);
   return static_cast<TokenId>(id);
 }
 
@@ -121,7 +138,7 @@ SpecialIds read_specials(const Document& document) {
     document.require(place + "/rstrip", false, false);
     if (name.empty()) throw InputError("{}: {}/content is empty.", document.origin(), place);
     if (!specials.emplace(name, token_id(document.find(place + "/id"), name, document.origin())).second)
-      throw InputError("{}: special token '{}' is there twice.", document.origin(), name);
+      throw InputError("{}: special token '{}' is there twice.", document.origin(), shown(name));
   }
   return specials;
 }
@@ -141,15 +158,15 @@ Vocabulary read_vocabulary(const Document& document) {
     bytes.clear();
     if (letters.empty() || !append_byte_level(letters, bytes))
       throw InputError("{}: token '{}' is not written in the byte-level alphabet.", document.origin(),
-                       letters);
+                       shown(letters));
     if (!vocabulary.add(id, bytes))
       throw InputError("{}: token '{}' with id {}: the token or the id is there twice.", document.origin(),
-                       letters, id);
+                       shown(letters), id);
   }
   for (const auto& [name, id] : specials)
     if (!vocabulary.add_special(id, name))
-      throw InputError("{}: special token '{}' has id {}, which is another token's.", document.origin(), name,
-                       id);
+      throw InputError("{}: special token '{}' has id {}, which is another token's.", document.origin(),
+                       shown(name), id);
   return vocabulary;
 }
 

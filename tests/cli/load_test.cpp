@@ -2,8 +2,12 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
-#include "core/error.h"
+#include <filesystem>
+
+#include "core/mapped_file.h"
+#include "model/write_gguf.h"
 #include "tests/error_of.h"
 
 namespace nibble::cli {
@@ -102,6 +106,23 @@ TEST(Load, WhatIsConvertedNeedNotStayInMemoryWhereItIsMapped) {
   const Model tiny = open_model(kTiny, {}), made = open_model("synthetic:gpt-oss-20b", {});
   EXPECT_EQ(kept_weight_bytes(tiny, plan), weight_bytes(tiny.config) - 1000);
   EXPECT_EQ(kept_weight_bytes(made, plan), weight_bytes(made.config));
+}
+
+// What was made of a GGUF file is held as made weights are, also where a backend converts it once more.
+TEST(Load, AGgufFilesWeightsTakeMemory) {
+  const std::filesystem::path file =
+      std::filesystem::path(testing::TempDir()) / fmt::format("nibble_load_{}.gguf", ::getpid());
+  ThreadPool pool(2);
+  write_gguf(open_source(kTiny), file,
+             {.tokenizer_json = read_text_file(std::string(kTiny) + "/tokenizer.json"), .chat_template = {}},
+             pool);
+  const Model model = open_model(file.string(), {});
+  MemoryPlan plan;
+  plan.replaced_weight_bytes = 1000;
+  EXPECT_EQ(kept_weight_bytes(model, plan), weight_bytes(model.config));
+  EXPECT_EQ(open_tokenizer(model.source, {}).num_tokens(), 4085);
+  EXPECT_EQ(model.config, open_model(kTiny, {}).config);
+  std::filesystem::remove(file);
 }
 
 TEST(Load, ACheckpointIsOpenedWithItsConfiguration) {

@@ -145,7 +145,7 @@ def test_files_that_are_no_model(tmp_path):
     assert "notes.txt" in refusal("run", text, "-p", QUESTION)
     gguf = tmp_path / "model.gguf"
     gguf.write_bytes(b"GGUF\x03\x00\x00\x00" + bytes(64))
-    assert "GGUF" in refusal("run", gguf, "-p", QUESTION)
+    assert "general.architecture" in refusal("run", gguf, "-p", QUESTION)
     empty = tmp_path / "empty"
     empty.mkdir()
     assert str(empty) in refusal("run", empty, "-p", QUESTION)

@@ -208,10 +208,10 @@ TEST_F(ContainerTest, AFolderThatIsNoneIsRefused) {
   EXPECT_THROW(open_container_folder(write("file", "x")), InputError);
 }
 
-TEST_F(ContainerTest, AGgufFileIsNotReadYet) {
+TEST_F(ContainerTest, AGgufFileIsNoPartOfACheckpoint) {
   const fs::path file = write("model.gguf", std::string_view("GGUF\3\0\0\0\0\0\0\0\0\0\0\0", 16));
   EXPECT_EQ(file_fault(file), Fault::kGguf);
-  EXPECT_EQ(folder_fault(folder_, "GGUF files are not read yet"), Fault::kGguf);
+  EXPECT_EQ(folder_fault(folder_, "give its path"), Fault::kGguf);
 }
 
 TEST_F(ContainerTest, WhatIsNotATensorFileIsRefused) {

@@ -1,4 +1,5 @@
 #include "model/synthetic.h"
+#include "model/write_checkpoint.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -43,7 +44,7 @@ std::vector<float> values(const Matrix& matrix) {
 
 TEST(Synthetic, InMemoryAndOnDiskAreTheSameWeights) {
   const TestFolder folder;
-  write_synthetic(small_config(), folder.path() / "model", /*seed=*/5);
+  write_checkpoint(synthetic_source(small_config(), "synthetic", /*seed=*/5), folder.path() / "model");
   const Weights written = open_weights(folder.path() / "model");
   const Weights made = make_synthetic(small_config(), "synthetic:small", /*seed=*/5);
   EXPECT_EQ(written.config, made.config);
@@ -162,17 +163,21 @@ TEST(Synthetic, ReportsEveryByteOnce) {
   EXPECT_EQ(last, total);
   last = 0;
   const TestFolder folder;
-  write_synthetic(small_config(), folder.path() / "model", 0, report);
+  write_checkpoint(synthetic_source(small_config(), "synthetic"), folder.path() / "model", {}, report);
   EXPECT_EQ(last, total);
 }
 
 TEST(Synthetic, AFolderThatHoldsSomethingIsLeftAlone) {
   const TestFolder folder;
   write_text(folder.path() / "precious.txt", "x");
-  EXPECT_THAT(error_of([&] { write_synthetic(small_config(), folder.path()); }),
-              testing::HasSubstr("is not an empty folder"));
+  EXPECT_THAT(
+      error_of([&] { write_checkpoint(synthetic_source(small_config(), "synthetic"), folder.path()); }),
+      testing::HasSubstr("is not an empty folder"));
   EXPECT_FALSE(std::filesystem::exists(folder.path() / "config.json"));
-  EXPECT_THAT(error_of([&] { write_synthetic(small_config(), folder.path() / "precious.txt"); }),
+  EXPECT_THAT(error_of([&] {
+                write_checkpoint(synthetic_source(small_config(), "synthetic"),
+                                 folder.path() / "precious.txt");
+              }),
               testing::HasSubstr("precious.txt"));
 }
 

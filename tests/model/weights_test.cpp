@@ -7,6 +7,7 @@
 
 #include "core/error.h"
 #include "model/synthetic.h"
+#include "model/write_checkpoint.h"
 #include "tests/error_of.h"
 #include "tests/model/small_model.h"
 
@@ -104,7 +105,7 @@ class OpenWeightsFrom : public testing::Test {
  protected:
   OpenWeightsFrom() {
     const std::filesystem::path folder = folder_.path() / "hf";
-    write_synthetic(config_, folder);
+    write_checkpoint(synthetic_source(config_, "synthetic"), folder);
     tensors_ = read_tensors(folder);
   }
   std::string error_of_opening() const {
@@ -254,7 +255,7 @@ TEST(OpenWeights, WhatIsNoCheckpointIsRefusedInOneLine) {
   EXPECT_THAT(error_of([] { open_weights("/nowhere/at/all"); }), HasSubstr("no such file or folder"));
   EXPECT_THAT(error_of([&] { open_weights(folder.path()); }), HasSubstr("no safetensors file"));
   write_text(folder.path() / "model.gguf", "GGUF\x03");
-  EXPECT_THAT(error_of([&] { open_weights(folder.path() / "model.gguf"); }), HasSubstr("GGUF"));
+  EXPECT_THAT(error_of([&] { open_weights(folder.path() / "model.gguf"); }), HasSubstr("truncated"));
 }
 
 }  // namespace

@@ -152,6 +152,7 @@ TEST(TokenizerJson, ABadVocabularyIsRefused) {
   EXPECT_THAT(error_with("/model/vocab/\u4E16", 400), HasSubstr("is not written in the byte-level alphabet"));
   EXPECT_THAT(error_with("/model/vocab/a b", 400), HasSubstr("is not written in the byte-level alphabet"));
   EXPECT_THAT(error_with("/model/vocab/", 400), HasSubstr("token '' is not written"));
+  EXPECT_THAT(error_with("/model/vocab/a\nb", 400), HasSubstr("token 'a\\x0ab' is not written"));  // one line
   json file = small_file();
   file["model"]["vocab"].erase("\u0100");
   EXPECT_THAT(error(file), HasSubstr("byte 0x00 has no token"));

@@ -1,0 +1,115 @@
+// GGUF, version 3, little-endian: metadata, a list of tensors, then their data, each padded to the alignment.
+//
+//   "GGUF"  u32 version  u64 tensors  u64 entries
+//   entry:  key  u32 type  value          string: u64 length, bytes      array: u32 element type, u64 count, elements
+//   tensor: name  u32 rank  u64 extents[rank], innermost first  u32 type  u64 offset in the data
+//
+// A model may be split over files NAME-00001-of-00003.gguf, ...: the metadata are those of the first. Source: ggml's
+// description of the format and llama.cpp's reader; what that checks is checked here, and nothing is used before.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "core/shape.h"
+
+namespace nibble {
+
+constexpr uint32_t kGgufVersion{3};
+constexpr size_t kGgufAlignment{32};  // where a file does not say
+
+// What a tensor's elements are; the numbers are the file's. Blocks: formats/ggml_blocks.h.
+enum class GgmlType : uint32_t {
+  kF32 = 0,
+  kF16 = 1,
+  kQ4_0 = 2,
+  kQ4_1 = 3,
+  kQ5_0 = 6,
+  kQ5_1 = 7,
+  kQ8_0 = 8,
+  kQ4K = 12,
+  kQ5K = 13,
+  kQ6K = 14,
+  kBf16 = 30,
+  kMxfp4 = 39,
+};
+std::string_view name(GgmlType type);  // "Q8_0"
+size_t block_elements(GgmlType type);  // neighbours in a row that are stored together
+size_t block_bytes(GgmlType type);
+
+enum class GgufType : uint32_t {
+  kU8,
+  kI8,
+  kU16,
+  kI16,
+  kU32,
+  kI32,
+  kF32,
+  kBool,
+  kString,
+  kArray,
+  kU64,
+  kI64,
+  kF64,
+};
+
+// A value of the metadata, as it lies in the file.
+struct GgufValue {
+  GgufType type{};
+  GgufType element_type{};           // of an array
+  uint64_t count{0};                 // of an array's elements
+  std::span<const std::byte> bytes;  // of a string without its length, of an array its elements
+
+  // Nothing where the value is of another type (for `integer`: or over int64_t).
+  std::optional<int64_t> integer() const;
+  std::optional<double> number() const;  // an integer too
+  std::optional<bool> boolean() const;
+  std::optional<std::string_view> text() const;
+  std::optional<std::vector<int64_t>> integers() const;  // of an array; booleans as 0 and 1
+  std::optional<std::vector<std::string_view>> texts() const;
+};
+
+struct GgufTensor {
+  std::string name;
+  GgmlType type{};
+  Shape shape;  // outermost first, as everywhere in nibble: the file has it the other way round
+  std::span<const std::byte> data;  // whole blocks
+  size_t file_index{0};             // into Gguf::files
+};
+
+struct Gguf {
+  Gguf() = default;
+  Gguf(Gguf&&) = default;  // not copied: find() looks names up by views on this one's own
+  Gguf& operator=(Gguf&&) = default;
+
+  std::map<std::string_view, GgufValue> metadata;
+  std::vector<GgufTensor> tensors;  // in the order of the files
+  std::vector<std::filesystem::path> files;
+  std::shared_ptr<const void> storage;  // keeps all views alive
+
+  const GgufValue* value(std::string_view key) const;  // null: there is none
+  const GgufTensor* find(std::string_view tensor) const;
+  void index();  // after `tensors` is filled; find() needs it
+
+ private:
+  std::unordered_map<std::string_view, size_t> places_;
+};
+
+bool is_gguf(const std::filesystem::path& path);  // a file that begins with "GGUF"
+
+// One file that lies in memory, as views on it. Throws ContainerError where anything is wrong; `path` names the file.
+Gguf parse_gguf(std::span<const std::byte> file, const std::filesystem::path& path);
+
+// The file, mapped, and where it is the first of several, all of them.
+Gguf open_gguf(const std::filesystem::path& path);
+
+}  // namespace nibble

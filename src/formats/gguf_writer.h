@@ -1,0 +1,72 @@
+// Writes a GGUF file of any size in the memory of whatever its caller holds: the header is known from types and shapes, the
+// data follows in pieces.
+#pragma once
+
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/shape.h"
+#include "formats/gguf.h"
+
+namespace nibble {
+
+// Entries in the order in which they are added; no key twice.
+class GgufMetadata {
+ public:
+  void add(std::string_view key, uint32_t value);
+  void add(std::string_view key, float value);
+  void add(std::string_view key, bool value);
+  void add(std::string_view key, std::string_view value);
+  void add(std::string_view key, const char* value) = delete;  // would be a bool
+  void add(std::string_view key, const std::vector<std::string>& values);
+  void add(std::string_view key, const std::vector<int32_t>& values);
+  void add_booleans(std::string_view key, const std::vector<uint8_t>& values);  // 0 or 1
+
+  uint64_t count() const { return count_; }
+  const std::string& bytes() const { return bytes_; }
+
+ private:
+  void begin(std::string_view key, GgufType type);
+  void begin_array(std::string_view key, GgufType element_type, size_t count);
+
+  std::string bytes_;
+  uint64_t count_{0};
+};
+
+struct GgufEntry {
+  std::string name;
+  GgmlType type{};
+  Shape shape;  // outermost first
+};
+
+// A file that was not finished is refused by every reader, as truncated.
+class GgufWriter {
+ public:
+  // Writes the header. Throws InputError here and below where the file cannot be written.
+  GgufWriter(const std::filesystem::path& path, const GgufMetadata& metadata, std::vector<GgufEntry> entries);
+
+  void append(std::span<const std::byte> bytes);  // tensor by tensor, in order, in any pieces of one tensor
+  void finish();                                  // all bytes must have been given
+
+ private:
+  void write(std::string_view bytes);
+  void pad();
+
+  std::filesystem::path path_;
+  std::vector<GgufEntry> entries_;
+  std::ofstream file_;
+  size_t next_{0};             // the tensor whose bytes are missing
+  uint64_t missing_bytes_{0};  // of that
+  uint64_t num_written_{0};
+};
+
+size_t num_bytes(const GgufEntry& entry);
+
+}  // namespace nibble

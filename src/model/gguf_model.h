@@ -1,0 +1,74 @@
+// A GGUF file as a model: which of its tensors is which, what can be used as it lies there, and how the rest is made.
+//
+//   matrices              BF16 as they lie; every other type to BF16, to nearest even: exact from MXFP4, and from F32 or
+//                         F16 that were BF16 before
+//   norms, biases, sinks  F32 and BF16 as they lie, F16 to F32
+//   experts               MXFP4 alone: codes and scales into arrays of their own, the same numbers; gate and up, which
+//                         have a tensor each, as rows 2i and 2i + 1 of one
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "core/thread_pool.h"
+#include "formats/gguf.h"
+#include "model/bind_weights.h"
+#include "model/config.h"
+#include "model/tensor_source.h"
+#include "model/weights.h"
+
+namespace nibble {
+
+// The name of a tensor of Hugging Face's naming in a GGUF file. Experts' codes and scales are one tensor there; for gate_up
+// this is the gate's, and `up` names the other.
+struct GgufName {
+  std::string name, up;
+};
+GgufName gguf_name(const TensorSpec& spec);
+
+class GgufModel {
+ public:
+  // Opens and checks everything: every tensor of the configuration is there, of a type that is read and of its shape, and
+  // there is none besides. Throws InputError.
+  explicit GgufModel(const std::filesystem::path& path);
+
+  const Gguf& gguf() const { return gguf_; }
+  const Config& config() const { return config_; }
+
+  // What bind_weights() takes a tensor as; `data` is null where it has to be made.
+  StoredTensor stored(const TensorSpec& spec) const;
+  size_t num_bytes(const TensorSpec& spec) const;  // as stored() says
+  GgmlType type(const TensorSpec& spec) const;     // in the file
+  size_t file_bytes(
+      const TensorSpec& spec) const;  // in the file; an experts' scales are counted with its codes
+  // Writes the num_bytes() of a tensor that has to be made. False where a value had to be rounded.
+  bool make(const TensorSpec& spec, std::byte* to, ThreadPool& pool) const;
+  // Codes and scales of an experts' matrix in one pass.
+  void make_experts(const TensorSpec& codes, std::byte* to_codes, std::byte* to_scales,
+                    ThreadPool& pool) const;
+
+ private:
+  // Where a tensor lies in the file: from which row of which one; of gate_up also the other half.
+  struct Place {
+    const GgufTensor* tensor;
+    uint64_t first_row{0};
+    const GgufTensor* up{nullptr};
+  };
+  Place place(const TensorSpec& spec) const;
+  const GgufTensor* find(const std::string& name, const Shape& shape) const;
+  void check(const TensorSpec& spec, const Place& place) const;
+
+  Gguf gguf_;
+  Config config_;
+};
+
+// Tensors that have to be made are made when they are read, by all cores.
+TensorSource open_gguf_source(const std::filesystem::path& path);
+
+// Weights that are views where GgufModel has them, and otherwise made by Weights::make.
+Weights open_gguf_weights(const std::filesystem::path& path);
+
+}  // namespace nibble

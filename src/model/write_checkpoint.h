@@ -1,0 +1,22 @@
+// Writes a model as a Hugging Face checkpoint folder.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "core/progress.h"
+#include "model/tensor_source.h"
+
+namespace nibble {
+
+struct TextFile {
+  std::string name, text;
+};
+
+// config.json, index, shards of at most 5 GB, and `others`; tensor by tensor, in the memory of one. Throws InputError if the
+// folder exists and is not empty.
+void write_checkpoint(const TensorSource& source, const std::filesystem::path& folder,
+                      const std::vector<TextFile>& others = {}, const ReportProgress& report = {});
+
+}  // namespace nibble

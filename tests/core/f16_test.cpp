@@ -1,0 +1,48 @@
+#include "core/f16.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <vector>
+
+#include "tests/core/nearest.h"
+
+namespace nibble {
+namespace {
+
+constexpr int kInfinityCode{0x7C00};
+
+float value(int code) { return to_float(F16{static_cast<uint16_t>(code)}); }
+
+TEST(F16, EveryCodeIsMantissaTimesPowerOfTwo) {
+  for (int code = 0; code < kInfinityCode; ++code) {
+    const int exponent = code >> 10, mantissa = code & 0x3FF;
+    const float expected = exponent == 0 ? static_cast<float>(std::ldexp(mantissa, -24))
+                                         : static_cast<float>(std::ldexp(1024 + mantissa, exponent - 25));
+    EXPECT_EQ(value(code), expected) << code;
+    EXPECT_EQ(value(code | 0x8000), -expected) << code;
+  }
+  EXPECT_EQ(value(kInfinityCode), std::numeric_limits<float>::infinity());
+  EXPECT_EQ(value(kInfinityCode | 0x8000), -std::numeric_limits<float>::infinity());
+  EXPECT_TRUE(std::isnan(value(0x7C01)) && std::isnan(value(0xFFFF)));
+}
+
+TEST(F16, RoundingIsToTheNearestWithTiesToEven) {
+  std::vector<float> magnitudes;
+  for (int code = 0; code < kInfinityCode; ++code) magnitudes.push_back(value(code));
+  const float overflow =
+      65520;  // half a step above the largest: a tie, and the even neighbour would be 65536
+  for (const float x : rounding_cases(magnitudes)) {
+    const size_t nearest = std::abs(x) >= overflow ? size_t{kInfinityCode} : nearest_code(magnitudes, x);
+    ASSERT_EQ(to_f16(x).bits, nearest | (std::signbit(x) ? 0x8000u : 0)) << x;
+  }
+}
+
+TEST(F16, ANanStaysANan) {
+  EXPECT_EQ(to_f16(std::bit_cast<float>(0x7F800001u)).bits, 0x7E00);
+  EXPECT_EQ(to_f16(std::bit_cast<float>(0xFF80FFFFu)).bits, 0xFE00);
+}
+
+}  // namespace
+}  // namespace nibble
