@@ -84,10 +84,11 @@ int eval_compare(const Options& options, const Settings& settings) {
   const Capacity capacity{options.window, 1};
   const BackendOptions room = backend_options(model.config, settings, capacity);
   const BackendOptions plain_room = backend_options(model.config, plain, capacity);
-  if (room.dense == plain_room.dense && room.kv_format == plain_room.kv_format)
+  if (room.dense == plain_room.dense && room.kv_format == plain_room.kv_format &&
+      room.expert_activations == plain_room.expert_activations)
     throw InputError(
-        "--compare: nothing is quantised: --fp8-layers, --mxfp4-layers or --kv-dtype fp8 says what is to be "
-        "compared");
+        "--compare: nothing is quantised: --fp8-layers, --mxfp4-layers, --kv-dtype fp8 or "
+        "--experts-activations int8 says what is to be compared");
   const std::unique_ptr<Backend> backend = load(model, settings, room);
   const std::unique_ptr<Backend> plain_backend = load(model, plain, plain_room);
   const Stopwatch stopwatch;
@@ -253,7 +254,7 @@ int eval_golden(const Options& options, const Settings& settings) {
                      options.golden, golden.vocab, options.model, model.config.vocab);
   const BackendOptions room = backend_options(model.config, settings, {longest(golden), 1});
   const std::unique_ptr<Backend> backend = load(model, settings, room);
-  const GoldenTolerance tolerance = find_backend(settings.backend).tolerance(model.config, golden);
+  const GoldenTolerance tolerance = find_backend(settings.backend).tolerance(model.config, golden, room);
   const std::vector<GoldenResult> results = compare_golden(*backend, room, golden, tolerance, options.limit);
   if (options.as_json)
     print_json(golden_json(results, backend->name()));

@@ -79,6 +79,11 @@ Format kv_format(const Settings& settings) {
   return settings.kv_dtype == "fp8" ? Format::kE4m3 : Format::kBf16;
 }
 
+ExpertActivations expert_activations(const Settings& settings) {
+  if (!settings.experts_activations) return ExpertActivations::kDefault;
+  return *settings.experts_activations == "int8" ? ExpertActivations::kInt8 : ExpertActivations::kFloat;
+}
+
 // What the backend takes: weights in memory, or, on a device, descriptions of what it makes itself.
 std::shared_ptr<const Weights> bring_weights(const Model& model, const BackendRow& row) {
   if (row.is_device)
@@ -120,6 +125,7 @@ Settings unquantised(Settings settings) {
   settings.mxfp4_layers.reset();
   settings.fp8_layers.reset();
   settings.kv_dtype = Settings{}.kv_dtype;
+  if (settings.experts_activations) settings.experts_activations = "float";
   return settings;
 }
 
@@ -155,6 +161,7 @@ BackendOptions backend_options(const Config& config, const Settings& settings, c
   options.isa = settings.isa.value_or("");
   options.dense = dense_formats(settings);
   options.kv_format = kv_format(settings);
+  options.expert_activations = expert_activations(settings);
   return options;
 }
 
@@ -171,7 +178,8 @@ EngineOptions engine_options(const BackendOptions& options, const Capacity& capa
 size_t weight_bytes(const Config& config) { return total_bytes(tensor_specs(config)); }
 
 size_t kept_weight_bytes(const Model& model, const MemoryPlan& plan) {
-  return weight_bytes(model.config) - (model.weights ? plan.replaced_weight_bytes : 0);
+  return weight_bytes(model.config) -
+         (model.weights ? plan.replaced_weight_bytes : plan.released_weight_bytes);
 }
 
 size_t available_bytes() {
@@ -185,6 +193,9 @@ size_t available_bytes() {
 
 std::unique_ptr<Backend> load(const Model& model, const Settings& settings, const BackendOptions& options) {
   const BackendRow& row = find_backend(settings.backend);
+  if (settings.experts_activations && !row.takes_expert_activations)
+    throw InputError("--experts-activations {}: the backend {} has no such choice: leave it out",
+                     *settings.experts_activations, row.name);
   if (!row.is_device) check_memory(model, row, options);
   std::unique_ptr<Backend> backend = row.make(bring_weights(model, row), options);
   require_kernels(settings.require.value_or(""), row.name, backend->kernels());

@@ -23,7 +23,7 @@ View<T, rank> first(View<T, rank> view, ptrdiff_t count) {
 }  // namespace
 
 void forward(const ForwardArgs& args) {
-  const auto& [machine, weights, rope, rows, outputs, kv_cache, a, take_logits] = args;
+  const auto& [machine, weights, packed, rope, rows, outputs, kv_cache, a, take_logits] = args;
   const Config& config = weights.config;
   const float eps = config.rms_eps;
   const ptrdiff_t T = std::ssize(rows);
@@ -33,7 +33,8 @@ void forward(const ForwardArgs& args) {
   embed({rows, weights.embedding, x});
   rotations({rope, rows, a.cosines, a.sines});
   for (const LayerWeights& layer : weights.layers) {
-    const LayerKv& kv = kv_cache.layer(&layer - weights.layers.data());
+    const ptrdiff_t n = &layer - weights.layers.data();
+    const LayerKv& kv = kv_cache.layer(n);
     const auto window = layer.kind == LayerKind::kSliding ? std::optional(config.window) : std::nullopt;
     qkv({machine, x, rows, layer, eps, a.cosines, a.sines, a.normed, a.q,
          kv});  // norm, project, rotate, append
@@ -41,8 +42,8 @@ void forward(const ForwardArgs& args) {
     project({machine, a.attended, layer.o, layer.o_bias, x});  // x += Wo attended + bo
     route({machine, x, layer, eps, a.router_logits, a.normed, chosen,
            a.chosen_weights});  // norm, gate, top K, softmax
-    experts({machine, a.normed, chosen, a.chosen_weights, layer, config.num_experts, config.swiglu_limit,
-             a.gated, a.down_panels, x});
+    experts({machine, a.normed, chosen, a.chosen_weights, layer, packed.empty() ? nullptr : &packed[n],
+             config.num_experts, config.swiglu_limit, a.gated, a.normed_q8, a.gated_q8, a.down_panels, x});
   }
   for (ptrdiff_t o = 0; o < std::ssize(outputs); o += kTokenBlock) {
     const auto block = outputs.subspan(o, std::min<size_t>(kTokenBlock, outputs.size() - o));
