@@ -36,7 +36,7 @@ constexpr BackendRow kBackends[] = {
     {"cuda", "one NVIDIA GPU", &cuda::plan, &cuda::make, true, false, &cuda::why_not, &cuda_tolerance,
      &cuda::read_bandwidth, &cuda::kernel_checks},
 #endif
-    {"cpu", "all cores, weights as they are stored", &cpu::plan, &cpu::make, false, true, &nothing,
+    {"cpu", "all cores, dense weights as they are stored", &cpu::plan, &cpu::make, false, true, &nothing,
      &cpu_tolerance, &host_bandwidth, nullptr},
     {"reference", "plain loops in float32, slow: what the others are tested against", &reference::plan,
      &reference::make, false, false, &nothing, &float32_tolerance, &host_bandwidth, nullptr},

@@ -76,6 +76,13 @@ int eval_text(const Options& options, const Settings& settings) {
   return kDone;
 }
 
+// What the experts' weights are multiplied with: "INT8".
+std::string experts_activations(const std::vector<KernelChoice>& kernels) {
+  for (const KernelChoice& row : kernels)
+    if (row.operation.starts_with("experts")) return row.activations;
+  return "unknown";
+}
+
 int eval_compare(const Options& options, const Settings& settings) {
   const std::string text = read_text_file(options.text);
   const Model model = open_model(options.model, settings);
@@ -97,9 +104,11 @@ int eval_compare(const Options& options, const Settings& settings) {
   const StorageFormats formats = formats_of(model, settings);
   const std::string_view qkv = name(formats.qkv), o = name(formats.attention_output),
                          lm_head = name(formats.unembedding), kv = name(formats.kv);
+  const std::string experts = experts_activations(backend->kernels());
   if (options.as_json) {
     print_json({{"backend", backend->name()},
                 {"formats", {{"qkv", qkv}, {"o", o}, {"lm_head", lm_head}, {"kv", kv}}},
+                {"experts_activations", experts},
                 {"mean_kl", result.mean_kl},
                 {"p99_kl", result.p99_kl},
                 {"top1_agreement", result.top1_agreement},
@@ -111,13 +120,14 @@ int eval_compare(const Options& options, const Settings& settings) {
                 {"seconds", stopwatch.seconds()}});
   } else {
     fmt::print(
-        "qkv {}, o {}, lm_head {}, keys and values {}, against the unquantised model:\n"
+        "qkv {}, o {}, lm_head {}, keys and values {}, experts' activations {}, against the unquantised "
+        "model:\n"
         "KL divergence {:.3e} nats per token (99th percentile {:.3e}), top-1 agreement {:.2f} %, perplexity "
         "{:.3f} against {:.3f}\n"
         "{} tokens scored in {} windows of {}, backend {}, {:.1f} s\n",
-        qkv, o, lm_head, kv, result.mean_kl, result.p99_kl, 100 * result.top1_agreement, result.perplexity,
-        result.unquantised_perplexity, result.num_scored, result.num_windows, options.window, backend->name(),
-        stopwatch.seconds());
+        qkv, o, lm_head, kv, experts, result.mean_kl, result.p99_kl, 100 * result.top1_agreement,
+        result.perplexity, result.unquantised_perplexity, result.num_scored, result.num_windows,
+        options.window, backend->name(), stopwatch.seconds());
   }
   return kDone;
 }
