@@ -3,8 +3,10 @@
 #include <benchmark/benchmark.h>
 #include <fmt/format.h>
 
+#include <string_view>
 #include <vector>
 
+#include "backend/cpu/experts/q8.h"
 #include "backend/cpu/kernel_table.h"
 #include "bench/peaks.h"
 
@@ -26,6 +28,25 @@ constexpr Shape kShapes[]{
     {"down", Format::kMxfp4, 2880, 2880},    //
 };
 
+// Scales of MXFP4 as models have them. Cold bytes taken for scales would make numbers below 2^-126, which are slow.
+const uint8_t* cold_scales(size_t matrix, size_t scale_bytes) {
+  static const Buffer scales = [] {
+    Buffer buffer(kColdBytes / 16);
+    for (size_t i = 0; i < buffer.bytes(); ++i) buffer.as<uint8_t>()[i] = static_cast<uint8_t>(120 + i % 8);
+    return buffer;
+  }();
+  return scales.as<uint8_t>() + matrix * scale_bytes;
+}
+
+// Of a pass over one matrix.
+void report(benchmark::State& state, size_t num_bytes, size_t num_elements, int num_tokens) {
+  constexpr auto kRate = benchmark::Counter::kIsIterationInvariantRate;
+  const auto bytes = static_cast<double>(num_bytes);
+  state.counters["bytes/s"] = benchmark::Counter(bytes, kRate);
+  state.counters["of_memory"] = benchmark::Counter(bytes / measured_bandwidth(), kRate);
+  state.counters["FLOP/s"] = benchmark::Counter(2.0 * static_cast<double>(num_elements) * num_tokens, kRate);
+}
+
 void dot(benchmark::State& state, const cpu::DotRow& row, const Shape& shape) {
   const auto num_tokens = static_cast<int>(state.range(0));
   const size_t num_elements = size_t{1} * shape.rows * shape.cols;
@@ -44,21 +65,45 @@ void dot(benchmark::State& state, const cpu::DotRow& row, const Shape& shape) {
   constexpr int kPanelRows{32};
   static size_t next = 0;  // goes on from one run to the next, which would find a short one's matrices warm
   for (auto _ : state) {
-    const std::byte* matrix = cold_bytes().data() + next++ % num_matrices * matrix_bytes;
+    const size_t index = next++ % num_matrices;
+    const std::byte* matrix = cold_bytes().data() + index * matrix_bytes;
     all_cores().for_each(shape.rows / kPanelRows, [&](ptrdiff_t panel, int) {
       const int first_row = static_cast<int>(panel) * kPanelRows;
-      const std::byte* scales = matrix + data_bytes;
-      row.kernel({matrix, reinterpret_cast<const uint8_t*>(scales), reinterpret_cast<const float*>(scales),
-                  shape.cols, first_row, kPanelRows, x.data(), num_tokens, y.data() + first_row, shape.rows});
+      row.kernel({matrix, cold_scales(index, scale_bytes),
+                  reinterpret_cast<const float*>(matrix + data_bytes), shape.cols, first_row, kPanelRows,
+                  x.data(), num_tokens, y.data() + first_row, shape.rows});
     });
     benchmark::ClobberMemory();
   }
-  const auto bytes = static_cast<double>(data_bytes + scale_bytes);
-  state.counters["bytes/s"] = benchmark::Counter(bytes, benchmark::Counter::kIsIterationInvariantRate);
-  state.counters["of_memory"] =
-      benchmark::Counter(bytes / measured_bandwidth(), benchmark::Counter::kIsIterationInvariantRate);
-  state.counters["FLOP/s"] = benchmark::Counter(2.0 * static_cast<double>(num_elements) * num_tokens,
-                                                benchmark::Counter::kIsIterationInvariantRate);
+  report(state, data_bytes + scale_bytes, num_elements, num_tokens);
+}
+
+// The same of experts in strips, their activations in int8.
+void strip(benchmark::State& state, const cpu::StripRow& row, const Shape& shape) {
+  const auto num_tokens = static_cast<int>(state.range(0));
+  const size_t num_elements = size_t{1} * shape.rows * shape.cols, scale_bytes = num_elements / 32;
+  const size_t data_bytes = num_elements / 2, matrix_bytes = (data_bytes + scale_bytes + 63) / 64 * 64;
+  const size_t num_matrices = kColdBytes / matrix_bytes, row_blocks = size_t{1} * shape.cols / cpu::kBlock;
+
+  const std::vector<float> half(cpu::kBlock, 0.5f);
+  const std::vector<cpu::Q8Block> activations(size_t{1} * num_tokens * row_blocks, cpu::to_q8(half.data()));
+  std::vector<const cpu::Q8Block*> x;
+  for (int t = 0; t < num_tokens; ++t) x.push_back(&activations[t * row_blocks]);
+  std::vector<float> y(size_t{1} * num_tokens * shape.rows);
+
+  constexpr int kPanelRows{32};
+  static size_t next = 0;
+  for (auto _ : state) {
+    const size_t index = next++ % num_matrices;
+    const auto* matrix = cold_bytes().as<uint8_t>() + index * matrix_bytes;
+    all_cores().for_each(shape.rows / kPanelRows, [&](ptrdiff_t panel, int) {
+      const int first_row = static_cast<int>(panel) * kPanelRows;
+      row.kernel({matrix, cold_scales(index, scale_bytes), shape.cols, first_row, kPanelRows, x.data(),
+                  num_tokens, y.data() + first_row, shape.rows});
+    });
+    benchmark::ClobberMemory();
+  }
+  report(state, data_bytes + scale_bytes, num_elements, num_tokens);
 }
 
 // An empty item for each thread: what handing work to the others costs at least.
@@ -68,19 +113,26 @@ void hand_over(benchmark::State& state) {
                          [](ptrdiff_t item, int) { benchmark::DoNotOptimize(item); });
 }
 
+void with_tokens(benchmark::internal::Benchmark* bench) {
+  bench->ArgName("tokens")->Arg(1)->Arg(4)->Arg(24)->UseRealTime()->Repetitions(5)->ReportAggregatesOnly();
+}
+
 const int kRegistered = [] {
   for (const cpu::DotRow& row : cpu::dot_rows())
     for (const Shape& shape : kShapes) {
       if (!cpu::is_available(row.isa) || row.format != shape.weights) continue;
       benchmark::RegisterBenchmark(fmt::format("{}/{}", row.name, shape.name).c_str(),
                                    [&row, &shape](benchmark::State& state) { dot(state, row, shape); })
-          ->ArgName("tokens")
-          ->Arg(1)
-          ->Arg(4)
-          ->Arg(24)
-          ->UseRealTime()
-          ->Repetitions(5)
-          ->ReportAggregatesOnly();
+          ->Apply(with_tokens);
+    }
+  for (const cpu::StripRow& row : cpu::strip_rows())
+    for (const Shape& shape : kShapes) {
+      if (!cpu::is_available(row) ||
+          (shape.name != std::string_view("up") && shape.name != std::string_view("down")))
+        continue;
+      benchmark::RegisterBenchmark(fmt::format("{}/{}", row.name, shape.name).c_str(),
+                                   [&row, &shape](benchmark::State& state) { strip(state, row, shape); })
+          ->Apply(with_tokens);
     }
   return 0;
 }();

@@ -17,6 +17,9 @@
 
 namespace nibble {
 
+// What the experts' MXFP4 weights are multiplied with: kDefault is the backend's choice, which kernels() tells.
+enum class ExpertActivations { kDefault, kFloat, kInt8 };
+
 struct BackendOptions {
   int num_full_pages{0}, num_sliding_pages{0};  // of the KV cache; page ids are below these
   int max_batch_tokens{512};                    // the most rows of one step
@@ -25,12 +28,13 @@ struct BackendOptions {
   DenseFormats dense{};                         // quantised at load where it says so
   // Of keys and values: kBf16, or kE4m3 of the float32, to nearest even, saturating at 448, with the scale 1.
   Format kv_format{Format::kBf16};
+  ExpertActivations expert_activations{ExpertActivations::kDefault};  // CPU
 };
 
 // Bytes a backend takes for itself before it starts: beside the mapped weights, of which it reads replaced_weight_bytes
-// when it starts and never again.
+// when it starts and never again. Of these, released_weight_bytes are given back even where they are made weights.
 struct MemoryPlan {
-  size_t weight_bytes{0}, replaced_weight_bytes{0}, kv_bytes{0}, workspace_bytes{0};
+  size_t weight_bytes{0}, replaced_weight_bytes{0}, released_weight_bytes{0}, kv_bytes{0}, workspace_bytes{0};
 };
 
 inline constexpr int kAnyRows{std::numeric_limits<int>::max()};

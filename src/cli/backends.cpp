@@ -13,7 +13,16 @@
 namespace nibble::cli {
 namespace {
 
-GoldenTolerance float32_tolerance(const Config&, const GoldenSet&) { return {}; }
+GoldenTolerance float32_tolerance(const Config&, const GoldenSet&, const BackendOptions&) { return {}; }
+GoldenTolerance cpu_tolerance(const Config& config, const GoldenSet& golden, const BackendOptions& options) {
+  return cpu::takes_int8(options) ? int8_experts_tolerance(config, golden)
+                                  : bf16_cache_tolerance(config, golden);
+}
+#if NIBBLE_CUDA
+GoldenTolerance cuda_tolerance(const Config& config, const GoldenSet& golden, const BackendOptions&) {
+  return bf16_tolerance(config, golden);
+}
+#endif
 
 std::string nothing() { return {}; }
 
@@ -24,13 +33,13 @@ double host_bandwidth() {
 
 constexpr BackendRow kBackends[] = {
 #if NIBBLE_CUDA
-    {"cuda", "one NVIDIA GPU", &cuda::plan, &cuda::make, true, &cuda::why_not, &bf16_tolerance,
+    {"cuda", "one NVIDIA GPU", &cuda::plan, &cuda::make, true, false, &cuda::why_not, &cuda_tolerance,
      &cuda::read_bandwidth, &cuda::device_text, &cuda::kernel_checks},
 #endif
-    {"cpu", "all cores, weights as they are stored", &cpu::plan, &cpu::make, false, &nothing,
-     &bf16_cache_tolerance, &host_bandwidth, &nothing, nullptr},
+    {"cpu", "all cores, dense weights as they are stored", &cpu::plan, &cpu::make, false, true, &nothing,
+     &cpu_tolerance, &host_bandwidth, &nothing, nullptr},
     {"reference", "plain loops in float32, slow: what the others are tested against", &reference::plan,
-     &reference::make, false, &nothing, &float32_tolerance, &host_bandwidth, &nothing, nullptr},
+     &reference::make, false, false, &nothing, &float32_tolerance, &host_bandwidth, &nothing, nullptr},
 };
 
 }  // namespace

@@ -21,8 +21,10 @@ struct BackendRow {
   std::unique_ptr<Backend> (*make)(std::shared_ptr<const Weights>, const BackendOptions&);
   // Takes weights that are not made (Weights::unmade), and memory of its own, which it checks itself.
   bool is_device;
-  std::string (*why_not)();  // why this machine cannot run it; empty where it can
-  GoldenTolerance (*tolerance)(const Config&, const GoldenSet&);  // how far it may be from golden data
+  bool takes_expert_activations;  // BackendOptions::expert_activations
+  std::string (*why_not)();       // why this machine cannot run it; empty where it can
+  GoldenTolerance (*tolerance)(const Config&, const GoldenSet&,
+                               const BackendOptions&);  // how far it may be from golden data
   // Measures the memory that it decodes from: bytes per second, all cores reading.
   double (*read_bandwidth)();
   std::string (*device)();  // what it runs on beside the host's cores, for records; empty where that is all

@@ -76,6 +76,13 @@ int eval_text(const Options& options, const Settings& settings) {
   return kDone;
 }
 
+// What the experts' weights are multiplied with: "INT8".
+std::string experts_activations(const std::vector<KernelChoice>& kernels) {
+  for (const KernelChoice& row : kernels)
+    if (row.operation.starts_with("experts")) return row.activations;
+  return "unknown";
+}
+
 int eval_compare(const Options& options, const Settings& settings) {
   const std::string text = read_text_file(options.text);
   const Model model = open_model(options.model, settings);
@@ -84,10 +91,11 @@ int eval_compare(const Options& options, const Settings& settings) {
   const Capacity capacity{options.window, 1};
   const BackendOptions room = backend_options(model.config, settings, capacity);
   const BackendOptions plain_room = backend_options(model.config, plain, capacity);
-  if (room.dense == plain_room.dense && room.kv_format == plain_room.kv_format)
+  if (room.dense == plain_room.dense && room.kv_format == plain_room.kv_format &&
+      room.expert_activations == plain_room.expert_activations)
     throw InputError(
-        "--compare: nothing is quantised: --fp8-layers, --mxfp4-layers or --kv-dtype fp8 says what is to be "
-        "compared");
+        "--compare: nothing is quantised: --fp8-layers, --mxfp4-layers, --kv-dtype fp8 or "
+        "--experts-activations int8 says what is to be compared");
   const std::unique_ptr<Backend> backend = load(model, settings, room);
   const std::unique_ptr<Backend> plain_backend = load(model, plain, plain_room);
   const Stopwatch stopwatch;
@@ -96,9 +104,11 @@ int eval_compare(const Options& options, const Settings& settings) {
   const StorageFormats formats = formats_of(model, settings);
   const std::string_view qkv = name(formats.qkv), o = name(formats.attention_output),
                          lm_head = name(formats.unembedding), kv = name(formats.kv);
+  const std::string experts = experts_activations(backend->kernels());
   if (options.as_json) {
     print_json({{"backend", backend->name()},
                 {"formats", {{"qkv", qkv}, {"o", o}, {"lm_head", lm_head}, {"kv", kv}}},
+                {"experts_activations", experts},
                 {"mean_kl", result.mean_kl},
                 {"p99_kl", result.p99_kl},
                 {"top1_agreement", result.top1_agreement},
@@ -110,13 +120,14 @@ int eval_compare(const Options& options, const Settings& settings) {
                 {"seconds", stopwatch.seconds()}});
   } else {
     fmt::print(
-        "qkv {}, o {}, lm_head {}, keys and values {}, against the unquantised model:\n"
+        "qkv {}, o {}, lm_head {}, keys and values {}, experts' activations {}, against the unquantised "
+        "model:\n"
         "KL divergence {:.3e} nats per token (99th percentile {:.3e}), top-1 agreement {:.2f} %, perplexity "
         "{:.3f} against {:.3f}\n"
         "{} tokens scored in {} windows of {}, backend {}, {:.1f} s\n",
-        qkv, o, lm_head, kv, result.mean_kl, result.p99_kl, 100 * result.top1_agreement, result.perplexity,
-        result.unquantised_perplexity, result.num_scored, result.num_windows, options.window, backend->name(),
-        stopwatch.seconds());
+        qkv, o, lm_head, kv, experts, result.mean_kl, result.p99_kl, 100 * result.top1_agreement,
+        result.perplexity, result.unquantised_perplexity, result.num_scored, result.num_windows,
+        options.window, backend->name(), stopwatch.seconds());
   }
   return kDone;
 }
@@ -253,7 +264,7 @@ int eval_golden(const Options& options, const Settings& settings) {
                      options.golden, golden.vocab, options.model, model.config.vocab);
   const BackendOptions room = backend_options(model.config, settings, {longest(golden), 1});
   const std::unique_ptr<Backend> backend = load(model, settings, room);
-  const GoldenTolerance tolerance = find_backend(settings.backend).tolerance(model.config, golden);
+  const GoldenTolerance tolerance = find_backend(settings.backend).tolerance(model.config, golden, room);
   const std::vector<GoldenResult> results = compare_golden(*backend, room, golden, tolerance, options.limit);
   if (options.as_json)
     print_json(golden_json(results, backend->name()));

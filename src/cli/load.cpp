@@ -81,6 +81,11 @@ Format kv_format(const Settings& settings) {
   return settings.kv_dtype == "fp8" ? Format::kE4m3 : Format::kBf16;
 }
 
+ExpertActivations expert_activations(const Settings& settings) {
+  if (!settings.experts_activations) return ExpertActivations::kDefault;
+  return *settings.experts_activations == "int8" ? ExpertActivations::kInt8 : ExpertActivations::kFloat;
+}
+
 // What the backend takes: weights in memory, or, on a device, descriptions of what it makes itself.
 std::shared_ptr<const Weights> bring_weights(const Model& model, const BackendRow& row,
                                              const Settings& settings) {
@@ -127,6 +132,7 @@ Settings unquantised(Settings settings) {
   settings.mxfp4_layers.reset();
   settings.fp8_layers.reset();
   settings.kv_dtype = Settings{}.kv_dtype;
+  if (settings.experts_activations) settings.experts_activations = "float";
   return settings;
 }
 
@@ -165,6 +171,7 @@ BackendOptions backend_options(const Config& config, const Settings& settings, c
   options.isa = settings.isa.value_or("");
   options.dense = dense_formats(settings);
   options.kv_format = kv_format(settings);
+  options.expert_activations = expert_activations(settings);
   return options;
 }
 
@@ -181,8 +188,9 @@ EngineOptions engine_options(const BackendOptions& options, const Capacity& capa
 size_t weight_bytes(const Config& config) { return total_bytes(tensor_specs(config)); }
 
 size_t kept_weight_bytes(const Model& model, const MemoryPlan& plan) {
-  const bool is_mapped = model.weights && !model.weights->make;
-  return weight_bytes(model.config) - (is_mapped ? plan.replaced_weight_bytes : 0);
+  const size_t all = weight_bytes(model.config);
+  if (!model.weights) return all - plan.released_weight_bytes;
+  return model.weights->make ? all : all - plan.replaced_weight_bytes;
 }
 
 size_t available_bytes() {
@@ -196,6 +204,9 @@ size_t available_bytes() {
 
 std::unique_ptr<Backend> load(const Model& model, const Settings& settings, const BackendOptions& options) {
   const BackendRow& row = find_backend(settings.backend);
+  if (settings.experts_activations && !row.takes_expert_activations)
+    throw InputError("--experts-activations {}: the backend {} has no such choice: leave it out",
+                     *settings.experts_activations, row.name);
   if (!row.is_device) check_memory(model, row, options);
   std::unique_ptr<Backend> backend = row.make(bring_weights(model, row, settings), options);
   require_kernels(settings.require.value_or(""), row.name, backend->kernels());

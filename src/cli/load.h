@@ -31,7 +31,7 @@ Model open_model(const std::string& argument, const Settings& settings);
 // What its parts are held in: as stored, synthetic weights as the vendor releases them, or as the settings have them made.
 StorageFormats formats_of(const Model& model, const Settings& settings);
 
-// These settings without the formats of their own that they ask for.
+// These settings without the formats of their own that they ask for; experts named --experts-activations take float.
 Settings unquantised(Settings settings);
 
 // The vocabulary beside the weights, or the one that --tokenizer names. Synthetic weights, which have nothing to say, get

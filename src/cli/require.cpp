@@ -34,6 +34,7 @@ std::string_view take_until(std::string_view& text, char end) {
 void check_format(std::string_view requirement, std::string_view format) {
   std::vector<std::string> names;
   for (const Format known : kFormats) names.push_back(lower_case(nibble::name(known)));
+  names.push_back("int8");  // of activations alone
   if (std::find(names.begin(), names.end(), lower_case(format)) == names.end())
     throw InputError("--require '{}': no kernel has the format '{}'; accepted are {}", requirement, format,
                      fmt::join(names, ", "));

@@ -38,6 +38,7 @@ struct Settings {
   std::optional<std::string> mxfp4_layers;
   std::optional<std::string> fp8_layers;
   std::string kv_dtype{"bf16"};
+  std::optional<std::string> experts_activations;
   std::optional<std::string> require;
   std::optional<int> context;
   int max_batch_tokens{512};

@@ -233,6 +233,21 @@ GoldenTolerance bf16_tolerance(const Config& config, const GoldenSet& golden) {
                             std::sqrt(2) * kOtherExpert);
 }
 
+// An element in int8 is off by 1/254 of the largest of its 32, so about u of it, and that one is at most sqrt(32) of their root
+// mean square. Each layer has two such errors, in the experts' input and in what is between their halves. They are sqrt(32)
+// times those of BF16, and so is the margin within which they may decide a router's choice.
+//
+// At such a place it is another expert for one of K, of one of the 2 L terms that a residual stream adds up: sqrt(2) / K / sqrt(2 L)
+// of it, were all terms alike; three times that is allowed for.
+GoldenTolerance int8_experts_tolerance(const Config& config, const GoldenSet& golden) {
+  constexpr double kLargest{32};  // square of a block's largest element, at most, where the mean square is 1
+  const double layer_error = std::sqrt(kCacheError * kCacheError + 2 * kLargest);
+  GoldenTolerance tolerance = rounding_tolerance(config, golden, layer_error, std::sqrt(2) * kOtherExpert);
+  tolerance.router_margin *= std::sqrt(kLargest);
+  tolerance.tied_l2 = 3 / (config.experts_per_token * std::sqrt(config.num_layers));
+  return tolerance;
+}
+
 GoldenDifference compare(const GoldenPrompt& golden, const GoldenAnswer& answer,
                          const GoldenTolerance& tolerance) {
   GoldenDifference result;

@@ -68,6 +68,8 @@ struct GoldenTolerance {
 GoldenTolerance bf16_cache_tolerance(const Config& config, const GoldenSet& golden);
 // Of one whose matrix products take their inputs in BF16 as well; the residual stream is float32.
 GoldenTolerance bf16_tolerance(const Config& config, const GoldenSet& golden);
+// Of one with a BF16 cache whose experts take their inputs in int8, a scale for each 32.
+GoldenTolerance int8_experts_tolerance(const Config& config, const GoldenSet& golden);
 
 struct GoldenDifference {
   double relative_l2{

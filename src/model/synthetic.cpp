@@ -21,6 +21,8 @@
 #include <bit>
 #include <cmath>
 #include <cstring>
+#include <functional>
+#include <iterator>
 #include <mutex>
 #include <new>
 #include <string_view>
@@ -191,11 +193,34 @@ class ReservedAddresses {
 Weights make_synthetic(const Config& config, const std::string& source, uint64_t seed,
                        const ReportProgress& report) {
   const std::vector<TensorSpec> specs = tensor_specs(config);
-  auto storage = std::make_shared<const Buffer>(storage_bytes(specs));
+  // Experts have bytes of their own, layer by layer: a backend that packs them gives them back.
+  const auto is_of_experts = [](const TensorSpec& spec) {
+    return spec.kind == TensorKind::kCodes || spec.kind == TensorKind::kScales;
+  };
+  std::vector<TensorSpec> shared_specs;
+  std::copy_if(specs.begin(), specs.end(), std::back_inserter(shared_specs), std::not_fn(is_of_experts));
+  auto storage = std::make_shared<const Buffer>(storage_bytes(shared_specs));
+  std::byte* next = storage->data();
   std::vector<Piece> pieces;
-  Weights weights = bind_in_order(config, storage->data(), [&](const TensorSpec& spec, std::byte* data) {
+  std::vector<std::shared_ptr<const Buffer>> experts;  // in the order of the layers, as many of each
+  Weights weights = bind_weights(config, [&](const TensorSpec& spec) {
+    std::byte* data = next;
+    if (is_of_experts(spec)) {
+      experts.push_back(std::make_shared<const Buffer>(spec.num_bytes));
+      data = experts.back()->data();
+    } else {
+      next += aligned(spec.num_bytes);
+    }
     add_pieces(spec, seed, data, pieces);
+    return StoredTensor{data, spec.dtype};
   });
+  const size_t tensors_per_layer = experts.size() / weights.layers.size();
+  for (size_t n = 0; n < weights.layers.size(); ++n) {
+    const auto own = experts.begin() + static_cast<ptrdiff_t>(n * tensors_per_layer);
+    weights.layers[n].experts_storage = std::make_shared<const std::vector<std::shared_ptr<const Buffer>>>(
+        own, own + static_cast<ptrdiff_t>(tensors_per_layer));
+  }
+  experts.clear();
   Meter meter(total_bytes(specs), report);
   fill_on_all_cores(pieces, [&](size_t num_bytes) { meter.add(num_bytes); });
   weights.source = source;

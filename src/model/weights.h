@@ -71,6 +71,8 @@ struct LayerWeights {
   Vector router_bias;      // [E]
   ExpertMatrices gate_up;  // [E, 2I, H]: row 2i is gate i, row 2i+1 is up i
   ExpertMatrices down;     // [E, H, I]
+  // Keeps their codes and scales alive where these do not belong to Weights::storage: who has a copy of his own lets go of it.
+  std::shared_ptr<const void> experts_storage;
 };
 
 // A tensor whose bytes are not there: word i of 64 bits is (random_bits(seed, i) & mask) + base (core/random.h). Its

@@ -52,14 +52,31 @@ TEST(Synthetic, InMemoryAndOnDiskAreTheSameWeights) {
   EXPECT_EQ(made.source, "synthetic:small");
 }
 
-TEST(Synthetic, DescribedTheyAreTheSameWordsAtTheSamePlaces) {
+// In the order of tensor_specs().
+std::vector<const void*> places(const Weights& weights) {
+  std::vector<const void*> all{weights.embedding.data};
+  for (const LayerWeights& layer : weights.layers) {
+    all.insert(all.end(),
+               {layer.attention_norm.data, layer.q.data, layer.q_bias.data, layer.k.data, layer.k_bias.data,
+                layer.v.data, layer.v_bias.data, layer.sinks.data, layer.o.data, layer.o_bias.data,
+                layer.mlp_norm.data, layer.router.data, layer.router_bias.data});
+    for (const ExpertMatrices* experts : {&layer.gate_up, &layer.down})
+      all.insert(all.end(), {experts->first.data, experts->first.scales, experts->first_bias.data});
+  }
+  all.insert(all.end(), {weights.final_norm.data, weights.unembedding.data});
+  return all;
+}
+
+TEST(Synthetic, DescribedTheyAreTheSameWords) {
   const Weights made = make_synthetic(small_config(), "x", /*seed=*/5);
   const Weights described = describe_synthetic(small_config(), "x", /*seed=*/5);
-  const auto* first = static_cast<const std::byte*>(made.embedding.data);
+  const std::vector<const void*> made_at = places(made), described_at = places(described);
   ASSERT_EQ(described.unmade.size(), tensor_specs(small_config()).size());
-  ASSERT_EQ(static_cast<const void*>(described.unmade[0].data), described.embedding.data);
-  for (const UnmadeTensor& tensor : described.unmade) {
-    const std::byte* bytes = first + (tensor.data - described.unmade[0].data);
+  ASSERT_EQ(described.unmade.size(), made_at.size());
+  for (size_t i = 0; i < made_at.size(); ++i) {
+    const UnmadeTensor& tensor = described.unmade[i];
+    ASSERT_EQ(static_cast<const void*>(tensor.data), described_at[i]) << i;
+    const auto* bytes = static_cast<const std::byte*>(made_at[i]);
     for (size_t at = 0; at < tensor.num_bytes; at += 8) {
       const uint64_t word = (random_bits(tensor.seed, at / 8) & tensor.mask) + tensor.base;
       ASSERT_EQ(std::memcmp(&word, bytes + at, std::min<size_t>(8, tensor.num_bytes - at)), 0) << at;

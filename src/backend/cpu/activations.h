@@ -2,6 +2,7 @@
 // marked * are in split order and filled up with zeros to whole blocks (isa/kernels.h).
 #pragma once
 
+#include "backend/cpu/isa/kernels.h"
 #include "core/buffer.h"
 #include "core/view.h"
 #include "model/config.h"
@@ -21,14 +22,17 @@ struct Activations {
   View<float, 2> router_logits;   // [T, E]
   View<int, 2> chosen;            // [T, K]: experts
   View<float, 2> chosen_weights;  // [T, K]
-  View<float, 2> gated;           // [T K, I*]: between the two halves of an expert
+  View<float, 2> gated;           // [T K, I*]: between the two halves of an expert; with float activations
+  View<Q8Block, 2> normed_q8;     // [T, H / 32]; with int8 activations, both
+  View<Q8Block, 2> gated_q8;      // [T K, I / 32]
   View<float, 3> down_panels;     // [thread, T K, kPanelRows]: of the second half
   View<float, 2> logits;          // [kTokenBlock, V]
 
   Buffer storage;
 };
 
-Activations make_activations(const Config& config, int max_rows, int num_threads);
-size_t activations_bytes(const Config& config, int max_rows, int num_threads);
+// `experts_int8`: experts take activations in int8.
+Activations make_activations(const Config& config, int max_rows, int num_threads, bool experts_int8);
+size_t activations_bytes(const Config& config, int max_rows, int num_threads, bool experts_int8);
 
 }  // namespace nibble::cpu

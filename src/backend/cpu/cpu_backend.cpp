@@ -19,6 +19,13 @@ int num_threads_of(const BackendOptions& options) {
   return options.num_threads > 0 ? options.num_threads : num_usable_cores();
 }
 
+// Experts as they are stored, each of a layer [E, 2I, H] and [E, H, I].
+size_t expert_bytes(const Config& config) {
+  const auto size = [](int extent) { return static_cast<size_t>(extent); };
+  return nibble::num_bytes(Format::kMxfp4, size(config.num_layers) * size(config.num_experts) * 3 *
+                                               size(config.intermediate) * size(config.hidden));
+}
+
 // `weights` as they are to run.
 void check_fits(const Weights& weights) {
   const Config& config = weights.config;
@@ -49,21 +56,38 @@ void check_fits(const Weights& weights) {
   }
 }
 
+// The experts of `weights` in strips and the rest of it, its dense layers as they are to run.
+PackedModel prepare(std::shared_ptr<const Weights> weights, const BackendOptions& options,
+                    const Kernels& kernels, ThreadPool& pool) {
+  PackedModel model{std::move(weights), {}};
+  if (takes_int8(options)) {
+    for (const LayerWeights& layer : model.weights->layers)
+      for (const Format format : {layer.gate_up.first.format, layer.down.first.format})
+        if (format != Format::kMxfp4)
+          throw InputError("{}: experts are {}, int8 activations take MXFP4: try --experts-activations float",
+                           model.weights->source, nibble::name(format));
+    model = pack_experts(std::move(model.weights), kernels.strip->strip_rows, pool);
+  }
+  model.weights = quantise_dense(std::move(model.weights), options.dense, pool);
+  return model;
+}
+
 class CpuBackend final : public Backend {
  public:
   CpuBackend(std::shared_ptr<const Weights> weights, const BackendOptions& options)
       : pool_(options.num_threads),
-        weights_(quantise_dense(std::move(weights), options.dense, pool_)),
         machine_{choose_kernels(isa_of(options.isa)), pool_},
+        model_(prepare(std::move(weights), options, machine_.kernels, pool_)),
         max_batch_tokens_(options.max_batch_tokens),
         rope_(rope_frequencies(config().rope, config().head_dim)),
         kv_(config(), options.kv_format, options.num_full_pages, options.num_sliding_pages),
-        activations_(make_activations(config(), options.max_batch_tokens, pool_.num_threads())) {
-    check_fits(*weights_);
+        activations_(
+            make_activations(config(), options.max_batch_tokens, pool_.num_threads(), takes_int8(options))) {
+    check_fits(*model_.weights);
   }
 
   std::string_view name() const override { return "cpu"; }
-  const Config& config() const override { return weights_->config; }
+  const Config& config() const override { return model_.weights->config; }
   std::vector<KernelChoice> kernels() const override;
   StepResult step(const Batch& batch) override { return run(batch, nullptr); }
   std::vector<TimedWork> profile(const Batch& batch) override {
@@ -76,8 +100,8 @@ class CpuBackend final : public Backend {
   StepResult run(const Batch& batch, std::vector<TimedWork>* work);
 
   ThreadPool pool_;
-  std::shared_ptr<const Weights> weights_;
   Machine machine_;
+  PackedModel model_;
   int max_batch_tokens_;
   RopeFrequencies rope_;
   KvCache kv_;
@@ -86,7 +110,7 @@ class CpuBackend final : public Backend {
 
 std::vector<KernelChoice> CpuBackend::kernels() const {
   const Kernels& kernels = machine_.kernels;
-  const LayerWeights& layer = weights_->layers.front();
+  const LayerWeights& layer = model_.weights->layers.front();
   std::vector<KernelChoice> choices;
   const auto add_linear = [&](const char* operation, const Matrix& matrix) {
     const DotRow& row = *kernels.dot(matrix.format);
@@ -101,9 +125,14 @@ std::vector<KernelChoice> CpuBackend::kernels() const {
   choices.push_back({"attend values", std::string(nibble::name(kv)), "F32", weigh.name, weigh.reason});
   add_linear("project", layer.o);
   add_linear("route", layer.router);
-  add_linear("experts up", layer.gate_up.first);
-  add_linear("experts down", layer.down.first);
-  add_linear("unembed", weights_->unembedding);
+  if (model_.layers.empty()) {
+    add_linear("experts up", layer.gate_up.first);
+    add_linear("experts down", layer.down.first);
+  } else {
+    for (const char* operation : {"experts up", "experts down"})
+      choices.push_back({operation, "MXFP4", "INT8", kernels.strip->name, kernels.strip->reason});
+  }
+  add_linear("unembed", model_.weights->unembedding);
   return choices;
 }
 
@@ -140,19 +169,30 @@ StepResult CpuBackend::run(const Batch& batch, std::vector<TimedWork>* work) {
             sample({logits.row(o), static_cast<size_t>(vocab)}, *outputs[index].row, outputs[index].position);
     });
   };
-  forward({machine_, *weights_, rope_, rows, output_rows, kv_, activations_, take_logits, work});
+  forward({machine_, *model_.weights, model_.layers, rope_, rows, output_rows, kv_, activations_, take_logits,
+           work});
   return result;
 }
 
 }  // namespace
 
+bool takes_int8(const BackendOptions& options) {
+  if (options.expert_activations == ExpertActivations::kDefault)
+    return isa_of(options.isa) != Isa::kPortable;  // whose product is no faster than the float one
+  return options.expert_activations == ExpertActivations::kInt8;
+}
+
 MemoryPlan plan(const Config& config, const BackendOptions& options) {
   const ConvertedBytes converted = converted_bytes(config, options.dense);
-  return {.weight_bytes = converted.after,  // the rest are used where they are mapped
-          .replaced_weight_bytes = converted.before,
-          .kv_bytes = KvCache::num_bytes(config, options.kv_format, options.num_full_pages,
-                                         options.num_sliding_pages),
-          .workspace_bytes = activations_bytes(config, options.max_batch_tokens, num_threads_of(options))};
+  const bool int8 = takes_int8(options);
+  const size_t packed = int8 ? expert_bytes(config) : 0;
+  return {
+      .weight_bytes = converted.after + packed,  // the rest are used where they are mapped
+      .replaced_weight_bytes = converted.before + packed,
+      .released_weight_bytes = packed,
+      .kv_bytes =
+          KvCache::num_bytes(config, options.kv_format, options.num_full_pages, options.num_sliding_pages),
+      .workspace_bytes = activations_bytes(config, options.max_batch_tokens, num_threads_of(options), int8)};
 }
 
 std::unique_ptr<Backend> make(std::shared_ptr<const Weights> weights, const BackendOptions& options) {

@@ -1,4 +1,5 @@
-// The CPU backend: BF16 and MXFP4 weights used as they are stored, activations in float32, KV in BF16.
+// The CPU backend: BF16 and MXFP4 weights used as they are stored, activations in float32, KV in BF16. Or experts in strips
+// (experts/packed_experts.h), their activations in int8.
 #pragma once
 
 #include <memory>
@@ -6,6 +7,9 @@
 #include "backend/backend.h"
 
 namespace nibble::cpu {
+
+// Whether these options have the experts' activations in int8, on this machine.
+bool takes_int8(const BackendOptions& options);
 
 MemoryPlan plan(const Config& config, const BackendOptions& options);
 std::unique_ptr<Backend> make(std::shared_ptr<const Weights> weights, const BackendOptions& options);

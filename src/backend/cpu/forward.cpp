@@ -24,7 +24,7 @@ View<T, rank> first(View<T, rank> view, ptrdiff_t count) {
 }  // namespace
 
 void forward(const ForwardArgs& args) {
-  const auto& [machine, weights, rope, rows, outputs, kv_cache, a, take_logits, work] = args;
+  const auto& [machine, weights, packed, rope, rows, outputs, kv_cache, a, take_logits, work] = args;
   const Config& config = weights.config;
   const float eps = config.rms_eps;
   const ptrdiff_t T = std::ssize(rows);
@@ -36,7 +36,8 @@ void forward(const ForwardArgs& args) {
   rotations({rope, rows, a.cosines, a.sines});
   clock.lap(StepPart::kRouting, "embed");
   for (const LayerWeights& layer : weights.layers) {
-    const LayerKv& kv = kv_cache.layer(&layer - weights.layers.data());
+    const ptrdiff_t n = &layer - weights.layers.data();
+    const LayerKv& kv = kv_cache.layer(n);
     const auto window = layer.kind == LayerKind::kSliding ? std::optional(config.window) : std::nullopt;
     qkv({machine, x, rows, layer, eps, a.cosines, a.sines, a.normed, a.q,
          kv});  // norm, project, rotate, append
@@ -48,8 +49,8 @@ void forward(const ForwardArgs& args) {
     route({machine, x, layer, eps, a.router_logits, a.normed, chosen,
            a.chosen_weights});  // norm, gate, top K, softmax
     clock.lap(StepPart::kRouting, "route");
-    experts({machine, a.normed, chosen, a.chosen_weights, layer, config.num_experts, config.swiglu_limit,
-             a.gated, a.down_panels, x});
+    experts({machine, a.normed, chosen, a.chosen_weights, layer, packed.empty() ? nullptr : &packed[n],
+             config.num_experts, config.swiglu_limit, a.gated, a.normed_q8, a.gated_q8, a.down_panels, x});
     clock.lap(StepPart::kExperts, "experts");
   }
   for (ptrdiff_t o = 0; o < std::ssize(outputs); o += kTokenBlock) {

@@ -8,6 +8,7 @@
 #include "backend/cpu/activations.h"
 #include "backend/cpu/attention/rope.h"
 #include "backend/cpu/batch_row.h"
+#include "backend/cpu/experts/packed_experts.h"
 #include "backend/cpu/kv_cache.h"
 #include "backend/cpu/machine.h"
 #include "backend/timed_work.h"
@@ -18,6 +19,7 @@ namespace nibble::cpu {
 struct ForwardArgs {
   const Machine& machine;
   const Weights& weights;
+  std::span<const PackedLayer> packed;  // experts with int8 activations; none: with float activations
   const RopeFrequencies& rope;
   std::span<const BatchRow> rows;  // [T]
   std::span<const int> outputs;    // rows whose logits are wanted

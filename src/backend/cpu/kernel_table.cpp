@@ -41,6 +41,15 @@ constexpr WeighRow kWeighRows[]{
     {Isa::kPortable,  Format::kBf16,  &portable::weigh_bf16, "portable::weigh_bf16", kFallback},
     {Isa::kPortable,  Format::kE4m3,  &portable::weigh_e4m3, "portable::weigh_e4m3", kFallback},
 };
+
+constexpr StripRow kStripRows[]{
+    // isa            VNNI   rows  kernel                        name                         reason
+#if NIBBLE_X86
+    {Isa::kAvx512,    true,  16,   &avx512_vnni::strip_mxfp4,    "avx512_vnni::strip_mxfp4",  kMeasured},
+    {Isa::kAvx2,      false, 8,    &avx2::strip_mxfp4,           "avx2::strip_mxfp4",         kMeasured},
+#endif
+    {Isa::kPortable,  false, 4,    &portable::strip_mxfp4,       "portable::strip_mxfp4",     kFallback},
+};
 // clang-format on
 
 template <typename Row>
@@ -90,6 +99,15 @@ Isa isa_of(std::string_view option) {
       option, available_names());
 }
 
+bool is_available(const StripRow& row) {
+#if NIBBLE_X86
+  if (row.needs_vnni && !(__builtin_cpu_supports("avx512vnni") && __builtin_cpu_supports("avx512bw")))
+    return false;
+#endif
+  return is_available(row.isa);
+}
+
+std::span<const StripRow> strip_rows() { return kStripRows; }
 std::span<const DotRow> dot_rows() { return kDotRows; }
 std::span<const WeighRow> weigh_rows() { return kWeighRows; }
 
@@ -97,6 +115,8 @@ Kernels choose_kernels(Isa isa) {
   Kernels kernels;
   choose(dot_rows(), isa, kernels.dots);
   choose(weigh_rows(), isa, kernels.weighs);
+  for (const StripRow& row : strip_rows())
+    if (!kernels.strip && row.isa <= isa && is_available(row)) kernels.strip = &row;
   return kernels;
 }
 

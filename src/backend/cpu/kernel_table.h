@@ -32,6 +32,17 @@ struct WeighRow {
   const char* name;
   const char* reason;
 };
+// Of MXFP4 experts in strips and activations in int8 (isa/kernels.h).
+struct StripRow {
+  Isa isa;
+  bool needs_vnni;  // beside it
+  int strip_rows;
+  StripKernel kernel;
+  const char* name;
+  const char* reason;
+};
+bool is_available(const StripRow& row);
+std::span<const StripRow> strip_rows();
 std::span<const DotRow> dot_rows();
 std::span<const WeighRow> weigh_rows();
 
@@ -41,6 +52,8 @@ inline constexpr size_t kNumFormats{static_cast<size_t>(Format::kE4m3) + 1};  //
 struct Kernels {
   std::array<const DotRow*, kNumFormats> dots{};
   std::array<const WeighRow*, kNumFormats> weighs{};
+  const StripRow* strip{
+      nullptr};  // the first that this machine has of this instruction set or of one before it
 
   const DotRow* dot(Format weights) const { return dots[static_cast<size_t>(weights)]; }
   const WeighRow* weigh(Format values) const { return weighs[static_cast<size_t>(values)]; }

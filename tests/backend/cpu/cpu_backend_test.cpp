@@ -20,15 +20,20 @@ BackendOptions options_of(Isa isa, int num_threads = 2) {
           .isa = std::string(name(isa))};
 }
 
-Fulfilment fulfilment(Isa isa, const std::string& name, const DenseFormats& dense, Format kv) {
+Fulfilment fulfilment(Isa isa, const std::string& name, const DenseFormats& dense, Format kv,
+                      ExpertActivations experts = ExpertActivations::kFloat) {
   BackendOptions options = options_of(isa);
+  options.expert_activations = experts;
   options.dense = dense;
   options.kv_format = kv;
   return {std::string(cpu::name(isa)) + name, [options](auto weights) { return make(weights, options); }};
 }
 std::vector<Fulfilment> of_each_isa() {
   std::vector<Fulfilment> all;
-  for (const Isa isa : available_isas()) all.push_back(fulfilment(isa, "", {}, Format::kBf16));
+  for (const Isa isa : available_isas()) {
+    all.push_back(fulfilment(isa, "_float", {}, Format::kBf16));
+    all.push_back(fulfilment(isa, "_int8", {}, Format::kBf16, ExpertActivations::kInt8));
+  }
   return all;
 }
 // Every format in every place where dense layers and the cache may have it.
@@ -71,15 +76,46 @@ TEST_F(CpuBackend, GivesTheSameBitsRunAfterRunAndForAnyNumberOfThreads) {
   }
 }
 
-TEST_F(CpuBackend, SaysWhichKernelRunsEachOperation) {
+KernelChoice experts_of(Isa isa, ExpertActivations activations,
+                        const std::shared_ptr<const Weights>& weights) {
+  BackendOptions options = options_of(isa);
+  options.expert_activations = activations;
+  for (const KernelChoice& row : make(weights, options)->kernels())
+    if (row.operation == "experts up") return row;
+  return {};
+}
+
+TEST_F(CpuBackend, SaysWhichKernelRunsTheExpertsAndOnWhat) {
   for (const Isa isa : available_isas()) {
-    const auto kernels = make(weights, options_of(isa))->kernels();
-    const auto experts = std::find_if(kernels.begin(), kernels.end(),
-                                      [](const auto& k) { return k.operation == "experts up"; });
-    ASSERT_NE(experts, kernels.end());
-    EXPECT_EQ(experts->weights, "MXFP4");
-    EXPECT_EQ(experts->kernel, std::string(name(isa)) + "::dot_mxfp4");
-    EXPECT_FALSE(experts->reason.empty());
+    const KernelChoice with_float = experts_of(isa, ExpertActivations::kFloat, weights);
+    EXPECT_EQ(with_float.weights, "MXFP4");
+    EXPECT_EQ(with_float.activations, "F32");
+    EXPECT_EQ(with_float.kernel, std::string(name(isa)) + "::dot_mxfp4");
+    EXPECT_FALSE(with_float.reason.empty());
+    const KernelChoice with_int8 = experts_of(isa, ExpertActivations::kInt8, weights);
+    EXPECT_EQ(with_int8.weights, "MXFP4");
+    EXPECT_EQ(with_int8.activations, "INT8");
+    EXPECT_EQ(with_int8.kernel, choose_kernels(isa).strip->name);
+    EXPECT_FALSE(with_int8.reason.empty());
+  }
+}
+
+TEST_F(CpuBackend, TakesInt8ActivationsUnlessItsKernelsArePortable) {
+  for (const Isa isa : available_isas())
+    EXPECT_EQ(experts_of(isa, ExpertActivations::kDefault, weights).activations,
+              isa == Isa::kPortable ? "F32" : "INT8");
+}
+
+TEST_F(CpuBackend, GivesTheSameInt8BitsForAnyNumberOfThreads) {
+  const std::vector<TokenId> prompt = random_ids(150, weights->config.vocab, 10);
+  std::vector<float> first;
+  for (const int num_threads : {2, 1, 4}) {
+    BackendOptions options = options_of(Isa::kPortable, num_threads);
+    options.expert_activations = ExpertActivations::kInt8;
+    Feeder feeder(make(weights, options), Fulfilment::kNumPages);
+    feeder.feed({{0, prompt}});
+    if (first.empty()) first = feeder.logits(0);
+    EXPECT_EQ(feeder.logits(0), first) << num_threads << " threads";
   }
 }
 
@@ -133,6 +169,16 @@ TEST_F(CpuBackend, PlansItsOwnCopyOfWhatItConverts) {
   EXPECT_EQ(memory.kv_bytes, bf16_kv / 2);
 }
 
+// Of 6 layers: 16 experts of gate_up [256, 256] and down [256, 128], 17 bytes for 32 elements.
+TEST_F(CpuBackend, PlansExpertsInStripsInPlaceOfThoseThatAreStored) {
+  BackendOptions options = options_of(Isa::kPortable);
+  options.expert_activations = ExpertActivations::kInt8;
+  const MemoryPlan memory = plan(weights->config, options);
+  EXPECT_EQ(memory.weight_bytes, size_t{6} * 16 * (256 * 256 + 256 * 128) / 32 * 17);
+  EXPECT_EQ(memory.replaced_weight_bytes, memory.weight_bytes);
+  EXPECT_EQ(memory.released_weight_bytes, memory.weight_bytes);
+}
+
 TEST_F(CpuBackend, TakesFloat32ThatIsToBeConverted) {
   Weights changed = *weights;
   std::vector<float> o(size_t{256} * 512, 0.5f);
@@ -149,8 +195,11 @@ TEST_F(CpuBackend, TakesFloat32ThatIsToBeConverted) {
 
 // 3 full and 3 sliding layers; a page of a layer is keys and values of 2 heads, 32 positions, 64 elements of 2 bytes.
 TEST_F(CpuBackend, PlansItsPagesToTheByteAndNoCopyOfTheWeights) {
-  BackendOptions options{
-      .num_full_pages = 10, .num_sliding_pages = 4, .max_batch_tokens = 16, .num_threads = 1, .isa = ""};
+  BackendOptions options{.num_full_pages = 10,
+                         .num_sliding_pages = 4,
+                         .max_batch_tokens = 16,
+                         .num_threads = 1,
+                         .isa = "portable"};
   const MemoryPlan small = plan(weights->config, options);
   EXPECT_EQ(small.weight_bytes, 0u);
   EXPECT_EQ(small.kv_bytes, size_t{(3 * 10 + 3 * 4) * 2 * 2 * 32 * 64 * 2});

@@ -115,7 +115,7 @@ class Operations : public testing::TestWithParam<Isa> {
 
   // Outputs are poisoned, but for what fills rows up.
   Activations activations(const Config& config, int num_rows) const {
-    Activations a = make_activations(config, num_rows, pool_.num_threads());
+    Activations a = make_activations(config, num_rows, pool_.num_threads(), false);
     for (const View<float, 2>& view : {a.x, a.router_logits, a.chosen_weights, a.logits})
       std::fill_n(view.data, view.shape[0] * view.stride[0], kPoison);
     return a;
@@ -407,8 +407,18 @@ void expect_experts(const Machine& machine, const Config& config, const Activati
     for (ptrdiff_t row = 0; row < view.shape[0]; ++row)
       for (ptrdiff_t i = 0; i < config.intermediate; ++i) view(row, split_index(i)) = kPoison;
   }
-  experts({machine, rows_view(split, num_tokens), chosen, weights_view, layer, num_experts,
-           config.swiglu_limit, a.gated, a.down_panels,
+  experts({machine,
+           rows_view(split, num_tokens),
+           chosen,
+           weights_view,
+           layer,
+           nullptr,
+           num_experts,
+           config.swiglu_limit,
+           a.gated,
+           {},
+           {},
+           a.down_panels,
            View<float, 2>(x.data(), {num_tokens, config.hidden})});
   reference::experts({rows_view(normed, num_tokens), chosen, weights_view, layer, num_experts,
                       config.swiglu_limit, View<float, 2>(expected.data(), {num_tokens, config.hidden})});
@@ -424,6 +434,101 @@ TEST_P(Operations, ExpertsAddTheirWeightedSumForAnyNumberOfTokens) {
       for (const Crowding crowding : {Crowding::kSpread, Crowding::kAllTheSame})
         expect_experts(machine_, config, a, Format::kMxfp4, num_tokens, crowding);
   }
+}
+
+// The elements of experts' matrices, or of rows of int8 activations.
+std::vector<double> elements_of(const RandomMatrix& experts, int num_experts) {
+  std::vector<double> elements;
+  for (ptrdiff_t row = 0; row < ptrdiff_t{1} * num_experts * experts.matrix.rows; ++row)
+    for (ptrdiff_t col = 0; col < experts.matrix.cols; ++col) elements.push_back(experts.at(row, col));
+  return elements;
+}
+std::vector<double> elements_of(View<const Q8Block, 2> blocks, ptrdiff_t num_rows) {
+  std::vector<double> elements;
+  for (ptrdiff_t row = 0; row < num_rows; ++row)
+    for (ptrdiff_t b = 0; b < blocks.shape[1]; ++b)
+      for (const int8_t code : blocks(row, b).codes)
+        elements.push_back(2.0 * blocks(row, b).half_scale * code);
+  return elements;
+}
+double dot(const double* a, const double* b, ptrdiff_t count) {
+  double sum = 0;
+  for (ptrdiff_t i = 0; i < count; ++i) sum += a[i] * b[i];
+  return sum;
+}
+
+// Each half on the int8 activations that it was given; what they are made of is checked by the half before it.
+void expect_int8_experts(const Machine& machine, const Config& config, int num_tokens, Crowding crowding) {
+  const int H = config.hidden, I = config.intermediate, E = config.num_experts, K = config.experts_per_token;
+  const RandomMatrix up = random_matrix(Format::kMxfp4, 2 * I, H, 51, E),
+                     down = random_matrix(Format::kMxfp4, H, I, 52, E);
+  const std::vector<float> up_bias = random_floats(size_t{2} * E * I, 53),
+                           down_bias = random_floats(size_t{1} * E * H, 54);
+  LayerWeights layer;
+  layer.gate_up = experts_of(up, up_bias);
+  layer.down = experts_of(down, down_bias);
+  const int strip_rows = machine.kernels.strip->strip_rows;
+  const PackedLayer packed{pack(layer.gate_up, E, strip_rows, machine.pool),
+                           pack(layer.down, E, strip_rows, machine.pool)};
+  const std::vector<float> normed = random_floats(size_t{1} * num_tokens * H, 55),
+                           split = in_split_order(normed, H);
+  const std::vector<float> weights = random_floats(size_t{1} * num_tokens * K, 56);
+  const Array<int, 2> chosen({num_tokens, K});
+  for (int t = 0; t < num_tokens; ++t)
+    for (int k = 0; k < K; ++k)
+      chosen.view()(t, k) = (crowding == Crowding::kSpread ? 5 * t + k : E - 1 - k) % E;
+  const std::vector<float> before = random_floats(size_t{1} * num_tokens * H, 57);
+  std::vector<float> x = before;
+  const Activations a = make_activations(config, num_tokens, machine.pool.num_threads(), true);
+  experts({machine,
+           rows_view(split, num_tokens),
+           chosen,
+           rows_view(weights, num_tokens),
+           layer,
+           &packed,
+           E,
+           config.swiglu_limit,
+           {},
+           a.normed_q8,
+           a.gated_q8,
+           a.down_panels,
+           View<float, 2>(x.data(), {num_tokens, H})});
+
+  const std::vector<double> w1 = elements_of(up, E), w2 = elements_of(down, E);
+  const std::vector<double> normed_q8 = elements_of(a.normed_q8, num_tokens),
+                            h = elements_of(a.gated_q8, num_tokens * K);
+  for (size_t i = 0; i < normed.size(); ++i) ASSERT_NEAR(normed_q8[i], normed[i], 1 / 254.0 * (1 + 0x1p-14));
+  std::vector<float> expected(before.size()), actual = x;
+  for (int t = 0; t < num_tokens; ++t)
+    for (int k = 0; k < K; ++k) {
+      const ptrdiff_t e = chosen.view()(t, k), pair = ptrdiff_t{1} * t * K + k;
+      for (int i = 0; i < I; ++i) {
+        const auto row = [&](ptrdiff_t r) {
+          return dot(&w1[(e * 2 * I + r) * H], &normed_q8[ptrdiff_t{1} * t * H], H) + up_bias[e * 2 * I + r];
+        };
+        const double limit = config.swiglu_limit;
+        const double gate = std::min(row(2 * i), limit), linear = std::clamp(row(2 * i + 1), -limit, limit);
+        const double gated = gate / (1 + std::exp(-1.702 * gate)) * (linear + 1);
+        // Half a step of its block, and what float32 makes of sums of up to 32 or so, through a slope of 9.
+        const double half_step = std::abs(2.0 * a.gated_q8(pair, i / kBlock).half_scale) / 2;
+        ASSERT_NEAR(h[pair * I + i], gated, half_step * (1 + 0x1p-14) + 9 * 32 * (H / kBlock + 6) * 0x1p-24)
+            << "token " << t << " of " << num_tokens << ", expert " << e << ", " << i;
+      }
+      for (int r = 0; r < H; ++r)
+        expected[ptrdiff_t{1} * t * H + r] += static_cast<float>(
+            weights[pair] * (dot(&w2[(e * H + r) * I], &h[pair * I], I) + down_bias[e * H + r]));
+    }
+  for (size_t i = 0; i < expected.size(); ++i) expected[i] += before[i];
+  // As float32 sums of I / 32 blocks and K terms.
+  expect_near(rows_view(actual, num_tokens), rows_view(expected, num_tokens), tolerance(I) + K * 0x1p-23,
+              "x");
+}
+
+TEST_P(Operations, ExpertsTakeInt8Activations) {
+  for (const Config& config : kConfigs)
+    for (const int num_tokens : shapes::kTokens)
+      for (const Crowding crowding : {Crowding::kSpread, Crowding::kAllTheSame})
+        expect_int8_experts(machine_, config, num_tokens, crowding);
 }
 
 TEST_P(Operations, ExpertsMayBeBf16) {

@@ -6,6 +6,7 @@
 
 #include "backend/cpu/activations.h"
 #include "backend/cpu/dense/dot.h"
+#include "backend/cpu/experts/q8.h"
 #include "backend/cpu/parallel.h"
 #include "backend/cpu/split_order.h"
 
@@ -52,6 +53,51 @@ float swiglu(float gate, float linear, float limit) {
   return gate / (1 + std::exp(-kSwigluAlpha * gate)) * (linear + 1);
 }
 
+// A panel of strips times rows of int8 activations: as dot() of dense/dot.h.
+struct StripPanelArgs {
+  const PackedExperts& weights;
+  int expert;
+  ptrdiff_t first_row;
+  const Q8Block* const* x;
+  View<float, 2> y;
+};
+void dot(const Kernels& kernels, const StripPanelArgs& args) {
+  kernels.strip->kernel({.codes = args.weights.codes(args.expert),
+                         .scales = args.weights.scales(args.expert),
+                         .cols = args.weights.cols,
+                         .first_row = static_cast<int>(args.first_row),
+                         .num_rows = static_cast<int>(args.y.shape[1]),
+                         .x = args.x,
+                         .num_tokens = static_cast<int>(args.y.shape[0]),
+                         .y = args.y.data,
+                         .y_stride = args.y.stride[0]});
+}
+
+// The same with a panel that makes one block of h: 32 gates and their linear rows.
+constexpr ptrdiff_t kBlockRows{2 * kBlock};
+void up_swiglu_block(const ExpertsArgs& args, const Grouping& grouping, const Group& group, ptrdiff_t block) {
+  const Vector bias = args.layer.gate_up.bias(group.expert);
+  const ptrdiff_t num_chosen = args.chosen.shape[1], first_row = block * kBlockRows;
+  float biases[kBlockRows];
+  for (ptrdiff_t r = 0; r < kBlockRows; ++r) biases[r] = bias[first_row + r];
+  float storage[kTokenBlock * kBlockRows];
+  const Q8Block* normed[kTokenBlock];
+  for (ptrdiff_t first = 0; first < group.count; first += kTokenBlock) {
+    const ptrdiff_t count = std::min<ptrdiff_t>(kTokenBlock, group.count - first);
+    const ptrdiff_t* pairs = &grouping.pair_at[group.first + first];
+    const View<float, 2> u(storage, {count, kBlockRows});
+    for (ptrdiff_t p = 0; p < count; ++p) normed[p] = args.normed_q8.row(pairs[p] / num_chosen);
+    dot(args.machine.kernels, StripPanelArgs{args.packed->gate_up, group.expert, first_row, normed, u});
+    for (ptrdiff_t p = 0; p < count; ++p) {
+      float gated[kBlock];
+      for (ptrdiff_t i = 0; i < kBlock; ++i)
+        gated[split_index(i)] =
+            swiglu(u(p, 2 * i) + biases[2 * i], u(p, 2 * i + 1) + biases[2 * i + 1], args.swiglu_limit);
+      args.gated_q8(pairs[p], block) = to_q8(gated);
+    }
+  }
+}
+
 // Rows [first_row, ...) of W1, gates and linear rows in turn, for one expert's pairs.
 void up_swiglu_panel(const ExpertsArgs& args, const Grouping& grouping, const Group& group,
                      ptrdiff_t first_row) {
@@ -66,7 +112,7 @@ void up_swiglu_panel(const ExpertsArgs& args, const Grouping& grouping, const Gr
     const ptrdiff_t* pairs = &grouping.pair_at[group.first + first];
     const View<float, 2> u(storage, {count, num_rows});
     for (ptrdiff_t p = 0; p < count; ++p) normed[p] = args.normed.row(pairs[p] / num_chosen);
-    dot(args.machine.kernels, {weight, first_row, normed, u});
+    dot(args.machine.kernels, PanelArgs{weight, first_row, normed, u});
     for (ptrdiff_t p = 0; p < count; ++p)
       for (ptrdiff_t r = 0; r < num_rows; r += 2)
         args.gated(pairs[p], split_index((first_row + r) / 2)) =
@@ -79,15 +125,20 @@ void down_panel(const ExpertsArgs& args, const Grouping& grouping, ptrdiff_t fir
   const ptrdiff_t num_rows = std::min<ptrdiff_t>(kPanelRows, args.x.shape[1] - first_row);
   const View<float, 2> outputs(storage, {std::ssize(grouping.pair_at), num_rows});
   const float* gated[kTokenBlock];
+  const Q8Block* gated_q8[kTokenBlock];
   for (const Group& group : grouping.groups) {
-    const Matrix weight = args.layer.down.matrix(group.expert);
     const Vector bias = args.layer.down.bias(group.expert);
     for (ptrdiff_t first = group.first, count; first < group.first + group.count; first += count) {
       count = std::min<ptrdiff_t>(kTokenBlock, group.first + group.count - first);
       const ptrdiff_t* pairs = &grouping.pair_at[first];
-      for (ptrdiff_t p = 0; p < count; ++p) gated[p] = args.gated.row(pairs[p]);
       const View<float, 2> y(outputs.row(first), {count, num_rows});
-      dot(args.machine.kernels, {weight, first_row, gated, y});
+      if (args.packed) {
+        for (ptrdiff_t p = 0; p < count; ++p) gated_q8[p] = args.gated_q8.row(pairs[p]);
+        dot(args.machine.kernels, StripPanelArgs{args.packed->down, group.expert, first_row, gated_q8, y});
+      } else {
+        for (ptrdiff_t p = 0; p < count; ++p) gated[p] = args.gated.row(pairs[p]);
+        dot(args.machine.kernels, PanelArgs{args.layer.down.matrix(group.expert), first_row, gated, y});
+      }
       for (ptrdiff_t p = 0; p < count; ++p)
         for (ptrdiff_t r = 0; r < num_rows; ++r) y(p, r) += bias[first_row + r];
     }
@@ -111,12 +162,23 @@ void experts(const ExpertsArgs& args) {
   const Matrix &up = args.layer.gate_up.first, &down = args.layer.down.first;
   const auto num_pairs = static_cast<double>(grouping.pair_at.size());
 
-  const ptrdiff_t up_panels = (up.rows + kPanelRows - 1) / kPanelRows;
-  for_each(args.machine.pool, std::ssize(grouping.groups) * up_panels, num_pairs * up.rows * up.cols,
-           [&](ptrdiff_t item, int) {
-             up_swiglu_panel(args, grouping, grouping.groups[item / up_panels],
-                             item % up_panels * kPanelRows);
-           });
+  const double work_up = num_pairs * up.rows * up.cols;
+  if (args.packed) {
+    const ptrdiff_t num_rows = args.x.shape[0], num_blocks = up.cols / kBlock;
+    for_each(args.machine.pool, num_rows, static_cast<double>(num_rows * up.cols), [&](ptrdiff_t t, int) {
+      for (ptrdiff_t b = 0; b < num_blocks; ++b)
+        args.normed_q8(t, b) = to_q8(args.normed.row(t) + b * kBlock);
+    });
+    const ptrdiff_t up_blocks = up.rows / kBlockRows;
+    for_each(args.machine.pool, std::ssize(grouping.groups) * up_blocks, work_up, [&](ptrdiff_t item, int) {
+      up_swiglu_block(args, grouping, grouping.groups[item / up_blocks], item % up_blocks);
+    });
+  } else {
+    const ptrdiff_t up_panels = (up.rows + kPanelRows - 1) / kPanelRows;
+    for_each(args.machine.pool, std::ssize(grouping.groups) * up_panels, work_up, [&](ptrdiff_t item, int) {
+      up_swiglu_panel(args, grouping, grouping.groups[item / up_panels], item % up_panels * kPanelRows);
+    });
+  }
   const ptrdiff_t down_panels = (down.rows + kPanelRows - 1) / kPanelRows;
   for_each(args.machine.pool, down_panels, num_pairs * down.rows * down.cols,
            [&](ptrdiff_t panel, int thread) {

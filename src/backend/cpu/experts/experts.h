@@ -5,6 +5,8 @@
 //
 //   W1 [E, 2I, H], W2 [E, H, I] MXFP4 (or BF16): decoded in registers, a block at a time, never expanded in memory
 //
+// Activations are float32, or, with packed weights, int8 (experts/q8.h): normed once for a token, h as it is made.
+//
 // Bytes: each expert that any row chose once for each kTokenBlock of its rows; 20b, one token: 52.9 MB a layer.
 // Design: (row, k) pairs are grouped by expert, so that an expert's weights pass once for all its rows. The first half is
 // shared out by expert and panel of W1, swiglu in the same item, since a panel holds gates beside their linear rows. The
@@ -12,6 +14,7 @@
 // them in the order of k, which is the router's: the bits of a row do not depend on which experts its neighbours chose.
 #pragma once
 
+#include "backend/cpu/experts/packed_experts.h"
 #include "backend/cpu/machine.h"
 #include "core/view.h"
 #include "model/weights.h"
@@ -24,9 +27,12 @@ struct ExpertsArgs {
   View<const int, 2> chosen;     // [T, K], below E
   View<const float, 2> weights;  // [T, K]
   const LayerWeights& layer;     // gate_up (W1, b1), down (W2, b2)
+  const PackedLayer* packed;     // W1, W2 in strips: activations are int8; or null
   int num_experts;               // E
   float swiglu_limit;
-  View<float, 2> gated;        // h [T K, I*], scratch
+  View<float, 2> gated;        // h [T K, I*], scratch of float activations
+  View<Q8Block, 2> normed_q8;  // [T, H / 32], scratch of int8 activations
+  View<Q8Block, 2> gated_q8;   // h [T K, I / 32]
   View<float, 3> down_panels;  // [thread, T K, kPanelRows], scratch
   View<float, 2> x;            // [T, H]
 };

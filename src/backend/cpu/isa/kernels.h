@@ -49,7 +49,37 @@ struct WeighArgs {
 };
 using WeighKernel = void (*)(const WeighArgs&);
 
+// A block of activations in int8, in natural order: x[c] = 2 * half_scale * codes[c]. The half makes up for weights that are
+// doubled, the offset for what is added to them (StripArgs).
+struct Q8Block {
+  int8_t codes[kBlock];
+  float half_scale;
+  int32_t offset;  // -12 * sum of codes
+};
+
+// y[t][r] = sum over c of w[first_row + r][c] * x[t][c], of MXFP4 weights in strips and int8 activations. A strip is as many
+// rows as a vector has lanes of 32 bits (StripRow::strip_rows); block b of it is 16 bytes of codes a row: of word v = 0..3 of
+// every row in turn, columns 8 v + j in the low and 8 v + 4 + j in the high nibble of byte j. So 4 neighbouring columns of all
+// rows are the bytes of one vector, and a broadcast word of activations multiplies it.
+//
+//   block sum = sum over c of (2 w[c] + 12) * codes[c]  +  offset      exact, in int32; 2 w + 12 is 0 to 24
+//   y = sum over blocks, in order, in float32, of  block sum * (2^(e - 127) * half_scale)
+//
+// So neither the number of tokens nor that of rows changes a bit of any y[t][r].
+struct StripArgs {
+  const uint8_t* codes;   // [rows / strip_rows, cols / 32, 4, strip_rows, 4]
+  const uint8_t* scales;  // E8M0, [rows / strip_rows, cols / 32, strip_rows]
+  int cols;
+  int first_row, num_rows;  // whole strips
+  const Q8Block* const* x;  // [num_tokens] rows of cols / 32 blocks
+  int num_tokens;
+  float* y;
+  ptrdiff_t y_stride;  // elements from y[t] to y[t + 1]
+};
+using StripKernel = void (*)(const StripArgs&);
+
 namespace portable {
+void strip_mxfp4(const StripArgs& args);
 void dot_bf16(const DotArgs& args);
 void dot_e4m3(const DotArgs& args);
 void dot_mxfp4(const DotArgs& args);
@@ -59,6 +89,7 @@ void weigh_e4m3(const WeighArgs& args);
 
 #if NIBBLE_X86
 namespace avx2 {
+void strip_mxfp4(const StripArgs& args);
 void dot_bf16(const DotArgs& args);
 void dot_e4m3(const DotArgs& args);
 void dot_mxfp4(const DotArgs& args);
@@ -73,6 +104,10 @@ void dot_mxfp4(const DotArgs& args);
 void weigh_bf16(const WeighArgs& args);
 void weigh_e4m3(const WeighArgs& args);
 }  // namespace avx512
+
+namespace avx512_vnni {
+void strip_mxfp4(const StripArgs& args);
+}  // namespace avx512_vnni
 #endif
 
 }  // namespace nibble::cpu

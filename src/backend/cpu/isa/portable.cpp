@@ -1,5 +1,6 @@
 // Any machine: the compiler's own vectors of 4 floats (SSE2, NEON, or plain code where there is neither), multiplied and
 // added in two roundings since not every machine has an fma.
+#include "backend/cpu/isa/strip.h"
 #include "backend/cpu/isa/tile.h"
 
 namespace nibble::cpu {
@@ -64,9 +65,48 @@ struct Portable {
   }
 };
 
+struct PortableStrips {
+  static constexpr int kStripRows{4};
+  static constexpr int kTileTokens{2};
+  using Floats = Portable::Vec;
+  using Ints = int32_t __attribute__((vector_size(16)));
+  struct Weights {
+    uint8_t words[8][4 * kStripRows];
+  };
+
+  static Floats zero() { return Portable::zero(); }
+  static Floats broadcast(float x) { return Portable::broadcast(x); }
+  static void store(float* p, Floats v) { Portable::store(p, v); }
+  static Floats mul(Floats a, Floats b) { return a * b; }
+  static Floats fma(Floats a, Floats b, Floats c) { return a * b + c; }
+  static Floats to_float(Ints v) { return __builtin_convertvector(v, Floats); }
+
+  static Weights unpack(const uint8_t* p) {
+    constexpr uint8_t kDoubledAnd12[16]{12, 13, 14, 15, 16, 18, 20, 24, 12, 11, 10, 9, 8, 6, 4, 0};
+    Weights weights;
+    for (int v = 0; v < 4; ++v)
+      for (int i = 0; i < 4 * kStripRows; ++i) {
+        weights.words[2 * v][i] = kDoubledAnd12[p[4 * kStripRows * v + i] & 15];
+        weights.words[2 * v + 1][i] = kDoubledAnd12[p[4 * kStripRows * v + i] >> 4];
+      }
+    return weights;
+  }
+  static Floats scale(const uint8_t* p) {
+    return Floats{kE8m0.of[p[0]], kE8m0.of[p[1]], kE8m0.of[p[2]], kE8m0.of[p[3]]};
+  }
+  static Ints dot(const Weights& weights, const Q8Block& x) {
+    Ints sum{x.offset, x.offset, x.offset, x.offset};
+    for (int w = 0; w < 8; ++w)
+      for (int r = 0; r < kStripRows; ++r)
+        for (int j = 0; j < 4; ++j) sum[r] += weights.words[w][4 * r + j] * x.codes[4 * w + j];
+    return sum;
+  }
+};
+
 }  // namespace
 
 namespace portable {
+void strip_mxfp4(const StripArgs& args) { strips<PortableStrips>(args); }
 void dot_bf16(const DotArgs& args) { dot<Portable, Bf16Row<Portable>>(args); }
 void dot_e4m3(const DotArgs& args) { dot<Portable, E4m3Row<Portable>>(args); }
 void dot_mxfp4(const DotArgs& args) { dot<Portable, Mxfp4Row<Portable>>(args); }

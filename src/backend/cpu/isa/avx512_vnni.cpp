@@ -1,0 +1,69 @@
+// AVX-512 with VNNI (and BW, which came before it): 64 products of bytes an instruction. Intel servers since Cascade Lake, AMD
+// since Zen 4.
+#include "backend/cpu/isa/kernels.h"
+
+#if NIBBLE_X86
+#include <immintrin.h>
+
+#include "backend/cpu/isa/strip.h"
+
+namespace nibble::cpu {
+namespace {
+
+struct Avx512Vnni {
+  using Floats = __m512;
+  using Ints = __m512i;
+  struct Weights {
+    __m512i words[8];
+  };
+  static constexpr int kStripRows{16};
+  static constexpr int kTileTokens{8};  // 8 sums, 8 vectors of weights, the scale, and what is being added up
+
+  static Floats zero() { return _mm512_setzero_ps(); }
+  static Floats broadcast(float x) { return _mm512_set1_ps(x); }
+  static void store(float* p, Floats v) { _mm512_storeu_ps(p, v); }
+  static Floats mul(Floats a, Floats b) { return _mm512_mul_ps(a, b); }
+  static Floats fma(Floats a, Floats b, Floats c) { return _mm512_fmadd_ps(a, b, c); }
+  static Floats to_float(Ints v) { return _mm512_cvtepi32_ps(v); }
+
+  static Weights unpack(const uint8_t* p) {
+    const __m512i table =
+        _mm512_broadcast_i32x4(_mm_setr_epi8(12, 13, 14, 15, 16, 18, 20, 24, 12, 11, 10, 9, 8, 6, 4, 0));
+    const __m512i nibble = _mm512_set1_epi8(15);
+    Weights weights;
+    for (int v = 0; v < 4; ++v) {
+      const __m512i codes = _mm512_loadu_si512(p + 64 * v);
+      weights.words[2 * v] = _mm512_shuffle_epi8(table, _mm512_and_si512(codes, nibble));
+      weights.words[2 * v + 1] =
+          _mm512_shuffle_epi8(table, _mm512_and_si512(_mm512_srli_epi16(codes, 4), nibble));
+    }
+    return weights;
+  }
+
+  // avx2.cpp says how.
+  static Floats scale(const uint8_t* p) {
+    const __m512i exponents = _mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
+    const __m512 scale = _mm512_castsi512_ps(
+        _mm512_max_epu32(_mm512_slli_epi32(exponents, 23), _mm512_set1_epi32(0x00400000)));
+    return _mm512_fmadd_ps(scale, _mm512_setzero_ps(), scale);
+  }
+
+  static Ints dot(const Weights& weights, const Q8Block& x) {
+    __m512i sum = _mm512_set1_epi32(x.offset);
+    for (int w = 0; w < 8; ++w) {
+      int32_t word;
+      __builtin_memcpy(&word, x.codes + 4 * w, sizeof word);
+      sum = _mm512_dpbusd_epi32(sum, weights.words[w], _mm512_set1_epi32(word));
+    }
+    return sum;
+  }
+};
+
+}  // namespace
+
+namespace avx512_vnni {
+void strip_mxfp4(const StripArgs& args) { strips<Avx512Vnni>(args); }
+}  // namespace avx512_vnni
+
+}  // namespace nibble::cpu
+#endif

@@ -1,0 +1,267 @@
+// Experts in strips: int8 activations, the layout, and every kernel of it that this machine can run, against sums in double.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "backend/cpu/experts/packed_experts.h"
+#include "backend/cpu/experts/q8.h"
+#include "backend/cpu/kernel_table.h"
+#include "tests/backend/cpu/operands.h"
+#include "tests/ops/shapes.h"
+
+namespace nibble::cpu {
+namespace {
+
+double element(const Q8Block& block, int c) { return 2.0 * block.half_scale * block.codes[c]; }
+
+Q8Block q8_of(const std::vector<float>& natural) { return to_q8(in_split_order(natural, kBlock).data()); }
+
+TEST(Q8, IsOffByHalfAStepOfItsBlockAtMost) {
+  for (int seed = 0; seed < 100; ++seed) {
+    std::vector<float> x = random_floats(kBlock, seed);
+    for (float& value : x) value = std::ldexp(value, seed - 60);
+    const Q8Block block = q8_of(x);
+    float largest = 0;
+    for (const float value : x) largest = std::max(largest, std::abs(value));
+    int sum = 0;
+    for (int c = 0; c < kBlock; ++c) {
+      // Beside the rounding to a code, 127 / a, the product with it and a / 254 are rounded to float32.
+      ASSERT_NEAR(element(block, c), x[c], largest / 254 * (1 + 0x1p-14)) << "seed " << seed << ", " << c;
+      sum += block.codes[c];
+    }
+    EXPECT_EQ(block.offset, -12 * sum);
+    EXPECT_EQ(std::abs(*std::max_element(block.codes, block.codes + kBlock,
+                                         [](int a, int b) { return std::abs(a) < std::abs(b); })),
+              127);
+  }
+}
+
+TEST(Q8, RoundsTiesToEven) {
+  std::vector<float> x(kBlock);
+  x[0] = 127;
+  for (int c = 1; c < kBlock; ++c) x[c] = static_cast<float>(c) - 16.5f;
+  const Q8Block block = q8_of(x);
+  for (int c = 1; c < kBlock; ++c) EXPECT_EQ(block.codes[c], std::nearbyint(x[c])) << x[c];
+}
+
+TEST(Q8, OfZerosIsZeros) {
+  const Q8Block block = q8_of(std::vector<float>(kBlock));
+  for (int c = 0; c < kBlock; ++c) EXPECT_EQ(element(block, c), 0);
+  EXPECT_EQ(block.offset, 0);
+}
+
+TEST(Q8, ShowsWhatIsNoNumber) {
+  for (const float bad : {std::numeric_limits<float>::infinity(), -std::numeric_limits<float>::infinity(),
+                          std::numeric_limits<float>::quiet_NaN(), -std::numeric_limits<float>::quiet_NaN()})
+    for (const int place : {0, 17, 31}) {
+      std::vector<float> x(kBlock, 1);
+      x[place] = bad;
+      EXPECT_TRUE(std::isnan(q8_of(x).half_scale)) << bad << " at " << place;
+    }
+}
+
+std::vector<StripRow> available_rows() {
+  std::vector<StripRow> rows;
+  for (const StripRow& row : strip_rows())
+    if (is_available(row)) rows.push_back(row);
+  return rows;
+}
+
+class StripKernels : public testing::TestWithParam<StripRow> {
+ protected:
+  ThreadPool pool_{2};
+
+  // One matrix in strips, behind another of the same shape.
+  struct Operands {
+    RandomMatrix weights;
+    PackedExperts packed;
+    double at(ptrdiff_t row, ptrdiff_t col) const { return weights.at(packed.rows + row, col); }
+  };
+  Operands operands(int rows, int cols, uint64_t seed) {
+    Operands made{random_matrix(Format::kMxfp4, rows, cols, seed, 2), {}};
+    made.packed = pack({made.weights.matrix, {}}, 2, GetParam().strip_rows, pool_);
+    return made;
+  }
+
+  // y [num_tokens, num_rows + 1], the last column left poisoned.
+  static std::vector<float> run(const PackedExperts& weights, int first_row, int num_rows,
+                                const std::vector<Q8Block>& x) {
+    const int row_blocks = weights.cols / kBlock;
+    std::vector<const Q8Block*> rows;
+    for (size_t first = 0; first < x.size(); first += row_blocks) rows.push_back(&x[first]);
+    std::vector<float> y(rows.size() * (num_rows + 1), kPoison);
+    GetParam().kernel({weights.codes(1), weights.scales(1), weights.cols, first_row, num_rows, rows.data(),
+                       static_cast<int>(rows.size()), y.data(), num_rows + 1});
+    return y;
+  }
+  static std::vector<Q8Block> quantised(const std::vector<float>& x) {
+    std::vector<Q8Block> blocks;
+    const std::vector<float> split = in_split_order(x, kBlock);
+    for (size_t first = 0; first < split.size(); first += kBlock) blocks.push_back(to_q8(&split[first]));
+    return blocks;
+  }
+
+  void expect_right(int num_tokens, int num_strips, int cols) {
+    const int first_row = GetParam().strip_rows, num_rows = num_strips * first_row,
+              num_blocks = cols / kBlock;
+    const Operands weights = operands(first_row + num_rows, cols, 1);
+    const std::vector<float> floats = random_floats(size_t{1} * num_tokens * cols, 3);
+    const std::vector<Q8Block> x = quantised(floats);
+    const std::vector<float> y = run(weights.packed, first_row, num_rows, x);
+    for (int t = 0; t < num_tokens; ++t) {
+      for (int r = 0; r < num_rows; ++r) {
+        double sum = 0, magnitudes = 0, float_sum = 0, half_steps = 0;
+        for (int b = 0; b < num_blocks; ++b) {
+          const Q8Block& block = x[t * num_blocks + b];
+          double block_sum = 0;
+          for (int c = 0; c < kBlock; ++c) {
+            const double weight = weights.at(first_row + r, b * kBlock + c);
+            block_sum += weight * element(block, c);
+            float_sum += weight * floats[t * cols + b * kBlock + c];
+            half_steps += std::abs(weight) * block.half_scale;
+          }
+          sum += block_sum;
+          magnitudes += std::abs(block_sum);
+        }
+        // Block sums are exact. Their scale is rounded once, the product and its addition once each, and the sum so far
+        // is rounded again with every block behind it.
+        const double rounding = (num_blocks + 3) * 0x1p-24 * magnitudes, actual = y[t * (num_rows + 1) + r];
+        const auto where = [&] {
+          return fmt::format("{} tokens, {} columns: token {}, row {} of {}", num_tokens, cols, t, r,
+                             num_rows);
+        };
+        ASSERT_NEAR(actual, sum, rounding) << where();
+        // Every element is off by half a step of its block at most.
+        ASSERT_NEAR(actual, float_sum, rounding + half_steps * (1 + 0x1p-14)) << where();
+      }
+      ASSERT_TRUE(std::isnan(y[t * (num_rows + 1) + num_rows])) << "wrote beyond row " << num_rows;
+    }
+  }
+};
+INSTANTIATE_TEST_SUITE_P(, StripKernels, testing::ValuesIn(available_rows()), [](const auto& row) {
+  std::string name = row.param.name;
+  std::erase(name, ':');
+  return name;
+});
+
+TEST_P(StripKernels, AreRightForAnyNumberOfTokens) {
+  for (const int num_tokens : shapes::kTokens) expect_right(num_tokens, 2, 160);
+}
+
+TEST_P(StripKernels, AreRightForAnyNumberOfStripsAndColumns) {
+  for (const int cols : shapes::kBlockCols)
+    for (const int num_strips : {1, 3}) expect_right(7, num_strips, cols);
+}
+
+TEST_P(StripKernels, GiveATokenTheBitsItGetsAlone) {
+  const int cols = 544, strip_rows = GetParam().strip_rows, num_rows = 2 * strip_rows, num_tokens = 33;
+  const Operands weights = operands(num_rows, cols, 4);
+  const std::vector<Q8Block> x = quantised(random_floats(size_t{1} * num_tokens * cols, 5));
+  const std::vector<float> together = run(weights.packed, 0, num_rows, x);
+  for (int t = 0; t < num_tokens; ++t) {
+    const auto first = x.begin() + t * (cols / kBlock);
+    const std::vector<Q8Block> own(first, first + cols / kBlock);
+    const std::vector<float> last_strip = run(weights.packed, strip_rows, strip_rows, own);
+    for (int r = 0; r < strip_rows; ++r)
+      ASSERT_EQ(together[t * (num_rows + 1) + strip_rows + r], last_strip[r]) << "token " << t << ", " << r;
+  }
+}
+
+// Each column alone brings out the weight as it was decoded: 1 at it, of which 2 w + 12 and the offset make 2 w.
+TEST_P(StripKernels, DecodeEveryCodeUnderEveryScaleExactly) {
+  const int rows = GetParam().strip_rows;
+  RandomMatrix weight = random_matrix(Format::kMxfp4, rows, kBlock, 6, 2);
+  for (int r = 0; r < 2 * rows; ++r)
+    for (int pair = 0; pair < 16;
+         ++pair)  // columns 0 to 15 hold codes 0 to 15, turned by a place with every row
+      weight.bytes[16 * r + pair] =
+          static_cast<uint8_t>(((2 * pair + r) & 15) | ((2 * pair + 1 + r) & 15) << 4);
+  for (int scale = 0; scale <= 252; ++scale) {  // from 253 on 6 times the scale is beyond float32
+    std::fill(weight.scales.begin(), weight.scales.end(), static_cast<uint8_t>(scale));
+    const PackedExperts packed = pack({weight.matrix, {}}, 2, rows, pool_);
+    for (int c = 0; c < kBlock; ++c) {
+      Q8Block x{};
+      x.codes[c] = 1;
+      x.half_scale = 0.5f;
+      x.offset = -12;
+      const std::vector<float> y = run(packed, 0, rows, {x});
+      for (int r = 0; r < rows; ++r) {
+        ASSERT_EQ(weight.at(rows + r, c), kE2m1Values[(c + r + rows) & 15] * std::exp2(scale - 127));
+        // 2 w times half of 2^-127 or 2^-126 is a product with a subnormal number, which loses up to two of its bits.
+        ASSERT_NEAR(y[r], weight.at(rows + r, c), scale < 2 ? 0x1p-149 * 12 : 0)
+            << "scale " << scale << ", column " << c << ", row " << r;
+      }
+    }
+  }
+  std::fill(weight.scales.begin(), weight.scales.end(), uint8_t{255});
+  const std::vector<float> y =
+      run(pack({weight.matrix, {}}, 2, rows, pool_), 0, rows, {q8_of(random_floats(kBlock, 7))});
+  for (int r = 0; r < rows; ++r) EXPECT_TRUE(std::isnan(y[r])) << "E8M0 255 is NaN";
+}
+
+TEST_P(StripKernels, ShowActivationsThatAreNoNumbers) {
+  const int rows = GetParam().strip_rows;
+  std::vector<float> x = random_floats(96, 8);
+  x[50] = std::numeric_limits<float>::infinity();
+  for (const float y : run(operands(rows, 96, 9).packed, 0, rows, quantised(x))) EXPECT_TRUE(std::isnan(y));
+}
+
+// Both add with a single rounding and in the same order.
+TEST(StripRows, OfAvx2AndAvx512GiveTheSameBits) {
+  ThreadPool pool(1);
+  const RandomMatrix weight = random_matrix(Format::kMxfp4, 32, 544, 10);
+  const std::vector<float> split = in_split_order(random_floats(544, 11), kBlock);
+  std::vector<Q8Block> x;
+  for (int first = 0; first < 544; first += kBlock) x.push_back(to_q8(&split[first]));
+  std::vector<std::vector<float>> results;
+  for (const StripRow& row : available_rows()) {
+    if (row.isa == Isa::kPortable) continue;
+    const PackedExperts packed = pack({weight.matrix, {}}, 1, row.strip_rows, pool);
+    const Q8Block* rows[]{x.data()};
+    results.emplace_back(32);
+    row.kernel({packed.codes(0), packed.scales(0), 544, 0, 32, rows, 1, results.back().data(), 32});
+    EXPECT_EQ(results.back(), results.front()) << row.name;
+  }
+}
+
+TEST(StripRows, AreTheWidestOfAnInstructionSetOrOfOneBeforeIt) {
+  EXPECT_EQ(choose_kernels(Isa::kPortable).strip->isa, Isa::kPortable);
+  for (const StripRow& row : available_rows()) EXPECT_EQ(choose_kernels(row.isa).strip->name, row.name);
+}
+
+class Packing : public testing::Test {
+ protected:
+  ThreadPool pool_{2};
+};
+
+// Who made the weights and holds them alone gets their memory back; who shares them finds them as they were.
+TEST_F(Packing, LetsGoOfTheExpertsOfMadeWeightsThatNobodyElseHolds) {
+  Weights layer_with_bytes;
+  layer_with_bytes.config.num_experts = 2;
+  const RandomMatrix up = random_matrix(Format::kMxfp4, 64, 32, 1, 2),
+                     down = random_matrix(Format::kMxfp4, 32, 32, 2, 2);
+  const std::vector<float> up_bias(128, 1), down_bias(64, 2);
+  LayerWeights layer;
+  layer.gate_up = experts_of(up, up_bias);
+  layer.down = experts_of(down, down_bias);
+  const auto bytes = std::make_shared<const int>();
+  layer.experts_storage = bytes;
+  layer_with_bytes.layers.push_back(layer);
+  auto shared = std::make_shared<const Weights>(std::move(layer_with_bytes));
+  layer.experts_storage.reset();
+
+  const PackedModel of_shared = pack_experts(shared, 4, pool_);
+  EXPECT_EQ(bytes.use_count(), 2) << "the other holder's";
+  EXPECT_NE(shared->layers[0].gate_up.first.data, nullptr);
+  const PackedModel of_own = pack_experts(std::move(shared), 4, pool_);
+  EXPECT_EQ(bytes.use_count(), 1);
+  ASSERT_EQ(of_own.layers.size(), 1u);
+  EXPECT_EQ(of_own.weights->layers[0].gate_up.first.data, nullptr);
+  EXPECT_EQ(of_own.weights->layers[0].down.bias(1)[0], 2);
+}
+
+}  // namespace
+}  // namespace nibble::cpu
