@@ -204,7 +204,7 @@ int chat(const std::string& argument, const Settings& settings) {
   const Capacity capacity{context_of(model.config, settings), 1};
   const BackendOptions room = backend_options(model.config, settings, capacity);
   const std::unique_ptr<Backend> backend = load(model, settings, room);
-  Engine engine(*backend, tokenizer, engine_options(room, capacity));
+  Engine engine(*backend, tokenizer, engine_options(settings, room, capacity));
   Conversation(settings, model, tokenizer, engine, capacity.context).talk();
   return kDone;
 }
@@ -214,9 +214,9 @@ int chat(const std::string& argument, const Settings& settings) {
 Action define_chat(CLI::App& command, Settings& settings) {
   const auto model = std::make_shared<std::string>();
   add_model(command, *model);
-  add_settings(
-      command, settings,
-      {SettingGroup::kInstruction, SettingGroup::kSampling, SettingGroup::kMachine, SettingGroup::kPlaces});
+  add_settings(command, settings,
+               {SettingGroup::kInstruction, SettingGroup::kSampling, SettingGroup::kMachine,
+                SettingGroup::kCache, SettingGroup::kPlaces});
   command.footer(kFooter);
   return [model, &settings] { return chat(*model, settings); };
 }

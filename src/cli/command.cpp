@@ -18,6 +18,7 @@ const char* title(SettingGroup group) {
       return "Sampling";
     case SettingGroup::kMachine:
     case SettingGroup::kBatch:
+    case SettingGroup::kCache:
       return "Machine";
     case SettingGroup::kPlaces:
       return "Places";

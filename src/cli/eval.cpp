@@ -202,7 +202,7 @@ int eval_tasks(const Options& options, const Settings& settings) {
       settings.max_sequences};
   const BackendOptions room = backend_options(model.config, settings, capacity);
   const std::unique_ptr<Backend> backend = load(model, settings, room);
-  Engine engine(*backend, tokenizer, engine_options(room, capacity));
+  Engine engine(*backend, tokenizer, engine_options(settings, room, capacity));
 
   const Stopwatch stopwatch;
   const std::vector<TaskResult> results = run_tasks(engine, tokenizer, tasks, std::move(requests));
@@ -306,7 +306,8 @@ Action define_eval(CLI::App& command, Settings& settings) {
   command.add_flag("--verbose", options->is_verbose,
                    "with --tasks: what was said where the outcome is not the expected one");
   command.add_flag("--json", options->as_json, "figures as one JSON object");
-  add_settings(command, settings, {SettingGroup::kMachine, SettingGroup::kBatch, SettingGroup::kPlaces});
+  add_settings(command, settings,
+               {SettingGroup::kMachine, SettingGroup::kBatch, SettingGroup::kCache, SettingGroup::kPlaces});
   command.footer(kFooter);
   return [options, &settings] { return eval(*options, settings); };
 }

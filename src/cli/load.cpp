@@ -175,13 +175,15 @@ BackendOptions backend_options(const Config& config, const Settings& settings, c
   return options;
 }
 
-EngineOptions engine_options(const BackendOptions& options, const Capacity& capacity) {
+EngineOptions engine_options(const Settings& settings, const BackendOptions& options,
+                             const Capacity& capacity) {
   EngineOptions engine;
   engine.num_full_pages = options.num_full_pages;
   engine.num_sliding_pages = options.num_sliding_pages;
   engine.max_batch_tokens = options.max_batch_tokens;
   engine.max_sequences = capacity.num_sequences;
   engine.max_context = capacity.context;
+  engine.prefix_cache = settings.prefix_cache == "on";
   return engine;
 }
 

@@ -48,7 +48,8 @@ inline constexpr int kDefaultContext{32768};
 int context_of(const Config& config, const Settings& settings);
 
 BackendOptions backend_options(const Config& config, const Settings& settings, const Capacity& capacity);
-EngineOptions engine_options(const BackendOptions& options, const Capacity& capacity);
+EngineOptions engine_options(const Settings& settings, const BackendOptions& options,
+                             const Capacity& capacity);
 
 size_t weight_bytes(const Config& config);  // of the checkpoint
 // Of these, what has to stay in memory: a file's pages that were read once are given back, made weights are not.

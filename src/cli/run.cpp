@@ -105,7 +105,7 @@ int run(const Options& options, const Settings& settings) {
 
   const BackendOptions backend_room = backend_options(model.config, settings, capacity);
   const std::unique_ptr<Backend> backend = load(model, settings, backend_room);
-  Engine engine(*backend, tokenizer, engine_options(backend_room, capacity));
+  Engine engine(*backend, tokenizer, engine_options(settings, backend_room, capacity));
 
   CatchInterrupt interrupt;
   bool was_interrupted = false;

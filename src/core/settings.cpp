@@ -66,6 +66,8 @@ constexpr Setting kTable[] = {
     {"max-batch-tokens", kMachine, "N", "tokens that pass through the model at once", "",
      Number<int>{&S::max_batch_tokens, 1, 1 << 16}},
     {"max-sequences", kBatch, "N", "sequences that run at once", "", Number<int>{&S::max_sequences, 1, 1024}},
+    {"prefix-cache", kCache, "WHETHER", "run the beginnings that prompts have in common once: on, off", "",
+     Choice<std::string>{&S::prefix_cache, {"on", "off"}}},
 
     {"models", kPlaces, "DIR", "folder of the bundled models", "beside the program", Text{&S::models}},
     {"tokenizer", kPlaces, "FILE", "tokenizer.json or .tiktoken; bytes: the 256 bytes alone",

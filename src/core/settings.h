@@ -43,6 +43,7 @@ struct Settings {
   std::optional<int> context;
   int max_batch_tokens{512};
   int max_sequences{16};
+  std::string prefix_cache{"on"};
   // Where things are, and what is told of the work.
   std::optional<std::string> models;     // folder of the bundled models
   std::optional<std::string> tokenizer;  // a vocabulary file, where the model has none or another is wanted
@@ -50,7 +51,7 @@ struct Settings {
 };
 
 // Commands take whole groups.
-enum class SettingGroup { kInstruction, kSampling, kDetail, kMachine, kBatch, kPlaces };
+enum class SettingGroup { kInstruction, kSampling, kDetail, kMachine, kBatch, kCache, kPlaces };
 
 template <typename Member>  // int, double, or an optional of int or uint64_t
 struct Number {

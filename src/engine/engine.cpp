@@ -13,6 +13,7 @@
 
 #include "core/check.h"
 #include "core/error.h"
+#include "core/random.h"
 #include "engine/scheduler.h"
 #include "engine/sequence.h"
 #include "engine/validate.h"
@@ -39,7 +40,8 @@ RequestLimits limits_of(const Config& config, const EngineOptions& options) {
                         .max_sequences = options.max_sequences,
                         .num_full_pages = options.num_full_pages,
                         .num_sliding_pages = options.num_sliding_pages,
-                        .window = config.window}};
+                        .window = config.window,
+                        .prefix_cache = options.prefix_cache}};
 }
 
 }  // namespace
@@ -78,12 +80,13 @@ struct Engine::Impl {
   const Tokenizer& tokenizer;
   const RequestLimits limits;
 
-  std::mutex mutex;  // of the next five
+  mutable std::mutex mutex;  // of the next six
   std::condition_variable order_came, event_came;
   std::deque<Order> orders;
   std::deque<Event> events;
   bool is_closing{false};
   uint64_t num_requests{0};
+  SchedulerCounts counts;  // as of the last step that was planned
 
   // Of the engine's thread.
   Scheduler scheduler;
@@ -107,7 +110,7 @@ bool Engine::Impl::take_orders() {
   for (Order& order : taken) {
     if (order.request) {
       const int max_output = max_output_tokens(*order.request, limits);
-      scheduler.add(order.id, static_cast<int>(order.request->prompt.size()), max_output);
+      scheduler.add(order.id, order.request->prompt, max_output);
       sequences.try_emplace(order.id, order.id, std::move(*order.request), max_output, tokenizer);
     } else if (const auto found = sequences.find(order.id); found != sequences.end()) {
       end(order.id, found->second.finish(FinishReason::kCancelled));
@@ -118,8 +121,12 @@ bool Engine::Impl::take_orders() {
 
 void Engine::Impl::step() {
   const std::vector<Slice> slices = scheduler.next();
+  {
+    const std::lock_guard lock(mutex);
+    counts = scheduler.counts();
+  }
   if (slices.empty()) return;  // all that was here has been cancelled
-  for (const Slice& slice : slices) sequences.at(slice.request).start();
+  for (const Slice& slice : slices) sequences.at(slice.request).start(slice.first_position);
 
   StepResult result;
   try {
@@ -133,8 +140,12 @@ void Engine::Impl::step() {
   }
   auto output = result.outputs.begin();
   for (const Slice& slice : slices) {
-    scheduler.advance(slice);
-    if (slice.gives_token) hand_out(slice, std::move(*output++));
+    if (!slice.gives_token) {
+      scheduler.advance(slice, {});
+      continue;
+    }
+    scheduler.advance(slice, output->token);
+    hand_out(slice, std::move(*output++));
   }
 }
 
@@ -198,19 +209,27 @@ Engine::Engine(Backend& backend, const Tokenizer& tokenizer, const EngineOptions
 
 Engine::~Engine() = default;
 
-RequestId Engine::submit(Request request) {
-  std::optional<std::string> fault = find_fault(request, impl_->limits);
-  RequestId id{};
+RequestId Engine::submit(Request request) { return submit_choices(std::move(request), 1).front(); }
+
+std::vector<RequestId> Engine::submit_choices(Request request, int num_choices) {
+  NIBBLE_CHECK(num_choices > 0, "{} choices", num_choices);
+  const std::optional<std::string> fault = find_fault(request, impl_->limits);
+  std::vector<RequestId> ids;
   {
     const std::lock_guard lock(impl_->mutex);
-    id = static_cast<RequestId>(++impl_->num_requests);
-    if (!fault) impl_->orders.push_back({id, std::move(request)});
+    const uint64_t seed = request.sample.seed;
+    for (int choice = 0; choice < num_choices; ++choice) {
+      ids.push_back(static_cast<RequestId>(++impl_->num_requests));
+      if (fault) continue;
+      request.sample.seed = choice == 0 ? seed : random_bits(seed, static_cast<uint64_t>(choice));
+      impl_->orders.push_back({ids.back(), request});
+    }
   }
   if (fault)
-    impl_->put(FailedEvent{id, std::move(*fault)});
+    for (const RequestId id : ids) impl_->put(FailedEvent{id, *fault});
   else
     impl_->order_came.notify_one();
-  return id;
+  return ids;
 }
 
 void Engine::cancel(RequestId request) {
@@ -219,6 +238,11 @@ void Engine::cancel(RequestId request) {
     impl_->orders.push_back({.id = request});
   }
   impl_->order_came.notify_one();
+}
+
+SchedulerCounts Engine::counts() const {
+  const std::lock_guard lock(impl_->mutex);
+  return impl_->counts;
 }
 
 std::optional<Event> Engine::wait_event(std::chrono::milliseconds timeout) {

@@ -4,10 +4,12 @@
 #include <chrono>
 #include <memory>
 #include <optional>
+#include <vector>
 
 #include "backend/backend.h"
 #include "engine/event.h"
 #include "engine/request.h"
+#include "engine/scheduler.h"
 #include "text/tokenizer.h"
 
 namespace nibble {
@@ -17,6 +19,9 @@ struct EngineOptions {
   int max_batch_tokens{512};                    // rows of one step; longer prompts are fed in chunks
   int max_sequences{16};  // running at once (never more than rows); the rest wait, first come first served
   int max_context{0};     // prompt and output together; 0: the model's
+  // Prompts that begin alike share pages, and pages stay known when their request has ended. Off: every prompt is run from
+  // its first token. The answers are the same.
+  bool prefix_cache{true};
 };
 
 class Engine {
@@ -29,8 +34,14 @@ class Engine {
 
   // Never blocks on the model. A request that can't be run (too long, an impossible value) fails by its event.
   RequestId submit(Request request);
+  // Several answers to the same prompt: requests of their own, next to each other in the queue. The first is what submit
+  // gives; the seed of each of the others follows from the request's. With the prefix cache the prompt's whole pages are
+  // run once.
+  std::vector<RequestId> submit_choices(Request request, int num_choices);
   // Its pages are free once its FinishedEvent (kCancelled) is out. Cancelling what has ended does nothing.
   void cancel(RequestId request);
+
+  SchedulerCounts counts() const;
 
   // The next event of any request, in the order of the steps; nothing if none came in time.
   std::optional<Event> wait_event(std::chrono::milliseconds timeout);

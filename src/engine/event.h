@@ -32,6 +32,7 @@ struct FinishedEvent {
   FinishReason reason{};
   std::string text{};  // what was still held back and is now certain
   int num_prompt_tokens{0}, num_output_tokens{0};
+  int num_cached_tokens{0};  // of the prompt: the prefix cache had them, they were not run
   // From the request's first step (not from the queue) to its first token, and from there to its last.
   double prefill_seconds{0}, decode_seconds{0};
 };

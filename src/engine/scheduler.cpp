@@ -1,10 +1,20 @@
 #include "engine/scheduler.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "core/check.h"
 
 namespace nibble {
+namespace {
+
+// Of pages that are about to be shared: those that nobody holds yet, so that fewer will be free.
+int num_unheld(const PagePool& pool, std::span<const PageId> pages) {
+  return static_cast<int>(
+      std::count_if(pages.begin(), pages.end(), [&](PageId page) { return !pool.is_held(page); }));
+}
+
+}  // namespace
 
 PageCounts max_pages(int num_prompt_tokens, int max_output_tokens, const SchedulerOptions& options) {
   const int full = num_pages_for(num_prompt_tokens + max_output_tokens - 1);
@@ -17,79 +27,147 @@ Scheduler::Scheduler(const SchedulerOptions& options)
   NIBBLE_CHECK(options_.max_batch_tokens > 0 && options_.max_sequences > 0, "{} rows, {} sequences",
                options_.max_batch_tokens, options_.max_sequences);
   options_.max_sequences = std::min(options_.max_sequences, options_.max_batch_tokens);
+  if (options_.prefix_cache) cache_.emplace(full_pool_, sliding_pool_, options_.window);
 }
 
-void Scheduler::add(RequestId request, int num_prompt_tokens, int max_output_tokens) {
-  NIBBLE_CHECK(num_prompt_tokens > 0 && max_output_tokens > 0, "{} tokens, {} more", num_prompt_tokens,
+void Scheduler::add(RequestId request, std::span<const TokenId> prompt, int max_output_tokens) {
+  NIBBLE_CHECK(!prompt.empty() && max_output_tokens > 0, "{} tokens, {} more", prompt.size(),
                max_output_tokens);
-  const PageCounts promise = max_pages(num_prompt_tokens, max_output_tokens, options_);
-  NIBBLE_CHECK(promise.full <= full_pool_.num_pages() && promise.sliding <= sliding_pool_.num_pages(),
-               "{} of {} full pages, {} of {} sliding pages", promise.full, full_pool_.num_pages(),
-               promise.sliding, sliding_pool_.num_pages());
-  waiting_.push_back({request, num_prompt_tokens, promise});
+  const auto num_prompt_tokens = static_cast<int>(prompt.size());
+  const PageCounts most = max_pages(num_prompt_tokens, max_output_tokens, options_);
+  NIBBLE_CHECK(most.full <= full_pool_.num_pages() && most.sliding <= sliding_pool_.num_pages(),
+               "{} of {} full pages, {} of {} sliding pages", most.full, full_pool_.num_pages(), most.sliding,
+               sliding_pool_.num_pages());
+  waiting_.push_back({request, {prompt.begin(), prompt.end()}, num_prompt_tokens, false});
 }
 
 void Scheduler::remove(RequestId request) {
   std::erase_if(waiting_, [&](const Waiting& sequence) { return sequence.request == request; });
-  const auto found = std::find_if(running_.begin(), running_.end(),
-                                  [&](auto& sequence) { return sequence.request == request; });
-  if (found == running_.end()) return;
-  promised_.full -= found->promise.full;
-  promised_.sliding -= found->promise.sliding;
-  running_.erase(found);
+  std::erase_if(running_, [&](const Running& sequence) { return sequence.request == request; });
+}
+
+// What a sequence needs to run all that is known of it, when `num_filled` positions have been filled.
+PageCounts Scheduler::pages_for(size_t num_tokens, int num_filled) const {
+  const auto num_known = static_cast<int>(num_tokens);
+  const int full = num_pages_for(num_known);
+  const int chunk = std::clamp(num_known - num_filled, 1, options_.max_batch_tokens);
+  return {full, std::min(full - first_reached_page(num_filled, options_.window),
+                         max_sliding_pages(options_.window, chunk))};
+}
+
+bool Scheduler::has_room(const Waiting& sequence, const Prefix& known) const {
+  int full_left = full_pool_.num_free(), sliding_left = sliding_pool_.num_free();
+  for (const Running& other : running_) {
+    const PageCounts needed = pages_for(other.tokens.size(), other.pages.length());
+    full_left -= 1 + std::max(0, needed.full - static_cast<int>(other.pages.full().pages.size()));
+    sliding_left -= 1 + std::max(0, needed.sliding - static_cast<int>(other.pages.sliding().pages.size()));
+  }
+  const PageCounts needed = pages_for(sequence.tokens.size(), known.num_tokens());
+  full_left -= needed.full - static_cast<int>(known.full.size()) + num_unheld(full_pool_, known.full);
+  sliding_left -=
+      needed.sliding - static_cast<int>(known.sliding.size()) + num_unheld(sliding_pool_, known.sliding);
+  return full_left >= 0 && sliding_left >= 0;
+}
+
+// Only prompts are looked at. An answer fills a page every kPageTokens steps: nobody waits for that.
+bool Scheduler::is_being_filled(std::span<const TokenId> tokens) const {
+  tokens = tokens.first(tokens.size() - 1);  // the last one is run in any case
+  return std::any_of(running_.begin(), running_.end(), [&](const Running& other) {
+    if (other.num_missing() <= 1) return false;
+    const auto [end, _] =
+        std::mismatch(tokens.begin(), tokens.end(), other.tokens.begin(), other.tokens.end());
+    return (end - tokens.begin()) / kPageTokens > other.pages.length() / kPageTokens;
+  });
 }
 
 void Scheduler::admit() {
   while (!waiting_.empty() && num_running() < options_.max_sequences) {
-    const Waiting& head = waiting_.front();
-    if (promised_.full + head.promise.full > full_pool_.num_pages()) return;
-    if (promised_.sliding + head.promise.sliding > sliding_pool_.num_pages()) return;
-    promised_.full += head.promise.full;
-    promised_.sliding += head.promise.sliding;
-    running_.push_back({head.request, head.num_prompt_tokens, head.promise,
+    Waiting& head = waiting_.front();
+    if (cache_ && is_being_filled(head.tokens)) return;
+    const Prefix known = cache_ ? cache_->find(head.tokens) : Prefix{};
+    // Who is alone has all pages, and takes its tokens in as small chunks as there is room for.
+    if (!running_.empty() && !has_room(head, known)) return;
+    if (!head.has_run) {
+      counts_.num_prompt_tokens += head.tokens.size();
+      counts_.num_cached_tokens += static_cast<uint64_t>(known.num_tokens());
+    }
+    running_.push_back({head.request, std::move(head.tokens), head.num_prompt_tokens,
                         SequencePages(full_pool_, sliding_pool_, options_.window)});
+    running_.back().pages.resume(known);
     waiting_.pop_front();
   }
 }
 
-Slice Scheduler::plan(Running& sequence, int num_tokens) {
-  const bool has_room = sequence.pages.reserve(num_tokens);
-  NIBBLE_CHECK(has_room, "request {}: {} tokens after {} do not fit what it was promised",
-               static_cast<uint64_t>(sequence.request), num_tokens, sequence.pages.length());
-  return {.request = sequence.request,
-          .first_position = sequence.pages.length(),
-          .num_tokens = num_tokens,
-          .gives_token = num_tokens == sequence.num_missing(),
-          .full = sequence.pages.full(),
-          .sliding = sequence.pages.sliding()};
+// Sliding pages that the sequence gives back here are used by nobody soon; but where its prompt ends the next turn of a
+// chat goes on, without the reasoning that this one is writing. So these are worth more than what it has just given back. The
+// prompt may agree with the next one a few tokens beyond its end, and so into the next page.
+int Scheduler::make_room(Running& sequence) {
+  const int num_sliding_before = sequence.pages.sliding().first_page;
+  const int num_tokens = sequence.pages.make_room();
+  if (cache_ && sequence.pages.sliding().first_page > num_sliding_before) {
+    const int last = sequence.num_prompt_tokens / kPageTokens;
+    const int first = first_reached_page(last * kPageTokens, options_.window);
+    const int end = std::min(last + 1, sequence.pages.length() / kPageTokens);
+    if (first < end)
+      cache_->touch_sliding(
+          sequence.pages.full().pages.subspan(static_cast<size_t>(first), static_cast<size_t>(end - first)));
+  }
+  return num_tokens;
+}
+
+void Scheduler::preempt_youngest() {
+  Running& youngest = running_.back();
+  waiting_.push_front({youngest.request, std::move(youngest.tokens), youngest.num_prompt_tokens, true});
+  running_.pop_back();
+  ++counts_.num_preemptions;
 }
 
 std::vector<Slice> Scheduler::next() {
   admit();
   std::vector<Slice> slices;
+  const auto decodes = [](const Running& sequence) {
+    return sequence.num_missing() == 1;
+  };  // or the last of a prompt
+  auto num_decoding = static_cast<int>(std::count_if(running_.begin(), running_.end(), decodes));
   int num_rows_left = options_.max_batch_tokens;
-  for (Running& sequence : running_) {
-    if (sequence.num_missing() != 1) continue;  // decodes, or has one token of its prompt left: the same work
-    slices.push_back(plan(sequence, 1));
-    --num_rows_left;
-  }
-  for (Running& sequence : running_) {
-    const int num_tokens = std::min(sequence.num_missing(), num_rows_left);
-    if (sequence.num_missing() == 1 || num_tokens == 0) continue;
-    slices.push_back(plan(sequence, num_tokens));
+  // Oldest first, so that whoever is put aside has no part in the step yet.
+  for (auto sequence = running_.begin(); sequence != running_.end(); ++sequence) {
+    int num_tokens = decodes(*sequence) ? 1 : std::min(sequence->num_missing(), num_rows_left - num_decoding);
+    if (num_tokens == 0) continue;
+    num_decoding -= decodes(*sequence);
+    int room = make_room(*sequence);
+    while (room == 0 && &*sequence != &running_.back()) {
+      num_decoding -= decodes(running_.back());
+      preempt_youngest();
+      room = make_room(*sequence);
+    }
+    num_tokens = std::min(num_tokens, room);
+    NIBBLE_CHECK(num_tokens > 0 || running_.size() > 1, "request {} is alone and has no room after {} tokens",
+                 static_cast<uint64_t>(sequence->request), sequence->pages.length());
+    if (num_tokens == 0) break;  // the youngest itself: it keeps what it has until an older one needs it
+    const bool has_room = sequence->pages.reserve(num_tokens);
+    NIBBLE_CHECK(has_room);
     num_rows_left -= num_tokens;
+    slices.push_back({.request = sequence->request,
+                      .first_position = sequence->pages.length(),
+                      .num_tokens = num_tokens,
+                      .gives_token = num_tokens == sequence->num_missing(),
+                      .full = sequence->pages.full(),
+                      .sliding = sequence->pages.sliding()});
   }
   NIBBLE_CHECK(!slices.empty() || is_idle(), "{} wait and nobody runs", waiting_.size());
   return slices;
 }
 
-void Scheduler::advance(const Slice& slice) {
+void Scheduler::advance(const Slice& slice, std::optional<TokenId> token) {
   const auto found = std::find_if(running_.begin(), running_.end(),
                                   [&](auto& sequence) { return sequence.request == slice.request; });
   NIBBLE_CHECK(found != running_.end() && found->pages.length() == slice.first_position, "request {}",
                static_cast<uint64_t>(slice.request));
+  NIBBLE_CHECK(slice.gives_token == token.has_value(), "request {}", static_cast<uint64_t>(slice.request));
   found->pages.advance(slice.num_tokens);
-  if (slice.gives_token) ++found->num_known;
+  if (cache_) found->pages.add_to(*cache_, found->tokens);
+  if (token) found->tokens.push_back(*token);
 }
 
 }  // namespace nibble

@@ -15,8 +15,10 @@ Sequence::Sequence(RequestId id, Request request, int max_output_tokens, const T
       tokenizer_(&tokenizer),
       stop_strings_(stop_.strings) {}
 
-void Sequence::start() {
-  if (!clock_) clock_.emplace();
+void Sequence::start(int first_position) {
+  if (clock_) return;
+  clock_.emplace();
+  num_cached_tokens_ = first_position;
 }
 
 TokenEvent Sequence::push(SampledToken token) {
@@ -52,6 +54,7 @@ FinishedEvent Sequence::finish(FinishReason reason) {
           .text = std::move(text),
           .num_prompt_tokens = static_cast<int>(num_prompt_tokens_),
           .num_output_tokens = static_cast<int>(output().size()),
+          .num_cached_tokens = num_cached_tokens_,
           .prefill_seconds = first_token_seconds_,
           .decode_seconds = last_token_seconds_ - first_token_seconds_};
 }

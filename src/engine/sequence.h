@@ -26,8 +26,9 @@ class Sequence {
   std::span<const TokenId> output() const { return tokens().subspan(num_prompt_tokens_); }
   const SampleParams& sample() const { return sample_; }
 
-  // Its first step begins: time is counted from here, not from the queue.
-  void start();
+  // A step with it begins, which runs tokens from `first_position` on. Time is counted from the first one, not from the
+  // queue; what is before it was in the prefix cache.
+  void start(int first_position);
   // One more token of the answer.
   TokenEvent push(SampledToken token);
   // Why the answer is at its end; nothing while it goes on.
@@ -48,6 +49,7 @@ class Sequence {
   StopStrings stop_strings_;
 
   std::optional<Stopwatch> clock_;  // from the first step
+  int num_cached_tokens_{0};
   double first_token_seconds_{0}, last_token_seconds_{0};
 };
 

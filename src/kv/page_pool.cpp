@@ -4,28 +4,86 @@
 
 namespace nibble {
 
-PagePool::PagePool(int num_pages) {
+PagePool::PagePool(int num_pages) : num_free_(num_pages) {
   NIBBLE_CHECK(num_pages >= 0, "{} pages", num_pages);
-  is_taken_.resize(static_cast<size_t>(num_pages));
-  free_.reserve(is_taken_.size());
-  for (int page = num_pages - 1; page >= 0; --page) free_.push_back(static_cast<PageId>(page));
+  pages_.resize(static_cast<size_t>(num_pages) + 1);
+  pages_.back().before = pages_.back().after = pages_.size() - 1;
+  worthless_.reserve(pages_.size());
+  for (int page = num_pages - 1; page >= 0; --page) worthless_.push_back(static_cast<PageId>(page));
 }
 
-// Last back, first out: the page that was written last is the likeliest to be in a cache still.
+PagePool::Page& PagePool::at(PageId page) {
+  const auto index = static_cast<size_t>(page);
+  NIBBLE_CHECK(index + 1 < pages_.size(), "page {} of {}", index, num_pages());
+  return pages_[index];
+}
+
+void PagePool::link_last(size_t index) {
+  const size_t ring = pages_.size() - 1, last = pages_[ring].before;
+  pages_[index].before = last;
+  pages_[index].after = ring;
+  pages_[last].after = pages_[ring].before = index;
+}
+
+void PagePool::unlink(size_t index) {
+  pages_[pages_[index].before].after = pages_[index].after;
+  pages_[pages_[index].after].before = pages_[index].before;
+}
+
+// Of the worthless ones last back, first out: the page that was written last is the likeliest to be in a cache still.
 std::optional<PageId> PagePool::take() {
-  if (free_.empty()) return std::nullopt;
-  const PageId page = free_.back();
-  free_.pop_back();
-  is_taken_[static_cast<size_t>(page)] = true;
+  if (num_free_ == 0) return std::nullopt;
+  if (worthless_.empty()) {
+    const auto oldest = static_cast<PageId>(pages_.back().after);
+    if (reclaim_) reclaim_(oldest);
+    forget(oldest);
+  }
+  const PageId page = worthless_.back();
+  worthless_.pop_back();
+  at(page).num_holders = 1;
+  --num_free_;
   return page;
 }
 
+void PagePool::share(PageId page) {
+  Page& shared = at(page);
+  NIBBLE_CHECK(shared.num_holders > 0 || shared.is_kept, "page {} is neither held nor kept",
+               static_cast<size_t>(page));
+  if (shared.num_holders++ > 0) return;
+  unlink(static_cast<size_t>(page));
+  --num_free_;
+}
+
 void PagePool::give_back(PageId page) {
-  const auto index = static_cast<size_t>(page);
-  NIBBLE_CHECK(index < is_taken_.size() && is_taken_[index], "page {} of {} was not taken", index,
-               is_taken_.size());
-  is_taken_[index] = false;
-  free_.push_back(page);
+  Page& given = at(page);
+  NIBBLE_CHECK(given.num_holders > 0, "page {} of {} was not taken", static_cast<size_t>(page), num_pages());
+  if (--given.num_holders > 0) return;
+  ++num_free_;
+  if (given.is_kept)
+    link_last(static_cast<size_t>(page));
+  else
+    worthless_.push_back(page);
+}
+
+void PagePool::keep(PageId page) {
+  NIBBLE_CHECK(is_held(page) && !is_kept(page), "page {} is not held, or kept already",
+               static_cast<size_t>(page));
+  at(page).is_kept = true;
+}
+
+void PagePool::forget(PageId page) {
+  NIBBLE_CHECK(is_kept(page), "page {} is not kept", static_cast<size_t>(page));
+  at(page).is_kept = false;
+  if (is_held(page)) return;
+  unlink(static_cast<size_t>(page));
+  worthless_.push_back(page);
+}
+
+void PagePool::touch(PageId page) {
+  NIBBLE_CHECK(is_kept(page), "page {} is not kept", static_cast<size_t>(page));
+  if (is_held(page)) return;
+  unlink(static_cast<size_t>(page));
+  link_last(static_cast<size_t>(page));
 }
 
 }  // namespace nibble

@@ -7,8 +7,9 @@
 namespace nibble {
 namespace {
 
+// The last one first, as prefix_cache.h has it.
 void give_back(PagePool& pool, std::span<const PageId> pages) {
-  for (const PageId page : pages) pool.give_back(page);
+  for (; !pages.empty(); pages = pages.first(pages.size() - 1)) pool.give_back(pages.back());
 }
 
 }  // namespace
@@ -26,24 +27,38 @@ SequencePages::~SequencePages() {
   give_back(*sliding_pool_, sliding_);
 }
 
-bool SequencePages::reserve(int num_tokens) {
-  NIBBLE_CHECK(num_tokens >= 0, "{} tokens", num_tokens);
-  // Position length_ sees window_ positions, itself included; later ones see nothing before those.
-  const int first_reached_page = std::max(0, length_ - (window_ - 1)) / kPageTokens;
-  if (const int num_left = first_reached_page - first_sliding_page_; num_left > 0) {
+void SequencePages::resume(const Prefix& prefix) {
+  NIBBLE_CHECK(full_.empty() && length_ == 0, "{} positions are here already", length_);
+  for (const PageId page : prefix.full) full_pool_->share(page);
+  for (const PageId page : prefix.sliding) sliding_pool_->share(page);
+  full_ = prefix.full;
+  sliding_ = prefix.sliding;
+  first_sliding_page_ = prefix.first_sliding_page();
+  length_ = prefix.num_tokens();
+  num_known_pages_ = full_.size();
+}
+
+int SequencePages::make_room() {
+  // Later positions see nothing before the first that position length_ sees.
+  const int first_reached = first_reached_page(length_, window_);
+  if (const int num_left = first_reached - first_sliding_page_; num_left > 0) {
     const auto end = sliding_.begin() + num_left;
     give_back(*sliding_pool_, {sliding_.begin(), end});
     sliding_.erase(sliding_.begin(), end);
-    first_sliding_page_ = first_reached_page;
+    first_sliding_page_ = first_reached;
   }
+  const int num_full = static_cast<int>(full_.size()) + full_pool_->num_free();
+  const int num_sliding = first_sliding_page_ + static_cast<int>(sliding_.size()) + sliding_pool_->num_free();
+  return std::min(num_full, num_sliding) * kPageTokens - length_;
+}
 
+bool SequencePages::reserve(int num_tokens) {
+  NIBBLE_CHECK(num_tokens >= 0, "{} tokens", num_tokens);
+  if (num_tokens > make_room()) return false;
   const int num_pages = num_pages_for(length_ + num_tokens);
-  const int num_full_missing = num_pages - static_cast<int>(full_.size());
-  const int num_sliding_missing = num_pages - first_sliding_page_ - static_cast<int>(sliding_.size());
-  if (num_full_missing > full_pool_->num_free() || num_sliding_missing > sliding_pool_->num_free())
-    return false;
-  for (int i = 0; i < num_full_missing; ++i) full_.push_back(*full_pool_->take());
-  for (int i = 0; i < num_sliding_missing; ++i) sliding_.push_back(*sliding_pool_->take());
+  while (static_cast<int>(full_.size()) < num_pages) full_.push_back(*full_pool_->take());
+  while (first_sliding_page_ + static_cast<int>(sliding_.size()) < num_pages)
+    sliding_.push_back(*sliding_pool_->take());
   return true;
 }
 
@@ -53,9 +68,32 @@ void SequencePages::advance(int num_tokens) {
   length_ += num_tokens;
 }
 
+void SequencePages::add_to(PrefixCache& cache, std::span<const TokenId> tokens) {
+  const auto num_whole = static_cast<size_t>(length_ / kPageTokens);
+  for (size_t& i = num_known_pages_; i < num_whole; ++i) {
+    const PrefixCache::Pages mine{full_[i], sliding_.at(i - static_cast<size_t>(first_sliding_page_))};
+    const auto before = i == 0 ? std::nullopt : std::optional(full_[i - 1]);
+    const PrefixCache::Pages known = cache.add(before, tokens.subspan(i * kPageTokens, kPageTokens), mine);
+    if (known.full != mine.full) {
+      full_pool_->share(known.full);
+      full_pool_->give_back(mine.full);
+      full_[i] = known.full;
+    }
+    if (known.sliding != mine.sliding) {
+      sliding_pool_->share(known.sliding);
+      sliding_pool_->give_back(mine.sliding);
+      sliding_[i - static_cast<size_t>(first_sliding_page_)] = known.sliding;
+    }
+  }
+}
+
 PageTableView SequencePages::full() const { return {full_, 0}; }
 
 PageTableView SequencePages::sliding() const { return {sliding_, first_sliding_page_}; }
+
+int first_reached_page(int position, int window) {
+  return std::max(0, position - (window - 1)) / kPageTokens;
+}
 
 int num_pages_for(int num_tokens) { return (num_tokens + kPageTokens - 1) / kPageTokens; }
 

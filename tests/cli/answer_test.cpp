@@ -26,7 +26,7 @@ class AnswerTest : public testing::Test {
     ScriptedBackend backend(config_, prompt.size(), tokenizer_.encode(said, SpecialTokens::kRecognise));
     const Capacity capacity{4096, 1};
     Engine engine(backend, tokenizer_,
-                  engine_options(backend_options(config_, settings, capacity), capacity));
+                  engine_options(settings, backend_options(config_, settings, capacity), capacity));
     const Request request = make_request(prompt, settings, config_, tokenizer_, capacity.context);
     Listener listener;
     listener.on_text = [this](Part part, std::string_view text) { heard_[part] += text; };

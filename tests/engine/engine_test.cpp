@@ -7,6 +7,7 @@
 #include <mutex>
 #include <random>
 #include <semaphore>
+#include <set>
 #include <stdexcept>
 #include <thread>
 
@@ -365,6 +366,90 @@ TEST(EngineFault, OptionsThatNoRequestCouldRunWithAreRefused) {
   EXPECT_THAT(message([](EngineOptions& o) { o.max_context = 4097; }), HasSubstr("it must be 1 to 4096"));
   EXPECT_THAT(message([](EngineOptions& o) { o.max_context = -1; }), HasSubstr("context is -1"));
   EXPECT_THAT(message([](EngineOptions& o) { o.num_full_pages = 0; }), HasSubstr("has 0 pages for full"));
+}
+
+// ---- prompts that begin alike, and pages that run out ----
+
+TEST(EnginePrefix, TheAnswersAreThoseOfTheModelWithSharedPagesAndWithout) {
+  for (const bool prefix_cache : {true, false}) {
+    std::mt19937 random(3);
+    EngineOptions narrow = options();
+    narrow.num_full_pages = 30;
+    narrow.num_sliding_pages = 20;
+    narrow.prefix_cache = prefix_cache;
+    Toy toy(toy_logits, narrow);
+    std::vector<std::pair<RequestId, Request>> asked;
+    Tokens base(200);
+    for (TokenId& token : base) token = static_cast<TokenId>(random() % kToyVocab);
+    for (int n = 0; n < 200; ++n) {
+      Request next = random_request(random);
+      next.stop.max_tokens = 1 + static_cast<int>(random() % 200);
+      if (n % 3 != 0) {
+        const auto num_shared = static_cast<ptrdiff_t>(random() % base.size());
+        next.prompt.insert(next.prompt.begin(), base.begin(), base.begin() + num_shared);
+      }
+      asked.emplace_back(toy.engine.submit(next), next);
+    }
+    for (const auto& [id, given] : asked) ASSERT_EQ(toy.answers.wait_for(id).tokens, run_alone(given));
+    const SchedulerCounts counts = toy.engine.counts();
+    EXPECT_GT(counts.num_preemptions, 5u);
+    EXPECT_EQ(counts.num_cached_tokens > 500, prefix_cache);
+  }
+}
+
+TEST(EnginePrefix, WhatWasNotRunIsReported) {
+  Toy toy;
+  const Request asked = request(Tokens(100, 7), 5);
+  EXPECT_EQ(toy.ask(asked).finished->num_cached_tokens, 0);
+  EXPECT_EQ(toy.ask(asked).finished->num_cached_tokens, 96);
+  EXPECT_EQ(toy.engine.counts().num_prompt_tokens, 200u);
+  EXPECT_EQ(toy.engine.counts().num_cached_tokens, 96u);
+}
+
+// What is remembered of a turn is its prompt and, without the reasoning, its answer. The reasoning is longer than the
+// window and than the sliding pool.
+TEST(EnginePrefix, AChatThatDropsItsReasoningHitsEverythingBeforeTheChange) {
+  EngineOptions one = options();
+  one.max_sequences = 1;
+  one.num_sliding_pages = 8;
+  Toy toy(toy_logits, one);
+  Tokens prompt =
+      tokens_of("You are a patient teacher. Who was Ada Lovelace, and what did she write about engines?");
+  int num_known = 0;  // tokens that this prompt and the one before have in common
+  for (int turn = 0; turn < 6; ++turn) {
+    const Request asked = request(prompt, 500);
+    const Answer& answer = toy.ask(asked);
+    EXPECT_EQ(answer.tokens, run_alone(asked));
+    EXPECT_EQ(answer.finished->num_cached_tokens, num_known / kPageTokens * kPageTokens) << "turn " << turn;
+    const Tokens final_words(answer.tokens.end() - 40, answer.tokens.end());
+    prompt = prompt + final_words + tokens_of("And what came after that?");
+    num_known = static_cast<int>(
+        std::mismatch(prompt.begin(), prompt.end(), (asked.prompt + answer.tokens).begin()).first -
+        prompt.begin());
+  }
+}
+
+TEST(EnginePrefix, ChoicesAreRequestsOfTheirOwnThatRunTheirPromptOnce) {
+  Toy toy;
+  Request asked = request(Tokens(300, 9), 30);
+  asked.sample = {.temperature = 1, .seed = 7};
+  const std::vector<RequestId> ids = toy.engine.submit_choices(asked, 5);
+  ASSERT_EQ(ids.size(), 5u);
+  std::set<Tokens> texts;
+  for (size_t choice = 0; choice < ids.size(); ++choice) {
+    const Answer& answer = toy.answers.wait_for(ids[choice]);
+    EXPECT_EQ(answer.finished.value().num_cached_tokens, choice == 0 ? 0 : 288);
+    texts.insert(answer.tokens);
+  }
+  EXPECT_EQ(texts.size(), 5u);
+  EXPECT_EQ(toy.answers[ids[0]].tokens, run_alone(asked));
+  const std::vector<RequestId> again = toy.engine.submit_choices(asked, 2);
+  EXPECT_EQ(toy.answers.wait_for(again[1]).tokens, toy.answers[ids[1]].tokens);
+}
+
+TEST(EnginePrefix, ChoicesOfARequestThatCannotBeRunAllFail) {
+  Toy toy;
+  for (const RequestId id : toy.engine.submit_choices({}, 3)) EXPECT_TRUE(toy.answers.wait_for(id).failed);
 }
 
 // ---- cancelling ----

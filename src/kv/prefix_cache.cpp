@@ -1,0 +1,107 @@
+#include "kv/prefix_cache.h"
+
+#include <algorithm>
+
+#include "core/check.h"
+#include "core/random.h"
+#include "kv/page_table.h"
+
+namespace nibble {
+
+uint64_t page_hash(uint64_t hash_before, std::span<const TokenId> tokens) {
+  uint64_t hash = mix64(hash_before);
+  for (const TokenId token : tokens) hash = mix64(hash ^ static_cast<uint64_t>(token));
+  return hash;
+}
+
+PrefixCache::PrefixCache(PagePool& full, PagePool& sliding, int window, PageHash hash)
+    : full_pool_(&full),
+      sliding_pool_(&sliding),
+      window_(window),
+      hash_(hash),
+      runs_(static_cast<size_t>(full.num_pages())),
+      full_of_(static_cast<size_t>(sliding.num_pages())) {
+  full.on_reclaim([this](PageId page) { forget_full(page); });
+  sliding.on_reclaim([this](PageId page) { forget_sliding(page); });
+}
+
+uint64_t PrefixCache::hash_of(std::optional<PageId> before, std::span<const TokenId> tokens) const {
+  return hash_(before ? at(*before).hash : 0, tokens);
+}
+
+std::optional<PageId> PrefixCache::find_run(std::optional<PageId> before,
+                                            std::span<const TokenId> tokens) const {
+  const auto [first, last] = full_by_hash_.equal_range(hash_of(before, tokens));
+  for (auto candidate = first; candidate != last; ++candidate) {
+    const TokenRun& run = at(candidate->second);
+    if (run.before == before && std::equal(tokens.begin(), tokens.end(), run.tokens.begin()))
+      return candidate->second;
+  }
+  return std::nullopt;
+}
+
+Prefix PrefixCache::find(std::span<const TokenId> tokens) const {
+  Prefix known;
+  std::vector<PageId> sliding;  // of the last runs, without a gap
+  size_t num_full = 0;
+  while (tokens.size() > static_cast<size_t>(kPageTokens)) {
+    const auto before = known.full.empty() ? std::nullopt : std::optional(known.full.back());
+    const auto run = find_run(before, tokens.first(kPageTokens));
+    if (!run) break;
+    tokens = tokens.subspan(kPageTokens);
+    known.full.push_back(*run);
+    if (const auto page = at(*run).sliding)
+      sliding.push_back(*page);
+    else
+      sliding.clear();
+    const int num_needed =
+        static_cast<int>(known.full.size()) - first_reached_page(known.num_tokens(), window_);
+    if (static_cast<int>(sliding.size()) < num_needed) continue;
+    num_full = known.full.size();
+    known.sliding.assign(sliding.end() - num_needed, sliding.end());
+  }
+  known.full.resize(num_full);
+  return known;
+}
+
+PrefixCache::Pages PrefixCache::add(std::optional<PageId> before, std::span<const TokenId> tokens,
+                                    Pages filled) {
+  NIBBLE_CHECK(tokens.size() == static_cast<size_t>(kPageTokens), "{} tokens", tokens.size());
+  NIBBLE_CHECK(!before || full_pool_->is_kept(*before), "the page before is not known");
+  std::optional<PageId> full = find_run(before, tokens);
+  if (!full) {
+    full = filled.full;
+    full_pool_->keep(*full);
+    TokenRun& run = at(*full);
+    run = {.hash = hash_of(before, tokens), .before = before, .sliding = {}, .tokens = {}, .num_after = 0};
+    std::copy(tokens.begin(), tokens.end(), run.tokens.begin());
+    full_by_hash_.emplace(run.hash, *full);
+    if (before) ++at(*before).num_after;
+  }
+  TokenRun& run = at(*full);
+  if (!run.sliding) {
+    sliding_pool_->keep(filled.sliding);
+    run.sliding = filled.sliding;
+    full_of_[static_cast<size_t>(filled.sliding)] = *full;
+  }
+  return {*full, *run.sliding};
+}
+
+void PrefixCache::touch_sliding(std::span<const PageId> full) {
+  for (const PageId page : full)
+    if (const auto sliding = at(page).sliding) sliding_pool_->touch(*sliding);
+}
+
+void PrefixCache::forget_full(PageId page) {
+  TokenRun& run = at(page);
+  NIBBLE_CHECK(run.num_after == 0, "page {} goes before those that need it", static_cast<size_t>(page));
+  if (run.before) --at(*run.before).num_after;
+  if (run.sliding) sliding_pool_->forget(*run.sliding);  // nobody can go on behind it any more
+  run.sliding.reset();
+  const auto [first, last] = full_by_hash_.equal_range(run.hash);
+  full_by_hash_.erase(std::find_if(first, last, [&](const auto& entry) { return entry.second == page; }));
+}
+
+void PrefixCache::forget_sliding(PageId page) { at(full_of_[static_cast<size_t>(page)]).sliding.reset(); }
+
+}  // namespace nibble

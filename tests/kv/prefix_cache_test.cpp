@@ -1,0 +1,301 @@
+// Shared pages: a hit is always the same text from its first token on, nothing that somebody holds is written or lost, and
+// what was used longest ago goes first.
+#include "kv/prefix_cache.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <list>
+#include <map>
+#include <numeric>
+#include <random>
+
+#include "kv/page_table.h"
+
+namespace nibble {
+namespace {
+
+using Tokens = std::vector<TokenId>;
+
+Tokens text(int num_tokens, TokenId first = 0) {
+  Tokens tokens(static_cast<size_t>(num_tokens));
+  std::iota(tokens.begin(), tokens.end(), first);
+  return tokens;
+}
+Tokens operator+(Tokens a, const Tokens& b) {
+  a.insert(a.end(), b.begin(), b.end());
+  return a;
+}
+
+struct Kv {
+  Kv(int num_full, int num_sliding, int given_window, PageHash hash = page_hash)
+      : full(num_full), sliding(num_sliding), window(given_window), cache(full, sliding, window, hash) {}
+
+  // Shares what is known of the tokens and runs the rest in chunks.
+  SequencePages run(const Tokens& tokens, int chunk = 20) {
+    SequencePages pages(full, sliding, window);
+    pages.resume(cache.find(tokens));
+    feed(pages, tokens, chunk);
+    return pages;
+  }
+  void feed(SequencePages& pages, const Tokens& tokens, int chunk) {
+    while (pages.length() < static_cast<int>(tokens.size())) {
+      const int now = std::min(chunk, static_cast<int>(tokens.size()) - pages.length());
+      if (!pages.reserve(now)) FAIL() << "no page left";
+      pages.advance(now);
+      pages.add_to(cache, tokens);
+    }
+  }
+  int num_found(const Tokens& tokens) const { return cache.find(tokens).num_tokens(); }
+
+  PagePool full, sliding;
+  int window;
+  PrefixCache cache;
+};
+
+TEST(PrefixCache, ASequenceGoesOnBehindTheWholePagesOfAnother) {
+  Kv kv(10, 10, 128);
+  const SequencePages first = kv.run(text(100));
+  const SequencePages second = kv.run(text(100));
+  EXPECT_EQ(kv.num_found(text(100)), 96);
+  for (size_t page = 0; page < 3; ++page) {
+    EXPECT_EQ(first.full().pages[page], second.full().pages[page]);
+    EXPECT_EQ(first.sliding().pages[page], second.sliding().pages[page]);
+  }
+  EXPECT_NE(first.full().pages[3], second.full().pages[3]);  // four tokens, which each has run itself
+  EXPECT_EQ(kv.full.num_free(), 10 - 5);
+}
+
+TEST(PrefixCache, TheLastTokenIsAlwaysRun) {
+  Kv kv(10, 10, 128);
+  const SequencePages first = kv.run(text(96));
+  EXPECT_EQ(kv.num_found(text(96)), 64);
+  EXPECT_EQ(kv.num_found(text(97)), 96);
+  EXPECT_EQ(kv.num_found(text(32)), 0);
+  EXPECT_EQ(kv.num_found({}), 0);
+}
+
+TEST(PrefixCache, APageIsKnownOnlyBehindTheSameBeginning) {
+  Kv kv(20, 20, 128);
+  const SequencePages first = kv.run(text(128));
+  EXPECT_EQ(kv.num_found(text(40) + Tokens{7} + text(100, 41)), 32);
+  EXPECT_EQ(kv.num_found(text(96, 32)), 0) << "the second page's tokens, but at the start";
+  EXPECT_EQ(kv.num_found(text(32, 500) + text(96, 32)), 0) << "behind other tokens";
+}
+
+TEST(PrefixCache, WhatIsNotYetRunIsNotKnown) {
+  Kv kv(10, 10, 128);
+  SequencePages pages(kv.full, kv.sliding, 128);
+  ASSERT_TRUE(pages.reserve(64));
+  EXPECT_EQ(kv.num_found(text(65)), 0);
+  pages.advance(40);
+  pages.add_to(kv.cache, text(40));
+  EXPECT_EQ(kv.num_found(text(65)), 32);
+}
+
+TEST(PrefixCache, PagesStayKnownWhenTheirSequenceIsGone) {
+  Kv kv(10, 10, 128);
+  kv.run(text(100));
+  EXPECT_EQ(kv.full.num_free(), 10);
+  EXPECT_EQ(kv.sliding.num_free(), 10);
+  EXPECT_EQ(kv.num_found(text(200)), 96);
+  const SequencePages again = kv.run(text(200));
+  EXPECT_EQ(again.length(), 200);
+}
+
+TEST(PrefixCache, PagesThatTwoFilledAtTheSameTimeBecomeOne) {
+  Kv kv(20, 20, 128);
+  SequencePages a(kv.full, kv.sliding, 128), b(kv.full, kv.sliding, 128);
+  for (SequencePages* pages : {&a, &b}) {
+    ASSERT_TRUE(pages->reserve(70));
+    pages->advance(70);
+  }
+  EXPECT_EQ(kv.full.num_free(), 20 - 6);
+  a.add_to(kv.cache, text(70));
+  b.add_to(kv.cache, text(70));
+  EXPECT_EQ(a.full().pages[1], b.full().pages[1]);
+  EXPECT_EQ(a.sliding().pages[1], b.sliding().pages[1]);
+  EXPECT_EQ(kv.full.num_free(), 20 - 4);
+  EXPECT_EQ(kv.sliding.num_free(), 20 - 4);
+}
+
+TEST(PrefixCache, GoingOnNeedsTheSlidingPagesOfTheWindowAndNoOthers) {
+  Kv kv(20, 20, 64);  // position 320 sees 257 .. 320: pages 8, 9 and its own
+  const SequencePages pages = kv.run(text(330));
+  const Prefix known = kv.cache.find(text(330));
+  EXPECT_EQ(known.full.size(), 10u);
+  EXPECT_EQ(known.sliding.size(), 2u);
+  EXPECT_EQ(known.first_sliding_page(), 8);
+}
+
+// The sliding pool has room for one window and little else: of a long text only its end can be gone on behind.
+TEST(PrefixCache, WhereTheSlidingPagesAreGoneNothingIsShared) {
+  Kv kv(40, 4, 64);
+  kv.run(text(1000), 8);
+  EXPECT_EQ(kv.num_found(text(1000)), 992);
+  EXPECT_EQ(kv.num_found(text(500)), 0);  // its full pages are there
+  EXPECT_EQ(kv.num_found(text(500) + text(500, 5000)), 0);
+}
+
+TEST(PrefixCache, WhatIsTouchedOutlivesWhatWasUsedLater) {
+  Kv kv(60, 8, 64);
+  SequencePages pages = kv.run(text(200), 8);
+  const Tokens whole = text(1500);
+  while (pages.length() < 1500) {
+    pages.make_room();
+    kv.cache.touch_sliding(pages.full().pages.subspan(4, 2));  // what position 192 reaches
+    kv.feed(pages, text(pages.length() + 1), 1);
+  }
+  EXPECT_EQ(kv.num_found(text(200)), 192);
+  EXPECT_EQ(kv.num_found(text(700)), 192);  // in between all are gone
+}
+
+TEST(PrefixCache, ATextIsForgottenFromItsEnd) {
+  Kv kv(10, 10, 16);
+  kv.run(text(320));  // all 10 full pages
+  EXPECT_EQ(kv.num_found(text(400)), 320);
+  kv.run(text(64, 9000));  // two of them
+  EXPECT_EQ(kv.full.num_free(), 10);
+  const int num_found = kv.num_found(text(400));
+  EXPECT_LE(num_found, 256);
+  EXPECT_GE(num_found, 224);  // sliding pages go by their own order
+  EXPECT_EQ(kv.num_found(text(65, 9000)), 64);
+}
+
+TEST(PrefixCache, OfTwoTextsTheOneUsedLongerAgoIsForgottenFirst) {
+  Kv kv(10, 10, 128);
+  kv.run(text(128));
+  kv.run(text(128, 5000));
+  kv.run(text(128));         // used again: now the other is the older one
+  kv.run(text(128, 10000));  // 4 pages, of which 2 were worthless
+  EXPECT_EQ(kv.num_found(text(129)), 128);
+  EXPECT_LT(kv.num_found(text(129, 5000)), 128);
+  EXPECT_EQ(kv.num_found(text(129, 10000)), 128);
+}
+
+TEST(PrefixCache, ACollisionIsNoHit) {
+  Kv kv(30, 30, 128, [](uint64_t, std::span<const TokenId>) -> uint64_t { return 42; });
+  const SequencePages a = kv.run(text(100)), b = kv.run(text(100, 1000)), c = kv.run(text(50) + text(50, 70));
+  EXPECT_EQ(kv.num_found(text(101)), 96);
+  EXPECT_EQ(kv.num_found(text(101, 1000)), 96);
+  EXPECT_EQ(kv.num_found(text(50) + text(51, 70)), 96);
+  EXPECT_EQ(kv.num_found(text(101, 2000)), 0);
+  EXPECT_EQ(kv.num_found(text(64) + text(40, 1064)), 64);
+}
+
+// A store in which every position holds the whole text up to it, as a fingerprint. Sequences come, share, grow and go at
+// random; texts branch off each other often. At each moment every position that a sequence sees holds its own text.
+class Random {
+ public:
+  explicit Random(PageHash hash, int window) : kv_(30, 18, window, hash), random_(1) {}
+
+  void run(int num_rounds) {
+    for (int round = 0; round < num_rounds && !testing::Test::HasFatalFailure(); ++round) {
+      if (const int what = below(12); what == 0 && sequences_.size() < 6) {
+        begin();
+      } else if (!sequences_.empty()) {
+        const auto chosen = std::next(sequences_.begin(), below(static_cast<int>(sequences_.size())));
+        if (what == 1 || chosen->pages.length() > 500)
+          sequences_.erase(chosen);
+        else
+          grow(*chosen);
+      }
+      check();
+    }
+    EXPECT_GT(num_hits_, 100);
+    EXPECT_GT(num_refused_, 10);  // the pools did run out
+    sequences_.clear();
+    EXPECT_EQ(kv_.full.num_free(), kv_.full.num_pages());
+    EXPECT_EQ(kv_.sliding.num_free(), kv_.sliding.num_pages());
+  }
+
+ private:
+  struct Sequence {
+    Tokens tokens;
+    SequencePages pages;
+  };
+  int below(int n) { return static_cast<int>(random_() % static_cast<unsigned>(n)); }
+
+  void begin() {
+    Tokens tokens;
+    if (!texts_.empty() && below(4) != 0) {
+      tokens = texts_[static_cast<size_t>(below(static_cast<int>(texts_.size())))];
+      tokens.resize(static_cast<size_t>(below(static_cast<int>(tokens.size()) + 1)));
+    }
+    const int num_tokens = static_cast<int>(tokens.size()) + 1 + below(100);
+    while (static_cast<int>(tokens.size()) < num_tokens) tokens.push_back(below(50));
+    if (texts_.size() < 8)
+      texts_.push_back(tokens);
+    else
+      texts_[static_cast<size_t>(below(8))] = tokens;
+    sequences_.push_back({tokens, SequencePages(kv_.full, kv_.sliding, kv_.window)});
+    const Prefix known = kv_.cache.find(tokens);
+    ASSERT_LT(known.num_tokens(), num_tokens);
+    num_hits_ += known.num_tokens() > 0;
+    sequences_.back().pages.resume(known);
+  }
+  void grow(Sequence& sequence) {
+    SequencePages& pages = sequence.pages;
+    const int num_tokens = below(3) == 0 ? 1 + below(80) : 1;
+    while (static_cast<int>(sequence.tokens.size()) < pages.length() + num_tokens)
+      sequence.tokens.push_back(below(50));
+    if (!pages.reserve(num_tokens)) {
+      ++num_refused_;
+      return;
+    }
+    for (int p = pages.length(); p < pages.length() + num_tokens; ++p) {
+      for (const Sequence& other : sequences_) {
+        if (&other == &sequence) continue;
+        ASSERT_FALSE(holds(other.pages.full(), pages.full(), p)) << "written by one, held by another";
+        ASSERT_FALSE(holds(other.pages.sliding(), pages.sliding(), p)) << "written by one, held by another";
+      }
+      full_[cell(pages.full(), p)] = sliding_[cell(pages.sliding(), p)] = fingerprint(sequence.tokens, p);
+    }
+    pages.advance(num_tokens);
+    pages.add_to(kv_.cache, sequence.tokens);
+  }
+  static PageId page_of(const PageTableView& table, int position) {
+    return table.pages[static_cast<size_t>(position / kPageTokens - table.first_page)];
+  }
+  static bool holds(const PageTableView& table, const PageTableView& written, int position) {
+    return std::find(table.pages.begin(), table.pages.end(), page_of(written, position)) != table.pages.end();
+  }
+  static std::pair<PageId, int> cell(const PageTableView& table, int position) {
+    return {page_of(table, position), position % kPageTokens};
+  }
+  static Tokens fingerprint(const Tokens& tokens, int position) {
+    return {tokens.begin(), tokens.begin() + position + 1};
+  }
+  void check() {
+    for (const Sequence& sequence : sequences_) {
+      const int length = sequence.pages.length();
+      if (length == 0) continue;
+      // A step looks at the text of each position; its last one says all.
+      for (int p = kPageTokens - 1; p < length; p += kPageTokens)
+        ASSERT_EQ(full_[cell(sequence.pages.full(), p)], fingerprint(sequence.tokens, p));
+      ASSERT_EQ(full_[cell(sequence.pages.full(), length - 1)], fingerprint(sequence.tokens, length - 1));
+      for (int p = std::max(0, length - kv_.window + 1); p < length; ++p)
+        ASSERT_EQ(sliding_[cell(sequence.pages.sliding(), p)], fingerprint(sequence.tokens, p));
+    }
+  }
+
+  Kv kv_;
+  std::mt19937 random_;
+  std::vector<Tokens> texts_;
+  std::list<Sequence> sequences_;
+  std::map<std::pair<PageId, int>, Tokens> full_, sliding_;
+  int num_hits_{0}, num_refused_{0};
+};
+
+TEST(PrefixCache, NeverMixesTextsUnderRandomUse) {
+  for (const int window : {1, 16, 33, 128}) Random(page_hash, window).run(10000);
+}
+
+TEST(PrefixCache, NeverMixesTextsWhereAllHashesCollide) {
+  Random([](uint64_t, std::span<const TokenId> tokens) { return static_cast<uint64_t>(tokens[0] % 2); }, 33)
+      .run(10000);
+}
+
+}  // namespace
+}  // namespace nibble
