@@ -17,6 +17,7 @@
 #include "cli/inspect.h"
 #include "cli/profile.h"
 #include "cli/run.h"
+#include "cli/serve.h"
 #include "cli/tokenize.h"
 #include "cli/verify.h"
 #include "cli/version.h"
@@ -35,6 +36,7 @@ struct CommandRow {
 constexpr CommandRow kCommands[] = {
     {"run", "answer one prompt", &define_run},
     {"chat", "converse in the terminal", &define_chat},
+    {"serve", "answer over HTTP, with OpenAI's API", &define_serve},
     {"inspect", "show what a model consists of, what it needs and what would run it", &define_inspect},
     {"eval", "measure how right a model is: perplexity, tasks, agreement with golden data", &define_eval},
     {"bench", "measure how fast a model runs: prefill and decode, as a share of the memory's bandwidth",
@@ -61,6 +63,7 @@ Exit codes: 0 done; 1 a check did not hold (eval --golden, verify); 2 bad input,
 Examples:
   nibble run tiny -p "What is 17 + 25?" --temperature 0
   nibble chat openai/gpt-oss-20b
+  nibble serve openai/gpt-oss-20b --port 8000
   nibble inspect synthetic:gpt-oss-120b --context 131072)"};
 
 // One line, whatever is in it.

@@ -1,0 +1,11 @@
+# nibble_boost: the headers of Boost.Asio and Boost.Beast 1.81, for C++20 coroutines. Nothing of Boost is linked.
+find_package(Boost 1.81 REQUIRED)
+add_library(nibble_boost INTERFACE)
+target_include_directories(nibble_boost SYSTEM INTERFACE ${Boost_INCLUDE_DIRS})
+target_compile_definitions(nibble_boost INTERFACE BOOST_ASIO_NO_DEPRECATED)
+# Clang 14 and 15 have C++20 coroutines but do not say so in the macro that libstdc++ and Asio ask (LLVM review D136936).
+if(CMAKE_CXX_COMPILER_ID STREQUAL Clang AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 16)
+  target_compile_definitions(nibble_boost INTERFACE __cpp_impl_coroutine=201902L)
+  # Nor can they assemble a coroutine with this check of UBSan ("Cannot represent a difference across sections").
+  target_compile_options(nibble_boost INTERFACE -fno-sanitize=function)
+endif()

@@ -1,0 +1,156 @@
+#include "cli/serve.h"
+
+#include <sys/resource.h>
+
+#include <ctime>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+
+#include "cli/load.h"
+#include "cli/version.h"
+#include "core/error.h"
+#include "core/log.h"
+#include "harmony/control_tokens.h"
+#include "server/server.h"
+
+namespace nibble::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kFooter{R"(
+Endpoints: /v1/chat/completions, /v1/completions, /v1/models, /tokenize, /detokenize, /health, /version.
+ctrl-C (or SIGTERM) refuses new requests and ends when those that run are done; a second one ends at once (exit code 130).
+--log-level info tells each request on stderr: its id, path, status and time, never its text.
+
+Examples:
+  nibble serve tiny
+  nibble serve openai/gpt-oss-20b --port 8000 --max-sequences 32 --context 16384
+  nibble serve /data/gpt-oss-120b --served-model-name gpt-oss-120b --host 0.0.0.0 --api-key-file /etc/nibble/keys
+  curl http://127.0.0.1:8080/v1/chat/completions -H "Content-Type: application/json" \
+       -d '{"messages": [{"role": "user", "content": "What is 17 + 25?"}]}')"};
+
+struct Options {
+  std::string model;
+  std::optional<std::string> served_name;
+  server::ServerOptions server{};
+  std::vector<std::string> keys;
+  std::optional<std::string> key_file;
+  int max_queue{256};
+  int shutdown_seconds{30};
+};
+
+// One key a line; blank lines are passed over.
+std::vector<std::string> read_keys(const std::string& file) {
+  std::ifstream in(file);
+  if (!in) throw InputError("--api-key-file '{}' can't be read", file);
+  std::vector<std::string> keys;
+  for (std::string line; std::getline(in, line);) {
+    line.erase(line.find_last_not_of(" \t\r") + 1);
+    if (!line.empty()) keys.push_back(line);
+  }
+  if (keys.empty()) throw InputError("--api-key-file '{}' has no key: it needs one on a line", file);
+  return keys;
+}
+
+std::vector<std::string> api_keys(const Options& options) {
+  std::vector<std::string> keys = options.keys;
+  for (const std::string& key : keys)
+    if (key.empty()) throw InputError("--api-key is empty: leave it out to let everybody in");
+  if (options.key_file)
+    for (std::string& key : read_keys(*options.key_file)) keys.push_back(std::move(key));
+  return keys;
+}
+
+// A path is nobody's business: its last part is the name.
+std::string served_name(const Options& options) {
+  if (options.served_name) return *options.served_name;
+  const fs::path path = fs::path(options.model) / "";
+  return fs::exists(options.model) ? path.parent_path().filename().string() : options.model;
+}
+
+// Each connection is an open file, and the usual limit (1024) is not the most that the system grants.
+void allow_open_files() {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  limit.rlim_cur = limit.rlim_max;
+  setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+int serve(const Options& options, const Settings& settings) {
+  server::ServerOptions server_options = options.server;
+  server_options.api_keys = api_keys(options);
+  server_options.version = this_build().version;
+  server_options.shutdown_timeout = std::chrono::seconds(options.shutdown_seconds);
+  const Model model = open_model(options.model, settings);
+  const Tokenizer tokenizer = open_tokenizer(model.source, settings);
+  const Capacity capacity{context_of(model.config, settings), settings.max_sequences};
+
+  server::ServedModel served;
+  served.id = served_name(options);
+  served.tokenizer = &tokenizer;
+  served.vocab = model.config.vocab;
+  served.max_context = capacity.context;
+  served.stop_tokens = harmony::stop_tokens(tokenizer);
+  served.stop_tokens.insert(served.stop_tokens.end(), model.config.eos.begin(), model.config.eos.end());
+  served.created = std::time(nullptr);
+
+  allow_open_files();
+  server::Server server(server_options);
+  const bool is_v6 = server_options.host.find(':') != std::string::npos;
+  const std::string address = fmt::format("http://{0}{2}{1}:{3}", is_v6 ? "[" : "", is_v6 ? "]" : "",
+                                          server_options.host, server.port());
+  fmt::print("Loading {}; {} answers /health meanwhile.\n", served.id, address);
+  std::fflush(stdout);
+  const BackendOptions room = backend_options(model.config, settings, capacity);
+  const std::unique_ptr<Backend> backend = load(model, settings, room);
+  Engine engine(*backend, tokenizer, engine_options(room, capacity));
+  server.open(engine, served, static_cast<size_t>(settings.max_sequences + options.max_queue));
+  fmt::print("Serving {} on {}\n", served.id, address);
+  std::fflush(stdout);
+  return server.serve(engine) ? kDone : kInterrupted;
+}
+
+}  // namespace
+
+Action define_serve(CLI::App& command, Settings& settings) {
+  const auto options = std::make_shared<Options>();
+  const char* group = "Server";
+  add_model(command, options->model);
+  const auto add = [&](const char* flag, auto& value, const char* what, const char* type) {
+    return command.add_option(flag, value, what)->type_name(type)->group(group);
+  };
+  add("--host", options->server.host, "address to listen on; 0.0.0.0: all of this machine's", "ADDRESS")
+      ->capture_default_str();
+  add("--port", options->server.port, "port to listen on; 0: any free one", "N")->capture_default_str();
+  add("--served-model-name", options->served_name,
+      "what clients call the model [MODEL, of a path its last part]", "NAME");
+  add("--api-key", options->keys,
+      "let in only who sends 'Authorization: Bearer KEY';\n"
+      "may be given several times. Other users of this machine can see it: see the next",
+      "KEY")
+      ->expected(1)
+      ->allow_extra_args(false)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  add("--api-key-file", options->key_file, "the same with keys from a file, one on a line", "FILE");
+  add("--max-queue", options->max_queue,
+      "requests that wait beyond the --max-sequences that run; more are\n"
+      "answered with status 429",
+      "N")
+      ->check(CLI::Range(0, 1 << 20))
+      ->capture_default_str();
+  add("--max-connections", options->server.limits.max_connections,
+      "open connections; further ones wait until one closes", "N")
+      ->check(CLI::Range(1, 1 << 20))
+      ->capture_default_str();
+  add("--shutdown-timeout", options->shutdown_seconds,
+      "seconds that running requests get after ctrl-C or SIGTERM", "N")
+      ->check(CLI::Range(0, 86400))
+      ->capture_default_str();
+  add_settings(command, settings, {SettingGroup::kMachine, SettingGroup::kBatch, SettingGroup::kPlaces});
+  command.footer(kFooter);
+  return [options, &settings] { return serve(*options, settings); };
+}
+
+}  // namespace nibble::cli

@@ -1,0 +1,10 @@
+// nibble serve: an HTTP server with OpenAI's API.
+#pragma once
+
+#include "cli/command.h"
+
+namespace nibble::cli {
+
+Action define_serve(CLI::App& command, Settings& settings);
+
+}  // namespace nibble::cli

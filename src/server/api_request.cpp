@@ -1,0 +1,212 @@
+#include "server/api_request.h"
+
+#include <fmt/format.h>
+
+#include <charconv>
+#include <climits>
+#include <cmath>
+#include <utility>
+
+#include "core/error.h"
+#include "harmony/field.h"
+#include "harmony/json_text.h"
+
+namespace nibble::server {
+namespace {
+
+using harmony::Field;
+using harmony::Json;
+
+double number(const Field& field, double least, double most) {
+  const auto refuse = [&] { field.refuse(fmt::format("a number from {} to {}", least, most)); };
+  if (!field.value().is_number()) refuse();
+  const auto value = field.value().get<double>();
+  if (!(value >= least && value <= most)) refuse();
+  return value;
+}
+
+// 3 and 3.0 are the same number to JSON.
+int64_t whole(const Field& field, int64_t least, int64_t most) {
+  const auto refuse = [&] { field.refuse(fmt::format("a whole number from {} to {}", least, most)); };
+  if (!field.value().is_number()) refuse();
+  const auto value = field.value().get<double>();
+  if (!(value >= static_cast<double>(least) && value <= static_cast<double>(most)) ||
+      value != std::floor(value))
+    refuse();
+  return static_cast<int64_t>(value);
+}
+
+void read(const Field& request, const char* key, double least, double most, float& value) {
+  if (const auto field = request.find(key)) value = static_cast<float>(number(*field, least, most));
+}
+
+bool read_boolean(const Field& request, const char* key) {
+  const auto field = request.find(key);
+  return field && field->boolean();
+}
+
+// Known parameters that would change the answer and are not built: only the value that changes nothing is accepted.
+void refuse_what_is_not_built(const Field& request) {
+  for (const char* key : {"n", "best_of"})
+    if (const auto field = request.find(key); field && field->value() != 1)
+      field->refuse("1: each request gives one choice");
+  if (const auto format = request.find("response_format"))
+    if (const auto type = format->need("type", "\"text\""); type.value() != "text")
+      type.refuse("\"text\": constrained output is not available");
+  if (const auto suffix = request.find("suffix"); suffix && suffix->value() != "")
+    suffix->refuse("empty: the model does not fill in");
+  for (const char* key : {"functions", "function_call"})
+    if (const auto field = request.find(key)) field->refuse("absent: use tools and tool_choice");
+}
+
+std::vector<std::string> read_stop(const Field& request) {
+  const auto field = request.find("stop");
+  if (!field) return {};
+  if (field->value().is_string() && !field->string().empty()) return {field->string()};
+  constexpr size_t kMaxBytes{1024};
+  const auto accepted =
+      fmt::format("a text or a list of at most {} texts, none of them empty or longer than {} bytes",
+                  kMaxStopStrings, kMaxBytes);
+  if (!field->value().is_array() || field->value().size() > kMaxStopStrings) field->refuse(accepted);
+  std::vector<std::string> stop;
+  for (const Field& element : field->elements()) {
+    if (!element.value().is_string() || element.string().empty() || element.string().size() > kMaxBytes)
+      field->refuse(accepted);
+    stop.push_back(element.string());
+  }
+  return stop;
+}
+
+std::vector<std::pair<TokenId, float>> read_logit_bias(const Field& request) {
+  std::vector<std::pair<TokenId, float>> biases;
+  const auto field = request.find("logit_bias");
+  if (!field) return biases;
+  if (!field->value().is_object()) field->refuse("an object from token ids to biases");
+  for (const auto& [key, bias] : field->value().items()) {
+    TokenId token{};
+    const auto [end, error] = std::from_chars(key.data(), key.data() + key.size(), token);
+    if (error != std::errc{} || end != key.data() + key.size() || token < 0)
+      field->refuse("an object from token ids to biases");
+    biases.emplace_back(token, static_cast<float>(number(Field(bias, field->place() + "." + key),
+                                                         -double{kMaxLogitBias}, double{kMaxLogitBias})));
+  }
+  return biases;
+}
+
+GenerationParams read_params(const Field& request) {
+  refuse_what_is_not_built(request);
+  GenerationParams params;
+  params.model = request.find_string("model");
+  SampleParams& sample = params.sample;
+  read(request, "temperature", 0, 2, sample.temperature);
+  read(request, "min_p", 0, 1, sample.min_p);
+  read(request, "repetition_penalty", 0.01, 100, sample.repetition_penalty);
+  read(request, "presence_penalty", -double{kMaxPenalty}, double{kMaxPenalty}, sample.presence_penalty);
+  read(request, "frequency_penalty", -double{kMaxPenalty}, double{kMaxPenalty}, sample.frequency_penalty);
+  read(request, "top_p", 0, 1, sample.top_p);
+  if (!(sample.top_p > 0)) request.find("top_p")->refuse("above 0 and at most 1");
+  if (const auto top_k = request.find("top_k"))  // -1 is how vLLM's clients say "all"
+    sample.top_k = static_cast<int>(std::max<int64_t>(0, whole(*top_k, -1, 1 << 20)));
+  if (const auto seed = request.find("seed")) {
+    params.has_seed = true;
+    if (!seed->value().is_number_integer()) seed->refuse("a whole number of at most 64 bits");
+    sample.seed = seed->value().is_number_unsigned() ? seed->value().get<uint64_t>()
+                                                     : static_cast<uint64_t>(seed->value().get<int64_t>());
+  }
+  sample.logit_bias = read_logit_bias(request);
+  if (const auto max_tokens = request.find("max_tokens"))
+    params.max_tokens = static_cast<int>(whole(*max_tokens, 1, INT_MAX));
+  params.stop = read_stop(request);
+  params.ignore_eos = read_boolean(request, "ignore_eos");
+  params.stream = read_boolean(request, "stream");
+  if (const auto options = request.find("stream_options")) {
+    if (!params.stream) options->refuse("absent where stream is not true");
+    params.include_usage = read_boolean(*options, "include_usage");
+  }
+  return params;
+}
+
+// Whether the model is to be offered the tools.
+bool offers_tools(const Field& request) {
+  const auto choice = request.find("tool_choice");
+  if (!choice || choice->value() == "auto") return true;
+  if (choice->value() != "none") choice->refuse("\"auto\" or \"none\": a call can't be forced");
+  return false;
+}
+
+std::vector<TokenId> read_tokens(const Field& field) {
+  std::vector<TokenId> tokens;
+  for (const Json& element : field.value()) {
+    if (!element.is_number_integer() || element < 0 || element > INT32_MAX)
+      field.refuse("a text or a list of token ids");
+    tokens.push_back(element.get<TokenId>());
+  }
+  return tokens;
+}
+
+}  // namespace
+
+ChatRequest read_chat_request(std::string_view body) {
+  Json json = harmony::parse_json(body, "the body");
+  const Field request(json, "request");
+  ChatRequest read;
+  read.params = read_params(request);
+  if (const auto max_tokens = request.find("max_completion_tokens"))  // the newer name wins
+    read.params.max_tokens = static_cast<int>(whole(*max_tokens, 1, INT_MAX));
+  const auto top = request.find("top_logprobs");
+  if (read_boolean(request, "logprobs"))
+    read.params.sample.num_logprobs = top ? static_cast<int>(whole(*top, 0, kMaxLogprobs)) : 0;
+  else if (top && top->value() != 0)
+    top->refuse("absent or 0 where logprobs is not true");
+  const bool with_tools = offers_tools(request);
+  if (const auto messages = request.find("messages");
+      messages && messages->value().is_array() && messages->value().empty())
+    messages->refuse("a list of at least one message");
+  // chat_from_json reads more than this API has (a date, the model's identity): it gets what the API has.
+  Json chat = Json::object();
+  for (const char* key : {"messages", "tools", "reasoning_effort"})
+    if (const auto found = json.find(key); found != json.end()) chat[key] = std::move(*found);
+  read.chat = harmony::chat_from_json(chat);
+  if (!with_tools) read.chat.tools.clear();
+  return read;
+}
+
+CompletionRequest read_completion_request(std::string_view body) {
+  const Json json = harmony::parse_json(body, "the body");
+  const Field request(json, "request");
+  CompletionRequest read;
+  read.params = read_params(request);
+  if (!read.params.max_tokens) read.params.max_tokens = kDefaultCompletionTokens;
+  const Field prompt = request.need("prompt", "a text or a list of token ids");
+  if (prompt.value().is_string())
+    read.prompt = prompt.string();
+  else if (prompt.value().is_array() && !prompt.value().empty())
+    read.prompt = read_tokens(prompt);
+  else
+    prompt.refuse("a text or a list of token ids");
+  read.echo = read_boolean(request, "echo");
+  if (const auto logprobs = request.find("logprobs")) {
+    if (read.echo) logprobs->refuse("absent with echo: those of the prompt are not available");
+    read.params.sample.num_logprobs = static_cast<int>(whole(*logprobs, 0, kMaxLogprobs));
+  }
+  return read;
+}
+
+TokenizeRequest read_tokenize_request(std::string_view body) {
+  const Json json = harmony::parse_json(body, "the body");
+  const Field request(json, "request");
+  const auto prompt = request.find("prompt");  // vLLM's name; llama-server's is content
+  TokenizeRequest read;
+  read.text = prompt ? prompt->string() : request.need_string("content");
+  if (const auto special = request.find("parse_special")) read.parse_special = special->boolean();
+  return read;
+}
+
+std::vector<TokenId> read_detokenize_request(std::string_view body) {
+  const Json json = harmony::parse_json(body, "the body");
+  const Field tokens = Field(json, "request").need("tokens", "a list of token ids");
+  if (!tokens.value().is_array()) tokens.refuse("a list of token ids");
+  return read_tokens(tokens);
+}
+
+}  // namespace nibble::server

@@ -1,0 +1,55 @@
+// Bodies of requests, as OpenAI's API defines them, read into plain values. It knows nothing of HTTP or of a model.
+//
+// What is accepted: unknown parameters are ignored, as all servers of this API do, and null counts as absent. A known
+// parameter whose value can't be used is refused, and so is one that would change the answer and is not built
+// (response_format, n above 1, ...): an answer that only looks as asked for is worse than none.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "engine/request.h"
+#include "harmony/chat.h"
+
+namespace nibble::server {
+
+// What both endpoints take.
+struct GenerationParams {
+  std::optional<std::string> model;
+  SampleParams sample{.temperature = 1};
+  bool has_seed{false};  // else whoever runs it chooses one
+  std::optional<int> max_tokens;
+  std::vector<std::string> stop;
+  bool ignore_eos{false};  // goes on after the model's end token: for measuring
+  bool stream{false};
+  bool include_usage{false};  // with stream
+};
+
+struct ChatRequest {
+  GenerationParams params;
+  harmony::Chat chat;  // its tools are empty where tool_choice is "none"
+};
+
+struct CompletionRequest {
+  GenerationParams params;
+  std::variant<std::string, std::vector<TokenId>> prompt;
+  bool echo{false};
+};
+
+struct TokenizeRequest {
+  std::string text;
+  bool parse_special{true};  // "<|start|>" in the text is the control token
+};
+
+inline constexpr int kDefaultCompletionTokens{16};  // OpenAI's default of max_tokens for /v1/completions
+
+// All throw InputError: "request.temperature must be a number from 0 to 2, not 7".
+ChatRequest read_chat_request(std::string_view body);
+CompletionRequest read_completion_request(std::string_view body);
+TokenizeRequest read_tokenize_request(std::string_view body);
+std::vector<TokenId> read_detokenize_request(std::string_view body);
+
+}  // namespace nibble::server

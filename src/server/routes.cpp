@@ -1,0 +1,126 @@
+#include "server/routes.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "text/utf8_stream.h"
+
+namespace nibble::server {
+namespace {
+
+asio::awaitable<void> health(Service& service, Exchange& exchange) {
+  switch (service.state) {
+    case ServiceState::kLoading:
+      return exchange.reply(503, {{"status", "loading"}});
+    case ServiceState::kReady:
+      return exchange.reply(200, {{"status", "ok"}});
+    case ServiceState::kDraining:
+      break;
+  }
+  return exchange.reply(503, {{"status", "draining"}});
+}
+
+asio::awaitable<void> version(Service& service, Exchange& exchange) {
+  return exchange.reply(200, {{"version", service.version}});
+}
+
+asio::awaitable<void> models(Service& service, Exchange& exchange) {
+  const ServedModel& model = *service.model;
+  const Json row{{"id", model.id},
+                 {"object", "model"},
+                 {"created", model.created},
+                 {"owned_by", "nibble"},
+                 {"max_model_len", model.max_context}};
+  return exchange.reply(200, {{"object", "list"}, {"data", Json::array({row})}});
+}
+
+// Each answer has the names of both llama-server and vLLM.
+asio::awaitable<void> tokenize(Service& service, Exchange& exchange) {
+  const TokenizeRequest request = read_tokenize_request(exchange.body());
+  const auto tokens = service.model->tokenizer->encode(
+      request.text, request.parse_special ? SpecialTokens::kRecognise : SpecialTokens::kOrdinary);
+  return exchange.reply(
+      200, {{"tokens", tokens}, {"count", tokens.size()}, {"max_model_len", service.model->max_context}});
+}
+
+asio::awaitable<void> detokenize(Service& service, Exchange& exchange) {
+  const std::vector<TokenId> tokens = read_detokenize_request(exchange.body());
+  Utf8Stream utf8;
+  std::string text = utf8.push(service.model->tokenizer->decode(tokens));
+  text += utf8.finish();
+  return exchange.reply(200, {{"content", text}, {"prompt", text}});
+}
+
+struct Route {
+  std::string_view method, path;
+  asio::awaitable<void> (*answer)(Service&, Exchange&);
+  bool is_public;    // without a key
+  bool needs_model;  // 503 while it is loading or the server is draining
+};
+constexpr Route kRoutes[] = {
+    {"GET", "/health", &health, true, false},
+    {"GET", "/version", &version, false, false},
+    {"GET", "/v1/models", &models, false, true},
+    {"POST", "/v1/chat/completions", &chat_completions, false, true},
+    {"POST", "/v1/completions", &completions, false, true},
+    {"POST", "/tokenize", &tokenize, false, true},
+    {"POST", "/detokenize", &detokenize, false, true},
+};
+
+const Route* find_route(std::string_view path) {
+  const auto found = std::find_if(std::begin(kRoutes), std::end(kRoutes),
+                                  [&](const Route& route) { return route.path == path; });
+  return found == std::end(kRoutes) ? nullptr : &*found;
+}
+
+// The time does not tell how much of a key was right.
+bool is_equal(std::string_view one, std::string_view other) {
+  unsigned difference = one.size() != other.size();
+  for (size_t i = 0; i < one.size(); ++i)
+    difference |= static_cast<unsigned char>(one[i]) ^
+                  (i < other.size() ? static_cast<unsigned char>(other[i]) : 0x100u);
+  return difference == 0;
+}
+
+bool has_key(const Service& service, const Exchange& exchange) {
+  if (service.api_keys.empty()) return true;
+  constexpr std::string_view kBearer{"bearer "};
+  std::string_view key = exchange.header("Authorization");
+  const bool is_bearer =
+      key.size() > kBearer.size() &&
+      std::equal(kBearer.begin(), kBearer.end(), key.begin(), [](char wanted, char letter) {
+        return wanted == (letter >= 'A' && letter <= 'Z' ? static_cast<char>(letter | 0x20) : letter);
+      });
+  if (!is_bearer) return false;
+  key.remove_prefix(kBearer.size());
+  bool found = false;
+  for (const std::string& known : service.api_keys) found |= is_equal(known, key);
+  return found;
+}
+
+}  // namespace
+
+void Routes::admit(const Exchange& exchange) {
+  const Route* route = find_route(exchange.path());
+  // Who has no key is not told what there is.
+  if (!(route && route->is_public) && !has_key(service_, exchange))
+    throw ApiError(401, "the header 'Authorization: Bearer KEY' is missing or its key is not known here");
+  if (!route) {
+    std::vector<std::string_view> paths;
+    for (const Route& known : kRoutes) paths.push_back(known.path);
+    throw ApiError(404, "there is no '{}' here; there are {}", exchange.path(), fmt::join(paths, ", "));
+  }
+  if (exchange.method() != route->method)
+    throw ApiError(405, "'{}' takes {}, not {}", route->path, route->method, exchange.method());
+  if (route->needs_model && service_.state == ServiceState::kLoading)
+    throw ApiError(503, "the model is loading; try again later");
+  if (route->needs_model && service_.state == ServiceState::kDraining)
+    throw ApiError(503, "the server is shutting down");
+}
+
+asio::awaitable<void> Routes::answer(Exchange& exchange) {
+  return find_route(exchange.path())->answer(service_, exchange);
+}
+
+}  // namespace nibble::server

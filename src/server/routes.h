@@ -1,0 +1,22 @@
+// Which function answers which request. A new endpoint is a function and a row of the table in routes.cpp.
+#pragma once
+
+#include "server/service.h"
+
+namespace nibble::server {
+
+asio::awaitable<void> chat_completions(Service& service, Exchange& exchange);
+asio::awaitable<void> completions(Service& service, Exchange& exchange);
+
+class Routes : public HttpHandler {
+ public:
+  explicit Routes(Service& service) : service_(service) {}
+  // Unknown paths, wrong methods, missing keys, and whatever needs the model while it is not there.
+  void admit(const Exchange& exchange) override;
+  asio::awaitable<void> answer(Exchange& exchange) override;
+
+ private:
+  Service& service_;
+};
+
+}  // namespace nibble::server

@@ -1,0 +1,131 @@
+// Two threads: this one's coroutines are all on the I/O thread; whoever calls serve() carries the engine's events there.
+#include "server/server.h"
+
+#include <atomic>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/detached.hpp>
+#include <boost/asio/executor_work_guard.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/asio/redirect_error.hpp>
+#include <boost/asio/signal_set.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <csignal>
+#include <future>
+#include <thread>
+
+#include "core/log.h"
+#include "server/routes.h"
+
+namespace nibble::server {
+namespace {
+
+using boost::system::error_code;
+
+// How often the end of the server is looked for while the engine has nothing to say.
+constexpr std::chrono::milliseconds kPatience{50};
+// For the last words to clients whose requests were cancelled.
+constexpr std::chrono::seconds kLastWords{2};
+
+}  // namespace
+
+struct Server::Impl {
+  explicit Impl(const ServerOptions& given)
+      : options(given),
+        service{.api_keys = given.api_keys, .version = given.version},
+        routes(service),
+        http(std::make_unique<HttpServer>(*io, given.host, given.port, given.limits, routes)),
+        signals(std::make_unique<asio::signal_set>(*io)) {
+    http->start();
+    thread = std::thread([this] { io->run(); });
+  }
+
+  ~Impl() { end(); }
+
+  // What still runs is dropped: coroutines, and with them their requests. They may look at the service until then.
+  void end() {
+    if (!thread.joinable()) return;
+    io->stop();
+    thread.join();
+    signals.reset();
+    http.reset();
+    io.reset();
+    service.gate.reset();
+  }
+
+  asio::awaitable<void> drain_on_signal();
+  asio::awaitable<bool> wait_until_idle(std::chrono::seconds patience);
+
+  ServerOptions options;
+  Service service;
+  Routes routes;
+  std::unique_ptr<asio::io_context> io{std::make_unique<asio::io_context>(1)};
+  std::unique_ptr<HttpServer> http;
+  std::unique_ptr<asio::signal_set> signals;
+  std::atomic<bool> has_ended{false}, was_complete{false};
+  std::thread thread;
+};
+
+asio::awaitable<void> Server::Impl::drain_on_signal() {
+  error_code error;
+  co_await signals->async_wait(asio::redirect_error(asio::use_awaitable, error));
+  service.state = ServiceState::kDraining;
+  http->drain();
+  log::info("draining: {} requests run or wait", service.gate->num_requests());
+  signals->async_wait([this](const error_code& ended, int) {
+    if (!ended) has_ended = true;  // the second signal
+  });
+  was_complete = co_await wait_until_idle(options.shutdown_timeout);
+  if (!was_complete) {
+    log::warn("{} requests are cancelled: --shutdown-timeout has passed", service.gate->num_requests());
+    service.gate->cancel_all();
+    co_await wait_until_idle(kLastWords);
+  }
+  has_ended = true;
+}
+
+asio::awaitable<bool> Server::Impl::wait_until_idle(std::chrono::seconds patience) {
+  asio::steady_timer timer(*io);
+  const auto end = std::chrono::steady_clock::now() + patience;
+  while (!http->is_idle()) {
+    if (std::chrono::steady_clock::now() >= end) co_return false;
+    error_code error;
+    timer.expires_after(std::chrono::milliseconds(20));
+    co_await timer.async_wait(asio::redirect_error(asio::use_awaitable, error));
+  }
+  co_return true;
+}
+
+Server::Server(const ServerOptions& options) : impl_(std::make_unique<Impl>(options)) {}
+Server::~Server() = default;
+
+uint16_t Server::port() const { return impl_->http->port(); }
+
+void Server::open(Engine& engine, const ServedModel& model, size_t max_requests) {
+  Impl& server = *impl_;
+  server.signals->add(SIGINT);
+  server.signals->add(SIGTERM);
+  std::promise<void> is_open;
+  asio::post(*server.io, [&] {
+    server.service.model = model;
+    server.service.gate = std::make_unique<EngineGate>(server.io->get_executor(), engine, max_requests);
+    server.service.state = ServiceState::kReady;
+    asio::co_spawn(*server.io, server.drain_on_signal(), asio::detached);
+    is_open.set_value();
+  });
+  is_open.get_future().wait();
+}
+
+bool Server::serve(Engine& engine) {
+  Impl& server = *impl_;
+  while (!server.has_ended) {
+    std::optional<Event> event = engine.wait_event(kPatience);
+    if (!event) continue;
+    asio::post(*server.io, [&server, held = std::move(*event)]() mutable {
+      server.service.gate->deliver(std::move(held));
+    });
+  }
+  server.end();
+  return server.was_complete;
+}
+
+}  // namespace nibble::server

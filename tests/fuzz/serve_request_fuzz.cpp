@@ -1,0 +1,53 @@
+// Any bytes as the body of a request to the server: what is accepted keeps within the bounds that the engine demands.
+#include <cmath>
+#include <cstdint>
+#include <string_view>
+
+#include "core/check.h"
+#include "core/error.h"
+#include "server/api_request.h"
+
+namespace {
+
+using namespace nibble;
+using namespace nibble::server;
+
+constexpr size_t kMaxSize{512};  // longer texts reach nothing new, and take longer
+
+void check(const GenerationParams& params) {
+  const SampleParams& sample = params.sample;
+  NIBBLE_CHECK(sample.temperature >= 0 && std::isfinite(sample.temperature));
+  NIBBLE_CHECK(sample.top_k >= 0 && sample.top_p > 0 && sample.top_p <= 1);
+  NIBBLE_CHECK(sample.min_p >= 0 && sample.min_p <= 1 && sample.repetition_penalty > 0);
+  NIBBLE_CHECK(sample.num_logprobs >= -1 && sample.num_logprobs <= kMaxLogprobs);
+  NIBBLE_CHECK(!params.max_tokens || *params.max_tokens >= 1);
+  NIBBLE_CHECK(params.stop.size() <= kMaxStopStrings);
+  for (const std::string& stop : params.stop) NIBBLE_CHECK(!stop.empty());
+}
+
+template <typename Read>
+void try_reading(Read read) {
+  try {
+    read();
+  } catch (const InputError& error) {
+    NIBBLE_CHECK(error.what()[0] != '\0');
+  }
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  if (size > kMaxSize) return 0;
+  const std::string_view body(reinterpret_cast<const char*>(data), size);
+  try_reading([&] {
+    const ChatRequest request = read_chat_request(body);
+    check(request.params);
+    harmony::to_conversation(request.chat);
+  });
+  try_reading([&] { check(read_completion_request(body).params); });
+  try_reading([&] { read_tokenize_request(body); });
+  try_reading([&] {
+    for (const TokenId token : read_detokenize_request(body)) NIBBLE_CHECK(token >= 0);
+  });
+  return 0;
+}
