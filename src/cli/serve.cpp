@@ -105,7 +105,7 @@ int serve(const Options& options, const Settings& settings) {
   std::fflush(stdout);
   const BackendOptions room = backend_options(model.config, settings, capacity);
   const std::unique_ptr<Backend> backend = load(model, settings, room);
-  Engine engine(*backend, tokenizer, engine_options(room, capacity));
+  Engine engine(*backend, tokenizer, engine_options(settings, room, capacity));
   server.open(engine, served, static_cast<size_t>(settings.max_sequences + options.max_queue));
   fmt::print("Serving {} on {}\n", served.id, address);
   std::fflush(stdout);
@@ -148,7 +148,8 @@ Action define_serve(CLI::App& command, Settings& settings) {
       "seconds that running requests get after ctrl-C or SIGTERM", "N")
       ->check(CLI::Range(0, 86400))
       ->capture_default_str();
-  add_settings(command, settings, {SettingGroup::kMachine, SettingGroup::kBatch, SettingGroup::kPlaces});
+  add_settings(command, settings,
+               {SettingGroup::kMachine, SettingGroup::kBatch, SettingGroup::kCache, SettingGroup::kPlaces});
   command.footer(kFooter);
   return [options, &settings] { return serve(*options, settings); };
 }
