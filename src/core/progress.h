@@ -17,4 +17,19 @@ ReportProgress show_progress(std::string task, std::FILE* out = stderr);
 // The bar, of `width` columns at most: "writing x [######      ] 48 %  6.6 of 13.8 GB".
 std::string progress_bar(const std::string& task, size_t done, size_t total, size_t width);
 
+// Counts bytes up to the total, for who wants to see it. `report` outlives it.
+class Meter {
+ public:
+  Meter(size_t total, const ReportProgress& report) : total_(total), report_(report) {}
+  void add(size_t num_bytes) {
+    done_ += num_bytes;
+    if (report_) report_(done_, total_);
+  }
+
+ private:
+  size_t total_;
+  const ReportProgress& report_;
+  size_t done_{0};
+};
+
 }  // namespace nibble

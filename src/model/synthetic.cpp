@@ -134,21 +134,6 @@ void fill_on_all_cores(const std::vector<Piece>& pieces,
   work();
 }
 
-// Counts bytes up to the total, for who wants to see it.
-class Meter {
- public:
-  Meter(size_t total, const ReportProgress& report) : total_(total), report_(report) {}
-  void add(size_t num_bytes) {
-    done_ += num_bytes;
-    if (report_) report_(done_, total_);
-  }
-
- private:
-  size_t total_;
-  const ReportProgress& report_;
-  size_t done_{0};
-};
-
 size_t aligned(size_t bytes) {
   return (bytes + Buffer::kAlignment - 1) / Buffer::kAlignment * Buffer::kAlignment;
 }

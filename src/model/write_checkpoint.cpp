@@ -19,21 +19,6 @@ namespace fs = std::filesystem;
 
 constexpr uint64_t kMaxShardBytes{5'000'000'000};
 
-// Counts bytes up to the total, for who wants to see it.
-class Meter {
- public:
-  Meter(size_t total, const ReportProgress& report) : total_(total), report_(report) {}
-  void add(size_t num_bytes) {
-    done_ += num_bytes;
-    if (report_) report_(done_, total_);
-  }
-
- private:
-  size_t total_;
-  const ReportProgress& report_;
-  size_t done_{0};
-};
-
 // As they are written: a dtype that is not the released one is one of twice the bytes.
 std::vector<TensorSpec> specs_to_write(const TensorSource& source) {
   std::vector<TensorSpec> specs = tensor_specs(source.config);
