@@ -31,7 +31,7 @@ constexpr std::chrono::seconds kLastWords{2};
 struct Server::Impl {
   explicit Impl(const ServerOptions& given)
       : options(given),
-        service{.api_keys = given.api_keys, .version = given.version},
+        service{.api_keys = given.api_keys, .version = given.version, .keep_alive = given.keep_alive},
         routes(service),
         http(std::make_unique<HttpServer>(*io, given.host, given.port, given.limits, routes)),
         signals(std::make_unique<asio::signal_set>(*io)) {

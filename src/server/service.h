@@ -29,10 +29,9 @@ struct ServedModel {
 enum class ServiceState { kLoading, kReady, kDraining };
 
 struct Service {
-  // A stream without news says so this often: proxies cut silent ones.
-  std::chrono::milliseconds keep_alive{15'000};
   std::vector<std::string> api_keys;  // none: everybody is let in
   std::string version;
+  std::chrono::milliseconds keep_alive;
   ServiceState state{ServiceState::kLoading};
   // From kReady on:
   std::optional<ServedModel> model{};
