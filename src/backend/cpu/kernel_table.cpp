@@ -8,7 +8,7 @@
 #include <sys/auxv.h>
 #endif
 
-#include <ranges>
+#include <iterator>
 
 #include "core/error.h"
 
@@ -119,10 +119,10 @@ bool is_available(Isa isa) {
 
 Isa isa_of(std::string_view option) {
   std::string names;
-  for (const IsaRow& row : isa_rows() | std::views::reverse) {
-    if (!row.is_available()) continue;
-    if (option.empty() || option == row.name) return row.isa;
-    names += fmt::format("{}{}", names.empty() ? "" : ", ", row.name);
+  for (auto row = std::rbegin(kIsas); row != std::rend(kIsas); ++row) {
+    if (!row->is_available()) continue;
+    if (option.empty() || option == row->name) return row->isa;
+    names += fmt::format("{}{}", names.empty() ? "" : ", ", row->name);
   }
   throw InputError(
       "instruction set '{}' is not one that this machine has: choose of {}, or leave it out for the first",
