@@ -290,9 +290,11 @@ void CudaBackend::run_layers(const StepShape& shape) {
     const bool is_sliding = layer.kind == LayerKind::kSliding;
     const LayerPages pages{layer_kv_[l], is_sliding,
                            options_.kv_format == Format::kE4m3 ? KvFormat::kE4m3 : KvFormat::kBf16};
-    const ResidualInput before = residual(/*with_experts=*/l > 0);
-    const NormInput attention_norm{before, layer.attention_norm, config_.rms_eps};
-    if (is_many) normalise(stream_, {attention_norm, T, nullptr, work_.normed});
+    const ResidualInput left = residual(/*with_experts=*/l > 0);
+    const NormInput attention_norm{left, layer.attention_norm, config_.rms_eps};
+    // Of many tokens the residual stream is added up once, in place.
+    const ResidualInput before = is_many ? residual(/*with_experts=*/false) : left;
+    if (is_many) normalise(stream_, {attention_norm, T, work_.x, work_.normed});
     qkv(stream_, {attention_norm, work_.normed, layer.qkv, layer.qkv_bias, T, work_.qkv_parts});
     if (!shape.appends)
       append(stream_, {in, work_.qkv_parts, T, config_.num_heads, config_.num_kv_heads, rope, pages});

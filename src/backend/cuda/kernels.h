@@ -46,11 +46,11 @@ struct NormInput {
   float eps;
 };
 
-// normed = norm(x), and x itself if it is wanted
+// normed = norm(x), and x itself, which may be where it comes from
 struct NormaliseArgs {
   NormInput norm;
   int num_tokens;
-  float* x;               // [T, H] or null
+  float* x;               // [T, H]
   __nv_bfloat16* normed;  // [T, H]
 };
 void normalise(Stream stream, const NormaliseArgs& args);
