@@ -51,10 +51,11 @@ struct Workspace {
   int *chosen{nullptr}, *rank{nullptr}, *group_count{nullptr}, *group_expert{nullptr},
       *group_pairs_count{nullptr}, *group_pairs{nullptr};
   SampleResult* results{nullptr};
+  uint64_t* best{nullptr};
   uint64_t *routing_sums{nullptr},
       *routing_experts{nullptr};  // of a single token, zero before the first step
   uint32_t* step{nullptr};        // likewise
-  unsigned* tickets{nullptr};     // of route, [kOutputBlock] of none, of attend [rows, Nkv]
+  unsigned* tickets{nullptr};     // of route, of sample [kOutputBlock], of attend [rows, Nkv]
   float* rope_frequencies{nullptr};
   uint8_t* input{nullptr};
   size_t input_bytes{0}, num_tickets{0};
@@ -95,6 +96,7 @@ size_t place(const Config& config, const BackendOptions& options, uint8_t* base,
   take(w.gated, T * K * static_cast<size_t>(config.intermediate));
   take(w.experts_out, T * K * H);
   take(w.logits, kOutputBlock * static_cast<size_t>(config.vocab));
+  take(w.best, static_cast<size_t>(kOutputBlock) * kBestBlocks);
   take(w.results, T);
   take(w.attend_partials, kAttendScratchBytes / sizeof(float));
   w.num_tickets = 1 + kOutputBlock + T * Nkv;
@@ -133,6 +135,7 @@ class CudaBackend final : public Backend {
   // What decides which kernels are launched, and how large.
   struct StepShape {
     int num_tokens{0}, num_outputs{0}, full_chunks{0};
+    bool are_greedy{false};
     bool appends{false};  // rows are of different sequences: attend() writes their keys and values
     bool is_decode() const { return num_tokens <= kMaxGraphTokens && appends && num_outputs == num_tokens; }
     friend auto operator<=>(const StepShape&, const StepShape&) = default;
@@ -258,6 +261,7 @@ CudaBackend::StepShape CudaBackend::bring_input(const Batch& batch) {
     }
     first_row += static_cast<int>(run.tokens.size());
   }
+  shape.are_greedy = sample_rows_.are_greedy();
   sample_rows_.bring(stream_);
   const auto bytes = static_cast<size_t>(reinterpret_cast<uint8_t*>(in.page_ids + num_page_ids) -
                                          pinned_input_.as<uint8_t>());
@@ -343,7 +347,9 @@ void CudaBackend::run_outputs(const StepShape& shape, int first, int count) {
                     count,
                     weights_.unembedding,
                     work_.logits});
-  sample(stream_, count, {in.sample + first, work_.logits, config_.vocab, work_.results + first});
+  sample(stream_, count,
+         {in.sample + first, work_.logits, config_.vocab, shape.are_greedy, work_.best, work_.tickets + 1,
+          work_.results + first});
 }
 
 cudaGraphExec_t CudaBackend::make_graph(const StepShape& shape) {
