@@ -3,6 +3,9 @@
 
 #include <fmt/format.h>
 
+#if NIBBLE_X86
+#include <cpuid.h>
+#endif
 #if NIBBLE_AARCH64
 #include <asm/hwcap.h>
 #include <sys/auxv.h>
@@ -28,6 +31,13 @@ constexpr IsaRow kIsas[] {
   {Isa::kPortable, "portable", [] { return true; }},
 #if NIBBLE_X86
       {Isa::kAvx2, "avx2", [] { return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"); }},
+      {Isa::kAvxVnni, "avx_vnni",
+       [] {
+         unsigned eax{}, ebx{}, ecx{},
+             edx{};  // clang 14 has no name for it: CPUID, leaf 7, subleaf 1, bit 4 of EAX
+         return __builtin_cpu_supports("avx2") && __get_cpuid_count(7, 1, &eax, &ebx, &ecx, &edx) &&
+                (eax >> 4 & 1);
+       }},
       {Isa::kAvx512, "avx512", [] { return __builtin_cpu_supports("avx512f") != 0; }},
       {Isa::kAvx512Vnni, "avx512_vnni",
        [] { return __builtin_cpu_supports("avx512vnni") && __builtin_cpu_supports("avx512bw"); }},
@@ -82,6 +92,7 @@ constexpr StripRow kStripRows[]{
     // isa               rows  kernel                       name                         reason
 #if NIBBLE_X86
     {Isa::kAvx512Vnni,   16,   &avx512_vnni::strip_mxfp4,   "avx512_vnni::strip_mxfp4",  kMeasured},
+    {Isa::kAvxVnni,      8,    &avx_vnni::strip_mxfp4,      "avx_vnni::strip_mxfp4",     kMeasured},
     {Isa::kAvx2,         8,    &avx2::strip_mxfp4,          "avx2::strip_mxfp4",         kMeasured},
 #endif
 #if NIBBLE_AARCH64
