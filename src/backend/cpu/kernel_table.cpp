@@ -18,9 +18,12 @@
 namespace nibble::cpu {
 namespace {
 
+#if NIBBLE_X86
 constexpr const char* kMeasured{"records/cpu-kernels.jsonl"};
-constexpr const char* kFallback{"right everywhere, tuned nowhere"};
+constexpr const char* kMeasuredInt8{"records/cpu-int8.jsonl"};
 constexpr const char* kOnly{"the only one of its instruction set"};
+#endif
+constexpr const char* kFallback{"right everywhere, tuned nowhere"};
 #if NIBBLE_AARCH64
 constexpr const char* kEmulated{"right under emulation, measured nowhere"};
 #endif
@@ -91,9 +94,9 @@ constexpr WeighRow kWeighRows[]{
 constexpr StripRow kStripRows[]{
     // isa               rows  kernel                       name                         reason
 #if NIBBLE_X86
-    {Isa::kAvx512Vnni,   16,   &avx512_vnni::strip_mxfp4,   "avx512_vnni::strip_mxfp4",  kMeasured},
-    {Isa::kAvxVnni,      8,    &avx_vnni::strip_mxfp4,      "avx_vnni::strip_mxfp4",     kMeasured},
-    {Isa::kAvx2,         8,    &avx2::strip_mxfp4,          "avx2::strip_mxfp4",         kMeasured},
+    {Isa::kAvx512Vnni,   16,   &avx512_vnni::strip_mxfp4,   "avx512_vnni::strip_mxfp4",  kMeasuredInt8},
+    {Isa::kAvxVnni,      8,    &avx_vnni::strip_mxfp4,      "avx_vnni::strip_mxfp4",     kMeasuredInt8},
+    {Isa::kAvx2,         8,    &avx2::strip_mxfp4,          "avx2::strip_mxfp4",         kMeasuredInt8},
 #endif
 #if NIBBLE_AARCH64
     {Isa::kNeonI8mm,     4,    &neon_i8mm::strip_mxfp4,     "neon_i8mm::strip_mxfp4",    kEmulated},
