@@ -8,9 +8,9 @@
 #include "backend/cpu/activations.h"
 #include "backend/cpu/attention/rope.h"
 #include "backend/cpu/batch_row.h"
-#include "backend/cpu/experts/packed_experts.h"
 #include "backend/cpu/kv_cache.h"
 #include "backend/cpu/machine.h"
+#include "backend/cpu/packed_model.h"
 #include "backend/timed_work.h"
 #include "model/weights.h"
 
@@ -18,8 +18,7 @@ namespace nibble::cpu {
 
 struct ForwardArgs {
   const Machine& machine;
-  const Weights& weights;
-  std::span<const PackedLayer> packed;  // experts with int8 activations; none: with float activations
+  const PackedModel& packed;  // what takes int8 activations
   const RopeFrequencies& rope;
   std::span<const BatchRow> rows;  // [T]
   std::span<const int> outputs;    // rows whose logits are wanted

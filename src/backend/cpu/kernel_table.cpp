@@ -43,12 +43,15 @@ constexpr WeighRow kWeighRows[]{
 };
 
 constexpr StripRow kStripRows[]{
-    // isa            VNNI   rows  kernel                        name                         reason
+    // isa            VNNI   weights         rows  kernel                        name                         reason
 #if NIBBLE_X86
-    {Isa::kAvx512,    true,  16,   &avx512_vnni::strip_mxfp4,    "avx512_vnni::strip_mxfp4",  kMeasured},
-    {Isa::kAvx2,      false, 8,    &avx2::strip_mxfp4,           "avx2::strip_mxfp4",         kMeasured},
+    {Isa::kAvx512,    true,  Format::kMxfp4, 16,   &avx512_vnni::strip_mxfp4,    "avx512_vnni::strip_mxfp4",  kMeasured},
+    {Isa::kAvx512,    true,  Format::kQ8_0,  16,   &avx512_vnni::strip_q8_0,     "avx512_vnni::strip_q8_0",   kMeasured},
+    {Isa::kAvx2,      false, Format::kMxfp4, 8,    &avx2::strip_mxfp4,           "avx2::strip_mxfp4",         kMeasured},
+    {Isa::kAvx2,      false, Format::kQ8_0,  8,    &avx2::strip_q8_0,            "avx2::strip_q8_0",          kMeasured},
 #endif
-    {Isa::kPortable,  false, 4,    &portable::strip_mxfp4,       "portable::strip_mxfp4",     kFallback},
+    {Isa::kPortable,  false, Format::kMxfp4, 4,    &portable::strip_mxfp4,       "portable::strip_mxfp4",     kFallback},
+    {Isa::kPortable,  false, Format::kQ8_0,  4,    &portable::strip_q8_0,        "portable::strip_q8_0",      kFallback},
 };
 // clang-format on
 
@@ -115,8 +118,10 @@ Kernels choose_kernels(Isa isa) {
   Kernels kernels;
   choose(dot_rows(), isa, kernels.dots);
   choose(weigh_rows(), isa, kernels.weighs);
-  for (const StripRow& row : strip_rows())
-    if (!kernels.strip && row.isa <= isa && is_available(row)) kernels.strip = &row;
+  for (const StripRow& row : strip_rows()) {
+    const StripRow*& place = kernels.strips[static_cast<size_t>(row.format)];
+    if (!place && row.isa <= isa && is_available(row)) place = &row;
+  }
   return kernels;
 }
 

@@ -32,10 +32,11 @@ struct WeighRow {
   const char* name;
   const char* reason;
 };
-// Of MXFP4 experts in strips and activations in int8 (isa/kernels.h).
+// Of weights in strips and activations in int8 (isa/kernels.h). The rows of one instruction set agree in strip_rows.
 struct StripRow {
   Isa isa;
   bool needs_vnni;  // beside it
+  Format format;    // of the weights
   int strip_rows;
   StripKernel kernel;
   const char* name;
@@ -46,16 +47,17 @@ std::span<const StripRow> strip_rows();
 std::span<const DotRow> dot_rows();
 std::span<const WeighRow> weigh_rows();
 
-inline constexpr size_t kNumFormats{static_cast<size_t>(Format::kE4m3) + 1};  // it is the last
+inline constexpr size_t kNumFormats{static_cast<size_t>(Format::kQ8_0) + 1};  // it is the last
 
 // The first rows that fit an instruction set; null: no row takes this format.
 struct Kernels {
   std::array<const DotRow*, kNumFormats> dots{};
   std::array<const WeighRow*, kNumFormats> weighs{};
-  const StripRow* strip{
-      nullptr};  // the first that this machine has of this instruction set or of one before it
+  // The first that this machine has of this instruction set or of one before it: of MXFP4 and Q8_0.
+  std::array<const StripRow*, kNumFormats> strips{};
 
   const DotRow* dot(Format weights) const { return dots[static_cast<size_t>(weights)]; }
+  const StripRow* strip(Format weights) const { return strips[static_cast<size_t>(weights)]; }
   const WeighRow* weigh(Format values) const { return weighs[static_cast<size_t>(values)]; }
 };
 Kernels choose_kernels(Isa isa);

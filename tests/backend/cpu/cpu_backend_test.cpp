@@ -7,6 +7,7 @@
 #include "core/error.h"
 #include "tests/backend/contract.h"
 #include "tests/backend/cpu/isas.h"
+#include "tests/backend/cpu/q8_0_model.h"
 #include "tests/error_of.h"
 
 namespace nibble::cpu {
@@ -33,6 +34,9 @@ std::vector<Fulfilment> of_each_isa() {
   for (const Isa isa : available_isas()) {
     all.push_back(fulfilment(isa, "_float", {}, Format::kBf16));
     all.push_back(fulfilment(isa, "_int8", {}, Format::kBf16, ExpertActivations::kInt8));
+    const Fulfilment with_int8 = all.back();
+    all.push_back({with_int8.name + "_q8_0",
+                   [with_int8](auto weights) { return with_int8.make(with_q8_0_blocks(weights)); }});
   }
   return all;
 }
@@ -95,9 +99,33 @@ TEST_F(CpuBackend, SaysWhichKernelRunsTheExpertsAndOnWhat) {
     const KernelChoice with_int8 = experts_of(isa, ExpertActivations::kInt8, weights);
     EXPECT_EQ(with_int8.weights, "MXFP4");
     EXPECT_EQ(with_int8.activations, "INT8");
-    EXPECT_EQ(with_int8.kernel, choose_kernels(isa).strip->name);
+    EXPECT_EQ(with_int8.kernel, choose_kernels(isa).strip(Format::kMxfp4)->name);
     EXPECT_FALSE(with_int8.reason.empty());
   }
+}
+
+TEST_F(CpuBackend, RunsDenseLayersOfBlocksInStripsWithInt8ActivationsAndOtherwiseAsTheyAreMade) {
+  const auto told = [](ExpertActivations activations, const DenseFormats& dense) {
+    BackendOptions options = options_of(Isa::kPortable);
+    options.expert_activations = activations;
+    options.dense = dense;
+    std::vector<std::string> lines;
+    for (const KernelChoice& row : make(with_q8_0_blocks(weights), options)->kernels())
+      lines.push_back(row.operation + ", " + row.weights + "/" + row.activations + ": " + row.kernel);
+    return lines;
+  };
+  EXPECT_THAT(told(ExpertActivations::kInt8, {}),
+              testing::IsSupersetOf({"embed, Q8_0/F32: plain C++", "qkv, Q8_0/INT8: portable::strip_q8_0",
+                                     "project, Q8_0/INT8: portable::strip_q8_0",
+                                     "unembed, Q8_0/INT8: portable::strip_q8_0"}));
+  EXPECT_THAT(
+      told(ExpertActivations::kInt8, {Format::kMxfp4, Format::kE4m3, Format::kBf16}),
+      testing::IsSupersetOf({"qkv, MXFP4/INT8: portable::strip_mxfp4", "project, FP8/F32: portable::dot_e4m3",
+                             "unembed, Q8_0/INT8: portable::strip_q8_0"}));
+  EXPECT_THAT(
+      told(ExpertActivations::kFloat, {}),
+      testing::IsSupersetOf({"qkv, BF16/F32: portable::dot_bf16", "project, BF16/F32: portable::dot_bf16",
+                             "unembed, BF16/F32: portable::dot_bf16"}));
 }
 
 TEST_F(CpuBackend, TakesInt8ActivationsUnlessItsKernelsArePortable) {

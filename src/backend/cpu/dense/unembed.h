@@ -5,6 +5,7 @@
 #include <span>
 
 #include "backend/cpu/machine.h"
+#include "backend/cpu/packed_matrix.h"
 #include "core/view.h"
 #include "model/weights.h"
 
@@ -16,9 +17,11 @@ struct UnembedArgs {
   std::span<const int> outputs;  // rows of x; at most kTokenBlock
   const Vector& final_norm;      // [H]
   const Matrix& unembedding;     // [V, H]
+  const PackedMatrix* packed;    // it in strips: activations are int8; or null
   float rms_eps;
-  View<float, 2> normed;  // [at least the outputs, H*], scratch
-  View<float, 2> logits;  // [at least the outputs, V]
+  View<float, 2> normed;       // [at least the outputs, H*], scratch
+  View<Q8Block, 2> normed_q8;  // [at least the outputs, H / 32], scratch of int8 activations
+  View<float, 2> logits;       // [at least the outputs, V]
 };
 void unembed(const UnembedArgs& args);
 

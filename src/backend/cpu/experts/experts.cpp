@@ -6,8 +6,8 @@
 
 #include "backend/cpu/activations.h"
 #include "backend/cpu/dense/dot.h"
-#include "backend/cpu/experts/q8.h"
 #include "backend/cpu/parallel.h"
+#include "backend/cpu/q8.h"
 #include "backend/cpu/split_order.h"
 
 namespace nibble::cpu {
@@ -53,27 +53,7 @@ float swiglu(float gate, float linear, float limit) {
   return gate / (1 + std::exp(-kSwigluAlpha * gate)) * (linear + 1);
 }
 
-// A panel of strips times rows of int8 activations: as dot() of dense/dot.h.
-struct StripPanelArgs {
-  const PackedExperts& weights;
-  int expert;
-  ptrdiff_t first_row;
-  const Q8Block* const* x;
-  View<float, 2> y;
-};
-void dot(const Kernels& kernels, const StripPanelArgs& args) {
-  kernels.strip->kernel({.codes = args.weights.codes(args.expert),
-                         .scales = args.weights.scales(args.expert),
-                         .cols = args.weights.cols,
-                         .first_row = static_cast<int>(args.first_row),
-                         .num_rows = static_cast<int>(args.y.shape[1]),
-                         .x = args.x,
-                         .num_tokens = static_cast<int>(args.y.shape[0]),
-                         .y = args.y.data,
-                         .y_stride = args.y.stride[0]});
-}
-
-// The same with a panel that makes one block of h: 32 gates and their linear rows.
+// A panel that makes one block of h: 32 gates and their linear rows.
 constexpr ptrdiff_t kBlockRows{2 * kBlock};
 void up_swiglu_block(const ExpertsArgs& args, const Grouping& grouping, const Group& group, ptrdiff_t block) {
   const Vector bias = args.layer.gate_up.bias(group.expert);
@@ -164,11 +144,9 @@ void experts(const ExpertsArgs& args) {
 
   const double work_up = num_pairs * up.rows * up.cols;
   if (args.packed) {
-    const ptrdiff_t num_rows = args.x.shape[0], num_blocks = up.cols / kBlock;
-    for_each(args.machine.pool, num_rows, static_cast<double>(num_rows * up.cols), [&](ptrdiff_t t, int) {
-      for (ptrdiff_t b = 0; b < num_blocks; ++b)
-        args.normed_q8(t, b) = to_q8(args.normed.row(t) + b * kBlock);
-    });
+    const ptrdiff_t num_rows = args.x.shape[0];
+    for_each(args.machine.pool, num_rows, static_cast<double>(num_rows * up.cols),
+             [&](ptrdiff_t t, int) { to_q8(args.normed.row(t), up.cols, args.normed_q8.row(t)); });
     const ptrdiff_t up_blocks = up.rows / kBlockRows;
     for_each(args.machine.pool, std::ssize(grouping.groups) * up_blocks, work_up, [&](ptrdiff_t item, int) {
       up_swiglu_block(args, grouping, grouping.groups[item / up_blocks], item % up_blocks);

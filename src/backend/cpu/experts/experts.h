@@ -5,7 +5,7 @@
 //
 //   W1 [E, 2I, H], W2 [E, H, I] MXFP4 (or BF16): decoded in registers, a block at a time, never expanded in memory
 //
-// Activations are float32, or, with packed weights, int8 (experts/q8.h): normed once for a token, h as it is made.
+// Activations are float32, or, with packed weights, int8 (q8.h): normed once for a token, h as it is made.
 //
 // Bytes: each expert that any row chose once for each kTokenBlock of its rows; 20b, one token: 52.9 MB a layer.
 // Design: (row, k) pairs are grouped by expert, so that an expert's weights pass once for all its rows. The first half is
@@ -14,8 +14,8 @@
 // them in the order of k, which is the router's: the bits of a row do not depend on which experts its neighbours chose.
 #pragma once
 
-#include "backend/cpu/experts/packed_experts.h"
 #include "backend/cpu/machine.h"
+#include "backend/cpu/packed_model.h"
 #include "core/view.h"
 #include "model/weights.h"
 
