@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "cli/bench_report.h"
+#include "cli/bench_serve.h"
 #include "cli/bench_tests.h"
 #include "cli/load.h"
 #include "cli/machine.h"
@@ -31,7 +32,8 @@ are equal in four digits (suspiciously equal).
 Examples:
   nibble bench synthetic:gpt-oss-20b -p 512,2048 -n 32,128
   nibble bench openai/gpt-oss-20b -p 0 -n 128 -d 0,4096,16384 -r 10
-  nibble bench tiny --threads 1 --json)"};
+  nibble bench tiny --threads 1 --json
+  nibble bench serve http://127.0.0.1:8080 --clients 1,4,16   # of a server: nibble bench serve --help)"};
 
 constexpr int kMaxTokens{1 << 20};
 
@@ -106,7 +108,7 @@ int bench(const Options& options, const Settings& settings, const std::string& c
 
 Action define_bench(CLI::App& command, Settings& settings) {
   const auto options = std::make_shared<Options>();
-  add_model(command, options->model);
+  add_model(command, options->model)->required(false);  // `serve` needs none
   const auto add_numbers = [&](const char* flag, std::vector<std::string>& numbers, const char* what) {
     command.add_option(flag, numbers, fmt::format("{} [{}]", what, numbers.front()))
         ->type_name("N,N...")
@@ -129,7 +131,11 @@ Action define_bench(CLI::App& command, Settings& settings) {
   command.add_flag("--csv", options->as_csv, "the table as CSV")->excludes(json);
   add_settings(command, settings, {SettingGroup::kMachine, SettingGroup::kPlaces});
   command.footer(kFooter);
-  return [options, &settings, &command] {
+  const Action serve = define_bench_serve(command);
+  return [options, serve, &settings, &command] {
+    if (!command.get_subcommands().empty()) return serve();
+    if (options->model.empty())
+      throw InputError("MODEL is required; 'nibble bench --help' says what is accepted");
     return bench(*options, with_batch(settings, options->max_batch_tokens), command_line(command));
   };
 }

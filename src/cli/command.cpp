@@ -44,6 +44,9 @@ std::string path_of(const CLI::App& command) {
   return parent ? fmt::format("{} {}", path_of(*parent), command.get_name()) : command.get_name();
 }
 
+// A record is read by others.
+bool is_secret(const CLI::Option& option) { return option.get_name() == "--api-key"; }
+
 std::vector<std::string> flags_of(const CLI::App& command) {
   std::vector<std::string> flags;
   for (const CLI::Option* option : command.get_options())
@@ -60,8 +63,8 @@ std::vector<std::string> commands_of(const CLI::App& command) {
 
 }  // namespace
 
-void add_model(CLI::App& command, std::string& model) {
-  command
+CLI::Option* add_model(CLI::App& command, std::string& model) {
+  return command
       .add_option("MODEL", model,
                   "a folder, a file, a bundled name (tiny), a Hugging Face cache entry on disk\n"
                   "(openai/gpt-oss-20b), or synthetic:gpt-oss-20b")
@@ -101,7 +104,8 @@ std::string command_line(const CLI::App& command) {
   for (const CLI::Option* option : command.get_options()) {
     const std::string name = option->get_positional() ? "" : " " + option->get_name();
     const bool takes_value = option->get_expected_max() > 0;
-    for (const std::string& value : option->results()) line += name + (takes_value ? " " + value : "");
+    for (const std::string& value : option->results())
+      line += name + (!takes_value ? "" : " " + (is_secret(*option) ? "..." : value));
   }
   return line;
 }
@@ -109,7 +113,9 @@ std::string command_line(const CLI::App& command) {
 std::string explain(const CLI::App& program, const CLI::ParseError& error) {
   const CLI::App& command = chosen(program);
   const std::string path = path_of(command);
-  const std::vector<std::string> commands = commands_of(command);
+  // One that may be left out is none that is missed.
+  const std::vector<std::string> commands =
+      command.get_require_subcommand_min() > 0 ? commands_of(command) : std::vector<std::string>();
   for (const std::string& extra : program.remaining(/*recurse=*/true)) {
     if (extra.starts_with("-"))
       return fmt::format("no flag '{}' here; '{}' accepts {}", extra, path,

@@ -21,7 +21,7 @@ inline constexpr int kInterrupted{130};  // by ctrl-C, as shells have it
 using Action = std::function<int()>;
 
 // The positional argument MODEL.
-void add_model(CLI::App& command, std::string& model);
+CLI::Option* add_model(CLI::App& command, std::string& model);
 
 // Adds the flags of these groups, in the order of the table.
 void add_settings(CLI::App& command, Settings& settings, std::initializer_list<SettingGroup> groups);
@@ -30,7 +30,7 @@ void add_settings(CLI::App& command, Settings& settings, std::initializer_list<S
 void read_environment(const CLI::App& command, Settings& settings);
 
 // The command with what it was given, NIBBLE_* variables in front and flags by their long names: for records of
-// measurements. Nothing is quoted.
+// measurements. Nothing is quoted, keys of an API are left out.
 std::string command_line(const CLI::App& command);
 
 // One line for what the parser did not like, and what is accepted in its place.

@@ -1,5 +1,6 @@
 #include "cli/machine.h"
 
+#include <sys/resource.h>
 #include <sys/utsname.h>
 
 #include <fstream>
@@ -15,6 +16,13 @@ std::string cpu_name() {
   }
   utsname system{};  // ARM's kernel tells no name
   return uname(&system) == 0 ? system.machine : "unknown";
+}
+
+void allow_open_files() {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  limit.rlim_cur = limit.rlim_max;
+  setrlimit(RLIMIT_NOFILE, &limit);
 }
 
 }  // namespace nibble::cli

@@ -39,7 +39,9 @@ constexpr CommandRow kCommands[] = {
     {"serve", "answer over HTTP, with OpenAI's API", &define_serve},
     {"inspect", "show what a model consists of, what it needs and what would run it", &define_inspect},
     {"eval", "measure how right a model is: perplexity, tasks, agreement with golden data", &define_eval},
-    {"bench", "measure how fast a model runs: prefill and decode, as a share of the memory's bandwidth",
+    {"bench",
+     "measure how fast a model runs: prefill and decode, as a share of the memory's bandwidth;\n"
+     "bench serve: how fast a server answers under load",
      &define_bench},
     {"profile", "show where the time of one step goes", &define_profile},
     {"verify", "check every kernel on this very machine", &define_verify},

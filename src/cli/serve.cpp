@@ -1,13 +1,12 @@
 #include "cli/serve.h"
 
-#include <sys/resource.h>
-
 #include <ctime>
 #include <filesystem>
 #include <fstream>
 #include <memory>
 
 #include "cli/load.h"
+#include "cli/machine.h"
 #include "cli/version.h"
 #include "core/error.h"
 #include "core/log.h"
@@ -68,14 +67,6 @@ std::string served_name(const Options& options) {
   if (options.served_name) return *options.served_name;
   const fs::path path = fs::path(options.model) / "";
   return fs::exists(options.model) ? path.parent_path().filename().string() : options.model;
-}
-
-// Each connection is an open file, and the usual limit (1024) is not the most that the system grants.
-void allow_open_files() {
-  rlimit limit{};
-  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
-  limit.rlim_cur = limit.rlim_max;
-  setrlimit(RLIMIT_NOFILE, &limit);
 }
 
 int serve(const Options& options, const Settings& settings) {

@@ -209,11 +209,15 @@ Engine::Engine(Backend& backend, const Tokenizer& tokenizer, const EngineOptions
 
 Engine::~Engine() = default;
 
+std::optional<std::string> Engine::fault_of(const Request& request) const {
+  return find_fault(request, impl_->limits);
+}
+
 RequestId Engine::submit(Request request) { return submit_choices(std::move(request), 1).front(); }
 
 std::vector<RequestId> Engine::submit_choices(Request request, int num_choices) {
   NIBBLE_CHECK(num_choices > 0, "{} choices", num_choices);
-  const std::optional<std::string> fault = find_fault(request, impl_->limits);
+  const std::optional<std::string> fault = fault_of(request);
   std::vector<RequestId> ids;
   {
     const std::lock_guard lock(impl_->mutex);

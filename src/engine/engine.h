@@ -4,6 +4,7 @@
 #include <chrono>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "backend/backend.h"
@@ -31,6 +32,9 @@ class Engine {
   ~Engine();  // cancels what still runs, then joins
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
+
+  // Nothing if the request can be run. Else one line: what, where, what to do. From any thread.
+  std::optional<std::string> fault_of(const Request& request) const;
 
   // Never blocks on the model. A request that can't be run (too long, an impossible value) fails by its event.
   RequestId submit(Request request);

@@ -16,6 +16,7 @@ struct TokenEvent {
   // What is now certain: valid UTF-8 that no stop string can still take back. A control token adds no text, but ends
   // what may be waiting: text and stop strings do not go on across it.
   std::string text{};
+  int num_cached_tokens{0};  // of the request's prompt: the prefix cache had them, they were not run
 };
 
 enum class FinishReason {
@@ -32,7 +33,7 @@ struct FinishedEvent {
   FinishReason reason{};
   std::string text{};  // what was still held back and is now certain
   int num_prompt_tokens{0}, num_output_tokens{0};
-  int num_cached_tokens{0};  // of the prompt: the prefix cache had them, they were not run
+  int num_cached_tokens{0};  // as in the request's TokenEvents
   // From the request's first step (not from the queue) to its first token, and from there to its last.
   double prefill_seconds{0}, decode_seconds{0};
 };

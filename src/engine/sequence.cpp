@@ -27,7 +27,7 @@ TokenEvent Sequence::push(SampledToken token) {
   last_token_seconds_ = clock_->seconds();
   if (output().size() == 1) first_token_seconds_ = last_token_seconds_;
 
-  TokenEvent event{id_, std::move(token), {}};
+  TokenEvent event{id_, std::move(token), {}, num_cached_tokens_};
   const bool is_stop_token = std::find(stop_.tokens.begin(), stop_.tokens.end(), id) != stop_.tokens.end();
   if (tokenizer_->is_special(id)) {
     // Text does not go on across a control token: half a character will not be completed, nor a stop string.

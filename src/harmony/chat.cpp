@@ -75,9 +75,11 @@ ToolCall take_call(std::vector<ToolCall>& open_calls, const ChatMessage& result,
 
 // ---- from JSON
 
+constexpr const char* kTextParts{"a text or a list of text parts"};
+
 std::string text_from(const Field& field) {
   if (field.value().is_string()) return field.string();
-  if (!field.value().is_array()) field.refuse("a text or a list of text parts");
+  if (!field.value().is_array()) field.refuse(kTextParts);
   std::string text;
   for (const Field& part : field.elements()) {
     const Field type = part.need("type", "\"text\"");
@@ -104,12 +106,16 @@ ChatMessage message_from(const Field& field) {
   if (!known) role.refuse("system, developer, user, assistant or tool");
   ChatMessage message;
   message.role = *known;
-  if (const auto content = field.find("content")) message.text = text_from(*content);
   for (const char* key : {"reasoning", "reasoning_content", "thinking"})
     if (message.reasoning.empty()) message.reasoning = field.find_string(key).value_or("");
   if (const auto calls = field.find("tool_calls"))
     for (const Field& call : calls->elements()) message.tool_calls.push_back(call_from(call));
   message.tool_call_id = field.find_string("tool_call_id");
+  // Only an assistant's message may have no words: where it calls, or only thought before it was cut off.
+  if (const auto content = field.find("content"))
+    message.text = text_from(*content);
+  else if (message.role != Role::kAssistant || (message.tool_calls.empty() && message.reasoning.empty()))
+    field.need("content", kTextParts);
   return message;
 }
 

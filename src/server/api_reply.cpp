@@ -33,7 +33,9 @@ Json reason_json(std::optional<std::string_view> reason) { return reason ? Json(
 Json to_json(const Usage& usage) {
   return {{"prompt_tokens", usage.num_prompt_tokens},
           {"completion_tokens", usage.num_output_tokens},
-          {"total_tokens", usage.num_prompt_tokens + usage.num_output_tokens}};
+          {"total_tokens", usage.num_prompt_tokens + usage.num_output_tokens},
+          {"prompt_tokens_details", {{"cached_tokens", usage.num_cached_tokens}}},
+          {"completion_tokens_details", {{"reasoning_tokens", usage.num_reasoning_tokens}}}};
 }
 
 std::string_view finish_reason(FinishReason reason, bool has_calls) {
@@ -53,8 +55,8 @@ Json chat_logprobs(const std::vector<SampledToken>& tokens, const Tokenizer& tok
   return {{"content", std::move(content)}};
 }
 
-Json chat_reply(const ReplyHead& head, const ChatAnswer& answer, std::string_view finish_reason,
-                const Json& logprobs, const Usage& usage) {
+Json chat_choice(size_t index, const ChatAnswer& answer, std::string_view finish_reason,
+                 const Json& logprobs) {
   Json message{{"role", "assistant"}, {"content", answer.content()}};
   if (answer.content().empty() && !answer.calls().empty()) message["content"] = nullptr;
   if (!answer.reasoning().empty()) message["reasoning_content"] = message["reasoning"] = answer.reasoning();
@@ -62,19 +64,23 @@ Json chat_reply(const ReplyHead& head, const ChatAnswer& answer, std::string_vie
     message["tool_calls"].push_back({{"id", call.id},
                                      {"type", "function"},
                                      {"function", {{"name", call.name}, {"arguments", call.arguments}}}});
+  return {{"index", index},
+          {"message", std::move(message)},
+          {"logprobs", logprobs},
+          {"finish_reason", finish_reason}};
+}
+
+Json chat_reply(const ReplyHead& head, Json choices, const Usage& usage) {
   Json reply = with_head(head, "chat.completion");
-  reply["choices"] = Json::array({Json{{"index", 0},
-                                       {"message", std::move(message)},
-                                       {"logprobs", logprobs},
-                                       {"finish_reason", finish_reason}}});
+  reply["choices"] = std::move(choices);
   reply["usage"] = to_json(usage);
   return reply;
 }
 
-Json chat_chunk(const ReplyHead& head, const Json& delta, const Json& logprobs,
+Json chat_chunk(const ReplyHead& head, size_t index, const Json& delta, const Json& logprobs,
                 std::optional<std::string_view> finish_reason) {
   Json chunk = with_head(head, "chat.completion.chunk");
-  chunk["choices"] = Json::array({Json{{"index", 0},
+  chunk["choices"] = Json::array({Json{{"index", index},
                                        {"delta", delta},
                                        {"logprobs", logprobs},
                                        {"finish_reason", reason_json(finish_reason)}}});
@@ -84,9 +90,9 @@ Json chat_chunk(const ReplyHead& head, const Json& delta, const Json& logprobs,
 Json to_json(const AnswerDelta& delta) {
   switch (delta.kind) {
     case AnswerDelta::Kind::kReasoning:
-      return {{"reasoning_content", delta.text}, {"reasoning", delta.text}};
+      return {{"reasoning_content", delta.paragraph()}, {"reasoning", delta.paragraph()}};
     case AnswerDelta::Kind::kContent:
-      return {{"content", delta.text}};
+      return {{"content", delta.paragraph()}};
     case AnswerDelta::Kind::kCall:
       break;
   }
@@ -119,11 +125,17 @@ Json completion_logprobs(const std::vector<SampledToken>& tokens, const Tokenize
   return lists;
 }
 
-Json completion_reply(const ReplyHead& head, const std::string& text, const Json& logprobs,
-                      std::optional<std::string_view> finish_reason) {
+Json completion_choice(size_t index, const std::string& text, const Json& logprobs,
+                       std::optional<std::string_view> finish_reason) {
+  return {{"index", index},
+          {"text", text},
+          {"logprobs", logprobs},
+          {"finish_reason", reason_json(finish_reason)}};
+}
+
+Json completion_reply(const ReplyHead& head, Json choices) {
   Json reply = with_head(head, "text_completion");
-  reply["choices"] = Json::array({Json{
-      {"index", 0}, {"text", text}, {"logprobs", logprobs}, {"finish_reason", reason_json(finish_reason)}}});
+  reply["choices"] = std::move(choices);
   return reply;
 }
 

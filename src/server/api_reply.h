@@ -25,6 +25,8 @@ struct ReplyHead {
 
 struct Usage {
   int num_prompt_tokens{0}, num_output_tokens{0};
+  int num_cached_tokens{0};     // of the prompt
+  int num_reasoning_tokens{0};  // of the output
 };
 Json to_json(const Usage& usage);
 
@@ -34,9 +36,11 @@ std::string_view finish_reason(FinishReason reason, bool has_calls);
 // {"content": [...]}: log-probabilities of the tokens of the content.
 Json chat_logprobs(const std::vector<SampledToken>& tokens, const Tokenizer& tokenizer);
 
-Json chat_reply(const ReplyHead& head, const ChatAnswer& answer, std::string_view finish_reason,
-                const Json& logprobs, const Usage& usage);
-Json chat_chunk(const ReplyHead& head, const Json& delta, const Json& logprobs,
+// One of the answers to a prompt; a list of them is a whole reply.
+Json chat_choice(size_t index, const ChatAnswer& answer, std::string_view finish_reason,
+                 const Json& logprobs);
+Json chat_reply(const ReplyHead& head, Json choices, const Usage& usage);
+Json chat_chunk(const ReplyHead& head, size_t index, const Json& delta, const Json& logprobs,
                 std::optional<std::string_view> finish_reason);
 Json to_json(const AnswerDelta& delta);  // the member "delta" of a chunk
 
@@ -45,8 +49,9 @@ Json completion_logprobs(const std::vector<SampledToken>& tokens, const Tokenize
                          int64_t num_characters);
 
 // A whole answer and a chunk differ only in what they hold.
-Json completion_reply(const ReplyHead& head, const std::string& text, const Json& logprobs,
-                      std::optional<std::string_view> finish_reason);
+Json completion_choice(size_t index, const std::string& text, const Json& logprobs,
+                       std::optional<std::string_view> finish_reason);
+Json completion_reply(const ReplyHead& head, Json choices);
 
 // The last chunk where stream_options.include_usage asks for it: no choices, only usage.
 Json usage_chunk(const ReplyHead& head, std::string_view object, const Usage& usage);

@@ -47,9 +47,6 @@ bool read_boolean(const Field& request, const char* key) {
 
 // Known parameters that would change the answer and are not built: only the value that changes nothing is accepted.
 void refuse_what_is_not_built(const Field& request) {
-  for (const char* key : {"n", "best_of"})
-    if (const auto field = request.find(key); field && field->value() != 1)
-      field->refuse("1: each request gives one choice");
   if (const auto format = request.find("response_format"))
     if (const auto type = format->need("type", "\"text\""); type.value() != "text")
       type.refuse("\"text\": constrained output is not available");
@@ -97,6 +94,9 @@ GenerationParams read_params(const Field& request) {
   refuse_what_is_not_built(request);
   GenerationParams params;
   params.model = request.find_string("model");
+  if (const auto n = request.find("n")) params.num_choices = static_cast<int>(whole(*n, 1, kMaxChoices));
+  if (const auto best_of = request.find("best_of"); best_of && best_of->value() != params.num_choices)
+    best_of->refuse("n: what is generated is answered");
   SampleParams& sample = params.sample;
   read(request, "temperature", 0, 2, sample.temperature);
   read(request, "min_p", 0, 1, sample.min_p);
@@ -134,14 +134,33 @@ bool offers_tools(const Field& request) {
   return false;
 }
 
-std::vector<TokenId> read_tokens(const Field& field) {
+std::vector<TokenId> read_tokens(const Field& field, std::string_view accepted) {
   std::vector<TokenId> tokens;
+  if (!field.value().is_array()) field.refuse(accepted);
   for (const Json& element : field.value()) {
-    if (!element.is_number_integer() || element < 0 || element > INT32_MAX)
-      field.refuse("a text or a list of token ids");
+    if (!element.is_number_integer() || element < 0 || element > INT32_MAX) field.refuse(accepted);
     tokens.push_back(element.get<TokenId>());
   }
   return tokens;
+}
+
+Prompt read_prompt(const Field& field) {
+  if (field.value().is_string()) return field.string();
+  return read_tokens(field, "a text or a list of token ids");
+}
+
+// One text, one list of ids, or a list of such.
+std::vector<Prompt> read_prompts(const Field& field) {
+  const Json& value = field.value();
+  if (!value.is_array()) {
+    if (!value.is_string()) field.refuse("a text, a list of token ids, or a list of these");
+    return {field.string()};
+  }
+  if (value.empty()) field.refuse("a text or a list of token ids, not empty");
+  if (value.front().is_number()) return {read_prompt(field)};
+  std::vector<Prompt> prompts;
+  for (const Field& element : field.elements()) prompts.push_back(read_prompt(element));
+  return prompts;
 }
 
 }  // namespace
@@ -177,13 +196,7 @@ CompletionRequest read_completion_request(std::string_view body) {
   CompletionRequest read;
   read.params = read_params(request);
   if (!read.params.max_tokens) read.params.max_tokens = kDefaultCompletionTokens;
-  const Field prompt = request.need("prompt", "a text or a list of token ids");
-  if (prompt.value().is_string())
-    read.prompt = prompt.string();
-  else if (prompt.value().is_array() && !prompt.value().empty())
-    read.prompt = read_tokens(prompt);
-  else
-    prompt.refuse("a text or a list of token ids");
+  read.prompts = read_prompts(request.need("prompt", "a text or a list of token ids"));
   read.echo = read_boolean(request, "echo");
   if (const auto logprobs = request.find("logprobs")) {
     if (read.echo) logprobs->refuse("absent with echo: those of the prompt are not available");
@@ -204,9 +217,8 @@ TokenizeRequest read_tokenize_request(std::string_view body) {
 
 std::vector<TokenId> read_detokenize_request(std::string_view body) {
   const Json json = harmony::parse_json(body, "the body");
-  const Field tokens = Field(json, "request").need("tokens", "a list of token ids");
-  if (!tokens.value().is_array()) tokens.refuse("a list of token ids");
-  return read_tokens(tokens);
+  constexpr std::string_view kAccepted{"a list of token ids"};
+  return read_tokens(Field(json, "request").need("tokens", kAccepted), kAccepted);
 }
 
 }  // namespace nibble::server

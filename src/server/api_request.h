@@ -2,7 +2,7 @@
 //
 // What is accepted: unknown parameters are ignored, as all servers of this API do, and null counts as absent. A known
 // parameter whose value can't be used is refused, and so is one that would change the answer and is not built
-// (response_format, n above 1, ...): an answer that only looks as asked for is worse than none.
+// (response_format, a call that is forced, ...): an answer that only looks as asked for is worse than none.
 #pragma once
 
 #include <optional>
@@ -22,6 +22,7 @@ struct GenerationParams {
   SampleParams sample{.temperature = 1};
   bool has_seed{false};  // else whoever runs it chooses one
   std::optional<int> max_tokens;
+  int num_choices{1};  // answers to each prompt
   std::vector<std::string> stop;
   bool ignore_eos{false};  // goes on after the model's end token: for measuring
   bool stream{false};
@@ -33,9 +34,11 @@ struct ChatRequest {
   harmony::Chat chat;  // its tools are empty where tool_choice is "none"
 };
 
+using Prompt = std::variant<std::string, std::vector<TokenId>>;
+
 struct CompletionRequest {
   GenerationParams params;
-  std::variant<std::string, std::vector<TokenId>> prompt;
+  std::vector<Prompt> prompts;
   bool echo{false};
 };
 
@@ -44,6 +47,7 @@ struct TokenizeRequest {
   bool parse_special{true};  // "<|start|>" in the text is the control token
 };
 
+inline constexpr int kMaxChoices{128};              // OpenAI's limit of n
 inline constexpr int kDefaultCompletionTokens{16};  // OpenAI's default of max_tokens for /v1/completions
 
 // All throw InputError: "request.temperature must be a number from 0 to 2, not 7".

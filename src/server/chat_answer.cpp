@@ -29,8 +29,12 @@ std::vector<AnswerDelta> ChatAnswer::push(const SampledToken& token) {
   const auto& messages = parser_.messages();
   const bool in_text = !messages.empty() && !messages.back().is_complete;
   if (in_text && !tokenizer_.is_special(token.token) && !has_stopped() &&
-      !called_tool(messages.back().message) && messages.back().message.channel != "analysis")
-    content_tokens_.push_back(token);
+      !called_tool(messages.back().message)) {
+    if (messages.back().message.channel == "analysis")
+      ++num_reasoning_tokens_;
+    else
+      content_tokens_.push_back(token);
+  }
   return take(parser_.push(token.token));
 }
 
@@ -96,15 +100,16 @@ void ChatAnswer::call(const harmony::Delta& delta, std::vector<AnswerDelta>& out
   part.text = std::move(text);
 }
 
-// Two messages of one kind (a preamble and the answer) are two paragraphs.
 void ChatAnswer::say(AnswerDelta::Kind kind, const std::string& text, std::vector<AnswerDelta>& out) {
   if (text.empty()) return;
   std::string& sum = kind == AnswerDelta::Kind::kReasoning ? reasoning_ : content_;
   AnswerDelta& delta = out.emplace_back();
   delta.kind = kind;
-  delta.text = (is_separate_ && !sum.empty() ? "\n\n" : "") + text;
+  delta.text = text;
+  delta.begins_message = is_separate_;
+  delta.begins_paragraph = is_separate_ && !sum.empty();
   is_separate_ = false;
-  sum += delta.text;
+  sum += delta.paragraph();
   if (kind == AnswerDelta::Kind::kReasoning) return;
   delta.tokens.assign(content_tokens_.begin() + static_cast<ptrdiff_t>(num_told_tokens_),
                       content_tokens_.end());

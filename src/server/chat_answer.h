@@ -23,10 +23,15 @@ struct AnswerDelta {
   enum class Kind { kReasoning, kContent, kCall };
   Kind kind{};
   std::string text{};                  // of a call: of its arguments
+  bool begins_message{false};          // of the model; a call's first delta has an id
+  bool begins_paragraph{false};        // the same, and there was text of this kind before
   int call_index{0};                   // of a call
   std::string id{};                    // of a call's first delta
   std::string name{};                  // the same
   std::vector<SampledToken> tokens{};  // of content: those that it is made of, since the content before
+
+  // What a chat adds to its text of this kind: messages are paragraphs there.
+  std::string paragraph() const { return (begins_paragraph ? "\n\n" : "") + text; }
 };
 
 class ChatAnswer {
@@ -48,6 +53,7 @@ class ChatAnswer {
   const std::string& content() const { return content_; }
   const std::vector<Call>& calls() const { return calls_; }
   const std::vector<SampledToken>& content_tokens() const { return content_tokens_; }
+  int num_reasoning_tokens() const { return num_reasoning_tokens_; }
 
  private:
   std::optional<std::string> called_tool(const harmony::Message& message) const;
@@ -65,6 +71,7 @@ class ChatAnswer {
   std::vector<Call> calls_;
   std::vector<SampledToken> content_tokens_;
   size_t num_told_tokens_{0};  // of content_tokens_, in deltas
+  int num_reasoning_tokens_{0};
 };
 
 // What ids of answers and calls end in: 96 random bits as hexadecimal digits.

@@ -1,6 +1,8 @@
 // POST /v1/chat/completions
 #include <ctime>
+#include <numeric>
 #include <utility>
+#include <vector>
 
 #include "harmony/render.h"
 #include "server/routes.h"
@@ -16,35 +18,74 @@ std::string today() {
   return {text, std::strftime(text, sizeof text, "%Y-%m-%d", &local)};
 }
 
-// The events of an answer, in order. The first says whose words follow; it is sent with the first token, so that who
-// measures the time until then measures the model.
-class ChatStream {
+// The answers, and the events that tell them. The first says whose words follow; it is sent with the first token, so that
+// who measures the time until then measures the model.
+class Answers : public ChoiceListener {
  public:
-  ChatStream(const ReplyHead& head, const Tokenizer& tokenizer, bool with_logprobs)
-      : head_(head), tokenizer_(tokenizer), with_logprobs_(with_logprobs) {}
+  Answers(const ReplyHead& head, const Tokenizer& tokenizer, const ChatRequest& request)
+      : head_(head),
+        tokenizer_(tokenizer),
+        is_stream_(request.params.stream),
+        with_logprobs_(request.params.sample.num_logprobs >= 0) {
+    for (int i = 0; i < request.params.num_choices; ++i)
+      choices_.push_back({ChatAnswer(tokenizer, request.chat.tools, request.params.stop), "", false});
+  }
 
-  std::string events(const std::vector<AnswerDelta>& deltas) {
+  std::string token(size_t choice, TokenEvent& event) override {
+    return events(choice, choices_[choice].answer.push(event.token));
+  }
+  bool has_enough(size_t choice) const override { return choices_[choice].answer.has_stopped(); }
+  std::string end(size_t choice, FinishReason reason, const std::string&) override {
+    Choice& ended = choices_[choice];
+    std::string last = events(choice, ended.answer.finish());
+    if (ended.answer.has_stopped()) reason = FinishReason::kStopString;
+    ended.finish_reason = finish_reason(reason, !ended.answer.calls().empty());
+    if (is_stream_)
+      last += sse_event(chat_chunk(head_, choice, Json::object(), nullptr, ended.finish_reason));
+    return last;
+  }
+
+  Json whole() const {
+    Json list = Json::array();
+    for (const Choice& choice : choices_) {
+      const Json logprobs =
+          with_logprobs_ ? chat_logprobs(choice.answer.content_tokens(), tokenizer_) : Json(nullptr);
+      list.push_back(chat_choice(list.size(), choice.answer, choice.finish_reason, logprobs));
+    }
+    return list;
+  }
+  int num_reasoning_tokens() const {
+    return std::accumulate(choices_.begin(), choices_.end(), 0, [](int sum, const Choice& choice) {
+      return sum + choice.answer.num_reasoning_tokens();
+    });
+  }
+
+ private:
+  struct Choice {
+    ChatAnswer answer;
+    std::string_view finish_reason;
+    bool has_begun;
+  };
+
+  std::string events(size_t choice, const std::vector<AnswerDelta>& deltas) {
     std::string out;
-    if (!has_begun_)
-      out += sse_event(chat_chunk(head_, {{"role", "assistant"}, {"content", ""}}, nullptr, std::nullopt));
-    has_begun_ = true;
+    if (!is_stream_) return out;
+    if (!choices_[choice].has_begun)
+      out += sse_event(
+          chat_chunk(head_, choice, {{"role", "assistant"}, {"content", ""}}, nullptr, std::nullopt));
+    choices_[choice].has_begun = true;
     for (const AnswerDelta& delta : deltas) {
       Json logprobs;
       if (with_logprobs_ && !delta.tokens.empty()) logprobs = chat_logprobs(delta.tokens, tokenizer_);
-      out += sse_event(chat_chunk(head_, to_json(delta), logprobs, std::nullopt));
+      out += sse_event(chat_chunk(head_, choice, to_json(delta), logprobs, std::nullopt));
     }
     return out;
   }
 
-  std::string end(std::string_view reason) const {
-    return sse_event(chat_chunk(head_, Json::object(), nullptr, reason));
-  }
-
- private:
   const ReplyHead& head_;
   const Tokenizer& tokenizer_;
-  bool with_logprobs_;
-  bool has_begun_{false};
+  bool is_stream_, with_logprobs_;
+  std::vector<Choice> choices_;
 };
 
 }  // namespace
@@ -56,29 +97,23 @@ asio::awaitable<void> chat_completions(Service& service, Exchange& exchange) {
   const Tokenizer& tokenizer = *service.model->tokenizer;
   request.chat.date = today();
   std::vector<TokenId> prompt = harmony::render(harmony::to_conversation(request.chat), tokenizer, {}).tokens;
-  Usage usage{static_cast<int>(prompt.size()), 0};
+  Usage usage{.num_prompt_tokens = static_cast<int>(prompt.size())};
 
   const ReplyHead head = new_reply(service, "chatcmpl-");
-  const bool with_logprobs = params.sample.num_logprobs >= 0;
-  ChatAnswer answer(tokenizer, request.chat.tools, params.stop);
-  ChatStream stream(head, tokenizer, with_logprobs);
-  const std::optional<Generated> generated =
-      co_await generate(service, exchange, make_request(service, params, std::move(prompt)), params.stream,
-                        [&](TokenEvent& event) {
-                          const std::vector<AnswerDelta> deltas = answer.push(event.token);
-                          return Heard{params.stream ? stream.events(deltas) : "", answer.has_stopped()};
-                        });
-  if (!generated) co_return;
-  usage.num_output_tokens = generated->num_output_tokens;
-  const std::vector<AnswerDelta> rest = answer.finish();
-  const FinishReason end = answer.has_stopped() ? FinishReason::kStopString : generated->reason;
-  const std::string_view reason = finish_reason(end, !answer.calls().empty());
+  Answers answers(head, tokenizer, request);
+  std::vector<Request> prompts;
+  prompts.push_back(make_request(service, params, std::move(prompt)));
+  const std::optional<TokenCounts> counts =
+      co_await generate(service, exchange, std::move(prompts), params, answers);
+  if (!counts) co_return;
+  usage.num_output_tokens = counts->num_output;
+  usage.num_cached_tokens = counts->num_cached;
+  usage.num_reasoning_tokens = answers.num_reasoning_tokens();
   if (!params.stream) {
-    const Json logprobs = with_logprobs ? chat_logprobs(answer.content_tokens(), tokenizer) : Json(nullptr);
-    co_await exchange.reply(200, chat_reply(head, answer, reason, logprobs, usage));
+    co_await exchange.reply(200, chat_reply(head, answers.whole(), usage));
     co_return;
   }
-  std::string last = stream.events(rest) + stream.end(reason);
+  std::string last;
   if (params.include_usage) last += sse_event(usage_chunk(head, "chat.completion.chunk", usage));
   last += kSseDone;
   co_await exchange.write_events(std::move(last));

@@ -1,4 +1,4 @@
-// POST /v1/completions: the model goes on with a text. Control tokens in it are recognised, as the caller writes the
+// POST /v1/completions: the model goes on with texts. Control tokens in them are recognised, as the caller writes the
 // template here.
 #include <utility>
 
@@ -8,19 +8,84 @@
 namespace nibble::server {
 namespace {
 
-std::vector<TokenId> prompt_tokens(const CompletionRequest& request, const Tokenizer& tokenizer) {
-  if (const auto* text = std::get_if<std::string>(&request.prompt))
+std::vector<TokenId> tokens_of(const Prompt& prompt, const Tokenizer& tokenizer) {
+  if (const auto* text = std::get_if<std::string>(&prompt))
     return tokenizer.encode(*text, SpecialTokens::kRecognise);
-  return std::get<std::vector<TokenId>>(request.prompt);
+  return std::get<std::vector<TokenId>>(prompt);
 }
 
-std::string echo_of(const CompletionRequest& request, const Tokenizer& tokenizer) {
-  if (!request.echo) return {};
-  if (const auto* text = std::get_if<std::string>(&request.prompt)) return *text;
+std::string text_of(const Prompt& prompt, const Tokenizer& tokenizer) {
+  if (const auto* text = std::get_if<std::string>(&prompt)) return *text;
   Utf8Stream utf8;
-  std::string text = utf8.push(tokenizer.decode(std::get<std::vector<TokenId>>(request.prompt)));
+  std::string text = utf8.push(tokenizer.decode(std::get<std::vector<TokenId>>(prompt)));
   return text += utf8.finish();
 }
+
+// The answers, and the chunks that tell them.
+class Texts : public ChoiceListener {
+ public:
+  Texts(const ReplyHead& head, const Tokenizer& tokenizer, const CompletionRequest& request)
+      : head_(head),
+        tokenizer_(tokenizer),
+        is_stream_(request.params.stream),
+        with_logprobs_(request.params.sample.num_logprobs >= 0) {
+    for (const Prompt& prompt : request.prompts) {
+      const std::string echo = request.echo ? text_of(prompt, tokenizer) : "";
+      for (int i = 0; i < request.params.num_choices; ++i) choices_.push_back({echo});
+    }
+  }
+
+  std::string token(size_t choice, TokenEvent& event) override {
+    Choice& one = choices_[choice];
+    one.untold += event.text;
+    if (with_logprobs_ && !tokenizer_.is_special(event.token.token))
+      one.untold_tokens.push_back(std::move(event.token));
+    return is_stream_ && !one.untold.empty() ? chunk(choice, std::nullopt) : "";
+  }
+  bool has_enough(size_t) const override { return false; }  // the engine has the stop strings
+  std::string end(size_t choice, FinishReason reason, const std::string& text) override {
+    Choice& one = choices_[choice];
+    one.untold += text;
+    one.finish_reason = finish_reason(reason, false);
+    return is_stream_ ? chunk(choice, one.finish_reason) : "";
+  }
+
+  Json whole() {
+    Json list = Json::array();
+    for (size_t choice = 0; choice < choices_.size(); ++choice)
+      list.push_back(part(choice, choices_[choice].finish_reason));
+    return list;
+  }
+
+ private:
+  struct Choice {
+    std::string untold;
+    std::vector<SampledToken> untold_tokens{};
+    int64_t num_told_characters{0};
+    std::string_view finish_reason{};
+  };
+
+  // What has not been told yet.
+  Json part(size_t choice, std::optional<std::string_view> reason) {
+    Choice& one = choices_[choice];
+    Json logprobs;
+    if (with_logprobs_ && (!is_stream_ || !one.untold_tokens.empty()))
+      logprobs = completion_logprobs(one.untold_tokens, tokenizer_, one.num_told_characters);
+    Json json = completion_choice(choice, one.untold, logprobs, reason);
+    one.num_told_characters += count_characters(one.untold);
+    one.untold.clear();
+    one.untold_tokens.clear();
+    return json;
+  }
+  std::string chunk(size_t choice, std::optional<std::string_view> reason) {
+    return sse_event(completion_reply(head_, Json::array({part(choice, reason)})));
+  }
+
+  const ReplyHead& head_;
+  const Tokenizer& tokenizer_;
+  bool is_stream_, with_logprobs_;
+  std::vector<Choice> choices_;
+};
 
 }  // namespace
 
@@ -29,52 +94,28 @@ asio::awaitable<void> completions(Service& service, Exchange& exchange) {
   const GenerationParams& params = request.params;
   check_model(service, params);
   const Tokenizer& tokenizer = *service.model->tokenizer;
-  Request engine_request = make_request(service, params, prompt_tokens(request, tokenizer));
-  engine_request.stop.strings = params.stop;
-  Usage usage{static_cast<int>(engine_request.prompt.size()), 0};
+  Usage usage;
+  std::vector<Request> prompts;
+  for (const Prompt& prompt : request.prompts) {
+    prompts.push_back(make_request(service, params, tokens_of(prompt, tokenizer)));
+    prompts.back().stop.strings = params.stop;
+    usage.num_prompt_tokens += static_cast<int>(prompts.back().prompt.size());
+  }
 
   const ReplyHead head = new_reply(service, "cmpl-");
-  const bool with_logprobs = params.sample.num_logprobs >= 0;
-  std::string text = echo_of(request, tokenizer);
-  std::string unsent = text;
-  std::vector<SampledToken> tokens, unsent_tokens;
-  int64_t num_characters = 0;
-  const auto logprobs_of = [&](const std::vector<SampledToken>& some) {
-    if (!with_logprobs || some.empty()) return Json(nullptr);
-    Json lists = completion_logprobs(some, tokenizer, num_characters);
-    num_characters += count_characters(unsent);
-    return lists;
-  };
-  const auto chunk = [&](std::optional<std::string_view> reason) {
-    const Json logprobs = logprobs_of(unsent_tokens);
-    std::string event = sse_event(completion_reply(head, unsent, logprobs, reason));
-    unsent.clear();
-    unsent_tokens.clear();
-    return event;
-  };
-  const std::optional<Generated> generated =
-      co_await generate(service, exchange, std::move(engine_request), params.stream, [&](TokenEvent& event) {
-        const bool is_control = tokenizer.is_special(event.token.token);
-        text += event.text;
-        unsent += event.text;
-        if (with_logprobs && !is_control) {
-          (params.stream ? unsent_tokens : tokens).push_back(std::move(event.token));
-        }
-        return Heard{params.stream && !unsent.empty() ? chunk(std::nullopt) : ""};
-      });
-  if (!generated) co_return;
-  usage.num_output_tokens = generated->num_output_tokens;
-  text += generated->text;
-  unsent += generated->text;
-  const std::string_view reason = finish_reason(generated->reason, false);
+  Texts texts(head, tokenizer, request);
+  const std::optional<TokenCounts> counts =
+      co_await generate(service, exchange, std::move(prompts), params, texts);
+  if (!counts) co_return;
+  usage.num_output_tokens = counts->num_output;
+  usage.num_cached_tokens = counts->num_cached;
   if (!params.stream) {
-    Json reply = completion_reply(head, text,
-                                  with_logprobs ? completion_logprobs(tokens, tokenizer, 0) : Json(), reason);
+    Json reply = completion_reply(head, texts.whole());
     reply["usage"] = to_json(usage);
     co_await exchange.reply(200, reply);
     co_return;
   }
-  std::string last = chunk(reason);
+  std::string last;
   if (params.include_usage) last += sse_event(usage_chunk(head, "text_completion", usage));
   last += kSseDone;
   co_await exchange.write_events(std::move(last));

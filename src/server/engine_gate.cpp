@@ -12,53 +12,69 @@ namespace asio = boost::asio;
 
 void EngineGate::deliver(Event event) {
   const RequestId id = std::visit([](const auto& any) { return any.request; }, event);
-  const bool is_end = !std::holds_alternative<TokenEvent>(event);
-  const auto found = requests_.find(id);
-  if (found == requests_.end()) return;
-  EngineRequest* request = found->second;
-  if (is_end) requests_.erase(found);
-  if (request) request->receive(std::move(event));
+  const auto found = choices_.find(id);
+  if (found == choices_.end()) return;
+  const Listener listener = found->second;
+  if (!std::holds_alternative<TokenEvent>(event)) choices_.erase(found);
+  if (listener.request) listener.request->receive(listener.choice, std::move(event));
 }
 
 void EngineGate::cancel_all() {
-  for (const auto& [id, request] : requests_) engine_.cancel(id);
+  for (const auto& [id, listener] : choices_) engine_.cancel(id);
 }
 
-EngineRequest::EngineRequest(EngineGate& gate, Request request) : gate_(gate), event_came_(gate.executor_) {
-  if (gate_.requests_.size() >= gate_.max_requests_)
+EngineRequest::EngineRequest(EngineGate& gate, std::vector<Request> prompts, int num_choices)
+    : gate_(gate), event_came_(gate.executor_) {
+  const size_t num_wanted = prompts.size() * static_cast<size_t>(num_choices);
+  if (num_wanted > gate_.max_choices_)
+    throw ApiError(400, "the request asks for {} answers at once, and this server takes at most {}",
+                   num_wanted, gate_.max_choices_);
+  for (const Request& prompt : prompts)
+    if (const auto fault = gate_.engine_.fault_of(prompt)) throw ApiError(400, "{}", *fault);
+  if (gate_.choices_.size() + num_wanted > gate_.max_choices_)
     throw ApiError(429, "the server is full: {} requests run or wait; try again later",
-                   gate_.requests_.size());
-  id_ = gate_.engine_.submit(std::move(request));
-  gate_.requests_.emplace(id_, this);
+                   gate_.choices_.size());
+  for (Request& prompt : prompts)
+    for (const RequestId id : gate_.engine_.submit_choices(std::move(prompt), num_choices)) {
+      gate_.choices_.emplace(id, EngineGate::Listener{this, ids_.size()});
+      ids_.emplace_back(id);
+    }
 }
 
 EngineRequest::~EngineRequest() {
-  if (has_ended_) return;
-  gate_.requests_[id_] = nullptr;
-  if (!is_abandoned_) gate_.engine_.cancel(id_);
+  for (size_t choice = 0; choice < ids_.size(); ++choice) let_go(choice);
 }
 
-asio::awaitable<std::optional<Event>> EngineRequest::next(std::chrono::seconds patience) {
+asio::awaitable<std::optional<EngineRequest::ChoiceEvent>> EngineRequest::next(
+    std::chrono::milliseconds patience) {
   if (events_.empty() && !is_abandoned_) {
     boost::system::error_code cancelled;
     event_came_.expires_after(patience);
     co_await event_came_.async_wait(asio::redirect_error(asio::use_awaitable, cancelled));
   }
   if (events_.empty() || is_abandoned_) co_return std::nullopt;
-  std::optional<Event> event = std::move(events_.front());
+  std::optional<ChoiceEvent> event = std::move(events_.front());
   events_.pop_front();
   co_return event;
 }
 
+void EngineRequest::let_go(size_t choice) {
+  std::erase_if(events_, [&](const ChoiceEvent& event) { return event.choice == choice; });
+  if (!ids_[choice]) return;
+  gate_.choices_.at(*ids_[choice]).request = nullptr;
+  gate_.engine_.cancel(*ids_[choice]);
+  ids_[choice].reset();
+}
+
 void EngineRequest::abandon() {
   is_abandoned_ = true;
-  if (!has_ended_) gate_.engine_.cancel(id_);
+  for (size_t choice = 0; choice < ids_.size(); ++choice) let_go(choice);
   event_came_.cancel();
 }
 
-void EngineRequest::receive(Event event) {
-  has_ended_ = !std::holds_alternative<TokenEvent>(event);
-  events_.push_back(std::move(event));
+void EngineRequest::receive(size_t choice, Event event) {
+  if (!std::holds_alternative<TokenEvent>(event)) ids_[choice].reset();
+  events_.push_back({choice, std::move(event)});
   event_came_.cancel();
 }
 

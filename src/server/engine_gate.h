@@ -10,6 +10,7 @@
 #include <deque>
 #include <optional>
 #include <unordered_map>
+#include <vector>
 
 #include "engine/engine.h"
 
@@ -19,33 +20,48 @@ class EngineRequest;
 
 class EngineGate {
  public:
-  // At most `max_requests` run and wait at once.
-  EngineGate(boost::asio::any_io_executor executor, Engine& engine, size_t max_requests)
-      : executor_(std::move(executor)), engine_(engine), max_requests_(max_requests) {}
+  // At most `max_choices` run and wait at once: each answer to a prompt counts, whoever asked for it.
+  EngineGate(boost::asio::any_io_executor executor, Engine& engine, size_t max_choices)
+      : executor_(std::move(executor)), engine_(engine), max_choices_(max_choices) {}
 
   void deliver(Event event);
   void cancel_all();
-  size_t num_requests() const { return requests_.size(); }  // that the engine has not ended
+  size_t num_choices() const { return choices_.size(); }  // that the engine has not ended
 
  private:
   friend class EngineRequest;
+  struct Listener {
+    EngineRequest* request;  // null: nobody listens, but the end has not come
+    size_t choice;
+  };
+
   boost::asio::any_io_executor executor_;
   Engine& engine_;
-  size_t max_requests_;
-  std::unordered_map<RequestId, EngineRequest*> requests_;  // null: nobody listens, but its end has not come
+  size_t max_choices_;
+  std::unordered_map<RequestId, Listener> choices_;
 };
 
-// A request that the engine has, for as long as somebody wants its events: who lets go of it cancels it.
+// Answers that the engine works on, for as long as somebody wants their events: who lets go of them cancels them.
 class EngineRequest {
  public:
-  // Throws ApiError (429) where the gate is full.
-  EngineRequest(EngineGate& gate, Request request);
+  // `num_choices` answers to each prompt: those to the first, those to the second, ... Throws ApiError where the engine
+  // can't run one of them (400) or the gate has no room for all (429); then none is run.
+  EngineRequest(EngineGate& gate, std::vector<Request> prompts, int num_choices);
   ~EngineRequest();
   EngineRequest(const EngineRequest&) = delete;
   EngineRequest& operator=(const EngineRequest&) = delete;
 
-  // The next event; nothing if none came in time, or if the request was abandoned meanwhile.
-  boost::asio::awaitable<std::optional<Event>> next(std::chrono::seconds patience);
+  size_t num_choices() const { return ids_.size(); }
+
+  struct ChoiceEvent {
+    size_t choice;
+    Event event;
+  };
+  // The next event of any choice; nothing if none came in time, or if the request was abandoned meanwhile.
+  boost::asio::awaitable<std::optional<ChoiceEvent>> next(std::chrono::milliseconds patience);
+
+  // No event of this choice will come any more.
+  void let_go(size_t choice);
 
   // Its client has gone: the engine is told at once, and who waits for an event is woken.
   void abandon();
@@ -53,13 +69,13 @@ class EngineRequest {
 
  private:
   friend class EngineGate;
-  void receive(Event event);
+  void receive(size_t choice, Event event);
 
   EngineGate& gate_;
-  RequestId id_{};
-  std::deque<Event> events_;
+  std::vector<std::optional<RequestId>> ids_;  // nothing: it has ended, or was let go
+  std::deque<ChoiceEvent> events_;
   boost::asio::steady_timer event_came_;
-  bool has_ended_{false}, is_abandoned_{false};
+  bool is_abandoned_{false};
 };
 
 }  // namespace nibble::server

@@ -31,7 +31,7 @@ constexpr std::chrono::seconds kLastWords{2};
 struct Server::Impl {
   explicit Impl(const ServerOptions& given)
       : options(given),
-        service{.api_keys = given.api_keys, .version = given.version},
+        service{.api_keys = given.api_keys, .version = given.version, .keep_alive = given.keep_alive},
         routes(service),
         http(std::make_unique<HttpServer>(*io, given.host, given.port, given.limits, routes)),
         signals(std::make_unique<asio::signal_set>(*io)) {
@@ -70,13 +70,13 @@ asio::awaitable<void> Server::Impl::drain_on_signal() {
   co_await signals->async_wait(asio::redirect_error(asio::use_awaitable, error));
   service.state = ServiceState::kDraining;
   http->drain();
-  log::info("draining: {} requests run or wait", service.gate->num_requests());
+  log::info("draining: {} requests run or wait", service.gate->num_choices());
   signals->async_wait([this](const error_code& ended, int) {
     if (!ended) has_ended = true;  // the second signal
   });
   was_complete = co_await wait_until_idle(options.shutdown_timeout);
   if (!was_complete) {
-    log::warn("{} requests are cancelled: --shutdown-timeout has passed", service.gate->num_requests());
+    log::warn("{} requests are cancelled: --shutdown-timeout has passed", service.gate->num_choices());
     service.gate->cancel_all();
     co_await wait_until_idle(kLastWords);
   }

@@ -20,6 +20,8 @@ struct ServerOptions {
   std::vector<std::string> api_keys{};  // none: everybody is let in
   std::string version{};
   HttpLimits limits{};
+  std::chrono::milliseconds keep_alive{
+      15'000};  // a stream without news sends a comment so often: proxies cut silent ones
   std::chrono::seconds shutdown_timeout{30};  // for the requests that run when the first signal comes
 };
 

@@ -6,13 +6,6 @@
 #include <variant>
 
 namespace nibble::server {
-namespace {
-
-constexpr std::chrono::seconds kKeepAlive{
-    15};  // a stream without news says so this often: proxies cut silent ones
-
-}  // namespace
-
 void check_model(const Service& service, const GenerationParams& params) {
   if (!params.model || *params.model == service.model->id) return;
   ApiError error(404, "The model `{}` does not exist. This server has `{}`.", *params.model,
@@ -62,38 +55,46 @@ ReplyHead new_reply(const Service& service, std::string_view id_prefix) {
   return {std::string(id_prefix) + random_id(), std::time(nullptr), service.model->id};
 }
 
-asio::awaitable<std::optional<Generated>> generate(Service& service, Exchange& exchange, Request request,
-                                                   bool is_stream,
-                                                   std::function<Heard(TokenEvent&)> on_token) {
-  EngineRequest running(*service.gate, std::move(request));
+asio::awaitable<std::optional<TokenCounts>> generate(Service& service, Exchange& exchange,
+                                                     std::vector<Request> prompts,
+                                                     const GenerationParams& params,
+                                                     ChoiceListener& listener) {
+  EngineRequest running(*service.gate, std::move(prompts), params.num_choices);
   exchange.on_disconnect([&running] { running.abandon(); });
-  Generated generated;
-  for (;;) {
-    std::optional<Event> event = co_await running.next(kKeepAlive);
-    if (running.is_abandoned()) break;
-    if (!event) {
-      if (is_stream) co_await exchange.write_events(std::string(kSseKeepAlive));
+  const auto num_choices_each = static_cast<size_t>(params.num_choices);
+  TokenCounts counts;
+  std::vector<bool> has_begun(running.num_choices());
+  for (size_t num_open = running.num_choices(); num_open > 0;) {
+    std::optional<EngineRequest::ChoiceEvent> next = co_await running.next(service.keep_alive);
+    if (running.is_abandoned()) co_return std::nullopt;
+    if (!next) {
+      if (params.stream) co_await exchange.write_events(std::string(kSseKeepAlive));
       continue;
     }
-    if (auto* token = std::get_if<TokenEvent>(&*event)) {
-      ++generated.num_output_tokens;
-      Heard heard = on_token(*token);
-      if (is_stream && !heard.events.empty()) co_await exchange.write_events(std::move(heard.events));
-      if (!heard.is_enough) continue;
-      generated.reason = FinishReason::kStopString;
-      exchange.on_disconnect(nullptr);
-      co_return generated;
+    const size_t choice = next->choice;
+    std::string told;
+    if (auto* token = std::get_if<TokenEvent>(&next->event)) {
+      ++counts.num_output;
+      if (!has_begun[choice] && choice % num_choices_each == 0) counts.num_cached += token->num_cached_tokens;
+      has_begun[choice] = true;
+      told = listener.token(choice, *token);
+      if (listener.has_enough(choice)) {
+        running.let_go(choice);
+        told += listener.end(choice, FinishReason::kStopString, "");
+        --num_open;
+      }
+    } else if (auto* finished = std::get_if<FinishedEvent>(&next->event)) {
+      if (finished->reason == FinishReason::kCancelled)
+        throw ApiError(503, "the server is shutting down, and had no more time for this request");
+      told = listener.end(choice, finished->reason, finished->text);
+      --num_open;
+    } else {
+      throw ApiError(500, "{}", std::get<FailedEvent>(next->event).message);
     }
-    exchange.on_disconnect(nullptr);
-    if (auto* failed = std::get_if<FailedEvent>(&*event)) throw ApiError(500, "{}", failed->message);
-    auto& finished = std::get<FinishedEvent>(*event);
-    if (finished.reason == FinishReason::kCancelled)
-      throw ApiError(503, "the server is shutting down, and had no more time for this request");
-    generated.reason = finished.reason;
-    generated.text = std::move(finished.text);
-    co_return generated;
+    if (params.stream && !told.empty()) co_await exchange.write_events(std::move(told));
   }
-  co_return std::nullopt;
+  exchange.on_disconnect(nullptr);
+  co_return counts;
 }
 
 }  // namespace nibble::server

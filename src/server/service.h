@@ -4,7 +4,6 @@
 #include <boost/asio/awaitable.hpp>
 #include <chrono>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -32,6 +31,7 @@ enum class ServiceState { kLoading, kReady, kDraining };
 struct Service {
   std::vector<std::string> api_keys;  // none: everybody is let in
   std::string version;
+  std::chrono::milliseconds keep_alive;
   ServiceState state{ServiceState::kLoading};
   // From kReady on:
   std::optional<ServedModel> model{};
@@ -46,20 +46,28 @@ Request make_request(const Service& service, const GenerationParams& params, std
 
 ReplyHead new_reply(const Service& service, std::string_view id_prefix);
 
-struct Generated {
-  FinishReason reason{};
-  int num_output_tokens{0};
-  std::string text;  // what the engine's stop rules had held back
-};
-struct Heard {
-  std::string events;     // what a stream is told of this token; may be empty
-  bool is_enough{false};  // the answer ends here, whatever the engine says
+// What an endpoint makes of the answers, choice by choice. What its functions answer is told to a client that streams; it
+// may be empty.
+class ChoiceListener {
+ public:
+  virtual ~ChoiceListener() = default;
+  virtual std::string token(size_t choice, TokenEvent& event) = 0;
+  // Asked after each token: the choice ends here, whatever the engine says.
+  virtual bool has_enough(size_t choice) const = 0;
+  // `text`: what the engine's stop rules had held back.
+  virtual std::string end(size_t choice, FinishReason reason, const std::string& text) = 0;
 };
 
-// Runs a request: each token to `on_token`, what that says to the client where it streams. Nothing: the client has gone,
-// and the request is cancelled. Throws ApiError where the engine fails or the server stops.
-asio::awaitable<std::optional<Generated>> generate(Service& service, Exchange& exchange, Request request,
-                                                   bool is_stream,
-                                                   std::function<Heard(TokenEvent&)> on_token);
+struct TokenCounts {
+  int num_output{0};  // of all choices
+  int num_cached{0};  // of all prompts, as the first choice of each found them
+};
+
+// Runs `num_choices` answers to each prompt, in steps that they share. Nothing: the client has gone, and all is cancelled.
+// Throws ApiError where the engine fails or the server stops.
+asio::awaitable<std::optional<TokenCounts>> generate(Service& service, Exchange& exchange,
+                                                     std::vector<Request> prompts,
+                                                     const GenerationParams& params,
+                                                     ChoiceListener& listener);
 
 }  // namespace nibble::server

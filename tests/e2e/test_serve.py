@@ -96,13 +96,15 @@ def first_event(connection):
     raise AssertionError("the answer has no event")
 
 
-def added_up(stream):
-    """What the chunks of a chat stream add up to."""
+def added_up(stream, index=0):
+    """What the chunks of a chat stream add up to, for one of the choices."""
     content, reasoning, calls, reasons, usage, ids = "", "", {}, [], None, set()
     for chunk in stream:
         ids.add(chunk.id)
         usage = chunk.usage or usage
         for choice in chunk.choices:
+            if choice.index != index:
+                continue
             content += choice.delta.content or ""
             reasoning += getattr(choice.delta, "reasoning_content", None) or ""
             for call in choice.delta.tool_calls or []:
@@ -140,7 +142,8 @@ def test_a_stream_adds_up_to_the_whole_answer(server, seed):
     assert reasoning == (getattr(message, "reasoning_content", None) or "")
     assert calls == [(call.function.name, call.function.arguments) for call in message.tool_calls or []]
     assert reason == whole.choices[0].finish_reason
-    assert usage == whole.usage
+    assert usage.total_tokens == whole.usage.total_tokens
+    assert usage.completion_tokens_details == whole.usage.completion_tokens_details
     assert not CONTROL.search(content)
 
 
@@ -184,6 +187,70 @@ def test_log_probabilities_are_those_of_the_content(server):
     assert [row.token for row in streamed] == [row.token for row in rows]
 
 
+@pytest.mark.parametrize("stop", [None, " = "])
+def test_several_choices_are_told_apart_also_in_a_stream(server, stop):
+    request = dict(model="tiny", messages=QUESTION, temperature=2, seed=3, max_tokens=90, n=4, stop=stop)
+    whole = server.client().chat.completions.create(**request)
+    assert [choice.index for choice in whole.choices] == [0, 1, 2, 3]
+    messages = [(c.message.content, getattr(c.message, "reasoning", None) or "") for c in whole.choices]
+    assert len(set(messages)) > 1
+    chunks = list(
+        server.client().chat.completions.create(**request, stream=True, stream_options={"include_usage": True})
+    )
+    for choice in whole.choices:
+        content, reasoning, _, reason, usage = added_up(chunks, choice.index)
+        assert (content, reasoning) == messages[choice.index]
+        assert reason == choice.finish_reason
+    # The first is what a single one would have been; a prompt counts once, answers all.
+    alone = server.client().chat.completions.create(**{**request, "n": 1})
+    assert alone.choices[0].message.content == messages[0][0]
+    for told in (usage, whole.usage):
+        assert told.prompt_tokens == alone.usage.prompt_tokens
+        assert alone.usage.completion_tokens < told.completion_tokens <= 4 * 90
+        assert told.completion_tokens_details == whole.usage.completion_tokens_details
+    if not stop:  # a stop string ends a choice as soon as it is seen: the others are a step further or not
+        assert usage.completion_tokens == whole.usage.completion_tokens
+
+
+def test_reasoning_is_counted(server):
+    low = server.client().chat.completions.create(model="tiny", messages=QUESTION, temperature=0)
+    body = json.dumps({"prompt": low.choices[0].message.reasoning_content}).encode()
+    with urllib.request.urlopen(urllib.request.Request(server.url + "/tokenize", body)) as reply:
+        assert low.usage.completion_tokens_details.reasoning_tokens == json.load(reply)["count"] > 0
+
+
+def test_a_conversation_whose_reasoning_is_dropped_still_hits_the_prefix_cache():
+    with serving() as server:
+        client = server.client()
+        messages = [{"role": "user", "content": "Sort these numbers: 31, 5, 88, 2, 17, 40, 9, 63. " * 8}]
+        first = client.chat.completions.create(model="tiny", messages=messages, temperature=0)
+        assert first.usage.prompt_tokens_details.cached_tokens == 0
+        # The same again is known but for its last page, of which a token must be run.
+        again = client.chat.completions.create(model="tiny", messages=messages, temperature=0)
+        page = 32
+        whole_pages = (first.usage.prompt_tokens - 1) // page * page
+        assert again.usage.prompt_tokens_details.cached_tokens == whole_pages > 4 * page
+        assert again.choices[0].message == first.choices[0].message
+        # The next turn leaves out the reasoning: what came before it is the first prompt, and that is known.
+        assert first.choices[0].message.reasoning_content
+        messages += [first.choices[0].message.model_dump(exclude_none=True), {"role": "user", "content": "And again?"}]
+        second = client.chat.completions.create(model="tiny", messages=messages, temperature=0)
+        assert second.usage.prompt_tokens_details.cached_tokens == first.usage.prompt_tokens // page * page
+
+
+def test_without_a_prefix_cache_the_answer_is_the_same():
+    answers = []
+    for state in ("on", "off"):
+        with serving("--prefix-cache", state) as server:
+            for _ in range(2):
+                reply = server.client().chat.completions.create(
+                    model="tiny", messages=QUESTION, temperature=0, logprobs=True
+                )
+                answers.append(reply.choices[0])
+        assert (reply.usage.prompt_tokens_details.cached_tokens > 0) == (state == "on")
+    assert all(answer == answers[0] for answer in answers)
+
+
 def test_a_stop_string_ends_the_content_before_it(server):
     reply = server.client().chat.completions.create(model="tiny", messages=QUESTION, temperature=0, stop=" = ")
     assert reply.choices[0].message.content == "17 + 25" and reply.choices[0].finish_reason == "stop"
@@ -225,6 +292,39 @@ def test_token_ids_are_a_prompt_too(server):
     assert "".join(texts[0].choices[0].logprobs.tokens) == texts[0].choices[0].text
 
 
+def test_several_prompts_and_choices_come_in_order(server):
+    client = server.client()
+    prompts = ["It was a", "What is"]
+    alone = [
+        client.completions.create(model="tiny", prompt=prompt, temperature=1, seed=5, max_tokens=6, n=2).choices
+        for prompt in prompts
+    ]
+    request = dict(model="tiny", prompt=prompts, temperature=1, seed=5, max_tokens=6, n=2, echo=True)
+    both = client.completions.create(**request)
+    assert [choice.index for choice in both.choices] == [0, 1, 2, 3]
+    texts = [prompt + choice.text for prompt, choices in zip(prompts, alone) for choice in choices]
+    assert [choice.text for choice in both.choices] == texts
+    assert both.usage.completion_tokens == 4 * 6
+    streamed = [""] * 4
+    for chunk in client.completions.create(**request, stream=True):
+        streamed[chunk.choices[0].index] += chunk.choices[0].text
+    assert streamed == texts
+
+
+def test_what_changes_the_choice_of_tokens_arrives(server):
+    client = server.client()
+    request = dict(model="tiny", prompt="It was a", max_tokens=8, temperature=0, logprobs=0)
+    plain = client.completions.create(**request).choices[0]
+    body = json.dumps({"prompt": plain.logprobs.tokens[0]}).encode()
+    with urllib.request.urlopen(urllib.request.Request(server.url + "/tokenize", body)) as reply:
+        [first] = json.load(reply)["tokens"]
+    banned = client.completions.create(**request, logit_bias={str(first): -100}).choices[0]
+    assert banned.logprobs.tokens[0] != plain.logprobs.tokens[0]
+    forced = client.completions.create(**request, logit_bias={"65": 100}).choices[0]
+    assert len(set(forced.logprobs.tokens)) == 1
+    assert client.completions.create(**request, extra_body={"top_k": 1, "nobody_knows": 7}).choices[0] == plain
+
+
 # refusals
 
 
@@ -246,6 +346,12 @@ def test_refusals_have_the_status_and_the_parameter(server):
         client.completions.create(model="tiny", prompt=[10**6])
     with pytest.raises(openai.BadRequestError):
         client.completions.create(model="tiny", prompt="")
+    with pytest.raises(openai.BadRequestError) as error:
+        client.chat.completions.create(model="tiny", messages=[{"role": "user"}])
+    assert error.value.param == "messages[0].content" and "is missing" in str(error.value)
+    with pytest.raises(openai.BadRequestError) as error:
+        client.completions.create(model="tiny", prompt=["a"] * 100, n=100)
+    assert "10000 answers at once" in str(error.value)
 
 
 @pytest.mark.parametrize(

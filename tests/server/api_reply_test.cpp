@@ -24,12 +24,14 @@ TEST(ApiReply, HalfACharacterDoesNotBreakTheLine) {
 }
 
 TEST(ApiReply, AChunkHasTheShapeOfOpenAis) {
-  EXPECT_EQ(print(chat_chunk(kHead, {{"content", "x"}}, nullptr, std::nullopt)),
+  EXPECT_EQ(print(chat_chunk(kHead, 1, {{"content", "x"}}, nullptr, std::nullopt)),
             R"({"id":"chatcmpl-1","object":"chat.completion.chunk","created":1234,"model":"tiny",)"
-            R"("choices":[{"index":0,"delta":{"content":"x"},"logprobs":null,"finish_reason":null}]})");
-  EXPECT_EQ(print(usage_chunk(kHead, "chat.completion.chunk", {3, 4})),
-            R"({"id":"chatcmpl-1","object":"chat.completion.chunk","created":1234,"model":"tiny",)"
-            R"("choices":[],"usage":{"prompt_tokens":3,"completion_tokens":4,"total_tokens":7}})");
+            R"("choices":[{"index":1,"delta":{"content":"x"},"logprobs":null,"finish_reason":null}]})");
+  EXPECT_EQ(
+      print(usage_chunk(kHead, "chat.completion.chunk", {3, 4, 2, 1})),
+      R"({"id":"chatcmpl-1","object":"chat.completion.chunk","created":1234,"model":"tiny",)"
+      R"("choices":[],"usage":{"prompt_tokens":3,"completion_tokens":4,"total_tokens":7,)"
+      R"("prompt_tokens_details":{"cached_tokens":2},"completion_tokens_details":{"reasoning_tokens":1}}})");
 }
 
 TEST(ApiReply, AnAnswerOfCallsAloneHasNoContent) {
@@ -38,7 +40,7 @@ TEST(ApiReply, AnAnswerOfCallsAloneHasNoContent) {
                                            SpecialTokens::kRecognise))
     answer.push({.token = token});
   answer.finish();
-  const Json choice = chat_reply(kHead, answer, "tool_calls", nullptr, {1, 2})["choices"][0];
+  const Json choice = chat_choice(0, answer, "tool_calls", nullptr);
   EXPECT_TRUE(choice["message"]["content"].is_null());
   EXPECT_EQ(choice["message"]["tool_calls"][0]["function"]["arguments"], "{\"a\":1}");
   EXPECT_EQ(choice["message"]["tool_calls"][0]["type"], "function");

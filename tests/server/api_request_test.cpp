@@ -42,7 +42,8 @@ TEST(ApiRequest, EveryParameterArrivesWhereItBelongs) {
                    "repetition_penalty": 1.5, "presence_penalty": -2, "frequency_penalty": 2,
                    "logit_bias": {"5": -100, "6": 1.5}, "max_tokens": 3.0, "stop": ["x", "y"], "ignore_eos": true,
                    "logprobs": true, "top_logprobs": 4, "stream": true,
-                   "stream_options": {"include_usage": true}, "user": {"what": ["nobody", "knows"]}, "n": 1)")
+                   "stream_options": {"include_usage": true}, "user": {"what": ["nobody", "knows"]}, "n": 3,
+                   "best_of": 3)")
           .params;
   EXPECT_EQ(params.model, "m");
   EXPECT_EQ(params.sample.temperature, 0.5f);
@@ -61,6 +62,7 @@ TEST(ApiRequest, EveryParameterArrivesWhereItBelongs) {
   EXPECT_EQ(params.sample.num_logprobs, 4);
   EXPECT_TRUE(params.stream);
   EXPECT_TRUE(params.include_usage);
+  EXPECT_EQ(params.num_choices, 3);
 }
 
 TEST(ApiRequest, NullIsAbsent) {
@@ -95,11 +97,28 @@ TEST(ApiRequest, ARefusalNamesFieldValueAndWhatIsAccepted) {
 
 TEST(ApiRequest, WhatWouldChangeTheAnswerAndIsNotBuiltIsRefused) {
   for (const char* more :
-       {R"("n": 2)", R"("response_format": {"type": "json_object"})", R"("tool_choice": "required")",
-        R"("functions": [])", R"("tool_choice": {"type": "function", "function": {"name": "f"}})",
-        R"("top_logprobs": 3)", R"("stream_options": {"include_usage": true})"})
+       {R"("n": 0)", R"("n": 129)", R"("best_of": 2)", R"("response_format": {"type": "json_object"})",
+        R"("tool_choice": "required")", R"("functions": [])",
+        R"("tool_choice": {"type": "function", "function": {"name": "f"}})", R"("top_logprobs": 3)",
+        R"("stream_options": {"include_usage": true})"})
     EXPECT_THAT(refusal(more), HasSubstr("must be")) << more;
   EXPECT_EQ(read_chat(R"("response_format": {"type": "text"})").chat.messages.size(), 1u);
+}
+
+TEST(ApiRequest, OnlyAnAssistantThatCallsOrThinksMayHaveNoContent) {
+  const auto refusal_of = [](const std::string& message) {
+    return error_of([&] { read_chat_request(R"({"messages": [)" + message + "]}"); });
+  };
+  for (const char* message : {R"({"role": "user"})", R"({"role": "system", "content": null})",
+                              R"({"role": "assistant", "content": null, "tool_calls": []})",
+                              R"({"role": "tool", "tool_call_id": "a"})"})
+    EXPECT_EQ(refusal_of(message),
+              "request.messages[0].content is missing; it must be a text or a list of text parts")
+        << message;
+  for (const char* message :
+       {R"({"role": "user", "content": ""})", R"({"role": "assistant", "content": null, "reasoning": "Hm."})",
+        R"({"role": "assistant", "tool_calls": [{"function": {"name": "f", "arguments": "{}"}}]})"})
+    EXPECT_EQ(refusal_of(message), "accepted") << message;
 }
 
 TEST(ApiRequest, ToolsAreNotOfferedWhereTheChoiceIsNone) {
@@ -117,15 +136,19 @@ TEST(ApiRequest, AClientCanNotSetWhatTheApiDoesNotHave) {
 }
 
 TEST(ApiRequest, ACompletionTakesTextOrIdsAndSixteenTokens) {
-  EXPECT_EQ(std::get<std::string>(read_completion("").prompt), "a");
+  EXPECT_THAT(read_completion("").prompts, ElementsAre(Prompt("a")));
   EXPECT_EQ(read_completion("").params.max_tokens, 16);
   const CompletionRequest ids = read_completion_request(R"({"prompt": [1, 2], "logprobs": 2})");
-  EXPECT_THAT(std::get<std::vector<TokenId>>(ids.prompt), ElementsAre(1, 2));
+  EXPECT_THAT(ids.prompts, ElementsAre(Prompt(std::vector<TokenId>{1, 2})));
   EXPECT_EQ(ids.params.sample.num_logprobs, 2);
-  for (const char* prompt : {"[]", "[-1]", "[1.5]", "[4294967296]", "[\"a\", \"b\"]", "7", "{}"})
+  for (const char* prompt :
+       {"[]", "[-1]", "[1.5]", "[4294967296]", "[\"a\", 1]", "[[1], [-1]]", "[[[1]]]", "7", "{}"})
     EXPECT_THAT(error_of([&] { read_completion_request(fmt::format(R"({{"prompt": {}}})", prompt)); }),
-                HasSubstr("request.prompt must be a text or a list of token ids"))
+                testing::AllOf(testing::StartsWith("request.prompt"), HasSubstr("must be a text"),
+                               HasSubstr("a list of token ids")))
         << prompt;
+  EXPECT_THAT(read_completion_request(R"({"prompt": ["a", [1, 2], "b"]})").prompts,
+              ElementsAre(Prompt("a"), Prompt(std::vector<TokenId>{1, 2}), Prompt("b")));
   EXPECT_THAT(error_of([] { read_completion(R"("echo": true, "logprobs": 1)"); }),
               HasSubstr("request.logprobs must be absent with echo"));
 }

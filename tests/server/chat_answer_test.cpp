@@ -72,6 +72,8 @@ TEST(ChatAnswer, ReasoningContentAndCallsAreToldApart) {
   EXPECT_EQ(answer.calls()[0].name, "get_time");
   EXPECT_EQ(answer.calls()[0].arguments, "{\"zone\": \"Europe/Oslo\"}");
   EXPECT_EQ(answer.calls()[0].id.substr(0, 5), "call_");
+  EXPECT_EQ(answer.num_reasoning_tokens(),
+            static_cast<int>(tiny().encode("Need the clock.", SpecialTokens::kOrdinary).size()));
   EXPECT_EQ(finish_reason(FinishReason::kStopToken, true), "tool_calls");
   EXPECT_EQ(finish_reason(FinishReason::kMaxTokens, true), "length");  // the call may be half
 }
