@@ -6,6 +6,7 @@
 
 #include "backend/cpu/activations.h"
 #include "backend/cpu/dense/dot.h"
+#include "backend/cpu/exp.h"
 #include "backend/cpu/parallel.h"
 #include "backend/cpu/q8.h"
 #include "backend/cpu/split_order.h"
@@ -47,10 +48,12 @@ Grouping group_by_expert(View<const int, 2> chosen, int num_experts) {
   return grouping;
 }
 
-float swiglu(float gate, float linear, float limit) {
-  gate = std::min(gate, limit);
-  linear = std::clamp(linear, -limit, limit);
-  return gate / (1 + std::exp(-kSwigluAlpha * gate)) * (linear + 1);
+// Comparisons that a NaN passes by, and no branch: loops of it become vectors.
+inline float swiglu(float gate, float linear, float limit) {
+  gate = gate > limit ? limit : gate;
+  linear = linear > limit ? limit : linear;
+  linear = linear < -limit ? -limit : linear;
+  return gate / (1 + fast_exp(-kSwigluAlpha * gate)) * (linear + 1);
 }
 
 // A panel that makes one block of h: 32 gates and their linear rows.
@@ -69,10 +72,14 @@ void up_swiglu_block(const ExpertsArgs& args, const Grouping& grouping, const Gr
     for (ptrdiff_t p = 0; p < count; ++p) normed[p] = args.normed_q8.row(pairs[p] / num_chosen);
     dot(args.machine.kernels, StripPanelArgs{args.packed->gate_up, group.expert, first_row, normed, u});
     for (ptrdiff_t p = 0; p < count; ++p) {
-      float gated[kBlock];
-      for (ptrdiff_t i = 0; i < kBlock; ++i)
-        gated[split_index(i)] =
-            swiglu(u(p, 2 * i) + biases[2 * i], u(p, 2 * i + 1) + biases[2 * i + 1], args.swiglu_limit);
+      float gated[kBlock];  // in split order: gates 0, 2, ..., then 1, 3, ...
+      const float* row = u.row(p);
+      for (ptrdiff_t odd = 0; odd < 2; ++odd)
+        for (ptrdiff_t i = 0; i < kBlock / 2; ++i) {
+          const ptrdiff_t r = 4 * i + 2 * odd;
+          gated[odd * kBlock / 2 + i] =
+              swiglu(row[r] + biases[r], row[r + 1] + biases[r + 1], args.swiglu_limit);
+        }
       args.gated_q8(pairs[p], block) = to_q8(gated);
     }
   }
