@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "core/error.h"
 #include "tests/backend/contract.h"
 #include "tests/backend/cpu/isas.h"
@@ -126,6 +128,37 @@ TEST_F(CpuBackend, RunsDenseLayersOfBlocksInStripsWithInt8ActivationsAndOtherwis
       told(ExpertActivations::kFloat, {}),
       testing::IsSupersetOf({"qkv, BF16/F32: portable::dot_bf16", "project, BF16/F32: portable::dot_bf16",
                              "unembed, BF16/F32: portable::dot_bf16"}));
+}
+
+// Files may hold layers of several types.
+TEST_F(CpuBackend, RunsLayersOfBlocksBesideLayersOfElements) {
+  const std::vector<TokenId> prompt = random_ids(20, weights->config.vocab, 12);
+  const auto logits = [&](const std::shared_ptr<const Weights>& mixed, ExpertActivations activations) {
+    BackendOptions options = options_of(Isa::kPortable);
+    options.expert_activations = activations;
+    Feeder feeder(make(mixed, options), Fulfilment::kNumPages);
+    feeder.feed({{0, prompt}});
+    return feeder.logits(0);
+  };
+  const auto of_blocks = with_q8_0_blocks(weights);
+  Weights mixed = *of_blocks;
+  for (size_t n = 0; n < mixed.layers.size(); ++n) {
+    LayerWeights& layer = mixed.layers[n];
+    const LayerWeights& plain = weights->layers[n];
+    if (n % 2 == 0) layer.o = plain.o;
+    if (n % 2 == 1) layer.q = plain.q, layer.k = plain.k, layer.v = plain.v;
+  }
+  mixed.embedding = weights->embedding;
+  mixed.unembedding = weights->unembedding;
+  const std::vector<float> int8 = logits(std::make_shared<const Weights>(mixed), ExpertActivations::kInt8),
+                           plain = logits(weights, ExpertActivations::kInt8);
+  double error = 0, norm = 0;
+  for (size_t i = 0; i < plain.size(); ++i) {
+    error += std::pow(double{int8[i]} - plain[i], 2);
+    norm += std::pow(double{plain[i]}, 2);
+  }
+  EXPECT_GT(error, 0);
+  EXPECT_LT(std::sqrt(error / norm), 0.1);  // elements that were never made would be anything
 }
 
 TEST_F(CpuBackend, TakesInt8ActivationsUnlessItsKernelsArePortable) {
