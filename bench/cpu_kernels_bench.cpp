@@ -132,7 +132,7 @@ const int kRegistered = [] {
     }
   for (const cpu::StripRow& row : cpu::strip_rows())
     for (const Shape& shape : kShapes) {
-      if (!cpu::is_available(row) || row.format != shape.weights) continue;
+      if (!cpu::is_available(row.isa) || row.format != shape.weights) continue;
       benchmark::RegisterBenchmark(fmt::format("{}/{}", row.name, shape.name).c_str(),
                                    [&row, &shape](benchmark::State& state) { strip(state, row, shape); })
           ->Apply(with_tokens);

@@ -28,7 +28,7 @@ struct Arena {
 Activations lay_out(const Config& c, ptrdiff_t max_rows, ptrdiff_t num_threads, bool int8, Arena& arena) {
   const ptrdiff_t chosen = max_rows * c.experts_per_token, half = c.head_dim / 2;
   const ptrdiff_t q_width = ptrdiff_t{1} * c.num_heads * c.head_dim;
-  const ptrdiff_t output_rows = std::min<ptrdiff_t>(kTokenBlock, max_rows);
+  const ptrdiff_t output_rows = std::min<ptrdiff_t>(kOutputRows, max_rows);
   Activations a;
   a.x = arena.take<float, 2>({max_rows, c.hidden});
   a.normed = arena.take<float, 2>({max_rows, padded(c.hidden)});
@@ -40,7 +40,7 @@ Activations lay_out(const Config& c, ptrdiff_t max_rows, ptrdiff_t num_threads, 
   a.chosen = arena.take<int, 2>({max_rows, c.experts_per_token});
   a.chosen_weights = arena.take<float, 2>({max_rows, c.experts_per_token});
   if (int8) {
-    a.normed_q8 = arena.take<Q8Block, 2>({max_rows, c.hidden / kBlock});
+    a.normed_q8 = arena.take<Q8Block, 2>({chosen, c.hidden / kBlock});
     a.attended_q8 = arena.take<Q8Block, 2>({max_rows, q_width / kBlock});
     a.gated_q8 = arena.take<Q8Block, 2>({chosen, c.intermediate / kBlock});
   } else {

@@ -109,8 +109,12 @@ std::vector<KernelChoice> CpuBackend::kernels() const {
   const LayerWeights& layer = model_.weights->layers.front();
   std::vector<KernelChoice> choices;
   const auto add_strips = [&](const char* operation, const PackedMatrix& matrix) {
-    const StripRow& row = *kernels.strip(matrix.format);
-    choices.push_back({operation, std::string(nibble::name(matrix.format)), "INT8", row.name, row.reason});
+    const StripRow &one = *kernels.strip(matrix.format), &many = *kernels.strip(matrix.format, kAnyRows);
+    const std::string format(nibble::name(matrix.format));
+    const int last = &one == &many ? kAnyRows : many.from_tokens - 1;
+    choices.push_back({operation, format, "INT8", one.name, one.reason, 1, last});
+    if (&one != &many)
+      choices.push_back({operation, format, "INT8", many.name, many.reason, many.from_tokens, kAnyRows});
   };
   const auto add_linear = [&](const char* operation, const Matrix& matrix,
                               const std::optional<PackedMatrix>& packed) {

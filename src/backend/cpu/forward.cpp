@@ -56,8 +56,8 @@ void forward(const ForwardArgs& args) {
              config.swiglu_limit, a.gated, a.normed_q8, a.gated_q8, a.down_panels, x});
     clock.lap(StepPart::kExperts, "experts");
   }
-  for (ptrdiff_t o = 0; o < std::ssize(outputs); o += kTokenBlock) {
-    const auto block = outputs.subspan(o, std::min<size_t>(kTokenBlock, outputs.size() - o));
+  for (ptrdiff_t o = 0; o < std::ssize(outputs); o += kOutputRows) {
+    const auto block = outputs.subspan(o, std::min<size_t>(kOutputRows, outputs.size() - o));
     unembed({machine, x, block, weights.final_norm, weights.unembedding,
              packed.unembedding ? &*packed.unembedding : nullptr, eps, a.normed, a.normed_q8, a.logits});
     take_logits(o, first(a.logits, std::ssize(block)));

@@ -24,7 +24,7 @@ struct ForwardArgs {
   std::span<const int> outputs;    // rows whose logits are wanted
   KvCache& kv;                     // keys and values of all rows are written
   const Activations& activations;
-  // Is given logits [n, V], to do with as it likes, of outputs [first, first + n); n is at most kTokenBlock.
+  // Is given logits [n, V], to do with as it likes, of outputs [first, first + n); n is at most kOutputRows.
   std::function<void(ptrdiff_t first, View<float, 2> logits)> take_logits;
   std::vector<TimedWork>* work{nullptr};  // gets each operation, if it is wanted
 };

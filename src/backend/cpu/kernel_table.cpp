@@ -3,7 +3,20 @@
 
 #include <fmt/format.h>
 
-#include "core/check.h"
+#if NIBBLE_AARCH64
+#include <asm/hwcap.h>
+#include <sys/auxv.h>
+#endif
+#if NIBBLE_X86
+#include <cpuid.h>
+#if defined(__linux__)
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
+#endif
+
+#include <iterator>
+
 #include "core/error.h"
 
 namespace nibble::cpu {
@@ -12,8 +25,50 @@ namespace {
 constexpr const char* kMeasured{"records/cpu-kernels.jsonl"};
 constexpr const char* kFallback{"right everywhere, tuned nowhere"};
 constexpr const char* kOnly{"the only one of its instruction set"};
+#if NIBBLE_AARCH64
+constexpr const char* kEmulated{"right under emulation, measured nowhere"};
+#endif
 
-// The first row whose instruction set is the one chosen wins.
+#if NIBBLE_X86
+// AMX with int8, and what its kernels use beside it. Linux keeps room for tiles, 8 KB a thread, for processes that ask.
+bool has_amx() {
+  static const bool has = [] {
+    unsigned eax, ebx, ecx, edx;
+    constexpr unsigned kTile{1u << 24}, kInt8{1u << 25};
+    if (!__get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx) || (edx & (kTile | kInt8)) != (kTile | kInt8))
+      return false;
+    if (!__builtin_cpu_supports("avx512vnni") || !__builtin_cpu_supports("avx512bw")) return false;
+#if defined(__linux__)
+    constexpr long kRequestPermission{0x1023}, kTileData{18};  // ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA
+    return syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
+#else
+    return false;
+#endif
+  }();
+  return has;
+}
+#endif
+
+// The builtins ask the processor and the operating system, which must save the wide registers; the kernel says
+// what of NEON there is beside the baseline.
+constexpr IsaRow kIsas[] {
+  {Isa::kPortable, "portable", [] { return true; }},
+#if NIBBLE_X86
+      {Isa::kAvx2, "avx2", [] { return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"); }},
+      {Isa::kAvx512, "avx512", [] { return __builtin_cpu_supports("avx512f") != 0; }},
+      {Isa::kAvx512Vnni, "avx512_vnni",
+       [] { return __builtin_cpu_supports("avx512vnni") && __builtin_cpu_supports("avx512bw"); }},
+      {Isa::kAmx, "amx", &has_amx},
+#endif
+#if NIBBLE_AARCH64
+      {Isa::kNeon, "neon", [] { return true; }},
+      {Isa::kNeonDotprod, "neon_dotprod", [] { return (getauxval(AT_HWCAP) & HWCAP_ASIMDDP) != 0; }},
+      {Isa::kNeonI8mm, "neon_i8mm",
+       [] { return (getauxval(AT_HWCAP) & HWCAP_ASIMDDP) && (getauxval(AT_HWCAP2) & HWCAP2_I8MM); }},
+#endif
+};
+
+// Best first: the first row of an instruction set that is the chosen one, or before it, and that this machine has wins.
 // clang-format off
 constexpr DotRow kDotRows[]{
     // isa            weights         kernel                 name                   reason
@@ -24,6 +79,11 @@ constexpr DotRow kDotRows[]{
     {Isa::kAvx2,      Format::kBf16,  &avx2::dot_bf16,       "avx2::dot_bf16",      kMeasured},
     {Isa::kAvx2,      Format::kE4m3,  &avx2::dot_e4m3,       "avx2::dot_e4m3",      kMeasured},
     {Isa::kAvx2,      Format::kMxfp4, &avx2::dot_mxfp4,      "avx2::dot_mxfp4",     kMeasured},
+#endif
+#if NIBBLE_AARCH64
+    {Isa::kNeon,      Format::kBf16,  &neon::dot_bf16,       "neon::dot_bf16",      kEmulated},
+    {Isa::kNeon,      Format::kE4m3,  &neon::dot_e4m3,       "neon::dot_e4m3",      kEmulated},
+    {Isa::kNeon,      Format::kMxfp4, &neon::dot_mxfp4,      "neon::dot_mxfp4",     kEmulated},
 #endif
     {Isa::kPortable,  Format::kBf16,  &portable::dot_bf16,   "portable::dot_bf16",  kFallback},
     {Isa::kPortable,  Format::kE4m3,  &portable::dot_e4m3,   "portable::dot_e4m3",  kFallback},
@@ -38,20 +98,31 @@ constexpr WeighRow kWeighRows[]{
     {Isa::kAvx2,      Format::kBf16,  &avx2::weigh_bf16,     "avx2::weigh_bf16",     kOnly},
     {Isa::kAvx2,      Format::kE4m3,  &avx2::weigh_e4m3,     "avx2::weigh_e4m3",     kOnly},
 #endif
+#if NIBBLE_AARCH64
+    {Isa::kNeon,      Format::kBf16,  &neon::weigh_bf16,     "neon::weigh_bf16",     kEmulated},
+    {Isa::kNeon,      Format::kE4m3,  &neon::weigh_e4m3,     "neon::weigh_e4m3",     kEmulated},
+#endif
     {Isa::kPortable,  Format::kBf16,  &portable::weigh_bf16, "portable::weigh_bf16", kFallback},
     {Isa::kPortable,  Format::kE4m3,  &portable::weigh_e4m3, "portable::weigh_e4m3", kFallback},
 };
 
 constexpr StripRow kStripRows[]{
-    // isa            VNNI   weights         rows  kernel                        name                         reason
+    // isa               weights         rows  from  kernel                       name                         reason
 #if NIBBLE_X86
-    {Isa::kAvx512,    true,  Format::kMxfp4, 16,   &avx512_vnni::strip_mxfp4,    "avx512_vnni::strip_mxfp4",  kMeasured},
-    {Isa::kAvx512,    true,  Format::kQ8_0,  16,   &avx512_vnni::strip_q8_0,     "avx512_vnni::strip_q8_0",   kMeasured},
-    {Isa::kAvx2,      false, Format::kMxfp4, 8,    &avx2::strip_mxfp4,           "avx2::strip_mxfp4",         kMeasured},
-    {Isa::kAvx2,      false, Format::kQ8_0,  8,    &avx2::strip_q8_0,            "avx2::strip_q8_0",          kMeasured},
+    {Isa::kAmx,          Format::kMxfp4, 16,   8,    &amx::strip_mxfp4,           "amx::strip_mxfp4",          kMeasured},
+    {Isa::kAmx,          Format::kQ8_0,  16,   8,    &amx::strip_q8_0,            "amx::strip_q8_0",           kMeasured},
+    {Isa::kAvx512Vnni,   Format::kMxfp4, 16,   1,    &avx512_vnni::strip_mxfp4,   "avx512_vnni::strip_mxfp4",  kMeasured},
+    {Isa::kAvx512Vnni,   Format::kQ8_0,  16,   1,    &avx512_vnni::strip_q8_0,    "avx512_vnni::strip_q8_0",   kMeasured},
+    {Isa::kAvx2,         Format::kMxfp4, 8,    1,    &avx2::strip_mxfp4,          "avx2::strip_mxfp4",         kMeasured},
+    {Isa::kAvx2,         Format::kQ8_0,  8,    1,    &avx2::strip_q8_0,           "avx2::strip_q8_0",          kMeasured},
 #endif
-    {Isa::kPortable,  false, Format::kMxfp4, 4,    &portable::strip_mxfp4,       "portable::strip_mxfp4",     kFallback},
-    {Isa::kPortable,  false, Format::kQ8_0,  4,    &portable::strip_q8_0,        "portable::strip_q8_0",      kFallback},
+#if NIBBLE_AARCH64
+    {Isa::kNeonI8mm,     Format::kMxfp4, 4,    1,    &neon_i8mm::strip_mxfp4,     "neon_i8mm::strip_mxfp4",    kEmulated},
+    {Isa::kNeonDotprod,  Format::kMxfp4, 4,    1,    &neon_dotprod::strip_mxfp4,  "neon_dotprod::strip_mxfp4", kEmulated},
+    {Isa::kNeon,         Format::kMxfp4, 4,    1,    &neon::strip_mxfp4,          "neon::strip_mxfp4",         kEmulated},
+#endif
+    {Isa::kPortable,     Format::kMxfp4, 4,    1,    &portable::strip_mxfp4,      "portable::strip_mxfp4",     kFallback},
+    {Isa::kPortable,     Format::kQ8_0,  4,    1,    &portable::strip_q8_0,       "portable::strip_q8_0",      kFallback},
 };
 // clang-format on
 
@@ -59,55 +130,36 @@ template <typename Row>
 void choose(std::span<const Row> rows, Isa isa, std::array<const Row*, kNumFormats>& chosen) {
   for (const Row& row : rows) {
     const Row*& place = chosen[static_cast<size_t>(row.format)];
-    if (row.isa == isa && !place) place = &row;
+    if (!place && row.isa <= isa && is_available(row.isa)) place = &row;
   }
-}
-
-constexpr Isa kIsas[]{Isa::kAvx512, Isa::kAvx2, Isa::kPortable};  // best first
-
-std::string available_names() {
-  std::string names;
-  for (const Isa isa : kIsas)
-    if (is_available(isa)) names += fmt::format("{}{}", names.empty() ? "" : ", ", name(isa));
-  return names;
 }
 
 }  // namespace
 
+std::span<const IsaRow> isa_rows() { return kIsas; }
+
 std::string_view name(Isa isa) {
-  switch (isa) {
-    case Isa::kPortable:
-      return "portable";
-    case Isa::kAvx2:
-      return "avx2";
-    case Isa::kAvx512:
-      return "avx512";
-  }
-  NIBBLE_CHECK(false, "isa {}", static_cast<int>(isa));
+  for (const IsaRow& row : kIsas)
+    if (row.isa == isa) return row.name;
+  return "of another architecture";
 }
 
 bool is_available(Isa isa) {
-#if NIBBLE_X86  // the builtins ask the processor and the operating system, which must save the wide registers
-  if (isa == Isa::kAvx2) return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
-  if (isa == Isa::kAvx512) return __builtin_cpu_supports("avx512f");
-#endif
-  return isa == Isa::kPortable;
+  for (const IsaRow& row : kIsas)
+    if (row.isa == isa) return row.is_available();
+  return false;
 }
 
 Isa isa_of(std::string_view option) {
-  for (const Isa isa : kIsas)
-    if (is_available(isa) && (option.empty() || option == name(isa))) return isa;
+  std::string names;
+  for (auto row = std::rbegin(kIsas); row != std::rend(kIsas); ++row) {
+    if (!row->is_available()) continue;
+    if (option.empty() || option == row->name) return row->isa;
+    names += fmt::format("{}{}", names.empty() ? "" : ", ", row->name);
+  }
   throw InputError(
       "instruction set '{}' is not one that this machine has: choose of {}, or leave it out for the first",
-      option, available_names());
-}
-
-bool is_available(const StripRow& row) {
-#if NIBBLE_X86
-  if (row.needs_vnni && !(__builtin_cpu_supports("avx512vnni") && __builtin_cpu_supports("avx512bw")))
-    return false;
-#endif
-  return is_available(row.isa);
+      option, names);
 }
 
 std::span<const StripRow> strip_rows() { return kStripRows; }
@@ -119,8 +171,10 @@ Kernels choose_kernels(Isa isa) {
   choose(dot_rows(), isa, kernels.dots);
   choose(weigh_rows(), isa, kernels.weighs);
   for (const StripRow& row : strip_rows()) {
-    const StripRow*& place = kernels.strips[static_cast<size_t>(row.format)];
-    if (!place && row.isa <= isa && is_available(row)) place = &row;
+    if (row.isa > isa || !is_available(row.isa)) continue;
+    auto& [of_one, of_many] = kernels.strips[static_cast<size_t>(row.format)];
+    if (!of_many) of_many = &row;
+    if (!of_one && row.from_tokens == 1) of_one = &row;
   }
   return kernels;
 }

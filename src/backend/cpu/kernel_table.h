@@ -12,10 +12,18 @@
 
 namespace nibble::cpu {
 
-enum class Isa { kPortable, kAvx2, kAvx512 };  // ascending: what has one has those before it
+// Ascending: of those that a machine has the last is the best, and it may use the rows of those before it.
+enum class Isa { kPortable, kAvx2, kAvx512, kAvx512Vnni, kAmx, kNeon, kNeonDotprod, kNeonI8mm };
+
+struct IsaRow {
+  Isa isa;
+  std::string_view name;
+  bool (*is_available)();  // on the machine this runs on
+};
+std::span<const IsaRow> isa_rows();  // of the architecture that this was built for, ascending
 std::string_view name(Isa isa);
-bool is_available(Isa isa);  // on the machine this runs on
-// An option's name; empty: the widest this machine has. Throws InputError: unknown, or not of this machine.
+bool is_available(Isa isa);
+// An option's name; empty: the best that this machine has. Throws InputError: unknown, or not of this machine.
 Isa isa_of(std::string_view option);
 
 struct DotRow {
@@ -35,29 +43,33 @@ struct WeighRow {
 // Of weights in strips and activations in int8 (isa/kernels.h). The rows of one instruction set agree in strip_rows.
 struct StripRow {
   Isa isa;
-  bool needs_vnni;  // beside it
-  Format format;    // of the weights
+  Format format;  // of the weights
   int strip_rows;
+  int from_tokens;  // that share a panel: with fewer another row is faster, and gives the same bits
   StripKernel kernel;
   const char* name;
   const char* reason;
 };
-bool is_available(const StripRow& row);
 std::span<const StripRow> strip_rows();
 std::span<const DotRow> dot_rows();
 std::span<const WeighRow> weigh_rows();
 
 inline constexpr size_t kNumFormats{static_cast<size_t>(Format::kQ8_0) + 1};  // it is the last
 
-// The first rows that fit an instruction set; null: no row takes this format.
+// The first rows that this machine has of an instruction set or of one before it; null: no row takes this format.
 struct Kernels {
   std::array<const DotRow*, kNumFormats> dots{};
   std::array<const WeighRow*, kNumFormats> weighs{};
-  // The first that this machine has of this instruction set or of one before it: of MXFP4 and Q8_0.
-  std::array<const StripRow*, kNumFormats> strips{};
+  struct Strips {
+    const StripRow *of_one{nullptr}, *of_many{nullptr};  // perhaps the same
+  };
+  std::array<Strips, kNumFormats> strips{};  // of MXFP4 and Q8_0
 
   const DotRow* dot(Format weights) const { return dots[static_cast<size_t>(weights)]; }
-  const StripRow* strip(Format weights) const { return strips[static_cast<size_t>(weights)]; }
+  const StripRow* strip(Format weights, int num_tokens = 1) const {
+    const Strips& rows = strips[static_cast<size_t>(weights)];
+    return num_tokens >= rows.of_many->from_tokens ? rows.of_many : rows.of_one;
+  }
   const WeighRow* weigh(Format values) const { return weighs[static_cast<size_t>(values)]; }
 };
 Kernels choose_kernels(Isa isa);

@@ -42,7 +42,7 @@ struct StripPanelArgs {
 };
 
 inline void dot(const Kernels& kernels, const StripPanelArgs& args) {
-  kernels.strip(args.weight.format)
+  kernels.strip(args.weight.format, static_cast<int>(args.y.shape[0]))
       ->kernel({.codes = args.weight.codes(args.which),
                 .scales = args.weight.scales(args.which),
                 .cols = args.weight.cols,

@@ -13,9 +13,9 @@ namespace nibble::cpu {
 
 void unembed(const UnembedArgs& args) {
   const ptrdiff_t num_outputs = std::ssize(args.outputs);
-  NIBBLE_CHECK(num_outputs <= kTokenBlock, "{} output rows at once", num_outputs);
-  const float* normed[kTokenBlock];
-  const Q8Block* normed_q8[kTokenBlock];
+  NIBBLE_CHECK(num_outputs <= kOutputRows, "{} output rows at once", num_outputs);
+  const float* normed[kOutputRows];
+  const Q8Block* normed_q8[kOutputRows];
   for (ptrdiff_t o = 0; o < num_outputs; ++o) {
     normed[o] = args.normed.row(o);
     rms_norm(args.x.row(args.outputs[o]), args.final_norm, args.rms_eps, args.normed.row(o));

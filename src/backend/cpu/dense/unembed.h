@@ -1,5 +1,5 @@
 // Head: logits[o] = Wu rms_norm(x)[t], t the o-th output row. No bias, not tied to the embedding, not scaled.
-// Bytes: Wu once for at most kTokenBlock output rows; 1.16 GB for both gpt-oss models, a third of a decoded token's.
+// Bytes: Wu once for at most kOutputRows output rows; 1.16 GB for both gpt-oss models, a third of a decoded token's.
 #pragma once
 
 #include <span>
@@ -14,7 +14,7 @@ namespace nibble::cpu {
 struct UnembedArgs {
   const Machine& machine;
   View<const float, 2> x;        // [T, H]
-  std::span<const int> outputs;  // rows of x; at most kTokenBlock
+  std::span<const int> outputs;  // rows of x; at most kOutputRows
   const Vector& final_norm;      // [H]
   const Matrix& unembedding;     // [V, H]
   const PackedMatrix* packed;    // it in strips: activations are int8; or null

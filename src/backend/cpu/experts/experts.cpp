@@ -58,18 +58,18 @@ inline float swiglu(float gate, float linear, float limit) {
 
 // A panel that makes one block of h: 32 gates and their linear rows.
 constexpr ptrdiff_t kBlockRows{2 * kBlock};
-void up_swiglu_block(const ExpertsArgs& args, const Grouping& grouping, const Group& group, ptrdiff_t block) {
+void up_swiglu_block(const ExpertsArgs& args, const Group& group, ptrdiff_t block) {
   const Vector bias = args.layer.gate_up.bias(group.expert);
-  const ptrdiff_t num_chosen = args.chosen.shape[1], first_row = block * kBlockRows;
+  const ptrdiff_t first_row = block * kBlockRows;
   float biases[kBlockRows];
   for (ptrdiff_t r = 0; r < kBlockRows; ++r) biases[r] = bias[first_row + r];
   float storage[kTokenBlock * kBlockRows];
   const Q8Block* normed[kTokenBlock];
   for (ptrdiff_t first = 0; first < group.count; first += kTokenBlock) {
     const ptrdiff_t count = std::min<ptrdiff_t>(kTokenBlock, group.count - first);
-    const ptrdiff_t* pairs = &grouping.pair_at[group.first + first];
+    const ptrdiff_t place = group.first + first;
     const View<float, 2> u(storage, {count, kBlockRows});
-    for (ptrdiff_t p = 0; p < count; ++p) normed[p] = args.normed_q8.row(pairs[p] / num_chosen);
+    for (ptrdiff_t p = 0; p < count; ++p) normed[p] = args.normed_q8.row(place + p);
     dot(args.machine.kernels, StripPanelArgs{args.packed->gate_up, group.expert, first_row, normed, u});
     for (ptrdiff_t p = 0; p < count; ++p) {
       float gated[kBlock];  // in split order: gates 0, 2, ..., then 1, 3, ...
@@ -80,7 +80,7 @@ void up_swiglu_block(const ExpertsArgs& args, const Grouping& grouping, const Gr
           gated[odd * kBlock / 2 + i] =
               swiglu(row[r] + biases[r], row[r + 1] + biases[r + 1], args.swiglu_limit);
         }
-      args.gated_q8(pairs[p], block) = to_q8(gated);
+      args.gated_q8(place + p, block) = to_q8(gated);
     }
   }
 }
@@ -120,7 +120,7 @@ void down_panel(const ExpertsArgs& args, const Grouping& grouping, ptrdiff_t fir
       const ptrdiff_t* pairs = &grouping.pair_at[first];
       const View<float, 2> y(outputs.row(first), {count, num_rows});
       if (args.packed) {
-        for (ptrdiff_t p = 0; p < count; ++p) gated_q8[p] = args.gated_q8.row(pairs[p]);
+        for (ptrdiff_t p = 0; p < count; ++p) gated_q8[p] = args.gated_q8.row(first + p);
         dot(args.machine.kernels, StripPanelArgs{args.packed->down, group.expert, first_row, gated_q8, y});
       } else {
         for (ptrdiff_t p = 0; p < count; ++p) gated[p] = args.gated.row(pairs[p]);
@@ -152,11 +152,17 @@ void experts(const ExpertsArgs& args) {
   const double work_up = num_pairs * up.rows * up.cols;
   if (args.packed) {
     const ptrdiff_t num_rows = args.x.shape[0];
-    for_each(args.machine.pool, num_rows, static_cast<double>(num_rows * up.cols),
-             [&](ptrdiff_t t, int) { to_q8(args.normed.row(t), up.cols, args.normed_q8.row(t)); });
+    for_each(args.machine.pool, num_rows, static_cast<double>(num_rows * up.cols), [&](ptrdiff_t t, int) {
+      const ptrdiff_t num_chosen = args.chosen.shape[1];
+      const ptrdiff_t* places = &grouping.place_of[t * num_chosen];
+      const Q8Block* first = args.normed_q8.row(places[0]);
+      to_q8(args.normed.row(t), up.cols, args.normed_q8.row(places[0]));
+      for (ptrdiff_t k = 1; k < num_chosen; ++k)
+        std::copy_n(first, up.cols / kBlock, args.normed_q8.row(places[k]));
+    });
     const ptrdiff_t up_blocks = up.rows / kBlockRows;
     for_each(args.machine.pool, std::ssize(grouping.groups) * up_blocks, work_up, [&](ptrdiff_t item, int) {
-      up_swiglu_block(args, grouping, grouping.groups[item / up_blocks], item % up_blocks);
+      up_swiglu_block(args, grouping.groups[item / up_blocks], item % up_blocks);
     });
   } else {
     const ptrdiff_t up_panels = (up.rows + kPanelRows - 1) / kPanelRows;

@@ -30,8 +30,9 @@ struct ExpertsArgs {
   const PackedLayer* packed;     // W1, W2 in strips: activations are int8; or null
   int num_experts;               // E
   float swiglu_limit;
-  View<float, 2> gated;        // h [T K, I*], scratch of float activations
-  View<Q8Block, 2> normed_q8;  // [T, H / 32], scratch of int8 activations
+  View<float, 2> gated;  // h [T K, I*], scratch of float activations
+  // Scratch of int8 activations, by expert, of an expert by row: rows that share weights lie behind each other.
+  View<Q8Block, 2> normed_q8;  // [T K, H / 32]
   View<Q8Block, 2> gated_q8;   // h [T K, I / 32]
   View<float, 3> down_panels;  // [thread, T K, kPanelRows], scratch
   View<float, 2> x;            // [T, H]

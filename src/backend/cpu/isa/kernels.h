@@ -17,6 +17,11 @@
 #else
 #define NIBBLE_X86 0
 #endif
+#if defined(__aarch64__)
+#define NIBBLE_AARCH64 1
+#else
+#define NIBBLE_AARCH64 0
+#endif
 
 namespace nibble::cpu {
 
@@ -52,7 +57,7 @@ using WeighKernel = void (*)(const WeighArgs&);
 inline constexpr int kMaxStripRows{16};
 
 // A block of activations in int8, in natural order: x[c] = 2 * half_scale * codes[c]. The half makes up for MXFP4 weights that
-// are doubled, the offsets for what is added to weights where an instruction takes unsigned ones (StripArgs).
+// are doubled, the offsets for what is added to weights where products take unsigned ones (StripArgs).
 struct Q8Block {
   int8_t codes[kBlock];
   float half_scale;
@@ -117,6 +122,30 @@ namespace avx512_vnni {
 void strip_mxfp4(const StripArgs& args);
 void strip_q8_0(const StripArgs& args);
 }  // namespace avx512_vnni
+
+namespace amx {
+void strip_mxfp4(const StripArgs& args);
+void strip_q8_0(const StripArgs& args);
+}  // namespace amx
+#endif
+
+#if NIBBLE_AARCH64
+namespace neon {
+void strip_mxfp4(const StripArgs& args);
+void dot_bf16(const DotArgs& args);
+void dot_e4m3(const DotArgs& args);
+void dot_mxfp4(const DotArgs& args);
+void weigh_bf16(const WeighArgs& args);
+void weigh_e4m3(const WeighArgs& args);
+}  // namespace neon
+
+namespace neon_dotprod {
+void strip_mxfp4(const StripArgs& args);
+}  // namespace neon_dotprod
+
+namespace neon_i8mm {
+void strip_mxfp4(const StripArgs& args);
+}  // namespace neon_i8mm
 #endif
 
 }  // namespace nibble::cpu

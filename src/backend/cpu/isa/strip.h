@@ -4,7 +4,8 @@
 // `Strip` is a struct of static functions that says what a strip of one format is to one instruction set: Floats and Ints of
 // kStripRows lanes; zero, broadcast, store, mul, fma, to_float; unpack(p) makes the vectors of weights of a block's kCodeBytes;
 // scale(p) the float32 that its kScaleBytes stand for, doubled where the weights are not; dot(weights, x) a block sum;
-// kTileTokens is how many tokens share an unpacked block.
+// kTileTokens is how many tokens share an unpacked block. Where tokens are better taken in pairs there is
+// dot_pair(weights, x, y) in its place, and OfOneToken, which does the same for the last of an odd number.
 //
 // Bytes: 4.25 or 8.5 bits a weight, once for a tile of tokens; a strip's codes (20b: 23 or 46 KB) stay in L1 while others pass by.
 #pragma once
@@ -31,10 +32,19 @@ inline void strip_tile(const StripArgs& args, int strip, int token) {
         __builtin_prefetch(codes + kPrefetchBytes + line);
     const auto weights = Strip::unpack(codes);
     const auto scale = Strip::scale(scales);
-    for (int t = 0; t < num_tokens; ++t) {
-      const Q8Block& x = args.x[token + t][block];
-      sums[t] = Strip::fma(Strip::to_float(Strip::dot(weights, x)),
-                           Strip::mul(scale, Strip::broadcast(x.half_scale)), sums[t]);
+    const auto x = [&](int t) -> const Q8Block& { return args.x[token + t][block]; };
+    const auto add = [&](int t, typename Strip::Ints block_sum) {
+      sums[t] = Strip::fma(Strip::to_float(block_sum), Strip::mul(scale, Strip::broadcast(x(t).half_scale)),
+                           sums[t]);
+    };
+    if constexpr (requires { typename Strip::OfOneToken; }) {
+      for (int t = 0; t < num_tokens; t += 2) {
+        const auto pair = Strip::dot_pair(weights, x(t), x(t + 1));
+        add(t, pair.first);
+        add(t + 1, pair.second);
+      }
+    } else {
+      for (int t = 0; t < num_tokens; ++t) add(t, Strip::dot(weights, x(t)));
     }
   }
   float* y = args.y + token * args.y_stride + ptrdiff_t{strip} * Strip::kStripRows - args.first_row;
@@ -46,7 +56,10 @@ template <class Strip, int num_tokens>
 inline void strip_tokens(const StripArgs& args, int strip, int token) {
   for (; token + num_tokens <= args.num_tokens; token += num_tokens)
     strip_tile<Strip, num_tokens>(args, strip, token);
-  if constexpr (num_tokens > 1) strip_tokens<Strip, num_tokens / 2>(args, strip, token);
+  if constexpr (num_tokens == 2 && requires { typename Strip::OfOneToken; })
+    strip_tokens<typename Strip::OfOneToken, 1>(args, strip, token);
+  else if constexpr (num_tokens > 1)
+    strip_tokens<Strip, num_tokens / 2>(args, strip, token);
 }
 
 template <class Strip>
