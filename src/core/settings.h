@@ -61,7 +61,7 @@ struct Number {
 template <typename Member>  // std::string or an optional of it
 struct Choice {
   Member Settings::*member;
-  std::string_view accepted[8];  // the rest is empty
+  std::string_view accepted[12];  // the rest is empty
 };
 struct Text {
   std::optional<std::string> Settings::*member;
