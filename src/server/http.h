@@ -1,13 +1,14 @@
-// HTTP/1.1 on one thread: connections, their limits, and one exchange after the other on each. It knows nothing of what
-// is asked: a handler answers.
+// HTTP/1.1 on one thread, over TCP or a Unix socket: connections, their limits, and one exchange after the other on each.
+// It knows nothing of what is asked: a handler answers.
 #pragma once
 
 #include <boost/asio/awaitable.hpp>
+#include <boost/asio/basic_socket_acceptor.hpp>
+#include <boost/asio/generic/stream_protocol.hpp>
 #include <boost/asio/io_context.hpp>
-#include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/steady_timer.hpp>
+#include <boost/beast/core/basic_stream.hpp>
 #include <boost/beast/core/flat_buffer.hpp>
-#include <boost/beast/core/tcp_stream.hpp>
 #include <boost/beast/http/message.hpp>
 #include <boost/beast/http/string_body.hpp>
 #include <chrono>
@@ -18,12 +19,21 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "server/api_error.h"
 
 namespace nibble::server {
 
 namespace asio = boost::asio;
+
+using Stream = boost::beast::basic_stream<asio::generic::stream_protocol>;
+
+struct HttpAddress {
+  std::string host{"127.0.0.1"};  // an address or "localhost"
+  uint16_t port{8080};            // 0: any free one
+  std::string unix_socket{};      // a path: listens there and nowhere else
+};
 
 struct HttpLimits {
   int max_connections{1024};  // further ones wait in the system's backlog
@@ -35,6 +45,7 @@ struct HttpLimits {
   std::chrono::seconds write_timeout{30};  // to take what was written
 };
 
+inline constexpr std::string_view kJson{"application/json"};
 inline constexpr int kClientGone{499};  // what nginx logs for it
 
 // One request and its answer. Writing throws boost::system::system_error where the client has gone.
@@ -42,7 +53,9 @@ class Exchange {
  public:
   using Head = boost::beast::http::request<boost::beast::http::string_body>;
 
-  Exchange(boost::beast::tcp_stream& stream, const HttpLimits& limits, bool keep_alive, Head head);
+  // `extra_lines`: of the answer's header, each with its end.
+  Exchange(Stream& stream, const HttpLimits& limits, bool keep_alive, Head head,
+           std::string extra_lines = "");
   ~Exchange();
   Exchange(const Exchange&) = delete;
   Exchange& operator=(const Exchange&) = delete;
@@ -81,10 +94,11 @@ class Exchange {
   std::string head_lines(int status, std::string_view content_type) const;
   asio::awaitable<void> write(const std::string& bytes);
 
-  boost::beast::tcp_stream& stream_;
+  Stream& stream_;
   const HttpLimits& limits_;
   bool keep_alive_;
   Head head_;
+  std::string extra_lines_;
   std::string id_;
   std::shared_ptr<Watch> watch_;
   int status_{0};
@@ -104,30 +118,38 @@ class HttpHandler {
 
 class HttpServer {
  public:
-  // Binds; throws InputError where that can't be. `host` is an address or "localhost", port 0 any free one.
-  HttpServer(asio::io_context& io, const std::string& host, uint16_t port, const HttpLimits& limits,
-             HttpHandler& handler);
+  // Binds; throws InputError where that can't be. Pages of `cors_origins` ("*": all) may ask from a browser.
+  HttpServer(asio::io_context& io, const HttpAddress& address, const HttpLimits& limits,
+             std::vector<std::string> cors_origins, HttpHandler& handler);
+  ~HttpServer();
 
-  uint16_t port() const { return acceptor_.local_endpoint().port(); }
+  uint16_t port() const { return port_; }                       // 0 on a Unix socket
   void start();                                                 // accepts from now on
   void drain() { is_draining_ = true; }                         // every connection ends with its next answer
   bool is_idle() const { return exchanges_.use_count() == 1; }  // every answer is complete
 
  private:
-  using Stream = boost::beast::tcp_stream;
+  using Protocol = asio::generic::stream_protocol;
   using Buffer = boost::beast::flat_buffer;
 
   asio::awaitable<void> accept();
-  asio::awaitable<void> serve(asio::ip::tcp::socket socket);
+  asio::awaitable<void> serve(Protocol::socket socket);
   asio::awaitable<bool> serve_one(Stream& stream, Buffer& buffer, bool is_first);
   asio::awaitable<void> answer(Exchange& exchange, std::optional<ApiError> refusal);
 
+  void listen(const Protocol& protocol, const Protocol::endpoint& endpoint);
+  std::string cors_lines(const Exchange::Head& request) const;
+  bool is_preflight(const Exchange::Head& request) const;
+
   HttpLimits limits_;
+  std::vector<std::string> cors_origins_;
   HttpHandler& handler_;
+  std::string unix_socket_;
+  uint16_t port_{0};
   int num_connections_{0};
   std::shared_ptr<char> exchanges_{std::make_shared<char>()};  // each exchange holds it: it may outlive us
   bool is_draining_{false};
-  asio::ip::tcp::acceptor acceptor_;
+  asio::basic_socket_acceptor<Protocol> acceptor_;
   asio::steady_timer connection_ended_;
 };
 

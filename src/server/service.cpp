@@ -5,7 +5,20 @@
 #include <utility>
 #include <variant>
 
+#include "core/log.h"
+
 namespace nibble::server {
+namespace {
+
+std::string today() {
+  const std::time_t now = std::time(nullptr);
+  std::tm local{};
+  localtime_r(&now, &local);
+  char text[32];
+  return {text, std::strftime(text, sizeof text, "%Y-%m-%d", &local)};
+}
+
+}  // namespace
 void check_model(const Service& service, const GenerationParams& params) {
   if (!params.model || *params.model == service.options.model_id) return;
   ApiError error(404, "The model `{}` does not exist. This server has `{}`.", *params.model,
@@ -51,12 +64,9 @@ Request make_request(const Service& service, const GenerationParams& params, std
   return request;
 }
 
-std::string today() {
-  const std::time_t now = std::time(nullptr);
-  std::tm local{};
-  localtime_r(&now, &local);
-  char text[32];
-  return {text, std::strftime(text, sizeof text, "%Y-%m-%d", &local)};
+harmony::Rendered render(const Service& service, harmony::Chat chat) {
+  chat.date = today();
+  return harmony::render(harmony::to_conversation(chat), *service.model->tokenizer, {});
 }
 
 ReplyHead new_reply(const Service& service, std::string_view id_prefix) {
@@ -97,7 +107,9 @@ asio::awaitable<std::optional<TokenCounts>> generate(Service& service, Exchange&
       told = listener.end(choice, finished->reason, finished->text);
       --num_open;
     } else {
-      throw ApiError(500, "{}", std::get<FailedEvent>(next->event).message);
+      const std::string& message = std::get<FailedEvent>(next->event).message;
+      log::warn("{} failed: {}", exchange.id(), message);
+      throw ApiError(500, "{}", message);
     }
     if (params.stream && !told.empty()) co_await exchange.write_events(std::move(told));
   }

@@ -103,7 +103,7 @@ EngineOptions room_for(int max_batch_tokens, int max_sequences) {
 ServerOptions any_port() {
   ServerOptions options;
   options.model_id = "toy";
-  options.port = 0;
+  options.address.port = 0;
   return options;
 }
 
