@@ -117,7 +117,10 @@ std::string_view Exchange::header(std::string_view name) const {
   return found == head_.end() ? std::string_view() : to_std(found->value());
 }
 
-void Exchange::on_disconnect(std::function<void()> function) { watch_->on_disconnect = std::move(function); }
+void Exchange::on_disconnect(std::function<void()> function) {
+  watch_->on_disconnect = std::move(function);
+  if (watch_->is_gone && watch_->on_disconnect) watch_->on_disconnect();
+}
 
 // A socket that can be read but has nothing to read was closed by the other side. One that has is a client that sends its
 // next request early: then the connection is not watched any further.
@@ -128,6 +131,7 @@ void Exchange::watch() {
                       if (error || state->has_ended) return;
                       char byte{};
                       if (::recv(handle, &byte, 1, MSG_PEEK | MSG_DONTWAIT) > 0) return;
+                      state->is_gone = true;
                       if (state->on_disconnect) state->on_disconnect();
                     });
 }

@@ -80,13 +80,14 @@ class Exchange {
   asio::awaitable<void> write_events(std::string events);
   asio::awaitable<void> end_events(int status);
 
-  // Called once if the client closes the connection before the answer is complete. Another function takes its place.
+  // Called once if the client closes the connection before the answer is complete, or has closed it already. Another
+  // function takes its place.
   void on_disconnect(std::function<void()> function);
 
  private:
   friend class HttpServer;
   struct Watch {
-    bool has_ended{false};
+    bool has_ended{false}, is_gone{false};
     std::function<void()> on_disconnect;
   };
 

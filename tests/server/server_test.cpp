@@ -220,6 +220,17 @@ TEST(Server, AClientThatGoesWhileItsPromptIsReadCostsOneStepMore) {
   EXPECT_EQ(running.backend.num_begun, 4);
 }
 
+TEST(Server, AClientThatGoesWhileItsRequestIsReadIsNotAnswered) {
+  Running running(model_with_a_fault, room_for(512, 1), any_port(), 1);
+  Connection connection(running.server.port());
+  const std::string padding(4 << 20, 'x');
+  connection.post("/v1/completions", R"({"prompt": "abc", "max_tokens": 3000, "pad": ")" + padding + "\"}");
+  connection.close();
+  while (running.server.metrics().text(std::nullopt).find("status=\"499\"") == std::string::npos)
+    std::this_thread::sleep_for(1ms);
+  EXPECT_LT(running.backend.num_begun, 1000);
+}
+
 TEST(Server, WhoSendsNothingIsDisconnectedAndMakesRoomForOthers) {
   ServerOptions options = any_port();
   options.limits.max_connections = 1;
