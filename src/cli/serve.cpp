@@ -1,5 +1,7 @@
 #include "cli/serve.h"
 
+#include <cerrno>
+#include <cstring>
 #include <ctime>
 #include <filesystem>
 #include <fstream>
@@ -19,9 +21,10 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kFooter{R"(
-Endpoints: /v1/chat/completions, /v1/completions, /v1/responses, /v1/models, /tokenize, /detokenize, /health, /version, /metrics.
+Endpoints: /v1/chat/completions, /v1/completions, /v1/responses, /v1/models, /apply-template,
+/tokenize, /detokenize, /health, /version, /metrics.
 ctrl-C (or SIGTERM) refuses new requests and ends when those that run are done; a second one ends at once (exit code 130).
---log-level info tells each request on stderr: its id, path, status and time, never its text.
+--log-level info tells each request on stderr: its id, path, status and time, never its text (but with --log-bodies).
 
 Examples:
   nibble serve tiny
@@ -43,7 +46,7 @@ struct Options {
 // One key a line; blank lines are passed over.
 std::vector<std::string> read_keys(const std::string& file) {
   std::ifstream in(file);
-  if (!in) throw InputError("--api-key-file '{}' can't be read", file);
+  if (!in) throw InputError("--api-key-file '{}' can't be read: {}", file, std::strerror(errno));
   std::vector<std::string> keys;
   for (std::string line; std::getline(in, line);) {
     line.erase(line.find_last_not_of(" \t\r") + 1);
@@ -115,6 +118,7 @@ Action define_serve(CLI::App& command, Settings& settings) {
       "ADDRESS")
       ->capture_default_str();
   add("--port", options->server.address.port, "port to listen on; 0: any free one", "N")
+      ->check(CLI::Range(0, 65535))
       ->capture_default_str();
   add("--unix-socket", options->server.address.unix_socket, "listen on a Unix socket at PATH, and on no port",
       "PATH");

@@ -45,7 +45,9 @@ struct Server::Impl {
     if (!thread.joinable()) return;
     io->stop();
     thread.join();
-    service.reader.join();  // what it still reads is dropped with its coroutine, below
+    service.reader->stop();  // what waits to be read is dropped, what is being read is read first
+    service.reader->join();
+    service.reader.reset();
     signals.reset();
     http.reset();
     io.reset();

@@ -64,6 +64,24 @@ Request make_request(const Service& service, const GenerationParams& params, std
   return request;
 }
 
+namespace {
+
+// However it ends: nobody is told of a disconnection that the request has not lived to see.
+class Watched {
+ public:
+  Watched(Exchange& exchange, EngineRequest& request) : exchange_(exchange) {
+    exchange.on_disconnect([&request] { request.abandon(); });
+  }
+  ~Watched() { exchange_.on_disconnect(nullptr); }
+  Watched(const Watched&) = delete;
+  Watched& operator=(const Watched&) = delete;
+
+ private:
+  Exchange& exchange_;
+};
+
+}  // namespace
+
 harmony::Rendered render(const Service& service, harmony::Chat chat) {
   chat.date = today();
   return harmony::render(harmony::to_conversation(chat), *service.model->tokenizer, {});
@@ -78,7 +96,7 @@ asio::awaitable<std::optional<TokenCounts>> generate(Service& service, Exchange&
                                                      const GenerationParams& params,
                                                      ChoiceListener& listener) {
   EngineRequest running(*service.gate, std::move(prompts), params.num_choices);
-  exchange.on_disconnect([&running] { running.abandon(); });
+  const Watched watched(exchange, running);
   const auto num_choices_each = static_cast<size_t>(params.num_choices);
   TokenCounts counts;
   std::vector<bool> has_begun(running.num_choices());
@@ -113,7 +131,6 @@ asio::awaitable<std::optional<TokenCounts>> generate(Service& service, Exchange&
     }
     if (params.stream && !told.empty()) co_await exchange.write_events(std::move(told));
   }
-  exchange.on_disconnect(nullptr);
   co_return counts;
 }
 

@@ -56,7 +56,8 @@ struct Service {
   ResponseStore responses;
   Metrics metrics;
   ServiceState state{ServiceState::kLoading};
-  asio::thread_pool reader{1};  // what takes long to read is read here: see aside()
+  // What takes long to read is read here: see aside().
+  std::unique_ptr<asio::thread_pool> reader{std::make_unique<asio::thread_pool>(1)};
   // From kReady on:
   std::optional<ServedModel> model{};
   std::unique_ptr<EngineGate> gate{};
@@ -69,7 +70,7 @@ asio::awaitable<std::invoke_result_t<Work>> aside(Service& service, const Exchan
   constexpr size_t kShort{16 << 10};  // of a body, in bytes: some milliseconds
   if (exchange.body().size() <= kShort) co_return work();
   co_return co_await asio::co_spawn(
-      service.reader, [&work]() -> asio::awaitable<std::invoke_result_t<Work>> { co_return work(); },
+      *service.reader, [&work]() -> asio::awaitable<std::invoke_result_t<Work>> { co_return work(); },
       asio::use_awaitable);
 }
 
