@@ -2,6 +2,7 @@
 
 import json
 import os
+import pathlib
 import re
 import signal
 import socket
@@ -210,3 +211,17 @@ def test_prompts_are_logged_only_if_asked(format):
     said = json.loads(line)["message"] if format == "json" else line.partition(" ")[2]
     body = json.loads(said.removeprefix("mine-7 body "))
     assert json.loads(body)["prompt"] == 'xyz\nzy "Grüße"'
+
+
+# words
+
+
+def test_the_document_has_every_flag_and_every_endpoint(server):
+    document = (pathlib.Path(__file__).parents[2] / "docs" / "serving.md").read_text()
+    told = subprocess.run([NIBBLE, "serve", "--help"], capture_output=True, timeout=60, check=True).stdout.decode()
+    flags = set(re.findall(r"^  (--[a-z0-9-]+)", told, re.MULTILINE))
+    assert len(flags) > 20 and {flag for flag in flags if f"`{flag}`" not in document} == set()
+    with pytest.raises(urllib.error.HTTPError) as error:
+        urllib.request.urlopen(server.url + "/nowhere", timeout=30)
+    paths = re.findall(r"/[a-z0-9/-]+", json.load(error.value)["error"]["message"].partition(";")[2])
+    assert len(paths) > 8 and [path for path in paths if f" {path}`" not in document] == []
