@@ -58,8 +58,10 @@ struct Engine::Impl {
         tokenizer(vocabulary),
         limits(limits_of(model.config(), options)),
         scheduler(limits.scheduler),
-        on_step(options.on_step),
-        thread([this] { run(); }) {}
+        on_step(options.on_step) {
+    publish();
+    thread = std::thread([this] { run(); });
+  }
 
   ~Impl() {
     {
@@ -98,11 +100,10 @@ struct Engine::Impl {
   std::function<void(const StepReport&)> on_step;
   double backend_seconds{0};  // of the step that runs
 
-  std::thread thread;  // last: it starts when all the rest is there
+  std::thread thread;  // starts when all the rest is there
 };
 
 void Engine::Impl::run() {
-  publish();
   while (take_orders()) step();
 }
 

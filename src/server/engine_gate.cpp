@@ -35,6 +35,11 @@ void EngineGate::measure(Listener& listener, const Event& event) {
   }
 }
 
+void EngineGate::need_room(size_t num_choices) const {
+  if (choices_.size() + num_choices > max_choices_)
+    throw ApiError(429, "the server is full: {} requests run or wait; try again later", choices_.size());
+}
+
 void EngineGate::cancel_all() {
   for (const auto& [id, listener] : choices_) engine_.cancel(id);
 }
@@ -47,9 +52,7 @@ EngineRequest::EngineRequest(EngineGate& gate, std::vector<Request> prompts, int
                    num_wanted, gate_.max_choices_);
   for (const Request& prompt : prompts)
     if (const auto fault = gate_.engine_.fault_of(prompt)) throw ApiError(400, "{}", *fault);
-  if (gate_.choices_.size() + num_wanted > gate_.max_choices_)
-    throw ApiError(429, "the server is full: {} requests run or wait; try again later",
-                   gate_.choices_.size());
+  gate_.need_room(num_wanted);
   for (Request& prompt : prompts)
     for (const RequestId id : gate_.engine_.submit_choices(std::move(prompt), num_choices)) {
       gate_.choices_.emplace(id, EngineGate::Listener{this, ids_.size()});

@@ -27,6 +27,7 @@ class EngineGate {
       : executor_(std::move(executor)), engine_(engine), metrics_(metrics), max_choices_(max_choices) {}
 
   const Engine& engine() const { return engine_; }
+  void need_room(size_t num_choices) const;  // throws ApiError (429) where there is none for so many more
   void deliver(Event event);
   void cancel_all();
   size_t num_choices() const { return choices_.size(); }  // that the engine has not ended

@@ -46,18 +46,19 @@ struct Route {
   asio::awaitable<void> (*answer)(Service&, Exchange&);
   bool is_public;    // without a key
   bool needs_model;  // 503 while it is loading or the server is draining
+  bool generates;    // 429 where the engine has no room, before a body is read for nothing
 };
 constexpr Route kRoutes[] = {
-    {"GET", "/health", &health, true, false},
-    {"GET", "/version", &version, false, false},
-    {"GET", "/metrics", &metrics, false, false},
-    {"GET", "/v1/models", &models, false, true},
-    {"POST", "/v1/chat/completions", &chat_completions, false, true},
-    {"POST", "/v1/completions", &completions, false, true},
-    {"POST", "/v1/responses", &responses, false, true},
-    {"POST", "/apply-template", &apply_template, false, true},
-    {"POST", "/tokenize", &tokenize, false, true},
-    {"POST", "/detokenize", &detokenize, false, true},
+    {"GET", "/health", &health, true, false, false},
+    {"GET", "/version", &version, false, false, false},
+    {"GET", "/metrics", &metrics, false, false, false},
+    {"GET", "/v1/models", &models, false, true, false},
+    {"POST", "/v1/chat/completions", &chat_completions, false, true, true},
+    {"POST", "/v1/completions", &completions, false, true, true},
+    {"POST", "/v1/responses", &responses, false, true, true},
+    {"POST", "/apply-template", &apply_template, false, true, false},
+    {"POST", "/tokenize", &tokenize, false, true, false},
+    {"POST", "/detokenize", &detokenize, false, true, false},
 };
 
 const Route* find_route(std::string_view path) {
@@ -109,6 +110,7 @@ void Routes::admit(const Exchange& exchange) {
     throw ApiError(503, "the model is loading; try again later");
   if (route->needs_model && service_.state == ServiceState::kDraining)
     throw ApiError(503, "the server is shutting down");
+  if (route->generates) service_.gate->need_room(1);
 }
 
 void Routes::ended(const Exchange& exchange, double seconds) {
