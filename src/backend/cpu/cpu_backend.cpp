@@ -153,6 +153,7 @@ struct Output {
 };
 
 StepResult CpuBackend::run(const Batch& batch, std::vector<TimedWork>* work) {
+  WorkClock clock(work);
   const std::vector<BatchRow> rows = rows_of(batch);
   NIBBLE_CHECK(std::ssize(rows) <= max_batch_tokens_, "{} rows, {} allowed", rows.size(), max_batch_tokens_);
   std::vector<int> output_rows;  // rows of the batch
@@ -179,7 +180,7 @@ StepResult CpuBackend::run(const Batch& batch, std::vector<TimedWork>* work) {
             sample({logits.row(o), static_cast<size_t>(vocab)}, *outputs[index].row, outputs[index].position);
     });
   };
-  forward({machine_, model_, rope_, rows, output_rows, kv_, activations_, take_logits, work});
+  forward({machine_, model_, rope_, rows, output_rows, kv_, activations_, take_logits, clock});
   return result;
 }
 

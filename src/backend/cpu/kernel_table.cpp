@@ -3,6 +3,9 @@
 
 #include <fmt/format.h>
 
+#if NIBBLE_X86
+#include <cpuid.h>
+#endif
 #if NIBBLE_AARCH64
 #include <asm/hwcap.h>
 #include <sys/auxv.h>
@@ -22,14 +25,25 @@
 namespace nibble::cpu {
 namespace {
 
+#if NIBBLE_X86
 constexpr const char* kMeasured{"records/cpu-kernels.jsonl"};
-constexpr const char* kFallback{"right everywhere, tuned nowhere"};
+constexpr const char* kMeasuredInt8{"records/cpu-int8.jsonl"};
 constexpr const char* kOnly{"the only one of its instruction set"};
+#endif
+constexpr const char* kFallback{"right everywhere, tuned nowhere"};
 #if NIBBLE_AARCH64
 constexpr const char* kEmulated{"right under emulation, measured nowhere"};
 #endif
 
+// The builtins ask the processor and the operating system, which must save the wide registers; on AArch64 it says all.
 #if NIBBLE_X86
+bool has_avx2() { return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"); }
+bool has_avx_vnni() {  // CPUID, leaf 7, subleaf 1: the builtin of clang 14 does not know it
+  unsigned eax{}, ebx{}, ecx{}, edx{};
+  return has_avx2() && __get_cpuid_count(7, 1, &eax, &ebx, &ecx, &edx) && (eax >> 4 & 1);
+}
+bool has_avx512() { return __builtin_cpu_supports("avx512f"); }
+bool has_avx512_vnni() { return __builtin_cpu_supports("avx512vnni") && __builtin_cpu_supports("avx512bw"); }
 // AMX with int8, and what its kernels use beside it. Linux keeps room for tiles, 8 KB a thread, for processes that ask.
 bool has_amx() {
   static const bool has = [] {
@@ -48,28 +62,30 @@ bool has_amx() {
   return has;
 }
 #endif
+#if NIBBLE_AARCH64
+bool has_dotprod() { return (getauxval(AT_HWCAP) & HWCAP_ASIMDDP) != 0; }
+bool has_i8mm() { return has_dotprod() && (getauxval(AT_HWCAP2) & HWCAP2_I8MM); }
+#endif
+bool always() { return true; }
 
-// The builtins ask the processor and the operating system, which must save the wide registers; the kernel says
-// what of NEON there is beside the baseline.
-constexpr IsaRow kIsas[] {
-  {Isa::kPortable, "portable", [] { return true; }},
+// clang-format off
+constexpr IsaRow kIsas[]{
+    {Isa::kPortable,    "portable",     &always},
 #if NIBBLE_X86
-      {Isa::kAvx2, "avx2", [] { return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"); }},
-      {Isa::kAvx512, "avx512", [] { return __builtin_cpu_supports("avx512f") != 0; }},
-      {Isa::kAvx512Vnni, "avx512_vnni",
-       [] { return __builtin_cpu_supports("avx512vnni") && __builtin_cpu_supports("avx512bw"); }},
-      {Isa::kAmx, "amx", &has_amx},
+    {Isa::kAvx2,        "avx2",         &has_avx2},
+    {Isa::kAvxVnni,     "avx_vnni",     &has_avx_vnni},
+    {Isa::kAvx512,      "avx512",       &has_avx512},
+    {Isa::kAvx512Vnni,  "avx512_vnni",  &has_avx512_vnni},
+    {Isa::kAmx,         "amx",          &has_amx},
 #endif
 #if NIBBLE_AARCH64
-      {Isa::kNeon, "neon", [] { return true; }},
-      {Isa::kNeonDotprod, "neon_dotprod", [] { return (getauxval(AT_HWCAP) & HWCAP_ASIMDDP) != 0; }},
-      {Isa::kNeonI8mm, "neon_i8mm",
-       [] { return (getauxval(AT_HWCAP) & HWCAP_ASIMDDP) && (getauxval(AT_HWCAP2) & HWCAP2_I8MM); }},
+    {Isa::kNeon,        "neon",         &always},
+    {Isa::kNeonDotprod, "neon_dotprod", &has_dotprod},
+    {Isa::kNeonI8mm,    "neon_i8mm",    &has_i8mm},
 #endif
 };
 
 // Best first: the first row of an instruction set that is the chosen one, or before it, and that this machine has wins.
-// clang-format off
 constexpr DotRow kDotRows[]{
     // isa            weights         kernel                 name                   reason
 #if NIBBLE_X86
@@ -113,13 +129,18 @@ constexpr StripRow kStripRows[]{
     {Isa::kAmx,          Format::kQ8_0,  16,   8,    &amx::strip_q8_0,            "amx::strip_q8_0",           kMeasured},
     {Isa::kAvx512Vnni,   Format::kMxfp4, 16,   1,    &avx512_vnni::strip_mxfp4,   "avx512_vnni::strip_mxfp4",  kMeasured},
     {Isa::kAvx512Vnni,   Format::kQ8_0,  16,   1,    &avx512_vnni::strip_q8_0,    "avx512_vnni::strip_q8_0",   kMeasured},
+    {Isa::kAvxVnni,      Format::kMxfp4, 8,    1,    &avx_vnni::strip_mxfp4,      "avx_vnni::strip_mxfp4",     kMeasuredInt8},
+    {Isa::kAvxVnni,      Format::kQ8_0,  8,    1,    &avx_vnni::strip_q8_0,       "avx_vnni::strip_q8_0",      kMeasuredInt8},
     {Isa::kAvx2,         Format::kMxfp4, 8,    1,    &avx2::strip_mxfp4,          "avx2::strip_mxfp4",         kMeasured},
     {Isa::kAvx2,         Format::kQ8_0,  8,    1,    &avx2::strip_q8_0,           "avx2::strip_q8_0",          kMeasured},
 #endif
 #if NIBBLE_AARCH64
-    {Isa::kNeonI8mm,     Format::kMxfp4, 4,    1,    &neon_i8mm::strip_mxfp4,     "neon_i8mm::strip_mxfp4",    kEmulated},
-    {Isa::kNeonDotprod,  Format::kMxfp4, 4,    1,    &neon_dotprod::strip_mxfp4,  "neon_dotprod::strip_mxfp4", kEmulated},
-    {Isa::kNeon,         Format::kMxfp4, 4,    1,    &neon::strip_mxfp4,          "neon::strip_mxfp4",         kEmulated},
+    {Isa::kNeonI8mm,     Format::kMxfp4, 4,    1,    &neon_i8mm::strip_mxfp4,      "neon_i8mm::strip_mxfp4",    kEmulated},
+    {Isa::kNeonI8mm,     Format::kQ8_0,  4,    1,    &neon_i8mm::strip_q8_0,       "neon_i8mm::strip_q8_0",     kEmulated},
+    {Isa::kNeonDotprod,  Format::kMxfp4, 4,    1,    &neon_dotprod::strip_mxfp4,   "neon_dotprod::strip_mxfp4", kEmulated},
+    {Isa::kNeonDotprod,  Format::kQ8_0,  4,    1,    &neon_dotprod::strip_q8_0,    "neon_dotprod::strip_q8_0",  kEmulated},
+    {Isa::kNeon,         Format::kMxfp4, 4,    1,    &neon::strip_mxfp4,           "neon::strip_mxfp4",         kEmulated},
+    {Isa::kNeon,         Format::kQ8_0,  4,    1,    &neon::strip_q8_0,            "neon::strip_q8_0",          kEmulated},
 #endif
     {Isa::kPortable,     Format::kMxfp4, 4,    1,    &portable::strip_mxfp4,      "portable::strip_mxfp4",     kFallback},
     {Isa::kPortable,     Format::kQ8_0,  4,    1,    &portable::strip_q8_0,       "portable::strip_q8_0",      kFallback},

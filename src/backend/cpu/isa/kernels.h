@@ -110,6 +110,11 @@ void weigh_bf16(const WeighArgs& args);
 void weigh_e4m3(const WeighArgs& args);
 }  // namespace avx2
 
+namespace avx_vnni {
+void strip_mxfp4(const StripArgs& args);
+void strip_q8_0(const StripArgs& args);
+}  // namespace avx_vnni
+
 namespace avx512 {
 void dot_bf16(const DotArgs& args);
 void dot_e4m3(const DotArgs& args);
@@ -132,6 +137,7 @@ void strip_q8_0(const StripArgs& args);
 #if NIBBLE_AARCH64
 namespace neon {
 void strip_mxfp4(const StripArgs& args);
+void strip_q8_0(const StripArgs& args);
 void dot_bf16(const DotArgs& args);
 void dot_e4m3(const DotArgs& args);
 void dot_mxfp4(const DotArgs& args);
@@ -141,10 +147,12 @@ void weigh_e4m3(const WeighArgs& args);
 
 namespace neon_dotprod {
 void strip_mxfp4(const StripArgs& args);
+void strip_q8_0(const StripArgs& args);
 }  // namespace neon_dotprod
 
 namespace neon_i8mm {
 void strip_mxfp4(const StripArgs& args);
+void strip_q8_0(const StripArgs& args);
 }  // namespace neon_i8mm
 #endif
 
