@@ -76,6 +76,8 @@ constexpr Setting kTable[] = {
      "the model's own", Text{&S::tokenizer}},
     {"log-level", kPlaces, "LEVEL", "what else is told on stderr: debug, info, warn, error, off", "",
      Choice<std::string>{&S::log_level, {"debug", "info", "warn", "error", "off"}}},
+    {"log-format", kPlaces, "NAME", "how: text; json, an object on each line", "",
+     Choice<std::string>{&S::log_format, {"text", "json"}}},
 };
 
 template <typename T>

@@ -48,6 +48,7 @@ struct Settings {
   std::optional<std::string> models;     // folder of the bundled models
   std::optional<std::string> tokenizer;  // a vocabulary file, where the model has none or another is wanted
   std::string log_level{"warn"};
+  std::string log_format{"text"};
 };
 
 // Commands take whole groups.
