@@ -127,7 +127,7 @@ const int kRegistered = [] {
     }
   for (const cpu::StripRow& row : cpu::strip_rows())
     for (const Shape& shape : kShapes) {
-      if (!cpu::is_available(row) ||
+      if (!cpu::is_available(row.isa) ||
           (shape.name != std::string_view("up") && shape.name != std::string_view("down")))
         continue;
       benchmark::RegisterBenchmark(fmt::format("{}/{}", row.name, shape.name).c_str(),

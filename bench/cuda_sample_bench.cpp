@@ -30,7 +30,8 @@ void choose(benchmark::State& state, const SampleParams& params, float spread, i
   const std::vector<float> row_logits = random_logits(spread);
   const auto count = static_cast<size_t>(num_rows);
   const DeviceBuffer logits(count * kVocab * sizeof(float)), rows(count * sizeof(SampleRow)),
-      results(count * sizeof(SampleResult));
+      results(count * sizeof(SampleResult)), best(count * kBestBlocks * sizeof(uint64_t)),
+      tickets(count * sizeof(unsigned));
   const PinnedBuffer host_rows(rows.bytes());
   const std::vector<TokenId> output{1, 2, 3, 3};
   SampleRows sample_rows(kVocab);
@@ -44,12 +45,15 @@ void choose(benchmark::State& state, const SampleParams& params, float spread, i
   sample_rows.bring(stream);
   check(cudaMemcpyAsync(rows.as<void>(), host_rows.as<void>(), rows.bytes(), cudaMemcpyDefault, stream),
         "copying rows");
+  check(cudaMemsetAsync(tickets.as<void>(), 0, tickets.bytes(), stream), "clearing tickets");
   prepare_sample();
   cudaGraph_t graph = nullptr;
   cudaGraphExec_t executable = nullptr;
   check(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), "recording");
   for (int launch = 0; launch < kLaunches; ++launch)
-    sample(stream, num_rows, {rows.as<SampleRow>(), logits.as<float>(), kVocab, results.as<SampleResult>()});
+    sample(stream, num_rows,
+           {rows.as<SampleRow>(), logits.as<float>(), kVocab, sample_rows.are_greedy(), best.as<uint64_t>(),
+            tickets.as<unsigned>(), results.as<SampleResult>()});
   check(cudaStreamEndCapture(stream, &graph), "recording");
   check(cudaGraphInstantiate(&executable, graph, 0), "preparing");
   cudaEvent_t start = nullptr, end = nullptr;

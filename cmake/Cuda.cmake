@@ -23,5 +23,6 @@ function(nibble_cuda_floor)
   target_include_directories(nibble_cuda_kernels PUBLIC ${CMAKE_SOURCE_DIR}/src)
   target_link_libraries(nibble_cuda_kernels PUBLIC CUDA::cudart_static nibble_core)
   target_link_libraries(nibble_backend_cuda PUBLIC nibble_cuda_kernels CUDA::cudart_static)
+  target_link_libraries(nibble_cuda_kernels INTERFACE nibble_backend_cuda)  # where launches are recorded
   target_include_directories(nibble_backend_cuda SYSTEM PUBLIC ${CUDAToolkit_INCLUDE_DIRS})
 endfunction()

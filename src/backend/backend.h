@@ -24,7 +24,7 @@ struct BackendOptions {
   int num_full_pages{0}, num_sliding_pages{0};  // of the KV cache; page ids are below these
   int max_batch_tokens{512};                    // the most rows of one step
   int num_threads{0};                           // 0: all cores the process may use
-  std::string isa{};                            // CPU: "portable", "avx2", "avx512"; empty: the best there is
+  std::string isa{};                            // CPU: "portable", "avx2", ...; empty: the best there is
   DenseFormats dense{};                         // quantised at load where it says so
   // Of keys and values: kBf16, or kE4m3 of the float32, to nearest even, saturating at 448, with the scale 1.
   Format kv_format{Format::kBf16};

@@ -19,7 +19,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kFooter{R"(
-Endpoints: /v1/chat/completions, /v1/completions, /v1/models, /tokenize, /detokenize, /health, /version.
+Endpoints: /v1/chat/completions, /v1/completions, /v1/responses, /v1/models, /tokenize, /detokenize, /health, /version, /metrics.
 ctrl-C (or SIGTERM) refuses new requests and ends when those that run are done; a second one ends at once (exit code 130).
 --log-level info tells each request on stderr: its id, path, status and time, never its text.
 
@@ -72,6 +72,7 @@ std::string served_name(const Options& options) {
 int serve(const Options& options, const Settings& settings) {
   server::ServerOptions server_options = options.server;
   server_options.api_keys = api_keys(options);
+  server_options.model_id = served_name(options);
   server_options.version = this_build().version;
   server_options.shutdown_timeout = std::chrono::seconds(options.shutdown_seconds);
   const Model model = open_model(options.model, settings);
@@ -79,7 +80,6 @@ int serve(const Options& options, const Settings& settings) {
   const Capacity capacity{context_of(model.config, settings), settings.max_sequences};
 
   server::ServedModel served;
-  served.id = served_name(options);
   served.tokenizer = &tokenizer;
   served.vocab = model.config.vocab;
   served.max_context = capacity.context;
@@ -92,13 +92,15 @@ int serve(const Options& options, const Settings& settings) {
   const bool is_v6 = server_options.host.find(':') != std::string::npos;
   const std::string address = fmt::format("http://{0}{2}{1}:{3}", is_v6 ? "[" : "", is_v6 ? "]" : "",
                                           server_options.host, server.port());
-  fmt::print("Loading {}; {} answers /health meanwhile.\n", served.id, address);
+  fmt::print("Loading {}; {} answers /health meanwhile.\n", server_options.model_id, address);
   std::fflush(stdout);
   const BackendOptions room = backend_options(model.config, settings, capacity);
   const std::unique_ptr<Backend> backend = load(model, settings, room);
-  Engine engine(*backend, tokenizer, engine_options(settings, room, capacity));
+  EngineOptions engine_settings = engine_options(settings, room, capacity);
+  engine_settings.on_step = [&server](const StepReport& report) { server.metrics().step(report); };
+  Engine engine(*backend, tokenizer, engine_settings);
   server.open(engine, served, static_cast<size_t>(settings.max_sequences + options.max_queue));
-  fmt::print("Serving {} on {}\n", served.id, address);
+  fmt::print("Serving {} on {}\n", server_options.model_id, address);
   std::fflush(stdout);
   return server.serve(engine) ? kDone : kInterrupted;
 }

@@ -12,9 +12,9 @@ Build this_build() { return {kVersion, kCommit, kBuild, kCompiler}; }
 
 std::string version_text() {
   std::string built, available, backends;
-  for (const cpu::Isa isa : {cpu::Isa::kPortable, cpu::Isa::kAvx2, cpu::Isa::kAvx512}) {
-    built += fmt::format(" {}", cpu::name(isa));
-    if (cpu::is_available(isa)) available += fmt::format(" {}", cpu::name(isa));
+  for (const cpu::IsaRow& row : cpu::isa_rows()) {
+    built += fmt::format(" {}", row.name);
+    if (row.is_available()) available += fmt::format(" {}", row.name);
   }
   for (const BackendRow& row : all_backends()) backends += fmt::format("  {:<10} {}\n", row.name, row.what);
   const Build build = this_build();

@@ -48,8 +48,9 @@ constexpr Setting kTable[] = {
      Text{&S::backend}},
     {"threads", kMachine, "N", "threads to run on", "all cores",
      Number<std::optional<int>>{&S::threads, 1, 1024}},
-    {"isa", kMachine, "NAME", "instruction set on a CPU: portable, avx2, avx512", "the best one",
-     Choice<std::optional<std::string>>{&S::isa, {"portable", "avx2", "avx512"}}},
+    {"isa", kMachine, "NAME", "instruction set on a CPU; --version says which it has", "the best one",
+     Choice<std::optional<std::string>>{
+         &S::isa, {"portable", "avx2", "avx512", "avx512_vnni", "neon", "neon_dotprod", "neon_i8mm"}}},
     {"mxfp4-layers", kMachine, "LIST", "quantise to MXFP4 at load: moe, qkv, o, lm_head, or all",
      "as the checkpoint has them", Text{&S::mxfp4_layers}},
     {"fp8-layers", kMachine, "LIST", "quantise to FP8 (E4M3) at load: qkv, o, lm_head, or all",

@@ -50,6 +50,7 @@ struct Engine::Impl {
   struct Order {
     RequestId id{};
     std::optional<Request> request{};  // nothing: cancel the one that has this id
+    Stopwatch submitted{};
   };
 
   Impl(Backend& model, const Tokenizer& vocabulary, const EngineOptions& options)
@@ -57,6 +58,7 @@ struct Engine::Impl {
         tokenizer(vocabulary),
         limits(limits_of(model.config(), options)),
         scheduler(limits.scheduler),
+        on_step(options.on_step),
         thread([this] { run(); }) {}
 
   ~Impl() {
@@ -72,6 +74,7 @@ struct Engine::Impl {
   bool take_orders();  // waits while there is nothing to do; false: the engine is to end
   void step();
   StepResult run_backend(const std::vector<Slice>& slices);
+  void publish();  // the state, for others to see
   void hand_out(const Slice& slice, SampledToken token);
   void end(RequestId id, Event event);
   void put(Event event);
@@ -86,16 +89,20 @@ struct Engine::Impl {
   std::deque<Event> events;
   bool is_closing{false};
   uint64_t num_requests{0};
-  SchedulerCounts counts;  // as of the last step that was planned
+  EngineState state;
 
   // Of the engine's thread.
   Scheduler scheduler;
   std::unordered_map<RequestId, Sequence> sequences;
+  uint64_t num_faults{0};
+  std::function<void(const StepReport&)> on_step;
+  double backend_seconds{0};  // of the step that runs
 
   std::thread thread;  // last: it starts when all the rest is there
 };
 
 void Engine::Impl::run() {
+  publish();
   while (take_orders()) step();
 }
 
@@ -111,20 +118,20 @@ bool Engine::Impl::take_orders() {
     if (order.request) {
       const int max_output = max_output_tokens(*order.request, limits);
       scheduler.add(order.id, order.request->prompt, max_output);
-      sequences.try_emplace(order.id, order.id, std::move(*order.request), max_output, tokenizer);
+      sequences.try_emplace(order.id, order.id, std::move(*order.request), max_output, tokenizer,
+                            order.submitted);
     } else if (const auto found = sequences.find(order.id); found != sequences.end()) {
       end(order.id, found->second.finish(FinishReason::kCancelled));
     }
   }
+  if (!taken.empty()) publish();
   return true;
 }
 
 void Engine::Impl::step() {
+  const Stopwatch watch;
   const std::vector<Slice> slices = scheduler.next();
-  {
-    const std::lock_guard lock(mutex);
-    counts = scheduler.counts();
-  }
+  publish();
   if (slices.empty()) return;  // all that was here has been cancelled
   for (const Slice& slice : slices) sequences.at(slice.request).start(slice.first_position);
 
@@ -132,10 +139,12 @@ void Engine::Impl::step() {
   try {
     result = run_backend(slices);
   } catch (const std::exception& error) {
+    ++num_faults;
     // Their keys and values may be half written. Who was not in the step is not touched.
     for (const Slice& slice : slices)
       end(slice.request,
           FailedEvent{slice.request, fmt::format("the model could not be run: {}", error.what())});
+    publish();
     return;
   }
   auto output = result.outputs.begin();
@@ -147,6 +156,23 @@ void Engine::Impl::step() {
     scheduler.advance(slice, output->token);
     hand_out(slice, std::move(*output++));
   }
+  publish();
+  if (!on_step) return;
+  StepReport report{.num_sequences = static_cast<int>(slices.size()), .backend_seconds = backend_seconds};
+  for (const Slice& slice : slices) report.num_tokens += slice.num_tokens;
+  report.other_seconds = watch.seconds() - backend_seconds;
+  on_step(report);
+}
+
+void Engine::Impl::publish() {
+  const PagePool &full = scheduler.full_pool(), &sliding = scheduler.sliding_pool();
+  const std::lock_guard lock(mutex);
+  state = {.num_running = scheduler.num_running(),
+           .num_waiting = scheduler.num_waiting(),
+           .pages_held = {full.num_pages() - full.num_free(), sliding.num_pages() - sliding.num_free()},
+           .pages = {full.num_pages(), sliding.num_pages()},
+           .num_faults = num_faults,
+           .counts = scheduler.counts()};
 }
 
 StepResult Engine::Impl::run_backend(const std::vector<Slice>& slices) {
@@ -168,7 +194,9 @@ StepResult Engine::Impl::run_backend(const std::vector<Slice>& slices) {
                     .sliding = slice.sliding,
                     .outputs = std::span(outputs).subspan(first_output)});
   }
+  const Stopwatch watch;
   StepResult result = backend.step({.runs = runs});
+  backend_seconds = watch.seconds();
   NIBBLE_CHECK(result.outputs.size() == outputs.size(), "{} tokens for {} rows", result.outputs.size(),
                outputs.size());
   return result;
@@ -226,7 +254,7 @@ std::vector<RequestId> Engine::submit_choices(Request request, int num_choices) 
       ids.push_back(static_cast<RequestId>(++impl_->num_requests));
       if (fault) continue;
       request.sample.seed = choice == 0 ? seed : random_bits(seed, static_cast<uint64_t>(choice));
-      impl_->orders.push_back({ids.back(), request});
+      impl_->orders.push_back({.id = ids.back(), .request = request});
     }
   }
   if (fault)
@@ -244,9 +272,9 @@ void Engine::cancel(RequestId request) {
   impl_->order_came.notify_one();
 }
 
-SchedulerCounts Engine::counts() const {
+EngineState Engine::state() const {
   const std::lock_guard lock(impl_->mutex);
-  return impl_->counts;
+  return impl_->state;
 }
 
 std::optional<Event> Engine::wait_event(std::chrono::milliseconds timeout) {

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -15,6 +17,13 @@
 
 namespace nibble {
 
+// What a step that was run cost. Called on the engine's thread, which waits for it.
+struct StepReport {
+  int num_tokens{0}, num_sequences{0};  // rows of the batch, and how many sequences they are of
+  double backend_seconds{0};            // running the model
+  double other_seconds{0};              // planning the step, and handing out what it gave
+};
+
 struct EngineOptions {
   int num_full_pages{0}, num_sliding_pages{0};  // as the backend was made with
   int max_batch_tokens{512};                    // rows of one step; longer prompts are fed in chunks
@@ -23,6 +32,15 @@ struct EngineOptions {
   // Prompts that begin alike share pages, and pages stay known when their request has ended. Off: every prompt is run from
   // its first token. The answers are the same.
   bool prefix_cache{true};
+  std::function<void(const StepReport&)> on_step{};  // may be empty
+};
+
+// As of the last step, or since it: who came and went.
+struct EngineState {
+  int num_running{0}, num_waiting{0};
+  PageCounts pages_held{}, pages{};  // by sequences that run; all
+  uint64_t num_faults{0};            // steps that the backend could not run
+  SchedulerCounts counts{};
 };
 
 class Engine {
@@ -45,7 +63,7 @@ class Engine {
   // Its pages are free once its FinishedEvent (kCancelled) is out. Cancelling what has ended does nothing.
   void cancel(RequestId request);
 
-  SchedulerCounts counts() const;
+  EngineState state() const;
 
   // The next event of any request, in the order of the steps; nothing if none came in time.
   std::optional<Event> wait_event(std::chrono::milliseconds timeout);

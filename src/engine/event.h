@@ -34,8 +34,8 @@ struct FinishedEvent {
   std::string text{};  // what was still held back and is now certain
   int num_prompt_tokens{0}, num_output_tokens{0};
   int num_cached_tokens{0};  // as in the request's TokenEvents
-  // From the request's first step (not from the queue) to its first token, and from there to its last.
-  double prefill_seconds{0}, decode_seconds{0};
+  // From submit to the request's first step, from there to its first token, and from there to its last.
+  double queue_seconds{0}, prefill_seconds{0}, decode_seconds{0};
 };
 
 struct FailedEvent {

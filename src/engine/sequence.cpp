@@ -5,7 +5,8 @@
 
 namespace nibble {
 
-Sequence::Sequence(RequestId id, Request request, int max_output_tokens, const Tokenizer& tokenizer)
+Sequence::Sequence(RequestId id, Request request, int max_output_tokens, const Tokenizer& tokenizer,
+                   Stopwatch submitted)
     : id_(id),
       num_prompt_tokens_(request.prompt.size()),
       tokens_(std::move(request.prompt)),
@@ -13,10 +14,12 @@ Sequence::Sequence(RequestId id, Request request, int max_output_tokens, const T
       stop_(std::move(request.stop)),
       max_output_tokens_(static_cast<size_t>(max_output_tokens)),
       tokenizer_(&tokenizer),
-      stop_strings_(stop_.strings) {}
+      stop_strings_(stop_.strings),
+      submitted_(submitted) {}
 
 void Sequence::start(int first_position) {
   if (clock_) return;
+  queue_seconds_ = submitted_.seconds();
   clock_.emplace();
   num_cached_tokens_ = first_position;
 }
@@ -55,6 +58,7 @@ FinishedEvent Sequence::finish(FinishReason reason) {
           .num_prompt_tokens = static_cast<int>(num_prompt_tokens_),
           .num_output_tokens = static_cast<int>(output().size()),
           .num_cached_tokens = num_cached_tokens_,
+          .queue_seconds = clock_ ? queue_seconds_ : submitted_.seconds(),
           .prefill_seconds = first_token_seconds_,
           .decode_seconds = last_token_seconds_ - first_token_seconds_};
 }

@@ -18,8 +18,9 @@ namespace nibble {
 
 class Sequence {
  public:
-  // `max_output_tokens`: see validate.h. The tokenizer outlives the sequence.
-  Sequence(RequestId id, Request request, int max_output_tokens, const Tokenizer& tokenizer);
+  // `max_output_tokens`: see validate.h. `submitted` runs since the request came. The tokenizer outlives the sequence.
+  Sequence(RequestId id, Request request, int max_output_tokens, const Tokenizer& tokenizer,
+           Stopwatch submitted = {});
 
   std::span<const TokenId> tokens() const { return tokens_; }  // prompt, then output
   std::span<const TokenId> prompt() const { return tokens().first(num_prompt_tokens_); }
@@ -48,9 +49,10 @@ class Sequence {
   Utf8Stream utf8_;
   StopStrings stop_strings_;
 
+  Stopwatch submitted_;
   std::optional<Stopwatch> clock_;  // from the first step
   int num_cached_tokens_{0};
-  double first_token_seconds_{0}, last_token_seconds_{0};
+  double queue_seconds_{0}, first_token_seconds_{0}, last_token_seconds_{0};
 };
 
 }  // namespace nibble

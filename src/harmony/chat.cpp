@@ -6,7 +6,6 @@
 
 #include "core/error.h"
 #include "harmony/control_tokens.h"
-#include "harmony/field.h"
 
 namespace nibble::harmony {
 
@@ -122,7 +121,12 @@ ChatMessage message_from(const Field& field) {
 Tool tool_from(const Field& field) {
   const Field type = field.need("type", "\"function\"");
   if (type.value() != "function") type.refuse("\"function\"");
-  const Field function = field.need("function", "an object with name, description and parameters");
+  return tool_from_function(field.need("function", "an object with name, description and parameters"));
+}
+
+}  // namespace
+
+Tool tool_from_function(const Field& function) {
   Tool tool{.name = function.need_string("name"),
             .description = function.find_string("description").value_or(""),
             .parameters = std::nullopt};
@@ -134,8 +138,6 @@ Tool tool_from(const Field& field) {
   }
   return tool;
 }
-
-}  // namespace
 
 Conversation to_conversation(const Chat& chat) {
   std::vector<Message> out(1);

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "harmony/field.h"
 #include "harmony/json_text.h"
 #include "harmony/message.h"
 
@@ -42,6 +43,9 @@ Conversation to_conversation(const Chat& chat);
 // Chat Completions; the effort may also be called reasoning_effort, and a message's reasoning also thinking or
 // reasoning_content. Arguments may be an object. Other members are not looked at. Throws InputError.
 Chat chat_from_json(const Json& value);
+
+// Reads {"name": ..., "description": ..., "parameters": {...}}. Throws InputError.
+Tool tool_from_function(const Field& function);
 
 // What a chat shows of the assistant's message: its thoughts, its words (on final, or before a call on commentary, or
 // where the model forgot the channel), or a call of a tool.

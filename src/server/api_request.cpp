@@ -8,7 +8,6 @@
 #include <utility>
 
 #include "core/error.h"
-#include "harmony/field.h"
 #include "harmony/json_text.h"
 
 namespace nibble::server {
@@ -25,24 +24,8 @@ double number(const Field& field, double least, double most) {
   return value;
 }
 
-// 3 and 3.0 are the same number to JSON.
-int64_t whole(const Field& field, int64_t least, int64_t most) {
-  const auto refuse = [&] { field.refuse(fmt::format("a whole number from {} to {}", least, most)); };
-  if (!field.value().is_number()) refuse();
-  const auto value = field.value().get<double>();
-  if (!(value >= static_cast<double>(least) && value <= static_cast<double>(most)) ||
-      value != std::floor(value))
-    refuse();
-  return static_cast<int64_t>(value);
-}
-
 void read(const Field& request, const char* key, double least, double most, float& value) {
   if (const auto field = request.find(key)) value = static_cast<float>(number(*field, least, most));
-}
-
-bool read_boolean(const Field& request, const char* key) {
-  const auto field = request.find(key);
-  return field && field->boolean();
 }
 
 // Known parameters that would change the answer and are not built: only the value that changes nothing is accepted.
@@ -90,6 +73,53 @@ std::vector<std::pair<TokenId, float>> read_logit_bias(const Field& request) {
   return biases;
 }
 
+std::vector<TokenId> read_tokens(const Field& field, std::string_view accepted) {
+  std::vector<TokenId> tokens;
+  if (!field.value().is_array()) field.refuse(accepted);
+  for (const Json& element : field.value()) {
+    if (!element.is_number_integer() || element < 0 || element > INT32_MAX) field.refuse(accepted);
+    tokens.push_back(element.get<TokenId>());
+  }
+  return tokens;
+}
+
+Prompt read_prompt(const Field& field) {
+  if (field.value().is_string()) return field.string();
+  return read_tokens(field, "a text or a list of token ids");
+}
+
+// One text, one list of ids, or a list of such.
+std::vector<Prompt> read_prompts(const Field& field) {
+  const Json& value = field.value();
+  if (!value.is_array()) {
+    if (!value.is_string()) field.refuse("a text, a list of token ids, or a list of these");
+    return {field.string()};
+  }
+  if (value.empty()) field.refuse("a text or a list of token ids, not empty");
+  if (value.front().is_number()) return {read_prompt(field)};
+  std::vector<Prompt> prompts;
+  for (const Field& element : field.elements()) prompts.push_back(read_prompt(element));
+  return prompts;
+}
+
+}  // namespace
+
+// 3 and 3.0 are the same number to JSON.
+int64_t whole(const Field& field, int64_t least, int64_t most) {
+  const auto refuse = [&] { field.refuse(fmt::format("a whole number from {} to {}", least, most)); };
+  if (!field.value().is_number()) refuse();
+  const auto value = field.value().get<double>();
+  if (!(value >= static_cast<double>(least) && value <= static_cast<double>(most)) ||
+      value != std::floor(value))
+    refuse();
+  return static_cast<int64_t>(value);
+}
+
+bool read_boolean(const Field& request, const char* key) {
+  const auto field = request.find(key);
+  return field && field->boolean();
+}
+
 GenerationParams read_params(const Field& request) {
   refuse_what_is_not_built(request);
   GenerationParams params;
@@ -126,44 +156,12 @@ GenerationParams read_params(const Field& request) {
   return params;
 }
 
-// Whether the model is to be offered the tools.
 bool offers_tools(const Field& request) {
   const auto choice = request.find("tool_choice");
   if (!choice || choice->value() == "auto") return true;
   if (choice->value() != "none") choice->refuse("\"auto\" or \"none\": a call can't be forced");
   return false;
 }
-
-std::vector<TokenId> read_tokens(const Field& field, std::string_view accepted) {
-  std::vector<TokenId> tokens;
-  if (!field.value().is_array()) field.refuse(accepted);
-  for (const Json& element : field.value()) {
-    if (!element.is_number_integer() || element < 0 || element > INT32_MAX) field.refuse(accepted);
-    tokens.push_back(element.get<TokenId>());
-  }
-  return tokens;
-}
-
-Prompt read_prompt(const Field& field) {
-  if (field.value().is_string()) return field.string();
-  return read_tokens(field, "a text or a list of token ids");
-}
-
-// One text, one list of ids, or a list of such.
-std::vector<Prompt> read_prompts(const Field& field) {
-  const Json& value = field.value();
-  if (!value.is_array()) {
-    if (!value.is_string()) field.refuse("a text, a list of token ids, or a list of these");
-    return {field.string()};
-  }
-  if (value.empty()) field.refuse("a text or a list of token ids, not empty");
-  if (value.front().is_number()) return {read_prompt(field)};
-  std::vector<Prompt> prompts;
-  for (const Field& element : field.elements()) prompts.push_back(read_prompt(element));
-  return prompts;
-}
-
-}  // namespace
 
 ChatRequest read_chat_request(std::string_view body) {
   Json json = harmony::parse_json(body, "the body");

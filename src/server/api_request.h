@@ -13,6 +13,7 @@
 
 #include "engine/request.h"
 #include "harmony/chat.h"
+#include "harmony/field.h"
 
 namespace nibble::server {
 
@@ -41,6 +42,12 @@ struct CompletionRequest {
   std::vector<Prompt> prompts;
   bool echo{false};
 };
+
+// What the readers of all endpoints share. All throw InputError.
+GenerationParams read_params(const harmony::Field& request);
+bool offers_tools(const harmony::Field& request);  // false where tool_choice is "none"
+int64_t whole(const harmony::Field& field, int64_t least, int64_t most);
+bool read_boolean(const harmony::Field& request, const char* key);  // absent: false
 
 struct TokenizeRequest {
   std::string text;

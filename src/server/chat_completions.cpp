@@ -1,5 +1,4 @@
 // POST /v1/chat/completions
-#include <ctime>
 #include <numeric>
 #include <utility>
 #include <vector>
@@ -9,14 +8,6 @@
 
 namespace nibble::server {
 namespace {
-
-std::string today() {
-  const std::time_t now = std::time(nullptr);
-  std::tm local{};
-  localtime_r(&now, &local);
-  char text[32];
-  return {text, std::strftime(text, sizeof text, "%Y-%m-%d", &local)};
-}
 
 // The answers, and the events that tell them. The first says whose words follow; it is sent with the first token, so that
 // who measures the time until then measures the model.
@@ -117,7 +108,7 @@ asio::awaitable<void> chat_completions(Service& service, Exchange& exchange) {
   if (params.include_usage) last += sse_event(usage_chunk(head, "chat.completion.chunk", usage));
   last += kSseDone;
   co_await exchange.write_events(std::move(last));
-  co_await exchange.end_events();
+  co_await exchange.end_events(200);
 }
 
 }  // namespace nibble::server

@@ -119,7 +119,7 @@ asio::awaitable<void> completions(Service& service, Exchange& exchange) {
   if (params.include_usage) last += sse_event(usage_chunk(head, "text_completion", usage));
   last += kSseDone;
   co_await exchange.write_events(std::move(last));
-  co_await exchange.end_events();
+  co_await exchange.end_events(200);
 }
 
 }  // namespace nibble::server

@@ -14,9 +14,25 @@ void EngineGate::deliver(Event event) {
   const RequestId id = std::visit([](const auto& any) { return any.request; }, event);
   const auto found = choices_.find(id);
   if (found == choices_.end()) return;
+  measure(found->second, event);
   const Listener listener = found->second;
   if (!std::holds_alternative<TokenEvent>(event)) choices_.erase(found);
   if (listener.request) listener.request->receive(listener.choice, std::move(event));
+}
+
+void EngineGate::measure(Listener& listener, const Event& event) {
+  const double seconds = listener.clock.seconds();
+  if (const auto* finished = std::get_if<FinishedEvent>(&event)) {
+    metrics_.ended(listener.is_answered ? Outcome::kStop : outcome_of(finished->reason), seconds, *finished);
+  } else if (std::holds_alternative<FailedEvent>(event)) {
+    metrics_.ended(Outcome::kError, seconds);
+  } else {
+    if (listener.last_token_seconds == 0)
+      metrics_.first_token(seconds);
+    else
+      metrics_.next_token(seconds - listener.last_token_seconds);
+    listener.last_token_seconds = seconds;
+  }
 }
 
 void EngineGate::cancel_all() {
@@ -42,7 +58,7 @@ EngineRequest::EngineRequest(EngineGate& gate, std::vector<Request> prompts, int
 }
 
 EngineRequest::~EngineRequest() {
-  for (size_t choice = 0; choice < ids_.size(); ++choice) let_go(choice);
+  for (size_t choice = 0; choice < ids_.size(); ++choice) let_go(choice, false);
 }
 
 asio::awaitable<std::optional<EngineRequest::ChoiceEvent>> EngineRequest::next(
@@ -58,17 +74,19 @@ asio::awaitable<std::optional<EngineRequest::ChoiceEvent>> EngineRequest::next(
   co_return event;
 }
 
-void EngineRequest::let_go(size_t choice) {
+void EngineRequest::let_go(size_t choice, bool is_answered) {
   std::erase_if(events_, [&](const ChoiceEvent& event) { return event.choice == choice; });
   if (!ids_[choice]) return;
-  gate_.choices_.at(*ids_[choice]).request = nullptr;
+  EngineGate::Listener& listener = gate_.choices_.at(*ids_[choice]);
+  listener.request = nullptr;
+  listener.is_answered = is_answered;
   gate_.engine_.cancel(*ids_[choice]);
   ids_[choice].reset();
 }
 
 void EngineRequest::abandon() {
   is_abandoned_ = true;
-  for (size_t choice = 0; choice < ids_.size(); ++choice) let_go(choice);
+  for (size_t choice = 0; choice < ids_.size(); ++choice) let_go(choice, false);
   event_came_.cancel();
 }
 

@@ -12,7 +12,9 @@
 #include <unordered_map>
 #include <vector>
 
+#include "core/clock.h"
 #include "engine/engine.h"
+#include "server/metrics.h"
 
 namespace nibble::server {
 
@@ -21,9 +23,10 @@ class EngineRequest;
 class EngineGate {
  public:
   // At most `max_choices` run and wait at once: each answer to a prompt counts, whoever asked for it.
-  EngineGate(boost::asio::any_io_executor executor, Engine& engine, size_t max_choices)
-      : executor_(std::move(executor)), engine_(engine), max_choices_(max_choices) {}
+  EngineGate(boost::asio::any_io_executor executor, Engine& engine, Metrics& metrics, size_t max_choices)
+      : executor_(std::move(executor)), engine_(engine), metrics_(metrics), max_choices_(max_choices) {}
 
+  const Engine& engine() const { return engine_; }
   void deliver(Event event);
   void cancel_all();
   size_t num_choices() const { return choices_.size(); }  // that the engine has not ended
@@ -33,10 +36,15 @@ class EngineGate {
   struct Listener {
     EngineRequest* request;  // null: nobody listens, but the end has not come
     size_t choice;
+    bool is_answered{false};  // nobody listens because they have all they wanted
+    Stopwatch clock{};        // since it was submitted
+    double last_token_seconds{0};
   };
+  void measure(Listener& listener, const Event& event);
 
   boost::asio::any_io_executor executor_;
   Engine& engine_;
+  Metrics& metrics_;
   size_t max_choices_;
   std::unordered_map<RequestId, Listener> choices_;
 };
@@ -60,8 +68,8 @@ class EngineRequest {
   // The next event of any choice; nothing if none came in time, or if the request was abandoned meanwhile.
   boost::asio::awaitable<std::optional<ChoiceEvent>> next(std::chrono::milliseconds patience);
 
-  // No event of this choice will come any more.
-  void let_go(size_t choice);
+  // No event of this choice will come any more; it is cancelled. `is_answered`: all that was wanted of it has come.
+  void let_go(size_t choice, bool is_answered);
 
   // Its client has gone: the engine is told at once, and who waits for an event is woken.
   void abandon();

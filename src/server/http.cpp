@@ -24,7 +24,6 @@ using boost::system::error_code;
 using boost::system::system_error;
 using tcp = asio::ip::tcp;
 
-constexpr int kClientGone{499};  // what nginx logs for it; nobody is told
 // An answer to a request that was not read to its end would be lost if the connection were closed at once: the system
 // resets it while bytes are coming. So they are taken, for a while.
 constexpr std::chrono::seconds kLingerTime{5};
@@ -134,9 +133,12 @@ asio::awaitable<void> Exchange::write(const std::string& bytes) {
 }
 
 asio::awaitable<void> Exchange::reply(int status, Json json) {
+  return reply_text(status, "application/json", print(json) + "\n");
+}
+
+asio::awaitable<void> Exchange::reply_text(int status, std::string_view content_type, std::string body) {
   status_ = status;
-  const std::string body = print(json) + "\n";
-  std::string bytes = head_lines(status, "application/json");
+  std::string bytes = head_lines(status, content_type);
   if (status == 401) bytes += "WWW-Authenticate: Bearer\r\n";
   if (status == 429 || status == 503) bytes += "Retry-After: 1\r\n";
   bytes += fmt::format("Content-Length: {}\r\n\r\n", body.size());
@@ -152,8 +154,7 @@ asio::awaitable<void> Exchange::reply(const ApiError& error) {
   }
   // The header said 200; the stream says what happened.
   co_await write_events(sse_event(json) + std::string(kSseDone));
-  co_await end_events();
-  status_ = error.status;
+  co_await end_events(error.status);
 }
 
 asio::awaitable<void> Exchange::write_events(std::string events) {
@@ -171,9 +172,10 @@ asio::awaitable<void> Exchange::write_events(std::string events) {
   co_await write(events);
 }
 
-asio::awaitable<void> Exchange::end_events() {
+asio::awaitable<void> Exchange::end_events(int status) {
   static const std::string kLastChunk{"0\r\n\r\n"};
   if (head_.version() >= 11) co_await write(kLastChunk);
+  status_ = status;
 }
 
 HttpServer::HttpServer(asio::io_context& io, const std::string& host, uint16_t port, const HttpLimits& limits,
@@ -263,35 +265,34 @@ asio::awaitable<bool> HttpServer::serve_one(Stream& stream, Buffer& buffer, bool
   const bool keep_alive = parser.is_done() && !error && parser.keep_alive() && !is_draining_;
   Exchange exchange(stream, limits_, keep_alive, parser.release());
   const std::shared_ptr<char> counted = exchanges_;
-  if (refusal)
-    co_await exchange.reply(*refusal);
-  else
-    co_await answer(exchange);
-  log::info("{} {} {} {} {:.1f} ms", exchange.id(), exchange.method(), exchange.path(),
-            exchange.status() == 0 ? kClientGone : exchange.status(), watch.seconds() * 1e3);
-  co_return exchange.status() != 0 && exchange.keeps_alive();
+  co_await answer(exchange, std::move(refusal));
+  handler_.ended(exchange, watch.seconds());
+  co_return exchange.status() != kClientGone&& exchange.keeps_alive();
 }
 
-asio::awaitable<void> HttpServer::answer(Exchange& exchange) {
-  std::optional<ApiError> refusal;
-  bool is_gone = false;
-  exchange.watch();
+asio::awaitable<void> HttpServer::answer(Exchange& exchange, std::optional<ApiError> refusal) {
+  const bool was_refused = refusal.has_value();
+  if (!was_refused) exchange.watch();
   try {
-    co_await handler_.answer(exchange);
+    if (!was_refused) co_await handler_.answer(exchange);
   } catch (const ApiError& error) {
     refusal = error;
   } catch (const InputError& error) {
     refusal = ApiError::of(error);
   } catch (const system_error& error) {
-    is_gone = true;
+    exchange.status_ = kClientGone;
     log::debug("{}: {}", exchange.id(), error.code().message());
   } catch (const std::exception& error) {  // out of memory: this request fails, the others do not
     log::warn("{} failed: {}", exchange.id(), error.what());
     refusal = ApiError(500, "the request could not be answered: {}", error.what());
   }
   exchange.on_disconnect(nullptr);
-  if (refusal) co_await exchange.reply(*refusal);
-  if (is_gone) exchange.status_ = 0;
+  try {
+    if (refusal) co_await exchange.reply(*refusal);
+  } catch (const system_error&) {
+    exchange.status_ = kClientGone;
+  }
+  if (exchange.status_ == 0) exchange.status_ = kClientGone;
   error_code ignored;
   exchange.stream_.socket().cancel(ignored);  // the watch
 }

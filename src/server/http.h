@@ -15,6 +15,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -34,6 +35,8 @@ struct HttpLimits {
   std::chrono::seconds write_timeout{30};  // to take what was written
 };
 
+inline constexpr int kClientGone{499};  // what nginx logs for it
+
 // One request and its answer. Writing throws boost::system::system_error where the client has gone.
 class Exchange {
  public:
@@ -50,16 +53,19 @@ class Exchange {
   const std::string& body() const { return head_.body(); }
   const std::string& id() const {
     return id_;
-  }                                       // the client's X-Request-Id where it is a plain one, else ours
-  int status() const { return status_; }  // of the answer; 0: nothing was answered
+  }  // the client's X-Request-Id where it is a plain one, else ours
+  int status() const {
+    return status_;
+  }  // of the answer; 0: none yet, kClientGone: nobody was there to have it
   bool keeps_alive() const { return keep_alive_; }
 
   asio::awaitable<void> reply(int status, harmony::Json json);
+  asio::awaitable<void> reply_text(int status, std::string_view content_type, std::string body);
   asio::awaitable<void> reply(const ApiError& error);
 
-  // Server-sent events; the first call sends the header.
+  // Server-sent events; the first call sends the header. The last one says how it went, for the log.
   asio::awaitable<void> write_events(std::string events);
-  asio::awaitable<void> end_events();
+  asio::awaitable<void> end_events(int status);
 
   // Called once if the client closes the connection before the answer is complete. Another function takes its place.
   void on_disconnect(std::function<void()> function);
@@ -92,6 +98,8 @@ class HttpHandler {
   virtual void admit(const Exchange& exchange) = 0;
   // Throws ApiError or InputError for a request that can't be answered.
   virtual asio::awaitable<void> answer(Exchange& exchange) = 0;
+  // Of every request, refused ones included: how it ended, and how long that took from its header on.
+  virtual void ended(const Exchange& exchange, double seconds) = 0;
 };
 
 class HttpServer {
@@ -112,7 +120,7 @@ class HttpServer {
   asio::awaitable<void> accept();
   asio::awaitable<void> serve(asio::ip::tcp::socket socket);
   asio::awaitable<bool> serve_one(Stream& stream, Buffer& buffer, bool is_first);
-  asio::awaitable<void> answer(Exchange& exchange);
+  asio::awaitable<void> answer(Exchange& exchange, std::optional<ApiError> refusal);
 
   HttpLimits limits_;
   HttpHandler& handler_;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "core/log.h"
 #include "text/utf8_stream.h"
 
 namespace nibble::server {
@@ -22,12 +23,18 @@ asio::awaitable<void> health(Service& service, Exchange& exchange) {
 }
 
 asio::awaitable<void> version(Service& service, Exchange& exchange) {
-  return exchange.reply(200, {{"version", service.version}});
+  return exchange.reply(200, {{"version", service.options.version}});
+}
+
+asio::awaitable<void> metrics(Service& service, Exchange& exchange) {
+  std::optional<EngineState> state;
+  if (service.gate) state = service.gate->engine().state();
+  return exchange.reply_text(200, "text/plain; version=0.0.4; charset=utf-8", service.metrics.text(state));
 }
 
 asio::awaitable<void> models(Service& service, Exchange& exchange) {
   const ServedModel& model = *service.model;
-  const Json row{{"id", model.id},
+  const Json row{{"id", service.options.model_id},
                  {"object", "model"},
                  {"created", model.created},
                  {"owned_by", "nibble"},
@@ -61,9 +68,11 @@ struct Route {
 constexpr Route kRoutes[] = {
     {"GET", "/health", &health, true, false},
     {"GET", "/version", &version, false, false},
+    {"GET", "/metrics", &metrics, false, false},
     {"GET", "/v1/models", &models, false, true},
     {"POST", "/v1/chat/completions", &chat_completions, false, true},
     {"POST", "/v1/completions", &completions, false, true},
+    {"POST", "/v1/responses", &responses, false, true},
     {"POST", "/tokenize", &tokenize, false, true},
     {"POST", "/detokenize", &detokenize, false, true},
 };
@@ -84,7 +93,7 @@ bool is_equal(std::string_view one, std::string_view other) {
 }
 
 bool has_key(const Service& service, const Exchange& exchange) {
-  if (service.api_keys.empty()) return true;
+  if (service.options.api_keys.empty()) return true;
   constexpr std::string_view kBearer{"bearer "};
   std::string_view key = exchange.header("Authorization");
   const bool is_bearer =
@@ -95,7 +104,7 @@ bool has_key(const Service& service, const Exchange& exchange) {
   if (!is_bearer) return false;
   key.remove_prefix(kBearer.size());
   bool found = false;
-  for (const std::string& known : service.api_keys) found |= is_equal(known, key);
+  for (const std::string& known : service.options.api_keys) found |= is_equal(known, key);
   return found;
 }
 
@@ -117,6 +126,13 @@ void Routes::admit(const Exchange& exchange) {
     throw ApiError(503, "the model is loading; try again later");
   if (route->needs_model && service_.state == ServiceState::kDraining)
     throw ApiError(503, "the server is shutting down");
+}
+
+void Routes::ended(const Exchange& exchange, double seconds) {
+  const Route* route = find_route(exchange.path());
+  service_.metrics.answered(route ? route->path : "none", exchange.status(), seconds);
+  log::info("{} {} {} {} {:.1f} ms", exchange.id(), exchange.method(), exchange.path(), exchange.status(),
+            seconds * 1e3);
 }
 
 asio::awaitable<void> Routes::answer(Exchange& exchange) {

@@ -7,6 +7,7 @@ namespace nibble::server {
 
 asio::awaitable<void> chat_completions(Service& service, Exchange& exchange);
 asio::awaitable<void> completions(Service& service, Exchange& exchange);
+asio::awaitable<void> responses(Service& service, Exchange& exchange);
 
 class Routes : public HttpHandler {
  public:
@@ -14,6 +15,7 @@ class Routes : public HttpHandler {
   // Unknown paths, wrong methods, missing keys, and whatever needs the model while it is not there.
   void admit(const Exchange& exchange) override;
   asio::awaitable<void> answer(Exchange& exchange) override;
+  void ended(const Exchange& exchange, double seconds) override;
 
  private:
   Service& service_;

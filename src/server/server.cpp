@@ -30,8 +30,7 @@ constexpr std::chrono::seconds kLastWords{2};
 
 struct Server::Impl {
   explicit Impl(const ServerOptions& given)
-      : options(given),
-        service{.api_keys = given.api_keys, .version = given.version, .keep_alive = given.keep_alive},
+      : service(given),
         routes(service),
         http(std::make_unique<HttpServer>(*io, given.host, given.port, given.limits, routes)),
         signals(std::make_unique<asio::signal_set>(*io)) {
@@ -55,7 +54,6 @@ struct Server::Impl {
   asio::awaitable<void> drain_on_signal();
   asio::awaitable<bool> wait_until_idle(std::chrono::seconds patience);
 
-  ServerOptions options;
   Service service;
   Routes routes;
   std::unique_ptr<asio::io_context> io{std::make_unique<asio::io_context>(1)};
@@ -74,7 +72,7 @@ asio::awaitable<void> Server::Impl::drain_on_signal() {
   signals->async_wait([this](const error_code& ended, int) {
     if (!ended) has_ended = true;  // the second signal
   });
-  was_complete = co_await wait_until_idle(options.shutdown_timeout);
+  was_complete = co_await wait_until_idle(service.options.shutdown_timeout);
   if (!was_complete) {
     log::warn("{} requests are cancelled: --shutdown-timeout has passed", service.gate->num_choices());
     service.gate->cancel_all();
@@ -98,6 +96,8 @@ asio::awaitable<bool> Server::Impl::wait_until_idle(std::chrono::seconds patienc
 Server::Server(const ServerOptions& options) : impl_(std::make_unique<Impl>(options)) {}
 Server::~Server() = default;
 
+Metrics& Server::metrics() { return impl_->service.metrics; }
+
 uint16_t Server::port() const { return impl_->http->port(); }
 
 void Server::open(Engine& engine, const ServedModel& model, size_t max_requests) {
@@ -107,7 +107,8 @@ void Server::open(Engine& engine, const ServedModel& model, size_t max_requests)
   std::promise<void> is_open;
   asio::post(*server.io, [&] {
     server.service.model = model;
-    server.service.gate = std::make_unique<EngineGate>(server.io->get_executor(), engine, max_requests);
+    server.service.gate =
+        std::make_unique<EngineGate>(server.io->get_executor(), engine, server.service.metrics, max_requests);
     server.service.state = ServiceState::kReady;
     asio::co_spawn(*server.io, server.drain_on_signal(), asio::detached);
     is_open.set_value();

@@ -14,17 +14,6 @@
 
 namespace nibble::server {
 
-struct ServerOptions {
-  std::string host{"127.0.0.1"};
-  uint16_t port{8080};                  // 0: any free one
-  std::vector<std::string> api_keys{};  // none: everybody is let in
-  std::string version{};
-  HttpLimits limits{};
-  std::chrono::milliseconds keep_alive{
-      15'000};  // a stream without news sends a comment so often: proxies cut silent ones
-  std::chrono::seconds shutdown_timeout{30};  // for the requests that run when the first signal comes
-};
-
 class Server {
  public:
   // Listens from now on, on a thread of its own. Throws InputError where it can't.
@@ -32,6 +21,8 @@ class Server {
   ~Server();
 
   uint16_t port() const;
+  // For EngineOptions::on_step; lives as long as the server.
+  Metrics& metrics();
 
   // The model is there: requests are answered when this returns. `max_requests` run and wait at the same time. The engine
   // and the tokenizer outlive serve(). Called once.

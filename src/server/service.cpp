@@ -7,9 +7,9 @@
 
 namespace nibble::server {
 void check_model(const Service& service, const GenerationParams& params) {
-  if (!params.model || *params.model == service.model->id) return;
+  if (!params.model || *params.model == service.options.model_id) return;
   ApiError error(404, "The model `{}` does not exist. This server has `{}`.", *params.model,
-                 service.model->id);
+                 service.options.model_id);
   error.param = "model";
   error.code = "model_not_found";
   throw error;
@@ -51,8 +51,16 @@ Request make_request(const Service& service, const GenerationParams& params, std
   return request;
 }
 
+std::string today() {
+  const std::time_t now = std::time(nullptr);
+  std::tm local{};
+  localtime_r(&now, &local);
+  char text[32];
+  return {text, std::strftime(text, sizeof text, "%Y-%m-%d", &local)};
+}
+
 ReplyHead new_reply(const Service& service, std::string_view id_prefix) {
-  return {std::string(id_prefix) + random_id(), std::time(nullptr), service.model->id};
+  return {std::string(id_prefix) + random_id(), std::time(nullptr), service.options.model_id};
 }
 
 asio::awaitable<std::optional<TokenCounts>> generate(Service& service, Exchange& exchange,
@@ -65,7 +73,7 @@ asio::awaitable<std::optional<TokenCounts>> generate(Service& service, Exchange&
   TokenCounts counts;
   std::vector<bool> has_begun(running.num_choices());
   for (size_t num_open = running.num_choices(); num_open > 0;) {
-    std::optional<EngineRequest::ChoiceEvent> next = co_await running.next(service.keep_alive);
+    std::optional<EngineRequest::ChoiceEvent> next = co_await running.next(service.options.keep_alive);
     if (running.is_abandoned()) co_return std::nullopt;
     if (!next) {
       if (params.stream) co_await exchange.write_events(std::string(kSseKeepAlive));
@@ -79,7 +87,7 @@ asio::awaitable<std::optional<TokenCounts>> generate(Service& service, Exchange&
       has_begun[choice] = true;
       told = listener.token(choice, *token);
       if (listener.has_enough(choice)) {
-        running.let_go(choice);
+        running.let_go(choice, true);
         told += listener.end(choice, FinishReason::kStopString, "");
         --num_open;
       }

@@ -13,12 +13,13 @@
 #include "server/api_request.h"
 #include "server/engine_gate.h"
 #include "server/http.h"
+#include "server/metrics.h"
+#include "server/response_store.h"
 #include "text/tokenizer.h"
 
 namespace nibble::server {
 
 struct ServedModel {
-  std::string id;  // what clients call it
   const Tokenizer* tokenizer{nullptr};
   int vocab{0};                      // ids below it exist
   int max_context{0};                // tokens of prompt and answer together
@@ -26,12 +27,28 @@ struct ServedModel {
   int64_t created{0};                // seconds since 1970
 };
 
+struct ServerOptions {
+  std::string model_id;  // what clients call the model
+  std::string host{"127.0.0.1"};
+  uint16_t port{8080};                  // 0: any free one
+  std::vector<std::string> api_keys{};  // none: everybody is let in
+  std::string version{};
+  HttpLimits limits{};
+  size_t max_response_bytes{64 << 20};  // of conversations that are kept for previous_response_id
+  std::chrono::milliseconds keep_alive{
+      15'000};  // a stream without news sends a comment so often: proxies cut silent ones
+  std::chrono::seconds shutdown_timeout{30};  // for the requests that run when the first signal comes
+};
+
 enum class ServiceState { kLoading, kReady, kDraining };
 
 struct Service {
-  std::vector<std::string> api_keys;  // none: everybody is let in
-  std::string version;
-  std::chrono::milliseconds keep_alive;
+  explicit Service(const ServerOptions& given)
+      : options(given), responses(given.max_response_bytes), metrics(given.model_id) {}
+
+  const ServerOptions options;
+  ResponseStore responses;
+  Metrics metrics;
   ServiceState state{ServiceState::kLoading};
   // From kReady on:
   std::optional<ServedModel> model{};
@@ -43,6 +60,9 @@ void check_model(const Service& service, const GenerationParams& params);
 
 // For the engine: throws ApiError where the prompt is empty, too long, or not of this vocabulary.
 Request make_request(const Service& service, const GenerationParams& params, std::vector<TokenId> prompt);
+
+// The day that a prompt states, as 2025-06-28 in local time.
+std::string today();
 
 ReplyHead new_reply(const Service& service, std::string_view id_prefix);
 

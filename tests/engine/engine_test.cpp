@@ -391,7 +391,7 @@ TEST(EnginePrefix, TheAnswersAreThoseOfTheModelWithSharedPagesAndWithout) {
       asked.emplace_back(toy.engine.submit(next), next);
     }
     for (const auto& [id, given] : asked) ASSERT_EQ(toy.answers.wait_for(id).tokens, run_alone(given));
-    const SchedulerCounts counts = toy.engine.counts();
+    const SchedulerCounts counts = toy.engine.state().counts;
     EXPECT_GT(counts.num_preemptions, 5u);
     EXPECT_EQ(counts.num_cached_tokens > 500, prefix_cache);
   }
@@ -402,8 +402,8 @@ TEST(EnginePrefix, WhatWasNotRunIsReported) {
   const Request asked = request(Tokens(100, 7), 5);
   EXPECT_EQ(toy.ask(asked).finished->num_cached_tokens, 0);
   EXPECT_EQ(toy.ask(asked).finished->num_cached_tokens, 96);
-  EXPECT_EQ(toy.engine.counts().num_prompt_tokens, 200u);
-  EXPECT_EQ(toy.engine.counts().num_cached_tokens, 96u);
+  EXPECT_EQ(toy.engine.state().counts.num_prompt_tokens, 200u);
+  EXPECT_EQ(toy.engine.state().counts.num_cached_tokens, 96u);
 }
 
 // What is remembered of a turn is its prompt and, without the reasoning, its answer. The reasoning is longer than the

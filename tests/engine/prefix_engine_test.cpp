@@ -62,7 +62,7 @@ class PrefixOnBackend : public testing::TestWithParam<BackendCase> {
       for (const Request& request : wave) ids.push_back(engine.submit(request));
       for (const RequestId id : ids) served.answers.push_back(answers.wait_for(id));
     }
-    served.counts = engine.counts();
+    served.counts = engine.state().counts;
     return served;
   }
   static void expect_same_bits(const Served& a, const Served& b) {

@@ -6,6 +6,7 @@
 #include "core/check.h"
 #include "core/error.h"
 #include "server/api_request.h"
+#include "server/response_request.h"
 
 namespace {
 
@@ -21,6 +22,7 @@ void check(const GenerationParams& params) {
   NIBBLE_CHECK(sample.min_p >= 0 && sample.min_p <= 1 && sample.repetition_penalty > 0);
   NIBBLE_CHECK(sample.num_logprobs >= -1 && sample.num_logprobs <= kMaxLogprobs);
   NIBBLE_CHECK(!params.max_tokens || *params.max_tokens >= 1);
+  NIBBLE_CHECK(params.num_choices >= 1 && params.num_choices <= kMaxChoices);
   NIBBLE_CHECK(params.stop.size() <= kMaxStopStrings);
   for (const std::string& stop : params.stop) NIBBLE_CHECK(!stop.empty());
 }
@@ -45,6 +47,11 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     harmony::to_conversation(request.chat);
   });
   try_reading([&] { check(read_completion_request(body).params); });
+  try_reading([&] {
+    const ResponseRequest request = read_response_request(body);
+    check(request.params);
+    harmony::to_conversation(request.chat);
+  });
   try_reading([&] { read_tokenize_request(body); });
   try_reading([&] {
     for (const TokenId token : read_detokenize_request(body)) NIBBLE_CHECK(token >= 0);

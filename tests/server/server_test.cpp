@@ -102,6 +102,7 @@ EngineOptions room_for(int max_batch_tokens, int max_sequences) {
 
 ServerOptions any_port() {
   ServerOptions options;
+  options.model_id = "toy";
   options.port = 0;
   return options;
 }
@@ -112,7 +113,6 @@ struct Running {
       : backend(engine_options, std::move(model)), server(options), engine(backend, tiny(), engine_options) {
     spdlog::set_level(spdlog::level::err);
     ServedModel served;
-    served.id = "toy";
     served.tokenizer = &tiny();
     served.vocab = kToyVocab;
     served.max_context = backend.config().max_context;

@@ -3,7 +3,13 @@
 
 #include <fmt/format.h>
 
-#include "core/check.h"
+#if NIBBLE_AARCH64
+#include <asm/hwcap.h>
+#include <sys/auxv.h>
+#endif
+
+#include <iterator>
+
 #include "core/error.h"
 
 namespace nibble::cpu {
@@ -12,8 +18,29 @@ namespace {
 constexpr const char* kMeasured{"records/cpu-kernels.jsonl"};
 constexpr const char* kFallback{"right everywhere, tuned nowhere"};
 constexpr const char* kOnly{"the only one of its instruction set"};
+#if NIBBLE_AARCH64
+constexpr const char* kEmulated{"right under emulation, measured nowhere"};
+#endif
 
-// The first row whose instruction set is the one chosen wins.
+// The builtins ask the processor and the operating system, which must save the wide registers; the kernel says
+// what of NEON there is beside the baseline.
+constexpr IsaRow kIsas[] {
+  {Isa::kPortable, "portable", [] { return true; }},
+#if NIBBLE_X86
+      {Isa::kAvx2, "avx2", [] { return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"); }},
+      {Isa::kAvx512, "avx512", [] { return __builtin_cpu_supports("avx512f") != 0; }},
+      {Isa::kAvx512Vnni, "avx512_vnni",
+       [] { return __builtin_cpu_supports("avx512vnni") && __builtin_cpu_supports("avx512bw"); }},
+#endif
+#if NIBBLE_AARCH64
+      {Isa::kNeon, "neon", [] { return true; }},
+      {Isa::kNeonDotprod, "neon_dotprod", [] { return (getauxval(AT_HWCAP) & HWCAP_ASIMDDP) != 0; }},
+      {Isa::kNeonI8mm, "neon_i8mm",
+       [] { return (getauxval(AT_HWCAP) & HWCAP_ASIMDDP) && (getauxval(AT_HWCAP2) & HWCAP2_I8MM); }},
+#endif
+};
+
+// Best first: the first row of an instruction set that is the chosen one, or before it, and that this machine has wins.
 // clang-format off
 constexpr DotRow kDotRows[]{
     // isa            weights         kernel                 name                   reason
@@ -24,6 +51,11 @@ constexpr DotRow kDotRows[]{
     {Isa::kAvx2,      Format::kBf16,  &avx2::dot_bf16,       "avx2::dot_bf16",      kMeasured},
     {Isa::kAvx2,      Format::kE4m3,  &avx2::dot_e4m3,       "avx2::dot_e4m3",      kMeasured},
     {Isa::kAvx2,      Format::kMxfp4, &avx2::dot_mxfp4,      "avx2::dot_mxfp4",     kMeasured},
+#endif
+#if NIBBLE_AARCH64
+    {Isa::kNeon,      Format::kBf16,  &neon::dot_bf16,       "neon::dot_bf16",      kEmulated},
+    {Isa::kNeon,      Format::kE4m3,  &neon::dot_e4m3,       "neon::dot_e4m3",      kEmulated},
+    {Isa::kNeon,      Format::kMxfp4, &neon::dot_mxfp4,      "neon::dot_mxfp4",     kEmulated},
 #endif
     {Isa::kPortable,  Format::kBf16,  &portable::dot_bf16,   "portable::dot_bf16",  kFallback},
     {Isa::kPortable,  Format::kE4m3,  &portable::dot_e4m3,   "portable::dot_e4m3",  kFallback},
@@ -38,17 +70,26 @@ constexpr WeighRow kWeighRows[]{
     {Isa::kAvx2,      Format::kBf16,  &avx2::weigh_bf16,     "avx2::weigh_bf16",     kOnly},
     {Isa::kAvx2,      Format::kE4m3,  &avx2::weigh_e4m3,     "avx2::weigh_e4m3",     kOnly},
 #endif
+#if NIBBLE_AARCH64
+    {Isa::kNeon,      Format::kBf16,  &neon::weigh_bf16,     "neon::weigh_bf16",     kEmulated},
+    {Isa::kNeon,      Format::kE4m3,  &neon::weigh_e4m3,     "neon::weigh_e4m3",     kEmulated},
+#endif
     {Isa::kPortable,  Format::kBf16,  &portable::weigh_bf16, "portable::weigh_bf16", kFallback},
     {Isa::kPortable,  Format::kE4m3,  &portable::weigh_e4m3, "portable::weigh_e4m3", kFallback},
 };
 
 constexpr StripRow kStripRows[]{
-    // isa            VNNI   rows  kernel                        name                         reason
+    // isa               rows  kernel                       name                         reason
 #if NIBBLE_X86
-    {Isa::kAvx512,    true,  16,   &avx512_vnni::strip_mxfp4,    "avx512_vnni::strip_mxfp4",  kMeasured},
-    {Isa::kAvx2,      false, 8,    &avx2::strip_mxfp4,           "avx2::strip_mxfp4",         kMeasured},
+    {Isa::kAvx512Vnni,   16,   &avx512_vnni::strip_mxfp4,   "avx512_vnni::strip_mxfp4",  kMeasured},
+    {Isa::kAvx2,         8,    &avx2::strip_mxfp4,          "avx2::strip_mxfp4",         kMeasured},
 #endif
-    {Isa::kPortable,  false, 4,    &portable::strip_mxfp4,       "portable::strip_mxfp4",     kFallback},
+#if NIBBLE_AARCH64
+    {Isa::kNeonI8mm,     4,    &neon_i8mm::strip_mxfp4,     "neon_i8mm::strip_mxfp4",    kEmulated},
+    {Isa::kNeonDotprod,  4,    &neon_dotprod::strip_mxfp4,  "neon_dotprod::strip_mxfp4", kEmulated},
+    {Isa::kNeon,         4,    &neon::strip_mxfp4,          "neon::strip_mxfp4",         kEmulated},
+#endif
+    {Isa::kPortable,     4,    &portable::strip_mxfp4,      "portable::strip_mxfp4",     kFallback},
 };
 // clang-format on
 
@@ -56,55 +97,36 @@ template <typename Row>
 void choose(std::span<const Row> rows, Isa isa, std::array<const Row*, kNumFormats>& chosen) {
   for (const Row& row : rows) {
     const Row*& place = chosen[static_cast<size_t>(row.format)];
-    if (row.isa == isa && !place) place = &row;
+    if (!place && row.isa <= isa && is_available(row.isa)) place = &row;
   }
-}
-
-constexpr Isa kIsas[]{Isa::kAvx512, Isa::kAvx2, Isa::kPortable};  // best first
-
-std::string available_names() {
-  std::string names;
-  for (const Isa isa : kIsas)
-    if (is_available(isa)) names += fmt::format("{}{}", names.empty() ? "" : ", ", name(isa));
-  return names;
 }
 
 }  // namespace
 
+std::span<const IsaRow> isa_rows() { return kIsas; }
+
 std::string_view name(Isa isa) {
-  switch (isa) {
-    case Isa::kPortable:
-      return "portable";
-    case Isa::kAvx2:
-      return "avx2";
-    case Isa::kAvx512:
-      return "avx512";
-  }
-  NIBBLE_CHECK(false, "isa {}", static_cast<int>(isa));
+  for (const IsaRow& row : kIsas)
+    if (row.isa == isa) return row.name;
+  return "of another architecture";
 }
 
 bool is_available(Isa isa) {
-#if NIBBLE_X86  // the builtins ask the processor and the operating system, which must save the wide registers
-  if (isa == Isa::kAvx2) return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
-  if (isa == Isa::kAvx512) return __builtin_cpu_supports("avx512f");
-#endif
-  return isa == Isa::kPortable;
+  for (const IsaRow& row : kIsas)
+    if (row.isa == isa) return row.is_available();
+  return false;
 }
 
 Isa isa_of(std::string_view option) {
-  for (const Isa isa : kIsas)
-    if (is_available(isa) && (option.empty() || option == name(isa))) return isa;
+  std::string names;
+  for (auto row = std::rbegin(kIsas); row != std::rend(kIsas); ++row) {
+    if (!row->is_available()) continue;
+    if (option.empty() || option == row->name) return row->isa;
+    names += fmt::format("{}{}", names.empty() ? "" : ", ", row->name);
+  }
   throw InputError(
       "instruction set '{}' is not one that this machine has: choose of {}, or leave it out for the first",
-      option, available_names());
-}
-
-bool is_available(const StripRow& row) {
-#if NIBBLE_X86
-  if (row.needs_vnni && !(__builtin_cpu_supports("avx512vnni") && __builtin_cpu_supports("avx512bw")))
-    return false;
-#endif
-  return is_available(row.isa);
+      option, names);
 }
 
 std::span<const StripRow> strip_rows() { return kStripRows; }
@@ -116,7 +138,7 @@ Kernels choose_kernels(Isa isa) {
   choose(dot_rows(), isa, kernels.dots);
   choose(weigh_rows(), isa, kernels.weighs);
   for (const StripRow& row : strip_rows())
-    if (!kernels.strip && row.isa <= isa && is_available(row)) kernels.strip = &row;
+    if (!kernels.strip && row.isa <= isa && is_available(row.isa)) kernels.strip = &row;
   return kernels;
 }
 

@@ -12,10 +12,18 @@
 
 namespace nibble::cpu {
 
-enum class Isa { kPortable, kAvx2, kAvx512 };  // ascending: what has one has those before it
+// Ascending: of those that a machine has the last is the best, and it may use the rows of those before it.
+enum class Isa { kPortable, kAvx2, kAvx512, kAvx512Vnni, kNeon, kNeonDotprod, kNeonI8mm };
+
+struct IsaRow {
+  Isa isa;
+  std::string_view name;
+  bool (*is_available)();  // on the machine this runs on
+};
+std::span<const IsaRow> isa_rows();  // of the architecture that this was built for, ascending
 std::string_view name(Isa isa);
-bool is_available(Isa isa);  // on the machine this runs on
-// An option's name; empty: the widest this machine has. Throws InputError: unknown, or not of this machine.
+bool is_available(Isa isa);
+// An option's name; empty: the best that this machine has. Throws InputError: unknown, or not of this machine.
 Isa isa_of(std::string_view option);
 
 struct DotRow {
@@ -35,25 +43,22 @@ struct WeighRow {
 // Of MXFP4 experts in strips and activations in int8 (isa/kernels.h).
 struct StripRow {
   Isa isa;
-  bool needs_vnni;  // beside it
   int strip_rows;
   StripKernel kernel;
   const char* name;
   const char* reason;
 };
-bool is_available(const StripRow& row);
 std::span<const StripRow> strip_rows();
 std::span<const DotRow> dot_rows();
 std::span<const WeighRow> weigh_rows();
 
 inline constexpr size_t kNumFormats{static_cast<size_t>(Format::kE4m3) + 1};  // it is the last
 
-// The first rows that fit an instruction set; null: no row takes this format.
+// The first rows that this machine has of an instruction set or of one before it; null: no row takes this format.
 struct Kernels {
   std::array<const DotRow*, kNumFormats> dots{};
   std::array<const WeighRow*, kNumFormats> weighs{};
-  const StripRow* strip{
-      nullptr};  // the first that this machine has of this instruction set or of one before it
+  const StripRow* strip{nullptr};
 
   const DotRow* dot(Format weights) const { return dots[static_cast<size_t>(weights)]; }
   const WeighRow* weigh(Format values) const { return weighs[static_cast<size_t>(values)]; }

@@ -51,10 +51,11 @@ struct Workspace {
   int *chosen{nullptr}, *rank{nullptr}, *group_count{nullptr}, *group_expert{nullptr},
       *group_pairs_count{nullptr}, *group_pairs{nullptr};
   SampleResult* results{nullptr};
+  uint64_t* best{nullptr};
   uint64_t *routing_sums{nullptr},
       *routing_experts{nullptr};  // of a single token, zero before the first step
   uint32_t* step{nullptr};        // likewise
-  unsigned* tickets{nullptr};     // of route, [kOutputBlock] of none, of attend [rows, Nkv]
+  unsigned* tickets{nullptr};     // of route, of sample [kOutputBlock], of attend [rows, Nkv]
   float* rope_frequencies{nullptr};
   uint8_t* input{nullptr};
   size_t input_bytes{0}, num_tickets{0};
@@ -95,6 +96,7 @@ size_t place(const Config& config, const BackendOptions& options, uint8_t* base,
   take(w.gated, T * K * static_cast<size_t>(config.intermediate));
   take(w.experts_out, T * K * H);
   take(w.logits, kOutputBlock * static_cast<size_t>(config.vocab));
+  take(w.best, static_cast<size_t>(kOutputBlock) * kBestBlocks);
   take(w.results, T);
   take(w.attend_partials, kAttendScratchBytes / sizeof(float));
   w.num_tickets = 1 + kOutputBlock + T * Nkv;
@@ -133,6 +135,7 @@ class CudaBackend final : public Backend {
   // What decides which kernels are launched, and how large.
   struct StepShape {
     int num_tokens{0}, num_outputs{0}, full_chunks{0};
+    bool are_greedy{false};
     bool appends{false};  // rows are of different sequences: attend() writes their keys and values
     bool is_decode() const { return num_tokens <= kMaxGraphTokens && appends && num_outputs == num_tokens; }
     friend auto operator<=>(const StepShape&, const StepShape&) = default;
@@ -258,6 +261,7 @@ CudaBackend::StepShape CudaBackend::bring_input(const Batch& batch) {
     }
     first_row += static_cast<int>(run.tokens.size());
   }
+  shape.are_greedy = sample_rows_.are_greedy();
   sample_rows_.bring(stream_);
   const auto bytes = static_cast<size_t>(reinterpret_cast<uint8_t*>(in.page_ids + num_page_ids) -
                                          pinned_input_.as<uint8_t>());
@@ -290,9 +294,11 @@ void CudaBackend::run_layers(const StepShape& shape) {
     const bool is_sliding = layer.kind == LayerKind::kSliding;
     const LayerPages pages{layer_kv_[l], is_sliding,
                            options_.kv_format == Format::kE4m3 ? KvFormat::kE4m3 : KvFormat::kBf16};
-    const ResidualInput before = residual(/*with_experts=*/l > 0);
-    const NormInput attention_norm{before, layer.attention_norm, config_.rms_eps};
-    if (is_many) normalise(stream_, {attention_norm, T, nullptr, work_.normed});
+    const ResidualInput left = residual(/*with_experts=*/l > 0);
+    const NormInput attention_norm{left, layer.attention_norm, config_.rms_eps};
+    // Of many tokens the residual stream is added up once, in place.
+    const ResidualInput before = is_many ? residual(/*with_experts=*/false) : left;
+    if (is_many) normalise(stream_, {attention_norm, T, work_.x, work_.normed});
     qkv(stream_, {attention_norm, work_.normed, layer.qkv, layer.qkv_bias, T, work_.qkv_parts});
     if (!shape.appends)
       append(stream_, {in, work_.qkv_parts, T, config_.num_heads, config_.num_kv_heads, rope, pages});
@@ -341,7 +347,9 @@ void CudaBackend::run_outputs(const StepShape& shape, int first, int count) {
                     count,
                     weights_.unembedding,
                     work_.logits});
-  sample(stream_, count, {in.sample + first, work_.logits, config_.vocab, work_.results + first});
+  sample(stream_, count,
+         {in.sample + first, work_.logits, config_.vocab, shape.are_greedy, work_.best, work_.tickets + 1,
+          work_.results + first});
 }
 
 cudaGraphExec_t CudaBackend::make_graph(const StepShape& shape) {

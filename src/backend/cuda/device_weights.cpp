@@ -6,7 +6,9 @@
 
 #include "backend/cuda/pack.h"
 #include "core/check.h"
+#include "core/clock.h"
 #include "core/error.h"
+#include "core/log.h"
 #include "core/thread_pool.h"
 
 namespace nibble::cuda {
@@ -83,6 +85,7 @@ class Uploader {
       half.pinned = PinnedBuffer(kPieceBytes);
       check(cudaEventCreateWithFlags(&half.is_free, cudaEventDisableTiming), "making an event");
     }
+    since_ = {};  // pinning is not copying
   }
   Uploader(const Uploader&) = delete;
   Uploader& operator=(const Uploader&) = delete;
@@ -136,7 +139,15 @@ class Uploader {
                          const_cast<uint8_t*>(to.data) + static_cast<size_t>(expert) * to.matrix_bytes()});
     }
   }
-  void finish() { stream_.wait(); }
+  // Says how fast it was, beside what the copying alone could do.
+  void finish() {
+    stream_.wait();
+    const double seconds = since_.seconds();
+    if (num_brought_ == 0) return;
+    const double rate = static_cast<double>(num_brought_) / seconds, most = host_to_device_rate();
+    log::info("{:.2f} GB to the GPU in {:.2f} s: {:.1f} GB/s, {:.0f} % of {:.1f} GB/s from pinned memory",
+              static_cast<double>(num_brought_) / 1e9, seconds, rate / 1e9, 100 * rate / most, most / 1e9);
+  }
 
  private:
   static constexpr size_t kPieceBytes{size_t{32} << 20};
@@ -155,8 +166,21 @@ class Uploader {
                        what, nibble::name(matrix.format));
   }
 
+  // Bytes a second, from a piece that was just used.
+  double host_to_device_rate() {
+    constexpr int kCopies{16};
+    const Stopwatch since;
+    for (int copy = 0; copy < kCopies; ++copy)
+      check(cudaMemcpyAsync(staging(), halves_[0].pinned.as<uint8_t>(), kPieceBytes, cudaMemcpyHostToDevice,
+                            stream_),
+            "measuring how fast bytes are copied");
+    stream_.wait();
+    return kCopies * static_cast<double>(kPieceBytes) / since.seconds();
+  }
+
   void bring(const void* from, size_t bytes, uint8_t* to) {
     if (!unmade_.empty()) return make_there(static_cast<const std::byte*>(from), bytes, to);
+    num_brought_ += bytes;
     const auto* next = static_cast<const uint8_t*>(from);
     for (size_t done = 0; done < bytes; done += kPieceBytes) {
       const size_t count = std::min(kPieceBytes, bytes - done);
@@ -194,7 +218,8 @@ class Uploader {
   OwnedStream stream_;
   DeviceBuffer staging_;
   std::array<Half, 2> halves_;
-  size_t next_half_{0};
+  size_t next_half_{0}, num_brought_{0};
+  Stopwatch since_;
 };
 
 size_t bytes_of(const Strips& strips) {

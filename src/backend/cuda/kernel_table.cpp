@@ -50,7 +50,7 @@ constexpr KernelRow kRows[]{
     {"unembed",      kBf16,   kBf16, 1,              kAnyRows,   80, "unembed: norm, strips of 16 rows",                kStrips, &verify::check_unembed},
     {"unembed",      kE4m3,   kBf16, 1,              kAnyRows,   80, "unembed: norm, strips of 16 rows",                kStrips, &verify::check_unembed},
     {"unembed",      kMxfp4,  kBf16, 1,              kAnyRows,   80, "unembed: norm, strips of 16 rows",                kStrips, &verify::check_unembed},
-    {"sample",       kF32,    kF32,  1,              kAnyRows,   80, "sample: a cluster for a row, by integer sums",    kOnly,   &verify::check_sample},
+    {"sample",       kF32,    kF32,  1,              kAnyRows,   80, "best; sample: a cluster a row, by integer sums",   kOnly,   &verify::check_sample},
 };
 // clang-format on
 

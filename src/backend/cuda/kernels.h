@@ -46,11 +46,11 @@ struct NormInput {
   float eps;
 };
 
-// normed = norm(x), and x itself if it is wanted
+// normed = norm(x), and x itself, which may be where it comes from
 struct NormaliseArgs {
   NormInput norm;
   int num_tokens;
-  float* x;               // [T, H] or null
+  float* x;               // [T, H]
   __nv_bfloat16* normed;  // [T, H]
 };
 void normalise(Stream stream, const NormaliseArgs& args);
@@ -217,8 +217,12 @@ struct SampleArgs {
   const SampleRow* rows;  // [rows of the launch]
   float* logits;          // [rows, V]; biased and penalised ones change in between
   int vocab;              // at most kMaxVocab
+  bool are_greedy;        // all rows: nothing but the likeliest token is asked for
+  uint64_t* best;         // [rows, kBestBlocks], scratch
+  unsigned* tickets;      // [rows], zero, and left so
   SampleResult* results;  // [rows]
 };
+inline constexpr int kBestBlocks{64};
 void sample(Stream stream, int num_rows, const SampleArgs& args);
 
 // Reads `count` times 16 bytes, for measuring.

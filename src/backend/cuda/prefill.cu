@@ -283,7 +283,7 @@ __global__ void __launch_bounds__(kThreads, 1)
       args.norm, 1, [&](int) { return token; }, 1, unused, activation_stride(hidden),
       [&](int, int i, float4 x, uint2 normed) {
         const size_t at = size_t{1} * token * (hidden / 4) + i;
-        if (args.x) reinterpret_cast<float4*>(args.x)[at] = x;
+        reinterpret_cast<float4*>(args.x)[at] = x;
         reinterpret_cast<uint2*>(args.normed)[at] = normed;
       });
 }

@@ -1,9 +1,10 @@
 // sample: from rows of logits to tokens. Formulas and their order are those of backend/sample.h.
 //
-// The logits of a row lie in L2, 804 KB for V = 201,088, and a cluster of 8 blocks passes over them: 0.7 us at the 150 GB/s that
-// a multiprocessor takes, some arithmetic, and a barrier. Greedy is one pass, a draw two. top_k and top_p look for the least
-// likely token that is kept: a pass adds up what falls into each of 256 bins, likeliest first, and the next looks into the bin
-// where the sum reaches its target; two to four passes where logits are as models make them, eight at the most.
+// The logits of a row lie in L2, 804 KB for V = 201,088. One small kernel finds the likeliest: greedy rows are then done. For the
+// others a cluster of 8 blocks passes over the row, 0.7 us at the 150 GB/s that a multiprocessor takes, some arithmetic, and a
+// barrier: once for a draw; top_k and top_p look for the least likely token that is kept: a pass adds up what falls into each of
+// 256 bins, likeliest first, and the next looks into the bin where the sum reaches its target: two or three passes where logits
+// are as models make them, eight at the most.
 //
 // A weight is an integer, in units of 2^-44 of the largest: sums are exact, the order of additions makes no difference, and a
 // token gets the same bits in every run and every batch. Rounding to units moves the border between two tokens by 2^-45 V at
@@ -23,6 +24,7 @@ namespace nibble::cuda {
 namespace {
 
 constexpr int kThreads{1024}, kWarps{kThreads / 32}, kBinBits{8}, kBins{1 << kBinBits}, kClusterBlocks{8};
+constexpr int kBestThreads{256};
 constexpr int kTokenBits{19}, kWeightBits{44};
 static_assert(kMaxVocab == 1 << kTokenBits && kTokenBits + kWeightBits < 64);
 static_assert(kWarps == 32);  // a lane stands for a warp where warps come together
@@ -72,6 +74,38 @@ struct Bound {
   }
 };
 
+struct Likeliest {
+  float logit{-INFINITY};
+  int token{-1};
+
+  // Of tokens with ascending ids.
+  __device__ void see(int other_token, float other) {
+    if (!(other > logit)) return;
+    logit = other;
+    token = other_token;
+  }
+  __device__ uint64_t packed() const { return token < 0 ? 0 : pack(token, logit); }
+};
+
+struct Larger {
+  __device__ uint64_t operator()(uint64_t a, uint64_t b) const { return max(a, b); }
+};
+struct Sum {
+  __device__ uint64_t operator()(uint64_t a, uint64_t b) const { return a + b; }
+};
+template <typename Combine>
+__device__ uint64_t over_lanes(uint64_t mine, const Combine& combine) {
+#pragma unroll
+  for (int distance = 16; distance > 0; distance /= 2)
+    mine = combine(mine, __shfl_xor_sync(~0u, mine, distance));
+  return mine;
+}
+
+// What a token adds to a sum: 1, or its weight.
+struct One {
+  float largest;  // logit
+  __device__ uint64_t operator()(float) const { return 1; }
+};
 struct Weight {
   float largest;  // logit
   float inverse;  // log2(e) / temperature
@@ -102,6 +136,7 @@ struct DistanceBins {
   __device__ uint32_t smallest_key(int bin) const {
     const int lane = threadIdx.x % 32;
     uint32_t smallest = 0;
+#pragma unroll 1
     for (int shift = 27;; shift = max(shift - 5, 0)) {
       const uint32_t key = smallest + (static_cast<uint32_t>(lane + 1) << shift) - 1;
       const bool is_in = key >= key_of(largest) || (*this)(logit_of(key)) <= bin;
@@ -118,11 +153,39 @@ struct Shared {
   uint64_t warps[kWarps];
   struct Place {
     int index;
-    uint64_t before, amount;
+    uint64_t before, amount, target;
   } place;
   uint64_t top[kMaxTop];
   int num_top;
 };
+
+__device__ uint64_t up_to_lane(uint64_t mine) {
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+#pragma unroll
+  for (int distance = 1; distance < 32; distance *= 2) {
+    const uint64_t before = __shfl_up_sync(~0u, mine, distance);
+    if (lane >= distance) mine += before;
+  }
+  return mine;
+}
+
+// Of an amount from each thread of the block: the thread with which their sum reaches the target, `share` (of 2^64) of the whole
+// sum and `more`. Index -1 and the sum before it where it doesn't. Not inlined, so that there is one of it: instructions that
+// were not run lately come from far away.
+__device__ __noinline__ Shared::Place find(Shared& shared, uint64_t amount, uint64_t share, uint64_t more) {
+  const int lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32;
+  uint64_t up_to = up_to_lane(amount);
+  if (lane == 31) shared.warps[warp] = up_to;
+  __syncthreads();
+  const uint64_t up_to_warp = up_to_lane(shared.warps[lane]);
+  const uint64_t total = __shfl_sync(~0u, up_to_warp, 31), target = __umul64hi(share, total) + more;
+  if (warp > 0) up_to += __shfl_sync(~0u, up_to_warp, warp - 1);
+  if (up_to - amount < target && target <= up_to)
+    shared.place = {static_cast<int>(threadIdx.x), up_to - amount, amount, target};
+  if (threadIdx.x == 0 && total < target) shared.place = {-1, total, 0, target};
+  __syncthreads();
+  return shared.place;
+}
 
 // A row in the hands of the threads of its blocks. All of them call each function.
 class Row {
@@ -137,60 +200,60 @@ class Row {
     if (threadIdx.x == 0) shared_.num_top = 0;
   }
 
-  // The likeliest, packed; 0 where no logit is a number above -infinity.
+  // As best_kernel has it.
   __device__ uint64_t best() {
-    float logit = -INFINITY;
-    int token = -1;
-    for_tokens([&](int other_token, float other, bool is_there) {
-      if (!is_there || !(other > logit)) return;  // ids ascend: the lower stays
-      logit = other;
-      token = other_token;
+    Likeliest likeliest;
+    for_tokens([&](int token, float logit, bool is_there) {
+      if (is_there) likeliest.see(token, logit);
     });
-    return combine(token < 0 ? 0 : pack(token, logit), [](uint64_t a, uint64_t b) { return a > b ? a : b; });
+    return combine(likeliest.packed(), Larger{});
   }
 
   __device__ uint64_t sum(const Weight& weight) {
     uint64_t sum = 0;
     for_tokens([&](int, float logit, bool is_there) { sum += is_there ? weight(logit) : 0; });
-    return combine(sum, [](uint64_t a, uint64_t b) { return a + b; });
+    return combine(sum, Sum{});
   }
 
-  // The bound of the fewest likeliest tokens, all within `bound`, whose amounts reach target_of(the sum of all).
-  template <typename Amount, typename TargetOf>
-  __device__ Bound keep(float largest, float reach, const Bound& bound, const Amount& amount,
-                        const TargetOf& target_of) {
-    const DistanceBins distance_bin(largest, reach);
-    uint64_t target = 0;
-    Place place = count(
-        [&](int token, float logit, int& bin) {
-          bin = distance_bin(logit);
-          return bound.admits(token, logit) ? amount(logit) : 0;
-        },
-        [&](uint64_t total) { return target = target_of(total); });
-    uint64_t low = uint64_t{distance_bin.smallest_key(place.index)} << kTokenBits,
-             high = place.index == 0
-                        ? pack(0, largest)
-                        : (uint64_t{distance_bin.smallest_key(place.index - 1)} << kTokenBits) - 1;
-    low = max(low, bound.packed);
-    while (true) {
-      const Bound lowest(low);
-      target -= place.before;
+  // The bound of the fewest likeliest tokens, all within `bound`, whose amounts reach the target: `share` (of 2^64) of the sum of
+  // all, and `more`.
+  template <typename Amount>
+  __device__ Bound keep(const Bound& bound, float reach, const Amount& amount, uint64_t share,
+                        uint64_t more) {
+    const DistanceBins distance_bin(amount.largest, reach);
+    uint64_t low = bound.packed, high = pack(0, amount.largest);
+    for (int shift = -1;;) {  // -1: in bins of distance
+      const Bound lowest(low), highest(high);
+      const Place place = shift < 0 ? count(
+                                          [&](int token, float logit, int& bin) {
+                                            bin = distance_bin(logit);
+                                            return lowest.admits(token, logit) ? amount(logit) : 0;
+                                          },
+                                          share, more)
+                                    : count(
+                                          [&](int token, float logit, int& bin) {
+                                            if (logit < lowest.logit || logit > highest.logit)
+                                              return uint64_t{0};
+                                            const uint64_t packed = pack(token, logit);
+                                            if (packed < low || packed > high) return uint64_t{0};
+                                            bin = static_cast<int>((high - packed) >> shift);
+                                            return amount(logit);
+                                          },
+                                          share, more);
+      if (shift < 0) {
+        low = max(low, uint64_t{distance_bin.smallest_key(place.index)} << kTokenBits);
+        if (place.index > 0) high = (uint64_t{distance_bin.smallest_key(place.index - 1)} << kTokenBits) - 1;
+      } else {
+        high -= static_cast<uint64_t>(place.index) << shift;
+        low = high - min(high - low, (uint64_t{1} << shift) - 1);
+      }
+      share = 0;
+      more = place.target - place.before;
       // Until all of the bin is needed, or it can only be one token: two would be twice the least amount.
-      const uint64_t least = amount(lowest.logit);
-      if (place.amount == target || place.amount <= least + least / 2 || low == high) return lowest;
-      const float highest = Bound(high).logit;
-      const int shift = max(0, 64 - kBinBits - __clzll(static_cast<long long>(high - low)));
-      place = count(
-          [&](int token, float logit, int& bin) {
-            if (logit < lowest.logit || logit > highest) return uint64_t{0};
-            const uint64_t packed = pack(token, logit);
-            if (packed < low || packed > high) return uint64_t{0};
-            bin = static_cast<int>((high - packed) >> shift);
-            return amount(logit);
-          },
-          [&](uint64_t) { return target; });
-      high -= static_cast<uint64_t>(place.index) << shift;
-      low = high - min(high - low, (uint64_t{1} << shift) - 1);
+      const Bound found(low);
+      const uint64_t least = amount(found.logit);
+      if (place.amount == more || place.amount <= least + least / 2 || low == high) return found;
+      shift = max(0, 64 - kBinBits - __clzll(static_cast<long long>(high - low)));
     }
   }
 
@@ -202,7 +265,7 @@ class Row {
     };
     uint64_t sum = 0;
     for_tokens([&](int token, float logit, bool is_there) { sum += is_there ? amount(token, logit) : 0; });
-    sum = over_lanes(sum, [](uint64_t a, uint64_t b) { return a + b; });
+    sum = over_lanes(sum, Sum{});
     uint64_t* const segments = show();
     if (lane_ == 0) segments[warp_] = sum;
     Team::sync();
@@ -210,21 +273,16 @@ class Row {
     const int segment_block = static_cast<int>(threadIdx.x) / kWarps,
               segment_warp = static_cast<int>(threadIdx.x) % kWarps;
     sum = segment_block < Team::kBlocks ? Team::of_block(segments, segment_block)[segment_warp] : 0;
-    uint64_t target = 0;
-    const Place segment = find(sum, [&](uint64_t total) {
-      return target = __umul64hi(unit, total) + 1;  // sums are integers: above unit * total is from there on
-    });
-    target -= segment.before;
+    const Place segment =
+        find(shared_, sum, unit, 1);  // sums are integers: above unit * total is from the next one on
+    uint64_t target = segment.target - segment.before;
     const int end = min((segment.index + 1) * segment_, vocab_);
+#pragma unroll 1
     for (int first = segment.index * segment_;; first += kThreads) {
       const int token = first + static_cast<int>(threadIdx.x);
-      uint64_t total = 0;
-      const Place place = find(token < end ? amount(token, logit(token)) : 0, [&](uint64_t whole) {
-        total = whole;
-        return target;
-      });
-      if (total >= target) return first + place.index;
-      target -= total;
+      const Place place = find(shared_, token < end ? amount(token, logit(token)) : 0, 0, target);
+      if (place.index >= 0) return first + place.index;
+      target -= place.before;
     }
   }
 
@@ -239,11 +297,13 @@ class Row {
     const int mine = static_cast<int>(threadIdx.x), num_top = shared_.num_top;
     if (blockIdx.x > 0 || mine >= num_top) return;
     int rank = 0;  // the order in which they were written is any, their ranks are not
+#pragma unroll 1
     for (int other = 0; other < num_top; ++other) rank += shared_.top[other] > shared_.top[mine];
     give(rank, shared_.top[mine]);
   }
 
   __device__ void adjust(const SampleRow& row) {
+#pragma unroll 1
     for (int i = static_cast<int>(blockIdx.x * kThreads + threadIdx.x); i < row.num_adjustments;
          i += Team::kBlocks * kThreads) {
       Adjustment& adjustment = row.adjustments[i];
@@ -261,6 +321,7 @@ class Row {
   }
   // By the first block, which then sees the model's own logits.
   __device__ void restore(const SampleRow& row) {
+#pragma unroll 1
     for (int i = static_cast<int>(threadIdx.x); i < row.num_adjustments; i += kThreads)
       logits_[row.adjustments[i].token] = __ldcg(&row.adjustments[i].raw);
     __syncthreads();
@@ -278,6 +339,7 @@ class Row {
     constexpr int kAhead{5};
     const int begin = (static_cast<int>(blockIdx.x) * kWarps + warp_) * segment_;
     const int end = min(begin + segment_, vocab_);
+#pragma unroll 1
     for (int first = begin; first < end; first += 32 * kAhead) {
       float logits[kAhead];
 #pragma unroll
@@ -291,22 +353,6 @@ class Row {
         if (first + 32 * a < end) visit(token, ordered(logits[a]), token < end);
       }
     }
-  }
-
-  template <typename Combine>
-  static __device__ uint64_t over_lanes(uint64_t mine, const Combine& combine) {
-#pragma unroll
-    for (int distance = 16; distance > 0; distance /= 2)
-      mine = combine(mine, __shfl_xor_sync(~0u, mine, distance));
-    return mine;
-  }
-  __device__ uint64_t up_to_lane(uint64_t mine) const {
-#pragma unroll
-    for (int distance = 1; distance < 32; distance *= 2) {
-      const uint64_t before = __shfl_up_sync(~0u, mine, distance);
-      if (lane_ >= distance) mine += before;
-    }
-    return mine;
   }
 
   __device__ uint64_t* show() { return shared_.shown[turn_ ^= 1]; }
@@ -328,52 +374,28 @@ class Row {
     return mine;
   }
 
-  // Of an amount from each thread of the block: the thread with which their sum reaches the target.
-  template <typename TargetOf>
-  __device__ Place find(uint64_t amount, const TargetOf& target_of) {
-    uint64_t up_to = up_to_lane(amount);
-    if (lane_ == 31) shared_.warps[warp_] = up_to;
-    __syncthreads();
-    const uint64_t up_to_warp = up_to_lane(shared_.warps[lane_]);
-    const uint64_t target = target_of(__shfl_sync(~0u, up_to_warp, 31));
-    if (warp_ > 0) up_to += __shfl_sync(~0u, up_to_warp, warp_ - 1);
-    if (up_to - amount < target && target <= up_to)
-      shared_.place = {static_cast<int>(threadIdx.x), up_to - amount, amount};
-    __syncthreads();
-    return shared_.place;
-  }
-
   // The bin with which the sum of bins reaches the target. amount_of(token, logit, bin) sets the bin.
-  template <typename AmountOf, typename TargetOf>
-  __device__ Place count(const AmountOf& amount_of, const TargetOf& target_of) {
+  template <typename AmountOf>
+  __device__ Place count(const AmountOf& amount_of, uint64_t share, uint64_t more) {
     uint64_t* const bins = show();
     if (threadIdx.x < kBins) bins[threadIdx.x] = 0;
     __syncthreads();
     for_tokens([&](int token, float logit, bool is_there) {
-      int bin = -1;
+      int bin = 0;
       const uint64_t amount = is_there ? amount_of(token, logit, bin) : 0;
-      add(bins, bin, amount);
+      if (amount > 0) add(bins + bin, amount);
     });
     Team::sync();
     uint64_t sum = 0;
     if (threadIdx.x < kBins)
+#pragma unroll
       for (int block = 0; block < Team::kBlocks; ++block) sum += Team::of_block(bins, block)[threadIdx.x];
-    return find(sum, target_of);
+    return find(shared_, sum, share, more);
   }
 
-  // Of a whole warp. Where all have the same bin, as in a row of equal logits, one adds for all: at one address 32 additions
-  // wait for each other.
-  __device__ void add(uint64_t* bins, int bin, uint64_t amount) const {
-    if (!__any_sync(~0u, amount != 0)) return;
-    int is_same = 0;
-    __match_all_sync(~0u, bin, &is_same);
-    if (is_same) {
-      amount = over_lanes(amount, [](uint64_t a, uint64_t b) { return a + b; });
-      if (lane_ > 0) return;
-    }
-    if (amount == 0) return;
+  static __device__ void add(uint64_t* bin, uint64_t amount) {
     // Two additions of 32 bits: of 64 there is none in shared memory.
-    auto* const words = reinterpret_cast<unsigned*>(bins + bin);
+    auto* const words = reinterpret_cast<unsigned*>(bin);
     const auto low = static_cast<unsigned>(amount);
     const unsigned before = atomicAdd(words, low);
     const unsigned high = static_cast<unsigned>(amount >> 32) + (before + low < before);
@@ -386,41 +408,76 @@ class Row {
   Shared& shared_;
 };
 
+__device__ bool has_only_likeliest(const SampleRow& row) {  // or no token at all
+  return row.temperature < 0 || (row.temperature == 0 && row.num_adjustments == 0 && row.num_logprobs < 0);
+}
+
+// The likeliest of each row, packed; 0 where no logit is a number above -infinity. All that greedy rows need.
+__global__ void __launch_bounds__(kBestThreads)
+    best_kernel(const __grid_constant__ SampleArgs args, Mark mark) {
+  const Timed timed(mark);
+  __shared__ uint64_t warps[kBestThreads / 32];
+  __shared__ bool is_last;
+  const SampleRow& row = args.rows[blockIdx.y];  // of the step's input: there since before its first kernel
+  const float temperature = row.temperature;
+  const bool is_greedy = has_only_likeliest(row);
+  wait_for_predecessor(mark);
+  let_successor_start();
+  const int block = static_cast<int>(blockIdx.x), thread = static_cast<int>(threadIdx.x);
+  const float* logits = args.logits + size_t{1} * blockIdx.y * args.vocab;
+  const auto best_of_block = [&](uint64_t best) {
+    best = over_lanes(best, Larger{});
+    if (thread % 32 == 0) warps[thread / 32] = best;
+    __syncthreads();
+    for (int warp = 0; warp < kBestThreads / 32; ++warp) best = max(best, warps[warp]);
+    return best;
+  };
+  Likeliest likeliest;
+  for (int token = block * kBestThreads + thread; token < args.vocab; token += kBestBlocks * kBestThreads)
+    likeliest.see(token, ordered(logits[token]));
+  const uint64_t best = best_of_block(likeliest.packed());
+  uint64_t* const bests = args.best + blockIdx.y * kBestBlocks;
+  if (thread == 0) {
+    bests[block] = best;
+    __threadfence();
+    is_last = atomicAdd(args.tickets + blockIdx.y, 1) == kBestBlocks - 1;
+  }
+  __syncthreads();
+  if (!is_last) return;
+  __threadfence();
+  const uint64_t best_of_all = best_of_block(thread < kBestBlocks ? __ldcg(bests + thread) : 0);
+  if (thread == 0) {
+    bests[0] = best_of_all;
+    args.tickets[blockIdx.y] = 0;
+    if (is_greedy)
+      args.results[blockIdx.y] = {temperature < 0 || best_of_all == 0 ? -1 : token_of(best_of_all), 0, 0, {}};
+  }
+}
+
 __global__ void __launch_bounds__(kThreads)
     sample_kernel(const __grid_constant__ SampleArgs args, Mark mark) {
   const Timed timed(mark);
   __shared__ Shared shared;
-  wait_for_predecessor(mark);
-  let_successor_start();
   if (blockIdx.x >= Team::kBlocks) return;
   const SampleRow params = args.rows[blockIdx.y];
+  wait_for_predecessor(mark);
+  let_successor_start();
+  if (has_only_likeliest(params)) return;
   SampleResult& result = args.results[blockIdx.y];
-  const bool answers = blockIdx.x == 0 && threadIdx.x == 0;
-  if (params.temperature < 0) {
-    if (answers) {
-      result.token = -1;
-      result.logprob = 0;
-      result.num_top = 0;
-    }
-    return;
-  }
+  uint64_t best = args.best[blockIdx.y * kBestBlocks];
   Row row(args.logits + size_t{1} * blockIdx.y * args.vocab, args.vocab, shared);
-  uint64_t best = row.best();
   const bool has_logprobs = params.num_logprobs >= 0 && best != 0;
   const int num_top = min(params.num_logprobs, args.vocab);
-  const float model_largest = Bound(best).logit;
   const Bound everything(pack(kMaxVocab - 1, -INFINITY));
-  const auto one = [](float) { return uint64_t{1}; };
-  uint64_t model_sum = 0;
-  const auto logprob = [&](float logit) {
-    const double log_sum = double{model_largest} + log(static_cast<double>(model_sum)) - kWeightBits * M_LN2;
-    return static_cast<float>(double{logit} - log_sum);
-  };
+  double log_sum = 0;
+  const auto logprob = [&](float logit) { return static_cast<float>(double{logit} - log_sum); };
   if (has_logprobs) {
-    model_sum = row.sum(Weight(model_largest, 1, 0));
+    const float largest = Bound(best).logit;
+    const uint64_t sum = row.sum(Weight(largest, 1, 0));
+    if (threadIdx.x < 32)  // which of them tell
+      log_sum = double{largest} + log(static_cast<double>(sum)) - kWeightBits * M_LN2;
     if (num_top > 0)
-      row.list(row.keep(model_largest, kReach, everything, one,
-                        [&](uint64_t) { return static_cast<uint64_t>(num_top); }),
+      row.list(row.keep(everything, kReach, One{largest}, 0, static_cast<uint64_t>(num_top)),
                [&](int rank, uint64_t packed) {
                  result.top[rank] = {token_of(packed), logprob(Bound(packed).logit)};
                });
@@ -435,18 +492,15 @@ __global__ void __launch_bounds__(kThreads)
     const Weight weight(largest, params.temperature, params.min_p);
     Bound bound = everything;
     if (params.top_k > 0 && params.top_k < args.vocab)
-      bound = row.keep(largest, kReach, bound, one,
-                       [&](uint64_t) { return static_cast<uint64_t>(params.top_k); });
-    if (params.top_p > 0)
-      bound = row.keep(largest, kReach * params.temperature, bound, weight, [&](uint64_t total) {
-        return __umul64hi(params.top_p, total) + (params.top_p * total != 0);  // rounded up
-      });
+      bound = row.keep(bound, kReach, One{largest}, 0, static_cast<uint64_t>(params.top_k));
+    if (params.top_p != kAllTokens)
+      bound = row.keep(bound, kReach * params.temperature, weight, params.top_p, 1);
     const uint64_t bits = random_bits(params.seed, static_cast<uint64_t>(params.position));
     token = row.draw(bound, weight, bits >> 11 << 11);  // the 53 bits of random_unit
   }
   if (blockIdx.x == 0) {
     row.restore(params);
-    if (answers) {
+    if (threadIdx.x == 0) {
       const bool tells = token >= 0 && has_logprobs;
       result.token = token;
       result.logprob = tells ? logprob(row.logit(token)) : 0;
@@ -458,11 +512,17 @@ __global__ void __launch_bounds__(kThreads)
 
 }  // namespace
 
-void prepare_sample() { prefer_shared_memory(sample_kernel); }
+void prepare_sample() {
+  prefer_shared_memory(best_kernel);
+  prefer_shared_memory(sample_kernel);
+}
 
 void sample(Stream stream, int num_rows, const SampleArgs& args) {
+  const auto rows = static_cast<unsigned>(num_rows);
+  launch(stream, {StepPart::kOutput, "best"}, best_kernel, {dim3(kBestBlocks, rows), kBestThreads}, args);
+  if (args.are_greedy) return;
   launch(stream, {StepPart::kOutput, "sample"}, sample_kernel,
-         {dim3(kClusterBlocks, static_cast<unsigned>(num_rows)), kThreads, 0, kClusterBlocks}, args);
+         {dim3(kClusterBlocks, rows), kThreads, 0, kClusterBlocks}, args);
 }
 
 }  // namespace nibble::cuda

@@ -8,6 +8,8 @@ namespace nibble::cuda {
 inline constexpr int kMaxVocab{1 << 19};  // sample.cu adds up weights in 64 bits
 inline constexpr int kMaxTop{20};         // kMaxLogprobs, where host headers are not read
 
+inline constexpr uint64_t kAllTokens{~uint64_t{0}};
+
 // A token whose logit a bias or penalties change.
 struct Adjustment {
   int32_t token;
@@ -19,7 +21,7 @@ struct Adjustment {
 // Of an output row: SampleParams, and what they refer to.
 struct SampleRow {
   uint64_t seed;
-  uint64_t top_p;           // of 2^64, rounded up; 0: all
+  uint64_t top_p;  // of 2^64, rounded up, less 1: a sum above that of the whole reaches it; kAllTokens: 1
   Adjustment* adjustments;  // each token once
   int32_t num_adjustments;
   int32_t position;      // of the token that is to be chosen

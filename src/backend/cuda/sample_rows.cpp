@@ -49,7 +49,8 @@ void SampleRows::add(const OutputRow& output, int position) {
   NIBBLE_CHECK(params.num_logprobs <= kMaxTop, "{} log-probabilities of {}", params.num_logprobs, kMaxTop);
   row.seed = params.seed;
   row.position = position;
-  row.top_p = params.top_p < 1 ? static_cast<uint64_t>(std::ceil(std::ldexp(double{params.top_p}, 64))) : 0;
+  row.top_p = params.top_p < 1 ? static_cast<uint64_t>(std::ceil(std::ldexp(double{params.top_p}, 64))) - 1
+                               : kAllTokens;
   row.top_k = params.top_k;
   row.num_logprobs = params.num_logprobs;
   row.temperature = params.temperature;
@@ -60,6 +61,7 @@ void SampleRows::add(const OutputRow& output, int position) {
   const size_t first = adjustments_.size();
   add_adjustments(output);
   row.num_adjustments = static_cast<int>(adjustments_.size() - first);
+  are_greedy_ &= row.temperature == 0 && row.num_adjustments == 0 && row.num_logprobs < 0;
 }
 
 void SampleRows::bring(Stream stream) {

@@ -17,10 +17,13 @@ class SampleRows {
   // Begins a step of as many rows. They point to the device's adjustments after bring().
   void start(SampleRow* rows) {
     rows_ = next_ = rows;
+    are_greedy_ = true;
     adjustments_.clear();
   }
   // Parameters outside of what engine/validate.h lets through, and tokens outside of the vocabulary, are a bug.
   void add(const OutputRow& output, int position);
+  // Whether nothing but the likeliest token is asked for, of any row.
+  bool are_greedy() const { return are_greedy_; }
   // Puts the copy of the adjustments into the stream, if there are any. The step before must have ended.
   void bring(Stream stream);
 
@@ -29,6 +32,7 @@ class SampleRows {
   Adjustment& at(TokenId token);
 
   SampleRow *rows_{nullptr}, *next_{nullptr};
+  bool are_greedy_{true};
   std::vector<Adjustment> adjustments_;
   std::vector<int> index_;  // [V], of a token in `adjustments_`; -1: not in this row
   PinnedBuffer pinned_;

@@ -1,6 +1,7 @@
 // The CPU backend behind the contract, with each instruction set; and what can't be run is said.
 #include "backend/cpu/cpu_backend.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -30,7 +31,7 @@ Fulfilment fulfilment(Isa isa, const std::string& name, const DenseFormats& dens
 }
 std::vector<Fulfilment> of_each_isa() {
   std::vector<Fulfilment> all;
-  for (const Isa isa : available_isas()) {
+  for (const Isa isa : isas_of_their_own()) {
     all.push_back(fulfilment(isa, "_float", {}, Format::kBf16));
     all.push_back(fulfilment(isa, "_int8", {}, Format::kBf16, ExpertActivations::kInt8));
   }
@@ -39,7 +40,7 @@ std::vector<Fulfilment> of_each_isa() {
 // Every format in every place where dense layers and the cache may have it.
 std::vector<Fulfilment> of_each_isa_converted() {
   std::vector<Fulfilment> all;
-  for (const Isa isa : available_isas()) {
+  for (const Isa isa : isas_of_their_own()) {
     const Format fp8 = Format::kE4m3, mxfp4 = Format::kMxfp4;
     all.push_back(fulfilment(isa, "_fp8_mxfp4_fp8_kv_fp8", {fp8, mxfp4, fp8}, fp8));
     all.push_back(fulfilment(isa, "_mxfp4_fp8_mxfp4_kv_fp8", {mxfp4, fp8, mxfp4}, fp8));
@@ -65,7 +66,7 @@ class CpuBackend : public testing::Test {
 
 TEST_F(CpuBackend, GivesTheSameBitsRunAfterRunAndForAnyNumberOfThreads) {
   const std::vector<TokenId> prompt = random_ids(150, weights->config.vocab, 10);
-  for (const Isa isa : available_isas()) {
+  for (const Isa isa : isas_of_their_own()) {
     std::vector<float> first;
     for (const int num_threads : {2, 2, 1, 3, 4}) {
       Feeder feeder(make(weights, options_of(isa, num_threads)), Fulfilment::kNumPages);
@@ -90,7 +91,7 @@ TEST_F(CpuBackend, SaysWhichKernelRunsTheExpertsAndOnWhat) {
     const KernelChoice with_float = experts_of(isa, ExpertActivations::kFloat, weights);
     EXPECT_EQ(with_float.weights, "MXFP4");
     EXPECT_EQ(with_float.activations, "F32");
-    EXPECT_EQ(with_float.kernel, std::string(name(isa)) + "::dot_mxfp4");
+    EXPECT_EQ(with_float.kernel, choose_kernels(isa).dot(Format::kMxfp4)->name);
     EXPECT_FALSE(with_float.reason.empty());
     const KernelChoice with_int8 = experts_of(isa, ExpertActivations::kInt8, weights);
     EXPECT_EQ(with_int8.weights, "MXFP4");
@@ -132,18 +133,23 @@ TEST_F(CpuBackend, RunsWhatItConvertedWithTheKernelsOfThatFormat) {
                          "attend values, FP8: portable::weigh_e4m3"}));
 }
 
-TEST_F(CpuBackend, TakesTheWidestInstructionSetUnlessToldOtherwise) {
+TEST_F(CpuBackend, TakesTheBestInstructionSetUnlessToldOtherwise) {
   BackendOptions options = options_of(Isa::kPortable);
   options.isa.clear();
+  const Kernels best = choose_kernels(available_isas().back());
   const auto kernels = make(weights, options)->kernels();
-  EXPECT_EQ(kernels.back().kernel, std::string(name(available_isas().back())) + "::dot_bf16");
+  EXPECT_EQ(kernels.back().kernel, best.dot(Format::kBf16)->name);
+  EXPECT_EQ(experts_of(available_isas().back(), ExpertActivations::kDefault, weights).kernel,
+            best.strip->name);
 }
 
 TEST_F(CpuBackend, RefusesAnInstructionSetItDoesNotHaveAndNamesThoseItHas) {
   BackendOptions options = options_of(Isa::kPortable);
   options.isa = "avx9";
+  std::string has;
+  for (const Isa isa : available_isas()) has = fmt::format("{}{}{}", name(isa), has.empty() ? "" : ", ", has);
   EXPECT_THAT(error_of([&] { make(weights, options); }),
-              testing::AllOf(testing::HasSubstr("avx9"), testing::HasSubstr("portable")));
+              testing::AllOf(testing::HasSubstr("'avx9'"), testing::HasSubstr("choose of " + has + ",")));
 }
 
 TEST_F(CpuBackend, RefusesWhatItHasNoKernelFor) {

@@ -12,8 +12,20 @@ namespace nibble::cpu {
 
 inline std::vector<Isa> available_isas() {
   std::vector<Isa> isas;
-  for (const Isa isa : {Isa::kPortable, Isa::kAvx2, Isa::kAvx512})
-    if (is_available(isa)) isas.push_back(isa);
+  for (const IsaRow& row : isa_rows())
+    if (row.is_available()) isas.push_back(row.isa);
+  return isas;
+}
+
+// Those that whole operations and models are run with, which takes long: of several with the same kernels for floats the last. Their
+// kernels for int8 give the same bits (strips_test.cpp).
+inline std::vector<Isa> isas_of_their_own() {
+  std::vector<Isa> isas;
+  for (const Isa isa : available_isas()) {
+    const auto dot = [](Isa of) { return choose_kernels(of).dot(Format::kBf16); };
+    if (!isas.empty() && dot(isas.back()) == dot(isa)) isas.pop_back();
+    isas.push_back(isa);
+  }
   return isas;
 }
 

@@ -6,6 +6,7 @@
 #include <span>
 
 #include "backend/cpu/kernel_table.h"
+#include "tests/backend/cpu/isas.h"
 #include "tests/backend/cpu/operands.h"
 #include "tests/ops/shapes.h"
 
@@ -206,23 +207,43 @@ TEST_P(WeighKernels, AddTheWeightedValuesToWhatIsThere) {
       }
 }
 
-TEST(KernelTable, HasARowOfEveryFormatForEveryInstructionSet) {
-  for (const Isa isa : {Isa::kPortable, Isa::kAvx2, Isa::kAvx512}) {
-    if (!is_available(isa)) continue;
+// A narrower vector's row would be right as well, and slower: only a set that has no kernels of its own for floats takes those of
+// one before it.
+TEST(KernelTable, GivesEveryInstructionSetTheLastRowOfEveryFormatThatItMayUse) {
+  for (const Isa isa : available_isas()) {
     const Kernels kernels = choose_kernels(isa);
     for (const Format format : {Format::kBf16, Format::kE4m3, Format::kMxfp4}) {
       ASSERT_NE(kernels.dot(format), nullptr);
-      EXPECT_EQ(kernels.dot(format)->isa, isa);
       EXPECT_EQ(kernels.dot(format)->format, format);
+      for (const DotRow& row : available(dot_rows(), {format}))
+        EXPECT_TRUE(row.isa <= kernels.dot(format)->isa || row.isa > isa) << row.name;
+      EXPECT_LE(kernels.dot(format)->isa, isa);
     }
     for (const Format format : {Format::kBf16, Format::kE4m3}) {
       ASSERT_NE(kernels.weigh(format), nullptr);
-      EXPECT_EQ(kernels.weigh(format)->isa, isa);
       EXPECT_EQ(kernels.weigh(format)->format, format);
+      EXPECT_EQ(kernels.weigh(format)->isa, kernels.dot(format)->isa);
     }
+    ASSERT_NE(kernels.strip, nullptr);
+    EXPECT_LE(kernels.strip->isa, isa);
     EXPECT_EQ(kernels.dot(Format::kF32), nullptr);
     EXPECT_EQ(kernels.weigh(Format::kMxfp4), nullptr);
   }
+}
+
+// To force one is to leave out what came later.
+TEST(KernelTable, UsesNothingBeyondAnInstructionSetThatIsAskedFor) {
+  EXPECT_EQ(choose_kernels(isa_of("portable")).dot(Format::kBf16)->kernel, &portable::dot_bf16);
+  EXPECT_EQ(choose_kernels(isa_of("portable")).strip->kernel, &portable::strip_mxfp4);
+#if NIBBLE_X86
+  if (!is_available(Isa::kAvx2)) GTEST_SKIP() << "this machine has no AVX2";
+  EXPECT_EQ(choose_kernels(isa_of("avx2")).dot(Format::kBf16)->kernel, &avx2::dot_bf16);
+  EXPECT_EQ(choose_kernels(isa_of("avx2")).strip->kernel, &avx2::strip_mxfp4);
+#endif
+#if NIBBLE_AARCH64
+  EXPECT_EQ(choose_kernels(isa_of("neon")).dot(Format::kBf16)->kernel, &neon::dot_bf16);
+  EXPECT_EQ(choose_kernels(isa_of("neon")).strip->kernel, &neon::strip_mxfp4);
+#endif
 }
 
 }  // namespace

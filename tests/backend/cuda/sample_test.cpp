@@ -52,16 +52,20 @@ std::vector<SampledToken> ask_device(const std::vector<Question>& questions) {
   }
   sample_rows.bring(stream);
   const DeviceBuffer logits(before.size() * sizeof(float)), rows(host_rows.bytes()),
-      results(count * sizeof(SampleResult));
+      results(count * sizeof(SampleResult)), best(count * kBestBlocks * sizeof(uint64_t)),
+      tickets(count * sizeof(unsigned));
   const auto copy = [&](void* to, const void* from, size_t bytes) {
     check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, stream), "copying");
   };
   copy(logits.as<void>(), before.data(), logits.bytes());
   copy(rows.as<void>(), host_rows.as<void>(), rows.bytes());
   check(cudaMemsetAsync(results.as<void>(), kPoison, results.bytes(), stream), "poisoning");
+  check(cudaMemsetAsync(best.as<void>(), kPoison, best.bytes(), stream), "poisoning");
+  check(cudaMemsetAsync(tickets.as<void>(), 0, tickets.bytes(), stream), "clearing tickets");
   prepare_sample();
   sample(stream, static_cast<int>(count),
-         {rows.as<SampleRow>(), logits.as<float>(), static_cast<int>(vocab), results.as<SampleResult>()});
+         {rows.as<SampleRow>(), logits.as<float>(), static_cast<int>(vocab), sample_rows.are_greedy(),
+          best.as<uint64_t>(), tickets.as<unsigned>(), results.as<SampleResult>()});
   std::vector<SampleResult> answers(count);
   std::vector<float> after(before.size());
   copy(answers.data(), results.as<void>(), results.bytes());

@@ -17,6 +17,11 @@
 #else
 #define NIBBLE_X86 0
 #endif
+#if defined(__aarch64__)
+#define NIBBLE_AARCH64 1
+#else
+#define NIBBLE_AARCH64 0
+#endif
 
 namespace nibble::cpu {
 
@@ -50,7 +55,7 @@ struct WeighArgs {
 using WeighKernel = void (*)(const WeighArgs&);
 
 // A block of activations in int8, in natural order: x[c] = 2 * half_scale * codes[c]. The half makes up for weights that are
-// doubled, the offset for what is added to them (StripArgs).
+// doubled, the offset for what is added to them where products take unsigned ones (StripArgs).
 struct Q8Block {
   int8_t codes[kBlock];
   float half_scale;
@@ -62,7 +67,8 @@ struct Q8Block {
 // every row in turn, columns 8 v + j in the low and 8 v + 4 + j in the high nibble of byte j. So 4 neighbouring columns of all
 // rows are the bytes of one vector, and a broadcast word of activations multiplies it.
 //
-//   block sum = sum over c of (2 w[c] + 12) * codes[c]  +  offset      exact, in int32; 2 w + 12 is 0 to 24
+//   block sum = sum over c of 2 w[c] * codes[c]                          exact, in int32
+//             = sum over c of (2 w[c] + 12) * codes[c]  +  offset        2 w + 12 is 0 to 24
 //   y = sum over blocks, in order, in float32, of  block sum * (2^(e - 127) * half_scale)
 //
 // So neither the number of tokens nor that of rows changes a bit of any y[t][r].
@@ -108,6 +114,25 @@ void weigh_e4m3(const WeighArgs& args);
 namespace avx512_vnni {
 void strip_mxfp4(const StripArgs& args);
 }  // namespace avx512_vnni
+#endif
+
+#if NIBBLE_AARCH64
+namespace neon {
+void strip_mxfp4(const StripArgs& args);
+void dot_bf16(const DotArgs& args);
+void dot_e4m3(const DotArgs& args);
+void dot_mxfp4(const DotArgs& args);
+void weigh_bf16(const WeighArgs& args);
+void weigh_e4m3(const WeighArgs& args);
+}  // namespace neon
+
+namespace neon_dotprod {
+void strip_mxfp4(const StripArgs& args);
+}  // namespace neon_dotprod
+
+namespace neon_i8mm {
+void strip_mxfp4(const StripArgs& args);
+}  // namespace neon_i8mm
 #endif
 
 }  // namespace nibble::cpu

@@ -3,7 +3,8 @@
 //
 // `Simd` is a struct of static functions: Floats and Ints of kStripRows lanes; zero, broadcast, store, mul, fma, to_float;
 // unpack(p) makes the 8 vectors of doubled weights + 12 of a block; scale(p) the float32 of kStripRows E8M0 bytes, NaN of 255;
-// dot(weights, x) a block sum; kTileTokens is how many tokens share an unpacked block.
+// dot(weights, x) a block sum; kTileTokens is how many tokens share an unpacked block. Where tokens are better taken in pairs
+// there is dot_pair(weights, x, y) in its place, and OfOneToken, which does the same for the last of an odd number.
 //
 // Bytes: 4.25 bits a weight, once for a tile of tokens; a strip's codes (20b: 23 KB) stay in L1 while the others pass by.
 #pragma once
@@ -30,10 +31,19 @@ inline void strip_tile(const StripArgs& args, int strip, int token) {
         __builtin_prefetch(codes + kPrefetchBytes + line);
     const auto weights = Simd::unpack(codes);
     const auto scale = Simd::scale(scales);
-    for (int t = 0; t < num_tokens; ++t) {
-      const Q8Block& x = args.x[token + t][block];
-      sums[t] = Simd::fma(Simd::to_float(Simd::dot(weights, x)),
-                          Simd::mul(scale, Simd::broadcast(x.half_scale)), sums[t]);
+    const auto x = [&](int t) -> const Q8Block& { return args.x[token + t][block]; };
+    const auto add = [&](int t, typename Simd::Ints block_sum) {
+      sums[t] =
+          Simd::fma(Simd::to_float(block_sum), Simd::mul(scale, Simd::broadcast(x(t).half_scale)), sums[t]);
+    };
+    if constexpr (requires { typename Simd::OfOneToken; }) {
+      for (int t = 0; t < num_tokens; t += 2) {
+        const auto pair = Simd::dot_pair(weights, x(t), x(t + 1));
+        add(t, pair.first);
+        add(t + 1, pair.second);
+      }
+    } else {
+      for (int t = 0; t < num_tokens; ++t) add(t, Simd::dot(weights, x(t)));
     }
   }
   float* y = args.y + token * args.y_stride + ptrdiff_t{strip} * Simd::kStripRows - args.first_row;
@@ -45,7 +55,10 @@ template <class Simd, int num_tokens>
 inline void strip_tokens(const StripArgs& args, int strip, int token) {
   for (; token + num_tokens <= args.num_tokens; token += num_tokens)
     strip_tile<Simd, num_tokens>(args, strip, token);
-  if constexpr (num_tokens > 1) strip_tokens<Simd, num_tokens / 2>(args, strip, token);
+  if constexpr (num_tokens == 2 && requires { typename Simd::OfOneToken; })
+    strip_tokens<typename Simd::OfOneToken, 1>(args, strip, token);
+  else if constexpr (num_tokens > 1)
+    strip_tokens<Simd, num_tokens / 2>(args, strip, token);
 }
 
 template <class Simd>

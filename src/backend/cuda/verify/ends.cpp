@@ -91,8 +91,9 @@ void check_logprobs(Comparison& comparison, ptrdiff_t row, const float* logits, 
   }
 }
 
-// The likeliest token, of every third row with log-probabilities, of every third drawn from the one likeliest. How a draw falls
-// among several is compared with the host's in tests/backend/cuda/sample_test.cpp.
+// The likeliest token: of every third row with log-probabilities, of every third drawn from the one likeliest; in every second case
+// of greedy rows alone, which are answered by a kernel of their own. How a draw falls among several is compared with the host's in
+// tests/backend/cuda/sample_test.cpp.
 void check_sample_case(Comparison& comparison, Stream stream, const Case& c) {
   const auto num_rows = static_cast<size_t>(c.num_tokens), vocab = static_cast<size_t>(c.shape.vocab);
   auto logits = random_floats(c.values, c.seed, num_rows * vocab);
@@ -101,7 +102,8 @@ void check_sample_case(Comparison& comparison, Stream stream, const Case& c) {
   std::vector<SampleRow> rows(num_rows);
   SampleRows sample_rows(c.shape.vocab);
   sample_rows.start(rows.data());
-  const auto is_plain = [](size_t row) { return row % 8 == 0; };  // disturb()
+  const bool are_greedy = c.seed / 100 % 2;
+  const auto is_plain = [&](size_t row) { return !are_greedy && row % 8 == 0; };  // disturb()
   for (size_t row = 0; row < num_rows; ++row) {
     if (is_plain(row) && row / 8 % 3 == 0) params[row].num_logprobs = kLogprobs;
     if (is_plain(row) && row / 8 % 3 == 1) params[row].temperature = 1;
@@ -112,12 +114,19 @@ void check_sample_case(Comparison& comparison, Stream stream, const Case& c) {
   const DeviceArray<SampleRow> device_rows(rows);
   const DeviceArray<float> device_logits(logits);
   const DeviceArray<SampleResult> results(num_rows);
+  const DeviceArray<uint64_t> best(num_rows * kBestBlocks);
+  const DeviceArray<unsigned> tickets(std::vector<unsigned>(num_rows, 0));
   check(cudaDeviceSynchronize(), "preparing a check");
-  sample(stream, c.num_tokens, {device_rows.data(), device_logits.data(), c.shape.vocab, results.data()});
+  sample(stream, c.num_tokens,
+         {device_rows.data(), device_logits.data(), c.shape.vocab, sample_rows.are_greedy(), best.data(),
+          tickets.data(), results.data()});
   check(cudaStreamSynchronize(stream), "checking sample");
+  comparison.equal("only greedy rows", -1, 0, sample_rows.are_greedy(), are_greedy);
 
   const auto actual = results.read(comparison, "results");
+  const auto tickets_left = tickets.read(comparison, "tickets");
   for (size_t row = 0; row < num_rows; ++row) {
+    comparison.equal("tickets", static_cast<ptrdiff_t>(row), 0, tickets_left[row], 0);
     const float* of_row = logits.data() + row * vocab;
     const auto index = static_cast<ptrdiff_t>(row);
     comparison.equal("token", index, 0, actual[row].token, likeliest(of_row, vocab));

@@ -1,0 +1,10 @@
+// NEON with the dot product extension: Arm's Neoverse N1 and Cortex-A76 and later, Apple's A11 and later.
+#include "backend/cpu/isa/kernels.h"
+
+#if NIBBLE_AARCH64
+#include "backend/cpu/isa/neon_dotprod.h"
+
+namespace nibble::cpu::neon_dotprod {
+void strip_mxfp4(const StripArgs& args) { strips<DotprodMxfp4>(args); }
+}  // namespace nibble::cpu::neon_dotprod
+#endif

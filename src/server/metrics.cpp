@@ -1,0 +1,201 @@
+#include "server/metrics.h"
+
+#include <prometheus/counter.h>
+#include <prometheus/gauge.h>
+#include <prometheus/histogram.h>
+#include <prometheus/registry.h>
+#include <prometheus/text_serializer.h>
+
+#include <array>
+#include <sstream>
+#include <vector>
+
+namespace nibble::server {
+namespace {
+
+using prometheus::Counter;
+using prometheus::Gauge;
+using prometheus::Histogram;
+using Bounds = std::vector<double>;
+
+// Seconds. vLLM's bounds, and below them what a fast machine or a small model needs.
+const Bounds kShortTimes{0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.15,
+                         0.2,    0.3,   0.4,    0.5,   0.75, 1,     2.5,  5,     10,  40};
+const Bounds kFirstTokenTimes{0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5,
+                              0.75,  1,     2.5,  5,    7.5,  10,   20,   40,  80,   160};
+const Bounds kRequestTimes{0.01, 0.05, 0.1, 0.3, 0.5, 0.8, 1,   1.5, 2,   2.5,
+                           5,    10,   15,  20,  30,  60,  120, 480, 1920};
+const Bounds kOverheadTimes{1e-6, 2e-6, 5e-6, 1e-5, 2e-5, 5e-5, 1e-4, 2e-4, 5e-4, 1e-3, 1e-2, 1e-1};
+const Bounds kTokens{1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000, 20000, 50000, 100000};
+const Bounds kBatchSizes{1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192};
+
+constexpr std::array<const char*, 4> kOutcomes{"stop", "length", "abort",
+                                               "error"};  // in the order of Outcome
+
+}  // namespace
+
+Outcome outcome_of(FinishReason reason) {
+  switch (reason) {
+    case FinishReason::kStopToken:
+    case FinishReason::kStopString:
+      return Outcome::kStop;
+    case FinishReason::kMaxTokens:
+    case FinishReason::kContextFull:
+      return Outcome::kLength;
+    case FinishReason::kCancelled:
+      break;
+  }
+  return Outcome::kAbort;
+}
+
+struct Metrics::Impl {
+  explicit Impl(const std::string& model_name) : labels{{"model_name", model_name}} {
+    for (size_t i = 0; i < kOutcomes.size(); ++i)
+      ended[i] = &outcomes.Add({{"finished_reason", kOutcomes[i]}});
+  }
+
+  prometheus::Family<Gauge>& gauges(const char* name, const char* help) {
+    return prometheus::BuildGauge().Name(name).Help(help).Labels(labels).Register(registry);
+  }
+  prometheus::Family<Counter>& counters(const char* name, const char* help) {
+    return prometheus::BuildCounter().Name(name).Help(help).Labels(labels).Register(registry);
+  }
+  Gauge& gauge(const char* name, const char* help) { return gauges(name, help).Add({}); }
+  Counter& counter(const char* name, const char* help) { return counters(name, help).Add({}); }
+  Histogram& histogram(const char* name, const char* help, const Bounds& bounds) {
+    return prometheus::BuildHistogram().Name(name).Help(help).Labels(labels).Register(registry).Add({},
+                                                                                                    bounds);
+  }
+  void take(const EngineState& state);
+
+  prometheus::Registry registry;
+  const prometheus::Labels labels;
+
+  // Of the engine's state: set when somebody reads.
+  Gauge& running = gauge("nibble:num_requests_running", "Answers that the engine works on.");
+  Gauge& waiting = gauge("nibble:num_requests_waiting", "Answers that wait for a place.");
+  prometheus::Family<Gauge>& page_share = gauges(
+      "nibble:kv_cache_usage_perc", "Share of the KV cache's pages that running answers hold, 0 to 1.");
+  Gauge& full_share = page_share.Add({{"layers", "full"}});
+  Gauge& sliding_share = page_share.Add({{"layers", "sliding"}});
+  prometheus::Family<Gauge>& pages_used =
+      gauges("nibble:kv_cache_pages_used", "Pages of the KV cache that running answers hold.");
+  Gauge& full_used = pages_used.Add({{"layers", "full"}});
+  Gauge& sliding_used = pages_used.Add({{"layers", "sliding"}});
+  prometheus::Family<Gauge>& pages = gauges("nibble:kv_cache_pages", "Pages of the KV cache.");
+  Gauge& full_pages = pages.Add({{"layers", "full"}});
+  Gauge& sliding_pages = pages.Add({{"layers", "sliding"}});
+  Counter& prompt_tokens = counter("nibble:prompt_tokens_total", "Tokens of prompts, cached ones included.");
+  Counter& queries = counter("nibble:prefix_cache_queries_total", "Tokens looked for in the prefix cache.");
+  Counter& hits = counter("nibble:prefix_cache_hits_total", "Tokens found in the prefix cache.");
+  Counter& preemptions =
+      counter("nibble:num_preemptions_total", "Answers put aside because the KV cache was full.");
+  Counter& faults = counter("nibble:engine_faults_total", "Steps that the engine could not run.");
+
+  // Of what happens: counted when it does.
+  Counter& generation_tokens = counter("nibble:generation_tokens_total", "Tokens generated.");
+  prometheus::Family<Counter>& outcomes = counters(
+      "nibble:request_success_total", "Answers that have ended, by how: stop, length, abort, error.");
+  std::array<Counter*, kOutcomes.size()> ended{};
+  Histogram& first_token = histogram("nibble:time_to_first_token_seconds",
+                                     "From the request to the first token.", kFirstTokenTimes);
+  Histogram& next_token =
+      histogram("nibble:inter_token_latency_seconds", "From one token to the next.", kShortTimes);
+  Histogram& e2e = histogram("nibble:e2e_request_latency_seconds",
+                             "From the request to the end of its answer.", kRequestTimes);
+  Histogram& queue =
+      histogram("nibble:request_queue_time_seconds", "From the request to its first step.", kRequestTimes);
+  Histogram& prefill = histogram("nibble:request_prefill_time_seconds",
+                                 "From the first step to the first token.", kRequestTimes);
+  Histogram& decode =
+      histogram("nibble:request_decode_time_seconds", "From the first token to the last.", kRequestTimes);
+  Histogram& request_prompt_tokens =
+      histogram("nibble:request_prompt_tokens", "Tokens of a request's prompt.", kTokens);
+  Histogram& request_generation_tokens =
+      histogram("nibble:request_generation_tokens", "Tokens of an answer.", kTokens);
+  Histogram& step_tokens = histogram("nibble:iteration_tokens_total",
+                                     "Tokens that a step runs, of prompts and answers.", kBatchSizes);
+  Histogram& step_sequences =
+      histogram("nibble:iteration_sequences", "Answers that share a step: the batch size.", kBatchSizes);
+  Histogram& step_seconds = histogram("nibble:iteration_seconds", "A step, model and all.", kShortTimes);
+  Histogram& overhead =
+      histogram("nibble:scheduler_step_seconds",
+                "What a step takes beside the model: planning it, handing out what it gave.", kOverheadTimes);
+  prometheus::Family<Counter>& responses = counters(
+      "nibble:http_requests_total", "HTTP requests, by endpoint and status (499: the client had gone).");
+  prometheus::Family<Histogram>& response_times =
+      prometheus::BuildHistogram()
+          .Name("nibble:http_request_duration_seconds")
+          .Help("From a request's header to the end of its answer.")
+          .Labels(labels)
+          .Register(registry);
+};
+
+// A counter that counts elsewhere comes up to what it is there.
+void Metrics::Impl::take(const EngineState& state) {
+  const auto raise = [](Counter& counter, uint64_t value) {
+    counter.Increment(static_cast<double>(value) - counter.Value());
+  };
+  running.Set(state.num_running);
+  waiting.Set(state.num_waiting);
+  full_pages.Set(state.pages.full);
+  sliding_pages.Set(state.pages.sliding);
+  full_used.Set(state.pages_held.full);
+  sliding_used.Set(state.pages_held.sliding);
+  full_share.Set(static_cast<double>(state.pages_held.full) / state.pages.full);
+  sliding_share.Set(static_cast<double>(state.pages_held.sliding) / state.pages.sliding);
+  raise(prompt_tokens, state.counts.num_prompt_tokens);
+  raise(queries, state.counts.num_prompt_tokens);
+  raise(hits, state.counts.num_cached_tokens);
+  raise(preemptions, state.counts.num_preemptions);
+  raise(faults, state.num_faults);
+}
+
+Metrics::Metrics(const std::string& model_name) : impl_(std::make_unique<Impl>(model_name)) {}
+Metrics::~Metrics() = default;
+
+void Metrics::step(const StepReport& report) {
+  impl_->step_tokens.Observe(report.num_tokens);
+  impl_->step_sequences.Observe(report.num_sequences);
+  impl_->step_seconds.Observe(report.backend_seconds + report.other_seconds);
+  impl_->overhead.Observe(report.other_seconds);
+}
+
+void Metrics::first_token(double seconds) {
+  impl_->generation_tokens.Increment();
+  impl_->first_token.Observe(seconds);
+}
+
+void Metrics::next_token(double seconds) {
+  impl_->generation_tokens.Increment();
+  impl_->next_token.Observe(seconds);
+}
+
+void Metrics::ended(Outcome outcome, double seconds) {
+  impl_->ended[static_cast<size_t>(outcome)]->Increment();
+  impl_->e2e.Observe(seconds);
+}
+
+void Metrics::ended(Outcome outcome, double seconds, const FinishedEvent& event) {
+  ended(outcome, seconds);
+  impl_->queue.Observe(event.queue_seconds);
+  if (event.num_output_tokens == 0) return;  // cancelled before it could tell more
+  impl_->prefill.Observe(event.prefill_seconds);
+  impl_->decode.Observe(event.decode_seconds);
+  impl_->request_prompt_tokens.Observe(event.num_prompt_tokens);
+  impl_->request_generation_tokens.Observe(event.num_output_tokens);
+}
+
+void Metrics::answered(std::string_view path, int status, double seconds) {
+  impl_->responses.Add({{"endpoint", std::string(path)}, {"status", std::to_string(status)}}).Increment();
+  impl_->response_times.Add({{"endpoint", std::string(path)}}, kRequestTimes).Observe(seconds);
+}
+
+std::string Metrics::text(const std::optional<EngineState>& state) {
+  if (state) impl_->take(*state);
+  std::ostringstream out;
+  prometheus::TextSerializer().Serialize(out, impl_->registry.Collect());
+  return out.str();
+}
+
+}  // namespace nibble::server

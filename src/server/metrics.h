@@ -1,0 +1,38 @@
+// What operators watch, as Prometheus reads it. Names and meanings are those of vLLM's metrics with "nibble:" for "vllm:",
+// so that their dashboards need little change. Any thread may call any function.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "engine/engine.h"
+
+namespace nibble::server {
+
+// How an answer ended: the label "finished_reason".
+enum class Outcome { kStop, kLength, kAbort, kError };
+Outcome outcome_of(FinishReason reason);
+
+class Metrics {
+ public:
+  explicit Metrics(const std::string& model_name);
+  ~Metrics();
+
+  void step(const StepReport& report);
+  void first_token(double seconds);  // since the request came to the engine
+  void next_token(double seconds);   // since the one before
+  void ended(Outcome outcome, double seconds);
+  void ended(Outcome outcome, double seconds, const FinishedEvent& event);
+  void answered(std::string_view path, int status, double seconds);  // an HTTP request; the path is a route's
+
+  // All of it, in the text format 0.0.4. `state`: nothing while there is no engine.
+  std::string text(const std::optional<EngineState>& state);
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace nibble::server

@@ -1,0 +1,120 @@
+"""/metrics as Prometheus reads it: with the official client's parser."""
+
+import json
+import pathlib
+import re
+import urllib.request
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from test_serve import ENDLESS, QUESTION, first_event, serving, status_of
+
+
+def scrape(server):
+    """Families by name, and all samples by name and labels (without the model's name, which each has)."""
+    with urllib.request.urlopen(server.url + "/metrics", timeout=30) as reply:
+        assert reply.headers["content-type"].startswith("text/plain; version=0.0.4")
+        families = list(text_string_to_metric_families(reply.read().decode()))
+    samples = {}
+    for family in families:
+        assert family.name.startswith("nibble:") and family.documentation
+        for sample in family.samples:
+            labels = dict(sample.labels)
+            assert labels.pop("model_name") == "tiny"
+            key = (sample.name, *sorted(labels.items()))
+            assert key not in samples
+            samples[key] = sample.value
+    return {family.name: family for family in families}, samples
+
+
+def test_what_was_done_is_counted():
+    with serving() as server:
+        _, before = scrape(server)
+        assert before[("nibble:num_requests_running",)] == 0
+        assert before[("nibble:kv_cache_pages", ("layers", "full"))] > 0
+        client = server.client()
+        reply = client.chat.completions.create(model="tiny", messages=QUESTION, temperature=0)
+        cut = client.chat.completions.create(model="tiny", messages=QUESTION, max_tokens=5, n=2)
+        stopped = client.chat.completions.create(model="tiny", messages=QUESTION, temperature=0, stop=" = ")
+        assert status_of(server.post("/v1/completions", {})) == 400
+        families, after = scrape(server)
+        while after[("nibble:e2e_request_latency_seconds_count",)] < 4:  # the engine is told of a stop string, and ends later
+            families, after = scrape(server)
+
+        usages = [reply.usage, cut.usage, stopped.usage]
+        num_prompt = reply.usage.prompt_tokens
+        assert after[("nibble:prompt_tokens_total",)] == 4 * num_prompt
+        assert after[("nibble:prefix_cache_queries_total",)] == 4 * num_prompt
+        cached = num_prompt // 32 * 32
+        assert after[("nibble:prefix_cache_hits_total",)] == 3 * cached > 0
+        # A stop string of a chat is seen when the engine is some steps further.
+        generated = after[("nibble:generation_tokens_total",)]
+        assert generated >= sum(usage.completion_tokens for usage in usages)
+
+        def ends(reason):
+            return after[("nibble:request_success_total", ("finished_reason", reason))]
+
+        assert [ends(reason) for reason in ("stop", "length", "abort", "error")] == [2, 2, 0, 0]
+        assert after[("nibble:time_to_first_token_seconds_count",)] == 4
+        assert after[("nibble:e2e_request_latency_seconds_count",)] == 4
+        assert after[("nibble:request_queue_time_seconds_count",)] == 4
+        assert after[("nibble:request_prompt_tokens_sum",)] == 4 * num_prompt
+        assert after[("nibble:inter_token_latency_seconds_count",)] == generated - 4
+        assert after[("nibble:request_generation_tokens_sum",)] == generated
+        times = [
+            after[(f"nibble:{name}_seconds_sum",)]
+            for name in ("request_queue_time", "request_prefill_time", "request_decode_time", "e2e_request_latency")
+        ]
+        assert 0 < times[2] and sum(times[:3]) <= times[3]
+        # Every token of an answer but the last is run, and of the prompts what was not cached.
+        steps = after[("nibble:iteration_seconds_count",)]
+        rows = after[("nibble:iteration_tokens_total_sum",)]
+        assert rows == 4 * num_prompt - 3 * cached + generated - 4
+        assert generated / 2 <= steps <= generated and after[("nibble:scheduler_step_seconds_count",)] == steps
+        assert after[("nibble:iteration_sequences_sum",)] == generated
+        assert families["nibble:iteration_tokens_total"].type == "histogram"
+
+        def requests(endpoint, status):
+            return after[("nibble:http_requests_total", ("endpoint", endpoint), ("status", str(status)))]
+
+        assert requests("/v1/chat/completions", 200) == 3 and requests("/v1/completions", 400) == 1
+        assert requests("/metrics", 200) >= 1
+        assert after[("nibble:num_requests_running",)] == after[("nibble:num_requests_waiting",)] == 0
+        assert after[("nibble:kv_cache_usage_perc", ("layers", "full"))] == 0
+        assert after[("nibble:engine_faults_total",)] == after[("nibble:num_preemptions_total",)] == 0
+
+
+def test_what_runs_and_waits_is_seen_and_who_goes_is_an_abort():
+    with serving("--max-sequences", 1) as server:
+        connections = [server.post("/v1/completions", {**ENDLESS, "stream": True}) for _ in range(3)]
+        first_event(connections[0])
+        _, now = scrape(server)
+        while now[("nibble:num_requests_waiting",)] < 2:  # their requests may still be on their way
+            _, now = scrape(server)
+        assert now[("nibble:num_requests_running",)] == 1
+        assert now[("nibble:kv_cache_pages_used", ("layers", "full"))] > 0
+        assert 0 < now[("nibble:kv_cache_usage_perc", ("layers", "full"))] < 1
+        for connection in connections:
+            connection.close()
+        while now[("nibble:num_requests_running",)] + now[("nibble:num_requests_waiting",)]:
+            _, now = scrape(server)
+        for _ in range(100):
+            _, now = scrape(server)
+            if now[("nibble:request_success_total", ("finished_reason", "abort"))] == 3:
+                break
+        else:
+            pytest.fail("the aborted requests were not counted")
+        assert now[("nibble:kv_cache_pages_used", ("layers", "full"))] == 0
+
+
+def test_the_dashboard_asks_for_what_there_is():
+    dashboard = json.loads((pathlib.Path(__file__).parents[2] / "docs" / "grafana.json").read_text())
+    asked = set()
+    for panel in dashboard["panels"]:
+        for target in panel["targets"]:
+            asked |= set(re.findall(r"nibble:\w+", target["expr"]))
+    with serving() as server:
+        server.client().completions.create(model="tiny", prompt="a", max_tokens=2)
+        _, samples = scrape(server)
+    assert asked <= {name for name, *_ in samples} and len(asked) > 15
