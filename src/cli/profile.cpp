@@ -51,15 +51,24 @@ StepPart part_of(std::string_view operation) {
 
 double median(std::vector<double> values) { return spread_of(values).median; }
 
-// Of the steps as they run when nobody records, microseconds.
-double step_time(Sequence& sequence, std::span<const TokenId> tokens, int num_repetitions) {
+struct Steps {
+  std::vector<std::vector<TimedWork>> recorded;
+  double unrecorded{0};  // what a step takes when nobody records: the median, microseconds
+};
+
+// Each kind in turn: a machine that is faster later is so for both.
+Steps run_steps(Sequence& sequence, std::span<const TokenId> tokens, int num_repetitions) {
+  sequence.rehearse(tokens, 0, true);  // to warm up
+  Steps steps;
   std::vector<double> times;
   for (int repetition = 0; repetition < num_repetitions; ++repetition) {
+    steps.recorded.push_back(sequence.profile(tokens, 0));
     const Stopwatch watch;
     sequence.rehearse(tokens, 0, true);
     times.push_back(watch.seconds() * 1e6);
   }
-  return median(times);
+  steps.unrecorded = median(times);
+  return steps;
 }
 
 void print_table(const std::vector<PartTime>& parts, double bandwidth, double unrecorded) {
@@ -114,13 +123,9 @@ int profile(const Options& options, const Settings& settings) {
   sequence.feed(tokens_at(0, options.depth, model.config.vocab));
   sequence.reserve(options.num_tokens);
   const std::vector<TokenId> tokens = tokens_at(options.depth, options.num_tokens, model.config.vocab);
-  sequence.rehearse(tokens, 0, true);  // to warm up
-  std::vector<std::vector<TimedWork>> repetitions;
-  for (int repetition = 0; repetition < options.num_repetitions; ++repetition)
-    repetitions.push_back(sequence.profile(tokens, 0));
+  const auto [repetitions, unrecorded] = run_steps(sequence, tokens, options.num_repetitions);
   if (repetitions.front().empty())
     throw InputError("the backend {} does not say where its time goes: cpu and cuda do", backend->name());
-  const double unrecorded = step_time(sequence, tokens, options.num_repetitions);
 
   const std::vector<PartTime> parts =
       part_times(repetitions, step_costs(model.config, formats_of(model, settings), options.num_tokens,

@@ -50,7 +50,8 @@ constexpr Setting kTable[] = {
      Number<std::optional<int>>{&S::threads, 1, 1024}},
     {"isa", kMachine, "NAME", "instruction set on a CPU; --version says which it has", "the best one",
      Choice<std::optional<std::string>>{
-         &S::isa, {"portable", "avx2", "avx512", "avx512_vnni", "neon", "neon_dotprod", "neon_i8mm"}}},
+         &S::isa,
+         {"portable", "avx2", "avx_vnni", "avx512", "avx512_vnni", "neon", "neon_dotprod", "neon_i8mm"}}},
     {"mxfp4-layers", kMachine, "LIST", "quantise to MXFP4 at load: moe, qkv, o, lm_head, or all",
      "as the checkpoint has them", Text{&S::mxfp4_layers}},
     {"fp8-layers", kMachine, "LIST", "quantise to FP8 (E4M3) at load: qkv, o, lm_head, or all",

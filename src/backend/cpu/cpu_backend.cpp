@@ -143,6 +143,7 @@ struct Output {
 };
 
 StepResult CpuBackend::run(const Batch& batch, std::vector<TimedWork>* work) {
+  WorkClock clock(work);
   const std::vector<BatchRow> rows = rows_of(batch);
   NIBBLE_CHECK(std::ssize(rows) <= max_batch_tokens_, "{} rows, {} allowed", rows.size(), max_batch_tokens_);
   std::vector<int> output_rows;  // rows of the batch
@@ -170,7 +171,7 @@ StepResult CpuBackend::run(const Batch& batch, std::vector<TimedWork>* work) {
     });
   };
   forward({machine_, *model_.weights, model_.layers, rope_, rows, output_rows, kv_, activations_, take_logits,
-           work});
+           clock});
   return result;
 }
 

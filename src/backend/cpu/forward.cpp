@@ -9,7 +9,6 @@
 #include "backend/cpu/dense/unembed.h"
 #include "backend/cpu/experts/experts.h"
 #include "backend/cpu/experts/route.h"
-#include "backend/cpu/work_clock.h"
 
 namespace nibble::cpu {
 namespace {
@@ -24,14 +23,13 @@ View<T, rank> first(View<T, rank> view, ptrdiff_t count) {
 }  // namespace
 
 void forward(const ForwardArgs& args) {
-  const auto& [machine, weights, packed, rope, rows, outputs, kv_cache, a, take_logits, work] = args;
+  const auto& [machine, weights, packed, rope, rows, outputs, kv_cache, a, take_logits, clock] = args;
   const Config& config = weights.config;
   const float eps = config.rms_eps;
   const ptrdiff_t T = std::ssize(rows);
   const View<float, 2> x = first(a.x, T);
   const View<int, 2> chosen = first(a.chosen, T);
 
-  WorkClock clock(work);
   embed({rows, weights.embedding, x});
   rotations({rope, rows, a.cosines, a.sines});
   clock.lap(StepPart::kRouting, "embed");

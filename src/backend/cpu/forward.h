@@ -11,7 +11,7 @@
 #include "backend/cpu/experts/packed_experts.h"
 #include "backend/cpu/kv_cache.h"
 #include "backend/cpu/machine.h"
-#include "backend/timed_work.h"
+#include "backend/cpu/work_clock.h"
 #include "model/weights.h"
 
 namespace nibble::cpu {
@@ -27,7 +27,7 @@ struct ForwardArgs {
   const Activations& activations;
   // Is given logits [n, V], to do with as it likes, of outputs [first, first + n); n is at most kTokenBlock.
   std::function<void(ptrdiff_t first, View<float, 2> logits)> take_logits;
-  std::vector<TimedWork>* work{nullptr};  // gets each operation, if it is wanted
+  WorkClock& clock;  // is told each operation
 };
 void forward(const ForwardArgs& args);
 

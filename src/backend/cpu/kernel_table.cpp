@@ -3,6 +3,9 @@
 
 #include <fmt/format.h>
 
+#if NIBBLE_X86
+#include <cpuid.h>
+#endif
 #if NIBBLE_AARCH64
 #include <asm/hwcap.h>
 #include <sys/auxv.h>
@@ -15,33 +18,49 @@
 namespace nibble::cpu {
 namespace {
 
+#if NIBBLE_X86
 constexpr const char* kMeasured{"records/cpu-kernels.jsonl"};
-constexpr const char* kFallback{"right everywhere, tuned nowhere"};
+constexpr const char* kMeasuredInt8{"records/cpu-int8.jsonl"};
 constexpr const char* kOnly{"the only one of its instruction set"};
+#endif
+constexpr const char* kFallback{"right everywhere, tuned nowhere"};
 #if NIBBLE_AARCH64
 constexpr const char* kEmulated{"right under emulation, measured nowhere"};
 #endif
 
-// The builtins ask the processor and the operating system, which must save the wide registers; the kernel says
-// what of NEON there is beside the baseline.
-constexpr IsaRow kIsas[] {
-  {Isa::kPortable, "portable", [] { return true; }},
+// The builtins ask the processor and the operating system, which must save the wide registers; on AArch64 it says all.
 #if NIBBLE_X86
-      {Isa::kAvx2, "avx2", [] { return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"); }},
-      {Isa::kAvx512, "avx512", [] { return __builtin_cpu_supports("avx512f") != 0; }},
-      {Isa::kAvx512Vnni, "avx512_vnni",
-       [] { return __builtin_cpu_supports("avx512vnni") && __builtin_cpu_supports("avx512bw"); }},
+bool has_avx2() { return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"); }
+bool has_avx_vnni() {  // CPUID, leaf 7, subleaf 1: the builtin of clang 14 does not know it
+  unsigned eax{}, ebx{}, ecx{}, edx{};
+  return has_avx2() && __get_cpuid_count(7, 1, &eax, &ebx, &ecx, &edx) && (eax >> 4 & 1);
+}
+bool has_avx512() { return __builtin_cpu_supports("avx512f"); }
+bool has_avx512_vnni() { return __builtin_cpu_supports("avx512vnni") && __builtin_cpu_supports("avx512bw"); }
 #endif
 #if NIBBLE_AARCH64
-      {Isa::kNeon, "neon", [] { return true; }},
-      {Isa::kNeonDotprod, "neon_dotprod", [] { return (getauxval(AT_HWCAP) & HWCAP_ASIMDDP) != 0; }},
-      {Isa::kNeonI8mm, "neon_i8mm",
-       [] { return (getauxval(AT_HWCAP) & HWCAP_ASIMDDP) && (getauxval(AT_HWCAP2) & HWCAP2_I8MM); }},
+bool has_dotprod() { return (getauxval(AT_HWCAP) & HWCAP_ASIMDDP) != 0; }
+bool has_i8mm() { return has_dotprod() && (getauxval(AT_HWCAP2) & HWCAP2_I8MM); }
+#endif
+bool always() { return true; }
+
+// clang-format off
+constexpr IsaRow kIsas[]{
+    {Isa::kPortable,    "portable",     &always},
+#if NIBBLE_X86
+    {Isa::kAvx2,        "avx2",         &has_avx2},
+    {Isa::kAvxVnni,     "avx_vnni",     &has_avx_vnni},
+    {Isa::kAvx512,      "avx512",       &has_avx512},
+    {Isa::kAvx512Vnni,  "avx512_vnni",  &has_avx512_vnni},
+#endif
+#if NIBBLE_AARCH64
+    {Isa::kNeon,        "neon",         &always},
+    {Isa::kNeonDotprod, "neon_dotprod", &has_dotprod},
+    {Isa::kNeonI8mm,    "neon_i8mm",    &has_i8mm},
 #endif
 };
 
 // Best first: the first row of an instruction set that is the chosen one, or before it, and that this machine has wins.
-// clang-format off
 constexpr DotRow kDotRows[]{
     // isa            weights         kernel                 name                   reason
 #if NIBBLE_X86
@@ -81,8 +100,9 @@ constexpr WeighRow kWeighRows[]{
 constexpr StripRow kStripRows[]{
     // isa               rows  kernel                       name                         reason
 #if NIBBLE_X86
-    {Isa::kAvx512Vnni,   16,   &avx512_vnni::strip_mxfp4,   "avx512_vnni::strip_mxfp4",  kMeasured},
-    {Isa::kAvx2,         8,    &avx2::strip_mxfp4,          "avx2::strip_mxfp4",         kMeasured},
+    {Isa::kAvx512Vnni,   16,   &avx512_vnni::strip_mxfp4,   "avx512_vnni::strip_mxfp4",  kMeasuredInt8},
+    {Isa::kAvxVnni,      8,    &avx_vnni::strip_mxfp4,      "avx_vnni::strip_mxfp4",     kMeasuredInt8},
+    {Isa::kAvx2,         8,    &avx2::strip_mxfp4,          "avx2::strip_mxfp4",         kMeasuredInt8},
 #endif
 #if NIBBLE_AARCH64
     {Isa::kNeonI8mm,     4,    &neon_i8mm::strip_mxfp4,     "neon_i8mm::strip_mxfp4",    kEmulated},

@@ -13,7 +13,7 @@
 namespace nibble::cpu {
 
 // Ascending: of those that a machine has the last is the best, and it may use the rows of those before it.
-enum class Isa { kPortable, kAvx2, kAvx512, kAvx512Vnni, kNeon, kNeonDotprod, kNeonI8mm };
+enum class Isa { kPortable, kAvx2, kAvxVnni, kAvx512, kAvx512Vnni, kNeon, kNeonDotprod, kNeonI8mm };
 
 struct IsaRow {
   Isa isa;

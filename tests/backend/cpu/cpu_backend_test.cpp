@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "core/clock.h"
 #include "core/error.h"
 #include "tests/backend/contract.h"
 #include "tests/backend/cpu/isas.h"
@@ -75,6 +76,32 @@ TEST_F(CpuBackend, GivesTheSameBitsRunAfterRunAndForAnyNumberOfThreads) {
       EXPECT_EQ(feeder.logits(0), first) << name(isa) << ", " << num_threads << " threads";
     }
   }
+}
+
+// So that the parts of a profile add up to the step, whatever the clock says: the step of three rows, two of which want an output.
+TEST_F(CpuBackend, ProfilesAStepWithoutAGapFromItsBeginningToItsEnd) {
+  const auto backend = make(weights, options_of(Isa::kPortable));
+  const std::vector<TokenId> tokens{1, 2, 3};
+  const std::vector<PageId> pages{PageId{0}};
+  const OutputRow outputs[]{{.token_index = 0, .prompt = {}, .output = {}},
+                            {.token_index = 2, .prompt = {}, .output = {}}};
+  const nibble::Run run{tokens, 0, {pages}, {pages}, outputs};
+  const Stopwatch watch;
+  const std::vector<TimedWork> work = backend->profile({.runs = {&run, 1}});
+  const double elapsed = watch.seconds() * 1e6;
+  std::vector<std::string> expected{"embed"}, told;
+  for (int layer = 0; layer < weights->config.num_layers; ++layer)
+    expected.insert(expected.end(), {"qkv", "attend", "project", "route", "experts"});
+  expected.push_back("unembed");
+  double end = 0;
+  for (const TimedWork& piece : work) {
+    told.emplace_back(piece.name);
+    EXPECT_EQ(piece.begin, end) << piece.name;
+    EXPECT_GT(piece.end, piece.begin) << piece.name;
+    end = piece.end;
+  }
+  EXPECT_EQ(told, expected);
+  EXPECT_LE(end, elapsed);
 }
 
 KernelChoice experts_of(Isa isa, ExpertActivations activations,

@@ -103,6 +103,10 @@ void weigh_bf16(const WeighArgs& args);
 void weigh_e4m3(const WeighArgs& args);
 }  // namespace avx2
 
+namespace avx_vnni {
+void strip_mxfp4(const StripArgs& args);
+}  // namespace avx_vnni
+
 namespace avx512 {
 void dot_bf16(const DotArgs& args);
 void dot_e4m3(const DotArgs& args);

@@ -218,18 +218,6 @@ void check_unembed_case(Comparison& comparison, Stream stream, Format weights, c
     }
 }
 
-template <typename CheckCase>
-KernelFinding check_cases(const KernelRow& row, const CheckCase& check_case) {
-  prepare_linear();
-  prepare_prefill();
-  Comparison comparison;
-  const OwnedStream stream;
-  for_each_case(row, [&](const Case& c) {
-    comparison.at(c.text(), [&] { check_case(comparison, stream, row.weights, c); });
-  });
-  return comparison.finding();
-}
-
 }  // namespace
 
 KernelFinding check_normalise(const KernelRow& row) { return check_cases(row, check_normalise_case); }

@@ -16,7 +16,7 @@ namespace {
 
 constexpr int kLogprobs{3};
 
-void check_embed_case(Comparison& comparison, Stream stream, const Case& c) {
+void check_embed_case(Comparison& comparison, Stream stream, Format, const Case& c) {
   const int T = c.num_tokens;
   const auto H = static_cast<size_t>(c.shape.hidden), vocab = static_cast<size_t>(c.shape.vocab);
   const auto embedding = random_bf16(c.values, c.seed, vocab * H);
@@ -94,7 +94,7 @@ void check_logprobs(Comparison& comparison, ptrdiff_t row, const float* logits, 
 // The likeliest token: of every third row with log-probabilities, of every third drawn from the one likeliest; in every second case
 // of greedy rows alone, which are answered by a kernel of their own. How a draw falls among several is compared with the host's in
 // tests/backend/cuda/sample_test.cpp.
-void check_sample_case(Comparison& comparison, Stream stream, const Case& c) {
+void check_sample_case(Comparison& comparison, Stream stream, Format, const Case& c) {
   const auto num_rows = static_cast<size_t>(c.num_tokens), vocab = static_cast<size_t>(c.shape.vocab);
   auto logits = random_floats(c.values, c.seed, num_rows * vocab);
   disturb(logits, vocab);
@@ -132,17 +132,6 @@ void check_sample_case(Comparison& comparison, Stream stream, const Case& c) {
     comparison.equal("token", index, 0, actual[row].token, likeliest(of_row, vocab));
     if (params[row].num_logprobs >= 0) check_logprobs(comparison, index, of_row, vocab, actual[row]);
   }
-}
-
-template <typename CheckCase>
-KernelFinding check_cases(const KernelRow& row, const CheckCase& check_case) {
-  prepare_embed();
-  prepare_sample();
-  Comparison comparison;
-  const OwnedStream stream;
-  for_each_case(row,
-                [&](const Case& c) { comparison.at(c.text(), [&] { check_case(comparison, stream, c); }); });
-  return comparison.finding();
 }
 
 }  // namespace

@@ -152,7 +152,7 @@ Values router_values(const Case& c) {
 }
 
 // The choice is compared exactly: it is made of the kernel's own logits.
-void check_route_up_case(Comparison& comparison, Stream stream, const Case& c) {
+void check_route_up_case(Comparison& comparison, Stream stream, Format, const Case& c) {
   const int H = c.shape.hidden, E = c.shape.num_experts, K = c.shape.experts_per_token;
   const TestResidual residual(c, 1, {.has_rest = true});
   const TestNorm norm(c, residual);
@@ -222,29 +222,10 @@ void check_down_case(Comparison& comparison, Stream stream, Format weights, cons
   });
 }
 
-template <typename CheckCase>
-KernelFinding check_cases(const KernelRow& row, const CheckCase& check_case) {
-  prepare_experts();
-  prepare_prefill();
-  Comparison comparison;
-  const OwnedStream stream;
-  for_each_case(row,
-                [&](const Case& c) { comparison.at(c.text(), [&] { check_case(comparison, stream, c); }); });
-  return comparison.finding();
-}
-
 }  // namespace
 
-KernelFinding check_up(const KernelRow& row) {
-  return check_cases(row, [&](auto& comparison, Stream stream, const Case& c) {
-    check_up_case(comparison, stream, row.weights, c);
-  });
-}
+KernelFinding check_up(const KernelRow& row) { return check_cases(row, check_up_case); }
 KernelFinding check_route_up(const KernelRow& row) { return check_cases(row, check_route_up_case); }
-KernelFinding check_down(const KernelRow& row) {
-  return check_cases(row, [&](auto& comparison, Stream stream, const Case& c) {
-    check_down_case(comparison, stream, row.weights, c);
-  });
-}
+KernelFinding check_down(const KernelRow& row) { return check_cases(row, check_down_case); }
 
 }  // namespace nibble::cuda::verify

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "backend/cuda/kernels.h"
+
 namespace nibble::cuda::verify {
 namespace {
 
@@ -31,17 +33,25 @@ std::string Case::text() const {
       shape.intermediate, shape.vocab, num_tokens, name(values));
 }
 
-void for_each_case(const KernelRow& row, const std::function<void(const Case&)>& run) {
-  const auto takes = [&](int tokens) {
-    return tokens >= row.from_rows && tokens <= std::min(row.to_rows, kMostTokens);
-  };
+KernelFinding check_cases(const KernelRow& row, CheckCase check_case) {
+  prepare_embed();
+  prepare_linear();
+  prepare_experts();
+  prepare_prefill();
+  prepare_sample();
+  Comparison comparison;
+  const OwnedStream stream;
   uint64_t seed = 0;
+  const auto run = [&](const Shape& shape, int tokens, Values values) {
+    if (tokens < row.from_rows || tokens > std::min(row.to_rows, kMostTokens)) return;
+    const Case c{shape, tokens, values, seed += 100};
+    comparison.at(c.text(), [&] { check_case(comparison, stream, row.weights, c); });
+  };
   for (const Shape& shape : shapes())
-    for (const int tokens : shape.tokens)
-      if (takes(tokens)) run({shape, tokens, Values::kTypical, seed += 100});
+    for (const int tokens : shape.tokens) run(shape, tokens, Values::kTypical);
   for (const int tokens : {row.from_rows, row.from_rows + 1, 19, row.to_rows})
-    for (const Values values : kAllValues)
-      if (takes(tokens)) run({shapes()[2], tokens, values, seed += 100});
+    for (const Values values : kAllValues) run(shapes()[2], tokens, values);
+  return comparison.finding();
 }
 
 }  // namespace nibble::cuda::verify

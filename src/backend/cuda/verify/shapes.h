@@ -1,11 +1,12 @@
 // The models and numbers of tokens that kernels are checked with.
 #pragma once
 
-#include <functional>
 #include <string>
 #include <vector>
 
+#include "backend/cuda/device.h"
 #include "backend/cuda/kernel_table.h"
+#include "backend/cuda/verify/comparison.h"
 #include "backend/cuda/verify/values.h"
 
 namespace nibble::cuda::verify {
@@ -24,8 +25,11 @@ struct Case {
   std::string text() const;
 };
 
+// How one case of a row is checked, in one format of weights.
+using CheckCase = void (*)(Comparison& comparison, Stream stream, Format weights, const Case& c);
+
 // Every shape with its numbers of tokens, and one with all kinds of values; of the tokens those that the row takes, and those at
 // its borders.
-void for_each_case(const KernelRow& row, const std::function<void(const Case&)>& run);
+KernelFinding check_cases(const KernelRow& row, CheckCase check_case);
 
 }  // namespace nibble::cuda::verify
