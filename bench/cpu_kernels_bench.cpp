@@ -6,8 +6,8 @@
 #include <string_view>
 #include <vector>
 
-#include "backend/cpu/experts/q8.h"
 #include "backend/cpu/kernel_table.h"
+#include "backend/cpu/q8.h"
 #include "bench/peaks.h"
 
 namespace nibble::bench {
@@ -26,6 +26,8 @@ constexpr Shape kShapes[]{
     {"qkv", Format::kMxfp4, 5120, 2880},     // as --mxfp4-layers has it made
     {"up", Format::kMxfp4, 5760, 2880},      // one expert's
     {"down", Format::kMxfp4, 2880, 2880},    //
+    {"qkv", Format::kQ8_0, 5120, 2880},      // as GGUF files have it
+    {"project", Format::kQ8_0, 2880, 4096},  //
 };
 
 // Scales of MXFP4 as models have them. Cold bytes taken for scales would make numbers below 2^-126, which are slow.
@@ -81,8 +83,11 @@ void dot(benchmark::State& state, const cpu::DotRow& row, const Shape& shape) {
 // The same of experts in strips, their activations in int8.
 void strip(benchmark::State& state, const cpu::StripRow& row, const Shape& shape) {
   const auto num_tokens = static_cast<int>(state.range(0));
-  const size_t num_elements = size_t{1} * shape.rows * shape.cols, scale_bytes = num_elements / 32;
-  const size_t data_bytes = num_elements / 2, matrix_bytes = (data_bytes + scale_bytes + 63) / 64 * 64;
+  const size_t num_elements = size_t{1} * shape.rows * shape.cols;
+  const bool is_q8_0 = row.format == Format::kQ8_0;
+  const size_t scale_bytes = num_elements / (is_q8_0 ? 16 : 32);
+  const size_t data_bytes = num_elements / (is_q8_0 ? 1 : 2),
+               matrix_bytes = (data_bytes + scale_bytes + 63) / 64 * 64;
   const size_t num_matrices = kColdBytes / matrix_bytes, row_blocks = size_t{1} * shape.cols / cpu::kBlock;
 
   const std::vector<float> half(cpu::kBlock, 0.5f);
@@ -127,9 +132,7 @@ const int kRegistered = [] {
     }
   for (const cpu::StripRow& row : cpu::strip_rows())
     for (const Shape& shape : kShapes) {
-      if (!cpu::is_available(row.isa) ||
-          (shape.name != std::string_view("up") && shape.name != std::string_view("down")))
-        continue;
+      if (!cpu::is_available(row.isa) || row.format != shape.weights) continue;
       benchmark::RegisterBenchmark(fmt::format("{}/{}", row.name, shape.name).c_str(),
                                    [&row, &shape](benchmark::State& state) { strip(state, row, shape); })
           ->Apply(with_tokens);

@@ -25,6 +25,10 @@ GoldenTolerance cuda_tolerance(const Config& config, const GoldenSet& golden, co
 #endif
 
 std::string nothing() { return {}; }
+bool always(const BackendOptions&) { return true; }
+#if NIBBLE_CUDA
+bool never(const BackendOptions&) { return false; }
+#endif
 
 double host_bandwidth() {
   ThreadPool all_cores(0);
@@ -33,13 +37,14 @@ double host_bandwidth() {
 
 constexpr BackendRow kBackends[] = {
 #if NIBBLE_CUDA
-    {"cuda", "one NVIDIA GPU", &cuda::plan, &cuda::make, true, false, &cuda::why_not, &cuda_tolerance,
+    {"cuda", "one NVIDIA GPU", &cuda::plan, &cuda::make, true, false, &never, &cuda::why_not, &cuda_tolerance,
      &cuda::read_bandwidth, &cuda::device_text, &cuda::kernel_checks},
 #endif
-    {"cpu", "all cores, dense weights as they are stored", &cpu::plan, &cpu::make, false, true, &nothing,
-     &cpu_tolerance, &host_bandwidth, &nothing, nullptr},
+    {"cpu", "all cores, dense weights as they are stored", &cpu::plan, &cpu::make, false, true,
+     &cpu::takes_int8, &nothing, &cpu_tolerance, &host_bandwidth, &nothing, nullptr},
     {"reference", "plain loops in float32, slow: what the others are tested against", &reference::plan,
-     &reference::make, false, false, &nothing, &float32_tolerance, &host_bandwidth, &nothing, nullptr},
+     &reference::make, false, false, &always, &nothing, &float32_tolerance, &host_bandwidth, &nothing,
+     nullptr},
 };
 
 }  // namespace

@@ -22,7 +22,9 @@ struct BackendRow {
   // Takes weights that are not made (Weights::unmade), and memory of its own, which it checks itself.
   bool is_device;
   bool takes_expert_activations;  // BackendOptions::expert_activations
-  std::string (*why_not)();       // why this machine cannot run it; empty where it can
+  bool (*takes_blocks)(
+      const BackendOptions&);  // of matrices that have them, in place of elements (StoredBlocks)
+  std::string (*why_not)();    // why this machine cannot run it; empty where it can
   GoldenTolerance (*tolerance)(const Config&, const GoldenSet&,
                                const BackendOptions&);  // how far it may be from golden data
   // Measures the memory that it decodes from: bytes per second, all cores reading.

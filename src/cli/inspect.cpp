@@ -116,6 +116,7 @@ std::vector<KernelChoice> list_kernels(const Model& model, const Settings& setti
     weights = *model.weights;
     weights.config = small;
     weights.layers.resize(1);
+    weights.make = nullptr;
     weights.embedding.rows = weights.unembedding.rows = small.vocab;
   } else {
     small.num_experts = small.experts_per_token;
@@ -136,6 +137,7 @@ struct Report {
   Capacity capacity;
   std::string_view backend;
   MemoryPlan plan;
+  size_t kept_weight_bytes;
   std::vector<OperationCost> decode;  // of one token that sees a full context
   std::vector<KernelChoice> kernels;  // where they were asked for
 };
@@ -175,7 +177,7 @@ void print(const Report& report) {
   const MemoryPlan& plan = report.plan;
   fmt::print("\nmemory for {} x {} tokens on backend {}\n", report.capacity.num_sequences,
              report.capacity.context, report.backend);
-  const size_t kept = kept_weight_bytes(report.model, plan);
+  const size_t kept = report.kept_weight_bytes;
   fmt::print("  {:<20} {:>10}\n", "weights", bytes_text(kept));
   if (plan.weight_bytes > 0)
     fmt::print("  {:<20} {:>10}\n", "weights, own layout", bytes_text(plan.weight_bytes));
@@ -262,11 +264,13 @@ int inspect(const Options& options, const Settings& settings) {
                 {},
                 backend.name,
                 {},
+                0,
                 {},
                 {}};
   const Config& config = report.model.config;
   report.capacity = {context_of(config, settings), options.num_sequences};
   report.plan = backend.plan(config, backend_options(config, settings, report.capacity));
+  report.kept_weight_bytes = kept_weight_bytes(report.model, report.plan, settings);
   report.decode = step_costs(config, formats_of(report.model, settings), 1, report.capacity.context);
   if (options.show_kernels || settings.require) report.kernels = list_kernels(report.model, settings);
   if (!options.show_kernels) report.kernels.clear();

@@ -29,9 +29,10 @@ std::string byte_ranks() {
 
 Tokenizer byte_tokenizer() { return Tokenizer::from_tiktoken(byte_ranks(), "the vocabulary of bytes"); }
 
-void check_memory(const Model& model, const BackendRow& backend, const BackendOptions& options) {
+void check_memory(const Model& model, const BackendRow& backend, const BackendOptions& options,
+                  const Settings& settings) {
   const MemoryPlan plan = backend.plan(model.config, options);
-  const size_t weights = kept_weight_bytes(model, plan) + plan.weight_bytes;
+  const size_t weights = kept_weight_bytes(model, plan, settings) + plan.weight_bytes;
   const size_t needed = weights + plan.kv_bytes + plan.workspace_bytes;
   const size_t available = available_bytes();
   if (needed <= available) return;
@@ -88,10 +89,12 @@ ExpertActivations expert_activations(const Settings& settings) {
 
 // What the backend takes: weights in memory, or, on a device, descriptions of what it makes itself.
 std::shared_ptr<const Weights> bring_weights(const Model& model, const BackendRow& row,
-                                             const Settings& settings) {
+                                             const Settings& settings, const BackendOptions& options) {
+  const bool takes_blocks = row.takes_blocks(options);
   if (model.weights && model.weights->make) {
     ThreadPool pool(settings.threads.value_or(0));
-    model.weights->make(pool, show_progress("converting " + model.source.name));
+    model.weights->make(pool, show_progress("converting " + model.source.name),
+                        takes_blocks ? MakeWhat::kAllButBlocks : MakeWhat::kAll);
   }
   if (row.is_device)
     return model.weights
@@ -120,7 +123,17 @@ Model open_model(const std::string& argument, const Settings& settings) {
 
 StorageFormats formats_of(const Model& model, const Settings& settings) {
   const DenseFormats dense = dense_formats(settings);
-  StorageFormats formats = model.weights ? nibble::formats_of(*model.weights) : StorageFormats{};
+  StorageFormats formats;
+  if (model.weights) {
+    formats = nibble::formats_of(*model.weights);
+    const BackendOptions options = backend_options(model.config, settings, {kPageTokens, 1});
+    if (!find_backend(settings.backend).takes_blocks(options)) {
+      formats.embedding = model.weights->embedding.format;
+      formats.qkv = model.weights->layers.front().q.format;
+      formats.attention_output = model.weights->layers.front().o.format;
+      formats.unembedding = model.weights->unembedding.format;
+    }
+  }
   if (dense.qkv != Format::kBf16) formats.qkv = dense.qkv;
   if (dense.attention_output != Format::kBf16) formats.attention_output = dense.attention_output;
   if (dense.unembedding != Format::kBf16) formats.unembedding = dense.unembedding;
@@ -189,10 +202,22 @@ EngineOptions engine_options(const Settings& settings, const BackendOptions& opt
 
 size_t weight_bytes(const Config& config) { return total_bytes(tensor_specs(config)); }
 
-size_t kept_weight_bytes(const Model& model, const MemoryPlan& plan) {
+size_t kept_weight_bytes(const Model& model, const MemoryPlan& plan, const Settings& settings) {
   const size_t all = weight_bytes(model.config);
   if (!model.weights) return all - plan.released_weight_bytes;
-  return model.weights->make ? all : all - plan.replaced_weight_bytes;
+  if (!model.weights->make) return all - plan.replaced_weight_bytes;
+  // What has blocks is not made, and what is in strips is counted in the plan; dense layers take what their blocks do.
+  const BackendOptions options = backend_options(model.config, settings, {kPageTokens, 1});
+  if (!find_backend(settings.backend).takes_blocks(options)) return all;
+  const auto saved = [](const Matrix& matrix) {
+    const size_t elements = static_cast<size_t>(matrix.rows) * static_cast<size_t>(matrix.cols);
+    return num_bytes(matrix.format, elements) - num_bytes(stored_format(matrix), elements);
+  };
+  size_t kept = all - plan.released_weight_bytes;
+  kept -= saved(model.weights->embedding) + saved(model.weights->unembedding);
+  for (const LayerWeights& layer : model.weights->layers)
+    kept -= saved(layer.q) + saved(layer.k) + saved(layer.v) + saved(layer.o);
+  return kept;
 }
 
 size_t available_bytes() {
@@ -209,8 +234,8 @@ std::unique_ptr<Backend> load(const Model& model, const Settings& settings, cons
   if (settings.experts_activations && !row.takes_expert_activations)
     throw InputError("--experts-activations {}: the backend {} has no such choice: leave it out",
                      *settings.experts_activations, row.name);
-  if (!row.is_device) check_memory(model, row, options);
-  std::unique_ptr<Backend> backend = row.make(bring_weights(model, row, settings), options);
+  if (!row.is_device) check_memory(model, row, options, settings);
+  std::unique_ptr<Backend> backend = row.make(bring_weights(model, row, settings, options), options);
   require_kernels(settings.require.value_or(""), row.name, backend->kernels());
   return backend;
 }

@@ -53,7 +53,7 @@ EngineOptions engine_options(const Settings& settings, const BackendOptions& opt
 
 size_t weight_bytes(const Config& config);  // of the checkpoint
 // Of these, what has to stay in memory: a file's pages that were read once are given back, made weights are not.
-size_t kept_weight_bytes(const Model& model, const MemoryPlan& plan);
+size_t kept_weight_bytes(const Model& model, const MemoryPlan& plan, const Settings& settings);
 size_t available_bytes();  // memory that programs may still take, files in the page cache included
 
 // Makes the weights if they are synthetic, and the backend. Throws InputError with the figures where memory lacks.

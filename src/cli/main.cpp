@@ -105,7 +105,8 @@ int run_command(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     throw InputError("{}", explain(program, error));
   }
-  log::start(spdlog::level::from_str(settings.log_level));
+  log::start(spdlog::level::from_str(settings.log_level),
+             settings.log_format == "json" ? log::Format::kJson : log::Format::kText);
   return action();
 }
 

@@ -14,7 +14,9 @@ constexpr size_t kStep{64 << 20};  // between two reports
 
 Bytes bytes_of(const void* data, size_t count) { return {static_cast<const std::byte*>(data), count}; }
 
+// Not those that have blocks, which were either made or are read as a whole when they are repacked.
 void append(std::vector<Bytes>& parts, const Matrix& matrix, size_t num_matrices) {
+  if (matrix.blocks.rows) return;
   const size_t elements = num_matrices * static_cast<size_t>(matrix.rows) * static_cast<size_t>(matrix.cols);
   const size_t scales = matrix.scales ? elements / 32 : 0;
   parts.push_back(bytes_of(matrix.data, num_bytes(matrix.format, elements) - scales));

@@ -13,7 +13,7 @@
 namespace nibble::cli {
 namespace {
 
-constexpr Format kFormats[]{Format::kF32, Format::kBf16, Format::kMxfp4, Format::kE4m3};
+constexpr Format kFormats[]{Format::kF32, Format::kBf16, Format::kMxfp4, Format::kE4m3, Format::kQ8_0};
 
 std::string lower_case(std::string_view text) {
   std::string lower(text);

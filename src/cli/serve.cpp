@@ -1,5 +1,7 @@
 #include "cli/serve.h"
 
+#include <cerrno>
+#include <cstring>
 #include <ctime>
 #include <filesystem>
 #include <fstream>
@@ -19,9 +21,10 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kFooter{R"(
-Endpoints: /v1/chat/completions, /v1/completions, /v1/responses, /v1/models, /tokenize, /detokenize, /health, /version, /metrics.
+Endpoints: /v1/chat/completions, /v1/completions, /v1/responses, /v1/models, /apply-template,
+/tokenize, /detokenize, /health, /version, /metrics.
 ctrl-C (or SIGTERM) refuses new requests and ends when those that run are done; a second one ends at once (exit code 130).
---log-level info tells each request on stderr: its id, path, status and time, never its text.
+--log-level info tells each request on stderr: its id, path, status and time, never its text (but with --log-bodies).
 
 Examples:
   nibble serve tiny
@@ -43,7 +46,7 @@ struct Options {
 // One key a line; blank lines are passed over.
 std::vector<std::string> read_keys(const std::string& file) {
   std::ifstream in(file);
-  if (!in) throw InputError("--api-key-file '{}' can't be read", file);
+  if (!in) throw InputError("--api-key-file '{}' can't be read: {}", file, std::strerror(errno));
   std::vector<std::string> keys;
   for (std::string line; std::getline(in, line);) {
     line.erase(line.find_last_not_of(" \t\r") + 1);
@@ -89,10 +92,7 @@ int serve(const Options& options, const Settings& settings) {
 
   allow_open_files();
   server::Server server(server_options);
-  const bool is_v6 = server_options.host.find(':') != std::string::npos;
-  const std::string address = fmt::format("http://{0}{2}{1}:{3}", is_v6 ? "[" : "", is_v6 ? "]" : "",
-                                          server_options.host, server.port());
-  fmt::print("Loading {}; {} answers /health meanwhile.\n", server_options.model_id, address);
+  fmt::print("Loading {}; {} answers /health meanwhile.\n", server_options.model_id, server.address());
   std::fflush(stdout);
   const BackendOptions room = backend_options(model.config, settings, capacity);
   const std::unique_ptr<Backend> backend = load(model, settings, room);
@@ -100,7 +100,7 @@ int serve(const Options& options, const Settings& settings) {
   engine_settings.on_step = [&server](const StepReport& report) { server.metrics().step(report); };
   Engine engine(*backend, tokenizer, engine_settings);
   server.open(engine, served, static_cast<size_t>(settings.max_sequences + options.max_queue));
-  fmt::print("Serving {} on {}\n", server_options.model_id, address);
+  fmt::print("Serving {} on {}\n", server_options.model_id, server.address());
   std::fflush(stdout);
   return server.serve(engine) ? kDone : kInterrupted;
 }
@@ -114,9 +114,14 @@ Action define_serve(CLI::App& command, Settings& settings) {
   const auto add = [&](const char* flag, auto& value, const char* what, const char* type) {
     return command.add_option(flag, value, what)->type_name(type)->group(group);
   };
-  add("--host", options->server.host, "address to listen on; 0.0.0.0: all of this machine's", "ADDRESS")
+  add("--host", options->server.address.host, "address to listen on; 0.0.0.0: all of this machine's",
+      "ADDRESS")
       ->capture_default_str();
-  add("--port", options->server.port, "port to listen on; 0: any free one", "N")->capture_default_str();
+  add("--port", options->server.address.port, "port to listen on; 0: any free one", "N")
+      ->check(CLI::Range(0, 65535))
+      ->capture_default_str();
+  add("--unix-socket", options->server.address.unix_socket, "listen on a Unix socket at PATH, and on no port",
+      "PATH");
   add("--served-model-name", options->served_name,
       "what clients call the model [MODEL, of a path its last part]", "NAME");
   add("--api-key", options->keys,
@@ -127,6 +132,13 @@ Action define_serve(CLI::App& command, Settings& settings) {
       ->allow_extra_args(false)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   add("--api-key-file", options->key_file, "the same with keys from a file, one on a line", "FILE");
+  add("--cors-origin", options->server.cors_origins,
+      "let pages of ORIGIN (https://chat.example) ask from a browser; *: all;\n"
+      "may be given several times",
+      "ORIGIN")
+      ->expected(1)
+      ->allow_extra_args(false)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   add("--max-queue", options->max_queue,
       "requests that wait beyond the --max-sequences that run; more are\n"
       "answered with status 429",
@@ -141,6 +153,10 @@ Action define_serve(CLI::App& command, Settings& settings) {
       "seconds that running requests get after ctrl-C or SIGTERM", "N")
       ->check(CLI::Range(0, 86400))
       ->capture_default_str();
+  command
+      .add_flag("--log-bodies", options->server.log_bodies,
+                "log the bodies of requests, prompts and all (with --log-level info)")
+      ->group(group);
   add_settings(command, settings,
                {SettingGroup::kMachine, SettingGroup::kBatch, SettingGroup::kCache, SettingGroup::kPlaces});
   command.footer(kFooter);

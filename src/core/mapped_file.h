@@ -24,6 +24,10 @@ class MappedFile {
   std::span<const std::byte> bytes_;
 };
 
+// Takes the whole pages within `bytes`, which lie in a mapped file, out of this process's memory; they stay in the page cache and
+// come back when they are read.
+void release_pages(std::span<const std::byte> bytes);
+
 // The whole of a small text file (JSON, vocabularies). Throws InputError as above, and where it is over `max_bytes`.
 std::string read_text_file(const std::filesystem::path& path, size_t max_bytes = size_t{1} << 28);
 

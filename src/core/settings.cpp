@@ -49,9 +49,9 @@ constexpr Setting kTable[] = {
     {"threads", kMachine, "N", "threads to run on", "all cores",
      Number<std::optional<int>>{&S::threads, 1, 1024}},
     {"isa", kMachine, "NAME", "instruction set on a CPU; --version says which it has", "the best one",
-     Choice<std::optional<std::string>>{
-         &S::isa,
-         {"portable", "avx2", "avx_vnni", "avx512", "avx512_vnni", "neon", "neon_dotprod", "neon_i8mm"}}},
+     Choice<std::optional<std::string>>{&S::isa,
+                                        {"portable", "avx2", "avx_vnni", "avx512", "avx512_vnni", "amx",
+                                         "neon", "neon_dotprod", "neon_i8mm"}}},
     {"mxfp4-layers", kMachine, "LIST", "quantise to MXFP4 at load: moe, qkv, o, lm_head, or all",
      "as the checkpoint has them", Text{&S::mxfp4_layers}},
     {"fp8-layers", kMachine, "LIST", "quantise to FP8 (E4M3) at load: qkv, o, lm_head, or all",
@@ -76,6 +76,8 @@ constexpr Setting kTable[] = {
      "the model's own", Text{&S::tokenizer}},
     {"log-level", kPlaces, "LEVEL", "what else is told on stderr: debug, info, warn, error, off", "",
      Choice<std::string>{&S::log_level, {"debug", "info", "warn", "error", "off"}}},
+    {"log-format", kPlaces, "NAME", "how: text; json, an object on each line", "",
+     Choice<std::string>{&S::log_format, {"text", "json"}}},
 };
 
 template <typename T>

@@ -48,6 +48,7 @@ struct Settings {
   std::optional<std::string> models;     // folder of the bundled models
   std::optional<std::string> tokenizer;  // a vocabulary file, where the model has none or another is wanted
   std::string log_level{"warn"};
+  std::string log_format{"text"};
 };
 
 // Commands take whole groups.
@@ -61,7 +62,7 @@ struct Number {
 template <typename Member>  // std::string or an optional of it
 struct Choice {
   Member Settings::*member;
-  std::string_view accepted[8];  // the rest is empty
+  std::string_view accepted[12];  // the rest is empty
 };
 struct Text {
   std::optional<std::string> Settings::*member;

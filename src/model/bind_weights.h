@@ -13,6 +13,7 @@ namespace nibble {
 struct StoredTensor {
   const void* data;
   DType dtype;
+  StoredBlocks blocks{};  // of a matrix; of experts' codes, scales included
 };
 
 // Calls `locate` once for every tensor of the configuration, in the order of tensor_specs().

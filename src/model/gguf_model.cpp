@@ -171,6 +171,20 @@ StoredTensor GgufModel::stored(const TensorSpec& spec) const {
           type == GgmlType::kF32 ? DType::kF32 : DType::kBf16};
 }
 
+StoredBlocks GgufModel::blocks(const TensorSpec& spec) const {
+  if (is_vector(spec) || spec.kind == TensorKind::kScales) return {};
+  const Place where = place(spec);
+  const GgmlType type = where.tensor->type;
+  const std::string_view group = group_of(spec);
+  const bool is_taken = group == "embedding" ? type != GgmlType::kBf16
+                        : group == "router"  ? false
+                                             : type == GgmlType::kQ8_0 || type == GgmlType::kMxfp4;
+  if (!is_taken) return {};
+  const uint64_t cols = is_experts(spec) ? spec.shape[2] * kMxfp4BlockSize : spec.shape[1];
+  return {type, where.tensor->data.data() + where.first_row * row_bytes(type, cols),
+          where.up ? where.up->data.data() : nullptr};
+}
+
 size_t GgufModel::num_bytes(const TensorSpec& spec) const {
   return *num_elements(spec.shape) * static_cast<size_t>(num_bits(stored(spec).dtype)) / 8;
 }
@@ -255,15 +269,17 @@ struct Made {
   struct Part {
     TensorSpec spec;
     Buffer bytes;
+    bool has_blocks;  // or, of scales, their codes have
+    bool is_made{false};
   };
 
   explicit Made(const std::filesystem::path& path) : model(path) {}
 
-  void make(ThreadPool& pool, const ReportProgress& report);
+  void make(ThreadPool& pool, const ReportProgress& report, MakeWhat what);
 
   GgufModel model;
   std::vector<Part> parts;  // in the order of tensor_specs: scales follow their codes
-  std::once_flag once;
+  std::mutex mutex;
 };
 
 struct Group {
@@ -271,12 +287,18 @@ struct Group {
   bool is_exact{true};
 };
 
-void Made::make(ThreadPool& pool, const ReportProgress& report) {
+void Made::make(ThreadPool& pool, const ReportProgress& report, MakeWhat what) {
+  const std::lock_guard lock(mutex);
+  const auto is_due = [&](const Part& part) {
+    return !part.is_made && (what == MakeWhat::kAll || !part.has_blocks);
+  };
   std::map<std::pair<std::string_view, std::string_view>, Group> groups;
   size_t total = 0, done = 0;
-  for (const Part& part : parts) total += part.bytes.bytes();
+  for (const Part& part : parts) total += is_due(part) ? part.bytes.bytes() : 0;
   for (size_t i = 0; i < parts.size(); ++i) {
-    const Part& part = parts[i];
+    Part& part = parts[i];
+    if (!is_due(part)) continue;
+    part.is_made = true;
     Group& group = groups[{group_of(part.spec), name(model.type(part.spec))}];
     if (part.spec.kind == TensorKind::kCodes) {
       model.make_experts(part.spec, part.bytes.data(), parts[i + 1].bytes.data(), pool);
@@ -290,9 +312,9 @@ void Made::make(ThreadPool& pool, const ReportProgress& report) {
     if (report) report(done, total);
   }
   for (const auto& [key, group] : groups) {
-    const auto& [what, type] = key;
-    const bool is_repacked = what == "experts", is_wide = what.starts_with("norms");
-    log::info("{}: {} tensors of {} {}, {}, {} bytes to {}", what, group.num_tensors, type,
+    const auto& [tensors, type] = key;
+    const bool is_repacked = tensors == "experts", is_wide = tensors.starts_with("norms");
+    log::info("{}: {} tensors of {} {}, {}, {} bytes to {}", tensors, group.num_tensors, type,
               is_repacked ? "repacked"
               : is_wide   ? "to F32"
                           : "to BF16",
@@ -331,13 +353,16 @@ Weights open_gguf_weights(const std::filesystem::path& path) {
   Weights weights = bind_weights(model.config(), [&](const TensorSpec& spec) {
     StoredTensor stored = model.stored(spec);
     if (stored.data) return stored;
-    made->parts.push_back({spec, Buffer(model.num_bytes(spec))});
-    return StoredTensor{made->parts.back().bytes.data(), stored.dtype};
+    const StoredBlocks blocks = model.blocks(spec);
+    const bool has_blocks = spec.kind == TensorKind::kScales || blocks.rows;
+    made->parts.push_back({spec, Buffer(model.num_bytes(spec)), has_blocks});
+    return StoredTensor{made->parts.back().bytes.data(), stored.dtype, blocks};
   });
   weights.source = path.string();
-  weights.make = [made](ThreadPool& pool, const ReportProgress& report) {
-    std::call_once(made->once, [&] { made->make(pool, report); });
+  weights.make = [made](ThreadPool& pool, const ReportProgress& report, MakeWhat what) {
+    made->make(pool, report, what);
   };
+  weights.is_mapped = true;
   weights.storage = made;
   return weights;
 }

@@ -1,7 +1,8 @@
 // A GGUF file as a model: which of its tensors is which, what can be used as it lies there, and how the rest is made.
 //
 //   matrices              BF16 as they lie; every other type to BF16, to nearest even: exact from MXFP4, and from F32 or
-//                         F16 that were BF16 before
+//                         F16 that were BF16 before. Q8_0, MXFP4, and what an embedding is in, also as the blocks that lie
+//                         there: who takes those has them exactly, and nothing is made
 //   norms, biases, sinks  F32 and BF16 as they lie, F16 to F32
 //   experts               MXFP4 alone: codes and scales into arrays of their own, the same numbers; gate and up, which
 //                         have a tensor each, as rows 2i and 2i + 1 of one
@@ -38,10 +39,11 @@ class GgufModel {
   const Gguf& gguf() const { return gguf_; }
   const Config& config() const { return config_; }
 
-  // What bind_weights() takes a tensor as; `data` is null where it has to be made.
+  // What bind_weights() takes a tensor as, but for its blocks; `data` is null where it has to be made.
   StoredTensor stored(const TensorSpec& spec) const;
-  size_t num_bytes(const TensorSpec& spec) const;  // as stored() says
-  GgmlType type(const TensorSpec& spec) const;     // in the file
+  StoredBlocks blocks(const TensorSpec& spec) const;  // none: of this type they are not taken
+  size_t num_bytes(const TensorSpec& spec) const;     // as stored() says
+  GgmlType type(const TensorSpec& spec) const;        // in the file
   size_t file_bytes(
       const TensorSpec& spec) const;  // in the file; an experts' scales are counted with its codes
   // Writes the num_bytes() of a tensor that has to be made. False where a value had to be rounded.

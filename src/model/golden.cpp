@@ -233,19 +233,35 @@ GoldenTolerance bf16_tolerance(const Config& config, const GoldenSet& golden) {
                             std::sqrt(2) * kOtherExpert);
 }
 
-// An element in int8 is off by 1/254 of the largest of its 32, so about u of it, and that one is at most sqrt(32) of their root
-// mean square. Each layer has two such errors, in the experts' input and in what is between their halves. They are sqrt(32)
-// times those of BF16, and so is the margin within which they may decide a router's choice.
+// An element in int8 is off by 1/254 of the largest of its 32 at most, so by u of it, and that one is at most sqrt(32) of their
+// root mean square: sqrt(32) u of a vector's length, with the same third on the average. (Of numbers spread like a bell the largest
+// of 32 is 2.1 to 2.5 times the root mean square: this allows for about twice what is to be expected.)
+//
+// `num_roundings`: such vectors in a layer. The margin within which the router may decide otherwise is that of BF16's 2^-9, and
+// grows as the error does.
 //
 // At such a place it is another expert for one of K, of one of the 2 L terms that a residual stream adds up: sqrt(2) / K / sqrt(2 L)
-// of it, were all terms alike; three times that is allowed for.
-GoldenTolerance int8_experts_tolerance(const Config& config, const GoldenSet& golden) {
+// of it, were all terms alike; three times that is allowed for. That is an estimate, not a bound: it is for rows that are near
+// ties themselves, of which golden data say no more than that they are.
+GoldenTolerance int8_tolerance_of(const Config& config, const GoldenSet& golden, double num_roundings) {
   constexpr double kLargest{32};  // square of a block's largest element, at most, where the mean square is 1
-  const double layer_error = std::sqrt(kCacheError * kCacheError + 2 * kLargest);
+  const double layer_error = std::sqrt(kCacheError * kCacheError + num_roundings * kLargest);
   GoldenTolerance tolerance = rounding_tolerance(config, golden, layer_error, std::sqrt(2) * kOtherExpert);
   tolerance.router_margin *= std::sqrt(kLargest);
   tolerance.tied_l2 = 3 / (config.experts_per_token * std::sqrt(config.num_layers));
   return tolerance;
+}
+
+// The experts' input, and what is between their halves.
+GoldenTolerance int8_experts_tolerance(const Config& config, const GoldenSet& golden) {
+  return int8_tolerance_of(config, golden, 2);
+}
+
+// These two, attention's output, and the input of q, k and v: it shows in values as it is. An error of queries or of keys points
+// anywhere in D dimensions, of which a score sees one: S / sqrt(D) of it, and weights are off by twice as much.
+GoldenTolerance int8_tolerance(const Config& config, const GoldenSet& golden) {
+  constexpr double kScore{2};
+  return int8_tolerance_of(config, golden, 4 + 2 * 4 * kScore * kScore / config.head_dim);
 }
 
 GoldenDifference compare(const GoldenPrompt& golden, const GoldenAnswer& answer,

@@ -70,6 +70,8 @@ GoldenTolerance bf16_cache_tolerance(const Config& config, const GoldenSet& gold
 GoldenTolerance bf16_tolerance(const Config& config, const GoldenSet& golden);
 // Of one with a BF16 cache whose experts take their inputs in int8, a scale for each 32.
 GoldenTolerance int8_experts_tolerance(const Config& config, const GoldenSet& golden);
+// Of one whose q, k, v and o do so as well.
+GoldenTolerance int8_tolerance(const Config& config, const GoldenSet& golden);
 
 struct GoldenDifference {
   double relative_l2{

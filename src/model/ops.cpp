@@ -100,12 +100,12 @@ Cost cost(const Unembed& op) {
 
 StorageFormats formats_of(const Weights& weights) {
   const LayerWeights& layer = weights.layers.at(0);
-  return {.embedding = weights.embedding.format,
-          .qkv = layer.q.format,
-          .attention_output = layer.o.format,
+  return {.embedding = stored_format(weights.embedding),
+          .qkv = stored_format(layer.q),
+          .attention_output = stored_format(layer.o),
           .router = layer.router.format,
           .experts = layer.gate_up.first.format,
-          .unembedding = weights.unembedding.format,
+          .unembedding = stored_format(weights.unembedding),
           .vectors = layer.attention_norm.format};
 }
 

@@ -114,7 +114,8 @@ struct StorageFormats {
   Format vectors{Format::kBf16};  // norms, biases, sinks
   Format kv{Format::kBf16};
 };
-// Of its first layer: checkpoints store all layers alike. The KV cache is the backend's choice.
+// Of its first layer: checkpoints store all layers alike. Blocks count, for who takes them. The KV cache is the backend's
+// choice.
 StorageFormats formats_of(const Weights& weights);
 
 // How many different experts n tokens hit in a layer, were routing independent and uniform: E (1 - (1 - K/E)^n).

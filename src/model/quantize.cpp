@@ -9,6 +9,7 @@
 #include "core/e4m3.h"
 #include "core/error.h"
 #include "core/log.h"
+#include "formats/ggml_blocks.h"
 #include "formats/mxfp4.h"
 
 namespace nibble {
@@ -19,7 +20,9 @@ constexpr float kE4m3Max{448};
 size_t size(int extent) { return static_cast<size_t>(extent); }
 
 void widen(const Matrix& matrix, size_t row, std::span<float> to) {
-  if (matrix.format == Format::kF32) {
+  if (matrix.blocks.rows) {
+    dequantise(matrix.blocks.type, row_of(matrix.blocks, row, to.size()), to);
+  } else if (matrix.format == Format::kF32) {
     std::copy_n(static_cast<const float*>(matrix.data) + row * to.size(), to.size(), to.begin());
   } else {
     const Bf16* from = static_cast<const Bf16*>(matrix.data) + row * to.size();
@@ -89,6 +92,7 @@ QuantisedMatrix quantise(const Matrix& matrix, Format format, ThreadPool& pool) 
     else
       encode_mxfp4(values, to, {block_scales + row * row_scales, row_scales});
   });
+  result.matrix.blocks = {};
   result.matrix.data = codes;
   result.matrix.format = format;
   result.matrix.scales = is_fp8 ? nullptr : block_scales;
@@ -103,7 +107,7 @@ std::shared_ptr<const Weights> quantise_dense(std::shared_ptr<const Weights> wei
   const auto storage = std::make_shared<Storage>(Storage{std::move(weights), {}});
   for_each_converted(
       converted, formats, [&](std::string_view group, Format format, const std::vector<Matrix*>& matrices) {
-        const Format before = matrices.front()->format;
+        const Format before = stored_format(*matrices.front());
         ConvertedBytes bytes;
         for (Matrix* matrix : matrices) {
           if (format == Format::kMxfp4 && size(matrix->cols) % kMxfp4BlockSize != 0)
@@ -111,7 +115,7 @@ std::shared_ptr<const Weights> quantise_dense(std::shared_ptr<const Weights> wei
                 "{}: {} has rows of {} elements, MXFP4 takes whole blocks of {}: leave it out of "
                 "--mxfp4-layers",
                 converted.source, group, matrix->cols, kMxfp4BlockSize);
-          bytes.before += matrix_bytes(matrix->format, size(matrix->rows), size(matrix->cols));
+          bytes.before += matrix_bytes(stored_format(*matrix), size(matrix->rows), size(matrix->cols));
           QuantisedMatrix made = quantise(*matrix, format, pool);
           *matrix = made.matrix;
           storage->buffers.push_back(std::move(made.storage));

@@ -34,7 +34,7 @@ struct QuantisedMatrix {
   Matrix matrix;
   Buffer storage;
 };
-// `matrix` is kF32 or kBf16, `format` kE4m3 or kMxfp4 (then its columns are whole blocks of 32).
+// `matrix` is kF32 or kBf16, or has blocks, which are then read; `format` is kE4m3 or kMxfp4 (then its columns are whole blocks of 32).
 QuantisedMatrix quantise(const Matrix& matrix, Format format, ThreadPool& pool);
 
 // The same model with its dense matrices in these formats; the rest are views of `weights`, which lives on. Matrices are

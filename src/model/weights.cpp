@@ -26,6 +26,7 @@ constexpr FormatRow kFormats[] = {
     {Format::kBf16, "BF16", 1, 2},
     {Format::kMxfp4, "MXFP4", kMxfp4BlockSize, kMxfp4CodeBytes + 1},
     {Format::kE4m3, "FP8", 1, 1},
+    {Format::kQ8_0, "Q8_0", 32, 34},
 };
 
 const FormatRow& row(Format format) {
@@ -51,14 +52,20 @@ class Binder {
   }
   Matrix matrix(const std::string& name) const {
     const Bound& tensor = at(name);
-    return {tensor.stored.data, nullptr, format_of(tensor), static_cast<int>(tensor.spec.shape[0]),
-            static_cast<int>(tensor.spec.shape[1])};
+    return {tensor.stored.data,
+            nullptr,
+            format_of(tensor),
+            static_cast<int>(tensor.spec.shape[0]),
+            static_cast<int>(tensor.spec.shape[1]),
+            nullptr,
+            tensor.stored.blocks};
   }
   ExpertMatrices experts(const std::string& name) const {
     const Bound &codes = at(name + "_blocks"), &scales = at(name + "_scales"), &bias = at(name + "_bias");
     const auto rows = static_cast<int>(codes.spec.shape[1]);
     const auto cols = static_cast<int>(codes.spec.shape[2] * kMxfp4BlockSize);
-    return {{codes.stored.data, static_cast<const uint8_t*>(scales.stored.data), Format::kMxfp4, rows, cols},
+    return {{codes.stored.data, static_cast<const uint8_t*>(scales.stored.data), Format::kMxfp4, rows, cols,
+             nullptr, codes.stored.blocks},
             {bias.stored.data, format_of(bias), rows}};
   }
 
@@ -117,10 +124,27 @@ size_t matrix_bytes(Format format, size_t rows, size_t cols) {
   return num_bytes(format, rows * cols) + (format == Format::kE4m3 ? rows * sizeof(float) : 0);
 }
 
+std::span<const std::byte> row_of(const StoredBlocks& blocks, size_t row, size_t cols) {
+  const size_t row_bytes = cols / block_elements(blocks.type) * block_bytes(blocks.type);
+  if (!blocks.odd_rows) return {blocks.rows + row * row_bytes, row_bytes};
+  return {(row % 2 == 0 ? blocks.rows : blocks.odd_rows) + row / 2 * row_bytes, row_bytes};
+}
+
+Format stored_format(const Matrix& matrix) {
+  if (matrix.blocks.rows && matrix.blocks.type == GgmlType::kQ8_0) return Format::kQ8_0;
+  if (matrix.blocks.rows && matrix.blocks.type == GgmlType::kMxfp4) return Format::kMxfp4;
+  return matrix.format;
+}
+
 Matrix ExpertMatrices::matrix(int expert) const {
-  const size_t first_element =
-      static_cast<size_t>(expert) * static_cast<size_t>(first.rows) * static_cast<size_t>(first.cols);
+  const size_t first_row = static_cast<size_t>(expert) * static_cast<size_t>(first.rows);
+  const size_t first_element = first_row * static_cast<size_t>(first.cols);
   Matrix matrix = first;
+  if (first.blocks.rows) {
+    const auto cols = static_cast<size_t>(first.cols);
+    matrix.blocks.rows = row_of(first.blocks, first_row, cols).data();
+    if (first.blocks.odd_rows) matrix.blocks.odd_rows = row_of(first.blocks, first_row + 1, cols).data();
+  }
   if (first.format == Format::kMxfp4) {
     const size_t first_block = first_element / kMxfp4BlockSize;
     matrix.data = static_cast<const std::byte*>(first.data) + first_block * kMxfp4CodeBytes;

@@ -7,6 +7,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -16,12 +17,13 @@
 #include "core/progress.h"
 #include "core/shape.h"
 #include "core/thread_pool.h"
+#include "formats/gguf.h"
 #include "model/config.h"
 
 namespace nibble {
 
-// How elements are stored. Block formats of GGUF join here.
-enum class Format { kF32, kBf16, kMxfp4, kE4m3 };
+// How elements are stored. A Matrix has kQ8_0 as StoredBlocks alone: backends repack it.
+enum class Format { kF32, kBf16, kMxfp4, kE4m3, kQ8_0 };
 std::string_view name(Format format);
 // Bytes of `num_elements` elements that lie next to each other in a row, scales of blocks included.
 size_t num_bytes(Format format, size_t num_elements);
@@ -39,6 +41,15 @@ struct Vector {
   }
 };
 
+// Rows of a matrix as a GGUF file has them, one behind the other in blocks of a type of ggml's (formats/ggml_blocks.h).
+struct StoredBlocks {
+  GgmlType type{GgmlType::kQ8_0};
+  const std::byte* rows = nullptr;      // null: there are none
+  const std::byte* odd_rows = nullptr;  // or every second row is here, and `rows` are the even ones
+};
+// Row r of a matrix of so many columns.
+std::span<const std::byte> row_of(const StoredBlocks& blocks, size_t row, size_t cols);
+
 // A matrix of one of the formats, row-major. For kMxfp4 `data` holds the codes (16 bytes for 32 elements, the even
 // element in the low nibble) and `scales` one E8M0 byte for each 32. For kE4m3 `data` holds a byte for each element, and
 // element (r, c) is e4m3(data[r cols + c]) * row_scales[r]; a product with a row is scaled once, at its end.
@@ -48,7 +59,13 @@ struct Matrix {
   Format format = Format::kBf16;
   int rows = 0, cols = 0;
   const float* row_scales = nullptr;  // [rows]
+  StoredBlocks blocks{};  // the same rows, for who takes them in place of elements that are not made
 };
+Format stored_format(
+    const Matrix& matrix);  // of its blocks, if a Format says what they are; else of its elements
+
+// What Weights::make fills: all, or all but the elements of matrices that have blocks.
+enum class MakeWhat { kAll, kAllButBlocks };
 
 // E matrices of one shape and format behind each other, with a bias vector each.
 struct ExpertMatrices {
@@ -93,8 +110,10 @@ struct Weights {
   std::vector<UnmadeTensor>
       unmade;  // by address: every tensor, for who makes them where it wants them; or none
   // Null, or fills what a file does not store as it is used (GGUF's blocks): to be called before anything is read, and
-  // does so once. Until then addresses are there and memory is not taken.
-  std::function<void(ThreadPool&, const ReportProgress&)> make;
+  // does so once for each. Until then addresses are there and memory is not taken.
+  std::function<void(ThreadPool&, const ReportProgress&, MakeWhat)> make;
+  // What is not made lies in mapped files: who has a copy of his own may give pages back (release_pages).
+  bool is_mapped{false};
   std::string source;                   // for people: a path, or "synthetic:gpt-oss-20b"
   std::shared_ptr<const void> storage;  // keeps the mapped files or the made bytes alive
 };

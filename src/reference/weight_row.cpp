@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "core/e4m3.h"
+#include "formats/ggml_blocks.h"
 #include "formats/mxfp4.h"
 
 namespace nibble::reference {
@@ -11,6 +12,12 @@ namespace nibble::reference {
 void decode_row(const Matrix& weight, ptrdiff_t row_index, float* row) {
   NIBBLE_CHECK(row_index >= 0 && row_index < weight.rows, "row {} of {}", row_index, weight.rows);
   const ptrdiff_t cols = weight.cols;
+  if (weight.blocks.rows) {
+    dequantise(weight.blocks.type,
+               row_of(weight.blocks, static_cast<size_t>(row_index), static_cast<size_t>(cols)),
+               {row, static_cast<size_t>(cols)});
+    return;
+  }
   switch (weight.format) {
     case Format::kF32: {
       const float* stored = static_cast<const float*>(weight.data) + row_index * cols;
@@ -37,6 +44,8 @@ void decode_row(const Matrix& weight, ptrdiff_t row_index, float* row) {
                      [scale](uint8_t code) { return to_float(E4m3{code}) * scale; });
       return;
     }
+    case Format::kQ8_0:
+      NIBBLE_CHECK(false, "a matrix of Q8_0 without blocks");
   }
 }
 

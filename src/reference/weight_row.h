@@ -7,7 +7,7 @@
 
 namespace nibble::reference {
 
-// `row`: [weight.cols]. The matrix itself is never expanded.
+// `row`: [weight.cols]; of its blocks where it has them. The matrix itself is never expanded.
 void decode_row(const Matrix& weight, ptrdiff_t row_index, float* row);
 
 // Sum of a[i] b[i], in double: the product of two float32 is exact there, so what is left of the error is far below

@@ -10,16 +10,10 @@ namespace {
 // JSON has no infinity; the number is the one that OpenAI's API gives for it.
 double finite(float logprob) { return std::max(-9999.0, static_cast<double>(logprob)); }
 
-std::string text_of(TokenId token, const Tokenizer& tokenizer) {
-  Utf8Stream utf8;
-  std::string text = utf8.push(tokenizer.bytes(token));
-  return text += utf8.finish();
-}
-
 Json token_json(TokenId token, float logprob, const Tokenizer& tokenizer) {
   Json bytes = Json::array();
   for (const char byte : tokenizer.bytes(token)) bytes.push_back(static_cast<unsigned char>(byte));
-  return {{"token", text_of(token, tokenizer)}, {"logprob", finite(logprob)}, {"bytes", std::move(bytes)}};
+  return {{"token", token_text(token, tokenizer)}, {"logprob", finite(logprob)}, {"bytes", std::move(bytes)}};
 }
 
 Json with_head(const ReplyHead& head, std::string_view object) {
@@ -113,9 +107,10 @@ Json completion_logprobs(const std::vector<SampledToken>& tokens, const Tokenize
              {"top_logprobs", Json::array()},
              {"text_offset", Json::array()}};
   for (const SampledToken& token : tokens) {
-    const std::string text = text_of(token.token, tokenizer);
+    const std::string text = token_text(token.token, tokenizer);
     Json top = Json::object();
-    for (const TokenLogprob& other : token.top) top[text_of(other.token, tokenizer)] = finite(other.logprob);
+    for (const TokenLogprob& other : token.top)
+      top[token_text(other.token, tokenizer)] = finite(other.logprob);
     lists["tokens"].push_back(text);
     lists["token_logprobs"].push_back(finite(token.logprob));
     lists["top_logprobs"].push_back(std::move(top));
@@ -144,6 +139,12 @@ Json usage_chunk(const ReplyHead& head, std::string_view object, const Usage& us
   chunk["choices"] = Json::array();
   chunk["usage"] = to_json(usage);
   return chunk;
+}
+
+std::string token_text(TokenId token, const Tokenizer& tokenizer) {
+  Utf8Stream utf8;
+  std::string text = utf8.push(tokenizer.bytes(token));
+  return text += utf8.finish();
 }
 
 int64_t count_characters(std::string_view text) {

@@ -56,6 +56,9 @@ Json completion_reply(const ReplyHead& head, Json choices);
 // The last chunk where stream_options.include_usage asks for it: no choices, only usage.
 Json usage_chunk(const ReplyHead& head, std::string_view object, const Usage& usage);
 
+// Bytes that are no character by themselves become U+FFFD.
+std::string token_text(TokenId token, const Tokenizer& tokenizer);
+
 int64_t count_characters(std::string_view text);  // of valid UTF-8
 
 // One line of JSON; bytes of half a character, which only tokens have, become U+FFFD.

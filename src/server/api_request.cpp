@@ -163,8 +163,9 @@ bool offers_tools(const Field& request) {
   return false;
 }
 
-ChatRequest read_chat_request(std::string_view body) {
-  Json json = harmony::parse_json(body, "the body");
+namespace {
+
+ChatRequest read_chat(Json& json) {
   const Field request(json, "request");
   ChatRequest read;
   read.params = read_params(request);
@@ -188,6 +189,13 @@ ChatRequest read_chat_request(std::string_view body) {
   return read;
 }
 
+}  // namespace
+
+ChatRequest read_chat_request(std::string_view body) {
+  Json json = harmony::parse_json(body, "the body");
+  return read_chat(json);
+}
+
 CompletionRequest read_completion_request(std::string_view body) {
   const Json json = harmony::parse_json(body, "the body");
   const Field request(json, "request");
@@ -204,10 +212,15 @@ CompletionRequest read_completion_request(std::string_view body) {
 }
 
 TokenizeRequest read_tokenize_request(std::string_view body) {
-  const Json json = harmony::parse_json(body, "the body");
+  Json json = harmony::parse_json(body, "the body");
   const Field request(json, "request");
-  const auto prompt = request.find("prompt");  // vLLM's name; llama-server's is content
   TokenizeRequest read;
+  read.with_texts = read_boolean(request, "return_token_strs");
+  if (request.find("messages")) {
+    read.chat = read_chat(json).chat;
+    return read;
+  }
+  const auto prompt = request.find("prompt");  // vLLM's name; llama-server's is content
   read.text = prompt ? prompt->string() : request.need_string("content");
   if (const auto special = request.find("parse_special")) read.parse_special = special->boolean();
   return read;

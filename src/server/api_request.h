@@ -51,7 +51,9 @@ bool read_boolean(const harmony::Field& request, const char* key);  // absent: f
 
 struct TokenizeRequest {
   std::string text;
-  bool parse_special{true};  // "<|start|>" in the text is the control token
+  bool parse_special{true};           // "<|start|>" in the text is the control token
+  std::optional<harmony::Chat> chat;  // instead of a text
+  bool with_texts{false};             // of each token
 };
 
 inline constexpr int kMaxChoices{128};              // OpenAI's limit of n

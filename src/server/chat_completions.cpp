@@ -3,7 +3,6 @@
 #include <utility>
 #include <vector>
 
-#include "harmony/render.h"
 #include "server/routes.h"
 
 namespace nibble::server {
@@ -82,18 +81,19 @@ class Answers : public ChoiceListener {
 }  // namespace
 
 asio::awaitable<void> chat_completions(Service& service, Exchange& exchange) {
-  ChatRequest request = read_chat_request(exchange.body());
+  ChatRequest request;
+  std::vector<Request> prompts;
+  co_await aside(service, exchange, [&] {
+    request = read_chat_request(exchange.body());
+    check_model(service, request.params);
+    prompts.push_back(make_request(service, request.params, render(service, request.chat).tokens));
+  });
   const GenerationParams& params = request.params;
-  check_model(service, params);
   const Tokenizer& tokenizer = *service.model->tokenizer;
-  request.chat.date = today();
-  std::vector<TokenId> prompt = harmony::render(harmony::to_conversation(request.chat), tokenizer, {}).tokens;
-  Usage usage{.num_prompt_tokens = static_cast<int>(prompt.size())};
+  Usage usage{.num_prompt_tokens = static_cast<int>(prompts.front().prompt.size())};
 
   const ReplyHead head = new_reply(service, "chatcmpl-");
   Answers answers(head, tokenizer, request);
-  std::vector<Request> prompts;
-  prompts.push_back(make_request(service, params, std::move(prompt)));
   const std::optional<TokenCounts> counts =
       co_await generate(service, exchange, std::move(prompts), params, answers);
   if (!counts) co_return;

@@ -90,17 +90,20 @@ class Texts : public ChoiceListener {
 }  // namespace
 
 asio::awaitable<void> completions(Service& service, Exchange& exchange) {
-  const CompletionRequest request = read_completion_request(exchange.body());
-  const GenerationParams& params = request.params;
-  check_model(service, params);
   const Tokenizer& tokenizer = *service.model->tokenizer;
+  CompletionRequest request;
   Usage usage;
   std::vector<Request> prompts;
-  for (const Prompt& prompt : request.prompts) {
-    prompts.push_back(make_request(service, params, tokens_of(prompt, tokenizer)));
-    prompts.back().stop.strings = params.stop;
-    usage.num_prompt_tokens += static_cast<int>(prompts.back().prompt.size());
-  }
+  co_await aside(service, exchange, [&] {
+    request = read_completion_request(exchange.body());
+    check_model(service, request.params);
+    for (const Prompt& prompt : request.prompts) {
+      prompts.push_back(make_request(service, request.params, tokens_of(prompt, tokenizer)));
+      prompts.back().stop.strings = request.params.stop;
+      usage.num_prompt_tokens += static_cast<int>(prompts.back().prompt.size());
+    }
+  });
+  const GenerationParams& params = request.params;
 
   const ReplyHead head = new_reply(service, "cmpl-");
   Texts texts(head, tokenizer, request);

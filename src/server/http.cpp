@@ -1,19 +1,23 @@
 #include "server/http.h"
 
-#include <sys/socket.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/local/stream_protocol.hpp>
 #include <boost/asio/redirect_error.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <boost/asio/write.hpp>
 #include <boost/beast/http/parser.hpp>
 #include <boost/beast/http/read.hpp>
-#include <optional>
+#include <cstring>
+#include <filesystem>
 
 #include "core/clock.h"
+#include "core/error.h"
 #include "core/log.h"
-#include "server/api_reply.h"
 
 namespace nibble::server {
 namespace {
@@ -29,23 +33,12 @@ using tcp = asio::ip::tcp;
 constexpr std::chrono::seconds kLingerTime{5};
 constexpr size_t kLingerBytes{64 << 20};
 
-std::string_view to_std(beast::string_view text) { return {text.data(), text.size()}; }
-
 tcp::endpoint endpoint_of(const std::string& host, uint16_t port) {
   error_code error;
   const auto address = asio::ip::make_address(host == "localhost" ? "127.0.0.1" : host, error);
   if (error)
     throw InputError("--host '{}': accepted is an address as 127.0.0.1, 0.0.0.0 or ::, or localhost", host);
   return {address, port};
-}
-
-// A client's own id is taken where it can't garble a line of the log.
-std::string id_of(std::string_view sent) {
-  constexpr size_t kMaxBytes{64};
-  const bool is_plain =
-      sent.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.") ==
-      std::string_view::npos;
-  return !sent.empty() && sent.size() <= kMaxBytes && is_plain ? std::string(sent) : "req-" + random_id();
 }
 
 ApiError error_of(const error_code& error, const HttpLimits& limits) {
@@ -56,15 +49,25 @@ ApiError error_of(const error_code& error, const HttpLimits& limits) {
   return ApiError(400, "the request is no HTTP: {}", error.message());
 }
 
+// A server that was killed leaves its socket behind, which would be in the way for ever.
+void remove_stale_socket(asio::io_context& io, const asio::local::stream_protocol::endpoint& endpoint) {
+  std::error_code unknown;
+  if (!std::filesystem::is_socket(endpoint.path(), unknown)) return;
+  asio::local::stream_protocol::socket probe(io);
+  error_code error;
+  probe.connect(endpoint, error);
+  if (error == asio::error::connection_refused) ::unlink(endpoint.path().c_str());
+}
+
 bool is_http_error(const error_code& error) {
   static const error_code any = http::error::bad_method;
   return error && error.category() == any.category() && error != http::error::end_of_stream &&
          error != http::error::partial_message;
 }
 
-asio::awaitable<void> linger(beast::tcp_stream& stream) {
+asio::awaitable<void> linger(Stream& stream) {
   error_code error;
-  stream.socket().shutdown(tcp::socket::shutdown_send, error);
+  stream.socket().shutdown(asio::socket_base::shutdown_send, error);
   stream.expires_after(kLingerTime);
   std::string taken(16 << 10, '\0');
   for (size_t num_bytes = 0; !error && num_bytes < kLingerBytes;)
@@ -74,123 +77,48 @@ asio::awaitable<void> linger(beast::tcp_stream& stream) {
 
 }  // namespace
 
-Exchange::Exchange(beast::tcp_stream& stream, const HttpLimits& limits, bool keep_alive, Head head)
-    : stream_(stream),
-      limits_(limits),
-      keep_alive_(keep_alive),
-      head_(std::move(head)),
-      id_(id_of(header("X-Request-Id"))),
-      watch_(std::make_shared<Watch>()) {}
-
-Exchange::~Exchange() {
-  watch_->has_ended = true;
-  watch_->on_disconnect = nullptr;
-}
-
-std::string_view Exchange::method() const { return to_std(head_.method_string()); }
-
-std::string_view Exchange::path() const {
-  const std::string_view target = to_std(head_.target());
-  return target.substr(0, target.find('?'));
-}
-
-std::string_view Exchange::header(std::string_view name) const {
-  const auto found = head_.find(beast::string_view(name.data(), name.size()));
-  return found == head_.end() ? std::string_view() : to_std(found->value());
-}
-
-void Exchange::on_disconnect(std::function<void()> function) { watch_->on_disconnect = std::move(function); }
-
-// A socket that can be read but has nothing to read was closed by the other side. One that has is a client that sends its
-// next request early: then the connection is not watched any further.
-void Exchange::watch() {
-  tcp::socket& socket = stream_.socket();
-  socket.async_wait(tcp::socket::wait_read,
-                    [state = watch_, handle = socket.native_handle()](const error_code& error) {
-                      if (error || state->has_ended) return;
-                      char byte{};
-                      if (::recv(handle, &byte, 1, MSG_PEEK | MSG_DONTWAIT) > 0) return;
-                      if (state->on_disconnect) state->on_disconnect();
-                    });
-}
-
-std::string Exchange::head_lines(int status, std::string_view content_type) const {
-  const auto reason = http::obsolete_reason(static_cast<http::status>(status));
-  std::string lines =
-      fmt::format("HTTP/1.1 {} {}\r\nServer: nibble\r\nContent-Type: {}\r\nX-Request-Id: {}\r\n", status,
-                  to_std(reason), content_type, id_);
-  if (!keep_alive_)
-    lines += "Connection: close\r\n";
-  else if (head_.version() < 11)
-    lines += "Connection: keep-alive\r\n";
-  return lines;
-}
-
-asio::awaitable<void> Exchange::write(const std::string& bytes) {
-  stream_.expires_after(limits_.write_timeout);
-  co_await asio::async_write(stream_, asio::buffer(bytes), asio::use_awaitable);
-  stream_.expires_never();
-}
-
-asio::awaitable<void> Exchange::reply(int status, Json json) {
-  return reply_text(status, "application/json", print(json) + "\n");
-}
-
-asio::awaitable<void> Exchange::reply_text(int status, std::string_view content_type, std::string body) {
-  status_ = status;
-  std::string bytes = head_lines(status, content_type);
-  if (status == 401) bytes += "WWW-Authenticate: Bearer\r\n";
-  if (status == 429 || status == 503) bytes += "Retry-After: 1\r\n";
-  bytes += fmt::format("Content-Length: {}\r\n\r\n", body.size());
-  bytes += body;
-  co_await write(bytes);
-}
-
-asio::awaitable<void> Exchange::reply(const ApiError& error) {
-  Json json = error_json(error);
-  if (!has_events_) {
-    co_await reply(error.status, std::move(json));
-    co_return;
+HttpServer::HttpServer(asio::io_context& io, const HttpAddress& address, const HttpLimits& limits,
+                       std::vector<std::string> cors_origins, HttpHandler& handler)
+    : limits_(limits),
+      cors_origins_(std::move(cors_origins)),
+      handler_(handler),
+      acceptor_(io),
+      connection_ended_(io) {
+  if (!address.unix_socket.empty()) {
+    try {
+      const asio::local::stream_protocol::endpoint endpoint(address.unix_socket);
+      remove_stale_socket(io, endpoint);
+      listen(endpoint.protocol(), endpoint);
+    } catch (const system_error& error) {
+      throw InputError("--unix-socket '{}' can't be listened on: {}", address.unix_socket,
+                       error.code().message());
+    }
+    unix_socket_ = address.unix_socket;
+    return;
   }
-  // The header said 200; the stream says what happened.
-  co_await write_events(sse_event(json) + std::string(kSseDone));
-  co_await end_events(error.status);
-}
-
-asio::awaitable<void> Exchange::write_events(std::string events) {
-  const bool is_chunked = head_.version() >= 11;
-  if (is_chunked) events = fmt::format("{:x}\r\n{}\r\n", events.size(), events);
-  if (!has_events_) {
-    has_events_ = true;
-    status_ = 200;
-    if (!is_chunked) keep_alive_ = false;  // nothing but the connection's end ends the answer
-    std::string head = head_lines(200, "text/event-stream");
-    head += "Cache-Control: no-cache\r\n";
-    head += is_chunked ? "Transfer-Encoding: chunked\r\n\r\n" : "\r\n";
-    events.insert(0, head);
-  }
-  co_await write(events);
-}
-
-asio::awaitable<void> Exchange::end_events(int status) {
-  static const std::string kLastChunk{"0\r\n\r\n"};
-  if (head_.version() >= 11) co_await write(kLastChunk);
-  status_ = status;
-}
-
-HttpServer::HttpServer(asio::io_context& io, const std::string& host, uint16_t port, const HttpLimits& limits,
-                       HttpHandler& handler)
-    : limits_(limits), handler_(handler), acceptor_(io), connection_ended_(io) {
-  const tcp::endpoint endpoint = endpoint_of(host, port);
+  const tcp::endpoint endpoint = endpoint_of(address.host, address.port);
   try {
-    acceptor_.open(endpoint.protocol());
-    acceptor_.set_option(tcp::acceptor::reuse_address(true));
-    acceptor_.bind(endpoint);
-    acceptor_.listen();
+    listen(endpoint.protocol(), endpoint);
   } catch (const system_error& error) {
-    throw InputError("{}:{} can't be listened on: {}; --host and --port name another address", host, port,
-                     error.code().message());
+    throw InputError("{}:{} can't be listened on: {}; --host and --port name another address", address.host,
+                     address.port, error.code().message());
   }
+  const Protocol::endpoint bound = acceptor_.local_endpoint();
+  tcp::endpoint local;
+  local.resize(bound.size());
+  std::memcpy(local.data(), bound.data(), bound.size());
+  port_ = local.port();
+}
+
+HttpServer::~HttpServer() {
+  if (!unix_socket_.empty()) ::unlink(unix_socket_.c_str());
+}
+
+void HttpServer::listen(const Protocol& protocol, const Protocol::endpoint& endpoint) {
+  acceptor_.open(protocol);
+  acceptor_.set_option(asio::socket_base::reuse_address(true));
+  acceptor_.bind(endpoint);
+  acceptor_.listen();
 }
 
 void HttpServer::start() { asio::co_spawn(acceptor_.get_executor(), accept(), asio::detached); }
@@ -200,7 +128,7 @@ asio::awaitable<void> HttpServer::accept() {
   for (;;) {
     error_code error;
     const bool is_full = num_connections_ >= limits_.max_connections;
-    tcp::socket socket(acceptor_.get_executor());
+    Protocol::socket socket(acceptor_.get_executor());
     if (!is_full) {
       co_await acceptor_.async_accept(socket, asio::redirect_error(asio::use_awaitable, error));
       if (error == asio::error::operation_aborted) co_return;
@@ -219,14 +147,35 @@ asio::awaitable<void> HttpServer::accept() {
   }
 }
 
-asio::awaitable<void> HttpServer::serve(tcp::socket socket) {
+asio::awaitable<void> HttpServer::serve(Protocol::socket socket) {
   error_code ignored;
-  socket.set_option(tcp::no_delay(true), ignored);  // an event is sent when it is written
+  socket.set_option(tcp::no_delay(true),
+                    ignored);  // an event is sent when it is written; Unix sockets do so anyway
   Stream stream(std::move(socket));
   Buffer buffer;
   bool is_first = true;
   while (co_await serve_one(stream, buffer, is_first)) is_first = false;
   co_await linger(stream);
+}
+
+// What a browser asks before it lets a page ask: it has no key with it, so it is answered to all.
+bool HttpServer::is_preflight(const Exchange::Head& request) const {
+  return !cors_origins_.empty() && request.method() == http::verb::options &&
+         request.count(http::field::access_control_request_method) > 0;
+}
+
+std::string HttpServer::cors_lines(const Exchange::Head& request) const {
+  const std::string origin(to_std(request[http::field::origin]));
+  const auto is_known = [&](const std::string& known) { return known == "*" || known == origin; };
+  if (origin.empty() || std::none_of(cors_origins_.begin(), cors_origins_.end(), is_known)) return {};
+  std::string lines = fmt::format(
+      "Access-Control-Allow-Origin: {}\r\nVary: Origin\r\nAccess-Control-Expose-Headers: X-Request-Id\r\n",
+      origin);
+  if (!is_preflight(request)) return lines;
+  lines += "Access-Control-Allow-Methods: GET, POST\r\nAccess-Control-Max-Age: 86400\r\n";
+  const auto asked = request[http::field::access_control_request_headers];
+  if (!asked.empty()) lines += fmt::format("Access-Control-Allow-Headers: {}\r\n", to_std(asked));
+  return lines;
 }
 
 // False: the connection is to end.
@@ -241,9 +190,10 @@ asio::awaitable<bool> HttpServer::serve_one(Stream& stream, Buffer& buffer, bool
   const Stopwatch watch;
 
   std::optional<ApiError> refusal;
+  const bool asks_first = !error && is_preflight(parser.get());
   if (error) {
     refusal = error_of(error, limits_);
-  } else {
+  } else if (!asks_first) {
     try {
       handler_.admit(Exchange(stream, limits_, true, parser.get()));
     } catch (const ApiError& refused) {
@@ -263,8 +213,13 @@ asio::awaitable<bool> HttpServer::serve_one(Stream& stream, Buffer& buffer, bool
   stream.expires_never();
 
   const bool keep_alive = parser.is_done() && !error && parser.keep_alive() && !is_draining_;
-  Exchange exchange(stream, limits_, keep_alive, parser.release());
+  std::string extra_lines = cors_lines(parser.get());
+  Exchange exchange(stream, limits_, keep_alive, parser.release(), std::move(extra_lines));
   const std::shared_ptr<char> counted = exchanges_;
+  if (asks_first) {
+    co_await exchange.reply_text(204, "", "");
+    co_return exchange.keeps_alive();
+  }
   co_await answer(exchange, std::move(refusal));
   handler_.ended(exchange, watch.seconds());
   co_return exchange.status() != kClientGone&& exchange.keeps_alive();

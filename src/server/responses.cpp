@@ -5,7 +5,6 @@
 #include <utility>
 #include <vector>
 
-#include "harmony/render.h"
 #include "server/response_items.h"
 #include "server/response_request.h"
 #include "server/routes.h"
@@ -147,15 +146,16 @@ void go_on(Service& service, ResponseRequest& request) {
 }  // namespace
 
 asio::awaitable<void> responses(Service& service, Exchange& exchange) {
-  ResponseRequest request = read_response_request(exchange.body());
+  ResponseRequest request;
+  std::vector<Request> prompts;
+  co_await aside(service, exchange, [&] { request = read_response_request(exchange.body()); });
   const GenerationParams& params = request.params;
   check_model(service, params);
   const Tokenizer& tokenizer = *service.model->tokenizer;
   go_on(service, request);
-  request.chat.date = today();
-  std::vector<Request> prompts;
-  prompts.push_back(make_request(
-      service, params, harmony::render(harmony::to_conversation(request.chat), tokenizer, {}).tokens));
+  co_await aside(service, exchange, [&] {
+    prompts.push_back(make_request(service, params, render(service, request.chat).tokens));
+  });
   Usage usage{.num_prompt_tokens = static_cast<int>(prompts.front().prompt.size())};
 
   const ReplyHead head = new_reply(service, "resp_");

@@ -5,7 +5,6 @@
 #include <algorithm>
 
 #include "core/log.h"
-#include "text/utf8_stream.h"
 
 namespace nibble::server {
 namespace {
@@ -42,23 +41,6 @@ asio::awaitable<void> models(Service& service, Exchange& exchange) {
   return exchange.reply(200, {{"object", "list"}, {"data", Json::array({row})}});
 }
 
-// Each answer has the names of both llama-server and vLLM.
-asio::awaitable<void> tokenize(Service& service, Exchange& exchange) {
-  const TokenizeRequest request = read_tokenize_request(exchange.body());
-  const auto tokens = service.model->tokenizer->encode(
-      request.text, request.parse_special ? SpecialTokens::kRecognise : SpecialTokens::kOrdinary);
-  return exchange.reply(
-      200, {{"tokens", tokens}, {"count", tokens.size()}, {"max_model_len", service.model->max_context}});
-}
-
-asio::awaitable<void> detokenize(Service& service, Exchange& exchange) {
-  const std::vector<TokenId> tokens = read_detokenize_request(exchange.body());
-  Utf8Stream utf8;
-  std::string text = utf8.push(service.model->tokenizer->decode(tokens));
-  text += utf8.finish();
-  return exchange.reply(200, {{"content", text}, {"prompt", text}});
-}
-
 struct Route {
   std::string_view method, path;
   asio::awaitable<void> (*answer)(Service&, Exchange&);
@@ -73,6 +55,7 @@ constexpr Route kRoutes[] = {
     {"POST", "/v1/chat/completions", &chat_completions, false, true},
     {"POST", "/v1/completions", &completions, false, true},
     {"POST", "/v1/responses", &responses, false, true},
+    {"POST", "/apply-template", &apply_template, false, true},
     {"POST", "/tokenize", &tokenize, false, true},
     {"POST", "/detokenize", &detokenize, false, true},
 };
@@ -131,11 +114,21 @@ void Routes::admit(const Exchange& exchange) {
 void Routes::ended(const Exchange& exchange, double seconds) {
   const Route* route = find_route(exchange.path());
   service_.metrics.answered(route ? route->path : "none", exchange.status(), seconds);
-  log::info("{} {} {} {} {:.1f} ms", exchange.id(), exchange.method(), exchange.path(), exchange.status(),
-            seconds * 1e3);
+  std::string path(exchange.path());  // may be any bytes
+  std::replace_if(
+      path.begin(), path.end(), [](char letter) { return letter < ' ' || letter > '~'; }, '?');
+  log::record(fmt::format("{} {} {} {} {:.1f} ms", exchange.id(), exchange.method(), path, exchange.status(),
+                          seconds * 1e3),
+              {{"request_id", exchange.id()},
+               {"method", exchange.method()},
+               {"path", path},
+               {"status", exchange.status()},
+               {"ms", seconds * 1e3}});
 }
 
 asio::awaitable<void> Routes::answer(Exchange& exchange) {
+  if (service_.options.log_bodies)  // as a JSON string, so that it stays on its line
+    log::info("{} body {}", exchange.id(), print(exchange.body()));
   return find_route(exchange.path())->answer(service_, exchange);
 }
 

@@ -8,6 +8,9 @@ namespace nibble::server {
 asio::awaitable<void> chat_completions(Service& service, Exchange& exchange);
 asio::awaitable<void> completions(Service& service, Exchange& exchange);
 asio::awaitable<void> responses(Service& service, Exchange& exchange);
+asio::awaitable<void> apply_template(Service& service, Exchange& exchange);
+asio::awaitable<void> tokenize(Service& service, Exchange& exchange);
+asio::awaitable<void> detokenize(Service& service, Exchange& exchange);
 
 class Routes : public HttpHandler {
  public:

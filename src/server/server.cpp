@@ -32,7 +32,7 @@ struct Server::Impl {
   explicit Impl(const ServerOptions& given)
       : service(given),
         routes(service),
-        http(std::make_unique<HttpServer>(*io, given.host, given.port, given.limits, routes)),
+        http(std::make_unique<HttpServer>(*io, given.address, given.limits, given.cors_origins, routes)),
         signals(std::make_unique<asio::signal_set>(*io)) {
     http->start();
     thread = std::thread([this] { io->run(); });
@@ -45,6 +45,9 @@ struct Server::Impl {
     if (!thread.joinable()) return;
     io->stop();
     thread.join();
+    service.reader->stop();  // what waits to be read is dropped, what is being read is read first
+    service.reader->join();
+    service.reader.reset();
     signals.reset();
     http.reset();
     io.reset();
@@ -97,6 +100,13 @@ Server::Server(const ServerOptions& options) : impl_(std::make_unique<Impl>(opti
 Server::~Server() = default;
 
 Metrics& Server::metrics() { return impl_->service.metrics; }
+
+std::string Server::address() const {
+  const HttpAddress& given = impl_->service.options.address;
+  if (!given.unix_socket.empty()) return "unix:" + given.unix_socket;
+  const bool is_v6 = given.host.find(':') != std::string::npos;
+  return fmt::format("http://{0}{2}{1}:{3}", is_v6 ? "[" : "", is_v6 ? "]" : "", given.host, port());
+}
 
 uint16_t Server::port() const { return impl_->http->port(); }
 

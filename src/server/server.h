@@ -20,6 +20,7 @@ class Server {
   explicit Server(const ServerOptions& options);
   ~Server();
 
+  std::string address() const;  // http://127.0.0.1:8080, or unix:PATH
   uint16_t port() const;
   // For EngineOptions::on_step; lives as long as the server.
   Metrics& metrics();

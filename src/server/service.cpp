@@ -5,7 +5,20 @@
 #include <utility>
 #include <variant>
 
+#include "core/log.h"
+
 namespace nibble::server {
+namespace {
+
+std::string today() {
+  const std::time_t now = std::time(nullptr);
+  std::tm local{};
+  localtime_r(&now, &local);
+  char text[32];
+  return {text, std::strftime(text, sizeof text, "%Y-%m-%d", &local)};
+}
+
+}  // namespace
 void check_model(const Service& service, const GenerationParams& params) {
   if (!params.model || *params.model == service.options.model_id) return;
   ApiError error(404, "The model `{}` does not exist. This server has `{}`.", *params.model,
@@ -51,12 +64,27 @@ Request make_request(const Service& service, const GenerationParams& params, std
   return request;
 }
 
-std::string today() {
-  const std::time_t now = std::time(nullptr);
-  std::tm local{};
-  localtime_r(&now, &local);
-  char text[32];
-  return {text, std::strftime(text, sizeof text, "%Y-%m-%d", &local)};
+namespace {
+
+// However it ends: nobody is told of a disconnection that the request has not lived to see.
+class Watched {
+ public:
+  Watched(Exchange& exchange, EngineRequest& request) : exchange_(exchange) {
+    exchange.on_disconnect([&request] { request.abandon(); });
+  }
+  ~Watched() { exchange_.on_disconnect(nullptr); }
+  Watched(const Watched&) = delete;
+  Watched& operator=(const Watched&) = delete;
+
+ private:
+  Exchange& exchange_;
+};
+
+}  // namespace
+
+harmony::Rendered render(const Service& service, harmony::Chat chat) {
+  chat.date = today();
+  return harmony::render(harmony::to_conversation(chat), *service.model->tokenizer, {});
 }
 
 ReplyHead new_reply(const Service& service, std::string_view id_prefix) {
@@ -68,7 +96,7 @@ asio::awaitable<std::optional<TokenCounts>> generate(Service& service, Exchange&
                                                      const GenerationParams& params,
                                                      ChoiceListener& listener) {
   EngineRequest running(*service.gate, std::move(prompts), params.num_choices);
-  exchange.on_disconnect([&running] { running.abandon(); });
+  const Watched watched(exchange, running);
   const auto num_choices_each = static_cast<size_t>(params.num_choices);
   TokenCounts counts;
   std::vector<bool> has_begun(running.num_choices());
@@ -97,11 +125,12 @@ asio::awaitable<std::optional<TokenCounts>> generate(Service& service, Exchange&
       told = listener.end(choice, finished->reason, finished->text);
       --num_open;
     } else {
-      throw ApiError(500, "{}", std::get<FailedEvent>(next->event).message);
+      const std::string& message = std::get<FailedEvent>(next->event).message;
+      log::warn("{} failed: {}", exchange.id(), message);
+      throw ApiError(500, "{}", message);
     }
     if (params.stream && !told.empty()) co_await exchange.write_events(std::move(told));
   }
-  exchange.on_disconnect(nullptr);
   co_return counts;
 }
 

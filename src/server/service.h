@@ -2,13 +2,18 @@
 #pragma once
 
 #include <boost/asio/awaitable.hpp>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/thread_pool.hpp>
+#include <boost/asio/use_awaitable.hpp>
 #include <chrono>
 #include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
+#include <type_traits>
 #include <vector>
 
+#include "harmony/render.h"
 #include "server/api_reply.h"
 #include "server/api_request.h"
 #include "server/engine_gate.h"
@@ -29,9 +34,10 @@ struct ServedModel {
 
 struct ServerOptions {
   std::string model_id;  // what clients call the model
-  std::string host{"127.0.0.1"};
-  uint16_t port{8080};                  // 0: any free one
-  std::vector<std::string> api_keys{};  // none: everybody is let in
+  HttpAddress address{};
+  std::vector<std::string> api_keys{};      // none: everybody is let in
+  std::vector<std::string> cors_origins{};  // whose pages may ask from a browser; "*": all
+  bool log_bodies{false};                   // of requests: whatever people ask
   std::string version{};
   HttpLimits limits{};
   size_t max_response_bytes{64 << 20};  // of conversations that are kept for previous_response_id
@@ -50,10 +56,23 @@ struct Service {
   ResponseStore responses;
   Metrics metrics;
   ServiceState state{ServiceState::kLoading};
+  // What takes long to read is read here: see aside().
+  std::unique_ptr<asio::thread_pool> reader{std::make_unique<asio::thread_pool>(1)};
   // From kReady on:
   std::optional<ServedModel> model{};
   std::unique_ptr<EngineGate> gate{};
 };
+
+// What `work` answers, or throws. Reading a request of megabytes takes seconds, in which others' answers must go on: it is
+// done on a thread of its own, where `work` may look at what never changes. Short ones do not wait for it.
+template <typename Work>
+asio::awaitable<std::invoke_result_t<Work>> aside(Service& service, const Exchange& exchange, Work work) {
+  constexpr size_t kShort{16 << 10};  // of a body, in bytes: some milliseconds
+  if (exchange.body().size() <= kShort) co_return work();
+  co_return co_await asio::co_spawn(
+      *service.reader, [&work]() -> asio::awaitable<std::invoke_result_t<Work>> { co_return work(); },
+      asio::use_awaitable);
+}
 
 // Throws ApiError (404) if the client asks for another model than the one that is served.
 void check_model(const Service& service, const GenerationParams& params);
@@ -61,8 +80,8 @@ void check_model(const Service& service, const GenerationParams& params);
 // For the engine: throws ApiError where the prompt is empty, too long, or not of this vocabulary.
 Request make_request(const Service& service, const GenerationParams& params, std::vector<TokenId> prompt);
 
-// The day that a prompt states, as 2025-06-28 in local time.
-std::string today();
+// What the model is to go on with. The day that it is told is today's, in local time.
+harmony::Rendered render(const Service& service, harmony::Chat chat);
 
 ReplyHead new_reply(const Service& service, std::string_view id_prefix);
 

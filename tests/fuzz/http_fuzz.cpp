@@ -275,7 +275,7 @@ class World {
   asio::io_context io_{1};
   Service service_{options()};
   Routes routes_{service_};
-  HttpServer http_{io_, "127.0.0.1", 0, service_.options.limits, routes_};
+  HttpServer http_{io_, {.port = 0}, service_.options.limits, {}, routes_};
   std::unique_ptr<EngineGate> other_gate_;
   bool is_full_{false};
   int client_{-1};

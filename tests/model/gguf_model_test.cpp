@@ -8,6 +8,7 @@
 #include "core/random.h"
 #include "formats/ggml_blocks.h"
 #include "formats/gguf_writer.h"
+#include "formats/mxfp4.h"
 #include "model/gguf_config.h"
 #include "model/gguf_tokenizer.h"
 #include "model/synthetic.h"
@@ -26,7 +27,7 @@ const std::string kTiny = NIBBLE_SOURCE_DIR "/models/tiny-gpt-oss";
 void make(const Weights& weights) {
   ThreadPool pool(3);
   ASSERT_TRUE(weights.make);
-  weights.make(pool, {});
+  weights.make(pool, {}, MakeWhat::kAll);
 }
 
 void write(const TensorSource& source, const std::filesystem::path& file, const GgufOptions& options = {}) {
@@ -92,13 +93,55 @@ TEST(GgufModel, WeightsAreMadeOnce) {
   ThreadPool pool(1);
   size_t num_reports = 0, last = 0, total = 0;
   const auto report = [&](size_t done, size_t all) { ++num_reports, last = done, total = all; };
-  weights.make(pool, report);
+  weights.make(pool, report, MakeWhat::kAll);
   EXPECT_GT(num_reports, 0u);
   EXPECT_EQ(last, total);
   const Weights copy = weights;
   num_reports = 0;
-  copy.make(pool, report);
+  copy.make(pool, report, MakeWhat::kAll);
   EXPECT_EQ(num_reports, 0u);
+}
+
+// Who takes blocks finds in them what the others have made: of experts and of dense matrices, row by row; and only vectors and
+// what is of other types is made.
+TEST(GgufModel, BlocksAreWhatIsMadeOfThem) {
+  const TestFolder folder;
+  write(synthetic_source(small_config(), "synthetic"), folder.path() / "model.gguf",
+        {.dense = GgmlType::kMxfp4, .tokenizer_json = {}, .chat_template = {}});
+  const Weights weights = open_weights(folder.path() / "model.gguf");
+  ThreadPool pool(2);
+  size_t rest = 0, all = 0;
+  weights.make(
+      pool, [&](size_t done, size_t) { rest = done; }, MakeWhat::kAllButBlocks);
+  weights.make(
+      pool, [&](size_t done, size_t) { all = done; }, MakeWhat::kAll);
+  EXPECT_LT(rest, all / 10);  // of so small a model
+  const auto expect_same = [](const Matrix& matrix) {
+    ASSERT_TRUE(matrix.blocks.rows);
+    EXPECT_EQ(stored_format(matrix), Format::kMxfp4);
+    const auto cols = static_cast<size_t>(matrix.cols);
+    std::vector<float> values(cols), made(cols);
+    for (int r = 0; r < matrix.rows; ++r) {
+      dequantise(matrix.blocks.type, row_of(matrix.blocks, static_cast<size_t>(r), cols), values);
+      const size_t first = static_cast<size_t>(r) * cols;
+      if (matrix.format == Format::kMxfp4)
+        decode_mxfp4({static_cast<const uint8_t*>(matrix.data) + first / 2, cols / 2},
+                     {matrix.scales + first / 32, cols / 32}, made);
+      else
+        for (size_t c = 0; c < cols; ++c)
+          made[c] = to_float(static_cast<const Bf16*>(matrix.data)[first + c]);
+      ASSERT_EQ(values, made) << r;
+    }
+  };
+  expect_same(weights.embedding);
+  expect_same(weights.unembedding);
+  for (const LayerWeights& layer : weights.layers) {
+    for (const Matrix* matrix : {&layer.q, &layer.k, &layer.v, &layer.o}) expect_same(*matrix);
+    for (int e = 0; e < weights.config.num_experts; ++e) {
+      expect_same(layer.gate_up.matrix(e));
+      expect_same(layer.down.matrix(e));
+    }
+  }
 }
 
 // Rows 2i and 2i + 1 of gate_up are gate i and up i; the blocks' own nibble order is ggml_blocks' test.

@@ -103,7 +103,7 @@ EngineOptions room_for(int max_batch_tokens, int max_sequences) {
 ServerOptions any_port() {
   ServerOptions options;
   options.model_id = "toy";
-  options.port = 0;
+  options.address.port = 0;
   return options;
 }
 
@@ -170,6 +170,10 @@ TEST(Server, AnEngineFaultFailsTheRequestsOfItsStepAndServingGoesOn) {
               HasSubstr("\"text\":\"!!!!\""));
   EXPECT_THAT(running.ask(R"({"prompt": "X", "stream": true})"),  // nothing was sent yet: an ordinary error
               StartsWith("HTTP/1.1 500 "));
+  const std::string metrics = running.server.metrics().text(running.engine.state());
+  EXPECT_THAT(metrics, HasSubstr("nibble:engine_faults_total{model_name=\"toy\"} 2\n"));
+  EXPECT_THAT(metrics,
+              HasSubstr("nibble:request_success_total{model_name=\"toy\",finished_reason=\"error\"} 2\n"));
 }
 
 TEST(Server, AFaultInAStreamThatHasBegunIsAnEventOfItsOwn) {
@@ -183,6 +187,23 @@ TEST(Server, AFaultInAStreamThatHasBegunIsAnEventOfItsOwn) {
   EXPECT_THAT(answer, HasSubstr("\"text\":\"!\""));
   EXPECT_THAT(answer, HasSubstr("data: {\"error\":{\"message\":\"the model could not be run: gone\""));
   EXPECT_THAT(answer, HasSubstr("data: [DONE]"));
+}
+
+TEST(Server, AFaultInAStreamOfAResponseIsItsLastEvent) {
+  std::atomic<int> num_tokens{0};
+  Running running([&](std::span<const TokenId> context) {
+    if (++num_tokens == 3) throw std::runtime_error("gone");
+    return model_with_a_fault(context);
+  });
+  const Connection connection(running.server.port());
+  connection.post("/v1/responses", R"({"input": "abc", "stream": true})");
+  const std::string answer = connection.read();
+  EXPECT_THAT(answer, StartsWith("HTTP/1.1 200 "));
+  EXPECT_THAT(answer, HasSubstr("event: response.created\ndata: "));
+  const std::string last = answer.substr(answer.rfind("event: "));
+  EXPECT_THAT(last, StartsWith("event: response.failed\n"));
+  EXPECT_THAT(last, HasSubstr("\"status\":\"failed\""));
+  EXPECT_THAT(last, HasSubstr("\"message\":\"the model could not be run: gone\""));
 }
 
 TEST(Server, AStreamWithoutNewsSendsComments) {
@@ -218,6 +239,34 @@ TEST(Server, AClientThatGoesWhileItsPromptIsReadCostsOneStepMore) {
   while (answer.find("429") != std::string::npos);
   EXPECT_THAT(answer, StartsWith("HTTP/1.1 200 "));
   EXPECT_EQ(running.backend.num_begun, 4);
+}
+
+TEST(Server, AClientThatGoesWhileItsRequestIsReadIsNotAnswered) {
+  Running running(model_with_a_fault, room_for(512, 1), any_port(), 1);
+  Connection connection(running.server.port());
+  const std::string padding(4 << 20, 'x');
+  connection.post("/v1/completions", R"({"prompt": "abc", "max_tokens": 3000, "pad": ")" + padding + "\"}");
+  connection.close();
+  while (running.server.metrics().text(std::nullopt).find("status=\"499\"") == std::string::npos)
+    std::this_thread::sleep_for(1ms);
+  EXPECT_LT(running.backend.num_begun, 1000);
+}
+
+TEST(Server, EndsInTheMiddleOfEverything) {
+  ServerOptions options = any_port();
+  options.shutdown_timeout = 0s;
+  Running running(model_with_a_fault, room_for(512, 1), options);
+  running.backend.is_gated = true;
+  std::vector<std::unique_ptr<Connection>> connections;
+  const std::string padding(1 << 20, 'x');
+  for (int i = 0; i < 20; ++i) {  // of which the later ones may still have to be read at the end
+    connections.push_back(std::make_unique<Connection>(running.server.port()));
+    connections.back()->post("/v1/completions",
+                             R"({"prompt": "abc", "pad": ")" + (i < 3 ? "" : padding) + "\"}");
+  }
+  ::kill(::getpid(), SIGTERM);
+  running.thread.join();
+  EXPECT_FALSE(running.was_complete);
 }
 
 TEST(Server, WhoSendsNothingIsDisconnectedAndMakesRoomForOthers) {

@@ -10,8 +10,14 @@
 namespace nibble::cpu {
 
 inline constexpr int kTokenBlock{
-    24};  // rows that pass by a panel of weights together: what stays in L2 beside it
-inline constexpr int kPanelRows{32};  // rows of weights that one item of work takes
+    64};  // rows that pass by a panel of weights together: what stays in L2 beside it (20b: 0.25 MB in int8)
+inline constexpr int kOutputRows{24};  // whose logits are there at once
+// Rows of weights that one item of work takes. Many tokens pass by more of them: each item reads all tokens' activations, which
+// then lie in a cache that the cores share.
+inline constexpr int kPanelRows{32}, kLargePanelRows{96};
+inline constexpr int panel_rows(ptrdiff_t num_tokens) {
+  return num_tokens < 64 ? kPanelRows : kLargePanelRows;
+}
 
 struct Activations {
   View<float, 2> x;               // [T, H]: the residual stream
@@ -23,16 +29,17 @@ struct Activations {
   View<int, 2> chosen;            // [T, K]: experts
   View<float, 2> chosen_weights;  // [T, K]
   View<float, 2> gated;           // [T K, I*]: between the two halves of an expert; with float activations
-  View<Q8Block, 2> normed_q8;     // [T, H / 32]; with int8 activations, both
-  View<Q8Block, 2> gated_q8;      // [T K, I / 32]
-  View<float, 3> down_panels;     // [thread, T K, kPanelRows]: of the second half
-  View<float, 2> logits;          // [kTokenBlock, V]
+  View<Q8Block, 2> normed_q8;    // [T, H / 32], for experts [T K, H / 32]; with int8 activations, these three
+  View<Q8Block, 2> attended_q8;  // [T, Nq D / 32]
+  View<Q8Block, 2> gated_q8;     // [T K, I / 32]
+  View<float, 3> down_panels;    // [thread, T K, panel_rows(T)]: of the second half
+  View<float, 2> logits;         // [kOutputRows, V]
 
   Buffer storage;
 };
 
-// `experts_int8`: experts take activations in int8.
-Activations make_activations(const Config& config, int max_rows, int num_threads, bool experts_int8);
-size_t activations_bytes(const Config& config, int max_rows, int num_threads, bool experts_int8);
+// `int8`: experts, and what else is in strips, take activations in int8.
+Activations make_activations(const Config& config, int max_rows, int num_threads, bool int8);
+size_t activations_bytes(const Config& config, int max_rows, int num_threads, bool int8);
 
 }  // namespace nibble::cpu

@@ -26,8 +26,8 @@ size_t expert_bytes(const Config& config) {
                                                size(config.intermediate) * size(config.hidden));
 }
 
-// `weights` as they are to run.
-void check_fits(const Weights& weights) {
+void check_fits(const PackedModel& model) {
+  const Weights& weights = *model.weights;
   const Config& config = weights.config;
   if (config.head_dim > kMaxHeadDim)
     throw InputError(
@@ -41,7 +41,7 @@ void check_fits(const Weights& weights) {
           "--backend reference",
           weights.source, what, nibble::name(matrix.format));
   };
-  if (weights.embedding.format != Format::kBf16)
+  if (weights.embedding.format != Format::kBf16 && !weights.embedding.blocks.rows)
     throw InputError("{}: the embedding is {}, the CPU backend takes BF16: try --backend reference",
                      weights.source, nibble::name(weights.embedding.format));
   check("the unembedding", weights.unembedding);
@@ -56,20 +56,16 @@ void check_fits(const Weights& weights) {
   }
 }
 
-// The experts of `weights` in strips and the rest of it, its dense layers as they are to run.
+// `weights` as they are to run.
 PackedModel prepare(std::shared_ptr<const Weights> weights, const BackendOptions& options,
                     const Kernels& kernels, ThreadPool& pool) {
-  PackedModel model{std::move(weights), {}};
-  if (takes_int8(options)) {
-    for (const LayerWeights& layer : model.weights->layers)
-      for (const Format format : {layer.gate_up.first.format, layer.down.first.format})
-        if (format != Format::kMxfp4)
-          throw InputError("{}: experts are {}, int8 activations take MXFP4: try --experts-activations float",
-                           model.weights->source, nibble::name(format));
-    model = pack_experts(std::move(model.weights), kernels.strip->strip_rows, pool);
-  }
-  model.weights = quantise_dense(std::move(model.weights), options.dense, pool);
-  return model;
+  if (!takes_int8(options)) return {quantise_dense(std::move(weights), options.dense, pool), {}, {}};
+  for (const LayerWeights& layer : weights->layers)
+    for (const Format format : {layer.gate_up.first.format, layer.down.first.format})
+      if (format != Format::kMxfp4)
+        throw InputError("{}: experts are {}, int8 activations take MXFP4: try --experts-activations float",
+                         weights->source, nibble::name(format));
+  return pack_model(std::move(weights), options.dense, kernels.strip(Format::kMxfp4)->strip_rows, pool);
 }
 
 class CpuBackend final : public Backend {
@@ -83,7 +79,7 @@ class CpuBackend final : public Backend {
         kv_(config(), options.kv_format, options.num_full_pages, options.num_sliding_pages),
         activations_(
             make_activations(config(), options.max_batch_tokens, pool_.num_threads(), takes_int8(options))) {
-    check_fits(*model_.weights);
+    check_fits(model_);
   }
 
   std::string_view name() const override { return "cpu"; }
@@ -112,27 +108,41 @@ std::vector<KernelChoice> CpuBackend::kernels() const {
   const Kernels& kernels = machine_.kernels;
   const LayerWeights& layer = model_.weights->layers.front();
   std::vector<KernelChoice> choices;
-  const auto add_linear = [&](const char* operation, const Matrix& matrix) {
+  const auto add_strips = [&](const char* operation, const PackedMatrix& matrix) {
+    const StripRow &one = *kernels.strip(matrix.format), &many = *kernels.strip(matrix.format, kAnyRows);
+    const std::string format(nibble::name(matrix.format));
+    const int last = &one == &many ? kAnyRows : many.from_tokens - 1;
+    choices.push_back({operation, format, "INT8", one.name, one.reason, 1, last});
+    if (&one != &many)
+      choices.push_back({operation, format, "INT8", many.name, many.reason, many.from_tokens, kAnyRows});
+  };
+  const auto add_linear = [&](const char* operation, const Matrix& matrix,
+                              const std::optional<PackedMatrix>& packed) {
+    if (packed) return add_strips(operation, *packed);
     const DotRow& row = *kernels.dot(matrix.format);
     choices.push_back({operation, std::string(nibble::name(matrix.format)), "F32", row.name, row.reason});
   };
-  choices.push_back({"embed", "BF16", "F32", "plain C++", "a row per token"});
-  add_linear("qkv", layer.q);
+  const StoredBlocks& embedding = model_.weights->embedding.blocks;
+  choices.push_back({"embed", std::string(embedding.rows ? nibble::name(embedding.type) : "BF16"), "F32",
+                     "plain C++", "a row per token"});
+  const std::optional<PackedMatrix> none;
+  const PackedLayer* packed = model_.layers.empty() ? nullptr : &model_.layers.front();
+  add_linear("qkv", layer.q, packed ? packed->qkv : none);
   const Format kv = kv_.layer(0).format;
   const DotRow& dot = *kernels.dot(kv);
   const WeighRow& weigh = *kernels.weigh(kv);
   choices.push_back({"attend keys", std::string(nibble::name(kv)), "F32", dot.name, dot.reason});
   choices.push_back({"attend values", std::string(nibble::name(kv)), "F32", weigh.name, weigh.reason});
-  add_linear("project", layer.o);
-  add_linear("route", layer.router);
-  if (model_.layers.empty()) {
-    add_linear("experts up", layer.gate_up.first);
-    add_linear("experts down", layer.down.first);
+  add_linear("project", layer.o, packed ? packed->o : none);
+  add_linear("route", layer.router, none);
+  if (packed) {
+    add_strips("experts up", packed->gate_up);
+    add_strips("experts down", packed->down);
   } else {
-    for (const char* operation : {"experts up", "experts down"})
-      choices.push_back({operation, "MXFP4", "INT8", kernels.strip->name, kernels.strip->reason});
+    add_linear("experts up", layer.gate_up.first, none);
+    add_linear("experts down", layer.down.first, none);
   }
-  add_linear("unembed", model_.weights->unembedding);
+  add_linear("unembed", model_.weights->unembedding, model_.unembedding);
   return choices;
 }
 
@@ -170,8 +180,7 @@ StepResult CpuBackend::run(const Batch& batch, std::vector<TimedWork>* work) {
             sample({logits.row(o), static_cast<size_t>(vocab)}, *outputs[index].row, outputs[index].position);
     });
   };
-  forward({machine_, *model_.weights, model_.layers, rope_, rows, output_rows, kv_, activations_, take_logits,
-           clock});
+  forward({machine_, model_, rope_, rows, output_rows, kv_, activations_, take_logits, clock});
   return result;
 }
 

@@ -23,7 +23,8 @@ View<T, rank> first(View<T, rank> view, ptrdiff_t count) {
 }  // namespace
 
 void forward(const ForwardArgs& args) {
-  const auto& [machine, weights, packed, rope, rows, outputs, kv_cache, a, take_logits, clock] = args;
+  const auto& [machine, packed, rope, rows, outputs, kv_cache, a, take_logits, clock] = args;
+  const Weights& weights = *packed.weights;
   const Config& config = weights.config;
   const float eps = config.rms_eps;
   const ptrdiff_t T = std::ssize(rows);
@@ -36,24 +37,27 @@ void forward(const ForwardArgs& args) {
   for (const LayerWeights& layer : weights.layers) {
     const ptrdiff_t n = &layer - weights.layers.data();
     const LayerKv& kv = kv_cache.layer(n);
+    const PackedLayer* strips = packed.layers.empty() ? nullptr : &packed.layers[n];
     const auto window = layer.kind == LayerKind::kSliding ? std::optional(config.window) : std::nullopt;
-    qkv({machine, x, rows, layer, eps, a.cosines, a.sines, a.normed, a.q,
-         kv});  // norm, project, rotate, append
+    qkv({machine, x, rows, layer, strips && strips->qkv ? &*strips->qkv : nullptr, eps, a.cosines, a.sines,
+         a.normed, a.normed_q8, a.q, kv});  // norm, project, rotate, append
     clock.lap(StepPart::kDense, "qkv");
     attend({machine, a.q, rows, kv, layer.sinks, window, a.attended});
     clock.lap(StepPart::kAttention, "attend");
-    project({machine, a.attended, layer.o, layer.o_bias, x});  // x += Wo attended + bo
+    project({machine, a.attended, layer.o, strips && strips->o ? &*strips->o : nullptr, a.attended_q8,
+             layer.o_bias, x});  // x += Wo attended + bo
     clock.lap(StepPart::kDense, "project");
     route({machine, x, layer, eps, a.router_logits, a.normed, chosen,
            a.chosen_weights});  // norm, gate, top K, softmax
     clock.lap(StepPart::kRouting, "route");
-    experts({machine, a.normed, chosen, a.chosen_weights, layer, packed.empty() ? nullptr : &packed[n],
-             config.num_experts, config.swiglu_limit, a.gated, a.normed_q8, a.gated_q8, a.down_panels, x});
+    experts({machine, a.normed, chosen, a.chosen_weights, layer, strips, config.num_experts,
+             config.swiglu_limit, a.gated, a.normed_q8, a.gated_q8, a.down_panels, x});
     clock.lap(StepPart::kExperts, "experts");
   }
-  for (ptrdiff_t o = 0; o < std::ssize(outputs); o += kTokenBlock) {
-    const auto block = outputs.subspan(o, std::min<size_t>(kTokenBlock, outputs.size() - o));
-    unembed({machine, x, block, weights.final_norm, weights.unembedding, eps, a.normed, a.logits});
+  for (ptrdiff_t o = 0; o < std::ssize(outputs); o += kOutputRows) {
+    const auto block = outputs.subspan(o, std::min<size_t>(kOutputRows, outputs.size() - o));
+    unembed({machine, x, block, weights.final_norm, weights.unembedding,
+             packed.unembedding ? &*packed.unembedding : nullptr, eps, a.normed, a.normed_q8, a.logits});
     take_logits(o, first(a.logits, std::ssize(block)));
     clock.lap(StepPart::kOutput, "unembed");
   }

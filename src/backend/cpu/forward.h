@@ -8,9 +8,9 @@
 #include "backend/cpu/activations.h"
 #include "backend/cpu/attention/rope.h"
 #include "backend/cpu/batch_row.h"
-#include "backend/cpu/experts/packed_experts.h"
 #include "backend/cpu/kv_cache.h"
 #include "backend/cpu/machine.h"
+#include "backend/cpu/packed_model.h"
 #include "backend/cpu/work_clock.h"
 #include "model/weights.h"
 
@@ -18,14 +18,13 @@ namespace nibble::cpu {
 
 struct ForwardArgs {
   const Machine& machine;
-  const Weights& weights;
-  std::span<const PackedLayer> packed;  // experts with int8 activations; none: with float activations
+  const PackedModel& packed;  // what takes int8 activations
   const RopeFrequencies& rope;
   std::span<const BatchRow> rows;  // [T]
   std::span<const int> outputs;    // rows whose logits are wanted
   KvCache& kv;                     // keys and values of all rows are written
   const Activations& activations;
-  // Is given logits [n, V], to do with as it likes, of outputs [first, first + n); n is at most kTokenBlock.
+  // Is given logits [n, V], to do with as it likes, of outputs [first, first + n); n is at most kOutputRows.
   std::function<void(ptrdiff_t first, View<float, 2> logits)> take_logits;
   WorkClock& clock;  // is told each operation
 };

@@ -10,6 +10,13 @@
 #include <asm/hwcap.h>
 #include <sys/auxv.h>
 #endif
+#if NIBBLE_X86
+#include <cpuid.h>
+#if defined(__linux__)
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
+#endif
 
 #include <iterator>
 
@@ -37,6 +44,23 @@ bool has_avx_vnni() {  // CPUID, leaf 7, subleaf 1: the builtin of clang 14 does
 }
 bool has_avx512() { return __builtin_cpu_supports("avx512f"); }
 bool has_avx512_vnni() { return __builtin_cpu_supports("avx512vnni") && __builtin_cpu_supports("avx512bw"); }
+// AMX with int8, and what its kernels use beside it. Linux keeps room for tiles, 8 KB a thread, for processes that ask.
+bool has_amx() {
+  static const bool has = [] {
+    unsigned eax, ebx, ecx, edx;
+    constexpr unsigned kTile{1u << 24}, kInt8{1u << 25};
+    if (!__get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx) || (edx & (kTile | kInt8)) != (kTile | kInt8))
+      return false;
+    if (!__builtin_cpu_supports("avx512vnni") || !__builtin_cpu_supports("avx512bw")) return false;
+#if defined(__linux__)
+    constexpr long kRequestPermission{0x1023}, kTileData{18};  // ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA
+    return syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
+#else
+    return false;
+#endif
+  }();
+  return has;
+}
 #endif
 #if NIBBLE_AARCH64
 bool has_dotprod() { return (getauxval(AT_HWCAP) & HWCAP_ASIMDDP) != 0; }
@@ -52,6 +76,7 @@ constexpr IsaRow kIsas[]{
     {Isa::kAvxVnni,     "avx_vnni",     &has_avx_vnni},
     {Isa::kAvx512,      "avx512",       &has_avx512},
     {Isa::kAvx512Vnni,  "avx512_vnni",  &has_avx512_vnni},
+    {Isa::kAmx,         "amx",          &has_amx},
 #endif
 #if NIBBLE_AARCH64
     {Isa::kNeon,        "neon",         &always},
@@ -98,18 +123,27 @@ constexpr WeighRow kWeighRows[]{
 };
 
 constexpr StripRow kStripRows[]{
-    // isa               rows  kernel                       name                         reason
+    // isa               weights         rows  from  kernel                       name                         reason
 #if NIBBLE_X86
-    {Isa::kAvx512Vnni,   16,   &avx512_vnni::strip_mxfp4,   "avx512_vnni::strip_mxfp4",  kMeasuredInt8},
-    {Isa::kAvxVnni,      8,    &avx_vnni::strip_mxfp4,      "avx_vnni::strip_mxfp4",     kMeasuredInt8},
-    {Isa::kAvx2,         8,    &avx2::strip_mxfp4,          "avx2::strip_mxfp4",         kMeasuredInt8},
+    {Isa::kAmx,          Format::kMxfp4, 16,   8,    &amx::strip_mxfp4,           "amx::strip_mxfp4",          kMeasured},
+    {Isa::kAmx,          Format::kQ8_0,  16,   8,    &amx::strip_q8_0,            "amx::strip_q8_0",           kMeasured},
+    {Isa::kAvx512Vnni,   Format::kMxfp4, 16,   1,    &avx512_vnni::strip_mxfp4,   "avx512_vnni::strip_mxfp4",  kMeasuredInt8},
+    {Isa::kAvx512Vnni,   Format::kQ8_0,  16,   1,    &avx512_vnni::strip_q8_0,    "avx512_vnni::strip_q8_0",   kMeasured},
+    {Isa::kAvxVnni,      Format::kMxfp4, 8,    1,    &avx_vnni::strip_mxfp4,      "avx_vnni::strip_mxfp4",     kMeasuredInt8},
+    {Isa::kAvxVnni,      Format::kQ8_0,  8,    1,    &avx_vnni::strip_q8_0,       "avx_vnni::strip_q8_0",      kOnly},
+    {Isa::kAvx2,         Format::kMxfp4, 8,    1,    &avx2::strip_mxfp4,          "avx2::strip_mxfp4",         kMeasuredInt8},
+    {Isa::kAvx2,         Format::kQ8_0,  8,    1,    &avx2::strip_q8_0,           "avx2::strip_q8_0",          kMeasured},
 #endif
 #if NIBBLE_AARCH64
-    {Isa::kNeonI8mm,     4,    &neon_i8mm::strip_mxfp4,     "neon_i8mm::strip_mxfp4",    kEmulated},
-    {Isa::kNeonDotprod,  4,    &neon_dotprod::strip_mxfp4,  "neon_dotprod::strip_mxfp4", kEmulated},
-    {Isa::kNeon,         4,    &neon::strip_mxfp4,          "neon::strip_mxfp4",         kEmulated},
+    {Isa::kNeonI8mm,     Format::kMxfp4, 4,    1,    &neon_i8mm::strip_mxfp4,      "neon_i8mm::strip_mxfp4",    kEmulated},
+    {Isa::kNeonI8mm,     Format::kQ8_0,  4,    1,    &neon_i8mm::strip_q8_0,       "neon_i8mm::strip_q8_0",     kEmulated},
+    {Isa::kNeonDotprod,  Format::kMxfp4, 4,    1,    &neon_dotprod::strip_mxfp4,   "neon_dotprod::strip_mxfp4", kEmulated},
+    {Isa::kNeonDotprod,  Format::kQ8_0,  4,    1,    &neon_dotprod::strip_q8_0,    "neon_dotprod::strip_q8_0",  kEmulated},
+    {Isa::kNeon,         Format::kMxfp4, 4,    1,    &neon::strip_mxfp4,           "neon::strip_mxfp4",         kEmulated},
+    {Isa::kNeon,         Format::kQ8_0,  4,    1,    &neon::strip_q8_0,            "neon::strip_q8_0",          kEmulated},
 #endif
-    {Isa::kPortable,     4,    &portable::strip_mxfp4,      "portable::strip_mxfp4",     kFallback},
+    {Isa::kPortable,     Format::kMxfp4, 4,    1,    &portable::strip_mxfp4,      "portable::strip_mxfp4",     kFallback},
+    {Isa::kPortable,     Format::kQ8_0,  4,    1,    &portable::strip_q8_0,       "portable::strip_q8_0",      kFallback},
 };
 // clang-format on
 
@@ -157,8 +191,12 @@ Kernels choose_kernels(Isa isa) {
   Kernels kernels;
   choose(dot_rows(), isa, kernels.dots);
   choose(weigh_rows(), isa, kernels.weighs);
-  for (const StripRow& row : strip_rows())
-    if (!kernels.strip && row.isa <= isa && is_available(row.isa)) kernels.strip = &row;
+  for (const StripRow& row : strip_rows()) {
+    if (row.isa > isa || !is_available(row.isa)) continue;
+    auto& [of_one, of_many] = kernels.strips[static_cast<size_t>(row.format)];
+    if (!of_many) of_many = &row;
+    if (!of_one && row.from_tokens == 1) of_one = &row;
+  }
   return kernels;
 }
 

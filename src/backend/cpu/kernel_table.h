@@ -13,7 +13,7 @@
 namespace nibble::cpu {
 
 // Ascending: of those that a machine has the last is the best, and it may use the rows of those before it.
-enum class Isa { kPortable, kAvx2, kAvxVnni, kAvx512, kAvx512Vnni, kNeon, kNeonDotprod, kNeonI8mm };
+enum class Isa { kPortable, kAvx2, kAvxVnni, kAvx512, kAvx512Vnni, kAmx, kNeon, kNeonDotprod, kNeonI8mm };
 
 struct IsaRow {
   Isa isa;
@@ -40,10 +40,12 @@ struct WeighRow {
   const char* name;
   const char* reason;
 };
-// Of MXFP4 experts in strips and activations in int8 (isa/kernels.h).
+// Of weights in strips and activations in int8 (isa/kernels.h). The rows of one instruction set agree in strip_rows.
 struct StripRow {
   Isa isa;
+  Format format;  // of the weights
   int strip_rows;
+  int from_tokens;  // that share a panel: with fewer another row is faster, and gives the same bits
   StripKernel kernel;
   const char* name;
   const char* reason;
@@ -52,15 +54,22 @@ std::span<const StripRow> strip_rows();
 std::span<const DotRow> dot_rows();
 std::span<const WeighRow> weigh_rows();
 
-inline constexpr size_t kNumFormats{static_cast<size_t>(Format::kE4m3) + 1};  // it is the last
+inline constexpr size_t kNumFormats{static_cast<size_t>(Format::kQ8_0) + 1};  // it is the last
 
 // The first rows that this machine has of an instruction set or of one before it; null: no row takes this format.
 struct Kernels {
   std::array<const DotRow*, kNumFormats> dots{};
   std::array<const WeighRow*, kNumFormats> weighs{};
-  const StripRow* strip{nullptr};
+  struct Strips {
+    const StripRow *of_one{nullptr}, *of_many{nullptr};  // perhaps the same
+  };
+  std::array<Strips, kNumFormats> strips{};  // of MXFP4 and Q8_0
 
   const DotRow* dot(Format weights) const { return dots[static_cast<size_t>(weights)]; }
+  const StripRow* strip(Format weights, int num_tokens = 1) const {
+    const Strips& rows = strips[static_cast<size_t>(weights)];
+    return num_tokens >= rows.of_many->from_tokens ? rows.of_many : rows.of_one;
+  }
   const WeighRow* weigh(Format values) const { return weighs[static_cast<size_t>(values)]; }
 };
 Kernels choose_kernels(Isa isa);

@@ -5,10 +5,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "core/clock.h"
 #include "core/error.h"
 #include "tests/backend/contract.h"
 #include "tests/backend/cpu/isas.h"
+#include "tests/backend/cpu/q8_0_model.h"
 #include "tests/error_of.h"
 
 namespace nibble::cpu {
@@ -35,6 +38,9 @@ std::vector<Fulfilment> of_each_isa() {
   for (const Isa isa : isas_of_their_own()) {
     all.push_back(fulfilment(isa, "_float", {}, Format::kBf16));
     all.push_back(fulfilment(isa, "_int8", {}, Format::kBf16, ExpertActivations::kInt8));
+    const Fulfilment with_int8 = all.back();
+    all.push_back({with_int8.name + "_q8_0",
+                   [with_int8](auto weights) { return with_int8.make(with_q8_0_blocks(weights)); }});
   }
   return all;
 }
@@ -123,9 +129,64 @@ TEST_F(CpuBackend, SaysWhichKernelRunsTheExpertsAndOnWhat) {
     const KernelChoice with_int8 = experts_of(isa, ExpertActivations::kInt8, weights);
     EXPECT_EQ(with_int8.weights, "MXFP4");
     EXPECT_EQ(with_int8.activations, "INT8");
-    EXPECT_EQ(with_int8.kernel, choose_kernels(isa).strip->name);
+    EXPECT_EQ(with_int8.kernel, choose_kernels(isa).strip(Format::kMxfp4)->name);
     EXPECT_FALSE(with_int8.reason.empty());
   }
+}
+
+TEST_F(CpuBackend, RunsDenseLayersOfBlocksInStripsWithInt8ActivationsAndOtherwiseAsTheyAreMade) {
+  const auto told = [](ExpertActivations activations, const DenseFormats& dense) {
+    BackendOptions options = options_of(Isa::kPortable);
+    options.expert_activations = activations;
+    options.dense = dense;
+    std::vector<std::string> lines;
+    for (const KernelChoice& row : make(with_q8_0_blocks(weights), options)->kernels())
+      lines.push_back(row.operation + ", " + row.weights + "/" + row.activations + ": " + row.kernel);
+    return lines;
+  };
+  EXPECT_THAT(told(ExpertActivations::kInt8, {}),
+              testing::IsSupersetOf({"embed, Q8_0/F32: plain C++", "qkv, Q8_0/INT8: portable::strip_q8_0",
+                                     "project, Q8_0/INT8: portable::strip_q8_0",
+                                     "unembed, Q8_0/INT8: portable::strip_q8_0"}));
+  EXPECT_THAT(
+      told(ExpertActivations::kInt8, {Format::kMxfp4, Format::kE4m3, Format::kBf16}),
+      testing::IsSupersetOf({"qkv, MXFP4/INT8: portable::strip_mxfp4", "project, FP8/F32: portable::dot_e4m3",
+                             "unembed, Q8_0/INT8: portable::strip_q8_0"}));
+  EXPECT_THAT(
+      told(ExpertActivations::kFloat, {}),
+      testing::IsSupersetOf({"qkv, BF16/F32: portable::dot_bf16", "project, BF16/F32: portable::dot_bf16",
+                             "unembed, BF16/F32: portable::dot_bf16"}));
+}
+
+// Files may hold layers of several types.
+TEST_F(CpuBackend, RunsLayersOfBlocksBesideLayersOfElements) {
+  const std::vector<TokenId> prompt = random_ids(20, weights->config.vocab, 12);
+  const auto logits = [&](const std::shared_ptr<const Weights>& mixed, ExpertActivations activations) {
+    BackendOptions options = options_of(Isa::kPortable);
+    options.expert_activations = activations;
+    Feeder feeder(make(mixed, options), Fulfilment::kNumPages);
+    feeder.feed({{0, prompt}});
+    return feeder.logits(0);
+  };
+  const auto of_blocks = with_q8_0_blocks(weights);
+  Weights mixed = *of_blocks;
+  for (size_t n = 0; n < mixed.layers.size(); ++n) {
+    LayerWeights& layer = mixed.layers[n];
+    const LayerWeights& plain = weights->layers[n];
+    if (n % 2 == 0) layer.o = plain.o;
+    if (n % 2 == 1) layer.q = plain.q, layer.k = plain.k, layer.v = plain.v;
+  }
+  mixed.embedding = weights->embedding;
+  mixed.unembedding = weights->unembedding;
+  const std::vector<float> int8 = logits(std::make_shared<const Weights>(mixed), ExpertActivations::kInt8),
+                           plain = logits(weights, ExpertActivations::kInt8);
+  double error = 0, norm = 0;
+  for (size_t i = 0; i < plain.size(); ++i) {
+    error += std::pow(double{int8[i]} - plain[i], 2);
+    norm += std::pow(double{plain[i]}, 2);
+  }
+  EXPECT_GT(error, 0);
+  EXPECT_LT(std::sqrt(error / norm), 0.1);  // elements that were never made would be anything
 }
 
 TEST_F(CpuBackend, TakesInt8ActivationsUnlessItsKernelsArePortable) {
@@ -167,7 +228,7 @@ TEST_F(CpuBackend, TakesTheBestInstructionSetUnlessToldOtherwise) {
   const auto kernels = make(weights, options)->kernels();
   EXPECT_EQ(kernels.back().kernel, best.dot(Format::kBf16)->name);
   EXPECT_EQ(experts_of(available_isas().back(), ExpertActivations::kDefault, weights).kernel,
-            best.strip->name);
+            best.strip(Format::kMxfp4)->name);
 }
 
 TEST_F(CpuBackend, RefusesAnInstructionSetItDoesNotHaveAndNamesThoseItHas) {
@@ -239,8 +300,8 @@ TEST_F(CpuBackend, PlansItsPagesToTheByteAndNoCopyOfTheWeights) {
   EXPECT_GT(small.workspace_bytes, 16u * 4096 * 4);  // the logits of 16 rows, at least
   options.max_batch_tokens = 512;
   // Of a row: x, normed [256], q, attended [512], cos, sin [32], logits [16], experts and weights [4], h [4, 128],
-  // panels [4, 32]; the logits stay those of 24 rows.
-  const size_t row_floats = 256 + 256 + 512 + 512 + 32 + 32 + 16 + 4 + 4 + 4 * 128 + 4 * 32;
+  // panels [4, 96]; the logits stay those of 24 rows.
+  const size_t row_floats = 256 + 256 + 512 + 512 + 32 + 32 + 16 + 4 + 4 + 4 * 128 + 4 * 96;
   EXPECT_EQ(plan(weights->config, options).workspace_bytes, (512 * row_floats + 24 * 4096) * 4);
 }
 

@@ -224,8 +224,8 @@ TEST(KernelTable, GivesEveryInstructionSetTheLastRowOfEveryFormatThatItMayUse) {
       EXPECT_EQ(kernels.weigh(format)->format, format);
       EXPECT_EQ(kernels.weigh(format)->isa, kernels.dot(format)->isa);
     }
-    ASSERT_NE(kernels.strip, nullptr);
-    EXPECT_LE(kernels.strip->isa, isa);
+    ASSERT_NE(kernels.strip(Format::kMxfp4), nullptr);
+    EXPECT_LE(kernels.strip(Format::kMxfp4)->isa, isa);
     EXPECT_EQ(kernels.dot(Format::kF32), nullptr);
     EXPECT_EQ(kernels.weigh(Format::kMxfp4), nullptr);
   }
@@ -234,15 +234,15 @@ TEST(KernelTable, GivesEveryInstructionSetTheLastRowOfEveryFormatThatItMayUse) {
 // To force one is to leave out what came later.
 TEST(KernelTable, UsesNothingBeyondAnInstructionSetThatIsAskedFor) {
   EXPECT_EQ(choose_kernels(isa_of("portable")).dot(Format::kBf16)->kernel, &portable::dot_bf16);
-  EXPECT_EQ(choose_kernels(isa_of("portable")).strip->kernel, &portable::strip_mxfp4);
+  EXPECT_EQ(choose_kernels(isa_of("portable")).strip(Format::kMxfp4)->kernel, &portable::strip_mxfp4);
 #if NIBBLE_X86
   if (!is_available(Isa::kAvx2)) GTEST_SKIP() << "this machine has no AVX2";
   EXPECT_EQ(choose_kernels(isa_of("avx2")).dot(Format::kBf16)->kernel, &avx2::dot_bf16);
-  EXPECT_EQ(choose_kernels(isa_of("avx2")).strip->kernel, &avx2::strip_mxfp4);
+  EXPECT_EQ(choose_kernels(isa_of("avx2")).strip(Format::kMxfp4)->kernel, &avx2::strip_mxfp4);
 #endif
 #if NIBBLE_AARCH64
   EXPECT_EQ(choose_kernels(isa_of("neon")).dot(Format::kBf16)->kernel, &neon::dot_bf16);
-  EXPECT_EQ(choose_kernels(isa_of("neon")).strip->kernel, &neon::strip_mxfp4);
+  EXPECT_EQ(choose_kernels(isa_of("neon")).strip(Format::kMxfp4)->kernel, &neon::strip_mxfp4);
 #endif
 }
 

@@ -8,6 +8,7 @@
 
 #include "backend/cpu/split_order.h"
 #include "core/bf16.h"
+#include "core/f16.h"
 #include "core/random.h"
 #include "model/weights.h"
 
@@ -42,6 +43,11 @@ struct RandomMatrix {
           exponent == 0 ? std::ldexp(mantissa, -9) : std::ldexp(8 + mantissa, exponent - 10);
       return (bytes[i] < 128 ? magnitude : -magnitude) * row_scales[row];
     }
+    if (matrix.format == Format::kQ8_0) {
+      const uint8_t* block = &bytes[i / 32 * 34];
+      return to_float(F16{static_cast<uint16_t>(block[0] | block[1] << 8)}) *
+             static_cast<double>(static_cast<int8_t>(block[2 + i % 32]));
+    }
     const int code = i % 2 == 0 ? bytes[i / 2] & 15 : bytes[i / 2] >> 4;
     return kE2m1Values[code] * std::exp2(scales[i / 32] - 127);
   }
@@ -63,6 +69,14 @@ inline RandomMatrix random_matrix(Format format, int rows, int cols, uint64_t se
           static_cast<uint8_t>(random_bits(seed, i) % 64 | random_bits(seed, i) >> 7 << 7));
     for (ptrdiff_t r = 0; r < ptrdiff_t{1} * num_matrices * rows; ++r)
       random.row_scales.push_back(static_cast<float>(0.5 + random_unit(seed + 1, r)));
+  } else if (format == Format::kQ8_0) {
+    for (size_t i = 0; i < num_elements / 32; ++i) {
+      const uint16_t scale = to_f16(static_cast<float>(0.5 + random_unit(seed + 1, i)) / 128).bits;
+      random.bytes.push_back(static_cast<uint8_t>(scale & 255));
+      random.bytes.push_back(static_cast<uint8_t>(scale >> 8));
+      for (size_t c = 0; c < 32; ++c)
+        random.bytes.push_back(static_cast<uint8_t>(random_bits(seed, 32 * i + c) & 255));
+    }
   } else {
     for (size_t i = 0; i < num_elements / 2; ++i)
       random.bytes.push_back(static_cast<uint8_t>(random_bits(seed, i) & 255));
@@ -70,6 +84,9 @@ inline RandomMatrix random_matrix(Format format, int rows, int cols, uint64_t se
       random.scales.push_back(static_cast<uint8_t>(121 + random_bits(seed + 1, i) % 8));
   }
   random.matrix = {random.bytes.data(), random.scales.data(), format, rows, cols, random.row_scales.data()};
+  if (format == Format::kQ8_0)
+    random.matrix.blocks = {GgmlType::kQ8_0, reinterpret_cast<const std::byte*>(random.bytes.data()),
+                            nullptr};
   return random;
 }
 

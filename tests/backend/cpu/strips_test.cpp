@@ -1,4 +1,4 @@
-// Experts in strips: int8 activations, the layout, and every kernel of it that this machine can run, against sums in double.
+// Matrices in strips: int8 activations, the layout, and every kernel of it that this machine can run, against sums in double.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -6,9 +6,10 @@
 #include <cmath>
 #include <limits>
 
-#include "backend/cpu/experts/packed_experts.h"
-#include "backend/cpu/experts/q8.h"
 #include "backend/cpu/kernel_table.h"
+#include "backend/cpu/packed_model.h"
+#include "backend/cpu/q8.h"
+#include "core/f16.h"
 #include "tests/backend/cpu/operands.h"
 #include "tests/ops/shapes.h"
 
@@ -33,6 +34,7 @@ TEST(Q8, IsOffByHalfAStepOfItsBlockAtMost) {
       sum += block.codes[c];
     }
     EXPECT_EQ(block.offset, -12 * sum);
+    EXPECT_EQ(block.q8_0_offset, -128 * sum);
     EXPECT_EQ(std::abs(*std::max_element(block.codes, block.codes + kBlock,
                                          [](int a, int b) { return std::abs(a) < std::abs(b); })),
               127);
@@ -77,17 +79,17 @@ class StripKernels : public testing::TestWithParam<StripRow> {
   // One matrix in strips, behind another of the same shape.
   struct Operands {
     RandomMatrix weights;
-    PackedExperts packed;
+    PackedMatrix packed;
     double at(ptrdiff_t row, ptrdiff_t col) const { return weights.at(packed.rows + row, col); }
   };
   Operands operands(int rows, int cols, uint64_t seed) {
-    Operands made{random_matrix(Format::kMxfp4, rows, cols, seed, 2), {}};
-    made.packed = pack({made.weights.matrix, {}}, 2, GetParam().strip_rows, pool_);
+    Operands made{random_matrix(GetParam().format, rows, cols, seed, 2), {}};
+    made.packed = pack(made.weights.matrix, 2, GetParam().strip_rows, false, pool_);
     return made;
   }
 
   // y [num_tokens, num_rows + 1], the last column left poisoned.
-  static std::vector<float> run(const PackedExperts& weights, int first_row, int num_rows,
+  static std::vector<float> run(const PackedMatrix& weights, int first_row, int num_rows,
                                 const std::vector<Q8Block>& x) {
     const int row_blocks = weights.cols / kBlock;
     std::vector<const Q8Block*> rows;
@@ -172,6 +174,7 @@ TEST_P(StripKernels, GiveATokenTheBitsItGetsAlone) {
 
 // Each column alone brings out the weight as it was decoded: 1 at it, of which 2 w + 12 and the offset make 2 w.
 TEST_P(StripKernels, DecodeEveryCodeUnderEveryScaleExactly) {
+  if (GetParam().format != Format::kMxfp4) GTEST_SKIP() << "of MXFP4";
   const int rows = GetParam().strip_rows;
   RandomMatrix weight = random_matrix(Format::kMxfp4, rows, kBlock, 6, 2);
   for (int r = 0; r < 2 * rows; ++r)
@@ -181,7 +184,7 @@ TEST_P(StripKernels, DecodeEveryCodeUnderEveryScaleExactly) {
           static_cast<uint8_t>(((2 * pair + r) & 15) | ((2 * pair + 1 + r) & 15) << 4);
   for (int scale = 0; scale <= 252; ++scale) {  // from 253 on 6 times the scale is beyond float32
     std::fill(weight.scales.begin(), weight.scales.end(), static_cast<uint8_t>(scale));
-    const PackedExperts packed = pack({weight.matrix, {}}, 2, rows, pool_);
+    const PackedMatrix packed = pack(weight.matrix, 2, rows, false, pool_);
     for (int c = 0; c < kBlock; ++c) {
       Q8Block x{};
       x.codes[c] = 1;
@@ -198,7 +201,7 @@ TEST_P(StripKernels, DecodeEveryCodeUnderEveryScaleExactly) {
   }
   std::fill(weight.scales.begin(), weight.scales.end(), uint8_t{255});
   const std::vector<float> y =
-      run(pack({weight.matrix, {}}, 2, rows, pool_), 0, rows, {q8_of(random_floats(kBlock, 7))});
+      run(pack(weight.matrix, 2, rows, false, pool_), 0, rows, {q8_of(random_floats(kBlock, 7))});
   for (int r = 0; r < rows; ++r) EXPECT_TRUE(std::isnan(y[r])) << "E8M0 255 is NaN";
 }
 
@@ -209,27 +212,77 @@ TEST_P(StripKernels, ShowActivationsThatAreNoNumbers) {
   for (const float y : run(operands(rows, 96, 9).packed, 0, rows, quantised(x))) EXPECT_TRUE(std::isnan(y));
 }
 
+// Of Q8_0: -128 too, which quantisers do not make and files may hold, at either end of what int8 activations are.
+TEST_P(StripKernels, MultiplyTheLargestBytesExactly) {
+  if (GetParam().format != Format::kQ8_0) GTEST_SKIP() << "of Q8_0";
+  const int rows = GetParam().strip_rows;
+  RandomMatrix weight = random_matrix(Format::kQ8_0, rows, kBlock, 12, 2);
+  for (const int code : {-128, -127, 127})
+    for (const int sign : {-1, 1}) {
+      for (int r = 0; r < 2 * rows; ++r) {
+        weight.bytes[34 * r] = 0x00, weight.bytes[34 * r + 1] = 0x3C;  // 1 as a half
+        std::fill_n(&weight.bytes[34 * r + 2], kBlock, static_cast<uint8_t>(code));
+      }
+      const Q8Block x = q8_of(std::vector<float>(kBlock, static_cast<float>(127 * sign)));
+      const PackedMatrix packed = pack(weight.matrix, 2, rows, false, pool_);
+      const std::vector<float> y = run(packed, 0, rows, {x});
+      for (int r = 0; r < rows; ++r) EXPECT_EQ(y[r], static_cast<float>(32 * code * 127 * sign));
+    }
+}
+
+// Subnormal scales, and those that are no numbers.
+TEST_P(StripKernels, TakeEveryHalfAsAScale) {
+  if (GetParam().format != Format::kQ8_0) GTEST_SKIP() << "of Q8_0";
+  const int rows = GetParam().strip_rows;
+  RandomMatrix weight = random_matrix(Format::kQ8_0, rows, kBlock, 13, 2);
+  std::fill(weight.bytes.begin(), weight.bytes.end(), uint8_t{0});
+  Q8Block x{};
+  x.codes[5] = 1, x.half_scale = 0.5f, x.offset = -12, x.q8_0_offset = -128;
+  for (int r = 0; r < 2 * rows; ++r) weight.bytes[34 * r + 2 + 5] = 1;
+  for (uint32_t first = 0; first < 65536; first += static_cast<uint32_t>(rows)) {
+    for (int r = 0; r < rows; ++r) {
+      weight.bytes[34 * (rows + r)] = static_cast<uint8_t>((first + r) & 255);
+      weight.bytes[34 * (rows + r) + 1] = static_cast<uint8_t>((first + r) >> 8);
+    }
+    const std::vector<float> y = run(pack(weight.matrix, 2, rows, false, pool_), 0, rows, {x});
+    for (int r = 0; r < rows; ++r) {
+      const float scale = to_float(F16{static_cast<uint16_t>(first + r)});
+      if (std::isnan(scale))
+        ASSERT_TRUE(std::isnan(y[r])) << first + r;
+      else
+        ASSERT_EQ(y[r], scale) << first + r;
+    }
+  }
+}
+
 // All but the portable one add with a single rounding, and in the same order.
 TEST(StripRows, GiveTheSameBitsWhereThereIsAFusedMultiplyAdd) {
   ThreadPool pool(1);
-  const RandomMatrix weight = random_matrix(Format::kMxfp4, 32, 544, 10);
-  const std::vector<float> split = in_split_order(random_floats(544, 11), kBlock);
-  std::vector<Q8Block> x;
-  for (int first = 0; first < 544; first += kBlock) x.push_back(to_q8(&split[first]));
-  std::vector<std::vector<float>> results;
-  for (const StripRow& row : available_rows()) {
-    if (row.isa == Isa::kPortable) continue;
-    const PackedExperts packed = pack({weight.matrix, {}}, 1, row.strip_rows, pool);
-    const Q8Block* rows[]{x.data()};
-    results.emplace_back(32);
-    row.kernel({packed.codes(0), packed.scales(0), 544, 0, 32, rows, 1, results.back().data(), 32});
-    EXPECT_EQ(results.back(), results.front()) << row.name;
+  for (const Format format : {Format::kMxfp4, Format::kQ8_0}) {
+    const RandomMatrix weight = random_matrix(format, 32, 544, 10);
+    const std::vector<float> split = in_split_order(random_floats(544, 11), kBlock);
+    std::vector<Q8Block> x;
+    for (int first = 0; first < 544; first += kBlock) x.push_back(to_q8(&split[first]));
+    std::vector<std::vector<float>> results;
+    for (const StripRow& row : available_rows()) {
+      if (row.isa == Isa::kPortable || row.format != format) continue;
+      const PackedMatrix packed = pack(weight.matrix, 1, row.strip_rows, false, pool);
+      const Q8Block* rows[]{x.data()};
+      results.emplace_back(32);
+      row.kernel({packed.codes(0), packed.scales(0), 544, 0, 32, rows, 1, results.back().data(), 32});
+      EXPECT_EQ(results.back(), results.front()) << row.name;
+    }
   }
 }
 
 TEST(StripRows, AreTheBestOfAnInstructionSetOrOfOneBeforeIt) {
-  EXPECT_EQ(choose_kernels(Isa::kPortable).strip->isa, Isa::kPortable);
-  for (const StripRow& row : available_rows()) EXPECT_EQ(choose_kernels(row.isa).strip->name, row.name);
+  EXPECT_EQ(choose_kernels(Isa::kPortable).strip(Format::kMxfp4)->isa, Isa::kPortable);
+  for (const StripRow& row : available_rows()) {
+    const Kernels kernels = choose_kernels(row.isa);
+    EXPECT_EQ(kernels.strip(row.format, row.from_tokens)->name, row.name);
+    EXPECT_EQ(kernels.strip(Format::kMxfp4)->strip_rows, kernels.strip(Format::kQ8_0)->strip_rows);
+    EXPECT_EQ(kernels.strip(row.format)->from_tokens, 1);
+  }
 }
 
 class Packing : public testing::Test {
@@ -253,10 +306,10 @@ TEST_F(Packing, LetsGoOfTheExpertsOfMadeWeightsThatNobodyElseHolds) {
   auto shared = std::make_shared<const Weights>(std::move(layer_with_bytes));
   layer.experts_storage.reset();
 
-  const PackedModel of_shared = pack_experts(shared, 4, pool_);
+  const PackedModel of_shared = pack_model(shared, {}, 4, pool_);
   EXPECT_EQ(bytes.use_count(), 2) << "the other holder's";
   EXPECT_NE(shared->layers[0].gate_up.first.data, nullptr);
-  const PackedModel of_own = pack_experts(std::move(shared), 4, pool_);
+  const PackedModel of_own = pack_model(std::move(shared), {}, 4, pool_);
   EXPECT_EQ(bytes.use_count(), 1);
   ASSERT_EQ(of_own.layers.size(), 1u);
   EXPECT_EQ(of_own.weights->layers[0].gate_up.first.data, nullptr);

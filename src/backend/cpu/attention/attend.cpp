@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "backend/cpu/dense/qkv.h"
+#include "backend/cpu/exp.h"
 #include "backend/cpu/parallel.h"
 #include "backend/cpu/split_order.h"
 
@@ -21,18 +23,40 @@ struct Softmax {
   float max[kMaxHeads], sum[kMaxHeads];
   float out[kMaxHeads][kMaxHeadDim];  // split order
 
-  // Turns scores into weights relative to a maximum that may have grown, and scales down what was added before.
-  void add_scores(int head, std::span<float> scores) {
-    const float larger = std::max(max[head], *std::max_element(scores.begin(), scores.end()));
-    const float correction = std::exp(max[head] - larger);
-    if (correction != 1.0f) {
+  // Turns the first `count` scores, of which there is room for a page's, into weights relative to a maximum that may have grown,
+  // and scales down what was added before. Sums and maxima are taken in kLanes parts: an order that compilers can vectorise.
+  void add_scores(int head, float* scores, int count, float scale) {
+    constexpr int kLanes{8};
+    static_assert(kPageTokens % kLanes == 0);
+    constexpr float kNone{-std::numeric_limits<float>::infinity()};
+    for (int j = count; j < kPageTokens; ++j) scores[j] = kNone;
+    float maxima[kLanes], sums[kLanes]{};
+    std::fill_n(maxima, kLanes, max[head]);
+    for (int j = 0; j < kPageTokens; j += kLanes)
+      for (int lane = 0; lane < kLanes; ++lane) {
+        scores[j + lane] *= scale;
+        maxima[lane] = scores[j + lane] > maxima[lane] ? scores[j + lane] : maxima[lane];
+      }
+    const float larger = *std::max_element(maxima, maxima + kLanes);
+    if (larger != max[head]) {
+      const float correction = fast_exp(max[head] - larger);
       sum[head] *= correction;
       for (float& element : out[head]) element *= correction;
+      max[head] = larger;
     }
-    max[head] = larger;
-    for (float& score : scores) sum[head] += (score = std::exp(score - larger));
+    for (int j = 0; j < kPageTokens; ++j) scores[j] = fast_exp(scores[j] - larger);
+    for (int j = count; j < kPageTokens; ++j) scores[j] = 0;
+    for (int j = 0; j < kPageTokens; j += kLanes)
+      for (int lane = 0; lane < kLanes; ++lane) sums[lane] += scores[j + lane];
+    for (const float part : sums) sum[head] += part;
   }
 };
+
+// What a page has of one head, of keys or values.
+void prefetch(const std::byte* page, const LayerKv& kv) {
+  for (size_t line = 0; line < kPageTokens * kv.row_bytes(); line += 64)
+    __builtin_prefetch(page + line, 0, 2);
+}
 
 // Query heads [first_head, first_head + num_heads), which share a kv head.
 void attend_heads(const AttendArgs& args, ptrdiff_t t, int kv_head, ptrdiff_t first_head, int num_heads) {
@@ -55,6 +79,10 @@ void attend_heads(const AttendArgs& args, ptrdiff_t t, int kv_head, ptrdiff_t fi
   for (int first = first_visible(row, args.window), next; first < end; first = next) {
     next = std::min(end, (first / kPageTokens + 1) * kPageTokens);
     const int count = next - first, first_in_page = first % kPageTokens;
+    if (next < end) {  // pages lie anywhere: the hardware cannot tell where the next one is
+      prefetch(args.kv.keys(pages, next, kv_head), args.kv);
+      prefetch(args.kv.values(pages, next, kv_head), args.kv);
+    }
     float scores[kMaxHeads][kPageTokens];
     kernels.dot(args.kv.format)
         ->kernel({.weights = args.kv.keys(pages, first, kv_head),
@@ -67,10 +95,7 @@ void attend_heads(const AttendArgs& args, ptrdiff_t t, int kv_head, ptrdiff_t fi
                   .num_tokens = num_heads,
                   .y = scores[0],
                   .y_stride = kPageTokens});
-    for (int h = 0; h < num_heads; ++h) {
-      for (int j = 0; j < count; ++j) scores[h][j] *= scale;
-      softmax.add_scores(h, {scores[h], static_cast<size_t>(count)});
-    }
+    for (int h = 0; h < num_heads; ++h) softmax.add_scores(h, scores[h], count, scale);
     kernels.weigh(args.kv.format)
         ->kernel({.values = args.kv.values(pages, first, kv_head) + first_in_page * args.kv.row_bytes(),
                   .num_positions = count,

@@ -1,9 +1,12 @@
 // A panel of a linear layer, by the kernel for W's format:
 //
 //   y[t][r] = W[first_row + r] . x[t]      r < the columns of y
+//
+// W as it is stored and x in float32, or W in strips and x in int8.
 #pragma once
 
 #include "backend/cpu/kernel_table.h"
+#include "backend/cpu/packed_matrix.h"
 #include "core/view.h"
 #include "model/weights.h"
 
@@ -21,6 +24,27 @@ inline void dot(const Kernels& kernels, const PanelArgs& args) {
       ->kernel({.weights = args.weight.data,
                 .scales = args.weight.scales,
                 .row_scales = args.weight.row_scales,
+                .cols = args.weight.cols,
+                .first_row = static_cast<int>(args.first_row),
+                .num_rows = static_cast<int>(args.y.shape[1]),
+                .x = args.x,
+                .num_tokens = static_cast<int>(args.y.shape[0]),
+                .y = args.y.data,
+                .y_stride = args.y.stride[0]});
+}
+
+struct StripPanelArgs {
+  const PackedMatrix& weight;
+  int which;  // of its matrices
+  ptrdiff_t first_row;
+  const Q8Block* const* x;  // [T]
+  View<float, 2> y;         // as above; its columns are whole strips
+};
+
+inline void dot(const Kernels& kernels, const StripPanelArgs& args) {
+  kernels.strip(args.weight.format, static_cast<int>(args.y.shape[0]))
+      ->kernel({.codes = args.weight.codes(args.which),
+                .scales = args.weight.scales(args.which),
                 .cols = args.weight.cols,
                 .first_row = static_cast<int>(args.first_row),
                 .num_rows = static_cast<int>(args.y.shape[1]),

@@ -5,20 +5,27 @@
 #include "backend/cpu/activations.h"
 #include "backend/cpu/dense/dot.h"
 #include "backend/cpu/parallel.h"
+#include "backend/cpu/q8.h"
 
 namespace nibble::cpu {
 namespace {
 
 void project_panel(const ProjectArgs& args, ptrdiff_t first_row) {
-  const ptrdiff_t num_rows = std::min<ptrdiff_t>(kPanelRows, args.weight.rows - first_row);
   const ptrdiff_t num_tokens = args.x.shape[0];
-  float storage[kTokenBlock * kPanelRows];
+  const ptrdiff_t num_rows = std::min<ptrdiff_t>(panel_rows(num_tokens), args.weight.rows - first_row);
+  float storage[kTokenBlock * kLargePanelRows];
   const float* attended[kTokenBlock];
+  const Q8Block* attended_q8[kTokenBlock];
   for (ptrdiff_t first = 0; first < num_tokens; first += kTokenBlock) {
     const ptrdiff_t count = std::min<ptrdiff_t>(kTokenBlock, num_tokens - first);
     const View<float, 2> panel(storage, {count, num_rows});
-    for (ptrdiff_t t = 0; t < count; ++t) attended[t] = args.attended.row(first + t);
-    dot(args.machine.kernels, {args.weight, first_row, attended, panel});
+    if (args.packed) {
+      for (ptrdiff_t t = 0; t < count; ++t) attended_q8[t] = args.attended_q8.row(first + t);
+      dot(args.machine.kernels, StripPanelArgs{*args.packed, 0, first_row, attended_q8, panel});
+    } else {
+      for (ptrdiff_t t = 0; t < count; ++t) attended[t] = args.attended.row(first + t);
+      dot(args.machine.kernels, PanelArgs{args.weight, first_row, attended, panel});
+    }
     for (ptrdiff_t t = 0; t < count; ++t)
       for (ptrdiff_t r = 0; r < num_rows; ++r)
         args.x(first + t, first_row + r) += panel(t, r) + args.bias[first_row + r];
@@ -28,10 +35,14 @@ void project_panel(const ProjectArgs& args, ptrdiff_t first_row) {
 }  // namespace
 
 void project(const ProjectArgs& args) {
-  const ptrdiff_t num_panels = (args.weight.rows + kPanelRows - 1) / kPanelRows;
-  const double work = 1.0 * args.weight.rows * args.weight.cols * static_cast<double>(args.x.shape[0]);
+  const ptrdiff_t num_tokens = args.x.shape[0], width = args.weight.cols, panel = panel_rows(num_tokens);
+  const ptrdiff_t num_panels = (args.weight.rows + panel - 1) / panel;
+  const double work = 1.0 * args.weight.rows * args.weight.cols * static_cast<double>(num_tokens);
+  if (args.packed)
+    for_each(args.machine.pool, num_tokens, static_cast<double>(num_tokens * width),
+             [&](ptrdiff_t t, int) { to_q8(args.attended.row(t), width, args.attended_q8.row(t)); });
   for_each(args.machine.pool, num_panels, work,
-           [&](ptrdiff_t panel, int) { project_panel(args, panel * kPanelRows); });
+           [&](ptrdiff_t item, int) { project_panel(args, item * panel); });
 }
 
 }  // namespace nibble::cpu

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "backend/cpu/machine.h"
+#include "backend/cpu/packed_matrix.h"
 #include "core/view.h"
 #include "model/weights.h"
 
@@ -11,6 +12,8 @@ struct ProjectArgs {
   const Machine& machine;
   View<const float, 2> attended;  // [T, (Nq D)*]
   const Matrix& weight;           // [H, Nq D]
+  const PackedMatrix* packed;     // it in strips: activations are int8; or null
+  View<Q8Block, 2> attended_q8;   // [T, Nq D / 32], scratch of int8 activations
   const Vector& bias;             // [H]
   View<float, 2> x;               // [T, H]
 };

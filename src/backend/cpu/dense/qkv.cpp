@@ -7,6 +7,7 @@
 #include "backend/cpu/dense/dot.h"
 #include "backend/cpu/dense/rms_norm.h"
 #include "backend/cpu/parallel.h"
+#include "backend/cpu/q8.h"
 #include "backend/cpu/split_order.h"
 
 namespace nibble::cpu {
@@ -24,12 +25,18 @@ void project_head(const QkvArgs& args, ptrdiff_t item) {
 
   float storage[kTokenBlock * kMaxHeadDim];
   const float* x[kTokenBlock];
+  const Q8Block* x_q8[kTokenBlock];
   const ptrdiff_t num_rows = std::ssize(args.rows);
   for (ptrdiff_t first = 0; first < num_rows; first += kTokenBlock) {
     const ptrdiff_t count = std::min<ptrdiff_t>(kTokenBlock, num_rows - first);
     const View<float, 2> panel(storage, {count, head_dim});
-    for (ptrdiff_t t = 0; t < count; ++t) x[t] = args.normed.row(first + t);
-    dot(args.machine.kernels, {weight, head * head_dim, x, panel});
+    if (args.packed) {
+      for (ptrdiff_t t = 0; t < count; ++t) x_q8[t] = args.normed_q8.row(first + t);
+      dot(args.machine.kernels, StripPanelArgs{*args.packed, 0, item * head_dim, x_q8, panel});
+    } else {
+      for (ptrdiff_t t = 0; t < count; ++t) x[t] = args.normed.row(first + t);
+      dot(args.machine.kernels, PanelArgs{weight, head * head_dim, x, panel});
+    }
     for (ptrdiff_t t = 0; t < count; ++t) {
       float* y = panel.row(t);
       for (ptrdiff_t d = 0; d < head_dim; ++d) y[d] += bias[head * head_dim + d];
@@ -56,6 +63,7 @@ void qkv(const QkvArgs& args) {
   const ptrdiff_t num_items = args.q.shape[1] + 2 * args.kv.num_kv_heads;
   for_each(args.machine.pool, num_rows, static_cast<double>(num_rows * hidden), [&](ptrdiff_t t, int) {
     rms_norm(args.x.row(t), args.layer.attention_norm, args.rms_eps, args.normed.row(t));
+    if (args.packed) to_q8(args.normed.row(t), hidden, args.normed_q8.row(t));
   });
   for_each(args.machine.pool, num_items,
            static_cast<double>(num_rows * num_items * args.kv.head_dim * hidden),

@@ -13,6 +13,7 @@
 #include "backend/cpu/batch_row.h"
 #include "backend/cpu/kv_cache.h"
 #include "backend/cpu/machine.h"
+#include "backend/cpu/packed_matrix.h"
 #include "core/view.h"
 #include "model/weights.h"
 
@@ -24,10 +25,12 @@ struct QkvArgs {
   const Machine& machine;
   View<const float, 2> x;  // [T, H]
   std::span<const BatchRow> rows;
-  const LayerWeights& layer;  // attention_norm, q, k, v and their biases
+  const LayerWeights& layer;   // attention_norm, q, k, v and their biases
+  const PackedMatrix* packed;  // q, k and v in strips: activations are int8; or null
   float rms_eps;
   View<const float, 2> cosines, sines;  // [T, D/2]
   View<float, 2> normed;                // [T, H*], scratch
+  View<Q8Block, 2> normed_q8;           // [T, H / 32], scratch of int8 activations
   View<float, 3> q;                     // [T, Nq, D*]
   LayerKv kv;
 };

@@ -6,17 +6,21 @@
 #include "backend/cpu/dense/dot.h"
 #include "backend/cpu/dense/rms_norm.h"
 #include "backend/cpu/parallel.h"
+#include "backend/cpu/q8.h"
 #include "core/check.h"
 
 namespace nibble::cpu {
 
 void unembed(const UnembedArgs& args) {
   const ptrdiff_t num_outputs = std::ssize(args.outputs);
-  NIBBLE_CHECK(num_outputs <= kTokenBlock, "{} output rows at once", num_outputs);
-  const float* normed[kTokenBlock];
+  NIBBLE_CHECK(num_outputs <= kOutputRows, "{} output rows at once", num_outputs);
+  const float* normed[kOutputRows];
+  const Q8Block* normed_q8[kOutputRows];
   for (ptrdiff_t o = 0; o < num_outputs; ++o) {
     normed[o] = args.normed.row(o);
     rms_norm(args.x.row(args.outputs[o]), args.final_norm, args.rms_eps, args.normed.row(o));
+    if (args.packed) to_q8(normed[o], args.unembedding.cols, args.normed_q8.row(o));
+    if (args.packed) normed_q8[o] = args.normed_q8.row(o);
   }
   const ptrdiff_t vocab = args.unembedding.rows;
   const double work = 1.0 * args.unembedding.rows * args.unembedding.cols * static_cast<double>(num_outputs);
@@ -25,7 +29,10 @@ void unembed(const UnembedArgs& args) {
     View<float, 2> y = args.logits;  // these columns of it
     y.data += first_row;
     y.shape = {num_outputs, std::min<ptrdiff_t>(kPanelRows, vocab - first_row)};
-    dot(args.machine.kernels, {args.unembedding, first_row, normed, y});
+    if (args.packed)
+      dot(args.machine.kernels, StripPanelArgs{*args.packed, 0, first_row, normed_q8, y});
+    else
+      dot(args.machine.kernels, PanelArgs{args.unembedding, first_row, normed, y});
   });
 }
 

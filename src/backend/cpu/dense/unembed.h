@@ -1,10 +1,11 @@
 // Head: logits[o] = Wu rms_norm(x)[t], t the o-th output row. No bias, not tied to the embedding, not scaled.
-// Bytes: Wu once for at most kTokenBlock output rows; 1.16 GB for both gpt-oss models, a third of a decoded token's.
+// Bytes: Wu once for at most kOutputRows output rows; 1.16 GB for both gpt-oss models, a third of a decoded token's.
 #pragma once
 
 #include <span>
 
 #include "backend/cpu/machine.h"
+#include "backend/cpu/packed_matrix.h"
 #include "core/view.h"
 #include "model/weights.h"
 
@@ -13,12 +14,14 @@ namespace nibble::cpu {
 struct UnembedArgs {
   const Machine& machine;
   View<const float, 2> x;        // [T, H]
-  std::span<const int> outputs;  // rows of x; at most kTokenBlock
+  std::span<const int> outputs;  // rows of x; at most kOutputRows
   const Vector& final_norm;      // [H]
   const Matrix& unembedding;     // [V, H]
+  const PackedMatrix* packed;    // it in strips: activations are int8; or null
   float rms_eps;
-  View<float, 2> normed;  // [at least the outputs, H*], scratch
-  View<float, 2> logits;  // [at least the outputs, V]
+  View<float, 2> normed;       // [at least the outputs, H*], scratch
+  View<Q8Block, 2> normed_q8;  // [at least the outputs, H / 32], scratch of int8 activations
+  View<float, 2> logits;       // [at least the outputs, V]
 };
 void unembed(const UnembedArgs& args);
 

@@ -6,8 +6,9 @@
 
 #include "backend/cpu/activations.h"
 #include "backend/cpu/dense/dot.h"
-#include "backend/cpu/experts/q8.h"
+#include "backend/cpu/exp.h"
 #include "backend/cpu/parallel.h"
+#include "backend/cpu/q8.h"
 #include "backend/cpu/split_order.h"
 
 namespace nibble::cpu {
@@ -47,53 +48,39 @@ Grouping group_by_expert(View<const int, 2> chosen, int num_experts) {
   return grouping;
 }
 
-float swiglu(float gate, float linear, float limit) {
-  gate = std::min(gate, limit);
-  linear = std::clamp(linear, -limit, limit);
-  return gate / (1 + std::exp(-kSwigluAlpha * gate)) * (linear + 1);
+// Comparisons that a NaN passes by, and no branch: loops of it become vectors.
+inline float swiglu(float gate, float linear, float limit) {
+  gate = gate > limit ? limit : gate;
+  linear = linear > limit ? limit : linear;
+  linear = linear < -limit ? -limit : linear;
+  return gate / (1 + fast_exp(-kSwigluAlpha * gate)) * (linear + 1);
 }
 
-// A panel of strips times rows of int8 activations: as dot() of dense/dot.h.
-struct StripPanelArgs {
-  const PackedExperts& weights;
-  int expert;
-  ptrdiff_t first_row;
-  const Q8Block* const* x;
-  View<float, 2> y;
-};
-void dot(const Kernels& kernels, const StripPanelArgs& args) {
-  kernels.strip->kernel({.codes = args.weights.codes(args.expert),
-                         .scales = args.weights.scales(args.expert),
-                         .cols = args.weights.cols,
-                         .first_row = static_cast<int>(args.first_row),
-                         .num_rows = static_cast<int>(args.y.shape[1]),
-                         .x = args.x,
-                         .num_tokens = static_cast<int>(args.y.shape[0]),
-                         .y = args.y.data,
-                         .y_stride = args.y.stride[0]});
-}
-
-// The same with a panel that makes one block of h: 32 gates and their linear rows.
+// A panel that makes one block of h: 32 gates and their linear rows.
 constexpr ptrdiff_t kBlockRows{2 * kBlock};
-void up_swiglu_block(const ExpertsArgs& args, const Grouping& grouping, const Group& group, ptrdiff_t block) {
+void up_swiglu_block(const ExpertsArgs& args, const Group& group, ptrdiff_t block) {
   const Vector bias = args.layer.gate_up.bias(group.expert);
-  const ptrdiff_t num_chosen = args.chosen.shape[1], first_row = block * kBlockRows;
+  const ptrdiff_t first_row = block * kBlockRows;
   float biases[kBlockRows];
   for (ptrdiff_t r = 0; r < kBlockRows; ++r) biases[r] = bias[first_row + r];
   float storage[kTokenBlock * kBlockRows];
   const Q8Block* normed[kTokenBlock];
   for (ptrdiff_t first = 0; first < group.count; first += kTokenBlock) {
     const ptrdiff_t count = std::min<ptrdiff_t>(kTokenBlock, group.count - first);
-    const ptrdiff_t* pairs = &grouping.pair_at[group.first + first];
+    const ptrdiff_t place = group.first + first;
     const View<float, 2> u(storage, {count, kBlockRows});
-    for (ptrdiff_t p = 0; p < count; ++p) normed[p] = args.normed_q8.row(pairs[p] / num_chosen);
+    for (ptrdiff_t p = 0; p < count; ++p) normed[p] = args.normed_q8.row(place + p);
     dot(args.machine.kernels, StripPanelArgs{args.packed->gate_up, group.expert, first_row, normed, u});
     for (ptrdiff_t p = 0; p < count; ++p) {
-      float gated[kBlock];
-      for (ptrdiff_t i = 0; i < kBlock; ++i)
-        gated[split_index(i)] =
-            swiglu(u(p, 2 * i) + biases[2 * i], u(p, 2 * i + 1) + biases[2 * i + 1], args.swiglu_limit);
-      args.gated_q8(pairs[p], block) = to_q8(gated);
+      float gated[kBlock];  // in split order: gates 0, 2, ..., then 1, 3, ...
+      const float* row = u.row(p);
+      for (ptrdiff_t odd = 0; odd < 2; ++odd)
+        for (ptrdiff_t i = 0; i < kBlock / 2; ++i) {
+          const ptrdiff_t r = 4 * i + 2 * odd;
+          gated[odd * kBlock / 2 + i] =
+              swiglu(row[r] + biases[r], row[r + 1] + biases[r + 1], args.swiglu_limit);
+        }
+      args.gated_q8(place + p, block) = to_q8(gated);
     }
   }
 }
@@ -120,9 +107,9 @@ void up_swiglu_panel(const ExpertsArgs& args, const Grouping& grouping, const Gr
   }
 }
 
-// Rows [first_row, ...) of every W2, and of x. `storage`: room for T K kPanelRows elements.
+// Rows [first_row, ...) of every W2, and of x. `storage`: room for T K panel_rows(T) elements.
 void down_panel(const ExpertsArgs& args, const Grouping& grouping, ptrdiff_t first_row, float* storage) {
-  const ptrdiff_t num_rows = std::min<ptrdiff_t>(kPanelRows, args.x.shape[1] - first_row);
+  const ptrdiff_t num_rows = std::min<ptrdiff_t>(panel_rows(args.x.shape[0]), args.x.shape[1] - first_row);
   const View<float, 2> outputs(storage, {std::ssize(grouping.pair_at), num_rows});
   const float* gated[kTokenBlock];
   const Q8Block* gated_q8[kTokenBlock];
@@ -133,7 +120,7 @@ void down_panel(const ExpertsArgs& args, const Grouping& grouping, ptrdiff_t fir
       const ptrdiff_t* pairs = &grouping.pair_at[first];
       const View<float, 2> y(outputs.row(first), {count, num_rows});
       if (args.packed) {
-        for (ptrdiff_t p = 0; p < count; ++p) gated_q8[p] = args.gated_q8.row(pairs[p]);
+        for (ptrdiff_t p = 0; p < count; ++p) gated_q8[p] = args.gated_q8.row(first + p);
         dot(args.machine.kernels, StripPanelArgs{args.packed->down, group.expert, first_row, gated_q8, y});
       } else {
         for (ptrdiff_t p = 0; p < count; ++p) gated[p] = args.gated.row(pairs[p]);
@@ -145,7 +132,7 @@ void down_panel(const ExpertsArgs& args, const Grouping& grouping, ptrdiff_t fir
   }
 
   for (ptrdiff_t t = 0; t < args.x.shape[0]; ++t) {
-    float sums[kPanelRows]{};
+    float sums[kLargePanelRows]{};
     for (ptrdiff_t k = 0; k < args.chosen.shape[1]; ++k) {
       const float* y = outputs.row(grouping.place_of[t * args.chosen.shape[1] + k]);
       const float weight = args.weights(t, k);
@@ -164,14 +151,22 @@ void experts(const ExpertsArgs& args) {
 
   const double work_up = num_pairs * up.rows * up.cols;
   if (args.packed) {
-    const ptrdiff_t num_rows = args.x.shape[0], num_blocks = up.cols / kBlock;
+    const ptrdiff_t num_rows = args.x.shape[0];
     for_each(args.machine.pool, num_rows, static_cast<double>(num_rows * up.cols), [&](ptrdiff_t t, int) {
-      for (ptrdiff_t b = 0; b < num_blocks; ++b)
-        args.normed_q8(t, b) = to_q8(args.normed.row(t) + b * kBlock);
+      const ptrdiff_t num_chosen = args.chosen.shape[1];
+      const ptrdiff_t* places = &grouping.place_of[t * num_chosen];
+      const Q8Block* first = args.normed_q8.row(places[0]);
+      to_q8(args.normed.row(t), up.cols, args.normed_q8.row(places[0]));
+      for (ptrdiff_t k = 1; k < num_chosen; ++k)
+        std::copy_n(first, up.cols / kBlock, args.normed_q8.row(places[k]));
     });
-    const ptrdiff_t up_blocks = up.rows / kBlockRows;
-    for_each(args.machine.pool, std::ssize(grouping.groups) * up_blocks, work_up, [&](ptrdiff_t item, int) {
-      up_swiglu_block(args, grouping, grouping.groups[item / up_blocks], item % up_blocks);
+    // A few blocks an item where there are many tokens, as with panels.
+    const ptrdiff_t up_blocks = up.rows / kBlockRows, step = num_rows < 64 ? 1 : 3;
+    const ptrdiff_t items = (up_blocks + step - 1) / step;
+    for_each(args.machine.pool, std::ssize(grouping.groups) * items, work_up, [&](ptrdiff_t item, int) {
+      const ptrdiff_t first = item % items * step, end = std::min(up_blocks, first + step);
+      for (ptrdiff_t block = first; block < end; ++block)
+        up_swiglu_block(args, grouping.groups[item / items], block);
     });
   } else {
     const ptrdiff_t up_panels = (up.rows + kPanelRows - 1) / kPanelRows;
@@ -179,10 +174,10 @@ void experts(const ExpertsArgs& args) {
       up_swiglu_panel(args, grouping, grouping.groups[item / up_panels], item % up_panels * kPanelRows);
     });
   }
-  const ptrdiff_t down_panels = (down.rows + kPanelRows - 1) / kPanelRows;
+  const ptrdiff_t panel = panel_rows(args.x.shape[0]), down_panels = (down.rows + panel - 1) / panel;
   for_each(args.machine.pool, down_panels, num_pairs * down.rows * down.cols,
-           [&](ptrdiff_t panel, int thread) {
-             down_panel(args, grouping, panel * kPanelRows, args.down_panels.row(thread, 0));
+           [&](ptrdiff_t item, int thread) {
+             down_panel(args, grouping, item * panel, args.down_panels.row(thread, 0));
            });
 }
 

@@ -5,7 +5,7 @@
 //
 //   W1 [E, 2I, H], W2 [E, H, I] MXFP4 (or BF16): decoded in registers, a block at a time, never expanded in memory
 //
-// Activations are float32, or, with packed weights, int8 (experts/q8.h): normed once for a token, h as it is made.
+// Activations are float32, or, with packed weights, int8 (q8.h): normed once for a token, h as it is made.
 //
 // Bytes: each expert that any row chose once for each kTokenBlock of its rows; 20b, one token: 52.9 MB a layer.
 // Design: (row, k) pairs are grouped by expert, so that an expert's weights pass once for all its rows. The first half is
@@ -14,8 +14,8 @@
 // them in the order of k, which is the router's: the bits of a row do not depend on which experts its neighbours chose.
 #pragma once
 
-#include "backend/cpu/experts/packed_experts.h"
 #include "backend/cpu/machine.h"
+#include "backend/cpu/packed_model.h"
 #include "core/view.h"
 #include "model/weights.h"
 
@@ -30,10 +30,11 @@ struct ExpertsArgs {
   const PackedLayer* packed;     // W1, W2 in strips: activations are int8; or null
   int num_experts;               // E
   float swiglu_limit;
-  View<float, 2> gated;        // h [T K, I*], scratch of float activations
-  View<Q8Block, 2> normed_q8;  // [T, H / 32], scratch of int8 activations
+  View<float, 2> gated;  // h [T K, I*], scratch of float activations
+  // Scratch of int8 activations, by expert, of an expert by row: rows that share weights lie behind each other.
+  View<Q8Block, 2> normed_q8;  // [T K, H / 32]
   View<Q8Block, 2> gated_q8;   // h [T K, I / 32]
-  View<float, 3> down_panels;  // [thread, T K, kPanelRows], scratch
+  View<float, 3> down_panels;  // [thread, T K, panel_rows(T)], scratch
   View<float, 2> x;            // [T, H]
 };
 void experts(const ExpertsArgs& args);

@@ -38,7 +38,7 @@ void route_rows(const RouteArgs& args, ptrdiff_t first, ptrdiff_t count) {
     normed[t] = args.normed.row(first + t);
   }
   const View<float, 2> logits(args.logits.row(first), {count, num_experts});
-  dot(args.machine.kernels, {args.layer.router, 0, normed, logits});
+  dot(args.machine.kernels, PanelArgs{args.layer.router, 0, normed, logits});
   for (ptrdiff_t t = 0; t < count; ++t) {
     for (ptrdiff_t e = 0; e < num_experts; ++e) logits(t, e) += args.layer.router_bias[e];
     choose({logits.row(t), static_cast<size_t>(num_experts)},

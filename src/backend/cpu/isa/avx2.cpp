@@ -68,7 +68,7 @@ struct Avx2 {
   }
 };
 
-struct Mxfp4 : Avx2Strips {
+struct Mxfp4 : Avx2Mxfp4 {
   // Two products make at most 2 * 24 * 127 = 6,096, and four such pairs are within 16 bits.
   static __m256i four_words(const __m256i* weights, const int8_t* codes) {
     __m256i sum = _mm256_setzero_si256();
@@ -86,10 +86,34 @@ struct Mxfp4 : Avx2Strips {
   }
 };
 
+// Signed weights: their magnitudes times activations that take over the signs. Two products make at most 2 * 128 * 127 =
+// 32,512, within 16 bits, and three would not be.
+struct Q8_0 : Avx2Q8_0 {
+  static Weights unpack(const uint8_t* p) {
+    Weights weights;
+    for (int w = 0; w < 8; ++w)
+      weights.words[w] = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p + 32 * w));
+    return weights;
+  }
+  static Ints dot(const Weights& weights, const Q8Block& x) {
+    const __m256i ones = _mm256_set1_epi16(1);
+    __m256i sum = _mm256_setzero_si256();
+    for (int w = 0; w < 8; ++w) {
+      int32_t word;
+      __builtin_memcpy(&word, x.codes + 4 * w, sizeof word);
+      const __m256i weight = weights.words[w], code = _mm256_sign_epi8(_mm256_set1_epi32(word), weight);
+      sum =
+          _mm256_add_epi32(sum, _mm256_madd_epi16(_mm256_maddubs_epi16(_mm256_abs_epi8(weight), code), ones));
+    }
+    return sum;
+  }
+};
+
 }  // namespace
 
 namespace avx2 {
 void strip_mxfp4(const StripArgs& args) { strips<Mxfp4>(args); }
+void strip_q8_0(const StripArgs& args) { strips<Q8_0>(args); }
 void dot_bf16(const DotArgs& args) { dot<Avx2, Bf16Row<Avx2>>(args); }
 void dot_e4m3(const DotArgs& args) { dot<Avx2, E4m3Row<Avx2>>(args); }
 void dot_mxfp4(const DotArgs& args) { dot<Avx2, Mxfp4Row<Avx2>>(args); }

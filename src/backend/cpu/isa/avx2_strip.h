@@ -23,7 +23,12 @@ struct Avx2Strips {
   static Floats mul(Floats a, Floats b) { return _mm256_mul_ps(a, b); }
   static Floats fma(Floats a, Floats b, Floats c) { return _mm256_fmadd_ps(a, b, c); }
   static Floats to_float(Ints v) { return _mm256_cvtepi32_ps(v); }
+};
 
+struct Avx2Mxfp4 : Avx2Strips {
+  static constexpr int kCodeBytes{kStripRows * kBlock / 2}, kScaleBytes{kStripRows};
+
+  // Doubled weights + 12: 0 to 24.
   static Weights unpack(const uint8_t* p) {
     const __m256i table =
         _mm256_broadcastsi128_si256(_mm_setr_epi8(12, 13, 14, 15, 16, 18, 20, 24, 12, 11, 10, 9, 8, 6, 4, 0));
@@ -45,6 +50,15 @@ struct Avx2Strips {
     const __m256 scale = _mm256_castsi256_ps(
         _mm256_max_epu32(_mm256_slli_epi32(exponents, 23), _mm256_set1_epi32(0x00400000)));
     return _mm256_fmadd_ps(scale, _mm256_setzero_ps(), scale);
+  }
+};
+
+struct Avx2Q8_0 : Avx2Strips {
+  static constexpr int kCodeBytes{kStripRows * kBlock}, kScaleBytes{2 * kStripRows};
+
+  static Floats scale(const uint8_t* p) {
+    const __m256 scale = _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
+    return _mm256_add_ps(scale, scale);
   }
 };
 

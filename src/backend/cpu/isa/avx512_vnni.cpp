@@ -14,7 +14,7 @@ struct Avx512Vnni {
   using Floats = __m512;
   using Ints = __m512i;
   struct Weights {
-    __m512i words[8];
+    __m512i words[8];  // unsigned
   };
   static constexpr int kStripRows{16};
   static constexpr int kTileTokens{8};  // 8 sums, 8 vectors of weights, the scale, and what is being added up
@@ -25,6 +25,22 @@ struct Avx512Vnni {
   static Floats mul(Floats a, Floats b) { return _mm512_mul_ps(a, b); }
   static Floats fma(Floats a, Floats b, Floats c) { return _mm512_fmadd_ps(a, b, c); }
   static Floats to_float(Ints v) { return _mm512_cvtepi32_ps(v); }
+
+  // `offset`: what the sum starts from, less than 0 by what is added to the weights.
+  static Ints dot(const Weights& weights, const int8_t* codes, int32_t offset) {
+    __m512i sum = _mm512_set1_epi32(offset);
+    for (int w = 0; w < 8; ++w) {
+      int32_t word;
+      __builtin_memcpy(&word, codes + 4 * w, sizeof word);
+      sum = _mm512_dpbusd_epi32(sum, weights.words[w], _mm512_set1_epi32(word));
+    }
+    return sum;
+  }
+};
+
+// Doubled weights + 12: 0 to 24.
+struct Mxfp4 : Avx512Vnni {
+  static constexpr int kCodeBytes{kStripRows * kBlock / 2}, kScaleBytes{kStripRows};
 
   static Weights unpack(const uint8_t* p) {
     const __m512i table =
@@ -49,20 +65,34 @@ struct Avx512Vnni {
   }
 
   static Ints dot(const Weights& weights, const Q8Block& x) {
-    __m512i sum = _mm512_set1_epi32(x.offset);
-    for (int w = 0; w < 8; ++w) {
-      int32_t word;
-      __builtin_memcpy(&word, x.codes + 4 * w, sizeof word);
-      sum = _mm512_dpbusd_epi32(sum, weights.words[w], _mm512_set1_epi32(word));
-    }
-    return sum;
+    return Avx512Vnni::dot(weights, x.codes, x.offset);
+  }
+};
+
+// Weights + 128: another sign bit.
+struct Q8_0 : Avx512Vnni {
+  static constexpr int kCodeBytes{kStripRows * kBlock}, kScaleBytes{2 * kStripRows};
+
+  static Weights unpack(const uint8_t* p) {
+    const __m512i sign = _mm512_set1_epi8(-128);
+    Weights weights;
+    for (int w = 0; w < 8; ++w) weights.words[w] = _mm512_xor_si512(_mm512_loadu_si512(p + 64 * w), sign);
+    return weights;
+  }
+  static Floats scale(const uint8_t* p) {
+    const __m512 scale = _mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));
+    return _mm512_add_ps(scale, scale);
+  }
+  static Ints dot(const Weights& weights, const Q8Block& x) {
+    return Avx512Vnni::dot(weights, x.codes, x.q8_0_offset);
   }
 };
 
 }  // namespace
 
 namespace avx512_vnni {
-void strip_mxfp4(const StripArgs& args) { strips<Avx512Vnni>(args); }
+void strip_mxfp4(const StripArgs& args) { strips<Mxfp4>(args); }
+void strip_q8_0(const StripArgs& args) { strips<Q8_0>(args); }
 }  // namespace avx512_vnni
 
 }  // namespace nibble::cpu

@@ -54,27 +54,32 @@ struct WeighArgs {
 };
 using WeighKernel = void (*)(const WeighArgs&);
 
-// A block of activations in int8, in natural order: x[c] = 2 * half_scale * codes[c]. The half makes up for weights that are
-// doubled, the offset for what is added to them where products take unsigned ones (StripArgs).
+inline constexpr int kMaxStripRows{16};
+
+// A block of activations in int8, in natural order: x[c] = 2 * half_scale * codes[c]. The half makes up for MXFP4 weights that
+// are doubled, the offsets for what is added to weights where products take unsigned ones (StripArgs).
 struct Q8Block {
   int8_t codes[kBlock];
   float half_scale;
-  int32_t offset;  // -12 * sum of codes
+  int32_t offset;       // -12 * sum of codes: of MXFP4
+  int32_t q8_0_offset;  // -128 * sum of codes
 };
 
-// y[t][r] = sum over c of w[first_row + r][c] * x[t][c], of MXFP4 weights in strips and int8 activations. A strip is as many
-// rows as a vector has lanes of 32 bits (StripRow::strip_rows); block b of it is 16 bytes of codes a row: of word v = 0..3 of
-// every row in turn, columns 8 v + j in the low and 8 v + 4 + j in the high nibble of byte j. So 4 neighbouring columns of all
-// rows are the bytes of one vector, and a broadcast word of activations multiplies it.
+// y[t][r] = sum over c of w[first_row + r][c] * x[t][c], of weights in strips and int8 activations. A strip is as many rows as
+// a vector has lanes of 32 bits (StripRow::strip_rows). 4 neighbouring columns of all rows are the bytes of one vector, and a
+// broadcast word of activations multiplies it. A block of a strip is, in the bytes that it takes in a file too,
 //
-//   block sum = sum over c of 2 w[c] * codes[c]                          exact, in int32
-//             = sum over c of (2 w[c] + 12) * codes[c]  +  offset        2 w + 12 is 0 to 24
-//   y = sum over blocks, in order, in float32, of  block sum * (2^(e - 127) * half_scale)
+//   MXFP4   16 bytes of codes a row: of word v = 0..3 of every row in turn, columns 8 v + j in the low and 8 v + 4 + j in the high
+//           nibble of byte j; and a scale a row, E8M0
+//   Q8_0    32 bytes a row: of word w = 0..7 of every row in turn, columns 4 w + j, int8; and a scale d a row, an IEEE half
+//
+//   block sum = sum over c of 2 w[c] * codes[c] of MXFP4, of w[c] * codes[c] of Q8_0: exact, in int32
+//   y = sum over blocks, in order, in float32, of  block sum * (2^(e - 127) * half_scale), of Q8_0 (2 d * half_scale)
 //
 // So neither the number of tokens nor that of rows changes a bit of any y[t][r].
 struct StripArgs {
-  const uint8_t* codes;   // [rows / strip_rows, cols / 32, 4, strip_rows, 4]
-  const uint8_t* scales;  // E8M0, [rows / strip_rows, cols / 32, strip_rows]
+  const uint8_t* codes;   // [rows / strip_rows, cols / 32, 4 or 8, strip_rows, 4]
+  const uint8_t* scales;  // [rows / strip_rows, cols / 32, strip_rows]
   int cols;
   int first_row, num_rows;  // whole strips
   const Q8Block* const* x;  // [num_tokens] rows of cols / 32 blocks
@@ -86,6 +91,7 @@ using StripKernel = void (*)(const StripArgs&);
 
 namespace portable {
 void strip_mxfp4(const StripArgs& args);
+void strip_q8_0(const StripArgs& args);
 void dot_bf16(const DotArgs& args);
 void dot_e4m3(const DotArgs& args);
 void dot_mxfp4(const DotArgs& args);
@@ -96,6 +102,7 @@ void weigh_e4m3(const WeighArgs& args);
 #if NIBBLE_X86
 namespace avx2 {
 void strip_mxfp4(const StripArgs& args);
+void strip_q8_0(const StripArgs& args);
 void dot_bf16(const DotArgs& args);
 void dot_e4m3(const DotArgs& args);
 void dot_mxfp4(const DotArgs& args);
@@ -105,6 +112,7 @@ void weigh_e4m3(const WeighArgs& args);
 
 namespace avx_vnni {
 void strip_mxfp4(const StripArgs& args);
+void strip_q8_0(const StripArgs& args);
 }  // namespace avx_vnni
 
 namespace avx512 {
@@ -117,12 +125,19 @@ void weigh_e4m3(const WeighArgs& args);
 
 namespace avx512_vnni {
 void strip_mxfp4(const StripArgs& args);
+void strip_q8_0(const StripArgs& args);
 }  // namespace avx512_vnni
+
+namespace amx {
+void strip_mxfp4(const StripArgs& args);
+void strip_q8_0(const StripArgs& args);
+}  // namespace amx
 #endif
 
 #if NIBBLE_AARCH64
 namespace neon {
 void strip_mxfp4(const StripArgs& args);
+void strip_q8_0(const StripArgs& args);
 void dot_bf16(const DotArgs& args);
 void dot_e4m3(const DotArgs& args);
 void dot_mxfp4(const DotArgs& args);
@@ -132,10 +147,12 @@ void weigh_e4m3(const WeighArgs& args);
 
 namespace neon_dotprod {
 void strip_mxfp4(const StripArgs& args);
+void strip_q8_0(const StripArgs& args);
 }  // namespace neon_dotprod
 
 namespace neon_i8mm {
 void strip_mxfp4(const StripArgs& args);
+void strip_q8_0(const StripArgs& args);
 }  // namespace neon_i8mm
 #endif
 

@@ -66,25 +66,29 @@ struct Neon {
   }
 };
 
-// Eight products of 12 * 127 at most are within 16 bits.
-struct Mxfp4 : NeonMxfp4 {
-  static Ints dot(const Weights& weights, const Q8Block& x) {
-    int16x8_t rows_0_1 = vdupq_n_s16(0), rows_2_3 = vdupq_n_s16(0);
-    for (int w = 0; w < 8; ++w) {
-      int32_t word;
-      __builtin_memcpy(&word, x.codes + 4 * w, sizeof word);
-      const int8x16_t codes = vreinterpretq_s8_s32(vdupq_n_s32(word));
-      rows_0_1 = vmlal_s8(rows_0_1, vget_low_s8(weights.words[w]), vget_low_s8(codes));
-      rows_2_3 = vmlal_high_s8(rows_2_3, weights.words[w], codes);
+// Two products make at most 2 * 128 * 127 = 32,512, within 16 bits, and three would not be.
+template <class Format>
+struct Strip : Format {
+  static int32x4_t dot(const NeonStrips::Weights& weights, const Q8Block& x) {
+    int32x4_t rows_0_1 = vdupq_n_s32(0), rows_2_3 = vdupq_n_s32(0);
+    for (int w = 0; w < 8; w += 2) {
+      const int32x2_t words = vreinterpret_s32_s8(vld1_s8(x.codes + 4 * w));
+      const int8x16_t first = vreinterpretq_s8_s32(vdupq_lane_s32(words, 0)),
+                      second = vreinterpretq_s8_s32(vdupq_lane_s32(words, 1));
+      const int8x16_t even = weights.words[w], odd = weights.words[w + 1];
+      rows_0_1 = vpadalq_s16(rows_0_1, vmlal_s8(vmull_s8(vget_low_s8(even), vget_low_s8(first)),
+                                                vget_low_s8(odd), vget_low_s8(second)));
+      rows_2_3 = vpadalq_s16(rows_2_3, vmlal_high_s8(vmull_high_s8(even, first), odd, second));
     }
-    return vpaddq_s32(vpaddlq_s16(rows_0_1), vpaddlq_s16(rows_2_3));
+    return vpaddq_s32(rows_0_1, rows_2_3);
   }
 };
 
 }  // namespace
 
 namespace neon {
-void strip_mxfp4(const StripArgs& args) { strips<Mxfp4>(args); }
+void strip_mxfp4(const StripArgs& args) { strips<Strip<NeonMxfp4>>(args); }
+void strip_q8_0(const StripArgs& args) { strips<Strip<NeonQ8_0>>(args); }
 void dot_bf16(const DotArgs& args) { dot<Neon, Bf16Row<Neon>>(args); }
 void dot_e4m3(const DotArgs& args) { dot<Neon, E4m3Row<Neon>>(args); }
 void dot_mxfp4(const DotArgs& args) { dot<Neon, Mxfp4Row<Neon>>(args); }

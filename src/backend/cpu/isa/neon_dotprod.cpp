@@ -5,6 +5,7 @@
 #include "backend/cpu/isa/neon_dotprod.h"
 
 namespace nibble::cpu::neon_dotprod {
-void strip_mxfp4(const StripArgs& args) { strips<DotprodMxfp4>(args); }
+void strip_mxfp4(const StripArgs& args) { strips<Dotprod<NeonMxfp4>>(args); }
+void strip_q8_0(const StripArgs& args) { strips<Dotprod<NeonQ8_0>>(args); }
 }  // namespace nibble::cpu::neon_dotprod
 #endif

@@ -6,10 +6,11 @@
 namespace nibble::cpu {
 namespace {
 
-struct DotprodMxfp4 : NeonMxfp4 {
-  static Ints dot(const Weights& weights, const Q8Block& x) {
+template <class Format>
+struct Dotprod : Format {
+  static int32x4_t dot(const NeonStrips::Weights& weights, const Q8Block& x) {
     const int8x16_t first = vld1q_s8(x.codes), second = vld1q_s8(x.codes + 16);
-    Ints sum = vdupq_n_s32(0);
+    int32x4_t sum = vdupq_n_s32(0);
     sum = vdotq_laneq_s32(sum, weights.words[0], first, 0);
     sum = vdotq_laneq_s32(sum, weights.words[1], first, 1);
     sum = vdotq_laneq_s32(sum, weights.words[2], first, 2);

@@ -14,17 +14,18 @@ namespace {
 //             [ row r + 1 . . . . . . . . ]               [ token t + 1, row r     token t + 1, row r + 1 ]
 //
 // For a token alone half of that would be thrown away: it takes sdot, which gives the same sums.
-struct I8mmMxfp4 : NeonMxfp4 {
-  using OfOneToken = DotprodMxfp4;
+template <class Format>
+struct I8mm : Format {
+  using OfOneToken = Dotprod<Format>;
   struct Weights {
     int8x16_t rows_0_1[4], rows_2_3[4];
   };
   struct Pair {
-    Ints first, second;
+    int32x4_t first, second;
   };
 
   static Weights unpack(const uint8_t* p) {
-    const NeonMxfp4::Weights by_words = NeonMxfp4::unpack(p);
+    const NeonStrips::Weights by_words = Format::unpack(p);
     Weights weights;
     for (int v = 0; v < 4; ++v) {
       const int32x4_t low = vreinterpretq_s32_s8(by_words.words[2 * v]),
@@ -36,7 +37,7 @@ struct I8mmMxfp4 : NeonMxfp4 {
   }
 
   static Pair dot_pair(const Weights& weights, const Q8Block& x, const Q8Block& y) {
-    Ints rows_0_1 = vdupq_n_s32(0), rows_2_3 = vdupq_n_s32(0);
+    int32x4_t rows_0_1 = vdupq_n_s32(0), rows_2_3 = vdupq_n_s32(0);
     for (int v = 0; v < 4; ++v) {
       const int8x16_t codes = vcombine_s8(vld1_s8(x.codes + 8 * v), vld1_s8(y.codes + 8 * v));
       rows_0_1 = vmmlaq_s32(rows_0_1, codes, weights.rows_0_1[v]);
@@ -50,7 +51,8 @@ struct I8mmMxfp4 : NeonMxfp4 {
 }  // namespace
 
 namespace neon_i8mm {
-void strip_mxfp4(const StripArgs& args) { strips<I8mmMxfp4>(args); }
+void strip_mxfp4(const StripArgs& args) { strips<I8mm<NeonMxfp4>>(args); }
+void strip_q8_0(const StripArgs& args) { strips<I8mm<NeonQ8_0>>(args); }
 }  // namespace neon_i8mm
 
 }  // namespace nibble::cpu

@@ -11,9 +11,12 @@ namespace {
 struct NeonStrips {
   using Floats = float32x4_t;
   using Ints = int32x4_t;
+  struct Weights {
+    int8x16_t words[8];  // of 4 rows 4 columns
+  };
   static constexpr int kStripRows{4};
-  static constexpr int kTileTokens{
-      8};  // 8 vectors of weights, 8 sums, the scale, 2 activations, of 32 registers
+  // 8 sums, 8 vectors of weights, the scale, 2 activations, of 32 registers.
+  static constexpr int kTileTokens{8};
 
   static Floats zero() { return vdupq_n_f32(0); }
   static Floats broadcast(float x) { return vdupq_n_f32(x); }
@@ -25,10 +28,9 @@ struct NeonStrips {
 
 // Weights are signed here, and so is every product: no offset is to be made up for.
 struct NeonMxfp4 : NeonStrips {
-  struct Weights {
-    int8x16_t words[8];  // doubled; of 4 rows 4 columns
-  };
+  static constexpr int kCodeBytes{kStripRows * kBlock / 2}, kScaleBytes{kStripRows};
 
+  // Doubled weights.
   static Weights unpack(const uint8_t* p) {
     constexpr int8_t kDoubled[16]{0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
     const int8x16_t table = vld1q_s8(kDoubled);
@@ -49,6 +51,20 @@ struct NeonMxfp4 : NeonStrips {
     const float32x4_t scale =
         vreinterpretq_f32_u32(vmaxq_u32(vshlq_n_u32(exponents, 23), vdupq_n_u32(0x00400000)));
     return vfmaq_f32(scale, scale, vdupq_n_f32(0));
+  }
+};
+
+struct NeonQ8_0 : NeonStrips {
+  static constexpr int kCodeBytes{kStripRows * kBlock}, kScaleBytes{2 * kStripRows};
+
+  static Weights unpack(const uint8_t* p) {
+    Weights weights;
+    for (int w = 0; w < 8; ++w) weights.words[w] = vreinterpretq_s8_u8(vld1q_u8(p + 16 * w));
+    return weights;
+  }
+  static Floats scale(const uint8_t* p) {
+    const float32x4_t scale = vcvt_f32_f16(vreinterpret_f16_u8(vld1_u8(p)));
+    return vaddq_f32(scale, scale);
   }
 };
 

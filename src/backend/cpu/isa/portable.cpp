@@ -70,9 +70,6 @@ struct PortableStrips {
   static constexpr int kTileTokens{2};
   using Floats = Portable::Vec;
   using Ints = int32_t __attribute__((vector_size(16)));
-  struct Weights {
-    uint8_t words[8][4 * kStripRows];
-  };
 
   static Floats zero() { return Portable::zero(); }
   static Floats broadcast(float x) { return Portable::broadcast(x); }
@@ -80,6 +77,22 @@ struct PortableStrips {
   static Floats mul(Floats a, Floats b) { return a * b; }
   static Floats fma(Floats a, Floats b, Floats c) { return a * b + c; }
   static Floats to_float(Ints v) { return __builtin_convertvector(v, Floats); }
+
+  template <class Words>
+  static Ints dot(const Words& words, const int8_t* codes, int32_t offset) {
+    Ints sum{offset, offset, offset, offset};
+    for (int w = 0; w < 8; ++w)
+      for (int r = 0; r < kStripRows; ++r)
+        for (int j = 0; j < 4; ++j) sum[r] += words[w][4 * r + j] * codes[4 * w + j];
+    return sum;
+  }
+};
+
+struct Mxfp4 : PortableStrips {
+  static constexpr int kCodeBytes{kStripRows * kBlock / 2}, kScaleBytes{kStripRows};
+  struct Weights {
+    uint8_t words[8][4 * kStripRows];
+  };
 
   static Weights unpack(const uint8_t* p) {
     constexpr uint8_t kDoubledAnd12[16]{12, 13, 14, 15, 16, 18, 20, 24, 12, 11, 10, 9, 8, 6, 4, 0};
@@ -95,18 +108,44 @@ struct PortableStrips {
     return Floats{kE8m0.of[p[0]], kE8m0.of[p[1]], kE8m0.of[p[2]], kE8m0.of[p[3]]};
   }
   static Ints dot(const Weights& weights, const Q8Block& x) {
-    Ints sum{x.offset, x.offset, x.offset, x.offset};
-    for (int w = 0; w < 8; ++w)
-      for (int r = 0; r < kStripRows; ++r)
-        for (int j = 0; j < 4; ++j) sum[r] += weights.words[w][4 * r + j] * x.codes[4 * w + j];
-    return sum;
+    return PortableStrips::dot(weights.words, x.codes, x.offset);
+  }
+};
+
+struct Q8_0 : PortableStrips {
+  static constexpr int kCodeBytes{kStripRows * kBlock}, kScaleBytes{2 * kStripRows};
+  struct Weights {
+    int8_t words[8][4 * kStripRows];
+  };
+
+  static Weights unpack(const uint8_t* p) {
+    Weights weights;
+    __builtin_memcpy(&weights, p, sizeof weights);
+    return weights;
+  }
+  // core/f16.h says how. Twice the half.
+  static float doubled(const uint8_t* p) {
+    uint16_t half;
+    __builtin_memcpy(&half, p, sizeof half);
+    const uint32_t sign = uint32_t{half & 0x8000u} << 16, magnitude = half & 0x7FFFu;
+    if (magnitude >= 0x7C00u)
+      return __builtin_bit_cast(float, sign | 0x7F800000u | (magnitude & 0x3FFu) << 13);
+    const float value = __builtin_bit_cast(float, magnitude << 13) * 0x1p113f;
+    return __builtin_bit_cast(float, sign | __builtin_bit_cast(uint32_t, value));
+  }
+  static Floats scale(const uint8_t* p) {
+    return Floats{doubled(p), doubled(p + 2), doubled(p + 4), doubled(p + 6)};
+  }
+  static Ints dot(const Weights& weights, const Q8Block& x) {
+    return PortableStrips::dot(weights.words, x.codes, 0);
   }
 };
 
 }  // namespace
 
 namespace portable {
-void strip_mxfp4(const StripArgs& args) { strips<PortableStrips>(args); }
+void strip_mxfp4(const StripArgs& args) { strips<Mxfp4>(args); }
+void strip_q8_0(const StripArgs& args) { strips<Q8_0>(args); }
 void dot_bf16(const DotArgs& args) { dot<Portable, Bf16Row<Portable>>(args); }
 void dot_e4m3(const DotArgs& args) { dot<Portable, E4m3Row<Portable>>(args); }
 void dot_mxfp4(const DotArgs& args) { dot<Portable, Mxfp4Row<Portable>>(args); }

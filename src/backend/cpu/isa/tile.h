@@ -3,7 +3,7 @@
 // (isa/kernels.h says why that matters).
 //
 // `Simd` is a struct of static functions: Vec of kLanes floats; zero, load, store, broadcast, fma, sum (of the lanes, in a
-// fixed order); bf16(p), e4m3(p) and mxfp4(p, table) decode 2 * kLanes elements into a vector of the even and one of the odd
+// fixed order); where there is one, sums_of_four(a, b, c, d, to), the same four at once; bf16(p), e4m3(p) and mxfp4(p, table) decode 2 * kLanes elements into a vector of the even and one of the odd
 // ones; kE4m3Factor is a power of two that e4m3 leaves for others to multiply by; table(scale) is what mxfp4 looks codes up
 // in; kTileTokens is how many tokens share a decoded block.
 //
@@ -159,6 +159,15 @@ inline void dot_tile(const DotArgs& args, int row, int token) {
   if constexpr (requires { typename Row::Element; })
     if (args.cols % kBlock != 0) add_tail<Simd, Row>(args, row, x, sums);
 
+  if constexpr (num_rows == 4 && requires { &Simd::sums_of_four; }) {
+    for (int t = 0; t < num_tokens; ++t) {
+      float finished[4];
+      Simd::sums_of_four(sums.at[0][t], sums.at[1][t], sums.at[2][t], sums.at[3][t], finished);
+      for (int r = 0; r < 4; ++r)
+        args.y[(token + t) * args.y_stride + row + r - args.first_row] = rows[r].finish(finished[r]);
+    }
+    return;
+  }
   for (int t = 0; t < num_tokens; ++t)
     for (int r = 0; r < num_rows; ++r)
       args.y[(token + t) * args.y_stride + row + r - args.first_row] =

@@ -27,6 +27,7 @@ Layout layout_of(Format format) {
     case Format::kE4m3:
       return Layout::kE4m3;
     case Format::kF32:
+    case Format::kQ8_0:
       break;
   }
   NIBBLE_CHECK(false, "no strips of {}", nibble::name(format));

@@ -1,4 +1,4 @@
-#include "backend/cpu/experts/q8.h"
+#include "backend/cpu/q8.h"
 
 #include <algorithm>
 #include <bit>
@@ -26,7 +26,13 @@ Q8Block to_q8(const float* split) {
   }
   block.half_scale = is_finite ? magnitude / 254 : std::numeric_limits<float>::quiet_NaN();
   block.offset = -12 * sum;
+  block.q8_0_offset = -128 * sum;
   return block;
+}
+
+void to_q8(const float* split, ptrdiff_t num_elements, Q8Block* blocks) {
+  for (ptrdiff_t block = 0; block < num_elements / kBlock; ++block)
+    blocks[block] = to_q8(split + block * kBlock);
 }
 
 }  // namespace nibble::cpu

@@ -10,6 +10,7 @@
 
 namespace nibble::cpu {
 
-Q8Block to_q8(const float* split);  // 32 elements in split order
+Q8Block to_q8(const float* split);                                        // 32 elements in split order
+void to_q8(const float* split, ptrdiff_t num_elements, Q8Block* blocks);  // whole blocks
 
 }  // namespace nibble::cpu

@@ -1,0 +1,178 @@
+#include "backend/cpu/packed_matrix.h"
+
+#include <cstring>
+
+#include "backend/cpu/isa/kernels.h"
+#include "core/check.h"
+#include "core/mapped_file.h"
+
+namespace nibble::cpu {
+namespace {
+
+constexpr uint32_t kLow{0x0F0F0F0F}, kHigh{0xF0F0F0F0};
+
+size_t code_bytes(Format format) { return format == Format::kQ8_0 ? kBlock : kBlock / 2; }  // of a block
+size_t scale_bytes(Format format) { return format == Format::kQ8_0 ? 2 : 1; }
+
+uint32_t word_at(const void* bytes) {
+  uint32_t word;
+  std::memcpy(&word, bytes, sizeof word);
+  return word;
+}
+
+// Nibble i of 4 to nibble 2i.
+uint32_t spread(uint32_t nibbles) {
+  nibbles = (nibbles | nibbles << 8) & 0x00FF00FF;
+  return (nibbles | nibbles << 4) & 0x0F0F0F0F;
+}
+
+// Where a row of a block goes: its words of 4 bytes lie `stride` apart.
+struct Place {
+  uint8_t* words;
+  ptrdiff_t stride;
+  uint8_t* scale;
+  void put(int word, uint32_t value) const { std::memcpy(words + word * stride, &value, sizeof value); }
+};
+
+// Of codes and scales in arrays of their own: 8 neighbours are a word, the first in its lowest nibble.
+void pack_block(const uint8_t* codes, uint8_t scale, const Place& to) {
+  *to.scale = scale;
+  for (int v = 0; v < 4; ++v) {
+    const uint32_t word = word_at(codes + 4 * v);
+    to.put(v, spread(word & 0xFFFF) | spread(word >> 16) << 4);
+  }
+}
+
+// Of ggml's MXFP4: a scale, then elements 0 to 15 in the low and 16 to 31 in the high nibbles of 16 bytes.
+void pack_ggml_mxfp4(const uint8_t* block, const Place& to) {
+  *to.scale = block[0];
+  for (int half = 0; half < 2; ++half) {
+    const uint32_t first = word_at(block + 1 + 8 * half), second = word_at(block + 5 + 8 * half);
+    to.put(half, (first & kLow) | (second & kLow) << 4);
+    to.put(2 + half, (first >> 4 & kLow) | (second & kHigh));
+  }
+}
+
+// Of ggml's Q8_0: a half, then 32 int8.
+void pack_q8_0(const uint8_t* block, const Place& to) {
+  std::memcpy(to.scale, block, 2);
+  for (int w = 0; w < 8; ++w) to.put(w, word_at(block + 2 + 4 * w));
+}
+
+// One strip of `matrix`, block by block: what its rows have of a block lies in the same lines.
+void pack_strip(const Matrix& matrix, ptrdiff_t first_row, int strip_rows, uint8_t* codes, uint8_t* scales) {
+  const auto num_blocks = matrix.cols / ptrdiff_t{kBlock};
+  const Format format = stored_format(matrix);
+  const auto codes_step = static_cast<ptrdiff_t>(code_bytes(format)) * strip_rows,
+             scales_step = static_cast<ptrdiff_t>(scale_bytes(format)) * strip_rows;
+  const ptrdiff_t stride = ptrdiff_t{4} * strip_rows;
+  const auto for_each_place = [&](const auto& pack) {
+    for (ptrdiff_t block = 0; block < num_blocks; ++block)
+      for (ptrdiff_t r = 0; r < strip_rows; ++r)
+        pack(r, block,
+             Place{codes + block * codes_step + 4 * r, stride,
+                   scales + block * scales_step + r * static_cast<ptrdiff_t>(scale_bytes(format))});
+  };
+  if (!matrix.blocks.rows) {
+    const auto* from = static_cast<const uint8_t*>(matrix.data);
+    for_each_place([&](ptrdiff_t r, ptrdiff_t block, const Place& to) {
+      const ptrdiff_t index = (first_row + r) * num_blocks + block;
+      pack_block(from + index * (kBlock / 2), matrix.scales[index], to);
+    });
+    return;
+  }
+  const uint8_t* rows[kMaxStripRows];
+  for (ptrdiff_t r = 0; r < strip_rows; ++r)
+    rows[r] = reinterpret_cast<const uint8_t*>(
+        row_of(matrix.blocks, static_cast<size_t>(first_row + r), static_cast<size_t>(matrix.cols)).data());
+  if (format == Format::kQ8_0)
+    for_each_place(
+        [&](ptrdiff_t r, ptrdiff_t block, const Place& to) { pack_q8_0(rows[r] + 34 * block, to); });
+  else
+    for_each_place(
+        [&](ptrdiff_t r, ptrdiff_t block, const Place& to) { pack_ggml_mxfp4(rows[r] + 17 * block, to); });
+}
+
+// What `num_rows` rows from the first of `matrix` on were read from.
+void release(const Matrix& matrix, size_t num_rows, bool is_mapped) {
+  const auto cols = static_cast<size_t>(matrix.cols);
+  if (!is_mapped) return;
+  if (matrix.blocks.rows) {
+    const size_t in_each = matrix.blocks.odd_rows ? num_rows / 2 : num_rows,
+                 bytes = in_each * num_bytes(stored_format(matrix), cols);
+    release_pages({matrix.blocks.rows, bytes});
+    if (matrix.blocks.odd_rows) release_pages({matrix.blocks.odd_rows, bytes});
+  } else {
+    const size_t num_blocks = num_rows * cols / kBlock;
+    release_pages({static_cast<const std::byte*>(matrix.data), num_blocks * kBlock / 2});
+    release_pages({reinterpret_cast<const std::byte*>(matrix.scales), num_blocks});
+  }
+}
+
+PackedMatrix make_room(Format format, int rows, int cols, int num_matrices) {
+  PackedMatrix packed{format, rows, cols, {}, num_matrices};
+  packed.storage = Buffer::of_huge_pages(packed.num_blocks() * (code_bytes(format) + scale_bytes(format)) *
+                                         static_cast<size_t>(num_matrices));
+  return packed;
+}
+
+// Rows of `matrix` to those of `packed` from `to_row` on.
+void pack_rows(const Matrix& matrix, PackedMatrix& packed, int which, int to_row, int strip_rows,
+               ThreadPool& pool) {
+  NIBBLE_CHECK(is_packable(matrix, strip_rows) && to_row % strip_rows == 0,
+               "{} rows of {} to row {}, {} in a strip", matrix.rows, name(stored_format(matrix)), to_row,
+               strip_rows);
+  const size_t strip_blocks = static_cast<size_t>(strip_rows) * static_cast<size_t>(matrix.cols) / kBlock;
+  auto* codes = const_cast<uint8_t*>(packed.codes(which));
+  auto* scales = const_cast<uint8_t*>(packed.scales(which));
+  pool.for_each(matrix.rows / strip_rows, [&](ptrdiff_t strip, int) {
+    const size_t block = static_cast<size_t>(to_row / strip_rows + strip) * strip_blocks;
+    pack_strip(matrix, strip * strip_rows, strip_rows, codes + block * code_bytes(packed.format),
+               scales + block * scale_bytes(packed.format));
+  });
+}
+
+}  // namespace
+
+size_t PackedMatrix::num_blocks() const {
+  return static_cast<size_t>(rows) * static_cast<size_t>(cols) / kBlock;
+}
+
+const uint8_t* PackedMatrix::codes(int matrix) const {
+  return storage.as<uint8_t>() + static_cast<size_t>(matrix) * num_blocks() * code_bytes(format);
+}
+
+const uint8_t* PackedMatrix::scales(int matrix) const {
+  return codes(num_matrices) + static_cast<size_t>(matrix) * num_blocks() * scale_bytes(format);
+}
+
+bool is_packable(const Matrix& matrix, int strip_rows) {
+  const Format format = stored_format(matrix);
+  return (format == Format::kMxfp4 || format == Format::kQ8_0) && matrix.rows % strip_rows == 0;
+}
+
+PackedMatrix pack(const Matrix& first, int num_matrices, int strip_rows, bool is_mapped, ThreadPool& pool) {
+  PackedMatrix packed = make_room(stored_format(first), first.rows, first.cols, num_matrices);
+  const ExpertMatrices matrices{first, {}};
+  for (int which = 0; which < num_matrices; ++which)
+    pack_rows(matrices.matrix(which), packed, which, 0, strip_rows, pool);
+  release(first, static_cast<size_t>(first.rows) * static_cast<size_t>(num_matrices), is_mapped);
+  return packed;
+}
+
+PackedMatrix pack_below(std::span<const Matrix> parts, int strip_rows, bool is_mapped, ThreadPool& pool) {
+  int rows = 0;
+  for (const Matrix& part : parts) rows += part.rows;
+  PackedMatrix packed = make_room(stored_format(parts[0]), rows, parts[0].cols, 1);
+  int to_row = 0;
+  for (const Matrix& part : parts) {
+    NIBBLE_CHECK(stored_format(part) == packed.format && part.cols == packed.cols, "{} x {} of {}", part.rows,
+                 part.cols, name(stored_format(part)));
+    pack_rows(part, packed, 0, to_row, strip_rows, pool);
+    release(part, static_cast<size_t>(part.rows), is_mapped);
+    to_row += part.rows;
+  }
+  return packed;
+}
+
+}  // namespace nibble::cpu

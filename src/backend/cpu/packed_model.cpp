@@ -1,0 +1,135 @@
+#include "backend/cpu/packed_model.h"
+
+#include <map>
+#include <string_view>
+#include <tuple>
+#include <utility>
+
+#include "backend/cpu/isa/kernels.h"
+#include "core/log.h"
+
+namespace nibble::cpu {
+namespace {
+
+// Whether matrices become strips, one below the other, as they are or quantised to `to` (kBf16: as they are). The kernels know the
+// format of a panel, not of a row, so that it is one for all. `part_rows`: strips are not of two parts of so many rows.
+bool becomes_strips(std::span<const Matrix> parts, Format to, int part_rows, int strip_rows) {
+  if (part_rows % strip_rows != 0 || parts[0].cols % kBlock != 0) return false;
+  if (to != Format::kBf16) return to == Format::kMxfp4;
+  for (const Matrix& part : parts)
+    if (!is_packable(part, strip_rows) || stored_format(part) != stored_format(parts[0])) return false;
+  return true;
+}
+
+// What log lines say of a group: from which format to which.
+struct Bytes {
+  int num_matrices{0};
+  size_t before{0}, after{0};
+};
+using Groups = std::map<std::tuple<std::string_view, Format, Format>, Bytes>;
+
+class Packer {
+ public:
+  Packer(Weights& kept, const DenseFormats& dense, int strip_rows, ThreadPool& pool)
+      : kept_(kept), dense_(dense), strip_rows_(strip_rows), pool_(pool) {}
+
+  bool takes_qkv(const LayerWeights& layer) const {
+    const Matrix parts[]{layer.q, layer.k, layer.v};
+    return becomes_strips(parts, dense_.qkv, kept_.config.head_dim, strip_rows_);
+  }
+  bool takes_o(const LayerWeights& layer) const {
+    return becomes_strips({&layer.o, 1}, dense_.attention_output, layer.o.rows, strip_rows_);
+  }
+  bool takes_unembedding() const {
+    return becomes_strips({&kept_.unembedding, 1}, dense_.unembedding, kept_.unembedding.rows, strip_rows_);
+  }
+
+  // Of a layer or of the head. What is taken keeps its shape alone.
+  std::optional<PackedMatrix> take(std::string_view group, Format to, std::span<Matrix* const> parts) {
+    std::vector<QuantisedMatrix> quantised;
+    std::vector<Matrix> matrices;
+    for (Matrix* part : parts) {
+      const auto rows = static_cast<size_t>(part->rows), cols = static_cast<size_t>(part->cols);
+      const Format before = stored_format(*part), after = to == Format::kMxfp4 ? to : before;
+      if (before != after) quantised.push_back(quantise(*part, after, pool_));
+      matrices.push_back(before == after ? *part : quantised.back().matrix);
+      Bytes& bytes = groups_[{group, before, after}];
+      ++bytes.num_matrices;
+      bytes.before += matrix_bytes(before, rows, cols);
+      bytes.after += matrix_bytes(after, rows, cols);
+      *part = {nullptr, nullptr, before == after ? part->format : after, part->rows, part->cols, nullptr, {}};
+    }
+    return pack_below(matrices, strip_rows_, kept_.is_mapped && quantised.empty(), pool_);
+  }
+  PackedMatrix take(ExpertMatrices& experts) {
+    PackedMatrix packed = pack(experts.first, kept_.config.num_experts, strip_rows_, kept_.is_mapped, pool_);
+    experts.first.data = experts.first.scales = nullptr;
+    experts.first.blocks = {};
+    return packed;
+  }
+
+  void log() const {
+    for (const auto& [key, bytes] : groups_) {
+      const auto& [group, before, after] = key;
+      if (before != after) log_conversion(group, before, after, bytes.before, bytes.after);
+      log::info("{}: {} matrices of {} in strips", group, bytes.num_matrices, name(after));
+    }
+  }
+
+ private:
+  Weights& kept_;
+  DenseFormats dense_;
+  int strip_rows_;
+  ThreadPool& pool_;
+  Groups groups_;
+};
+
+}  // namespace
+
+PackedModel pack_model(std::shared_ptr<const Weights> weights, const DenseFormats& dense, int strip_rows,
+                       ThreadPool& pool) {
+  Weights kept = *weights;
+  Packer packer(kept, dense, strip_rows, pool);
+  // What has blocks and neither becomes strips nor is quantised has to be made after all.
+  bool is_left =
+      kept.unembedding.blocks.rows && dense.unembedding == Format::kBf16 && !packer.takes_unembedding();
+  for (const LayerWeights& layer : kept.layers) {
+    const bool has_blocks = layer.q.blocks.rows || layer.k.blocks.rows || layer.v.blocks.rows;
+    is_left |= has_blocks && dense.qkv == Format::kBf16 && !packer.takes_qkv(layer);
+    is_left |= layer.o.blocks.rows && dense.attention_output == Format::kBf16 && !packer.takes_o(layer);
+  }
+  if (kept.make && is_left) kept.make(pool, {}, MakeWhat::kAll);
+  weights.reset();
+
+  PackedModel model;
+  bool is_qkv_taken = true, is_o_taken = true;
+  for (LayerWeights& layer : kept.layers) {
+    PackedLayer packed{packer.take(layer.gate_up), packer.take(layer.down), {}, {}};
+    layer.experts_storage.reset();
+    if (packer.takes_qkv(layer)) {
+      Matrix* const parts[]{&layer.q, &layer.k, &layer.v};
+      packed.qkv = packer.take("qkv", dense.qkv, parts);
+    }
+    if (packer.takes_o(layer)) {
+      Matrix* const parts[]{&layer.o};
+      packed.o = packer.take("o", dense.attention_output, parts);
+    }
+    is_qkv_taken &= packed.qkv.has_value();
+    is_o_taken &= packed.o.has_value();
+    model.layers.push_back(std::move(packed));
+  }
+  if (packer.takes_unembedding()) {
+    Matrix* const parts[]{&kept.unembedding};
+    model.unembedding = packer.take("lm_head", dense.unembedding, parts);
+  }
+  packer.log();
+  // A format that makes strips makes them of every layer: shapes are alike.
+  model.weights = quantise_dense(
+      std::make_shared<const Weights>(std::move(kept)),
+      {is_qkv_taken ? Format::kBf16 : dense.qkv, is_o_taken ? Format::kBf16 : dense.attention_output,
+       model.unembedding ? Format::kBf16 : dense.unembedding},
+      pool);
+  return model;
+}
+
+}  // namespace nibble::cpu

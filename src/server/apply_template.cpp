@@ -1,0 +1,16 @@
+// POST /apply-template: the text that a chat's messages become, as the model reads it.
+#include "server/routes.h"
+
+namespace nibble::server {
+
+asio::awaitable<void> apply_template(Service& service, Exchange& exchange) {
+  Json answer = Json::object();
+  co_await aside(service, exchange, [&] {
+    const ChatRequest request = read_chat_request(exchange.body());
+    check_model(service, request.params);
+    answer["prompt"] = render(service, request.chat).text;
+  });
+  co_await exchange.reply(200, std::move(answer));
+}
+
+}  // namespace nibble::server

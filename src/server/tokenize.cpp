@@ -1,0 +1,36 @@
+// POST /tokenize and /detokenize. Each answer has the names of both llama-server and vLLM.
+#include "server/routes.h"
+#include "text/utf8_stream.h"
+
+namespace nibble::server {
+
+asio::awaitable<void> tokenize(Service& service, Exchange& exchange) {
+  std::string answer = co_await aside(service, exchange, [&] {
+    const TokenizeRequest request = read_tokenize_request(exchange.body());
+    const Tokenizer& tokenizer = *service.model->tokenizer;
+    const std::vector<TokenId> tokens =
+        request.chat ? render(service, *request.chat).tokens
+                     : tokenizer.encode(request.text, request.parse_special ? SpecialTokens::kRecognise
+                                                                            : SpecialTokens::kOrdinary);
+    Json json{{"tokens", tokens}, {"count", tokens.size()}, {"max_model_len", service.model->max_context}};
+    if (request.with_texts) {
+      json["token_strs"] = Json::array();
+      for (const TokenId token : tokens) json["token_strs"].push_back(token_text(token, tokenizer));
+    }
+    return print(json) + "\n";
+  });
+  co_await exchange.reply_text(200, kJson, std::move(answer));
+}
+
+asio::awaitable<void> detokenize(Service& service, Exchange& exchange) {
+  std::string answer = co_await aside(service, exchange, [&] {
+    const std::vector<TokenId> tokens = read_detokenize_request(exchange.body());
+    Utf8Stream utf8;
+    std::string text = utf8.push(service.model->tokenizer->decode(tokens));
+    text += utf8.finish();
+    return print({{"content", text}, {"prompt", text}}) + "\n";
+  });
+  co_await exchange.reply_text(200, kJson, std::move(answer));
+}
+
+}  // namespace nibble::server
