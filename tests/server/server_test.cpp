@@ -291,5 +291,33 @@ TEST(Server, WhatCanNotBeRunIsTheClientsFaultNotTheEngines) {
   EXPECT_THAT(answer, HasSubstr("pages of the KV cache"));
 }
 
+// Under TSan this is where the threads of server and engine meet (./test).
+TEST(Server, ManyClientsAreAnsweredBesideSomeThatGo) {
+  Running running(model_with_a_fault, room_for(64, 4));
+  std::vector<std::thread> clients;
+  std::atomic<int> num_right{0};
+  for (int client = 0; client < 8; ++client)
+    clients.emplace_back([&, client] {
+      for (int i = 0; i < 10; ++i) {
+        const bool is_stream = (i + client) % 2 == 0;
+        const std::string body =
+            fmt::format(R"({{"prompt": "abc", "max_tokens": 6, "temperature": 0, "stream": {}}})", is_stream);
+        {
+          Connection goes(running.server.port());
+          goes.post("/v1/completions", body);
+          if (i % 3 == 0) goes.read_until("data: ");
+        }
+        Connection asks(running.server.port());
+        asks.send("GET /metrics HTTP/1.1\r\nConnection: close\r\n\r\n");
+        const std::string answer = running.ask(body);
+        const bool is_right = is_stream ? answer.find("data: [DONE]") != std::string::npos
+                                        : answer.find("\"text\":\"!!!!!!\"") != std::string::npos;
+        num_right += is_right && asks.read().starts_with("HTTP/1.1 200 ");
+      }
+    });
+  for (std::thread& client : clients) client.join();
+  EXPECT_EQ(num_right, 80);
+}
+
 }  // namespace
 }  // namespace nibble::server

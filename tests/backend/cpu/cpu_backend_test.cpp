@@ -300,8 +300,8 @@ TEST_F(CpuBackend, PlansItsPagesToTheByteAndNoCopyOfTheWeights) {
   EXPECT_GT(small.workspace_bytes, 16u * 4096 * 4);  // the logits of 16 rows, at least
   options.max_batch_tokens = 512;
   // Of a row: x, normed [256], q, attended [512], cos, sin [32], logits [16], experts and weights [4], h [4, 128],
-  // panels [4, 32]; the logits stay those of 24 rows.
-  const size_t row_floats = 256 + 256 + 512 + 512 + 32 + 32 + 16 + 4 + 4 + 4 * 128 + 4 * 32;
+  // panels [4, 96]; the logits stay those of 24 rows.
+  const size_t row_floats = 256 + 256 + 512 + 512 + 32 + 32 + 16 + 4 + 4 + 4 * 128 + 4 * 96;
   EXPECT_EQ(plan(weights->config, options).workspace_bytes, (512 * row_floats + 24 * 4096) * 4);
 }
 

@@ -52,6 +52,12 @@ struct Softmax {
   }
 };
 
+// What a page has of one head, of keys or values.
+void prefetch(const std::byte* page, const LayerKv& kv) {
+  for (size_t line = 0; line < kPageTokens * kv.row_bytes(); line += 64)
+    __builtin_prefetch(page + line, 0, 2);
+}
+
 // Query heads [first_head, first_head + num_heads), which share a kv head.
 void attend_heads(const AttendArgs& args, ptrdiff_t t, int kv_head, ptrdiff_t first_head, int num_heads) {
   const BatchRow& row = args.rows[t];
@@ -73,6 +79,10 @@ void attend_heads(const AttendArgs& args, ptrdiff_t t, int kv_head, ptrdiff_t fi
   for (int first = first_visible(row, args.window), next; first < end; first = next) {
     next = std::min(end, (first / kPageTokens + 1) * kPageTokens);
     const int count = next - first, first_in_page = first % kPageTokens;
+    if (next < end) {  // pages lie anywhere: the hardware cannot tell where the next one is
+      prefetch(args.kv.keys(pages, next, kv_head), args.kv);
+      prefetch(args.kv.values(pages, next, kv_head), args.kv);
+    }
     float scores[kMaxHeads][kPageTokens];
     kernels.dot(args.kv.format)
         ->kernel({.weights = args.kv.keys(pages, first, kv_head),

@@ -11,9 +11,9 @@ namespace nibble::cpu {
 namespace {
 
 void project_panel(const ProjectArgs& args, ptrdiff_t first_row) {
-  const ptrdiff_t num_rows = std::min<ptrdiff_t>(kPanelRows, args.weight.rows - first_row);
   const ptrdiff_t num_tokens = args.x.shape[0];
-  float storage[kTokenBlock * kPanelRows];
+  const ptrdiff_t num_rows = std::min<ptrdiff_t>(panel_rows(num_tokens), args.weight.rows - first_row);
+  float storage[kTokenBlock * kLargePanelRows];
   const float* attended[kTokenBlock];
   const Q8Block* attended_q8[kTokenBlock];
   for (ptrdiff_t first = 0; first < num_tokens; first += kTokenBlock) {
@@ -35,14 +35,14 @@ void project_panel(const ProjectArgs& args, ptrdiff_t first_row) {
 }  // namespace
 
 void project(const ProjectArgs& args) {
-  const ptrdiff_t num_panels = (args.weight.rows + kPanelRows - 1) / kPanelRows;
-  const ptrdiff_t num_tokens = args.x.shape[0], width = args.weight.cols;
+  const ptrdiff_t num_tokens = args.x.shape[0], width = args.weight.cols, panel = panel_rows(num_tokens);
+  const ptrdiff_t num_panels = (args.weight.rows + panel - 1) / panel;
   const double work = 1.0 * args.weight.rows * args.weight.cols * static_cast<double>(num_tokens);
   if (args.packed)
     for_each(args.machine.pool, num_tokens, static_cast<double>(num_tokens * width),
              [&](ptrdiff_t t, int) { to_q8(args.attended.row(t), width, args.attended_q8.row(t)); });
   for_each(args.machine.pool, num_panels, work,
-           [&](ptrdiff_t panel, int) { project_panel(args, panel * kPanelRows); });
+           [&](ptrdiff_t item, int) { project_panel(args, item * panel); });
 }
 
 }  // namespace nibble::cpu

@@ -107,9 +107,9 @@ void up_swiglu_panel(const ExpertsArgs& args, const Grouping& grouping, const Gr
   }
 }
 
-// Rows [first_row, ...) of every W2, and of x. `storage`: room for T K kPanelRows elements.
+// Rows [first_row, ...) of every W2, and of x. `storage`: room for T K panel_rows(T) elements.
 void down_panel(const ExpertsArgs& args, const Grouping& grouping, ptrdiff_t first_row, float* storage) {
-  const ptrdiff_t num_rows = std::min<ptrdiff_t>(kPanelRows, args.x.shape[1] - first_row);
+  const ptrdiff_t num_rows = std::min<ptrdiff_t>(panel_rows(args.x.shape[0]), args.x.shape[1] - first_row);
   const View<float, 2> outputs(storage, {std::ssize(grouping.pair_at), num_rows});
   const float* gated[kTokenBlock];
   const Q8Block* gated_q8[kTokenBlock];
@@ -132,7 +132,7 @@ void down_panel(const ExpertsArgs& args, const Grouping& grouping, ptrdiff_t fir
   }
 
   for (ptrdiff_t t = 0; t < args.x.shape[0]; ++t) {
-    float sums[kPanelRows]{};
+    float sums[kLargePanelRows]{};
     for (ptrdiff_t k = 0; k < args.chosen.shape[1]; ++k) {
       const float* y = outputs.row(grouping.place_of[t * args.chosen.shape[1] + k]);
       const float weight = args.weights(t, k);
@@ -160,9 +160,13 @@ void experts(const ExpertsArgs& args) {
       for (ptrdiff_t k = 1; k < num_chosen; ++k)
         std::copy_n(first, up.cols / kBlock, args.normed_q8.row(places[k]));
     });
-    const ptrdiff_t up_blocks = up.rows / kBlockRows;
-    for_each(args.machine.pool, std::ssize(grouping.groups) * up_blocks, work_up, [&](ptrdiff_t item, int) {
-      up_swiglu_block(args, grouping.groups[item / up_blocks], item % up_blocks);
+    // A few blocks an item where there are many tokens, as with panels.
+    const ptrdiff_t up_blocks = up.rows / kBlockRows, step = num_rows < 64 ? 1 : 3;
+    const ptrdiff_t items = (up_blocks + step - 1) / step;
+    for_each(args.machine.pool, std::ssize(grouping.groups) * items, work_up, [&](ptrdiff_t item, int) {
+      const ptrdiff_t first = item % items * step, end = std::min(up_blocks, first + step);
+      for (ptrdiff_t block = first; block < end; ++block)
+        up_swiglu_block(args, grouping.groups[item / items], block);
     });
   } else {
     const ptrdiff_t up_panels = (up.rows + kPanelRows - 1) / kPanelRows;
@@ -170,10 +174,10 @@ void experts(const ExpertsArgs& args) {
       up_swiglu_panel(args, grouping, grouping.groups[item / up_panels], item % up_panels * kPanelRows);
     });
   }
-  const ptrdiff_t down_panels = (down.rows + kPanelRows - 1) / kPanelRows;
+  const ptrdiff_t panel = panel_rows(args.x.shape[0]), down_panels = (down.rows + panel - 1) / panel;
   for_each(args.machine.pool, down_panels, num_pairs * down.rows * down.cols,
-           [&](ptrdiff_t panel, int thread) {
-             down_panel(args, grouping, panel * kPanelRows, args.down_panels.row(thread, 0));
+           [&](ptrdiff_t item, int thread) {
+             down_panel(args, grouping, item * panel, args.down_panels.row(thread, 0));
            });
 }
 

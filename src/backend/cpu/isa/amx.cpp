@@ -29,22 +29,17 @@ struct TileConfig {
   uint8_t rows[16];
 };
 
-// Tiles 0, 1: C and 4: A of 16 tokens; 2, 3 and 5 of `rest` tokens; 6, 7: B.
-void configure(int rest) {
+// Tiles 0 to 3: C, 4 and 5: A, of so many tokens; 6, 7: B.
+void configure(int num_tokens) {
   TileConfig config{};
   config.palette = 1;
   const auto set = [&config](int tile, int rows, int row_bytes) {
     config.rows[tile] = static_cast<uint8_t>(rows);
     config.row_bytes[tile] = static_cast<uint16_t>(row_bytes);
   };
-  const int rest_rows = rest == 0 ? 1 : rest;  // none would be no tile
-  for (int odd = 0; odd < 2; ++odd) {
-    set(odd, kTile, 4 * kRows);
-    set(2 + odd, rest_rows, 4 * kRows);
-    set(6 + odd, kBlock / 4, 4 * kRows);
-  }
-  set(4, kTile, kBlock);
-  set(5, rest_rows, kBlock);
+  for (int tile = 0; tile < 4; ++tile) set(tile, num_tokens, 4 * kRows);
+  for (int tile = 4; tile < 6; ++tile) set(tile, num_tokens, kBlock);
+  for (int tile = 6; tile < 8; ++tile) set(tile, kBlock / 4, 4 * kRows);
   asm volatile("" : : "r"(&config) : "memory");  // GCC 12 takes it to read but the first 8 bytes
   _tile_loadconfig(&config);
 }
@@ -88,7 +83,12 @@ struct Q8_0 {
   }
 };
 
-// 16 tokens or the rest, one strip, a chunk: y += block sums, or = where the chunk is the first.
+template <bool is_whole>
+struct Whole {
+  static constexpr bool value{is_whole};
+};
+
+// Up to 16 tokens, one strip, a chunk: y += block sums, or = where the chunk is the first.
 struct ProductArgs {
   const int8_t* weights;  // [num_blocks, kBlockBytes]
   const __m512* scales;   // [num_blocks]
@@ -99,66 +99,83 @@ struct ProductArgs {
   bool is_first;
   float* y;
   ptrdiff_t y_stride;
+  const uint8_t* ahead;  // a line for each block is asked for from here on
 };
 
-template <bool is_rest>
-inline void multiply(const ProductArgs& args, ptrdiff_t block, bool odd, int32_t* sums) {
+// Tiles have names, not numbers.
+template <int which>
+inline void multiply(const ProductArgs& args, ptrdiff_t block, int32_t* sums) {
   const int8_t* weights = args.weights + block * kBlockBytes;
   const Q8Block* x = args.x + block;
-  if constexpr (is_rest) {
-    _tile_loadd(5, x, args.x_stride);
-    if (odd) {
-      _tile_loadd(7, weights, 64);
-      _tile_zero(3);
-      _tile_dpbssd(3, 5, 7);
-      _tile_stored(3, sums, 64);
-    } else {
-      _tile_loadd(6, weights, 64);
-      _tile_zero(2);
-      _tile_dpbssd(2, 5, 6);
-      _tile_stored(2, sums, 64);
-    }
-  } else {
+  if constexpr (which == 0) {
+    _tile_zero(0);
     _tile_loadd(4, x, args.x_stride);
-    if (odd) {
-      _tile_loadd(7, weights, 64);
-      _tile_zero(1);
-      _tile_dpbssd(1, 4, 7);
-      _tile_stored(1, sums, 64);
-    } else {
-      _tile_loadd(6, weights, 64);
-      _tile_zero(0);
-      _tile_dpbssd(0, 4, 6);
-      _tile_stored(0, sums, 64);
-    }
+    _tile_loadd(6, weights, 64);
+    _tile_dpbssd(0, 4, 6);
+    _tile_stored(0, sums, 64);
+  } else if constexpr (which == 1) {
+    _tile_zero(1);
+    _tile_loadd(5, x, args.x_stride);
+    _tile_loadd(7, weights, 64);
+    _tile_dpbssd(1, 5, 7);
+    _tile_stored(1, sums, 64);
+  } else if constexpr (which == 2) {
+    _tile_zero(2);
+    _tile_loadd(4, x, args.x_stride);
+    _tile_loadd(6, weights, 64);
+    _tile_dpbssd(2, 4, 6);
+    _tile_stored(2, sums, 64);
+  } else {
+    _tile_zero(3);
+    _tile_loadd(5, x, args.x_stride);
+    _tile_loadd(7, weights, 64);
+    _tile_dpbssd(3, 5, 7);
+    _tile_stored(3, sums, 64);
   }
 }
 
-// Of a rest the sums of tokens that are not there stay zero, and are scaled by the last one's scale.
-template <bool is_rest>
+// Products run kAhead blocks before their sums are taken from memory: so long do a product and its way there take.
+constexpr ptrdiff_t kAhead{3};
+
+inline void multiply_any(const ProductArgs& args, ptrdiff_t block, int32_t (*sums)[kTile * kRows]) {
+  switch (block % 4) {
+    case 0:
+      return multiply<0>(args, block, sums[0]);
+    case 1:
+      return multiply<1>(args, block, sums[1]);
+    case 2:
+      return multiply<2>(args, block, sums[2]);
+    default:
+      return multiply<3>(args, block, sums[3]);
+  }
+}
+
+// Of fewer than 16 the sums of tokens that are not there stay zero, and are scaled by the last one's scale.
+template <bool is_whole>
 inline void product(const ProductArgs& args) {
-  alignas(64) int32_t sums[2][kTile * kRows];
-  if constexpr (is_rest) __builtin_memset(sums, 0, sizeof sums);
+  alignas(64) int32_t sums[4][kTile * kRows];
+  if constexpr (!is_whole) __builtin_memset(sums, 0, sizeof sums);
   __m512 y[kTile];
   const char* x[kTile];
   for (int t = 0; t < kTile; ++t) {
-    const bool is_there = !is_rest || t < args.num_tokens;
+    const bool is_there = is_whole || t < args.num_tokens;
     y[t] = args.is_first || !is_there ? _mm512_setzero_ps() : _mm512_loadu_ps(args.y + t * args.y_stride);
     x[t] = reinterpret_cast<const char*>(args.x) + (is_there ? t : args.num_tokens - 1) * args.x_stride;
   }
-  multiply<is_rest>(args, 0, false, sums[0]);
+  for (ptrdiff_t block = 0; block < kAhead && block < args.num_blocks; ++block)
+    multiply_any(args, block, sums);
   for (ptrdiff_t block = 0; block < args.num_blocks; ++block) {
-    const int odd = static_cast<int>(block % 2);
-    if (block + 1 < args.num_blocks) multiply<is_rest>(args, block + 1, odd == 0, sums[1 - odd]);
+    if (block + kAhead < args.num_blocks) multiply_any(args, block + kAhead, sums);
+    __builtin_prefetch(args.ahead + block * 64, 0, 2);
     const __m512 scale = args.scales[block];
     for (int t = 0; t < kTile; ++t) {
       const auto* q8 = reinterpret_cast<const Q8Block*>(x[t]) + block;
-      y[t] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(_mm512_load_si512(sums[odd] + t * kRows)),
+      y[t] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(_mm512_load_si512(sums[block % 4] + t * kRows)),
                              _mm512_mul_ps(scale, _mm512_set1_ps(q8->half_scale)), y[t]);
     }
   }
   for (int t = 0; t < kTile; ++t)
-    if (!is_rest || t < args.num_tokens) _mm512_storeu_ps(args.y + t * args.y_stride, y[t]);
+    if (is_whole || t < args.num_tokens) _mm512_storeu_ps(args.y + t * args.y_stride, y[t]);
 }
 
 template <class Format>
@@ -183,10 +200,9 @@ inline void strips(const StripArgs& args) {
   }
 
   const ptrdiff_t num_blocks = args.cols / kBlock;
-  const int rest = num_tiled % kTile;
+  const int num_whole = num_tiled - num_tiled % kTile;
   alignas(64) int8_t expanded[kMaxStrips][kChunk * kBlockBytes];
   __m512 scales[kMaxStrips][kChunk];
-  configure(rest);
   const ptrdiff_t first_strip = args.first_row / kRows, end_strip = first_strip + args.num_rows / kRows;
   for (ptrdiff_t strip = first_strip; strip < end_strip; strip += kMaxStrips) {
     const ptrdiff_t num_strips = end_strip - strip < kMaxStrips ? end_strip - strip : kMaxStrips;
@@ -200,19 +216,24 @@ inline void strips(const StripArgs& args) {
           scales[s][b] = Format::scale(args.scales + (block + b) * Format::kScaleBytes);
       }
       asm volatile("" ::: "memory");  // GCC does not know that tiles are loaded from what was just written
-      for (int token = 0; token < num_tiled; token += kTile)
+      // What comes after this chunk, a part with every product: of each strip the next chunk, or the strips below.
+      const bool is_last = first + count == num_blocks;
+      const auto multiply_tile = [&](int token, auto is_whole) {
         for (ptrdiff_t s = 0; s < num_strips; ++s) {
-          const ProductArgs tile{weights[s],
-                                 scales[s],
-                                 args.x[token] + first,
-                                 stride,
-                                 num_tiled - token < kTile ? num_tiled - token : kTile,
-                                 count,
-                                 first == 0,
-                                 args.y + token * args.y_stride + (strip + s) * kRows - args.first_row,
-                                 args.y_stride};
-          tile.num_tokens == kTile ? product<false>(tile) : product<true>(tile);
+          const ptrdiff_t next_block =
+              is_last ? (strip + num_strips + s) * num_blocks : (strip + s) * num_blocks + first + count;
+          product<decltype(is_whole)::value>(
+              {weights[s], scales[s], args.x[token] + first, stride, num_tiled - token, count, first == 0,
+               args.y + token * args.y_stride + (strip + s) * kRows - args.first_row, args.y_stride,
+               args.codes + next_block * Format::kCodeBytes + token / kTile * kChunk * 64});
         }
+      };
+      if (num_whole > 0) configure(kTile);
+      for (int token = 0; token < num_whole; token += kTile) multiply_tile(token, Whole<true>{});
+      if (num_whole < num_tiled) {
+        configure(num_tiled - num_whole);
+        multiply_tile(num_whole, Whole<false>{});
+      }
     }
   }
   _tile_release();
