@@ -1,0 +1,336 @@
+// Any bytes on a connection: through the HTTP parser, the routes and a model that answers at once, back to bytes. What is
+// answered is well-formed, nothing is answered with a fault of ours (500), and nothing is left behind.
+//
+// The first byte says what the client does, the second where what it sends is cut in two. In the rest, bytes from 0x80 stand
+// for the phrases that requests are made of, so that a short input says much; 0xFF makes the next byte stand for itself.
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <array>
+#include <boost/asio/buffer.hpp>
+#include <boost/beast/http/parser.hpp>
+#include <boost/beast/http/string_body.hpp>
+#include <chrono>
+#include <cstdint>
+#include <iterator>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "core/check.h"
+#include "core/log.h"
+#include "harmony/control_tokens.h"
+#include "server/routes.h"
+
+namespace {
+
+using namespace nibble;
+using namespace nibble::server;
+namespace http = boost::beast::http;
+
+constexpr size_t kMaxSize{160};  // longer ones reach nothing new, and take longer
+constexpr int kMaxContext{192};
+constexpr std::string_view kLength{
+    "Content-Length: N\r\n\r\n"};  // N: of what follows, up to the next kGet or kPost
+constexpr std::string_view kGet{"GET "}, kPost{"POST "};
+constexpr std::string_view kPhrases[]{kGet,
+                                      kPost,
+                                      kLength,
+                                      " HTTP/1.1\r\n",
+                                      " HTTP/1.0\r\n",
+                                      "\r\n",
+                                      "HEAD ",
+                                      "OPTIONS ",
+                                      "/v1/chat/completions",
+                                      "/v1/completions",
+                                      "/v1/responses",
+                                      "/v1/models",
+                                      "/tokenize",
+                                      "/detokenize",
+                                      "/health",
+                                      "/metrics",
+                                      "/version",
+                                      "/apply-template",
+                                      "?a=b",
+                                      "Transfer-Encoding: chunked\r\n\r\n",
+                                      "5\r\n",
+                                      "0\r\n\r\n",
+                                      "Connection: close\r\n",
+                                      "Connection: keep-alive\r\n",
+                                      "Expect: 100-continue\r\n",
+                                      "Host: x\r\n",
+                                      "Authorization: Bearer key\r\n",
+                                      "Origin: http://a\r\n",
+                                      "Content-Length: 4\r\n\r\n",
+                                      "X-Request-Id: a\r\n",
+                                      "{\"prompt\":",
+                                      "{\"messages\":[{\"role\":",
+                                      "\"user\",\"content\":",
+                                      "{\"input\":",
+                                      "{\"tokens\":",
+                                      "}]",
+                                      "}",
+                                      ",",
+                                      "\"a\"",
+                                      "\"some text \\u00e9 <|start|>\"",
+                                      "[1,2,3]",
+                                      "[]",
+                                      "null",
+                                      "true",
+                                      "false",
+                                      "0",
+                                      "-1",
+                                      "7",
+                                      "1e9",
+                                      "\"n\":2",
+                                      "\"stream\":true",
+                                      "\"stream_options\":{\"include_usage\":true}",
+                                      "\"max_tokens\":5",
+                                      "\"stop\":\"i\"",
+                                      "\"logprobs\":2",
+                                      "\"logprobs\":true,\"top_logprobs\":2",
+                                      "\"echo\":true",
+                                      "\"ignore_eos\":true",
+                                      "\"temperature\":",
+                                      "\"tools\":[{\"type\":\"function\",\"function\":{\"name\":\"f\"}}]",
+                                      "\"tool_choice\":\"none\"",
+                                      "\"model\":\"toy\"",
+                                      "\"seed\":1",
+                                      "\"store\":true",
+                                      "\"previous_response_id\":",
+                                      "\"instructions\":"};
+static_assert(0x80 + std::size(kPhrases) < 0xFF);
+
+std::string bytes_of(const uint8_t* data, size_t size) {
+  std::string out;
+  size_t body = std::string::npos;  // where the one begins whose length is to be filled in
+  const auto fill_in = [&] {
+    if (body == std::string::npos) return;
+    out.replace(out.rfind('N', body), 1, std::to_string(out.size() - body));
+    body = std::string::npos;
+  };
+  for (size_t i = 0; i < size; ++i) {
+    const size_t phrase = data[i] - size_t{0x80};
+    if (data[i] == 0xFF && i + 1 < size) {
+      out += static_cast<char>(data[++i]);
+    } else if (data[i] < 0x80 || phrase >= std::size(kPhrases)) {
+      out += static_cast<char>(data[i]);
+    } else {
+      if (phrase < 2) fill_in();
+      out += kPhrases[phrase];
+      if (kPhrases[phrase] == kLength) body = out.size();
+    }
+  }
+  fill_in();
+  return out;
+}
+
+const Tokenizer& tiny() {
+  static const Tokenizer tokenizer = Tokenizer::open(NIBBLE_SOURCE_DIR "/models/tiny-gpt-oss/tokenizer.json");
+  return tokenizer;
+}
+
+// Says the same to everyone: a thought, half a character, an answer, a call, its end.
+class ScriptedBackend : public Backend {
+ public:
+  ScriptedBackend()
+      : script_(tiny().encode(
+            "<|channel|>analysis<|message|>\xC3<|end|><|start|>assistant<|channel|>final<|message|>hi"
+            "<|end|><|start|>assistant<|channel|>commentary to=functions.f<|message|>{}<|call|>",
+            SpecialTokens::kRecognise)) {
+    config_.vocab = tiny().num_tokens();
+    config_.window = 32;
+    config_.max_context = kMaxContext;
+  }
+  std::string_view name() const override { return "scripted"; }
+  const Config& config() const override { return config_; }
+  std::vector<KernelChoice> kernels() const override { return {}; }
+  StepResult step(const Batch& batch) override {
+    StepResult result;
+    for (const Run& run : batch.runs) {
+      for (const OutputRow& row : run.outputs) {
+        SampledToken& token = result.outputs.emplace_back();
+        token.token = script_[row.output.size() % script_.size()];
+        for (TokenId other = 0; other < row.sample->num_logprobs; ++other) token.top.push_back({other, -1});
+      }
+    }
+    return result;
+  }
+
+ private:
+  std::vector<TokenId> script_;
+  Config config_;
+};
+
+// A server, its engine and its one client; all but the engine on this thread.
+class World {
+ public:
+  World() {
+    spdlog::set_level(spdlog::level::off);
+    ServedModel model;
+    model.tokenizer = &tiny();
+    model.vocab = backend_.config().vocab;
+    model.max_context = kMaxContext;
+    model.stop_tokens = harmony::stop_tokens(tiny());
+    service_.model = model;
+    service_.gate = std::make_unique<EngineGate>(io_.get_executor(), engine_, service_.metrics, kMaxChoices);
+    other_gate_ = std::make_unique<EngineGate>(io_.get_executor(), engine_, service_.metrics, 0);
+    service_.state = ServiceState::kReady;
+    http_.start();
+  }
+
+  enum class Ending {
+    kWaits,   // for all answers, then closes its sending half
+    kCloses,  // its sending half behind what it sends, and reads what comes
+    kResets,  // the connection behind what it sends
+  };
+
+  // What the server answers. Where it is full, all that it would run is answered with 429: most inputs need no more, and
+  // take a tenth of the time.
+  std::string send(std::string_view first, std::string_view second, Ending ending, bool is_full) {
+    if (is_full != is_full_) std::swap(service_.gate, other_gate_);
+    is_full_ = is_full;
+    connect();
+    push(first);
+    settle();
+    push(second);
+    if (ending == Ending::kWaits) settle();
+    if (ending != Ending::kResets) {
+      ::shutdown(client_, SHUT_WR);
+      while (!has_ended_) turn();
+    }
+    ::close(client_);  // with a reset: a port is free again at once
+    settle();
+    NIBBLE_CHECK(service_.gate->num_choices() == 0 && http_.is_idle(), "something is left of a request");
+    return std::move(answer_);
+  }
+
+ private:
+  static constexpr size_t kMaxChoices{8};
+
+  static EngineOptions room() {
+    EngineOptions options;
+    options.num_full_pages = 32;
+    options.num_sliding_pages = 32;
+    options.max_batch_tokens = 64;
+    options.max_sequences = 4;
+    return options;
+  }
+
+  static ServerOptions options() {
+    ServerOptions options;
+    options.model_id = "toy";
+    options.limits.max_header_bytes = 512;
+    options.limits.max_body_bytes = 2048;
+    options.max_response_bytes = 4096;
+    options.keep_alive = std::chrono::hours(1);
+    return options;
+  }
+
+  void connect() {
+    client_ = ::socket(AF_INET, SOCK_STREAM, 0);
+    NIBBLE_CHECK(client_ >= 0, "no socket");
+    const linger reset{1, 0};
+    ::setsockopt(client_, SOL_SOCKET, SO_LINGER, &reset, sizeof reset);
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_port = htons(http_.port());
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    NIBBLE_CHECK(::connect(client_, reinterpret_cast<sockaddr*>(&address), sizeof address) == 0,
+                 "no connection");
+    answer_.clear();
+    has_ended_ = false;
+  }
+
+  // A connection that the server has closed takes nothing.
+  void push(std::string_view bytes) const {
+    if (!bytes.empty()) ::send(client_, bytes.data(), bytes.size(), MSG_NOSIGNAL);
+  }
+
+  // Whether there was anything to do.
+  bool turn() {
+    bool has_done = io_.poll() > 0;
+    // The engine has a thread of its own, and gets this one's core while it is waited for.
+    if (!has_done && service_.gate->num_choices() > 0)
+      if (std::optional<Event> event = engine_.wait_event(std::chrono::milliseconds(1))) {
+        service_.gate->deliver(std::move(*event));
+        has_done = true;
+      }
+    char bytes[4096];
+    const ssize_t num_read = ::recv(client_, bytes, sizeof bytes, MSG_DONTWAIT);
+    if (num_read > 0) answer_.append(bytes, static_cast<size_t>(num_read));
+    if (num_read == 0 || (num_read < 0 && errno != EAGAIN)) has_ended_ = true;
+    return has_done || num_read > 0;
+  }
+
+  // Until nobody has anything to do but to wait for the client.
+  void settle() {
+    while (turn() || service_.gate->num_choices() > 0) {
+    }
+  }
+
+  ScriptedBackend backend_;
+  Engine engine_{backend_, tiny(), room()};
+  asio::io_context io_{1};
+  Service service_{options()};
+  Routes routes_{service_};
+  HttpServer http_{io_, {.port = 0}, service_.options.limits, {}, routes_};
+  std::unique_ptr<EngineGate> other_gate_;
+  bool is_full_{false};
+  int client_{-1};
+  std::string answer_;
+  bool has_ended_{false};
+};
+
+void check_json(std::string_view text) {
+  const auto json = harmony::Json::parse(text, nullptr, /*allow_exceptions=*/false);
+  NIBBLE_CHECK(json.is_object(), "'{}' is no JSON object", text);
+}
+
+void check_events(std::string_view text) {
+  while (!text.empty()) {
+    const size_t end = text.find('\n');
+    NIBBLE_CHECK(end != std::string_view::npos, "'{}' is no whole line", text);
+    const std::string_view line = text.substr(0, end);
+    text.remove_prefix(end + 1);
+    constexpr std::string_view kData{"data: "};
+    if (line.starts_with(kData)) {
+      if (line != "data: [DONE]") check_json(line.substr(kData.size()));
+    } else {
+      NIBBLE_CHECK(line.empty() || line.starts_with("event: ") || line == ":", "an event has '{}'", line);
+    }
+  }
+}
+
+void check_answers(std::string_view bytes, bool is_whole) {
+  while (!bytes.empty()) {
+    http::response_parser<http::string_body> parser;
+    parser.eager(true);
+    boost::system::error_code error;
+    bytes.remove_prefix(parser.put(boost::asio::buffer(bytes.data(), bytes.size()), error));
+    if (!error && !parser.is_done()) parser.put_eof(error);
+    if (!is_whole && (error == http::error::need_more || error == http::error::partial_message)) return;
+    NIBBLE_CHECK(!error && parser.is_done(), "an answer is no HTTP: {}", error.message());
+    const auto& answer = parser.get();
+    NIBBLE_CHECK(answer.result_int() < 500, "{}", answer.body());
+    if (answer[http::field::content_type] == "application/json") check_json(answer.body());
+    if (answer[http::field::content_type] == "text/event-stream") check_events(answer.body());
+  }
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  static World& world = *new World;  // for as long as the process: its engine has a thread
+  if (size < 2 || size > kMaxSize) return 0;
+  const auto ending = static_cast<World::Ending>(data[0] % 3);
+  const bool is_full = data[0] / 3 % 8 != 0;
+  const std::string bytes = bytes_of(data + 2, size - 2);
+  const size_t cut = bytes.size() * data[1] / 256;
+  const std::string answer = world.send(std::string_view(bytes).substr(0, cut),
+                                        std::string_view(bytes).substr(cut), ending, is_full);
+  // Answers to HEAD are checked no further: what follows their header depends on the request.
+  if (bytes.find("HEAD") == std::string::npos) check_answers(answer, ending == World::Ending::kWaits);
+  return 0;
+}
