@@ -128,11 +128,11 @@ constexpr StripRow kStripRows[]{
     {Isa::kAmx,          Format::kMxfp4, 16,   8,    &amx::strip_mxfp4,           "amx::strip_mxfp4",          kMeasured},
     {Isa::kAmx,          Format::kQ8_0,  16,   8,    &amx::strip_q8_0,            "amx::strip_q8_0",           kMeasured},
     {Isa::kAvx512Vnni,   Format::kMxfp4, 16,   1,    &avx512_vnni::strip_mxfp4,   "avx512_vnni::strip_mxfp4",  kMeasuredInt8},
-    {Isa::kAvx512Vnni,   Format::kQ8_0,  16,   1,    &avx512_vnni::strip_q8_0,    "avx512_vnni::strip_q8_0",   kMeasured},
+    {Isa::kAvx512Vnni,   Format::kQ8_0,  16,   1,    &avx512_vnni::strip_q8_0,    "avx512_vnni::strip_q8_0",   kMeasuredInt8},
     {Isa::kAvxVnni,      Format::kMxfp4, 8,    1,    &avx_vnni::strip_mxfp4,      "avx_vnni::strip_mxfp4",     kMeasuredInt8},
-    {Isa::kAvxVnni,      Format::kQ8_0,  8,    1,    &avx_vnni::strip_q8_0,       "avx_vnni::strip_q8_0",      kOnly},
+    {Isa::kAvxVnni,      Format::kQ8_0,  8,    1,    &avx_vnni::strip_q8_0,       "avx_vnni::strip_q8_0",      kMeasuredInt8},
     {Isa::kAvx2,         Format::kMxfp4, 8,    1,    &avx2::strip_mxfp4,          "avx2::strip_mxfp4",         kMeasuredInt8},
-    {Isa::kAvx2,         Format::kQ8_0,  8,    1,    &avx2::strip_q8_0,           "avx2::strip_q8_0",          kMeasured},
+    {Isa::kAvx2,         Format::kQ8_0,  8,    1,    &avx2::strip_q8_0,           "avx2::strip_q8_0",          kMeasuredInt8},
 #endif
 #if NIBBLE_AARCH64
     {Isa::kNeonI8mm,     Format::kMxfp4, 4,    1,    &neon_i8mm::strip_mxfp4,      "neon_i8mm::strip_mxfp4",    kEmulated},
