@@ -5,7 +5,7 @@
 #include <limits>
 
 #include "backend/cpu/dense/qkv.h"
-#include "backend/cpu/exp.h"
+#include "backend/cpu/floats.h"
 #include "backend/cpu/parallel.h"
 #include "backend/cpu/split_order.h"
 
@@ -24,31 +24,29 @@ struct Softmax {
   float out[kMaxHeads][kMaxHeadDim];  // split order
 
   // Turns the first `count` scores, of which there is room for a page's, into weights relative to a maximum that may have grown,
-  // and scales down what was added before. Sums and maxima are taken in kLanes parts: an order that compilers can vectorise.
+  // and scales down what was added before.
   void add_scores(int head, float* scores, int count, float scale) {
-    constexpr int kLanes{8};
-    static_assert(kPageTokens % kLanes == 0);
+    static_assert(kPageTokens % 4 == 0);
     constexpr float kNone{-std::numeric_limits<float>::infinity()};
     for (int j = count; j < kPageTokens; ++j) scores[j] = kNone;
-    float maxima[kLanes], sums[kLanes]{};
-    std::fill_n(maxima, kLanes, max[head]);
-    for (int j = 0; j < kPageTokens; j += kLanes)
-      for (int lane = 0; lane < kLanes; ++lane) {
-        scores[j + lane] *= scale;
-        maxima[lane] = scores[j + lane] > maxima[lane] ? scores[j + lane] : maxima[lane];
-      }
-    const float larger = *std::max_element(maxima, maxima + kLanes);
+    Floats maxima = broadcast(max[head]);
+    for (int j = 0; j < kPageTokens; j += 4) {
+      const Floats scaled = load(scores + j) * scale;
+      store(scores + j, scaled);
+      maxima = greater(scaled, maxima);
+    }
+    const float larger = std::max(std::max(maxima[0], maxima[1]), std::max(maxima[2], maxima[3]));
     if (larger != max[head]) {
       const float correction = fast_exp(max[head] - larger);
       sum[head] *= correction;
       for (float& element : out[head]) element *= correction;
       max[head] = larger;
     }
-    for (int j = 0; j < kPageTokens; ++j) scores[j] = fast_exp(scores[j] - larger);
+    for (int j = 0; j < kPageTokens; j += 4) store(scores + j, fast_exp(load(scores + j) - larger));
     for (int j = count; j < kPageTokens; ++j) scores[j] = 0;
-    for (int j = 0; j < kPageTokens; j += kLanes)
-      for (int lane = 0; lane < kLanes; ++lane) sums[lane] += scores[j + lane];
-    for (const float part : sums) sum[head] += part;
+    Floats sums{};
+    for (int j = 0; j < kPageTokens; j += 4) sums += load(scores + j);
+    sum[head] += (sums[0] + sums[2]) + (sums[1] + sums[3]);
   }
 };
 

@@ -6,7 +6,7 @@
 
 #include "backend/cpu/activations.h"
 #include "backend/cpu/dense/dot.h"
-#include "backend/cpu/exp.h"
+#include "backend/cpu/floats.h"
 #include "backend/cpu/parallel.h"
 #include "backend/cpu/q8.h"
 #include "backend/cpu/split_order.h"
@@ -48,12 +48,27 @@ Grouping group_by_expert(View<const int, 2> chosen, int num_experts) {
   return grouping;
 }
 
-// Comparisons that a NaN passes by, and no branch: loops of it become vectors.
-inline float swiglu(float gate, float linear, float limit) {
-  gate = gate > limit ? limit : gate;
-  linear = linear > limit ? limit : linear;
-  linear = linear < -limit ? -limit : linear;
-  return gate / (1 + fast_exp(-kSwigluAlpha * gate)) * (linear + 1);
+Floats swiglu(Floats gate, Floats linear, float limit) {
+  gate = lesser(gate, broadcast(limit));
+  linear = greater(lesser(linear, broadcast(limit)), broadcast(-limit));
+  return gate / (1.0f + fast_exp(-kSwigluAlpha * gate)) * (linear + 1.0f);
+}
+float swiglu(float gate, float linear, float limit) {
+  return swiglu(broadcast(gate), broadcast(linear), limit)[0];
+}
+
+// Of 32 gates and their linear rows in turn, without their biases; `gated` in split order.
+void swiglu_block(const float* u, const float* biases, float limit, float* gated) {
+  for (ptrdiff_t i = 0; i < kBlock / 2; i += 4) {
+    Floats part[4];  // gate and linear of an even, then of an odd column
+    for (ptrdiff_t v = 0; v < 4; ++v) part[v] = load(u + 4 * (i + v)) + load(biases + 4 * (i + v));
+    const auto low = [](Floats a, Floats b) { return __builtin_shufflevector(a, b, 0, 4, 1, 5); };
+    const auto high = [](Floats a, Floats b) { return __builtin_shufflevector(a, b, 2, 6, 3, 7); };
+    const Floats even_02 = low(part[0], part[2]), even_13 = low(part[1], part[3]),
+                 odd_02 = high(part[0], part[2]), odd_13 = high(part[1], part[3]);
+    store(gated + i, swiglu(low(even_02, even_13), high(even_02, even_13), limit));
+    store(gated + kBlock / 2 + i, swiglu(low(odd_02, odd_13), high(odd_02, odd_13), limit));
+  }
 }
 
 // A panel that makes one block of h: 32 gates and their linear rows.
@@ -72,14 +87,8 @@ void up_swiglu_block(const ExpertsArgs& args, const Group& group, ptrdiff_t bloc
     for (ptrdiff_t p = 0; p < count; ++p) normed[p] = args.normed_q8.row(place + p);
     dot(args.machine.kernels, StripPanelArgs{args.packed->gate_up, group.expert, first_row, normed, u});
     for (ptrdiff_t p = 0; p < count; ++p) {
-      float gated[kBlock];  // in split order: gates 0, 2, ..., then 1, 3, ...
-      const float* row = u.row(p);
-      for (ptrdiff_t odd = 0; odd < 2; ++odd)
-        for (ptrdiff_t i = 0; i < kBlock / 2; ++i) {
-          const ptrdiff_t r = 4 * i + 2 * odd;
-          gated[odd * kBlock / 2 + i] =
-              swiglu(row[r] + biases[r], row[r + 1] + biases[r + 1], args.swiglu_limit);
-        }
+      float gated[kBlock];
+      swiglu_block(u.row(p), biases, args.swiglu_limit, gated);
       args.gated_q8(place + p, block) = to_q8(gated);
     }
   }
@@ -107,6 +116,15 @@ void up_swiglu_panel(const ExpertsArgs& args, const Grouping& grouping, const Gr
   }
 }
 
+// Asks for the first codes and scales of a panel: those that follow are asked for by the kernel as it goes.
+void prefetch_begin(const PackedMatrix& matrix, int which, ptrdiff_t first_row) {
+  const ptrdiff_t block = first_row * matrix.cols / kBlock;
+  const uint8_t* codes = matrix.codes(which) + block * kBlock / 2;
+  for (ptrdiff_t line = 0; line < 2048; line += 64) __builtin_prefetch(codes + line, 0, 2);
+  const uint8_t* scales = matrix.scales(which) + block;
+  for (ptrdiff_t line = 0; line < 256; line += 64) __builtin_prefetch(scales + line, 0, 2);
+}
+
 // Rows [first_row, ...) of every W2, and of x. `storage`: room for T K panel_rows(T) elements.
 void down_panel(const ExpertsArgs& args, const Grouping& grouping, ptrdiff_t first_row, float* storage) {
   const ptrdiff_t num_rows = std::min<ptrdiff_t>(panel_rows(args.x.shape[0]), args.x.shape[1] - first_row);
@@ -115,6 +133,8 @@ void down_panel(const ExpertsArgs& args, const Grouping& grouping, ptrdiff_t fir
   const Q8Block* gated_q8[kTokenBlock];
   for (const Group& group : grouping.groups) {
     const Vector bias = args.layer.down.bias(group.expert);
+    if (args.packed && &group != &grouping.groups.back())
+      prefetch_begin(args.packed->down, (&group)[1].expert, first_row);
     for (ptrdiff_t first = group.first, count; first < group.first + group.count; first += count) {
       count = std::min<ptrdiff_t>(kTokenBlock, group.first + group.count - first);
       const ptrdiff_t* pairs = &grouping.pair_at[first];

@@ -1,4 +1,4 @@
-#include "backend/cpu/exp.h"
+#include "backend/cpu/floats.h"
 
 #include <gtest/gtest.h>
 
