@@ -298,7 +298,8 @@ TEST(BenchServe, TheReportHasFiguresAndErrorsByKind) {
 TEST(BenchServe, ItsKeyIsNotInTheRecord) {
   CLI::App app{"", "nibble"};
   Settings settings;
-  define_bench(*app.add_subcommand("bench"), settings);
+  const Action action =
+      define_bench(*app.add_subcommand("bench"), settings);  // it owns what flags are read into
   app.parse("bench serve http://a --api-key hush --clients 1,4");
   const std::string line = command_line(*app.get_subcommand("bench")->get_subcommand("serve"));
   EXPECT_EQ(line, "nibble bench serve http://a --api-key ... --clients 1,4");
