@@ -141,6 +141,7 @@ void Engine::Impl::step() {
     result = run_backend(slices);
   } catch (const std::exception& error) {
     ++num_faults;
+    publish();  // who is told of the fault finds it counted
     // Their keys and values may be half written. Who was not in the step is not touched.
     for (const Slice& slice : slices)
       end(slice.request,

@@ -36,7 +36,8 @@ Q8Block to_q8(const float* split) {
     const Pairs pairs = __builtin_convertvector((even & 0xFF) | (odd & 0xFF) << 8, Pairs);
     std::memcpy(block.codes + 2 * i, &pairs, sizeof pairs);
   }
-  const auto sum = static_cast<int32_t>(sums[0] + sums[1] + sums[2] + sums[3]);
+  // Of what is not finite the codes are anything, and the scale is NaN.
+  const int32_t sum = is_finite ? static_cast<int32_t>(sums[0] + sums[1] + sums[2] + sums[3]) : 0;
   block.half_scale = is_finite ? magnitude / 254 : std::numeric_limits<float>::quiet_NaN();
   block.offset = -12 * sum;
   block.q8_0_offset = -128 * sum;
