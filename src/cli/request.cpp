@@ -1,7 +1,6 @@
 #include "cli/request.h"
 
 #include <algorithm>
-#include <ctime>
 #include <random>
 
 #include "core/error.h"
@@ -9,14 +8,6 @@
 
 namespace nibble::cli {
 namespace {
-
-std::string today() {
-  const std::time_t now = std::time(nullptr);
-  std::tm local{};
-  localtime_r(&now, &local);
-  char text[32];
-  return {text, std::strftime(text, sizeof text, "%Y-%m-%d", &local)};
-}
 
 uint64_t random_seed() {
   std::random_device device;
@@ -43,7 +34,7 @@ harmony::Chat new_chat(const Settings& settings) {
   harmony::Chat chat;
   chat.instructions = settings.system.value_or("");
   chat.reasoning_effort = *harmony::reasoning_effort_of(settings.reasoning);
-  chat.date = settings.date.value_or(today());
+  chat.date = settings.date.value_or(harmony::today());
   return chat;
 }
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <ctime>
 
 #include "core/error.h"
 #include "harmony/control_tokens.h"
@@ -196,6 +197,14 @@ Chat chat_from_json(const Json& value) {
 Part part_of(const Message& message) {
   if (message.recipient && *message.recipient != "all" && *message.recipient != "user") return Part::kCall;
   return message.channel == "analysis" ? Part::kReasoning : Part::kAnswer;
+}
+
+std::string today() {
+  const std::time_t now = std::time(nullptr);
+  std::tm local{};
+  localtime_r(&now, &local);
+  char text[32];
+  return {text, std::strftime(text, sizeof text, "%Y-%m-%d", &local)};
 }
 
 }  // namespace nibble::harmony

@@ -39,6 +39,8 @@ struct Chat {
 // Throws InputError where a tool's message answers no call.
 Conversation to_conversation(const Chat& chat);
 
+std::string today();  // in local time, as Chat::date has it
+
 // Reads {"messages": [...], "tools": [...], "developer": "...", "date": "...", "level": "low"} in the form of OpenAI's
 // Chat Completions; the effort may also be called reasoning_effort, and a message's reasoning also thinking or
 // reasoning_content. Arguments may be an object. Other members are not looked at. Throws InputError.

@@ -104,11 +104,7 @@ asio::awaitable<void> chat_completions(Service& service, Exchange& exchange) {
     co_await exchange.reply(200, chat_reply(head, answers.whole(), usage));
     co_return;
   }
-  std::string last;
-  if (params.include_usage) last += sse_event(usage_chunk(head, "chat.completion.chunk", usage));
-  last += kSseDone;
-  co_await exchange.write_events(std::move(last));
-  co_await exchange.end_events(200);
+  co_await end_stream(exchange, params, usage_chunk(head, "chat.completion.chunk", usage));
 }
 
 }  // namespace nibble::server

@@ -101,7 +101,7 @@ asio::awaitable<void> Exchange::reply_text(int status, std::string_view content_
   if (status == 429 || status == 503) bytes += "Retry-After: 1\r\n";
   if (status != 204) bytes += fmt::format("Content-Length: {}\r\n", body.size());
   bytes += "\r\n";
-  bytes += body;
+  if (head_.method() != http::verb::head) bytes += body;  // a HEAD is told how long it would be
   co_await write(bytes);
 }
 

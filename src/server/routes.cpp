@@ -104,7 +104,9 @@ void Routes::admit(const Exchange& exchange) {
     for (const Route& known : kRoutes) paths.push_back(known.path);
     throw ApiError(404, "there is no '{}' here; there are {}", exchange.path(), fmt::join(paths, ", "));
   }
-  if (exchange.method() != route->method)
+  // What is asked for with HEAD is answered as to a GET, without the body.
+  const std::string_view method = exchange.method() == "HEAD" ? "GET" : exchange.method();
+  if (method != route->method)
     throw ApiError(405, "'{}' takes {}, not {}", route->path, route->method, exchange.method());
   if (route->needs_model && service_.state == ServiceState::kLoading)
     throw ApiError(503, "the model is loading; try again later");

@@ -8,17 +8,7 @@
 #include "core/log.h"
 
 namespace nibble::server {
-namespace {
 
-std::string today() {
-  const std::time_t now = std::time(nullptr);
-  std::tm local{};
-  localtime_r(&now, &local);
-  char text[32];
-  return {text, std::strftime(text, sizeof text, "%Y-%m-%d", &local)};
-}
-
-}  // namespace
 void check_model(const Service& service, const GenerationParams& params) {
   if (!params.model || *params.model == service.options.model_id) return;
   ApiError error(404, "The model `{}` does not exist. This server has `{}`.", *params.model,
@@ -83,7 +73,7 @@ class Watched {
 }  // namespace
 
 harmony::Rendered render(const Service& service, harmony::Chat chat) {
-  chat.date = today();
+  chat.date = harmony::today();
   return harmony::render(harmony::to_conversation(chat), *service.model->tokenizer, {});
 }
 
@@ -132,6 +122,14 @@ asio::awaitable<std::optional<TokenCounts>> generate(Service& service, Exchange&
     if (params.stream && !told.empty()) co_await exchange.write_events(std::move(told));
   }
   co_return counts;
+}
+
+asio::awaitable<void> end_stream(Exchange& exchange, const GenerationParams& params, Json usage) {
+  std::string last;  // made before it is awaited: GCC 12 frees a conditional's temporaries twice inside co_await
+  if (params.include_usage) last += sse_event(usage);
+  last += kSseDone;
+  co_await exchange.write_events(std::move(last));
+  co_await exchange.end_events(200);
 }
 
 }  // namespace nibble::server

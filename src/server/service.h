@@ -109,4 +109,7 @@ asio::awaitable<std::optional<TokenCounts>> generate(Service& service, Exchange&
                                                      const GenerationParams& params,
                                                      ChoiceListener& listener);
 
+// Ends a stream of chunks: with `usage`, a chunk, where it was asked for, and [DONE].
+asio::awaitable<void> end_stream(Exchange& exchange, const GenerationParams& params, Json usage);
+
 }  // namespace nibble::server

@@ -153,6 +153,20 @@ std::vector<float> model_with_a_fault(std::span<const TokenId> context) {
   return logits;
 }
 
+TEST(Server, AHeadIsAnsweredWithoutABodyAndTheConnectionGoesOn) {
+  Running running(model_with_a_fault, room_for(64, 1));
+  const Connection connection(running.server.port());
+  connection.send("HEAD /health HTTP/1.1\r\nHost: x\r\n\r\nHEAD /v1/completions HTTP/1.1\r\nHost: x\r\n\r\n");
+  connection.send("GET /health HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+  const std::string answers = connection.read();
+  const size_t second = answers.find("HTTP/1.1 405 "), third = answers.rfind("HTTP/1.1 200 ");
+  ASSERT_THAT(answers, StartsWith("HTTP/1.1 200 "));
+  ASSERT_LT(second, third);
+  EXPECT_THAT(answers.substr(0, second), EndsWith("Content-Length: 16\r\n\r\n"));
+  EXPECT_THAT(answers.substr(second, third - second), EndsWith("\r\n\r\n"));
+  EXPECT_THAT(answers.substr(third), EndsWith("\r\n\r\n{\"status\":\"ok\"}\n"));
+}
+
 TEST(Server, AnEngineFaultFailsTheRequestsOfItsStepAndServingGoesOn) {
   Running running(model_with_a_fault, room_for(512, 1));
   running.backend.is_gated = true;
