@@ -119,13 +119,8 @@ std::string csv_row(const BenchSetup& setup, const BenchResult& result) {
 }
 
 Json bench_json(const BenchSetup& setup, std::span<const BenchResult> results) {
-  const Build build = this_build();
   Json json{{"command_line", setup.command_line},
-            {"nibble",
-             {{"version", build.version},
-              {"commit", build.commit},
-              {"build", build.kind},
-              {"compiler", build.compiler}}},
+            {"nibble", build_json()},
             {"machine",
              {{"cpu", setup.cpu},
               {"num_cores", setup.num_cores},

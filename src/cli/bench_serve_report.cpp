@@ -112,14 +112,9 @@ std::string serve_markdown_footer(const BenchServeSetup& setup,
 }
 
 Json serve_json(const BenchServeSetup& setup, const std::vector<BenchServeResult>& results) {
-  const Build build = this_build();
   const Workload& workload = setup.workload;
   Json json{{"command_line", setup.command_line},
-            {"nibble",
-             {{"version", build.version},
-              {"commit", build.commit},
-              {"build", build.kind},
-              {"compiler", build.compiler}}},
+            {"nibble", build_json()},
             {"client_cpu", setup.cpu},
             {"url", setup.url},
             {"api", workload.api == BenchApi::kChat ? "chat" : "completions"},

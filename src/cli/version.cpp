@@ -10,6 +10,14 @@ namespace nibble::cli {
 
 Build this_build() { return {kVersion, kCommit, kBuild, kCompiler}; }
 
+nlohmann::ordered_json build_json() {
+  const Build build = this_build();
+  return {{"version", build.version},
+          {"commit", build.commit},
+          {"build", build.kind},
+          {"compiler", build.compiler}};
+}
+
 std::string version_text() {
   std::string built, available, backends;
   for (const cpu::IsaRow& row : cpu::isa_rows()) {

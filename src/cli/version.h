@@ -1,6 +1,7 @@
 // Which nibble this is, for bug reports and records of measurements.
 #pragma once
 
+#include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
 
@@ -10,6 +11,7 @@ struct Build {
   std::string_view version, commit, kind, compiler;
 };
 Build this_build();
+nlohmann::ordered_json build_json();  // the same, of a record
 
 std::string version_text();  // several lines
 
