@@ -5,6 +5,7 @@
 
 #include <chrono>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <string>
 
 namespace nibble::log {
@@ -12,17 +13,9 @@ namespace {
 
 constexpr std::string_view kRecords{"nibble.record"};  // the logger whose messages are fields, as JSON
 
-std::string quoted(std::string_view text) {
-  std::string out = "\"";
-  for (const char letter : text) {
-    const auto byte = static_cast<unsigned char>(letter);
-    if (letter == '"' || letter == '\\') out += '\\';
-    if (byte < 0x20)
-      out += fmt::format("\\u{:04x}", byte);
-    else
-      out += letter;
-  }
-  return out += '"';
+std::string quoted(std::string_view text) {  // bytes that are no UTF-8 are replaced
+  using Json = nlohmann::json;
+  return Json(text).dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
 class JsonFormatter : public spdlog::formatter {
