@@ -125,7 +125,8 @@ asio::awaitable<std::optional<TokenCounts>> generate(Service& service, Exchange&
 }
 
 asio::awaitable<void> end_stream(Exchange& exchange, const GenerationParams& params, Json usage) {
-  std::string last;  // made before it is awaited: GCC 12 frees a conditional's temporaries twice inside co_await
+  // Not made inside co_await, where GCC 12 frees a conditional's temporaries twice.
+  std::string last;
   if (params.include_usage) last += sse_event(usage);
   last += kSseDone;
   co_await exchange.write_events(std::move(last));
