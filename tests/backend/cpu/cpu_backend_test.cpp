@@ -158,6 +158,20 @@ TEST_F(CpuBackend, RunsDenseLayersOfBlocksInStripsWithInt8ActivationsAndOtherwis
                              "unembed, BF16/F32: portable::dot_bf16"}));
 }
 
+// Even layers have q, k and v of blocks and o of elements, odd ones the other way round; embedding and head are of elements.
+std::shared_ptr<const Weights> with_mixed_layers(const std::shared_ptr<const Weights>& weights) {
+  Weights mixed = *with_q8_0_blocks(weights);
+  for (size_t n = 0; n < mixed.layers.size(); ++n) {
+    LayerWeights& layer = mixed.layers[n];
+    const LayerWeights& plain = weights->layers[n];
+    if (n % 2 == 0) layer.o = plain.o;
+    if (n % 2 == 1) layer.q = plain.q, layer.k = plain.k, layer.v = plain.v;
+  }
+  mixed.embedding = weights->embedding;
+  mixed.unembedding = weights->unembedding;
+  return std::make_shared<const Weights>(std::move(mixed));
+}
+
 // Files may hold layers of several types.
 TEST_F(CpuBackend, RunsLayersOfBlocksBesideLayersOfElements) {
   const std::vector<TokenId> prompt = random_ids(20, weights->config.vocab, 12);
@@ -168,17 +182,7 @@ TEST_F(CpuBackend, RunsLayersOfBlocksBesideLayersOfElements) {
     feeder.feed({{0, prompt}});
     return feeder.logits(0);
   };
-  const auto of_blocks = with_q8_0_blocks(weights);
-  Weights mixed = *of_blocks;
-  for (size_t n = 0; n < mixed.layers.size(); ++n) {
-    LayerWeights& layer = mixed.layers[n];
-    const LayerWeights& plain = weights->layers[n];
-    if (n % 2 == 0) layer.o = plain.o;
-    if (n % 2 == 1) layer.q = plain.q, layer.k = plain.k, layer.v = plain.v;
-  }
-  mixed.embedding = weights->embedding;
-  mixed.unembedding = weights->unembedding;
-  const std::vector<float> int8 = logits(std::make_shared<const Weights>(mixed), ExpertActivations::kInt8),
+  const std::vector<float> int8 = logits(with_mixed_layers(weights), ExpertActivations::kInt8),
                            plain = logits(weights, ExpertActivations::kInt8);
   double error = 0, norm = 0;
   for (size_t i = 0; i < plain.size(); ++i) {
@@ -187,6 +191,22 @@ TEST_F(CpuBackend, RunsLayersOfBlocksBesideLayersOfElements) {
   }
   EXPECT_GT(error, 0);
   EXPECT_LT(std::sqrt(error / norm), 0.1);  // elements that were never made would be anything
+}
+
+TEST_F(CpuBackend, SaysEachKernelOfLayersOfSeveralFormatsOnce) {
+  BackendOptions options = options_of(Isa::kPortable);
+  options.expert_activations = ExpertActivations::kInt8;
+  std::vector<std::string> told;
+  for (const KernelChoice& row : make(with_mixed_layers(weights), options)->kernels())
+    told.push_back(row.operation + ", " + row.weights + "/" + row.activations + ": " + row.kernel);
+  EXPECT_THAT(
+      told, testing::ElementsAre(
+                "embed, BF16/F32: plain C++", "qkv, Q8_0/INT8: portable::strip_q8_0",
+                "qkv, BF16/F32: portable::dot_bf16", "attend keys, BF16/F32: portable::dot_bf16",
+                "attend values, BF16/F32: portable::weigh_bf16", "project, BF16/F32: portable::dot_bf16",
+                "project, Q8_0/INT8: portable::strip_q8_0", "route, BF16/F32: portable::dot_bf16",
+                "experts up, MXFP4/INT8: portable::strip_mxfp4",
+                "experts down, MXFP4/INT8: portable::strip_mxfp4", "unembed, BF16/F32: portable::dot_bf16"));
 }
 
 TEST_F(CpuBackend, TakesInt8ActivationsUnlessItsKernelsArePortable) {
