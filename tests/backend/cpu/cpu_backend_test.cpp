@@ -84,6 +84,28 @@ TEST_F(CpuBackend, GivesTheSameBitsRunAfterRunAndForAnyNumberOfThreads) {
   }
 }
 
+// Rows that see more than a piece of a sequence. Where a step has few of them their pieces are shared out over threads, where it has
+// many they are not; sliding windows begin in the middle of a piece.
+TEST_F(CpuBackend, GivesALongSequenceTheSameBitsInAnyChunksAndForAnyNumberOfThreads) {
+  Weights wide = *open_shared("tests/golden/random/a");
+  wide.config.window = 700;
+  const auto shared = std::make_shared<const Weights>(std::move(wide));
+  const std::vector<TokenId> prompt = random_ids(1100, shared->config.vocab, 13);
+  const std::span<const TokenId> all = prompt;
+  for (const Isa isa : isas_of_their_own()) {
+    std::vector<float> first;
+    for (const int num_threads : {3, 1, 8})
+      for (const size_t chunk : {76, 1, 7}) {
+        Feeder feeder(make(shared, options_of(isa, num_threads)), Fulfilment::kNumPages);
+        feeder.feed({{0, all.first(1024)}});
+        feeder.feed_in_chunks(0, all.subspan(1024), chunk);
+        if (first.empty()) first = feeder.logits(0);
+        EXPECT_EQ(feeder.logits(0), first)
+            << name(isa) << ", " << num_threads << " threads, chunks of " << chunk;
+      }
+  }
+}
+
 // So that the parts of a profile add up to the step, whatever the clock says: the step of three rows, two of which want an output.
 TEST_F(CpuBackend, ProfilesAStepWithoutAGapFromItsBeginningToItsEnd) {
   const auto backend = make(weights, options_of(Isa::kPortable));
@@ -320,9 +342,10 @@ TEST_F(CpuBackend, PlansItsPagesToTheByteAndNoCopyOfTheWeights) {
   EXPECT_GT(small.workspace_bytes, 16u * 4096 * 4);  // the logits of 16 rows, at least
   options.max_batch_tokens = 512;
   // Of a row: x, normed [256], q, attended [512], cos, sin [32], logits [16], experts and weights [4], h [4, 128],
-  // panels [4, 96]; the logits stay those of 24 rows.
+  // panels [4, 96]; the logits stay those of 24 rows, and parts of attention [256, 8, 66].
   const size_t row_floats = 256 + 256 + 512 + 512 + 32 + 32 + 16 + 4 + 4 + 4 * 128 + 4 * 96;
-  EXPECT_EQ(plan(weights->config, options).workspace_bytes, (512 * row_floats + 24 * 4096) * 4);
+  EXPECT_EQ(plan(weights->config, options).workspace_bytes,
+            (512 * row_floats + 24 * 4096 + 256 * 8 * 66) * 4);
 }
 
 }  // namespace
