@@ -187,14 +187,17 @@ std::span<const StripRow> strip_rows() { return kStripRows; }
 std::span<const DotRow> dot_rows() { return kDotRows; }
 std::span<const WeighRow> weigh_rows() { return kWeighRows; }
 
-Kernels choose_kernels(Isa isa) {
+Kernels choose_kernels(Isa isa, int tile_from_tokens) {
   Kernels kernels;
   choose(dot_rows(), isa, kernels.dots);
   choose(weigh_rows(), isa, kernels.weighs);
   for (const StripRow& row : strip_rows()) {
     if (row.isa > isa || !is_available(row.isa)) continue;
-    auto& [of_one, of_many] = kernels.strips[static_cast<size_t>(row.format)];
-    if (!of_many) of_many = &row;
+    auto& [of_one, of_many, many] = kernels.strips[static_cast<size_t>(row.format)];
+    if (!of_many) {
+      of_many = &row;
+      many = row.from_tokens > 1 && tile_from_tokens > 0 ? tile_from_tokens : row.from_tokens;
+    }
     if (!of_one && row.from_tokens == 1) of_one = &row;
   }
   return kernels;
