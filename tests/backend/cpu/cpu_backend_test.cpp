@@ -84,28 +84,6 @@ TEST_F(CpuBackend, GivesTheSameBitsRunAfterRunAndForAnyNumberOfThreads) {
   }
 }
 
-// Rows that see more than a piece of a sequence. Where a step has few of them their pieces are shared out over threads, where it has
-// many they are not; sliding windows begin in the middle of a piece.
-TEST_F(CpuBackend, GivesALongSequenceTheSameBitsInAnyChunksAndForAnyNumberOfThreads) {
-  Weights wide = *open_shared("tests/golden/random/a");
-  wide.config.window = 700;
-  const auto shared = std::make_shared<const Weights>(std::move(wide));
-  const std::vector<TokenId> prompt = random_ids(1100, shared->config.vocab, 13);
-  const std::span<const TokenId> all = prompt;
-  for (const Isa isa : isas_of_their_own()) {
-    std::vector<float> first;
-    for (const int num_threads : {3, 1, 8})
-      for (const size_t chunk : {76, 1, 7}) {
-        Feeder feeder(make(shared, options_of(isa, num_threads)), Fulfilment::kNumPages);
-        feeder.feed({{0, all.first(1024)}});
-        feeder.feed_in_chunks(0, all.subspan(1024), chunk);
-        if (first.empty()) first = feeder.logits(0);
-        EXPECT_EQ(feeder.logits(0), first)
-            << name(isa) << ", " << num_threads << " threads, chunks of " << chunk;
-      }
-  }
-}
-
 // A prompt of 150 tokens is of many, one of 20 of few, and of both some experts get more than tile_from_tokens.
 TEST_F(CpuBackend, GivesTheSameBitsHoweverItsWorkIsCut) {
   const CpuTuning tunings[]{{}, {16, 16, 1}, {48, 64, 4}, {192, 192, 1000}};
@@ -148,6 +126,28 @@ TEST_F(CpuBackend, SaysWhatTuningHasChanged) {
   EXPECT_EQ(find().reason, "nibble tune");
   retune(*backend, {});
   EXPECT_EQ(find().from_rows, before.from_rows);
+}
+
+// Rows that see more than a piece of a sequence. Where a step has few of them their pieces are shared out over threads, where it has
+// many they are not; sliding windows begin in the middle of a piece.
+TEST_F(CpuBackend, GivesALongSequenceTheSameBitsInAnyChunksAndForAnyNumberOfThreads) {
+  Weights wide = *open_shared("tests/golden/random/a");
+  wide.config.window = 700;
+  const auto shared = std::make_shared<const Weights>(std::move(wide));
+  const std::vector<TokenId> prompt = random_ids(1100, shared->config.vocab, 13);
+  const std::span<const TokenId> all = prompt;
+  for (const Isa isa : isas_of_their_own()) {
+    std::vector<float> first;
+    for (const int num_threads : {3, 1, 8})
+      for (const size_t chunk : {76, 1, 7}) {
+        Feeder feeder(make(shared, options_of(isa, num_threads)), Fulfilment::kNumPages);
+        feeder.feed({{0, all.first(1024)}});
+        feeder.feed_in_chunks(0, all.subspan(1024), chunk);
+        if (first.empty()) first = feeder.logits(0);
+        EXPECT_EQ(feeder.logits(0), first)
+            << name(isa) << ", " << num_threads << " threads, chunks of " << chunk;
+      }
+  }
 }
 
 // So that the parts of a profile add up to the step, whatever the clock says: the step of three rows, two of which want an output.
