@@ -202,7 +202,8 @@ class World {
     }
     ::close(client_);  // with a reset: a port is free again at once
     settle();
-    NIBBLE_CHECK(service_.gate->num_choices() == 0 && http_.is_idle(), "something is left of a request");
+    NIBBLE_CHECK(service_.gate->num_choices() == 0 && http_.is_idle() && http_.num_body_bytes() == 0,
+                 "something is left of a request");
     return std::move(answer_);
   }
 
@@ -223,6 +224,8 @@ class World {
     options.model_id = "toy";
     options.limits.max_header_bytes = 512;
     options.limits.max_body_bytes = 2048;
+    options.limits.max_bodies_bytes = 512;
+    options.limits.uncounted_body_bytes = 128;
     options.max_response_bytes = 4096;
     options.keep_alive = std::chrono::hours(1);
     return options;
