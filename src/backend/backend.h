@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "backend/cpu_tuning.h"
 #include "backend/timed_work.h"
 #include "model/batch.h"
 #include "model/config.h"
@@ -29,6 +30,7 @@ struct BackendOptions {
   // Of keys and values: kBf16, or kE4m3 of the float32, to nearest even, saturating at 448, with the scale 1.
   Format kv_format{Format::kBf16};
   ExpertActivations expert_activations{ExpertActivations::kDefault};  // CPU
+  CpuTuning tuning{};                                                 // CPU
 };
 
 // Bytes a backend takes for itself before it starts: beside the mapped weights, of which it reads replaced_weight_bytes

@@ -38,13 +38,13 @@ double host_bandwidth() {
 constexpr BackendRow kBackends[] = {
 #if NIBBLE_CUDA
     {"cuda", "one NVIDIA GPU", &cuda::plan, &cuda::make, true, false, &never, &cuda::why_not, &cuda_tolerance,
-     &cuda::read_bandwidth, &cuda::device_text, &cuda::kernel_checks},
+     &cuda::read_bandwidth, &cuda::device_text, nullptr, &cuda::kernel_checks},
 #endif
     {"cpu", "all cores, dense weights as they are stored", &cpu::plan, &cpu::make, false, true,
-     &cpu::takes_int8, &nothing, &cpu_tolerance, &host_bandwidth, &nothing, nullptr},
+     &cpu::takes_int8, &nothing, &cpu_tolerance, &host_bandwidth, &nothing, &cpu::retune, nullptr},
     {"reference", "plain loops in float32, slow: what the others are tested against", &reference::plan,
      &reference::make, false, false, &always, &nothing, &float32_tolerance, &host_bandwidth, &nothing,
-     nullptr},
+     nullptr, nullptr},
 };
 
 }  // namespace

@@ -30,6 +30,8 @@ struct BackendRow {
   // Measures the memory that it decodes from: bytes per second, all cores reading.
   double (*read_bandwidth)();
   std::string (*device)();  // what it runs on beside the host's cores, for records; empty where that is all
+  // Of a backend that this row made, between steps; null: there is nothing to tune.
+  void (*retune)(Backend&, const CpuTuning&);
   std::vector<KernelCheck> (*checks)();  // of the rows of its kernel table that run here; null: it has none
 };
 

@@ -12,6 +12,7 @@
 #include "cli/load.h"
 #include "cli/machine.h"
 #include "cli/number_list.h"
+#include "cli/tuning.h"
 #include "core/error.h"
 #include "core/thread_pool.h"
 
@@ -76,13 +77,14 @@ int bench(const Options& options, const Settings& settings, const std::string& c
                    .weight_bytes = weight_bytes(model.config),
                    .num_parameters = count_parameters(model.config).total,
                    .backend = std::string(backend->name()),
-                   .num_threads = settings.threads.value_or(num_usable_cores()),
+                   .num_threads = room.num_threads > 0 ? room.num_threads : num_usable_cores(),
                    .max_batch_tokens = room.max_batch_tokens,
                    .num_repetitions = options.num_repetitions,
                    .cpu = cpu_name(),
                    .device = row.device(),
                    .num_cores = num_usable_cores(),
                    .read_bandwidth = read_bandwidth,
+                   .tuning = row.retune ? read_tuning(settings, machine_name()) : std::nullopt,
                    .kernels = backend->kernels(),
                    .counters = {}};
   std::vector<BenchResult> results;

@@ -90,6 +90,7 @@ std::string markdown_footer(const BenchSetup& setup) {
   for (const Counter& counter : setup.counters)
     counters += fmt::format("{}{} {}", counters.empty() ? "- counted: " : ", ", counter.value, counter.name);
   if (!counters.empty()) counters += '\n';
+  if (setup.tuning) counters += fmt::format("- as nibble tune found: {}\n", to_json(*setup.tuning).dump());
   return fmt::format(
       "\n- `{}`: nibble {}, commit {}, {}, {}\n"
       "- {}{}, {} cores; read bandwidth, measured before the tests: {:.1f} GB/s, of which share is\n"
@@ -131,6 +132,7 @@ Json bench_json(const BenchSetup& setup, std::span<const BenchResult> results) {
             {"num_parameters", setup.num_parameters},
             {"backend", setup.backend},
             {"threads", setup.num_threads},
+            {"tuning", setup.tuning ? to_json(*setup.tuning) : Json()},
             {"max_batch_tokens", setup.max_batch_tokens},
             {"num_repetitions", setup.num_repetitions},
             {"kernels", kernels_json(setup.kernels)},

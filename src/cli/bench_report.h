@@ -4,12 +4,14 @@
 
 #include <cstddef>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "backend/backend.h"
 #include "cli/bench_tests.h"
+#include "cli/tuning.h"
 
 namespace nibble::cli {
 
@@ -23,7 +25,8 @@ struct BenchSetup {
   std::string cpu;
   std::string device;  // what the backend runs on beside it, if anything
   int num_cores{0};
-  double read_bandwidth{0};  // bytes per second, measured in this run
+  double read_bandwidth{0};      // bytes per second, measured in this run
+  std::optional<Tuning> tuning;  // what the run had of nibble tune
   std::vector<KernelChoice> kernels;
   std::vector<Counter> counters;  // after all tests, warm-up included
 };

@@ -6,7 +6,9 @@
 #include "cli/bytes.h"
 #include "cli/read_weights.h"
 #include "cli/require.h"
+#include "cli/tuning.h"
 #include "core/error.h"
+#include "core/log.h"
 #include "core/progress.h"
 #include "formats/gguf.h"
 #include "kv/page_table.h"
@@ -180,7 +182,13 @@ BackendOptions backend_options(const Config& config, const Settings& settings, c
   options.num_sliding_pages =
       capacity.num_sequences * std::min(pages, max_sliding_pages(config.window, settings.max_batch_tokens));
   options.max_batch_tokens = settings.max_batch_tokens;
-  options.num_threads = settings.threads.value_or(0);
+  if (const auto tuning =
+          find_backend(settings.backend).retune ? read_tuning(settings, machine_name()) : std::nullopt) {
+    log::debug("as nibble tune found: {}", to_json(*tuning).dump());
+    options.num_threads = tuning->num_threads;
+    options.tuning = tuning->cpu;
+  }
+  if (settings.threads) options.num_threads = *settings.threads;
   options.isa = settings.isa.value_or("");
   options.dense = dense_formats(settings);
   options.kv_format = kv_format(settings);

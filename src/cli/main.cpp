@@ -19,6 +19,7 @@
 #include "cli/run.h"
 #include "cli/serve.h"
 #include "cli/tokenize.h"
+#include "cli/tune.h"
 #include "cli/verify.h"
 #include "cli/version.h"
 #include "core/error.h"
@@ -44,6 +45,7 @@ constexpr CommandRow kCommands[] = {
      "bench serve: how fast a server answers under load",
      &define_bench},
     {"profile", "show where the time of one step goes", &define_profile},
+    {"tune", "measure how this machine's CPU is best used; never needed", &define_tune},
     {"verify", "check every kernel on this very machine", &define_verify},
     {"tokenize", "turn text into token ids and back", &define_tokenize},
     {"harmony", "render a conversation to tokens, and parse tokens to messages", &define_harmony},

@@ -52,6 +52,8 @@ constexpr Setting kTable[] = {
      Choice<std::optional<std::string>>{&S::isa,
                                         {"portable", "avx2", "avx_vnni", "avx512", "avx512_vnni", "amx",
                                          "neon", "neon_dotprod", "neon_i8mm"}}},
+    {"tuning", kMachine, "FILE", "what 'nibble tune' found for this CPU; off: none of that",
+     "~/.cache/nibble/tuning.json, if there", Text{&S::tuning}},
     {"mxfp4-layers", kMachine, "LIST", "quantise to MXFP4 at load: moe, qkv, o, lm_head, or all",
      "as the checkpoint has them", Text{&S::mxfp4_layers}},
     {"fp8-layers", kMachine, "LIST", "quantise to FP8 (E4M3) at load: qkv, o, lm_head, or all",

@@ -35,6 +35,7 @@ struct Settings {
   std::optional<std::string> backend;
   std::optional<int> threads;
   std::optional<std::string> isa;
+  std::optional<std::string> tuning;
   std::optional<std::string> mxfp4_layers;
   std::optional<std::string> fp8_layers;
   std::string kv_dtype{"bf16"};

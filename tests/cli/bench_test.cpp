@@ -211,6 +211,7 @@ const BenchSetup kSetup{.command_line = "nibble bench tiny --json",
                         .device = "A GPU, fast",
                         .num_cores = 4,
                         .read_bandwidth = 50e9,
+                        .tuning = std::nullopt,
                         .kernels = {{"qkv", "BF16", "F32", "avx512::dot_bf16", "measured"}},
                         .counters = {{"steps that hit", 7}, {"steps that missed", 2}}};
 // 100 tokens per second of 0.2 GB each are 20 GB/s.

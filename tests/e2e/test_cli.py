@@ -206,7 +206,7 @@ def test_a_bad_variable_is_named():
 def test_every_command_has_help_with_an_example():
     overview = answer("--help")
     assert "Exit codes" in overview and "NIBBLE_" in overview
-    for command in ["run", "chat", "inspect", "eval", "bench", "bench serve", "profile", "verify", "tokenize", "convert", "harmony render", "harmony parse"]:
+    for command in ["run", "chat", "inspect", "eval", "bench", "bench serve", "profile", "tune", "verify", "tokenize", "convert", "harmony render", "harmony parse"]:
         assert command.split()[0] in overview
         text = answer(*command.split(), "--help")
         assert f"nibble {command}" in text.split("Example", 1)[1], command
@@ -360,6 +360,27 @@ def test_bench_measures_prefill_and_decode():
 def test_bench_prints_csv():
     header, *rows = answer("bench", "tiny", "-p", 16, "-n", 4, "-r", 1, "--csv").splitlines()
     assert [row.split(",")[header.split(",").index("test")] for row in rows] == ["pp16", "tg4"]
+
+
+def test_tune_leaves_a_file_that_other_commands_obey(tmp_path):
+    kept = tmp_path / "below" / "tuning.json"
+    table = answer("tune", "tiny", "-r", 1, "--tuning", kept, "--threads", 2)
+    (tuning,) = json.loads(kept.read_text()).values()
+    assert tuning["threads"] == 2 and tuning["panel_rows"] % 16 == 0
+    for knob, value in tuning.items():
+        if knob == "tile_from_tokens" and value == 0: continue  # no tiles here
+        assert knob == "threads" or any(knob in line and f" {value} " in line for line in table.splitlines())
+    (machine,) = json.loads(kept.read_text())
+    kept.write_text(json.dumps({machine: tuning | {"threads": 1, "panel_rows": 48}}))
+    measured = lambda *more: json.loads(answer("bench", "tiny", "-p", 0, "-n", 1, "-r", 1, "--json", *more))
+    assert measured("--tuning", kept)["threads"] == 1
+    assert measured("--tuning", kept)["tuning"]["panel_rows"] == 48
+    assert measured("--tuning", kept, "--threads", 3)["threads"] == 3
+    assert measured("--tuning", "off")["tuning"] is None
+    kept.write_text(json.dumps({machine: tuning | {"panel_rows": 33}}))
+    assert "panel_rows has to be a whole number from 16 to 192, a multiple of 16" in refusal(
+        "run", "tiny", "-p", "x", "--tuning", kept)
+    assert "nothing to tune" in refusal("tune", "tiny", "--backend", "reference")
 
 
 def test_profile_shows_every_part_of_a_step():

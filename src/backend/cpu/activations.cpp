@@ -46,7 +46,7 @@ Activations lay_out(const Config& c, ptrdiff_t max_rows, ptrdiff_t num_threads, 
   } else {
     a.gated = arena.take<float, 2>({chosen, padded(c.intermediate)});
   }
-  a.down_panels = arena.take<float, 3>({num_threads, chosen, panel_rows(max_rows)});
+  a.down_panels = arena.take<float, 3>({num_threads, chosen, kMaxPanelRows});
   a.logits = arena.take<float, 2>({output_rows, c.vocab});
   return a;
 }

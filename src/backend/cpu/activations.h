@@ -3,6 +3,7 @@
 #pragma once
 
 #include "backend/cpu/isa/kernels.h"
+#include "backend/cpu_tuning.h"
 #include "core/buffer.h"
 #include "core/view.h"
 #include "model/config.h"
@@ -12,12 +13,6 @@ namespace nibble::cpu {
 inline constexpr int kTokenBlock{
     64};  // rows that pass by a panel of weights together: what stays in L2 beside it (20b: 0.25 MB in int8)
 inline constexpr int kOutputRows{24};  // whose logits are there at once
-// Rows of weights that one item of work takes. Many tokens pass by more of them: each item reads all tokens' activations, which
-// then lie in a cache that the cores share.
-inline constexpr int kPanelRows{32}, kLargePanelRows{96};
-inline constexpr int panel_rows(ptrdiff_t num_tokens) {
-  return num_tokens < 64 ? kPanelRows : kLargePanelRows;
-}
 
 struct Activations {
   View<float, 2> x;               // [T, H]: the residual stream
@@ -32,7 +27,7 @@ struct Activations {
   View<Q8Block, 2> normed_q8;    // [T, H / 32], for experts [T K, H / 32]; with int8 activations, these three
   View<Q8Block, 2> attended_q8;  // [T, Nq D / 32]
   View<Q8Block, 2> gated_q8;     // [T K, I / 32]
-  View<float, 3> down_panels;    // [thread, T K, panel_rows(T)]: of the second half
+  View<float, 3> down_panels;    // [thread, T K, kMaxPanelRows]: of the second half
   View<float, 2> logits;         // [kOutputRows, V]
 
   Buffer storage;

@@ -72,7 +72,8 @@ class CpuBackend final : public Backend {
  public:
   CpuBackend(std::shared_ptr<const Weights> weights, const BackendOptions& options)
       : pool_(options.num_threads),
-        machine_{choose_kernels(isa_of(options.isa)), pool_},
+        isa_(isa_of(options.isa)),
+        machine_{choose_kernels(isa_, options.tuning.tile_from_tokens), pool_, options.tuning},
         model_(prepare(std::move(weights), options, machine_.kernels, pool_)),
         max_batch_tokens_(options.max_batch_tokens),
         rope_(rope_frequencies(config().rope, config().head_dim)),
@@ -91,11 +92,16 @@ class CpuBackend final : public Backend {
     run(batch, &work);
     return work;
   }
+  void retune(const CpuTuning& tuning) {
+    machine_.tuning = tuning;
+    machine_.kernels = choose_kernels(isa_, tuning.tile_from_tokens);
+  }
 
  private:
   StepResult run(const Batch& batch, std::vector<TimedWork>* work);
 
   ThreadPool pool_;
+  Isa isa_;
   Machine machine_;
   PackedModel model_;
   int max_batch_tokens_;
@@ -109,12 +115,12 @@ std::vector<KernelChoice> CpuBackend::kernels() const {
   const LayerWeights& layer = model_.weights->layers.front();
   std::vector<KernelChoice> choices;
   const auto add_strips = [&](const char* operation, const PackedMatrix& matrix) {
-    const StripRow &one = *kernels.strip(matrix.format), &many = *kernels.strip(matrix.format, kAnyRows);
+    const Kernels::Strips& rows = kernels.both_strips(matrix.format);
+    const StripRow &one = *rows.of_one, &many = *rows.of_many;
     const std::string format(nibble::name(matrix.format));
-    const int last = &one == &many ? kAnyRows : many.from_tokens - 1;
-    choices.push_back({operation, format, "INT8", one.name, one.reason, 1, last});
-    if (&one != &many)
-      choices.push_back({operation, format, "INT8", many.name, many.reason, many.from_tokens, kAnyRows});
+    if (rows.many > 1) choices.push_back({operation, format, "INT8", one.name, one.reason, 1, rows.many - 1});
+    choices.push_back({operation, format, "INT8", many.name,
+                       rows.many == many.from_tokens ? many.reason : "nibble tune", rows.many, kAnyRows});
   };
   const auto add_linear = [&](const char* operation, const Matrix& matrix,
                               const std::optional<PackedMatrix>& packed) {
@@ -204,6 +210,8 @@ MemoryPlan plan(const Config& config, const BackendOptions& options) {
           KvCache::num_bytes(config, options.kv_format, options.num_full_pages, options.num_sliding_pages),
       .workspace_bytes = activations_bytes(config, options.max_batch_tokens, num_threads_of(options), int8)};
 }
+
+void retune(Backend& backend, const CpuTuning& tuning) { static_cast<CpuBackend&>(backend).retune(tuning); }
 
 std::unique_ptr<Backend> make(std::shared_ptr<const Weights> weights, const BackendOptions& options) {
   return std::make_unique<CpuBackend>(std::move(weights), options);

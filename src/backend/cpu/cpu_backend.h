@@ -12,6 +12,8 @@ namespace nibble::cpu {
 bool takes_int8(const BackendOptions& options);
 
 MemoryPlan plan(const Config& config, const BackendOptions& options);
+// Changes the tuning, between steps, of a backend that make() made.
+void retune(Backend& backend, const CpuTuning& tuning);
 std::unique_ptr<Backend> make(std::shared_ptr<const Weights> weights, const BackendOptions& options);
 
 }  // namespace nibble::cpu

@@ -125,8 +125,8 @@ constexpr WeighRow kWeighRows[]{
 constexpr StripRow kStripRows[]{
     // isa               weights         rows  from  kernel                       name                         reason
 #if NIBBLE_X86
-    {Isa::kAmx,          Format::kMxfp4, 16,   8,    &amx::strip_mxfp4,           "amx::strip_mxfp4",          kMeasured},
-    {Isa::kAmx,          Format::kQ8_0,  16,   8,    &amx::strip_q8_0,            "amx::strip_q8_0",           kMeasured},
+    {Isa::kAmx,          Format::kMxfp4, 16,   8,    &amx::strip_mxfp4,           "amx::strip_mxfp4",          kMeasuredInt8},
+    {Isa::kAmx,          Format::kQ8_0,  16,   8,    &amx::strip_q8_0,            "amx::strip_q8_0",           kMeasuredInt8},
     {Isa::kAvx512Vnni,   Format::kMxfp4, 16,   1,    &avx512_vnni::strip_mxfp4,   "avx512_vnni::strip_mxfp4",  kMeasuredInt8},
     {Isa::kAvx512Vnni,   Format::kQ8_0,  16,   1,    &avx512_vnni::strip_q8_0,    "avx512_vnni::strip_q8_0",   kMeasuredInt8},
     {Isa::kAvxVnni,      Format::kMxfp4, 8,    1,    &avx_vnni::strip_mxfp4,      "avx_vnni::strip_mxfp4",     kMeasuredInt8},
@@ -187,14 +187,17 @@ std::span<const StripRow> strip_rows() { return kStripRows; }
 std::span<const DotRow> dot_rows() { return kDotRows; }
 std::span<const WeighRow> weigh_rows() { return kWeighRows; }
 
-Kernels choose_kernels(Isa isa) {
+Kernels choose_kernels(Isa isa, int tile_from_tokens) {
   Kernels kernels;
   choose(dot_rows(), isa, kernels.dots);
   choose(weigh_rows(), isa, kernels.weighs);
   for (const StripRow& row : strip_rows()) {
     if (row.isa > isa || !is_available(row.isa)) continue;
-    auto& [of_one, of_many] = kernels.strips[static_cast<size_t>(row.format)];
-    if (!of_many) of_many = &row;
+    auto& [of_one, of_many, many] = kernels.strips[static_cast<size_t>(row.format)];
+    if (!of_many) {
+      of_many = &row;
+      many = row.from_tokens > 1 && tile_from_tokens > 0 ? tile_from_tokens : row.from_tokens;
+    }
     if (!of_one && row.from_tokens == 1) of_one = &row;
   }
   return kernels;

@@ -62,16 +62,19 @@ struct Kernels {
   std::array<const WeighRow*, kNumFormats> weighs{};
   struct Strips {
     const StripRow *of_one{nullptr}, *of_many{nullptr};  // perhaps the same
+    int many{1};                                         // tokens from which on of_many runs
   };
   std::array<Strips, kNumFormats> strips{};  // of MXFP4 and Q8_0
 
   const DotRow* dot(Format weights) const { return dots[static_cast<size_t>(weights)]; }
+  const Strips& both_strips(Format weights) const { return strips[static_cast<size_t>(weights)]; }
   const StripRow* strip(Format weights, int num_tokens = 1) const {
-    const Strips& rows = strips[static_cast<size_t>(weights)];
-    return num_tokens >= rows.of_many->from_tokens ? rows.of_many : rows.of_one;
+    const Strips& rows = both_strips(weights);
+    return num_tokens >= rows.many ? rows.of_many : rows.of_one;
   }
   const WeighRow* weigh(Format values) const { return weighs[static_cast<size_t>(values)]; }
 };
-Kernels choose_kernels(Isa isa);
+// With tile_from_tokens in place of the rows' own from_tokens, but for 0 (cpu_tuning.h).
+Kernels choose_kernels(Isa isa, int tile_from_tokens = 0);
 
 }  // namespace nibble::cpu

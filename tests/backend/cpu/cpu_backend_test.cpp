@@ -84,6 +84,50 @@ TEST_F(CpuBackend, GivesTheSameBitsRunAfterRunAndForAnyNumberOfThreads) {
   }
 }
 
+// A prompt of 150 tokens is of many, one of 20 of few, and of both some experts get more than tile_from_tokens.
+TEST_F(CpuBackend, GivesTheSameBitsHoweverItsWorkIsCut) {
+  const CpuTuning tunings[]{{}, {16, 16, 1}, {48, 64, 4}, {192, 192, 1000}};
+  for (const Isa isa : isas_of_their_own())
+    for (const ExpertActivations activations : {ExpertActivations::kFloat, ExpertActivations::kInt8})
+      for (const auto& model : {weights, with_q8_0_blocks(weights)})
+        for (const int length : {20, 150}) {
+          const std::vector<TokenId> prompt = random_ids(length, weights->config.vocab, 10);
+          std::vector<float> first;
+          for (const CpuTuning& tuning : tunings) {
+            BackendOptions options = options_of(isa);
+            options.expert_activations = activations;
+            options.tuning = tuning;
+            Feeder feeder(make(model, options), Fulfilment::kNumPages);
+            feeder.feed({{0, prompt}});
+            if (first.empty()) first = feeder.logits(0);
+            EXPECT_EQ(feeder.logits(0), first) << name(isa) << ", panels of " << tuning.panel_rows << " and "
+                                               << tuning.large_panel_rows << " rows";
+          }
+        }
+}
+
+TEST_F(CpuBackend, SaysWhatTuningHasChanged) {
+  BackendOptions options = options_of(available_isas().back());
+  const auto backend = make(weights, options);
+  const auto find = [&] {
+    for (const KernelChoice& row : backend->kernels())
+      if (row.operation == "experts up" && row.to_rows == kAnyRows) return row;
+    return KernelChoice{};
+  };
+  const KernelChoice before = find();
+  if (before.from_rows == 1) {  // no other kernel for many rows: there is nothing to change
+    retune(*backend, {.tile_from_tokens = 5});
+    EXPECT_EQ(find().from_rows, 1);
+    EXPECT_EQ(find().reason, before.reason);
+    return;
+  }
+  retune(*backend, {.tile_from_tokens = before.from_rows + 5});
+  EXPECT_EQ(find().from_rows, before.from_rows + 5);
+  EXPECT_EQ(find().reason, "nibble tune");
+  retune(*backend, {});
+  EXPECT_EQ(find().from_rows, before.from_rows);
+}
+
 // So that the parts of a profile add up to the step, whatever the clock says: the step of three rows, two of which want an output.
 TEST_F(CpuBackend, ProfilesAStepWithoutAGapFromItsBeginningToItsEnd) {
   const auto backend = make(weights, options_of(Isa::kPortable));
@@ -300,8 +344,8 @@ TEST_F(CpuBackend, PlansItsPagesToTheByteAndNoCopyOfTheWeights) {
   EXPECT_GT(small.workspace_bytes, 16u * 4096 * 4);  // the logits of 16 rows, at least
   options.max_batch_tokens = 512;
   // Of a row: x, normed [256], q, attended [512], cos, sin [32], logits [16], experts and weights [4], h [4, 128],
-  // panels [4, 96]; the logits stay those of 24 rows.
-  const size_t row_floats = 256 + 256 + 512 + 512 + 32 + 32 + 16 + 4 + 4 + 4 * 128 + 4 * 96;
+  // panels [4, 192]; the logits stay those of 24 rows.
+  const size_t row_floats = 256 + 256 + 512 + 512 + 32 + 32 + 16 + 4 + 4 + 4 * 128 + 4 * kMaxPanelRows;
   EXPECT_EQ(plan(weights->config, options).workspace_bytes, (512 * row_floats + 24 * 4096) * 4);
 }
 

@@ -12,8 +12,9 @@ namespace {
 
 void project_panel(const ProjectArgs& args, ptrdiff_t first_row) {
   const ptrdiff_t num_tokens = args.x.shape[0];
-  const ptrdiff_t num_rows = std::min<ptrdiff_t>(panel_rows(num_tokens), args.weight.rows - first_row);
-  float storage[kTokenBlock * kLargePanelRows];
+  const ptrdiff_t num_rows =
+      std::min<ptrdiff_t>(args.machine.panel_rows(num_tokens), args.weight.rows - first_row);
+  float storage[kTokenBlock * kMaxPanelRows];
   const float* attended[kTokenBlock];
   const Q8Block* attended_q8[kTokenBlock];
   for (ptrdiff_t first = 0; first < num_tokens; first += kTokenBlock) {
@@ -35,7 +36,8 @@ void project_panel(const ProjectArgs& args, ptrdiff_t first_row) {
 }  // namespace
 
 void project(const ProjectArgs& args) {
-  const ptrdiff_t num_tokens = args.x.shape[0], width = args.weight.cols, panel = panel_rows(num_tokens);
+  const ptrdiff_t num_tokens = args.x.shape[0], width = args.weight.cols;
+  const ptrdiff_t panel = args.machine.panel_rows(num_tokens);
   const ptrdiff_t num_panels = (args.weight.rows + panel - 1) / panel;
   const double work = 1.0 * args.weight.rows * args.weight.cols * static_cast<double>(num_tokens);
   if (args.packed)

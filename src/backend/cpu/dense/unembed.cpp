@@ -24,11 +24,12 @@ void unembed(const UnembedArgs& args) {
   }
   const ptrdiff_t vocab = args.unembedding.rows;
   const double work = 1.0 * args.unembedding.rows * args.unembedding.cols * static_cast<double>(num_outputs);
-  for_each(args.machine.pool, (vocab + kPanelRows - 1) / kPanelRows, work, [&](ptrdiff_t panel, int) {
-    const ptrdiff_t first_row = panel * kPanelRows;
+  const ptrdiff_t panel = args.machine.tuning.panel_rows;
+  for_each(args.machine.pool, (vocab + panel - 1) / panel, work, [&](ptrdiff_t item, int) {
+    const ptrdiff_t first_row = item * panel;
     View<float, 2> y = args.logits;  // these columns of it
     y.data += first_row;
-    y.shape = {num_outputs, std::min<ptrdiff_t>(kPanelRows, vocab - first_row)};
+    y.shape = {num_outputs, std::min(panel, vocab - first_row)};
     if (args.packed)
       dot(args.machine.kernels, StripPanelArgs{*args.packed, 0, first_row, normed_q8, y});
     else

@@ -94,14 +94,15 @@ void up_swiglu_block(const ExpertsArgs& args, const Group& group, ptrdiff_t bloc
   }
 }
 
-// Rows [first_row, ...) of W1, gates and linear rows in turn, for one expert's pairs.
+// Rows [first_row, ...) of W1, gates and linear rows in turn, for one expert's pairs: with float activations.
+constexpr ptrdiff_t kUpRows{32};
 void up_swiglu_panel(const ExpertsArgs& args, const Grouping& grouping, const Group& group,
                      ptrdiff_t first_row) {
   const Matrix weight = args.layer.gate_up.matrix(group.expert);
   const Vector bias = args.layer.gate_up.bias(group.expert);
-  const ptrdiff_t num_rows = std::min<ptrdiff_t>(kPanelRows, weight.rows - first_row);
+  const ptrdiff_t num_rows = std::min(kUpRows, weight.rows - first_row);
   const ptrdiff_t num_chosen = args.chosen.shape[1];
-  float storage[kTokenBlock * kPanelRows];
+  float storage[kTokenBlock * kUpRows];
   const float* normed[kTokenBlock];
   for (ptrdiff_t first = 0; first < group.count; first += kTokenBlock) {
     const ptrdiff_t count = std::min<ptrdiff_t>(kTokenBlock, group.count - first);
@@ -125,9 +126,10 @@ void prefetch_begin(const PackedMatrix& matrix, int which, ptrdiff_t first_row) 
   for (ptrdiff_t line = 0; line < 256; line += 64) __builtin_prefetch(scales + line, 0, 2);
 }
 
-// Rows [first_row, ...) of every W2, and of x. `storage`: room for T K panel_rows(T) elements.
+// Rows [first_row, ...) of every W2, and of x. `storage`: room for T K panels of so many rows.
 void down_panel(const ExpertsArgs& args, const Grouping& grouping, ptrdiff_t first_row, float* storage) {
-  const ptrdiff_t num_rows = std::min<ptrdiff_t>(panel_rows(args.x.shape[0]), args.x.shape[1] - first_row);
+  const ptrdiff_t num_rows =
+      std::min<ptrdiff_t>(args.machine.panel_rows(args.x.shape[0]), args.x.shape[1] - first_row);
   const View<float, 2> outputs(storage, {std::ssize(grouping.pair_at), num_rows});
   const float* gated[kTokenBlock];
   const Q8Block* gated_q8[kTokenBlock];
@@ -152,7 +154,7 @@ void down_panel(const ExpertsArgs& args, const Grouping& grouping, ptrdiff_t fir
   }
 
   for (ptrdiff_t t = 0; t < args.x.shape[0]; ++t) {
-    float sums[kLargePanelRows]{};
+    float sums[kMaxPanelRows]{};
     for (ptrdiff_t k = 0; k < args.chosen.shape[1]; ++k) {
       const float* y = outputs.row(grouping.place_of[t * args.chosen.shape[1] + k]);
       const float weight = args.weights(t, k);
@@ -180,8 +182,9 @@ void experts(const ExpertsArgs& args) {
       for (ptrdiff_t k = 1; k < num_chosen; ++k)
         std::copy_n(first, up.cols / kBlock, args.normed_q8.row(places[k]));
     });
-    // A few blocks an item where there are many tokens, as with panels.
-    const ptrdiff_t up_blocks = up.rows / kBlockRows, step = num_rows < 64 ? 1 : 3;
+    // The rows of a panel of gates, and as many linear ones.
+    const ptrdiff_t up_blocks = up.rows / kBlockRows;
+    const ptrdiff_t step = std::max(1, args.machine.panel_rows(num_rows) / kBlock);
     const ptrdiff_t items = (up_blocks + step - 1) / step;
     for_each(args.machine.pool, std::ssize(grouping.groups) * items, work_up, [&](ptrdiff_t item, int) {
       const ptrdiff_t first = item % items * step, end = std::min(up_blocks, first + step);
@@ -189,12 +192,13 @@ void experts(const ExpertsArgs& args) {
         up_swiglu_block(args, grouping.groups[item / items], block);
     });
   } else {
-    const ptrdiff_t up_panels = (up.rows + kPanelRows - 1) / kPanelRows;
+    const ptrdiff_t up_panels = (up.rows + kUpRows - 1) / kUpRows;
     for_each(args.machine.pool, std::ssize(grouping.groups) * up_panels, work_up, [&](ptrdiff_t item, int) {
-      up_swiglu_panel(args, grouping, grouping.groups[item / up_panels], item % up_panels * kPanelRows);
+      up_swiglu_panel(args, grouping, grouping.groups[item / up_panels], item % up_panels * kUpRows);
     });
   }
-  const ptrdiff_t panel = panel_rows(args.x.shape[0]), down_panels = (down.rows + panel - 1) / panel;
+  const ptrdiff_t panel = args.machine.panel_rows(args.x.shape[0]);
+  const ptrdiff_t down_panels = (down.rows + panel - 1) / panel;
   for_each(args.machine.pool, down_panels, num_pairs * down.rows * down.cols,
            [&](ptrdiff_t item, int thread) {
              down_panel(args, grouping, item * panel, args.down_panels.row(thread, 0));

@@ -34,7 +34,7 @@ struct ExpertsArgs {
   // Scratch of int8 activations, by expert, of an expert by row: rows that share weights lie behind each other.
   View<Q8Block, 2> normed_q8;  // [T K, H / 32]
   View<Q8Block, 2> gated_q8;   // h [T K, I / 32]
-  View<float, 3> down_panels;  // [thread, T K, panel_rows(T)], scratch
+  View<float, 3> down_panels;  // [thread, T K, kMaxPanelRows], scratch
   View<float, 2> x;            // [T, H]
 };
 void experts(const ExpertsArgs& args);

@@ -1,0 +1,176 @@
+#include "cli/tune.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "cli/bench_tests.h"
+#include "cli/load.h"
+#include "cli/spread.h"
+#include "cli/tuning.h"
+#include "core/error.h"
+#include "core/thread_pool.h"
+
+namespace nibble::cli {
+namespace {
+
+constexpr const char* kFooter{R"(
+Measures, with this model, how many threads to run on and how large the pieces are that they take, and writes that to a file in
+which every command that runs on a CPU of this name looks (--tuning names another, --tuning off has none). No setting changes a bit
+of any answer, and none is needed: what nibble comes with was measured too. Values are tried in turns, round after round, and one
+replaces what nibble comes with where it is better by more than 2 %, and in four rounds of five: noise is not kept. Nothing else
+should run meanwhile.
+
+Examples:
+  nibble tune openai/gpt-oss-20b
+  nibble tune gpt-oss-20b.gguf --tuning tuning.json --threads 16     # for so many threads, into a file of one's own)"};
+
+constexpr double kWorthIt{1.02};
+constexpr BenchTest kPrompt{BenchKind::kPrefill, 512, 0}, kFewTokens{BenchKind::kPrefill, 64, 0},
+    kAnswer{BenchKind::kDecode, 32, 0};
+constexpr BenchTest kTests[]{kPrompt, kFewTokens, kAnswer};
+
+struct Options {
+  std::string model;
+  int num_rounds{5};
+};
+
+struct Knob {
+  const char* name;
+  int CpuTuning::*member;
+  std::vector<int> values;
+  BenchTest test;  // that it matters to
+};
+
+double tokens_per_second(Backend& backend, const BackendOptions& room, const BenchTest& test) {
+  double speed{0};
+  run_tests(backend, room, StorageFormats{}, {&test, 1}, 1,
+            [&](const BenchResult& result) { speed = result.tokens_per_second.front(); });
+  return speed;
+}
+
+// The index of the value to keep: of 0, what it is now, or of one that was faster by more than noise. `speeds`: [value][round].
+size_t best_of(const char* what, const std::vector<int>& values, const std::string& test,
+               const std::vector<std::vector<double>>& speeds) {
+  size_t best = 0;
+  double best_ratio = kWorthIt;
+  for (size_t v = 0; v < values.size(); ++v) {
+    std::vector<double> ratios;  // of each round: a machine that is slower in one is so for all values
+    for (size_t round = 0; round < speeds[v].size(); ++round)
+      ratios.push_back(speeds[v][round] / speeds[0][round]);
+    const double ratio = spread_of(ratios).median;
+    std::sort(ratios.begin(), ratios.end());
+    const double usually = ratios[ratios.size() / 5];  // of all rounds, but for one in five
+    fmt::print("| {:<16} | {:>5} | {:<12} | {:8.2f} | {:6.3f} |\n", what, values[v], test,
+               spread_of(speeds[v]).median, ratio);
+    if (ratio > best_ratio && usually > 1) {
+      best = v;
+      best_ratio = ratio;
+    }
+  }
+  std::fflush(stdout);
+  return best;
+}
+
+void tune_knob(const Knob& knob, Backend& backend, const BackendRow& row, const BackendOptions& room,
+               int num_rounds, CpuTuning& tuning) {
+  std::vector<std::vector<double>> speeds(knob.values.size());
+  for (int round = 0; round < num_rounds; ++round)
+    for (size_t v = 0; v < knob.values.size(); ++v) {
+      CpuTuning candidate = tuning;
+      candidate.*knob.member = knob.values[v];
+      row.retune(backend, candidate);
+      speeds[v].push_back(tokens_per_second(backend, room, knob.test));
+    }
+  tuning.*knob.member = knob.values[best_of(knob.name, knob.values, name(knob.test), speeds)];
+  row.retune(backend, tuning);
+}
+
+// All cores first, then fewer.
+std::vector<int> thread_counts() {
+  const int all = num_usable_cores();
+  std::vector<int> counts{all};
+  for (const int count : {all - 1, all * 3 / 4, all / 2})
+    if (count >= 1 && std::find(counts.begin(), counts.end(), count) == counts.end()) counts.push_back(count);
+  return counts;
+}
+
+// By what a request takes, its prompt read and its answer written: requests a second. A backend keeps its threads, so that each
+// count loads the model.
+int tune_threads(const Model& model, Settings settings, int num_rounds) {
+  const std::vector<int> counts = thread_counts();
+  std::vector<std::vector<double>> speeds(counts.size());
+  for (size_t c = 0; c < counts.size(); ++c) {
+    settings.threads = counts[c];
+    const BackendOptions room = room_for(kTests, model.config, settings);
+    const auto backend = load(open_model(model.source.name, settings), settings, room);
+    for (int round = 0; round < num_rounds; ++round)
+      speeds[c].push_back(1 / (kPrompt.num_tokens / tokens_per_second(*backend, room, kPrompt) +
+                               kAnswer.num_tokens / tokens_per_second(*backend, room, kAnswer)));
+  }
+  return counts[best_of("threads", counts, "requests", speeds)];
+}
+
+int tune(const Options& options, Settings settings) {
+  const std::filesystem::path path = tuning_path(settings);
+  settings.tuning = "off";  // what is measured here begins with what nibble comes with
+  if (!settings.backend) settings.backend = "cpu";
+  const BackendRow& row = find_backend(settings.backend);
+  if (!row.retune) throw InputError("--backend {}: there is nothing to tune: cpu is what can be", row.name);
+  const Model model = open_model(options.model, settings);
+
+  fmt::print(
+      "| {:<16} | {:>5} | {:<12} | {:>8} | {:>6} |\n| {:-<16} | {:->4}: | {:-<12} | {:->7}: | {:->5}: |\n",
+      "what", "value", "test", "a second", "ratio", "", "", "", "", "");
+  Tuning tuning;
+  if (!settings.threads) settings.threads = tune_threads(model, settings, options.num_rounds);
+  tuning.num_threads = *settings.threads;
+  const BackendOptions room = room_for(kTests, model.config, settings);
+  const auto backend = load(model, settings, room);
+  const std::vector<KernelChoice> kernels = backend->kernels();
+  std::vector<Knob> knobs{
+      {"panel_rows", &CpuTuning::panel_rows, {32, 16, 48, 64}, kAnswer},
+      {"large_panel_rows", &CpuTuning::large_panel_rows, {96, 32, 64, 128, 192}, kPrompt}};
+  const auto many = std::find_if(kernels.begin(), kernels.end(),
+                                 [](const KernelChoice& kernel) { return kernel.from_rows > 1; });
+  if (many != kernels.end()) {  // another kernel, from so many tokens on
+    // Of a prompt of 64 each expert gets a few.
+    std::vector<int> values{many->from_rows};
+    for (const int value : {4, 8, 16, 32})
+      if (value != values.front()) values.push_back(value);
+    tuning.cpu.tile_from_tokens = many->from_rows;
+    knobs.push_back({"tile_from_tokens", &CpuTuning::tile_from_tokens, values, kFewTokens});
+  }
+  for (const Knob& knob : knobs) tune_knob(knob, *backend, row, room, options.num_rounds, tuning.cpu);
+
+  const std::string machine = machine_name();
+  fmt::print("\n{}: {}\n", machine, to_json(tuning).dump());
+  if (path.empty()) {
+    fmt::print("written nowhere: --tuning is off, or there is no home to write it to\n");
+  } else {
+    write_tuning(path, machine, tuning);
+    fmt::print("written to {}\n", path.string());
+  }
+  return kDone;
+}
+
+}  // namespace
+
+Action define_tune(CLI::App& command, Settings& settings) {
+  const auto options = std::make_shared<Options>();
+  add_model(command, options->model);
+  command
+      .add_option("-r,--rounds", options->num_rounds,
+                  fmt::format("how often each value is timed [{}]", options->num_rounds))
+      ->type_name("N")
+      ->check(CLI::Range(1, 100));
+  add_settings(command, settings, {SettingGroup::kMachine, SettingGroup::kPlaces});
+  command.footer(kFooter);
+  return [options, &settings] { return tune(*options, settings); };
+}
+
+}  // namespace nibble::cli
