@@ -24,6 +24,7 @@ constexpr const char* kFooter{R"(
 Endpoints: /v1/chat/completions, /v1/completions, /v1/responses, /v1/models, /apply-template,
 /tokenize, /detokenize, /health, /version, /metrics.
 ctrl-C (or SIGTERM) refuses new requests and ends when those that run are done; a second one ends at once (exit code 130).
+A body may have 8 MiB; all that are longer than 16 KiB share 256 MiB while they are sent and read, and get status 429 beyond.
 --log-level info tells each request on stderr: its id, path, status and time, never its text (but with --log-bodies).
 
 Examples:
@@ -32,6 +33,11 @@ Examples:
   nibble serve /data/gpt-oss-120b --served-model-name gpt-oss-120b --host 0.0.0.0 --api-key-file /etc/nibble/keys
   curl http://127.0.0.1:8080/v1/chat/completions -H "Content-Type: application/json" \
        -d '{"messages": [{"role": "user", "content": "What is 17 + 25?"}]}')"};
+
+constexpr server::HttpLimits kLimits{};
+static_assert(kLimits.max_body_bytes == 8 << 20 && kLimits.uncounted_body_bytes == 16 << 10 &&
+                  kLimits.max_bodies_bytes == 256 << 20,
+              "the footer names them");
 
 struct Options {
   std::string model;

@@ -87,7 +87,9 @@ asio::awaitable<void> chat_completions(Service& service, Exchange& exchange) {
     request = read_chat_request(exchange.body());
     check_model(service, request.params);
     prompts.push_back(make_request(service, request.params, render(service, request.chat).tokens));
+    request.chat.messages.clear();  // may be megabytes of reasoning that no prompt has
   });
+  exchange.drop_body();
   const GenerationParams& params = request.params;
   const Tokenizer& tokenizer = *service.model->tokenizer;
   Usage usage{.num_prompt_tokens = static_cast<int>(prompts.front().prompt.size())};

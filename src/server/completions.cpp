@@ -103,6 +103,7 @@ asio::awaitable<void> completions(Service& service, Exchange& exchange) {
       usage.num_prompt_tokens += static_cast<int>(prompts.back().prompt.size());
     }
   });
+  exchange.drop_body();
   const GenerationParams& params = request.params;
 
   const ReplyHead head = new_reply(service, "cmpl-");

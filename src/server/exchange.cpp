@@ -52,6 +52,11 @@ std::string_view Exchange::header(std::string_view name) const {
   return found == head_.end() ? std::string_view() : to_std(found->value());
 }
 
+void Exchange::drop_body() {
+  std::string().swap(head_.body());
+  body_share_.reset();
+}
+
 void Exchange::on_disconnect(std::function<void()> function) {
   watch_->on_disconnect = std::move(function);
   if (watch_->is_gone && watch_->on_disconnect) watch_->on_disconnect();

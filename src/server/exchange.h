@@ -10,10 +10,12 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 
 #include "server/api_error.h"
+#include "server/body_budget.h"
 
 namespace nibble::server {
 
@@ -25,6 +27,10 @@ struct HttpLimits {
   int max_connections{1024};  // further ones wait in the system's backlog
   uint32_t max_header_bytes{16 << 10};
   uint64_t max_body_bytes{8 << 20};
+  // All bodies that are being sent or read together, but for those that are this short. A full queue of prompts of
+  // 131,072 tokens, some 600 kB each, takes 160 MB.
+  uint64_t max_bodies_bytes{256 << 20};
+  uint64_t uncounted_body_bytes{16 << 10};
   // A connection that takes longer is closed.
   std::chrono::seconds read_timeout{60};   // to send a request's header, and again its body
   std::chrono::seconds idle_timeout{75};   // between two requests
@@ -50,6 +56,9 @@ class Exchange {
   std::string_view path() const;                         // without what follows a '?'
   std::string_view header(std::string_view name) const;  // empty where it is absent
   const std::string& body() const { return head_.body(); }
+  void drop_body();  // it has been read: its memory is for others
+  // Something comes to the body that takes memory as long as it. Throws ApiError (429) where there is none for it.
+  void hold_more(uint64_t num_bytes) { body_share_->cover_more(num_bytes); }
   const std::string& id() const {
     return id_;
   }  // the client's X-Request-Id where it is a plain one, else ours
@@ -85,6 +94,7 @@ class Exchange {
   const HttpLimits& limits_;
   bool keep_alive_;
   Head head_;
+  std::optional<BodyBudget::Share> body_share_;  // of the body in head_
   std::string extra_lines_;
   std::string id_;
   std::shared_ptr<Watch> watch_;

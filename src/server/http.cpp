@@ -41,11 +41,18 @@ tcp::endpoint endpoint_of(const std::string& host, uint16_t port) {
   return {address, port};
 }
 
+// What is taken of a connection before it is understood. A header that is too large must be seen to be; of chunks the
+// parser limits nothing but their data.
+size_t buffer_bytes(const HttpLimits& limits) { return 2 * size_t{limits.max_header_bytes}; }
+
 ApiError error_of(const error_code& error, const HttpLimits& limits) {
   if (error == http::error::body_limit)
     return ApiError(413, "the body is too large: at most {} bytes are accepted", limits.max_body_bytes);
   if (error == http::error::header_limit)
     return ApiError(431, "the header is too large: at most {} bytes are accepted", limits.max_header_bytes);
+  if (error == http::error::buffer_overflow)
+    return ApiError(431, "what a chunk has beside its data is too large: at most {} bytes are accepted",
+                    buffer_bytes(limits));
   return ApiError(400, "the request is no HTTP: {}", error.message());
 }
 
@@ -82,6 +89,7 @@ HttpServer::HttpServer(asio::io_context& io, const HttpAddress& address, const H
     : limits_(limits),
       cors_origins_(std::move(cors_origins)),
       handler_(handler),
+      bodies_(std::make_shared<BodyBudget>(limits.max_bodies_bytes, limits.uncounted_body_bytes)),
       acceptor_(io),
       connection_ended_(io) {
   if (!address.unix_socket.empty()) {
@@ -152,7 +160,7 @@ asio::awaitable<void> HttpServer::serve(Protocol::socket socket) {
   socket.set_option(tcp::no_delay(true),
                     ignored);  // an event is sent when it is written; Unix sockets do so anyway
   Stream stream(std::move(socket));
-  Buffer buffer;
+  Buffer buffer(buffer_bytes(limits_));
   bool is_first = true;
   while (co_await serve_one(stream, buffer, is_first)) is_first = false;
   co_await linger(stream);
@@ -200,13 +208,27 @@ asio::awaitable<bool> HttpServer::serve_one(Stream& stream, Buffer& buffer, bool
       refusal = refused;
     }
   }
+  BodyBudget::Share share(bodies_);
+  const auto take_room = [&](uint64_t num_bytes) {
+    try {
+      share.cover(num_bytes);
+    } catch (const ApiError& full) {
+      refusal = full;
+    }
+  };
+  if (!refusal) take_room(parser.content_length().value_or(0));
   if (!refusal && !parser.is_done()) {
     if (beast::iequals(parser.get()[http::field::expect], "100-continue")) {
       const std::string go_on = "HTTP/1.1 100 Continue\r\n\r\n";
       co_await asio::async_write(stream, asio::buffer(go_on), asio::use_awaitable);
     }
     stream.expires_after(limits_.read_timeout);
-    co_await http::async_read(stream, buffer, parser, asio::redirect_error(asio::use_awaitable, error));
+    parser.eager(true);
+    while (!error && !refusal && !parser.is_done()) {
+      co_await http::async_read_some(stream, buffer, parser,
+                                     asio::redirect_error(asio::use_awaitable, error));
+      take_room(parser.get().body().size());  // where its length was not declared
+    }
     if (error && !is_http_error(error)) co_return false;
     if (error) refusal = error_of(error, limits_);
   }
@@ -215,6 +237,7 @@ asio::awaitable<bool> HttpServer::serve_one(Stream& stream, Buffer& buffer, bool
   const bool keep_alive = parser.is_done() && !error && parser.keep_alive() && !is_draining_;
   std::string extra_lines = cors_lines(parser.get());
   Exchange exchange(stream, limits_, keep_alive, parser.release(), std::move(extra_lines));
+  exchange.body_share_.emplace(std::move(share));
   const std::shared_ptr<char> counted = exchanges_;
   if (asks_first) {
     co_await exchange.reply_text(204, "", "");
@@ -243,7 +266,10 @@ asio::awaitable<void> HttpServer::answer(Exchange& exchange, std::optional<ApiEr
   }
   exchange.on_disconnect(nullptr);
   try {
-    if (refusal) co_await exchange.reply(*refusal);
+    if (refusal) {
+      exchange.drop_body();
+      co_await exchange.reply(*refusal);
+    }
   } catch (const system_error&) {
     exchange.status_ = kClientGone;
   }

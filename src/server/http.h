@@ -45,6 +45,7 @@ class HttpServer {
   void start();                                                 // accepts from now on
   void drain() { is_draining_ = true; }                         // every connection ends with its next answer
   bool is_idle() const { return exchanges_.use_count() == 1; }  // every answer is complete
+  uint64_t num_body_bytes() const { return bodies_->num_bytes(); }
 
  private:
   using Protocol = asio::generic::stream_protocol;
@@ -66,6 +67,7 @@ class HttpServer {
   uint16_t port_{0};
   int num_connections_{0};
   std::shared_ptr<char> exchanges_{std::make_shared<char>()};  // each exchange holds it: it may outlive us
+  std::shared_ptr<BodyBudget> bodies_;                         // the same
   bool is_draining_{false};
   asio::basic_socket_acceptor<Protocol> acceptor_;
   asio::steady_timer connection_ended_;

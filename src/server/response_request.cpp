@@ -169,6 +169,7 @@ ResponseRequest read_response_request(std::string_view body) {
   if (const auto store = request.find("store")) read.store = store->boolean();
   if (const auto metadata = request.find("metadata"); metadata && !metadata->value().is_object())
     metadata->refuse("an object");
+  read.body.erase("input");  // is in the chat
   return read;
 }
 

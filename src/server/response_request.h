@@ -19,7 +19,7 @@ struct ResponseRequest {
   harmony::Chat chat;  // its messages are the input alone
   std::optional<std::string> previous_id;
   bool store{true};
-  harmony::Json body;  // what the answer repeats of the request
+  harmony::Json body;  // without its input: what the answer repeats of the request
 };
 
 // Throws InputError, as the readers in api_request.h.

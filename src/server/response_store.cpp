@@ -3,9 +3,7 @@
 #include <utility>
 
 namespace nibble::server {
-namespace {
 
-// Of what a conversation holds; the allocator's own share is not counted.
 size_t bytes_of(const std::vector<harmony::ChatMessage>& messages) {
   size_t num_bytes = 0;
   for (const harmony::ChatMessage& message : messages) {
@@ -15,8 +13,6 @@ size_t bytes_of(const std::vector<harmony::ChatMessage>& messages) {
   }
   return num_bytes;
 }
-
-}  // namespace
 
 void ResponseStore::put(std::string id, std::vector<harmony::ChatMessage> messages) {
   const size_t num_bytes = sizeof(Entry) + 2 * id.size() + bytes_of(messages);

@@ -12,6 +12,9 @@
 
 namespace nibble::server {
 
+// Of what a conversation holds; the allocator's own share is not counted.
+size_t bytes_of(const std::vector<harmony::ChatMessage>& messages);
+
 class ResponseStore {
  public:
   explicit ResponseStore(size_t max_bytes) : max_bytes_(max_bytes) {}

@@ -108,7 +108,7 @@ class Response : public ChoiceListener {
 };
 
 // The conversation so far, and what is new of it.
-void go_on(Service& service, ResponseRequest& request) {
+void go_on(Service& service, Exchange& exchange, ResponseRequest& request) {
   std::vector<ChatMessage>& messages = request.chat.messages;
   if (request.previous_id) {
     const std::vector<ChatMessage>* before = service.responses.find(*request.previous_id);
@@ -122,6 +122,7 @@ void go_on(Service& service, ResponseRequest& request) {
       error.code = "previous_response_not_found";
       throw error;
     }
+    exchange.hold_more(bytes_of(*before));
     messages.insert(messages.begin(), before->begin(), before->end());
   }
   // Whether every result has its call, told as this API names them.
@@ -152,10 +153,11 @@ asio::awaitable<void> responses(Service& service, Exchange& exchange) {
   const GenerationParams& params = request.params;
   check_model(service, params);
   const Tokenizer& tokenizer = *service.model->tokenizer;
-  go_on(service, request);
+  go_on(service, exchange, request);
   co_await aside(service, exchange, [&] {
     prompts.push_back(make_request(service, params, render(service, request.chat).tokens));
   });
+  // The body stays counted: the answer repeats parts of it, and the store gets its conversation.
   Usage usage{.num_prompt_tokens = static_cast<int>(prompts.front().prompt.size())};
 
   const ReplyHead head = new_reply(service, "resp_");

@@ -1,15 +1,17 @@
-"""The examples run as they are, against the miniature model."""
+"""The examples run as they are, against the miniature model; those in documents too, but for address and model."""
 
 import os
 import pathlib
+import re
 import subprocess
 import sys
 
 import pytest
 
-from test_serve import serving
+from test_serve import NIBBLE, serving
 
-EXAMPLES = pathlib.Path(__file__).parents[2] / "examples"
+ROOT = pathlib.Path(__file__).parents[2]
+EXAMPLES = ROOT / "examples"
 
 
 @pytest.fixture(scope="module")
@@ -42,3 +44,26 @@ def test_curl_reaches_every_endpoint(environment):
     told = run([EXAMPLES / "curl.sh"], environment)
     for answer in ('"status":"ok"', '"chat.completion"', "data: [DONE]", '"text_completion"', '"object":"response"', "nibble:"):
         assert answer in told, told
+
+
+def here(text, server):
+    return re.sub(r"http://127\.0\.0\.1:80[08]0", server.url, text).replace("openai/gpt-oss-20b", "tiny")
+
+
+def test_what_the_documents_do_with_curl_works():
+    told = subprocess.run([NIBBLE, "serve", "--help"], capture_output=True, check=True, timeout=60).stdout.decode()
+    texts = [told, *((ROOT / name).read_text() for name in ("README.md", "docs/serving.md"))]
+    commands = [re.findall(r"^ +(curl (?:.*\\\n)*.*)$", text, re.MULTILINE) for text in texts]
+    assert all(commands)
+    with serving() as server:
+        for command in sum(commands, []):
+            answer = run(["bash", "-c", here(command, server) + " -sS --fail-with-body"], os.environ)
+            assert '"choices"' in answer or '"tokens"' in answer, command
+
+
+def test_what_the_documents_do_with_the_official_client_works():
+    snippets = re.findall(r"```python\n(.*?)```", (ROOT / "docs/serving.md").read_text(), re.DOTALL)
+    assert len(snippets) == 2
+    with serving() as server:
+        told = run([sys.executable, "-c", here("\n".join(snippets), server)], os.environ)
+    assert "17 + 25 = 42" in told

@@ -355,6 +355,41 @@ def test_refusals_have_the_status_and_the_parameter(server):
 
 
 @pytest.mark.parametrize(
+    "wish, param",
+    [
+        (dict(tools=TOOLS, tool_choice="required"), "tool_choice"),
+        (dict(tools=TOOLS, tool_choice={"type": "function", "function": {"name": "get_weather"}}), "tool_choice"),
+        (dict(response_format={"type": "json_object"}), "response_format.type"),
+        (dict(response_format={"type": "json_schema", "json_schema": {"name": "x", "schema": {}}}), "response_format.type"),
+        (dict(functions=[{"name": "f"}]), "functions"),
+        (dict(top_logprobs=3), "top_logprobs"),
+        (dict(logprobs=True, top_logprobs=21), "top_logprobs"),
+        (dict(n=129), "n"),
+        (dict(stop=[""]), "stop"),
+        (dict(logit_bias={"x": 1}), "logit_bias"),
+        (dict(logit_bias={"99999999": 1}), "logit_bias"),
+        (dict(seed=0.5), "seed"),
+        (dict(max_completion_tokens=0), "max_completion_tokens"),
+        (dict(stream_options={"include_usage": True}), "stream_options"),
+        (dict(reasoning_effort="huge"), "reasoning_effort"),
+    ],
+)
+def test_what_is_not_built_or_can_not_be_is_refused_by_its_name(server, wish, param):
+    with pytest.raises(openai.BadRequestError) as error:
+        server.client().chat.completions.create(model="tiny", messages=QUESTION, **wish)
+    assert error.value.param == param and error.value.type == "invalid_request_error"
+    assert re.search(r"must be|vocabulary", error.value.body["message"])
+
+
+def test_what_changes_no_answer_is_ignored(server):
+    request = dict(model="tiny", messages=QUESTION, temperature=0)
+    plain = server.client().chat.completions.create(**request)
+    more = dict(user="me", metadata={"a": "b"}, store=False, service_tier="auto", parallel_tool_calls=True, seed=3)
+    told = server.client().chat.completions.create(**request, **more, extra_body={"chat_template_kwargs": {}})
+    assert told.choices == plain.choices
+
+
+@pytest.mark.parametrize(
     "request_bytes, status",
     [
         (b"GET /nowhere HTTP/1.1\r\nHost: x\r\n\r\n", 404),
@@ -461,6 +496,23 @@ def test_the_log_has_requests_and_no_texts():
         server.process.send_signal(signal.SIGTERM)
         told = server.process.communicate(timeout=10)[1].decode()
         assert "mine-7 POST /v1/chat/completions 200" in told and "xyzzy" not in told
+
+
+@pytest.mark.parametrize(
+    "flags, told",
+    [
+        (["--api-key-file", "/nowhere"], "--api-key-file '/nowhere' can't be read: No such file"),
+        (["--api-key-file", "/dev/null"], "--api-key-file '/dev/null' has no key: it needs one on a line"),
+        (["--api-key", ""], "--api-key is empty"),
+        (["--host", "example.com"], "--host 'example.com': accepted is an address"),
+        (["--max-sequences", "0"], "--max-sequences"),
+        (["--context", "999999"], "--context 999999: the model was made for at most 131072"),
+    ],
+)
+def test_a_flag_that_can_not_be_used_is_one_clear_line(flags, told):
+    done = subprocess.run([NIBBLE, "serve", "tiny", "--port", "0", *flags], capture_output=True, timeout=60)
+    assert done.returncode == 2 and done.stdout == b""
+    assert told in done.stderr.decode() and done.stderr.count(b"\n") == 1
 
 
 def test_an_address_in_use_is_one_clear_line(server):

@@ -78,6 +78,12 @@ class Connection {
     for (char byte{}; text.find(end) == std::string::npos && ::recv(handle_, &byte, 1, 0) == 1;) text += byte;
     return text;
   }
+  // Declares a body of so many bytes, and waits until the server wants them. What it answers, up to its header's end.
+  std::string announce(const std::string& path, size_t num_bytes) const {
+    send(fmt::format("POST {} HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: {}\r\n\r\n",
+                     path, num_bytes));
+    return read_until("\r\n\r\n");
+  }
   std::string read() const {
     std::string text;
     for (char bytes[4096];;) {
@@ -129,6 +135,11 @@ struct Running {
   void open_gate() {
     backend.is_gated = false;
     backend.gate.release(1000);
+  }
+
+  void wait_until_someone_has_gone() {
+    while (server.metrics().text(std::nullopt).find("status=\"499\"") == std::string::npos)
+      std::this_thread::sleep_for(1ms);
   }
 
   std::string ask(const std::string& body) const {
@@ -246,7 +257,7 @@ TEST(Server, AClientThatGoesWhileItsPromptIsReadCostsOneStepMore) {
   while (running.backend.num_begun < 3) std::this_thread::sleep_for(1ms);
   EXPECT_THAT(running.ask(R"({"prompt": "a"})"), HasSubstr("Retry-After: "));
   connection.close();
-  std::this_thread::sleep_for(1s);  // for the I/O thread to see it, while the step waits
+  running.wait_until_someone_has_gone();  // while the step waits
   running.open_gate();
   std::string answer;
   do answer = running.ask(R"({"prompt": "a", "max_tokens": 1})");
@@ -261,9 +272,186 @@ TEST(Server, AClientThatGoesWhileItsRequestIsReadIsNotAnswered) {
   const std::string padding(4 << 20, 'x');
   connection.post("/v1/completions", R"({"prompt": "abc", "max_tokens": 3000, "pad": ")" + padding + "\"}");
   connection.close();
-  while (running.server.metrics().text(std::nullopt).find("status=\"499\"") == std::string::npos)
-    std::this_thread::sleep_for(1ms);
+  running.wait_until_someone_has_gone();
   EXPECT_LT(running.backend.num_begun, 1000);
+}
+
+constexpr size_t kMega{1 << 20};
+constexpr const char* kGoOn{"HTTP/1.1 100 Continue\r\n\r\n"};
+
+ServerOptions room_for_three_bodies() {
+  ServerOptions options = any_port();
+  options.limits.max_body_bytes = options.limits.max_bodies_bytes = 3 * kMega;
+  return options;
+}
+
+// All the room that there is for bodies, as soon as the I/O thread has come so far: what is held for ever is noticed.
+void expect_all_room_for_bodies(const Running& running) {
+  std::string answer;
+  for (int i = 0; i < 1000 && answer != kGoOn; ++i) {
+    std::this_thread::sleep_for(10ms);
+    answer = Connection(running.server.port()).announce("/tokenize", 3 * kMega);
+  }
+  EXPECT_EQ(answer, kGoOn);
+}
+
+std::string completion_of(size_t num_bytes) {
+  const std::string begin = R"({"prompt": "abc", "max_tokens": 4, "temperature": 0, "pad": ")";
+  return begin + std::string(num_bytes - begin.size() - 2, 'x') + "\"}";
+}
+
+TEST(Server, BodiesShareOneBoundAndShortOnesAreTakenBesideLargeOnes) {
+  Running running(model_with_a_fault, room_for(512, 16), room_for_three_bodies());
+  const uint16_t port = running.server.port();
+  const Connection slow(port), wrong(port);
+  auto goes = std::make_unique<Connection>(port);
+  for (const Connection* writer : std::initializer_list<const Connection*>{&slow, &wrong, goes.get()}) {
+    EXPECT_EQ(writer->announce("/v1/completions", kMega), kGoOn);
+    writer->send("{");
+  }
+  const Connection refused(port);
+  const std::string answer = refused.announce("/v1/completions", kMega);
+  EXPECT_THAT(answer, StartsWith("HTTP/1.1 429 "));
+  EXPECT_THAT(answer, HasSubstr("\r\nRetry-After: 1\r\n"));
+  EXPECT_THAT(answer, HasSubstr("\r\nConnection: close\r\n"));
+  EXPECT_THAT(refused.read(),
+              HasSubstr("the bodies of other requests fill the 3145728 bytes that there are"));
+  EXPECT_THAT(running.ask(completion_of(16 << 10)), HasSubstr("\"text\":\"!!!!\""));
+  EXPECT_THAT(running.ask(completion_of((16 << 10) + 1)), StartsWith("HTTP/1.1 429 "));
+
+  goes.reset();
+  wrong.send("nonsense" + std::string(kMega - 9, ' '));
+  EXPECT_THAT(wrong.read_until("\r\n\r\n"), StartsWith("HTTP/1.1 400 "));
+  slow.send(completion_of(kMega).substr(1));
+  EXPECT_THAT(slow.read_until("finish_reason"), HasSubstr("\"text\":\"!!!!\""));
+  expect_all_room_for_bodies(running);
+}
+
+std::string in_a_chunk(const std::string& path, const std::string& body) {
+  return fmt::format(
+      "POST {} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nTransfer-Encoding: "
+      "chunked\r\n\r\n{:x}\r\n{}\r\n0\r\n\r\n",
+      path, body.size(), body);
+}
+
+TEST(Server, ABodyInChunksIsCountedAsItComes) {
+  Running running(model_with_a_fault, room_for(512, 16), room_for_three_bodies());
+  const uint16_t port = running.server.port();
+  running.backend.is_gated = true;
+  const Connection first(port), second(port), small(port);
+  // What a response was asked is kept, and counted, until it ends.
+  first.send(in_a_chunk("/v1/responses", R"({"input": "abc", "max_output_tokens": 4, "pad": ")" +
+                                             std::string(2 * kMega, 'x') + "\"}"));
+  while (running.backend.num_begun == 0) std::this_thread::sleep_for(1ms);
+  second.send(in_a_chunk("/v1/completions", completion_of(2 * kMega)));
+  EXPECT_THAT(second.read(), StartsWith("HTTP/1.1 429 "));
+  small.send(in_a_chunk("/v1/completions", completion_of(16 << 10)));
+  running.open_gate();
+  EXPECT_THAT(small.read(), HasSubstr("\"text\":\"!!!!\""));
+  EXPECT_THAT(first.read(), StartsWith("HTTP/1.1 200 "));
+  expect_all_room_for_bodies(running);
+}
+
+TEST(Server, AConversationThatIsGoneOnWithIsCountedAsABody) {
+  ServerOptions options = room_for_three_bodies();
+  options.limits.max_bodies_bytes = kMega;
+  Running running(model_with_a_fault, room_for(512, 16), options);
+  const auto respond = [&](const std::string& more) {
+    const Connection connection(running.server.port());
+    connection.post("/v1/responses", R"({"max_output_tokens": 4, )" + more + "}");
+    return connection.read();
+  };
+  // Thoughts of turns that have ended are stored, and not told to the model.
+  const std::string told =
+      respond(R"("input": [{"type": "reasoning", "content": [{"type": "reasoning_text", "text": ")" +
+              std::string(kMega / 2, 'x') +
+              R"("}]}, {"role": "assistant", "content": "b"}, {"role": "user", "content": "abc"}])");
+  ASSERT_THAT(told, StartsWith("HTTP/1.1 200 "));
+  const std::string id = told.substr(told.find("resp_"), std::string("resp_").size() + 24);
+  const std::string next = R"("input": "abc", "previous_response_id": ")" + id + "\"";
+  EXPECT_THAT(respond(next), StartsWith("HTTP/1.1 200 "));
+  running.backend.is_gated = true;
+  const Connection first(running.server.port());
+  first.post("/v1/responses", "{" + next + "}");
+  while (running.server.metrics()
+             .text(running.engine.state())
+             .find("num_requests_running{model_name=\"toy\"} 1") == std::string::npos)
+    std::this_thread::sleep_for(1ms);
+  EXPECT_THAT(respond(next), StartsWith("HTTP/1.1 429 "));
+}
+
+TEST(Server, ABodyIsHeldNoLongerThanItTakesToReadIt) {
+  const std::string chat = R"({"messages": [{"role": "user", "content": "abc"}], "max_tokens": 4, "pad": ")";
+  for (const auto& [path, body] :
+       {std::pair("/v1/completions", completion_of(3 * kMega)),
+        std::pair("/v1/chat/completions", chat + std::string(2 * kMega, 'x') + "\"}")}) {
+    Running running(model_with_a_fault, room_for(512, 16), room_for_three_bodies());
+    running.backend.is_gated = true;
+    const Connection connection(running.server.port());
+    connection.post(path, body);
+    while (running.backend.num_begun == 0) std::this_thread::sleep_for(1ms);
+    expect_all_room_for_bodies(running);
+    running.open_gate();
+    EXPECT_THAT(connection.read(), StartsWith("HTTP/1.1 200 "));
+  }
+}
+
+TEST(Server, WhatAChunkHasBesideItsDataIsBounded) {
+  Running running(model_with_a_fault, room_for(512, 16));
+  const std::string head = "POST /v1/completions HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n";
+  std::string trailer = "0\r\n";
+  for (int i = 0; i < 20000; ++i) trailer += "a: b\r\n";
+  for (const std::string& flood : {"5;a=" + std::string(100'000, 'x'), trailer}) {
+    const Connection connection(running.server.port());
+    connection.send(head + flood);
+    EXPECT_THAT(connection.read_until("\r\n\r\n"), StartsWith("HTTP/1.1 431 "));
+  }
+}
+
+TEST(Server, WhoDoesNotTakeTheAnswerIsLeft) {
+  ServerOptions options = any_port();
+  options.limits.write_timeout = 1s;
+  Running running(model_with_a_fault, room_for(512, 16), options);
+  const Connection connection(running.server.port());
+  // A token of many letters a million times: more than the system holds for the two ends of a connection.
+  TokenId longest{0};
+  for (TokenId token = 0; token < tiny().num_tokens(); ++token)
+    if (!tiny().is_special(token) && tiny().bytes(token).size() > tiny().bytes(longest).size())
+      longest = token;
+  ASSERT_GE(tiny().bytes(longest).size(), 12u);
+  std::string tokens = fmt::to_string(longest);
+  for (int i = 1; i < 1'000'000; ++i) tokens += fmt::format(",{}", longest);
+  connection.post("/detokenize", "{\"tokens\": [" + tokens + "]}");
+  const std::string left =
+      "nibble:http_requests_total{model_name=\"toy\",endpoint=\"/detokenize\",status=\"499\"} 1\n";
+  std::string metrics;
+  for (int i = 0; i < 3000 && metrics.find(left) == std::string::npos; ++i) {
+    std::this_thread::sleep_for(10ms);
+    metrics = running.server.metrics().text(std::nullopt);
+  }
+  EXPECT_THAT(metrics, HasSubstr(left));
+}
+
+TEST(Server, SaysThatItIsLoadingAndHasAnIdForEachAnswer) {
+  const Server server(any_port());
+  const auto ask = [&](const std::string& request) {
+    const Connection connection(server.port());
+    connection.send(request);
+    return connection.read();
+  };
+  const std::string health = ask("GET /health HTTP/1.1\r\nX-Request-Id: mine-7\r\nConnection: close\r\n\r\n");
+  EXPECT_THAT(health, StartsWith("HTTP/1.1 503 "));
+  EXPECT_THAT(health, HasSubstr("\r\nX-Request-Id: mine-7\r\n"));
+  EXPECT_THAT(health, EndsWith("{\"status\":\"loading\"}\n"));
+  const std::string refused = ask(
+      "POST /v1/completions HTTP/1.1\r\nX-Request-Id: a b\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
+  EXPECT_THAT(refused, StartsWith("HTTP/1.1 503 "));
+  EXPECT_THAT(refused, HasSubstr("\r\nX-Request-Id: req-"));  // one that could garble a log is not taken over
+  EXPECT_THAT(refused, HasSubstr("\r\nRetry-After: 1\r\n"));
+  EXPECT_THAT(
+      refused,
+      HasSubstr("\"message\":\"the model is loading; try again later\",\"type\":\"unavailable_error\""));
+  EXPECT_THAT(ask("GET /metrics HTTP/1.1\r\nConnection: close\r\n\r\n"), StartsWith("HTTP/1.1 200 "));
 }
 
 TEST(Server, EndsInTheMiddleOfEverything) {

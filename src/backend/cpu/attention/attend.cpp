@@ -182,7 +182,11 @@ void attend(const AttendArgs& args) {
   }
 
   const double head_work = static_cast<double>(num_heads * args.kv.head_dim);
-  const double work = 2 * static_cast<double>(num_seen) * head_work;
+  // Beside its products an item has its softmax, and brings queries from the caches of other cores: as much as kItemWork
+  // multiply-adds for each head.
+  constexpr double kItemWork{3000};
+  const double work = 2 * static_cast<double>(num_seen) * head_work +
+                      kItemWork * static_cast<double>(std::ssize(items) * num_heads);
   for_each(args.machine.pool, std::ssize(items) * num_kv_heads, work, [&](ptrdiff_t i, int) {
     const Item& item = items[i / num_kv_heads];
     const ptrdiff_t kv_head = i % num_kv_heads;
