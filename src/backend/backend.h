@@ -46,6 +46,7 @@ inline constexpr int kAnyRows{std::numeric_limits<int>::max()};
 struct KernelChoice {
   std::string operation, weights, activations, kernel, reason;
   int from_rows{1}, to_rows{kAnyRows};  // of a step
+  bool operator==(const KernelChoice&) const = default;
 };
 
 // What a backend counted since it was made.

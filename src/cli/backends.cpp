@@ -1,6 +1,8 @@
 // The only file that knows every backend. Best first; `--backend` picks by name.
 #include "cli/backends.h"
 
+#include <algorithm>
+
 #include "backend/cpu/cpu_backend.h"
 #if NIBBLE_CUDA
 #include "backend/cuda/cuda_backend.h"
@@ -13,13 +15,24 @@
 namespace nibble::cli {
 namespace {
 
-GoldenTolerance float32_tolerance(const Config&, const GoldenSet&, const BackendOptions&) { return {}; }
-GoldenTolerance cpu_tolerance(const Config& config, const GoldenSet& golden, const BackendOptions& options) {
-  return cpu::takes_int8(options) ? int8_experts_tolerance(config, golden)
-                                  : bf16_cache_tolerance(config, golden);
+GoldenTolerance float32_tolerance(const Config&, const GoldenSet&, std::span<const KernelChoice>) {
+  return {};
+}
+GoldenTolerance cpu_tolerance(const Config& config, const GoldenSet& golden,
+                              std::span<const KernelChoice> kernels) {
+  const auto takes_int8 = [&](std::string_view operation) {
+    return std::any_of(kernels.begin(), kernels.end(), [&](const KernelChoice& row) {
+      return row.operation.starts_with(operation) && row.activations == "INT8";
+    });
+  };
+  return int8_tolerance(config, golden,
+                        {.qkv = takes_int8("qkv"),
+                         .attention_output = takes_int8("project"),
+                         .experts = takes_int8("experts"),
+                         .unembedding = takes_int8("unembed")});
 }
 #if NIBBLE_CUDA
-GoldenTolerance cuda_tolerance(const Config& config, const GoldenSet& golden, const BackendOptions&) {
+GoldenTolerance cuda_tolerance(const Config& config, const GoldenSet& golden, std::span<const KernelChoice>) {
   return bf16_tolerance(config, golden);
 }
 #endif

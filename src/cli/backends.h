@@ -25,8 +25,8 @@ struct BackendRow {
   bool (*takes_blocks)(
       const BackendOptions&);  // of matrices that have them, in place of elements (StoredBlocks)
   std::string (*why_not)();    // why this machine cannot run it; empty where it can
-  GoldenTolerance (*tolerance)(const Config&, const GoldenSet&,
-                               const BackendOptions&);  // how far it may be from golden data
+  // How far it may be from golden data of the weights that it is given, with the kernels that it says run.
+  GoldenTolerance (*tolerance)(const Config&, const GoldenSet&, std::span<const KernelChoice>);
   // Measures the memory that it decodes from: bytes per second, all cores reading.
   double (*read_bandwidth)();
   std::string (*device)();  // what it runs on beside the host's cores, for records; empty where that is all

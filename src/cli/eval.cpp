@@ -264,7 +264,8 @@ int eval_golden(const Options& options, const Settings& settings) {
                      options.golden, golden.vocab, options.model, model.config.vocab);
   const BackendOptions room = backend_options(model.config, settings, {longest(golden), 1});
   const std::unique_ptr<Backend> backend = load(model, settings, room);
-  const GoldenTolerance tolerance = find_backend(settings.backend).tolerance(model.config, golden, room);
+  const GoldenTolerance tolerance =
+      find_backend(settings.backend).tolerance(model.config, golden, backend->kernels());
   const std::vector<GoldenResult> results = compare_golden(*backend, room, golden, tolerance, options.limit);
   if (options.as_json)
     print_json(golden_json(results, backend->name()));

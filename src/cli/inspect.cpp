@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <tuple>
 
 #include "cli/bytes.h"
 #include "cli/kernels_json.h"
@@ -104,8 +105,27 @@ std::map<std::string_view, size_t> bytes_by_format(const std::vector<TensorLine>
   return bytes;
 }
 
-// Kernels are chosen by formats and machine. So a model of one layer, few experts and few tokens says the same: made in a
-// moment, or a view of what is mapped, of which little has to be converted.
+// How each matrix of a layer is stored: layers that are alike in it run with the same kernels.
+std::vector<std::tuple<Format, bool, GgmlType>> storage_of(const LayerWeights& layer) {
+  std::vector<std::tuple<Format, bool, GgmlType>> storage;
+  for (const Matrix* matrix :
+       {&layer.q, &layer.k, &layer.v, &layer.o, &layer.router, &layer.gate_up.first, &layer.down.first})
+    storage.emplace_back(matrix->format, matrix->blocks.rows != nullptr, matrix->blocks.type);
+  return storage;
+}
+
+// The first layer of each kind of storage, in order.
+std::vector<LayerWeights> layers_of_each_storage(const std::vector<LayerWeights>& layers) {
+  std::vector<LayerWeights> chosen;
+  for (const LayerWeights& layer : layers)
+    if (std::none_of(chosen.begin(), chosen.end(),
+                     [&](const LayerWeights& other) { return storage_of(other) == storage_of(layer); }))
+      chosen.push_back(layer);
+  return chosen;
+}
+
+// Kernels are chosen by formats and machine. So a model of few layers, experts and tokens says the same: made in a moment,
+// or a view of what is mapped, of which little has to be converted.
 std::vector<KernelChoice> list_kernels(const Model& model, const Settings& settings) {
   Config small = model.config;
   small.num_layers = 1;
@@ -114,8 +134,11 @@ std::vector<KernelChoice> list_kernels(const Model& model, const Settings& setti
   Weights weights;
   if (model.weights) {
     weights = *model.weights;
+    weights.layers = layers_of_each_storage(weights.layers);
+    small.num_layers = static_cast<int>(weights.layers.size());
+    small.layer_kinds.clear();
+    for (const LayerWeights& layer : weights.layers) small.layer_kinds.push_back(layer.kind);
     weights.config = small;
-    weights.layers.resize(1);
     weights.make = nullptr;
     weights.embedding.rows = weights.unembedding.rows = small.vocab;
   } else {

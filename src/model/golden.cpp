@@ -237,31 +237,29 @@ GoldenTolerance bf16_tolerance(const Config& config, const GoldenSet& golden) {
 // root mean square: sqrt(32) u of a vector's length, with the same third on the average. (Of numbers spread like a bell the largest
 // of 32 is 2.1 to 2.5 times the root mean square: this allows for about twice what is to be expected.)
 //
-// `num_roundings`: such vectors in a layer. The margin within which the router may decide otherwise is that of BF16's 2^-9, and
-// grows as the error does.
+// Of a layer's experts two such vectors are rounded, their input and what is between their halves; attention's output is one. The
+// input of q, k and v shows in values as it is. An error of queries or of keys points anywhere in D dimensions, of which a score
+// sees one: S / sqrt(D) of it, and weights are off by twice as much. The input of the unembedding is rounded once, not layer by
+// layer.
 //
-// At such a place it is another expert for one of K, of one of the 2 L terms that a residual stream adds up: sqrt(2) / K / sqrt(2 L)
-// of it, were all terms alike; three times that is allowed for. That is an estimate, not a bound: it is for rows that are near
-// ties themselves, of which golden data say no more than that they are.
-GoldenTolerance int8_tolerance_of(const Config& config, const GoldenSet& golden, double num_roundings) {
+// The margin within which the router may decide otherwise is that of BF16's 2^-9, and grows as the error does. At such a place it is
+// another expert for one of K, of one of the 2 L terms that a residual stream adds up: sqrt(2) / K / sqrt(2 L) of it, were all terms
+// alike; three times that is allowed for. That is an estimate, not a bound: it is for rows that are near ties themselves, of which
+// golden data say no more than that they are.
+GoldenTolerance int8_tolerance(const Config& config, const GoldenSet& golden, const Int8Products& products) {
+  constexpr double kScore{2};
   constexpr double kLargest{32};  // square of a block's largest element, at most, where the mean square is 1
+  double num_roundings = 0;       // such vectors in a layer
+  if (products.experts) num_roundings += 2;
+  if (products.attention_output) num_roundings += 1;
+  if (products.qkv) num_roundings += 1 + 2 * 4 * kScore * kScore / config.head_dim;
+  if (products.unembedding) num_roundings += 1.0 / config.num_layers;
+  if (num_roundings == 0) return bf16_cache_tolerance(config, golden);
   const double layer_error = std::sqrt(kCacheError * kCacheError + num_roundings * kLargest);
   GoldenTolerance tolerance = rounding_tolerance(config, golden, layer_error, std::sqrt(2) * kOtherExpert);
   tolerance.router_margin *= std::sqrt(kLargest);
   tolerance.tied_l2 = 3 / (config.experts_per_token * std::sqrt(config.num_layers));
   return tolerance;
-}
-
-// The experts' input, and what is between their halves.
-GoldenTolerance int8_experts_tolerance(const Config& config, const GoldenSet& golden) {
-  return int8_tolerance_of(config, golden, 2);
-}
-
-// These two, attention's output, and the input of q, k and v: it shows in values as it is. An error of queries or of keys points
-// anywhere in D dimensions, of which a score sees one: S / sqrt(D) of it, and weights are off by twice as much.
-GoldenTolerance int8_tolerance(const Config& config, const GoldenSet& golden) {
-  constexpr double kScore{2};
-  return int8_tolerance_of(config, golden, 4 + 2 * 4 * kScore * kScore / config.head_dim);
 }
 
 GoldenDifference compare(const GoldenPrompt& golden, const GoldenAnswer& answer,

@@ -68,10 +68,12 @@ struct GoldenTolerance {
 GoldenTolerance bf16_cache_tolerance(const Config& config, const GoldenSet& golden);
 // Of one whose matrix products take their inputs in BF16 as well; the residual stream is float32.
 GoldenTolerance bf16_tolerance(const Config& config, const GoldenSet& golden);
-// Of one with a BF16 cache whose experts take their inputs in int8, a scale for each 32.
-GoldenTolerance int8_experts_tolerance(const Config& config, const GoldenSet& golden);
-// Of one whose q, k, v and o do so as well.
-GoldenTolerance int8_tolerance(const Config& config, const GoldenSet& golden);
+// Of one with a BF16 cache some of whose products take their inputs in int8, a scale for each 32. The golden data are of the same
+// weights: that these may have been rounded is not in it.
+struct Int8Products {
+  bool qkv{false}, attention_output{false}, experts{false}, unembedding{false};
+};
+GoldenTolerance int8_tolerance(const Config& config, const GoldenSet& golden, const Int8Products& products);
 
 struct GoldenDifference {
   double relative_l2{

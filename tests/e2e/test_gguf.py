@@ -247,6 +247,17 @@ def test_inspect_shows_what_is_in_a_file(tiny_gguf):
     assert "blk.5.ffn_up_exps.weight" in text and "gpt-oss.rope.freq_base" in text
 
 
+def test_inspect_shows_each_kernel_of_layers_of_several_types_once(tiny_gguf, tmp_path):
+    output = random_blocks(Type.Q8_0, 256, 512)
+    mixed = rewritten(tiny_gguf, tmp_path / "mixed.gguf", {"blk.4.attn_output.weight": (Type.Q8_0, output)})
+    report = json.loads(
+        answer("inspect", mixed, "--json", "--kernels", "--isa", "portable", "--experts-activations", "int8")
+    )
+    rows = [(row["operation"], row["weights"], row["activations"]) for row in report["kernels"]]
+    assert [row for row in rows if row[0] == "project"] == [("project", "BF16", "F32"), ("project", "Q8_0", "INT8")]
+    assert len(rows) == len(set(rows))
+
+
 # bad files
 
 

@@ -163,6 +163,41 @@ TEST(Bf16CacheTolerance, FollowsTheLayersAndTheSizeOfTheLogits) {
   EXPECT_DOUBLE_EQ(tolerance.greedy_gap, std::hypot(9 * std::sqrt(2) * 5.0 / 256, 0.4));
 }
 
+// In units of 2^-8 / 3: the cache's 5, and 32 for the square of each vector in int8; here an unembedding is one in 8 layers, and an
+// error of queries or keys half of one each.
+TEST(Int8Tolerance, FollowsTheProductsThatTakeInt8) {
+  Config config;
+  config.num_layers = 8;
+  config.head_dim = 32;
+  GoldenSet golden;
+  golden.prompts.resize(1);
+  golden.prompts[0].logits = {1};
+  const auto vectors = [&](const Int8Products& products) {
+    const double error = int8_tolerance(config, golden, products).relative_l2 * 3 * 256 / std::sqrt(8);
+    return (error * error - 25) / 32;
+  };
+  EXPECT_NEAR(vectors({}), 0, 1e-9);
+  EXPECT_NEAR(vectors({.experts = true}), 2, 1e-9);
+  EXPECT_NEAR(vectors({.attention_output = true}), 1, 1e-9);
+  EXPECT_NEAR(vectors({.qkv = true}), 2, 1e-9);
+  EXPECT_NEAR(vectors({.unembedding = true}), 0.125, 1e-9);
+  EXPECT_NEAR(vectors({.qkv = true, .attention_output = true, .experts = true, .unembedding = true}), 5.125,
+              1e-9);
+}
+
+TEST(Int8Tolerance, OfNoSuchProductIsThatOfTheCache) {
+  Config config;
+  config.num_layers = 8;
+  GoldenSet golden;
+  golden.prompts.resize(1);
+  golden.prompts[0].logits = {1};
+  const GoldenTolerance none = int8_tolerance(config, golden, {}),
+                        cache = bf16_cache_tolerance(config, golden);
+  EXPECT_EQ(none.router_margin, cache.router_margin);
+  EXPECT_EQ(none.tied_l2, cache.tied_l2);
+  EXPECT_EQ(none.top_gap_after_tie, cache.top_gap_after_tie);
+}
+
 TEST_F(CompareWithGolden, AContinuationMayPartOnlyAtAGapWithinTheTolerance) {
   greedy = {0, 4, 3};
   EXPECT_EQ(difference().greedy_at, 1);

@@ -35,6 +35,7 @@ Activations lay_out(const Config& c, ptrdiff_t max_rows, ptrdiff_t num_threads, 
   a.cosines = arena.take<float, 2>({max_rows, half});
   a.sines = arena.take<float, 2>({max_rows, half});
   a.q = arena.take<float, 3>({max_rows, c.num_heads, padded(c.head_dim)});
+  a.parts = arena.take<float, 3>({kParts, c.num_heads, 2 + padded(c.head_dim)});
   a.attended = arena.take<float, 2>({max_rows, padded(q_width)});
   a.router_logits = arena.take<float, 2>({max_rows, c.num_experts});
   a.chosen = arena.take<int, 2>({max_rows, c.experts_per_token});

@@ -13,12 +13,14 @@ namespace nibble::cpu {
 inline constexpr int kTokenBlock{
     64};  // rows that pass by a panel of weights together: what stays in L2 beside it (20b: 0.25 MB in int8)
 inline constexpr int kOutputRows{24};  // whose logits are there at once
+inline constexpr int kParts{256};  // pieces of rows that wait to be added: of one row up to position 131,071
 
 struct Activations {
   View<float, 2> x;               // [T, H]: the residual stream
   View<float, 2> normed;          // [T, H*]
   View<float, 2> cosines, sines;  // [T, D/2]: of the rows' positions
   View<float, 3> q;               // [T, Nq, D*]
+  View<float, 3> parts;           // [kParts, Nq, 2 + D*]: attention's sums over pieces of rows
   View<float, 2> attended;        // [T, (Nq D)*]
   View<float, 2> router_logits;   // [T, E]
   View<int, 2> chosen;            // [T, K]: experts

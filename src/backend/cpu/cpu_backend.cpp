@@ -110,45 +110,56 @@ class CpuBackend final : public Backend {
   Activations activations_;
 };
 
+// Operation by operation; of layers in several formats each row once.
 std::vector<KernelChoice> CpuBackend::kernels() const {
   const Kernels& kernels = machine_.kernels;
-  const LayerWeights& layer = model_.weights->layers.front();
+  const Weights& weights = *model_.weights;
   std::vector<KernelChoice> choices;
+  const auto add = [&](const KernelChoice& choice) {
+    if (std::find(choices.begin(), choices.end(), choice) == choices.end()) choices.push_back(choice);
+  };
   const auto add_strips = [&](const char* operation, const PackedMatrix& matrix) {
     const Kernels::Strips& rows = kernels.both_strips(matrix.format);
     const StripRow &one = *rows.of_one, &many = *rows.of_many;
     const std::string format(nibble::name(matrix.format));
-    if (rows.many > 1) choices.push_back({operation, format, "INT8", one.name, one.reason, 1, rows.many - 1});
-    choices.push_back({operation, format, "INT8", many.name,
-                       rows.many == many.from_tokens ? many.reason : "nibble tune", rows.many, kAnyRows});
+    if (rows.many > 1) add({operation, format, "INT8", one.name, one.reason, 1, rows.many - 1});
+    add({operation, format, "INT8", many.name, rows.many == many.from_tokens ? many.reason : "nibble tune",
+         rows.many, kAnyRows});
   };
-  const auto add_linear = [&](const char* operation, const Matrix& matrix,
-                              const std::optional<PackedMatrix>& packed) {
+  const auto add_linear = [&](const char* operation, const Matrix& matrix, const PackedMatrix* packed) {
     if (packed) return add_strips(operation, *packed);
     const DotRow& row = *kernels.dot(matrix.format);
-    choices.push_back({operation, std::string(nibble::name(matrix.format)), "F32", row.name, row.reason});
+    add({operation, std::string(nibble::name(matrix.format)), "F32", row.name, row.reason});
   };
-  const StoredBlocks& embedding = model_.weights->embedding.blocks;
-  choices.push_back({"embed", std::string(embedding.rows ? nibble::name(embedding.type) : "BF16"), "F32",
-                     "plain C++", "a row per token"});
-  const std::optional<PackedMatrix> none;
-  const PackedLayer* packed = model_.layers.empty() ? nullptr : &model_.layers.front();
-  add_linear("qkv", layer.q, packed ? packed->qkv : none);
+  const auto in_each_layer = [&](const auto& add_of) {
+    for (size_t n = 0; n < weights.layers.size(); ++n)
+      add_of(weights.layers[n], model_.layers.empty() ? nullptr : &model_.layers[n]);
+  };
+  const auto if_any = [](const std::optional<PackedMatrix>& matrix) { return matrix ? &*matrix : nullptr; };
+
+  const StoredBlocks& embedding = weights.embedding.blocks;
+  add({"embed", std::string(embedding.rows ? nibble::name(embedding.type) : "BF16"), "F32", "plain C++",
+       "a row per token"});
+  in_each_layer([&](const LayerWeights& layer, const PackedLayer* packed) {
+    add_linear("qkv", layer.q, packed ? if_any(packed->qkv) : nullptr);
+  });
   const Format kv = kv_.layer(0).format;
   const DotRow& dot = *kernels.dot(kv);
   const WeighRow& weigh = *kernels.weigh(kv);
-  choices.push_back({"attend keys", std::string(nibble::name(kv)), "F32", dot.name, dot.reason});
-  choices.push_back({"attend values", std::string(nibble::name(kv)), "F32", weigh.name, weigh.reason});
-  add_linear("project", layer.o, packed ? packed->o : none);
-  add_linear("route", layer.router, none);
-  if (packed) {
-    add_strips("experts up", packed->gate_up);
-    add_strips("experts down", packed->down);
-  } else {
-    add_linear("experts up", layer.gate_up.first, none);
-    add_linear("experts down", layer.down.first, none);
-  }
-  add_linear("unembed", model_.weights->unembedding, model_.unembedding);
+  add({"attend keys", std::string(nibble::name(kv)), "F32", dot.name, dot.reason});
+  add({"attend values", std::string(nibble::name(kv)), "F32", weigh.name, weigh.reason});
+  in_each_layer([&](const LayerWeights& layer, const PackedLayer* packed) {
+    add_linear("project", layer.o, packed ? if_any(packed->o) : nullptr);
+  });
+  in_each_layer(
+      [&](const LayerWeights& layer, const PackedLayer*) { add_linear("route", layer.router, nullptr); });
+  in_each_layer([&](const LayerWeights& layer, const PackedLayer* packed) {
+    add_linear("experts up", layer.gate_up.first, packed ? &packed->gate_up : nullptr);
+  });
+  in_each_layer([&](const LayerWeights& layer, const PackedLayer* packed) {
+    add_linear("experts down", layer.down.first, packed ? &packed->down : nullptr);
+  });
+  add_linear("unembed", weights.unembedding, if_any(model_.unembedding));
   return choices;
 }
 

@@ -42,7 +42,7 @@ void forward(const ForwardArgs& args) {
     qkv({machine, x, rows, layer, strips && strips->qkv ? &*strips->qkv : nullptr, eps, a.cosines, a.sines,
          a.normed, a.normed_q8, a.q, kv});  // norm, project, rotate, append
     clock.lap(StepPart::kDense, "qkv");
-    attend({machine, a.q, rows, kv, layer.sinks, window, a.attended});
+    attend({machine, a.q, rows, kv, layer.sinks, window, a.parts, a.attended});
     clock.lap(StepPart::kAttention, "attend");
     project({machine, a.attended, layer.o, strips && strips->o ? &*strips->o : nullptr, a.attended_q8,
              layer.o_bias, x});  // x += Wo attended + bo

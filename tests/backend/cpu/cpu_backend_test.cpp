@@ -128,6 +128,28 @@ TEST_F(CpuBackend, SaysWhatTuningHasChanged) {
   EXPECT_EQ(find().from_rows, before.from_rows);
 }
 
+// Rows that see more than a piece of a sequence. Where a step has few of them their pieces are shared out over threads, where it has
+// many they are not; sliding windows begin in the middle of a piece.
+TEST_F(CpuBackend, GivesALongSequenceTheSameBitsInAnyChunksAndForAnyNumberOfThreads) {
+  Weights wide = *open_shared("tests/golden/random/a");
+  wide.config.window = 700;
+  const auto shared = std::make_shared<const Weights>(std::move(wide));
+  const std::vector<TokenId> prompt = random_ids(1100, shared->config.vocab, 13);
+  const std::span<const TokenId> all = prompt;
+  for (const Isa isa : isas_of_their_own()) {
+    std::vector<float> first;
+    for (const int num_threads : {3, 1, 8})
+      for (const size_t chunk : {76, 1, 7}) {
+        Feeder feeder(make(shared, options_of(isa, num_threads)), Fulfilment::kNumPages);
+        feeder.feed({{0, all.first(1024)}});
+        feeder.feed_in_chunks(0, all.subspan(1024), chunk);
+        if (first.empty()) first = feeder.logits(0);
+        EXPECT_EQ(feeder.logits(0), first)
+            << name(isa) << ", " << num_threads << " threads, chunks of " << chunk;
+      }
+  }
+}
+
 // So that the parts of a profile add up to the step, whatever the clock says: the step of three rows, two of which want an output.
 TEST_F(CpuBackend, ProfilesAStepWithoutAGapFromItsBeginningToItsEnd) {
   const auto backend = make(weights, options_of(Isa::kPortable));
@@ -202,6 +224,20 @@ TEST_F(CpuBackend, RunsDenseLayersOfBlocksInStripsWithInt8ActivationsAndOtherwis
                              "unembed, BF16/F32: portable::dot_bf16"}));
 }
 
+// Even layers have q, k and v of blocks and o of elements, odd ones the other way round; embedding and head are of elements.
+std::shared_ptr<const Weights> with_mixed_layers(const std::shared_ptr<const Weights>& weights) {
+  Weights mixed = *with_q8_0_blocks(weights);
+  for (size_t n = 0; n < mixed.layers.size(); ++n) {
+    LayerWeights& layer = mixed.layers[n];
+    const LayerWeights& plain = weights->layers[n];
+    if (n % 2 == 0) layer.o = plain.o;
+    if (n % 2 == 1) layer.q = plain.q, layer.k = plain.k, layer.v = plain.v;
+  }
+  mixed.embedding = weights->embedding;
+  mixed.unembedding = weights->unembedding;
+  return std::make_shared<const Weights>(std::move(mixed));
+}
+
 // Files may hold layers of several types.
 TEST_F(CpuBackend, RunsLayersOfBlocksBesideLayersOfElements) {
   const std::vector<TokenId> prompt = random_ids(20, weights->config.vocab, 12);
@@ -212,17 +248,7 @@ TEST_F(CpuBackend, RunsLayersOfBlocksBesideLayersOfElements) {
     feeder.feed({{0, prompt}});
     return feeder.logits(0);
   };
-  const auto of_blocks = with_q8_0_blocks(weights);
-  Weights mixed = *of_blocks;
-  for (size_t n = 0; n < mixed.layers.size(); ++n) {
-    LayerWeights& layer = mixed.layers[n];
-    const LayerWeights& plain = weights->layers[n];
-    if (n % 2 == 0) layer.o = plain.o;
-    if (n % 2 == 1) layer.q = plain.q, layer.k = plain.k, layer.v = plain.v;
-  }
-  mixed.embedding = weights->embedding;
-  mixed.unembedding = weights->unembedding;
-  const std::vector<float> int8 = logits(std::make_shared<const Weights>(mixed), ExpertActivations::kInt8),
+  const std::vector<float> int8 = logits(with_mixed_layers(weights), ExpertActivations::kInt8),
                            plain = logits(weights, ExpertActivations::kInt8);
   double error = 0, norm = 0;
   for (size_t i = 0; i < plain.size(); ++i) {
@@ -231,6 +257,22 @@ TEST_F(CpuBackend, RunsLayersOfBlocksBesideLayersOfElements) {
   }
   EXPECT_GT(error, 0);
   EXPECT_LT(std::sqrt(error / norm), 0.1);  // elements that were never made would be anything
+}
+
+TEST_F(CpuBackend, SaysEachKernelOfLayersOfSeveralFormatsOnce) {
+  BackendOptions options = options_of(Isa::kPortable);
+  options.expert_activations = ExpertActivations::kInt8;
+  std::vector<std::string> told;
+  for (const KernelChoice& row : make(with_mixed_layers(weights), options)->kernels())
+    told.push_back(row.operation + ", " + row.weights + "/" + row.activations + ": " + row.kernel);
+  EXPECT_THAT(
+      told, testing::ElementsAre(
+                "embed, BF16/F32: plain C++", "qkv, Q8_0/INT8: portable::strip_q8_0",
+                "qkv, BF16/F32: portable::dot_bf16", "attend keys, BF16/F32: portable::dot_bf16",
+                "attend values, BF16/F32: portable::weigh_bf16", "project, BF16/F32: portable::dot_bf16",
+                "project, Q8_0/INT8: portable::strip_q8_0", "route, BF16/F32: portable::dot_bf16",
+                "experts up, MXFP4/INT8: portable::strip_mxfp4",
+                "experts down, MXFP4/INT8: portable::strip_mxfp4", "unembed, BF16/F32: portable::dot_bf16"));
 }
 
 TEST_F(CpuBackend, TakesInt8ActivationsUnlessItsKernelsArePortable) {
@@ -344,9 +386,10 @@ TEST_F(CpuBackend, PlansItsPagesToTheByteAndNoCopyOfTheWeights) {
   EXPECT_GT(small.workspace_bytes, 16u * 4096 * 4);  // the logits of 16 rows, at least
   options.max_batch_tokens = 512;
   // Of a row: x, normed [256], q, attended [512], cos, sin [32], logits [16], experts and weights [4], h [4, 128],
-  // panels [4, 192]; the logits stay those of 24 rows.
+  // panels [4, 192]; the logits stay those of 24 rows, and parts of attention [256, 8, 66].
   const size_t row_floats = 256 + 256 + 512 + 512 + 32 + 32 + 16 + 4 + 4 + 4 * 128 + 4 * kMaxPanelRows;
-  EXPECT_EQ(plan(weights->config, options).workspace_bytes, (512 * row_floats + 24 * 4096) * 4);
+  EXPECT_EQ(plan(weights->config, options).workspace_bytes,
+            (512 * row_floats + 24 * 4096 + 256 * 8 * 66) * 4);
 }
 
 }  // namespace

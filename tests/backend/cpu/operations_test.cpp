@@ -1,11 +1,10 @@
-// Every operation, with the kernels of every instruction set of this machine, against the same operation of the reference.
+// Every operation but attention, with the kernels of every instruction set of this machine, against the same operation of the reference.
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cmath>
 
 #include "backend/cpu/activations.h"
-#include "backend/cpu/attention/attend.h"
 #include "backend/cpu/attention/rope.h"
 #include "backend/cpu/dense/embed.h"
 #include "backend/cpu/dense/project.h"
@@ -17,7 +16,6 @@
 #include "model/quantize.h"
 #include "model/synthetic.h"
 #include "reference/array.h"
-#include "reference/attend.h"
 #include "reference/embed.h"
 #include "reference/experts.h"
 #include "reference/linear.h"
@@ -131,107 +129,6 @@ TEST(KvCache, RoundsFp8ToNearestEvenAndSaturates) {
   const std::vector<float> stored{0, 0, 1, 16, 20, -16, 448, 448, 448, -448, 0x1p-9f, 0, 0.3125f, 448, 2, 3};
   kv.store(row.data(), kv.values({pages}, 5, 0), 5);
   for (int d = 0; d < 16; ++d) EXPECT_EQ(element_of(kv, kv.values({pages}, 5, 0), 5, d), stored[d]) << d;
-}
-
-// Several sequences of different lengths, each with its last positions as rows, on pages dealt out in turn.
-struct Sequences {
-  Sequences(int num_sequences, int length, int num_rows) : pages(num_sequences) {
-    uint32_t next = 0;
-    for (int s = 0; s < num_sequences; ++s) lengths.push_back(std::max(1, length - 37 * s));
-    for (int page = 0; page * kPageTokens < length; ++page)
-      for (int s = 0; s < num_sequences; ++s)
-        if (page * kPageTokens < lengths[s]) pages[s].push_back(PageId{next++});
-    num_pages = static_cast<int>(next);
-    for (int s = 0; s < num_sequences; ++s) {
-      const int count = std::min(num_rows, lengths[s]);
-      tokens.resize(std::max(tokens.size(), size_t{1} * count));
-      runs.push_back({.tokens = {tokens.data(), size_t{1} * count},
-                      .first_position = lengths[s] - count,
-                      .full = {pages[s]},
-                      .sliding = {pages[s]},
-                      .outputs = {}});
-    }
-    for (Run& run : runs) run.tokens = {tokens.data(), run.tokens.size()};  // where they lie in the end
-  }
-  std::vector<int> lengths;
-  std::vector<std::vector<PageId>> pages;
-  std::vector<TokenId> tokens;
-  std::vector<Run> runs;
-  int num_pages{0};
-};
-
-void expect_attention(const Machine& machine, const Config& config, Format kv_format,
-                      const Sequences& sequences, std::optional<int> window) {
-  const Batch batch{.runs = sequences.runs};
-  const auto rows = rows_of(batch);
-  const ptrdiff_t num_rows = std::ssize(rows);
-  const auto reference_rows = reference::rows_of(batch);
-
-  const KvCache kv_cache(config, kv_format, sequences.num_pages, 0);
-  const reference::KvCache reference_cache(config, sequences.num_pages, 0);
-  const LayerKv& kv = kv_cache.layer(0);
-  const reference::LayerKv& reference_kv = reference_cache.layer(0);
-  uint64_t counter = 0;
-  ptrdiff_t row = 0;
-  for (const Run& run : sequences.runs) {  // the same keys and values in both caches, poison behind the last
-    const int length = run.first_position + static_cast<int>(run.tokens.size());
-    for (int position = 0; position < std::ssize(run.full.pages) * kPageTokens; ++position)
-      for (int head = 0; head < config.num_kv_heads; ++head)
-        for (const bool is_key : {true, false}) {
-          std::vector<float> elements(config.head_dim, kPoison);
-          if (position < length)
-            for (float& element : elements) element = static_cast<float>(2 * random_unit(21, counter++) - 1);
-          std::byte* page = is_key ? kv.keys(run.full, position, head) : kv.values(run.full, position, head);
-          kv.store(elements.data(), page, position);
-          float* to = is_key ? reference_kv.key(reference_rows[row], head, position)
-                             : reference_kv.value(reference_rows[row], head, position);
-          for (int d = 0; d < config.head_dim; ++d) to[d] = element_of(kv, page, position, d);
-        }
-    row += std::ssize(run.tokens);
-  }
-
-  const std::vector<float> q = random_floats(num_rows * config.num_heads * config.head_dim, 22);
-  const std::vector<float> split_q = in_split_order(q, config.head_dim);
-  const std::vector<float> sinks = random_floats(config.num_heads, 23);
-  const ptrdiff_t width = ptrdiff_t{1} * config.num_heads * config.head_dim;
-  std::vector<float> attended(num_rows * padded(width), kPoison);
-  attend({machine,
-          View<const float, 3>(split_q.data(), {num_rows, config.num_heads, padded(config.head_dim)}), rows,
-          kv, vector_of(sinks), window, View<float, 2>(attended.data(), {num_rows, padded(width)})});
-  const Array<float, 2> expected({num_rows, width});
-  reference::attend({View<const float, 3>(q.data(), {num_rows, config.num_heads, config.head_dim}),
-                     reference_rows, reference_kv, vector_of(sinks), window, expected});
-
-  // Weights sum to at most 1 and |v| <= 1. Scores are off by 2 (D / 4 + 6) 2^-24 |q . k| / 8 < 2e-5, which changes a weight
-  // by as much of itself; adding n positions in turn is off by n 2^-24 < 6e-5.
-  const Array<float, 2> actual = in_natural_order(rows_view(attended, num_rows), num_rows, width);
-  for (ptrdiff_t t = 0; t < num_rows; ++t)
-    for (ptrdiff_t i = 0; i < width; ++i)
-      ASSERT_NEAR(actual.view()(t, i), expected.view()(t, i), 1e-4)
-          << "row " << t << " at position " << rows[t].position << ", element " << i << ", window "
-          << window.value_or(-1) << ", " << sequences.runs.size() << " sequences";
-}
-
-TEST_P(Operations, AttendSeesEachWindow) {
-  for (const Config& config : kConfigs)
-    for (const int window : shapes::kWindows)
-      for (const Format kv : kKvFormats)
-        expect_attention(machine_, config, kv, Sequences(1, 200, 70), window);
-}
-
-TEST_P(Operations, AttendSeesAllOfASequenceOfAnyLength) {
-  for (const Config& config : kConfigs)
-    for (const int length : shapes::kTokens)
-      for (const Format kv : kKvFormats)
-        expect_attention(machine_, config, kv, Sequences(1, length, 5), std::nullopt);
-}
-
-TEST_P(Operations, AttendKeepsSequencesApart) {
-  for (const int num_sequences : shapes::kNumSequences)
-    for (const int num_rows : {1, 33})
-      for (const std::optional<int> window : {std::optional<int>(100), std::optional<int>()})
-        for (const Format kv : kKvFormats)
-          expect_attention(machine_, kConfigs[0], kv, Sequences(num_sequences, 300, num_rows), window);
 }
 
 TEST_P(Operations, ProjectAddsToTheResidual) {

@@ -2,52 +2,45 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
+#include <vector>
 
-#include "backend/cpu/dense/qkv.h"
-#include "backend/cpu/floats.h"
+#include "backend/cpu/attention/softmax.h"
 #include "backend/cpu/parallel.h"
 #include "backend/cpu/split_order.h"
 
 namespace nibble::cpu {
 namespace {
 
-constexpr int kMaxHeads{8};  // query heads that one pass over the pages serves
+// An item that is more than such a share of a thread's work is cut into pieces, so that all threads end at about the same time.
+constexpr int kItemsPerThread{4};
 
-int first_visible(const BatchRow& row, std::optional<int> window) {
-  return window ? std::max(0, row.position - *window + 1) : 0;
+static_assert(kPiecePositions % kPageTokens == 0);
+
+// The positions [first, end) that a row sees, and the pieces that they are summed up in.
+struct Seen {
+  int first, end;
+
+  int num_positions() const { return end - first; }
+  int num_pieces() const {
+    if (num_positions() <= kPiecePositions) return 1;
+    return (end - 1) / kPiecePositions - first / kPiecePositions + 1;
+  }
+  Seen piece(int index) const {
+    if (num_positions() <= kPiecePositions) return *this;
+    const int begin = (first / kPiecePositions + index) * kPiecePositions;
+    return {std::max(first, begin), std::min(end, begin + kPiecePositions)};
+  }
+};
+
+Seen seen_by(const BatchRow& row, std::optional<int> window) {
+  return {window ? std::max(0, row.position - *window + 1) : 0, row.position + 1};
 }
 
-// The softmax so far of a few heads: what has been added up, relative to the largest score.
-struct Softmax {
-  float max[kMaxHeads], sum[kMaxHeads];
-  float out[kMaxHeads][kMaxHeadDim];  // split order
-
-  // Turns the first `count` scores, of which there is room for a page's, into weights relative to a maximum that may have grown,
-  // and scales down what was added before.
-  void add_scores(int head, float* scores, int count, float scale) {
-    static_assert(kPageTokens % 4 == 0);
-    constexpr float kNone{-std::numeric_limits<float>::infinity()};
-    for (int j = count; j < kPageTokens; ++j) scores[j] = kNone;
-    Floats maxima = broadcast(max[head]);
-    for (int j = 0; j < kPageTokens; j += 4) {
-      const Floats scaled = load(scores + j) * scale;
-      store(scores + j, scaled);
-      maxima = greater(scaled, maxima);
-    }
-    const float larger = std::max(std::max(maxima[0], maxima[1]), std::max(maxima[2], maxima[3]));
-    if (larger != max[head]) {
-      const float correction = fast_exp(max[head] - larger);
-      sum[head] *= correction;
-      for (float& element : out[head]) element *= correction;
-      max[head] = larger;
-    }
-    for (int j = 0; j < kPageTokens; j += 4) store(scores + j, fast_exp(load(scores + j) - larger));
-    for (int j = count; j < kPageTokens; ++j) scores[j] = 0;
-    Floats sums{};
-    for (int j = 0; j < kPageTokens; j += 4) sums += load(scores + j);
-    sum[head] += (sums[0] + sums[2]) + (sums[1] + sums[3]);
-  }
+// Query heads [first, first + count), which share a kv head.
+struct Heads {
+  int kv_head;
+  ptrdiff_t first;
+  int count;
 };
 
 // What a page has of one head, of keys or values.
@@ -56,76 +49,161 @@ void prefetch(const std::byte* page, const LayerKv& kv) {
     __builtin_prefetch(page + line, 0, 2);
 }
 
-// Query heads [first_head, first_head + num_heads), which share a kv head.
-void attend_heads(const AttendArgs& args, ptrdiff_t t, int kv_head, ptrdiff_t first_head, int num_heads) {
-  const BatchRow& row = args.rows[t];
-  const PageTableView& pages = row.pages(args.kv.kind);
+// Sums up one piece of what row t sees, the first of them with the sink.
+void attend_piece(const AttendArgs& args, ptrdiff_t t, const Heads& heads, const Seen& seen, int index,
+                  Softmax& softmax) {
+  const PageTableView& pages = args.rows[t].pages(args.kv.kind);
   const Kernels& kernels = args.machine.kernels;
   const int head_dim = args.kv.head_dim;
   const float scale = 1 / std::sqrt(static_cast<float>(head_dim));
 
-  Softmax softmax;
   const float* q[kMaxHeads];
-  for (int h = 0; h < num_heads; ++h) {
-    q[h] = args.q.row(t, first_head + h);
-    softmax.max[h] = args.sinks[first_head + h];
-    softmax.sum[h] = 1;
-    std::fill_n(softmax.out[h], padded(head_dim), 0.0f);
+  for (int h = 0; h < heads.count; ++h) {
+    q[h] = args.q.row(t, heads.first + h);
+    const float sink = args.sinks[heads.first + h];
+    softmax.start(h, index == 0 ? &sink : nullptr, padded(head_dim));
   }
 
-  const int end = row.position + 1;
-  for (int first = first_visible(row, args.window), next; first < end; first = next) {
-    next = std::min(end, (first / kPageTokens + 1) * kPageTokens);
+  const Seen piece = seen.piece(index);
+  for (int first = piece.first, next; first < piece.end; first = next) {
+    next = std::min(piece.end, (first / kPageTokens + 1) * kPageTokens);
     const int count = next - first, first_in_page = first % kPageTokens;
-    if (next < end) {  // pages lie anywhere: the hardware cannot tell where the next one is
-      prefetch(args.kv.keys(pages, next, kv_head), args.kv);
-      prefetch(args.kv.values(pages, next, kv_head), args.kv);
+    if (next < seen.end) {  // pages lie anywhere: the hardware cannot tell where the next one is
+      prefetch(args.kv.keys(pages, next, heads.kv_head), args.kv);
+      prefetch(args.kv.values(pages, next, heads.kv_head), args.kv);
     }
     float scores[kMaxHeads][kPageTokens];
     kernels.dot(args.kv.format)
-        ->kernel({.weights = args.kv.keys(pages, first, kv_head),
+        ->kernel({.weights = args.kv.keys(pages, first, heads.kv_head),
                   .scales = nullptr,
                   .row_scales = nullptr,
                   .cols = head_dim,
                   .first_row = first_in_page,
                   .num_rows = count,
                   .x = q,
-                  .num_tokens = num_heads,
+                  .num_tokens = heads.count,
                   .y = scores[0],
                   .y_stride = kPageTokens});
-    for (int h = 0; h < num_heads; ++h) softmax.add_scores(h, scores[h], count, scale);
+    for (int h = 0; h < heads.count; ++h) softmax.add_scores(h, scores[h], count, scale);
     kernels.weigh(args.kv.format)
-        ->kernel({.values = args.kv.values(pages, first, kv_head) + first_in_page * args.kv.row_bytes(),
+        ->kernel({.values = args.kv.values(pages, first, heads.kv_head) + first_in_page * args.kv.row_bytes(),
                   .num_positions = count,
                   .head_dim = head_dim,
                   .weights = scores[0],
                   .weights_stride = kPageTokens,
-                  .num_heads = num_heads,
+                  .num_heads = heads.count,
                   .out = softmax.out[0],
                   .out_stride = kMaxHeadDim});
   }
-
-  for (int h = 0; h < num_heads; ++h)
-    for (ptrdiff_t d = 0; d < head_dim; ++d)
-      args.attended(t, split_index((first_head + h) * head_dim + d)) =
-          softmax.out[h][split_index(d)] / softmax.sum[h];
 }
+
+void write(const AttendArgs& args, ptrdiff_t t, ptrdiff_t head, const Softmax& softmax, int h) {
+  const ptrdiff_t head_dim = args.kv.head_dim;
+  for (ptrdiff_t d = 0; d < head_dim; ++d)
+    args.attended(t, split_index(head * head_dim + d)) = softmax.out[h][split_index(d)] / softmax.sum[h];
+}
+
+// All that a row sees, its pieces in turn.
+void attend_row(const AttendArgs& args, ptrdiff_t t, const Heads& heads) {
+  const Seen seen = seen_by(args.rows[t], args.window);
+  const ptrdiff_t width = padded(args.kv.head_dim);
+  Softmax softmax;
+  if (seen.num_pieces() == 1) {
+    attend_piece(args, t, heads, seen, 0, softmax);
+  } else {
+    for (int h = 0; h < heads.count; ++h) softmax.start(h, nullptr, width);
+    for (int index = 0; index < seen.num_pieces(); ++index) {
+      Softmax part;
+      attend_piece(args, t, heads, seen, index, part);
+      for (int h = 0; h < heads.count; ++h) softmax.add(h, part.max[h], part.sum[h], part.out[h], width);
+    }
+  }
+  for (int h = 0; h < heads.count; ++h) write(args, t, heads.first + h, softmax, h);
+}
+
+// One piece of what a row sees, to args.parts[place].
+void attend_part(const AttendArgs& args, ptrdiff_t t, const Heads& heads, int index, ptrdiff_t place) {
+  Softmax softmax;
+  attend_piece(args, t, heads, seen_by(args.rows[t], args.window), index, softmax);
+  for (int h = 0; h < heads.count; ++h) {
+    float* part = args.parts.row(place, heads.first + h);
+    part[0] = softmax.max[h];
+    part[1] = softmax.sum[h];
+    std::copy_n(softmax.out[h], padded(args.kv.head_dim), part + 2);
+  }
+}
+
+// What attend_row does with pieces that attend_part left in args.parts[first_place, first_place + count).
+void join_parts(const AttendArgs& args, ptrdiff_t t, ptrdiff_t head, ptrdiff_t first_place, int count) {
+  const ptrdiff_t width = padded(args.kv.head_dim);
+  Softmax softmax;
+  softmax.start(0, nullptr, width);
+  for (int index = 0; index < count; ++index) {
+    const float* part = args.parts.row(first_place + index, head);
+    softmax.add(0, part[0], part[1], part + 2, width);
+  }
+  write(args, t, head, softmax, 0);
+}
+
+// A row, or one piece of it, for the heads of one kv head.
+struct Item {
+  ptrdiff_t t;
+  std::optional<int> piece;
+  ptrdiff_t place;  // in args.parts, of a piece
+};
+struct SplitRow {
+  ptrdiff_t t, first_place;
+  int num_pieces;
+};
 
 }  // namespace
 
 void attend(const AttendArgs& args) {
   const ptrdiff_t num_heads = args.q.shape[1], num_kv_heads = args.kv.num_kv_heads;
   const ptrdiff_t heads_per_kv_head = num_heads / num_kv_heads;
-  double work = 0;
-  for (const BatchRow& row : args.rows) work += row.position + 1 - first_visible(row, args.window);
-  work *= 2.0 * static_cast<double>(num_heads * args.kv.head_dim);
+  ptrdiff_t num_seen = 0;
+  for (const BatchRow& row : args.rows) num_seen += seen_by(row, args.window).num_positions();
 
-  for_each(args.machine.pool, std::ssize(args.rows) * num_kv_heads, work, [&](ptrdiff_t item, int) {
-    const ptrdiff_t kv_head = item % num_kv_heads;
-    for (ptrdiff_t head = 0; head < heads_per_kv_head; head += kMaxHeads)
-      attend_heads(args, item / num_kv_heads, static_cast<int>(kv_head), kv_head * heads_per_kv_head + head,
-                   static_cast<int>(std::min<ptrdiff_t>(kMaxHeads, heads_per_kv_head - head)));
+  const ptrdiff_t num_threads = args.machine.pool.num_threads();
+  const ptrdiff_t num_shares = num_threads == 1 ? 1 : num_threads * kItemsPerThread;
+  std::vector<Item> items;
+  std::vector<SplitRow> split_rows;
+  ptrdiff_t num_parts = 0;
+  for (ptrdiff_t t = 0; t < std::ssize(args.rows); ++t) {
+    const Seen seen = seen_by(args.rows[t], args.window);
+    const int num_pieces = seen.num_pieces();
+    const bool is_large = seen.num_positions() * num_shares > num_seen * num_kv_heads;
+    if (num_pieces == 1 || !is_large || num_parts + num_pieces > args.parts.shape[0]) {
+      items.push_back({t, std::nullopt, 0});
+      continue;
+    }
+    split_rows.push_back({t, num_parts, num_pieces});
+    for (int index = 0; index < num_pieces; ++index) items.push_back({t, index, num_parts++});
+  }
+
+  const double head_work = static_cast<double>(num_heads * args.kv.head_dim);
+  // Beside its products an item has its softmax, and brings queries from the caches of other cores: as much as kItemWork
+  // multiply-adds for each head.
+  constexpr double kItemWork{3000};
+  const double work = 2 * static_cast<double>(num_seen) * head_work +
+                      kItemWork * static_cast<double>(std::ssize(items) * num_heads);
+  for_each(args.machine.pool, std::ssize(items) * num_kv_heads, work, [&](ptrdiff_t i, int) {
+    const Item& item = items[i / num_kv_heads];
+    const ptrdiff_t kv_head = i % num_kv_heads;
+    for (ptrdiff_t head = 0; head < heads_per_kv_head; head += kMaxHeads) {
+      const Heads heads{static_cast<int>(kv_head), kv_head * heads_per_kv_head + head,
+                        static_cast<int>(std::min<ptrdiff_t>(kMaxHeads, heads_per_kv_head - head))};
+      if (item.piece)
+        attend_part(args, item.t, heads, *item.piece, item.place);
+      else
+        attend_row(args, item.t, heads);
+    }
   });
+  for_each(args.machine.pool, std::ssize(split_rows) * num_heads, static_cast<double>(num_parts) * head_work,
+           [&](ptrdiff_t i, int) {
+             const SplitRow& row = split_rows[i / num_heads];
+             join_parts(args, row.t, i % num_heads, row.first_place, row.num_pieces);
+           });
 }
 
 }  // namespace nibble::cpu

@@ -7,10 +7,11 @@
 // Query head h reads key/value head h / (Nq / Nkv).
 //
 // Bytes: 4 D (FP8: 2 D) for each visible position and kv head; the query heads that share a kv head share each load of it.
-// Design: an item of work is one row and one kv head. It goes through the pages in order and corrects m as it finds
-// larger scores, so that the bits depend on the row's sequence and position alone: not on the batch, nor on how the
-// sequence was cut into chunks.
-// Dropped: sharing a long sequence's keys out over threads. With 8 kv heads there are items enough for the cores there are.
+// Design: what a row sees is summed up in pieces, page by page in each, with m corrected where a score is larger; the pieces
+// are then added in ascending order, each scaled to the largest m. Pieces end at multiples of kPiecePositions, whatever the batch
+// and the chunks of a prompt; what is no longer than one is one. So the bits depend on the row's sequence and position alone.
+// An item of work is one row and one kv head, or one piece of such a row where items are few for the threads there are: its sum
+// then waits in `parts`, and a second, small loop adds (docs/decisions/0011).
 #pragma once
 
 #include <optional>
@@ -24,6 +25,8 @@
 
 namespace nibble::cpu {
 
+inline constexpr int kPiecePositions{512};
+
 struct AttendArgs {
   const Machine& machine;
   View<const float, 3> q;  // [T, Nq, D*]
@@ -31,7 +34,8 @@ struct AttendArgs {
   LayerKv kv;
   Vector sinks;               // [Nq]
   std::optional<int> window;  // positions that a row sees, its own included
-  View<float, 2> attended;    // [T, (Nq D)*]
+  View<float, 3> parts;  // [any, Nq, 2 + D*], scratch: m, sum and out of pieces; rows beyond that stay whole
+  View<float, 2> attended;  // [T, (Nq D)*]
 };
 void attend(const AttendArgs& args);
 
