@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <string_view>
+#include <utility>
 
 namespace nibble::cli {
 namespace {
@@ -59,6 +61,31 @@ std::vector<std::string> commands_of(const CLI::App& command) {
   for (const CLI::App* sub : command.get_subcommands([](const CLI::App*) { return true; }))
     names.push_back(sub->get_name());
   return names;
+}
+
+// What vLLM and llama-server call flags of ours: their users try these first.
+constexpr std::pair<std::string_view, std::string_view> kNamesElsewhere[]{
+    {"--max-model-len", "--context"},
+    {"--ctx-size", "--context"},
+    {"--max-num-seqs", "--max-sequences"},
+    {"--parallel", "--max-sequences"},
+    {"--uds", "--unix-socket"},
+    {"--max-num-batched-tokens", "--max-batch-tokens"},
+    {"--alias", "--served-model-name"},
+    {"--enable-prefix-caching", "--prefix-cache"},
+    {"--cors-origins", "--cors-origin"},
+    {"--no-enable-prefix-caching", "--prefix-cache"},
+    {"--allowed-origins", "--cors-origin"},
+    {"--kv-cache-dtype", "--kv-dtype"},
+};
+
+// Empty where the command has no such flag.
+std::string name_here(const std::string& flag, const std::vector<std::string>& flags) {
+  const std::string_view name = std::string_view(flag).substr(0, flag.find('='));
+  for (const auto& [elsewhere, here] : kNamesElsewhere)
+    if (elsewhere == name && std::find(flags.begin(), flags.end(), here) != flags.end())
+      return fmt::format(", its name is {}", here);
+  return "";
 }
 
 }  // namespace
@@ -118,8 +145,8 @@ std::string explain(const CLI::App& program, const CLI::ParseError& error) {
       command.get_require_subcommand_min() > 0 ? commands_of(command) : std::vector<std::string>();
   for (const std::string& extra : program.remaining(/*recurse=*/true)) {
     if (extra.starts_with("-"))
-      return fmt::format("no flag '{}' here; '{}' accepts {}", extra, path,
-                         fmt::join(flags_of(command), " "));
+      return fmt::format("no flag '{}' here{}; '{}' accepts {}", extra, name_here(extra, flags_of(command)),
+                         path, fmt::join(flags_of(command), " "));
     if (!commands.empty())
       return fmt::format("no command '{}' here; '{}' accepts {}", extra, path, fmt::join(commands, ", "));
     return fmt::format("'{}' is one argument too many for '{}'; a text of several words needs quotes", extra,

@@ -38,7 +38,7 @@ class EngineGate {
     EngineRequest* request;  // null: nobody listens, but the end has not come
     size_t choice;
     bool is_answered{false};  // nobody listens because they have all they wanted
-    Stopwatch clock{};        // since it was submitted
+    Stopwatch clock;          // since it was submitted
     double last_token_seconds{0};
   };
   void measure(Listener& listener, const Event& event);

@@ -506,6 +506,9 @@ def test_the_log_has_requests_and_no_texts():
         (["--api-key", ""], "--api-key is empty"),
         (["--host", "example.com"], "--host 'example.com': accepted is an address"),
         (["--max-sequences", "0"], "--max-sequences"),
+        (["--max-model-len=4096"], "no flag '--max-model-len=4096' here, its name is --context; 'nibble serve' accepts "),
+        (["--max-num-seqs", "4"], "its name is --max-sequences"),
+        (["--max-num-batched-tokens", "4"], "its name is --max-batch-tokens"),
         (["--context", "999999"], "--context 999999: the model was made for at most 131072"),
     ],
 )
