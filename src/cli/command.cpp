@@ -52,7 +52,7 @@ bool is_secret(const CLI::Option& option) { return option.get_name() == "--api-k
 std::vector<std::string> flags_of(const CLI::App& command) {
   std::vector<std::string> flags;
   for (const CLI::Option* option : command.get_options())
-    if (option->nonpositional()) flags.push_back(option->get_name(false, true));
+    if (option->nonpositional()) flags.push_back(option->get_name());
   return flags;
 }
 
@@ -65,12 +65,9 @@ std::vector<std::string> commands_of(const CLI::App& command) {
 
 // What vLLM and llama-server call flags of ours: their users try these first.
 constexpr std::pair<std::string_view, std::string_view> kNamesElsewhere[]{
-    {"--max-model-len", "--context"},
     {"--ctx-size", "--context"},
-    {"--max-num-seqs", "--max-sequences"},
     {"--parallel", "--max-sequences"},
     {"--uds", "--unix-socket"},
-    {"--max-num-batched-tokens", "--max-batch-tokens"},
     {"--alias", "--served-model-name"},
     {"--enable-prefix-caching", "--prefix-cache"},
     {"--cors-origins", "--cors-origin"},
@@ -106,8 +103,10 @@ void add_settings(CLI::App& command, Settings& settings, std::initializer_list<S
       for (const std::string& value : values) set(settings, setting, value, flag(setting));
       return true;
     };
+    const std::string names =
+        setting.also.empty() ? flag(setting) : fmt::format("{},--{}", flag(setting), setting.also);
     CLI::Option* option = command.add_option_function<std::vector<std::string>>(
-        flag(setting), assign, fmt::format("{} [{}]", setting.help, default_of(setting)));
+        names, assign, fmt::format("{} [{}]", setting.help, default_of(setting)));
     // Each flag takes one value. Of a setting with one value the last flag counts, so that a script can put its own first.
     option->expected(1)->allow_extra_args(false)->type_name(std::string(setting.value));
     option->group(title(setting.group));

@@ -84,6 +84,7 @@ struct Setting {
   std::variant<Number<int>, Number<double>, Number<std::optional<int>>, Number<std::optional<uint64_t>>,
                Choice<std::string>, Choice<std::optional<std::string>>, Text, Date, TextList>
       field;
+  std::string_view also{};  // the flag's name in vLLM, which is accepted too
 };
 
 std::span<const Setting> setting_table();
