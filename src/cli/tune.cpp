@@ -21,9 +21,9 @@ namespace {
 constexpr const char* kFooter{R"(
 Measures, with this model, how many threads to run on and how large the pieces are that they take, and writes that to a file in
 which every command that runs on a CPU of this name looks (--tuning names another, --tuning off has none). No setting changes a bit
-of any answer, and none is needed: what nibble comes with was measured too. Values are tried in turns, round after round, and one
-replaces what nibble comes with where it is better by more than 2 %, and in four rounds of five: noise is not kept. Nothing else
-should run meanwhile.
+of any answer, and none is needed: what nibble comes with was measured too. Values are tried in turns, round after round (numbers of
+threads one after the other: each has to load the model), and one replaces what nibble comes with where it is better by more than
+2 %, and in four rounds of five: noise is not kept. Nothing else should run meanwhile.
 
 Examples:
   nibble tune openai/gpt-oss-20b
@@ -94,7 +94,7 @@ void tune_knob(const Knob& knob, Backend& backend, const BackendRow& row, const 
 std::vector<int> thread_counts() {
   const int all = num_usable_cores();
   std::vector<int> counts{all};
-  for (const int count : {all - 1, all * 3 / 4, all / 2})
+  for (const int count : {all - 1, all * 3 / 4, all / 2, all / 4})
     if (count >= 1 && std::find(counts.begin(), counts.end(), count) == counts.end()) counts.push_back(count);
   return counts;
 }

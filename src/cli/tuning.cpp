@@ -22,7 +22,8 @@ struct Field {
   int CpuTuning::*of_cpu;  // where the other is null
   int least, most, multiple_of;
 
-  int& in(Tuning& tuning) const { return of_all ? tuning.*of_all : tuning.cpu.*of_cpu; }
+  int get(const Tuning& tuning) const { return of_all ? tuning.*of_all : tuning.cpu.*of_cpu; }
+  void put(Tuning& tuning, int value) const { (of_all ? tuning.*of_all : tuning.cpu.*of_cpu) = value; }
 };
 constexpr Field kFields[]{
     {"threads", &Tuning::num_threads, nullptr, 0, 1024, 1},
@@ -52,7 +53,7 @@ Tuning from_json(const Json& json, const std::string& where) {
           "{}: {} has to be a whole number from {} to {}{}: run nibble tune again, or --tuning off", where,
           field.name, field.least, field.most,
           field.multiple_of > 1 ? fmt::format(", a multiple of {}", field.multiple_of) : "");
-    field.in(tuning) = static_cast<int>(value);
+    field.put(tuning, static_cast<int>(value));
   }
   return tuning;
 }
@@ -61,7 +62,7 @@ Tuning from_json(const Json& json, const std::string& where) {
 
 Json to_json(const Tuning& tuning) {
   Json json;
-  for (const Field& field : kFields) json[field.name] = field.in(const_cast<Tuning&>(tuning));
+  for (const Field& field : kFields) json[field.name] = field.get(tuning);
   return json;
 }
 
