@@ -87,6 +87,21 @@ class Texts : public ChoiceListener {
   std::vector<Choice> choices_;
 };
 
+// What all choices repeat of their prompts. Throws ApiError where it is more than a body may have: one request of some KB would be an
+// answer of many MB.
+void check_echo(const CompletionRequest& request, const Tokenizer& tokenizer, uint64_t max_bytes) {
+  if (!request.echo) return;
+  uint64_t num_bytes = 0;
+  for (const Prompt& prompt : request.prompts)
+    num_bytes += text_of(prompt, tokenizer).size() * static_cast<uint64_t>(request.params.num_choices);
+  if (num_bytes <= max_bytes) return;
+  ApiError error(400,
+                 "echo: the choices would repeat {} bytes of prompts, at most {} are accepted: ask for fewer",
+                 num_bytes, max_bytes);
+  error.param = "echo";
+  throw error;
+}
+
 }  // namespace
 
 asio::awaitable<void> completions(Service& service, Exchange& exchange) {
@@ -102,6 +117,7 @@ asio::awaitable<void> completions(Service& service, Exchange& exchange) {
       prompts.back().stop.strings = request.params.stop;
       usage.num_prompt_tokens += static_cast<int>(prompts.back().prompt.size());
     }
+    check_echo(request, tokenizer, service.options.limits.max_body_bytes);  // of prompts that can be run
   });
   exchange.drop_body();
   const GenerationParams& params = request.params;

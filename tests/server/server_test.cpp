@@ -178,6 +178,23 @@ TEST(Server, AHeadIsAnsweredWithoutABodyAndTheConnectionGoesOn) {
   EXPECT_THAT(answers.substr(third), EndsWith("\r\n\r\n{\"status\":\"ok\"}\n"));
 }
 
+TEST(Server, AnAnswerRepeatsNoMoreOfItsPromptsThanABodyMayHave) {
+  ServerOptions options = any_port();
+  options.limits.max_body_bytes = 320;
+  Running running(model_with_a_fault, room_for(64, 16), options);
+  const std::string prompt(20, 'x');
+  const auto answer = [&](int n, const std::string& echo) {
+    return running.ask(fmt::format(R"({{"prompt": ["{}", "{}"], "n": {}, "max_tokens": 1, "echo": {}}})",
+                                   prompt, prompt, n, echo));
+  };
+  EXPECT_THAT(answer(8, "true"), StartsWith("HTTP/1.1 200 "));  // 2 * 8 * 20 bytes
+  const std::string refusal = answer(9, "true");
+  EXPECT_THAT(refusal, StartsWith("HTTP/1.1 400 "));
+  EXPECT_THAT(refusal, HasSubstr("repeat 360 bytes of prompts, at most 320 are accepted"));
+  EXPECT_THAT(refusal, HasSubstr(R"("param":"echo")"));
+  EXPECT_THAT(answer(9, "false"), StartsWith("HTTP/1.1 200 "));
+}
+
 TEST(Server, AnEngineFaultFailsTheRequestsOfItsStepAndServingGoesOn) {
   Running running(model_with_a_fault, room_for(512, 1));
   running.backend.is_gated = true;
