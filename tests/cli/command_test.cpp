@@ -104,7 +104,8 @@ TEST(Command, TheHelpOfACommandListsEverySettingOfItsGroupsWithItsDefault) {
   for (const Setting& setting : setting_table()) {
     if (setting.group == SettingGroup::kBatch || setting.group == SettingGroup::kCache)
       continue;  // run has one sequence
-    EXPECT_THAT(help, AllOf(HasSubstr(flag(setting) + " " + std::string(setting.value)),
+    const std::string also = setting.also.empty() ? "" : fmt::format(",--{}", setting.also);
+    EXPECT_THAT(help, AllOf(HasSubstr(fmt::format("{}{} {}", flag(setting), also, setting.value)),
                             HasSubstr("[" + default_of(setting) + "]")));
   }
 }
