@@ -50,7 +50,6 @@ std::shared_ptr<const Weights> weights_of(const Config& config, Format dense) {
                         {dense, dense, dense}, pool);
 }
 constexpr Format kDenseFormats[]{Format::kBf16, Format::kE4m3, Format::kMxfp4};
-constexpr Format kKvFormats[]{Format::kBf16, Format::kE4m3};
 
 void expect_qkv(const Machine& machine, const Activations& a, const Config& config, const Weights& weights,
                 Format kv_format, int num_tokens) {
