@@ -125,8 +125,8 @@ constexpr WeighRow kWeighRows[]{
 constexpr StripRow kStripRows[]{
     // isa               weights         rows  from  kernel                       name                         reason
 #if NIBBLE_X86
-    {Isa::kAmx,          Format::kMxfp4, 16,   8,    &amx::strip_mxfp4,           "amx::strip_mxfp4",          kMeasuredInt8},
-    {Isa::kAmx,          Format::kQ8_0,  16,   8,    &amx::strip_q8_0,            "amx::strip_q8_0",           kMeasuredInt8},
+    {Isa::kAmx,          Format::kMxfp4, 16,   16,   &amx::strip_mxfp4,           "amx::strip_mxfp4",          kMeasuredInt8},
+    {Isa::kAmx,          Format::kQ8_0,  16,   16,   &amx::strip_q8_0,            "amx::strip_q8_0",           kMeasuredInt8},
     {Isa::kAvx512Vnni,   Format::kMxfp4, 16,   1,    &avx512_vnni::strip_mxfp4,   "avx512_vnni::strip_mxfp4",  kMeasuredInt8},
     {Isa::kAvx512Vnni,   Format::kQ8_0,  16,   1,    &avx512_vnni::strip_q8_0,    "avx512_vnni::strip_q8_0",   kMeasuredInt8},
     {Isa::kAvxVnni,      Format::kMxfp4, 8,    1,    &avx_vnni::strip_mxfp4,      "avx_vnni::strip_mxfp4",     kMeasuredInt8},
