@@ -184,7 +184,6 @@ BackendOptions backend_options(const Config& config, const Settings& settings, c
   options.max_batch_tokens = settings.max_batch_tokens;
   if (const auto tuning =
           find_backend(settings.backend).retune ? read_tuning(settings, machine_name()) : std::nullopt) {
-    log::debug("as nibble tune found: {}", to_json(*tuning).dump());
     options.num_threads = tuning->num_threads;
     options.tuning = tuning->cpu;
   }
@@ -243,6 +242,8 @@ std::unique_ptr<Backend> load(const Model& model, const Settings& settings, cons
     throw InputError("--experts-activations {}: the backend {} has no such choice: leave it out",
                      *settings.experts_activations, row.name);
   if (!row.is_device) check_memory(model, row, options, settings);
+  if (row.retune && (options.tuning != CpuTuning{} || (options.num_threads > 0 && !settings.threads)))
+    log::info("as nibble tune found: {}", to_json(Tuning{options.num_threads, options.tuning}).dump());
   std::unique_ptr<Backend> backend = row.make(bring_weights(model, row, settings, options), options);
   require_kernels(settings.require.value_or(""), row.name, backend->kernels());
   return backend;
