@@ -9,6 +9,7 @@
 #include "bench/peaks.h"
 #include "model/ops.h"
 #include "model/synthetic.h"
+#include "tests/folders.h"
 
 namespace nibble::bench {
 namespace {
@@ -18,7 +19,7 @@ constexpr int kMaxTokens{512};
 // For one run: a backend that packs experts gives back what it packed, if nobody else holds the weights.
 std::shared_ptr<const Weights> weights_of(const std::string& model) {
   return std::make_shared<const Weights>(
-      model == "tiny" ? open_weights(std::filesystem::path(NIBBLE_SOURCE_DIR) / "models/tiny-gpt-oss")
+      model == "tiny" ? open_weights(std::filesystem::path(test::source_path("models/tiny-gpt-oss")))
                       : make_synthetic(*named_config(model), "synthetic:" + model));
 }
 

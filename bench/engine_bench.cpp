@@ -10,6 +10,7 @@
 
 #include "core/random.h"
 #include "engine/engine.h"
+#include "tests/folders.h"
 
 namespace nibble {
 namespace {
@@ -40,7 +41,7 @@ class InstantBackend : public Backend {
 };
 
 void step(benchmark::State& state) {
-  static const Tokenizer tokenizer = Tokenizer::open(NIBBLE_SOURCE_DIR "/models/tiny-gpt-oss/tokenizer.json");
+  static const Tokenizer tokenizer = Tokenizer::open(test::source_path("models/tiny-gpt-oss/tokenizer.json"));
   const auto num_sequences = static_cast<int>(state.range(0));
   std::vector<double> decode_us;  // of the steps in which all of them decode
   InstantBackend backend(tokenizer.num_tokens());

@@ -7,6 +7,7 @@
 #include <map>
 #include <string>
 
+#include "tests/folders.h"
 #include "tests/text/o200k.h"
 #include "text/tokenizer.h"
 
@@ -15,7 +16,7 @@ namespace {
 
 constexpr size_t kTextBytes{1'000'000};
 
-const std::string kJsonPath{NIBBLE_BUILD_DIR "/test_data/o200k_tokenizer.json"};
+const std::string kJsonPath{test::build_path("test_data/o200k_tokenizer.json")};
 
 std::string repeated(const std::string& part) {
   std::string text;
@@ -23,18 +24,18 @@ std::string repeated(const std::string& part) {
   return text;
 }
 
-std::string prose() { return test::file_bytes(NIBBLE_SOURCE_DIR "/tests/golden/eval/prose.txt"); }
+std::string prose() { return test::file_bytes(test::source_path("tests/golden/eval/prose.txt")); }
 
 std::string code() {  // nibble's own
   std::string text;
-  for (const auto& entry : std::filesystem::recursive_directory_iterator(NIBBLE_SOURCE_DIR "/src"))
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(test::source_path("src")))
     if (entry.is_regular_file()) text += test::file_bytes(entry.path());
   return text;
 }
 
 std::string multilingual() {
   std::string text;
-  std::ifstream lines(NIBBLE_SOURCE_DIR "/tests/data/o200k_vectors.jsonl");
+  std::ifstream lines(test::source_path("tests/data/o200k_vectors.jsonl"));
   for (std::string line; std::getline(lines, line);)
     text += nlohmann::json::parse(line)["text"].get<std::string>() + "\n";
   return repeated(text);

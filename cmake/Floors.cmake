@@ -4,9 +4,9 @@
 function(nibble_floor folder)
   cmake_parse_arguments(ARG "" "" "SEES;LIBS" ${ARGN})
   string(REPLACE "/" "_" name ${folder})
-  file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/${folder}/*.cpp)
-  if(folder MATCHES "^backend/(cpu|cuda)$")  # the floors with rooms inside
-    file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/${folder}/*.cpp)
+  file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/${folder}/*.cpp)
+  if(folder STREQUAL "backend")  # its backends are floors of their own
+    list(FILTER sources EXCLUDE REGEX "/backend/(cpu|cuda)/")
   endif()
   list(FILTER sources EXCLUDE REGEX "/cli/main\\.cpp$")
   if(NOT sources)  # nothing but headers yet

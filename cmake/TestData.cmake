@@ -1,4 +1,4 @@
-# The o200k vocabulary, committed compressed, where tests and benchmarks read it. Included by both.
+# The o200k vocabulary, committed compressed, where tests and benchmarks read it, and where both find it. Included by both.
 if(NOT TARGET test_data)
   set(o200k ${CMAKE_BINARY_DIR}/test_data/o200k_base.tiktoken)
   set(compressed ${CMAKE_SOURCE_DIR}/tests/data/o200k_base.tiktoken.gz)
@@ -9,4 +9,8 @@ if(NOT TARGET test_data)
     DEPENDS ${compressed}
     VERBATIM)
   add_custom_target(test_data DEPENDS ${o200k})
+
+  add_library(test_folders STATIC ${CMAKE_SOURCE_DIR}/tests/folders.cpp)
+  target_include_directories(test_folders PUBLIC ${CMAKE_SOURCE_DIR})
+  target_compile_definitions(test_folders PRIVATE NIBBLE_SOURCE_DIR="${CMAKE_SOURCE_DIR}" NIBBLE_BUILD_DIR="${CMAKE_BINARY_DIR}")
 endif()

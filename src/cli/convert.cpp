@@ -4,7 +4,6 @@
 #include <optional>
 #include <string>
 
-#include "cli/load.h"
 #include "core/error.h"
 #include "core/mapped_file.h"
 #include "core/progress.h"
@@ -13,6 +12,7 @@
 #include "model/synthetic.h"
 #include "model/write_checkpoint.h"
 #include "model/write_gguf.h"
+#include "setup/load.h"
 
 namespace nibble::cli {
 namespace {

@@ -8,13 +8,13 @@
 #include <optional>
 #include <utility>
 
-#include "cli/json_lines.h"
-#include "cli/load.h"
-#include "cli/terminal.h"
+#include "cli/terminal/json_lines.h"
+#include "cli/terminal/terminal.h"
 #include "core/error.h"
 #include "harmony/json.h"
 #include "harmony/parse.h"
 #include "harmony/render.h"
+#include "setup/load.h"
 
 namespace nibble::cli {
 namespace {

@@ -9,14 +9,14 @@
 #include <nlohmann/json.hpp>
 #include <tuple>
 
-#include "cli/bytes.h"
-#include "cli/kernels_json.h"
-#include "cli/load.h"
-#include "cli/require.h"
+#include "cli/measure/kernels_json.h"
+#include "core/bytes_text.h"
 #include "formats/container.h"
 #include "formats/gguf.h"
 #include "model/ops.h"
 #include "model/synthetic.h"
+#include "setup/load.h"
+#include "setup/require.h"
 
 namespace nibble::cli {
 namespace {

@@ -8,11 +8,11 @@
 #include <string>
 #include <system_error>
 
-#include "cli/bench.h"
-#include "cli/chat.h"
+#include "cli/bench/bench.h"
+#include "cli/chat/chat.h"
 #include "cli/command.h"
 #include "cli/convert.h"
-#include "cli/eval.h"
+#include "cli/eval/eval.h"
 #include "cli/harmony.h"
 #include "cli/inspect.h"
 #include "cli/profile.h"
@@ -20,7 +20,7 @@
 #include "cli/serve.h"
 #include "cli/tokenize.h"
 #include "cli/tune.h"
-#include "cli/verify.h"
+#include "cli/verify/verify.h"
 #include "cli/version.h"
 #include "core/error.h"
 #include "core/log.h"

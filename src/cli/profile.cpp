@@ -7,13 +7,13 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
-#include "cli/bench_tests.h"
-#include "cli/bytes.h"
-#include "cli/load.h"
-#include "cli/sequence.h"
-#include "cli/spread.h"
+#include "cli/measure/backend_sequence.h"
+#include "cli/measure/sample_statistics.h"
+#include "cli/measure/speed_tests.h"
+#include "core/bytes_text.h"
 #include "core/clock.h"
 #include "core/error.h"
+#include "setup/load.h"
 
 namespace nibble::cli {
 namespace {

@@ -4,15 +4,15 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
-#include "cli/answer.h"
-#include "cli/load.h"
-#include "cli/printer.h"
-#include "cli/request.h"
-#include "cli/speed.h"
-#include "cli/terminal.h"
+#include "cli/terminal/answer.h"
+#include "cli/terminal/answer_printer.h"
+#include "cli/terminal/new_request.h"
+#include "cli/terminal/speed.h"
+#include "cli/terminal/terminal.h"
 #include "core/error.h"
 #include "harmony/json.h"
 #include "harmony/render.h"
+#include "setup/load.h"
 
 namespace nibble::cli {
 namespace {

@@ -7,13 +7,13 @@
 #include <fstream>
 #include <memory>
 
-#include "cli/load.h"
-#include "cli/machine.h"
 #include "cli/version.h"
 #include "core/error.h"
 #include "core/log.h"
 #include "harmony/control_tokens.h"
 #include "server/server.h"
+#include "setup/load.h"
+#include "setup/machine.h"
 
 namespace nibble::cli {
 namespace {

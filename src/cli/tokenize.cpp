@@ -6,10 +6,10 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
-#include "cli/json_lines.h"
-#include "cli/load.h"
-#include "cli/terminal.h"
+#include "cli/terminal/json_lines.h"
+#include "cli/terminal/terminal.h"
 #include "core/error.h"
+#include "setup/load.h"
 
 namespace nibble::cli {
 namespace {

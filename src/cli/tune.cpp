@@ -8,12 +8,12 @@
 #include <string>
 #include <vector>
 
-#include "cli/bench_tests.h"
-#include "cli/load.h"
-#include "cli/spread.h"
-#include "cli/tuning.h"
+#include "cli/measure/sample_statistics.h"
+#include "cli/measure/speed_tests.h"
 #include "core/error.h"
 #include "core/thread_pool.h"
+#include "setup/load.h"
+#include "setup/tuning.h"
 
 namespace nibble::cli {
 namespace {

@@ -3,8 +3,8 @@
 #include <fmt/format.h>
 
 #include "backend/cpu/kernel_table.h"
-#include "cli/backends.h"
 #include "cli/commit.h"
+#include "setup/backends.h"
 
 namespace nibble::cli {
 

@@ -5,7 +5,7 @@
 #include <utility>
 #include <variant>
 
-#include "server/api_error.h"
+#include "server/http/api_error.h"
 
 namespace nibble::server {
 namespace asio = boost::asio;

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "engine/engine.h"
-#include "server/http.h"
+#include "server/http/http.h"
 #include "server/service.h"
 
 namespace nibble::server {

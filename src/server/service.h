@@ -14,12 +14,12 @@
 #include <vector>
 
 #include "harmony/render.h"
-#include "server/api_reply.h"
-#include "server/api_request.h"
+#include "server/api/reply.h"
+#include "server/api/request.h"
+#include "server/api/response_store.h"
 #include "server/engine_gate.h"
-#include "server/http.h"
+#include "server/http/http.h"
 #include "server/metrics.h"
-#include "server/response_store.h"
 #include "text/tokenizer.h"
 
 namespace nibble::server {

@@ -15,6 +15,7 @@
 #include "backend/sample.h"
 #include "model/weights.h"
 #include "tests/backend/feeder.h"
+#include "tests/folders.h"
 #include "tests/ops/shapes.h"
 
 namespace nibble {
@@ -26,7 +27,7 @@ struct Fulfilment {
 };
 
 inline std::shared_ptr<const Weights> open_shared(const std::filesystem::path& folder) {
-  return std::make_shared<const Weights>(open_weights(std::filesystem::path{NIBBLE_SOURCE_DIR} / folder));
+  return std::make_shared<const Weights>(open_weights(std::filesystem::path{test::source_path()} / folder));
 }
 
 // Random model a has a window of 16, b one of 100, and its layers the other way round.

@@ -6,8 +6,8 @@
 #include <cstdlib>
 #include <string>
 
-#include "cli/chat.h"
-#include "cli/eval.h"
+#include "cli/chat/chat.h"
+#include "cli/eval/eval.h"
 #include "cli/harmony.h"
 #include "cli/run.h"
 #include "core/error.h"

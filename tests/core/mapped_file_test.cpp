@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "core/error.h"
+#include "tests/folders.h"
 
 namespace nibble {
 namespace {
@@ -18,7 +19,7 @@ class MappedFileTest : public testing::Test {
  protected:
   MappedFileTest() {
     const auto* test = testing::UnitTest::GetInstance()->current_test_info();
-    folder_ = fs::path(NIBBLE_BUILD_DIR) / "scratch" / (std::string("mapped_file_") + test->name());
+    folder_ = fs::path(test::build_path("scratch")) / (std::string("mapped_file_") + test->name());
     fs::create_directories(folder_);
   }
   ~MappedFileTest() override { fs::remove_all(folder_); }

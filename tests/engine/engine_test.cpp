@@ -16,6 +16,7 @@
 #include "tests/engine/stop_oracle.h"
 #include "tests/engine/toy_backend.h"
 #include "tests/error_of.h"
+#include "tests/folders.h"
 
 namespace nibble {
 namespace {
@@ -25,7 +26,7 @@ using testing::HasSubstr;
 using Tokens = std::vector<TokenId>;
 
 const Tokenizer& tokenizer() {
-  static const Tokenizer tiny = Tokenizer::open(NIBBLE_SOURCE_DIR "/models/tiny-gpt-oss");
+  static const Tokenizer tiny = Tokenizer::open(test::source_path("models/tiny-gpt-oss"));
   return tiny;
 }
 TokenId special(const char* name) { return tokenizer().special(name).value(); }

@@ -11,6 +11,7 @@
 #include "model/weights.h"
 #include "reference/reference_backend.h"
 #include "tests/engine/answers.h"
+#include "tests/folders.h"
 
 namespace nibble {
 namespace {
@@ -26,7 +27,7 @@ class PrefixOnBackend : public testing::TestWithParam<BackendCase> {
  protected:
   static const std::shared_ptr<const Weights>& weights() {
     static const auto tiny =
-        std::make_shared<const Weights>(open_weights(NIBBLE_SOURCE_DIR "/models/tiny-gpt-oss"));
+        std::make_shared<const Weights>(open_weights(test::source_path("models/tiny-gpt-oss")));
     return tiny;
   }
   static Tokens tokens(uint64_t seed, int count) {
@@ -87,7 +88,7 @@ class PrefixOnBackend : public testing::TestWithParam<BackendCase> {
     return asked;
   }
 
-  const Tokenizer tokenizer_{Tokenizer::open(NIBBLE_SOURCE_DIR "/models/tiny-gpt-oss")};
+  const Tokenizer tokenizer_{Tokenizer::open(test::source_path("models/tiny-gpt-oss"))};
 };
 
 // Prompts that leave each other at, before and behind the end of a page and of the window of 128.

@@ -16,6 +16,7 @@
 #include "reference/reference_backend.h"
 #include "tests/engine/answers.h"
 #include "tests/engine/stop_oracle.h"
+#include "tests/folders.h"
 
 namespace nibble {
 namespace {
@@ -50,7 +51,7 @@ constexpr const char* kPrompts[] = {"prose1",
 class ReferenceEngine : public testing::Test {
  protected:
   static void SetUpTestSuite() {
-    const std::string folder = NIBBLE_SOURCE_DIR "/tests/golden/";
+    const std::string folder = test::source_path("tests/golden/");
     const auto index = nlohmann::json::parse(read_text_file(folder + "golden.json", 1 << 20));
     const Container golden = open_container(folder + "golden.safetensors");
     stop_tokens() = index["stop_tokens"].get<Tokens>();
@@ -91,9 +92,9 @@ class ReferenceEngine : public testing::Test {
                                .max_batch_tokens = 50,
                                .max_sequences = 6,
                                .max_context = 300};
-  const Tokenizer tokenizer_{Tokenizer::open(NIBBLE_SOURCE_DIR "/models/tiny-gpt-oss")};
+  const Tokenizer tokenizer_{Tokenizer::open(test::source_path("models/tiny-gpt-oss"))};
   const std::unique_ptr<Backend> backend_{reference::make(
-      std::make_shared<const Weights>(open_weights(NIBBLE_SOURCE_DIR "/models/tiny-gpt-oss")),
+      std::make_shared<const Weights>(open_weights(test::source_path("models/tiny-gpt-oss"))),
       {.num_full_pages = options_.num_full_pages,
        .num_sliding_pages = options_.num_sliding_pages,
        .max_batch_tokens = options_.max_batch_tokens,
@@ -176,7 +177,7 @@ TEST_F(ReferenceEngine, TheSameSeedGivesTheSameTextAloneAndAmongOthers) {
 }
 
 TEST_F(ReferenceEngine, LogprobsOfTheFirstTokenAreThoseOfOthers) {
-  const Container golden = open_container(NIBBLE_SOURCE_DIR "/tests/golden/golden.safetensors");
+  const Container golden = open_container(test::source_path("tests/golden/golden.safetensors"));
   for (const char* name : {"prose33", "prose127"}) {
     Request request;
     request.prompt = prompt(name).prompt;

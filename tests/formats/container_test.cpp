@@ -11,6 +11,7 @@
 #include <string>
 
 #include "formats/container_error.h"
+#include "tests/folders.h"
 #include "tests/formats/safetensors_bytes.h"
 
 namespace nibble {
@@ -25,7 +26,7 @@ class ContainerTest : public testing::Test {
  protected:
   ContainerTest() {
     const auto* test = testing::UnitTest::GetInstance()->current_test_info();
-    folder_ = fs::path(NIBBLE_BUILD_DIR) / "scratch" / (std::string("container_") + test->name());
+    folder_ = fs::path(test::build_path("scratch")) / (std::string("container_") + test->name());
     fs::remove_all(folder_);
     fs::create_directories(folder_);
   }
@@ -75,7 +76,7 @@ uint64_t sum_of_bytes(const Tensor& tensor) {
 }
 
 TEST(Container, TheBundledCheckpointHoldsWhatItsIndexNames) {
-  const Container container = open_container_folder(fs::path(NIBBLE_SOURCE_DIR) / "models/tiny-gpt-oss");
+  const Container container = open_container_folder(test::source_path("models/tiny-gpt-oss"));
   ASSERT_EQ(container.tensors.size(), 117u);  // 19 of each of 6 layers, and 3
   EXPECT_EQ(container.files.size(), 2u);
   // Sums and shapes: from Python's struct and json modules on the same file.

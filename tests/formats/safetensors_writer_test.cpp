@@ -8,6 +8,7 @@
 #include "core/error.h"
 #include "formats/container_error.h"
 #include "formats/safetensors.h"
+#include "tests/folders.h"
 #include "tests/formats/safetensors_bytes.h"
 
 namespace nibble {
@@ -19,8 +20,8 @@ class SafetensorsWriterTest : public testing::Test {
  protected:
   SafetensorsWriterTest() {
     const auto* test = testing::UnitTest::GetInstance()->current_test_info();
-    fs::create_directories(fs::path(NIBBLE_BUILD_DIR) / "scratch");
-    path_ = fs::path(NIBBLE_BUILD_DIR) / "scratch" / (std::string("writer_") + test->name() + ".safetensors");
+    fs::create_directories(test::build_path("scratch"));
+    path_ = fs::path(test::build_path("scratch")) / (std::string("writer_") + test->name() + ".safetensors");
   }
   ~SafetensorsWriterTest() override { fs::remove(path_); }
 

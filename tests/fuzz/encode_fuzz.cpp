@@ -3,13 +3,14 @@
 #include <string_view>
 
 #include "core/check.h"
+#include "tests/folders.h"
 #include "text/tokenizer.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace nibble;
   if (size > 400)
     return 0;  // beyond the longest token, and where merging takes its other way: more adds but time
-  static const Tokenizer tokenizer = Tokenizer::open(NIBBLE_SOURCE_DIR "/models/tiny-gpt-oss");
+  static const Tokenizer tokenizer = Tokenizer::open(test::source_path("models/tiny-gpt-oss"));
   const std::string_view text(reinterpret_cast<const char*>(data), size);
   const auto ordinary = tokenizer.encode(text, SpecialTokens::kOrdinary);
   NIBBLE_CHECK(tokenizer.decode(ordinary) == text);

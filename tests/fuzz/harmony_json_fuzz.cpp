@@ -7,6 +7,7 @@
 #include "harmony/chat.h"
 #include "harmony/json.h"
 #include "harmony/render.h"
+#include "tests/folders.h"
 
 namespace {
 
@@ -16,7 +17,7 @@ using namespace nibble::harmony;
 constexpr size_t kMaxSize{512};  // longer texts reach nothing new, and take longer
 
 const Tokenizer& tiny() {
-  static const Tokenizer tokenizer = Tokenizer::open(NIBBLE_SOURCE_DIR "/models/tiny-gpt-oss/tokenizer.json");
+  static const Tokenizer tokenizer = Tokenizer::open(test::source_path("models/tiny-gpt-oss/tokenizer.json"));
   return tokenizer;
 }
 

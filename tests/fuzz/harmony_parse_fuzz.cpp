@@ -8,6 +8,7 @@
 
 #include "core/check.h"
 #include "harmony/parse.h"
+#include "tests/folders.h"
 #include "text/utf8_stream.h"
 
 namespace {
@@ -26,7 +27,7 @@ constexpr uint8_t kAnyId{0xFD};         // the next two bytes are an id, or none
 constexpr size_t kMaxSize{64};          // longer streams reach nothing new, and take longer
 
 const Tokenizer& tiny() {
-  static const Tokenizer tokenizer = Tokenizer::open(NIBBLE_SOURCE_DIR "/models/tiny-gpt-oss/tokenizer.json");
+  static const Tokenizer tokenizer = Tokenizer::open(test::source_path("models/tiny-gpt-oss/tokenizer.json"));
   return tokenizer;
 }
 

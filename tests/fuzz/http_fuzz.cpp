@@ -24,6 +24,7 @@
 #include "core/log.h"
 #include "harmony/control_tokens.h"
 #include "server/routes.h"
+#include "tests/folders.h"
 
 namespace {
 
@@ -129,7 +130,7 @@ std::string bytes_of(const uint8_t* data, size_t size) {
 }
 
 const Tokenizer& tiny() {
-  static const Tokenizer tokenizer = Tokenizer::open(NIBBLE_SOURCE_DIR "/models/tiny-gpt-oss/tokenizer.json");
+  static const Tokenizer tokenizer = Tokenizer::open(test::source_path("models/tiny-gpt-oss/tokenizer.json"));
   return tokenizer;
 }
 

@@ -5,8 +5,8 @@
 
 #include "core/check.h"
 #include "core/error.h"
-#include "server/api_request.h"
-#include "server/response_request.h"
+#include "server/api/request.h"
+#include "server/api/response_request.h"
 
 namespace {
 

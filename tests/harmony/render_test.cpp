@@ -8,6 +8,7 @@
 #include "core/error.h"
 #include "harmony/json.h"
 #include "tests/error_of.h"
+#include "tests/folders.h"
 #include "tests/harmony/vocabulary.h"
 
 namespace nibble::harmony {
@@ -119,7 +120,7 @@ TEST(Render, SaysWhichMessageCannotBeRendered) {
 }
 
 TEST(Render, RefusesAVocabularyWithoutControlTokens) {
-  std::ifstream in(NIBBLE_SOURCE_DIR "/models/tiny-gpt-oss/tokenizer.json");
+  std::ifstream in(test::source_path("models/tiny-gpt-oss/tokenizer.json"));
   Json file = Json::parse(in);
   file["added_tokens"] = Json::array();
   const Tokenizer plain = Tokenizer::from_json(file.dump(), "plain");

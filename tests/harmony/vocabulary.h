@@ -7,17 +7,18 @@
 #include <vector>
 
 #include "harmony/json_text.h"
+#include "tests/folders.h"
 #include "text/tokenizer.h"
 
 namespace nibble::harmony {
 
 inline const Tokenizer& o200k() {
-  static const Tokenizer tokenizer = Tokenizer::open(NIBBLE_BUILD_DIR "/test_data/o200k_base.tiktoken");
+  static const Tokenizer tokenizer = Tokenizer::open(test::build_path("test_data/o200k_base.tiktoken"));
   return tokenizer;
 }
 
 inline const Tokenizer& tiny() {
-  static const Tokenizer tokenizer = Tokenizer::open(NIBBLE_SOURCE_DIR "/models/tiny-gpt-oss/tokenizer.json");
+  static const Tokenizer tokenizer = Tokenizer::open(test::source_path("models/tiny-gpt-oss/tokenizer.json"));
   return tokenizer;
 }
 
@@ -31,7 +32,7 @@ inline std::vector<TokenId> ids_of(std::string_view text, const Tokenizer& token
 }
 
 inline std::vector<Json> json_lines(const std::string& path) {
-  std::ifstream in(NIBBLE_SOURCE_DIR "/" + path);
+  std::ifstream in(test::source_path(path));
   std::vector<Json> lines;
   for (std::string line; std::getline(in, line);) lines.push_back(parse_json(line, path));
   return lines;

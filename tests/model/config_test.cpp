@@ -10,6 +10,7 @@
 
 #include "core/error.h"
 #include "tests/error_of.h"
+#include "tests/folders.h"
 #include "tests/model/small_model.h"
 
 namespace nibble {
@@ -134,7 +135,7 @@ TEST(Config, FloatsAreWrittenAsPeopleWriteThem) {
 }
 
 TEST(Config, TheCommittedModelsAreRead) {
-  const std::string root = NIBBLE_SOURCE_DIR;
+  const std::string root = test::source_path();
   const Config tiny = read_config(root + "/models/tiny-gpt-oss/config.json");
   EXPECT_EQ(tiny.num_layers, 6);
   EXPECT_EQ(tiny.hidden, 256);

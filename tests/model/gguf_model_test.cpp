@@ -15,6 +15,7 @@
 #include "model/write_checkpoint.h"
 #include "model/write_gguf.h"
 #include "tests/error_of.h"
+#include "tests/folders.h"
 #include "tests/model/small_model.h"
 
 namespace nibble {
@@ -22,7 +23,7 @@ namespace {
 
 using testing::HasSubstr;
 
-const std::string kTiny = NIBBLE_SOURCE_DIR "/models/tiny-gpt-oss";
+const std::string kTiny = test::source_path("models/tiny-gpt-oss");
 
 void make(const Weights& weights) {
   ThreadPool pool(3);

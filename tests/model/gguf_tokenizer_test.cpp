@@ -10,6 +10,7 @@
 #include "core/random.h"
 #include "formats/gguf_writer.h"
 #include "tests/error_of.h"
+#include "tests/folders.h"
 #include "tests/model/small_model.h"
 #include "text/tokenizer.h"
 
@@ -18,7 +19,7 @@ namespace {
 
 using testing::HasSubstr;
 
-const std::string kTiny = NIBBLE_SOURCE_DIR "/models/tiny-gpt-oss/tokenizer.json";
+const std::string kTiny = test::source_path("models/tiny-gpt-oss/tokenizer.json");
 constexpr int kTinyVocab{4096};
 
 // What a GGUF file with these metadata says as a tokenizer.json.
@@ -48,7 +49,7 @@ TEST(GgufTokenizer, TheBundledVocabularyIsTheSameFromEitherFile) {
   std::vector<std::string> texts{"Grüße, world! 12345 don't\n\n\tÇa va?", "<|start|>user<|message|>Hi<|end|>",
                                  "x\xFF\xC3 \xE2\x82", "    spaces   and\r\nlines"};
   const std::string prose =
-      read_text_file(NIBBLE_SOURCE_DIR "/tests/golden/eval/prose.txt").substr(0, 50'000);
+      read_text_file(test::source_path("tests/golden/eval/prose.txt")).substr(0, 50'000);
   texts.push_back(prose);
   for (const std::string& text : texts)
     for (const SpecialTokens special : {SpecialTokens::kOrdinary, SpecialTokens::kRecognise})

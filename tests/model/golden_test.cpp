@@ -9,11 +9,12 @@
 #include <limits>
 
 #include "core/error.h"
+#include "tests/folders.h"
 
 namespace nibble {
 namespace {
 
-const std::filesystem::path kGolden{std::filesystem::path(NIBBLE_SOURCE_DIR) / "tests/golden"};
+const std::filesystem::path kGolden{test::source_path("tests/golden")};
 
 TEST(Golden, TheIndexNamesThePromptsAndTheTensorsBesideItHoldThem) {
   const GoldenSet set = read_golden(kGolden / "golden.json");

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/folders.h"
 #include "tests/model/small_model.h"
 
 namespace nibble {
@@ -120,7 +121,7 @@ TEST(ExpertsHit, GrowWithTheTokensOfAStep) {
 }
 
 TEST(Formats, AreReadOffTheWeights) {
-  const Weights tiny = open_weights(NIBBLE_SOURCE_DIR "/models/tiny-gpt-oss");
+  const Weights tiny = open_weights(test::source_path("models/tiny-gpt-oss"));
   const StorageFormats formats = formats_of(tiny);
   EXPECT_EQ(total(step_costs(tiny.config, formats, 1, 1)).weight_bytes,
             total(step_costs(tiny.config, {}, 1, 1)).weight_bytes);

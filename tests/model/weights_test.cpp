@@ -9,6 +9,7 @@
 #include "model/synthetic.h"
 #include "model/write_checkpoint.h"
 #include "tests/error_of.h"
+#include "tests/folders.h"
 #include "tests/model/small_model.h"
 
 namespace nibble {
@@ -17,8 +18,8 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-const std::string kTiny = NIBBLE_SOURCE_DIR "/models/tiny-gpt-oss";
-const std::string kRandom = NIBBLE_SOURCE_DIR "/tests/golden/random/";
+const std::string kTiny = test::source_path("models/tiny-gpt-oss");
+const std::string kRandom = test::source_path("tests/golden/random/");
 
 float at(const Matrix& matrix, int row, int col) {
   EXPECT_EQ(matrix.format, Format::kBf16);

@@ -11,11 +11,12 @@
 #include "model/weights.h"
 #include "reference/array.h"
 #include "reference/forward.h"
+#include "tests/folders.h"
 
 namespace nibble::reference {
 namespace {
 
-const std::filesystem::path kRoot{NIBBLE_SOURCE_DIR};
+const std::filesystem::path kRoot{test::source_path()};
 constexpr GoldenTolerance kTolerance{};
 
 // One sequence on its way through the model.

@@ -16,6 +16,7 @@
 
 #include "core/log.h"
 #include "tests/engine/toy_backend.h"
+#include "tests/folders.h"
 
 namespace nibble::server {
 namespace {
@@ -26,7 +27,7 @@ using testing::HasSubstr;
 using testing::StartsWith;
 
 const Tokenizer& tiny() {
-  static const Tokenizer tokenizer = Tokenizer::open(NIBBLE_SOURCE_DIR "/models/tiny-gpt-oss");
+  static const Tokenizer tokenizer = Tokenizer::open(test::source_path("models/tiny-gpt-oss"));
   return tokenizer;
 }
 

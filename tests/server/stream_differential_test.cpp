@@ -8,13 +8,14 @@
 #include <set>
 
 #include "core/random.h"
-#include "server/api_reply.h"
+#include "server/api/reply.h"
+#include "tests/folders.h"
 
 namespace nibble::server {
 namespace {
 
 const Tokenizer& tiny() {
-  static const Tokenizer tokenizer = Tokenizer::open(NIBBLE_SOURCE_DIR "/models/tiny-gpt-oss");
+  static const Tokenizer tokenizer = Tokenizer::open(test::source_path("models/tiny-gpt-oss"));
   return tokenizer;
 }
 
@@ -62,7 +63,7 @@ std::vector<TokenId> cut_anew(const std::vector<TokenId>& tokens, Random& random
 
 std::vector<std::vector<TokenId>> recorded_streams() {
   std::vector<std::vector<TokenId>> streams;
-  std::ifstream file(NIBBLE_SOURCE_DIR "/tests/data/harmony_parse.jsonl");
+  std::ifstream file(test::source_path("tests/data/harmony_parse.jsonl"));
   for (std::string line; std::getline(file, line);)
     streams.push_back(tiny().encode(Json::parse(line)["text"].get<std::string>(), SpecialTokens::kRecognise));
   return streams;

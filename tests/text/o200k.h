@@ -13,6 +13,8 @@
 #include <unordered_map>
 #include <vector>
 
+#include "tests/folders.h"
+
 namespace nibble::test {
 
 inline std::string file_bytes(const std::string& path) {
@@ -22,7 +24,7 @@ inline std::string file_bytes(const std::string& path) {
 }
 
 inline std::string o200k_path() {
-  return NIBBLE_BUILD_DIR "/test_data/o200k_base.tiktoken";
+  return test::build_path("test_data/o200k_base.tiktoken");
 }  // made by the build
 
 inline std::string from_base64(const std::string& digits) {
@@ -67,7 +69,7 @@ inline std::string byte_level(std::string_view bytes) {
 
 // Everything but /model of a tokenizer.json like gpt-oss's: parsed, so that a test can change a part.
 inline nlohmann::json pipeline() {
-  auto json = nlohmann::json::parse(file_bytes(NIBBLE_SOURCE_DIR "/models/tiny-gpt-oss/tokenizer.json"));
+  auto json = nlohmann::json::parse(file_bytes(test::source_path("models/tiny-gpt-oss/tokenizer.json")));
   json["model"]["vocab"] = nlohmann::json::object();
   json["model"]["merges"] = nlohmann::json::array();
   json["added_tokens"] = nlohmann::json::array();

@@ -8,6 +8,7 @@
 
 #include "core/error.h"
 #include "tests/error_of.h"
+#include "tests/folders.h"
 #include "text/tokenizer.h"
 
 namespace nibble {
@@ -70,7 +71,7 @@ TEST(Tiktoken, HarmonysTokensFollowTheLastRank) {
   const Tokenizer tokenizer = Tokenizer::from_tiktoken(rank_file({}), "test.tiktoken");
   EXPECT_EQ(tokenizer.num_tokens(), 256 + 21);
   // As in the bundled vocabulary, whose specials begin at 4064: see models/tiny-gpt-oss/tokenizer.json.
-  const Tokenizer bundled = Tokenizer::open(NIBBLE_SOURCE_DIR "/models/tiny-gpt-oss");
+  const Tokenizer bundled = Tokenizer::open(test::source_path("models/tiny-gpt-oss"));
   for (TokenId distance = 0; distance < 21; ++distance) {
     const TokenId id = 256 + distance;
     EXPECT_TRUE(tokenizer.is_special(id));

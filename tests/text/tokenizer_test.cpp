@@ -11,6 +11,7 @@
 
 #include "core/error.h"
 #include "core/random.h"
+#include "tests/folders.h"
 #include "tests/text/o200k.h"
 
 namespace nibble {
@@ -32,7 +33,7 @@ const Tokenizer& o200k_from_json() {
 }
 
 const Tokenizer& tiny() {
-  static const Tokenizer tokenizer = Tokenizer::open(NIBBLE_SOURCE_DIR "/models/tiny-gpt-oss");
+  static const Tokenizer tokenizer = Tokenizer::open(test::source_path("models/tiny-gpt-oss"));
   return tokenizer;
 }
 
@@ -42,7 +43,7 @@ Ids ordinary(const Tokenizer& tokenizer, std::string_view text) {
 
 std::vector<json> o200k_vectors() {
   std::vector<json> vectors;
-  std::ifstream lines(NIBBLE_SOURCE_DIR "/tests/data/o200k_vectors.jsonl");
+  std::ifstream lines(test::source_path("tests/data/o200k_vectors.jsonl"));
   for (std::string line; std::getline(lines, line);) vectors.push_back(json::parse(line));
   EXPECT_EQ(vectors.size(), 100u);
   return vectors;
@@ -59,7 +60,7 @@ TEST(Tokenizer, O200kGivesTheIdsOfTheVectors) {
 
 TEST(Tokenizer, TheBundledVocabularyGivesTheIdsOfTheVectors) {
   const json vectors =
-      json::parse(test::file_bytes(NIBBLE_SOURCE_DIR "/tests/golden/tokenizer_vectors.json"));
+      json::parse(test::file_bytes(test::source_path("tests/golden/tokenizer_vectors.json")));
   ASSERT_EQ(vectors.size(), 26u);
   for (const json& vector : vectors) {
     const auto text = vector["text"].get<std::string>();
@@ -69,7 +70,7 @@ TEST(Tokenizer, TheBundledVocabularyGivesTheIdsOfTheVectors) {
 }
 
 TEST(Tokenizer, ARankFileAndATokenizerJsonGiveTheSameIds) {
-  const std::string prose = test::file_bytes(NIBBLE_SOURCE_DIR "/tests/golden/eval/prose.txt");
+  const std::string prose = test::file_bytes(test::source_path("tests/golden/eval/prose.txt"));
   EXPECT_EQ(ordinary(o200k(), prose), ordinary(o200k_from_json(), prose));
   for (TokenId id = 0; id < 199'998; ++id) {
     ASSERT_EQ(o200k().bytes(id), o200k_from_json().bytes(id)) << id;
@@ -95,7 +96,7 @@ TEST(Tokenizer, MergingAloneMakesTheSameTokensAsWholePieces) {
   json file = test::tokenizer_json(test::tokens_of(test::file_bytes(test::o200k_path())));
   file["model"]["ignore_merges"] = false;
   const Tokenizer merging = Tokenizer::from_json(file.dump(), "o200k.json");
-  const std::string prose = test::file_bytes(NIBBLE_SOURCE_DIR "/tests/golden/eval/prose.txt");
+  const std::string prose = test::file_bytes(test::source_path("tests/golden/eval/prose.txt"));
   EXPECT_EQ(ordinary(merging, prose), ordinary(o200k(), prose));
   for (TokenId id = 0; id < 199'998; ++id)
     ASSERT_EQ(ordinary(merging, o200k().bytes(id)), ordinary(o200k(), o200k().bytes(id))) << id;
@@ -191,7 +192,7 @@ TEST(Tokenizer, ALongRunIsCutAsByOthers) {
 
 TEST(Tokenizer, ManyThreadsMayEncodeAtOnce) {
   const std::string prose =
-      test::file_bytes(NIBBLE_SOURCE_DIR "/tests/golden/eval/prose.txt").substr(0, 20'000);
+      test::file_bytes(test::source_path("tests/golden/eval/prose.txt")).substr(0, 20'000);
   const Ids expected = ordinary(o200k(), prose);
   std::vector<Ids> ids(8);
   {
@@ -206,11 +207,11 @@ TEST(Tokenizer, ManyThreadsMayEncodeAtOnce) {
 
 TEST(Tokenizer, WhatIsNoVocabularyIsRefused) {
   EXPECT_THROW(Tokenizer::open("/nowhere/tokenizer.json"), InputError);
-  EXPECT_THROW(Tokenizer::open(NIBBLE_SOURCE_DIR "/tests"), InputError);  // a folder without one
-  EXPECT_THROW(Tokenizer::open(NIBBLE_SOURCE_DIR "/models/tiny-gpt-oss/config.json"), InputError);
-  EXPECT_THROW(Tokenizer::open(NIBBLE_SOURCE_DIR "/models/tiny-gpt-oss/model-00000-of-00001.safetensors"),
+  EXPECT_THROW(Tokenizer::open(test::source_path("tests")), InputError);  // a folder without one
+  EXPECT_THROW(Tokenizer::open(test::source_path("models/tiny-gpt-oss/config.json")), InputError);
+  EXPECT_THROW(Tokenizer::open(test::source_path("models/tiny-gpt-oss/model-00000-of-00001.safetensors")),
                InputError);
-  EXPECT_THROW(Tokenizer::open(NIBBLE_SOURCE_DIR "/tests/golden/eval/prose.txt"), InputError);
+  EXPECT_THROW(Tokenizer::open(test::source_path("tests/golden/eval/prose.txt")), InputError);
 }
 
 }  // namespace

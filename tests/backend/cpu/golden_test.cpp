@@ -17,11 +17,12 @@
 #include "tests/backend/cpu/q8_0_model.h"
 #include "tests/backend/cpu/reference_with_rounded_kv.h"
 #include "tests/backend/feeder.h"
+#include "tests/folders.h"
 
 namespace nibble::cpu {
 namespace {
 
-const std::filesystem::path kRoot{NIBBLE_SOURCE_DIR};
+const std::filesystem::path kRoot{test::source_path()};
 constexpr int kNumPages{300};
 
 std::shared_ptr<const Weights> open(const std::filesystem::path& folder) {

@@ -7,6 +7,7 @@
 #include "model/golden.h"
 #include "tests/backend/contract.h"
 #include "tests/error_of.h"
+#include "tests/folders.h"
 
 namespace nibble::cuda {
 namespace {
@@ -103,7 +104,7 @@ TEST(CudaGraphs, ServeWhateverParametersTheRowsHaveAndAreCounted) {
 }
 
 GoldenSet golden_of(const char* file) {
-  return read_golden(std::filesystem::path(NIBBLE_SOURCE_DIR) / "tests/golden" / file);
+  return read_golden(std::filesystem::path(test::source_path("tests/golden")) / file);
 }
 
 TEST(CudaGolden, TheMiniatureModelAgreesWhetherFedAtOnceOrTokenByToken) {

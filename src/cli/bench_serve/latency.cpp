@@ -1,0 +1,78 @@
+#include "cli/bench_serve/latency.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <utility>
+
+#include "core/check.h"
+
+namespace nibble::cli {
+namespace {
+
+// Ends before beginnings at the same time: who takes a place that was just given back is not one more.
+int most_at_once(std::span<const TimedAnswer> answers) {
+  std::vector<std::pair<double, int>> changes;
+  for (const TimedAnswer& answer : answers) {
+    changes.emplace_back(answer.sent, 1);
+    changes.emplace_back(answer.ended, -1);
+  }
+  std::sort(changes.begin(), changes.end());
+  int open = 0, most = 0;
+  for (const auto& [time, change] : changes) most = std::max(most, open += change);
+  return most;
+}
+
+}  // namespace
+
+std::optional<Percentiles> percentiles_of(std::vector<double> samples) {
+  if (samples.empty()) return std::nullopt;
+  std::sort(samples.begin(), samples.end());
+  const auto at = [&](double share) {
+    const double rank = share * static_cast<double>(samples.size() - 1);
+    const auto below = static_cast<size_t>(rank);
+    const size_t above = std::min(below + 1, samples.size() - 1);
+    return samples[below] + (rank - std::floor(rank)) * (samples[above] - samples[below]);
+  };
+  const double sum = std::accumulate(samples.begin(), samples.end(), 0.0);
+  return Percentiles{
+      sum / static_cast<double>(samples.size()), at(0.5), at(0.9), at(0.95), at(0.99), samples.back()};
+}
+
+LoadSummary summarise(std::span<const TimedAnswer> answers) {
+  NIBBLE_CHECK(!answers.empty(), "no answers");
+  LoadSummary summary;
+  summary.num_requests = static_cast<int>(answers.size());
+  summary.max_open = most_at_once(answers);
+  double first = answers[0].sent, last = answers[0].ended;
+  std::vector<double> ttft, itl, tpot, e2e;
+  for (const TimedAnswer& answer : answers) {
+    first = std::min(first, answer.sent);
+    last = std::max(last, answer.ended);
+    if (!answer.error.empty()) {
+      ++summary.num_failed;
+      ErrorCount& error = summary.errors[answer.error];
+      if (error.count++ == 0) error.example = answer.example;
+      continue;
+    }
+    const int64_t num_tokens = answer.num_output_tokens.value_or(static_cast<int64_t>(answer.texts.size()));
+    summary.num_uncounted += !answer.num_output_tokens;
+    summary.num_output_tokens += num_tokens;
+    summary.num_prompt_tokens += answer.num_prompt_tokens.value_or(0);
+    if (answer.num_cached_tokens)
+      summary.num_cached_tokens = summary.num_cached_tokens.value_or(0) + *answer.num_cached_tokens;
+    e2e.push_back(answer.ended - answer.sent);
+    if (answer.texts.empty()) continue;  // tokens without text: control tokens, halves of characters
+    ttft.push_back(answer.texts.front() - answer.sent);
+    for (size_t i = 1; i < answer.texts.size(); ++i) itl.push_back(answer.texts[i] - answer.texts[i - 1]);
+    if (num_tokens > 1) tpot.push_back((e2e.back() - ttft.back()) / static_cast<double>(num_tokens - 1));
+  }
+  summary.seconds = last - first;
+  summary.ttft = percentiles_of(std::move(ttft));
+  summary.itl = percentiles_of(std::move(itl));
+  summary.tpot = percentiles_of(std::move(tpot));
+  summary.e2e = percentiles_of(std::move(e2e));
+  return summary;
+}
+
+}  // namespace nibble::cli

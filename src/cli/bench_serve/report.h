@@ -1,0 +1,37 @@
+// How bench serve tells what it measured: a Markdown table that grows as loads end, or JSON with all of it.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "cli/bench_serve/latency.h"
+#include "cli/bench_serve/workload.h"
+
+namespace nibble::cli {
+
+struct BenchLoad {
+  int num_clients{0};  // that each wait for their answer; 0: requests arrive at a rate
+  double rate{0};      // a second
+};
+std::string name(const BenchLoad& load);  // "16 clients", "2.5 /s"
+
+struct BenchServeSetup {
+  std::string command_line, url;
+  Workload workload;
+  std::string prompt_tokens, output_tokens;  // as they were asked for
+  int num_warmup{0};                         // requests before each load
+  std::string cpu;                           // of the client
+};
+
+struct BenchServeResult {
+  BenchLoad load;
+  LoadSummary summary;
+};
+
+std::string serve_markdown_header();
+std::string serve_markdown_row(const BenchServeResult& result);
+std::string serve_markdown_footer(const BenchServeSetup& setup, const std::vector<BenchServeResult>& results);
+nlohmann::ordered_json serve_json(const BenchServeSetup& setup, const std::vector<BenchServeResult>& results);
+
+}  // namespace nibble::cli

@@ -1,0 +1,316 @@
+#include "cli/eval/eval.h"
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "cli/eval/compare.h"
+#include "cli/eval/golden.h"
+#include "cli/eval/perplexity.h"
+#include "cli/eval/tasks.h"
+#include "cli/terminal/new_request.h"
+#include "core/clock.h"
+#include "core/error.h"
+#include "core/mapped_file.h"
+#include "harmony/render.h"
+#include "setup/load.h"
+
+namespace nibble::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr const char* kFooter{R"(
+Exactly one of --text, --tasks and --golden. With --compare the text is read twice: by the model as --fp8-layers,
+--mxfp4-layers and --kv-dtype have it, and by the same model unquantised, on the same backend. With --golden the exit status is 1 where a prompt is further from the golden
+data than the tolerance that is stated at the end. Golden data that do not say where the router is near a tie are compared
+as if it never were: with a cache in BF16 another expert there is then a difference.
+
+Examples:
+  nibble eval tiny --text tests/golden/eval/prose.txt
+  nibble eval tiny --text tests/golden/eval/prose.txt --compare --fp8-layers all --kv-dtype fp8
+  nibble eval tiny --tasks tests/golden/eval/tasks.jsonl --backend reference
+  nibble eval tiny --golden tests/golden/golden.json --json)"};
+
+// An answer that is not there by then does not come: the longest right one of the miniature model has 225 tokens.
+constexpr int kMaxTaskTokens{512};
+
+struct Options {
+  std::string model;
+  std::string text, tasks, golden;
+  int window{1024};
+  std::optional<int> limit;
+  bool is_compared{false}, as_json{false}, is_verbose{false};
+};
+
+void print_json(const Json& json) {
+  fmt::print("{}\n", json.dump(2, ' ', false, Json::error_handler_t::replace));
+}
+
+int eval_text(const Options& options, const Settings& settings) {
+  const std::string text = read_text_file(options.text);
+  const Model model = open_model(options.model, settings);
+  const Tokenizer tokenizer = open_tokenizer(model.source, settings);
+  const BackendOptions room = backend_options(model.config, settings, {options.window, 1});
+  const std::unique_ptr<Backend> backend = load(model, settings, room);
+  const Stopwatch stopwatch;
+  const Perplexity result =
+      measure_perplexity(*backend, room, tokenizer, text, options.window, options.limit);
+  if (options.as_json) {
+    print_json({{"backend", backend->name()},
+                {"perplexity", result.per_token},
+                {"bits_per_byte", result.bits_per_byte},
+                {"window", options.window},
+                {"num_windows", result.num_windows},
+                {"num_scored", result.num_scored},
+                {"seconds", stopwatch.seconds()}});
+  } else {
+    fmt::print(
+        "perplexity {:.3f} per token, {:.3f} bits per byte: {} tokens scored in {} windows of {}, backend "
+        "{}, {:.1f} s\n",
+        result.per_token, result.bits_per_byte, result.num_scored, result.num_windows, options.window,
+        backend->name(), stopwatch.seconds());
+  }
+  return kDone;
+}
+
+// What the experts' weights are multiplied with: "INT8".
+std::string experts_activations(const std::vector<KernelChoice>& kernels) {
+  for (const KernelChoice& row : kernels)
+    if (row.operation.starts_with("experts")) return row.activations;
+  return "unknown";
+}
+
+int eval_compare(const Options& options, const Settings& settings) {
+  const std::string text = read_text_file(options.text);
+  const Model model = open_model(options.model, settings);
+  const Tokenizer tokenizer = open_tokenizer(model.source, settings);
+  const Settings plain = unquantised(settings);
+  const Capacity capacity{options.window, 1};
+  const BackendOptions room = backend_options(model.config, settings, capacity);
+  const BackendOptions plain_room = backend_options(model.config, plain, capacity);
+  if (room.dense == plain_room.dense && room.kv_format == plain_room.kv_format &&
+      room.expert_activations == plain_room.expert_activations)
+    throw InputError(
+        "--compare: nothing is quantised: --fp8-layers, --mxfp4-layers, --kv-dtype fp8 or "
+        "--experts-activations int8 says what is to be compared");
+  const std::unique_ptr<Backend> backend = load(model, settings, room);
+  const std::unique_ptr<Backend> plain_backend = load(model, plain, plain_room);
+  const Stopwatch stopwatch;
+  const Comparison result =
+      compare_models(*backend, *plain_backend, room, tokenizer, text, options.window, options.limit);
+  const StorageFormats formats = formats_of(model, settings);
+  const std::string_view qkv = name(formats.qkv), o = name(formats.attention_output),
+                         lm_head = name(formats.unembedding), kv = name(formats.kv);
+  const std::string experts = experts_activations(backend->kernels());
+  if (options.as_json) {
+    print_json({{"backend", backend->name()},
+                {"formats", {{"qkv", qkv}, {"o", o}, {"lm_head", lm_head}, {"kv", kv}}},
+                {"experts_activations", experts},
+                {"mean_kl", result.mean_kl},
+                {"p99_kl", result.p99_kl},
+                {"top1_agreement", result.top1_agreement},
+                {"perplexity", result.perplexity},
+                {"unquantised_perplexity", result.unquantised_perplexity},
+                {"window", options.window},
+                {"num_windows", result.num_windows},
+                {"num_scored", result.num_scored},
+                {"seconds", stopwatch.seconds()}});
+  } else {
+    fmt::print(
+        "qkv {}, o {}, lm_head {}, keys and values {}, experts' activations {}, against the unquantised "
+        "model:\n"
+        "KL divergence {:.3e} nats per token (99th percentile {:.3e}), top-1 agreement {:.2f} %, perplexity "
+        "{:.3f} against {:.3f}\n"
+        "{} tokens scored in {} windows of {}, backend {}, {:.1f} s\n",
+        qkv, o, lm_head, kv, experts, result.mean_kl, result.p99_kl, 100 * result.top1_agreement,
+        result.perplexity, result.unquantised_perplexity, result.num_scored, result.num_windows,
+        options.window, backend->name(), stopwatch.seconds());
+  }
+  return kDone;
+}
+
+// Greedy, whatever the settings of a chat say: the answers are exact.
+std::vector<Request> task_requests(const std::vector<Task>& tasks, Settings settings, const Config& config,
+                                   const Tokenizer& tokenizer, int context) {
+  settings.temperature = 0;
+  settings.max_tokens = kMaxTaskTokens;
+  std::vector<Request> requests;
+  for (const Task& task : tasks)
+    requests.push_back(make_request(harmony::render(task.conversation, tokenizer, {}).tokens, settings,
+                                    config, tokenizer, context));
+  return requests;
+}
+
+struct Score {
+  int num_solved{0}, num_tasks{0};
+};
+
+void print_task_table(const std::vector<TaskResult>& results, bool is_verbose) {
+  std::map<std::string, Score> scores;
+  Score all, known;  // known: of the tasks whose outcome the file states, those that came out the same
+  for (const TaskResult& result : results) {
+    for (Score* score : {&scores[result.task], &all})
+      *score = {score->num_solved + result.is_solved, score->num_tasks + 1};
+    if (result.solved_by_checkpoint)
+      known = {known.num_solved + (result.is_solved == *result.solved_by_checkpoint), known.num_tasks + 1};
+    if (is_verbose && result.solved_by_checkpoint.value_or(true) != result.is_solved)
+      fmt::print("{} {}: {}\n", result.id, result.is_solved ? "solved" : "not solved", result.text);
+  }
+  for (const auto& [task, score] : scores)
+    fmt::print("{:16} {:4} of {:4}  {:5.1f} %\n", task, score.num_solved, score.num_tasks,
+               100.0 * score.num_solved / score.num_tasks);
+  fmt::print("{:16} {:4} of {:4}  {:5.1f} %\n", "all", all.num_solved, all.num_tasks,
+             100.0 * all.num_solved / all.num_tasks);
+  if (known.num_tasks > 0)
+    fmt::print("{} of {} differ from solved_by_checkpoint\n", known.num_tasks - known.num_solved,
+               known.num_tasks);
+}
+
+Json tasks_json(const std::vector<TaskResult>& results, std::string_view backend) {
+  Json rows = Json::array();
+  int num_solved = 0, num_different = 0;
+  for (const TaskResult& result : results) {
+    num_solved += result.is_solved;
+    num_different += result.solved_by_checkpoint && *result.solved_by_checkpoint != result.is_solved;
+    rows.push_back(
+        {{"id", result.id}, {"task", result.task}, {"solved", result.is_solved}, {"text", result.text}});
+  }
+  return {{"backend", backend},
+          {"num_tasks", results.size()},
+          {"num_solved", num_solved},
+          {"num_different_from_checkpoint", num_different},
+          {"tasks", rows}};
+}
+
+int eval_tasks(const Options& options, const Settings& settings) {
+  std::vector<Task> tasks = read_tasks(read_text_file(options.tasks), options.tasks);
+  if (options.limit && tasks.size() > static_cast<size_t>(*options.limit))
+    tasks.resize(static_cast<size_t>(*options.limit));
+  if (tasks.empty()) throw InputError("{} holds no tasks", options.tasks);
+  const Model model = open_model(options.model, settings);
+  const Tokenizer tokenizer = open_tokenizer(model.source, settings);
+  std::vector<Request> requests =
+      task_requests(tasks, settings, model.config, tokenizer, context_of(model.config, settings));
+  // Room for what the longest prompt can become, unless the settings say less.
+  size_t longest_prompt = 0;
+  for (const Request& request : requests) longest_prompt = std::max(longest_prompt, request.prompt.size());
+  const Capacity capacity{
+      std::min(context_of(model.config, settings), static_cast<int>(longest_prompt) + kMaxTaskTokens),
+      settings.max_sequences};
+  const BackendOptions room = backend_options(model.config, settings, capacity);
+  const std::unique_ptr<Backend> backend = load(model, settings, room);
+  Engine engine(*backend, tokenizer, engine_options(settings, room, capacity));
+
+  const Stopwatch stopwatch;
+  const std::vector<TaskResult> results = run_tasks(engine, tokenizer, tasks, std::move(requests));
+  size_t num_tokens = 0;
+  for (const TaskResult& result : results) num_tokens += static_cast<size_t>(result.num_output_tokens);
+  if (options.as_json) {
+    print_json(tasks_json(results, backend->name()));
+  } else {
+    print_task_table(results, options.is_verbose);
+    fmt::print("backend {}, {} output tokens in {:.1f} s\n", backend->name(), num_tokens,
+               stopwatch.seconds());
+  }
+  return kDone;
+}
+
+Json golden_json(const std::vector<GoldenResult>& results, std::string_view backend) {
+  Json rows = Json::array();
+  for (const GoldenResult& result : results) {
+    const GoldenDifference& difference = result.difference;
+    rows.push_back({{"name", result.name},
+                    {"num_tokens", result.num_tokens},
+                    {"relative_l2", std::max(difference.relative_l2, difference.tied_l2)},
+                    {"max_logit", difference.max_logit},
+                    {"num_top_compared", difference.num_top_compared},
+                    {"num_top_wrong", difference.num_top_wrong},
+                    {"greedy_differs_at", difference.greedy_at ? Json(*difference.greedy_at) : Json()},
+                    {"is_within", result.is_within}});
+  }
+  return {{"backend", backend}, {"prompts", rows}};
+}
+
+void print_golden_table(const std::vector<GoldenResult>& results, const GoldenTolerance& tolerance,
+                        std::string_view backend) {
+  fmt::print("{:28} {:>6} {:>12} {:>10} {:>18}  {:16}\n", "prompt", "tokens", "logits (L2)", "max diff",
+             "top 5 wrong", "greedy");
+  for (const GoldenResult& result : results) {
+    const GoldenDifference& difference = result.difference;
+    const std::string greedy =
+        difference.greedy_at
+            ? fmt::format("differs at {} (gap {:.1e})", *difference.greedy_at, difference.greedy_gap)
+            : "same";
+    fmt::print("{:28} {:6} {:12.2e} {:10.2e} {:>18}  {:16}{}\n", result.name, result.num_tokens,
+               std::max(difference.relative_l2, difference.tied_l2), difference.max_logit,
+               fmt::format("{} of {}", difference.num_top_wrong, difference.num_top_compared), greedy,
+               result.is_within ? "" : "  OUTSIDE");
+  }
+  fmt::print(
+      "backend {}; tolerance: logits {:.1e} relative L2; top 5 where the router's margin is over {:.0e} and "
+      "neighbours are over {:.1e} apart, after a lesser margin {:.1e}; greedy where the gap is over {:.1e}\n",
+      backend, tolerance.relative_l2, tolerance.router_margin, tolerance.top_gap, tolerance.top_gap_after_tie,
+      tolerance.greedy_gap);
+}
+
+int eval_golden(const Options& options, const Settings& settings) {
+  const GoldenSet golden = read_golden(options.golden);
+  const Model model = open_model(options.model, settings);
+  if (golden.vocab != model.config.vocab)
+    throw InputError("{} is of another model: its vocabulary has {} tokens, that of {} has {}",
+                     options.golden, golden.vocab, options.model, model.config.vocab);
+  const BackendOptions room = backend_options(model.config, settings, {longest(golden), 1});
+  const std::unique_ptr<Backend> backend = load(model, settings, room);
+  const GoldenTolerance tolerance =
+      find_backend(settings.backend).tolerance(model.config, golden, backend->kernels());
+  const std::vector<GoldenResult> results = compare_golden(*backend, room, golden, tolerance, options.limit);
+  if (options.as_json)
+    print_json(golden_json(results, backend->name()));
+  else
+    print_golden_table(results, tolerance, backend->name());
+  const bool all_within =
+      std::all_of(results.begin(), results.end(), [](const GoldenResult& r) { return r.is_within; });
+  return all_within ? kDone : kCheckFailed;
+}
+
+int eval(const Options& options, const Settings& settings) {
+  const bool kinds[]{!options.text.empty(), !options.tasks.empty(), !options.golden.empty()};
+  if (std::count(std::begin(kinds), std::end(kinds), true) != 1)
+    throw InputError("eval needs exactly one of --text FILE, --tasks FILE and --golden FILE");
+  if (options.is_compared && options.text.empty()) throw InputError("--compare goes with --text FILE");
+  if (options.is_compared) return eval_compare(options, settings);
+  if (!options.text.empty()) return eval_text(options, settings);
+  return options.tasks.empty() ? eval_golden(options, settings) : eval_tasks(options, settings);
+}
+
+}  // namespace
+
+Action define_eval(CLI::App& command, Settings& settings) {
+  const auto options = std::make_shared<Options>();
+  add_model(command, options->model);
+  command.add_option("--text", options->text, "perplexity of a text")->type_name("FILE");
+  command
+      .add_option("--tasks", options->tasks, "accuracy on prompts with exact answers, greedy, as in a chat")
+      ->type_name("FILE");
+  command.add_option("--golden", options->golden, "agreement with what another implementation computed")
+      ->type_name("FILE");
+  command.add_flag("--compare", options->is_compared, "with --text: divergence from the unquantised model");
+  command.add_option("--window", options->window, "with --text: tokens that are read as one piece [1024]")
+      ->type_name("N")
+      ->check(CLI::Range(2, 1 << 20));
+  command.add_option("--limit", options->limit, "the first N windows, tasks or prompts alone")
+      ->type_name("N")
+      ->check(CLI::Range(1, 1 << 30));
+  command.add_flag("--verbose", options->is_verbose,
+                   "with --tasks: what was said where the outcome is not the expected one");
+  command.add_flag("--json", options->as_json, "figures as one JSON object");
+  add_settings(command, settings,
+               {SettingGroup::kMachine, SettingGroup::kBatch, SettingGroup::kCache, SettingGroup::kPlaces});
+  command.footer(kFooter);
+  return [options, &settings] { return eval(*options, settings); };
+}
+
+}  // namespace nibble::cli

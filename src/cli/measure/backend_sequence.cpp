@@ -1,0 +1,87 @@
+#include "cli/measure/backend_sequence.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "core/check.h"
+
+namespace nibble::cli {
+namespace {
+
+// Logits of a step are held at once: at most 256 MB of them, which is 333 rows of gpt-oss.
+constexpr int kMaxLogits{1 << 26};
+
+// The likeliest token after the last one.
+OutputRow greedy_row(std::span<const TokenId> tokens) {
+  static const SampleParams kGreedy;
+  return {.token_index = static_cast<int>(tokens.size()) - 1, .sample = &kGreedy, .prompt = {}, .output = {}};
+}
+
+}  // namespace
+
+Sequence::Sequence(Backend& backend, const BackendOptions& room)
+    : backend_(backend),
+      max_batch_tokens_(room.max_batch_tokens),
+      max_rows_(std::clamp(kMaxLogits / backend.config().vocab, 1, room.max_batch_tokens)),
+      full_(room.num_full_pages),
+      sliding_(room.num_sliding_pages),
+      pages_(full_, sliding_, backend.config().window) {}
+
+void Sequence::feed(std::span<const TokenId> tokens, const Visit& visit) {
+  const size_t vocab = static_cast<size_t>(backend_.config().vocab);
+  while (!tokens.empty()) {
+    const int num_rows = std::min(max_rows_, static_cast<int>(tokens.size()));
+    reserve(num_rows);
+    std::vector<OutputRow> outputs(static_cast<size_t>(num_rows));
+    for (int row = 0; row < num_rows; ++row) outputs[static_cast<size_t>(row)].token_index = row;
+    const StepResult result = step(tokens.first(static_cast<size_t>(num_rows)), 0, outputs, true);
+    for (int row = 0; row < num_rows; ++row)
+      visit(length() + row, std::span(result.logits).subspan(static_cast<size_t>(row) * vocab, vocab));
+    pages_.advance(num_rows);
+    tokens = tokens.subspan(static_cast<size_t>(num_rows));
+  }
+}
+
+void Sequence::feed(std::span<const TokenId> tokens) {
+  while (!tokens.empty()) {
+    const int num_rows = std::min(max_batch_tokens_, static_cast<int>(tokens.size()));
+    reserve(num_rows);
+    step(tokens.first(static_cast<size_t>(num_rows)), 0, {}, false);
+    pages_.advance(num_rows);
+    tokens = tokens.subspan(static_cast<size_t>(num_rows));
+  }
+}
+
+void Sequence::reserve(int num_tokens) {
+  const bool has_room = pages_.reserve(num_tokens);
+  NIBBLE_CHECK(has_room, "{} tokens behind {}", num_tokens, pages_.length());
+}
+
+void Sequence::rehearse(std::span<const TokenId> tokens, int offset, bool wants_next) {
+  const OutputRow last = greedy_row(tokens);
+  step(tokens, offset, {&last, wants_next ? size_t{1} : size_t{0}}, false);
+}
+
+std::vector<TimedWork> Sequence::profile(std::span<const TokenId> tokens, int offset) {
+  const OutputRow last = greedy_row(tokens);
+  const Run run = run_of(tokens, offset, {&last, 1});
+  return backend_.profile({{&run, 1}, false});
+}
+
+Run Sequence::run_of(std::span<const TokenId> tokens, int offset, std::span<const OutputRow> outputs) const {
+  Run run;
+  run.tokens = tokens;
+  run.first_position = length() + offset;
+  run.full = pages_.full();
+  run.sliding = pages_.sliding();
+  run.outputs = outputs;
+  return run;
+}
+
+StepResult Sequence::step(std::span<const TokenId> tokens, int offset, std::span<const OutputRow> outputs,
+                          bool want_logits) {
+  const Run run = run_of(tokens, offset, outputs);
+  return backend_.step({{&run, 1}, want_logits});
+}
+
+}  // namespace nibble::cli

@@ -1,0 +1,58 @@
+#include "cli/terminal/answer_printer.h"
+
+#include <fmt/format.h>
+
+#include "cli/terminal/terminal.h"
+
+namespace nibble::cli {
+namespace {
+
+constexpr std::string_view kThinking{"thinking..."};
+constexpr std::string_view kEraseLine{"\r\x1b[K"};
+
+}  // namespace
+
+void Printer::show(harmony::Part part, std::string_view text) {
+  if (!is_open_ || part != part_) {
+    close();
+    open(part);
+  }
+  if (text.empty()) return;
+  if (part == harmony::Part::kReasoning && options_.fold) return;
+  std::FILE* out = part == harmony::Part::kAnswer ? options_.answer : options_.thoughts;
+  std::fwrite(text.data(), 1, text.size(), out);
+  std::fflush(out);
+  at_line_start_ = text.back() == '\n';
+}
+
+void Printer::finish() { close(); }
+
+// On a terminal dimming tells the parts apart; elsewhere words do.
+void Printer::open(harmony::Part part) {
+  is_open_ = true;
+  part_ = part;
+  at_line_start_ = true;
+  if (part == harmony::Part::kAnswer) return;
+  std::FILE* out = options_.thoughts;
+  const bool on_terminal = is_terminal(out);
+  fmt::print(out, "{}", dim_on(out));
+  if (part == harmony::Part::kCall) fmt::print(out, "call: ");
+  if (part == harmony::Part::kReasoning && options_.fold)
+    fmt::print(out, "{}{}", kThinking, on_terminal ? "" : "\n");
+  if (part == harmony::Part::kReasoning && !options_.fold && !on_terminal) fmt::print(out, "reasoning: ");
+  at_line_start_ = false;
+  std::fflush(out);
+}
+
+void Printer::close() {
+  if (!is_open_) return;
+  is_open_ = false;
+  std::FILE* out = part_ == harmony::Part::kAnswer ? options_.answer : options_.thoughts;
+  const bool was_folded = part_ == harmony::Part::kReasoning && options_.fold;
+  if (was_folded && is_terminal(out)) fmt::print(out, "{}", kEraseLine);
+  if (!was_folded && !at_line_start_) fmt::print(out, "\n");
+  if (part_ != harmony::Part::kAnswer) fmt::print(out, "{}", dim_off(out));
+  std::fflush(out);
+}
+
+}  // namespace nibble::cli

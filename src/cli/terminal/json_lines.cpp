@@ -1,0 +1,66 @@
+#include "cli/terminal/json_lines.h"
+
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <string>
+
+#include "cli/terminal/terminal.h"
+#include "core/error.h"
+#include "harmony/json_text.h"
+
+namespace nibble::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using Visit = std::function<void(const Json&)>;
+
+void visit_line(std::string_view line, std::string_view origin, int number, const Visit& visit) {
+  if (line.find_first_not_of(" \t\r") == std::string_view::npos) return;
+  try {
+    visit(harmony::parse_json(line, "it"));  // of bounded depth: what reads it recurses
+  } catch (const InputError& error) {
+    throw InputError("{}, line {}: {}", origin, number, error.what());
+  } catch (const Json::exception& error) {  // a field that is absent or of another type
+    std::string_view what = error.what();
+    what.remove_prefix(what.find(']') + 2);  // the library's own number: "[json.exception.type_error.302] "
+    throw InputError("{}, line {}: {}", origin, number, what);
+  }
+}
+
+}  // namespace
+
+void for_each_json_line(const Visit& visit) {
+  LineReader reader(/*interrupt=*/nullptr);
+  std::string line;
+  for (int number = 1; reader.read(line) == LineReader::Outcome::kLine; ++number)
+    visit_line(line, "stdin", number, visit);
+}
+
+void for_each_json_line(std::string_view text, std::string_view origin, const Visit& visit) {
+  for (int number = 1; !text.empty(); ++number) {
+    const std::string_view line = text.substr(0, text.find('\n'));
+    visit_line(line, origin, number, visit);
+    text.remove_prefix(std::min(text.size(), line.size() + 1));
+  }
+}
+
+std::vector<TokenId> token_ids(const Json& list, const Tokenizer& tokenizer) {
+  if (!list.is_array()) throw InputError("{} is no list of token ids", list.dump());
+  std::vector<TokenId> ids;
+  for (const Json& id : list) {
+    // Within int64 first: a number of a file may be anything.
+    if (!id.is_number_integer() || id.get<int64_t>() < 0 || id.get<int64_t>() >= tokenizer.num_tokens())
+      throw InputError("{} is no token of this vocabulary, whose ids are 0 to {}", id.dump(),
+                       tokenizer.num_tokens() - 1);
+    ids.push_back(id.get<TokenId>());
+  }
+  return ids;
+}
+
+void print_json_line(const Json& json) {
+  fmt::print("{}\n", json.dump(-1, ' ', false, Json::error_handler_t::replace));
+  std::fflush(stdout);
+}
+
+}  // namespace nibble::cli

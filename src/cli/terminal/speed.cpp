@@ -1,0 +1,38 @@
+#include "cli/terminal/speed.h"
+
+#include <fmt/format.h>
+
+#include "core/bytes_text.h"
+#include "model/ops.h"
+
+namespace nibble::cli {
+
+Speed measure(const Config& config, const StorageFormats& formats, const FinishedEvent& finished) {
+  Speed speed;
+  if (finished.prefill_seconds > 0)
+    speed.prefill_tokens_per_second =
+        (finished.num_prompt_tokens - finished.num_cached_tokens) / finished.prefill_seconds;
+  // The first token of the answer comes with the prefill.
+  const int num_decoded = finished.num_output_tokens - 1;
+  if (num_decoded < 1 || finished.decode_seconds <= 0) return speed;
+  speed.decode_tokens_per_second = num_decoded / finished.decode_seconds;
+  const int middle = finished.num_prompt_tokens + finished.num_output_tokens / 2;
+  speed.bytes_per_token = static_cast<double>(total(step_costs(config, formats, 1, middle)).bytes_touched());
+  return speed;
+}
+
+std::string describe(const FinishedEvent& finished, const Speed& speed) {
+  const std::string cached = finished.num_cached_tokens > 0
+                                 ? fmt::format(", {} of them cached, the others", finished.num_cached_tokens)
+                                 : "";
+  std::string text =
+      fmt::format("{} prompt tokens{} at {:.0f} tok/s, {} output tokens", finished.num_prompt_tokens, cached,
+                  speed.prefill_tokens_per_second, finished.num_output_tokens);
+  if (speed.decode_tokens_per_second > 0)
+    text += fmt::format(" at {:.1f} tok/s, which read {} each: {}/s", speed.decode_tokens_per_second,
+                        bytes_text(speed.bytes_per_token),
+                        bytes_text(speed.bytes_per_token * speed.decode_tokens_per_second));
+  return fmt::format("{} ({})", text, name(finished.reason));
+}
+
+}  // namespace nibble::cli

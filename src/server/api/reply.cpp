@@ -1,0 +1,159 @@
+#include "server/api/reply.h"
+
+#include <algorithm>
+
+#include "text/utf8_stream.h"
+
+namespace nibble::server {
+namespace {
+
+// JSON has no infinity; the number is the one that OpenAI's API gives for it.
+double finite(float logprob) { return std::max(-9999.0, static_cast<double>(logprob)); }
+
+Json token_json(TokenId token, float logprob, const Tokenizer& tokenizer) {
+  Json bytes = Json::array();
+  for (const char byte : tokenizer.bytes(token)) bytes.push_back(static_cast<unsigned char>(byte));
+  return {{"token", token_text(token, tokenizer)}, {"logprob", finite(logprob)}, {"bytes", std::move(bytes)}};
+}
+
+Json with_head(const ReplyHead& head, std::string_view object) {
+  return {{"id", head.id}, {"object", object}, {"created", head.created}, {"model", head.model}};
+}
+
+Json reason_json(std::optional<std::string_view> reason) { return reason ? Json(*reason) : Json(nullptr); }
+
+}  // namespace
+
+Json to_json(const Usage& usage) {
+  return {{"prompt_tokens", usage.num_prompt_tokens},
+          {"completion_tokens", usage.num_output_tokens},
+          {"total_tokens", usage.num_prompt_tokens + usage.num_output_tokens},
+          {"prompt_tokens_details", {{"cached_tokens", usage.num_cached_tokens}}},
+          {"completion_tokens_details", {{"reasoning_tokens", usage.num_reasoning_tokens}}}};
+}
+
+std::string_view finish_reason(FinishReason reason, bool has_calls) {
+  if (reason == FinishReason::kMaxTokens || reason == FinishReason::kContextFull) return "length";
+  return has_calls ? "tool_calls" : "stop";
+}
+
+Json chat_logprobs(const std::vector<SampledToken>& tokens, const Tokenizer& tokenizer) {
+  Json content = Json::array();
+  for (const SampledToken& token : tokens) {
+    Json row = token_json(token.token, token.logprob, tokenizer);
+    row["top_logprobs"] = Json::array();
+    for (const TokenLogprob& other : token.top)
+      row["top_logprobs"].push_back(token_json(other.token, other.logprob, tokenizer));
+    content.push_back(std::move(row));
+  }
+  return {{"content", std::move(content)}};
+}
+
+Json chat_choice(size_t index, const ChatAnswer& answer, std::string_view finish_reason,
+                 const Json& logprobs) {
+  Json message{{"role", "assistant"}, {"content", answer.content()}};
+  if (answer.content().empty() && !answer.calls().empty()) message["content"] = nullptr;
+  if (!answer.reasoning().empty()) message["reasoning_content"] = message["reasoning"] = answer.reasoning();
+  for (const ChatAnswer::Call& call : answer.calls())
+    message["tool_calls"].push_back({{"id", call.id},
+                                     {"type", "function"},
+                                     {"function", {{"name", call.name}, {"arguments", call.arguments}}}});
+  return {{"index", index},
+          {"message", std::move(message)},
+          {"logprobs", logprobs},
+          {"finish_reason", finish_reason}};
+}
+
+Json chat_reply(const ReplyHead& head, Json choices, const Usage& usage) {
+  Json reply = with_head(head, "chat.completion");
+  reply["choices"] = std::move(choices);
+  reply["usage"] = to_json(usage);
+  return reply;
+}
+
+Json chat_chunk(const ReplyHead& head, size_t index, const Json& delta, const Json& logprobs,
+                std::optional<std::string_view> finish_reason) {
+  Json chunk = with_head(head, "chat.completion.chunk");
+  chunk["choices"] = Json::array({Json{{"index", index},
+                                       {"delta", delta},
+                                       {"logprobs", logprobs},
+                                       {"finish_reason", reason_json(finish_reason)}}});
+  return chunk;
+}
+
+Json to_json(const AnswerDelta& delta) {
+  switch (delta.kind) {
+    case AnswerDelta::Kind::kReasoning:
+      return {{"reasoning_content", delta.paragraph()}, {"reasoning", delta.paragraph()}};
+    case AnswerDelta::Kind::kContent:
+      return {{"content", delta.paragraph()}};
+    case AnswerDelta::Kind::kCall:
+      break;
+  }
+  Json call{{"index", delta.call_index}};
+  if (!delta.id.empty()) {
+    call["id"] = delta.id;
+    call["type"] = "function";
+    call["function"]["name"] = delta.name;
+  }
+  call["function"]["arguments"] = delta.text;
+  return {{"tool_calls", Json::array({std::move(call)})}};
+}
+
+Json completion_logprobs(const std::vector<SampledToken>& tokens, const Tokenizer& tokenizer,
+                         int64_t num_characters) {
+  Json lists{{"tokens", Json::array()},
+             {"token_logprobs", Json::array()},
+             {"top_logprobs", Json::array()},
+             {"text_offset", Json::array()}};
+  for (const SampledToken& token : tokens) {
+    const std::string text = token_text(token.token, tokenizer);
+    Json top = Json::object();
+    for (const TokenLogprob& other : token.top)
+      top[token_text(other.token, tokenizer)] = finite(other.logprob);
+    lists["tokens"].push_back(text);
+    lists["token_logprobs"].push_back(finite(token.logprob));
+    lists["top_logprobs"].push_back(std::move(top));
+    lists["text_offset"].push_back(num_characters);
+    num_characters += count_characters(text);
+  }
+  return lists;
+}
+
+Json completion_choice(size_t index, const std::string& text, const Json& logprobs,
+                       std::optional<std::string_view> finish_reason) {
+  return {{"index", index},
+          {"text", text},
+          {"logprobs", logprobs},
+          {"finish_reason", reason_json(finish_reason)}};
+}
+
+Json completion_reply(const ReplyHead& head, Json choices) {
+  Json reply = with_head(head, "text_completion");
+  reply["choices"] = std::move(choices);
+  return reply;
+}
+
+Json usage_chunk(const ReplyHead& head, std::string_view object, const Usage& usage) {
+  Json chunk = with_head(head, object);
+  chunk["choices"] = Json::array();
+  chunk["usage"] = to_json(usage);
+  return chunk;
+}
+
+std::string token_text(TokenId token, const Tokenizer& tokenizer) {
+  Utf8Stream utf8;
+  std::string text = utf8.push(tokenizer.bytes(token));
+  return text += utf8.finish();
+}
+
+int64_t count_characters(std::string_view text) {
+  return std::count_if(text.begin(), text.end(),
+                       [](char byte) { return (static_cast<unsigned char>(byte) & 0xC0) != 0x80; });
+}
+
+std::string print(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
+
+std::string sse_event(const Json& json) { return "data: " + print(json) + "\n\n"; }
+
+}  // namespace nibble::server

@@ -1,0 +1,70 @@
+// What is answered, as JSON in the shape of OpenAI's API, and as server-sent events.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine/event.h"
+#include "harmony/json_text.h"
+#include "server/api/chat_answer.h"
+#include "text/tokenizer.h"
+
+namespace nibble::server {
+
+using harmony::Json;
+
+// What all parts of an answer share.
+struct ReplyHead {
+  std::string id;      // "chatcmpl-..."
+  int64_t created{0};  // seconds since 1970
+  std::string model;
+};
+
+struct Usage {
+  int num_prompt_tokens{0}, num_output_tokens{0};
+  int num_cached_tokens{0};     // of the prompt
+  int num_reasoning_tokens{0};  // of the output
+};
+Json to_json(const Usage& usage);
+
+// "stop", "length" or "tool_calls". A call that was cut off is "length": its arguments are no JSON.
+std::string_view finish_reason(FinishReason reason, bool has_calls);
+
+// {"content": [...]}: log-probabilities of the tokens of the content.
+Json chat_logprobs(const std::vector<SampledToken>& tokens, const Tokenizer& tokenizer);
+
+// One of the answers to a prompt; a list of them is a whole reply.
+Json chat_choice(size_t index, const ChatAnswer& answer, std::string_view finish_reason,
+                 const Json& logprobs);
+Json chat_reply(const ReplyHead& head, Json choices, const Usage& usage);
+Json chat_chunk(const ReplyHead& head, size_t index, const Json& delta, const Json& logprobs,
+                std::optional<std::string_view> finish_reason);
+Json to_json(const AnswerDelta& delta);  // the member "delta" of a chunk
+
+// Log-probabilities as the older API has them: four lists. `num_characters` counts those of the text before.
+Json completion_logprobs(const std::vector<SampledToken>& tokens, const Tokenizer& tokenizer,
+                         int64_t num_characters);
+
+// A whole answer and a chunk differ only in what they hold.
+Json completion_choice(size_t index, const std::string& text, const Json& logprobs,
+                       std::optional<std::string_view> finish_reason);
+Json completion_reply(const ReplyHead& head, Json choices);
+
+// The last chunk where stream_options.include_usage asks for it: no choices, only usage.
+Json usage_chunk(const ReplyHead& head, std::string_view object, const Usage& usage);
+
+// Bytes that are no character by themselves become U+FFFD.
+std::string token_text(TokenId token, const Tokenizer& tokenizer);
+
+int64_t count_characters(std::string_view text);  // of valid UTF-8
+
+// One line of JSON; bytes of half a character, which only tokens have, become U+FFFD.
+std::string print(const Json& json);
+std::string sse_event(const Json& json);  // "data: {...}\n\n"
+inline constexpr std::string_view kSseDone{"data: [DONE]\n\n"};
+inline constexpr std::string_view kSseKeepAlive{":\n\n"};  // a comment, which clients pass over
+
+}  // namespace nibble::server

@@ -1,0 +1,42 @@
+#include "server/http/api_error.h"
+
+namespace nibble::server {
+
+ApiError ApiError::of(const InputError& error) {
+  constexpr std::string_view kRoot{"request."};
+  std::string_view message = error.what();
+  const bool names_place = message.starts_with(kRoot);
+  if (names_place) message.remove_prefix(kRoot.size());
+  ApiError result(400, "{}", message);
+  if (names_place || message.starts_with("messages["))
+    result.param = std::string(message.substr(0, message.find(' ')));
+  return result;
+}
+
+std::string_view error_type(int status) {
+  switch (status) {
+    case 401:
+      return "authentication_error";
+    case 404:
+      return "not_found_error";
+    case 429:
+      return "rate_limit_error";
+    case 503:
+      return "unavailable_error";
+    default:
+      return status < 500 ? "invalid_request_error" : "server_error";
+  }
+}
+
+harmony::Json error_json(const ApiError& error) {
+  const auto or_null = [](const std::string& text) {
+    return text.empty() ? harmony::Json(nullptr) : harmony::Json(text);
+  };
+  return {{"error",
+           {{"message", error.what()},
+            {"type", error_type(error.status)},
+            {"param", or_null(error.param)},
+            {"code", or_null(error.code)}}}};
+}
+
+}  // namespace nibble::server

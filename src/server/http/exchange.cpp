@@ -1,0 +1,145 @@
+#include "server/http/exchange.h"
+
+#include <sys/socket.h>
+
+#include <boost/asio/use_awaitable.hpp>
+#include <boost/asio/write.hpp>
+
+#include "server/api/reply.h"
+
+namespace nibble::server {
+namespace {
+
+namespace beast = boost::beast;
+namespace http = beast::http;
+using boost::system::error_code;
+
+// A client's own id is taken where it can't garble a line of the log.
+std::string id_of(std::string_view sent) {
+  constexpr size_t kMaxBytes{64};
+  const bool is_plain =
+      sent.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.") ==
+      std::string_view::npos;
+  return !sent.empty() && sent.size() <= kMaxBytes && is_plain ? std::string(sent) : "req-" + random_id();
+}
+
+}  // namespace
+
+Exchange::Exchange(Stream& stream, const HttpLimits& limits, bool keep_alive, Head head,
+                   std::string extra_lines)
+    : stream_(stream),
+      limits_(limits),
+      keep_alive_(keep_alive),
+      head_(std::move(head)),
+      extra_lines_(std::move(extra_lines)),
+      id_(id_of(header("X-Request-Id"))),
+      watch_(std::make_shared<Watch>()) {}
+
+Exchange::~Exchange() {
+  watch_->has_ended = true;
+  watch_->on_disconnect = nullptr;
+}
+
+std::string_view Exchange::method() const { return to_std(head_.method_string()); }
+
+std::string_view Exchange::path() const {
+  const std::string_view target = to_std(head_.target());
+  return target.substr(0, target.find('?'));
+}
+
+std::string_view Exchange::header(std::string_view name) const {
+  const auto found = head_.find(beast::string_view(name.data(), name.size()));
+  return found == head_.end() ? std::string_view() : to_std(found->value());
+}
+
+void Exchange::drop_body() {
+  std::string().swap(head_.body());
+  body_share_.reset();
+}
+
+void Exchange::on_disconnect(std::function<void()> function) {
+  watch_->on_disconnect = std::move(function);
+  if (watch_->is_gone && watch_->on_disconnect) watch_->on_disconnect();
+}
+
+// A socket that can be read but has nothing to read was closed by the other side. One that has is a client that sends its
+// next request early: then the connection is not watched any further.
+void Exchange::watch() {
+  auto& socket = stream_.socket();
+  socket.async_wait(asio::socket_base::wait_read,
+                    [state = watch_, handle = socket.native_handle()](const error_code& error) {
+                      if (error || state->has_ended) return;
+                      char byte{};
+                      if (::recv(handle, &byte, 1, MSG_PEEK | MSG_DONTWAIT) > 0) return;
+                      state->is_gone = true;
+                      if (state->on_disconnect) state->on_disconnect();
+                    });
+}
+
+std::string Exchange::head_lines(int status, std::string_view content_type) const {
+  const auto reason = http::obsolete_reason(static_cast<http::status>(status));
+  std::string lines =
+      fmt::format("HTTP/1.1 {} {}\r\nServer: nibble\r\nX-Request-Id: {}\r\n", status, to_std(reason), id_);
+  if (!content_type.empty()) lines += fmt::format("Content-Type: {}\r\n", content_type);
+  lines += extra_lines_;
+  if (!keep_alive_)
+    lines += "Connection: close\r\n";
+  else if (head_.version() < 11)
+    lines += "Connection: keep-alive\r\n";
+  return lines;
+}
+
+asio::awaitable<void> Exchange::write(const std::string& bytes) {
+  stream_.expires_after(limits_.write_timeout);
+  co_await asio::async_write(stream_, asio::buffer(bytes), asio::use_awaitable);
+  stream_.expires_never();
+}
+
+asio::awaitable<void> Exchange::reply(int status, Json json) {
+  return reply_text(status, kJson, print(json) + "\n");
+}
+
+asio::awaitable<void> Exchange::reply_text(int status, std::string_view content_type, std::string body) {
+  status_ = status;
+  std::string bytes = head_lines(status, content_type);
+  if (status == 401) bytes += "WWW-Authenticate: Bearer\r\n";
+  if (status == 429 || status == 503) bytes += "Retry-After: 1\r\n";
+  if (status != 204) bytes += fmt::format("Content-Length: {}\r\n", body.size());
+  bytes += "\r\n";
+  if (head_.method() != http::verb::head) bytes += body;  // a HEAD is told how long it would be
+  co_await write(bytes);
+}
+
+asio::awaitable<void> Exchange::reply(const ApiError& error) {
+  Json json = error_json(error);
+  if (!has_events_) {
+    co_await reply(error.status, std::move(json));
+    co_return;
+  }
+  // The header said 200; the stream says what happened.
+  co_await write_events(sse_event(json) + std::string(kSseDone));
+  co_await end_events(error.status);
+}
+
+asio::awaitable<void> Exchange::write_events(std::string events) {
+  const bool is_chunked = head_.version() >= 11;
+  if (is_chunked) events = fmt::format("{:x}\r\n{}\r\n", events.size(), events);
+  if (!has_events_) {
+    has_events_ = true;
+    status_ = 200;
+    if (!is_chunked) keep_alive_ = false;  // nothing but the connection's end ends the answer
+    std::string head = head_lines(200, "text/event-stream");
+    head += "Cache-Control: no-cache\r\n";
+    head += is_chunked ? "Transfer-Encoding: chunked\r\n\r\n" : "\r\n";
+    events.insert(0, head);
+  }
+  co_await write(events);
+}
+
+asio::awaitable<void> Exchange::end_events(int status) {
+  static const std::string kLastChunk{"0\r\n\r\n"};
+  if (head_.version() >= 11) co_await write(kLastChunk);
+  status_ = status;
+}
+
+}  // namespace nibble::server

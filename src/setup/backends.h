@@ -1,0 +1,43 @@
+// Which backends there are.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "backend/backend.h"
+#include "backend/kernel_check.h"
+#include "model/golden.h"
+
+namespace nibble {
+
+struct BackendRow {
+  std::string_view name;
+  std::string_view what;
+  MemoryPlan (*plan)(const Config&, const BackendOptions&);
+  std::unique_ptr<Backend> (*make)(std::shared_ptr<const Weights>, const BackendOptions&);
+  // Takes weights that are not made (Weights::unmade), and memory of its own, which it checks itself.
+  bool is_device;
+  bool takes_expert_activations;  // BackendOptions::expert_activations
+  bool (*takes_blocks)(
+      const BackendOptions&);  // of matrices that have them, in place of elements (StoredBlocks)
+  std::string (*why_not)();    // why this machine cannot run it; empty where it can
+  // How far it may be from golden data of the weights that it is given, with the kernels that it says run.
+  GoldenTolerance (*tolerance)(const Config&, const GoldenSet&, std::span<const KernelChoice>);
+  // Measures the memory that it decodes from: bytes per second, all cores reading.
+  double (*read_bandwidth)();
+  std::string (*device)();  // what it runs on beside the host's cores, for records; empty where that is all
+  // Of a backend that this row made, between steps; null: there is nothing to tune.
+  void (*retune)(Backend&, const CpuTuning&);
+  std::vector<KernelCheck> (*checks)();  // of the rows of its kernel table that run here; null: it has none
+};
+
+std::span<const BackendRow> all_backends();  // best first
+
+// The row of that name, or the best one that this machine can run. Throws InputError that lists the names.
+const BackendRow& find_backend(const std::optional<std::string>& name);
+
+}  // namespace nibble

@@ -1,0 +1,59 @@
+#include "setup/read_weights.h"
+
+#include <algorithm>
+#include <span>
+#include <vector>
+
+namespace nibble {
+namespace {
+
+using Bytes = std::span<const std::byte>;
+
+constexpr size_t kPage{4096};
+constexpr size_t kStep{64 << 20};  // between two reports
+
+Bytes bytes_of(const void* data, size_t count) { return {static_cast<const std::byte*>(data), count}; }
+
+// Not those that have blocks, which were either made or are read as a whole when they are repacked.
+void append(std::vector<Bytes>& parts, const Matrix& matrix, size_t num_matrices) {
+  if (matrix.blocks.rows) return;
+  const size_t elements = num_matrices * static_cast<size_t>(matrix.rows) * static_cast<size_t>(matrix.cols);
+  const size_t scales = matrix.scales ? elements / 32 : 0;
+  parts.push_back(bytes_of(matrix.data, num_bytes(matrix.format, elements) - scales));
+  if (matrix.scales) parts.push_back(bytes_of(matrix.scales, scales));
+}
+
+// All but vectors, which lie among the matrices and are a thousandth of them.
+std::vector<Bytes> matrices(const Weights& weights) {
+  std::vector<Bytes> parts;
+  const size_t experts = static_cast<size_t>(weights.config.num_experts);
+  append(parts, weights.embedding, 1);
+  for (const LayerWeights& layer : weights.layers) {
+    for (const Matrix* matrix : {&layer.q, &layer.k, &layer.v, &layer.o, &layer.router})
+      append(parts, *matrix, 1);
+    append(parts, layer.gate_up.first, experts);
+    append(parts, layer.down.first, experts);
+  }
+  append(parts, weights.unembedding, 1);
+  return parts;
+}
+
+}  // namespace
+
+void read_weights(const Weights& weights, const ReportProgress& report) {
+  std::vector<Bytes> parts = matrices(weights);
+  size_t total = 0, done = 0;
+  for (const Bytes part : parts) total += part.size();
+  // In the order of the file: a disk reads ahead, and in a shard the matrices are not sorted by layer.
+  std::sort(parts.begin(), parts.end(), [](Bytes a, Bytes b) { return a.data() < b.data(); });
+  for (const Bytes part : parts) {
+    for (size_t at = 0; at < part.size(); at += kPage) {
+      [[maybe_unused]] const volatile std::byte touched = part[at];
+      if (at % kStep == 0) report(done + at, total);
+    }
+    done += part.size();
+  }
+  report(total, total);
+}
+
+}  // namespace nibble

@@ -1,0 +1,108 @@
+#include "setup/tuning.h"
+
+#include <fmt/format.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <iterator>
+
+#include "core/error.h"
+#include "core/thread_pool.h"
+#include "setup/machine.h"
+
+namespace nibble {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::ordered_json;
+
+struct Field {
+  const char* name;
+  int Tuning::*of_all;
+  int CpuTuning::*of_cpu;  // where the other is null
+  int least, most, multiple_of;
+
+  int get(const Tuning& tuning) const { return of_all ? tuning.*of_all : tuning.cpu.*of_cpu; }
+  void put(Tuning& tuning, int value) const { (of_all ? tuning.*of_all : tuning.cpu.*of_cpu) = value; }
+};
+constexpr Field kFields[]{
+    {"threads", &Tuning::num_threads, nullptr, 0, 1024, 1},
+    {"panel_rows", nullptr, &CpuTuning::panel_rows, kMinPanelRows, kMaxPanelRows, kMinPanelRows},
+    {"large_panel_rows", nullptr, &CpuTuning::large_panel_rows, kMinPanelRows, kMaxPanelRows, kMinPanelRows},
+    {"tile_from_tokens", nullptr, &CpuTuning::tile_from_tokens, 0, 1 << 20, 1},
+};
+
+Json read_file(const fs::path& path) {
+  std::ifstream file(path);
+  Json json = Json::parse(std::istreambuf_iterator<char>(file), {}, nullptr, false);
+  if (!json.is_object())
+    throw InputError(
+        "{}: it is not what nibble tune writes, an object of machines: delete it, or --tuning off",
+        path.string());
+  return json;
+}
+
+Tuning from_json(const Json& json, const std::string& where) {
+  Tuning tuning;
+  for (const Field& field : kFields) {
+    const auto found = json.is_object() ? json.find(field.name) : json.end();
+    int64_t value{-1};
+    if (json.is_object() && found != json.end() && found->is_number_integer()) value = found->get<int64_t>();
+    if (value < field.least || value > field.most || value % field.multiple_of != 0)
+      throw InputError(
+          "{}: {} has to be a whole number from {} to {}{}: run nibble tune again, or --tuning off", where,
+          field.name, field.least, field.most,
+          field.multiple_of > 1 ? fmt::format(", a multiple of {}", field.multiple_of) : "");
+    field.put(tuning, static_cast<int>(value));
+  }
+  return tuning;
+}
+
+}  // namespace
+
+Json to_json(const Tuning& tuning) {
+  Json json;
+  for (const Field& field : kFields) json[field.name] = field.get(tuning);
+  return json;
+}
+
+std::string machine_name() { return fmt::format("{}, {} cores", cpu_name(), num_usable_cores()); }
+
+fs::path tuning_path(const Settings& settings) {
+  if (settings.tuning) return *settings.tuning == "off" ? fs::path() : fs::path(*settings.tuning);
+  if (const char* cache = std::getenv("XDG_CACHE_HOME"); cache && *cache)
+    return fs::path(cache) / "nibble" / "tuning.json";
+  if (const char* home = std::getenv("HOME"); home && *home)
+    return fs::path(home) / ".cache" / "nibble" / "tuning.json";
+  return {};
+}
+
+std::optional<Tuning> read_tuning(const Settings& settings, const std::string& machine) {
+  const fs::path path = tuning_path(settings);
+  if (path.empty()) return std::nullopt;
+  if (std::error_code error; !fs::is_regular_file(path, error)) {
+    if (settings.tuning)
+      throw InputError("--tuning {}: there is no such file: nibble tune writes one", path.string());
+    return std::nullopt;
+  }
+  const Json json = read_file(path);
+  const auto found = json.find(machine);
+  if (found == json.end()) return std::nullopt;
+  return from_json(*found, fmt::format("{}: {}", path.string(), machine));
+}
+
+void write_tuning(const fs::path& path, const std::string& machine, const Tuning& tuning) {
+  std::error_code error;
+  Json json = fs::is_regular_file(path, error) ? read_file(path) : Json::object();
+  json[machine] = to_json(tuning);
+  if (path.has_parent_path()) fs::create_directories(path.parent_path(), error);
+  // Beside it first: a program that starts meanwhile reads the old one or the new one.
+  fs::path unfinished = path;
+  unfinished += ".new";
+  std::ofstream file(unfinished);
+  file << json.dump(2) << '\n';
+  if (file.flush()) fs::rename(unfinished, path, error);
+  if (!file || error) throw InputError("{}: it cannot be written", path.string());
+}
+
+}  // namespace nibble

@@ -1,0 +1,55 @@
+#include "cli/terminal/answer_printer.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+namespace nibble::cli {
+namespace {
+
+using harmony::Part;
+
+std::string contents(std::FILE* file) {
+  std::string text(static_cast<size_t>(std::ftell(file)), '\0');
+  std::rewind(file);
+  EXPECT_EQ(std::fread(text.data(), 1, text.size(), file), text.size());
+  return text;
+}
+
+class PrinterTest : public testing::Test {
+ protected:
+  ~PrinterTest() override {
+    std::fclose(thoughts_);
+    std::fclose(answer_);
+  }
+  std::FILE* thoughts_ = std::tmpfile();  // no terminals: words in place of dimming
+  std::FILE* answer_ = std::tmpfile();
+};
+
+TEST_F(PrinterTest, APipeGetsTheAnswerAlone) {
+  Printer printer({.thoughts = thoughts_, .answer = answer_});
+  for (const char* text : {"Add ", "them."}) printer.show(Part::kReasoning, text);
+  for (const char* text : {"It is", " 42."}) printer.show(Part::kAnswer, text);
+  printer.finish();
+  EXPECT_EQ(contents(thoughts_), "reasoning: Add them.\n");
+  EXPECT_EQ(contents(answer_), "It is 42.\n");
+}
+
+TEST_F(PrinterTest, AnAnswerThatEndsItsLineGetsNoSecondEnd) {
+  Printer printer({.thoughts = thoughts_, .answer = answer_});
+  printer.show(Part::kAnswer, "one\ntwo\n");
+  printer.finish();
+  printer.finish();
+  EXPECT_EQ(contents(answer_), "one\ntwo\n");
+}
+
+TEST_F(PrinterTest, FoldedThoughtsAreMentionedOnly) {
+  Printer printer({.thoughts = thoughts_, .answer = answer_, .fold = true});
+  printer.show(Part::kReasoning, "secret");
+  printer.show(Part::kCall, "{}");
+  printer.finish();
+  EXPECT_EQ(contents(thoughts_), "thinking...\ncall: {}\n");
+}
+
+}  // namespace
+}  // namespace nibble::cli

@@ -1,0 +1,181 @@
+#include "server/api/chat_answer.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "core/random.h"
+#include "server/api/reply.h"
+#include "tests/folders.h"
+
+namespace nibble::server {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+const Tokenizer& tiny() {
+  static const Tokenizer tokenizer = Tokenizer::open(test::source_path("models/tiny-gpt-oss"));
+  return tokenizer;
+}
+
+// What a client has that adds up the deltas of a stream, as OpenAI's client does.
+struct Client {
+  std::string reasoning, content;
+  std::vector<ChatAnswer::Call> calls;
+  size_t num_content_tokens{0};
+
+  void take(const std::vector<AnswerDelta>& deltas) {
+    for (const AnswerDelta& delta : deltas) {
+      const Json json = to_json(delta);
+      reasoning += json.value("reasoning_content", "");
+      content += json.value("content", "");
+      num_content_tokens += delta.tokens.size();
+      if (!json.contains("tool_calls")) continue;
+      const Json& call = json["tool_calls"][0];
+      const size_t index = call["index"];
+      if (index == calls.size()) calls.emplace_back();
+      calls.at(index).id += call.value("id", "");
+      calls[index].name += call["function"].value("name", "");
+      calls[index].arguments += call["function"].value("arguments", "");
+    }
+  }
+};
+
+using Stops = std::vector<std::string>;
+
+struct Both {
+  ChatAnswer whole;
+  Client streamed;
+};
+Both listen(const std::vector<TokenId>& tokens, bool with_tools, const Stops& stop = {}) {
+  std::vector<harmony::Tool> tools;
+  if (with_tools) tools.push_back({"get_time", "", {}});
+  Both both{ChatAnswer(tiny(), tools, stop), {}};
+  for (const TokenId token : tokens) both.streamed.take(both.whole.push({.token = token}));
+  both.streamed.take(both.whole.finish());
+  return both;
+}
+Both listen(const std::string& said, bool with_tools, const Stops& stop = {}) {
+  return listen(tiny().encode(said, SpecialTokens::kRecognise), with_tools, stop);
+}
+
+constexpr const char* kCall{
+    "<|channel|>analysis<|message|>Need the "
+    "clock.<|end|><|start|>assistant<|channel|>commentary<|message|>Let "
+    "me look.<|end|><|start|>assistant<|channel|>commentary to=functions.get_time "
+    "<|constrain|>json<|message|>{\"zone\": \"Europe/Oslo\"}<|call|>"};
+
+TEST(ChatAnswer, ReasoningContentAndCallsAreToldApart) {
+  const ChatAnswer answer = listen(kCall, true).whole;
+  EXPECT_EQ(answer.reasoning(), "Need the clock.");
+  EXPECT_EQ(answer.content(), "Let me look.");
+  ASSERT_EQ(answer.calls().size(), 1u);
+  EXPECT_EQ(answer.calls()[0].name, "get_time");
+  EXPECT_EQ(answer.calls()[0].arguments, "{\"zone\": \"Europe/Oslo\"}");
+  EXPECT_EQ(answer.calls()[0].id.substr(0, 5), "call_");
+  EXPECT_EQ(answer.num_reasoning_tokens(),
+            static_cast<int>(tiny().encode("Need the clock.", SpecialTokens::kOrdinary).size()));
+  EXPECT_EQ(finish_reason(FinishReason::kStopToken, true), "tool_calls");
+  EXPECT_EQ(finish_reason(FinishReason::kMaxTokens, true), "length");  // the call may be half
+}
+
+TEST(ChatAnswer, ACallWithoutToolsIsContentAndNotLost) {
+  const ChatAnswer answer = listen(kCall, false).whole;
+  EXPECT_TRUE(answer.calls().empty());
+  EXPECT_EQ(answer.content(), "Let me look.\n\n{\"zone\": \"Europe/Oslo\"}");
+}
+
+TEST(ChatAnswer, ACallOfWhatNobodyOfferedIsNoCall) {
+  const ChatAnswer answer = listen("<|channel|>analysis to=python code<|message|>1+1<|call|>", true).whole;
+  EXPECT_TRUE(answer.calls().empty());
+  EXPECT_EQ(answer.reasoning(), "1+1");
+}
+
+TEST(ChatAnswer, AnOfferedNameWithoutItsNamespaceIsACall) {
+  const ChatAnswer answer = listen("<|channel|>commentary to=get_time json<|message|>{}<|call|>", true).whole;
+  ASSERT_EQ(answer.calls().size(), 1u);
+  EXPECT_EQ(answer.calls()[0].name, "get_time");
+}
+
+TEST(ChatAnswer, ACallWithoutArgumentsHasAnEmptyObject) {
+  EXPECT_EQ(listen("<|channel|>commentary to=functions.get_time<|message|><|call|>", true)
+                .streamed.calls.at(0)
+                .arguments,
+            "{}");
+}
+
+TEST(ChatAnswer, AStopStringEndsTheContentAndIsNotLookedForInReasoning) {
+  const Both both = listen(
+      "<|channel|>analysis<|message|>END of thought<|end|><|start|>assistant<|channel|>final<|message|>It is "
+      "42. END "
+      "it.<|return|>",
+      false, {" END"});
+  EXPECT_TRUE(both.whole.has_stopped());
+  EXPECT_EQ(both.whole.reasoning(), "END of thought");
+  EXPECT_EQ(both.whole.content(), "It is 42.");
+}
+
+TEST(ChatAnswer, MalformedAnswersAreNeitherEmptyNorCarryControlTokens) {
+  for (const char* said :
+       {"Just words.", "<|message|>words<|end|>", "<|channel|>final words<|return|>", "<|channel|>",
+        "<|channel|>final<|message|>wo<|channel|>rds<|start|><|start|>more words",
+        "<|start|>user<|message|>words", "<|channel|>oops<|message|>words<|call|>",
+        "words<|call|>words<|message|>", "<|channel|>commentary to=functions.<|message|>words<|call|>"}) {
+    const ChatAnswer answer = listen(said, true).whole;
+    EXPECT_THAT(answer.content(), Not(HasSubstr("<|"))) << said;
+    const bool says_words = std::string(said).find("words") != std::string::npos;
+    EXPECT_THAT(answer.content(), HasSubstr(says_words ? "words" : "")) << said;
+  }
+}
+
+TEST(ChatAnswer, TheContentsTokensAreThoseOfItsText) {
+  const Both both = listen(kCall, true);
+  std::vector<TokenId> ids;
+  for (const SampledToken& token : both.whole.content_tokens()) ids.push_back(token.token);
+  EXPECT_EQ(tiny().decode(ids), "Let me look.");
+  EXPECT_EQ(both.streamed.num_content_tokens, ids.size());
+}
+
+// Tokens of any kind in any order, control tokens often: what a broken model says.
+TEST(ChatAnswer, AStreamAddsUpToTheWholeAnswerWhateverIsSaid) {
+  const std::vector<TokenId> wellformed = tiny().encode(kCall, SpecialTokens::kRecognise);
+  const std::vector<TokenId> control = tiny().encode(
+      "<|start|><|channel|><|message|><|end|><|call|><|return|><|constrain|>", SpecialTokens::kRecognise);
+  size_t num_with_calls = 0, num_with_content = 0;
+  for (uint64_t seed = 0; seed < 10'000; ++seed) {
+    std::vector<TokenId> tokens = wellformed;
+    for (uint64_t edit = 0; edit < 1 + seed % 6; ++edit) {
+      const uint64_t bits = random_bits(seed, edit);
+      const size_t at = (bits >> 8) % tokens.size();
+      const TokenId other =
+          bits & 1 ? control[(bits >> 32) % control.size()]
+                   : static_cast<TokenId>((bits >> 32) % static_cast<uint64_t>(tiny().num_tokens()));
+      if (bits & 2)
+        tokens[at] = other;
+      else if (bits & 4)
+        tokens.insert(tokens.begin() + static_cast<ptrdiff_t>(at), other);
+      else if (tokens.size() > 1)
+        tokens.erase(tokens.begin() + static_cast<ptrdiff_t>(at));
+    }
+    const Both both = listen(tokens, /*with_tools=*/seed % 4 != 0, seed % 3 == 0 ? Stops{"look"} : Stops{});
+    const ChatAnswer& whole = both.whole;
+    ASSERT_EQ(both.streamed.content, whole.content()) << seed;
+    ASSERT_EQ(both.streamed.reasoning, whole.reasoning()) << seed;
+    ASSERT_EQ(both.streamed.num_content_tokens, whole.content_tokens().size()) << seed;
+    ASSERT_EQ(both.streamed.calls.size(), whole.calls().size()) << seed;
+    for (size_t i = 0; i < whole.calls().size(); ++i) {
+      ASSERT_EQ(both.streamed.calls[i].id, whole.calls()[i].id) << seed;
+      ASSERT_EQ(both.streamed.calls[i].name, whole.calls()[i].name) << seed;
+      ASSERT_EQ(both.streamed.calls[i].arguments, whole.calls()[i].arguments) << seed;
+    }
+    for (const TokenId token : control)
+      ASSERT_THAT(whole.content(), Not(HasSubstr(std::string(tiny().bytes(token))))) << seed;
+    num_with_calls += !whole.calls().empty();
+    num_with_content += !whole.content().empty();
+  }
+  EXPECT_GT(num_with_calls, 1000u);  // else the edits leave nothing to compare
+  EXPECT_GT(num_with_content, 1000u);
+}
+
+}  // namespace
+}  // namespace nibble::server

@@ -1,0 +1,73 @@
+#include "server/api/reply.h"
+#include "tests/folders.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <limits>
+
+namespace nibble::server {
+namespace {
+
+const Tokenizer& tiny() {
+  static const Tokenizer tokenizer = Tokenizer::open(test::source_path("models/tiny-gpt-oss"));
+  return tokenizer;
+}
+
+const ReplyHead kHead{"chatcmpl-1", 1234, "tiny"};
+
+TEST(ApiReply, AnEventIsOneLineOfJsonAndABlankLine) {
+  EXPECT_EQ(sse_event({{"content", "a\nb\r\n\nÄ"}}), "data: {\"content\":\"a\\nb\\r\\n\\nÄ\"}\n\n");
+}
+
+TEST(ApiReply, HalfACharacterDoesNotBreakTheLine) {
+  EXPECT_EQ(print({{"token", "\xC3"}}), "{\"token\":\"\xEF\xBF\xBD\"}");
+}
+
+TEST(ApiReply, AChunkHasTheShapeOfOpenAis) {
+  EXPECT_EQ(print(chat_chunk(kHead, 1, {{"content", "x"}}, nullptr, std::nullopt)),
+            R"({"id":"chatcmpl-1","object":"chat.completion.chunk","created":1234,"model":"tiny",)"
+            R"("choices":[{"index":1,"delta":{"content":"x"},"logprobs":null,"finish_reason":null}]})");
+  EXPECT_EQ(
+      print(usage_chunk(kHead, "chat.completion.chunk", {3, 4, 2, 1})),
+      R"({"id":"chatcmpl-1","object":"chat.completion.chunk","created":1234,"model":"tiny",)"
+      R"("choices":[],"usage":{"prompt_tokens":3,"completion_tokens":4,"total_tokens":7,)"
+      R"("prompt_tokens_details":{"cached_tokens":2},"completion_tokens_details":{"reasoning_tokens":1}}})");
+}
+
+TEST(ApiReply, AnAnswerOfCallsAloneHasNoContent) {
+  ChatAnswer answer(tiny(), {{"f", "", {}}}, {});
+  for (const TokenId token : tiny().encode("<|channel|>commentary to=functions.f<|message|>{\"a\":1}<|call|>",
+                                           SpecialTokens::kRecognise))
+    answer.push({.token = token});
+  answer.finish();
+  const Json choice = chat_choice(0, answer, "tool_calls", nullptr);
+  EXPECT_TRUE(choice["message"]["content"].is_null());
+  EXPECT_EQ(choice["message"]["tool_calls"][0]["function"]["arguments"], "{\"a\":1}");
+  EXPECT_EQ(choice["message"]["tool_calls"][0]["type"], "function");
+  EXPECT_FALSE(choice["message"].contains("reasoning"));
+}
+
+TEST(ApiReply, LogProbabilitiesOfTokensAreFiniteAndHaveTheirBytes) {
+  const TokenId a = tiny().encode("a", SpecialTokens::kOrdinary)[0];
+  const SampledToken token{a, -0.5f, {{a, -0.5f}, {a, -std::numeric_limits<float>::infinity()}}};
+  const Json row = chat_logprobs({token}, tiny())["content"][0];
+  EXPECT_EQ(row["token"], "a");
+  EXPECT_EQ(row["bytes"], Json::array({97}));
+  EXPECT_EQ(row["logprob"], -0.5);
+  EXPECT_EQ(row["top_logprobs"][1]["logprob"], -9999.0);
+}
+
+TEST(ApiReply, OffsetsOfCompletionTokensCountCharacters) {
+  std::vector<SampledToken> tokens;
+  for (const char* text : {"a", "bc", "d"})
+    for (const TokenId id : tiny().encode(text, SpecialTokens::kOrdinary)) tokens.push_back({.token = id});
+  const Json lists = completion_logprobs(tokens, tiny(), 5);
+  EXPECT_EQ(lists["text_offset"][0], 5);
+  EXPECT_EQ(lists["text_offset"][1], 6);
+  EXPECT_EQ(lists["tokens"].size(), tokens.size());
+  EXPECT_EQ(count_characters("aÄ🙂"), 3);
+}
+
+}  // namespace
+}  // namespace nibble::server

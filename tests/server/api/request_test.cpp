@@ -1,0 +1,165 @@
+#include "server/api/request.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "server/http/api_error.h"
+#include "tests/error_of.h"
+
+namespace nibble::server {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::Pair;
+
+constexpr const char* kUser{R"("messages": [{"role": "user", "content": "hi"}])"};
+
+ChatRequest read_chat(const std::string& more) {
+  return read_chat_request("{" + std::string(kUser) + (more.empty() ? "" : ", ") + more + "}");
+}
+CompletionRequest read_completion(const std::string& more) {
+  return read_completion_request(R"({"prompt": "a")" + std::string(more.empty() ? "" : ", ") + more + "}");
+}
+std::string refusal(const std::string& more) {
+  return error_of([&] { read_chat(more); });
+}
+
+TEST(ApiRequest, WithoutParametersTheModelsOwnDistributionIsSampled) {
+  const GenerationParams params = read_chat("").params;
+  EXPECT_EQ(params.sample.temperature, 1);
+  EXPECT_EQ(params.sample.top_p, 1);
+  EXPECT_EQ(params.sample.top_k, 0);
+  EXPECT_EQ(params.sample.num_logprobs, -1);
+  EXPECT_FALSE(params.has_seed);
+  EXPECT_FALSE(params.max_tokens);
+  EXPECT_FALSE(params.stream);
+}
+
+TEST(ApiRequest, EveryParameterArrivesWhereItBelongs) {
+  const GenerationParams params =
+      read_chat(R"("model": "m", "temperature": 0.5, "top_p": 0.25, "top_k": 7, "min_p": 0.125, "seed": 9,
+                   "repetition_penalty": 1.5, "presence_penalty": -2, "frequency_penalty": 2,
+                   "logit_bias": {"5": -100, "6": 1.5}, "max_tokens": 3.0, "stop": ["x", "y"], "ignore_eos": true,
+                   "logprobs": true, "top_logprobs": 4, "stream": true,
+                   "stream_options": {"include_usage": true}, "user": {"what": ["nobody", "knows"]}, "n": 3,
+                   "best_of": 3)")
+          .params;
+  EXPECT_EQ(params.model, "m");
+  EXPECT_EQ(params.sample.temperature, 0.5f);
+  EXPECT_EQ(params.sample.top_p, 0.25f);
+  EXPECT_EQ(params.sample.top_k, 7);
+  EXPECT_EQ(params.sample.min_p, 0.125f);
+  EXPECT_EQ(params.sample.seed, 9u);
+  EXPECT_TRUE(params.has_seed);
+  EXPECT_EQ(params.sample.repetition_penalty, 1.5f);
+  EXPECT_EQ(params.sample.presence_penalty, -2);
+  EXPECT_EQ(params.sample.frequency_penalty, 2);
+  EXPECT_THAT(params.sample.logit_bias, ElementsAre(Pair(5, -100.0f), Pair(6, 1.5f)));
+  EXPECT_EQ(params.max_tokens, 3);
+  EXPECT_THAT(params.stop, ElementsAre("x", "y"));
+  EXPECT_TRUE(params.ignore_eos);
+  EXPECT_EQ(params.sample.num_logprobs, 4);
+  EXPECT_TRUE(params.stream);
+  EXPECT_TRUE(params.include_usage);
+  EXPECT_EQ(params.num_choices, 3);
+}
+
+TEST(ApiRequest, NullIsAbsent) {
+  const ChatRequest request =
+      read_chat(R"("temperature": null, "stop": null, "tools": null, "seed": null, "stream": null, "n": null,
+                   "reasoning_effort": null, "max_tokens": null, "response_format": null, "tool_choice": null)");
+  EXPECT_EQ(request.params.sample.temperature, 1);
+  EXPECT_TRUE(request.params.stop.empty());
+  EXPECT_EQ(request.chat.reasoning_effort, harmony::ReasoningEffort::kMedium);
+}
+
+TEST(ApiRequest, TheNewerNameOfMaxTokensWins) {
+  EXPECT_EQ(read_chat(R"("max_tokens": 3, "max_completion_tokens": 5)").params.max_tokens, 5);
+}
+
+TEST(ApiRequest, ARefusalNamesFieldValueAndWhatIsAccepted) {
+  EXPECT_EQ(refusal(R"("temperature": 7)"), "request.temperature must be a number from 0 to 2, not 7");
+  EXPECT_EQ(refusal(R"("top_p": 0)"), "request.top_p must be above 0 and at most 1, not 0");
+  EXPECT_EQ(refusal(R"("max_tokens": 1.5)"),
+            "request.max_tokens must be a whole number from 1 to 2147483647, not 1.5");
+  EXPECT_EQ(refusal(R"("reasoning_effort": "huge")"),
+            "request.reasoning_effort must be low, medium or high, not \"huge\"");
+  EXPECT_EQ(refusal(R"("logit_bias": {"5": 101})"),
+            "request.logit_bias.5 must be a number from -100 to 100, not 101");
+  EXPECT_THAT(refusal(R"("stop": [""])"), HasSubstr("request.stop must be a text or a list of at most 16"));
+  EXPECT_THAT(refusal(R"("stream": "yes")"), HasSubstr("request.stream must be true or false, not \"yes\""));
+  EXPECT_THAT(error_of([] { read_chat_request("[1"); }), HasSubstr("the body is no JSON"));
+  EXPECT_THAT(error_of([] { read_chat_request("7"); }), HasSubstr("request must be an object, not 7"));
+  EXPECT_THAT(error_of([] { read_chat_request("{}"); }), HasSubstr("request.messages is missing"));
+  EXPECT_THAT(error_of([] { read_chat_request(R"({"messages": []})"); }), HasSubstr("at least one message"));
+}
+
+TEST(ApiRequest, WhatWouldChangeTheAnswerAndIsNotBuiltIsRefused) {
+  for (const char* more :
+       {R"("n": 0)", R"("n": 129)", R"("best_of": 2)", R"("response_format": {"type": "json_object"})",
+        R"("tool_choice": "required")", R"("functions": [])",
+        R"("tool_choice": {"type": "function", "function": {"name": "f"}})", R"("top_logprobs": 3)",
+        R"("stream_options": {"include_usage": true})"})
+    EXPECT_THAT(refusal(more), HasSubstr("must be")) << more;
+  EXPECT_EQ(read_chat(R"("response_format": {"type": "text"})").chat.messages.size(), 1u);
+}
+
+TEST(ApiRequest, OnlyAnAssistantThatCallsOrThinksMayHaveNoContent) {
+  const auto refusal_of = [](const std::string& message) {
+    return error_of([&] { read_chat_request(R"({"messages": [)" + message + "]}"); });
+  };
+  for (const char* message : {R"({"role": "user"})", R"({"role": "system", "content": null})",
+                              R"({"role": "assistant", "content": null, "tool_calls": []})",
+                              R"({"role": "tool", "tool_call_id": "a"})"})
+    EXPECT_EQ(refusal_of(message),
+              "request.messages[0].content is missing; it must be a text or a list of text parts")
+        << message;
+  for (const char* message :
+       {R"({"role": "user", "content": ""})", R"({"role": "assistant", "content": null, "reasoning": "Hm."})",
+        R"({"role": "assistant", "tool_calls": [{"function": {"name": "f", "arguments": "{}"}}]})"})
+    EXPECT_EQ(refusal_of(message), "accepted") << message;
+}
+
+TEST(ApiRequest, ToolsAreNotOfferedWhereTheChoiceIsNone) {
+  const std::string tools = R"("tools": [{"type": "function", "function": {"name": "f"}}], "tool_choice": )";
+  EXPECT_EQ(read_chat(tools + R"("auto")").chat.tools.size(), 1u);
+  EXPECT_EQ(read_chat(tools + R"("none")").chat.tools.size(), 0u);
+}
+
+TEST(ApiRequest, AClientCanNotSetWhatTheApiDoesNotHave) {
+  const ChatRequest request =
+      read_chat(R"("date": "1999-01-01", "developer": "obey", "model_identity": "X")");
+  EXPECT_FALSE(request.chat.date);
+  EXPECT_TRUE(request.chat.instructions.empty());
+  EXPECT_FALSE(request.chat.model_identity);
+}
+
+TEST(ApiRequest, ACompletionTakesTextOrIdsAndSixteenTokens) {
+  EXPECT_THAT(read_completion("").prompts, ElementsAre(Prompt("a")));
+  EXPECT_EQ(read_completion("").params.max_tokens, 16);
+  const CompletionRequest ids = read_completion_request(R"({"prompt": [1, 2], "logprobs": 2})");
+  EXPECT_THAT(ids.prompts, ElementsAre(Prompt(std::vector<TokenId>{1, 2})));
+  EXPECT_EQ(ids.params.sample.num_logprobs, 2);
+  for (const char* prompt :
+       {"[]", "[-1]", "[1.5]", "[4294967296]", "[\"a\", 1]", "[[1], [-1]]", "[[[1]]]", "7", "{}"})
+    EXPECT_THAT(error_of([&] { read_completion_request(fmt::format(R"({{"prompt": {}}})", prompt)); }),
+                testing::AllOf(testing::StartsWith("request.prompt"), HasSubstr("must be a text"),
+                               HasSubstr("a list of token ids")))
+        << prompt;
+  EXPECT_THAT(read_completion_request(R"({"prompt": ["a", [1, 2], "b"]})").prompts,
+              ElementsAre(Prompt("a"), Prompt(std::vector<TokenId>{1, 2}), Prompt("b")));
+  EXPECT_THAT(error_of([] { read_completion(R"("echo": true, "logprobs": 1)"); }),
+              HasSubstr("request.logprobs must be absent with echo"));
+}
+
+TEST(ApiError, SaysWhichParameterItWas) {
+  const ApiError error = ApiError::of(InputError("{}", refusal(R"("temperature": 7)")));
+  EXPECT_EQ(error_json(error).dump(),
+            R"({"error":{"message":"temperature must be a number from 0 to 2, not 7",)"
+            R"("type":"invalid_request_error","param":"temperature","code":null}})");
+  EXPECT_TRUE(ApiError::of(InputError("the body is no JSON")).param.empty());
+}
+
+}  // namespace
+}  // namespace nibble::server

@@ -1,0 +1,37 @@
+#include "setup/backends.h"
+
+#include <gtest/gtest.h>
+
+namespace nibble::cli {
+namespace {
+
+double relative_l2(const std::vector<KernelChoice>& kernels) {
+  Config config;
+  config.num_layers = 6;
+  config.head_dim = 64;
+  GoldenSet golden;
+  golden.prompts.resize(1);
+  golden.prompts[0].logits = {1};
+  return find_backend("cpu").tolerance(config, golden, kernels).relative_l2;
+}
+
+// A file of Q8_0 runs dense layers in int8 where one of BF16 does not.
+TEST(Backends, TheCpusDistanceFromGoldenDataIsThatOfTheKernelsThatRun) {
+  const std::vector<KernelChoice> in_float{{"qkv", "BF16", "F32", "dot", ""},
+                                           {"project", "BF16", "F32", "dot", ""},
+                                           {"experts up", "MXFP4", "F32", "dot", ""},
+                                           {"unembed", "BF16", "F32", "dot", ""}};
+  double last = relative_l2(in_float);
+  std::vector<KernelChoice> kernels = in_float;
+  for (const size_t changed : {2, 1, 0, 3}) {  // each is one more than those before it
+    kernels[changed].activations = "INT8";
+    EXPECT_GT(relative_l2(kernels), last) << kernels[changed].operation;
+    last = relative_l2(kernels);
+  }
+  std::vector<KernelChoice> mixed = in_float;
+  mixed.push_back({"project", "Q8_0", "INT8", "strip", ""});  // of one layer among others
+  EXPECT_GT(relative_l2(mixed), relative_l2(in_float));
+}
+
+}  // namespace
+}  // namespace nibble::cli

@@ -1,0 +1,93 @@
+#include "setup/model_source.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <fstream>
+
+#include "core/error.h"
+#include "tests/error_of.h"
+#include "tests/folders.h"
+
+namespace nibble::cli {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::AllOf;
+using testing::HasSubstr;
+
+class ModelSourceTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    fs::remove_all(folder_);
+    fs::create_directories(folder_);
+    setenv("HF_HOME", (folder_ / "hf").c_str(), 1);
+    unsetenv("HF_HUB_CACHE");
+    settings_.models = (folder_ / "models").string();
+  }
+  void TearDown() override {
+    unsetenv("HF_HOME");
+    fs::remove_all(folder_);
+  }
+  void write(const fs::path& file, const std::string& text) {
+    fs::create_directories((folder_ / file).parent_path());
+    std::ofstream(folder_ / file) << text;
+  }
+  std::string refusal(const std::string& argument) {
+    return error_of([&] { find_model(argument, settings_); });
+  }
+
+  fs::path folder_ = fs::path(testing::TempDir()) / "nibble_model_source";
+  Settings settings_;
+};
+
+TEST_F(ModelSourceTest, AFolderOrFileIsTakenAsItIs) {
+  write("checkpoint/model.safetensors", "");
+  const std::string file = (folder_ / "checkpoint/model.safetensors").string();
+  EXPECT_EQ(find_model(file, settings_).path, file);
+  EXPECT_EQ(find_model(file, settings_).folder(), folder_ / "checkpoint");
+  EXPECT_EQ(find_model((folder_ / "checkpoint").string(), settings_).folder(), folder_ / "checkpoint");
+}
+
+TEST_F(ModelSourceTest, ABundledNameIsFoundInTheFolderOfModels) {
+  write("models/tiny-gpt-oss/config.json", "{}");
+  EXPECT_EQ(find_model("tiny", settings_).path, folder_ / "models/tiny-gpt-oss");
+}
+
+TEST_F(ModelSourceTest, ACacheEntryIsTheSnapshotThatMainNames) {
+  const fs::path entry = "hf/hub/models--openai--gpt-oss-20b";
+  write(entry / "refs/main", "abc123\n");
+  write(entry / "snapshots/abc123/config.json", "{}");
+  write(entry / "snapshots/other/config.json", "{}");
+  EXPECT_EQ(find_model("openai/gpt-oss-20b", settings_).path, folder_ / entry / "snapshots/abc123");
+}
+
+TEST_F(ModelSourceTest, ACacheEntryWithoutItsSnapshotIsNone) {
+  write("hf/hub/models--openai--gpt-oss-20b/refs/main", "abc123");
+  EXPECT_NE(refusal("openai/gpt-oss-20b"), "accepted");
+}
+
+TEST_F(ModelSourceTest, SyntheticModelsHaveAConfigurationAndNoFiles) {
+  const ModelSource source = find_model("synthetic:gpt-oss-120b", settings_);
+  ASSERT_TRUE(source.synthetic);
+  EXPECT_EQ(source.synthetic->num_experts, 128);
+  EXPECT_TRUE(source.path.empty());
+
+  const std::string config = test::source_path("models/tiny-gpt-oss/config.json");
+  EXPECT_EQ(find_model("synthetic:" + config, settings_).synthetic->hidden, 256);
+}
+
+TEST_F(ModelSourceTest, ARefusalSaysWhereItLooked) {
+  EXPECT_THAT(refusal("tiny"), HasSubstr((folder_ / "models/tiny-gpt-oss").string()));
+  EXPECT_THAT(refusal("openai/gpt-oss-20b"),
+              HasSubstr((folder_ / "hf/hub/models--openai--gpt-oss-20b").string()));
+  EXPECT_THAT(refusal("synthetic:gpt-oss-7b"), AllOf(HasSubstr("gpt-oss-20b"), HasSubstr("config.json")));
+  for (const char* argument :
+       {"", "no-such-model", "a-folder/that-is/not-here", "/no-such-file", "no-such-file/"}) {
+    EXPECT_THAT(refusal(argument), HasSubstr("Accepted: a folder")) << argument;
+  }
+}
+
+}  // namespace
+}  // namespace nibble::cli

@@ -1,0 +1,75 @@
+#include "setup/require.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "backend/cpu/cpu_backend.h"
+#include "model/synthetic.h"
+#include "reference/reference_backend.h"
+#include "tests/error_of.h"
+
+namespace nibble::cli {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+
+const std::vector<KernelChoice> kKernels{{"qkv", "BF16", "BF16", "qkv strips", "measured"},
+                                         {"experts up", "MXFP4", "BF16", "up strips", "measured", 1, 64},
+                                         {"experts up", "MXFP4", "F32", "up tiles", "measured", 65},
+                                         {"experts down", "MXFP4", "BF16", "down strips", "measured"}};
+
+std::string refusal(std::string_view list) {
+  return error_of([&] { require_kernels(list, "cuda", kKernels); });
+}
+
+TEST(Require, WhatRunsAsAskedForIsAccepted) {
+  for (const char* list : {"", "qkv=bf16", "qkv=BF16/bf16", "experts=mxfp4", "experts up=mxfp4",
+                           "experts down=mxfp4/bf16,qkv=bf16"})
+    EXPECT_EQ(refusal(list), "accepted") << list;
+}
+
+TEST(Require, AnotherFormatIsRefusedWithTheOneThatRuns) {
+  EXPECT_THAT(refusal("qkv=mxfp4"), AllOf(HasSubstr("'qkv=mxfp4'"), HasSubstr("cuda"), HasSubstr("bf16/bf16"),
+                                          HasSubstr("qkv strips")));
+  EXPECT_THAT(refusal("experts=mxfp4,qkv=f32"), HasSubstr("'qkv=f32'"));
+}
+
+TEST(Require, EveryRowOfAnOperationHasToMeetIt) {
+  EXPECT_THAT(refusal("experts=mxfp4/bf16"),
+              AllOf(HasSubstr("experts up"), HasSubstr("mxfp4/f32"), HasSubstr("up tiles")));
+}
+
+TEST(Require, UnknownWordsAreAnsweredWithThoseThatAreKnown) {
+  EXPECT_THAT(refusal("expert=mxfp4"),
+              AllOf(HasSubstr("no operation 'expert'"), HasSubstr("accepted are qkv, experts")));
+  EXPECT_THAT(refusal("experts=mxfp8"),
+              AllOf(HasSubstr("'mxfp8'"), HasSubstr("accepted are f32, bf16, mxfp4, fp8")));
+  EXPECT_THAT(refusal("qkv=bf16/"), HasSubstr("accepted are f32, bf16, mxfp4, fp8"));
+  for (const char* list : {"qkv", "qkv,experts=mxfp4", ",qkv=bf16"})
+    EXPECT_THAT(refusal(list), HasSubstr("accepted is OPERATION=WEIGHTS")) << list;
+}
+
+// Else a format that a backend tells could not be asked for.
+TEST(Require, WhateverABackendTellsCanBeAskedFor) {
+  Config config;
+  config.num_layers = 1;
+  config.hidden = config.intermediate = 32;
+  config.num_heads = config.num_kv_heads = 1;
+  config.head_dim = 64;
+  config.num_experts = config.experts_per_token = 1;
+  config.vocab = 32;
+  config.layer_kinds = {LayerKind::kFull};
+  const auto weights = std::make_shared<const Weights>(make_synthetic(config, "test"));
+  for (const auto& make : {&cpu::make, &reference::make}) {
+    const auto kernels = make(weights, {.num_full_pages = 1, .num_sliding_pages = 1, .isa = {}})->kernels();
+    EXPECT_GT(kernels.size(), 5u);
+    for (const KernelChoice& row : kernels) {
+      const std::string list = row.operation + "=" + row.weights + "/" + row.activations;
+      EXPECT_EQ(error_of([&] { require_kernels(list, "", kernels); }), "accepted") << list;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace nibble::cli
