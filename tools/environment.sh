@@ -4,9 +4,19 @@ kBuildPackages="g++ cmake ninja-build pkg-config ca-certificates git
   libcli11-dev nlohmann-json3-dev libsimdjson-dev libpcre2-dev libfmt-dev libspdlog-dev libboost1.81-dev
   prometheus-cpp-dev"
 kTestPackages="libgtest-dev libgmock-dev libbenchmark-dev clang-14 libclang-rt-14-dev clang-format-14
-  python3 python3-venv gzip curl"
+  python3 python3-venv gzip curl ccache"
+
+# Objects that ccache keeps serve another clone of the project as well, and the preset cuda takes the host's from release.
+export CCACHE_BASEDIR=${CCACHE_BASEDIR:-$PWD} CCACHE_NOHASHDIR=1
 
 say() { printf '%s\n' "$*" >&2; }
+
+# What a run of ./test could not do, and why: it says so at its end (tools/slowest).
+leave_out() {
+  say "Left out: $*"
+  mkdir -p build/report
+  printf '%s\n' "$*" >>build/report/left_out
+}
 
 # install_packages NAME...: nothing where all are present.
 install_packages() {

@@ -60,7 +60,7 @@ void record(std::string_view text, std::initializer_list<Field> fields) {
   }
   std::string members;
   for (const Field& field : fields) {
-    members += (members.empty() ? "" : ",") + quoted(field.name) + ":";
+    members += fmt::format("{}{}:", members.empty() ? "" : ",", quoted(field.name));
     if (const auto* word = std::get_if<std::string_view>(&field.value))
       members += quoted(*word);
     else if (const auto* count = std::get_if<int>(&field.value))

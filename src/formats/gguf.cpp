@@ -241,7 +241,7 @@ uint64_t alignment_of(const Gguf& gguf, const fs::path& path) {
 }
 
 // What the list says of one tensor, and where its data begins.
-struct Entry {
+struct TensorInfo {
   GgufTensor tensor;
   uint64_t num_bytes, offset;
 };
@@ -260,9 +260,9 @@ uint64_t tensor_bytes(const GgufTensor& tensor, const TypeRow& type, const fs::p
   return num_bytes;
 }
 
-Entry read_entry(Reader& reader) {
-  Entry entry{};
-  GgufTensor& tensor = entry.tensor;
+TensorInfo read_tensor_info(Reader& reader) {
+  TensorInfo info{};
+  GgufTensor& tensor = info.tensor;
   tensor.name = reader.text("the name of a tensor");
   const auto rank = reader.number<uint32_t>("a tensor's rank");
   if (rank > kMaxRank)
@@ -279,9 +279,9 @@ Entry read_entry(Reader& reader) {
                          in_quotes(tensor.name), type_text(type), fmt::join(accepted, ", "));
   }
   tensor.type = row->type;
-  entry.offset = reader.number<uint64_t>("a tensor's offset");
-  entry.num_bytes = tensor_bytes(tensor, *row, reader.path());
-  return entry;
+  info.offset = reader.number<uint64_t>("a tensor's offset");
+  info.num_bytes = tensor_bytes(tensor, *row, reader.path());
+  return info;
 }
 
 // Rounded up, or nothing where that leaves 64 bits.
@@ -292,21 +292,21 @@ std::optional<uint64_t> align_up(uint64_t bytes, uint64_t alignment) {
 }
 
 // Each tensor begins where the one before it ends, padding included. The padding of the last one may be missing.
-void place_tensors(std::vector<Entry>& entries, std::span<const std::byte> data, uint64_t alignment,
+void place_tensors(std::vector<TensorInfo>& infos, std::span<const std::byte> data, uint64_t alignment,
                    const fs::path& path) {
   uint64_t end = 0;
-  for (Entry& entry : entries) {
+  for (TensorInfo& info : infos) {
     const std::optional<uint64_t> begin = align_up(end, alignment);
-    if (!begin || entry.offset != *begin)
-      throw ContainerError(entry.offset < end ? Fault::kOverlap : Fault::kGap, path,
+    if (!begin || info.offset != *begin)
+      throw ContainerError(info.offset < end ? Fault::kOverlap : Fault::kGap, path,
                            "{} begins at byte {} of the data, what lies before it ends at {} (alignment {})",
-                           in_quotes(entry.tensor.name), entry.offset, end, alignment);
-    if (*begin > data.size() || entry.num_bytes > data.size() - *begin)
+                           in_quotes(info.tensor.name), info.offset, end, alignment);
+    if (*begin > data.size() || info.num_bytes > data.size() - *begin)
       throw ContainerError(Fault::kTruncated, path,
                            "{} needs {} bytes from byte {} of the data, which has {}",
-                           in_quotes(entry.tensor.name), entry.num_bytes, *begin, data.size());
-    entry.tensor.data = data.subspan(*begin, entry.num_bytes);
-    end = *begin + entry.num_bytes;
+                           in_quotes(info.tensor.name), info.num_bytes, *begin, data.size());
+    info.tensor.data = data.subspan(*begin, info.num_bytes);
+    end = *begin + info.num_bytes;
   }
   const std::optional<uint64_t> last = align_up(end, alignment);
   if (last && *last < data.size())
@@ -486,18 +486,18 @@ Gguf parse_gguf(std::span<const std::byte> file, const fs::path& path) {
   }
   const uint64_t alignment = alignment_of(gguf, path);
 
-  std::vector<Entry> entries;
+  std::vector<TensorInfo> infos;
   std::unordered_map<std::string, bool> names;
   for (uint64_t i = 0; i < num_tensors; ++i) {
-    entries.push_back(read_entry(reader));
-    const std::string& name = entries.back().tensor.name;
+    infos.push_back(read_tensor_info(reader));
+    const std::string& name = infos.back().tensor.name;
     if (!names.emplace(name, true).second)
       throw ContainerError(Fault::kDuplicateName, path, "tensor {}", in_quotes(name));
   }
   const std::optional<uint64_t> data_begin = align_up(reader.at(), alignment);
   const uint64_t data_at = std::min<uint64_t>(data_begin.value_or(file.size()), file.size());
-  place_tensors(entries, file.subspan(data_at), alignment, path);
-  for (Entry& entry : entries) gguf.tensors.push_back(std::move(entry.tensor));
+  place_tensors(infos, file.subspan(data_at), alignment, path);
+  for (TensorInfo& info : infos) gguf.tensors.push_back(std::move(info.tensor));
   gguf.index();
   return gguf;
 }

@@ -10,7 +10,7 @@ namespace {
 
 using Fault = ContainerFault;
 
-constexpr size_t kMaxDepth{16};  // the weight map needs 2; "metadata" is its writer's own
+constexpr size_t kMaxIndexDepth{16};  // the weight map needs 2; "metadata" is its writer's own
 
 // A name that cannot lead anywhere but to a file of the same folder. (That file may be a link: a Hugging Face cache is
 // made of links.)
@@ -24,7 +24,7 @@ bool is_plain_file_name(std::string_view name) {
 SafetensorsIndex parse_safetensors_index(std::string_view json, const std::filesystem::path& path) {
   simdjson::dom::parser parser;
   simdjson::dom::object root;
-  if (parse_untrusted_json(parser, json, kMaxDepth, path).get(root))
+  if (parse_untrusted_json(parser, json, kMaxIndexDepth, path).get(root))
     throw ContainerError(Fault::kBadIndex, path, "it is not an object");
   simdjson::dom::object weight_map;
   bool has_weight_map = false;

@@ -100,7 +100,7 @@ ToolCall call_from(const Field& field) {
           .arguments = std::move(text)};
 }
 
-ChatMessage message_from(const Field& field) {
+ChatMessage chat_message_from(const Field& field) {
   const Field role = field.need("role", "a role");
   const auto known = role.value().is_string() ? role_of(role.string()) : std::nullopt;
   if (!known) role.refuse("system, developer, user, assistant or tool");
@@ -119,7 +119,7 @@ ChatMessage message_from(const Field& field) {
   return message;
 }
 
-Tool tool_from(const Field& field) {
+Tool chat_tool_from(const Field& field) {
   const Field type = field.need("type", "\"function\"");
   if (type.value() != "function") type.refuse("\"function\"");
   return tool_from_function(field.need("function", "an object with name, description and parameters"));
@@ -178,9 +178,9 @@ Chat chat_from_json(const Json& value) {
   const Field request(value, "request");
   Chat chat;
   for (const Field& message : request.need("messages", "a list of messages").elements())
-    chat.messages.push_back(message_from(message));
+    chat.messages.push_back(chat_message_from(message));
   if (const auto tools = request.find("tools"))
-    for (const Field& tool : tools->elements()) chat.tools.push_back(tool_from(tool));
+    for (const Field& tool : tools->elements()) chat.tools.push_back(chat_tool_from(tool));
   chat.instructions = request.find_string("developer").value_or("");
   for (const char* key : {"level", "reasoning_effort"}) {
     const auto effort = request.find(key);

@@ -12,7 +12,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr std::string_view kArchitecture{"gpt-oss"}, kPrefix{"gpt-oss."};
+constexpr std::string_view kArchitecture{"gpt-oss"}, kConfigPrefix{"gpt-oss."};
 
 // After the prefix. A key that is not among them may change what the model computes.
 constexpr std::string_view kKnownKeys[] = {"block_count",
@@ -41,12 +41,12 @@ constexpr std::string_view kKnownKeys[] = {"block_count",
                                            "rope.scaling.yarn_beta_slow"};
 
 // Reads values by key, and says file and key where one is wrong.
-class Reader {
+class ConfigReader {
  public:
-  explicit Reader(const Gguf& gguf) : gguf_(gguf) {}
+  explicit ConfigReader(const Gguf& gguf) : gguf_(gguf) {}
 
   const GgufValue* find(std::string_view key) const {
-    return gguf_.value(std::string(kPrefix) + std::string(key));
+    return gguf_.value(std::string(kConfigPrefix) + std::string(key));
   }
 
   int64_t integer(std::string_view key) const {
@@ -78,7 +78,7 @@ class Reader {
   }
 
   [[noreturn]] void refuse(std::string_view key, const std::string& why) const {
-    throw InputError("{}: metadata '{}{}' {}", path(), kPrefix, key, why);
+    throw InputError("{}: metadata '{}{}' {}", path(), kConfigPrefix, key, why);
   }
   std::string path() const { return gguf_.files[0].string(); }
 
@@ -99,14 +99,14 @@ void check_architecture(const Gguf& gguf) {
 
 void check_keys(const Gguf& gguf) {
   for (const auto& [key, value] : gguf.metadata)
-    if (key.starts_with(kPrefix) &&
-        std::ranges::find(kKnownKeys, key.substr(kPrefix.size())) == std::end(kKnownKeys))
+    if (key.starts_with(kConfigPrefix) &&
+        std::ranges::find(kKnownKeys, key.substr(kConfigPrefix.size())) == std::end(kKnownKeys))
       throw InputError("{}: metadata {} are unknown, and may change what the model computes",
                        gguf.files[0].string(), in_quotes(key));
 }
 
 // A period p (of p layers the last is full) or a boolean for each layer; without either every second layer slides.
-Json layer_types(const Reader& reader, int64_t num_layers) {
+Json layer_types(const ConfigReader& reader, int64_t num_layers) {
   constexpr std::string_view kKey{"attention.sliding_window_pattern"};
   constexpr int64_t kDefaultPeriod{2}, kMostLayers{1 << 16};  // config.json's rules are stricter
   if (num_layers < 1 || num_layers > kMostLayers) reader.refuse("block_count", "is no number of layers");
@@ -127,7 +127,7 @@ Json layer_types(const Reader& reader, int64_t num_layers) {
   return types;
 }
 
-Json rope_scaling(const Reader& reader) {
+Json rope_scaling(const ConfigReader& reader) {
   const std::string type = reader.text_or("rope.scaling.type", "none");
   if (type == "none") return {{"rope_type", "default"}};
   if (type != "yarn")
@@ -174,7 +174,7 @@ uint64_t vocab_size(const Gguf& gguf) {
 Config gguf_config(const Gguf& gguf) {
   check_architecture(gguf);
   check_keys(gguf);
-  const Reader reader(gguf);
+  const ConfigReader reader(gguf);
   Json config{{"model_type", "gpt_oss"},
               {"num_hidden_layers", reader.integer("block_count")},
               {"hidden_size", reader.integer("embedding_length")},
@@ -207,7 +207,7 @@ void add_config(const Config& config, const std::string& origin, GgufMetadata& m
                      config.swiglu_limit, Config{}.swiglu_limit);
   if (config.rope.factor != 1 && config.rope.truncate)
     throw InputError("{}: has YaRN with truncation; GGUF has no key for it and takes none", origin);
-  const auto key = [](std::string_view name) { return std::string(kPrefix) + std::string(name); };
+  const auto key = [](std::string_view name) { return std::string(kConfigPrefix) + std::string(name); };
   const auto add = [&](std::string_view name, int value) {
     metadata.add(key(name), static_cast<uint32_t>(value));
   };

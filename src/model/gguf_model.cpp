@@ -18,10 +18,10 @@
 namespace nibble {
 namespace {
 
-struct NameRow {
+struct FieldName {
   std::string_view huggingface, gguf;  // what follows the layer's prefix, or the whole name
 };
-constexpr NameRow kNames[] = {
+constexpr FieldName kNames[] = {
     {"model.embed_tokens.weight", "token_embd.weight"},
     {"model.norm.weight", "output_norm.weight"},
     {"lm_head.weight", "output.weight"},
@@ -88,7 +88,7 @@ GgufName gguf_name(const TensorSpec& spec) {
     prefix = fmt::format("blk.{}.", field.substr(kLayers.size(), dot - kLayers.size()));
     field.remove_prefix(dot + 1);
   }
-  const auto* row = std::ranges::find(kNames, field, &NameRow::huggingface);
+  const auto* row = std::ranges::find(kNames, field, &FieldName::huggingface);
   NIBBLE_CHECK(row != std::end(kNames), "no GGUF name for {}", spec.name);
   GgufName name{prefix + std::string(row->gguf), {}};
   if (is_gate_up(spec)) {

@@ -13,16 +13,17 @@
 namespace nibble {
 namespace {
 
-using Json = nlohmann::json;
+using TokenizerJson = nlohmann::json;
 
-constexpr std::string_view kPrefix{"tokenizer.ggml."}, kModel{"gpt2"}, kPre{"gpt-4o"}, kNoModel{"no_vocab"};
+constexpr std::string_view kVocabularyPrefix{"tokenizer.ggml."}, kModel{"gpt2"}, kPre{"gpt-4o"},
+    kNoModel{"no_vocab"};
 
 enum TokenType : int32_t { kNormal = 1, kControl = 3, kUserDefined = 4, kUnused = 5 };
 
 // Reads values by key, and says file and key where one is wrong.
-class Reader {
+class VocabularyReader {
  public:
-  explicit Reader(const Gguf& gguf) : gguf_(gguf) {}
+  explicit VocabularyReader(const Gguf& gguf) : gguf_(gguf) {}
 
   void must_be(std::string_view key, std::string_view expected) const {
     const GgufValue* value = find(key);
@@ -44,20 +45,20 @@ class Reader {
     return *list;
   }
   [[noreturn]] void refuse(std::string_view key, const std::string& why) const {
-    throw InputError("{}: metadata '{}{}' {}", gguf_.files[0].string(), kPrefix, key, why);
+    throw InputError("{}: metadata '{}{}' {}", gguf_.files[0].string(), kVocabularyPrefix, key, why);
   }
   // In quotes, as JSON has it.
   std::string quoted(std::string_view key, std::string_view text) const {
     try {
-      return Json(text).dump();
-    } catch (const Json::type_error&) {
+      return TokenizerJson(text).dump();
+    } catch (const TokenizerJson::type_error&) {
       refuse(key, fmt::format("holds {}, which is not UTF-8", in_quotes(text)));
     }
   }
 
  private:
   const GgufValue* find(std::string_view key) const {
-    return gguf_.value(std::string(kPrefix) + std::string(key));
+    return gguf_.value(std::string(kVocabularyPrefix) + std::string(key));
   }
   const Gguf& gguf_;
 };
@@ -87,7 +88,7 @@ bool has_tokenizer(const Gguf& gguf) {
 }
 
 std::string tokenizer_json(const Gguf& gguf) {
-  const Reader reader(gguf);
+  const VocabularyReader reader(gguf);
   if (!has_tokenizer(gguf))
     throw InputError("{}: holds no vocabulary; --tokenizer names another, '--tokenizer bytes' does without",
                      gguf.files[0].string());
@@ -135,7 +136,7 @@ std::string tokenizer_json(const Gguf& gguf) {
       R"("trim_offsets":true,"use_regex":true}},"model":{{"type":"BPE","dropout":null,"unk_token":null,)"
       R"("continuing_subword_prefix":null,"end_of_word_suffix":null,"fuse_unk":false,"byte_fallback":false,)"
       R"("ignore_merges":true,"vocab":{{{}}},"merges":[{}]}}}})",
-      added, Json(kO200kExpression).dump(), vocabulary, pairs);
+      added, TokenizerJson(kO200kExpression).dump(), vocabulary, pairs);
 }
 
 void add_tokenizer(std::string_view json, const std::string& origin, int vocab, GgufMetadata& metadata) {
@@ -157,12 +158,12 @@ void add_tokenizer(std::string_view json, const std::string& origin, int vocab, 
     tokens[static_cast<size_t>(id)] = std::move(text);
     types[static_cast<size_t>(id)] = type;
   };
-  const Json root = Json::parse(json);
+  const TokenizerJson root = TokenizerJson::parse(json);
   for (const auto& [text, id] : root["model"]["vocab"].items()) set(id.get<int64_t>(), text, kNormal);
-  for (const Json& token : root.value("added_tokens", Json::array()))
+  for (const TokenizerJson& token : root.value("added_tokens", TokenizerJson::array()))
     set(token["id"].get<int64_t>(), token["content"].get<std::string>(), kControl);
   std::vector<std::string> merges;
-  for (const Json& merge : root["model"]["merges"])
+  for (const TokenizerJson& merge : root["model"]["merges"])
     merges.push_back(merge.is_string() ? merge.get<std::string>()
                                        : merge[0].get<std::string>() + " " + merge[1].get<std::string>());
   metadata.add("tokenizer.ggml.model", kModel);

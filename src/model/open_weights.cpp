@@ -25,10 +25,10 @@ struct Place {
   uint64_t first_row;
 };
 
-struct NameRow {
+struct OpenAiName {
   std::string_view huggingface, openai;  // what follows the layer's prefix, or the whole name
 };
-constexpr NameRow kOpenAiNames[] = {
+constexpr OpenAiName kOpenAiNames[] = {
     {"model.embed_tokens.weight", "embedding.weight"},
     {"model.norm.weight", "norm.scale"},
     {"lm_head.weight", "unembedding.weight"},
@@ -54,7 +54,7 @@ constexpr NameRow kOpenAiNames[] = {
 };
 
 std::string_view openai_name(std::string_view huggingface) {
-  for (const NameRow& row : kOpenAiNames)
+  for (const OpenAiName& row : kOpenAiNames)
     if (row.huggingface == huggingface) return row.openai;
   NIBBLE_CHECK(false, "no OpenAI name for {}", huggingface);
 }

@@ -17,7 +17,7 @@ namespace {
 
 constexpr float kE4m3Max{448};
 
-size_t size(int extent) { return static_cast<size_t>(extent); }
+size_t as_size(int extent) { return static_cast<size_t>(extent); }
 
 void widen(const Matrix& matrix, size_t row, std::span<float> to) {
   if (matrix.blocks.rows) {
@@ -70,7 +70,7 @@ float quantise_e4m3(std::span<const float> row, std::span<uint8_t> codes) {
 QuantisedMatrix quantise(const Matrix& matrix, Format format, ThreadPool& pool) {
   NIBBLE_CHECK(matrix.format == Format::kF32 || matrix.format == Format::kBf16, "of {}", name(matrix.format));
   NIBBLE_CHECK(format == Format::kE4m3 || format == Format::kMxfp4, "to {}", name(format));
-  const size_t rows = size(matrix.rows), cols = size(matrix.cols);
+  const size_t rows = as_size(matrix.rows), cols = as_size(matrix.cols);
   const bool is_fp8 = format == Format::kE4m3;
   // Codes, then the scales behind them at an address that suits a float.
   const size_t row_codes = is_fp8 ? cols : cols / 2, row_scales = is_fp8 ? 1 : cols / kMxfp4BlockSize;
@@ -81,10 +81,10 @@ QuantisedMatrix quantise(const Matrix& matrix, Format format, ThreadPool& pool) 
   auto* block_scales = codes + code_bytes;
   auto* scales = reinterpret_cast<float*>(block_scales);
 
-  std::vector<std::vector<float>> wide(size(pool.num_threads()), std::vector<float>(cols));
+  std::vector<std::vector<float>> wide(as_size(pool.num_threads()), std::vector<float>(cols));
   pool.for_each(matrix.rows, [&](ptrdiff_t item, int thread) {
     const auto row = static_cast<size_t>(item);
-    const std::span<float> values = wide[size(thread)];
+    const std::span<float> values = wide[as_size(thread)];
     const std::span<uint8_t> to(codes + row * row_codes, row_codes);
     widen(matrix, row, values);
     if (is_fp8)
@@ -110,16 +110,16 @@ std::shared_ptr<const Weights> quantise_dense(std::shared_ptr<const Weights> wei
         const Format before = stored_format(*matrices.front());
         ConvertedBytes bytes;
         for (Matrix* matrix : matrices) {
-          if (format == Format::kMxfp4 && size(matrix->cols) % kMxfp4BlockSize != 0)
+          if (format == Format::kMxfp4 && as_size(matrix->cols) % kMxfp4BlockSize != 0)
             throw InputError(
                 "{}: {} has rows of {} elements, MXFP4 takes whole blocks of {}: leave it out of "
                 "--mxfp4-layers",
                 converted.source, group, matrix->cols, kMxfp4BlockSize);
-          bytes.before += matrix_bytes(stored_format(*matrix), size(matrix->rows), size(matrix->cols));
+          bytes.before += matrix_bytes(stored_format(*matrix), as_size(matrix->rows), as_size(matrix->cols));
           QuantisedMatrix made = quantise(*matrix, format, pool);
           *matrix = made.matrix;
           storage->buffers.push_back(std::move(made.storage));
-          bytes.after += matrix_bytes(format, size(matrix->rows), size(matrix->cols));
+          bytes.after += matrix_bytes(format, as_size(matrix->rows), as_size(matrix->cols));
         }
         log_conversion(group, before, format, bytes.before, bytes.after);
       });
@@ -133,10 +133,10 @@ ConvertedBytes converted_bytes(const Config& config, const DenseFormats& formats
     if (format == Format::kBf16) return;
     // Rows that are no whole blocks are refused when they are converted; here a block is begun.
     const size_t held = format == Format::kMxfp4
-                            ? (size(cols) + kMxfp4BlockSize - 1) / kMxfp4BlockSize * kMxfp4BlockSize
-                            : size(cols);
-    bytes.before += size(count) * matrix_bytes(Format::kBf16, size(rows), size(cols));
-    bytes.after += size(count) * matrix_bytes(format, size(rows), held);
+                            ? (as_size(cols) + kMxfp4BlockSize - 1) / kMxfp4BlockSize * kMxfp4BlockSize
+                            : as_size(cols);
+    bytes.before += as_size(count) * matrix_bytes(Format::kBf16, as_size(rows), as_size(cols));
+    bytes.after += as_size(count) * matrix_bytes(format, as_size(rows), held);
   };
   const int q_rows = config.num_heads * config.head_dim, kv_rows = config.num_kv_heads * config.head_dim;
   add(formats.qkv, q_rows + 2 * kv_rows, config.hidden, config.num_layers);

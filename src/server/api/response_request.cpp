@@ -97,7 +97,7 @@ constexpr ItemRow kItems[] = {
 };
 
 // Known parameters that would change the answer and are not built: only the value that changes nothing is accepted.
-void refuse_what_is_not_built(const Field& request) {
+void refuse_unsupported_fields(const Field& request) {
   for (const char* key : {"conversation", "prompt"})
     if (const auto field = request.find(key))
       field->refuse("absent: the conversation is input and previous_response_id");
@@ -130,7 +130,7 @@ ResponseRequest read_response_request(std::string_view body) {
   ResponseRequest read;
   read.body = harmony::parse_json(body, "the body");
   const Field request(read.body, "request");
-  refuse_what_is_not_built(request);
+  refuse_unsupported_fields(request);
   read.params = read_params(request);
   if (read.params.num_choices != 1) request.find("n")->refuse("1: a response is one answer");
   if (const auto most = request.find("max_output_tokens"))
