@@ -1,5 +1,5 @@
-// The dot kernels at the shapes of gpt-oss-20b, all cores, weights cold: each pass reads another part of more memory than
-// the caches hold. And what it costs to share work out.
+// The dot kernels at the shapes of gpt-oss-20b on all cores with cold weights: each pass reads another part of an
+// array larger than the caches. Also the cost of handing work to threads.
 #include <benchmark/benchmark.h>
 #include <fmt/format.h>
 
@@ -21,16 +21,16 @@ struct Shape {
 constexpr Shape kShapes[]{
     {"qkv", Format::kBf16, 5120, 2880},      //
     {"project", Format::kBf16, 2880, 4096},  //
-    {"qkv", Format::kE4m3, 5120, 2880},      // as --fp8-layers has it made
+    {"qkv", Format::kE4m3, 5120, 2880},      // with --fp8-layers
     {"project", Format::kE4m3, 2880, 4096},  //
-    {"qkv", Format::kMxfp4, 5120, 2880},     // as --mxfp4-layers has it made
-    {"up", Format::kMxfp4, 5760, 2880},      // one expert's
+    {"qkv", Format::kMxfp4, 5120, 2880},     // with --mxfp4-layers
+    {"up", Format::kMxfp4, 5760, 2880},      // of one expert
     {"down", Format::kMxfp4, 2880, 2880},    //
-    {"qkv", Format::kQ8_0, 5120, 2880},      // as GGUF files have it
+    {"qkv", Format::kQ8_0, 5120, 2880},      // in GGUF files
     {"project", Format::kQ8_0, 2880, 4096},  //
 };
 
-// Scales of MXFP4 as models have them. Cold bytes taken for scales would make numbers below 2^-126, which are slow.
+// Fills in MXFP4 scales like a model's. Arbitrary bytes as scales would give subnormal numbers, which are slow.
 const uint8_t* cold_scales(size_t matrix, size_t scale_bytes) {
   static const Buffer scales = [] {
     Buffer buffer(kColdBytes / 16);
@@ -40,7 +40,7 @@ const uint8_t* cold_scales(size_t matrix, size_t scale_bytes) {
   return scales.as<uint8_t>() + matrix * scale_bytes;
 }
 
-// Of a pass over one matrix.
+// Reports bytes and operations of a pass over one matrix.
 void report(benchmark::State& state, size_t num_bytes, size_t num_elements, int num_tokens) {
   constexpr auto kRate = benchmark::Counter::kIsIterationInvariantRate;
   const auto bytes = static_cast<double>(num_bytes);
@@ -65,7 +65,8 @@ void dot(benchmark::State& state, const cpu::DotRow& row, const Shape& shape) {
   std::vector<float> y(size_t{1} * num_tokens * shape.rows);
 
   constexpr int kPanelRows{32};
-  static size_t next = 0;  // goes on from one run to the next, which would find a short one's matrices warm
+  // continues across runs, since the matrices of a short run would be warm in the next
+  static size_t next = 0;
   for (auto _ : state) {
     const size_t index = next++ % num_matrices;
     const std::byte* matrix = cold_bytes().data() + index * matrix_bytes;
@@ -80,7 +81,7 @@ void dot(benchmark::State& state, const cpu::DotRow& row, const Shape& shape) {
   report(state, data_bytes + scale_bytes, num_elements, num_tokens);
 }
 
-// The same of experts in strips, their activations in int8.
+// The same for experts in strips with int8 activations.
 void strip(benchmark::State& state, const cpu::StripRow& row, const Shape& shape) {
   const auto num_tokens = static_cast<int>(state.range(0));
   const size_t num_elements = size_t{1} * shape.rows * shape.cols;
@@ -111,7 +112,7 @@ void strip(benchmark::State& state, const cpu::StripRow& row, const Shape& shape
   report(state, data_bytes + scale_bytes, num_elements, num_tokens);
 }
 
-// An empty item for each thread: what handing work to the others costs at least.
+// An empty item for each thread: the minimal cost of handing work to threads.
 void hand_over(benchmark::State& state) {
   for (auto _ : state)
     all_cores().for_each(all_cores().num_threads(),

@@ -1,5 +1,6 @@
-// Whole steps of the CPU backend: decoding one sequence, and prefill. The miniature model is warm in the caches; of
-// synthetic gpt-oss-20b (14 GB, made at the start: choose with --benchmark_filter) every decoded token reads 3.7 GB.
+// Whole steps of the CPU backend: decoding one sequence, and prefill. The miniature model stays in the caches; with
+// synthetic gpt-oss-20b (14 GB, generated at the start: select with --benchmark_filter) every decoded token reads 3.7
+// GB.
 #include <benchmark/benchmark.h>
 
 #include <filesystem>
@@ -16,14 +17,14 @@ namespace {
 
 constexpr int kMaxTokens{512};
 
-// For one run: a backend that packs experts gives back what it packed, if nobody else holds the weights.
+// Generates the weights for one run: a backend that packs experts frees the originals if they are not shared.
 std::shared_ptr<const Weights> weights_of(const std::string& model) {
   return std::make_shared<const Weights>(
       model == "tiny" ? open_weights(std::filesystem::path(test::source_path("models/tiny-gpt-oss")))
                       : make_synthetic(*named_config(model), "synthetic:" + model));
 }
 
-// Steps of `num_tokens` behind `num_before` positions that are there already. Every step writes the same positions.
+// Runs steps of `num_tokens` after `num_before` cached positions. Every step writes the same positions.
 void step(benchmark::State& state, const std::string& model, int num_before, int num_tokens) {
   const auto num_threads = static_cast<int>(state.range(0));
   const int num_pages = (num_before + num_tokens) / kPageTokens + 1;

@@ -1,4 +1,4 @@
-// What the benchmarks share: all cores, bytes that are in no cache, and the bandwidth that their figures are shares of.
+// Helpers of the benchmarks: all cores, memory that is in no cache, and the bandwidth that figures are compared with.
 #pragma once
 
 #include "core/read_bandwidth.h"
@@ -15,7 +15,7 @@ inline const Buffer& cold_bytes() {
   return buffer;
 }
 
-// Measured beside each figure that is given as a share of it.
+// Measured next to each figure that is reported as a share of it.
 inline double measured_bandwidth() { return read_bandwidth(all_cores(), cold_bytes()); }
 
 }  // namespace nibble::bench

@@ -1,8 +1,8 @@
-// Choosing one token of 201,088 on the host, for each way of choosing. It runs once for every token and sequence, on one
-// core, while the model waits: measured against the 0.8 MB of logits it must read at the least.
+// Sampling one token of 201,088 on the host, with each kind of parameters. It runs once for every token and sequence,
+// on one core, while the model waits. The bandwidth counts the 0.8 MB of logits that it must read at least.
 //
-// `peaked` logits are like a model's: a few tokens hold most of the probability. `flat` ones are the worst case of top_p:
-// nearly all tokens are needed to reach it.
+// `peaked` logits are like a model's: a few tokens have most of the probability. `flat` ones are the worst case for
+// top_p, which needs nearly all tokens.
 #include <benchmark/benchmark.h>
 
 #include <vector>
@@ -18,7 +18,7 @@ constexpr int kVocab{201088};
 std::vector<float> random_logits(float spread) {
   std::vector<float> logits(kVocab);
   for (size_t v = 0; v < logits.size(); ++v) {
-    double sum = 0;  // of 12 uniform numbers: close to normal, with deviation 1
+    double sum = 0;  // the sum of 12 uniform numbers is nearly normal, with deviation 1
     for (uint64_t i = 0; i < 12; ++i) sum += random_unit(1, v * 12 + i);
     logits[v] = static_cast<float>(sum - 6) * spread;
   }

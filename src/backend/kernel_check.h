@@ -1,4 +1,4 @@
-// What checking a kernel on this very machine says, in the form that every backend tells it.
+// The result of checking a kernel on this machine, in the form that every backend reports.
 #pragma once
 
 #include <cstddef>
@@ -8,15 +8,16 @@
 namespace nibble {
 
 struct KernelFinding {
-  double worst{0};   // the largest error over its bound: right where it is at most 1
-  std::string at{};  // where that was: shape, values, what, row and column, what it was and should have been
+  double worst{0};  // the largest ratio of an error to its bound; at most 1 if the kernel is right
+  std::string
+      at{};  // the place of that error: shape, values, output, row, column, actual and expected number
   size_t num_compared{0};  // numbers
 
   bool is_right() const { return worst <= 1 && num_compared > 0; }
 };
 
 struct KernelCheck {
-  std::string name;  // of the row of the kernel table
+  std::string name;  // the name in the kernel table
   std::function<KernelFinding()> run;
 };
 

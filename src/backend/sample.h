@@ -1,4 +1,4 @@
-// From one row of logits to a token, on the host. Backends without a sampler of their own call it.
+// Samples a token from one row of logits, on the host, for backends without a sampler of their own.
 //
 //   l[v]      the model's logit of token v; NaN counts as -infinity, +infinity as the largest float
 //   1. bias          l[v] += bias[v]                                                       OpenAI's logit_bias
@@ -12,8 +12,8 @@
 //   6. top_p         of what is left keep the likeliest, as few as sum to top_p of it       (Holtzman et al. 2019)
 //   7. draw          u in [0, 1) of (seed, position): the first kept v, ids ascending, with  sum_{v' <= v} w > u sum w
 //
-// The order is vLLM's. Of tokens that are equally likely the lower id counts as the likelier one, so that top_k keeps
-// exactly k. Log-probabilities are l - log sum exp(l) of the model's own logits, before step 1.
+// The order is vLLM's. Among equally likely tokens the lower id counts as likelier, so that top_k keeps exactly k.
+// Log-probabilities are l - log sum exp(l) of the model's own logits, before step 1.
 #pragma once
 
 #include <span>
@@ -23,8 +23,8 @@
 
 namespace nibble {
 
-// `position`: of the token to be chosen; with the seed it fixes the draw. `logits` [V] is scratch afterwards. Token ids
-// in `row` are below V. Where no logit is a number above -infinity the token is -1: there is nothing to choose from.
+// `position` is that of the token to be sampled; with the seed it fixes the draw. `logits` [V] is overwritten. Token
+// ids in `row` must be below V. The token is -1 if no logit is a number above -infinity.
 SampledToken sample(std::span<float> logits, const OutputRow& row, int position);
 
 }  // namespace nibble

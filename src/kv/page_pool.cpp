@@ -30,7 +30,8 @@ void PagePool::unlink(size_t index) {
   pages_[pages_[index].after].before = pages_[index].before;
 }
 
-// Of the worthless ones last back, first out: the page that was written last is the likeliest to be in a cache still.
+// Pages not worth keeping are reused last in, first out: the page written last is the likeliest to still be in a
+// cache.
 std::optional<PageId> PagePool::take() {
   if (num_free_ == 0) return std::nullopt;
   if (worthless_.empty()) {

@@ -1,9 +1,9 @@
-// The pages of one kind of layer: who holds which, and which are kept though nobody does. Numbers only; the storage is
-// the backend's.
+// Reference counts of the KV pages of one kind of layer, and the pages whose content is cached. It handles page
+// numbers only; the storage is the backend's.
 //
-// A page is held by any number of sequences. What is in it may be worth keeping (prefix_cache.h): then it stays as it is
-// when its last holder gives it back, until somebody needs a page and there is no worthless one left. Of the kept ones the
-// one that was used longest ago goes first.
+// Any number of sequences can hold a page. A page whose content is worth keeping (prefix_cache.h) stays intact when
+// its last holder gives it back, until a sequence needs a page and no other page is free; the least recently used one
+// is then reclaimed first.
 #pragma once
 
 #include <functional>
@@ -21,18 +21,18 @@ class PagePool {
   PagePool(const PagePool&) = delete;
   PagePool& operator=(const PagePool&) = delete;
 
-  std::optional<PageId> take();  // nothing: all are held, which is the scheduler's daily work
-  void share(PageId page);       // one more holder, of a page that is held or kept
-  void give_back(PageId page);   // one holder less; giving back what nobody holds is a bug
+  std::optional<PageId> take();  // nothing: all pages are held, which the scheduler handles
+  void share(PageId page);       // adds a holder to a page that is held or kept
+  void give_back(PageId page);   // removes a holder; giving back a page that has none is a bug
 
-  void keep(PageId page);    // of a held page: its content is worth keeping from now on
-  void forget(PageId page);  // of a kept page: it no longer is
-  void touch(PageId page);   // of a kept page: counts as used now
-  // Is told of each kept page that take() is about to hand out anew; such a page is forgotten.
+  void keep(PageId page);    // marks the content of a held page as worth keeping
+  void forget(PageId page);  // removes the mark of a kept page
+  void touch(PageId page);   // marks a kept page as used most recently
+  // Sets a function that is called with each kept page that take() is about to reuse; the page is then forgotten.
   void on_reclaim(std::function<void(PageId)> reclaim) { reclaim_ = std::move(reclaim); }
 
   int num_pages() const { return static_cast<int>(pages_.size()) - 1; }
-  int num_free() const { return num_free_; }  // nobody holds them: take() succeeds so often
+  int num_free() const { return num_free_; }  // pages without a holder: take() succeeds that often
   bool is_held(PageId page) const { return at(page).num_holders > 0; }
   bool is_kept(PageId page) const { return at(page).is_kept; }
 
@@ -40,14 +40,14 @@ class PagePool {
   struct Page {
     int num_holders{0};
     bool is_kept{false};
-    size_t before{0}, after{0};  // in the order of use, if it is kept and nobody holds it
+    size_t before{0}, after{0};  // links in the order of use, if it is kept and has no holder
   };
   Page& at(PageId page);
   const Page& at(PageId page) const { return const_cast<PagePool*>(this)->at(page); }
   void link_last(size_t index);
   void unlink(size_t index);
 
-  std::vector<Page> pages_;        // and one more, where the ring of kept pages that nobody holds is closed
+  std::vector<Page> pages_;  // the pages, and a sentinel that closes the ring of kept pages without a holder
   std::vector<PageId> worthless_;  // neither held nor kept
   int num_free_;
   std::function<void(PageId)> reclaim_;

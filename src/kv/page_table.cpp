@@ -7,7 +7,7 @@
 namespace nibble {
 namespace {
 
-// The last one first, as prefix_cache.h has it.
+// Gives back the last page first (prefix_cache.h has the reason).
 void give_back(PagePool& pool, std::span<const PageId> pages) {
   for (; !pages.empty(); pages = pages.first(pages.size() - 1)) pool.give_back(pages.back());
 }
@@ -39,7 +39,7 @@ void SequencePages::resume(const Prefix& prefix) {
 }
 
 int SequencePages::make_room() {
-  // Later positions see nothing before the first that position length_ sees.
+  // Later positions see no page before the first one that position length_ sees.
   const int first_reached = first_reached_page(length_, window_);
   if (const int num_left = first_reached - first_sliding_page_; num_left > 0) {
     const auto end = sliding_.begin() + num_left;
@@ -97,8 +97,7 @@ int first_reached_page(int position, int window) {
 
 int num_pages_for(int num_tokens) { return (num_tokens + kPageTokens - 1) / kPageTokens; }
 
-// From the first position that the chunk's first token sees to the chunk's last: window - 1 + chunk positions in a
-// row, which begin anywhere in a page.
+// A chunk sees window - 1 + chunk consecutive positions, which may begin anywhere in a page.
 int max_sliding_pages(int window, int chunk) { return num_pages_for(window - 1 + chunk - 1) + 1; }
 
 }  // namespace nibble

@@ -1,4 +1,5 @@
-// The pages of one sequence. Full layers keep all positions; sliding layers only the pages that a window still reaches.
+// The pages of one sequence. Full layers keep all positions, sliding layers only the pages that the window still
+// reaches.
 #pragma once
 
 #include <span>
@@ -12,23 +13,23 @@ namespace nibble {
 
 class SequencePages {
  public:
-  // `window`: of the sliding layers. Both pools outlive the sequence.
+  // `window` is that of the sliding layers. Both pools must outlive the sequence.
   SequencePages(PagePool& full, PagePool& sliding, int window);
   SequencePages(SequencePages&&) noexcept;
   SequencePages& operator=(SequencePages&&) = delete;
   ~SequencePages();  // gives everything back
 
-  // Of a sequence that has nothing yet: shares these pages and has their positions filled.
+  // Starts an empty sequence behind a cached prefix: shares its pages and counts their positions as filled.
   void resume(const Prefix& prefix);
-  // Makes room for `num_tokens` more positions behind the first `length()`; gives back sliding pages that position
-  // length() can no longer reach. False, and nothing changed but what was given back, if a pool has too few pages.
+  // Takes pages for `num_tokens` more positions after the first `length()`; gives back sliding pages that position
+  // length() can no longer reach. Returns false, and takes none, if a pool has too few pages.
   bool reserve(int num_tokens);
-  // The most that reserve can make room for now; gives back what reserve would.
+  // The largest number of tokens that reserve() would accept now; gives back the same pages as reserve().
   int make_room();
-  // The step has run: the positions are filled. At most what was reserved.
+  // Counts positions as filled after a step; at most those that were reserved.
   void advance(int num_tokens);
-  // Makes the pages that were filled since the last call known, and shares those of others where they are the same. `tokens`:
-  // of all length() positions, at least. Called after each advance.
+  // Adds the pages that were filled since the last call to the cache, and replaces a page by an identical cached one
+  // where there is one. `tokens` covers at least all length() positions. To be called after each advance().
   void add_to(PrefixCache& cache, std::span<const TokenId> tokens);
 
   int length() const { return length_; }  // positions filled
@@ -42,14 +43,14 @@ class SequencePages {
   int window_;
   int first_sliding_page_{0};
   int length_{0};
-  size_t num_known_pages_{0};  // to a prefix cache
+  size_t num_known_pages_{0};  // already added to the prefix cache
 };
 
-// The first page that the window of a token at `position` reaches: it sees `window` positions, itself included.
+// The first page that a token at `position` sees: its window has `window` positions, including its own.
 int first_reached_page(int position, int window);
-// Pages that hold `num_tokens` positions from a sequence's start.
+// The number of pages for the first `num_tokens` positions of a sequence.
 int num_pages_for(int num_tokens);
-// The most sliding pages that a sequence holds when it is fed at most `chunk` tokens at once.
+// The largest number of sliding pages that a sequence holds if it is fed at most `chunk` tokens at once.
 int max_sliding_pages(int window, int chunk);
 
 }  // namespace nibble

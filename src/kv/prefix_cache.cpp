@@ -42,7 +42,7 @@ std::optional<PageId> PrefixCache::find_run(std::optional<PageId> before,
 
 Prefix PrefixCache::find(std::span<const TokenId> tokens) const {
   Prefix known;
-  std::vector<PageId> sliding;  // of the last runs, without a gap
+  std::vector<PageId> sliding;  // those of the last runs, without a gap
   size_t num_full = 0;
   while (tokens.size() > static_cast<size_t>(kPageTokens)) {
     const auto before = known.full.empty() ? std::nullopt : std::optional(known.full.back());
@@ -96,7 +96,7 @@ void PrefixCache::forget_full(PageId page) {
   TokenRun& run = at(page);
   NIBBLE_CHECK(run.num_after == 0, "page {} goes before those that need it", static_cast<size_t>(page));
   if (run.before) --at(*run.before).num_after;
-  if (run.sliding) sliding_pool_->forget(*run.sliding);  // nobody can go on behind it any more
+  if (run.sliding) sliding_pool_->forget(*run.sliding);  // no sequence can continue behind it any more
   run.sliding.reset();
   const auto [first, last] = full_by_hash_.equal_range(run.hash);
   full_by_hash_.erase(std::find_if(first, last, [&](const auto& entry) { return entry.second == page; }));

@@ -1,13 +1,14 @@
-// Which pages hold the beginning of which text, so that a sequence with the same beginning need not run it again.
+// Finds the pages that hold a known prefix of a text, so that a sequence with the same prefix need not compute it
+// again.
 //
-// What is in a page follows from its tokens and all tokens before it. So a page is found by its own kPageTokens tokens and
-// the page before it, in both kinds of layer. The key is a chained hash; tokens and the page before are compared as well,
-// and the page before was found so too: a collision costs time and is never a wrong hit.
+// The content of a page depends on its tokens and all tokens before it. So a page is identified, in both kinds of
+// layer, by its own kPageTokens tokens and the page before it. The key is a chained hash; the lookup also compares
+// the tokens and the page before, which was found the same way: a collision costs time but is never a wrong hit.
 //
-// To go on at position p a sequence needs all full pages before p, but of the sliding ones only those that p's window
-// reaches. A run of tokens is known as long as its full page is; its sliding page may have gone before it.
-// Every sequence that holds a page holds the one before it as well, and gives back the later one first: the pool, which
-// reclaims by last use, comes to the end of a text before its beginning.
+// To continue at position p a sequence needs all full pages before p, but only the sliding pages that p's window
+// reaches. A run of tokens stays known as long as its full page does; its sliding page may be reclaimed earlier.
+// Every sequence that holds a page also holds the page before it, and gives back the later one first: so the pool,
+// which reclaims the least recently used page, reclaims the end of a text before its beginning.
 #pragma once
 
 #include <array>
@@ -25,7 +26,8 @@ namespace nibble {
 using PageHash = uint64_t (*)(uint64_t hash_before, std::span<const TokenId> tokens);
 uint64_t page_hash(uint64_t hash_before, std::span<const TokenId> tokens);
 
-// Whole pages that a sequence may share: all full pages before a position, the sliding pages that its window reaches.
+// Whole pages that a sequence may share: all full pages before a position, and the sliding pages that its window
+// reaches.
 struct Prefix {
   std::vector<PageId> full{}, sliding{};
   int num_tokens() const { return static_cast<int>(full.size()) * kPageTokens; }
@@ -34,33 +36,34 @@ struct Prefix {
 
 class PrefixCache {
  public:
-  // `window`: of the sliding layers. Both pools outlive the cache, which is told by them what they reclaim. Tests give
-  // another hash, one that collides.
+  // `window` is that of the sliding layers. Both pools must outlive the cache, and call it for each page that they
+  // reclaim. Tests pass a hash that collides.
   PrefixCache(PagePool& full, PagePool& sliding, int window, PageHash hash = page_hash);
   PrefixCache(const PrefixCache&) = delete;
   PrefixCache& operator=(const PrefixCache&) = delete;
 
-  // The longest known beginning of `tokens` that a sequence can go on behind; never all of them, since the last must be
-  // run to know what follows. The pages may be reclaimed until somebody shares them.
+  // Returns the longest known prefix of `tokens` that a sequence can continue; never all of them, since the last
+  // token must run to predict the next. The pages may be reclaimed until a sequence shares them.
   Prefix find(std::span<const TokenId> tokens) const;
 
   struct Pages {
     PageId full, sliding;
   };
-  // A sequence has filled a page of each kind with `tokens`, kPageTokens of them, behind those of `before` (a full page that
-  // add answered; nothing at the start of a text). Answers the pages in which they are known from now on: `filled`, or those
-  // that another sequence has filled with the same before. Both have the same bits.
+  // Adds a page of each kind, `filled` with the kPageTokens tokens of `tokens` that follow those of `before` (a full
+  // page that add() returned; none at the start of a text). Returns the pages that are known for them from now on:
+  // `filled`, or those that another sequence filled with the same tokens earlier. Both have the same bits.
   Pages add(std::optional<PageId> before, std::span<const TokenId> tokens, Pages filled);
 
-  // The sliding pages of these runs, named by their full pages, count as used now: those that are still there.
+  // Marks the sliding pages of these runs, given by their full pages, as used most recently, if they are still
+  // cached.
   void touch_sliding(std::span<const PageId> full);
 
  private:
-  struct TokenRun {  // at the index of its full page
+  struct TokenRun {  // stored at the index of its full page
     uint64_t hash;
     std::optional<PageId> before, sliding;
     std::array<TokenId, kPageTokens> tokens;
-    int num_after;  // runs that say it is before them
+    int num_after;  // runs that follow this one
   };
   TokenRun& at(PageId full) { return runs_[static_cast<size_t>(full)]; }
   const TokenRun& at(PageId full) const { return runs_[static_cast<size_t>(full)]; }
@@ -74,7 +77,7 @@ class PrefixCache {
   int window_;
   PageHash hash_;
   std::vector<TokenRun> runs_;
-  std::vector<PageId> full_of_;  // at the index of a kept sliding page: the full page of its run
+  std::vector<PageId> full_of_;  // maps a kept sliding page to the full page of its run
   std::unordered_multimap<uint64_t, PageId> full_by_hash_;
 };
 

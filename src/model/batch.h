@@ -1,4 +1,5 @@
-// What one step of a backend is asked and answers. Prefill, a chunk of it, decode, and any mixture are the same call.
+// The input and the result of one step of a backend. Prefill, chunked prefill, decode and any mixture are the same
+// call.
 #pragma once
 
 #include <cstdint>
@@ -10,43 +11,44 @@
 
 namespace nibble {
 
-// A page holds kPageTokens consecutive positions of one sequence for all layers of one kind. Two pools, two numberings:
-// pages of full layers, pages of sliding layers.
+// A page holds kPageTokens consecutive positions of one sequence for all layers of one kind. Full and sliding layers
+// have a pool each, and page ids count within a pool.
 enum class PageId : uint32_t {};
 inline constexpr int kPageTokens{32};
 
-// Where a sequence's positions are: position p is in pages[p / kPageTokens - first_page], at p % kPageTokens.
+// The page table of one sequence and one kind of layer: position p is in pages[p / kPageTokens - first_page], at p %
+// kPageTokens.
 struct PageTableView {
   std::span<const PageId> pages{};
-  int first_page{0};  // pages before it were given back: no sliding window reaches them any more
+  int first_page{0};  // earlier pages were given back: no sliding window reaches them any more
 };
 
-inline constexpr int kMaxLogprobs{20};  // as OpenAI's API has it
+inline constexpr int kMaxLogprobs{20};  // the limit of OpenAI's API
 
-// How a token is chosen. The order is: logit bias, penalties, temperature, min_p, top_k, top_p, draw (as vLLM has it).
-// See backend/sample.h for each formula.
+// How a token is sampled. The steps apply in vLLM's order: logit bias, penalties, temperature, min_p, top_k, top_p,
+// draw. backend/sample.h has the formulas.
 struct SampleParams {
   float temperature{0};  // 0: the likeliest token, ties to the lower id
-  int top_k{0};          // 0: all
+  int top_k{0};          // 0: no limit
   float top_p{1};
   float min_p{0};
-  float repetition_penalty{1};  // over prompt and output
+  float repetition_penalty{1};  // counts prompt and output
   float presence_penalty{0};    // over output
   float frequency_penalty{0};   // over output
   std::vector<std::pair<TokenId, float>> logit_bias{};
-  uint64_t seed{0};      // the draw is a function of (seed, position) alone: same seed, same text
-  int num_logprobs{-1};  // -1: none; 0 <= n <= kMaxLogprobs: of the chosen token and of the n likeliest
+  uint64_t seed{0};  // the draw is a function of (seed, position) alone: same seed, same text
+  // -1: none; n >= 0: those of the chosen token and of the n likeliest; at most kMaxLogprobs
+  int num_logprobs{-1};
 };
 
 // A row of the batch whose next token is wanted.
 struct OutputRow {
-  int token_index{0};                   // in its run
-  const SampleParams* sample{nullptr};  // null: no token is chosen (logits only)
-  std::span<const TokenId> prompt{},
-      output{};  // of the sequence so far, for penalties; may be empty without them
+  int token_index{0};                           // index in the run's tokens
+  const SampleParams* sample{nullptr};          // null: no token is chosen (logits only)
+  std::span<const TokenId> prompt{}, output{};  // the sequence so far; read for penalties only
 };
 
-// New tokens of one sequence at consecutive positions. The page tables already cover them.
+// New tokens of one sequence, at consecutive positions that its page tables already cover.
 struct Run {
   std::span<const TokenId> tokens{};
   int first_position{0};
@@ -56,23 +58,23 @@ struct Run {
 
 struct Batch {
   std::span<const Run> runs{};
-  bool want_logits{false};  // the logits of all output rows come back as well
+  bool want_logits{false};  // returns the logits of all output rows as well
 };
 
 struct TokenLogprob {
   TokenId token{0};
-  float logprob{0};  // natural logarithm, of the model's distribution before temperature and penalties
+  float logprob{0};  // natural logarithm; from the model's own distribution, before temperature and penalties
 };
 
 struct SampledToken {
-  TokenId token{-1};                // -1: none was asked for, or no logit is a number above -infinity
+  TokenId token{-1};                // -1: no token was requested, or no logit is a number above -infinity
   float logprob{0};                 // set if num_logprobs >= 0
   std::vector<TokenLogprob> top{};  // descending; num_logprobs entries
 };
 
 struct StepResult {
   std::vector<SampledToken> outputs;  // one for each output row, runs in order
-  std::vector<float> logits;          // [output rows, V] if wanted, else empty
+  std::vector<float> logits;          // [output rows, V] if requested, else empty
 };
 
 }  // namespace nibble

@@ -1,4 +1,4 @@
-// From named tensors to the fields of Weights: the one place that knows which tensor is which field.
+// Binds named tensors to the fields of Weights. No other file knows which tensor becomes which field.
 #pragma once
 
 #include <functional>

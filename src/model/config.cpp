@@ -1,5 +1,5 @@
-// Reads and writes the configuration. A field that nibble has no room for must not pass in silence where it changes what
-// the model computes: such fields are checked against the one value that nibble implements.
+// Reads and writes the configuration. A field that changes what the model computes must not be ignored: where nibble
+// implements one value only, the field is checked against it.
 #include "model/config.h"
 
 #include <algorithm>
@@ -20,7 +20,8 @@ namespace {
 
 using Element = Fields::Element;
 
-// Far above any model there is, and low enough that no product of two of them leaves an int where one is kept.
+// Limits far above any existing model, and low enough that no product of two of them that is kept in an int
+// overflows.
 constexpr int kMaxLayers{1024};
 constexpr int kMaxWidth{1 << 16};  // H, I
 constexpr int kMaxHeads{1024};
@@ -28,7 +29,7 @@ constexpr int kMaxHeadDim{1024};
 constexpr int kMaxExperts{4096};
 constexpr int kMaxVocab{1 << 24};
 constexpr int kMaxContext{1 << 24};
-constexpr int kBlock{kMxfp4BlockSize};  // rows of experts are whole blocks
+constexpr int kBlock{kMxfp4BlockSize};  // a row of an expert's matrix consists of whole blocks
 constexpr size_t kMaxFileBytes{1 << 20};
 constexpr size_t kMaxDepth{32};  // a configuration has 3
 
@@ -40,7 +41,7 @@ int width(const Fields& fields, std::string_view name) {
   return value;
 }
 
-// What both spellings name alike.
+// Reads the fields that both spellings have under the same names.
 Config read_sizes(const Fields& fields) {
   Config config;
   config.num_layers = fields.integer({"num_hidden_layers"}, 1, kMaxLayers);
@@ -60,7 +61,7 @@ Config read_sizes(const Fields& fields) {
   return config;
 }
 
-std::vector<LayerKind> alternating(int num_layers) {  // as released: layers 0, 2, 4, ... slide
+std::vector<LayerKind> alternating(int num_layers) {  // as released: layers 0, 2, 4, ... are sliding
   std::vector<LayerKind> kinds;
   for (int i = 0; i < num_layers; ++i) kinds.push_back(i % 2 == 0 ? LayerKind::kSliding : LayerKind::kFull);
   return kinds;
@@ -93,7 +94,7 @@ void read_window(const Fields& fields, Config& config) {
 double read_theta(const Fields& fields) { return fields.number("rope_theta", 1.001, 1e12); }
 double read_factor(const Fields& fields, std::string_view name) { return fields.number(name, 1, 1e6); }
 
-// The magnitude that YaRN gives cos and sin is 0.1 ln(factor) + 1; a file may state it, but not another one.
+// YaRN scales cos and sin by 0.1 ln(factor) + 1. A file may state this value, but no other.
 void check_attention_factor(const Fields& fields, double factor) {
   const double concentration = 0.1 * std::log(factor) + 1;
   if (fields.find("attention_factor") &&
@@ -102,7 +103,7 @@ void check_attention_factor(const Fields& fields, double factor) {
                   fmt::format("{:.6g} alone, which follows from the factor", concentration));
 }
 
-// The object `rope_scaling` or `rope_parameters`. Absent numbers are what transformers takes for them.
+// Reads the object `rope_scaling` or `rope_parameters`. Absent numbers get the defaults of transformers.
 RopeConfig read_rope_object(const Fields& config, std::string_view name) {
   const Fields fields = config.object(name);
   fields.only({"rope_type", "type", "rope_theta", "factor", "beta_fast", "beta_slow", "truncate",
@@ -170,7 +171,7 @@ void check_architectures(const Fields& fields) {
 Config read_huggingface(const Fields& fields) {
   fields.must_be("model_type", "gpt_oss");
   check_architectures(fields);
-  fields.must_be("hidden_act", "silu");  // its name for the clamped SwiGLU
+  fields.must_be("hidden_act", "silu");  // Hugging Face's name for the clamped SwiGLU
   fields.must_be_flag("attention_bias", true);
   fields.must_be_flag("tie_word_embeddings", false);
   if (fields.find("quantization_config"))
@@ -186,7 +187,8 @@ Config read_huggingface(const Fields& fields) {
   return config;
 }
 
-// OpenAI's: epsilon and the absence of truncation are constants of its code, the context is what YaRN stretches to.
+// OpenAI's file: its code has epsilon and the missing truncation as constants, and the context length is what YaRN
+// extends it to.
 Config read_openai(const Fields& fields) {
   Config config = read_sizes(fields);
   config.layer_kinds = read_layer_kinds(fields, config.num_layers);
@@ -205,7 +207,7 @@ Config read_openai(const Fields& fields) {
 }
 
 // The corners of YaRN's blend must lie in order and within a head's pairs. Where they do not, published
-// implementations differ (OpenAI's stops, transformers clamps), so there is no right answer to give.
+// implementations differ (OpenAI's fails, transformers clamps), so no result would be right.
 void check_yarn(const Config& config, const std::string& origin) {
   const RopeConfig& rope = config.rope;
   if (rope.factor == 1) return;

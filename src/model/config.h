@@ -1,5 +1,5 @@
-// The numbers of a model of the gpt-oss architecture. The 20b and the 120b differ in layers and experts alone; any other
-// widths, heads, windows are as good.
+// The configuration of a model of the gpt-oss architecture. The 20b and the 120b differ only in the number of layers
+// and experts; other widths, heads and windows work as well.
 #pragma once
 
 #include <filesystem>
@@ -20,7 +20,7 @@ struct RopeConfig {
   double factor{32};  // 1: plain RoPE
   double beta_fast{32}, beta_slow{1};
   int original_context{4096};
-  bool truncate{false};  // whether the corners of the blend are rounded to whole dimensions; gpt-oss: no
+  bool truncate{false};  // rounds the corners of the blend to whole dimensions; gpt-oss does not
 
   friend bool operator==(const RopeConfig&, const RopeConfig&) = default;
 };
@@ -35,26 +35,27 @@ struct Config {
   int num_experts{0};                  // E
   int experts_per_token{0};            // K
   int vocab{0};                        // V
-  int window{128};                     // positions a sliding layer sees, the current one included
+  int window{128};                     // positions that a sliding layer sees, including the current one
   std::vector<LayerKind> layer_kinds;  // [num_layers]
   float rms_eps{1e-5f};
   float swiglu_limit{7.0f};
   RopeConfig rope;
   int max_context{131072};
-  std::vector<TokenId> eos;  // of config.json; where harmony's are known, those stop as well
+  std::vector<TokenId> eos;  // from config.json; harmony's stop tokens are added where the tokenizer has them
 
   friend bool operator==(const Config&, const Config&) = default;
 };
-inline constexpr float kSwigluAlpha{1.702f};  // a constant of the architecture, in no file
+// a constant of the architecture that no configuration file states
+inline constexpr float kSwigluAlpha{1.702f};
 
-// From the text of a config.json: Hugging Face's (old `rope_scaling` and new `rope_parameters` spelling) or OpenAI's
-// `original/` one. Throws InputError naming field, value and what is accepted; `origin` names the file.
+// Parses a config.json of Hugging Face (the old spelling `rope_scaling` or the new `rope_parameters`) or of OpenAI's
+// `original/` folder. Throws InputError, which names file (`origin`), field, value and what is accepted.
 Config parse_config(std::string_view json, const std::string& origin);
 Config read_config(const std::filesystem::path& file);
-// The same in Hugging Face's spelling.
+// Writes it in Hugging Face's spelling.
 std::string to_json(const Config& config);
 
-// "gpt-oss-20b" or "gpt-oss-120b"; nothing for another name.
+// Knows "gpt-oss-20b" and "gpt-oss-120b".
 std::optional<Config> named_config(std::string_view name);
 
 }  // namespace nibble

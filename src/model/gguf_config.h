@@ -1,4 +1,4 @@
-// The configuration of a model as a GGUF file's metadata say it (architecture "gpt-oss").
+// Converts between a Config and the metadata of a GGUF file (architecture "gpt-oss").
 #pragma once
 
 #include <string>
@@ -9,11 +9,11 @@
 
 namespace nibble {
 
-// Every value is checked as one of a config.json is. The metadata have no word for the clamp of SwiGLU, which is gpt-oss's
-// 7, nor for YaRN's truncation, which gpt-oss does without. Throws InputError.
+// Checks every value as it checks a config.json's. GGUF has no key for SwiGLU's limit, which is taken to be gpt-oss's
+// 7, nor for YaRN's truncation, which gpt-oss does not use. Throws InputError.
 Config gguf_config(const Gguf& gguf);
 
-// Throws InputError, which begins with `origin`, where GGUF has no word for what the configuration says.
+// Throws InputError, which begins with `origin`, where GGUF has no key for a value of the configuration.
 void add_config(const Config& config, const std::string& origin, GgufMetadata& metadata);
 
 }  // namespace nibble

@@ -19,7 +19,7 @@ namespace nibble {
 namespace {
 
 struct FieldName {
-  std::string_view huggingface, gguf;  // what follows the layer's prefix, or the whole name
+  std::string_view huggingface, gguf;  // without the layer's prefix
 };
 constexpr FieldName kNames[] = {
     {"model.embed_tokens.weight", "token_embd.weight"},
@@ -53,8 +53,8 @@ bool is_experts(const TensorSpec& spec) {
 bool is_vector(const TensorSpec& spec) { return spec.kind != TensorKind::kDense && !is_experts(spec); }
 bool is_gate_up(const TensorSpec& spec) { return spec.name.find(kGateUp) != std::string::npos; }
 
-// The elements of a spec in the shape in which GGUF has them: codes and scales are a matrix for each expert, and gate and
-// up have half of the rows each.
+// A tensor's shape in GGUF, in elements: codes and scales are one matrix for each expert; gate and up have half of
+// the rows each.
 Shape gguf_shape(const TensorSpec& spec) {
   Shape shape = spec.shape;
   if (is_experts(spec)) shape = {shape[0], shape[1], shape[2] * kMxfp4BlockSize};
@@ -64,7 +64,7 @@ Shape gguf_shape(const TensorSpec& spec) {
 
 size_t row_bytes(GgmlType type, uint64_t cols) { return cols / block_elements(type) * block_bytes(type); }
 
-// What log lines name together.
+// The group under which log lines count a tensor.
 std::string_view group_of(const TensorSpec& spec) {
   if (is_experts(spec)) return "experts";
   if (is_vector(spec)) return "norms, biases, sinks";
@@ -125,7 +125,7 @@ const GgufTensor* GgufModel::find(const std::string& name, const Shape& shape) c
   return tensor;
 }
 
-// q, k and v may also be rows of one tensor.
+// Some files hold q, k and v as rows of one tensor.
 GgufModel::Place GgufModel::place(const TensorSpec& spec) const {
   const GgufName name = gguf_name(spec);
   const Shape shape = gguf_shape(spec);
@@ -206,7 +206,8 @@ void GgufModel::make_experts(const TensorSpec& codes, std::byte* to_codes, std::
   const size_t stored_bytes = row_bytes(GgmlType::kMxfp4, blocks * kMxfp4BlockSize);
   const uint64_t interleaved = where.up ? 2 : 1;
   pool.for_each(static_cast<ptrdiff_t>(experts * rows), [&](ptrdiff_t item, int) {
-    const auto row = static_cast<uint64_t>(item);  // of all experts; as many of each half lie before it
+    // a row index over all experts; each half has half of the rows before it
+    const auto row = static_cast<uint64_t>(item);
     const GgufTensor& from = row % interleaved == 0 ? *where.tensor : *where.up;
     std::span<uint8_t> row_codes, row_scales;
     if (to_codes)
@@ -226,7 +227,7 @@ bool GgufModel::make(const TensorSpec& spec, std::byte* to, ThreadPool& pool) co
   }
   const Place where = place(spec);
   const GgmlType type = where.tensor->type;
-  if (is_vector(spec)) {  // to F32, exactly
+  if (is_vector(spec)) {  // to F32, which is exact
     const size_t count = *num_elements(spec.shape);
     auto* values = reinterpret_cast<float*>(to);
     if (!where.up) {
@@ -264,7 +265,7 @@ bool GgufModel::make(const TensorSpec& spec, std::byte* to, ThreadPool& pool) co
 
 namespace {
 
-// What a model from a GGUF file looks at: the mapped file, and what was made of it.
+// The storage of a model from a GGUF file: the mapped file and the tensors converted from it.
 struct Made {
   struct Part {
     TensorSpec spec;
@@ -278,7 +279,7 @@ struct Made {
   void make(ThreadPool& pool, const ReportProgress& report, MakeWhat what);
 
   GgufModel model;
-  std::vector<Part> parts;  // in the order of tensor_specs: scales follow their codes
+  std::vector<Part> parts;  // in the order of tensor_specs(): scales follow their codes
   std::mutex mutex;
 };
 

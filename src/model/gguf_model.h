@@ -1,4 +1,4 @@
-// A GGUF file as a model: which of its tensors is which, what can be used as it lies there, and how the rest is made.
+// A GGUF file as a model: maps its tensors to the model's, uses in place what it can, and converts the rest.
 //
 //   matrices              BF16 as they lie; every other type to BF16, to nearest even: exact from MXFP4, and from F32 or
 //                         F16 that were BF16 before. Q8_0, MXFP4, and what an embedding is in, also as the blocks that lie
@@ -23,8 +23,8 @@
 
 namespace nibble {
 
-// The name of a tensor of Hugging Face's naming in a GGUF file. Experts' codes and scales are one tensor there; for gate_up
-// this is the gate's, and `up` names the other.
+// The GGUF name of a tensor of Hugging Face's naming. Codes and scales of experts are one GGUF tensor; gate_up is
+// two, of which `name` is the gate's and `up` the other's.
 struct GgufName {
   std::string name, up;
 };
@@ -32,8 +32,8 @@ GgufName gguf_name(const TensorSpec& spec);
 
 class GgufModel {
  public:
-  // Opens and checks everything: every tensor of the configuration is there, of a type that is read and of its shape, and
-  // there is none besides. Throws InputError.
+  // Opens the file and checks that it has every tensor of the configuration, in a supported type and the right shape,
+  // and no other. Throws InputError.
   explicit GgufModel(const std::filesystem::path& path);
 
   const Gguf& gguf() const { return gguf_; }
@@ -42,18 +42,19 @@ class GgufModel {
   // What bind_weights() takes a tensor as, but for its blocks; `data` is null where it has to be made.
   StoredTensor stored(const TensorSpec& spec) const;
   StoredBlocks blocks(const TensorSpec& spec) const;  // none: of this type they are not taken
-  size_t num_bytes(const TensorSpec& spec) const;     // as stored() says
-  GgmlType type(const TensorSpec& spec) const;        // in the file
-  size_t file_bytes(
-      const TensorSpec& spec) const;  // in the file; an experts' scales are counted with its codes
+  size_t num_bytes(const TensorSpec& spec) const;     // in the type that stored() returns
+  GgmlType type(const TensorSpec& spec) const;        // the type in the file
+  // Bytes in the file; scales of experts count with their codes.
+  size_t file_bytes(const TensorSpec& spec) const;
   // Writes the num_bytes() of a tensor that has to be made. False where a value had to be rounded.
   bool make(const TensorSpec& spec, std::byte* to, ThreadPool& pool) const;
-  // Codes and scales of an experts' matrix in one pass.
+  // Writes codes and scales of an experts' matrix in one pass.
   void make_experts(const TensorSpec& codes, std::byte* to_codes, std::byte* to_scales,
                     ThreadPool& pool) const;
 
  private:
-  // Where a tensor lies in the file: from which row of which one; of gate_up also the other half.
+  // The place of a tensor in the file: a GGUF tensor and the first row in it; for gate_up also the tensor of the
+  // other half.
   struct Place {
     const GgufTensor* tensor;
     uint64_t first_row{0};

@@ -20,7 +20,7 @@ constexpr std::string_view kVocabularyPrefix{"tokenizer.ggml."}, kModel{"gpt2"},
 
 enum TokenType : int32_t { kNormal = 1, kControl = 3, kUserDefined = 4, kUnused = 5 };
 
-// Reads values by key, and says file and key where one is wrong.
+// Reads values by key; its errors name file and key.
 class VocabularyReader {
  public:
   explicit VocabularyReader(const Gguf& gguf) : gguf_(gguf) {}
@@ -47,7 +47,7 @@ class VocabularyReader {
   [[noreturn]] void refuse(std::string_view key, const std::string& why) const {
     throw InputError("{}: metadata '{}{}' {}", gguf_.files[0].string(), kVocabularyPrefix, key, why);
   }
-  // In quotes, as JSON has it.
+  // The text as a JSON string.
   std::string quoted(std::string_view key, std::string_view text) const {
     try {
       return TokenizerJson(text).dump();
@@ -68,7 +68,7 @@ void append_item(std::string& list, std::string_view item) {
   list += item;
 }
 
-// Whether merging alone makes every token of its own bytes.
+// Whether merging the bytes of a token yields the token, for all of them.
 bool merging_makes_all_tokens(const BpeModel& model) {
   std::vector<TokenId> ids;
   for (TokenId id = 0; id < model.vocabulary.num_ids(); ++id) {
@@ -140,7 +140,7 @@ std::string tokenizer_json(const Gguf& gguf) {
 }
 
 void add_tokenizer(std::string_view json, const std::string& origin, int vocab, GgufMetadata& metadata) {
-  const BpeModel model = read_tokenizer_json(json, origin);  // refuses what is not understood
+  const BpeModel model = read_tokenizer_json(json, origin);  // throws on an unsupported vocabulary
   if (model.split_expression != kO200kExpression)
     throw InputError("{}: its split expression is not o200k's, and GGUF has no name for another", origin);
   if (!model.takes_whole_pieces && !merging_makes_all_tokens(model))

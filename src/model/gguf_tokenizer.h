@@ -1,8 +1,8 @@
-// The vocabulary of a GGUF file (tokenizer.ggml.*), in the form of a tokenizer.json and from it: what a vocabulary may be is
-// checked in one place, text/tokenizer_json.cpp.
+// Converts between the vocabulary of a GGUF file (tokenizer.ggml.*) and a tokenizer.json, so that only
+// text/tokenizer_json.cpp checks vocabularies.
 //
-// nibble reads the kind that gpt-oss has: model "gpt2" (byte-level BPE with merges), pre "gpt-4o" (o200k's split
-// expression). A piece that is a token is taken whole, as o200k's makers do; with their vocabulary that makes no difference.
+// nibble reads gpt-oss's kind: model "gpt2" (byte-level BPE with merges) and pre "gpt-4o" (o200k's split expression).
+// A piece that is a token is taken whole, as tiktoken does; with o200k's vocabulary merging gives the same.
 #pragma once
 
 #include <string>
@@ -17,10 +17,10 @@ bool has_tokenizer(const Gguf& gguf);
 // Throws InputError where the file has no vocabulary, or one of another kind.
 std::string tokenizer_json(const Gguf& gguf);
 
-// `json` is a tokenizer.json that nibble reads; ids up to `vocab` without a token are filled. Throws InputError, which
-// begins with `origin`, where GGUF has no word for what the vocabulary does.
+// Adds the vocabulary of `json`, a tokenizer.json that nibble reads; ids below `vocab` without a token get a
+// placeholder. Throws InputError, which begins with `origin`, where GGUF cannot express the vocabulary.
 void add_tokenizer(std::string_view json, const std::string& origin, int vocab, GgufMetadata& metadata);
-// Of a model that has none: token ids are all there is.
+// Marks a model that has no vocabulary and takes token ids only.
 void add_no_tokenizer(GgufMetadata& metadata);
 
 }  // namespace nibble

@@ -17,7 +17,7 @@ namespace {
 
 constexpr uint64_t kAny{std::numeric_limits<uint64_t>::max()};
 
-// The tensors of a golden file, copied out and checked against what is expected of them.
+// The tensors of a golden file; checks dtype and shape, and copies.
 class Tensors {
  public:
   explicit Tensors(const std::filesystem::path& file)
@@ -132,7 +132,7 @@ GoldenSet read_logits_file(const std::filesystem::path& file) {
   return set;
 }
 
-// Keeps the worst; a NaN is the worst of all and stays (std::max would pass over it).
+// Keeps the larger; a NaN counts as the largest (std::max would drop it).
 void keep_worst(double& worst, double value) {
   if (!(value <= worst)) worst = value;
 }
@@ -154,8 +154,8 @@ void compare_logits(const GoldenPrompt& golden, std::span<const float> logits, s
   }
 }
 
-// The places of one position whose neighbours are far enough that they cannot have been exchanged. The sixth is not
-// stored: the best of our own tokens outside the golden five stands for it.
+// Compares those places of one position's top 5 whose neighbours are too far away to have changed places with them.
+// The sixth token is not stored: our best token outside the golden five stands in for it.
 void compare_top(std::span<const TokenId> golden_ids, std::span<const float> golden_logprobs,
                  std::span<const float> logits, double top_gap, GoldenDifference& result) {
   std::vector<TokenId> order(logits.size());
@@ -186,21 +186,23 @@ GoldenSet read_golden(const std::filesystem::path& file) {
   return file.extension() == ".json" ? read_index(file) : read_logits_file(file);
 }
 
-// Keys and values are off by at most u = 2^-8 of themselves. For one layer's attention, of scores s_j of size up to S: values
-// are off by u of themselves, scores by u S, so weights by 2 u S of themselves: the output by (1 + 2 S) u at most, and by
-// about a third of it on the average, rounding errors being spread evenly. Layers add up like independent errors: sqrt(L).
-// With S = 2 a row of logits is off by 5 u sqrt(L) / 3 of its length (1.6e-2 for 6 layers; the worst measured is 1.05e-2).
+// The relative error of keys and values is at most u = 2^-8. In one layer's attention with scores s_j of size up to
+// S, values have the relative error u and scores the error u S, so weights have the relative error 2 u S and the
+// output one of at most (1 + 2 S) u; on average about a third of that, since rounding errors are uniform. Errors of
+// layers add up like independent ones, hence sqrt(L). With S = 2 the relative error of a row of logits is 5 u sqrt(L)
+// / 3 (1.6e-2 for 6 layers; the worst measured is 1.05e-2).
 //
-// Each logit is then off by that share of the logits' root mean square, and the difference of two, at three standard
-// deviations, by 3 sqrt(2) times as much.
+// The error of a single logit is that share of the logits' root mean square, and the error of the difference of two
+// logits, at three standard deviations, 3 sqrt(2) times as much.
 //
-// Errors of this size decide a router's choice where its margin is below 1e-2, and the other expert moves log-probabilities
-// by up to 0.4 (both from tests/golden/README.md, of bfloat16 arithmetic and the miniature model). That is independent of the
-// rounding of what follows. Where in a continuation the router is near a tie, golden data do not say.
-constexpr double kCacheError{1 + 2 * 2.0};  // of a layer's attention, in units of u, at most
-constexpr double kOtherExpert{0.4};         // what another expert makes of a log-probability, at most
+// Errors of this size can change a router's choice where its margin is below 1e-2, and another expert moves
+// log-probabilities by up to 0.4 (both measured with bfloat16 arithmetic on the miniature model:
+// tests/golden/README.md). This is independent of later rounding. Golden data do not record router margins within a
+// continuation.
+constexpr double kCacheError{1 + 2 * 2.0};  // bound of the error of a layer's attention, in units of u
+constexpr double kOtherExpert{0.4};         // how far another expert moves a log-probability, at most
 
-// `other_expert`: what another expert makes of the difference of two log-probabilities.
+// `other_expert`: how far another expert moves the difference of two log-probabilities.
 GoldenTolerance rounding_tolerance(const Config& config, const GoldenSet& golden, double layer_error,
                                    double other_expert) {
   constexpr double kRounding{0x1p-8};
@@ -221,35 +223,37 @@ GoldenTolerance rounding_tolerance(const Config& config, const GoldenSet& golden
 
 GoldenTolerance bf16_cache_tolerance(const Config& config, const GoldenSet& golden) {
   GoldenTolerance tolerance = rounding_tolerance(config, golden, kCacheError, kOtherExpert);
-  tolerance.tied_l2 = tolerance.relative_l2;  // so little is rounded that near ties rarely tip
+  tolerance.tied_l2 = tolerance.relative_l2;  // rounding is so small that near ties rarely change
   return tolerance;
 }
 
-// Beside keys and values a layer rounds the two normed inputs, queries, attention's weights and output, and the experts' inner
-// activations: six errors of one u, independent of each other and of the cache's. So much is rounded that the router decides
-// otherwise at many near ties, and two log-probabilities may each have moved by what another expert makes.
+// Besides keys and values a layer rounds the two normed inputs, queries, attention weights and output, and the
+// experts' inner activations: six errors of one u, independent of each other and of the cache's. The router then
+// changes its choice at many near ties, and both of two log-probabilities may have moved by kOtherExpert.
 GoldenTolerance bf16_tolerance(const Config& config, const GoldenSet& golden) {
   return rounding_tolerance(config, golden, std::sqrt(kCacheError * kCacheError + 6),
                             std::sqrt(2) * kOtherExpert);
 }
 
-// An element in int8 is off by 1/254 of the largest of its 32 at most, so by u of it, and that one is at most sqrt(32) of their
-// root mean square: sqrt(32) u of a vector's length, with the same third on the average. (Of numbers spread like a bell the largest
-// of 32 is 2.1 to 2.5 times the root mean square: this allows for about twice what is to be expected.)
+// The error of an element in int8 is at most 1/254 of the largest in its block of 32, which is about u of it, and the
+// largest is at most sqrt(32) times the block's root mean square. So the relative error of a vector is at most
+// sqrt(32) u, with the same third on average. (Of 32 normally distributed numbers the largest is 2.1 to 2.5 times the
+// root mean square, so this allows about twice the expected error.)
 //
-// Of a layer's experts two such vectors are rounded, their input and what is between their halves; attention's output is one. The
-// input of q, k and v shows in values as it is. An error of queries or of keys points anywhere in D dimensions, of which a score
-// sees one: S / sqrt(D) of it, and weights are off by twice as much. The input of the unembedding is rounded once, not layer by
-// layer.
+// A layer's experts round two such vectors, their input and the activations between their halves; the attention
+// output rounds one. The error of the input of q, k and v passes into values unchanged. An error of queries or keys
+// has a random direction in D dimensions, of which a score sees one: it changes scores by S / sqrt(D) of it and
+// weights by twice as much. The input of the unembedding is rounded once, not in each layer.
 //
-// The margin within which the router may decide otherwise is that of BF16's 2^-9, and grows as the error does. At such a place it is
-// another expert for one of K, of one of the 2 L terms that a residual stream adds up: sqrt(2) / K / sqrt(2 L) of it, were all terms
-// alike; three times that is allowed for. That is an estimate, not a bound: it is for rows that are near ties themselves, of which
-// golden data say no more than that they are.
+// The router margin was measured for BF16's 2^-9 and grows with the error. At a near tie one of K experts may differ,
+// in one of the 2 L terms that the residual stream sums: sqrt(2) / K / sqrt(2 L) of it if all terms were alike, and
+// three times that is allowed. This is an estimate, not a bound: it applies to rows that are near ties themselves,
+// and golden data do not record by how much.
 GoldenTolerance int8_tolerance(const Config& config, const GoldenSet& golden, const Int8Products& products) {
   constexpr double kScore{2};
-  constexpr double kLargest{32};  // square of a block's largest element, at most, where the mean square is 1
-  double num_roundings = 0;       // such vectors in a layer
+  // upper bound of the square of a block's largest element, if the mean square is 1
+  constexpr double kLargest{32};
+  double num_roundings = 0;  // rounded vectors in a layer
   if (products.experts) num_roundings += 2;
   if (products.attention_output) num_roundings += 1;
   if (products.qkv) num_roundings += 1 + 2 * 4 * kScore * kScore / config.head_dim;

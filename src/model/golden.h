@@ -1,5 +1,5 @@
-// Golden data: what another implementation computed from a checkpoint (prompts, logits, greedy continuations, hidden
-// states), and how far given results are from it.
+// Golden data: results of another implementation (logits, greedy continuations, hidden states for some prompts), and
+// their comparison with nibble's.
 #pragma once
 
 #include <filesystem>
@@ -15,17 +15,17 @@ namespace nibble {
 
 inline constexpr int kGoldenTop{5};
 
-// What is not known of a prompt is an empty vector. T: tokens of the prompt; V: vocabulary; G: tokens continued.
+// An empty vector: this was not recorded. T: tokens of the prompt; V: vocabulary; G: tokens of the continuation.
 struct GoldenPrompt {
   std::string name;
   std::string computed_by;
   std::vector<TokenId> ids;   // [T]
-  std::vector<float> logits;  // [num_logit_rows, V]: at the last num_logit_rows positions
+  std::vector<float> logits;  // [num_logit_rows, V]: the last num_logit_rows positions
   int num_logit_rows{0};
   std::vector<TokenId> top_ids;     // [T, 5]: the likeliest next tokens, descending
   std::vector<float> top_logprobs;  // [T, 5]
-  std::vector<TokenId> greedy;      // [G]: stop tokens are not heeded
-  std::vector<float> greedy_gap;    // [G]: how far the best logit is above the second
+  std::vector<TokenId> greedy;      // [G]: goes on past stop tokens
+  std::vector<float> greedy_gap;    // [G]: best logit less the second
   std::vector<float>
       router_margin;          // [T]: the least distance, over the layers, between the last expert chosen and
                               //   the first not chosen
@@ -42,17 +42,17 @@ struct GoldenSet {
 // file with ids0, logits0 (every position), ids1, logits1, ... Throws InputError.
 GoldenSet read_golden(const std::filesystem::path& file);
 
-// What an implementation under test says to a prompt. Empty where it was not asked.
+// The results of an implementation under test for one prompt. Empty: not to be compared.
 struct GoldenAnswer {
   std::span<const float> logits;    // [T, V]: every position
   std::span<const TokenId> greedy;  // [G]
   std::span<const float> hidden;    // as in GoldenPrompt
 };
 
-// Up to where two right implementations may differ. The defaults are for float32 arithmetic.
+// How far two correct implementations may differ. The defaults are for float32 arithmetic.
 struct GoldenTolerance {
-  double relative_l2{1e-4};  // of a row of logits
-  double tied_l2{1e-4};      // of one that is a near tie itself
+  double relative_l2{1e-4};  // relative error of a row of logits
+  double tied_l2{1e-4};      // the same at a position that is a near tie
   double hidden{1e-4};       // of any element of a hidden state
   double router_margin{
       1e-4};  // a near tie: a position with less may take another expert; its likeliest tokens are not
@@ -60,16 +60,16 @@ struct GoldenTolerance {
   double top_gap{1e-3};  // tokens closer than this (in log-probability) may change places among the likeliest
   double top_gap_after_tie{
       1e-3};             // the same at positions that a near tie precedes: they see its keys and values
-  double greedy_gap{0};  // a continuation may part from the golden one only where its gap is at most this
+  double greedy_gap{0};  // a continuation may differ from the golden one only where its gap is at most this
 };
 
-// Of a backend that keeps keys and values in BF16 and is exact to float32 otherwise; derived in golden.cpp from the number
-// of layers and the size of the golden logits.
+// For a backend that keeps keys and values in BF16 and is otherwise exact to float32. golden.cpp derives it from the
+// number of layers and the size of the golden logits.
 GoldenTolerance bf16_cache_tolerance(const Config& config, const GoldenSet& golden);
-// Of one whose matrix products take their inputs in BF16 as well; the residual stream is float32.
+// For a backend that also rounds the inputs of matrix products to BF16; its residual stream is float32.
 GoldenTolerance bf16_tolerance(const Config& config, const GoldenSet& golden);
-// Of one with a BF16 cache some of whose products take their inputs in int8, a scale for each 32. The golden data are of the same
-// weights: that these may have been rounded is not in it.
+// For a backend with a BF16 cache that takes the inputs of some products in int8, with a scale for each 32. It allows
+// for no error of the weights: golden data must come from the same ones.
 struct Int8Products {
   bool qkv{false}, attention_output{false}, experts{false}, unembedding{false};
 };
@@ -78,13 +78,13 @@ GoldenTolerance int8_tolerance(const Config& config, const GoldenSet& golden, co
 struct GoldenDifference {
   double relative_l2{
       0};             // |answer - golden| / |golden| over a row of logits, the worst row that is no near tie
-  double tied_l2{0};  // the worst that is one
+  double tied_l2{0};  // the worst row that is a near tie
   double max_logit{0};      // the largest difference of a logit
-  double max_hidden{0};     // and of an element of a hidden state
-  int num_top_compared{0};  // places of the top 5, over all positions, that the tolerance lets be compared
-  int num_top_wrong{0};     // of them, those with another token
+  double max_hidden{0};     // the largest difference of an element of a hidden state
+  int num_top_compared{0};  // places of the top 5, over all positions, that the tolerance allows to compare
+  int num_top_wrong{0};     // those among them that hold another token
   std::optional<int> greedy_at;  // first token of the continuation that differs
-  float greedy_gap{0};           // golden gap there
+  float greedy_gap{0};           // the golden gap at greedy_at
 };
 
 GoldenDifference compare(const GoldenPrompt& golden, const GoldenAnswer& answer,

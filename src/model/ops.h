@@ -1,19 +1,20 @@
-// The vocabulary of the forward pass: what each operation means, and what it cannot cost less than. Every backend has
-// these operations (or fuses some and says which), in this order:
+// The operations of the forward pass: the meaning of each, and a lower bound of its cost. Every backend runs these
+// operations, in this order; it may fuse some, and then says which:
 //
 //   embed   for each layer: rms_norm, qkv, attend, attention_output, rms_norm, route, experts_gate_up, experts_down
 //   rms_norm, unembed
 //
-// T tokens in the step, H hidden, D head dimension, Nq and Nkv heads, E experts of which K for a token, I their width,
-// V vocabulary. Linear weights are [out, in]. An operation here is a plain struct of what determines its cost; costs are
+// T tokens in the step, H hidden, D head dimension, Nq and Nkv heads, E experts, K experts per token, I width of an
+// expert, V vocabulary. Linear weights are [out, in]. Each struct holds what determines the cost of an operation; a
+// cost is
 //
 //   weight_bytes   every weight that is needed, once: however many tokens share it
 //   kv_bytes       of the KV cache, read or written
 //   flops          two for a multiply-add of the matrix products; the element-wise rest is left out, but for rms_norm,
 //                  which is nothing else
 //
-// Activations are left out of the bytes: they are small beside the weights or stay in a cache, and how they are stored
-// is the backend's own affair.
+// The bytes leave out activations: they are small compared to the weights or stay in a cache, and each backend stores
+// them its own way.
 #pragma once
 
 #include <cstddef>
@@ -34,7 +35,7 @@ struct Cost {
   Cost& operator+=(const Cost& other);
 };
 
-// x = W[id], as it is                                   W [V, H]    x [T, H]
+// x = W[id]                                   W [V, H]    x [T, H]
 struct Embed {
   int num_tokens, hidden;
   Format weights;
@@ -62,7 +63,7 @@ Cost cost(const Qkv& op);
 //   q, out [T, Nq D]    k, v [context, Nkv D]    sinks [Nq]
 struct Attend {
   int num_tokens;
-  int context;  // positions in the cache, those of the step included: the tokens are the last of them
+  int context;  // positions in the cache, including the step's tokens, which are the last ones
   int window;   // 0: a full layer
   int num_heads, num_kv_heads, head_dim;
   Format vectors, kv;
@@ -87,7 +88,7 @@ Cost cost(const Route& op);
 //   a_i = g~ sigmoid(1.702 g~) (l~ + 1)                 W [E, 2I, H]    a [T, K, I]
 struct ExpertsGateUp {
   int num_tokens, hidden, intermediate, experts_per_token;
-  double num_experts_hit;  // distinct ones over all tokens: counted, or expected
+  double num_experts_hit;  // distinct experts that the tokens chose: counted or expected
   Format weights, vectors;
 };
 Cost cost(const ExpertsGateUp& op);
@@ -107,32 +108,33 @@ struct Unembed {
 };
 Cost cost(const Unembed& op);
 
-// What each part of a model is stored in; as released, if nothing else is said.
+// The storage format of each part of a model. The defaults are those of the released checkpoints.
 struct StorageFormats {
   Format embedding{Format::kBf16}, qkv{Format::kBf16}, attention_output{Format::kBf16}, router{Format::kBf16},
       experts{Format::kMxfp4}, unembedding{Format::kBf16};
   Format vectors{Format::kBf16};  // norms, biases, sinks
   Format kv{Format::kBf16};
 };
-// Of its first layer: checkpoints store all layers alike. Blocks count, for who takes them. The KV cache is the backend's
-// choice.
+// The formats that the first layer is stored in: checkpoints store all layers alike. The KV cache's format is the
+// backend's choice.
 StorageFormats formats_of(const Weights& weights);
 
-// How many different experts n tokens hit in a layer, were routing independent and uniform: E (1 - (1 - K/E)^n).
-// Neighbouring tokens like the same experts, so it is an upper estimate.
+// The expected number of different experts that n tokens choose in a layer if routing is independent and uniform: E
+// (1 - (1 - K/E)^n). Neighbouring tokens tend to choose the same experts, so this is an upper estimate.
 double expected_experts_hit(int num_experts, int experts_per_token, int num_tokens);
 
 struct OperationCost {
   std::string_view operation;
-  Cost cost;  // of all layers
+  Cost cost;  // sum over all layers
 };
-// One sequence: `num_tokens` new tokens, the last of which sees `context` positions; one row of logits. Decoding is
-// num_tokens = 1.
+// The costs of a step of one sequence: `num_tokens` new tokens, of which the last sees `context` positions, and one
+// row of logits. num_tokens is 1 in decoding.
 std::vector<OperationCost> step_costs(const Config& config, const StorageFormats& formats, int num_tokens,
                                       int context);
 Cost total(const std::vector<OperationCost>& costs);
 
-// What the KV cache of a sequence holds: full layers all positions, sliding layers those that a window reaches.
+// Bytes that a sequence takes in the KV cache: full layers keep all positions, sliding layers those that the window
+// reaches.
 size_t kv_cache_bytes(const Config& config, Format kv, int num_positions);
 
 }  // namespace nibble

@@ -1,10 +1,10 @@
-// Dense matrices in fewer bits, made when a model is loaded. What the bytes are is defined here, for every backend:
+// Quantises dense matrices when a model is loaded. This defines the bytes for every backend:
 //
 //   FP8     code[c] = e4m3(w[c] / scale), nearest, ties to even      scale = max_c |w[c]| / 448, a float32 for each row
 //   MXFP4   formats/mxfp4.h, the specification's rule
 //
-// Both divisions are IEEE float32. A row whose scale would be 0 (all of it is zero, or next to it) has the scale 1 and zero
-// codes. A row that holds an infinity or a NaN has that as its scale: it shows in every product.
+// Both divisions are IEEE float32. A row whose scale would be 0 (all elements are zero or tiny) gets the scale 1 and
+// zero codes. A row that holds an infinity or a NaN gets that as its scale, so that every product shows it.
 #pragma once
 
 #include <cstddef>
@@ -20,16 +20,17 @@
 
 namespace nibble {
 
-// What dense matrices are held in: kE4m3, kMxfp4, or kBf16: as the checkpoint has them.
+// The formats that dense matrices are converted to when they are loaded: kE4m3 or kMxfp4. kBf16: they stay as the
+// checkpoint has them.
 struct DenseFormats {
   Format qkv{Format::kBf16}, attention_output{Format::kBf16}, unembedding{Format::kBf16};
   friend bool operator==(const DenseFormats&, const DenseFormats&) = default;
 };
 
-// A row of finite values to codes of E4M3, as many; the scale is returned.
+// Converts a row of finite values to E4M3 codes, one for each; returns the scale.
 float quantise_e4m3(std::span<const float> row, std::span<uint8_t> codes);
 
-// A matrix with bytes of its own.
+// A matrix that owns its bytes.
 struct QuantisedMatrix {
   Matrix matrix;
   Buffer storage;
@@ -37,19 +38,19 @@ struct QuantisedMatrix {
 // `matrix` is kF32 or kBf16, or has blocks, which are then read; `format` is kE4m3 or kMxfp4 (then its columns are whole blocks of 32).
 QuantisedMatrix quantise(const Matrix& matrix, Format format, ThreadPool& pool);
 
-// The same model with its dense matrices in these formats; the rest are views of `weights`, which lives on. Matrices are
-// converted one by one: beside the results there is a row for each thread. Logs a line for each group. Throws InputError
-// where a matrix has no whole blocks of MXFP4.
+// Returns the model with its dense matrices in these formats; the rest are views of `weights`, which is kept alive.
+// Converts matrix by matrix, with one row of extra memory for each thread. Logs a line for each group. Throws
+// InputError where rows are not whole blocks of MXFP4.
 std::shared_ptr<const Weights> quantise_dense(std::shared_ptr<const Weights> weights,
                                               const DenseFormats& formats, ThreadPool& pool);
 
-// Bytes of the matrices that quantise_dense converts: as released, and as they are then.
+// Bytes of the matrices that quantise_dense converts, as released and after it.
 struct ConvertedBytes {
   size_t before{0}, after{0};
 };
 ConvertedBytes converted_bytes(const Config& config, const DenseFormats& formats);
 
-// At level info, as who converts has done so: "qkv: BF16 to FP8, 42467328 bytes to 21270528".
+// Logs a conversion at level info: "qkv: BF16 to FP8, 42467328 bytes to 21270528".
 void log_conversion(std::string_view group, Format before, Format after, size_t bytes_before,
                     size_t bytes_after);
 

@@ -4,7 +4,7 @@
 //   low, high = D/2 ln(original_context / (2 pi beta)) / ln theta    for beta_fast, beta_slow
 //   c = 0.1 ln(factor) + 1                                           at every position
 //
-// The reference works them out for itself.
+// The reference computes them on its own, so that tests compare two implementations.
 #pragma once
 
 #include <vector>

@@ -2,16 +2,16 @@
 //
 //   (random & mask) + base        random = random_bits(seed of the tensor, index of the word)
 //
-// where mask and base repeat one pattern for each element, and no element carries into the next. So any part can be made
-// by any thread, at a few operations for 8 bytes, and the kinds of tensor differ in two constants:
+// where mask and base repeat one pattern for each element, and no element carries into the next. So any thread can
+// generate any part, with a few operations for 8 bytes, and the kinds of tensor differ in two constants:
 //
 //   MXFP4 codes   all bits random: the 16 values of E2M1, rms 2.93
 //   E8M0 scales   an exponent out of four that follow each other
 //   BF16 linear   sign and mantissa random, an exponent out of four
 //   BF16 norms    1 give or take 5 %
 //
-// Linear weights have an rms of about 1/sqrt(in), so that what goes in with rms 1 comes out with rms about 1, through
-// the whole depth; router rows are all drawn alike, so that no expert is preferred.
+// Linear weights have an rms of about 1/sqrt(in), so that activations keep an rms of about 1 through all layers. All
+// rows of a router have the same distribution, so that no expert is preferred.
 #include "model/synthetic.h"
 
 #include <sys/mman.h>
@@ -40,7 +40,7 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little, "words are stored as they are computed");
 
-constexpr size_t kPieceBytes{size_t{1} << 22};  // of work for a thread: a millisecond
+constexpr size_t kPieceBytes{size_t{1} << 22};  // one item of work for a thread: about a millisecond
 
 struct Pattern {
   uint64_t mask, base;
@@ -54,7 +54,7 @@ constexpr uint64_t each8(uint64_t bits) { return bits * 0x0101010101010101u; }
 const double kLinearRms{std::sqrt(21.25 * 2.32)};
 const double kMxfp4Rms{std::sqrt(21.25 * 8.5625)};
 
-// The lowest of the four biased exponents, for elements of about this rms.
+// The lowest of the four biased exponents that gives elements about this rms.
 uint64_t lowest_exponent(double rms, double rms_of_pattern) {
   return static_cast<uint64_t>(127 + std::lround(std::log2(rms / rms_of_pattern)));
 }
@@ -70,7 +70,7 @@ Pattern pattern_of(const TensorSpec& spec) {
       return bf16_pattern(0.05);
     case TensorKind::kSinks:
       return bf16_pattern(0.5);
-    case TensorKind::kDense:  // the rows of the embedding are not summed over
+    case TensorKind::kDense:  // a row of the embedding is looked up, not summed over
       return bf16_pattern(spec.name == "model.embed_tokens.weight" ? 1 : rms_for(spec.shape[1]));
     case TensorKind::kCodes:
       return {~uint64_t{0}, 0};
@@ -116,7 +116,7 @@ void add_pieces(const TensorSpec& spec, uint64_t seed, std::byte* data, std::vec
                       seed_of(spec, seed)});
 }
 
-// Calls `filled` after each piece, from one thread at a time.
+// Fills the pieces; calls `filled` after each one, from one thread at a time.
 void fill_on_all_cores(const std::vector<Piece>& pieces,
                        const std::function<void(size_t num_bytes)>& filled) {
   std::atomic<size_t> next{0};
@@ -144,7 +144,7 @@ size_t storage_bytes(const std::vector<TensorSpec>& specs) {
   return bytes;
 }
 
-// Every tensor behind the one before it, from `data` on.
+// Binds all tensors, laid out one after the other from `data` on.
 Weights bind_in_order(const Config& config, std::byte* data,
                       const std::function<void(const TensorSpec&, std::byte*)>& visit) {
   return bind_weights(config, [&](const TensorSpec& spec) {
@@ -155,7 +155,7 @@ Weights bind_in_order(const Config& config, std::byte* data,
   });
 }
 
-// Addresses without memory: to touch them is a fault.
+// Reserves addresses without memory; accessing them faults.
 class ReservedAddresses {
  public:
   explicit ReservedAddresses(size_t bytes)
@@ -178,7 +178,7 @@ class ReservedAddresses {
 Weights make_synthetic(const Config& config, const std::string& source, uint64_t seed,
                        const ReportProgress& report) {
   const std::vector<TensorSpec> specs = tensor_specs(config);
-  // Experts have bytes of their own, layer by layer: a backend that packs them gives them back.
+  // The experts of each layer have an allocation of their own, which a backend that packs them can free.
   const auto is_of_experts = [](const TensorSpec& spec) {
     return spec.kind == TensorKind::kCodes || spec.kind == TensorKind::kScales;
   };
@@ -187,7 +187,7 @@ Weights make_synthetic(const Config& config, const std::string& source, uint64_t
   auto storage = std::make_shared<const Buffer>(storage_bytes(shared_specs));
   std::byte* next = storage->data();
   std::vector<Piece> pieces;
-  std::vector<std::shared_ptr<const Buffer>> experts;  // in the order of the layers, as many of each
+  std::vector<std::shared_ptr<const Buffer>> experts;  // in the order of the layers, the same number for each
   Weights weights = bind_weights(config, [&](const TensorSpec& spec) {
     std::byte* data = next;
     if (is_of_experts(spec)) {

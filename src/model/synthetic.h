@@ -1,5 +1,5 @@
-// Random weights of any configuration, the same every time, so that anyone can measure gpt-oss-120b without having it.
-// Scaled so that activations stay in range and routing is about uniform over the experts; what they say is noise.
+// Reproducible random weights of any configuration, so that anyone can measure gpt-oss-120b without having it. Their
+// scales keep activations in range and routing about uniform over the experts; the generated text is noise.
 #pragma once
 
 #include <cstdint>
@@ -12,14 +12,14 @@
 
 namespace nibble {
 
-// Made in memory, by all cores. Bytes: the sum over tensor_specs(config).
+// Fills them in memory, on all cores. Bytes: the sum over tensor_specs(config).
 Weights make_synthetic(const Config& config, const std::string& source, uint64_t seed = 0,
                        const ReportProgress& report = {});
 
 // The same weights, not made: every tensor is in Weights::unmade. Takes addresses, no memory.
 Weights describe_synthetic(const Config& config, const std::string& source, uint64_t seed = 0);
 
-// The same weights, each made when it is read.
+// The same weights, each generated when it is read.
 TensorSource synthetic_source(const Config& config, const std::string& source, uint64_t seed = 0);
 
 }  // namespace nibble

@@ -1,4 +1,5 @@
-// A model's tensors one by one, wherever they come from: what is written to a file in the memory of one of them.
+// Reads a model's tensors one by one from any source, so that a model can be written to a file with the memory of one
+// tensor.
 #pragma once
 
 #include <filesystem>
@@ -14,18 +15,20 @@ namespace nibble {
 
 struct TensorSource {
   Config config;
-  std::string name;                               // for people
-  std::function<DType(const TensorSpec&)> dtype;  // as read() gives it: BF16 or F32, U8 for codes and scales
-  // The tensor where it lies, or made in `room`, which is made larger where it has to be.
+  std::string name;  // for messages
+  // the type that read() returns: BF16 or F32, U8 for codes and scales
+  std::function<DType(const TensorSpec&)> dtype;
+  // Returns the tensor where it is stored, or generates it in `room`, which grows if necessary.
   std::function<StoredTensor(const TensorSpec&, Buffer& room)> read;
 };
 
-// What open_weights() opens, with the same checks.
+// Opens the same checkpoints as open_weights(), with the same checks.
 TensorSource open_source(const std::filesystem::path& path);
 
-// BF16 where the source has BF16, or F32 of which every value is a BF16; else F32. Reads F32 tensors. Not for codes.
+// The smallest type that holds a tensor exactly: BF16 if the source has BF16, or F32 values that all are BF16
+// numbers; else F32. Reads F32 tensors. Not for codes.
 DType exact_dtype(const TensorSource& source, const TensorSpec& spec, Buffer& room);
-// The elements in `dtype`: where they are, or narrowed into `narrow` where every value is a BF16.
+// Returns the elements in `dtype`: in place, or narrowed into `narrow` from F32 values that all are BF16 numbers.
 const std::byte* elements_as(DType dtype, const TensorSource& source, const TensorSpec& spec, Buffer& room,
                              Buffer& narrow);
 

@@ -1,4 +1,4 @@
-// What a model consists of, and how the pieces are addressed.
+// The list of a model's tensors, their layout, and their binding to Weights.
 #include "model/weights.h"
 
 #include <fmt/format.h>
@@ -14,7 +14,7 @@
 namespace nibble {
 namespace {
 
-// How a format lays a row out: blocks of so many elements, of so many bytes, scale included.
+// The layout of a row in a format: elements and bytes of a block, including its scale.
 struct FormatRow {
   Format format;
   std::string_view name;
@@ -35,7 +35,7 @@ const FormatRow& row(Format format) {
   return kFormats[index];
 }
 
-// All tensors, looked up by name.
+// Looks tensors up by name.
 class Binder {
  public:
   Binder(const Config& config, const std::function<StoredTensor(const TensorSpec&)>& locate) {

@@ -30,7 +30,7 @@ size_t num_bytes(Format format, size_t num_elements);
 // Bytes of a matrix: those of its elements and, for kE4m3, of its row scales.
 size_t matrix_bytes(Format format, size_t rows, size_t cols);
 
-// A vector of float32 or bfloat16: a norm's scale, a bias, sinks.
+// A vector of float32 or bfloat16: the scale of a norm, a bias, or sinks.
 struct Vector {
   const void* data = nullptr;
   Format format = Format::kBf16;  // kF32 or kBf16
@@ -131,7 +131,8 @@ struct TensorSpec {
 std::vector<TensorSpec> tensor_specs(const Config& config);
 size_t total_bytes(const std::vector<TensorSpec>& specs);
 
-// Scales of MXFP4 are not parameters. `active`: what one token reads, the embedding counted as the one row.
+// Scales of MXFP4 do not count as parameters. `active`: those that one token reads, including one row of the
+// embedding.
 struct ParameterCount {
   size_t total, active;
 };

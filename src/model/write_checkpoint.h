@@ -14,8 +14,8 @@ struct TextFile {
   std::string name, text;
 };
 
-// config.json, index, shards of at most 5 GB, and `others`; tensor by tensor, in the memory of one. Throws InputError if the
-// folder exists and is not empty.
+// Writes config.json, the index, shards of at most 5 GB, and `others`, with the memory of one tensor. Throws
+// InputError if the folder exists and is not empty.
 void write_checkpoint(const TensorSource& source, const std::filesystem::path& folder,
                       const std::vector<TextFile>& others = {}, const ReportProgress& report = {});
 

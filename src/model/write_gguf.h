@@ -13,14 +13,15 @@
 namespace nibble {
 
 struct GgufOptions {
-  // Of embedding, attention and head: kBf16 (F32 where the source holds more), kQ8_0 or kMxfp4 (llama.cpp's rule). The
-  // router, norms, biases and sinks are F32, as llama.cpp's kernels ask for; experts are MXFP4, the same numbers.
+  // The type of embedding, attention and head: kBf16 (F32 where BF16 would not be exact), kQ8_0 or kMxfp4
+  // (llama.cpp's rule). The router, norms, biases and sinks are F32, which llama.cpp's kernels require; experts keep
+  // their MXFP4 numbers.
   GgmlType dense{GgmlType::kBf16};
   std::optional<std::string> tokenizer_json, chat_template;
 };
 
-// Tensor by tensor, in the memory of one. Throws InputError where the file is there already, cannot be written, or GGUF has
-// no word for what the model is.
+// Writes with the memory of one tensor. Throws InputError if the file exists, cannot be written, or GGUF cannot
+// express the model.
 void write_gguf(const TensorSource& source, const std::filesystem::path& file, const GgufOptions& options,
                 ThreadPool& pool, const ReportProgress& report = {});
 

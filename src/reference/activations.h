@@ -1,4 +1,4 @@
-// What the operations hand to each other: T rows, in float32.
+// The activations between operations: T rows, float32.
 #pragma once
 
 #include "model/config.h"

@@ -1,4 +1,5 @@
-// Elements in memory of their own, seen as a View. Zero at first; moves, and the view stays good.
+// An array that owns its elements and converts to a View. It starts as zeros; the view stays valid when the array is
+// moved.
 #pragma once
 
 #include <array>

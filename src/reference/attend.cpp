@@ -10,7 +10,7 @@
 namespace nibble::reference {
 namespace {
 
-// Softmax over scores and sink, in place.
+// Computes the softmax over scores and sink, in place.
 void softmax_with_sink(std::span<double> scores, double sink) {
   const double max = std::max(sink, *std::max_element(scores.begin(), scores.end()));
   double sum = std::exp(sink - max);
@@ -30,7 +30,7 @@ void attend_head(const AttendArgs& args, ptrdiff_t t, ptrdiff_t head) {
   const int first = first_seen(row, args.window);
   const double scale = 1 / std::sqrt(static_cast<double>(head_dim));
 
-  std::vector<double> weights;  // of the positions from `first` on
+  std::vector<double> weights;  // one for each position from `first` on
   for (int j = first; j <= row.position; ++j)
     weights.push_back(dot(args.q.row(t, head), args.kv.key(row, kv_head, j), head_dim) * scale);
   softmax_with_sink(weights, args.sinks[head]);

@@ -3,8 +3,8 @@
 //   s_j = (q . k_j) / sqrt(D)        out = sum_j exp(s_j - m) v_j / (sum_j exp(s_j - m) + exp(sink - m))
 //   m = max(max_j s_j, sink)         j over the positions up to the row's own, the last `window` of them if given
 //
-// The sink is one more column of the softmax without a value: it only shrinks the weights. It is not scaled by sqrt(D).
-// Query head h reads key/value head h / (Nq / Nkv).
+// The sink is another column of the softmax, without a value: it only shrinks the weights. It is not scaled by
+// sqrt(D). Query head h reads key/value head h / (Nq / Nkv).
 #pragma once
 
 #include <optional>
@@ -22,7 +22,7 @@ struct AttendArgs {
   std::span<const BatchRow> rows;
   LayerKv kv;
   Vector sinks;               // [Nq]
-  std::optional<int> window;  // positions that a row sees, its own included
+  std::optional<int> window;  // positions that a row sees, including its own
   View<float, 2> attended;    // [T, Nq D]
   ThreadPool* pool{};
 };

@@ -1,7 +1,7 @@
 // Mixture of experts: x[t] += sum_k weights[t,k] (W2[e] swiglu(W1[e] h[t] + b1[e]) + b2[e]),   e = experts[t,k].
 //
-// Goes through the experts, each with all its tokens, so that a row of weights is decoded once. The sum over k is taken
-// in the order of the router, so that it does not depend on which other tokens share the batch.
+// Runs each expert for all its tokens, so that a row of weights is decoded once. Adds the terms of the sum over k in
+// the order of the router, so that the result does not depend on which other tokens share the batch.
 #pragma once
 
 #include "core/thread_pool.h"

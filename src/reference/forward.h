@@ -1,7 +1,7 @@
-// The forward pass of gpt-oss, in loops as plain as they can be. What every backend computes is defined here: each
-// operation is a file beside this one, whose first comment is its formula.
+// The forward pass of gpt-oss in plain loops. It defines what every backend computes: each operation is a file in
+// this folder, whose first comment is its formula.
 //
-// Activations are stored in float32; between loading and storing, an operation computes in double.
+// Activations are stored in float32; between load and store an operation computes in double.
 #pragma once
 
 #include <functional>
@@ -15,8 +15,8 @@
 
 namespace nibble::reference {
 
-// Sees the residual stream [T, H] as the layers change it: stage 0 the embeddings, stage l the output of the l-th layer,
-// and last, as stage L + 1, the output after the final norm.
+// Receives the residual stream [T, H] after each stage: stage 0 is the embeddings, stage l the output of the l-th
+// layer, and stage L + 1 the output of the final norm.
 using Trace = std::function<void(int stage, View<const float, 2> hidden)>;
 
 struct ForwardArgs {

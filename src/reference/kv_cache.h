@@ -1,4 +1,4 @@
-// Keys and values of all layers in float32 pages, and where the rows of a batch stand in them.
+// Keys and values of all layers in float32 pages, and the rows of a batch that address them.
 #pragma once
 
 #include <span>
@@ -24,7 +24,7 @@ struct LayerKv {
   LayerKind kind{LayerKind::kFull};
   View<float, 4> keys, values;  // [page, kv head, position in the page, D]
 
-  // [D] elements of a position of the sequence that `row` belongs to.
+  // The [D] elements of a position of the sequence that `row` belongs to.
   float* key(const BatchRow& row, int kv_head, int position) const {
     return at(keys, row, kv_head, position);
   }

@@ -8,7 +8,7 @@
 namespace nibble::reference {
 namespace {
 
-// Calls store(t, o, W[o] x[t] + b[o]) for every token and output. A row of the weights is decoded once for all tokens.
+// Calls store(t, o, W[o] x[t] + b[o]) for every token and output. Decodes each row of weights once for all tokens.
 template <typename Store>
 void for_each_output(View<const float, 2> x, const Matrix& weight, const Vector& bias, ThreadPool* pool,
                      Store store) {

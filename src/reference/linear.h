@@ -10,13 +10,13 @@ namespace nibble::reference {
 struct LinearArgs {
   View<const float, 2> x;  // [T, in]
   Matrix weight;           // [out, in]
-  Vector bias;             // [out]; of no elements: there is none
+  Vector bias;             // [out]; empty: no bias
   View<float, 2> y;        // [T, out]
   ThreadPool* pool{};      // null: on the calling thread, here as in the other operations
 };
 void linear(const LinearArgs& args);
 
-// The same, added to what is there: x[t,o] += y[t,o]. Closes the attention block: x += W attended + b.
+// Adds the result to x: x[t,o] += y[t,o]. Last part of the attention block: x += W attended + b.
 struct ProjectArgs {
   View<const float, 2> attended;  // [T, Nq D]
   Matrix weight;                  // [H, Nq D]

@@ -2,7 +2,8 @@
 //
 //   h = rms_norm(x)      q = rotate(Wq h + bq)      k = rotate(Wk h + bk)      v = Wv h + bv
 //
-// Queries are kept for attend(), keys and values go to the pages of each row's sequence at the row's position.
+// Queries are passed on to attend(); keys and values are stored in the pages of each row's sequence at the row's
+// position.
 #pragma once
 
 #include <span>

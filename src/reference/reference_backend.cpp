@@ -54,7 +54,7 @@ StepResult ReferenceBackend::step(const Batch& batch) {
   const std::vector<BatchRow> rows = rows_of(batch);
   NIBBLE_CHECK(std::ssize(rows) <= options_.max_batch_tokens, "{} rows, {} allowed", rows.size(),
                options_.max_batch_tokens);
-  std::vector<int> outputs;  // rows of the batch
+  std::vector<int> outputs;  // indices of rows of the batch
   int first_row = 0;
   for (const Run& run : batch.runs) {
     for (const OutputRow& output : run.outputs) outputs.push_back(first_row + output.token_index);
@@ -82,7 +82,7 @@ StepResult ReferenceBackend::step(const Batch& batch) {
   return result;
 }
 
-// Its cache is float32: what others store is rounded from that.
+// The reference keeps a float32 cache, from which the formats of other backends are rounded.
 void check_cache(const BackendOptions& options) {
   if (options.kv_format == Format::kE4m3)
     throw InputError("--kv-dtype fp8: the reference keeps keys and values in float32: try --backend cpu");
@@ -96,14 +96,14 @@ MemoryPlan plan(const Config& config, const BackendOptions& options) {
   const size_t hidden = config.hidden, intermediate = config.intermediate, chosen = config.experts_per_token;
   const size_t q = size_t{1} * config.num_heads * config.head_dim,
                kv = size_t{1} * config.num_kv_heads * config.head_dim;
-  // Of one row, at the fullest moments: what lives through the step, then qkv's part or that of the experts (the way
-  // through each chosen one, and its output once more), then the logits.
+  // The peak for one row: activations that live for the whole step, then those of qkv or of the experts (for each
+  // chosen one its activations and a copy of its output), then the logits.
   const size_t step_floats = 2 * hidden + 2 * q + 2 * chosen;
   const size_t qkv_floats = hidden + 2 * kv;
   const size_t expert_floats = chosen * (3 * hidden + 3 * intermediate);
   const size_t output_floats = hidden + config.vocab;
   const size_t row_floats = step_floats + std::max(qkv_floats, expert_floats) + output_floats;
-  return {.weight_bytes = converted.after,  // the rest are used where they are mapped
+  return {.weight_bytes = converted.after,  // the rest is used where it is mapped
           .replaced_weight_bytes = converted.before,
           .kv_bytes = KvCache::num_bytes(config, options.num_full_pages, options.num_sliding_pages),
           .workspace_bytes = options.max_batch_tokens * row_floats * sizeof(float)};

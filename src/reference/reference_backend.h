@@ -1,5 +1,5 @@
-// The reference behind the contract of a backend: the page of plain loops, fed from a paged float32 KV cache. Slow, and
-// what the others are tested against.
+// The reference as a backend: plain loops on a paged float32 KV cache. It is slow; the other backends are tested
+// against it.
 #pragma once
 
 #include <memory>

@@ -9,7 +9,7 @@
 namespace nibble::reference {
 namespace {
 
-// The pair, as a real number, that turns `beta` times over the original context.
+// The index of the pair, as a real number, that makes `beta` turns over the original context.
 double corner(const RopeConfig& config, int head_dim, double beta) {
   const double turns_per_radian = config.original_context / (2 * std::numbers::pi * beta);
   return head_dim / 2.0 * std::log(turns_per_radian) / std::log(config.theta);
@@ -26,7 +26,7 @@ RopeTable make_rope_table(const RopeConfig& config, int head_dim) {
   }
   low = std::max(low, 0.0);
   high = std::clamp(high, low + 0.001,
-                    std::max(low + 0.001, head_dim - 1.0));  // a ramp of no width would divide by 0
+                    std::max(low + 0.001, head_dim - 1.0));  // a ramp of width 0 would divide by 0
 
   RopeTable table;
   for (int i = 0; i < head_dim / 2; ++i) {

@@ -12,7 +12,7 @@
 namespace nibble::reference {
 namespace {
 
-// Of one token: logits [E], experts and weights [K].
+// Chooses for one token: logits [E], experts and weights [K].
 void choose(const float* logits, int num_experts, int* experts, float* weights, int num_chosen) {
   std::vector<int> order(num_experts);
   std::iota(order.begin(), order.end(), 0);

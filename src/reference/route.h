@@ -3,7 +3,7 @@
 //   h = rms_norm(x)      l = Wr h + br      experts[t] = the K largest of l[t], descending
 //   weights[t,k] = exp(l[t,experts[t,k]]) / sum over the K chosen
 //
-// Of equal logits the lower index wins. The rest of the experts have no part in the softmax.
+// The lower index wins among equal logits. Experts that are not chosen have no part in the softmax.
 #pragma once
 
 #include "core/view.h"

@@ -1,4 +1,4 @@
-// The gate of gpt-oss's experts: interleaved, clamped, and with the linear part shifted by one.
+// The activation of gpt-oss's experts: a SwiGLU with alternating rows, clamped, whose linear part is shifted by one.
 //
 //   h[t,i] = g sigmoid(1.702 g) (l + 1)      g = min(u[t,2i], limit)      l = clamp(u[t,2i+1], -limit, limit)
 //
@@ -10,7 +10,7 @@
 namespace nibble::reference {
 
 struct SwigluArgs {
-  View<const float, 2> u;  // [T, 2I]: gate and linear part in turn
+  View<const float, 2> u;  // [T, 2I]: gate and linear part alternate
   float limit;
   View<float, 2> h;  // [T, I]
 };

@@ -1,4 +1,5 @@
-// How a loop of the reference is shared out: each item wholly to one thread, so that threads change no bit.
+// Distributes the loops of the reference over threads: one thread computes each item as a whole, so that threads
+// change no bit.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +11,7 @@ namespace nibble::reference {
 // Loops of fewer products than this (about 0.3 ms) stay on the calling thread: waking the others costs more than they save.
 inline constexpr ptrdiff_t kProductsWorthThreads{1 << 20};
 
-// body(item, thread). Without a pool everything runs on the calling thread, as thread 0.
+// Calls body(item, thread). Without a pool everything runs on the calling thread, as thread 0.
 template <typename Body>
 void for_each(ThreadPool* pool, ptrdiff_t num_items, ptrdiff_t num_products, const Body& body) {
   if (pool && num_products >= kProductsWorthThreads) return pool->for_each(num_items, body);

@@ -1,4 +1,5 @@
-// Head: logits[o] = Wu rms_norm(x)[t], t the o-th output row. No bias, not tied to the embedding, not scaled.
+// Head: logits[o] = Wu rms_norm(x)[t], where t is the o-th output row. Wu has no bias, no scale, and is not tied to
+// the embedding.
 #pragma once
 
 #include <span>

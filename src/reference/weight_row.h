@@ -1,4 +1,4 @@
-// One row of a weight matrix in float32, whatever it is stored in, and what is done with rows.
+// Decodes a row of a weight matrix of any format to float32, and the two loops over rows that the operations share.
 #pragma once
 
 #include <cstddef>
@@ -10,11 +10,12 @@ namespace nibble::reference {
 // `row`: [weight.cols]; of its blocks where it has them. The matrix itself is never expanded.
 void decode_row(const Matrix& weight, ptrdiff_t row_index, float* row);
 
-// Sum of a[i] b[i], in double: the product of two float32 is exact there, so what is left of the error is far below
-// the float32 in which the result is stored, and routers decide near ties as exact arithmetic does. Element i goes to
-// partial sum i % 8: an order that a compiler can vectorise and that is the same for all of them.
+// Sum of a[i] b[i] in double, in which the product of two float32 is exact: the error is far below a float32 rounding
+// of the result, so that routers decide near ties as exact arithmetic does. Element i is added to partial sum i % 8,
+// an order that compilers can vectorise and that is the same with all of them.
 //
-// Sanitizers leave it alone: they made it forty times slower, and nearly all time is spent here. Callers check shapes.
+// Sanitizers do not instrument it: that made it forty times slower, and nearly all time is spent here. Callers check
+// shapes.
 __attribute__((no_sanitize("address", "undefined"))) inline double dot(const float* a, const float* b,
                                                                        ptrdiff_t count) {
   constexpr ptrdiff_t kSums{8};
@@ -28,7 +29,7 @@ __attribute__((no_sanitize("address", "undefined"))) inline double dot(const flo
   return sum;
 }
 
-// sum[i] += factor * x[i], in double; left alone by sanitizers for the same reason.
+// sum[i] += factor * x[i], in double; not instrumented for the same reason.
 __attribute__((no_sanitize("address", "undefined"))) inline void add_scaled(double factor, const float* x,
                                                                             double* sum, ptrdiff_t count) {
   for (ptrdiff_t i = 0; i < count; ++i) sum[i] += factor * double{x[i]};

@@ -1,5 +1,5 @@
-// The contract of a backend as tests, which each fulfilment instantiates with how it is made: what a token gets does not
-// depend on what shares the step with it (BackendBits), and outputs are those that were asked for (BackendOutputs).
+// Tests of the contract of a backend, which every backend instantiates: the bits of a token do not depend on what
+// else is in the step (BackendBits), and a step returns the requested outputs (BackendOutputs).
 #pragma once
 
 #include <gtest/gtest.h>
@@ -21,7 +21,7 @@
 namespace nibble {
 
 struct Fulfilment {
-  static constexpr int kNumPages{80};  // of each kind; steps are of up to 1,024 tokens
+  static constexpr int kNumPages{80};  // pages of each kind; a step has up to 1,024 tokens
   std::string name;
   std::function<std::unique_ptr<Backend>(std::shared_ptr<const Weights>)> make;
 };
@@ -30,7 +30,7 @@ inline std::shared_ptr<const Weights> open_shared(const std::filesystem::path& f
   return std::make_shared<const Weights>(open_weights(std::filesystem::path{test::source_path()} / folder));
 }
 
-// Random model a has a window of 16, b one of 100, and its layers the other way round.
+// Random model a has a window of 16; b has one of 100, and full and sliding layers in the opposite order.
 class BackendBits : public testing::TestWithParam<std::tuple<Fulfilment, const char*>> {
  protected:
   const std::shared_ptr<const Weights> weights_ =
@@ -84,13 +84,13 @@ TEST_P(BackendBits, AreTheSameForDecodeRowsAmongChunksOfAPrompt) {
   EXPECT_EQ(mixed.logits(2), logits_alone(prompt));
 }
 
-// Of the miniature model.
+// Runs the miniature model.
 class BackendOutputs : public testing::TestWithParam<Fulfilment> {
  protected:
   static inline const std::shared_ptr<const Weights> weights = open_shared("models/tiny-gpt-oss");
   const std::unique_ptr<Backend> backend_ = GetParam().make(weights);
 
-  // One run of `ids` from position 0, in the first pages.
+  // A run of `ids` from position 0, in the first pages.
   StepResult run(const std::vector<TokenId>& ids, const std::vector<OutputRow>& outputs, bool want_logits) {
     const std::vector<PageId> pages{PageId{0}, PageId{1}};
     const nibble::Run runs[]{{ids, 0, {pages}, {pages}, outputs}};
@@ -104,7 +104,8 @@ TEST_P(BackendOutputs, AreThoseThatAreAskedForInTheirOrder) {
   const std::vector<TokenId> ids = random_ids(40, vocab, 10);
   const SampleParams greedy{.logit_bias = {}, .num_logprobs = 2};
   std::vector<OutputRow> outputs;
-  for (int t = 0; t < 40; ++t)  // more than one block of output rows; every third is not sampled
+  for (int t = 0; t < 40;
+       ++t)  // more output rows than a backend computes at once; every third is not sampled
     outputs.push_back(
         {.token_index = t, .sample = t % 3 == 2 ? nullptr : &greedy, .prompt = {}, .output = {}});
   const StepResult result = run(ids, outputs, true);
@@ -124,11 +125,13 @@ TEST_P(BackendOutputs, AreThoseThatAreAskedForInTheirOrder) {
   EXPECT_EQ(without_logits.outputs[0].token, result.outputs[39].token);
 }
 
-// The draw is a function of the seed and of the position of the token drawn.
+// The draw depends only on the seed and on the position of the drawn token.
 TEST_P(BackendOutputs, AreDrawnForThePositionAfterTheRow) {
   const std::vector<TokenId> ids = random_ids(40, weights->config.vocab, 11);
-  const SampleParams flat{
-      .temperature = 100, .logit_bias = {}, .seed = 5};  // two positions hardly ever draw the same
+  const SampleParams flat{// so hot that two positions rarely draw the same token
+                          .temperature = 100,
+                          .logit_bias = {},
+                          .seed = 5};
   const std::vector<OutputRow> outputs{{.token_index = 39, .sample = &flat, .prompt = {}, .output = {}}};
   const StepResult result = run(ids, outputs, true);
   std::vector<float> scratch = result.logits;

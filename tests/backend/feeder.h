@@ -1,4 +1,4 @@
-// Sequences on their way through a backend: their pages, what was fed to them, and the logits of every position fed.
+// Runs sequences through a backend: keeps their pages and tokens, and the logits of every position.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -23,7 +23,7 @@ inline std::vector<TokenId> random_ids(int count, int vocab, uint64_t seed) {
 
 class Feeder {
  public:
-  // `num_pages` of each kind are what the backend was made with.
+  // `num_pages` is the number of pages of each kind that the backend was made with.
   Feeder(std::unique_ptr<Backend> backend, int num_pages)
       : backend_(std::move(backend)), full_(num_pages), sliding_(num_pages) {}
 
@@ -31,7 +31,7 @@ class Feeder {
     int sequence;
     std::span<const TokenId> tokens;
   };
-  // One step over the parts, each the next tokens of its sequence.
+  // Runs one step over the parts, each the next tokens of its sequence.
   void feed(const std::vector<Part>& parts) {
     std::vector<std::vector<OutputRow>> outputs(parts.size());
     std::vector<Run> runs;
@@ -55,7 +55,7 @@ class Feeder {
     }
     ASSERT_EQ(next, result.logits.end());
   }
-  // A sequence's tokens in steps of `chunk`.
+  // Runs a sequence's tokens in steps of `chunk`.
   void feed_in_chunks(int sequence, std::span<const TokenId> tokens, size_t chunk) {
     for (size_t first = 0; first < tokens.size(); first += chunk)
       feed({{sequence, tokens.subspan(first, std::min(chunk, tokens.size() - first))}});

@@ -1,5 +1,5 @@
-// What is chosen, and how often. Random choices are a function of (seed, position), so every count below is the same on
-// each run; the bounds say how far a correct sampler may be from the expectation.
+// Which tokens are sampled, and how often. Draws are a function of (seed, position), so every count below is the same
+// in each run; the bounds are how far a correct sampler may be from the expectation.
 #include "backend/sample.h"
 
 #include <gmock/gmock.h>
@@ -29,7 +29,7 @@ SampledToken choose(std::vector<float> logits, const SampleParams& params, int p
   return sample(logits, {.sample = &params, .prompt = prompt, .output = output}, position);
 }
 
-// Which tokens come up in 4000 draws. One that has a share of 1 % or more is missing with a chance below
+// The tokens that occur in 4000 draws. A token with a share of 1 % or more is missing with a probability below
 // 0.99^4000 = 4e-18.
 Tokens drawn(const std::vector<float>& logits, const SampleParams& params) {
   std::vector<bool> is_drawn(logits.size());
@@ -101,8 +101,8 @@ TEST(SamplePenalties, RepetitionComesBeforePresence) {
   EXPECT_EQ(choose({4, 1.2f}, params, 0, {}, {0}).token, 1);
 }
 
-// Pearson's statistic of `num_draws` draws against the shares. With k degrees of freedom it exceeds
-// k + 2 sqrt(k x) + 2 x with a chance of at most e^-x (Laurent and Massart 2000); x = 9.2 makes that 1e-4.
+// Pearson's statistic of `num_draws` draws against the shares. With k degrees of freedom it exceeds k + 2 sqrt(k x) +
+// 2 x with a probability of at most e^-x (Laurent and Massart 2000), which is 1e-4 for x = 9.2.
 double chi_square(const std::vector<float>& logits, const SampleParams& params,
                   const std::vector<double>& shares, int num_draws) {
   std::vector<int> counts(shares.size());
@@ -153,11 +153,11 @@ TEST(Sample, DrawsComeAsOftenAsTheirShare) {
   // 0.55 * 8 = 4.4
   add("min_p", {.temperature = 1, .min_p = 0.55f}, {0, 0, 0, 0, 5, 6, 7, 8});
   add("min_p 1", {.temperature = 1, .min_p = 1}, {0, 0, 0, 0, 0, 0, 0, 8});
-  // top_p is of what top_k leaves: 0.7 * (8 + 7 + 6 + 5) = 18.2 <= 8 + 7 + 6, while of all 36 it would be 25.2 and keep
-  // the 5 as well. It is of what min_p leaves: the same four.
+  // top_p applies to what top_k leaves: 0.7 * (8 + 7 + 6 + 5) = 18.2 <= 8 + 7 + 6, while 0.7 of all 36 would be 25.2
+  // and keep the 5 as well. It also applies to what min_p leaves: the same four.
   add("top_p after top_k", {.temperature = 1, .top_k = 4, .top_p = 0.7f}, {0, 0, 0, 0, 0, 6, 7, 8});
   add("top_p after min_p", {.temperature = 1, .top_p = 0.7f, .min_p = 0.55f}, {0, 0, 0, 0, 0, 6, 7, 8});
-  // The temperature comes before all three: weights are squares, 0.55 * 64 = 35.2.
+  // The temperature applies before all three: weights are squares, and 0.55 * 64 = 35.2.
   add("min_p after temperature", {.temperature = 0.5f, .min_p = 0.55f}, {0, 0, 0, 0, 0, 36, 49, 64});
   add("temperature after bias", {.temperature = 0.5f, .logit_bias = {{0, std::log(8.0f)}}},
       {64, 4, 9, 16, 25, 36, 49, 64});
@@ -174,7 +174,7 @@ TEST(Sample, DrawsComeAsOftenAsTheirShare) {
 }
 
 TEST(Sample, DrawsOfNeighbouringPositionsAndSeedsAreIndependent) {
-  // The pair of two draws with 4 equally likely tokens each: 16 cells.
+  // Counts pairs of two draws of 4 equally likely tokens: 16 cells.
   const std::vector<float> logits(4, 0.0f);
   const std::vector<double> shares(16, 1 / 16.0);
   std::vector<int> by_position(16), by_seed(16);
@@ -193,7 +193,7 @@ TEST(Sample, DrawsOfNeighbouringPositionsAndSeedsAreIndependent) {
       const double expected = num_pairs / 16.0;
       statistic += (count - expected) * (count - expected) / expected;
     }
-    // Overlapping pairs are not quite independent; twice the bound holds for the sum of the even and the odd ones.
+    // Overlapping pairs are not independent; twice the bound holds for the sum of the even and the odd pairs.
     EXPECT_LT(statistic, 2 * chi_square_bound(shares));
   }
 }
@@ -208,7 +208,7 @@ TEST(Sample, TheSameSeedAndPositionGiveTheSameTokenAndOthersDoNot) {
     num_equal_by_seed += choose(logits, other_seed, position).token == token;
     num_equal_by_position += choose(logits, params, position + 1).token == token;
   }
-  // One expected by chance; more than 15 of a Poisson(1) has a chance below 1e-13.
+  // One is expected by chance; a Poisson(1) exceeds 15 with a probability below 1e-13.
   EXPECT_LT(num_equal_by_seed, 15);
   EXPECT_LT(num_equal_by_position, 15);
 }
@@ -220,10 +220,11 @@ TEST(SampleFilters, EqualTokensAtTheEdgeAreKeptByLowerId) {
   const std::vector<float> equal(10, 0.0f);
   EXPECT_THAT(drawn(equal, {.temperature = 1, .top_k = 4}), ElementsAre(0, 1, 2, 3));
   EXPECT_THAT(drawn(equal, {.temperature = 1, .top_p = 0.35f}), ElementsAre(0, 1, 2, 3));
-  EXPECT_THAT(drawn({0, 0, 0, 0}, {.temperature = 1, .top_p = 0.5f}), ElementsAre(0, 1));  // reached exactly
+  // two tokens reach 0.5 exactly
+  EXPECT_THAT(drawn({0, 0, 0, 0}, {.temperature = 1, .top_p = 0.5f}), ElementsAre(0, 1));
 }
 
-// The filters against their definitions, written as plainly as can be, on random rows.
+// Compares the filters with plain implementations of their definitions on random rows.
 Tokens kept_by_definition(const std::vector<float>& logits, const SampleParams& params) {
   Tokens order(logits.size());
   std::iota(order.begin(), order.end(), 0);
@@ -255,7 +256,8 @@ TEST(SampleFilters, KeepWhatTheirDefinitionsSay) {
     if (uniform() < 0.5) params.top_p = 0.05f + 0.9f * static_cast<float>(uniform());
     if (uniform() < 0.5) params.min_p = static_cast<float>(uniform());
     const Tokens kept = kept_by_definition(logits, params);
-    // 4000 draws may miss a rare token: what is drawn must be kept, and what is kept with a share of 1 % must be drawn.
+    // 4000 draws may miss a rare token: every drawn token must be a kept one, and every kept token with a share of 1
+    // % must be drawn.
     const Tokens seen = drawn(logits, params);
     EXPECT_TRUE(std::includes(kept.begin(), kept.end(), seen.begin(), seen.end())) << "round " << round;
     double total = 0;
@@ -292,7 +294,7 @@ TEST(SampleLogprobs, AreThoseOfTheModelBeforeAnythingChangedThem) {
       .temperature = 0.1f, .top_k = 1, .repetition_penalty = 3, .logit_bias = {{2, 50}}, .num_logprobs = 2};
   const SampledToken sampled = choose(logits, params, 0, {0}, {1});
   EXPECT_EQ(sampled.token, 2);
-  // float32 logits of size 1: half a unit in the last place is 6e-8, and the rounded result adds as much.
+  // Half a unit in the last place of float32 logits of size 1 is 6e-8, and rounding the result adds as much.
   EXPECT_NEAR(sampled.logprob, std::log(0.2), 3e-7);
   ASSERT_EQ(sampled.top.size(), 2u);
   EXPECT_EQ(sampled.top[0].token, 0);
@@ -317,8 +319,9 @@ TEST(SampleLogprobs, OfLargeLogitsNeitherOverflowNorLoseTheSum) {
   const SampledToken sampled = choose({10000, 9999, -10000}, {.num_logprobs = 3});
   EXPECT_NEAR(sampled.top[0].logprob, -std::log1p(std::exp(-1.0)), 3e-7);
   EXPECT_NEAR(sampled.top[1].logprob, -1 - std::log1p(std::exp(-1.0)), 3e-7);
-  EXPECT_NEAR(sampled.top[2].logprob, -20000 - std::log1p(std::exp(-1.0)), 1e-3);  // half a float32 step
-  // 201,088 equal ones: a float32 sum would be off by up to 201088 * 6e-8 / 2.
+  // the tolerance is half a float32 step
+  EXPECT_NEAR(sampled.top[2].logprob, -20000 - std::log1p(std::exp(-1.0)), 1e-3);
+  // A float32 sum of 201,088 equal weights would have an error of up to 201088 * 6e-8 / 2.
   EXPECT_NEAR(choose(std::vector<float>(201088, 1.5f), {.num_logprobs = 0}).logprob, -std::log(201088.0),
               1e-6);
 }
@@ -370,7 +373,7 @@ TEST(SampleOddRows, ExtremeParametersStillChooseATokenOfTheVocabulary) {
           EXPECT_GE(token, 0);
           EXPECT_LT(token, 5);
         }
-  // The smallest temperature is greedy, without a division by zero.
+  // The smallest temperature gives the greedy token, without a division by zero.
   EXPECT_THAT(drawn({1, 3, 2, 3}, {.temperature = 1e-45f}), ElementsAre(1, 3));
 }
 

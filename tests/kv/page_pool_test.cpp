@@ -58,7 +58,7 @@ TEST(PagePool, AKeptPageIsHandedOutOnlyWhenNoWorthlessOneIsLeft) {
   EXPECT_FALSE(pool.is_kept(kept));
 }
 
-// Against books that know only when each page was last used.
+// Compares with a model that records only when each page was last used.
 TEST(PagePool, ReclaimsWhatWasUsedLongestAgo) {
   struct Book {
     int num_holders{0};

@@ -1,5 +1,5 @@
-// Shared pages: a hit is always the same text from its first token on, nothing that somebody holds is written or lost, and
-// what was used longest ago goes first.
+// Shared pages: a hit always has the same text from its first token on, no page that a sequence holds is overwritten
+// or lost, and the least recently used page is reclaimed first.
 #include "kv/prefix_cache.h"
 
 #include <gmock/gmock.h>
@@ -32,7 +32,7 @@ struct Kv {
   Kv(int num_full, int num_sliding, int given_window, PageHash hash = page_hash)
       : full(num_full), sliding(num_sliding), window(given_window), cache(full, sliding, window, hash) {}
 
-  // Shares what is known of the tokens and runs the rest in chunks.
+  // Shares the known prefix of the tokens and runs the rest in chunks.
   SequencePages run(const Tokens& tokens, int chunk = 20) {
     SequencePages pages(full, sliding, window);
     pages.resume(cache.find(tokens));
@@ -63,7 +63,8 @@ TEST(PrefixCache, ASequenceGoesOnBehindTheWholePagesOfAnother) {
     EXPECT_EQ(first.full().pages[page], second.full().pages[page]);
     EXPECT_EQ(first.sliding().pages[page], second.sliding().pages[page]);
   }
-  EXPECT_NE(first.full().pages[3], second.full().pages[3]);  // four tokens, which each has run itself
+  // the last four tokens, which each sequence has run itself
+  EXPECT_NE(first.full().pages[3], second.full().pages[3]);
   EXPECT_EQ(kv.full.num_free(), 10 - 5);
 }
 
@@ -129,12 +130,12 @@ TEST(PrefixCache, GoingOnNeedsTheSlidingPagesOfTheWindowAndNoOthers) {
   EXPECT_EQ(known.first_sliding_page(), 8);
 }
 
-// The sliding pool has room for one window and little else: of a long text only its end can be gone on behind.
+// The sliding pool has room for little more than one window, so that only the end of a long text can be continued.
 TEST(PrefixCache, WhereTheSlidingPagesAreGoneNothingIsShared) {
   Kv kv(40, 4, 64);
   kv.run(text(1000), 8);
   EXPECT_EQ(kv.num_found(text(1000)), 992);
-  EXPECT_EQ(kv.num_found(text(500)), 0);  // its full pages are there
+  EXPECT_EQ(kv.num_found(text(500)), 0);  // although its full pages are cached
   EXPECT_EQ(kv.num_found(text(500) + text(500, 5000)), 0);
 }
 
@@ -144,22 +145,22 @@ TEST(PrefixCache, WhatIsTouchedOutlivesWhatWasUsedLater) {
   const Tokens whole = text(1500);
   while (pages.length() < 1500) {
     pages.make_room();
-    kv.cache.touch_sliding(pages.full().pages.subspan(4, 2));  // what position 192 reaches
+    kv.cache.touch_sliding(pages.full().pages.subspan(4, 2));  // the pages that position 192 reaches
     kv.feed(pages, text(pages.length() + 1), 1);
   }
   EXPECT_EQ(kv.num_found(text(200)), 192);
-  EXPECT_EQ(kv.num_found(text(700)), 192);  // in between all are gone
+  EXPECT_EQ(kv.num_found(text(700)), 192);  // all sliding pages in between were reclaimed
 }
 
 TEST(PrefixCache, ATextIsForgottenFromItsEnd) {
   Kv kv(10, 10, 16);
-  kv.run(text(320));  // all 10 full pages
+  kv.run(text(320));  // takes all 10 full pages
   EXPECT_EQ(kv.num_found(text(400)), 320);
-  kv.run(text(64, 9000));  // two of them
+  kv.run(text(64, 9000));  // reclaims two of them
   EXPECT_EQ(kv.full.num_free(), 10);
   const int num_found = kv.num_found(text(400));
   EXPECT_LE(num_found, 256);
-  EXPECT_GE(num_found, 224);  // sliding pages go by their own order
+  EXPECT_GE(num_found, 224);  // sliding pages are reclaimed in an order of their own
   EXPECT_EQ(kv.num_found(text(65, 9000)), 64);
 }
 
@@ -167,8 +168,8 @@ TEST(PrefixCache, OfTwoTextsTheOneUsedLongerAgoIsForgottenFirst) {
   Kv kv(10, 10, 128);
   kv.run(text(128));
   kv.run(text(128, 5000));
-  kv.run(text(128));         // used again: now the other is the older one
-  kv.run(text(128, 10000));  // 4 pages, of which 2 were worthless
+  kv.run(text(128));         // used again, so that the other text is now older
+  kv.run(text(128, 10000));  // takes 4 pages, of which 2 were not worth keeping
   EXPECT_EQ(kv.num_found(text(129)), 128);
   EXPECT_LT(kv.num_found(text(129, 5000)), 128);
   EXPECT_EQ(kv.num_found(text(129, 10000)), 128);
@@ -184,8 +185,9 @@ TEST(PrefixCache, ACollisionIsNoHit) {
   EXPECT_EQ(kv.num_found(text(64) + text(40, 1064)), 64);
 }
 
-// A store in which every position holds the whole text up to it, as a fingerprint. Sequences come, share, grow and go at
-// random; texts branch off each other often. At each moment every position that a sequence sees holds its own text.
+// A store in which every position holds a fingerprint of the text up to it. Sequences start, share, grow and end at
+// random, and texts often branch off each other. At every moment every position that a sequence sees must hold the
+// fingerprint of its own text.
 class Random {
  public:
   explicit Random(PageHash hash, int window) : kv_(30, 18, window, hash), random_(1) {}
@@ -204,7 +206,7 @@ class Random {
       check();
     }
     EXPECT_GT(num_hits_, 100);
-    EXPECT_GT(num_refused_, 10);  // the pools did run out
+    EXPECT_GT(num_refused_, 10);  // the pools ran out
     sequences_.clear();
     EXPECT_EQ(kv_.full.num_free(), kv_.full.num_pages());
     EXPECT_EQ(kv_.sliding.num_free(), kv_.sliding.num_pages());
@@ -271,7 +273,7 @@ class Random {
     for (const Sequence& sequence : sequences_) {
       const int length = sequence.pages.length();
       if (length == 0) continue;
-      // A step looks at the text of each position; its last one says all.
+      // A step sees the fingerprint of each position; the last one covers the whole text.
       for (int p = kPageTokens - 1; p < length; p += kPageTokens)
         ASSERT_EQ(full_[cell(sequence.pages.full(), p)], fingerprint(sequence.tokens, p));
       ASSERT_EQ(full_[cell(sequence.pages.full(), length - 1)], fingerprint(sequence.tokens, length - 1));

@@ -93,7 +93,7 @@ TEST(Config, OpenAisSpellingSaysTheSame) {
     "num_attention_heads": 64, "num_key_value_heads": 8, "sliding_window": 128, "initial_context_length": 4096,
     "rope_theta": 150000, "rope_scaling_factor": 32.0, "rope_ntk_alpha": 1, "rope_ntk_beta": 32})";
   Config expected = *named_config("gpt-oss-20b");
-  expected.eos.clear();  // it names none
+  expected.eos.clear();  // OpenAI's file names none
   EXPECT_EQ(parse_config(original, "original/config.json"), expected);
 }
 
@@ -150,8 +150,8 @@ TEST(Config, TheCommittedModelsAreRead) {
 
 struct Refusal {
   const char* description;
-  std::function<void(json&)> change;  // of the released file
-  const char* message;                // part of what is said
+  std::function<void(json&)> change;  // a change of the released file
+  const char* message;                // a part of the message
 };
 void PrintTo(const Refusal& refusal, std::ostream* out) { *out << refusal.description; }
 
@@ -275,7 +275,7 @@ TEST(Config, ALongValueIsShownInPartAndOnOneLine) {
   object["model_type"] = "two\nlines";
   EXPECT_THAT(error_of([&] { parse(object); }), HasSubstr("'model_type' is \"two\\nlines\";"));
   std::string long_text;
-  for (int i = 0; i < 100; ++i) long_text += "\xC3\xA9";  // 2 bytes each: the cut must not leave half of one
+  for (int i = 0; i < 100; ++i) long_text += "\xC3\xA9";  // 2 bytes each, which the cut must not split
   object["model_type"] = long_text;
   EXPECT_EQ(error_of([&] { parse(object); }),
             "config.json: 'model_type' is \"" + long_text.substr(0, 78) + "...; accepted: \"gpt_oss\" alone");

@@ -36,14 +36,14 @@ void write(const TensorSource& source, const std::filesystem::path& file, const 
   write_gguf(source, file, options, pool);
 }
 
-// What the file has as F32 is F32 in memory too: the same values as the BF16 of the checkpoint.
+// F32 tensors of the file stay F32 in memory, with the same values as the checkpoint's BF16.
 std::map<std::string, std::string> in_bf16(std::map<std::string, std::string> all,
                                            const std::map<std::string, std::string>& like) {
   for (auto& [name, bytes] : all) {
     if (bytes.size() != 2 * like.at(name).size()) continue;
     std::string narrow;
     for (size_t at = 0; at < bytes.size(); at += 4) {
-      EXPECT_EQ(bytes.substr(at, 2), std::string(2, '\0')) << name;  // nothing below a BF16
+      EXPECT_EQ(bytes.substr(at, 2), std::string(2, '\0')) << name;  // the lower half is zero: a BF16 value
       narrow += bytes.substr(at + 2, 2);
     }
     bytes = narrow;
@@ -103,8 +103,8 @@ TEST(GgufModel, WeightsAreMadeOnce) {
   EXPECT_EQ(num_reports, 0u);
 }
 
-// Who takes blocks finds in them what the others have made: of experts and of dense matrices, row by row; and only vectors and
-// what is of other types is made.
+// Blocks have the values of the converted elements, row by row, in experts and dense matrices; a backend that takes
+// blocks has only vectors and other types converted.
 TEST(GgufModel, BlocksAreWhatIsMadeOfThem) {
   const TestFolder folder;
   write(synthetic_source(small_config(), "synthetic"), folder.path() / "model.gguf",
@@ -116,7 +116,7 @@ TEST(GgufModel, BlocksAreWhatIsMadeOfThem) {
       pool, [&](size_t done, size_t) { rest = done; }, MakeWhat::kAllButBlocks);
   weights.make(
       pool, [&](size_t done, size_t) { all = done; }, MakeWhat::kAll);
-  EXPECT_LT(rest, all / 10);  // of so small a model
+  EXPECT_LT(rest, all / 10);  // in a model this small
   const auto expect_same = [](const Matrix& matrix) {
     ASSERT_TRUE(matrix.blocks.rows);
     EXPECT_EQ(stored_format(matrix), Format::kMxfp4);
@@ -154,7 +154,7 @@ TEST(GgufModel, GateAndUpAreEverySecondRow) {
   const Gguf gguf = open_gguf(folder.path() / "model.gguf");
   const GgufTensor &gate = *gguf.find("blk.1.ffn_gate_exps.weight"),
                    &up = *gguf.find("blk.1.ffn_up_exps.weight");
-  const int expert = 3, row = 17;  // of the 96 of each half
+  const int expert = 3, row = 17;  // one of the 96 rows of each half
   const size_t blocks = 64 / 32, row_bytes = blocks * 17;
   const Matrix matrix = weights.layers[1].gate_up.matrix(expert);
   for (const int is_up : {0, 1}) {
@@ -193,7 +193,7 @@ TEST(GgufModel, Q8AndMxfp4MatricesAreTheirValuesInBf16) {
   }
 }
 
-// A GGUF file of the small model, to be damaged and opened.
+// A GGUF file of the small model, which tests damage and open.
 class DamagedGguf : public testing::Test {
  protected:
   DamagedGguf() {
@@ -273,7 +273,7 @@ TEST_F(DamagedGguf, MatricesOfEveryTypeAreAccepted) {
   }
 }
 
-// Rows of q, k, v behind each other, as some converters leave them.
+// Some converters write the rows of q, k and v into one tensor.
 TEST_F(DamagedGguf, FusedQkvAreTheSameWeights) {
   const Weights separate = open_weights(folder_.path() / "good.gguf");
   make(separate);
@@ -307,7 +307,7 @@ TEST_F(DamagedGguf, AKeyThatContradictsAnotherIsRefused) {
   EXPECT_THAT(error_of_opening(), HasSubstr("freq_base_swa' is 10000; accepted: 150000"));
 }
 
-// Metadata of the small model with one entry changed, and an embedding for its vocabulary.
+// Writes metadata of the small model with one entry changed, and an embedding for its vocabulary.
 std::string error_of_config(const std::function<void(GgufMetadata&)>& add, Config config = small_config()) {
   const TestFolder folder;
   GgufMetadata metadata;

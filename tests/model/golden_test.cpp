@@ -32,7 +32,7 @@ TEST(Golden, TheIndexNamesThePromptsAndTheTensorsBesideItHoldThem) {
   EXPECT_EQ(prose33.hidden.size(), 8u * 33 * 256);
   EXPECT_EQ(*std::min_element(prose33.router_margin.begin(), prose33.router_margin.end()),
             0.0010134577751159668f);             // the index's min_router_margin
-  EXPECT_EQ(set.prompts[5].num_hidden_rows, 1);  // prose129: the last position alone
+  EXPECT_EQ(set.prompts[5].num_hidden_rows, 1);  // prose129 has the last position only
   EXPECT_EQ(set.prompts[5].hidden.size(), 8u * 256);
   EXPECT_TRUE(set.prompts[0].hidden.empty());
 }
@@ -97,12 +97,12 @@ TEST_F(CompareWithGolden, TheSameIsWithin) {
 }
 
 TEST_F(CompareWithGolden, RelativeL2IsOfTheRowsThatGoldenDataHave) {
-  logits[8 + 7] += 0.5f;  // the norm of 0, 1, ... 7 is the root of 140
+  logits[8 + 7] += 0.5f;  // the norm of 0, 1, ... 7 is sqrt(140)
   EXPECT_DOUBLE_EQ(difference().relative_l2, 0.5 / std::sqrt(140.0));
   EXPECT_DOUBLE_EQ(difference().max_logit, 0.5);
   EXPECT_FALSE(is_within(difference(), tolerance));
   logits[8 + 7] -= 0.5f;
-  logits[7] += 0.5f;  // there is no golden row for the first position
+  logits[7] += 0.5f;  // the golden data have no row for the first position
   EXPECT_EQ(difference().relative_l2, 0);
 }
 
@@ -123,7 +123,8 @@ TEST_F(CompareWithGolden, LikelyTokensThatChangePlacesAreWrongAtBothPlaces) {
 
 TEST_F(CompareWithGolden, NeighboursCloserThanTheGapMayChangePlaces) {
   std::swap(logits[1], logits[2]);
-  golden.top_logprobs[2] = golden.top_logprobs[1] - 5e-4f;  // places 1 and 2 of the first position
+  // makes places 1 and 2 of the first position a near tie
+  golden.top_logprobs[2] = golden.top_logprobs[1] - 5e-4f;
   EXPECT_EQ(difference().num_top_wrong, 0);
   EXPECT_EQ(difference().num_top_compared, 8);
 }
@@ -145,7 +146,7 @@ TEST_F(CompareWithGolden, PositionsWithATinyRouterMarginAreNotCompared) {
 
 TEST_F(CompareWithGolden, PositionsAfterANearTieMayDifferMore) {
   golden.router_margin[0] = 5e-5f;
-  tolerance.top_gap_after_tie = 1.5;  // neighbours are 1 apart
+  tolerance.top_gap_after_tie = 1.5;  // more than the 1 between neighbours
   EXPECT_EQ(difference().num_top_compared, 0);
   golden.router_margin[0] = 1;
   EXPECT_EQ(difference().num_top_compared, 10);
@@ -164,8 +165,8 @@ TEST(Bf16CacheTolerance, FollowsTheLayersAndTheSizeOfTheLogits) {
   EXPECT_DOUBLE_EQ(tolerance.greedy_gap, std::hypot(9 * std::sqrt(2) * 5.0 / 256, 0.4));
 }
 
-// In units of 2^-8 / 3: the cache's 5, and 32 for the square of each vector in int8; here an unembedding is one in 8 layers, and an
-// error of queries or keys half of one each.
+// In units of 2^-8 / 3: 5 for the cache, and the square of each int8 vector is 32; here the unembedding counts as one
+// vector in 8 layers, and an error of queries or keys as half a vector each.
 TEST(Int8Tolerance, FollowsTheProductsThatTakeInt8) {
   Config config;
   config.num_layers = 8;

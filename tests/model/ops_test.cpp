@@ -1,5 +1,5 @@
-// Figures for gpt-oss-20b and -120b that were worked out apart from this code, from the architecture and from the size of
-// the released files.
+// Compares with figures for gpt-oss-20b and -120b that were computed independently of this code, from the
+// architecture and the sizes of the released files.
 #include "model/ops.h"
 
 #include <gtest/gtest.h>
@@ -44,7 +44,7 @@ TEST(StepCost, OtherFormatsAreOtherData) {
   formats.qkv = formats.attention_output = formats.unembedding = Format::kMxfp4;
   EXPECT_EQ(total(step_costs(k20b, formats, 1, 1)).weight_bytes, 1'921'878'528u);
   EXPECT_EQ(total(step_costs(k120b, formats, 1, 1)).weight_bytes, 2'748'893'184u);
-  // Of FP8 a byte for each element, and 4 for each row.
+  // FP8 has a byte for each element and 4 bytes for each row.
   formats.qkv = formats.attention_output = formats.unembedding = Format::kE4m3;
   EXPECT_EQ(total(step_costs(k20b, formats, 1, 1)).weight_bytes,
             3'708'089'088u - (637'009'920u + 579'133'440u) + 4u * (24 * (5120 + 2880) + 201'088));
@@ -59,7 +59,7 @@ TEST(StepCost, TheActiveExpertsAloneReadThese) {
     const auto costs = step_costs(config, {}, 1, 1);
     const size_t num_active = static_cast<size_t>(config.num_layers) * 4;
     return of(costs, "experts_gate_up").weight_bytes + of(costs, "experts_down").weight_bytes -
-           num_active * (5760 + 2880) * 2;  // less their biases
+           num_active * (5760 + 2880) * 2;  // without their biases
   };
   EXPECT_EQ(experts(k20b), 1'269'043'200u);
   EXPECT_EQ(experts(k120b), 1'903'564'800u);
@@ -69,7 +69,7 @@ TEST(StepCost, TheActiveExpertsAloneReadThese) {
 TEST(StepCost, ADecodedTokenReadsThisMuchOfTheKvCache) {
   EXPECT_EQ(of(step_costs(k20b, {}, 1, 32'768), "attend").kv_bytes, 808'452'096u);
   EXPECT_EQ(of(step_costs(k120b, {}, 1, 32'768), "attend").kv_bytes, 1'212'678'144u);
-  EXPECT_EQ(of(step_costs(k20b, {}, 1, 32'768), "qkv").kv_bytes, 49'152u);  // written
+  EXPECT_EQ(of(step_costs(k20b, {}, 1, 32'768), "qkv").kv_bytes, 49'152u);  // bytes written
 }
 
 TEST(KvCache, HoldsThisMuch) {
@@ -83,20 +83,20 @@ TEST(KvCache, HoldsThisMuch) {
 TEST(StepCost, TokensOfAStepShareWeightsButNotWork) {
   const Cost one = total(step_costs(k20b, {}, 1, 1000)), many = total(step_costs(k20b, {}, 1000, 1000));
   EXPECT_LT(many.weight_bytes,
-            total_bytes(tensor_specs(k20b)));  // every expert, but few rows of the embedding
+            total_bytes(tensor_specs(k20b)));  // every expert, but only a few rows of the embedding
   EXPECT_GT(many.weight_bytes, total_bytes(tensor_specs(k20b)) - size_t{201088} * 2880 * 2);
   EXPECT_GT(many.flops, 600 * one.flops);
 }
 
 TEST(StepCost, ADecodedTokenComputesTwiceItsActiveParameters) {
-  // All active weights but the embedding's row, biases, norms, sinks are in a product once.
+  // Each active weight is in one product, except for the embedding's row, biases, norms and sinks.
   const auto costs = step_costs(k20b, {}, 1, 1);
   const size_t weights = 637'009'920 + 579'133'440 + 2'211'840 + 24 * 99'532'800ull;
   EXPECT_EQ(total(costs).flops - of(costs, "rms_norm").flops - of(costs, "attend").flops, 2 * weights);
 }
 
 TEST(Attend, SeesWhatTheMaskLeaves) {
-  // 5 tokens at positions 7 to 11, a window of 4: each sees 4 positions, together they reach positions 4 to 11.
+  // 5 tokens at positions 7 to 11 with a window of 4 see 4 positions each, and positions 4 to 11 together.
   const Attend sliding{.num_tokens = 5,
                        .context = 12,
                        .window = 4,

@@ -44,7 +44,7 @@ TEST(QuantiseE4m3, GivesTheLargestMagnitudeTheLargestCode) {
 }
 
 TEST(QuantiseE4m3, RoundsToTheNearestAndTiesToEven) {
-  // The scale is 1. Between 16 and 32 codes are 2 apart: 17 and 19 are ties, 17.1 is none.
+  // The scale is 1. Codes between 16 and 32 are 2 apart, so 17 and 19 are ties and 17.1 is not.
   const Row row = quantised({448.0f, 17.0f, 19.0f, 17.1f, -17.0f});
   EXPECT_EQ(row.scale, 1.0f);
   std::vector<float> values;
@@ -52,7 +52,8 @@ TEST(QuantiseE4m3, RoundsToTheNearestAndTiesToEven) {
   EXPECT_THAT(values, ElementsAre(448.0f, 16.0f, 20.0f, 18.0f, -16.0f));
 }
 
-// A code is off by half a step: 2^-4 of the value, or 2^-10 below 2^-6, in scales; and the division rounds by 2^-24.
+// The error of a code is at most half a step: 2^-4 of the value, or 2^-10 below 2^-6, in units of the scale; the
+// division adds a rounding of 2^-24.
 TEST(QuantiseE4m3, IsWithinHalfAStepOfEveryValue) {
   for (uint64_t seed = 0; seed < 20; ++seed) {
     std::vector<float> values(97);
@@ -136,7 +137,7 @@ TEST(QuantiseDense, ChangesTheGroupsThatAreNamedAndNothingElse) {
 }
 
 TEST(QuantiseDense, CountsItsBytesBeforehand) {
-  // Of three layers qkv [160, 64], o [64, 96], and lm_head [99, 64].
+  // Three layers have qkv [160, 64] and o [64, 96], and lm_head is [99, 64].
   const Config config = small_config();
   const ConvertedBytes fp8 = converted_bytes(config, kAllFp8);
   EXPECT_EQ(fp8.before, 2u * (3 * (160 * 64 + 64 * 96) + 99 * 64));

@@ -1,4 +1,4 @@
-// A model small enough to write, take apart and compare byte by byte, and tools to do so.
+// A small model, and helpers that write it to files and compare models byte by byte.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -36,7 +36,7 @@ inline Config small_config() {
   return config;
 }
 
-// A folder of its own that is gone at the end.
+// A temporary folder that the destructor removes.
 class TestFolder {
  public:
   TestFolder()
@@ -74,7 +74,7 @@ inline void write_text(const std::filesystem::path& file, const std::string& tex
   std::ofstream(file, std::ios::binary) << text;
 }
 
-// One file, and the config.json beside it.
+// Writes one safetensors file, and config.json beside it.
 inline void write_checkpoint(const std::filesystem::path& file, const OwnedTensors& tensors,
                              const std::string& config) {
   std::vector<SafetensorsEntry> entries;
@@ -85,7 +85,7 @@ inline void write_checkpoint(const std::filesystem::path& file, const OwnedTenso
   write_text(file.parent_path() / "config.json", config);
 }
 
-// Every field's bytes, by name: what a model is, apart from where it came from.
+// The bytes of every field by name, so that models from different sources can be compared.
 inline std::map<std::string, std::string> bytes_of(const Weights& weights) {
   std::map<std::string, std::string> all;
   const auto add = [&](const std::string& name, const void* data, size_t bytes) {

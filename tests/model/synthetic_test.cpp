@@ -98,7 +98,7 @@ TEST(Synthetic, NoTwoTensorsAreAlike) {
   EXPECT_NE(values(weights.layers[0].gate_up.matrix(0)), values(weights.layers[0].gate_up.matrix(1)));
 }
 
-// Power-of-two scales put the rms within a factor of sqrt(2) of what was asked for.
+// Since scales are powers of two, the rms is within a factor of sqrt(2) of the target.
 TEST(Synthetic, LinearLayersKeepTheRmsOfWhatGoesIn) {
   const Weights weights = make_synthetic(small_config(), "x");
   const LayerWeights& layer = weights.layers[1];
@@ -138,11 +138,12 @@ TEST(Synthetic, EveryCodeIsAboutEquallyFrequent) {
     ++counts[pair & 15];
     ++counts[pair >> 4];
   }
-  // 131,072 codes: 8,192 of each, with a standard deviation of 88; six of those are not reached by chance.
+  // 131,072 codes are 8,192 of each value with a standard deviation of 88; six deviations do not occur by chance.
   for (const int count : counts) EXPECT_NEAR(count, num_bytes * 2 / 16, 6 * 88);
 }
 
-// Normalised random inputs choose every expert: with 4 of 32 for each of 4,000 inputs, 500 each were routing uniform.
+// Normalised random inputs choose every expert: 4,000 inputs that choose 4 of 32 would give 500 each if routing were
+// uniform.
 TEST(Synthetic, RoutingPrefersNoExpert) {
   Config config = small_config();
   config.hidden = 512;

@@ -39,7 +39,7 @@ std::vector<float> mxfp4_row(const Matrix& matrix, int row) {
   return values;
 }
 
-// The expected values were read from the files with a few lines of Python that know the format alone.
+// The expected values were read from the files by a few lines of Python that only know the file format.
 TEST(OpenWeights, TheBundledModelHoldsTheseValues) {
   const Weights weights = open_weights(kTiny);
   EXPECT_EQ(weights.source, kTiny);
@@ -101,7 +101,7 @@ TEST(Format, SaysItsBytes) {
   EXPECT_EQ(name(Format::kE4m3), "FP8");
 }
 
-// A checkpoint of the small model, to be damaged and opened.
+// A checkpoint of the small model, which tests damage and open.
 class OpenWeightsFrom : public testing::Test {
  protected:
   OpenWeightsFrom() {
@@ -124,7 +124,7 @@ class OpenWeightsFrom : public testing::Test {
     node.key() = to;
     tensors_.insert(std::move(node));
   }
-  // OpenAI's name for the tensors of `parts`, one behind the other.
+  // Concatenates the tensors of `parts` under OpenAI's name.
   void join(const std::vector<std::string>& parts, const std::string& to) {
     OwnedTensor joined = tensor(parts[0]);
     for (size_t i = 1; i < parts.size(); ++i) {

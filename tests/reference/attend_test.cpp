@@ -12,7 +12,7 @@ namespace {
 
 constexpr float kNoSink{-1e30f};
 
-// One query of one head of 4 at `position`; scores are half of q . k.
+// Runs one query of one head of 4 at `position`; scores are half of q . k.
 std::vector<float> attend_one(const OneSequenceKv& kv, int position, std::vector<float> q, float sink,
                               std::optional<int> window = {}) {
   const std::vector<float> sinks{sink};
@@ -63,11 +63,12 @@ TEST(Attend, AWindowCountsItsOwnPosition) {
   for (const int window : {1, 2, 31, 32, 33, 64}) {
     const OneSequenceKv kv(4, 1, 4);
     const int position = 100, first = position - window + 1;
-    kv.value(first - 1)[0] = 1;  // just outside
-    kv.value(first)[1] = 1;      // just inside
+    kv.value(first - 1)[0] = 1;  // just outside the window
+    kv.value(first)[1] = 1;      // just inside the window
     const std::vector<float> out = attend_one(kv, position, {0, 0, 0, 0}, 0, window);
     EXPECT_EQ(out[0], 0) << window;
-    EXPECT_FLOAT_EQ(out[1], 1.0f / static_cast<float>(window + 1)) << window;  // equal scores, and the sink
+    // all scores and the sink are equal
+    EXPECT_FLOAT_EQ(out[1], 1.0f / static_cast<float>(window + 1)) << window;
   }
 }
 
@@ -89,12 +90,12 @@ TEST(Attend, NeighbouringQueryHeadsShareAKeyValueHeadAndHaveTheirOwnSinks) {
   for (int head = 0; head < 4; ++head) EXPECT_FLOAT_EQ(out.view()(0, 4 * head), expected[head]) << head;
 }
 
-// The same keys and values in pages in another order, the first of which were given back.
+// Runs the same keys and values in pages in another order, of which the first were given back.
 TEST(Attend, FindsPositionsThroughThePageTableOfItsKind) {
   const OneSequenceKv in_order(4, 1, 4);
   const Array<float, 4> keys({6, 1, kPageTokens, 4}), values({6, 1, kPageTokens, 4});
   const LayerKv shuffled{LayerKind::kSliding, keys, values};
-  const std::vector<PageId> pages{PageId{5}, PageId{1}};  // of positions 64 to 127
+  const std::vector<PageId> pages{PageId{5}, PageId{1}};  // pages of positions 64 to 127
   const std::vector<PageId> wrong_pages{PageId{0}, PageId{0}, PageId{0}, PageId{0}};
   const BatchRow row{.position = 120, .full = {wrong_pages}, .sliding = {pages, 2}};
   for (int position = 64; position <= 120; ++position)

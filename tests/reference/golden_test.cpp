@@ -1,4 +1,5 @@
-// The forward pass against golden data of other implementations: transformers in float32, and one in double precision.
+// Compares the forward pass with golden data of other implementations: transformers in float32, and one in double
+// precision.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -19,7 +20,7 @@ namespace {
 const std::filesystem::path kRoot{test::source_path()};
 constexpr GoldenTolerance kTolerance{};
 
-// One sequence on its way through the model.
+// A sequence, its pages and its position.
 struct Sequence {
   SequencePages pages;
   std::vector<TokenId> answer;
@@ -36,8 +37,8 @@ class Model {
 
   Sequence start() { return {SequencePages(full_pool_, sliding_pool_, weights_.config.window), {}}; }
 
-  // The logits of every position of a new sequence, whose likeliest next token becomes the start of its answer; hidden
-  // states of the last `num_hidden_rows` positions, as golden data have them.
+  // Runs a new sequence and returns the logits of every position; its likeliest next token becomes the first token of
+  // its continuation. Hidden states are those of the last `num_hidden_rows` positions, laid out as in golden data.
   Array<float, 2> prefill(Sequence& sequence, const std::vector<TokenId>& ids, int num_hidden_rows,
                           std::vector<float>& hidden_states) {
     EXPECT_TRUE(sequence.pages.reserve(static_cast<int>(ids.size())));
@@ -58,7 +59,7 @@ class Model {
     return logits;
   }
 
-  // One more token for every sequence.
+  // Decodes one more token of every sequence.
   void decode(std::vector<Sequence>& sequences) {
     std::vector<BatchRow> rows;
     std::vector<int> outputs;
@@ -77,7 +78,7 @@ class Model {
   }
 
  private:
-  static constexpr int kNumPages{400};  // 12,800 positions: all prompts at once, and 64 more each
+  static constexpr int kNumPages{400};  // 12,800 positions: all prompts at once, and 64 more tokens each
 
   TokenId likeliest(const float* logits) const {
     return static_cast<TokenId>(std::max_element(logits, logits + weights_.config.vocab) - logits);
@@ -131,7 +132,7 @@ void print(const std::vector<Figures>& figures) {
                d.greedy_at ? fmt::format("parts at {}, gap {:.1e}", *d.greedy_at, d.greedy_gap) : "same");
 }
 
-// All golden prompts of the miniature model go through it once, for all tests.
+// Runs all golden prompts of the miniature model once, for all tests.
 class GoldenOfTheMiniatureModel : public testing::Test {
  protected:
   static void SetUpTestSuite() {
@@ -155,7 +156,7 @@ TEST_F(GoldenOfTheMiniatureModel, TheLikeliestTokensOfEveryPositionAreTheSame) {
     EXPECT_EQ(f.difference.num_top_wrong, 0) << f.prompt;
     num_compared += f.difference.num_top_compared;
   }
-  EXPECT_GT(num_compared, 25'000);  // of 29,950: the rest are near ties
+  EXPECT_GT(num_compared, 25'000);  // of 29,950; the rest are near ties
 }
 
 TEST_F(GoldenOfTheMiniatureModel, GreedyContinuationsAreTheSame) {
@@ -171,7 +172,8 @@ TEST_F(GoldenOfTheMiniatureModel, HiddenStatesAfterEachLayerAgree) {
   EXPECT_EQ(num_prompts, 11);
 }
 
-// Other shapes, and weights so large that sinks, biases and clamps show; logits of every position.
+// Models of other shapes, with weights so large that sinks, biases and clamps matter; compares the logits of every
+// position.
 TEST(GoldenOfRandomModels, LogitsOfEveryPositionAgree) {
   for (const char* name : {"a", "b"}) {
     const std::filesystem::path folder = kRoot / "tests/golden/random" / name;

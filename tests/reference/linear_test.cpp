@@ -56,8 +56,8 @@ TEST(WeightRow, OfBf16IsTheUpperHalfOfFloat32) {
   EXPECT_EQ(row[1], 3);
 }
 
-// Two rows of two blocks; all but the second row's second block are zero. The values of the codes are those of the OCP
-// MX specification for E2M1.
+// Two rows of two blocks, all zero except for the second row's second block. The values of the codes are those of
+// E2M1 in the OCP MX specification.
 TEST(WeightRow, OfMxfp4IsEvenElementInTheLowNibbleTimesThePowerOfTwoOfItsBlock) {
   std::vector<uint8_t> codes(2 * 2 * 16), scales{127, 127, 127, 129};
   for (int i = 0; i < 8; ++i)
@@ -72,7 +72,7 @@ TEST(WeightRow, OfMxfp4IsEvenElementInTheLowNibbleTimesThePowerOfTwoOfItsBlock) 
   for (const float element : row) EXPECT_EQ(element, 0);
 }
 
-// 0x38 is 1, 0x01 the least subnormal number, 0xFE -448 (OCP FP8).
+// 0x38 is 1, 0x01 is the smallest subnormal number, 0xFE is -448 (OCP FP8).
 TEST(WeightRow, OfFp8IsTheCodesValueTimesTheScaleOfItsRow) {
   const std::vector<uint8_t> codes{0x38, 0x38, 0x38, /**/ 0x38, 0x01, 0xFE};
   const std::vector<float> scales{0.25f, 3};
@@ -83,7 +83,7 @@ TEST(WeightRow, OfFp8IsTheCodesValueTimesTheScaleOfItsRow) {
   EXPECT_EQ(row[2], -1344);
 }
 
-// A float32 sum of these would lose the ones: 2^24 + 1 is not a float32.
+// A float32 sum would lose the ones: 2^24 + 1 is not a float32.
 TEST(Dot, KeepsWhatFloat32WouldLose) {
   std::vector<float> a(33, 1.0f), b(33, 1.0f);
   a[0] = a[8] = 0x1p24f;

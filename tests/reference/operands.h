@@ -1,5 +1,5 @@
-// Operands for the tests of single operations: weights that look at float32 vectors of the test, and the pages of one
-// sequence.
+// Operands for the tests of single operations: weights that are views of float32 vectors of the test, and the pages
+// of one sequence.
 #pragma once
 
 #include <numeric>

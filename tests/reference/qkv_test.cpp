@@ -11,7 +11,7 @@
 namespace nibble::reference {
 namespace {
 
-// H = 2, two query heads and one key/value head of 2: every projection copies h and adds a bias of its own.
+// H = 2, two query heads and one key/value head of 2: every projection copies h and adds its own bias.
 TEST(Qkv, RotatesQueriesAndKeysButNotValuesAndAppendsAtThePosition) {
   const std::vector<float> scale{1, 1}, twice{1, 0, 0, 1, 1, 0, 0, 1}, once{1, 0, 0, 1};
   const std::vector<float> q_bias{0, 0, 1, 1}, k_bias{2, 2}, v_bias{3, 3};

@@ -1,4 +1,4 @@
-// The reference behind the contract of a backend.
+// Tests the reference as a backend.
 #include "reference/reference_backend.h"
 
 #include <gtest/gtest.h>
@@ -59,7 +59,7 @@ TEST_F(ReferenceBackendTest, RunsDenseLayersInTheFormatsAskedForAndSaysSo) {
       std::find_if(kernels.begin(), kernels.end(), [](const auto& k) { return k.operation == "qkv"; });
   ASSERT_NE(qkv, kernels.end());
   EXPECT_EQ(qkv->weights, "FP8");
-  EXPECT_EQ(plan(weights->config, options).weight_bytes, 6u * 768 * (256 + 4));  // [768, 256] of 6 layers
+  EXPECT_EQ(plan(weights->config, options).weight_bytes, 6u * 768 * (256 + 4));  // qkv [768, 256] of 6 layers
 }
 
 TEST_F(ReferenceBackendTest, RefusesACacheThatIsNotItsOwn) {

@@ -11,8 +11,8 @@ namespace {
 
 const RopeConfig kGptOss{};  // theta 150000, factor 32 from 4096, corners not rounded
 
-// The formula in arbitrary precision, rounded to ten digits: half a unit of the last is 5e-10 relative, float32 adds
-// 6e-8.
+// Results of the formula in arbitrary precision, rounded to ten digits: half a unit in the last is 5e-10 relative,
+// and float32 adds 6e-8.
 constexpr double kExact[32]{1.0,
                             6.890443059e-01,
                             4.747820555e-01,
@@ -53,7 +53,7 @@ TEST(Rope, FrequenciesOfGptOssAreThoseOfTheFormula) {
   EXPECT_NEAR(table.concentration, 1.3465735902799727, 1e-15);
 }
 
-// With rounded corners (8 and 18) the frequencies between them differ by up to 76 %: those llama.cpp computes.
+// Rounded corners (8 and 18), as in llama.cpp, change the frequencies between them by up to 76 %.
 TEST(Rope, TruncatedCornersAreWholeDimensions) {
   RopeConfig truncated = kGptOss;
   truncated.truncate = true;
@@ -87,7 +87,7 @@ TEST(Rope, PairsAreHalfAHeadApartAndTurnTogether) {
     const float first = static_cast<float>(10 * head + 1), second = static_cast<float>(10 * head + 3);
     EXPECT_NEAR(x.view()(0, head, 0), -second, 1e-5);  // (x1, x2) -> (-x2, x1)
     EXPECT_NEAR(x.view()(0, head, 2), first, 1e-5);
-    EXPECT_EQ(x.view()(0, head, 1), first + 1);  // frequency 0 stands still
+    EXPECT_EQ(x.view()(0, head, 1), first + 1);  // frequency 0 does not rotate
     EXPECT_EQ(x.view()(0, head, 3), second + 1);
   }
 }

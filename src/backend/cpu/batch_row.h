@@ -1,4 +1,4 @@
-// One row of a step: a token, where it stands, and where its sequence's keys and values are.
+// One row of a step: a token, its position, and its run, which has the page tables.
 #pragma once
 
 #include <vector>

@@ -19,7 +19,7 @@ int num_threads_of(const BackendOptions& options) {
   return options.num_threads > 0 ? options.num_threads : num_usable_cores();
 }
 
-// Experts as they are stored, each of a layer [E, 2I, H] and [E, H, I].
+// Bytes of the experts as they are stored; each layer has [E, 2I, H] and [E, H, I].
 size_t expert_bytes(const Config& config) {
   const auto size = [](int extent) { return static_cast<size_t>(extent); };
   return nibble::num_bytes(Format::kMxfp4, size(config.num_layers) * size(config.num_experts) * 3 *
@@ -56,7 +56,7 @@ void check_fits(const PackedModel& model) {
   }
 }
 
-// `weights` as they are to run.
+// Packs or quantises `weights` as the options say.
 PackedModel prepare(std::shared_ptr<const Weights> weights, const BackendOptions& options,
                     const Kernels& kernels, ThreadPool& pool) {
   if (!takes_int8(options)) return {quantise_dense(std::move(weights), options.dense, pool), {}, {}};
@@ -110,7 +110,7 @@ class CpuBackend final : public Backend {
   Activations activations_;
 };
 
-// Operation by operation; of layers in several formats each row once.
+// Lists operation by operation; layers in different formats add a row for each format.
 std::vector<KernelChoice> CpuBackend::kernels() const {
   const Kernels& kernels = machine_.kernels;
   const Weights& weights = *model_.weights;
@@ -163,7 +163,7 @@ std::vector<KernelChoice> CpuBackend::kernels() const {
   return choices;
 }
 
-// An output row of the batch, and the position of the token that it is to choose.
+// An output row of the batch, and the position of the token that it samples.
 struct Output {
   const OutputRow* row;
   int position;
@@ -173,7 +173,7 @@ StepResult CpuBackend::run(const Batch& batch, std::vector<TimedWork>* work) {
   WorkClock clock(work);
   const std::vector<BatchRow> rows = rows_of(batch);
   NIBBLE_CHECK(std::ssize(rows) <= max_batch_tokens_, "{} rows, {} allowed", rows.size(), max_batch_tokens_);
-  std::vector<int> output_rows;  // rows of the batch
+  std::vector<int> output_rows;  // indices of rows of the batch
   std::vector<Output> outputs;
   int first_row = 0;
   for (const Run& run : batch.runs) {
@@ -205,7 +205,7 @@ StepResult CpuBackend::run(const Batch& batch, std::vector<TimedWork>* work) {
 
 bool takes_int8(const BackendOptions& options) {
   if (options.expert_activations == ExpertActivations::kDefault)
-    return isa_of(options.isa) != Isa::kPortable;  // whose product is no faster than the float one
+    return isa_of(options.isa) != Isa::kPortable;  // its int8 product is no faster than its float one
   return options.expert_activations == ExpertActivations::kInt8;
 }
 
@@ -214,7 +214,7 @@ MemoryPlan plan(const Config& config, const BackendOptions& options) {
   const bool int8 = takes_int8(options);
   const size_t packed = int8 ? expert_bytes(config) : 0;
   return {
-      .weight_bytes = converted.after + packed,  // the rest are used where they are mapped
+      .weight_bytes = converted.after + packed,  // the rest is used where it is mapped
       .replaced_weight_bytes = converted.before + packed,
       .released_weight_bytes = packed,
       .kv_bytes =

@@ -1,5 +1,6 @@
-// The CPU backend: BF16 and MXFP4 weights used as they are stored, activations in float32, KV in BF16. Or experts in strips
-// (experts/packed_experts.h), their activations in int8.
+// The CPU backend. With float32 activations it uses BF16 and MXFP4 weights as they are stored; with int8 activations
+// it packs experts, and the dense matrices that can be, into strips (packed_model.h). Keys and values are BF16 or
+// FP8.
 #pragma once
 
 #include <memory>
@@ -8,11 +9,11 @@
 
 namespace nibble::cpu {
 
-// Whether these options have the experts' activations in int8, on this machine.
+// Whether experts take int8 activations with these options on this machine.
 bool takes_int8(const BackendOptions& options);
 
 MemoryPlan plan(const Config& config, const BackendOptions& options);
-// Changes the tuning, between steps, of a backend that make() made.
+// Changes the tuning of a backend that make() made; to be called between steps.
 void retune(Backend& backend, const CpuTuning& tuning);
 std::unique_ptr<Backend> make(std::shared_ptr<const Weights> weights, const BackendOptions& options);
 

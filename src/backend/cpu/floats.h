@@ -1,10 +1,10 @@
-// Vectors of four floats that every compiler and machine here has, and e^x of them: no branch, no table, the same bits everywhere.
-// Of plain loops GCC makes no vectors where they compare floats.
+// Vectors of four floats by compiler extension, and e^x of them: no branch, no table, the same bits on every machine.
+// GCC does not vectorise plain loops that compare floats.
 //
 //   e^x = 2^n e^r      n = x / ln 2, to nearest      r = x - n ln 2, |r| <= ln 2 / 2: a polynomial of degree 7
 //
-// Off by 2 units in the last place at most from -87 to 88 (tests/backend/cpu/floats_test.cpp); below it stays at e^-87, about 1e-38,
-// and above at e^88. A NaN stays one.
+// The error is at most 2 units in the last place from -87 to 88 (tests/backend/cpu/floats_test.cpp); the result is
+// e^-87, about 1e-38, below and e^88 above. A NaN stays NaN.
 #pragma once
 
 #include <cstdint>
@@ -22,14 +22,14 @@ inline Floats load(const float* p) {
 }
 inline void store(float* p, Floats v) { std::memcpy(p, &v, sizeof v); }
 inline Floats broadcast(float x) { return Floats{x, x, x, x}; }
-// `a` where one of them is a NaN.
+// Returns `a` where one of them is a NaN.
 inline Floats lesser(Floats a, Floats b) { return a > b ? b : a; }
 inline Floats greater(Floats a, Floats b) { return a < b ? b : a; }
 
 inline Floats fast_exp(Floats x) {
   constexpr float kLog2E{1.44269504f}, kLn2High{0.693359375f}, kLn2Low{-2.12194440e-4f};
   constexpr float kWhole{
-      0x1.8p23f};  // a sum with it is rounded to a whole number, which is then in its low bits
+      0x1.8p23f};  // adding it rounds to a whole number, which is then in the low bits of the sum
   x = lesser(greater(x, broadcast(-87)), broadcast(88));
   const Floats shifted = x * kLog2E + kWhole;
   const Floats n = shifted - kWhole;
@@ -41,7 +41,8 @@ inline Floats fast_exp(Floats x) {
   p = p * r + 1.6666665459e-1f;
   p = p * r + 5.0000001201e-1f;
   p = p * (r * r) + r + 1.0f;
-  const Words power = (reinterpret_cast<Words>(shifted) - (0x4B400000u - 127u)) << 23;  // bits of kWhole
+  // 0x4B400000: bits of kWhole
+  const Words power = (reinterpret_cast<Words>(shifted) - (0x4B400000u - 127u)) << 23;
   return p * reinterpret_cast<Floats>(power);
 }
 inline float fast_exp(float x) { return fast_exp(broadcast(x))[0]; }

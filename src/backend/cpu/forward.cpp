@@ -13,7 +13,7 @@
 namespace nibble::cpu {
 namespace {
 
-// The first rows of a view that has room for more.
+// The first `count` rows of a view.
 template <typename T, int rank>
 View<T, rank> first(View<T, rank> view, ptrdiff_t count) {
   view.shape[0] = count;

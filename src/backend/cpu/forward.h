@@ -1,4 +1,4 @@
-// The forward pass of this backend: the operations of the reference, in its order and under its names.
+// The forward pass of this backend: the operations of the reference, in the same order and with the same names.
 #pragma once
 
 #include <functional>
@@ -18,15 +18,15 @@ namespace nibble::cpu {
 
 struct ForwardArgs {
   const Machine& machine;
-  const PackedModel& packed;  // what takes int8 activations
+  const PackedModel& packed;  // the matrices in strips, which take int8 activations
   const RopeFrequencies& rope;
   std::span<const BatchRow> rows;  // [T]
   std::span<const int> outputs;    // rows whose logits are wanted
   KvCache& kv;                     // keys and values of all rows are written
   const Activations& activations;
-  // Is given logits [n, V], to do with as it likes, of outputs [first, first + n); n is at most kOutputRows.
+  // Receives the logits [n, V] of outputs [first, first + n), which it may overwrite; n is at most kOutputRows.
   std::function<void(ptrdiff_t first, View<float, 2> logits)> take_logits;
-  WorkClock& clock;  // is told each operation
+  WorkClock& clock;  // records the time of each operation
 };
 void forward(const ForwardArgs& args);
 

@@ -1,4 +1,4 @@
-// Rows only; nothing here launches.
+// Only table rows and their choice; nothing here runs a kernel.
 #include "backend/cpu/kernel_table.h"
 
 #include <fmt/format.h>
@@ -35,16 +35,18 @@ constexpr const char* kFallback{"right everywhere, tuned nowhere"};
 constexpr const char* kEmulated{"right under emulation, measured nowhere"};
 #endif
 
-// The builtins ask the processor and the operating system, which must save the wide registers; on AArch64 it says all.
+// The builtins ask the processor and whether the operating system saves the wide registers; on AArch64 the operating
+// system reports all.
 #if NIBBLE_X86
 bool has_avx2() { return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"); }
-bool has_avx_vnni() {  // CPUID, leaf 7, subleaf 1: the builtin of clang 14 does not know it
+bool has_avx_vnni() {  // CPUID, leaf 7, subleaf 1; clang 14's builtin does not know this name
   unsigned eax{}, ebx{}, ecx{}, edx{};
   return has_avx2() && __get_cpuid_count(7, 1, &eax, &ebx, &ecx, &edx) && (eax >> 4 & 1);
 }
 bool has_avx512() { return __builtin_cpu_supports("avx512f"); }
 bool has_avx512_vnni() { return __builtin_cpu_supports("avx512vnni") && __builtin_cpu_supports("avx512bw"); }
-// AMX with int8, and what its kernels use beside it. Linux keeps room for tiles, 8 KB a thread, for processes that ask.
+// AMX with int8, and the AVX-512 subsets that its kernels use. A process must request tile state, 8 KB a thread, from
+// Linux.
 bool has_amx() {
   static const bool has = [] {
     unsigned eax, ebx, ecx, edx;
@@ -85,7 +87,8 @@ constexpr IsaRow kIsas[]{
 #endif
 };
 
-// Best first: the first row of an instruction set that is the chosen one, or before it, and that this machine has wins.
+// Best first: the first row wins whose instruction set is the chosen or an earlier one and is supported by this
+// machine.
 constexpr DotRow kDotRows[]{
     // isa            weights         kernel                 name                   reason
 #if NIBBLE_X86

@@ -1,4 +1,4 @@
-// Which kernel runs a loop on this machine: rows of plain data, chosen once when a backend is made.
+// The table of kernels: plain data, from which a backend chooses rows once, when it is made.
 #pragma once
 
 #include <array>
@@ -12,40 +12,43 @@
 
 namespace nibble::cpu {
 
-// Ascending: of those that a machine has the last is the best, and it may use the rows of those before it.
+// In ascending order: the last one that a machine supports is its best, and may use the kernels of the earlier ones.
 enum class Isa { kPortable, kAvx2, kAvxVnni, kAvx512, kAvx512Vnni, kAmx, kNeon, kNeonDotprod, kNeonI8mm };
 
 struct IsaRow {
   Isa isa;
   std::string_view name;
-  bool (*is_available)();  // on the machine this runs on
+  bool (*is_available)();  // whether this machine supports it
 };
-std::span<const IsaRow> isa_rows();  // of the architecture that this was built for, ascending
+std::span<const IsaRow> isa_rows();  // those of the architecture that this was built for, ascending
 std::string_view name(Isa isa);
 bool is_available(Isa isa);
-// An option's name; empty: the best that this machine has. Throws InputError: unknown, or not of this machine.
+// Parses an option's value; an empty one means the best that this machine supports. Throws InputError if it is
+// unknown or this machine does not support it.
 Isa isa_of(std::string_view option);
 
 struct DotRow {
   Isa isa;
-  Format format;  // of the weights
+  Format format;  // format of the weights
   DotKernel kernel;
   const char* name;
   const char* reason;
 };
 struct WeighRow {
   Isa isa;
-  Format format;  // of the values
+  Format format;  // format of the values
   WeighKernel kernel;
   const char* name;
   const char* reason;
 };
-// Of weights in strips and activations in int8 (isa/kernels.h). The rows of one instruction set agree in strip_rows.
+// Kernels for weights in strips and int8 activations (isa/kernels.h). All rows of an instruction set have the same
+// strip_rows.
 struct StripRow {
   Isa isa;
-  Format format;  // of the weights
+  Format format;  // format of the weights
   int strip_rows;
-  int from_tokens;  // that share a panel: with fewer another row is faster, and gives the same bits
+  // the fewest tokens that share a panel for which this row is the fastest; all rows give the same bits
+  int from_tokens;
   StripKernel kernel;
   const char* name;
   const char* reason;
@@ -54,17 +57,18 @@ std::span<const StripRow> strip_rows();
 std::span<const DotRow> dot_rows();
 std::span<const WeighRow> weigh_rows();
 
-inline constexpr size_t kNumFormats{static_cast<size_t>(Format::kQ8_0) + 1};  // it is the last
+inline constexpr size_t kNumFormats{static_cast<size_t>(Format::kQ8_0) + 1};  // kQ8_0 is the last format
 
-// The first rows that this machine has of an instruction set or of one before it; null: no row takes this format.
+// The kernels chosen for an instruction set: the first row of it, or of an earlier one, that this machine supports.
+// Null: no row takes the format.
 struct Kernels {
   std::array<const DotRow*, kNumFormats> dots{};
   std::array<const WeighRow*, kNumFormats> weighs{};
   struct Strips {
-    const StripRow *of_one{nullptr}, *of_many{nullptr};  // perhaps the same
-    int many{1};                                         // tokens from which on of_many runs
+    const StripRow *of_one{nullptr}, *of_many{nullptr};  // may be the same row
+    int many{1};                                         // of_many runs from this number of tokens on
   };
-  std::array<Strips, kNumFormats> strips{};  // of MXFP4 and Q8_0
+  std::array<Strips, kNumFormats> strips{};  // for MXFP4 and Q8_0
 
   const DotRow* dot(Format weights) const { return dots[static_cast<size_t>(weights)]; }
   const Strips& both_strips(Format weights) const { return strips[static_cast<size_t>(weights)]; }
@@ -74,7 +78,7 @@ struct Kernels {
   }
   const WeighRow* weigh(Format values) const { return weighs[static_cast<size_t>(values)]; }
 };
-// With tile_from_tokens in place of the rows' own from_tokens, but for 0 (cpu_tuning.h).
+// A tile_from_tokens above 0 replaces the rows' own from_tokens.
 Kernels choose_kernels(Isa isa, int tile_from_tokens = 0);
 
 }  // namespace nibble::cpu

@@ -1,9 +1,9 @@
-// Keys and values of all layers in BF16 or FP8, in pages of kPageTokens positions:
+// Keys and values of all layers, in BF16 or FP8, in pages of kPageTokens positions:
 //
 //   layer [page] [keys, values] [kv head] [position in the page] [D]
 //
-// so that the keys of one head on one page are the rows of a matrix, and attention is the same dot kernel as a linear layer.
-// An element of FP8 is E4M3 of the float32, saturating at 448, with the scale 1.
+// so that the keys of one head in one page are the rows of a matrix, and attention uses the same dot kernels as
+// linear layers. An FP8 element is the float32 rounded to E4M3, saturating at 448, without a scale.
 #pragma once
 
 #include <cstddef>
@@ -30,7 +30,7 @@ struct LayerKv {
   std::byte* values(const PageTableView& pages, int position, int kv_head) const {
     return at(pages, position, kv_head, 1);
   }
-  // Rounds a row of D elements into its place on such a page.
+  // Rounds a row of D elements and stores it at its position in such a page.
   void store(const float* row, std::byte* page, int position) const;
   size_t row_bytes() const { return num_bytes(format, static_cast<size_t>(head_dim)); }
 
@@ -46,7 +46,7 @@ class KvCache {
   static size_t num_bytes(const Config& config, Format format, int num_full_pages, int num_sliding_pages);
 
  private:
-  Buffer storage_;  // untouched until written: pages that no sequence has used yet take no memory
+  Buffer storage_;  // not touched before it is written: pages that no sequence has used take no memory
   std::vector<LayerKv> layers_;
 };
 

@@ -1,4 +1,4 @@
-// What every operation is given beside its own arguments.
+// The kernels, threads and tuning that every operation gets.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +14,7 @@ struct Machine {
   ThreadPool& pool;
   CpuTuning tuning{};
 
-  // Rows of weights that one item of work takes.
+  // The number of weight rows in one item of work.
   int panel_rows(ptrdiff_t num_tokens) const {
     return num_tokens < kManyTokens ? tuning.panel_rows : tuning.large_panel_rows;
   }

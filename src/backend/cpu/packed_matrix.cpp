@@ -11,7 +11,7 @@ namespace {
 
 constexpr uint32_t kLow{0x0F0F0F0F}, kHigh{0xF0F0F0F0};
 
-size_t code_bytes(Format format) { return format == Format::kQ8_0 ? kBlock : kBlock / 2; }  // of a block
+size_t code_bytes(Format format) { return format == Format::kQ8_0 ? kBlock : kBlock / 2; }  // in a block
 size_t scale_bytes(Format format) { return format == Format::kQ8_0 ? 2 : 1; }
 
 uint32_t word_at(const void* bytes) {
@@ -20,13 +20,13 @@ uint32_t word_at(const void* bytes) {
   return word;
 }
 
-// Nibble i of 4 to nibble 2i.
+// Moves nibble i of 4 to nibble 2i.
 uint32_t spread(uint32_t nibbles) {
   nibbles = (nibbles | nibbles << 8) & 0x00FF00FF;
   return (nibbles | nibbles << 4) & 0x0F0F0F0F;
 }
 
-// Where a row of a block goes: its words of 4 bytes lie `stride` apart.
+// The destination of one row's block: its words of 4 bytes are `stride` bytes apart.
 struct Place {
   uint8_t* words;
   ptrdiff_t stride;
@@ -34,7 +34,7 @@ struct Place {
   void put(int word, uint32_t value) const { std::memcpy(words + word * stride, &value, sizeof value); }
 };
 
-// Of codes and scales in arrays of their own: 8 neighbours are a word, the first in its lowest nibble.
+// Packs a block of separate codes and scales: a word of codes holds 8 neighbours, the first in its lowest nibble.
 void pack_block(const uint8_t* codes, uint8_t scale, const Place& to) {
   *to.scale = scale;
   for (int v = 0; v < 4; ++v) {
@@ -43,7 +43,7 @@ void pack_block(const uint8_t* codes, uint8_t scale, const Place& to) {
   }
 }
 
-// Of ggml's MXFP4: a scale, then elements 0 to 15 in the low and 16 to 31 in the high nibbles of 16 bytes.
+// Packs ggml's MXFP4 block: a scale, then elements 0 to 15 in the low and 16 to 31 in the high nibbles of 16 bytes.
 void pack_ggml_mxfp4(const uint8_t* block, const Place& to) {
   *to.scale = block[0];
   for (int half = 0; half < 2; ++half) {
@@ -53,13 +53,13 @@ void pack_ggml_mxfp4(const uint8_t* block, const Place& to) {
   }
 }
 
-// Of ggml's Q8_0: a half, then 32 int8.
+// Packs ggml's Q8_0 block: an IEEE half, then 32 int8.
 void pack_q8_0(const uint8_t* block, const Place& to) {
   std::memcpy(to.scale, block, 2);
   for (int w = 0; w < 8; ++w) to.put(w, word_at(block + 2 + 4 * w));
 }
 
-// One strip of `matrix`, block by block: what its rows have of a block lies in the same lines.
+// Packs one strip of `matrix`, block by block, so that a block's words of all rows share cache lines.
 void pack_strip(const Matrix& matrix, ptrdiff_t first_row, int strip_rows, uint8_t* codes, uint8_t* scales) {
   const auto num_blocks = matrix.cols / ptrdiff_t{kBlock};
   const Format format = stored_format(matrix);
@@ -93,7 +93,7 @@ void pack_strip(const Matrix& matrix, ptrdiff_t first_row, int strip_rows, uint8
         [&](ptrdiff_t r, ptrdiff_t block, const Place& to) { pack_ggml_mxfp4(rows[r] + 17 * block, to); });
 }
 
-// What `num_rows` rows from the first of `matrix` on were read from.
+// Releases the pages of the mapped file that hold the first `num_rows` rows of `matrix` and of those behind it.
 void release(const Matrix& matrix, size_t num_rows, bool is_mapped) {
   const auto cols = static_cast<size_t>(matrix.cols);
   if (!is_mapped) return;
@@ -116,7 +116,7 @@ PackedMatrix make_room(Format format, int rows, int cols, int num_matrices) {
   return packed;
 }
 
-// Rows of `matrix` to those of `packed` from `to_row` on.
+// Packs the rows of `matrix` into matrix `which` of `packed`, from row `to_row` on.
 void pack_rows(const Matrix& matrix, PackedMatrix& packed, int which, int to_row, int strip_rows,
                ThreadPool& pool) {
   NIBBLE_CHECK(is_packable(matrix, strip_rows) && to_row % strip_rows == 0,

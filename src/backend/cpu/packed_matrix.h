@@ -1,5 +1,6 @@
-// Matrices in strips (isa/kernels.h has the layout), MXFP4 or Q8_0: as many bytes as are stored, in another order. Made once,
-// when a model is loaded, from what lies in a file, whose pages are given back as it has been read.
+// Matrices repacked into strips (isa/kernels.h has the layout), MXFP4 or Q8_0: the same number of bytes in another
+// order. They are packed once, when a model is loaded; pages of a mapped file are released as soon as they have been
+// read.
 #pragma once
 
 #include <span>
@@ -10,7 +11,7 @@
 
 namespace nibble::cpu {
 
-// As many matrices [rows, cols] as there are experts, or one.
+// One matrix [rows, cols], or one for each expert.
 struct PackedMatrix {
   Format format{Format::kMxfp4};  // or kQ8_0
   int rows{0}, cols{0};
@@ -19,17 +20,17 @@ struct PackedMatrix {
 
   const uint8_t* codes(int matrix) const;
   const uint8_t* scales(int matrix) const;
-  size_t num_blocks() const;  // of one of them
+  size_t num_blocks() const;  // blocks of one matrix
 };
 
-// Whether rows of `matrix` make whole strips of a format that is packed: its own, or that of its blocks.
+// Whether `matrix` is stored in a format that can be packed and its rows make whole strips.
 bool is_packable(const Matrix& matrix, int strip_rows);
 
-// `num_matrices` matrices behind each other, as experts are stored. `is_mapped`: what they are read from lies in a mapped file,
-// whose pages are given back. Bytes: read once, written once.
+// Packs `num_matrices` consecutive matrices, as experts are stored. `is_mapped`: they are in a mapped file, whose
+// pages are released. Bytes: read once, written once.
 PackedMatrix pack(const Matrix& first, int num_matrices, int strip_rows, bool is_mapped, ThreadPool& pool);
 
-// Matrices of the same columns and format, one below the other.
+// Packs matrices of the same columns and format into one, stacked by rows.
 PackedMatrix pack_below(std::span<const Matrix> parts, int strip_rows, bool is_mapped, ThreadPool& pool);
 
 }  // namespace nibble::cpu

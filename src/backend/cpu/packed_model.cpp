@@ -11,8 +11,9 @@
 namespace nibble::cpu {
 namespace {
 
-// Whether matrices become strips, one below the other, as they are or quantised to `to` (kBf16: as they are). The kernels know the
-// format of a panel, not of a row, so that it is one for all. `part_rows`: strips are not of two parts of so many rows.
+// Whether matrices can be packed into strips, stacked by rows, as they are or quantised to `to` (kBf16: as they are).
+// Kernels take one format for a panel, so all parts must have the same. A strip must not span two parts, which have
+// multiples of `part_rows` rows.
 bool becomes_strips(std::span<const Matrix> parts, Format to, int part_rows, int strip_rows) {
   if (part_rows % strip_rows != 0 || parts[0].cols % kBlock != 0) return false;
   if (to != Format::kBf16) return to == Format::kMxfp4;
@@ -21,7 +22,7 @@ bool becomes_strips(std::span<const Matrix> parts, Format to, int part_rows, int
   return true;
 }
 
-// What log lines say of a group: from which format to which.
+// The figures of a log line, for a group of matrices and its formats before and after.
 struct Bytes {
   int num_matrices{0};
   size_t before{0}, after{0};
@@ -44,7 +45,7 @@ class Packer {
     return becomes_strips({&kept_.unembedding, 1}, dense_.unembedding, kept_.unembedding.rows, strip_rows_);
   }
 
-  // Of a layer or of the head. What is taken keeps its shape alone.
+  // Packs matrices of a layer, or the head, and leaves only their shapes behind.
   std::optional<PackedMatrix> take(std::string_view group, Format to, std::span<Matrix* const> parts) {
     std::vector<QuantisedMatrix> quantised;
     std::vector<Matrix> matrices;
@@ -123,7 +124,7 @@ PackedModel pack_model(std::shared_ptr<const Weights> weights, const DenseFormat
     model.unembedding = packer.take("lm_head", dense.unembedding, parts);
   }
   packer.log();
-  // A format that makes strips makes them of every layer: shapes are alike.
+  // All layers have the same shapes, so that either all of them are packed or none.
   model.weights = quantise_dense(
       std::make_shared<const Weights>(std::move(kept)),
       {is_qkv_taken ? Format::kBf16 : dense.qkv, is_o_taken ? Format::kBf16 : dense.attention_output,

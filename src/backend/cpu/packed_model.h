@@ -1,4 +1,4 @@
-// What a model's matrices become with int8 activations, and the rest of it.
+// A model whose experts, and those dense matrices that can be, are in strips for int8 activations.
 #pragma once
 
 #include <memory>
@@ -14,18 +14,19 @@ namespace nibble::cpu {
 
 struct PackedLayer {
   PackedMatrix gate_up, down;       // [E, 2I, H], [E, H, I]
-  std::optional<PackedMatrix> qkv;  // [(Nq + 2 Nkv) D, H]: q, below it k and v
+  std::optional<PackedMatrix> qkv;  // [(Nq + 2 Nkv) D, H]: q, then k, then v
   std::optional<PackedMatrix> o;    // [H, Nq D]
 };
 
-// Experts, and those dense matrices that are Q8_0 or MXFP4 and whose rows make whole strips, layer by layer: where weights are made
-// and nobody else holds them, their memory goes as their strips come. Beside them there is one layer at most.
+// Strips of the experts, and of dense matrices that are Q8_0 or MXFP4 and whose rows make whole strips. They are
+// packed layer by layer: weights that are in memory and not shared are freed as they are packed, so that at most one
+// layer exists twice.
 struct PackedModel {
-  std::shared_ptr<const Weights> weights;  // of packed experts no elements, of others all
-  std::vector<PackedLayer> layers;         // none: nothing is packed
+  std::shared_ptr<const Weights> weights;  // without the matrices that are packed
+  std::vector<PackedLayer> layers;         // empty: nothing is packed
   std::optional<PackedMatrix> unembedding;
 };
-// Dense layers are quantised to `dense` on the way; experts are MXFP4.
+// Dense matrices are first quantised to `dense`; experts are MXFP4.
 PackedModel pack_model(std::shared_ptr<const Weights> weights, const DenseFormats& dense, int strip_rows,
                        ThreadPool& pool);
 

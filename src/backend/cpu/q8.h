@@ -1,9 +1,10 @@
-// Activations to int8, a float32 scale for each 32 (isa/kernels.h: Q8Block):
+// Quantises activations to int8 with a float32 scale for each 32 (isa/kernels.h: Q8Block):
 //
 //   codes[c] = x[c] * (127 / a), to nearest, ties to even        half_scale = a / 254        a = max |x[c]|
 //
-// So an element is off by a / 254 at most, and by the rounding of that division. A block below 2^-120 counts as zeros; one that
-// holds an infinity or a NaN has NaN as its scale: it shows in every product.
+// So the error of an element is at most a / 254 plus the rounding of that division. A block whose elements are all
+// below 2^-120 becomes zeros; one that holds an infinity or a NaN gets NaN as its scale, so that every product shows
+// it.
 #pragma once
 
 #include "backend/cpu/isa/kernels.h"

@@ -1,4 +1,4 @@
-// Says what a step did, and when, if anybody asks: without a gap, so that the parts add up to the step.
+// Records the operations of a step and their times for a profile; without gaps, so that the parts add up to the step.
 #pragma once
 
 #include <vector>
@@ -10,8 +10,8 @@ namespace nibble::cpu {
 
 class WorkClock {
  public:
-  explicit WorkClock(std::vector<TimedWork>* work) : work_(work) {}  // null: nobody asks
-  // What was done since the lap before, or since this was made.
+  explicit WorkClock(std::vector<TimedWork>* work) : work_(work) {}  // null: records nothing
+  // Records the time since the last lap, or since construction, under this name.
   void lap(StepPart part, std::string_view name) {
     if (!work_) return;
     const double now = watch_.seconds() * 1e6;

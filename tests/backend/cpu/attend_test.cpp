@@ -1,4 +1,5 @@
-// Attention, with the kernels of every instruction set of this machine, against the reference's, and its bits.
+// Compares attention with the reference's, and its bits between batches, with the kernels of every instruction set
+// that this machine supports.
 #include "backend/cpu/attention/attend.h"
 
 #include <gtest/gtest.h>
@@ -18,7 +19,7 @@ using reference::Array;
 
 constexpr Format kKvFormats[]{Format::kBf16, Format::kE4m3};
 
-// Several sequences of different lengths, each with its last positions as rows, on pages dealt out in turn.
+// Several sequences of different lengths, whose rows are their last positions, on pages that alternate between them.
 struct Sequences {
   Sequences(int num_sequences, int length, int num_rows) : pages(num_sequences) {
     uint32_t next = 0;
@@ -36,7 +37,8 @@ struct Sequences {
                       .sliding = {pages[s]},
                       .outputs = {}});
     }
-    for (Run& run : runs) run.tokens = {tokens.data(), run.tokens.size()};  // where they lie in the end
+    // the vector does not grow any more
+    for (Run& run : runs) run.tokens = {tokens.data(), run.tokens.size()};
   }
   std::vector<int> lengths;
   std::vector<std::vector<PageId>> pages;
@@ -45,7 +47,8 @@ struct Sequences {
   int num_pages{0};
 };
 
-// Queries, sinks, and the same random keys and values in a cache of each kind, poison behind the last. Looks at `sequences`.
+// Queries, sinks, and the same random keys and values in the cache of the reference and of the CPU backend, with
+// poison behind the last. Keeps a reference to `sequences`.
 class Attention {
  public:
   Attention(const Config& config, Format kv_format, const Sequences& sequences)
@@ -80,14 +83,16 @@ class Attention {
           }
       row += std::ssize(run.tokens);
     }
-    // Scores are about 0, so that a sink of log n is as much as n positions: one left out, or added twice, shows.
+    // Scores are about 0, so that a sink of log n weighs as much as n positions: a missing or a second one is
+    // detected.
     for (float& sink : sinks_) sink += std::log(static_cast<float>(rows_.back().position + 1));
   }
 
   ptrdiff_t num_rows() const { return std::ssize(rows_); }
   int position(ptrdiff_t t) const { return rows_[t].position; }
 
-  // Rows [first, first + count) in one step, in natural order. `parts`: scratch for so many pieces, poisoned before.
+  // Runs rows [first, first + count) in one step; the result is in natural order. `parts` is the number of pieces
+  // that the scratch has room for; it is poisoned first.
   Array<float, 2> attended(const Machine& machine, std::optional<int> window, ptrdiff_t first,
                            ptrdiff_t count, ptrdiff_t parts) {
     const ptrdiff_t width = ptrdiff_t{1} * config_.num_heads * config_.head_dim,
@@ -127,9 +132,9 @@ void expect_attention(const Machine& machine, const Config& config, Format kv_fo
   Attention attention(config, kv_format, sequences);
   const Array<float, 2> actual = attention.attended(machine, window, 0, attention.num_rows(), kParts),
                         expected = attention.reference_attended(window);
-  // Weights sum to at most 1 and |v| <= 1. Scores are off by 2 (D / 4 + 6) 2^-24 |q . k| / 8 < 2e-5, which changes a weight
-  // by as much of itself; adding n positions in turn is off by n 2^-24 < 6e-5, where n is no more than 1000. Of more a piece is
-  // off by half of that, and each that is added to it, of the three that there are at most, by 8 2^-24.
+  // Weights sum to at most 1 and |v| <= 1. The error of scores is 2 (D / 4 + 6) 2^-24 |q . k| / 8 < 2e-5, which is
+  // also the relative error of a weight. Adding n positions in turn has an error of n 2^-24 < 6e-5 for n <= 1000.
+  // Longer sequences have pieces with half of that error, and adding each of the at most three pieces adds 8 2^-24.
   for (ptrdiff_t t = 0; t < attention.num_rows(); ++t)
     for (ptrdiff_t i = 0; i < expected.view().shape[1]; ++i)
       ASSERT_NEAR(actual.view()(t, i), expected.view()(t, i), 1e-4)
@@ -167,7 +172,7 @@ TEST_P(Attend, KeepsSequencesApart) {
           expect_attention(machine_, kConfigs[0], kv, Sequences(num_sequences, 300, num_rows), window);
 }
 
-// Lengths before, at and behind the borders of pieces, windows that begin in the middle of one.
+// Covers lengths before, at and behind the borders of pieces, and windows that begin in the middle of one.
 TEST_P(Attend, AddsThePiecesOfALongRow) {
   for (const Config& config : kConfigs)
     for (const Format kv : kKvFormats)
@@ -179,7 +184,7 @@ TEST_P(Attend, AddsThePiecesOfALongRow) {
               expect_attention({machine_.kernels, *pool}, config, kv, Sequences(1, length, num_rows), window);
 }
 
-// 40 rows of each of two sequences are items enough; a row alone is not, and its pieces become items.
+// 40 rows of each of two sequences are enough items of work; a single row is not, so its pieces become items.
 TEST_P(Attend, GivesALongRowTheSameBitsInPiecesAsWhole) {
   for (const Config& config : kConfigs)
     for (const std::optional<int> window : {std::optional<int>(), std::optional<int>(700)}) {
@@ -199,7 +204,7 @@ TEST_P(Attend, GivesALongRowTheSameBitsInPiecesAsWhole) {
         ThreadPool eight(8);
         expect_the_same(eight, kParts, true);
         expect_the_same(three_, kParts, true);
-        expect_the_same(three_, 1, false);  // no room: it stays whole
+        expect_the_same(three_, 1, false);  // no room for parts, so the row is not divided
         expect_the_same(one_, kParts, false);
       }
     }

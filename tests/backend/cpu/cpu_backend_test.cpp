@@ -1,4 +1,4 @@
-// The CPU backend behind the contract, with each instruction set; and what can't be run is said.
+// The CPU backend with each instruction set against the contract, and its errors for models that it cannot run.
 #include "backend/cpu/cpu_backend.h"
 
 #include <fmt/format.h>
@@ -44,7 +44,7 @@ std::vector<Fulfilment> of_each_isa() {
   }
   return all;
 }
-// Every format in every place where dense layers and the cache may have it.
+// Covers every format that dense layers and the cache may have.
 std::vector<Fulfilment> of_each_isa_converted() {
   std::vector<Fulfilment> all;
   for (const Isa isa : isas_of_their_own()) {
@@ -84,7 +84,8 @@ TEST_F(CpuBackend, GivesTheSameBitsRunAfterRunAndForAnyNumberOfThreads) {
   }
 }
 
-// A prompt of 150 tokens is of many, one of 20 of few, and of both some experts get more than tile_from_tokens.
+// A prompt of 150 tokens takes the panels for many tokens and one of 20 those for few; in both some experts get more
+// than tile_from_tokens.
 TEST_F(CpuBackend, GivesTheSameBitsHoweverItsWorkIsCut) {
   const CpuTuning tunings[]{{}, {16, 48, 1}, {192, 192, 1000}};
   const std::pair<ExpertActivations, std::shared_ptr<const Weights>> models[]{
@@ -116,7 +117,7 @@ TEST_F(CpuBackend, SaysWhatTuningHasChanged) {
     return KernelChoice{};
   };
   const KernelChoice before = find();
-  if (before.from_rows == 1) {  // no other kernel for many rows: there is nothing to change
+  if (before.from_rows == 1) {  // there is no second kernel for many rows that tuning could change
     retune(*backend, {.tile_from_tokens = 5});
     EXPECT_EQ(find().from_rows, 1);
     EXPECT_EQ(find().reason, before.reason);
@@ -129,8 +130,8 @@ TEST_F(CpuBackend, SaysWhatTuningHasChanged) {
   EXPECT_EQ(find().from_rows, before.from_rows);
 }
 
-// Rows that see more than a piece of a sequence. Where a step has few of them their pieces are shared out over threads, where it has
-// many they are not; sliding windows begin in the middle of a piece.
+// Rows that see more positions than a piece. A step with few such rows distributes their pieces over threads, one
+// with many does not; sliding windows begin in the middle of a piece.
 TEST_F(CpuBackend, GivesALongSequenceTheSameBitsInAnyChunksAndForAnyNumberOfThreads) {
   Weights wide = *open_shared("tests/golden/random/a");
   wide.config.window = 560;
@@ -151,7 +152,8 @@ TEST_F(CpuBackend, GivesALongSequenceTheSameBitsInAnyChunksAndForAnyNumberOfThre
   }
 }
 
-// So that the parts of a profile add up to the step, whatever the clock says: the step of three rows, two of which want an output.
+// The parts of a profile add up to the step, whatever the clock shows. The step has three rows, of which two have an
+// output.
 TEST_F(CpuBackend, ProfilesAStepWithoutAGapFromItsBeginningToItsEnd) {
   const auto backend = make(weights, options_of(Isa::kPortable));
   const std::vector<TokenId> tokens{1, 2, 3};
@@ -225,7 +227,7 @@ TEST_F(CpuBackend, RunsDenseLayersOfBlocksInStripsWithInt8ActivationsAndOtherwis
                              "unembed, BF16/F32: portable::dot_bf16"}));
 }
 
-// Even layers have q, k and v of blocks and o of elements, odd ones the other way round; embedding and head are of elements.
+// Even layers have q, k and v in blocks and o in elements, odd layers the opposite; embedding and head are elements.
 std::shared_ptr<const Weights> with_mixed_layers(const std::shared_ptr<const Weights>& weights) {
   Weights mixed = *with_q8_0_blocks(weights);
   for (size_t n = 0; n < mixed.layers.size(); ++n) {
@@ -257,7 +259,7 @@ TEST_F(CpuBackend, RunsLayersOfBlocksBesideLayersOfElements) {
     norm += std::pow(double{plain[i]}, 2);
   }
   EXPECT_GT(error, 0);
-  EXPECT_LT(std::sqrt(error / norm), 0.1);  // elements that were never made would be anything
+  EXPECT_LT(std::sqrt(error / norm), 0.1);  // elements that were never converted would have any value
 }
 
 TEST_F(CpuBackend, SaysEachKernelOfLayersOfSeveralFormatsOnce) {
@@ -345,12 +347,12 @@ TEST_F(CpuBackend, PlansItsOwnCopyOfWhatItConverts) {
   options.dense = {Format::kBf16, Format::kE4m3, Format::kBf16};
   options.kv_format = Format::kE4m3;
   const MemoryPlan memory = plan(weights->config, options);
-  EXPECT_EQ(memory.weight_bytes, 6u * 256 * (512 + 4));  // o [256, 512] of 6 layers, and its row scales
+  EXPECT_EQ(memory.weight_bytes, 6u * 256 * (512 + 4));  // o [256, 512] of 6 layers with row scales
   EXPECT_EQ(memory.replaced_weight_bytes, 6u * 256 * 512 * 2);
   EXPECT_EQ(memory.kv_bytes, bf16_kv / 2);
 }
 
-// Of 6 layers: 16 experts of gate_up [256, 256] and down [256, 128], 17 bytes for 32 elements.
+// 6 layers have 16 experts of gate_up [256, 256] and down [256, 128], with 17 bytes for 32 elements.
 TEST_F(CpuBackend, PlansExpertsInStripsInPlaceOfThoseThatAreStored) {
   BackendOptions options = options_of(Isa::kPortable);
   options.expert_activations = ExpertActivations::kInt8;
@@ -386,8 +388,9 @@ TEST_F(CpuBackend, PlansItsPagesToTheByteAndNoCopyOfTheWeights) {
   EXPECT_EQ(small.kv_bytes, size_t{(3 * 10 + 3 * 4) * 2 * 2 * 32 * 64 * 2});
   EXPECT_GT(small.workspace_bytes, 16u * 4096 * 4);  // the logits of 16 rows, at least
   options.max_batch_tokens = 512;
-  // Of a row: x, normed [256], q, attended [512], cos, sin [32], logits [16], experts and weights [4], h [4, 128],
-  // panels [4, 192]; the logits stay those of 24 rows, and parts of attention [256, 8, 66].
+  // A row takes: x, normed [256], q, attended [512], cos, sin [32], router logits [16], experts and weights [4], h
+  // [4, 128], panels [4, 192]. Independent of the rows are the logits of 24 rows, and parts of attention [256, 8,
+  // 66].
   const size_t row_floats = 256 + 256 + 512 + 512 + 32 + 32 + 16 + 4 + 4 + 4 * 128 + 4 * kMaxPanelRows;
   EXPECT_EQ(plan(weights->config, options).workspace_bytes,
             (512 * row_floats + 24 * 4096 + 256 * 8 * 66) * 4);

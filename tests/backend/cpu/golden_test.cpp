@@ -1,8 +1,10 @@
-// The whole model against golden data of other implementations, and against the reference with this backend's KV rounding.
+// Compares the whole model with golden data of other implementations, and with the reference with this backend's KV
+// rounding.
 //
-// The tolerance is that of a cache in BF16, which is all that the CPU backend rounds beside float32 sums: model/golden.cpp
-// derives it. Another expert at a near tie of the router is no error, however much it changes: positions with a margin below
-// the tolerance's, and what comes after them in their sequence and sees their keys and values, are not compared row by row.
+// The tolerance is that of a BF16 cache, the only rounding of the CPU backend besides float32 sums; model/golden.cpp
+// derives it. Another expert at a near tie of the router is no error, however much it changes. So positions with a
+// margin below the tolerance's, and later ones of the sequence, which see their keys and values, are not compared row
+// by row.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -39,7 +41,7 @@ double relative_l2(std::span<const float> a, std::span<const float> b) {
   return std::sqrt(error / norm);
 }
 
-// [V], of a sequence whose logits are kept for every position.
+// The logits [V] at a position of a sequence that keeps the logits of every position.
 std::span<const float> row(const std::vector<float>& logits, size_t index, size_t vocab) {
   return std::span(logits).subspan(index * vocab, vocab);
 }
@@ -56,8 +58,8 @@ BackendOptions options_of(Isa isa, ExpertActivations experts = ExpertActivations
 struct Figures {
   std::string prompt;
   GoldenDifference difference;
-  GoldenDifference alike;   // as if no near tie had preceded any position
-  std::vector<int> parted;  // places of the continuation where another token is likeliest
+  GoldenDifference alike;   // with the tolerance of positions that no near tie precedes
+  std::vector<int> parted;  // positions of the continuation where another token is likeliest
 };
 
 std::vector<TokenId> with_continuation(const GoldenPrompt& prompt) {
@@ -66,8 +68,8 @@ std::vector<TokenId> with_continuation(const GoldenPrompt& prompt) {
   return ids;
 }
 
-// The prompt and its golden continuation, fed as they stand: so each of the continuation's tokens is compared, whatever came
-// before it.
+// Feeds the prompt and its golden continuation, so that each token of the continuation is compared, whatever the
+// backend would have chosen before it.
 Figures measure(const BackendOptions& options, const std::shared_ptr<const Weights>& weights,
                 const GoldenPrompt& prompt, const GoldenTolerance& tolerance) {
   const size_t vocab = weights->config.vocab;
@@ -107,7 +109,7 @@ TEST_P(GoldenOnCpu, TheMiniatureModelAgrees) {
                fmt::join(f.parted, ", "));
     EXPECT_TRUE(is_within(d, tolerance)) << f.prompt;
     for (const int i : f.parted)
-      if (prompt.greedy_gap[i] > tolerance.top_gap) {  // then it is another expert's doing
+      if (prompt.greedy_gap[i] > tolerance.top_gap) {  // only another expert can explain it
         const ReferenceResult reference = reference_with_rounded_kv(*weights, with_continuation(prompt));
         EXPECT_LT(reference.router_margin[prompt.ids.size() - 1 + i], tolerance.router_margin)
             << f.prompt << ", token " << i;
@@ -116,10 +118,10 @@ TEST_P(GoldenOnCpu, TheMiniatureModelAgrees) {
     num_wrong += f.alike.num_top_wrong;
     num_parted += f.parted.size();
   }
-  // Another expert at one position is seen, a little, by the later ones.
+  // Another expert at one position slightly changes the later ones.
   EXPECT_GT(num_compared, 9000);
   EXPECT_LE(num_wrong, num_compared / 1000);
-  EXPECT_LE(num_parted, 8u);  // of 23 * 64
+  EXPECT_LE(num_parted, 8u);  // of 23 * 64 positions
 }
 
 TEST_P(GoldenOnCpu, TheMiniatureModelAgreesWithInt8ActivationsOfItsExperts) {
@@ -139,14 +141,14 @@ TEST_P(GoldenOnCpu, TheMiniatureModelAgreesWithInt8ActivationsOfItsExperts) {
     num_parted += f.parted.size();
   }
   EXPECT_GT(num_compared, 1500);
-  // Of places with lesser margins, where another expert may have been chosen, few are wrong.
+  // Among positions with smaller margins, where another expert may have been chosen, few are wrong.
   EXPECT_GT(num_alike, 5000);
   EXPECT_LE(num_wrong, num_alike / 100);
   EXPECT_LE(num_parted, 23u * 64 / 50);
 }
 
-// The same model with dense layers in Q8_0: another one, so that the truth is the reference, which is given the same blocks. Places
-// where its router is near a tie are not compared.
+// The model with dense layers in Q8_0 has other weights, so it is compared with the reference on the same blocks.
+// Positions where the reference's router is near a tie are not compared.
 TEST_P(GoldenOnCpu, AModelOfQ8AgreesWithTheReferenceThatIsGivenTheSameBlocks) {
   const auto weights = with_q8_0_blocks(open("models/tiny-gpt-oss"));
   const GoldenSet golden = read_golden(kRoot / "tests/golden/golden.json");
@@ -185,7 +187,8 @@ std::vector<float> logits_on_cpu(const BackendOptions& options, const std::share
   return feeder.logits(0);
 }
 
-// Other shapes, and weights so large that sinks, biases and clamps show; logits of every position.
+// Models of other shapes, with weights so large that sinks, biases and clamps matter; compares the logits of every
+// position.
 TEST_P(GoldenOnCpu, RandomModelsAgreeUpToTheFirstPositionWithANearTie) {
   size_t num_compared = 0;
   for (const char* name : {"a", "b"}) {
@@ -215,15 +218,15 @@ void expect_like_reference(const BackendOptions& options, const std::shared_ptr<
         << weights->source << ", " << ids.size() << " tokens, position " << t;
 }
 
-// Rounded alike, the two differ by float32 sums, and by the few keys and values that lie so near the middle between two
-// BF16 numbers that those sums decide which one it is. All roundings together make an error of 9e-3 (model a, 7
-// tokens, 7,168 keys and values); a single one that goes the other way is a step of 3.5 times the usual rounding error, so
-// it makes 9e-3 * 3.5 / sqrt(7168) = 4e-4. Six of them are allowed for. An expert chosen otherwise would be 0.1 or more.
+// With the same rounding the two differ by float32 sums, and by the few keys and values so near the middle between
+// two BF16 numbers that those sums decide the rounding. All roundings together cause an error of 9e-3 (model a, 7
+// tokens, 7,168 keys and values); a single one in the other direction is 3.5 times the usual rounding error and
+// causes 9e-3 * 3.5 / sqrt(7168) = 4e-4. The bound allows six of them. Another expert would cause 0.1 or more.
 TEST_P(GoldenOnCpu, RandomModelsAgreeAtEveryPositionWithAReferenceThatRoundsKeysAndValues) {
   for (const char* name : {"a", "b"}) {
     const RandomModel model(name);
     for (const GoldenPrompt& prompt : model.golden.prompts) {
-      if (prompt.ids.size() > 50) continue;  // the longer a sequence, the more of those there are
+      if (prompt.ids.size() > 50) continue;  // longer sequences have more such roundings
       expect_like_reference(options_of(GetParam()), model.weights, prompt.ids, 1e-3);
     }
   }
@@ -241,8 +244,8 @@ TEST_P(GoldenOnCpu, ConvertedRandomModelsAgreeWithAReferenceThatIsGivenTheSameBy
     }
 }
 
-// E4M3 rounds 2^-4 where BF16 rounds 2^-9: an element that goes the other way makes 32 times as much, 1.3e-2, and there are
-// 32 times fewer of them, here none or one.
+// E4M3 rounds by 2^-4 where BF16 rounds by 2^-9: an element rounded in the other direction causes 32 times as much,
+// 1.3e-2, and there are 32 times fewer of them, here none or one.
 TEST_P(GoldenOnCpu, RandomModelsWithFp8KeysAndValuesAgreeWithAReferenceThatRoundsThem) {
   for (const char* name : {"a", "b"}) {
     const RandomModel model(name);

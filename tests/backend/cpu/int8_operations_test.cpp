@@ -1,5 +1,5 @@
-// Operations whose weights are in strips, on int8 activations: with the kernels of every instruction set of this machine, against
-// sums in double.
+// Compares operations with weights in strips and int8 activations with sums in double, with the kernels of every
+// instruction set that this machine supports.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -27,7 +27,7 @@ using reference::Array;
 class Int8Operations : public Operations {};
 INSTANTIATE_TEST_SUITE_P(, Int8Operations, testing::ValuesIn(isas_of_their_own()), name_of);
 
-// The elements of experts' matrices, or of rows of int8 activations.
+// Decodes experts' matrices or rows of int8 activations to double.
 std::vector<double> elements_of(const RandomMatrix& experts, int num_experts) {
   std::vector<double> elements;
   for (ptrdiff_t row = 0; row < ptrdiff_t{1} * num_experts * experts.matrix.rows; ++row)
@@ -48,7 +48,7 @@ double dot(const double* a, const double* b, ptrdiff_t count) {
   return sum;
 }
 
-// Each half on the int8 activations that it was given; what they are made of is checked by the half before it.
+// Checks each half on its own int8 inputs, so that errors of the half before do not count twice.
 void expect_int8_experts(const Machine& machine, const Config& config, int num_tokens, Crowding crowding) {
   const int H = config.hidden, I = config.intermediate, E = config.num_experts, K = config.experts_per_token;
   const RandomMatrix up = random_matrix(Format::kMxfp4, 2 * I, H, 51, E),
@@ -90,7 +90,7 @@ void expect_int8_experts(const Machine& machine, const Config& config, int num_t
   const std::vector<double> w1 = elements_of(up, E), w2 = elements_of(down, E);
   const std::vector<double> normed_q8 = elements_of(a.normed_q8, num_tokens * K),
                             h = elements_of(a.gated_q8, num_tokens * K);
-  std::vector<int> place_of(num_tokens * K);  // by expert, then by row
+  std::vector<int> place_of(num_tokens * K);  // sorted by expert, then by row
   for (int e = 0, place = 0; e < E; ++e)
     for (int pair = 0; pair < num_tokens * K; ++pair)
       if (chosen.view().data[pair] == e) place_of[pair] = place++;
@@ -109,7 +109,7 @@ void expect_int8_experts(const Machine& machine, const Config& config, int num_t
         const double limit = config.swiglu_limit;
         const double gate = std::min(row(2 * i), limit), linear = std::clamp(row(2 * i + 1), -limit, limit);
         const double gated = gate / (1 + std::exp(-1.702 * gate)) * (linear + 1);
-        // Half a step of its block, and what float32 makes of sums of up to 32 or so, through a slope of 9.
+        // Half a step of its block, plus the float32 error of sums of up to about 32, times a slope of 9.
         const double half_step = std::abs(2.0 * a.gated_q8(place, i / kBlock).half_scale) / 2;
         ASSERT_NEAR(h[place * I + i], gated, half_step * (1 + 0x1p-14) + 9 * 32 * (H / kBlock + 6) * 0x1p-24)
             << "token " << t << " of " << num_tokens << ", expert " << e << ", " << i;
@@ -119,7 +119,7 @@ void expect_int8_experts(const Machine& machine, const Config& config, int num_t
             weights[pair] * (dot(&w2[(e * H + r) * I], &h[place * I], I) + down_bias[e * H + r]));
     }
   for (size_t i = 0; i < expected.size(); ++i) expected[i] += before[i];
-  // As float32 sums of I / 32 blocks and K terms.
+  // The error of float32 sums of I / 32 blocks and K terms.
   expect_near(rows_view(actual, num_tokens), rows_view(expected, num_tokens), tolerance(I) + K * 0x1p-23,
               "x");
 }
@@ -131,7 +131,7 @@ TEST_P(Int8Operations, ExpertsTakeInt8Activations) {
         expect_int8_experts(machine_, config, num_tokens, crowding);
 }
 
-// A matrix of random blocks, as a GGUF file has it.
+// A matrix of random blocks as in a GGUF file.
 struct BlockMatrix {
   std::vector<std::byte> bytes;
   Matrix matrix;
@@ -150,7 +150,7 @@ struct BlockMatrix {
     matrix = {nullptr, nullptr, Format::kBf16, rows, cols, nullptr, {type, bytes.data(), nullptr}};
   }
 
-  // y [T, rows] = x [T, cols] times it.
+  // Computes y [T, rows] = x [T, cols] times its transpose.
   std::vector<double> times(const std::vector<double>& x) const {
     std::vector<double> y;
     std::vector<float> row(matrix.cols);
@@ -166,7 +166,8 @@ struct BlockMatrix {
 };
 constexpr GgmlType kPackedTypes[]{GgmlType::kQ8_0, GgmlType::kMxfp4};
 
-// On the int8 activations that were made, each within half a step of what it stands for: steps[i] of element i.
+// Checks that int8 activations are within half a step of the values they stand for, where steps[i] is the step of
+// element i.
 void expect_half_steps(const std::vector<double>& q8, const std::vector<float>& elements) {
   ASSERT_EQ(q8.size(), elements.size());
   for (size_t first = 0; first < q8.size(); first += kBlock) {
@@ -222,7 +223,7 @@ TEST_P(Int8Operations, UnembedTakesInt8Activations) {
   }
 }
 
-// Queries of 3 heads, keys and values of one: which strips are whose, and what is done with them.
+// 3 query heads and one kv head: checks which strips belong to which head, and what is done with their outputs.
 TEST_P(Int8Operations, QkvTakesInt8Activations) {
   Config config = kConfigs[0];
   config.hidden = 96, config.num_heads = 3, config.num_kv_heads = 1, config.head_dim = 32;
@@ -257,7 +258,7 @@ TEST_P(Int8Operations, QkvTakesInt8Activations) {
       const double cosine = a.cosines(t, i), sine = a.sines(t, i);
       return d < half ? first * cosine - second * sine : second * cosine + first * sine;
     };
-    // Sums of H / 32 blocks of size 10 or so; keys and values are rounded to 8 bits.
+    // The error of sums of H / 32 blocks of size about 10; keys and values are rounded to 8 bits.
     const double rounding = 100 * 0x1p-24 * (H / kBlock + 6);
     for (int t = 0; t < num_tokens; ++t)
       for (int d = 0; d < D; ++d) {

@@ -1,4 +1,4 @@
-// The instruction sets that this machine can run: each is tested.
+// The instruction sets that this machine supports: each is tested.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -17,8 +17,8 @@ inline std::vector<Isa> available_isas() {
   return isas;
 }
 
-// Those that whole operations and models are run with, which takes long: of several with the same kernels for floats the last. Their
-// kernels for int8 give the same bits (strips_test.cpp).
+// The instruction sets for tests of whole operations and models, which take long: one, the last, of those with the
+// same float kernels. Their int8 kernels give the same bits (strips_test.cpp).
 inline std::vector<Isa> isas_of_their_own() {
   std::vector<Isa> isas;
   for (const Isa isa : available_isas()) {

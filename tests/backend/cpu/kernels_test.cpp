@@ -1,4 +1,4 @@
-// Every row of the kernel table that this machine can run, over the edge shapes, against sums in double.
+// Compares every row of the kernel table that this machine supports with sums in double, on edge shapes.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -13,7 +13,7 @@
 namespace nibble::cpu {
 namespace {
 
-// The rows of a table that this machine can run; those of `formats`, if given.
+// The rows of a table that this machine supports, for `formats` if given.
 template <typename Row>
 std::vector<Row> available(std::span<const Row> table, const std::vector<Format>& formats = {}) {
   std::vector<Row> rows;
@@ -28,9 +28,10 @@ std::string test_name(std::string kernel) {  // GoogleTest takes no colons
   return kernel;
 }
 
-// A float32 sum of n products, in vectors of at least 4 lanes, is off by at most (n / 4 + 6) 2^-24 of the sum of the
-// products' magnitudes: each lane takes n / 4 rounded additions, with two roundings for product and sum where there is
-// no fma, and the lanes take a few more (Higham: Accuracy and Stability of Numerical Algorithms, 4.2).
+// The error of a float32 sum of n products in vectors of at least 4 lanes is at most (n / 4 + 6) 2^-24 of the sum of
+// the products' magnitudes: each lane does n / 4 rounded additions, with two roundings for product and sum where
+// there is no fma, and adding the lanes takes a few more (Higham: Accuracy and Stability of Numerical Algorithms,
+// 4.2).
 double sum_tolerance(int num_products, double sum_of_magnitudes) {
   return 2 * (num_products / 4.0 + 6) * 0x1p-24 * sum_of_magnitudes;
 }
@@ -76,7 +77,7 @@ class DotKernels : public testing::TestWithParam<DotRow> {
 };
 INSTANTIATE_TEST_SUITE_P(, DotKernels, testing::ValuesIn(available(dot_rows())),
                          [](const auto& row) { return test_name(row.param.name); });
-class ElementDotKernels : public DotKernels {};  // of formats without blocks
+class ElementDotKernels : public DotKernels {};  // for formats without blocks
 INSTANTIATE_TEST_SUITE_P(, ElementDotKernels,
                          testing::ValuesIn(available(dot_rows(), {Format::kBf16, Format::kE4m3})),
                          [](const auto& row) { return test_name(row.param.name); });
@@ -115,14 +116,14 @@ TEST_P(DotKernels, GiveATokenTheBitsItGetsAlone) {
   }
 }
 
-// Each column alone: 1 at it and 0 elsewhere brings out the weight as it was decoded.
+// An input of 1 at a column and 0 elsewhere gives the decoded weight of that column.
 TEST_P(Mxfp4DotKernels, DecodeEveryCodeUnderEveryScaleExactly) {
   RandomMatrix weight = random_matrix(Format::kMxfp4, 1, 32, 6);
   for (int pair = 0; pair < 16;
-       ++pair)  // columns 0 to 15 hold codes 0 to 15, columns 16 to 31 the same backwards
+       ++pair)  // columns 0 to 15 hold codes 0 to 15, columns 16 to 31 the same in reverse
     weight.bytes[pair] = static_cast<uint8_t>(pair < 8 ? 2 * pair | (2 * pair + 1) << 4
                                                        : (31 - 2 * pair) | (30 - 2 * pair) << 4);
-  for (int scale = 0; scale <= 252; ++scale)  // from 253 on 6 times the scale is beyond float32
+  for (int scale = 0; scale <= 252; ++scale)  // from 253 on, 6 times the scale overflows float32
     for (int c = 0; c < 32; ++c) {
       weight.scales[0] = static_cast<uint8_t>(scale);
       std::vector<float> x(32);
@@ -136,7 +137,7 @@ TEST_P(Mxfp4DotKernels, DecodeEveryCodeUnderEveryScaleExactly) {
   EXPECT_TRUE(std::isnan(run(weight.matrix, 0, 1, std::vector<float>(32, 1))[0])) << "E8M0 255 is NaN";
 }
 
-// A row of each code, once where whole blocks are read and once in what is behind the last one.
+// A row of each code, once in whole blocks and once in the rest behind the last block.
 TEST_P(E4m3DotKernels, DecodeEveryCodeExactly) {
   for (const int cols : {32, 33}) {
     RandomMatrix weight = random_matrix(Format::kE4m3, 256, cols, 6);
@@ -166,7 +167,7 @@ TEST_P(E4m3DotKernels, TakeNoRowScalesForOnes) {
   for (int r = 0; r < 5; ++r) EXPECT_EQ(none[r], ones[r]);
 }
 
-TEST_P(DotKernels, ReadNothingBeyondTheLastElement) {  // the address sanitizer watches
+TEST_P(DotKernels, ReadNothingBeyondTheLastElement) {  // the address sanitizer checks this
   for (const int cols : {40, 64}) {
     if (GetParam().format == Format::kMxfp4 && cols % 32 != 0) continue;
     const RandomMatrix weight = random_matrix(GetParam().format, 3, cols, 7);
@@ -184,7 +185,7 @@ TEST_P(WeighKernels, AddTheWeightedValuesToWhatIsThere) {
     for (const int num_positions : {1, 2, 31, 32})
       for (const int num_heads : {1, 3, 4, 5, 8}) {
         RandomMatrix values = random_matrix(GetParam().format, num_positions, head_dim, 8);
-        std::fill(values.row_scales.begin(), values.row_scales.end(), 1.0f);  // a cache has none
+        std::fill(values.row_scales.begin(), values.row_scales.end(), 1.0f);  // a KV cache has no scales
         const std::vector<float> weights = random_floats(num_heads * 32, 9);
         const std::vector<float> before = random_floats(num_heads * head_dim, 10);
         std::vector<float> out = in_split_order(before, head_dim);
@@ -198,7 +199,7 @@ TEST_P(WeighKernels, AddTheWeightedValuesToWhatIsThere) {
               sum += product;
               magnitudes += std::abs(product);
             }
-            // One chain of additions, position after position.
+            // A single chain of additions over positions.
             ASSERT_NEAR(out[h * padded(head_dim) + split_index(d)], sum,
                         2 * (num_positions + 1) * 0x1p-24 * magnitudes)
                 << head_dim << " wide, " << num_positions << " positions: head " << h << " of " << num_heads
@@ -207,8 +208,8 @@ TEST_P(WeighKernels, AddTheWeightedValuesToWhatIsThere) {
       }
 }
 
-// A narrower vector's row would be right as well, and slower: only a set that has no kernels of its own for floats takes those of
-// one before it.
+// A row for narrower vectors would be right but slower: only an instruction set without float kernels takes those of
+// an earlier one.
 TEST(KernelTable, GivesEveryInstructionSetTheLastRowOfEveryFormatThatItMayUse) {
   for (const Isa isa : available_isas()) {
     const Kernels kernels = choose_kernels(isa);
@@ -231,7 +232,7 @@ TEST(KernelTable, GivesEveryInstructionSetTheLastRowOfEveryFormatThatItMayUse) {
   }
 }
 
-// To force one is to leave out what came later.
+// Forcing an instruction set excludes the later ones.
 TEST(KernelTable, UsesNothingBeyondAnInstructionSetThatIsAskedFor) {
   EXPECT_EQ(choose_kernels(isa_of("portable")).dot(Format::kBf16)->kernel, &portable::dot_bf16);
   EXPECT_EQ(choose_kernels(isa_of("portable")).strip(Format::kMxfp4)->kernel, &portable::strip_mxfp4);

@@ -1,4 +1,4 @@
-// What tests of operations share: models, sequences, and how near results have to be.
+// Models, sequences and tolerances for tests of operations.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -19,7 +19,7 @@
 
 namespace nibble::cpu {
 
-// Odd widths; head groups of 2, 8 and 16 (one pass of attention serves 8); K of 1, 3 and all experts.
+// Odd widths; head groups of 2, 8 and 16 (attention processes 8 at once); 1, 3 and all experts per token.
 inline Config config_of(int hidden, int intermediate, int num_heads, int num_kv_heads, int head_dim,
                         int num_experts, int experts_per_token) {
   Config config;
@@ -38,13 +38,13 @@ inline Config config_of(int hidden, int intermediate, int num_heads, int num_kv_
 inline const Config kConfigs[]{config_of(160, 224, 6, 3, 64, 8, 3), config_of(96, 32, 8, 1, 32, 4, 4),
                                config_of(32, 64, 16, 1, 16, 5, 1)};
 
-// A float32 sum of n products is off by at most 2 (n / 4 + 6) 2^-24 of the sum of their magnitudes (kernels_test.cpp), and
-// where signs are random that is about sqrt(n) times the sum itself.
+// The error of a float32 sum of n products is at most 2 (n / 4 + 6) 2^-24 of the sum of their magnitudes
+// (kernels_test.cpp), which for random signs is about sqrt(n) times the sum itself.
 inline double tolerance(int num_products) {
   return 2 * (num_products / 4.0 + 6) * 0x1p-24 * std::sqrt(num_products);
 }
 
-// Rows of elements, compared as vectors: |actual - expected| <= tolerance |expected|. Poison fails.
+// Compares rows as vectors: |actual - expected| <= tolerance |expected|. Poison fails.
 inline void expect_near(View<const float, 2> actual, View<const float, 2> expected, double tolerance,
                         const char* what) {
   for (ptrdiff_t t = 0; t < expected.shape[0]; ++t) {
@@ -63,7 +63,7 @@ inline View<const float, 2> rows_view(const std::vector<float>& elements, ptrdif
   return {elements.data(), {num_rows, std::ssize(elements) / num_rows}};
 }
 
-// The first `width` elements of rows in split order, in natural order.
+// Converts the first `width` elements of rows from split to natural order.
 inline reference::Array<float, 2> in_natural_order(View<const float, 2> split, ptrdiff_t num_rows,
                                                    ptrdiff_t width) {
   reference::Array<float, 2> natural({num_rows, width});
@@ -72,7 +72,7 @@ inline reference::Array<float, 2> in_natural_order(View<const float, 2> split, p
   return natural;
 }
 
-// Runs of T tokens at once as one sequence from `first_position`, in pages whose order is reversed.
+// A run of T tokens of one sequence from `first_position`, in pages in reverse order.
 struct OneSequence {
   OneSequence(const Config& config, int num_tokens, int first_position)
       : tokens(num_tokens), pages((first_position + num_tokens) / kPageTokens + 1) {
@@ -99,7 +99,7 @@ class Operations : public testing::TestWithParam<Isa> {
   ThreadPool pool_{2};
   const Machine machine_{choose_kernels(GetParam()), pool_};
 
-  // Outputs are poisoned, but for what fills rows up.
+  // Outputs are poisoned, except for the padding of rows.
   Activations activations(const Config& config, int num_rows, bool int8 = false) const {
     Activations a = make_activations(config, num_rows, pool_.num_threads(), int8);
     for (const View<float, 2>& view : {a.x, a.router_logits, a.chosen_weights, a.logits})
@@ -114,7 +114,7 @@ inline float element_of(const LayerKv& kv, const std::byte* page, int position, 
                                     : to_float(reinterpret_cast<const Bf16*>(row)[d]);
 }
 
-// Which experts token t chose: all apart by steps, or everyone the same ones.
+// The experts that token t chooses: different ones for each token, or the same for all.
 enum class Crowding { kSpread, kAllTheSame };
 
 }  // namespace nibble::cpu

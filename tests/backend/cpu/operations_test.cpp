@@ -1,4 +1,5 @@
-// Every operation but attention, with the kernels of every instruction set of this machine, against the same operation of the reference.
+// Compares every operation except attention with the reference's, with the kernels of every instruction set that this
+// machine supports.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -43,7 +44,7 @@ TEST_P(Operations, EmbedTakesRowsAsTheyAre) {
   expect_near(a.x, expected, 0, "x");
 }
 
-// The layer of a model of random weights, its dense matrices held in one format.
+// A layer of random weights whose dense matrices are in one format.
 std::shared_ptr<const Weights> weights_of(const Config& config, Format dense) {
   ThreadPool pool(1);
   return quantise_dense(std::make_shared<const Weights>(make_synthetic(config, "test")),
@@ -82,9 +83,9 @@ void expect_qkv(const Machine& machine, const Activations& a, const Config& conf
   const ptrdiff_t num_q = ptrdiff_t{1} * num_tokens * config.num_heads;
   const View<const float, 2> split_q(a.q.data, {num_q, padded(config.head_dim)});
   expect_near(in_natural_order(split_q, num_q, config.head_dim), {q.view().data, {num_q, config.head_dim}},
-              // Rotation adds the rounding of cos and sin, 2^-23 or so.
+              // Rotation adds the rounding of cos and sin, about 2^-23.
               tolerance(config.hidden), "q");
-  // To nearest: 8 bits with the leading one in BF16, 4 in E4M3, whose step is 2^-9 below 2^-6.
+  // Rounding is to nearest: 8 significant bits in BF16 and 4 in E4M3, whose step is 2^-9 below 2^-6.
   const double half_step = kv_format == Format::kE4m3 ? 0x1p-4 : 0x1p-8;
   const double least_half_step = kv_format == Format::kE4m3 ? 0x1p-10 : 0;
   for (int t = 0; t < num_tokens; ++t)
@@ -117,7 +118,7 @@ TEST_P(Operations, QkvProjectsRotatesAndAppends) {
     }
 }
 
-// 448 is E4M3's largest; halfway between two codes it is the even one: 17 is 16, 19 is 20.
+// 448 is E4M3's largest number; halfway between two codes the even one is taken: 17 becomes 16, 19 becomes 20.
 TEST(KvCache, RoundsFp8ToNearestEvenAndSaturates) {
   const Config config = config_of(32, 32, 1, 1, 16, 4, 1);
   const KvCache cache(config, Format::kE4m3, 1, 0);
@@ -235,7 +236,7 @@ void expect_experts(const Machine& machine, const Config& config, const Activati
            View<float, 2>(x.data(), {num_tokens, config.hidden})});
   reference::experts({rows_view(normed, num_tokens), chosen, weights_view, layer, num_experts,
                       config.swiglu_limit, View<float, 2>(expected.data(), {num_tokens, config.hidden})});
-  // swiglu's slope is at most about 8 + 1 (at the limits of 7), and the second contraction adds its own rounding.
+  // The slope of swiglu is at most about 8 + 1 (at the limits of 7), and the second product adds its own rounding.
   expect_near(rows_view(x, num_tokens), rows_view(expected, num_tokens),
               9 * tolerance(config.hidden) + tolerance(config.intermediate), "x");
 }

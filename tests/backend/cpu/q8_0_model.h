@@ -1,4 +1,4 @@
-// A model whose dense matrices are Q8_0, as GGUF files have them.
+// A model whose dense matrices are Q8_0 blocks, as in GGUF files.
 #pragma once
 
 #include <memory>

@@ -1,5 +1,5 @@
-// The reference's forward pass with the one rounding that the CPU backend adds to float32: keys and values in BF16 or FP8.
-// What still differs between the two is the order of float32 sums.
+// The reference's forward pass with the one rounding that the CPU backend adds to float32: keys and values in BF16 or
+// FP8. The two then differ only in the order of float32 sums.
 #pragma once
 
 #include <algorithm>
@@ -26,7 +26,7 @@ struct ReferenceResult {
       router_margin;  // [T]: least distance, over the layers, of the last expert chosen to the next
 };
 
-// The least of a router's margins at row t: `normed` [T, H] is what the router saw.
+// The router's margin at row t; `normed` [T, H] is the router's input.
 inline std::vector<float> router_margins(const LayerWeights& layer, View<const float, 2> normed,
                                          int num_chosen) {
   const reference::Array<float, 2> logits({normed.shape[0], layer.router.rows});
@@ -40,7 +40,7 @@ inline std::vector<float> router_margins(const LayerWeights& layer, View<const f
   return margins;
 }
 
-// One sequence from position 0; logits of every position.
+// Runs one sequence from position 0; returns the logits of every position.
 inline ReferenceResult reference_with_rounded_kv(const Weights& weights, std::span<const TokenId> ids,
                                                  Format kv_format = Format::kBf16) {
   const Config& config = weights.config;

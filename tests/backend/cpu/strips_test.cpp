@@ -1,4 +1,5 @@
-// Matrices in strips: int8 activations, the layout, and every kernel of it that this machine can run, against sums in double.
+// Matrices in strips: int8 activations, the layout, and every strip kernel that this machine supports, compared with
+// sums in double.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -30,7 +31,7 @@ TEST(Q8, IsOffByHalfAStepOfItsBlockAtMost) {
     for (const float value : x) largest = std::max(largest, std::abs(value));
     int sum = 0;
     for (int c = 0; c < kBlock; ++c) {
-      // Beside the rounding to a code, 127 / a, the product with it and a / 254 are rounded to float32.
+      // Besides the rounding to a code, three float32 roundings count: 127 / a, the product with it, and a / 254.
       ASSERT_NEAR(element(block, c), x[c], largest / 254 * (1 + 0x1p-14)) << "seed " << seed << ", " << c;
       sum += block.codes[c];
     }
@@ -66,7 +67,7 @@ TEST(Q8, ShowsWhatIsNoNumber) {
     }
 }
 
-// Of this machine, and of one format where that is asked for.
+// The rows that this machine supports, of one format if given.
 std::vector<StripRow> available_rows(std::optional<Format> format = std::nullopt) {
   std::vector<StripRow> rows;
   for (const StripRow& row : strip_rows())
@@ -78,7 +79,7 @@ class StripKernels : public testing::TestWithParam<StripRow> {
  protected:
   ThreadPool pool_{2};
 
-  // One matrix in strips, behind another of the same shape.
+  // A matrix in strips, stored behind another of the same shape.
   struct Operands {
     RandomMatrix weights;
     PackedMatrix packed;
@@ -130,15 +131,15 @@ class StripKernels : public testing::TestWithParam<StripRow> {
           sum += block_sum;
           magnitudes += std::abs(block_sum);
         }
-        // Block sums are exact. Their scale is rounded once, the product and its addition once each, and the sum so far
-        // is rounded again with every block behind it.
+        // Block sums are exact. The scale is rounded once, the product and its addition once each, and the running
+        // sum once more with every later block.
         const double rounding = (num_blocks + 3) * 0x1p-24 * magnitudes, actual = y[t * (num_rows + 1) + r];
         const auto where = [&] {
           return fmt::format("{} tokens, {} columns: token {}, row {} of {}", num_tokens, cols, t, r,
                              num_rows);
         };
         ASSERT_NEAR(actual, sum, rounding) << where();
-        // Every element is off by half a step of its block at most.
+        // The error of every element is at most half a step of its block.
         ASSERT_NEAR(actual, float_sum, rounding + half_steps * (1 + 0x1p-14)) << where();
       }
       ASSERT_TRUE(std::isnan(y[t * (num_rows + 1) + num_rows])) << "wrote beyond row " << num_rows;
@@ -180,16 +181,16 @@ TEST_P(StripKernels, GiveATokenTheBitsItGetsAlone) {
   }
 }
 
-// Each column alone brings out the weight as it was decoded: 1 at it, of which 2 w + 12 and the offset make 2 w.
+// An input of 1 at a column and 0 elsewhere gives the decoded weight: 2 w + 12 and the offset add up to 2 w.
 TEST_P(Mxfp4StripKernels, DecodeEveryCodeUnderEveryScaleExactly) {
   const int rows = GetParam().strip_rows;
   RandomMatrix weight = random_matrix(Format::kMxfp4, rows, kBlock, 6, 2);
   for (int r = 0; r < 2 * rows; ++r)
     for (int pair = 0; pair < 16;
-         ++pair)  // columns 0 to 15 hold codes 0 to 15, turned by a place with every row
+         ++pair)  // columns 0 to 15 hold codes 0 to 15, rotated by one with every row
       weight.bytes[16 * r + pair] =
           static_cast<uint8_t>(((2 * pair + r) & 15) | ((2 * pair + 1 + r) & 15) << 4);
-  for (int scale = 0; scale <= 252; ++scale) {  // from 253 on 6 times the scale is beyond float32
+  for (int scale = 0; scale <= 252; ++scale) {  // from 253 on, 6 times the scale overflows float32
     std::fill(weight.scales.begin(), weight.scales.end(), static_cast<uint8_t>(scale));
     const PackedMatrix packed = pack(weight.matrix, 2, rows, false, pool_);
     for (int c = 0; c < kBlock; ++c) {
@@ -200,7 +201,7 @@ TEST_P(Mxfp4StripKernels, DecodeEveryCodeUnderEveryScaleExactly) {
       const std::vector<float> y = run(packed, 0, rows, {x});
       for (int r = 0; r < rows; ++r) {
         ASSERT_EQ(weight.at(rows + r, c), kE2m1Values[(c + r + rows) & 15] * std::exp2(scale - 127));
-        // 2 w times half of 2^-127 or 2^-126 is a product with a subnormal number, which loses up to two of its bits.
+        // Half of 2^-127 or 2^-126 is subnormal, and its product with 2 w loses up to two bits.
         ASSERT_NEAR(y[r], weight.at(rows + r, c), scale < 2 ? 0x1p-149 * 12 : 0)
             << "scale " << scale << ", column " << c << ", row " << r;
       }
@@ -219,7 +220,8 @@ TEST_P(StripKernels, ShowActivationsThatAreNoNumbers) {
   for (const float y : run(operands(rows, 96, 9).packed, 0, rows, quantised(x))) EXPECT_TRUE(std::isnan(y));
 }
 
-// Of Q8_0: -128 too, which quantisers do not make and files may hold, at either end of what int8 activations are.
+// Q8_0 weights of -128, which quantisers do not produce but files may hold, with the smallest and largest int8
+// activations.
 TEST_P(Q8_0StripKernels, MultiplyTheLargestBytesExactly) {
   const int rows = GetParam().strip_rows;
   RandomMatrix weight = random_matrix(Format::kQ8_0, rows, kBlock, 12, 2);
@@ -236,7 +238,7 @@ TEST_P(Q8_0StripKernels, MultiplyTheLargestBytesExactly) {
     }
 }
 
-// Subnormal scales, and those that are no numbers.
+// Covers subnormal scales and NaN.
 TEST_P(Q8_0StripKernels, TakeEveryHalfAsAScale) {
   const int rows = GetParam().strip_rows;
   RandomMatrix weight = random_matrix(Format::kQ8_0, rows, kBlock, 13, 2);
@@ -260,7 +262,7 @@ TEST_P(Q8_0StripKernels, TakeEveryHalfAsAScale) {
   }
 }
 
-// All but the portable one add with a single rounding, and in the same order.
+// All instruction sets except the portable one add with a single rounding, in the same order.
 TEST(StripRows, GiveTheSameBitsWhereThereIsAFusedMultiplyAdd) {
   ThreadPool pool(1);
   for (const Format format : {Format::kMxfp4, Format::kQ8_0}) {
@@ -295,7 +297,7 @@ class Packing : public testing::Test {
   ThreadPool pool_{2};
 };
 
-// Who made the weights and holds them alone gets their memory back; who shares them finds them as they were.
+// Packing frees weights that are not shared, and leaves shared ones unchanged.
 TEST_F(Packing, LetsGoOfTheExpertsOfMadeWeightsThatNobodyElseHolds) {
   Weights layer_with_bytes;
   layer_with_bytes.config.num_experts = 2;

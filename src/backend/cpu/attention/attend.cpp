@@ -11,12 +11,13 @@
 namespace nibble::cpu {
 namespace {
 
-// An item that is more than such a share of a thread's work is cut into pieces, so that all threads end at about the same time.
+// An item larger than a thread's work divided by this is cut into pieces, so that all threads end at about the same
+// time.
 constexpr int kItemsPerThread{4};
 
 static_assert(kPiecePositions % kPageTokens == 0);
 
-// The positions [first, end) that a row sees, and the pieces that they are summed up in.
+// The positions [first, end) that a row sees, and their division into pieces.
 struct Seen {
   int first, end;
 
@@ -43,13 +44,13 @@ struct Heads {
   int count;
 };
 
-// What a page has of one head, of keys or values.
+// Prefetches the keys or the values of one head in one page.
 void prefetch(const std::byte* page, const LayerKv& kv) {
   for (size_t line = 0; line < kPageTokens * kv.row_bytes(); line += 64)
     __builtin_prefetch(page + line, 0, 2);
 }
 
-// Sums up one piece of what row t sees, the first of them with the sink.
+// Sums one piece of the positions that row t sees; the first piece includes the sink.
 void attend_piece(const AttendArgs& args, ptrdiff_t t, const Heads& heads, const Seen& seen, int index,
                   Softmax& softmax) {
   const PageTableView& pages = args.rows[t].pages(args.kv.kind);
@@ -68,7 +69,7 @@ void attend_piece(const AttendArgs& args, ptrdiff_t t, const Heads& heads, const
   for (int first = piece.first, next; first < piece.end; first = next) {
     next = std::min(piece.end, (first / kPageTokens + 1) * kPageTokens);
     const int count = next - first, first_in_page = first % kPageTokens;
-    if (next < seen.end) {  // pages lie anywhere: the hardware cannot tell where the next one is
+    if (next < seen.end) {  // pages lie anywhere: the hardware prefetcher cannot know where the next one is
       prefetch(args.kv.keys(pages, next, heads.kv_head), args.kv);
       prefetch(args.kv.values(pages, next, heads.kv_head), args.kv);
     }
@@ -103,7 +104,7 @@ void write(const AttendArgs& args, ptrdiff_t t, ptrdiff_t head, const Softmax& s
     args.attended(t, split_index(head * head_dim + d)) = softmax.out[h][split_index(d)] / softmax.sum[h];
 }
 
-// All that a row sees, its pieces in turn.
+// Attends to all positions that a row sees, piece by piece.
 void attend_row(const AttendArgs& args, ptrdiff_t t, const Heads& heads) {
   const Seen seen = seen_by(args.rows[t], args.window);
   const ptrdiff_t width = padded(args.kv.head_dim);
@@ -121,7 +122,7 @@ void attend_row(const AttendArgs& args, ptrdiff_t t, const Heads& heads) {
   for (int h = 0; h < heads.count; ++h) write(args, t, heads.first + h, softmax, h);
 }
 
-// One piece of what a row sees, to args.parts[place].
+// Attends to one piece of the positions that a row sees; stores the sums in args.parts[place].
 void attend_part(const AttendArgs& args, ptrdiff_t t, const Heads& heads, int index, ptrdiff_t place) {
   Softmax softmax;
   attend_piece(args, t, heads, seen_by(args.rows[t], args.window), index, softmax);
@@ -133,7 +134,7 @@ void attend_part(const AttendArgs& args, ptrdiff_t t, const Heads& heads, int in
   }
 }
 
-// What attend_row does with pieces that attend_part left in args.parts[first_place, first_place + count).
+// Adds the pieces that attend_part stored in args.parts[first_place, first_place + count), as attend_row adds them.
 void join_parts(const AttendArgs& args, ptrdiff_t t, ptrdiff_t head, ptrdiff_t first_place, int count) {
   const ptrdiff_t width = padded(args.kv.head_dim);
   Softmax softmax;
@@ -145,11 +146,11 @@ void join_parts(const AttendArgs& args, ptrdiff_t t, ptrdiff_t head, ptrdiff_t f
   write(args, t, head, softmax, 0);
 }
 
-// A row, or one piece of it, for the heads of one kv head.
+// An item of work: a row or one piece of it, for the heads of one kv head.
 struct Item {
   ptrdiff_t t;
   std::optional<int> piece;
-  ptrdiff_t place;  // in args.parts, of a piece
+  ptrdiff_t place;  // of the piece in args.parts
 };
 struct SplitRow {
   ptrdiff_t t, first_place;
@@ -182,7 +183,7 @@ void attend(const AttendArgs& args) {
   }
 
   const double head_work = static_cast<double>(num_heads * args.kv.head_dim);
-  // Beside its products an item has its softmax, and brings queries from the caches of other cores: as much as kItemWork
+  // Besides its products an item computes a softmax and fetches queries from the caches of other cores: kItemWork
   // multiply-adds for each head.
   constexpr double kItemWork{3000};
   const double work = 2 * static_cast<double>(num_seen) * head_work +

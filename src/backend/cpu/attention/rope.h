@@ -1,9 +1,9 @@
-// Rotary positions, half-split: elements i and i + D/2 of a head are a pair. Frequencies f and c: model/rope.h.
+// Rotary positions, half-split: elements i and i + D/2 of a head are a pair. model/rope.h defines f and c.
 //
 //   y[i]       = x[i] cos - x[i + D/2] sin        cos = c cos(p f_i),  sin = c sin(p f_i)        i < D/2
 //   y[i + D/2] = x[i + D/2] cos + x[i] sin
 //
-// p f_i is rounded to float32, as the model was trained with; the rest is float32 because nothing needs more.
+// p f_i is rounded to float32, as the model was trained with; the rest needs no more than float32.
 #pragma once
 
 #include <span>
@@ -14,7 +14,7 @@
 
 namespace nibble::cpu {
 
-// cos and sin of all pairs at the rows' positions, once for all layers and heads of a step.
+// Computes cos and sin of all pairs at the rows' positions, once for all layers and heads of a step.
 struct RotationsArgs {
   const RopeFrequencies& rope;
   std::span<const BatchRow> rows;  // [T]
@@ -22,7 +22,7 @@ struct RotationsArgs {
 };
 void rotations(const RotationsArgs& args);
 
-// One head, in place.
+// Rotates one head in place.
 void rotate(std::span<float> x, const float* cosines, const float* sines);
 
 }  // namespace nibble::cpu

@@ -1,5 +1,5 @@
-// A softmax and the values it weighs, of scores that come a page at a time: what has been added up so far, relative to the
-// largest score so far. Two such sums over different positions make one.
+// Online softmax: sums of weights and weighted values over scores that arrive a page at a time, relative to the
+// largest score so far. Two such sums over different positions can be added.
 #pragma once
 
 #include <algorithm>
@@ -17,15 +17,15 @@ struct Softmax {
   float max[kMaxHeads], sum[kMaxHeads];
   float out[kMaxHeads][kMaxHeadDim];  // split order
 
-  // `sink`: a score without a value, by which a sequence begins; null: nothing yet.
+  // Starts the sums with the sink, a score without a value, or empty if `sink` is null.
   void start(int head, const float* sink, ptrdiff_t width) {
     max[head] = sink ? *sink : std::numeric_limits<float>::lowest();
     sum[head] = sink ? 1 : 0;
     std::fill_n(out[head], width, 0.0f);
   }
 
-  // Turns the first `count` scores, of which there is room for a page's, into weights relative to a maximum that may have grown,
-  // and scales down what was added before.
+  // Turns the first `count` scores, in an array of a page's size, into weights relative to the maximum, which may
+  // grow; rescales the previous sums if it does.
   void add_scores(int head, float* scores, int count, float scale) {
     static_assert(kPageTokens % 4 == 0);
     constexpr float kNone{-std::numeric_limits<float>::infinity()};
@@ -50,7 +50,7 @@ struct Softmax {
     sum[head] += (sums[0] + sums[2]) + (sums[1] + sums[3]);
   }
 
-  // Adds what was summed up elsewhere. To nothing it adds up to itself, but for the sign of zeros.
+  // Adds another sum. Adding it to an empty one gives it unchanged, except for the sign of zeros.
   void add(int head, float other_max, float other_sum, const float* other_out, ptrdiff_t width) {
     const float larger = std::max(max[head], other_max);
     const float ours = fast_exp(max[head] - larger), theirs = fast_exp(other_max - larger);

@@ -1,8 +1,8 @@
-// A panel of a linear layer, by the kernel for W's format:
+// A panel of a linear layer, by the kernel for the format of W:
 //
 //   y[t][r] = W[first_row + r] . x[t]      r < the columns of y
 //
-// W as it is stored and x in float32, or W in strips and x in int8.
+// W is as stored and x float32, or W is in strips and x int8.
 #pragma once
 
 #include "backend/cpu/kernel_table.h"
@@ -35,10 +35,10 @@ inline void dot(const Kernels& kernels, const PanelArgs& args) {
 
 struct StripPanelArgs {
   const PackedMatrix& weight;
-  int which;  // of its matrices
+  int which;  // the index of the matrix in it
   ptrdiff_t first_row;
   const Q8Block* const* x;  // [T]
-  View<float, 2> y;         // as above; its columns are whole strips
+  View<float, 2> y;         // as above; its columns must be whole strips
 };
 
 inline void dot(const Kernels& kernels, const StripPanelArgs& args) {

@@ -11,7 +11,7 @@ namespace nibble::cpu {
 
 struct EmbedArgs {
   std::span<const BatchRow> rows;  // [T]
-  const Matrix& embedding;         // [V, H], BF16, or blocks
+  const Matrix& embedding;         // [V, H], BF16 or ggml blocks
   View<float, 2> x;                // [T, H]
 };
 void embed(const EmbedArgs& args);

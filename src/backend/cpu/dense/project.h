@@ -1,4 +1,4 @@
-// Closes the attention block: x += Wo attended + bo. Bytes: the weights, 23.6 MB a layer for the 20b.
+// Last part of the attention block: x += Wo attended + bo. Bytes: the weights, 23.6 MB a layer for the 20b.
 #pragma once
 
 #include "backend/cpu/machine.h"
@@ -12,8 +12,8 @@ struct ProjectArgs {
   const Machine& machine;
   View<const float, 2> attended;  // [T, (Nq D)*]
   const Matrix& weight;           // [H, Nq D]
-  const PackedMatrix* packed;     // it in strips: activations are int8; or null
-  View<Q8Block, 2> attended_q8;   // [T, Nq D / 32], scratch of int8 activations
+  const PackedMatrix* packed;     // the weight in strips, for int8 activations; or null
+  View<Q8Block, 2> attended_q8;   // [T, Nq D / 32], scratch for int8 activations
   const Vector& bias;             // [H]
   View<float, 2> x;               // [T, H]
 };

@@ -2,7 +2,8 @@
 //
 //   h = rms_norm(x)      q = rotate(Wq h + bq)      k = rotate(Wk h + bk)      v = Wv h + bv
 //
-// Queries are kept for attend(), keys and values are rounded to the format of the cache and go to the pages of each row's sequence.
+// Queries are passed on to attend(); keys and values are rounded to the format of the cache and stored in the pages
+// of each row's sequence.
 //
 // Bytes: the weights once for each kTokenBlock rows of the batch at most; 26.5 MB a layer for the 20b. Design: an item of
 // work is one head of q, k or v, so that the rotation, which couples elements D/2 apart, needs no second pass.
@@ -19,18 +20,18 @@
 
 namespace nibble::cpu {
 
-inline constexpr int kMaxHeadDim{256};  // what the arrays on the stack hold
+inline constexpr int kMaxHeadDim{256};  // the size of arrays on the stack
 
 struct QkvArgs {
   const Machine& machine;
   View<const float, 2> x;  // [T, H]
   std::span<const BatchRow> rows;
   const LayerWeights& layer;   // attention_norm, q, k, v and their biases
-  const PackedMatrix* packed;  // q, k and v in strips: activations are int8; or null
+  const PackedMatrix* packed;  // q, k and v in strips, for int8 activations; or null
   float rms_eps;
   View<const float, 2> cosines, sines;  // [T, D/2]
   View<float, 2> normed;                // [T, H*], scratch
-  View<Q8Block, 2> normed_q8;           // [T, H / 32], scratch of int8 activations
+  View<Q8Block, 2> normed_q8;           // [T, H / 32], scratch for int8 activations
   View<float, 3> q;                     // [T, Nq, D*]
   LayerKv kv;
 };

@@ -1,5 +1,6 @@
-// Head: logits[o] = Wu rms_norm(x)[t], t the o-th output row. No bias, not tied to the embedding, not scaled.
-// Bytes: Wu once for at most kOutputRows output rows; 1.16 GB for both gpt-oss models, a third of a decoded token's.
+// Head: logits[o] = Wu rms_norm(x)[t], where t is the o-th output row. Wu has no bias, no scale, and is not tied to
+// the embedding. Bytes: Wu once for at most kOutputRows output rows; 1.16 GB for both gpt-oss models, a third of a
+// decoded token's.
 #pragma once
 
 #include <span>
@@ -17,10 +18,10 @@ struct UnembedArgs {
   std::span<const int> outputs;  // rows of x; at most kOutputRows
   const Vector& final_norm;      // [H]
   const Matrix& unembedding;     // [V, H]
-  const PackedMatrix* packed;    // it in strips: activations are int8; or null
+  const PackedMatrix* packed;    // the unembedding in strips, for int8 activations; or null
   float rms_eps;
   View<float, 2> normed;       // [at least the outputs, H*], scratch
-  View<Q8Block, 2> normed_q8;  // [at least the outputs, H / 32], scratch of int8 activations
+  View<Q8Block, 2> normed_q8;  // [at least the outputs, H / 32], scratch for int8 activations
   View<float, 2> logits;       // [at least the outputs, V]
 };
 void unembed(const UnembedArgs& args);

@@ -14,14 +14,14 @@
 namespace nibble::cpu {
 namespace {
 
-// Pairs (row, k) by expert: places [group.first, group.first + group.count) are those that chose group.expert, rows
-// ascending. A pair's number is row * K + k.
+// Pairs (row, k), sorted by expert: places [group.first, group.first + group.count) hold those that chose
+// group.expert, rows ascending. The number of a pair is row * K + k.
 struct Group {
   int expert;
   ptrdiff_t first, count;
 };
 struct Grouping {
-  std::vector<Group> groups;        // experts that some row chose
+  std::vector<Group> groups;        // one for each expert that some row chose
   std::vector<ptrdiff_t> pair_at;   // [T K]: the pair at a place
   std::vector<ptrdiff_t> place_of;  // [T K]: its inverse
 };
@@ -57,7 +57,7 @@ float swiglu(float gate, float linear, float limit) {
   return swiglu(broadcast(gate), broadcast(linear), limit)[0];
 }
 
-// Of 32 gates and their linear rows in turn, without their biases; `gated` in split order.
+// Applies biases and swiglu to 32 gates and their linear rows, which alternate; `gated` is in split order.
 void swiglu_block(const float* u, const float* biases, float limit, float* gated) {
   for (ptrdiff_t i = 0; i < kBlock / 2; i += 4) {
     Floats part[4];  // gate and linear of an even, then of an odd column
@@ -71,7 +71,7 @@ void swiglu_block(const float* u, const float* biases, float limit, float* gated
   }
 }
 
-// A panel that makes one block of h: 32 gates and their linear rows.
+// The rows of a panel whose output is one block of h: 32 gates and their linear rows.
 constexpr ptrdiff_t kBlockRows{2 * kBlock};
 void up_swiglu_block(const ExpertsArgs& args, const Group& group, ptrdiff_t block) {
   const Vector bias = args.layer.gate_up.bias(group.expert);
@@ -94,7 +94,8 @@ void up_swiglu_block(const ExpertsArgs& args, const Group& group, ptrdiff_t bloc
   }
 }
 
-// Rows [first_row, ...) of W1, gates and linear rows in turn, for one expert's pairs: with float activations.
+// Multiplies rows [first_row, ...) of W1, in which gates and linear rows alternate, by the float activations of one
+// expert's pairs.
 constexpr ptrdiff_t kUpRows{32};
 void up_swiglu_panel(const ExpertsArgs& args, const Grouping& grouping, const Group& group,
                      ptrdiff_t first_row) {
@@ -117,7 +118,7 @@ void up_swiglu_panel(const ExpertsArgs& args, const Grouping& grouping, const Gr
   }
 }
 
-// Asks for the first codes and scales of a panel: those that follow are asked for by the kernel as it goes.
+// Prefetches the first codes and scales of a panel; the kernel prefetches the rest as it runs.
 void prefetch_begin(const PackedMatrix& matrix, int which, ptrdiff_t first_row) {
   const ptrdiff_t block = first_row * matrix.cols / kBlock;
   const uint8_t* codes = matrix.codes(which) + block * kBlock / 2;
@@ -126,7 +127,7 @@ void prefetch_begin(const PackedMatrix& matrix, int which, ptrdiff_t first_row) 
   for (ptrdiff_t line = 0; line < 256; line += 64) __builtin_prefetch(scales + line, 0, 2);
 }
 
-// Rows [first_row, ...) of every W2, and of x. `storage`: room for T K panels of so many rows.
+// Multiplies rows [first_row, ...) of every expert's W2 and adds them to x. `storage` has room for T K panels.
 void down_panel(const ExpertsArgs& args, const Grouping& grouping, ptrdiff_t first_row, float* storage) {
   const ptrdiff_t num_rows =
       std::min<ptrdiff_t>(args.machine.panel_rows(args.x.shape[0]), args.x.shape[1] - first_row);
@@ -182,7 +183,7 @@ void experts(const ExpertsArgs& args) {
       for (ptrdiff_t k = 1; k < num_chosen; ++k)
         std::copy_n(first, up.cols / kBlock, args.normed_q8.row(places[k]));
     });
-    // The rows of a panel of gates, and as many linear ones.
+    // An item takes a panel of gates and the same number of linear rows.
     const ptrdiff_t up_blocks = up.rows / kBlockRows;
     const ptrdiff_t step = std::max(1, args.machine.panel_rows(num_rows) / kBlock);
     const ptrdiff_t items = (up_blocks + step - 1) / step;

@@ -5,13 +5,15 @@
 //
 //   W1 [E, 2I, H], W2 [E, H, I] MXFP4 (or BF16): decoded in registers, a block at a time, never expanded in memory
 //
-// Activations are float32, or, with packed weights, int8 (q8.h): normed once for a token, h as it is made.
+// Activations are float32 or, with packed weights, int8 (q8.h): the norm's output is quantised once for a token, h
+// where it is computed.
 //
-// Bytes: each expert that any row chose once for each kTokenBlock of its rows; 20b, one token: 52.9 MB a layer.
-// Design: (row, k) pairs are grouped by expert, so that an expert's weights pass once for all its rows. The first half is
-// shared out by expert and panel of W1, swiglu in the same item, since a panel holds gates beside their linear rows. The
-// second half is shared out by panel of W2 alone, all experts in one item: it has all K terms of its elements of x and adds
-// them in the order of k, which is the router's: the bits of a row do not depend on which experts its neighbours chose.
+// Bytes: an expert that any row chose is read once for each kTokenBlock of its rows; 20b, one token: 52.9 MB a layer.
+// Design: (row, k) pairs are grouped by expert, so that an expert's weights are read once for all its rows. An item
+// of the first half is a panel of one expert's W1; it applies swiglu as well, since a panel holds gates next to their
+// linear rows. An item of the second half is a panel of W2 for all experts: it has all K terms of its elements of x
+// and adds them in the order of k, which is the router's, so that the bits of a row do not depend on the experts that
+// its neighbours chose.
 #pragma once
 
 #include "backend/cpu/machine.h"
@@ -27,11 +29,11 @@ struct ExpertsArgs {
   View<const int, 2> chosen;     // [T, K], below E
   View<const float, 2> weights;  // [T, K]
   const LayerWeights& layer;     // gate_up (W1, b1), down (W2, b2)
-  const PackedLayer* packed;     // W1, W2 in strips: activations are int8; or null
+  const PackedLayer* packed;     // W1, W2 in strips, for int8 activations; or null
   int num_experts;               // E
   float swiglu_limit;
-  View<float, 2> gated;  // h [T K, I*], scratch of float activations
-  // Scratch of int8 activations, by expert, of an expert by row: rows that share weights lie behind each other.
+  View<float, 2> gated;  // h [T K, I*], scratch for float activations
+  // Scratch for int8 activations, sorted by expert, then by row: rows that share weights are neighbours.
   View<Q8Block, 2> normed_q8;  // [T K, H / 32]
   View<Q8Block, 2> gated_q8;   // h [T K, I / 32]
   View<float, 3> down_panels;  // [thread, T K, kMaxPanelRows], scratch

@@ -1,13 +1,14 @@
-// AMX: products of tiles, here 16 tokens times 16 rows of weights over the 32 columns of a block, which one instruction does. Intel
-// servers since Sapphire Rapids. The sums of a block go through memory to AVX-512, which scales and adds them as the other kernels
-// do: so these give the same bits, and leave few tokens to them.
+// AMX (Intel servers since Sapphire Rapids): one instruction multiplies tiles, here 16 tokens by 16 rows of weights
+// over the 32 columns of a block. The sums of a block go through memory to AVX-512, which scales and adds them in the
+// order of the other kernels and so gives the same bits. Few tokens are left to those kernels.
 //
 //   A  16 tokens x 32 bytes: codes of activations as they lie, a token's row of blocks behind the other
 //   B  8 rows of 4 columns x 16 rows of weights x 4 bytes: a block of a strip of Q8_0 as it lies; MXFP4 is expanded to it
 //   C  16 tokens x 16 rows of weights, int32
 //
-// Bytes: a chunk of kChunk blocks at a time, so that what it has of 16 tokens (22 KB) stays in L1 for all strips. Of 30 clocks for 8,192
-// multiply-adds 16 are those of the product, the rest those of 48 vector instructions and 48 loads.
+// Bytes: works on kChunk blocks at a time, so that the activations of 16 tokens (22 KB) stay in L1 for all strips. A
+// product of 8,192 multiply-adds takes 30 clocks: 16 for the tile instruction, the rest for 48 vector instructions
+// and 48 loads.
 #include "backend/cpu/isa/kernels.h"
 
 #if NIBBLE_X86
@@ -16,12 +17,12 @@
 namespace nibble::cpu {
 namespace {
 
-constexpr int kRows{16};                          // of a strip
-constexpr int kTile{16};                          // tokens
-constexpr int kLeastTokens{6};                    // of a tile: fewer are faster in registers
-constexpr ptrdiff_t kChunk{32};                   // blocks
-constexpr ptrdiff_t kMaxStrips{4};                // at a time
-constexpr ptrdiff_t kBlockBytes{kRows * kBlock};  // of B
+constexpr int kRows{16};                          // rows in a strip
+constexpr int kTile{16};                          // tokens in a tile
+constexpr int kLeastTokens{6};                    // fewer tokens than this are faster in vector registers
+constexpr ptrdiff_t kChunk{32};                   // blocks in a chunk
+constexpr ptrdiff_t kMaxStrips{4};                // strips at a time
+constexpr ptrdiff_t kBlockBytes{kRows * kBlock};  // bytes of B for a block
 
 struct TileConfig {
   uint8_t palette, start_row, reserved[14];
@@ -29,7 +30,7 @@ struct TileConfig {
   uint8_t rows[16];
 };
 
-// Tiles 0 to 3: C, 4 and 5: A, of so many tokens; 6, 7: B.
+// Tiles 0 to 3 hold C and 4 and 5 hold A, for num_tokens tokens; 6 and 7 hold B.
 void configure(int num_tokens) {
   TileConfig config{};
   config.palette = 1;
@@ -40,7 +41,7 @@ void configure(int num_tokens) {
   for (int tile = 0; tile < 4; ++tile) set(tile, num_tokens, 4 * kRows);
   for (int tile = 4; tile < 6; ++tile) set(tile, num_tokens, kBlock);
   for (int tile = 6; tile < 8; ++tile) set(tile, kBlock / 4, 4 * kRows);
-  asm volatile("" : : "r"(&config) : "memory");  // GCC 12 takes it to read but the first 8 bytes
+  asm volatile("" : : "r"(&config) : "memory");  // GCC 12 assumes that it reads the first 8 bytes only
   _tile_loadconfig(&config);
 }
 
@@ -48,7 +49,7 @@ struct Mxfp4 {
   static constexpr ptrdiff_t kCodeBytes{kBlockBytes / 2}, kScaleBytes{kRows};
   static constexpr auto kFew = &avx512_vnni::strip_mxfp4;
 
-  // Doubled weights.
+  // Expands to doubled weights.
   static const int8_t* expand(const uint8_t* codes, ptrdiff_t num_blocks, int8_t* to) {
     const __m512i table =
         _mm512_broadcast_i32x4(_mm_setr_epi8(0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12));
@@ -61,7 +62,7 @@ struct Mxfp4 {
     }
     return to;
   }
-  // avx2.cpp says how.
+  // avx2_strip.h explains this.
   static __m512 scale(const uint8_t* p) {
     const __m512i exponents = _mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
     const __m512 scale = _mm512_castsi512_ps(
@@ -88,21 +89,21 @@ struct Whole {
   static constexpr bool value{is_whole};
 };
 
-// Up to 16 tokens, one strip, a chunk: y += block sums, or = where the chunk is the first.
+// Up to 16 tokens, one strip, one chunk: y += block sums, or y = block sums for the first chunk.
 struct ProductArgs {
   const int8_t* weights;  // [num_blocks, kBlockBytes]
   const __m512* scales;   // [num_blocks]
-  const Q8Block* x;       // the chunk's first block of the first token
+  const Q8Block* x;       // the first token's first block in the chunk
   ptrdiff_t x_stride;     // bytes from a token to the next
   int num_tokens;
   ptrdiff_t num_blocks;
   bool is_first;
   float* y;
   ptrdiff_t y_stride;
-  const uint8_t* ahead;  // a line for each block is asked for from here on
+  const uint8_t* ahead;  // prefetches one line from here on for each block
 };
 
-// Tiles have names, not numbers.
+// Intrinsics take tile numbers as immediates, hence a copy of the code for each.
 template <int which>
 inline void multiply(const ProductArgs& args, ptrdiff_t block, int32_t* sums) {
   const int8_t* weights = args.weights + block * kBlockBytes;
@@ -134,7 +135,7 @@ inline void multiply(const ProductArgs& args, ptrdiff_t block, int32_t* sums) {
   }
 }
 
-// Products run kAhead blocks before their sums are taken from memory: so long do a product and its way there take.
+// Products run kAhead blocks before their sums are loaded: that hides the latency of product and store.
 constexpr ptrdiff_t kAhead{3};
 
 inline void multiply_any(const ProductArgs& args, ptrdiff_t block, int32_t (*sums)[kTile * kRows]) {
@@ -150,7 +151,7 @@ inline void multiply_any(const ProductArgs& args, ptrdiff_t block, int32_t (*sum
   }
 }
 
-// Of fewer than 16 the sums of tokens that are not there stay zero, and are scaled by the last one's scale.
+// With fewer than 16 tokens the sums of missing tokens stay zero and are scaled by the last token's scale.
 template <bool is_whole>
 inline void product(const ProductArgs& args) {
   alignas(64) int32_t sums[4][kTile * kRows];
@@ -180,7 +181,7 @@ inline void product(const ProductArgs& args) {
 
 template <class Format>
 inline void strips(const StripArgs& args) {
-  // Tokens whose rows do not lie at even distances, or are few, go to the other kernel.
+  // Tokens whose rows are not at a constant stride, and few tokens, go to the AVX-512 kernel.
   ptrdiff_t stride = 0;
   int num_tiled = args.num_tokens;
   if (num_tiled >= kLeastTokens) {
@@ -215,8 +216,8 @@ inline void strips(const StripArgs& args) {
         for (ptrdiff_t b = 0; b < count; ++b)
           scales[s][b] = Format::scale(args.scales + (block + b) * Format::kScaleBytes);
       }
-      asm volatile("" ::: "memory");  // GCC does not know that tiles are loaded from what was just written
-      // What comes after this chunk, a part with every product: of each strip the next chunk, or the strips below.
+      asm volatile("" ::: "memory");  // GCC does not know that tiles are loaded from the arrays just written
+      // Every product prefetches a part of what follows this chunk: the next chunk of each strip, or the next strips.
       const bool is_last = first + count == num_blocks;
       const auto multiply_tile = [&](int token, auto is_whole) {
         for (ptrdiff_t s = 0; s < num_strips; ++s) {

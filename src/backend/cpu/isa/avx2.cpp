@@ -1,4 +1,4 @@
-// AVX2 with FMA and F16C: 8 floats a vector. Any x86-64 since Haswell and Zen: they came with all three.
+// AVX2 with FMA and F16C, 8 floats a vector: any x86-64 since Haswell and Zen, which have all three.
 #include "backend/cpu/isa/kernels.h"
 
 #if NIBBLE_X86
@@ -38,9 +38,10 @@ struct Avx2 {
             _mm256_castsi256_ps(_mm256_and_si256(words, upper))};
   }
 
-  // The two codes of a 16-bit word become a half-precision number each: a code's exponent bits are the lower four of its five,
-  // the mantissa bits the upper three of its ten. That makes 2^-8 of the value, of subnormal ones too, and the conversion to
-  // float32 is exact. NaN, the code with all but the sign set, would become a number there: all bits are set in its place.
+  // Each of the two codes of a 16-bit word becomes a half-precision number: the code's exponent is the lower four of
+  // the half's five exponent bits, its mantissa the upper three of ten. That gives 2^-8 of the value, for subnormal
+  // ones as well, and the conversion to float32 is exact. The code of NaN (all bits but the sign set) would become a
+  // number, so all bits are set instead.
   static constexpr float kE4m3Factor{256};
   static Pair e4m3(const uint8_t* p) {
     const __m128i codes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
@@ -52,8 +53,8 @@ struct Avx2 {
             _mm256_cvtph_ps(_mm_or_si128(odd, _mm_srai_epi16(nan, 8)))};
   }
 
-  // vpermps looks up 8 entries by the low 3 bits of each lane: the magnitudes. Bit 3 is the sign. The scale goes into the
-  // table: one multiplication for a block, and exact, since it is by a power of two.
+  // vpermps looks up 8 entries, the magnitudes, by the low 3 bits of each lane. Bit 3 is the sign. The table is
+  // multiplied by the scale, once for a block; this is exact because the scale is a power of two.
   static Table table(float scale) {
     return _mm256_mul_ps(_mm256_setr_ps(0.0f, 0.5f, 1.0f, 1.5f, 2.0f, 3.0f, 4.0f, 6.0f),
                          _mm256_set1_ps(scale));
@@ -69,7 +70,7 @@ struct Avx2 {
 };
 
 struct Mxfp4 : Avx2Mxfp4 {
-  // Two products make at most 2 * 24 * 127 = 6,096, and four such pairs are within 16 bits.
+  // The sum of two products is at most 2 * 24 * 127 = 6,096, and four such sums fit into 16 bits.
   static __m256i four_words(const __m256i* weights, const int8_t* codes) {
     __m256i sum = _mm256_setzero_si256();
     for (int w = 0; w < 4; ++w) {
@@ -86,8 +87,8 @@ struct Mxfp4 : Avx2Mxfp4 {
   }
 };
 
-// Signed weights: their magnitudes times activations that take over the signs. Two products make at most 2 * 128 * 127 =
-// 32,512, within 16 bits, and three would not be.
+// Multiplies the magnitudes of signed weights by activations that get the weights' signs. The sum of two products is
+// at most 2 * 128 * 127 = 32,512 and fits into 16 bits; a sum of three would not.
 struct Q8_0 : Avx2Q8_0 {
   static Weights unpack(const uint8_t* p) {
     Weights weights;

@@ -1,4 +1,4 @@
-// What strips are to AVX2: vectors of 8 rows. The files that include it say how a block sum is made (isa/strip.h).
+// Strips for AVX2: vectors of 8 rows. The files that include this define the block sum (isa/strip.h).
 #pragma once
 
 #include <immintrin.h>
@@ -15,7 +15,7 @@ struct Avx2Strips {
     __m256i words[8];
   };
   static constexpr int kStripRows{8};
-  static constexpr int kTileTokens{4};  // 8 vectors of weights, 4 sums, the scale, and what is being added up
+  static constexpr int kTileTokens{4};  // 8 vectors of weights, 4 sums, the scale, and temporaries
 
   static Floats zero() { return _mm256_setzero_ps(); }
   static Floats broadcast(float x) { return _mm256_set1_ps(x); }
@@ -28,7 +28,7 @@ struct Avx2Strips {
 struct Avx2Mxfp4 : Avx2Strips {
   static constexpr int kCodeBytes{kStripRows * kBlock / 2}, kScaleBytes{kStripRows};
 
-  // Doubled weights + 12: 0 to 24.
+  // Unpacks to doubled weights + 12: 0 to 24.
   static Weights unpack(const uint8_t* p) {
     const __m256i table =
         _mm256_broadcastsi128_si256(_mm_setr_epi8(12, 13, 14, 15, 16, 18, 20, 24, 12, 11, 10, 9, 8, 6, 4, 0));
@@ -43,8 +43,9 @@ struct Avx2Mxfp4 : Avx2Strips {
     return weights;
   }
 
-  // 2^(e - 127): the byte is the float's exponent. Of 0 that would be 0, and is the subnormal 2^-127, which is next; of 255
-  // it is infinity, which times 0 makes the NaN that it should be, where every other number adds its 0 to itself.
+  // 2^(e - 127): the byte becomes the float's exponent. For 0 that would give 0, so the maximum replaces it by the
+  // subnormal 2^-127. For 255 it gives infinity, and fma(scale, 0, scale) turns that into the NaN it stands for; it
+  // leaves all other numbers as they are.
   static Floats scale(const uint8_t* p) {
     const __m256i exponents = _mm256_cvtepu8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p)));
     const __m256 scale = _mm256_castsi256_ps(

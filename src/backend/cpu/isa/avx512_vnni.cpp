@@ -1,5 +1,4 @@
-// AVX-512 with VNNI (and BW, which came before it): 64 products of bytes an instruction. Intel servers since Cascade Lake, AMD
-// since Zen 4.
+// AVX-512 with VNNI and BW, 64 products of bytes an instruction: Intel servers since Cascade Lake, AMD since Zen 4.
 #include "backend/cpu/isa/kernels.h"
 
 #if NIBBLE_X86
@@ -17,7 +16,7 @@ struct Avx512Vnni {
     __m512i words[8];  // unsigned
   };
   static constexpr int kStripRows{16};
-  static constexpr int kTileTokens{8};  // 8 sums, 8 vectors of weights, the scale, and what is being added up
+  static constexpr int kTileTokens{8};  // 8 sums, 8 vectors of weights, the scale, and temporaries
 
   static Floats zero() { return _mm512_setzero_ps(); }
   static Floats broadcast(float x) { return _mm512_set1_ps(x); }
@@ -26,7 +25,7 @@ struct Avx512Vnni {
   static Floats fma(Floats a, Floats b, Floats c) { return _mm512_fmadd_ps(a, b, c); }
   static Floats to_float(Ints v) { return _mm512_cvtepi32_ps(v); }
 
-  // `offset`: what the sum starts from, less than 0 by what is added to the weights.
+  // `offset`: the start of the sum; it compensates for the number that is added to weights.
   static Ints dot(const Weights& weights, const int8_t* codes, int32_t offset) {
     __m512i sum = _mm512_set1_epi32(offset);
     for (int w = 0; w < 8; ++w) {
@@ -38,7 +37,7 @@ struct Avx512Vnni {
   }
 };
 
-// Doubled weights + 12: 0 to 24.
+// Uses doubled weights + 12: 0 to 24.
 struct Mxfp4 : Avx512Vnni {
   static constexpr int kCodeBytes{kStripRows * kBlock / 2}, kScaleBytes{kStripRows};
 
@@ -56,7 +55,7 @@ struct Mxfp4 : Avx512Vnni {
     return weights;
   }
 
-  // avx2.cpp says how.
+  // avx2_strip.h explains this.
   static Floats scale(const uint8_t* p) {
     const __m512i exponents = _mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
     const __m512 scale = _mm512_castsi512_ps(
@@ -69,7 +68,7 @@ struct Mxfp4 : Avx512Vnni {
   }
 };
 
-// Weights + 128: another sign bit.
+// Uses weights + 128, which flips the sign bit.
 struct Q8_0 : Avx512Vnni {
   static constexpr int kCodeBytes{kStripRows * kBlock}, kScaleBytes{2 * kStripRows};
 

@@ -1,5 +1,5 @@
-// AVX2 with AVX-VNNI: the products of AVX-512's VNNI in 256 bits, where there are no 512. Intel's client processors since Alder Lake,
-// AMD since Zen 5.
+// AVX2 with AVX-VNNI, which is AVX-512's VNNI in 256 bits: Intel's client processors since Alder Lake, AMD since Zen
+// 5.
 #include "backend/cpu/isa/kernels.h"
 
 #if NIBBLE_X86
@@ -10,7 +10,7 @@
 namespace nibble::cpu {
 namespace {
 
-// `offset`: what the sum starts from, less than 0 by what is added to the weights.
+// `offset`: the start of the sum; it compensates for the number that is added to weights.
 __m256i block_sum(const Avx2Strips::Weights& weights, const int8_t* codes, int32_t offset) {
   __m256i sum = _mm256_set1_epi32(offset);
   for (int w = 0; w < 8; ++w) {
@@ -25,7 +25,7 @@ struct Mxfp4 : Avx2Mxfp4 {
   static Ints dot(const Weights& weights, const Q8Block& x) { return block_sum(weights, x.codes, x.offset); }
 };
 
-// Weights + 128: another sign bit.
+// Uses weights + 128, which flips the sign bit.
 struct Q8_0 : Avx2Q8_0 {
   static Weights unpack(const uint8_t* p) {
     const __m256i sign = _mm256_set1_epi8(-128);

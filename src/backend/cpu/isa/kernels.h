@@ -1,12 +1,13 @@
-// The loops that are written once for each instruction set: what they take, and where they are.
+// The loops that exist once for each instruction set: their arguments and declarations.
 //
-// The files of this folder are compiled for instruction sets that this machine may not have. So they include nothing but
-// intrinsics and this header, and this header holds no function: an inline function would be emitted by each of them, the
-// linker would keep any one copy, and a machine without AVX-512 could be handed the one that needs it.
+// The files of this folder are compiled for instruction sets that this machine may not support. So they include only
+// intrinsics and headers of this folder, and this header defines no function: each file would emit an inline
+// function, the linker would keep any one copy, and a machine without AVX-512 could run the copy that needs it.
 //
-// Activations come in split order: of each block of 32 elements first the 16 even ones, then the 16 odd ones, and rows are
-// padded with zeros to whole blocks. Every weight format is decoded for it without a shuffle: a 32-bit word of BF16, a
-// 16-bit word of FP8 and a byte of MXFP4 codes each hold an even element in the low and an odd one in the high half.
+// Float activations are in split order: for each block of 32 elements first the 16 even ones, then the 16 odd ones.
+// Rows are padded with zeros to whole blocks. This order lets every weight format be decoded without a shuffle: a
+// 32-bit word of BF16, a 16-bit word of FP8 and a byte of MXFP4 codes each hold an even element in the low and an odd
+// one in the high half.
 #pragma once
 
 #include <cstddef>
@@ -25,14 +26,14 @@
 
 namespace nibble::cpu {
 
-inline constexpr int kBlock{32};  // elements of a row that are decoded together: an MXFP4 block
+inline constexpr int kBlock{32};  // elements of a row that are decoded together: the size of an MXFP4 block
 
-// y[t][r] = sum over c of w[first_row + r][c] * x[t][c]. The order of the sum over c is a matter of the instruction set
-// alone: neither the number of tokens nor that of rows changes a bit of any y[t][r].
+// y[t][r] = sum over c of w[first_row + r][c] * x[t][c]. The order of the sum over c depends only on the instruction
+// set: neither the number of tokens nor that of rows changes a bit of any y[t][r].
 struct DotArgs {
   const void* weights;      // [rows, cols], row-major: BF16, E4M3, or MXFP4 codes, 16 bytes for 32 elements
-  const uint8_t* scales;    // of MXFP4: E8M0, [rows, cols / 32]
-  const float* row_scales;  // of E4M3: [rows], a factor of the finished sum; null: 1
+  const uint8_t* scales;    // for MXFP4: E8M0, [rows, cols / 32]
+  const float* row_scales;  // for E4M3: [rows], a factor of the finished sum; null: 1
   int cols;
   int first_row, num_rows;
   const float* const* x;  // [num_tokens] rows of `cols` elements, split order
@@ -56,18 +57,20 @@ using WeighKernel = void (*)(const WeighArgs&);
 
 inline constexpr int kMaxStripRows{16};
 
-// A block of activations in int8, in natural order: x[c] = 2 * half_scale * codes[c]. The half makes up for MXFP4 weights that
-// are doubled, the offsets for what is added to weights where products take unsigned ones (StripArgs).
+// A block of int8 activations in natural order: x[c] = 2 * half_scale * codes[c]. The half compensates for MXFP4
+// weights, which are doubled; the offsets compensate for the number that is added to weights where instructions take
+// unsigned ones (StripArgs).
 struct Q8Block {
   int8_t codes[kBlock];
   float half_scale;
-  int32_t offset;       // -12 * sum of codes: of MXFP4
-  int32_t q8_0_offset;  // -128 * sum of codes
+  int32_t offset;       // -12 * sum of codes, for MXFP4
+  int32_t q8_0_offset;  // -128 * sum of codes, for Q8_0
 };
 
-// y[t][r] = sum over c of w[first_row + r][c] * x[t][c], of weights in strips and int8 activations. A strip is as many rows as
-// a vector has lanes of 32 bits (StripRow::strip_rows). 4 neighbouring columns of all rows are the bytes of one vector, and a
-// broadcast word of activations multiplies it. A block of a strip is, in the bytes that it takes in a file too,
+// y[t][r] = sum over c of w[first_row + r][c] * x[t][c], with weights in strips and int8 activations. A strip has as
+// many rows as a vector has lanes of 32 bits (StripRow::strip_rows). The bytes of one vector are 4 neighbouring
+// columns of all rows, and are multiplied by a broadcast word of activations. A block of a strip takes as many bytes
+// as in a file:
 //
 //   MXFP4   16 bytes of codes a row: of word v = 0..3 of every row in turn, columns 8 v + j in the low and 8 v + 4 + j in the high
 //           nibble of byte j; and a scale a row, E8M0
@@ -76,12 +79,12 @@ struct Q8Block {
 //   block sum = sum over c of 2 w[c] * codes[c] of MXFP4, of w[c] * codes[c] of Q8_0: exact, in int32
 //   y = sum over blocks, in order, in float32, of  block sum * (2^(e - 127) * half_scale), of Q8_0 (2 d * half_scale)
 //
-// So neither the number of tokens nor that of rows changes a bit of any y[t][r].
+// Neither the number of tokens nor that of rows changes a bit of any y[t][r].
 struct StripArgs {
   const uint8_t* codes;   // [rows / strip_rows, cols / 32, 4 or 8, strip_rows, 4]
   const uint8_t* scales;  // [rows / strip_rows, cols / 32, strip_rows]
   int cols;
-  int first_row, num_rows;  // whole strips
+  int first_row, num_rows;  // multiples of strip_rows
   const Q8Block* const* x;  // [num_tokens] rows of cols / 32 blocks
   int num_tokens;
   float* y;

@@ -1,4 +1,4 @@
-// NEON as every AArch64 processor has it: 4 floats a vector, with a fused multiply-add.
+// NEON as every AArch64 processor has it, 4 floats a vector, with a fused multiply-add.
 #include "backend/cpu/isa/kernels.h"
 
 #if NIBBLE_AARCH64
@@ -12,12 +12,12 @@ namespace {
 
 struct Neon {
   using Vec = float32x4_t;
-  using Table = float32x4_t;  // the scale: what codes are looked up in is the same for all
+  using Table = float32x4_t;  // only the scale; the table of values is the same for all blocks
   struct Pair {
     Vec even, odd;
   };
   static constexpr int kLanes{4};
-  static constexpr int kTileTokens{4};  // 16 sums, 4 activations, 2 weights, and what those are decoded with
+  static constexpr int kTileTokens{4};  // 16 sums, 4 activations, 2 weights, and constants of the decoder
 
   static Vec zero() { return vdupq_n_f32(0); }
   static Vec load(const float* p) { return vld1q_f32(p); }
@@ -32,7 +32,7 @@ struct Neon {
             vreinterpretq_f32_u32(vandq_u32(words, vdupq_n_u32(0xFFFF0000u)))};
   }
 
-  // avx2.cpp says how.
+  // avx2.cpp explains this.
   static constexpr float kE4m3Factor{256};
   static Pair e4m3(const uint8_t* p) {
     const uint8x8_t codes = vld1_u8(p);
@@ -44,8 +44,9 @@ struct Neon {
             vcvt_f32_f16(vreinterpret_f16_s16(vorr_s16(odd, vshr_n_s16(nan, 8))))};
   }
 
-  // Of a code's float32 the upper two bytes are not zero. So its byte is spread to the upper two of a lane, and those are looked
-  // up in a table each, one behind the other; an index beyond both makes the zeros below.
+  // Only the upper two bytes of a code's float32 are not zero. So the code is copied to the upper two bytes of a
+  // lane, and each is looked up in a table of its own, which are consecutive; an out-of-range index gives the zeros
+  // of the lower bytes.
   static Table table(float scale) { return vdupq_n_f32(scale); }
   static Pair mxfp4(const uint8_t* p, Table scale) {
     constexpr uint8_t kUpperTwo[32]{0x00, 0x00, 0x80, 0xC0, 0x00, 0x40, 0x80, 0xC0,   // bits 16 to 23
@@ -66,7 +67,7 @@ struct Neon {
   }
 };
 
-// Two products make at most 2 * 128 * 127 = 32,512, within 16 bits, and three would not be.
+// The sum of two products is at most 2 * 128 * 127 = 32,512 and fits into 16 bits; a sum of three would not.
 template <class Format>
 struct Strip : Format {
   static int32x4_t dot(const NeonStrips::Weights& weights, const Q8Block& x) {

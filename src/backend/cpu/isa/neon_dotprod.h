@@ -1,4 +1,4 @@
-// Block sums by sdot, 16 products an instruction: 4 columns of 4 rows, times a word of activations.
+// Block sums by sdot, which multiplies 4 columns of 4 rows by a word of activations: 16 products an instruction.
 #pragma once
 
 #include "backend/cpu/isa/neon_strip.h"

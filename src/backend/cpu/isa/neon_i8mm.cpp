@@ -1,4 +1,4 @@
-// NEON with the int8 matrix extension, 32 products an instruction: Arm's Neoverse V1 and N2 and later, Apple's M2 and later.
+// NEON with the int8 matrix extension, 32 products an instruction: Arm since Neoverse V1 and N2, Apple since M2.
 #include "backend/cpu/isa/kernels.h"
 
 #if NIBBLE_AARCH64
@@ -7,13 +7,13 @@
 namespace nibble::cpu {
 namespace {
 
-// smmla multiplies 8 columns of 2 rows with those of 2 tokens:
+// smmla multiplies 8 columns of 2 rows by those of 2 tokens:
 //
 //                       columns 8 v ... 8 v + 7
 //   weights   [ row r     . . . . . . . . ]        sums   [ token t,     row r     token t,     row r + 1 ]
 //             [ row r + 1 . . . . . . . . ]               [ token t + 1, row r     token t + 1, row r + 1 ]
 //
-// For a token alone half of that would be thrown away: it takes sdot, which gives the same sums.
+// A single token would waste half of that: it uses sdot, which gives the same sums.
 template <class Format>
 struct I8mm : Format {
   using OfOneToken = Dotprod<Format>;

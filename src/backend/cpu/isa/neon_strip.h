@@ -1,4 +1,4 @@
-// What strips are to NEON: vectors of 4 rows. The files that include it say how a block sum is made (isa/strip.h).
+// Strips for NEON: vectors of 4 rows. The files that include this define the block sum (isa/strip.h).
 #pragma once
 
 #include <arm_neon.h>
@@ -12,10 +12,10 @@ struct NeonStrips {
   using Floats = float32x4_t;
   using Ints = int32x4_t;
   struct Weights {
-    int8x16_t words[8];  // of 4 rows 4 columns
+    int8x16_t words[8];  // 4 columns of 4 rows
   };
   static constexpr int kStripRows{4};
-  // 8 sums, 8 vectors of weights, the scale, 2 activations, of 32 registers.
+  // 8 sums, 8 vectors of weights, the scale and 2 activations fit into 32 registers.
   static constexpr int kTileTokens{8};
 
   static Floats zero() { return vdupq_n_f32(0); }
@@ -26,11 +26,11 @@ struct NeonStrips {
   static Floats to_float(Ints v) { return vcvtq_f32_s32(v); }
 };
 
-// Weights are signed here, and so is every product: no offset is to be made up for.
+// Weights and products are signed, so that no offset is needed.
 struct NeonMxfp4 : NeonStrips {
   static constexpr int kCodeBytes{kStripRows * kBlock / 2}, kScaleBytes{kStripRows};
 
-  // Doubled weights.
+  // Unpacks to doubled weights.
   static Weights unpack(const uint8_t* p) {
     constexpr int8_t kDoubled[16]{0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
     const int8x16_t table = vld1q_s8(kDoubled);
@@ -43,7 +43,7 @@ struct NeonMxfp4 : NeonStrips {
     return weights;
   }
 
-  // avx2.cpp says how.
+  // avx2_strip.h explains this.
   static Floats scale(const uint8_t* p) {
     uint32_t bytes;
     __builtin_memcpy(&bytes, p, sizeof bytes);

@@ -1,13 +1,14 @@
-// The loop over strips of isa/kernels.h, for vectors of any width. Included like tile.h, and in an unnamed namespace for the
-// same reason.
+// The loop over strips (isa/kernels.h) for vectors of any width. It is included like tile.h, and is in an unnamed
+// namespace for the same reason.
 //
-// `Strip` is a struct of static functions that says what a strip of one format is to one instruction set: Floats and Ints of
-// kStripRows lanes; zero, broadcast, store, mul, fma, to_float; unpack(p) makes the vectors of weights of a block's kCodeBytes;
-// scale(p) the float32 that its kScaleBytes stand for, doubled where the weights are not; dot(weights, x) a block sum;
-// kTileTokens is how many tokens share an unpacked block. Where tokens are better taken in pairs there is
-// dot_pair(weights, x, y) in its place, and OfOneToken, which does the same for the last of an odd number.
+// `Strip` is a struct of static functions for one format and one instruction set: Floats and Ints have kStripRows
+// lanes; zero, broadcast, store, mul, fma and to_float operate on them; unpack(p) converts a block's kCodeBytes to
+// vectors of weights; scale(p) converts its kScaleBytes to float32, doubled where the weights are not; dot(weights,
+// x) computes a block sum; kTileTokens tokens share an unpacked block. An instruction set that multiplies tokens in
+// pairs has dot_pair(weights, x, y) in place of dot, and OfOneToken for the last token of an odd number.
 //
-// Bytes: 4.25 or 8.5 bits a weight, once for a tile of tokens; a strip's codes (20b: 23 or 46 KB) stay in L1 while others pass by.
+// Bytes: 4.25 or 8.5 bits a weight for each tile of tokens; the codes of a strip (20b: 23 or 46 KB) stay in L1 for
+// the next tile.
 #pragma once
 
 #include "backend/cpu/isa/kernels.h"
@@ -15,7 +16,7 @@
 namespace nibble::cpu {
 namespace {
 
-// How far ahead codes are asked for: the hardware reads on within a page of 4 KB, not into the next one.
+// The prefetch distance for codes: the hardware prefetcher stops at the end of a 4 KB page.
 constexpr ptrdiff_t kPrefetchBytes{2048};
 
 template <class Strip, int num_tokens>
@@ -51,7 +52,7 @@ inline void strip_tile(const StripArgs& args, int strip, int token) {
   for (int t = 0; t < num_tokens; ++t) Strip::store(y + t * args.y_stride, sums[t]);
 }
 
-// All tokens, in tiles of num_tokens, the rest in tiles of half as many.
+// Runs all tokens in tiles of num_tokens, and the rest in tiles of half the size.
 template <class Strip, int num_tokens>
 inline void strip_tokens(const StripArgs& args, int strip, int token) {
   for (; token + num_tokens <= args.num_tokens; token += num_tokens)

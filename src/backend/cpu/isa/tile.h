@@ -1,11 +1,12 @@
-// The two loops of isa/kernels.h over vectors of any width. Each file of this folder includes this one after it has said
-// what a vector is; all of it is in an unnamed namespace, so that every file has its own copy and the linker merges none
-// (isa/kernels.h says why that matters).
+// The loops of DotArgs and WeighArgs (isa/kernels.h) for vectors of any width. Each file of this folder includes this
+// header and passes its vector type; everything is in an unnamed namespace, so that every file has its own copy and
+// the linker merges none (isa/kernels.h has the reason).
 //
-// `Simd` is a struct of static functions: Vec of kLanes floats; zero, load, store, broadcast, fma, sum (of the lanes, in a
-// fixed order); where there is one, sums_of_four(a, b, c, d, to), the same four at once; bf16(p), e4m3(p) and mxfp4(p, table) decode 2 * kLanes elements into a vector of the even and one of the odd
-// ones; kE4m3Factor is a power of two that e4m3 leaves for others to multiply by; table(scale) is what mxfp4 looks codes up
-// in; kTileTokens is how many tokens share a decoded block.
+// `Simd` is a struct of static functions: Vec has kLanes floats; zero, load, store, broadcast and fma operate on it;
+// sum adds its lanes in a fixed order, and the optional sums_of_four(a, b, c, d, to) does so for four vectors at
+// once; bf16(p), e4m3(p) and mxfp4(p, table) decode 2 * kLanes elements into a vector of the even and one of the odd
+// ones; kE4m3Factor is a power of two by which results of e4m3 must be multiplied; table(scale) is the table for
+// mxfp4; kTileTokens tokens share a decoded block.
 //
 //             x[0]  x[1]  x[2]  x[3]     kTileTokens tokens
 //   w[row]     .     .     .     .       Each of the R x T sums is a vector register of its own and takes its blocks in
@@ -13,8 +14,8 @@
 //   w[row+2]   .     .     .     .       alone and in a batch. A block of weights is decoded into registers once and
 //   w[row+3]   .     .     .     .       multiplies all tokens of the tile.
 //
-// Bytes: a decode step (one token) reads every weight once and is bound by memory; in prefill w stays in L1 while the
-// tokens pass by. bench/cpu_kernels_bench.cpp reports both.
+// Bytes: a decode step (one token) reads every weight once and is bound by memory; in prefill w stays in L1 for all
+// tokens. bench/cpu_kernels_bench.cpp reports both.
 #pragma once
 
 #include "backend/cpu/isa/kernels.h"
@@ -24,8 +25,8 @@ namespace {
 
 constexpr int kTileRows{4};
 
-// 2^(e - 127) for every E8M0 byte, exact; 255 is NaN. The byte is the float's exponent, but for 0: 2^-127 is subnormal.
-// A table, because a load that broadcasts costs the vector units nothing.
+// 2^(e - 127) for every E8M0 byte, exactly; 255 is NaN. The byte is the float's exponent except for 0, since 2^-127
+// is subnormal. This is a table because a broadcasting load costs the vector units nothing.
 struct E8m0Floats {
   float of[256];
 };
@@ -36,14 +37,14 @@ constexpr E8m0Floats kE8m0 = [] {
   return floats;
 }();
 
-// A row of weights: decode() gives 2 * kLanes elements from `offset` in a block on. prefetch() asks for the bytes of the
-// next tile's rows, a block's share at a time: rows lie one behind the other, and a row of MXFP4 is too short (20b: 1,440
-// bytes) for the hardware to see where it goes on. One core reads it 1.8 times as fast for that. finish() turns the sum
-// over a row into the result. Rows of single elements say what an Element is; they may end within a block.
+// A row of weights, one struct for each format. decode() returns 2 * kLanes elements that begin at `offset` in a
+// block. prefetch() fetches the rows of the next tile, one block's share at a time: a row of MXFP4 is too short (20b:
+// 1,440 bytes) for the hardware prefetcher, and one core reads 1.8 times as fast with this. finish() turns the sum
+// over a row into the result. Formats of single elements define Element; their rows may end within a block.
 template <class Simd>
 struct Bf16Row {
   using Element = uint16_t;
-  static constexpr float kFactor{1};  // from what decode() gives to the element
+  static constexpr float kFactor{1};  // the element is this times the result of decode()
   const Element* elements;
 
   void open(const DotArgs& args, int row) {
@@ -107,7 +108,7 @@ struct Sums {
   typename Simd::Vec at[num_rows][num_tokens];
 };
 
-// sums += w . x over one block; `x_offset` is where it begins in x.
+// sums += w . x over one block, which begins at `x_offset` in x.
 template <class Simd, int num_rows, int num_tokens, class Row>
 inline void add_block(const Row* rows, int block, const float* const* x, ptrdiff_t x_offset,
                       Sums<Simd, num_rows, num_tokens>& sums) {
@@ -124,7 +125,7 @@ inline void add_block(const Row* rows, int block, const float* const* x, ptrdiff
   }
 }
 
-// The last cols % 32 columns, as a block that zeros fill up. An MXFP4 row is whole blocks.
+// Adds the last cols % 32 columns as a block padded with zeros. An MXFP4 row is whole blocks.
 template <class Simd, class Row, int num_rows, int num_tokens>
 inline void add_tail(const DotArgs& args, int row, const float* const* x,
                      Sums<Simd, num_rows, num_tokens>& sums) {
@@ -150,7 +151,7 @@ inline void dot_tile(const DotArgs& args, int row, int token) {
     for (int t = 0; t < num_tokens; ++t) sums.at[r][t] = Simd::zero();
 
   const int num_blocks = args.cols / kBlock;
-  // Later tokens of these rows find the next rows fetched; beyond the panel another thread may be reading.
+  // Only the first tile of tokens prefetches the next rows, and not beyond the panel, which may be another thread's.
   const bool is_followed = token == 0 && row + 2 * kTileRows <= args.first_row + args.num_rows;
   for (int block = 0; block < num_blocks; ++block) {
     if (is_followed) rows[0].prefetch(args, block);
@@ -174,7 +175,7 @@ inline void dot_tile(const DotArgs& args, int row, int token) {
           rows[r].finish(Simd::sum(sums.at[r][t]));
 }
 
-// All tokens, in tiles of num_tokens, the rest in tiles of half as many.
+// Runs all tokens in tiles of num_tokens, and the rest in tiles of half the size.
 template <class Simd, class Row, int num_rows, int num_tokens>
 inline void dot_rows(const DotArgs& args, int row, int token) {
   for (; token + num_tokens <= args.num_tokens; token += num_tokens)
@@ -191,7 +192,8 @@ inline void dot(const DotArgs& args) {
   for (; row < end; ++row) dot_rows<Simd, Row, 1, Simd::kTileTokens>(args, row, 0);
 }
 
-// out[h][32 d ...] of num_heads heads; a last block that head_dim fills only in part is copied beside zeros.
+// Computes 32 elements of out from `first` on, for num_heads heads; a last block that is partial is copied and padded
+// with zeros.
 template <class Simd, class Row, int num_heads>
 inline void weigh_block(const WeighArgs& args, int head, int first) {
   const bool is_whole = first + kBlock <= args.head_dim;
