@@ -1,5 +1,6 @@
-// Choosing a token of 201,088 on the GPU, for each way of choosing: launches one behind the other, as they follow unembed. The
-// logits are those of sample_bench.cpp: `peaked` like a model's, `flat` the worst case of top_p.
+// Times the choice of one token of 201,088 on the GPU, for each way of choosing. Launches are queued one behind the
+// other, as they follow unembed. The logits are those of sample_bench.cpp: `peaked` ones are like a model's, `flat`
+// ones the worst case of top_p.
 #include <benchmark/benchmark.h>
 
 #include <vector>
@@ -16,7 +17,7 @@ constexpr int kVocab{201088}, kLaunches{50};
 std::vector<float> random_logits(float spread) {
   std::vector<float> logits(kVocab);
   for (size_t v = 0; v < logits.size(); ++v) {
-    double sum = 0;  // of 12 uniform numbers: close to normal, with deviation 1
+    double sum = 0;  // the sum of 12 uniform numbers is close to normal, with deviation 1
     for (uint64_t i = 0; i < 12; ++i) sum += random_unit(1, v * 12 + i);
     logits[v] = static_cast<float>(sum - 6) * spread;
   }

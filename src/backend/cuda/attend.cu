@@ -1,12 +1,14 @@
-// Attention with sinks over the paged cache. A block takes one row of the step, one key/value head with the query heads that
-// share it, and a chunk of eight pages, one for each warp. Scores and outputs are tensor-core products of 16 rows, of which the (up
-// to 8) query heads fill the upper half. Which page falls to which warp and chunk, and the order in which their results are joined,
-// follows from the row's position alone: so do its bits.
+// Attention with sinks over the paged cache. A CTA takes one row of the step, one key/value head with the query heads
+// that share it, and a chunk of eight pages, one page per warp. Scores and outputs are tensor-core products with 16
+// rows; the (up to 8) query heads fill the upper half, the lower half is zero. The row's position alone decides which
+// page goes to which warp and chunk, and in which order their results are joined. So a row gets the same bits in
+// every batch.
 //
-// Registers of mma.m16n8k16 for lane (g = lane / 4, t = lane % 4): scores are heads x positions, so that a lane's B registers
-// are 16 bytes of the key of position g, and its scores are of head g at positions 2 t, 2 t + 1: which is where the next product,
-// heads x D over positions, wants its A registers. Values are read 16 bytes of D for a position; pairs of positions are put
-// together from two of them, so that the lane's column n of tile j is element 8 n + j of D.
+// Registers of mma.m16n8k16 in lane (g = lane / 4, t = lane % 4): the first product is heads x positions. A lane's B
+// registers are 16 bytes of the key of position g, and it gets the scores of head g at positions 2 t and 2 t + 1. The
+// second product, heads x D over positions, wants its A registers in just this place. A value is read as 16 bytes of
+// D for one position; byte permutations pair two positions, so that the lane's column n of tile j is element 8 n + j
+// of D.
 #include <cuda_fp8.h>
 
 #include <algorithm>
@@ -19,11 +21,11 @@ namespace {
 
 constexpr int kHeadDim{64};
 constexpr int kHalf{kHeadDim / 2};
-constexpr int kAttendWarps{kChunkPages};  // a page each
+constexpr int kAttendWarps{kChunkPages};  // one page per warp
 constexpr int kAttendThreads{32 * kAttendWarps};
 constexpr float kLog2E{1.4426950408889634f};
 constexpr float kScoreScale{kLog2E / 8};                 // 1 / sqrt(D); exponentials are of base 2
-constexpr int kPageElements{kPagePositions * kHeadDim};  // of the keys of one head
+constexpr int kPageElements{kPagePositions * kHeadDim};  // keys of one head in one page
 
 __device__ void mma_upper(float (&c)[4], uint32_t a0, uint32_t a2, uint32_t b0, uint32_t b1) {
   asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, "
@@ -37,7 +39,7 @@ __device__ uint32_t pair_of(float low, float high) {
   return reinterpret_cast<const uint32_t&>(pair);
 }
 
-// How the cache holds its elements: 8 of them as they are stored, and as bfloat16 of the same values.
+// The element type of the cache: how an element is stored, and how 8 stored elements become bfloat16 (exactly).
 template <KvFormat format>
 struct Stored;
 template <>
@@ -54,10 +56,11 @@ struct Stored<KvFormat::kE4m3> {
   static __device__ Element of(float value) {
     return __nv_cvt_float_to_fp8(value, __NV_SATFINITE, __NV_E4M3);
   }
-  // A code whose exponent and mantissa are moved to those of bfloat16 is its value times 2^-120.
+  // Shifting a code's exponent and mantissa to where bfloat16 has its own makes its value times 2^-120; the product
+  // undoes that.
   static __device__ uint4 bf16(const Eight& stored) {
     const auto pair = [](uint32_t codes, uint32_t selector) {
-      const uint32_t high = __byte_perm(codes, 0, selector);  // in the upper byte of each half
+      const uint32_t high = __byte_perm(codes, 0, selector);  // the code in each upper byte
       const uint32_t small = (high & 0x80008000u) | ((high >> 4) & 0x07F007F0u);
       const __nv_bfloat162 value =
           __hmul2(reinterpret_cast<const __nv_bfloat162&>(small), __float2bfloat162_rn(0x1p120f));
@@ -67,7 +70,7 @@ struct Stored<KvFormat::kE4m3> {
   }
 };
 
-// Turns elements i and i + D/2 of a head by a row's position.
+// Rope: rotates elements i and i + D/2 of a head by the angle of the row's position.
 struct Turn {
   float cosine, sine;
   __device__ Turn(const RopeInput& rope, int i, int position) {
@@ -80,10 +83,10 @@ struct Turn {
   }
 };
 
-// The rows of q, k and v that qkv() left in two parts.
+// A row of q, k and v as qkv() left it: two partial sums (kernels.h) that are added on reading.
 struct Parts {
   const float* row;
-  size_t rest;  // from a sum's first part to its second
+  size_t rest;  // distance from the first partial sum to the second
   __device__ float operator()(int i) const { return row[i] + row[rest + i]; }
 };
 __device__ Parts parts_of(const float* parts, int row, int num_tokens, int num_heads, int num_kv_heads) {
@@ -101,7 +104,8 @@ __device__ typename Stored<format>::Element* page_of(const LayerPages& pages, co
          (size_t{2} * id * num_kv_heads + kv_head) * kPageElements;
 }
 
-// The key and value of one head of the current row, from 96 threads of the block into two arrays of D.
+// Writes the key and the value of one head of the current row to two arrays of D elements. 96 threads of the CTA take
+// part.
 template <KvFormat format>
 __device__ void make_row(const Parts& parts, int num_heads, int num_kv_heads, int kv_head, const Turn& turn,
                          typename Stored<format>::Element* key, typename Stored<format>::Element* value) {
@@ -133,7 +137,7 @@ __global__ void __launch_bounds__(kAttendThreads)
                    keys + size_t{1} * args.num_kv_heads * kPageElements);
 }
 
-// A lane's share of one page: of the key and value of each of its 32 positions.
+// The keys and values of one page that a lane holds in registers.
 template <KvFormat format>
 struct PageRegisters {
   using Element = typename Stored<format>::Element;
@@ -159,7 +163,7 @@ struct PageRegisters {
         values[half][i] =
             *reinterpret_cast<const Eight*>(page_values + position_of(half, i) * kHeadDim + 8 * g);
   }
-  // Takes the row of the current position, which was not in the cache when the page was loaded.
+  // Puts in the key and value of the current position, which were not yet in the cache when the page was loaded.
   __device__ void replace(int position, const Element* key, const Element* value) {
     const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
 #pragma unroll
@@ -176,15 +180,15 @@ struct PageRegisters {
   }
 };
 
-// What a page adds up to, for head g of a lane: the scores' maximum and sum of exponentials (base 2), and the output before
-// division: tile j, columns 2 t and 2 t + 1.
+// A page's partial softmax, for head g of a lane: the maximum of its scores, the sum of exponentials (base 2), and
+// the output before the division, tile j, columns 2 t and 2 t + 1.
 struct PageSums {
   float maximum, sum;
   float out[8][2];
 };
 
-// `queries`: the lane's A registers of the four 16-wide steps over D. Positions outside of [first, last] are not seen; the page has
-// at least one that is.
+// `queries`: the lane's A registers of the four 16-wide steps over D. Positions outside of [first, last] are masked;
+// at least one position of the page is inside.
 template <KvFormat format>
 __device__ PageSums attend_page(const PageRegisters<format>& page, int page_first, int first, int last,
                                 const uint32_t (&queries)[4][2]) {
@@ -222,7 +226,7 @@ __device__ PageSums attend_page(const PageRegisters<format>& page, int page_firs
   for (int half = 0; half < 2; ++half) {  // 16 positions
     uint4 v[4];
 #pragma unroll
-    for (int i = 0; i < 4; ++i)  // what is not written yet may be anything, even NaN
+    for (int i = 0; i < 4; ++i)  // positions not written yet may hold anything, even NaN
       v[i] = page_first + PageRegisters<format>::position_of(half, i) > last
                  ? make_uint4(0, 0, 0, 0)
                  : Stored<format>::bf16(page.values[half][i]);
@@ -244,7 +248,7 @@ __device__ PageSums attend_page(const PageRegisters<format>& page, int page_firs
   return sums;
 }
 
-// In the layout of a partial: [8 heads][64], then maxima [8], then sums [8].
+// A partial result of a page or chunk, in memory: outputs [8 heads][64], then maxima [8], then sums [8].
 struct Partial {
   float* data;
   __device__ float& out(int head, int d) const { return data[head * kHeadDim + d]; }
@@ -278,7 +282,8 @@ __global__ void __launch_bounds__(kAttendThreads, 2)
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
   const int group_heads = args.num_heads / args.num_kv_heads;
 
-  // The step's input, weights, and what earlier steps left in the cache are there before the kernels before this one end.
+  // The step's input, the weights and the cache of earlier steps do not depend on the kernels before this one: they
+  // are read before waiting for those.
   const RowInput row = args.input.rows[row_index];
   const int last = row.position, first = args.window ? max(0, last - args.window + 1) : 0;
   const int first_page = first / kPagePositions, num_pages = last / kPagePositions - first_page + 1;
@@ -293,7 +298,7 @@ __global__ void __launch_bounds__(kAttendThreads, 2)
   if (has_page && args.appends) cached.load(keys, values);
   const int element = static_cast<int>(threadIdx.x) % kHalf;
   const Turn turn(args.rope, element, row.position);
-  constexpr int kOutputs{kMaxGroupHeads * kHeadDim / kAttendThreads};  // of a thread
+  constexpr int kOutputs{kMaxGroupHeads * kHeadDim / kAttendThreads};  // outputs per thread
   float sinks[kOutputs];
 #pragma unroll
   for (int n = 0; n < kOutputs; ++n) {
@@ -323,7 +328,7 @@ __global__ void __launch_bounds__(kAttendThreads, 2)
     if (appends && page == num_pages - 1) {
       const int position = last % kPagePositions;
       cached.replace(position, own_key, own_value);
-      // A word of each by a lane.
+      // Each lane copies one word of the key and one of the value.
       if (lane < static_cast<int>(sizeof(own_key) / sizeof(uint32_t))) {
         const auto put = [&](const Element* to, const Element* from) {
           reinterpret_cast<uint32_t*>(const_cast<Element*>(to) + position * kHeadDim)[lane] =
@@ -394,7 +399,8 @@ __global__ void __launch_bounds__(kAttendThreads, 2)
   __syncthreads();
   if (!is_last) return;
   __threadfence();
-  // What each chunk's output is worth, by a warp for each head; then the outputs, whose loads do not wait for each other.
+  // The last CTA of a head joins the chunks. First a warp per head works out the weight of each chunk's output; then
+  // the outputs are added up, with loads that do not depend on each other.
   const auto chunk_at = [&](int c) { return Partial{args.partials + (first_partial + c) * kPartialFloats}; };
   float* shares = partials[0] + warp * kMaxChunks;
   if (warp < group_heads) {

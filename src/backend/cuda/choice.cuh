@@ -1,4 +1,4 @@
-// Which experts a token goes to.
+// The router's choice: the experts with the largest logits, and the softmax over them.
 #pragma once
 
 #include "backend/cuda/kernels.h"
@@ -6,7 +6,8 @@
 
 namespace nibble::cuda {
 
-// Experts from the largest logit on, ties to the lower expert. Made and asked by a whole warp; every lane gets the answer.
+// Yields experts by descending logit, ties to the lower expert. All lanes of a warp construct and call it together,
+// and all get the answer.
 class Ranking {
  public:
   struct Place {
@@ -38,13 +39,14 @@ class Ranking {
   }
 
  private:
-  static constexpr int kMine{kMaxExperts / 32};  // experts of a lane
+  static constexpr int kMine{kMaxExperts / 32};  // experts per lane
   static __device__ int first() { return static_cast<int>(threadIdx.x) % 32 * kMine; }
 
-  uint32_t keys_[kMine];  // 0: none, or taken
+  uint32_t keys_[kMine];  // 0: no expert, or one that was already chosen
 };
 
-// The softmax over the chosen: lane k has the logit of place k, -infinity beyond the last, and gets its weight.
+// Softmax over the chosen experts: lane k passes the logit of place k (-infinity beyond the last place) and gets that
+// expert's weight.
 __device__ inline float weight_of_place(float logit) {
   static_assert(kMaxExpertsPerToken == 8);
   const float weight = expf(logit - __shfl_sync(~0u, logit, 0));

@@ -17,7 +17,7 @@ namespace nibble::cuda {
 namespace {
 
 constexpr int kMaxGraphTokens{8};
-constexpr int kOutputBlock{32};  // rows of logits at a time
+constexpr int kOutputBlock{32};  // rows of logits computed at a time
 constexpr size_t kAttendScratchBytes{size_t{64} << 20};
 
 static_assert(kPagePositions == kPageTokens);
@@ -28,7 +28,7 @@ int max_groups(const Config& config, int num_tokens) {
   return std::min(pairs, config.num_experts + pairs / group_size(num_tokens));
 }
 
-// Of each segment of its strips (SingleRouting).
+// Number of words in SingleRouting::sums: 16 for each segment of the router's strips.
 int router_sums(const Config& config) {
   const Strips router = router_strips(config);
   return router.num_strips * router.num_segments * kStripRows;
@@ -36,14 +36,14 @@ int router_sums(const Config& config) {
 
 int chunks_for(int num_pages) { return (num_pages + kChunkPages - 1) / kChunkPages; }
 
-// Of the cache of one layer.
+// Bytes of one layer's KV cache.
 size_t kv_layer_bytes(const Config& config, const BackendOptions& options, LayerKind kind) {
   const int num_pages = kind == LayerKind::kFull ? options.num_full_pages : options.num_sliding_pages;
   return size_t{2} * static_cast<size_t>(num_pages) * static_cast<size_t>(config.num_kv_heads) *
          kPagePositions * num_bytes(options.kv_format, static_cast<size_t>(config.head_dim));
 }
 
-// Activations of a step of up to T rows, and what kernels leave for each other.
+// Device memory of a step of up to T rows: activations, and scratch that kernels hand to each other.
 struct Workspace {
   float *x{nullptr}, *qkv_parts{nullptr}, *project_parts{nullptr}, *router_logits{nullptr},
       *pair_weights{nullptr}, *experts_out{nullptr}, *logits{nullptr}, *attend_partials{nullptr};
@@ -53,15 +53,15 @@ struct Workspace {
   SampleResult* results{nullptr};
   uint64_t* best{nullptr};
   uint64_t *routing_sums{nullptr},
-      *routing_experts{nullptr};  // of a single token, zero before the first step
-  uint32_t* step{nullptr};        // likewise
-  unsigned* tickets{nullptr};     // of route, of sample [kOutputBlock], of attend [rows, Nkv]
+      *routing_experts{nullptr};  // mailboxes of a single token (SingleRouting), zero before the first step
+  uint32_t* step{nullptr};        // zero before the first step
+  unsigned* tickets{nullptr};     // route [1], sample [kOutputBlock], attend [rows, Nkv]
   float* rope_frequencies{nullptr};
   uint8_t* input{nullptr};
   size_t input_bytes{0}, num_tickets{0};
 };
 
-// The most page ids of a step: page tables of all runs.
+// Upper bound on a step's page ids: the page tables of all runs.
 size_t max_page_ids(const BackendOptions& options) {
   return static_cast<size_t>(options.num_full_pages) + static_cast<size_t>(options.num_sliding_pages);
 }
@@ -132,16 +132,16 @@ class CudaBackend final : public Backend {
   std::vector<TimedWork> profile(const Batch& batch) override;
 
  private:
-  // What decides which kernels are launched, and how large.
+  // Decides which kernels a step launches, and with which grids: steps of one shape share a CUDA graph.
   struct StepShape {
     int num_tokens{0}, num_outputs{0}, full_chunks{0};
     bool are_greedy{false};
-    bool appends{false};  // rows are of different sequences: attend() writes their keys and values
+    bool appends{false};  // every row belongs to another sequence: attend() writes
     bool is_decode() const { return num_tokens <= kMaxGraphTokens && appends && num_outputs == num_tokens; }
     friend auto operator<=>(const StepShape&, const StepShape&) = default;
   };
 
-  // What lies behind each other in one copy.
+  // The parts of a step's input, packed so that one copy uploads them.
   struct InputParts {
     RowInput* rows;     // [num_tokens]
     SampleRow* sample;  // [num_outputs]
@@ -181,7 +181,7 @@ CudaBackend::CudaBackend(std::shared_ptr<const Weights> weights, const BackendOp
   size_t kv_bytes = 0;
   for (const LayerKind kind : config_.layer_kinds) kv_bytes += kv_layer_bytes(config_, options, kind);
   kv_ = DeviceBuffer(kv_bytes);
-  // Positions that nothing was written to are loaded with their page and then not seen.
+  // Attention loads whole pages and masks positions that are not written yet; zeros keep those finite.
   check(cudaMemsetAsync(kv_.as<void>(), 0, kv_.bytes(), stream_), "clearing the KV cache");
   uint8_t* layer_kv = kv_.as<uint8_t>();
   for (const LayerKind kind : config_.layer_kinds) {
@@ -236,7 +236,7 @@ CudaBackend::StepShape CudaBackend::bring_input(const Batch& batch) {
   NIBBLE_CHECK(num_page_ids <= max_page_ids(options_), "{} page ids, {} allowed", num_page_ids,
                max_page_ids(options_));
   NIBBLE_CHECK(last_position < kMaxChunks * kChunkPages * kPagePositions, "position {}", last_position);
-  // Few different sizes of the launch, so that a graph serves for long.
+  // The number of chunks is rounded up to a power of two: few grid sizes, so that a graph serves many steps.
   shape.full_chunks = 1;
   while (shape.full_chunks < chunks_for(last_position / kPagePositions + 1)) shape.full_chunks *= 2;
 
@@ -296,7 +296,7 @@ void CudaBackend::run_layers(const StepShape& shape) {
                            options_.kv_format == Format::kE4m3 ? KvFormat::kE4m3 : KvFormat::kBf16};
     const ResidualInput left = residual(/*with_experts=*/l > 0);
     const NormInput attention_norm{left, layer.attention_norm, config_.rms_eps};
-    // Of many tokens the residual stream is added up once, in place.
+    // With many tokens normalise() adds up the residual stream once, in place.
     const ResidualInput before = is_many ? residual(/*with_experts=*/false) : left;
     if (is_many) normalise(stream_, {attention_norm, T, work_.x, work_.normed});
     qkv(stream_, {attention_norm, work_.normed, layer.qkv, layer.qkv_bias, T, work_.qkv_parts});
@@ -365,7 +365,7 @@ cudaGraphExec_t CudaBackend::make_graph(const StepShape& shape) {
   return executable;
 }
 
-// Decoding launches the same kernels again and again: as one graph they cost the host one call.
+// Decode steps launch the same kernels again and again: as one graph they cost the host a single call.
 void CudaBackend::launch_graph(const StepShape& shape) {
   auto found = graphs_.find(shape);
   if (found != graphs_.end()) {
@@ -379,7 +379,7 @@ void CudaBackend::launch_graph(const StepShape& shape) {
   check(cudaGraphLaunch(found->second, stream_), "launching a step");
 }
 
-// Adds `count` outputs from `first` on to the result.
+// Downloads outputs [first, first + count) and appends them to the result.
 void CudaBackend::take_outputs(bool want_logits, int first, int count, StepResult& result) {
   const size_t num_logits = want_logits ? static_cast<size_t>(count) * static_cast<size_t>(config_.vocab) : 0;
   const auto* results = pinned_results_.as<SampleResult>();
@@ -491,7 +491,7 @@ void check_shapes(const Weights& weights) {
         fmt::format("{} experts for a token (up to {} are taken)", c.experts_per_token, kMaxExpertsPerToken));
 }
 
-// Of a block, for 8 rows of the widest input.
+// Shared memory of the largest kernel's CTA: ring, 8 rows of the widest input, sums.
 constexpr size_t kSharedBytes{size_t{220} << 10};
 
 void check_device() {

@@ -11,10 +11,11 @@ namespace nibble::cuda {
 // Why this machine cannot run it, in a line; empty where it can.
 std::string why_not();
 
-// Its name, clocks and driver, for records.
+// The GPU's name, clocks and driver, for records.
 std::string device_text();
 
-// Bytes per second that all multiprocessors read from its memory: the best of some passes over 2 GB.
+// Bytes per second that all multiprocessors together read from the GPU's memory: the best of several passes over 2
+// GB.
 double read_bandwidth();
 
 MemoryPlan plan(const Config& config, const BackendOptions& options);

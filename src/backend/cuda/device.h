@@ -1,4 +1,4 @@
-// The one GPU: its properties, its memory, its stream.
+// The GPU (one, the first that is visible): properties and streams.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -10,14 +10,14 @@
 
 namespace nibble::cuda {
 
-// Where launches go, and who records when they ran, if anybody does.
+// A CUDA stream, and the recorder of its launches' timestamps; null where nobody profiles.
 struct Stream {
   cudaStream_t handle{nullptr};
   Recorder* recorder{nullptr};
   operator cudaStream_t() const { return handle; }
 };
 
-// Why there is no GPU to use, in a line; empty where there is one.
+// The reason why there is no usable GPU, in one line; empty where there is one.
 std::string why_no_device();
 
 struct DeviceInfo {
@@ -25,7 +25,7 @@ struct DeviceInfo {
   int num_multiprocessors{0};
   int compute_capability{0};  // 90: sm_90
   size_t total_bytes{0}, free_bytes{0};
-  size_t max_shared_bytes{0};  // of a block
+  size_t max_shared_bytes{0};  // per CTA, with opt-in
 };
 DeviceInfo device_info();
 bool has_dependent_launch();  // sm_90 and later
@@ -38,8 +38,8 @@ class OwnedStream {
   ~OwnedStream();
   operator cudaStream_t() const { return stream_.handle; }
   operator Stream() const { return stream_; }
-  void record(Recorder* recorder) { stream_.recorder = recorder; }  // null: nobody
-  void wait() const;                                                // until all that was put into it is done
+  void record(Recorder* recorder) { stream_.recorder = recorder; }  // null: stops recording
+  void wait() const;  // blocks until all work in the stream is done
 
  private:
   Stream stream_;

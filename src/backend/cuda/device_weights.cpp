@@ -16,7 +16,7 @@ namespace {
 
 constexpr size_t kAlignment{256};
 
-// Hands out places one after the other; without memory it only counts.
+// Bump allocator over one buffer; without a buffer (null) it only adds up sizes.
 class Arena {
  public:
   explicit Arena(uint8_t* base) : base_(base) {}
@@ -46,7 +46,7 @@ Layout layout_of(Format format) {
   return format == Format::kMxfp4 ? Layout::kMxfp4 : format == Format::kE4m3 ? Layout::kE4m3 : Layout::kBf16;
 }
 
-// Gives every tensor its place.
+// Assigns every tensor its place in the arena.
 DeviceWeights place(const Config& config, const DenseFormats& dense, Arena& arena) {
   const int hidden = config.hidden, experts = config.num_experts;
   const int q = config.num_heads * config.head_dim, qkv = q + 2 * config.num_kv_heads * config.head_dim;
@@ -76,7 +76,8 @@ DeviceWeights place(const Config& config, const DenseFormats& dense, Arena& aren
   return weights;
 }
 
-// Brings bytes of the host to the device in order.
+// Copies weights from the host to the device and has them repacked there. A piece is copied into one pinned buffer
+// while the other one's piece is on its way.
 class Uploader {
  public:
   Uploader(const Weights& weights, int num_threads)
@@ -85,7 +86,7 @@ class Uploader {
       half.pinned = PinnedBuffer(kPieceBytes);
       check(cudaEventCreateWithFlags(&half.is_free, cudaEventDisableTiming), "making an event");
     }
-    since_ = {};  // pinning is not copying
+    since_ = {};  // the clock starts after pinning, which takes seconds
   }
   Uploader(const Uploader&) = delete;
   Uploader& operator=(const Uploader&) = delete;
@@ -106,7 +107,7 @@ class Uploader {
     require_bf16(from, "the embedding");
     bring(from.data, size_of(from.rows, from.cols) * sizeof(Bf16), reinterpret_cast<uint8_t*>(to));
   }
-  // The rows of `from` become those of `to` from first_row on.
+  // Packs the rows of `from` as rows first_row .. of `to`.
   void dense(const Matrix& from, const char* what, int first_row, const Strips& to) {
     require_bf16(from, what);
     const size_t row_bytes = static_cast<size_t>(from.cols) * sizeof(Bf16);
@@ -139,7 +140,7 @@ class Uploader {
                          const_cast<uint8_t*>(to.data) + static_cast<size_t>(expert) * to.matrix_bytes()});
     }
   }
-  // Says how fast it was, beside what the copying alone could do.
+  // Logs the rate that was reached, beside the rate of a plain copy from pinned memory.
   void finish() {
     stream_.wait();
     const double seconds = since_.seconds();
@@ -166,7 +167,7 @@ class Uploader {
                        what, nibble::name(matrix.format));
   }
 
-  // Bytes a second, from a piece that was just used.
+  // Bytes per second of a plain copy from a pinned buffer.
   double host_to_device_rate() {
     constexpr int kCopies{16};
     const Stopwatch since;
@@ -207,7 +208,7 @@ class Uploader {
     const auto offset = static_cast<size_t>(from - tensor.data);
     NIBBLE_CHECK(offset % 8 == 0 && offset + bytes <= tensor.num_bytes, "bytes {} to {} of {}", offset,
                  offset + bytes, tensor.num_bytes);
-    // Whole words: what is beyond the end is overwritten by what comes next, or padding.
+    // Fills whole words. Bytes beyond the end are padding, or are overwritten by the tensor that follows.
     fill(stream_, {reinterpret_cast<uint64_t*>(to), offset / 8, (bytes + 7) / 8, tensor.seed, tensor.mask,
                    tensor.base});
   }
@@ -284,7 +285,7 @@ DeviceWeights upload(const Weights& weights, const DenseFormats& dense, int num_
     uploader.vector(from.router_bias, to.router_bias);
     uploader.experts(from.gate_up, config.num_experts, RowOrder::kGateAndUp, to.up);
     uploader.experts(from.down, config.num_experts, RowOrder::kAsStored, to.down);
-    // Biases of all experts lie behind each other.
+    // The biases of all experts are contiguous.
     Vector up_bias = from.gate_up.first_bias, down_bias = from.down.first_bias;
     up_bias.count *= config.num_experts;
     down_bias.count *= config.num_experts;

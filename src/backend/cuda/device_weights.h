@@ -1,4 +1,4 @@
-// The weights on the device, in the layouts that the kernels read.
+// The weights on the device, in the layouts that the kernels read (strips.h).
 #pragma once
 
 #include <cuda_bf16.h>
@@ -18,7 +18,7 @@ struct DeviceLayer {
   float *attention_norm{nullptr}, *qkv_bias{nullptr}, *sinks{nullptr}, *o_bias{nullptr}, *mlp_norm{nullptr},
       *router_bias{nullptr}, *up_bias{nullptr}, *down_bias{nullptr};
   Strips qkv, o, router;
-  Strips up, down;  // of expert 0; the others behind it
+  Strips up, down;  // of expert 0; the other experts follow
 };
 
 struct DeviceWeights {
@@ -29,16 +29,18 @@ struct DeviceWeights {
   DeviceBuffer storage;
 };
 
-// A warp holds a segment of the router: it is there before the activations are.
+// Segments of the router are short enough for a warp to hold one in registers: it loads its segment before the
+// activations are there.
 inline Strips router_strips(const Config& config) {
   return make_strips(Layout::kBf16, config.num_experts, config.hidden, RingShape<Layout::kBf16>::kSlots);
 }
 
-// What they take on the device.
+// Bytes that the weights take on the device.
 size_t device_weight_bytes(const Config& config, const DenseFormats& dense);
 
-// Streams them through two pinned buffers, or makes them on the device where they are not made yet (Weights::unmade), and
-// repacks them there: at most kStagingBytes beside the result. Throws InputError for a format that has no kernel.
+// Uploads the weights through two pinned buffers, or generates them on the device if they are synthetic
+// (Weights::unmade), and repacks them there. Takes at most kStagingBytes beside the result. Throws InputError for a
+// format that no kernel reads.
 inline constexpr size_t kStagingBytes{size_t{512} << 20};
 DeviceWeights upload(const Weights& weights, const DenseFormats& dense, int num_threads);
 

@@ -1,4 +1,4 @@
-// embed: what a step begins with. And a pass over memory, for measuring.
+// embed: the first kernel of a step. Also a kernel that reads a lot of memory, for measuring bandwidth.
 #include "backend/cuda/kernels.h"
 #include "backend/cuda/pdl.cuh"
 
@@ -32,7 +32,7 @@ __global__ void __launch_bounds__(1024) read_kernel(const __grid_constant__ Read
     for (int ahead = 0; ahead < kAhead; ++ahead)
       sum += values[ahead].x ^ values[ahead].y ^ values[ahead].z ^ values[ahead].w;
   }
-  if (sum == 0x12345678u) *args.sum = sum;  // never: the loads must not be left out
+  if (sum == 0x12345678u) *args.sum = sum;  // never true; keeps the compiler from dropping the loads
 }
 
 }  // namespace

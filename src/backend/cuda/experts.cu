@@ -1,5 +1,5 @@
-// The experts' matrix products: up (with SwiGLU) and down. A block works for one group: one expert, up to 8 pairs of token and
-// slot. A single token makes one group for each of its experts, and they share the multiprocessors.
+// The experts' matrix products: up (with SwiGLU) and down. A CTA works for one group: one expert and up to 8 pairs of
+// token and slot. A single token makes one group for each of its experts, and these groups share the multiprocessors.
 #include <algorithm>
 #include <type_traits>
 
@@ -12,10 +12,10 @@
 namespace nibble::cuda {
 namespace {
 
-// The pairs of this block's group and their expert.
+// The group that this CTA works for: an expert and its pairs.
 struct Group {
-  int expert, count;  // count 0: there is nothing to do
-  const int* pairs;   // null: the slot of a single token
+  int expert, count;  // count 0: this CTA has no work
+  const int* pairs;   // null: a single token, whose pair is its slot
   int slot;
 
   __device__ int pair(int column) const { return pairs ? __ldcg(pairs + column) : slot; }
@@ -28,7 +28,7 @@ __device__ Group group_of(const Groups& groups) {
           0};
 }
 
-// This block's share of the strips of its group's expert, in units.
+// The units of its group's expert that this CTA takes: whole strips.
 struct Share {
   int first, last;
   __device__ explicit Share(const Strips& weights)
@@ -48,18 +48,19 @@ __device__ Mxfp4Stream stream_of(const Strips& weights, const Share& share, int 
                      shared.ring);
 }
 
-// What a block makes of the sums of its strips, kRows values of each strip and column: prepare(strip, row) is what the sum meets, a
-// bias, and take(strip, row, column, prepared, sum) ends it, where sum(row) adds up a row of the strip.
+// Epilogue: adds up a CTA's segments, kRows values for each strip and column. prepare(strip, row) prefetches the
+// bias; take(strip, row, column, prepared, sum) applies it and stores the result, where sum(row) adds up the segments
+// of a row of the strip.
 template <int kRows, typename Prepare, typename Take>
 class Epilogue {
  public:
-  // Asks for what the first sums meet: before any weights, behind which it would wait.
+  // Prefetches the biases of the first sums. They are requested before any weights: behind those they would wait.
   __device__ Epilogue(const Strips& weights, const Share& share, int count, const Prepare& prepare,
                       const Take& take)
       : weights_(weights), share_(share), count_(count), prepare_(prepare), take_(take) {
     prepare_first(share.first, share.last);
   }
-  // Streams the block's share past its activations.
+  // Streams the CTA's share of the weights past the activations, and finishes the sums batch by batch.
   __device__ void run(Mxfp4Stream& stream, int cols, const BlockMemory& shared) {
     const int capacity = shared.num_partials / (kStripRows * count_), segments = weights_.num_segments;
     for (int from = share_.first; from < share_.last;) {
@@ -101,10 +102,10 @@ class Epilogue {
   std::invoke_result_t<Prepare, int, int> first_{};
 };
 
-// bias, then SwiGLU
+// Adds the bias and applies SwiGLU.
 __device__ auto up_epilogue(const UpWeights& up, const Share& share, const Group& group,
                             __nv_bfloat16* gated) {
-  constexpr int kUnits{kStripRows / 2};  // gate and up rows of a strip
+  constexpr int kUnits{kStripRows / 2};  // gate rows of a strip; as many up rows follow
   const float* bias = up.bias + size_t{2} * group.expert * up.intermediate;
   const auto prepare = [=, &up](int strip, int row) {
     const int unit = strip * kUnits + row;
@@ -119,7 +120,7 @@ __device__ auto up_epilogue(const UpWeights& up, const Share& share, const Group
   return Epilogue<kUnits, decltype(prepare), decltype(take)>(up.weights, share, group.count, prepare, take);
 }
 
-// bias, then the weight of the pair
+// Adds the bias and multiplies by the pair's weight.
 template <typename WeightOf>
 __device__ auto down_epilogue(const DownArgs& args, const Share& share, const Group& group,
                               const WeightOf& weight_of) {
@@ -146,7 +147,7 @@ __global__ void __launch_bounds__(kThreads, 1) up_kernel(const __grid_constant__
   const Group group = group_of(args.groups);
   if (group.count == 0) return;
   const auto row_at = [&](int column) { return group.pair(column) / args.experts_per_token; };
-  // Activations go first: what is asked for behind weights waits for them.
+  // Activations are requested first: behind weights they would wait for those.
   RowsAhead rows;
   rows.ask(args.normed, cols, group.count, row_at);
   const BlockMemory shared = block_memory<Layout::kMxfp4>(cols, min(kMaxColumns, args.num_tokens));
@@ -174,7 +175,7 @@ __device__ uint32_t await(const uint64_t* from, uint32_t number) {
   while (told >> 32 != number) told = look(from);
   return static_cast<uint32_t>(told);
 }
-// By the block; several looks of a thread are under way at once.
+// Called by the whole CTA. Each thread polls several words at once, so that their latencies overlap.
 __device__ void await_all(const uint64_t* from, int count, uint32_t number, float* to) {
   constexpr int kAhead{4};
   for (int first = static_cast<int>(threadIdx.x); first < count; first += kAhead * kThreads) {
@@ -198,7 +199,7 @@ __device__ uint32_t number_of(const SingleRouting& routing) {
   return load_now(routing.step) * routing.num_layers + routing.layer;
 }
 
-// A segment of the router's strips, from memory straight into the registers of a warp.
+// A segment of the router's strips, loaded from memory straight into a warp's registers.
 struct RouterSegment {
   static constexpr int kTiles{RingShape<Layout::kBf16>::kSlots};
   uint4 parts[kTiles][4];
@@ -218,7 +219,7 @@ struct RouterSegment {
       for (int part = 0; part < 4; ++part)
         if (tile < num_tiles) parts[tile][part] = from[(tile * 4 + part) * 32 + threadIdx.x % 32];
   }
-  // What UnitStream makes of the same segment, to the bit.
+  // Adds the segment's products to `sums`, with the same bits as UnitStream.
   __device__ void add(const Columns& columns, float (&sums)[4]) const {
 #pragma unroll
     for (int tile = 0; tile < kTiles; ++tile)
@@ -232,8 +233,9 @@ struct RouterSegment {
 
 constexpr int kMaxRouterSums{4096};
 
-// The logits of a single token's experts, in shared memory; returns with the block in step. Each segment of the router is added up
-// by one warp of the launch, and every block adds up the segments: nobody waits for a kernel to end.
+// Leaves the router's logits of a single token in shared memory, and synchronizes the CTA. One warp of the launch
+// adds up each segment of the router and publishes the sums; every CTA polls for all sums and adds up the segments.
+// No kernel has to end for that.
 __device__ void await_logits(const RouteUpArgs& args, const RouterSegment& segment, int unit, uint32_t number,
                              float bias, const Columns& columns, float* logits) {
   __shared__ float sums[kMaxRouterSums];
@@ -280,7 +282,7 @@ __global__ void __launch_bounds__(kThreads, 1)
   __shared__ float logits[kMaxExperts];
   __shared__ int chosen;
   await_logits(args, segment, unit, number, bias, {shared.activations, activation_stride(cols), 1}, logits);
-  // One warp ranks, and no further than to this block's slot: each place takes 0.3 us.
+  // One warp ranks the experts, only down to this CTA's slot: each place takes 0.3 us.
   const int lane = static_cast<int>(threadIdx.x) % 32, slot = static_cast<int>(blockIdx.y);
   const bool ranks = threadIdx.x < 32;
   Ranking ranking(ranks ? args.router.rows : 0, [&](int e) { return logits[e]; });
@@ -321,7 +323,7 @@ __global__ void __launch_bounds__(kThreads, 1) down_kernel(const __grid_constant
   const int cols = args.intermediate, slot = static_cast<int>(blockIdx.y);
   const bool is_single = args.num_tokens == 1;
   Group group{0, 1, nullptr, slot};
-  // Routing is there before the kernel before this one ends: weights are asked for before the activations are there.
+  // route_up publishes its choice long before it ends: the weights are requested before the activations are there.
   if (is_single) {
     __shared__ int expert;
     if (threadIdx.x == 0)
@@ -352,7 +354,8 @@ __global__ void __launch_bounds__(kThreads, 1) down_kernel(const __grid_constant
   epilogue.run(stream, cols, shared);
 }
 
-// Few groups share the multiprocessors, each at least one strip; of many, each gets the fewest blocks that keep all busy.
+// Few groups share the multiprocessors, with at least one strip per CTA; with many groups each gets the fewest CTAs
+// that keep all multiprocessors busy.
 dim3 grid_for(const Strips& weights, int max_groups) {
   const int share = std::max(1, device_info().num_multiprocessors / max_groups);
   return {static_cast<unsigned>(std::min(share, weights.num_strips)), static_cast<unsigned>(max_groups)};
@@ -393,7 +396,7 @@ void down(Stream stream, const DownArgs& args) {
 }
 
 void prepare_experts() {
-  const size_t most = device_info().max_shared_bytes - 1024;  // of which static parts are taken
+  const size_t most = device_info().max_shared_bytes - 1024;  // less what static shared memory takes
   allow_shared_bytes(up_kernel, most);
   allow_shared_bytes(route_up_kernel, most - (20 << 10));
   allow_shared_bytes(down_kernel, most);

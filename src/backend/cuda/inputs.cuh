@@ -1,4 +1,4 @@
-// Activations on their way into shared memory, for a pass of up to 8 tokens.
+// Loads activations into shared memory, for a pass over the weights with up to 8 tokens.
 #pragma once
 
 #include "backend/cuda/kernels.h"
@@ -9,7 +9,7 @@ namespace nibble::cuda {
 struct Residual : ResidualInput {
   __device__ explicit Residual(const ResidualInput& input) : ResidualInput(input) {}
 
-  // Elements 4 i ..: all loads first, then the additions in order.
+  // Elements 4 i .. 4 i + 3. All loads are issued first, then added in order.
   __device__ float4 four(int token, int i) const {
     const size_t at = (size_t{1} * token * hidden) / 4 + i;
     float4 sum = reinterpret_cast<const float4*>(x)[at], rest{}, more[kMaxExpertsPerToken];
@@ -53,14 +53,14 @@ __device__ inline float swiglu(float gate, float linear, float limit) {
   return gate / (1 + expf(-kAlpha * gate)) * (fminf(fmaxf(linear, -limit), limit) + 1);
 }
 
-inline constexpr int kMaxFours{2};  // of a thread: H up to 2 * 4 * kThreads = 4096
+inline constexpr int kMaxFours{2};  // per thread: H up to
 
 __device__ inline uint2 four_bf16(float4 v) {
   const __nv_bfloat162 low = __floats2bfloat162_rn(v.x, v.y), high = __floats2bfloat162_rn(v.z, v.w);
   return make_uint2(reinterpret_cast<const uint32_t&>(low), reinterpret_cast<const uint32_t&>(high));
 }
 
-// bfloat16 times a power of two that keeps it in range: exact.
+// Two bfloat16 times a power of two; exact as long as the results are in range.
 __device__ inline uint32_t scaled_pair(uint32_t pair, float scale) {
   const auto values = reinterpret_cast<const __nv_bfloat162&>(pair);
   const __nv_bfloat162 scaled =
@@ -68,7 +68,8 @@ __device__ inline uint32_t scaled_pair(uint32_t pair, float scale) {
   return reinterpret_cast<const uint32_t&>(scaled);
 }
 
-// What a norm multiplies with: weights, so that they may be asked for before the activations are there.
+// RMS norm of rows of the residual stream. The constructor prefetches the norm's weights into registers, which may
+// happen before the activations are there; load() applies them.
 class NormWeights {
  public:
   __device__ NormWeights(const float* weights, int hidden) {
@@ -79,8 +80,8 @@ class NormWeights {
     }
   }
 
-  // to[column] = bf16(norm of the row) for columns tokens[0..count); returns with the block in step. `visit(column, i, x,
-  // normed)` sees every four elements of x and of the result. All threads take part.
+  // to[column] = bf16(norm of the row token_at(column)) for columns [0, count); synchronizes the CTA at the end.
+  // `visit(column, i, x, normed)` gets every four elements of x and of the result. All threads of the CTA take part.
   template <typename TokenAt, typename Visit>
   __device__ void load(const NormInput& args, int count, const TokenAt& token_at, float scale,
                        __nv_bfloat16* to, int stride, const Visit& visit) const {
@@ -101,7 +102,7 @@ class NormWeights {
         squares += x[n].x * x[n].x + x[n].y * x[n].y + x[n].z * x[n].z + x[n].w * x[n].w;
 #pragma unroll
       for (int distance = 16; distance > 0; distance /= 2) squares += __shfl_xor_sync(~0u, squares, distance);
-      float* warp_sums = sums[column % 2];  // of the column before, others may still be read
+      float* warp_sums = sums[column % 2];  // two buffers: other warps may still read the previous column's
       if (threadIdx.x % 32 == 0) warp_sums[threadIdx.x / 32] = squares;
       __syncthreads();
       float sum = 0;
@@ -130,7 +131,7 @@ class NormWeights {
   float4 fours_[kMaxFours];
 };
 
-// Rows of a matrix of bfloat16 [., cols] on their way to shared memory: asked for in one place, stored in another.
+// Prefetches rows of a bfloat16 matrix [., cols] into registers, and stores them to shared memory later.
 class RowsAhead {
  public:
   template <typename RowAt>
@@ -141,7 +142,7 @@ class RowsAhead {
       if (i < count * padded_cols(cols) / 4) ahead_[n] = four(from, cols, i, row_at);
     }
   }
-  // to[column] = row row_at(column); returns with the block in step.
+  // to[column] = row row_at(column); synchronizes the CTA at the end.
   template <typename RowAt>
   __device__ void store(const __nv_bfloat16* from, int cols, int count, const RowAt& row_at, float scale,
                         __nv_bfloat16* to, int stride) const {
@@ -162,7 +163,7 @@ class RowsAhead {
   }
 
  private:
-  static constexpr int kAhead{2};  // one row of 4096
+  static constexpr int kAhead{2};  // enough for one row of 4096
 
   template <typename RowAt>
   static __device__ uint2 four(const __nv_bfloat16* from, int cols, int i, const RowAt& row_at) {

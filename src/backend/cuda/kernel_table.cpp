@@ -13,11 +13,12 @@ namespace nibble::cuda {
 namespace {
 
 constexpr const char* kOnly{"the only one of its format"};
-constexpr const char* kStrips{"docs/decisions/0005"};  // what was tried beside it, measured
+constexpr const char* kStrips{"docs/decisions/0005"};  // alternatives that were measured
 constexpr const char* kMany{"weights are read once for 64 tokens"};
 using enum Format;
 
-// The launch functions of kernels.h take all of these; which row they run follows from layout and number of rows.
+// Every combination is called through the same launch function (kernels.h), which picks the kernel by layout and
+// number of rows.
 // clang-format off
 constexpr KernelRow kRows[]{
     // operation     weights  activations      rows        sm  kernel                                            reason    check

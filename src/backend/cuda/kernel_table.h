@@ -1,4 +1,4 @@
-// Which kernel runs what on a GPU: rows of plain data.
+// The kernel table: which kernel runs which operation, format and number of rows on which GPU. Plain data.
 #pragma once
 
 #include <span>
@@ -13,12 +13,12 @@ namespace nibble::cuda {
 
 struct KernelRow {
   const char* operation;
-  Format weights;  // of append and attend: of the KV cache
+  Format weights;  // for append and attend: format of the KV cache
   Format activations;
-  int from_rows, to_rows;  // of the step
+  int from_rows, to_rows;  // rows of the step that it takes
   int architecture;        // the compute capability from which on it runs: 80 for sm_80
   const char* kernel;
-  const char* reason;  // or the record that says so
+  const char* reason;  // why this kernel, or the record that shows it
   KernelFinding (*check)(const KernelRow& row);
 };
 std::span<const KernelRow> kernel_rows();
@@ -26,10 +26,10 @@ std::span<const KernelRow> kernel_rows();
 // "qkv/BF16", and "qkv/BF16/9-64" where it does not take every number of rows.
 std::string name(const KernelRow& row);
 
-// The check of every row that this GPU can run.
+// The checks of all rows that this GPU can run.
 std::vector<KernelCheck> kernel_checks();
 
-// What runs an operation on weights of this format, on this GPU.
+// The rows that run an operation on weights of this format on this GPU.
 std::vector<KernelChoice> choose_kernels(const char* operation, Format weights);
 
 }  // namespace nibble::cuda

@@ -1,8 +1,9 @@
-// The operations of a step as they are launched. Each waits for what the kernels before it wrote (pdl.cuh). T tokens, H hidden,
-// D = 64, Nq and Nkv heads, E experts of which K, I their width, V vocabulary; activations bfloat16, sums float32.
+// Launch functions of a step's operations. Each kernel waits for the results of the kernels before it (pdl.cuh). T
+// tokens, H hidden, D = 64, Nq and Nkv heads, E experts of which K are chosen, I their width, V vocabulary;
+// activations are bfloat16, sums float32.
 //
-// A matrix product that whole strips would not spread evenly over the multiprocessors is cut anywhere: then a row's sum comes
-// in two parts, [2, T, rows], which its reader adds.
+// Where whole strips would not spread evenly over the multiprocessors, a matrix product is cut anywhere. A row's sum
+// then comes in two parts, [2, T, rows], which its reader adds.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -17,11 +18,12 @@ namespace nibble::cuda {
 
 inline constexpr int kMaxExpertsPerToken{8}, kMaxExperts{128};
 
-// Up to kFewTokens a step is bound by memory, and every kernel norms for itself; beyond, matrix products share a norm (normalise) and
-// read weights once for kManyColumns tokens, or pairs of a token and an expert (prefill.cu).
+// Up to kFewTokens a step is bound by memory, and every kernel that needs a norm computes it. Beyond that, the norm
+// is computed once (normalise), and weights are read once for kManyColumns tokens, or pairs of a token and an expert
+// (prefill.cu).
 inline constexpr int kFewTokens{16}, kManyColumns{64};
 
-// x = embedding[token]; counts steps
+// x = embedding[token]; also increments the step number.
 struct EmbedArgs {
   StepInput input;
   const __nv_bfloat16* embedding;  // [V, H]
@@ -31,8 +33,8 @@ struct EmbedArgs {
 };
 void embed(Stream stream, int num_tokens, const EmbedArgs& args);
 
-// The residual stream as its producers leave it: x, and what is still to be added to it, in order: the rest of a matrix product
-// in two parts, or the outputs of the chosen experts.
+// The residual stream as its producers leave it: x, and terms that are still to be added to it, in order: the second
+// part of a matrix product's sums, or the outputs of the chosen experts.
 struct ResidualInput {
   const float* x{nullptr};        // [T, H]
   const float* x_rest{nullptr};   // [T, H] or null
@@ -46,7 +48,7 @@ struct NormInput {
   float eps;
 };
 
-// normed = norm(x), and x itself, which may be where it comes from
+// normed = norm(x); also writes x added up, which may be in place.
 struct NormaliseArgs {
   NormInput norm;
   int num_tokens;
@@ -58,7 +60,7 @@ void normalise(Stream stream, const NormaliseArgs& args);
 // parts = W norm(x) + b                                  W [Nq D + 2 Nkv D, H]
 struct QkvArgs {
   NormInput norm;
-  const __nv_bfloat16* normed;  // [T, H], of more than kFewTokens
+  const __nv_bfloat16* normed;  // [T, H], read for more than kFewTokens
   Strips weights;
   const float* bias;
   int num_tokens;
@@ -70,15 +72,16 @@ struct RopeInput {
   const float* frequencies;  // [D / 2]
   float concentration;
 };
-// E4M3: an element rounded to nearest even, saturating at 448, without a scale.
+// kE4m3: an element is rounded to nearest even, saturating at 448, without a scale.
 enum class KvFormat { kBf16, kE4m3 };
 struct LayerPages {
   void* data;      // [page, keys and values, Nkv, 32, D]
-  int is_sliding;  // which page table
+  int is_sliding;  // selects the page table
   KvFormat format;
 };
 
-// rope(k) and v of every row into the cache: for steps in which rows see each other. For a single row attend() does it.
+// Writes rope(k) and v of every row to the cache, for steps in which rows of one sequence see each other. Elsewhere
+// attend() does it.
 struct AppendArgs {
   StepInput input;
   const float* parts;  // of qkv
@@ -88,23 +91,23 @@ struct AppendArgs {
 };
 void append(Stream stream, const AppendArgs& args);
 
-// out = softmax(rope(q) k / 8, sink) v over the positions that the row sees
+// out = softmax(rope(q) k / 8, sink) v over the positions that the row sees.
 struct AttendArgs {
   StepInput input;
   const float* parts;  // of qkv
   int num_tokens, num_heads, num_kv_heads;
   RopeInput rope;
   LayerPages pages;
-  int window;          // 0: all positions
+  int window;          // 0: no window
   const float* sinks;  // [Nq]
-  int appends;         // whether rows write their own k and v: no two rows may then be of one sequence
+  int appends;         // attend() writes the rows' own k and v; all rows must then be of different sequences
   int first_row, max_chunks;
   float* partials;     // [rows of the launch, Nkv, max_chunks, kPartialFloats]
   unsigned* tickets;   // [rows of the launch, Nkv], zero, and left so
   __nv_bfloat16* out;  // [T, Nq D]
 };
-inline constexpr int kChunkPages{8};   // of a block of attend(): 256 positions
-inline constexpr int kMaxChunks{512};  // of a row: 131,072 positions
+inline constexpr int kChunkPages{8};   // per CTA of attend(): 256 positions
+inline constexpr int kMaxChunks{512};  // per row: 131,072 positions
 inline constexpr int kMaxGroupHeads{8};
 inline constexpr int kPartialFloats{kMaxGroupHeads * (64 + 2)};
 void attend(Stream stream, int num_rows, const AttendArgs& args);
@@ -121,23 +124,24 @@ struct ProjectArgs {
 };
 void project(Stream stream, const ProjectArgs& args);
 
-// Which tokens go to which expert: groups of up to `size` pairs (token, slot), pair = token K + slot.
+// The pairs of a token and an expert, grouped by expert: groups of up to `size` pairs, pair = token K + slot.
 struct Groups {
-  int size;        // 8, or kManyColumns of more than kFewTokens
-  int* count;      // how many groups
+  int size;        // kMaxColumns, or kManyColumns for more than kFewTokens
+  int* count;      // number of groups
   int* expert;     // [groups]
   int* num_pairs;  // [groups]
   int* pairs;      // [groups, size]
-  float* weight;   // [T, K] by pair
+  float* weight;   // [T, K], indexed by pair
 };
 
-// normed = norm(x), which normalise() has written for more than kFewTokens; the K largest of W normed + b, and a softmax over them
+// normed = norm(x) (for more than kFewTokens normalise() has written it); then the K largest of W normed + b, and the
+// softmax over them.
 struct RouteArgs {
-  NormInput norm;  // of the two parts of project()
+  NormInput norm;  // input: the two parts of project()
   Strips weights;  // [E, H]
   const float* bias;
   int num_tokens, experts_per_token;
-  float* x;               // [T, H]: the two parts together
+  float* x;               // [T, H]: sum of the two parts
   __nv_bfloat16* normed;  // [T, H]
   float* logits;          // [T, E]
   int* chosen;            // [T, K], scratch
@@ -147,53 +151,54 @@ struct RouteArgs {
 };
 void route(Stream stream, const RouteArgs& args);
 
-struct UpWeights {  // [E, 2 I, H]: a strip is 8 gate rows, then their up rows
+struct UpWeights {  // [E, 2 I, H]: a strip is 8 gate rows and their up rows
   Strips weights;
   const float* bias;  // [E, 2 I], interleaved
   int hidden, intermediate;
   float limit;
 };
-// gated = swiglu(W[e] normed + b[e])
+// gated = swiglu(W[e] normed + b[e]).
 struct UpArgs {
   const __nv_bfloat16* normed;  // [T, H]
   Groups groups;
-  int num_tokens, experts_per_token, max_groups;  // max_groups: of the launch
+  int num_tokens, experts_per_token, max_groups;  // max_groups: grid size
   UpWeights up;
   __nv_bfloat16* gated;  // [T K, I]
 };
 void up(Stream stream, const UpArgs& args);
 
-// What the blocks of one launch, and of the next, tell each other of a single token's routing: 32 bits with the number of the
-// step and layer above them. Who needs one reads it until that number is there, which takes half as long as the end of one kernel
-// and the beginning of the next.
+// Mailboxes in which the CTAs of route_up, and those of down after it, pass on a single token's routing. A word has
+// 32 bits of payload below a tag, the number of step and layer; a reader polls it until it carries the current tag,
+// so nothing has to be reset. That takes half as long as ending one kernel and starting the next.
 struct SingleRouting {
   uint64_t* sums;     // [segments of the router's strips, 16]
   uint64_t* experts;  // [K]
   float* weights;     // [K]
   const uint32_t* step;
-  uint32_t num_layers, layer;  // the number is *step num_layers + layer
+  uint32_t num_layers, layer;  // tag: *step num_layers + layer
 };
 
-// route() and up() of a single token in one launch. All blocks are resident at once: no more than there are multiprocessors.
+// route() and up() of a single token in one launch. Its CTAs wait for each other, so all must be resident at once: at
+// most one per multiprocessor.
 struct RouteUpArgs {
-  NormInput norm;  // of the two parts of project()
+  NormInput norm;  // input: the two parts of project()
   Strips router;   // [E, H]
   const float* router_bias;
   int experts_per_token;
-  float* x;  // [H]: the two parts together
+  float* x;  // [H]: sum of the two parts
   SingleRouting routing;
   UpWeights up;
   __nv_bfloat16* gated;  // [K, I]
 };
 void route_up(Stream stream, const RouteUpArgs& args);
-// Whether its blocks are enough for the router, and few enough to be resident at once.
+// Whether route_up() can run: its CTAs are enough for the router's segments, and few enough to be resident at once.
 bool has_route_up(const Strips& router, const Strips& up, int experts_per_token);
 
-// out = weight (W[e] gated + b[e])                       W [E, H, I]
+// out = weight (W[e] gated + b[e]).                      W [E, H, I]
 struct DownArgs {
   const __nv_bfloat16* gated;
-  Groups groups;          // of several tokens
-  SingleRouting routing;  // of a single one
+  Groups groups;          // read for several tokens
+  SingleRouting routing;  // read for a single token
   int num_tokens, max_groups;
   int hidden, intermediate;
   Strips weights;
@@ -202,30 +207,30 @@ struct DownArgs {
 };
 void down(Stream stream, const DownArgs& args);
 
-// logits = W norm(x) of some rows                        W [V, H]
+// logits = W norm(x) of selected rows.                   W [V, H]
 struct UnembedArgs {
   NormInput norm;
-  const int* rows;  // [num_rows] of the step
+  const int* rows;  // [num_rows], indices into the step's rows
   int num_rows;
   Strips weights;
   float* logits;  // [num_rows, V]
 };
 void unembed(Stream stream, const UnembedArgs& args);
 
-// From rows of logits to tokens, and the log-probabilities that are asked for.
+// Chooses a token from each row of logits, and computes the log-probabilities that are asked for.
 struct SampleArgs {
   const SampleRow* rows;  // [rows of the launch]
-  float* logits;          // [rows, V]; biased and penalised ones change in between
-  int vocab;              // at most kMaxVocab
-  bool are_greedy;        // all rows: nothing but the likeliest token is asked for
-  uint64_t* best;         // [rows, kBestBlocks], scratch
-  unsigned* tickets;      // [rows], zero, and left so
+  float* logits;      // [rows, V]; the kernel applies biases and penalties in place, and restores the logits
+  int vocab;          // at most kMaxVocab
+  bool are_greedy;    // every row asks for nothing but the likeliest token
+  uint64_t* best;     // [rows, kBestBlocks], scratch
+  unsigned* tickets;  // [rows], zero, and left so
   SampleResult* results;  // [rows]
 };
 inline constexpr int kBestBlocks{64};
 void sample(Stream stream, int num_rows, const SampleArgs& args);
 
-// Reads `count` times 16 bytes, for measuring.
+// Reads `count` times 16 bytes, for measuring bandwidth.
 struct ReadArgs {
   const uint4* from;
   size_t count;
@@ -233,14 +238,14 @@ struct ReadArgs {
 };
 void read_all(Stream stream, const ReadArgs& args);
 
-// What the operations above do for more than kFewTokens.
+// The operations above for more than kFewTokens.
 void qkv_many(Stream stream, const QkvArgs& args);
 void project_many(Stream stream, const ProjectArgs& args);
 void route_many(Stream stream, const RouteArgs& args);
 void up_many(Stream stream, const UpArgs& args);
 void down_many(Stream stream, const DownArgs& args);
 
-// Ask for the shared memory that the kernels above take. Once, before the first launch.
+// Set the kernels' shared memory limits; call once before the first launch.
 void prepare_embed();
 void prepare_linear();
 void prepare_attend();

@@ -9,9 +9,9 @@
 namespace nibble::cuda {
 namespace {
 
-// Streams this block's share of a matrix past the activations that `load(shared, first column, count)` brings, and calls
-// take(row, column, sum, extra, part, is_whole) for each sum of its strips, where extra = prepare(row, column) is what the sum
-// meets: asked for before the streaming, so that its latency is hidden.
+// Streams this CTA's share of a matrix past the activations, which load(shared, first column, count) brings. Then
+// calls take(row, column, sum, extra, part, is_whole) for each sum of the CTA's strips. extra = prepare(row, column)
+// is the term that joins the sum, such as a bias: it is prefetched before the streaming, which hides its latency.
 template <Layout layout, typename Load, typename Prepare, typename Take>
 __device__ void stream_matrix(const Mark& mark, const Strips& weights, int cols, int num_tokens,
                               bool whole_strips, const Load& load, const Prepare& prepare, const Take& take) {
@@ -62,8 +62,8 @@ struct Ignore {
   __device__ void operator()(const Args&...) const {}
 };
 
-// Batches end at the ends of strips, or of the range; of the first strip an earlier block may have had the beginning, which is
-// then part 0, and the rest is part 1. Whole strips leave 0 there.
+// Batches end where strips end, or where the CTA's range ends. An earlier CTA may own the beginning of the first
+// strip: its sum is part 0, and this CTA's is part 1. Where a CTA has a whole strip it writes 0 as part 1.
 template <Layout layout>
 __global__ void __launch_bounds__(kThreads, 1) qkv_kernel(const __grid_constant__ QkvArgs args, Mark mark) {
   const Timed timed(mark);
@@ -201,7 +201,7 @@ void route(Stream stream, const RouteArgs& args) {
 }
 
 void prepare_linear() {
-  const size_t most = device_info().max_shared_bytes - 1024;  // of which the static part is taken
+  const size_t most = device_info().max_shared_bytes - 1024;  // less what static shared memory takes
   for_each_layout([&](auto layout) {
     allow_shared_bytes(qkv_kernel<layout()>, most);
     allow_shared_bytes(project_kernel<layout()>, most);

@@ -1,11 +1,11 @@
-// Floats as unsigned integers in their order.
+// Maps floats to unsigned integers that compare in the same order.
 #pragma once
 
 #include <cstdint>
 
 namespace nibble::cuda {
 
-// Above 0; -0 is +0, so that a tie is a tie.
+// Every key is above 0. -0 maps to the key of +0, so that the two tie.
 __device__ inline uint32_t key_of(float logit) {
   const uint32_t bits = __float_as_uint(logit + 0.0f);
   return bits & 0x80000000u ? ~bits : bits | 0x80000000u;

@@ -1,4 +1,4 @@
-// Memory of the GPU, or for it, with an owner.
+// Owners of GPU memory and of pinned host memory.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -8,21 +8,21 @@
 
 namespace nibble::cuda {
 
-// A call of the CUDA runtime that has to succeed. Throws InputError naming what was tried where it does not: a lost or full
-// device is the outside world's doing.
+// Checks the result of a CUDA runtime call. Throws InputError that names what was tried: a lost or full device is the
+// outside world's doing.
 void check(cudaError_t error, const char* what);
 
 struct DeviceMemory {
   static void* take(size_t bytes);
   static void give_back(void* data);
 };
-// Of the host, from and to which the device copies without the host's help.
+// Host memory that the device can copy from and to while the host goes on.
 struct PinnedMemory {
   static void* take(size_t bytes);
   static void give_back(void* data);
 };
 
-// Bytes of one of them with one owner; contents are not set.
+// A buffer of one kind of memory, with one owner; uninitialized.
 template <typename Memory>
 class OwnedBytes {
  public:

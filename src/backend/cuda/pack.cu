@@ -12,7 +12,7 @@ constexpr int kThreads{256};
 
 unsigned blocks_for(size_t count) { return static_cast<unsigned>((count + kThreads - 1) / kThreads); }
 
-// One thread makes the 16 bytes of one lane and part of a tile.
+// Each thread writes the 16 bytes that one lane reads of one part of a tile.
 __global__ void pack_bf16_kernel(const PackBf16Args args, size_t count) {
   const size_t i = size_t{1} * blockIdx.x * kThreads + threadIdx.x;
   if (i >= count) return;
@@ -31,7 +31,7 @@ __global__ void pack_bf16_kernel(const PackBf16Args args, size_t count) {
   memcpy(to, values, 16);
 }
 
-// The word of (G, m) from the codes of row g and row g + 8 at columns 4 m .. + 3 of the lane's eight.
+// The word of (G, m) (strips.h), from the codes of rows g and g + 8 at columns 4 m .. 4 m + 3 of the lane's eight.
 __device__ uint32_t word_of(const uint8_t (&upper)[4], const uint8_t (&lower)[4]) {
   const auto half = [](uint32_t a0, uint32_t a1, uint32_t a2, uint32_t other_a2, uint32_t a3) {
     const auto sign = [](uint32_t code) { return code >> 3 & 1; };
@@ -43,7 +43,7 @@ __device__ uint32_t word_of(const uint8_t (&upper)[4], const uint8_t (&lower)[4]
          half(upper[1], lower[1], upper[3], upper[2], lower[3]) << 16;
 }
 
-// Where the bytes of a lane and of a scale of `tile` lie in its strip.
+// Offsets of a tile's codes and scales in its strip.
 struct Mxfp4Place {
   size_t codes, scales;
 };
@@ -54,7 +54,8 @@ __device__ Mxfp4Place place_of(const Strips& strips, int tile) {
   return {at + (tile - first) * 512, at + tiles * 512 + (tile - first) * 32};
 }
 
-// Codes and scale of one row's block of 32 columns, of which a thread takes eight: [row in strip][quarter].
+// Writes one lane's codes of a tile and, in every fourth lane, the scales of its rows: code_at(row in strip, column),
+// scale_at(row in strip, block).
 template <typename CodeAt, typename ScaleAt>
 __device__ void write_lane(const Strips& to, uint8_t* strip_data, int tile, int lane, const CodeAt& code_at,
                            const ScaleAt& scale_at) {
@@ -113,7 +114,7 @@ __device__ float value_at(const PackBf16Args& args, int row, int col) {
   return __uint_as_float(uint32_t{args.from[size_t{1} * row * args.cols + col]} << 16);
 }
 
-// formats/mxfp4.h: the shared exponent is that of the largest magnitude, less 2; none below 2^-127.
+// formats/mxfp4.h: the shared exponent is that of the largest magnitude, less 2, and at least 2^-127.
 __device__ uint8_t block_scale(const PackBf16Args& args, int row, int block) {
   float largest = 0;
   for (int c = 0; c < 32; ++c) largest = fmaxf(largest, fabsf(value_at(args, row, block * 32 + c)));
@@ -121,7 +122,7 @@ __device__ uint8_t block_scale(const PackBf16Args& args, int row, int block) {
   return static_cast<uint8_t>(max(exponent - 2, 0));
 }
 
-// The nearest of 0, 0.5, 1, 1.5, 2, 3, 4, 6, ties to the even code; beyond 6 it is 6.
+// The nearest of 0, 0.5, 1, 1.5, 2, 3, 4, 6, ties to the even code; anything beyond 6 becomes 6.
 __device__ uint8_t nearest_code(float value) {
   const float magnitude = fabsf(value);
   const uint8_t sign = signbit(value) ? 8 : 0;
@@ -136,7 +137,7 @@ __device__ uint8_t nearest_code(float value) {
   return sign | code;
 }
 
-// A block for each row. Of magnitudes as integers the largest is a NaN where there is one.
+// A CTA for each row. Magnitudes are compared as integers, in which a NaN is above all numbers.
 __global__ void row_scale_kernel(const PackBf16Args args) {
   __shared__ unsigned largest;
   if (threadIdx.x == 0) largest = 0;
@@ -152,7 +153,7 @@ __global__ void row_scale_kernel(const PackBf16Args args) {
   const_cast<float*>(args.to.row_scales)[args.first_row + row] = scale == 0 ? 1.0f : scale;
 }
 
-// One thread makes the 16 bytes of one lane and group.
+// Each thread writes the 16 bytes that one lane reads of one group.
 __global__ void quantise_e4m3_kernel(const PackBf16Args args, size_t count) {
   const size_t i = size_t{1} * blockIdx.x * kThreads + threadIdx.x;
   if (i >= count) return;
@@ -187,7 +188,7 @@ __global__ void quantise_mxfp4_kernel(const PackBf16Args args, size_t count) {
   const int tile = static_cast<int>(strip_tile % args.to.num_tiles);
   const int strip = static_cast<int>(strip_tile / args.to.num_tiles) + args.first_row / kStripRows;
   const auto row_of = [&](int row) { return strip * kStripRows + row - args.first_row; };
-  uint8_t scales[4];  // of rows g, g + 8 in groups 0, 1
+  uint8_t scales[4];  // rows g and g + 8, in groups 0 and 1
   for (int b = 0; b < 4; ++b) scales[b] = block_scale(args, row_of(lane / 4 + 8 * (b % 2)), tile * 2 + b / 2);
   write_lane(
       args.to, const_cast<uint8_t*>(args.to.data) + size_t{1} * strip * args.to.strip_bytes, tile, lane,

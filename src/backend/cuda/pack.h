@@ -1,4 +1,4 @@
-// From rows as checkpoints store them to strips (strips.h), on the device.
+// Packs rows as checkpoints store them into strips (strips.h), on the device.
 #pragma once
 
 #include "backend/cuda/device.h"
@@ -8,10 +8,11 @@ namespace nibble::cuda {
 
 enum class RowOrder {
   kAsStored,
-  kGateAndUp,  // stored row 2 i is gate i, 2 i + 1 up i: a strip takes 8 gates, then their ups
+  kGateAndUp,  // stored row 2 i is gate i, 2 i + 1 is up i; a strip takes 8 gates, then their ups
 };
 
-// `rows` rows from `first_row` on of the matrix that `to` describes; whole strips. Rows and columns of padding become zero.
+// Packs `rows` rows as rows first_row .. of the matrix that `to` describes; whole strips. Rows and columns of padding
+// become zero.
 struct PackBf16Args {
   const uint16_t* from;  // [rows, cols]
   int first_row, rows, cols;
@@ -19,21 +20,22 @@ struct PackBf16Args {
 };
 void pack(Stream stream, const PackBf16Args& args);
 
-// `num_matrices` matrices behind each other.
+// Packs `num_matrices` contiguous matrices.
 struct PackMxfp4Args {
   const uint8_t* codes;   // [num_matrices, rows, cols / 2], the even column in the low nibble
   const uint8_t* scales;  // [num_matrices, rows, cols / 32]
   int num_matrices, rows, cols;
   RowOrder order;
-  Strips to;  // data: of the first of these matrices
-  uint8_t* data;
+  Strips to;      // describes each matrix; its data is not used
+  uint8_t* data;  // where the first of these matrices goes
 };
 void pack(Stream stream, const PackMxfp4Args& args);
 
-// BF16 rows to strips of E4M3, with their row scales, or MXFP4: what model/quantize.h and formats/mxfp4.h make of them.
+// Quantises BF16 rows to strips of E4M3 with row scales, or of MXFP4, as model/quantize.h and formats/mxfp4.h define
+// it.
 void quantise(Stream stream, const PackBf16Args& args);
 
-// Words (random(seed, i) & mask) + base: model/synthetic.h.
+// Generates synthetic weights (model/synthetic.h): words (random(seed, i) & mask) + base.
 struct FillArgs {
   uint64_t* to;
   size_t first_word, num_words;
@@ -41,7 +43,7 @@ struct FillArgs {
 };
 void fill(Stream stream, const FillArgs& args);
 
-// float32 from bfloat16.
+// Converts bfloat16 to float32.
 struct WidenArgs {
   const uint16_t* from;
   float* to;

@@ -1,5 +1,6 @@
-// Programmatic dependent launch: a kernel may begin while the one before it still runs. What it may do before wait() is to
-// read weights; whatever the kernels before it wrote is there after wait() (PTX ISA: griddepcontrol).
+// Programmatic dependent launch: a kernel may begin while the one before it still runs. Until wait_for_predecessor()
+// it may read only weights and what earlier steps left; after that it sees everything that the kernels before it
+// wrote (PTX ISA: griddepcontrol).
 #pragma once
 
 #include <cuda_runtime.h>
@@ -23,7 +24,7 @@ __device__ inline void wait_for_predecessor(const Mark& mark) {
   if (mark.begin && threadIdx.x == 0) atomicMin(mark.begin, now());
 }
 
-// Says when the kernel that it lives in ends.
+// Writes the launch's end timestamp when the kernel returns, if the launch is recorded.
 class Timed {
  public:
   __device__ explicit Timed(const Mark& mark) : mark_(mark) {}
@@ -37,14 +38,15 @@ class Timed {
   const Mark& mark_;
 };
 
-// After wait(): the next kernel then never sees less than this one did.
+// Called after wait_for_predecessor(), so that the next kernel never sees less than this one did.
 __device__ inline void let_successor_start() {
 #if __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.launch_dependents;");
 #endif
 }
 
-// Loads that the compiler does not put off until their values are used, behind much that was asked for later.
+// Loads that are issued where they stand. The compiler moves an ordinary load to where its value is used, which may
+// be behind many later requests.
 __device__ inline float load_now(const float* from) {
   float value;
   asm volatile("ld.global.f32 %0, [%1];" : "=f"(value) : "l"(from) : "memory");
@@ -65,10 +67,10 @@ struct LaunchShape {
   dim3 grid;
   int threads;
   size_t shared_bytes{0};
-  unsigned cluster_blocks{1};  // along x; ignored where dependent launch is not known either
+  unsigned cluster_blocks{1};  // along x; ignored before sm_90, which has no clusters
 };
 
-// Arguments, then a mark, which is added here.
+// Launches the kernel with `args` and, as its last argument, the places of its timestamps.
 template <typename... Params, typename... Args>
 void launch(Stream stream, const Label& label, void (*kernel)(Params...), const LaunchShape& shape,
             const Args&... args) {
@@ -88,8 +90,9 @@ void launch(Stream stream, const Label& label, void (*kernel)(Params...), const 
         "launching a kernel");
 }
 
-// All kernels of a step want the same division of a multiprocessor's memory: to change it, all that runs there has to end first,
-// and nothing would start ahead.
+// Gives all kernels of a step the same split of a multiprocessor's memory into L1 and shared memory. A change of the
+// split waits until everything on the multiprocessor has ended: no kernel could start ahead of the previous one's
+// end.
 template <typename... Args>
 void prefer_shared_memory(void (*kernel)(Args...)) {
   check(cudaFuncSetAttribute(kernel, cudaFuncAttributePreferredSharedMemoryCarveout,
@@ -97,7 +100,7 @@ void prefer_shared_memory(void (*kernel)(Args...)) {
         "dividing its memory");
 }
 
-// Once for each kernel that takes more than 48 KB of dynamic shared memory.
+// Called once for each kernel that takes more than 48 KB of dynamic shared memory.
 template <typename... Args>
 void allow_shared_bytes(void (*kernel)(Args...), size_t bytes) {
   prefer_shared_memory(kernel);

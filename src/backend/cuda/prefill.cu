@@ -1,9 +1,9 @@
-// The matrix products of many tokens: a block takes 16 strips, one for each warp, and 64 columns (tokens, or pairs of a group), so
-// that weights are read once for all of those. The order of additions is that of linear.cu and experts.cu, segment by segment and
-// cut into parts at the same places: a token gets the same bits here and there.
+// The matrix products of many tokens. A CTA takes 16 strips, one per warp, and 64 columns (tokens, or pairs of a
+// group), and reads its weights once for all of those. The order of additions is that of linear.cu and experts.cu:
+// segment by segment, and cut into two parts at the same places. So a token gets the same bits from either.
 //
-// Activations come through two stages in shared memory, a segment of the contraction each: one is worked on while the other is on
-// its way. Weights come through a ring of each warp, as they do for few tokens.
+// Activations pass through two stages in shared memory, one segment of the contraction each: one stage is multiplied
+// while the other is being filled. Weights pass through a ring of each warp, as they do for few tokens.
 #include "backend/cuda/inputs.cuh"
 #include "backend/cuda/kernels.h"
 #include "backend/cuda/pdl.cuh"
@@ -13,7 +13,7 @@ namespace nibble::cuda {
 namespace {
 
 constexpr int kStages{2};
-constexpr int kColumnTiles{kManyColumns / 8};  // of mma.m16n8k16
+constexpr int kColumnTiles{kManyColumns / 8};  // column tiles of mma.m16n8k16
 
 constexpr int stage_stride(const Strips& weights) {
   return activation_stride(weights.segment_tiles * kTileCols);
@@ -23,13 +23,13 @@ constexpr size_t many_bytes(const Strips& weights) {
   return ring_bytes<layout>() + sizeof(__nv_bfloat16) * kStages * kManyColumns * stage_stride(weights);
 }
 
-// What a block multiplies: rows row_at(column) of `activations` [., cols].
+// The activations that a CTA multiplies: selected rows of `activations` [., cols].
 struct ManyInput {
   const __nv_bfloat16* activations;
-  int cols, count;  // count: columns, up to kManyColumns
+  int cols, count;  // count: number of columns, up to kManyColumns
 };
 
-// A warp's strip on its way through its ring.
+// Streams a warp's strip through its ring.
 template <Layout layout>
 class StripStream {
  public:
@@ -44,7 +44,7 @@ class StripStream {
     for (int slot = 0; slot < Ring<layout>::kSlots; ++slot) ask();
   }
 
-  // Adds a segment, all of whose activations are in `stage`, to `sums` of its columns.
+  // Adds the products of one segment, whose activations are all in `stage`, to `sums`.
   __device__ void add(int num_tiles, const __nv_bfloat16* stage, int num_columns,
                       float (&sums)[kColumnTiles][4]) {
     const int lane = threadIdx.x % 32, stride = stage_stride(weights_);
@@ -87,7 +87,7 @@ class StripStream {
   int asked_tile_{0};
 };
 
-// Activations of a segment on their way into a stage; each thread brings, and scales, chunks of 16 bytes of its own.
+// Loads the activations of a segment into a stage. Each thread copies, and then scales, its own chunks of 16 bytes.
 class StageLoader {
  public:
   __device__ StageLoader(const ManyInput& input, const Strips& weights, const int* rows, float scale)
@@ -105,7 +105,7 @@ class StageLoader {
                        static_cast<uint32_t>(__cvta_generic_to_shared(to))),
                    "l"(from), "r"(is_there ? 16 : 0)
                    : "memory");
-#else  // there the ring counts groups of cp.async
+#else  // a plain copy: before sm_90 the ring waits by counting cp.async groups
       *to = is_there ? *reinterpret_cast<const uint4*>(from) : make_uint4(0, 0, 0, 0);
 #endif
     });
@@ -114,7 +114,7 @@ class StageLoader {
 #endif
   }
 
-  // What this thread asked for is there but for the last `later` segments, and scaled.
+  // Waits until this thread's copies have arrived, but for those of the last `later` segments, and scales them.
   template <int later>
   __device__ void finish(__nv_bfloat16* stage) const {
 #if __CUDA_ARCH__ >= 900
@@ -146,9 +146,9 @@ class StageLoader {
   const float scale_;
 };
 
-// The products of the block's strips and columns. `rows`: of its columns, in shared memory; a multiple of 8 of them are read. `cuts`:
-// how many blocks share the matrix where it is cut anywhere, 0 where strips are whole. take(strip, g, column, upper, lower, part,
-// is_whole) has the sums of rows g and g + 8 of a strip.
+// Multiplies the CTA's strips with its columns. `rows`: the rows of its columns, in shared memory; count rounded up
+// to a multiple of 8 are read. `cuts`: how many CTAs share the matrix if it is cut anywhere, 0 if strips are whole.
+// take(strip, g, column, upper, lower, part, is_whole) gets the sums of rows g and g + 8 of a strip.
 template <Layout layout, typename Take>
 __device__ void multiply(const Strips& weights, const uint8_t* matrix, const ManyInput& input,
                          const int* rows, unsigned cuts, StripStream<layout>& stream, const Take& take) {
@@ -195,7 +195,7 @@ __device__ void multiply(const Strips& weights, const uint8_t* matrix, const Man
   if (strip < weights.num_strips) give(cut < segments, cut == segments);
 }
 
-// Tokens first .. of a dense matrix.
+// Multiplies a dense matrix with the CTA's tokens.
 template <Layout layout, typename Take>
 __device__ void multiply_tokens(const Mark& mark, const Strips& weights, const __nv_bfloat16* activations,
                                 int cols, int num_tokens, unsigned cuts, const Take& take) {
@@ -259,7 +259,7 @@ __global__ void __launch_bounds__(kThreads, 1)
                                  });
 }
 
-// A warp for each token; then the last block groups them.
+// Each warp ranks the experts of one token; then the last CTA groups the pairs.
 __global__ void __launch_bounds__(kThreads, 1)
     rank_many_kernel(const __grid_constant__ RouteArgs args, Mark mark) {
   const Timed timed(mark);
@@ -270,7 +270,7 @@ __global__ void __launch_bounds__(kThreads, 1)
   if (is_last_block(args.ticket)) group_pairs(args);
 }
 
-// A block for each token.
+// A CTA for each token.
 __global__ void __launch_bounds__(kThreads, 1)
     normalise_kernel(const __grid_constant__ NormaliseArgs args, Mark mark) {
   const Timed timed(mark);
@@ -288,7 +288,7 @@ __global__ void __launch_bounds__(kThreads, 1)
       });
 }
 
-// Pairs of a group past its expert's strips; row_of(pair) is the row of `activations`.
+// Multiplies the pairs of a group with their expert's strips; row_of(pair) is the row of `activations`.
 template <typename RowOf, typename Take>
 __device__ void multiply_group(const Mark& mark, const Strips& weights, const Groups& groups,
                                const __nv_bfloat16* activations, int cols, const RowOf& row_of,
@@ -396,7 +396,7 @@ void down_many(Stream stream, const DownArgs& args) {
 }
 
 void prepare_prefill() {
-  const size_t most = device_info().max_shared_bytes - 1024;  // of which the static part is taken
+  const size_t most = device_info().max_shared_bytes - 1024;  // less what static shared memory takes
   for_each_layout([&](auto layout) {
     allow_shared_bytes(qkv_many_kernel<layout()>, most);
     allow_shared_bytes(project_many_kernel<layout()>, most);

@@ -13,7 +13,7 @@ Mark Recorder::next(const Label& label) {
   return {times, times + kMost, times + 2 * kMost};
 }
 
-// Begins are the least of what blocks say, the others the largest.
+// CTAs write begins with an atomic minimum, middles and ends with a maximum.
 void Recorder::clear(cudaStream_t stream) {
   const size_t bytes = kMost * sizeof(unsigned long long);
   check(cudaMemsetAsync(times_.as<void>(), 0xFF, bytes, stream), "clearing times");

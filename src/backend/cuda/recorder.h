@@ -1,4 +1,5 @@
-// When the launches of a step ran, for profile(): kernels leave it on the device, where it costs a comparison while nobody asks.
+// Timestamps of a step's launches, for profile(). Kernels write them to device memory; a launch that is not recorded
+// pays one comparison.
 #pragma once
 
 #include <vector>
@@ -8,13 +9,15 @@
 
 namespace nibble::cuda {
 
-// Of one launch, nanoseconds of the device's clock: when its first block could begin, and when its last one was done; between them,
-// when its last block was done with routing, of a launch that goes on to experts. Null: nobody asks.
+// Where one launch writes its timestamps, in nanoseconds of the device's clock: `begin` when its first CTA could
+// begin, `end` when its last CTA was done, and `middle`, in a launch that does routing and then experts, when the
+// last CTA was done with routing. Null: the launch is not recorded.
 struct Mark {
   unsigned long long *begin{nullptr}, *middle{nullptr}, *end{nullptr};
 };
 
-// What a launch is for; `first`: what it does before Mark::middle, if it has one.
+// The step part and the name of a launch; `first_part` and `first_name` describe what it does before the middle
+// timestamp, if it has one.
 struct Label {
   StepPart part;
   const char* name;
@@ -25,15 +28,15 @@ struct Label {
 class Recorder {
  public:
   Recorder();
-  // The mark of the next launch.
+  // Reserves the timestamps of the next launch.
   Mark next(const Label& label);
-  // Before the launches run.
+  // Resets all timestamps; before the launches run.
   void clear(cudaStream_t stream);
-  // After they did, in their order.
+  // Reads the timestamps in order of launch; after all have run.
   std::vector<TimedWork> read() const;
 
  private:
-  static constexpr size_t kMost{4096};  // launches of a step
+  static constexpr size_t kMost{4096};  // launches per step
   std::vector<Label> labels_;
   DeviceBuffer times_;  // [3, kMost]: Mark
 };

@@ -1,4 +1,5 @@
-// Which experts the tokens of a step go to, and the groups of pairs of token and slot that share an expert's weights.
+// The routing of several tokens: each token's experts, and the groups of pairs (token and slot) that share an
+// expert's weights.
 #pragma once
 
 #include "backend/cuda/choice.cuh"
@@ -6,7 +7,7 @@
 
 namespace nibble::cuda {
 
-// Whether all other blocks of the launch have come here; what they wrote is there then. The ticket is 0 again.
+// True in the CTA that arrives last: everything that the others wrote before is then visible. The ticket is left 0.
 __device__ inline bool is_last_block(unsigned* ticket) {
   __shared__ bool is_last;
   __threadfence();
@@ -20,7 +21,7 @@ __device__ inline bool is_last_block(unsigned* ticket) {
   return is_last;
 }
 
-// The experts of a token and their weights, by one warp.
+// One warp chooses a token's experts and computes their weights.
 __device__ inline void rank_token(const RouteArgs& args, int token) {
   const int lane = static_cast<int>(threadIdx.x) % 32, num_experts = args.weights.rows;
   const int first_pair = token * args.experts_per_token;
@@ -36,9 +37,10 @@ __device__ inline void rank_token(const RouteArgs& args, int token) {
   if (lane < args.experts_per_token) args.groups.weight[first_pair + lane] = weight;
 }
 
-// The pairs of the step by experts, by one block. In which order an expert has them differs from run to run, and makes no difference.
+// One CTA groups the step's pairs by expert. The order of an expert's pairs may differ from run to run; no result
+// depends on it.
 __device__ inline void group_pairs(const RouteArgs& args) {
-  extern __shared__ int counts[];  // [E]: pairs of an expert, then where its groups begin
+  extern __shared__ int counts[];  // [E]: number of pairs, later index of the expert's first group
   const int num_experts = args.weights.rows, num_pairs = args.num_tokens * args.experts_per_token;
   const int size = args.groups.size;
   for (int e = static_cast<int>(threadIdx.x); e < num_experts; e += kThreads) counts[e] = 0;
@@ -46,7 +48,8 @@ __device__ inline void group_pairs(const RouteArgs& args) {
   for (int pair = static_cast<int>(threadIdx.x); pair < num_pairs; pair += kThreads)
     args.rank[pair] = atomicAdd(&counts[__ldcg(args.chosen + pair)], 1);
   __syncthreads();
-  if (threadIdx.x < 32) {  // experts in order, a prefix sum over lanes of runs of experts
+  if (threadIdx.x <
+      32) {  // each lane has a run of consecutive experts; a prefix sum over lanes gives the first group of each run
     const int lane = threadIdx.x, run = (num_experts + 31) / 32;
     int mine = 0;
     for (int e = lane * run; e < min((lane + 1) * run, num_experts); ++e)

@@ -1,16 +1,17 @@
-// sample: from rows of logits to tokens. Formulas and their order are those of backend/sample.h.
+// sample: chooses a token from each row of logits. The formulas and their order are those of backend/sample.h.
 //
-// The logits of a row lie in L2, 804 KB for V = 201,088. One small kernel finds the likeliest: greedy rows are then done. For the
-// others a cluster of 8 blocks passes over the row, 0.7 us at the 150 GB/s that a multiprocessor takes, some arithmetic, and a
-// barrier: once for a draw; top_k and top_p look for the least likely token that is kept: a pass adds up what falls into each of
-// 256 bins, likeliest first, and the next looks into the bin where the sum reaches its target: two or three passes where logits
-// are as models make them, eight at the most.
+// The logits of a row lie in L2, 804 KB for V = 201,088. A small kernel finds the likeliest token, and greedy rows
+// are then done. For other rows a cluster of 8 CTAs passes over the logits; a pass takes 0.7 us at the 150 GB/s that
+// a multiprocessor reads, some arithmetic, and a barrier. A draw takes one pass. top_k and top_p search for the least
+// likely token that is kept: a pass adds up the tokens in each of 256 bins, likeliest first, and the next pass
+// subdivides the bin in which the sum reaches its target. With logits as models make them that is two or three
+// passes, at most eight.
 //
-// A weight is an integer, in units of 2^-44 of the largest: sums are exact, the order of additions makes no difference, and a
-// token gets the same bits in every run and every batch. Rounding to units moves the border between two tokens by 2^-45 V at
-// the most, 6e-9: less than a float32 weight is off.
+// A weight is an integer in units of 2^-44 of the largest weight. Sums are exact, so the order of additions makes no
+// difference, and a token gets the same bits in every run and every batch. Rounding to units moves the border between
+// two tokens by at most 2^-45 V = 6e-9, which is less than the error of a float32 weight.
 //
-// Before Hopper there are no clusters: one block does it all (right, and 8 times slower).
+// GPUs before Hopper have no clusters: there one CTA does it all (correct, and 8 times slower).
 #include <cooperative_groups.h>
 
 #include <cfloat>
@@ -27,18 +28,19 @@ constexpr int kThreads{1024}, kWarps{kThreads / 32}, kBinBits{8}, kBins{1 << kBi
 constexpr int kBestThreads{256};
 constexpr int kTokenBits{19}, kWeightBits{44};
 static_assert(kMaxVocab == 1 << kTokenBits && kTokenBits + kWeightBits < 64);
-static_assert(kWarps == 32);  // a lane stands for a warp where warps come together
+static_assert(kWarps == 32);  // a warp can hold one value per warp, one in each lane
 
-// exp(-32) is less than half a unit: of tokens that are farther from the likeliest, none is drawn. top_k uses it as a guess.
+// Tokens whose logit is farther below the largest are never drawn: exp(-32) is less than half a unit. top_k takes it
+// as a first guess.
 constexpr float kReach{32};
 
-// The blocks of a row.
+// The CTAs that work on a row: a cluster, or a single CTA.
 struct Team {
 #if __CUDA_ARCH__ >= 900
   static constexpr int kBlocks{kClusterBlocks};
   static __device__ void sync() { cooperative_groups::this_cluster().sync(); }
   template <typename T>
-  static __device__ T* of_block(T* mine, int block) {  // the same variable in that one's shared memory
+  static __device__ T* of_block(T* mine, int block) {  // the same variable in another CTA's shared memory
     return cooperative_groups::this_cluster().map_shared_rank(mine, block);
   }
 #else
@@ -51,18 +53,20 @@ struct Team {
 #endif
 };
 
-__device__ float ordered(float logit) {  // as on the host: fmaxf takes the number where the other is NaN
+__device__ float ordered(
+    float logit) {  // NaN becomes -infinity, as on the host: fmaxf returns the operand that is a number
   return fminf(fmaxf(logit, -INFINITY), FLT_MAX);
 }
 
-// Tokens in the order of their likelihood: of equal logits the lower id is the likelier.
+// Packs a token and its logit so that a likelier token has the larger number; of equal logits the lower id is the
+// likelier.
 __device__ uint64_t pack(int token, float logit) {
   return uint64_t{key_of(logit)} << kTokenBits | static_cast<uint64_t>(kMaxVocab - 1 - token);
 }
 __device__ int token_of(uint64_t packed) {
   return kMaxVocab - 1 - static_cast<int>(packed & (kMaxVocab - 1));
 }
-// Of the tokens that are kept. Most are decided by their logit, without packing them.
+// The least likely token that is kept. Most tokens are decided by comparing logits alone.
 struct Bound {
   uint64_t packed;
   float logit;
@@ -78,7 +82,7 @@ struct Likeliest {
   float logit{-INFINITY};
   int token{-1};
 
-  // Of tokens with ascending ids.
+  // To be called with ascending ids.
   __device__ void see(int other_token, float other) {
     if (!(other > logit)) return;
     logit = other;
@@ -101,7 +105,7 @@ __device__ uint64_t over_lanes(uint64_t mine, const Combine& combine) {
   return mine;
 }
 
-// What a token adds to a sum: 1, or its weight.
+// The amount that a token adds to a sum: 1 (for top_k), or its weight.
 struct One {
   float largest;  // logit
   __device__ uint64_t operator()(float) const { return 1; }
@@ -113,16 +117,17 @@ struct Weight {
 
   __device__ Weight(float largest, float temperature, float min_p)
       : largest(largest),
-        inverse(fminf(1.4426950408889634f / temperature, FLT_MAX)),  // 0 times it is 0
+        inverse(fminf(1.4426950408889634f / temperature, FLT_MAX)),  // finite, so that 0 times it is 0
         min_p(min_p) {}
   __device__ uint64_t operator()(float logit) const {
-    float weight;  // exp2f without its care for results that are denormal: they are 0 here
+    float weight;  // exp2f without subnormal results: those are 0 units
     asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(weight) : "f"(__fmul_rn(__fsub_rn(logit, largest), inverse)));
     return weight < min_p ? 0 : __float2ull_rn(weight * static_cast<float>(uint64_t{1} << kWeightBits));
   }
 };
 
-// Bins of equal width by how far a logit is from the largest: logits fall into many of them, so that few threads add to the same.
+// Sorts logits into bins of equal width by their distance from the largest. Logits spread over many bins, so that few
+// threads add to the same one.
 struct DistanceBins {
   float largest, reach, scale;
 
@@ -132,7 +137,8 @@ struct DistanceBins {
     const float distance = largest - logit;
     return distance < reach ? min(static_cast<int>(distance * scale), kBins - 1) : kBins - 1;
   }
-  // The smallest key that falls into a bin up to `bin`. Made by a whole warp, in steps of 5 bits.
+  // The smallest key that falls into one of the bins up to `bin`. The lanes of a warp search together, 5 bits in each
+  // step.
   __device__ uint32_t smallest_key(int bin) const {
     const int lane = threadIdx.x % 32;
     uint32_t smallest = 0;
@@ -147,8 +153,8 @@ struct DistanceBins {
 };
 
 struct Shared {
-  // What the other blocks read. A block may fill the one while others still read the other: before it comes back to the first,
-  // all have been at the barrier between.
+  // Buffers that the other CTAs of the row read, used in turn. A CTA may fill one while others still read the other:
+  // all of them pass a barrier before it fills the first again.
   uint64_t shown[2][kBins];
   uint64_t warps[kWarps];
   struct Place {
@@ -169,9 +175,9 @@ __device__ uint64_t up_to_lane(uint64_t mine) {
   return mine;
 }
 
-// Of an amount from each thread of the block: the thread with which their sum reaches the target, `share` (of 2^64) of the whole
-// sum and `more`. Index -1 and the sum before it where it doesn't. Not inlined, so that there is one of it: instructions that
-// were not run lately come from far away.
+// Each thread of the CTA passes an amount. Finds the first thread at which the running sum reaches the target:
+// `share` (of 2^64) of the total, plus `more`. Where the total stays below the target, returns index -1 and the
+// total. Not inlined: a single copy stays in the instruction cache.
 __device__ __noinline__ Shared::Place find(Shared& shared, uint64_t amount, uint64_t share, uint64_t more) {
   const int lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32;
   uint64_t up_to = up_to_lane(amount);
@@ -187,7 +193,7 @@ __device__ __noinline__ Shared::Place find(Shared& shared, uint64_t amount, uint
   return shared.place;
 }
 
-// A row in the hands of the threads of its blocks. All of them call each function.
+// A row of logits, worked on by all threads of its CTAs. All threads call each function.
 class Row {
  public:
   __device__ Row(float* logits, int vocab, Shared& shared)
@@ -200,7 +206,7 @@ class Row {
     if (threadIdx.x == 0) shared_.num_top = 0;
   }
 
-  // As best_kernel has it.
+  // The likeliest token, packed, as best_kernel finds it.
   __device__ uint64_t best() {
     Likeliest likeliest;
     for_tokens([&](int token, float logit, bool is_there) {
@@ -215,14 +221,14 @@ class Row {
     return combine(sum, Sum{});
   }
 
-  // The bound of the fewest likeliest tokens, all within `bound`, whose amounts reach the target: `share` (of 2^64) of the sum of
-  // all, and `more`.
+  // The bound of the fewest likeliest tokens, all within `bound`, whose amounts add up to the target: `share` (of
+  // 2^64) of the sum of all amounts, plus `more`.
   template <typename Amount>
   __device__ Bound keep(const Bound& bound, float reach, const Amount& amount, uint64_t share,
                         uint64_t more) {
     const DistanceBins distance_bin(amount.largest, reach);
     uint64_t low = bound.packed, high = pack(0, amount.largest);
-    for (int shift = -1;;) {  // -1: in bins of distance
+    for (int shift = -1;;) {  // -1: bins of DistanceBins
       const Bound lowest(low), highest(high);
       const Place place = shift < 0 ? count(
                                           [&](int token, float logit, int& bin) {
@@ -249,7 +255,8 @@ class Row {
       }
       share = 0;
       more = place.target - place.before;
-      // Until all of the bin is needed, or it can only be one token: two would be twice the least amount.
+      // Done when the whole bin is needed, or when it can only hold one token: two would add at least twice the least
+      // amount.
       const Bound found(low);
       const uint64_t least = amount(found.logit);
       if (place.amount == more || place.amount <= least + least / 2 || low == high) return found;
@@ -257,8 +264,8 @@ class Row {
     }
   }
 
-  // The first token, ids ascending, with which the sum of weights of those within `bound` passes `unit` (of 2^64) of the whole.
-  // Known to the first block only.
+  // The first token, in order of ids, at which the running sum of the weights within `bound` exceeds `unit` (of 2^64)
+  // of the total. Only the first CTA gets the result.
   __device__ int draw(const Bound& bound, const Weight& weight, uint64_t unit) {
     const auto amount = [&](int token, float logit) {
       return bound.admits(token, logit) ? weight(logit) : uint64_t{0};
@@ -274,7 +281,7 @@ class Row {
               segment_warp = static_cast<int>(threadIdx.x) % kWarps;
     sum = segment_block < Team::kBlocks ? Team::of_block(segments, segment_block)[segment_warp] : 0;
     const Place segment =
-        find(shared_, sum, unit, 1);  // sums are integers: above unit * total is from the next one on
+        find(shared_, sum, unit, 1);  // sums are integers: "above unit * total" is "at least one more"
     uint64_t target = segment.target - segment.before;
     const int end = min((segment.index + 1) * segment_, vocab_);
 #pragma unroll 1
@@ -286,7 +293,8 @@ class Row {
     }
   }
 
-  // The tokens from `bound` up, at most kMaxTop, likeliest first: give(rank, packed) in threads of the first block.
+  // Calls give(rank, packed) for the tokens within `bound`, at most kMaxTop, likeliest first, in threads of the first
+  // CTA.
   template <typename Give>
   __device__ void list(const Bound& bound, const Give& give) {
     for_tokens([&](int token, float logit, bool is_there) {
@@ -296,7 +304,7 @@ class Row {
     Team::sync();
     const int mine = static_cast<int>(threadIdx.x), num_top = shared_.num_top;
     if (blockIdx.x > 0 || mine >= num_top) return;
-    int rank = 0;  // the order in which they were written is any, their ranks are not
+    int rank = 0;  // tokens were written in any order; ranks do not depend on it
 #pragma unroll 1
     for (int other = 0; other < num_top; ++other) rank += shared_.top[other] > shared_.top[mine];
     give(rank, shared_.top[mine]);
@@ -312,14 +320,14 @@ class Row {
       float logit = ordered(ordered(adjustment.raw) + adjustment.bias);
       if (count >= 0)
         logit = ordered(logit > 0 ? logit / row.repetition_penalty : logit * row.repetition_penalty);
-      if (count > 0)  // multiplied and added one after the other, as on the host
+      if (count > 0)  // rounded after the product and after the sum, as on the host
         logit = ordered(logit - __fadd_rn(__fmul_rn(row.frequency_penalty, static_cast<float>(count)),
                                           row.presence_penalty));
       logits_[adjustment.token] = logit;
     }
     Team::sync();
   }
-  // By the first block, which then sees the model's own logits.
+  // Called by the first CTA alone, which from then on reads the model's own logits.
   __device__ void restore(const SampleRow& row) {
 #pragma unroll 1
     for (int i = static_cast<int>(threadIdx.x); i < row.num_adjustments; i += kThreads)
@@ -330,10 +338,10 @@ class Row {
 
  private:
   using Place = Shared::Place;
-  static constexpr int kSegments{Team::kBlocks * kWarps};  // of tokens, one for each warp
+  static constexpr int kSegments{Team::kBlocks * kWarps};  // segments of the vocabulary, one per warp
   static_assert(kSegments <= kBins);
 
-  // visit(token, logit, is_there) in all lanes. Other blocks may have changed a logit: it is read from L2.
+  // Calls visit(token, logit, is_there) in all lanes. Reads from L2, since other CTAs may have changed a logit.
   template <typename Visit>
   __device__ void for_tokens(const Visit& visit) const {
     constexpr int kAhead{5};
@@ -357,7 +365,7 @@ class Row {
 
   __device__ uint64_t* show() { return shared_.shown[turn_ ^= 1]; }
 
-  // Of all threads of the row.
+  // Combines a value from each thread of the row; all threads get the result.
   template <typename Combine>
   __device__ uint64_t combine(uint64_t mine, const Combine& combine) {
     mine = over_lanes(mine, combine);
@@ -374,7 +382,8 @@ class Row {
     return mine;
   }
 
-  // The bin with which the sum of bins reaches the target. amount_of(token, logit, bin) sets the bin.
+  // Adds up amounts by bins, and finds the bin at which the running sum reaches the target. amount_of(token, logit,
+  // bin) sets the bin.
   template <typename AmountOf>
   __device__ Place count(const AmountOf& amount_of, uint64_t share, uint64_t more) {
     uint64_t* const bins = show();
@@ -394,7 +403,7 @@ class Row {
   }
 
   static __device__ void add(uint64_t* bin, uint64_t amount) {
-    // Two additions of 32 bits: of 64 there is none in shared memory.
+    // Two additions of 32 bits: shared memory has no 64-bit one.
     auto* const words = reinterpret_cast<unsigned*>(bin);
     const auto low = static_cast<unsigned>(amount);
     const unsigned before = atomicAdd(words, low);
@@ -408,17 +417,19 @@ class Row {
   Shared& shared_;
 };
 
-__device__ bool has_only_likeliest(const SampleRow& row) {  // or no token at all
+// Whether a row asks for the likeliest token alone, or for none: best_kernel then answers it.
+__device__ bool has_only_likeliest(const SampleRow& row) {
   return row.temperature < 0 || (row.temperature == 0 && row.num_adjustments == 0 && row.num_logprobs < 0);
 }
 
-// The likeliest of each row, packed; 0 where no logit is a number above -infinity. All that greedy rows need.
+// The likeliest token of each row, packed; 0 where no logit is a number above -infinity. Greedy rows need nothing
+// else.
 __global__ void __launch_bounds__(kBestThreads)
     best_kernel(const __grid_constant__ SampleArgs args, Mark mark) {
   const Timed timed(mark);
   __shared__ uint64_t warps[kBestThreads / 32];
   __shared__ bool is_last;
-  const SampleRow& row = args.rows[blockIdx.y];  // of the step's input: there since before its first kernel
+  const SampleRow& row = args.rows[blockIdx.y];  // the step's input was there before the step's first kernel
   const float temperature = row.temperature;
   const bool is_greedy = has_only_likeliest(row);
   wait_for_predecessor(mark);
@@ -474,7 +485,7 @@ __global__ void __launch_bounds__(kThreads)
   if (has_logprobs) {
     const float largest = Bound(best).logit;
     const uint64_t sum = row.sum(Weight(largest, 1, 0));
-    if (threadIdx.x < 32)  // which of them tell
+    if (threadIdx.x < 32)  // only these threads write log-probabilities
       log_sum = double{largest} + log(static_cast<double>(sum)) - kWeightBits * M_LN2;
     if (num_top > 0)
       row.list(row.keep(everything, kReach, One{largest}, 0, static_cast<uint64_t>(num_top)),
@@ -496,7 +507,7 @@ __global__ void __launch_bounds__(kThreads)
     if (params.top_p != kAllTokens)
       bound = row.keep(bound, kReach * params.temperature, weight, params.top_p, 1);
     const uint64_t bits = random_bits(params.seed, static_cast<uint64_t>(params.position));
-    token = row.draw(bound, weight, bits >> 11 << 11);  // the 53 bits of random_unit
+    token = row.draw(bound, weight, bits >> 11 << 11);  // the same 53 bits as random_unit
   }
   if (blockIdx.x == 0) {
     row.restore(params);
@@ -507,7 +518,7 @@ __global__ void __launch_bounds__(kThreads)
       result.num_top = tells ? num_top : 0;
     }
   }
-  Team::sync();  // no block ends while another reads its shared memory
+  Team::sync();  // no CTA may end while another still reads its shared memory
 }
 
 }  // namespace

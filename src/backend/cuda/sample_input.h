@@ -1,12 +1,13 @@
-// What a step tells the device of how its tokens are chosen, and what comes back; both in the device's memory.
+// Sampling parameters and results as they lie in device memory.
 #pragma once
 
 #include <cstdint>
 
 namespace nibble::cuda {
 
-inline constexpr int kMaxVocab{1 << 19};  // sample.cu adds up weights in 64 bits
-inline constexpr int kMaxTop{20};         // kMaxLogprobs, where host headers are not read
+inline constexpr int kMaxVocab{1 << 19};  // limit: sample.cu adds up weights in 64 bits
+inline constexpr int kMaxTop{
+    20};  // the same as kMaxLogprobs of the host's headers, which kernels do not include
 
 inline constexpr uint64_t kAllTokens{~uint64_t{0}};
 
@@ -14,17 +15,18 @@ inline constexpr uint64_t kAllTokens{~uint64_t{0}};
 struct Adjustment {
   int32_t token;
   float bias;
-  int32_t count;  // in the output; -1: no penalty is for it
-  float raw;      // the model's own logit, kept by the device while the changed one stands in its place
+  int32_t count;  // occurrences in the output; -1: no penalty applies
+  float raw;      // written by the device: the model's own logit, while the changed one stands in its place
 };
 
-// Of an output row: SampleParams, and what they refer to.
+// The SampleParams of an output row, and its adjustments.
 struct SampleRow {
   uint64_t seed;
-  uint64_t top_p;  // of 2^64, rounded up, less 1: a sum above that of the whole reaches it; kAllTokens: 1
+  uint64_t
+      top_p;  // in units of 2^-64, rounded up, less 1: a sum above this share of the whole reaches top_p; kAllTokens: 1
   Adjustment* adjustments;  // each token once
   int32_t num_adjustments;
-  int32_t position;      // of the token that is to be chosen
+  int32_t position;      // position of the token to be chosen
   int32_t top_k;         // 0: all
   int32_t num_logprobs;  // -1: none; at most kMaxTop
   float temperature;     // negative: no token is wanted
@@ -37,7 +39,7 @@ struct TopLogprob {
 };
 struct SampleResult {
   int32_t token;  // -1: none
-  float logprob;  // of it, where num_logprobs >= 0
+  float logprob;  // of the token, if num_logprobs >= 0
   int32_t num_top;
   TopLogprob top[kMaxTop];
 };

@@ -1,4 +1,4 @@
-// The output rows of a step as the device reads them.
+// Converts the output rows of a step to the form that the device reads.
 #pragma once
 
 #include <vector>
@@ -9,22 +9,22 @@
 
 namespace nibble::cuda {
 
-// Owns the adjustments of a step: their number is bounded by nothing that is known beforehand, so rows point to them.
+// Owns the adjustments of a step. Their number has no bound that is known beforehand, so rows point to them.
 class SampleRows {
  public:
   explicit SampleRows(int vocab) : index_(static_cast<size_t>(vocab), -1) {}
 
-  // Begins a step of as many rows. They point to the device's adjustments after bring().
+  // Begins a step. Rows point to the device's adjustments only after the upload.
   void start(SampleRow* rows) {
     rows_ = next_ = rows;
     are_greedy_ = true;
     adjustments_.clear();
   }
-  // Parameters outside of what engine/validate.h lets through, and tokens outside of the vocabulary, are a bug.
+  // Parameters that engine/validate.h would refuse, and tokens outside of the vocabulary, are a bug of the caller.
   void add(const OutputRow& output, int position);
-  // Whether nothing but the likeliest token is asked for, of any row.
+  // Whether no row asks for anything but its likeliest token.
   bool are_greedy() const { return are_greedy_; }
-  // Puts the copy of the adjustments into the stream, if there are any. The step before must have ended.
+  // Enqueues the copy of the adjustments, if there are any. The previous step must have ended.
   void bring(Stream stream);
 
  private:
@@ -34,7 +34,7 @@ class SampleRows {
   SampleRow *rows_{nullptr}, *next_{nullptr};
   bool are_greedy_{true};
   std::vector<Adjustment> adjustments_;
-  std::vector<int> index_;  // [V], of a token in `adjustments_`; -1: not in this row
+  std::vector<int> index_;  // [V], index of a token in `adjustments_`; -1: none in this row
   PinnedBuffer pinned_;
   DeviceBuffer device_;
 };

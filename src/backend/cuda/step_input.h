@@ -1,11 +1,12 @@
-// What a step tells the device, in the device's memory: one row for each token.
+// The input of a step in device memory: one row for each token.
 #pragma once
 
 #include <cstdint>
 
 namespace nibble::cuda {
 
-inline constexpr int kPagePositions{32};  // kPageTokens, where host headers are not read
+inline constexpr int kPagePositions{
+    32};  // the same as kPageTokens of the host's headers, which kernels do not include
 
 struct RowInput {
   int32_t token, position;

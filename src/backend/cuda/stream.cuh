@@ -1,9 +1,9 @@
-// Weights on their way from memory into the tensor cores: what every matrix product of a step is made of.
+// Streams weights from memory into the tensor cores: the core of every matrix product of a step.
 //
-// A block takes units, each one segment of one strip, from `first` to `last`; its warps take them in turn. Every warp has a
-// ring of its own in shared memory and copies into it what its own lanes will read, so that warps never wait for each other
-// while they stream. A unit ends in 16 sums for each column (token), which go to `partials`; the block then adds up the
-// segments of a strip in order.
+// A CTA takes units, each one segment of one strip, from `first` to `last`; its warps take them in turn. Every warp
+// has a ring buffer of its own in shared memory and prefetches into it what its own lanes will read, so that warps
+// never wait for each other while they stream. A unit ends in 16 sums for each column (token), which go to
+// `partials`; then the CTA adds up the segments of a strip in order.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -15,21 +15,22 @@
 
 namespace nibble::cuda {
 
-// Kernels say __launch_bounds__(kThreads, 1): without the 1 the compiler holds them to 64 registers, and a token takes a sixth
-// longer (measured on an H100).
+// Kernels are declared __launch_bounds__(kThreads, 1): without the 1 the compiler limits them to 64 registers, and a
+// token takes a sixth longer (measured on an H100).
 inline constexpr int kThreads{32 * kWarps};
 inline constexpr int kMaxColumns{8};  // tokens that share a pass over the weights: n of mma.m16n8k16
 
-// Blocks that share a dense matrix, each a unit of work or more.
+// How many CTAs share a dense matrix: each gets a unit of work or more.
 inline unsigned blocks_for(const Strips& weights) {
   return static_cast<unsigned>(std::min(device_info().num_multiprocessors, weights.num_strips));
 }
 
-// Tokens in shared memory, [columns] rows of bfloat16: the stride makes lanes of different tokens meet different banks.
+// Distance between two tokens' rows of bfloat16 in shared memory. The 32 extra elements put lanes of different tokens
+// into different banks.
 constexpr int activation_stride(int cols) { return padded_cols(cols) + 32; }
 
-// Codes of E4M3 and MXFP4 are multiplied as values times 2^-120 and 2^-126. Activations that meet them carry 2^96, so that nothing
-// underflows; what is left is for the end.
+// Codes of E4M3 and MXFP4 are multiplied as values times 2^-120 and 2^-126. The activations that meet them are
+// multiplied by 2^96, so that nothing underflows; kSumScale is the rest of the factor, applied to the sum.
 template <Layout layout>
 inline constexpr float kActivationScale{layout == Layout::kBf16 ? 1.0f : 0x1p96f};
 template <Layout layout>
@@ -44,7 +45,7 @@ __device__ inline void mma(float (&c)[4], const uint32_t (&a)[4], uint32_t b0, u
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 
-// The four registers that a word of MXFP4 codes holds: values times 2^-126 (strips.h).
+// Unpacks a word of MXFP4 codes to four A registers: values times 2^-126 (strips.h).
 __device__ inline void unpack(uint32_t word, uint32_t (&a)[4]) {
   a[0] = word & 0x81C081C0u;
   a[1] = (word << 4) & 0x81C081C0u;
@@ -52,7 +53,7 @@ __device__ inline void unpack(uint32_t word, uint32_t (&a)[4]) {
   a[3] = ((word << 6) & 0x80C080C0u) | ((word >> 2) & 0x01000100u);
 }
 
-// The same of two words of E4M3 codes, of rows g and g + 8: values times 2^-120.
+// Unpacks two words of E4M3 codes, of rows g and g + 8: values times 2^-120.
 __device__ inline void unpack(uint32_t upper, uint32_t lower, uint32_t (&a)[4]) {
   const auto second = [](uint32_t word) { return ((word << 4) & 0x80F080F0u) | ((word >> 4) & 0x07000700u); };
   a[0] = upper & 0x87F087F0u;
@@ -61,24 +62,24 @@ __device__ inline void unpack(uint32_t upper, uint32_t lower, uint32_t (&a)[4]) 
   a[3] = second(lower);
 }
 
-// 2^(e - 127) of byte `i` of a word of scales. Of e = 0 it makes 0, not 2^-127.
+// The scale 2^(e - 127), where e is byte `i` of a word. For e = 0 it returns 0, not 2^-127.
 template <int i>
 __device__ inline float scale_of(uint32_t word) {
   return __uint_as_float((i < 3 ? word << (23 - 8 * i) : word >> 1) & 0x7F800000u);
 }
 
-// A warp's ring of slots in shared memory. From sm_90 on one lane asks for a slot's bytes at once, and the copy engine counts
-// them on a barrier: that leaves the warp free, where many small copies would wait for each other. Before, each lane copies 16 bytes
-// at a time.
+// A warp's ring buffer in shared memory. From sm_90 on one lane requests a whole slot, and the copy engine signals an
+// mbarrier when its bytes have arrived: that leaves the warp free, where many small copies would wait for each other.
+// Before sm_90 each lane copies 16 bytes at a time with cp.async.
 template <Layout layout>
 class Ring {
  public:
   static constexpr int kSlots{RingShape<layout>::kSlots}, kSlotTiles{RingShape<layout>::kSlotTiles},
       kSlotBytes{kSlotTiles * tile_bytes(layout)};
-  static constexpr int kBytes{kSlots * kSlotBytes + 32};  // of a warp: slots, then their barriers
+  static constexpr int kBytes{kSlots * kSlotBytes + 32};  // per warp: slots, then their barriers
   static_assert(kSlots * 8 <= 32);
 
-  // `is_read_once`: that activations are to stay in L2, and weights are not.
+  // `is_read_once`: weights are evicted from L2 first, which leaves room for activations.
   __device__ Ring(uint8_t* memory, bool is_read_once)
       : memory_(memory), policy_(is_read_once ? kEvictFirst : kEvictNormal) {
 #if __CUDA_ARCH__ >= 900
@@ -93,7 +94,8 @@ class Ring {
 #endif
   }
 
-  // Fills the slot that was read longest ago; no lane reads it any more. Whole multiples of 16 bytes.
+  // Prefetches into the slot that was read longest ago; no lane may still be reading it. `num_bytes` is a multiple of
+  // 16.
   __device__ void ask(const uint8_t* from, int num_bytes) {
     const uint32_t to = address(memory_ + ask_slot_ * kSlotBytes);
 #if __CUDA_ARCH__ >= 900
@@ -114,14 +116,14 @@ class Ring {
 #endif
     ask_slot_ = ask_slot_ + 1 == kSlots ? 0 : ask_slot_ + 1;
   }
-  // As many ask() as slots have been called, with or without bytes, when next() waits for the oldest.
+  // Ends a request, with or without bytes: next() counts on one for each slot before it waits for the oldest.
   __device__ void end_ask() {
 #if __CUDA_ARCH__ < 900
     asm volatile("cp.async.commit_group;" ::: "memory");
 #endif
   }
 
-  // The oldest slot asked for, once its bytes are there for all lanes.
+  // Waits until the oldest requested slot has arrived, for all lanes, and returns it.
   __device__ const uint8_t* next() {
 #if __CUDA_ARCH__ >= 900
     uint32_t is_there = 0;
@@ -150,7 +152,7 @@ class Ring {
   }
   __device__ uint32_t barrier(int slot) const { return address(memory_ + kSlots * kSlotBytes + slot * 8); }
 
-  // Of cp.async.bulk, as createpolicy makes them.
+  // L2 cache policies of cp.async.bulk, as createpolicy makes them.
   static constexpr uint64_t kEvictFirst{0x12F0000000000000}, kEvictNormal{0x1000000000000000};
 
   uint8_t* memory_;
@@ -164,14 +166,14 @@ constexpr size_t ring_bytes() {
   return size_t{kWarps} * Ring<layout>::kBytes;
 }
 
-// What of the activations a pass multiplies with: [num_columns] rows in shared memory.
+// The activations of a pass: [num_columns] rows in shared memory.
 struct Columns {
   const __nv_bfloat16* activations;
   int stride;
-  int count;  // columns of tokens; the others are zero
+  int count;  // columns that hold a token; the others count as zero
 };
 
-// A lane's B registers of both products of a group of 32 columns of the contraction.
+// A lane's B registers for both products of a group of 32 columns of the contraction.
 __device__ inline uint4 activations_of(const Columns& columns, int tile, int group) {
   const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
   if (g >= columns.count) return make_uint4(0, 0, 0, 0);
@@ -179,19 +181,19 @@ __device__ inline uint4 activations_of(const Columns& columns, int tile, int gro
                                          32 * group + 8 * t);
 }
 
-// A lane's A registers of both products of a group, and in MXFP4 what its sums of rows g and g + 8 are multiplied with after them:
-// that saves a multiplication for each pair of weights.
+// A lane's A registers for both products of a group. In MXFP4 also the scales of rows g and g + 8, which multiply the
+// group's sums after the products: that saves a multiplication for each pair of weights.
 struct GroupWeights {
   uint32_t first[4], second[4];
   float upper_scale, lower_scale;
 };
 
-// Of the 16 bytes of row g and those of row g + 8.
+// Makes them of 16 bytes of row g and 16 bytes of row g + 8.
 __device__ inline GroupWeights bf16_weights(const uint4& upper, const uint4& lower) {
   return {{upper.x, lower.x, upper.y, lower.y}, {upper.z, lower.z, upper.w, lower.w}, 1, 1};
 }
 
-// Group `group` of tile `tile` of the `count` in a slot.
+// The weights of group `group` of tile `tile`, in a slot that holds `count` tiles.
 template <Layout layout>
 __device__ GroupWeights group_weights(const uint8_t* slot, int tile, int count, int group) {
   const int lane = threadIdx.x % 32;
@@ -214,8 +216,8 @@ __device__ GroupWeights group_weights(const uint8_t* slot, int tile, int count, 
   return w;
 }
 
-// Both products of a group, `b` the activations. A single column needs half of the sums: the other lanes' and registers' columns
-// are empty.
+// Adds both products of a group to `sums`; `b` are the activations. With a single column half of the sums are needed:
+// the other lanes' and registers' columns are empty.
 template <Layout layout, bool is_single>
 __device__ void add_group(const GroupWeights& w, const uint4& b, float (&sums)[4]) {
   if constexpr (layout != Layout::kMxfp4) {
@@ -233,13 +235,13 @@ __device__ void add_group(const GroupWeights& w, const uint4& b, float (&sums)[4
   }
 }
 
-// Units of a matrix are numbered strip by strip.
+// A position among the units of a matrix, which are numbered strip by strip.
 struct UnitCursor {
   int unit, segment;
 
   __device__ UnitCursor(const Strips& strips, int first)
       : unit(first), segment(first % strips.num_segments) {}
-  // To the one kWarps further on; returns how many bytes that is.
+  // Moves kWarps units on; returns the distance in bytes.
   __device__ int advance(const Strips& strips) {
     unit += kWarps;
     segment += strips.advance_segments;
@@ -256,7 +258,7 @@ struct UnitCursor {
 template <Layout layout>
 class UnitStream {
  public:
-  // Units first + warp, + kWarps, ... below last of a matrix in strips.
+  // Takes units first + warp, first + warp + kWarps, ... below `last`.
   __device__ UnitStream(const Strips& strips, const uint8_t* matrix, int first, int last, uint8_t* ring)
       : strips_(strips),
         last_(last),
@@ -266,12 +268,13 @@ class UnitStream {
               asked_.segment * strips.segment_bytes),
         ring_(ring + threadIdx.x / 32 * Ring<layout>::kBytes, /*is_read_once=*/true) {}
 
-  // Asks for the first weights, which needs nothing but them; then, behind the activations, for as many as the ring holds.
+  // start() prefetches the first weights, which depend on nothing. fill(), called after the activations have been
+  // requested, prefetches as many more as the ring holds.
   __device__ void start() { ask<RingShape<layout>::kAhead>(); }
   __device__ void fill() { ask<RingShape<layout>::kSlots - RingShape<layout>::kAhead>(); }
 
-  // Works until all units below `end` are done, and leaves their sums in partials[(unit - base) * 16 * columns.count +
-  // row * columns.count + column].
+  // Multiplies all units below `end`, and leaves their sums in partials[(unit - base) * 16 * columns.count + row *
+  // columns.count + column].
   __device__ void run(int end, const Columns& columns, float* partials, int base) {
     if (columns.count == 1)
       run<true>(end, columns, partials, base);
@@ -280,7 +283,7 @@ class UnitStream {
   }
 
  private:
-  // A single column needs half of the sums: the other lanes' and registers' columns are empty.
+  // With a single column half of the sums are needed: the other lanes' and registers' columns are empty.
   template <bool is_single>
   __device__ void run(int end, const Columns& columns, float* partials, int base) {
     for (; worked_.unit < end; worked_.advance(strips_)) {
@@ -315,7 +318,7 @@ class UnitStream {
 #pragma unroll
     for (int slot = 0; slot < count; ++slot) ask();
   }
-  // Asks for what comes next, if anything does.
+  // Prefetches the next tiles, if any are left.
   __device__ void ask() {
     if (asked_.unit < last_) {
       const int num_tiles = asked_.num_tiles(strips_), count = min(kSlotTiles, num_tiles - asked_tile_);
@@ -346,8 +349,8 @@ class UnitStream {
 
   const Strips& strips_;
   int last_;
-  UnitCursor asked_, worked_;  // what is asked for next, and what is worked on next
-  const uint8_t* from_;        // the asked unit's bytes
+  UnitCursor asked_, worked_;  // the unit to prefetch next, and the unit to multiply next
+  const uint8_t* from_;        // where the unit to prefetch lies
   int asked_tile_{0};
   Ring<layout> ring_;
 };
@@ -358,7 +361,7 @@ __device__ inline uint32_t dynamic_shared_bytes() {
   return bytes;
 }
 
-// Shared memory of a block: ring, activations, and sums of units, as many as there is room for.
+// A CTA's dynamic shared memory: rings, activations, and as many units' sums as there is room for.
 struct BlockMemory {
   uint8_t* ring;
   __nv_bfloat16* activations;
@@ -377,7 +380,8 @@ __device__ BlockMemory block_memory(int cols, int columns) {
           reinterpret_cast<float*>(memory + partials),
           static_cast<int>((dynamic_shared_bytes() - partials) / sizeof(float))};
 }
-// Sums of `units` units if they fit; of 48 at least. A block adds up what it has and goes on where there are more.
+// Bytes of dynamic shared memory: room for the sums of `units` units if they fit, and of at least 48. A CTA with more
+// units than that works in batches.
 template <Layout layout>
 size_t block_bytes(int cols, int columns, int units) {
   constexpr size_t kMost{216 << 10};
@@ -386,13 +390,13 @@ size_t block_bytes(int cols, int columns, int units) {
   return before + unit * std::min<size_t>(most, static_cast<size_t>(units));
 }
 
-// Whole strips of [first, last) from `from` on whose sums fit into `capacity` units; the end of the range at the latest.
+// End of the batch that begins at `from`: whole strips whose sums fit into `capacity` units, at the latest `last`.
 __device__ inline int batch_end(int from, int last, int num_segments, int capacity) {
   const int end = (from + capacity) / num_segments * num_segments;
   return min(end, last);
 }
 
-// The sum over the segments of `strip` that lie in [from, end), in order.
+// Adds up, in order, those segments of `strip` that lie in [from, end).
 __device__ inline float sum_segments(const float* partials, int from, int end, int strip, int num_segments,
                                      int row, int column, int count) {
   const int first = max(from, strip * num_segments), last = min(end, (strip + 1) * num_segments);

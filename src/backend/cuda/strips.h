@@ -1,26 +1,28 @@
-// How matrices lie on the device: for the tensor cores, read once and in order.
+// The layout of matrices on the device: ready for the tensor cores, read once and in order.
 //
-// A strip is 16 rows of the matrix over the whole contraction, cut into tiles of 64 columns; the contraction is padded with
-// zeros to whole tiles, the rows to whole strips. A lane of a warp owns, in each tile, rows g and g + 8 (g = lane / 4) of the
-// columns 32 G + 8 t .. + 7 of both groups G of 32 (t = lane % 4): so activations stay in natural order, 16 bytes for a lane
-// and group. The registers of mma.m16n8k16 number m of a group are, in pairs of columns,
+// A strip is 16 rows of the matrix over the whole contraction, cut into tiles of 64 columns. The contraction is
+// padded with zeros to whole tiles, the rows to whole strips. In each tile a lane of a warp owns rows g and g + 8 (g
+// = lane / 4), in columns 32 G + 8 t .. 32 G + 8 t + 7 (t = lane % 4) of both groups G = 0, 1 of 32 columns. So
+// activations stay in natural order, and a lane loads 16 bytes of them for each group. Each group takes two products
+// m = 0, 1 of mma.m16n8k16, whose A registers are, as pairs of columns,
 //
 //   a0, a2 = row g, columns 8 t + 4 m + {0, 1}, {2, 3}      a1, a3 = the same of row g + 8
 //
-//   BF16   2,048 bytes: for G = 0, 1: row g of all lanes (16 bytes each), then row g + 8
-//   E4M3   1,024 bytes: for G = 0, 1 and m = 0, 1 a lane's word of a0 and a2, then of a1 and a3 (16 bytes of G each). In each half
-//          of 16 bits the first of the two has its sign at bit 15 and the rest at 10-4, the second its sign at 11, the rest at 14-12
-//          and 3-0: read as bfloat16 each is the value times 2^-120.
-//   MXFP4  512 bytes: a lane's 16 bytes are words of (G, m); the 8 codes of a word lie so that a shift and a mask make each
-//          of a0..a2, and two of each a3: in each half of 16 bits (the even column is the low one) a0 has its sign at bit 15
-//          and its exponent and mantissa at 8-6, a1 at 11 and 4-2, a2 at 5 and, in the other half, 14-12, a3 its sign at 9,
-//          the rest at 10, 1 and 0. Read as bfloat16 each is the value times 2^-126, subnormals included, which the tensor
-//          cores take as they are. No cut of 16 bits into four equal patterns exists; of those with three this one leaves a
-//          fourth code whose bits are together in all but one.
+//   BF16   2,048 bytes a tile: for G = 0, 1: 16 bytes of row g for every lane, then 16 bytes of row g + 8
+//   E4M3   1,024 bytes: for G = 0, 1: 16 bytes for every lane, which are, for m = 0, 1, a word of a0 and a2, then a word of
+//          a1 and a3. In each 16-bit half the first of the two has its sign at bit 15 and the rest at 10-4, the second its
+//          sign at 11 and the rest at 14-12 and 3-0. Read as bfloat16, each is the value times 2^-120.
+//   MXFP4  512 bytes: a lane's 16 bytes are four words (G, m). The 8 codes of a word lie so that a shift and a mask extract
+//          each of a0..a2, and two of each extract a3. In each 16-bit half (the even column is the low half) a0 has its sign
+//          at bit 15 and its exponent and mantissa at 8-6, a1 at 11 and 4-2, a2 at 5 and, in the other half, 14-12, a3 has
+//          its sign at 9, the rest at 10, 1 and 0. Read as bfloat16, each is the value times 2^-126, subnormals included,
+//          which the tensor cores take as they are. No layout of 16 bits has four equal patterns. Of the layouts with
+//          three, this one keeps the bits of the fourth code together but for one.
 //
-// A segment is a run of tiles of one strip that one warp adds up from zero; segments are then added in order. That, and not how
-// much else is in the batch, fixes the order of additions. In MXFP4 a segment's scales follow its tiles: a word for tile and g,
-// its bytes (row g, G = 0), (row g + 8, G = 0), (row g, G = 1), (row g + 8, G = 1).
+// A segment is a run of tiles of one strip that one warp adds up from zero; then the segments are added in order.
+// This fixes the order of additions, whatever else is in the batch. In MXFP4 the scales of a segment follow its
+// tiles: a word for each tile and g, with the bytes (row g, G = 0), (row g + 8, G = 0), (row g, G = 1), (row g + 8, G
+// = 1).
 #pragma once
 
 #include <cstddef>
@@ -32,11 +34,11 @@ namespace nibble::cuda {
 inline constexpr int kStripRows{16};
 inline constexpr int kTileCols{64};
 inline constexpr int kMaxSegmentTiles{5};
-inline constexpr int kWarps{16};  // of a block that streams
+inline constexpr int kWarps{16};  // warps of a CTA that streams weights
 
 enum class Layout { kBf16, kE4m3, kMxfp4 };
 
-// f(std::integral_constant<Layout, ...>) for kernels that are made for each layout.
+// Calls f(std::integral_constant<Layout, ...>): for kernels that are instantiated for each layout.
 template <typename F>
 void with_layout(Layout layout, const F& f) {
   switch (layout) {
@@ -57,26 +59,26 @@ constexpr int tile_bytes(Layout layout) {
   return layout == Layout::kBf16 ? 2048 : layout == Layout::kE4m3 ? 1024 : 512 + 32;
 }
 
-// A matrix, or several of one shape behind each other (experts).
+// A matrix in strips, or several contiguous ones of one shape (experts).
 struct Strips {
   const uint8_t* data{nullptr};
-  const float* row_scales{nullptr};  // [rows], of E4M3
+  const float* row_scales{nullptr};  // [rows], only in E4M3
   Layout layout{Layout::kBf16};
-  int rows{0};  // of the matrix, without padding
+  int rows{0};  // rows of the matrix, without padding
   int num_strips{0};
   int num_tiles{0};      // of a strip
   int segment_tiles{0};  // the last segment may have fewer
   int num_segments{0};   // of a strip
   int segment_bytes{0}, strip_bytes{0};
-  // A warp of a block goes from a segment to the one kWarps further on: by so many segments and bytes, and, where that is beyond
-  // the strip's end, back by a strip's segments and on by what is left of its bytes. Said here because a kernel takes these
-  // numbers from its arguments at no cost.
+  // The step of a warp from one segment to the one kWarps further on: so many segments and bytes forward; where that
+  // passes the end of the strip, a strip's segments back and wrap_bytes on. They are precomputed because a kernel
+  // reads its arguments at no cost, where divisions cost time.
   int advance_segments{0}, advance_bytes{0}, wrap_bytes{0};
 
   constexpr size_t matrix_bytes() const { return size_t{1} * num_strips * strip_bytes; }
 };
 
-// 2880 columns are 45 tiles, 4096 are 64. Segments of at most `most_tiles`.
+// 2880 columns are 45 tiles, 4096 are 64. A segment has at most `most_tiles` tiles.
 constexpr Strips make_strips(Layout layout, int rows, int cols, int most_tiles = kMaxSegmentTiles) {
   Strips strips;
   strips.layout = layout;
@@ -94,7 +96,7 @@ constexpr Strips make_strips(Layout layout, int rows, int cols, int most_tiles =
   return strips;
 }
 
-// A block's share of a matrix in units (segments, strip by strip): cut anywhere, or at the ends of strips.
+// A CTA's share of a matrix in units (the segments, strip by strip): cut anywhere, or only between strips.
 struct UnitRange {
   int first, last;
 };
@@ -104,8 +106,8 @@ constexpr UnitRange share_of(const Strips& strips, bool whole_strips, unsigned b
   return {static_cast<int>(count * block / num_blocks) * scale,
           static_cast<int>(count * (block + 1) / num_blocks) * scale};
 }
-// At which segment of a strip a share begins and so its sum has a second part (kernels.h); num_segments where none does. No more
-// blocks than strips: none has two.
+// The segment at which a CTA's share begins inside of a strip, whose sums then have a second part (kernels.h);
+// num_segments if none does. There are no more CTAs than strips, so no strip is cut twice.
 constexpr int cut_of(const Strips& strips, int strip, unsigned num_blocks) {
   const long long count = 1ll * strips.num_strips * strips.num_segments,
                   first = 1ll * strip * strips.num_segments;
@@ -119,8 +121,9 @@ constexpr int cut_of(const Strips& strips, int strip, unsigned num_blocks) {
 
 constexpr int padded_cols(int cols) { return (cols + kTileCols - 1) / kTileCols * kTileCols; }
 
-// Slots of a warp's ring, 85 to 96 KB in a block: more was slower on an H100, and so was less. Before the activations are there
-// only kAhead of them are asked for: what is asked for earlier delays them (docs/decisions/0005).
+// Slots of a warp's ring; all rings of a CTA take 85 to 96 KB. On an H100 both larger and smaller rings were slower.
+// Only kAhead slots are prefetched before the activations have been requested: more would delay those
+// (docs/decisions/0005).
 template <Layout layout>
 struct RingShape;
 template <>
@@ -132,7 +135,7 @@ struct RingShape<Layout::kE4m3> {
   static constexpr int kSlots{3}, kAhead{2}, kSlotTiles{2};
 };
 template <>
-struct RingShape<Layout::kMxfp4> {  // a slot is a segment
+struct RingShape<Layout::kMxfp4> {  // one slot holds a segment
   static constexpr int kSlots{2}, kAhead{1}, kSlotTiles{kMaxSegmentTiles};
 };
 

@@ -1,4 +1,4 @@
-// The loops that the CUDA kernels of attention are held to, against the reference. Needs no GPU.
+// Tests the host loops that the CUDA attention kernels are compared with, against the reference. Needs no GPU.
 #include "backend/cuda/verify/attention_truth.h"
 
 #include <gtest/gtest.h>
@@ -46,7 +46,7 @@ struct Inputs {
   TurnedRows turned;
 };
 
-// The reference's table of pages, in which a row's pages follow from the places of its positions.
+// The reference's page tables, derived from where the test cache holds each position.
 struct ReferenceCache {
   explicit ReferenceCache(const Inputs& in) {
     const ptrdiff_t heads = in.c.num_kv_heads, page = 2 * heads * kPageElements;
@@ -91,14 +91,14 @@ TEST(AttentionTruth, RowsTurnAsTheReferenceTurnsThem) {
   reference::rotate({x, positions, reference::make_rope_table(RopeConfig{}, kHeadDim)});
   for (size_t row = 0; row < positions.size(); ++row)
     for (int i = 0; i < heads * kHeadDim; ++i) {
-      const Rounded& turned = in.turned.query(row, 0)[i];  // keys follow queries
+      const Rounded& turned = in.turned.query(row, 0)[i];  // the keys' heads follow the queries'
       ASSERT_NEAR(turned.number, x.view().row(static_cast<ptrdiff_t>(row), 0)[i], turned.error)
           << "row " << row << ", element " << i;
     }
 }
 
-// The kernel rounds each of its probabilities to bfloat16, by at most 2^-9 of it: so much of the largest value may the sum be off.
-// The reference's float32 adds 2^-20 and less.
+// The kernel rounds each probability to bfloat16, which is off by at most 2^-9 of it, so the sum may be off by that
+// share of the largest value. The reference's float32 adds less than 2^-20.
 TEST(AttentionTruth, SinksAndWindowsMeanWhatTheReferenceMeans) {
   for (const int window : {0, 1, 33, 128})
     for (const float sink : {-10.0f, 0.5f, 8.0f}) {

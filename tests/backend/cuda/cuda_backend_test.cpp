@@ -1,4 +1,5 @@
-// The CUDA backend behind the contract, and against golden data. Needs a GPU: not part of ./test (docs/gpu.md).
+// Tests the CUDA backend against the contract of all backends, and against golden data. Needs a GPU: not part of
+// ./test (docs/gpu.md).
 #include "backend/cuda/cuda_backend.h"
 
 #include <fmt/format.h>
@@ -19,7 +20,7 @@ BackendOptions options_of(int num_pages) {
   return options;
 }
 
-// Dense layers and the cache in every format that there are kernels for.
+// Every format of dense layers and of the cache that there are kernels for.
 std::vector<Fulfilment> of_each_format() {
   constexpr DenseFormats kFp8{Format::kE4m3, Format::kE4m3, Format::kE4m3},
       kMxfp4{Format::kMxfp4, Format::kMxfp4, Format::kMxfp4};
@@ -40,7 +41,7 @@ INSTANTIATE_TEST_SUITE_P(Cuda, BackendBits,
 INSTANTIATE_TEST_SUITE_P(Cuda, BackendOutputs, testing::ValuesIn(of_each_format()),
                          [](const auto& parameter) { return parameter.param.name; });
 
-// Everything that a step does, in a few of them, small enough for compute-sanitizer.
+// A few steps that do everything a step can do, small enough for compute-sanitizer.
 class CudaFewSteps : public testing::TestWithParam<Fulfilment> {};
 INSTANTIATE_TEST_SUITE_P(Cuda, CudaFewSteps, testing::ValuesIn(of_each_format()),
                          [](const auto& parameter) { return parameter.param.name; });
@@ -58,7 +59,8 @@ TEST_P(CudaFewSteps, PrefillDecodeAndBothTogether) {
   EXPECT_EQ(feed_all(), feed_all());
 }
 
-// Decode steps of one shape, one graph, or two where nothing but the likeliest tokens is asked for: whatever their rows ask for is what the host would choose of their logits.
+// Decode steps of one shape share a graph, or two, since steps with only greedy rows have one of their own. Whatever
+// the rows ask for, the tokens are those that the host would choose from the same logits.
 TEST(CudaGraphs, ServeWhateverParametersTheRowsHaveAndAreCounted) {
   const auto weights = open_shared("models/tiny-gpt-oss");
   const std::unique_ptr<Backend> backend = make(weights, options_of(Fulfilment::kNumPages));
@@ -74,7 +76,7 @@ TEST(CudaGraphs, ServeWhateverParametersTheRowsHaveAndAreCounted) {
   const auto num_steps = [&](size_t counter) { return backend->counters().at(counter).value; };
   for (int position = 0; position < 20; ++position) {
     const auto i = static_cast<size_t>(position);
-    const bool is_greedy = position >= 17;  // a graph of their own
+    const bool is_greedy = position >= 17;  // only greedy rows: a graph of their own
     const std::vector<TokenId> last{tokens[i]};
     const OutputRow outputs[]{
         {.sample = &asked[is_greedy ? 0 : i % asked.size()], .prompt = tokens, .output = last},
@@ -140,13 +142,14 @@ TEST(CudaGolden, TheMiniatureModelAgreesWhetherFedAtOnceOrTokenByToken) {
     num_compared += d.num_top_compared;
     num_wrong += d.num_top_wrong;
   }
-  // At one position in six some layer's router is so near a tie that rounding to bfloat16 may tip it; where several tip, more
-  // changes than one expert makes.
+  // At one position in six some layer's router is so near a tie that rounding to bfloat16 may tip it. Where several
+  // tip, more changes than one other expert would explain.
   EXPECT_GT(num_compared, 5000);
   EXPECT_LE(num_wrong, num_compared / 1000);
 }
 
-// Of a model without near ties before: position by position until rows differ by more than another expert explains.
+// Sooner or later some layer's router tips in a random model, and the rows after that differ. So the better quarter of the
+// positions is held to the tolerance.
 TEST(CudaGolden, RandomModelsAgreeAtTheirFirstPositions) {
   for (const char* name : {"a", "b"}) {
     const auto weights = open_shared(std::filesystem::path("tests/golden/random") / name);

@@ -1,4 +1,5 @@
-// Every row of the kernel table against plain loops on the host (src/backend/cuda/verify/checks.h). Needs a GPU.
+// Checks every row of the kernel table against plain loops on the host (src/backend/cuda/verify/checks.h). Needs a
+// GPU.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 

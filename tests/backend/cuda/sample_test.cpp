@@ -1,4 +1,5 @@
-// Tokens that the device chooses, against sample() of the host. Needs a GPU: not part of ./test (docs/gpu.md).
+// Tests the tokens that the device chooses against sample() of the host. Needs a GPU: not part of ./test
+// (docs/gpu.md).
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -22,7 +23,7 @@ constexpr float kInfinity{std::numeric_limits<float>::infinity()};
 
 using Tokens = std::vector<TokenId>;
 
-// A row of logits and what is asked of it.
+// A row of logits and the parameters that its token is chosen with.
 struct Question {
   std::vector<float> logits;
   SampleParams params{};
@@ -35,10 +36,10 @@ struct Question {
   }
 };
 
-// Bytes that are no token, no count and no number.
+// Bytes that are neither a token nor a count nor a number.
 constexpr int kPoison{0xFF};
 
-// All of one launch. The logits must be as before afterwards.
+// Asks all questions in one launch. The logits must be unchanged afterwards.
 std::vector<SampledToken> ask_device(const std::vector<Question>& questions) {
   const OwnedStream stream;
   const auto count = questions.size(), vocab = questions[0].logits.size();
@@ -82,11 +83,11 @@ SampledToken ask_host(const Question& question) {
   return nibble::sample(scratch, question.row(), question.position);
 }
 
-// How far the device's sum of weights may be from the exact one, of a whole sum of V tokens. A weight is 2^(x c) with
-// x = l - max, c = log2(e) / t: x is rounded, log2(e), the quotient and the product are, each by 2^-24, and what is left of it
-// in the weight is 4 |x / t| 2^-24; exp2f is off by 2 units in the last place (CUDA's programming guide), 4 * 2^-24. The mean
-// of |x / t| over the weights is at most ln V, since with the logarithm of their sum, which is not negative, it makes up
-// the entropy. Rounding to an integer adds 2^-45 for each token. The host rounds less: no log2(e), 1 unit in expf.
+// How far the device's sum of the weights of V tokens may be off, as a share of the whole sum. A weight is 2^(x c)
+// with x = l - max, c = log2(e) / t. x, log2(e), the quotient and the product are each rounded by 2^-24, which leaves
+// 4 |x / t| 2^-24 in the weight; exp2f is off by 2 ulp (CUDA's programming guide), which is 4 * 2^-24. The mean of |x
+// / t| over the weights is at most ln V: with the logarithm of the weights' sum, which is not negative, it adds up to
+// the entropy. Rounding to an integer adds 2^-45 for each token. The host rounds less: no log2(e), and 1 ulp in expf.
 double sum_tolerance(size_t vocab) {
   const auto v = static_cast<double>(vocab);
   return (4 * std::log(v) + 4) * 0x1p-24 + v * 0x1p-45;
@@ -145,7 +146,7 @@ bool may_be_drawn(const Question& question, TokenId token, double tolerance) {
       double before = 0;
       for (const size_t v : kept) {
         const double after = before + weight(v);
-        // Off may be the sum up to the border, and the whole.
+        // both the sum up to the border and the whole sum may be off
         if (v == static_cast<size_t>(token) && before / total - 2 * tolerance <= unit &&
             unit < after / total + 2 * tolerance)
           return true;
@@ -156,7 +157,7 @@ bool may_be_drawn(const Question& question, TokenId token, double tolerance) {
   return false;
 }
 
-// Compares row by row; returns how many tokens are others than the host's, each of which must be explained by rounding.
+// Compares row by row. Returns how many tokens differ from the host's; each of those must be explained by rounding.
 int compare_with_host(const std::vector<Question>& questions, const std::string& what) {
   const std::vector<SampledToken> device = ask_device(questions);
   int num_others = 0;
@@ -179,7 +180,7 @@ int compare_with_host(const std::vector<Question>& questions, const std::string&
     if (p.num_logprobs < 0) {
       EXPECT_EQ(device[i].logprob, 0) << where;
     } else if (device[i].token == host.token) {
-      // Off may be both logarithms of the sum, and the rounded results.
+      // both logarithms of the sum may be off, and the results are rounded
       const double allowed = 2 * tolerance + std::abs(double{host.logprob}) * 0x1p-23;
       EXPECT_NEAR(device[i].logprob, host.logprob, allowed) << where;
     }
@@ -212,7 +213,7 @@ class Dice {
   uint64_t seed_, next_{0};
 };
 
-// Close to normal, with the deviation given: a few of them large, as a model's are.
+// Nearly normal values with the given deviation; a few are large, as in a model's logits.
 std::vector<float> bell(size_t vocab, double deviation, Dice& dice) {
   std::vector<float> logits;
   for (size_t v = 0; v < vocab; ++v) {
@@ -272,7 +273,7 @@ const Shape kShapes[]{
      }},
 };
 
-// Each parameter at its neutral value in half of the rows.
+// Random parameters; each is at its neutral value in half of the rows.
 Question random_question(size_t vocab, const std::vector<float>& logits, Dice& dice) {
   Question question{.logits = logits};
   SampleParams& p = question.params;
@@ -315,7 +316,8 @@ TEST_P(CudaSampleOfVocab, ChoosesWhatTheHostDoesWhateverIsAskedOfARow) {
     }
   }
   fmt::print("V {}: {} of {} tokens are others than the host's\n", vocab, num_others, num_asked);
-  // Where 200,000 tokens share the probability, a border is off by a share of a token: some hundredths of the draws.
+  // Where 200,000 tokens share the probability, the border between two tokens is off by a share of a token, which
+  // changes some hundredths of the draws.
   EXPECT_LE(num_others, num_asked / 50);
 }
 INSTANTIATE_TEST_SUITE_P(Vocab, CudaSampleOfVocab,
@@ -362,7 +364,8 @@ TEST(CudaSample, TopKKeepsTheLowerIdsOfEqualTokens) {
   for (int v = 0; v < 1000; ++v) EXPECT_EQ(counts[v] > 0, v < 9 || v == 700) << v;
 }
 
-// The bits of every log-probability and every token: additions are of integers, in whatever order.
+// Compares the bits of every log-probability and every token: sums are of integers, so the order of additions does
+// not matter.
 TEST(CudaSample, GivesARowTheSameBitsAloneInAnyCompanyAndEveryTime) {
   Dice dice(3);
   const std::vector<float> logits = bell(201088, 2, dice);
@@ -391,7 +394,8 @@ TEST(CudaSample, DrawsComeAsOftenAsTheirShare) {
   struct Draws {
     const char* name;
     SampleParams params;
-    std::vector<double> weights;  // of the logits log(1) .. log(8), by hand (tests/backend/sample_test.cpp)
+    std::vector<double>
+        weights;  // for the logits log(1) .. log(8), worked out by hand (tests/backend/sample_test.cpp)
   };
   std::vector<Draws> cases;
   const auto add = [&](const char* name, const SampleParams& params, const std::vector<double>& weights) {
@@ -410,7 +414,7 @@ TEST(CudaSample, DrawsComeAsOftenAsTheirShare) {
   for (const Draws& draws : cases) {
     std::vector<Question> questions;
     question.params = draws.params;
-    for (int i = 0; i < kDraws; ++i) {  // half of them by position, half by seed
+    for (int i = 0; i < kDraws; ++i) {  // half of the draws vary the position, half the seed
       question.position = i % 2 ? i : 3;
       question.params.seed = i % 2 ? 5 : static_cast<uint64_t>(i);
       questions.push_back(question);

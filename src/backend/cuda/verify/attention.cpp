@@ -1,4 +1,4 @@
-// append and attend.
+// The checks of append and attend.
 #include <algorithm>
 #include <cmath>
 #include <utility>
@@ -14,7 +14,7 @@ namespace {
 
 constexpr int kMostTokens{512};
 
-// Decoding: rows of different sequences. 256 positions are a chunk.
+// A decode step: one row for each of several sequences. 256 positions are a chunk.
 std::vector<TestRun> decoding(std::initializer_list<int> positions) {
   std::vector<TestRun> runs;
   for (const int position : positions) runs.push_back({position, 1});
@@ -68,7 +68,8 @@ bool takes(const KernelRow& row, const AttendCase& c) {
   return c.num_tokens() >= row.from_rows && c.num_tokens() <= std::min(row.to_rows, kMostTokens);
 }
 
-// The first of both parts of rows of q, k and v, of which queries are sharper; every other row has a second part.
+// Rows of q, k and v in two parts, as qkv() leaves them. Queries are scaled by the case's sharpness; only every other
+// row has a second part.
 std::vector<float> make_parts(const AttendCase& c) {
   const auto width = static_cast<size_t>(c.width()), count = static_cast<size_t>(c.num_tokens()) * width;
   std::vector<float> parts = random_floats(c.values, c.seed + 900, 2 * count);
@@ -85,7 +86,7 @@ std::vector<float> make_sinks(const AttendCase& c) {
   return sinks;
 }
 
-// What every row makes of its q, k and v, and the same on the device.
+// A case's inputs and true q, k and v, on the host and on the device.
 struct Step {
   explicit Step(const AttendCase& step_case)
       : c(step_case),
@@ -105,7 +106,7 @@ struct Step {
   DeviceArray<float> device_frequencies, device_parts;
 };
 
-// Keys and values of all rows are in their places, and nothing else has changed.
+// Compares the whole cache: the rows' keys and values are in their places, and nothing else has changed.
 void check_appended(Comparison& comparison, const Step& step, const std::vector<uint16_t>& before,
                     const std::vector<uint16_t>& after) {
   std::vector<bool> is_own(before.size(), false);
@@ -140,7 +141,7 @@ void check_append_case(Comparison& comparison, Stream stream, const AttendCase& 
   check_appended(comparison, step, step.cache.bits(), step.cache.read(comparison));
 }
 
-// The fewest chunks of the launch that its rows need, and a power of two, as a step has it.
+// The chunks that the case's longest row needs, rounded up to a power of two as a step does it.
 int max_chunks_of(const AttendCase& c) {
   int needed = 1;
   for (const TestRun& run : c.runs)
@@ -157,7 +158,7 @@ void check_attend_case(Comparison& comparison, Stream stream, const AttendCase& 
   Step step(c);
   const int T = c.num_tokens(), max_chunks = max_chunks_of(c);
   const auto sinks = make_sinks(c);
-  if (!c.appends()) step.truth.put_into(step.cache);  // as append() would have
+  if (!c.appends()) step.truth.put_into(step.cache);  // as append() would have done
   step.cache.upload();
   const int rows_per_launch = std::min(T, c.rows_per_launch);
   const auto launch_heads = static_cast<size_t>(rows_per_launch) * static_cast<size_t>(c.num_kv_heads);

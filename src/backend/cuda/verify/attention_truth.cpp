@@ -13,8 +13,9 @@ namespace {
 constexpr double kLog2E{1.4426950408889634};
 constexpr double kUlp{0x1p-23};
 
-// 2^exponent, where the exponent is known within `error` and cannot be above 0; `is_exact`: it is 0 whatever the errors are.
-// exp2f is off by 2 ulp (CUDA C++ Programming Guide, mathematical functions), and the difference that makes the exponent is rounded.
+// 2^exponent and its bounds, where the exponent is known within `error` and is at most 0; `is_exact`: it is exactly
+// 0. exp2f is off by 2 ulp (CUDA C++ Programming Guide, mathematical functions), and the subtraction that makes the
+// exponent rounds.
 struct Power {
   double value, low, high;
 };
@@ -26,11 +27,12 @@ Power power(double exponent, double error, bool is_exact) {
 }
 double slack_of(const Power& p) { return std::max(p.high - p.value, p.value - p.low); }
 
-// A score in powers of two, log2(e) q . k / 8.
+// A score in powers of two: log2(e) q . k / 8.
 struct Score {
   double value, error;
 };
-// The tensor cores cut 18 times for each 16 of D (matrix.cpp); then there is a product with a rounded constant.
+// The tensor cores truncate 18 times for each 16 elements of D (matrix.cpp); then comes a product with a rounded
+// constant.
 Score score_of(const Rounded* query, const uint16_t* key_bits, const Rounded* own_key) {
   double sum = 0, magnitudes = 0, slack = 0;
   for (int i = 0; i < kHeadDim; ++i) {
@@ -44,7 +46,8 @@ Score score_of(const Rounded* query, const uint16_t* key_bits, const Rounded* ow
   return {sum * scale, ((4 * 18 + 3) * kUlp * magnitudes + slack) * scale + 0x1p-120};
 }
 
-// The largest of a page, or of all pages and the sink: `is_clear` where no other comes near enough to be it instead.
+// The largest score of a page, or of all pages and the sink. `is_clear`: no other score is so near that the kernel
+// might take it for the largest.
 struct Largest {
   double value{-std::numeric_limits<double>::infinity()}, error{0},
       second{-std::numeric_limits<double>::infinity()};
@@ -69,7 +72,7 @@ struct Head {
   const TurnedRows& turned;
   size_t row;
   int head;
-  double sink;  // of this head, in powers of two
+  double sink;  // this head's sink, in powers of two
 
   int kv_head() const { return head / (c.num_heads / c.num_kv_heads); }
   int last() const { return cache.rows()[row].position; }
@@ -82,9 +85,10 @@ struct Head {
   }
 };
 
-// The kernel takes the softmax over 32 positions at a time, a page, relative to the largest score of the page, and rounds
-// those exponentials to bfloat16 for the product with the values, not for the sum below the line. Pages are then joined relative to the
-// largest of all. What is added on the way: 2 products of 16 positions, 8 warps with 3 roundings each, and the chunks of 8 pages.
+// One head of one row. The kernel takes the softmax page by page (32 positions), relative to the page's largest
+// score. It rounds the exponentials to bfloat16 for the product with the values, but not for their sum. Then it joins
+// the pages relative to the largest score of all. `relative` bounds the roundings on the way: 2 products of 16
+// positions, 8 warps with 3 roundings each, and the chunks of 8 pages.
 void attend_head(const Head& h, Attended* out) {
   std::vector<Score> scores;
   for (int position = h.first(); position <= h.last(); ++position)
@@ -137,7 +141,7 @@ void attend_head(const Head& h, Attended* out) {
       power(h.sink - all.value, kUlp * std::abs(h.sink) + all.error, all.is_clear() && all.index == kSink);
   total += sink.value;
   total_bound += slack_of(sink) + relative * sink.value;
-  // What exponentials and products lose below the smallest float32.
+  // Loss of exponentials and products that fall below the smallest float32.
   const double lost = static_cast<double>(scores.size()) * largest_value * 0x1p-118 + 0x1p-120;
   for (size_t i = 0; i < kHeadDim; ++i) {
     const double value = sums[i] / total;
@@ -148,8 +152,8 @@ void attend_head(const Head& h, Attended* out) {
 
 }  // namespace
 
-// q and k: elements i and i + D/2 turn by the angle position frequency_i, a product in float32. cosf and sinf are off by 2 ulp; the
-// concentration, the product and the sum round once each.
+// Rotates elements i and i + D/2 of q and k by the angle position * frequency_i, a float32 product. cosf and sinf are
+// off by 2 ulp; the concentration, the product and the sum round once each.
 TurnedRows turned_rows(const AttendCase& c, const std::vector<CacheRow>& rows,
                        const std::vector<float>& parts, const RopeFrequencies& rope) {
   const auto width = static_cast<size_t>(c.width());

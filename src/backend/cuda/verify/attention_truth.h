@@ -1,4 +1,4 @@
-// What attention should say: rope, and the softmax with its sink, in double precision.
+// Attention's expected results: rope, and the softmax with its sink, in double precision.
 #pragma once
 
 #include <vector>
@@ -9,7 +9,7 @@
 
 namespace nibble::cuda::verify {
 
-// q, k and v of every row in bfloat16, q and k turned by the row's position.
+// q, k and v of every row, rounded to the formats that the kernels use, with q and k rotated by the row's position.
 class TurnedRows {
  public:
   TurnedRows(const AttendCase& c, std::vector<Rounded> numbers)
@@ -22,7 +22,7 @@ class TurnedRows {
   const Rounded* key_or_value(size_t row, int kv_head, int which) const {
     return of(row, num_heads_ + which * num_kv_heads_ + kv_head);
   }
-  // Keys and values of all rows, in their places.
+  // Stores the keys and values of all rows in the cache.
   void put_into(TestCache& cache) const;
 
  private:
@@ -39,8 +39,8 @@ TurnedRows turned_rows(const AttendCase& c, const std::vector<CacheRow>& rows,
 struct Attended {
   double value, bound;
 };
-// [rows, heads, D], from a cache that holds the keys and values of all rows. Where rows append (AttendCase::appends), those of the
-// row itself are known within their slack; else the kernel has read the very same.
+// The expected outputs [rows, heads, D], from a cache that holds the keys and values of all rows. If attend() itself
+// writes a row's key and value, they are known only within their slack; otherwise the kernel has read exactly these.
 std::vector<Attended> attended(const AttendCase& c, const TestCache& cache, const TurnedRows& turned,
                                const std::vector<float>& sinks);
 

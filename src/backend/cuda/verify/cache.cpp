@@ -13,9 +13,9 @@ namespace nibble::cuda::verify {
 namespace {
 
 constexpr uint16_t kPoison{0xFFFF};
-constexpr int kPageElements{kPagePositions * kHeadDim};  // of the keys of one head
+constexpr int kPageElements{kPagePositions * kHeadDim};  // keys of one head in one page
 
-// 0, 1, ... in an order that has nothing to do with them.
+// A random permutation of 0 .. count - 1.
 std::vector<uint32_t> scattered(size_t count, uint64_t seed) {
   std::vector<uint32_t> ids(count);
   std::iota(ids.begin(), ids.end(), 0u);
@@ -89,9 +89,10 @@ size_t TestCache::place(int run, int position, int kv_head, int which) const {
 }
 
 void TestCache::upload() {
-  constexpr uint32_t kNoTable{0x80000000u};  // of the other kind of layer: whoever reads there is far outside
+  constexpr uint32_t kNoTable{
+      0x80000000u};  // page table of the other kind of layer: an access through it is far out of bounds
   std::vector<uint32_t> page_ids;
-  std::vector<uint32_t> first;  // of each run, less its first page
+  std::vector<uint32_t> first;  // where each run's page table begins, less its first page
   for (const Table& table : tables_) {
     first.push_back(static_cast<uint32_t>(page_ids.size()) - static_cast<uint32_t>(table.first_page));
     page_ids.insert(page_ids.end(), table.pages.begin(), table.pages.end());

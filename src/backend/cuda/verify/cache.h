@@ -19,21 +19,21 @@ struct TestRun {
   int first_position, num_tokens;
 };
 
-// What attention is checked with.
+// A case of the checks of attention.
 struct AttendCase {
   int num_heads, num_kv_heads;
   int window;  // 0: all positions
   std::vector<TestRun> runs;
   Values values{Values::kTypical};
-  float sharpness{8};  // of queries: how much one position is liked more than another
-  float sink{0};       // about it
+  float sharpness{8};  // scale of the queries: the larger, the more one position outweighs the others
+  float sink{0};       // sinks are about this value
   int rows_per_launch{1 << 20};
   uint64_t seed{0};
   Format kv{Format::kBf16};  // or kE4m3
 
   int num_tokens() const;
-  int width() const { return (num_heads + 2 * num_kv_heads) * kHeadDim; }  // of a row of q, k and v
-  // Whether each row is of a sequence of its own: attend() then writes keys and values.
+  int width() const { return (num_heads + 2 * num_kv_heads) * kHeadDim; }  // elements of a row of q, k and v
+  // Whether every row belongs to another sequence: attend() then writes keys and values.
   bool appends() const;
   std::string text() const;
 };
@@ -43,16 +43,16 @@ struct CacheRow {
   int run;
 };
 
-// Pages of a run begin with the first that a row's window reaches. Positions before the run hold random keys and values, all
-// others, and the pages of nobody, poison.
+// A run's pages begin with the first page that a row's window reaches. Positions before the run hold random keys and
+// values. All other positions, and the pages of no run, hold poison.
 class TestCache {
  public:
   explicit TestCache(const AttendCase& c);
 
   const std::vector<CacheRow>& rows() const { return rows_; }
-  // Where a head's key (which = 0) or value (1) begins.
+  // Index of a head's key (which = 0) or value (1).
   size_t place(int run, int position, int kv_head, int which) const;
-  // In bfloat16, which has every number of E4M3 as well.
+  // The cache's elements as bfloat16, which can represent every number of E4M3.
   std::vector<uint16_t>& bits() { return bits_; }
   const std::vector<uint16_t>& bits() const { return bits_; }
 
@@ -61,7 +61,7 @@ class TestCache {
   LayerPages pages() const {
     return {device_bytes_->data(), is_sliding_, kv_ == Format::kE4m3 ? KvFormat::kE4m3 : KvFormat::kBf16};
   }
-  std::vector<uint16_t> read(Comparison& comparison) const;  // as bits()
+  std::vector<uint16_t> read(Comparison& comparison) const;  // the cache on the device, in the form of bits()
 
  private:
   struct Table {

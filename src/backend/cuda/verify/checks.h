@@ -1,10 +1,12 @@
-// The checks that rows of the kernel table name. Each runs one operation through its launch function (kernels.h) over edge
-// shapes and adversarial values, and compares every number that it leaves with plain loops in double precision on the host.
+// The checks that rows of the kernel table name. Each runs one operation through its launch function (kernels.h) over
+// edge shapes and adversarial values, and compares every number of its results with plain loops in double precision
+// on the host.
 //
-// Those loops follow the formulas of model/ops.h and round to bfloat16 where the kernels say that they do, and nowhere else: what is
-// left are float32's roundings, which are bounded one by one where they happen. (The reference in reference/ keeps all in
-// float32: against it a kernel may be off by whole bfloat16 steps, in which a wrong column of a long sum disappears. It lies on
-// this floor as well. That kernels and reference say the same of whole models is held by the golden data.)
+// These loops follow the formulas of model/ops.h, and round to bfloat16 exactly where the kernels do. What remains
+// are float32's roundings, each bounded where it happens. The reference (reference/) would not do: it keeps
+// everything in float32, and so a kernel may differ from it by whole bfloat16 steps, in which a wrong column of a
+// long sum would go unnoticed. (It is also on this floor, out of reach.) That kernels and reference agree on whole
+// models is shown by the golden data.
 #pragma once
 
 #include "backend/cuda/kernel_table.h"

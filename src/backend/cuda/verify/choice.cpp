@@ -8,7 +8,7 @@
 namespace nibble::cuda::verify {
 namespace {
 
-// Poison but for the first ones.
+// Overwrites the beginning of an array of poison.
 template <typename T>
 void put(const DeviceArray<T>& array, const std::vector<T>& from) {
   check(cudaMemcpy(array.data(), from.data(), from.size() * sizeof(T), cudaMemcpyHostToDevice),
@@ -20,7 +20,7 @@ void put(const DeviceArray<T>& array, const std::vector<T>& from) {
 TestChoice choose(const float* logits, int num_experts, int experts_per_token) {
   std::vector<int> order(static_cast<size_t>(num_experts));
   std::iota(order.begin(), order.end(), 0);
-  const auto key = [&](int e) { return logits[e] > -INFINITY ? logits[e] : -INFINITY; };  // of NaN too
+  const auto key = [&](int e) { return logits[e] > -INFINITY ? logits[e] : -INFINITY; };  // also for NaN
   std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return key(a) > key(b); });
   TestChoice choice;
   choice.experts.assign(order.begin(), order.begin() + experts_per_token);
@@ -30,7 +30,8 @@ TestChoice choose(const float* logits, int num_experts, int experts_per_token) {
     choice.weights.push_back(std::exp(double{logits[e]} - largest));
     sum += choice.weights.back();
   }
-  // Of the exponential 2 ulp and, for the rounded difference d, d 2^-24; of the sum's additions and the division a rounding each.
+  // The exponential is off by 2 ulp, and by d 2^-24 for the rounded difference d; each addition and the division
+  // round once.
   for (size_t k = 0; k < choice.experts.size(); ++k) {
     choice.weights[k] /= sum;
     const double difference = largest - double{logits[choice.experts[k]]};
@@ -63,7 +64,7 @@ DeviceGroups::DeviceGroups(const std::vector<TestChoice>& choices, int num_exper
   for (const TestChoice& choice : choices)
     for (const double w : choice.weights) weight.push_back(static_cast<float>(w));
   for (int e = 0; e < num_experts; ++e) {
-    bool is_open = false;  // a group of this expert that has room
+    bool is_open = false;  // whether this expert has a group with room
     for (size_t t = 0; t < choices.size(); ++t)
       for (int k = 0; k < experts_per_token_; ++k) {
         if (choices[t].experts[static_cast<size_t>(k)] != e) continue;

@@ -1,4 +1,4 @@
-// Which experts a token goes to, and the groups that routing leaves.
+// Expected choices of experts, and the groups that routing makes of them.
 #pragma once
 
 #include <vector>
@@ -12,11 +12,11 @@ namespace nibble::cuda::verify {
 // The K largest logits, ties to the lower expert, and the softmax over them in double precision.
 struct TestChoice {
   std::vector<int> experts;
-  std::vector<double> weights, bounds;  // how far float32 weights may be
+  std::vector<double> weights, bounds;  // how far a float32 weight may be off
 };
 TestChoice choose(const float* logits, int num_experts, int experts_per_token);
 
-// Segments that a warp's ring holds, as the router's are at load (device_weights.h).
+// The router's shape, with segments as short as at load (device_weights.h).
 inline MatrixShape router_shape(int num_experts, int hidden) {
   return {.rows = num_experts, .cols = hidden, .most_tiles = RingShape<Layout::kBf16>::kSlots};
 }
@@ -36,7 +36,7 @@ struct GroupsRead {
 class DeviceGroups {
  public:
   DeviceGroups(int num_tokens, int experts_per_token, int max_groups);  // poisoned
-  // As route() leaves them for these choices of all tokens.
+  // filled in as route() leaves them for these choices of all tokens
   DeviceGroups(const std::vector<TestChoice>& choices, int num_experts, int max_groups);
 
   Groups view() const;
@@ -48,14 +48,14 @@ class DeviceGroups {
   DeviceArray<float> weight_;
 };
 
-// The same of a single token, in the form of SingleRouting.
+// The routing of a single token, in the form of SingleRouting.
 class DeviceSingleRouting {
  public:
-  DeviceSingleRouting(const Strips& router, int experts_per_token);  // as before the first step
-  explicit DeviceSingleRouting(const TestChoice& choice);            // as route_up() leaves it
+  DeviceSingleRouting(const Strips& router, int experts_per_token);  // in the state before the first step
+  explicit DeviceSingleRouting(const TestChoice& choice);            // in the state that route_up() leaves
 
   SingleRouting view() const;
-  // The kernel's own logits: of each expert its segments' sums, added in order, and its bias.
+  // The kernel's own logits: an expert's segment sums, added in order, and its bias.
   std::vector<float> read_logits(Comparison& comparison, const Strips& router,
                                  const std::vector<float>& bias) const;
   void check_choice(Comparison& comparison, const TestChoice& expected) const;

@@ -10,7 +10,7 @@
 namespace nibble::cuda::verify {
 namespace {
 
-// From a bfloat16 number to the next one of larger magnitude; its neighbour towards zero is no further.
+// Distance from a bfloat16 number to the next one of larger magnitude; its neighbour towards zero is no farther.
 double step_of(uint16_t bits) {
   const auto magnitude = static_cast<uint16_t>(bits & 0x7FFF);
   return double{to_float(Bf16{static_cast<uint16_t>(magnitude + 1)})} - double{to_float(Bf16{magnitude})};

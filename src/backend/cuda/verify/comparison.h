@@ -1,4 +1,4 @@
-// Compares what a kernel left with what it should have left, and keeps the worst.
+// Compares a kernel's results with the expected ones, and keeps the worst deviation.
 #pragma once
 
 #include <cmath>
@@ -13,7 +13,8 @@ namespace nibble::cuda::verify {
 
 class Comparison {
  public:
-  // body() launches a kernel and compares what it leaves, at a shape which errors then name. Throws InputError where the GPU fails.
+  // Calls body(), which launches a kernel and compares its results. `shape` names the case in errors. Throws
+  // InputError if the GPU fails.
   template <typename Body>
   void at(std::string shape, const Body& body) {
     shape_ = std::move(shape);
@@ -24,14 +25,14 @@ class Comparison {
     }
   }
 
-  // |actual - expected| <= bound. NaN is wrong.
+  // Requires |actual - expected| <= bound; NaN is wrong.
   void near(const char* what, ptrdiff_t row, ptrdiff_t column, double actual, double expected, double bound) {
     take({what, row, column, actual, expected}, std::abs(actual - expected), bound);
   }
-  // The same of a bfloat16: `expected` was rounded, so that half a step between bfloat16 numbers comes on top.
+  // For a bfloat16 result of a rounded number: half a step between bfloat16 numbers is allowed on top of the bound.
   void near_bf16(const char* what, ptrdiff_t row, ptrdiff_t column, uint16_t actual, double expected,
                  double bound);
-  // Likewise of E4M3, where what is over 448 is 448.
+  // Likewise for E4M3, which saturates at 448.
   void near_e4m3(const char* what, ptrdiff_t row, ptrdiff_t column, float actual, double expected,
                  double bound);
   void equal(const char* what, ptrdiff_t row, ptrdiff_t column, double actual, double expected) {

@@ -1,4 +1,4 @@
-// normalise, qkv, project, route, unembed.
+// The checks of normalise, qkv, project, route and unembed.
 #include <algorithm>
 #include <cmath>
 
@@ -12,32 +12,32 @@ namespace {
 
 constexpr int kHeadDim{64};
 
-// The bound of a sum of which a few more float32 additions and products were made: two roundings of everything that took part.
+// The bound of a sum after a few more float32 additions and products: two roundings of everything that takes part.
 double with_rest(double bound, double a, double b, double c = 0) {
   return bound + 0x1p-23 * (std::abs(a) + std::abs(b) + std::abs(c));
 }
 
-// A sum in the two parts that its reader adds.
+// Adds the two parts of a sum, as its reader does.
 double joined(const std::vector<float>& parts, size_t at) {
   return double{parts[at]} + double{parts[parts.size() / 2 + at]};
 }
 
-// What precedes a layer: nothing is to be added to x in the first, experts' outputs in the others.
+// The terms that a layer has to add to x: none in the first layer, the experts' outputs in the others.
 TestResidual::Parts before_layer(const Case& c) {
   return {false, c.seed / 100 % 2 ? c.shape.experts_per_token : 0};
 }
 
-// Of few tokens the kernel norms for itself, of many it is given the norm.
+// With few tokens the kernel computes the norm; with many it gets the norm as input.
 bool is_given_norm(int num_tokens) { return num_tokens > kFewTokens; }
 DeviceArray<uint16_t> given_norm(const Activations& normed) {
   if (!is_given_norm(normed.rows))
-    return DeviceArray<uint16_t>(normed.size());  // poison, and written by route()
+    return DeviceArray<uint16_t>(normed.size());  // poison, which route() overwrites
   std::vector<uint16_t> bits(normed.size());
   std::transform(normed.values.begin(), normed.values.end(), bits.begin(),
                  [](float value) { return to_bf16(value).bits; });
   return DeviceArray<uint16_t>(bits);
 }
-// What the kernel multiplies with.
+// The activations that the kernel multiplies with.
 Activations multiplied(const TestNorm& norm, int num_tokens) {
   Activations normed = norm.normed(all_tokens(num_tokens));
   if (is_given_norm(num_tokens)) std::fill(normed.slack.begin(), normed.slack.end(), 0.0f);
@@ -123,7 +123,7 @@ void check_project_case(Comparison& comparison, Stream stream, Format weights, c
     }
 }
 
-// The choice is compared exactly: it is made of the kernel's own logits.
+// The choice is compared exactly, because it is derived from the kernel's own logits.
 void check_choices(Comparison& comparison, const Case& c, const std::vector<float>& logits,
                    const DeviceGroups& groups, int max_groups) {
   const int T = c.num_tokens, E = c.shape.num_experts, K = c.shape.experts_per_token;

@@ -1,5 +1,6 @@
-// Arrays on the device that begin as poison, 0xFF bytes, which are NaN in every format and no index of anything, with poison
-// before and behind: what a kernel leaves out shows, and so does what it reads or writes beside.
+// Arrays on the device that begin as poison: 0xFF bytes, which are NaN in every float format and a valid index of
+// nothing. Poison lies before and behind them too. So elements that a kernel leaves out show, and so do reads and
+// writes out of bounds.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -21,13 +22,13 @@ class DeviceArray {
   }
   explicit DeviceArray(const std::vector<T>& from) : DeviceArray(from.size()) {
     check(cudaMemcpy(data(), from.data(), count_ * sizeof(T), cudaMemcpyHostToDevice), "copying inputs");
-    check(cudaDeviceSynchronize(), "copying inputs");  // the copy may go on when it returns
+    check(cudaDeviceSynchronize(), "copying inputs");  // cudaMemcpy may return before the copy is done
   }
 
   T* data() const { return reinterpret_cast<T*>(bytes_.as<uint8_t>() + kGuard); }
   size_t count() const { return count_; }
 
-  // What is in it now; what lies around it has to be as it was.
+  // Downloads the array. Checks that the poison around it is untouched.
   std::vector<T> read(Comparison& comparison, const char* what) const {
     std::vector<uint8_t> all(bytes_.bytes());
     check(cudaMemcpy(all.data(), bytes_.as<void>(), all.size(), cudaMemcpyDeviceToHost), "copying results");
@@ -44,7 +45,7 @@ class DeviceArray {
   DeviceBuffer bytes_;
 };
 
-// Bits of bfloat16 are uint16_t on the host.
+// On the host the bits of bfloat16 are uint16_t.
 inline __nv_bfloat16* bf16(const DeviceArray<uint16_t>& array) {
   return reinterpret_cast<__nv_bfloat16*>(array.data());
 }

@@ -1,4 +1,4 @@
-// embed and sample: what a step begins and ends with.
+// The checks of embed and sample, the first and the last operation of a step.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -48,7 +48,8 @@ int likeliest(const float* logits, size_t vocab) {
   return best;
 }
 
-// Rows with what a model should not say mixed in: all NaN, all -infinity, infinity, a tie over the whole row, NaN beside numbers.
+// Mixes in rows that no sane model makes: all NaN, all -infinity, infinity, a tie over the whole row, NaN beside
+// numbers.
 void disturb(std::vector<float>& logits, size_t vocab) {
   constexpr float kNan{std::numeric_limits<float>::quiet_NaN()};
   const size_t num_rows = logits.size() / vocab;
@@ -66,8 +67,8 @@ void disturb(std::vector<float>& logits, size_t vocab) {
   }
 }
 
-// Log-probabilities: the logit less the largest is rounded, and the sum of exponentials is off by (4 ln V + 4) 2^-24 (worked out in
-// tests/backend/cuda/sample_test.cpp), and its logarithm by 2 ulp.
+// Compares log-probabilities. The subtraction of the largest logit rounds, the sum of exponentials is off by (4 ln V
+// + 4) 2^-24 (derived in tests/backend/cuda/sample_test.cpp), and its logarithm by 2 ulp.
 void check_logprobs(Comparison& comparison, ptrdiff_t row, const float* logits, size_t vocab,
                     const SampleResult& result) {
   std::vector<size_t> order(vocab);
@@ -91,8 +92,8 @@ void check_logprobs(Comparison& comparison, ptrdiff_t row, const float* logits, 
   }
 }
 
-// The likeliest token: of every third row with log-probabilities, of every third drawn from the one likeliest; in every second case
-// of greedy rows alone, which are answered by a kernel of their own. How a draw falls among several is compared with the host's in
+// Rows mix greedy tokens, log-probabilities and draws from the one likeliest token. In every second case all rows are
+// greedy, which a kernel of its own answers. How draws fall among several tokens is compared with the host in
 // tests/backend/cuda/sample_test.cpp.
 void check_sample_case(Comparison& comparison, Stream stream, Format, const Case& c) {
   const auto num_rows = static_cast<size_t>(c.num_tokens), vocab = static_cast<size_t>(c.shape.vocab);

@@ -1,4 +1,4 @@
-// The experts' products: up, of a single token together with its routing, and down.
+// The checks of the experts' products: up, for a single token together with its routing, and down.
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -16,7 +16,7 @@ namespace {
 
 constexpr float kLimit{7};
 
-// Choices of all tokens. A pair is token K + slot.
+// The choices of all tokens. A pair is token K + slot.
 class TestRouting {
  public:
   explicit TestRouting(std::vector<TestChoice> choices) : choices_(std::move(choices)) {}
@@ -34,7 +34,7 @@ class TestRouting {
   }
   size_t token_of(int pair) const { return static_cast<size_t>(pair) / per_token(); }
 
-  // body(expert, its pairs)
+  // Calls body(expert, its pairs).
   template <typename Body>
   void for_each_expert(const Body& body) const {
     std::map<int, std::vector<int>> pairs;
@@ -56,9 +56,10 @@ struct Near {
   double value, bound;
 };
 
-// swish(min(gate, limit)) (clamp(up, -limit, limit) + 1), of a gate and an up that are known within their bounds. swish falls to its
-// least at -1.2784 / 1.702 and rises from there. Its own roundings: 2 ulp of the exponential and, for its rounded argument, twice
-// 1.702 |gate| 2^-24, and 6 of the other operations. Where the exponential overflows 2^-117 is lost.
+// swish(min(gate, limit)) (clamp(up, -limit, limit) + 1), where gate and up are known within their bounds. swish has
+// its minimum at -1.2784 / 1.702 and rises from there. The kernel's own roundings: 2 ulp of the exponential, twice
+// 1.702 |gate| 2^-24 for its rounded argument, and 6 of the other operations. Where the exponential overflows, 2^-117
+// is lost.
 Near swiglu(const Near& gate, const Near& up) {
   const auto gate_at = [](double g) { return swish(std::min(g, double{kLimit})); };
   const auto up_at = [](double l) { return std::clamp(l, -double{kLimit}, double{kLimit}) + 1; };
@@ -74,13 +75,13 @@ Near swiglu(const Near& gate, const Near& up) {
                      (2 * exponent + 10) * 0x1p-23 * std::abs(g) * (std::abs(l) + 1) + 0x1p-117};
 }
 
-// A sum and its bias.
+// Adds a bias to a sum.
 Near with_bias(const Products& products, size_t at, float bias) {
   return {products.sums[at] + double{bias},
           products.bounds[at] + 0x1p-23 * (std::abs(products.sums[at]) + std::abs(double{bias}))};
 }
 
-// The matrices of up, and what is made with them.
+// The matrices of up, their biases and their results.
 class TestUp {
  public:
   TestUp(const Case& c, Stream stream, Format weights)
@@ -146,12 +147,13 @@ void check_up_case(Comparison& comparison, Stream stream, Format weights, const 
   test.compare(comparison, Activations(T, H, normed), routing);
 }
 
-// A single token's logits are made of activations that carry 2^96: sums of the router's products stay below 2^31.
+// Values for the router of a single token: its activations carry 2^96, so sums of its products have to stay below
+// 2^31.
 Values router_values(const Case& c) {
   return c.values == Values::kHuge || c.values == Values::kMixed ? Values::kTypical : c.values;
 }
 
-// The choice is compared exactly: it is made of the kernel's own logits.
+// The choice is compared exactly, because it is derived from the kernel's own logits.
 void check_route_up_case(Comparison& comparison, Stream stream, Format, const Case& c) {
   const int H = c.shape.hidden, E = c.shape.num_experts, K = c.shape.experts_per_token;
   const TestResidual residual(c, 1, {.has_rest = true});
@@ -195,7 +197,7 @@ void check_down_case(Comparison& comparison, Stream stream, Format weights, cons
   const DeviceArray<float> device_bias(bias);
   const DeviceArray<float> out(static_cast<size_t>(T * K) * static_cast<size_t>(H));
   const int max_groups = max_groups_of(T, E, K);
-  // Each of them is poison where the other is read.
+  // Of these two, the one that the kernel must not read is poison.
   const DeviceGroups groups =
       T == 1 ? DeviceGroups(T, K, max_groups) : DeviceGroups(routing.choices(), E, max_groups);
   const DeviceSingleRouting single(routing.choices().front());

@@ -1,4 +1,4 @@
-// The cores that work out what kernels should have said.
+// The host's threads, which compute the expected results.
 #pragma once
 
 #include "core/thread_pool.h"

@@ -33,10 +33,11 @@ Layout layout_of(Format format) {
   NIBBLE_CHECK(false, "no strips of {}", nibble::name(format));
 }
 
-// How far a sum may be from the true one, as a share of the sum of magnitudes: 2^-23 for each rounding that a product goes through.
-// The tensor cores line 16 products and what they add them to up to the largest of the 17 and cut what is below its last place: 17
-// cuts and that of the result. A segment begins at zero. In BF16 and E4M3 it adds up 4 times 16 columns of each of its tiles; in MXFP4
-// 2 times for each 32 columns, whose sum meets its scale and the segment's in one more rounding. Then the segments are added.
+// How far a sum may be from the true one, as a share of the sum of magnitudes: 2^-23 for each rounding on the way.
+// The tensor cores align 16 products and the addend to the largest of the 17 and truncate below its last place: 17
+// truncations and that of the result. A segment begins at zero. In BF16 and E4M3 it adds up 4 times 16 columns of
+// each of its tiles; in MXFP4 2 times for each 32 columns, where one more rounding joins the scaled sum to the
+// segment's. Then the segments are added.
 double relative_bound(const Strips& strips) {
   constexpr double kProduct{18};
   const double segment = strips.layout == Layout::kBf16 ? 4 * kProduct * strips.segment_tiles
@@ -44,9 +45,9 @@ double relative_bound(const Strips& strips) {
   return (segment + strips.num_segments) * 0x1p-23;
 }
 
-// What is lost below the smallest float32, which the tensor cores may flush to zero. In E4M3 and MXFP4 a product stands there as
-// 2^-24 and 2^-30 of itself without its scale (stream.cuh), the smallest weight but 0 is 2^-9 and half of its scale, and a scale of
-// 2^-127 in MXFP4 is zero.
+// The loss below the smallest float32, which the tensor cores may flush to zero. In E4M3 and MXFP4 a product appears
+// there as 2^-24 and 2^-30 of its value without the scale (stream.cuh). The smallest weight other than 0 is 2^-9 in
+// E4M3 and half of the block's scale in MXFP4, where the kernels take a scale of 2^-127 as zero.
 double absolute_bound(Format format, double weight_sum, double activation_sum, int cols) {
   if (format == Format::kE4m3) return 0x1p-92 * weight_sum + 0x1p-119;
   if (format == Format::kMxfp4) return 0x1p-94 * weight_sum + 0x1p-124 * activation_sum + 0x1p-119;
@@ -80,7 +81,7 @@ void TestMatrix::pack_bf16(Stream stream) {
   check(cudaStreamSynchronize(stream), "packing weights");
 }
 
-// On the device by the kernel, on the host by what defines the formats.
+// Quantises on the device with the kernel, and on the host with the code that defines the formats.
 void TestMatrix::quantise_bf16(Stream stream) {
   const auto cols = static_cast<size_t>(shape_.cols);
   const bool is_mxfp4 = format_ == Format::kMxfp4;
@@ -154,10 +155,10 @@ Products TestMatrix::times(const Activations& x, const std::vector<int>& x_rows,
       }
       const size_t at = products.at(static_cast<int>(t), static_cast<int>(row));
       products.sums[at] = scale * sum;
-      products.bounds[at] =
-          scale * (relative * magnitudes + slacks +
-                   absolute_bound(format_, weight_sum, activations, shape_.cols)) +
-          (format_ == Format::kE4m3 ? 0x1p-24 * scale * std::abs(sum) + 0x1p-126 : 0);  // the product with it
+      products.bounds[at] = scale * (relative * magnitudes + slacks +
+                                     absolute_bound(format_, weight_sum, activations, shape_.cols)) +
+                            (format_ == Format::kE4m3 ? 0x1p-24 * scale * std::abs(sum) + 0x1p-126
+                                                      : 0);  // rounding of the product with the row's scale
     }
   });
   return products;

@@ -1,5 +1,4 @@
-// A random matrix, or several behind each other: packed on the device, decodable on the host; and what a product with it should
-// be.
+// Random matrices, packed on the device and decodable on the host, and the expected results of products with them.
 #pragma once
 
 #include <vector>
@@ -12,8 +11,8 @@
 
 namespace nibble::cuda::verify {
 
-// Rows that a matrix is multiplied with, in bfloat16. Where the kernel itself rounds to them its float32 may lie on the other side
-// of a border between two bfloat16 numbers: `slack` is then how far its number may be from ours, else 0.
+// Rows that a matrix is multiplied with, in bfloat16. If the kernel computes and rounds them itself, its float32 may
+// lie on the other side of a rounding border: `slack` is how far its number may then be from ours; otherwise it is 0.
 struct Activations {
   Activations(int num_rows, int num_cols) : rows(num_rows), cols(num_cols), values(size()), slack(size()) {}
   Activations(int num_rows, int num_cols, const std::vector<uint16_t>& bf16)
@@ -26,9 +25,9 @@ struct Activations {
   std::vector<float> values, slack;  // [rows, cols]
 };
 
-// W x in double precision, and how far a kernel's float32 may be from it.
+// The product W x in double precision, and how far a kernel's float32 result may be from it.
 struct Products {
-  int rows;                          // of W
+  int rows;                          // rows of W
   std::vector<double> sums, bounds;  // [rows of x, rows of W]
   size_t at(int x_row, int row) const {
     return static_cast<size_t>(x_row) * static_cast<size_t>(rows) + static_cast<size_t>(row);
@@ -36,8 +35,8 @@ struct Products {
 };
 
 enum class Origin {
-  kStored,     // in this format in the checkpoint
-  kQuantised,  // at load, from BF16
+  kStored,     // stored in this format in the checkpoint
+  kQuantised,  // quantised at load, from BF16
 };
 
 struct MatrixShape {
@@ -53,7 +52,7 @@ class TestMatrix {
              uint64_t seed);
 
   const Strips& strips() const { return strips_; }
-  // `matrix` of them with the rows of x that are named.
+  // The product of matrix number `matrix` with the named rows of x.
   Products times(const Activations& x, const std::vector<int>& x_rows, int matrix = 0) const;
   Products times(const Activations& x) const;
 
@@ -61,7 +60,7 @@ class TestMatrix {
   void pack_bf16(Stream stream);
   void quantise_bf16(Stream stream);
   void pack_mxfp4(Stream stream);
-  // Returns what the products of the row are multiplied with.
+  // Decodes a row; returns the factor that its products are multiplied by afterwards.
   double decode(int matrix, int row, float* to) const;
 
   Format format_;
@@ -69,7 +68,7 @@ class TestMatrix {
   Strips strips_;
   std::vector<uint16_t> bf16_;
   std::vector<uint8_t> codes_, scales_;  // as checkpoints store them
-  std::vector<float> row_scales_;        // of E4M3
+  std::vector<float> row_scales_;        // only for E4M3
   DeviceBuffer packed_, device_row_scales_;
 };
 

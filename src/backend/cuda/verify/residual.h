@@ -1,4 +1,4 @@
-// The residual stream as its producers leave it, and its norm.
+// The residual stream as its producers leave it (kernels.h), and its norm.
 #pragma once
 
 #include <vector>
@@ -12,8 +12,8 @@ namespace nibble::cuda::verify {
 
 class TestResidual {
  public:
-  // What is still to be added to x: nothing, the rest of a matrix product, the outputs of K experts, or both. The last of several
-  // rows is huge where values are typical.
+  // The terms that are still to be added to x: none, the second part of a matrix product, the outputs of K experts,
+  // or both. With typical values and several rows, the last row is huge.
   struct Parts {
     bool has_rest{false};
     int num_experts{0};
@@ -21,7 +21,8 @@ class TestResidual {
   TestResidual(const Case& c, int num_tokens, const Parts& parts);
 
   ResidualInput input() const;
-  // x and what is to be added, in order: float32 additions, which the host makes as the device does, to the bit.
+  // Adds up one element of x in order. These are float32 additions, which the host makes with the same bits as the
+  // device.
   float at(int token, int i) const;
 
  private:
@@ -41,9 +42,9 @@ class TestNorm {
 
   TestNorm(const Case& c, const TestResidual& residual);
   NormInput input() const { return {residual_.input(), device_weights_.data(), kEps}; }
-  // Of the tokens that are named, [tokens, H].
+  // The norm of the named tokens, [tokens, H].
   std::vector<Rounded> numbers(const std::vector<int>& tokens) const;
-  Activations normed(const std::vector<int>& tokens) const;  // the same, to be multiplied with
+  Activations normed(const std::vector<int>& tokens) const;  // the same as activations
 
  private:
   const TestResidual& residual_;

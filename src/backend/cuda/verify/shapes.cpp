@@ -11,9 +11,10 @@ namespace {
 
 constexpr int kMostTokens{512};
 
-// A tile has 64 columns and a segment up to 5 of them, an MXFP4 block 32; a strip has 16 rows; a pass takes 8 tokens, or 64 of more
-// than 16. So: one tile and a half, less, more; whole strips and not; one token less and one more; gpt-oss's own sizes; the largest
-// that are taken. 33,000 rows of 45 tiles are more sums than a block keeps at once.
+// The granularities of the kernels: a tile has 64 columns, a segment up to 5 tiles, an MXFP4 block 32 columns; a
+// strip has 16 rows; a pass takes 8 tokens, or 64 if there are more than 16. So the shapes have one and a half tiles,
+// less and more; whole strips and parts of strips; one token less and one more; the sizes of gpt-oss itself; and the
+// largest sizes that are accepted. 33,000 rows of 45 tiles are more sums than a CTA has room for at once.
 std::vector<Shape> shapes() {
   return {{32, 1, 1, 1, 1, 32, 1, {1, 2, 3}},
           {96, 2, 1, 4, 4, 64, 100, {1, 2, 7, 8, 9, 15, 16, 17, 511, 512}},

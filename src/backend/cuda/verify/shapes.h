@@ -1,4 +1,4 @@
-// The models and numbers of tokens that kernels are checked with.
+// The model shapes and numbers of tokens that kernels are checked with.
 #pragma once
 
 #include <string>
@@ -25,11 +25,11 @@ struct Case {
   std::string text() const;
 };
 
-// How one case of a row is checked, in one format of weights.
+// Checks one case of a row, in one format of weights.
 using CheckCase = void (*)(Comparison& comparison, Stream stream, Format weights, const Case& c);
 
-// Every shape with its numbers of tokens, and one with all kinds of values; of the tokens those that the row takes, and those at
-// its borders.
+// Runs a check on every shape with typical values, and on one shape with all kinds of values: with each number of
+// tokens that the row takes, and at the row's limits.
 KernelFinding check_cases(const KernelRow& row, CheckCase check_case);
 
 }  // namespace nibble::cuda::verify

@@ -1,4 +1,4 @@
-// Numbers to check kernels with: random ones, and those at which kernels tend to break.
+// Values to check kernels with: random ones, and those at which kernels tend to break.
 #pragma once
 
 #include <cstddef>
@@ -11,9 +11,9 @@ namespace nibble::cuda::verify {
 
 enum class Values {
   kTypical,   // uniform in (-1, 1)
-  kZero,      // of both signs
+  kZero,      // zeros of both signs
   kEqual,     // all 0.5: every choice is a tie
-  kDenormal,  // of bfloat16
+  kDenormal,  // subnormal numbers of bfloat16
   kTiny,      // about 2^-40
   kHuge,   // about 2^30: activations of MXFP4 products may reach 2^31, because they carry 2^96 (stream.cuh)
   kMixed,  // magnitudes from 2^-24 to 2^24 side by side
@@ -25,18 +25,18 @@ const char* name(Values values);
 std::vector<float> random_floats(Values values, uint64_t seed, size_t count);
 std::vector<uint16_t> random_bf16(Values values, uint64_t seed, size_t count);
 
-// A number that the kernel rounds to bfloat16 where its float32 is within `error` of ours: what it becomes, and how far from that
-// the kernel's may be because it fell to the other side of a border.
+// A number that the kernel computes in float32, within `error` of ours, and then rounds: the rounded value, and how
+// far the kernel's may be from it because its number lay on the other side of a rounding border.
 struct Rounded {
   float value, slack;
-  double number, error;  // before
+  double number, error;  // before rounding
 };
 Rounded round_bf16(double number, double error);
 Rounded round_e4m3(double number, double error);
 
 inline float float_of(uint16_t bits) { return to_float(Bf16{bits}); }
 
-// MXFP4 blocks of such values: two codes a byte, and the bytes of E8M0 that say their scales.
+// MXFP4 blocks of such values: two codes a byte, and the E8M0 bytes of their scales.
 std::vector<uint8_t> random_codes(Values values, uint64_t seed, size_t count);
 std::vector<uint8_t> random_scales(Values values, uint64_t seed, size_t count);
 
