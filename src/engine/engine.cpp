@@ -1,5 +1,5 @@
-// The loop: take in what was asked for, plan a step, run it, hand out what it gave. Two queues join it to other threads,
-// requests and cancellations in, events out; everything else belongs to the engine's thread alone.
+// The engine's loop: take new requests, plan a step, run it, send out its events. Two queues connect it to other threads:
+// requests and cancellations in, events out. Everything else belongs to the engine's thread alone.
 #include "engine/engine.h"
 
 #include <condition_variable>
@@ -49,7 +49,7 @@ RequestLimits limits_of(const Config& config, const EngineOptions& options) {
 struct Engine::Impl {
   struct Order {
     RequestId id{};
-    std::optional<Request> request{};  // nothing: cancel the one that has this id
+    std::optional<Request> request{};  // empty: cancel the request with this id
     Stopwatch submitted{};
   };
 
@@ -73,10 +73,10 @@ struct Engine::Impl {
   }
 
   void run();
-  bool take_orders();  // waits while there is nothing to do; false: the engine is to end
+  bool take_orders();  // waits while there is nothing to do; returns false when the engine is to end
   void step();
   StepResult run_backend(const std::vector<Slice>& slices);
-  void publish();  // the state, for others to see
+  void publish();  // copies the state to where other threads may read it
   void hand_out(const Slice& slice, SampledToken token);
   void end(RequestId id, Event event);
   void put(Event event);
@@ -85,7 +85,7 @@ struct Engine::Impl {
   const Tokenizer& tokenizer;
   const RequestLimits limits;
 
-  mutable std::mutex mutex;  // of the next six
+  mutable std::mutex mutex;  // guards the members up to `state`
   std::condition_variable order_came, event_came;
   std::deque<Order> orders;
   std::deque<Event> events;
@@ -93,14 +93,14 @@ struct Engine::Impl {
   uint64_t num_requests{0};
   EngineState state;
 
-  // Of the engine's thread.
+  // Used by the engine's thread only.
   Scheduler scheduler;
   std::unordered_map<RequestId, Sequence> sequences;
   uint64_t num_faults{0};
   std::function<void(const StepReport&)> on_step;
-  double backend_seconds{0};  // of the step that runs
+  double backend_seconds{0};  // of the current step
 
-  std::thread thread;  // starts when all the rest is there
+  std::thread thread;  // last, so that it starts when the other members exist
 };
 
 void Engine::Impl::run() {
@@ -133,7 +133,7 @@ void Engine::Impl::step() {
   const Stopwatch watch;
   const std::vector<Slice> slices = scheduler.next();
   publish();
-  if (slices.empty()) return;  // all that was here has been cancelled
+  if (slices.empty()) return;  // everything was cancelled
   for (const Slice& slice : slices) sequences.at(slice.request).start(slice.first_position);
 
   StepResult result;
@@ -141,8 +141,8 @@ void Engine::Impl::step() {
     result = run_backend(slices);
   } catch (const std::exception& error) {
     ++num_faults;
-    publish();  // who is told of the fault finds it counted
-    // Their keys and values may be half written. Who was not in the step is not touched.
+    publish();  // before the events, so that whoever sees one finds the fault counted
+    // All sequences of the step fail, because their keys and values may be half written; no others are touched.
     for (const Slice& slice : slices)
       end(slice.request,
           FailedEvent{slice.request, fmt::format("the model could not be run: {}", error.what())});
@@ -180,7 +180,7 @@ void Engine::Impl::publish() {
 StepResult Engine::Impl::run_backend(const std::vector<Slice>& slices) {
   std::vector<OutputRow> outputs;
   std::vector<Run> runs;
-  outputs.reserve(slices.size());  // runs look into it
+  outputs.reserve(slices.size());  // the runs hold spans of it
   for (const Slice& slice : slices) {
     const Sequence& sequence = sequences.at(slice.request);
     const size_t first_output = outputs.size();
@@ -219,7 +219,7 @@ void Engine::Impl::hand_out(const Slice& slice, SampledToken token) {
   if (sequence.end()) end(slice.request, sequence.finish(*sequence.end()));
 }
 
-// Pages first, then the event: who reads it may count on them.
+// The pages are freed before the event is sent, so that its receiver can rely on them.
 void Engine::Impl::end(RequestId id, Event event) {
   scheduler.remove(id);
   sequences.erase(id);

@@ -1,4 +1,5 @@
-// What the engine answers: plain values, in order for each request. Every request ends in exactly one Finished or Failed.
+// Events that the engine reports: plain values, in order for each request. Every request ends in exactly one FinishedEvent
+// or FailedEvent.
 #pragma once
 
 #include <string>
@@ -13,10 +14,10 @@ namespace nibble {
 struct TokenEvent {
   RequestId request{};
   SampledToken token{};
-  // What is now certain: valid UTF-8 that no stop string can still take back. A control token adds no text, but ends
-  // what may be waiting: text and stop strings do not go on across it.
+  // Text that is now certain: valid UTF-8 that can no longer be part of a stop string. A control token adds no text, but
+  // releases text that was held back: neither characters nor stop strings span it.
   std::string text{};
-  int num_cached_tokens{0};  // of the request's prompt: the prefix cache had them, they were not run
+  int num_cached_tokens{0};  // tokens of the prompt that were in the prefix cache and not run
 };
 
 enum class FinishReason {
@@ -31,10 +32,10 @@ std::string_view name(FinishReason reason);  // "stop token"
 struct FinishedEvent {
   RequestId request{};
   FinishReason reason{};
-  std::string text{};  // what was still held back and is now certain
+  std::string text{};  // text that was still held back
   int num_prompt_tokens{0}, num_output_tokens{0};
-  int num_cached_tokens{0};  // as in the request's TokenEvents
-  // From submit to the request's first step, from there to its first token, and from there to its last.
+  int num_cached_tokens{0};  // as in TokenEvent
+  // From submit() to the first step, from there to the first token, and from there to the last.
   double queue_seconds{0}, prefill_seconds{0}, decode_seconds{0};
 };
 

@@ -1,4 +1,4 @@
-// What may be asked of the engine.
+// A request to the engine: a prompt, how to sample, when to stop.
 #pragma once
 
 #include <cstddef>
@@ -13,16 +13,16 @@ namespace nibble {
 
 enum class RequestId : uint64_t {};
 
-// What is accepted beside the ranges that the formulas themselves demand. The first two are those of OpenAI's API.
+// Limits of accepted values, beside those that the formulas demand. The first two are those of OpenAI's API.
 inline constexpr float kMaxPenalty{2};  // presence and frequency, either sign
 inline constexpr float kMaxLogitBias{100};
 inline constexpr size_t kMaxStopStrings{16};
 
 struct StopParams {
   int max_tokens{0};              // 0: as many as the context and the KV cache have room for
-  std::vector<TokenId> tokens{};  // the chosen one ends the text and is reported, but adds no text
-  std::vector<std::string>
-      strings{};  // the text ends before the first of them, also across tokens: engine/stop.h
+  std::vector<TokenId> tokens{};  // any of them ends the text; it is reported as a token, but adds no text
+  // The text ends before the first of these, also where it spans tokens: engine/stop.h.
+  std::vector<std::string> strings{};
 };
 
 struct Request {

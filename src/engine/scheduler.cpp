@@ -8,7 +8,7 @@
 namespace nibble {
 namespace {
 
-// Of pages that are about to be shared: those that nobody holds yet, so that fewer will be free.
+// The number of `pages` that no sequence holds: sharing them leaves so many fewer free.
 int num_unheld(const PagePool& pool, std::span<const PageId> pages) {
   return static_cast<int>(
       std::count_if(pages.begin(), pages.end(), [&](PageId page) { return !pool.is_held(page); }));
@@ -46,7 +46,7 @@ void Scheduler::remove(RequestId request) {
   std::erase_if(running_, [&](const Running& sequence) { return sequence.request == request; });
 }
 
-// What a sequence needs to run all that is known of it, when `num_filled` positions have been filled.
+// Pages that a sequence of `num_tokens` known tokens needs to run them all, once `num_filled` positions are filled.
 PageCounts Scheduler::pages_for(size_t num_tokens, int num_filled) const {
   const auto num_known = static_cast<int>(num_tokens);
   const int full = num_pages_for(num_known);
@@ -69,9 +69,9 @@ bool Scheduler::has_room(const Waiting& sequence, const Prefix& known) const {
   return full_left >= 0 && sliding_left >= 0;
 }
 
-// Only prompts are looked at. An answer fills a page every kPageTokens steps: nobody waits for that.
+// Only prompts count. An answer fills a page every kPageTokens steps, which is too slow to wait for.
 bool Scheduler::is_being_filled(std::span<const TokenId> tokens) const {
-  tokens = tokens.first(tokens.size() - 1);  // the last one is run in any case
+  tokens = tokens.first(tokens.size() - 1);  // the last token is always run
   return std::any_of(running_.begin(), running_.end(), [&](const Running& other) {
     if (other.num_missing() <= 1) return false;
     const auto [end, _] =
@@ -85,7 +85,7 @@ void Scheduler::admit() {
     Waiting& head = waiting_.front();
     if (cache_ && is_being_filled(head.tokens)) return;
     const Prefix known = cache_ ? cache_->find(head.tokens) : Prefix{};
-    // Who is alone has all pages, and takes its tokens in as small chunks as there is room for.
+    // A sequence that runs alone has the whole pool; if its prompt does not fit at once it is fed in smaller chunks.
     if (!running_.empty() && !has_room(head, known)) return;
     if (!head.has_run) {
       counts_.num_prompt_tokens += head.tokens.size();
@@ -98,9 +98,10 @@ void Scheduler::admit() {
   }
 }
 
-// Sliding pages that the sequence gives back here are used by nobody soon; but where its prompt ends the next turn of a
-// chat goes on, without the reasoning that this one is writing. So these are worth more than what it has just given back. The
-// prompt may agree with the next one a few tokens beyond its end, and so into the next page.
+// Frees pages that the window has left. In a chat the next turn's prompt continues where this prompt ends, without the
+// reasoning that is being generated now. So the sliding pages at the end of the prompt are worth more to the prefix cache than
+// those freed here, and are marked as just used. The next prompt may agree a few tokens beyond this one's end, which can
+// reach into the next page.
 int Scheduler::make_room(Running& sequence) {
   const int num_sliding_before = sequence.pages.sliding().first_page;
   const int num_tokens = sequence.pages.make_room();
@@ -127,10 +128,10 @@ std::vector<Slice> Scheduler::next() {
   std::vector<Slice> slices;
   const auto decodes = [](const Running& sequence) {
     return sequence.num_missing() == 1;
-  };  // or the last of a prompt
+  };  // also true for the last token of a prompt
   auto num_decoding = static_cast<int>(std::count_if(running_.begin(), running_.end(), decodes));
   int num_rows_left = options_.max_batch_tokens;
-  // Oldest first, so that whoever is put aside has no part in the step yet.
+  // Oldest first, so that a sequence that is preempted has no slice in the step yet.
   for (auto sequence = running_.begin(); sequence != running_.end(); ++sequence) {
     int num_tokens = decodes(*sequence) ? 1 : std::min(sequence->num_missing(), num_rows_left - num_decoding);
     if (num_tokens == 0) continue;
@@ -144,7 +145,7 @@ std::vector<Slice> Scheduler::next() {
     num_tokens = std::min(num_tokens, room);
     NIBBLE_CHECK(num_tokens > 0 || running_.size() > 1, "request {} is alone and has no room after {} tokens",
                  static_cast<uint64_t>(sequence->request), sequence->pages.length());
-    if (num_tokens == 0) break;  // the youngest itself: it keeps what it has until an older one needs it
+    if (num_tokens == 0) break;  // no room for the youngest: it keeps its pages until another needs them
     const bool has_room = sequence->pages.reserve(num_tokens);
     NIBBLE_CHECK(has_room);
     num_rows_left -= num_tokens;

@@ -1,14 +1,15 @@
-// Who runs in the next step. It knows tokens only as the names of pages (kv/prefix_cache.h), no text and no time, so that
-// what it decides follows from what it was told.
+// The scheduler decides which sequences run in the next step. It uses tokens only as keys of the prefix cache, and neither
+// text nor time, so its decisions are deterministic.
 //
-//   Admission is first come, first served: nobody overtakes the one at the head of the queue. A sequence is admitted when
-//   there are pages for what is known of it, its prompt, beside what those who run are known to need, and one more of each
-//   kind for each of these to go on with. What it may answer is not counted: most answers are shorter than they may be.
-//   So pages can run out. Then the youngest that runs gives back its pages and waits at the head of the queue; later it
-//   runs again from its first token, answer included, or from what the prefix cache still has of it. The oldest is never
-//   put aside, and alone it has room for its worst case: it goes on in every step, and so everyone comes to their end.
-//   A step gives every sequence that decodes its one row; prompts, oldest first, share the rows that are left.
-//   A prompt waits while another one is filling pages that both have in common, and then shares them.
+//   Admission is first come, first served. The sequence at the head of the queue is admitted when there are pages for its
+//   prompt, beside the pages that running sequences need for their known tokens and one more of each kind for each of them.
+//   Its possible answer is not counted, because most answers are shorter than they may be.
+//   So pages can run out. Then the youngest running sequence is preempted: it gives back its pages and waits at the head of
+//   the queue. Later it is computed again from its first token, answer included, or from what the prefix cache still has of
+//   it. The oldest is never preempted, and alone it has room for its worst case. So it advances in every step, and every
+//   sequence ends at some time.
+//   A step gives one row to each sequence that decodes; the prompts share the remaining rows, oldest first.
+//   A prompt waits while another prompt fills pages that both have in common, and then shares them.
 #pragma once
 
 #include <cstdint>
@@ -28,9 +29,9 @@ namespace nibble {
 
 struct SchedulerOptions {
   int max_batch_tokens{512};  // rows of one step
-  int max_sequences{16};      // running at once; never more than there are rows, so that each has one
+  int max_sequences{16};      // running at once; cut to max_batch_tokens, so that each can have a row
   int num_full_pages{0}, num_sliding_pages{0};
-  int window{128};          // of the sliding layers
+  int window{128};          // positions that a sliding layer attends to
   bool prefix_cache{true};  // false: every prompt is run from its first token, nothing is shared
 };
 
@@ -40,19 +41,19 @@ struct PageCounts {
 // The most pages that a sequence needs at any time. The last token of an answer is never fed back: it needs no room.
 PageCounts max_pages(int num_prompt_tokens, int max_output_tokens, const SchedulerOptions& options);
 
-// One sequence's part of a step.
+// The part of a step that belongs to one sequence.
 struct Slice {
   RequestId request{};
-  int first_position{0};  // in its first slice: the tokens that need not be run
+  int first_position{0};  // in the sequence's first slice: the number of tokens found in the prefix cache
   int num_tokens{0};
-  bool gives_token{false};          // it ends with the last token that is known: the next one is wanted
-  PageTableView full{}, sliding{};  // until the scheduler is told or asked anything else
+  bool gives_token{false};          // it includes the last known token, so the step samples the next one
+  PageTableView full{}, sliding{};  // valid until the next call of a non-const function of the scheduler
 };
 
-// Since the scheduler was made. Tokens of prompts count when their sequence is admitted for the first time.
+// Totals since the scheduler was made. Tokens of a prompt count when its sequence is admitted for the first time.
 struct SchedulerCounts {
   uint64_t num_prompt_tokens{0};
-  uint64_t num_cached_tokens{0};  // of these: in pages that were known
+  uint64_t num_cached_tokens{0};  // those of them that were in the prefix cache
   uint64_t num_preemptions{0};
 };
 
@@ -60,15 +61,15 @@ class Scheduler {
  public:
   explicit Scheduler(const SchedulerOptions& options);
 
-  // Puts a sequence at the end of the queue. Its worst case fits the pools: see max_pages.
+  // Puts a sequence at the end of the queue. Its worst case must fit the pools: see max_pages.
   void add(RequestId request, std::span<const TokenId> prompt, int max_output_tokens);
-  // Whatever state it is in, it is gone and its pages are free. One that is not here is left alone.
+  // Removes a sequence in any state and frees its pages. Does nothing if there is none of this id.
   void remove(RequestId request);
 
-  // Admits whom there is room for, then plans a step and reserves its pages; puts aside whom there is no room for. Empty
-  // only if nobody is here.
+  // Admits sequences that there is room for, then plans a step and reserves its pages, preempting if there are too few.
+  // Empty only if there is no sequence at all.
   std::vector<Slice> next();
-  // The slice has been run: its positions are filled. `token` is the one that it gave, if it was to give one.
+  // Reports that the slice has been run. `token` is the sampled token if the slice `gives_token`.
   void advance(const Slice& slice, std::optional<TokenId> token);
 
   bool is_idle() const { return waiting_.empty() && running_.empty(); }
@@ -81,9 +82,9 @@ class Scheduler {
  private:
   struct Waiting {
     RequestId request;
-    std::vector<TokenId> tokens;  // of the prompt and of the answer so far
+    std::vector<TokenId> tokens;  // prompt, then the answer so far
     int num_prompt_tokens;
-    bool has_run;  // and was put aside
+    bool has_run;  // it was preempted
   };
   struct Running {
     RequestId request;
@@ -104,7 +105,7 @@ class Scheduler {
   PagePool full_pool_, sliding_pool_;
   std::optional<PrefixCache> cache_;
   SchedulerCounts counts_;
-  // Both in the order of arrival, and who runs came before who waits.
+  // Both are in the order of arrival, and every running sequence came before every waiting one.
   std::deque<Waiting> waiting_;
   std::list<Running> running_;
 };

@@ -33,7 +33,7 @@ TokenEvent Sequence::push(SampledToken token) {
   TokenEvent event{id_, std::move(token), {}, num_cached_tokens_};
   const bool is_stop_token = std::find(stop_.tokens.begin(), stop_.tokens.end(), id) != stop_.tokens.end();
   if (tokenizer_->is_special(id)) {
-    // Text does not go on across a control token: half a character will not be completed, nor a stop string.
+    // No text spans a control token: half a character will not be completed, nor a stop string.
     event.text = stop_strings_.push(utf8_.finish());
     event.text += stop_strings_.flush();
   } else if (!is_stop_token) {

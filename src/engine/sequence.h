@@ -1,5 +1,5 @@
-// One request on its way: its tokens, the text they make, when it ends, how long it took. Where its keys and values are
-// is the scheduler's business.
+// One request while it runs: its tokens, their text, when it ends, how long it takes. The scheduler knows where its keys and
+// values are.
 #pragma once
 
 #include <optional>
@@ -18,7 +18,7 @@ namespace nibble {
 
 class Sequence {
  public:
-  // `max_output_tokens`: see validate.h. `submitted` runs since the request came. The tokenizer outlives the sequence.
+  // `max_output_tokens`: see validate.h. `submitted` was started when the request came. The tokenizer must outlive this.
   Sequence(RequestId id, Request request, int max_output_tokens, const Tokenizer& tokenizer,
            Stopwatch submitted = {});
 
@@ -27,12 +27,12 @@ class Sequence {
   std::span<const TokenId> output() const { return tokens().subspan(num_prompt_tokens_); }
   const SampleParams& sample() const { return sample_; }
 
-  // A step with it begins, which runs tokens from `first_position` on. Time is counted from the first one, not from the
-  // queue; what is before it was in the prefix cache.
+  // Called before each step that runs tokens of this sequence, from `first_position` on. The first call ends the time in the
+  // queue; the tokens before its position were in the prefix cache.
   void start(int first_position);
-  // One more token of the answer.
+  // Adds a token to the answer.
   TokenEvent push(SampledToken token);
-  // Why the answer is at its end; nothing while it goes on.
+  // The reason why the answer has ended; nothing while it goes on.
   std::optional<FinishReason> end() const { return end_; }
   FinishedEvent finish(FinishReason reason);
 
@@ -50,7 +50,7 @@ class Sequence {
   StopStrings stop_strings_;
 
   Stopwatch submitted_;
-  std::optional<Stopwatch> clock_;  // from the first step
+  std::optional<Stopwatch> clock_;  // started with the first step
   int num_cached_tokens_{0};
   double queue_seconds_{0}, first_token_seconds_{0}, last_token_seconds_{0};
 };

@@ -1,8 +1,8 @@
-// Ends a text before its first stop string, while the text is still being written: what may yet turn out to be the
-// beginning of one is held back.
+// Ends a text before its first stop string while the text is still being generated. Text that may be the beginning of a stop
+// string is held back, and no more than that.
 //
-// First is the one that is complete first; of those complete at the same place, the longest. So the result does not
-// depend on how the text was cut into pieces, and nothing waits longer than a stop string can explain.
+// The first stop string is the one that is complete first; of several complete at the same place, the longest. So the result
+// does not depend on how the text was cut into pieces.
 #pragma once
 
 #include <span>
@@ -16,23 +16,23 @@ class StopStrings {
  public:
   explicit StopStrings(std::span<const std::string> strings);  // none of them empty
 
-  // Adds to the text; answers what no stop string can take back any more. After the stop: nothing.
+  // Adds to the text; returns the text that can no longer be part of a stop string. After the stop it returns nothing.
   std::string push(std::string_view text);
-  // Answers what was held back. No stop string reaches across this point.
+  // Returns the text that was held back. No stop string spans this point.
   std::string flush();
   bool has_stopped() const { return has_stopped_; }
 
  private:
-  // Knuth, Morris and Pratt's automaton of one string: constant time for each byte, whatever the string.
+  // The automaton of Knuth, Morris and Pratt for one string: amortised constant time for each byte.
   struct Matcher {
     explicit Matcher(std::string text);
     void advance(char next);
     bool is_complete() const { return num_matched == string.size(); }
 
     std::string string;
-    std::vector<size_t>
-        fallback;           // [n]: of the first n + 1 bytes, the longest proper prefix that is also their end
-    size_t num_matched{0};  // the longest prefix of the string that is the end of the text
+    // [n]: length of the longest proper prefix of the first n + 1 bytes that is also their suffix.
+    std::vector<size_t> fallback;
+    size_t num_matched{0};  // length of the longest prefix of the string that is a suffix of the text
   };
 
   std::vector<Matcher> matchers_;

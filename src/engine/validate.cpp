@@ -36,7 +36,7 @@ Fault find_fault_of_prompt(const Request& request, const RequestLimits& limits) 
 }
 
 Fault find_fault_of_sampling(const SampleParams& params, const RequestLimits& limits) {
-  // Written so that a NaN fails as well.
+  // The comparisons are written so that a NaN fails too.
   if (!(params.temperature >= 0) || std::isinf(params.temperature))
     return fault("temperature is {}: it must be 0 or more", params.temperature);
   if (params.top_k < 0) return fault("top_k is {}: it must be 1 or more, or 0 for all", params.top_k);
@@ -76,7 +76,7 @@ Fault find_fault_of_stop(const StopParams& stop, const RequestLimits& limits) {
     return fault("there are {} stop strings: at most {} are accepted", stop.strings.size(), kMaxStopStrings);
   for (size_t i = 0; i < stop.strings.size(); ++i) {
     if (stop.strings[i].empty()) return fault("stop string {} is empty: leave it out", i);
-    Utf8Stream utf8;  // invalid bytes would come back replaced, and could match half a character
+    Utf8Stream utf8;  // replaces invalid bytes, which could match half of a character
     std::string read = utf8.push(stop.strings[i]);
     read += utf8.finish();
     if (read != stop.strings[i]) return fault("stop string {} is not valid UTF-8", i);
@@ -87,7 +87,7 @@ Fault find_fault_of_stop(const StopParams& stop, const RequestLimits& limits) {
 Fault find_fault_of_memory(const Request& request, const RequestLimits& limits) {
   const SchedulerOptions& cache = limits.scheduler;
   const auto num_prompt_tokens = static_cast<int>(request.prompt.size());
-  // Without max_tokens the answer gets what room there is, but one token must have some.
+  // Without max_tokens the answer is cut to the room there is; at least one token must fit.
   const int num_output_tokens = std::max(1, max_output_tokens(request, limits));
   const PageCounts needed = max_pages(num_prompt_tokens, num_output_tokens, cache);
   if (needed.full > cache.num_full_pages)
@@ -111,7 +111,7 @@ int max_output_tokens(const Request& request, const RequestLimits& limits) {
   const auto num_prompt_tokens = static_cast<int>(request.prompt.size());
   const int context_room = limits.max_context - num_prompt_tokens;
   if (request.stop.max_tokens > 0) return std::min(request.stop.max_tokens, context_room);
-  // The last token of an answer needs no room in the cache.
+  // The last token of an answer is never fed back, so it needs no room in the cache.
   return std::min(context_room, limits.scheduler.num_full_pages * kPageTokens + 1 - num_prompt_tokens);
 }
 

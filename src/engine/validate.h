@@ -1,4 +1,4 @@
-// Whether a request can be run at all. Asked before it joins the queue, so that nothing after it can fail on a value.
+// Checks whether a request can be run at all. Called before it joins the queue, so that no later code can fail on a value.
 #pragma once
 
 #include <optional>
@@ -15,11 +15,11 @@ struct RequestLimits {
   SchedulerOptions scheduler{};
 };
 
-// The most tokens that the answer may have: what was asked for, cut to what is left of the context. Where nothing was
-// asked for also to what the cache holds, so that this default never fails. 0 or less: there is no room for an answer.
+// The most tokens that the answer may have: max_tokens, cut to the room left in the context. If max_tokens is not given, it
+// is also cut to what the KV cache holds, so that the default never fails. 0 or less: there is no room for an answer.
 int max_output_tokens(const Request& request, const RequestLimits& limits);
 
-// Nothing if it can be run. Else one line: what, where, what to do.
+// Returns nothing if the request can be run, else one line: what, where, what to do.
 std::optional<std::string> find_fault(const Request& request, const RequestLimits& limits);
 
 }  // namespace nibble

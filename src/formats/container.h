@@ -1,4 +1,4 @@
-// A container yields named tensors as views on mapped memory. What kind of file it is, its first bytes say.
+// A container yields named tensors as views of mapped memory. The kind of file is recognised by its first bytes.
 #pragma once
 
 #include <cstddef>
@@ -20,31 +20,31 @@ struct Tensor {
   DType dtype{};
   Shape shape;
   std::span<const std::byte> data;  // aligned for its dtype; row-major, little-endian
-  size_t file_index{0};             // into Container::files
+  size_t file_index{0};             // index of Container::files
 };
 
 struct Container {
   Container() = default;
-  Container(Container&&) = default;  // not copied: find() looks names up by views on this container's own
+  Container(Container&&) = default;  // move-only: find() uses views of this container's own names
   Container& operator=(Container&&) = default;
 
   std::vector<Tensor> tensors;               // in the order of the files
-  std::vector<std::filesystem::path> files;  // where they lie
+  std::vector<std::filesystem::path> files;  // that hold the tensors
   std::shared_ptr<const void> storage;       // keeps `data` alive
 
-  const Tensor* find(std::string_view name) const;  // null: there is none
-  void index();                                     // after `tensors` is filled; find() needs it
+  const Tensor* find(std::string_view name) const;  // null if there is no tensor of this name
+  void index();                                     // call it after `tensors` is filled, before find()
 
  private:
   std::unordered_map<std::string_view, size_t> places_;
 };
 
-// One tensor file. Opener rows by magic bytes: safetensors. A GGUF file, whose blocks no dtype names and which is a model
-// by itself, is refused by name: formats/gguf.h. Throws InputError.
+// Opens one tensor file, which must be safetensors. A GGUF file is refused with a message of its own, because it is a model by
+// itself and its blocks have no dtype: see formats/gguf.h. Throws InputError.
 Container open_container(const std::filesystem::path& file);
 
-// A folder's tensor files: those that its model.safetensors.index.json names, else model.safetensors, else (OpenAI's
-// original/ naming) every *.safetensors that lies directly in it. Names in the index that leave the folder are refused.
+// Opens the tensor files of a folder: those that its model.safetensors.index.json names, else model.safetensors, else (as in
+// OpenAI's original/) every *.safetensors directly in it. Names in the index that lead out of the folder are refused.
 Container open_container_folder(const std::filesystem::path& folder);
 
 }  // namespace nibble

@@ -70,8 +70,8 @@ std::string_view name(ContainerFault fault) { return row(fault).name; }
 
 std::string_view remedy(ContainerFault fault) { return row(fault).remedy; }
 
-// Byte by byte: fmt's own {:?} ends the program at a character that is cut short (fmt 9.1), and bytes of a file need
-// not be characters at all.
+// Escapes byte by byte, because the bytes of a file need not be characters; fmt's own {:?} aborts the program at a truncated
+// character (fmt 9.1).
 std::string in_quotes(std::string_view text) {
   constexpr size_t kMaxShown{100};
   std::string shown = "\"";

@@ -1,4 +1,4 @@
-// What can be wrong with a tensor file or a folder of them, one name for each. The line that people read is
+// The faults of a tensor file or of a folder of them, each with a name. A message is one line:
 //   PATH: NAME: what is wrong here. What to do
 #pragma once
 
@@ -13,12 +13,12 @@
 namespace nibble {
 
 enum class ContainerFault {
-  // Which file it is.
+  // The kind of file.
   kNotTensors,
   kGguf,
   kEmptyFolder,
   kMissingFile,
-  // Bytes and JSON of a header or an index.
+  // The bytes and JSON of a header or an index.
   kTruncated,
   kHeaderTooLarge,
   kHeaderNotObject,
@@ -26,7 +26,7 @@ enum class ContainerFault {
   kInvalidJson,
   kTooDeep,
   kDuplicateName,
-  // What a safetensors header says.
+  // The content of a safetensors header.
   kBadMetadata,
   kBadEntry,
   kUnknownDType,
@@ -38,11 +38,11 @@ enum class ContainerFault {
   kOverlap,
   kGap,
   kTrailingBytes,
-  // What the index of a sharded checkpoint says.
+  // The index of a sharded checkpoint.
   kBadIndex,
   kBadFileName,
   kMissingTensor,
-  // What a GGUF file says.
+  // GGUF files only.
   kBadVersion,
   kUnknownGgmlType,
   kBadSplit,
@@ -63,7 +63,7 @@ class ContainerError : public InputError {
   ContainerFault fault;
 };
 
-// A name out of a file as it may stand in a message: in quotes, in printable ASCII on one line, and not endless.
+// A name from a file for an error message: in quotes, in printable ASCII on one line, and cut after 100 bytes.
 std::string in_quotes(std::string_view text);
 
 }  // namespace nibble

@@ -13,7 +13,7 @@
 namespace nibble {
 namespace {
 
-constexpr size_t kHalf{16};  // elements of a block of 32 in the low nibbles
+constexpr size_t kHalf{16};  // elements of a block of 32 that are in low nibbles
 constexpr size_t kMxfp4Bytes{17};
 
 const uint8_t* bytes_at(const std::byte* block, size_t at) {
@@ -32,7 +32,7 @@ uint32_t word_at(const std::byte* block, size_t at) {
   return word;
 }
 
-// `value(low, j)` and so on for the 32 codes of a block whose nibbles begin at `qs` and whose fifth bits are `high`.
+// Writes `value(q)` for the 32 codes q of a block, whose low four bits begin at `qs` and whose fifth bits are in `high`.
 template <typename Value>
 void each_of_32(const uint8_t* qs, uint32_t high, float* to, const Value& value) {
   for (size_t j = 0; j < kHalf; ++j) {
@@ -83,8 +83,8 @@ void decode_mxfp4_block(const std::byte* block, float* to) {
   std::ranges::copy(decode(unpacked), to);
 }
 
-// Scale and minimum of sub-block j of 8, 6 bits each in 12 bytes: the upper two bits of the last four sub-blocks lie above
-// those of the first.
+// Scale and minimum of sub-block j of 8, 6 bits each, in 12 bytes. The upper two bits of the last four sub-blocks' numbers are
+// in the top two bits of the first eight bytes.
 struct KScale {
   float scale, minimum;
 };
@@ -124,8 +124,8 @@ void decode_q5_k(const std::byte* block, float* to) {
       block, 48, [qh](size_t j, size_t l) { return qh[l] >> j & 1u; }, to);
 }
 
-// ql[128], qh[64], int8 scales[16], d: x = d scale (q - 32), a scale for 16. Of each half of 128, four groups of 32 share
-// qh[32], two bits each, and two of them ql[32].
+// ql[128], qh[64], int8 scales[16], d: x = d scale (q - 32), with a scale for each 16 elements. Each half of 128 elements is
+// four groups of 32, which share 32 bytes of qh, two bits each; two groups each share 32 bytes of ql, a nibble each.
 void decode_q6_k(const std::byte* block, float* to) {
   const float d = half_at(block, 208);
   for (size_t half = 0; half < 2; ++half) {
@@ -203,7 +203,7 @@ void quantise_q8_0(std::span<const float> values, std::span<std::byte> blocks) {
   }
 }
 
-// Code bytes of nibble hold elements 2b and 2b + 1, of GGUF elements j and j + 16.
+// A code byte holds elements 2b and 2b + 1 in nibble's layout, and elements j and j + 16 in GGUF's.
 void unpack_mxfp4(std::span<const std::byte> blocks, std::span<uint8_t> codes, std::span<uint8_t> scales) {
   const size_t count = blocks.size() / kMxfp4Bytes;
   NIBBLE_CHECK(blocks.size() % kMxfp4Bytes == 0 &&

@@ -1,12 +1,12 @@
-// The blocks of ggml's types (formats/gguf.h), d and m IEEE halves, element j of a block of 32:
+// Converts blocks of ggml's types (formats/gguf.h). For element j of a block of 32, with d and m in IEEE half precision:
 //
 //   Q8_0   d, int8 q[32]              d q                 Q4_0   d, qs[16]           d (q - 8)
 //   Q4_1   d, m, qs[16]               d q + m             Q5_0   d, qh, qs[16]       d (q - 16)
 //   Q5_1   d, m, qh, qs[16]           d q + m             MXFP4  e, qs[16]           e2m1(q) 2^(e - 127)
 //
-// with q of element j < 16 the low nibble of qs[j], of element j + 16 the high one, and bit j of qh its fifth bit. The K
-// types have blocks of 256 with scales for each 32 or 16; their layout stands at their functions. Source:
-// ggml-common.h and ggml-quants.c.
+// For j < 16, the low nibble of qs[j] is the q of element j, and the high nibble that of element j + 16; bit j of qh is the
+// fifth bit of element j's q. The K types have blocks of 256 with a scale for each 32 or 16; the functions that decode them
+// describe their layout. Source: ggml-common.h and ggml-quants.c.
 #pragma once
 
 #include <cstddef>
@@ -17,15 +17,15 @@
 
 namespace nibble {
 
-// Whole blocks to float32, by the formulas above with each operation rounded to float32, as ggml does it: exact but for
-// the sum of those that have one.
+// Converts whole blocks to float32 by the formulas above, with each operation rounded to float32 as in ggml. Only types whose
+// formula has a sum are inexact.
 void dequantise(GgmlType type, std::span<const std::byte> blocks, std::span<float> values);
 
-// Q8_0 as ggml's reference quantises: d = max|x| / 127, q = x / d to nearest, ties away from zero.
+// Quantises to Q8_0 as ggml's reference does: d = max|x| / 127, q = x / d to nearest, ties away from zero.
 void quantise_q8_0(std::span<const float> values, std::span<std::byte> blocks);
 
-// Between GGUF's MXFP4 blocks and codes and scales in arrays of their own (formats/mxfp4.h). The same numbers: nothing is
-// quantised again. `codes` and `scales` have the whole blocks' sizes; either may be empty: not wanted.
+// Convert between GGUF's MXFP4 blocks and separate arrays of codes and scales (formats/mxfp4.h), without any change of value.
+// `codes` and `scales` must have room for all blocks; in unpack_mxfp4 either may be empty, and is then not written.
 void unpack_mxfp4(std::span<const std::byte> blocks, std::span<uint8_t> codes, std::span<uint8_t> scales);
 void pack_mxfp4(std::span<const uint8_t> codes, std::span<const uint8_t> scales, std::span<std::byte> blocks);
 

@@ -1,11 +1,11 @@
-// GGUF, version 3, little-endian: metadata, a list of tensors, then their data, each padded to the alignment.
+// Reads GGUF, version 3, little-endian: metadata, a list of tensors, then their data, each padded to the alignment.
 //
 //   "GGUF"  u32 version  u64 tensors  u64 entries
 //   entry:  key  u32 type  value          string: u64 length, bytes      array: u32 element type, u64 count, elements
 //   tensor: name  u32 rank  u64 extents[rank], innermost first  u32 type  u64 offset in the data
 //
-// A model may be split over files NAME-00001-of-00003.gguf, ...: the metadata are those of the first. Source: ggml's
-// description of the format and llama.cpp's reader; what that checks is checked here, and nothing is used before.
+// A model may be split over files NAME-00001-of-00003.gguf, ...: then the metadata are in the first. Source: ggml's description
+// of the format and llama.cpp's reader. Everything that llama.cpp checks is checked here too, before anything is used.
 #pragma once
 
 #include <cstddef>
@@ -25,9 +25,9 @@
 namespace nibble {
 
 constexpr uint32_t kGgufVersion{3};
-constexpr size_t kGgufAlignment{32};  // where a file does not say
+constexpr size_t kGgufAlignment{32};  // unless the file states another
 
-// What a tensor's elements are; the numbers are the file's. Blocks: formats/ggml_blocks.h.
+// The type of a tensor's elements, with the numbers that the file has. formats/ggml_blocks.h describes the blocks.
 enum class GgmlType : uint32_t {
   kF32 = 0,
   kF16 = 1,
@@ -43,7 +43,7 @@ enum class GgmlType : uint32_t {
   kMxfp4 = 39,
 };
 std::string_view name(GgmlType type);  // "Q8_0"
-size_t block_elements(GgmlType type);  // neighbours in a row that are stored together
+size_t block_elements(GgmlType type);  // elements of a row that are stored as one block
 size_t block_bytes(GgmlType type);
 
 enum class GgufType : uint32_t {
@@ -62,33 +62,33 @@ enum class GgufType : uint32_t {
   kF64,
 };
 
-// A value of the metadata, as it lies in the file.
+// A value of the metadata, as a view of the file.
 struct GgufValue {
   GgufType type{};
-  GgufType element_type{};           // of an array
-  uint64_t count{0};                 // of an array's elements
-  std::span<const std::byte> bytes;  // of a string without its length, of an array its elements
+  GgufType element_type{};           // only for an array
+  uint64_t count{0};                 // number of elements of an array
+  std::span<const std::byte> bytes;  // a string without its length, or the elements of an array
 
-  // Nothing where the value is of another type (for `integer`: or over int64_t).
+  // Nothing if the value is of another type, or an integer beyond int64_t.
   std::optional<int64_t> integer() const;
-  std::optional<double> number() const;  // an integer too
+  std::optional<double> number() const;  // also converts an integer
   std::optional<bool> boolean() const;
   std::optional<std::string_view> text() const;
-  std::optional<std::vector<int64_t>> integers() const;  // of an array; booleans as 0 and 1
+  std::optional<std::vector<int64_t>> integers() const;  // an array's; booleans as 0 and 1
   std::optional<std::vector<std::string_view>> texts() const;
 };
 
 struct GgufTensor {
   std::string name;
   GgmlType type{};
-  Shape shape;  // outermost first, as everywhere in nibble: the file has it the other way round
+  Shape shape;  // outermost extent first, as everywhere in nibble; the file has the reverse order
   std::span<const std::byte> data;  // whole blocks
-  size_t file_index{0};             // into Gguf::files
+  size_t file_index{0};             // index of Gguf::files
 };
 
 struct Gguf {
   Gguf() = default;
-  Gguf(Gguf&&) = default;  // not copied: find() looks names up by views on this one's own
+  Gguf(Gguf&&) = default;  // move-only: find() uses views of this object's own names
   Gguf& operator=(Gguf&&) = default;
 
   std::map<std::string_view, GgufValue> metadata;
@@ -96,20 +96,20 @@ struct Gguf {
   std::vector<std::filesystem::path> files;
   std::shared_ptr<const void> storage;  // keeps all views alive
 
-  const GgufValue* value(std::string_view key) const;  // null: there is none
+  const GgufValue* value(std::string_view key) const;  // null if there is none
   const GgufTensor* find(std::string_view tensor) const;
-  void index();  // after `tensors` is filled; find() needs it
+  void index();  // call it after `tensors` is filled, before find()
 
  private:
   std::unordered_map<std::string_view, size_t> places_;
 };
 
-bool is_gguf(const std::filesystem::path& path);  // a file that begins with "GGUF"
+bool is_gguf(const std::filesystem::path& path);  // true for a file that begins with "GGUF"
 
-// One file that lies in memory, as views on it. Throws ContainerError where anything is wrong; `path` names the file.
+// Parses a file in memory and returns views of it. Throws ContainerError for any fault; `path` is for messages.
 Gguf parse_gguf(std::span<const std::byte> file, const std::filesystem::path& path);
 
-// The file, mapped, and where it is the first of several, all of them.
+// Maps and parses the file, and all the others if it is the first of a split model.
 Gguf open_gguf(const std::filesystem::path& path);
 
 }  // namespace nibble

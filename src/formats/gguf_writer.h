@@ -1,5 +1,5 @@
-// Writes a GGUF file of any size in the memory of whatever its caller holds: the header is known from types and shapes, the
-// data follows in pieces.
+// Writes a GGUF file of any size without holding it in memory: the header follows from types and shapes, and the data is
+// appended in pieces.
 #pragma once
 
 #include <concepts>
@@ -17,14 +17,14 @@
 
 namespace nibble {
 
-// Entries in the order in which they are added; no key twice.
+// Metadata entries in the order in which they are added. Each key may be added once.
 class GgufMetadata {
  public:
   void add(std::string_view key, uint32_t value);
   void add(std::string_view key, float value);
   void add(std::string_view key, bool value);
   void add(std::string_view key, std::string_view value);
-  void add(std::string_view key, const char* value) = delete;  // would be a bool
+  void add(std::string_view key, const char* value) = delete;  // would convert to bool
   void add(std::string_view key, const std::vector<std::string>& values);
   void add(std::string_view key, const std::vector<int32_t>& values);
   void add_booleans(std::string_view key, const std::vector<uint8_t>& values);  // 0 or 1
@@ -46,14 +46,15 @@ struct GgufEntry {
   Shape shape;  // outermost first
 };
 
-// A file that was not finished is refused by every reader, as truncated.
+// A file without finish() is truncated, and every reader refuses it.
 class GgufWriter {
  public:
   // Writes the header. Throws InputError here and below where the file cannot be written.
   GgufWriter(const std::filesystem::path& path, const GgufMetadata& metadata, std::vector<GgufEntry> entries);
 
-  void append(std::span<const std::byte> bytes);  // tensor by tensor, in order, in any pieces of one tensor
-  void finish();                                  // all bytes must have been given
+  // Takes the tensors' bytes in order; a piece must not span two tensors.
+  void append(std::span<const std::byte> bytes);
+  void finish();  // after all bytes
 
  private:
   void write(std::string_view bytes);
@@ -62,8 +63,8 @@ class GgufWriter {
   std::filesystem::path path_;
   std::vector<GgufEntry> entries_;
   std::ofstream file_;
-  size_t next_{0};             // the tensor whose bytes are missing
-  uint64_t missing_bytes_{0};  // of that
+  size_t next_{0};             // index of the tensor that is being written
+  uint64_t missing_bytes_{0};  // bytes of it that are still missing
   uint64_t num_written_{0};
 };
 

@@ -9,15 +9,15 @@
 namespace nibble {
 namespace {
 
-// For a finite `largest`. The floor rule makes the largest element 4 to 8 scales; the format's top binade is 4 to 6.
+// `largest` must be finite. By the floor rules the largest element is 4 to 8 scales; the format's top binade is 4 to 6.
 E8m0 choose_scale(float largest, Mxfp4Rule rule) {
   if (rule == Mxfp4Rule::kCeil) return to_e8m0_up(largest / 6);
   constexpr int kTopExponent{2};  // 4 = 2^2
   return E8m0{static_cast<uint8_t>(std::max(to_e8m0_down(largest).bits - kTopExponent, 0))};
 }
 
-// The first of the nearest codes, zero to 6 and then the negatives: ties go to the smaller magnitude, and -0 is never
-// the first.
+// The first nearest code in the order 0 to 6, then the negatives. So ties go to the smaller magnitude, and -0 is never
+// chosen.
 E2m1 nearest_first_code(float x) {
   uint8_t nearest = 0;
   for (uint8_t code = 1; code < kE2m1Values.size(); ++code)
@@ -50,7 +50,7 @@ Mxfp4Block encode(std::span<const float, kMxfp4BlockSize> values, Mxfp4Rule rule
     largest = std::max(largest, std::abs(x));
   }
   Mxfp4Block block{.codes = {}, .scale = choose_scale(largest, rule)};
-  // 1 / scale is a power of two as well, and so exact; what underflows is far below half of the smallest code.
+  // 1 / scale is a power of two and so exact; products that underflow are far below half of the smallest code.
   const float per_scale = to_float(E8m0{static_cast<uint8_t>(254 - block.scale.bits)});
   for (size_t i = 0; i < values.size(); ++i) {
     const float x = values[i] * per_scale;

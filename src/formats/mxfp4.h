@@ -25,22 +25,23 @@ struct Mxfp4Block {
   E8m0 scale{};
 };
 
-// With a the largest magnitude of the block: how its scale is chosen and how a tie is rounded. They differ in what they
-// do to the largest values: 7 becomes 6 by the floor rule and 8 by the ceil rule.
+// Rules for choosing a block's scale from its largest magnitude a, and for rounding ties. They differ for the largest values:
+// 7 becomes 6 by the floor rules and 8 by the ceil rule.
 enum class Mxfp4Rule {
   kOcp,  // 2^(floor(log2 a) - 2), ties to even; a over 6 scales is cut to 6 (the specification's suggestion)
   kLlamaCpp,  // the same scale, ties to the smaller magnitude, never -0 (llama.cpp: quantize_row_mxfp4_ref)
   kCeil,      // 2^ceil(log2(a / 6)), ties to even: nothing is cut (Triton: downcast_to_mxfp with ROUND_UP)
 };
 
-// Exact wherever float32 holds the value: 4 and 6 times a scale from 2^126 on, and 2 and 3 times 2^127, are infinite. A
+// Exact where float32 can hold the value: 4 and 6 times a scale of 2^126 or more, and 2 and 3 times 2^127, are infinite. The
 // NaN scale (255) makes all 32 values NaN.
 std::array<float, kMxfp4BlockSize> decode(const Mxfp4Block& block);
 
-// E2M1 has neither NaN nor infinity: a block that holds one gets the NaN scale, and zero codes, so that it shows.
+// E2M1 has neither NaN nor infinity: a block with such a value gets the NaN scale and zero codes, so that it does not go
+// unnoticed.
 Mxfp4Block encode(std::span<const float, kMxfp4BlockSize> values, Mxfp4Rule rule = Mxfp4Rule::kOcp);
 
-// Whole rows: num_values a multiple of 32, codes of num_values / 2 bytes, scales of num_values / 32.
+// Convert whole rows: the number of values is a multiple of 32, codes have half as many bytes, scales a 32nd.
 void decode_mxfp4(std::span<const uint8_t> codes, std::span<const uint8_t> scales, std::span<float> values);
 void encode_mxfp4(std::span<const float> values, std::span<uint8_t> codes, std::span<uint8_t> scales,
                   Mxfp4Rule rule = Mxfp4Rule::kOcp);

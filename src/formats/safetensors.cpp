@@ -24,7 +24,7 @@ using simdjson::dom::element;
 constexpr std::string_view kMetadataKey{"__metadata__"};
 constexpr size_t kMaxDepth{3};  // header, entry, shape
 
-// One entry of the header, as it says, before it is compared with anything.
+// One entry of the header, before its sizes are checked.
 struct Entry {
   std::string_view name;
   DType dtype{};
@@ -32,7 +32,7 @@ struct Entry {
   uint64_t begin = 0, end = 0;  // in bytes, from the start of the data
 };
 
-// A name given twice makes a JSON object mean what its reader likes best.
+// Refuses a name that occurs twice in a JSON object: readers differ in which of the two values they take.
 class UniqueNames {
  public:
   void add(std::string_view name, const std::filesystem::path& path) {
@@ -81,7 +81,7 @@ DType parse_dtype(element value, std::string_view tensor, const std::filesystem:
   return *dtype;
 }
 
-// `field` is "shape" or "data_offsets": an array of numbers that count something.
+// Reads an array of unsigned integers. `field` is "shape" or "data_offsets".
 std::vector<uint64_t> parse_counts(element value, std::string_view field, std::string_view tensor,
                                    const std::filesystem::path& path) {
   simdjson::dom::array array;
@@ -122,7 +122,7 @@ Entry parse_entry(std::string_view name, element value, const std::filesystem::p
                            in_quotes(field));
     }
   }
-  constexpr size_t kNumFields{3};  // all known and no two the same: three are all of them
+  constexpr size_t kNumFields{3};  // all fields are known and distinct, so three are all of them
   if (object.size() != kNumFields)
     throw ContainerError(Fault::kBadEntry, path, "{} lacks dtype, shape or data_offsets", in_quotes(name));
   return entry;
@@ -133,7 +133,7 @@ std::string to_text(const Shape& shape) {
   return shape.size() <= kMaxShown ? fmt::to_string(shape) : fmt::format("of rank {}", shape.size());
 }
 
-// shape x dtype must be what the offsets span.
+// Checks that shape and dtype give the size that the offsets span.
 void check_size(const Entry& entry, const std::filesystem::path& path) {
   if (entry.end < entry.begin)
     throw ContainerError(Fault::kReversedOffsets, path, "{} begins at byte {} and ends at {}",
@@ -151,8 +151,8 @@ void check_size(const Entry& entry, const std::filesystem::path& path) {
                          entry.end - entry.begin);
 }
 
-// In the order of their data the tensors must follow each other without holes, from 0 to the end of the file. An empty
-// tensor sorts before the one that begins where it lies.
+// Checks that the tensors, sorted by offset, follow each other without gaps from 0 to the end of the file. An empty tensor
+// sorts before the tensor that begins at the same offset.
 void check_layout(const std::vector<Entry>& sorted, uint64_t data_bytes, const std::filesystem::path& path) {
   uint64_t end = 0;
   for (const Entry& entry : sorted) {
@@ -185,10 +185,10 @@ std::vector<Entry> parse_header(simdjson::dom::parser& parser, std::string_view 
   return entries;
 }
 
-// What a container's tensors lie in.
+// The memory that holds a container's tensors.
 struct Storage {
   MappedFile file;
-  std::vector<Buffer> aligned;  // of the tensors that are not aligned in the file
+  std::vector<Buffer> aligned;  // copies of tensors that are not aligned in the file
 };
 
 }  // namespace
@@ -198,7 +198,7 @@ std::vector<Tensor> parse_safetensors(std::span<const std::byte> file, const std
   const auto header = file.subspan(sizeof(num_header_bytes), num_header_bytes);
   const auto data = file.subspan(sizeof(num_header_bytes) + num_header_bytes);
 
-  simdjson::dom::parser parser;  // owns the names that the entries look at
+  simdjson::dom::parser parser;  // owns the names in the entries, which are views
   std::vector<Entry> entries =
       parse_header(parser, {reinterpret_cast<const char*>(header.data()), header.size()}, path);
   for (const Entry& entry : entries) check_size(entry, path);

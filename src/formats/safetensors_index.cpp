@@ -12,8 +12,8 @@ using Fault = ContainerFault;
 
 constexpr size_t kMaxIndexDepth{16};  // the weight map needs 2; "metadata" is its writer's own
 
-// A name that cannot lead anywhere but to a file of the same folder. (That file may be a link: a Hugging Face cache is
-// made of links.)
+// True for a name that can only be a file of the same folder. (That file may be a link: a Hugging Face cache consists of
+// links.)
 bool is_plain_file_name(std::string_view name) {
   return !name.empty() && name != "." && name != ".." &&
          std::ranges::none_of(name, [](char c) { return c == '/' || c == '\\' || c == '\0'; });

@@ -1,4 +1,4 @@
-// The index of a checkpoint in several files, model.safetensors.index.json: which tensor lies in which file.
+// Reads model.safetensors.index.json, which maps the tensors of a checkpoint in several files to their files.
 //
 //   {"metadata": {"total_size": 13761264768}, "weight_map": {"TENSOR": "FILE", ...}}
 //
@@ -15,8 +15,8 @@
 namespace nibble {
 
 struct SafetensorsIndex {
-  std::vector<std::string> files;                      // plain names: each lies beside the index
-  std::unordered_map<std::string, size_t> file_index;  // of a tensor, into `files`
+  std::vector<std::string> files;                      // plain file names, in the folder of the index
+  std::unordered_map<std::string, size_t> file_index;  // by tensor: index of `files`
 };
 
 // `path` is for messages. Throws ContainerError.

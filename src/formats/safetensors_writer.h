@@ -1,5 +1,5 @@
-// Writes a safetensors file of any size in the memory of whatever its caller holds: the header is known from dtypes and
-// shapes, the data follows in pieces.
+// Writes a safetensors file of any size without holding it in memory: the header follows from dtypes and shapes, and the data
+// is appended in pieces.
 #pragma once
 
 #include <cstddef>
@@ -22,17 +22,16 @@ struct SafetensorsEntry {
 };
 
 // The data begins at a multiple of 64 bytes, and wider types come before narrower ones, so that every tensor is aligned
-// for its dtype. A file that was not finished is refused by every reader, as truncated.
+// for its dtype. A file without finish() is truncated, and every reader refuses it.
 class SafetensorsWriter {
  public:
   // Writes the header. Throws InputError here and below where the file cannot be written.
   SafetensorsWriter(const std::filesystem::path& path, std::vector<SafetensorsEntry> entries);
 
-  const std::vector<SafetensorsEntry>& entries() const {
-    return entries_;
-  }                                               // in the order that append() expects
-  void append(std::span<const std::byte> bytes);  // tensor by tensor, in any pieces
-  void finish();                                  // all bytes must have been given
+  // In the order that append() expects.
+  const std::vector<SafetensorsEntry>& entries() const { return entries_; }
+  void append(std::span<const std::byte> bytes);  // in the order of entries(), in any pieces
+  void finish();                                  // after all bytes
 
  private:
   void check_stream();

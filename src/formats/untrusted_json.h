@@ -1,4 +1,4 @@
-// JSON out of a file that nobody vouches for: its UTF-8, numbers and depth are checked before anything is looked at.
+// Parses JSON from an untrusted file: UTF-8, numbers and depth are checked before any value is used.
 #pragma once
 
 #include <simdjson.h>
@@ -9,8 +9,8 @@
 
 namespace nibble {
 
-// The root of `text`, which lives as long as `parser`. `max_depth` counts objects and arrays inside each other. Throws
-// ContainerError: kInvalidUtf8, kTooDeep, kBadNumber (no 64 bits hold it), kInvalidJson.
+// Returns the root of `text`, which lives as long as `parser`. `max_depth` bounds the nesting of objects and arrays. Throws
+// ContainerError: kInvalidUtf8, kTooDeep, kBadNumber (does not fit 64 bits), kInvalidJson.
 simdjson::dom::element parse_untrusted_json(simdjson::dom::parser& parser, std::string_view text,
                                             size_t max_depth, const std::filesystem::path& path);
 

@@ -34,7 +34,7 @@ Message assistant_message(const char* channel, std::string text) {
   return message;
 }
 
-// Thoughts, words, calls: the order in which the model says them.
+// Adds reasoning, text and calls, in the order in which the model generates them.
 void add_assistant(const ChatMessage& said, std::vector<Message>& out) {
   const bool has_calls = !said.tool_calls.empty();
   if (!said.reasoning.empty()) out.push_back(assistant_message("analysis", said.reasoning));
@@ -58,7 +58,7 @@ Message tool_message(const std::string& name, const std::string& output) {
   return message;
 }
 
-// Takes the call that a tool's message answers out of those without an answer.
+// Removes the call that a tool's message answers from `open_calls`, and returns it.
 ToolCall take_call(std::vector<ToolCall>& open_calls, const ChatMessage& result, size_t index) {
   const auto found = std::find_if(open_calls.begin(), open_calls.end(), [&](const ToolCall& call) {
     return !result.tool_call_id || call.id == *result.tool_call_id;
@@ -92,7 +92,7 @@ std::string text_from(const Field& field) {
 ToolCall call_from(const Field& field) {
   const Field function = field.need("function", "an object with name and arguments");
   const Field arguments = function.need("arguments", "a text or an object");
-  // As the chat template of gpt-oss prints an object.
+  // An object is printed as the chat template of gpt-oss prints it.
   std::string text = arguments.value().is_string() ? arguments.string()
                                                    : json_line(arguments.value(), JsonSpacing::kAfterCommas);
   return {.id = field.find_string("id").value_or(""),
@@ -111,7 +111,7 @@ ChatMessage chat_message_from(const Field& field) {
   if (const auto calls = field.find("tool_calls"))
     for (const Field& call : calls->elements()) message.tool_calls.push_back(call_from(call));
   message.tool_call_id = field.find_string("tool_call_id");
-  // Only an assistant's message may have no words: where it calls, or only thought before it was cut off.
+  // Only an assistant's message may lack content: if it has calls, or only reasoning because it was cut off.
   if (const auto content = field.find("content"))
     message.text = text_from(*content);
   else if (message.role != Role::kAssistant || (message.tool_calls.empty() && message.reasoning.empty()))
@@ -132,7 +132,7 @@ Tool tool_from_function(const Field& function) {
             .description = function.find_string("description").value_or(""),
             .parameters = std::nullopt};
   if (const auto parameters = function.find("parameters")) {
-    // An object without properties is how these APIs spell "no arguments"; the chat template of gpt-oss shows none.
+    // In these APIs an object without properties means no arguments; the chat template of gpt-oss then shows no type.
     const auto properties = parameters->find("properties");
     if (properties && !properties->value().empty())
       tool.parameters = json_line(parameters->value(), JsonSpacing::kNone);
@@ -148,7 +148,7 @@ Conversation to_conversation(const Chat& chat) {
   system.conversation_start_date = chat.date;
   if (chat.model_identity) system.model_identity = chat.model_identity;
 
-  // What is said before the first turn is one developer message, which also offers the tools.
+  // All instructions before the first turn become one developer message, which also offers the tools.
   const auto first_turn = std::find_if_not(chat.messages.begin(), chat.messages.end(), gives_instructions);
   std::string instructions = chat.instructions;
   for (auto message = chat.messages.begin(); message != first_turn; ++message)
@@ -161,7 +161,7 @@ Conversation to_conversation(const Chat& chat) {
     if (gives_instructions(*message)) {
       out.push_back(developer_message(message->text, {}));
     } else if (message->role == Role::kUser) {
-      out.emplace_back();  // of a user
+      out.emplace_back();  // its default role is user
       out.back().text = message->text;
     } else if (message->role == Role::kAssistant) {
       add_assistant(*message, out);

@@ -1,5 +1,5 @@
-// Conversations as chat APIs state them, made into harmony: what is "system" there is the developer message here, one
-// assistant message becomes its thoughts, its words and its calls, and a result is the tool's own message.
+// Converts conversations from the form of chat APIs to harmony. A chat's system message becomes harmony's developer message,
+// an assistant message becomes up to three kinds (reasoning, text, calls), and a tool's result becomes the tool's message.
 #pragma once
 
 #include <optional>
@@ -21,36 +21,36 @@ struct ToolCall {
 struct ChatMessage {
   Role role{Role::kUser};
   std::string text;
-  std::string reasoning;             // of the assistant
-  std::vector<ToolCall> tool_calls;  // of the assistant
-  std::optional<std::string>
-      tool_call_id;  // of a tool: the call it answers; none: the oldest one without an answer
+  std::string reasoning;             // only if the role is assistant
+  std::vector<ToolCall> tool_calls;  // likewise
+  // Only if the role is tool: the call that it answers. If absent it answers the oldest call without an answer.
+  std::optional<std::string> tool_call_id;
 };
 
 struct Chat {
   std::vector<ChatMessage> messages;
   std::vector<Tool> tools;
-  std::string instructions;  // before those of the messages
+  std::string instructions;  // put before those of the messages
   ReasoningEffort reasoning_effort{ReasoningEffort::kMedium};
   std::optional<std::string> date;            // "2025-06-28"
-  std::optional<std::string> model_identity;  // else the default
+  std::optional<std::string> model_identity;  // absent: SystemContent's default
 };
 
-// Throws InputError where a tool's message answers no call.
+// Throws InputError if a tool's message answers no call.
 Conversation to_conversation(const Chat& chat);
 
-std::string today();  // in local time, as Chat::date has it
+std::string today();  // the local date in the form of Chat::date
 
 // Reads {"messages": [...], "tools": [...], "developer": "...", "date": "...", "level": "low"} in the form of OpenAI's
 // Chat Completions; the effort may also be called reasoning_effort, and a message's reasoning also thinking or
-// reasoning_content. Arguments may be an object. Other members are not looked at. Throws InputError.
+// reasoning_content. Arguments may be an object. Other members are ignored. Throws InputError.
 Chat chat_from_json(const Json& value);
 
 // Reads {"name": ..., "description": ..., "parameters": {...}}. Throws InputError.
 Tool tool_from_function(const Field& function);
 
-// What a chat shows of the assistant's message: its thoughts, its words (on final, or before a call on commentary, or
-// where the model forgot the channel), or a call of a tool.
+// The part of a chat's answer that a message of the assistant belongs to: reasoning, a tool call, or else the answer (on
+// final, on commentary before a call, or where the model left out the channel).
 enum class Part { kReasoning, kAnswer, kCall };
 Part part_of(const Message& message);
 

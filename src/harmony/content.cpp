@@ -1,4 +1,4 @@
-// Both texts are sections with a blank line between them. Of the tools:
+// Both texts are sections with a blank line between them. The section of the tools is
 //
 //   # Tools
 //
@@ -26,7 +26,7 @@ namespace nibble::harmony {
 
 namespace {
 
-// A description's lines as Rust splits them: at "\n" or "\r\n", and an empty last one is none.
+// Splits a description into lines as Rust's str::lines does: at "\n" or "\r\n", without an empty last line.
 std::vector<std::string_view> lines_of(std::string_view text) {
   std::vector<std::string_view> lines;
   while (!text.empty()) {

@@ -1,4 +1,4 @@
-// What system and developer messages say, as the text that the model reads.
+// Writes the content of system and developer messages as the text that the model reads.
 #pragma once
 
 #include <string>
@@ -7,11 +7,11 @@
 
 namespace nibble::harmony {
 
-// `has_functions`: a developer message of the conversation offers function tools, whose channel is then stated.
+// `has_functions`: a developer message of the conversation offers function tools; the system message then names their channel.
 std::string text_of(const SystemContent& content, bool has_functions);
 std::string text_of(const DeveloperContent& content);
 
-// Whether the content offers tools in the namespace "functions".
+// True if the content offers tools in the namespace "functions".
 bool has_functions(const DeveloperContent& content);
 
 }  // namespace nibble::harmony

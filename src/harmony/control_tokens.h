@@ -1,4 +1,4 @@
-// The tokens that frame harmony messages, by their ids in one vocabulary.
+// The ids of the control tokens that frame harmony messages, in one vocabulary.
 #pragma once
 
 #include <string_view>
@@ -9,10 +9,10 @@
 
 namespace nibble::harmony {
 
-inline constexpr std::string_view kConstrain{"<|constrain|>"};  // also the beginning of a content type
+inline constexpr std::string_view kConstrain{"<|constrain|>"};  // a content type may begin with it
 
 struct ControlTokens {
-  // Throws InputError, naming the token, where the vocabulary lacks one: it is then not of a harmony model.
+  // Throws InputError that names the token if the vocabulary lacks one; then it is not a harmony model's.
   explicit ControlTokens(const Tokenizer& tokenizer);
 
   TokenId start;      // <|start|>      opens a message: its header follows
@@ -26,8 +26,8 @@ struct ControlTokens {
   bool is_terminator(TokenId token) const { return token == end || token == call || token == done; }
 };
 
-// Where sampling stops: <|return|>, <|call|>, and <|endoftext|> where there is one (generation_config.json of gpt-oss
-// names these three). <|end|> is none: after its thoughts the model goes on with the next message.
+// The tokens at which sampling stops: <|return|>, <|call|>, and <|endoftext|> if there is one (generation_config.json of
+// gpt-oss names these three). <|end|> is not among them: after its reasoning the model continues with the next message.
 std::vector<TokenId> stop_tokens(const Tokenizer& tokenizer);
 
 }  // namespace nibble::harmony

@@ -1,4 +1,4 @@
-// JSON from outside, read field by field: a value and the place where it stands, so that every fault is told with it.
+// Reads untrusted JSON field by field. A Field is a value and its place in the document, which every error message names.
 #pragma once
 
 #include <initializer_list>
@@ -20,15 +20,15 @@ class Field {
   // Throws InputError: "messages[2].role must be one of ..., not 7".
   [[noreturn]] void refuse(std::string_view accepted) const;
 
-  // Of an object; what is no object is refused. A member that is null counts as absent.
+  // Members of an object; any other value is refused. A member that is null counts as absent.
   std::optional<Field> find(const char* key) const;
   Field need(const char* key, std::string_view accepted) const;
   std::optional<std::string> find_string(const char* key) const;
   std::string need_string(const char* key) const;
   void allow_only(std::initializer_list<std::string_view> keys) const;
 
-  std::vector<Field> elements() const;  // of an array, else refused
-  std::vector<Field> members() const;   // of an object, else refused
+  std::vector<Field> elements() const;  // refuses any value but an array
+  std::vector<Field> members() const;   // refuses any value but an object
   std::string string() const;
   bool boolean() const;
 

@@ -25,8 +25,8 @@ enum class Kind { kPlain, kRecipient, kChannel, kConstrain };
 struct Word {
   Kind kind;
   std::string_view value;  // without "to=" or the mark
-  size_t begin;            // of the whole word in the header's text
-  bool is_taken{false};    // by a field, or left out
+  size_t begin;            // where the whole word begins in the header's text
+  bool is_taken{false};    // became a field or was left out
 
   size_t end_of(std::string_view text) const {
     return static_cast<size_t>(value.data() - text.data()) + value.size();
@@ -54,7 +54,7 @@ std::vector<Word> words_of(std::string_view text) {
   return words;
 }
 
-// The name that a word begins with: "json" of "json{\"a\":1}".
+// The name that a word begins with, such as "json" in "json{\"a\":1}".
 std::string_view leading_name(std::string_view word) {
   const auto is_of_name = [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
@@ -100,8 +100,8 @@ class Reader {
       Word& mark = words_[i];
       Word& next = words_[i + 1];
       if (mark.kind == Kind::kPlain || !mark.value.empty() || next.kind != Kind::kPlain) continue;
-      // What follows may as well be the text, so only a channel's name is taken for one, and the others not at all
-      // where the header was cut off.
+      // The next word may as well be text. So a channel mark is joined only with the name of a channel, and the other marks
+      // only if the header was not cut off.
       if (mark.kind == Kind::kChannel ? !is_channel(next.value) : !header_.has_message) continue;
       repaired("the space before '{}' was left out", next.value);
       next.kind = mark.kind;
@@ -177,7 +177,8 @@ class Reader {
     return true;
   }
 
-  // An unknown first word: a tool's name is "namespace.tool", or stands in a header that makes sense otherwise.
+  // Decides whether an unknown first word is a tool's name: it has a dot ("namespace.tool"), or the rest of the header is well
+  // formed.
   bool is_tool(const Word& word) {
     if (is_channel(word.value)) return false;
     if (word.value.find('.') != std::string_view::npos) return true;
@@ -190,7 +191,7 @@ class Reader {
     return true;
   }
 
-  // No more than a recipient and a content type, in this order: all that the official parser accepts.
+  // True if at most a recipient and a content type are left, in this order, which is all that the official parser accepts.
   bool is_regular() {
     const std::vector<Word*> rest = untaken();
     if (!header_.has_message || rest.size() > 2) return false;
@@ -212,7 +213,7 @@ class Reader {
     set_recipient(rest[0]->value);
   }
 
-  // Takes what is unmistakable; all else is text.
+  // Takes the words that are certainly fields; all others are text.
   void read_irregular() {
     const size_t end = end_of_fields();
     for (size_t i = 0; i < end; ++i) {
@@ -245,7 +246,7 @@ class Reader {
       repaired("words of the header that belong to none of its parts became the first line of the text");
   }
 
-  // Where a header was cut off, nothing behind its first word of text is a field.
+  // The number of words that may be fields: in a header that was cut off, those up to the first word of text.
   size_t end_of_fields() const {
     if (header_.has_message) return words_.size();
     bool has_recipient = false;
@@ -280,7 +281,7 @@ class Reader {
     word.is_taken = true;
   }
 
-  // The header without the words that were taken, otherwise as it stood.
+  // The header's text without the words that were taken.
   std::string leftover() const {
     std::string out;
     size_t at = 0;

@@ -1,4 +1,4 @@
-// What stands between <|start|> and <|message|>, and what is made of it where it is malformed.
+// Reads a message's header, the text between <|start|> and <|message|>, and repairs malformed ones.
 #pragma once
 
 #include <optional>
@@ -10,25 +10,25 @@
 
 namespace nibble::harmony {
 
-// In a header's text the two control tokens that it may hold are single bytes that UTF-8 never uses, so that no
-// spelling of a name can be taken for them.
+// In Header::text the two control tokens that a header may hold are written as single bytes that UTF-8 never uses, so that
+// no text can be mistaken for them.
 inline constexpr char kChannelMark{'\xFF'};
 inline constexpr char kConstrainMark{'\xFE'};
 
 struct Header {
   std::string text;                // valid UTF-8 and the two marks
-  std::optional<Role> role;        // known beforehand: the prompt ended in it
-  Role speaker{Role::kAssistant};  // who speaks where the header does not say
-  bool has_start{false};           // <|start|> was seen, or stood in the prompt
+  std::optional<Role> role;        // if set, the prompt ended in this role
+  Role speaker{Role::kAssistant};  // the role to assume if the header has none
+  bool has_start{false};           // <|start|> was seen, or the prompt ended in it
   bool has_message{false};         // it ended in <|message|>; else it was cut off, and may hold the text
 };
 
-// Whether words that are no part of a header follow a channel's mark: `channel_and_more` begins with it. Then
-// <|message|> is missing before them, and another channel begins another message.
+// True if words that can't be part of a header follow the channel mark with which `channel_and_more` begins. Then
+// <|message|> is missing before them, and another channel mark begins another message.
 bool holds_text(std::string_view channel_and_more);
 
-// The message that the header begins: its text is what was no part of a header. Never throws. Appends to `repairs` what
-// was malformed; the rules are in parse.cpp's first comment.
+// Makes the message that the header begins; words that are not part of a header become its text. Never throws. Appends a
+// line to `repairs` for each fault; parse.cpp's first comment has the rules.
 Message read_header(const Header& header, std::vector<std::string>& repairs);
 
 }  // namespace nibble::harmony

@@ -82,7 +82,7 @@ void read_content(const Field& field, Message& message) {
   }
   if (!field.value().is_array()) field.refuse("a text or a list of one content block");
   const std::vector<Field> blocks = field.elements();
-  // Blocks are encoded one by one, so joining several here would give other ids than the official library.
+  // The official library encodes each part by itself, so joining several here would give other ids.
   if (blocks.size() > 1)
     throw InputError("{} has {} blocks, but one is accepted; join their texts", field.place(), blocks.size());
   if (blocks.empty()) return;

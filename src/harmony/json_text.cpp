@@ -12,12 +12,12 @@ namespace nibble::harmony {
 
 namespace {
 
-constexpr int kMaxDepth{128};  // the official library's limit; everything that walks a value recurses
+constexpr int kMaxDepth{128};  // the official library's limit; code that walks a value recurses
 constexpr size_t kMaxMembers{
-    10'000};  // per object: an ordered object is searched from the front for every new key
+    10'000};  // per object, because inserting a key into an ordered object searches it linearly
 
-// Rust's way with a double: the shortest digits that read back as the same number, plain between 1e-5 and 1e16, else
-// with an exponent that has neither plus nor leading zeros.
+// Writes a double as Rust does: the shortest digits that read back as the same number, without exponent between 1e-5 and
+// 1e16, else with an exponent that has neither plus nor leading zeros.
 std::string number_text(double value) {
   char buffer[64];
   const auto print = [&](std::chars_format format) {
@@ -65,7 +65,7 @@ void write(const Json& value, JsonSpacing spacing, std::string& out) {
 }  // namespace
 
 Json parse_json(std::string_view text, std::string_view what) {
-  std::vector<size_t> num_members;  // of the objects and arrays that are open
+  std::vector<size_t> num_members;  // so far, of each open object or array
   const auto bound = [&](int, Json::parse_event_t event, const Json&) {
     using Event = Json::parse_event_t;
     if (event == Event::object_start || event == Event::array_start) {

@@ -1,5 +1,5 @@
-// JSON text in and out. In: from outside, so its depth and size are bounded and every fault is one line. Out: on one
-// line, with numbers written as the official renderer writes them (a schema's defaults become part of a prompt).
+// Parses and writes JSON text. Input is untrusted: its depth and size are bounded, and every fault is a message of one line.
+// Output is one line, with numbers as the official renderer writes them, because a schema's defaults become part of a prompt.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -8,14 +8,14 @@
 
 namespace nibble::harmony {
 
-using Json = nlohmann::ordered_json;  // keeps the order of the members, which the rendering of a schema shows
+using Json = nlohmann::ordered_json;  // keeps the order of members, which is visible in a rendered schema
 
-// Throws InputError: "`what` is no JSON: ...".
+// Throws InputError: "WHAT is no JSON: ...".
 Json parse_json(std::string_view text, std::string_view what);
 
 enum class JsonSpacing {
   kNone,         // {"a":1,"b":2}
-  kAfterCommas,  // {"a": 1, "b": 2}: as Python and the chat templates print
+  kAfterCommas,  // {"a": 1, "b": 2}, as Python and chat templates print it
 };
 std::string json_line(const Json& value, JsonSpacing spacing);
 

@@ -3,33 +3,33 @@
 //   <|start|> HEADER <|message|> TEXT <|end|> | <|call|> | <|return|>
 //   HEADER = ROLE[:NAME] [to=RECIPIENT] [<|channel|>CHANNEL] [to=RECIPIENT] [CONTENT_TYPE]
 //
-// Where the official parser (openai-harmony, Rust) accepts a stream, so do we, with the same result. It differs in what
-// follows, because a server must never fail on what a model says, nor lose any of it, nor show a control token:
+// A stream that the official parser (openai-harmony, Rust) accepts gives the same result here. The following differs, because
+// a server must never fail on what a model says, nor lose any of it, nor show a control token:
 //
-// Understood otherwise, without a flag:
+// Read differently, without a repair:
 //   - A lone "json", "code" or "<|constrain|>..." in a header is the content type. (Official: the recipient. But the
 //     official renderer writes content types without a recipient so, and models do under structured output.)
 //   - "user:alice" is role and name. (Official: unknown role.) "functions.f" needs no recipient to be a tool's name.
-// Repaired, and said so in `repairs`:
+// Repaired, with a line in `repairs`:
 //   - Control tokens inside the text are never text. (Official: all but the terminators are.) <|start|> and <|channel|>
 //     end the message there and begin the next one's header; the others are left out.
-//   - A header cut off by a terminator, by <|start|>, by a second <|channel|> behind words, or by the end of the stream:
-//     from the first word on that is no field, all is text, even without a space, as in "json{"a":1}". A blank header
-//     makes no message.
-//   - Text after the end of a message is the header of a message without <|start|>: mostly it is cut off, and so becomes
-//     text of its own. Blank text between messages, as in a blank header, is left out.
+//   - A header may be cut off by a terminator, by <|start|>, by a second <|channel|> behind words, or by the end of the
+//     stream. From its first word that is not a field on all is text, even without a space, as in "json{"a":1}". A blank
+//     header makes no message.
+//   - Text after the end of a message is read as the header of a message without <|start|>. Mostly that header is cut off,
+//     and the text becomes a message of its own. Blank text between messages is left out.
 //   - The role is missing or unknown: a first word with a dot, or followed by a recipient or a content type, is a tool's
-//     name; else it is the speaker's message (the role given to the parser, or the assistant), and the word stays.
-//   - A recipient without "to=" is one if the official parser takes it for one; but "final", "analysis" or "commentary"
-//     where no channel is named is the channel. A second channel, recipient or content type takes the place of the first.
+//     name; else the role is the speaker's (the one given to the parser, or the assistant), and the word stays.
+//   - A recipient without "to=" is accepted if the official parser accepts it; but "final", "analysis" or "commentary"
+//     where no channel is named is the channel. A second channel, recipient or content type replaces the first.
 //     Marks with nothing behind them are left out.
 //   - Other words in the header become the first line of the text.
 //   - An id that no token has becomes U+FFFD. (Official: it swallows the rest of the message.)
 //
-// So of the ordinary text, in order: every byte behind a <|message|> is in a text, and every word before it is in a
-// field, in a text, or quoted in `repairs`. A message without a channel is left so; whoever shows it takes it for final.
+// So no ordinary text is lost, and its order is kept: every byte behind a <|message|> is in a text, and every word before it
+// is in a field, in a text, or quoted in `repairs`. A message without a channel stays without one; chat.h shows it as final.
 //
-// Text is given out as soon as it is certain, which in a header is when it ends.
+// Text is returned as soon as it is certain; text in a header is certain when the header ends.
 #include "harmony/parse.h"
 
 #include <algorithm>
@@ -63,7 +63,7 @@ struct Parser::Impl {
   Delta finish() {
     NIBBLE_CHECK(state != State::kFinished, "finish() was called twice");
     const Delta delta = state == State::kHeader ? cut_header(std::nullopt) : end_message();
-    if (!messages.empty())  // what was left out since the last message began has no other place
+    if (!messages.empty())  // repairs since the last message began have no other message to belong to
       for (const std::string& repair : repairs) note(messages.back().repairs, repair);
     state = State::kFinished;
     return delta;
@@ -111,7 +111,7 @@ struct Parser::Impl {
     return add_text(ordinary(token, "the text", own_repairs));
   }
 
-  // What a token adds to a header or a text: nothing if it is a control token.
+  // The text that a token adds to a header or a text: none if it is a control token.
   std::string ordinary(TokenId token, const char* place, std::vector<std::string>& place_repairs) {
     const std::string_view bytes = tokenizer.bytes(token);
     if (bytes.empty()) {
@@ -130,7 +130,7 @@ struct Parser::Impl {
     state = State::kHeader;
   }
 
-  // The model goes on with a channel, without <|start|> and role.
+  // The model began a message at its channel, without <|start|> and role.
   void begin_at_channel() {
     begin_header(/*has_start=*/false, speaker);
     header.text = kChannelMark;
@@ -145,7 +145,7 @@ struct Parser::Impl {
     return {.header_ended = true, .text = text};
   }
 
-  // `by`: the token that cut it off; none is the end of the stream.
+  // `by` is the token that cut the header off; empty at the end of the stream.
   Delta cut_header(std::optional<TokenId> by) {
     header.text += utf8.finish();
     const std::string cut = fmt::format("cut off by {}", by ? tokenizer.bytes(*by) : "the end of the stream");
@@ -160,7 +160,7 @@ struct Parser::Impl {
     return {.header_ended = true, .text = text, .message_ended = true};
   }
 
-  // The message of the header that has just ended. What it left over is the beginning of its text.
+  // Adds the message whose header has just ended. Words that are not fields become the beginning of its text.
   Message& add_message() {
     if (!header.has_start) note(repairs, "it began without <|start|>");
     Message message = read_header(header, repairs);
@@ -192,8 +192,8 @@ struct Parser::Impl {
 
   State state{State::kHeader};
   Header header;
-  std::vector<std::string> repairs;  // of the header, and of what stood before it: the next message's
-  Utf8Stream utf8;                   // half a character of the header or of the text
+  std::vector<std::string> repairs;  // those of the header and of text before it, for the next message
+  Utf8Stream utf8;                   // holds half a character of the header or the text
   std::vector<ParsedMessage> messages;
 };
 

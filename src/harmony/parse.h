@@ -1,5 +1,5 @@
-// Tokens to messages, as they come. Never throws on what a model says and never loses text: a malformed header is
-// repaired by the rules in parse.cpp's first comment, and the message flagged.
+// Parses a stream of tokens to messages. No output of a model makes it throw or lose text: a malformed header is repaired by
+// the rules in parse.cpp's first comment, and the repair is recorded in the message.
 #pragma once
 
 #include <memory>
@@ -14,28 +14,28 @@
 namespace nibble::harmony {
 
 struct ParsedMessage {
-  Message message;                   // its text is everything said so far
-  std::vector<std::string> repairs;  // what was malformed and what was made of it; empty: well-formed
-  bool is_complete{false};           // its terminator (or the end) was seen
+  Message message;                   // its text grows until it is complete
+  std::vector<std::string> repairs;  // faults and how they were repaired; empty: the message is well-formed
+  bool is_complete{false};           // its terminator or the end of the stream was seen
 };
 
-// What one token changed.
+// The change that one token made.
 struct Delta {
-  bool header_ended{false};  // the last message's header is now known: role, channel, recipient, content type
-  std::string text;  // content that is now certain: valid UTF-8, no half characters, no control tokens
+  bool header_ended{false};  // role, channel, recipient and content type of the last message are now known
+  std::string text;          // text that is now certain: valid UTF-8 without control tokens
   bool message_ended{false};
 };
 
 class Parser {
  public:
-  // `role`: preset for a completion, whose prompt already ended in "<|start|>assistant"; none for a whole conversation.
+  // `role` is set for a completion, whose prompt ended in "<|start|>assistant", and empty for a whole conversation.
   Parser(const Tokenizer& tokenizer, std::optional<Role> role);
   Parser(Parser&&) noexcept;
   Parser& operator=(Parser&&) noexcept;
   ~Parser();
 
   Delta push(TokenId token);
-  Delta finish();  // the stream has ended, well or not; pushing more is a bug
+  Delta finish();  // ends the stream, which may be incomplete; to push more is a bug
 
   // All messages so far; the last may be incomplete. Any split of a stream into pushes gives the same messages.
   const std::vector<ParsedMessage>& messages() const;

@@ -1,4 +1,4 @@
-// Conversation to tokens, byte for byte and id for id as the official renderer does it.
+// Renders a conversation to tokens, with the same bytes and ids as the official renderer.
 #pragma once
 
 #include <string>
@@ -10,25 +10,25 @@
 
 namespace nibble::harmony {
 
-// Which analysis messages of finished turns are left out.
+// Rules for leaving out analysis messages (reasoning) of finished turns.
 enum class DropAnalysis {
   kNone,
-  kBeforeFirstFinal,  // the official library's rule, quirk included: analysis between two finals stays
-  kBeforeLastFinal,   // the documented intent, and what we use: all rules agree for one finished turn
+  kBeforeFirstFinal,  // the official library's rule, in which analysis between two final messages stays
+  kBeforeLastFinal,   // the documented intent, and our default; the rules agree if one turn is finished
 };
 
 struct RenderOptions {
   DropAnalysis drop_analysis{DropAnalysis::kBeforeLastFinal};
-  bool generation_prompt{true};  // ends in "<|start|>assistant", so that the model goes on
-  bool training{false};          // a last message on final ends in <|return|>
+  bool generation_prompt{true};  // append "<|start|>assistant", after which the model generates
+  bool training{false};          // end a last message on final with <|return|>
 };
 
 struct Rendered {
-  std::string text;             // what the ids decode to, for people
-  std::vector<TokenId> tokens;  // text pieces are encoded with special-token recognition off
+  std::string text;             // the text that the ids decode to
+  std::vector<TokenId> tokens;  // text is encoded with special-token recognition off
 };
 
-// Throws InputError where a message can't be rendered (a tool message without a name; a schema that is no JSON) or the
+// Throws InputError if a message can't be rendered (a tool message without a name, a schema that is not JSON) or the
 // tokenizer lacks a control token of harmony.
 Rendered render(const Conversation& conversation, const Tokenizer& tokenizer, const RenderOptions& options);
 

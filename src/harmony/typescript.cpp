@@ -1,6 +1,6 @@
-// Byte for byte what the official renderer writes, whose model was trained on it: so its oddities stay (the first
+// Writes the same bytes as the official renderer, because the model was trained on them. So its oddities stay: the first
 // variant of a union is indented like the others, an array of a union has no parentheses, only the first line of a
-// property's description is commented out). A keyword of the wrong type counts as absent.
+// property's description is commented out. A keyword of the wrong type counts as absent.
 #include "harmony/typescript.h"
 
 #include <algorithm>
@@ -14,7 +14,7 @@ namespace {
 std::string type_of(const Json& schema, const std::string& indent);
 
 const Json* find(const Json& schema, const char* keyword) {
-  const auto found = schema.find(keyword);  // of what is no object: nothing
+  const auto found = schema.find(keyword);  // end() if the schema is not an object
   return found == schema.end() ? nullptr : &*found;
 }
 
@@ -33,7 +33,7 @@ bool is_enum(const Json& schema) {
   return values && !values->empty();
 }
 
-// "default: 4", "default: \"text\""; an enum's strings stand without quotes.
+// "default: 4" or "default: \"text\""; the strings of an enum are written without quotes.
 std::optional<std::string> default_comment(const Json& schema) {
   const Json* value = find(schema, "default");
   if (!value) return std::nullopt;
@@ -55,12 +55,12 @@ std::string trailing_comment(const std::string* description, const std::optional
   return " // " + (description ? *description : "") + (description && value ? " " : "") + value.value_or("");
 }
 
-// A union that stands where a type is expected: each variant on a line of its own.
+// A union in the place of a type: each variant on its own line.
 std::string union_of(const Json& variants, const std::string& indent) {
   std::string out;
   for (const Json& variant : variants) {
     std::optional<std::string> value = default_comment(variant);
-    // Only here an enum's default is quoted.
+    // Only here the default of an enum is quoted.
     if (value && is_enum(variant))
       value = "default: " + json_line(*find(variant, "default"), JsonSpacing::kNone);
     out += '\n' + indent + " | " + type_or_null(variant, indent + "   ");
@@ -69,7 +69,7 @@ std::string union_of(const Json& variants, const std::string& indent) {
   return out;
 }
 
-// A property that is a union: its comments come first, and what they say is not said again by the variants.
+// A property that is a union: its comments come first, and the variants do not repeat them.
 std::string union_property(const std::string& key, const Json& schema, const Json& variants,
                            const std::string& indent) {
   const std::string* description = find_string(schema, "description");
@@ -95,7 +95,7 @@ std::string property(const std::string& key, const Json& schema, const std::stri
   if (const std::string* title = find_string(schema, "title"))
     out += indent + "// " + *title + '\n' + indent + "//\n";
   const bool has_one_of =
-      find(schema, "oneOf");  // even one that is no array silences description and default
+      find(schema, "oneOf");  // even if it is not an array it suppresses description and default
   if (const std::string* description = find_string(schema, "description"); description && !has_one_of)
     out += indent + "// " + *description + '\n';
   if (const Json* examples = find_array(schema, "examples"); examples && !examples->empty()) {

@@ -1,4 +1,4 @@
-// The JSON schema of a tool's parameters as the TypeScript type that a harmony prompt shows.
+// Converts the JSON schema of a tool's parameters to the TypeScript type that a harmony prompt shows.
 #pragma once
 
 #include <string>
@@ -7,8 +7,8 @@
 
 namespace nibble::harmony {
 
-// Keywords that harmony does not know (anyOf, allOf, $ref, const, ...) become `any`; nothing is refused. `schema` must
-// be of bounded depth (parse_json sees to it).
+// Keywords that harmony does not know (anyOf, allOf, $ref, const, ...) become `any`; nothing is refused. The depth of
+// `schema` must be bounded, as parse_json sees to.
 std::string typescript_type(const Json& schema);
 
 }  // namespace nibble::harmony

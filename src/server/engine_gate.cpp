@@ -54,7 +54,7 @@ EngineRequest::EngineRequest(EngineGate& gate, std::vector<Request> prompts, int
     if (const auto fault = gate_.engine_.fault_of(prompt)) throw ApiError(400, "{}", *fault);
   gate_.need_room(num_wanted);
   for (Request& prompt : prompts) {
-    const Stopwatch clock;  // before the engine's own: the whole is no shorter than its parts
+    const Stopwatch clock;  // started before the engine's own, so that the total is no shorter than its parts
     for (const RequestId id : gate_.engine_.submit_choices(std::move(prompt), num_choices)) {
       gate_.choices_.emplace(id,
                              EngineGate::Listener{.request = this, .choice = ids_.size(), .clock = clock});

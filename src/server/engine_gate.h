@@ -1,5 +1,5 @@
-// Between the engine and the coroutines of the I/O thread: who is in, how many may be, and whose event that is. All of it
-// belongs to the I/O thread.
+// The gate between the engine and the coroutines of the I/O thread: it limits how many answers are in work at once, and
+// passes each event of the engine on to the request that waits for it. Only the I/O thread may use it.
 #pragma once
 
 #include <boost/asio/any_io_executor.hpp>
@@ -22,23 +22,23 @@ class EngineRequest;
 
 class EngineGate {
  public:
-  // At most `max_choices` run and wait at once: each answer to a prompt counts, whoever asked for it.
+  // At most `max_choices` answers run and wait at once, over all clients; a request with n = 4 counts as 4.
   EngineGate(boost::asio::any_io_executor executor, Engine& engine, Metrics& metrics, size_t max_choices)
       : executor_(std::move(executor)), engine_(engine), metrics_(metrics), max_choices_(max_choices) {}
 
   const Engine& engine() const { return engine_; }
-  void need_room(size_t num_choices) const;  // throws ApiError (429) where there is none for so many more
+  void need_room(size_t num_choices) const;  // throws ApiError (429) if so many more answers exceed the limit
   void deliver(Event event);
   void cancel_all();
-  size_t num_choices() const { return choices_.size(); }  // that the engine has not ended
+  size_t num_choices() const { return choices_.size(); }  // answers that the engine has not ended yet
 
  private:
   friend class EngineRequest;
   struct Listener {
-    EngineRequest* request;  // null: nobody listens, but the end has not come
+    EngineRequest* request;  // null: cancelled, but the engine's last event has not come yet
     size_t choice;
-    bool is_answered{false};  // nobody listens because they have all they wanted
-    Stopwatch clock;          // since it was submitted
+    bool is_answered{false};  // cancelled because a stop string ended it: counts as a normal end
+    Stopwatch clock;          // started when it was submitted
     double last_token_seconds{0};
   };
   void measure(Listener& listener, const Event& event);
@@ -50,11 +50,11 @@ class EngineGate {
   std::unordered_map<RequestId, Listener> choices_;
 };
 
-// Answers that the engine works on, for as long as somebody wants their events: who lets go of them cancels them.
+// The answers to one HTTP request, while the engine works on them. Destroying this cancels those that still run.
 class EngineRequest {
  public:
-  // `num_choices` answers to each prompt: those to the first, those to the second, ... Throws ApiError where the engine
-  // can't run one of them (400) or the gate has no room for all (429); then none is run.
+  // Asks for `num_choices` answers to each prompt, in the order of the prompts. Throws ApiError if the engine can't run
+  // one of them (400) or the gate has no room for all (429); then none is run.
   EngineRequest(EngineGate& gate, std::vector<Request> prompts, int num_choices);
   ~EngineRequest();
   EngineRequest(const EngineRequest&) = delete;
@@ -66,13 +66,13 @@ class EngineRequest {
     size_t choice;
     Event event;
   };
-  // The next event of any choice; nothing if none came in time, or if the request was abandoned meanwhile.
+  // Waits for the next event of any choice; nothing if none came in time, or if the request was abandoned meanwhile.
   boost::asio::awaitable<std::optional<ChoiceEvent>> next(std::chrono::milliseconds patience);
 
-  // No event of this choice will come any more; it is cancelled. `is_answered`: all that was wanted of it has come.
+  // Cancels one choice; next() gives no further event of it. `is_answered`: it is complete, a stop string ended it.
   void let_go(size_t choice, bool is_answered);
 
-  // Its client has gone: the engine is told at once, and who waits for an event is woken.
+  // The client has disconnected: cancels all choices at once and wakes next().
   void abandon();
   bool is_abandoned() const { return is_abandoned_; }
 
@@ -81,7 +81,7 @@ class EngineRequest {
   void receive(size_t choice, Event event);
 
   EngineGate& gate_;
-  std::vector<std::optional<RequestId>> ids_;  // nothing: it has ended, or was let go
+  std::vector<std::optional<RequestId>> ids_;  // by choice; empty once it has ended or was cancelled
   std::deque<ChoiceEvent> events_;
   boost::asio::steady_timer event_came_;
   bool is_abandoned_{false};

@@ -18,7 +18,7 @@ using prometheus::Gauge;
 using prometheus::Histogram;
 using Bounds = std::vector<double>;
 
-// Seconds. vLLM's bounds, and below them what a fast machine or a small model needs.
+// Histogram bounds in seconds: vLLM's, and smaller ones for fast machines and small models.
 const Bounds kShortTimes{0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.15,
                          0.2,    0.3,   0.4,    0.5,   0.75, 1,     2.5,  5,     10,  40};
 const Bounds kFirstTokenTimes{0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5,
@@ -71,7 +71,7 @@ struct Metrics::Impl {
   prometheus::Registry registry;
   const prometheus::Labels labels;
 
-  // Of the engine's state: set when somebody reads.
+  // Copied from the engine's state when Prometheus scrapes.
   Gauge& running = gauge("nibble:num_requests_running", "Answers that the engine works on.");
   Gauge& waiting = gauge("nibble:num_requests_waiting", "Answers that wait for a place.");
   prometheus::Family<Gauge>& page_share = gauges(
@@ -92,7 +92,7 @@ struct Metrics::Impl {
       counter("nibble:num_preemptions_total", "Answers put aside because the KV cache was full.");
   Counter& faults = counter("nibble:engine_faults_total", "Steps that the engine could not run.");
 
-  // Of what happens: counted when it does.
+  // Counted when the events happen.
   Counter& generation_tokens = counter("nibble:generation_tokens_total", "Tokens generated.");
   prometheus::Family<Counter>& outcomes = counters(
       "nibble:request_success_total", "Answers that have ended, by how: stop, length, abort, error.");
@@ -131,7 +131,7 @@ struct Metrics::Impl {
           .Register(registry);
 };
 
-// A counter that counts elsewhere comes up to what it is there.
+// Copies the engine's state. Counters are raised to the totals that the engine keeps.
 void Metrics::Impl::take(const EngineState& state) {
   const auto raise = [](Counter& counter, uint64_t value) {
     counter.Increment(static_cast<double>(value) - counter.Value());

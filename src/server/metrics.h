@@ -1,5 +1,5 @@
-// What operators watch, as Prometheus reads it. Names and meanings are those of vLLM's metrics with "nibble:" for "vllm:",
-// so that their dashboards need little change. Any thread may call any function.
+// Metrics for Prometheus. Names and meanings are those of vLLM's metrics with "nibble:" for "vllm:", so that dashboards
+// made for vLLM need little change. Any thread may call any function.
 #pragma once
 
 #include <memory>
@@ -11,7 +11,7 @@
 
 namespace nibble::server {
 
-// How an answer ended: the label "finished_reason".
+// The label "finished_reason": how an answer ended.
 enum class Outcome { kStop, kLength, kAbort, kError };
 Outcome outcome_of(FinishReason reason);
 
@@ -21,13 +21,13 @@ class Metrics {
   ~Metrics();
 
   void step(const StepReport& report);
-  void first_token(double seconds);  // since the request came to the engine
-  void next_token(double seconds);   // since the one before
+  void first_token(double seconds);  // from the request's arrival at the engine
+  void next_token(double seconds);   // from the token before
   void ended(Outcome outcome, double seconds);
   void ended(Outcome outcome, double seconds, const FinishedEvent& event);
   void answered(std::string_view path, int status, double seconds);  // an HTTP request; the path is a route's
 
-  // All of it, in the text format 0.0.4. `state`: nothing while there is no engine.
+  // All metrics in Prometheus's text format 0.0.4. `state` is empty until the model is loaded.
   std::string text(const std::optional<EngineState>& state);
 
  private:

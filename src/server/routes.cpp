@@ -44,9 +44,9 @@ asio::awaitable<void> models(Service& service, Exchange& exchange) {
 struct Route {
   std::string_view method, path;
   asio::awaitable<void> (*answer)(Service&, Exchange&);
-  bool is_public;    // without a key
-  bool needs_model;  // 503 while it is loading or the server is draining
-  bool generates;    // 429 where the engine has no room, before a body is read for nothing
+  bool is_public;    // answered without an API key
+  bool needs_model;  // refused with 503 while the model is loading or the server is draining
+  bool generates;    // refused with 429 while the engine is full, before the body is read for nothing
 };
 constexpr Route kRoutes[] = {
     {"GET", "/health", &health, true, false, false},
@@ -67,7 +67,7 @@ const Route* find_route(std::string_view path) {
   return found == std::end(kRoutes) ? nullptr : &*found;
 }
 
-// The time does not tell how much of a key was right.
+// Takes the same time however many bytes agree, so that timing does not reveal a key.
 bool is_equal(std::string_view one, std::string_view other) {
   unsigned difference = one.size() != other.size();
   for (size_t i = 0; i < one.size(); ++i)
@@ -96,7 +96,7 @@ bool has_key(const Service& service, const Exchange& exchange) {
 
 void Routes::admit(const Exchange& exchange) {
   const Route* route = find_route(exchange.path());
-  // Who has no key is not told what there is.
+  // The key is checked first: without one a client does not learn which paths exist.
   if (!(route && route->is_public) && !has_key(service_, exchange))
     throw ApiError(401, "the header 'Authorization: Bearer KEY' is missing or its key is not known here");
   if (!route) {
@@ -104,7 +104,7 @@ void Routes::admit(const Exchange& exchange) {
     for (const Route& known : kRoutes) paths.push_back(known.path);
     throw ApiError(404, "there is no '{}' here; there are {}", exchange.path(), fmt::join(paths, ", "));
   }
-  // What is asked for with HEAD is answered as to a GET, without the body.
+  // HEAD is answered like GET, without the body.
   const std::string_view method = exchange.method() == "HEAD" ? "GET" : exchange.method();
   if (method != route->method)
     throw ApiError(405, "'{}' takes {}, not {}", route->path, route->method, exchange.method());
@@ -118,7 +118,7 @@ void Routes::admit(const Exchange& exchange) {
 void Routes::ended(const Exchange& exchange, double seconds) {
   const Route* route = find_route(exchange.path());
   service_.metrics.answered(route ? route->path : "none", exchange.status(), seconds);
-  std::string path(exchange.path());  // may be any bytes
+  std::string path(exchange.path());  // from the client: may be any bytes
   std::replace_if(
       path.begin(), path.end(), [](char letter) { return letter < ' ' || letter > '~'; }, '?');
   log::record(fmt::format("{} {} {} {} {:.1f} ms", exchange.id(), exchange.method(), path, exchange.status(),

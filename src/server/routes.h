@@ -1,4 +1,4 @@
-// Which function answers which request. A new endpoint is a function and a row of the table in routes.cpp.
+// Maps requests to the functions that answer them. A new endpoint is a function and a row of the table in routes.cpp.
 #pragma once
 
 #include "server/service.h"
@@ -15,7 +15,7 @@ asio::awaitable<void> detokenize(Service& service, Exchange& exchange);
 class Routes : public HttpHandler {
  public:
   explicit Routes(Service& service) : service_(service) {}
-  // Unknown paths, wrong methods, missing keys, and whatever needs the model while it is not there.
+  // Refuses unknown paths, wrong methods, missing keys, and everything that needs the model while it is loading.
   void admit(const Exchange& exchange) override;
   asio::awaitable<void> answer(Exchange& exchange) override;
   void ended(const Exchange& exchange, double seconds) override;

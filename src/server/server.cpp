@@ -1,4 +1,5 @@
-// Two threads: this one's coroutines are all on the I/O thread; whoever calls serve() carries the engine's events there.
+// There are two threads: all coroutines run on the I/O thread; the thread that calls serve() takes events from the engine
+// and posts them to the I/O thread.
 #include "server/server.h"
 
 #include <atomic>
@@ -21,9 +22,9 @@ namespace {
 
 using boost::system::error_code;
 
-// How often the end of the server is looked for while the engine has nothing to say.
+// While the engine has no events, serve() looks this often whether the server has ended.
 constexpr std::chrono::milliseconds kPatience{50};
-// For the last words to clients whose requests were cancelled.
+// Time to send the error to clients whose requests were cancelled at shutdown.
 constexpr std::chrono::seconds kLastWords{2};
 
 }  // namespace
@@ -40,12 +41,12 @@ struct Server::Impl {
 
   ~Impl() { end(); }
 
-  // What still runs is dropped: coroutines, and with them their requests. They may look at the service until then.
+  // Destroys the coroutines that still run, and their requests with them. They use the service, which goes last.
   void end() {
     if (!thread.joinable()) return;
     io->stop();
     thread.join();
-    service.reader->stop();  // what waits to be read is dropped, what is being read is read first
+    service.reader->stop();  // bodies that wait are dropped; the one that is being parsed is finished first
     service.reader->join();
     service.reader.reset();
     signals.reset();

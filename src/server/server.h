@@ -1,5 +1,5 @@
-// The HTTP server from its first connection to its last. It listens before the model is there (and says so), and ends by
-// signals.
+// The HTTP server from start to shutdown. It listens before the model is loaded, and answers 503 until then; SIGINT and
+// SIGTERM end it.
 #pragma once
 
 #include <chrono>
@@ -16,7 +16,7 @@ namespace nibble::server {
 
 class Server {
  public:
-  // Listens from now on, on a thread of its own. Throws InputError where it can't.
+  // Starts to listen, on a thread of its own. Throws InputError if the address can't be bound.
   explicit Server(const ServerOptions& options);
   ~Server();
 
@@ -25,12 +25,12 @@ class Server {
   // For EngineOptions::on_step; lives as long as the server.
   Metrics& metrics();
 
-  // The model is there: requests are answered when this returns. `max_requests` run and wait at the same time. The engine
-  // and the tokenizer outlive serve(). Called once.
+  // The model is loaded: when this returns, requests are answered. At most `max_requests` answers run and wait at the same
+  // time. The engine and the tokenizer must outlive serve(). Called once.
   void open(Engine& engine, const ServedModel& model, size_t max_requests);
 
-  // Serves until SIGINT or SIGTERM, then refuses what is new and ends what runs; requests that are not done after
-  // shutdown_timeout are cancelled, and a second signal ends at once. Whether every request came to its own end.
+  // Serves until SIGINT or SIGTERM, then refuses new requests and lets running ones end; those that are not done after
+  // shutdown_timeout are cancelled, and a second signal ends at once. Returns whether every request was answered in full.
   // Called once, after open().
   bool serve(Engine& engine);
 

@@ -56,7 +56,7 @@ Request make_request(const Service& service, const GenerationParams& params, std
 
 namespace {
 
-// However it ends: nobody is told of a disconnection that the request has not lived to see.
+// Abandons the request when the client disconnects, for as long as this lives: the request is destroyed after it.
 class Watched {
  public:
   Watched(Exchange& exchange, EngineRequest& request) : exchange_(exchange) {
@@ -125,7 +125,7 @@ asio::awaitable<std::optional<TokenCounts>> generate(Service& service, Exchange&
 }
 
 asio::awaitable<void> end_stream(Exchange& exchange, const GenerationParams& params, Json usage) {
-  // Not made inside co_await, where GCC 12 frees a conditional's temporaries twice.
+  // Built outside co_await, inside which GCC 12 frees a conditional's temporaries twice.
   std::string last;
   if (params.include_usage) last += sse_event(usage);
   last += kSseDone;

@@ -1,4 +1,4 @@
-// What a vocabulary file says, whichever kind it is.
+// The content of a vocabulary file of either kind.
 #pragma once
 
 #include <array>
@@ -15,14 +15,14 @@ struct BpeModel {
   Vocabulary vocabulary;
   Merges merges;
   std::string split_expression;
-  bool takes_whole_pieces;  // a piece that is a token is that token, whether merging would make it or not
+  bool takes_whole_pieces;  // a piece that equals a token becomes it without merging ("ignore_merges")
 };
 
-// Both throw InputError that begins with `origin`.
+// Both throw InputError whose message begins with `origin`.
 BpeModel read_tokenizer_json(std::string_view json, const std::string& origin);
 BpeModel read_tiktoken(std::string_view ranks, const std::string& origin);
 
-// The tokens of the single bytes. All must be there, so that every text has tokens: throws InputError.
+// The tokens of the single bytes. Throws InputError if one is missing, because then some texts would have no tokens.
 std::array<TokenId, 256> byte_tokens(const Vocabulary& vocabulary, const std::string& origin);
 
 }  // namespace nibble

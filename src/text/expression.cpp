@@ -10,7 +10,7 @@
 namespace nibble {
 namespace {
 
-// Copies one construct after another from the expression to PCRE2's, or refuses it.
+// Translates the expression construct by construct, or refuses it.
 class Translation {
  public:
   Translation(std::string_view expression, Categories categories, const std::string& origin)
@@ -48,7 +48,7 @@ class Translation {
   void escape() {
     if (rest_.size() < 2) refuse("which escapes nothing");
     switch (rest_[1]) {
-      // PCRE2's own \s has U+180E, which lost Unicode's White_Space in version 6.3.
+      // PCRE2's own \s contains U+180E, which Unicode 6.3 removed from White_Space.
       case 's':
         return replace(2, "\\p{White_Space}");
       case 'S':
@@ -66,7 +66,7 @@ class Translation {
     }
   }
 
-  // Other properties are out: of scripts PCRE2 means the extensions, Oniguruma does not.
+  // Other properties are refused: a script means its Script_Extensions in PCRE2, but not in Oniguruma.
   void property() {
     constexpr std::array<std::string_view, 8> kCategories{"L", "Lu", "Ll", "Lt", "Lm", "Lo", "M", "N"};
     const auto category = std::find_if(kCategories.begin(), kCategories.end(), [&](std::string_view known) {
@@ -127,7 +127,7 @@ class Translation {
     copy(1);
   }
 
-  // (?i:'s|'ve): ASCII only, since the engines differ in how they fold categories and ranges.
+  // (?i:'s|'ve): ASCII only, because the engines fold the case of categories and ranges differently.
   void words_of_any_case() {
     const size_t close = rest_.find(')');
     const std::string_view words = rest_.substr(4, close == std::string_view::npos ? 0 : close - 4);
@@ -139,7 +139,7 @@ class Translation {
     copy(close + 1);
   }
 
-  // {1,3}, {2} and {2,}: without the number before the comma, or with a + behind, the engines differ.
+  // {1,3}, {2} and {2,}. The engines differ if the number before the comma is missing or a + follows.
   void bounds() {
     const size_t close = rest_.find('}');
     const std::string_view inside = rest_.substr(1, close == std::string_view::npos ? 0 : close - 1);
@@ -160,8 +160,8 @@ class Translation {
 
 }  // namespace
 
-// One alternation, leftmost first: words with what stands before them and a contraction behind (twice: ending in lower
-// case, or wholly in capitals), up to three digits, punctuation, line ends, spaces but the last before a word, spaces.
+// Alternatives, the leftmost that matches wins: a word with one preceding character and a contraction behind (twice: ending
+// in lower case, or all capitals), up to three digits, punctuation, line ends, spaces except the last before a word, spaces.
 constexpr std::string_view kO200kExpression{
     R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?|)"
     R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?|)"

@@ -1,6 +1,6 @@
-// A vocabulary's split expression, written for the engine its maker used (Oniguruma in Hugging Face's tokenizers,
-// fancy-regex in tiktoken), in the words of ours, PCRE2. Only what means the same in all three is let through: an
-// expression that another engine would read otherwise is refused, not run.
+// Translates a vocabulary's split expression to PCRE2. It was written for the engine that its maker used (Oniguruma in
+// Hugging Face's tokenizers, fancy-regex in tiktoken). Only constructs that mean the same in all three are accepted; an
+// expression that another engine would read differently is refused.
 #pragma once
 
 #include <string>
@@ -8,13 +8,13 @@
 
 namespace nibble {
 
-// The expression of o200k: what a rank file does not say.
+// The split expression of o200k, which a rank file does not contain.
 extern const std::string_view kO200kExpression;
 
-// The characters that \p{L} and the like stand for. The two mean the same in a text that has no character since then.
+// The Unicode version by which \p{L} and other categories match. Both match alike in a text without newer characters.
 enum class Categories { kAsPcre2Knows, kOfUnicode16 };
 
-// Throws InputError that begins with `origin`.
+// Throws InputError whose message begins with `origin`.
 std::string to_pcre2(std::string_view expression, Categories categories, const std::string& origin);
 
 }  // namespace nibble

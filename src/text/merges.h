@@ -1,9 +1,9 @@
-// Which two tokens merge into which third, and what merges first. Byte-level BPE starts from single bytes and merges,
-// again and again, the adjacent pair of the lowest priority number, the leftmost of equals.
+// The merge rules of byte-level BPE. Encoding starts from single bytes and merges, again and again, the adjacent pair with
+// the lowest priority number, the leftmost of equals.
 //
-// A tokenizer.json lists its merges: the number is the place in the list. A rank file lists tokens only: every two of
-// its tokens that together are a third may merge, and the number is the third's rank. Both become this one table, so
-// that nothing needs to be assumed about the order in a file.
+// A tokenizer.json lists its merges: the priority is the place in the list. A rank file lists tokens only: any two of its
+// tokens whose bytes together are a third token may merge, and the priority is the third's rank. Both are read into this one
+// table, so nothing is assumed about the order in a file.
 #pragma once
 
 #include <array>
@@ -26,16 +26,16 @@ class Merges {
   // `byte_tokens` are the tokens of the single bytes.
   Merges(size_t max_merges, const std::array<TokenId, 256>& byte_tokens);
 
-  // False where the pair has a merge already.
+  // Returns false if the pair already has a merge.
   [[nodiscard]] bool add(TokenId left, TokenId right, Merge merge);
 
-  // Appends the tokens of a piece, which must not be empty. n bytes take O(n log n) steps.
+  // Appends the tokens of a piece, which must not be empty, in O(n log n) steps for n bytes.
   void apply(std::string_view piece, std::vector<TokenId>& ids) const;
   TokenId byte_token(char byte) const { return byte_tokens_[static_cast<uint8_t>(byte)]; }
 
  private:
   struct Slot {
-    uint64_t pair{UINT64_MAX};  // no pair: ids are not negative
+    uint64_t pair{UINT64_MAX};  // UINT64_MAX: free; ids are not negative, so no pair has this value
     Merge merge;
   };
 
@@ -43,7 +43,7 @@ class Merges {
   void apply_by_scan(std::string_view piece, std::vector<TokenId>& ids) const;
   void apply_by_heap(std::string_view piece, std::vector<TokenId>& ids) const;
 
-  std::vector<Slot> slots_;  // open addressing, a power of two, at most half full
+  std::vector<Slot> slots_;  // open addressing; the size is a power of two, at most half is used
   size_t num_merges_{0};
   std::array<TokenId, 256> byte_tokens_;
 };

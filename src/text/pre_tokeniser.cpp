@@ -69,8 +69,8 @@ std::optional<std::string_view> PreTokeniser::Pieces::next() {
   return piece;
 }
 
-// An empty match further on counts: it cuts. An empty one at `begin` cuts nothing that is not cut already, and the
-// search goes on behind the next character, as Hugging Face's does.
+// An empty match behind `begin` cuts the text there. An empty match at `begin` would cut nothing, so the search continues
+// behind the next character, as Hugging Face's does.
 PreTokeniser::Pieces::Match PreTokeniser::Pieces::match_that_ends_after(size_t begin) const {
   size_t from = begin;
   while (from < text_.size()) {
@@ -88,8 +88,8 @@ std::optional<PreTokeniser::Pieces::Match> PreTokeniser::Pieces::search(size_t f
                        nullptr);
   };
   int result = match(0);
-  // Machine code has 32 KiB of stack. o200k's expression needs a fixed part of that, whatever the text; one that does
-  // not is interpreted here, with a stack on the heap.
+  // PCRE2's machine code has 32 KiB of stack. o200k's expression needs a fixed amount of it for any text; an expression that
+  // runs out of it is interpreted instead, with a stack on the heap.
   if (result == PCRE2_ERROR_JIT_STACKLIMIT) result = match(PCRE2_NO_JIT);
   if (result == PCRE2_ERROR_NOMATCH) return std::nullopt;
   if (result < 0)

@@ -1,5 +1,5 @@
-// Cuts text into pieces, which are then merged each for itself: matches of the split expression, and what lies between
-// two matches (Hugging Face: Split with behaviour "Isolated"; o200k's expression leaves nothing between).
+// Cuts text into pieces, inside which tokens are then merged. A piece is a match of the split expression, or the text between
+// two matches (Hugging Face: Split with behaviour "Isolated"; o200k's expression leaves no text between).
 #pragma once
 
 #include <memory>
@@ -14,7 +14,7 @@ namespace nibble {
 
 class PreTokeniser {
  public:
-  // Throws InputError, which begins with `origin`, where the expression is not understood.
+  // Throws InputError, whose message begins with `origin`, if the expression is not understood.
   PreTokeniser(std::string_view expression, const std::string& origin);
 
   class Pieces;
@@ -27,13 +27,13 @@ class PreTokeniser {
 
   static Code compile(const std::string& pattern, const std::string& origin);
 
-  // Twice: with every character of Unicode 16 the code takes four times as long on any text, so it is for texts that have
-  // a character which PCRE2 doesn't know by itself.
+  // The expression is compiled twice: with the characters that Unicode 16 added it takes four times as long on any text, so
+  // that version runs only on texts that have such a character.
   Code code_, unicode_16_code_;
   std::string origin_;
 };
 
-// The pieces of one text after another; each thread has its own.
+// Iterates over the pieces of a text, and of the next one after start(). Each thread needs its own.
 class PreTokeniser::Pieces {
  public:
   explicit Pieces(const PreTokeniser& pre_tokeniser);
@@ -56,8 +56,8 @@ class PreTokeniser::Pieces {
   std::unique_ptr<pcre2_real_match_data_8, FreeData> data_;
   const pcre2_real_code_8* code_{nullptr};
   std::string_view text_;
-  size_t begin_{0};  // of the next piece
-  Match match_;      // the last one found: ahead of begin_, at it, or ending there
+  size_t begin_{0};  // where the next piece begins
+  Match match_;      // the last match found: it begins at or after begin_, or ends there
 };
 
 }  // namespace nibble

@@ -21,8 +21,8 @@ std::optional<SpecialNames::Found> SpecialNames::find(std::string_view text) con
   return std::nullopt;
 }
 
-// Narrows the range of names that agree with the text, byte by byte. A name that ends at a byte is the first of its
-// range, since a prefix sorts before what it begins.
+// Narrows the range of names that agree with the text, byte by byte. A name that ends at the current byte is the first of the
+// range, because a prefix sorts before longer names.
 const SpecialNames::Name* SpecialNames::longest_start_of(std::string_view text) const {
   const Name* longest = nullptr;
   auto first = names_.begin(), last = names_.end();

@@ -1,4 +1,4 @@
-// Finds the names of special tokens in a text: the leftmost, and of several that begin there the longest.
+// Finds names of special tokens in a text: the leftmost one, and the longest of those that begin at the same place.
 #pragma once
 
 #include <array>
@@ -13,7 +13,7 @@ namespace nibble {
 
 class SpecialNames {
  public:
-  // Looks into the vocabulary's bytes, which must live as long.
+  // Keeps views of the vocabulary's bytes, so the vocabulary must outlive this.
   explicit SpecialNames(const Vocabulary& vocabulary);
 
   struct Found {
@@ -31,7 +31,7 @@ class SpecialNames {
 
   const Name* longest_start_of(std::string_view text) const;
 
-  std::vector<Name> names_;  // sorted by text: as good as a trie, for the few there are
+  std::vector<Name> names_;  // sorted by text; as fast as a trie for so few names
   std::array<bool, 256> begins_name_{};
 };
 

@@ -1,4 +1,5 @@
-// A .tiktoken rank file: a line per token, "base64-of-its-bytes rank", where the rank is the id and the order of merging.
+// Reads a .tiktoken rank file: each line is a token's bytes in base64, a space, and its rank, which is both the token's id and
+// its merge priority.
 #include <algorithm>
 #include <array>
 #include <charconv>
@@ -13,10 +14,10 @@
 namespace nibble {
 namespace {
 
-// o200k's longest has 128. The merges of a token are found by trying all its cuts: this bounds them.
+// Bounds the time to find a token's merges, which tries every way to cut it in two. o200k's longest token has 128 bytes.
 constexpr size_t kMaxTokenBytes{512};
 
-// The control tokens of o200k_harmony, counted from the id after the last rank; those between are reserved.
+// The control tokens of o200k_harmony by their distance from the id after the last rank; the ids between are reserved.
 struct Control {
   TokenId distance;
   std::string_view name;
@@ -37,7 +38,7 @@ constexpr auto kBase64 = [] {
   return values;
 }();
 
-// False where `digits` is not base64 with its padding.
+// Returns false if `digits` is not base64 with padding.
 bool decode_base64(std::string_view digits, std::string& bytes) {
   if (digits.empty() || digits.size() % 4 != 0) return false;
   const size_t num_padded = digits.ends_with("==") ? 2 : digits.ends_with('=') ? 1 : 0;
@@ -52,7 +53,7 @@ bool decode_base64(std::string_view digits, std::string& bytes) {
     num_bits -= 8;
     bytes += static_cast<char>(bits >> num_bits);
   }
-  return (bits & ((1u << num_bits) - 1)) == 0;  // what the last digit has over must be zero
+  return (bits & ((1u << num_bits) - 1)) == 0;  // unused bits of the last digit must be zero
 }
 
 struct Line {
@@ -102,7 +103,7 @@ Vocabulary read_ranks(std::string_view ranks, const std::string& origin) {
   return vocabulary;
 }
 
-// Each way to cut a token into two tokens is a merge.
+// Makes a merge of each way to cut a token into two tokens.
 Merges merges_by_rank(const Vocabulary& vocabulary, const std::string& origin) {
   struct Rule {
     TokenId left, right, result;
@@ -118,7 +119,7 @@ Merges merges_by_rank(const Vocabulary& vocabulary, const std::string& origin) {
     }
   }
   Merges merges(rules.size(), byte_tokens(vocabulary, origin));
-  for (const Rule& rule : rules)  // no pair comes twice, since no two tokens have the same bytes
+  for (const Rule& rule : rules)  // no pair occurs twice, because no two tokens have the same bytes
     (void)merges.add(rule.left, rule.right, {static_cast<uint32_t>(rule.result), rule.result});
   return merges;
 }

@@ -31,12 +31,11 @@ Tokenizer& Tokenizer::operator=(Tokenizer&&) noexcept = default;
 Tokenizer::~Tokenizer() = default;
 
 Tokenizer Tokenizer::open(const std::filesystem::path& path) {
-  std::error_code ignored;  // what can't be looked at can't be opened either: the next line says why
+  std::error_code ignored;  // opening the file in the next line reports the same error
   const MappedFile file(std::filesystem::is_directory(path, ignored) ? path / "tokenizer.json" : path);
   const std::string_view text(reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size());
   const size_t first = text.find_first_not_of(" \t\r\n");
-  const bool is_json =
-      first != std::string_view::npos && text[first] == '{';  // which is not a digit of base64
+  const bool is_json = first != std::string_view::npos && text[first] == '{';  // '{' is not a base64 digit
   const std::string origin = file.path().string();
   return is_json ? from_json(text, origin) : from_tiktoken(text, origin);
 }
@@ -51,7 +50,7 @@ Tokenizer Tokenizer::from_tiktoken(std::string_view ranks, const std::string& or
 
 std::vector<TokenId> Tokenizer::encode(std::string_view text, SpecialTokens special) const {
   std::vector<TokenId> ids;
-  ids.reserve(text.size() / 3);  // o200k has 4 to 5 bytes a token in English
+  ids.reserve(text.size() / 3);  // an English token of o200k has 4 to 5 bytes
   PreTokeniser::Pieces pieces(impl_->pre_tokeniser);
   while (special == SpecialTokens::kRecognise) {
     const auto found = impl_->special_names.find(text);
@@ -64,7 +63,7 @@ std::vector<TokenId> Tokenizer::encode(std::string_view text, SpecialTokens spec
   return ids;
 }
 
-// Ill-formed bytes end the text before them, as its last character would, and become a token each.
+// Ill-formed bytes end the text before them as the end of the input would, and each becomes the token of its byte.
 void Tokenizer::Impl::encode_ordinary(std::string_view text, PreTokeniser::Pieces& pieces,
                                       std::vector<TokenId>& ids) const {
   while (!text.empty()) {

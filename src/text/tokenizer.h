@@ -1,5 +1,5 @@
-// Byte-level BPE: text to token ids and back. The pre-tokeniser's expression cuts the text into pieces, bytes of a piece
-// are merged by rank. See docs/formats.md for what the two kinds of vocabulary file hold.
+// Byte-level BPE: text to token ids and back. The pre-tokeniser's expression cuts the text into pieces, and the bytes of each
+// piece are merged by rank. docs/formats.md describes the two kinds of vocabulary file.
 #pragma once
 
 #include <filesystem>
@@ -14,8 +14,8 @@
 
 namespace nibble {
 
-// Whether "<|start|>" in a text is the control token or eight characters. Text of users, tools and files is always
-// kOrdinary: only our own templates are kRecognise.
+// Decides whether "<|start|>" in a text is the control token or nine characters. Text of users, tools and files is always
+// encoded as kOrdinary, and only text that the caller wrote as a template as kRecognise.
 enum class SpecialTokens { kOrdinary, kRecognise };
 
 class Tokenizer {
@@ -24,22 +24,22 @@ class Tokenizer {
   static Tokenizer open(const std::filesystem::path& path);
   // The same from memory; `origin` names the source in messages.
   static Tokenizer from_json(std::string_view json, const std::string& origin);
-  // A rank file holds no expression and no special tokens: they are o200k's, the latter o200k_harmony's, where the
-  // ranks number 199,998; a smaller rank file gets the harmony tokens at the same distances after its last rank.
+  // A rank file has neither a split expression nor special tokens. The expression is o200k's. The special tokens are those of
+  // o200k_harmony, at the same distances behind the last rank as behind o200k's 199,998 ranks.
   static Tokenizer from_tiktoken(std::string_view ranks, const std::string& origin);
 
   Tokenizer(Tokenizer&&) noexcept;
   Tokenizer& operator=(Tokenizer&&) noexcept;
   ~Tokenizer();
 
-  // Any bytes: invalid UTF-8 is encoded byte by byte, nothing is dropped. decode(encode(x)) == x. Thread-safe.
-  // Throws InputError only where the vocabulary's split expression (not o200k's) needs unreasonably many steps.
+  // Accepts any bytes: invalid UTF-8 is encoded byte by byte, so decode(encode(x)) == x. Thread-safe. Throws InputError only
+  // if the vocabulary's split expression exceeds PCRE2's match limit, which o200k's never does.
   std::vector<TokenId> encode(std::string_view text, SpecialTokens special) const;
 
-  // The bytes of one token; of a special token its name. Empty for an id that has no token. The view lives as long as
-  // the tokenizer.
+  // The bytes of one token, or the name of a special token; empty for an id without a token. The view lives as long as the
+  // tokenizer.
   std::string_view bytes(TokenId id) const;
-  std::string decode(std::span<const TokenId> ids) const;  // bytes, perhaps not valid UTF-8: see Utf8Stream
+  std::string decode(std::span<const TokenId> ids) const;  // may be invalid UTF-8: see Utf8Stream
 
   bool is_special(TokenId id) const;
   std::optional<TokenId> special(std::string_view name) const;  // "<|start|>"

@@ -1,7 +1,7 @@
-// A Hugging Face tokenizer.json: a pipeline of parts, each of some type. nibble reads one such pipeline, byte-level BPE
-// as gpt-oss has it (BPE behind Split and ByteLevel, no normaliser), and refuses what would encode otherwise.
+// Reads a Hugging Face tokenizer.json, which describes a pipeline of parts. nibble knows one pipeline, that of gpt-oss (BPE
+// behind Split and ByteLevel, no normaliser), and refuses files that would encode differently.
 //
-// Not read, since it can't change the ids of a text: `unk_token`, `fuse_unk` and `byte_fallback` (they are about bytes
+// Members that can't change the ids of a text are not read: `unk_token`, `fuse_unk` and `byte_fallback` (they concern bytes
 // without a token, and all 256 must have one), `trim_offsets`, and `truncation` and `padding`, which are set per call.
 #include <simdjson.h>
 
@@ -18,12 +18,11 @@ namespace {
 
 using simdjson::dom::element;
 
-// Text out of the file as it may stand in a message: on one line, and not endless.
+// Text from the file for an error message: on one line, and cut after 100 bytes.
 std::string shown(std::string_view text) {
   constexpr size_t kMaxShown{100};
   size_t length = std::min(text.size(), kMaxShown);
-  while (length < text.size() && (text[length] & 0xC0) == 0x80)
-    --length;  // not through the middle of a character
+  while (length < text.size() && (text[length] & 0xC0) == 0x80) --length;  // do not cut a character in two
   std::string shown;
   for (const char c : text.substr(0, length)) {
     if (static_cast<unsigned char>(c) < ' ' || c == 0x7F)
@@ -34,7 +33,7 @@ std::string shown(std::string_view text) {
   return text.size() <= kMaxShown ? shown : shown + "...";
 }
 
-// A JSON document that knows where it is from: each complaint names file and place.
+// A JSON document with its origin: each error names the file and the place in it.
 class Document {
  public:
   Document(std::string_view json, std::string origin) : origin_(std::move(origin)) {
@@ -43,7 +42,7 @@ class Document {
       throw InputError("{}: is not JSON: {}", origin_, simdjson::error_message(error));
   }
 
-  // Nothing where it is absent or null. Places are JSON pointers: "/model/type".
+  // Nothing if the value is absent or null. A place is a JSON pointer: "/model/type".
   std::optional<element> find(std::string_view place) const {
     element value;
     if (root_.at_pointer(place).get(value) != simdjson::SUCCESS || value.is_null()) return std::nullopt;
@@ -73,7 +72,7 @@ class Document {
       throw InputError("{}: {} is {}; nibble knows {} only.", origin_, place, value, expected);
   }
 
-  // `nothing` is how the part is written when it does nothing, beside null.
+  // Refuses a part that is neither null nor `nothing`, the JSON of a part without effect.
   void require_nothing(std::string_view place, std::string_view nothing) const {
     const auto value = find(place);
     if (value && simdjson::minify(*value) != nothing)
@@ -125,13 +124,14 @@ SpecialIds read_specials(const Document& document) {
   SpecialIds specials;
   if (!document.find("/added_tokens")) return specials;
   const size_t num_specials = document.get<simdjson::dom::array>("/added_tokens", "a list").size();
-  constexpr size_t kMaxSpecials{1 << 14};  // a vocabulary has a thousand; each is reached by walking the list
+  // Vocabularies have a thousand. simdjson walks the list to reach each one, which takes n^2 steps.
+  constexpr size_t kMaxSpecials{1 << 14};
   if (num_specials > kMaxSpecials)
     throw InputError("{}: /added_tokens has more than {} tokens.", document.origin(), kMaxSpecials);
   for (size_t index = 0; index < num_specials; ++index) {
     const std::string place = fmt::format("/added_tokens/{}", index);
     const std::string_view name = document.text(place + "/content");
-    // Others take spaces or parts of words with them, or are found in text of users.
+    // Tokens with other flags swallow spaces or parts of words, or are recognised in users' text.
     document.require(place + "/special", true, false);
     document.require(place + "/single_word", false, false);
     document.require(place + "/lstrip", false, false);
@@ -152,7 +152,7 @@ Vocabulary read_vocabulary(const Document& document) {
   std::string bytes;
   for (const auto& [letters, value] : tokens) {
     const TokenId id = token_id(value, letters, document.origin());
-    // Some files list special tokens here too: no text may become one by merging.
+    // Some files list special tokens here too. They are skipped, so that no text can become one by merging.
     if (const auto special = specials.find(letters); special != specials.end() && special->second == id)
       continue;
     bytes.clear();
@@ -174,7 +174,7 @@ struct Halves {
   std::string_view left, right;
 };
 
-// ["a", "b"], or "a b" in older files.
+// Reads a merge: ["a", "b"], or "a b" in older files.
 std::optional<Halves> halves(element merge) {
   Halves found;
   if (merge.is_string()) {

@@ -1,6 +1,6 @@
-// Letters, marks and numbers that Unicode 15.0, 15.1 and 16.0 assigned: PCRE2 10.42 (Debian 12) knows Unicode 14, while
-// tiktoken and Hugging Face's tokenizers cut text by Unicode 16. No character of version 14 moved into, out of or among
-// these categories. Source: UnicodeData.txt of both versions, field General_Category, marks and numbers as one class each.
+// Letters, marks and numbers that Unicode 15.0, 15.1 and 16.0 added: PCRE2 10.42 (Debian 12) knows Unicode 14, while tiktoken
+// and Hugging Face's tokenizers cut text by Unicode 16. No character of version 14 moved into, out of or between these
+// categories. Source: UnicodeData.txt of both versions, field General_Category, with marks and numbers as one class each.
 #pragma once
 
 #include <span>
@@ -15,7 +15,7 @@ struct AssignedRange {
 
 std::span<const AssignedRange> assigned_since_unicode_14();
 
-// Whether `text`, which must be well-formed UTF-8, has one of them.
+// True if `text`, which must be well-formed UTF-8, has one of these characters.
 bool has_character_since_unicode_14(std::string_view text);
 
 }  // namespace nibble

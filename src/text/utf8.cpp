@@ -9,8 +9,8 @@ namespace nibble {
 namespace {
 
 struct Lead {
-  uint8_t num_bytes;               // of the whole character; 0 where no character begins so
-  uint8_t min_second, max_second;  // the later ones are always 0x80 to 0xBF
+  uint8_t num_bytes;               // length of the character; 0 if no character begins with this byte
+  uint8_t min_second, max_second;  // range of the second byte; later bytes are always 0x80 to 0xBF
 };
 
 Lead lead(uint8_t byte) {

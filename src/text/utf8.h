@@ -1,5 +1,5 @@
-// Where one character ends and where bytes are no character: the Unicode Standard's table 3-7, "Well-Formed UTF-8 Byte
-// Sequences". Overlong forms, surrogates and what lies beyond U+10FFFF are ill-formed from the byte that says so.
+// Splits bytes into UTF-8 characters and ill-formed parts, by the Unicode Standard's table 3-7, "Well-Formed UTF-8 Byte
+// Sequences". Overlong forms, surrogates and code points beyond U+10FFFF are ill-formed from the first byte that shows it.
 #pragma once
 
 #include <cstddef>
@@ -9,8 +9,8 @@ namespace nibble {
 
 enum class Utf8Kind {
   kCharacter,
-  kIllFormed,  // a maximal subpart: the longest start of a character that its next byte contradicts, or one stray byte
-  kIncomplete,  // the start of a character, and the bytes end
+  kIllFormed,   // a maximal subpart: the beginning of a character that breaks off, or one stray byte
+  kIncomplete,  // the beginning of a character at the end of the bytes
 };
 
 struct Utf8Part {
@@ -18,7 +18,7 @@ struct Utf8Part {
   size_t num_bytes;
 };
 
-// What `bytes`, which must not be empty, begins with.
+// The part with which `bytes`, which must not be empty, begins.
 Utf8Part first_utf8_part(std::string_view bytes);
 
 struct Character {
@@ -26,13 +26,13 @@ struct Character {
   size_t num_bytes;
 };
 
-// Of `text`, which must be well-formed and not empty.
+// The first character of `text`, which must be well-formed and not empty.
 Character first_character(std::string_view text);
 
-// How many bytes from the start are ASCII, rounded down to a multiple of 8: the fast way through most texts.
+// The number of ASCII bytes at the beginning, rounded down to a multiple of 8: a fast path for most texts.
 size_t ascii_prefix(std::string_view bytes);
 
-// How many bytes from the start are whole characters.
+// The number of bytes at the beginning that are whole characters.
 size_t well_formed_prefix(std::string_view bytes);
 
 }  // namespace nibble

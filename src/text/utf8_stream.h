@@ -1,4 +1,4 @@
-// Turns a stream of bytes, cut anywhere, into a stream of valid UTF-8: half a character waits for its other half.
+// Turns a stream of bytes, cut anywhere, into a stream of valid UTF-8: half a character is held back until the rest comes.
 #pragma once
 
 #include <string>
@@ -8,10 +8,10 @@ namespace nibble {
 
 class Utf8Stream {
  public:
-  // What can be said of the text so far. Bytes that can't be part of any character become U+FFFD, one for each maximal
-  // ill-formed part (the Unicode Standard's recommended practice, which Python and the browsers follow).
+  // Returns the whole characters so far. Bytes that can't be part of any character become U+FFFD, one for each maximal
+  // ill-formed part (the Unicode Standard's recommended practice, which Python and browsers follow).
   std::string push(std::string_view bytes);
-  // The end: what still waits becomes one U+FFFD. The stream is then empty and may be used again.
+  // Ends the text: half a character becomes one U+FFFD. The stream is then empty and may be used again.
   std::string finish();
 
   bool is_waiting() const { return !pending_.empty(); }

@@ -9,13 +9,13 @@
 namespace nibble {
 namespace {
 
-uint64_t load(const char* bytes, size_t num_bytes) {  // up to 8, the rest is zero
+uint64_t load(const char* bytes, size_t num_bytes) {  // at most 8 bytes; the others are zero
   uint64_t word = 0;
   std::memcpy(&word, bytes, num_bytes);
   return word;
 }
 
-// Pieces are short: 4 bytes is the median of English, so the path without a loop is the common one.
+// Pieces are short (the median of English is 4 bytes), so the path without a loop is the common one.
 uint64_t hash(std::string_view bytes) {
   uint64_t state = bytes.size();
   const char* at = bytes.data();

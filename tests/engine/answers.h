@@ -1,5 +1,5 @@
-// Collects the events of an engine into answers, and holds what every stream of events must: tokens before the end, one
-// end, nothing after it, and text that is valid UTF-8 at every moment.
+// Collects the events of an engine into answers, and checks every stream of events: tokens come before the end, there is one
+// end and nothing after it, and the text is valid UTF-8 at every moment.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -17,8 +17,8 @@ namespace nibble {
 struct Answer {
   std::vector<TokenId> tokens;
   std::vector<SampledToken> sampled;
-  std::vector<std::string> pieces;  // of text, one for each token
-  std::string text;                 // all of it
+  std::vector<std::string> pieces;  // the text of each TokenEvent
+  std::string text;                 // the whole text
   std::optional<FinishedEvent> finished;
   std::optional<FailedEvent> failed;
 
@@ -36,7 +36,7 @@ class Answers {
  public:
   explicit Answers(Engine& engine) : engine_(&engine) {}
 
-  // Takes in one event. None in ten minutes means that the engine hangs: the slowest step takes seconds, sanitised.
+  // Waits for one event. If none comes in ten minutes the engine hangs: the slowest step takes seconds under sanitizers.
   RequestId take() {
     const std::optional<Event> event = engine_->wait_event(std::chrono::minutes(10));
     if (!event) {
@@ -50,7 +50,7 @@ class Answers {
     return answers_[request];
   }
   const Answer& operator[](RequestId request) { return answers_[request]; }
-  const std::vector<RequestId>& ends() const { return ends_; }  // in their order
+  const std::vector<RequestId>& ends() const { return ends_; }  // in the order of their ends
 
  private:
   RequestId take(const TokenEvent& event) {

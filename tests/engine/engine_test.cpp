@@ -1,4 +1,4 @@
-// The engine from outside: requests in, events out, on a toy model whose answers are known.
+// Tests the engine from outside, requests in and events out, on a toy model whose answers are known.
 #include "engine/engine.h"
 
 #include <gmock/gmock.h>
@@ -35,7 +35,7 @@ EngineOptions options() {
   return {.num_full_pages = 200, .num_sliding_pages = 100, .max_batch_tokens = 64, .max_sequences = 8};
 }
 
-// An engine on a toy model, and what it answered.
+// An engine on a toy model, and its answers.
 struct Toy {
   explicit Toy(ToyModel model = toy_logits, const EngineOptions& given = options())
       : backend(given, std::move(model)), engine(backend, tokenizer(), given), answers(engine) {}
@@ -46,7 +46,7 @@ struct Toy {
   Answers answers;
 };
 
-// One token for each byte.
+// The text with one token for each byte.
 TokenId token_of(char byte) {
   for (TokenId id = 0; id < 256; ++id)
     if (tokenizer().bytes(id) == std::string_view(&byte, 1)) return id;
@@ -67,7 +67,7 @@ Request request(const Tokens& prompt, int max_tokens) {
   asked.stop.max_tokens = max_tokens;
   return asked;
 }
-// Asks for a script: the toy model then gives these tokens.
+// A request to a toy model that gives the tokens of a script.
 Answer answer_with(const Tokens& script, const StopParams& stop) {
   Toy toy(scripted(1, script));
   Request asked = request({0}, 0);
@@ -75,7 +75,7 @@ Answer answer_with(const Tokens& script, const StopParams& stop) {
   return toy.ask(asked);
 }
 
-// The truth: the model called on the plain context, token after token, without engine, pages and batches.
+// The expected answer: calls the model on the plain context, token after token, without engine, pages and batches.
 Tokens run_alone(const Request& asked) {
   Tokens context = asked.prompt, output;
   for (int n = 0; n < asked.stop.max_tokens; ++n) {
@@ -125,7 +125,7 @@ TEST(Engine, AnswersWithWhatTheModelSays) {
 TEST(Engine, GivesManyRequestsTogetherWhatEachGetsAlone) {
   std::mt19937 random(1);
   EngineOptions narrow = options();
-  narrow.num_full_pages = 40;  // about four of them at once
+  narrow.num_full_pages = 40;  // enough for about four at once
   narrow.num_sliding_pages = 20;
   Toy toy(toy_logits, narrow);
   std::vector<std::pair<RequestId, Request>> asked;
@@ -272,7 +272,8 @@ TEST(EngineEnd, WithoutMaxTokensAnAnswerUsesAllOfASmallCache) {
   EngineOptions small = options();
   small.num_full_pages = 2;
   Toy toy(toy_logits, small);
-  EXPECT_EQ(toy.ask(request(Tokens(30, 1), 0)).tokens.size(), 35u);  // 65: the last is never fed back
+  EXPECT_EQ(toy.ask(request(Tokens(30, 1), 0)).tokens.size(),
+            35u);  // 65 in 64 positions: the last is never fed back
 }
 
 // ---- text ----
@@ -332,7 +333,7 @@ TEST(EngineFault, ABackendThatThrowsFailsTheRequestsOfThatStepAndTheEngineGoesOn
     EXPECT_EQ(bad.failed.value().message, "the model could not be run: the cable was pulled");
     EXPECT_EQ(toy.ask(good).tokens, run_alone(good));
   }
-  // All pages are back: this one needs every one of them.
+  // This request needs every page, so it ends only if all of them were freed.
   EXPECT_TRUE(toy.ask(request(Tokens(100, 1), 20 * kPageTokens - 100 + 1)).finished);
 }
 
@@ -340,7 +341,7 @@ TEST(EngineFault, ARowWithoutNumbersFailsItsRequestAlone) {
   std::binary_semaphore both_are_in{0};
   bool is_first = true;
   const ToyModel damaged = [&](std::span<const TokenId> context) {
-    if (std::exchange(is_first, false)) both_are_in.acquire();  // all later steps have both
+    if (std::exchange(is_first, false)) both_are_in.acquire();  // all later steps run both requests
     if (context[0] != 300 || context.size() < 5) return toy_logits(context);
     return std::vector<float>(kToyVocab, std::numeric_limits<float>::quiet_NaN());
   };
@@ -407,8 +408,8 @@ TEST(EnginePrefix, WhatWasNotRunIsReported) {
   EXPECT_EQ(toy.engine.state().counts.num_cached_tokens, 96u);
 }
 
-// What is remembered of a turn is its prompt and, without the reasoning, its answer. The reasoning is longer than the
-// window and than the sliding pool.
+// The next turn's prompt has the last prompt and answer without the reasoning, which is longer than the window and than the
+// sliding pool.
 TEST(EnginePrefix, AChatThatDropsItsReasoningHitsEverythingBeforeTheChange) {
   EngineOptions one = options();
   one.max_sequences = 1;
@@ -416,7 +417,7 @@ TEST(EnginePrefix, AChatThatDropsItsReasoningHitsEverythingBeforeTheChange) {
   Toy toy(toy_logits, one);
   Tokens prompt =
       tokens_of("You are a patient teacher. Who was Ada Lovelace, and what did she write about engines?");
-  int num_known = 0;  // tokens that this prompt and the one before have in common
+  int num_known = 0;  // length of the prefix that this prompt shares with the one before
   for (int turn = 0; turn < 6; ++turn) {
     const Request asked = request(prompt, 500);
     const Answer& answer = toy.ask(asked);
@@ -455,7 +456,7 @@ TEST(EnginePrefix, ChoicesOfARequestThatCannotBeRunAllFail) {
 
 // ---- cancelling ----
 
-// A model that stands still until it is let go, so that a test decides what happens during a step.
+// A model that blocks until the test releases it, so that the test decides what happens during a step.
 struct Gate {
   ToyModel model() {
     return [this](std::span<const TokenId> context) {
@@ -476,7 +477,7 @@ TEST(EngineCancel, EndsARunningRequestAtTheNextStep) {
   gate.passed.release();
   const Answer& answer = toy.answers.wait_for(id);
   EXPECT_EQ(answer.finished.value().reason, FinishReason::kCancelled);
-  EXPECT_EQ(answer.tokens.size(), 1u);  // of the step that was under way
+  EXPECT_EQ(answer.tokens.size(), 1u);  // that of the step that was under way
   EXPECT_EQ(toy.backend.num_steps(), 1);
 }
 
@@ -551,7 +552,7 @@ TEST(EngineCancel, AtRandomMomentsTouchesNobodyElse) {
     num_cut += toy.answers.wait_for(id).finished.value().reason == FinishReason::kCancelled;
   EXPECT_GT(num_cut, 0);  // the others had ended before
   for (const auto& [id, given] : kept) EXPECT_EQ(toy.answers.wait_for(id).tokens, run_alone(given));
-  // All pages are back: this one needs every one of them.
+  // This request needs every page, so it ends only if all of them were freed.
   EXPECT_TRUE(toy.ask(request(Tokens(100, 1), 40 * kPageTokens - 100 + 1)).finished);
 }
 

@@ -1,5 +1,5 @@
-// Shared pages on real backends with the bundled checkpoint: what was in the cache, shared or put aside and run again leaves
-// no trace in any bit of an answer.
+// Tests shared pages on real backends with the bundled checkpoint: answers have the same bits whether a prompt was in the cache,
+// shared pages with another, or was preempted and run again.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -41,7 +41,7 @@ class PrefixOnBackend : public testing::TestWithParam<BackendCase> {
     std::vector<Answer> answers;
     SchedulerCounts counts;
   };
-  // All requests in waves: those of a wave at once, each wave when the one before has ended.
+  // Runs waves of requests: those of a wave at once, each wave after the one before has ended.
   Served serve(const std::vector<std::vector<Request>>& waves, bool prefix_cache, int num_full_pages) const {
     const EngineOptions options{.num_full_pages = num_full_pages,
                                 .num_sliding_pages = 40,
@@ -91,7 +91,7 @@ class PrefixOnBackend : public testing::TestWithParam<BackendCase> {
   const Tokenizer tokenizer_{Tokenizer::open(test::source_path("models/tiny-gpt-oss"))};
 };
 
-// Prompts that leave each other at, before and behind the end of a page and of the window of 128.
+// Prompts whose common prefix ends before, at and behind the end of a page and of the window of 128.
 TEST_P(PrefixOnBackend, AHitChangesNoBit) {
   const Tokens base = tokens(1, 200);
   std::vector<std::vector<Request>> waves{{request(base, 12)}, {}};
@@ -117,7 +117,7 @@ TEST_P(PrefixOnBackend, BeingPutAsideChangesNoBit) {
   const Served roomy = serve(waves, false, 60);
   EXPECT_EQ(roomy.counts.num_preemptions, 0u);
   for (const bool prefix_cache : {true, false}) {
-    const Served narrow = serve(waves, prefix_cache, 9);  // each comes to need 4 pages
+    const Served narrow = serve(waves, prefix_cache, 9);  // each needs 4 pages in the end
     EXPECT_GT(narrow.counts.num_preemptions, 0u);
     expect_same_bits(narrow, roomy);
   }

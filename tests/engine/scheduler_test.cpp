@@ -1,4 +1,4 @@
-// Who runs when. The scheduler knows no model and no time, so all of it can be simulated.
+// Tests which sequences run in which step. The scheduler knows neither model nor time, so these tests simulate it.
 #include "engine/scheduler.h"
 
 #include <gtest/gtest.h>
@@ -23,14 +23,14 @@ SchedulerOptions options() {
           .window = 128};
 }
 
-// Every sequence gives 1, 1, 1 ...
+// Runs a step in which every sequence samples the token 1.
 std::vector<Slice> run_step(Scheduler& scheduler) {
   const std::vector<Slice> slices = scheduler.next();
   for (const Slice& slice : slices)
     scheduler.advance(slice, slice.gives_token ? std::optional<TokenId>(1) : std::nullopt);
   return slices;
 }
-// A prompt that begins like no other one.
+// A prompt that has no prefix in common with others.
 std::vector<TokenId> prompt(RequestId request, int num_tokens) {
   std::vector<TokenId> tokens(static_cast<size_t>(num_tokens), 5);
   tokens[0] = 1000 + static_cast<TokenId>(request);
@@ -39,7 +39,7 @@ std::vector<TokenId> prompt(RequestId request, int num_tokens) {
 void add(Scheduler& scheduler, RequestId request, int num_prompt_tokens, int max_output_tokens) {
   scheduler.add(request, prompt(request, num_prompt_tokens), max_output_tokens);
 }
-// The part of a request in a step; 0 tokens if it has none.
+// The slice of a request in a step; one of 0 tokens if it has none.
 Slice part_of(const std::vector<Slice>& slices, RequestId request) {
   const auto found =
       std::find_if(slices.begin(), slices.end(), [&](auto& s) { return s.request == request; });
@@ -108,7 +108,7 @@ TEST(Scheduler, AdmitsWhomThePagesOfTheirPromptAreLeftFor) {
   Scheduler scheduler(small);
   add(scheduler, id(1), 10, 300);  // 309 positions at most: 10 pages, of which 1 is needed now
   add(scheduler, id(2), 10, 300);
-  add(scheduler, id(3), 200, 10);  // 7 pages, and 2 are left for the others to go on with
+  add(scheduler, id(3), 200, 10);  // 7 pages, which leaves the 2 that the others need to continue
   EXPECT_EQ(run_step(scheduler).size(), 2u);
   EXPECT_EQ(scheduler.num_waiting(), 1);
   scheduler.remove(id(1));
@@ -120,7 +120,7 @@ TEST(Scheduler, CountsPagesThatThoseWhoRunHaveYetToTake) {
   small.num_full_pages = 10;
   Scheduler scheduler(small);
   add(scheduler, id(1), 250, 10);  // 8 pages, 2 of them in the first step
-  add(scheduler, id(2), 33, 10);   // 2 pages, and 1 for the first: too many
+  add(scheduler, id(2), 33, 10);   // 2 pages and 1 for the first: more than are free
   EXPECT_EQ(run_step(scheduler).size(), 1u);
   EXPECT_EQ(scheduler.full_pool().num_free(), 8);
   EXPECT_EQ(scheduler.num_waiting(), 1);
@@ -142,7 +142,7 @@ TEST(Scheduler, NobodyOvertakesTheHeadOfTheQueue) {
 
 // ---- pages run out ----
 
-// Two that have 4 pages each and need more: 8 full pages, of which the older gets all that it wants.
+// Two sequences with 4 pages each, which need more than the 8 full pages: the older gets all that it needs.
 TEST(SchedulerPreemption, TheYoungestGivesItsPagesToTheOldest) {
   SchedulerOptions small = options();
   small.num_full_pages = 8;
@@ -158,16 +158,16 @@ TEST(SchedulerPreemption, TheYoungestGivesItsPagesToTheOldest) {
     if (const Slice part = part_of(slices, id(2)); part.num_tokens > 0)
       position_of_second = part.first_position + part.num_tokens;
   }
-  EXPECT_EQ(position_of_second, 127);  // one behind the first, which wanted a fifth page
+  EXPECT_EQ(position_of_second, 127);  // one step behind the first, which needed a fifth page
   EXPECT_EQ(scheduler.num_running(), 1);
   EXPECT_EQ(scheduler.num_waiting(), 1);
   EXPECT_EQ(scheduler.full_pool().num_free(), 3);
   add(scheduler, id(3), 1, 1);
   EXPECT_EQ(part_of(run_step(scheduler), id(3)).num_tokens, 0) << "overtook the one that was put aside";
   scheduler.remove(id(1));
-  // The second runs again from its first token: its prompt and the 68 tokens that it has given, the last one included.
+  // The second runs again from its first token: its prompt and its 68 sampled tokens, the last one included.
   EXPECT_EQ(part_of(run_step(scheduler), id(2)).first_position, 0);
-  EXPECT_EQ(part_of(run_step(scheduler), id(2)).first_position, 63);  // the third has a row
+  EXPECT_EQ(part_of(run_step(scheduler), id(2)).first_position, 63);  // the third request takes one row
   const Slice last = part_of(run_step(scheduler), id(2));
   EXPECT_EQ(last.first_position + last.num_tokens, 128);
   EXPECT_TRUE(last.gives_token);
@@ -188,7 +188,7 @@ TEST(SchedulerPreemption, WhatThePrefixCacheStillHasIsNotRunAgain) {
 TEST(SchedulerPreemption, OneThatRunsAgainTakesChunksThatItsSlidingPagesHaveRoomFor) {
   SchedulerOptions small = options();
   small.num_full_pages = 14;
-  small.num_sliding_pages = 5;  // a window of 128 while decoding, no more
+  small.num_sliding_pages = 5;  // enough for a window of 128 while decoding
   small.prefix_cache = false;
   Scheduler scheduler(small);
   add(scheduler, id(1), 1, 300);
@@ -243,11 +243,11 @@ TEST(SchedulerPrefix, TurnedOffNothingIsSharedAndNobodyWaits) {
   EXPECT_EQ(scheduler.counts().num_cached_tokens, 0u);
 }
 
-// A chat: the next turn's prompt goes on where this one's ended, without the reasoning in between. That was longer than the
-// sliding pool, and still the pages of the prompt's end are there.
+// In a chat the next turn's prompt continues where this one's ended, without the reasoning in between. Though the reasoning is
+// longer than the sliding pool, the pages of the prompt's end are still cached.
 TEST(SchedulerPrefix, TheEndOfAPromptOutlivesItsAnswer) {
   SchedulerOptions one = options();
-  one.num_sliding_pages = 12;  // 5 for a window while decoding, 6 of the prompt's end, 1 that was just left
+  one.num_sliding_pages = 12;  // 5 for the window, 6 for the prompt's end, 1 that was just freed
   for (const int num_prompt_tokens : {159, 160, 161, 191, 300}) {
     Scheduler scheduler(one);
     std::vector<TokenId> tokens = prompt(id(1), num_prompt_tokens);
@@ -255,7 +255,7 @@ TEST(SchedulerPrefix, TheEndOfAPromptOutlivesItsAnswer) {
     for (bool has_ended = false; !has_ended;)
       has_ended = run_step(scheduler).front().first_position >= num_prompt_tokens + 650;
     scheduler.remove(id(1));
-    tokens.push_back(1);  // the answer's first token is the same: a turn that is remembered begins alike
+    tokens.push_back(1);  // the next prompt repeats the first token of the answer
     tokens.resize(tokens.size() + 100, 7);
     scheduler.add(id(2), tokens, 1);
     EXPECT_EQ(run_step(scheduler).front().first_position,
@@ -270,7 +270,7 @@ TEST(Scheduler, PagesAreFreeAtOnceWhenASequenceIsRemoved) {
   run_step(scheduler);
   EXPECT_EQ(scheduler.full_pool().num_free(), 96);
   scheduler.remove(id(1));
-  scheduler.remove(id(1));  // gone already: nothing happens
+  scheduler.remove(id(1));  // it was already removed: nothing happens
   scheduler.remove(id(7));
   EXPECT_EQ(scheduler.full_pool().num_free(), 100);
   EXPECT_EQ(scheduler.sliding_pool().num_free(), 100);
@@ -278,9 +278,9 @@ TEST(Scheduler, PagesAreFreeAtOnceWhenASequenceIsRemoved) {
   EXPECT_TRUE(scheduler.next().empty());
 }
 
-// Arrivals of all lengths that begin alike or not, against a cache that is too small for them; some leave early, some are
-// cancelled while they wait, many are put aside. What must hold is checked at each step against books that the test keeps
-// itself, and against a store in which every position holds a fingerprint of the text up to it.
+// Simulates arrivals of all lengths, with and without common prefixes, against a cache that is too small for them; some end
+// early, some are cancelled while they wait, many are preempted. Each step is checked against the test's own records and
+// against a store in which every position holds a fingerprint of the text up to it.
 class Simulation {
  public:
   Simulation(const SchedulerOptions& given, unsigned seed)
@@ -314,7 +314,7 @@ class Simulation {
     if (options_.prefix_cache) {
       EXPECT_GT(num_cached_, num_begun_ / 20) << "nothing was shared";
     }
-    // Beside those that were put aside in the step that admitted them, before they had run.
+    // Without sequences that were preempted in the step that admitted them, before they had run.
     EXPECT_LE(num_put_aside_, scheduler_.counts().num_preemptions);
   }
 
@@ -322,8 +322,8 @@ class Simulation {
   using Page = std::array<uint64_t, kPageTokens>;
   struct Book {
     std::vector<TokenId> tokens;
-    std::vector<uint64_t> fingerprints;  // [p]: of the text up to p
-    int num_prompt, leaves_after;        // tokens of its answer
+    std::vector<uint64_t> fingerprints;  // [p]: fingerprint of the text up to position p
+    int num_prompt, leaves_after;        // tokens of the prompt; tokens of the answer after which it ends
     int num_run{0};
     void push(TokenId token) {
       tokens.push_back(token);
@@ -371,14 +371,14 @@ class Simulation {
     ASSERT_EQ(slice.sliding.first_page, first_seen / kPageTokens);
     ASSERT_EQ(slice.sliding.first_page + static_cast<int>(slice.sliding.pages.size()),
               last / kPageTokens + 1);
-    // Of each page the last position that there is: its fingerprint says all.
+    // It is enough to compare the last position of each page: its fingerprint depends on all before it.
     for (int p = slice.first_position - 1; p >= 0; p = p / kPageTokens * kPageTokens - 1)
       ASSERT_EQ(at(full_, slice.full, p), book.fingerprints[static_cast<size_t>(p)]) << "position " << p;
     for (int p = slice.first_position - 1; p >= first_seen; p = p / kPageTokens * kPageTokens - 1)
       ASSERT_EQ(at(sliding_, slice.sliding, p), book.fingerprints[static_cast<size_t>(p)])
           << "position " << p;
   }
-  // Counts who has each page in its table, and says who writes it; nobody else may have that one.
+  // Counts the tables that hold each page, and checks that a page that is written is in one table only.
   void check_sharing(const std::vector<Slice>& slices) {
     std::vector<int> full(full_.size()), sliding(sliding_.size());
     const auto count = [](std::vector<int>& holders, const PageTableView& table) {
@@ -392,8 +392,7 @@ class Simulation {
             << "written by one, held by another";
       }
     }
-    if (std::ssize(slices) < scheduler_.num_running())
-      return;  // those that have no part in it hold pages too
+    if (std::ssize(slices) < scheduler_.num_running()) return;  // sequences without a slice hold pages too
     ASSERT_EQ(scheduler_.full_pool().num_free(), std::count(full.begin(), full.end(), 0)) << "lost";
     ASSERT_EQ(scheduler_.sliding_pool().num_free(), std::count(sliding.begin(), sliding.end(), 0)) << "lost";
   }
@@ -411,7 +410,7 @@ class Simulation {
       ASSERT_GT(slice.num_tokens, 0);
       if (book.num_run > 0 || !options_.prefix_cache) {
         ASSERT_EQ(slice.first_position, book.num_run) << "a position is skipped or run twice";
-      } else {  // begins, or begins again, behind whole pages that are known
+      } else {  // its first slice, or the first after a preemption: begins behind whole cached pages
         ASSERT_EQ(slice.first_position % kPageTokens, 0);
         num_cached_ += slice.first_position;
         num_begun_ += book.num_known();
@@ -426,7 +425,7 @@ class Simulation {
     check_sharing(slices);
     if (testing::Test::HasFatalFailure()) return;
 
-    // First come, first served, also of those who were put aside: who runs are the first of those who are here.
+    // First come, first served, also after preemptions: the running sequences are the oldest.
     ASSERT_EQ(scheduler_.num_running() + scheduler_.num_waiting(), num_here());
     ASSERT_TRUE(parts.contains(books_.begin()->first)) << "the oldest does not go on";
     const bool was_short = scheduler_.counts().num_preemptions > num_preempted_before ||
@@ -473,12 +472,12 @@ class Simulation {
   std::mt19937 random_;
   std::array<std::vector<TokenId>, 12> texts_;
   std::vector<Page> full_, sliding_;
-  std::map<RequestId, Book> books_;       // by id: in the order of arrival
+  std::map<RequestId, Book> books_;       // by id, which is the order of arrival
   int64_t num_cached_{0}, num_begun_{0};  // tokens
   uint64_t num_put_aside_{0};
 };
 
-// 10^5 arrivals together. Sanitizers make it ten times slower, and find what they find in the first thousands.
+// Together 10^5 arrivals; fewer under sanitizers, which are ten times slower and find faults in the first thousands.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 constexpr int kNumArrivals{1000};
 #elif defined(__has_feature)

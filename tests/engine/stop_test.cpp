@@ -1,5 +1,4 @@
-// Stop strings while the text is being written: nothing is let out that may have to be taken back, nothing is kept that
-// can't.
+// Tests stop strings on a growing text: text that may be part of a stop string is held back, and no other.
 #include "engine/stop.h"
 
 #include <gtest/gtest.h>
@@ -40,7 +39,7 @@ TEST(StopStrings, AreFoundAcrossPieces) {
 TEST(StopStrings, HoldBackOnlyWhatCanStillBecomeOne) {
   StopStrings stop(Strings{"abab!"});
   EXPECT_EQ(stop.push("xaba"), "x");
-  EXPECT_EQ(stop.push("ba"), "ab");  // of "ababa" the last "aba" may go on to "abab!"
+  EXPECT_EQ(stop.push("ba"), "ab");  // the last "aba" of "ababa" may continue to "abab!"
   EXPECT_EQ(stop.push("c"), "abac");
   EXPECT_EQ(stop.push("ab"), "");
   EXPECT_EQ(stop.flush(), "ab");
@@ -72,7 +71,7 @@ TEST(StopStrings, CutBetweenCharacters) {
   EXPECT_TRUE(stop.has_stopped());
 }
 
-// Random texts of two letters, so that overlaps are everywhere, cut into random pieces.
+// Random texts of two letters, so that there are many overlaps, cut into random pieces.
 TEST(StopStrings, GiveWhatSearchingTheWholeTextGives) {
   std::mt19937 random(1);
   const auto below = [&](size_t n) { return random() % n; };

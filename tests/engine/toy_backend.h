@@ -1,6 +1,6 @@
 // A backend whose model is a function of the whole context, and whose paged cache holds tokens instead of keys and
-// values. The context is read back through the page tables, so a wrong page, position or chunk changes the text; and
-// what the contract of a step promises is checked on every step.
+// values. The context is read back through the page tables, so a wrong page, position or chunk changes the text. It checks
+// the contract of a step on every step.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -18,14 +18,14 @@
 
 namespace nibble {
 
-// From the context to the logits [V] of the next token. May throw.
+// Maps the context to the logits [V] of the next token. May throw.
 using ToyModel = std::function<std::vector<float>(std::span<const TokenId> context)>;
 
-// As many as the bundled tokenizer has. Its tokens 0 to 255 are single bytes, those of printable ASCII first.
+// The size of the bundled tokenizer's vocabulary. Its tokens 0 to 255 are single bytes, printable ASCII first.
 constexpr int kToyVocab{4096};
 
-// Every token of the context counts, and its place. It gives single bytes and likes a to f, so that stop strings are
-// found; now and then it gives half a character, or a byte of none.
+// The logits depend on every token of the context and its place. They favour the letters a to f, so that stop strings occur;
+// now and then a byte is half a character, or part of none.
 inline std::vector<float> toy_logits(std::span<const TokenId> context) {
   uint64_t state = 1;
   for (const TokenId token : context) state = mix64(state ^ static_cast<uint64_t>(token));
@@ -37,7 +37,7 @@ inline std::vector<float> toy_logits(std::span<const TokenId> context) {
   return logits;
 }
 
-// Gives the script, whatever the prompt said.
+// Samples the script's tokens after any prompt of this length.
 inline ToyModel scripted(size_t num_prompt_tokens, std::vector<TokenId> script) {
   return [=](std::span<const TokenId> context) {
     std::vector<float> logits(kToyVocab, 0.0f);
@@ -61,7 +61,7 @@ class ToyBackend : public Backend {
   std::string_view name() const override { return "toy"; }
   const Config& config() const override { return config_; }
   std::vector<KernelChoice> kernels() const override { return {}; }
-  int num_steps() const { return num_steps_; }  // asked when the engine is gone, or idle
+  int num_steps() const { return num_steps_; }  // call it when the engine is destroyed or idle
 
   StepResult step(const Batch& batch) override {
     ++num_steps_;
@@ -111,7 +111,7 @@ class ToyBackend : public Backend {
     return context;
   }
 
-  // Runs may share pages, but not those that one of them writes: from its first position on.
+  // Runs may share pages, but not the pages that one of them writes, which are those from its first position on.
   static bool writes_what_is_in(const PageTableView& written, int first_position,
                                 const PageTableView& other) {
     const auto first = static_cast<size_t>(first_position / kPageTokens - written.first_page);

@@ -21,7 +21,7 @@ using Fault = ContainerFault;
 using testing::HasSubstr;
 namespace fs = std::filesystem;
 
-// A folder of its own for each test, gone afterwards.
+// Gives each test a folder of its own, which is removed afterwards.
 class ContainerTest : public testing::Test {
  protected:
   ContainerTest() {
@@ -36,7 +36,7 @@ class ContainerTest : public testing::Test {
     std::ofstream(folder_ / name, std::ios::binary) << bytes;
     return folder_ / name;
   }
-  // A file with one U8 tensor.
+  // Writes a file with one U8 tensor.
   fs::path write_tensor(const std::string& file, std::string_view tensor, std::string_view data) {
     return write(
         file, safetensors_bytes(fmt::format(R"({{"{}":{{"dtype":"U8","shape":[{}],"data_offsets":[0,{}]}}}})",
@@ -77,9 +77,9 @@ uint64_t sum_of_bytes(const Tensor& tensor) {
 
 TEST(Container, TheBundledCheckpointHoldsWhatItsIndexNames) {
   const Container container = open_container_folder(test::source_path("models/tiny-gpt-oss"));
-  ASSERT_EQ(container.tensors.size(), 117u);  // 19 of each of 6 layers, and 3
+  ASSERT_EQ(container.tensors.size(), 117u);  // 19 in each of 6 layers, and 3 others
   EXPECT_EQ(container.files.size(), 2u);
-  // Sums and shapes: from Python's struct and json modules on the same file.
+  // The sums and shapes were computed with Python's struct and json modules from the same file.
   const Tensor* codes = container.find("model.layers.3.mlp.experts.down_proj_blocks");
   ASSERT_NE(codes, nullptr);
   EXPECT_EQ(codes->dtype, DType::kU8);

@@ -1,5 +1,5 @@
-// What blocks mean, with numbers worked out by hand from the layouts. tests/e2e compares every type with the values that
-// ggml's own Python package gives, for random blocks.
+// Tests the decoding of blocks with numbers worked out by hand from their layouts. tests/e2e compares random blocks of every
+// type with ggml's own Python package.
 #include "formats/ggml_blocks.h"
 
 #include <gmock/gmock.h>
@@ -26,7 +26,7 @@ std::vector<float> values_of(GgmlType type, const std::string& blocks) {
   return values;
 }
 
-// 16 bytes whose low nibbles count up from 0 and whose high ones count down from 15.
+// 16 bytes whose low nibbles count up from 0 and whose high nibbles count down from 15.
 std::string counting_nibbles() {
   std::string qs;
   for (int j = 0; j < 16; ++j) qs += static_cast<char>(j | (15 - j) << 4);
@@ -87,7 +87,7 @@ TEST(GgmlBlocks, KScalesHaveSixBitsAndTheUpperFourSubBlocksTheirTopBitsElsewhere
   EXPECT_EQ(values[5 * 32 + 2], 35.0f * 6 - 20);
 
   std::string qh(32, '\0');
-  qh[2] = char(1 << 5);  // of sub-block 5
+  qh[2] = char(1 << 5);  // fifth bit in sub-block 5
   const std::vector<float> five_bits = values_of(GgmlType::kQ5K, block + scales + qh + qs);
   EXPECT_EQ(five_bits[5 * 32 + 2], 35.0f * (6 + 16) - 20);
   EXPECT_EQ(five_bits[32], 5.0f * 9 - 7);
@@ -104,7 +104,7 @@ TEST(GgmlBlocks, Q6KHasFourGroupsThatShareTheirTopBits) {
   EXPECT_EQ(values[0], 0.5f * -32);
 }
 
-// The example of the format: the same 16 bytes in the order of safetensors and of GGUF.
+// The same 16 code bytes in the order of safetensors and in that of GGUF.
 TEST(GgmlBlocks, Mxfp4HasTheHalvesOfAGroupInItsNibbles) {
   const std::string qs = "\x21\x43\x65\x87\xA9\xCB\xED\x0F" + std::string(8, '\0');
   const std::vector<float> values = values_of(GgmlType::kMxfp4, "\x7F" + qs);
@@ -150,7 +150,7 @@ TEST(GgmlBlocks, Q8QuantisesToHalfAStep) {
   dequantise(GgmlType::kQ8_0, blocks, back);
   float largest = 0;
   for (const float x : values) largest = std::max(largest, std::abs(x));
-  // Half a step of max / 127, and the scale's rounding to a half: 2^-11 of up to 127 steps.
+  // The error is half a step of max / 127, and 2^-11 of up to 127 steps because the scale is rounded to half precision.
   const float bound = largest / 127 * (0.5f + 127 * 0x1p-11f) * 1.001f;
   for (size_t i = 0; i < 64; ++i) EXPECT_NEAR(back[i], values[i], bound) << i;
   EXPECT_EQ(back[40], 0.0f);  // a block of zeros

@@ -83,7 +83,7 @@ TEST(Gguf, MetadataHaveTheirTypes) {
   EXPECT_THAT(*gguf.value("texts")->texts(), ElementsAre("ab", ""));
   EXPECT_EQ(gguf.value("texts")->integers(), std::nullopt);
   EXPECT_THAT(*gguf.value("bools")->integers(), ElementsAre(1, 0, 1));
-  EXPECT_EQ(gguf.value("u64")->integer(), std::nullopt);  // no int64_t
+  EXPECT_EQ(gguf.value("u64")->integer(), std::nullopt);  // too large for int64_t
   EXPECT_EQ(gguf.value("i64")->integer(), INT64_MIN);
   EXPECT_EQ(gguf.value("f64")->number(), -0.25);
 }
@@ -210,7 +210,7 @@ class SplitGguf : public testing::Test {
     std::ofstream(folder_ / name, std::ios::binary) << bytes;
     return folder_ / name;
   }
-  // The fault of opening both parts as they are now, by the first one's name.
+  // Writes both parts and returns the fault of opening the first one.
   std::optional<Fault> fault(const std::string& first = "m-00001-of-00002.gguf") {
     const auto path = write(first, parts_[0].file());
     write("m-00002-of-00002.gguf", parts_[1].file());
@@ -241,7 +241,7 @@ TEST_F(SplitGguf, AllPartsAreOneModel) {
 
 TEST_F(SplitGguf, PartsThatDoNotBelongTogetherAreRefused) {
   EXPECT_EQ(fault("renamed.gguf"), Fault::kBadSplit);
-  EXPECT_EQ(fault_of_opening(folder_ / "m-00002-of-00002.gguf"), Fault::kBadSplit);  // not the first
+  EXPECT_EQ(fault_of_opening(folder_ / "m-00002-of-00002.gguf"), Fault::kBadSplit);  // is not the first part
   parts_[1].metadata[0] = gguf_entry("split.no", 2, le<uint16_t>(0));
   EXPECT_EQ(fault(), Fault::kBadSplit);
 }

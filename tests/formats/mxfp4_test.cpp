@@ -82,7 +82,7 @@ TEST(Mxfp4, EveryScaleIsExactDenormalsIncluded) {
 TEST(Mxfp4, TheLastScaleIsNan) { EXPECT_THAT(decode({.codes = {}, .scale = {255}}), Each(testing::IsNan())); }
 
 TEST(Mxfp4, WhatIsDecodedEncodesToItself) {
-  // A block whose largest element is 4 or 6 scales has that scale by both floor rules; by the ceil rule 6 has.
+  // If the largest element is 4 or 6 scales, both floor rules choose that scale again; the ceil rule does for 6.
   for (uint64_t seed = 0; seed < 1000; ++seed) {
     Mxfp4Block block{.codes = {}, .scale = {static_cast<uint8_t>(random_bits(seed, 99) % 253)}};
     for (size_t b = 0; b < kMxfp4CodeBytes; ++b) block.codes[b] = static_cast<uint8_t>(random_bits(seed, b));
@@ -110,7 +110,7 @@ TEST(Mxfp4, TiesGoToEvenOrToTheSmallerMagnitude) {
 }
 
 TEST(Mxfp4, NeitherScaleRuleDominates) {
-  // The sheet's example: 7 is cut to 6 at scale 1, and rounds to 8 at scale 2.
+  // The largest value 7 is cut to 6 at scale 1, and rounds to 8 at scale 2.
   EXPECT_EQ(encode(block_of({7}), Mxfp4Rule::kOcp).scale, E8m0{127});
   EXPECT_EQ(rounded(block_of({7}), Mxfp4Rule::kOcp, 1)[0], 6);
   EXPECT_EQ(encode(block_of({7}), Mxfp4Rule::kLlamaCpp).scale, E8m0{127});
@@ -141,7 +141,7 @@ TEST(Mxfp4, TheSmallestScaleTakesWhatIsSmaller) {
   for (const Mxfp4Rule rule : kRules) {
     EXPECT_EQ(encode(Values{}, rule).scale, E8m0{0});
     EXPECT_THAT(decode(encode(Values{}, rule)), Each(0.0f));
-    // In halves of 2^-127, which are denormal float32: 0.5, 1.5 and, to the nearest, 0.5 and 0.
+    // The values are denormal float32. In units of 2^-127 they are 0.5, 1.5 and, rounded to nearest, 0.5 and 0.
     const Values tiny = block_of({0x1p-128f, 0x3p-128f, 0x1.8p-129f, 0x1.8p-130f});
     EXPECT_EQ(encode(tiny, rule).scale, E8m0{0});
     EXPECT_THAT(rounded(tiny, rule, 4), testing::ElementsAre(0x1p-128f, 0x3p-128f, 0x1p-128f, 0.0f));

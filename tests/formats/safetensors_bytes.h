@@ -1,4 +1,4 @@
-// Builds safetensors files in memory, right and wrong ones.
+// Builds valid and invalid safetensors files in memory.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 namespace nibble {
 
-// A file whose header's length is right, whatever the header says.
+// A file with a correct length of the header and any header.
 inline std::string safetensors_bytes(std::string_view header, std::string_view data = {}) {
   const uint64_t length = header.size();
   std::string file(sizeof(length), '\0');

@@ -21,8 +21,8 @@ std::vector<Tensor> parse(const std::string& file) {
   return parse_safetensors(as_bytes(file), "x.safetensors");
 }
 
-// The fault that `file` is refused for; nothing where it is read. The message must be one line, with the file and the
-// fault's name and remedy in it.
+// The fault for which `file` is refused; nothing if it is accepted. Checks that the message is one line with the file, the
+// fault's name and its remedy.
 std::optional<Fault> fault_of(const std::string& file) {
   try {
     parse(file);
@@ -43,7 +43,7 @@ std::string entry(std::string_view dtype, std::string_view shape, std::string_vi
   return fmt::format(R"({{"dtype":"{}","shape":{},"data_offsets":{}}})", dtype, shape, offsets);
 }
 
-// A header with one tensor.
+// The header of a file with one tensor.
 std::string header(std::string_view dtype, std::string_view shape, std::string_view offsets) {
   return R"({"a":)" + entry(dtype, shape, offsets) + "}";
 }
@@ -251,7 +251,7 @@ std::string two_bytes_each(std::string_view first_offsets, std::string_view seco
 TEST(SafetensorsFaults, TensorsThatOverlap) {
   EXPECT_EQ(fault_of(two_bytes_each("[0,2]", "[1,3]"), "xxx"), Fault::kOverlap);
   EXPECT_EQ(fault_of(two_bytes_each("[0,2]", "[0,2]"), "xx"), Fault::kOverlap);
-  EXPECT_EQ(fault_of(two_bytes_each("[2,4]", "[2,4]"), "xxxx"), Fault::kGap);  // 0 to 2 belongs to nobody
+  EXPECT_EQ(fault_of(two_bytes_each("[2,4]", "[2,4]"), "xxxx"), Fault::kGap);  // bytes 0 and 1
 }
 
 TEST(SafetensorsFaults, AGapBeforeOrBetweenTensors) {

@@ -33,7 +33,7 @@ TEST_F(SafetensorsWriterTest, WhatIsWrittenIsRead) {
                                    {"wide", DType::kU64, {1, 1}},
                                    {"none", DType::kBf16, {0}},
                                    {"odd \"name\"\n", DType::kBf16, {2}}});
-  // Wider types first, so that nothing behind the three bytes is misaligned.
+  // Wider types come first, so that no tensor behind the three bytes is misaligned.
   std::vector<std::string> order;
   for (const SafetensorsEntry& entry : writer.entries()) order.push_back(entry.name);
   EXPECT_THAT(order, testing::ElementsAre("wide", "none", "odd \"name\"\n", "bytes"));

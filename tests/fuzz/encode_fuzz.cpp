@@ -1,5 +1,5 @@
-// Any bytes through the bundled vocabulary: they come back from their tokens, with special tokens recognised or not, and
-// ordinary text has no special token.
+// Encodes any bytes with the bundled vocabulary. Decoding gives them back, with special tokens recognised or not, and ordinary
+// text has no special token.
 #include <string_view>
 
 #include "core/check.h"
@@ -9,7 +9,7 @@
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace nibble;
   if (size > 400)
-    return 0;  // beyond the longest token, and where merging takes its other way: more adds but time
+    return 0;  // this exceeds the longest token and reaches both ways of merging; more only takes time
   static const Tokenizer tokenizer = Tokenizer::open(test::source_path("models/tiny-gpt-oss"));
   const std::string_view text(reinterpret_cast<const char*>(data), size);
   const auto ordinary = tokenizer.encode(text, SpecialTokens::kOrdinary);

@@ -1,4 +1,5 @@
-// A line is a split expression, the rest a text: the expression is refused, or given up on, or its pieces are the text.
+// Splits the rest of the input by the expression in its first line. The expression is refused, or exceeds PCRE2's limits, or its
+// pieces add up to the text.
 #include <string>
 #include <string_view>
 

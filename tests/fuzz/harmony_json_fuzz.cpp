@@ -1,4 +1,4 @@
-// Any text as a conversation or a chat in JSON, and what is read of it through the renderer.
+// Reads any text as a conversation and as a chat in JSON, and renders the result.
 #include <cstdint>
 #include <string_view>
 
@@ -14,7 +14,7 @@ namespace {
 using namespace nibble;
 using namespace nibble::harmony;
 
-constexpr size_t kMaxSize{512};  // longer texts reach nothing new, and take longer
+constexpr size_t kMaxSize{512};  // longer texts take longer and reach nothing new
 
 const Tokenizer& tiny() {
   static const Tokenizer tokenizer = Tokenizer::open(test::source_path("models/tiny-gpt-oss/tokenizer.json"));

@@ -1,8 +1,8 @@
-// Any bytes on a connection: through the HTTP parser, the routes and a model that answers at once, back to bytes. What is
-// answered is well-formed, nothing is answered with a fault of ours (500), and nothing is left behind.
+// Sends any bytes to a server over a connection: through the HTTP parser, the routes and a model that answers at once. Answers
+// must be well-formed, none may have status 500, and no request or memory may be left behind.
 //
-// The first byte says what the client does, the second where what it sends is cut in two. In the rest, bytes from 0x80 stand
-// for the phrases that requests are made of, so that a short input says much; 0xFF makes the next byte stand for itself.
+// The first byte chooses what the client does, the second where its bytes are cut in two. In the rest, bytes from 0x80 on stand
+// for phrases of requests, so that short inputs reach much; 0xFF makes the next byte stand for itself.
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -32,10 +32,10 @@ using namespace nibble;
 using namespace nibble::server;
 namespace http = boost::beast::http;
 
-constexpr size_t kMaxSize{160};  // longer ones reach nothing new, and take longer
+constexpr size_t kMaxSize{160};  // longer inputs take longer and reach nothing new
 constexpr int kMaxContext{192};
 constexpr std::string_view kLength{
-    "Content-Length: N\r\n\r\n"};  // N: of what follows, up to the next kGet or kPost
+    "Content-Length: N\r\n\r\n"};  // N becomes the length of what follows, up to the next kGet or kPost
 constexpr std::string_view kGet{"GET "}, kPost{"POST "};
 constexpr std::string_view kPhrases[]{kGet,
                                       kPost,
@@ -107,7 +107,7 @@ static_assert(0x80 + std::size(kPhrases) < 0xFF);
 
 std::string bytes_of(const uint8_t* data, size_t size) {
   std::string out;
-  size_t body = std::string::npos;  // where the one begins whose length is to be filled in
+  size_t body = std::string::npos;  // where the body begins whose length is to be filled in
   const auto fill_in = [&] {
     if (body == std::string::npos) return;
     out.replace(out.rfind('N', body), 1, std::to_string(out.size() - body));
@@ -134,7 +134,7 @@ const Tokenizer& tiny() {
   return tokenizer;
 }
 
-// Says the same to everyone: a thought, half a character, an answer, a call, its end.
+// A model that gives the same tokens to every request: reasoning, half a character, an answer, a call, its end.
 class ScriptedBackend : public Backend {
  public:
   ScriptedBackend()
@@ -166,7 +166,7 @@ class ScriptedBackend : public Backend {
   Config config_;
 };
 
-// A server, its engine and its one client; all but the engine on this thread.
+// A server, its engine and one client. All of it but the engine runs on this thread.
 class World {
  public:
   World() {
@@ -184,13 +184,13 @@ class World {
   }
 
   enum class Ending {
-    kWaits,   // for all answers, then closes its sending half
-    kCloses,  // its sending half behind what it sends, and reads what comes
-    kBreaks,  // the connection behind what it sends: with a reset where it has not read an answer
+    kWaits,   // waits for all answers, then closes its sending half
+    kCloses,  // closes its sending half behind its bytes, and reads the answers
+    kBreaks,  // closes the connection behind its bytes: a reset if it has not read an answer
   };
 
-  // What the server answers. Where it is full, all that it would run is answered with 429: most inputs need no more, and
-  // take a tenth of the time.
+  // Returns the server's answers. If `is_full`, requests that would run get 429 instead, which is enough for most inputs and
+  // takes a tenth of the time.
   std::string send(std::string_view first, std::string_view second, Ending ending, bool is_full) {
     if (is_full != is_full_) std::swap(service_.gate, other_gate_);
     is_full_ = is_full;
@@ -247,15 +247,15 @@ class World {
     has_ended_ = false;
   }
 
-  // A connection that the server has closed takes nothing.
+  // Writing fails on a connection that the server has closed.
   void push(std::string_view bytes) const {
     if (!bytes.empty()) ::send(client_, bytes.data(), bytes.size(), MSG_NOSIGNAL);
   }
 
-  // Whether there was anything to do.
+  // Runs what is ready; returns whether there was anything.
   bool turn() {
     bool has_done = io_.poll() > 0;
-    // The engine has a thread of its own, and gets this one's core while it is waited for.
+    // Yields this core to the engine's thread while waiting for it.
     if (!has_done && service_.gate->num_choices() > 0)
       if (std::optional<Event> event = engine_.wait_event(std::chrono::milliseconds(1))) {
         service_.gate->deliver(std::move(*event));
@@ -268,7 +268,7 @@ class World {
     return has_done || num_read > 0;
   }
 
-  // Until nobody has anything to do but to wait for the client.
+  // Runs until server and engine wait for the client.
   void settle() {
     while (turn() || service_.gate->num_choices() > 0) {
     }
@@ -279,7 +279,7 @@ class World {
   asio::io_context io_{1};
   Service service_{options()};
   Routes routes_{service_};
-  // Not TCP: two minutes of executions use up its ports. In the abstract namespace, where no file is left.
+  // A Unix socket, because two minutes of executions would use up the TCP ports; in the abstract namespace, which leaves no file.
   const std::string name_{std::string(1, '\0') + "nibble-fuzz-" + std::to_string(::getpid())};
   HttpServer http_{io_, {.unix_socket = name_}, service_.options.limits, {}, routes_};
   std::unique_ptr<EngineGate> other_gate_;
@@ -327,7 +327,7 @@ void check_answers(std::string_view bytes, bool is_whole) {
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  static World& world = *new World;  // for as long as the process: its engine has a thread
+  static World& world = *new World;  // never destroyed: its engine has a thread
   if (size < 2 || size > kMaxSize) return 0;
   const auto ending = static_cast<World::Ending>(data[0] % 3);
   const bool is_full = data[0] / 3 % 8 != 0;
@@ -335,7 +335,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const size_t cut = bytes.size() * data[1] / 256;
   const std::string answer = world.send(std::string_view(bytes).substr(0, cut),
                                         std::string_view(bytes).substr(cut), ending, is_full);
-  // Answers to HEAD are checked no further: what follows their header depends on the request.
+  // Answers to HEAD are not checked further, because only the request tells whether a body follows.
   if (bytes.find("HEAD") == std::string::npos) check_answers(answer, ending == World::Ending::kWaits);
   return 0;
 }

@@ -1,4 +1,4 @@
-// Any bytes are a safetensors file whose tensors tile its data, or are refused with one line.
+// Reads any bytes as a safetensors file. It is refused with one line, or its tensors tile its data.
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>
@@ -27,7 +27,7 @@ void parse(std::span<const std::byte> file) {
         std::abort();
     }
     if (end && end != file.data() + file.size()) std::abort();
-    [[maybe_unused]] volatile unsigned keep = sum;  // so that every byte is read
+    [[maybe_unused]] volatile unsigned keep = sum;  // forces every byte to be read
   } catch (const ContainerError& error) {
     if (std::string_view(error.what()).find('\n') != std::string_view::npos) std::abort();
   }
@@ -38,8 +38,8 @@ void parse(std::span<const std::byte> file) {
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::span file(reinterpret_cast<const std::byte*>(data), size);
   parse(file);
-  // A mutation seldom leaves the header's length right. So once more with the length of a header that ends at the last
-  // brace: what follows is data.
+  // A mutation seldom leaves the header's length right. So the input is tried once more with the length of a header that ends
+  // at the last brace; data follows it.
   uint64_t length = 0;
   if (size < sizeof(length)) return 0;
   const auto last_brace = std::find(file.rbegin(), file.rend(), std::byte{'}'});

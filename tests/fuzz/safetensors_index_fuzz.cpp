@@ -1,4 +1,4 @@
-// Any bytes are an index whose tensors lead to plain file names, or are refused with one line.
+// Reads any bytes as an index. It is refused with one line, or its tensors lie in files with plain names.
 #include <cstdint>
 #include <cstdlib>
 #include <string_view>

@@ -1,4 +1,4 @@
-// Any bytes as the body of a request to the server: what is accepted keeps within the bounds that the engine demands.
+// Reads any bytes as the body of each request to the server. Accepted values are within the bounds that the engine demands.
 #include <cmath>
 #include <cstdint>
 #include <string_view>
@@ -13,7 +13,7 @@ namespace {
 using namespace nibble;
 using namespace nibble::server;
 
-constexpr size_t kMaxSize{512};  // longer texts reach nothing new, and take longer
+constexpr size_t kMaxSize{512};  // longer texts take longer and reach nothing new
 
 void check(const GenerationParams& params) {
   const SampleParams& sample = params.sample;

@@ -1,8 +1,8 @@
-// Stop strings in a text that comes in pieces: whatever the cuts, the result is that of searching the whole text, and at
-// every moment exactly what may still become a stop string is held back.
+// Searches for stop strings in a text that comes in pieces. The result must equal a search of the whole text for any cuts, and
+// at every moment exactly the text that may still become a stop string is held back.
 //
-// The input is a list of strings, each of them a byte for its length (0 to 15) and that many bytes: first how many stop
-// strings there are (0 to 7), then those, then the pieces of the text.
+// The input is the number of stop strings (0 to 7), the stop strings, then the pieces of the text. A string is a byte for its
+// length (0 to 15) and that many bytes.
 #include <cstdint>
 #include <cstdlib>
 #include <string>

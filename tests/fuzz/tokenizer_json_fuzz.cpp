@@ -1,5 +1,5 @@
-// A tokenizer.json: refused, or what it holds keeps any bytes. The first byte says which part of a small good file the rest
-// is; few inputs would get far as the whole file.
+// Reads a tokenizer.json. It is refused, or encoding with it loses no byte. The first byte chooses the part of a small valid
+// file that the rest replaces, since few inputs would get far as the whole file.
 #include <string>
 #include <string_view>
 #include <vector>

@@ -1,5 +1,5 @@
-// Any bytes, cut anywhere: what comes out is valid UTF-8 after every push and does not depend on the cuts; valid bytes
-// come out as they are. The first byte decides where the cuts are.
+// Pushes any bytes, cut anywhere, through a Utf8Stream. The result is valid UTF-8 after every push and does not depend on the
+// cuts; valid bytes are unchanged. The first byte decides where the cuts are.
 #include <simdjson.h>
 
 #include <string>
@@ -32,7 +32,7 @@ std::string streamed(std::string_view bytes, uint64_t seed) {
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  if (size == 0 || size > 200) return 0;  // length adds nothing but time
+  if (size == 0 || size > 200) return 0;  // longer inputs only take longer
   const std::string_view bytes(reinterpret_cast<const char*>(data) + 1, size - 1);
   nibble::Utf8Stream whole;
   std::string text = whole.push(bytes);

@@ -32,7 +32,7 @@ TEST(Chat, GivesThePromptsOfTheChatTemplateButForItsKnownDifferences) {
     expected =
         replaced(expected, "// default: celsius,\n", "// default: celsius\n");  // a comma after a default
     expected = replaced(expected, "commentary json<|message|>", "commentary <|constrain|>json<|message|>");
-    for (const Json& message : task["messages"])  // the template writes a result as a JSON string
+    for (const Json& message : task["messages"])  // the template writes a tool's result as a JSON string
       if (message["role"] == "tool")
         expected = replaced(expected, message["content"].dump(), message["content"].get<std::string>());
     EXPECT_EQ(prompt_of(task.dump()), expected) << task["id"];

@@ -18,7 +18,7 @@ TEST(HarmonyJson, WhatIsReadIsWrittenAgain) {
       Json expected = line["conversation"]["messages"][i];
       if (expected["content"].is_string())
         expected["content"] = {{{"type", "text"}, {"text", expected["content"]}}};
-      EXPECT_EQ(nlohmann::json(written["messages"][i]), nlohmann::json(expected));  // whatever the order
+      EXPECT_EQ(nlohmann::json(written["messages"][i]), nlohmann::json(expected));  // in any order of members
     }
   }
 }

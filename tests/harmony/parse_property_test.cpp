@@ -1,4 +1,4 @@
-// What holds for every stream of tokens, on random ones: headers and texts put together from their parts in any order.
+// Tests properties of the parser that hold for every stream, on random streams of parts of headers and texts in any order.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -61,7 +61,7 @@ std::vector<ParsedMessage> parse(const std::vector<TokenId>& tokens, std::option
   return parser.messages();
 }
 
-// Refuses what is not valid UTF-8: to_json(...).dump() throws.
+// Fails on invalid UTF-8, because to_json(...).dump() throws.
 std::string as_json(const std::vector<ParsedMessage>& messages) {
   std::string out;
   for (const ParsedMessage& message : messages) out += to_json(message).dump() + '\n';
@@ -128,7 +128,7 @@ TEST(ParseProperty, TheParserMayMoveInMidStream) {
   EXPECT_EQ(as_json(second.messages()), as_json(parse(tokens, Role::kAssistant)));
 }
 
-// "w7" of "to=w7.": the words of a text that are ours, in order.
+// The test's own words in a text, in order: "w7" in "to=w7.".
 std::vector<int> words_in(const std::string& text) {
   std::vector<int> words;
   for (size_t at = 0; (at = text.find('w', at)) != std::string::npos;) {
@@ -191,7 +191,7 @@ TEST(ParseProperty, NoControlTokenIsInAnyFieldOrText) {
   }
 }
 
-// Any ids at all, those without a token and halves of characters among them.
+// Random ids, also of half characters and ids without a token.
 TEST(ParseProperty, WhatIsSaidIsValidUtf8) {
   for (uint64_t seed = 0; seed < kNumStreams; ++seed) {
     Random random(seed);

@@ -20,7 +20,7 @@ std::vector<ParsedMessage> parse(const std::vector<TokenId>& tokens, std::option
   return parser.messages();
 }
 
-// {"role", "channel", ..., "content": TEXT, "repairs"}, as the vectors have it, with sorted members.
+// A message in the form of the vectors, with sorted members: {"role", "channel", ..., "content": TEXT, "repairs"}.
 nlohmann::json short_form(const std::vector<ParsedMessage>& messages) {
   nlohmann::json out = nlohmann::json::array();
   for (const ParsedMessage& parsed : messages) {
@@ -31,8 +31,8 @@ nlohmann::json short_form(const std::vector<ParsedMessage>& messages) {
   return out;
 }
 
-// "result" is what the official parser says; "ours", where there is one, is what we make of what it refuses or reads
-// otherwise, by the rules of parse.cpp's first comment.
+// "result" is the official parser's result. If there is "ours", it is the expected result of a stream that the official
+// parser refuses or reads differently, by the rules in parse.cpp's first comment.
 TEST(Parse, ReadsTheVectorsAsTheOfficialParserDoesOrRepairsThem) {
   const std::vector<Json> vectors = json_lines("tests/data/harmony_parse.jsonl");
   ASSERT_EQ(vectors.size(), 18u);
@@ -84,7 +84,7 @@ TEST(Parse, HalfACharacterInAHeaderIsReplacedTooBeforeWhateverEndsIt) {
     tokens.push_back(control(o200k(), token));
   }
   const std::string text = parse(tokens, Role::kAssistant).at(0).message.text;
-  EXPECT_EQ(text, "\uFFFD \uFFFD  \uFFFD\n");  // the one behind <|constrain|> is the content type
+  EXPECT_EQ(text, "\uFFFD \uFFFD  \uFFFD\n");  // the text behind <|constrain|> is the content type
   EXPECT_EQ(parse({9552}, Role::kAssistant).at(0).message.text, "\uFFFD");
 }
 
@@ -176,7 +176,7 @@ TEST(Parse, ABlankHeaderIsNoMessage) {
       {{"", "[]"},
        {"<|return|>", "[]"},
        {" \n", "[]"},
-       {"<|start|>assistant<|channel|>final<|message|>x<|return|>",  // the model says again what the prompt said
+       {"<|start|>assistant<|channel|>final<|message|>x<|return|>",  // repeats the prompt's end
         R"([{"role": "assistant", "channel": "final", "content": "x", "repairs": ["a blank header was cut off by <|start|>"]}])"},
        {"<|channel|>final<|message|>x<|return|><|end|>\n<|start|>",
         R"([{"role": "assistant", "channel": "final", "content": "x",

@@ -19,7 +19,7 @@ DropAnalysis rule_named(const std::string& name) {
   return name == "first-final" ? DropAnalysis::kBeforeFirstFinal : DropAnalysis::kBeforeLastFinal;
 }
 
-// The conversations were written by hand, and rendered by the official library they give the vectors.
+// The conversations were written by hand, and the official library rendered them to the expected vectors.
 TEST(Render, GivesTheTextAndTheIdsOfTheOfficialRenderer) {
   const std::vector<Json> cases = json_lines("tests/data/harmony_render_conversations.jsonl");
   const std::vector<Json> expected = json_lines("tests/data/harmony_render.jsonl");
@@ -99,7 +99,7 @@ TEST(Render, TheOfficialRuleKeepsThoughtsBetweenTwoFinals) {
 
 TEST(Render, TheAssistantsMessageToAnyoneEndsInACall) {
   Message message = said(Role::kAssistant, "x");
-  message.recipient = "all";  // not written, but it counts: as in the official renderer
+  message.recipient = "all";  // is not written, yet ends the message in <|call|>, as in the official renderer
   EXPECT_EQ(text_of({message}, DropAnalysis::kNone), "<|start|>assistant<|message|>x<|call|>");
 }
 

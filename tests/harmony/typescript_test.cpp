@@ -11,7 +11,7 @@ std::string property(const std::string& schema) {
   return type(R"({"type": "object", "properties": {"k": )" + schema + "}}");
 }
 
-// What the official renderer writes for the function of its own test.
+// The expected text is what the official renderer writes for the function of its own test.
 TEST(Typescript, CommentsStandAboveAPropertyAndDefaultsBehindIt) {
   EXPECT_EQ(
       property(

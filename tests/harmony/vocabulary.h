@@ -1,4 +1,4 @@
-// The vocabularies that these tests read and write with, loaded once, and the committed vectors.
+// The vocabularies that these tests use, loaded once, and helpers to read committed vectors.
 #pragma once
 
 #include <fstream>
@@ -26,7 +26,7 @@ inline TokenId control(const Tokenizer& tokenizer, std::string_view name) {
   return tokenizer.special(name).value();
 }
 
-// "<|start|>" and its like are control tokens.
+// Encodes a text in which "<|start|>" and the like are control tokens.
 inline std::vector<TokenId> ids_of(std::string_view text, const Tokenizer& tokenizer = o200k()) {
   return tokenizer.encode(text, SpecialTokens::kRecognise);
 }

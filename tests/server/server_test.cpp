@@ -1,5 +1,5 @@
-// The server with an engine whose model is a toy, so that a test can have it wait or fail. What it does with a real model
-// is shown end to end (tests/e2e/test_serve.py).
+// Tests the server over sockets, with an engine whose toy model can be made to wait or to fail. tests/e2e/test_serve.py tests it
+// with a real model.
 #include "server/server.h"
 
 #include <arpa/inet.h>
@@ -31,7 +31,7 @@ const Tokenizer& tiny() {
   return tokenizer;
 }
 
-// A step runs when the test lets it, or at any time.
+// Lets steps run one by one as the test allows, or all of them.
 class GatedBackend : public ToyBackend {
  public:
   using ToyBackend::ToyBackend;
@@ -73,13 +73,13 @@ class Connection {
     send(fmt::format("POST {} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: {}\r\n\r\n{}", path,
                      body.size(), body));
   }
-  // All that comes until `end` has come, or the connection ends, or a minute passes.
+  // Reads until `end` has come, the connection ends, or a minute has passed.
   std::string read_until(std::string_view end) const {
     std::string text;
     for (char byte{}; text.find(end) == std::string::npos && ::recv(handle_, &byte, 1, 0) == 1;) text += byte;
     return text;
   }
-  // Declares a body of so many bytes, and waits until the server wants them. What it answers, up to its header's end.
+  // Declares a body of so many bytes and waits for "100 Continue". Returns the answer up to the end of its header.
   std::string announce(const std::string& path, size_t num_bytes) const {
     send(fmt::format("POST {} HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: {}\r\n\r\n",
                      path, num_bytes));
@@ -156,7 +156,7 @@ struct Running {
   bool was_complete{false};
 };
 
-// One that says "!" for ever, and fails where the context begins with an X.
+// A model that answers "!" for ever, and throws if the context begins with an X.
 std::vector<float> model_with_a_fault(std::span<const TokenId> context) {
   static const TokenId x = tiny().encode("X", SpecialTokens::kOrdinary)[0];
   if (context.front() == x) throw std::runtime_error("the device is on fire");
@@ -211,7 +211,7 @@ TEST(Server, AnEngineFaultFailsTheRequestsOfItsStepAndServingGoesOn) {
   EXPECT_THAT(waiting.read(), HasSubstr("\"text\":\"!!!!\""));
   EXPECT_THAT(running.ask(R"({"prompt": "abc", "max_tokens": 4, "temperature": 0})"),
               HasSubstr("\"text\":\"!!!!\""));
-  EXPECT_THAT(running.ask(R"({"prompt": "X", "stream": true})"),  // nothing was sent yet: an ordinary error
+  EXPECT_THAT(running.ask(R"({"prompt": "X", "stream": true})"),  // no event was sent yet: a plain error
               StartsWith("HTTP/1.1 500 "));
   const std::string metrics = running.server.metrics().text(running.engine.state());
   EXPECT_THAT(metrics, HasSubstr("nibble:engine_faults_total{model_name=\"toy\"} 2\n"));
@@ -256,7 +256,7 @@ TEST(Server, AStreamWithoutNewsSendsComments) {
   running.backend.is_gated = true;
   const Connection connection(running.server.port());
   connection.post("/v1/completions", R"({"prompt": "abc", "stream": true, "max_tokens": 2})");
-  const std::string before = connection.read_until(":\n\n\r\n3\r\n:\n\n\r\n");  // two, and nothing else
+  const std::string before = connection.read_until(":\n\n\r\n3\r\n:\n\n\r\n");  // two comments
   EXPECT_THAT(before, StartsWith("HTTP/1.1 200 "));
   EXPECT_THAT(before, EndsWith("\r\n\r\n3\r\n:\n\n\r\n3\r\n:\n\n\r\n"));
   running.open_gate();
@@ -264,7 +264,7 @@ TEST(Server, AStreamWithoutNewsSendsComments) {
 }
 
 TEST(Server, AClientThatGoesWhileItsPromptIsReadCostsOneStepMore) {
-  // 100 steps of prompt, and room for one request alone.
+  // The prompt takes 100 steps, and there is room for one request only.
   Running running(model_with_a_fault, room_for(4, 1), any_port(), 1);
   running.backend.is_gated = true;
   Connection connection(running.server.port());
@@ -303,7 +303,7 @@ ServerOptions room_for_three_bodies() {
   return options;
 }
 
-// All the room that there is for bodies, as soon as the I/O thread has come so far: what is held for ever is noticed.
+// Takes the whole budget for bodies, as soon as the I/O thread has freed it; fails if something holds a part of it for ever.
 void expect_all_room_for_bodies(const Running& running) {
   std::string answer;
   for (int i = 0; i < 1000 && answer != kGoOn; ++i) {
@@ -357,7 +357,7 @@ TEST(Server, ABodyInChunksIsCountedAsItComes) {
   const uint16_t port = running.server.port();
   running.backend.is_gated = true;
   const Connection first(port), second(port), small(port);
-  // What a response was asked is kept, and counted, until it ends.
+  // The body of a request to /v1/responses stays counted until the response ends.
   first.send(in_a_chunk("/v1/responses", R"({"input": "abc", "max_output_tokens": 4, "pad": ")" +
                                              std::string(2 * kMega, 'x') + "\"}"));
   while (running.backend.num_begun == 0) std::this_thread::sleep_for(1ms);
@@ -379,7 +379,7 @@ TEST(Server, AConversationThatIsGoneOnWithIsCountedAsABody) {
     connection.post("/v1/responses", R"({"max_output_tokens": 4, )" + more + "}");
     return connection.read();
   };
-  // Thoughts of turns that have ended are stored, and not told to the model.
+  // Reasoning of finished turns is stored, but is not in the prompt.
   const std::string told =
       respond(R"("input": [{"type": "reasoning", "content": [{"type": "reasoning_text", "text": ")" +
               std::string(kMega / 2, 'x') +
@@ -431,7 +431,7 @@ TEST(Server, WhoDoesNotTakeTheAnswerIsLeft) {
   options.limits.write_timeout = 1s;
   Running running(model_with_a_fault, room_for(512, 16), options);
   const Connection connection(running.server.port());
-  // A token of many letters a million times: more than the system holds for the two ends of a connection.
+  // The text of a million long tokens is more than the kernel buffers for a connection.
   TokenId longest{0};
   for (TokenId token = 0; token < tiny().num_tokens(); ++token)
     if (!tiny().is_special(token) && tiny().bytes(token).size() > tiny().bytes(longest).size())
@@ -464,7 +464,7 @@ TEST(Server, SaysThatItIsLoadingAndHasAnIdForEachAnswer) {
   const std::string refused = ask(
       "POST /v1/completions HTTP/1.1\r\nX-Request-Id: a b\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
   EXPECT_THAT(refused, StartsWith("HTTP/1.1 503 "));
-  EXPECT_THAT(refused, HasSubstr("\r\nX-Request-Id: req-"));  // one that could garble a log is not taken over
+  EXPECT_THAT(refused, HasSubstr("\r\nX-Request-Id: req-"));  // an id that could garble a log is replaced
   EXPECT_THAT(refused, HasSubstr("\r\nRetry-After: 1\r\n"));
   EXPECT_THAT(
       refused,
@@ -479,7 +479,7 @@ TEST(Server, EndsInTheMiddleOfEverything) {
   running.backend.is_gated = true;
   std::vector<std::unique_ptr<Connection>> connections;
   const std::string padding(1 << 20, 'x');
-  for (int i = 0; i < 20; ++i) {  // of which the later ones may still have to be read at the end
+  for (int i = 0; i < 20; ++i) {  // at the end some may still wait to be parsed
     connections.push_back(std::make_unique<Connection>(running.server.port()));
     connections.back()->post("/v1/completions",
                              R"({"prompt": "abc", "pad": ")" + (i < 3 ? "" : padding) + "\"}");
@@ -511,7 +511,7 @@ TEST(Server, WhatCanNotBeRunIsTheClientsFaultNotTheEngines) {
   EXPECT_THAT(answer, HasSubstr("pages of the KV cache"));
 }
 
-// Under TSan this is where the threads of server and engine meet (./test).
+// ./test runs this under TSan, since here the threads of server and engine meet.
 TEST(Server, ManyClientsAreAnsweredBesideSomeThatGo) {
   Running running(model_with_a_fault, room_for(64, 4));
   std::vector<std::thread> clients;

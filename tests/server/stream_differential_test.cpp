@@ -1,6 +1,6 @@
-// A stream and a whole answer of the same tokens are the same message, however the text is cut into tokens: on streams of
-// tests/data/harmony_parse.jsonl, well-formed and not, and on mutilated ones, each cut anew at random 10,000 times in all.
-// (api_reply_test and chat_answer_test have the pieces; here it is the JSON that a client gets.)
+// The chunks of a stream add up to the whole answer of the same tokens, however the text is cut into tokens. The streams are
+// those of tests/data/harmony_parse.jsonl, well-formed and not, and mutated ones, each cut at random, 10,000 times in all.
+// (reply_test and chat_answer_test test the parts; this compares the JSON that a client gets.)
 #include <gtest/gtest.h>
 
 #include <fstream>
@@ -24,7 +24,7 @@ struct Random {
   size_t below(size_t n) { return random_bits(seed, counter++) % n; }
 };
 
-// Tokens of the vocabulary by their bytes, control tokens left out.
+// The tokens of the vocabulary by their bytes, without control tokens.
 const std::map<std::string, TokenId, std::less<>>& ordinary() {
   static const auto by_bytes = [] {
     std::map<std::string, TokenId, std::less<>> map;
@@ -35,7 +35,7 @@ const std::map<std::string, TokenId, std::less<>>& ordinary() {
   return by_bytes;
 }
 
-// The same bytes in other tokens. Control tokens stay what they are.
+// Cuts the same bytes into other tokens; control tokens stay.
 std::vector<TokenId> cut_anew(const std::vector<TokenId>& tokens, Random& random) {
   std::vector<TokenId> cut;
   std::string text;
@@ -69,15 +69,15 @@ std::vector<std::vector<TokenId>> recorded_streams() {
   return streams;
 }
 
-// What a model that is not sure says: tokens lost, doubled, taken for others, control tokens where none belong.
+// Mutates a stream as a bad model would: tokens lost, doubled or replaced, and control tokens in wrong places.
 std::vector<TokenId> mutilated(std::vector<TokenId> tokens, Random& random) {
   static const std::vector<TokenId> control = tiny().encode(
       "<|start|><|channel|><|message|><|end|><|call|><|return|><|constrain|>", SpecialTokens::kRecognise);
   for (size_t edits = random.below(5); edits > 0 && !tokens.empty(); --edits) {
     const auto at = tokens.begin() + static_cast<ptrdiff_t>(random.below(tokens.size()));
-    const TokenId other = random.below(2)
-                              ? control[random.below(control.size())]
-                              : static_cast<TokenId>(random.below(256));  // any byte, halves of characters
+    const TokenId other =
+        random.below(2) ? control[random.below(control.size())]
+                        : static_cast<TokenId>(random.below(256));  // any byte, also half of a character
     switch (random.below(3)) {
       case 0:
         *at = other;
@@ -97,9 +97,9 @@ const std::vector<harmony::Tool>& tools() {
   return offered;
 }
 
-using Message = nlohmann::json;  // in which the order of members does not count
+using Message = nlohmann::json;  // compares objects without regard to the order of members
 
-// Ids of calls are random: they are left out.
+// Removes the ids of calls, which are random.
 Message whole_message(const std::vector<TokenId>& tokens, bool with_tools,
                       const std::vector<std::string>& stop) {
   ChatAnswer answer(tiny(), with_tools ? tools() : std::vector<harmony::Tool>(), stop);
@@ -111,7 +111,7 @@ Message whole_message(const std::vector<TokenId>& tokens, bool with_tools,
   return message;
 }
 
-// As OpenAI's client adds up the chunks of a stream.
+// Adds up the chunks of a stream as OpenAI's client does.
 Message streamed_message(const std::vector<TokenId>& tokens, bool with_tools,
                          const std::vector<std::string>& stop) {
   ChatAnswer answer(tiny(), with_tools ? tools() : std::vector<harmony::Tool>(), stop);
@@ -180,7 +180,7 @@ TEST(StreamDifferential, AStreamAndAWholeAnswerAreOneMessageHoweverTheTextIsCut)
     num_reasonings += message.contains("reasoning");
     num_contents += message["content"].is_string() && message["content"] != "";
   }
-  // Else the streams say too little for this to mean anything.
+  // The streams must have enough of each kind for the comparison to mean anything.
   EXPECT_GT(num_cut, kNumSplits / 2);
   EXPECT_GT(num_calls, kNumSplits / 20);
   EXPECT_GT(num_contents, kNumSplits / 4);

@@ -25,7 +25,7 @@ std::vector<std::string> pieces(std::string_view expression, std::string_view te
 using testing::ElementsAre;
 
 TEST(Expression, WhitespaceIsUnicodesAndSoWithoutTheMongolianVowelSeparator) {
-  // All of White_Space, as of every version since 6.3.
+  // All characters of White_Space, which has not changed since Unicode 6.3.
   for (const std::string space :
        {"\t",     "\n",     "\v",     "\f",     "\r",     " ",      "\u0085", "\u00A0", "\u1680",
         "\u2000", "\u2001", "\u2002", "\u2003", "\u2004", "\u2005", "\u2006", "\u2007", "\u2008",

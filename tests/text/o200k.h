@@ -1,5 +1,5 @@
-// The full-size vocabulary for tests and benchmarks: the rank file, and a tokenizer.json that says the same. Written
-// without nibble's loaders, so that it can test them.
+// The full-size vocabulary for tests and benchmarks: the rank file, and an equivalent tokenizer.json. It is made without nibble's
+// loaders, so that it can test them.
 #pragma once
 
 #include <algorithm>
@@ -25,7 +25,7 @@ inline std::string file_bytes(const std::string& path) {
 
 inline std::string o200k_path() {
   return test::build_path("test_data/o200k_base.tiktoken");
-}  // made by the build
+}  // the build makes this file
 
 inline std::string from_base64(const std::string& digits) {
   static const std::string kDigits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
@@ -67,7 +67,7 @@ inline std::string byte_level(std::string_view bytes) {
   return text;
 }
 
-// Everything but /model of a tokenizer.json like gpt-oss's: parsed, so that a test can change a part.
+// A tokenizer.json like gpt-oss's without /model, as JSON, so that a test can change a part.
 inline nlohmann::json pipeline() {
   auto json = nlohmann::json::parse(file_bytes(test::source_path("models/tiny-gpt-oss/tokenizer.json")));
   json["model"]["vocab"] = nlohmann::json::object();
@@ -76,8 +76,8 @@ inline nlohmann::json pipeline() {
   return json;
 }
 
-// As gpt-oss's is made: every way to cut a token into two tokens is a merge, ordered by the token, then by the rank of
-// the left half (the right half is then settled).
+// The merges as in gpt-oss's file: every way to cut a token into two tokens is a merge, ordered by the token, then by the rank
+// of the left half (which determines the right half).
 inline nlohmann::json tokenizer_json(const std::vector<std::string>& tokens) {
   auto json = pipeline();
   std::unordered_map<std::string_view, size_t> rank_of;

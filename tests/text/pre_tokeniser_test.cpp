@@ -31,7 +31,7 @@ TEST(PreTokeniser, O200kCutsWordsWithWhatStandsBeforeThem) {
 }
 
 TEST(PreTokeniser, StarThenPlusOverOverlappingClassesGivesOneBack) {
-  // An ideograph (Lo) is in both classes: the star must return it to the plus.
+  // An ideograph (Lo) is in both classes: the star must backtrack so that the plus gets it.
   EXPECT_THAT(pieces(kO200kExpression, "AB\u4E16CD"), ElementsAre("AB\u4E16", "CD"));
   EXPECT_THAT(pieces(kO200kExpression, "\u0301AB"), ElementsAre("\u0301", "AB"));
 }
@@ -56,8 +56,8 @@ TEST(PreTokeniser, OnePieceMayBeAMegabyte) {
   }
 }
 
-// Runs that an alternative scans to their end without matching, each followed by the letter that makes it fail: were a run
-// tried again from each of its places, these would take minutes.
+// Runs that an alternative scans to their end, where one letter makes it fail. If a run were tried again from each of its
+// places, these would take minutes.
 TEST(PreTokeniser, NoRunIsScannedAgainFromEachOfItsPlaces) {
   std::string text;
   for (int i = 0; i < 10; ++i) {
@@ -75,13 +75,13 @@ TEST(PreTokeniser, NoRunIsScannedAgainFromEachOfItsPlaces) {
 }
 
 TEST(PreTokeniser, AnExpressionThatNeedsMoreStackThanMachineCodeHasStillMatches) {
-  const std::string text(1'000'000, 'a');  // one stack frame a letter
+  const std::string text(1'000'000, 'a');  // needs one stack frame for each letter
   EXPECT_THAT(pieces("(?:a|ab)*c|a+", text), ElementsAre(text));
 }
 
 TEST(PreTokeniser, AnExpressionThatTakesTooLongIsGivenUp) {
   const std::string text =
-      std::string(100, 'a') + "!b";  // 2^99 ways to cut the letters, and none is followed by b
+      std::string(100, 'a') + "!b";  // 2^99 ways to cut the letters, none of which matches
   EXPECT_THROW(pieces("(?:a+)+b", text), InputError);
 }
 

@@ -1,4 +1,4 @@
-// What a tokenizer.json may say and what is refused. Each test changes one thing of a small file that loads.
+// Tests which tokenizer.json files are accepted and which are refused. Each test changes one thing of a small valid file.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -17,7 +17,7 @@ namespace {
 using nlohmann::json;
 using testing::ElementsAre;
 
-// The bytes, " a" = 256, "ab" = 257, " ab" = 258.
+// A file with the single bytes, " a" = 256, "ab" = 257, " ab" = 258.
 json small_file() {
   std::vector<std::string> tokens;
   for (int byte = 0; byte < 256; ++byte) tokens.push_back({char(byte)});
@@ -27,7 +27,7 @@ json small_file() {
   return file;
 }
 
-json pairs(const std::vector<std::array<const char*, 2>>& list) {  // else braces of two strings are an object
+json pairs(const std::vector<std::array<const char*, 2>>& list) {  // braces would make objects
   json merges = json::array();
   for (const auto& [left, right] : list) merges.push_back(json::array({left, right}));
   return merges;
@@ -63,7 +63,7 @@ TEST(TokenizerJson, MergesAreTakenInTheFilesOrder) {
   file["model"]["ignore_merges"] = false;
   file["model"]["merges"] = pairs({{"\u0120", "a"}, {"a", "b"}});
   EXPECT_THAT(ids(file, " ab"), ElementsAre(256, 'b'));
-  file["model"]["merges"] = pairs({{"a", "b"}, {"\u0120", "a"}});  // against the order of ids
+  file["model"]["merges"] = pairs({{"a", "b"}, {"\u0120", "a"}});  // in the reverse order of ids
   EXPECT_THAT(ids(file, " ab"), ElementsAre(' ', 257));
 }
 

@@ -1,4 +1,4 @@
-// Text to ids and back with the vocabularies that models have: o200k's and the bundled one.
+// Tests encoding and decoding with two real vocabularies: o200k's and the bundled one.
 #include "text/tokenizer.h"
 
 #include <gmock/gmock.h>
@@ -79,7 +79,7 @@ TEST(Tokenizer, ARankFileAndATokenizerJsonGiveTheSameIds) {
   }
 }
 
-// The expression cuts 12 tokens that are text by themselves; the others that are text come back as themselves.
+// The split expression cuts 12 tokens that are valid text; every other token that is valid text is encoded as itself.
 TEST(Tokenizer, NearlyEveryTokenThatIsTextIsOneToken) {
   int num_cut = 0;
   for (TokenId id = 0; id < 199'998; ++id) {
@@ -91,7 +91,7 @@ TEST(Tokenizer, NearlyEveryTokenThatIsTextIsOneToken) {
   EXPECT_EQ(num_cut, 12);
 }
 
-// Taking a whole piece is only a shortcut in o200k: every token is also reached by merging.
+// In o200k taking a whole piece is only a shortcut: merging reaches every token too.
 TEST(Tokenizer, MergingAloneMakesTheSameTokensAsWholePieces) {
   json file = test::tokenizer_json(test::tokens_of(test::file_bytes(test::o200k_path())));
   file["model"]["ignore_merges"] = false;
@@ -150,7 +150,7 @@ TEST(Tokenizer, IllFormedBytesAreATokenEachAndEndTheTextBeforeThem) {
   expected.insert(expected.end(), {ff, ff});
   for (const TokenId id : ordinary(o200k(), " world")) expected.push_back(id);
   EXPECT_EQ(ordinary(o200k(), "hello\xFF\xFF world"), expected);
-  EXPECT_EQ(ordinary(o200k(), "\xF0\x9F\x98").size(), 3u);  // though two of the bytes are half of a token
+  EXPECT_EQ(ordinary(o200k(), "\xF0\x9F\x98").size(), 3u);  // though two of the bytes begin a longer token
 }
 
 TEST(Tokenizer, AnyBytesComeBack) {
@@ -168,8 +168,8 @@ TEST(Tokenizer, AnyBytesComeBack) {
   }
 }
 
-// Texts that are one piece, or begin many times what does not go on: an algorithm that is quadratic in any of them would
-// take minutes at this length.
+// Texts that are a single piece, or in which a match begins many times and then fails. An algorithm that is quadratic in any of
+// these would take minutes at this length.
 TEST(Tokenizer, AMegabyteOfAnythingIsEncoded) {
   constexpr size_t kTextBytes{1'000'000};
   for (const std::string part :
@@ -207,7 +207,7 @@ TEST(Tokenizer, ManyThreadsMayEncodeAtOnce) {
 
 TEST(Tokenizer, WhatIsNoVocabularyIsRefused) {
   EXPECT_THROW(Tokenizer::open("/nowhere/tokenizer.json"), InputError);
-  EXPECT_THROW(Tokenizer::open(test::source_path("tests")), InputError);  // a folder without one
+  EXPECT_THROW(Tokenizer::open(test::source_path("tests")), InputError);  // a folder without tokenizer.json
   EXPECT_THROW(Tokenizer::open(test::source_path("models/tiny-gpt-oss/config.json")), InputError);
   EXPECT_THROW(Tokenizer::open(test::source_path("models/tiny-gpt-oss/model-00000-of-00001.safetensors")),
                InputError);

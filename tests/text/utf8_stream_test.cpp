@@ -33,7 +33,7 @@ TEST(Utf8Stream, WhatStillWaitsAtTheEndIsOneReplacement) {
   EXPECT_EQ(stream.push("\xF0\x9F\x98"), "");
   EXPECT_EQ(stream.finish(), FFFD);
   EXPECT_FALSE(stream.is_waiting());
-  EXPECT_EQ(stream.push("\x80"), FFFD);  // a new text: the start is forgotten
+  EXPECT_EQ(stream.push("\x80"), FFFD);  // a new text: the old half character is forgotten
 }
 
 TEST(Utf8Stream, EachMaximalIllFormedPartBecomesOneReplacement) {

@@ -41,7 +41,7 @@ std::vector<AnswerDelta> ChatAnswer::push(const SampledToken& token) {
 std::vector<AnswerDelta> ChatAnswer::finish() {
   std::vector<AnswerDelta> out = take(parser_.finish());
   say(AnswerDelta::Kind::kContent, matcher_.flush(), out);
-  if (num_told_tokens_ < content_tokens_.size()) {  // their text was taken back by a stop string
+  if (num_told_tokens_ < content_tokens_.size()) {  // a stop string removed their text
     AnswerDelta& last = out.emplace_back();
     last.kind = AnswerDelta::Kind::kContent;
     last.tokens.assign(content_tokens_.begin() + static_cast<ptrdiff_t>(num_told_tokens_),
@@ -91,7 +91,8 @@ std::vector<AnswerDelta> ChatAnswer::take(const harmony::Delta& delta) {
 void ChatAnswer::call(const harmony::Delta& delta, std::vector<AnswerDelta>& out) {
   std::string& arguments = calls_.back().arguments;
   std::string text = delta.text;
-  if (delta.message_ended && arguments.empty() && text.empty()) text = "{}";  // how JSON says "none"
+  if (delta.message_ended && arguments.empty() && text.empty())
+    text = "{}";  // so that the arguments are JSON
   if (text.empty()) return;
   arguments += text;
   AnswerDelta& part = out.emplace_back();

@@ -1,10 +1,10 @@
-// The tokens of a harmony model as a chat API shows them: reasoning, content, calls of tools. What a stream sends is the
-// deltas; what a whole answer says is their sum, so that both are the same by construction.
+// Turns the tokens of a harmony model into a chat API's answer: reasoning, content, tool calls. A stream sends the deltas, a
+// whole answer is their sum, so that both are the same by construction.
 //
-// Whatever the model says, malformed or not, comes out: harmony/parse.h repairs it. What it addresses to a tool is a call
-// where the client offered tools and the recipient is in the namespace "functions" or bears an offered tool's name. Other
-// recipients (a built-in tool that nobody offered) are no one's: on the channel "analysis" their text is reasoning, else
-// content, so that it is neither lost nor executed.
+// No text of the model is lost: harmony/parse.h repairs malformed messages. A message is a tool call if the client offered
+// tools and the recipient is in the namespace "functions" or is the name of an offered tool. Text to any other recipient
+// (a built-in tool that was not offered) is reasoning on the channel "analysis" and content elsewhere, so that it is neither
+// lost nor executed.
 #pragma once
 
 #include <optional>
@@ -22,15 +22,15 @@ namespace nibble::server {
 struct AnswerDelta {
   enum class Kind { kReasoning, kContent, kCall };
   Kind kind{};
-  std::string text{};                  // of a call: of its arguments
-  bool begins_message{false};          // of the model; a call's first delta has an id
-  bool begins_paragraph{false};        // the same, and there was text of this kind before
-  int call_index{0};                   // of a call
-  std::string id{};                    // of a call's first delta
-  std::string name{};                  // the same
-  std::vector<SampledToken> tokens{};  // of content: those that it is made of, since the content before
+  std::string text{};                  // of kCall: part of the arguments
+  bool begins_message{false};          // first text of a harmony message; a call's first delta has an id
+  bool begins_paragraph{false};        // begins_message, and there was text of this kind before
+  int call_index{0};                   // of kCall: 0 for the first call
+  std::string id{};                    // only in the first delta of a call
+  std::string name{};                  // likewise
+  std::vector<SampledToken> tokens{};  // of kContent: the tokens since the last delta of content
 
-  // What a chat adds to its text of this kind: messages are paragraphs there.
+  // The text with a blank line before it where a chat's API joins several messages to one text.
   std::string paragraph() const { return (begins_paragraph ? "\n\n" : "") + text; }
 };
 
@@ -40,15 +40,15 @@ class ChatAnswer {
     std::string id, name, arguments;
   };
 
-  // `stop` ends the answer before any of these strings; they are looked for in content alone.
+  // The answer ends before any of the strings `stop`, which are searched for in content only.
   ChatAnswer(const Tokenizer& tokenizer, const std::vector<harmony::Tool>& tools,
              const std::vector<std::string>& stop);
 
   std::vector<AnswerDelta> push(const SampledToken& token);
-  std::vector<AnswerDelta> finish();  // the tokens have ended, well or not
+  std::vector<AnswerDelta> finish();  // there are no more tokens, whatever the reason
   bool has_stopped() const { return matcher_.has_stopped(); }
 
-  // The sum so far.
+  // The sum of all deltas so far.
   const std::string& reasoning() const { return reasoning_; }
   const std::string& content() const { return content_; }
   const std::vector<Call>& calls() const { return calls_; }
@@ -65,16 +65,16 @@ class ChatAnswer {
   std::vector<std::string> tool_names_;
   harmony::Parser parser_;
   StopStrings matcher_;
-  size_t num_begun_{0};      // messages of which something was said
+  size_t num_begun_{0};      // messages that have given a delta
   bool is_separate_{false};  // the next text begins a message
   std::string reasoning_, content_;
   std::vector<Call> calls_;
   std::vector<SampledToken> content_tokens_;
-  size_t num_told_tokens_{0};  // of content_tokens_, in deltas
+  size_t num_told_tokens_{0};  // those of content_tokens_ that were in deltas
   int num_reasoning_tokens_{0};
 };
 
-// What ids of answers and calls end in: 96 random bits as hexadecimal digits.
+// 96 random bits as hexadecimal digits, for the ids of answers and calls.
 std::string random_id();
 
 }  // namespace nibble::server

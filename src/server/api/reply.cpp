@@ -7,7 +7,7 @@
 namespace nibble::server {
 namespace {
 
-// JSON has no infinity; the number is the one that OpenAI's API gives for it.
+// JSON has no infinity; OpenAI's API gives -9999 for it.
 double finite(float logprob) { return std::max(-9999.0, static_cast<double>(logprob)); }
 
 Json token_json(TokenId token, float logprob, const Tokenizer& tokenizer) {

@@ -1,4 +1,4 @@
-// What is answered, as JSON in the shape of OpenAI's API, and as server-sent events.
+// Answers as JSON in the form of OpenAI's API, and as server-sent events.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@ namespace nibble::server {
 
 using harmony::Json;
 
-// What all parts of an answer share.
+// Fields that every chunk of an answer repeats.
 struct ReplyHead {
   std::string id;      // "chatcmpl-..."
   int64_t created{0};  // seconds since 1970
@@ -36,7 +36,7 @@ std::string_view finish_reason(FinishReason reason, bool has_calls);
 // {"content": [...]}: log-probabilities of the tokens of the content.
 Json chat_logprobs(const std::vector<SampledToken>& tokens, const Tokenizer& tokenizer);
 
-// One of the answers to a prompt; a list of them is a whole reply.
+// One answer to the prompt; a reply has a list of them.
 Json chat_choice(size_t index, const ChatAnswer& answer, std::string_view finish_reason,
                  const Json& logprobs);
 Json chat_reply(const ReplyHead& head, Json choices, const Usage& usage);
@@ -44,27 +44,27 @@ Json chat_chunk(const ReplyHead& head, size_t index, const Json& delta, const Js
                 std::optional<std::string_view> finish_reason);
 Json to_json(const AnswerDelta& delta);  // the member "delta" of a chunk
 
-// Log-probabilities as the older API has them: four lists. `num_characters` counts those of the text before.
+// Log-probabilities in the form of the completions API: four lists. `num_characters` is the length of the text before them.
 Json completion_logprobs(const std::vector<SampledToken>& tokens, const Tokenizer& tokenizer,
                          int64_t num_characters);
 
-// A whole answer and a chunk differ only in what they hold.
+// A completion and a chunk of a streamed completion have the same form.
 Json completion_choice(size_t index, const std::string& text, const Json& logprobs,
                        std::optional<std::string_view> finish_reason);
 Json completion_reply(const ReplyHead& head, Json choices);
 
-// The last chunk where stream_options.include_usage asks for it: no choices, only usage.
+// The last chunk of a stream with stream_options.include_usage: it has usage and no choices.
 Json usage_chunk(const ReplyHead& head, std::string_view object, const Usage& usage);
 
-// Bytes that are no character by themselves become U+FFFD.
+// The token as text; bytes that are not a whole character become U+FFFD.
 std::string token_text(TokenId token, const Tokenizer& tokenizer);
 
-int64_t count_characters(std::string_view text);  // of valid UTF-8
+int64_t count_characters(std::string_view text);  // `text` must be valid UTF-8
 
-// One line of JSON; bytes of half a character, which only tokens have, become U+FFFD.
+// JSON on one line. Invalid UTF-8 (half characters, which only tokens have) becomes U+FFFD.
 std::string print(const Json& json);
 std::string sse_event(const Json& json);  // "data: {...}\n\n"
 inline constexpr std::string_view kSseDone{"data: [DONE]\n\n"};
-inline constexpr std::string_view kSseKeepAlive{":\n\n"};  // a comment, which clients pass over
+inline constexpr std::string_view kSseKeepAlive{":\n\n"};  // a comment, which clients ignore
 
 }  // namespace nibble::server

@@ -28,7 +28,7 @@ void read(const Field& request, const char* key, double least, double most, floa
   if (const auto field = request.find(key)) value = static_cast<float>(number(*field, least, most));
 }
 
-// Known parameters that would change the answer and are not built: only the value that changes nothing is accepted.
+// Refuses parameters that would change the answer and are not implemented; the value that changes nothing is accepted.
 void refuse_what_is_not_built(const Field& request) {
   if (const auto format = request.find("response_format"))
     if (const auto type = format->need("type", "\"text\""); type.value() != "text")
@@ -88,7 +88,7 @@ Prompt read_prompt(const Field& field) {
   return read_tokens(field, "a text or a list of token ids");
 }
 
-// One text, one list of ids, or a list of such.
+// A text, a list of token ids, or a list of these.
 std::vector<Prompt> read_prompts(const Field& field) {
   const Json& value = field.value();
   if (!value.is_array()) {
@@ -104,7 +104,7 @@ std::vector<Prompt> read_prompts(const Field& field) {
 
 }  // namespace
 
-// 3 and 3.0 are the same number to JSON.
+// Accepts 3.0 as 3: JSON does not distinguish them.
 int64_t whole(const Field& field, int64_t least, int64_t most) {
   const auto refuse = [&] { field.refuse(fmt::format("a whole number from {} to {}", least, most)); };
   if (!field.value().is_number()) refuse();
@@ -180,7 +180,7 @@ ChatRequest read_chat(Json& json) {
   if (const auto messages = request.find("messages");
       messages && messages->value().is_array() && messages->value().empty())
     messages->refuse("a list of at least one message");
-  // chat_from_json reads more than this API has (a date, the model's identity): it gets what the API has.
+  // Passes on only what OpenAI's API has: chat_from_json also reads a date and the model's identity.
   Json chat = Json::object();
   for (const char* key : {"messages", "tools", "reasoning_effort"})
     if (const auto found = json.find(key); found != json.end()) chat[key] = std::move(*found);

@@ -1,8 +1,8 @@
-// Bodies of requests, as OpenAI's API defines them, read into plain values. It knows nothing of HTTP or of a model.
+// Reads request bodies, as OpenAI's API defines them, into plain values. It knows neither HTTP nor a model.
 //
-// What is accepted: unknown parameters are ignored, as all servers of this API do, and null counts as absent. A known
-// parameter whose value can't be used is refused, and so is one that would change the answer and is not built
-// (response_format, a call that is forced, ...): an answer that only looks as asked for is worse than none.
+// Unknown parameters are ignored, as all servers of this API do, and null counts as absent. A known parameter with an
+// unusable value is refused, and so is one that would change the answer and is not implemented (response_format, a forced
+// tool call, ...): an answer that silently ignores what was asked for is worse than an error.
 #pragma once
 
 #include <optional>
@@ -17,17 +17,17 @@
 
 namespace nibble::server {
 
-// What both endpoints take.
+// Parameters that all endpoints with a generated answer share.
 struct GenerationParams {
   std::optional<std::string> model;
   SampleParams sample{.temperature = 1};
-  bool has_seed{false};  // else whoever runs it chooses one
+  bool has_seed{false};  // false: a random seed is chosen
   std::optional<int> max_tokens;
   int num_choices{1};  // answers to each prompt
   std::vector<std::string> stop;
-  bool ignore_eos{false};  // goes on after the model's end token: for measuring
+  bool ignore_eos{false};  // generate on after the model's end token, for measuring
   bool stream{false};
-  bool include_usage{false};  // with stream
+  bool include_usage{false};  // a stream ends with a chunk of usage
 };
 
 struct ChatRequest {
@@ -43,7 +43,7 @@ struct CompletionRequest {
   bool echo{false};
 };
 
-// What the readers of all endpoints share. All throw InputError.
+// Helpers that the readers of all endpoints share. All throw InputError.
 GenerationParams read_params(const harmony::Field& request);
 bool offers_tools(const harmony::Field& request);  // false where tool_choice is "none"
 int64_t whole(const harmony::Field& field, int64_t least, int64_t most);
@@ -52,8 +52,8 @@ bool read_boolean(const harmony::Field& request, const char* key);  // absent: f
 struct TokenizeRequest {
   std::string text;
   bool parse_special{true};           // "<|start|>" in the text is the control token
-  std::optional<harmony::Chat> chat;  // instead of a text
-  bool with_texts{false};             // of each token
+  std::optional<harmony::Chat> chat;  // if set, tokenize this chat's prompt instead of `text`
+  bool with_texts{false};             // also return the text of each token
 };
 
 inline constexpr int kMaxChoices{128};              // OpenAI's limit of n

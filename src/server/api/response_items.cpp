@@ -7,7 +7,7 @@ namespace {
 
 using Kind = AnswerDelta::Kind;
 
-// What the three kinds of items are called, and the parts of those that have parts.
+// Names of the three kinds of items and of their events; `part` is null for a kind without content parts.
 struct KindRow {
   Kind kind;
   const char *id_prefix, *part, *delta, *done;
@@ -84,7 +84,7 @@ void ResponseItems::push(const AnswerDelta& delta, std::vector<Json>& events) {
   const bool begins = delta.kind == Kind::kCall ? !delta.id.empty() : delta.begins_message;
   if (open_ && (begins || *open_ != delta.kind)) {
     if (delta.text.empty() && !begins)
-      return;  // tokens whose text a stop string took back, and no item to have them
+      return;  // tokens whose text a stop string removed, and there is no open item to add them to
     end("completed", events);
   }
   if (!open_) {

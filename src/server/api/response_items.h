@@ -1,5 +1,5 @@
-// What a model says as the items of a response, and the events that tell a stream of them. The items are what the events
-// add up to: both are made of the same deltas. An item is a message of the model: reasoning, message, function_call.
+// The items of a response (reasoning, message, function_call), and the events by which a stream sends them. Both are made of
+// the same deltas, so the events add up to the items. Each harmony message of the model is one item.
 #pragma once
 
 #include <optional>
@@ -19,23 +19,23 @@ class ResponseItems {
   ResponseItems(const Tokenizer& tokenizer, bool with_logprobs)
       : tokenizer_(tokenizer), with_logprobs_(with_logprobs) {}
 
-  // Events without their sequence numbers, in order.
+  // Returns the new events in order, without their sequence numbers.
   std::vector<Json> push(const std::vector<AnswerDelta>& deltas);
-  std::vector<Json> finish(bool is_complete);  // the last item may be cut off
+  std::vector<Json> finish(bool is_complete);  // false: the last item is marked incomplete
 
-  // The list "output": of the items that have begun.
+  // The list "output" of the response: all items that have begun.
   const Json& items() const { return items_; }
 
  private:
   void push(const AnswerDelta& delta, std::vector<Json>& events);
   void begin(const AnswerDelta& delta, std::vector<Json>& events);
   void end(std::string_view status, std::vector<Json>& events);
-  Json event(std::string_view type) const;  // of the last item
+  Json event(std::string_view type) const;  // an event about the last item
 
   const Tokenizer& tokenizer_;
   bool with_logprobs_;
   Json items_ = Json::array();
-  std::optional<AnswerDelta::Kind> open_;  // the last item, while it goes on
+  std::optional<AnswerDelta::Kind> open_;  // kind of the last item until it is complete
 };
 
 }  // namespace nibble::server

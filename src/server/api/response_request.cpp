@@ -19,7 +19,7 @@ using harmony::Role;
 
 constexpr const char* kTextParts{"a text or a list of text parts"};
 
-// A text, or the texts of a list of parts of any kind that has text.
+// A text, or the joined texts of a list of parts.
 std::string text_from(const Field& field) {
   if (field.value().is_string()) return field.string();
   if (!field.value().is_array()) field.refuse(kTextParts);
@@ -34,7 +34,7 @@ std::string text_from(const Field& field) {
   return text;
 }
 
-// The assistant's message that `may_join` (it is the last one, and what comes now stands behind all it has), else a new one.
+// The last message if it is the assistant's and `may_join` allows to add to it, else a new message of the assistant.
 template <typename MayJoin>
 ChatMessage& assistant(std::vector<ChatMessage>& messages, MayJoin may_join) {
   if (messages.empty() || messages.back().role != Role::kAssistant || !may_join(messages.back())) {
@@ -61,7 +61,7 @@ void add_message(const Field& item, std::vector<ChatMessage>& messages) {
 }
 
 void add_reasoning(const Field& item, std::vector<ChatMessage>& messages) {
-  // A summary is all there is where another server kept the thoughts themselves to itself.
+  // Other servers may send only a summary of the reasoning.
   const auto content = item.find("content");
   const auto summary = item.find("summary");
   std::string text = content ? text_from(*content) : summary ? text_from(*summary) : "";
@@ -96,7 +96,7 @@ constexpr ItemRow kItems[] = {
     {"function_call_output", &add_output},
 };
 
-// Known parameters that would change the answer and are not built: only the value that changes nothing is accepted.
+// Refuses parameters that would change the answer and are not implemented; the value that changes nothing is accepted.
 void refuse_unsupported_fields(const Field& request) {
   for (const char* key : {"conversation", "prompt"})
     if (const auto field = request.find(key))
@@ -116,7 +116,7 @@ std::vector<ChatMessage> read_items(const Field& items) {
   constexpr const char* kTypes{"message, reasoning, function_call or function_call_output"};
   std::vector<ChatMessage> messages;
   for (const Field& item : items.elements()) {
-    const auto type = item.find("type");  // a message may be without
+    const auto type = item.find("type");  // absent: a message
     const std::string name = type ? type->string() : "message";
     const auto found = std::find_if(std::begin(kItems), std::end(kItems),
                                     [&](const ItemRow& row) { return row.type == name; });
@@ -169,7 +169,7 @@ ResponseRequest read_response_request(std::string_view body) {
   if (const auto store = request.find("store")) read.store = store->boolean();
   if (const auto metadata = request.find("metadata"); metadata && !metadata->value().is_object())
     metadata->refuse("an object");
-  read.body.erase("input");  // is in the chat
+  read.body.erase("input");  // which is in read.chat
   return read;
 }
 

@@ -1,7 +1,7 @@
-// The body of a request to /v1/responses, read into plain values.
+// Reads the body of a request to /v1/responses into plain values.
 //
-// Its input is a text or a list of items: messages, the reasoning and the calls that a response gave, results of calls. Items
-// of the assistant that follow each other are one message of a chat: thoughts, words, calls, in this order.
+// Its input is a text or a list of items: messages, reasoning, function calls and their results. Consecutive items of the
+// assistant become one chat message, as long as they come in the order reasoning, text, calls.
 #pragma once
 
 #include <optional>
@@ -16,16 +16,16 @@ namespace nibble::server {
 
 struct ResponseRequest {
   GenerationParams params;
-  harmony::Chat chat;  // its messages are the input alone
+  harmony::Chat chat;  // its messages are those of the input, without the previous response's
   std::optional<std::string> previous_id;
   bool store{true};
-  harmony::Json body;  // without its input: what the answer repeats of the request
+  harmony::Json body;  // the request without its input: the answer repeats parts of it
 };
 
-// Throws InputError, as the readers in api_request.h.
+// Throws InputError, as the readers in request.h do.
 ResponseRequest read_response_request(std::string_view body);
 
-// Of an input, or of what a response gave.
+// The items of an input, or of a response's output, as chat messages.
 std::vector<harmony::ChatMessage> read_items(const harmony::Field& items);
 
 }  // namespace nibble::server

@@ -1,5 +1,5 @@
-// The conversations that responses ended, so that a later request can go on with one by its id. In memory, within a
-// bound: the one that was used longest ago goes first.
+// Conversations of earlier responses, which a request can continue by the response's id. They are kept in memory, up to a
+// bound; the least recently used one is dropped first.
 #pragma once
 
 #include <cstddef>
@@ -12,19 +12,19 @@
 
 namespace nibble::server {
 
-// Of what a conversation holds; the allocator's own share is not counted.
+// Memory of a conversation, without the allocator's overhead.
 size_t bytes_of(const std::vector<harmony::ChatMessage>& messages);
 
 class ResponseStore {
  public:
   explicit ResponseStore(size_t max_bytes) : max_bytes_(max_bytes) {}
 
-  // What does not fit the bound by itself is not kept.
+  // A conversation larger than the bound is not stored.
   void put(std::string id, std::vector<harmony::ChatMessage> messages);
-  // Null: never stored, or gone. Counts as used. Valid until the next put.
+  // Null if it was never stored or was dropped. Marks it as used. Valid until the next put().
   const std::vector<harmony::ChatMessage>* find(const std::string& id);
 
-  size_t num_bytes() const { return num_bytes_; }  // about what it takes
+  size_t num_bytes() const { return num_bytes_; }  // of all conversations
 
  private:
   struct Entry {
@@ -35,7 +35,7 @@ class ResponseStore {
 
   size_t max_bytes_;
   size_t num_bytes_{0};
-  std::list<Entry> entries_;  // used last first
+  std::list<Entry> entries_;  // most recently used first
   std::unordered_map<std::string, std::list<Entry>::iterator> by_id_;
 };
 

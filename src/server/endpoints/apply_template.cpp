@@ -1,4 +1,4 @@
-// POST /apply-template: the text that a chat's messages become, as the model reads it.
+// POST /apply-template: returns the text of the prompt that a chat becomes.
 #include "server/routes.h"
 
 namespace nibble::server {

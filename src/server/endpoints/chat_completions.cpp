@@ -8,8 +8,8 @@
 namespace nibble::server {
 namespace {
 
-// The answers, and the events that tell them. The first says whose words follow; it is sent with the first token, so that
-// who measures the time until then measures the model.
+// Collects the answers of all choices and makes the events of a stream. A stream's first event has only the role; it is sent
+// with the first token, so that a client's time to first token measures the model.
 class Answers : public ChoiceListener {
  public:
   Answers(const ReplyHead& head, const Tokenizer& tokenizer, const ChatRequest& request)
@@ -87,7 +87,7 @@ asio::awaitable<void> chat_completions(Service& service, Exchange& exchange) {
     request = read_chat_request(exchange.body());
     check_model(service, request.params);
     prompts.push_back(make_request(service, request.params, render(service, request.chat).tokens));
-    request.chat.messages.clear();  // may be megabytes of reasoning that no prompt has
+    request.chat.messages.clear();  // may hold megabytes of old reasoning, which is not in the prompt
   });
   exchange.drop_body();
   const GenerationParams& params = request.params;

@@ -1,5 +1,5 @@
-// POST /v1/completions: the model goes on with texts. Control tokens in them are recognised, as the caller writes the
-// template here.
+// POST /v1/completions: the model continues texts. Control tokens in them are recognised, since here the caller writes the
+// chat template.
 #include <utility>
 
 #include "server/routes.h"
@@ -21,7 +21,7 @@ std::string text_of(const Prompt& prompt, const Tokenizer& tokenizer) {
   return text += utf8.finish();
 }
 
-// The answers, and the chunks that tell them.
+// Collects the completions of all choices and makes the chunks of a stream.
 class Texts : public ChoiceListener {
  public:
   Texts(const ReplyHead& head, const Tokenizer& tokenizer, const CompletionRequest& request)
@@ -42,7 +42,7 @@ class Texts : public ChoiceListener {
       one.untold_tokens.push_back(std::move(event.token));
     return is_stream_ && !one.untold.empty() ? chunk(choice, std::nullopt) : "";
   }
-  bool has_enough(size_t) const override { return false; }  // the engine has the stop strings
+  bool has_enough(size_t) const override { return false; }  // the engine checks the stop strings
   std::string end(size_t choice, FinishReason reason, const std::string& text) override {
     Choice& one = choices_[choice];
     one.untold += text;
@@ -65,7 +65,7 @@ class Texts : public ChoiceListener {
     std::string_view finish_reason{};
   };
 
-  // What has not been told yet.
+  // The text and tokens that were not yet sent.
   Json part(size_t choice, std::optional<std::string_view> reason) {
     Choice& one = choices_[choice];
     Json logprobs;
@@ -87,8 +87,8 @@ class Texts : public ChoiceListener {
   std::vector<Choice> choices_;
 };
 
-// What all choices repeat of their prompts. Throws ApiError where it is more than a body may have: one request of some KB would be an
-// answer of many MB.
+// Throws ApiError if the prompts that all choices echo exceed the size limit of a body: else a request of some KB could make
+// an answer of many MB.
 void check_echo(const CompletionRequest& request, const Tokenizer& tokenizer, uint64_t max_bytes) {
   if (!request.echo) return;
   uint64_t num_bytes = 0;
@@ -117,7 +117,7 @@ asio::awaitable<void> completions(Service& service, Exchange& exchange) {
       prompts.back().stop.strings = request.params.stop;
       usage.num_prompt_tokens += static_cast<int>(prompts.back().prompt.size());
     }
-    check_echo(request, tokenizer, service.options.limits.max_body_bytes);  // of prompts that can be run
+    check_echo(request, tokenizer, service.options.limits.max_body_bytes);  // after the prompts were checked
   });
   exchange.drop_body();
   const GenerationParams& params = request.params;

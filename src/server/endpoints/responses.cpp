@@ -22,7 +22,7 @@ Json usage_json(const Usage& usage) {
           {"total_tokens", usage.num_prompt_tokens + usage.num_output_tokens}};
 }
 
-// The response, and the events that tell it. The first two are sent with the first token, as in a chat.
+// Builds the response and the events of its stream. The first two events are sent with the first token, as in a chat.
 class Response : public ChoiceListener {
  public:
   Response(const ReplyHead& head, const Tokenizer& tokenizer, const ResponseRequest& request)
@@ -69,7 +69,7 @@ class Response : public ChoiceListener {
     return events;
   }
 
-  // The last event; whole() is complete then.
+  // Returns the last event; after it whole() is complete.
   std::string close(Usage usage) {
     usage.num_reasoning_tokens = answer_.num_reasoning_tokens();
     whole_["usage"] = usage_json(usage);
@@ -107,7 +107,7 @@ class Response : public ChoiceListener {
   int num_events_{0};
 };
 
-// The conversation so far, and what is new of it.
+// Puts the stored conversation of previous_response_id before the input.
 void go_on(Service& service, Exchange& exchange, ResponseRequest& request) {
   std::vector<ChatMessage>& messages = request.chat.messages;
   if (request.previous_id) {
@@ -125,7 +125,7 @@ void go_on(Service& service, Exchange& exchange, ResponseRequest& request) {
     exchange.hold_more(bytes_of(*before));
     messages.insert(messages.begin(), before->begin(), before->end());
   }
-  // Whether every result has its call, told as this API names them.
+  // Checks that every result has its call; the error uses this API's names, which harmony/chat.h does not know.
   std::vector<std::string> open_calls;
   for (const ChatMessage& message : messages) {
     for (const harmony::ToolCall& call : message.tool_calls) open_calls.push_back(call.id);
@@ -157,7 +157,7 @@ asio::awaitable<void> responses(Service& service, Exchange& exchange) {
   co_await aside(service, exchange, [&] {
     prompts.push_back(make_request(service, params, render(service, request.chat).tokens));
   });
-  // The body stays counted: the answer repeats parts of it, and the store gets its conversation.
+  // The body is not dropped from the budget: the answer repeats parts of it, and the store takes its conversation.
   Usage usage{.num_prompt_tokens = static_cast<int>(prompts.front().prompt.size())};
 
   const ReplyHead head = new_reply(service, "resp_");

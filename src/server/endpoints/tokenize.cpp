@@ -1,4 +1,4 @@
-// POST /tokenize and /detokenize. Each answer has the names of both llama-server and vLLM.
+// POST /tokenize and /detokenize. Answers have the field names of both llama-server and vLLM.
 #include "server/routes.h"
 #include "text/utf8_stream.h"
 

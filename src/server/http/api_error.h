@@ -1,4 +1,4 @@
-// What an HTTP client did wrong, or what the server can't do for it now: a status and OpenAI's error object.
+// An HTTP status and OpenAI's error object: the client's fault, or something the server can't do now.
 #pragma once
 
 #include <fmt/format.h>
@@ -18,13 +18,13 @@ class ApiError : public std::runtime_error {
   explicit ApiError(int http_status, fmt::format_string<Args...> format, Args&&... args)
       : std::runtime_error(fmt::format(format, std::forward<Args>(args)...)), status(http_status) {}
 
-  // What a reader of requests did not like. Its places begin with "request." as in "request.messages[2].role": the rest
-  // is the parameter's name.
+  // The error for a request that a reader refused. Its message begins with a place such as "request.messages[2].role"; the
+  // part behind "request." becomes the parameter's name.
   static ApiError of(const InputError& error);
 
   int status;
-  std::string param{};  // empty: null in the answer
-  std::string code{};   // the same
+  std::string param{};  // if empty, null in the answer
+  std::string code{};   // likewise
 };
 
 // "invalid_request_error" for 400, and so on.

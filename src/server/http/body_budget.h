@@ -1,5 +1,5 @@
-// Memory for the bodies of requests, which all connections share: else it would be what one body may have times how many
-// connections there are. All of it belongs to the I/O thread.
+// A bound on the memory of request bodies, shared by all connections; without it the worst case would be the largest body
+// times the number of connections. Only the I/O thread may use it.
 #pragma once
 
 #include <cstdint>
@@ -12,13 +12,13 @@ namespace nibble::server {
 
 class BodyBudget {
  public:
-  // Bodies of up to `uncounted_bytes` are taken whatever others hold: large ones can't keep small requests out.
+  // Bodies of up to `uncounted_bytes` are always accepted, so that large bodies can't keep small requests out.
   BodyBudget(uint64_t max_bytes, uint64_t uncounted_bytes)
       : max_bytes_(max_bytes), uncounted_bytes_(uncounted_bytes) {}
 
-  uint64_t num_bytes() const { return num_bytes_; }  // that shares hold
+  uint64_t num_bytes() const { return num_bytes_; }  // held by all shares
 
-  // What one body takes, for as long as this lives. It may outlive who made the budget.
+  // The memory of one body, given back when this is destroyed. It may outlive the server that made the budget.
   class Share {
    public:
     explicit Share(std::shared_ptr<BodyBudget> budget) : budget_(std::move(budget)) {}
@@ -28,7 +28,7 @@ class BodyBudget {
       if (budget_) budget_->num_bytes_ -= num_bytes_;
     }
 
-    // The body has so many bytes, or is going to. Throws ApiError (429) where there is no room for them.
+    // Raises the share to the size that the body has or has declared. Throws ApiError (429) if the budget is exhausted.
     void cover(uint64_t num_bytes) {
       if (num_bytes <= num_bytes_ || num_bytes <= budget_->uncounted_bytes_) return;
       const uint64_t more = num_bytes - num_bytes_;

@@ -14,7 +14,7 @@ namespace beast = boost::beast;
 namespace http = beast::http;
 using boost::system::error_code;
 
-// A client's own id is taken where it can't garble a line of the log.
+// Takes the client's id only if it can't garble a line of the log.
 std::string id_of(std::string_view sent) {
   constexpr size_t kMaxBytes{64};
   const bool is_plain =
@@ -62,8 +62,8 @@ void Exchange::on_disconnect(std::function<void()> function) {
   if (watch_->is_gone && watch_->on_disconnect) watch_->on_disconnect();
 }
 
-// A socket that can be read but has nothing to read was closed by the other side. One that has is a client that sends its
-// next request early: then the connection is not watched any further.
+// A socket that becomes readable without data was closed by the client. If there is data the client has sent its next
+// request early (pipelining): then the connection is not watched any further.
 void Exchange::watch() {
   auto& socket = stream_.socket();
   socket.async_wait(asio::socket_base::wait_read,
@@ -106,7 +106,7 @@ asio::awaitable<void> Exchange::reply_text(int status, std::string_view content_
   if (status == 429 || status == 503) bytes += "Retry-After: 1\r\n";
   if (status != 204) bytes += fmt::format("Content-Length: {}\r\n", body.size());
   bytes += "\r\n";
-  if (head_.method() != http::verb::head) bytes += body;  // a HEAD is told how long it would be
+  if (head_.method() != http::verb::head) bytes += body;  // HEAD gets the length without the body
   co_await write(bytes);
 }
 
@@ -116,7 +116,7 @@ asio::awaitable<void> Exchange::reply(const ApiError& error) {
     co_await reply(error.status, std::move(json));
     co_return;
   }
-  // The header said 200; the stream says what happened.
+  // The header with status 200 is already sent, so the error is an event of the stream.
   co_await write_events(sse_event(json) + std::string(kSseDone));
   co_await end_events(error.status);
 }
@@ -127,7 +127,7 @@ asio::awaitable<void> Exchange::write_events(std::string events) {
   if (!has_events_) {
     has_events_ = true;
     status_ = 200;
-    if (!is_chunked) keep_alive_ = false;  // nothing but the connection's end ends the answer
+    if (!is_chunked) keep_alive_ = false;  // without chunks only closing the connection ends the answer
     std::string head = head_lines(200, "text/event-stream");
     head += "Cache-Control: no-cache\r\n";
     head += is_chunked ? "Transfer-Encoding: chunked\r\n\r\n" : "\r\n";

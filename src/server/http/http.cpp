@@ -28,8 +28,8 @@ using boost::system::error_code;
 using boost::system::system_error;
 using tcp = asio::ip::tcp;
 
-// An answer to a request that was not read to its end would be lost if the connection were closed at once: the system
-// resets it while bytes are coming. So they are taken, for a while.
+// Lingering close: if a socket is closed while the client still sends, the kernel resets the connection, and the answer is
+// lost. So after the last answer the rest of the input is read and dropped, up to these limits.
 constexpr std::chrono::seconds kLingerTime{5};
 constexpr size_t kLingerBytes{64 << 20};
 
@@ -41,8 +41,8 @@ tcp::endpoint endpoint_of(const std::string& host, uint16_t port) {
   return {address, port};
 }
 
-// What is taken of a connection before it is understood. A header that is too large must be seen to be; of chunks the
-// parser limits nothing but their data.
+// Size of the read buffer. Twice the header's limit, so that a header over the limit is recognised as such; it also bounds
+// the extensions and trailers of chunks, which the parser does not limit.
 size_t buffer_bytes(const HttpLimits& limits) { return 2 * size_t{limits.max_header_bytes}; }
 
 ApiError error_of(const error_code& error, const HttpLimits& limits) {
@@ -56,7 +56,7 @@ ApiError error_of(const error_code& error, const HttpLimits& limits) {
   return ApiError(400, "the request is no HTTP: {}", error.message());
 }
 
-// A server that was killed leaves its socket behind, which would be in the way for ever.
+// Removes the socket file that a killed server left behind: bind() would fail on it for ever.
 void remove_stale_socket(asio::io_context& io, const asio::local::stream_protocol::endpoint& endpoint) {
   std::error_code unknown;
   if (!std::filesystem::is_socket(endpoint.path(), unknown)) return;
@@ -142,7 +142,7 @@ asio::awaitable<void> HttpServer::accept() {
       if (error == asio::error::operation_aborted) co_return;
       if (error) log::warn("a connection could not be accepted: {}", error.message());
     }
-    if (is_full || error) {  // also where the system has no more files to open: the next try may find one
+    if (is_full || error) {  // an error may be that no file descriptor is free: try again later
       connection_ended_.expires_after(kPause);
       co_await connection_ended_.async_wait(asio::redirect_error(asio::use_awaitable, error));
       continue;
@@ -158,7 +158,7 @@ asio::awaitable<void> HttpServer::accept() {
 asio::awaitable<void> HttpServer::serve(Protocol::socket socket) {
   error_code ignored;
   socket.set_option(tcp::no_delay(true),
-                    ignored);  // an event is sent when it is written; Unix sockets do so anyway
+                    ignored);  // sends each event at once; fails on Unix sockets, which need it not
   Stream stream(std::move(socket));
   Buffer buffer(buffer_bytes(limits_));
   bool is_first = true;
@@ -166,7 +166,7 @@ asio::awaitable<void> HttpServer::serve(Protocol::socket socket) {
   co_await linger(stream);
 }
 
-// What a browser asks before it lets a page ask: it has no key with it, so it is answered to all.
+// A CORS preflight, which a browser sends before a page's own request. It carries no key, so it is answered without one.
 bool HttpServer::is_preflight(const Exchange::Head& request) const {
   return !cors_origins_.empty() && request.method() == http::verb::options &&
          request.count(http::field::access_control_request_method) > 0;
@@ -186,7 +186,7 @@ std::string HttpServer::cors_lines(const Exchange::Head& request) const {
   return lines;
 }
 
-// False: the connection is to end.
+// Serves one request. Returns false if the connection is to be closed.
 asio::awaitable<bool> HttpServer::serve_one(Stream& stream, Buffer& buffer, bool is_first) {
   http::request_parser<http::string_body> parser;
   parser.header_limit(limits_.max_header_bytes);
@@ -194,7 +194,7 @@ asio::awaitable<bool> HttpServer::serve_one(Stream& stream, Buffer& buffer, bool
   error_code error;
   stream.expires_after(is_first ? limits_.read_timeout : limits_.idle_timeout);
   co_await http::async_read_header(stream, buffer, parser, asio::redirect_error(asio::use_awaitable, error));
-  if (error && !is_http_error(error)) co_return false;  // closed, or too slow
+  if (error && !is_http_error(error)) co_return false;  // closed by the client, or timed out
   const Stopwatch watch;
 
   std::optional<ApiError> refusal;
@@ -227,7 +227,7 @@ asio::awaitable<bool> HttpServer::serve_one(Stream& stream, Buffer& buffer, bool
     while (!error && !refusal && !parser.is_done()) {
       co_await http::async_read_some(stream, buffer, parser,
                                      asio::redirect_error(asio::use_awaitable, error));
-      take_room(parser.get().body().size());  // where its length was not declared
+      take_room(parser.get().body().size());  // for chunked bodies, whose length is not declared
     }
     if (error && !is_http_error(error)) co_return false;
     if (error) refusal = error_of(error, limits_);
@@ -260,7 +260,7 @@ asio::awaitable<void> HttpServer::answer(Exchange& exchange, std::optional<ApiEr
   } catch (const system_error& error) {
     exchange.status_ = kClientGone;
     log::debug("{}: {}", exchange.id(), error.code().message());
-  } catch (const std::exception& error) {  // out of memory: this request fails, the others do not
+  } catch (const std::exception& error) {  // such as std::bad_alloc: only this request fails
     log::warn("{} failed: {}", exchange.id(), error.what());
     refusal = ApiError(500, "the request could not be answered: {}", error.what());
   }
@@ -275,7 +275,7 @@ asio::awaitable<void> HttpServer::answer(Exchange& exchange, std::optional<ApiEr
   }
   if (exchange.status_ == 0) exchange.status_ = kClientGone;
   error_code ignored;
-  exchange.stream_.socket().cancel(ignored);  // the watch
+  exchange.stream_.socket().cancel(ignored);  // ends watch()
 }
 
 }  // namespace nibble::server

@@ -1,5 +1,5 @@
-// HTTP/1.1 on one thread, over TCP or a Unix socket: connections, their limits, and one exchange after the other on each.
-// It knows nothing of what is asked: a handler answers.
+// HTTP/1.1 on one thread, over TCP or a Unix socket: accepts connections, enforces their limits, and runs one exchange
+// after the other on each. It knows no endpoint: a handler answers.
 #pragma once
 
 #include <boost/asio/awaitable.hpp>
@@ -19,31 +19,31 @@ namespace nibble::server {
 
 struct HttpAddress {
   std::string host{"127.0.0.1"};  // an address or "localhost"
-  uint16_t port{8080};            // 0: any free one
-  std::string unix_socket{};      // a path: listens there and nowhere else
+  uint16_t port{8080};            // 0: any free port
+  std::string unix_socket{};      // if set, the path of the only socket to listen on
 };
 
 class HttpHandler {
  public:
   virtual ~HttpHandler() = default;
-  // Asked before the body is read. Throws ApiError to refuse.
+  // Called before the body is read. Throws ApiError to refuse the request.
   virtual void admit(const Exchange& exchange) = 0;
-  // Throws ApiError or InputError for a request that can't be answered.
+  // Answers. Throws ApiError or InputError for a request that can't be answered.
   virtual asio::awaitable<void> answer(Exchange& exchange) = 0;
-  // Of every request, refused ones included: how it ended, and how long that took from its header on.
+  // Called after every request, refused ones included; `seconds` are counted from its header to the end of its answer.
   virtual void ended(const Exchange& exchange, double seconds) = 0;
 };
 
 class HttpServer {
  public:
-  // Binds; throws InputError where that can't be. Pages of `cors_origins` ("*": all) may ask from a browser.
+  // Binds the address, or throws InputError. Pages of `cors_origins` ("*": all) may call from a browser.
   HttpServer(asio::io_context& io, const HttpAddress& address, const HttpLimits& limits,
              std::vector<std::string> cors_origins, HttpHandler& handler);
   ~HttpServer();
 
   uint16_t port() const { return port_; }                       // 0 on a Unix socket
-  void start();                                                 // accepts from now on
-  void drain() { is_draining_ = true; }                         // every connection ends with its next answer
+  void start();                                                 // starts to accept connections
+  void drain() { is_draining_ = true; }                         // connections close after their next answer
   bool is_idle() const { return exchanges_.use_count() == 1; }  // every answer is complete
   uint64_t num_body_bytes() const { return bodies_->num_bytes(); }
 
@@ -66,8 +66,9 @@ class HttpServer {
   std::string unix_socket_;
   uint16_t port_{0};
   int num_connections_{0};
-  std::shared_ptr<char> exchanges_{std::make_shared<char>()};  // each exchange holds it: it may outlive us
-  std::shared_ptr<BodyBudget> bodies_;                         // the same
+  // Its use count is the number of exchanges. Shared, because an exchange may outlive the server; so is the budget.
+  std::shared_ptr<char> exchanges_{std::make_shared<char>()};
+  std::shared_ptr<BodyBudget> bodies_;
   bool is_draining_{false};
   asio::basic_socket_acceptor<Protocol> acceptor_;
   asio::steady_timer connection_ended_;

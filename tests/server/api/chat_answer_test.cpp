@@ -18,7 +18,7 @@ const Tokenizer& tiny() {
   return tokenizer;
 }
 
-// What a client has that adds up the deltas of a stream, as OpenAI's client does.
+// Adds up the deltas of a stream as OpenAI's client does.
 struct Client {
   std::string reasoning, content;
   std::vector<ChatAnswer::Call> calls;
@@ -76,7 +76,7 @@ TEST(ChatAnswer, ReasoningContentAndCallsAreToldApart) {
   EXPECT_EQ(answer.num_reasoning_tokens(),
             static_cast<int>(tiny().encode("Need the clock.", SpecialTokens::kOrdinary).size()));
   EXPECT_EQ(finish_reason(FinishReason::kStopToken, true), "tool_calls");
-  EXPECT_EQ(finish_reason(FinishReason::kMaxTokens, true), "length");  // the call may be half
+  EXPECT_EQ(finish_reason(FinishReason::kMaxTokens, true), "length");  // the call may be incomplete
 }
 
 TEST(ChatAnswer, ACallWithoutToolsIsContentAndNotLost) {
@@ -136,7 +136,7 @@ TEST(ChatAnswer, TheContentsTokensAreThoseOfItsText) {
   EXPECT_EQ(both.streamed.num_content_tokens, ids.size());
 }
 
-// Tokens of any kind in any order, control tokens often: what a broken model says.
+// Random tokens with many control tokens, as a broken model would generate.
 TEST(ChatAnswer, AStreamAddsUpToTheWholeAnswerWhateverIsSaid) {
   const std::vector<TokenId> wellformed = tiny().encode(kCall, SpecialTokens::kRecognise);
   const std::vector<TokenId> control = tiny().encode(
@@ -173,7 +173,7 @@ TEST(ChatAnswer, AStreamAddsUpToTheWholeAnswerWhateverIsSaid) {
     num_with_calls += !whole.calls().empty();
     num_with_content += !whole.content().empty();
   }
-  EXPECT_GT(num_with_calls, 1000u);  // else the edits leave nothing to compare
+  EXPECT_GT(num_with_calls, 1000u);  // or the test would compare too little
   EXPECT_GT(num_with_content, 1000u);
 }
 

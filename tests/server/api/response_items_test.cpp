@@ -15,7 +15,7 @@ const Tokenizer& tiny() {
 }
 
 struct Heard {
-  std::vector<std::string> types;  // deltas in a row count once
+  std::vector<std::string> types;  // consecutive deltas count once
   Json items;
 };
 Heard listen(const std::string& said, bool is_complete = true, const std::vector<std::string>& stop = {}) {
