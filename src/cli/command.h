@@ -1,12 +1,17 @@
 // What the commands share: how a command is defined, and the flags that the table of settings gives it.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <functional>
 #include <initializer_list>
 #include <string>
 
 #include "core/settings.h"
+
+namespace CLI {  // its header is large, and only a command's own file and main.cpp need it
+class App;
+class Option;
+class ParseError;
+}  // namespace CLI
 
 namespace nibble::cli {
 

@@ -2,6 +2,7 @@
 // exit code.
 #include <fmt/format.h>
 
+#include <CLI/CLI.hpp>
 #include <cerrno>
 #include <csignal>
 #include <new>

@@ -1,5 +1,6 @@
 #include "cli/profile.h"
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <array>
 #include <fstream>

@@ -1,5 +1,6 @@
 #include "cli/run.h"
 
+#include <CLI/CLI.hpp>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>

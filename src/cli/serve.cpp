@@ -1,5 +1,6 @@
 #include "cli/serve.h"
 
+#include <CLI/CLI.hpp>
 #include <cerrno>
 #include <cstring>
 #include <ctime>

@@ -1,5 +1,6 @@
 #include "cli/bench/bench.h"
 
+#include <CLI/CLI.hpp>
 #include <cstdio>
 #include <memory>
 #include <optional>

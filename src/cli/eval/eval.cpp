@@ -1,5 +1,6 @@
 #include "cli/eval/eval.h"
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <map>
 #include <memory>
