@@ -57,7 +57,7 @@ void step(benchmark::State& state) {
   for (auto _ : state) {
     Engine engine(backend, tokenizer, options);
     for (int i = 0; i < num_sequences; ++i) {
-      Request request;
+      GenerationRequest request;
       for (uint64_t p = 0; p < kNumPrompt; ++p)
         request.prompt.push_back(static_cast<TokenId>(random_bits(static_cast<uint64_t>(i) + 2, p) % 4000));
       request.stop.max_tokens = kNumOutput;

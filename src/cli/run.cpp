@@ -101,8 +101,8 @@ int run(const Options& options, const Settings& settings) {
   const Model model = open_model(options.model, settings);
   const Tokenizer tokenizer = open_tokenizer(model.source, settings);
   const Capacity capacity{context_of(model.config, settings), 1};
-  const Request request = make_request(prompt_tokens(options, settings, prompt, tokenizer), settings,
-                                       model.config, tokenizer, capacity.context);
+  const GenerationRequest request = make_request(prompt_tokens(options, settings, prompt, tokenizer),
+                                                 settings, model.config, tokenizer, capacity.context);
 
   const BackendOptions backend_room = backend_options(model.config, settings, capacity);
   const std::unique_ptr<Backend> backend = load(model, settings, backend_room);

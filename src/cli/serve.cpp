@@ -104,7 +104,7 @@ int serve(const Options& options, const Settings& settings) {
   const BackendOptions room = backend_options(model.config, settings, capacity);
   const std::unique_ptr<Backend> backend = load(model, settings, room);
   EngineOptions engine_settings = engine_options(settings, room, capacity);
-  engine_settings.on_step = [&server](const StepReport& report) { server.metrics().step(report); };
+  engine_settings.on_step = [&server](const StepReport& report) { server.metrics().observe_step(report); };
   Engine engine(*backend, tokenizer, engine_settings);
   server.open(engine, served, static_cast<size_t>(settings.max_sequences + options.max_queue));
   fmt::print("Serving {} on {}\n", server_options.model_id, server.address());

@@ -49,7 +49,7 @@ RequestLimits limits_of(const Config& config, const EngineOptions& options) {
 struct Engine::Impl {
   struct Order {
     RequestId id{};
-    std::optional<Request> request{};  // empty: cancel the request with this id
+    std::optional<GenerationRequest> request{};  // empty: cancel the request with this id
     Stopwatch submitted{};
   };
 
@@ -239,13 +239,13 @@ Engine::Engine(Backend& backend, const Tokenizer& tokenizer, const EngineOptions
 
 Engine::~Engine() = default;
 
-std::optional<std::string> Engine::fault_of(const Request& request) const {
+std::optional<std::string> Engine::fault_of(const GenerationRequest& request) const {
   return find_fault(request, impl_->limits);
 }
 
-RequestId Engine::submit(Request request) { return submit_choices(std::move(request), 1).front(); }
+RequestId Engine::submit(GenerationRequest request) { return submit_choices(std::move(request), 1).front(); }
 
-std::vector<RequestId> Engine::submit_choices(Request request, int num_choices) {
+std::vector<RequestId> Engine::submit_choices(GenerationRequest request, int num_choices) {
   NIBBLE_CHECK(num_choices > 0, "{} choices", num_choices);
   const std::optional<std::string> fault = fault_of(request);
   std::vector<RequestId> ids;

@@ -11,7 +11,7 @@
 
 #include "backend/backend.h"
 #include "engine/event.h"
-#include "engine/request.h"
+#include "engine/generation_request.h"
 #include "engine/scheduler.h"
 #include "text/tokenizer.h"
 
@@ -53,14 +53,14 @@ class Engine {
   Engine& operator=(const Engine&) = delete;
 
   // Returns nothing if the request can be run, else one line: what, where, what to do. From any thread.
-  std::optional<std::string> fault_of(const Request& request) const;
+  std::optional<std::string> fault_of(const GenerationRequest& request) const;
 
   // Queues a request and never waits for the model. One that can't be run (too long, an impossible value) gives a
   // FailedEvent.
-  RequestId submit(Request request);
+  RequestId submit(GenerationRequest request);
   // Queues several answers to the same prompt as separate, adjacent requests. The first answer equals that of submit(); the
   // others' seeds are derived from the request's. With the prefix cache the prompt's whole pages are run once.
-  std::vector<RequestId> submit_choices(Request request, int num_choices);
+  std::vector<RequestId> submit_choices(GenerationRequest request, int num_choices);
   // The request's pages are free once its FinishedEvent (kCancelled) is out. Does nothing if it has already ended.
   void cancel(RequestId request);
 

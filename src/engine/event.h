@@ -6,7 +6,7 @@
 #include <string_view>
 #include <variant>
 
-#include "engine/request.h"
+#include "engine/generation_request.h"
 #include "model/batch.h"
 
 namespace nibble {

@@ -19,7 +19,7 @@
 #include <span>
 #include <vector>
 
-#include "engine/request.h"
+#include "engine/generation_request.h"
 #include "kv/page_pool.h"
 #include "kv/page_table.h"
 #include "kv/prefix_cache.h"

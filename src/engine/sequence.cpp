@@ -5,7 +5,7 @@
 
 namespace nibble {
 
-Sequence::Sequence(RequestId id, Request request, int max_output_tokens, const Tokenizer& tokenizer,
+Sequence::Sequence(RequestId id, GenerationRequest request, int max_output_tokens, const Tokenizer& tokenizer,
                    Stopwatch submitted)
     : id_(id),
       num_prompt_tokens_(request.prompt.size()),

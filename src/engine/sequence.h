@@ -9,7 +9,7 @@
 
 #include "core/clock.h"
 #include "engine/event.h"
-#include "engine/request.h"
+#include "engine/generation_request.h"
 #include "engine/stop.h"
 #include "text/tokenizer.h"
 #include "text/utf8_stream.h"
@@ -19,7 +19,7 @@ namespace nibble {
 class Sequence {
  public:
   // `max_output_tokens`: see validate.h. `submitted` was started when the request came. The tokenizer must outlive this.
-  Sequence(RequestId id, Request request, int max_output_tokens, const Tokenizer& tokenizer,
+  Sequence(RequestId id, GenerationRequest request, int max_output_tokens, const Tokenizer& tokenizer,
            Stopwatch submitted = {});
 
   std::span<const TokenId> tokens() const { return tokens_; }  // prompt, then output

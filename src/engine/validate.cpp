@@ -19,7 +19,7 @@ Fault fault(fmt::format_string<Args...> format, Args&&... args) {
 
 bool is_token(TokenId token, const RequestLimits& limits) { return token >= 0 && token < limits.vocab; }
 
-Fault find_fault_of_prompt(const Request& request, const RequestLimits& limits) {
+Fault find_fault_of_prompt(const GenerationRequest& request, const RequestLimits& limits) {
   if (request.prompt.empty()) return fault("the prompt is empty: it needs at least one token");
   if (request.prompt.size() >= static_cast<size_t>(limits.max_context))
     return fault(
@@ -84,7 +84,7 @@ Fault find_fault_of_stop(const StopParams& stop, const RequestLimits& limits) {
   return {};
 }
 
-Fault find_fault_of_memory(const Request& request, const RequestLimits& limits) {
+Fault find_fault_of_memory(const GenerationRequest& request, const RequestLimits& limits) {
   const SchedulerOptions& cache = limits.scheduler;
   const auto num_prompt_tokens = static_cast<int>(request.prompt.size());
   // Without max_tokens the answer is cut to the room there is; at least one token must fit.
@@ -107,7 +107,7 @@ Fault find_fault_of_memory(const Request& request, const RequestLimits& limits) 
 
 }  // namespace
 
-int max_output_tokens(const Request& request, const RequestLimits& limits) {
+int max_output_tokens(const GenerationRequest& request, const RequestLimits& limits) {
   const auto num_prompt_tokens = static_cast<int>(request.prompt.size());
   const int context_room = limits.max_context - num_prompt_tokens;
   if (request.stop.max_tokens > 0) return std::min(request.stop.max_tokens, context_room);
@@ -115,7 +115,7 @@ int max_output_tokens(const Request& request, const RequestLimits& limits) {
   return std::min(context_room, limits.scheduler.num_full_pages * kPageTokens + 1 - num_prompt_tokens);
 }
 
-std::optional<std::string> find_fault(const Request& request, const RequestLimits& limits) {
+std::optional<std::string> find_fault(const GenerationRequest& request, const RequestLimits& limits) {
   if (Fault found = find_fault_of_prompt(request, limits)) return found;
   if (Fault found = find_fault_of_sampling(request.sample, limits)) return found;
   if (Fault found = find_fault_of_stop(request.stop, limits)) return found;

@@ -13,12 +13,12 @@ constexpr std::string_view kConvertAgain{
 constexpr std::string_view kFetchIndexAgain{
     "The index belongs to other files or is damaged: download all again"};
 
-struct Row {
+struct FaultRow {
   ContainerFault fault;
   std::string_view name;
   std::string_view remedy;
 };
-constexpr Row kFaults[] = {
+constexpr FaultRow kFaults[] = {
     // in the order of the enumeration
     {ContainerFault::kNotTensors, "not a tensor file", "Give a safetensors file or a checkpoint folder"},
     {ContainerFault::kGguf, "a GGUF file is no part of a checkpoint",
@@ -59,16 +59,16 @@ static_assert([] {
   return std::size(kFaults) == static_cast<size_t>(ContainerFault::kBadSplit) + 1;
 }());
 
-const Row& row(ContainerFault fault) {
+const FaultRow& row_of(ContainerFault fault) {
   NIBBLE_CHECK(static_cast<size_t>(fault) < std::size(kFaults), "fault {}", static_cast<int>(fault));
   return kFaults[static_cast<size_t>(fault)];
 }
 
 }  // namespace
 
-std::string_view name(ContainerFault fault) { return row(fault).name; }
+std::string_view name(ContainerFault fault) { return row_of(fault).name; }
 
-std::string_view remedy(ContainerFault fault) { return row(fault).remedy; }
+std::string_view remedy(ContainerFault fault) { return row_of(fault).remedy; }
 
 // Escapes byte by byte, because the bytes of a file need not be characters; fmt's own {:?} aborts the program at a truncated
 // character (fmt 9.1).

@@ -128,9 +128,9 @@ std::optional<int64_t> load_integer(GgufType type, const std::byte* from) {
 }
 
 // Reads a file from front to back and throws at its end.
-class Reader {
+class ByteReader {
  public:
-  Reader(std::span<const std::byte> file, const fs::path& path) : file_(file), path_(path) {}
+  ByteReader(std::span<const std::byte> file, const fs::path& path) : file_(file), path_(path) {}
 
   std::span<const std::byte> take(uint64_t num_bytes, std::string_view what) {
     if (num_bytes > left())
@@ -173,7 +173,7 @@ void check_booleans(GgufType type, std::span<const std::byte> bytes, std::string
                            std::to_integer<int>(byte));
 }
 
-GgufType read_value_type(Reader& reader, std::string_view key) {
+GgufType read_value_type(ByteReader& reader, std::string_view key) {
   const auto type = reader.number<uint32_t>("the type of a value");
   if (type > static_cast<uint32_t>(GgufType::kF64))
     throw ContainerError(Fault::kBadMetadata, reader.path(),
@@ -181,7 +181,7 @@ GgufType read_value_type(Reader& reader, std::string_view key) {
   return static_cast<GgufType>(type);
 }
 
-GgufValue read_array(Reader& reader, std::string_view key) {
+GgufValue read_array(ByteReader& reader, std::string_view key) {
   GgufValue value{.type = GgufType::kArray, .element_type = read_value_type(reader, key), .bytes = {}};
   value.count = reader.number<uint64_t>("the length of an array");
   if (value.element_type == GgufType::kArray)
@@ -200,7 +200,7 @@ GgufValue read_array(Reader& reader, std::string_view key) {
   return value;
 }
 
-GgufValue read_value(Reader& reader, std::string_view key) {
+GgufValue read_value(ByteReader& reader, std::string_view key) {
   GgufValue value{.type = read_value_type(reader, key), .bytes = {}};
   if (value.type == GgufType::kArray) return read_array(reader, key);
   if (value.type == GgufType::kString) {
@@ -212,7 +212,7 @@ GgufValue read_value(Reader& reader, std::string_view key) {
   return value;
 }
 
-uint32_t read_version(Reader& reader) {
+uint32_t read_version(ByteReader& reader) {
   if (reader.left() < kMagic.size() + sizeof(uint32_t))
     throw ContainerError(Fault::kTruncated, reader.path(), "it has {} bytes", reader.left());
   const auto magic = reader.take(kMagic.size(), "the magic");
@@ -260,7 +260,7 @@ uint64_t tensor_bytes(const GgufTensor& tensor, const TypeRow& type, const fs::p
   return num_bytes;
 }
 
-TensorInfo read_tensor_info(Reader& reader) {
+TensorInfo read_tensor_info(ByteReader& reader) {
   TensorInfo info{};
   GgufTensor& tensor = info.tensor;
   tensor.name = reader.text("the name of a tensor");
@@ -471,7 +471,7 @@ bool is_gguf(const fs::path& path) {
 }
 
 Gguf parse_gguf(std::span<const std::byte> file, const fs::path& path) {
-  Reader reader(file, path);
+  ByteReader reader(file, path);
   check_version(read_version(reader), path);
   const auto num_tensors = reader.number<uint64_t>("the number of tensors");
   const auto num_values = reader.number<uint64_t>("the number of metadata entries");

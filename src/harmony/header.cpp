@@ -64,9 +64,9 @@ std::string_view leading_name(std::string_view word) {
       0, static_cast<size_t>(std::find_if_not(word.begin(), word.end(), is_of_name) - word.begin()));
 }
 
-class Reader {
+class HeaderReader {
  public:
-  Reader(const Header& header, std::vector<std::string>& repairs)
+  HeaderReader(const Header& header, std::vector<std::string>& repairs)
       : header_(header), repairs_(repairs), words_(words_of(header.text)) {}
 
   Message read() {
@@ -311,7 +311,7 @@ bool holds_text(std::string_view channel_and_more) {
 }
 
 Message read_header(const Header& header, std::vector<std::string>& repairs) {
-  return Reader(header, repairs).read();
+  return HeaderReader(header, repairs).read();
 }
 
 }  // namespace nibble::harmony

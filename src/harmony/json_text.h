@@ -2,7 +2,7 @@
 // Output is one line, with numbers as the official renderer writes them, because a schema's defaults become part of a prompt.
 #pragma once
 
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <string_view>
 

@@ -4,6 +4,7 @@
 #include "harmony/typescript.h"
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <vector>
 

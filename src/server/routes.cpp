@@ -3,8 +3,12 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 
 #include "core/log.h"
+#include "server/api/error.h"
+#include "server/endpoints/endpoints.h"
+#include "server/service/engine_gate.h"
 
 namespace nibble::server {
 namespace {
@@ -12,23 +16,23 @@ namespace {
 asio::awaitable<void> health(Service& service, Exchange& exchange) {
   switch (service.state) {
     case ServiceState::kLoading:
-      return exchange.reply(503, {{"status", "loading"}});
+      return reply_json(exchange, 503, {{"status", "loading"}});
     case ServiceState::kReady:
-      return exchange.reply(200, {{"status", "ok"}});
+      return reply_json(exchange, 200, {{"status", "ok"}});
     case ServiceState::kDraining:
       break;
   }
-  return exchange.reply(503, {{"status", "draining"}});
+  return reply_json(exchange, 503, {{"status", "draining"}});
 }
 
 asio::awaitable<void> version(Service& service, Exchange& exchange) {
-  return exchange.reply(200, {{"version", service.options.version}});
+  return reply_json(exchange, 200, {{"version", service.options.version}});
 }
 
 asio::awaitable<void> metrics(Service& service, Exchange& exchange) {
   std::optional<EngineState> state;
   if (service.gate) state = service.gate->engine().state();
-  return exchange.reply_text(200, "text/plain; version=0.0.4; charset=utf-8", service.metrics.text(state));
+  return exchange.reply(200, "text/plain; version=0.0.4; charset=utf-8", service.metrics.text(state));
 }
 
 asio::awaitable<void> models(Service& service, Exchange& exchange) {
@@ -38,7 +42,7 @@ asio::awaitable<void> models(Service& service, Exchange& exchange) {
                  {"created", model.created},
                  {"owned_by", "nibble"},
                  {"max_model_len", model.max_context}};
-  return exchange.reply(200, {{"object", "list"}, {"data", Json::array({row})}});
+  return reply_json(exchange, 200, {{"object", "list"}, {"data", Json::array({row})}});
 }
 
 struct Route {
@@ -98,26 +102,26 @@ void Routes::admit(const Exchange& exchange) {
   const Route* route = find_route(exchange.path());
   // The key is checked first: without one a client does not learn which paths exist.
   if (!(route && route->is_public) && !has_key(service_, exchange))
-    throw ApiError(401, "the header 'Authorization: Bearer KEY' is missing or its key is not known here");
+    throw HttpError(401, "the header 'Authorization: Bearer KEY' is missing or its key is not known here");
   if (!route) {
     std::vector<std::string_view> paths;
     for (const Route& known : kRoutes) paths.push_back(known.path);
-    throw ApiError(404, "there is no '{}' here; there are {}", exchange.path(), fmt::join(paths, ", "));
+    throw HttpError(404, "there is no '{}' here; there are {}", exchange.path(), fmt::join(paths, ", "));
   }
   // HEAD is answered like GET, without the body.
   const std::string_view method = exchange.method() == "HEAD" ? "GET" : exchange.method();
   if (method != route->method)
-    throw ApiError(405, "'{}' takes {}, not {}", route->path, route->method, exchange.method());
+    throw HttpError(405, "'{}' takes {}, not {}", route->path, route->method, exchange.method());
   if (route->needs_model && service_.state == ServiceState::kLoading)
-    throw ApiError(503, "the model is loading; try again later");
+    throw HttpError(503, "the model is loading; try again later");
   if (route->needs_model && service_.state == ServiceState::kDraining)
-    throw ApiError(503, "the server is shutting down");
-  if (route->generates) service_.gate->need_room(1);
+    throw HttpError(503, "the server is shutting down");
+  if (route->generates) service_.gate->check_room(1);
 }
 
-void Routes::ended(const Exchange& exchange, double seconds) {
+void Routes::on_ended(const Exchange& exchange, double seconds) {
   const Route* route = find_route(exchange.path());
-  service_.metrics.answered(route ? route->path : "none", exchange.status(), seconds);
+  service_.metrics.observe_http_answer(route ? route->path : "none", exchange.status(), seconds);
   std::string path(exchange.path());  // from the client: may be any bytes
   std::replace_if(
       path.begin(), path.end(), [](char letter) { return letter < ' ' || letter > '~'; }, '?');
@@ -133,7 +137,22 @@ void Routes::ended(const Exchange& exchange, double seconds) {
 asio::awaitable<void> Routes::answer(Exchange& exchange) {
   if (service_.options.log_bodies)  // as a JSON string, so that it stays on its line
     log::info("{} body {}", exchange.id(), print(exchange.body()));
-  return find_route(exchange.path())->answer(service_, exchange);
+  try {
+    co_await find_route(exchange.path())->answer(service_, exchange);
+  } catch (const InputError& error) {
+    throw to_http_error(error);
+  }
+}
+
+asio::awaitable<void> Routes::answer_error(Exchange& exchange, const HttpError& error) {
+  const Json json = error_json(error);
+  if (!exchange.has_events()) {
+    co_await reply_json(exchange, error.status, json);
+    co_return;
+  }
+  // The header with status 200 is already sent, so the error is an event of the stream.
+  co_await exchange.write_events(sse_event(json) + std::string(kSseDone));
+  co_await exchange.end_events(error.status);
 }
 
 }  // namespace nibble::server

@@ -6,16 +6,22 @@
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
 #include <boost/asio/executor_work_guard.hpp>
+#include <boost/asio/io_context.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/redirect_error.hpp>
 #include <boost/asio/signal_set.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/asio/thread_pool.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <csignal>
 #include <future>
 #include <thread>
 
 #include "core/log.h"
+#include "server/http/http_server.h"
 #include "server/routes.h"
+#include "server/service/engine_gate.h"
+#include "server/service/service.h"
 
 namespace nibble::server {
 namespace {
@@ -46,9 +52,10 @@ struct Server::Impl {
     if (!thread.joinable()) return;
     io->stop();
     thread.join();
-    service.reader->stop();  // bodies that wait are dropped; the one that is being parsed is finished first
-    service.reader->join();
-    service.reader.reset();
+    service.parse_thread
+        ->stop();  // bodies that wait are dropped; the one that is being parsed is finished first
+    service.parse_thread->join();
+    service.parse_thread.reset();
     signals.reset();
     http.reset();
     io.reset();

@@ -2,15 +2,13 @@
 // SIGTERM end it.
 #pragma once
 
-#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <string>
-#include <vector>
 
 #include "engine/engine.h"
-#include "server/http/http.h"
-#include "server/service.h"
+#include "server/service/metrics.h"
+#include "server/service/options.h"
 
 namespace nibble::server {
 

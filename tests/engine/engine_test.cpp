@@ -39,7 +39,7 @@ EngineOptions options() {
 struct Toy {
   explicit Toy(ToyModel model = toy_logits, const EngineOptions& given = options())
       : backend(given, std::move(model)), engine(backend, tokenizer(), given), answers(engine) {}
-  const Answer& ask(Request request) { return answers.wait_for(engine.submit(std::move(request))); }
+  const Answer& ask(GenerationRequest request) { return answers.wait_for(engine.submit(std::move(request))); }
 
   ToyBackend backend;
   Engine engine;
@@ -61,8 +61,8 @@ Tokens operator+(Tokens a, const Tokens& b) {
   a.insert(a.end(), b.begin(), b.end());
   return a;
 }
-Request request(const Tokens& prompt, int max_tokens) {
-  Request asked;
+GenerationRequest request(const Tokens& prompt, int max_tokens) {
+  GenerationRequest asked;
   asked.prompt = prompt;
   asked.stop.max_tokens = max_tokens;
   return asked;
@@ -70,13 +70,13 @@ Request request(const Tokens& prompt, int max_tokens) {
 // A request to a toy model that gives the tokens of a script.
 Answer answer_with(const Tokens& script, const StopParams& stop) {
   Toy toy(scripted(1, script));
-  Request asked = request({0}, 0);
+  GenerationRequest asked = request({0}, 0);
   asked.stop = stop;
   return toy.ask(asked);
 }
 
 // The expected answer: calls the model on the plain context, token after token, without engine, pages and batches.
-Tokens run_alone(const Request& asked) {
+Tokens run_alone(const GenerationRequest& asked) {
   Tokens context = asked.prompt, output;
   for (int n = 0; n < asked.stop.max_tokens; ++n) {
     std::vector<float> logits = toy_logits(context);
@@ -94,9 +94,9 @@ std::string text_of(const Tokens& tokens) {
   return text + stream.finish();
 }
 
-Request random_request(std::mt19937& random) {
+GenerationRequest random_request(std::mt19937& random) {
   const auto below = [&](int n) { return static_cast<int>(random() % static_cast<unsigned>(n)); };
-  Request asked;
+  GenerationRequest asked;
   asked.prompt.resize(static_cast<size_t>(1 + (below(3) == 0 ? below(400) : below(40))));
   for (TokenId& token : asked.prompt) token = below(kToyVocab);
   asked.stop.max_tokens = 1 + below(60);
@@ -112,7 +112,7 @@ Request random_request(std::mt19937& random) {
 
 TEST(Engine, AnswersWithWhatTheModelSays) {
   Toy toy;
-  const Request asked = request(tokens_of("Once upon a time"), 40);
+  const GenerationRequest asked = request(tokens_of("Once upon a time"), 40);
   const Answer& answer = toy.ask(asked);
   EXPECT_EQ(answer.tokens, run_alone(asked));
   EXPECT_EQ(answer.text, text_of(answer.tokens));
@@ -128,9 +128,9 @@ TEST(Engine, GivesManyRequestsTogetherWhatEachGetsAlone) {
   narrow.num_full_pages = 40;  // enough for about four at once
   narrow.num_sliding_pages = 20;
   Toy toy(toy_logits, narrow);
-  std::vector<std::pair<RequestId, Request>> asked;
+  std::vector<std::pair<RequestId, GenerationRequest>> asked;
   for (int n = 0; n < 150; ++n) {
-    const Request next = random_request(random);
+    const GenerationRequest next = random_request(random);
     asked.emplace_back(toy.engine.submit(next), next);
   }
   for (const auto& [id, given] : asked) {
@@ -145,13 +145,13 @@ TEST(Engine, TakesRequestsFromManyThreads) {
   Toy toy;
   constexpr int kNumThreads{4}, kNumRequests{25};
   std::mutex mutex;
-  std::map<RequestId, Request> asked;
+  std::map<RequestId, GenerationRequest> asked;
   std::vector<std::thread> threads;
   for (unsigned t = 0; t < kNumThreads; ++t)
     threads.emplace_back([&, t] {
       std::mt19937 random(t);
       for (int n = 0; n < kNumRequests; ++n) {
-        const Request next = random_request(random);
+        const GenerationRequest next = random_request(random);
         const RequestId id = toy.engine.submit(next);
         const std::lock_guard lock(mutex);
         asked[id] = next;
@@ -164,7 +164,7 @@ TEST(Engine, TakesRequestsFromManyThreads) {
 
 TEST(Engine, TheSameSeedGivesTheSameTextAndAnotherSeedAnother) {
   Toy toy;
-  Request asked = request(tokens_of("seed"), 50);
+  GenerationRequest asked = request(tokens_of("seed"), 50);
   asked.sample = {.temperature = 1, .seed = 7};
   const Tokens first = toy.ask(asked).tokens;
   EXPECT_EQ(toy.ask(asked).tokens, first);
@@ -174,7 +174,7 @@ TEST(Engine, TheSameSeedGivesTheSameTextAndAnotherSeedAnother) {
 
 TEST(Engine, ReportsLogprobsWhereTheyAreAskedFor) {
   Toy toy;
-  Request asked = request(tokens_of("logprobs"), 5);
+  GenerationRequest asked = request(tokens_of("logprobs"), 5);
   EXPECT_TRUE(toy.ask(asked).sampled[0].top.empty());
   asked.sample.num_logprobs = 3;
   const Answer& answer = toy.ask(asked);
@@ -243,7 +243,7 @@ TEST(EngineEnd, StopStringsCutRandomTextWhereSearchingItWouldCut) {
   Toy toy;
   int num_stopped = 0;
   for (int n = 0; n < 60; ++n) {
-    Request asked = request({n}, 80);
+    GenerationRequest asked = request({n}, 80);
     const std::string whole = text_of(run_alone(asked));
     asked.stop.strings = {"abc", "cdef", "fffa"};
     const Answer& answer = toy.ask(asked);
@@ -308,7 +308,7 @@ TEST(EngineText, AnIdWithoutATokenHasNone) {
 
 TEST(EngineFault, ARequestThatCannotBeRunFailsAndOthersGoOn) {
   Toy toy;
-  const Request good = request(tokens_of("good"), 20);
+  const GenerationRequest good = request(tokens_of("good"), 20);
   const RequestId first = toy.engine.submit(good);
   const RequestId bad = toy.engine.submit({});
   const RequestId second = toy.engine.submit(good);
@@ -326,7 +326,7 @@ TEST(EngineFault, ABackendThatThrowsFailsTheRequestsOfThatStepAndTheEngineGoesOn
   EngineOptions small = options();
   small.num_full_pages = 20;
   Toy toy(fragile, small);
-  const Request good = request(tokens_of("good"), 20);
+  const GenerationRequest good = request(tokens_of("good"), 20);
   EXPECT_EQ(toy.ask(good).tokens, run_alone(good));
   for (int n = 0; n < 20; ++n) {
     const Answer& bad = toy.ask(request({kPoison, 1, 2}, 5));
@@ -346,7 +346,7 @@ TEST(EngineFault, ARowWithoutNumbersFailsItsRequestAlone) {
     return std::vector<float>(kToyVocab, std::numeric_limits<float>::quiet_NaN());
   };
   Toy toy(damaged);
-  const Request good = request(tokens_of("good"), 200), bad = request({300, 1, 2}, 50);
+  const GenerationRequest good = request(tokens_of("good"), 200), bad = request({300, 1, 2}, 50);
   const RequestId first = toy.engine.submit(good), second = toy.engine.submit(bad);
   both_are_in.release();
   const Answer& failed = toy.answers.wait_for(second);
@@ -380,11 +380,11 @@ TEST(EnginePrefix, TheAnswersAreThoseOfTheModelWithSharedPagesAndWithout) {
     narrow.num_sliding_pages = 20;
     narrow.prefix_cache = prefix_cache;
     Toy toy(toy_logits, narrow);
-    std::vector<std::pair<RequestId, Request>> asked;
+    std::vector<std::pair<RequestId, GenerationRequest>> asked;
     Tokens base(200);
     for (TokenId& token : base) token = static_cast<TokenId>(random() % kToyVocab);
     for (int n = 0; n < 200; ++n) {
-      Request next = random_request(random);
+      GenerationRequest next = random_request(random);
       next.stop.max_tokens = 1 + static_cast<int>(random() % 200);
       if (n % 3 != 0) {
         const auto num_shared = static_cast<ptrdiff_t>(random() % base.size());
@@ -401,7 +401,7 @@ TEST(EnginePrefix, TheAnswersAreThoseOfTheModelWithSharedPagesAndWithout) {
 
 TEST(EnginePrefix, WhatWasNotRunIsReported) {
   Toy toy;
-  const Request asked = request(Tokens(100, 7), 5);
+  const GenerationRequest asked = request(Tokens(100, 7), 5);
   EXPECT_EQ(toy.ask(asked).finished->num_cached_tokens, 0);
   EXPECT_EQ(toy.ask(asked).finished->num_cached_tokens, 96);
   EXPECT_EQ(toy.engine.state().counts.num_prompt_tokens, 200u);
@@ -419,7 +419,7 @@ TEST(EnginePrefix, AChatThatDropsItsReasoningHitsEverythingBeforeTheChange) {
       tokens_of("You are a patient teacher. Who was Ada Lovelace, and what did she write about engines?");
   int num_known = 0;  // length of the prefix that this prompt shares with the one before
   for (int turn = 0; turn < 6; ++turn) {
-    const Request asked = request(prompt, 500);
+    const GenerationRequest asked = request(prompt, 500);
     const Answer& answer = toy.ask(asked);
     EXPECT_EQ(answer.tokens, run_alone(asked));
     EXPECT_EQ(answer.finished->num_cached_tokens, num_known / kPageTokens * kPageTokens) << "turn " << turn;
@@ -433,7 +433,7 @@ TEST(EnginePrefix, AChatThatDropsItsReasoningHitsEverythingBeforeTheChange) {
 
 TEST(EnginePrefix, ChoicesAreRequestsOfTheirOwnThatRunTheirPromptOnce) {
   Toy toy;
-  Request asked = request(Tokens(300, 9), 30);
+  GenerationRequest asked = request(Tokens(300, 9), 30);
   asked.sample = {.temperature = 1, .seed = 7};
   const std::vector<RequestId> ids = toy.engine.submit_choices(asked, 5);
   ASSERT_EQ(ids.size(), 5u);
@@ -513,7 +513,7 @@ TEST(EngineCancel, FreesThePagesForTheNextInTheQueue) {
 
 TEST(EngineCancel, OfWhatHasEndedOrNeverWasDoesNothing) {
   Toy toy;
-  const Request asked = request(tokens_of("done"), 3);
+  const GenerationRequest asked = request(tokens_of("done"), 3);
   const RequestId id = toy.engine.submit(asked);
   toy.answers.wait_for(id);
   toy.engine.cancel(id);
@@ -528,10 +528,10 @@ TEST(EngineCancel, AtRandomMomentsTouchesNobodyElse) {
   narrow.num_full_pages = 40;
   narrow.num_sliding_pages = 20;
   Toy toy(toy_logits, narrow);
-  std::map<RequestId, Request> kept;
+  std::map<RequestId, GenerationRequest> kept;
   std::vector<RequestId> running, cancelled;
   for (int n = 0; n < 300; ++n) {
-    const Request next = random_request(random);
+    const GenerationRequest next = random_request(random);
     const RequestId id = toy.engine.submit(next);
     if (n % 2 == 0)
       kept[id] = next;

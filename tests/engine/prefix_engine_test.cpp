@@ -42,7 +42,8 @@ class PrefixOnBackend : public testing::TestWithParam<BackendCase> {
     SchedulerCounts counts;
   };
   // Runs waves of requests: those of a wave at once, each wave after the one before has ended.
-  Served serve(const std::vector<std::vector<Request>>& waves, bool prefix_cache, int num_full_pages) const {
+  Served serve(const std::vector<std::vector<GenerationRequest>>& waves, bool prefix_cache,
+               int num_full_pages) const {
     const EngineOptions options{.num_full_pages = num_full_pages,
                                 .num_sliding_pages = 40,
                                 .max_batch_tokens = 50,
@@ -58,9 +59,9 @@ class PrefixOnBackend : public testing::TestWithParam<BackendCase> {
     Engine engine(*backend, tokenizer_, options);
     Answers answers(engine);
     Served served;
-    for (const std::vector<Request>& wave : waves) {
+    for (const std::vector<GenerationRequest>& wave : waves) {
       std::vector<RequestId> ids;
-      for (const Request& request : wave) ids.push_back(engine.submit(request));
+      for (const GenerationRequest& request : wave) ids.push_back(engine.submit(request));
       for (const RequestId id : ids) served.answers.push_back(answers.wait_for(id));
     }
     served.counts = engine.state().counts;
@@ -80,8 +81,8 @@ class PrefixOnBackend : public testing::TestWithParam<BackendCase> {
       }
     }
   }
-  static Request request(Tokens prompt, int max_tokens) {
-    Request asked;
+  static GenerationRequest request(Tokens prompt, int max_tokens) {
+    GenerationRequest asked;
     asked.prompt = std::move(prompt);
     asked.sample = {.temperature = 0.8f, .seed = 5, .num_logprobs = 5};
     asked.stop.max_tokens = max_tokens;
@@ -94,7 +95,7 @@ class PrefixOnBackend : public testing::TestWithParam<BackendCase> {
 // Prompts whose common prefix ends before, at and behind the end of a page and of the window of 128.
 TEST_P(PrefixOnBackend, AHitChangesNoBit) {
   const Tokens base = tokens(1, 200);
-  std::vector<std::vector<Request>> waves{{request(base, 12)}, {}};
+  std::vector<std::vector<GenerationRequest>> waves{{request(base, 12)}, {}};
   for (const int num_shared : {31, 64, 65, 127, 129, 160, 193, 200}) {
     Tokens prompt(base.begin(), base.begin() + num_shared);
     const Tokens rest = tokens(static_cast<uint64_t>(num_shared), 9);
@@ -112,7 +113,7 @@ TEST_P(PrefixOnBackend, AHitChangesNoBit) {
 }
 
 TEST_P(PrefixOnBackend, BeingPutAsideChangesNoBit) {
-  std::vector<std::vector<Request>> waves(1);
+  std::vector<std::vector<GenerationRequest>> waves(1);
   for (uint64_t n = 0; n < 4; ++n) waves[0].push_back(request(tokens(n, 50), 60));
   const Served roomy = serve(waves, false, 60);
   EXPECT_EQ(roomy.counts.num_preemptions, 0u);

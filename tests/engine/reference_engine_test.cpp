@@ -79,7 +79,7 @@ class ReferenceEngine : public testing::Test {
     throw std::runtime_error("no such prompt");
   }
 
-  const Answer& ask(const Request& asked) { return answers_.wait_for(engine_.submit(asked)); }
+  const Answer& ask(const GenerationRequest& asked) { return answers_.wait_for(engine_.submit(asked)); }
   std::string text_of(const Tokens& tokens) const {
     Tokens ordinary;
     for (const TokenId token : tokens)
@@ -109,7 +109,7 @@ TEST_F(ReferenceEngine, ContinuesGoldenPromptsTogetherAsOthersDoEachAlone) {
   constexpr int kNumTokens{24};
   std::map<RequestId, const GoldenPrompt*> asked;
   for (const GoldenPrompt& golden : prompts()) {
-    Request request;
+    GenerationRequest request;
     request.prompt = golden.prompt;
     request.stop.max_tokens = kNumTokens;
     asked[engine_.submit(request)] = &golden;
@@ -125,7 +125,7 @@ TEST_F(ReferenceEngine, StopsAtTheTokensOfTheCheckpoint) {
   int num_stopped = 0;
   for (const GoldenPrompt& golden : prompts()) {
     if (!golden.greedy_stops_after) continue;
-    Request request;
+    GenerationRequest request;
     request.prompt = golden.prompt;
     request.stop.tokens = stop_tokens();
     const Answer& answer = ask(request);
@@ -145,7 +145,7 @@ TEST_F(ReferenceEngine, StopStringsCutTheTextWhereItFirstHasThem) {
   const std::vector<std::vector<std::string>> lists{{"so easily", "the facts"},
                                                     {"not in the text", "I have"}};
   for (const std::vector<std::string>& strings : lists) {
-    Request request;
+    GenerationRequest request;
     request.prompt = golden.prompt;
     request.stop.strings = strings;
     request.stop.max_tokens = static_cast<int>(golden.greedy.size());
@@ -158,7 +158,7 @@ TEST_F(ReferenceEngine, StopStringsCutTheTextWhereItFirstHasThem) {
 }
 
 TEST_F(ReferenceEngine, TheSameSeedGivesTheSameTextAloneAndAmongOthers) {
-  Request request;
+  GenerationRequest request;
   request.prompt = prompt("prose33").prompt;
   request.sample.temperature = 1;
   request.sample.top_p = 0.95f;
@@ -166,7 +166,7 @@ TEST_F(ReferenceEngine, TheSameSeedGivesTheSameTextAloneAndAmongOthers) {
   request.stop.max_tokens = 20;
   const std::string alone = ask(request).text;
 
-  Request other = request;
+  GenerationRequest other = request;
   other.prompt = prompt("prose5").prompt;
   other.sample.seed = 12;
   engine_.submit(other);
@@ -180,7 +180,7 @@ TEST_F(ReferenceEngine, TheSameSeedGivesTheSameTextAloneAndAmongOthers) {
 TEST_F(ReferenceEngine, LogprobsOfTheFirstTokenAreThoseOfOthers) {
   const Container golden = open_container(test::source_path("tests/golden/golden.safetensors"));
   for (const char* name : {"prose33", "prose127"}) {
-    Request request;
+    GenerationRequest request;
     request.prompt = prompt(name).prompt;
     request.sample.num_logprobs = 5;
     request.stop.max_tokens = 1;

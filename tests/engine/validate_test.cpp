@@ -24,13 +24,13 @@ RequestLimits limits() {
                         .num_sliding_pages = 8,
                         .window = 128}};
 }
-Request request(size_t num_prompt_tokens = 10) {
+GenerationRequest request(size_t num_prompt_tokens = 10) {
   return {.prompt = std::vector<TokenId>(num_prompt_tokens, 1)};
 }
 
 TEST(FindFault, FindsNoneInWhatCanBeRun) {
   EXPECT_FALSE(find_fault(request(), limits()));
-  Request edges = request(255);
+  GenerationRequest edges = request(255);
   edges.prompt[0] = 0;
   edges.prompt[1] = 999;
   edges.sample = {.temperature = 100,
@@ -51,58 +51,59 @@ TEST(FindFault, FindsNoneInWhatCanBeRun) {
 
 TEST(FindFault, SaysWhatIsWrongAndWhatIsAccepted) {
   struct Case {
-    std::function<void(Request&)> spoil;
+    std::function<void(GenerationRequest&)> spoil;
     const char* message;
   };
   const Case cases[] = {
-      {[](Request& r) { r.prompt.clear(); }, "the prompt is empty"},
-      {[](Request& r) { r.prompt.resize(256, 1); },
+      {[](GenerationRequest& r) { r.prompt.clear(); }, "the prompt is empty"},
+      {[](GenerationRequest& r) { r.prompt.resize(256, 1); },
        "the prompt has 256 tokens, but prompt and answer together have "
        "room for 256: shorten the prompt"},
-      {[](Request& r) { r.prompt[3] = 1000; }, "token 3 of the prompt is 1000, the vocabulary has 0 to 999"},
-      {[](Request& r) { r.prompt[0] = -1; }, "token 0 of the prompt is -1"},
-      {[](Request& r) { r.sample.temperature = -1; }, "temperature is -1: it must be 0 or more"},
-      {[](Request& r) { r.sample.temperature = kNan; }, "temperature is nan"},
-      {[](Request& r) { r.sample.temperature = kInfinity; }, "temperature is inf"},
-      {[](Request& r) { r.sample.top_k = -1; }, "top_k is -1"},
-      {[](Request& r) { r.sample.top_p = 0; }, "top_p is 0: it must be above 0 and at most 1"},
-      {[](Request& r) { r.sample.top_p = 1.5f; }, "top_p is 1.5"},
-      {[](Request& r) { r.sample.top_p = kNan; }, "top_p is nan"},
-      {[](Request& r) { r.sample.min_p = -0.1f; }, "min_p is -0.1"},
-      {[](Request& r) { r.sample.min_p = 1.1f; }, "min_p is 1.1: it must be between 0 and 1"},
-      {[](Request& r) { r.sample.min_p = kNan; }, "min_p is nan"},
-      {[](Request& r) { r.sample.repetition_penalty = 0; }, "repetition_penalty is 0"},
-      {[](Request& r) { r.sample.repetition_penalty = kNan; }, "repetition_penalty is nan"},
-      {[](Request& r) { r.sample.repetition_penalty = kInfinity; }, "repetition_penalty is inf"},
-      {[](Request& r) { r.sample.presence_penalty = 2.5f; },
+      {[](GenerationRequest& r) { r.prompt[3] = 1000; },
+       "token 3 of the prompt is 1000, the vocabulary has 0 to 999"},
+      {[](GenerationRequest& r) { r.prompt[0] = -1; }, "token 0 of the prompt is -1"},
+      {[](GenerationRequest& r) { r.sample.temperature = -1; }, "temperature is -1: it must be 0 or more"},
+      {[](GenerationRequest& r) { r.sample.temperature = kNan; }, "temperature is nan"},
+      {[](GenerationRequest& r) { r.sample.temperature = kInfinity; }, "temperature is inf"},
+      {[](GenerationRequest& r) { r.sample.top_k = -1; }, "top_k is -1"},
+      {[](GenerationRequest& r) { r.sample.top_p = 0; }, "top_p is 0: it must be above 0 and at most 1"},
+      {[](GenerationRequest& r) { r.sample.top_p = 1.5f; }, "top_p is 1.5"},
+      {[](GenerationRequest& r) { r.sample.top_p = kNan; }, "top_p is nan"},
+      {[](GenerationRequest& r) { r.sample.min_p = -0.1f; }, "min_p is -0.1"},
+      {[](GenerationRequest& r) { r.sample.min_p = 1.1f; }, "min_p is 1.1: it must be between 0 and 1"},
+      {[](GenerationRequest& r) { r.sample.min_p = kNan; }, "min_p is nan"},
+      {[](GenerationRequest& r) { r.sample.repetition_penalty = 0; }, "repetition_penalty is 0"},
+      {[](GenerationRequest& r) { r.sample.repetition_penalty = kNan; }, "repetition_penalty is nan"},
+      {[](GenerationRequest& r) { r.sample.repetition_penalty = kInfinity; }, "repetition_penalty is inf"},
+      {[](GenerationRequest& r) { r.sample.presence_penalty = 2.5f; },
        "presence_penalty is 2.5: it must be between -2 and 2"},
-      {[](Request& r) { r.sample.presence_penalty = kNan; }, "presence_penalty is nan"},
-      {[](Request& r) { r.sample.frequency_penalty = -3; }, "frequency_penalty is -3"},
-      {[](Request& r) {
+      {[](GenerationRequest& r) { r.sample.presence_penalty = kNan; }, "presence_penalty is nan"},
+      {[](GenerationRequest& r) { r.sample.frequency_penalty = -3; }, "frequency_penalty is -3"},
+      {[](GenerationRequest& r) {
          r.sample.logit_bias = {{1000, 1}};
        },
        "logit_bias names token 1000"},
-      {[](Request& r) {
+      {[](GenerationRequest& r) {
          r.sample.logit_bias = {{5, 101}};
        },
        "logit_bias of token 5 is 101: it must be between -100"},
-      {[](Request& r) {
+      {[](GenerationRequest& r) {
          r.sample.logit_bias = {{5, kNan}};
        },
        "logit_bias of token 5 is nan"},
-      {[](Request& r) { r.sample.num_logprobs = 21; }, "num_logprobs is 21: it must be at most 20"},
-      {[](Request& r) { r.sample.num_logprobs = -2; }, "num_logprobs is -2"},
-      {[](Request& r) { r.stop.max_tokens = -1; }, "max_tokens is -1"},
-      {[](Request& r) { r.stop.tokens = {1000}; }, "stop token 1000 is not in the vocabulary"},
-      {[](Request& r) {
+      {[](GenerationRequest& r) { r.sample.num_logprobs = 21; }, "num_logprobs is 21: it must be at most 20"},
+      {[](GenerationRequest& r) { r.sample.num_logprobs = -2; }, "num_logprobs is -2"},
+      {[](GenerationRequest& r) { r.stop.max_tokens = -1; }, "max_tokens is -1"},
+      {[](GenerationRequest& r) { r.stop.tokens = {1000}; }, "stop token 1000 is not in the vocabulary"},
+      {[](GenerationRequest& r) {
          r.stop.strings = {"a", ""};
        },
        "stop string 1 is empty"},
-      {[](Request& r) { r.stop.strings = {"\xC3"}; }, "stop string 0 is not valid UTF-8"},
-      {[](Request& r) { r.stop.strings.resize(17, "a"); }, "there are 17 stop strings: at most 16"},
+      {[](GenerationRequest& r) { r.stop.strings = {"\xC3"}; }, "stop string 0 is not valid UTF-8"},
+      {[](GenerationRequest& r) { r.stop.strings.resize(17, "a"); }, "there are 17 stop strings: at most 16"},
   };
   for (const Case& spoiled : cases) {
-    Request bad = request();
+    GenerationRequest bad = request();
     spoiled.spoil(bad);
     const std::optional<std::string> fault = find_fault(bad, limits());
     ASSERT_TRUE(fault) << "not found: " << spoiled.message;
@@ -114,7 +115,7 @@ TEST(FindFault, SaysWhatIsWrongAndWhatIsAccepted) {
 TEST(FindFault, RefusesWhatNeedsMorePagesThanTheCacheHas) {
   RequestLimits small = limits();
   small.scheduler.num_full_pages = 4;  // 128 positions
-  Request fits = request(100);
+  GenerationRequest fits = request(100);
   fits.stop.max_tokens = 29;  // the 129th token is never fed back
   EXPECT_FALSE(find_fault(fits, small));
   fits.stop.max_tokens = 30;
@@ -128,7 +129,7 @@ TEST(FindFault, RefusesWhatNeedsMorePagesThanTheCacheHas) {
 }
 
 TEST(MaxOutputTokens, AreWhatTheContextLeavesAndWithoutAWishWhatTheCacheHolds) {
-  Request asked = request(100);
+  GenerationRequest asked = request(100);
   EXPECT_EQ(max_output_tokens(asked, limits()), 156);
   asked.stop.max_tokens = 20;
   EXPECT_EQ(max_output_tokens(asked, limits()), 20);

@@ -1,5 +1,6 @@
 // Reads any text as a conversation and as a chat in JSON, and renders the result.
 #include <cstdint>
+#include <nlohmann/json.hpp>
 #include <string_view>
 
 #include "core/check.h"

@@ -16,6 +16,7 @@
 #include <cstdint>
 #include <cstring>
 #include <iterator>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -23,6 +24,7 @@
 #include "core/check.h"
 #include "core/log.h"
 #include "harmony/control_tokens.h"
+#include "server/http/http_server.h"
 #include "server/routes.h"
 #include "tests/folders.h"
 

@@ -1,12 +1,15 @@
 // Reads any bytes as the body of each request to the server. Accepted values are within the bounds that the engine demands.
 #include <cmath>
 #include <cstdint>
+#include <nlohmann/json.hpp>
 #include <string_view>
 
 #include "core/check.h"
 #include "core/error.h"
-#include "server/api/request.h"
+#include "server/api/chat_request.h"
+#include "server/api/completion_request.h"
 #include "server/api/response_request.h"
+#include "server/api/tokenize_request.h"
 
 namespace {
 

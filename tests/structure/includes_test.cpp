@@ -19,18 +19,28 @@ namespace {
 struct Folder {
   std::string_view path;
   int floor;
+  int room{0};  // a room of a folder sees the folder's rooms of lower numbers
 };
 // The contract of backends lies a floor below those who fulfil it, so that the reference can fulfil it too.
 constexpr Folder kFolders[] = {
-    {"core", 0},                                                  //
-    {"formats", 1},     {"text", 1},                              //
-    {"harmony", 2},     {"model", 2},                             //
-    {"kv", 3},          {"backend", 3},                           //
-    {"reference", 4},   {"backend/cpu", 4}, {"backend/cuda", 4},  //
-    {"speculative", 5},                                           //
-    {"engine", 6},                                                //
-    {"setup", 7},                                                 //
-    {"server", 8},                                                //
+    {"core", 0},  //
+    {"formats", 1},
+    {"text", 1},  //
+    {"harmony", 2},
+    {"model", 2},  //
+    {"kv", 3},
+    {"backend", 3},  //
+    {"reference", 4},
+    {"backend/cpu", 4},
+    {"backend/cuda", 4},         //
+    {"speculative", 5},          //
+    {"engine", 6},               //
+    {"setup", 7},                //
+    {"server/http", 8, 1},       //
+    {"server/api", 8, 2},        //
+    {"server/service", 8, 3},    //
+    {"server/endpoints", 8, 4},  //
+    {"server", 8, 5},            //
     {"cli", 9},
 };
 
@@ -45,6 +55,14 @@ std::optional<Folder> folder_of(std::string_view file) {
   return best;
 }
 
+// "server" of "server/http": rooms of different folders do not see each other.
+std::string_view house_of(const Folder& folder) { return folder.path.substr(0, folder.path.find('/')); }
+
+bool sees(const Folder& from, const Folder& to) {
+  if (from.path == to.path || to.floor < from.floor) return true;
+  return to.floor == from.floor && house_of(from) == house_of(to) && to.room < from.room;
+}
+
 // One complaint for each include that `file` may not have; empty if all is well.
 std::vector<std::string> complaints(const std::string& file, std::istream& text) {
   std::vector<std::string> found;
@@ -56,7 +74,7 @@ std::vector<std::string> complaints(const std::string& file, std::istream& text)
     const std::optional<Folder> to = folder_of(target);
     if (!to)
       found.push_back(file + ": \"" + target + "\" does not start at a folder of src/");
-    else if (to->path != from->path && to->floor >= from->floor)
+    else if (!sees(*from, *to))
       found.push_back(file + ": \"" + target + "\" is not below " + std::string(from->path));
   }
   return found;
@@ -87,6 +105,16 @@ TEST(Includes, SidewaysOnesAreFound) {
   EXPECT_THAT(complaints("text/tokenizer.h", "#include \"formats/container.h\"\n"), testing::SizeIs(1));
   EXPECT_THAT(complaints("backend/cpu/forward.cpp", "#include \"reference/forward.h\"\n"),
               testing::SizeIs(1));
+}
+
+TEST(Includes, ARoomSeesLowerRoomsOfItsFolderOnly) {
+  EXPECT_THAT(complaints("server/http/connection.cpp", "#include \"server/api/reply.h\"\n"),
+              testing::SizeIs(1));
+  EXPECT_THAT(complaints("server/service/service.h", "#include \"server/server.h\"\n"), testing::SizeIs(1));
+  EXPECT_THAT(complaints("server/api/error.h", "#include \"server/http/http_error.h\"\n"),
+              testing::IsEmpty());
+  EXPECT_THAT(complaints("server/routes.cpp", "#include \"server/endpoints/endpoints.h\"\n"),
+              testing::IsEmpty());
 }
 
 TEST(Includes, RelativeOnesAreFound) {

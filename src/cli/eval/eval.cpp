@@ -134,11 +134,11 @@ int eval_compare(const Options& options, const Settings& settings) {
 }
 
 // Greedy, whatever the settings of a chat say: the answers are exact.
-std::vector<Request> task_requests(const std::vector<Task>& tasks, Settings settings, const Config& config,
-                                   const Tokenizer& tokenizer, int context) {
+std::vector<GenerationRequest> task_requests(const std::vector<Task>& tasks, Settings settings,
+                                             const Config& config, const Tokenizer& tokenizer, int context) {
   settings.temperature = 0;
   settings.max_tokens = kMaxTaskTokens;
-  std::vector<Request> requests;
+  std::vector<GenerationRequest> requests;
   for (const Task& task : tasks)
     requests.push_back(make_request(harmony::render(task.conversation, tokenizer, {}).tokens, settings,
                                     config, tokenizer, context));
@@ -193,11 +193,12 @@ int eval_tasks(const Options& options, const Settings& settings) {
   if (tasks.empty()) throw InputError("{} holds no tasks", options.tasks);
   const Model model = open_model(options.model, settings);
   const Tokenizer tokenizer = open_tokenizer(model.source, settings);
-  std::vector<Request> requests =
+  std::vector<GenerationRequest> requests =
       task_requests(tasks, settings, model.config, tokenizer, context_of(model.config, settings));
   // Room for what the longest prompt can become, unless the settings say less.
   size_t longest_prompt = 0;
-  for (const Request& request : requests) longest_prompt = std::max(longest_prompt, request.prompt.size());
+  for (const GenerationRequest& request : requests)
+    longest_prompt = std::max(longest_prompt, request.prompt.size());
   const Capacity capacity{
       std::min(context_of(model.config, settings), static_cast<int>(longest_prompt) + kMaxTaskTokens),
       settings.max_sequences};

@@ -1,6 +1,7 @@
 #include "cli/eval/tasks.h"
 
 #include <chrono>
+#include <nlohmann/json.hpp>
 #include <utility>
 #include <variant>
 
@@ -63,7 +64,7 @@ std::vector<Task> read_tasks(std::string_view text, const std::string& origin) {
 }
 
 std::vector<TaskResult> run_tasks(Engine& engine, const Tokenizer& tokenizer, const std::vector<Task>& tasks,
-                                  std::vector<Request> requests) {
+                                  std::vector<GenerationRequest> requests) {
   std::vector<TaskResult> results(tasks.size());
   std::map<RequestId, Running> running;
   for (size_t i = 0; i < tasks.size(); ++i) {

@@ -36,6 +36,6 @@ struct TaskResult {
 
 // All prompts, greedy, as many at once as the engine runs. `requests` are in the order of the tasks.
 std::vector<TaskResult> run_tasks(Engine& engine, const Tokenizer& tokenizer, const std::vector<Task>& tasks,
-                                  std::vector<Request> requests);
+                                  std::vector<GenerationRequest> requests);
 
 }  // namespace nibble::cli

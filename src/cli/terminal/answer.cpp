@@ -14,7 +14,7 @@ namespace {
 constexpr std::chrono::milliseconds kPatience{100};
 
 // Hands each token to `on_token` until the request ends, or until that or the listener has had enough.
-FinishedEvent stream(Engine& engine, Request request, const Listener& listener,
+FinishedEvent stream(Engine& engine, GenerationRequest request, const Listener& listener,
                      const std::function<bool(TokenEvent&)>& on_token) {
   const RequestId id = engine.submit(std::move(request));
   bool has_enough = false;
@@ -39,7 +39,7 @@ FinishedEvent stream(Engine& engine, Request request, const Listener& listener,
 
 }  // namespace
 
-Answer stream_raw(Engine& engine, Request request, const std::vector<std::string>& stop,
+Answer stream_raw(Engine& engine, GenerationRequest request, const std::vector<std::string>& stop,
                   const Listener& listener) {
   Answer answer;
   const auto say = [&](const std::string& text) {
@@ -56,7 +56,7 @@ Answer stream_raw(Engine& engine, Request request, const std::vector<std::string
   return answer;
 }
 
-Answer stream_harmony(Engine& engine, const Tokenizer& tokenizer, Request request,
+Answer stream_harmony(Engine& engine, const Tokenizer& tokenizer, GenerationRequest request,
                       const std::vector<std::string>& stop, const Listener& listener) {
   Answer answer;
   harmony::Parser parser(tokenizer, harmony::Role::kAssistant);

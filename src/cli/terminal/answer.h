@@ -28,9 +28,9 @@ struct Listener {
 
 // Runs the request and waits for its end. `stop` ends the answer before any of these strings: in a harmony answer they
 // are looked for in what the user is told, not in thoughts and headers. Throws InputError where the engine can't run it.
-Answer stream_raw(Engine& engine, Request request, const std::vector<std::string>& stop,
+Answer stream_raw(Engine& engine, GenerationRequest request, const std::vector<std::string>& stop,
                   const Listener& listener);
-Answer stream_harmony(Engine& engine, const Tokenizer& tokenizer, Request request,
+Answer stream_harmony(Engine& engine, const Tokenizer& tokenizer, GenerationRequest request,
                       const std::vector<std::string>& stop, const Listener& listener);
 
 }  // namespace nibble::cli

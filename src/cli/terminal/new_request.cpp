@@ -38,14 +38,14 @@ harmony::Chat new_chat(const Settings& settings) {
   return chat;
 }
 
-Request make_request(std::vector<TokenId> prompt, const Settings& settings, const Config& config,
-                     const Tokenizer& tokenizer, int context) {
+GenerationRequest make_request(std::vector<TokenId> prompt, const Settings& settings, const Config& config,
+                               const Tokenizer& tokenizer, int context) {
   if (prompt.size() >= static_cast<size_t>(context))
     throw InputError(
         "the prompt is {} tokens long and the context {}, which leaves no room for an answer: shorten it, or "
         "raise --context (this model: up to {})",
         prompt.size(), context, config.max_context);
-  Request request;
+  GenerationRequest request;
   request.prompt = std::move(prompt);
   request.sample = sample_params(settings);
   request.stop.max_tokens = settings.max_tokens.value_or(0);

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "core/settings.h"
-#include "engine/request.h"
+#include "engine/generation_request.h"
 #include "harmony/chat.h"
 #include "model/config.h"
 #include "text/tokenizer.h"
@@ -17,7 +17,7 @@ harmony::Chat new_chat(const Settings& settings);
 
 // Stops where a harmony model stops and at the model's own end tokens. Stop strings are no part of it: they are the
 // business of answer.h. Throws InputError where the prompt leaves no room for an answer in `context`.
-Request make_request(std::vector<TokenId> prompt, const Settings& settings, const Config& config,
-                     const Tokenizer& tokenizer, int context);
+GenerationRequest make_request(std::vector<TokenId> prompt, const Settings& settings, const Config& config,
+                               const Tokenizer& tokenizer, int context);
 
 }  // namespace nibble::cli

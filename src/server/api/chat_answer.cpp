@@ -1,11 +1,9 @@
 #include "server/api/chat_answer.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
-#include <random>
 
 #include "harmony/chat.h"
+#include "server/http/random_id.h"
 
 namespace nibble::server {
 namespace {
@@ -13,11 +11,6 @@ namespace {
 constexpr std::string_view kFunctions{"functions."};
 
 }  // namespace
-
-std::string random_id() {
-  thread_local std::random_device device;
-  return fmt::format("{:08x}{:08x}{:08x}", device(), device(), device());
-}
 
 ChatAnswer::ChatAnswer(const Tokenizer& tokenizer, const std::vector<harmony::Tool>& tools,
                        const std::vector<std::string>& stop)
@@ -35,18 +28,18 @@ std::vector<AnswerDelta> ChatAnswer::push(const SampledToken& token) {
     else
       content_tokens_.push_back(token);
   }
-  return take(parser_.push(token.token));
+  return read_delta(parser_.push(token.token));
 }
 
 std::vector<AnswerDelta> ChatAnswer::finish() {
-  std::vector<AnswerDelta> out = take(parser_.finish());
-  say(AnswerDelta::Kind::kContent, matcher_.flush(), out);
-  if (num_told_tokens_ < content_tokens_.size()) {  // a stop string removed their text
+  std::vector<AnswerDelta> out = read_delta(parser_.finish());
+  add_text(AnswerDelta::Kind::kContent, matcher_.flush(), out);
+  if (num_sent_tokens_ < content_tokens_.size()) {  // a stop string removed their text
     AnswerDelta& last = out.emplace_back();
     last.kind = AnswerDelta::Kind::kContent;
-    last.tokens.assign(content_tokens_.begin() + static_cast<ptrdiff_t>(num_told_tokens_),
+    last.tokens.assign(content_tokens_.begin() + static_cast<ptrdiff_t>(num_sent_tokens_),
                        content_tokens_.end());
-    num_told_tokens_ = content_tokens_.size();
+    num_sent_tokens_ = content_tokens_.size();
   }
   return out;
 }
@@ -61,14 +54,14 @@ std::optional<std::string> ChatAnswer::called_tool(const harmony::Message& messa
   return std::string(name);
 }
 
-std::vector<AnswerDelta> ChatAnswer::take(const harmony::Delta& delta) {
+std::vector<AnswerDelta> ChatAnswer::read_delta(const harmony::Delta& delta) {
   std::vector<AnswerDelta> out;
   const auto& messages = parser_.messages();
   if (messages.empty() || has_stopped()) return out;
   const harmony::Message& message = messages.back().message;
-  const bool is_new = messages.size() > num_begun_;
-  num_begun_ = messages.size();
-  if (is_new) is_separate_ = true;
+  const bool is_new = messages.size() > num_begun_messages_;
+  num_begun_messages_ = messages.size();
+  if (is_new) begins_message_ = true;
   if (const auto name = called_tool(message)) {
     if (is_new) {
       calls_.push_back({"call_" + random_id(), *name, ""});
@@ -78,17 +71,17 @@ std::vector<AnswerDelta> ChatAnswer::take(const harmony::Delta& delta) {
       begin.id = calls_.back().id;
       begin.name = *name;
     }
-    call(delta, out);
+    add_arguments(delta, out);
   } else if (message.channel == "analysis") {
-    say(AnswerDelta::Kind::kReasoning, delta.text, out);
+    add_text(AnswerDelta::Kind::kReasoning, delta.text, out);
   } else {
-    say(AnswerDelta::Kind::kContent, matcher_.push(delta.text), out);
-    if (delta.message_ended) say(AnswerDelta::Kind::kContent, matcher_.flush(), out);
+    add_text(AnswerDelta::Kind::kContent, matcher_.push(delta.text), out);
+    if (delta.message_ended) add_text(AnswerDelta::Kind::kContent, matcher_.flush(), out);
   }
   return out;
 }
 
-void ChatAnswer::call(const harmony::Delta& delta, std::vector<AnswerDelta>& out) {
+void ChatAnswer::add_arguments(const harmony::Delta& delta, std::vector<AnswerDelta>& out) {
   std::string& arguments = calls_.back().arguments;
   std::string text = delta.text;
   if (delta.message_ended && arguments.empty() && text.empty())
@@ -101,20 +94,20 @@ void ChatAnswer::call(const harmony::Delta& delta, std::vector<AnswerDelta>& out
   part.text = std::move(text);
 }
 
-void ChatAnswer::say(AnswerDelta::Kind kind, const std::string& text, std::vector<AnswerDelta>& out) {
+void ChatAnswer::add_text(AnswerDelta::Kind kind, const std::string& text, std::vector<AnswerDelta>& out) {
   if (text.empty()) return;
   std::string& sum = kind == AnswerDelta::Kind::kReasoning ? reasoning_ : content_;
   AnswerDelta& delta = out.emplace_back();
   delta.kind = kind;
   delta.text = text;
-  delta.begins_message = is_separate_;
-  delta.begins_paragraph = is_separate_ && !sum.empty();
-  is_separate_ = false;
+  delta.begins_message = begins_message_;
+  delta.begins_paragraph = begins_message_ && !sum.empty();
+  begins_message_ = false;
   sum += delta.paragraph();
   if (kind == AnswerDelta::Kind::kReasoning) return;
-  delta.tokens.assign(content_tokens_.begin() + static_cast<ptrdiff_t>(num_told_tokens_),
+  delta.tokens.assign(content_tokens_.begin() + static_cast<ptrdiff_t>(num_sent_tokens_),
                       content_tokens_.end());
-  num_told_tokens_ = content_tokens_.size();
+  num_sent_tokens_ = content_tokens_.size();
 }
 
 }  // namespace nibble::server

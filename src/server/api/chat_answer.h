@@ -57,24 +57,21 @@ class ChatAnswer {
 
  private:
   std::optional<std::string> called_tool(const harmony::Message& message) const;
-  std::vector<AnswerDelta> take(const harmony::Delta& delta);
-  void say(AnswerDelta::Kind kind, const std::string& text, std::vector<AnswerDelta>& out);
-  void call(const harmony::Delta& delta, std::vector<AnswerDelta>& out);
+  std::vector<AnswerDelta> read_delta(const harmony::Delta& delta);
+  void add_text(AnswerDelta::Kind kind, const std::string& text, std::vector<AnswerDelta>& out);
+  void add_arguments(const harmony::Delta& delta, std::vector<AnswerDelta>& out);
 
   const Tokenizer& tokenizer_;
   std::vector<std::string> tool_names_;
   harmony::Parser parser_;
   StopStrings matcher_;
-  size_t num_begun_{0};      // messages that have given a delta
-  bool is_separate_{false};  // the next text begins a message
+  size_t num_begun_messages_{0};  // messages that have given a delta
+  bool begins_message_{false};    // the next text begins a message
   std::string reasoning_, content_;
   std::vector<Call> calls_;
   std::vector<SampledToken> content_tokens_;
-  size_t num_told_tokens_{0};  // those of content_tokens_ that were in deltas
+  size_t num_sent_tokens_{0};  // those of content_tokens_ that were in deltas
   int num_reasoning_tokens_{0};
 };
-
-// 96 random bits as hexadecimal digits, for the ids of answers and calls.
-std::string random_id();
 
 }  // namespace nibble::server

@@ -1,6 +1,7 @@
 #include "server/api/reply.h"
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 
 #include "text/utf8_stream.h"
 

@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "server/http/random_id.h"
+
 namespace nibble::server {
 namespace {
 

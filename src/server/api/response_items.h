@@ -2,6 +2,7 @@
 // the same deltas, so the events add up to the items. Each harmony message of the model is one item.
 #pragma once
 
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <string_view>

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <climits>
 #include <initializer_list>
+#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "core/error.h"
@@ -131,15 +132,15 @@ ResponseRequest read_response_request(std::string_view body) {
   read.body = harmony::parse_json(body, "the body");
   const Field request(read.body, "request");
   refuse_unsupported_fields(request);
-  read.params = read_params(request);
+  read.params = read_generation_params(request);
   if (read.params.num_choices != 1) request.find("n")->refuse("1: a response is one answer");
   if (const auto most = request.find("max_output_tokens"))
-    read.params.max_tokens = static_cast<int>(whole(*most, 1, INT_MAX));
+    read.params.max_tokens = static_cast<int>(read_whole_number(*most, 1, INT_MAX));
   if (const auto include = request.find("include"))
     for (const Field& what : include->elements())
       if (what.value() == "message.output_text.logprobs") read.params.sample.num_logprobs = 0;
   if (const auto top = request.find("top_logprobs"); top && top->value() != 0)
-    read.params.sample.num_logprobs = static_cast<int>(whole(*top, 0, kMaxLogprobs));
+    read.params.sample.num_logprobs = static_cast<int>(read_whole_number(*top, 0, kMaxLogprobs));
 
   const Field input = request.need("input", "a text or a list of items");
   if (input.value().is_string()) {

@@ -4,13 +4,14 @@
 // assistant become one chat message, as long as they come in the order reasoning, text, calls.
 #pragma once
 
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "harmony/chat.h"
-#include "server/api/request.h"
+#include "server/api/generation_params.h"
 
 namespace nibble::server {
 
@@ -22,7 +23,7 @@ struct ResponseRequest {
   harmony::Json body;  // the request without its input: the answer repeats parts of it
 };
 
-// Throws InputError, as the readers in request.h do.
+// Throws InputError.
 ResponseRequest read_response_request(std::string_view body);
 
 // The items of an input, or of a response's output, as chat messages.

@@ -1,18 +1,20 @@
 // POST /v1/chat/completions
+#include <nlohmann/json.hpp>
 #include <numeric>
 #include <utility>
 #include <vector>
 
-#include "server/routes.h"
+#include "server/api/chat_request.h"
+#include "server/endpoints/endpoints.h"
 
 namespace nibble::server {
 namespace {
 
 // Collects the answers of all choices and makes the events of a stream. A stream's first event has only the role; it is sent
 // with the first token, so that a client's time to first token measures the model.
-class Answers : public ChoiceListener {
+class ChatChoices : public ChoiceListener {
  public:
-  Answers(const ReplyHead& head, const Tokenizer& tokenizer, const ChatRequest& request)
+  ChatChoices(const ReplyHead& head, const Tokenizer& tokenizer, const ChatRequest& request)
       : head_(head),
         tokenizer_(tokenizer),
         is_stream_(request.params.stream),
@@ -21,11 +23,11 @@ class Answers : public ChoiceListener {
       choices_.push_back({ChatAnswer(tokenizer, request.chat.tools, request.params.stop), "", false});
   }
 
-  std::string token(size_t choice, TokenEvent& event) override {
+  std::string on_token(size_t choice, TokenEvent& event) override {
     return events(choice, choices_[choice].answer.push(event.token));
   }
   bool has_enough(size_t choice) const override { return choices_[choice].answer.has_stopped(); }
-  std::string end(size_t choice, FinishReason reason, const std::string&) override {
+  std::string on_end(size_t choice, FinishReason reason, const std::string&) override {
     Choice& ended = choices_[choice];
     std::string last = events(choice, ended.answer.finish());
     if (ended.answer.has_stopped()) reason = FinishReason::kStopString;
@@ -35,7 +37,7 @@ class Answers : public ChoiceListener {
     return last;
   }
 
-  Json whole() const {
+  Json to_list() const {
     Json list = Json::array();
     for (const Choice& choice : choices_) {
       const Json logprobs =
@@ -82,11 +84,11 @@ class Answers : public ChoiceListener {
 
 asio::awaitable<void> chat_completions(Service& service, Exchange& exchange) {
   ChatRequest request;
-  std::vector<Request> prompts;
-  co_await aside(service, exchange, [&] {
+  std::vector<GenerationRequest> prompts;
+  co_await offload_if_long(service, exchange, [&] {
     request = read_chat_request(exchange.body());
     check_model(service, request.params);
-    prompts.push_back(make_request(service, request.params, render(service, request.chat).tokens));
+    prompts.push_back(make_generation_request(service, request.params, render(service, request.chat).tokens));
     request.chat.messages.clear();  // may hold megabytes of old reasoning, which is not in the prompt
   });
   exchange.drop_body();
@@ -95,15 +97,15 @@ asio::awaitable<void> chat_completions(Service& service, Exchange& exchange) {
   Usage usage{.num_prompt_tokens = static_cast<int>(prompts.front().prompt.size())};
 
   const ReplyHead head = new_reply(service, "chatcmpl-");
-  Answers answers(head, tokenizer, request);
+  ChatChoices choices(head, tokenizer, request);
   const std::optional<TokenCounts> counts =
-      co_await generate(service, exchange, std::move(prompts), params, answers);
+      co_await generate(service, exchange, std::move(prompts), params, choices);
   if (!counts) co_return;
   usage.num_output_tokens = counts->num_output;
   usage.num_cached_tokens = counts->num_cached;
-  usage.num_reasoning_tokens = answers.num_reasoning_tokens();
+  usage.num_reasoning_tokens = choices.num_reasoning_tokens();
   if (!params.stream) {
-    co_await exchange.reply(200, chat_reply(head, answers.whole(), usage));
+    co_await reply_json(exchange, 200, chat_reply(head, choices.to_list(), usage));
     co_return;
   }
   co_await end_stream(exchange, params, usage_chunk(head, "chat.completion.chunk", usage));

@@ -1,8 +1,11 @@
 // POST /v1/completions: the model continues texts. Control tokens in them are recognised, since here the caller writes the
 // chat template.
+#include <nlohmann/json.hpp>
 #include <utility>
 
-#include "server/routes.h"
+#include "server/api/completion_request.h"
+#include "server/endpoints/endpoints.h"
+#include "server/http/http_error.h"
 #include "text/utf8_stream.h"
 
 namespace nibble::server {
@@ -22,9 +25,9 @@ std::string text_of(const Prompt& prompt, const Tokenizer& tokenizer) {
 }
 
 // Collects the completions of all choices and makes the chunks of a stream.
-class Texts : public ChoiceListener {
+class CompletionChoices : public ChoiceListener {
  public:
-  Texts(const ReplyHead& head, const Tokenizer& tokenizer, const CompletionRequest& request)
+  CompletionChoices(const ReplyHead& head, const Tokenizer& tokenizer, const CompletionRequest& request)
       : head_(head),
         tokenizer_(tokenizer),
         is_stream_(request.params.stream),
@@ -35,50 +38,50 @@ class Texts : public ChoiceListener {
     }
   }
 
-  std::string token(size_t choice, TokenEvent& event) override {
+  std::string on_token(size_t choice, TokenEvent& event) override {
     Choice& one = choices_[choice];
-    one.untold += event.text;
+    one.unsent_text += event.text;
     if (with_logprobs_ && !tokenizer_.is_special(event.token.token))
-      one.untold_tokens.push_back(std::move(event.token));
-    return is_stream_ && !one.untold.empty() ? chunk(choice, std::nullopt) : "";
+      one.unsent_tokens.push_back(std::move(event.token));
+    return is_stream_ && !one.unsent_text.empty() ? chunk(choice, std::nullopt) : "";
   }
   bool has_enough(size_t) const override { return false; }  // the engine checks the stop strings
-  std::string end(size_t choice, FinishReason reason, const std::string& text) override {
+  std::string on_end(size_t choice, FinishReason reason, const std::string& text) override {
     Choice& one = choices_[choice];
-    one.untold += text;
+    one.unsent_text += text;
     one.finish_reason = finish_reason(reason, false);
     return is_stream_ ? chunk(choice, one.finish_reason) : "";
   }
 
-  Json whole() {
+  Json to_list() {
     Json list = Json::array();
     for (size_t choice = 0; choice < choices_.size(); ++choice)
-      list.push_back(part(choice, choices_[choice].finish_reason));
+      list.push_back(take_unsent(choice, choices_[choice].finish_reason));
     return list;
   }
 
  private:
   struct Choice {
-    std::string untold;
-    std::vector<SampledToken> untold_tokens{};
-    int64_t num_told_characters{0};
+    std::string unsent_text;
+    std::vector<SampledToken> unsent_tokens{};
+    int64_t num_sent_characters{0};
     std::string_view finish_reason{};
   };
 
   // The text and tokens that were not yet sent.
-  Json part(size_t choice, std::optional<std::string_view> reason) {
+  Json take_unsent(size_t choice, std::optional<std::string_view> reason) {
     Choice& one = choices_[choice];
     Json logprobs;
-    if (with_logprobs_ && (!is_stream_ || !one.untold_tokens.empty()))
-      logprobs = completion_logprobs(one.untold_tokens, tokenizer_, one.num_told_characters);
-    Json json = completion_choice(choice, one.untold, logprobs, reason);
-    one.num_told_characters += count_characters(one.untold);
-    one.untold.clear();
-    one.untold_tokens.clear();
+    if (with_logprobs_ && (!is_stream_ || !one.unsent_tokens.empty()))
+      logprobs = completion_logprobs(one.unsent_tokens, tokenizer_, one.num_sent_characters);
+    Json json = completion_choice(choice, one.unsent_text, logprobs, reason);
+    one.num_sent_characters += count_characters(one.unsent_text);
+    one.unsent_text.clear();
+    one.unsent_tokens.clear();
     return json;
   }
   std::string chunk(size_t choice, std::optional<std::string_view> reason) {
-    return sse_event(completion_reply(head_, Json::array({part(choice, reason)})));
+    return sse_event(completion_reply(head_, Json::array({take_unsent(choice, reason)})));
   }
 
   const ReplyHead& head_;
@@ -87,7 +90,7 @@ class Texts : public ChoiceListener {
   std::vector<Choice> choices_;
 };
 
-// Throws ApiError if the prompts that all choices echo exceed the size limit of a body: else a request of some KB could make
+// Throws HttpError if the prompts that all choices echo exceed the size limit of a body: else a request of some KB could make
 // an answer of many MB.
 void check_echo(const CompletionRequest& request, const Tokenizer& tokenizer, uint64_t max_bytes) {
   if (!request.echo) return;
@@ -95,9 +98,9 @@ void check_echo(const CompletionRequest& request, const Tokenizer& tokenizer, ui
   for (const Prompt& prompt : request.prompts)
     num_bytes += text_of(prompt, tokenizer).size() * static_cast<uint64_t>(request.params.num_choices);
   if (num_bytes <= max_bytes) return;
-  ApiError error(400,
-                 "echo: the choices would repeat {} bytes of prompts, at most {} are accepted: ask for fewer",
-                 num_bytes, max_bytes);
+  HttpError error(
+      400, "echo: the choices would repeat {} bytes of prompts, at most {} are accepted: ask for fewer",
+      num_bytes, max_bytes);
   error.param = "echo";
   throw error;
 }
@@ -108,12 +111,12 @@ asio::awaitable<void> completions(Service& service, Exchange& exchange) {
   const Tokenizer& tokenizer = *service.model->tokenizer;
   CompletionRequest request;
   Usage usage;
-  std::vector<Request> prompts;
-  co_await aside(service, exchange, [&] {
+  std::vector<GenerationRequest> prompts;
+  co_await offload_if_long(service, exchange, [&] {
     request = read_completion_request(exchange.body());
     check_model(service, request.params);
     for (const Prompt& prompt : request.prompts) {
-      prompts.push_back(make_request(service, request.params, tokens_of(prompt, tokenizer)));
+      prompts.push_back(make_generation_request(service, request.params, tokens_of(prompt, tokenizer)));
       prompts.back().stop.strings = request.params.stop;
       usage.num_prompt_tokens += static_cast<int>(prompts.back().prompt.size());
     }
@@ -123,16 +126,16 @@ asio::awaitable<void> completions(Service& service, Exchange& exchange) {
   const GenerationParams& params = request.params;
 
   const ReplyHead head = new_reply(service, "cmpl-");
-  Texts texts(head, tokenizer, request);
+  CompletionChoices choices(head, tokenizer, request);
   const std::optional<TokenCounts> counts =
-      co_await generate(service, exchange, std::move(prompts), params, texts);
+      co_await generate(service, exchange, std::move(prompts), params, choices);
   if (!counts) co_return;
   usage.num_output_tokens = counts->num_output;
   usage.num_cached_tokens = counts->num_cached;
   if (!params.stream) {
-    Json reply = completion_reply(head, texts.whole());
+    Json reply = completion_reply(head, choices.to_list());
     reply["usage"] = to_json(usage);
-    co_await exchange.reply(200, reply);
+    co_await reply_json(exchange, 200, reply);
     co_return;
   }
   co_await end_stream(exchange, params, usage_chunk(head, "text_completion", usage));

@@ -1,13 +1,15 @@
 // POST /v1/responses
 #include <algorithm>
 #include <ctime>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <utility>
 #include <vector>
 
 #include "server/api/response_items.h"
 #include "server/api/response_request.h"
-#include "server/routes.h"
+#include "server/endpoints/endpoints.h"
+#include "server/http/http_error.h"
 
 namespace nibble::server {
 namespace {
@@ -23,9 +25,9 @@ Json usage_json(const Usage& usage) {
 }
 
 // Builds the response and the events of its stream. The first two events are sent with the first token, as in a chat.
-class Response : public ChoiceListener {
+class ResponseBuilder : public ChoiceListener {
  public:
-  Response(const ReplyHead& head, const Tokenizer& tokenizer, const ResponseRequest& request)
+  ResponseBuilder(const ReplyHead& head, const Tokenizer& tokenizer, const ResponseRequest& request)
       : answer_(tokenizer, request.chat.tools, request.params.stop),
         items_(tokenizer, request.params.sample.num_logprobs >= 0),
         is_stream_(request.params.stream) {
@@ -56,14 +58,14 @@ class Response : public ChoiceListener {
               {"metadata", sent("metadata", Json::object())}};
   }
 
-  std::string token(size_t, TokenEvent& event) override {
-    return told(items_.push(answer_.push(event.token)));
+  std::string on_token(size_t, TokenEvent& event) override {
+    return events_of(items_.push(answer_.push(event.token)));
   }
   bool has_enough(size_t) const override { return answer_.has_stopped(); }
-  std::string end(size_t, FinishReason reason, const std::string&) override {
-    std::string events = told(items_.push(answer_.finish()));
+  std::string on_end(size_t, FinishReason reason, const std::string&) override {
+    std::string events = events_of(items_.push(answer_.finish()));
     const bool is_complete = answer_.has_stopped() || finish_reason(reason, false) == "stop";
-    events += told(items_.finish(is_complete));
+    events += events_of(items_.finish(is_complete));
     whole_["status"] = is_complete ? "completed" : "incomplete";
     if (!is_complete) whole_["incomplete_details"] = {{"reason", "max_output_tokens"}};
     return events;
@@ -74,19 +76,19 @@ class Response : public ChoiceListener {
     usage.num_reasoning_tokens = answer_.num_reasoning_tokens();
     whole_["usage"] = usage_json(usage);
     whole_["output"] = items_.items();
-    return told({{{"type", "response." + whole_["status"].get<std::string>()}, {"response", whole_}}});
+    return events_of({{{"type", "response." + whole_["status"].get<std::string>()}, {"response", whole_}}});
   }
-  std::string fail(const ApiError& error) {
-    const std::string events = told(items_.finish(false));
+  std::string fail(const HttpError& error) {
+    const std::string events = events_of(items_.finish(false));
     whole_["status"] = "failed";
     whole_["error"] = {{"code", "server_error"}, {"message", error.what()}};
     whole_["output"] = items_.items();
-    return events + told({{{"type", "response.failed"}, {"response", whole_}}});
+    return events + events_of({{{"type", "response.failed"}, {"response", whole_}}});
   }
   const Json& whole() const { return whole_; }
 
  private:
-  std::string told(const std::vector<Json>& events) {
+  std::string events_of(const std::vector<Json>& events) {
     std::string text;
     if (!is_stream_) return text;
     if (num_events_ == 0)
@@ -108,35 +110,37 @@ class Response : public ChoiceListener {
 };
 
 // Puts the stored conversation of previous_response_id before the input.
-void go_on(Service& service, Exchange& exchange, ResponseRequest& request) {
-  std::vector<ChatMessage>& messages = request.chat.messages;
-  if (request.previous_id) {
-    const std::vector<ChatMessage>* before = service.responses.find(*request.previous_id);
-    if (!before) {
-      ApiError error(
-          400,
-          "Previous response with id '{}' not found: it was never stored, or its place went to newer ones. "
-          "Send its conversation as input.",
-          *request.previous_id);
-      error.param = "previous_response_id";
-      error.code = "previous_response_not_found";
-      throw error;
-    }
-    exchange.hold_more(bytes_of(*before));
-    messages.insert(messages.begin(), before->begin(), before->end());
+void load_previous_response(Service& service, Exchange& exchange, ResponseRequest& request) {
+  if (!request.previous_id) return;
+  const std::vector<ChatMessage>* before = service.responses.find(*request.previous_id);
+  if (!before) {
+    HttpError error(
+        400,
+        "Previous response with id '{}' not found: it was never stored, or its place went to newer ones. "
+        "Send its conversation as input.",
+        *request.previous_id);
+    error.param = "previous_response_id";
+    error.code = "previous_response_not_found";
+    throw error;
   }
-  // Checks that every result has its call; the error uses this API's names, which harmony/chat.h does not know.
+  exchange.reserve_more(bytes_of(*before));
+  std::vector<ChatMessage>& messages = request.chat.messages;
+  messages.insert(messages.begin(), before->begin(), before->end());
+}
+
+// Checks that every result has its call; the error uses this API's names, which harmony/chat.h does not know.
+void check_results_have_calls(const std::vector<ChatMessage>& messages) {
   std::vector<std::string> open_calls;
   for (const ChatMessage& message : messages) {
     for (const harmony::ToolCall& call : message.tool_calls) open_calls.push_back(call.id);
     if (!message.tool_call_id) continue;
     const auto found = std::find(open_calls.begin(), open_calls.end(), *message.tool_call_id);
     if (found == open_calls.end()) {
-      ApiError error(400,
-                     "input has a function_call_output with call_id '{}', but no function_call before it "
-                     "waits for one: put the call first, or name the response that made it in "
-                     "previous_response_id",
-                     *message.tool_call_id);
+      HttpError error(400,
+                      "input has a function_call_output with call_id '{}', but no function_call before it "
+                      "waits for one: put the call first, or name the response that made it in "
+                      "previous_response_id",
+                      *message.tool_call_id);
       error.param = "input";
       throw error;
     }
@@ -148,26 +152,27 @@ void go_on(Service& service, Exchange& exchange, ResponseRequest& request) {
 
 asio::awaitable<void> responses(Service& service, Exchange& exchange) {
   ResponseRequest request;
-  std::vector<Request> prompts;
-  co_await aside(service, exchange, [&] { request = read_response_request(exchange.body()); });
+  std::vector<GenerationRequest> prompts;
+  co_await offload_if_long(service, exchange, [&] { request = read_response_request(exchange.body()); });
   const GenerationParams& params = request.params;
   check_model(service, params);
   const Tokenizer& tokenizer = *service.model->tokenizer;
-  go_on(service, exchange, request);
-  co_await aside(service, exchange, [&] {
-    prompts.push_back(make_request(service, params, render(service, request.chat).tokens));
+  load_previous_response(service, exchange, request);
+  check_results_have_calls(request.chat.messages);
+  co_await offload_if_long(service, exchange, [&] {
+    prompts.push_back(make_generation_request(service, params, render(service, request.chat).tokens));
   });
   // The body is not dropped from the budget: the answer repeats parts of it, and the store takes its conversation.
   Usage usage{.num_prompt_tokens = static_cast<int>(prompts.front().prompt.size())};
 
   const ReplyHead head = new_reply(service, "resp_");
-  Response response(head, tokenizer, request);
+  ResponseBuilder response(head, tokenizer, request);
   std::optional<TokenCounts> counts;
-  std::optional<ApiError> failure;
+  std::optional<HttpError> failure;
   try {
     counts = co_await generate(service, exchange, std::move(prompts), params, response);
     if (!counts) co_return;
-  } catch (const ApiError& error) {
+  } catch (const HttpError& error) {
     if (exchange.status() == 0) throw;  // nothing was sent: an ordinary error
     failure = error;
   }
@@ -186,7 +191,7 @@ asio::awaitable<void> responses(Service& service, Exchange& exchange) {
     service.responses.put(head.id, std::move(messages));
   }
   if (!params.stream) {
-    co_await exchange.reply(200, response.whole());
+    co_await reply_json(exchange, 200, response.whole());
     co_return;
   }
   co_await exchange.write_events(std::move(last));

@@ -1,11 +1,15 @@
 // POST /tokenize and /detokenize. Answers have the field names of both llama-server and vLLM.
-#include "server/routes.h"
+#include <nlohmann/json.hpp>
+
+#include "server/api/tokenize_request.h"
+#include "server/endpoints/endpoints.h"
 #include "text/utf8_stream.h"
 
 namespace nibble::server {
 
 asio::awaitable<void> tokenize(Service& service, Exchange& exchange) {
-  std::string answer = co_await aside(service, exchange, [&] {
+  std::string answer;
+  co_await offload_if_long(service, exchange, [&] {
     const TokenizeRequest request = read_tokenize_request(exchange.body());
     const Tokenizer& tokenizer = *service.model->tokenizer;
     const std::vector<TokenId> tokens =
@@ -17,20 +21,21 @@ asio::awaitable<void> tokenize(Service& service, Exchange& exchange) {
       json["token_strs"] = Json::array();
       for (const TokenId token : tokens) json["token_strs"].push_back(token_text(token, tokenizer));
     }
-    return print(json) + "\n";
+    answer = print(json) + "\n";
   });
-  co_await exchange.reply_text(200, kJson, std::move(answer));
+  co_await exchange.reply(200, kJsonType, std::move(answer));
 }
 
 asio::awaitable<void> detokenize(Service& service, Exchange& exchange) {
-  std::string answer = co_await aside(service, exchange, [&] {
+  std::string answer;
+  co_await offload_if_long(service, exchange, [&] {
     const std::vector<TokenId> tokens = read_detokenize_request(exchange.body());
     Utf8Stream utf8;
     std::string text = utf8.push(service.model->tokenizer->decode(tokens));
     text += utf8.finish();
-    return print({{"content", text}, {"prompt", text}}) + "\n";
+    answer = print({{"content", text}, {"prompt", text}}) + "\n";
   });
-  co_await exchange.reply_text(200, kJson, std::move(answer));
+  co_await exchange.reply(200, kJsonType, std::move(answer));
 }
 
 }  // namespace nibble::server

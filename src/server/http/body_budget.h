@@ -6,7 +6,7 @@
 #include <memory>
 #include <utility>
 
-#include "server/http/api_error.h"
+#include "server/http/http_error.h"
 
 namespace nibble::server {
 
@@ -28,18 +28,18 @@ class BodyBudget {
       if (budget_) budget_->num_bytes_ -= num_bytes_;
     }
 
-    // Raises the share to the size that the body has or has declared. Throws ApiError (429) if the budget is exhausted.
-    void cover(uint64_t num_bytes) {
+    // Raises the share to the size that the body has or has declared. Throws HttpError (429) if the budget is exhausted.
+    void reserve(uint64_t num_bytes) {
       if (num_bytes <= num_bytes_ || num_bytes <= budget_->uncounted_bytes_) return;
       const uint64_t more = num_bytes - num_bytes_;
       if (more > budget_->max_bytes_ - budget_->num_bytes_)
-        throw ApiError(
+        throw HttpError(
             429, "the bodies of other requests fill the {} bytes that there are for them; try again later",
             budget_->max_bytes_);
       budget_->num_bytes_ += more;
       num_bytes_ = num_bytes;
     }
-    void cover_more(uint64_t num_bytes) { cover(num_bytes_ + num_bytes); }
+    void reserve_more(uint64_t num_bytes) { reserve(num_bytes_ + num_bytes); }
 
    private:
     std::shared_ptr<BodyBudget> budget_;

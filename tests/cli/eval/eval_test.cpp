@@ -98,7 +98,7 @@ bool solves(const std::string& said, std::optional<std::string> called, const st
   ScriptedBackend backend(kConfig, 3, kTokenizer.encode(said, SpecialTokens::kRecognise));
   const Capacity capacity{1024, 1};
   Engine engine(backend, kTokenizer, engine_options({}, backend_options(kConfig, {}, capacity), capacity));
-  Request request;
+  GenerationRequest request;
   request.prompt = {1, 2, 3};
   request.stop.tokens = {*kTokenizer.special("<|return|>"), *kTokenizer.special("<|call|>")};
   request.stop.max_tokens = 100;

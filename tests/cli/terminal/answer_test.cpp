@@ -28,7 +28,7 @@ class AnswerTest : public testing::Test {
     const Capacity capacity{4096, 1};
     Engine engine(backend, tokenizer_,
                   engine_options(settings, backend_options(config_, settings, capacity), capacity));
-    const Request request = make_request(prompt, settings, config_, tokenizer_, capacity.context);
+    const GenerationRequest request = make_request(prompt, settings, config_, tokenizer_, capacity.context);
     Listener listener;
     listener.on_text = [this](Part part, std::string_view text) { heard_[part] += text; };
     listener.wants_to_stop = [this] { return wants_to_stop_; };

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <nlohmann/json.hpp>
+
 #include "core/random.h"
 #include "server/api/reply.h"
 #include "tests/folders.h"

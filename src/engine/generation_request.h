@@ -25,7 +25,7 @@ struct StopParams {
   std::vector<std::string> strings{};
 };
 
-struct Request {
+struct GenerationRequest {
   std::vector<TokenId> prompt{};  // at least one token
   SampleParams sample{};
   StopParams stop{};

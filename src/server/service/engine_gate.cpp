@@ -1,11 +1,11 @@
-#include "server/engine_gate.h"
+#include "server/service/engine_gate.h"
 
 #include <boost/asio/redirect_error.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <utility>
 #include <variant>
 
-#include "server/http/api_error.h"
+#include "server/http/http_error.h"
 
 namespace nibble::server {
 namespace asio = boost::asio;
@@ -17,58 +17,58 @@ void EngineGate::deliver(Event event) {
   measure(found->second, event);
   const Listener listener = found->second;
   if (!std::holds_alternative<TokenEvent>(event)) choices_.erase(found);
-  if (listener.request) listener.request->receive(listener.choice, std::move(event));
+  if (listener.generation) listener.generation->receive(listener.choice, std::move(event));
 }
 
 void EngineGate::measure(Listener& listener, const Event& event) {
   const double seconds = listener.clock.seconds();
   if (const auto* finished = std::get_if<FinishedEvent>(&event)) {
-    metrics_.ended(listener.is_answered ? Outcome::kStop : outcome_of(finished->reason), seconds, *finished);
+    metrics_.observe_end(listener.is_answered ? Outcome::kStop : outcome_of(finished->reason), seconds,
+                         *finished);
   } else if (std::holds_alternative<FailedEvent>(event)) {
-    metrics_.ended(Outcome::kError, seconds);
+    metrics_.observe_end(Outcome::kError, seconds);
   } else {
     if (listener.last_token_seconds == 0)
-      metrics_.first_token(seconds);
+      metrics_.observe_first_token(seconds);
     else
-      metrics_.next_token(seconds - listener.last_token_seconds);
+      metrics_.observe_next_token(seconds - listener.last_token_seconds);
     listener.last_token_seconds = seconds;
   }
 }
 
-void EngineGate::need_room(size_t num_choices) const {
+void EngineGate::check_room(size_t num_choices) const {
   if (choices_.size() + num_choices > max_choices_)
-    throw ApiError(429, "the server is full: {} requests run or wait; try again later", choices_.size());
+    throw HttpError(429, "the server is full: {} requests run or wait; try again later", choices_.size());
 }
 
 void EngineGate::cancel_all() {
   for (const auto& [id, listener] : choices_) engine_.cancel(id);
 }
 
-EngineRequest::EngineRequest(EngineGate& gate, std::vector<Request> prompts, int num_choices)
+Generation::Generation(EngineGate& gate, std::vector<GenerationRequest> prompts, int num_choices)
     : gate_(gate), event_came_(gate.executor_) {
   const size_t num_wanted = prompts.size() * static_cast<size_t>(num_choices);
   if (num_wanted > gate_.max_choices_)
-    throw ApiError(400, "the request asks for {} answers at once, and this server takes at most {}",
-                   num_wanted, gate_.max_choices_);
-  for (const Request& prompt : prompts)
-    if (const auto fault = gate_.engine_.fault_of(prompt)) throw ApiError(400, "{}", *fault);
-  gate_.need_room(num_wanted);
-  for (Request& prompt : prompts) {
+    throw HttpError(400, "the request asks for {} answers at once, and this server takes at most {}",
+                    num_wanted, gate_.max_choices_);
+  for (const GenerationRequest& prompt : prompts)
+    if (const auto fault = gate_.engine_.fault_of(prompt)) throw HttpError(400, "{}", *fault);
+  gate_.check_room(num_wanted);
+  for (GenerationRequest& prompt : prompts) {
     const Stopwatch clock;  // started before the engine's own, so that the total is no shorter than its parts
     for (const RequestId id : gate_.engine_.submit_choices(std::move(prompt), num_choices)) {
       gate_.choices_.emplace(id,
-                             EngineGate::Listener{.request = this, .choice = ids_.size(), .clock = clock});
+                             EngineGate::Listener{.generation = this, .choice = ids_.size(), .clock = clock});
       ids_.emplace_back(id);
     }
   }
 }
 
-EngineRequest::~EngineRequest() {
-  for (size_t choice = 0; choice < ids_.size(); ++choice) let_go(choice, false);
+Generation::~Generation() {
+  for (size_t choice = 0; choice < ids_.size(); ++choice) drop_choice(choice, false);
 }
 
-asio::awaitable<std::optional<EngineRequest::ChoiceEvent>> EngineRequest::next(
-    std::chrono::milliseconds patience) {
+asio::awaitable<std::optional<Generation::ChoiceEvent>> Generation::next(std::chrono::milliseconds patience) {
   if (events_.empty() && !is_abandoned_) {
     boost::system::error_code cancelled;
     event_came_.expires_after(patience);
@@ -80,23 +80,23 @@ asio::awaitable<std::optional<EngineRequest::ChoiceEvent>> EngineRequest::next(
   co_return event;
 }
 
-void EngineRequest::let_go(size_t choice, bool is_answered) {
+void Generation::drop_choice(size_t choice, bool is_answered) {
   std::erase_if(events_, [&](const ChoiceEvent& event) { return event.choice == choice; });
   if (!ids_[choice]) return;
   EngineGate::Listener& listener = gate_.choices_.at(*ids_[choice]);
-  listener.request = nullptr;
+  listener.generation = nullptr;
   listener.is_answered = is_answered;
   gate_.engine_.cancel(*ids_[choice]);
   ids_[choice].reset();
 }
 
-void EngineRequest::abandon() {
+void Generation::abandon() {
   is_abandoned_ = true;
-  for (size_t choice = 0; choice < ids_.size(); ++choice) let_go(choice, false);
+  for (size_t choice = 0; choice < ids_.size(); ++choice) drop_choice(choice, false);
   event_came_.cancel();
 }
 
-void EngineRequest::receive(size_t choice, Event event) {
+void Generation::receive(size_t choice, Event event) {
   if (!std::holds_alternative<TokenEvent>(event)) ids_[choice].reset();
   events_.push_back({choice, std::move(event)});
   event_came_.cancel();

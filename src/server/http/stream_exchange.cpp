@@ -1,11 +1,12 @@
-#include "server/http/exchange.h"
+#include "server/http/stream_exchange.h"
 
+#include <fmt/format.h>
 #include <sys/socket.h>
 
 #include <boost/asio/use_awaitable.hpp>
 #include <boost/asio/write.hpp>
 
-#include "server/api/reply.h"
+#include "server/http/random_id.h"
 
 namespace nibble::server {
 namespace {
@@ -25,46 +26,46 @@ std::string id_of(std::string_view sent) {
 
 }  // namespace
 
-Exchange::Exchange(Stream& stream, const HttpLimits& limits, bool keep_alive, Head head,
-                   std::string extra_lines)
+StreamExchange::StreamExchange(Stream& stream, const HttpLimits& limits, bool keep_alive, HttpRequest request,
+                               std::string extra_lines)
     : stream_(stream),
       limits_(limits),
       keep_alive_(keep_alive),
-      head_(std::move(head)),
+      request_(std::move(request)),
       extra_lines_(std::move(extra_lines)),
       id_(id_of(header("X-Request-Id"))),
       watch_(std::make_shared<Watch>()) {}
 
-Exchange::~Exchange() {
+StreamExchange::~StreamExchange() {
   watch_->has_ended = true;
   watch_->on_disconnect = nullptr;
 }
 
-std::string_view Exchange::method() const { return to_std(head_.method_string()); }
+std::string_view StreamExchange::method() const { return to_std(request_.method_string()); }
 
-std::string_view Exchange::path() const {
-  const std::string_view target = to_std(head_.target());
+std::string_view StreamExchange::path() const {
+  const std::string_view target = to_std(request_.target());
   return target.substr(0, target.find('?'));
 }
 
-std::string_view Exchange::header(std::string_view name) const {
-  const auto found = head_.find(beast::string_view(name.data(), name.size()));
-  return found == head_.end() ? std::string_view() : to_std(found->value());
+std::string_view StreamExchange::header(std::string_view name) const {
+  const auto found = request_.find(beast::string_view(name.data(), name.size()));
+  return found == request_.end() ? std::string_view() : to_std(found->value());
 }
 
-void Exchange::drop_body() {
-  std::string().swap(head_.body());
+void StreamExchange::drop_body() {
+  std::string().swap(request_.body());
   body_share_.reset();
 }
 
-void Exchange::on_disconnect(std::function<void()> function) {
+void StreamExchange::on_disconnect(std::function<void()> function) {
   watch_->on_disconnect = std::move(function);
   if (watch_->is_gone && watch_->on_disconnect) watch_->on_disconnect();
 }
 
 // A socket that becomes readable without data was closed by the client. If there is data the client has sent its next
 // request early (pipelining): then the connection is not watched any further.
-void Exchange::watch() {
+void StreamExchange::watch_for_disconnect() {
   auto& socket = stream_.socket();
   socket.async_wait(asio::socket_base::wait_read,
                     [state = watch_, handle = socket.native_handle()](const error_code& error) {
@@ -76,7 +77,12 @@ void Exchange::watch() {
                     });
 }
 
-std::string Exchange::head_lines(int status, std::string_view content_type) const {
+void StreamExchange::stop_watching() {
+  error_code ignored;
+  stream_.socket().cancel(ignored);
+}
+
+std::string StreamExchange::head_lines(int status, std::string_view content_type) const {
   const auto reason = http::obsolete_reason(static_cast<http::status>(status));
   std::string lines =
       fmt::format("HTTP/1.1 {} {}\r\nServer: nibble\r\nX-Request-Id: {}\r\n", status, to_std(reason), id_);
@@ -84,45 +90,30 @@ std::string Exchange::head_lines(int status, std::string_view content_type) cons
   lines += extra_lines_;
   if (!keep_alive_)
     lines += "Connection: close\r\n";
-  else if (head_.version() < 11)
+  else if (request_.version() < 11)
     lines += "Connection: keep-alive\r\n";
   return lines;
 }
 
-asio::awaitable<void> Exchange::write(const std::string& bytes) {
+asio::awaitable<void> StreamExchange::write(const std::string& bytes) {
   stream_.expires_after(limits_.write_timeout);
   co_await asio::async_write(stream_, asio::buffer(bytes), asio::use_awaitable);
   stream_.expires_never();
 }
 
-asio::awaitable<void> Exchange::reply(int status, Json json) {
-  return reply_text(status, kJson, print(json) + "\n");
-}
-
-asio::awaitable<void> Exchange::reply_text(int status, std::string_view content_type, std::string body) {
+asio::awaitable<void> StreamExchange::reply(int status, std::string_view content_type, std::string body) {
   status_ = status;
   std::string bytes = head_lines(status, content_type);
   if (status == 401) bytes += "WWW-Authenticate: Bearer\r\n";
   if (status == 429 || status == 503) bytes += "Retry-After: 1\r\n";
   if (status != 204) bytes += fmt::format("Content-Length: {}\r\n", body.size());
   bytes += "\r\n";
-  if (head_.method() != http::verb::head) bytes += body;  // HEAD gets the length without the body
+  if (request_.method() != http::verb::head) bytes += body;  // HEAD gets the length without the body
   co_await write(bytes);
 }
 
-asio::awaitable<void> Exchange::reply(const ApiError& error) {
-  Json json = error_json(error);
-  if (!has_events_) {
-    co_await reply(error.status, std::move(json));
-    co_return;
-  }
-  // The header with status 200 is already sent, so the error is an event of the stream.
-  co_await write_events(sse_event(json) + std::string(kSseDone));
-  co_await end_events(error.status);
-}
-
-asio::awaitable<void> Exchange::write_events(std::string events) {
-  const bool is_chunked = head_.version() >= 11;
+asio::awaitable<void> StreamExchange::write_events(std::string events) {
+  const bool is_chunked = request_.version() >= 11;
   if (is_chunked) events = fmt::format("{:x}\r\n{}\r\n", events.size(), events);
   if (!has_events_) {
     has_events_ = true;
@@ -136,9 +127,9 @@ asio::awaitable<void> Exchange::write_events(std::string events) {
   co_await write(events);
 }
 
-asio::awaitable<void> Exchange::end_events(int status) {
+asio::awaitable<void> StreamExchange::end_events(int status) {
   static const std::string kLastChunk{"0\r\n\r\n"};
-  if (head_.version() >= 11) co_await write(kLastChunk);
+  if (request_.version() >= 11) co_await write(kLastChunk);
   status_ = status;
 }
 

@@ -1,9 +1,11 @@
-#include "server/api/request.h"
+#include "server/api/generation_params.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "server/http/api_error.h"
+#include "server/api/chat_request.h"
+#include "server/api/completion_request.h"
+#include "server/api/error.h"
 #include "tests/error_of.h"
 
 namespace nibble::server {
@@ -154,11 +156,11 @@ TEST(ApiRequest, ACompletionTakesTextOrIdsAndSixteenTokens) {
 }
 
 TEST(ApiError, SaysWhichParameterItWas) {
-  const ApiError error = ApiError::of(InputError("{}", refusal(R"("temperature": 7)")));
+  const HttpError error = to_http_error(InputError("{}", refusal(R"("temperature": 7)")));
   EXPECT_EQ(error_json(error).dump(),
             R"({"error":{"message":"temperature must be a number from 0 to 2, not 7",)"
             R"("type":"invalid_request_error","param":"temperature","code":null}})");
-  EXPECT_TRUE(ApiError::of(InputError("the body is no JSON")).param.empty());
+  EXPECT_TRUE(to_http_error(InputError("the body is no JSON")).param.empty());
 }
 
 }  // namespace

@@ -20,12 +20,13 @@ class Metrics {
   explicit Metrics(const std::string& model_name);
   ~Metrics();
 
-  void step(const StepReport& report);
-  void first_token(double seconds);  // from the request's arrival at the engine
-  void next_token(double seconds);   // from the token before
-  void ended(Outcome outcome, double seconds);
-  void ended(Outcome outcome, double seconds, const FinishedEvent& event);
-  void answered(std::string_view path, int status, double seconds);  // an HTTP request; the path is a route's
+  void observe_step(const StepReport& report);
+  void observe_first_token(double seconds);  // from the request's arrival at the engine
+  void observe_next_token(double seconds);   // from the token before
+  void observe_end(Outcome outcome, double seconds);
+  void observe_end(Outcome outcome, double seconds, const FinishedEvent& event);
+  void observe_http_answer(std::string_view path, int status,
+                           double seconds);  // an HTTP request; the path is a route's
 
   // All metrics in Prometheus's text format 0.0.4. `state` is empty until the model is loaded.
   std::string text(const std::optional<EngineState>& state);

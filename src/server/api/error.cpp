@@ -1,13 +1,16 @@
-#include "server/http/api_error.h"
+#include "server/api/error.h"
+
+#include <nlohmann/json.hpp>
+#include <string>
 
 namespace nibble::server {
 
-ApiError ApiError::of(const InputError& error) {
+HttpError to_http_error(const InputError& error) {
   constexpr std::string_view kRoot{"request."};
   std::string_view message = error.what();
   const bool names_place = message.starts_with(kRoot);
   if (names_place) message.remove_prefix(kRoot.size());
-  ApiError result(400, "{}", message);
+  HttpError result(400, "{}", message);
   if (names_place || message.starts_with("messages["))
     result.param = std::string(message.substr(0, message.find(' ')));
   return result;
@@ -28,7 +31,7 @@ std::string_view error_type(int status) {
   }
 }
 
-harmony::Json error_json(const ApiError& error) {
+harmony::Json error_json(const HttpError& error) {
   const auto or_null = [](const std::string& text) {
     return text.empty() ? harmony::Json(nullptr) : harmony::Json(text);
   };

@@ -14,11 +14,11 @@
 
 #include "core/clock.h"
 #include "engine/engine.h"
-#include "server/metrics.h"
+#include "server/service/metrics.h"
 
 namespace nibble::server {
 
-class EngineRequest;
+class Generation;
 
 class EngineGate {
  public:
@@ -27,15 +27,16 @@ class EngineGate {
       : executor_(std::move(executor)), engine_(engine), metrics_(metrics), max_choices_(max_choices) {}
 
   const Engine& engine() const { return engine_; }
-  void need_room(size_t num_choices) const;  // throws ApiError (429) if so many more answers exceed the limit
+  void check_room(
+      size_t num_choices) const;  // throws HttpError (429) if so many more answers exceed the limit
   void deliver(Event event);
   void cancel_all();
   size_t num_choices() const { return choices_.size(); }  // answers that the engine has not ended yet
 
  private:
-  friend class EngineRequest;
+  friend class Generation;
   struct Listener {
-    EngineRequest* request;  // null: cancelled, but the engine's last event has not come yet
+    Generation* generation;  // null: cancelled, but the engine's last event has not come yet
     size_t choice;
     bool is_answered{false};  // cancelled because a stop string ended it: counts as a normal end
     Stopwatch clock;          // started when it was submitted
@@ -51,14 +52,14 @@ class EngineGate {
 };
 
 // The answers to one HTTP request, while the engine works on them. Destroying this cancels those that still run.
-class EngineRequest {
+class Generation {
  public:
-  // Asks for `num_choices` answers to each prompt, in the order of the prompts. Throws ApiError if the engine can't run
+  // Asks for `num_choices` answers to each prompt, in the order of the prompts. Throws HttpError if the engine can't run
   // one of them (400) or the gate has no room for all (429); then none is run.
-  EngineRequest(EngineGate& gate, std::vector<Request> prompts, int num_choices);
-  ~EngineRequest();
-  EngineRequest(const EngineRequest&) = delete;
-  EngineRequest& operator=(const EngineRequest&) = delete;
+  Generation(EngineGate& gate, std::vector<GenerationRequest> prompts, int num_choices);
+  ~Generation();
+  Generation(const Generation&) = delete;
+  Generation& operator=(const Generation&) = delete;
 
   size_t num_choices() const { return ids_.size(); }
 
@@ -70,7 +71,7 @@ class EngineRequest {
   boost::asio::awaitable<std::optional<ChoiceEvent>> next(std::chrono::milliseconds patience);
 
   // Cancels one choice; next() gives no further event of it. `is_answered`: it is complete, a stop string ended it.
-  void let_go(size_t choice, bool is_answered);
+  void drop_choice(size_t choice, bool is_answered);
 
   // The client has disconnected: cancels all choices at once and wakes next().
   void abandon();

@@ -1,4 +1,4 @@
-#include "server/metrics.h"
+#include "server/service/metrics.h"
 
 #include <prometheus/counter.h>
 #include <prometheus/gauge.h>
@@ -66,7 +66,7 @@ struct Metrics::Impl {
     return prometheus::BuildHistogram().Name(name).Help(help).Labels(labels).Register(registry).Add({},
                                                                                                     bounds);
   }
-  void take(const EngineState& state);
+  void copy(const EngineState& state);
 
   prometheus::Registry registry;
   const prometheus::Labels labels;
@@ -132,7 +132,7 @@ struct Metrics::Impl {
 };
 
 // Copies the engine's state. Counters are raised to the totals that the engine keeps.
-void Metrics::Impl::take(const EngineState& state) {
+void Metrics::Impl::copy(const EngineState& state) {
   const auto raise = [](Counter& counter, uint64_t value) {
     counter.Increment(static_cast<double>(value) - counter.Value());
   };
@@ -154,30 +154,30 @@ void Metrics::Impl::take(const EngineState& state) {
 Metrics::Metrics(const std::string& model_name) : impl_(std::make_unique<Impl>(model_name)) {}
 Metrics::~Metrics() = default;
 
-void Metrics::step(const StepReport& report) {
+void Metrics::observe_step(const StepReport& report) {
   impl_->step_tokens.Observe(report.num_tokens);
   impl_->step_sequences.Observe(report.num_sequences);
   impl_->step_seconds.Observe(report.backend_seconds + report.other_seconds);
   impl_->overhead.Observe(report.other_seconds);
 }
 
-void Metrics::first_token(double seconds) {
+void Metrics::observe_first_token(double seconds) {
   impl_->generation_tokens.Increment();
   impl_->first_token.Observe(seconds);
 }
 
-void Metrics::next_token(double seconds) {
+void Metrics::observe_next_token(double seconds) {
   impl_->generation_tokens.Increment();
   impl_->next_token.Observe(seconds);
 }
 
-void Metrics::ended(Outcome outcome, double seconds) {
+void Metrics::observe_end(Outcome outcome, double seconds) {
   impl_->ended[static_cast<size_t>(outcome)]->Increment();
   impl_->e2e.Observe(seconds);
 }
 
-void Metrics::ended(Outcome outcome, double seconds, const FinishedEvent& event) {
-  ended(outcome, seconds);
+void Metrics::observe_end(Outcome outcome, double seconds, const FinishedEvent& event) {
+  observe_end(outcome, seconds);
   impl_->queue.Observe(event.queue_seconds);
   if (event.num_output_tokens == 0) return;  // cancelled before it could tell more
   impl_->prefill.Observe(event.prefill_seconds);
@@ -186,13 +186,13 @@ void Metrics::ended(Outcome outcome, double seconds, const FinishedEvent& event)
   impl_->request_generation_tokens.Observe(event.num_output_tokens);
 }
 
-void Metrics::answered(std::string_view path, int status, double seconds) {
+void Metrics::observe_http_answer(std::string_view path, int status, double seconds) {
   impl_->responses.Add({{"endpoint", std::string(path)}, {"status", std::to_string(status)}}).Increment();
   impl_->response_times.Add({{"endpoint", std::string(path)}}, kRequestTimes).Observe(seconds);
 }
 
 std::string Metrics::text(const std::optional<EngineState>& state) {
-  if (state) impl_->take(*state);
+  if (state) impl_->copy(*state);
   std::ostringstream out;
   prometheus::TextSerializer().Serialize(out, impl_->registry.Collect());
   return out.str();

@@ -1,0 +1,21 @@
+// Reads the body of a request to /v1/chat/completions.
+#pragma once
+
+#include <string_view>
+
+#include "harmony/chat.h"
+#include "harmony/json_text.h"
+#include "server/api/generation_params.h"
+
+namespace nibble::server {
+
+struct ChatRequest {
+  GenerationParams params;
+  harmony::Chat chat;  // its tools are empty where tool_choice is "none"
+};
+
+// Both throw InputError.
+ChatRequest read_chat_request(std::string_view body);
+ChatRequest read_chat(harmony::Json json);
+
+}  // namespace nibble::server

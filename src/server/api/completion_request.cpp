@@ -1,0 +1,47 @@
+#include "server/api/completion_request.h"
+
+#include <nlohmann/json.hpp>
+
+namespace nibble::server {
+namespace {
+
+using harmony::Field;
+using harmony::Json;
+
+Prompt read_prompt(const Field& field) {
+  if (field.value().is_string()) return field.string();
+  return read_tokens(field, "a text or a list of token ids");
+}
+
+// A text, a list of token ids, or a list of these.
+std::vector<Prompt> read_prompts(const Field& field) {
+  const Json& value = field.value();
+  if (!value.is_array()) {
+    if (!value.is_string()) field.refuse("a text, a list of token ids, or a list of these");
+    return {field.string()};
+  }
+  if (value.empty()) field.refuse("a text or a list of token ids, not empty");
+  if (value.front().is_number()) return {read_prompt(field)};
+  std::vector<Prompt> prompts;
+  for (const Field& element : field.elements()) prompts.push_back(read_prompt(element));
+  return prompts;
+}
+
+}  // namespace
+
+CompletionRequest read_completion_request(std::string_view body) {
+  const Json json = harmony::parse_json(body, "the body");
+  const Field request(json, "request");
+  CompletionRequest read;
+  read.params = read_generation_params(request);
+  if (!read.params.max_tokens) read.params.max_tokens = kDefaultCompletionTokens;
+  read.prompts = read_prompts(request.need("prompt", "a text or a list of token ids"));
+  read.echo = read_boolean(request, "echo");
+  if (const auto logprobs = request.find("logprobs")) {
+    if (read.echo) logprobs->refuse("absent with echo: those of the prompt are not available");
+    read.params.sample.num_logprobs = static_cast<int>(read_whole_number(*logprobs, 0, kMaxLogprobs));
+  }
+  return read;
+}
+
+}  // namespace nibble::server

@@ -1,0 +1,26 @@
+// Reads the body of a request to /v1/completions.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "server/api/generation_params.h"
+
+namespace nibble::server {
+
+using Prompt = std::variant<std::string, std::vector<TokenId>>;
+
+struct CompletionRequest {
+  GenerationParams params;
+  std::vector<Prompt> prompts;
+  bool echo{false};
+};
+
+inline constexpr int kDefaultCompletionTokens{16};  // OpenAI's default of max_tokens for /v1/completions
+
+// Throws InputError.
+CompletionRequest read_completion_request(std::string_view body);
+
+}  // namespace nibble::server

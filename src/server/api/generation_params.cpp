@@ -1,0 +1,152 @@
+#include "server/api/generation_params.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <climits>
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "core/error.h"
+#include "harmony/json_text.h"
+
+namespace nibble::server {
+namespace {
+
+using harmony::Field;
+using harmony::Json;
+
+double read_number(const Field& field, double least, double most) {
+  const auto refuse = [&] { field.refuse(fmt::format("a number from {} to {}", least, most)); };
+  if (!field.value().is_number()) refuse();
+  const auto value = field.value().get<double>();
+  if (!(value >= least && value <= most)) refuse();
+  return value;
+}
+
+void read_float(const Field& request, const char* key, double least, double most, float& value) {
+  if (const auto field = request.find(key)) value = static_cast<float>(read_number(*field, least, most));
+}
+
+// Refuses parameters that would change the answer and are not implemented; the value that changes nothing is accepted.
+void refuse_unimplemented(const Field& request) {
+  if (const auto format = request.find("response_format"))
+    if (const auto type = format->need("type", "\"text\""); type.value() != "text")
+      type.refuse("\"text\": constrained output is not available");
+  if (const auto suffix = request.find("suffix"); suffix && suffix->value() != "")
+    suffix->refuse("empty: the model does not fill in");
+  for (const char* key : {"functions", "function_call"})
+    if (const auto field = request.find(key)) field->refuse("absent: use tools and tool_choice");
+}
+
+std::vector<std::string> read_stop(const Field& request) {
+  const auto field = request.find("stop");
+  if (!field) return {};
+  if (field->value().is_string() && !field->string().empty()) return {field->string()};
+  const auto accepted =
+      fmt::format("a text or a list of at most {} texts, none of them empty or longer than {} bytes",
+                  kMaxStopStrings, kMaxStopStringBytes);
+  if (!field->value().is_array() || field->value().size() > kMaxStopStrings) field->refuse(accepted);
+  std::vector<std::string> stop;
+  for (const Field& element : field->elements()) {
+    if (!element.value().is_string() || element.string().empty() ||
+        element.string().size() > kMaxStopStringBytes)
+      field->refuse(accepted);
+    stop.push_back(element.string());
+  }
+  return stop;
+}
+
+std::vector<std::pair<TokenId, float>> read_logit_bias(const Field& request) {
+  std::vector<std::pair<TokenId, float>> biases;
+  const auto field = request.find("logit_bias");
+  if (!field) return biases;
+  if (!field->value().is_object()) field->refuse("an object from token ids to biases");
+  for (const auto& [key, bias] : field->value().items()) {
+    TokenId token{};
+    const auto [end, error] = std::from_chars(key.data(), key.data() + key.size(), token);
+    if (error != std::errc{} || end != key.data() + key.size() || token < 0)
+      field->refuse("an object from token ids to biases");
+    biases.emplace_back(
+        token, static_cast<float>(read_number(Field(bias, field->place() + "." + key), -double{kMaxLogitBias},
+                                              double{kMaxLogitBias})));
+  }
+  return biases;
+}
+
+}  // namespace
+
+std::vector<TokenId> read_tokens(const Field& field, std::string_view accepted) {
+  std::vector<TokenId> tokens;
+  if (!field.value().is_array()) field.refuse(accepted);
+  for (const Json& element : field.value()) {
+    if (!element.is_number_integer() || element < 0 || element > INT32_MAX) field.refuse(accepted);
+    tokens.push_back(element.get<TokenId>());
+  }
+  return tokens;
+}
+
+// Accepts 3.0 as 3: JSON does not distinguish them.
+int64_t read_whole_number(const Field& field, int64_t least, int64_t most) {
+  const auto refuse = [&] { field.refuse(fmt::format("a whole number from {} to {}", least, most)); };
+  if (!field.value().is_number()) refuse();
+  const auto value = field.value().get<double>();
+  if (!(value >= static_cast<double>(least) && value <= static_cast<double>(most)) ||
+      value != std::floor(value))
+    refuse();
+  return static_cast<int64_t>(value);
+}
+
+bool read_boolean(const Field& request, const char* key) {
+  const auto field = request.find(key);
+  return field && field->boolean();
+}
+
+GenerationParams read_generation_params(const Field& request) {
+  refuse_unimplemented(request);
+  GenerationParams params;
+  params.model = request.find_string("model");
+  if (const auto n = request.find("n"))
+    params.num_choices = static_cast<int>(read_whole_number(*n, 1, kMaxChoices));
+  if (const auto best_of = request.find("best_of"); best_of && best_of->value() != params.num_choices)
+    best_of->refuse("n: what is generated is answered");
+  SampleParams& sample = params.sample;
+  read_float(request, "temperature", 0, 2, sample.temperature);
+  read_float(request, "min_p", 0, 1, sample.min_p);
+  read_float(request, "repetition_penalty", 0.01, 100, sample.repetition_penalty);
+  read_float(request, "presence_penalty", -double{kMaxPenalty}, double{kMaxPenalty}, sample.presence_penalty);
+  read_float(request, "frequency_penalty", -double{kMaxPenalty}, double{kMaxPenalty},
+             sample.frequency_penalty);
+  read_float(request, "top_p", 0, 1, sample.top_p);
+  if (!(sample.top_p > 0)) request.find("top_p")->refuse("above 0 and at most 1");
+  if (const auto top_k = request.find("top_k"))  // -1 is how vLLM's clients say "all"
+    sample.top_k = static_cast<int>(std::max<int64_t>(0, read_whole_number(*top_k, -1, 1 << 20)));
+  if (const auto seed = request.find("seed")) {
+    params.has_seed = true;
+    if (!seed->value().is_number_integer()) seed->refuse("a whole number of at most 64 bits");
+    sample.seed = seed->value().is_number_unsigned() ? seed->value().get<uint64_t>()
+                                                     : static_cast<uint64_t>(seed->value().get<int64_t>());
+  }
+  sample.logit_bias = read_logit_bias(request);
+  if (const auto max_tokens = request.find("max_tokens"))
+    params.max_tokens = static_cast<int>(read_whole_number(*max_tokens, 1, INT_MAX));
+  params.stop = read_stop(request);
+  params.ignore_eos = read_boolean(request, "ignore_eos");
+  params.stream = read_boolean(request, "stream");
+  if (const auto options = request.find("stream_options")) {
+    if (!params.stream) options->refuse("absent where stream is not true");
+    params.include_usage = read_boolean(*options, "include_usage");
+  }
+  return params;
+}
+
+bool offers_tools(const Field& request) {
+  const auto choice = request.find("tool_choice");
+  if (!choice || choice->value() == "auto") return true;
+  if (choice->value() != "none") choice->refuse("\"auto\" or \"none\": a call can't be forced");
+  return false;
+}
+
+}  // namespace nibble::server

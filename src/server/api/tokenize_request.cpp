@@ -1,0 +1,35 @@
+#include "server/api/tokenize_request.h"
+
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "server/api/chat_request.h"
+#include "server/api/generation_params.h"
+
+namespace nibble::server {
+
+using harmony::Field;
+using harmony::Json;
+
+TokenizeRequest read_tokenize_request(std::string_view body) {
+  Json json = harmony::parse_json(body, "the body");
+  const Field request(json, "request");
+  TokenizeRequest read;
+  read.with_texts = read_boolean(request, "return_token_strs");
+  if (request.find("messages")) {
+    read.chat = read_chat(std::move(json)).chat;
+    return read;
+  }
+  const auto prompt = request.find("prompt");  // vLLM's name; llama-server's is content
+  read.text = prompt ? prompt->string() : request.need_string("content");
+  if (const auto special = request.find("parse_special")) read.parse_special = special->boolean();
+  return read;
+}
+
+std::vector<TokenId> read_detokenize_request(std::string_view body) {
+  const Json json = harmony::parse_json(body, "the body");
+  constexpr std::string_view kAccepted{"a list of token ids"};
+  return read_tokens(Field(json, "request").need("tokens", kAccepted), kAccepted);
+}
+
+}  // namespace nibble::server

@@ -1,0 +1,25 @@
+// Reads the bodies of requests to /tokenize and /detokenize.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/token.h"
+#include "harmony/chat.h"
+
+namespace nibble::server {
+
+struct TokenizeRequest {
+  std::string text;
+  bool parse_special{true};           // "<|start|>" in the text is the control token
+  std::optional<harmony::Chat> chat;  // if set, tokenize this chat's prompt instead of `text`
+  bool with_texts{false};             // also return the text of each token
+};
+
+// Both throw InputError.
+TokenizeRequest read_tokenize_request(std::string_view body);
+std::vector<TokenId> read_detokenize_request(std::string_view body);
+
+}  // namespace nibble::server

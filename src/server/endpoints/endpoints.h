@@ -1,0 +1,15 @@
+// The endpoints that have files of their own. server/routes.cpp has their paths.
+#pragma once
+
+#include "server/service/service.h"
+
+namespace nibble::server {
+
+asio::awaitable<void> chat_completions(Service& service, Exchange& exchange);
+asio::awaitable<void> completions(Service& service, Exchange& exchange);
+asio::awaitable<void> responses(Service& service, Exchange& exchange);
+asio::awaitable<void> apply_template(Service& service, Exchange& exchange);
+asio::awaitable<void> tokenize(Service& service, Exchange& exchange);
+asio::awaitable<void> detokenize(Service& service, Exchange& exchange);
+
+}  // namespace nibble::server

@@ -1,0 +1,149 @@
+#include "server/http/http_server.h"
+
+#include <unistd.h>
+
+#include <boost/asio/basic_socket_acceptor.hpp>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/detached.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/local/stream_protocol.hpp>
+#include <boost/asio/redirect_error.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <cstring>
+#include <filesystem>
+#include <utility>
+
+#include "core/error.h"
+#include "core/log.h"
+#include "server/http/connection.h"
+
+namespace nibble::server {
+namespace {
+
+using boost::system::error_code;
+using boost::system::system_error;
+using tcp = asio::ip::tcp;
+using Protocol = asio::generic::stream_protocol;
+
+tcp::endpoint endpoint_of(const std::string& host, uint16_t port) {
+  error_code error;
+  const auto address = asio::ip::make_address(host == "localhost" ? "127.0.0.1" : host, error);
+  if (error)
+    throw InputError("--host '{}': accepted is an address as 127.0.0.1, 0.0.0.0 or ::, or localhost", host);
+  return {address, port};
+}
+
+// Removes the socket file that a killed server left behind: bind() would fail on it for ever.
+void remove_stale_socket(asio::io_context& io, const asio::local::stream_protocol::endpoint& endpoint) {
+  std::error_code unknown;
+  if (!std::filesystem::is_socket(endpoint.path(), unknown)) return;
+  asio::local::stream_protocol::socket probe(io);
+  error_code error;
+  probe.connect(endpoint, error);
+  if (error == asio::error::connection_refused) ::unlink(endpoint.path().c_str());
+}
+
+}  // namespace
+
+struct HttpServer::Impl {
+  Impl(asio::io_context& io, const HttpAddress& address, ConnectionContext shared);
+
+  void listen(const Protocol& protocol, const Protocol::endpoint& endpoint);
+  asio::awaitable<void> accept();
+  asio::awaitable<void> serve(Protocol::socket socket);
+
+  ConnectionContext context;
+  std::string unix_socket;
+  uint16_t port{0};
+  int num_connections{0};
+  asio::basic_socket_acceptor<Protocol> acceptor;
+  asio::steady_timer connection_ended;
+};
+
+HttpServer::Impl::Impl(asio::io_context& io, const HttpAddress& address, ConnectionContext shared)
+    : context(std::move(shared)), acceptor(io), connection_ended(io) {
+  if (!address.unix_socket.empty()) {
+    try {
+      const asio::local::stream_protocol::endpoint endpoint(address.unix_socket);
+      remove_stale_socket(io, endpoint);
+      listen(endpoint.protocol(), endpoint);
+    } catch (const system_error& error) {
+      throw InputError("--unix-socket '{}' can't be listened on: {}", address.unix_socket,
+                       error.code().message());
+    }
+    unix_socket = address.unix_socket;
+    return;
+  }
+  const tcp::endpoint endpoint = endpoint_of(address.host, address.port);
+  try {
+    listen(endpoint.protocol(), endpoint);
+  } catch (const system_error& error) {
+    throw InputError("{}:{} can't be listened on: {}; --host and --port name another address", address.host,
+                     address.port, error.code().message());
+  }
+  const Protocol::endpoint bound = acceptor.local_endpoint();
+  tcp::endpoint local;
+  local.resize(bound.size());
+  std::memcpy(local.data(), bound.data(), bound.size());
+  port = local.port();
+}
+
+void HttpServer::Impl::listen(const Protocol& protocol, const Protocol::endpoint& endpoint) {
+  acceptor.open(protocol);
+  acceptor.set_option(asio::socket_base::reuse_address(true));
+  acceptor.bind(endpoint);
+  acceptor.listen();
+}
+
+asio::awaitable<void> HttpServer::Impl::accept() {
+  constexpr std::chrono::milliseconds kPause{100};
+  for (;;) {
+    error_code error;
+    const bool is_full = num_connections >= context.limits.max_connections;
+    Protocol::socket socket(acceptor.get_executor());
+    if (!is_full) {
+      co_await acceptor.async_accept(socket, asio::redirect_error(asio::use_awaitable, error));
+      if (error == asio::error::operation_aborted) co_return;
+      if (error) log::warn("a connection could not be accepted: {}", error.message());
+    }
+    if (is_full || error) {  // an error may be that no file descriptor is free: try again later
+      connection_ended.expires_after(kPause);
+      co_await connection_ended.async_wait(asio::redirect_error(asio::use_awaitable, error));
+      continue;
+    }
+    ++num_connections;
+    asio::co_spawn(acceptor.get_executor(), serve(std::move(socket)), [this](const std::exception_ptr&) {
+      --num_connections;
+      connection_ended.cancel();
+    });
+  }
+}
+
+asio::awaitable<void> HttpServer::Impl::serve(Protocol::socket socket) {
+  Connection connection(std::move(socket), context);
+  co_await connection.serve();
+}
+
+HttpServer::HttpServer(asio::io_context& io, const HttpAddress& address, const HttpLimits& limits,
+                       std::vector<std::string> cors_origins, HttpHandler& handler)
+    : impl_(std::make_unique<Impl>(
+          io, address,
+          ConnectionContext{.limits = limits,
+                            .cors_origins = std::move(cors_origins),
+                            .handler = handler,
+                            .bodies = std::make_shared<BodyBudget>(limits.max_bodies_bytes,
+                                                                   limits.uncounted_body_bytes)})) {}
+
+HttpServer::~HttpServer() {
+  if (!impl_->unix_socket.empty()) ::unlink(impl_->unix_socket.c_str());
+}
+
+uint16_t HttpServer::port() const { return impl_->port; }
+void HttpServer::start() { asio::co_spawn(impl_->acceptor.get_executor(), impl_->accept(), asio::detached); }
+void HttpServer::drain() { impl_->context.is_draining = true; }
+bool HttpServer::is_idle() const { return impl_->context.exchanges.use_count() == 1; }
+uint64_t HttpServer::num_body_bytes() const { return impl_->context.bodies->num_bytes(); }
+
+}  // namespace nibble::server

@@ -1,0 +1,73 @@
+// An exchange on a connection of Boost.Beast.
+#pragma once
+
+#include <boost/asio/generic/stream_protocol.hpp>
+#include <boost/beast/core/basic_stream.hpp>
+#include <boost/beast/http/message.hpp>
+#include <boost/beast/http/string_body.hpp>
+#include <memory>
+#include <optional>
+
+#include "server/http/body_budget.h"
+#include "server/http/exchange.h"
+#include "server/http/limits.h"
+
+namespace nibble::server {
+
+using Stream = boost::beast::basic_stream<asio::generic::stream_protocol>;
+using HttpRequest = boost::beast::http::request<boost::beast::http::string_body>;
+
+class StreamExchange : public Exchange {
+ public:
+  // `extra_lines` are added to the answer's header; each ends in "\r\n".
+  StreamExchange(Stream& stream, const HttpLimits& limits, bool keep_alive, HttpRequest request,
+                 std::string extra_lines = "");
+  ~StreamExchange() override;
+  StreamExchange(const StreamExchange&) = delete;
+  StreamExchange& operator=(const StreamExchange&) = delete;
+
+  std::string_view method() const override;
+  std::string_view path() const override;
+  std::string_view header(std::string_view name) const override;
+  const std::string& body() const override { return request_.body(); }
+  void drop_body() override;
+  void reserve_more(uint64_t num_bytes) override { body_share_->reserve_more(num_bytes); }
+  const std::string& id() const override { return id_; }
+  int status() const override { return status_; }
+  bool has_events() const override { return has_events_; }
+  asio::awaitable<void> reply(int status, std::string_view content_type, std::string body) override;
+  asio::awaitable<void> write_events(std::string events) override;
+  asio::awaitable<void> end_events(int status) override;
+  void on_disconnect(std::function<void()> function) override;
+
+  // For the connection that runs this exchange.
+  bool keeps_alive() const { return keep_alive_; }
+  void hold_body(BodyBudget::Share share) { body_share_.emplace(std::move(share)); }
+  void set_client_gone() { status_ = kClientGone; }
+  void watch_for_disconnect();
+  void stop_watching();
+
+ private:
+  struct Watch {
+    bool has_ended{false}, is_gone{false};
+    std::function<void()> on_disconnect;
+  };
+
+  std::string head_lines(int status, std::string_view content_type) const;
+  asio::awaitable<void> write(const std::string& bytes);
+
+  Stream& stream_;
+  const HttpLimits& limits_;
+  bool keep_alive_;
+  HttpRequest request_;
+  std::optional<BodyBudget::Share> body_share_;  // for the body of request_
+  std::string extra_lines_;
+  std::string id_;
+  std::shared_ptr<Watch> watch_;
+  int status_{0};
+  bool has_events_{false};
+};
+
+inline std::string_view to_std(boost::beast::string_view text) { return {text.data(), text.size()}; }
+
+}  // namespace nibble::server

@@ -1,0 +1,38 @@
+// How a server is set up: the model that it serves and its options.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "core/token.h"
+#include "server/http/limits.h"
+#include "text/tokenizer.h"
+
+namespace nibble::server {
+
+struct ServedModel {
+  const Tokenizer* tokenizer{nullptr};
+  int vocab{0};                      // token ids are below this
+  int max_context{0};                // tokens of one prompt and its answer together
+  std::vector<TokenId> stop_tokens;  // any of these ends an answer
+  int64_t created{0};                // seconds since 1970
+};
+
+struct ServerOptions {
+  std::string model_id;  // the name by which clients ask for the model
+  HttpAddress address{};
+  std::vector<std::string> api_keys{};      // empty: no key is needed
+  std::vector<std::string> cors_origins{};  // pages that may call from a browser; "*": all
+  bool log_bodies{false};                   // log the bodies of requests, which hold what people ask
+  std::string version{};
+  HttpLimits limits{};
+  size_t max_response_bytes{64 << 20};  // memory for conversations kept for previous_response_id
+  // A stream without a token sends a comment this often, because proxies cut silent connections.
+  std::chrono::milliseconds keep_alive{15'000};
+  std::chrono::seconds shutdown_timeout{30};  // time for running requests after the first signal
+};
+
+}  // namespace nibble::server

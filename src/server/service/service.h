@@ -1,0 +1,92 @@
+// The state that all endpoints share: the model, the gate to the engine, stored responses, metrics. It belongs to the I/O
+// thread.
+#pragma once
+
+#include <boost/asio/awaitable.hpp>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "harmony/render.h"
+#include "server/api/generation_params.h"
+#include "server/api/reply.h"
+#include "server/api/response_store.h"
+#include "server/http/exchange.h"
+#include "server/service/metrics.h"
+#include "server/service/options.h"
+
+namespace boost::asio {
+class thread_pool;
+}
+
+namespace nibble::server {
+
+class EngineGate;
+
+enum class ServiceState { kLoading, kReady, kDraining };
+
+struct Service {
+  explicit Service(const ServerOptions& given);
+  ~Service();
+
+  const ServerOptions options;
+  ResponseStore responses;
+  Metrics metrics;
+  ServiceState state{ServiceState::kLoading};
+  // One thread that parses long bodies: see offload_if_long().
+  std::unique_ptr<asio::thread_pool> parse_thread;
+  // Set from kReady on:
+  std::optional<ServedModel> model{};
+  std::unique_ptr<EngineGate> gate;
+};
+
+// Runs `work`. For a long body it runs on a thread of its own, because parsing megabytes takes seconds, in which the I/O
+// thread must go on sending other answers. There `work` may use only what never changes. With a short body it runs here, and
+// does not wait behind long ones.
+asio::awaitable<void> offload_if_long(Service& service, const Exchange& exchange, std::function<void()> work);
+
+// Throws HttpError (404) if the client asks for another model than the one that is served.
+void check_model(const Service& service, const GenerationParams& params);
+
+// The request for the engine. Throws HttpError if the prompt is empty, too long, or not of this vocabulary.
+GenerationRequest make_generation_request(const Service& service, const GenerationParams& params,
+                                          std::vector<TokenId> prompt);
+
+// The chat as the model's prompt. The date in it is today's, in local time.
+harmony::Rendered render(const Service& service, harmony::Chat chat);
+
+ReplyHead new_reply(const Service& service, std::string_view id_prefix);
+
+asio::awaitable<void> reply_json(Exchange& exchange, int status, const Json& json);
+
+// Receives the engine's events of each choice for one endpoint. on_token() and on_end() return the bytes to send to a client that
+// streams; they may be empty.
+class ChoiceListener {
+ public:
+  virtual ~ChoiceListener() = default;
+  virtual std::string on_token(size_t choice, TokenEvent& event) = 0;
+  // Called after each token: true ends the choice here (a chat's stop string, which the engine does not know).
+  virtual bool has_enough(size_t choice) const = 0;
+  // `text` is what the engine's stop rules had held back.
+  virtual std::string on_end(size_t choice, FinishReason reason, const std::string& text) = 0;
+};
+
+struct TokenCounts {
+  int num_output{0};  // tokens of all choices
+  int num_cached{0};  // prompt tokens found in the prefix cache, counted once for each prompt
+};
+
+// Runs `params.num_choices` answers to each prompt, in steps that they share. Returns nothing if the client has
+// disconnected; then all are cancelled. Throws HttpError if the engine fails or the server stops.
+asio::awaitable<std::optional<TokenCounts>> generate(Service& service, Exchange& exchange,
+                                                     std::vector<GenerationRequest> prompts,
+                                                     const GenerationParams& params,
+                                                     ChoiceListener& listener);
+
+// Ends a stream of chunks: sends the chunk `usage` if the request asked for it, then [DONE].
+asio::awaitable<void> end_stream(Exchange& exchange, const GenerationParams& params, const Json& usage);
+
+}  // namespace nibble::server
