@@ -44,18 +44,19 @@ void refuse_unimplemented(const Field& request) {
 std::vector<std::string> read_stop(const Field& request) {
   const auto field = request.find("stop");
   if (!field) return {};
-  if (field->value().is_string() && !field->string().empty()) return {field->string()};
-  const auto accepted =
-      fmt::format("a text or a list of at most {} texts, none of them empty or longer than {} bytes",
-                  kMaxStopStrings, kMaxStopStringBytes);
-  if (!field->value().is_array() || field->value().size() > kMaxStopStrings) field->refuse(accepted);
   std::vector<std::string> stop;
-  for (const Field& element : field->elements()) {
-    if (!element.value().is_string() || element.string().empty() ||
-        element.string().size() > kMaxStopStringBytes)
-      field->refuse(accepted);
-    stop.push_back(element.string());
-  }
+  const auto add = [&](const Json& value) {
+    if (value.is_string()) stop.push_back(value.get<std::string>());
+    return value.is_string() && !stop.back().empty() && stop.back().size() <= kMaxStopStringBytes;
+  };
+  const Json& value = field->value();
+  const bool is_accepted =
+      value.is_array() ? value.size() <= kMaxStopStrings && std::all_of(value.begin(), value.end(), add)
+                       : add(value);
+  if (!is_accepted)
+    field->refuse(
+        fmt::format("a text or a list of at most {} texts, none of them empty or longer than {} bytes",
+                    kMaxStopStrings, kMaxStopStringBytes));
   return stop;
 }
 

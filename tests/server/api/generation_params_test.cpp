@@ -90,11 +90,21 @@ TEST(ApiRequest, ARefusalNamesFieldValueAndWhatIsAccepted) {
   EXPECT_EQ(refusal(R"("logit_bias": {"5": 101})"),
             "request.logit_bias.5 must be a number from -100 to 100, not 101");
   EXPECT_THAT(refusal(R"("stop": [""])"), HasSubstr("request.stop must be a text or a list of at most 16"));
+  EXPECT_THAT(refusal(R"("stop": "")"), HasSubstr("request.stop must be a text or a list of at most 16"));
   EXPECT_THAT(refusal(R"("stream": "yes")"), HasSubstr("request.stream must be true or false, not \"yes\""));
   EXPECT_THAT(error_of([] { read_chat_request("[1"); }), HasSubstr("the body is no JSON"));
   EXPECT_THAT(error_of([] { read_chat_request("7"); }), HasSubstr("request must be an object, not 7"));
   EXPECT_THAT(error_of([] { read_chat_request("{}"); }), HasSubstr("request.messages is missing"));
   EXPECT_THAT(error_of([] { read_chat_request(R"({"messages": []})"); }), HasSubstr("at least one message"));
+}
+
+TEST(ApiRequest, AStopStringHasAtMost1024BytesAloneAndInAList) {
+  const std::string longest = '"' + std::string(1024, 'a') + '"',
+                    too_long = '"' + std::string(1025, 'a') + '"';
+  EXPECT_EQ(read_chat("\"stop\": " + longest).params.stop.front().size(), 1024u);
+  EXPECT_EQ(read_chat("\"stop\": [" + longest + "]").params.stop.front().size(), 1024u);
+  EXPECT_THAT(refusal("\"stop\": " + too_long), HasSubstr("longer than 1024 bytes"));
+  EXPECT_THAT(refusal("\"stop\": [" + too_long + "]"), HasSubstr("longer than 1024 bytes"));
 }
 
 TEST(ApiRequest, WhatWouldChangeTheAnswerAndIsNotBuiltIsRefused) {
