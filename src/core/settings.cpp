@@ -22,7 +22,7 @@ constexpr Setting kTable[] = {
      Date{&S::date}},
 
     {"temperature", kSampling, "X", "0: always the likeliest token; 1: as the model has it", "",
-     Number<double>{&S::temperature, 0, 100}},
+     Number<double>{&S::temperature, 0, 2}},
     {"top-k", kSampling, "N", "choose among the N likeliest tokens; 0: all", "",
      Number<int>{&S::top_k, 0, 1 << 20}},
     {"top-p", kSampling, "X", "choose among the likeliest that together have probability X", "",

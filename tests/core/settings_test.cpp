@@ -55,6 +55,7 @@ TEST(Settings, TheDefaultThatIsShownIsOneThatIsAccepted) {
 TEST(Settings, ValuesArriveInTheirMember) {
   EXPECT_EQ(with("top-k", "40").top_k, 40);
   EXPECT_EQ(with("temperature", "0.25").temperature, 0.25);
+  EXPECT_EQ(with("temperature", "2").temperature, 2);  // the limit of OpenAI's API
   EXPECT_EQ(with("presence-penalty", "-1.5").presence_penalty, -1.5);
   EXPECT_EQ(with("seed", "18446744073709551615").seed, UINT64_MAX);
   EXPECT_EQ(with("reasoning", "high").reasoning, "high");
@@ -71,14 +72,14 @@ TEST(Settings, AListGrowsWithEachValue) {
 }
 
 TEST(Settings, ARefusalSaysWhoSaidItAndWhatIsAccepted) {
-  EXPECT_EQ(refusal("temperature", "-1"), "--temperature '-1': accepted is a number from 0 to 100");
+  EXPECT_EQ(refusal("temperature", "-1"), "--temperature '-1': accepted is a number from 0 to 2");
   EXPECT_EQ(refusal("top-k", "1.5"), "--top-k '1.5': accepted is a whole number from 0 to 1048576");
   EXPECT_EQ(refusal("reasoning", "none"), "--reasoning 'none': accepted is one of low, medium, high");
   EXPECT_THAT(refusal("date", "2025-02-29"), HasSubstr("accepted is a date"));
 }
 
 TEST(Settings, WhatIsNoNumberInRangeIsRefused) {
-  for (const char* text : {"", " 1", "1 ", "1x", "nan", "inf", "-0.1", "100.1", "1e999"})
+  for (const char* text : {"", " 1", "1 ", "1x", "nan", "inf", "-0.1", "2.01", "100", "1e999"})
     EXPECT_NE(refusal("temperature", text), "accepted") << text;
   for (const char* text : {"", "-1", "1025", "99999999999999999999", "0x10"})
     EXPECT_NE(refusal("threads", text), "accepted") << text;

@@ -161,7 +161,7 @@ def test_prompts_that_can_not_be_run():
 @pytest.mark.parametrize(
     "arguments, said",
     [
-        (["run", "tiny", "-p", "x", "--temperature", "-1"], "a number from 0 to 100"),
+        (["run", "tiny", "-p", "x", "--temperature", "-1"], "a number from 0 to 2"),
         (["run", "tiny", "-p", "x", "--temprature", "1"], "--temperature"),
         (["run", "tiny", "-p", "x", "--reasoning", "huge"], "low, medium, high"),
         (["run", "tiny", "-p", "x", "--backend", "tpu"], "cpu, reference"),
