@@ -5,6 +5,7 @@
 #include "core/error.h"
 #include "harmony/render.h"
 #include "tests/error_of.h"
+#include "tests/harmony/template_differences.h"
 #include "tests/harmony/vocabulary.h"
 
 namespace nibble::harmony {
@@ -17,24 +18,11 @@ std::string prompt_of(std::string_view chat) {
 // The part of a prompt from the first user message on.
 std::string turns_of(const std::string& prompt) { return prompt.substr(prompt.find("<|start|>user")); }
 
-std::string replaced(std::string text, std::string_view from, std::string_view to) {
-  for (size_t at = 0; (at = text.find(from, at)) != std::string::npos; at += to.size())
-    text.replace(at, from.size(), to);
-  return text;
-}
-
 // The tasks were rendered with the model's chat template, which differs from the official renderer in stated places.
 TEST(Chat, GivesThePromptsOfTheChatTemplateButForItsKnownDifferences) {
   int num_calls = 0;
   for (const Json& task : json_lines("tests/golden/eval/tasks.jsonl")) {
-    std::string expected = task["prompt"];
-    expected = replaced(expected, "\n\n<|end|>", "<|end|>");  // a blank line after instructions
-    expected =
-        replaced(expected, "// default: celsius,\n", "// default: celsius\n");  // a comma after a default
-    expected = replaced(expected, "commentary json<|message|>", "commentary <|constrain|>json<|message|>");
-    for (const Json& message : task["messages"])  // the template writes a tool's result as a JSON string
-      if (message["role"] == "tool")
-        expected = replaced(expected, message["content"].dump(), message["content"].get<std::string>());
+    const std::string expected = as_official_renderer(task["prompt"], task["messages"]);
     EXPECT_EQ(prompt_of(task.dump()), expected) << task["id"];
     num_calls += task["messages"].size() > 1;
   }
