@@ -1,4 +1,4 @@
-"""A chat, streamed: what the model thinks in grey, what it answers below."""
+"""Streams a chat: the model's reasoning in grey, then its answer."""
 
 import os
 import sys

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Every endpoint of a running server (nibble serve tiny), with curl.
+# Calls every endpoint of a running server (nibble serve tiny) with curl.
 set -euo pipefail
 url=${NIBBLE_URL:-http://127.0.0.1:8080}
 key=(-H "Authorization: Bearer ${NIBBLE_API_KEY:-none}")

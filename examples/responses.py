@@ -1,4 +1,4 @@
-"""The Responses API: a stream of events, then a second question that goes on from the first."""
+"""The Responses API: streams the events of an answer, then asks a second question that continues the conversation."""
 
 import os
 

@@ -202,7 +202,7 @@ def conversations():
 
 
 def nibble(command, vocabulary, lines, *flags):
-    """What `nibble harmony COMMAND` makes of the lines, each a JSON text."""
+    """Returns the output of `nibble harmony COMMAND` for the lines, each of which is a JSON text."""
     result = subprocess.run(
         [os.environ["NIBBLE_BINARY"], "harmony", command, str(vocabulary), *flags],
         input="\n".join(lines) + "\n",
@@ -254,7 +254,7 @@ def test_the_default_drops_all_analysis_before_the_last_final(encoding, vocabula
         messages = conversation.messages
         last = max((i for i, m in enumerate(messages) if m.channel == "final"), default=-1)
         kept = [m for i, m in enumerate(messages) if i > last or m.channel != "analysis"]
-        # Without its tools another system message would be right: those are read off the whole conversation.
+        # Skipped: the system message also depends on the tools of a developer message that is dropped.
         if any(m.author.role == Role.DEVELOPER for m in messages if m not in kept):
             continue
         compared.append(conversation)
@@ -268,7 +268,7 @@ def is_word(text):
 
 
 def is_unambiguous(message):
-    """Whether the rendered header says again what the message says, in the grammar that both parsers share."""
+    """True if the rendered header can be parsed back to the message by the grammar that both parsers share."""
     if not all(is_word(text) for text in [message.author.name, message.channel, message.recipient]):
         return False
     if message.recipient == "all":
@@ -286,7 +286,7 @@ def is_for_official_parser(message):
 
 
 def as_parsed(encoding, message):
-    """The message as a parser gives it back: content is the text that the model reads."""
+    """The message as a parser returns it: its content is the text that the model reads."""
     tokens = encoding.render(message)
     text = encoding.decode_utf8(tokens[tokens.index(MESSAGE) + 1 : -1])
     parsed = {"role": message.author.role.value, "content": [{"type": "text", "text": text}]}
@@ -320,7 +320,7 @@ def test_parses_what_was_rendered_into_the_same_messages(encoding, vocabulary, c
     for said, parsed in zip(expected, parsed_by_nibble(vocabulary, streams)):
         repairs = [message.pop("repairs", None) for message in parsed]
         assert parsed == said
-        for message, repair in zip(said, repairs):  # a name alone may as well be a misspelt role: it is flagged
+        for message, repair in zip(said, repairs):  # a name alone may as well be a misspelt role: it is recorded as a repair
             is_bare_name = message["role"] == "tool" and "recipient" not in message and "." not in message["name"]
             assert bool(repair) == is_bare_name, (message, repair)
 
@@ -333,7 +333,7 @@ def test_parses_as_the_official_parser_where_that_accepts(encoding, vocabulary, 
         tokens = [token for m in messages for token in encoding.render(m)]
         streams.append((tokens, None))
         expected.append(encoding.parse_messages_from_completion_tokens(tokens, None))
-        # A completion: the prompt ended in <|start|>assistant, and the stream stops anywhere in the last text.
+        # As in a completion, the prompt ended in <|start|>assistant, and the stream stops anywhere in the last text.
         tokens = [token for m in messages if m.author.role == Role.ASSISTANT for token in encoding.render(m)][2:]
         if not tokens:
             continue
@@ -370,7 +370,7 @@ def test_headers_that_are_not_flagged_are_read_as_the_official_parser_reads_them
             continue
         [parsed] = ours
         if "recipient" not in parsed and message.recipient == parsed.get("content_type"):
-            # The one stated difference: a lone content type is no recipient.
+            # The only documented difference: a lone content type is not a recipient.
             message.recipient, message.content_type = None, message.recipient
         assert parsed == without_nulls(message.to_dict()), encoding.decode(tokens)
         num_compared += 1

@@ -1,4 +1,4 @@
-"""/metrics as Prometheus reads it: with the official client's parser."""
+"""Tests /metrics with the parser of Prometheus's official client."""
 
 import json
 import pathlib
@@ -12,7 +12,7 @@ from test_serve import ENDLESS, QUESTION, first_event, serving, status_of
 
 
 def scrape(server):
-    """Families by name, and all samples by name and labels (without the model's name, which each has)."""
+    """Returns families by name, and all samples by name and labels (without the model's name, which all have)."""
     with urllib.request.urlopen(server.url + "/metrics", timeout=30) as reply:
         assert reply.headers["content-type"].startswith("text/plain; version=0.0.4")
         families = list(text_string_to_metric_families(reply.read().decode()))
@@ -39,7 +39,7 @@ def test_what_was_done_is_counted():
         stopped = client.chat.completions.create(model="tiny", messages=QUESTION, temperature=0, stop=" = ")
         assert status_of(server.post("/v1/completions", {})) == 400
         families, after = scrape(server)
-        while after[("nibble:e2e_request_latency_seconds_count",)] < 4:  # the engine is told of a stop string, and ends later
+        while after[("nibble:e2e_request_latency_seconds_count",)] < 4:  # a chat's stop string cancels the answer, which ends later
             families, after = scrape(server)
 
         usages = [reply.usage, cut.usage, stopped.usage]
@@ -48,7 +48,7 @@ def test_what_was_done_is_counted():
         assert after[("nibble:prefix_cache_queries_total",)] == 4 * num_prompt
         cached = num_prompt // 32 * 32
         assert after[("nibble:prefix_cache_hits_total",)] == 3 * cached > 0
-        # A stop string of a chat is seen when the engine is some steps further.
+        # When the server finds a chat's stop string the engine is some steps further.
         generated = after[("nibble:generation_tokens_total",)]
         assert generated >= sum(usage.completion_tokens for usage in usages)
 
@@ -67,7 +67,7 @@ def test_what_was_done_is_counted():
             for name in ("request_queue_time", "request_prefill_time", "request_decode_time", "e2e_request_latency")
         ]
         assert 0 < times[2] and sum(times[:3]) <= times[3]
-        # Every token of an answer but the last is run, and of the prompts what was not cached.
+        # All tokens of an answer but the last are run, and all tokens of prompts that were not cached.
         steps = after[("nibble:iteration_seconds_count",)]
         rows = after[("nibble:iteration_tokens_total_sum",)]
         assert rows == 4 * num_prompt - 3 * cached + generated - 4
@@ -90,7 +90,7 @@ def test_what_runs_and_waits_is_seen_and_who_goes_is_an_abort():
         connections = [server.post("/v1/completions", {**ENDLESS, "stream": True}) for _ in range(3)]
         first_event(connections[0])
         _, now = scrape(server)
-        while now[("nibble:num_requests_waiting",)] < 2:  # their requests may still be on their way
+        while now[("nibble:num_requests_waiting",)] < 2:  # the requests may not have arrived yet
             _, now = scrape(server)
         assert now[("nibble:num_requests_running",)] == 1
         assert now[("nibble:kv_cache_pages_used", ("layers", "full"))] > 0

@@ -1,4 +1,4 @@
-"""/v1/responses as the official openai package meets it, and its events as they come over the wire."""
+"""Tests /v1/responses with the official openai package, and its events as bytes on the wire."""
 
 import json
 import urllib.request
@@ -27,7 +27,7 @@ def server():
 
 
 def raw_events(server, **request):
-    """Names and data of a stream, as they come."""
+    """Yields the names and data of a stream's events."""
     body = json.dumps({**request, "stream": True}).encode()
     with urllib.request.urlopen(urllib.request.Request(server.url + "/v1/responses", body), timeout=60) as reply:
         blocks = reply.read().decode().split("\n\n")
@@ -68,15 +68,15 @@ def test_a_response_is_what_the_official_types_say(server):
     body = json.dumps(request).encode()
     with urllib.request.urlopen(urllib.request.Request(server.url + "/v1/responses", body)) as reply:
         told = json.load(reply)
-    told["usage"]["input_tokens_details"]["cache_write_tokens"] = 0  # is billed elsewhere, and not told here
-    told["tools"][0]["strict"] = False  # is required in answers, but not in requests
+    told["usage"]["input_tokens_details"]["cache_write_tokens"] = 0  # other servers bill it; nibble does not report it
+    told["tools"][0]["strict"] = False  # required in answers, but not in requests
     parsed = Response.model_validate(told, strict=True)
     assert parsed.metadata == {"a": "b"} and parsed.reasoning.effort == "medium"
 
 
 @pytest.mark.parametrize("seed", range(8))
 def test_a_stream_adds_up_to_the_whole_response(server, seed):
-    # At this temperature the model also says what is malformed.
+    # At this temperature the model also generates malformed harmony.
     request = dict(
         input="What is 17 + 25?", temperature=1.8, seed=seed, max_output_tokens=80, tools=TOOLS, top_logprobs=1
     )
@@ -93,7 +93,7 @@ def test_a_stream_adds_up_to_the_whole_response(server, seed):
     for item in whole["output"]:
         assert not CONTROL.search(item.get("arguments") or item["content"][0]["text"])
 
-    # What a client that listens to the events has of each item is the item.
+    # The events of each item add up to the item.
     items, open_item = [], None
     for event in events[2:-1]:
         kind = event["type"]
@@ -159,7 +159,7 @@ def test_a_tool_is_called_and_its_result_goes_back(server, stateful):
         told = [{"role": "user", "content": WEATHER}, *(item.model_dump() for item in first.output), result]
         second = client.responses.create(**request, input=told, store=False)
     assert second.output
-    # The prompt is that of a chat with the same turns, reasoning included, and so what was run is not run again.
+    # The prompt equals that of a chat with the same turns, reasoning included, so it is found in the prefix cache.
     chat = client.chat.completions.create(
         model="tiny",
         tools=[{"type": "function", "function": {k: v for k, v in TOOLS[0].items() if k != "type"}}],
@@ -195,7 +195,7 @@ def test_a_conversation_goes_on_by_its_id(server):
         {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "And 1 + 1?"}]},
     ]
     whole = client.responses.create(model="tiny", input=told, temperature=0)
-    # The instructions are not carried over: they are the request's.
+    # Instructions apply to one request and are not carried over.
     assert second.output_text == whole.output_text and second.usage.input_tokens == whole.usage.input_tokens
     third = client.responses.create(model="tiny", input="Hm?", previous_response_id=second.id, max_output_tokens=5)
     assert third.usage.input_tokens > second.usage.input_tokens

@@ -1,4 +1,4 @@
-"""The server as clients meet it: the official openai package, and raw sockets for what that would never send."""
+"""Tests the server with the official openai package, and with raw sockets for requests that it would never send."""
 
 import contextlib
 import json
@@ -82,13 +82,13 @@ def server():
 
 
 def status_of(connection):
-    """The status of an answer on a raw connection."""
+    """Returns the status of the answer on a raw connection."""
     line = connection.makefile("rb").readline().decode()
     return int(line.split()[1])
 
 
 def first_event(connection):
-    """The rest of a streamed answer, behind its first event."""
+    """Reads the rest of a streamed answer, after its first event."""
     answer = connection.makefile("rb")
     for line in answer:
         if line.startswith(b"data:"):
@@ -97,7 +97,7 @@ def first_event(connection):
 
 
 def added_up(stream, index=0):
-    """What the chunks of a chat stream add up to, for one of the choices."""
+    """Adds up the chunks of one choice of a chat stream."""
     content, reasoning, calls, reasons, usage, ids = "", "", {}, [], None, set()
     for chunk in stream:
         ids.add(chunk.id)
@@ -131,7 +131,7 @@ def test_a_question_is_answered_and_its_reasoning_told_apart(server):
 
 @pytest.mark.parametrize("seed", range(8))
 def test_a_stream_adds_up_to_the_whole_answer(server, seed):
-    # At this temperature the model also says what is malformed.
+    # At this temperature the model also generates malformed harmony.
     request = dict(model="tiny", messages=QUESTION, temperature=1.8, seed=seed, max_tokens=80, tools=TOOLS)
     whole = server.client().chat.completions.create(**request)
     message = whole.choices[0].message
@@ -162,14 +162,14 @@ def test_tools_go_in_and_calls_come_out(server):
     assert "city" in json.loads(call.function.arguments)
     _, _, calls, reason, _ = added_up(server.client().chat.completions.create(**request, stream=True))
     assert calls == [(call.function.name, call.function.arguments)] and reason == "tool_calls"
-    # and the result goes back
+    # then send the result back
     told = request["messages"] + [
         reply.choices[0].message.model_dump(exclude_none=True),
         {"role": "tool", "tool_call_id": call.id, "content": '{"temperature": 7}'},
     ]
     answer = server.client().chat.completions.create(**{**request, "messages": told})
     assert answer.usage.prompt_tokens > reply.usage.prompt_tokens
-    # Without the offer there is no call.
+    # Without an offered tool there is no call.
     none = server.client().chat.completions.create(**request, tool_choice="none")
     assert none.choices[0].message.tool_calls is None and none.usage.prompt_tokens < reply.usage.prompt_tokens
 
@@ -201,14 +201,14 @@ def test_several_choices_are_told_apart_also_in_a_stream(server, stop):
         content, reasoning, _, reason, usage = added_up(chunks, choice.index)
         assert (content, reasoning) == messages[choice.index]
         assert reason == choice.finish_reason
-    # The first is what a single one would have been; a prompt counts once, answers all.
+    # The first choice equals the answer with n 1; usage counts the prompt once and all answers.
     alone = server.client().chat.completions.create(**{**request, "n": 1})
     assert alone.choices[0].message.content == messages[0][0]
     for told in (usage, whole.usage):
         assert told.prompt_tokens == alone.usage.prompt_tokens
         assert alone.usage.completion_tokens < told.completion_tokens <= 4 * 90
         assert told.completion_tokens_details == whole.usage.completion_tokens_details
-    if not stop:  # a stop string ends a choice as soon as it is seen: the others are a step further or not
+    if not stop:  # with a stop string the number of tokens that the other choices have by then varies
         assert usage.completion_tokens == whole.usage.completion_tokens
 
 
@@ -225,13 +225,13 @@ def test_a_conversation_whose_reasoning_is_dropped_still_hits_the_prefix_cache()
         messages = [{"role": "user", "content": "Sort these numbers: 31, 5, 88, 2, 17, 40, 9, 63. " * 8}]
         first = client.chat.completions.create(model="tiny", messages=messages, temperature=0)
         assert first.usage.prompt_tokens_details.cached_tokens == 0
-        # The same again is known but for its last page, of which a token must be run.
+        # A repeated prompt is cached except for its last page, of which at least a token must be run.
         again = client.chat.completions.create(model="tiny", messages=messages, temperature=0)
         page = 32
         whole_pages = (first.usage.prompt_tokens - 1) // page * page
         assert again.usage.prompt_tokens_details.cached_tokens == whole_pages > 4 * page
         assert again.choices[0].message == first.choices[0].message
-        # The next turn leaves out the reasoning: what came before it is the first prompt, and that is known.
+        # The next turn's prompt lacks the reasoning; everything before it is the first prompt, which is cached.
         assert first.choices[0].message.reasoning_content
         messages += [first.choices[0].message.model_dump(exclude_none=True), {"role": "user", "content": "And again?"}]
         second = client.chat.completions.create(model="tiny", messages=messages, temperature=0)

@@ -1,4 +1,4 @@
-"""How the server is reached and what it tells: Unix socket, browsers, logs, the words of a prompt. (Limits: test_serve.py.)"""
+"""Tests the server's Unix socket, CORS, logs, and the text of prompts. (Limits: test_serve.py.)"""
 
 import json
 import os
@@ -44,7 +44,7 @@ def test_a_template_and_its_tokens_are_what_a_chat_runs(server):
     assert post(server, "/detokenize", {"tokens": tokens["tokens"]})["content"] == text
     usage = post(server, "/v1/chat/completions", {**chat, "max_tokens": 1})["usage"]
     assert usage["prompt_tokens"] == tokens["count"]
-    # the chat goes on from there as a completion does
+    # a completion of this prompt gives the same text as the chat
     said = post(server, "/v1/completions", {"prompt": text, "temperature": 0, "max_tokens": 200})["choices"][0]["text"]
     answer = post(server, "/v1/chat/completions", {**chat, "temperature": 0, "max_tokens": 200})["choices"][0]["message"]
     assert answer["content"] and answer["content"] in said
@@ -59,7 +59,7 @@ def test_tokens_are_told_with_their_texts(server):
 
 
 def test_a_prompt_of_megabytes_does_not_hold_up_the_answers_of_others(server):
-    """It is refused as too long after a second or more of reading; a stream beside it never stands still so long."""
+    """Parsing a huge body takes a second or more before it is refused as too long; a stream beside it must not pause so long."""
     answer = first_event(server.post("/v1/completions", {**ENDLESS, "stream": True}))
     gaps, done = [], threading.Event()
 
@@ -97,7 +97,7 @@ def ask_socket(path, request):
 
 def test_a_unix_socket_serves_and_is_gone_afterwards(tmp_path):
     path = tmp_path / "nibble.sock"
-    stale = socket.socket(socket.AF_UNIX)  # as a server leaves it that was killed
+    stale = socket.socket(socket.AF_UNIX)  # left behind by a killed server
     stale.bind(str(path))
     stale.close()
     process = subprocess.Popen(
@@ -156,7 +156,7 @@ def test_pages_of_the_named_origins_may_ask():
         assert "POST" in headers["Access-Control-Allow-Methods"]
         _, headers = headers_of(server, "OPTIONS", "/v1/chat/completions", {"Origin": other, **PREFLIGHT})
         assert headers["Access-Control-Allow-Origin"] is None
-        # Answers of all kinds can be read: refusals too, or a page could not tell what was wrong.
+        # Refusals have the headers too, else a page could not read the error.
         assert headers_of(server, "GET", "/v1/models", {"Origin": mine})[0] == 401
         for key, status in (("k", 200), ("x", 401)):
             told = headers_of(server, "GET", "/v1/models", {"Origin": mine, "Authorization": "Bearer " + key})
@@ -181,7 +181,7 @@ def test_without_the_flag_no_page_may_ask(server):
 
 
 def logged(*flags):
-    """What stderr has after one request with an id of its own and one that is refused."""
+    """Returns stderr after one request with an id of its own and one that is refused."""
     with serving("--log-level", "info", *flags) as server:
         connection = server.post(
             "/v1/completions", {"prompt": "xyz\nzy \"Grüße\"", "max_tokens": 1}, "X-Request-Id: mine-7\r\n"
