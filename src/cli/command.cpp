@@ -111,7 +111,7 @@ void add_settings(CLI::App& command, Settings& settings, std::initializer_list<S
     // Each flag takes one value. Of a setting with one value the last flag counts, so that a script can put its own first.
     option->expected(1)->allow_extra_args(false)->type_name(std::string(setting.value));
     option->group(title(setting.group));
-    const bool is_list = std::holds_alternative<TextList>(setting.field);
+    const bool is_list = std::holds_alternative<TextListField>(setting.field);
     option->multi_option_policy(is_list ? CLI::MultiOptionPolicy::TakeAll : CLI::MultiOptionPolicy::TakeLast);
   }
 }

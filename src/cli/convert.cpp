@@ -13,7 +13,7 @@
 #include "model/synthetic.h"
 #include "model/write_checkpoint.h"
 #include "model/write_gguf.h"
-#include "setup/load.h"
+#include "setup/model_source.h"
 
 namespace nibble::cli {
 namespace {
@@ -60,7 +60,7 @@ GgmlType dense_type(const std::string& name) {
 }
 
 int convert(const Options& options, const Settings& settings) {
-  const ModelSource model = find_model(options.model, settings);
+  const ModelSource model = find_model(options.model, resolve_places(settings));
   const bool is_from_gguf = is_gguf(model.path), is_to_gguf = fs::path(options.out).extension() == ".gguf";
   if (!is_to_gguf && !model.synthetic && !is_from_gguf)
     throw InputError(

@@ -15,7 +15,7 @@
 #include "harmony/json.h"
 #include "harmony/parse.h"
 #include "harmony/render.h"
-#include "setup/load.h"
+#include "setup/tokenizer.h"
 
 namespace nibble::cli {
 namespace {
@@ -56,7 +56,8 @@ harmony::RenderOptions render_options(const RenderFlags& flags) {
 
 int render(const RenderFlags& flags, const Settings& settings) {
   const harmony::RenderOptions options = render_options(flags);
-  const Tokenizer tokenizer = open_tokenizer(find_model(flags.vocabulary, settings), settings);
+  const Places places = resolve_places(settings);
+  const Tokenizer tokenizer = open_tokenizer(find_model(flags.vocabulary, places), places);
   if (flags.as_json_lines) {
     for_each_json_line([&](const Json& line) {
       const harmony::Rendered rendered =
@@ -80,7 +81,8 @@ std::optional<harmony::Role> role_of(const Json& line) {
 }
 
 int parse(const std::string& vocabulary, const Settings& settings) {
-  const Tokenizer tokenizer = open_tokenizer(find_model(vocabulary, settings), settings);
+  const Places places = resolve_places(settings);
+  const Tokenizer tokenizer = open_tokenizer(find_model(vocabulary, places), places);
   for_each_json_line([&](const Json& line) {
     harmony::Parser parser(tokenizer, role_of(line));
     for (const TokenId id : token_ids(line.at("tokens"), tokenizer)) parser.push(id);

@@ -17,7 +17,7 @@
 #include "model/ops.h"
 #include "model/synthetic.h"
 #include "setup/load.h"
-#include "setup/require.h"
+#include "setup/memory.h"
 
 namespace nibble::cli {
 namespace {
@@ -127,7 +127,7 @@ std::vector<LayerWeights> layers_of_each_storage(const std::vector<LayerWeights>
 
 // Kernels are chosen by formats and machine. So a model of few layers, experts and tokens says the same: made in a moment,
 // or a view of what is mapped, of which little has to be converted.
-std::vector<KernelChoice> list_kernels(const Model& model, const Settings& settings) {
+std::vector<KernelChoice> list_kernels(const Model& model, const ResolvedSettings& setup) {
   Config small = model.config;
   small.num_layers = 1;
   small.layer_kinds.resize(1);
@@ -146,10 +146,10 @@ std::vector<KernelChoice> list_kernels(const Model& model, const Settings& setti
     small.num_experts = small.experts_per_token;
     weights = make_synthetic(small, model.source.name);
   }
-  const BackendOptions room = backend_options(small, settings, {kPageTokens, 1});
-  const BackendRow& row = find_backend(settings.backend);
-  const auto kernels = row.make(std::make_shared<const Weights>(std::move(weights)), room)->kernels();
-  require_kernels(settings.require.value_or(""), row.name, kernels);
+  const BackendOptions room = backend_options(small, setup, {kPageTokens, 1});
+  const auto kernels =
+      setup.backend->make(std::make_shared<const Weights>(std::move(weights)), room)->kernels();
+  check_requirements(setup.requirements, setup.backend->name, kernels);
   return kernels;
 }
 
@@ -272,7 +272,8 @@ void print_json(const Report& report, bool with_tensors) {
 }
 
 int inspect(const Options& options, const Settings& settings) {
-  const ModelSource source = find_model(options.model, settings);
+  const ResolvedSettings setup = resolve(settings);
+  const ModelSource source = find_model(options.model, setup.places);
   std::vector<TensorLine> tensors = list_tensors(source);
   Json metadata = list_metadata(source);
   // Before the model is opened, which refuses files that are no whole model: then the list is what helps.
@@ -281,22 +282,21 @@ int inspect(const Options& options, const Settings& settings) {
     print_tensors(tensors);
   }
 
-  const BackendRow& backend = find_backend(settings.backend);
-  Report report{open_model(options.model, settings),
+  Report report{open_model(options.model, setup.places),
                 std::move(tensors),
                 std::move(metadata),
                 {},
-                backend.name,
+                setup.backend->name,
                 {},
                 0,
                 {},
                 {}};
   const Config& config = report.model.config;
-  report.capacity = {context_of(config, settings), options.num_sequences};
-  report.plan = backend.plan(config, backend_options(config, settings, report.capacity));
-  report.kept_weight_bytes = kept_weight_bytes(report.model, report.plan, settings);
-  report.decode = step_costs(config, formats_of(report.model, settings), 1, report.capacity.context);
-  if (options.show_kernels || settings.require) report.kernels = list_kernels(report.model, settings);
+  report.capacity = {context_of(config, setup), options.num_sequences};
+  report.plan = setup.backend->plan(config, backend_options(config, setup, report.capacity));
+  report.kept_weight_bytes = kept_weight_bytes(report.model, report.plan, setup);
+  report.decode = step_costs(config, formats_of(report.model, setup), 1, report.capacity.context);
+  if (options.show_kernels || !setup.requirements.empty()) report.kernels = list_kernels(report.model, setup);
   if (!options.show_kernels) report.kernels.clear();
   if (options.as_json)
     print_json(report, options.show_tensors);

@@ -50,7 +50,7 @@ StepPart part_of(std::string_view operation) {
   return StepPart::kRouting;
 }
 
-double median(std::vector<double> values) { return spread_of(values).median; }
+double median(std::vector<double> values) { return statistics_of(values).median; }
 
 struct Steps {
   std::vector<std::vector<TimedWork>> recorded;
@@ -58,14 +58,14 @@ struct Steps {
 };
 
 // Each kind in turn: a machine that is faster later is so for both.
-Steps run_steps(Sequence& sequence, std::span<const TokenId> tokens, int num_repetitions) {
-  sequence.rehearse(tokens, 0, true);  // to warm up
+Steps run_steps(BackendSequence& sequence, std::span<const TokenId> tokens, int num_repetitions) {
+  sequence.run_repeatable_step(tokens, 0, true);  // to warm up
   Steps steps;
   std::vector<double> times;
   for (int repetition = 0; repetition < num_repetitions; ++repetition) {
     steps.recorded.push_back(sequence.profile(tokens, 0));
     const Stopwatch watch;
-    sequence.rehearse(tokens, 0, true);
+    sequence.run_repeatable_step(tokens, 0, true);
     times.push_back(watch.seconds() * 1e6);
   }
   steps.unrecorded = median(times);
@@ -110,17 +110,17 @@ void print_json(const std::vector<PartTime>& parts, double bandwidth, double unr
 }
 
 int profile(const Options& options, const Settings& settings) {
-  const BackendRow& row = find_backend(settings.backend);
-  const Model model = open_model(options.model, settings);
+  const ResolvedSettings setup = resolve(settings);
+  const Model model = open_model(options.model, setup.places);
   const BenchTest test{BenchKind::kPrefill, options.num_tokens, options.depth};
-  const BackendOptions room = room_for({&test, 1}, model.config, settings);
+  const BackendOptions room = room_for({&test, 1}, model.config, setup);
   if (options.num_tokens > room.max_batch_tokens)
     throw InputError("-p {}: a step has up to {} tokens (--max-batch-tokens)", options.num_tokens,
                      room.max_batch_tokens);
-  const double bandwidth = row.read_bandwidth();
-  const std::unique_ptr<Backend> backend = load(model, settings, room);
+  const double bandwidth = setup.backend->read_bandwidth();
+  const std::unique_ptr<Backend> backend = load(model, setup, room);
 
-  Sequence sequence(*backend, room);
+  BackendSequence sequence(*backend, room);
   sequence.feed(tokens_at(0, options.depth, model.config.vocab));
   sequence.reserve(options.num_tokens);
   const std::vector<TokenId> tokens = tokens_at(options.depth, options.num_tokens, model.config.vocab);
@@ -129,7 +129,7 @@ int profile(const Options& options, const Settings& settings) {
     throw InputError("the backend {} does not say where its time goes: cpu and cuda do", backend->name());
 
   const std::vector<PartTime> parts =
-      part_times(repetitions, step_costs(model.config, formats_of(model, settings), options.num_tokens,
+      part_times(repetitions, step_costs(model.config, formats_of(model, setup), options.num_tokens,
                                          options.depth + options.num_tokens));
   options.as_json ? print_json(parts, bandwidth, unrecorded) : print_table(parts, bandwidth, unrecorded);
   if (options.trace) {

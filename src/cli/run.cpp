@@ -97,20 +97,21 @@ void print_json(const Options& options, const Settings& settings, const Answer& 
 int run(const Options& options, const Settings& settings) {
   if (settings.logprobs && !options.as_json)
     throw InputError("--logprobs needs --json, which has room for them");
+  const ResolvedSettings setup = resolve(settings);
   const std::string prompt = prompt_of(options);
-  const Model model = open_model(options.model, settings);
-  const Tokenizer tokenizer = open_tokenizer(model.source, settings);
-  const Capacity capacity{context_of(model.config, settings), 1};
+  const Model model = open_model(options.model, setup.places);
+  const Tokenizer tokenizer = open_tokenizer(model.source, setup.places);
+  const Capacity capacity{context_of(model.config, setup), 1};
   const GenerationRequest request = make_request(prompt_tokens(options, settings, prompt, tokenizer),
                                                  settings, model.config, tokenizer, capacity.context);
 
-  const BackendOptions backend_room = backend_options(model.config, settings, capacity);
-  const std::unique_ptr<Backend> backend = load(model, settings, backend_room);
-  Engine engine(*backend, tokenizer, engine_options(settings, backend_room, capacity));
+  const BackendOptions room = backend_options(model.config, setup, capacity);
+  const std::unique_ptr<Backend> backend = load(model, setup, room);
+  Engine engine(*backend, tokenizer, engine_options(setup, room, capacity));
 
   CatchInterrupt interrupt;
   bool was_interrupted = false;
-  Printer printer({});
+  AnswerPrinter printer({});
   Listener listener;
   listener.wants_to_stop = [&] { return was_interrupted |= interrupt.take(); };
   listener.on_text = [&](harmony::Part part, std::string_view text) {
@@ -119,7 +120,7 @@ int run(const Options& options, const Settings& settings) {
   const Answer answer = options.is_raw ? stream_raw(engine, request, settings.stop, listener)
                                        : stream_harmony(engine, tokenizer, request, settings.stop, listener);
   printer.finish();
-  const Speed speed = measure(model.config, formats_of(model, settings), answer.finished);
+  const Speed speed = measure(model.config, formats_of(model, setup), answer.finished);
   if (options.as_json) print_json(options, settings, answer, tokenizer, speed);
   fmt::print(stderr, "{}{}{}\n", dim_on(stderr), describe(answer.finished, speed), dim_off(stderr));
   return was_interrupted ? kInterrupted : kDone;

@@ -85,9 +85,10 @@ int serve(const Options& options, const Settings& settings) {
   server_options.model_id = served_name(options);
   server_options.version = this_build().version;
   server_options.shutdown_timeout = std::chrono::seconds(options.shutdown_seconds);
-  const Model model = open_model(options.model, settings);
-  const Tokenizer tokenizer = open_tokenizer(model.source, settings);
-  const Capacity capacity{context_of(model.config, settings), settings.max_sequences};
+  const ResolvedSettings setup = resolve(settings);
+  const Model model = open_model(options.model, setup.places);
+  const Tokenizer tokenizer = open_tokenizer(model.source, setup.places);
+  const Capacity capacity{context_of(model.config, setup), setup.max_sequences};
 
   server::ServedModel served;
   served.tokenizer = &tokenizer;
@@ -101,12 +102,12 @@ int serve(const Options& options, const Settings& settings) {
   server::Server server(server_options);
   fmt::print("Loading {}; {} answers /health meanwhile.\n", server_options.model_id, server.address());
   std::fflush(stdout);
-  const BackendOptions room = backend_options(model.config, settings, capacity);
-  const std::unique_ptr<Backend> backend = load(model, settings, room);
-  EngineOptions engine_settings = engine_options(settings, room, capacity);
+  const BackendOptions room = backend_options(model.config, setup, capacity);
+  const std::unique_ptr<Backend> backend = load(model, setup, room);
+  EngineOptions engine_settings = engine_options(setup, room, capacity);
   engine_settings.on_step = [&server](const StepReport& report) { server.metrics().observe_step(report); };
   Engine engine(*backend, tokenizer, engine_settings);
-  server.open(engine, served, static_cast<size_t>(settings.max_sequences + options.max_queue));
+  server.open(engine, served, static_cast<size_t>(setup.max_sequences + options.max_queue));
   fmt::print("Serving {} on {}\n", server_options.model_id, server.address());
   std::fflush(stdout);
   return server.serve(engine) ? kDone : kInterrupted;

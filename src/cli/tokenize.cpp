@@ -10,7 +10,7 @@
 #include "cli/terminal/json_lines.h"
 #include "cli/terminal/terminal.h"
 #include "core/error.h"
-#include "setup/load.h"
+#include "setup/tokenizer.h"
 
 namespace nibble::cli {
 namespace {
@@ -41,7 +41,8 @@ Json convert_line(const Json& line, const Tokenizer& tokenizer, SpecialTokens sp
 }
 
 int tokenize(const Options& options, const Settings& settings) {
-  const Tokenizer tokenizer = open_tokenizer(find_model(options.vocabulary, settings), settings);
+  const Places places = resolve_places(settings);
+  const Tokenizer tokenizer = open_tokenizer(find_model(options.vocabulary, places), places);
   const SpecialTokens special =
       options.recognise_special ? SpecialTokens::kRecognise : SpecialTokens::kOrdinary;
   if (options.as_json_lines) {

@@ -63,11 +63,11 @@ size_t best_of(const char* what, const std::vector<int>& values, const std::stri
     std::vector<double> ratios;  // of each round: a machine that is slower in one is so for all values
     for (size_t round = 0; round < speeds[v].size(); ++round)
       ratios.push_back(speeds[v][round] / speeds[0][round]);
-    const double ratio = spread_of(ratios).median;
+    const double ratio = statistics_of(ratios).median;
     std::sort(ratios.begin(), ratios.end());
     const double usually = ratios[ratios.size() / 5];  // of all rounds, but for one in five
     fmt::print("| {:<16} | {:>5} | {:<12} | {:8.2f} | {:6.3f} |\n", what, values[v], test,
-               spread_of(speeds[v]).median, ratio);
+               statistics_of(speeds[v]).median, ratio);
     if (ratio > best_ratio && usually > 1) {
       best = v;
       best_ratio = ratio;
@@ -102,13 +102,13 @@ std::vector<int> thread_counts() {
 
 // By what a request takes, its prompt read and its answer written: requests a second. A backend keeps its threads, so that each
 // count loads the model.
-int tune_threads(const Model& model, Settings settings, int num_rounds) {
+int tune_threads(const Model& model, ResolvedSettings setup, int num_rounds) {
   const std::vector<int> counts = thread_counts();
   std::vector<std::vector<double>> speeds(counts.size());
   for (size_t c = 0; c < counts.size(); ++c) {
-    settings.threads = counts[c];
-    const BackendOptions room = room_for(kTests, model.config, settings);
-    const auto backend = load(open_model(model.source.name, settings), settings, room);
+    set_threads(setup, counts[c]);
+    const BackendOptions room = room_for(kTests, model.config, setup);
+    const auto backend = load(open_model(model.source.name, setup.places), setup, room);
     for (int round = 0; round < num_rounds; ++round)
       speeds[c].push_back(1 / (kPrompt.num_tokens / tokens_per_second(*backend, room, kPrompt) +
                                kAnswer.num_tokens / tokens_per_second(*backend, room, kAnswer)));
@@ -120,18 +120,19 @@ int tune(const Options& options, Settings settings) {
   const std::filesystem::path path = tuning_path(settings);
   settings.tuning = "off";  // what is measured here begins with what nibble comes with
   if (!settings.backend) settings.backend = "cpu";
-  const BackendRow& row = find_backend(settings.backend);
+  ResolvedSettings setup = resolve(settings);
+  const BackendRow& row = *setup.backend;
   if (!row.retune) throw InputError("--backend {}: there is nothing to tune: cpu is what can be", row.name);
-  const Model model = open_model(options.model, settings);
+  const Model model = open_model(options.model, setup.places);
 
   fmt::print(
       "| {:<16} | {:>5} | {:<12} | {:>8} | {:>6} |\n| {:-<16} | {:->4}: | {:-<12} | {:->7}: | {:->5}: |\n",
       "what", "value", "test", "a second", "ratio", "", "", "", "", "");
   Tuning tuning;
-  if (!settings.threads) settings.threads = tune_threads(model, settings, options.num_rounds);
-  tuning.num_threads = *settings.threads;
-  const BackendOptions room = room_for(kTests, model.config, settings);
-  const auto backend = load(model, settings, room);
+  if (!setup.threads) set_threads(setup, tune_threads(model, setup, options.num_rounds));
+  tuning.num_threads = *setup.threads;
+  const BackendOptions room = room_for(kTests, model.config, setup);
+  const auto backend = load(model, setup, room);
   const std::vector<KernelChoice> kernels = backend->kernels();
   std::vector<Knob> knobs{
       {"panel_rows", &CpuTuning::panel_rows, {32, 16, 48, 64}, kAnswer},

@@ -2,6 +2,7 @@
 
 #include <charconv>
 #include <chrono>
+#include <cmath>
 #include <type_traits>
 
 #include "core/error.h"
@@ -15,72 +16,73 @@ using S = Settings;
 // Upper bounds are where a larger value can only be a slip; they also keep products of two settings within an int.
 constexpr Setting kTable[] = {
     {"reasoning", kInstruction, "LEVEL", "how long the model thinks: low, medium, high", "",
-     Choice<std::string>{&S::reasoning, {"low", "medium", "high"}}},
+     ChoiceField<std::string>{&S::reasoning, {"low", "medium", "high"}}},
     {"system", kInstruction, "TEXT", "instructions to the model (harmony's developer message)", "none",
-     Text{&S::system}},
+     TextField{&S::system}},
     {"date", kInstruction, "DATE", "the day that the model is told it is, as 2025-06-28", "today",
-     Date{&S::date}},
+     DateField{&S::date}},
 
     {"temperature", kSampling, "X", "0: always the likeliest token; 1: as the model has it", "",
-     Number<double>{&S::temperature, 0, 2}},
+     NumberField<double>{&S::temperature, 0, 2}},
     {"top-k", kSampling, "N", "choose among the N likeliest tokens; 0: all", "",
-     Number<int>{&S::top_k, 0, 1 << 20}},
+     NumberField<int>{&S::top_k, 0, 1 << 20}},
     {"top-p", kSampling, "X", "choose among the likeliest that together have probability X", "",
-     Number<double>{&S::top_p, 0, 1}},
+     NumberField<double>{&S::top_p, 0, 1, true}},
     {"min-p", kSampling, "X", "leave out what is less likely than X times the likeliest", "",
-     Number<double>{&S::min_p, 0, 1}},
+     NumberField<double>{&S::min_p, 0, 1}},
     {"repetition-penalty", kSampling, "X", "divides the logits of tokens seen before; 1: none", "",
-     Number<double>{&S::repetition_penalty, 0.01, 100}},
+     NumberField<double>{&S::repetition_penalty, 0.01, 100}},
     {"presence-penalty", kSampling, "X", "taken from the logits of tokens that the answer has", "",
-     Number<double>{&S::presence_penalty, -2, 2}},
+     NumberField<double>{&S::presence_penalty, -2, 2}},
     {"frequency-penalty", kSampling, "X", "the same, once for each time the answer has them", "",
-     Number<double>{&S::frequency_penalty, -2, 2}},
+     NumberField<double>{&S::frequency_penalty, -2, 2}},
     {"seed", kSampling, "N", "same seed, same text", "another one each time",
-     Number<std::optional<uint64_t>>{&S::seed, 0, 0x1p64}},
+     NumberField<std::optional<uint64_t>>{&S::seed, 0, 0x1p64}},
     {"max-tokens", kSampling, "N", "end the answer after N tokens, reasoning included",
-     "what the context has room for", Number<std::optional<int>>{&S::max_tokens, 1, 1 << 20}},
+     "what the context has room for", NumberField<std::optional<int>>{&S::max_tokens, 1, 1 << 20}},
     {"stop", kSampling, "TEXT", "end the answer before TEXT; may be given several times", "none",
-     TextList{&S::stop}},
+     TextListField{&S::stop}},
     {"logprobs", kDetail, "N", "with --json: log-probability of each token and of the N likeliest", "none",
-     Number<std::optional<int>>{&S::logprobs, 0, 20}},
+     NumberField<std::optional<int>>{&S::logprobs, 0, 20}},
 
     {"backend", kMachine, "NAME", "what runs the model: cuda, cpu, or reference (slow)", "the best one",
-     Text{&S::backend}},
+     TextField{&S::backend}},
     {"threads", kMachine, "N", "threads to run on", "all cores",
-     Number<std::optional<int>>{&S::threads, 1, 1024}},
+     NumberField<std::optional<int>>{&S::threads, 1, 1024}},
     {"isa", kMachine, "NAME", "instruction set on a CPU; --version says which it has", "the best one",
-     Choice<std::optional<std::string>>{&S::isa,
-                                        {"portable", "avx2", "avx_vnni", "avx512", "avx512_vnni", "amx",
-                                         "neon", "neon_dotprod", "neon_i8mm"}}},
+     ChoiceField<std::optional<std::string>>{&S::isa,
+                                             {"portable", "avx2", "avx_vnni", "avx512", "avx512_vnni", "amx",
+                                              "neon", "neon_dotprod", "neon_i8mm"}}},
     {"tuning", kMachine, "FILE", "what 'nibble tune' found for this CPU; off: none of that",
-     "~/.cache/nibble/tuning.json, if there", Text{&S::tuning}},
+     "~/.cache/nibble/tuning.json, if there", TextField{&S::tuning}},
     {"mxfp4-layers", kMachine, "LIST", "quantise to MXFP4 at load: moe, qkv, o, lm_head, or all",
-     "as the checkpoint has them", Text{&S::mxfp4_layers}},
+     "as the checkpoint has them", TextField{&S::mxfp4_layers}},
     {"fp8-layers", kMachine, "LIST", "quantise to FP8 (E4M3) at load: qkv, o, lm_head, or all",
-     "as the checkpoint has them", Text{&S::fp8_layers}},
+     "as the checkpoint has them", TextField{&S::fp8_layers}},
     {"kv-dtype", kMachine, "NAME", "what keys and values are stored in: bf16, fp8 (E4M3)", "",
-     Choice<std::string>{&S::kv_dtype, {"bf16", "fp8"}}},
+     ChoiceField<std::string>{&S::kv_dtype, {"bf16", "fp8"}}},
     {"experts-activations", kMachine, "NAME", "what experts take on a CPU: int8 (a scale for each 32), float",
      "int8, but with --isa portable",
-     Choice<std::optional<std::string>>{&S::experts_activations, {"int8", "float"}}},
+     ChoiceField<std::optional<std::string>>{&S::experts_activations, {"int8", "float"}}},
     {"require", kMachine, "LIST", "refuse unless operations run so: experts=mxfp4/bf16,qkv=bf16", "nothing",
-     Text{&S::require}},
+     TextField{&S::require}},
     {"context", kMachine, "N", "the most tokens of prompt and answer together",
-     "32768, or the model's if less", Number<std::optional<int>>{&S::context, 1, 1 << 20}, "max-model-len"},
+     "32768, or the model's if less", NumberField<std::optional<int>>{&S::context, 1, 1 << 20},
+     "max-model-len"},
     {"max-batch-tokens", kMachine, "N", "tokens that pass through the model at once", "",
-     Number<int>{&S::max_batch_tokens, 1, 1 << 16}, "max-num-batched-tokens"},
-    {"max-sequences", kBatch, "N", "sequences that run at once", "", Number<int>{&S::max_sequences, 1, 1024},
-     "max-num-seqs"},
+     NumberField<int>{&S::max_batch_tokens, 1, 1 << 16}, "max-num-batched-tokens"},
+    {"max-sequences", kBatch, "N", "sequences that run at once", "",
+     NumberField<int>{&S::max_sequences, 1, 1024}, "max-num-seqs"},
     {"prefix-cache", kCache, "WHETHER", "run the beginnings that prompts have in common once: on, off", "",
-     Choice<std::string>{&S::prefix_cache, {"on", "off"}}},
+     ChoiceField<std::string>{&S::prefix_cache, {"on", "off"}}},
 
-    {"models", kPlaces, "DIR", "folder of the bundled models", "beside the program", Text{&S::models}},
+    {"models", kPlaces, "DIR", "folder of the bundled models", "beside the program", TextField{&S::models}},
     {"tokenizer", kPlaces, "FILE", "tokenizer.json or .tiktoken; bytes: the 256 bytes alone",
-     "the model's own", Text{&S::tokenizer}},
+     "the model's own", TextField{&S::tokenizer}},
     {"log-level", kPlaces, "LEVEL", "what else is told on stderr: debug, info, warn, error, off", "",
-     Choice<std::string>{&S::log_level, {"debug", "info", "warn", "error", "off"}}},
+     ChoiceField<std::string>{&S::log_level, {"debug", "info", "warn", "error", "off"}}},
     {"log-format", kPlaces, "NAME", "how: text; json, an object on each line", "",
-     Choice<std::string>{&S::log_format, {"text", "json"}}},
+     ChoiceField<std::string>{&S::log_format, {"text", "json"}}},
 };
 
 template <typename T>
@@ -113,16 +115,18 @@ bool is_date(std::string_view text) {
 
 // One overload for each kind of field. False: the text is no such value.
 template <typename Member>
-bool assign(Settings& settings, const Number<Member>& field, std::string_view text) {
+bool assign(Settings& settings, const NumberField<Member>& field, std::string_view text) {
   const auto value = parse_number<typename Unwrapped<Member>::type>(text);
-  // Written so that a NaN, which is in no range, fails.
-  if (!value || !(static_cast<double>(*value) >= field.least && static_cast<double>(*value) <= field.most))
-    return false;
+  // The comparisons refuse a NaN.
+  const double number = value ? static_cast<double>(*value) : NAN;
+  if (!(number >= field.least && number <= field.most)) return false;
+  // As a float, which the sampler takes: a smaller double would be least itself there.
+  if (field.is_above_least && !(static_cast<float>(number) > static_cast<float>(field.least))) return false;
   settings.*field.member = *value;
   return true;
 }
 template <typename Member>
-bool assign(Settings& settings, const Choice<Member>& field, std::string_view text) {
+bool assign(Settings& settings, const ChoiceField<Member>& field, std::string_view text) {
   for (const std::string_view choice : field.accepted) {
     if (choice.empty() || choice != text) continue;
     settings.*field.member = std::string(text);
@@ -130,37 +134,38 @@ bool assign(Settings& settings, const Choice<Member>& field, std::string_view te
   }
   return false;
 }
-bool assign(Settings& settings, const Text& field, std::string_view text) {
+bool assign(Settings& settings, const TextField& field, std::string_view text) {
   settings.*field.member = std::string(text);
   return true;
 }
-bool assign(Settings& settings, const Date& field, std::string_view text) {
+bool assign(Settings& settings, const DateField& field, std::string_view text) {
   if (is_date(text)) settings.*field.member = std::string(text);
   return is_date(text);
 }
-bool assign(Settings& settings, const TextList& field, std::string_view text) {
+bool assign(Settings& settings, const TextListField& field, std::string_view text) {
   if (!text.empty()) (settings.*field.member).emplace_back(text);
   return !text.empty();
 }
 
 template <typename Member>
-std::string describe(const Number<Member>& field) {
+std::string describe(const NumberField<Member>& field) {
   using T = typename Unwrapped<Member>::type;
   if constexpr (std::is_same_v<T, uint64_t>)  // the largest one is no double
     return fmt::format("a whole number from {} to {}", field.least, UINT64_MAX);
-  return fmt::format("a {} from {} to {}", std::is_integral_v<T> ? "whole number" : "number", field.least,
-                     field.most);
+  const char* kind = std::is_integral_v<T> ? "whole number" : "number";
+  if (field.is_above_least) return fmt::format("a {} above {}, up to {}", kind, field.least, field.most);
+  return fmt::format("a {} from {} to {}", kind, field.least, field.most);
 }
 template <typename Member>
-std::string describe(const Choice<Member>& field) {
+std::string describe(const ChoiceField<Member>& field) {
   std::string text;
   for (const std::string_view choice : field.accepted)
     if (!choice.empty()) text += fmt::format("{}{}", text.empty() ? "one of " : ", ", choice);
   return text;
 }
-std::string describe(const Text&) { return "any text"; }
-std::string describe(const Date&) { return "a date as 2025-06-28"; }
-std::string describe(const TextList&) { return "any text of at least one letter"; }
+std::string describe(const TextField&) { return "any text"; }
+std::string describe(const DateField&) { return "a date as 2025-06-28"; }
+std::string describe(const TextListField&) { return "any text of at least one letter"; }
 
 std::string print(int value) { return fmt::to_string(value); }
 std::string print(double value) { return fmt::to_string(value); }

@@ -56,22 +56,23 @@ struct Settings {
 enum class SettingGroup { kInstruction, kSampling, kDetail, kMachine, kBatch, kCache, kPlaces };
 
 template <typename Member>  // int, double, or an optional of int or uint64_t
-struct Number {
+struct NumberField {
   Member Settings::*member;
-  double least, most;  // both accepted
+  double least, most;
+  bool is_above_least{false};  // least itself is refused
 };
 template <typename Member>  // std::string or an optional of it
-struct Choice {
+struct ChoiceField {
   Member Settings::*member;
   std::string_view accepted[12];  // the rest is empty
 };
-struct Text {
+struct TextField {
   std::optional<std::string> Settings::*member;
 };
-struct Date {
+struct DateField {
   std::optional<std::string> Settings::*member;
 };
-struct TextList {  // may be given several times
+struct TextListField {  // may be given several times
   std::vector<std::string> Settings::*member;
 };
 
@@ -81,8 +82,9 @@ struct Setting {
   std::string_view value;  // what stands for the value in --help
   std::string_view help;
   std::string_view unset;  // what happens where it has no value; empty where it always has one
-  std::variant<Number<int>, Number<double>, Number<std::optional<int>>, Number<std::optional<uint64_t>>,
-               Choice<std::string>, Choice<std::optional<std::string>>, Text, Date, TextList>
+  std::variant<NumberField<int>, NumberField<double>, NumberField<std::optional<int>>,
+               NumberField<std::optional<uint64_t>>, ChoiceField<std::string>,
+               ChoiceField<std::optional<std::string>>, TextField, DateField, TextListField>
       field;
   std::string_view also{};  // the flag's name in vLLM, which is accepted too
 };

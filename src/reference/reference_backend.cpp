@@ -82,16 +82,16 @@ StepResult ReferenceBackend::step(const Batch& batch) {
   return result;
 }
 
-// The reference keeps a float32 cache, from which the formats of other backends are rounded.
-void check_cache(const BackendOptions& options) {
+}  // namespace
+
+void check(const BackendOptions& options) {
+  // The reference keeps a float32 cache, from which the formats of other backends are rounded.
   if (options.kv_format == Format::kE4m3)
     throw InputError("--kv-dtype fp8: the reference keeps keys and values in float32: try --backend cpu");
 }
 
-}  // namespace
-
 MemoryPlan plan(const Config& config, const BackendOptions& options) {
-  check_cache(options);
+  check(options);
   const ConvertedBytes converted = converted_bytes(config, options.dense);
   const size_t hidden = config.hidden, intermediate = config.intermediate, chosen = config.experts_per_token;
   const size_t q = size_t{1} * config.num_heads * config.head_dim,
@@ -110,7 +110,7 @@ MemoryPlan plan(const Config& config, const BackendOptions& options) {
 }
 
 std::unique_ptr<Backend> make(std::shared_ptr<const Weights> weights, const BackendOptions& options) {
-  check_cache(options);
+  check(options);
   return std::make_unique<ReferenceBackend>(std::move(weights), options);
 }
 

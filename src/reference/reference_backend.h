@@ -8,6 +8,8 @@
 
 namespace nibble::reference {
 
+// Throws InputError for options that it can't run with.
+void check(const BackendOptions& options);
 MemoryPlan plan(const Config& config, const BackendOptions& options);
 std::unique_ptr<Backend> make(std::shared_ptr<const Weights> weights, const BackendOptions& options);
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "backend/cpu/cpu_backend.h"
+#include "backend/cpu/kernel_table.h"
 #if NIBBLE_CUDA
 #include "backend/cuda/cuda_backend.h"
 #include "backend/cuda/kernel_table.h"
@@ -37,6 +38,8 @@ GoldenTolerance cuda_tolerance(const Config& config, const GoldenSet& golden, st
 }
 #endif
 
+void check_isa(const BackendOptions& options) { cpu::isa_of(options.isa); }
+
 std::string nothing() { return {}; }
 bool always(const BackendOptions&) { return true; }
 #if NIBBLE_CUDA
@@ -50,24 +53,29 @@ double host_bandwidth() {
 
 constexpr BackendRow kBackends[] = {
 #if NIBBLE_CUDA
-    {"cuda", "one NVIDIA GPU", &cuda::plan, &cuda::make, true, false, &never, &cuda::why_not, &cuda_tolerance,
-     &cuda::read_bandwidth, &cuda::device_text, nullptr, &cuda::kernel_checks},
+    {"cuda", "one NVIDIA GPU", &cuda::plan, &cuda::make, true, false, nullptr, &never, &cuda::why_not,
+     &cuda_tolerance, &cuda::read_bandwidth, &cuda::device_text, nullptr, &cuda::kernel_checks},
 #endif
-    {"cpu", "all cores, dense weights as they are stored", &cpu::plan, &cpu::make, false, true,
+    {"cpu", "all cores, dense weights as they are stored", &cpu::plan, &cpu::make, false, true, &check_isa,
      &cpu::takes_int8, &nothing, &cpu_tolerance, &host_bandwidth, &nothing, &cpu::retune, nullptr},
     {"reference", "plain loops in float32, slow: what the others are tested against", &reference::plan,
-     &reference::make, false, false, &always, &nothing, &float32_tolerance, &host_bandwidth, &nothing,
-     nullptr, nullptr},
+     &reference::make, false, false, &reference::check, &always, &nothing, &float32_tolerance,
+     &host_bandwidth, &nothing, nullptr, nullptr},
 };
 
 }  // namespace
 
 std::span<const BackendRow> all_backends() { return kBackends; }
 
-const BackendRow& find_backend(const std::optional<std::string>& name) {
+const BackendRow& best_backend() {
+  return *std::find_if(std::begin(kBackends), std::end(kBackends),
+                       [](const BackendRow& row) { return row.why_not().empty(); });
+}
+
+const BackendRow& find_backend(std::string_view name) {
   std::string names;
   for (const BackendRow& row : kBackends) {
-    if (name ? row.name == *name : row.why_not().empty()) return row;
+    if (row.name == name) return row;
     names += fmt::format("{}{}", names.empty() ? "" : ", ", row.name);
   }
 #if !NIBBLE_CUDA
@@ -75,7 +83,7 @@ const BackendRow& find_backend(const std::optional<std::string>& name) {
     throw InputError(
         "--backend cuda: this program was built without it; the preset 'cuda' builds it, with nvcc 13");
 #endif
-  throw InputError("--backend '{}': accepted is one of {}", *name, names);
+  throw InputError("--backend '{}': accepted is one of {}", name, names);
 }
 
 }  // namespace nibble

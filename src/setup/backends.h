@@ -22,6 +22,8 @@ struct BackendRow {
   // Takes weights that are not made (Weights::unmade), and memory of its own, which it checks itself.
   bool is_device;
   bool takes_expert_activations;  // BackendOptions::expert_activations
+  // Throws InputError where this machine or this backend can't run with the options. Null: it takes all.
+  void (*check)(const BackendOptions&);
   bool (*takes_blocks)(
       const BackendOptions&);  // of matrices that have them, in place of elements (StoredBlocks)
   std::string (*why_not)();    // why this machine cannot run it; empty where it can
@@ -37,7 +39,7 @@ struct BackendRow {
 
 std::span<const BackendRow> all_backends();  // best first
 
-// The row of that name, or the best one that this machine can run. Throws InputError that lists the names.
-const BackendRow& find_backend(const std::optional<std::string>& name);
+const BackendRow& find_backend(std::string_view name);  // throws InputError that lists the names
+const BackendRow& best_backend();                       // the first one that this machine can run
 
 }  // namespace nibble

@@ -37,17 +37,6 @@ ModelSource find_synthetic(const std::string& argument, const std::string& what)
       argument, what);
 }
 
-// Beside the program as it is installed and as it is built; `--models` alone where it is given.
-std::vector<fs::path> model_folders(const Settings& settings) {
-  if (settings.models) return {*settings.models};
-  std::error_code unknown;
-  const fs::path program = fs::read_symlink("/proc/self/exe", unknown);
-  if (unknown) return {};
-  const fs::path folder = program.parent_path();
-  return {folder / "models", (folder / "../../models").lexically_normal(),
-          (folder / "../share/nibble/models").lexically_normal()};
-}
-
 // The folder of "openai/gpt-oss-20b" in the Hugging Face cache: huggingface_hub's layout, where refs/main holds the name
 // of the snapshot.
 fs::path cache_folder(const std::string& repository) {
@@ -82,7 +71,7 @@ bool is_repository(std::string_view text) {
 
 fs::path ModelSource::folder() const { return fs::is_directory(path) ? path : path.parent_path(); }
 
-ModelSource find_model(const std::string& argument, const Settings& settings) {
+ModelSource find_model(const std::string& argument, const Places& places) {
   if (argument.starts_with(kSynthetic)) return find_synthetic(argument, argument.substr(kSynthetic.size()));
 
   std::error_code no_such_file;
@@ -91,7 +80,7 @@ ModelSource find_model(const std::string& argument, const Settings& settings) {
   std::vector<std::string> tried{"the file or folder of that name"};
   for (const BundledName& bundled : kBundledNames) {
     if (bundled.name != argument) continue;
-    for (const fs::path& models : model_folders(settings)) {
+    for (const fs::path& models : places.model_folders) {
       const fs::path folder = models / bundled.folder;
       if (fs::is_directory(folder, no_such_file)) return {argument, folder, {}};
       tried.push_back(folder.string());

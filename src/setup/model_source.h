@@ -5,8 +5,8 @@
 #include <optional>
 #include <string>
 
-#include "core/settings.h"
 #include "model/config.h"
+#include "setup/places.h"
 
 namespace nibble {
 
@@ -21,6 +21,6 @@ struct ModelSource {
 
 // In this order: "synthetic:" and a built-in name or a config.json; a path; a bundled name; an entry of the Hugging Face
 // cache. Throws InputError that says where was looked.
-ModelSource find_model(const std::string& argument, const Settings& settings);
+ModelSource find_model(const std::string& argument, const Places& places);
 
 }  // namespace nibble

@@ -83,8 +83,7 @@ TEST(Command, ABadVariableIsNamed) {
 
 TEST(Command, ANegativeNumberIsAValueAndNotAFlag) {
   Program program;
-  EXPECT_EQ(program.refusal("run --temperature -1"),
-            "--temperature '-1': accepted is a number from 0 to 2");
+  EXPECT_EQ(program.refusal("run --temperature -1"), "--temperature '-1': accepted is a number from 0 to 2");
 }
 
 TEST(Command, AnUnknownFlagIsAnsweredWithThoseThatThereAre) {

@@ -52,6 +52,13 @@ TEST(Settings, TheDefaultThatIsShownIsOneThatIsAccepted) {
   }
 }
 
+TEST(Settings, ATopPThatLeavesNoTokenIsRefused) {
+  for (const char* text : {"0", "-0", "0.0", "1e-60"})  // the last one is 0 as a float
+    EXPECT_THAT(refusal("top-p", text), testing::HasSubstr("a number above 0, up to 1")) << text;
+  EXPECT_EQ(with("top-p", "1e-30").top_p, 1e-30);
+  EXPECT_EQ(with("top-p", "1").top_p, 1);
+}
+
 TEST(Settings, ValuesArriveInTheirMember) {
   EXPECT_EQ(with("top-k", "40").top_k, 40);
   EXPECT_EQ(with("temperature", "0.25").temperature, 0.25);

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace nibble::cli {
+namespace nibble {
 namespace {
 
 double relative_l2(const std::vector<KernelChoice>& kernels) {
@@ -34,4 +34,4 @@ TEST(Backends, TheCpusDistanceFromGoldenDataIsThatOfTheKernelsThatRun) {
 }
 
 }  // namespace
-}  // namespace nibble::cli
+}  // namespace nibble

@@ -10,7 +10,7 @@
 #include "tests/error_of.h"
 #include "tests/folders.h"
 
-namespace nibble::cli {
+namespace nibble {
 namespace {
 
 namespace fs = std::filesystem;
@@ -24,7 +24,7 @@ class ModelSourceTest : public testing::Test {
     fs::create_directories(folder_);
     setenv("HF_HOME", (folder_ / "hf").c_str(), 1);
     unsetenv("HF_HUB_CACHE");
-    settings_.models = (folder_ / "models").string();
+    places_.model_folders = {folder_ / "models"};
   }
   void TearDown() override {
     unsetenv("HF_HOME");
@@ -35,24 +35,24 @@ class ModelSourceTest : public testing::Test {
     std::ofstream(folder_ / file) << text;
   }
   std::string refusal(const std::string& argument) {
-    return error_of([&] { find_model(argument, settings_); });
+    return error_of([&] { find_model(argument, places_); });
   }
 
   fs::path folder_ = fs::path(testing::TempDir()) / "nibble_model_source";
-  Settings settings_;
+  Places places_;
 };
 
 TEST_F(ModelSourceTest, AFolderOrFileIsTakenAsItIs) {
   write("checkpoint/model.safetensors", "");
   const std::string file = (folder_ / "checkpoint/model.safetensors").string();
-  EXPECT_EQ(find_model(file, settings_).path, file);
-  EXPECT_EQ(find_model(file, settings_).folder(), folder_ / "checkpoint");
-  EXPECT_EQ(find_model((folder_ / "checkpoint").string(), settings_).folder(), folder_ / "checkpoint");
+  EXPECT_EQ(find_model(file, places_).path, file);
+  EXPECT_EQ(find_model(file, places_).folder(), folder_ / "checkpoint");
+  EXPECT_EQ(find_model((folder_ / "checkpoint").string(), places_).folder(), folder_ / "checkpoint");
 }
 
 TEST_F(ModelSourceTest, ABundledNameIsFoundInTheFolderOfModels) {
   write("models/tiny-gpt-oss/config.json", "{}");
-  EXPECT_EQ(find_model("tiny", settings_).path, folder_ / "models/tiny-gpt-oss");
+  EXPECT_EQ(find_model("tiny", places_).path, folder_ / "models/tiny-gpt-oss");
 }
 
 TEST_F(ModelSourceTest, ACacheEntryIsTheSnapshotThatMainNames) {
@@ -60,7 +60,7 @@ TEST_F(ModelSourceTest, ACacheEntryIsTheSnapshotThatMainNames) {
   write(entry / "refs/main", "abc123\n");
   write(entry / "snapshots/abc123/config.json", "{}");
   write(entry / "snapshots/other/config.json", "{}");
-  EXPECT_EQ(find_model("openai/gpt-oss-20b", settings_).path, folder_ / entry / "snapshots/abc123");
+  EXPECT_EQ(find_model("openai/gpt-oss-20b", places_).path, folder_ / entry / "snapshots/abc123");
 }
 
 TEST_F(ModelSourceTest, ACacheEntryWithoutItsSnapshotIsNone) {
@@ -69,13 +69,13 @@ TEST_F(ModelSourceTest, ACacheEntryWithoutItsSnapshotIsNone) {
 }
 
 TEST_F(ModelSourceTest, SyntheticModelsHaveAConfigurationAndNoFiles) {
-  const ModelSource source = find_model("synthetic:gpt-oss-120b", settings_);
+  const ModelSource source = find_model("synthetic:gpt-oss-120b", places_);
   ASSERT_TRUE(source.synthetic);
   EXPECT_EQ(source.synthetic->num_experts, 128);
   EXPECT_TRUE(source.path.empty());
 
   const std::string config = test::source_path("models/tiny-gpt-oss/config.json");
-  EXPECT_EQ(find_model("synthetic:" + config, settings_).synthetic->hidden, 256);
+  EXPECT_EQ(find_model("synthetic:" + config, places_).synthetic->hidden, 256);
 }
 
 TEST_F(ModelSourceTest, ARefusalSaysWhereItLooked) {
@@ -90,4 +90,4 @@ TEST_F(ModelSourceTest, ARefusalSaysWhereItLooked) {
 }
 
 }  // namespace
-}  // namespace nibble::cli
+}  // namespace nibble

@@ -10,7 +10,7 @@
 
 #include "tests/error_of.h"
 
-namespace nibble::cli {
+namespace nibble {
 namespace {
 
 using testing::AllOf;
@@ -83,4 +83,4 @@ TEST_F(TuningFile, IsRefusedWithWhatIsWrongInIt) {
 }
 
 }  // namespace
-}  // namespace nibble::cli
+}  // namespace nibble

@@ -1,4 +1,5 @@
-// Holds the direction of the includes: a file sees its own folder and lower floors, never a higher one or a neighbour.
+// Holds the direction of the includes: a file includes its own folder and lower floors, never a higher floor or a neighbour. Inside
+// some floors there are rooms, which have directions of their own.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -19,48 +20,92 @@ namespace {
 struct Folder {
   std::string_view path;
   int floor;
-  int room{0};  // a room of a folder sees the folder's rooms of lower numbers
 };
 // The contract of backends lies a floor below those who fulfil it, so that the reference can fulfil it too.
 constexpr Folder kFolders[] = {
-    {"core", 0},  //
-    {"formats", 1},
-    {"text", 1},  //
-    {"harmony", 2},
-    {"model", 2},  //
-    {"kv", 3},
-    {"backend", 3},  //
-    {"reference", 4},
-    {"backend/cpu", 4},
-    {"backend/cuda", 4},         //
-    {"speculative", 5},          //
-    {"engine", 6},               //
-    {"setup", 7},                //
-    {"server/http", 8, 1},       //
-    {"server/api", 8, 2},        //
-    {"server/service", 8, 3},    //
-    {"server/endpoints", 8, 4},  //
-    {"server", 8, 5},            //
+    {"core", 0},                                                  //
+    {"formats", 1},     {"text", 1},                              //
+    {"harmony", 2},     {"model", 2},                             //
+    {"kv", 3},          {"backend", 3},                           //
+    {"reference", 4},   {"backend/cpu", 4}, {"backend/cuda", 4},  //
+    {"speculative", 5},                                           //
+    {"engine", 6},                                                //
+    {"setup", 7},                                                 //
+    {"server", 8},                                                //
     {"cli", 9},
 };
+
+// Rooms divide a folder of the table above. A file includes its own room and rooms of a lower level. A path is
+//
+//   "cli/bench/"   a folder: one room
+//   "cli/*"        the files that lie in cli/ itself: each name is a room of its own, as inspect.h and inspect.cpp
+//   "cli/command"  the files of one name
+//
+// and a file belongs to the most special row that fits. A folder without rows is one room.
+struct Room {
+  std::string_view path;
+  int level;
+};
+constexpr Room kRooms[] = {
+    // Commands share what lies below them and do not see each other, but for bench, of which `bench serve` is a part.
+    {"cli/command", 0},
+    {"cli/version", 0},
+    {"cli/commit", 0},  //
+    {"cli/terminal/", 1},
+    {"cli/measure/", 1},  //
+    {"cli/*", 2},
+    {"cli/bench_serve/", 2},
+    {"cli/chat/", 2},
+    {"cli/eval/", 2},
+    {"cli/verify/", 2},
+    {"cli/bench/", 3},  //
+    {"cli/main", 4},
+    // HTTP knows nothing of OpenAI's API, its types nothing of an engine, and the table of routes names every endpoint.
+    {"server/http/", 0},
+    {"server/api/", 1},
+    {"server/service/", 2},
+    {"server/endpoints/", 3},
+    {"server/routes", 4},
+    {"server/server", 5},
+};
+
+bool lies_in(std::string_view file, std::string_view folder) {
+  return file.starts_with(folder) && file.size() > folder.size() && file[folder.size()] == '/';
+}
 
 // The longest folder of the table that `file` ("backend/cpu/isa/avx2.cpp") lies in.
 std::optional<Folder> folder_of(std::string_view file) {
   std::optional<Folder> best;
-  for (const Folder& folder : kFolders) {
-    const bool inside =
-        file.starts_with(folder.path) && file.size() > folder.path.size() && file[folder.path.size()] == '/';
-    if (inside && (!best || folder.path.size() > best->path.size())) best = folder;
+  for (const Folder& folder : kFolders)
+    if (lies_in(file, folder.path) && (!best || folder.path.size() > best->path.size())) best = folder;
+  return best;
+}
+
+bool has_rooms(std::string_view folder) {
+  return std::any_of(std::begin(kRooms), std::end(kRooms),
+                     [&](const Room& room) { return lies_in(room.path, folder); });
+}
+
+// The room that `file` lies in, named by its folder or, alone, by the file's name without its ending.
+std::optional<Room> room_of(std::string_view file) {
+  const std::string_view stem = file.substr(0, file.rfind('.'));
+  const std::string_view folder = file.substr(0, file.rfind('/'));
+  std::optional<Room> best;
+  for (const Room& room : kRooms) {
+    const std::string_view parent = room.path.substr(0, room.path.rfind('/'));
+    if (room.path == stem) return room;
+    if (room.path.ends_with("/*") && folder == parent) best = {stem, room.level};
+    if (room.path.ends_with('/') && lies_in(file, parent)) best = room;
   }
   return best;
 }
 
-// "server" of "server/http": rooms of different folders do not see each other.
-std::string_view house_of(const Folder& folder) { return folder.path.substr(0, folder.path.find('/')); }
-
-bool sees(const Folder& from, const Folder& to) {
-  if (from.path == to.path || to.floor < from.floor) return true;
-  return to.floor == from.floor && house_of(from) == house_of(to) && to.room < from.room;
+// What is wrong with an include inside one folder; empty if nothing is.
+std::string complaint_about_rooms(std::string_view file, std::string_view target) {
+  const std::optional<Room> from = room_of(file), to = room_of(target);
+  if (!from || !to) return std::string(from ? target : file) + ": lies in no room of the table in " __FILE__;
+  if (from->path == to->path || to->level < from->level) return {};
+  return std::string(file) + ": \"" + std::string(target) + "\" is no room below " + std::string(from->path);
 }
 
 // One complaint for each include that `file` may not have; empty if all is well.
@@ -72,10 +117,15 @@ std::vector<std::string> complaints(const std::string& file, std::istream& text)
     if (!line.starts_with("#include \"")) continue;
     const std::string target = line.substr(10, line.find('"', 10) - 10);
     const std::optional<Folder> to = folder_of(target);
-    if (!to)
+    if (!to) {
       found.push_back(file + ": \"" + target + "\" does not start at a folder of src/");
-    else if (!sees(*from, *to))
+    } else if (to->path == from->path) {
+      if (!has_rooms(from->path)) continue;
+      if (std::string complaint = complaint_about_rooms(file, target); !complaint.empty())
+        found.push_back(std::move(complaint));
+    } else if (to->floor >= from->floor) {
       found.push_back(file + ": \"" + target + "\" is not below " + std::string(from->path));
+    }
   }
   return found;
 }
@@ -107,16 +157,6 @@ TEST(Includes, SidewaysOnesAreFound) {
               testing::SizeIs(1));
 }
 
-TEST(Includes, ARoomSeesLowerRoomsOfItsFolderOnly) {
-  EXPECT_THAT(complaints("server/http/connection.cpp", "#include \"server/api/reply.h\"\n"),
-              testing::SizeIs(1));
-  EXPECT_THAT(complaints("server/service/service.h", "#include \"server/server.h\"\n"), testing::SizeIs(1));
-  EXPECT_THAT(complaints("server/api/error.h", "#include \"server/http/http_error.h\"\n"),
-              testing::IsEmpty());
-  EXPECT_THAT(complaints("server/routes.cpp", "#include \"server/endpoints/endpoints.h\"\n"),
-              testing::IsEmpty());
-}
-
 TEST(Includes, RelativeOnesAreFound) {
   EXPECT_THAT(complaints("text/tokenizer.h", "#include \"utf8_stream.h\"\n"), testing::SizeIs(1));
   EXPECT_THAT(complaints("text/tokenizer.h", "#include \"../core/view.h\"\n"), testing::SizeIs(1));
@@ -131,6 +171,46 @@ TEST(Includes, ABackendSeesItsContractAndTheFloorsBelow) {
 
 TEST(Includes, AFolderThatIsNotInTheTableIsFound) {
   EXPECT_THAT(complaints("utils/misc.h", ""), testing::SizeIs(1));
+}
+
+std::vector<std::string> complaints_about(const std::string& file, const std::string& target) {
+  return complaints(file, "#include \"" + target + "\"\n");
+}
+
+TEST(Rooms, ACommandSeesItsOwnFilesAndWhatCommandsShare) {
+  for (const char* target : {"cli/eval/golden.h", "cli/terminal/terminal.h", "cli/measure/speed_tests.h",
+                             "cli/command.h", "cli/version.h", "setup/load.h"})
+    EXPECT_THAT(complaints_about("cli/eval/eval.cpp", target), testing::IsEmpty()) << target;
+  EXPECT_THAT(complaints_about("cli/inspect.cpp", "cli/inspect.h"), testing::IsEmpty());
+  EXPECT_THAT(complaints_about("cli/inspect.cpp", "cli/measure/kernels_json.h"), testing::IsEmpty());
+  EXPECT_THAT(complaints_about("cli/main.cpp", "cli/bench/bench.h"), testing::IsEmpty());
+}
+
+TEST(Rooms, ACommandThatSeesAnotherOneIsFound) {
+  for (const char* target : {"cli/chat/chat.h", "cli/run.h", "cli/main.h", "cli/bench/bench.h"})
+    EXPECT_THAT(complaints_about("cli/eval/eval.cpp", target), testing::SizeIs(1)) << target;
+  EXPECT_THAT(complaints_about("cli/profile.cpp", "cli/run.h"), testing::SizeIs(1));
+  EXPECT_THAT(complaints_about("cli/profile.cpp", "cli/eval/logits.h"), testing::SizeIs(1));
+  EXPECT_THAT(complaints_about("cli/bench_serve/client.cpp", "cli/bench/report.h"), testing::SizeIs(1));
+}
+
+TEST(Rooms, ASharedRoomThatSeesACommandOrANeighbourIsFound) {
+  for (const char* target : {"cli/run.h", "cli/eval/logits.h", "cli/measure/speed_tests.h"})
+    EXPECT_THAT(complaints_about("cli/terminal/answer.cpp", target), testing::SizeIs(1)) << target;
+  EXPECT_THAT(complaints_about("cli/command.h", "cli/terminal/terminal.h"), testing::SizeIs(1));
+  EXPECT_THAT(complaints_about("cli/command.h", "cli/version.h"), testing::SizeIs(1));
+}
+
+TEST(Rooms, TheServersPointFromRoutesToEndpointsToServiceToApiToHttp) {
+  EXPECT_THAT(complaints_about("server/http/connection.cpp", "server/api/reply.h"), testing::SizeIs(1));
+  EXPECT_THAT(complaints_about("server/service/service.h", "server/server.h"), testing::SizeIs(1));
+  EXPECT_THAT(complaints_about("server/api/error.h", "server/http/http_error.h"), testing::IsEmpty());
+  EXPECT_THAT(complaints_about("server/routes.cpp", "server/endpoints/endpoints.h"), testing::IsEmpty());
+}
+
+TEST(Rooms, AFolderThatIsNoRoomOfTheTableIsFound) {
+  EXPECT_THAT(complaints_about("cli/drawer/things.cpp", "cli/drawer/things.h"), testing::SizeIs(1));
+  EXPECT_THAT(complaints_about("cli/run.cpp", "cli/drawer/things.h"), testing::SizeIs(1));
 }
 
 }  // namespace

@@ -66,12 +66,13 @@ Settings with_batch(Settings settings, const std::optional<std::string>& max_bat
 
 int bench(const Options& options, const Settings& settings, const std::string& command_line) {
   const std::vector<BenchTest> tests = tests_of(options);
-  const BackendRow& row = find_backend(settings.backend);
-  const Model model = open_model(options.model, settings);
-  const BackendOptions room = room_for(tests, model.config, settings);
+  const ResolvedSettings resolved = resolve(settings);
+  const BackendRow& row = *resolved.backend;
+  const Model model = open_model(options.model, resolved.places);
+  const BackendOptions room = room_for(tests, model.config, resolved);
   // Before the weights are there: it takes memory of its own.
   const double read_bandwidth = row.read_bandwidth();
-  const std::unique_ptr<Backend> backend = load(model, settings, room);
+  const std::unique_ptr<Backend> backend = load(model, resolved, room);
 
   BenchSetup setup{.command_line = command_line,
                    .model = model.source.name,
@@ -85,12 +86,12 @@ int bench(const Options& options, const Settings& settings, const std::string& c
                    .device = row.device(),
                    .num_cores = num_usable_cores(),
                    .read_bandwidth = read_bandwidth,
-                   .tuning = row.retune ? read_tuning(settings, machine_name()) : std::nullopt,
+                   .tuning = resolved.tuning,
                    .kernels = backend->kernels(),
                    .counters = {}};
   std::vector<BenchResult> results;
   if (!options.as_json) fmt::print("{}", options.as_csv ? csv_header() : markdown_header());
-  run_tests(*backend, room, formats_of(model, settings), tests, options.num_repetitions,
+  run_tests(*backend, room, formats_of(model, resolved), tests, options.num_repetitions,
             [&](const BenchResult& result) {
               results.push_back(result);
               if (options.as_json) return;

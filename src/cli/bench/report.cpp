@@ -27,14 +27,14 @@ std::string parameters_text(size_t count) {
 
 // The figures of a row: everything follows the mean of the repetitions.
 struct Figures {
-  Spread tokens_per_second;
+  SampleStatistics tokens_per_second;
   double bytes_per_second;
   double share;  // of the bandwidth
 };
 Figures figures_of(const BenchSetup& setup, const BenchResult& result) {
-  const Spread spread = spread_of(result.tokens_per_second);
-  const double bytes_per_second = spread.mean * result.bytes_per_token();
-  return {spread, bytes_per_second, bytes_per_second / setup.read_bandwidth};
+  const SampleStatistics statistics = statistics_of(result.tokens_per_second);
+  const double bytes_per_second = statistics.mean * result.bytes_per_token();
+  return {statistics, bytes_per_second, bytes_per_second / setup.read_bandwidth};
 }
 
 // RFC 4180.
@@ -46,21 +46,21 @@ std::string csv_text(std::string_view text) {
 }
 
 Json result_json(const BenchSetup& setup, const BenchResult& result) {
-  const auto [spread, bytes_per_second, share] = figures_of(setup, result);
+  const auto [statistics, bytes_per_second, share] = figures_of(setup, result);
   return {{"test", name(result.test)},
           {"kind", result.test.kind == BenchKind::kPrefill ? "prefill" : "decode"},
           {"num_tokens", result.test.num_tokens},
           {"depth", result.test.depth},
           {"tokens_per_second",
-           {{"mean", spread.mean},
-            {"standard_deviation", spread.standard_deviation},
-            {"median", spread.median},
+           {{"mean", statistics.mean},
+            {"standard_deviation", statistics.standard_deviation},
+            {"median", statistics.median},
             {"samples", result.tokens_per_second}}},
           {"num_steps", result.num_steps},
           {"bytes_per_step", result.bytes_per_step},
           {"bytes_per_second", bytes_per_second},
           {"share_of_read_bandwidth", share},
-          {"note", spread.note.empty() ? Json() : Json(spread.note)}};
+          {"note", statistics.note.empty() ? Json() : Json(statistics.note)}};
 }
 
 }  // namespace
@@ -72,12 +72,12 @@ std::string markdown_header() {
 }
 
 std::string markdown_row(const BenchSetup& setup, const BenchResult& result) {
-  const auto [spread, bytes_per_second, share] = figures_of(setup, result);
+  const auto [statistics, bytes_per_second, share] = figures_of(setup, result);
   return fmt::format(kRow, setup.model, bytes_text(setup.weight_bytes), parameters_text(setup.num_parameters),
                      setup.backend, setup.num_threads, name(result.test),
-                     fmt::format("{:.2f} ± {:.2f}", spread.mean, spread.standard_deviation),
-                     fmt::format("{:.2f}", spread.median), fmt::format("{:.1f}", bytes_per_second / 1e9),
-                     fmt::format("{:.1f} %", 100 * share), spread.note);
+                     fmt::format("{:.2f} ± {:.2f}", statistics.mean, statistics.standard_deviation),
+                     fmt::format("{:.2f}", statistics.median), fmt::format("{:.1f}", bytes_per_second / 1e9),
+                     fmt::format("{:.1f} %", 100 * share), statistics.note);
 }
 
 std::string markdown_footer(const BenchSetup& setup) {
@@ -111,12 +111,13 @@ std::string csv_header() {
 }
 
 std::string csv_row(const BenchSetup& setup, const BenchResult& result) {
-  const auto [spread, bytes_per_second, share] = figures_of(setup, result);
+  const auto [statistics, bytes_per_second, share] = figures_of(setup, result);
   return fmt::format("{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}\n", csv_text(setup.model),
                      setup.weight_bytes, setup.num_parameters, setup.backend, setup.num_threads,
-                     setup.max_batch_tokens, name(result.test), spread.mean, spread.standard_deviation,
-                     spread.median, setup.num_repetitions, bytes_per_second, share, setup.read_bandwidth,
-                     spread.note, this_build().commit, csv_text(setup.cpu), csv_text(setup.device));
+                     setup.max_batch_tokens, name(result.test), statistics.mean,
+                     statistics.standard_deviation, statistics.median, setup.num_repetitions,
+                     bytes_per_second, share, setup.read_bandwidth, statistics.note, this_build().commit,
+                     csv_text(setup.cpu), csv_text(setup.device));
 }
 
 Json bench_json(const BenchSetup& setup, std::span<const BenchResult> results) {

@@ -30,9 +30,14 @@ Examples:
 
 class Conversation {
  public:
-  Conversation(const Settings& settings, const Model& model, const Tokenizer& tokenizer, Engine& engine,
-               int context)
-      : settings_(settings), model_(model), tokenizer_(tokenizer), engine_(engine), context_(context) {
+  Conversation(const Settings& settings, const ResolvedSettings& setup, const Model& model,
+               const Tokenizer& tokenizer, Engine& engine, int context)
+      : settings_(settings),
+        setup_(setup),
+        model_(model),
+        tokenizer_(tokenizer),
+        engine_(engine),
+        context_(context) {
     chat_ = new_chat(settings_);
   }
 
@@ -59,6 +64,7 @@ class Conversation {
   void quit(const std::string&) { has_ended_ = true; }
 
   Settings settings_;
+  const ResolvedSettings& setup_;
   const Model& model_;
   const Tokenizer& tokenizer_;
   Engine& engine_;
@@ -121,7 +127,7 @@ void Conversation::answer(const std::string& question) {
                      prompt.size(), context_);
 
   interrupt_.take();  // a ctrl-C from before the question is not for its answer
-  Printer printer({.thoughts = stdout, .fold = is_folded_});
+  AnswerPrinter printer({.reasoning = stdout, .hides_reasoning = is_folded_});
   Listener listener;
   listener.on_text = [&](harmony::Part part, std::string_view text) { printer.show(part, text); };
   listener.wants_to_stop = [&] { return interrupt_.take(); };
@@ -129,10 +135,9 @@ void Conversation::answer(const std::string& question) {
                                        make_request(prompt, settings_, model_.config, tokenizer_, context_),
                                        settings_.stop, listener);
   printer.finish();
-  fmt::print(
-      "{}{}{}\n", dim_on(stdout),
-      describe(answer.finished, measure(model_.config, formats_of(model_, settings_), answer.finished)),
-      dim_off(stdout));
+  fmt::print("{}{}{}\n", dim_on(stdout),
+             describe(answer.finished, measure(model_.config, formats_of(model_, setup_), answer.finished)),
+             dim_off(stdout));
 
   // A turn without words to the user is not remembered: a question that is answered by nothing would only confuse.
   if (answer.text.empty()) {
@@ -200,13 +205,14 @@ void Conversation::save(const std::string& file) {
 }
 
 int chat(const std::string& argument, const Settings& settings) {
-  const Model model = open_model(argument, settings);
-  const Tokenizer tokenizer = open_tokenizer(model.source, settings);
-  const Capacity capacity{context_of(model.config, settings), 1};
-  const BackendOptions room = backend_options(model.config, settings, capacity);
-  const std::unique_ptr<Backend> backend = load(model, settings, room);
-  Engine engine(*backend, tokenizer, engine_options(settings, room, capacity));
-  Conversation(settings, model, tokenizer, engine, capacity.context).talk();
+  const ResolvedSettings setup = resolve(settings);
+  const Model model = open_model(argument, setup.places);
+  const Tokenizer tokenizer = open_tokenizer(model.source, setup.places);
+  const Capacity capacity{context_of(model.config, setup), 1};
+  const BackendOptions room = backend_options(model.config, setup, capacity);
+  const std::unique_ptr<Backend> backend = load(model, setup, room);
+  Engine engine(*backend, tokenizer, engine_options(setup, room, capacity));
+  Conversation(settings, setup, model, tokenizer, engine, capacity.context).talk();
   return kDone;
 }
 

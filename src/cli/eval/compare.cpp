@@ -35,7 +35,7 @@ Comparison compare_models(Backend& quantised, Backend& unquantised, const Backen
   std::vector<float> held;
   for (size_t w = 0; w < windows.count; ++w) {
     const std::span<const TokenId> piece = windows.at(w);
-    Sequence one(unquantised, room), other(quantised, room);
+    BackendSequence one(unquantised, room), other(quantised, room);
     for (size_t first = 0; first + 1 < piece.size(); first += kChunk) {
       const auto chunk = piece.subspan(first, std::min(kChunk, piece.size() - 1 - first));
       held.clear();

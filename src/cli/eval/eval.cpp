@@ -50,12 +50,12 @@ void print_json(const Json& json) {
   fmt::print("{}\n", json.dump(2, ' ', false, Json::error_handler_t::replace));
 }
 
-int eval_text(const Options& options, const Settings& settings) {
+int eval_text(const Options& options, const ResolvedSettings& setup) {
   const std::string text = read_text_file(options.text);
-  const Model model = open_model(options.model, settings);
-  const Tokenizer tokenizer = open_tokenizer(model.source, settings);
-  const BackendOptions room = backend_options(model.config, settings, {options.window, 1});
-  const std::unique_ptr<Backend> backend = load(model, settings, room);
+  const Model model = open_model(options.model, setup.places);
+  const Tokenizer tokenizer = open_tokenizer(model.source, setup.places);
+  const BackendOptions room = backend_options(model.config, setup, {options.window, 1});
+  const std::unique_ptr<Backend> backend = load(model, setup, room);
   const Stopwatch stopwatch;
   const Perplexity result =
       measure_perplexity(*backend, room, tokenizer, text, options.window, options.limit);
@@ -84,25 +84,25 @@ std::string experts_activations(const std::vector<KernelChoice>& kernels) {
   return "unknown";
 }
 
-int eval_compare(const Options& options, const Settings& settings) {
+int eval_compare(const Options& options, const ResolvedSettings& setup) {
   const std::string text = read_text_file(options.text);
-  const Model model = open_model(options.model, settings);
-  const Tokenizer tokenizer = open_tokenizer(model.source, settings);
-  const Settings plain = unquantised(settings);
+  const Model model = open_model(options.model, setup.places);
+  const Tokenizer tokenizer = open_tokenizer(model.source, setup.places);
+  const ResolvedSettings plain = unquantised(setup);
   const Capacity capacity{options.window, 1};
-  const BackendOptions room = backend_options(model.config, settings, capacity);
+  const BackendOptions room = backend_options(model.config, setup, capacity);
   const BackendOptions plain_room = backend_options(model.config, plain, capacity);
   if (room.dense == plain_room.dense && room.kv_format == plain_room.kv_format &&
       room.expert_activations == plain_room.expert_activations)
     throw InputError(
         "--compare: nothing is quantised: --fp8-layers, --mxfp4-layers, --kv-dtype fp8 or "
         "--experts-activations int8 says what is to be compared");
-  const std::unique_ptr<Backend> backend = load(model, settings, room);
+  const std::unique_ptr<Backend> backend = load(model, setup, room);
   const std::unique_ptr<Backend> plain_backend = load(model, plain, plain_room);
   const Stopwatch stopwatch;
   const Comparison result =
       compare_models(*backend, *plain_backend, room, tokenizer, text, options.window, options.limit);
-  const StorageFormats formats = formats_of(model, settings);
+  const StorageFormats formats = formats_of(model, setup);
   const std::string_view qkv = name(formats.qkv), o = name(formats.attention_output),
                          lm_head = name(formats.unembedding), kv = name(formats.kv);
   const std::string experts = experts_activations(backend->kernels());
@@ -186,25 +186,25 @@ Json tasks_json(const std::vector<TaskResult>& results, std::string_view backend
           {"tasks", rows}};
 }
 
-int eval_tasks(const Options& options, const Settings& settings) {
+int eval_tasks(const Options& options, const Settings& settings, const ResolvedSettings& setup) {
   std::vector<Task> tasks = read_tasks(read_text_file(options.tasks), options.tasks);
   if (options.limit && tasks.size() > static_cast<size_t>(*options.limit))
     tasks.resize(static_cast<size_t>(*options.limit));
   if (tasks.empty()) throw InputError("{} holds no tasks", options.tasks);
-  const Model model = open_model(options.model, settings);
-  const Tokenizer tokenizer = open_tokenizer(model.source, settings);
+  const Model model = open_model(options.model, setup.places);
+  const Tokenizer tokenizer = open_tokenizer(model.source, setup.places);
   std::vector<GenerationRequest> requests =
-      task_requests(tasks, settings, model.config, tokenizer, context_of(model.config, settings));
+      task_requests(tasks, settings, model.config, tokenizer, context_of(model.config, setup));
   // Room for what the longest prompt can become, unless the settings say less.
   size_t longest_prompt = 0;
   for (const GenerationRequest& request : requests)
     longest_prompt = std::max(longest_prompt, request.prompt.size());
   const Capacity capacity{
-      std::min(context_of(model.config, settings), static_cast<int>(longest_prompt) + kMaxTaskTokens),
-      settings.max_sequences};
-  const BackendOptions room = backend_options(model.config, settings, capacity);
-  const std::unique_ptr<Backend> backend = load(model, settings, room);
-  Engine engine(*backend, tokenizer, engine_options(settings, room, capacity));
+      std::min(context_of(model.config, setup), static_cast<int>(longest_prompt) + kMaxTaskTokens),
+      setup.max_sequences};
+  const BackendOptions room = backend_options(model.config, setup, capacity);
+  const std::unique_ptr<Backend> backend = load(model, setup, room);
+  Engine engine(*backend, tokenizer, engine_options(setup, room, capacity));
 
   const Stopwatch stopwatch;
   const std::vector<TaskResult> results = run_tasks(engine, tokenizer, tasks, std::move(requests));
@@ -258,16 +258,15 @@ void print_golden_table(const std::vector<GoldenResult>& results, const GoldenTo
       tolerance.greedy_gap);
 }
 
-int eval_golden(const Options& options, const Settings& settings) {
+int eval_golden(const Options& options, const ResolvedSettings& setup) {
   const GoldenSet golden = read_golden(options.golden);
-  const Model model = open_model(options.model, settings);
+  const Model model = open_model(options.model, setup.places);
   if (golden.vocab != model.config.vocab)
     throw InputError("{} is of another model: its vocabulary has {} tokens, that of {} has {}",
                      options.golden, golden.vocab, options.model, model.config.vocab);
-  const BackendOptions room = backend_options(model.config, settings, {longest(golden), 1});
-  const std::unique_ptr<Backend> backend = load(model, settings, room);
-  const GoldenTolerance tolerance =
-      find_backend(settings.backend).tolerance(model.config, golden, backend->kernels());
+  const BackendOptions room = backend_options(model.config, setup, {longest(golden), 1});
+  const std::unique_ptr<Backend> backend = load(model, setup, room);
+  const GoldenTolerance tolerance = setup.backend->tolerance(model.config, golden, backend->kernels());
   const std::vector<GoldenResult> results = compare_golden(*backend, room, golden, tolerance, options.limit);
   if (options.as_json)
     print_json(golden_json(results, backend->name()));
@@ -283,9 +282,10 @@ int eval(const Options& options, const Settings& settings) {
   if (std::count(std::begin(kinds), std::end(kinds), true) != 1)
     throw InputError("eval needs exactly one of --text FILE, --tasks FILE and --golden FILE");
   if (options.is_compared && options.text.empty()) throw InputError("--compare goes with --text FILE");
-  if (options.is_compared) return eval_compare(options, settings);
-  if (!options.text.empty()) return eval_text(options, settings);
-  return options.tasks.empty() ? eval_golden(options, settings) : eval_tasks(options, settings);
+  const ResolvedSettings setup = resolve(settings);
+  if (options.is_compared) return eval_compare(options, setup);
+  if (!options.text.empty()) return eval_text(options, setup);
+  return options.tasks.empty() ? eval_golden(options, setup) : eval_tasks(options, settings, setup);
 }
 
 }  // namespace

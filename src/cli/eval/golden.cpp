@@ -11,7 +11,7 @@ namespace {
 
 GoldenDifference compare_prompt(Backend& backend, const BackendOptions& room, const GoldenPrompt& prompt,
                                 const GoldenTolerance& tolerance) {
-  Sequence sequence(backend, room);
+  BackendSequence sequence(backend, room);
   std::vector<float> logits;
   TokenId next{};
   sequence.feed(prompt.ids, [&](int, std::span<const float> row) {

@@ -31,7 +31,7 @@ Perplexity measure_perplexity(Backend& backend, const BackendOptions& room, cons
   size_t num_bytes = 0;
   for (size_t w = 0; w < windows.count; ++w) {
     const std::span<const TokenId> piece = windows.at(w);
-    Sequence sequence(backend, room);
+    BackendSequence sequence(backend, room);
     sequence.feed(piece.first(piece.size() - 1), [&](int position, std::span<const float> logits) {
       const TokenId next = piece[static_cast<size_t>(position) + 1];
       sum += log_sum_exp(logits) - logits[static_cast<size_t>(next)];

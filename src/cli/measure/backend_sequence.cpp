@@ -19,7 +19,7 @@ OutputRow greedy_row(std::span<const TokenId> tokens) {
 
 }  // namespace
 
-Sequence::Sequence(Backend& backend, const BackendOptions& room)
+BackendSequence::BackendSequence(Backend& backend, const BackendOptions& room)
     : backend_(backend),
       max_batch_tokens_(room.max_batch_tokens),
       max_rows_(std::clamp(kMaxLogits / backend.config().vocab, 1, room.max_batch_tokens)),
@@ -27,7 +27,7 @@ Sequence::Sequence(Backend& backend, const BackendOptions& room)
       sliding_(room.num_sliding_pages),
       pages_(full_, sliding_, backend.config().window) {}
 
-void Sequence::feed(std::span<const TokenId> tokens, const Visit& visit) {
+void BackendSequence::feed(std::span<const TokenId> tokens, const Visit& visit) {
   const size_t vocab = static_cast<size_t>(backend_.config().vocab);
   while (!tokens.empty()) {
     const int num_rows = std::min(max_rows_, static_cast<int>(tokens.size()));
@@ -42,7 +42,7 @@ void Sequence::feed(std::span<const TokenId> tokens, const Visit& visit) {
   }
 }
 
-void Sequence::feed(std::span<const TokenId> tokens) {
+void BackendSequence::feed(std::span<const TokenId> tokens) {
   while (!tokens.empty()) {
     const int num_rows = std::min(max_batch_tokens_, static_cast<int>(tokens.size()));
     reserve(num_rows);
@@ -52,23 +52,24 @@ void Sequence::feed(std::span<const TokenId> tokens) {
   }
 }
 
-void Sequence::reserve(int num_tokens) {
+void BackendSequence::reserve(int num_tokens) {
   const bool has_room = pages_.reserve(num_tokens);
   NIBBLE_CHECK(has_room, "{} tokens behind {}", num_tokens, pages_.length());
 }
 
-void Sequence::rehearse(std::span<const TokenId> tokens, int offset, bool wants_next) {
+void BackendSequence::run_repeatable_step(std::span<const TokenId> tokens, int offset, bool wants_next) {
   const OutputRow last = greedy_row(tokens);
   step(tokens, offset, {&last, wants_next ? size_t{1} : size_t{0}}, false);
 }
 
-std::vector<TimedWork> Sequence::profile(std::span<const TokenId> tokens, int offset) {
+std::vector<TimedWork> BackendSequence::profile(std::span<const TokenId> tokens, int offset) {
   const OutputRow last = greedy_row(tokens);
   const Run run = run_of(tokens, offset, {&last, 1});
   return backend_.profile({{&run, 1}, false});
 }
 
-Run Sequence::run_of(std::span<const TokenId> tokens, int offset, std::span<const OutputRow> outputs) const {
+Run BackendSequence::run_of(std::span<const TokenId> tokens, int offset,
+                            std::span<const OutputRow> outputs) const {
   Run run;
   run.tokens = tokens;
   run.first_position = length() + offset;
@@ -78,8 +79,8 @@ Run Sequence::run_of(std::span<const TokenId> tokens, int offset, std::span<cons
   return run;
 }
 
-StepResult Sequence::step(std::span<const TokenId> tokens, int offset, std::span<const OutputRow> outputs,
-                          bool want_logits) {
+StepResult BackendSequence::step(std::span<const TokenId> tokens, int offset,
+                                 std::span<const OutputRow> outputs, bool want_logits) {
   const Run run = run_of(tokens, offset, outputs);
   return backend_.step({{&run, 1}, want_logits});
 }

@@ -9,14 +9,13 @@
 #include "backend/backend.h"
 #include "core/token.h"
 #include "kv/page_table.h"
-#include "setup/load.h"
 
 namespace nibble::cli {
 
 // One sequence in a backend that was made with room for one.
-class Sequence {
+class BackendSequence {
  public:
-  Sequence(Backend& backend, const BackendOptions& room);
+  BackendSequence(Backend& backend, const BackendOptions& room);
 
   int length() const { return pages_.length(); }  // positions that there are
 
@@ -31,7 +30,7 @@ class Sequence {
   // One step over tokens that begin `offset` positions behind what there is; room for them was reserved. They do not become
   // part of it: the same positions may be run any number of times. With `wants_next` the token after the last one is
   // chosen, the likeliest.
-  void rehearse(std::span<const TokenId> tokens, int offset, bool wants_next);
+  void run_repeatable_step(std::span<const TokenId> tokens, int offset, bool wants_next);
   // The same, with the next token, and what it did (Backend::profile).
   std::vector<TimedWork> profile(std::span<const TokenId> tokens, int offset);
 

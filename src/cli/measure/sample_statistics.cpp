@@ -23,24 +23,24 @@ bool look_equal(std::span<const double> samples) {
 
 }  // namespace
 
-Spread spread_of(std::span<const double> samples) {
+SampleStatistics statistics_of(std::span<const double> samples) {
   NIBBLE_CHECK(!samples.empty(), "no samples");
   const auto count = static_cast<double>(samples.size());
-  Spread spread;
-  spread.mean = std::accumulate(samples.begin(), samples.end(), 0.0) / count;
+  SampleStatistics statistics;
+  statistics.mean = std::accumulate(samples.begin(), samples.end(), 0.0) / count;
 
   std::vector<double> sorted(samples.begin(), samples.end());
   std::sort(sorted.begin(), sorted.end());
   const size_t middle = sorted.size() / 2;
-  spread.median = sorted.size() % 2 == 1 ? sorted[middle] : (sorted[middle - 1] + sorted[middle]) / 2;
+  statistics.median = sorted.size() % 2 == 1 ? sorted[middle] : (sorted[middle - 1] + sorted[middle]) / 2;
 
   double squares = 0;
-  for (const double sample : samples) squares += (sample - spread.mean) * (sample - spread.mean);
-  if (samples.size() > 1) spread.standard_deviation = std::sqrt(squares / (count - 1));
+  for (const double sample : samples) squares += (sample - statistics.mean) * (sample - statistics.mean);
+  if (samples.size() > 1) statistics.standard_deviation = std::sqrt(squares / (count - 1));
 
-  if (spread.standard_deviation > kNoisy * spread.mean) spread.note = "noisy";
-  if (samples.size() >= kEnoughToDoubt && look_equal(samples)) spread.note = "suspiciously equal";
-  return spread;
+  if (statistics.standard_deviation > kNoisy * statistics.mean) statistics.note = "noisy";
+  if (samples.size() >= kEnoughToDoubt && look_equal(samples)) statistics.note = "suspiciously equal";
+  return statistics;
 }
 
 }  // namespace nibble::cli

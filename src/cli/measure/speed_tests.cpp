@@ -10,7 +10,7 @@
 #include "core/log.h"
 #include "core/random.h"
 #include "kv/page_table.h"
-#include "setup/load.h"
+#include "setup/capacity.h"
 
 namespace nibble::cli {
 namespace {
@@ -42,11 +42,12 @@ double bytes_of(const Step& step, int depth, const Config& config, const Storage
   return static_cast<double>(sum.bytes_touched());
 }
 
-double seconds_of(Sequence& sequence, std::span<const Step> steps, std::span<const TokenId> tokens) {
+double seconds_of(BackendSequence& sequence, std::span<const Step> steps, std::span<const TokenId> tokens) {
   const Stopwatch watch;
   for (const Step& step : steps)
-    sequence.rehearse(tokens.subspan(static_cast<size_t>(step.offset), static_cast<size_t>(step.num_tokens)),
-                      step.offset, step.wants_next);
+    sequence.run_repeatable_step(
+        tokens.subspan(static_cast<size_t>(step.offset), static_cast<size_t>(step.num_tokens)), step.offset,
+        step.wants_next);
   return watch.seconds();
 }
 
@@ -79,8 +80,9 @@ std::vector<BenchTest> list_tests(std::span<const int> prompt_lengths, std::span
   return tests;
 }
 
-BackendOptions room_for(std::span<const BenchTest> tests, const Config& config, const Settings& settings) {
-  const int context = settings.context ? context_of(config, settings) : config.max_context;
+BackendOptions room_for(std::span<const BenchTest> tests, const Config& config,
+                        const ResolvedSettings& setup) {
+  const int context = setup.context ? context_of(config, setup) : config.max_context;
   int num_positions = 0, num_tokens = 0;
   for (const BenchTest& test : tests) {
     if (test.num_tokens > context - test.depth)
@@ -89,7 +91,7 @@ BackendOptions room_for(std::span<const BenchTest> tests, const Config& config, 
     num_positions = std::max(num_positions, test.depth + test.num_tokens);
     num_tokens = std::max(num_tokens, test.num_tokens);
   }
-  BackendOptions room = backend_options(config, settings, {num_positions, 1});
+  BackendOptions room = backend_options(config, setup, {num_positions, 1});
   // All that is timed is in the sliding layers too until it has been timed for the last time.
   room.num_sliding_pages =
       std::min(num_pages_for(num_positions),
@@ -101,7 +103,7 @@ void run_tests(Backend& backend, const BackendOptions& room, const StorageFormat
                std::span<const BenchTest> tests, int num_repetitions,
                const std::function<void(const BenchResult&)>& on_result) {
   const Config& config = backend.config();
-  Sequence sequence(backend, room);
+  BackendSequence sequence(backend, room);
   for (const BenchTest& test : tests) {
     if (sequence.length() < test.depth)
       log::debug("filling the KV cache from {} to {} tokens", sequence.length(), test.depth);

@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "backend/backend.h"
-#include "core/settings.h"
 #include "model/config.h"
 #include "model/ops.h"
+#include "setup/resolve.h"
 
 namespace nibble::cli {
 
@@ -30,7 +30,8 @@ std::vector<BenchTest> list_tests(std::span<const int> prompt_lengths, std::span
 
 // What a backend has to have room for. Throws InputError where a test is longer than the model was made for, or than
 // --context allows.
-BackendOptions room_for(std::span<const BenchTest> tests, const Config& config, const Settings& settings);
+BackendOptions room_for(std::span<const BenchTest> tests, const Config& config,
+                        const ResolvedSettings& setup);
 
 // Random, and the same every time.
 std::vector<TokenId> tokens_at(int first_position, int num_tokens, int vocab);

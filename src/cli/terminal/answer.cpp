@@ -61,7 +61,7 @@ Answer stream_harmony(Engine& engine, const Tokenizer& tokenizer, GenerationRequ
   Answer answer;
   harmony::Parser parser(tokenizer, harmony::Role::kAssistant);
   StopStrings matcher(stop);
-  const auto tell = [&](const std::string& text) {
+  const auto emit = [&](const std::string& text) {
     answer.text += text;
     if (!text.empty()) listener.on_text(harmony::Part::kAnswer, text);
   };
@@ -69,8 +69,8 @@ Answer stream_harmony(Engine& engine, const Tokenizer& tokenizer, GenerationRequ
     if (parser.messages().empty()) return;
     const harmony::Part part = harmony::part_of(parser.messages().back().message);
     if (part == harmony::Part::kAnswer) {
-      tell(matcher.push(delta.text));
-      if (delta.message_ended) tell(matcher.flush());
+      emit(matcher.push(delta.text));
+      if (delta.message_ended) emit(matcher.flush());
       return;
     }
     if (part == harmony::Part::kReasoning) answer.reasoning += delta.text;
@@ -82,7 +82,7 @@ Answer stream_harmony(Engine& engine, const Tokenizer& tokenizer, GenerationRequ
     return !matcher.has_stopped();
   });
   hear(parser.finish());
-  tell(matcher.flush());
+  emit(matcher.flush());
   if (matcher.has_stopped()) answer.finished.reason = FinishReason::kStopString;
   answer.messages = parser.messages();
   return answer;

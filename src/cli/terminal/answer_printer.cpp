@@ -12,43 +12,44 @@ constexpr std::string_view kEraseLine{"\r\x1b[K"};
 
 }  // namespace
 
-void Printer::show(harmony::Part part, std::string_view text) {
+void AnswerPrinter::show(harmony::Part part, std::string_view text) {
   if (!is_open_ || part != part_) {
     close();
     open(part);
   }
   if (text.empty()) return;
-  if (part == harmony::Part::kReasoning && options_.fold) return;
-  std::FILE* out = part == harmony::Part::kAnswer ? options_.answer : options_.thoughts;
+  if (part == harmony::Part::kReasoning && options_.hides_reasoning) return;
+  std::FILE* out = part == harmony::Part::kAnswer ? options_.answer : options_.reasoning;
   std::fwrite(text.data(), 1, text.size(), out);
   std::fflush(out);
   at_line_start_ = text.back() == '\n';
 }
 
-void Printer::finish() { close(); }
+void AnswerPrinter::finish() { close(); }
 
 // On a terminal dimming tells the parts apart; elsewhere words do.
-void Printer::open(harmony::Part part) {
+void AnswerPrinter::open(harmony::Part part) {
   is_open_ = true;
   part_ = part;
   at_line_start_ = true;
   if (part == harmony::Part::kAnswer) return;
-  std::FILE* out = options_.thoughts;
+  std::FILE* out = options_.reasoning;
   const bool on_terminal = is_terminal(out);
   fmt::print(out, "{}", dim_on(out));
   if (part == harmony::Part::kCall) fmt::print(out, "call: ");
-  if (part == harmony::Part::kReasoning && options_.fold)
+  if (part == harmony::Part::kReasoning && options_.hides_reasoning)
     fmt::print(out, "{}{}", kThinking, on_terminal ? "" : "\n");
-  if (part == harmony::Part::kReasoning && !options_.fold && !on_terminal) fmt::print(out, "reasoning: ");
+  if (part == harmony::Part::kReasoning && !options_.hides_reasoning && !on_terminal)
+    fmt::print(out, "reasoning: ");
   at_line_start_ = false;
   std::fflush(out);
 }
 
-void Printer::close() {
+void AnswerPrinter::close() {
   if (!is_open_) return;
   is_open_ = false;
-  std::FILE* out = part_ == harmony::Part::kAnswer ? options_.answer : options_.thoughts;
-  const bool was_folded = part_ == harmony::Part::kReasoning && options_.fold;
+  std::FILE* out = part_ == harmony::Part::kAnswer ? options_.answer : options_.reasoning;
+  const bool was_folded = part_ == harmony::Part::kReasoning && options_.hides_reasoning;
   if (was_folded && is_terminal(out)) fmt::print(out, "{}", kEraseLine);
   if (!was_folded && !at_line_start_) fmt::print(out, "\n");
   if (part_ != harmony::Part::kAnswer) fmt::print(out, "{}", dim_off(out));

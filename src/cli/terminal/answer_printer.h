@@ -8,16 +8,15 @@
 
 namespace nibble::cli {
 
-struct PrinterOptions {
-  std::FILE* thoughts{
-      stderr};  // reasoning and calls; apart from the answer, so that a pipe gets the answer alone
+struct AnswerPrinterOptions {
+  std::FILE* reasoning{stderr};  // and calls: apart from the answer, so that a pipe gets the answer alone
   std::FILE* answer{stdout};
-  bool fold{false};  // say that the model thinks, not what
+  bool hides_reasoning{false};  // one line says that the model thinks, in place of what it thinks
 };
 
-class Printer {
+class AnswerPrinter {
  public:
-  explicit Printer(const PrinterOptions& options) : options_(options) {}
+  explicit AnswerPrinter(const AnswerPrinterOptions& options) : options_(options) {}
 
   void show(harmony::Part part, std::string_view text);
   void finish();  // ends the line and the dimming
@@ -26,7 +25,7 @@ class Printer {
   void open(harmony::Part part);
   void close();
 
-  PrinterOptions options_;
+  AnswerPrinterOptions options_;
   bool is_open_{false};
   harmony::Part part_{};
   bool at_line_start_{true};

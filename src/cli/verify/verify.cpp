@@ -48,7 +48,7 @@ std::vector<const BackendRow*> choose_backends(const Settings& settings) {
   std::vector<const BackendRow*> chosen;
   std::string missing;
   if (settings.backend) {
-    const BackendRow& row = find_backend(settings.backend);
+    const BackendRow& row = find_backend(*settings.backend);
     if (!row.checks)
       throw InputError(
           "--backend {}: nibble verify checks the kernels of cuda; those of {} are checked by the unit tests",

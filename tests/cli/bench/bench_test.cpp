@@ -40,29 +40,29 @@ TEST(Bench, ABadListIsAnsweredWithWhatIsAccepted) {
 // what repetitions say
 
 TEST(Bench, RepetitionsHaveMeanDeviationAndMedian) {
-  const Spread spread = spread_of(std::array{98.0, 104.0, 98.0});
-  EXPECT_DOUBLE_EQ(spread.mean, 100);
-  EXPECT_DOUBLE_EQ(spread.median, 98);
-  EXPECT_DOUBLE_EQ(spread.standard_deviation, std::sqrt(12.0));  // (4 + 16 + 4) / 2
-  EXPECT_EQ(spread.note, "");
-  EXPECT_DOUBLE_EQ(spread_of(std::array{4.0, 1.0, 3.0, 2.0}).median, 2.5);
+  const SampleStatistics statistics = statistics_of(std::array{98.0, 104.0, 98.0});
+  EXPECT_DOUBLE_EQ(statistics.mean, 100);
+  EXPECT_DOUBLE_EQ(statistics.median, 98);
+  EXPECT_DOUBLE_EQ(statistics.standard_deviation, std::sqrt(12.0));  // (4 + 16 + 4) / 2
+  EXPECT_EQ(statistics.note, "");
+  EXPECT_DOUBLE_EQ(statistics_of(std::array{4.0, 1.0, 3.0, 2.0}).median, 2.5);
 }
 
 TEST(Bench, OneRepetitionHasNoDeviation) {
-  const Spread spread = spread_of(std::array{5.0});
-  EXPECT_EQ(spread.standard_deviation, 0);
-  EXPECT_EQ(spread.note, "");
+  const SampleStatistics statistics = statistics_of(std::array{5.0});
+  EXPECT_EQ(statistics.standard_deviation, 0);
+  EXPECT_EQ(statistics.note, "");
 }
 
 TEST(Bench, ADeviationOfMoreThanATenthIsNoisy) {
-  EXPECT_EQ(spread_of(std::array{90.0, 100.0, 110.0}).note, "");  // exactly a tenth
-  EXPECT_EQ(spread_of(std::array{89.0, 100.0, 111.0}).note, "noisy");
+  EXPECT_EQ(statistics_of(std::array{90.0, 100.0, 110.0}).note, "");  // exactly a tenth
+  EXPECT_EQ(statistics_of(std::array{89.0, 100.0, 111.0}).note, "noisy");
 }
 
 TEST(Bench, RepetitionsThatAgreeInFourDigitsAreSuspicious) {
-  EXPECT_EQ(spread_of(std::array{1234.1, 1234.2, 1233.9}).note, "suspiciously equal");
-  EXPECT_EQ(spread_of(std::array{1234.1, 1234.2, 1236.0}).note, "");
-  EXPECT_EQ(spread_of(std::array{1234.1, 1234.2}).note, "");  // two may agree by chance
+  EXPECT_EQ(statistics_of(std::array{1234.1, 1234.2, 1233.9}).note, "suspiciously equal");
+  EXPECT_EQ(statistics_of(std::array{1234.1, 1234.2, 1236.0}).note, "");
+  EXPECT_EQ(statistics_of(std::array{1234.1, 1234.2}).note, "");  // two may agree by chance
 }
 
 // tests
@@ -83,11 +83,15 @@ const Config kConfig = read_config(test::source_path("models/tiny-gpt-oss/config
 
 TEST(Bench, ATestLongerThanTheContextIsRefused) {
   const BenchTest test{BenchKind::kDecode, 10, kConfig.max_context - 9};
-  EXPECT_THAT(error_of([&] { room_for({&test, 1}, kConfig, {}); }), HasSubstr("tg10 @ d131063 needs"));
+  EXPECT_THAT(error_of([&] {
+                room_for({&test, 1}, kConfig, resolve({}));
+              }),
+              HasSubstr("tg10 @ d131063 needs"));
   const BenchTest short_test{BenchKind::kPrefill, 100, 1};
   Settings settings;
   settings.context = 100;
-  EXPECT_THAT(error_of([&] { room_for({&short_test, 1}, kConfig, settings); }), HasSubstr("100 are allowed"));
+  const ResolvedSettings setup = resolve(settings);
+  EXPECT_THAT(error_of([&] { room_for({&short_test, 1}, kConfig, setup); }), HasSubstr("100 are allowed"));
 }
 
 // Notes what it is asked, and that every position that a token sees has a page.
@@ -140,7 +144,7 @@ Outcome run(const std::vector<BenchTest>& tests, int max_batch_tokens, int num_r
   Settings settings;
   settings.max_batch_tokens = max_batch_tokens;
   Outcome outcome;
-  run_tests(backend, room_for(tests, kConfig, settings), {}, tests, num_repetitions,
+  run_tests(backend, room_for(tests, kConfig, resolve(settings)), {}, tests, num_repetitions,
             [&](const BenchResult& result) { outcome.results.push_back(result); });
   return {outcome.results, backend.steps, backend.tokens};
 }

@@ -23,7 +23,7 @@ const Tokenizer kTokenizer = Tokenizer::open(test::source_path("models/tiny-gpt-
 
 TEST(EvalText, AModelThatKnowsNothingHasThePerplexityOfItsVocabulary) {
   ScriptedBackend backend(kConfig, 0, {0});  // all logits are equal
-  const BackendOptions room = backend_options(kConfig, {}, {10, 1});
+  const BackendOptions room = backend_options(kConfig, resolve({}), {10, 1});
   const std::string text(25, '\x01');  // a token for each byte
   ASSERT_EQ(kTokenizer.encode(text, SpecialTokens::kOrdinary).size(), 25u);
 
@@ -36,7 +36,7 @@ TEST(EvalText, AModelThatKnowsNothingHasThePerplexityOfItsVocabulary) {
 
 TEST(EvalText, AShortTextIsOneWindowAndALimitLeavesOutTheRest) {
   ScriptedBackend backend(kConfig, 0, {0});
-  const BackendOptions room = backend_options(kConfig, {}, {10, 1});
+  const BackendOptions room = backend_options(kConfig, resolve({}), {10, 1});
   EXPECT_EQ(measure_perplexity(backend, room, kTokenizer, std::string(7, '\x01'), 10, {}).num_scored, 6u);
   EXPECT_EQ(measure_perplexity(backend, room, kTokenizer, std::string(50, '\x01'), 10, 3).num_windows, 3);
   EXPECT_THROW(measure_perplexity(backend, room, kTokenizer, "\x01", 10, {}), InputError);
@@ -56,7 +56,7 @@ class BiasedBackend : public ScriptedBackend {
 
 TEST(EvalCompare, AModelIsNoWayFromItself) {
   BiasedBackend one(kConfig, 0, {0}), other(kConfig, 0, {0});
-  const BackendOptions room = backend_options(kConfig, {}, {100, 1});
+  const BackendOptions room = backend_options(kConfig, resolve({}), {100, 1});
   const Comparison result = compare_models(one, other, room, kTokenizer, std::string(250, '\x01'), 100, {});
   EXPECT_EQ(result.mean_kl, 0);
   EXPECT_EQ(result.p99_kl, 0);
@@ -70,7 +70,7 @@ TEST(EvalCompare, AModelIsNoWayFromItself) {
 TEST(EvalCompare, TheDivergenceIsThatOfTheUnquantisedModelFromTheOther) {
   ScriptedBackend plain(kConfig, 0, {0});
   BiasedBackend biased(kConfig, 0, {0});
-  const BackendOptions room = backend_options(kConfig, {}, {100, 1});
+  const BackendOptions room = backend_options(kConfig, resolve({}), {100, 1});
   const Comparison result = compare_models(biased, plain, room, kTokenizer, std::string(250, '\x01'), 100, 1);
   const double vocab = 4096, sum = vocab - 1 + std::exp(1.0);
   EXPECT_NEAR(result.mean_kl, std::log(sum / vocab) - 1 / vocab, 1e-12);
@@ -97,7 +97,9 @@ bool solves(const std::string& said, std::optional<std::string> called, const st
   task.answer = expected;
   ScriptedBackend backend(kConfig, 3, kTokenizer.encode(said, SpecialTokens::kRecognise));
   const Capacity capacity{1024, 1};
-  Engine engine(backend, kTokenizer, engine_options({}, backend_options(kConfig, {}, capacity), capacity));
+  const ResolvedSettings setup = resolve({});
+  Engine engine(backend, kTokenizer,
+                engine_options(setup, backend_options(kConfig, setup, capacity), capacity));
   GenerationRequest request;
   request.prompt = {1, 2, 3};
   request.stop.tokens = {*kTokenizer.special("<|return|>"), *kTokenizer.special("<|call|>")};
@@ -145,7 +147,7 @@ TEST(EvalGolden, ABackendThatSaysSomethingElseIsOutsideTheTolerance) {
   ScriptedBackend backend(kConfig, 0, {0});
   GoldenSet golden = read_golden(test::source_path("tests/golden/golden.json"));
   golden.prompts.resize(2);
-  const BackendOptions room = backend_options(kConfig, {}, {longest(golden), 1});
+  const BackendOptions room = backend_options(kConfig, resolve({}), {longest(golden), 1});
   const std::vector<GoldenResult> results = compare_golden(backend, room, golden, {}, 1);
   ASSERT_EQ(results.size(), 1u);
   EXPECT_FALSE(results[0].is_within);

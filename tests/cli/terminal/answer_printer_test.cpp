@@ -27,7 +27,7 @@ class PrinterTest : public testing::Test {
 };
 
 TEST_F(PrinterTest, APipeGetsTheAnswerAlone) {
-  Printer printer({.thoughts = thoughts_, .answer = answer_});
+  AnswerPrinter printer({.reasoning = thoughts_, .answer = answer_});
   for (const char* text : {"Add ", "them."}) printer.show(Part::kReasoning, text);
   for (const char* text : {"It is", " 42."}) printer.show(Part::kAnswer, text);
   printer.finish();
@@ -36,7 +36,7 @@ TEST_F(PrinterTest, APipeGetsTheAnswerAlone) {
 }
 
 TEST_F(PrinterTest, AnAnswerThatEndsItsLineGetsNoSecondEnd) {
-  Printer printer({.thoughts = thoughts_, .answer = answer_});
+  AnswerPrinter printer({.reasoning = thoughts_, .answer = answer_});
   printer.show(Part::kAnswer, "one\ntwo\n");
   printer.finish();
   printer.finish();
@@ -44,7 +44,7 @@ TEST_F(PrinterTest, AnAnswerThatEndsItsLineGetsNoSecondEnd) {
 }
 
 TEST_F(PrinterTest, FoldedThoughtsAreMentionedOnly) {
-  Printer printer({.thoughts = thoughts_, .answer = answer_, .fold = true});
+  AnswerPrinter printer({.reasoning = thoughts_, .answer = answer_, .hides_reasoning = true});
   printer.show(Part::kReasoning, "secret");
   printer.show(Part::kCall, "{}");
   printer.finish();

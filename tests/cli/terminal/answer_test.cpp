@@ -21,13 +21,13 @@ using harmony::Part;
 class AnswerTest : public testing::Test {
  protected:
   Answer ask(const std::string& said, const std::vector<std::string>& stop, bool is_raw = false) {
-    Settings settings;
-    settings.context = 4096;
+    const Settings settings;
+    const ResolvedSettings setup = resolve(settings);
     const std::vector<TokenId> prompt{1, 2, 3};
     ScriptedBackend backend(config_, prompt.size(), tokenizer_.encode(said, SpecialTokens::kRecognise));
     const Capacity capacity{4096, 1};
     Engine engine(backend, tokenizer_,
-                  engine_options(settings, backend_options(config_, settings, capacity), capacity));
+                  engine_options(setup, backend_options(config_, setup, capacity), capacity));
     const GenerationRequest request = make_request(prompt, settings, config_, tokenizer_, capacity.context);
     Listener listener;
     listener.on_text = [this](Part part, std::string_view text) { heard_[part] += text; };

@@ -1,4 +1,4 @@
-#include "setup/require.h"
+#include "setup/requirements.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -8,7 +8,7 @@
 #include "reference/reference_backend.h"
 #include "tests/error_of.h"
 
-namespace nibble::cli {
+namespace nibble {
 namespace {
 
 using testing::AllOf;
@@ -20,38 +20,49 @@ const std::vector<KernelChoice> kKernels{{"qkv", "BF16", "BF16", "qkv strips", "
                                          {"experts down", "MXFP4", "BF16", "down strips", "measured"}};
 
 std::string refusal(std::string_view list) {
-  return error_of([&] { require_kernels(list, "cuda", kKernels); });
+  return error_of([&] { check_requirements(read_requirements(list), "cuda", kKernels); });
 }
 
-TEST(Require, WhatRunsAsAskedForIsAccepted) {
+TEST(Requirements, WhatRunsAsAskedForIsAccepted) {
   for (const char* list : {"", "qkv=bf16", "qkv=BF16/bf16", "experts=mxfp4", "experts up=mxfp4",
                            "experts down=mxfp4/bf16,qkv=bf16"})
     EXPECT_EQ(refusal(list), "accepted") << list;
 }
 
-TEST(Require, AnotherFormatIsRefusedWithTheOneThatRuns) {
+TEST(Requirements, AnotherFormatIsRefusedWithTheOneThatRuns) {
   EXPECT_THAT(refusal("qkv=mxfp4"), AllOf(HasSubstr("'qkv=mxfp4'"), HasSubstr("cuda"), HasSubstr("bf16/bf16"),
                                           HasSubstr("qkv strips")));
   EXPECT_THAT(refusal("experts=mxfp4,qkv=f32"), HasSubstr("'qkv=f32'"));
 }
 
-TEST(Require, EveryRowOfAnOperationHasToMeetIt) {
+TEST(Requirements, EveryRowOfAnOperationHasToMeetIt) {
   EXPECT_THAT(refusal("experts=mxfp4/bf16"),
               AllOf(HasSubstr("experts up"), HasSubstr("mxfp4/f32"), HasSubstr("up tiles")));
 }
 
-TEST(Require, UnknownWordsAreAnsweredWithThoseThatAreKnown) {
-  EXPECT_THAT(refusal("expert=mxfp4"),
-              AllOf(HasSubstr("no operation 'expert'"), HasSubstr("accepted are qkv, experts")));
-  EXPECT_THAT(refusal("experts=mxfp8"),
+// Reading alone refuses these: no model has to be opened for it.
+TEST(Requirements, UnknownWordsAreAnsweredWithThoseThatAreKnown) {
+  const auto refusal_on_reading = [](std::string_view list) {
+    return error_of([&] { read_requirements(list); });
+  };
+  EXPECT_THAT(refusal_on_reading("expert=mxfp4"),
+              AllOf(HasSubstr("operation 'expert'"), HasSubstr("embed, qkv, attend"), HasSubstr("experts")));
+  EXPECT_THAT(refusal_on_reading("experts sideways=mxfp4"), HasSubstr("operation 'experts sideways'"));
+  EXPECT_THAT(refusal_on_reading("=mxfp4"), HasSubstr("operation ''"));
+  EXPECT_THAT(refusal_on_reading("experts=mxfp8"),
               AllOf(HasSubstr("'mxfp8'"), HasSubstr("accepted are f32, bf16, mxfp4, fp8")));
-  EXPECT_THAT(refusal("qkv=bf16/"), HasSubstr("accepted are f32, bf16, mxfp4, fp8"));
+  EXPECT_THAT(refusal_on_reading("qkv=bf16/"), HasSubstr("accepted are f32, bf16, mxfp4, fp8"));
   for (const char* list : {"qkv", "qkv,experts=mxfp4", ",qkv=bf16"})
-    EXPECT_THAT(refusal(list), HasSubstr("accepted is OPERATION=WEIGHTS")) << list;
+    EXPECT_THAT(refusal_on_reading(list), HasSubstr("accepted is OPERATION=WEIGHTS")) << list;
+}
+
+TEST(Requirements, AnOperationOfAnotherBackendIsAnsweredWithThoseOfThisOne) {
+  EXPECT_THAT(refusal("append=bf16"), AllOf(HasSubstr("the backend cuda has no operation 'append'"),
+                                            HasSubstr("accepted are qkv, experts")));
 }
 
 // Else a format that a backend tells could not be asked for.
-TEST(Require, WhateverABackendTellsCanBeAskedFor) {
+TEST(Requirements, WhateverABackendTellsCanBeAskedFor) {
   Config config;
   config.num_layers = 1;
   config.hidden = config.intermediate = 32;
@@ -66,10 +77,11 @@ TEST(Require, WhateverABackendTellsCanBeAskedFor) {
     EXPECT_GT(kernels.size(), 5u);
     for (const KernelChoice& row : kernels) {
       const std::string list = row.operation + "=" + row.weights + "/" + row.activations;
-      EXPECT_EQ(error_of([&] { require_kernels(list, "", kernels); }), "accepted") << list;
+      EXPECT_EQ(error_of([&] { check_requirements(read_requirements(list), "", kernels); }), "accepted")
+          << list;
     }
   }
 }
 
 }  // namespace
-}  // namespace nibble::cli
+}  // namespace nibble

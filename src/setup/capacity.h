@@ -1,0 +1,24 @@
+// How many tokens and sequences a backend and an engine are made for.
+#pragma once
+
+#include "engine/engine.h"
+#include "model/config.h"
+#include "setup/resolve.h"
+
+namespace nibble {
+
+struct Capacity {
+  int context;        // tokens of one sequence
+  int num_sequences;  // at once
+};
+
+inline constexpr int kDefaultContext{32768};
+// --context, or kDefaultContext if the model was made for as many. Throws InputError beyond what the model was made for.
+int context_of(const Config& config, const ResolvedSettings& setup);
+
+// The setup's options with the pages of the KV cache that the capacity takes.
+BackendOptions backend_options(const Config& config, const ResolvedSettings& setup, const Capacity& capacity);
+EngineOptions engine_options(const ResolvedSettings& setup, const BackendOptions& options,
+                             const Capacity& capacity);
+
+}  // namespace nibble

@@ -1,0 +1,52 @@
+#include "setup/memory.h"
+
+#include <fstream>
+#include <string>
+
+#include "core/bytes_text.h"
+#include "core/error.h"
+
+namespace nibble {
+
+size_t kept_weight_bytes(const Model& model, const MemoryPlan& plan, const ResolvedSettings& setup) {
+  const size_t all = weight_bytes(model.config);
+  if (!model.weights) return all - plan.released_weight_bytes;
+  if (!model.weights->make) return all - plan.replaced_weight_bytes;
+  if (!takes_blocks(setup)) return all;
+  // Matrices that have blocks are not made: dense layers take what their blocks do, and the plan counts the experts' strips.
+  const auto saved = [](const Matrix& matrix) {
+    const size_t elements = static_cast<size_t>(matrix.rows) * static_cast<size_t>(matrix.cols);
+    return num_bytes(matrix.format, elements) - num_bytes(stored_format(matrix), elements);
+  };
+  size_t kept = all - plan.released_weight_bytes;
+  kept -= saved(model.weights->embedding) + saved(model.weights->unembedding);
+  for (const LayerWeights& layer : model.weights->layers)
+    kept -= saved(layer.q) + saved(layer.k) + saved(layer.v) + saved(layer.o);
+  return kept;
+}
+
+size_t available_bytes() {
+  std::ifstream meminfo("/proc/meminfo");
+  std::string field;
+  for (size_t kibibytes = 0; meminfo >> field;) {
+    if (field == "MemAvailable:" && meminfo >> kibibytes) return kibibytes << 10;
+  }
+  return SIZE_MAX;  // not Linux: the operating system will say
+}
+
+void check_memory(const Model& model, const ResolvedSettings& setup, const BackendOptions& options) {
+  const MemoryPlan plan = setup.backend->plan(model.config, options);
+  const size_t weights = kept_weight_bytes(model, plan, setup) + plan.weight_bytes;
+  const size_t needed = weights + plan.kv_bytes + plan.workspace_bytes;
+  const size_t available = available_bytes();
+  if (needed <= available) return;
+  throw InputError(
+      "{} needs {} of memory (weights {}, KV cache {}, workspace {}) and {} are available: {}; 'nibble "
+      "inspect' shows the plan",
+      model.source.name, bytes_text(needed), bytes_text(weights), bytes_text(plan.kv_bytes),
+      bytes_text(plan.workspace_bytes), bytes_text(available),
+      weights > available ? "the weights alone do not fit"
+                          : "a smaller --context, --max-batch-tokens or --max-sequences takes less");
+}
+
+}  // namespace nibble

@@ -1,0 +1,21 @@
+// Memory is counted before it is taken: a model that does not fit is refused with the figures, not by the kernel's OOM killer.
+#pragma once
+
+#include <cstddef>
+
+#include "backend/backend.h"
+#include "setup/model.h"
+#include "setup/resolve.h"
+
+namespace nibble {
+
+// Bytes of weights that have to stay in memory beside what the backend converts: pages of a mapped file that were read once can be
+// given back, weights that were made can't.
+size_t kept_weight_bytes(const Model& model, const MemoryPlan& plan, const ResolvedSettings& setup);
+
+size_t available_bytes();  // memory that programs may still take, files in the page cache included
+
+// Throws InputError where the host's memory lacks.
+void check_memory(const Model& model, const ResolvedSettings& setup, const BackendOptions& options);
+
+}  // namespace nibble

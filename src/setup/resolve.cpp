@@ -1,0 +1,92 @@
+#include "setup/resolve.h"
+
+#include <algorithm>
+#include <string_view>
+
+#include "core/error.h"
+
+namespace nibble {
+namespace {
+
+// The groups of dense layers that a list names. Experts are MXFP4 in every checkpoint, so "moe" changes nothing.
+struct LayerGroups {
+  bool qkv{false}, o{false}, lm_head{false};
+};
+LayerGroups read_groups(std::string_view flag, std::string_view list, bool takes_moe) {
+  LayerGroups groups;
+  while (!list.empty()) {
+    const std::string_view name = list.substr(0, list.find(','));
+    const bool all = name == "all";
+    if (!all && name != "qkv" && name != "o" && name != "lm_head" && !(takes_moe && name == "moe"))
+      throw InputError("{} '{}': accepted are {}qkv, o, lm_head, with commas between them, or all", flag,
+                       name, takes_moe ? "moe, " : "");
+    groups.qkv |= all || name == "qkv";
+    groups.o |= all || name == "o";
+    groups.lm_head |= all || name == "lm_head";
+    list.remove_prefix(std::min(list.size(), name.size() + 1));
+  }
+  return groups;
+}
+
+DenseFormats dense_formats(const Settings& settings) {
+  const LayerGroups mxfp4 = read_groups("--mxfp4-layers", settings.mxfp4_layers.value_or(""), true);
+  const LayerGroups fp8 = read_groups("--fp8-layers", settings.fp8_layers.value_or(""), false);
+  const auto choose = [](const char* name, bool is_mxfp4, bool is_fp8) {
+    if (is_mxfp4 && is_fp8)
+      throw InputError("--mxfp4-layers and --fp8-layers both name {}: it is held in one format", name);
+    return is_mxfp4 ? Format::kMxfp4 : is_fp8 ? Format::kE4m3 : Format::kBf16;
+  };
+  return {choose("qkv", mxfp4.qkv, fp8.qkv), choose("o", mxfp4.o, fp8.o),
+          choose("lm_head", mxfp4.lm_head, fp8.lm_head)};
+}
+
+ExpertActivations expert_activations(const Settings& settings, const BackendRow& backend) {
+  if (!settings.experts_activations) return ExpertActivations::kDefault;
+  if (!backend.takes_expert_activations)
+    throw InputError("--experts-activations {}: the backend {} has no such choice: leave it out",
+                     *settings.experts_activations, backend.name);
+  return *settings.experts_activations == "int8" ? ExpertActivations::kInt8 : ExpertActivations::kFloat;
+}
+
+}  // namespace
+
+ResolvedSettings resolve(const Settings& settings) {
+  ResolvedSettings setup;
+  setup.backend = settings.backend ? &find_backend(*settings.backend) : &best_backend();
+  setup.options.dense = dense_formats(settings);
+  setup.options.kv_format = settings.kv_dtype == "fp8" ? Format::kE4m3 : Format::kBf16;
+  setup.options.isa = settings.isa.value_or("");
+  setup.options.expert_activations = expert_activations(settings, *setup.backend);
+  setup.options.max_batch_tokens = settings.max_batch_tokens;
+  setup.requirements = read_requirements(settings.require.value_or(""));
+  setup.context = settings.context;
+  setup.max_sequences = settings.max_sequences;
+  setup.shares_prefixes = settings.prefix_cache == "on";
+  setup.places = resolve_places(settings);
+  if (setup.backend->check) setup.backend->check(setup.options);
+
+  if (setup.backend->retune) setup.tuning = read_tuning(settings, machine_name());
+  if (setup.tuning) {
+    setup.options.num_threads = setup.tuning->num_threads;
+    setup.options.tuning = setup.tuning->cpu;
+  }
+  if (settings.threads) set_threads(setup, *settings.threads);
+  return setup;
+}
+
+void set_threads(ResolvedSettings& setup, int num_threads) {
+  setup.threads = num_threads;
+  setup.options.num_threads = num_threads;
+}
+
+ResolvedSettings unquantised(ResolvedSettings setup) {
+  setup.options.dense = {};
+  setup.options.kv_format = Format::kBf16;
+  if (setup.options.expert_activations != ExpertActivations::kDefault)
+    setup.options.expert_activations = ExpertActivations::kFloat;
+  return setup;
+}
+
+bool takes_blocks(const ResolvedSettings& setup) { return setup.backend->takes_blocks(setup.options); }
+
+}  // namespace nibble

@@ -1,0 +1,40 @@
+// Settings are text and numbers as flags give them. resolve() turns them into the types that the program works with, once, before
+// a model is opened, so that a wrong flag is refused at once.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "backend/backend.h"
+#include "core/settings.h"
+#include "setup/backends.h"
+#include "setup/places.h"
+#include "setup/requirements.h"
+#include "setup/tuning.h"
+
+namespace nibble {
+
+struct ResolvedSettings {
+  const BackendRow* backend{nullptr};
+  BackendOptions options{};      // all but the numbers of pages, which depend on the model (setup/capacity.h)
+  std::optional<int> threads{};  // --threads; not set: as nibble tune found, or all cores
+  std::optional<Tuning> tuning{};  // what nibble tune found for this machine, where the backend can be tuned
+  std::vector<Requirement> requirements{};
+  std::optional<int> context{};  // --context
+  int max_sequences{0};
+  bool shares_prefixes{false};  // --prefix-cache
+  Places places{};
+};
+
+// Reads no file but that of nibble tune. Throws InputError that names the flag and says what is accepted.
+ResolvedSettings resolve(const Settings& settings);
+
+void set_threads(ResolvedSettings& setup, int num_threads);  // as --threads does
+
+// The same without quantised layers and KV cache; experts that --experts-activations names take float.
+ResolvedSettings unquantised(ResolvedSettings setup);
+
+// Whether the backend takes matrices that have blocks as they are, in place of elements (StoredBlocks).
+bool takes_blocks(const ResolvedSettings& setup);
+
+}  // namespace nibble

@@ -1,0 +1,46 @@
+#include "setup/tokenizer.h"
+
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <string>
+#include <string_view>
+
+#include "core/error.h"
+#include "formats/gguf.h"
+#include "model/gguf_tokenizer.h"
+
+namespace nibble {
+namespace {
+
+namespace fs = std::filesystem;
+
+// A .tiktoken file of the 256 bytes: each line is the byte in base64, a space, its rank.
+std::string byte_ranks() {
+  constexpr std::string_view kBase64{"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"};
+  std::string ranks;
+  for (unsigned byte = 0; byte < 256; ++byte)
+    ranks += fmt::format("{}{}== {}\n", kBase64[byte >> 2], kBase64[(byte & 3) << 4], byte);
+  return ranks;
+}
+
+Tokenizer byte_tokenizer() { return Tokenizer::from_tiktoken(byte_ranks(), "the vocabulary of bytes"); }
+
+}  // namespace
+
+Tokenizer open_tokenizer(const ModelSource& source, const Places& places) {
+  if (places.vocabulary == Places::Vocabulary::kFile) return Tokenizer::open(places.vocabulary_file);
+  if (places.vocabulary == Places::Vocabulary::kBytes || source.synthetic) return byte_tokenizer();
+  if (is_gguf(source.path))
+    return Tokenizer::from_json(tokenizer_json(open_gguf(source.path)),
+                                source.path.string() + ": its vocabulary as a tokenizer.json");
+  if (fs::is_regular_file(source.path) && source.path.extension() != ".safetensors")
+    return Tokenizer::open(source.path);  // MODEL names a vocabulary, as `nibble tokenize` accepts
+  // OpenAI's original/ folder lies in the one that holds the vocabulary.
+  for (const fs::path& folder : {source.folder(), source.folder() / ".."})
+    if (fs::is_regular_file(folder / "tokenizer.json")) return Tokenizer::open(folder);
+  throw InputError("{}: no tokenizer.json in {}; --tokenizer names another, '--tokenizer bytes' does without",
+                   source.name, source.folder().string());
+}
+
+}  // namespace nibble

@@ -1,0 +1,59 @@
+#include "setup/memory.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+
+#include "core/mapped_file.h"
+#include "model/write_gguf.h"
+#include "setup/tokenizer.h"
+#include "tests/folders.h"
+
+namespace nibble {
+namespace {
+
+const std::string kTiny{test::source_path("models/tiny-gpt-oss")};
+
+TEST(Memory, WhatIsConvertedNeedNotStayInMemoryWhereItIsMapped) {
+  const MemoryPlan plan{.weight_bytes = 500, .replaced_weight_bytes = 1000};
+  const ResolvedSettings setup = resolve({});
+  const Model tiny = open_model(kTiny, {}), made = open_model("synthetic:gpt-oss-20b", {});
+  EXPECT_EQ(kept_weight_bytes(tiny, plan, setup), weight_bytes(tiny.config) - 1000);
+  EXPECT_EQ(kept_weight_bytes(made, plan, setup), weight_bytes(made.config));
+}
+
+// What was made of a GGUF file is held as made weights are, also where a backend converts it once more; what is taken as it lies
+// there is not made.
+TEST(Memory, AGgufFilesWeightsTakeTheMemoryOfWhatIsMadeOfThem) {
+  const std::filesystem::path file =
+      std::filesystem::path(testing::TempDir()) / fmt::format("nibble_load_{}.gguf", ::getpid());
+  ThreadPool pool(2);
+  write_gguf(open_source(kTiny), file,
+             {.dense = GgmlType::kQ8_0,
+              .tokenizer_json = read_text_file(kTiny + "/tokenizer.json"),
+              .chat_template = {}},
+             pool);
+  const Model model = open_model(file.string(), {});
+  MemoryPlan plan;
+  plan.replaced_weight_bytes = plan.released_weight_bytes = 1000;
+  Settings settings;
+  settings.backend = "cpu";
+  settings.experts_activations = "float";
+  EXPECT_EQ(kept_weight_bytes(model, plan, resolve(settings)), weight_bytes(model.config));
+  EXPECT_EQ(formats_of(model, resolve(settings)).qkv, Format::kBf16);
+  settings.experts_activations = "int8";
+  // Of 6 layers q [512, 256], k and v [128, 256], o [256, 512]; embedding and lm_head [4096, 256]; 34 bytes in place of 64.
+  const size_t num_blocks = (6 * (768 * 256 + 256 * 512) + 2 * 4096 * 256) / 32;
+  EXPECT_EQ(kept_weight_bytes(model, plan, resolve(settings)),
+            weight_bytes(model.config) - 30 * num_blocks - 1000);
+  EXPECT_EQ(formats_of(model, resolve(settings)).qkv, Format::kQ8_0);
+  EXPECT_EQ(formats_of(model, resolve(settings)).unembedding, Format::kQ8_0);
+  EXPECT_EQ(open_tokenizer(model.source, {}).num_tokens(), 4085);
+  EXPECT_EQ(model.config, open_model(kTiny, {}).config);
+  std::filesystem::remove(file);
+}
+
+}  // namespace
+}  // namespace nibble

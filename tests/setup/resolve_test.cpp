@@ -1,0 +1,106 @@
+#include "setup/resolve.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/error_of.h"
+
+namespace nibble {
+namespace {
+
+using testing::HasSubstr;
+
+std::string refusal(const Settings& settings) {
+  return error_of([&] { resolve(settings); });
+}
+
+Settings on_backend(const char* name) {
+  Settings settings;
+  settings.backend = name;
+  return settings;
+}
+
+TEST(Resolve, SettingsBecomeTheOptionsOfTheBackend) {
+  Settings settings = on_backend("cpu");
+  settings.isa = "portable";
+  settings.experts_activations = "float";
+  settings.fp8_layers = "qkv,lm_head";
+  settings.mxfp4_layers = "moe,o";
+  settings.kv_dtype = "fp8";
+  settings.max_batch_tokens = 99;
+  settings.threads = 3;
+  settings.context = 1000;
+  settings.max_sequences = 5;
+  settings.prefix_cache = "off";
+  settings.require = "experts=mxfp4";
+  const ResolvedSettings setup = resolve(settings);
+  EXPECT_EQ(setup.backend->name, "cpu");
+  EXPECT_EQ(setup.options.isa, "portable");
+  EXPECT_EQ(setup.options.expert_activations, ExpertActivations::kFloat);
+  EXPECT_EQ(setup.options.dense.qkv, Format::kE4m3);
+  EXPECT_EQ(setup.options.dense.attention_output, Format::kMxfp4);
+  EXPECT_EQ(setup.options.dense.unembedding, Format::kE4m3);
+  EXPECT_EQ(setup.options.kv_format, Format::kE4m3);
+  EXPECT_EQ(setup.options.max_batch_tokens, 99);
+  EXPECT_EQ(setup.options.num_threads, 3);
+  EXPECT_EQ(setup.threads, 3);
+  EXPECT_EQ(setup.context, 1000);
+  EXPECT_EQ(setup.max_sequences, 5);
+  EXPECT_FALSE(setup.shares_prefixes);
+  ASSERT_EQ(setup.requirements.size(), 1u);
+  EXPECT_EQ(setup.requirements.front().operation, "experts");
+}
+
+TEST(Resolve, DefaultsQuantiseNothingAndRunOnTheBestBackend) {
+  const ResolvedSettings setup = resolve({});
+  EXPECT_EQ(setup.backend, &best_backend());
+  EXPECT_EQ(setup.options.dense, DenseFormats{});
+  EXPECT_EQ(setup.options.kv_format, Format::kBf16);
+  EXPECT_EQ(setup.options.expert_activations, ExpertActivations::kDefault);
+  EXPECT_TRUE(setup.shares_prefixes);
+  EXPECT_TRUE(setup.requirements.empty());
+}
+
+// None of these needs a model to be found wrong.
+TEST(Resolve, WrongFlagsAreRefusedBeforeAModelIsOpened) {
+  EXPECT_THAT(refusal(on_backend("tpu")), HasSubstr("cpu, reference"));
+  Settings settings;
+  settings.require = "attention=bf16";
+  EXPECT_THAT(refusal(settings), HasSubstr("embed, qkv, attend"));
+  settings = {};
+  settings.mxfp4_layers = "qkv,ffn";
+  EXPECT_THAT(refusal(settings), HasSubstr("moe, qkv, o, lm_head"));
+  settings = on_backend("cpu");
+  settings.isa = "no such instruction set";
+  EXPECT_THAT(refusal(settings), HasSubstr("portable"));
+  settings = on_backend("reference");
+  settings.kv_dtype = "fp8";
+  EXPECT_THAT(refusal(settings), HasSubstr("float32"));
+  settings = on_backend("reference");
+  settings.experts_activations = "int8";
+  EXPECT_THAT(refusal(settings), HasSubstr("the backend reference has no such choice"));
+}
+
+TEST(Resolve, ALayerThatTwoFlagsNameIsRefused) {
+  Settings settings;
+  settings.fp8_layers = "all";
+  settings.mxfp4_layers = "lm_head";
+  EXPECT_THAT(refusal(settings), HasSubstr("both name lm_head"));
+  settings.mxfp4_layers = "moe";  // experts, which --fp8-layers leaves alone
+  EXPECT_EQ(refusal(settings), "accepted");
+}
+
+TEST(Resolve, UnquantisedLeavesOutTheFormatsThatFlagsAskFor) {
+  Settings settings = on_backend("cpu");
+  settings.fp8_layers = "all";
+  settings.kv_dtype = "fp8";
+  EXPECT_EQ(unquantised(resolve(settings)).options.expert_activations, ExpertActivations::kDefault);
+  settings.experts_activations = "int8";
+  const ResolvedSettings plain = unquantised(resolve(settings));
+  EXPECT_EQ(plain.options.dense, DenseFormats{});
+  EXPECT_EQ(plain.options.kv_format, Format::kBf16);
+  EXPECT_EQ(plain.options.expert_activations, ExpertActivations::kFloat);
+}
+
+}  // namespace
+}  // namespace nibble
