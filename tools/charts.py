@@ -21,7 +21,7 @@ STYLE = """
     text { fill: #e6edf3; }
     .small { fill: #9198a1; }
     .track { fill: #2a313a; }
-    .c0 { fill: #3b9be0; } .c5 { fill: #6e7681; }
+    .c0 { fill: #3b9be0; } .c4 { fill: #a5e3ff; } .c5 { fill: #6e7681; }
   }
 """
 
@@ -61,7 +61,7 @@ class Picture:
         """Colours and their names, in one line each three."""
         for begin in range(0, len(entries), 3):
             for column, (name, style) in enumerate(entries[begin : begin + 3]):
-                x = LABEL_WIDTH + 12 + 165 * column
+                x = LABEL_WIDTH + 12 + 145 * column
                 self.lines.append(f'<rect class="{style}" x="{x}" y="{self.y - 11}" width="12" height="12" rx="2"/>')
                 self.text(x + 18, name, "small")
             self.y += 20
