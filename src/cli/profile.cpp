@@ -9,11 +9,13 @@
 #include <optional>
 
 #include "cli/measure/backend_sequence.h"
+#include "cli/measure/run_record.h"
 #include "cli/measure/sample_statistics.h"
 #include "cli/measure/speed_tests.h"
 #include "core/bytes_text.h"
 #include "core/clock.h"
 #include "core/error.h"
+#include "core/thread_pool.h"
 #include "setup/load.h"
 
 namespace nibble::cli {
@@ -50,67 +52,102 @@ StepPart part_of(std::string_view operation) {
   return StepPart::kRouting;
 }
 
-double median(std::vector<double> values) { return statistics_of(values).median; }
-
 struct Steps {
   std::vector<std::vector<TimedWork>> recorded;
-  double unrecorded{0};  // what a step takes when nobody records: the median, microseconds
+  std::vector<double> unrecorded;  // microseconds that a step takes when nobody records
 };
 
 // Each kind in turn: a machine that is faster later is so for both.
 Steps run_steps(BackendSequence& sequence, std::span<const TokenId> tokens, int num_repetitions) {
-  sequence.run_repeatable_step(tokens, 0, true);  // to warm up
+  for (int warmup = 0; warmup < kNumWarmups; ++warmup) sequence.run_repeatable_step(tokens, 0, true);
   Steps steps;
-  std::vector<double> times;
   for (int repetition = 0; repetition < num_repetitions; ++repetition) {
     steps.recorded.push_back(sequence.profile(tokens, 0));
     const Stopwatch watch;
     sequence.run_repeatable_step(tokens, 0, true);
-    times.push_back(watch.seconds() * 1e6);
+    steps.unrecorded.push_back(watch.seconds() * 1e6);
   }
-  steps.unrecorded = median(times);
   return steps;
 }
 
-void print_table(const std::vector<PartTime>& parts, double bandwidth, double unrecorded) {
-  double total = 0;
-  PartTime all{"recorded step", 0, 0, 0};
+// What was measured, and of what.
+struct Profile {
+  RunRecord record;
+  std::string model, backend;
+  int num_threads{0}, num_tokens{0}, depth{0}, num_repetitions{0};
+  double read_bandwidth{0};  // bytes per second
+  std::vector<PartTime> parts;
+  SampleStatistics unrecorded;  // microseconds of a step when nobody records
+
+  Reuse reuse() const { return reuse_of(parts, record.machine.backend_cache_bytes()); }
+};
+
+double share_of(const PartTime& part, double read_bandwidth) {
+  return part.microseconds > 0 ? static_cast<double>(part.bytes) / part.microseconds * 1e6 / read_bandwidth
+                               : 0;
+}
+
+PartTime sum_of(const std::vector<PartTime>& parts) {
+  PartTime all{.part = "recorded step"};
   for (const PartTime& part : parts) {
-    total += part.microseconds;
+    all.microseconds += part.microseconds;
     all.num_launches += part.num_launches;
     all.bytes += part.bytes;
   }
-  all.microseconds = total;
+  return all;
+}
+
+void print_table(const Profile& profile) {
+  const PartTime all = sum_of(profile.parts);
+  const double total = all.microseconds;
   fmt::print("| {:<20} | {:>9} | {:>7} | {:>8} | {:>10} | {:>7} | {:>6} |\n", "part", "us", "of step",
              "launches", "bytes", "GB/s", "share");
   fmt::print("| {:-<20} | {:->9} | {:->7} | {:->8} | {:->10} | {:->7} | {:->6} |\n", "", ":", ":", ":", ":",
              ":", ":");
   const auto row = [&](const PartTime& part) {
-    const double rate = part.microseconds > 0 ? static_cast<double>(part.bytes) / part.microseconds * 1e6 : 0;
+    const double share = share_of(part, profile.read_bandwidth);
     fmt::print("| {:<20} | {:9.1f} | {:5.1f} % | {:8} | {:>10} | {:7.1f} | {:4.1f} % |\n", part.part,
                part.microseconds, 100 * part.microseconds / total, part.num_launches, bytes_text(part.bytes),
-               rate / 1e9, 100 * rate / bandwidth);
+               share * profile.read_bandwidth / 1e9, 100 * share);
   };
-  for (const PartTime& part : parts) row(part);
+  for (const PartTime& part : profile.parts) row(part);
   row(all);
   fmt::print(
-      "\nread bandwidth measured here: {:.1f} GB/s; a step by the host's clock: {:.1f} us, {:+.1f} % of the "
-      "sum\n",
-      bandwidth / 1e9, unrecorded, 100 * (unrecorded / total - 1));
+      "\n- read bandwidth measured here: {:.1f} GB/s; a step by the host's clock: {:.1f} us, {:+.1f} % of "
+      "the sum\n",
+      profile.read_bandwidth / 1e9, profile.unrecorded.median, 100 * (profile.unrecorded.median / total - 1));
+  if (const Reuse reuse = profile.reuse(); reuse.fits()) fmt::print("- {}\n", in_caches_text(reuse));
+  for (const std::string& line : contradictions(profile.parts, profile.read_bandwidth, profile.reuse()))
+    fmt::print("- contradiction: {}\n", line);
 }
 
-void print_json(const std::vector<PartTime>& parts, double bandwidth, double unrecorded) {
-  Json json{{"read_bandwidth", bandwidth}, {"step_us", unrecorded}};
-  for (const PartTime& part : parts)
+Json profile_json(const Profile& profile) {
+  Json json = to_json(profile.record);
+  json["machine"]["read_bytes_per_second"] = profile.read_bandwidth;
+  json["model"] = profile.model;
+  json["backend"] = profile.backend;
+  json["threads"] = profile.num_threads;
+  json["num_tokens"] = profile.num_tokens;
+  json["depth"] = profile.depth;
+  json["num_repetitions"] = profile.num_repetitions;
+  json["step_us"] = profile.unrecorded.median;
+  json["step_us_standard_deviation"] = profile.unrecorded.standard_deviation;
+  json["in_caches"] = profile.reuse().fits();
+  json["contradictions"] = contradictions(profile.parts, profile.read_bandwidth, profile.reuse());
+  for (const PartTime& part : profile.parts)
     json["parts"].push_back({{"part", part.part},
                              {"us", part.microseconds},
+                             {"us_standard_deviation", part.deviation},
                              {"launches", part.num_launches},
-                             {"bytes", part.bytes}});
-  fmt::print("{}\n", json.dump(2));
+                             {"bytes", part.bytes},
+                             {"share_of_read_bandwidth", share_of(part, profile.read_bandwidth)}});
+  return json;
 }
 
-int profile(const Options& options, const Settings& settings) {
+int profile(const Options& options, const Settings& settings, const std::string& command_line) {
+  const std::string began = utc_now();
   const ResolvedSettings setup = resolve(settings);
+  const BackendRow& row = *setup.backend;
   const Model model = open_model(options.model, setup.places);
   const BenchTest test{BenchKind::kPrefill, options.num_tokens, options.depth};
   const BackendOptions room = room_for({&test, 1}, model.config, setup);
@@ -124,17 +161,30 @@ int profile(const Options& options, const Settings& settings) {
   sequence.feed(tokens_at(0, options.depth, model.config.vocab));
   sequence.reserve(options.num_tokens);
   const std::vector<TokenId> tokens = tokens_at(options.depth, options.num_tokens, model.config.vocab);
-  const auto [repetitions, unrecorded] = run_steps(sequence, tokens, options.num_repetitions);
-  if (repetitions.front().empty())
+  const auto [recorded, unrecorded] = run_steps(sequence, tokens, options.num_repetitions);
+  if (recorded.front().empty())
     throw InputError("the backend {} does not say where its time goes: cpu and cuda do", backend->name());
 
-  const std::vector<PartTime> parts =
-      part_times(repetitions, step_costs(model.config, formats_of(model, setup), options.num_tokens,
-                                         options.depth + options.num_tokens));
-  options.as_json ? print_json(parts, bandwidth, unrecorded) : print_table(parts, bandwidth, unrecorded);
+  const Profile profile{
+      .record = {.date = began,
+                 .command_line = command_line,
+                 .machine = describe_machine(row.device ? std::optional(row.device()) : std::nullopt),
+                 .kernels = backend->kernels(),
+                 .num_warmups = kNumWarmups},
+      .model = model.source.name,
+      .backend = std::string(backend->name()),
+      .num_threads = room.num_threads > 0 ? room.num_threads : num_usable_cores(),
+      .num_tokens = options.num_tokens,
+      .depth = options.depth,
+      .num_repetitions = options.num_repetitions,
+      .read_bandwidth = bandwidth,
+      .parts = part_times(recorded, step_costs(model.config, formats_of(model, setup), options.num_tokens,
+                                               options.depth + options.num_tokens)),
+      .unrecorded = statistics_of(unrecorded)};
+  options.as_json ? fmt::print("{}", record_line(profile_json(profile))) : print_table(profile);
   if (options.trace) {
     std::ofstream file(*options.trace);
-    file << chrome_trace(repetitions.back());
+    file << chrome_trace(recorded.back());
     if (!file.flush()) throw InputError("--trace {}: it cannot be written", *options.trace);
   }
   return kDone;
@@ -145,7 +195,7 @@ int profile(const Options& options, const Settings& settings) {
 std::vector<PartTime> part_times(std::span<const std::vector<TimedWork>> repetitions,
                                  const std::vector<OperationCost>& costs) {
   std::vector<PartTime> parts;
-  for (const std::string_view name : kPartNames) parts.push_back({name, 0, 0, 0});
+  for (const std::string_view name : kPartNames) parts.push_back({.part = name});
   for (const TimedWork& work : repetitions.front()) ++parts[static_cast<size_t>(work.part)].num_launches;
   for (const OperationCost& row : costs)
     parts[static_cast<size_t>(part_of(row.operation))].bytes += row.cost.bytes_touched();
@@ -161,9 +211,26 @@ std::vector<PartTime> part_times(std::span<const std::vector<TimedWork>> repetit
     }
     for (size_t part = 0; part < sums.size(); ++part) times[part].push_back(sums[part]);
   }
-  parts.push_back({"gaps", 0, 0, 0});
-  for (size_t part = 0; part < parts.size(); ++part) parts[part].microseconds = median(times[part]);
+  parts.push_back({.part = "gaps"});
+  for (size_t part = 0; part < parts.size(); ++part) {
+    const SampleStatistics statistics = statistics_of(times[part]);
+    parts[part].microseconds = statistics.median;
+    parts[part].deviation = statistics.standard_deviation;
+  }
   return parts;
+}
+
+Reuse reuse_of(const std::vector<PartTime>& parts, std::optional<size_t> cache_bytes) {
+  return {sum_of(parts).bytes, cache_bytes};
+}
+
+std::vector<std::string> contradictions(const std::vector<PartTime>& parts, double read_bandwidth,
+                                        const Reuse& reuse) {
+  std::vector<std::string> found;
+  for (const PartTime& part : parts)
+    if (std::string line = impossible_share(part.part, share_of(part, read_bandwidth), reuse); !line.empty())
+      found.push_back(std::move(line));
+  return found;
 }
 
 std::string chrome_trace(std::span<const TimedWork> work) {
@@ -195,7 +262,7 @@ Action define_profile(CLI::App& command, Settings& settings) {
   command.add_flag("--json", options->as_json, "one JSON object in place of the table");
   add_settings(command, settings, {SettingGroup::kMachine, SettingGroup::kPlaces});
   command.footer(kFooter);
-  return [options, &settings] { return profile(*options, settings); };
+  return [options, &settings, &command] { return profile(*options, settings, command_line(command)); };
 }
 
 }  // namespace nibble::cli

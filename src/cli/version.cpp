@@ -11,9 +11,12 @@ namespace nibble::cli {
 Build this_build() { return {kVersion, kCommit, kBuild, kCompiler}; }
 
 nlohmann::ordered_json build_json() {
+  constexpr std::string_view kDirty{"-dirty"};  // as git describe says it
   const Build build = this_build();
+  const bool is_known = build.commit != "unknown", is_dirty = build.commit.ends_with(kDirty);
   return {{"version", build.version},
-          {"commit", build.commit},
+          {"commit", build.commit.substr(0, build.commit.size() - (is_dirty ? kDirty.size() : 0))},
+          {"dirty", is_known ? nlohmann::ordered_json(is_dirty) : nlohmann::ordered_json()},
           {"build", build.kind},
           {"compiler", build.compiler}};
 }

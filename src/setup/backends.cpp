@@ -54,13 +54,13 @@ double host_bandwidth() {
 constexpr BackendRow kBackends[] = {
 #if NIBBLE_CUDA
     {"cuda", "one NVIDIA GPU", &cuda::plan, &cuda::make, true, false, nullptr, &never, &cuda::why_not,
-     &cuda_tolerance, &cuda::read_bandwidth, &cuda::device_text, nullptr, &cuda::kernel_checks},
+     &cuda_tolerance, &cuda::read_bandwidth, &cuda::device_facts, nullptr, &cuda::kernel_checks},
 #endif
     {"cpu", "all cores, dense weights as they are stored", &cpu::plan, &cpu::make, false, true, &check_isa,
-     &cpu::takes_int8, &nothing, &cpu_tolerance, &host_bandwidth, &nothing, &cpu::retune, nullptr},
+     &cpu::takes_int8, &nothing, &cpu_tolerance, &host_bandwidth, nullptr, &cpu::retune, nullptr},
     {"reference", "plain loops in float32, slow: what the others are tested against", &reference::plan,
      &reference::make, false, false, &reference::check, &always, &nothing, &float32_tolerance,
-     &host_bandwidth, &nothing, nullptr, nullptr},
+     &host_bandwidth, nullptr, nullptr, nullptr},
 };
 
 }  // namespace

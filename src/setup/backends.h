@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "backend/backend.h"
+#include "backend/device_facts.h"
 #include "backend/kernel_check.h"
 #include "model/golden.h"
 
@@ -31,7 +32,7 @@ struct BackendRow {
   GoldenTolerance (*tolerance)(const Config&, const GoldenSet&, std::span<const KernelChoice>);
   // Measures the memory that it decodes from: bytes per second, all cores reading.
   double (*read_bandwidth)();
-  std::string (*device)();  // what it runs on beside the host's cores, for records; empty where that is all
+  DeviceFacts (*device)();  // what it runs on beside the host's cores, and how that stands now; null: nothing
   // Of a backend that this row made, between steps; null: there is nothing to tune.
   void (*retune)(Backend&, const CpuTuning&);
   std::vector<KernelCheck> (*checks)();  // of the rows of its kernel table that run here; null: it has none

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 namespace nibble::cli {
@@ -43,6 +44,26 @@ TEST(Profile, TakesTheMedianOfRepetitions) {
   steps[1][0].end = 10.5;
   steps[2].back().end = 1000;
   EXPECT_DOUBLE_EQ(find(part_times(steps, kCosts), "lm_head and sampling").microseconds, 7);
+}
+
+TEST(Profile, SaysHowFarRepetitionsLieApart) {
+  std::vector<std::vector<TimedWork>> steps(2, kStep);
+  steps[1][0].end = 10.5;
+  EXPECT_DOUBLE_EQ(find(part_times(steps, kCosts), "dense").deviation, 0.5 / std::sqrt(2));
+  EXPECT_EQ(find(part_times(steps, kCosts), "lm_head and sampling").deviation, 0);
+}
+
+TEST(Profile, AShareOverAHundredPerCentIsFlaggedUnlessTheStepFitsIntoTheCaches) {
+  const std::vector<std::vector<TimedWork>> steps{kStep};
+  const std::vector<PartTime> parts = part_times(steps, kCosts);  // dense: 150 bytes in 15 us, 10 MB/s
+  const auto flagged = [&](double bandwidth, std::optional<size_t> cache_bytes) {
+    return contradictions(parts, bandwidth, reuse_of(parts, cache_bytes));
+  };
+  ASSERT_EQ(flagged(8e6, 156).size(), 1u);
+  EXPECT_TRUE(flagged(8e6, 156)[0].starts_with("dense reached 125 % of the read bandwidth, "));
+  EXPECT_EQ(flagged(8e6, std::nullopt).size(), 1u);
+  EXPECT_TRUE(flagged(8e6, 157).empty());  // all that the step reads
+  EXPECT_TRUE(flagged(11e6, 156).empty());
 }
 
 TEST(Profile, WritesATraceWithAnEventForEachPieceOfWork) {

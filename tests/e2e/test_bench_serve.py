@@ -41,6 +41,14 @@ def test_every_request_of_every_load_is_counted(server):
         assert load["output_tokens_per_second"] == pytest.approx(6 * load["requests_per_second"])
 
 
+def test_the_record_says_when_and_on_which_machine_the_client_ran(server):
+    [line] = bench(server.url, *SMALL, "--warmup", 3, "--json").stdout.splitlines()
+    record = json.loads(line)
+    assert record["date"].endswith("Z") and record["num_warmups"] == 3 and record["command_line"].startswith("nibble bench serve")
+    assert record["machine"]["num_cores"] > 0 and record["nibble"]["commit"]
+    assert record["kernels"] is None  # the server's, which does not tell
+
+
 def test_a_rate_and_a_chat_with_a_shared_prefix(server):
     [load] = loads_of(server.url, *SMALL, "--rate", 50, "--api", "chat", "--prefix-tokens", 100)
     assert load["rate"] == 50 and load["num_failed"] == 0

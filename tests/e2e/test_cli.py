@@ -1,5 +1,6 @@
 """The program as people run it: answers, refusals, exit codes, the terminal. NIBBLE_BINARY names it."""
 
+import datetime
 import json
 import os
 import pathlib
@@ -185,6 +186,7 @@ def test_prompts_that_can_not_be_run():
         (["run", "tiny", "-p", "x", "--backend", "reference", "--kv-dtype", "fp8"], "float32"),
         (["bench", "tiny", "-p", "512,x"], "with commas between"),
         (["bench", "tiny", "-p", "0", "-n", "0"], "nothing to measure"),
+        (["bench", "tiny", "--record", "/nowhere/a.jsonl"], "--record /nowhere/a.jsonl: it cannot be written"),
         (["convert", "tiny", "out"], "synthetic:gpt-oss-20b"),
         (["verify"], "the preset 'cuda' builds it"),  # the release preset is without it
         (["verify", "--backend", "cuda"], "--backend cuda"),
@@ -387,7 +389,7 @@ def test_profile_shows_every_part_of_a_step():
     report = json.loads(answer("profile", "tiny", "-r", 30, "--json"))
     assert {part["part"] for part in report["parts"]} >= {"dense", "experts", "attention", "gaps"}
     assert all(part["us"] > 0 for part in report["parts"] if part["launches"])
-    assert report["step_us"] > 0
+    assert report["step_us"] > 0 and report["step_us_standard_deviation"] > 0
 
 
 def test_profile_says_which_backends_can():
@@ -395,10 +397,58 @@ def test_profile_says_which_backends_can():
     assert result.returncode == 2 and b"does not say where its time goes" in result.stderr
 
 
+def rows_of(text):
+    return [[cell.strip() for cell in line.split("|")[1:-1]] for line in text.splitlines() if line.startswith("|")]
+
+
 def test_bench_prints_a_table():
-    lines = answer("bench", "tiny", "-p", 16, "-n", 4, "-r", 1, "--backend", "reference").splitlines()
-    assert [line.split("|")[6].strip() for line in lines[2:4]] == ["pp16", "tg4"]
-    assert "commit" in lines[5] and "GB/s" in lines[6]
+    text = answer("bench", "tiny", "-p", 16, "-n", 4, "-r", 1, "--backend", "reference")
+    head, _, *rows = rows_of(text)
+    assert head[0] == "test" and [row[0] for row in rows] == ["pp16", "tg4"]
+    assert "commit" in text and "GB/s" in text
+    assert all(len(line) <= 100 for line in text.splitlines() if line.startswith("|"))
+
+
+def test_bench_of_several_lengths_and_depths_prints_one_grid():
+    head, _, *rows = rows_of(answer("bench", "tiny", "-p", "16,32", "-n", "2,4", "-d", "0,40,80", "-r", 1))
+    assert head == ["depth", "pp16", "pp32", "tg2 (share)", "tg4 (share)"]
+    assert [row[0] for row in rows] == ["0", "40", "80"]
+    assert all(float(cell.split()[0]) > 0 for row in rows for cell in row[1:])
+
+
+def test_records_of_bench_are_compared_and_other_work_is_refused(tmp_path):
+    files = {}
+    for name, flags in {"a": [], "b": [], "other": ["--backend", "reference"]}.items():
+        files[name] = tmp_path / f"{name}.jsonl"
+        table = answer("bench", "tiny", "-p", 16, "-n", 2, "-r", 4, "--record", files[name], *flags)
+        assert [row[0] for row in rows_of(table)[2:]] == ["pp16", "tg2"]
+    text = answer("bench", "--compare", files["a"], files["b"])
+    assert [row[0] for row in rows_of(text)[2:]] == ["pp16", "tg2"]
+    assert all(row[-1] in ("within the noise", "B is faster", "B is slower") for row in rows_of(text)[2:])
+    # Five times as fast is beyond any noise.
+    run = json.loads(files["b"].read_text())
+    for test in run["tests"]:
+        test["tokens_per_second"]["samples"] = [5 * sample for sample in test["tokens_per_second"]["samples"]]
+    files["b"].write_text(json.dumps(run))
+    assert {row[-1] for row in rows_of(answer("bench", "--compare", files["a"], files["b"]))[2:]} == {"B is faster"}
+    said = refusal("bench", "--compare", files["a"], files["other"])
+    assert "not the same work: the backend is cpu and reference" in said
+    assert "leave MODEL out" in refusal("bench", "tiny", "--compare", files["a"], files["b"])
+
+
+@pytest.mark.parametrize("command", [["bench", "tiny", "-p", 16, "-n", 2, "-r", 2], ["profile", "tiny", "-r", 3]])
+def test_a_record_says_when_by_what_and_on_what_it_was_measured(command):
+    [line] = answer(*command, "--json").splitlines()
+    record = json.loads(line)
+    began = datetime.datetime.strptime(record["date"], "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=datetime.timezone.utc)
+    assert datetime.timedelta(0) <= datetime.datetime.now(datetime.timezone.utc) - began < datetime.timedelta(minutes=10)
+    assert f"nibble {command[0]}" in record["command_line"]
+    assert record["num_warmups"] == 1 and record["kernels"][0].keys() >= {"operation", "weights", "activations", "kernel"}
+    assert record["nibble"].keys() >= {"commit", "dirty", "build", "compiler"}
+    machine = record["machine"]
+    assert machine["num_cores"] == len(os.sched_getaffinity(0)) and machine["memory_bytes"] > 1e8 and machine["device"] is None
+    assert machine.keys() >= {"cpu", "cache_bytes", "cpu_mhz", "highest_cpu_mhz", "read_bytes_per_second"}
+    assert isinstance(record["contradictions"], list)
 
 
 # tokenize and harmony

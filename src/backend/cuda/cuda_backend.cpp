@@ -528,17 +528,6 @@ void check_memory(const Weights& weights, const BackendOptions& options) {
 
 std::string why_not() { return why_no_device(); }
 
-std::string device_text() {
-  int driver = 0, core_khz = 0, memory_khz = 0;
-  check(cudaDriverGetVersion(&driver), "asking for its driver");
-  check(cudaDeviceGetAttribute(&core_khz, cudaDevAttrClockRate, 0), "asking for its clocks");
-  check(cudaDeviceGetAttribute(&memory_khz, cudaDevAttrMemoryClockRate, 0), "asking for its clocks");
-  const DeviceInfo device = device_info();
-  return fmt::format("{}, {} multiprocessors, up to {} MHz, memory {} MHz, driver for CUDA {}.{}",
-                     device.name, device.num_multiprocessors, core_khz / 1000, memory_khz / 1000,
-                     driver / 1000, driver % 1000 / 10);
-}
-
 double read_bandwidth() {
   constexpr size_t kBytes{size_t{2} << 30};
   constexpr int kPasses{10};

@@ -5,14 +5,14 @@
 #include <string>
 
 #include "backend/backend.h"
+#include "backend/device_facts.h"
 
 namespace nibble::cuda {
 
 // Why this machine cannot run it, in a line; empty where it can.
 std::string why_not();
 
-// The GPU's name, clocks and driver, for records.
-std::string device_text();
+DeviceFacts device_facts();  // what the GPU is and how it stands at this moment, for records
 
 // Bytes per second that all multiprocessors together read from the GPU's memory: the best of several passes over 2
 // GB.

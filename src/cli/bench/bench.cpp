@@ -2,12 +2,15 @@
 
 #include <CLI/CLI.hpp>
 #include <cstdio>
+#include <fstream>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "cli/bench/compare.h"
 #include "cli/bench/report.h"
+#include "cli/bench/table.h"
 #include "cli/bench_serve/bench_serve.h"
 #include "cli/measure/number_list.h"
 #include "cli/measure/speed_tests.h"
@@ -27,14 +30,22 @@ straight on the backend: one sequence, random tokens that are the same every tim
 is filled in order of depth.
 
 GB/s is what weights and KV cache make a step read at least, each byte once (experts of a prefill: as many as independent
-uniform routing would hit); share is its share of the bandwidth that all cores together measure at the start. Where the
-weights fit into the caches it may be over 100 %. A note stands where repetitions differ by more than a tenth (noisy) or
-are equal in four digits (suspiciously equal).
+uniform routing would hit); share is its share of the bandwidth that all cores together measure at the start. A note stands
+where repetitions differ by more than a tenth (noisy) or are equal in four digits (suspiciously equal), where the weights
+fit into the caches, so that the share says nothing of the memory (in caches), and where they don't and it is over 100 %.
+Below the table stands what contradicts itself: a share over 100 %, more tokens in less time, a test that is faster the
+more is in the KV cache. Several lengths and several depths make a grid: a row for each depth, medians in the cells.
+
+--compare measures nothing: it reads two files of what --record appended, one line a run, and says for each test whether
+B differs from A beyond the noise: where the rank test of Mann and Whitney over all repetitions of a file finds a chance
+below 5 %, and the medians are 1 % apart or more. Best are several runs of A and B in turns. Files that are not the same
+work (model, formats, backend, tests) are refused; what else differs is said.
 
 Examples:
   nibble bench synthetic:gpt-oss-20b -p 512,2048 -n 32,128
   nibble bench openai/gpt-oss-20b -p 0 -n 128 -d 0,4096,16384 -r 10
-  nibble bench tiny --threads 1 --json
+  nibble bench tiny --threads 1 --record A.jsonl
+  nibble bench --compare A.jsonl B.jsonl
   nibble bench serve http://127.0.0.1:8080 --clients 1,4,16   # of a server: nibble bench serve --help)"};
 
 constexpr int kMaxTokens{1 << 20};
@@ -45,6 +56,8 @@ struct Options {
   int num_repetitions{5};
   std::optional<std::string> max_batch_tokens;
   bool as_json{false}, as_csv{false};
+  std::optional<std::string> record;  // file that the record is appended to
+  std::vector<std::string> compared;  // two files; empty: measure
 };
 
 std::vector<BenchTest> tests_of(const Options& options) {
@@ -64,17 +77,33 @@ Settings with_batch(Settings settings, const std::optional<std::string>& max_bat
   return settings;
 }
 
+// Opened before anything is measured, so that a path that can't be written costs no time.
+std::ofstream open_record(const Options& options) {
+  std::ofstream file;
+  if (!options.record) return file;
+  file.open(*options.record, std::ios::app);
+  if (!file) throw InputError("--record {}: it cannot be written", *options.record);
+  return file;
+}
+
 int bench(const Options& options, const Settings& settings, const std::string& command_line) {
   const std::vector<BenchTest> tests = tests_of(options);
+  std::ofstream record = open_record(options);
+  const std::string began = utc_now();
   const ResolvedSettings resolved = resolve(settings);
   const BackendRow& row = *resolved.backend;
   const Model model = open_model(options.model, resolved.places);
   const BackendOptions room = room_for(tests, model.config, resolved);
+  const auto device = [&] { return row.device ? std::optional(row.device()) : std::nullopt; };
   // Before the weights are there: it takes memory of its own.
   const double read_bandwidth = row.read_bandwidth();
   const std::unique_ptr<Backend> backend = load(model, resolved, room);
 
-  BenchSetup setup{.command_line = command_line,
+  BenchSetup setup{.record = {.date = began,
+                              .command_line = command_line,
+                              .machine = describe_machine(device()),
+                              .kernels = backend->kernels(),
+                              .num_warmups = kNumWarmups},
                    .model = model.source.name,
                    .weight_bytes = weight_bytes(model.config),
                    .num_parameters = count_parameters(model.config).total,
@@ -82,29 +111,38 @@ int bench(const Options& options, const Settings& settings, const std::string& c
                    .num_threads = room.num_threads > 0 ? room.num_threads : num_usable_cores(),
                    .max_batch_tokens = room.max_batch_tokens,
                    .num_repetitions = options.num_repetitions,
-                   .cpu = cpu_name(),
-                   .device = row.device(),
-                   .num_cores = num_usable_cores(),
                    .read_bandwidth = read_bandwidth,
                    .tuning = resolved.tuning,
-                   .kernels = backend->kernels(),
                    .counters = {}};
   std::vector<BenchResult> results;
-  if (!options.as_json) fmt::print("{}", options.as_csv ? csv_header() : markdown_header());
+  BenchTable table(setup, tests);
+  if (!options.as_json) fmt::print("{}", options.as_csv ? csv_header() : table.head());
   run_tests(*backend, room, formats_of(model, resolved), tests, options.num_repetitions,
             [&](const BenchResult& result) {
               results.push_back(result);
               if (options.as_json) return;
-              fmt::print("{}", options.as_csv ? csv_row(setup, result) : markdown_row(setup, result));
+              fmt::print("{}", options.as_csv ? csv_row(setup, result) : table.add(result));
               std::fflush(stdout);  // the next one may take minutes
             });
+  setup.record.machine.device = device();  // its clocks and its heat are still those of the work
   setup.counters = backend->counters();
+  const std::string line = record_line(bench_json(setup, results));
+  if (options.record && !(record << line).flush())
+    throw InputError("--record {}: it cannot be written", *options.record);
   if (options.as_json)
-    fmt::print(
-        "{}\n",
-        bench_json(setup, results).dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
+    fmt::print("{}", line);
   else if (!options.as_csv)
-    fmt::print("{}", markdown_footer(setup));
+    fmt::print("{}{}", table.notes(), markdown_footer(setup));
+  return kDone;
+}
+
+int compare(const CLI::App& command, const std::vector<std::string>& files) {
+  for (const CLI::Option* option : command.get_options())
+    if (option->count() > 0 && option->get_name() != "--compare")
+      throw InputError("--compare measures nothing: leave {} out",
+                       option->get_positional() ? "MODEL" : option->get_name());
+  const Runs a = read_runs(files[0]), b = read_runs(files[1]);
+  fmt::print("{}", compare_runs(files[0], a, files[1], b));
   return kDone;
 }
 
@@ -134,10 +172,19 @@ Action define_bench(CLI::App& command, Settings& settings) {
                                 "one JSON object with every sample, in place of the table");
   command.add_flag("--csv", options->as_csv, "the table as CSV")->excludes(json);
   add_settings(command, settings, {SettingGroup::kMachine, SettingGroup::kPlaces});
+  command
+      .add_option("--record", options->record, "append what --json prints to a file, beside what is printed")
+      ->type_name("FILE");
+  command
+      .add_option("--compare", options->compared,
+                  "two files of records: say which differences are beyond the noise")
+      ->expected(2)
+      ->type_name("A B");
   command.footer(kFooter);
   const Action serve = define_bench_serve(command);
   return [options, serve, &settings, &command] {
     if (!command.get_subcommands().empty()) return serve();
+    if (!options->compared.empty()) return compare(command, options->compared);
     if (options->model.empty())
       throw InputError("MODEL is required; 'nibble bench --help' says what is accepted");
     return bench(*options, with_batch(settings, options->max_batch_tokens), command_line(command));

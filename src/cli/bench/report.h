@@ -1,5 +1,4 @@
-// How bench tells what it measured: a Markdown table that grows as tests end, as llama-bench's does, the same
-// as CSV, or JSON with all samples.
+// What bench says of a run: its record as JSON with all samples, its figures as CSV, and what stands below its table (table.h).
 #pragma once
 
 #include <cstddef>
@@ -10,6 +9,9 @@
 #include <vector>
 
 #include "backend/backend.h"
+#include "cli/measure/plausibility.h"
+#include "cli/measure/run_record.h"
+#include "cli/measure/sample_statistics.h"
 #include "cli/measure/speed_tests.h"
 #include "setup/tuning.h"
 
@@ -17,25 +19,30 @@ namespace nibble::cli {
 
 // What all figures of a run have in common.
 struct BenchSetup {
-  std::string command_line;
+  RunRecord record;
   std::string model;
   size_t weight_bytes{0}, num_parameters{0};
   std::string backend;
   int num_threads{0}, max_batch_tokens{0}, num_repetitions{0};
-  std::string cpu;
-  std::string device;  // what the backend runs on beside it, if anything
-  int num_cores{0};
-  double read_bandwidth{0};      // bytes per second, measured in this run
-  std::optional<Tuning> tuning;  // what the run had of nibble tune
-  std::vector<KernelChoice> kernels;
+  double read_bandwidth{0};       // bytes per second, measured in this run
+  std::optional<Tuning> tuning;   // what the run had of nibble tune
   std::vector<Counter> counters;  // after all tests, warm-up included
+
+  Reuse reuse() const { return {weight_bytes, record.machine.backend_cache_bytes()}; }
 };
 
-std::string markdown_header();
-std::string markdown_row(const BenchSetup& setup, const BenchResult& result);
+// What follows from a result: bytes and share from the mean of the repetitions.
+struct Figures {
+  SampleStatistics speed;  // tokens per second
+  double bytes_per_second{0};
+  double share{0};   // of the read bandwidth
+  std::string note;  // why to doubt them, with commas between; empty: nothing is known
+};
+Figures figures_of(const BenchSetup& setup, const BenchResult& result);
+
 std::string markdown_footer(const BenchSetup& setup);
 
-// The table's columns, as they are, and what they were measured on. Text with a comma or a quotation mark is quoted.
+// The figures of a test and what they were measured on. Text with a comma or a quotation mark is quoted.
 std::string csv_header();
 std::string csv_row(const BenchSetup& setup, const BenchResult& result);
 

@@ -94,6 +94,7 @@ Workload workload_of(const Options& options, const Endpoint& endpoint) {
 
 int bench_serve(const Options& options, const std::string& command_line) {
   const std::vector<BenchLoad> loads = loads_of(options);
+  const std::string began = utc_now();
   const Endpoint endpoint = endpoint_of(options);
   const Workload workload = workload_of(options, endpoint);
   allow_open_files();
@@ -123,17 +124,17 @@ int bench_serve(const Options& options, const std::string& command_line) {
     fmt::print("{}", serve_markdown_row(results.back()));
     std::fflush(stdout);  // the next one may take minutes
   }
-  const BenchServeSetup setup{.command_line = command_line,
+  const BenchServeSetup setup{.record = {.date = began,
+                                         .command_line = command_line,
+                                         .machine = describe_machine(std::nullopt),
+                                         .kernels = {},
+                                         .num_warmups = options.num_warmup},
                               .url = endpoint.url(),
                               .workload = workload,
                               .prompt_tokens = options.prompt_tokens,
-                              .output_tokens = options.output_tokens,
-                              .num_warmup = options.num_warmup,
-                              .cpu = cpu_name()};
+                              .output_tokens = options.output_tokens};
   if (options.as_json)
-    fmt::print(
-        "{}\n",
-        serve_json(setup, results).dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
+    fmt::print("{}", record_line(serve_json(setup, results)));
   else
     fmt::print("{}", serve_markdown_footer(setup, results));
   return kDone;

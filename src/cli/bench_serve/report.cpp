@@ -90,15 +90,17 @@ std::string serve_markdown_footer(const BenchServeSetup& setup,
   const Build build = this_build();
   const Workload& workload = setup.workload;
   std::string out = fmt::format(
-      "\n- `{}`: nibble {}, commit {}, {}, {}, on {}\n"
+      "\n- `{}`, {}: nibble {}, commit {}, {}, {}, on {}\n"
       "- {}{} of {}: prompts of {} tokens{}, answers of {}, seed {}; {} more before each load to "
       "warm up\n"
       "- times: 50th / 90th / 99th percentile; TTFT to the first event with text, ITL from event to event, "
       "TPOT\n"
       "  (E2E - TTFT) / (output tokens - 1)\n",
-      setup.command_line, build.version, build.commit, build.kind, build.compiler, setup.cpu, setup.url,
+      setup.record.command_line, setup.record.date, build.version, build.commit, build.kind, build.compiler,
+      setup.record.machine.cpu, setup.url,
       workload.api == BenchApi::kChat ? "/chat/completions" : "/completions", workload.model,
-      setup.prompt_tokens, prefix_text(workload), setup.output_tokens, workload.seed, setup.num_warmup);
+      setup.prompt_tokens, prefix_text(workload), setup.output_tokens, workload.seed,
+      setup.record.num_warmups);
   for (const BenchServeResult& result : results) {
     if (result.summary.num_uncounted > 0)
       out +=
@@ -113,20 +115,17 @@ std::string serve_markdown_footer(const BenchServeSetup& setup,
 
 Json serve_json(const BenchServeSetup& setup, const std::vector<BenchServeResult>& results) {
   const Workload& workload = setup.workload;
-  Json json{{"command_line", setup.command_line},
-            {"nibble", build_json()},
-            {"client_cpu", setup.cpu},
-            {"url", setup.url},
-            {"api", workload.api == BenchApi::kChat ? "chat" : "completions"},
-            {"model", workload.model},
-            {"prompt_tokens", setup.prompt_tokens},
-            {"output_tokens", setup.output_tokens},
-            {"num_prefix_tokens", workload.num_prefix_tokens},
-            {"num_prefixes", workload.num_prefixes},
-            {"temperature", workload.temperature},
-            {"seed", workload.seed},
-            {"num_warmup", setup.num_warmup},
-            {"loads", Json::array()}};
+  Json json = to_json(setup.record);
+  json["url"] = setup.url;
+  json["api"] = workload.api == BenchApi::kChat ? "chat" : "completions";
+  json["model"] = workload.model;
+  json["prompt_tokens"] = setup.prompt_tokens;
+  json["output_tokens"] = setup.output_tokens;
+  json["num_prefix_tokens"] = workload.num_prefix_tokens;
+  json["num_prefixes"] = workload.num_prefixes;
+  json["temperature"] = workload.temperature;
+  json["seed"] = workload.seed;
+  json["loads"] = Json::array();
   for (const BenchServeResult& result : results) json["loads"].push_back(result_json(result));
   return json;
 }

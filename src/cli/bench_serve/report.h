@@ -7,6 +7,7 @@
 
 #include "cli/bench_serve/latency.h"
 #include "cli/bench_serve/workload.h"
+#include "cli/measure/run_record.h"
 
 namespace nibble::cli {
 
@@ -17,11 +18,10 @@ struct BenchLoad {
 std::string name(const BenchLoad& load);  // "16 clients", "2.5 /s"
 
 struct BenchServeSetup {
-  std::string command_line, url;
+  RunRecord record;  // its machine is the client's
+  std::string url;
   Workload workload;
   std::string prompt_tokens, output_tokens;  // as they were asked for
-  int num_warmup{0};                         // requests before each load
-  std::string cpu;                           // of the client
 };
 
 struct BenchServeResult {

@@ -21,7 +21,57 @@ bool look_equal(std::span<const double> samples) {
                      [&](double sample) { return digits(sample) == digits(samples.front()); });
 }
 
+// Twice the number of pairs (one of a, one of b) of which a's is the larger: a tie is half a pair.
+double pairs_won_twice(std::span<const double> a, std::span<const double> b) {
+  double twice = 0;
+  for (const double x : a)
+    for (const double y : b) twice += x > y ? 2 : x == y ? 1 : 0;
+  return twice;
+}
+
+// Sum of t^3 - t over groups of t equal samples: by these the variance of the ranks is smaller.
+double tie_term(std::span<const double> a, std::span<const double> b) {
+  std::vector<double> all(a.begin(), a.end());
+  all.insert(all.end(), b.begin(), b.end());
+  std::sort(all.begin(), all.end());
+  double sum = 0;
+  for (auto begin = all.begin(); begin != all.end();) {
+    const auto end = std::upper_bound(begin, all.end(), *begin);
+    const auto count = static_cast<double>(end - begin);
+    sum += count * count * count - count;
+    begin = end;
+  }
+  return sum;
+}
+
+// The chance that sums of ranks of one distribution are as far from their mean; `won` pairs of num_a * num_b.
+double chance_of(double won, double num_a, double num_b, double ties) {
+  const double all = num_a + num_b;
+  const double variance = num_a * num_b / 12 * (all + 1 - ties / (all * (all - 1)));
+  const double distance = std::abs(won - num_a * num_b / 2) - 0.5;
+  return variance > 0 && distance > 0 ? std::erfc(distance / std::sqrt(2 * variance)) : 1;
+}
+
 }  // namespace
+
+double rank_test(std::span<const double> a, std::span<const double> b) {
+  NIBBLE_CHECK(!a.empty() && !b.empty(), "{} samples against {}", a.size(), b.size());
+  return chance_of(pairs_won_twice(a, b) / 2, static_cast<double>(a.size()), static_cast<double>(b.size()),
+                   tie_term(a, b));
+}
+
+Difference compare_speeds(std::span<const double> a, std::span<const double> b) {
+  Difference difference{.ratio = statistics_of(b).median / statistics_of(a).median,
+                        .chance = rank_test(a, b)};
+  const double best_chance = chance_of(0, static_cast<double>(a.size()), static_cast<double>(b.size()), 0);
+  if (best_chance >= kNoiseChance)
+    difference.b_is = Comparison::kTooFewSamples;
+  else if (difference.chance >= kNoiseChance || std::abs(difference.ratio - 1) < kSmallestDifference)
+    difference.b_is = Comparison::kWithinNoise;
+  else
+    difference.b_is = difference.ratio > 1 ? Comparison::kFaster : Comparison::kSlower;
+  return difference;
+}
 
 SampleStatistics statistics_of(std::span<const double> samples) {
   NIBBLE_CHECK(!samples.empty(), "no samples");

@@ -70,6 +70,7 @@ std::string name(const BenchTest& test) {
 std::vector<BenchTest> list_tests(std::span<const int> prompt_lengths, std::span<const int> output_lengths,
                                   std::vector<int> depths) {
   std::sort(depths.begin(), depths.end());
+  depths.erase(std::unique(depths.begin(), depths.end()), depths.end());
   std::vector<BenchTest> tests;
   for (const int depth : depths) {
     for (const int length : prompt_lengths)
@@ -116,7 +117,7 @@ void run_tests(Backend& backend, const BackendOptions& room, const StorageFormat
     for (const Step& step : steps)
       result.bytes_per_step += bytes_of(step, test.depth, config, formats) / result.num_steps;
 
-    seconds_of(sequence, steps, tokens);  // to warm up
+    for (int warmup = 0; warmup < kNumWarmups; ++warmup) seconds_of(sequence, steps, tokens);
     for (int repetition = 0; repetition < num_repetitions; ++repetition)
       result.tokens_per_second.push_back(test.num_tokens / seconds_of(sequence, steps, tokens));
     on_result(result);

@@ -23,7 +23,7 @@ struct BenchTest {
 };
 std::string name(const BenchTest& test);  // "pp512", "tg128 @ d4096"
 
-// All pairs of a length and a depth. Ascending depths, so that what one test finds in the cache stays there for the next;
+// All pairs of a length and a depth. Ascending depths, each once, so that what one test finds in the cache stays there for the next;
 // a length of 0 is no test.
 std::vector<BenchTest> list_tests(std::span<const int> prompt_lengths, std::span<const int> output_lengths,
                                   std::vector<int> depths);
@@ -46,7 +46,9 @@ struct BenchResult {
   double bytes_per_token() const { return bytes_per_step * num_steps / test.num_tokens; }
 };
 
-// Runs each test once to warm up and `num_repetitions` times. Tokens are random, and the same every time: a model whose
+inline constexpr int kNumWarmups{1};
+
+// Runs each test kNumWarmups times untimed and `num_repetitions` times. Tokens are random, and the same every time: a model whose
 // experts are chosen by its tokens reads the same ones. `on_result` gets each test's as soon as it is there.
 void run_tests(Backend& backend, const BackendOptions& room, const StorageFormats& formats,
                std::span<const BenchTest> tests, int num_repetitions,

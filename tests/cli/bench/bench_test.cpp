@@ -5,9 +5,11 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <sstream>
 
 #include "cli/bench/bench.h"
 #include "cli/bench/report.h"
+#include "cli/bench/table.h"
 #include "cli/measure/number_list.h"
 #include "cli/measure/sample_statistics.h"
 #include "cli/measure/speed_tests.h"
@@ -65,6 +67,53 @@ TEST(Bench, RepetitionsThatAgreeInFourDigitsAreSuspicious) {
   EXPECT_EQ(statistics_of(std::array{1234.1, 1234.2}).note, "");  // two may agree by chance
 }
 
+// whether two sets of repetitions differ
+
+TEST(Bench, TheRankTestGivesTheChancesOfTheTables) {
+  // Exact two-sided chances: 2/252, 8/252, 2/70, 1. The normal approximation is within a half of them, and never below.
+  EXPECT_NEAR(rank_test(std::array{1.0, 2.0, 3.0, 4.0, 5.0}, std::array{6.0, 7.0, 8.0, 9.0, 10.0}), 0.0079,
+              0.005);
+  EXPECT_NEAR(rank_test(std::array{1.0, 2.0, 3.0, 4.0, 8.0}, std::array{5.0, 6.0, 7.0, 9.0, 10.0}), 0.0556,
+              0.005);
+  EXPECT_NEAR(rank_test(std::array{1.0, 2.0, 3.0, 4.0}, std::array{5.0, 6.0, 7.0, 8.0}), 0.0286, 0.002);
+  EXPECT_EQ(rank_test(std::array{1.0, 4.0}, std::array{2.0, 3.0}), 1);
+  EXPECT_EQ(rank_test(std::array{5.0, 5.0, 5.0, 5.0}, std::array{5.0, 5.0, 5.0, 5.0}), 1);
+}
+
+TEST(Bench, TiesCountHalfForEach) {
+  // Won pairs 1 of 16; without the correction for ties the variance would be 12 and the chance 0.061.
+  EXPECT_NEAR(rank_test(std::array{1.0, 1.0, 2.0, 2.0}, std::array{2.0, 3.0, 3.0, 3.0}), 0.0471, 0.0005);
+}
+
+TEST(Bench, SpeedsThatLieApartDifferBeyondTheNoise) {
+  const std::array a{100.0, 101.0, 99.0, 100.5, 100.2};
+  const Difference faster = compare_speeds(a, std::array{110.0, 111.0, 109.0, 110.5, 110.2});
+  EXPECT_EQ(faster.b_is, Comparison::kFaster);
+  EXPECT_NEAR(faster.ratio, 110.2 / 100.2, 1e-12);
+  EXPECT_EQ(compare_speeds(a, std::array{90.0, 91.0, 89.0, 90.5, 90.2}).b_is, Comparison::kSlower);
+}
+
+TEST(Bench, SpeedsThatOverlapAreWithinTheNoiseHoweverFarTheirMeans) {
+  const std::array a{100.0, 101.0, 99.0, 100.5, 100.2};
+  EXPECT_EQ(compare_speeds(a, std::array{100.1, 99.5, 100.7, 98.0, 101.5}).b_is, Comparison::kWithinNoise);
+  // One repetition that was disturbed moves the mean by a sixth and the median by nothing.
+  EXPECT_EQ(compare_speeds(a, std::array{100.1, 99.5, 100.7, 20.0, 100.3}).b_is, Comparison::kWithinNoise);
+}
+
+TEST(Bench, ADifferenceOfLessThanAPerCentIsNotCalledOne) {
+  const std::array a{100.0, 100.01, 100.02, 100.03, 100.04};
+  const Difference small = compare_speeds(a, std::array{100.5, 100.51, 100.52, 100.53, 100.54});
+  EXPECT_LT(small.chance, 0.05);
+  EXPECT_EQ(small.b_is, Comparison::kWithinNoise);
+}
+
+TEST(Bench, ThreeAgainstThreeAreTooFew) {
+  EXPECT_EQ(compare_speeds(std::array{1.0, 2.0, 3.0}, std::array{10.0, 11.0, 12.0}).b_is,
+            Comparison::kTooFewSamples);
+  EXPECT_EQ(compare_speeds(std::array{1.0, 2.0, 3.0, 4.0}, std::array{10.0, 11.0, 12.0, 13.0}).b_is,
+            Comparison::kFaster);
+}
+
 // tests
 
 TEST(Bench, TestsAreNamedAsLlamaBenchDoes) {
@@ -77,6 +126,10 @@ TEST(Bench, TestsComeInOrderOfDepthAndNoLengthIsNoTest) {
   for (const BenchTest& test : list_tests(std::array{64, 16}, std::array{0, 4}, {100, 0}))
     names.push_back(name(test));
   EXPECT_THAT(names, ElementsAre("pp64", "pp16", "tg4", "pp64 @ d100", "pp16 @ d100", "tg4 @ d100"));
+}
+
+TEST(Bench, ADepthThatIsNamedTwiceIsMeasuredOnce) {
+  EXPECT_EQ(list_tests(std::array{64}, {}, {7, 0, 7}).size(), 2u);
 }
 
 const Config kConfig = read_config(test::source_path("models/tiny-gpt-oss/config.json"));
@@ -205,7 +258,34 @@ TEST(Bench, BytesAreTheMeanOverTheStepsThatAreTimed) {
 
 // output
 
-const BenchSetup kSetup{.command_line = "nibble bench tiny --json",
+constexpr size_t kMegabyte{1 << 20};
+
+Machine machine() {
+  return {.cpu = "A CPU",
+          .num_cores = 4,
+          .memory_bytes = 32'000 * kMegabyte,
+          .cache_bytes = 30 * kMegabyte,
+          .cpu_mhz = {},
+          .highest_cpu_mhz = {},
+          .device = DeviceFacts{.name = "A GPU, fast",
+                                .driver = "580.1",
+                                .num_multiprocessors = {},
+                                .memory_bytes = {},
+                                .cache_bytes = 2 * kMegabyte,
+                                .core_mhz = 1700,
+                                .highest_core_mhz = 1980,
+                                .memory_mhz = {},
+                                .highest_memory_mhz = {},
+                                .power_watts = 651.4,
+                                .power_limit_watts = 700,
+                                .temperature_celsius = {}}};
+}
+
+const BenchSetup kSetup{.record = {.date = "2026-11-22T02:36:02Z",
+                                   .command_line = "nibble bench tiny --json",
+                                   .machine = machine(),
+                                   .kernels = {{"qkv", "BF16", "F32", "avx512::dot_bf16", "measured"}},
+                                   .num_warmups = 1},
                         .model = "tiny",
                         .weight_bytes = 13'306'656,
                         .num_parameters = 20'914'757'184,
@@ -213,40 +293,110 @@ const BenchSetup kSetup{.command_line = "nibble bench tiny --json",
                         .num_threads = 3,
                         .max_batch_tokens = 512,
                         .num_repetitions = 3,
-                        .cpu = "A CPU",
-                        .device = "A GPU, fast",
-                        .num_cores = 4,
                         .read_bandwidth = 50e9,
                         .tuning = std::nullopt,
-                        .kernels = {{"qkv", "BF16", "F32", "avx512::dot_bf16", "measured"}},
                         .counters = {{"steps that hit", 7}, {"steps that missed", 2}}};
 // 100 tokens per second of 0.2 GB each are 20 GB/s.
 const BenchResult kResult{{BenchKind::kDecode, 32, 4096}, {98, 104, 98}, 32, 0.2e9};
 
-TEST(Bench, ARowOfTheTableHasSpeedAndShare) {
-  const std::string row = markdown_row(kSetup, kResult);
-  EXPECT_THAT(row, AllOf(HasSubstr("| tiny "), HasSubstr(" 13.3 MB |"), HasSubstr(" 20.91 B |"),
-                         HasSubstr("| cpu "), HasSubstr(" 3 |"), HasSubstr("| tg32 @ d4096 ")));
-  EXPECT_THAT(row, AllOf(HasSubstr(" 100.00 ± 3.46 |"), HasSubstr(" 98.00 |"), HasSubstr(" 20.0 |"),
-                         HasSubstr(" 40.0 % |"), Not(HasSubstr("noisy"))));
-  BenchResult noisy = kResult;
-  noisy.tokens_per_second = {50, 100, 150};
-  EXPECT_THAT(markdown_row(kSetup, noisy), HasSubstr("| noisy "));
+BenchResult result_of(const BenchTest& test, std::vector<double> tokens_per_second) {
+  return {test, std::move(tokens_per_second), 1, 0.2e9};
 }
 
-TEST(Bench, AllLinesOfTheTableHaveTheSameColumns) {
-  const std::string row = markdown_row(kSetup, kResult);
-  const auto num_bars = std::count(row.begin(), row.end(), '|');
-  const std::string header = markdown_header();
-  EXPECT_EQ(std::count(header.begin(), header.end(), '|'), 2 * num_bars);
+int width_of(const std::string& line) {  // of UTF-8, in characters
+  return static_cast<int>(std::count_if(line.begin(), line.end(), [](char c) { return (c & 0xC0) != 0x80; }));
+}
+
+TEST(Bench, AListHasARowForEachTestWithSpeedAndShare) {
+  BenchTable table(kSetup, std::array{kResult.test});
+  EXPECT_THAT(table.head(), HasSubstr("tiny: 13.3 MB, 20.91 B parameters; cpu, 3 threads\n"));
+  EXPECT_THAT(table.add(kResult),
+              AllOf(HasSubstr("| tg32 @ d4096 "), HasSubstr(" 100.00 ± 3.46 |"), HasSubstr(" 98.00 |"),
+                    HasSubstr(" 20.0 |"), HasSubstr(" 40.0 % |"), Not(HasSubstr("noisy"))));
+  BenchResult noisy = kResult;
+  noisy.tokens_per_second = {50, 100, 150};
+  EXPECT_THAT(table.add(noisy), HasSubstr("| noisy "));
+  EXPECT_EQ(table.notes(), "");
+}
+
+TEST(Bench, SeveralDepthsAndLengthsMakeAGridWithARowForEachDepth) {
+  const std::vector<BenchTest> tests =
+      list_tests(std::array{512, 2048, 8192}, std::array{32, 128}, {0, 4096, 32768});
+  BenchTable table(kSetup, tests);
+  std::string text = table.head();
+  for (const BenchTest& test : tests)
+    text += table.add({test, {100.0 + test.num_tokens, 101.0 + test.num_tokens}, 1, 1e6 * test.num_tokens});
+  std::vector<std::string> lines;
+  for (std::istringstream in(text.substr(text.find("\n\n") + 2)); lines.size() < 20;) {
+    lines.emplace_back();
+    if (!std::getline(in, lines.back())) break;
+  }
+  lines.pop_back();
+  ASSERT_EQ(lines.size(), 5u);
+  EXPECT_EQ(lines[0],
+            "|   depth |      pp512 |     pp2048 |     pp8192 |     tg32 (share) |    tg128 (share) |");
+  EXPECT_EQ(lines[1],
+            "| ------: | ---------: | ---------: | ---------: | ---------------: | ---------------: |");
+  // 132.5 tok/s of 1 MB each are 0.27 % of 50 GB/s, as are 228.5 half a per cent.
+  EXPECT_EQ(lines[3],
+            "|    4096 |     612.50 |       2148 |       8292 |     132.50 (0 %) |     228.50 (0 %) |");
+  for (const std::string& line : lines) EXPECT_LE(width_of(line), 100);
+}
+
+TEST(Bench, AListIsNoWiderThanAHundredColumns) {
+  BenchTable table(kSetup, std::array{kResult.test});
+  std::istringstream lines(table.head() +
+                           table.add(result_of({BenchKind::kPrefill, 1 << 20, 0}, {12345.6, 23456.7})));
+  for (std::string line; std::getline(lines, line);) EXPECT_LE(width_of(line), 100) << line;
+}
+
+TEST(Bench, AllLinesOfATableHaveTheSameColumns) {
+  BenchTable table(kSetup, std::array{kResult.test});
+  const std::string row = table.add(kResult), head = table.head();
+  EXPECT_EQ(std::count(head.begin(), head.end(), '|'), 2 * std::count(row.begin(), row.end(), '|'));
+}
+
+TEST(Bench, BelowAGridStandsWhatItsCellsDoNotSay) {
+  const std::vector<BenchTest> tests = list_tests(std::array{64}, std::array{8}, {0, 100});
+  BenchTable table(kSetup, tests);
+  for (const BenchTest& test : tests)
+    table.add(
+        result_of(test, {test.kind == BenchKind::kDecode && test.depth > 0 ? 50.0 : 100.0, 100.5, 101}));
+  EXPECT_EQ(table.notes(), "\n- tg8 @ d100 is noisy: 83.83 ± 29.30\n");
+}
+
+TEST(Bench, WeightsThatFitIntoTheCachesAreSaidToBeThere) {
+  BenchSetup setup = kSetup;
+  setup.weight_bytes = kMegabyte;
+  BenchTable table(setup, std::array{kResult.test});
+  BenchResult fast = kResult;
+  fast.bytes_per_step = 0.815e9;  // 163 % of the bandwidth
+  EXPECT_THAT(table.add(fast), AllOf(HasSubstr(" 163.0 % |"), HasSubstr("| in caches ")));
+  EXPECT_EQ(table.notes(),
+            "\n- in caches: what is read again and again (1.05 MB) fits there (2.10 MB), so that shares say "
+            "nothing of the memory\n");
+}
+
+TEST(Bench, AShareThatIsTooLargeIsFlagged) {
+  BenchTable table(kSetup, std::array{kResult.test});
+  BenchResult fast = kResult;
+  fast.bytes_per_step = 0.815e9;
+  EXPECT_THAT(table.add(fast), AllOf(HasSubstr(" 163.0 % |"), HasSubstr("| over 100 % ")));
+  EXPECT_THAT(table.notes(),
+              HasSubstr("\n- contradiction: tg32 @ d4096 reached 163 % of the read bandwidth"));
+  EXPECT_THAT(bench_json(kSetup, {&fast, 1})["contradictions"][0], HasSubstr("tg32 @ d4096 reached 163 %"));
 }
 
 TEST(Bench, BelowTheTableStandsWhatWasMeasuredOnWhat) {
-  EXPECT_THAT(markdown_footer(kSetup),
-              AllOf(HasSubstr("`nibble bench tiny --json`"), HasSubstr("commit "),
-                    HasSubstr("A GPU, fast; A CPU, 4 cores"), HasSubstr("50.0 GB/s"),
-                    HasSubstr("qkv (BF16): avx512::dot_bf16"),
-                    HasSubstr("\n- counted: 7 steps that hit, 2 steps that missed\n")));
+  EXPECT_THAT(
+      markdown_footer(kSetup),
+      AllOf(
+          HasSubstr("`nibble bench tiny --json`"), HasSubstr("commit "),
+          HasSubstr("`, 2026-11-22T02:36:02Z: nibble "),
+          HasSubstr("A GPU, fast, driver 580.1, 1700 MHz (highest 1980), 651 W (limit 700); A CPU, 4 cores"),
+          HasSubstr("50.0 GB/s"), HasSubstr("3 repetitions after 1 to warm up"),
+          HasSubstr("qkv (BF16): avx512::dot_bf16"),
+          HasSubstr("\n- counted: 7 steps that hit, 2 steps that missed\n")));
   BenchSetup uncounted = kSetup;
   uncounted.counters.clear();
   EXPECT_THAT(markdown_footer(uncounted), Not(HasSubstr("counted")));
@@ -261,6 +411,7 @@ TEST(Bench, CsvHasARowOfAsManyColumnsAsItsHeaderAndQuotesText) {
 
 TEST(Bench, JsonHasEverySample) {
   const auto json = bench_json(kSetup, {&kResult, 1});
+  EXPECT_EQ(json["date"], "2026-11-22T02:36:02Z");
   EXPECT_EQ(json["command_line"], "nibble bench tiny --json");
   EXPECT_EQ(json["machine"]["read_bytes_per_second"], 50e9);
   EXPECT_EQ(json["kernels"][0]["reason"], "measured");
@@ -274,6 +425,7 @@ TEST(Bench, JsonHasEverySample) {
   EXPECT_EQ(test["bytes_per_step"], 0.2e9);
   EXPECT_DOUBLE_EQ(test["share_of_read_bandwidth"], 0.4);
   EXPECT_TRUE(test["note"].is_null());
+  EXPECT_TRUE(json["contradictions"].empty());
 }
 
 // the command
@@ -296,6 +448,21 @@ TEST(Bench, FlagsThatLeaveNothingToMeasureAreRefused) {
   EXPECT_THAT(Program().refusal("-n 1 -n x"), HasSubstr("-n 'x'"));
   EXPECT_THAT(Program().refusal("-d 1000000"), HasSubstr("@ d1000000"));
   EXPECT_THAT(Program().refusal("-b 0"), HasSubstr("-b '0'"));
+}
+
+TEST(Bench, ComparingMeasuresNothingAndTakesNoOtherFlags) {
+  EXPECT_THAT(Program().refusal("--compare a b"), HasSubstr("--compare measures nothing: leave MODEL out"));
+  const auto refusal = [](const std::string& line) {
+    Program program;
+    return error_of([&] {
+      program.app.parse("bench " + line);
+      program.action();
+    });
+  };
+  EXPECT_THAT(refusal("--compare a b -p 5"), HasSubstr("leave --prompt-lengths out"));
+  EXPECT_THAT(refusal("--threads 2 --compare a b"), HasSubstr("leave --threads out"));
+  EXPECT_THAT(refusal("--compare a b"), HasSubstr("a: it cannot be read"));
+  EXPECT_THROW(Program().app.parse("bench --compare a"), CLI::ArgumentMismatch);
 }
 
 }  // namespace

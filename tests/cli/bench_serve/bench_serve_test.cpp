@@ -269,13 +269,15 @@ TEST(BenchServe, WhereAllFailNothingIsMadeUp) {
 // reports
 
 TEST(BenchServe, TheReportHasFiguresAndErrorsByKind) {
-  const BenchServeSetup setup{.command_line = "nibble bench serve URL",
+  const BenchServeSetup setup{.record = {.date = "2026-11-22T02:36:02Z",
+                                         .command_line = "nibble bench serve URL",
+                                         .machine = describe_machine(std::nullopt),
+                                         .kernels = {},
+                                         .num_warmups = 2},
                               .url = "URL/v1",
                               .workload = workload_of(BenchApi::kChat),
                               .prompt_tokens = "5-20",
-                              .output_tokens = "3",
-                              .num_warmup = 2,
-                              .cpu = "a CPU"};
+                              .output_tokens = "3"};
   const std::vector<BenchServeResult> results{{{.rate = 2.5}, summarise(some_answers())}};
   const std::string header = serve_markdown_header(), row = serve_markdown_row(results[0]);
   EXPECT_EQ(std::count(header.begin(), header.end(), '|'), 2 * std::count(row.begin(), row.end(), '|'));
@@ -286,6 +288,9 @@ TEST(BenchServe, TheReportHasFiguresAndErrorsByKind) {
                     HasSubstr("1 answers did not tell their usage")));
   const auto json = serve_json(setup, results);
   const auto& load = json["loads"][0];
+  EXPECT_EQ(json["date"], "2026-11-22T02:36:02Z");
+  EXPECT_EQ(json["num_warmups"], 2);
+  EXPECT_TRUE(json["kernels"].is_null());  // the server's
   EXPECT_EQ(json["api"], "chat");
   EXPECT_TRUE(load["num_clients"].is_null());
   EXPECT_EQ(load["rate"], 2.5);

@@ -1,0 +1,88 @@
+// The runtime knows what the GPU is. Driver, clocks at this moment, power and temperature are told by the management library (NVML),
+// which comes with the driver and is loaded only here; where it is missing these stay unknown.
+#include <dlfcn.h>
+
+#include "backend/cuda/cuda_backend.h"
+#include "backend/cuda/device.h"
+
+namespace nibble::cuda {
+namespace {
+
+// As nvml.h has them; its functions return 0 when all went well.
+using Device = void*;
+constexpr unsigned kCoreClock{1}, kMemoryClock{2}, kGpuTemperature{0};
+
+class ManagementLibrary {
+ public:
+  ManagementLibrary() : library_(dlopen("libnvidia-ml.so.1", RTLD_LAZY | RTLD_LOCAL)) {
+    is_ready_ = call<>("nvmlInit_v2");
+  }
+  ManagementLibrary(const ManagementLibrary&) = delete;
+  ManagementLibrary& operator=(const ManagementLibrary&) = delete;
+  ~ManagementLibrary() {
+    if (is_ready_) call<>("nvmlShutdown");
+    if (library_) dlclose(library_);
+  }
+
+  template <typename... Arguments>
+  bool call(const char* function, Arguments... arguments) const {
+    void* const found = library_ ? dlsym(library_, function) : nullptr;
+    return found && reinterpret_cast<int (*)(Arguments...)>(found)(arguments...) == 0;
+  }
+
+  // A number that the function writes behind its other arguments.
+  template <typename... Arguments>
+  std::optional<int> number(const char* function, Arguments... arguments) const {
+    unsigned value = 0;
+    if (!call(function, arguments..., &value)) return std::nullopt;
+    return static_cast<int>(value);
+  }
+
+ private:
+  void* library_;
+  bool is_ready_{false};
+};
+
+std::optional<double> watts(std::optional<int> milliwatts) {
+  if (!milliwatts) return std::nullopt;
+  return *milliwatts / 1e3;
+}
+
+void add_state(DeviceFacts& facts) {
+  const ManagementLibrary library;
+  char bus_id[32]{}, driver[96]{};
+  Device device = nullptr;
+  if (library.call("nvmlSystemGetDriverVersion", +driver, unsigned{sizeof driver})) facts.driver = driver;
+  if (cudaDeviceGetPCIBusId(bus_id, sizeof bus_id, 0) != cudaSuccess ||
+      !library.call("nvmlDeviceGetHandleByPciBusId_v2", static_cast<const char*>(bus_id), &device))
+    return;
+  facts.core_mhz = library.number("nvmlDeviceGetClockInfo", device, kCoreClock);
+  facts.memory_mhz = library.number("nvmlDeviceGetClockInfo", device, kMemoryClock);
+  facts.power_watts = watts(library.number("nvmlDeviceGetPowerUsage", device));
+  facts.power_limit_watts = watts(library.number("nvmlDeviceGetEnforcedPowerLimit", device));
+  facts.temperature_celsius = library.number("nvmlDeviceGetTemperature", device, kGpuTemperature);
+}
+
+}  // namespace
+
+DeviceFacts device_facts() {
+  const DeviceInfo device = device_info();
+  // 0 where the GPU does not tell: one that shares the host's memory has no clock for it.
+  const auto attribute = [](cudaDeviceAttr which, int unit) -> std::optional<int> {
+    int value = 0;
+    check(cudaDeviceGetAttribute(&value, which, 0), "asking what it is");
+    if (value == 0) return std::nullopt;
+    return value / unit;
+  };
+  DeviceFacts facts;
+  facts.name = device.name;
+  facts.num_multiprocessors = device.num_multiprocessors;
+  facts.memory_bytes = device.total_bytes;
+  facts.cache_bytes = attribute(cudaDevAttrL2CacheSize, 1);
+  facts.highest_core_mhz = attribute(cudaDevAttrClockRate, 1000);
+  facts.highest_memory_mhz = attribute(cudaDevAttrMemoryClockRate, 1000);
+  add_state(facts);
+  return facts;
+}
+
+}  // namespace nibble::cuda

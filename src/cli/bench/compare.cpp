@@ -1,0 +1,231 @@
+#include "cli/bench/compare.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <fstream>
+#include <map>
+#include <optional>
+#include <set>
+#include <utility>
+
+#include "cli/measure/sample_statistics.h"
+#include "core/error.h"
+
+namespace nibble::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+struct Property {
+  const char* name;
+  const char* pointer;  // to its place in a run
+};
+// Where these differ a comparison of speeds means nothing.
+constexpr Property kWork[]{{"the bytes of the weights", "/weight_bytes"},
+                           {"the number of parameters", "/num_parameters"},
+                           {"the backend", "/backend"}};
+// These may be what is compared, and are said.
+constexpr Property kCircumstances[]{{"commit", "/nibble/commit"},
+                                    {"uncommitted changes", "/nibble/dirty"},
+                                    {"build", "/nibble/build"},
+                                    {"compiler", "/nibble/compiler"},
+                                    {"CPU", "/machine/cpu"},
+                                    {"cores", "/machine/num_cores"},
+                                    {"GPU", "/machine/device/name"},
+                                    {"driver", "/machine/device/driver"},
+                                    {"power limit, W", "/machine/device/power_limit_watts"},
+                                    {"threads", "/threads"},
+                                    {"tokens of a step", "/max_batch_tokens"},
+                                    {"tuning", "/tuning"}};
+
+// What an older record lacks is null.
+Json value_at(const Json& run, const char* pointer) {
+  const Json::json_pointer place(pointer);
+  return run.contains(place) ? run.at(place) : Json();
+}
+
+std::string text_of(const Json& value) {
+  return value.is_null() ? "not recorded" : value.is_string() ? value.get<std::string>() : value.dump();
+}
+
+// Without the folder: the same file lies elsewhere on another machine.
+std::string model_of(const Json& run) {
+  return std::filesystem::path(text_of(value_at(run, "/model"))).filename();
+}
+
+// Weights and activations of each operation, whatever kernels run it.
+std::map<std::string, std::set<std::string>> formats_of(const Json& run) {
+  std::map<std::string, std::set<std::string>> formats;
+  for (const Json& row : value_at(run, "/kernels"))
+    formats[row.value("operation", "")].insert(
+        fmt::format("{} with activations in {}", row.value("weights", "?"), row.value("activations", "?")));
+  return formats;
+}
+
+void check_same_work(const std::string& name_a, const Json& a, const std::string& name_b, const Json& b) {
+  const auto refuse = [&](const std::string& what, const std::string& of_a, const std::string& of_b) {
+    throw InputError("{} and {} are not the same work: {} is {} and {}", name_a, name_b, what, of_a, of_b);
+  };
+  if (model_of(a) != model_of(b)) refuse("the model", model_of(a), model_of(b));
+  for (const auto& [name, pointer] : kWork) {
+    const Json of_a = value_at(a, pointer), of_b = value_at(b, pointer);
+    if (of_a != of_b) refuse(name, text_of(of_a), text_of(of_b));
+  }
+  const auto formats_b = formats_of(b);
+  for (const auto& [operation, formats] : formats_of(a)) {
+    const auto found = formats_b.find(operation);  // another version may fuse it with its neighbour
+    if (found != formats_b.end() && found->second != formats)
+      refuse("the format of " + operation, fmt::format("{}", fmt::join(formats, " or ")),
+             fmt::format("{}", fmt::join(found->second, " or ")));
+  }
+}
+
+struct Samples {
+  std::string test;
+  std::vector<double> tokens_per_second;
+};
+
+bool is_test(const Json& test) {
+  const Json samples = value_at(test, "/tokens_per_second/samples");
+  return value_at(test, "/test").is_string() && samples.is_array() && !samples.empty() &&
+         std::all_of(samples.begin(), samples.end(),
+                     [](const Json& speed) { return speed.is_number() && speed.get<double>() > 0; });
+}
+bool is_run(const Json& run) {
+  const Json tests = value_at(run, "/tests");
+  return tests.is_array() && std::all_of(tests.begin(), tests.end(), is_test);
+}
+
+// Of all runs, tests in the order of the first.
+std::vector<Samples> samples_of(const Runs& runs) {
+  std::vector<Samples> all;
+  for (const Json& run : runs)
+    for (const Json& test : run.at("tests")) {
+      const auto name = test.at("test").get<std::string>();
+      auto found =
+          std::find_if(all.begin(), all.end(), [&](const Samples& samples) { return samples.test == name; });
+      if (found == all.end()) found = all.insert(all.end(), {name, {}});
+      const auto samples = test.at("tokens_per_second").at("samples").get<std::vector<double>>();
+      found->tokens_per_second.insert(found->tokens_per_second.end(), samples.begin(), samples.end());
+    }
+  return all;
+}
+
+const Samples* find(const std::vector<Samples>& all, const std::string& test) {
+  const auto found =
+      std::find_if(all.begin(), all.end(), [&](const Samples& samples) { return samples.test == test; });
+  return found == all.end() ? nullptr : &*found;
+}
+
+std::string names(const std::vector<Samples>& all) {
+  std::string list;
+  for (const Samples& samples : all) list += (list.empty() ? "" : ", ") + samples.test;
+  return list;
+}
+
+std::string_view verdict(Comparison b_is) {
+  switch (b_is) {
+    case Comparison::kFaster:
+      return "B is faster";
+    case Comparison::kSlower:
+      return "B is slower";
+    case Comparison::kTooFewSamples:
+      return "too few samples";
+    case Comparison::kWithinNoise:
+      break;
+  }
+  return "within the noise";
+}
+
+std::string row(const Samples& a, const Samples& b) {
+  const auto cell = [](const Samples& samples) {
+    return fmt::format("{:.2f} ({})", statistics_of(samples.tokens_per_second).median,
+                       samples.tokens_per_second.size());
+  };
+  const Difference difference = compare_speeds(a.tokens_per_second, b.tokens_per_second);
+  return fmt::format("| {:<18} | {:>14} | {:>14} | {:>8.3f} | {:>6.3f} | {:<16} |\n", a.test, cell(a),
+                     cell(b), difference.ratio, difference.chance, verdict(difference.b_is));
+}
+
+// Of a property over all runs of a file: its values, each once.
+std::string values_of(const Runs& runs, const char* pointer) {
+  std::vector<std::string> values;
+  for (const Json& run : runs)
+    if (const std::string text = text_of(value_at(run, pointer));
+        std::find(values.begin(), values.end(), text) == values.end())
+      values.push_back(text);
+  return fmt::format("{}", fmt::join(values, " or "));
+}
+
+std::string circumstances(const Runs& a, const Runs& b) {
+  std::string lines;
+  for (const auto& [name, pointer] : kCircumstances) {
+    const std::string of_a = values_of(a, pointer), of_b = values_of(b, pointer);
+    if (of_a != of_b) lines += fmt::format("- {}: {} in A, {} in B\n", name, of_a, of_b);
+  }
+  return lines;
+}
+
+std::string contradictions_of(const std::string& name, const Runs& runs) {
+  std::string lines;
+  for (const Json& run : runs)
+    for (const Json& contradiction : value_at(run, "/contradictions"))
+      lines += fmt::format("- {} contradicts itself: {}\n", name, text_of(contradiction));
+  return lines;
+}
+
+}  // namespace
+
+Runs read_runs(const std::filesystem::path& path) {
+  std::ifstream file(path);
+  if (!file) throw InputError("{}: it cannot be read", path.string());
+  Runs runs;
+  while (!(file >> std::ws).eof()) {
+    Json run;
+    try {
+      file >> run;
+    } catch (const Json::parse_error&) {
+      run = nullptr;
+    }
+    if (!is_run(run))
+      throw InputError("{}: record {} is not what 'nibble bench --json' prints", path.string(),
+                       runs.size() + 1);
+    runs.push_back(std::move(run));
+  }
+  if (runs.empty())
+    throw InputError("{}: it holds no record; 'nibble bench --json' prints one", path.string());
+  return runs;
+}
+
+std::string compare_runs(const std::string& name_a, const Runs& a, const std::string& name_b, const Runs& b) {
+  for (const Json& run : a) check_same_work(name_a, a.front(), name_a, run);
+  for (const Json& run : b) check_same_work(name_a, a.front(), name_b, run);
+
+  const std::vector<Samples> all_a = samples_of(a), all_b = samples_of(b);
+  std::string rows, only_in_a, only_in_b;
+  for (const Samples& samples : all_a)
+    if (const Samples* other = find(all_b, samples.test))
+      rows += row(samples, *other);
+    else
+      only_in_a += fmt::format("- {} is only in A\n", samples.test);
+  for (const Samples& samples : all_b)
+    if (!find(all_a, samples.test)) only_in_b += fmt::format("- {} is only in B\n", samples.test);
+  if (rows.empty())
+    throw InputError("{} and {} are not the same work: the tests are {} and {}", name_a, name_b, names(all_a),
+                     names(all_b));
+
+  return fmt::format("| {:<18} | {:>14} | {:>14} | {:>8} | {:>6} | {:<16} |\n", "test", "A, t/s (n)",
+                     "B, t/s (n)", "B over A", "chance", "") +
+         fmt::format("| {:-<18} | {:->13}: | {:->13}: | {:->7}: | {:->5}: | {:-<16} |\n", "", "", "", "", "",
+                     "") +
+         rows +
+         fmt::format(
+             "\n- A is {}, B is {}: medians of n samples\n"
+             "- beyond the noise: by chance in less than {:.0f} % of cases (rank test), and medians {:.0f} % "
+             "apart or more\n",
+             name_a, name_b, 100 * kNoiseChance, 100 * kSmallestDifference) +
+         only_in_a + only_in_b + circumstances(a, b) + contradictions_of("A", a) + contradictions_of("B", b);
+}
+
+}  // namespace nibble::cli

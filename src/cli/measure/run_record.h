@@ -1,0 +1,30 @@
+// What every record of a measurement carries besides its figures: when it was taken, by which program and command, on which machine,
+// and in which formats.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "backend/backend.h"
+#include "setup/machine.h"
+
+namespace nibble::cli {
+
+struct RunRecord {
+  std::string date;  // when the run began: utc_now()
+  std::string command_line;
+  Machine machine;
+  std::vector<KernelChoice> kernels;  // empty where a server ran the model: it does not tell
+  int num_warmups{0};                 // before those that were timed, of each test
+};
+
+std::string utc_now();  // "2026-11-22T02:36:02Z"
+
+// The members that each record begins with; records/README.md says what they are. What is not known is null.
+nlohmann::ordered_json to_json(const RunRecord& record);
+
+// One record as a line for a file of them. Text that is no UTF-8, of a path, is replaced.
+std::string record_line(const nlohmann::ordered_json& record);
+
+}  // namespace nibble::cli

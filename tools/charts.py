@@ -1,0 +1,105 @@
+"""Bar charts as SVG, for tools/performance. A picture brings its own background and follows the reader's light or dark theme."""
+from xml.sax.saxutils import escape
+
+WIDTH = 760
+LABEL_WIDTH = 250
+BAR_WIDTH = 370
+ROW_HEIGHT = 26
+BAR_HEIGHT = 16
+
+STYLE = """
+  :root { color-scheme: light dark; }
+  .card { fill: #ffffff; }
+  text { font: 13px system-ui, "Segoe UI", "DejaVu Sans", sans-serif; fill: #1f2328; }
+  .title { font-size: 15px; font-weight: 600; }
+  .small { fill: #59636e; }
+  .track { fill: #e4e8ec; }
+  .c0 { fill: #0072b2; } .c1 { fill: #e69f00; } .c2 { fill: #009e73; }
+  .c3 { fill: #cc79a7; } .c4 { fill: #56b4e9; } .c5 { fill: #8c959f; }
+  @media (prefers-color-scheme: dark) {
+    .card { fill: #0d1117; }
+    text { fill: #e6edf3; }
+    .small { fill: #9198a1; }
+    .track { fill: #2a313a; }
+    .c0 { fill: #3b9be0; } .c4 { fill: #a5e3ff; } .c5 { fill: #6e7681; }
+  }
+"""
+
+
+class Picture:
+    """Lines of SVG from top to bottom."""
+
+    def __init__(self, title):
+        self.title, self.lines, self.y = title, [], 28
+        self.text(16, title, "title")
+        self.y += 26
+
+    def text(self, x, text, style="", anchor="start"):
+        self.lines.append(f'<text class="{style}" x="{x:g}" y="{self.y}" text-anchor="{anchor}">{escape(text)}</text>')
+
+    def box(self, x, width, style):
+        self.lines.append(f'<rect class="{style}" x="{x:g}" y="{self.y - 13}" width="{max(width, 1):.1f}" height="{BAR_HEIGHT}" rx="2"/>')
+
+    def bar(self, label, parts, said, track=False):
+        """One row: a label, boxes of (share of the full width, style) one behind the other, and what is said of them."""
+        self.text(LABEL_WIDTH, label, anchor="end")
+        if track:
+            self.box(LABEL_WIDTH + 12, BAR_WIDTH, "track")
+        x = LABEL_WIDTH + 12.0
+        for share, style in parts:
+            self.box(x, share * BAR_WIDTH, style)
+            x += share * BAR_WIDTH
+        self.text(x + 8 if not track else LABEL_WIDTH + BAR_WIDTH + 20, said, "small")
+        self.y += ROW_HEIGHT
+
+    def heading(self, text):
+        self.y += 6
+        self.text(16, text, "small")
+        self.y += ROW_HEIGHT
+
+    def legend(self, entries):
+        """Colours and their names, in one line each three."""
+        for begin in range(0, len(entries), 3):
+            for column, (name, style) in enumerate(entries[begin : begin + 3]):
+                x = LABEL_WIDTH + 12 + 145 * column
+                self.lines.append(f'<rect class="{style}" x="{x}" y="{self.y - 11}" width="12" height="12" rx="2"/>')
+                self.text(x + 18, name, "small")
+            self.y += 20
+
+    def svg(self):
+        height = self.y
+        return (
+            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" width="{WIDTH}" height="{height}" role="img">\n'
+            f"<title>{escape(self.title)}</title>\n<style>{STYLE}</style>\n"
+            f'<rect class="card" width="{WIDTH}" height="{height}" rx="8"/>\n' + "\n".join(self.lines) + "\n</svg>\n"
+        )
+
+
+def share_chart(title, rows):
+    """Rows of (label, share from 0 to 1, what is said of it): each bar beside the whole that it is a share of."""
+    picture = Picture(title)
+    for label, share, said in rows:
+        picture.bar(label, [(min(share, 1), "c0")], said, track=True)
+    return picture.svg()
+
+
+def group_chart(title, groups):
+    """Groups of (heading, [(label, value, what is said)]): the longest bar of each group is the full width."""
+    picture = Picture(title)
+    for heading, bars in groups:
+        picture.heading(heading)
+        most = max(value for _, value, _ in bars)
+        for index, (label, value, said) in enumerate(bars):
+            picture.bar(label, [(0.8 * value / most, f"c{index}")], said)
+    return picture.svg()
+
+
+def stack_chart(title, names, rows):
+    """Rows of (label, a value for each name, what is said): bars of stacked parts on one scale, with a legend."""
+    picture = Picture(title)
+    picture.legend([(name, f"c{index}") for index, name in enumerate(names)])
+    picture.y += 8
+    most = max(sum(values) for _, values, _ in rows)
+    for label, values, said in rows:
+        picture.bar(label, [(0.85 * value / most, f"c{index}") for index, value in enumerate(values)], said)
+    return picture.svg()
