@@ -18,31 +18,32 @@ class Ranking {
   template <typename LogitAt>
   __device__ Ranking(int num_experts, const LogitAt& logit_at) {
 #pragma unroll
-    for (int i = 0; i < kMine; ++i) keys_[i] = first() + i < num_experts ? key_of(logit_at(first() + i)) : 0;
+    for (int i = 0; i < kExpertsPerLane; ++i)
+      keys_[i] = first() + i < num_experts ? key_of(logit_at(first() + i)) : 0;
   }
 
   __device__ Place next() {
     uint32_t best = 0;
 #pragma unroll
-    for (int i = 0; i < kMine; ++i) best = max(best, keys_[i]);
+    for (int i = 0; i < kExpertsPerLane; ++i) best = max(best, keys_[i]);
     best = __reduce_max_sync(~0u, best);
-    int mine = kMine;
+    int own = kExpertsPerLane;
 #pragma unroll
-    for (int i = kMine - 1; i >= 0; --i)
-      if (keys_[i] == best) mine = i;
-    const int winner = __ffs(static_cast<int>(__ballot_sync(~0u, mine < kMine))) - 1;
-    const int expert = __shfl_sync(~0u, first() + mine, winner);
+    for (int i = kExpertsPerLane - 1; i >= 0; --i)
+      if (keys_[i] == best) own = i;
+    const int winner = __ffs(static_cast<int>(__ballot_sync(~0u, own < kExpertsPerLane))) - 1;
+    const int expert = __shfl_sync(~0u, first() + own, winner);
 #pragma unroll
-    for (int i = 0; i < kMine; ++i)
+    for (int i = 0; i < kExpertsPerLane; ++i)
       if (first() + i == expert) keys_[i] = 0;
     return {expert, logit_of(best)};
   }
 
  private:
-  static constexpr int kMine{kMaxExperts / 32};  // experts per lane
-  static __device__ int first() { return static_cast<int>(threadIdx.x) % 32 * kMine; }
+  static constexpr int kExpertsPerLane{kMaxExperts / 32};  // experts per lane
+  static __device__ int first() { return static_cast<int>(threadIdx.x) % 32 * kExpertsPerLane; }
 
-  uint32_t keys_[kMine];  // 0: no expert, or one that was already chosen
+  uint32_t keys_[kExpertsPerLane];  // 0: no expert, or one that was already chosen
 };
 
 // Softmax over the chosen experts: lane k passes the logit of place k (-infinity beyond the last place) and gets that

@@ -42,19 +42,19 @@ bool has_dependent_launch() {
   return has;
 }
 
-void* DeviceMemory::take(size_t bytes) {
+void* DeviceMemory::allocate(size_t bytes) {
   void* data = nullptr;
   check(cudaMalloc(&data, bytes), "taking its memory");
   return data;
 }
-void DeviceMemory::give_back(void* data) { cudaFree(data); }
+void DeviceMemory::release(void* data) { cudaFree(data); }
 
-void* PinnedMemory::take(size_t bytes) {
+void* PinnedMemory::allocate(size_t bytes) {
   void* data = nullptr;
   check(cudaMallocHost(&data, bytes), "taking pinned host memory");
   return data;
 }
-void PinnedMemory::give_back(void* data) { cudaFreeHost(data); }
+void PinnedMemory::release(void* data) { cudaFreeHost(data); }
 
 OwnedStream::OwnedStream() {
   check(cudaStreamCreateWithFlags(&stream_.handle, cudaStreamNonBlocking), "making a stream");

@@ -23,7 +23,7 @@ using enum Format;
 constexpr KernelRow kRows[]{
     // operation     weights  activations      rows        sm  kernel                                            reason    check
     {"embed",        kBf16,   kF32,  1,              kAnyRows,   80, "embed",                                           kOnly,   &verify::check_embed},
-    {"normalise",    kF32,    kF32,  kFewTokens + 1, kAnyRows,   80, "normalise: a block for a row",                    kOnly,   &verify::check_normalise},
+    {"normalise",    kF32,    kF32,  kFewTokens + 1, kAnyRows,   80, "normalise: a CTA for each row",                    kOnly,   &verify::check_normalise},
     {"qkv",          kBf16,   kBf16, 1,              kFewTokens, 80, "qkv: norm, strips of 16 rows",                    kStrips, &verify::check_qkv},
     {"qkv",          kE4m3,   kBf16, 1,              kFewTokens, 80, "qkv: norm, strips of 16 rows",                    kStrips, &verify::check_qkv},
     {"qkv",          kMxfp4,  kBf16, 1,              kFewTokens, 80, "qkv: norm, strips of 16 rows",                    kStrips, &verify::check_qkv},
@@ -51,7 +51,7 @@ constexpr KernelRow kRows[]{
     {"unembed",      kBf16,   kBf16, 1,              kAnyRows,   80, "unembed: norm, strips of 16 rows",                kStrips, &verify::check_unembed},
     {"unembed",      kE4m3,   kBf16, 1,              kAnyRows,   80, "unembed: norm, strips of 16 rows",                kStrips, &verify::check_unembed},
     {"unembed",      kMxfp4,  kBf16, 1,              kAnyRows,   80, "unembed: norm, strips of 16 rows",                kStrips, &verify::check_unembed},
-    {"sample",       kF32,    kF32,  1,              kAnyRows,   80, "best; sample: a cluster a row, by integer sums",   kOnly,   &verify::check_sample},
+    {"sample",       kF32,    kF32,  1,              kAnyRows,   80, "best; sample: a cluster for each row",   kOnly,   &verify::check_sample},
 };
 // clang-format on
 

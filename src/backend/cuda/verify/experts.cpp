@@ -162,7 +162,7 @@ void check_route_up_case(Comparison& comparison, Stream stream, Format, const Ca
                           c.seed + 30);
   const auto bias = random_floats(router_values(c), c.seed + 31, static_cast<size_t>(E));
   const DeviceArray<float> device_bias(bias), x(static_cast<size_t>(H));
-  const DeviceSingleRouting routing(router.strips(), K);
+  const DeviceRoutingMailbox routing(router.strips(), K);
   const TestUp test(c, stream, Format::kMxfp4);
   check(cudaDeviceSynchronize(), "preparing a check");
   route_up(stream, {norm.input(), router.strips(), device_bias.data(), K, x.data(), routing.view(),
@@ -200,10 +200,10 @@ void check_down_case(Comparison& comparison, Stream stream, Format weights, cons
   // Of these two, the one that the kernel must not read is poison.
   const DeviceGroups groups =
       T == 1 ? DeviceGroups(T, K, max_groups) : DeviceGroups(routing.choices(), E, max_groups);
-  const DeviceSingleRouting single(routing.choices().front());
+  const DeviceRoutingMailbox single(routing.choices().front());
   check(cudaDeviceSynchronize(), "preparing a check");
-  down(stream, {bf16(device_gated), groups.view(), T == 1 ? single.view() : SingleRouting{}, T, max_groups, H,
-                I, matrix.strips(), device_bias.data(), out.data()});
+  down(stream, {bf16(device_gated), groups.view(), T == 1 ? single.view() : RoutingMailbox{}, T, max_groups,
+                H, I, matrix.strips(), device_bias.data(), out.data()});
   check(cudaStreamSynchronize(stream), "checking down");
 
   const auto actual = out.read(comparison, "out");
