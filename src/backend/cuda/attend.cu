@@ -15,6 +15,7 @@
 
 #include "backend/cuda/kernels.h"
 #include "backend/cuda/pdl.cuh"
+#include "backend/cuda/warp_reduce.cuh"
 
 namespace nibble::cuda {
 namespace {
@@ -212,8 +213,7 @@ __device__ PageSums attend_page(const PageRegisters<format>& page, int page_firs
       scores[n][c] = position < first || position > last ? -INFINITY : scores[n][c] * kScoreScale;
       sums.maximum = fmaxf(sums.maximum, scores[n][c]);
     }
-  sums.maximum = fmaxf(sums.maximum, __shfl_xor_sync(~0u, sums.maximum, 1));
-  sums.maximum = fmaxf(sums.maximum, __shfl_xor_sync(~0u, sums.maximum, 2));
+  sums.maximum = reduce_neighbours<4>(sums.maximum, Maximum());
 #pragma unroll
   for (int n = 0; n < 4; ++n)
 #pragma unroll
@@ -221,8 +221,7 @@ __device__ PageSums attend_page(const PageRegisters<format>& page, int page_firs
       scores[n][c] = exp2f(scores[n][c] - sums.maximum);
       sums.sum += scores[n][c];
     }
-  sums.sum += __shfl_xor_sync(~0u, sums.sum, 1);
-  sums.sum += __shfl_xor_sync(~0u, sums.sum, 2);
+  sums.sum = reduce_neighbours<4>(sums.sum, cooperative_groups::plus<float>());
 #pragma unroll
   for (int half = 0; half < 2; ++half) {  // 16 positions
     uint4 v[4];
@@ -412,13 +411,12 @@ __global__ void __launch_bounds__(kAttendThreads, 2)
       shares[c] = __ldcg(&chunk_at(c).maximum(warp));
       largest = fmaxf(largest, shares[c]);
     }
-    for (int distance = 16; distance > 0; distance /= 2)
-      largest = fmaxf(largest, __shfl_xor_sync(~0u, largest, distance));
+    largest = reduce_warp(largest, Maximum());
     for (int c = lane; c < num_chunks; c += 32) {
       shares[c] = exp2f(shares[c] - largest);
       sum += shares[c] * __ldcg(&chunk_at(c).sum(warp));
     }
-    for (int distance = 16; distance > 0; distance /= 2) sum += __shfl_xor_sync(~0u, sum, distance);
+    sum = reduce_warp(sum, cooperative_groups::plus<float>());
     sum += exp2f(sink - largest);
     for (int c = lane; c < num_chunks; c += 32) shares[c] /= sum;
   }

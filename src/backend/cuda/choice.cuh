@@ -3,6 +3,7 @@
 
 #include "backend/cuda/kernels.h"
 #include "backend/cuda/ordered.cuh"
+#include "backend/cuda/warp_reduce.cuh"
 
 namespace nibble::cuda {
 
@@ -26,11 +27,12 @@ class Ranking {
     uint32_t best = 0;
 #pragma unroll
     for (int i = 0; i < kExpertsPerLane; ++i) best = max(best, keys_[i]);
-    best = __reduce_max_sync(~0u, best);
+    best = __reduce_max_sync(~0u, best);  // one instruction
     int own = kExpertsPerLane;
 #pragma unroll
     for (int i = kExpertsPerLane - 1; i >= 0; --i)
       if (keys_[i] == best) own = i;
+    // The lowest lane that has it.
     const int winner = __ffs(static_cast<int>(__ballot_sync(~0u, own < kExpertsPerLane))) - 1;
     const int expert = __shfl_sync(~0u, first() + own, winner);
 #pragma unroll
@@ -40,7 +42,7 @@ class Ranking {
   }
 
  private:
-  static constexpr int kExpertsPerLane{kMaxExperts / 32};  // experts per lane
+  static constexpr int kExpertsPerLane{kMaxExperts / 32};
   static __device__ int first() { return static_cast<int>(threadIdx.x) % 32 * kExpertsPerLane; }
 
   uint32_t keys_[kExpertsPerLane];  // 0: no expert, or one that was already chosen
@@ -51,11 +53,7 @@ class Ranking {
 __device__ inline float weight_of_place(float logit) {
   static_assert(kMaxExpertsPerToken == 8);
   const float weight = expf(logit - __shfl_sync(~0u, logit, 0));
-  float sum = weight;
-#pragma unroll
-  for (int distance = 1; distance < kMaxExpertsPerToken; distance *= 2)
-    sum += __shfl_xor_sync(~0u, sum, distance);
-  return weight / sum;
+  return weight / reduce_neighbours<kMaxExpertsPerToken>(weight, cooperative_groups::plus<float>());
 }
 
 }  // namespace nibble::cuda

@@ -3,6 +3,7 @@
 
 #include "backend/cuda/kernels.h"
 #include "backend/cuda/stream.cuh"
+#include "backend/cuda/warp_reduce.cuh"
 
 namespace nibble::cuda {
 
@@ -100,8 +101,7 @@ class NormWeights {
 #pragma unroll
       for (int n = 0; n < kMaxFours; ++n)
         squares += x[n].x * x[n].x + x[n].y * x[n].y + x[n].z * x[n].z + x[n].w * x[n].w;
-#pragma unroll
-      for (int distance = 16; distance > 0; distance /= 2) squares += __shfl_xor_sync(~0u, squares, distance);
+      squares = reduce_warp(squares, cooperative_groups::plus<float>());
       float* warp_sums = sums[column % 2];  // two buffers: other warps may still read the previous column's
       if (threadIdx.x % 32 == 0) warp_sums[threadIdx.x / 32] = squares;
       __syncthreads();

@@ -2,6 +2,8 @@
 // expert's weights.
 #pragma once
 
+#include <cub/warp/warp_scan.cuh>
+
 #include "backend/cuda/choice.cuh"
 #include "backend/cuda/stream.cuh"
 
@@ -54,13 +56,10 @@ __device__ inline void group_pairs(const RouteArgs& args) {
     int own = 0;
     for (int e = lane * run; e < min((lane + 1) * run, num_experts); ++e)
       own += (counts[e] + size - 1) / size;
-    int before = own;
-    for (int distance = 1; distance < 32; distance *= 2) {
-      const int other = __shfl_up_sync(~0u, before, distance);
-      if (lane >= distance) before += other;
-    }
-    if (lane == 31) *args.groups.count = before;
-    before -= own;
+    int before = 0, count = 0;
+    cub::WarpScan<int>::TempStorage nothing;  // WarpScan shuffles: it needs no shared memory
+    cub::WarpScan<int>(nothing).ExclusiveSum(own, before, count);
+    if (lane == 0) *args.groups.count = count;
     for (int e = lane * run; e < min((lane + 1) * run, num_experts); ++e) {
       const int pairs = counts[e];
       counts[e] = before;

@@ -15,10 +15,15 @@
 #include <cooperative_groups.h>
 
 #include <cfloat>
+#include <cub/block/block_reduce.cuh>
+#include <cub/warp/warp_reduce.cuh>
+#include <cub/warp/warp_scan.cuh>
+#include <cuda/functional>
 
 #include "backend/cuda/kernels.h"
 #include "backend/cuda/ordered.cuh"
 #include "backend/cuda/pdl.cuh"
+#include "backend/cuda/warp_reduce.cuh"
 #include "core/random.h"
 
 namespace nibble::cuda {
@@ -91,19 +96,10 @@ struct Likeliest {
   __device__ uint64_t packed() const { return token < 0 ? 0 : pack(token, logit); }
 };
 
-struct Larger {
-  __device__ uint64_t operator()(uint64_t a, uint64_t b) const { return max(a, b); }
-};
-struct Sum {
-  __device__ uint64_t operator()(uint64_t a, uint64_t b) const { return a + b; }
-};
-template <typename Combine>
-__device__ uint64_t over_lanes(uint64_t own, const Combine& combine) {
-#pragma unroll
-  for (int distance = 16; distance > 0; distance /= 2)
-    own = combine(own, __shfl_xor_sync(~0u, own, distance));
-  return own;
-}
+// Reductions are of integers, in whatever order CUB adds them up.
+using Largest = ::cuda::maximum<uint64_t>;
+using Sum = ::cuda::std::plus<uint64_t>;
+using RowReduce = cub::BlockReduce<uint64_t, kThreads>;
 
 // The amount that a token adds to a sum: 1 (for top_k), or its weight.
 struct One {
@@ -156,6 +152,7 @@ struct Shared {
   // Buffers that the other CTAs of the row read, used in turn. A CTA may fill one while others still read the other:
   // all of them pass a barrier before it fills the first again.
   uint64_t exchanges[2][kBins];
+  RowReduce::TempStorage reduce;
   uint64_t warps[kWarps];
   struct Place {
     int index;
@@ -165,27 +162,21 @@ struct Shared {
   int num_top;
 };
 
-__device__ uint64_t up_to_lane(uint64_t own) {
-  const int lane = static_cast<int>(threadIdx.x) % 32;
-#pragma unroll
-  for (int distance = 1; distance < 32; distance *= 2) {
-    const uint64_t before = __shfl_up_sync(~0u, own, distance);
-    if (lane >= distance) own += before;
-  }
-  return own;
-}
-
 // Each thread of the CTA passes an amount. Finds the first thread at which the running sum reaches the target:
 // `share` (of 2^64) of the total, plus `more`. Where the total stays below the target, returns index -1 and the
-// total. Not inlined: a single copy stays in the instruction cache.
+// total. Not inlined: a single copy stays in the instruction cache. It scans in two levels of warps, because in CUB's
+// BlockScan every thread adds up the sums of 32 warps one by one, which takes as long as a pass.
 __device__ __noinline__ Shared::Place find(Shared& shared, uint64_t amount, uint64_t share, uint64_t more) {
   const int lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32;
-  uint64_t up_to = up_to_lane(amount);
+  using Scan = cub::WarpScan<uint64_t>;  // shuffles: it needs no shared memory
+  Scan::TempStorage nothing;
+  uint64_t up_to, before_warp, total;
+  Scan(nothing).InclusiveSum(amount, up_to);
   if (lane == 31) shared.warps[warp] = up_to;
   __syncthreads();
-  const uint64_t up_to_warp = up_to_lane(shared.warps[lane]);
-  const uint64_t total = __shfl_sync(~0u, up_to_warp, 31), target = __umul64hi(share, total) + more;
-  if (warp > 0) up_to += __shfl_sync(~0u, up_to_warp, warp - 1);
+  Scan(nothing).ExclusiveSum(shared.warps[lane], before_warp, total);
+  const uint64_t target = __umul64hi(share, total) + more;
+  up_to += __shfl_sync(~0u, before_warp, warp);
   if (up_to - amount < target && target <= up_to)
     shared.place = {static_cast<int>(threadIdx.x), up_to - amount, amount, target};
   if (threadIdx.x == 0 && total < target) shared.place = {-1, total, 0, target};
@@ -212,13 +203,13 @@ class Row {
     for_tokens([&](int token, float logit, bool is_there) {
       if (is_there) likeliest.consider(token, logit);
     });
-    return combine(likeliest.packed(), Larger{});
+    return combine(likeliest.packed(), Largest());
   }
 
   __device__ uint64_t sum(const Weight& weight) {
     uint64_t sum = 0;
     for_tokens([&](int, float logit, bool is_there) { sum += is_there ? weight(logit) : 0; });
-    return combine(sum, Sum{});
+    return combine(sum, Sum());
   }
 
   // The bound of the fewest likeliest tokens, all within `bound`, whose amounts add up to the target: `share` (of
@@ -272,7 +263,8 @@ class Row {
     };
     uint64_t sum = 0;
     for_tokens([&](int token, float logit, bool is_there) { sum += is_there ? amount(token, logit) : 0; });
-    sum = over_lanes(sum, Sum{});
+    cub::WarpReduce<uint64_t>::TempStorage nothing;  // as above
+    sum = cub::WarpReduce<uint64_t>(nothing).Sum(sum);
     uint64_t* const segments = next_exchange();
     if (lane_ == 0) segments[warp_] = sum;
     Cluster::sync();
@@ -367,20 +359,13 @@ class Row {
   __device__ uint64_t* next_exchange() { return shared_.exchanges[exchange_index_ ^= 1]; }
 
   // Combines a value from each thread of the row; all threads get the result.
-  template <typename Combine>
-  __device__ uint64_t combine(uint64_t own, const Combine& combine) {
-    own = over_lanes(own, combine);
-    if (lane_ == 0) shared_.warps[warp_] = own;
-    __syncthreads();
-    own = over_lanes(shared_.warps[lane_], combine);
+  template <typename Op>
+  __device__ uint64_t combine(uint64_t own, const Op& op) {
+    own = RowReduce(shared_.reduce).Reduce(own, op);  // in the first thread
     uint64_t* const exchange = next_exchange();
     if (threadIdx.x == 0) exchange[0] = own;
     Cluster::sync();
-    own = *Cluster::of_cta(exchange, lane_ % Cluster::kCtas);
-#pragma unroll
-    for (int distance = Cluster::kCtas / 2; distance > 0; distance /= 2)
-      own = combine(own, __shfl_xor_sync(~0u, own, distance));
-    return own;
+    return reduce_neighbours<Cluster::kCtas>(*Cluster::of_cta(exchange, lane_ % Cluster::kCtas), op);
   }
 
   // Adds up amounts by bins, and finds the bin at which the running sum reaches the target. amount_of(token, logit,
@@ -428,7 +413,8 @@ __device__ bool has_only_likeliest(const SampleRow& row) {
 __global__ void __launch_bounds__(kBestThreads)
     best_kernel(const __grid_constant__ SampleArgs args, Timestamps timestamps) {
   const EndTimestamp end_timestamp(timestamps);
-  __shared__ uint64_t warps[kBestThreads / 32];
+  using Reduce = cub::BlockReduce<uint64_t, kBestThreads>;
+  __shared__ Reduce::TempStorage reduce;
   __shared__ bool is_last;
   const SampleRow& row = args.rows[blockIdx.y];  // the step's input was there before the step's first kernel
   const float temperature = row.temperature;
@@ -437,17 +423,10 @@ __global__ void __launch_bounds__(kBestThreads)
   let_successor_start();
   const int cta = static_cast<int>(blockIdx.x), thread = static_cast<int>(threadIdx.x);
   const float* logits = args.logits + size_t{1} * blockIdx.y * args.vocab;
-  const auto best_of_cta = [&](uint64_t best) {
-    best = over_lanes(best, Larger{});
-    if (thread % 32 == 0) warps[thread / 32] = best;
-    __syncthreads();
-    for (int warp = 0; warp < kBestThreads / 32; ++warp) best = max(best, warps[warp]);
-    return best;
-  };
   Likeliest likeliest;
   for (int token = cta * kBestThreads + thread; token < args.vocab; token += kBestCtas * kBestThreads)
     likeliest.consider(token, ordered(logits[token]));
-  const uint64_t best = best_of_cta(likeliest.packed());
+  const uint64_t best = Reduce(reduce).Reduce(likeliest.packed(), Largest());  // in the first thread
   uint64_t* const bests = args.best + blockIdx.y * kBestCtas;
   if (thread == 0) {
     bests[cta] = best;
@@ -457,7 +436,8 @@ __global__ void __launch_bounds__(kBestThreads)
   __syncthreads();
   if (!is_last) return;
   __threadfence();
-  const uint64_t best_of_all = best_of_cta(thread < kBestCtas ? __ldcg(bests + thread) : 0);
+  const uint64_t best_of_all =
+      Reduce(reduce).Reduce(thread < kBestCtas ? __ldcg(bests + thread) : 0, Largest());
   if (thread == 0) {
     bests[0] = best_of_all;
     args.tickets[blockIdx.y] = 0;
