@@ -22,12 +22,6 @@ constexpr size_t kAttendScratchBytes{size_t{64} << 20};
 
 static_assert(kPagePositions == kPageTokens);
 
-int group_size(int num_tokens) { return num_tokens > kFewTokens ? kManyColumns : 8; }
-int max_groups(const Config& config, int num_tokens) {
-  const int pairs = num_tokens * config.experts_per_token;
-  return std::min(pairs, config.num_experts + pairs / group_size(num_tokens));
-}
-
 // Number of words in RoutingMailbox::sums: 16 for each segment of the router's strips.
 int router_sums(const Config& config) {
   const Strips router = router_strips(config);
@@ -77,9 +71,8 @@ size_t place(const Config& config, const BackendOptions& options, uint8_t* base,
              D = static_cast<size_t>(config.head_dim), Nq = static_cast<size_t>(config.num_heads),
              Nkv = static_cast<size_t>(config.num_kv_heads),
              K = static_cast<size_t>(config.experts_per_token),
-             groups = static_cast<size_t>(
-                 std::max(max_groups(config, options.max_batch_tokens),
-                          max_groups(config, std::min(options.max_batch_tokens, kFewTokens))));
+             groups = static_cast<size_t>(max_num_groups_up_to(options.max_batch_tokens, config.num_experts,
+                                                               config.experts_per_token));
   take(w.x, T * H);
   take(w.qkv_parts, 2 * T * (Nq + 2 * Nkv) * D);
   take(w.attended, T * Nq * D);
@@ -287,7 +280,7 @@ void CudaBackend::run_layers(const StepShape& shape) {
   const Groups groups{group_size(T),           work_.group_count, work_.group_expert,
                       work_.group_pairs_count, work_.group_pairs, work_.pair_weights};
   const auto num_layers = static_cast<uint32_t>(weights_.layers.size());
-  const int num_groups = max_groups(config_, T);
+  const int num_groups = max_num_groups(T, config_.num_experts, config_.experts_per_token);
   embed(stream_, T, {in, weights_.embedding, config_.hidden, work_.x, work_.step});
   for (size_t l = 0; l < weights_.layers.size(); ++l) {
     const DeviceLayer& layer = weights_.layers[l];

@@ -10,6 +10,7 @@
 #include <vector_types.h>
 
 #include "backend/cuda/device.h"
+#include "backend/cuda/groups.h"
 #include "backend/cuda/sample_input.h"
 #include "backend/cuda/step_input.h"
 #include "backend/cuda/strips.h"
@@ -17,11 +18,6 @@
 namespace nibble::cuda {
 
 inline constexpr int kMaxExpertsPerToken{8}, kMaxExperts{128};
-
-// Up to kFewTokens a step is bound by memory, and every kernel that needs a norm computes it. Beyond that, the norm
-// is computed once (normalise), and weights are read once for kManyColumns tokens, or pairs of a token and an expert
-// (prefill.cu).
-inline constexpr int kFewTokens{16}, kManyColumns{64};
 
 // x = embedding[token]; also increments the step number.
 struct EmbedArgs {

@@ -11,6 +11,7 @@
 #include <algorithm>
 
 #include "backend/cuda/device.h"
+#include "backend/cuda/groups.h"
 #include "backend/cuda/strips.h"
 
 namespace nibble::cuda {
@@ -18,7 +19,6 @@ namespace nibble::cuda {
 // Kernels are declared __launch_bounds__(kThreads, 1): without the 1 the compiler limits them to 64 registers, and a
 // token takes a sixth longer (measured on an H100).
 inline constexpr int kThreads{32 * kWarps};
-inline constexpr int kMaxColumns{8};  // tokens that share a pass over the weights: n of mma.m16n8k16
 
 // How many CTAs share a dense matrix: each gets a unit of work or more.
 inline unsigned num_ctas_for(const Strips& weights) {

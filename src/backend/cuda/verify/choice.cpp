@@ -40,13 +40,6 @@ TestChoice choose(const float* logits, int num_experts, int experts_per_token) {
   return choice;
 }
 
-int group_size(int num_tokens) { return num_tokens > kFewTokens ? kManyColumns : 8; }
-
-int max_groups_of(int num_tokens, int num_experts, int experts_per_token) {
-  const int pairs = num_tokens * experts_per_token;
-  return std::min(pairs, num_experts + pairs / group_size(num_tokens));
-}
-
 DeviceGroups::DeviceGroups(int num_tokens, int experts_per_token, int max_groups)
     : experts_per_token_(experts_per_token),
       size_(group_size(num_tokens)),

@@ -21,12 +21,6 @@ inline MatrixShape router_shape(int num_experts, int hidden) {
   return {.rows = num_experts, .cols = hidden, .max_segment_tiles = RingShape<Layout::kBf16>::kSlots};
 }
 
-// Pairs of a group, at most.
-int group_size(int num_tokens);
-
-// The most groups that there can be: each expert's last one may be part-filled.
-int max_groups_of(int num_tokens, int num_experts, int experts_per_token);
-
 struct GroupsRead {
   int count;
   std::vector<int> expert, num_pairs, pairs;

@@ -138,7 +138,7 @@ void check_up_case(Comparison& comparison, Stream stream, Format weights, const 
   const auto normed = random_bf16(c.values, c.seed + 60, static_cast<size_t>(T) * static_cast<size_t>(H));
   const DeviceArray<uint16_t> device_normed(normed);
   const TestRouting routing(c);
-  const int max_groups = max_groups_of(T, E, K);
+  const int max_groups = max_num_groups(T, E, K);
   const DeviceGroups groups(routing.choices(), E, max_groups);
   const TestUp test(c, stream, weights);
   check(cudaDeviceSynchronize(), "preparing a check");
@@ -196,7 +196,7 @@ void check_down_case(Comparison& comparison, Stream stream, Format weights, cons
   const DeviceArray<uint16_t> device_gated(gated);
   const DeviceArray<float> device_bias(bias);
   const DeviceArray<float> out(static_cast<size_t>(T * K) * static_cast<size_t>(H));
-  const int max_groups = max_groups_of(T, E, K);
+  const int max_groups = max_num_groups(T, E, K);
   // Of these two, the one that the kernel must not read is poison.
   const DeviceGroups groups =
       T == 1 ? DeviceGroups(T, K, max_groups) : DeviceGroups(routing.choices(), E, max_groups);
