@@ -491,7 +491,7 @@ constexpr size_t kSharedBytes{size_t{220} << 10};
 void check_device() {
   const std::string missing = why_not();
   if (!missing.empty()) throw InputError("--backend cuda: {}", missing);
-  const DeviceInfo device = device_info();
+  const DeviceInfo& device = device_info();
   if (device.max_shared_bytes < kSharedBytes)
     throw InputError(
         "--backend cuda: {} has {} KB of shared memory per CTA and its kernels need {} for now: an H100 "
@@ -505,7 +505,7 @@ double gigabytes(size_t bytes) { return static_cast<double>(bytes) / 1e9; }
 void check_memory(const Weights& weights, const BackendOptions& options) {
   const MemoryPlan needed = plan(weights.config, options);
   const size_t total = needed.weight_bytes + needed.kv_bytes + needed.workspace_bytes + kStagingBytes;
-  const size_t free = device_info().free_bytes;
+  const size_t free = free_device_bytes();
   if (total <= free) return;
   throw InputError(
       "{} needs {:.1f} GB on the GPU (weights {:.1f}, KV cache {:.1f}, workspace {:.1f}, {:.1f} while "
@@ -527,7 +527,7 @@ std::string device_text() {
   check(cudaDriverGetVersion(&driver), "asking for its driver");
   check(cudaDeviceGetAttribute(&core_khz, cudaDevAttrClockRate, 0), "asking for its clocks");
   check(cudaDeviceGetAttribute(&memory_khz, cudaDevAttrMemoryClockRate, 0), "asking for its clocks");
-  const DeviceInfo device = device_info();
+  const DeviceInfo& device = device_info();
   return fmt::format("{}, {} multiprocessors, up to {} MHz, memory {} MHz, driver for CUDA {}.{}",
                      device.name, device.num_multiprocessors, core_khz / 1000, memory_khz / 1000,
                      driver / 1000, driver % 1000 / 10);
