@@ -31,7 +31,7 @@ void choose(benchmark::State& state, const SampleParams& params, float spread, i
   const std::vector<float> row_logits = random_logits(spread);
   const auto count = static_cast<size_t>(num_rows);
   const DeviceBuffer logits(count * kVocab * sizeof(float)), rows(count * sizeof(SampleRow)),
-      results(count * sizeof(SampleResult)), best(count * kBestBlocks * sizeof(uint64_t)),
+      results(count * sizeof(SampleResult)), best(count * kBestCtas * sizeof(uint64_t)),
       tickets(count * sizeof(unsigned));
   const PinnedBuffer host_rows(rows.bytes());
   const std::vector<TokenId> output{1, 2, 3, 3};
@@ -43,7 +43,7 @@ void choose(benchmark::State& state, const SampleParams& params, float spread, i
                      cudaMemcpyDefault),
           "copying logits");
   }
-  sample_rows.bring(stream);
+  sample_rows.upload(stream);
   check(cudaMemcpyAsync(rows.as<void>(), host_rows.as<void>(), rows.bytes(), cudaMemcpyDefault, stream),
         "copying rows");
   check(cudaMemsetAsync(tickets.as<void>(), 0, tickets.bytes(), stream), "clearing tickets");

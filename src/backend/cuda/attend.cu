@@ -15,6 +15,7 @@
 
 #include "backend/cuda/kernels.h"
 #include "backend/cuda/pdl.cuh"
+#include "backend/cuda/warp_reduce.cuh"
 
 namespace nibble::cuda {
 namespace {
@@ -41,24 +42,24 @@ __device__ uint32_t pair_of(float low, float high) {
 
 // The element type of the cache: how an element is stored, and how 8 stored elements become bfloat16 (exactly).
 template <KvFormat format>
-struct Stored;
+struct KvCodec;
 template <>
-struct Stored<KvFormat::kBf16> {
+struct KvCodec<KvFormat::kBf16> {
   using Element = __nv_bfloat16;
   using Eight = uint4;
-  static __device__ Element of(float value) { return __float2bfloat16_rn(value); }
-  static __device__ uint4 bf16(const Eight& stored) { return stored; }
+  static __device__ Element encode(float value) { return __float2bfloat16_rn(value); }
+  static __device__ uint4 to_bf16(const Eight& stored) { return stored; }
 };
 template <>
-struct Stored<KvFormat::kE4m3> {
+struct KvCodec<KvFormat::kE4m3> {
   using Element = uint8_t;
   using Eight = uint2;
-  static __device__ Element of(float value) {
+  static __device__ Element encode(float value) {
     return __nv_cvt_float_to_fp8(value, __NV_SATFINITE, __NV_E4M3);
   }
   // Shifting a code's exponent and mantissa to where bfloat16 has its own makes its value times 2^-120; the product
   // undoes that.
-  static __device__ uint4 bf16(const Eight& stored) {
+  static __device__ uint4 to_bf16(const Eight& stored) {
     const auto pair = [](uint32_t codes, uint32_t selector) {
       const uint32_t high = __byte_perm(codes, 0, selector);  // the code in each upper byte
       const uint32_t small = (high & 0x80008000u) | ((high >> 4) & 0x07F007F0u);
@@ -71,9 +72,9 @@ struct Stored<KvFormat::kE4m3> {
 };
 
 // Rope: rotates elements i and i + D/2 of a head by the angle of the row's position.
-struct Turn {
+struct Rotation {
   float cosine, sine;
-  __device__ Turn(const RopeInput& rope, int i, int position) {
+  __device__ Rotation(const RopeInput& rope, int i, int position) {
     const float angle = __fmul_rn(static_cast<float>(position), rope.frequencies[i]);
     cosine = rope.concentration * cosf(angle);
     sine = rope.concentration * sinf(angle);
@@ -84,64 +85,65 @@ struct Turn {
 };
 
 // A row of q, k and v as qkv() left it: two partial sums (kernels.h) that are added on reading.
-struct Parts {
+struct QkvRow {
   const float* row;
   size_t rest;  // distance from the first partial sum to the second
   __device__ float operator()(int i) const { return row[i] + row[rest + i]; }
 };
-__device__ Parts parts_of(const float* parts, int row, int num_tokens, int num_heads, int num_kv_heads) {
+__device__ QkvRow qkv_row(const float* parts, int row, int num_tokens, int num_heads, int num_kv_heads) {
   const int width = (num_heads + 2 * num_kv_heads) * kHeadDim;
   return {parts + size_t{1} * row * width, size_t{1} * num_tokens * width};
 }
 
 template <KvFormat format>
-__device__ typename Stored<format>::Element* page_of(const LayerPages& pages, const StepInput& input,
-                                                     const RowInput& row, int page, int num_kv_heads,
-                                                     int kv_head) {
+__device__ typename KvCodec<format>::Element* page_of(const LayerPages& pages, const StepInput& input,
+                                                      const RowInput& row, int page, int num_kv_heads,
+                                                      int kv_head) {
   const uint32_t first = pages.is_sliding ? row.sliding_pages : row.full_pages;
   const uint32_t id = input.page_ids[static_cast<uint32_t>(first + static_cast<uint32_t>(page))];
-  return static_cast<typename Stored<format>::Element*>(pages.data) +
+  return static_cast<typename KvCodec<format>::Element*>(pages.data) +
          (size_t{2} * id * num_kv_heads + kv_head) * kPageElements;
 }
 
 // Writes the key and the value of one head of the current row to two arrays of D elements. 96 threads of the CTA take
 // part.
 template <KvFormat format>
-__device__ void make_row(const Parts& parts, int num_heads, int num_kv_heads, int kv_head, const Turn& turn,
-                         typename Stored<format>::Element* key, typename Stored<format>::Element* value) {
+__device__ void make_row(const QkvRow& parts, int num_heads, int num_kv_heads, int kv_head,
+                         const Rotation& rotation, typename KvCodec<format>::Element* key,
+                         typename KvCodec<format>::Element* value) {
   const int i = static_cast<int>(threadIdx.x), k = (num_heads + kv_head) * kHeadDim,
             v = k + num_kv_heads * kHeadDim;
   if (i < kHalf) {
-    const float2 turned = turn(parts(k + i), parts(k + i + kHalf));
-    key[i] = Stored<format>::of(turned.x);
-    key[i + kHalf] = Stored<format>::of(turned.y);
+    const float2 rotated = rotation(parts(k + i), parts(k + i + kHalf));
+    key[i] = KvCodec<format>::encode(rotated.x);
+    key[i + kHalf] = KvCodec<format>::encode(rotated.y);
   } else if (i < 3 * kHalf) {
-    value[i - kHalf] = Stored<format>::of(parts(v + i - kHalf));
+    value[i - kHalf] = KvCodec<format>::encode(parts(v + i - kHalf));
   }
 }
 
 template <KvFormat format>
 __global__ void __launch_bounds__(kAttendThreads)
-    append_kernel(const __grid_constant__ AppendArgs args, Mark mark) {
-  const Timed timed(mark);
+    append_kernel(const __grid_constant__ AppendArgs args, Timestamps timestamps) {
+  const EndTimestamp end_timestamp(timestamps);
   const int row_index = static_cast<int>(blockIdx.x), kv_head = static_cast<int>(blockIdx.y);
   const RowInput row = args.input.rows[row_index];
-  const Turn turn(args.rope, static_cast<int>(threadIdx.x) % kHalf, row.position);
+  const Rotation rotation(args.rope, static_cast<int>(threadIdx.x) % kHalf, row.position);
   auto* keys = page_of<format>(args.pages, args.input, row, row.position / kPagePositions, args.num_kv_heads,
                                kv_head) +
                row.position % kPagePositions * kHeadDim;
-  wait_for_predecessor(mark);
+  wait_for_predecessor(timestamps);
   let_successor_start();
-  make_row<format>(parts_of(args.parts, row_index, args.num_tokens, args.num_heads, args.num_kv_heads),
-                   args.num_heads, args.num_kv_heads, kv_head, turn, keys,
+  make_row<format>(qkv_row(args.parts, row_index, args.num_tokens, args.num_heads, args.num_kv_heads),
+                   args.num_heads, args.num_kv_heads, kv_head, rotation, keys,
                    keys + size_t{1} * args.num_kv_heads * kPageElements);
 }
 
 // The keys and values of one page that a lane holds in registers.
 template <KvFormat format>
 struct PageRegisters {
-  using Element = typename Stored<format>::Element;
-  using Eight = typename Stored<format>::Eight;
+  using Element = typename KvCodec<format>::Element;
+  using Eight = typename KvCodec<format>::Eight;
   Eight keys[4][2];    // position 8 n + g, elements 32 half + 8 t ..
   Eight values[2][4];  // position position_of(half, i), elements 8 g ..
 
@@ -198,7 +200,7 @@ __device__ PageSums attend_page(const PageRegisters<format>& page, int page_firs
   for (int n = 0; n < 4; ++n)
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
-      const uint4 k = Stored<format>::bf16(page.keys[n][half]);
+      const uint4 k = KvCodec<format>::to_bf16(page.keys[n][half]);
       mma_upper(scores[n], queries[2 * half][0], queries[2 * half][1], k.x, k.y);
       mma_upper(scores[n], queries[2 * half + 1][0], queries[2 * half + 1][1], k.z, k.w);
     }
@@ -211,8 +213,7 @@ __device__ PageSums attend_page(const PageRegisters<format>& page, int page_firs
       scores[n][c] = position < first || position > last ? -INFINITY : scores[n][c] * kScoreScale;
       sums.maximum = fmaxf(sums.maximum, scores[n][c]);
     }
-  sums.maximum = fmaxf(sums.maximum, __shfl_xor_sync(~0u, sums.maximum, 1));
-  sums.maximum = fmaxf(sums.maximum, __shfl_xor_sync(~0u, sums.maximum, 2));
+  sums.maximum = reduce_neighbours<4>(sums.maximum, Maximum());
 #pragma unroll
   for (int n = 0; n < 4; ++n)
 #pragma unroll
@@ -220,8 +221,7 @@ __device__ PageSums attend_page(const PageRegisters<format>& page, int page_firs
       scores[n][c] = exp2f(scores[n][c] - sums.maximum);
       sums.sum += scores[n][c];
     }
-  sums.sum += __shfl_xor_sync(~0u, sums.sum, 1);
-  sums.sum += __shfl_xor_sync(~0u, sums.sum, 2);
+  sums.sum = reduce_neighbours<4>(sums.sum, cooperative_groups::plus<float>());
 #pragma unroll
   for (int half = 0; half < 2; ++half) {  // 16 positions
     uint4 v[4];
@@ -229,7 +229,7 @@ __device__ PageSums attend_page(const PageRegisters<format>& page, int page_firs
     for (int i = 0; i < 4; ++i)  // positions not written yet may hold anything, even NaN
       v[i] = page_first + PageRegisters<format>::position_of(half, i) > last
                  ? make_uint4(0, 0, 0, 0)
-                 : Stored<format>::bf16(page.values[half][i]);
+                 : KvCodec<format>::to_bf16(page.values[half][i]);
     const uint32_t a0 = pair_of(scores[2 * half][0], scores[2 * half][1]);
     const uint32_t a2 = pair_of(scores[2 * half + 1][0], scores[2 * half + 1][1]);
 #pragma unroll
@@ -270,9 +270,9 @@ static_assert(kMaxGroupHeads * kMaxChunks <= kAttendWarps * kPartialFloats && kM
 
 template <KvFormat format>
 __global__ void __launch_bounds__(kAttendThreads, 2)
-    attend_kernel(const __grid_constant__ AttendArgs args, Mark mark) {
-  const Timed timed(mark);
-  using Element = typename Stored<format>::Element;
+    attend_kernel(const __grid_constant__ AttendArgs args, Timestamps timestamps) {
+  const EndTimestamp end_timestamp(timestamps);
+  using Element = typename KvCodec<format>::Element;
   __shared__ __align__(16) __nv_bfloat16 queries[kMaxGroupHeads][kHeadDim];
   __shared__ __align__(16) Element own_key[kHeadDim], own_value[kHeadDim];
   __shared__ float partials[kAttendWarps][kPartialFloats];
@@ -295,9 +295,9 @@ __global__ void __launch_bounds__(kAttendThreads, 2)
     keys = page_of<format>(args.pages, args.input, row, first_page + page, args.num_kv_heads, kv_head);
   const Element* values = keys + size_t{1} * args.num_kv_heads * kPageElements;
   PageRegisters<format> cached;
-  if (has_page && args.appends) cached.load(keys, values);
+  if (has_page && args.writes_kv) cached.load(keys, values);
   const int element = static_cast<int>(threadIdx.x) % kHalf;
-  const Turn turn(args.rope, element, row.position);
+  const Rotation rotation(args.rope, element, row.position);
   constexpr int kOutputs{kMaxGroupHeads * kHeadDim / kAttendThreads};  // outputs per thread
   float sinks[kOutputs];
 #pragma unroll
@@ -305,27 +305,28 @@ __global__ void __launch_bounds__(kAttendThreads, 2)
     const int head = (n * kAttendThreads + static_cast<int>(threadIdx.x)) / kHeadDim;
     if (head < group_heads) sinks[n] = load_now(args.sinks + kv_head * group_heads + head) * kLog2E;
   }
-  wait_for_predecessor(mark);
+  wait_for_predecessor(timestamps);
   let_successor_start();
   if (chunk >= num_chunks) return;
 
-  const Parts parts = parts_of(args.parts, row_index, args.num_tokens, args.num_heads, args.num_kv_heads);
-  if (has_page && !args.appends) cached.load(keys, values);
+  const QkvRow parts = qkv_row(args.parts, row_index, args.num_tokens, args.num_heads, args.num_kv_heads);
+  if (has_page && !args.writes_kv) cached.load(keys, values);
   static_assert(kMaxGroupHeads * kHalf == kAttendThreads);
   const int own_head = static_cast<int>(threadIdx.x) / kHalf;
-  float2 turned{0, 0};
+  float2 rotated{0, 0};
   if (own_head < group_heads) {
     const int q = (kv_head * group_heads + own_head) * kHeadDim + element;
-    turned = turn(parts(q), parts(q + kHalf));
+    rotated = rotation(parts(q), parts(q + kHalf));
   }
-  queries[own_head][element] = __float2bfloat16_rn(turned.x);
-  queries[own_head][element + kHalf] = __float2bfloat16_rn(turned.y);
-  const bool appends = args.appends && chunk == num_chunks - 1;
-  if (appends) make_row<format>(parts, args.num_heads, args.num_kv_heads, kv_head, turn, own_key, own_value);
+  queries[own_head][element] = __float2bfloat16_rn(rotated.x);
+  queries[own_head][element + kHalf] = __float2bfloat16_rn(rotated.y);
+  const bool writes_kv = args.writes_kv && chunk == num_chunks - 1;
+  if (writes_kv)
+    make_row<format>(parts, args.num_heads, args.num_kv_heads, kv_head, rotation, own_key, own_value);
   __syncthreads();
 
   if (has_page) {
-    if (appends && page == num_pages - 1) {
+    if (writes_kv && page == num_pages - 1) {
       const int position = last % kPagePositions;
       cached.replace(position, own_key, own_value);
       // Each lane copies one word of the key and one of the value.
@@ -410,13 +411,12 @@ __global__ void __launch_bounds__(kAttendThreads, 2)
       shares[c] = __ldcg(&chunk_at(c).maximum(warp));
       largest = fmaxf(largest, shares[c]);
     }
-    for (int distance = 16; distance > 0; distance /= 2)
-      largest = fmaxf(largest, __shfl_xor_sync(~0u, largest, distance));
+    largest = reduce_warp(largest, Maximum());
     for (int c = lane; c < num_chunks; c += 32) {
       shares[c] = exp2f(shares[c] - largest);
       sum += shares[c] * __ldcg(&chunk_at(c).sum(warp));
     }
-    for (int distance = 16; distance > 0; distance /= 2) sum += __shfl_xor_sync(~0u, sum, distance);
+    sum = reduce_warp(sum, cooperative_groups::plus<float>());
     sum += exp2f(sink - largest);
     for (int c = lane; c < num_chunks; c += 32) shares[c] /= sum;
   }

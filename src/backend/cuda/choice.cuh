@@ -3,6 +3,7 @@
 
 #include "backend/cuda/kernels.h"
 #include "backend/cuda/ordered.cuh"
+#include "backend/cuda/warp_reduce.cuh"
 
 namespace nibble::cuda {
 
@@ -18,31 +19,33 @@ class Ranking {
   template <typename LogitAt>
   __device__ Ranking(int num_experts, const LogitAt& logit_at) {
 #pragma unroll
-    for (int i = 0; i < kMine; ++i) keys_[i] = first() + i < num_experts ? key_of(logit_at(first() + i)) : 0;
+    for (int i = 0; i < kExpertsPerLane; ++i)
+      keys_[i] = first() + i < num_experts ? key_of(logit_at(first() + i)) : 0;
   }
 
   __device__ Place next() {
     uint32_t best = 0;
 #pragma unroll
-    for (int i = 0; i < kMine; ++i) best = max(best, keys_[i]);
-    best = __reduce_max_sync(~0u, best);
-    int mine = kMine;
+    for (int i = 0; i < kExpertsPerLane; ++i) best = max(best, keys_[i]);
+    best = __reduce_max_sync(~0u, best);  // one instruction
+    int own = kExpertsPerLane;
 #pragma unroll
-    for (int i = kMine - 1; i >= 0; --i)
-      if (keys_[i] == best) mine = i;
-    const int winner = __ffs(static_cast<int>(__ballot_sync(~0u, mine < kMine))) - 1;
-    const int expert = __shfl_sync(~0u, first() + mine, winner);
+    for (int i = kExpertsPerLane - 1; i >= 0; --i)
+      if (keys_[i] == best) own = i;
+    // The lowest lane that has it.
+    const int winner = __ffs(static_cast<int>(__ballot_sync(~0u, own < kExpertsPerLane))) - 1;
+    const int expert = __shfl_sync(~0u, first() + own, winner);
 #pragma unroll
-    for (int i = 0; i < kMine; ++i)
+    for (int i = 0; i < kExpertsPerLane; ++i)
       if (first() + i == expert) keys_[i] = 0;
     return {expert, logit_of(best)};
   }
 
  private:
-  static constexpr int kMine{kMaxExperts / 32};  // experts per lane
-  static __device__ int first() { return static_cast<int>(threadIdx.x) % 32 * kMine; }
+  static constexpr int kExpertsPerLane{kMaxExperts / 32};
+  static __device__ int first() { return static_cast<int>(threadIdx.x) % 32 * kExpertsPerLane; }
 
-  uint32_t keys_[kMine];  // 0: no expert, or one that was already chosen
+  uint32_t keys_[kExpertsPerLane];  // 0: no expert, or one that was already chosen
 };
 
 // Softmax over the chosen experts: lane k passes the logit of place k (-infinity beyond the last place) and gets that
@@ -50,11 +53,7 @@ class Ranking {
 __device__ inline float weight_of_place(float logit) {
   static_assert(kMaxExpertsPerToken == 8);
   const float weight = expf(logit - __shfl_sync(~0u, logit, 0));
-  float sum = weight;
-#pragma unroll
-  for (int distance = 1; distance < kMaxExpertsPerToken; distance *= 2)
-    sum += __shfl_xor_sync(~0u, sum, distance);
-  return weight / sum;
+  return weight / reduce_neighbours<kMaxExpertsPerToken>(weight, cooperative_groups::plus<float>());
 }
 
 }  // namespace nibble::cuda

@@ -17,18 +17,12 @@ namespace nibble::cuda {
 namespace {
 
 constexpr int kMaxGraphTokens{8};
-constexpr int kOutputBlock{32};  // rows of logits computed at a time
+constexpr int kOutputRows{32};  // rows of logits computed at a time
 constexpr size_t kAttendScratchBytes{size_t{64} << 20};
 
 static_assert(kPagePositions == kPageTokens);
 
-int group_size(int num_tokens) { return num_tokens > kFewTokens ? kManyColumns : 8; }
-int max_groups(const Config& config, int num_tokens) {
-  const int pairs = num_tokens * config.experts_per_token;
-  return std::min(pairs, config.num_experts + pairs / group_size(num_tokens));
-}
-
-// Number of words in SingleRouting::sums: 16 for each segment of the router's strips.
+// Number of words in RoutingMailbox::sums: 16 for each segment of the router's strips.
 int router_sums(const Config& config) {
   const Strips router = router_strips(config);
   return router.num_strips * router.num_segments * kStripRows;
@@ -53,9 +47,9 @@ struct Workspace {
   SampleResult* results{nullptr};
   uint64_t* best{nullptr};
   uint64_t *routing_sums{nullptr},
-      *routing_experts{nullptr};  // mailboxes of a single token (SingleRouting), zero before the first step
+      *routing_experts{nullptr};  // mailboxes of a single token (RoutingMailbox), zero before the first step
   uint32_t* step{nullptr};        // zero before the first step
-  unsigned* tickets{nullptr};     // route [1], sample [kOutputBlock], attend [rows, Nkv]
+  unsigned* tickets{nullptr};     // route [1], sample [kOutputRows], attend [rows, Nkv]
   float* rope_frequencies{nullptr};
   uint8_t* input{nullptr};
   size_t input_bytes{0}, num_tickets{0};
@@ -77,9 +71,8 @@ size_t place(const Config& config, const BackendOptions& options, uint8_t* base,
              D = static_cast<size_t>(config.head_dim), Nq = static_cast<size_t>(config.num_heads),
              Nkv = static_cast<size_t>(config.num_kv_heads),
              K = static_cast<size_t>(config.experts_per_token),
-             groups = static_cast<size_t>(
-                 std::max(max_groups(config, options.max_batch_tokens),
-                          max_groups(config, std::min(options.max_batch_tokens, kFewTokens))));
+             groups = static_cast<size_t>(max_num_groups_up_to(options.max_batch_tokens, config.num_experts,
+                                                               config.experts_per_token));
   take(w.x, T * H);
   take(w.qkv_parts, 2 * T * (Nq + 2 * Nkv) * D);
   take(w.attended, T * Nq * D);
@@ -95,11 +88,11 @@ size_t place(const Config& config, const BackendOptions& options, uint8_t* base,
   take(w.group_pairs, groups * kManyColumns);
   take(w.gated, T * K * static_cast<size_t>(config.intermediate));
   take(w.experts_out, T * K * H);
-  take(w.logits, kOutputBlock * static_cast<size_t>(config.vocab));
-  take(w.best, static_cast<size_t>(kOutputBlock) * kBestBlocks);
+  take(w.logits, kOutputRows * static_cast<size_t>(config.vocab));
+  take(w.best, static_cast<size_t>(kOutputRows) * kBestCtas);
   take(w.results, T);
   take(w.attend_partials, kAttendScratchBytes / sizeof(float));
-  w.num_tickets = 1 + kOutputBlock + T * Nkv;
+  w.num_tickets = 1 + kOutputRows + T * Nkv;
   take(w.tickets, w.num_tickets);
   take(w.routing_sums, static_cast<size_t>(router_sums(config)));
   take(w.routing_experts, K);
@@ -136,8 +129,8 @@ class CudaBackend final : public Backend {
   struct StepShape {
     int num_tokens{0}, num_outputs{0}, full_chunks{0};
     bool are_greedy{false};
-    bool appends{false};  // every row belongs to another sequence: attend() writes
-    bool is_decode() const { return num_tokens <= kMaxGraphTokens && appends && num_outputs == num_tokens; }
+    bool writes_kv{false};  // every row belongs to another sequence: attend() writes
+    bool is_decode() const { return num_tokens <= kMaxGraphTokens && writes_kv && num_outputs == num_tokens; }
     friend auto operator<=>(const StepShape&, const StepShape&) = default;
   };
 
@@ -149,12 +142,12 @@ class CudaBackend final : public Backend {
     uint32_t* page_ids;
   };
 
-  StepShape bring_input(const Batch& batch);
+  StepShape upload_input(const Batch& batch);
   void run_layers(const StepShape& shape);
   void run_outputs(const StepShape& shape, int first, int count);
   cudaGraphExec_t make_graph(const StepShape& shape);
   void launch_graph(const StepShape& shape);
-  void take_outputs(bool want_logits, int first, int count, StepResult& result);
+  void download_outputs(bool want_logits, int first, int count, StepResult& result);
   ResidualInput residual(bool with_experts) const;
   static InputParts parts(uint8_t* input, const StepShape& shape);
   StepInput input(const StepShape& shape) const;
@@ -197,9 +190,9 @@ CudaBackend::CudaBackend(std::shared_ptr<const Weights> weights, const BackendOp
                         rope.frequencies.size() * sizeof(float), cudaMemcpyHostToDevice, stream_),
         "copying frequencies");
   pinned_input_ = PinnedBuffer(work_.input_bytes);
-  pinned_results_ = PinnedBuffer(kOutputBlock * sizeof(SampleResult));
+  pinned_results_ = PinnedBuffer(kOutputRows * sizeof(SampleResult));
   pinned_logits_ =
-      PinnedBuffer(static_cast<size_t>(kOutputBlock) * static_cast<size_t>(config_.vocab) * sizeof(float));
+      PinnedBuffer(static_cast<size_t>(kOutputRows) * static_cast<size_t>(config_.vocab) * sizeof(float));
   prepare_embed();
   prepare_linear();
   prepare_attend();
@@ -220,14 +213,14 @@ StepInput CudaBackend::input(const StepShape& shape) const {
   return {in.rows, in.page_ids};
 }
 
-CudaBackend::StepShape CudaBackend::bring_input(const Batch& batch) {
-  StepShape shape{.appends = true};
+CudaBackend::StepShape CudaBackend::upload_input(const Batch& batch) {
+  StepShape shape{.writes_kv = true};
   int last_position = 0;
   size_t num_page_ids = 0;
   for (const Run& run : batch.runs) {
     shape.num_tokens += static_cast<int>(run.tokens.size());
     shape.num_outputs += static_cast<int>(run.outputs.size());
-    shape.appends &= run.tokens.size() == 1;
+    shape.writes_kv &= run.tokens.size() == 1;
     last_position = std::max(last_position, run.first_position + static_cast<int>(run.tokens.size()) - 1);
     num_page_ids += run.full.pages.size() + run.sliding.pages.size();
   }
@@ -262,7 +255,7 @@ CudaBackend::StepShape CudaBackend::bring_input(const Batch& batch) {
     first_row += static_cast<int>(run.tokens.size());
   }
   shape.are_greedy = sample_rows_.are_greedy();
-  sample_rows_.bring(stream_);
+  sample_rows_.upload(stream_);
   const auto bytes = static_cast<size_t>(reinterpret_cast<uint8_t*>(in.page_ids + num_page_ids) -
                                          pinned_input_.as<uint8_t>());
   check(cudaMemcpyAsync(work_.input, pinned_input_.as<uint8_t>(), bytes, cudaMemcpyHostToDevice, stream_),
@@ -287,7 +280,7 @@ void CudaBackend::run_layers(const StepShape& shape) {
   const Groups groups{group_size(T),           work_.group_count, work_.group_expert,
                       work_.group_pairs_count, work_.group_pairs, work_.pair_weights};
   const auto num_layers = static_cast<uint32_t>(weights_.layers.size());
-  const int num_groups = max_groups(config_, T);
+  const int num_groups = max_num_groups(T, config_.num_experts, config_.experts_per_token);
   embed(stream_, T, {in, weights_.embedding, config_.hidden, work_.x, work_.step});
   for (size_t l = 0; l < weights_.layers.size(); ++l) {
     const DeviceLayer& layer = weights_.layers[l];
@@ -300,7 +293,7 @@ void CudaBackend::run_layers(const StepShape& shape) {
     const ResidualInput before = is_many ? residual(/*with_experts=*/false) : left;
     if (is_many) normalise(stream_, {attention_norm, T, work_.x, work_.normed});
     qkv(stream_, {attention_norm, work_.normed, layer.qkv, layer.qkv_bias, T, work_.qkv_parts});
-    if (!shape.appends)
+    if (!shape.writes_kv)
       append(stream_, {in, work_.qkv_parts, T, config_.num_heads, config_.num_kv_heads, rope, pages});
     const int max_chunks =
         is_sliding ? std::min(shape.full_chunks,
@@ -308,12 +301,13 @@ void CudaBackend::run_layers(const StepShape& shape) {
                    : shape.full_chunks;
     const auto row_floats =
         static_cast<size_t>(config_.num_kv_heads) * static_cast<size_t>(max_chunks) * kPartialFloats;
-    const int most = std::max(1, static_cast<int>(kAttendScratchBytes / sizeof(float) / row_floats));
-    for (int row = 0; row < T; row += most)
-      attend(stream_, std::min(most, T - row),
+    const int rows_per_launch =
+        std::max(1, static_cast<int>(kAttendScratchBytes / sizeof(float) / row_floats));
+    for (int row = 0; row < T; row += rows_per_launch)
+      attend(stream_, std::min(rows_per_launch, T - row),
              {in, work_.qkv_parts, T, config_.num_heads, config_.num_kv_heads, rope, pages,
-              is_sliding ? config_.window : 0, layer.sinks, shape.appends, row, max_chunks,
-              work_.attend_partials, work_.tickets + 1 + kOutputBlock, work_.attended});
+              is_sliding ? config_.window : 0, layer.sinks, shape.writes_kv, row, max_chunks,
+              work_.attend_partials, work_.tickets + 1 + kOutputRows, work_.attended});
     project(stream_, {work_.attended, config_.num_heads * config_.head_dim, before, layer.o, layer.o_bias, T,
                       work_.project_parts});
     ResidualInput parts;
@@ -323,8 +317,8 @@ void CudaBackend::run_layers(const StepShape& shape) {
     const NormInput norm{parts, layer.mlp_norm, config_.rms_eps};
     const UpWeights up_weights{layer.up, layer.up_bias, config_.hidden, config_.intermediate,
                                config_.swiglu_limit};
-    const SingleRouting routing{work_.routing_sums, work_.routing_experts,   work_.pair_weights, work_.step,
-                                num_layers,         static_cast<uint32_t>(l)};
+    const RoutingMailbox routing{work_.routing_sums, work_.routing_experts,   work_.pair_weights, work_.step,
+                                 num_layers,         static_cast<uint32_t>(l)};
     const int K = config_.experts_per_token;
     if (T == 1) {
       route_up(stream_,
@@ -379,8 +373,8 @@ void CudaBackend::launch_graph(const StepShape& shape) {
   check(cudaGraphLaunch(found->second, stream_), "launching a step");
 }
 
-// Downloads outputs [first, first + count) and appends them to the result.
-void CudaBackend::take_outputs(bool want_logits, int first, int count, StepResult& result) {
+// Downloads outputs [first, first + count) and writes_kv them to the result.
+void CudaBackend::download_outputs(bool want_logits, int first, int count, StepResult& result) {
   const size_t num_logits = want_logits ? static_cast<size_t>(count) * static_cast<size_t>(config_.vocab) : 0;
   const auto* results = pinned_results_.as<SampleResult>();
   const auto* logits = pinned_logits_.as<float>();
@@ -398,19 +392,19 @@ void CudaBackend::take_outputs(bool want_logits, int first, int count, StepResul
 
 StepResult CudaBackend::step(const Batch& batch) {
   StepResult result;
-  const StepShape shape = bring_input(batch);
+  const StepShape shape = upload_input(batch);
   if (shape.num_tokens == 0) return result;
   if (shape.is_decode()) {
     launch_graph(shape);
-    take_outputs(batch.want_logits, 0, shape.num_outputs, result);
+    download_outputs(batch.want_logits, 0, shape.num_outputs, result);
     return result;
   }
   ++num_steps_without_graph_;
   run_layers(shape);
-  for (int first = 0; first < shape.num_outputs; first += kOutputBlock) {
-    const int count = std::min(kOutputBlock, shape.num_outputs - first);
+  for (int first = 0; first < shape.num_outputs; first += kOutputRows) {
+    const int count = std::min(kOutputRows, shape.num_outputs - first);
     run_outputs(shape, first, count);
-    take_outputs(batch.want_logits, first, count, result);
+    download_outputs(batch.want_logits, first, count, result);
   }
   stream_.wait();
   return result;
@@ -418,7 +412,7 @@ StepResult CudaBackend::step(const Batch& batch) {
 
 std::vector<TimedWork> CudaBackend::profile(const Batch& batch) {
   Recorder recorder;
-  const StepShape shape = bring_input(batch);
+  const StepShape shape = upload_input(batch);
   if (shape.num_tokens == 0) return {};
   recorder.clear(stream_);
   stream_.record(&recorder);
@@ -430,8 +424,8 @@ std::vector<TimedWork> CudaBackend::profile(const Batch& batch) {
     cudaGraphExecDestroy(graph);
   } else {
     run_layers(shape);
-    for (int first = 0; first < shape.num_outputs; first += kOutputBlock)
-      run_outputs(shape, first, std::min(kOutputBlock, shape.num_outputs - first));
+    for (int first = 0; first < shape.num_outputs; first += kOutputRows)
+      run_outputs(shape, first, std::min(kOutputRows, shape.num_outputs - first));
     stream_.record(nullptr);
     stream_.wait();
   }
@@ -497,10 +491,10 @@ constexpr size_t kSharedBytes{size_t{220} << 10};
 void check_device() {
   const std::string missing = why_not();
   if (!missing.empty()) throw InputError("--backend cuda: {}", missing);
-  const DeviceInfo device = device_info();
+  const DeviceInfo& device = device_info();
   if (device.max_shared_bytes < kSharedBytes)
     throw InputError(
-        "--backend cuda: {} has {} KB of shared memory for a block and its kernels need {} for now: an H100 "
+        "--backend cuda: {} has {} KB of shared memory per CTA and its kernels need {} for now: an H100 "
         "or H200 "
         "has that; try --backend cpu",
         device.name, device.max_shared_bytes >> 10, kSharedBytes >> 10);
@@ -511,7 +505,7 @@ double gigabytes(size_t bytes) { return static_cast<double>(bytes) / 1e9; }
 void check_memory(const Weights& weights, const BackendOptions& options) {
   const MemoryPlan needed = plan(weights.config, options);
   const size_t total = needed.weight_bytes + needed.kv_bytes + needed.workspace_bytes + kStagingBytes;
-  const size_t free = device_info().free_bytes;
+  const size_t free = free_device_bytes();
   if (total <= free) return;
   throw InputError(
       "{} needs {:.1f} GB on the GPU (weights {:.1f}, KV cache {:.1f}, workspace {:.1f}, {:.1f} while "

@@ -22,39 +22,39 @@ std::string why_no_device() {
   return {};
 }
 
-DeviceInfo device_info() {
-  static const cudaDeviceProp properties = [] {
-    cudaDeviceProp found{};
-    check(cudaGetDeviceProperties(&found, 0), "asking for its properties");
-    return found;
+const DeviceInfo& device_info() {
+  static const DeviceInfo info = [] {
+    cudaDeviceProp properties{};
+    check(cudaGetDeviceProperties(&properties, 0), "asking for its properties");
+    return DeviceInfo{.name = properties.name,
+                      .num_multiprocessors = properties.multiProcessorCount,
+                      .compute_capability = 10 * properties.major + properties.minor,
+                      .max_shared_bytes = properties.sharedMemPerBlockOptin};
   }();
-  DeviceInfo info;
-  info.name = properties.name;
-  info.num_multiprocessors = properties.multiProcessorCount;
-  info.compute_capability = 10 * properties.major + properties.minor;
-  info.max_shared_bytes = properties.sharedMemPerBlockOptin;
-  check(cudaMemGetInfo(&info.free_bytes, &info.total_bytes), "asking for its free memory");
   return info;
 }
 
-bool has_dependent_launch() {
-  static const bool has = device_info().compute_capability >= 90;
-  return has;
+size_t free_device_bytes() {
+  size_t free_bytes = 0, total_bytes = 0;
+  check(cudaMemGetInfo(&free_bytes, &total_bytes), "asking for its free memory");
+  return free_bytes;
 }
 
-void* DeviceMemory::take(size_t bytes) {
+bool has_dependent_launch() { return device_info().compute_capability >= 90; }
+
+void* DeviceMemory::allocate(size_t bytes) {
   void* data = nullptr;
   check(cudaMalloc(&data, bytes), "taking its memory");
   return data;
 }
-void DeviceMemory::give_back(void* data) { cudaFree(data); }
+void DeviceMemory::release(void* data) { cudaFree(data); }
 
-void* PinnedMemory::take(size_t bytes) {
+void* PinnedMemory::allocate(size_t bytes) {
   void* data = nullptr;
   check(cudaMallocHost(&data, bytes), "taking pinned host memory");
   return data;
 }
-void PinnedMemory::give_back(void* data) { cudaFreeHost(data); }
+void PinnedMemory::release(void* data) { cudaFreeHost(data); }
 
 OwnedStream::OwnedStream() {
   check(cudaStreamCreateWithFlags(&stream_.handle, cudaStreamNonBlocking), "making a stream");

@@ -23,11 +23,13 @@ std::string why_no_device();
 struct DeviceInfo {
   std::string name;
   int num_multiprocessors{0};
-  int compute_capability{0};  // 90: sm_90
-  size_t total_bytes{0}, free_bytes{0};
+  int compute_capability{0};   // 90: sm_90
   size_t max_shared_bytes{0};  // per CTA, with opt-in
 };
-DeviceInfo device_info();
+// The driver is asked once: launches read this.
+const DeviceInfo& device_info();
+// Memory that is free at this moment. The driver is asked each time, so this is for planning, not for launches.
+size_t free_device_bytes();
 bool has_dependent_launch();  // sm_90 and later
 
 class OwnedStream {

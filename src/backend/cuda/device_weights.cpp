@@ -97,25 +97,25 @@ class Uploader {
   void vector(const Vector& from, float* to) {
     const auto count = static_cast<size_t>(from.count);
     if (from.format == Format::kF32) {
-      bring(from.data, count * sizeof(float), reinterpret_cast<uint8_t*>(to));
+      copy(from.data, count * sizeof(float), reinterpret_cast<uint8_t*>(to));
     } else {
-      bring(from.data, count * sizeof(Bf16), staging());
+      copy(from.data, count * sizeof(Bf16), staging());
       widen(stream_, {staging_.as<uint16_t>(), to, from.count});
     }
   }
   void rows(const Matrix& from, __nv_bfloat16* to) {
     require_bf16(from, "the embedding");
-    bring(from.data, size_of(from.rows, from.cols) * sizeof(Bf16), reinterpret_cast<uint8_t*>(to));
+    copy(from.data, size_of(from.rows, from.cols) * sizeof(Bf16), reinterpret_cast<uint8_t*>(to));
   }
   // Packs the rows of `from` as rows first_row .. of `to`.
   void dense(const Matrix& from, const char* what, int first_row, const Strips& to) {
     require_bf16(from, what);
     const size_t row_bytes = static_cast<size_t>(from.cols) * sizeof(Bf16);
-    const int most = static_cast<int>(kStagingBytes / row_bytes) / kStripRows * kStripRows;
-    for (int row = 0; row < from.rows; row += most) {
-      const int count = std::min(most, from.rows - row);
-      bring(static_cast<const uint8_t*>(from.data) + static_cast<size_t>(row) * row_bytes,
-            static_cast<size_t>(count) * row_bytes, staging());
+    const int max_rows = static_cast<int>(kStagingBytes / row_bytes) / kStripRows * kStripRows;
+    for (int row = 0; row < from.rows; row += max_rows) {
+      const int count = std::min(max_rows, from.rows - row);
+      copy(static_cast<const uint8_t*>(from.data) + static_cast<size_t>(row) * row_bytes,
+           static_cast<size_t>(count) * row_bytes, staging());
       const PackBf16Args args{staging_.as<uint16_t>(), first_row + row, count, from.cols, to};
       to.layout == Layout::kBf16 ? pack(stream_, args) : quantise(stream_, args);
     }
@@ -127,14 +127,14 @@ class Uploader {
                        nibble::name(first.format));
     const size_t code_bytes = size_of(first.rows, first.cols) / 2,
                  scale_bytes = size_of(first.rows, first.cols) / 32;
-    const int most = static_cast<int>(kStagingBytes / (code_bytes + scale_bytes));
-    NIBBLE_CHECK(most > 0, "an expert of {} bytes", code_bytes);
-    for (int expert = 0; expert < num_experts; expert += most) {
-      const auto count = static_cast<size_t>(std::min(most, num_experts - expert));
+    const int max_experts = static_cast<int>(kStagingBytes / (code_bytes + scale_bytes));
+    NIBBLE_CHECK(max_experts > 0, "an expert of {} bytes", code_bytes);
+    for (int expert = 0; expert < num_experts; expert += max_experts) {
+      const auto count = static_cast<size_t>(std::min(max_experts, num_experts - expert));
       uint8_t* scales = staging() + count * code_bytes;
-      bring(static_cast<const uint8_t*>(first.data) + static_cast<size_t>(expert) * code_bytes,
-            count * code_bytes, staging());
-      bring(first.scales + static_cast<size_t>(expert) * scale_bytes, count * scale_bytes, scales);
+      copy(static_cast<const uint8_t*>(first.data) + static_cast<size_t>(expert) * code_bytes,
+           count * code_bytes, staging());
+      copy(first.scales + static_cast<size_t>(expert) * scale_bytes, count * scale_bytes, scales);
       pack(stream_,
            PackMxfp4Args{staging(), scales, static_cast<int>(count), first.rows, first.cols, order, to,
                          const_cast<uint8_t*>(to.data) + static_cast<size_t>(expert) * to.matrix_bytes()});
@@ -144,10 +144,11 @@ class Uploader {
   void finish() {
     stream_.wait();
     const double seconds = since_.seconds();
-    if (num_brought_ == 0) return;
-    const double rate = static_cast<double>(num_brought_) / seconds, most = host_to_device_rate();
+    if (num_copied_ == 0) return;
+    const double rate = static_cast<double>(num_copied_) / seconds, max_rate = host_to_device_rate();
     log::info("{:.2f} GB to the GPU in {:.2f} s: {:.1f} GB/s, {:.0f} % of {:.1f} GB/s from pinned memory",
-              static_cast<double>(num_brought_) / 1e9, seconds, rate / 1e9, 100 * rate / most, most / 1e9);
+              static_cast<double>(num_copied_) / 1e9, seconds, rate / 1e9, 100 * rate / max_rate,
+              max_rate / 1e9);
   }
 
  private:
@@ -179,9 +180,9 @@ class Uploader {
     return kCopies * static_cast<double>(kPieceBytes) / since.seconds();
   }
 
-  void bring(const void* from, size_t bytes, uint8_t* to) {
-    if (!unmade_.empty()) return make_there(static_cast<const std::byte*>(from), bytes, to);
-    num_brought_ += bytes;
+  void copy(const void* from, size_t bytes, uint8_t* to) {
+    if (!unmade_.empty()) return generate_on_device(static_cast<const std::byte*>(from), bytes, to);
+    num_copied_ += bytes;
     const auto* next = static_cast<const uint8_t*>(from);
     for (size_t done = 0; done < bytes; done += kPieceBytes) {
       const size_t count = std::min(kPieceBytes, bytes - done);
@@ -199,7 +200,7 @@ class Uploader {
     }
   }
 
-  void make_there(const std::byte* from, size_t bytes, uint8_t* to) {
+  void generate_on_device(const std::byte* from, size_t bytes, uint8_t* to) {
     const auto after =
         std::upper_bound(unmade_.begin(), unmade_.end(), from,
                          [](const std::byte* at, const UnmadeTensor& t) { return at < t.data; });
@@ -219,7 +220,7 @@ class Uploader {
   OwnedStream stream_;
   DeviceBuffer staging_;
   std::array<Half, 2> halves_;
-  size_t next_half_{0}, num_brought_{0};
+  size_t next_half_{0}, num_copied_{0};
   Stopwatch since_;
 };
 

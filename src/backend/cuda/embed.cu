@@ -7,9 +7,10 @@ namespace {
 
 constexpr int kThreads{256};
 
-__global__ void __launch_bounds__(kThreads) embed_kernel(const __grid_constant__ EmbedArgs args, Mark mark) {
-  const Timed timed(mark);
-  wait_for_predecessor(mark);
+__global__ void __launch_bounds__(kThreads)
+    embed_kernel(const __grid_constant__ EmbedArgs args, Timestamps timestamps) {
+  const EndTimestamp end_timestamp(timestamps);
+  wait_for_predecessor(timestamps);
   let_successor_start();
   const int row = static_cast<int>(blockIdx.x);
   if (row == 0 && threadIdx.x == 0) ++*args.step;

@@ -36,14 +36,14 @@ struct Share {
         last(strip_of(weights, blockIdx.x + 1) * weights.num_segments) {}
 
  private:
-  static __device__ int strip_of(const Strips& weights, unsigned block) {
-    return static_cast<int>(1ll * weights.num_strips * block / gridDim.x);
+  static __device__ int strip_of(const Strips& weights, unsigned cta) {
+    return static_cast<int>(1ll * weights.num_strips * cta / gridDim.x);
   }
 };
 
 using Mxfp4Stream = UnitStream<Layout::kMxfp4>;
 __device__ Mxfp4Stream stream_of(const Strips& weights, const Share& share, int expert,
-                                 const BlockMemory& shared) {
+                                 const CtaMemory& shared) {
   return Mxfp4Stream(weights, weights.data + expert * weights.matrix_bytes(), share.first, share.last,
                      shared.ring);
 }
@@ -61,7 +61,7 @@ class Epilogue {
     prepare_first(share.first, share.last);
   }
   // Streams the CTA's share of the weights past the activations, and finishes the sums batch by batch.
-  __device__ void run(Mxfp4Stream& stream, int cols, const BlockMemory& shared) {
+  __device__ void run(Mxfp4Stream& stream, int cols, const CtaMemory& shared) {
     const int capacity = shared.num_partials / (kStripRows * count_), segments = weights_.num_segments;
     for (int from = share_.first; from < share_.last;) {
       const int end = batch_end(from, share_.last, segments, capacity);
@@ -138,64 +138,64 @@ __device__ auto down_epilogue(const DownArgs& args, const Share& share, const Gr
                                                                  take);
 }
 
-__global__ void __launch_bounds__(kThreads, 1) up_kernel(const __grid_constant__ UpArgs args, Mark mark) {
-  const Timed timed(mark);
+__global__ void __launch_bounds__(kThreads, 1)
+    up_kernel(const __grid_constant__ UpArgs args, Timestamps timestamps) {
+  const EndTimestamp end_timestamp(timestamps);
   const Strips& weights = args.up.weights;
   const int cols = args.up.hidden;
-  wait_for_predecessor(mark);
+  wait_for_predecessor(timestamps);
   let_successor_start();
   const Group group = group_of(args.groups);
   if (group.count == 0) return;
   const auto row_at = [&](int column) { return group.pair(column) / args.experts_per_token; };
   // Activations are requested first: behind weights they would wait for those.
-  RowsAhead rows;
-  rows.ask(args.normed, cols, group.count, row_at);
-  const BlockMemory shared = block_memory<Layout::kMxfp4>(cols, min(kMaxColumns, args.num_tokens));
+  RowPrefetch rows;
+  rows.prefetch(args.normed, cols, group.count, row_at);
+  const CtaMemory shared = cta_memory<Layout::kMxfp4>(cols, min(kMaxColumns, args.num_tokens));
   const Share share(weights);
   auto epilogue = up_epilogue(args.up, share, group, args.gated);
   Mxfp4Stream stream = stream_of(weights, share, group.expert, shared);
-  stream.start();
-  stream.fill();
+  stream.start_prefetch();
+  stream.fill_ring();
   rows.store(args.normed, cols, group.count, row_at, kActivationScale<Layout::kMxfp4>, shared.activations,
              activation_stride(cols));
   epilogue.run(stream, cols, shared);
 }
 
-__device__ void tell(uint64_t* to, uint32_t number, uint32_t bits) {
-  asm volatile("st.relaxed.gpu.global.u64 [%0], %1;" ::"l"(to), "l"(uint64_t{number} << 32 | bits)
-               : "memory");
+__device__ void publish(uint64_t* to, uint32_t tag, uint32_t bits) {
+  asm volatile("st.relaxed.gpu.global.u64 [%0], %1;" ::"l"(to), "l"(uint64_t{tag} << 32 | bits) : "memory");
 }
-__device__ uint64_t look(const uint64_t* from) {
-  uint64_t told;
-  asm volatile("ld.relaxed.gpu.global.u64 %0, [%1];" : "=l"(told) : "l"(from) : "memory");
-  return told;
+__device__ uint64_t poll(const uint64_t* from) {
+  uint64_t word;
+  asm volatile("ld.relaxed.gpu.global.u64 %0, [%1];" : "=l"(word) : "l"(from) : "memory");
+  return word;
 }
-__device__ uint32_t await(const uint64_t* from, uint32_t number) {
-  uint64_t told = look(from);
-  while (told >> 32 != number) told = look(from);
-  return static_cast<uint32_t>(told);
+__device__ uint32_t wait_for(const uint64_t* from, uint32_t tag) {
+  uint64_t word = poll(from);
+  while (word >> 32 != tag) word = poll(from);
+  return static_cast<uint32_t>(word);
 }
 // Called by the whole CTA. Each thread polls several words at once, so that their latencies overlap.
-__device__ void await_all(const uint64_t* from, int count, uint32_t number, float* to) {
+__device__ void wait_for_all(const uint64_t* from, int count, uint32_t tag, float* to) {
   constexpr int kAhead{4};
   for (int first = static_cast<int>(threadIdx.x); first < count; first += kAhead * kThreads) {
-    uint64_t told[kAhead];
-    bool all_told = false;
-    while (!all_told) {
-      all_told = true;
+    uint64_t word[kAhead];
+    bool have_all = false;
+    while (!have_all) {
+      have_all = true;
 #pragma unroll
       for (int n = 0; n < kAhead; ++n)
-        if (first + n * kThreads < count) told[n] = look(from + first + n * kThreads);
+        if (first + n * kThreads < count) word[n] = poll(from + first + n * kThreads);
 #pragma unroll
-      for (int n = 0; n < kAhead; ++n) all_told &= first + n * kThreads >= count || told[n] >> 32 == number;
+      for (int n = 0; n < kAhead; ++n) have_all &= first + n * kThreads >= count || word[n] >> 32 == tag;
     }
 #pragma unroll
     for (int n = 0; n < kAhead; ++n)
       if (first + n * kThreads < count)
-        to[first + n * kThreads] = __uint_as_float(static_cast<uint32_t>(told[n]));
+        to[first + n * kThreads] = __uint_as_float(static_cast<uint32_t>(word[n]));
   }
 }
-__device__ uint32_t number_of(const SingleRouting& routing) {
+__device__ uint32_t tag_of(const RoutingMailbox& routing) {
   return load_now(routing.step) * routing.num_layers + routing.layer;
 }
 
@@ -236,8 +236,8 @@ constexpr int kMaxRouterSums{4096};
 // Leaves the router's logits of a single token in shared memory, and synchronizes the CTA. One warp of the launch
 // adds up each segment of the router and publishes the sums; every CTA polls for all sums and adds up the segments.
 // No kernel has to end for that.
-__device__ void await_logits(const RouteUpArgs& args, const RouterSegment& segment, int unit, uint32_t number,
-                             float bias, const Columns& columns, float* logits) {
+__device__ void gather_logits(const RouteUpArgs& args, const RouterSegment& segment, int unit, uint32_t tag,
+                              float bias, const Columns& columns, float* logits) {
   __shared__ float sums[kMaxRouterSums];
   const int expert = static_cast<int>(threadIdx.x), lane = expert % 32, strip = expert / kStripRows;
   const int segments = args.router.num_segments, num_sums = args.router.num_strips * segments * kStripRows;
@@ -246,11 +246,11 @@ __device__ void await_logits(const RouteUpArgs& args, const RouterSegment& segme
     segment.add(columns, own);
     if (lane % 4 == 0) {
       uint64_t* to = args.routing.sums + size_t{1} * unit * kStripRows + lane / 4;
-      tell(to, number, __float_as_uint(own[0] * (1 / kActivationScale<Layout::kMxfp4>)));
-      tell(to + 8, number, __float_as_uint(own[2] * (1 / kActivationScale<Layout::kMxfp4>)));
+      publish(to, tag, __float_as_uint(own[0] * (1 / kActivationScale<Layout::kMxfp4>)));
+      publish(to + 8, tag, __float_as_uint(own[2] * (1 / kActivationScale<Layout::kMxfp4>)));
     }
   }
-  await_all(args.routing.sums, num_sums, number, sums);
+  wait_for_all(args.routing.sums, num_sums, tag, sums);
   __syncthreads();
   if (expert < args.router.rows)
     logits[expert] =
@@ -260,28 +260,28 @@ __device__ void await_logits(const RouteUpArgs& args, const RouterSegment& segme
 }
 
 __global__ void __launch_bounds__(kThreads, 1)
-    route_up_kernel(const __grid_constant__ RouteUpArgs args, Mark mark) {
-  const Timed timed(mark);
+    route_up_kernel(const __grid_constant__ RouteUpArgs args, Timestamps timestamps) {
+  const EndTimestamp end_timestamp(timestamps);
   const Strips& weights = args.up.weights;
-  const int cols = args.up.hidden, block = static_cast<int>(blockIdx.y * gridDim.x + blockIdx.x);
-  const int unit = block + static_cast<int>(threadIdx.x / 32 * gridDim.x * gridDim.y);
+  const int cols = args.up.hidden, cta = static_cast<int>(blockIdx.y * gridDim.x + blockIdx.x);
+  const int unit = cta + static_cast<int>(threadIdx.x / 32 * gridDim.x * gridDim.y);
   const RouterSegment segment(args.router, unit);
-  const uint32_t number = number_of(args.routing);
+  const uint32_t tag = tag_of(args.routing);
   const float bias =
       static_cast<int>(threadIdx.x) < args.router.rows ? load_now(args.router_bias + threadIdx.x) : 0;
   const NormWeights norm_weights(args.norm.weights, cols);
-  const BlockMemory shared = block_memory<Layout::kMxfp4>(cols, 1);
-  wait_for_predecessor(mark);
+  const CtaMemory shared = cta_memory<Layout::kMxfp4>(cols, 1);
+  wait_for_predecessor(timestamps);
   let_successor_start();
   norm_weights.load(
       args.norm, 1, [](int) { return 0; }, kActivationScale<Layout::kMxfp4>, shared.activations,
       activation_stride(cols),
       [&](int, int i, float4 x, uint2) {
-        if (block == 0) reinterpret_cast<float4*>(args.x)[i] = x;
+        if (cta == 0) reinterpret_cast<float4*>(args.x)[i] = x;
       });
   __shared__ float logits[kMaxExperts];
   __shared__ int chosen;
-  await_logits(args, segment, unit, number, bias, {shared.activations, activation_stride(cols), 1}, logits);
+  gather_logits(args, segment, unit, tag, bias, {shared.activations, activation_stride(cols), 1}, logits);
   // One warp ranks the experts, only down to this CTA's slot: each place takes 0.3 us.
   const int lane = static_cast<int>(threadIdx.x) % 32, slot = static_cast<int>(blockIdx.y);
   const bool ranks = threadIdx.x < 32;
@@ -301,24 +301,25 @@ __global__ void __launch_bounds__(kThreads, 1)
     if (lane == 0) chosen = expert;
   }
   __syncthreads();
-  if (mark.middle && threadIdx.x == 0) atomicMax(mark.middle, now());
+  if (timestamps.middle && threadIdx.x == 0) atomicMax(timestamps.middle, now_ns());
   const Group group{chosen, 1, nullptr, slot};
   const Share share(weights);
   auto epilogue = up_epilogue(args.up, share, group, args.gated);
   Mxfp4Stream stream = stream_of(weights, share, group.expert, shared);
-  stream.start();
-  stream.fill();
+  stream.start_prefetch();
+  stream.fill_ring();
   if (ranks && blockIdx.x == 0) {
     rank(slot + 1, args.experts_per_token);
     const float weight = weight_of_place(logit);
     if (lane == slot) args.routing.weights[slot] = weight;
-    if (lane == 0) tell(args.routing.experts + slot, number, static_cast<uint32_t>(chosen));
+    if (lane == 0) publish(args.routing.experts + slot, tag, static_cast<uint32_t>(chosen));
   }
   epilogue.run(stream, cols, shared);
 }
 
-__global__ void __launch_bounds__(kThreads, 1) down_kernel(const __grid_constant__ DownArgs args, Mark mark) {
-  const Timed timed(mark);
+__global__ void __launch_bounds__(kThreads, 1)
+    down_kernel(const __grid_constant__ DownArgs args, Timestamps timestamps) {
+  const EndTimestamp end_timestamp(timestamps);
   const Strips& weights = args.weights;
   const int cols = args.intermediate, slot = static_cast<int>(blockIdx.y);
   const bool is_single = args.num_tokens == 1;
@@ -327,28 +328,28 @@ __global__ void __launch_bounds__(kThreads, 1) down_kernel(const __grid_constant
   if (is_single) {
     __shared__ int expert;
     if (threadIdx.x == 0)
-      expert = static_cast<int>(await(args.routing.experts + slot, number_of(args.routing)));
+      expert = static_cast<int>(wait_for(args.routing.experts + slot, tag_of(args.routing)));
     __syncthreads();
     group.expert = expert;
   } else {
     group = group_of(args.groups);
     if (group.count == 0) return;
   }
-  const BlockMemory shared = block_memory<Layout::kMxfp4>(cols, min(kMaxColumns, args.num_tokens));
+  const CtaMemory shared = cta_memory<Layout::kMxfp4>(cols, min(kMaxColumns, args.num_tokens));
   const Share share(weights);
   float single_weight = 0;
   auto epilogue = down_epilogue(args, share, group, [&](int pair) {
     return is_single ? single_weight : __ldcg(args.groups.weight + pair);
   });
   Mxfp4Stream stream = stream_of(weights, share, group.expert, shared);
-  stream.start();
-  wait_for_predecessor(mark);
+  stream.start_prefetch();
+  wait_for_predecessor(timestamps);
   let_successor_start();
   const auto row_at = [&](int column) { return group.pair(column); };
-  RowsAhead rows;
-  rows.ask(args.gated, cols, group.count, row_at);
+  RowPrefetch rows;
+  rows.prefetch(args.gated, cols, group.count, row_at);
   if (is_single) single_weight = __ldcg(args.routing.weights + slot);
-  stream.fill();
+  stream.fill_ring();
   rows.store(args.gated, cols, group.count, row_at, kActivationScale<Layout::kMxfp4>, shared.activations,
              activation_stride(cols));
   epilogue.run(stream, cols, shared);
@@ -362,11 +363,11 @@ dim3 grid_for(const Strips& weights, int max_groups) {
 }
 
 template <typename Args>
-void launch_experts(Stream stream, const Label& label, void (*kernel)(Args, Mark), const Strips& weights,
-                    int cols, int num_tokens, int max_groups, const Args& args) {
+void launch_experts(Stream stream, const Label& label, void (*kernel)(Args, Timestamps),
+                    const Strips& weights, int cols, int num_tokens, int max_groups, const Args& args) {
   const dim3 grid = grid_for(weights, max_groups);
   const int units = (weights.num_strips / static_cast<int>(grid.x) + 1) * weights.num_segments;
-  const size_t bytes = block_bytes<Layout::kMxfp4>(cols, std::min(kMaxColumns, num_tokens), units);
+  const size_t bytes = cta_shared_bytes<Layout::kMxfp4>(cols, std::min(kMaxColumns, num_tokens), units);
   launch(stream, label, kernel, {grid, kThreads, bytes}, args);
 }
 
@@ -379,9 +380,9 @@ void up(Stream stream, const UpArgs& args) {
 }
 bool has_route_up(const Strips& router, const Strips& up, int experts_per_token) {
   const dim3 grid = grid_for(up, experts_per_token);
-  const int num_blocks = static_cast<int>(grid.x * grid.y), units = router.num_strips * router.num_segments;
+  const int num_ctas = static_cast<int>(grid.x * grid.y), units = router.num_strips * router.num_segments;
   return units * kStripRows <= kMaxRouterSums && router.segment_tiles <= RouterSegment::kTiles &&
-         units <= num_blocks * kWarps && num_blocks <= device_info().num_multiprocessors;
+         units <= num_ctas * kWarps && num_ctas <= device_info().num_multiprocessors;
 }
 void route_up(Stream stream, const RouteUpArgs& args) {
   NIBBLE_CHECK(has_route_up(args.router, args.up.weights, args.experts_per_token), "{} experts of {} strips",
@@ -396,10 +397,10 @@ void down(Stream stream, const DownArgs& args) {
 }
 
 void prepare_experts() {
-  const size_t most = device_info().max_shared_bytes - 1024;  // less what static shared memory takes
-  allow_shared_bytes(up_kernel, most);
-  allow_shared_bytes(route_up_kernel, most - (20 << 10));
-  allow_shared_bytes(down_kernel, most);
+  const size_t max_bytes = device_info().max_shared_bytes - 1024;  // less what static shared memory takes
+  allow_shared_bytes(up_kernel, max_bytes);
+  allow_shared_bytes(route_up_kernel, max_bytes - (20 << 10));
+  allow_shared_bytes(down_kernel, max_bytes);
 }
 
 }  // namespace nibble::cuda

@@ -3,6 +3,7 @@
 
 #include "backend/cuda/kernels.h"
 #include "backend/cuda/stream.cuh"
+#include "backend/cuda/warp_reduce.cuh"
 
 namespace nibble::cuda {
 
@@ -100,8 +101,7 @@ class NormWeights {
 #pragma unroll
       for (int n = 0; n < kMaxFours; ++n)
         squares += x[n].x * x[n].x + x[n].y * x[n].y + x[n].z * x[n].z + x[n].w * x[n].w;
-#pragma unroll
-      for (int distance = 16; distance > 0; distance /= 2) squares += __shfl_xor_sync(~0u, squares, distance);
+      squares = reduce_warp(squares, cooperative_groups::plus<float>());
       float* warp_sums = sums[column % 2];  // two buffers: other warps may still read the previous column's
       if (threadIdx.x % 32 == 0) warp_sums[threadIdx.x / 32] = squares;
       __syncthreads();
@@ -132,14 +132,14 @@ class NormWeights {
 };
 
 // Prefetches rows of a bfloat16 matrix [., cols] into registers, and stores them to shared memory later.
-class RowsAhead {
+class RowPrefetch {
  public:
   template <typename RowAt>
-  __device__ void ask(const __nv_bfloat16* from, int cols, int count, const RowAt& row_at) {
+  __device__ void prefetch(const __nv_bfloat16* from, int cols, int count, const RowAt& row_at) {
 #pragma unroll
     for (int n = 0; n < kAhead; ++n) {
       const int i = n * kThreads + static_cast<int>(threadIdx.x);
-      if (i < count * padded_cols(cols) / 4) ahead_[n] = four(from, cols, i, row_at);
+      if (i < count * padded_cols(cols) / 4) prefetched_[n] = four(from, cols, i, row_at);
     }
   }
   // to[column] = row row_at(column); synchronizes the CTA at the end.
@@ -155,7 +155,7 @@ class RowsAhead {
 #pragma unroll
     for (int n = 0; n < kAhead; ++n) {
       const int i = n * kThreads + static_cast<int>(threadIdx.x);
-      if (i < count * num_fours) put(i, ahead_[n]);
+      if (i < count * num_fours) put(i, prefetched_[n]);
     }
     for (int i = kAhead * kThreads + static_cast<int>(threadIdx.x); i < count * num_fours; i += kThreads)
       put(i, four(from, cols, i, row_at));
@@ -172,7 +172,7 @@ class RowsAhead {
     if (4 * four >= cols) return make_uint2(0, 0);
     return reinterpret_cast<const uint2*>(from + size_t{1} * row_at(column) * cols)[four];
   }
-  uint2 ahead_[kAhead];
+  uint2 prefetched_[kAhead];
 };
 
 }  // namespace nibble::cuda

@@ -15,47 +15,46 @@ namespace {
 constexpr const char* kOnly{"the only one of its format"};
 constexpr const char* kStrips{"docs/decisions/0005"};  // alternatives that were measured
 constexpr const char* kMany{"weights are read once for 64 tokens"};
+constexpr Architectures kSince80{80, Architectures::kNewest};  // no instructions of one architecture alone
 using enum Format;
 
 // Every combination is called through the same launch function (kernels.h), which picks the kernel by layout and
 // number of rows.
 // clang-format off
 constexpr KernelRow kRows[]{
-    // operation     weights  activations      rows        sm  kernel                                            reason    check
-    {"embed",        kBf16,   kF32,  1,              kAnyRows,   80, "embed",                                           kOnly,   &verify::check_embed},
-    {"normalise",    kF32,    kF32,  kFewTokens + 1, kAnyRows,   80, "normalise: a block for a row",                    kOnly,   &verify::check_normalise},
-    {"qkv",          kBf16,   kBf16, 1,              kFewTokens, 80, "qkv: norm, strips of 16 rows",                    kStrips, &verify::check_qkv},
-    {"qkv",          kE4m3,   kBf16, 1,              kFewTokens, 80, "qkv: norm, strips of 16 rows",                    kStrips, &verify::check_qkv},
-    {"qkv",          kMxfp4,  kBf16, 1,              kFewTokens, 80, "qkv: norm, strips of 16 rows",                    kStrips, &verify::check_qkv},
-    {"qkv",          kBf16,   kBf16, kFewTokens + 1, kAnyRows,   80, "qkv_many: strips of 16 rows for 64 tokens",       kMany,   &verify::check_qkv},
-    {"qkv",          kE4m3,   kBf16, kFewTokens + 1, kAnyRows,   80, "qkv_many: strips of 16 rows for 64 tokens",       kMany,   &verify::check_qkv},
-    {"qkv",          kMxfp4,  kBf16, kFewTokens + 1, kAnyRows,   80, "qkv_many: strips of 16 rows for 64 tokens",       kMany,   &verify::check_qkv},
-    {"append",       kBf16,   kF32,  2,              kAnyRows,   80, "append: rope",                                    kOnly,   &verify::check_append},
-    {"append",       kE4m3,   kF32,  2,              kAnyRows,   80, "append: rope",                                    kOnly,   &verify::check_append},
-    {"attend",       kBf16,   kBf16, 1,              kAnyRows,   80, "attend: rope, append, split over pages",          kStrips, &verify::check_attend},
-    {"attend",       kE4m3,   kBf16, 1,              kAnyRows,   80, "attend: rope, append, split over pages",          kStrips, &verify::check_attend},
-    {"project",      kBf16,   kBf16, 1,              kFewTokens, 80, "project: strips of 16 rows, residual",            kStrips, &verify::check_project},
-    {"project",      kE4m3,   kBf16, 1,              kFewTokens, 80, "project: strips of 16 rows, residual",            kStrips, &verify::check_project},
-    {"project",      kMxfp4,  kBf16, 1,              kFewTokens, 80, "project: strips of 16 rows, residual",            kStrips, &verify::check_project},
-    {"project",      kBf16,   kBf16, kFewTokens + 1, kAnyRows,   80, "project_many: strips of 16 rows for 64 tokens",   kMany,   &verify::check_project},
-    {"project",      kE4m3,   kBf16, kFewTokens + 1, kAnyRows,   80, "project_many: strips of 16 rows for 64 tokens",   kMany,   &verify::check_project},
-    {"project",      kMxfp4,  kBf16, kFewTokens + 1, kAnyRows,   80, "project_many: strips of 16 rows for 64 tokens",   kMany,   &verify::check_project},
-    {"route",        kBf16,   kBf16, 1,              1,          80, "route_up: norm, top K, up, SwiGLU in one launch", kStrips, &verify::check_route_up},
-    {"route",        kBf16,   kBf16, 2,              kFewTokens, 80, "route: norm, top K, groups of 8",                 kStrips, &verify::check_route},
-    {"route",        kBf16,   kBf16, kFewTokens + 1, kAnyRows,   80, "route_many: top K, groups of 64",                 kMany,   &verify::check_route},
-    {"experts up",   kMxfp4,  kBf16, 1,              1,          80, "route_up: norm, top K, up, SwiGLU in one launch", kStrips, &verify::check_route_up},
-    {"experts up",   kMxfp4,  kBf16, 2,              kFewTokens, 80, "up: strips of 8 gates and their ups, SwiGLU",     kStrips, &verify::check_up},
-    {"experts up",   kMxfp4,  kBf16, kFewTokens + 1, kAnyRows,   80, "up_many: the same for 64 pairs",                  kMany,   &verify::check_up},
-    {"experts down", kMxfp4,  kBf16, 1,              kFewTokens, 80, "down: strips of 16 rows, weighted",               kStrips, &verify::check_down},
-    {"experts down", kMxfp4,  kBf16, kFewTokens + 1, kAnyRows,   80, "down_many: the same for 64 pairs",                kMany,   &verify::check_down},
-    {"unembed",      kBf16,   kBf16, 1,              kAnyRows,   80, "unembed: norm, strips of 16 rows",                kStrips, &verify::check_unembed},
-    {"unembed",      kE4m3,   kBf16, 1,              kAnyRows,   80, "unembed: norm, strips of 16 rows",                kStrips, &verify::check_unembed},
-    {"unembed",      kMxfp4,  kBf16, 1,              kAnyRows,   80, "unembed: norm, strips of 16 rows",                kStrips, &verify::check_unembed},
-    {"sample",       kF32,    kF32,  1,              kAnyRows,   80, "best; sample: a cluster a row, by integer sums",   kOnly,   &verify::check_sample},
+    // operation     weights  act.   rows                        arch.     kernel                                             reason   check
+    {"embed",        kBf16,   kF32,  1,              kAnyRows,   kSince80, "embed",                                           kOnly,   &verify::check_embed},
+    {"normalise",    kF32,    kF32,  kFewTokens + 1, kAnyRows,   kSince80, "normalise: a CTA for each row",                    kOnly,   &verify::check_normalise},
+    {"qkv",          kBf16,   kBf16, 1,              kFewTokens, kSince80, "qkv: norm, strips of 16 rows",                    kStrips, &verify::check_qkv},
+    {"qkv",          kE4m3,   kBf16, 1,              kFewTokens, kSince80, "qkv: norm, strips of 16 rows",                    kStrips, &verify::check_qkv},
+    {"qkv",          kMxfp4,  kBf16, 1,              kFewTokens, kSince80, "qkv: norm, strips of 16 rows",                    kStrips, &verify::check_qkv},
+    {"qkv",          kBf16,   kBf16, kFewTokens + 1, kAnyRows,   kSince80, "qkv_many: strips of 16 rows for 64 tokens",       kMany,   &verify::check_qkv},
+    {"qkv",          kE4m3,   kBf16, kFewTokens + 1, kAnyRows,   kSince80, "qkv_many: strips of 16 rows for 64 tokens",       kMany,   &verify::check_qkv},
+    {"qkv",          kMxfp4,  kBf16, kFewTokens + 1, kAnyRows,   kSince80, "qkv_many: strips of 16 rows for 64 tokens",       kMany,   &verify::check_qkv},
+    {"append",       kBf16,   kF32,  2,              kAnyRows,   kSince80, "append: rope",                                    kOnly,   &verify::check_append},
+    {"append",       kE4m3,   kF32,  2,              kAnyRows,   kSince80, "append: rope",                                    kOnly,   &verify::check_append},
+    {"attend",       kBf16,   kBf16, 1,              kAnyRows,   kSince80, "attend: rope, append, split over pages",          kStrips, &verify::check_attend},
+    {"attend",       kE4m3,   kBf16, 1,              kAnyRows,   kSince80, "attend: rope, append, split over pages",          kStrips, &verify::check_attend},
+    {"project",      kBf16,   kBf16, 1,              kFewTokens, kSince80, "project: strips of 16 rows, residual",            kStrips, &verify::check_project},
+    {"project",      kE4m3,   kBf16, 1,              kFewTokens, kSince80, "project: strips of 16 rows, residual",            kStrips, &verify::check_project},
+    {"project",      kMxfp4,  kBf16, 1,              kFewTokens, kSince80, "project: strips of 16 rows, residual",            kStrips, &verify::check_project},
+    {"project",      kBf16,   kBf16, kFewTokens + 1, kAnyRows,   kSince80, "project_many: strips of 16 rows for 64 tokens",   kMany,   &verify::check_project},
+    {"project",      kE4m3,   kBf16, kFewTokens + 1, kAnyRows,   kSince80, "project_many: strips of 16 rows for 64 tokens",   kMany,   &verify::check_project},
+    {"project",      kMxfp4,  kBf16, kFewTokens + 1, kAnyRows,   kSince80, "project_many: strips of 16 rows for 64 tokens",   kMany,   &verify::check_project},
+    {"route",        kBf16,   kBf16, 1,              1,          kSince80, "route_up: norm, top K, up, SwiGLU in one launch", kStrips, &verify::check_route_up},
+    {"route",        kBf16,   kBf16, 2,              kFewTokens, kSince80, "route: norm, top K, groups of 8",                 kStrips, &verify::check_route},
+    {"route",        kBf16,   kBf16, kFewTokens + 1, kAnyRows,   kSince80, "route_many: top K, groups of 64",                 kMany,   &verify::check_route},
+    {"experts up",   kMxfp4,  kBf16, 1,              1,          kSince80, "route_up: norm, top K, up, SwiGLU in one launch", kStrips, &verify::check_route_up},
+    {"experts up",   kMxfp4,  kBf16, 2,              kFewTokens, kSince80, "up: strips of 8 gates and their ups, SwiGLU",     kStrips, &verify::check_up},
+    {"experts up",   kMxfp4,  kBf16, kFewTokens + 1, kAnyRows,   kSince80, "up_many: the same for 64 pairs",                  kMany,   &verify::check_up},
+    {"experts down", kMxfp4,  kBf16, 1,              kFewTokens, kSince80, "down: strips of 16 rows, weighted",               kStrips, &verify::check_down},
+    {"experts down", kMxfp4,  kBf16, kFewTokens + 1, kAnyRows,   kSince80, "down_many: the same for 64 pairs",                kMany,   &verify::check_down},
+    {"unembed",      kBf16,   kBf16, 1,              kAnyRows,   kSince80, "unembed: norm, strips of 16 rows",                kStrips, &verify::check_unembed},
+    {"unembed",      kE4m3,   kBf16, 1,              kAnyRows,   kSince80, "unembed: norm, strips of 16 rows",                kStrips, &verify::check_unembed},
+    {"unembed",      kMxfp4,  kBf16, 1,              kAnyRows,   kSince80, "unembed: norm, strips of 16 rows",                kStrips, &verify::check_unembed},
+    {"sample",       kF32,    kF32,  1,              kAnyRows,   kSince80, "best; sample: a cluster for each row",   kOnly,   &verify::check_sample},
 };
 // clang-format on
-
-bool runs_here(const KernelRow& row) { return device_info().compute_capability >= row.architecture; }
 
 }  // namespace
 
@@ -70,21 +69,33 @@ std::string name(const KernelRow& row) {
   return row.from_rows > 1 ? fmt::format("{}/{}-", name, row.from_rows) : name;
 }
 
+std::vector<const KernelRow*> rows_valid_for(int compute_capability, std::span<const KernelRow> rows) {
+  std::vector<const KernelRow*> valid;
+  for (const KernelRow& row : rows)
+    if (row.architectures.include(compute_capability)) valid.push_back(&row);
+  return valid;
+}
+
 std::vector<KernelCheck> kernel_checks() {
   std::vector<KernelCheck> checks;
-  for (const KernelRow& row : kRows)
-    if (runs_here(row)) checks.push_back({name(row), [&row] { return row.check(row); }});
+  for (const KernelRow* row : rows_valid_for(device_info().compute_capability, kRows))
+    checks.push_back({name(*row), [row] { return row->check(*row); }});
   return checks;
 }
 
-std::vector<KernelChoice> choose_kernels(const char* operation, Format weights) {
+std::vector<KernelChoice> choose_kernels(const char* operation, Format weights, int compute_capability,
+                                         std::span<const KernelRow> rows) {
   std::vector<KernelChoice> choices;
-  for (const KernelRow& row : kRows)
-    if (row.operation == std::string_view(operation) && row.weights == weights && runs_here(row))
-      choices.push_back({row.operation, std::string(nibble::name(row.weights)),
-                         std::string(nibble::name(row.activations)), row.kernel, row.reason, row.from_rows,
-                         row.to_rows});
+  for (const KernelRow* row : rows_valid_for(compute_capability, rows))
+    if (row->operation == std::string_view(operation) && row->weights == weights)
+      choices.push_back({row->operation, std::string(nibble::name(row->weights)),
+                         std::string(nibble::name(row->activations)), row->kernel, row->reason,
+                         row->from_rows, row->to_rows});
   return choices;
+}
+
+std::vector<KernelChoice> choose_kernels(const char* operation, Format weights) {
+  return choose_kernels(operation, weights, device_info().compute_capability, kRows);
 }
 
 }  // namespace nibble::cuda

@@ -10,6 +10,7 @@
 #include <vector_types.h>
 
 #include "backend/cuda/device.h"
+#include "backend/cuda/groups.h"
 #include "backend/cuda/sample_input.h"
 #include "backend/cuda/step_input.h"
 #include "backend/cuda/strips.h"
@@ -17,11 +18,6 @@
 namespace nibble::cuda {
 
 inline constexpr int kMaxExpertsPerToken{8}, kMaxExperts{128};
-
-// Up to kFewTokens a step is bound by memory, and every kernel that needs a norm computes it. Beyond that, the norm
-// is computed once (normalise), and weights are read once for kManyColumns tokens, or pairs of a token and an expert
-// (prefill.cu).
-inline constexpr int kFewTokens{16}, kManyColumns{64};
 
 // x = embedding[token]; also increments the step number.
 struct EmbedArgs {
@@ -84,7 +80,7 @@ struct LayerPages {
 // attend() does it.
 struct AppendArgs {
   StepInput input;
-  const float* parts;  // of qkv
+  const float* parts;  // result of qkv()
   int num_tokens, num_heads, num_kv_heads;
   RopeInput rope;
   LayerPages pages;
@@ -94,16 +90,16 @@ void append(Stream stream, const AppendArgs& args);
 // out = softmax(rope(q) k / 8, sink) v over the positions that the row sees.
 struct AttendArgs {
   StepInput input;
-  const float* parts;  // of qkv
+  const float* parts;  // result of qkv()
   int num_tokens, num_heads, num_kv_heads;
   RopeInput rope;
   LayerPages pages;
   int window;          // 0: no window
   const float* sinks;  // [Nq]
-  int appends;         // attend() writes the rows' own k and v; all rows must then be of different sequences
+  int writes_kv;       // attend() writes the rows' own k and v; all rows must then be of different sequences
   int first_row, max_chunks;
   float* partials;     // [rows of the launch, Nkv, max_chunks, kPartialFloats]
-  unsigned* tickets;   // [rows of the launch, Nkv], zero, and left so
+  unsigned* tickets;   // [rows of the launch, Nkv], zero before and after every launch
   __nv_bfloat16* out;  // [T, Nq D]
 };
 inline constexpr int kChunkPages{8};   // per CTA of attend(): 256 positions
@@ -120,7 +116,7 @@ struct ProjectArgs {
   Strips weights;
   const float* bias;
   int num_tokens;
-  float* parts;  // [2, T, H]: the first with x and b
+  float* parts;  // [2, T, H]; x and b are in the first part
 };
 void project(Stream stream, const ProjectArgs& args);
 
@@ -146,7 +142,7 @@ struct RouteArgs {
   float* logits;          // [T, E]
   int* chosen;            // [T, K], scratch
   int* rank;              // [T, K], scratch
-  unsigned* ticket;       // zero, and left so
+  unsigned* ticket;       // zero before and after every launch
   Groups groups;
 };
 void route(Stream stream, const RouteArgs& args);
@@ -170,7 +166,7 @@ void up(Stream stream, const UpArgs& args);
 // Mailboxes in which the CTAs of route_up, and those of down after it, pass on a single token's routing. A word has
 // 32 bits of payload below a tag, the number of step and layer; a reader polls it until it carries the current tag,
 // so nothing has to be reset. That takes half as long as ending one kernel and starting the next.
-struct SingleRouting {
+struct RoutingMailbox {
   uint64_t* sums;     // [segments of the router's strips, 16]
   uint64_t* experts;  // [K]
   float* weights;     // [K]
@@ -186,7 +182,7 @@ struct RouteUpArgs {
   const float* router_bias;
   int experts_per_token;
   float* x;  // [H]: sum of the two parts
-  SingleRouting routing;
+  RoutingMailbox routing;
   UpWeights up;
   __nv_bfloat16* gated;  // [K, I]
 };
@@ -197,8 +193,8 @@ bool has_route_up(const Strips& router, const Strips& up, int experts_per_token)
 // out = weight (W[e] gated + b[e]).                      W [E, H, I]
 struct DownArgs {
   const __nv_bfloat16* gated;
-  Groups groups;          // read for several tokens
-  SingleRouting routing;  // read for a single token
+  Groups groups;           // read for several tokens
+  RoutingMailbox routing;  // read for a single token
   int num_tokens, max_groups;
   int hidden, intermediate;
   Strips weights;
@@ -223,11 +219,11 @@ struct SampleArgs {
   float* logits;      // [rows, V]; the kernel applies biases and penalties in place, and restores the logits
   int vocab;          // at most kMaxVocab
   bool are_greedy;    // every row asks for nothing but the likeliest token
-  uint64_t* best;     // [rows, kBestBlocks], scratch
-  unsigned* tickets;  // [rows], zero, and left so
+  uint64_t* best;     // [rows, kBestCtas], scratch
+  unsigned* tickets;  // [rows], zero before and after every launch
   SampleResult* results;  // [rows]
 };
-inline constexpr int kBestBlocks{64};
+inline constexpr int kBestCtas{64};
 void sample(Stream stream, int num_rows, const SampleArgs& args);
 
 // Reads `count` times 16 bytes, for measuring bandwidth.

@@ -13,18 +13,18 @@ namespace {
 // calls take(row, column, sum, extra, part, is_whole) for each sum of the CTA's strips. extra = prepare(row, column)
 // is the term that joins the sum, such as a bias: it is prefetched before the streaming, which hides its latency.
 template <Layout layout, typename Load, typename Prepare, typename Take>
-__device__ void stream_matrix(const Mark& mark, const Strips& weights, int cols, int num_tokens,
+__device__ void stream_matrix(const Timestamps& timestamps, const Strips& weights, int cols, int num_tokens,
                               bool whole_strips, const Load& load, const Prepare& prepare, const Take& take) {
-  const BlockMemory shared = block_memory<layout>(cols, min(kMaxColumns, num_tokens));
+  const CtaMemory shared = cta_memory<layout>(cols, min(kMaxColumns, num_tokens));
   const int first_column = static_cast<int>(blockIdx.y) * kMaxColumns;
   const int count = min(kMaxColumns, num_tokens - first_column);
   const UnitRange range = share_of(weights, whole_strips, blockIdx.x, gridDim.x);
   UnitStream<layout> stream(weights, weights.data, range.first, range.last, shared.ring);
-  stream.start();
-  wait_for_predecessor(mark);
+  stream.start_prefetch();
+  wait_for_predecessor(timestamps);
   let_successor_start();
   load(shared.activations, first_column, count);
-  stream.fill();
+  stream.fill_ring();
 
   const int segments = weights.num_segments, capacity = shared.num_partials / (kStripRows * count);
   for (int from = range.first; from < range.last;) {
@@ -65,12 +65,13 @@ struct Ignore {
 // Batches end where strips end, or where the CTA's range ends. An earlier CTA may own the beginning of the first
 // strip: its sum is part 0, and this CTA's is part 1. Where a CTA has a whole strip it writes 0 as part 1.
 template <Layout layout>
-__global__ void __launch_bounds__(kThreads, 1) qkv_kernel(const __grid_constant__ QkvArgs args, Mark mark) {
-  const Timed timed(mark);
+__global__ void __launch_bounds__(kThreads, 1)
+    qkv_kernel(const __grid_constant__ QkvArgs args, Timestamps timestamps) {
+  const EndTimestamp end_timestamp(timestamps);
   const int cols = args.norm.residual.hidden, rows = args.weights.rows;
   const NormWeights norm_weights(args.norm.weights, cols);
   stream_matrix<layout>(
-      mark, args.weights, cols, args.num_tokens, false,
+      timestamps, args.weights, cols, args.num_tokens, false,
       [&](__nv_bfloat16* to, int first, int count) {
         norm_weights.load(
             args.norm, count, [&](int column) { return first + column; }, kActivationScale<layout>, to,
@@ -86,15 +87,15 @@ __global__ void __launch_bounds__(kThreads, 1) qkv_kernel(const __grid_constant_
 
 template <Layout layout>
 __global__ void __launch_bounds__(kThreads, 1)
-    project_kernel(const __grid_constant__ ProjectArgs args, Mark mark) {
-  const Timed timed(mark);
+    project_kernel(const __grid_constant__ ProjectArgs args, Timestamps timestamps) {
+  const EndTimestamp end_timestamp(timestamps);
   const Residual residual(args.residual);
   stream_matrix<layout>(
-      mark, args.weights, args.cols, args.num_tokens, false,
+      timestamps, args.weights, args.cols, args.num_tokens, false,
       [&](__nv_bfloat16* to, int first, int count) {
         const auto row_at = [&](int column) { return first + column; };
-        RowsAhead rows;
-        rows.ask(args.attended, args.cols, count, row_at);
+        RowPrefetch rows;
+        rows.prefetch(args.attended, args.cols, count, row_at);
         rows.store(args.attended, args.cols, count, row_at, kActivationScale<layout>, to,
                    activation_stride(args.cols));
       },
@@ -109,12 +110,12 @@ __global__ void __launch_bounds__(kThreads, 1)
 
 template <Layout layout>
 __global__ void __launch_bounds__(kThreads, 1)
-    unembed_kernel(const __grid_constant__ UnembedArgs args, Mark mark) {
-  const Timed timed(mark);
+    unembed_kernel(const __grid_constant__ UnembedArgs args, Timestamps timestamps) {
+  const EndTimestamp end_timestamp(timestamps);
   const int cols = args.norm.residual.hidden;
   const NormWeights norm_weights(args.norm.weights, cols);
   stream_matrix<layout>(
-      mark, args.weights, cols, args.num_rows, true,
+      timestamps, args.weights, cols, args.num_rows, true,
       [&](__nv_bfloat16* to, int first, int count) {
         norm_weights.load(
             args.norm, count, [&](int column) { return args.rows[first + column]; }, kActivationScale<layout>,
@@ -127,12 +128,12 @@ __global__ void __launch_bounds__(kThreads, 1)
 }
 
 __global__ void __launch_bounds__(kThreads, 1)
-    route_kernel(const __grid_constant__ RouteArgs args, Mark mark) {
-  const Timed timed(mark);
+    route_kernel(const __grid_constant__ RouteArgs args, Timestamps timestamps) {
+  const EndTimestamp end_timestamp(timestamps);
   const int cols = args.norm.residual.hidden, num_experts = args.weights.rows;
   const NormWeights norm_weights(args.norm.weights, cols);
   stream_matrix<Layout::kBf16>(
-      mark, args.weights, cols, args.num_tokens, true,
+      timestamps, args.weights, cols, args.num_tokens, true,
       [&](__nv_bfloat16* to, int first, int count) {
         const bool is_writer = blockIdx.x == 0;
         norm_weights.load(
@@ -148,7 +149,7 @@ __global__ void __launch_bounds__(kThreads, 1)
       [&](int row, int token, float sum, float bias, int, bool) {
         __stcg(args.logits + size_t{1} * token * num_experts + row, sum + bias);
       });
-  if (!is_last_block(args.ticket)) return;
+  if (!is_last_cta(args.ticket)) return;
   for (int token = static_cast<int>(threadIdx.x) / 32; token < args.num_tokens; token += kWarps)
     rank_token(args, token);
   __syncthreads();
@@ -160,15 +161,15 @@ unsigned passes(int num_tokens) {
 }
 
 template <Layout layout, typename Args>
-void launch_linear(Stream stream, const Label& label, void (*kernel)(Args, Mark), int cols, int num_tokens,
-                   const Args& args) {
+void launch_linear(Stream stream, const Label& label, void (*kernel)(Args, Timestamps), int cols,
+                   int num_tokens, const Args& args) {
   const Strips& weights = args.weights;
-  const unsigned blocks = blocks_for(weights);
+  const unsigned ctas = num_ctas_for(weights);
   const int units =
-      weights.num_strips * weights.num_segments / static_cast<int>(blocks) + 1 + weights.num_segments;
+      weights.num_strips * weights.num_segments / static_cast<int>(ctas) + 1 + weights.num_segments;
   launch(stream, label, kernel,
-         {dim3(blocks, passes(num_tokens)), kThreads,
-          block_bytes<layout>(cols, std::min(kMaxColumns, num_tokens), units)},
+         {dim3(ctas, passes(num_tokens)), kThreads,
+          cta_shared_bytes<layout>(cols, std::min(kMaxColumns, num_tokens), units)},
          args);
 }
 
@@ -201,13 +202,13 @@ void route(Stream stream, const RouteArgs& args) {
 }
 
 void prepare_linear() {
-  const size_t most = device_info().max_shared_bytes - 1024;  // less what static shared memory takes
+  const size_t max_bytes = device_info().max_shared_bytes - 1024;  // less what static shared memory takes
   for_each_layout([&](auto layout) {
-    allow_shared_bytes(qkv_kernel<layout()>, most);
-    allow_shared_bytes(project_kernel<layout()>, most);
-    allow_shared_bytes(unembed_kernel<layout()>, most);
+    allow_shared_bytes(qkv_kernel<layout()>, max_bytes);
+    allow_shared_bytes(project_kernel<layout()>, max_bytes);
+    allow_shared_bytes(unembed_kernel<layout()>, max_bytes);
   });
-  allow_shared_bytes(route_kernel, most);
+  allow_shared_bytes(route_kernel, max_bytes);
 }
 
 }  // namespace nibble::cuda

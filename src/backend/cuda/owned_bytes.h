@@ -13,13 +13,13 @@ namespace nibble::cuda {
 void check(cudaError_t error, const char* what);
 
 struct DeviceMemory {
-  static void* take(size_t bytes);
-  static void give_back(void* data);
+  static void* allocate(size_t bytes);
+  static void release(void* data);
 };
 // Host memory that the device can copy from and to while the host goes on.
 struct PinnedMemory {
-  static void* take(size_t bytes);
-  static void give_back(void* data);
+  static void* allocate(size_t bytes);
+  static void release(void* data);
 };
 
 // A buffer of one kind of memory, with one owner; uninitialized.
@@ -27,7 +27,7 @@ template <typename Memory>
 class OwnedBytes {
  public:
   OwnedBytes() = default;
-  explicit OwnedBytes(size_t bytes) : data_(bytes ? Memory::take(bytes) : nullptr), bytes_(bytes) {}
+  explicit OwnedBytes(size_t bytes) : data_(bytes ? Memory::allocate(bytes) : nullptr), bytes_(bytes) {}
   OwnedBytes(OwnedBytes&& other) noexcept
       : data_(std::exchange(other.data_, nullptr)), bytes_(std::exchange(other.bytes_, 0)) {}
   OwnedBytes& operator=(OwnedBytes&& other) noexcept {
@@ -35,7 +35,7 @@ class OwnedBytes {
     std::swap(bytes_, other.bytes_);
     return *this;
   }
-  ~OwnedBytes() { Memory::give_back(data_); }
+  ~OwnedBytes() { Memory::release(data_); }
 
   template <typename T>
   T* as() const {

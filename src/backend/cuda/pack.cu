@@ -10,7 +10,7 @@ namespace {
 
 constexpr int kThreads{256};
 
-unsigned blocks_for(size_t count) { return static_cast<unsigned>((count + kThreads - 1) / kThreads); }
+unsigned num_ctas_for(size_t count) { return static_cast<unsigned>((count + kThreads - 1) / kThreads); }
 
 // Each thread writes the 16 bytes that one lane reads of one part of a tile.
 __global__ void pack_bf16_kernel(const PackBf16Args args, size_t count) {
@@ -215,30 +215,30 @@ int strips_of(int rows) { return (rows + kStripRows - 1) / kStripRows; }
 
 void pack(Stream stream, const PackBf16Args& args) {
   const size_t count = size_t{128} * strips_of(args.rows) * args.to.num_tiles;
-  pack_bf16_kernel<<<blocks_for(count), kThreads, 0, stream>>>(args, count);
+  pack_bf16_kernel<<<num_ctas_for(count), kThreads, 0, stream>>>(args, count);
   check(cudaGetLastError(), "packing weights");
 }
 void pack(Stream stream, const PackMxfp4Args& args) {
   const size_t count = size_t{32} * args.num_matrices * args.to.num_strips * args.to.num_tiles;
-  pack_mxfp4_kernel<<<blocks_for(count), kThreads, 0, stream>>>(args, count);
+  pack_mxfp4_kernel<<<num_ctas_for(count), kThreads, 0, stream>>>(args, count);
   check(cudaGetLastError(), "packing weights");
 }
 void quantise(Stream stream, const PackBf16Args& args) {
   const size_t tiles = size_t{1} * strips_of(args.rows) * args.to.num_tiles;
   if (args.to.layout == Layout::kE4m3) {
     row_scale_kernel<<<static_cast<unsigned>(args.rows), kThreads, 0, stream>>>(args);
-    quantise_e4m3_kernel<<<blocks_for(64 * tiles), kThreads, 0, stream>>>(args, 64 * tiles);
+    quantise_e4m3_kernel<<<num_ctas_for(64 * tiles), kThreads, 0, stream>>>(args, 64 * tiles);
   } else {
-    quantise_mxfp4_kernel<<<blocks_for(32 * tiles), kThreads, 0, stream>>>(args, 32 * tiles);
+    quantise_mxfp4_kernel<<<num_ctas_for(32 * tiles), kThreads, 0, stream>>>(args, 32 * tiles);
   }
   check(cudaGetLastError(), "quantising weights");
 }
 void fill(Stream stream, const FillArgs& args) {
-  fill_kernel<<<blocks_for(args.num_words), kThreads, 0, stream>>>(args);
+  fill_kernel<<<num_ctas_for(args.num_words), kThreads, 0, stream>>>(args);
   check(cudaGetLastError(), "making weights");
 }
 void widen(Stream stream, const WidenArgs& args) {
-  widen_kernel<<<blocks_for(static_cast<size_t>(args.count)), kThreads, 0, stream>>>(args);
+  widen_kernel<<<num_ctas_for(static_cast<size_t>(args.count)), kThreads, 0, stream>>>(args);
   check(cudaGetLastError(), "reading vectors");
 }
 

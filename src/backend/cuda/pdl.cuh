@@ -11,31 +11,31 @@
 
 namespace nibble::cuda {
 
-__device__ inline unsigned long long now() {
+__device__ inline unsigned long long now_ns() {
   unsigned long long nanoseconds;
   asm volatile("mov.u64 %0, %globaltimer;" : "=l"(nanoseconds));
   return nanoseconds;
 }
 
-__device__ inline void wait_for_predecessor(const Mark& mark) {
+__device__ inline void wait_for_predecessor(const Timestamps& timestamps) {
 #if __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.wait;" ::: "memory");
 #endif
-  if (mark.begin && threadIdx.x == 0) atomicMin(mark.begin, now());
+  if (timestamps.begin && threadIdx.x == 0) atomicMin(timestamps.begin, now_ns());
 }
 
 // Writes the launch's end timestamp when the kernel returns, if the launch is recorded.
-class Timed {
+class EndTimestamp {
  public:
-  __device__ explicit Timed(const Mark& mark) : mark_(mark) {}
-  Timed(const Timed&) = delete;
-  Timed& operator=(const Timed&) = delete;
-  __device__ ~Timed() {
-    if (mark_.end && threadIdx.x == 0) atomicMax(mark_.end, now());
+  __device__ explicit EndTimestamp(const Timestamps& timestamps) : timestamps_(timestamps) {}
+  EndTimestamp(const EndTimestamp&) = delete;
+  EndTimestamp& operator=(const EndTimestamp&) = delete;
+  __device__ ~EndTimestamp() {
+    if (timestamps_.end && threadIdx.x == 0) atomicMax(timestamps_.end, now_ns());
   }
 
  private:
-  const Mark& mark_;
+  const Timestamps& timestamps_;
 };
 
 // Called after wait_for_predecessor(), so that the next kernel never sees less than this one did.
@@ -67,7 +67,7 @@ struct LaunchShape {
   dim3 grid;
   int threads;
   size_t shared_bytes{0};
-  unsigned cluster_blocks{1};  // along x; ignored before sm_90, which has no clusters
+  unsigned cluster_ctas{1};  // along x; ignored before sm_90, which has no clusters
 };
 
 // Launches the kernel with `args` and, as its last argument, the places of its timestamps.
@@ -78,15 +78,16 @@ void launch(Stream stream, const Label& label, void (*kernel)(Params...), const 
   attributes[0].id = cudaLaunchAttributeProgrammaticStreamSerialization;
   attributes[0].val.programmaticStreamSerializationAllowed = 1;
   attributes[1].id = cudaLaunchAttributeClusterDimension;
-  attributes[1].val.clusterDim = {shape.cluster_blocks, 1, 1};
+  attributes[1].val.clusterDim = {shape.cluster_ctas, 1, 1};
   cudaLaunchConfig_t config{};
   config.gridDim = shape.grid;
   config.blockDim = dim3(static_cast<unsigned>(shape.threads));
   config.dynamicSmemBytes = shape.shared_bytes;
   config.stream = stream;
   config.attrs = attributes;
-  config.numAttrs = !has_dependent_launch() ? 0 : shape.cluster_blocks > 1 ? 2 : 1;
-  check(cudaLaunchKernelEx(&config, kernel, args..., stream.recorder ? stream.recorder->next(label) : Mark{}),
+  config.numAttrs = !has_dependent_launch() ? 0 : shape.cluster_ctas > 1 ? 2 : 1;
+  check(cudaLaunchKernelEx(&config, kernel, args...,
+                           stream.recorder ? stream.recorder->next(label) : Timestamps{}),
         "launching a kernel");
 }
 

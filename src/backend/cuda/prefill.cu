@@ -39,9 +39,9 @@ class StripStream {
         next_(matrix + size_t{1} * strip * weights.strip_bytes),
         end_(strip < weights.num_strips ? next_ + weights.strip_bytes : next_) {}
 
-  __device__ void start() {
+  __device__ void start_prefetch() {
 #pragma unroll
-    for (int slot = 0; slot < Ring<layout>::kSlots; ++slot) ask();
+    for (int slot = 0; slot < Ring<layout>::kSlots; ++slot) prefetch();
   }
 
   // Adds the products of one segment, whose activations are all in `stage`, to `sums`.
@@ -64,27 +64,27 @@ class StripStream {
             if (8 * n < num_columns) add_group<layout, false>(weights, b_of(n, tile + i, group), sums[n]);
         }
       __syncwarp();
-      ask();
+      prefetch();
     }
   }
 
  private:
-  __device__ void ask() {
+  __device__ void prefetch() {
     if (next_ < end_) {
-      const int left = weights_.num_tiles - asked_tile_,
-                in_segment = weights_.segment_tiles - asked_tile_ % weights_.segment_tiles;
+      const int left = weights_.num_tiles - next_tile_,
+                in_segment = weights_.segment_tiles - next_tile_ % weights_.segment_tiles;
       const int tiles = min(min(left, in_segment), Ring<layout>::kSlotTiles);
-      ring_.ask(next_, tiles * tile_bytes(layout));
+      ring_.prefetch(next_, tiles * tile_bytes(layout));
       next_ += tiles * tile_bytes(layout);
-      asked_tile_ += tiles;
+      next_tile_ += tiles;
     }
-    ring_.end_ask();
+    ring_.end_prefetch();
   }
 
   const Strips& weights_;
   Ring<layout> ring_;
   const uint8_t *next_, *end_;
-  int asked_tile_{0};
+  int next_tile_{0};
 };
 
 // Loads the activations of a segment into a stage. Each thread copies, and then scales, its own chunks of 16 bytes.
@@ -93,7 +93,7 @@ class StageLoader {
   __device__ StageLoader(const ManyInput& input, const Strips& weights, const int* rows, float scale)
       : input_(input), weights_(weights), rows_(rows), scale_(scale) {}
 
-  __device__ void ask(int segment, __nv_bfloat16* stage) const {
+  __device__ void start_copy(int segment, __nv_bfloat16* stage) const {
     for_each_chunk([&](int column, int chunk) {
       const int col = segment * weights_.segment_tiles * kTileCols + 8 * chunk;
       const bool is_there = col < input_.cols;
@@ -116,7 +116,7 @@ class StageLoader {
 
   // Waits until this thread's copies have arrived, but for those of the last `later` segments, and scales them.
   template <int later>
-  __device__ void finish(__nv_bfloat16* stage) const {
+  __device__ void finish_copy(__nv_bfloat16* stage) const {
 #if __CUDA_ARCH__ >= 900
     asm volatile("cp.async.wait_group %0;" ::"n"(later) : "memory");
 #endif
@@ -160,7 +160,7 @@ __device__ void multiply(const Strips& weights, const uint8_t* matrix, const Man
   const int cut = cuts ? cut_of(weights, strip, cuts) : segments;
   const int g = static_cast<int>(threadIdx.x) % 32 / 4, t = static_cast<int>(threadIdx.x) % 4;
   float totals[kColumnTiles][4];
-  const auto give = [&](int part, bool is_whole) {
+  const auto emit = [&](int part, bool is_whole) {
 #pragma unroll
     for (int n = 0; n < kColumnTiles; ++n)
 #pragma unroll
@@ -169,21 +169,21 @@ __device__ void multiply(const Strips& weights, const uint8_t* matrix, const Man
           take(strip, g, column, kSumScale<layout> * totals[n][c], kSumScale<layout> * totals[n][c + 2], part,
                is_whole);
   };
-  loader.ask(0, stages);
+  loader.start_copy(0, stages);
   for (int segment = 0; segment < segments; ++segment) {
     __nv_bfloat16* stage = stages + segment % kStages * stage_elements;
     if (segment + 1 < segments) {
-      loader.ask(segment + 1, stages + (segment + 1) % kStages * stage_elements);
-      loader.finish<1>(stage);
+      loader.start_copy(segment + 1, stages + (segment + 1) % kStages * stage_elements);
+      loader.finish_copy<1>(stage);
     } else {
-      loader.finish<0>(stage);
+      loader.finish_copy<0>(stage);
     }
     __syncthreads();
     if (strip < weights.num_strips) {
       float sums[kColumnTiles][4]{};
       stream.add(min(weights.segment_tiles, weights.num_tiles - segment * weights.segment_tiles), stage,
                  input.count, sums);
-      if (segment == cut) give(0, false);
+      if (segment == cut) emit(0, false);
 #pragma unroll
       for (int n = 0; n < kColumnTiles; ++n)
 #pragma unroll
@@ -192,13 +192,14 @@ __device__ void multiply(const Strips& weights, const uint8_t* matrix, const Man
     }
     __syncthreads();
   }
-  if (strip < weights.num_strips) give(cut < segments, cut == segments);
+  if (strip < weights.num_strips) emit(cut < segments, cut == segments);
 }
 
 // Multiplies a dense matrix with the CTA's tokens.
 template <Layout layout, typename Take>
-__device__ void multiply_tokens(const Mark& mark, const Strips& weights, const __nv_bfloat16* activations,
-                                int cols, int num_tokens, unsigned cuts, const Take& take) {
+__device__ void multiply_tokens(const Timestamps& timestamps, const Strips& weights,
+                                const __nv_bfloat16* activations, int cols, int num_tokens, unsigned cuts,
+                                const Take& take) {
   extern __shared__ __align__(128) uint8_t memory[];
   __shared__ int rows[kManyColumns];
   const int first = static_cast<int>(blockIdx.y) * kManyColumns;
@@ -206,8 +207,8 @@ __device__ void multiply_tokens(const Mark& mark, const Strips& weights, const _
     rows[threadIdx.x] = min(first + static_cast<int>(threadIdx.x), num_tokens - 1);
   StripStream<layout> stream(weights, weights.data, static_cast<int>(blockIdx.x * kWarps + threadIdx.x / 32),
                              memory);
-  stream.start();
-  wait_for_predecessor(mark);
+  stream.start_prefetch();
+  wait_for_predecessor(timestamps);
   let_successor_start();
   __syncthreads();
   multiply<layout>(
@@ -222,11 +223,11 @@ __device__ void multiply_tokens(const Mark& mark, const Strips& weights, const _
 
 template <Layout layout>
 __global__ void __launch_bounds__(kThreads, 1)
-    qkv_many_kernel(const __grid_constant__ QkvArgs args, unsigned cuts, Mark mark) {
-  const Timed timed(mark);
+    qkv_many_kernel(const __grid_constant__ QkvArgs args, unsigned cuts, Timestamps timestamps) {
+  const EndTimestamp end_timestamp(timestamps);
   const int rows = args.weights.rows;
-  multiply_tokens<layout>(mark, args.weights, args.normed, args.norm.residual.hidden, args.num_tokens, cuts,
-                          [&](int row, int token, float sum, int part, bool is_whole) {
+  multiply_tokens<layout>(timestamps, args.weights, args.normed, args.norm.residual.hidden, args.num_tokens,
+                          cuts, [&](int row, int token, float sum, int part, bool is_whole) {
                             const size_t rest = size_t{1} * args.num_tokens * rows,
                                          at = size_t{1} * token * rows + row;
                             args.parts[part * rest + at] = part ? sum : sum + args.bias[row];
@@ -236,10 +237,10 @@ __global__ void __launch_bounds__(kThreads, 1)
 
 template <Layout layout>
 __global__ void __launch_bounds__(kThreads, 1)
-    project_many_kernel(const __grid_constant__ ProjectArgs args, unsigned cuts, Mark mark) {
-  const Timed timed(mark);
+    project_many_kernel(const __grid_constant__ ProjectArgs args, unsigned cuts, Timestamps timestamps) {
+  const EndTimestamp end_timestamp(timestamps);
   const Residual residual(args.residual);
-  multiply_tokens<layout>(mark, args.weights, args.attended, args.cols, args.num_tokens, cuts,
+  multiply_tokens<layout>(timestamps, args.weights, args.attended, args.cols, args.num_tokens, cuts,
                           [&](int row, int token, float sum, int part, bool is_whole) {
                             const size_t rest = size_t{1} * args.num_tokens * residual.hidden,
                                          at = size_t{1} * token * residual.hidden + row;
@@ -250,10 +251,10 @@ __global__ void __launch_bounds__(kThreads, 1)
 }
 
 __global__ void __launch_bounds__(kThreads, 1)
-    logits_many_kernel(const __grid_constant__ RouteArgs args, Mark mark) {
-  const Timed timed(mark);
-  multiply_tokens<Layout::kBf16>(mark, args.weights, args.normed, args.norm.residual.hidden, args.num_tokens,
-                                 0, [&](int row, int token, float sum, int, bool) {
+    logits_many_kernel(const __grid_constant__ RouteArgs args, Timestamps timestamps) {
+  const EndTimestamp end_timestamp(timestamps);
+  multiply_tokens<Layout::kBf16>(timestamps, args.weights, args.normed, args.norm.residual.hidden,
+                                 args.num_tokens, 0, [&](int row, int token, float sum, int, bool) {
                                    args.logits[size_t{1} * token * args.weights.rows + row] =
                                        sum + args.bias[row];
                                  });
@@ -261,23 +262,23 @@ __global__ void __launch_bounds__(kThreads, 1)
 
 // Each warp ranks the experts of one token; then the last CTA groups the pairs.
 __global__ void __launch_bounds__(kThreads, 1)
-    rank_many_kernel(const __grid_constant__ RouteArgs args, Mark mark) {
-  const Timed timed(mark);
-  wait_for_predecessor(mark);
+    rank_many_kernel(const __grid_constant__ RouteArgs args, Timestamps timestamps) {
+  const EndTimestamp end_timestamp(timestamps);
+  wait_for_predecessor(timestamps);
   let_successor_start();
   const int token = static_cast<int>(blockIdx.x * kWarps + threadIdx.x / 32);
   if (token < args.num_tokens) rank_token(args, token);
-  if (is_last_block(args.ticket)) group_pairs(args);
+  if (is_last_cta(args.ticket)) group_pairs(args);
 }
 
 // A CTA for each token.
 __global__ void __launch_bounds__(kThreads, 1)
-    normalise_kernel(const __grid_constant__ NormaliseArgs args, Mark mark) {
-  const Timed timed(mark);
+    normalise_kernel(const __grid_constant__ NormaliseArgs args, Timestamps timestamps) {
+  const EndTimestamp end_timestamp(timestamps);
   __shared__ __align__(16) __nv_bfloat16 unused[kMaxFours * 4 * kThreads];
   const int token = static_cast<int>(blockIdx.x), hidden = args.norm.residual.hidden;
   const NormWeights norm_weights(args.norm.weights, hidden);
-  wait_for_predecessor(mark);
+  wait_for_predecessor(timestamps);
   let_successor_start();
   norm_weights.load(
       args.norm, 1, [&](int) { return token; }, 1, unused, activation_stride(hidden),
@@ -290,12 +291,12 @@ __global__ void __launch_bounds__(kThreads, 1)
 
 // Multiplies the pairs of a group with their expert's strips; row_of(pair) is the row of `activations`.
 template <typename RowOf, typename Take>
-__device__ void multiply_group(const Mark& mark, const Strips& weights, const Groups& groups,
+__device__ void multiply_group(const Timestamps& timestamps, const Strips& weights, const Groups& groups,
                                const __nv_bfloat16* activations, int cols, const RowOf& row_of,
                                const Take& take) {
   extern __shared__ __align__(128) uint8_t memory[];
   __shared__ int rows[kManyColumns], pairs[kManyColumns];
-  wait_for_predecessor(mark);
+  wait_for_predecessor(timestamps);
   let_successor_start();
   const int index = static_cast<int>(blockIdx.y), thread = static_cast<int>(threadIdx.x);
   if (index >= __ldcg(groups.count)) return;
@@ -303,7 +304,7 @@ __device__ void multiply_group(const Mark& mark, const Strips& weights, const Gr
   const uint8_t* matrix = weights.data + expert * weights.matrix_bytes();
   StripStream<Layout::kMxfp4> stream(weights, matrix, static_cast<int>(blockIdx.x) * kWarps + thread / 32,
                                      memory);
-  stream.start();
+  stream.start_prefetch();
   if (thread < kManyColumns) {
     pairs[thread] = __ldcg(groups.pairs + index * groups.size + min(thread, count - 1));
     rows[thread] = row_of(pairs[thread]);
@@ -316,11 +317,11 @@ __device__ void multiply_group(const Mark& mark, const Strips& weights, const Gr
 }
 
 __global__ void __launch_bounds__(kThreads, 1)
-    up_many_kernel(const __grid_constant__ UpArgs args, Mark mark) {
-  const Timed timed(mark);
+    up_many_kernel(const __grid_constant__ UpArgs args, Timestamps timestamps) {
+  const EndTimestamp end_timestamp(timestamps);
   const UpWeights& up = args.up;
   multiply_group(
-      mark, up.weights, args.groups, args.normed, up.hidden,
+      timestamps, up.weights, args.groups, args.normed, up.hidden,
       [&](int pair) { return pair / args.experts_per_token; },
       [&](int expert, int strip, int g, int pair, float gate, float linear) {
         const int unit = strip * (kStripRows / 2) + g;
@@ -333,10 +334,10 @@ __global__ void __launch_bounds__(kThreads, 1)
 }
 
 __global__ void __launch_bounds__(kThreads, 1)
-    down_many_kernel(const __grid_constant__ DownArgs args, Mark mark) {
-  const Timed timed(mark);
+    down_many_kernel(const __grid_constant__ DownArgs args, Timestamps timestamps) {
+  const EndTimestamp end_timestamp(timestamps);
   multiply_group(
-      mark, args.weights, args.groups, args.gated, args.intermediate, [](int pair) { return pair; },
+      timestamps, args.weights, args.groups, args.gated, args.intermediate, [](int pair) { return pair; },
       [&](int expert, int strip, int g, int pair, float upper, float lower) {
         const float weight = __ldcg(args.groups.weight + pair);
         const int row = strip * kStripRows + g;
@@ -353,10 +354,11 @@ dim3 grid_for(const Strips& weights, int num_columns) {
 }
 
 template <Layout layout, typename Args>
-void launch_dense(Stream stream, const char* name, void (*kernel)(Args, unsigned, Mark), const Args& args) {
+void launch_dense(Stream stream, const char* name, void (*kernel)(Args, unsigned, Timestamps),
+                  const Args& args) {
   launch(stream, {StepPart::kDense, name}, kernel,
          {grid_for(args.weights, args.num_tokens), kThreads, many_bytes<layout>(args.weights)}, args,
-         blocks_for(args.weights));
+         num_ctas_for(args.weights));
 }
 
 }  // namespace
@@ -377,9 +379,9 @@ void project_many(Stream stream, const ProjectArgs& args) {
 void route_many(Stream stream, const RouteArgs& args) {
   launch(stream, {StepPart::kRouting, "route"}, logits_many_kernel,
          {grid_for(args.weights, args.num_tokens), kThreads, many_bytes<Layout::kBf16>(args.weights)}, args);
-  const auto blocks = static_cast<unsigned>((args.num_tokens + kWarps - 1) / kWarps);
+  const auto ctas = static_cast<unsigned>((args.num_tokens + kWarps - 1) / kWarps);
   launch(stream, {StepPart::kRouting, "rank"}, rank_many_kernel,
-         {dim3(blocks), kThreads, sizeof(int) * kMaxExperts}, args);
+         {dim3(ctas), kThreads, sizeof(int) * kMaxExperts}, args);
 }
 void up_many(Stream stream, const UpArgs& args) {
   const Strips& weights = args.up.weights;
@@ -396,14 +398,14 @@ void down_many(Stream stream, const DownArgs& args) {
 }
 
 void prepare_prefill() {
-  const size_t most = device_info().max_shared_bytes - 1024;  // less what static shared memory takes
+  const size_t max_bytes = device_info().max_shared_bytes - 1024;  // less what static shared memory takes
   for_each_layout([&](auto layout) {
-    allow_shared_bytes(qkv_many_kernel<layout()>, most);
-    allow_shared_bytes(project_many_kernel<layout()>, most);
+    allow_shared_bytes(qkv_many_kernel<layout()>, max_bytes);
+    allow_shared_bytes(project_many_kernel<layout()>, max_bytes);
   });
-  allow_shared_bytes(logits_many_kernel, most);
-  allow_shared_bytes(up_many_kernel, most);
-  allow_shared_bytes(down_many_kernel, most);
+  allow_shared_bytes(logits_many_kernel, max_bytes);
+  allow_shared_bytes(up_many_kernel, max_bytes);
+  allow_shared_bytes(down_many_kernel, max_bytes);
   prefer_shared_memory(rank_many_kernel);
   prefer_shared_memory(normalise_kernel);
 }

@@ -4,24 +4,24 @@
 
 namespace nibble::cuda {
 
-Recorder::Recorder() : times_(3 * kMost * sizeof(unsigned long long)) {}
+Recorder::Recorder() : times_(3 * kMaxLaunches * sizeof(unsigned long long)) {}
 
-Mark Recorder::next(const Label& label) {
-  NIBBLE_CHECK(labels_.size() < kMost, "more than {} launches", kMost);
+Timestamps Recorder::next(const Label& label) {
+  NIBBLE_CHECK(labels_.size() < kMaxLaunches, "more than {} launches", kMaxLaunches);
   auto* times = times_.as<unsigned long long>() + labels_.size();
   labels_.push_back(label);
-  return {times, times + kMost, times + 2 * kMost};
+  return {times, times + kMaxLaunches, times + 2 * kMaxLaunches};
 }
 
 // CTAs write begins with an atomic minimum, middles and ends with a maximum.
 void Recorder::clear(cudaStream_t stream) {
-  const size_t bytes = kMost * sizeof(unsigned long long);
+  const size_t bytes = kMaxLaunches * sizeof(unsigned long long);
   check(cudaMemsetAsync(times_.as<void>(), 0xFF, bytes, stream), "clearing times");
   check(cudaMemsetAsync(times_.as<uint8_t>() + bytes, 0, 2 * bytes, stream), "clearing times");
 }
 
 std::vector<TimedWork> Recorder::read() const {
-  std::vector<unsigned long long> times(3 * kMost);
+  std::vector<unsigned long long> times(3 * kMaxLaunches);
   check(cudaMemcpy(times.data(), times_.as<void>(), times_.bytes(), cudaMemcpyDeviceToHost), "copying times");
   const unsigned long long zero = times[0];
   const auto microseconds = [&](unsigned long long time) { return static_cast<double>(time - zero) / 1e3; };
@@ -30,11 +30,11 @@ std::vector<TimedWork> Recorder::read() const {
     const Label& label = labels_[i];
     double begin = microseconds(times[i]);
     if (label.first_name) {
-      const double middle = microseconds(times[kMost + i]);
+      const double middle = microseconds(times[kMaxLaunches + i]);
       work.push_back({label.first_part, label.first_name, begin, middle});
       begin = middle;
     }
-    work.push_back({label.part, label.name, begin, microseconds(times[2 * kMost + i])});
+    work.push_back({label.part, label.name, begin, microseconds(times[2 * kMaxLaunches + i])});
   }
   return work;
 }

@@ -12,7 +12,7 @@ namespace nibble::cuda {
 // Where one launch writes its timestamps, in nanoseconds of the device's clock: `begin` when its first CTA could
 // begin, `end` when its last CTA was done, and `middle`, in a launch that does routing and then experts, when the
 // last CTA was done with routing. Null: the launch is not recorded.
-struct Mark {
+struct Timestamps {
   unsigned long long *begin{nullptr}, *middle{nullptr}, *end{nullptr};
 };
 
@@ -29,16 +29,16 @@ class Recorder {
  public:
   Recorder();
   // Reserves the timestamps of the next launch.
-  Mark next(const Label& label);
+  Timestamps next(const Label& label);
   // Resets all timestamps; before the launches run.
   void clear(cudaStream_t stream);
   // Reads the timestamps in order of launch; after all have run.
   std::vector<TimedWork> read() const;
 
  private:
-  static constexpr size_t kMost{4096};  // launches per step
+  static constexpr size_t kMaxLaunches{4096};  // launches per step
   std::vector<Label> labels_;
-  DeviceBuffer times_;  // [3, kMost]: Mark
+  DeviceBuffer times_;  // [3, kMaxLaunches]: Timestamps
 };
 
 }  // namespace nibble::cuda

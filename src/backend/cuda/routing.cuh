@@ -2,13 +2,15 @@
 // expert's weights.
 #pragma once
 
+#include <cub/warp/warp_scan.cuh>
+
 #include "backend/cuda/choice.cuh"
 #include "backend/cuda/stream.cuh"
 
 namespace nibble::cuda {
 
 // True in the CTA that arrives last: everything that the others wrote before is then visible. The ticket is left 0.
-__device__ inline bool is_last_block(unsigned* ticket) {
+__device__ inline bool is_last_cta(unsigned* ticket) {
   __shared__ bool is_last;
   __threadfence();
   __syncthreads();
@@ -51,16 +53,13 @@ __device__ inline void group_pairs(const RouteArgs& args) {
   if (threadIdx.x <
       32) {  // each lane has a run of consecutive experts; a prefix sum over lanes gives the first group of each run
     const int lane = threadIdx.x, run = (num_experts + 31) / 32;
-    int mine = 0;
+    int own = 0;
     for (int e = lane * run; e < min((lane + 1) * run, num_experts); ++e)
-      mine += (counts[e] + size - 1) / size;
-    int before = mine;
-    for (int distance = 1; distance < 32; distance *= 2) {
-      const int other = __shfl_up_sync(~0u, before, distance);
-      if (lane >= distance) before += other;
-    }
-    if (lane == 31) *args.groups.count = before;
-    before -= mine;
+      own += (counts[e] + size - 1) / size;
+    int before = 0, count = 0;
+    cub::WarpScan<int>::TempStorage nothing;  // WarpScan shuffles: it needs no shared memory
+    cub::WarpScan<int>(nothing).ExclusiveSum(own, before, count);
+    if (lane == 0) *args.groups.count = count;
     for (int e = lane * run; e < min((lane + 1) * run, num_experts); ++e) {
       const int pairs = counts[e];
       counts[e] = before;

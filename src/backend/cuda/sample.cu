@@ -15,16 +15,21 @@
 #include <cooperative_groups.h>
 
 #include <cfloat>
+#include <cub/block/block_reduce.cuh>
+#include <cub/warp/warp_reduce.cuh>
+#include <cub/warp/warp_scan.cuh>
+#include <cuda/functional>
 
 #include "backend/cuda/kernels.h"
 #include "backend/cuda/ordered.cuh"
 #include "backend/cuda/pdl.cuh"
+#include "backend/cuda/warp_reduce.cuh"
 #include "core/random.h"
 
 namespace nibble::cuda {
 namespace {
 
-constexpr int kThreads{1024}, kWarps{kThreads / 32}, kBinBits{8}, kBins{1 << kBinBits}, kClusterBlocks{8};
+constexpr int kThreads{1024}, kWarps{kThreads / 32}, kBinBits{8}, kBins{1 << kBinBits}, kClusterCtas{8};
 constexpr int kBestThreads{256};
 constexpr int kTokenBits{19}, kWeightBits{44};
 static_assert(kMaxVocab == 1 << kTokenBits && kTokenBits + kWeightBits < 64);
@@ -35,20 +40,20 @@ static_assert(kWarps == 32);  // a warp can hold one value per warp, one in each
 constexpr float kReach{32};
 
 // The CTAs that work on a row: a cluster, or a single CTA.
-struct Team {
+struct Cluster {
 #if __CUDA_ARCH__ >= 900
-  static constexpr int kBlocks{kClusterBlocks};
+  static constexpr int kCtas{kClusterCtas};
   static __device__ void sync() { cooperative_groups::this_cluster().sync(); }
   template <typename T>
-  static __device__ T* of_block(T* mine, int block) {  // the same variable in another CTA's shared memory
-    return cooperative_groups::this_cluster().map_shared_rank(mine, block);
+  static __device__ T* of_cta(T* own, int cta) {  // the same variable in another CTA's shared memory
+    return cooperative_groups::this_cluster().map_shared_rank(own, cta);
   }
 #else
-  static constexpr int kBlocks{1};
+  static constexpr int kCtas{1};
   static __device__ void sync() { __syncthreads(); }
   template <typename T>
-  static __device__ T* of_block(T* mine, int) {
-    return mine;
+  static __device__ T* of_cta(T* own, int) {
+    return own;
   }
 #endif
 };
@@ -83,7 +88,7 @@ struct Likeliest {
   int token{-1};
 
   // To be called with ascending ids.
-  __device__ void see(int other_token, float other) {
+  __device__ void consider(int other_token, float other) {
     if (!(other > logit)) return;
     logit = other;
     token = other_token;
@@ -91,19 +96,10 @@ struct Likeliest {
   __device__ uint64_t packed() const { return token < 0 ? 0 : pack(token, logit); }
 };
 
-struct Larger {
-  __device__ uint64_t operator()(uint64_t a, uint64_t b) const { return max(a, b); }
-};
-struct Sum {
-  __device__ uint64_t operator()(uint64_t a, uint64_t b) const { return a + b; }
-};
-template <typename Combine>
-__device__ uint64_t over_lanes(uint64_t mine, const Combine& combine) {
-#pragma unroll
-  for (int distance = 16; distance > 0; distance /= 2)
-    mine = combine(mine, __shfl_xor_sync(~0u, mine, distance));
-  return mine;
-}
+// Reductions are of integers, in whatever order CUB adds them up.
+using Largest = ::cuda::maximum<uint64_t>;
+using Sum = ::cuda::std::plus<uint64_t>;
+using RowReduce = cub::BlockReduce<uint64_t, kThreads>;
 
 // The amount that a token adds to a sum: 1 (for top_k), or its weight.
 struct One {
@@ -155,7 +151,8 @@ struct DistanceBins {
 struct Shared {
   // Buffers that the other CTAs of the row read, used in turn. A CTA may fill one while others still read the other:
   // all of them pass a barrier before it fills the first again.
-  uint64_t shown[2][kBins];
+  uint64_t exchanges[2][kBins];
+  RowReduce::TempStorage reduce;
   uint64_t warps[kWarps];
   struct Place {
     int index;
@@ -165,27 +162,21 @@ struct Shared {
   int num_top;
 };
 
-__device__ uint64_t up_to_lane(uint64_t mine) {
-  const int lane = static_cast<int>(threadIdx.x) % 32;
-#pragma unroll
-  for (int distance = 1; distance < 32; distance *= 2) {
-    const uint64_t before = __shfl_up_sync(~0u, mine, distance);
-    if (lane >= distance) mine += before;
-  }
-  return mine;
-}
-
 // Each thread of the CTA passes an amount. Finds the first thread at which the running sum reaches the target:
 // `share` (of 2^64) of the total, plus `more`. Where the total stays below the target, returns index -1 and the
-// total. Not inlined: a single copy stays in the instruction cache.
+// total. Not inlined: a single copy stays in the instruction cache. It scans in two levels of warps, because in CUB's
+// BlockScan every thread adds up the sums of 32 warps one by one, which takes as long as a pass.
 __device__ __noinline__ Shared::Place find(Shared& shared, uint64_t amount, uint64_t share, uint64_t more) {
   const int lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32;
-  uint64_t up_to = up_to_lane(amount);
+  using Scan = cub::WarpScan<uint64_t>;  // shuffles: it needs no shared memory
+  Scan::TempStorage nothing;
+  uint64_t up_to, before_warp, total;
+  Scan(nothing).InclusiveSum(amount, up_to);
   if (lane == 31) shared.warps[warp] = up_to;
   __syncthreads();
-  const uint64_t up_to_warp = up_to_lane(shared.warps[lane]);
-  const uint64_t total = __shfl_sync(~0u, up_to_warp, 31), target = __umul64hi(share, total) + more;
-  if (warp > 0) up_to += __shfl_sync(~0u, up_to_warp, warp - 1);
+  Scan(nothing).ExclusiveSum(shared.warps[lane], before_warp, total);
+  const uint64_t target = __umul64hi(share, total) + more;
+  up_to += __shfl_sync(~0u, before_warp, warp);
   if (up_to - amount < target && target <= up_to)
     shared.place = {static_cast<int>(threadIdx.x), up_to - amount, amount, target};
   if (threadIdx.x == 0 && total < target) shared.place = {-1, total, 0, target};
@@ -210,15 +201,15 @@ class Row {
   __device__ uint64_t best() {
     Likeliest likeliest;
     for_tokens([&](int token, float logit, bool is_there) {
-      if (is_there) likeliest.see(token, logit);
+      if (is_there) likeliest.consider(token, logit);
     });
-    return combine(likeliest.packed(), Larger{});
+    return combine(likeliest.packed(), Largest());
   }
 
   __device__ uint64_t sum(const Weight& weight) {
     uint64_t sum = 0;
     for_tokens([&](int, float logit, bool is_there) { sum += is_there ? weight(logit) : 0; });
-    return combine(sum, Sum{});
+    return combine(sum, Sum());
   }
 
   // The bound of the fewest likeliest tokens, all within `bound`, whose amounts add up to the target: `share` (of
@@ -272,14 +263,15 @@ class Row {
     };
     uint64_t sum = 0;
     for_tokens([&](int token, float logit, bool is_there) { sum += is_there ? amount(token, logit) : 0; });
-    sum = over_lanes(sum, Sum{});
-    uint64_t* const segments = show();
+    cub::WarpReduce<uint64_t>::TempStorage nothing;  // as above
+    sum = cub::WarpReduce<uint64_t>(nothing).Sum(sum);
+    uint64_t* const segments = next_exchange();
     if (lane_ == 0) segments[warp_] = sum;
-    Team::sync();
+    Cluster::sync();
     if (blockIdx.x > 0) return -1;
-    const int segment_block = static_cast<int>(threadIdx.x) / kWarps,
+    const int segment_cta = static_cast<int>(threadIdx.x) / kWarps,
               segment_warp = static_cast<int>(threadIdx.x) % kWarps;
-    sum = segment_block < Team::kBlocks ? Team::of_block(segments, segment_block)[segment_warp] : 0;
+    sum = segment_cta < Cluster::kCtas ? Cluster::of_cta(segments, segment_cta)[segment_warp] : 0;
     const Place segment =
         find(shared_, sum, unit, 1);  // sums are integers: "above unit * total" is "at least one more"
     uint64_t target = segment.target - segment.before;
@@ -293,27 +285,28 @@ class Row {
     }
   }
 
-  // Calls give(rank, packed) for the tokens within `bound`, at most kMaxTop, likeliest first, in threads of the first
+  // Calls emit(rank, packed) for the tokens within `bound`, at most kMaxTop, likeliest first, in threads of the first
   // CTA.
-  template <typename Give>
-  __device__ void list(const Bound& bound, const Give& give) {
+  template <typename Emit>
+  __device__ void list_top(const Bound& bound, const Emit& emit) {
     for_tokens([&](int token, float logit, bool is_there) {
       if (!is_there || !bound.admits(token, logit)) return;
-      Team::of_block(shared_.top, 0)[atomicAdd(Team::of_block(&shared_.num_top, 0), 1)] = pack(token, logit);
+      Cluster::of_cta(shared_.top, 0)[atomicAdd(Cluster::of_cta(&shared_.num_top, 0), 1)] =
+          pack(token, logit);
     });
-    Team::sync();
-    const int mine = static_cast<int>(threadIdx.x), num_top = shared_.num_top;
-    if (blockIdx.x > 0 || mine >= num_top) return;
+    Cluster::sync();
+    const int own = static_cast<int>(threadIdx.x), num_top = shared_.num_top;
+    if (blockIdx.x > 0 || own >= num_top) return;
     int rank = 0;  // tokens were written in any order; ranks do not depend on it
 #pragma unroll 1
-    for (int other = 0; other < num_top; ++other) rank += shared_.top[other] > shared_.top[mine];
-    give(rank, shared_.top[mine]);
+    for (int other = 0; other < num_top; ++other) rank += shared_.top[other] > shared_.top[own];
+    emit(rank, shared_.top[own]);
   }
 
   __device__ void adjust(const SampleRow& row) {
 #pragma unroll 1
     for (int i = static_cast<int>(blockIdx.x * kThreads + threadIdx.x); i < row.num_adjustments;
-         i += Team::kBlocks * kThreads) {
+         i += Cluster::kCtas * kThreads) {
       Adjustment& adjustment = row.adjustments[i];
       const int count = adjustment.count;
       adjustment.raw = __ldcg(logits_ + adjustment.token);
@@ -325,7 +318,7 @@ class Row {
                                           row.presence_penalty));
       logits_[adjustment.token] = logit;
     }
-    Team::sync();
+    Cluster::sync();
   }
   // Called by the first CTA alone, which from then on reads the model's own logits.
   __device__ void restore(const SampleRow& row) {
@@ -338,7 +331,7 @@ class Row {
 
  private:
   using Place = Shared::Place;
-  static constexpr int kSegments{Team::kBlocks * kWarps};  // segments of the vocabulary, one per warp
+  static constexpr int kSegments{Cluster::kCtas * kWarps};  // segments of the vocabulary, one per warp
   static_assert(kSegments <= kBins);
 
   // Calls visit(token, logit, is_there) in all lanes. Reads from L2, since other CTAs may have changed a logit.
@@ -363,30 +356,23 @@ class Row {
     }
   }
 
-  __device__ uint64_t* show() { return shared_.shown[turn_ ^= 1]; }
+  __device__ uint64_t* next_exchange() { return shared_.exchanges[exchange_index_ ^= 1]; }
 
   // Combines a value from each thread of the row; all threads get the result.
-  template <typename Combine>
-  __device__ uint64_t combine(uint64_t mine, const Combine& combine) {
-    mine = over_lanes(mine, combine);
-    if (lane_ == 0) shared_.warps[warp_] = mine;
-    __syncthreads();
-    mine = over_lanes(shared_.warps[lane_], combine);
-    uint64_t* const shown = show();
-    if (threadIdx.x == 0) shown[0] = mine;
-    Team::sync();
-    mine = *Team::of_block(shown, lane_ % Team::kBlocks);
-#pragma unroll
-    for (int distance = Team::kBlocks / 2; distance > 0; distance /= 2)
-      mine = combine(mine, __shfl_xor_sync(~0u, mine, distance));
-    return mine;
+  template <typename Op>
+  __device__ uint64_t combine(uint64_t own, const Op& op) {
+    own = RowReduce(shared_.reduce).Reduce(own, op);  // in the first thread
+    uint64_t* const exchange = next_exchange();
+    if (threadIdx.x == 0) exchange[0] = own;
+    Cluster::sync();
+    return reduce_neighbours<Cluster::kCtas>(*Cluster::of_cta(exchange, lane_ % Cluster::kCtas), op);
   }
 
   // Adds up amounts by bins, and finds the bin at which the running sum reaches the target. amount_of(token, logit,
   // bin) sets the bin.
   template <typename AmountOf>
   __device__ Place count(const AmountOf& amount_of, uint64_t share, uint64_t more) {
-    uint64_t* const bins = show();
+    uint64_t* const bins = next_exchange();
     if (threadIdx.x < kBins) bins[threadIdx.x] = 0;
     __syncthreads();
     for_tokens([&](int token, float logit, bool is_there) {
@@ -394,11 +380,11 @@ class Row {
       const uint64_t amount = is_there ? amount_of(token, logit, bin) : 0;
       if (amount > 0) add(bins + bin, amount);
     });
-    Team::sync();
+    Cluster::sync();
     uint64_t sum = 0;
     if (threadIdx.x < kBins)
 #pragma unroll
-      for (int block = 0; block < Team::kBlocks; ++block) sum += Team::of_block(bins, block)[threadIdx.x];
+      for (int cta = 0; cta < Cluster::kCtas; ++cta) sum += Cluster::of_cta(bins, cta)[threadIdx.x];
     return find(shared_, sum, share, more);
   }
 
@@ -413,7 +399,7 @@ class Row {
 
   float* logits_;
   int vocab_, segment_, lane_, warp_;
-  int turn_{0};
+  int exchange_index_{0};
   Shared& shared_;
 };
 
@@ -425,38 +411,33 @@ __device__ bool has_only_likeliest(const SampleRow& row) {
 // The likeliest token of each row, packed; 0 where no logit is a number above -infinity. Greedy rows need nothing
 // else.
 __global__ void __launch_bounds__(kBestThreads)
-    best_kernel(const __grid_constant__ SampleArgs args, Mark mark) {
-  const Timed timed(mark);
-  __shared__ uint64_t warps[kBestThreads / 32];
+    best_kernel(const __grid_constant__ SampleArgs args, Timestamps timestamps) {
+  const EndTimestamp end_timestamp(timestamps);
+  using Reduce = cub::BlockReduce<uint64_t, kBestThreads>;
+  __shared__ Reduce::TempStorage reduce;
   __shared__ bool is_last;
   const SampleRow& row = args.rows[blockIdx.y];  // the step's input was there before the step's first kernel
   const float temperature = row.temperature;
   const bool is_greedy = has_only_likeliest(row);
-  wait_for_predecessor(mark);
+  wait_for_predecessor(timestamps);
   let_successor_start();
-  const int block = static_cast<int>(blockIdx.x), thread = static_cast<int>(threadIdx.x);
+  const int cta = static_cast<int>(blockIdx.x), thread = static_cast<int>(threadIdx.x);
   const float* logits = args.logits + size_t{1} * blockIdx.y * args.vocab;
-  const auto best_of_block = [&](uint64_t best) {
-    best = over_lanes(best, Larger{});
-    if (thread % 32 == 0) warps[thread / 32] = best;
-    __syncthreads();
-    for (int warp = 0; warp < kBestThreads / 32; ++warp) best = max(best, warps[warp]);
-    return best;
-  };
   Likeliest likeliest;
-  for (int token = block * kBestThreads + thread; token < args.vocab; token += kBestBlocks * kBestThreads)
-    likeliest.see(token, ordered(logits[token]));
-  const uint64_t best = best_of_block(likeliest.packed());
-  uint64_t* const bests = args.best + blockIdx.y * kBestBlocks;
+  for (int token = cta * kBestThreads + thread; token < args.vocab; token += kBestCtas * kBestThreads)
+    likeliest.consider(token, ordered(logits[token]));
+  const uint64_t best = Reduce(reduce).Reduce(likeliest.packed(), Largest());  // in the first thread
+  uint64_t* const bests = args.best + blockIdx.y * kBestCtas;
   if (thread == 0) {
-    bests[block] = best;
+    bests[cta] = best;
     __threadfence();
-    is_last = atomicAdd(args.tickets + blockIdx.y, 1) == kBestBlocks - 1;
+    is_last = atomicAdd(args.tickets + blockIdx.y, 1) == kBestCtas - 1;
   }
   __syncthreads();
   if (!is_last) return;
   __threadfence();
-  const uint64_t best_of_all = best_of_block(thread < kBestBlocks ? __ldcg(bests + thread) : 0);
+  const uint64_t best_of_all =
+      Reduce(reduce).Reduce(thread < kBestCtas ? __ldcg(bests + thread) : 0, Largest());
   if (thread == 0) {
     bests[0] = best_of_all;
     args.tickets[blockIdx.y] = 0;
@@ -466,16 +447,16 @@ __global__ void __launch_bounds__(kBestThreads)
 }
 
 __global__ void __launch_bounds__(kThreads)
-    sample_kernel(const __grid_constant__ SampleArgs args, Mark mark) {
-  const Timed timed(mark);
+    sample_kernel(const __grid_constant__ SampleArgs args, Timestamps timestamps) {
+  const EndTimestamp end_timestamp(timestamps);
   __shared__ Shared shared;
-  if (blockIdx.x >= Team::kBlocks) return;
+  if (blockIdx.x >= Cluster::kCtas) return;
   const SampleRow params = args.rows[blockIdx.y];
-  wait_for_predecessor(mark);
+  wait_for_predecessor(timestamps);
   let_successor_start();
   if (has_only_likeliest(params)) return;
   SampleResult& result = args.results[blockIdx.y];
-  uint64_t best = args.best[blockIdx.y * kBestBlocks];
+  uint64_t best = args.best[blockIdx.y * kBestCtas];
   Row row(args.logits + size_t{1} * blockIdx.y * args.vocab, args.vocab, shared);
   const bool has_logprobs = params.num_logprobs >= 0 && best != 0;
   const int num_top = min(params.num_logprobs, args.vocab);
@@ -488,10 +469,10 @@ __global__ void __launch_bounds__(kThreads)
     if (threadIdx.x < 32)  // only these threads write log-probabilities
       log_sum = double{largest} + log(static_cast<double>(sum)) - kWeightBits * M_LN2;
     if (num_top > 0)
-      row.list(row.keep(everything, kReach, One{largest}, 0, static_cast<uint64_t>(num_top)),
-               [&](int rank, uint64_t packed) {
-                 result.top[rank] = {token_of(packed), logprob(Bound(packed).logit)};
-               });
+      row.list_top(row.keep(everything, kReach, One{largest}, 0, static_cast<uint64_t>(num_top)),
+                   [&](int rank, uint64_t packed) {
+                     result.top[rank] = {token_of(packed), logprob(Bound(packed).logit)};
+                   });
   }
   if (params.num_adjustments > 0) {
     row.adjust(params);
@@ -518,7 +499,7 @@ __global__ void __launch_bounds__(kThreads)
       result.num_top = tells ? num_top : 0;
     }
   }
-  Team::sync();  // no CTA may end while another still reads its shared memory
+  Cluster::sync();  // no CTA may end while another still reads its shared memory
 }
 
 }  // namespace
@@ -530,10 +511,10 @@ void prepare_sample() {
 
 void sample(Stream stream, int num_rows, const SampleArgs& args) {
   const auto rows = static_cast<unsigned>(num_rows);
-  launch(stream, {StepPart::kOutput, "best"}, best_kernel, {dim3(kBestBlocks, rows), kBestThreads}, args);
+  launch(stream, {StepPart::kOutput, "best"}, best_kernel, {dim3(kBestCtas, rows), kBestThreads}, args);
   if (args.are_greedy) return;
   launch(stream, {StepPart::kOutput, "sample"}, sample_kernel,
-         {dim3(kClusterBlocks, rows), kThreads, 0, kClusterBlocks}, args);
+         {dim3(kClusterCtas, rows), kThreads, 0, kClusterCtas}, args);
 }
 
 }  // namespace nibble::cuda

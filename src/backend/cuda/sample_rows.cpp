@@ -64,7 +64,7 @@ void SampleRows::add(const OutputRow& output, int position) {
   are_greedy_ &= row.temperature == 0 && row.num_adjustments == 0 && row.num_logprobs < 0;
 }
 
-void SampleRows::bring(Stream stream) {
+void SampleRows::upload(Stream stream) {
   if (adjustments_.empty()) return;
   const size_t bytes = adjustments_.size() * sizeof(Adjustment);
   if (device_.bytes() < bytes) {

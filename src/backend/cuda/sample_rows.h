@@ -25,7 +25,7 @@ class SampleRows {
   // Whether no row asks for anything but its likeliest token.
   bool are_greedy() const { return are_greedy_; }
   // Enqueues the copy of the adjustments, if there are any. The previous step must have ended.
-  void bring(Stream stream);
+  void upload(Stream stream);
 
  private:
   void add_adjustments(const OutputRow& output);

@@ -11,6 +11,7 @@
 #include <algorithm>
 
 #include "backend/cuda/device.h"
+#include "backend/cuda/groups.h"
 #include "backend/cuda/strips.h"
 
 namespace nibble::cuda {
@@ -18,10 +19,9 @@ namespace nibble::cuda {
 // Kernels are declared __launch_bounds__(kThreads, 1): without the 1 the compiler limits them to 64 registers, and a
 // token takes a sixth longer (measured on an H100).
 inline constexpr int kThreads{32 * kWarps};
-inline constexpr int kMaxColumns{8};  // tokens that share a pass over the weights: n of mma.m16n8k16
 
 // How many CTAs share a dense matrix: each gets a unit of work or more.
-inline unsigned blocks_for(const Strips& weights) {
+inline unsigned num_ctas_for(const Strips& weights) {
   return static_cast<unsigned>(std::min(device_info().num_multiprocessors, weights.num_strips));
 }
 
@@ -96,11 +96,11 @@ class Ring {
 
   // Prefetches into the slot that was read longest ago; no lane may still be reading it. `num_bytes` is a multiple of
   // 16.
-  __device__ void ask(const uint8_t* from, int num_bytes) {
-    const uint32_t to = address(memory_ + ask_slot_ * kSlotBytes);
+  __device__ void prefetch(const uint8_t* from, int num_bytes) {
+    const uint32_t to = address(memory_ + prefetch_slot_ * kSlotBytes);
 #if __CUDA_ARCH__ >= 900
     if (threadIdx.x % 32 == 0) {
-      const uint32_t full = barrier(ask_slot_);
+      const uint32_t full = barrier(prefetch_slot_);
       asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(full), "r"(num_bytes)
                    : "memory");
       asm volatile(
@@ -114,10 +114,10 @@ class Ring {
     for (int at = lane * 16; at < num_bytes; at += 512)
       asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to + at), "l"(from + at));
 #endif
-    ask_slot_ = ask_slot_ + 1 == kSlots ? 0 : ask_slot_ + 1;
+    prefetch_slot_ = prefetch_slot_ + 1 == kSlots ? 0 : prefetch_slot_ + 1;
   }
   // Ends a request, with or without bytes: next() counts on one for each slot before it waits for the oldest.
-  __device__ void end_ask() {
+  __device__ void end_prefetch() {
 #if __CUDA_ARCH__ < 900
     asm volatile("cp.async.commit_group;" ::: "memory");
 #endif
@@ -157,7 +157,7 @@ class Ring {
 
   uint8_t* memory_;
   [[maybe_unused]] uint64_t policy_;
-  int ask_slot_{0}, slot_{0};
+  int prefetch_slot_{0}, slot_{0};
   uint32_t phase_{0};
 };
 
@@ -262,16 +262,16 @@ class UnitStream {
   __device__ UnitStream(const Strips& strips, const uint8_t* matrix, int first, int last, uint8_t* ring)
       : strips_(strips),
         last_(last),
-        asked_(strips, first + static_cast<int>(threadIdx.x) / 32),
-        worked_(asked_),
-        from_(matrix + size_t{1} * (asked_.unit / strips.num_segments) * strips.strip_bytes +
-              asked_.segment * strips.segment_bytes),
+        to_prefetch_(strips, first + static_cast<int>(threadIdx.x) / 32),
+        to_multiply_(to_prefetch_),
+        from_(matrix + size_t{1} * (to_prefetch_.unit / strips.num_segments) * strips.strip_bytes +
+              to_prefetch_.segment * strips.segment_bytes),
         ring_(ring + threadIdx.x / 32 * Ring<layout>::kBytes, /*is_read_once=*/true) {}
 
-  // start() prefetches the first weights, which depend on nothing. fill(), called after the activations have been
+  // start_prefetch() prefetches the first weights, which depend on nothing. fill_ring(), called after the activations have been
   // requested, prefetches as many more as the ring holds.
-  __device__ void start() { ask<RingShape<layout>::kAhead>(); }
-  __device__ void fill() { ask<RingShape<layout>::kSlots - RingShape<layout>::kAhead>(); }
+  __device__ void start_prefetch() { prefetch<RingShape<layout>::kAhead>(); }
+  __device__ void fill_ring() { prefetch<RingShape<layout>::kSlots - RingShape<layout>::kAhead>(); }
 
   // Multiplies all units below `end`, and leaves their sums in partials[(unit - base) * 16 * columns.count + row *
   // columns.count + column].
@@ -286,8 +286,8 @@ class UnitStream {
   // With a single column half of the sums are needed: the other lanes' and registers' columns are empty.
   template <bool is_single>
   __device__ void run(int end, const Columns& columns, float* partials, int base) {
-    for (; worked_.unit < end; worked_.advance(strips_)) {
-      const int num_tiles = worked_.num_tiles(strips_), first_tile = worked_.first_tile(strips_);
+    for (; to_multiply_.unit < end; to_multiply_.advance(strips_)) {
+      const int num_tiles = to_multiply_.num_tiles(strips_), first_tile = to_multiply_.first_tile(strips_);
       float sums[4]{};
       int tile = 0;
       do {
@@ -306,30 +306,31 @@ class UnitStream {
           for (int i = 0; i < count; ++i) add(i);
         }
         __syncwarp();
-        ask();
+        prefetch();
         tile += kSlotTiles;
       } while (kSlotTiles < kMaxSegmentTiles && tile < num_tiles);
-      store<is_single>(sums, columns.count, partials + (worked_.unit - base) * kStripRows * columns.count);
+      store<is_single>(sums, columns.count,
+                       partials + (to_multiply_.unit - base) * kStripRows * columns.count);
     }
   }
 
   template <int count>
-  __device__ void ask() {
+  __device__ void prefetch() {
 #pragma unroll
-    for (int slot = 0; slot < count; ++slot) ask();
+    for (int slot = 0; slot < count; ++slot) prefetch();
   }
   // Prefetches the next tiles, if any are left.
-  __device__ void ask() {
-    if (asked_.unit < last_) {
-      const int num_tiles = asked_.num_tiles(strips_), count = min(kSlotTiles, num_tiles - asked_tile_);
-      ring_.ask(from_ + asked_tile_ * tile_bytes(layout), count * tile_bytes(layout));
-      asked_tile_ += kSlotTiles;
-      if (asked_tile_ >= num_tiles) {
-        asked_tile_ = 0;
-        from_ += asked_.advance(strips_);
+  __device__ void prefetch() {
+    if (to_prefetch_.unit < last_) {
+      const int num_tiles = to_prefetch_.num_tiles(strips_), count = min(kSlotTiles, num_tiles - next_tile_);
+      ring_.prefetch(from_ + next_tile_ * tile_bytes(layout), count * tile_bytes(layout));
+      next_tile_ += kSlotTiles;
+      if (next_tile_ >= num_tiles) {
+        next_tile_ = 0;
+        from_ += to_prefetch_.advance(strips_);
       }
     }
-    ring_.end_ask();
+    ring_.end_prefetch();
   }
 
   template <bool is_single>
@@ -349,9 +350,9 @@ class UnitStream {
 
   const Strips& strips_;
   int last_;
-  UnitCursor asked_, worked_;  // the unit to prefetch next, and the unit to multiply next
-  const uint8_t* from_;        // where the unit to prefetch lies
-  int asked_tile_{0};
+  UnitCursor to_prefetch_, to_multiply_;  // the unit to prefetch next, and the unit to multiply next
+  const uint8_t* from_;                   // where the unit to prefetch lies
+  int next_tile_{0};
   Ring<layout> ring_;
 };
 
@@ -362,7 +363,7 @@ __device__ inline uint32_t dynamic_shared_bytes() {
 }
 
 // A CTA's dynamic shared memory: rings, activations, and as many units' sums as there is room for.
-struct BlockMemory {
+struct CtaMemory {
   uint8_t* ring;
   __nv_bfloat16* activations;
   float* partials;
@@ -373,7 +374,7 @@ constexpr size_t partials_at(int cols, int columns) {
   return ring_bytes<layout>() + sizeof(__nv_bfloat16) * columns * activation_stride(cols);
 }
 template <Layout layout>
-__device__ BlockMemory block_memory(int cols, int columns) {
+__device__ CtaMemory cta_memory(int cols, int columns) {
   extern __shared__ __align__(128) uint8_t memory[];
   const size_t partials = partials_at<layout>(cols, columns);
   return {memory, reinterpret_cast<__nv_bfloat16*>(memory + ring_bytes<layout>()),
@@ -383,11 +384,11 @@ __device__ BlockMemory block_memory(int cols, int columns) {
 // Bytes of dynamic shared memory: room for the sums of `units` units if they fit, and of at least 48. A CTA with more
 // units than that works in batches.
 template <Layout layout>
-size_t block_bytes(int cols, int columns, int units) {
-  constexpr size_t kMost{216 << 10};
+size_t cta_shared_bytes(int cols, int columns, int units) {
+  constexpr size_t kMaxBytes{216 << 10};
   const size_t before = partials_at<layout>(cols, columns), unit = sizeof(float) * kStripRows * columns;
-  const size_t most = before + 48 * unit < kMost ? (kMost - before) / unit : 48;
-  return before + unit * std::min<size_t>(most, static_cast<size_t>(units));
+  const size_t max_units = before + 48 * unit < kMaxBytes ? (kMaxBytes - before) / unit : 48;
+  return before + unit * std::min<size_t>(max_units, static_cast<size_t>(units));
 }
 
 // End of the batch that begins at `from`: whole strips whose sums fit into `capacity` units, at the latest `last`.

@@ -78,14 +78,14 @@ struct Strips {
   constexpr size_t matrix_bytes() const { return size_t{1} * num_strips * strip_bytes; }
 };
 
-// 2880 columns are 45 tiles, 4096 are 64. A segment has at most `most_tiles` tiles.
-constexpr Strips make_strips(Layout layout, int rows, int cols, int most_tiles = kMaxSegmentTiles) {
+// 2880 columns are 45 tiles, 4096 are 64. A segment has at most `max_segment_tiles` tiles.
+constexpr Strips make_strips(Layout layout, int rows, int cols, int max_segment_tiles = kMaxSegmentTiles) {
   Strips strips;
   strips.layout = layout;
   strips.rows = rows;
   strips.num_strips = (rows + kStripRows - 1) / kStripRows;
   strips.num_tiles = (cols + kTileCols - 1) / kTileCols;
-  strips.segment_tiles = most_tiles >= 5 && strips.num_tiles % 5 != 0 ? 4 : most_tiles;
+  strips.segment_tiles = max_segment_tiles >= 5 && strips.num_tiles % 5 != 0 ? 4 : max_segment_tiles;
   strips.num_segments = (strips.num_tiles + strips.segment_tiles - 1) / strips.segment_tiles;
   strips.segment_bytes = strips.segment_tiles * tile_bytes(layout);
   strips.strip_bytes = strips.num_tiles * tile_bytes(layout);
@@ -100,20 +100,20 @@ constexpr Strips make_strips(Layout layout, int rows, int cols, int most_tiles =
 struct UnitRange {
   int first, last;
 };
-constexpr UnitRange share_of(const Strips& strips, bool whole_strips, unsigned block, unsigned num_blocks) {
+constexpr UnitRange share_of(const Strips& strips, bool whole_strips, unsigned cta, unsigned num_ctas) {
   const long long count = whole_strips ? strips.num_strips : 1ll * strips.num_strips * strips.num_segments;
   const int scale = whole_strips ? strips.num_segments : 1;
-  return {static_cast<int>(count * block / num_blocks) * scale,
-          static_cast<int>(count * (block + 1) / num_blocks) * scale};
+  return {static_cast<int>(count * cta / num_ctas) * scale,
+          static_cast<int>(count * (cta + 1) / num_ctas) * scale};
 }
 // The segment at which a CTA's share begins inside of a strip, whose sums then have a second part (kernels.h);
 // num_segments if none does. There are no more CTAs than strips, so no strip is cut twice.
-constexpr int cut_of(const Strips& strips, int strip, unsigned num_blocks) {
+constexpr int cut_of(const Strips& strips, int strip, unsigned num_ctas) {
   const long long count = 1ll * strips.num_strips * strips.num_segments,
                   first = 1ll * strip * strips.num_segments;
-  const auto block = static_cast<unsigned>(first * num_blocks / count);
-  for (unsigned next = block; next <= block + 1; ++next) {
-    const long long segment = count * next / num_blocks - first;
+  const auto cta = static_cast<unsigned>(first * num_ctas / count);
+  for (unsigned next = cta; next <= cta + 1; ++next) {
+    const long long segment = count * next / num_ctas - first;
     if (segment > 0 && segment < strips.num_segments) return static_cast<int>(segment);
   }
   return strips.num_segments;

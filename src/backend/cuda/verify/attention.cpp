@@ -12,7 +12,7 @@
 namespace nibble::cuda::verify {
 namespace {
 
-constexpr int kMostTokens{512};
+constexpr int kMaxTokens{512};
 
 // A decode step: one row for each of several sequences. 256 positions are a chunk.
 std::vector<TestRun> decoding(std::initializer_list<int> positions) {
@@ -65,7 +65,7 @@ std::vector<AttendCase> attend_cases() {
 }
 
 bool takes(const KernelRow& row, const AttendCase& c) {
-  return c.num_tokens() >= row.from_rows && c.num_tokens() <= std::min(row.to_rows, kMostTokens);
+  return c.num_tokens() >= row.from_rows && c.num_tokens() <= std::min(row.to_rows, kMaxTokens);
 }
 
 // Rows of q, k and v in two parts, as qkv() leaves them. Queries are scaled by the case's sharpness; only every other
@@ -93,7 +93,7 @@ struct Step {
         frequencies(rope_frequencies(RopeConfig{}, kHeadDim)),
         cache(c),
         parts(make_parts(c)),
-        truth(turned_rows(c, cache.rows(), parts, frequencies)),
+        truth(rotated_rows(c, cache.rows(), parts, frequencies)),
         device_frequencies(frequencies.frequencies),
         device_parts(parts) {}
   RopeInput rope() const { return {device_frequencies.data(), frequencies.concentration}; }
@@ -102,7 +102,7 @@ struct Step {
   RopeFrequencies frequencies;
   TestCache cache;
   std::vector<float> parts;
-  TurnedRows truth;
+  RotatedRows truth;
   DeviceArray<float> device_frequencies, device_parts;
 };
 
@@ -158,7 +158,7 @@ void check_attend_case(Comparison& comparison, Stream stream, const AttendCase& 
   Step step(c);
   const int T = c.num_tokens(), max_chunks = max_chunks_of(c);
   const auto sinks = make_sinks(c);
-  if (!c.appends()) step.truth.put_into(step.cache);  // as append() would have done
+  if (!c.writes_kv()) step.truth.put_into(step.cache);  // as append() would have done
   step.cache.upload();
   const int rows_per_launch = std::min(T, c.rows_per_launch);
   const auto launch_heads = static_cast<size_t>(rows_per_launch) * static_cast<size_t>(c.num_kv_heads);
@@ -170,8 +170,8 @@ void check_attend_case(Comparison& comparison, Stream stream, const AttendCase& 
   for (int row = 0; row < T; row += rows_per_launch)
     attend(stream, std::min(rows_per_launch, T - row),
            {step.cache.input(), step.device_parts.data(), T, c.num_heads, c.num_kv_heads, step.rope(),
-            step.cache.pages(), c.window, device_sinks.data(), c.appends(), row, max_chunks, partials.data(),
-            tickets.data(), bf16(out)});
+            step.cache.pages(), c.window, device_sinks.data(), c.writes_kv(), row, max_chunks,
+            partials.data(), tickets.data(), bf16(out)});
   check(cudaStreamSynchronize(stream), "checking attend");
 
   const auto actual = out.read(comparison, "out");

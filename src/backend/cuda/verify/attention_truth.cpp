@@ -69,7 +69,7 @@ struct Largest {
 struct Head {
   const AttendCase& c;
   const TestCache& cache;
-  const TurnedRows& turned;
+  const RotatedRows& rotated;
   size_t row;
   int head;
   double sink;  // this head's sink, in powers of two
@@ -81,7 +81,7 @@ struct Head {
     return cache.bits().data() + cache.place(cache.rows()[row].run, position, kv_head(), which);
   }
   const Rounded* own(int position, int which) const {
-    return c.appends() && position == last() ? turned.key_or_value(row, kv_head(), which) : nullptr;
+    return c.writes_kv() && position == last() ? rotated.key_or_value(row, kv_head(), which) : nullptr;
   }
 };
 
@@ -92,7 +92,7 @@ struct Head {
 void attend_head(const Head& h, Attended* out) {
   std::vector<Score> scores;
   for (int position = h.first(); position <= h.last(); ++position)
-    scores.push_back(score_of(h.turned.query(h.row, h.head), h.bits(position, 0), h.own(position, 0)));
+    scores.push_back(score_of(h.rotated.query(h.row, h.head), h.bits(position, 0), h.own(position, 0)));
   const auto score_at = [&](int position) { return scores[static_cast<size_t>(position - h.first())]; };
 
   const int first_page = h.first() / kPagePositions, num_pages = h.last() / kPagePositions - first_page + 1;
@@ -154,8 +154,8 @@ void attend_head(const Head& h, Attended* out) {
 
 // Rotates elements i and i + D/2 of q and k by the angle position * frequency_i, a float32 product. cosf and sinf are
 // off by 2 ulp; the concentration, the product and the sum round once each.
-TurnedRows turned_rows(const AttendCase& c, const std::vector<CacheRow>& rows,
-                       const std::vector<float>& parts, const RopeFrequencies& rope) {
+RotatedRows rotated_rows(const AttendCase& c, const std::vector<CacheRow>& rows,
+                         const std::vector<float>& parts, const RopeFrequencies& rope) {
   const auto width = static_cast<size_t>(c.width());
   constexpr size_t kHalf{kHeadDim / 2};
   std::vector<Rounded> numbers(rows.size() * width);
@@ -188,7 +188,7 @@ TurnedRows turned_rows(const AttendCase& c, const std::vector<CacheRow>& rows,
   return {c, std::move(numbers)};
 }
 
-void TurnedRows::put_into(TestCache& cache) const {
+void RotatedRows::put_into(TestCache& cache) const {
   for (size_t row = 0; row < cache.rows().size(); ++row)
     for (int head = 0; head < num_kv_heads_; ++head)
       for (const int which : {0, 1}) {
@@ -199,13 +199,13 @@ void TurnedRows::put_into(TestCache& cache) const {
       }
 }
 
-std::vector<Attended> attended(const AttendCase& c, const TestCache& cache, const TurnedRows& turned,
+std::vector<Attended> attended(const AttendCase& c, const TestCache& cache, const RotatedRows& rotated,
                                const std::vector<float>& sinks) {
   const auto num_heads = static_cast<size_t>(c.num_heads);
   std::vector<Attended> out(cache.rows().size() * num_heads * kHeadDim);
   host_threads().for_each(static_cast<ptrdiff_t>(cache.rows().size() * num_heads), [&](ptrdiff_t item, int) {
     const size_t row = static_cast<size_t>(item) / num_heads, head = static_cast<size_t>(item) % num_heads;
-    attend_head({c, cache, turned, row, static_cast<int>(head), double{sinks[head]} * kLog2E},
+    attend_head({c, cache, rotated, row, static_cast<int>(head), double{sinks[head]} * kLog2E},
                 out.data() + static_cast<size_t>(item) * kHeadDim);
   });
   return out;

@@ -10,9 +10,9 @@
 namespace nibble::cuda::verify {
 
 // q, k and v of every row, rounded to the formats that the kernels use, with q and k rotated by the row's position.
-class TurnedRows {
+class RotatedRows {
  public:
-  TurnedRows(const AttendCase& c, std::vector<Rounded> numbers)
+  RotatedRows(const AttendCase& c, std::vector<Rounded> numbers)
       : num_heads_(c.num_heads),
         num_kv_heads_(c.num_kv_heads),
         width_(c.width()),
@@ -33,15 +33,15 @@ class TurnedRows {
   int num_heads_, num_kv_heads_, width_;
   std::vector<Rounded> numbers_;  // [rows, width]
 };
-TurnedRows turned_rows(const AttendCase& c, const std::vector<CacheRow>& rows,
-                       const std::vector<float>& parts, const RopeFrequencies& rope);
+RotatedRows rotated_rows(const AttendCase& c, const std::vector<CacheRow>& rows,
+                         const std::vector<float>& parts, const RopeFrequencies& rope);
 
 struct Attended {
   double value, bound;
 };
 // The expected outputs [rows, heads, D], from a cache that holds the keys and values of all rows. If attend() itself
 // writes a row's key and value, they are known only within their slack; otherwise the kernel has read exactly these.
-std::vector<Attended> attended(const AttendCase& c, const TestCache& cache, const TurnedRows& turned,
+std::vector<Attended> attended(const AttendCase& c, const TestCache& cache, const RotatedRows& rotated,
                                const std::vector<float>& sinks);
 
 }  // namespace nibble::cuda::verify

@@ -31,7 +31,7 @@ int AttendCase::num_tokens() const {
   return sum;
 }
 
-bool AttendCase::appends() const {
+bool AttendCase::writes_kv() const {
   return std::all_of(runs.begin(), runs.end(), [](const TestRun& run) { return run.num_tokens == 1; });
 }
 

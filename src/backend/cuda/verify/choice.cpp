@@ -40,13 +40,6 @@ TestChoice choose(const float* logits, int num_experts, int experts_per_token) {
   return choice;
 }
 
-int group_size(int num_tokens) { return num_tokens > kFewTokens ? kManyColumns : 8; }
-
-int max_groups_of(int num_tokens, int num_experts, int experts_per_token) {
-  const int pairs = num_tokens * experts_per_token;
-  return std::min(pairs, num_experts + pairs / group_size(num_tokens));
-}
-
 DeviceGroups::DeviceGroups(int num_tokens, int experts_per_token, int max_groups)
     : experts_per_token_(experts_per_token),
       size_(group_size(num_tokens)),
@@ -95,40 +88,40 @@ GroupsRead DeviceGroups::read(Comparison& comparison) const {
           weight_.read(comparison, "weights")};
 }
 
-DeviceSingleRouting::DeviceSingleRouting(const Strips& router, int experts_per_token)
+DeviceRoutingMailbox::DeviceRoutingMailbox(const Strips& router, int experts_per_token)
     : sums_(std::vector<uint64_t>(static_cast<size_t>(router.num_strips * router.num_segments * kStripRows),
                                   0)),
       experts_(std::vector<uint64_t>(static_cast<size_t>(experts_per_token), 0)),
       weights_(static_cast<size_t>(experts_per_token)),
       step_(std::vector<uint32_t>{kStep}) {}
 
-DeviceSingleRouting::DeviceSingleRouting(const TestChoice& choice)
+DeviceRoutingMailbox::DeviceRoutingMailbox(const TestChoice& choice)
     : sums_(0),
       experts_(choice.experts.size()),
       weights_(std::vector<float>(choice.weights.begin(), choice.weights.end())),
       step_(std::vector<uint32_t>{kStep}) {
-  std::vector<uint64_t> told;
-  for (const int e : choice.experts) told.push_back(uint64_t{kNumber} << 32 | static_cast<uint32_t>(e));
-  put(experts_, told);
+  std::vector<uint64_t> words;
+  for (const int e : choice.experts) words.push_back(uint64_t{kTag} << 32 | static_cast<uint32_t>(e));
+  put(experts_, words);
 }
 
-SingleRouting DeviceSingleRouting::view() const {
+RoutingMailbox DeviceRoutingMailbox::view() const {
   return {sums_.data(), experts_.data(), weights_.data(), step_.data(), kNumLayers, kLayer};
 }
 
-std::vector<float> DeviceSingleRouting::read_logits(Comparison& comparison, const Strips& router,
-                                                    const std::vector<float>& bias) const {
-  const auto told = sums_.read(comparison, "router sums");
-  for (size_t i = 0; i < told.size(); ++i)
-    comparison.equal("number of a router sum", 0, static_cast<ptrdiff_t>(i),
-                     static_cast<double>(told[i] >> 32), kNumber);
+std::vector<float> DeviceRoutingMailbox::read_logits(Comparison& comparison, const Strips& router,
+                                                     const std::vector<float>& bias) const {
+  const auto words = sums_.read(comparison, "router sums");
+  for (size_t i = 0; i < words.size(); ++i)
+    comparison.equal("tag of a router sum", 0, static_cast<ptrdiff_t>(i), static_cast<double>(words[i] >> 32),
+                     kTag);
   std::vector<float> logits(bias.size());
   for (int e = 0; e < router.rows; ++e) {
     float sum = 0;
     for (int segment = 0; segment < router.num_segments; ++segment) {
       const int unit = e / kStripRows * router.num_segments + segment;
       const float more = std::bit_cast<float>(
-          static_cast<uint32_t>(told[static_cast<size_t>(unit * kStripRows + e % kStripRows)]));
+          static_cast<uint32_t>(words[static_cast<size_t>(unit * kStripRows + e % kStripRows)]));
       sum = segment ? sum + more : more;
     }
     logits[static_cast<size_t>(e)] = sum + bias[static_cast<size_t>(e)];
@@ -136,12 +129,12 @@ std::vector<float> DeviceSingleRouting::read_logits(Comparison& comparison, cons
   return logits;
 }
 
-void DeviceSingleRouting::check_choice(Comparison& comparison, const TestChoice& expected) const {
+void DeviceRoutingMailbox::check_choice(Comparison& comparison, const TestChoice& expected) const {
   const auto experts = experts_.read(comparison, "experts");
   const auto weights = weights_.read(comparison, "weights");
   for (size_t k = 0; k < experts.size(); ++k) {
     const auto slot = static_cast<ptrdiff_t>(k);
-    comparison.equal("number of an expert", 0, slot, static_cast<double>(experts[k] >> 32), kNumber);
+    comparison.equal("tag of an expert", 0, slot, static_cast<double>(experts[k] >> 32), kTag);
     comparison.equal("expert", 0, slot, static_cast<double>(experts[k] & 0xFFFFFFFFu), expected.experts[k]);
     comparison.near("weight", 0, slot, weights[k], expected.weights[k], expected.bounds[k]);
   }

@@ -18,14 +18,8 @@ TestChoice choose(const float* logits, int num_experts, int experts_per_token);
 
 // The router's shape, with segments as short as at load (device_weights.h).
 inline MatrixShape router_shape(int num_experts, int hidden) {
-  return {.rows = num_experts, .cols = hidden, .most_tiles = RingShape<Layout::kBf16>::kSlots};
+  return {.rows = num_experts, .cols = hidden, .max_segment_tiles = RingShape<Layout::kBf16>::kSlots};
 }
-
-// Pairs of a group, at most.
-int group_size(int num_tokens);
-
-// The most groups that there can be: each expert's last one may be part-filled.
-int max_groups_of(int num_tokens, int num_experts, int experts_per_token);
 
 struct GroupsRead {
   int count;
@@ -48,20 +42,20 @@ class DeviceGroups {
   DeviceArray<float> weight_;
 };
 
-// The routing of a single token, in the form of SingleRouting.
-class DeviceSingleRouting {
+// The routing of a single token, in the form of RoutingMailbox.
+class DeviceRoutingMailbox {
  public:
-  DeviceSingleRouting(const Strips& router, int experts_per_token);  // in the state before the first step
-  explicit DeviceSingleRouting(const TestChoice& choice);            // in the state that route_up() leaves
+  DeviceRoutingMailbox(const Strips& router, int experts_per_token);  // in the state before the first step
+  explicit DeviceRoutingMailbox(const TestChoice& choice);            // in the state that route_up() leaves
 
-  SingleRouting view() const;
+  RoutingMailbox view() const;
   // The kernel's own logits: an expert's segment sums, added in order, and its bias.
   std::vector<float> read_logits(Comparison& comparison, const Strips& router,
                                  const std::vector<float>& bias) const;
   void check_choice(Comparison& comparison, const TestChoice& expected) const;
 
  private:
-  static constexpr uint32_t kStep{7}, kNumLayers{36}, kLayer{5}, kNumber{kStep * kNumLayers + kLayer};
+  static constexpr uint32_t kStep{7}, kNumLayers{36}, kLayer{5}, kTag{kStep * kNumLayers + kLayer};
 
   DeviceArray<uint64_t> sums_, experts_;
   DeviceArray<float> weights_;

@@ -50,7 +50,7 @@ class Comparison {
   void near_rounded(const Place& place, double step, double bound);
   void take(const Place& place, double error, double bound) {
     ++finding_.num_compared;
-    if (error <= bound * finding_.worst) return;  // NaN goes on
+    if (error <= bound * finding_.worst) return;  // NaN does not return here
     if (error > 0 || error != error) keep(place, error, bound);
   }
   void keep(const Place& place, double error, double bound);

@@ -164,7 +164,7 @@ void check_route_case(Comparison& comparison, Stream stream, Format weights, con
   const DeviceArray<uint16_t> normed = given_norm(multiplied_with);
   const DeviceArray<int> chosen(tokens * static_cast<size_t>(K)), rank(tokens * static_cast<size_t>(K));
   const DeviceArray<unsigned> ticket(std::vector<unsigned>{0});
-  const int max_groups = max_groups_of(T, E, K);
+  const int max_groups = max_num_groups(T, E, K);
   const DeviceGroups groups(T, K, max_groups);
   check(cudaDeviceSynchronize(), "preparing a check");
   route(stream, {norm.input(), matrix.strips(), device_bias.data(), T, K, x.data(), bf16(normed),

@@ -21,7 +21,7 @@ void check_embed_case(Comparison& comparison, Stream stream, Format, const Case&
   const auto H = static_cast<size_t>(c.shape.hidden), vocab = static_cast<size_t>(c.shape.vocab);
   const auto embedding = random_bf16(c.values, c.seed, vocab * H);
   std::vector<RowInput> rows;
-  for (size_t t = 0; t < static_cast<size_t>(T); ++t)  // the last row first
+  for (size_t t = 0; t < static_cast<size_t>(T); ++t)  // the first token is the last row of the embedding
     rows.push_back({static_cast<int32_t>(t == 0 ? vocab - 1 : random_bits(c.seed + 1, t) % vocab), 0, 0, 0});
   const DeviceArray<uint16_t> device_embedding(embedding);
   const DeviceArray<RowInput> device_rows(rows);
@@ -111,11 +111,11 @@ void check_sample_case(Comparison& comparison, Stream stream, Format, const Case
     params[row].top_k = params[row].temperature > 0 ? 1 : 0;
     sample_rows.add({.sample = &params[row]}, static_cast<int>(row));
   }
-  sample_rows.bring(stream);
+  sample_rows.upload(stream);
   const DeviceArray<SampleRow> device_rows(rows);
   const DeviceArray<float> device_logits(logits);
   const DeviceArray<SampleResult> results(num_rows);
-  const DeviceArray<uint64_t> best(num_rows * kBestBlocks);
+  const DeviceArray<uint64_t> best(num_rows * kBestCtas);
   const DeviceArray<unsigned> tickets(std::vector<unsigned>(num_rows, 0));
   check(cudaDeviceSynchronize(), "preparing a check");
   sample(stream, c.num_tokens,

@@ -138,7 +138,7 @@ void check_up_case(Comparison& comparison, Stream stream, Format weights, const 
   const auto normed = random_bf16(c.values, c.seed + 60, static_cast<size_t>(T) * static_cast<size_t>(H));
   const DeviceArray<uint16_t> device_normed(normed);
   const TestRouting routing(c);
-  const int max_groups = max_groups_of(T, E, K);
+  const int max_groups = max_num_groups(T, E, K);
   const DeviceGroups groups(routing.choices(), E, max_groups);
   const TestUp test(c, stream, weights);
   check(cudaDeviceSynchronize(), "preparing a check");
@@ -162,7 +162,7 @@ void check_route_up_case(Comparison& comparison, Stream stream, Format, const Ca
                           c.seed + 30);
   const auto bias = random_floats(router_values(c), c.seed + 31, static_cast<size_t>(E));
   const DeviceArray<float> device_bias(bias), x(static_cast<size_t>(H));
-  const DeviceSingleRouting routing(router.strips(), K);
+  const DeviceRoutingMailbox routing(router.strips(), K);
   const TestUp test(c, stream, Format::kMxfp4);
   check(cudaDeviceSynchronize(), "preparing a check");
   route_up(stream, {norm.input(), router.strips(), device_bias.data(), K, x.data(), routing.view(),
@@ -196,14 +196,14 @@ void check_down_case(Comparison& comparison, Stream stream, Format weights, cons
   const DeviceArray<uint16_t> device_gated(gated);
   const DeviceArray<float> device_bias(bias);
   const DeviceArray<float> out(static_cast<size_t>(T * K) * static_cast<size_t>(H));
-  const int max_groups = max_groups_of(T, E, K);
+  const int max_groups = max_num_groups(T, E, K);
   // Of these two, the one that the kernel must not read is poison.
   const DeviceGroups groups =
       T == 1 ? DeviceGroups(T, K, max_groups) : DeviceGroups(routing.choices(), E, max_groups);
-  const DeviceSingleRouting single(routing.choices().front());
+  const DeviceRoutingMailbox single(routing.choices().front());
   check(cudaDeviceSynchronize(), "preparing a check");
-  down(stream, {bf16(device_gated), groups.view(), T == 1 ? single.view() : SingleRouting{}, T, max_groups, H,
-                I, matrix.strips(), device_bias.data(), out.data()});
+  down(stream, {bf16(device_gated), groups.view(), T == 1 ? single.view() : RoutingMailbox{}, T, max_groups,
+                H, I, matrix.strips(), device_bias.data(), out.data()});
   check(cudaStreamSynchronize(stream), "checking down");
 
   const auto actual = out.read(comparison, "out");

@@ -60,7 +60,7 @@ TestMatrix::TestMatrix(Stream stream, Format format, Origin origin, const Matrix
                        uint64_t seed)
     : format_(format),
       shape_(shape),
-      strips_(make_strips(layout_of(format), shape.rows, shape.cols, shape.most_tiles)),
+      strips_(make_strips(layout_of(format), shape.rows, shape.cols, shape.max_segment_tiles)),
       packed_(static_cast<size_t>(shape.num_matrices) * strips_.matrix_bytes()) {
   const size_t count = size_of(shape.rows, shape.cols, shape.num_matrices);
   strips_.data = packed_.as<uint8_t>();

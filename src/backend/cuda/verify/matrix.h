@@ -43,7 +43,7 @@ struct MatrixShape {
   int rows, cols;
   int num_matrices{1};
   RowOrder order{RowOrder::kAsStored};
-  int most_tiles{kMaxSegmentTiles};
+  int max_segment_tiles{kMaxSegmentTiles};
 };
 
 class TestMatrix {

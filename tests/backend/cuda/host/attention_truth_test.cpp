@@ -32,8 +32,8 @@ struct Inputs {
       : c(attend_case),
         cache(c),
         parts(random_floats(c.values, 1, static_cast<size_t>(2 * c.num_tokens() * c.width()))),
-        turned(turned_rows(c, cache.rows(), parts, rope_frequencies(RopeConfig{}, kHeadDim))) {
-    turned.put_into(cache);
+        rotated(rotated_rows(c, cache.rows(), parts, rope_frequencies(RopeConfig{}, kHeadDim))) {
+    rotated.put_into(cache);
   }
   float joined(size_t row, int i) const {
     const size_t at = row * static_cast<size_t>(c.width()) + static_cast<size_t>(i);
@@ -43,7 +43,7 @@ struct Inputs {
   AttendCase c;
   TestCache cache;
   std::vector<float> parts;
-  TurnedRows turned;
+  RotatedRows rotated;
 };
 
 // The reference's page tables, derived from where the test cache holds each position.
@@ -91,8 +91,8 @@ TEST(AttentionTruth, RowsTurnAsTheReferenceTurnsThem) {
   reference::rotate({x, positions, reference::make_rope_table(RopeConfig{}, kHeadDim)});
   for (size_t row = 0; row < positions.size(); ++row)
     for (int i = 0; i < heads * kHeadDim; ++i) {
-      const Rounded& turned = in.turned.query(row, 0)[i];  // the keys' heads follow the queries'
-      ASSERT_NEAR(turned.number, x.view().row(static_cast<ptrdiff_t>(row), 0)[i], turned.error)
+      const Rounded& rotated = in.rotated.query(row, 0)[i];  // the keys' heads follow the queries'
+      ASSERT_NEAR(rotated.number, x.view().row(static_cast<ptrdiff_t>(row), 0)[i], rotated.error)
           << "row " << row << ", element " << i;
     }
 }
@@ -109,7 +109,7 @@ TEST(AttentionTruth, SinksAndWindowsMeanWhatTheReferenceMeans) {
       const Array<float, 3> q({in.c.num_tokens(), in.c.num_heads, kHeadDim});
       for (int row = 0; row < in.c.num_tokens(); ++row)
         for (int i = 0; i < in.c.num_heads * kHeadDim; ++i)
-          q.view().row(row, 0)[i] = in.turned.query(static_cast<size_t>(row), 0)[i].value;
+          q.view().row(row, 0)[i] = in.rotated.query(static_cast<size_t>(row), 0)[i].value;
       const Array<float, 2> expected({in.c.num_tokens(), in.c.num_heads * kHeadDim});
       reference::attend({q,
                          reference_cache.rows,
@@ -117,7 +117,7 @@ TEST(AttentionTruth, SinksAndWindowsMeanWhatTheReferenceMeans) {
                          {sinks.data(), Format::kF32, in.c.num_heads},
                          window ? std::optional(window) : std::nullopt,
                          expected});
-      const std::vector<Attended> actual = attended(in.c, in.cache, in.turned, sinks);
+      const std::vector<Attended> actual = attended(in.c, in.cache, in.rotated, sinks);
       for (size_t i = 0; i < actual.size(); ++i)
         ASSERT_NEAR(actual[i].value, expected.view().data[i], 2 * (0x1p-9 + 0x1p-20))  // values are below 2
             << "window " << window << ", sink " << sink << ", element " << i;

@@ -1,0 +1,63 @@
+// Tests what the driver is asked, and how often. Two calls of the CUDA runtime are replaced here by the linker (--wrap), so this needs
+// no GPU.
+#include "backend/cuda/device.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+#include "backend/cuda/kernels.h"
+
+namespace {
+
+int num_property_questions{0}, num_memory_questions{0};
+size_t free_now{0};
+
+}  // namespace
+
+extern "C" {
+cudaError_t __wrap_cudaGetDeviceProperties(cudaDeviceProp* properties, int) {
+  ++num_property_questions;
+  *properties = {};
+  std::strcpy(properties->name, "a GPU");
+  properties->multiProcessorCount = 132;
+  properties->major = 9;
+  properties->sharedMemPerBlockOptin = size_t{227} << 10;
+  return cudaSuccess;
+}
+cudaError_t __wrap_cudaMemGetInfo(size_t* free_bytes, size_t* total_bytes) {
+  ++num_memory_questions;
+  *free_bytes = free_now;
+  *total_bytes = size_t{80} << 30;
+  return cudaSuccess;
+}
+}
+
+namespace nibble::cuda {
+namespace {
+
+TEST(CudaDevice, LaunchesAskTheDriverForPropertiesOnceAndNeverForFreeMemory) {
+  num_memory_questions = 0;
+  const Strips router = make_strips(Layout::kBf16, 128, 2880, RingShape<Layout::kBf16>::kSlots),
+               up = make_strips(Layout::kMxfp4, 5760, 2880);
+  for (int launch = 0; launch < 1000; ++launch) {
+    EXPECT_TRUE(has_route_up(router, up, 4));  // asks for the multiprocessors, as each launch does
+    EXPECT_TRUE(has_dependent_launch());
+  }
+  EXPECT_EQ(device_info().name, "a GPU");
+  EXPECT_EQ(device_info().num_multiprocessors, 132);
+  EXPECT_EQ(device_info().compute_capability, 90);
+  EXPECT_EQ(device_info().max_shared_bytes, size_t{227} << 10);
+  EXPECT_EQ(num_property_questions, 1);
+  EXPECT_EQ(num_memory_questions, 0);
+}
+
+TEST(CudaDevice, PlanningAsksForTheMemoryThatIsFreeNow) {
+  for (const size_t bytes : {size_t{70} << 30, size_t{3} << 30}) {
+    free_now = bytes;
+    EXPECT_EQ(free_device_bytes(), bytes);
+  }
+}
+
+}  // namespace
+}  // namespace nibble::cuda

@@ -1,0 +1,77 @@
+// Tests the numbers of groups (groups.h) against what they have to satisfy, by brute force.
+#include "backend/cuda/groups.h"
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+namespace nibble::cuda {
+namespace {
+
+// The most groups that any routing makes, if a group holds `size` pairs: over all ways to deal out num_tokens * experts_per_token
+// pairs to the experts, none of which gets a token twice. most[p] is that for the experts so far and p pairs; -1: impossible.
+int most_groups_by_trying(int num_tokens, int num_experts, int experts_per_token, int size) {
+  const int num_pairs = num_tokens * experts_per_token;
+  std::vector<int> most(static_cast<size_t>(num_pairs) + 1, -1);
+  most[0] = 0;
+  for (int expert = 0; expert < num_experts; ++expert) {
+    std::vector<int> next(most.size(), -1);
+    for (int before = 0; before <= num_pairs; ++before) {
+      if (most[static_cast<size_t>(before)] < 0) continue;
+      int num_groups = 0;
+      for (int pairs = 0; pairs <= std::min(num_tokens, num_pairs - before); ++pairs) {
+        if (pairs % size == 1 || size == 1) num_groups += pairs > 0;  // the pair that opens a group
+        int& best = next[static_cast<size_t>(before + pairs)];
+        best = std::max(best, most[static_cast<size_t>(before)] + num_groups);
+      }
+    }
+    most = next;
+  }
+  return most.back();
+}
+
+// mma.m16n8k16 takes 8 columns, and a CTA of prefill.cu 8 times as many, beyond 16 tokens.
+int columns_of_a_pass(int num_tokens) { return num_tokens <= 16 ? 8 : 64; }
+
+TEST(CudaGroups, HoldAsManyPairsAsAPassHasColumns) {
+  for (int tokens = 1; tokens <= 1024; ++tokens) EXPECT_EQ(group_size(tokens), columns_of_a_pass(tokens)) << tokens;
+}
+
+TEST(CudaGroups, AreNeverMoreThanTheLaunchAndItsBuffersHaveRoomFor) {
+  for (const int tokens : {1, 2, 3, 7, 8, 9, 15, 16, 17, 18, 63, 64, 65, 127, 128, 129})
+    for (int experts = 1; experts <= 6; ++experts)
+      for (int chosen = 1; chosen <= experts; ++chosen) {
+        const int most = most_groups_by_trying(tokens, experts, chosen, columns_of_a_pass(tokens));
+        ASSERT_GT(most, 0);
+        EXPECT_GE(max_num_groups(tokens, experts, chosen), most)
+            << tokens << " tokens, " << chosen << " of " << experts << " experts";
+      }
+}
+
+// A launch has a row of CTAs for each group that may be; those without a group end at once.
+TEST(CudaGroups, AreLaunchedWithLittleWaste) {
+  for (const int tokens : {1, 2, 8, 16, 17, 64, 100})
+    for (int experts = 1; experts <= 6; ++experts)
+      for (int chosen = 1; chosen <= experts; ++chosen) {
+        const int most = most_groups_by_trying(tokens, experts, chosen, columns_of_a_pass(tokens));
+        EXPECT_LE(max_num_groups(tokens, experts, chosen), most + chosen)
+            << tokens << " tokens, " << chosen << " of " << experts << " experts";
+      }
+  EXPECT_EQ(max_num_groups(1, 128, 4), 4);  // decoding gpt-oss: a group for each chosen expert
+}
+
+TEST(CudaGroups, HaveBuffersForEveryStepUpToTheLargest) {
+  for (const int max_tokens : {1, 8, 15, 16, 17, 18, 64, 100, 512})
+    for (const int experts : {1, 4, 32, 128})
+      for (const int chosen : {1, 4}) {
+        if (chosen > experts) continue;
+        int most = 0;
+        for (int tokens = 1; tokens <= max_tokens; ++tokens)
+          most = std::max(most, max_num_groups(tokens, experts, chosen));
+        EXPECT_EQ(max_num_groups_up_to(max_tokens, experts, chosen), most)
+            << max_tokens << " tokens, " << chosen << " of " << experts;
+      }
+}
+
+}  // namespace
+}  // namespace nibble::cuda
