@@ -14,7 +14,7 @@
 #include "cli/bench/bench.h"
 #include "cli/chat/chat.h"
 #include "cli/command.h"
-#include "cli/convert.h"
+#include "cli/convert/convert.h"
 #include "cli/eval/eval.h"
 #include "cli/harmony.h"
 #include "cli/help.h"
