@@ -11,6 +11,7 @@
 #include "backend/backend.h"
 #include "backend/kernel_check.h"
 #include "model/golden.h"
+#include "reference/rounding.h"
 
 namespace nibble {
 
@@ -34,6 +35,9 @@ struct BackendRow {
   std::string (*device)();  // what it runs on beside the host's cores, for records; empty where that is all
   // Of a backend that this row made, between steps; null: there is nothing to tune.
   void (*retune)(Backend&, const CpuTuning&);
+  // What the reference has to round to be compared with it place by place, with the kernels that it says run; nothing, or null: what
+  // it rounds decides so few places that comparing it with exact data does.
+  std::optional<reference::Rounding> (*rounding)(const BackendOptions&, std::span<const KernelChoice>);
   std::vector<KernelCheck> (*checks)();  // of the rows of its kernel table that run here; null: it has none
 };
 

@@ -48,10 +48,11 @@ struct Room {
 };
 constexpr Room kRooms[] = {
     // Commands share what lies below them and do not see each other, but for bench, of which `bench serve` is a part.
-    {"cli/command", 0},   {"cli/version", 0},      {"cli/commit", 0},  //
-    {"cli/terminal/", 1}, {"cli/measure/", 1},                         //
-    {"cli/*", 2},         {"cli/bench_serve/", 2}, {"cli/chat/", 2},
-    {"cli/eval/", 2},     {"cli/verify/", 2},      {"cli/bench/", 3},  //
+    {"cli/command", 0},   {"cli/version", 0},      {"cli/commit", 0},   //
+    {"cli/terminal/", 1}, {"cli/measure/", 1},                          //
+    {"cli/*", 2},         {"cli/bench_serve/", 2}, {"cli/chat/", 2},    //
+    {"cli/convert/", 2},  {"cli/eval/", 2},        {"cli/verify/", 2},  //
+    {"cli/bench/", 3},                                                  //
     {"cli/main", 4},
 };
 
