@@ -20,7 +20,8 @@ inline constexpr int kDone{0};         // all went well
 inline constexpr int kCheckFailed{1};  // a check that was asked for did not hold: eval --golden, verify
 inline constexpr int kBadInput{2};  // a flag, a file or a request can't be used; one line on stderr says why
 inline constexpr int kFailed{3};    // out of memory, or the disk is full
-inline constexpr int kInterrupted{130};  // by ctrl-C, as shells have it
+inline constexpr int kSignalBase{128};  // plus the number of the signal that ended it, as shells have it
+inline constexpr int kInterrupted{kSignalBase + 2};  // by ctrl-C
 
 // What runs once the flags are read; the value is the exit code.
 using Action = std::function<int()>;

@@ -25,7 +25,7 @@ using Json = nlohmann::ordered_json;
 constexpr const char* kRenderFooter{R"(
 Reads a conversation as JSON from stdin, in the form of the official library: {"messages": [{"role": "user",
 "content": "Hi"}, ...]}. Prints the text on stdout and the ids on a second line; with --jsonl each line of stdin is a
-conversation and becomes {"text": ..., "tokens": [...]}.
+conversation and becomes {"text": ..., "tokens": [...]}. A line that is none becomes {"error": "..."}; the exit code is then 2.
 
 Example:
   echo '{"messages": [{"role": "user", "content": "Hi"}]}' | nibble harmony render tiny)"};
@@ -33,7 +33,7 @@ Example:
 constexpr const char* kParseFooter{R"(
 Reads lines {"tokens": [...], "role": "assistant"} from stdin and prints {"messages": [...]} for each. With a role the
 tokens are a completion, whose prompt already said who speaks; without one they are a whole conversation. Where a
-message was malformed its "repairs" say what was made of it.
+message was malformed its "repairs" say what was made of it. A line that is none becomes {"error": "..."}; the exit code is then 2.
 
 Example:
   echo '{"tokens": [4071, 462, 4074, 39, 72, 4068], "role": "assistant"}' | nibble harmony parse tiny)"};
@@ -59,10 +59,10 @@ int render(const RenderFlags& flags, const Settings& settings) {
   const Places places = resolve_places(settings);
   const Tokenizer tokenizer = open_tokenizer(find_model(flags.vocabulary, places), places);
   if (flags.as_json_lines) {
-    for_each_json_line([&](const Json& line) {
+    answer_json_lines([&](const Json& line) -> Json {
       const harmony::Rendered rendered =
           harmony::render(harmony::conversation_from_json(line), tokenizer, options);
-      print_json_line({{"text", rendered.text}, {"tokens", rendered.tokens}});
+      return {{"text", rendered.text}, {"tokens", rendered.tokens}};
     });
     return kDone;
   }
@@ -83,14 +83,14 @@ std::optional<harmony::Role> role_of(const Json& line) {
 int parse(const std::string& vocabulary, const Settings& settings) {
   const Places places = resolve_places(settings);
   const Tokenizer tokenizer = open_tokenizer(find_model(vocabulary, places), places);
-  for_each_json_line([&](const Json& line) {
+  answer_json_lines([&](const Json& line) -> Json {
     harmony::Parser parser(tokenizer, role_of(line));
     for (const TokenId id : token_ids(line.at("tokens"), tokenizer)) parser.push(id);
     parser.finish();
     Json messages = Json::array();
     for (const harmony::ParsedMessage& message : parser.messages())
       messages.push_back(harmony::to_json(message));
-    print_json_line({{"messages", messages}});
+    return {{"messages", messages}};
   });
   return kDone;
 }

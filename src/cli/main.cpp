@@ -1,30 +1,36 @@
 // nibble: a table of commands. Parses the command line, runs one command, and turns what it throws into one line and an
 // exit code.
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <CLI/CLI.hpp>
-#include <cerrno>
-#include <csignal>
+#include <cstdio>
+#include <memory>
 #include <new>
+#include <optional>
 #include <string>
 #include <system_error>
 
 #include "cli/bench/bench.h"
 #include "cli/chat/chat.h"
 #include "cli/command.h"
-#include "cli/convert.h"
+#include "cli/convert/convert.h"
 #include "cli/eval/eval.h"
 #include "cli/harmony.h"
+#include "cli/help.h"
 #include "cli/inspect.h"
 #include "cli/profile.h"
 #include "cli/run.h"
 #include "cli/serve.h"
+#include "cli/standard_streams.h"
 #include "cli/tokenize.h"
 #include "cli/tune.h"
+#include "cli/unknown_variables.h"
 #include "cli/verify/verify.h"
 #include "cli/version.h"
 #include "core/error.h"
 #include "core/log.h"
+#include "core/output.h"
 
 namespace nibble::cli {
 namespace {
@@ -63,7 +69,7 @@ Settings (what the commands' help lists as Instructions, Sampling, Machine and P
 variables: --max-batch-tokens by NIBBLE_MAX_BATCH_TOKENS, and so on. The flag wins.
 
 Exit codes: 0 done; 1 a check did not hold (eval --golden, verify); 2 bad input, one line on stderr says what is accepted;
-3 out of memory or another failure of the machine; 130 interrupted by ctrl-C.
+3 out of memory, a full disk, output that can't be written, or another failure of the machine; 130 interrupted by ctrl-C.
 
 Examples:
   nibble run tiny -p "What is 17 + 25?" --temperature 0
@@ -71,11 +77,13 @@ Examples:
   nibble serve openai/gpt-oss-20b --port 8000
   nibble inspect synthetic:gpt-oss-120b --context 131072)"};
 
+const std::string kOutputFailed{"the output can't be written: "};
+
 // One line, whatever is in it.
 void print_error(std::string message) {
   for (char& letter : message)
     if (letter == '\n' || letter == '\r') letter = ' ';
-  fmt::print(stderr, "nibble: {}\n", message);
+  print_to(stderr, "nibble: {}\n", message);
 }
 
 int run_command(int argc, char** argv) {
@@ -84,7 +92,7 @@ int run_command(int argc, char** argv) {
   program.require_subcommand(1);
   program.set_version_flag(
       "--version", [] { return version_text(); }, "commit, build, instruction sets, backends");
-  program.get_formatter()->column_width(38);
+  program.formatter(std::make_shared<HelpFormatter>(help_width()));
   program.footer(kFooter);
   Settings settings;
   Action action;
@@ -110,20 +118,21 @@ int run_command(int argc, char** argv) {
   }
   log::start(spdlog::level::from_str(settings.log_level),
              settings.log_format == "json" ? log::Format::kJson : log::Format::kText);
+  for (const std::string& warning : warnings_of_unknown_variables(environ)) log::warn("{}", warning);
   return action();
 }
 
 int run_program(int argc, char** argv) {
   try {
-    const int code = run_command(argc, argv);
-    if (std::fflush(stdout) != 0)
-      throw std::system_error(errno, std::generic_category(), "writing the output");
-    return code;
+    return run_command(argc, argv);
   } catch (const InputError& error) {
     print_error(error.what());
     return kBadInput;
   } catch (const std::bad_alloc&) {
     print_error("out of memory: a smaller --context, --max-sequences or --max-batch-tokens takes less");
+    return kFailed;
+  } catch (const std::system_error& error) {
+    print_error(std::ferror(stdout) ? kOutputFailed + error.code().message() : error.what());
     return kFailed;
   } catch (const std::exception& error) {
     print_error(error.what());
@@ -131,12 +140,18 @@ int run_program(int argc, char** argv) {
   }
 }
 
+// An answer of which a part is lost is none, whatever the command said of it.
+int check_output(int code) {
+  const std::optional<std::string> why = finish_output();
+  if (!why || code == kBadInput || code == kFailed) return code;
+  print_error(kOutputFailed + *why);
+  return kFailed;
+}
+
 }  // namespace
 }  // namespace nibble::cli
 
 int main(int argc, char** argv) {
-  // Where the reader of a pipe has gone (nibble ... | head) there is nobody to tell: the program ends, quietly, as the
-  // system's own tools do, also where its parent ignores the signal.
-  std::signal(SIGPIPE, SIG_DFL);
-  return nibble::cli::run_program(argc, argv);
+  nibble::cli::prepare_standard_streams();
+  return nibble::cli::check_output(nibble::cli::run_program(argc, argv));
 }

@@ -11,6 +11,7 @@
 #include "cli/terminal/speed.h"
 #include "cli/terminal/terminal.h"
 #include "core/error.h"
+#include "core/output.h"
 #include "harmony/json.h"
 #include "harmony/render.h"
 #include "setup/load.h"
@@ -37,7 +38,7 @@ struct Options {
 
 std::string prompt_of(const Options& options) {
   if (!options.prompt && is_terminal(stdin))
-    fmt::print(stderr, "Type the prompt; ctrl-D on a line of its own ends it.\n");
+    print_to(stderr, "Type the prompt; ctrl-D on a line of its own ends it.\n");
   std::string prompt = options.prompt ? *options.prompt : read_input();
   if (const auto at = first_invalid_utf8(prompt))
     throw InputError(
@@ -122,7 +123,7 @@ int run(const Options& options, const Settings& settings) {
   printer.finish();
   const Speed speed = measure(model.config, formats_of(model, setup), answer.finished);
   if (options.as_json) print_json(options, settings, answer, tokenizer, speed);
-  fmt::print(stderr, "{}{}{}\n", dim_on(stderr), describe(answer.finished, speed), dim_off(stderr));
+  print_to(stderr, "{}{}{}\n", dim_on(stderr), describe(answer.finished, speed), dim_off(stderr));
   return was_interrupted ? kInterrupted : kDone;
 }
 

@@ -31,7 +31,8 @@ A body may have 8 MiB; all that are longer than 16 KiB share 256 MiB while they 
 Examples:
   nibble serve tiny
   nibble serve openai/gpt-oss-20b --port 8000 --max-sequences 32 --context 16384
-  nibble serve /data/gpt-oss-120b --served-model-name gpt-oss-120b --host 0.0.0.0 --api-key-file /etc/nibble/keys
+  nibble serve /data/gpt-oss-120b --served-model-name gpt-oss-120b --host 0.0.0.0 \
+       --api-key-file /etc/nibble/keys
   curl http://127.0.0.1:8080/v1/chat/completions -H "Content-Type: application/json" \
        -d '{"messages": [{"role": "user", "content": "What is 17 + 25?"}]}')"};
 

@@ -10,6 +10,7 @@
 #include "cli/terminal/json_lines.h"
 #include "cli/terminal/terminal.h"
 #include "core/error.h"
+#include "core/output.h"
 #include "setup/tokenizer.h"
 
 namespace nibble::cli {
@@ -19,7 +20,8 @@ using Json = nlohmann::ordered_json;
 
 constexpr const char* kFooter{R"(
 Prints the ids on stdout and the counts on stderr. With --jsonl each line {"text": ...} becomes {"ids": [...]} and each
-line {"ids": [...]} becomes {"text": ...}; bytes that are no character become U+FFFD.
+line {"ids": [...]} becomes {"text": ...}; bytes that are no character become U+FFFD. A line that is neither becomes
+{"error": "..."}, those behind it are answered all the same, and the exit code is 2.
 
 Examples:
   echo -n "Hello, world" | nibble tokenize tiny
@@ -46,14 +48,14 @@ int tokenize(const Options& options, const Settings& settings) {
   const SpecialTokens special =
       options.recognise_special ? SpecialTokens::kRecognise : SpecialTokens::kOrdinary;
   if (options.as_json_lines) {
-    for_each_json_line([&](const Json& line) { print_json_line(convert_line(line, tokenizer, special)); });
+    answer_json_lines([&](const Json& line) { return convert_line(line, tokenizer, special); });
     return kDone;
   }
   const std::string text = read_input();
   const std::vector<TokenId> ids = tokenizer.encode(text, special);
   fmt::print("{}\n", fmt::join(ids, " "));
-  fmt::print(stderr, "{} bytes, {} tokens, {:.2f} bytes per token\n", text.size(), ids.size(),
-             ids.empty() ? 0.0 : static_cast<double>(text.size()) / static_cast<double>(ids.size()));
+  print_to(stderr, "{} bytes, {} tokens, {:.2f} bytes per token\n", text.size(), ids.size(),
+           ids.empty() ? 0.0 : static_cast<double>(text.size()) / static_cast<double>(ids.size()));
   return kDone;
 }
 

@@ -28,7 +28,7 @@ threads one after the other: each has to load the model), and one replaces what 
 
 Examples:
   nibble tune openai/gpt-oss-20b
-  nibble tune gpt-oss-20b.gguf --tuning tuning.json --threads 16     # for so many threads, into a file of one's own)"};
+  nibble tune gpt-oss-20b.gguf --tuning tuning.json --threads 16   # into a file of one's own)"};
 
 constexpr double kWorthIt{1.02};
 constexpr BenchTest kPrompt{BenchKind::kPrefill, 512, 0}, kFewTokens{BenchKind::kPrefill, 64, 0},

@@ -3,12 +3,14 @@
 #include <cstdio>
 #include <cstdlib>
 
+#include "core/output.h"
+
 namespace nibble {
 
 void check_failed(const char* file, int line, const char* condition, std::string_view values) {
   std::fflush(stdout);
-  fmt::print(stderr, "nibble has a bug: {}:{}: {} does not hold{}{}\n", file, line, condition,
-             values.empty() ? "" : ": ", values);
+  print_to(stderr, "nibble has a bug: {}:{}: {} does not hold{}{}\n", file, line, condition,
+           values.empty() ? "" : ": ", values);
   std::abort();
 }
 

@@ -1,11 +1,9 @@
 #include "formats/gguf_writer.h"
 
 #include <bit>
-#include <cerrno>
 #include <cstring>
 
 #include "core/check.h"
-#include "core/error.h"
 
 namespace nibble {
 namespace {
@@ -84,7 +82,7 @@ void GgufMetadata::add_booleans(std::string_view key, const std::vector<uint8_t>
 
 GgufWriter::GgufWriter(const std::filesystem::path& path, const GgufMetadata& metadata,
                        std::vector<GgufEntry> entries)
-    : path_(path), entries_(std::move(entries)), file_(path, std::ios::binary | std::ios::trunc) {
+    : entries_(std::move(entries)), file_(path) {
   std::string header = "GGUF";
   append_number(header, kGgufVersion);
   append_number<uint64_t>(header, entries_.size());
@@ -117,13 +115,11 @@ void GgufWriter::append(std::span<const std::byte> bytes) {
 
 void GgufWriter::finish() {
   NIBBLE_CHECK(next_ == entries_.size(), "{} of {} tensors were given", next_, entries_.size());
-  file_.close();
-  if (!file_) throw InputError("{}: cannot be written: {}", path_.string(), std::strerror(errno));
+  file_.finish();
 }
 
 void GgufWriter::write(std::string_view bytes) {
-  file_.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
-  if (!file_) throw InputError("{}: cannot be written: {}", path_.string(), std::strerror(errno));
+  file_.write(bytes);
   num_written_ += bytes.size();
 }
 

@@ -6,12 +6,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
-#include <fstream>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "core/new_file.h"
 #include "core/shape.h"
 #include "formats/gguf.h"
 
@@ -46,10 +46,10 @@ struct GgufEntry {
   Shape shape;  // outermost first
 };
 
-// A file without finish() is truncated, and every reader refuses it.
+// A file without finish() is removed.
 class GgufWriter {
  public:
-  // Writes the header. Throws InputError here and below where the file cannot be written.
+  // Writes the header. Throws as NewFile does, here and below.
   GgufWriter(const std::filesystem::path& path, const GgufMetadata& metadata, std::vector<GgufEntry> entries);
 
   // Takes the tensors' bytes in order; a piece must not span two tensors.
@@ -60,9 +60,8 @@ class GgufWriter {
   void write(std::string_view bytes);
   void pad();
 
-  std::filesystem::path path_;
   std::vector<GgufEntry> entries_;
-  std::ofstream file_;
+  NewFile file_;
   size_t next_{0};             // index of the tensor that is being written
   uint64_t missing_bytes_{0};  // bytes of it that are still missing
   uint64_t num_written_{0};

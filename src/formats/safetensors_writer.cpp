@@ -1,12 +1,9 @@
 #include "formats/safetensors_writer.h"
 
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
 #include <nlohmann/json.hpp>
 
 #include "core/check.h"
-#include "core/error.h"
 
 namespace nibble {
 namespace {
@@ -25,8 +22,7 @@ uint64_t num_bytes(const SafetensorsEntry& entry) {
 }  // namespace
 
 SafetensorsWriter::SafetensorsWriter(const std::filesystem::path& path, std::vector<SafetensorsEntry> entries)
-    : path_(path), entries_(std::move(entries)), file_(path, std::ios::binary | std::ios::trunc) {
-  check_stream();
+    : entries_(std::move(entries)), file_(path) {
   std::ranges::stable_sort(entries_, std::ranges::greater{},
                            [](const auto& entry) { return num_bits(entry.dtype); });
   nlohmann::ordered_json header;
@@ -43,26 +39,19 @@ SafetensorsWriter::SafetensorsWriter(const std::filesystem::path& path, std::vec
   const size_t unpadded = sizeof(length) + text.size();
   text.append((kDataAlignment - unpadded % kDataAlignment) % kDataAlignment, ' ');
   length = text.size();
-  file_.write(reinterpret_cast<const char*>(&length), sizeof(length));
-  file_.write(text.data(), static_cast<std::streamsize>(text.size()));
-  check_stream();
+  file_.write(std::as_bytes(std::span(&length, 1)));
+  file_.write(text);
 }
 
 void SafetensorsWriter::append(std::span<const std::byte> bytes) {
   NIBBLE_CHECK(bytes.size() <= missing_bytes_, "{} bytes given, {} missing", bytes.size(), missing_bytes_);
-  file_.write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
-  check_stream();
+  file_.write(bytes);
   missing_bytes_ -= bytes.size();
 }
 
 void SafetensorsWriter::finish() {
   NIBBLE_CHECK(missing_bytes_ == 0, "{} bytes were never given", missing_bytes_);
-  file_.close();
-  check_stream();
-}
-
-void SafetensorsWriter::check_stream() {
-  if (!file_) throw InputError("{}: cannot be written: {}", path_.string(), std::strerror(errno));
+  file_.finish();
 }
 
 }  // namespace nibble

@@ -5,12 +5,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
-#include <fstream>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "core/dtype.h"
+#include "core/new_file.h"
 #include "core/shape.h"
 
 namespace nibble {
@@ -22,10 +22,10 @@ struct SafetensorsEntry {
 };
 
 // The data begins at a multiple of 64 bytes, and wider types come before narrower ones, so that every tensor is aligned
-// for its dtype. A file without finish() is truncated, and every reader refuses it.
+// for its dtype. A file without finish() is removed.
 class SafetensorsWriter {
  public:
-  // Writes the header. Throws InputError here and below where the file cannot be written.
+  // Writes the header. Throws as NewFile does, here and below.
   SafetensorsWriter(const std::filesystem::path& path, std::vector<SafetensorsEntry> entries);
 
   // In the order that append() expects.
@@ -34,11 +34,8 @@ class SafetensorsWriter {
   void finish();                                  // after all bytes
 
  private:
-  void check_stream();
-
-  std::filesystem::path path_;
   std::vector<SafetensorsEntry> entries_;
-  std::ofstream file_;
+  NewFile file_;
   uint64_t missing_bytes_{0};
 };
 

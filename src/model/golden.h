@@ -87,6 +87,9 @@ struct GoldenDifference {
   float greedy_gap{0};           // the golden gap at greedy_at
 };
 
+// The tolerance says which places of the top 5 are compared. Where the golden data have the logits of every position,
+// the measured error of each position says so instead: neighbours are compared that are further apart than three
+// standard deviations of it, at near ties too.
 GoldenDifference compare(const GoldenPrompt& golden, const GoldenAnswer& answer,
                          const GoldenTolerance& tolerance);
 bool is_within(const GoldenDifference& difference, const GoldenTolerance& tolerance);

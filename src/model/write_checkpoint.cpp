@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <string_view>
 #include <system_error>
@@ -10,6 +9,7 @@
 #include <utility>
 
 #include "core/error.h"
+#include "core/new_file.h"
 #include "formats/safetensors_writer.h"
 
 namespace nibble {
@@ -62,26 +62,48 @@ void write_shard(const TensorSource& source, const std::vector<TensorSpec>& spec
   writer.finish();
 }
 
-void write_text(const fs::path& file, const std::string& text) {
-  std::ofstream out(file, std::ios::binary);
-  out << text << std::flush;
-  if (!out) throw InputError("{}: cannot be written", file.string());
-}
+// An empty folder that is filled, and empty again, or gone, where that breaks off.
+class NewFolder {
+ public:
+  explicit NewFolder(const fs::path& folder) : folder_(folder) {
+    std::error_code error;
+    is_made_ = fs::create_directories(folder, error);
+    if (error) throw InputError("{}: cannot be made a folder: {}", folder.string(), error.message());
+    const bool is_empty = fs::is_empty(folder, error);
+    if (error || !is_empty) throw InputError("{}: is not an empty folder; give a new one", folder.string());
+  }
+  ~NewFolder() {
+    if (is_kept_) return;
+    std::error_code ignored;  // there is nobody to tell who has not been told what went wrong before
+    for (const std::string& name : names_) fs::remove(folder_ / name, ignored);
+    if (is_made_) fs::remove(folder_, ignored);
+  }
+  NewFolder(const NewFolder&) = delete;
+  NewFolder& operator=(const NewFolder&) = delete;
 
-void make_empty_folder(const fs::path& folder) {
-  std::error_code error;
-  fs::create_directories(folder, error);
-  if (error) throw InputError("{}: cannot be made a folder: {}", folder.string(), error.message());
-  const bool is_empty = fs::is_empty(folder, error);
-  if (error || !is_empty) throw InputError("{}: is not an empty folder; give a new one", folder.string());
-}
+  fs::path add(const std::string& name) {
+    names_.push_back(name);
+    return folder_ / name;
+  }
+  void add_text(const std::string& name, std::string_view text) {
+    NewFile file(add(name));
+    file.write(text);
+    file.finish();
+  }
+  void keep() { is_kept_ = true; }
+
+ private:
+  fs::path folder_;
+  std::vector<std::string> names_;
+  bool is_made_{false}, is_kept_{false};
+};
 
 }  // namespace
 
-// config.json and the index come last: a folder whose making was broken off has neither, and is refused.
-void write_checkpoint(const TensorSource& source, const fs::path& folder, const std::vector<TextFile>& others,
+// config.json and the index come last: a folder whose making was broken off, by a power cut say, has neither, and is refused.
+void write_checkpoint(const TensorSource& source, const fs::path& path, const std::vector<TextFile>& others,
                       const ReportProgress& report) {
-  make_empty_folder(folder);
+  NewFolder folder(path);
   std::vector<TensorSpec> specs = specs_to_write(source);
   const size_t total = total_bytes(specs);
   const std::vector<std::vector<TensorSpec>> shards = into_shards(std::move(specs));
@@ -89,13 +111,14 @@ void write_checkpoint(const TensorSource& source, const fs::path& folder, const 
   nlohmann::ordered_json weight_map;
   for (size_t i = 0; i < shards.size(); ++i) {
     const std::string file = fmt::format("model-{:05}-of-{:05}.safetensors", i + 1, shards.size());
-    write_shard(source, shards[i], folder / file, meter);
+    write_shard(source, shards[i], folder.add(file), meter);
     for (const TensorSpec& spec : shards[i]) weight_map[spec.name] = file;
   }
-  for (const TextFile& other : others) write_text(folder / other.name, other.text);
+  for (const TextFile& other : others) folder.add_text(other.name, other.text);
   const nlohmann::ordered_json index{{"metadata", {{"total_size", total}}}, {"weight_map", weight_map}};
-  write_text(folder / "model.safetensors.index.json", index.dump(2) + "\n");
-  write_text(folder / "config.json", to_json(source.config));
+  folder.add_text("model.safetensors.index.json", index.dump(2) + "\n");
+  folder.add_text("config.json", to_json(source.config));
+  folder.keep();
 }
 
 }  // namespace nibble

@@ -2,20 +2,16 @@
 #pragma once
 
 #include <filesystem>
-#include <string>
 #include <vector>
 
 #include "core/progress.h"
 #include "model/tensor_source.h"
+#include "model/text_file.h"
 
 namespace nibble {
 
-struct TextFile {
-  std::string name, text;
-};
-
 // Writes config.json, the index, shards of at most 5 GB, and `others`, with the memory of one tensor. Throws
-// InputError if the folder exists and is not empty.
+// InputError if the folder exists and is not empty. If anything is thrown, also by `report`, no file is left.
 void write_checkpoint(const TensorSource& source, const std::filesystem::path& folder,
                       const std::vector<TextFile>& others = {}, const ReportProgress& report = {});
 

@@ -145,7 +145,24 @@ class Maker {
   Buffer room_, scale_room_, made_;
 };
 
+void add_files(const TensorSource& source, const std::vector<TextFile>& files, GgufMetadata& metadata) {
+  const auto vocabulary =
+      std::ranges::find_if(files, [](const TextFile& file) { return file.name == "tokenizer.json"; });
+  if (vocabulary == files.end())
+    add_no_tokenizer(metadata);
+  else
+    add_tokenizer(vocabulary->text, source.name + ": tokenizer.json", source.config.vocab, metadata);
+  for (const TextFile& file : files) {
+    if (file.name == "tokenizer.json") continue;
+    const bool is_template = file.name == "chat_template.jinja";
+    metadata.add(is_template ? "tokenizer.chat_template" : gguf_key_of_file(file.name),
+                 std::string_view(file.text));
+  }
+}
+
 }  // namespace
+
+std::string gguf_key_of_file(std::string_view name) { return "nibble.file." + std::string(name); }
 
 void write_gguf(const TensorSource& source, const std::filesystem::path& file, const GgufOptions& options,
                 ThreadPool& pool, const ReportProgress& report) {
@@ -153,12 +170,7 @@ void write_gguf(const TensorSource& source, const std::filesystem::path& file, c
   if (std::filesystem::exists(file, error)) throw InputError("{}: exists; give a new name", file.string());
   GgufMetadata metadata;
   add_config(source.config, source.name, metadata);
-  if (options.tokenizer_json)
-    add_tokenizer(*options.tokenizer_json, source.name + ": tokenizer.json", source.config.vocab, metadata);
-  else
-    add_no_tokenizer(metadata);
-  if (options.chat_template)
-    metadata.add("tokenizer.chat_template", std::string_view(*options.chat_template));
+  add_files(source, options.files, metadata);
   // llama.cpp's LLAMA_FTYPE: what most of the file is.
   metadata.add("general.file_type", uint32_t{38});
 

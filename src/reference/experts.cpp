@@ -41,9 +41,9 @@ void experts(const ExpertsArgs& args) {
     const Array<float, 2> gated({count, layer.down.first.cols}), out({count, hidden});
     for (ptrdiff_t i = 0; i < count; ++i)
       std::copy_n(args.normed.row(choices[e][i].t), hidden, h.view().row(i));
-    linear({h, layer.gate_up.matrix(e), layer.gate_up.bias(e), up});
+    linear({h, layer.gate_up.matrix(e), layer.gate_up.bias(e), up, nullptr, args.rounding});
     swiglu({up, args.swiglu_limit, gated});
-    linear({gated, layer.down.matrix(e), layer.down.bias(e), out});
+    linear({gated, layer.down.matrix(e), layer.down.bias(e), out, nullptr, args.rounding});
     for (ptrdiff_t i = 0; i < count; ++i)
       std::copy_n(out.view().row(i), hidden, y.row(choices[e][i].t, choices[e][i].k));
   });

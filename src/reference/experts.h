@@ -7,6 +7,7 @@
 #include "core/thread_pool.h"
 #include "core/view.h"
 #include "model/weights.h"
+#include "reference/rounding.h"
 
 namespace nibble::reference {
 
@@ -19,6 +20,7 @@ struct ExpertsArgs {
   float swiglu_limit;
   View<float, 2> x;  // [T, H]
   ThreadPool* pool{};
+  Rounding rounding{};  // of h and of what swiglu makes
 };
 void experts(const ExpertsArgs& args);
 

@@ -12,7 +12,7 @@
 namespace nibble::reference {
 
 void forward(const ForwardArgs& args) {
-  const auto& [weights, rope, rows, outputs, kv_cache, logits, trace, pool] = args;
+  const auto& [weights, rope, rows, outputs, kv_cache, logits, trace, pool, rounding, margins] = args;
   const Config& config = weights.config;
   const float eps = config.rms_eps;
   Activations a(config, std::ssize(rows));
@@ -23,15 +23,15 @@ void forward(const ForwardArgs& args) {
   for (const LayerWeights& layer : weights.layers) {
     const LayerKv& kv = kv_cache.layer(&layer - weights.layers.data());
     const auto window = layer.kind == LayerKind::kSliding ? std::optional(config.window) : std::nullopt;
-    qkv({a.x, rows, layer, eps, rope, a.q, kv, pool});  // norm, project, rotate, append
+    qkv({a.x, rows, layer, eps, rope, a.q, kv, pool, rounding});  // norm, project, rotate, append
     attend({a.q, rows, kv, layer.sinks, window, a.attended, pool});
-    project({a.attended, layer.o, layer.o_bias, a.x, pool});         // x += Wo attended + bo
-    route({a.x, layer, eps, a.normed, a.chosen, a.chosen_weights});  // norm, gate, top K, softmax
-    experts(
-        {a.normed, a.chosen, a.chosen_weights, layer, config.num_experts, config.swiglu_limit, a.x, pool});
+    project({a.attended, layer.o, layer.o_bias, a.x, pool, rounding});        // x += Wo attended + bo
+    route({a.x, layer, eps, a.normed, a.chosen, a.chosen_weights, margins});  // norm, gate, top K, softmax
+    experts({a.normed, a.chosen, a.chosen_weights, layer, config.num_experts, config.swiglu_limit, a.x, pool,
+             rounding});
     if (trace) trace(stage++, a.x);
   }
-  unembed({a.x, outputs, weights.final_norm, weights.unembedding, eps, a.normed, logits, pool});
+  unembed({a.x, outputs, weights.final_norm, weights.unembedding, eps, a.normed, logits, pool, rounding});
   if (trace) trace(stage, a.normed);
 }
 

@@ -12,6 +12,7 @@
 #include "model/weights.h"
 #include "reference/kv_cache.h"
 #include "reference/rope.h"
+#include "reference/rounding.h"
 
 namespace nibble::reference {
 
@@ -28,6 +29,8 @@ struct ForwardArgs {
   View<float, 2> logits;           // [number of outputs, V]
   Trace trace{};
   ThreadPool* pool{};  // null: on the calling thread
+  Rounding rounding{};
+  std::span<float> router_margins{};  // [T] or empty: lowered as RouteArgs says, over all layers
 };
 void forward(const ForwardArgs& args);
 

@@ -4,6 +4,7 @@
 #include "core/thread_pool.h"
 #include "core/view.h"
 #include "model/weights.h"
+#include "reference/rounding.h"
 
 namespace nibble::reference {
 
@@ -13,6 +14,7 @@ struct LinearArgs {
   Vector bias;             // [out]; empty: no bias
   View<float, 2> y;        // [T, out]
   ThreadPool* pool{};      // null: on the calling thread, here as in the other operations
+  Rounding rounding{};     // of x
 };
 void linear(const LinearArgs& args);
 
@@ -23,6 +25,7 @@ struct ProjectArgs {
   Vector bias;                    // [H]
   View<float, 2> x;               // [T, H]
   ThreadPool* pool{};
+  Rounding rounding{};  // of `attended`
 };
 void project(const ProjectArgs& args);
 

@@ -14,13 +14,15 @@ View<float, 2> merge_heads(const View<float, 3>& x) {
   return {x.data, {x.shape[0], x.shape[1] * x.shape[2]}};
 }
 
-void append(View<const float, 3> k, View<const float, 3> v, std::span<const BatchRow> rows,
-            const LayerKv& kv) {
-  const ptrdiff_t head_dim = k.shape[2];
+void append(View<const float, 3> k, View<const float, 3> v, std::span<const BatchRow> rows, const LayerKv& kv,
+            Format format) {
+  const auto store = [&](const float* from, float* to) {
+    std::transform(from, from + k.shape[2], to, [format](float value) { return round_to(format, value); });
+  };
   for (size_t t = 0; t < rows.size(); ++t)
     for (int head = 0; head < k.shape[1]; ++head) {
-      std::copy_n(k.row(t, head), head_dim, kv.key(rows[t], head, rows[t].position));
-      std::copy_n(v.row(t, head), head_dim, kv.value(rows[t], head, rows[t].position));
+      store(k.row(t, head), kv.key(rows[t], head, rows[t].position));
+      store(v.row(t, head), kv.value(rows[t], head, rows[t].position));
     }
 }
 
@@ -33,15 +35,15 @@ void qkv(const QkvArgs& args) {
   const Array<float, 2> normed({num_rows, args.x.shape[1]});
   const Array<float, 3> k({num_rows, num_kv_heads, head_dim}), v({num_rows, num_kv_heads, head_dim});
   rms_norm({args.x, layer.attention_norm, args.rms_eps, normed});
-  linear({normed, layer.q, layer.q_bias, merge_heads(args.q), args.pool});
-  linear({normed, layer.k, layer.k_bias, merge_heads(k), args.pool});
-  linear({normed, layer.v, layer.v_bias, merge_heads(v), args.pool});
+  linear({normed, layer.q, layer.q_bias, merge_heads(args.q), args.pool, args.rounding});
+  linear({normed, layer.k, layer.k_bias, merge_heads(k), args.pool, args.rounding});
+  linear({normed, layer.v, layer.v_bias, merge_heads(v), args.pool, args.rounding});
 
   std::vector<int> positions;
   for (const BatchRow& row : args.rows) positions.push_back(row.position);
   rotate({args.q, positions, args.rope});
   rotate({k, positions, args.rope});
-  append(k, v, args.rows, args.kv);
+  append(k, v, args.rows, args.kv, args.rounding.kv);
 }
 
 }  // namespace nibble::reference

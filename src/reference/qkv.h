@@ -13,6 +13,7 @@
 #include "model/weights.h"
 #include "reference/kv_cache.h"
 #include "reference/rope.h"
+#include "reference/rounding.h"
 
 namespace nibble::reference {
 
@@ -25,6 +26,7 @@ struct QkvArgs {
   View<float, 3> q;  // [T, Nq, D]
   LayerKv kv;
   ThreadPool* pool{};
+  Rounding rounding{};  // of h, and of what goes to the pages
 };
 void qkv(const QkvArgs& args);
 

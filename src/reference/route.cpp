@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numeric>
 #include <vector>
 
@@ -12,8 +13,8 @@
 namespace nibble::reference {
 namespace {
 
-// Chooses for one token: logits [E], experts and weights [K].
-void choose(const float* logits, int num_experts, int* experts, float* weights, int num_chosen) {
+// Chooses for one token: logits [E], experts and weights [K]. Returns the margin by which the last one was chosen.
+float choose(const float* logits, int num_experts, int* experts, float* weights, int num_chosen) {
   std::vector<int> order(num_experts);
   std::iota(order.begin(), order.end(), 0);
   std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return logits[a] > logits[b]; });
@@ -24,6 +25,8 @@ void choose(const float* logits, int num_experts, int* experts, float* weights, 
   for (int k = 0; k < num_chosen; ++k) sum += std::exp(logits[experts[k]] - max);
   for (int k = 0; k < num_chosen; ++k)
     weights[k] = static_cast<float>(std::exp(logits[experts[k]] - max) / sum);
+  if (num_chosen == num_experts) return std::numeric_limits<float>::infinity();
+  return logits[order[num_chosen - 1]] - logits[order[num_chosen]];
 }
 
 }  // namespace
@@ -33,9 +36,11 @@ void route(const RouteArgs& args) {
   rms_norm({args.x, layer.mlp_norm, args.rms_eps, args.normed});
   const Array<float, 2> logits({args.x.shape[0], layer.router.rows});
   linear({args.normed, layer.router, layer.router_bias, logits});
-  for (ptrdiff_t t = 0; t < args.x.shape[0]; ++t)
-    choose(logits.view().row(t), layer.router.rows, args.experts.row(t), args.weights.row(t),
-           static_cast<int>(args.experts.shape[1]));
+  for (ptrdiff_t t = 0; t < args.x.shape[0]; ++t) {
+    const float margin = choose(logits.view().row(t), layer.router.rows, args.experts.row(t),
+                                args.weights.row(t), static_cast<int>(args.experts.shape[1]));
+    if (!args.margins.empty()) args.margins[t] = std::min(args.margins[t], margin);
+  }
 }
 
 }  // namespace nibble::reference

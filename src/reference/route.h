@@ -6,6 +6,8 @@
 // The lower index wins among equal logits. Experts that are not chosen have no part in the softmax.
 #pragma once
 
+#include <span>
+
 #include "core/view.h"
 #include "model/weights.h"
 
@@ -18,6 +20,8 @@ struct RouteArgs {
   View<float, 2> normed;   // h [T, H]
   View<int, 2> experts;    // [T, K]
   View<float, 2> weights;  // [T, K]
+  // [T] or empty. Each is lowered to the distance from the last logit chosen to the first not chosen, where that is less.
+  std::span<float> margins{};
 };
 void route(const RouteArgs& args);
 

@@ -7,6 +7,7 @@
 #include "core/thread_pool.h"
 #include "core/view.h"
 #include "model/weights.h"
+#include "reference/rounding.h"
 
 namespace nibble::reference {
 
@@ -19,6 +20,7 @@ struct UnembedArgs {
   View<float, 2> normed;  // [T, H]
   View<float, 2> logits;  // [number of outputs, V]
   ThreadPool* pool{};
+  Rounding rounding{};  // of rms_norm(x)
 };
 void unembed(const UnembedArgs& args);
 

@@ -32,6 +32,12 @@ GoldenTolerance cpu_tolerance(const Config& config, const GoldenSet& golden,
                          .experts = takes_int8("experts"),
                          .unembedding = takes_int8("unembed")});
 }
+std::optional<reference::Rounding> cpu_rounding(const BackendOptions& options,
+                                                std::span<const KernelChoice> kernels) {
+  const auto is_int8 = [](const KernelChoice& row) { return row.activations == "INT8"; };
+  if (std::none_of(kernels.begin(), kernels.end(), is_int8)) return std::nullopt;
+  return reference::Rounding{.kv = options.kv_format, .int8_activations = true};
+}
 #if NIBBLE_CUDA
 GoldenTolerance cuda_tolerance(const Config& config, const GoldenSet& golden, std::span<const KernelChoice>) {
   return bf16_tolerance(config, golden);
@@ -54,13 +60,14 @@ double host_bandwidth() {
 constexpr BackendRow kBackends[] = {
 #if NIBBLE_CUDA
     {"cuda", "one NVIDIA GPU", &cuda::plan, &cuda::make, true, false, nullptr, &never, &cuda::why_not,
-     &cuda_tolerance, &cuda::read_bandwidth, &cuda::device_facts, nullptr, &cuda::kernel_checks},
+     &cuda_tolerance, &cuda::read_bandwidth, &cuda::device_facts, nullptr, nullptr, &cuda::kernel_checks},
 #endif
     {"cpu", "all cores, dense weights as they are stored", &cpu::plan, &cpu::make, false, true, &check_isa,
-     &cpu::takes_int8, &nothing, &cpu_tolerance, &host_bandwidth, nullptr, &cpu::retune, nullptr},
+     &cpu::takes_int8, &nothing, &cpu_tolerance, &host_bandwidth, nullptr, &cpu::retune, &cpu_rounding,
+     nullptr},
     {"reference", "plain loops in float32, slow: what the others are tested against", &reference::plan,
      &reference::make, false, false, &reference::check, &always, &nothing, &float32_tolerance,
-     &host_bandwidth, nullptr, nullptr, nullptr},
+     &host_bandwidth, nullptr, nullptr, nullptr, nullptr},
 };
 
 }  // namespace

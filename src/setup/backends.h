@@ -12,6 +12,7 @@
 #include "backend/device_facts.h"
 #include "backend/kernel_check.h"
 #include "model/golden.h"
+#include "reference/rounding.h"
 
 namespace nibble {
 
@@ -35,6 +36,9 @@ struct BackendRow {
   DeviceFacts (*device)();  // what it runs on beside the host's cores, and how that stands now; null: nothing
   // Of a backend that this row made, between steps; null: there is nothing to tune.
   void (*retune)(Backend&, const CpuTuning&);
+  // What the reference has to round to be compared with it place by place, with the kernels that it says run; nothing, or null: what
+  // it rounds decides so few places that comparing it with exact data does.
+  std::optional<reference::Rounding> (*rounding)(const BackendOptions&, std::span<const KernelChoice>);
   std::vector<KernelCheck> (*checks)();  // of the rows of its kernel table that run here; null: it has none
 };
 

@@ -7,6 +7,7 @@
 #include <iterator>
 
 #include "core/error.h"
+#include "core/new_file.h"
 #include "core/thread_pool.h"
 #include "setup/machine.h"
 
@@ -96,13 +97,9 @@ void write_tuning(const fs::path& path, const std::string& machine, const Tuning
   Json json = fs::is_regular_file(path, error) ? read_file(path) : Json::object();
   json[machine] = to_json(tuning);
   if (path.has_parent_path()) fs::create_directories(path.parent_path(), error);
-  // Beside it first: a program that starts meanwhile reads the old one or the new one.
-  fs::path unfinished = path;
-  unfinished += ".new";
-  std::ofstream file(unfinished);
-  file << json.dump(2) << '\n';
-  if (file.flush()) fs::rename(unfinished, path, error);
-  if (!file || error) throw InputError("{}: it cannot be written", path.string());
+  NewFile file(path);  // a program that starts meanwhile reads the old one or the new one
+  file.write(json.dump(2) + "\n");
+  file.finish();
 }
 
 }  // namespace nibble

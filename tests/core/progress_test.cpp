@@ -16,13 +16,24 @@ std::string text_of(std::FILE* file) {
 TEST(Progress, WhereThereIsNoTerminalIsOneLineAtTheEnd) {
   std::FILE* out = std::tmpfile();
   ASSERT_NE(out, nullptr);
-  const ReportProgress report = show_progress("writing x", out);
+  const ReportProgress report = show_progress("writing x", {}, out);
   report(1'000'000, 3'000'000);
   report(2'000'000, 3'000'000);
   EXPECT_EQ(text_of(out), "");
   report(3'000'000, 3'000'000);
   EXPECT_THAT(text_of(out), testing::MatchesRegex("writing x: 3\\.0 MB in [0-9.]+ s \\([0-9.]+ .B/s\\)\n"));
   std::fclose(out);
+}
+
+TEST(Progress, WhatIsNotBytesIsCountedByItsName) {
+  std::FILE* out = std::tmpfile();
+  ASSERT_NE(out, nullptr);
+  show_progress("answering", "tasks", out)(60, 60);
+  EXPECT_THAT(text_of(out),
+              testing::MatchesRegex("answering: 60 tasks in [0-9.]+ s \\([0-9.]+ tasks/s\\)\n"));
+  std::fclose(out);
+  EXPECT_EQ(progress_bar("answering", 15, 60, 60, "tasks"),
+            "answering [#####               ]  25 %  15 of 60 tasks");
 }
 
 TEST(Progress, TheBarFillsWithTheShareDone) {

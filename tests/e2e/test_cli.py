@@ -276,6 +276,23 @@ def test_golden_data_agree(backend, num_prompts):
     assert len(report["prompts"]) == num_prompts
 
 
+def test_both_bounds_of_golden_data_are_stated_and_most_places_are_compared():
+    golden = ["eval", "tiny", "--golden", GOLDEN / "golden.json", "--limit", 8, "--experts-activations", "int8"]
+    report = json.loads(answer(*golden, "--json"))
+    bounds = report["tolerance"]
+    assert 0 < bounds["relative_l2"] < bounds["near_tie_relative_l2"]
+    for prompt in report["prompts"]:
+        for difference in [prompt, prompt["from_rounded_reference"]]:
+            assert difference["relative_l2"] <= bounds["relative_l2"]
+            assert difference["near_tie_relative_l2"] <= bounds["near_tie_relative_l2"]
+    num_places = 5 * sum(prompt["num_tokens"] for prompt in report["prompts"])
+    num_compared = sum(prompt["from_rounded_reference"]["num_top_compared"] for prompt in report["prompts"])
+    assert num_compared > num_places / 2
+    text = answer(*golden)
+    assert f"{bounds['relative_l2']:.1e} relative L2, {bounds['near_tie_relative_l2']:.1e} at near ties" in text
+    assert f"of the {num_compared} places" in text and f"there are {num_places}" in text
+
+
 @pytest.mark.parametrize("shape", ["a", "b"])
 def test_golden_data_of_odd_shapes_agree(shape):
     folder = GOLDEN / "random" / shape
@@ -509,7 +526,7 @@ class Terminal:
     def __init__(self, *arguments):
         self.pid, self.fd = pty.fork()
         if self.pid == 0:
-            os.environ["NIBBLE_THREADS"] = "1"
+            os.environ |= {"NIBBLE_THREADS": "1", "TERM": "xterm"}
             os.execv(NIBBLE, [NIBBLE, "chat", "tiny", *arguments])
         self.seen = ""
 

@@ -108,7 +108,7 @@ TEST(GgufModel, WeightsAreMadeOnce) {
 TEST(GgufModel, BlocksAreWhatIsMadeOfThem) {
   const TestFolder folder;
   write(synthetic_source(small_config(), "synthetic"), folder.path() / "model.gguf",
-        {.dense = GgmlType::kMxfp4, .tokenizer_json = {}, .chat_template = {}});
+        {.dense = GgmlType::kMxfp4});
   const Weights weights = open_weights(folder.path() / "model.gguf");
   ThreadPool pool(2);
   size_t rest = 0, all = 0;
@@ -176,8 +176,7 @@ TEST(GgufModel, Q8AndMxfp4MatricesAreTheirValuesInBf16) {
   const TestFolder folder;
   for (const GgmlType type : {GgmlType::kQ8_0, GgmlType::kMxfp4}) {
     const auto file = folder.path() / (std::string(name(type)) + ".gguf");
-    write(synthetic_source(small_config(), "synthetic"), file,
-          {.dense = type, .tokenizer_json = {}, .chat_template = {}});
+    write(synthetic_source(small_config(), "synthetic"), file, {.dense = type});
     const Weights weights = open_weights(file);
     make(weights);
     const Gguf gguf = open_gguf(file);

@@ -152,6 +152,30 @@ TEST_F(CompareWithGolden, PositionsAfterANearTieMayDifferMore) {
   EXPECT_EQ(difference().num_top_compared, 10);
 }
 
+// What each position is off by is known then: places further apart than that are compared, near tie of the router or not.
+TEST_F(CompareWithGolden, WhereGoldenDataHaveEveryLogitTheErrorOfARowSaysWhichPlacesAreCompared) {
+  golden.logits.insert(golden.logits.end(), golden.logits.begin(), golden.logits.end());
+  golden.num_logit_rows = 2;
+  golden.router_margin[0] = 0;
+  tolerance.top_gap = tolerance.top_gap_after_tie = 100;
+  EXPECT_EQ(difference().num_top_compared, 10);
+  EXPECT_EQ(difference().num_top_wrong, 0);
+
+  // Off by 0.2, of a root mean square of 0.2 / sqrt(8): 3 sqrt(2) of it is 0.3.
+  logits[0] -= 0.2f;
+  EXPECT_EQ(difference().num_top_compared, 10);
+  EXPECT_GT(difference().tied_l2, 0);
+  EXPECT_EQ(difference().relative_l2, 0);
+  for (size_t i = 0; i < 8; ++i) logits[i] += i % 2 == 0 ? 0.3f : -0.3f;  // 3 sqrt(2) 0.3 is more than 1
+  EXPECT_EQ(difference().num_top_compared, 5);
+
+  // Two logits that have changed places and nothing else: what they are off by is far from spread over the row.
+  logits = golden.logits;
+  golden.top_logprobs = {0, -3, -6, -9, -12, 0, -3, -6, -9, -12};
+  std::swap(logits[1], logits[2]);
+  EXPECT_EQ(difference().num_top_wrong, 2);
+}
+
 TEST(Bf16CacheTolerance, FollowsTheLayersAndTheSizeOfTheLogits) {
   Config config;
   config.num_layers = 9;

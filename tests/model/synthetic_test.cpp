@@ -185,6 +185,22 @@ TEST(Synthetic, ReportsEveryByteOnce) {
   EXPECT_EQ(last, total);
 }
 
+TEST(Synthetic, NothingIsLeftOfAFolderWhoseWritingBreaksOff) {
+  const TestFolder folder;
+  std::filesystem::create_directory(folder.path() / "old");
+  const auto break_off = [&](size_t done, size_t total) {
+    if (done == total) throw InputError("broken off");  // with all but the small files written
+  };
+  for (const char* name : {"new", "old"})
+    EXPECT_EQ(error_of([&] {
+                write_checkpoint(synthetic_source(small_config(), "synthetic"), folder.path() / name, {},
+                                 break_off);
+              }),
+              "broken off");
+  EXPECT_FALSE(std::filesystem::exists(folder.path() / "new"));
+  EXPECT_TRUE(std::filesystem::is_empty(folder.path() / "old"));
+}
+
 TEST(Synthetic, AFolderThatHoldsSomethingIsLeftAlone) {
   const TestFolder folder;
   write_text(folder.path() / "precious.txt", "x");

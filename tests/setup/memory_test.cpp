@@ -30,11 +30,10 @@ TEST(Memory, AGgufFilesWeightsTakeTheMemoryOfWhatIsMadeOfThem) {
   const std::filesystem::path file =
       std::filesystem::path(testing::TempDir()) / fmt::format("nibble_load_{}.gguf", ::getpid());
   ThreadPool pool(2);
-  write_gguf(open_source(kTiny), file,
-             {.dense = GgmlType::kQ8_0,
-              .tokenizer_json = read_text_file(kTiny + "/tokenizer.json"),
-              .chat_template = {}},
-             pool);
+  write_gguf(
+      open_source(kTiny), file,
+      {.dense = GgmlType::kQ8_0, .files = {{"tokenizer.json", read_text_file(kTiny + "/tokenizer.json")}}},
+      pool);
   const Model model = open_model(file.string(), {});
   MemoryPlan plan;
   plan.replaced_weight_bytes = plan.released_weight_bytes = 1000;

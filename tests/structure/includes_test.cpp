@@ -55,18 +55,19 @@ constexpr Room kRooms[] = {
     {"cli/measure/", 1},  //
     {"cli/*", 2},
     {"cli/bench_serve/", 2},
-    {"cli/chat/", 2},
+    {"cli/chat/", 2},  //
+    {"cli/convert/", 2},
     {"cli/eval/", 2},
-    {"cli/verify/", 2},
-    {"cli/bench/", 3},  //
+    {"cli/verify/", 2},  //
+    {"cli/bench/", 3},   //
     {"cli/main", 4},
     // HTTP knows nothing of OpenAI's API, its types nothing of an engine, and the table of routes names every endpoint.
     {"server/http/", 0},
     {"server/api/", 1},
-    {"server/service/", 2},
+    {"server/service/", 2},  //
     {"server/endpoints/", 3},
     {"server/routes", 4},
-    {"server/server", 5},
+    {"server/server", 5},  //
 };
 
 bool lies_in(std::string_view file, std::string_view folder) {

@@ -35,7 +35,8 @@ Times are those of the client. TTFT: from sending to the first event with text. 
 
 Examples:
   nibble bench serve http://127.0.0.1:8080 --clients 1,4,16,64
-  nibble bench serve http://10.0.0.5:8000 --rate 0.5,1,2 --requests 300 --prompt-tokens exp:1000 --output-tokens 50-400
+  nibble bench serve http://10.0.0.5:8000 --rate 0.5,1,2 --requests 300 \
+       --prompt-tokens exp:1000 --output-tokens 50-400
   nibble bench serve http://127.0.0.1:8080 --api chat --prefix-tokens 2000 --clients 16 --json)"};
 
 constexpr int kMostClients{1 << 16};

@@ -26,10 +26,11 @@ double percentile_99(std::vector<double> values) {
 
 Comparison compare_models(Backend& quantised, Backend& unquantised, const BackendOptions& room,
                           const Tokenizer& tokenizer, const std::string& text, int window,
-                          std::optional<int> limit) {
+                          std::optional<int> limit, const ReportProgress& report) {
   const TextWindows windows = cut_windows(tokenizer, text, window, limit);
   const size_t vocab = static_cast<size_t>(unquantised.config().vocab);
   std::vector<double> divergences;
+  Meter meter(windows.num_scored(), report);
   size_t num_agreed = 0;
   double surprise = 0, unquantised_surprise = 0;
   std::vector<float> held;
@@ -48,6 +49,7 @@ Comparison compare_models(Backend& quantised, Backend& unquantised, const Backen
         num_agreed += likeliest(p) == likeliest(q);
         surprise += log_sum_exp(q) - q[next];
         unquantised_surprise += log_sum_exp(p) - p[next];
+        meter.add(1);
       });
     }
   }

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "backend/backend.h"
+#include "core/progress.h"
 #include "text/tokenizer.h"
 
 namespace nibble::cli {
@@ -17,9 +18,9 @@ struct Comparison {
   size_t num_scored{0};  // tokens
 };
 
-// Windows as in measure_perplexity. Both backends were made with `room`, but for its formats.
+// Windows and `report` as in measure_perplexity. Both backends were made with `room`, but for its formats.
 Comparison compare_models(Backend& quantised, Backend& unquantised, const BackendOptions& room,
                           const Tokenizer& tokenizer, const std::string& text, int window,
-                          std::optional<int> limit);
+                          std::optional<int> limit, const ReportProgress& report = {});
 
 }  // namespace nibble::cli

@@ -9,22 +9,25 @@
 namespace nibble::cli {
 namespace {
 
-GoldenDifference compare_prompt(Backend& backend, const BackendOptions& room, const GoldenPrompt& prompt,
-                                const GoldenTolerance& tolerance) {
+struct BackendAnswer {
+  std::vector<float> logits;  // of every position of the prompt
+  std::vector<TokenId> greedy;
+};
+
+BackendAnswer ask(Backend& backend, const BackendOptions& room, const GoldenPrompt& prompt) {
   BackendSequence sequence(backend, room);
-  std::vector<float> logits;
+  BackendAnswer answer;
   TokenId next{};
   sequence.feed(prompt.ids, [&](int, std::span<const float> row) {
-    logits.insert(logits.end(), row.begin(), row.end());
+    answer.logits.insert(answer.logits.end(), row.begin(), row.end());
     next = likeliest(row);
   });
-  std::vector<TokenId> greedy;
-  while (greedy.size() < prompt.greedy.size()) {
-    greedy.push_back(next);
-    sequence.feed(std::span(&greedy.back(), 1),
+  while (answer.greedy.size() < prompt.greedy.size()) {
+    answer.greedy.push_back(next);
+    sequence.feed(std::span(&answer.greedy.back(), 1),
                   [&](int, std::span<const float> row) { next = likeliest(row); });
   }
-  return compare(prompt, {logits, greedy, {}}, tolerance);
+  return answer;
 }
 
 }  // namespace
@@ -38,13 +41,22 @@ int longest(const GoldenSet& golden) {
 
 std::vector<GoldenResult> compare_golden(Backend& backend, const BackendOptions& room,
                                          const GoldenSet& golden, const GoldenTolerance& tolerance,
-                                         std::optional<int> limit) {
+                                         const AnswerRounded& answer_rounded, const ReportProgress& report) {
+  size_t num_tokens = 0;
+  for (const GoldenPrompt& prompt : golden.prompts) num_tokens += prompt.ids.size();
+  Meter meter(num_tokens, report);
   std::vector<GoldenResult> results;
   for (const GoldenPrompt& prompt : golden.prompts) {
-    if (limit && results.size() == static_cast<size_t>(*limit)) break;
-    const GoldenDifference difference = compare_prompt(backend, room, prompt, tolerance);
-    results.push_back(
-        {prompt.name, static_cast<int>(prompt.ids.size()), difference, is_within(difference, tolerance)});
+    const BackendAnswer answer = ask(backend, room, prompt);
+    GoldenResult result{prompt.name, static_cast<int>(prompt.ids.size()), {}, {}, false};
+    result.difference = compare(prompt, {answer.logits, answer.greedy, {}}, tolerance);
+    result.is_within = is_within(result.difference, tolerance);
+    if (answer_rounded) {
+      result.from_rounded = compare(answer_rounded(prompt), {answer.logits, {}, {}}, tolerance);
+      result.is_within &= is_within(*result.from_rounded, tolerance);
+    }
+    results.push_back(std::move(result));
+    meter.add(prompt.ids.size());
   }
   return results;
 }

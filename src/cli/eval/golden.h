@@ -1,11 +1,13 @@
 // Agreement of a backend with golden data, prompt by prompt.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "backend/backend.h"
+#include "core/progress.h"
 #include "model/golden.h"
 
 namespace nibble::cli {
@@ -14,15 +16,20 @@ struct GoldenResult {
   std::string name;
   int num_tokens{0};
   GoldenDifference difference;
-  bool is_within{false};
+  std::optional<GoldenDifference> from_rounded;  // from what AnswerRounded says
+  bool is_within{false};                         // each of them
 };
 
 // The most positions that a prompt of the set takes, continuation included.
 int longest(const GoldenSet& golden);
 
-// `limit`: at most so many prompts.
+// What a backend is held to beside the golden data: the same prompt's, made by a reference that rounds as the backend does.
+using AnswerRounded = std::function<GoldenPrompt(const GoldenPrompt&)>;
+
+// `report` counts the tokens of prompts that are done.
 std::vector<GoldenResult> compare_golden(Backend& backend, const BackendOptions& room,
                                          const GoldenSet& golden, const GoldenTolerance& tolerance,
-                                         std::optional<int> limit);
+                                         const AnswerRounded& answer_rounded = {},
+                                         const ReportProgress& report = {});
 
 }  // namespace nibble::cli

@@ -23,10 +23,13 @@ TextWindows cut_windows(const Tokenizer& tokenizer, const std::string& text, int
 }
 
 Perplexity measure_perplexity(Backend& backend, const BackendOptions& room, const Tokenizer& tokenizer,
-                              const std::string& text, int window, std::optional<int> limit) {
+                              const std::string& text, int window, std::optional<int> limit,
+                              const ReportProgress& report) {
   const TextWindows windows = cut_windows(tokenizer, text, window, limit);
   Perplexity result;
   result.num_windows = static_cast<int>(windows.count);
+  result.num_scored = windows.num_scored();
+  Meter meter(result.num_scored, report);
   double sum = 0;
   size_t num_bytes = 0;
   for (size_t w = 0; w < windows.count; ++w) {
@@ -36,8 +39,8 @@ Perplexity measure_perplexity(Backend& backend, const BackendOptions& room, cons
       const TokenId next = piece[static_cast<size_t>(position) + 1];
       sum += log_sum_exp(logits) - logits[static_cast<size_t>(next)];
       num_bytes += tokenizer.bytes(next).size();
+      meter.add(1);
     });
-    result.num_scored += piece.size() - 1;
   }
   result.per_token = std::exp(sum / static_cast<double>(result.num_scored));
   result.bits_per_byte = sum / std::numbers::ln2 / static_cast<double>(num_bytes);

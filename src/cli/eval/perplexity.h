@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "backend/backend.h"
+#include "core/progress.h"
 #include "text/tokenizer.h"
 
 namespace nibble::cli {
@@ -26,13 +27,15 @@ struct TextWindows {
   std::span<const TokenId> at(size_t index) const {
     return std::span(tokens).subspan(index * length, length);
   }
+  size_t num_scored() const { return count * (length - 1); }  // every token of a window but the first
 };
 // Windows of `window` tokens; `limit`: at most so many.
 TextWindows cut_windows(const Tokenizer& tokenizer, const std::string& text, int window,
                         std::optional<int> limit);
 
-// Every token of a window but the first is scored.
+// `report` counts tokens that are scored.
 Perplexity measure_perplexity(Backend& backend, const BackendOptions& room, const Tokenizer& tokenizer,
-                              const std::string& text, int window, std::optional<int> limit);
+                              const std::string& text, int window, std::optional<int> limit,
+                              const ReportProgress& report = {});
 
 }  // namespace nibble::cli

@@ -6,7 +6,6 @@
 #include <variant>
 
 #include "cli/terminal/json_lines.h"
-#include "cli/terminal/terminal.h"
 #include "core/error.h"
 #include "harmony/chat.h"
 #include "harmony/parse.h"
@@ -41,13 +40,6 @@ bool is_solved(const Task& task, const std::vector<harmony::ParsedMessage>& mess
   return is_addressed && message.text == task.answer;
 }
 
-// On a terminal, where somebody waits.
-void show_count(size_t num_done, size_t num_tasks) {
-  if (!is_terminal(stderr)) return;
-  fmt::print(stderr, "\r{} of {} tasks{}", num_done, num_tasks, num_done == num_tasks ? "\n" : "");
-  std::fflush(stderr);
-}
-
 // What is known of a task while it runs.
 struct Running {
   size_t index;
@@ -64,7 +56,7 @@ std::vector<Task> read_tasks(std::string_view text, const std::string& origin) {
 }
 
 std::vector<TaskResult> run_tasks(Engine& engine, const Tokenizer& tokenizer, const std::vector<Task>& tasks,
-                                  std::vector<GenerationRequest> requests) {
+                                  std::vector<GenerationRequest> requests, const ReportProgress& report) {
   std::vector<TaskResult> results(tasks.size());
   std::map<RequestId, Running> running;
   for (size_t i = 0; i < tasks.size(); ++i) {
@@ -74,6 +66,7 @@ std::vector<TaskResult> run_tasks(Engine& engine, const Tokenizer& tokenizer, co
     running.emplace(engine.submit(std::move(requests[i])),
                     Running{i, harmony::Parser(tokenizer, harmony::Role::kAssistant), {}});
   }
+  Meter meter(tasks.size(), report);
   while (!running.empty()) {
     const std::optional<Event> event = engine.wait_event(std::chrono::seconds(1));
     if (!event) continue;
@@ -94,7 +87,7 @@ std::vector<TaskResult> run_tasks(Engine& engine, const Tokenizer& tokenizer, co
     result.text = tokenizer.decode(task.tokens);
     result.num_output_tokens = static_cast<int>(task.tokens.size());
     running.erase(finished.request);
-    show_count(tasks.size() - running.size(), tasks.size());
+    meter.add(1);
   }
   return results;
 }

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "core/progress.h"
 #include "engine/engine.h"
 #include "harmony/message.h"
 #include "text/tokenizer.h"
@@ -34,8 +35,8 @@ struct TaskResult {
   int num_output_tokens{0};
 };
 
-// All prompts, greedy, as many at once as the engine runs. `requests` are in the order of the tasks.
+// All prompts, greedy, as many at once as the engine runs. `requests` are in the order of the tasks; `report` counts those done.
 std::vector<TaskResult> run_tasks(Engine& engine, const Tokenizer& tokenizer, const std::vector<Task>& tasks,
-                                  std::vector<GenerationRequest> requests);
+                                  std::vector<GenerationRequest> requests, const ReportProgress& report = {});
 
 }  // namespace nibble::cli

@@ -1,8 +1,7 @@
 #include "cli/terminal/answer_printer.h"
 
-#include <fmt/format.h>
-
 #include "cli/terminal/terminal.h"
+#include "core/output.h"
 
 namespace nibble::cli {
 namespace {
@@ -20,8 +19,8 @@ void AnswerPrinter::show(harmony::Part part, std::string_view text) {
   if (text.empty()) return;
   if (part == harmony::Part::kReasoning && options_.hides_reasoning) return;
   std::FILE* out = part == harmony::Part::kAnswer ? options_.answer : options_.reasoning;
-  std::fwrite(text.data(), 1, text.size(), out);
-  std::fflush(out);
+  write_to(out, text);
+  flush(out);
   at_line_start_ = text.back() == '\n';
 }
 
@@ -34,15 +33,15 @@ void AnswerPrinter::open(harmony::Part part) {
   at_line_start_ = true;
   if (part == harmony::Part::kAnswer) return;
   std::FILE* out = options_.reasoning;
-  const bool on_terminal = is_terminal(out);
-  fmt::print(out, "{}", dim_on(out));
-  if (part == harmony::Part::kCall) fmt::print(out, "call: ");
+  const bool on_terminal = understands_escapes(out);
+  write_to(out, dim_on(out));
+  if (part == harmony::Part::kCall) write_to(out, "call: ");
   if (part == harmony::Part::kReasoning && options_.hides_reasoning)
-    fmt::print(out, "{}{}", kThinking, on_terminal ? "" : "\n");
+    print_to(out, "{}{}", kThinking, on_terminal ? "" : "\n");
   if (part == harmony::Part::kReasoning && !options_.hides_reasoning && !on_terminal)
-    fmt::print(out, "reasoning: ");
+    write_to(out, "reasoning: ");
   at_line_start_ = false;
-  std::fflush(out);
+  flush(out);
 }
 
 void AnswerPrinter::close() {
@@ -50,10 +49,10 @@ void AnswerPrinter::close() {
   is_open_ = false;
   std::FILE* out = part_ == harmony::Part::kAnswer ? options_.answer : options_.reasoning;
   const bool was_folded = part_ == harmony::Part::kReasoning && options_.hides_reasoning;
-  if (was_folded && is_terminal(out)) fmt::print(out, "{}", kEraseLine);
-  if (!was_folded && !at_line_start_) fmt::print(out, "\n");
-  if (part_ != harmony::Part::kAnswer) fmt::print(out, "{}", dim_off(out));
-  std::fflush(out);
+  if (was_folded && understands_escapes(out)) write_to(out, kEraseLine);
+  if (!was_folded && !at_line_start_) write_to(out, "\n");
+  if (part_ != harmony::Part::kAnswer) write_to(out, dim_off(out));
+  flush(out);
 }
 
 }  // namespace nibble::cli

@@ -2,11 +2,11 @@
 
 #include <fmt/format.h>
 
-#include <cstdio>
 #include <string>
 
 #include "cli/terminal/terminal.h"
 #include "core/error.h"
+#include "core/output.h"
 #include "harmony/json_text.h"
 
 namespace nibble::cli {
@@ -30,11 +30,20 @@ void visit_line(std::string_view line, std::string_view origin, int number, cons
 
 }  // namespace
 
-void for_each_json_line(const Visit& visit) {
+void answer_json_lines(const std::function<Json(const Json&)>& answer) {
   LineReader reader(/*interrupt=*/nullptr);
-  std::string line;
-  for (int number = 1; reader.read(line) == LineReader::Outcome::kLine; ++number)
-    visit_line(line, "stdin", number, visit);
+  std::string line, first_fault;
+  int num_faults = 0;
+  for (int number = 1; reader.read(line) == LineReader::Outcome::kLine; ++number) {
+    try {
+      visit_line(line, "stdin", number, [&](const Json& json) { print_json_line(answer(json)); });
+    } catch (const InputError& error) {
+      print_json_line({{"error", error.what()}});
+      if (num_faults++ == 0) first_fault = error.what();
+    }
+  }
+  if (num_faults > 1) throw InputError("{}; {} more lines have an error", first_fault, num_faults - 1);
+  if (num_faults == 1) throw InputError("{}", first_fault);
 }
 
 void for_each_json_line(std::string_view text, std::string_view origin, const Visit& visit) {
@@ -60,7 +69,7 @@ std::vector<TokenId> token_ids(const Json& list, const Tokenizer& tokenizer) {
 
 void print_json_line(const Json& json) {
   fmt::print("{}\n", json.dump(-1, ' ', false, Json::error_handler_t::replace));
-  std::fflush(stdout);
+  flush(stdout);
 }
 
 }  // namespace nibble::cli

@@ -10,11 +10,12 @@
 
 namespace nibble::cli {
 
-// Every line of standard input that is not blank. Throws InputError with the number of the line: where it is not JSON, and
-// around an InputError of `visit`.
-void for_each_json_line(const std::function<void(const nlohmann::ordered_json&)>& visit);
+// Answers each line of standard input that is not blank with a line. One that is not JSON, or that `answer` throws an InputError for,
+// is answered {"error": "stdin, line 2: ..."}, so that answers stay in step with lines; at the end the first of these is thrown.
+void answer_json_lines(const std::function<nlohmann::ordered_json(const nlohmann::ordered_json&)>& answer);
 
-// The same, of a text; `origin` names it.
+// Every line of a text that is not blank; `origin` names it. Throws InputError with the number of the line: where it is not JSON, and
+// around an InputError of `visit`.
 void for_each_json_line(std::string_view text, std::string_view origin,
                         const std::function<void(const nlohmann::ordered_json&)>& visit);
 

@@ -31,7 +31,7 @@ void on_interrupt(int) {
 
 bool has_colors(std::FILE* stream) {
   const char* no_color = std::getenv("NO_COLOR");
-  return is_terminal(stream) && !(no_color && *no_color);
+  return understands_escapes(stream) && !(no_color && *no_color);
 }
 
 // Bytes from standard input; none at its end.
@@ -44,8 +44,6 @@ std::string_view read_some(std::span<char> buffer) {
 }
 
 }  // namespace
-
-bool is_terminal(std::FILE* stream) { return isatty(fileno(stream)) == 1; }
 
 std::string_view dim_on(std::FILE* stream) { return has_colors(stream) ? "\x1b[2m" : ""; }
 std::string_view dim_off(std::FILE* stream) { return has_colors(stream) ? "\x1b[0m" : ""; }

@@ -8,11 +8,11 @@
 #include <string>
 #include <string_view>
 
+#include "core/terminal.h"
+
 namespace nibble::cli {
 
-bool is_terminal(std::FILE* stream);
-
-// The escape sequences where `stream` is a terminal, else nothing. NO_COLOR (no-color.org) switches them off.
+// The escape sequences where `stream` is a terminal that understands them, else nothing. NO_COLOR (no-color.org) switches them off.
 std::string_view dim_on(std::FILE* stream);
 std::string_view dim_off(std::FILE* stream);
 

@@ -1,15 +1,17 @@
-#include "cli/convert.h"
+#include "cli/convert/convert.h"
 
 #include <CLI/CLI.hpp>
 #include <memory>
-#include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
+#include "cli/convert/held_signals.h"
+#include "cli/convert/small_files.h"
 #include "core/error.h"
-#include "core/mapped_file.h"
+#include "core/output.h"
 #include "core/progress.h"
 #include "formats/gguf.h"
-#include "model/gguf_tokenizer.h"
 #include "model/synthetic.h"
 #include "model/write_checkpoint.h"
 #include "model/write_gguf.h"
@@ -23,7 +25,8 @@ namespace fs = std::filesystem;
 constexpr const char* kFooter{R"(
 OUT ends in .gguf: one GGUF file, of a checkpoint, of another GGUF file or of synthetic weights. Experts stay MXFP4, the
 same numbers in GGUF's order; embedding, attention and head are what --dense says, the rest F32. OUT is a folder: a Hugging
-Face checkpoint, of a GGUF file or of synthetic weights; BF16 where that holds every value.
+Face checkpoint, of a GGUF file or of synthetic weights; BF16 where that holds every value. A file has its name only when it is whole, and
+of a folder the index and the configuration come last. After ctrl-C (exit code 130) or on a full disk (3) nothing is left.
 
 Synthetic weights are random, so that loading and decoding at full size can be measured, here and with other engines,
 without having the model. What such a model says is noise.
@@ -38,26 +41,14 @@ struct Options {
   std::string model, out, dense{"bf16"};
 };
 
-std::optional<std::string> text_beside(const ModelSource& source, const char* name) {
-  if (source.synthetic) return std::nullopt;
-  const fs::path file = source.folder() / name;
-  std::error_code no_such_file;
-  return fs::is_regular_file(file, no_such_file) ? std::optional(read_text_file(file)) : std::nullopt;
-}
-
-// The vocabulary and the template that a GGUF file holds, as files of a checkpoint.
-std::vector<TextFile> texts_in(const Gguf& gguf) {
-  std::vector<TextFile> files;
-  if (has_tokenizer(gguf)) files.push_back({"tokenizer.json", tokenizer_json(gguf)});
-  const GgufValue* chat_template = gguf.value("tokenizer.chat_template");
-  if (const auto text = chat_template ? chat_template->text() : std::nullopt)
-    files.push_back({"chat_template.jinja", std::string(*text)});
-  return files;
-}
-
 GgmlType dense_type(const std::string& name) {
   return name == "q8_0" ? GgmlType::kQ8_0 : name == "mxfp4" ? GgmlType::kMxfp4 : GgmlType::kBf16;
 }
+
+// Thrown between two tensors; what is unfinished is removed on its way.
+struct Interrupted {
+  int signal;
+};
 
 int convert(const Options& options, const Settings& settings) {
   const ModelSource model = find_model(options.model, resolve_places(settings));
@@ -73,22 +64,25 @@ int convert(const Options& options, const Settings& settings) {
 
   const TensorSource source =
       model.synthetic ? synthetic_source(*model.synthetic, model.name) : open_source(model.path);
-  std::vector<TextFile> texts;
-  if (is_from_gguf) texts = texts_in(open_gguf(model.path));
-  const ReportProgress report = show_progress("writing " + options.out);
-  if (!is_to_gguf) {
-    write_checkpoint(source, options.out, texts, report);
-    return kDone;
+  std::vector<TextFile> texts =
+      is_from_gguf ? small_files_in(open_gguf(model.path)) : small_files_beside(model);
+  HeldSignals signals;
+  try {
+    const ReportProgress report = [&, show = show_progress("writing " + options.out)](size_t done,
+                                                                                      size_t total) {
+      if (const int signal = signals.take()) throw Interrupted{signal};
+      show(done, total);
+    };
+    if (is_to_gguf) {
+      ThreadPool pool(settings.threads.value_or(0));
+      write_gguf(source, options.out, {dense_type(options.dense), std::move(texts)}, pool, report);
+    } else {
+      write_checkpoint(source, options.out, texts, report);
+    }
+  } catch (const Interrupted& interrupted) {
+    print_to(stderr, "nibble: interrupted: nothing of {} is left\n", options.out);
+    return kSignalBase + interrupted.signal;
   }
-  GgufOptions gguf{.dense = dense_type(options.dense), .tokenizer_json = {}, .chat_template = {}};
-  for (const TextFile& file : texts)
-    (file.name == "tokenizer.json" ? gguf.tokenizer_json : gguf.chat_template) = file.text;
-  if (!is_from_gguf) {
-    gguf.tokenizer_json = text_beside(model, "tokenizer.json");
-    gguf.chat_template = text_beside(model, "chat_template.jinja");
-  }
-  ThreadPool pool(settings.threads.value_or(0));
-  write_gguf(source, options.out, gguf, pool, report);
   return kDone;
 }
 

@@ -1,0 +1,97 @@
+#include "cli/eval/golden_report.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string>
+
+namespace nibble::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+std::string top_text(const GoldenDifference& difference) {
+  return fmt::format("{} of {}", difference.num_top_wrong, difference.num_top_compared);
+}
+
+std::string greedy_text(const GoldenDifference& difference) {
+  if (!difference.greedy_at) return "same";
+  return fmt::format("differs at {} (gap {:.1e})", *difference.greedy_at, difference.greedy_gap);
+}
+
+// An error of the kind that this prompt has no row of is 0.
+std::string error_text(double error) { return error == 0 ? "-" : fmt::format("{:.2e}", error); }
+
+Json difference_json(const GoldenDifference& difference) {
+  return {{"relative_l2", difference.relative_l2},
+          {"near_tie_relative_l2", difference.tied_l2},
+          {"max_logit", difference.max_logit},
+          {"num_top_compared", difference.num_top_compared},
+          {"num_top_wrong", difference.num_top_wrong}};
+}
+
+void print_rounded_table(const std::vector<GoldenResult>& results) {
+  GoldenDifference all;
+  fmt::print("\nagainst the reference, which rounds where this backend does, at every position:\n");
+  fmt::print("{:28} {:>6} {:>12} {:>12} {:>10} {:>18}\n", "prompt", "tokens", "logits (L2)", "near ties",
+             "max diff", "top 5 wrong");
+  int num_tokens = 0;
+  for (const GoldenResult& result : results) {
+    const GoldenDifference& difference = *result.from_rounded;
+    fmt::print("{:28} {:6} {:>12} {:>12} {:10.2e} {:>18}\n", result.name, result.num_tokens,
+               error_text(difference.relative_l2), error_text(difference.tied_l2), difference.max_logit,
+               top_text(difference));
+    num_tokens += result.num_tokens;
+    all.num_top_compared += difference.num_top_compared;
+    all.num_top_wrong += difference.num_top_wrong;
+  }
+  fmt::print("top 5: {} wrong of the {} places that are compared; there are {}\n", all.num_top_wrong,
+             all.num_top_compared, num_tokens * kGoldenTop);
+}
+
+}  // namespace
+
+void print_golden_table(const std::vector<GoldenResult>& results, const GoldenTolerance& tolerance,
+                        std::string_view backend) {
+  fmt::print("{:28} {:>6} {:>12} {:>12} {:>10} {:>18}  {:16}\n", "prompt", "tokens", "logits (L2)",
+             "near ties", "max diff", "top 5 wrong", "greedy");
+  for (const GoldenResult& result : results) {
+    const GoldenDifference& difference = result.difference;
+    fmt::print("{:28} {:6} {:>12} {:>12} {:10.2e} {:>18}  {:16}{}\n", result.name, result.num_tokens,
+               error_text(difference.relative_l2), error_text(difference.tied_l2), difference.max_logit,
+               top_text(difference), greedy_text(difference), result.is_within ? "" : "  OUTSIDE");
+  }
+  if (!results.empty() && results.front().from_rounded) print_rounded_table(results);
+  fmt::print(
+      "backend {}; tolerance: logits {:.1e} relative L2, {:.1e} at near ties, where the router's margin is "
+      "at most "
+      "{:.0e}; top 5 elsewhere, where neighbours are over {:.1e} apart, after a near tie {:.1e}; greedy "
+      "where the gap "
+      "is over {:.1e}\n",
+      backend, tolerance.relative_l2, tolerance.tied_l2, tolerance.router_margin, tolerance.top_gap,
+      tolerance.top_gap_after_tie, tolerance.greedy_gap);
+}
+
+Json golden_json(const std::vector<GoldenResult>& results, const GoldenTolerance& tolerance,
+                 std::string_view backend) {
+  Json rows = Json::array();
+  for (const GoldenResult& result : results) {
+    Json row{{"name", result.name}, {"num_tokens", result.num_tokens}};
+    row.update(difference_json(result.difference));
+    row["greedy_differs_at"] = result.difference.greedy_at ? Json(*result.difference.greedy_at) : Json();
+    if (result.from_rounded) row["from_rounded_reference"] = difference_json(*result.from_rounded);
+    row["is_within"] = result.is_within;
+    rows.push_back(std::move(row));
+  }
+  return {{"backend", backend},
+          {"tolerance",
+           {{"relative_l2", tolerance.relative_l2},
+            {"near_tie_relative_l2", tolerance.tied_l2},
+            {"router_margin", tolerance.router_margin},
+            {"top_gap", tolerance.top_gap},
+            {"top_gap_after_tie", tolerance.top_gap_after_tie},
+            {"greedy_gap", tolerance.greedy_gap}}},
+          {"prompts", rows}};
+}
+
+}  // namespace nibble::cli

@@ -1,0 +1,17 @@
+// What `eval --golden` found, as a table or as JSON, with what it was held to.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string_view>
+#include <vector>
+
+#include "cli/eval/golden.h"
+
+namespace nibble::cli {
+
+void print_golden_table(const std::vector<GoldenResult>& results, const GoldenTolerance& tolerance,
+                        std::string_view backend);
+nlohmann::ordered_json golden_json(const std::vector<GoldenResult>& results, const GoldenTolerance& tolerance,
+                                   std::string_view backend);
+
+}  // namespace nibble::cli

@@ -1,0 +1,84 @@
+#include "cli/help.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <sstream>
+
+#include "core/terminal.h"
+
+namespace nibble::cli {
+namespace {
+
+constexpr size_t kNameColumns{38};   // of a flag and its value; what it does stands beside them
+constexpr size_t kLeastColumns{60};  // on a narrower terminal lines run over, as they would anyway
+
+// The part before `end`, which is taken away with it.
+std::string_view take_until(std::string_view& text, char end) {
+  const std::string_view part = text.substr(0, text.find(end));
+  text.remove_prefix(std::min(text.size(), part.size() + 1));
+  return part;
+}
+
+}  // namespace
+
+std::string wrap(std::string_view text, size_t width) {
+  std::string spaced(text), wrapped;
+  std::replace(spaced.begin(), spaced.end(), '\n', ' ');
+  size_t column = 0;
+  for (std::string_view left = spaced; !left.empty();) {
+    const std::string_view word = take_until(left, ' ');
+    if (word.empty()) continue;
+    const bool fits = column + 1 + word.size() <= width;
+    if (column > 0) wrapped += fits ? ' ' : '\n';
+    column = column > 0 && fits ? column + 1 + word.size() : word.size();
+    wrapped += word;
+  }
+  return wrapped;
+}
+
+std::string wrap_paragraphs(std::string_view text, size_t width) {
+  std::string wrapped, paragraph;
+  const auto end_paragraph = [&] {
+    if (!paragraph.empty()) wrapped += wrap(paragraph, width) + "\n";
+    paragraph.clear();
+  };
+  while (!text.empty()) {
+    const std::string_view line = take_until(text, '\n');
+    if (line.empty() || line.starts_with(' ')) {
+      end_paragraph();
+      wrapped += std::string(line) + "\n";
+      continue;
+    }
+    paragraph += (paragraph.empty() ? "" : " ") + std::string(line);
+    if (line.ends_with(':')) end_paragraph();
+  }
+  end_paragraph();
+  return wrapped;
+}
+
+HelpFormatter::HelpFormatter(size_t width) : width_(width) { column_width(kNameColumns); }
+
+std::string HelpFormatter::make_description(const CLI::App* app) const {
+  return wrap_paragraphs(CLI::Formatter::make_description(app), width_);
+}
+
+std::string HelpFormatter::make_option_desc(const CLI::Option* option) const {
+  return wrap(option->get_description(), width_ - kNameColumns);
+}
+
+std::string HelpFormatter::make_subcommand(const CLI::App* command) const {
+  std::ostringstream out;
+  CLI::detail::format_help(out, command->get_display_name(true),
+                           wrap(command->get_description(), width_ - kNameColumns), kNameColumns);
+  return out.str();
+}
+
+std::string HelpFormatter::make_footer(const CLI::App* app) const {
+  return wrap_paragraphs(app->get_footer(), width_);
+}
+
+size_t help_width() {
+  return is_terminal(stdout) ? std::clamp(num_columns(stdout), kLeastColumns, kHelpColumns) : kHelpColumns;
+}
+
+}  // namespace nibble::cli

@@ -1,0 +1,61 @@
+#include "core/new_file.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <system_error>
+#include <utility>
+
+#include "core/error.h"
+
+namespace nibble {
+namespace {
+
+[[noreturn]] void fail(const std::filesystem::path& path) {
+  throw std::system_error(errno, std::generic_category(), path.string() + ": cannot be written");
+}
+
+// A name is on the disk when its folder is. File systems that can't sync a folder say so: there it is not needed.
+void sync_folder_of(const std::filesystem::path& path) {
+  const std::filesystem::path folder = path.has_parent_path() ? path.parent_path() : ".";
+  const int fd = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (fd < 0) return;
+  ::fsync(fd);
+  ::close(fd);
+}
+
+}  // namespace
+
+NewFile::NewFile(std::filesystem::path path) : path_(std::move(path)), unfinished_(path_) {
+  unfinished_ += fmt::format(".unfinished-{}", ::getpid());
+  fd_ = ::open(unfinished_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+  if (fd_ < 0) throw InputError("{}: cannot be written: {}", path_.string(), std::strerror(errno));
+}
+
+NewFile::~NewFile() {
+  if (fd_ < 0) return;
+  ::close(fd_);
+  ::unlink(unfinished_.c_str());
+}
+
+void NewFile::write(std::span<const std::byte> bytes) {
+  while (!bytes.empty()) {
+    constexpr size_t kMostAtOnce{size_t{1} << 30};  // Linux takes 2 GB at most
+    const ssize_t count = ::write(fd_, bytes.data(), std::min(bytes.size(), kMostAtOnce));
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) fail(path_);
+    bytes = bytes.subspan(static_cast<size_t>(count));
+  }
+}
+
+void NewFile::finish() {
+  if (::fsync(fd_) != 0 || std::rename(unfinished_.c_str(), path_.c_str()) != 0) fail(path_);
+  ::close(std::exchange(fd_, -1));
+  sync_folder_of(path_);
+}
+
+}  // namespace nibble

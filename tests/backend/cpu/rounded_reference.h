@@ -1,0 +1,50 @@
+// The reference's answer to one sequence, with the roundings that the CPU backend adds to float32. What still differs between the
+// two is the order of float32 sums.
+#pragma once
+
+#include <limits>
+#include <vector>
+
+#include "reference/array.h"
+#include "reference/forward.h"
+
+namespace nibble::cpu {
+
+struct ReferenceResult {
+  std::vector<float> logits;  // [T, V]
+  std::vector<float>
+      router_margin;  // [T]: least distance, over the layers, of the last expert chosen to the next
+};
+
+// From position 0; logits of every position.
+inline ReferenceResult rounded_reference(const Weights& weights, std::span<const TokenId> ids,
+                                         const reference::Rounding& rounding = {.kv = Format::kBf16}) {
+  const Config& config = weights.config;
+  const int num_pages = static_cast<int>(ids.size()) / kPageTokens + 1;
+  std::vector<PageId> pages;
+  for (int page = 0; page < num_pages; ++page) pages.push_back(PageId{static_cast<uint32_t>(page)});
+  std::vector<reference::BatchRow> rows;
+  std::vector<int> outputs;
+  for (const TokenId id : ids) {
+    const int t = static_cast<int>(rows.size());
+    rows.push_back({id, t, {pages}, {pages}});
+    outputs.push_back(t);
+  }
+  const reference::RopeTable rope = reference::make_rope_table(config.rope, config.head_dim);
+  reference::KvCache kv(config, num_pages, num_pages);
+  ReferenceResult result{std::vector<float>(ids.size() * config.vocab),
+                         std::vector<float>(ids.size(), std::numeric_limits<float>::infinity())};
+  reference::forward({weights,
+                      rope,
+                      rows,
+                      outputs,
+                      kv,
+                      {result.logits.data(), {std::ssize(ids), config.vocab}},
+                      {},
+                      nullptr,
+                      rounding,
+                      result.router_margin});
+  return result;
+}
+
+}  // namespace nibble::cpu

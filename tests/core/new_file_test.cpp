@@ -1,0 +1,96 @@
+#include "core/new_file.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <sys/resource.h>
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <string>
+#include <system_error>
+
+#include "core/error.h"
+#include "tests/error_of.h"
+#include "tests/folders.h"
+
+namespace nibble {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::HasSubstr;
+
+class NewFileTest : public testing::Test {
+ protected:
+  NewFileTest() {
+    const auto* test = testing::UnitTest::GetInstance()->current_test_info();
+    folder_ = fs::path(test::build_path("scratch")) / (std::string("new_file_") + test->name());
+    fs::create_directories(folder_);
+  }
+  ~NewFileTest() override { fs::remove_all(folder_); }
+
+  std::string contents(const fs::path& file) const {
+    std::ifstream in(file, std::ios::binary);
+    return {std::istreambuf_iterator<char>(in), {}};
+  }
+  ptrdiff_t num_files() const {
+    return std::distance(fs::directory_iterator(folder_), fs::directory_iterator());
+  }
+
+  fs::path folder_;
+};
+
+TEST_F(NewFileTest, HasItsNameOnlyWhenItIsFinished) {
+  NewFile file(folder_ / "x");
+  file.write("one ");
+  file.write("two");
+  EXPECT_FALSE(fs::exists(folder_ / "x"));
+  file.finish();
+  EXPECT_EQ(contents(folder_ / "x"), "one two");
+  EXPECT_EQ(num_files(), 1);
+}
+
+TEST_F(NewFileTest, LeavesNothingWhereItIsNotFinished) {
+  { NewFile(folder_ / "x").write("half of"); }
+  EXPECT_EQ(num_files(), 0);
+}
+
+TEST_F(NewFileTest, WhatHadTheNameStaysUntilThen) {
+  std::ofstream(folder_ / "x") << "old";
+  { NewFile(folder_ / "x").write("half of"); }
+  EXPECT_EQ(contents(folder_ / "x"), "old");
+  NewFile file(folder_ / "x");
+  file.write("new");
+  EXPECT_EQ(contents(folder_ / "x"), "old");
+  file.finish();
+  EXPECT_EQ(contents(folder_ / "x"), "new");
+}
+
+TEST_F(NewFileTest, AFolderThatIsNotThereIsBadInput) {
+  EXPECT_THAT(error_of([&] { NewFile file(folder_ / "none" / "x"); }),
+              testing::AllOf(HasSubstr((folder_ / "none" / "x").string()), HasSubstr("No such file")));
+}
+
+// A limit of the size of files stands for a full disk.
+TEST_F(NewFileTest, AFullDiskIsAFailureOfTheMachine) {
+  rlimit before{};
+  getrlimit(RLIMIT_FSIZE, &before);
+  const rlimit least{1 << 10, before.rlim_max};
+  const auto previous = std::signal(SIGXFSZ, SIG_IGN);
+  setrlimit(RLIMIT_FSIZE, &least);
+  std::string what;
+  try {
+    NewFile file(folder_ / "x");
+    file.write(std::string(1 << 12, '.'));
+  } catch (const std::system_error& error) {
+    what = error.what();
+  }
+  setrlimit(RLIMIT_FSIZE, &before);
+  std::signal(SIGXFSZ, previous);
+  EXPECT_THAT(what, testing::AllOf(HasSubstr((folder_ / "x").string()), HasSubstr("File too large")));
+  EXPECT_EQ(num_files(), 0);
+}
+
+}  // namespace
+}  // namespace nibble
