@@ -22,10 +22,21 @@ function(nibble_floor folder)
     target_link_libraries(nibble_${name} ${kind} nibble_${below})
   endforeach()
   target_link_libraries(nibble_${name} ${kind} ${ARG_LIBS} Threads::Threads)
-  # A sanitizer's build, and one for another processor, compiles a floor as one source file: a third of the time. Names in
-  # anonymous namespaces are therefore unique within a floor. Commands are alike by design (Options, kFooter): they stay apart.
-  if(NIBBLE_WHOLE_FLOORS AND sources AND NOT name STREQUAL cli)
+  if(NOT sources)
+    return()
+  endif()
+  if(NIBBLE_FUZZ AND NOT name MATCHES "^(setup|cli)$")  # no fuzz target reaches these two
+    target_compile_options(nibble_${name} PRIVATE -fsanitize=fuzzer-no-link)
+  endif()
+  # A sanitizer's build, and one for another processor, compiles a floor as one source file, which halves its processor time: most of
+  # it goes to the same templates in every file. Names in anonymous namespaces are therefore unique within a floor; one may
+  # shadow another's.
+  if(NIBBLE_WHOLE_FLOORS)
     set_target_properties(nibble_${name} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 0)
+    target_compile_options(nibble_${name} PRIVATE -Wno-shadow)
+  endif()
+  if(NIBBLE_SANITIZE AND name STREQUAL cli)  # what it computes, it computes below
+    target_compile_options(nibble_cli PRIVATE -O0)
   endif()
 endfunction()
 

@@ -24,7 +24,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr const char* kFooter{R"(
+constexpr const char* kInspectFooter{R"(
 Nothing is loaded and synthetic weights are not made: models that this machine has no room for can be inspected too.
 
 Examples:
@@ -33,7 +33,7 @@ Examples:
   nibble inspect synthetic:gpt-oss-120b --context 131072 --sequences 4
   nibble inspect openai/gpt-oss-20b --kernels)"};
 
-struct Options {
+struct InspectOptions {
   std::string model;
   int num_sequences{1};
   bool show_tensors{false}, show_kernels{false}, as_json{false};
@@ -271,7 +271,7 @@ void print_json(const Report& report, bool with_tensors) {
   fmt::print("{}\n", json.dump(2, ' ', false, Json::error_handler_t::replace));
 }
 
-int inspect(const Options& options, const Settings& settings) {
+int inspect(const InspectOptions& options, const Settings& settings) {
   const ResolvedSettings setup = resolve(settings);
   const ModelSource source = find_model(options.model, setup.places);
   std::vector<TensorLine> tensors = list_tensors(source);
@@ -308,7 +308,7 @@ int inspect(const Options& options, const Settings& settings) {
 }  // namespace
 
 Action define_inspect(CLI::App& command, Settings& settings) {
-  const auto options = std::make_shared<Options>();
+  const auto options = std::make_shared<InspectOptions>();
   add_model(command, options->model);
   command.add_option("--sequences", options->num_sequences, "memory for so many sequences at once [1]")
       ->type_name("N")
@@ -318,7 +318,7 @@ Action define_inspect(CLI::App& command, Settings& settings) {
   command.add_flag("--kernels", options->show_kernels, "which kernel runs each operation here, and why that");
   command.add_flag("--json", options->as_json, "one JSON object");
   add_settings(command, settings, {SettingGroup::kMachine, SettingGroup::kPlaces});
-  command.footer(kFooter);
+  command.footer(kInspectFooter);
   return [options, &settings] { return inspect(*options, settings); };
 }
 

@@ -64,7 +64,7 @@ constexpr const char* kVariables{R"(
 Flags of the groups Instructions, Sampling, Machine and Places can also be set by environment variables:
 --max-batch-tokens by NIBBLE_MAX_BATCH_TOKENS, and so on. The flag wins.)"};
 
-constexpr const char* kFooter{R"(
+constexpr const char* kMainFooter{R"(
 Settings (what the commands' help lists as Instructions, Sampling, Machine and Places) can also be set by environment
 variables: --max-batch-tokens by NIBBLE_MAX_BATCH_TOKENS, and so on. The flag wins.
 
@@ -93,7 +93,7 @@ int run_command(int argc, char** argv) {
   program.set_version_flag(
       "--version", [] { return version_text(); }, "commit, build, instruction sets, backends");
   program.formatter(std::make_shared<HelpFormatter>(help_width()));
-  program.footer(kFooter);
+  program.footer(kMainFooter);
   Settings settings;
   Action action;
   for (const CommandRow& row : kCommands) {

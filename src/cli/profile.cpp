@@ -23,7 +23,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr const char* kFooter{R"(
+constexpr const char* kProfileFooter{R"(
 One step, again and again: -d tokens are in the KV cache, and -p tokens come (1: decoding). On a GPU each launch leaves when its
 first block could begin and when its last one was done; gaps are the times in between, in which the next one waits. The parts add
 up to the recorded step; below stands what a step takes by the host's clock when nobody records. Norms that an operation makes for
@@ -34,7 +34,7 @@ Examples:
   nibble profile synthetic:gpt-oss-120b -d 16384 --mxfp4-layers all
   nibble profile synthetic:gpt-oss-120b -p 2048 --max-batch-tokens 2048 --trace step.json)"};
 
-struct Options {
+struct ProfileOptions {
   std::string model;
   int num_tokens{1}, depth{0}, num_repetitions{20};
   std::optional<std::string> trace;
@@ -144,7 +144,7 @@ Json profile_json(const Profile& profile) {
   return json;
 }
 
-int profile(const Options& options, const Settings& settings, const std::string& command_line) {
+int profile(const ProfileOptions& options, const Settings& settings, const std::string& command_line) {
   const std::string began = utc_now();
   const ResolvedSettings setup = resolve(settings);
   const BackendRow& row = *setup.backend;
@@ -247,7 +247,7 @@ std::string chrome_trace(std::span<const TimedWork> work) {
 }
 
 Action define_profile(CLI::App& command, Settings& settings) {
-  const auto options = std::make_shared<Options>();
+  const auto options = std::make_shared<ProfileOptions>();
   add_model(command, options->model);
   const auto add_number = [&](const char* flag, int& number, const char* what, int least, int most) {
     command.add_option(flag, number, fmt::format("{} [{}]", what, number))
@@ -261,7 +261,7 @@ Action define_profile(CLI::App& command, Settings& settings) {
       ->type_name("FILE");
   command.add_flag("--json", options->as_json, "one JSON object in place of the table");
   add_settings(command, settings, {SettingGroup::kMachine, SettingGroup::kPlaces});
-  command.footer(kFooter);
+  command.footer(kProfileFooter);
   return [options, &settings, &command] { return profile(*options, settings, command_line(command)); };
 }
 

@@ -19,7 +19,7 @@
 namespace nibble::cli {
 namespace {
 
-constexpr const char* kFooter{R"(
+constexpr const char* kRunFooter{R"(
 The answer goes to stdout; the model's reasoning (dimmed on a terminal) and, at the end, token counts and speed go to
 stderr, so that a pipe gets the answer alone. ctrl-C ends the answer early.
 
@@ -29,14 +29,14 @@ Examples:
   nibble run tiny --raw -p "It was a dark and" --max-tokens 40 --seed 7
   nibble run tiny -p "Add 3 and 6." --json --logprobs 3 2>/dev/null)"};
 
-struct Options {
+struct RunOptions {
   std::string model;
   std::optional<std::string> prompt;
   bool is_raw{false};
   bool as_json{false};
 };
 
-std::string prompt_of(const Options& options) {
+std::string prompt_of(const RunOptions& options) {
   if (!options.prompt && is_terminal(stdin))
     print_to(stderr, "Type the prompt; ctrl-D on a line of its own ends it.\n");
   std::string prompt = options.prompt ? *options.prompt : read_input();
@@ -50,7 +50,7 @@ std::string prompt_of(const Options& options) {
   return prompt;
 }
 
-std::vector<TokenId> prompt_tokens(const Options& options, const Settings& settings,
+std::vector<TokenId> prompt_tokens(const RunOptions& options, const Settings& settings,
                                    const std::string& prompt, const Tokenizer& tokenizer) {
   if (options.is_raw) return tokenizer.encode(prompt, SpecialTokens::kRecognise);
   harmony::Chat chat = new_chat(settings);
@@ -73,7 +73,7 @@ nlohmann::ordered_json logprobs_json(const Answer& answer, const Tokenizer& toke
   return rows;
 }
 
-void print_json(const Options& options, const Settings& settings, const Answer& answer,
+void print_json(const RunOptions& options, const Settings& settings, const Answer& answer,
                 const Tokenizer& tokenizer, const Speed& speed) {
   nlohmann::ordered_json json{
       {"model", options.model}, {"finish_reason", name(answer.finished.reason)}, {"answer", answer.text}};
@@ -95,7 +95,7 @@ void print_json(const Options& options, const Settings& settings, const Answer& 
   fmt::print("{}\n", json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
 }
 
-int run(const Options& options, const Settings& settings) {
+int run(const RunOptions& options, const Settings& settings) {
   if (settings.logprobs && !options.as_json)
     throw InputError("--logprobs needs --json, which has room for them");
   const ResolvedSettings setup = resolve(settings);
@@ -130,7 +130,7 @@ int run(const Options& options, const Settings& settings) {
 }  // namespace
 
 Action define_run(CLI::App& command, Settings& settings) {
-  const auto options = std::make_shared<Options>();
+  const auto options = std::make_shared<RunOptions>();
   add_model(command, options->model);
   command.add_option("-p,--prompt", options->prompt, "what is asked; without it stdin is read")
       ->type_name("TEXT");
@@ -140,7 +140,7 @@ Action define_run(CLI::App& command, Settings& settings) {
   add_settings(command, settings,
                {SettingGroup::kInstruction, SettingGroup::kSampling, SettingGroup::kDetail,
                 SettingGroup::kMachine, SettingGroup::kPlaces});
-  command.footer(kFooter);
+  command.footer(kRunFooter);
   return [options, &settings] { return run(*options, settings); };
 }
 

@@ -21,7 +21,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* kFooter{R"(
+constexpr const char* kServeFooter{R"(
 Endpoints: /v1/chat/completions, /v1/completions, /v1/responses, /v1/models, /apply-template,
 /tokenize, /detokenize, /health, /version, /metrics.
 ctrl-C (or SIGTERM) refuses new requests and ends when those that run are done; a second one ends at once (exit code 130).
@@ -41,7 +41,7 @@ static_assert(kLimits.max_body_bytes == 8 << 20 && kLimits.uncounted_body_bytes 
                   kLimits.max_bodies_bytes == 256 << 20,
               "the footer names them");
 
-struct Options {
+struct ServeOptions {
   std::string model;
   std::optional<std::string> served_name;
   server::ServerOptions server{};
@@ -64,7 +64,7 @@ std::vector<std::string> read_keys(const std::string& file) {
   return keys;
 }
 
-std::vector<std::string> api_keys(const Options& options) {
+std::vector<std::string> api_keys(const ServeOptions& options) {
   std::vector<std::string> keys = options.keys;
   for (const std::string& key : keys)
     if (key.empty()) throw InputError("--api-key is empty: leave it out to let everybody in");
@@ -74,13 +74,13 @@ std::vector<std::string> api_keys(const Options& options) {
 }
 
 // A path is nobody's business: its last part is the name.
-std::string served_name(const Options& options) {
+std::string served_name(const ServeOptions& options) {
   if (options.served_name) return *options.served_name;
   const fs::path path = fs::path(options.model) / "";
   return fs::exists(options.model) ? path.parent_path().filename().string() : options.model;
 }
 
-int serve(const Options& options, const Settings& settings) {
+int serve(const ServeOptions& options, const Settings& settings) {
   server::ServerOptions server_options = options.server;
   server_options.api_keys = api_keys(options);
   server_options.model_id = served_name(options);
@@ -117,7 +117,7 @@ int serve(const Options& options, const Settings& settings) {
 }  // namespace
 
 Action define_serve(CLI::App& command, Settings& settings) {
-  const auto options = std::make_shared<Options>();
+  const auto options = std::make_shared<ServeOptions>();
   const char* group = "Server";
   add_model(command, options->model);
   const auto add = [&](const char* flag, auto& value, const char* what, const char* type) {
@@ -168,7 +168,7 @@ Action define_serve(CLI::App& command, Settings& settings) {
       ->group(group);
   add_settings(command, settings,
                {SettingGroup::kMachine, SettingGroup::kBatch, SettingGroup::kCache, SettingGroup::kPlaces});
-  command.footer(kFooter);
+  command.footer(kServeFooter);
   return [options, &settings] { return serve(*options, settings); };
 }
 

@@ -18,7 +18,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr const char* kFooter{R"(
+constexpr const char* kTokenizeFooter{R"(
 Prints the ids on stdout and the counts on stderr. With --jsonl each line {"text": ...} becomes {"ids": [...]} and each
 line {"ids": [...]} becomes {"text": ...}; bytes that are no character become U+FFFD. A line that is neither becomes
 {"error": "..."}, those behind it are answered all the same, and the exit code is 2.
@@ -28,7 +28,7 @@ Examples:
   echo '{"text": "Hello"}' | nibble tokenize o200k_base.tiktoken --jsonl
   echo '{"ids": [39, 72]}' | nibble tokenize tiny --jsonl)"};
 
-struct Options {
+struct TokenizeOptions {
   std::string vocabulary;
   bool as_json_lines{false};
   bool recognise_special{false};
@@ -42,7 +42,7 @@ Json convert_line(const Json& line, const Tokenizer& tokenizer, SpecialTokens sp
   throw InputError("accepted is {{\"text\": ...}} or {{\"ids\": [...]}}");
 }
 
-int tokenize(const Options& options, const Settings& settings) {
+int tokenize(const TokenizeOptions& options, const Settings& settings) {
   const Places places = resolve_places(settings);
   const Tokenizer tokenizer = open_tokenizer(find_model(options.vocabulary, places), places);
   const SpecialTokens special =
@@ -62,7 +62,7 @@ int tokenize(const Options& options, const Settings& settings) {
 }  // namespace
 
 Action define_tokenize(CLI::App& command, Settings& settings) {
-  const auto options = std::make_shared<Options>();
+  const auto options = std::make_shared<TokenizeOptions>();
   command
       .add_option("MODEL|VOCABULARY", options->vocabulary, "a model, a tokenizer.json or a .tiktoken file")
       ->required();
@@ -70,7 +70,7 @@ Action define_tokenize(CLI::App& command, Settings& settings) {
   command.add_flag("--special", options->recognise_special,
                    "recognise control tokens such as <|start|> in the text");
   add_settings(command, settings, {SettingGroup::kPlaces});
-  command.footer(kFooter);
+  command.footer(kTokenizeFooter);
   return [options, &settings] { return tokenize(*options, settings); };
 }
 

@@ -19,7 +19,7 @@
 namespace nibble::cli {
 namespace {
 
-constexpr const char* kFooter{R"(
+constexpr const char* kTuneFooter{R"(
 Measures, with this model, how many threads to run on and how large the pieces are that they take, and writes that to a file in
 which every command that runs on a CPU of this name looks (--tuning names another, --tuning off has none). No setting changes a bit
 of any answer, and none is needed: what nibble comes with was measured too. Values are tried in turns, round after round (numbers of
@@ -35,7 +35,7 @@ constexpr BenchTest kPrompt{BenchKind::kPrefill, 512, 0}, kFewTokens{BenchKind::
     kAnswer{BenchKind::kDecode, 32, 0};
 constexpr BenchTest kTests[]{kPrompt, kFewTokens, kAnswer};
 
-struct Options {
+struct TuneOptions {
   std::string model;
   int num_rounds{5};
 };
@@ -116,7 +116,7 @@ int tune_threads(const Model& model, ResolvedSettings setup, int num_rounds) {
   return counts[best_of("threads", counts, "requests", speeds)];
 }
 
-int tune(const Options& options, Settings settings) {
+int tune(const TuneOptions& options, Settings settings) {
   const std::filesystem::path path = tuning_path(settings);
   settings.tuning = "off";  // what is measured here begins with what nibble comes with
   if (!settings.backend) settings.backend = "cpu";
@@ -163,7 +163,7 @@ int tune(const Options& options, Settings settings) {
 }  // namespace
 
 Action define_tune(CLI::App& command, Settings& settings) {
-  const auto options = std::make_shared<Options>();
+  const auto options = std::make_shared<TuneOptions>();
   add_model(command, options->model);
   command
       .add_option("-r,--rounds", options->num_rounds,
@@ -171,7 +171,7 @@ Action define_tune(CLI::App& command, Settings& settings) {
       ->type_name("N")
       ->check(CLI::Range(1, 100));
   add_settings(command, settings, {SettingGroup::kMachine, SettingGroup::kPlaces});
-  command.footer(kFooter);
+  command.footer(kTuneFooter);
   return [options, &settings] { return tune(*options, settings); };
 }
 

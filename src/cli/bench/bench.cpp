@@ -23,7 +23,7 @@
 namespace nibble::cli {
 namespace {
 
-constexpr const char* kFooter{R"(
+constexpr const char* kBenchFooter{R"(
 The tests are named as llama-bench names them: pp512 is the prefill of a prompt of 512 tokens, tg128 the decoding of 128
 tokens one by one, "@ d4096" says that 4,096 tokens were in the KV cache before. Each runs once to warm up, then -r times,
 straight on the backend: one sequence, random tokens that are the same every time, the likeliest token chosen. The cache
@@ -50,7 +50,7 @@ Examples:
 
 constexpr int kMaxTokens{1 << 20};
 
-struct Options {
+struct BenchOptions {
   std::string model;
   std::vector<std::string> prompt_lengths{"512"}, output_lengths{"128"}, depths{"0"};
   int num_repetitions{5};
@@ -60,7 +60,7 @@ struct Options {
   std::vector<std::string> compared;  // two files; empty: measure
 };
 
-std::vector<BenchTest> tests_of(const Options& options) {
+std::vector<BenchTest> tests_of(const BenchOptions& options) {
   const std::vector<int> prompt_lengths = read_numbers(options.prompt_lengths, "-p", 0, kMaxTokens);
   const std::vector<int> output_lengths = read_numbers(options.output_lengths, "-n", 0, kMaxTokens);
   std::vector<BenchTest> tests =
@@ -78,7 +78,7 @@ Settings with_batch(Settings settings, const std::optional<std::string>& max_bat
 }
 
 // Opened before anything is measured, so that a path that can't be written costs no time.
-std::ofstream open_record(const Options& options) {
+std::ofstream open_record(const BenchOptions& options) {
   std::ofstream file;
   if (!options.record) return file;
   file.open(*options.record, std::ios::app);
@@ -86,7 +86,7 @@ std::ofstream open_record(const Options& options) {
   return file;
 }
 
-int bench(const Options& options, const Settings& settings, const std::string& command_line) {
+int bench(const BenchOptions& options, const Settings& settings, const std::string& command_line) {
   const std::vector<BenchTest> tests = tests_of(options);
   std::ofstream record = open_record(options);
   const std::string began = utc_now();
@@ -149,7 +149,7 @@ int compare(const CLI::App& command, const std::vector<std::string>& files) {
 }  // namespace
 
 Action define_bench(CLI::App& command, Settings& settings) {
-  const auto options = std::make_shared<Options>();
+  const auto options = std::make_shared<BenchOptions>();
   add_model(command, options->model)->required(false);  // `serve` needs none
   const auto add_numbers = [&](const char* flag, std::vector<std::string>& numbers, const char* what) {
     command.add_option(flag, numbers, fmt::format("{} [{}]", what, numbers.front()))
@@ -180,7 +180,7 @@ Action define_bench(CLI::App& command, Settings& settings) {
                   "two files of records: say which differences are beyond the noise")
       ->expected(2)
       ->type_name("A B");
-  command.footer(kFooter);
+  command.footer(kBenchFooter);
   const Action serve = define_bench_serve(command);
   return [options, serve, &settings, &command] {
     if (!command.get_subcommands().empty()) return serve();

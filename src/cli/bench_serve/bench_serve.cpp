@@ -21,7 +21,7 @@
 namespace nibble::cli {
 namespace {
 
-constexpr const char* kFooter{R"(
+constexpr const char* kBenchServeFooter{R"(
 A load is a number of clients that each send their next request when they have the answer (--clients), or requests that
 arrive by a Poisson process, whatever is still open (--rate). Every load has requests of its own; with another --seed, or
 none, prompts are others too, so that a prefix cache knows nothing of them but --prefix-tokens.
@@ -42,7 +42,7 @@ Examples:
 constexpr int kMostClients{1 << 16};
 constexpr int kMostTokens{1 << 20};
 
-struct Options {
+struct BenchServeOptions {
   std::string url;
   std::optional<std::string> model, api_key;
   std::string api{"completions"};
@@ -58,7 +58,7 @@ struct Options {
   bool as_json{false};
 };
 
-std::vector<BenchLoad> loads_of(const Options& options) {
+std::vector<BenchLoad> loads_of(const BenchServeOptions& options) {
   std::vector<BenchLoad> loads;
   for (const double rate : options.rates) loads.push_back({.rate = rate});
   if (options.clients.empty() && loads.empty()) return {{.num_clients = 1}};
@@ -68,19 +68,19 @@ std::vector<BenchLoad> loads_of(const Options& options) {
 }
 
 // So many that each client has had several turns.
-int num_requests_of(const BenchLoad& load, const Options& options) {
+int num_requests_of(const BenchLoad& load, const BenchServeOptions& options) {
   constexpr int kLeast{64}, kTurns{8};
   return options.num_requests.value_or(std::max(kLeast, kTurns * load.num_clients));
 }
 
-Endpoint endpoint_of(const Options& options) {
+Endpoint endpoint_of(const BenchServeOptions& options) {
   Endpoint endpoint = read_endpoint(options.url);
   const char* variable = std::getenv("OPENAI_API_KEY");
   endpoint.api_key = options.api_key.value_or(variable ? variable : "");
   return endpoint;
 }
 
-Workload workload_of(const Options& options, const Endpoint& endpoint) {
+Workload workload_of(const BenchServeOptions& options, const Endpoint& endpoint) {
   Workload workload{.api = options.api == "chat" ? BenchApi::kChat : BenchApi::kCompletions,
                     .model = options.model ? *options.model : "",
                     .prompt_tokens = read_length(options.prompt_tokens, "--prompt-tokens"),
@@ -93,7 +93,7 @@ Workload workload_of(const Options& options, const Endpoint& endpoint) {
   return workload;
 }
 
-int bench_serve(const Options& options, const std::string& command_line) {
+int bench_serve(const BenchServeOptions& options, const std::string& command_line) {
   const std::vector<BenchLoad> loads = loads_of(options);
   const std::string began = utc_now();
   const Endpoint endpoint = endpoint_of(options);
@@ -146,7 +146,7 @@ int bench_serve(const Options& options, const std::string& command_line) {
 Action define_bench_serve(CLI::App& bench) {
   CLI::App& command =
       *bench.add_subcommand("serve", "put load on a server with OpenAI's API, and time its answers");
-  const auto options = std::make_shared<Options>();
+  const auto options = std::make_shared<BenchServeOptions>();
   const auto add = [&](const char* flag, auto& value, const char* what, const char* type) {
     return command.add_option(flag, value, what)->type_name(type);
   };
@@ -192,7 +192,7 @@ Action define_bench_serve(CLI::App& bench) {
       ->check(CLI::Range(0.01, 1e6))
       ->capture_default_str();
   command.add_flag("--json", options->as_json, "one JSON object in place of the table; times are in seconds");
-  command.footer(kFooter);
+  command.footer(kBenchServeFooter);
   return [options, &command] { return bench_serve(*options, command_line(command)); };
 }
 

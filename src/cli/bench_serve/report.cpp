@@ -9,9 +9,9 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr const char* kRow{
+constexpr const char* kLoadRow{
     "| {:<11} | {:>8} | {:>6} | {:>7} | {:>12} | {:>12} | {:>23} | {:>23} | {:>23} | {:>26} |\n"};
-constexpr const char* kRule{
+constexpr const char* kLoadRule{
     "| {:-<11} | {:->7}: | {:->5}: | {:->6}: | {:->11}: | {:->11}: | {:->22}: | {:->22}: | {:->22}: | "
     "{:->25}: |\n"};
 
@@ -71,15 +71,15 @@ std::string name(const BenchLoad& load) {
 }
 
 std::string serve_markdown_header() {
-  return fmt::format(kRow, "load", "requests", "failed", "req/s", "prompt tok/s", "output tok/s", "TTFT ms",
-                     "ITL ms", "TPOT ms", "E2E ms") +
-         fmt::format(kRule, "", "", "", "", "", "", "", "", "", "");
+  return fmt::format(kLoadRow, "load", "requests", "failed", "req/s", "prompt tok/s", "output tok/s",
+                     "TTFT ms", "ITL ms", "TPOT ms", "E2E ms") +
+         fmt::format(kLoadRule, "", "", "", "", "", "", "", "", "", "");
 }
 
 std::string serve_markdown_row(const BenchServeResult& result) {
   const LoadSummary& summary = result.summary;
   const auto number = [](double value) { return fmt::format("{:.1f}", value); };
-  return fmt::format(kRow, name(result.load), summary.num_requests, summary.num_failed,
+  return fmt::format(kLoadRow, name(result.load), summary.num_requests, summary.num_failed,
                      number(summary.requests_per_second()), number(summary.prompt_tokens_per_second()),
                      number(summary.output_tokens_per_second()), milliseconds(summary.ttft),
                      milliseconds(summary.itl), milliseconds(summary.tpot), milliseconds(summary.e2e));

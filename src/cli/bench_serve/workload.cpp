@@ -15,7 +15,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr int kMostTokens{1 << 20};
+constexpr int kMaxLengthTokens{1 << 20};
 constexpr int kMostMeans{8};  // an exponential length is cut there
 constexpr uint64_t kNumIds{1000};
 
@@ -37,7 +37,7 @@ std::optional<int> read_tokens(std::string_view text) {
   int number{};
   const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), number);
   const bool is_good =
-      error == std::errc{} && stop == text.data() + text.size() && number >= 1 && number <= kMostTokens;
+      error == std::errc{} && stop == text.data() + text.size() && number >= 1 && number <= kMaxLengthTokens;
   return is_good ? std::optional(number) : std::nullopt;
 }
 
@@ -72,7 +72,7 @@ LengthDistribution read_length(const std::string& text, std::string_view origin)
   const size_t dash = view.find('-');
   if (view.starts_with(kExponential)) {
     if (const auto mean = read_tokens(view.substr(kExponential.size())))
-      return {Kind::kExponential, 1, std::min(*mean, kMostTokens / kMostMeans) * kMostMeans,
+      return {Kind::kExponential, 1, std::min(*mean, kMaxLengthTokens / kMostMeans) * kMostMeans,
               static_cast<double>(*mean)};
   } else if (dash != std::string_view::npos) {
     const auto least = read_tokens(view.substr(0, dash)), most = read_tokens(view.substr(dash + 1));
@@ -83,7 +83,7 @@ LengthDistribution read_length(const std::string& text, std::string_view origin)
   throw InputError(
       "{} '{}': accepted are a number of tokens from 1 to {}, two as in 128-1024 (each length between them "
       "equally often), or exp:512 (exponential with that mean)",
-      origin, text, kMostTokens);
+      origin, text, kMaxLengthTokens);
 }
 
 Json request_body(const Workload& workload, uint64_t index) {

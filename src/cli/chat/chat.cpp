@@ -21,7 +21,7 @@
 namespace nibble::cli {
 namespace {
 
-constexpr const char* kFooter{R"(
+constexpr const char* kChatFooter{R"(
 ctrl-C stops the answer, not the program; ctrl-D or /quit ends it. /help lists what else can be said to the program.
 
 Examples:
@@ -224,7 +224,7 @@ Action define_chat(CLI::App& command, Settings& settings) {
   add_settings(command, settings,
                {SettingGroup::kInstruction, SettingGroup::kSampling, SettingGroup::kMachine,
                 SettingGroup::kCache, SettingGroup::kPlaces});
-  command.footer(kFooter);
+  command.footer(kChatFooter);
   return [model, &settings] { return chat(*model, settings); };
 }
 

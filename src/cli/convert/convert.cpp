@@ -22,7 +22,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* kFooter{R"(
+constexpr const char* kConvertFooter{R"(
 OUT ends in .gguf: one GGUF file, of a checkpoint, of another GGUF file or of synthetic weights. Experts stay MXFP4, the
 same numbers in GGUF's order; embedding, attention and head are what --dense says, the rest F32. OUT is a folder: a Hugging
 Face checkpoint, of a GGUF file or of synthetic weights; BF16 where that holds every value. A file has its name only when it is whole, and
@@ -37,7 +37,7 @@ Examples:
   nibble convert synthetic:gpt-oss-20b /data/synthetic-20b.gguf --dense q8_0
   nibble convert synthetic:my-config.json out)"};
 
-struct Options {
+struct ConvertOptions {
   std::string model, out, dense{"bf16"};
 };
 
@@ -50,7 +50,7 @@ struct Interrupted {
   int signal;
 };
 
-int convert(const Options& options, const Settings& settings) {
+int convert(const ConvertOptions& options, const Settings& settings) {
   const ModelSource model = find_model(options.model, resolve_places(settings));
   const bool is_from_gguf = is_gguf(model.path), is_to_gguf = fs::path(options.out).extension() == ".gguf";
   if (!is_to_gguf && !model.synthetic && !is_from_gguf)
@@ -89,7 +89,7 @@ int convert(const Options& options, const Settings& settings) {
 }  // namespace
 
 Action define_convert(CLI::App& command, Settings& settings) {
-  const auto options = std::make_shared<Options>();
+  const auto options = std::make_shared<ConvertOptions>();
   command
       .add_option(
           "MODEL", options->model,
@@ -101,7 +101,7 @@ Action define_convert(CLI::App& command, Settings& settings) {
       ->type_name("TYPE")
       ->check(CLI::IsMember({"bf16", "q8_0", "mxfp4"}));
   add_settings(command, settings, {SettingGroup::kMachine, SettingGroup::kPlaces});
-  command.footer(kFooter);
+  command.footer(kConvertFooter);
   return [options, &settings] { return convert(*options, settings); };
 }
 

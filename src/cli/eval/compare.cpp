@@ -24,9 +24,9 @@ double percentile_99(std::vector<double> values) {
 
 }  // namespace
 
-Comparison compare_models(Backend& quantised, Backend& unquantised, const BackendOptions& room,
-                          const Tokenizer& tokenizer, const std::string& text, int window,
-                          std::optional<int> limit, const ReportProgress& report) {
+QualityComparison compare_models(Backend& quantised, Backend& unquantised, const BackendOptions& room,
+                                 const Tokenizer& tokenizer, const std::string& text, int window,
+                                 std::optional<int> limit, const ReportProgress& report) {
   const TextWindows windows = cut_windows(tokenizer, text, window, limit);
   const size_t vocab = static_cast<size_t>(unquantised.config().vocab);
   std::vector<double> divergences;
@@ -54,7 +54,7 @@ Comparison compare_models(Backend& quantised, Backend& unquantised, const Backen
     }
   }
   const auto num_scored = static_cast<double>(divergences.size());
-  Comparison result;
+  QualityComparison result;
   for (const double divergence : divergences) result.mean_kl += divergence / num_scored;
   result.top1_agreement = static_cast<double>(num_agreed) / num_scored;
   result.perplexity = std::exp(surprise / num_scored);

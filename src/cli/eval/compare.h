@@ -10,7 +10,7 @@
 
 namespace nibble::cli {
 
-struct Comparison {
+struct QualityComparison {
   double mean_kl{0}, p99_kl{0};  // KL(unquantised || quantised) of a token, in nats: mean and 99th percentile
   double top1_agreement{0};      // share of the tokens where the likeliest one is the same
   double perplexity{0}, unquantised_perplexity{0};
@@ -19,8 +19,8 @@ struct Comparison {
 };
 
 // Windows and `report` as in measure_perplexity. Both backends were made with `room`, but for its formats.
-Comparison compare_models(Backend& quantised, Backend& unquantised, const BackendOptions& room,
-                          const Tokenizer& tokenizer, const std::string& text, int window,
-                          std::optional<int> limit, const ReportProgress& report = {});
+QualityComparison compare_models(Backend& quantised, Backend& unquantised, const BackendOptions& room,
+                                 const Tokenizer& tokenizer, const std::string& text, int window,
+                                 std::optional<int> limit, const ReportProgress& report = {});
 
 }  // namespace nibble::cli

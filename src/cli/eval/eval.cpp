@@ -27,7 +27,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr const char* kFooter{R"(
+constexpr const char* kEvalFooter{R"(
 Exactly one of --text, --tasks and --golden. With --compare the text is read twice: by the model as --fp8-layers,
 --mxfp4-layers and --kv-dtype have it, and by the same model unquantised, on the same backend.
 
@@ -45,7 +45,7 @@ Examples:
 // An answer that is not there by then does not come: the longest right one of the miniature model has 225 tokens.
 constexpr int kMaxTaskTokens{512};
 
-struct Options {
+struct EvalOptions {
   std::string model;
   std::string text, tasks, golden;
   int window{1024};
@@ -57,7 +57,7 @@ void print_json(const Json& json) {
   fmt::print("{}\n", json.dump(2, ' ', false, Json::error_handler_t::replace));
 }
 
-int eval_text(const Options& options, const ResolvedSettings& setup) {
+int eval_text(const EvalOptions& options, const ResolvedSettings& setup) {
   const std::string text = read_text_file(options.text);
   const Model model = open_model(options.model, setup.places);
   const Tokenizer tokenizer = open_tokenizer(model.source, setup.places);
@@ -91,7 +91,7 @@ std::string experts_activations(const std::vector<KernelChoice>& kernels) {
   return "unknown";
 }
 
-int eval_compare(const Options& options, const ResolvedSettings& setup) {
+int eval_compare(const EvalOptions& options, const ResolvedSettings& setup) {
   const std::string text = read_text_file(options.text);
   const Model model = open_model(options.model, setup.places);
   const Tokenizer tokenizer = open_tokenizer(model.source, setup.places);
@@ -107,7 +107,7 @@ int eval_compare(const Options& options, const ResolvedSettings& setup) {
   const std::unique_ptr<Backend> backend = load(model, setup, room);
   const std::unique_ptr<Backend> plain_backend = load(model, plain, plain_room);
   const Stopwatch stopwatch;
-  const Comparison result =
+  const QualityComparison result =
       compare_models(*backend, *plain_backend, room, tokenizer, text, options.window, options.limit,
                      show_progress("reading " + options.text + " twice", "tokens"));
   const StorageFormats formats = formats_of(model, setup);
@@ -194,7 +194,7 @@ Json tasks_json(const std::vector<TaskResult>& results, std::string_view backend
           {"tasks", rows}};
 }
 
-int eval_tasks(const Options& options, const Settings& settings, const ResolvedSettings& setup) {
+int eval_tasks(const EvalOptions& options, const Settings& settings, const ResolvedSettings& setup) {
   std::vector<Task> tasks = read_tasks(read_text_file(options.tasks), options.tasks);
   if (options.limit && tasks.size() > static_cast<size_t>(*options.limit))
     tasks.resize(static_cast<size_t>(*options.limit));
@@ -242,7 +242,7 @@ AnswerRounded answer_rounded(const Model& model, const ResolvedSettings& setup, 
   };
 }
 
-int eval_golden(const Options& options, const ResolvedSettings& setup) {
+int eval_golden(const EvalOptions& options, const ResolvedSettings& setup) {
   GoldenSet golden = read_golden(options.golden);
   const Model model = open_model(options.model, setup.places);
   if (golden.vocab != model.config.vocab)
@@ -265,7 +265,7 @@ int eval_golden(const Options& options, const ResolvedSettings& setup) {
   return all_within ? kDone : kCheckFailed;
 }
 
-int eval(const Options& options, const Settings& settings) {
+int eval(const EvalOptions& options, const Settings& settings) {
   const bool kinds[]{!options.text.empty(), !options.tasks.empty(), !options.golden.empty()};
   if (std::count(std::begin(kinds), std::end(kinds), true) != 1)
     throw InputError("eval needs exactly one of --text FILE, --tasks FILE and --golden FILE");
@@ -279,7 +279,7 @@ int eval(const Options& options, const Settings& settings) {
 }  // namespace
 
 Action define_eval(CLI::App& command, Settings& settings) {
-  const auto options = std::make_shared<Options>();
+  const auto options = std::make_shared<EvalOptions>();
   add_model(command, options->model);
   command.add_option("--text", options->text, "perplexity of a text")->type_name("FILE");
   command
@@ -299,7 +299,7 @@ Action define_eval(CLI::App& command, Settings& settings) {
   command.add_flag("--json", options->as_json, "figures as one JSON object");
   add_settings(command, settings,
                {SettingGroup::kMachine, SettingGroup::kBatch, SettingGroup::kCache, SettingGroup::kPlaces});
-  command.footer(kFooter);
+  command.footer(kEvalFooter);
   return [options, &settings] { return eval(*options, settings); };
 }
 

@@ -24,7 +24,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 using Result = Verdict::Result;
 
-constexpr const char* kFooter{R"(
+constexpr const char* kVerifyFooter{R"(
 Each row is checked over edge shapes with random and adversarial values, outputs poisoned, against plain loops in double
 precision. "worst" is the largest error over the bound that float32's roundings justify: 1 is the most that is right. A row
 that crashes or hangs is reported as that, and the others are checked all the same. Exit code 1 where a row is not ok.
@@ -38,7 +38,7 @@ Examples:
 
 constexpr std::chrono::minutes kLimit{5};  // of a row; an H100 takes a second
 
-struct Options {
+struct VerifyOptions {
   std::optional<std::string> row;
   bool as_json{false};
 };
@@ -96,7 +96,7 @@ void print_verdict(std::string_view kernel, const Verdict& verdict) {
 }
 
 // In this process: what the children run, and who wants a debugger or a sanitizer on it.
-int verify_here(const std::vector<const BackendRow*>& backends, const Options& options) {
+int verify_here(const std::vector<const BackendRow*>& backends, const VerifyOptions& options) {
   std::vector<std::string> names;
   for (const BackendRow* backend : backends)
     for (const KernelCheck& check : backend->checks()) {
@@ -117,7 +117,7 @@ int verify_here(const std::vector<const BackendRow*>& backends, const Options& o
                    fmt::join(names, ", "));
 }
 
-int verify_all(const std::vector<const BackendRow*>& backends, const Options& options) {
+int verify_all(const std::vector<const BackendRow*>& backends, const VerifyOptions& options) {
   const std::string program = std::filesystem::read_symlink("/proc/self/exe");
   Json rows = Json::array();
   bool all_ok = true;
@@ -138,7 +138,7 @@ int verify_all(const std::vector<const BackendRow*>& backends, const Options& op
   return all_ok ? kDone : kCheckFailed;
 }
 
-int verify(const Options& options, const Settings& settings) {
+int verify(const VerifyOptions& options, const Settings& settings) {
   const std::vector<const BackendRow*> backends = choose_backends(settings);
   return options.row ? verify_here(backends, options) : verify_all(backends, options);
 }
@@ -195,14 +195,14 @@ Verdict verdict_of(const ChildResult& child) {
 }
 
 Action define_verify(CLI::App& command, Settings& settings) {
-  const auto options = std::make_shared<Options>();
+  const auto options = std::make_shared<VerifyOptions>();
   command.add_option("--backend", settings.backend, "whose kernels [all that can be checked here]")
       ->type_name("NAME");
   command
       .add_option("--row", options->row, "this row alone, and in this process: for a debugger or a sanitizer")
       ->type_name("NAME");
   command.add_flag("--json", options->as_json, "one JSON object; where an error has no bound, worst is null");
-  command.footer(kFooter);
+  command.footer(kVerifyFooter);
   return [options, &settings] { return verify(*options, settings); };
 }
 

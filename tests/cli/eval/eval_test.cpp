@@ -57,7 +57,7 @@ class BiasedBackend : public ScriptedBackend {
 TEST(EvalCompare, AModelIsNoWayFromItself) {
   BiasedBackend one(kConfig, 0, {0}), other(kConfig, 0, {0});
   const BackendOptions room = backend_options(kConfig, resolve({}), {100, 1});
-  const Comparison result = compare_models(one, other, room, kTokenizer, std::string(250, '\x01'), 100, {});
+  const QualityComparison result = compare_models(one, other, room, kTokenizer, std::string(250, '\x01'), 100, {});
   EXPECT_EQ(result.mean_kl, 0);
   EXPECT_EQ(result.p99_kl, 0);
   EXPECT_EQ(result.top1_agreement, 1);
@@ -71,7 +71,7 @@ TEST(EvalCompare, TheDivergenceIsThatOfTheUnquantisedModelFromTheOther) {
   ScriptedBackend plain(kConfig, 0, {0});
   BiasedBackend biased(kConfig, 0, {0});
   const BackendOptions room = backend_options(kConfig, resolve({}), {100, 1});
-  const Comparison result = compare_models(biased, plain, room, kTokenizer, std::string(250, '\x01'), 100, 1);
+  const QualityComparison result = compare_models(biased, plain, room, kTokenizer, std::string(250, '\x01'), 100, 1);
   const double vocab = 4096, sum = vocab - 1 + std::exp(1.0);
   EXPECT_NEAR(result.mean_kl, std::log(sum / vocab) - 1 / vocab, 1e-12);
   EXPECT_NEAR(result.p99_kl, result.mean_kl, 1e-12);  // every token has the same
