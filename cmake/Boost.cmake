@@ -1,8 +1,9 @@
-# nibble_boost: the headers of Boost.Asio and Boost.Beast 1.81, for C++20 coroutines. Nothing of Boost is linked.
+# nibble_boost: the headers of Boost.Asio, Boost.Beast and Boost.Process 1.81. Nothing of Boost is linked: coroutines are C++20's,
+# and Boost.Process takes paths of std::filesystem.
 find_package(Boost 1.81 REQUIRED)
 add_library(nibble_boost INTERFACE)
 target_include_directories(nibble_boost SYSTEM INTERFACE ${Boost_INCLUDE_DIRS})
-target_compile_definitions(nibble_boost INTERFACE BOOST_ASIO_NO_DEPRECATED)
+target_compile_definitions(nibble_boost INTERFACE BOOST_ASIO_NO_DEPRECATED BOOST_PROCESS_USE_STD_FS)
 # Clang 14 and 15 have C++20 coroutines but do not say so in the macro that libstdc++ and Asio ask (LLVM review D136936).
 if(CMAKE_CXX_COMPILER_ID STREQUAL Clang AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 16)
   target_compile_definitions(nibble_boost INTERFACE __cpp_impl_coroutine=201902L)

@@ -29,13 +29,13 @@ const char* title(SettingGroup group) {
   return "";
 }
 
-// The variable's value, where it is set and the command has the setting but not its flag.
+// The NIBBLE_* variable's value; null where it is not set, or the command has no such setting, or its flag was given.
 const char* value_of_variable(const CLI::App& command, const Setting& setting) {
   const CLI::Option* option = command.get_option_no_throw(flag(setting));
   return option && option->count() == 0 ? std::getenv(variable(setting).c_str()) : nullptr;
 }
 
-// The command that was chosen, or the program itself.
+// The innermost command that was given; the program itself where none was.
 const CLI::App& chosen(const CLI::App& program) {
   const auto commands = program.get_subcommands();
   return commands.empty() ? program : chosen(*commands.front());
@@ -47,7 +47,7 @@ std::string path_of(const CLI::App& command) {
   return parent ? fmt::format("{} {}", path_of(*parent), command.get_name()) : command.get_name();
 }
 
-// A record is read by others.
+// Records are published: they must not hold keys.
 bool is_secret(const CLI::Option& option) { return option.get_name() == "--api-key"; }
 
 std::vector<std::string> flags_of(const CLI::App& command) {
@@ -64,7 +64,7 @@ std::vector<std::string> commands_of(const CLI::App& command) {
   return names;
 }
 
-// What vLLM and llama-server call flags of ours: their users try these first.
+// Flags of vLLM and llama-server with their names here: their users try those first.
 constexpr std::pair<std::string_view, std::string_view> kNamesElsewhere[]{
     {"--ctx-size", "--context"},
     {"--parallel", "--max-sequences"},
@@ -77,7 +77,7 @@ constexpr std::pair<std::string_view, std::string_view> kNamesElsewhere[]{
     {"--kv-cache-dtype", "--kv-dtype"},
 };
 
-// Empty where the command has no such flag.
+// A hint for `flag`; empty where the command has none of that meaning.
 std::string name_here(const std::string& flag, const std::vector<std::string>& flags) {
   const std::string_view name = std::string_view(flag).substr(0, flag.find('='));
   for (const auto& [elsewhere, here] : kNamesElsewhere)
@@ -108,7 +108,7 @@ void add_settings(CLI::App& command, Settings& settings, std::initializer_list<S
         setting.also.empty() ? flag(setting) : fmt::format("{},--{}", flag(setting), setting.also);
     CLI::Option* option = command.add_option_function<std::vector<std::string>>(
         names, assign, fmt::format("{} [{}]", setting.help, default_of(setting)));
-    // Each flag takes one value. Of a setting with one value the last flag counts, so that a script can put its own first.
+    // Each flag takes one value. Where a setting has one value the last flag wins, so that a script can put its defaults first.
     option->expected(1)->allow_extra_args(false)->type_name(std::string(setting.value));
     option->group(title(setting.group));
     const bool is_list = std::holds_alternative<TextListField>(setting.field);
@@ -140,7 +140,7 @@ std::string command_line(const CLI::App& command) {
 std::string explain(const CLI::App& program, const CLI::ParseError& error) {
   const CLI::App& command = chosen(program);
   const std::string path = path_of(command);
-  // One that may be left out is none that is missed.
+  // Where a subcommand is optional its absence is no mistake.
   const std::vector<std::string> commands =
       command.get_require_subcommand_min() > 0 ? commands_of(command) : std::vector<std::string>();
   for (const std::string& extra : program.remaining(/*recurse=*/true)) {

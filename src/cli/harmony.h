@@ -1,4 +1,4 @@
-// nibble harmony: a conversation to text and token ids, and back.
+// nibble harmony: turns a conversation into text and token ids, and token ids into messages.
 #pragma once
 
 #include "cli/command.h"

@@ -50,7 +50,7 @@ bool is_mxfp4(std::string_view name, DType dtype) {
   return dtype == DType::kU8 && (name.ends_with("blocks") || name.ends_with("scales"));
 }
 
-// What the files hold, whether or not it makes a model; of synthetic weights what they would be.
+// The tensors in the files, even where they make no whole model; for synthetic weights those that would be made.
 std::vector<TensorLine> list_tensors(const ModelSource& source) {
   std::vector<TensorLine> lines;
   const auto add = [&](const std::string& name, DType dtype, const Shape& shape, size_t bytes) {
@@ -79,7 +79,7 @@ size_t total_bytes(const std::vector<TensorLine>& tensors) {
   return bytes;
 }
 
-// The metadata of a GGUF file, by key; nothing for other files. Of lists there is the length: a vocabulary has 200,000.
+// The metadata of a GGUF file; empty for other files. A list is shown by its length: a vocabulary has 200,000 entries.
 Json list_metadata(const ModelSource& source) {
   Json metadata = Json::object();
   if (!is_gguf(source.path)) return metadata;
@@ -106,7 +106,7 @@ std::map<std::string_view, size_t> bytes_by_format(const std::vector<TensorLine>
   return bytes;
 }
 
-// How each matrix of a layer is stored: layers that are alike in it run with the same kernels.
+// How each matrix of a layer is stored. Layers with equal storage run with the same kernels.
 std::vector<std::tuple<Format, bool, GgmlType>> storage_of(const LayerWeights& layer) {
   std::vector<std::tuple<Format, bool, GgmlType>> storage;
   for (const Matrix* matrix :
@@ -125,8 +125,8 @@ std::vector<LayerWeights> layers_of_each_storage(const std::vector<LayerWeights>
   return chosen;
 }
 
-// Kernels are chosen by formats and machine. So a model of few layers, experts and tokens says the same: made in a moment,
-// or a view of what is mapped, of which little has to be converted.
+// Kernels are chosen by formats and machine, so a model with few layers, experts and tokens gets the same ones. Such a model is
+// made in a moment, or views the mapped weights, of which little has to be converted.
 std::vector<KernelChoice> list_kernels(const Model& model, const ResolvedSettings& setup) {
   Config small = model.config;
   small.num_layers = 1;
@@ -153,7 +153,7 @@ std::vector<KernelChoice> list_kernels(const Model& model, const ResolvedSetting
   return kernels;
 }
 
-// What there is to say of a model.
+// All that is printed about a model.
 struct Report {
   Model model;
   std::vector<TensorLine> tensors;
@@ -162,8 +162,8 @@ struct Report {
   std::string_view backend;
   MemoryPlan plan;
   size_t kept_weight_bytes;
-  std::vector<OperationCost> decode;  // of one token that sees a full context
-  std::vector<KernelChoice> kernels;  // where they were asked for
+  std::vector<OperationCost> decode;  // for one token at the end of a full context
+  std::vector<KernelChoice> kernels;  // empty unless --kernels is given
 };
 
 std::string describe(const Config& config) {
@@ -228,7 +228,7 @@ void print(const Report& report) {
 }
 
 void print_metadata(const Json& metadata) {
-  constexpr size_t kMaxShown{80};  // a chat template has thousands of letters
+  constexpr size_t kMaxShown{80};  // a chat template has thousands of characters
   for (const auto& [key, value] : metadata.items()) {
     const std::string text = value.dump(-1, ' ', true, Json::error_handler_t::replace);  // in ASCII
     fmt::print("{:<60} {}{}\n", key, text.substr(0, kMaxShown), text.size() > kMaxShown ? "..." : "");
@@ -276,7 +276,7 @@ int inspect(const InspectOptions& options, const Settings& settings) {
   const ModelSource source = find_model(options.model, setup.places);
   std::vector<TensorLine> tensors = list_tensors(source);
   Json metadata = list_metadata(source);
-  // Before the model is opened, which refuses files that are no whole model: then the list is what helps.
+  // Printed before the model is opened: where files make no whole model open_model throws, and this list helps to find out why.
   if (options.show_tensors && !options.as_json) {
     print_metadata(metadata);
     print_tensors(tensors);

@@ -1,4 +1,4 @@
-// nibble inspect: what a model consists of, what it needs, what runs it.
+// nibble inspect: shows what a model consists of, what memory it needs and which kernels would run it.
 #pragma once
 
 #include "cli/command.h"

@@ -1,4 +1,4 @@
-// nibble: a table of commands. Parses the command line, runs one command, and turns what it throws into one line and an
+// nibble: the table of commands. Parses the command line, runs one command, and turns exceptions into one line on stderr and an
 // exit code.
 #include <fmt/format.h>
 #include <unistd.h>
@@ -79,7 +79,7 @@ Examples:
 
 const std::string kOutputFailed{"the output can't be written: "};
 
-// One line, whatever is in it.
+// Prints one line, even if the message has several.
 void print_error(std::string message) {
   for (char& letter : message)
     if (letter == '\n' || letter == '\r') letter = ' ';

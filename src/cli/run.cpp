@@ -44,7 +44,7 @@ std::string prompt_of(const RunOptions& options) {
     throw InputError(
         "the prompt is not valid UTF-8: byte {} (0x{:02X}) starts no character; convert it, e.g. with iconv",
         *at, static_cast<unsigned char>(prompt[*at]));
-  // The newline that ends a line of a shell is no part of a question. A raw text is taken as it is.
+  // A question from a shell ends in a newline that is not part of it. With --raw the text is taken as it is.
   if (!options.is_raw && !options.prompt) prompt.erase(prompt.find_last_not_of('\n') + 1);
   if (prompt.empty()) throw InputError("the prompt is empty: give one with -p or on stdin");
   return prompt;
@@ -91,7 +91,7 @@ void print_json(const RunOptions& options, const Settings& settings, const Answe
   json["prefill_tokens_per_second"] = speed.prefill_tokens_per_second;
   json["decode_tokens_per_second"] = speed.decode_tokens_per_second;
   json["bytes_per_token"] = speed.bytes_per_token;
-  // A token may be half a character: such bytes become U+FFFD here; "tokens" has them exactly.
+  // A token may end inside a character: such bytes become U+FFFD here; the ids in "tokens" are exact.
   fmt::print("{}\n", json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
 }
 
@@ -121,7 +121,7 @@ int run(const RunOptions& options, const Settings& settings) {
   const Answer answer = options.is_raw ? stream_raw(engine, request, settings.stop, listener)
                                        : stream_harmony(engine, tokenizer, request, settings.stop, listener);
   printer.finish();
-  const Speed speed = measure(model.config, formats_of(model, setup), answer.finished);
+  const Speed speed = speed_of(model.config, formats_of(model, setup), answer.finished);
   if (options.as_json) print_json(options, settings, answer, tokenizer, speed);
   print_to(stderr, "{}{}{}\n", dim_on(stderr), describe(answer.finished, speed), dim_off(stderr));
   return was_interrupted ? kInterrupted : kDone;

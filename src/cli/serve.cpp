@@ -51,7 +51,7 @@ struct ServeOptions {
   int shutdown_seconds{30};
 };
 
-// One key a line; blank lines are passed over.
+// Reads one key from each line; blank lines are skipped.
 std::vector<std::string> read_keys(const std::string& file) {
   std::ifstream in(file);
   if (!in) throw InputError("--api-key-file '{}' can't be read: {}", file, std::strerror(errno));
@@ -73,7 +73,7 @@ std::vector<std::string> api_keys(const ServeOptions& options) {
   return keys;
 }
 
-// A path is nobody's business: its last part is the name.
+// Clients should not see a path of this machine: its last part is the name.
 std::string served_name(const ServeOptions& options) {
   if (options.served_name) return *options.served_name;
   const fs::path path = fs::path(options.model) / "";

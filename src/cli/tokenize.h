@@ -1,4 +1,4 @@
-// nibble tokenize: text to token ids and back.
+// nibble tokenize: turns text into token ids and back.
 #pragma once
 
 #include "cli/command.h"

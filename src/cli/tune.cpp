@@ -40,11 +40,11 @@ struct TuneOptions {
   int num_rounds{5};
 };
 
-struct Knob {
+struct TunedValue {
   const char* name;
   int CpuTuning::*member;
   std::vector<int> values;
-  BenchTest test;  // that it matters to
+  BenchTest test;  // the one that it affects most
 };
 
 double tokens_per_second(Backend& backend, const BackendOptions& room, const BenchTest& test) {
@@ -54,21 +54,22 @@ double tokens_per_second(Backend& backend, const BackendOptions& room, const Ben
   return speed;
 }
 
-// The index of the value to keep: of 0, what it is now, or of one that was faster by more than noise. `speeds`: [value][round].
+// The index of the value to keep: 0, the present one, unless another was faster by more than noise. `speeds`: [value][round].
 size_t best_of(const char* what, const std::vector<int>& values, const std::string& test,
                const std::vector<std::vector<double>>& speeds) {
   size_t best = 0;
   double best_ratio = kWorthIt;
   for (size_t v = 0; v < values.size(); ++v) {
-    std::vector<double> ratios;  // of each round: a machine that is slower in one is so for all values
+    // Compared round by round: a machine that is slower in one round is so for all values.
+    std::vector<double> ratios;
     for (size_t round = 0; round < speeds[v].size(); ++round)
       ratios.push_back(speeds[v][round] / speeds[0][round]);
     const double ratio = statistics_of(ratios).median;
     std::sort(ratios.begin(), ratios.end());
-    const double usually = ratios[ratios.size() / 5];  // of all rounds, but for one in five
+    const double low_ratio = ratios[ratios.size() / 5];  // four rounds of five reach it
     fmt::print("| {:<16} | {:>5} | {:<12} | {:8.2f} | {:6.3f} |\n", what, values[v], test,
                statistics_of(speeds[v]).median, ratio);
-    if (ratio > best_ratio && usually > 1) {
+    if (ratio > best_ratio && low_ratio > 1) {
       best = v;
       best_ratio = ratio;
     }
@@ -77,17 +78,17 @@ size_t best_of(const char* what, const std::vector<int>& values, const std::stri
   return best;
 }
 
-void tune_knob(const Knob& knob, Backend& backend, const BackendRow& row, const BackendOptions& room,
-               int num_rounds, CpuTuning& tuning) {
-  std::vector<std::vector<double>> speeds(knob.values.size());
+void tune_value(const TunedValue& tuned, Backend& backend, const BackendRow& row, const BackendOptions& room,
+                int num_rounds, CpuTuning& tuning) {
+  std::vector<std::vector<double>> speeds(tuned.values.size());
   for (int round = 0; round < num_rounds; ++round)
-    for (size_t v = 0; v < knob.values.size(); ++v) {
+    for (size_t v = 0; v < tuned.values.size(); ++v) {
       CpuTuning candidate = tuning;
-      candidate.*knob.member = knob.values[v];
+      candidate.*tuned.member = tuned.values[v];
       row.retune(backend, candidate);
-      speeds[v].push_back(tokens_per_second(backend, room, knob.test));
+      speeds[v].push_back(tokens_per_second(backend, room, tuned.test));
     }
-  tuning.*knob.member = knob.values[best_of(knob.name, knob.values, name(knob.test), speeds)];
+  tuning.*tuned.member = tuned.values[best_of(tuned.name, tuned.values, name(tuned.test), speeds)];
   row.retune(backend, tuning);
 }
 
@@ -100,8 +101,8 @@ std::vector<int> thread_counts() {
   return counts;
 }
 
-// By what a request takes, its prompt read and its answer written: requests a second. A backend keeps its threads, so that each
-// count loads the model.
+// Compares requests per second, where a request is a prompt and an answer. A backend keeps its number of threads, so each count
+// loads the model again.
 int tune_threads(const Model& model, ResolvedSettings setup, int num_rounds) {
   const std::vector<int> counts = thread_counts();
   std::vector<std::vector<double>> speeds(counts.size());
@@ -118,7 +119,7 @@ int tune_threads(const Model& model, ResolvedSettings setup, int num_rounds) {
 
 int tune(const TuneOptions& options, Settings settings) {
   const std::filesystem::path path = tuning_path(settings);
-  settings.tuning = "off";  // what is measured here begins with what nibble comes with
+  settings.tuning = "off";  // begin with the built-in values
   if (!settings.backend) settings.backend = "cpu";
   ResolvedSettings setup = resolve(settings);
   const BackendRow& row = *setup.backend;
@@ -134,20 +135,21 @@ int tune(const TuneOptions& options, Settings settings) {
   const BackendOptions room = room_for(kTests, model.config, setup);
   const auto backend = load(model, setup, room);
   const std::vector<KernelChoice> kernels = backend->kernels();
-  std::vector<Knob> knobs{
+  std::vector<TunedValue> tuned_values{
       {"panel_rows", &CpuTuning::panel_rows, {32, 16, 48, 64}, kAnswer},
       {"large_panel_rows", &CpuTuning::large_panel_rows, {96, 32, 64, 128, 192}, kPrompt}};
   const auto many = std::find_if(kernels.begin(), kernels.end(),
                                  [](const KernelChoice& kernel) { return kernel.from_rows > 1; });
-  if (many != kernels.end()) {  // another kernel, from so many tokens on
-    // Of a prompt of 64 each expert gets a few.
+  if (many != kernels.end()) {  // it takes over from that many tokens on
+    // Each expert gets a few of a prompt's 64 tokens.
     std::vector<int> values{many->from_rows};
     for (const int value : {4, 8, 16, 32})
       if (value != values.front()) values.push_back(value);
     tuning.cpu.tile_from_tokens = many->from_rows;
-    knobs.push_back({"tile_from_tokens", &CpuTuning::tile_from_tokens, values, kFewTokens});
+    tuned_values.push_back({"tile_from_tokens", &CpuTuning::tile_from_tokens, values, kFewTokens});
   }
-  for (const Knob& knob : knobs) tune_knob(knob, *backend, row, room, options.num_rounds, tuning.cpu);
+  for (const TunedValue& tuned : tuned_values)
+    tune_value(tuned, *backend, row, room, options.num_rounds, tuning.cpu);
 
   const std::string machine = machine_name();
   fmt::print("\n{}: {}\n", machine, to_json(tuning).dump());

@@ -1,4 +1,4 @@
-// nibble tune: measures how the CPU's work is best cut on this machine, and keeps that for all commands.
+// nibble tune: measures which sizes of work pieces are fastest on this CPU, and keeps them for all commands.
 #pragma once
 
 #include "cli/command.h"

@@ -1,4 +1,4 @@
-// Which nibble this is, for bug reports and records of measurements.
+// Version, commit and build of this program, for bug reports and records of measurements.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -11,7 +11,7 @@ struct Build {
   std::string_view version, commit, kind, compiler;
 };
 Build this_build();
-nlohmann::ordered_json build_json();  // the same, of a record
+nlohmann::ordered_json build_json();  // as a record of a measurement holds it
 
 std::string version_text();  // several lines
 

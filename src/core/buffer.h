@@ -1,4 +1,4 @@
-// Bytes in host memory with one owner, aligned for vector loads.
+// Buffer owns bytes in host memory, aligned for vector loads.
 #pragma once
 
 #if defined(__linux__)
@@ -17,11 +17,11 @@ class Buffer {
   static constexpr size_t kAlignment{64};  // a cache line, and the widest vector load (AVX-512)
 
   Buffer() = default;
-  // Contents are not set, and pages not touched: a large buffer costs address space until it is written.
+  // The bytes are not initialised and no page is touched: a large buffer takes address space only until it is written.
   explicit Buffer(size_t bytes) : Buffer(bytes, kAlignment) {}
 
-  // The same in pages of 2 MB, where the system has them: for what is written whole and read again and again. A page of 4 KB
-  // costs a look-up of its address for every 64 lines read.
+  // The same in pages of 2 MB, where the system grants them, for data that is written once and read many times: with pages of
+  // 4 KB every 64 cache lines read need another TLB entry.
   static Buffer of_huge_pages(size_t bytes) {
     Buffer buffer(bytes, kHugePage);
 #if defined(__linux__)

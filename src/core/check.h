@@ -1,5 +1,6 @@
-// NIBBLE_CHECK: a statement that must hold, or nibble has a bug. Prints the values and stops; the values are formatted
-// only on failure, so a check may stand in a hot path. Bad input from outside is not a bug: that is core/error.h.
+// NIBBLE_CHECK(condition, format, values...): where the condition does not hold nibble has a bug; the program prints the values
+// and aborts. Values are formatted only then, so that a hot path can afford a check. Bad input from outside is no bug: see
+// core/error.h.
 #pragma once
 
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-// Time that only goes forward.
+// A stopwatch on the monotonic clock, which never jumps back.
 #pragma once
 
 #include <chrono>

@@ -9,7 +9,7 @@ namespace nibble {
 
 struct E4m3 {
   uint8_t bits;
-  friend bool operator==(E4m3, E4m3) = default;  // of the bits, as for Bf16
+  friend bool operator==(E4m3, E4m3) = default;  // compares bits, as for Bf16
 };
 
 inline float to_float(E4m3 x) {
@@ -23,8 +23,8 @@ inline float to_float(E4m3 x) {
   return std::bit_cast<float>(sign | ((magnitude << 20) + ((127u - 7u) << 23)));
 }
 
-// To nearest, ties to even. Saturates: what is over 448, infinity too, becomes 448 of its sign (the conversion that
-// CUDA names satfinite). A NaN stays a NaN of its sign.
+// Rounds to nearest, ties to even. Values beyond 448, infinity too, saturate at 448 with the sign kept (CUDA's
+// satfinite conversion). A NaN stays a NaN of the same sign.
 inline E4m3 to_e4m3(float x) {
   const uint32_t bits = std::bit_cast<uint32_t>(x);
   const uint32_t sign = (bits >> 24) & 0x80u;
@@ -35,8 +35,8 @@ inline E4m3 to_e4m3(float x) {
   } else if (magnitude >= std::bit_cast<uint32_t>(448.0f)) {
     code = 0x7E;
   } else if (magnitude < std::bit_cast<uint32_t>(0x1p-6f)) {
-    // Below the smallest normal number the codes count in 2^-9, which is the last place of a float32 at 2^14: the
-    // addition rounds. A result of 8 is the smallest normal number.
+    // Below the smallest normal number the codes are multiples of 2^-9. A float32 near 2^14 has that as its last place, so
+    // the addition rounds. Code 8 is the smallest normal number.
     code =
         std::bit_cast<uint32_t>(std::bit_cast<float>(magnitude) + 0x1p14f) - std::bit_cast<uint32_t>(0x1p14f);
   } else {

@@ -15,14 +15,14 @@ struct E8m0 {
 
 constexpr E8m0 kE8m0Nan{0xFF};
 
-// Exact. The smallest, 2^-127, is a denormal float32.
+// Exact. The smallest scale, 2^-127, is a denormal float32.
 inline float to_float(E8m0 x) {
   if (x == kE8m0Nan) return std::bit_cast<float>(0x7FC00000u);
   return std::bit_cast<float>(x.bits == 0 ? 0x00400000u : uint32_t{x.bits} << 23);
 }
 
-// The powers of two around |x|: the largest that is not above it, the smallest that is not below it. Both saturate, at
-// 2^-127 (zero too) and at 2^127 (infinity too). A NaN stays one.
+// _down: the largest power of two up to |x|; _up: the smallest from |x| on. Both saturate at 2^-127 (also for zero) and at
+// 2^127 (also for infinity). A NaN stays a NaN.
 inline E8m0 to_e8m0_down(float x) {
   const uint32_t magnitude = std::bit_cast<uint32_t>(x) & 0x7FFFFFFFu;
   if (magnitude > 0x7F800000u) return kE8m0Nan;
@@ -32,7 +32,8 @@ inline E8m0 to_e8m0_down(float x) {
 inline E8m0 to_e8m0_up(float x) {
   const uint32_t magnitude = std::bit_cast<uint32_t>(x) & 0x7FFFFFFFu;
   if (magnitude > 0x7F800000u) return kE8m0Nan;
-  if (magnitude <= 0x00400000u) return E8m0{0};  // up to 2^-127, where the exponent of a float32 ends
+  if (magnitude <= 0x00400000u)
+    return E8m0{0};  // 2^-127 and less: denormal float32, whose exponent bits are all 0
   return E8m0{static_cast<uint8_t>(std::min((magnitude + 0x7FFFFFu) >> 23, 254u))};
 }
 

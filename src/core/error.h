@@ -1,5 +1,5 @@
-// What the outside world can do wrong: a file, a flag, a request. One line that says what, where, and what to do.
-// Thrown where it is found; only main and the request handler catch it.
+// InputError: a file, a flag or a request is wrong. The message is one line that says what is wrong, where, and what to do.
+// It is thrown where the mistake is found; main and the server's request handler catch it.
 #pragma once
 
 #include <fmt/format.h>

@@ -11,9 +11,10 @@
 namespace nibble::log {
 namespace {
 
-constexpr std::string_view kRecords{"nibble.record"};  // the logger whose messages are fields, as JSON
+constexpr std::string_view kRecords{"nibble.record"};  // the logger whose messages are JSON members already
 
-std::string quoted(std::string_view text) {  // bytes that are no UTF-8 are replaced
+// As a JSON string; bytes that are not UTF-8 become U+FFFD.
+std::string quoted(std::string_view text) {
   using Json = nlohmann::json;
   return Json(text).dump(-1, ' ', false, Json::error_handler_t::replace);
 }
@@ -35,7 +36,7 @@ class JsonFormatter : public spdlog::formatter {
   std::unique_ptr<spdlog::formatter> clone() const override { return std::make_unique<JsonFormatter>(); }
 };
 
-std::shared_ptr<spdlog::logger> records;  // null: records are text
+std::shared_ptr<spdlog::logger> records;  // null with Format::kText
 
 }  // namespace
 

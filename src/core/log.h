@@ -1,4 +1,4 @@
-// Log lines go to stderr, so that stdout stays what a command answers. A library of others does the work.
+// Log lines, by spdlog. They go to stderr, so that stdout has the command's answer only.
 #pragma once
 
 #include <spdlog/spdlog.h>
@@ -18,14 +18,14 @@ enum class Format {
   kJson,  // {"time": "2026-11-21T10:41:37.123Z", "level": "info", "message": "what happened"}
 };
 
-// Sends everything to stderr, `level` and above. Called once, by main.
+// Writes messages of `level` and above to stderr. main calls it once.
 void start(spdlog::level::level_enum level, Format format);
 
 struct Field {
   std::string_view name;
   std::variant<std::string_view, int, double> value;
 };
-// A line of the level info that machines count: the text or, as JSON, the fields in the place of the message.
+// Logs an event at level info: `text`, or with Format::kJson the fields in place of "message", for programs that evaluate logs.
 void record(std::string_view text, std::initializer_list<Field> fields);
 
 }  // namespace nibble::log

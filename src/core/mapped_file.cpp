@@ -62,7 +62,7 @@ void release_pages(std::span<const std::byte> bytes) {
   const auto page = static_cast<uintptr_t>(::sysconf(_SC_PAGESIZE));
   const auto begin = (reinterpret_cast<uintptr_t>(bytes.data()) + page - 1) / page * page,
              end = reinterpret_cast<uintptr_t>(bytes.data() + bytes.size()) / page * page;
-  // Should it fail, the pages stay: that is no error.
+  // It is a hint: where it fails the pages stay, and nothing is wrong.
   if (begin < end) ::madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);
 }
 

@@ -1,4 +1,4 @@
-// A file, mapped for reading. The mapping is shared with the page cache: nothing is read before it is touched.
+// MappedFile maps a file for reading. Its pages are those of the page cache, and each is read when it is first touched.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +10,7 @@ namespace nibble {
 
 class MappedFile {
  public:
-  // Throws InputError: no such file, a folder, not readable. An empty file gives an empty span.
+  // Throws InputError where there is no such file, or it is a folder or not readable. An empty file gives an empty span.
   explicit MappedFile(const std::filesystem::path& path);
   MappedFile(MappedFile&& other) noexcept;
   MappedFile& operator=(MappedFile&& other) noexcept;
@@ -24,11 +24,11 @@ class MappedFile {
   std::span<const std::byte> bytes_;
 };
 
-// Takes the whole pages within `bytes`, which lie in a mapped file, out of this process's memory; they stay in the page cache and
-// come back when they are read.
+// Unmaps the whole pages within `bytes`, a part of a mapped file, from this process (MADV_DONTNEED). They stay in the page cache
+// and are mapped again when they are read.
 void release_pages(std::span<const std::byte> bytes);
 
-// The whole of a small text file (JSON, vocabularies). Throws InputError as above, and where it is over `max_bytes`.
+// Reads a small text file (JSON, a vocabulary) as a whole. Throws InputError as above, and beyond `max_bytes`.
 std::string read_text_file(const std::filesystem::path& path, size_t max_bytes = size_t{1} << 28);
 
 }  // namespace nibble

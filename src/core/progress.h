@@ -1,4 +1,4 @@
-// How far a long task is. What does the task reports; who started it decides what people see of that.
+// Progress of long tasks. The code that works calls a ReportProgress; its caller decides how that is shown.
 #pragma once
 
 #include <cstddef>
@@ -9,20 +9,20 @@
 
 namespace nibble {
 
-// Calls come one at a time, `done` never falls, and the last call has done == total. Both are bytes, or what the task counts.
+// `done` and `total` are bytes, or what the task counts. Calls do not overlap, `done` never falls, and the last call has done == total.
 using ReportProgress = std::function<void(size_t done, size_t total)>;
 
-// What is counted: its name ("tokens"), or nothing for bytes.
+// The name of what is counted ("tokens"); empty for bytes.
 using ProgressUnit = std::string_view;
 
-// A bar where `out` is a terminal that can draw one; in any case one line at the end: "writing x: 13.8 GB in 9.1 s (1.5 GB/s)".
+// Draws a bar where `out` is a terminal that can, and prints one line at the end: "writing x: 13.8 GB in 9.1 s (1.5 GB/s)".
 ReportProgress show_progress(std::string task, ProgressUnit unit = {}, std::FILE* out = stderr);
 
-// The bar, of `width` columns at most: "writing x [######      ] 48 %  6.6 of 13.8 GB".
+// The bar, at most `width` columns wide: "writing x [######      ] 48 %  6.6 GB of 13.8 GB".
 std::string progress_bar(const std::string& task, size_t done, size_t total, size_t width,
                          ProgressUnit unit = {});
 
-// Counts up to the total, for who wants to see it. `report` outlives it.
+// Adds up what is done and reports the sum. `report` has to outlive it.
 class Meter {
  public:
   Meter(size_t total, const ReportProgress& report) : total_(total), report_(report) {}

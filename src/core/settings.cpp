@@ -13,7 +13,7 @@ namespace {
 using enum SettingGroup;
 using S = Settings;
 
-// Upper bounds are where a larger value can only be a slip; they also keep products of two settings within an int.
+// A value above an upper bound can only be a typing error. The bounds also keep products of two settings within an int.
 constexpr Setting kTable[] = {
     {"reasoning", kInstruction, "LEVEL", "how long the model thinks: low, medium, high", "",
      ChoiceField<std::string>{&S::reasoning, {"low", "medium", "high"}}},
@@ -113,7 +113,7 @@ bool is_date(std::string_view text) {
       .ok();
 }
 
-// One overload for each kind of field. False: the text is no such value.
+// One overload for each kind of field. Returns false where the text is no accepted value.
 template <typename Member>
 bool assign(Settings& settings, const NumberField<Member>& field, std::string_view text) {
   const auto value = parse_number<typename Unwrapped<Member>::type>(text);
@@ -150,7 +150,7 @@ bool assign(Settings& settings, const TextListField& field, std::string_view tex
 template <typename Member>
 std::string describe(const NumberField<Member>& field) {
   using T = typename Unwrapped<Member>::type;
-  if constexpr (std::is_same_v<T, uint64_t>)  // the largest one is no double
+  if constexpr (std::is_same_v<T, uint64_t>)  // UINT64_MAX is no double
     return fmt::format("a whole number from {} to {}", field.least, UINT64_MAX);
   const char* kind = std::is_integral_v<T> ? "whole number" : "number";
   if (field.is_above_least) return fmt::format("a {} above {}, up to {}", kind, field.least, field.most);

@@ -1,5 +1,5 @@
-// The settings: one table that flags, NIBBLE_* variables and --help are made from. A new setting is a member of Settings
-// (its initial value is the default) and a row of the table in settings.cpp.
+// The settings. Flags, NIBBLE_* variables and --help are made from one table. A new setting is a member of Settings, whose initial
+// value is the default, and a row of the table in settings.cpp. setup/resolve.h turns those that run a model into typed values.
 #pragma once
 
 #include <cstdint>
@@ -13,12 +13,12 @@
 namespace nibble {
 
 struct Settings {
-  // What the model is told besides the prompt.
+  // kInstruction: told to the model besides the prompt.
   std::string reasoning{"medium"};
   std::optional<std::string> system;
   std::optional<std::string> date;
-  // How a token is chosen, and when the answer ends. The defaults sample from the model's own distribution, which is
-  // what the vendor recommends for gpt-oss.
+  // kSampling: how a token is chosen, and when the answer ends. The defaults sample from the model's own distribution, as OpenAI
+  // recommends for gpt-oss.
   double temperature{1};
   int top_k{0};
   double top_p{1};
@@ -29,9 +29,9 @@ struct Settings {
   std::optional<uint64_t> seed;
   std::optional<int> max_tokens;
   std::vector<std::string> stop;
-  // What is told of each token.
+  // kDetail: reported for each token.
   std::optional<int> logprobs;
-  // What runs the model, and in how much room.
+  // kMachine, kBatch, kCache: what runs the model, in which formats, and with how much memory.
   std::optional<std::string> backend;
   std::optional<int> threads;
   std::optional<std::string> isa;
@@ -45,14 +45,14 @@ struct Settings {
   int max_batch_tokens{512};
   int max_sequences{16};
   std::string prefix_cache{"on"};
-  // Where things are, and what is told of the work.
+  // kPlaces: where files are, and the log.
   std::optional<std::string> models;     // folder of the bundled models
-  std::optional<std::string> tokenizer;  // a vocabulary file, where the model has none or another is wanted
+  std::optional<std::string> tokenizer;  // a vocabulary file in place of the model's own
   std::string log_level{"warn"};
   std::string log_format{"text"};
 };
 
-// Commands take whole groups.
+// A command has all settings of the groups that it names.
 enum class SettingGroup { kInstruction, kSampling, kDetail, kMachine, kBatch, kCache, kPlaces };
 
 template <typename Member>  // int, double, or an optional of int or uint64_t
@@ -64,7 +64,7 @@ struct NumberField {
 template <typename Member>  // std::string or an optional of it
 struct ChoiceField {
   Member Settings::*member;
-  std::string_view accepted[12];  // the rest is empty
+  std::string_view accepted[12];  // unused places are empty
 };
 struct TextField {
   std::optional<std::string> Settings::*member;
@@ -72,21 +72,21 @@ struct TextField {
 struct DateField {
   std::optional<std::string> Settings::*member;
 };
-struct TextListField {  // may be given several times
+struct TextListField {  // each flag adds one text
   std::vector<std::string> Settings::*member;
 };
 
 struct Setting {
   std::string_view name;  // "top-k": the flag --top-k, the variable NIBBLE_TOP_K
   SettingGroup group;
-  std::string_view value;  // what stands for the value in --help
+  std::string_view value;  // placeholder in --help: "N"
   std::string_view help;
-  std::string_view unset;  // what happens where it has no value; empty where it always has one
+  std::string_view unset;  // --help: what an unset optional means; empty where there is always a value
   std::variant<NumberField<int>, NumberField<double>, NumberField<std::optional<int>>,
                NumberField<std::optional<uint64_t>>, ChoiceField<std::string>,
                ChoiceField<std::optional<std::string>>, TextField, DateField, TextListField>
       field;
-  std::string_view also{};  // the flag's name in vLLM, which is accepted too
+  std::string_view also{};  // a second name of the flag, as vLLM has it
 };
 
 std::span<const Setting> setting_table();
@@ -96,7 +96,7 @@ std::string variable(const Setting& setting);  // "NIBBLE_TOP_K"
 std::string accepted(const Setting& setting);  // "a whole number from 0 to 1000"
 std::string default_of(const Setting& setting);
 
-// Throws InputError that says what is accepted; `origin` is the flag or the variable that said it.
+// Parses `text` into its member. Throws InputError that says what is accepted; `origin` is the flag or variable that it came from.
 void set(Settings& settings, const Setting& setting, std::string_view text, std::string_view origin);
 
 }  // namespace nibble

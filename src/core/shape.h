@@ -1,4 +1,4 @@
-// The extents of a stored tensor, outermost first. Rank 0 is a scalar: one element.
+// The shape of a stored tensor: its extents, outermost first. Rank 0 is a scalar, one element.
 #pragma once
 
 #include <fmt/format.h>
@@ -12,7 +12,7 @@ namespace nibble {
 
 using Shape = std::vector<uint64_t>;  // printed as [2880, 4096]
 
-// The product of the extents, or nothing where it does not fit 64 bits. Extents come from files: they may be anything.
+// Not set where the product does not fit 64 bits: extents come from files and may be anything.
 inline std::optional<uint64_t> num_elements(const Shape& shape) {
   uint64_t product = 1;
   bool overflowed = false;

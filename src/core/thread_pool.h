@@ -1,7 +1,7 @@
-// Threads that share out the items of a loop. The caller is one of them and works like the rest: it waits for nobody who
-// has not begun an item. So a loop takes no longer than on one thread where other programs hold the cores; with OpenMP,
-// whose every loop waits for all of its threads, decoding the bundled model on such a machine fell from some hundred
-// tokens per second to 3 (docs/decisions/0004).
+// A thread pool for loops: each thread claims the next item when it is free. The caller works too, and waits only for items that a
+// thread has begun, never for a thread that has not been scheduled. So a loop takes no longer than on one thread while other
+// programs hold the cores. With OpenMP, where every loop waits for all threads, decoding the bundled model on such a machine fell
+// from some hundred tokens per second to 3 (docs/decisions/0004).
 #pragma once
 
 #include <atomic>
@@ -12,11 +12,11 @@
 
 namespace nibble {
 
-int num_usable_cores();  // those that this process may run on
+int num_usable_cores();  // cores that this process may run on
 
 class ThreadPool {
  public:
-  // At least one; the caller of for_each counts. 0: one for each usable core.
+  // `num_threads` includes the caller of for_each. 0: one thread for each usable core.
   explicit ThreadPool(int num_threads);
   ThreadPool(const ThreadPool&) = delete;
   ThreadPool& operator=(const ThreadPool&) = delete;
@@ -24,8 +24,8 @@ class ThreadPool {
 
   int num_threads() const { return static_cast<int>(workers_.size()) + 1; }
 
-  // body(item, thread) once for each item < num_items, in any order, with thread < num_threads(); returns when all are
-  // done. A body does not throw. One caller at a time, and not from within a body.
+  // Calls body(item, thread) once for each item < num_items, in any order, with thread < num_threads(), and returns when all are
+  // done. A body must not throw. Calls must not overlap or nest.
   template <typename Body>
   void for_each(ptrdiff_t num_items, const Body& body) {
     run(
@@ -43,8 +43,8 @@ class ThreadPool {
   void work(int thread);
   uint64_t run_items(int thread);
 
-  // Which loop it is (upper half) and its next item (lower half) in one word, so that who claims an item knows that the
-  // loop has not ended meanwhile, and that what it has read of the loop below was that loop's.
+  // The loop's number (upper half) and its next item (lower half) in one word. A thread claims an item by compare-and-swap on both,
+  // so that a claim succeeds only while the loop goes on whose members below the thread has read.
   std::atomic<uint64_t> next_{0};
   std::atomic<uint32_t> num_items_{0};
   std::atomic<Call> call_{nullptr};

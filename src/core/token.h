@@ -1,4 +1,4 @@
-// A token's place in the vocabulary. A plain integer: rows of the embedding are looked up by it, files store it.
+// TokenId: a token's index in the vocabulary. It is a plain integer because it indexes the embedding and files store it.
 #pragma once
 
 #include <cstdint>

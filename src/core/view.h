@@ -1,4 +1,5 @@
-// A view looks at elements and never owns them; a plain value, so that a kernel takes it as an argument.
+// A View points at elements with a shape and strides, and does not own them. It is a plain value that a kernel can take as an
+// argument.
 #pragma once
 
 #include <array>
@@ -22,7 +23,7 @@ struct View {
       step *= shape[static_cast<size_t>(axis)];
     }
   }
-  // A view of what may be written is also a view of what may be read.
+  // A view of writable elements converts to a view of const ones.
   operator View<const T, rank>() const requires(!std::is_const_v<T>) {
     View<const T, rank> view;
     view.data = data;
@@ -38,7 +39,7 @@ struct View {
     ((offset += static_cast<ptrdiff_t>(index) * stride[axis++]), ...);
     return data[offset];
   }
-  // The elements of one row (all axes but the last are indexed); the last axis must have stride 1.
+  // One row: all axes but the last are indexed. The last axis must have stride 1.
   template <typename... Index>
   requires(sizeof...(Index) == rank - 1) T* row(Index... index) const { return &(*this)(index..., 0); }
 };

@@ -1,4 +1,4 @@
-// The only file that knows every backend. Best first; `--backend` picks by name.
+// The only file that knows every backend, the best first. `--backend` picks one by name.
 #include "setup/backends.h"
 
 #include <algorithm>

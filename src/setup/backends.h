@@ -1,4 +1,4 @@
-// Which backends there are.
+// The table of backends.
 #pragma once
 
 #include <memory>
@@ -21,7 +21,7 @@ struct BackendRow {
   std::string_view what;
   MemoryPlan (*plan)(const Config&, const BackendOptions&);
   std::unique_ptr<Backend> (*make)(std::shared_ptr<const Weights>, const BackendOptions&);
-  // Takes weights that are not made (Weights::unmade), and memory of its own, which it checks itself.
+  // Has memory of its own, which it checks itself, and makes and converts weights there (Weights::make is not called).
   bool is_device;
   bool takes_expert_activations;  // BackendOptions::expert_activations
   // Throws InputError where this machine or this backend can't run with the options. Null: it takes all.
@@ -29,17 +29,17 @@ struct BackendRow {
   bool (*takes_blocks)(
       const BackendOptions&);  // of matrices that have them, in place of elements (StoredBlocks)
   std::string (*why_not)();    // why this machine cannot run it; empty where it can
-  // How far it may be from golden data of the weights that it is given, with the kernels that it says run.
+  // How far its results may be from golden data, with the kernels that it chose.
   GoldenTolerance (*tolerance)(const Config&, const GoldenSet&, std::span<const KernelChoice>);
-  // Measures the memory that it decodes from: bytes per second, all cores reading.
+  // Measures how fast it reads the memory that it decodes from, in bytes per second, with all cores.
   double (*read_bandwidth)();
-  DeviceFacts (*device)();  // what it runs on beside the host's cores, and how that stands now; null: nothing
-  // Of a backend that this row made, between steps; null: there is nothing to tune.
+  DeviceFacts (*device)();  // the device and its present state, for records; null: the host's cores
+  // Changes the tuning of a backend that `make` made, between steps. Null: there is nothing to tune.
   void (*retune)(Backend&, const CpuTuning&);
-  // What the reference has to round to be compared with it place by place, with the kernels that it says run; nothing, or null: what
-  // it rounds decides so few places that comparing it with exact data does.
+  // The roundings of these kernels that the reference has to repeat for a comparison place by place. Not set, or null: they decide so
+  // few places that exact data will do.
   std::optional<reference::Rounding> (*rounding)(const BackendOptions&, std::span<const KernelChoice>);
-  std::vector<KernelCheck> (*checks)();  // of the rows of its kernel table that run here; null: it has none
+  std::vector<KernelCheck> (*checks)();  // of the kernels that run here; null: none
 };
 
 std::span<const BackendRow> all_backends();  // best first

@@ -37,8 +37,8 @@ ModelSource find_synthetic(const std::string& argument, const std::string& what)
       argument, what);
 }
 
-// The folder of "openai/gpt-oss-20b" in the Hugging Face cache: huggingface_hub's layout, where refs/main holds the name
-// of the snapshot.
+// The folder of "openai/gpt-oss-20b" in the Hugging Face cache, in huggingface_hub's layout: refs/main in it holds the name of
+// the snapshot.
 fs::path cache_folder(const std::string& repository) {
   fs::path hub;
   if (const auto folder = variable("HF_HUB_CACHE"))

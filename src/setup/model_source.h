@@ -1,4 +1,4 @@
-// What a MODEL argument names. Files on this machine only: nibble opens no connection.
+// Finds the files that a MODEL argument names, on this machine only: nibble opens no connection.
 #pragma once
 
 #include <filesystem>
@@ -11,16 +11,16 @@
 namespace nibble {
 
 struct ModelSource {
-  std::string name;                 // as it was given, for people
+  std::string name;                 // the argument, for messages
   std::filesystem::path path;       // folder or file; empty for synthetic weights
-  std::optional<Config> synthetic;  // of weights that are made, not read
+  std::optional<Config> synthetic;  // set: weights are made for this configuration
 
-  // Where files that belong to the checkpoint lie; nothing for a synthetic model of a built-in configuration.
+  // The checkpoint's folder, where its vocabulary lies. Empty for synthetic weights.
   std::filesystem::path folder() const;
 };
 
-// In this order: "synthetic:" and a built-in name or a config.json; a path; a bundled name; an entry of the Hugging Face
-// cache. Throws InputError that says where was looked.
+// Tries, in this order: "synthetic:" with a built-in name or a config.json; a path; a bundled name; an entry of the Hugging Face
+// cache. Throws InputError that lists the places where it looked.
 ModelSource find_model(const std::string& argument, const Places& places);
 
 }  // namespace nibble

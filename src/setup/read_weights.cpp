@@ -10,11 +10,11 @@ namespace {
 using Bytes = std::span<const std::byte>;
 
 constexpr size_t kPage{4096};
-constexpr size_t kStep{64 << 20};  // between two reports
+constexpr size_t kStep{64 << 20};  // bytes between two reports of progress
 
 Bytes bytes_of(const void* data, size_t count) { return {static_cast<const std::byte*>(data), count}; }
 
-// Not those that have blocks, which were either made or are read as a whole when they are repacked.
+// Leaves out matrices that have blocks: they were converted, or are read as a whole when they are repacked.
 void append(std::vector<Bytes>& parts, const Matrix& matrix, size_t num_matrices) {
   if (matrix.blocks.rows) return;
   const size_t elements = num_matrices * static_cast<size_t>(matrix.rows) * static_cast<size_t>(matrix.cols);
@@ -23,7 +23,7 @@ void append(std::vector<Bytes>& parts, const Matrix& matrix, size_t num_matrices
   if (matrix.scales) parts.push_back(bytes_of(matrix.scales, scales));
 }
 
-// All but vectors, which lie among the matrices and are a thousandth of them.
+// Vectors are left out: they lie among the matrices and have a thousandth of their bytes.
 std::vector<Bytes> matrices(const Weights& weights) {
   std::vector<Bytes> parts;
   const size_t experts = static_cast<size_t>(weights.config.num_experts);
@@ -44,7 +44,7 @@ void read_weights(const Weights& weights, const ReportProgress& report) {
   std::vector<Bytes> parts = matrices(weights);
   size_t total = 0, done = 0;
   for (const Bytes part : parts) total += part.size();
-  // In the order of the file: a disk reads ahead, and in a shard the matrices are not sorted by layer.
+  // In the order of the file, so that the disk's read-ahead helps: matrices of a shard are not sorted by layer.
   std::sort(parts.begin(), parts.end(), [](Bytes a, Bytes b) { return a.data() < b.data(); });
   for (const Bytes part : parts) {
     for (size_t at = 0; at < part.size(); at += kPage) {

@@ -1,4 +1,5 @@
-// Reads mapped weights once, from start to end, so that the first answer does not wait for the disk page by page.
+// Reads mapped weights once in the order of the file, at the disk's full speed. Else the first answer would wait for the disk page
+// by page.
 #pragma once
 
 #include "core/progress.h"

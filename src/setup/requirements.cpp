@@ -7,6 +7,7 @@
 
 #include "core/error.h"
 #include "model/weights.h"
+#include "setup/list_item.h"
 
 namespace nibble {
 namespace {
@@ -34,13 +35,6 @@ void append_once(std::vector<std::string_view>& words, std::string_view word) {
   if (std::find(words.begin(), words.end(), word) == words.end()) words.push_back(word);
 }
 
-// Removes the text up to `end` from the front of `text`, and `end` itself.
-std::string_view take_until(std::string_view& text, char end) {
-  const std::string_view part = text.substr(0, text.find(end));
-  text.remove_prefix(std::min(text.size(), part.size() + 1));
-  return part;
-}
-
 std::string read_format(std::string_view requirement, std::string_view format) {
   std::vector<std::string> names;
   for (const Format known : kFormats) names.push_back(lower_case(nibble::name(known)));
@@ -63,7 +57,7 @@ void check_operation(std::string_view requirement, std::string_view operation) {
 
 Requirement read_requirement(std::string_view text) {
   std::string_view formats = text;
-  const std::string_view operation = take_until(formats, '=');
+  const std::string_view operation = take_item(formats, '=');
   if (operation.size() == text.size())
     throw InputError(
         "--require '{}': accepted is OPERATION=WEIGHTS or OPERATION=WEIGHTS/ACTIVATIONS, as in "
@@ -71,7 +65,7 @@ Requirement read_requirement(std::string_view text) {
         text);
   check_operation(text, operation);
   const bool names_activations = formats.find('/') != std::string_view::npos;
-  const std::string_view weights = take_until(formats, '/'), activations = formats;
+  const std::string_view weights = take_item(formats, '/'), activations = formats;
   return {std::string(text), std::string(operation), read_format(text, weights),
           names_activations ? std::optional(read_format(text, activations)) : std::nullopt};
 }
@@ -101,7 +95,7 @@ void check_requirement(const Requirement& requirement, std::string_view backend,
 
 std::vector<Requirement> read_requirements(std::string_view list) {
   std::vector<Requirement> requirements;
-  while (!list.empty()) requirements.push_back(read_requirement(take_until(list, ',')));
+  while (!list.empty()) requirements.push_back(read_requirement(take_item(list, ',')));
   return requirements;
 }
 

@@ -1,9 +1,9 @@
 #include "setup/resolve.h"
 
-#include <algorithm>
 #include <string_view>
 
 #include "core/error.h"
+#include "setup/list_item.h"
 
 namespace nibble {
 namespace {
@@ -15,7 +15,7 @@ struct LayerGroups {
 LayerGroups read_groups(std::string_view flag, std::string_view list, bool takes_moe) {
   LayerGroups groups;
   while (!list.empty()) {
-    const std::string_view name = list.substr(0, list.find(','));
+    const std::string_view name = take_item(list, ',');
     const bool all = name == "all";
     if (!all && name != "qkv" && name != "o" && name != "lm_head" && !(takes_moe && name == "moe"))
       throw InputError("{} '{}': accepted are {}qkv, o, lm_head, with commas between them, or all", flag,
@@ -23,7 +23,6 @@ LayerGroups read_groups(std::string_view flag, std::string_view list, bool takes
     groups.qkv |= all || name == "qkv";
     groups.o |= all || name == "o";
     groups.lm_head |= all || name == "lm_head";
-    list.remove_prefix(std::min(list.size(), name.size() + 1));
   }
   return groups;
 }

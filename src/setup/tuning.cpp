@@ -17,16 +17,16 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 
-struct Field {
+struct TunedField {
   const char* name;
   int Tuning::*of_all;
-  int CpuTuning::*of_cpu;  // where the other is null
+  int CpuTuning::*of_cpu;  // where of_all is null
   int least, most, multiple_of;
 
   int get(const Tuning& tuning) const { return of_all ? tuning.*of_all : tuning.cpu.*of_cpu; }
   void put(Tuning& tuning, int value) const { (of_all ? tuning.*of_all : tuning.cpu.*of_cpu) = value; }
 };
-constexpr Field kFields[]{
+constexpr TunedField kFields[]{
     {"threads", &Tuning::num_threads, nullptr, 0, 1024, 1},
     {"panel_rows", nullptr, &CpuTuning::panel_rows, kMinPanelRows, kMaxPanelRows, kMinPanelRows},
     {"large_panel_rows", nullptr, &CpuTuning::large_panel_rows, kMinPanelRows, kMaxPanelRows, kMinPanelRows},
@@ -45,7 +45,7 @@ Json read_file(const fs::path& path) {
 
 Tuning from_json(const Json& json, const std::string& where) {
   Tuning tuning;
-  for (const Field& field : kFields) {
+  for (const TunedField& field : kFields) {
     const auto found = json.is_object() ? json.find(field.name) : json.end();
     int64_t value{-1};
     if (json.is_object() && found != json.end() && found->is_number_integer()) value = found->get<int64_t>();
@@ -63,7 +63,7 @@ Tuning from_json(const Json& json, const std::string& where) {
 
 Json to_json(const Tuning& tuning) {
   Json json;
-  for (const Field& field : kFields) json[field.name] = field.get(tuning);
+  for (const TunedField& field : kFields) json[field.name] = field.get(tuning);
   return json;
 }
 

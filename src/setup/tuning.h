@@ -1,5 +1,5 @@
-// What `nibble tune` found for this machine, and where it is kept: one JSON file for all machines that share a home, by the name of
-// the processor and the number of cores that a process may use.
+// The file in which `nibble tune` keeps what it found: one JSON object for all machines that share a home folder. Its keys are the
+// processor's name with the number of cores that a process may use.
 #pragma once
 
 #include <filesystem>
@@ -22,14 +22,15 @@ nlohmann::ordered_json to_json(const Tuning& tuning);
 
 std::string machine_name();  // "AMD EPYC 9754, 4 cores"
 
-// --tuning, or $XDG_CACHE_HOME/nibble/tuning.json, or that below ~/.cache; empty: there is no such place, or it is "off".
+// --tuning, else $XDG_CACHE_HOME/nibble/tuning.json, else ~/.cache/nibble/tuning.json. Empty where --tuning is "off", or none of
+// these is set.
 std::filesystem::path tuning_path(const Settings& settings);
 
-// Nothing: no file, or none of `machine` in it. Throws InputError: a file that nibble tune did not write, or one that --tuning names
-// and that is not there.
+// Not set where there is no file, or no entry of `machine` in it. Throws InputError for a file that nibble tune did not write, and
+// where --tuning names a file that does not exist.
 std::optional<Tuning> read_tuning(const Settings& settings, const std::string& machine);
 
-// Puts it in place of what the file says of this machine; makes the file and its folder. Throws InputError where it can't.
+// Replaces the entry of `machine`; creates the file and its folder. Throws InputError where it can't be written.
 void write_tuning(const std::filesystem::path& path, const std::string& machine, const Tuning& tuning);
 
 }  // namespace nibble

@@ -19,7 +19,7 @@ namespace {
 using testing::AllOf;
 using testing::HasSubstr;
 
-// A program of one command with the settings that the sampling of a token has.
+// A program with one command that has the settings of sampling.
 struct Program {
   CLI::App app{"", "nibble"};
   Settings settings;
@@ -42,7 +42,7 @@ struct Program {
   }
 };
 
-struct Variable {  // set as long as it lives
+struct Variable {  // an environment variable that is set while this lives
   const char* name;
   Variable(const char* variable, const char* value) : name(variable) { setenv(name, value, 1); }
   ~Variable() { unsetenv(name); }
@@ -78,7 +78,7 @@ TEST(Command, AVariableOfAnotherCommandIsNotRead) {
 TEST(Command, ABadVariableIsNamed) {
   const Variable top_p("NIBBLE_TOP_P", "2");
   Program program;
-  EXPECT_EQ(program.refusal("run"), "NIBBLE_TOP_P '2': accepted is a number from 0 to 1");
+  EXPECT_EQ(program.refusal("run"), "NIBBLE_TOP_P '2': accepted is a number above 0, up to 1");
 }
 
 TEST(Command, ANegativeNumberIsAValueAndNotAFlag) {

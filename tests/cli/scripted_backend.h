@@ -1,4 +1,4 @@
-// A backend without a model: it says a given text, token after token, whatever it is asked.
+// A backend without a model: it answers every prompt with the same given tokens.
 #pragma once
 
 #include <utility>

@@ -23,7 +23,7 @@ TEST(ThreadPool, EveryItemIsDoneOnceHoweverManyThreadsAndItems) {
   }
 }
 
-// What a thread sees late must not reach into the next loop: thousands of short loops, each with numbers of its own.
+// A thread that is late must not run an item with the next loop's body: thousands of short loops, each with numbers of its own.
 TEST(ThreadPool, ALoopNeverRunsItemsOfTheOneBefore) {
   ThreadPool pool(4);
   for (int loop = 0; loop < 20'000; ++loop) {
@@ -69,7 +69,7 @@ TEST(ThreadPool, TheOtherThreadsWorkToo) {
 TEST(ThreadPool, SleepingThreadsAreWoken) {
   ThreadPool pool(2);
   std::this_thread::sleep_for(
-      std::chrono::milliseconds(20));  // long past the looks they take before they sleep
+      std::chrono::milliseconds(20));  // much longer than a worker spins before it sleeps
   std::atomic<int> num_begun{0};
   pool.for_each(2, [&](ptrdiff_t, int) {
     ++num_begun;

@@ -198,6 +198,21 @@ def test_flags_that_are_not_accepted_are_answered_with_what_is(arguments, said):
     assert said in refusal(*arguments)
 
 
+@pytest.mark.parametrize(
+    "arguments, said",
+    [
+        (["--top-p", "0"], "a number above 0, up to 1"),
+        (["--require", "attention=bf16"], "embed, qkv, attend"),
+        (["--require", "experts"], "OPERATION=WEIGHTS"),
+        (["--backend", "tpu"], "cpu, reference"),
+        (["--backend", "reference", "--experts-activations", "int8"], "no such choice"),
+        (["--fp8-layers", "moe"], "qkv, o, lm_head"),
+    ],
+)
+def test_a_wrong_flag_is_refused_before_the_model_is_looked_for(arguments, said):
+    assert said in refusal("run", "no-such-model", "-p", "x", *arguments)
+
+
 def test_a_bad_variable_is_named():
     assert "NIBBLE_SEED" in refusal("run", "tiny", "-p", "x", env={"NIBBLE_SEED": "many"})
 

@@ -15,7 +15,7 @@ double relative_l2(const std::vector<KernelChoice>& kernels) {
   return find_backend("cpu").tolerance(config, golden, kernels).relative_l2;
 }
 
-// A file of Q8_0 runs dense layers in int8 where one of BF16 does not.
+// Dense layers of a Q8_0 file run in int8; those of a BF16 file run in float.
 TEST(Backends, TheCpusDistanceFromGoldenDataIsThatOfTheKernelsThatRun) {
   const std::vector<KernelChoice> in_float{{"qkv", "BF16", "F32", "dot", ""},
                                            {"project", "BF16", "F32", "dot", ""},
@@ -29,7 +29,7 @@ TEST(Backends, TheCpusDistanceFromGoldenDataIsThatOfTheKernelsThatRun) {
     last = relative_l2(kernels);
   }
   std::vector<KernelChoice> mixed = in_float;
-  mixed.push_back({"project", "Q8_0", "INT8", "strip", ""});  // of one layer among others
+  mixed.push_back({"project", "Q8_0", "INT8", "strip", ""});  // one layer among others
   EXPECT_GT(relative_l2(mixed), relative_l2(in_float));
 }
 

@@ -25,11 +25,11 @@ TEST(Capacity, TheContextIsWhatWasAskedForWithinWhatTheModelWasMadeFor) {
 TEST(Capacity, PagesCoverTheContextOfEverySequence) {
   const Config config = *named_config("gpt-oss-20b");
   const BackendOptions options = backend_options(config, resolve({}), {1025, 3});
-  EXPECT_EQ(options.num_full_pages, 3 * 33);  // 1,025 positions are 33 pages of 32
+  EXPECT_EQ(options.num_full_pages, 3 * 33);  // 1,025 positions take 33 pages of 32
   // A window of 128 and chunks of 512 reach over at most 128 + 512 positions: 20 pages, and one for where they begin.
   EXPECT_GE(options.num_sliding_pages, 3 * 20);
   EXPECT_LE(options.num_sliding_pages, 3 * 21);
-  // No more than all of a short context.
+  // A short context takes no more pages than it has.
   EXPECT_EQ(backend_options(config, resolve({}), {64, 1}).num_sliding_pages, 2);
 }
 

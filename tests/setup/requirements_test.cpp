@@ -40,7 +40,7 @@ TEST(Requirements, EveryRowOfAnOperationHasToMeetIt) {
               AllOf(HasSubstr("experts up"), HasSubstr("mxfp4/f32"), HasSubstr("up tiles")));
 }
 
-// Reading alone refuses these: no model has to be opened for it.
+// read_requirements() refuses these before a model is opened.
 TEST(Requirements, UnknownWordsAreAnsweredWithThoseThatAreKnown) {
   const auto refusal_on_reading = [](std::string_view list) {
     return error_of([&] { read_requirements(list); });
@@ -61,7 +61,7 @@ TEST(Requirements, AnOperationOfAnotherBackendIsAnsweredWithThoseOfThisOne) {
                                             HasSubstr("accepted are qkv, experts")));
 }
 
-// Else a format that a backend tells could not be asked for.
+// Every operation and format that a backend names must be accepted by --require.
 TEST(Requirements, WhateverABackendTellsCanBeAskedFor) {
   Config config;
   config.num_layers = 1;

@@ -1,4 +1,4 @@
-// What nibble tune keeps for a machine comes back for that machine, and for no other.
+// A tuning is read back for the machine that it was written for, and for no other.
 #include "setup/tuning.h"
 
 #include <gmock/gmock.h>

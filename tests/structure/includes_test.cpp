@@ -48,19 +48,19 @@ struct Room {
 };
 constexpr Room kRooms[] = {
     // Commands share what lies below them and do not see each other, but for bench, of which `bench serve` is a part.
-    {"cli/command", 0},
-    {"cli/version", 0},
-    {"cli/commit", 0},  //
-    {"cli/terminal/", 1},
-    {"cli/measure/", 1},  //
-    {"cli/*", 2},
-    {"cli/bench_serve/", 2},
-    {"cli/chat/", 2},  //
-    {"cli/convert/", 2},
-    {"cli/eval/", 2},
-    {"cli/verify/", 2},  //
-    {"cli/bench/", 3},   //
-    {"cli/main", 4},
+    {"cli/commit", 0},  // generated
+    {"cli/command", 1},
+    {"cli/version", 1},  //
+    {"cli/terminal/", 2},
+    {"cli/measure/", 2},  //
+    {"cli/*", 3},
+    {"cli/bench_serve/", 3},
+    {"cli/chat/", 3},  //
+    {"cli/convert/", 3},
+    {"cli/eval/", 3},
+    {"cli/verify/", 3},  //
+    {"cli/bench/", 4},   //
+    {"cli/main", 5},
     // HTTP knows nothing of OpenAI's API, its types nothing of an engine, and the table of routes names every endpoint.
     {"server/http/", 0},
     {"server/api/", 1},

@@ -136,7 +136,7 @@ void Conversation::answer(const std::string& question) {
                                        settings_.stop, listener);
   printer.finish();
   fmt::print("{}{}{}\n", dim_on(stdout),
-             describe(answer.finished, measure(model_.config, formats_of(model_, setup_), answer.finished)),
+             describe(answer.finished, speed_of(model_.config, formats_of(model_, setup_), answer.finished)),
              dim_off(stdout));
 
   // A turn without words to the user is not remembered: a question that is answered by nothing would only confuse.

@@ -1,4 +1,4 @@
-// nibble convert: writes a model as a checkpoint folder.
+// nibble convert: writes a model as a GGUF file or a checkpoint folder.
 #pragma once
 
 #include "cli/command.h"

@@ -11,11 +11,11 @@
 namespace nibble::cli {
 namespace {
 
-// Tokens that one model reads before the other does: what is held of its logits, 51 MB of gpt-oss's. How a text is cut
-// changes no bit of them.
+// Tokens that one model reads before the other does. Their logits are kept meanwhile, 51 MB for gpt-oss. The size of a chunk
+// changes no bit of the logits.
 constexpr size_t kChunk{64};
 
-// The least value that 99 in 100 do not exceed.
+// The smallest value that 99 % of the samples do not exceed.
 double percentile_99(std::vector<double> values) {
   const size_t place = (values.size() * 99 + 99) / 100 - 1;
   std::nth_element(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(place), values.end());

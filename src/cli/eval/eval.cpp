@@ -42,7 +42,7 @@ Examples:
   nibble eval tiny --tasks tests/golden/eval/tasks.jsonl --backend reference
   nibble eval tiny --golden tests/golden/golden.json --json)"};
 
-// An answer that is not there by then does not come: the longest right one of the miniature model has 225 tokens.
+// The longest right answer of the miniature model has 225 tokens: one that is not complete by then never is.
 constexpr int kMaxTaskTokens{512};
 
 struct EvalOptions {
@@ -141,7 +141,7 @@ int eval_compare(const EvalOptions& options, const ResolvedSettings& setup) {
   return kDone;
 }
 
-// Greedy, whatever the settings of a chat say: the answers are exact.
+// Temperature 0 whatever the settings say, because tasks have exact answers.
 std::vector<GenerationRequest> task_requests(const std::vector<Task>& tasks, Settings settings,
                                              const Config& config, const Tokenizer& tokenizer, int context) {
   settings.temperature = 0;
@@ -159,7 +159,7 @@ struct Score {
 
 void print_task_table(const std::vector<TaskResult>& results, bool is_verbose) {
   std::map<std::string, Score> scores;
-  Score all, known;  // known: of the tasks whose outcome the file states, those that came out the same
+  Score all, known;  // known: tasks whose outcome the file states; solved counts agreement with it
   for (const TaskResult& result : results) {
     for (Score* score : {&scores[result.task], &all})
       *score = {score->num_solved + result.is_solved, score->num_tasks + 1};
@@ -203,7 +203,7 @@ int eval_tasks(const EvalOptions& options, const Settings& settings, const Resol
   const Tokenizer tokenizer = open_tokenizer(model.source, setup.places);
   std::vector<GenerationRequest> requests =
       task_requests(tasks, settings, model.config, tokenizer, context_of(model.config, setup));
-  // Room for what the longest prompt can become, unless the settings say less.
+  // Room for the longest prompt and its answer, or --context if that is less.
   size_t longest_prompt = 0;
   for (const GenerationRequest& request : requests)
     longest_prompt = std::max(longest_prompt, request.prompt.size());

@@ -1,4 +1,4 @@
-// nibble eval: how right a model is: perplexity, tasks, agreement with golden data.
+// nibble eval: measures how right a model is, by perplexity, by tasks with exact answers, or against golden data.
 #pragma once
 
 #include "cli/command.h"

@@ -20,13 +20,13 @@ struct GoldenResult {
   bool is_within{false};                         // each of them
 };
 
-// The most positions that a prompt of the set takes, continuation included.
+// The length of the longest prompt with its continuation, in tokens.
 int longest(const GoldenSet& golden);
 
-// What a backend is held to beside the golden data: the same prompt's, made by a reference that rounds as the backend does.
+// Makes a prompt's golden data again with a reference that rounds as the backend does. The backend is compared with both.
 using AnswerRounded = std::function<GoldenPrompt(const GoldenPrompt&)>;
 
-// `report` counts the tokens of prompts that are done.
+// Compares the first `limit` prompts, or all. `report` counts the tokens of prompts that are done.
 std::vector<GoldenResult> compare_golden(Backend& backend, const BackendOptions& room,
                                          const GoldenSet& golden, const GoldenTolerance& tolerance,
                                          const AnswerRounded& answer_rounded = {},

@@ -1,4 +1,4 @@
-// What a row of logits says, in double: means over 10^5 tokens are to be right to the last figure shown.
+// Probabilities from a row of logits, in double, so that means over 10^5 tokens are right to the last figure shown.
 #pragma once
 
 #include <span>
@@ -10,10 +10,10 @@ namespace nibble::cli {
 // log sum_v exp(l[v]): a token's log-probability is its logit less this.
 double log_sum_exp(std::span<const float> logits);
 
-// The likeliest token; of equal ones the lower id, as sampling at temperature 0 has it.
+// The likeliest token. Among equal logits the lowest id wins, as in sampling at temperature 0.
 TokenId likeliest(std::span<const float> logits);
 
-// KL(p || q) in nats, of the distributions that two rows of one vocabulary say.
+// KL(p || q) in nats. Both are rows of logits over one vocabulary.
 double kl_divergence(std::span<const float> p, std::span<const float> q);
 
 }  // namespace nibble::cli

@@ -19,8 +19,8 @@ struct Perplexity {
   size_t num_scored{0};  // tokens
 };
 
-// A text in windows of as many tokens, each to be read on its own. What is left at the end and is shorter is in none, unless
-// it is all there is. Throws InputError for a text of less than 2 tokens.
+// Cuts a text into windows of equal length, which are read independently. A shorter rest at the end is left out, unless it is the
+// whole text. Throws InputError for a text of less than 2 tokens.
 struct TextWindows {
   std::vector<TokenId> tokens;
   size_t length{0}, count{0};
@@ -29,7 +29,7 @@ struct TextWindows {
   }
   size_t num_scored() const { return count * (length - 1); }  // every token of a window but the first
 };
-// Windows of `window` tokens; `limit`: at most so many.
+// `window`: tokens of each; `limit`: the most windows.
 TextWindows cut_windows(const Tokenizer& tokenizer, const std::string& text, int window,
                         std::optional<int> limit);
 

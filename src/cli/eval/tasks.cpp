@@ -31,8 +31,8 @@ Task read_task(const Json& line) {
   return task;
 }
 
-// Solved: the message that the model ended with says exactly the answer, to whom it should. `has_ended`: by a token that
-// ends an answer, not because there was no more room.
+// A task is solved if the last message is exactly the answer, to the right recipient. `has_ended`: a stop token ended the answer,
+// not the limit of tokens.
 bool is_solved(const Task& task, const std::vector<harmony::ParsedMessage>& messages, bool has_ended) {
   if (!has_ended || messages.empty()) return false;
   const harmony::Message& message = messages.back().message;

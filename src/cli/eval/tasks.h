@@ -1,4 +1,4 @@
-// Accuracy on task files: prompts with exact answers, through the same path as a chat.
+// Accuracy on task files: prompts with exact answers, run through the engine as a chat is.
 #pragma once
 
 #include <map>
@@ -21,7 +21,8 @@ struct Task {
   std::optional<std::string>
       called;  // the function whose arguments must be the answer; none: the final text must be
   harmony::Conversation conversation;
-  std::optional<bool> solved_by_checkpoint;  // what the file says the model does under greedy decoding
+  std::optional<bool>
+      solved_by_checkpoint;  // whether the original model solves it with greedy decoding; not set: the file does not say
 };
 
 // Throws InputError that names the line.
@@ -35,7 +36,7 @@ struct TaskResult {
   int num_output_tokens{0};
 };
 
-// All prompts, greedy, as many at once as the engine runs. `requests` are in the order of the tasks; `report` counts those done.
+// Runs all requests, as many at once as the engine takes. `requests` are in the order of the tasks; `report` counts those done.
 std::vector<TaskResult> run_tasks(Engine& engine, const Tokenizer& tokenizer, const std::vector<Task>& tasks,
                                   std::vector<GenerationRequest> requests, const ReportProgress& report = {});
 

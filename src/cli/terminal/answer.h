@@ -1,4 +1,4 @@
-// An answer as it comes: tokens from the engine, and for a harmony model who is speaking to whom.
+// Streams an answer from the engine, and for a harmony model splits it into reasoning, calls and the answer to the user.
 #pragma once
 
 #include <functional>
@@ -14,20 +14,21 @@
 namespace nibble::cli {
 
 struct Answer {
-  std::string text;                              // what the user is told
-  std::string reasoning;                         // what the model told itself
-  std::vector<harmony::ParsedMessage> messages;  // all there was; empty for a raw text
+  std::string text;                              // for the user
+  std::string reasoning;                         // the analysis channel
+  std::vector<harmony::ParsedMessage> messages;  // all of the answer; empty for a raw text
   std::vector<SampledToken> tokens;
   FinishedEvent finished;
 };
 
 struct Listener {
-  std::function<void(harmony::Part, std::string_view text)> on_text;  // text that is certain
-  std::function<bool()> wants_to_stop;                                // asked about ten times a second
+  // Gets text that can no longer become part of a stop string.
+  std::function<void(harmony::Part, std::string_view text)> on_text;
+  std::function<bool()> wants_to_stop;  // asked about ten times a second
 };
 
-// Runs the request and waits for its end. `stop` ends the answer before any of these strings: in a harmony answer they
-// are looked for in what the user is told, not in thoughts and headers. Throws InputError where the engine can't run it.
+// Runs the request and waits for its end. The answer ends before any of the `stop` strings. In a harmony answer they are looked for
+// in the text for the user, not in reasoning and headers. Throws InputError where the engine refuses the request.
 Answer stream_raw(Engine& engine, GenerationRequest request, const std::vector<std::string>& stop,
                   const Listener& listener);
 Answer stream_harmony(Engine& engine, const Tokenizer& tokenizer, GenerationRequest request,

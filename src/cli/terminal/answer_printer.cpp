@@ -26,7 +26,7 @@ void AnswerPrinter::show(harmony::Part part, std::string_view text) {
 
 void AnswerPrinter::finish() { close(); }
 
-// On a terminal dimming tells the parts apart; elsewhere words do.
+// A terminal shows by dimming where reasoning ends; in a file a word in front of it says so.
 void AnswerPrinter::open(harmony::Part part) {
   is_open_ = true;
   part_ = part;

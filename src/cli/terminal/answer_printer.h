@@ -1,4 +1,4 @@
-// Shows an answer to a person: thoughts and calls dimmed and apart, the answer plain.
+// Prints an answer as it streams: reasoning and calls dimmed and to a stream of their own, the answer plain.
 #pragma once
 
 #include <cstdio>
@@ -9,7 +9,7 @@
 namespace nibble::cli {
 
 struct AnswerPrinterOptions {
-  std::FILE* reasoning{stderr};  // and calls: apart from the answer, so that a pipe gets the answer alone
+  std::FILE* reasoning{stderr};  // for reasoning and calls: a pipe on stdout gets the answer alone
   std::FILE* answer{stdout};
   bool hides_reasoning{false};  // one line says that the model thinks, in place of what it thinks
 };

@@ -1,4 +1,4 @@
-// JSON lines on standard input and output.
+// Reads and writes JSON lines.
 #pragma once
 
 #include <functional>
@@ -10,19 +10,19 @@
 
 namespace nibble::cli {
 
-// Answers each line of standard input that is not blank with a line. One that is not JSON, or that `answer` throws an InputError for,
-// is answered {"error": "stdin, line 2: ..."}, so that answers stay in step with lines; at the end the first of these is thrown.
+// Prints an answer for each line of standard input that is not blank. A line that is not JSON, or for which `answer` throws InputError,
+// is answered {"error": "stdin, line 2: ..."}, so that answers stay in step with lines. The first of these errors is thrown at the end.
 void answer_json_lines(const std::function<nlohmann::ordered_json(const nlohmann::ordered_json&)>& answer);
 
-// Every line of a text that is not blank; `origin` names it. Throws InputError with the number of the line: where it is not JSON, and
-// around an InputError of `visit`.
+// Calls `visit` for each line of `text` that is not blank. Throws InputError with `origin` and the line's number where it is not JSON,
+// or `visit` throws InputError.
 void for_each_json_line(std::string_view text, std::string_view origin,
                         const std::function<void(const nlohmann::ordered_json&)>& visit);
 
-// The ids of a list. Throws InputError where it is none, or where one of them is not of the vocabulary.
+// Reads a list of token ids. Throws InputError where it is no list, or an id is outside the vocabulary.
 std::vector<TokenId> token_ids(const nlohmann::ordered_json& list, const Tokenizer& tokenizer);
 
-// One line, out at once: what reads it may be waiting. Bytes that are no character become U+FFFD.
+// Prints one line and flushes it, since its reader may be waiting. Bytes that are not UTF-8 become U+FFFD.
 void print_json_line(const nlohmann::ordered_json& json);
 
 }  // namespace nibble::cli

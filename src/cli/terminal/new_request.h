@@ -1,4 +1,4 @@
-// From settings to what the engine is asked.
+// Makes chats and requests to the engine from settings.
 #pragma once
 
 #include <string>
@@ -12,11 +12,11 @@
 
 namespace nibble::cli {
 
-// A chat without messages, as the settings of the group kInstruction have it.
+// A chat without messages, with the settings of the group kInstruction.
 harmony::Chat new_chat(const Settings& settings);
 
-// Stops where a harmony model stops and at the model's own end tokens. Stop strings are no part of it: they are the
-// business of answer.h. Throws InputError where the prompt leaves no room for an answer in `context`.
+// The request stops at harmony's stop tokens and at the model's own end tokens. Stop strings are not in it: answer.h applies them.
+// Throws InputError where the prompt leaves no room for an answer in `context`.
 GenerationRequest make_request(std::vector<TokenId> prompt, const Settings& settings, const Config& config,
                                const Tokenizer& tokenizer, int context);
 

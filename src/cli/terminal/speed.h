@@ -1,4 +1,4 @@
-// How fast an answer came, beside what had to pass through memory for it.
+// The speed of an answer, and the bytes of memory that each token had to read.
 #pragma once
 
 #include <string>
@@ -11,11 +11,11 @@ namespace nibble::cli {
 
 struct Speed {
   double prefill_tokens_per_second{0};
-  double decode_tokens_per_second{0};  // 0: fewer than two tokens, nothing to measure
-  double bytes_per_token{0};           // read for one decoded token, at the middle of the answer
+  double decode_tokens_per_second{0};  // 0 where the answer has fewer than two tokens
+  double bytes_per_token{0};  // weights and KV cache for one decoded token at the middle of the answer
 };
 
-Speed measure(const Config& config, const StorageFormats& formats, const FinishedEvent& finished);
+Speed speed_of(const Config& config, const StorageFormats& formats, const FinishedEvent& finished);
 std::string describe(const FinishedEvent& finished, const Speed& speed);  // one line
 
 }  // namespace nibble::cli

@@ -18,8 +18,8 @@
 namespace nibble::cli {
 namespace {
 
-// The one mutable global: a signal handler can reach nothing else. A pipe and not a flag, because the signal may be
-// handled on any thread, and then no read() of the main one returns for it.
+// The one mutable global, because a signal handler can reach nothing else. It is a pipe and not a flag: the signal may arrive on any
+// thread, and then no read() of the main thread returns for it.
 std::atomic<int> interrupt_pipe{-1};
 static_assert(std::atomic<int>::is_always_lock_free);
 
@@ -34,7 +34,7 @@ bool has_colors(std::FILE* stream) {
   return understands_escapes(stream) && !(no_color && *no_color);
 }
 
-// Bytes from standard input; none at its end.
+// Reads bytes from standard input. Empty: its end.
 std::string_view read_some(std::span<char> buffer) {
   ssize_t count;
   do count = ::read(STDIN_FILENO, buffer.data(), buffer.size());
@@ -85,9 +85,9 @@ LineReader::Outcome LineReader::read(std::string& line) {
       line = std::exchange(pending_, {});
       return line.empty() ? Outcome::kEnd : Outcome::kLine;
     }
-    // A descriptor of -1 is passed over by poll().
+    // poll() skips a descriptor of -1.
     pollfd sources[]{{STDIN_FILENO, POLLIN, 0}, {interrupt_ ? interrupt_->descriptor() : -1, POLLIN, 0}};
-    if (::poll(sources, 2, -1) < 0) continue;  // a signal of no concern
+    if (::poll(sources, 2, -1) < 0) continue;  // interrupted by another signal
     if (sources[1].revents != 0) return Outcome::kSignal;
     char buffer[4096];
     const std::string_view bytes = read_some(buffer);

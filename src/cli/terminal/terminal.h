@@ -1,4 +1,4 @@
-// Everything that is different on a terminal: dimmed text, lines typed by a person, ctrl-C.
+// The terminal and standard input: dimmed text, lines, ctrl-C.
 #pragma once
 
 #include <signal.h>
@@ -12,11 +12,11 @@
 
 namespace nibble::cli {
 
-// The escape sequences where `stream` is a terminal that understands them, else nothing. NO_COLOR (no-color.org) switches them off.
+// Escape sequences where `stream` is a terminal that understands them, else empty. NO_COLOR (no-color.org) switches them off.
 std::string_view dim_on(std::FILE* stream);
 std::string_view dim_off(std::FILE* stream);
 
-// While one of these lives, ctrl-C is noted in place of ending the program. One at a time.
+// As long as a CatchInterrupt lives, ctrl-C is noted and does not end the program. At most one may live at a time.
 class CatchInterrupt {
  public:
   CatchInterrupt();
@@ -32,10 +32,10 @@ class CatchInterrupt {
   struct sigaction previous_;
 };
 
-// Lines from standard input. Not std::getline: that can't wait for ctrl-C as well.
+// Reads lines from standard input. std::getline would not return for ctrl-C.
 class LineReader {
  public:
-  // `interrupt`: what else ends the waiting; null: nothing.
+  // ctrl-C in `interrupt` ends the waiting for a line. Null: only a line or the end of the input does.
   explicit LineReader(const CatchInterrupt* interrupt) : interrupt_(interrupt) {}
 
   enum class Outcome { kLine, kSignal, kEnd };
@@ -47,10 +47,10 @@ class LineReader {
   bool has_ended_{false};
 };
 
-// All of standard input.
+// Reads all of standard input.
 std::string read_input();
 
-// Where `text` stops being valid UTF-8; nothing where it is valid.
+// The offset of the first byte that is not valid UTF-8. Not set: all of `text` is valid.
 std::optional<size_t> first_invalid_utf8(std::string_view text);
 
 }  // namespace nibble::cli

@@ -36,14 +36,14 @@ Examples:
   nibble verify --json > this-machine.json
   compute-sanitizer nibble verify --row qkv/BF16)"};
 
-constexpr std::chrono::minutes kLimit{5};  // of a row; an H100 takes a second
+constexpr std::chrono::minutes kLimit{5};  // for one kernel; an H100 takes a second
 
 struct VerifyOptions {
   std::optional<std::string> row;
   bool as_json{false};
 };
 
-// The backends whose kernels can be checked here: the one that is asked for, or all of them.
+// The backend that --backend names, else all whose kernels can be checked here.
 std::vector<const BackendRow*> choose_backends(const Settings& settings) {
   std::vector<const BackendRow*> chosen;
   std::string missing;
@@ -95,7 +95,7 @@ void print_verdict(std::string_view kernel, const Verdict& verdict) {
   std::fflush(stdout);  // the next one may take a while
 }
 
-// In this process: what the children run, and who wants a debugger or a sanitizer on it.
+// --row: checks one kernel in this process. The children run it, and so can a debugger or a sanitizer.
 int verify_here(const std::vector<const BackendRow*>& backends, const VerifyOptions& options) {
   std::vector<std::string> names;
   for (const BackendRow* backend : backends)
@@ -143,7 +143,7 @@ int verify(const VerifyOptions& options, const Settings& settings) {
   return options.row ? verify_here(backends, options) : verify_all(backends, options);
 }
 
-// The last line of what a program says on stderr, without its name.
+// The last line of a program's stderr, without the program's name in front.
 std::string last_line(std::string_view text) {
   while (text.ends_with('\n')) text.remove_suffix(1);
   std::string_view line = text.substr(text.rfind('\n') + 1);
@@ -158,7 +158,7 @@ std::string_view name(Verdict::Result result) {
   return kNames[static_cast<int>(result)];
 }
 
-// JSON has no infinity: `worst` is then null.
+// `worst` is null where it is infinite, which JSON can't say.
 std::string finding_json(std::string_view kernel, const KernelFinding& finding) {
   Json json{{"kernel", kernel}};
   json.update(finding_fields(finding));

@@ -1,4 +1,4 @@
-// nibble verify: every row of the kernel tables checked on this very machine, each in a process of its own.
+// nibble verify: checks every row of the kernel tables on this machine, each in a process of its own.
 #pragma once
 
 #include <string>
@@ -12,21 +12,21 @@ namespace nibble::cli {
 
 Action define_verify(CLI::App& command, Settings& settings);
 
-// What became of the check of one row.
+// The result of checking one row.
 struct Verdict {
   enum class Result {
     kOk,
     kWrong,    // beyond its bound
-    kCrashed,  // by a signal, or with a line that says why: an address that is not there, a launch that failed
+    kCrashed,  // ended by a signal, or by an error such as a failed launch
     kTimedOut,
   } result{};
-  KernelFinding finding;  // where it came to one
-  std::string reason;     // where it did not: what it said, or the signal
+  KernelFinding finding;  // where the check ran to its end
+  std::string reason;     // where it did not: its last line on stderr, or the signal
   double seconds{0};
 };
 std::string_view name(Verdict::Result result);
 
-// What a child writes to stdout, and what its parent makes of that and of its end.
+// A child writes finding_json() to stdout; its parent reads that and how the child ended with verdict_of().
 std::string finding_json(std::string_view kernel, const KernelFinding& finding);
 Verdict verdict_of(const ChildResult& child);
 

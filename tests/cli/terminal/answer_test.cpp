@@ -17,7 +17,7 @@ namespace {
 
 using harmony::Part;
 
-// The miniature model's vocabulary; the model says what the test wants.
+// The vocabulary is the miniature model's; a scripted backend gives the answer that the test wants.
 class AnswerTest : public testing::Test {
  protected:
   Answer ask(const std::string& said, const std::vector<std::string>& stop, bool is_raw = false) {
