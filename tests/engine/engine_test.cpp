@@ -578,8 +578,8 @@ TEST(EngineCancel, AnEngineThatIsDestroyedFinishesItsStepAndRunsNoFurtherOne) {
     for (; !is_destroyed; std::this_thread::sleep_for(std::chrono::milliseconds(1))) gate.passed.release();
   });
   engine.reset();
-  EXPECT_EQ(num_begun, num_done) << "the step that was under way has not ended";
-  EXPECT_LT(num_begun, kAnswerTokens);
+  EXPECT_EQ(num_begun.load(), num_done.load()) << "the step that was under way has not ended";
+  EXPECT_LT(num_begun.load(), kAnswerTokens);
   is_destroyed = true;
   lets_calls_pass.join();
 }

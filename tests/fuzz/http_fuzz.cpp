@@ -9,6 +9,7 @@
 
 #include <array>
 #include <boost/asio/buffer.hpp>
+#include <boost/asio/io_context.hpp>
 #include <boost/beast/http/parser.hpp>
 #include <boost/beast/http/string_body.hpp>
 #include <chrono>
@@ -26,6 +27,7 @@
 #include "harmony/control_tokens.h"
 #include "server/http/http_server.h"
 #include "server/routes.h"
+#include "server/service/engine_gate.h"
 #include "tests/folders.h"
 
 namespace {

@@ -45,9 +45,9 @@ std::vector<std::string> read_stop(const Field& request) {
   const auto field = request.find("stop");
   if (!field) return {};
   std::vector<std::string> stop;
-  const auto add = [&](const Json& value) {
-    if (value.is_string()) stop.push_back(value.get<std::string>());
-    return value.is_string() && !stop.back().empty() && stop.back().size() <= kMaxStopStringBytes;
+  const auto add = [&](const Json& text) {
+    if (text.is_string()) stop.push_back(text.get<std::string>());
+    return text.is_string() && !stop.back().empty() && stop.back().size() <= kMaxStopStringBytes;
   };
   const Json& value = field->value();
   const bool is_accepted =
