@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <nlohmann/json.hpp>
+
 #include "server/api/chat_request.h"
 #include "server/api/completion_request.h"
 #include "server/api/error.h"
