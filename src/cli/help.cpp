@@ -4,20 +4,14 @@
 #include <cstdio>
 #include <sstream>
 
+#include "core/take_until.h"
 #include "core/terminal.h"
 
 namespace nibble::cli {
 namespace {
 
-constexpr size_t kNameColumns{38};   // of a flag and its value; what it does stands beside them
-constexpr size_t kLeastColumns{60};  // on a narrower terminal lines run over, as they would anyway
-
-// The part before `end`, which is taken away with it.
-std::string_view take_until(std::string_view& text, char end) {
-  const std::string_view part = text.substr(0, text.find(end));
-  text.remove_prefix(std::min(text.size(), part.size() + 1));
-  return part;
-}
+constexpr size_t kNameColumns{38};   // for a flag and its value; the description stands beside them
+constexpr size_t kLeastColumns{60};  // lines overflow on a narrower terminal
 
 }  // namespace
 

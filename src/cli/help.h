@@ -1,4 +1,4 @@
-// How --help is laid out: by CLI11, with what is longer than a line wrapped.
+// Lays out --help: CLI11's formatter, with lines wrapped to the terminal's width.
 #pragma once
 
 #include <CLI/CLI.hpp>

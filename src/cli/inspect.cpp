@@ -106,7 +106,7 @@ std::map<std::string_view, size_t> bytes_by_format(const std::vector<TensorLine>
   return bytes;
 }
 
-// How each matrix of a layer is stored. Layers with equal storage run with the same kernels.
+// The storage of each matrix of a layer. Layers with equal storage run with the same kernels.
 std::vector<std::tuple<Format, bool, GgmlType>> storage_of(const LayerWeights& layer) {
   std::vector<std::tuple<Format, bool, GgmlType>> storage;
   for (const Matrix* matrix :

@@ -70,7 +70,7 @@ Steps run_steps(BackendSequence& sequence, std::span<const TokenId> tokens, int 
   return steps;
 }
 
-// What was measured, and of what.
+// The result of `nibble profile`.
 struct Profile {
   RunRecord record;
   std::string model, backend;

@@ -19,11 +19,11 @@ struct PartTime {
   double microseconds{0};
   double deviation{0};  // standard deviation over repetitions, microseconds
   int num_launches{0};
-  size_t bytes{0};  // weights and KV cache that it can't do without
+  size_t bytes{0};  // weights and KV cache that it has to read
 };
 
-// The parts of StepPart in their order, then the gaps in which nothing worked that the rest waited for. They add up to the median
-// step, within what medians of parts differ from parts of medians. `repetitions` are of the same step, and not empty.
+// The parts of StepPart in their order, then "gaps": the time in which no launch ran. Each is a median of its own, so that their sum
+// is close to the median step, not equal. `repetitions` are of the same step, and not empty.
 std::vector<PartTime> part_times(std::span<const std::vector<TimedWork>> repetitions,
                                  const std::vector<OperationCost>& costs);
 

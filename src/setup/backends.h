@@ -29,7 +29,7 @@ struct BackendRow {
   bool (*takes_blocks)(
       const BackendOptions&);  // of matrices that have them, in place of elements (StoredBlocks)
   std::string (*why_not)();    // why this machine cannot run it; empty where it can
-  // How far its results may be from golden data, with the kernels that it chose.
+  // The tolerance of its results against golden data, with the kernels that it chose.
   GoldenTolerance (*tolerance)(const Config&, const GoldenSet&, std::span<const KernelChoice>);
   // Measures how fast it reads the memory that it decodes from, in bytes per second, with all cores.
   double (*read_bandwidth)();

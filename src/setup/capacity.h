@@ -1,4 +1,4 @@
-// How many tokens and sequences a backend and an engine are made for.
+// Sizes a backend and an engine for a number of sequences and tokens.
 #pragma once
 
 #include "engine/engine.h"

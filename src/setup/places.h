@@ -1,4 +1,4 @@
-// Where a command looks for models and for a vocabulary, from the settings of the group kPlaces.
+// The places where a command looks for models and for a vocabulary, from the settings of the group kPlaces.
 #pragma once
 
 #include <filesystem>

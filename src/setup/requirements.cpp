@@ -6,8 +6,8 @@
 #include <algorithm>
 
 #include "core/error.h"
+#include "core/take_until.h"
 #include "model/weights.h"
-#include "setup/list_item.h"
 
 namespace nibble {
 namespace {
@@ -57,7 +57,7 @@ void check_operation(std::string_view requirement, std::string_view operation) {
 
 Requirement read_requirement(std::string_view text) {
   std::string_view formats = text;
-  const std::string_view operation = take_item(formats, '=');
+  const std::string_view operation = take_until(formats, '=');
   if (operation.size() == text.size())
     throw InputError(
         "--require '{}': accepted is OPERATION=WEIGHTS or OPERATION=WEIGHTS/ACTIVATIONS, as in "
@@ -65,7 +65,7 @@ Requirement read_requirement(std::string_view text) {
         text);
   check_operation(text, operation);
   const bool names_activations = formats.find('/') != std::string_view::npos;
-  const std::string_view weights = take_item(formats, '/'), activations = formats;
+  const std::string_view weights = take_until(formats, '/'), activations = formats;
   return {std::string(text), std::string(operation), read_format(text, weights),
           names_activations ? std::optional(read_format(text, activations)) : std::nullopt};
 }
@@ -95,7 +95,7 @@ void check_requirement(const Requirement& requirement, std::string_view backend,
 
 std::vector<Requirement> read_requirements(std::string_view list) {
   std::vector<Requirement> requirements;
-  while (!list.empty()) requirements.push_back(read_requirement(take_item(list, ',')));
+  while (!list.empty()) requirements.push_back(read_requirement(take_until(list, ',')));
   return requirements;
 }
 

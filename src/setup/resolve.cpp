@@ -3,7 +3,7 @@
 #include <string_view>
 
 #include "core/error.h"
-#include "setup/list_item.h"
+#include "core/take_until.h"
 
 namespace nibble {
 namespace {
@@ -15,7 +15,7 @@ struct LayerGroups {
 LayerGroups read_groups(std::string_view flag, std::string_view list, bool takes_moe) {
   LayerGroups groups;
   while (!list.empty()) {
-    const std::string_view name = take_item(list, ',');
+    const std::string_view name = take_until(list, ',');
     const bool all = name == "all";
     if (!all && name != "qkv" && name != "o" && name != "lm_head" && !(takes_moe && name == "moe"))
       throw InputError("{} '{}': accepted are {}qkv, o, lm_head, with commas between them, or all", flag,

@@ -101,7 +101,7 @@ std::optional<Room> room_of(std::string_view file) {
   return best;
 }
 
-// What is wrong with an include inside one folder; empty if nothing is.
+// Says what is wrong with an include inside one folder; empty if nothing is.
 std::string complaint_about_rooms(std::string_view file, std::string_view target) {
   const std::optional<Room> from = room_of(file), to = room_of(target);
   if (!from || !to) return std::string(from ? target : file) + ": lies in no room of the table in " __FILE__;

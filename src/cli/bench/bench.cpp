@@ -69,7 +69,7 @@ std::vector<BenchTest> tests_of(const BenchOptions& options) {
   return tests;
 }
 
-// -b is llama-bench's name for a setting; the same is accepted, and it wins.
+// -b is llama-bench's name for --max-batch-tokens; it wins over that.
 Settings with_batch(Settings settings, const std::optional<std::string>& max_batch_tokens) {
   for (const Setting& setting : setting_table())
     if (max_batch_tokens && setting.name == "max-batch-tokens")
@@ -95,7 +95,7 @@ int bench(const BenchOptions& options, const Settings& settings, const std::stri
   const Model model = open_model(options.model, resolved.places);
   const BackendOptions room = room_for(tests, model.config, resolved);
   const auto device = [&] { return row.device ? std::optional(row.device()) : std::nullopt; };
-  // Before the weights are there: it takes memory of its own.
+  // Before the weights are loaded, because it takes memory of its own.
   const double read_bandwidth = row.read_bandwidth();
   const std::unique_ptr<Backend> backend = load(model, resolved, room);
 

@@ -1,4 +1,4 @@
-// nibble bench: how fast a model runs here, and which share of the memory's bandwidth that takes.
+// nibble bench: measures how fast a model runs here, and the share of the memory's bandwidth that it reaches.
 #pragma once
 
 #include "cli/command.h"

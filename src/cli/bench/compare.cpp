@@ -21,11 +21,11 @@ struct Property {
   const char* name;
   const char* pointer;  // to its place in a run
 };
-// Where these differ a comparison of speeds means nothing.
+// Runs that differ in these are not the same work.
 constexpr Property kWork[]{{"the bytes of the weights", "/weight_bytes"},
                            {"the number of parameters", "/num_parameters"},
                            {"the backend", "/backend"}};
-// These may be what is compared, and are said.
+// Runs may differ in these, which may be what is compared: the report names them.
 constexpr Property kCircumstances[]{{"commit", "/nibble/commit"},
                                     {"uncommitted changes", "/nibble/dirty"},
                                     {"build", "/nibble/build"},
@@ -39,7 +39,7 @@ constexpr Property kCircumstances[]{{"commit", "/nibble/commit"},
                                     {"tokens of a step", "/max_batch_tokens"},
                                     {"tuning", "/tuning"}};
 
-// What an older record lacks is null.
+// Null where an older record lacks it.
 Json value_at(const Json& run, const char* pointer) {
   const Json::json_pointer place(pointer);
   return run.contains(place) ? run.at(place) : Json();
@@ -54,7 +54,7 @@ std::string model_of(const Json& run) {
   return std::filesystem::path(text_of(value_at(run, "/model"))).filename();
 }
 
-// Weights and activations of each operation, whatever kernels run it.
+// The formats of weights and activations of each operation, whichever kernels run it.
 std::map<std::string, std::set<std::string>> formats_of(const Json& run) {
   std::map<std::string, std::set<std::string>> formats;
   for (const Json& row : value_at(run, "/kernels"))
@@ -97,7 +97,7 @@ bool is_run(const Json& run) {
   return tests.is_array() && std::all_of(tests.begin(), tests.end(), is_test);
 }
 
-// Of all runs, tests in the order of the first.
+// The samples of all runs, with tests in the order of the first run.
 std::vector<Samples> samples_of(const Runs& runs) {
   std::vector<Samples> all;
   for (const Json& run : runs)
@@ -148,7 +148,7 @@ std::string row(const Samples& a, const Samples& b) {
                      cell(b), difference.ratio, difference.chance, verdict(difference.b_is));
 }
 
-// Of a property over all runs of a file: its values, each once.
+// The different values of a property over all runs of a file.
 std::string values_of(const Runs& runs, const char* pointer) {
   std::vector<std::string> values;
   for (const Json& run : runs)

@@ -1,4 +1,4 @@
-// What bench says of a run: its record as JSON with all samples, its figures as CSV, and what stands below its table (table.h).
+// Reports a run of bench: as a JSON record with all samples, as CSV, and as the text below its table (table.h).
 #pragma once
 
 #include <cstddef>
@@ -17,7 +17,7 @@
 
 namespace nibble::cli {
 
-// What all figures of a run have in common.
+// The conditions that all figures of a run have in common.
 struct BenchSetup {
   RunRecord record;
   std::string model;
@@ -25,18 +25,18 @@ struct BenchSetup {
   std::string backend;
   int num_threads{0}, max_batch_tokens{0}, num_repetitions{0};
   double read_bandwidth{0};       // bytes per second, measured in this run
-  std::optional<Tuning> tuning;   // what the run had of nibble tune
+  std::optional<Tuning> tuning;   // the tuning that the run had
   std::vector<Counter> counters;  // after all tests, warm-up included
 
   Reuse reuse() const { return {weight_bytes, record.machine.backend_cache_bytes()}; }
 };
 
-// What follows from a result: bytes and share from the mean of the repetitions.
+// Figures of a result. Bytes and share follow from the mean of the repetitions.
 struct Figures {
   SampleStatistics speed;  // tokens per second
   double bytes_per_second{0};
   double share{0};   // of the read bandwidth
-  std::string note;  // why to doubt them, with commas between; empty: nothing is known
+  std::string note;  // reasons to doubt them, with commas between
 };
 Figures figures_of(const BenchSetup& setup, const BenchResult& result);
 

@@ -37,7 +37,7 @@ using Json = nlohmann::ordered_json;
 using boost::system::error_code;
 using tcp = asio::ip::tcp;
 
-// What a request came to otherwise: a kind that many have in common, and what was said of this one.
+// A request that failed: the kind of error, by which failures are counted, and this request's own message.
 struct Failure {
   std::string kind, example;
 };

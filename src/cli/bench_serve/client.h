@@ -28,19 +28,19 @@ std::string path_of(BenchApi api);  // below the base: "/completions"
 // The first model that the endpoint has. Throws InputError where it can't be asked.
 std::string first_model(const Endpoint& endpoint, double timeout_seconds);
 
-// How requests come: from so many clients that each wait for their answer, or at given times whatever is still open.
+// The arrival of requests: from clients that each wait for their answer, or at given times, however many are still running.
 struct Arrivals {
   int num_clients{0};           // 0: at `times`
   std::vector<double> times{};  // in seconds
 };
 
-// Sends `count` requests, and waits for all their answers. `body_of(i)` is asked for the i-th body just before it is sent.
-// What fails is an answer with an error.
+// Sends `count` requests and waits for all answers. `body_of(i)` is called just before request i is sent. A request that fails gives
+// an answer with an error.
 std::vector<TimedAnswer> run_requests(const Endpoint& endpoint, BenchApi api, int count,
                                       const Arrivals& arrivals, double timeout_seconds,
                                       const std::function<nlohmann::ordered_json(int)>& body_of);
 
-// What an event of a streamed answer says.
+// One event of a streamed answer.
 struct StreamEvent {
   bool has_text{false};  // also reasoning, and arguments of calls
   bool is_done{false};   // "[DONE]"

@@ -1,4 +1,4 @@
-// What a load on a server comes to: throughput and the spread of times, of what was said when.
+// Summarises a load on a server: throughput, and percentiles of these times:
 //
 //   TTFT   time to first token: sent, until the first event with text
 //   ITL    inter-token latency: from one event with text to the next, of all answers together

@@ -1,4 +1,4 @@
-// How bench serve tells what it measured: a Markdown table that grows as loads end, or JSON with all of it.
+// Reports what bench serve measured: a Markdown table that gets a row when a load ends, or JSON with everything.
 #pragma once
 
 #include <nlohmann/json.hpp>

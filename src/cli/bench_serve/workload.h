@@ -1,5 +1,5 @@
-// What bench serve asks for: how long prompts and answers are, what prompts have in common, when requests arrive. All of it
-// follows from a seed, request by request.
+// The workload of bench serve: lengths of prompts and answers, prefixes that prompts share, times of arrival. A seed determines all of
+// it, request by request.
 #pragma once
 
 #include <cstdint>

@@ -45,7 +45,7 @@ GgmlType dense_type(const std::string& name) {
   return name == "q8_0" ? GgmlType::kQ8_0 : name == "mxfp4" ? GgmlType::kMxfp4 : GgmlType::kBf16;
 }
 
-// Thrown between two tensors; what is unfinished is removed on its way.
+// Thrown between two tensors; destructors remove the unfinished files.
 struct Interrupted {
   int signal;
 };

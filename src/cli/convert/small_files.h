@@ -1,5 +1,4 @@
-// What a checkpoint holds beside its configuration and weights: the vocabulary, the chat template, and what loaders ask for besides.
-// generation_config.json says where an answer ends (transformers and vLLM stop nowhere else), tokenizer_config.json and
+// The small files of a checkpoint: the vocabulary, the chat template, and others that loaders ask for. generation_config.json says where an answer ends (transformers and vLLM stop nowhere else), tokenizer_config.json and
 // special_tokens_map.json name the special tokens for transformers.
 #pragma once
 
@@ -11,11 +10,11 @@
 
 namespace nibble::cli {
 
-std::vector<TextFile> small_files_beside(
-    const ModelSource& source);  // of a checkpoint; none of synthetic weights
+// Those of a checkpoint; synthetic weights have none.
+std::vector<TextFile> small_files_beside(const ModelSource& source);
 
-// Of a GGUF file. It holds those that nibble took into it; of a file of others, which has words for vocabulary and template alone,
-// generation_config.json is made: harmony's stop tokens end an answer.
+// Those of a GGUF file. A file that nibble converted holds all of them. Others hold vocabulary and template only: for these
+// generation_config.json is made, in which harmony's stop tokens end an answer.
 std::vector<TextFile> small_files_in(const Gguf& gguf);
 
 }  // namespace nibble::cli

@@ -84,7 +84,7 @@ int eval_text(const EvalOptions& options, const ResolvedSettings& setup) {
   return kDone;
 }
 
-// What the experts' weights are multiplied with: "INT8".
+// The format of the activations that experts take: "INT8".
 std::string experts_activations(const std::vector<KernelChoice>& kernels) {
   for (const KernelChoice& row : kernels)
     if (row.operation.starts_with("experts")) return row.activations;

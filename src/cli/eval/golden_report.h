@@ -1,4 +1,4 @@
-// What `eval --golden` found, as a table or as JSON, with what it was held to.
+// Reports `eval --golden` as a table or as JSON, with the tolerances.
 #pragma once
 
 #include <nlohmann/json.hpp>

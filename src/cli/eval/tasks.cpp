@@ -40,7 +40,7 @@ bool is_solved(const Task& task, const std::vector<harmony::ParsedMessage>& mess
   return is_addressed && message.text == task.answer;
 }
 
-// What is known of a task while it runs.
+// A task that runs.
 struct Running {
   size_t index;
   harmony::Parser parser;

@@ -8,10 +8,10 @@
 namespace nibble::cli {
 namespace {
 
-// Logits of a step are held at once: at most 256 MB of them, which is 333 rows of gpt-oss.
+// The logits of a step are in memory at once: at most 256 MB, which is 333 rows of gpt-oss.
 constexpr int kMaxLogits{1 << 26};
 
-// The likeliest token after the last one.
+// Asks for the likeliest token after the last one.
 OutputRow greedy_row(std::span<const TokenId> tokens) {
   static const SampleParams kGreedy;
   return {.token_index = static_cast<int>(tokens.size()) - 1, .sample = &kGreedy, .prompt = {}, .output = {}};

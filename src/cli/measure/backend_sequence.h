@@ -1,5 +1,5 @@
-// One sequence straight in a backend, without an engine: the logits of a text at every position, for eval, and steps that
-// can be run again, for bench.
+// Runs one sequence in a backend without an engine: for eval, which needs logits at every position, and for bench, which runs the
+// same step again and again.
 #pragma once
 
 #include <functional>
@@ -17,21 +17,20 @@ class BackendSequence {
  public:
   BackendSequence(Backend& backend, const BackendOptions& room);
 
-  int length() const { return pages_.length(); }  // positions that there are
+  int length() const { return pages_.length(); }  // positions in the KV cache
 
-  // Runs the tokens behind what there is. `visit` gets the logits [V] after each, in order.
+  // Appends tokens to the sequence. `visit` gets the logits [V] after each token, in order.
   using Visit = std::function<void(int position, std::span<const float> logits)>;
   void feed(std::span<const TokenId> tokens, const Visit& visit);
   // The same without logits.
   void feed(std::span<const TokenId> tokens);
 
-  // Takes pages for as many positions behind what there is, and keeps the sliding ones that the first of them sees.
+  // Takes pages for `num_tokens` more positions; the sliding pages in the window of the first of them stay.
   void reserve(int num_tokens);
-  // One step over tokens that begin `offset` positions behind what there is; room for them was reserved. They do not become
-  // part of it: the same positions may be run any number of times. With `wants_next` the token after the last one is
-  // chosen, the likeliest.
+  // Runs one step over tokens that begin `offset` positions after the end; reserve() has to cover them. The sequence does not grow, so
+  // that the same step can be run any number of times. With `wants_next` the likeliest next token is chosen.
   void run_repeatable_step(std::span<const TokenId> tokens, int offset, bool wants_next);
-  // The same, with the next token, and what it did (Backend::profile).
+  // The same with wants_next, recorded by Backend::profile.
   std::vector<TimedWork> profile(std::span<const TokenId> tokens, int offset);
 
  private:
@@ -41,7 +40,7 @@ class BackendSequence {
 
   Backend& backend_;
   int max_batch_tokens_;
-  int max_rows_;  // of a step whose logits come back
+  int max_rows_;  // the most rows of a step with logits
   PagePool full_, sliding_;
   SequencePages pages_;
 };

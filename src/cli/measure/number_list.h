@@ -7,7 +7,8 @@
 
 namespace nibble::cli {
 
-// Of all values of a flag. Throws InputError that says what is accepted; `origin` is the flag that said it.
+// The numbers in all values of a flag. Throws InputError that names the flag, `origin`, and says what is accepted. CLI11's own lists
+// would drop an empty item ("512,") without a word.
 std::vector<int> read_numbers(const std::vector<std::string>& values, std::string_view origin, int least,
                               int most);
 

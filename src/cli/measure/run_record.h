@@ -1,5 +1,5 @@
-// What every record of a measurement carries besides its figures: when it was taken, by which program and command, on which machine,
-// and in which formats.
+// The part that all records of measurements have in common: the date, the program and command, the machine, and the formats of each
+// operation.
 #pragma once
 
 #include <nlohmann/json.hpp>

@@ -21,7 +21,7 @@ bool look_equal(std::span<const double> samples) {
                      [&](double sample) { return digits(sample) == digits(samples.front()); });
 }
 
-// Twice the number of pairs (one of a, one of b) of which a's is the larger: a tie is half a pair.
+// Twice the number of pairs (x of a, y of b) with x > y, where a tie counts as half a pair.
 double pairs_won_twice(std::span<const double> a, std::span<const double> b) {
   double twice = 0;
   for (const double x : a)
@@ -29,7 +29,7 @@ double pairs_won_twice(std::span<const double> a, std::span<const double> b) {
   return twice;
 }
 
-// Sum of t^3 - t over groups of t equal samples: by these the variance of the ranks is smaller.
+// The sum of t^3 - t over groups of t equal samples, by which ties reduce the variance of the ranks.
 double tie_term(std::span<const double> a, std::span<const double> b) {
   std::vector<double> all(a.begin(), a.end());
   all.insert(all.end(), b.begin(), b.end());
@@ -44,7 +44,7 @@ double tie_term(std::span<const double> a, std::span<const double> b) {
   return sum;
 }
 
-// The chance that sums of ranks of one distribution are as far from their mean; `won` pairs of num_a * num_b.
+// The probability that samples of one distribution lie at least as far apart. `won`: pairs of num_a * num_b in which a is larger.
 double chance_of(double won, double num_a, double num_b, double ties) {
   const double all = num_a + num_b;
   const double variance = num_a * num_b / 12 * (all + 1 - ties / (all * (all - 1)));

@@ -1,4 +1,4 @@
-// What the repetitions of a measurement say together, and whether that is to be believed.
+// Statistics over the repetitions of a measurement, and doubts about them.
 #pragma once
 
 #include <span>

@@ -93,7 +93,7 @@ BackendOptions room_for(std::span<const BenchTest> tests, const Config& config,
     num_tokens = std::max(num_tokens, test.num_tokens);
   }
   BackendOptions room = backend_options(config, setup, {num_positions, 1});
-  // All that is timed is in the sliding layers too until it has been timed for the last time.
+  // Sliding layers keep the positions that are timed, too, because they are run again.
   room.num_sliding_pages =
       std::min(num_pages_for(num_positions),
                std::max(room.num_sliding_pages, max_sliding_pages(config.window, num_tokens)));

@@ -1,5 +1,4 @@
-// The tests of bench, as llama-bench has them: prefill of N tokens or decoding of N, behind a number of tokens that are in
-// the KV cache already.
+// The tests of bench, as in llama-bench: prefill of N tokens or decoding of N, after `depth` tokens that are in the KV cache already.
 #pragma once
 
 #include <functional>
@@ -28,20 +27,19 @@ std::string name(const BenchTest& test);  // "pp512", "tg128 @ d4096"
 std::vector<BenchTest> list_tests(std::span<const int> prompt_lengths, std::span<const int> output_lengths,
                                   std::vector<int> depths);
 
-// What a backend has to have room for. Throws InputError where a test is longer than the model was made for, or than
+// Options of a backend with room for all tests. Throws InputError where a test is longer than the model was made for, or than
 // --context allows.
 BackendOptions room_for(std::span<const BenchTest> tests, const Config& config,
                         const ResolvedSettings& setup);
 
-// Random, and the same every time.
+// Pseudo-random tokens, the same in every run.
 std::vector<TokenId> tokens_at(int first_position, int num_tokens, int vocab);
 
 struct BenchResult {
   BenchTest test;
   std::vector<double> tokens_per_second;  // of each repetition
   int num_steps{0};
-  double bytes_per_step{
-      0};  // weights and KV cache that a step can't do without, mean over the steps that are timed
+  double bytes_per_step{0};  // weights and KV cache that a step has to read, mean over the timed steps
 
   double bytes_per_token() const { return bytes_per_step * num_steps / test.num_tokens; }
 };

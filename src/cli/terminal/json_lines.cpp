@@ -7,6 +7,7 @@
 #include "cli/terminal/terminal.h"
 #include "core/error.h"
 #include "core/output.h"
+#include "core/take_until.h"
 #include "harmony/json_text.h"
 
 namespace nibble::cli {
@@ -48,9 +49,8 @@ void answer_json_lines(const std::function<Json(const Json&)>& answer) {
 
 void for_each_json_line(std::string_view text, std::string_view origin, const Visit& visit) {
   for (int number = 1; !text.empty(); ++number) {
-    const std::string_view line = text.substr(0, text.find('\n'));
+    const std::string_view line = take_until(text, '\n');
     visit_line(line, origin, number, visit);
-    text.remove_prefix(std::min(text.size(), line.size() + 1));
   }
 }
 

@@ -18,7 +18,7 @@ using testing::HasSubstr;
 using testing::Not;
 using testing::StartsWith;
 
-// What bench --json prints, as far as it is compared.
+// The parts of a record of bench --json that are compared.
 Json run(const std::vector<std::pair<std::string, std::vector<double>>>& tests) {
   Json run = Json::parse(R"({
       "nibble": {"version": "0.1.0", "commit": "aaaa", "dirty": false, "build": "Release", "compiler": "GNU 12"},

@@ -57,7 +57,8 @@ class BiasedBackend : public ScriptedBackend {
 TEST(EvalCompare, AModelIsNoWayFromItself) {
   BiasedBackend one(kConfig, 0, {0}), other(kConfig, 0, {0});
   const BackendOptions room = backend_options(kConfig, resolve({}), {100, 1});
-  const QualityComparison result = compare_models(one, other, room, kTokenizer, std::string(250, '\x01'), 100, {});
+  const QualityComparison result =
+      compare_models(one, other, room, kTokenizer, std::string(250, '\x01'), 100, {});
   EXPECT_EQ(result.mean_kl, 0);
   EXPECT_EQ(result.p99_kl, 0);
   EXPECT_EQ(result.top1_agreement, 1);
@@ -66,12 +67,13 @@ TEST(EvalCompare, AModelIsNoWayFromItself) {
   EXPECT_EQ(result.num_scored, 198u);
 }
 
-// Of V = 4,096 tokens p gives each 1 / V, q gives all but one 1 / (V - 1 + e), and that one e times as much.
+// With V = 4,096 tokens p is 1 / V for each. q is e / (V - 1 + e) for one token, and 1 / (V - 1 + e) for each other.
 TEST(EvalCompare, TheDivergenceIsThatOfTheUnquantisedModelFromTheOther) {
   ScriptedBackend plain(kConfig, 0, {0});
   BiasedBackend biased(kConfig, 0, {0});
   const BackendOptions room = backend_options(kConfig, resolve({}), {100, 1});
-  const QualityComparison result = compare_models(biased, plain, room, kTokenizer, std::string(250, '\x01'), 100, 1);
+  const QualityComparison result =
+      compare_models(biased, plain, room, kTokenizer, std::string(250, '\x01'), 100, 1);
   const double vocab = 4096, sum = vocab - 1 + std::exp(1.0);
   EXPECT_NEAR(result.mean_kl, std::log(sum / vocab) - 1 / vocab, 1e-12);
   EXPECT_NEAR(result.p99_kl, result.mean_kl, 1e-12);  // every token has the same
