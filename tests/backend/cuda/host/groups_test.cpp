@@ -34,7 +34,8 @@ int most_groups_by_trying(int num_tokens, int num_experts, int experts_per_token
 int columns_of_a_pass(int num_tokens) { return num_tokens <= 16 ? 8 : 64; }
 
 TEST(CudaGroups, HoldAsManyPairsAsAPassHasColumns) {
-  for (int tokens = 1; tokens <= 1024; ++tokens) EXPECT_EQ(group_size(tokens), columns_of_a_pass(tokens)) << tokens;
+  for (int tokens = 1; tokens <= 1024; ++tokens)
+    EXPECT_EQ(group_size(tokens), columns_of_a_pass(tokens)) << tokens;
 }
 
 TEST(CudaGroups, AreNeverMoreThanTheLaunchAndItsBuffersHaveRoomFor) {
