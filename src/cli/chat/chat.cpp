@@ -13,6 +13,7 @@
 #include "cli/chat/conversation.h"
 #include "cli/chat/line_editor.h"
 #include "core/error.h"
+#include "core/output.h"
 #include "setup/load.h"
 
 namespace nibble::cli {
@@ -57,7 +58,7 @@ void converse(Conversation& conversation, const std::function<LineReader::Outcom
     } catch (const InputError& error) {
       fmt::print("{}\n", error.what());
     }
-    std::fflush(stdout);
+    flush(stdout);
   }
 }
 
@@ -85,7 +86,7 @@ int chat(const std::string& argument, const Settings& settings) {
   LineReader reader(&interrupt);
   const auto read = [&](std::string& line) {
     if (is_interactive) fmt::print("> ");
-    std::fflush(stdout);
+    flush(stdout);
     return reader.read(line);
   };
   converse(conversation, read, interrupt);
