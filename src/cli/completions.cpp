@@ -15,7 +15,7 @@
 namespace nibble::cli {
 namespace {
 
-constexpr const char* kFooter{R"help(
+constexpr const char* kCompletionsFooter{R"help(
 'cmake --install' puts the three where the shells look for them. Without it, a line in the shell's own start file does:
 
 Examples:
@@ -239,7 +239,7 @@ int print_completions(const CLI::App& program, const std::string& name) {
 Action define_completions(CLI::App& command, Settings&) {
   const auto shell = std::make_shared<std::string>();
   command.add_option("SHELL", *shell, "bash, zsh or fish")->required()->type_name("");
-  command.footer(kFooter);
+  command.footer(kCompletionsFooter);
   return [shell, &command] { return print_completions(*command.get_parent(), *shell); };
 }
 

@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include <fstream>
-#include <optional>
+#include <nlohmann/json.hpp>
 #include <string_view>
 
 #include "core/error.h"
