@@ -24,6 +24,7 @@ const char* title(SettingGroup group) {
     case SettingGroup::kCache:
       return "Machine";
     case SettingGroup::kPlaces:
+    case SettingGroup::kChat:
       return "Places";
   }
   return "";
@@ -67,6 +68,8 @@ std::vector<std::string> commands_of(const CLI::App& command) {
 // Flags of vLLM and llama-server with their names here: their users try those first.
 constexpr std::pair<std::string_view, std::string_view> kNamesElsewhere[]{
     {"--ctx-size", "--context"},
+    {"--predict", "--max-tokens"},
+    {"--n-predict", "--max-tokens"},
     {"--parallel", "--max-sequences"},
     {"--uds", "--unix-socket"},
     {"--alias", "--served-model-name"},
@@ -90,7 +93,7 @@ std::string name_here(const std::string& flag, const std::vector<std::string>& f
 
 CLI::Option* add_model(CLI::App& command, std::string& model) {
   return command
-      .add_option("MODEL", model,
+      .add_option("-m,--model,MODEL", model,
                   "a folder, a file, a bundled name (tiny), a Hugging Face cache entry on disk\n"
                   "(openai/gpt-oss-20b), or synthetic:gpt-oss-20b")
       ->required()
@@ -104,8 +107,9 @@ void add_settings(CLI::App& command, Settings& settings, std::initializer_list<S
       for (const std::string& value : values) set(settings, setting, value, flag(setting));
       return true;
     };
-    const std::string names =
-        setting.also.empty() ? flag(setting) : fmt::format("{},--{}", flag(setting), setting.also);
+    std::string names = flag(setting);
+    if (!setting.letter.empty()) names = fmt::format("-{},{}", setting.letter, names);
+    if (!setting.also.empty()) names += fmt::format(",--{}", setting.also);
     CLI::Option* option = command.add_option_function<std::vector<std::string>>(
         names, assign, fmt::format("{} [{}]", setting.help, default_of(setting)));
     // Each flag takes one value. Where a setting has one value the last flag wins, so that a script can put its defaults first.
@@ -152,6 +156,10 @@ std::string explain(const CLI::App& program, const CLI::ParseError& error) {
     return fmt::format("'{}' is one argument too many for '{}'; a text of several words needs quotes", extra,
                        path);
   }
+  for (const CLI::Option* option : command.get_options())
+    if (option->get_required() && option->count() == 0)
+      return fmt::format("{} is required; '{} --help' says what is accepted",
+                         option->get_name(/*positional=*/true), path);
   if (!commands.empty()) return fmt::format("'{}' needs a command: {}", path, fmt::join(commands, ", "));
   return fmt::format("{}; '{} --help' says what is accepted", error.what(), path);
 }

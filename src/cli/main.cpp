@@ -14,6 +14,7 @@
 #include "cli/bench/bench.h"
 #include "cli/chat/chat.h"
 #include "cli/command.h"
+#include "cli/completions.h"
 #include "cli/convert/convert.h"
 #include "cli/eval/eval.h"
 #include "cli/harmony.h"
@@ -57,6 +58,7 @@ constexpr CommandRow kCommands[] = {
     {"tokenize", "turn text into token ids and back", &define_tokenize},
     {"harmony", "render a conversation to tokens, and parse tokens to messages", &define_harmony},
     {"convert", "write a model as a GGUF file or as a checkpoint folder", &define_convert},
+    {"completions", "print what makes bash, zsh or fish complete commands and flags", &define_completions},
 };
 
 constexpr const char* kVariables{R"(

@@ -39,7 +39,7 @@ constexpr Setting kTable[] = {
     {"seed", kSampling, "N", "same seed, same text", "another one each time",
      NumberField<std::optional<uint64_t>>{&S::seed, 0, 0x1p64}},
     {"max-tokens", kSampling, "N", "end the answer after N tokens, reasoning included",
-     "what the context has room for", NumberField<std::optional<int>>{&S::max_tokens, 1, 1 << 20}},
+     "what the context has room for", NumberField<std::optional<int>>{&S::max_tokens, 1, 1 << 20}, "", "n"},
     {"stop", kSampling, "TEXT", "end the answer before TEXT; may be given several times", "none",
      TextListField{&S::stop}},
     {"logprobs", kDetail, "N", "with --json: log-probability of each token and of the N likeliest", "none",
@@ -48,7 +48,7 @@ constexpr Setting kTable[] = {
     {"backend", kMachine, "NAME", "what runs the model: cuda, cpu, or reference (slow)", "the best one",
      TextField{&S::backend}},
     {"threads", kMachine, "N", "threads to run on", "all cores",
-     NumberField<std::optional<int>>{&S::threads, 1, 1024}},
+     NumberField<std::optional<int>>{&S::threads, 1, 1024}, "", "t"},
     {"isa", kMachine, "NAME", "instruction set on a CPU; --version says which it has", "the best one",
      ChoiceField<std::optional<std::string>>{&S::isa,
                                              {"portable", "avx2", "avx_vnni", "avx512", "avx512_vnni", "amx",
@@ -68,7 +68,7 @@ constexpr Setting kTable[] = {
      TextField{&S::require}},
     {"context", kMachine, "N", "the most tokens of prompt and answer together",
      "32768, or the model's if less", NumberField<std::optional<int>>{&S::context, 1, 1 << 20},
-     "max-model-len"},
+     "max-model-len", "c"},
     {"max-batch-tokens", kMachine, "N", "tokens that pass through the model at once", "",
      NumberField<int>{&S::max_batch_tokens, 1, 1 << 16}, "max-num-batched-tokens"},
     {"max-sequences", kBatch, "N", "sequences that run at once", "",
@@ -83,6 +83,8 @@ constexpr Setting kTable[] = {
      ChoiceField<std::string>{&S::log_level, {"debug", "info", "warn", "error", "off"}}},
     {"log-format", kPlaces, "NAME", "how: text; json, an object on each line", "",
      ChoiceField<std::string>{&S::log_format, {"text", "json"}}},
+    {"history", kChat, "FILE", "where the lines that were typed are kept; off: nowhere",
+     "~/.local/state/nibble/history", TextField{&S::history}},
 };
 
 template <typename T>
@@ -147,6 +149,15 @@ bool assign(Settings& settings, const TextListField& field, std::string_view tex
   return !text.empty();
 }
 
+template <typename Field>
+std::vector<std::string_view> choices([[maybe_unused]] const Field& field) {
+  std::vector<std::string_view> found;
+  if constexpr (requires { field.accepted; })
+    for (const std::string_view choice : field.accepted)
+      if (!choice.empty()) found.push_back(choice);
+  return found;
+}
+
 template <typename Member>
 std::string describe(const NumberField<Member>& field) {
   using T = typename Unwrapped<Member>::type;
@@ -158,10 +169,7 @@ std::string describe(const NumberField<Member>& field) {
 }
 template <typename Member>
 std::string describe(const ChoiceField<Member>& field) {
-  std::string text;
-  for (const std::string_view choice : field.accepted)
-    if (!choice.empty()) text += fmt::format("{}{}", text.empty() ? "one of " : ", ", choice);
-  return text;
+  return fmt::format("one of {}", fmt::join(choices(field), ", "));
 }
 std::string describe(const TextField&) { return "any text"; }
 std::string describe(const DateField&) { return "a date as 2025-06-28"; }
@@ -193,18 +201,29 @@ std::string flag(const Setting& setting) { return fmt::format("--{}", setting.na
 
 std::string variable(const Setting& setting) { return "NIBBLE_" + with_letter_case(setting.name, '_', true); }
 
+std::vector<std::string_view> choices_of(const Setting& setting) {
+  return std::visit([](const auto& field) { return choices(field); }, setting.field);
+}
+
 std::string accepted(const Setting& setting) {
   return std::visit([](const auto& field) { return describe(field); }, setting.field);
 }
 
-std::string default_of(const Setting& setting) {
-  if (!setting.unset.empty()) return std::string(setting.unset);
-  return std::visit([](const auto& field) { return print(Settings{}.*field.member); }, setting.field);
+std::string default_of(const Setting& setting) { return value_of(Settings{}, setting); }
+
+std::string value_of(const Settings& settings, const Setting& setting) {
+  std::string text =
+      std::visit([&](const auto& field) { return print(settings.*field.member); }, setting.field);
+  return text.empty() ? std::string(setting.unset) : text;
 }
 
 void set(Settings& settings, const Setting& setting, std::string_view text, std::string_view origin) {
   if (std::visit([&](const auto& field) { return assign(settings, field, text); }, setting.field)) return;
   throw InputError("{} '{}': accepted is {}", origin, text, accepted(setting));
+}
+
+void reset(Settings& settings, const Setting& setting) {
+  std::visit([&](const auto& field) { settings.*field.member = Settings{}.*field.member; }, setting.field);
 }
 
 }  // namespace nibble

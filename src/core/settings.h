@@ -50,10 +50,12 @@ struct Settings {
   std::optional<std::string> tokenizer;  // a vocabulary file in place of the model's own
   std::string log_level{"warn"};
   std::string log_format{"text"};
+  // kChat
+  std::optional<std::string> history;
 };
 
 // A command has all settings of the groups that it names.
-enum class SettingGroup { kInstruction, kSampling, kDetail, kMachine, kBatch, kCache, kPlaces };
+enum class SettingGroup { kInstruction, kSampling, kDetail, kMachine, kBatch, kCache, kPlaces, kChat };
 
 template <typename Member>  // int, double, or an optional of int or uint64_t
 struct NumberField {
@@ -86,17 +88,22 @@ struct Setting {
                NumberField<std::optional<uint64_t>>, ChoiceField<std::string>,
                ChoiceField<std::optional<std::string>>, TextField, DateField, TextListField>
       field;
-  std::string_view also{};  // a second name of the flag, as vLLM has it
+  std::string_view also{};    // a second name of the flag, as vLLM has it
+  std::string_view letter{};  // a short name of the flag, as llama.cpp has it
 };
 
 std::span<const Setting> setting_table();
 
-std::string flag(const Setting& setting);      // "--top-k"
-std::string variable(const Setting& setting);  // "NIBBLE_TOP_K"
-std::string accepted(const Setting& setting);  // "a whole number from 0 to 1000"
+std::string flag(const Setting& setting);                          // "--top-k"
+std::string variable(const Setting& setting);                      // "NIBBLE_TOP_K"
+std::vector<std::string_view> choices_of(const Setting& setting);  // empty but for a ChoiceField
+std::string accepted(const Setting& setting);                      // "a whole number from 0 to 1000"
 std::string default_of(const Setting& setting);
+std::string value_of(const Settings& settings, const Setting& setting);  // as default_of has it
 
 // Parses `text` into its member. Throws InputError that says what is accepted; `origin` is the flag or variable that it came from.
 void set(Settings& settings, const Setting& setting, std::string_view text, std::string_view origin);
+
+void reset(Settings& settings, const Setting& setting);  // to its default
 
 }  // namespace nibble

@@ -74,6 +74,22 @@ ToolCall take_call(std::vector<ToolCall>& open_calls, const ChatMessage& result,
   return call;
 }
 
+// ---- back from harmony
+
+void read_system(const SystemContent& system, Chat& chat) {
+  chat.reasoning_effort = system.reasoning_effort.value_or(chat.reasoning_effort);
+  chat.date = system.conversation_start_date;
+  chat.model_identity = system.model_identity;
+}
+
+void add_part(const Message& message, Chat& chat) {
+  const bool goes_on = !chat.messages.empty() && chat.messages.back().role == Role::kAssistant &&
+                       chat.messages.back().text.empty();
+  if (!goes_on) chat.messages.emplace_back().role = Role::kAssistant;
+  ChatMessage& said = chat.messages.back();
+  (part_of(message) == Part::kReasoning ? said.reasoning : said.text) += message.text;
+}
+
 // ---- from JSON
 
 constexpr const char* kTextParts{"a text or a list of text parts"};
@@ -173,6 +189,29 @@ Conversation to_conversation(const Chat& chat) {
     }
   }
   return {std::move(out)};
+}
+
+Chat to_chat(const Conversation& conversation) {
+  Chat chat;
+  for (size_t i = 0; i < conversation.messages.size(); ++i) {
+    const Message& message = conversation.messages[i];
+    const bool has_tools = (message.system && !message.system->tools.empty()) ||
+                           (message.developer && !message.developer->tools.empty());
+    if (has_tools || message.role == Role::kTool || part_of(message) == Part::kCall)
+      throw InputError("messages[{}] has to do with a tool: accepted are conversations without any", i);
+    if (message.system) {
+      read_system(*message.system, chat);
+    } else if (message.developer) {
+      chat.instructions = message.developer->instructions.value_or("");
+    } else if (message.role == Role::kAssistant) {
+      add_part(message, chat);
+    } else {
+      ChatMessage& said = chat.messages.emplace_back();
+      said.role = message.role;
+      said.text = message.text;
+    }
+  }
+  return chat;
 }
 
 Chat chat_from_json(const Json& value) {

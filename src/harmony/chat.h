@@ -41,6 +41,10 @@ Conversation to_conversation(const Chat& chat);
 
 std::string today();  // the local date in the form of Chat::date
 
+// The way back, for a conversation of words: an assistant's thoughts and words are one message again. Throws InputError where it
+// has a tool, or a call of one.
+Chat to_chat(const Conversation& conversation);
+
 // Reads {"messages": [...], "tools": [...], "developer": "...", "date": "...", "level": "low"} in the form of OpenAI's
 // Chat Completions; the effort may also be called reasoning_effort, and a message's reasoning also thinking or
 // reasoning_content. Arguments may be an object. Other members are ignored. Throws InputError.

@@ -3,11 +3,14 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "core/error.h"
+#include "core/log.h"
 #include "core/mapped_file.h"
 
 namespace nibble {
@@ -21,6 +24,10 @@ struct BundledName {
   std::string_view name, folder;
 };
 constexpr BundledName kBundledNames[] = {{"tiny", "tiny-gpt-oss"}};
+
+// What the vendor publishes, under Apache-2.0. The sizes are those of the shards in the repository's own folder; original/ and
+// metal/ hold the same weights again.
+constexpr std::string_view kPublished20b{"openai/gpt-oss-20b"}, kPublished120b{"openai/gpt-oss-120b"};
 
 std::optional<std::string> variable(const char* name) {
   const char* value = std::getenv(name);
@@ -37,8 +44,7 @@ ModelSource find_synthetic(const std::string& argument, const std::string& what)
       argument, what);
 }
 
-// The folder of "openai/gpt-oss-20b" in the Hugging Face cache, in huggingface_hub's layout: refs/main in it holds the name of
-// the snapshot.
+// The folder of "openai/gpt-oss-20b" in the Hugging Face cache, in huggingface_hub's layout.
 fs::path cache_folder(const std::string& repository) {
   fs::path hub;
   if (const auto folder = variable("HF_HUB_CACHE"))
@@ -52,19 +58,50 @@ fs::path cache_folder(const std::string& repository) {
   return hub / name;
 }
 
-std::optional<fs::path> cached_snapshot(const fs::path& cache) {
-  std::error_code no_such_file;
-  if (!fs::is_regular_file(cache / "refs/main", no_such_file)) return std::nullopt;
-  std::string commit = read_text_file(cache / "refs/main");
-  commit.erase(commit.find_last_not_of(" \n\r") + 1);
-  const fs::path snapshot = cache / "snapshots" / commit;
-  return fs::is_directory(snapshot, no_such_file) ? std::optional(snapshot) : std::nullopt;
+// refs/main holds the name of the snapshot; it is absent where a revision was downloaded by its number, or a cache copied
+// without it. Then the newest snapshot is taken.
+std::optional<fs::path> cached_snapshot(const std::string& repository, const fs::path& cache) {
+  std::error_code error;
+  if (fs::is_regular_file(cache / "refs/main", error)) {
+    std::string commit = read_text_file(cache / "refs/main");
+    commit.erase(commit.find_last_not_of(" \n\r") + 1);
+    const fs::path snapshot = cache / "snapshots" / commit;
+    return fs::is_directory(snapshot, error) ? std::optional(snapshot) : std::nullopt;
+  }
+  std::vector<fs::path> snapshots;
+  for (const auto& entry : fs::directory_iterator(cache / "snapshots", error))
+    if (entry.is_directory(error)) snapshots.push_back(entry.path());
+  if (snapshots.empty()) return std::nullopt;
+  const auto age = [](const fs::path& folder) {
+    std::error_code unknown;
+    return std::pair(fs::last_write_time(folder, unknown), folder);
+  };
+  const fs::path newest = *std::max_element(snapshots.begin(), snapshots.end(),
+                                            [&](const auto& a, const auto& b) { return age(a) < age(b); });
+  if (snapshots.size() == 1)
+    log::info("{}: the cache has no refs/main; its only snapshot is {}", repository, newest.string());
+  else
+    log::warn("{}: the cache has no refs/main; of its {} snapshots the newest is taken, {}", repository,
+              snapshots.size(), newest.string());
+  return newest;
 }
 
 bool is_repository(std::string_view text) {
   const size_t slash = text.find('/');
   return slash != std::string_view::npos && slash > 0 && slash + 1 < text.size() &&
          text.find('/', slash + 1) == std::string_view::npos && text[0] != '.' && text[0] != '~';
+}
+
+[[noreturn]] void refuse(const std::string& argument, const std::vector<std::string>& tried) {
+  throw InputError(
+      "no model '{}' on this disk: looked for {}. Accepted is a folder, a file, or one of these names: tiny "
+      "(bundled); {} "
+      "(13.8 GB) and {} (65.3 GB, licence Apache-2.0), once they are in the Hugging Face cache, where this "
+      "puts one: "
+      "hf download {} --exclude '*/*'; synthetic:gpt-oss-20b and synthetic:gpt-oss-120b (random weights, to "
+      "measure with)",
+      argument, fmt::join(tried, " and "), kPublished20b, kPublished120b,
+      argument.ends_with("gpt-oss-120b") ? kPublished120b : kPublished20b);
 }
 
 }  // namespace
@@ -77,7 +114,7 @@ ModelSource find_model(const std::string& argument, const Places& places) {
   std::error_code no_such_file;
   if (fs::exists(argument, no_such_file)) return {argument, argument, {}};
 
-  std::vector<std::string> tried{"the file or folder of that name"};
+  std::vector<std::string> tried{(fs::current_path(no_such_file) / argument).string()};
   for (const BundledName& bundled : kBundledNames) {
     if (bundled.name != argument) continue;
     for (const fs::path& models : places.model_folders) {
@@ -88,13 +125,10 @@ ModelSource find_model(const std::string& argument, const Places& places) {
   }
   if (is_repository(argument)) {
     const fs::path cache = cache_folder(argument);
-    if (const auto snapshot = cached_snapshot(cache)) return {argument, *snapshot, {}};
+    if (const auto snapshot = cached_snapshot(argument, cache)) return {argument, *snapshot, {}};
     tried.push_back(cache.string());
   }
-  throw InputError(
-      "no model '{}': tried {}. Accepted: a folder, a file, a bundled name (tiny), a Hugging Face cache "
-      "entry (openai/gpt-oss-20b; nibble downloads nothing), synthetic:gpt-oss-20b",
-      argument, fmt::join(tried, ", "));
+  refuse(argument, tried);
 }
 
 }  // namespace nibble

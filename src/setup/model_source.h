@@ -20,7 +20,8 @@ struct ModelSource {
 };
 
 // Tries, in this order: "synthetic:" with a built-in name or a config.json; a path; a bundled name; an entry of the Hugging Face
-// cache. Throws InputError that lists the places where it looked.
+// cache, of which it takes the snapshot that refs/main names or, without refs/main, the newest. Throws InputError that lists the
+// places where it looked, the names that there are, and how to get the files.
 ModelSource find_model(const std::string& argument, const Places& places);
 
 }  // namespace nibble

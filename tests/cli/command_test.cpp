@@ -102,11 +102,24 @@ TEST(Command, TheHelpOfACommandListsEverySettingOfItsGroupsWithItsDefault) {
   define_run(*run, settings);
   const std::string help = run->help();
   for (const Setting& setting : setting_table()) {
-    if (setting.group == SettingGroup::kBatch || setting.group == SettingGroup::kCache)
-      continue;  // run has one sequence
+    if (setting.group == SettingGroup::kBatch || setting.group == SettingGroup::kCache ||
+        setting.group == SettingGroup::kChat)
+      continue;  // run has one sequence, and one question
+    const std::string letter = setting.letter.empty() ? "" : fmt::format("-{},", setting.letter);
     const std::string also = setting.also.empty() ? "" : fmt::format(",--{}", setting.also);
-    EXPECT_THAT(help, AllOf(HasSubstr(fmt::format("{}{} {}", flag(setting), also, setting.value)),
+    EXPECT_THAT(help, AllOf(HasSubstr(fmt::format("{}{}{} {}", letter, flag(setting), also, setting.value)),
                             HasSubstr("[" + default_of(setting) + "]")));
+  }
+}
+
+TEST(Command, AModelIsNamedByItsPlaceOrByItsFlag) {
+  for (const char* line : {"tiny", "-m tiny", "--model tiny"}) {
+    CLI::App app("", "nibble");
+    std::string model;
+    add_model(app, model);
+    app.parse(line);
+    EXPECT_EQ(model, "tiny");
+    EXPECT_EQ(command_line(app), "nibble tiny");
   }
 }
 

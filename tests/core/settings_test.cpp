@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <set>
+#include <utility>
+#include <vector>
 
 #include "core/error.h"
 #include "tests/error_of.h"
@@ -94,6 +96,29 @@ TEST(Settings, WhatIsNoNumberInRangeIsRefused) {
     EXPECT_NE(refusal("seed", text), "accepted") << text;
   EXPECT_NE(refusal("isa", ""), "accepted");
   EXPECT_NE(refusal("stop", ""), "accepted");
+}
+
+TEST(Settings, NoTwoHaveTheSameLetter) {
+  std::set<std::string_view> letters;
+  for (const Setting& setting : setting_table())
+    if (!setting.letter.empty()) {
+      EXPECT_TRUE(letters.insert(setting.letter).second) << setting.name;
+    }
+  EXPECT_EQ(letters, (std::set<std::string_view>{"n", "c", "t"}));
+}
+
+TEST(Settings, AValueIsShownAsItIsSetAndLeavesWithReset) {
+  for (const auto& [name, text] : {std::pair{"top-k", "40"}, {"max-tokens", "7"}, {"reasoning", "high"}}) {
+    Settings settings = with(name, text);
+    EXPECT_EQ(value_of(settings, row(name)), text);
+    reset(settings, row(name));
+    EXPECT_EQ(value_of(settings, row(name)), default_of(row(name)));
+  }
+}
+
+TEST(Settings, AChoiceSaysItsValuesAndANumberHasNone) {
+  EXPECT_EQ(choices_of(row("kv-dtype")), (std::vector<std::string_view>{"bf16", "fp8"}));
+  EXPECT_TRUE(choices_of(row("top-k")).empty());
 }
 
 }  // namespace

@@ -538,11 +538,12 @@ def test_tokens_to_parse_that_are_none_are_refused(tokens):
 class Terminal:
     """A chat in a terminal of its own."""
 
-    def __init__(self, *arguments):
+    def __init__(self, *arguments, **environment):
+        environment = {"NIBBLE_THREADS": "1", "NIBBLE_HISTORY": "off", "TERM": "xterm"} | environment
         self.pid, self.fd = pty.fork()
         if self.pid == 0:
-            os.environ |= {"NIBBLE_THREADS": "1", "TERM": "xterm"}
-            os.execv(NIBBLE, [NIBBLE, "chat", "tiny", *arguments])
+            environment = {name: value for name, value in {**os.environ, **environment}.items() if value is not None}
+            os.execve(NIBBLE, [NIBBLE, "chat", "tiny", *arguments], environment)
         self.seen = ""
 
     def type(self, text):

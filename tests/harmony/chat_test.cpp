@@ -2,7 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <nlohmann/json.hpp>
+
 #include "core/error.h"
+#include "harmony/json.h"
 #include "harmony/render.h"
 #include "tests/error_of.h"
 #include "tests/harmony/template_differences.h"
@@ -106,6 +109,34 @@ TEST(Chat, WhatTheModelSaysIsThoughtAnswerOrCall) {
   EXPECT_EQ(part_of(message_on("commentary", "functions.f")), Part::kCall);
   EXPECT_EQ(part_of(message_on("analysis", "python")), Part::kCall);
   EXPECT_EQ(part_of(message_on("final", "user")), Part::kAnswer);
+}
+
+TEST(Chat, AConversationOfWordsBecomesTheChatThatItWasMadeOf) {
+  const Chat chat = chat_from_json(parse_json(R"({"messages": [
+      {"role": "user", "content": "One?"}, {"role": "assistant", "reasoning": "Hm.", "content": "One."},
+      {"role": "user", "content": "Two?"}, {"role": "assistant", "content": "Two."},
+      {"role": "user", "content": "Three?"}],
+      "developer": "Count.", "date": "2025-06-28", "level": "high", "model_identity": "You are nibble."})",
+                                              "chat"));
+  const Conversation conversation = to_conversation(chat);
+  const Chat back = to_chat(conversation);
+  ASSERT_EQ(back.messages.size(), 5u);
+  EXPECT_EQ(back.messages[1].reasoning, "Hm.");
+  EXPECT_EQ(back.messages[1].text, "One.");
+  EXPECT_EQ(back.messages[3].reasoning, "");
+  EXPECT_EQ(back.instructions, "Count.");
+  EXPECT_EQ(back.reasoning_effort, ReasoningEffort::kHigh);
+  EXPECT_EQ(to_json(to_conversation(back)), to_json(conversation));
+}
+
+TEST(Chat, AConversationWithToolsIsNoneOfWords) {
+  for (const char* chat : {R"({"messages": [{"role": "user", "content": "Time?"},
+                         {"role": "assistant", "tool_calls": [{"function": {"name": "now", "arguments": "{}"}}]}]})",
+                           R"({"messages": [{"role": "user", "content": "Time?"}],
+            "tools": [{"type": "function", "function": {"name": "now", "description": "the time"}}]})"}) {
+    const Conversation conversation = to_conversation(chat_from_json(parse_json(chat, "chat")));
+    EXPECT_NE(error_of([&] { to_chat(conversation); }).find("] has to do with a tool"), std::string::npos);
+  }
 }
 
 }  // namespace

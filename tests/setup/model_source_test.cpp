@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <cstdlib>
 #include <fstream>
 
@@ -65,7 +66,21 @@ TEST_F(ModelSourceTest, ACacheEntryIsTheSnapshotThatMainNames) {
 
 TEST_F(ModelSourceTest, ACacheEntryWithoutItsSnapshotIsNone) {
   write("hf/hub/models--openai--gpt-oss-20b/refs/main", "abc123");
-  EXPECT_NE(refusal("openai/gpt-oss-20b"), "accepted");
+  EXPECT_THAT(refusal("openai/gpt-oss-20b"), HasSubstr("no model"));
+}
+
+TEST_F(ModelSourceTest, ACacheEntryWithoutRefsIsItsNewestSnapshot) {
+  const fs::path snapshots = "hf/hub/models--openai--gpt-oss-20b/snapshots";
+  write(snapshots / "only/config.json", "{}");
+  EXPECT_EQ(find_model("openai/gpt-oss-20b", places_).path, folder_ / snapshots / "only");
+
+  write(snapshots / "before/config.json", "{}");  // neither the first nor the last by name is the newest
+  write(snapshots / "zero/config.json", "{}");
+  const auto now = fs::file_time_type::clock::now();
+  fs::last_write_time(folder_ / snapshots / "only", now);
+  fs::last_write_time(folder_ / snapshots / "before", now - std::chrono::hours(1));
+  fs::last_write_time(folder_ / snapshots / "zero", now - std::chrono::hours(2));
+  EXPECT_EQ(find_model("openai/gpt-oss-20b", places_).path, folder_ / snapshots / "only");
 }
 
 TEST_F(ModelSourceTest, SyntheticModelsHaveAConfigurationAndNoFiles) {
@@ -85,8 +100,16 @@ TEST_F(ModelSourceTest, ARefusalSaysWhereItLooked) {
   EXPECT_THAT(refusal("synthetic:gpt-oss-7b"), AllOf(HasSubstr("gpt-oss-20b"), HasSubstr("config.json")));
   for (const char* argument :
        {"", "no-such-model", "a-folder/that-is/not-here", "/no-such-file", "no-such-file/"}) {
-    EXPECT_THAT(refusal(argument), HasSubstr("Accepted: a folder")) << argument;
+    EXPECT_THAT(refusal(argument), HasSubstr("Accepted is a folder")) << argument;
   }
+}
+
+TEST_F(ModelSourceTest, ARefusalSaysWhichNamesThereAreAndHowToGetTheFiles) {
+  EXPECT_THAT(
+      refusal("gpt-oss-20b"),
+      AllOf(HasSubstr("tiny"), HasSubstr("openai/gpt-oss-120b"), HasSubstr("synthetic:gpt-oss-20b"),
+            HasSubstr("hf download openai/gpt-oss-20b "), HasSubstr("13.8 GB"), HasSubstr("Apache-2.0")));
+  EXPECT_THAT(refusal("openai/gpt-oss-120b"), HasSubstr("hf download openai/gpt-oss-120b "));
 }
 
 }  // namespace

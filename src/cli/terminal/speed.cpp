@@ -6,6 +6,13 @@
 #include "model/ops.h"
 
 namespace nibble::cli {
+namespace {
+
+std::string duration_text(double seconds) {
+  return seconds < 1 ? fmt::format("{:.0f} ms", seconds * 1000) : fmt::format("{:.1f} s", seconds);
+}
+
+}  // namespace
 
 Speed speed_of(const Config& config, const StorageFormats& formats, const FinishedEvent& finished) {
   Speed speed;
@@ -25,9 +32,10 @@ std::string describe(const FinishedEvent& finished, const Speed& speed) {
   const std::string cached = finished.num_cached_tokens > 0
                                  ? fmt::format(", {} of them cached, the others", finished.num_cached_tokens)
                                  : "";
-  std::string text =
-      fmt::format("{} prompt tokens{} at {:.0f} tok/s, {} output tokens", finished.num_prompt_tokens, cached,
-                  speed.prefill_tokens_per_second, finished.num_output_tokens);
+  std::string text = fmt::format("{} prompt tokens{} at {:.0f} tok/s, first token after {}, {} output tokens",
+                                 finished.num_prompt_tokens, cached, speed.prefill_tokens_per_second,
+                                 duration_text(finished.queue_seconds + finished.prefill_seconds),
+                                 finished.num_output_tokens);
   if (speed.decode_tokens_per_second > 0)
     text += fmt::format(" at {:.1f} tok/s, which read {} each: {}/s", speed.decode_tokens_per_second,
                         bytes_text(speed.bytes_per_token),

@@ -1,0 +1,9 @@
+# cmake --install build/release [--prefix ~/.local]: the program, the bundled model, the manual page and the completions of shells.
+# The last two are asked of the program itself, when it is installed.
+install(TARGETS nibble RUNTIME DESTINATION bin)
+install(DIRECTORY models/tiny-gpt-oss DESTINATION share/nibble/models)
+install(FILES LICENSE DESTINATION share/doc/nibble)
+install(CODE "set(nibble ${CMAKE_CROSSCOMPILING_EMULATOR} \"$<TARGET_FILE:nibble>\")
+set(version ${PROJECT_VERSION})
+set(work \"${CMAKE_BINARY_DIR}/generated/install\")
+include(\"${CMAKE_SOURCE_DIR}/cmake/InstallTexts.cmake\")")

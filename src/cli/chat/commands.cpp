@@ -1,0 +1,130 @@
+#include "cli/chat/commands.h"
+
+#include <fmt/format.h>
+
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <string_view>
+
+#include "core/error.h"
+#include "core/mapped_file.h"
+#include "harmony/json.h"
+
+namespace nibble::cli {
+namespace {
+
+struct ChatCommand {
+  std::string_view name, argument, help;
+  void (*run)(Conversation& conversation, const std::string& argument);
+};
+void list_chat_commands(Conversation&, const std::string&);
+
+void forget_conversation(Conversation& conversation, const std::string&) {
+  conversation.forget();
+  fmt::print("A new conversation.\n");
+}
+
+void ask_again(Conversation& conversation, const std::string&) { conversation.ask_again(); }
+
+void change_setting(Conversation& conversation, const std::string& argument) {
+  if (argument.empty()) {
+    for (const Setting* setting : Conversation::changeable_settings())
+      fmt::print("  {:<20} {:<10} {}\n", setting->name, value_of(conversation.settings(), *setting),
+                 setting->help);
+    return;
+  }
+  const size_t space = argument.find(' ');
+  conversation.set(argument.substr(0, space), space == std::string::npos ? "" : argument.substr(space + 1));
+}
+
+void set_system(Conversation& conversation, const std::string& text) { conversation.set("system", text); }
+
+void set_reasoning(Conversation& conversation, const std::string& level) {
+  conversation.set("reasoning", level);
+}
+
+void toggle_reasoning(Conversation& conversation, const std::string&) {
+  conversation.hides_reasoning = !conversation.hides_reasoning;
+  fmt::print("Thoughts are {} from now on.\n", conversation.hides_reasoning ? "hidden" : "shown");
+}
+
+void show_reasoning(Conversation& conversation, const std::string&) {
+  const harmony::Chat chat = conversation.chat();
+  if (chat.messages.empty()) throw InputError("there is no answer yet");
+  fmt::print("{}{}{}\n", dim_on(stdout), chat.messages.back().reasoning, dim_off(stdout));
+}
+
+void show_history(Conversation& conversation, const std::string&) {
+  for (const harmony::ChatMessage& message : conversation.chat().messages)
+    fmt::print("{}{}\n", message.role == harmony::Role::kUser ? "> " : "", message.text);
+}
+
+void save_conversation(Conversation& conversation, const std::string& file) {
+  if (file.empty()) throw InputError("/save needs the name of a file");
+  const harmony::Chat chat = conversation.chat();
+  std::ofstream out(file);
+  out << harmony::to_json(harmony::to_conversation(chat)).dump(2) << '\n';
+  if (!out.flush()) throw InputError("{} can't be written", file);
+  fmt::print("{} messages written to {}\n", chat.messages.size(), file);
+}
+
+void load_conversation(Conversation& conversation, const std::string& file) {
+  if (file.empty()) throw InputError("/load needs the name of a file that /save wrote");
+  const std::string text = read_text_file(file);
+  try {
+    harmony::Chat chat =
+        harmony::to_chat(harmony::conversation_from_json(harmony::parse_json(text, "the file")));
+    const size_t num_messages = chat.messages.size();
+    conversation.resume(std::move(chat));
+    fmt::print("{} messages read from {}\n", num_messages, file);
+  } catch (const InputError& error) {
+    throw InputError("{}: {}", file, error.what());
+  }
+}
+
+void end_conversation(Conversation& conversation, const std::string&) { conversation.has_ended = true; }
+
+constexpr ChatCommand kChatCommands[]{
+    {"help", "", "this list", &list_chat_commands},
+    {"retry", "", "answer the last question again", &ask_again},
+    {"reset", "", "forget the conversation", &forget_conversation},
+    {"set", "NAME VALUE", "change a setting; without VALUE back to its default; alone: list them",
+     &change_setting},
+    {"system", "TEXT", "instructions to the model, from the next question on; without TEXT none",
+     &set_system},
+    {"reasoning", "LEVEL", "how long it thinks: low, medium or high", &set_reasoning},
+    {"fold", "", "hide or show the model's thoughts", &toggle_reasoning},
+    {"thoughts", "", "the thoughts behind the last answer", &show_reasoning},
+    {"history", "", "the conversation so far", &show_history},
+    {"save", "FILE", "write the conversation as JSON, for /load and 'nibble harmony render'",
+     &save_conversation},
+    {"load", "FILE", "go on with a conversation that was saved", &load_conversation},
+    {"quit", "", "end the program", &end_conversation},
+};
+
+void list_chat_commands(Conversation&, const std::string&) {
+  for (const ChatCommand& command : kChatCommands)
+    fmt::print("  {:<18} {}\n", fmt::format("/{} {}", command.name, command.argument), command.help);
+}
+
+const ChatCommand* find_chat_command(std::string_view name) {
+  for (const ChatCommand& command : kChatCommands)
+    if (command.name == name) return &command;
+  return nullptr;
+}
+
+}  // namespace
+
+void obey_or_ask(Conversation& conversation, const std::string& line) {
+  if (!line.starts_with("/")) return conversation.ask(line);
+  const size_t space = line.find_first_of(" \n");
+  const std::string name = line.substr(1, space == std::string::npos ? space : space - 1);
+  std::string argument = space == std::string::npos ? "" : line.substr(space + 1);
+  argument.erase(argument.find_last_not_of(" \t\r\n") + 1);
+  if (const ChatCommand* command = find_chat_command(name)) return command->run(conversation, argument);
+  // A text of several lines that begins with a path is no command that was mistyped.
+  if (line.find('\n') != std::string::npos) return conversation.ask(line);
+  throw InputError("no command '/{}': /help lists them", name);
+}
+
+}  // namespace nibble::cli

@@ -1,0 +1,119 @@
+#include "cli/chat/conversation.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "cli/terminal/answer.h"
+#include "cli/terminal/answer_printer.h"
+#include "cli/terminal/new_request.h"
+#include "cli/terminal/speed.h"
+#include "core/error.h"
+#include "harmony/render.h"
+
+namespace nibble::cli {
+
+Conversation::Conversation(const Settings& settings, const ChatModel& model, CatchInterrupt& interrupt)
+    : settings_(settings), model_(model), interrupt_(interrupt) {
+  // A conversation keeps the day that it began: another one would be another prompt, of which nothing is cached.
+  if (!settings_.date) settings_.date = harmony::today();
+}
+
+harmony::Chat Conversation::chat() const {
+  harmony::Chat chat = new_chat(settings_);
+  chat.messages = messages_;
+  return chat;
+}
+
+void Conversation::ask(const std::string& question) { answer(messages_.size(), question); }
+
+void Conversation::ask_again() {
+  if (question_.empty()) throw InputError("there is no question yet");
+  answer(num_before_, question_);
+}
+
+void Conversation::forget() {
+  messages_.clear();
+  question_.clear();
+}
+
+void Conversation::resume(harmony::Chat chat) {
+  settings_.system = chat.instructions.empty() ? std::nullopt : std::optional(chat.instructions);
+  settings_.reasoning = name(chat.reasoning_effort);
+  if (chat.date) settings_.date = chat.date;
+  forget();
+  messages_ = std::move(chat.messages);
+  for (size_t i = 0; i < messages_.size(); ++i)
+    if (messages_[i].role == harmony::Role::kUser) {
+      question_ = messages_[i].text;
+      num_before_ = i;
+    }
+}
+
+std::vector<const Setting*> Conversation::changeable_settings() {
+  std::vector<const Setting*> found;
+  for (const Setting& setting : setting_table())
+    if (setting.group == SettingGroup::kInstruction || setting.group == SettingGroup::kSampling)
+      found.push_back(&setting);
+  return found;
+}
+
+void Conversation::set(const std::string& name, const std::string& value) {
+  std::string names;
+  for (const Setting* setting : changeable_settings()) {
+    if (setting->name == name) {
+      if (value.empty())
+        reset(settings_, *setting);
+      else
+        nibble::set(settings_, *setting, value, name);
+      return;
+    }
+    names += fmt::format("{}{}", names.empty() ? "" : ", ", setting->name);
+  }
+  throw InputError("'{}' can't be set here: accepted is one of {}", name, names);
+}
+
+void Conversation::answer(size_t num_before, std::string question) {
+  if (const auto at = first_invalid_utf8(question))
+    throw InputError("not valid UTF-8 from byte {} on; not sent", *at);
+  harmony::Chat asked = chat();
+  asked.messages.resize(num_before);
+  asked.messages.emplace_back().text = question;
+  const std::vector<TokenId> prompt =
+      harmony::render(harmony::to_conversation(asked), model_.tokenizer, {}).tokens;
+  if (prompt.size() >= static_cast<size_t>(model_.context))
+    throw InputError("the conversation has grown to {} tokens and the context is {}: /reset begins a new one",
+                     prompt.size(), model_.context);
+  question_ = std::move(question);
+  num_before_ = num_before;
+
+  interrupt_.take();  // a ctrl-C from before the question is not for its answer
+  AnswerPrinter printer({.reasoning = stdout, .hides_reasoning = hides_reasoning});
+  Listener listener;
+  listener.on_text = [&](harmony::Part part, std::string_view text) { printer.show(part, text); };
+  listener.wants_to_stop = [&] { return interrupt_.take(); };
+  const Answer answer =
+      stream_harmony(model_.engine, model_.tokenizer,
+                     make_request(prompt, settings_, model_.config, model_.tokenizer, model_.context),
+                     settings_.stop, listener);
+  printer.finish();
+  fmt::print("{}{}{}\n", dim_on(stdout),
+             describe(answer.finished, speed_of(model_.config, model_.formats, answer.finished)),
+             dim_off(stdout));
+
+  // A turn without words to the user is not remembered: a question that is answered by nothing would only confuse.
+  if (answer.text.empty()) {
+    fmt::print("{}no answer came; {}{}\n", dim_on(stdout),
+               num_before < messages_.size() ? "the earlier one stays" : "the question is forgotten",
+               dim_off(stdout));
+    return;
+  }
+  messages_ = std::move(asked.messages);
+  harmony::ChatMessage& message = messages_.emplace_back();
+  message.role = harmony::Role::kAssistant;
+  message.text = answer.text;
+  message.reasoning = answer.reasoning;
+}
+
+}  // namespace nibble::cli

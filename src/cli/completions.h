@@ -1,0 +1,10 @@
+// nibble completions: what makes a shell complete the commands and flags of nibble.
+#pragma once
+
+#include "cli/command.h"
+
+namespace nibble::cli {
+
+Action define_completions(CLI::App& command, Settings& settings);
+
+}  // namespace nibble::cli
