@@ -15,13 +15,15 @@
 namespace nibble {
 namespace {
 
-[[noreturn]] void fail(const std::filesystem::path& path) {
+namespace fs = std::filesystem;
+
+[[noreturn]] void fail(const fs::path& path) {
   throw std::system_error(errno, std::generic_category(), path.string() + ": cannot be written");
 }
 
 // A name is on the disk when its folder is. File systems that can't sync a folder say so: there it is not needed.
-void sync_folder_of(const std::filesystem::path& path) {
-  const std::filesystem::path folder = path.has_parent_path() ? path.parent_path() : ".";
+void sync_folder_of(const fs::path& path) {
+  const fs::path folder = path.has_parent_path() ? path.parent_path() : ".";
   const int fd = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (fd < 0) return;
   ::fsync(fd);
@@ -30,7 +32,10 @@ void sync_folder_of(const std::filesystem::path& path) {
 
 }  // namespace
 
-NewFile::NewFile(std::filesystem::path path) : path_(std::move(path)), unfinished_(path_) {
+NewFile::NewFile(fs::path path) : path_(std::move(path)), unfinished_(path_) {
+  // Renaming would put a file in the place of a device: /dev/null, say.
+  if (std::error_code error; fs::exists(path_, error) && !fs::is_regular_file(path_, error))
+    throw InputError("{}: cannot be written: it is not a file", path_.string());
   unfinished_ += fmt::format(".unfinished-{}", ::getpid());
   fd_ = ::open(unfinished_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
   if (fd_ < 0) throw InputError("{}: cannot be written: {}", path_.string(), std::strerror(errno));

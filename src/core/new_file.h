@@ -10,7 +10,8 @@ namespace nibble {
 
 class NewFile {
  public:
-  // Beside `path`, as "NAME.unfinished-PROCESS". Throws InputError where no file can be made there.
+  // Beside `path`, as "NAME.unfinished-PROCESS". Throws InputError where no file can be made there, or
+  // where the name is that of something else, a device or a folder.
   explicit NewFile(std::filesystem::path path);
   ~NewFile();  // removes what is not finished
   NewFile(const NewFile&) = delete;

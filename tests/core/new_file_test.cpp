@@ -3,8 +3,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <sys/resource.h>
-#include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -13,6 +11,7 @@
 
 #include "core/error.h"
 #include "tests/error_of.h"
+#include "tests/file_size_limit.h"
 #include "tests/folders.h"
 
 namespace nibble {
@@ -72,24 +71,23 @@ TEST_F(NewFileTest, AFolderThatIsNotThereIsBadInput) {
               testing::AllOf(HasSubstr((folder_ / "none" / "x").string()), HasSubstr("No such file")));
 }
 
-// A limit of the size of files stands for a full disk.
 TEST_F(NewFileTest, AFullDiskIsAFailureOfTheMachine) {
-  rlimit before{};
-  getrlimit(RLIMIT_FSIZE, &before);
-  const rlimit least{1 << 10, before.rlim_max};
-  const auto previous = std::signal(SIGXFSZ, SIG_IGN);
-  setrlimit(RLIMIT_FSIZE, &least);
   std::string what;
   try {
+    const test::FileSizeLimit limit(1 << 10);
     NewFile file(folder_ / "x");
     file.write(std::string(1 << 12, '.'));
   } catch (const std::system_error& error) {
     what = error.what();
   }
-  setrlimit(RLIMIT_FSIZE, &before);
-  std::signal(SIGXFSZ, previous);
   EXPECT_THAT(what, testing::AllOf(HasSubstr((folder_ / "x").string()), HasSubstr("File too large")));
   EXPECT_EQ(num_files(), 0);
+}
+
+TEST_F(NewFileTest, TakesThePlaceOfFilesAlone) {
+  fs::create_directory(folder_ / "folder");
+  for (const fs::path& path : {fs::path("/dev/null"), folder_ / "folder"})
+    EXPECT_THAT(error_of([&] { NewFile file(path); }), HasSubstr("it is not a file"));
 }
 
 }  // namespace

@@ -33,7 +33,7 @@ TEST(Progress, WhatIsNotBytesIsCountedByItsName) {
               testing::MatchesRegex("answering: 60 tasks in [0-9.]+ s \\([0-9.]+ tasks/s\\)\n"));
   std::fclose(out);
   EXPECT_EQ(progress_bar("answering", 15, 60, 60, "tasks"),
-            "answering [#####               ]  25 %  15 of 60 tasks");
+            "answering [######                    ]  25 %  15 of 60 tasks");
 }
 
 TEST(Progress, TheBarFillsWithTheShareDone) {
