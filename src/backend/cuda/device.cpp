@@ -29,6 +29,7 @@ const DeviceInfo& device_info() {
     return DeviceInfo{.name = properties.name,
                       .num_multiprocessors = properties.multiProcessorCount,
                       .compute_capability = 10 * properties.major + properties.minor,
+                      .total_bytes = properties.totalGlobalMem,
                       .max_shared_bytes = properties.sharedMemPerBlockOptin};
   }();
   return info;

@@ -23,7 +23,8 @@ std::string why_no_device();
 struct DeviceInfo {
   std::string name;
   int num_multiprocessors{0};
-  int compute_capability{0};   // 90: sm_90
+  int compute_capability{0};  // 90: sm_90
+  size_t total_bytes{0};
   size_t max_shared_bytes{0};  // per CTA, with opt-in
 };
 // The driver is asked once: launches read this.

@@ -22,6 +22,7 @@ cudaError_t __wrap_cudaGetDeviceProperties(cudaDeviceProp* properties, int) {
   std::strcpy(properties->name, "a GPU");
   properties->multiProcessorCount = 132;
   properties->major = 9;
+  properties->totalGlobalMem = size_t{80} << 30;
   properties->sharedMemPerBlockOptin = size_t{227} << 10;
   return cudaSuccess;
 }
@@ -47,6 +48,7 @@ TEST(CudaDevice, LaunchesAskTheDriverForPropertiesOnceAndNeverForFreeMemory) {
   EXPECT_EQ(device_info().name, "a GPU");
   EXPECT_EQ(device_info().num_multiprocessors, 132);
   EXPECT_EQ(device_info().compute_capability, 90);
+  EXPECT_EQ(device_info().total_bytes, size_t{80} << 30);
   EXPECT_EQ(device_info().max_shared_bytes, size_t{227} << 10);
   EXPECT_EQ(num_property_questions, 1);
   EXPECT_EQ(num_memory_questions, 0);
