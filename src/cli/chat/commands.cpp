@@ -29,8 +29,8 @@ void ask_again(Conversation& conversation, const std::string&) { conversation.as
 void change_setting(Conversation& conversation, const std::string& argument) {
   if (argument.empty()) {
     for (const Setting* setting : Conversation::changeable_settings())
-      fmt::print("  {:<20} {:<10} {}\n", setting->name, value_of(conversation.settings(), *setting),
-                 setting->help);
+      fmt::print("  {:<20} {} [{}]\n", setting->name, setting->help,
+                 value_of(conversation.settings(), *setting));
     return;
   }
   const size_t space = argument.find(' ');
