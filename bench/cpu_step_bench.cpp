@@ -31,8 +31,7 @@ void step(benchmark::State& state, const std::string& model, int num_before, int
   const auto backend = cpu::make(weights_of(model), {.num_full_pages = num_pages,
                                                      .num_sliding_pages = num_pages,
                                                      .max_batch_tokens = kMaxTokens,
-                                                     .num_threads = num_threads,
-                                                     .isa = ""});
+                                                     .num_threads = num_threads});
   std::vector<PageId> pages;
   for (int page = 0; page < num_pages; ++page) pages.push_back(PageId{static_cast<uint32_t>(page)});
   std::vector<TokenId> tokens(std::max(num_before, num_tokens));

@@ -1,16 +1,16 @@
-// What a step did, and when. C++17, as device code has it.
+// A record of what a step did and when. C++17, for device code.
 #pragma once
 
 #include <string_view>
 
+#include "model/operation.h"
+
 namespace nibble {
 
-// What the time of a step goes to.
-enum class StepPart { kDense, kExperts, kAttention, kRouting, kOutput };  // kRouting: norms as well
-// Something that a step did, and when: microseconds since it began, on the clock of what did it.
+// One launch or loop of a step, with the time since the step began, in microseconds on the clock of the device that ran it.
 struct TimedWork {
-  StepPart part;
-  std::string_view name;
+  Operation operation;    // of one that runs several operations, the first
+  std::string_view name;  // the backend's own
   double begin{0}, end{0};
 };
 

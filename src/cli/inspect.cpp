@@ -8,12 +8,12 @@
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
-#include <tuple>
 
 #include "cli/measure/kernels_json.h"
 #include "core/bytes_text.h"
 #include "formats/container.h"
 #include "formats/gguf.h"
+#include "model/convert_blocks.h"
 #include "model/ops.h"
 #include "model/synthetic.h"
 #include "setup/load.h"
@@ -107,11 +107,11 @@ std::map<std::string_view, size_t> bytes_by_format(const std::vector<TensorLine>
 }
 
 // The storage of each matrix of a layer. Layers with equal storage run with the same kernels.
-std::vector<std::tuple<Format, bool, GgmlType>> storage_of(const LayerWeights& layer) {
-  std::vector<std::tuple<Format, bool, GgmlType>> storage;
+std::vector<std::string_view> storage_of(const LayerWeights& layer) {
+  std::vector<std::string_view> storage;
   for (const Matrix* matrix :
        {&layer.q, &layer.k, &layer.v, &layer.o, &layer.router, &layer.gate_up.first, &layer.down.first})
-    storage.emplace_back(matrix->format, matrix->blocks.rows != nullptr, matrix->blocks.type);
+    storage.push_back(stored_name(*matrix));
   return storage;
 }
 
@@ -132,23 +132,25 @@ std::vector<KernelChoice> list_kernels(const Model& model, const ResolvedSetting
   small.num_layers = 1;
   small.layer_kinds.resize(1);
   small.vocab = std::min(small.vocab, 256);
+  small.num_experts = small.experts_per_token;
   Weights weights;
   if (model.weights) {
     weights = *model.weights;
     weights.layers = layers_of_each_storage(weights.layers);
+    for (LayerWeights& layer : weights.layers)
+      layer.router.rows = layer.router_bias.count = small.num_experts;
     small.num_layers = static_cast<int>(weights.layers.size());
     small.layer_kinds.clear();
     for (const LayerWeights& layer : weights.layers) small.layer_kinds.push_back(layer.kind);
     weights.config = small;
-    weights.make = nullptr;
     weights.embedding.rows = weights.unembedding.rows = small.vocab;
   } else {
-    small.num_experts = small.experts_per_token;
     weights = make_synthetic(small, model.source.name);
   }
   const BackendOptions room = backend_options(small, setup, {kPageTokens, 1});
-  const auto kernels =
-      setup.backend->make(std::make_shared<const Weights>(std::move(weights)), room)->kernels();
+  ThreadPool pool(room.num_threads);
+  auto taken = with_elements(std::make_shared<const Weights>(std::move(weights)), takes_blocks(setup), pool);
+  const auto kernels = setup.backend->make(std::move(taken), room, setup.own)->kernels();
   check_requirements(setup.requirements, setup.backend->name, kernels);
   return kernels;
 }
@@ -216,14 +218,14 @@ void print(const Report& report) {
              all.bytes_touched(), bytes_text(all.bytes_touched()));
   for (const OperationCost& row : report.decode)
     fmt::print(
-        "  {:<20} {:>10}  {:5.1f} %\n", row.operation, bytes_text(row.cost.bytes_touched()),
+        "  {:<20} {:>10}  {:5.1f} %\n", name(row.operation), bytes_text(row.cost.bytes_touched()),
         100.0 * static_cast<double>(row.cost.bytes_touched()) / static_cast<double>(all.bytes_touched()));
 
   if (!report.kernels.empty())
     fmt::print("\nkernels on backend {}\n  {:<16} {:<8} {:<12} {:<6} {:<46} {}\n", report.backend,
                "operation", "weights", "activations", "rows", "kernel", "reason");
   for (const KernelChoice& row : report.kernels)
-    fmt::print("  {:<16} {:<8} {:<12} {:<6} {:<46} {}\n", row.operation, row.weights, row.activations,
+    fmt::print("  {:<16} {:<8} {:<12} {:<6} {:<46} {}\n", name(row.operation), row.weights, row.activations,
                rows_text(row), row.kernel, row.reason);
 }
 
@@ -260,7 +262,7 @@ void print_json(const Report& report, bool with_tensors) {
                     {"kv_bytes", report.plan.kv_bytes},   {"workspace_bytes", report.plan.workspace_bytes}};
   json["bytes_per_decoded_token"] = total(report.decode).bytes_touched();
   for (const OperationCost& row : report.decode)
-    json["bytes_by_operation"][std::string(row.operation)] = row.cost.bytes_touched();
+    json["bytes_by_operation"][std::string(name(row.operation))] = row.cost.bytes_touched();
   if (!report.kernels.empty()) json["kernels"] = kernels_json(report.kernels);
   if (with_tensors)
     for (const TensorLine& tensor : report.tensors)
@@ -293,7 +295,7 @@ int inspect(const InspectOptions& options, const Settings& settings) {
                 {}};
   const Config& config = report.model.config;
   report.capacity = {context_of(config, setup), options.num_sequences};
-  report.plan = setup.backend->plan(config, backend_options(config, setup, report.capacity));
+  report.plan = setup.backend->plan(config, backend_options(config, setup, report.capacity), setup.own);
   report.kept_weight_bytes = kept_weight_bytes(report.model, report.plan, setup);
   report.decode = step_costs(config, formats_of(report.model, setup), 1, report.capacity.context);
   if (options.show_kernels || !setup.requirements.empty()) report.kernels = list_kernels(report.model, setup);

@@ -13,6 +13,7 @@
 #include "cli/measure/sample_statistics.h"
 #include "cli/measure/speed_tests.h"
 #include "core/bytes_text.h"
+#include "core/check.h"
 #include "core/clock.h"
 #include "core/error.h"
 #include "core/thread_pool.h"
@@ -44,12 +45,27 @@ struct ProfileOptions {
 constexpr std::array<std::string_view, 5> kPartNames{"dense", "experts", "attention", "norms and routing",
                                                      "lm_head and sampling"};
 
-StepPart part_of(std::string_view operation) {
-  if (operation == "qkv" || operation == "attention_output") return StepPart::kDense;
-  if (operation == "experts_gate_up" || operation == "experts_down") return StepPart::kExperts;
-  if (operation == "attend") return StepPart::kAttention;
-  if (operation == "unembed") return StepPart::kOutput;
-  return StepPart::kRouting;
+// An index of kPartNames.
+size_t part_of(Operation operation) {
+  switch (operation) {
+    case Operation::kQkv:
+    case Operation::kProject:
+      return 0;
+    case Operation::kExpertsUp:
+    case Operation::kExpertsDown:
+      return 1;
+    case Operation::kAppend:
+    case Operation::kAttend:
+      return 2;
+    case Operation::kEmbed:
+    case Operation::kRmsNorm:
+    case Operation::kRoute:
+      return 3;
+    case Operation::kUnembed:
+    case Operation::kSample:
+      return 4;
+  }
+  NIBBLE_CHECK(false, "operation {}", static_cast<int>(operation));
 }
 
 struct Steps {
@@ -196,9 +212,8 @@ std::vector<PartTime> part_times(std::span<const std::vector<TimedWork>> repetit
                                  const std::vector<OperationCost>& costs) {
   std::vector<PartTime> parts;
   for (const std::string_view name : kPartNames) parts.push_back({.part = name});
-  for (const TimedWork& work : repetitions.front()) ++parts[static_cast<size_t>(work.part)].num_launches;
-  for (const OperationCost& row : costs)
-    parts[static_cast<size_t>(part_of(row.operation))].bytes += row.cost.bytes_touched();
+  for (const TimedWork& work : repetitions.front()) ++parts[part_of(work.operation)].num_launches;
+  for (const OperationCost& row : costs) parts[part_of(row.operation)].bytes += row.cost.bytes_touched();
 
   std::vector<std::vector<double>> times(kPartNames.size() + 1);
   for (const std::vector<TimedWork>& step : repetitions) {
@@ -206,7 +221,7 @@ std::vector<PartTime> part_times(std::span<const std::vector<TimedWork>> repetit
     double end = step.front().begin;
     for (const TimedWork& work : step) {
       sums.back() += std::max(0.0, work.begin - end);
-      sums[static_cast<size_t>(work.part)] += std::max(0.0, work.end - std::max(work.begin, end));
+      sums[part_of(work.operation)] += std::max(0.0, work.end - std::max(work.begin, end));
       end = std::max(end, work.end);
     }
     for (size_t part = 0; part < sums.size(); ++part) times[part].push_back(sums[part]);
@@ -237,12 +252,12 @@ std::string chrome_trace(std::span<const TimedWork> work) {
   Json events = Json::array();
   for (const TimedWork& piece : work)
     events.push_back({{"name", piece.name},
-                      {"cat", kPartNames[static_cast<size_t>(piece.part)]},
+                      {"cat", kPartNames[part_of(piece.operation)]},
                       {"ph", "X"},
                       {"ts", piece.begin},
                       {"dur", piece.end - piece.begin},
                       {"pid", 0},
-                      {"tid", static_cast<int>(piece.part)}});
+                      {"tid", part_of(piece.operation)}});
   return Json{{"traceEvents", events}}.dump();
 }
 

@@ -42,7 +42,7 @@ struct TuneOptions {
 
 struct TunedValue {
   const char* name;
-  int CpuTuning::*member;
+  int cpu::CpuTuning::*member;
   std::vector<int> values;
   BenchTest test;  // the one that it affects most
 };
@@ -79,11 +79,11 @@ size_t best_of(const char* what, const std::vector<int>& values, const std::stri
 }
 
 void tune_value(const TunedValue& tuned, Backend& backend, const BackendRow& row, const BackendOptions& room,
-                int num_rounds, CpuTuning& tuning) {
+                int num_rounds, cpu::CpuTuning& tuning) {
   std::vector<std::vector<double>> speeds(tuned.values.size());
   for (int round = 0; round < num_rounds; ++round)
     for (size_t v = 0; v < tuned.values.size(); ++v) {
-      CpuTuning candidate = tuning;
+      cpu::CpuTuning candidate = tuning;
       candidate.*tuned.member = tuned.values[v];
       row.retune(backend, candidate);
       speeds[v].push_back(tokens_per_second(backend, room, tuned.test));
@@ -136,8 +136,8 @@ int tune(const TuneOptions& options, Settings settings) {
   const auto backend = load(model, setup, room);
   const std::vector<KernelChoice> kernels = backend->kernels();
   std::vector<TunedValue> tuned_values{
-      {"panel_rows", &CpuTuning::panel_rows, {32, 16, 48, 64}, kAnswer},
-      {"large_panel_rows", &CpuTuning::large_panel_rows, {96, 32, 64, 128, 192}, kPrompt}};
+      {"panel_rows", &cpu::CpuTuning::panel_rows, {32, 16, 48, 64}, kAnswer},
+      {"large_panel_rows", &cpu::CpuTuning::large_panel_rows, {96, 32, 64, 128, 192}, kPrompt}};
   const auto many = std::find_if(kernels.begin(), kernels.end(),
                                  [](const KernelChoice& kernel) { return kernel.from_rows > 1; });
   if (many != kernels.end()) {  // it takes over from that many tokens on
@@ -146,7 +146,7 @@ int tune(const TuneOptions& options, Settings settings) {
     for (const int value : {4, 8, 16, 32})
       if (value != values.front()) values.push_back(value);
     tuning.cpu.tile_from_tokens = many->from_rows;
-    tuned_values.push_back({"tile_from_tokens", &CpuTuning::tile_from_tokens, values, kFewTokens});
+    tuned_values.push_back({"tile_from_tokens", &cpu::CpuTuning::tile_from_tokens, values, kFewTokens});
   }
   for (const TunedValue& tuned : tuned_values)
     tune_value(tuned, *backend, row, room, options.num_rounds, tuning.cpu);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <variant>
 
 #include "core/dtype.h"
 #include "model/config.h"
@@ -9,14 +10,16 @@
 
 namespace nibble {
 
-// Where a tensor's elements lie, row-major: BF16 or F32 where its spec says BF16, U8 where it says U8.
+// A tensor in memory, row-major: BF16 or F32 where its spec says BF16, U8 where it says U8.
 struct StoredTensor {
   const void* data;
   DType dtype;
-  StoredBlocks blocks{};  // of a matrix; of experts' codes, scales included
 };
+// A tensor that Weights describes. Vectors are in memory; the blocks of experts' codes include the scales, whose own
+// description is then ignored.
+using DescribedTensor = std::variant<StoredTensor, Blocks, RandomWords>;
 
-// Calls `locate` once for every tensor of the configuration, in the order of tensor_specs().
-Weights bind_weights(const Config& config, const std::function<StoredTensor(const TensorSpec&)>& locate);
+// Calls `describe` once for every tensor of the configuration, in the order of tensor_specs().
+Weights bind_weights(const Config& config, const std::function<DescribedTensor(const TensorSpec&)>& describe);
 
 }  // namespace nibble

@@ -3,8 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <map>
-#include <mutex>
 #include <unordered_map>
 #include <unordered_set>
 
@@ -13,6 +11,7 @@
 #include "core/log.h"
 #include "formats/ggml_blocks.h"
 #include "formats/mxfp4.h"
+#include "model/convert_blocks.h"
 #include "model/gguf_config.h"
 
 namespace nibble {
@@ -63,20 +62,6 @@ Shape gguf_shape(const TensorSpec& spec) {
 }
 
 size_t row_bytes(GgmlType type, uint64_t cols) { return cols / block_elements(type) * block_bytes(type); }
-
-// The group under which log lines count a tensor.
-std::string_view group_of(const TensorSpec& spec) {
-  if (is_experts(spec)) return "experts";
-  if (is_vector(spec)) return "norms, biases, sinks";
-  for (const auto& [part, group] : {std::pair<std::string_view, std::string_view>{"q_proj", "qkv"},
-                                    {"k_proj", "qkv"},
-                                    {"v_proj", "qkv"},
-                                    {"o_proj", "o"},
-                                    {"router", "router"},
-                                    {"embed_tokens", "embedding"}})
-    if (spec.name.find(part) != std::string::npos) return group;
-  return "lm_head";
-}
 
 }  // namespace
 
@@ -171,15 +156,9 @@ StoredTensor GgufModel::stored(const TensorSpec& spec) const {
           type == GgmlType::kF32 ? DType::kF32 : DType::kBf16};
 }
 
-StoredBlocks GgufModel::blocks(const TensorSpec& spec) const {
-  if (is_vector(spec) || spec.kind == TensorKind::kScales) return {};
+Blocks GgufModel::blocks(const TensorSpec& spec) const {
   const Place where = place(spec);
   const GgmlType type = where.tensor->type;
-  const std::string_view group = group_of(spec);
-  const bool is_taken = group == "embedding" ? type != GgmlType::kBf16
-                        : group == "router"  ? false
-                                             : type == GgmlType::kQ8_0 || type == GgmlType::kMxfp4;
-  if (!is_taken) return {};
   const uint64_t cols = is_experts(spec) ? spec.shape[2] * kMxfp4BlockSize : spec.shape[1];
   return {type, where.tensor->data.data() + where.first_row * row_bytes(type, cols),
           where.up ? where.up->data.data() : nullptr};
@@ -191,140 +170,36 @@ size_t GgufModel::num_bytes(const TensorSpec& spec) const {
 
 GgmlType GgufModel::type(const TensorSpec& spec) const { return place(spec).tensor->type; }
 
-size_t GgufModel::file_bytes(const TensorSpec& spec) const {
-  if (spec.kind == TensorKind::kScales) return 0;
-  const GgmlType type = this->type(spec);
-  uint64_t elements = *num_elements(spec.shape);
-  if (is_experts(spec)) elements *= 2;
-  return elements / block_elements(type) * block_bytes(type);
-}
-
-void GgufModel::make_experts(const TensorSpec& codes, std::byte* to_codes, std::byte* to_scales,
-                             ThreadPool& pool) const {
-  const Place where = place(codes);
-  const uint64_t experts = codes.shape[0], rows = codes.shape[1], blocks = codes.shape[2];
-  const size_t stored_bytes = row_bytes(GgmlType::kMxfp4, blocks * kMxfp4BlockSize);
-  const uint64_t interleaved = where.up ? 2 : 1;
-  pool.for_each(static_cast<ptrdiff_t>(experts * rows), [&](ptrdiff_t item, int) {
-    // a row index over all experts; each half has half of the rows before it
-    const auto row = static_cast<uint64_t>(item);
-    const GgufTensor& from = row % interleaved == 0 ? *where.tensor : *where.up;
-    std::span<uint8_t> row_codes, row_scales;
-    if (to_codes)
-      row_codes = {reinterpret_cast<uint8_t*>(to_codes) + row * blocks * kMxfp4CodeBytes,
-                   blocks * kMxfp4CodeBytes};
-    if (to_scales) row_scales = {reinterpret_cast<uint8_t*>(to_scales) + row * blocks, blocks};
-    unpack_mxfp4(from.data.subspan(row / interleaved * stored_bytes, stored_bytes), row_codes, row_scales);
-  });
-}
-
-bool GgufModel::make(const TensorSpec& spec, std::byte* to, ThreadPool& pool) const {
-  if (spec.kind == TensorKind::kCodes) return make_experts(spec, to, nullptr, pool), true;
-  if (spec.kind == TensorKind::kScales) {
-    TensorSpec codes = spec;
-    codes.kind = TensorKind::kCodes;
-    return make_experts(codes, nullptr, to, pool), true;
-  }
-  const Place where = place(spec);
-  const GgmlType type = where.tensor->type;
-  if (is_vector(spec)) {  // to F32, which is exact
-    const size_t count = *num_elements(spec.shape);
-    auto* values = reinterpret_cast<float*>(to);
-    if (!where.up) {
-      const size_t first = row_bytes(type, where.first_row);
-      dequantise(type, where.tensor->data.subspan(first, row_bytes(type, count)), {values, count});
-      return true;
-    }
-    std::vector<float> half(count / 2);
-    for (const size_t i : {0u, 1u}) {
-      const GgufTensor& from = i == 0 ? *where.tensor : *where.up;
-      dequantise(from.type, from.data, half);
-      for (size_t j = 0; j < half.size(); ++j) values[2 * j + i] = half[j];
-    }
+bool GgufModel::convert(const TensorSpec& spec, std::byte* to, ThreadPool& pool) const {
+  if (is_experts(spec)) {
+    const uint64_t rows = spec.shape[0] * spec.shape[1], cols = spec.shape[2] * kMxfp4BlockSize;
+    auto* bytes = reinterpret_cast<uint8_t*>(to);
+    const bool is_codes = spec.kind == TensorKind::kCodes;
+    to_mxfp4(blocks(spec), rows, cols, is_codes ? bytes : nullptr, is_codes ? nullptr : bytes, pool);
     return true;
   }
-  const uint64_t rows = spec.shape[0], cols = spec.shape[1];
-  const size_t stored_bytes = row_bytes(type, cols);
-  std::vector<std::vector<float>> wide(static_cast<size_t>(pool.num_threads()), std::vector<float>(cols));
-  std::atomic<bool> is_exact{true};
-  pool.for_each(static_cast<ptrdiff_t>(rows), [&](ptrdiff_t item, int thread) {
-    const auto row = static_cast<uint64_t>(item);
-    const std::span<float> values = wide[static_cast<size_t>(thread)];
-    dequantise(type, where.tensor->data.subspan((where.first_row + row) * stored_bytes, stored_bytes),
-               values);
-    auto* narrow = reinterpret_cast<Bf16*>(to) + row * cols;
-    bool is_row_exact = true;
-    for (size_t i = 0; i < cols; ++i) {
-      narrow[i] = to_bf16(values[i]);
-      is_row_exact &= to_float(narrow[i]) == values[i];
-    }
-    if (!is_row_exact) is_exact = false;
-  });
-  return is_exact;
+  if (!is_vector(spec))
+    return to_bf16(blocks(spec), spec.shape[0], spec.shape[1], reinterpret_cast<Bf16*>(to), pool);
+  convert_vector(spec, reinterpret_cast<float*>(to));
+  return true;
 }
 
-namespace {
-
-// The storage of a model from a GGUF file: the mapped file and the tensors converted from it.
-struct Made {
-  struct Part {
-    TensorSpec spec;
-    Buffer bytes;
-    bool has_blocks;  // or, of scales, their codes have
-    bool is_made{false};
-  };
-
-  explicit Made(const std::filesystem::path& path) : model(path) {}
-
-  void make(ThreadPool& pool, const ReportProgress& report, MakeWhat what);
-
-  GgufModel model;
-  std::vector<Part> parts;  // in the order of tensor_specs(): scales follow their codes
-  std::mutex mutex;
-};
-
-struct Group {
-  size_t num_tensors{0}, bytes_before{0}, bytes_after{0};
-  bool is_exact{true};
-};
-
-void Made::make(ThreadPool& pool, const ReportProgress& report, MakeWhat what) {
-  const std::lock_guard lock(mutex);
-  const auto is_due = [&](const Part& part) {
-    return !part.is_made && (what == MakeWhat::kAll || !part.has_blocks);
-  };
-  std::map<std::pair<std::string_view, std::string_view>, Group> groups;
-  size_t total = 0, done = 0;
-  for (const Part& part : parts) total += is_due(part) ? part.bytes.bytes() : 0;
-  for (size_t i = 0; i < parts.size(); ++i) {
-    Part& part = parts[i];
-    if (!is_due(part)) continue;
-    part.is_made = true;
-    Group& group = groups[{group_of(part.spec), name(model.type(part.spec))}];
-    if (part.spec.kind == TensorKind::kCodes) {
-      model.make_experts(part.spec, part.bytes.data(), parts[i + 1].bytes.data(), pool);
-    } else if (part.spec.kind != TensorKind::kScales) {
-      group.is_exact &= model.make(part.spec, part.bytes.data(), pool);
-    }
-    group.num_tensors += part.spec.kind != TensorKind::kScales;
-    group.bytes_before += model.file_bytes(part.spec);
-    group.bytes_after += part.bytes.bytes();
-    done += part.bytes.bytes();
-    if (report) report(done, total);
+void GgufModel::convert_vector(const TensorSpec& spec, float* values) const {
+  const Place where = place(spec);
+  const GgmlType type = where.tensor->type;
+  const size_t count = *num_elements(spec.shape);
+  if (!where.up) {
+    const size_t first = row_bytes(type, where.first_row);
+    dequantise(type, where.tensor->data.subspan(first, row_bytes(type, count)), {values, count});
+    return;
   }
-  for (const auto& [key, group] : groups) {
-    const auto& [tensors, type] = key;
-    const bool is_repacked = tensors == "experts", is_wide = tensors.starts_with("norms");
-    log::info("{}: {} tensors of {} {}, {}, {} bytes to {}", tensors, group.num_tensors, type,
-              is_repacked ? "repacked"
-              : is_wide   ? "to F32"
-                          : "to BF16",
-              group.is_exact ? "the same numbers" : "rounded to nearest", group.bytes_before,
-              group.bytes_after);
+  std::vector<float> half(count / 2);
+  for (const size_t i : {0u, 1u}) {
+    const GgufTensor& from = i == 0 ? *where.tensor : *where.up;
+    dequantise(from.type, from.data, half);
+    for (size_t j = 0; j < half.size(); ++j) values[2 * j + i] = half[j];
   }
 }
-
-}  // namespace
 
 TensorSource open_gguf_source(const std::filesystem::path& path) {
   struct Opened {
@@ -338,7 +213,7 @@ TensorSource open_gguf_source(const std::filesystem::path& path) {
     if (stored.data) return stored;
     const size_t bytes = opened->model.num_bytes(spec);
     if (room.bytes() < bytes) room = Buffer(bytes);
-    if (!opened->model.make(spec, room.data(), opened->pool))
+    if (!opened->model.convert(spec, room.data(), opened->pool))
       log::info("{}: {} to BF16, rounded to nearest", spec.name, name(opened->model.type(spec)));
     return StoredTensor{room.data(), stored.dtype};
   };
@@ -349,22 +224,24 @@ TensorSource open_gguf_source(const std::filesystem::path& path) {
 }
 
 Weights open_gguf_weights(const std::filesystem::path& path) {
-  const auto made = std::make_shared<Made>(path);
-  const GgufModel& model = made->model;
-  Weights weights = bind_weights(model.config(), [&](const TensorSpec& spec) {
-    StoredTensor stored = model.stored(spec);
-    if (stored.data) return stored;
-    const StoredBlocks blocks = model.blocks(spec);
-    const bool has_blocks = spec.kind == TensorKind::kScales || blocks.rows;
-    made->parts.push_back({spec, Buffer(model.num_bytes(spec)), has_blocks});
-    return StoredTensor{made->parts.back().bytes.data(), stored.dtype, blocks};
+  struct Opened {
+    explicit Opened(const std::filesystem::path& file) : model(file) {}
+    GgufModel model;
+    std::vector<Buffer> vectors;
+  };
+  const auto opened = std::make_shared<Opened>(path);
+  const GgufModel& model = opened->model;
+  Weights weights = bind_weights(model.config(), [&](const TensorSpec& spec) -> DescribedTensor {
+    const StoredTensor stored = model.stored(spec);
+    if (stored.data || spec.kind == TensorKind::kScales) return stored;
+    if (!is_vector(spec)) return model.blocks(spec);
+    Buffer& vector = opened->vectors.emplace_back(model.num_bytes(spec));
+    model.convert_vector(spec, vector.as<float>());
+    return StoredTensor{vector.data(), stored.dtype};
   });
   weights.source = path.string();
-  weights.make = [made](ThreadPool& pool, const ReportProgress& report, MakeWhat what) {
-    made->make(pool, report, what);
-  };
   weights.is_mapped = true;
-  weights.storage = made;
+  weights.storage = opened;
   return weights;
 }
 

@@ -1,14 +1,13 @@
 // A GGUF file as a model: maps its tensors to the model's, uses in place what it can, and converts the rest.
 //
-//   matrices              BF16 as they lie; every other type to BF16, to nearest even: exact from MXFP4, and from F32 or
-//                         F16 that were BF16 before. Q8_0, MXFP4, and what an embedding is in, also as the blocks that lie
-//                         there: who takes those has them exactly, and nothing is made
-//   norms, biases, sinks  F32 and BF16 as they lie, F16 to F32
-//   experts               MXFP4 alone: codes and scales into arrays of their own, the same numbers; gate and up, which
-//                         have a tensor each, as rows 2i and 2i + 1 of one
+//   matrices              BF16 as the file stores them. Every other type is Blocks, and BF16 to nearest even when it is
+//                         converted: exact from MXFP4, and from F32 or F16 that were BF16 before
+//   norms, biases, sinks  F32 and BF16 as the file stores them, F16 to F32. Biases of gate and up, which have a tensor
+//                         each, alternate in one vector
+//   experts               MXFP4 only, as Blocks, whose odd rows are those of up; converted, they are separate codes and
+//                         scales of the same numbers
 #pragma once
 
-#include <atomic>
 #include <cstddef>
 #include <filesystem>
 #include <string>
@@ -39,18 +38,16 @@ class GgufModel {
   const Gguf& gguf() const { return gguf_; }
   const Config& config() const { return config_; }
 
-  // What bind_weights() takes a tensor as, but for its blocks; `data` is null where it has to be made.
+  // A tensor that can be used as the file stores it; `data` is null where it has to be converted.
   StoredTensor stored(const TensorSpec& spec) const;
-  StoredBlocks blocks(const TensorSpec& spec) const;  // none: of this type they are not taken
-  size_t num_bytes(const TensorSpec& spec) const;     // in the type that stored() returns
-  GgmlType type(const TensorSpec& spec) const;        // the type in the file
-  // Bytes in the file; scales of experts count with their codes.
-  size_t file_bytes(const TensorSpec& spec) const;
-  // Writes the num_bytes() of a tensor that has to be made. False where a value had to be rounded.
-  bool make(const TensorSpec& spec, std::byte* to, ThreadPool& pool) const;
-  // Writes codes and scales of an experts' matrix in one pass.
-  void make_experts(const TensorSpec& codes, std::byte* to_codes, std::byte* to_scales,
-                    ThreadPool& pool) const;
+  // The blocks of a matrix that has to be converted. Codes of experts include the scales.
+  Blocks blocks(const TensorSpec& spec) const;
+  size_t num_bytes(const TensorSpec& spec) const;  // in the type that stored() returns
+  GgmlType type(const TensorSpec& spec) const;     // the type in the file
+  // Writes the num_bytes() of a tensor that has to be converted. Returns false where a value had to be rounded.
+  bool convert(const TensorSpec& spec, std::byte* to, ThreadPool& pool) const;
+  // The same for a norm, a bias or sinks, of which all values are exact.
+  void convert_vector(const TensorSpec& spec, float* values) const;
 
  private:
   // The place of a tensor in the file: a GGUF tensor and the first row in it; for gate_up also the tensor of the
@@ -68,10 +65,11 @@ class GgufModel {
   Config config_;
 };
 
-// Tensors that have to be made are made when they are read, by all cores.
+// Tensors that have to be converted are converted when they are read, on all cores.
 TensorSource open_gguf_source(const std::filesystem::path& path);
 
-// Weights that are views where GgufModel has them, and otherwise made by Weights::make.
+// Matrices are views of BF16 elements or of blocks; model/convert_blocks.h converts those that a backend does not take.
+// Vectors that cannot be used as the file stores them are converted here.
 Weights open_gguf_weights(const std::filesystem::path& path);
 
 }  // namespace nibble

@@ -70,7 +70,7 @@ Cost cost(const Attend& op) {
           .flops = 4 * num_pairs * size(op.num_heads) * size(op.head_dim)};  // q . k and p v
 }
 
-Cost cost(const AttentionOutput& op) {
+Cost cost(const Project& op) {
   const int in = op.num_heads * op.head_dim;
   return {.weight_bytes = linear_bytes(op.hidden, in, op.weights, op.vectors),
           .flops = linear_flops(op.num_tokens, op.hidden, in)};
@@ -81,7 +81,7 @@ Cost cost(const Route& op) {
           .flops = linear_flops(op.num_tokens, op.num_experts, op.hidden)};
 }
 
-Cost cost(const ExpertsGateUp& op) {
+Cost cost(const ExpertsUp& op) {
   const int out = 2 * op.intermediate;
   return {.weight_bytes = expert_bytes(op.num_experts_hit, out, op.hidden, op.weights, op.vectors),
           .flops = size(op.experts_per_token) * linear_flops(op.num_tokens, out, op.hidden)};
@@ -100,12 +100,12 @@ Cost cost(const Unembed& op) {
 
 StorageFormats formats_of(const Weights& weights) {
   const LayerWeights& layer = weights.layers.at(0);
-  return {.embedding = stored_format(weights.embedding),
-          .qkv = stored_format(layer.q),
-          .attention_output = stored_format(layer.o),
-          .router = layer.router.format,
-          .experts = layer.gate_up.first.format,
-          .unembedding = stored_format(weights.unembedding),
+  return {.embedding = weights.embedding.format(),
+          .qkv = layer.q.format(),
+          .attention_output = layer.o.format(),
+          .router = converted_format(layer.router),
+          .experts = layer.gate_up.first.format(),
+          .unembedding = weights.unembedding.format(),
           .vectors = layer.attention_norm.format};
 }
 
@@ -120,28 +120,28 @@ std::vector<OperationCost> step_costs(const Config& config, const StorageFormats
   const double num_experts_hit = expected_experts_hit(config.num_experts, k, t);
   const auto [embedding, qkv, output, router, experts, unembedding, vectors, kv] = formats;
 
-  Cost norms, qkvs, attends, outputs, routes, gate_ups, downs;
+  Cost norms, qkvs, attends, projects, routes, ups, downs;
   for (const LayerKind kind : config.layer_kinds) {
     const int window = kind == LayerKind::kSliding ? config.window : 0;
     norms += cost(RmsNorm{t, h, vectors});
     qkvs += cost(Qkv{t, h, nq, nkv, d, qkv, vectors, kv});
     attends += cost(Attend{t, context, window, nq, nkv, d, vectors, kv});
-    outputs += cost(AttentionOutput{t, h, nq, d, output, vectors});
+    projects += cost(Project{t, h, nq, d, output, vectors});
     norms += cost(RmsNorm{t, h, vectors});
     routes += cost(Route{t, h, config.num_experts, router, vectors});
-    gate_ups += cost(ExpertsGateUp{t, h, config.intermediate, k, num_experts_hit, experts, vectors});
+    ups += cost(ExpertsUp{t, h, config.intermediate, k, num_experts_hit, experts, vectors});
     downs += cost(ExpertsDown{t, h, config.intermediate, k, num_experts_hit, experts, vectors});
   }
   norms += cost(RmsNorm{1, h, vectors});
-  return {{"embed", cost(Embed{t, h, embedding})},
-          {"rms_norm", norms},
-          {"qkv", qkvs},
-          {"attend", attends},
-          {"attention_output", outputs},
-          {"route", routes},
-          {"experts_gate_up", gate_ups},
-          {"experts_down", downs},
-          {"unembed", cost(Unembed{1, h, config.vocab, unembedding})}};
+  return {{Operation::kEmbed, cost(Embed{t, h, embedding})},
+          {Operation::kRmsNorm, norms},
+          {Operation::kQkv, qkvs},
+          {Operation::kAttend, attends},
+          {Operation::kProject, projects},
+          {Operation::kRoute, routes},
+          {Operation::kExpertsUp, ups},
+          {Operation::kExpertsDown, downs},
+          {Operation::kUnembed, cost(Unembed{1, h, config.vocab, unembedding})}};
 }
 
 Cost total(const std::vector<OperationCost>& costs) {

@@ -1,7 +1,7 @@
 // The operations of the forward pass: the meaning of each, and a lower bound of its cost. Every backend runs these
 // operations, in this order; it may fuse some, and then says which:
 //
-//   embed   for each layer: rms_norm, qkv, attend, attention_output, rms_norm, route, experts_gate_up, experts_down
+//   embed   for each layer: rms_norm, qkv, attend, project, rms_norm, route, experts up, experts down
 //   rms_norm, unembed
 //
 // T tokens in the step, H hidden, D head dimension, Nq and Nkv heads, E experts, K experts per token, I width of an
@@ -19,10 +19,10 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <string_view>
 #include <vector>
 
 #include "model/config.h"
+#include "model/operation.h"
 #include "model/weights.h"
 
 namespace nibble {
@@ -71,11 +71,11 @@ struct Attend {
 Cost cost(const Attend& op);
 
 // x += W attended + b                                   W [H, Nq D]
-struct AttentionOutput {
+struct Project {
   int num_tokens, hidden, num_heads, head_dim;
   Format weights, vectors;
 };
-Cost cost(const AttentionOutput& op);
+Cost cost(const Project& op);
 
 // The K largest of W x + b, and a softmax over those K alone             W [E, H]
 struct Route {
@@ -86,12 +86,12 @@ Cost cost(const Route& op);
 
 // For the K experts of each token:  (g, l) = rows (2i, 2i+1) of W[e] x + b[e];  g~ = min(g, 7);  l~ = clamp(l, -7, 7)
 //   a_i = g~ sigmoid(1.702 g~) (l~ + 1)                 W [E, 2I, H]    a [T, K, I]
-struct ExpertsGateUp {
+struct ExpertsUp {
   int num_tokens, hidden, intermediate, experts_per_token;
   double num_experts_hit;  // distinct experts that the tokens chose: counted or expected
   Format weights, vectors;
 };
-Cost cost(const ExpertsGateUp& op);
+Cost cost(const ExpertsUp& op);
 
 // x += sum over the K experts of  weight_e (W[e] a_e + b[e])             W [E, H, I]
 struct ExpertsDown {
@@ -124,7 +124,7 @@ StorageFormats formats_of(const Weights& weights);
 double expected_experts_hit(int num_experts, int experts_per_token, int num_tokens);
 
 struct OperationCost {
-  std::string_view operation;
+  Operation operation;
   Cost cost;  // sum over all layers
 };
 // The costs of a step of one sequence: `num_tokens` new tokens, of which the last sees `context` positions, and one

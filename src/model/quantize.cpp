@@ -20,12 +20,12 @@ constexpr float kE4m3Max{448};
 size_t as_size(int extent) { return static_cast<size_t>(extent); }
 
 void widen(const Matrix& matrix, size_t row, std::span<float> to) {
-  if (matrix.blocks.rows) {
-    dequantise(matrix.blocks.type, row_of(matrix.blocks, row, to.size()), to);
-  } else if (matrix.format == Format::kF32) {
-    std::copy_n(static_cast<const float*>(matrix.data) + row * to.size(), to.size(), to.begin());
+  if (const Blocks* blocks = matrix.blocks()) {
+    dequantise(blocks->type, row_of(*blocks, row, to.size()), to);
+  } else if (const Elements& elements = matrix.elements(); elements.format == Format::kF32) {
+    std::copy_n(static_cast<const float*>(elements.data) + row * to.size(), to.size(), to.begin());
   } else {
-    const Bf16* from = static_cast<const Bf16*>(matrix.data) + row * to.size();
+    const Bf16* from = static_cast<const Bf16*>(elements.data) + row * to.size();
     std::transform(from, from + to.size(), to.begin(), [](Bf16 x) { return to_float(x); });
   }
 }
@@ -68,7 +68,8 @@ float quantise_e4m3(std::span<const float> row, std::span<uint8_t> codes) {
 }
 
 QuantisedMatrix quantise(const Matrix& matrix, Format format, ThreadPool& pool) {
-  NIBBLE_CHECK(matrix.format == Format::kF32 || matrix.format == Format::kBf16, "of {}", name(matrix.format));
+  NIBBLE_CHECK(matrix.blocks() || matrix.format() == Format::kF32 || matrix.format() == Format::kBf16,
+               "of {}", name(matrix.format()));
   NIBBLE_CHECK(format == Format::kE4m3 || format == Format::kMxfp4, "to {}", name(format));
   const size_t rows = as_size(matrix.rows), cols = as_size(matrix.cols);
   const bool is_fp8 = format == Format::kE4m3;
@@ -76,7 +77,8 @@ QuantisedMatrix quantise(const Matrix& matrix, Format format, ThreadPool& pool) 
   const size_t row_codes = is_fp8 ? cols : cols / 2, row_scales = is_fp8 ? 1 : cols / kMxfp4BlockSize;
   const size_t code_bytes =
       (rows * row_codes + Buffer::kAlignment - 1) / Buffer::kAlignment * Buffer::kAlignment;
-  QuantisedMatrix result{matrix, Buffer(code_bytes + rows * row_scales * (is_fp8 ? sizeof(float) : 1))};
+  QuantisedMatrix result{{matrix.rows, matrix.cols, {}},
+                         Buffer(code_bytes + rows * row_scales * (is_fp8 ? sizeof(float) : 1))};
   auto* codes = result.storage.as<uint8_t>();
   auto* block_scales = codes + code_bytes;
   auto* scales = reinterpret_cast<float*>(block_scales);
@@ -92,11 +94,7 @@ QuantisedMatrix quantise(const Matrix& matrix, Format format, ThreadPool& pool) 
     else
       encode_mxfp4(values, to, {block_scales + row * row_scales, row_scales});
   });
-  result.matrix.blocks = {};
-  result.matrix.data = codes;
-  result.matrix.format = format;
-  result.matrix.scales = is_fp8 ? nullptr : block_scales;
-  result.matrix.row_scales = is_fp8 ? scales : nullptr;
+  result.matrix.stored = Elements{format, codes, is_fp8 ? nullptr : block_scales, is_fp8 ? scales : nullptr};
   return result;
 }
 
@@ -107,7 +105,7 @@ std::shared_ptr<const Weights> quantise_dense(std::shared_ptr<const Weights> wei
   const auto storage = std::make_shared<Storage>(Storage{std::move(weights), {}});
   for_each_converted(
       converted, formats, [&](std::string_view group, Format format, const std::vector<Matrix*>& matrices) {
-        const Format before = stored_format(*matrices.front());
+        const Format before = matrices.front()->format();
         ConvertedBytes bytes;
         for (Matrix* matrix : matrices) {
           if (format == Format::kMxfp4 && as_size(matrix->cols) % kMxfp4BlockSize != 0)
@@ -115,7 +113,7 @@ std::shared_ptr<const Weights> quantise_dense(std::shared_ptr<const Weights> wei
                 "{}: {} has rows of {} elements, MXFP4 takes whole blocks of {}: leave it out of "
                 "--mxfp4-layers",
                 converted.source, group, matrix->cols, kMxfp4BlockSize);
-          bytes.before += matrix_bytes(stored_format(*matrix), as_size(matrix->rows), as_size(matrix->cols));
+          bytes.before += matrix_bytes(matrix->format(), as_size(matrix->rows), as_size(matrix->cols));
           QuantisedMatrix made = quantise(*matrix, format, pool);
           *matrix = made.matrix;
           storage->buffers.push_back(std::move(made.storage));

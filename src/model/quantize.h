@@ -35,7 +35,8 @@ struct QuantisedMatrix {
   Matrix matrix;
   Buffer storage;
 };
-// `matrix` is kF32 or kBf16, or has blocks, which are then read; `format` is kE4m3 or kMxfp4 (then its columns are whole blocks of 32).
+// Quantises elements of kF32 or kBf16, or blocks of any type. `format` is kE4m3 or kMxfp4, which needs whole blocks of 32
+// columns.
 QuantisedMatrix quantise(const Matrix& matrix, Format format, ThreadPool& pool);
 
 // Returns the model with its dense matrices in these formats; the rest are views of `weights`, which is kept alive.

@@ -14,8 +14,6 @@
 // rows of a router have the same distribution, so that no expert is preferred.
 #include "model/synthetic.h"
 
-#include <sys/mman.h>
-
 #include <algorithm>
 #include <atomic>
 #include <bit>
@@ -24,7 +22,6 @@
 #include <functional>
 #include <iterator>
 #include <mutex>
-#include <new>
 #include <string_view>
 #include <thread>
 #include <utility>
@@ -144,35 +141,6 @@ size_t storage_bytes(const std::vector<TensorSpec>& specs) {
   return bytes;
 }
 
-// Binds all tensors, laid out one after the other from `data` on.
-Weights bind_in_order(const Config& config, std::byte* data,
-                      const std::function<void(const TensorSpec&, std::byte*)>& visit) {
-  return bind_weights(config, [&](const TensorSpec& spec) {
-    std::byte* own = data;
-    data += aligned(spec.num_bytes);
-    visit(spec, own);
-    return StoredTensor{own, spec.dtype};
-  });
-}
-
-// Reserves addresses without memory; accessing them faults.
-class ReservedAddresses {
- public:
-  explicit ReservedAddresses(size_t bytes)
-      : data_(mmap(nullptr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0)),
-        bytes_(bytes) {
-    if (data_ == MAP_FAILED) throw std::bad_alloc();
-  }
-  ReservedAddresses(const ReservedAddresses&) = delete;
-  ReservedAddresses& operator=(const ReservedAddresses&) = delete;
-  ~ReservedAddresses() { munmap(data_, bytes_); }
-  std::byte* data() const { return static_cast<std::byte*>(data_); }
-
- private:
-  void* data_;
-  size_t bytes_;
-};
-
 }  // namespace
 
 Weights make_synthetic(const Config& config, const std::string& source, uint64_t seed,
@@ -214,13 +182,26 @@ Weights make_synthetic(const Config& config, const std::string& source, uint64_t
 }
 
 Weights describe_synthetic(const Config& config, const std::string& source, uint64_t seed) {
-  auto storage = std::make_shared<const ReservedAddresses>(storage_bytes(tensor_specs(config)));
-  std::vector<UnmadeTensor> unmade;
-  Weights weights = bind_in_order(config, storage->data(), [&](const TensorSpec& spec, std::byte* data) {
-    const Pattern pattern = pattern_of(spec);
-    unmade.push_back({data, spec.num_bytes, seed_of(spec, seed), pattern.mask, pattern.base});
+  const auto is_vector = [](const TensorSpec& spec) {
+    return spec.kind == TensorKind::kNorm || spec.kind == TensorKind::kBias ||
+           spec.kind == TensorKind::kSinks;
+  };
+  std::vector<TensorSpec> vectors = tensor_specs(config);
+  std::erase_if(vectors, std::not_fn(is_vector));
+  auto storage = std::make_shared<const Buffer>(storage_bytes(vectors));
+  std::byte* next = storage->data();
+  std::vector<Piece> pieces;
+  Weights weights = bind_weights(config, [&](const TensorSpec& spec) -> DescribedTensor {
+    if (!is_vector(spec)) {
+      const Pattern pattern = pattern_of(spec);
+      return RandomWords{seed_of(spec, seed), pattern.mask, pattern.base};
+    }
+    std::byte* data = next;
+    next += aligned(spec.num_bytes);
+    add_pieces(spec, seed, data, pieces);
+    return StoredTensor{data, spec.dtype};
   });
-  weights.unmade = std::move(unmade);
+  fill_on_all_cores(pieces, [](size_t) {});
   weights.source = source;
   weights.storage = std::move(storage);
   return weights;

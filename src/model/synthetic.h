@@ -16,7 +16,7 @@ namespace nibble {
 Weights make_synthetic(const Config& config, const std::string& source, uint64_t seed = 0,
                        const ReportProgress& report = {});
 
-// The same weights, not made: every tensor is in Weights::unmade. Takes addresses, no memory.
+// The same weights, of which every matrix is a Recipe. Only vectors take memory, 80 MB for gpt-oss-120b.
 Weights describe_synthetic(const Config& config, const std::string& source, uint64_t seed = 0);
 
 // The same weights, each generated when it is read.

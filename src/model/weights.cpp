@@ -38,46 +38,59 @@ const FormatRow& row(Format format) {
 // Looks tensors up by name.
 class Binder {
  public:
-  Binder(const Config& config, const std::function<StoredTensor(const TensorSpec&)>& locate) {
+  Binder(const Config& config, const std::function<DescribedTensor(const TensorSpec&)>& describe) {
     for (TensorSpec& spec : tensor_specs(config)) {
-      const StoredTensor stored = locate(spec);
+      const DescribedTensor tensor = describe(spec);
       std::string name = spec.name;
-      tensors_.emplace(std::move(name), Bound{std::move(spec), stored});
+      tensors_.emplace(std::move(name), Bound{std::move(spec), tensor});
     }
   }
 
   Vector vector(const std::string& name) const {
-    const Bound& tensor = at(name);
-    return {tensor.stored.data, format_of(tensor), static_cast<int>(tensor.spec.shape[0])};
+    const Bound& bound = at(name);
+    const StoredTensor& tensor = std::get<StoredTensor>(bound.tensor);
+    return {tensor.data, format_of(tensor, bound.spec), static_cast<int>(bound.spec.shape[0])};
   }
   Matrix matrix(const std::string& name) const {
-    const Bound& tensor = at(name);
-    return {tensor.stored.data,
-            nullptr,
-            format_of(tensor),
-            static_cast<int>(tensor.spec.shape[0]),
-            static_cast<int>(tensor.spec.shape[1]),
-            nullptr,
-            tensor.stored.blocks};
+    const auto& [spec, tensor] = at(name);
+    Matrix matrix{static_cast<int>(spec.shape[0]), static_cast<int>(spec.shape[1]), {}};
+    if (const auto* stored = std::get_if<StoredTensor>(&tensor))
+      matrix.stored = Elements{.format = format_of(*stored, spec), .data = stored->data};
+    else if (const auto* blocks = std::get_if<Blocks>(&tensor))
+      matrix.stored = *blocks;
+    else
+      matrix.stored = Recipe{.format = Format::kBf16, .data = std::get<RandomWords>(tensor)};
+    return matrix;
   }
   ExpertMatrices experts(const std::string& name) const {
     const Bound &codes = at(name + "_blocks"), &scales = at(name + "_scales"), &bias = at(name + "_bias");
-    const auto rows = static_cast<int>(codes.spec.shape[1]);
-    const auto cols = static_cast<int>(codes.spec.shape[2] * kMxfp4BlockSize);
-    return {{codes.stored.data, static_cast<const uint8_t*>(scales.stored.data), Format::kMxfp4, rows, cols,
-             nullptr, codes.stored.blocks},
-            {bias.stored.data, format_of(bias), rows}};
+    ExpertMatrices experts;
+    experts.first.rows = static_cast<int>(codes.spec.shape[1]);
+    experts.first.cols = static_cast<int>(codes.spec.shape[2] * kMxfp4BlockSize);
+    if (const auto* stored = std::get_if<StoredTensor>(&codes.tensor))
+      experts.first.stored =
+          Elements{.format = Format::kMxfp4,
+                   .data = stored->data,
+                   .scales = static_cast<const uint8_t*>(std::get<StoredTensor>(scales.tensor).data)};
+    else if (const auto* blocks = std::get_if<Blocks>(&codes.tensor))
+      experts.first.stored = *blocks;
+    else
+      experts.first.stored =
+          Recipe{Format::kMxfp4, std::get<RandomWords>(codes.tensor), std::get<RandomWords>(scales.tensor)};
+    const StoredTensor& biases = std::get<StoredTensor>(bias.tensor);
+    experts.first_bias = {biases.data, format_of(biases, bias.spec), experts.first.rows};
+    return experts;
   }
 
  private:
   struct Bound {
     TensorSpec spec;
-    StoredTensor stored;
+    DescribedTensor tensor;
   };
-  static Format format_of(const Bound& tensor) {
-    const DType dtype = tensor.stored.dtype;
-    NIBBLE_CHECK(dtype == DType::kBf16 || dtype == DType::kF32, "{} is {}", tensor.spec.name, dtype);
-    return dtype == DType::kF32 ? Format::kF32 : Format::kBf16;
+  static Format format_of(const StoredTensor& tensor, const TensorSpec& spec) {
+    NIBBLE_CHECK(tensor.dtype == DType::kBf16 || tensor.dtype == DType::kF32, "{} is {}", spec.name,
+                 tensor.dtype);
+    return tensor.dtype == DType::kF32 ? Format::kF32 : Format::kBf16;
   }
   const Bound& at(const std::string& name) const {
     const auto place = tensors_.find(name);
@@ -124,34 +137,63 @@ size_t matrix_bytes(Format format, size_t rows, size_t cols) {
   return num_bytes(format, rows * cols) + (format == Format::kE4m3 ? rows * sizeof(float) : 0);
 }
 
-std::span<const std::byte> row_of(const StoredBlocks& blocks, size_t row, size_t cols) {
+std::span<const std::byte> row_of(const Blocks& blocks, size_t row, size_t cols) {
   const size_t row_bytes = cols / block_elements(blocks.type) * block_bytes(blocks.type);
   if (!blocks.odd_rows) return {blocks.rows + row * row_bytes, row_bytes};
   return {(row % 2 == 0 ? blocks.rows : blocks.odd_rows) + row / 2 * row_bytes, row_bytes};
 }
 
-Format stored_format(const Matrix& matrix) {
-  if (matrix.blocks.rows && matrix.blocks.type == GgmlType::kQ8_0) return Format::kQ8_0;
-  if (matrix.blocks.rows && matrix.blocks.type == GgmlType::kMxfp4) return Format::kMxfp4;
-  return matrix.format;
+const Elements& Matrix::elements() const {
+  const auto* elements = std::get_if<Elements>(&stored);
+  NIBBLE_CHECK(elements, "a matrix [{}, {}] without elements", rows, cols);
+  return *elements;
+}
+
+Format Matrix::format() const {
+  if (const auto* recipe = std::get_if<Recipe>(&stored)) return recipe->format;
+  const Blocks* blocks = this->blocks();
+  if (!blocks) return elements().format;
+  return blocks->type == GgmlType::kQ8_0    ? Format::kQ8_0
+         : blocks->type == GgmlType::kMxfp4 ? Format::kMxfp4
+                                            : Format::kBf16;
+}
+
+std::string_view stored_name(const Matrix& matrix) {
+  return matrix.blocks() ? name(matrix.blocks()->type) : name(matrix.format());
+}
+
+Format converted_format(const Matrix& matrix) { return matrix.blocks() ? Format::kBf16 : matrix.format(); }
+
+bool has_blocks(const Weights& weights) {
+  if (weights.embedding.blocks() || weights.unembedding.blocks()) return true;
+  for (const LayerWeights& layer : weights.layers)
+    for (const Matrix* matrix :
+         {&layer.q, &layer.k, &layer.v, &layer.o, &layer.router, &layer.gate_up.first, &layer.down.first})
+      if (matrix->blocks()) return true;
+  return false;
 }
 
 Matrix ExpertMatrices::matrix(int expert) const {
+  const auto cols = static_cast<size_t>(first.cols);
   const size_t first_row = static_cast<size_t>(expert) * static_cast<size_t>(first.rows);
-  const size_t first_element = first_row * static_cast<size_t>(first.cols);
   Matrix matrix = first;
-  if (first.blocks.rows) {
-    const auto cols = static_cast<size_t>(first.cols);
-    matrix.blocks.rows = row_of(first.blocks, first_row, cols).data();
-    if (first.blocks.odd_rows) matrix.blocks.odd_rows = row_of(first.blocks, first_row + 1, cols).data();
+  if (auto* blocks = std::get_if<Blocks>(&matrix.stored)) {
+    const Blocks all = *blocks;
+    blocks->rows = row_of(all, first_row, cols).data();
+    if (all.odd_rows) blocks->odd_rows = row_of(all, first_row + 1, cols).data();
+    return matrix;
   }
-  if (first.format == Format::kMxfp4) {
+  Elements elements = first.elements();
+  const size_t first_element = first_row * cols;
+  const auto* bytes = static_cast<const std::byte*>(elements.data);
+  if (elements.format == Format::kMxfp4) {
     const size_t first_block = first_element / kMxfp4BlockSize;
-    matrix.data = static_cast<const std::byte*>(first.data) + first_block * kMxfp4CodeBytes;
-    matrix.scales = first.scales + first_block;
+    elements.data = bytes + first_block * kMxfp4CodeBytes;
+    elements.scales += first_block;
   } else {
-    matrix.data = static_cast<const std::byte*>(first.data) + num_bytes(first.format, first_element);
+    elements.data = bytes + num_bytes(elements.format, first_element);
   }
+  matrix.stored = elements;
   return matrix;
 }
 
@@ -230,8 +272,9 @@ ParameterCount count_parameters(const Config& config) {
   return count;
 }
 
-Weights bind_weights(const Config& config, const std::function<StoredTensor(const TensorSpec&)>& locate) {
-  const Binder tensors(config, locate);
+Weights bind_weights(const Config& config,
+                     const std::function<DescribedTensor(const TensorSpec&)>& describe) {
+  const Binder tensors(config, describe);
   Weights weights;
   weights.config = config;
   weights.embedding = tensors.matrix("model.embed_tokens.weight");

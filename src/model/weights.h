@@ -1,31 +1,29 @@
-// The weights of a model, wherever they came from: views with their shapes, nothing copied. Nothing after this knows the
-// file. Linear weights are [out, in]: y = x W^T + b.
+// The weights of a model from any source: shapes, and views of what is stored. Linear weights are [out, in]: y = x W^T + b.
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <filesystem>
-#include <functional>
 #include <memory>
-#include <optional>
 #include <span>
 #include <string>
+#include <string_view>
+#include <variant>
 #include <vector>
 
 #include "core/bf16.h"
 #include "core/check.h"
 #include "core/dtype.h"
-#include "core/progress.h"
 #include "core/shape.h"
-#include "core/thread_pool.h"
 #include "formats/gguf.h"
 #include "model/config.h"
 
 namespace nibble {
 
-// How elements are stored. A Matrix has kQ8_0 as StoredBlocks alone: backends repack it.
+// How the elements of a matrix or a vector are stored. kQ8_0 exists in Blocks only.
 enum class Format { kF32, kBf16, kMxfp4, kE4m3, kQ8_0 };
 std::string_view name(Format format);
-// Bytes of `num_elements` elements that lie next to each other in a row, scales of blocks included.
+// Bytes of `num_elements` consecutive elements of a row, including the scales of blocks.
 size_t num_bytes(Format format, size_t num_elements);
 // Bytes of a matrix: those of its elements and, for kE4m3, of its row scales.
 size_t matrix_bytes(Format format, size_t rows, size_t cols);
@@ -41,37 +39,57 @@ struct Vector {
   }
 };
 
-// Rows of a matrix as a GGUF file has them, one behind the other in blocks of a type of ggml's (formats/ggml_blocks.h).
-struct StoredBlocks {
+// Elements in memory, row-major. kMxfp4: `data` has the codes, 16 bytes for 32 elements with the even element in the low
+// nibble. kE4m3: `data` has a byte for each element, and element (r, c) is e4m3(data[r cols + c]) * row_scales[r]; a
+// product with a row is scaled once, at its end.
+struct Elements {
+  Format format{Format::kBf16};
+  const void* data{nullptr};
+  const uint8_t* scales{nullptr};    // of kMxfp4: an E8M0 byte for each 32 elements
+  const float* row_scales{nullptr};  // of kE4m3: [rows]
+};
+
+// Consecutive rows in blocks of a ggml type, as a GGUF file stores them (formats/ggml_blocks.h).
+struct Blocks {
   GgmlType type{GgmlType::kQ8_0};
-  const std::byte* rows = nullptr;      // null: there are none
-  const std::byte* odd_rows = nullptr;  // or every second row is here, and `rows` are the even ones
+  const std::byte* rows{nullptr};
+  const std::byte* odd_rows{nullptr};  // if set, it has every second row, and `rows` has the even ones
 };
-// Row r of a matrix of so many columns.
-std::span<const std::byte> row_of(const StoredBlocks& blocks, size_t row, size_t cols);
+// Row r of a matrix of `cols` columns.
+std::span<const std::byte> row_of(const Blocks& blocks, size_t row, size_t cols);
 
-// A matrix of one of the formats, row-major. For kMxfp4 `data` holds the codes (16 bytes for 32 elements, the even
-// element in the low nibble) and `scales` one E8M0 byte for each 32. For kE4m3 `data` holds a byte for each element, and
-// element (r, c) is e4m3(data[r cols + c]) * row_scales[r]; a product with a row is scaled once, at its end.
+// Random bytes: word i of 64 bits is (random_bits(seed, i) & mask) + base (core/random.h).
+struct RandomWords {
+  uint64_t seed{0}, mask{0}, base{0};
+};
+// Elements that are not in memory: whoever needs them generates them. A device generates them in its own memory.
+struct Recipe {
+  Format format{Format::kBf16};
+  RandomWords data{}, scales{};  // the bytes of Elements::data and, of kMxfp4, of Elements::scales
+};
+
+// A weight matrix, described in one of three ways.
 struct Matrix {
-  const void* data = nullptr;
-  const uint8_t* scales = nullptr;
-  Format format = Format::kBf16;
-  int rows = 0, cols = 0;
-  const float* row_scales = nullptr;  // [rows]
-  StoredBlocks blocks{};  // the same rows, for who takes them in place of elements that are not made
+  int rows{0}, cols{0};
+  // Nothing: only the shape is left of a matrix that a backend has copied into a layout of its own.
+  std::variant<std::monostate, Elements, Blocks, Recipe> stored{};
+
+  const Elements& elements() const;  // the matrix must have them
+  const Blocks* blocks() const { return std::get_if<Blocks>(&stored); }
+  bool is_gone() const { return std::holds_alternative<std::monostate>(stored); }
+  // Blocks of a type that Format lacks count as kBf16, which they are converted to.
+  Format format() const;
 };
-Format stored_format(
-    const Matrix& matrix);  // of its blocks, if a Format says what they are; else of its elements
+// The name of what is stored: that of a Format, or of a ggml type.
+std::string_view stored_name(const Matrix& matrix);
+// The format of a dense matrix whose blocks, if it has any, are converted (model/convert_blocks.h).
+Format converted_format(const Matrix& matrix);
 
-// What Weights::make fills: all, or all but the elements of matrices that have blocks.
-enum class MakeWhat { kAll, kAllButBlocks };
-
-// E matrices of one shape and format behind each other, with a bias vector each.
+// E consecutive matrices of one shape and format, with a bias vector each.
 struct ExpertMatrices {
-  Matrix first;  // of expert 0; the others follow without gaps
-  Vector first_bias;
-  Matrix matrix(int expert) const;
+  Matrix first;                     // of expert 0, which the others follow without gaps
+  Vector first_bias;                // likewise
+  Matrix matrix(int expert) const;  // not of a recipe
   Vector bias(int expert) const;
 };
 
@@ -88,16 +106,9 @@ struct LayerWeights {
   Vector router_bias;      // [E]
   ExpertMatrices gate_up;  // [E, 2I, H]: row 2i is gate i, row 2i+1 is up i
   ExpertMatrices down;     // [E, H, I]
-  // Keeps their codes and scales alive where these do not belong to Weights::storage: who has a copy of his own lets go of it.
+  // Keeps the experts' codes and scales alive if they are allocated layer by layer: a backend that has packed a layer
+  // can free them. Null: Weights::storage keeps them.
   std::shared_ptr<const void> experts_storage;
-};
-
-// A tensor whose bytes are not there: word i of 64 bits is (random_bits(seed, i) & mask) + base (core/random.h). Its
-// addresses are reserved and may be compared, not read.
-struct UnmadeTensor {
-  const std::byte* data;
-  size_t num_bytes;
-  uint64_t seed, mask, base;
 };
 
 struct Weights {
@@ -107,16 +118,13 @@ struct Weights {
   Vector final_norm;   // [H]
   Matrix unembedding;  // [V, H]
 
-  std::vector<UnmadeTensor>
-      unmade;  // by address: every tensor, for who makes them where it wants them; or none
-  // Null, or fills what a file does not store as it is used (GGUF's blocks): to be called before anything is read, and
-  // does so once for each. Until then addresses are there and memory is not taken.
-  std::function<void(ThreadPool&, const ReportProgress&, MakeWhat)> make;
-  // What is not made lies in mapped files: who has a copy of his own may give pages back (release_pages).
+  // The matrices are in mapped files, except for those that were converted: a backend that has copied one can release
+  // its pages (release_pages).
   bool is_mapped{false};
-  std::string source;                   // for people: a path, or "synthetic:gpt-oss-20b"
-  std::shared_ptr<const void> storage;  // keeps the mapped files or the made bytes alive
+  std::string source;                   // for messages: a path, or "synthetic:gpt-oss-20b"
+  std::shared_ptr<const void> storage;  // keeps mapped files and allocated bytes alive
 };
+bool has_blocks(const Weights& weights);  // of any matrix
 
 enum class TensorKind { kNorm, kBias, kSinks, kDense, kCodes, kScales };
 
@@ -138,10 +146,10 @@ struct ParameterCount {
 };
 ParameterCount count_parameters(const Config& config);
 
-// A Hugging Face checkpoint folder, OpenAI's `original/` folder, one safetensors file beside its config.json, or a GGUF file
+// Opens a Hugging Face checkpoint folder, OpenAI's `original/` folder, one safetensors file beside its config.json, or a GGUF file
 // (the first of several), which needs no other. Every tensor is checked by name, dtype and shape; one that the model has no
-// use for is refused as well, because then the file is not what its config says. Dense tensors may be BF16 or F32; of a
-// GGUF file they are of any type that formats/gguf.h names, and Weights::make is to be called. Throws InputError.
+// use for is refused as well, because then the file is not what its config says. Dense tensors may be BF16 or F32; those
+// of a GGUF file may have any type that formats/gguf.h names, and are blocks unless they are BF16. Throws InputError.
 Weights open_weights(const std::filesystem::path& path);
 
 }  // namespace nibble

@@ -19,7 +19,7 @@ namespace fs = std::filesystem;
 
 constexpr uint64_t kMaxShardBytes{5'000'000'000};
 
-// As they are written: a dtype that is not the released one is one of twice the bytes.
+// The specs of the tensors that are written: a dtype that is not the released one is one of twice the bytes.
 std::vector<TensorSpec> specs_to_write(const TensorSource& source) {
   std::vector<TensorSpec> specs = tensor_specs(source.config);
   Buffer room;

@@ -15,8 +15,8 @@
 namespace nibble {
 namespace {
 
-// A tensor of the file, and what it is made of: with its codes, an experts' matrix has its scales; gate and up are every
-// second row of theirs, from `first_row` on.
+// A tensor of the file and its sources: codes of experts have their scales beside them, and gate and up take every second
+// row, from `first_row` on.
 struct Part {
   GgufEntry entry;
   TensorSpec spec;

@@ -26,12 +26,13 @@ std::vector<std::vector<Choice>> choices_of_experts(View<const int, 2> experts, 
 
 void experts(const ExpertsArgs& args) {
   const LayerWeights& layer = args.layer;
-  const ptrdiff_t num_tokens = args.x.shape[0], hidden = args.x.shape[1], num_chosen = args.experts.shape[1];
-  const Array<float, 3> outputs({num_tokens, num_chosen, hidden});
+  const ptrdiff_t num_tokens = args.x.shape[0], hidden = args.x.shape[1],
+                  experts_per_token = args.experts.shape[1];
+  const Array<float, 3> outputs({num_tokens, experts_per_token, hidden});
   const View<float, 3> y = outputs.view();
 
   const auto choices = choices_of_experts(args.experts, args.num_experts);
-  const ptrdiff_t num_products = num_tokens * num_chosen * 3 * hidden * layer.down.first.cols;
+  const ptrdiff_t num_products = num_tokens * experts_per_token * 3 * hidden * layer.down.first.cols;
   // One thread runs a whole expert, so linear() gets no pool.
   for_each(args.pool, args.num_experts, num_products, [&](ptrdiff_t item, int) {
     const auto e = static_cast<int>(item);
@@ -51,7 +52,8 @@ void experts(const ExpertsArgs& args) {
   for (ptrdiff_t t = 0; t < num_tokens; ++t)
     for (ptrdiff_t i = 0; i < hidden; ++i) {
       double sum = args.x(t, i);
-      for (ptrdiff_t k = 0; k < num_chosen; ++k) sum += double{args.weights(t, k)} * double{y(t, k, i)};
+      for (ptrdiff_t k = 0; k < experts_per_token; ++k)
+        sum += double{args.weights(t, k)} * double{y(t, k, i)};
       args.x(t, i) = static_cast<float>(sum);
     }
 }

@@ -36,17 +36,17 @@ class ReferenceBackend final : public Backend {
 std::vector<KernelChoice> ReferenceBackend::kernels() const {
   const LayerWeights& layer = weights_->layers.front();
   std::vector<KernelChoice> rows;
-  const auto add = [&](const char* operation, Format weights) {
-    rows.push_back(
-        {operation, std::string(nibble::name(weights)), "F32", "plain loops", "the reference has no other"});
+  const auto add = [&](Operation operation, std::string_view weights) {
+    rows.push_back({operation, std::string(weights), "F32", "plain loops", "the reference has no other"});
   };
-  add("embed", weights_->embedding.format);
-  add("qkv", layer.q.format);
-  add("attend", Format::kF32);
-  add("project", layer.o.format);
-  add("route", layer.router.format);
-  add("experts", layer.gate_up.first.format);
-  add("unembed", weights_->unembedding.format);
+  add(Operation::kEmbed, stored_name(weights_->embedding));
+  add(Operation::kQkv, stored_name(layer.q));
+  add(Operation::kAttend, nibble::name(Format::kF32));
+  add(Operation::kProject, stored_name(layer.o));
+  add(Operation::kRoute, stored_name(layer.router));
+  add(Operation::kExpertsUp, stored_name(layer.gate_up.first));
+  add(Operation::kExpertsDown, stored_name(layer.down.first));
+  add(Operation::kUnembed, stored_name(weights_->unembedding));
   return rows;
 }
 
@@ -93,14 +93,15 @@ void check(const BackendOptions& options) {
 MemoryPlan plan(const Config& config, const BackendOptions& options) {
   check(options);
   const ConvertedBytes converted = converted_bytes(config, options.dense);
-  const size_t hidden = config.hidden, intermediate = config.intermediate, chosen = config.experts_per_token;
+  const size_t hidden = config.hidden, intermediate = config.intermediate,
+               experts_per_token = config.experts_per_token;
   const size_t q = size_t{1} * config.num_heads * config.head_dim,
                kv = size_t{1} * config.num_kv_heads * config.head_dim;
   // The peak for one row: activations that live for the whole step, then those of qkv or of the experts (for each
   // chosen one its activations and a copy of its output), then the logits.
-  const size_t step_floats = 2 * hidden + 2 * q + 2 * chosen;
+  const size_t step_floats = 2 * hidden + 2 * q + 2 * experts_per_token;
   const size_t qkv_floats = hidden + 2 * kv;
-  const size_t expert_floats = chosen * (3 * hidden + 3 * intermediate);
+  const size_t expert_floats = experts_per_token * (3 * hidden + 3 * intermediate);
   const size_t output_floats = hidden + config.vocab;
   const size_t row_floats = step_floats + std::max(qkv_floats, expert_floats) + output_floats;
   return {.weight_bytes = converted.after,  // the rest is used where it is mapped

@@ -28,7 +28,7 @@ float round_to(Format kv, float value) {
 }
 
 bool takes_int8(const Rounding& rounding, const Matrix& weight) {
-  const Format stored = stored_format(weight);
+  const Format stored = weight.format();
   return rounding.int8_activations && (stored == Format::kMxfp4 || stored == Format::kQ8_0);
 }
 

@@ -14,19 +14,19 @@ namespace nibble::reference {
 namespace {
 
 // Chooses for one token: logits [E], experts and weights [K]. Returns the margin by which the last one was chosen.
-float choose(const float* logits, int num_experts, int* experts, float* weights, int num_chosen) {
+float choose(const float* logits, int num_experts, int* experts, float* weights, int experts_per_token) {
   std::vector<int> order(num_experts);
   std::iota(order.begin(), order.end(), 0);
   std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return logits[a] > logits[b]; });
-  std::copy_n(order.begin(), num_chosen, experts);
+  std::copy_n(order.begin(), experts_per_token, experts);
 
   const double max = logits[experts[0]];
   double sum = 0;
-  for (int k = 0; k < num_chosen; ++k) sum += std::exp(logits[experts[k]] - max);
-  for (int k = 0; k < num_chosen; ++k)
+  for (int k = 0; k < experts_per_token; ++k) sum += std::exp(logits[experts[k]] - max);
+  for (int k = 0; k < experts_per_token; ++k)
     weights[k] = static_cast<float>(std::exp(logits[experts[k]] - max) / sum);
-  if (num_chosen == num_experts) return std::numeric_limits<float>::infinity();
-  return logits[order[num_chosen - 1]] - logits[order[num_chosen]];
+  if (experts_per_token == num_experts) return std::numeric_limits<float>::infinity();
+  return logits[order[experts_per_token - 1]] - logits[order[experts_per_token]];
 }
 
 }  // namespace

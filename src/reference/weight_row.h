@@ -7,7 +7,7 @@
 
 namespace nibble::reference {
 
-// `row`: [weight.cols]; of its blocks where it has them. The matrix itself is never expanded.
+// Decodes a row of elements or blocks into `row` [weight.cols]. The matrix itself is never expanded.
 void decode_row(const Matrix& weight, ptrdiff_t row_index, float* row);
 
 // Sum of a[i] b[i] in double, in which the product of two float32 is exact: the error is far below a float32 rounding

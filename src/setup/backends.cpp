@@ -21,16 +21,16 @@ GoldenTolerance float32_tolerance(const Config&, const GoldenSet&, std::span<con
 }
 GoldenTolerance cpu_tolerance(const Config& config, const GoldenSet& golden,
                               std::span<const KernelChoice> kernels) {
-  const auto takes_int8 = [&](std::string_view operation) {
+  const auto takes_int8 = [&](Operation operation) {
     return std::any_of(kernels.begin(), kernels.end(), [&](const KernelChoice& row) {
-      return row.operation.starts_with(operation) && row.activations == "INT8";
+      return row.operation == operation && row.activations == "INT8";
     });
   };
   return int8_tolerance(config, golden,
-                        {.qkv = takes_int8("qkv"),
-                         .attention_output = takes_int8("project"),
-                         .experts = takes_int8("experts"),
-                         .unembedding = takes_int8("unembed")});
+                        {.qkv = takes_int8(Operation::kQkv),
+                         .attention_output = takes_int8(Operation::kProject),
+                         .experts = takes_int8(Operation::kExpertsUp) || takes_int8(Operation::kExpertsDown),
+                         .unembedding = takes_int8(Operation::kUnembed)});
 }
 std::optional<reference::Rounding> cpu_rounding(const BackendOptions& options,
                                                 std::span<const KernelChoice> kernels) {
@@ -44,13 +44,34 @@ GoldenTolerance cuda_tolerance(const Config& config, const GoldenSet& golden, st
 }
 #endif
 
-void check_isa(const BackendOptions& options) { cpu::isa_of(options.isa); }
+void check_isa(const BackendOptions&, const OwnOptions& own) { cpu::isa_of(own.cpu.isa); }
+void check_reference(const BackendOptions& options, const OwnOptions&) { reference::check(options); }
 
 std::string nothing() { return {}; }
-bool always(const BackendOptions&) { return true; }
+bool always(const OwnOptions&) { return true; }
 #if NIBBLE_CUDA
-bool never(const BackendOptions&) { return false; }
+bool never(const OwnOptions&) { return false; }
 #endif
+bool cpu_takes_int8(const OwnOptions& own) { return cpu::takes_int8(own.cpu); }
+
+MemoryPlan plan_cpu(const Config& config, const BackendOptions& options, const OwnOptions& own) {
+  return cpu::plan(config, options, own.cpu);
+}
+std::unique_ptr<Backend> make_cpu(std::shared_ptr<const Weights> weights, const BackendOptions& options,
+                                  const OwnOptions& own) {
+  return cpu::make(std::move(weights), options, own.cpu);
+}
+
+// The functions of a backend without options of its own.
+template <MemoryPlan (*function)(const Config&, const BackendOptions&)>
+MemoryPlan plan(const Config& config, const BackendOptions& options, const OwnOptions&) {
+  return function(config, options);
+}
+template <std::unique_ptr<Backend> (*function)(std::shared_ptr<const Weights>, const BackendOptions&)>
+std::unique_ptr<Backend> make(std::shared_ptr<const Weights> weights, const BackendOptions& options,
+                              const OwnOptions&) {
+  return function(std::move(weights), options);
+}
 
 double host_bandwidth() {
   ThreadPool all_cores(0);
@@ -59,14 +80,15 @@ double host_bandwidth() {
 
 constexpr BackendRow kBackends[] = {
 #if NIBBLE_CUDA
-    {"cuda", "one NVIDIA GPU", &cuda::plan, &cuda::make, true, false, nullptr, &never, &cuda::why_not,
-     &cuda_tolerance, &cuda::read_bandwidth, &cuda::device_facts, nullptr, nullptr, &cuda::kernel_checks},
+    {"cuda", "one NVIDIA GPU", &plan<&cuda::plan>, &make<&cuda::make>, true, false, nullptr, &never,
+     &cuda::why_not, &cuda_tolerance, &cuda::read_bandwidth, &cuda::device_facts, nullptr, nullptr,
+     &cuda::kernel_checks},
 #endif
-    {"cpu", "all cores, dense weights as they are stored", &cpu::plan, &cpu::make, false, true, &check_isa,
-     &cpu::takes_int8, &nothing, &cpu_tolerance, &host_bandwidth, nullptr, &cpu::retune, &cpu_rounding,
+    {"cpu", "all cores, dense weights as they are stored", &plan_cpu, &make_cpu, false, true, &check_isa,
+     &cpu_takes_int8, &nothing, &cpu_tolerance, &host_bandwidth, nullptr, &cpu::retune, &cpu_rounding,
      nullptr},
-    {"reference", "plain loops in float32, slow: what the others are tested against", &reference::plan,
-     &reference::make, false, false, &reference::check, &always, &nothing, &float32_tolerance,
+    {"reference", "plain loops in float32, slow: what the others are tested against", &plan<&reference::plan>,
+     &make<&reference::make>, false, false, &check_reference, &always, &nothing, &float32_tolerance,
      &host_bandwidth, nullptr, nullptr, nullptr, nullptr},
 };
 

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "backend/backend.h"
+#include "backend/cpu/cpu_options.h"
 #include "backend/device_facts.h"
 #include "backend/kernel_check.h"
 #include "model/golden.h"
@@ -16,26 +17,30 @@
 
 namespace nibble {
 
+// The options of single backends, of which each row reads its own.
+struct OwnOptions {
+  cpu::CpuOptions cpu{};
+};
+
 struct BackendRow {
   std::string_view name;
   std::string_view what;
-  MemoryPlan (*plan)(const Config&, const BackendOptions&);
-  std::unique_ptr<Backend> (*make)(std::shared_ptr<const Weights>, const BackendOptions&);
-  // Has memory of its own, which it checks itself, and makes and converts weights there (Weights::make is not called).
+  MemoryPlan (*plan)(const Config&, const BackendOptions&, const OwnOptions&);
+  std::unique_ptr<Backend> (*make)(std::shared_ptr<const Weights>, const BackendOptions&, const OwnOptions&);
+  // Has memory of its own, which it checks itself, and takes recipes in place of elements (model/weights.h).
   bool is_device;
-  bool takes_expert_activations;  // BackendOptions::expert_activations
+  bool takes_expert_activations;  // --experts-activations
   // Throws InputError where this machine or this backend can't run with the options. Null: it takes all.
-  void (*check)(const BackendOptions&);
-  bool (*takes_blocks)(
-      const BackendOptions&);  // of matrices that have them, in place of elements (StoredBlocks)
-  std::string (*why_not)();    // why this machine cannot run it; empty where it can
+  void (*check)(const BackendOptions&, const OwnOptions&);
+  bool (*takes_blocks)(const OwnOptions&);  // takes matrices in blocks, as with_elements() leaves them
+  std::string (*why_not)();                 // why this machine cannot run it; empty where it can
   // The tolerance of its results against golden data, with the kernels that it chose.
   GoldenTolerance (*tolerance)(const Config&, const GoldenSet&, std::span<const KernelChoice>);
   // Measures how fast it reads the memory that it decodes from, in bytes per second, with all cores.
   double (*read_bandwidth)();
   DeviceFacts (*device)();  // the device and its present state, for records; null: the host's cores
   // Changes the tuning of a backend that `make` made, between steps. Null: there is nothing to tune.
-  void (*retune)(Backend&, const CpuTuning&);
+  void (*retune)(Backend&, const cpu::CpuTuning&);
   // The roundings of these kernels that the reference has to repeat for a comparison place by place. Not set, or null: they decide so
   // few places that exact data will do.
   std::optional<reference::Rounding> (*rounding)(const BackendOptions&, std::span<const KernelChoice>);

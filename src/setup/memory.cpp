@@ -11,12 +11,12 @@ namespace nibble {
 size_t kept_weight_bytes(const Model& model, const MemoryPlan& plan, const ResolvedSettings& setup) {
   const size_t all = weight_bytes(model.config);
   if (!model.weights) return all - plan.released_weight_bytes;
-  if (!model.weights->make) return all - plan.replaced_weight_bytes;
+  if (!has_blocks(*model.weights)) return all - plan.replaced_weight_bytes;
   if (!takes_blocks(setup)) return all;
-  // Matrices that have blocks are not made: dense layers take what their blocks do, and the plan counts the experts' strips.
+  // Blocks are not converted: dense layers take the bytes of their blocks, and the plan counts the experts' strips.
   const auto saved = [](const Matrix& matrix) {
     const size_t elements = static_cast<size_t>(matrix.rows) * static_cast<size_t>(matrix.cols);
-    return num_bytes(matrix.format, elements) - num_bytes(stored_format(matrix), elements);
+    return num_bytes(converted_format(matrix), elements) - num_bytes(matrix.format(), elements);
   };
   size_t kept = all - plan.released_weight_bytes;
   kept -= saved(model.weights->embedding) + saved(model.weights->unembedding);
@@ -35,7 +35,7 @@ size_t available_bytes() {
 }
 
 void check_memory(const Model& model, const ResolvedSettings& setup, const BackendOptions& options) {
-  const MemoryPlan plan = setup.backend->plan(model.config, options);
+  const MemoryPlan plan = setup.backend->plan(model.config, options, setup.own);
   const size_t weights = kept_weight_bytes(model, plan, setup) + plan.weight_bytes;
   const size_t needed = weights + plan.kv_bytes + plan.workspace_bytes;
   const size_t available = available_bytes();

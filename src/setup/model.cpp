@@ -23,10 +23,10 @@ StorageFormats formats_of(const Model& model, const ResolvedSettings& setup) {
   if (model.weights) {
     formats = nibble::formats_of(*model.weights);
     if (!takes_blocks(setup)) {
-      formats.embedding = model.weights->embedding.format;
-      formats.qkv = model.weights->layers.front().q.format;
-      formats.attention_output = model.weights->layers.front().o.format;
-      formats.unembedding = model.weights->unembedding.format;
+      formats.embedding = converted_format(model.weights->embedding);
+      formats.qkv = converted_format(model.weights->layers.front().q);
+      formats.attention_output = converted_format(model.weights->layers.front().o);
+      formats.unembedding = converted_format(model.weights->unembedding);
     }
   }
   if (dense.qkv != Format::kBf16) formats.qkv = dense.qkv;

@@ -14,13 +14,14 @@ constexpr size_t kStep{64 << 20};  // bytes between two reports of progress
 
 Bytes bytes_of(const void* data, size_t count) { return {static_cast<const std::byte*>(data), count}; }
 
-// Leaves out matrices that have blocks: they were converted, or are read as a whole when they are repacked.
+// Leaves out blocks, which are read as a whole when they are repacked.
 void append(std::vector<Bytes>& parts, const Matrix& matrix, size_t num_matrices) {
-  if (matrix.blocks.rows) return;
+  if (matrix.blocks()) return;
+  const Elements& stored = matrix.elements();
   const size_t elements = num_matrices * static_cast<size_t>(matrix.rows) * static_cast<size_t>(matrix.cols);
-  const size_t scales = matrix.scales ? elements / 32 : 0;
-  parts.push_back(bytes_of(matrix.data, num_bytes(matrix.format, elements) - scales));
-  if (matrix.scales) parts.push_back(bytes_of(matrix.scales, scales));
+  const size_t scales = stored.scales ? elements / 32 : 0;
+  parts.push_back(bytes_of(stored.data, num_bytes(stored.format, elements) - scales));
+  if (stored.scales) parts.push_back(bytes_of(stored.scales, scales));
 }
 
 // Vectors are left out: they lie among the matrices and have a thousandth of their bytes.

@@ -13,10 +13,6 @@ namespace nibble {
 namespace {
 
 constexpr Format kFormats[]{Format::kF32, Format::kBf16, Format::kMxfp4, Format::kE4m3, Format::kQ8_0};
-// The operations of all backends, as KernelChoice names them. Each backend has some of them.
-constexpr std::string_view kOperations[]{
-    "embed",   "qkv",   "attend",     "attend keys",  "attend values", "append", "normalise",
-    "project", "route", "experts up", "experts down", "unembed",       "sample"};
 
 std::string lower_case(std::string_view text) {
   std::string lower(text);
@@ -47,9 +43,9 @@ std::string read_format(std::string_view requirement, std::string_view format) {
 
 void check_operation(std::string_view requirement, std::string_view operation) {
   std::vector<std::string_view> first_words;
-  for (const std::string_view known : kOperations) {
-    if (is_named(known, operation)) return;
-    append_once(first_words, first_word(known));
+  for (const Operation known : kOperations) {
+    if (is_named(name(known), operation)) return;
+    append_once(first_words, first_word(name(known)));
   }
   throw InputError("--require '{}': no backend has an operation '{}'; accepted are {}", requirement,
                    operation, fmt::join(first_words, ", "));
@@ -75,8 +71,8 @@ void check_requirement(const Requirement& requirement, std::string_view backend,
   std::vector<std::string_view> operations;
   bool is_found = false;
   for (const KernelChoice& row : kernels) {
-    append_once(operations, first_word(row.operation));
-    if (!is_named(row.operation, requirement.operation)) continue;
+    append_once(operations, first_word(name(row.operation)));
+    if (!is_named(name(row.operation), requirement.operation)) continue;
     is_found = true;
     const std::string weights = lower_case(row.weights), activations = lower_case(row.activations);
     if (weights == requirement.weights && requirement.activations.value_or(activations) == activations)
@@ -84,7 +80,7 @@ void check_requirement(const Requirement& requirement, std::string_view backend,
     throw InputError(
         "--require '{}': the backend {} runs {} as {}/{} here ({}); 'nibble inspect MODEL --kernels' shows "
         "all rows",
-        requirement.text, backend, row.operation, weights, activations, row.kernel);
+        requirement.text, backend, name(row.operation), weights, activations, row.kernel);
   }
   if (!is_found)
     throw InputError("--require '{}': the backend {} has no operation '{}'; accepted are {}",

@@ -39,12 +39,13 @@ DenseFormats dense_formats(const Settings& settings) {
           choose("lm_head", mxfp4.lm_head, fp8.lm_head)};
 }
 
-ExpertActivations expert_activations(const Settings& settings, const BackendRow& backend) {
-  if (!settings.experts_activations) return ExpertActivations::kDefault;
+cpu::ExpertActivations expert_activations(const Settings& settings, const BackendRow& backend) {
+  if (!settings.experts_activations) return cpu::ExpertActivations::kDefault;
   if (!backend.takes_expert_activations)
     throw InputError("--experts-activations {}: the backend {} has no such choice: leave it out",
                      *settings.experts_activations, backend.name);
-  return *settings.experts_activations == "int8" ? ExpertActivations::kInt8 : ExpertActivations::kFloat;
+  return *settings.experts_activations == "int8" ? cpu::ExpertActivations::kInt8
+                                                 : cpu::ExpertActivations::kFloat;
 }
 
 }  // namespace
@@ -54,20 +55,20 @@ ResolvedSettings resolve(const Settings& settings) {
   setup.backend = settings.backend ? &find_backend(*settings.backend) : &best_backend();
   setup.options.dense = dense_formats(settings);
   setup.options.kv_format = settings.kv_dtype == "fp8" ? Format::kE4m3 : Format::kBf16;
-  setup.options.isa = settings.isa.value_or("");
-  setup.options.expert_activations = expert_activations(settings, *setup.backend);
+  setup.own.cpu.isa = settings.isa.value_or("");
+  setup.own.cpu.expert_activations = expert_activations(settings, *setup.backend);
   setup.options.max_batch_tokens = settings.max_batch_tokens;
   setup.requirements = read_requirements(settings.require.value_or(""));
   setup.context = settings.context;
   setup.max_sequences = settings.max_sequences;
   setup.shares_prefixes = settings.prefix_cache == "on";
   setup.places = resolve_places(settings);
-  if (setup.backend->check) setup.backend->check(setup.options);
+  if (setup.backend->check) setup.backend->check(setup.options, setup.own);
 
   if (setup.backend->retune) setup.tuning = read_tuning(settings, machine_name());
   if (setup.tuning) {
     setup.options.num_threads = setup.tuning->num_threads;
-    setup.options.tuning = setup.tuning->cpu;
+    setup.own.cpu.tuning = setup.tuning->cpu;
   }
   if (settings.threads) set_threads(setup, *settings.threads);
   return setup;
@@ -81,11 +82,11 @@ void set_threads(ResolvedSettings& setup, int num_threads) {
 ResolvedSettings unquantised(ResolvedSettings setup) {
   setup.options.dense = {};
   setup.options.kv_format = Format::kBf16;
-  if (setup.options.expert_activations != ExpertActivations::kDefault)
-    setup.options.expert_activations = ExpertActivations::kFloat;
+  if (setup.own.cpu.expert_activations != cpu::ExpertActivations::kDefault)
+    setup.own.cpu.expert_activations = cpu::ExpertActivations::kFloat;
   return setup;
 }
 
-bool takes_blocks(const ResolvedSettings& setup) { return setup.backend->takes_blocks(setup.options); }
+bool takes_blocks(const ResolvedSettings& setup) { return setup.backend->takes_blocks(setup.own); }
 
 }  // namespace nibble

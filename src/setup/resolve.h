@@ -16,8 +16,9 @@ namespace nibble {
 
 struct ResolvedSettings {
   const BackendRow* backend{nullptr};
-  BackendOptions options{};      // all but the numbers of pages, which depend on the model (setup/capacity.h)
-  std::optional<int> threads{};  // --threads; not set: as nibble tune found, or all cores
+  BackendOptions options{};  // all but the numbers of pages, which depend on the model (setup/capacity.h)
+  OwnOptions own{};
+  std::optional<int> threads{};    // --threads; not set: as nibble tune found, or all cores
   std::optional<Tuning> tuning{};  // what nibble tune found for this machine, where the backend can be tuned
   std::vector<Requirement> requirements{};
   std::optional<int> context{};  // --context
@@ -34,7 +35,7 @@ void set_threads(ResolvedSettings& setup, int num_threads);  // as --threads doe
 // The same without quantised layers and KV cache; experts that --experts-activations names take float.
 ResolvedSettings unquantised(ResolvedSettings setup);
 
-// Whether the backend takes matrices that have blocks as they are, in place of elements (StoredBlocks).
+// Whether the backend takes matrices in blocks, as with_elements() leaves them.
 bool takes_blocks(const ResolvedSettings& setup);
 
 }  // namespace nibble

@@ -20,7 +20,7 @@ using Json = nlohmann::ordered_json;
 struct TunedField {
   const char* name;
   int Tuning::*of_all;
-  int CpuTuning::*of_cpu;  // where of_all is null
+  int cpu::CpuTuning::*of_cpu;  // where of_all is null
   int least, most, multiple_of;
 
   int get(const Tuning& tuning) const { return of_all ? tuning.*of_all : tuning.cpu.*of_cpu; }
@@ -28,9 +28,11 @@ struct TunedField {
 };
 constexpr TunedField kFields[]{
     {"threads", &Tuning::num_threads, nullptr, 0, 1024, 1},
-    {"panel_rows", nullptr, &CpuTuning::panel_rows, kMinPanelRows, kMaxPanelRows, kMinPanelRows},
-    {"large_panel_rows", nullptr, &CpuTuning::large_panel_rows, kMinPanelRows, kMaxPanelRows, kMinPanelRows},
-    {"tile_from_tokens", nullptr, &CpuTuning::tile_from_tokens, 0, 1 << 20, 1},
+    {"panel_rows", nullptr, &cpu::CpuTuning::panel_rows, cpu::kMinPanelRows, cpu::kMaxPanelRows,
+     cpu::kMinPanelRows},
+    {"large_panel_rows", nullptr, &cpu::CpuTuning::large_panel_rows, cpu::kMinPanelRows, cpu::kMaxPanelRows,
+     cpu::kMinPanelRows},
+    {"tile_from_tokens", nullptr, &cpu::CpuTuning::tile_from_tokens, 0, 1 << 20, 1},
 };
 
 Json read_file(const fs::path& path) {

@@ -7,14 +7,14 @@
 #include <optional>
 #include <string>
 
-#include "backend/cpu_tuning.h"
+#include "backend/cpu/cpu_options.h"
 #include "core/settings.h"
 
 namespace nibble {
 
 struct Tuning {
   int num_threads{0};  // 0: one for each usable core
-  CpuTuning cpu;
+  cpu::CpuTuning cpu;
 
   bool operator==(const Tuning&) const = default;
 };

@@ -1,4 +1,4 @@
-// Which tokens are sampled, and how often. Draws are a function of (seed, position), so every count below is the same
+// Checks the sampled tokens and their frequencies. Draws are a function of (seed, position), so every count below is the same
 // in each run; the bounds are how far a correct sampler may be from the expectation.
 #include "backend/sample.h"
 

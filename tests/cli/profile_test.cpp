@@ -8,13 +8,13 @@
 namespace nibble::cli {
 namespace {
 
-const std::vector<TimedWork> kStep{{StepPart::kDense, "qkv", 0, 10},
-                                   {StepPart::kAttention, "attend", 11, 15},
-                                   {StepPart::kDense, "project", 14, 20},  // its first block began early
-                                   {StepPart::kOutput, "unembed", 23, 30}};
-const std::vector<OperationCost> kCosts{{"qkv", {.weight_bytes = 100}},
-                                        {"attention_output", {.weight_bytes = 50}},
-                                        {"unembed", {.weight_bytes = 7}}};
+const std::vector<TimedWork> kStep{{Operation::kQkv, "qkv", 0, 10},
+                                   {Operation::kAttend, "attend", 11, 15},
+                                   {Operation::kProject, "project", 14, 20},  // its first block began early
+                                   {Operation::kUnembed, "unembed", 23, 30}};
+const std::vector<OperationCost> kCosts{{Operation::kQkv, {.weight_bytes = 100}},
+                                        {Operation::kProject, {.weight_bytes = 50}},
+                                        {Operation::kUnembed, {.weight_bytes = 7}}};
 
 const PartTime& find(const std::vector<PartTime>& parts, std::string_view name) {
   return *std::find_if(parts.begin(), parts.end(), [&](const PartTime& part) { return part.part == name; });

@@ -54,8 +54,7 @@ class PrefixOnBackend : public testing::TestWithParam<BackendCase> {
         GetParam().make(weights(), {.num_full_pages = options.num_full_pages,
                                     .num_sliding_pages = options.num_sliding_pages,
                                     .max_batch_tokens = options.max_batch_tokens,
-                                    .num_threads = 1,
-                                    .isa = {}});
+                                    .num_threads = 1});
     Engine engine(*backend, tokenizer_, options);
     Answers answers(engine);
     Served served;
@@ -126,7 +125,10 @@ TEST_P(PrefixOnBackend, BeingPutAsideChangesNoBit) {
 
 INSTANTIATE_TEST_SUITE_P(Backends, PrefixOnBackend,
                          testing::Values(BackendCase{"Reference", reference::make},
-                                         BackendCase{"Cpu", cpu::make}),
+                                         BackendCase{"Cpu",
+                                                     [](auto weights, const BackendOptions& options) {
+                                                       return cpu::make(std::move(weights), options);
+                                                     }}),
                          [](const auto& instance) { return std::string(instance.param.name); });
 
 }  // namespace

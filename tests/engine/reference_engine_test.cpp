@@ -94,13 +94,13 @@ class ReferenceEngine : public testing::Test {
                                .max_sequences = 6,
                                .max_context = 300};
   const Tokenizer tokenizer_{Tokenizer::open(test::source_path("models/tiny-gpt-oss"))};
-  const std::unique_ptr<Backend> backend_{reference::make(
-      std::make_shared<const Weights>(open_weights(test::source_path("models/tiny-gpt-oss"))),
-      {.num_full_pages = options_.num_full_pages,
-       .num_sliding_pages = options_.num_sliding_pages,
-       .max_batch_tokens = options_.max_batch_tokens,
-       .num_threads = 1,  // the matrices are so small that synchronising threads costs more than they save
-       .isa = {}})};
+  const std::unique_ptr<Backend> backend_{
+      reference::make(std::make_shared<const Weights>(open_weights(test::source_path("models/tiny-gpt-oss"))),
+                      {.num_full_pages = options_.num_full_pages,
+                       .num_sliding_pages = options_.num_sliding_pages,
+                       .max_batch_tokens = options_.max_batch_tokens,
+                       // The matrices are so small that synchronising threads costs more than they save.
+                       .num_threads = 1})};
   Engine engine_{*backend_, tokenizer_, options_};
   Answers answers_{engine_};
 };

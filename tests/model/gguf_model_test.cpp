@@ -9,6 +9,7 @@
 #include "formats/ggml_blocks.h"
 #include "formats/gguf_writer.h"
 #include "formats/mxfp4.h"
+#include "model/convert_blocks.h"
 #include "model/gguf_config.h"
 #include "model/gguf_tokenizer.h"
 #include "model/synthetic.h"
@@ -25,10 +26,10 @@ using testing::HasSubstr;
 
 const std::string kTiny = test::source_path("models/tiny-gpt-oss");
 
-void make(const Weights& weights) {
+// The weights of a file, all converted to elements.
+Weights open_converted(const std::filesystem::path& file) {
   ThreadPool pool(3);
-  ASSERT_TRUE(weights.make);
-  weights.make(pool, {}, MakeWhat::kAll);
+  return *with_elements(std::make_shared<const Weights>(open_weights(file)), false, pool);
 }
 
 void write(const TensorSource& source, const std::filesystem::path& file, const GgufOptions& options = {}) {
@@ -54,8 +55,7 @@ std::map<std::string, std::string> in_bf16(std::map<std::string, std::string> al
 TEST(GgufModel, TheBundledModelIsTheSameFromEitherFile) {
   const TestFolder folder;
   write(open_source(kTiny), folder.path() / "tiny.gguf");
-  const Weights from_gguf = open_weights(folder.path() / "tiny.gguf"), weights = open_weights(kTiny);
-  make(from_gguf);
+  const Weights from_gguf = open_converted(folder.path() / "tiny.gguf"), weights = open_weights(kTiny);
   EXPECT_EQ(to_json(from_gguf.config), to_json(weights.config));
   const auto expected = bytes_of(weights);
   EXPECT_EQ(in_bf16(bytes_of(from_gguf), expected), expected);
@@ -79,68 +79,72 @@ TEST(GgufModel, AModelOfOtherShapesAndLayersIsTheSame) {
   const TensorSource source = synthetic_source(small_config(), "synthetic", 4);
   write_checkpoint(source, folder.path() / "model");
   write(source, folder.path() / "model.gguf");
-  const Weights from_gguf = open_weights(folder.path() / "model.gguf");
-  make(from_gguf);
+  const Weights from_gguf = open_converted(folder.path() / "model.gguf");
   EXPECT_EQ(from_gguf.config, small_config());
   const Weights weights = open_weights(folder.path() / "model");
   const auto expected = bytes_of(weights);
   EXPECT_EQ(in_bf16(bytes_of(from_gguf), expected), expected);
 }
 
-TEST(GgufModel, WeightsAreMadeOnce) {
+TEST(GgufModel, BlocksAreConvertedOnceAndReported) {
   const TestFolder folder;
   write(synthetic_source(small_config(), "synthetic"), folder.path() / "model.gguf");
-  const Weights weights = open_weights(folder.path() / "model.gguf");
+  auto weights = std::make_shared<const Weights>(open_weights(folder.path() / "model.gguf"));
+  ASSERT_TRUE(has_blocks(*weights));
   ThreadPool pool(1);
   size_t num_reports = 0, last = 0, total = 0;
   const auto report = [&](size_t done, size_t all) { ++num_reports, last = done, total = all; };
-  weights.make(pool, report, MakeWhat::kAll);
+  const auto converted = with_elements(weights, false, pool, report);
   EXPECT_GT(num_reports, 0u);
   EXPECT_EQ(last, total);
-  const Weights copy = weights;
+  EXPECT_FALSE(has_blocks(*converted));
   num_reports = 0;
-  copy.make(pool, report, MakeWhat::kAll);
+  EXPECT_EQ(with_elements(converted, false, pool, report), converted);
   EXPECT_EQ(num_reports, 0u);
 }
 
-// Blocks have the values of the converted elements, row by row, in experts and dense matrices; a backend that takes
-// blocks has only vectors and other types converted.
-TEST(GgufModel, BlocksAreWhatIsMadeOfThem) {
+// Row by row, in experts and dense matrices; for a backend that takes blocks only the router is converted.
+TEST(GgufModel, BlocksHaveTheValuesOfConvertedElements) {
   const TestFolder folder;
-  write(synthetic_source(small_config(), "synthetic"), folder.path() / "model.gguf",
-        {.dense = GgmlType::kMxfp4});
-  const Weights weights = open_weights(folder.path() / "model.gguf");
+  const auto file = folder.path() / "model.gguf";
+  write(synthetic_source(small_config(), "synthetic"), file, {.dense = GgmlType::kMxfp4});
   ThreadPool pool(2);
-  size_t rest = 0, all = 0;
-  weights.make(
-      pool, [&](size_t done, size_t) { rest = done; }, MakeWhat::kAllButBlocks);
-  weights.make(
-      pool, [&](size_t done, size_t) { all = done; }, MakeWhat::kAll);
-  EXPECT_LT(rest, all / 10);  // in a model this small
-  const auto expect_same = [](const Matrix& matrix) {
-    ASSERT_TRUE(matrix.blocks.rows);
-    EXPECT_EQ(stored_format(matrix), Format::kMxfp4);
+  size_t rest = 0;
+  const auto weights = with_elements(std::make_shared<const Weights>(open_weights(file)), true, pool,
+                                     [&](size_t done, size_t) { rest = done; });
+  const Weights converted = open_converted(file);
+  size_t router_bytes = 0;
+  for (const LayerWeights& layer : converted.layers)
+    router_bytes += num_bytes(Format::kBf16, size_t{1} * layer.router.rows * layer.router.cols);
+  EXPECT_EQ(rest, router_bytes);
+  const auto expect_same = [](const Matrix& matrix, const Matrix& same) {
+    ASSERT_TRUE(matrix.blocks());
+    EXPECT_EQ(matrix.format(), Format::kMxfp4);
+    const Elements& elements = same.elements();
     const auto cols = static_cast<size_t>(matrix.cols);
     std::vector<float> values(cols), made(cols);
     for (int r = 0; r < matrix.rows; ++r) {
-      dequantise(matrix.blocks.type, row_of(matrix.blocks, static_cast<size_t>(r), cols), values);
+      dequantise(matrix.blocks()->type, row_of(*matrix.blocks(), static_cast<size_t>(r), cols), values);
       const size_t first = static_cast<size_t>(r) * cols;
-      if (matrix.format == Format::kMxfp4)
-        decode_mxfp4({static_cast<const uint8_t*>(matrix.data) + first / 2, cols / 2},
-                     {matrix.scales + first / 32, cols / 32}, made);
+      if (elements.format == Format::kMxfp4)
+        decode_mxfp4({static_cast<const uint8_t*>(elements.data) + first / 2, cols / 2},
+                     {elements.scales + first / 32, cols / 32}, made);
       else
         for (size_t c = 0; c < cols; ++c)
-          made[c] = to_float(static_cast<const Bf16*>(matrix.data)[first + c]);
+          made[c] = to_float(static_cast<const Bf16*>(elements.data)[first + c]);
       ASSERT_EQ(values, made) << r;
     }
   };
-  expect_same(weights.embedding);
-  expect_same(weights.unembedding);
-  for (const LayerWeights& layer : weights.layers) {
-    for (const Matrix* matrix : {&layer.q, &layer.k, &layer.v, &layer.o}) expect_same(*matrix);
-    for (int e = 0; e < weights.config.num_experts; ++e) {
-      expect_same(layer.gate_up.matrix(e));
-      expect_same(layer.down.matrix(e));
+  expect_same(weights->embedding, converted.embedding);
+  expect_same(weights->unembedding, converted.unembedding);
+  for (size_t n = 0; n < converted.layers.size(); ++n) {
+    const LayerWeights &layer = weights->layers[n], &same = converted.layers[n];
+    for (Matrix LayerWeights::*matrix :
+         {&LayerWeights::q, &LayerWeights::k, &LayerWeights::v, &LayerWeights::o})
+      expect_same(layer.*matrix, same.*matrix);
+    for (int e = 0; e < converted.config.num_experts; ++e) {
+      expect_same(layer.gate_up.matrix(e), same.gate_up.matrix(e));
+      expect_same(layer.down.matrix(e), same.down.matrix(e));
     }
   }
 }
@@ -149,8 +153,7 @@ TEST(GgufModel, BlocksAreWhatIsMadeOfThem) {
 TEST(GgufModel, GateAndUpAreEverySecondRow) {
   const TestFolder folder;
   write(synthetic_source(small_config(), "synthetic"), folder.path() / "model.gguf");
-  const Weights weights = open_weights(folder.path() / "model.gguf");
-  make(weights);
+  const Weights weights = open_converted(folder.path() / "model.gguf");
   const Gguf gguf = open_gguf(folder.path() / "model.gguf");
   const GgufTensor &gate = *gguf.find("blk.1.ffn_gate_exps.weight"),
                    &up = *gguf.find("blk.1.ffn_up_exps.weight");
@@ -162,10 +165,11 @@ TEST(GgufModel, GateAndUpAreEverySecondRow) {
     std::vector<uint8_t> codes(blocks * 16), scales(blocks);
     unpack_mxfp4(stored, codes, scales);
     const size_t to_row = static_cast<size_t>(2 * row + is_up);
-    EXPECT_EQ(std::memcmp(static_cast<const uint8_t*>(matrix.data) + to_row * codes.size(), codes.data(),
-                          codes.size()),
+    EXPECT_EQ(std::memcmp(static_cast<const uint8_t*>(matrix.elements().data) + to_row * codes.size(),
+                          codes.data(), codes.size()),
               0);
-    EXPECT_EQ(std::memcmp(matrix.scales + to_row * scales.size(), scales.data(), scales.size()), 0);
+    EXPECT_EQ(std::memcmp(matrix.elements().scales + to_row * scales.size(), scales.data(), scales.size()),
+              0);
     const GgufTensor& bias = *gguf.find(is_up ? "blk.1.ffn_up_exps.bias" : "blk.1.ffn_gate_exps.bias");
     EXPECT_EQ(weights.layers[1].gate_up.bias(expert)[2 * row + is_up],
               reinterpret_cast<const float*>(bias.data.data())[expert * 96 + row]);
@@ -177,17 +181,16 @@ TEST(GgufModel, Q8AndMxfp4MatricesAreTheirValuesInBf16) {
   for (const GgmlType type : {GgmlType::kQ8_0, GgmlType::kMxfp4}) {
     const auto file = folder.path() / (std::string(name(type)) + ".gguf");
     write(synthetic_source(small_config(), "synthetic"), file, {.dense = type});
-    const Weights weights = open_weights(file);
-    make(weights);
+    const Weights weights = open_converted(file);
     const Gguf gguf = open_gguf(file);
     const GgufTensor& stored = *gguf.find("blk.2.attn_output.weight");
     EXPECT_EQ(stored.type, type);
     std::vector<float> values(64 * 96);
     dequantise(type, stored.data, values);
     const Matrix& o = weights.layers[2].o;
-    ASSERT_EQ(o.format, Format::kBf16);
+    ASSERT_EQ(o.format(), Format::kBf16);
     for (size_t i = 0; i < values.size(); ++i)
-      EXPECT_EQ(static_cast<const Bf16*>(o.data)[i], to_bf16(values[i])) << i;
+      EXPECT_EQ(static_cast<const Bf16*>(o.elements().data)[i], to_bf16(values[i])) << i;
     EXPECT_EQ(gguf.find("blk.2.ffn_gate_inp.weight")->type, GgmlType::kF32);
   }
 }
@@ -274,8 +277,7 @@ TEST_F(DamagedGguf, MatricesOfEveryTypeAreAccepted) {
 
 // Some converters write the rows of q, k and v into one tensor.
 TEST_F(DamagedGguf, FusedQkvAreTheSameWeights) {
-  const Weights separate = open_weights(folder_.path() / "good.gguf");
-  make(separate);
+  const Weights separate = open_converted(folder_.path() / "good.gguf");
   for (const std::string kind : {"weight", "bias"})
     for (const std::string layer : {"0", "1", "2"}) {
       Owned& q = tensor("blk." + layer + ".attn_q." + kind);
@@ -291,8 +293,7 @@ TEST_F(DamagedGguf, FusedQkvAreTheSameWeights) {
            owned.entry.name.find("attn_v.") != std::string::npos;
   });
   ASSERT_EQ(error_of_opening(), "accepted");
-  const Weights fused = open_weights(folder_.path() / "damaged.gguf");
-  make(fused);
+  const Weights fused = open_converted(folder_.path() / "damaged.gguf");
   EXPECT_EQ(bytes_of(fused), bytes_of(separate));
 }
 

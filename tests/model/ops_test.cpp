@@ -13,10 +13,10 @@ namespace {
 const Config k20b = *named_config("gpt-oss-20b");
 const Config k120b = *named_config("gpt-oss-120b");
 
-Cost of(const std::vector<OperationCost>& costs, std::string_view operation) {
+Cost of(const std::vector<OperationCost>& costs, Operation operation) {
   for (const OperationCost& row : costs)
     if (row.operation == operation) return row.cost;
-  ADD_FAILURE() << "no operation " << operation;
+  ADD_FAILURE() << "no operation " << name(operation);
   return {};
 }
 
@@ -58,18 +58,18 @@ TEST(StepCost, TheActiveExpertsAloneReadThese) {
   const auto experts = [](const Config& config) {
     const auto costs = step_costs(config, {}, 1, 1);
     const size_t num_active = static_cast<size_t>(config.num_layers) * 4;
-    return of(costs, "experts_gate_up").weight_bytes + of(costs, "experts_down").weight_bytes -
+    return of(costs, Operation::kExpertsUp).weight_bytes + of(costs, Operation::kExpertsDown).weight_bytes -
            num_active * (5760 + 2880) * 2;  // without their biases
   };
   EXPECT_EQ(experts(k20b), 1'269'043'200u);
   EXPECT_EQ(experts(k120b), 1'903'564'800u);
-  EXPECT_EQ(of(step_costs(k20b, {}, 1, 1), "unembed").weight_bytes, 1'158'266'880u);
+  EXPECT_EQ(of(step_costs(k20b, {}, 1, 1), Operation::kUnembed).weight_bytes, 1'158'266'880u);
 }
 
 TEST(StepCost, ADecodedTokenReadsThisMuchOfTheKvCache) {
-  EXPECT_EQ(of(step_costs(k20b, {}, 1, 32'768), "attend").kv_bytes, 808'452'096u);
-  EXPECT_EQ(of(step_costs(k120b, {}, 1, 32'768), "attend").kv_bytes, 1'212'678'144u);
-  EXPECT_EQ(of(step_costs(k20b, {}, 1, 32'768), "qkv").kv_bytes, 49'152u);  // bytes written
+  EXPECT_EQ(of(step_costs(k20b, {}, 1, 32'768), Operation::kAttend).kv_bytes, 808'452'096u);
+  EXPECT_EQ(of(step_costs(k120b, {}, 1, 32'768), Operation::kAttend).kv_bytes, 1'212'678'144u);
+  EXPECT_EQ(of(step_costs(k20b, {}, 1, 32'768), Operation::kQkv).kv_bytes, 49'152u);  // bytes written
 }
 
 TEST(KvCache, HoldsThisMuch) {
@@ -92,7 +92,8 @@ TEST(StepCost, ADecodedTokenComputesTwiceItsActiveParameters) {
   // Each active weight is in one product, except for the embedding's row, biases, norms and sinks.
   const auto costs = step_costs(k20b, {}, 1, 1);
   const size_t weights = 637'009'920 + 579'133'440 + 2'211'840 + 24 * 99'532'800ull;
-  EXPECT_EQ(total(costs).flops - of(costs, "rms_norm").flops - of(costs, "attend").flops, 2 * weights);
+  EXPECT_EQ(total(costs).flops - of(costs, Operation::kRmsNorm).flops - of(costs, Operation::kAttend).flops,
+            2 * weights);
 }
 
 TEST(Attend, SeesWhatTheMaskLeaves) {

@@ -84,7 +84,8 @@ TEST(QuantiseE4m3, WhatIsNotFiniteShowsInTheScale) {
 }
 
 Matrix view(const std::vector<float>& values, int rows) {
-  return {values.data(), nullptr, Format::kF32, rows, static_cast<int>(values.size()) / rows};
+  return {rows, static_cast<int>(values.size()) / rows,
+          Elements{.format = Format::kF32, .data = values.data()}};
 }
 
 TEST(Quantise, RowsAreThoseOfTheRowFunctionsFromFloat32AndFromBf16) {
@@ -96,8 +97,7 @@ TEST(Quantise, RowsAreThoseOfTheRowFunctionsFromFloat32AndFromBf16) {
     narrow[i] = to_bf16(static_cast<float>(random_unit(1, i) - 0.5));
     values[i] = to_float(narrow[i]);
   }
-  for (const Matrix& from :
-       {view(values, kRows), Matrix{narrow.data(), nullptr, Format::kBf16, kRows, kCols}}) {
+  for (const Matrix& from : {view(values, kRows), Matrix{kRows, kCols, Elements{.data = narrow.data()}}}) {
     const QuantisedMatrix fp8 = quantise(from, Format::kE4m3, pool);
     const QuantisedMatrix mxfp4 = quantise(from, Format::kMxfp4, pool);
     for (const Matrix& made : {fp8.matrix, mxfp4.matrix})
@@ -105,14 +105,16 @@ TEST(Quantise, RowsAreThoseOfTheRowFunctionsFromFloat32AndFromBf16) {
     for (int r = 0; r < kRows; ++r) {
       const std::span<const float> row = std::span(values).subspan(static_cast<size_t>(r) * kCols, kCols);
       std::vector<uint8_t> codes(kCols), blocks(kCols / 2), scales(kCols / 32);
-      EXPECT_EQ(fp8.matrix.row_scales[r], quantise_e4m3(row, codes));
-      EXPECT_EQ(std::memcmp(static_cast<const uint8_t*>(fp8.matrix.data) + r * kCols, codes.data(), kCols),
+      EXPECT_EQ(fp8.matrix.elements().row_scales[r], quantise_e4m3(row, codes));
+      EXPECT_EQ(std::memcmp(static_cast<const uint8_t*>(fp8.matrix.elements().data) + r * kCols, codes.data(),
+                            kCols),
                 0);
       encode_mxfp4(row, blocks, scales);
-      EXPECT_EQ(std::memcmp(static_cast<const uint8_t*>(mxfp4.matrix.data) + r * kCols / 2, blocks.data(),
-                            blocks.size()),
+      EXPECT_EQ(std::memcmp(static_cast<const uint8_t*>(mxfp4.matrix.elements().data) + r * kCols / 2,
+                            blocks.data(), blocks.size()),
                 0);
-      EXPECT_EQ(std::memcmp(mxfp4.matrix.scales + r * kCols / 32, scales.data(), scales.size()), 0);
+      EXPECT_EQ(std::memcmp(mxfp4.matrix.elements().scales + r * kCols / 32, scales.data(), scales.size()),
+                0);
     }
   }
 }
@@ -121,16 +123,16 @@ TEST(QuantiseDense, ChangesTheGroupsThatAreNamedAndNothingElse) {
   ThreadPool pool(2);
   const auto weights = std::make_shared<const Weights>(make_synthetic(small_config(), "test"));
   const auto converted = quantise_dense(weights, {Format::kE4m3, Format::kBf16, Format::kMxfp4}, pool);
-  EXPECT_EQ(converted->unembedding.format, Format::kMxfp4);
-  EXPECT_EQ(converted->embedding.data, weights->embedding.data);
+  EXPECT_EQ(converted->unembedding.format(), Format::kMxfp4);
+  EXPECT_EQ(converted->embedding.elements().data, weights->embedding.elements().data);
   for (size_t l = 0; l < weights->layers.size(); ++l) {
     const LayerWeights &to = converted->layers[l], &from = weights->layers[l];
-    for (const Matrix* matrix : {&to.q, &to.k, &to.v}) EXPECT_EQ(matrix->format, Format::kE4m3);
+    for (const Matrix* matrix : {&to.q, &to.k, &to.v}) EXPECT_EQ(matrix->format(), Format::kE4m3);
     EXPECT_EQ(to.v.rows, from.v.rows);
     for (const auto& [a, b] : {std::pair(&to.o, &from.o), std::pair(&to.router, &from.router),
                                std::pair(&to.down.first, &from.down.first)}) {
-      EXPECT_EQ(a->data, b->data);
-      EXPECT_EQ(a->format, b->format);
+      EXPECT_EQ(a->elements().data, b->elements().data);
+      EXPECT_EQ(a->format(), b->format());
     }
   }
   EXPECT_EQ(quantise_dense(weights, {}, pool), weights) << "nothing to do: the same";

@@ -96,8 +96,9 @@ inline std::map<std::string, std::string> bytes_of(const Weights& weights) {
   };
   const auto add_matrix = [&](const std::string& name, const Matrix& x) {
     const size_t count = static_cast<size_t>(x.rows) * static_cast<size_t>(x.cols);
-    add(name, x.data, x.scales ? count / 2 : num_bytes(x.format, count));
-    if (x.scales) add(name + " scales", x.scales, count / 32);
+    const Elements& elements = x.elements();
+    add(name, elements.data, elements.scales ? count / 2 : num_bytes(elements.format, count));
+    if (elements.scales) add(name + " scales", elements.scales, count / 32);
   };
   add_matrix("embedding", weights.embedding);
   add_matrix("unembedding", weights.unembedding);

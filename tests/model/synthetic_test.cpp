@@ -32,11 +32,12 @@ std::vector<float> values(const Matrix& matrix) {
   constexpr float kE2m1[]{0, 0.5, 1, 1.5, 2, 3, 4, 6, -0.f, -0.5, -1, -1.5, -2, -3, -4, -6};
   std::vector<float> all;
   for (ptrdiff_t i = 0; i < ptrdiff_t{matrix.rows} * matrix.cols; ++i) {
-    if (matrix.format == Format::kBf16) {
-      all.push_back(to_float(static_cast<const Bf16*>(matrix.data)[i]));
+    if (matrix.format() == Format::kBf16) {
+      all.push_back(to_float(static_cast<const Bf16*>(matrix.elements().data)[i]));
     } else {
-      const uint8_t pair = static_cast<const uint8_t*>(matrix.data)[i / 2];
-      all.push_back(std::ldexp(kE2m1[i % 2 == 0 ? pair & 15 : pair >> 4], matrix.scales[i / 32] - 127));
+      const uint8_t pair = static_cast<const uint8_t*>(matrix.elements().data)[i / 2];
+      all.push_back(
+          std::ldexp(kE2m1[i % 2 == 0 ? pair & 15 : pair >> 4], matrix.elements().scales[i / 32] - 127));
     }
   }
   return all;
@@ -52,34 +53,49 @@ TEST(Synthetic, InMemoryAndOnDiskAreTheSameWeights) {
   EXPECT_EQ(made.source, "synthetic:small");
 }
 
-// In the order of tensor_specs().
-std::vector<const void*> places(const Weights& weights) {
-  std::vector<const void*> all{weights.embedding.data};
-  for (const LayerWeights& layer : weights.layers) {
-    all.insert(all.end(),
-               {layer.attention_norm.data, layer.q.data, layer.q_bias.data, layer.k.data, layer.k_bias.data,
-                layer.v.data, layer.v_bias.data, layer.sinks.data, layer.o.data, layer.o_bias.data,
-                layer.mlp_norm.data, layer.router.data, layer.router_bias.data});
-    for (const ExpertMatrices* experts : {&layer.gate_up, &layer.down})
-      all.insert(all.end(), {experts->first.data, experts->first.scales, experts->first_bias.data});
+void expect_words(const RandomWords& words, const void* made, size_t num_bytes) {
+  const auto* bytes = static_cast<const std::byte*>(made);
+  for (size_t at = 0; at < num_bytes; at += 8) {
+    const uint64_t word = (random_bits(words.seed, at / 8) & words.mask) + words.base;
+    ASSERT_EQ(std::memcmp(&word, bytes + at, std::min<size_t>(8, num_bytes - at)), 0) << at;
   }
-  all.insert(all.end(), {weights.final_norm.data, weights.unembedding.data});
-  return all;
 }
 
-TEST(Synthetic, DescribedTheyAreTheSameWords) {
+// `count` consecutive matrices, of which `made` is the first.
+void expect_recipe(const Matrix& described, const Matrix& made, int count = 1) {
+  EXPECT_EQ(described.rows, made.rows);
+  EXPECT_EQ(described.cols, made.cols);
+  ASSERT_TRUE(std::holds_alternative<Recipe>(described.stored));
+  const auto& recipe = std::get<Recipe>(described.stored);
+  const Elements& elements = made.elements();
+  ASSERT_EQ(recipe.format, elements.format);
+  const size_t num_elements = size_t{1} * count * made.rows * made.cols;
+  const bool is_bf16 = recipe.format == Format::kBf16;
+  expect_words(recipe.data, elements.data, is_bf16 ? 2 * num_elements : num_elements / 2);
+  if (!is_bf16) expect_words(recipe.scales, elements.scales, num_elements / 32);
+}
+
+TEST(Synthetic, ARecipeGivesTheSameWords) {
   const Weights made = make_synthetic(small_config(), "x", /*seed=*/5);
   const Weights described = describe_synthetic(small_config(), "x", /*seed=*/5);
-  const std::vector<const void*> made_at = places(made), described_at = places(described);
-  ASSERT_EQ(described.unmade.size(), tensor_specs(small_config()).size());
-  ASSERT_EQ(described.unmade.size(), made_at.size());
-  for (size_t i = 0; i < made_at.size(); ++i) {
-    const UnmadeTensor& tensor = described.unmade[i];
-    ASSERT_EQ(static_cast<const void*>(tensor.data), described_at[i]) << i;
-    const auto* bytes = static_cast<const std::byte*>(made_at[i]);
-    for (size_t at = 0; at < tensor.num_bytes; at += 8) {
-      const uint64_t word = (random_bits(tensor.seed, at / 8) & tensor.mask) + tensor.base;
-      ASSERT_EQ(std::memcmp(&word, bytes + at, std::min<size_t>(8, tensor.num_bytes - at)), 0) << at;
+  const int num_experts = small_config().num_experts;
+  expect_recipe(described.embedding, made.embedding);
+  expect_recipe(described.unembedding, made.unembedding);
+  EXPECT_EQ(values(described.final_norm), values(made.final_norm));
+  ASSERT_EQ(described.layers.size(), made.layers.size());
+  for (size_t n = 0; n < made.layers.size(); ++n) {
+    const LayerWeights &recipes = described.layers[n], &elements = made.layers[n];
+    for (Matrix LayerWeights::*matrix :
+         {&LayerWeights::q, &LayerWeights::k, &LayerWeights::v, &LayerWeights::o, &LayerWeights::router})
+      expect_recipe(recipes.*matrix, elements.*matrix);
+    for (Vector LayerWeights::*vector :
+         {&LayerWeights::attention_norm, &LayerWeights::q_bias, &LayerWeights::k_bias, &LayerWeights::v_bias,
+          &LayerWeights::sinks, &LayerWeights::o_bias, &LayerWeights::mlp_norm, &LayerWeights::router_bias})
+      EXPECT_EQ(values(recipes.*vector), values(elements.*vector));
+    for (ExpertMatrices LayerWeights::*experts : {&LayerWeights::gate_up, &LayerWeights::down}) {
+      expect_recipe((recipes.*experts).first, (elements.*experts).first, num_experts);
+      for (int e = 0; e < num_experts; ++e)
+        EXPECT_EQ(values((recipes.*experts).bias(e)), values((elements.*experts).bias(e)));
     }
   }
 }
@@ -134,7 +150,7 @@ TEST(Synthetic, EveryCodeIsAboutEquallyFrequent) {
   const int num_bytes = codes.rows * codes.cols / 2;
   std::vector<int> counts(16);
   for (int i = 0; i < num_bytes; ++i) {
-    const uint8_t pair = static_cast<const uint8_t*>(codes.data)[i];
+    const uint8_t pair = static_cast<const uint8_t*>(codes.elements().data)[i];
     ++counts[pair & 15];
     ++counts[pair >> 4];
   }

@@ -22,19 +22,19 @@ const std::string kTiny = test::source_path("models/tiny-gpt-oss");
 const std::string kRandom = test::source_path("tests/golden/random/");
 
 float at(const Matrix& matrix, int row, int col) {
-  EXPECT_EQ(matrix.format, Format::kBf16);
-  return to_float(static_cast<const Bf16*>(matrix.data)[ptrdiff_t{row} * matrix.cols + col]);
+  EXPECT_EQ(matrix.format(), Format::kBf16);
+  return to_float(static_cast<const Bf16*>(matrix.elements().data)[ptrdiff_t{row} * matrix.cols + col]);
 }
 
 std::vector<float> mxfp4_row(const Matrix& matrix, int row) {
   constexpr float kE2m1[]{0, 0.5, 1, 1.5, 2, 3, 4, 6, -0.f, -0.5, -1, -1.5, -2, -3, -4, -6};
-  EXPECT_EQ(matrix.format, Format::kMxfp4);
+  EXPECT_EQ(matrix.format(), Format::kMxfp4);
   std::vector<float> values;
   for (int col = 0; col < matrix.cols; ++col) {
     const ptrdiff_t element = ptrdiff_t{row} * matrix.cols + col;
-    const uint8_t pair = static_cast<const uint8_t*>(matrix.data)[element / 2];
-    values.push_back(
-        std::ldexp(kE2m1[col % 2 == 0 ? pair & 15 : pair >> 4], matrix.scales[element / 32] - 127));
+    const uint8_t pair = static_cast<const uint8_t*>(matrix.elements().data)[element / 2];
+    values.push_back(std::ldexp(kE2m1[col % 2 == 0 ? pair & 15 : pair >> 4],
+                                matrix.elements().scales[element / 32] - 127));
   }
   return values;
 }
@@ -191,10 +191,10 @@ TEST_F(OpenWeightsFrom, DenseTensorsMayBeFloat32) {
     narrow.bytes = wide;
   }
   const Weights weights = open();
-  EXPECT_EQ(weights.layers[0].k.format, Format::kF32);
-  EXPECT_EQ(static_cast<const float*>(weights.layers[0].k.data)[17], at(bf16.layers[0].k, 0, 17));
+  EXPECT_EQ(weights.layers[0].k.format(), Format::kF32);
+  EXPECT_EQ(static_cast<const float*>(weights.layers[0].k.elements().data)[17], at(bf16.layers[0].k, 0, 17));
   EXPECT_EQ(weights.layers[0].down.bias(4)[3], bf16.layers[0].down.bias(4)[3]);
-  EXPECT_EQ(weights.layers[1].k.format, Format::kBf16);
+  EXPECT_EQ(weights.layers[1].k.format(), Format::kBf16);
 }
 
 TEST_F(OpenWeightsFrom, AMissingTensorIsNamed) {

@@ -47,8 +47,10 @@ struct ThreeExperts {
       down.insert(down.end(), {1, 0});
       down_bias.insert(down_bias.end(), {0, 10.0f * static_cast<float>(e)});
     }
-    layer.gate_up = {{gate_up.data(), nullptr, Format::kF32, 2, 2}, {gate_up_bias.data(), Format::kF32, 2}};
-    layer.down = {{down.data(), nullptr, Format::kF32, 2, 1}, {down_bias.data(), Format::kF32, 2}};
+    layer.gate_up = {{2, 2, Elements{.format = Format::kF32, .data = gate_up.data()}},
+                     {gate_up_bias.data(), Format::kF32, 2}};
+    layer.down = {{2, 1, Elements{.format = Format::kF32, .data = down.data()}},
+                  {down_bias.data(), Format::kF32, 2}};
   }
 };
 

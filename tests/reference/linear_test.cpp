@@ -51,7 +51,7 @@ TEST(Project, AddsToTheResidualStream) {
 TEST(WeightRow, OfBf16IsTheUpperHalfOfFloat32) {
   const std::vector<Bf16> stored{to_bf16(1), to_bf16(2), /**/ to_bf16(-0.5f), to_bf16(3)};
   float row[2];
-  decode_row({stored.data(), nullptr, Format::kBf16, 2, 2}, 1, row);
+  decode_row({2, 2, Elements{.data = stored.data()}}, 1, row);
   EXPECT_EQ(row[0], -0.5f);
   EXPECT_EQ(row[1], 3);
 }
@@ -62,7 +62,7 @@ TEST(WeightRow, OfMxfp4IsEvenElementInTheLowNibbleTimesThePowerOfTwoOfItsBlock) 
   std::vector<uint8_t> codes(2 * 2 * 16), scales{127, 127, 127, 129};
   for (int i = 0; i < 8; ++i)
     codes[48 + i] = static_cast<uint8_t>((2 * i + 1) << 4 | 2 * i);  // 0x10, 0x32, ... 0xFE
-  const Matrix weight{codes.data(), scales.data(), Format::kMxfp4, 2, 64};
+  const Matrix weight{2, 64, Elements{Format::kMxfp4, codes.data(), scales.data()}};
   std::vector<float> row(64, 99.0f);
   decode_row(weight, 1, row.data());
   const float e2m1[16]{0, 0.5f, 1, 1.5f, 2, 3, 4, 6, -0.0f, -0.5f, -1, -1.5f, -2, -3, -4, -6};
@@ -77,7 +77,7 @@ TEST(WeightRow, OfFp8IsTheCodesValueTimesTheScaleOfItsRow) {
   const std::vector<uint8_t> codes{0x38, 0x38, 0x38, /**/ 0x38, 0x01, 0xFE};
   const std::vector<float> scales{0.25f, 3};
   float row[3];
-  decode_row({codes.data(), nullptr, Format::kE4m3, 2, 3, scales.data()}, 1, row);
+  decode_row({2, 3, Elements{Format::kE4m3, codes.data(), nullptr, scales.data()}}, 1, row);
   EXPECT_EQ(row[0], 3);
   EXPECT_EQ(row[1], 3 * 0x1p-9f);
   EXPECT_EQ(row[2], -1344);

@@ -15,7 +15,8 @@ inline Vector vector_of(const std::vector<float>& elements) {
   return {elements.data(), Format::kF32, static_cast<int>(elements.size())};
 }
 inline Matrix matrix_of(const std::vector<float>& elements, int rows) {
-  return {elements.data(), nullptr, Format::kF32, rows, static_cast<int>(elements.size()) / rows};
+  return {rows, static_cast<int>(elements.size()) / rows,
+          Elements{.format = Format::kF32, .data = elements.data()}};
 }
 inline View<const float, 2> rows_view(const std::vector<float>& elements, ptrdiff_t rows) {
   return {elements.data(), {rows, static_cast<ptrdiff_t>(elements.size()) / rows}};

@@ -15,8 +15,7 @@ BackendOptions options_of(int num_threads) {
   return {.num_full_pages = Fulfilment::kNumPages,
           .num_sliding_pages = Fulfilment::kNumPages,
           .max_batch_tokens = 1024,
-          .num_threads = num_threads,
-          .isa = {}};
+          .num_threads = num_threads};
 }
 
 const Fulfilment kReference{"reference", [](auto weights) { return make(weights, options_of(0)); }};
@@ -43,11 +42,12 @@ TEST_F(ReferenceBackendTest, AnyNumberOfThreadsGivesTheSameBits) {
 
 TEST_F(ReferenceBackendTest, SaysThatEveryOperationIsPlainLoops) {
   const std::vector<KernelChoice> kernels = make(weights, options_of(0))->kernels();
-  const auto experts =
-      std::find_if(kernels.begin(), kernels.end(), [](const auto& k) { return k.operation == "experts"; });
+  const auto experts = std::find_if(kernels.begin(), kernels.end(),
+                                    [](const auto& k) { return k.operation == Operation::kExpertsUp; });
   ASSERT_NE(experts, kernels.end());
   EXPECT_EQ(experts->weights, name(Format::kMxfp4));
-  for (const KernelChoice& kernel : kernels) EXPECT_EQ(kernel.kernel, "plain loops") << kernel.operation;
+  for (const KernelChoice& kernel : kernels)
+    EXPECT_EQ(kernel.kernel, "plain loops") << nibble::name(kernel.operation);
 }
 
 TEST_F(ReferenceBackendTest, RunsDenseLayersInTheFormatsAskedForAndSaysSo) {
@@ -55,8 +55,8 @@ TEST_F(ReferenceBackendTest, RunsDenseLayersInTheFormatsAskedForAndSaysSo) {
   options.dense.qkv = Format::kE4m3;
   const auto backend = make(weights, options);
   const std::vector<KernelChoice> kernels = backend->kernels();
-  const auto qkv =
-      std::find_if(kernels.begin(), kernels.end(), [](const auto& k) { return k.operation == "qkv"; });
+  const auto qkv = std::find_if(kernels.begin(), kernels.end(),
+                                [](const auto& k) { return k.operation == Operation::kQkv; });
   ASSERT_NE(qkv, kernels.end());
   EXPECT_EQ(qkv->weights, "FP8");
   EXPECT_EQ(plan(weights->config, options).weight_bytes, 6u * 768 * (256 + 4));  // qkv [768, 256] of 6 layers
@@ -71,8 +71,8 @@ TEST_F(ReferenceBackendTest, RefusesACacheThatIsNotItsOwn) {
 
 // 3 full and 3 sliding layers; a page of a layer is keys and values of 2 heads, 32 positions, 64 elements of 4 bytes.
 TEST_F(ReferenceBackendTest, PlansItsPagesToTheByteAndNoCopyOfTheWeights) {
-  const MemoryPlan planned = plan(
-      weights->config, {.num_full_pages = 10, .num_sliding_pages = 4, .max_batch_tokens = 16, .isa = {}});
+  const MemoryPlan planned =
+      plan(weights->config, {.num_full_pages = 10, .num_sliding_pages = 4, .max_batch_tokens = 16});
   EXPECT_EQ(planned.weight_bytes, 0u);
   EXPECT_EQ(planned.kv_bytes, size_t{(3 * 10 + 3 * 4) * 2 * 2 * 32 * 64 * 4});
   EXPECT_GT(planned.workspace_bytes, 16u * 4096 * 4);  // the logits of 16 rows, at least

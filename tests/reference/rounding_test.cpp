@@ -55,11 +55,11 @@ TEST(RoundingToInt8, ANanShows) {
   EXPECT_TRUE(std::isnan(rounded(x)[9]));
 }
 
-// What is stored in MXFP4 or Q8_0 takes int8, whatever else asks for it.
+// Only weights that are stored in MXFP4 or Q8_0 take int8 inputs.
 TEST(Rounding, IsOfProductsWithBlocksAlone) {
   Matrix matrix;
   for (const Format format : {Format::kF32, Format::kBf16, Format::kE4m3, Format::kMxfp4}) {
-    matrix.format = format;
+    matrix.stored = Elements{.format = format};
     EXPECT_EQ(takes_int8({.int8_activations = true}, matrix), format == Format::kMxfp4);
     EXPECT_FALSE(takes_int8({.kv = Format::kBf16}, matrix));
   }
@@ -68,7 +68,7 @@ TEST(Rounding, IsOfProductsWithBlocksAlone) {
 TEST(Rounding, AProductIsThatOfTheRoundedInput) {
   constexpr int kRows{2};
   const std::vector<uint8_t> codes(kRows * 16, 0x42), scales(kRows, 127);  // 1 and 2 in turn
-  const Matrix weight{codes.data(), scales.data(), Format::kMxfp4, kRows, 32};
+  const Matrix weight{kRows, 32, Elements{Format::kMxfp4, codes.data(), scales.data()}};
   std::vector<float> x(32);
   for (size_t i = 0; i < x.size(); ++i) x[i] = std::sin(static_cast<float>(i));
   const std::vector<float> x8 = rounded(x);

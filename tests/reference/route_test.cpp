@@ -15,17 +15,17 @@ struct Chosen {
 };
 
 // The router's matrix is zero, so its logits are its bias.
-Chosen route_by_bias(const std::vector<float>& bias, int num_chosen) {
+Chosen route_by_bias(const std::vector<float>& bias, int experts_per_token) {
   const std::vector<float> x{1, 1}, scale{1, 1}, zero(2 * bias.size());
   LayerWeights layer;
   layer.mlp_norm = vector_of(scale);
   layer.router = matrix_of(zero, static_cast<int>(bias.size()));
   layer.router_bias = vector_of(bias);
-  const Array<float, 2> normed({1, 2}), weights({1, num_chosen});
-  const Array<int, 2> experts({1, num_chosen});
+  const Array<float, 2> normed({1, 2}), weights({1, experts_per_token});
+  const Array<int, 2> experts({1, experts_per_token});
   route({rows_view(x, 1), layer, 1e-5f, normed, experts, weights});
   const int* first = experts.view().data;
-  return {{first, first + num_chosen}, {weights.view().data, weights.view().data + num_chosen}};
+  return {{first, first + experts_per_token}, {weights.view().data, weights.view().data + experts_per_token}};
 }
 
 TEST(Route, ChoosesTheLargestAndNormalisesOverThemAlone) {

@@ -17,19 +17,19 @@ double relative_l2(const std::vector<KernelChoice>& kernels) {
 
 // Dense layers of a Q8_0 file run in int8; those of a BF16 file run in float.
 TEST(Backends, TheCpusDistanceFromGoldenDataIsThatOfTheKernelsThatRun) {
-  const std::vector<KernelChoice> in_float{{"qkv", "BF16", "F32", "dot", ""},
-                                           {"project", "BF16", "F32", "dot", ""},
-                                           {"experts up", "MXFP4", "F32", "dot", ""},
-                                           {"unembed", "BF16", "F32", "dot", ""}};
+  const std::vector<KernelChoice> in_float{{Operation::kQkv, "BF16", "F32", "dot", ""},
+                                           {Operation::kProject, "BF16", "F32", "dot", ""},
+                                           {Operation::kExpertsUp, "MXFP4", "F32", "dot", ""},
+                                           {Operation::kUnembed, "BF16", "F32", "dot", ""}};
   double last = relative_l2(in_float);
   std::vector<KernelChoice> kernels = in_float;
   for (const size_t changed : {2, 1, 0, 3}) {  // each is one more than those before it
     kernels[changed].activations = "INT8";
-    EXPECT_GT(relative_l2(kernels), last) << kernels[changed].operation;
+    EXPECT_GT(relative_l2(kernels), last) << name(kernels[changed].operation);
     last = relative_l2(kernels);
   }
   std::vector<KernelChoice> mixed = in_float;
-  mixed.push_back({"project", "Q8_0", "INT8", "strip", ""});  // one layer among others
+  mixed.push_back({Operation::kProject, "Q8_0", "INT8", "strip", ""});  // one layer among others
   EXPECT_GT(relative_l2(mixed), relative_l2(in_float));
 }
 

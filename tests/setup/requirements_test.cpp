@@ -14,10 +14,11 @@ namespace {
 using testing::AllOf;
 using testing::HasSubstr;
 
-const std::vector<KernelChoice> kKernels{{"qkv", "BF16", "BF16", "qkv strips", "measured"},
-                                         {"experts up", "MXFP4", "BF16", "up strips", "measured", 1, 64},
-                                         {"experts up", "MXFP4", "F32", "up tiles", "measured", 65},
-                                         {"experts down", "MXFP4", "BF16", "down strips", "measured"}};
+const std::vector<KernelChoice> kKernels{
+    {Operation::kQkv, "BF16", "BF16", "qkv strips", "measured"},
+    {Operation::kExpertsUp, "MXFP4", "BF16", "up strips", "measured", 1, 64},
+    {Operation::kExpertsUp, "MXFP4", "F32", "up tiles", "measured", 65},
+    {Operation::kExpertsDown, "MXFP4", "BF16", "down strips", "measured"}};
 
 std::string refusal(std::string_view list) {
   return error_of([&] { check_requirements(read_requirements(list), "cuda", kKernels); });
@@ -72,11 +73,12 @@ TEST(Requirements, WhateverABackendTellsCanBeAskedFor) {
   config.vocab = 32;
   config.layer_kinds = {LayerKind::kFull};
   const auto weights = std::make_shared<const Weights>(make_synthetic(config, "test"));
-  for (const auto& make : {&cpu::make, &reference::make}) {
-    const auto kernels = make(weights, {.num_full_pages = 1, .num_sliding_pages = 1, .isa = {}})->kernels();
+  const BackendOptions options{.num_full_pages = 1, .num_sliding_pages = 1};
+  for (const auto& kernels :
+       {cpu::make(weights, options)->kernels(), reference::make(weights, options)->kernels()}) {
     EXPECT_GT(kernels.size(), 5u);
     for (const KernelChoice& row : kernels) {
-      const std::string list = row.operation + "=" + row.weights + "/" + row.activations;
+      const std::string list = std::string(name(row.operation)) + "=" + row.weights + "/" + row.activations;
       EXPECT_EQ(error_of([&] { check_requirements(read_requirements(list), "", kernels); }), "accepted")
           << list;
     }

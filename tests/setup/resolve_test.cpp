@@ -35,8 +35,8 @@ TEST(Resolve, SettingsBecomeTheOptionsOfTheBackend) {
   settings.require = "experts=mxfp4";
   const ResolvedSettings setup = resolve(settings);
   EXPECT_EQ(setup.backend->name, "cpu");
-  EXPECT_EQ(setup.options.isa, "portable");
-  EXPECT_EQ(setup.options.expert_activations, ExpertActivations::kFloat);
+  EXPECT_EQ(setup.own.cpu.isa, "portable");
+  EXPECT_EQ(setup.own.cpu.expert_activations, cpu::ExpertActivations::kFloat);
   EXPECT_EQ(setup.options.dense.qkv, Format::kE4m3);
   EXPECT_EQ(setup.options.dense.attention_output, Format::kMxfp4);
   EXPECT_EQ(setup.options.dense.unembedding, Format::kE4m3);
@@ -56,7 +56,7 @@ TEST(Resolve, DefaultsQuantiseNothingAndRunOnTheBestBackend) {
   EXPECT_EQ(setup.backend, &best_backend());
   EXPECT_EQ(setup.options.dense, DenseFormats{});
   EXPECT_EQ(setup.options.kv_format, Format::kBf16);
-  EXPECT_EQ(setup.options.expert_activations, ExpertActivations::kDefault);
+  EXPECT_EQ(setup.own.cpu.expert_activations, cpu::ExpertActivations::kDefault);
   EXPECT_TRUE(setup.shares_prefixes);
   EXPECT_TRUE(setup.requirements.empty());
 }
@@ -94,12 +94,12 @@ TEST(Resolve, UnquantisedLeavesOutTheFormatsThatFlagsAskFor) {
   Settings settings = on_backend("cpu");
   settings.fp8_layers = "all";
   settings.kv_dtype = "fp8";
-  EXPECT_EQ(unquantised(resolve(settings)).options.expert_activations, ExpertActivations::kDefault);
+  EXPECT_EQ(unquantised(resolve(settings)).own.cpu.expert_activations, cpu::ExpertActivations::kDefault);
   settings.experts_activations = "int8";
   const ResolvedSettings plain = unquantised(resolve(settings));
   EXPECT_EQ(plain.options.dense, DenseFormats{});
   EXPECT_EQ(plain.options.kv_format, Format::kBf16);
-  EXPECT_EQ(plain.options.expert_activations, ExpertActivations::kFloat);
+  EXPECT_EQ(plain.own.cpu.expert_activations, cpu::ExpertActivations::kFloat);
 }
 
 }  // namespace

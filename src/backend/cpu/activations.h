@@ -2,8 +2,8 @@
 // and padded with zeros to whole blocks (isa/kernels.h).
 #pragma once
 
+#include "backend/cpu/cpu_options.h"
 #include "backend/cpu/isa/kernels.h"
-#include "backend/cpu_tuning.h"
 #include "core/buffer.h"
 #include "core/view.h"
 #include "model/config.h"

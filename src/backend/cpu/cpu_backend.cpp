@@ -35,15 +35,16 @@ void check_fits(const PackedModel& model) {
         weights.source, config.head_dim, kMaxHeadDim);
   const Kernels kernels = choose_kernels(Isa::kPortable);
   const auto check = [&](const char* what, const Matrix& matrix) {
-    if (!kernels.dot(matrix.format))
+    if (matrix.is_gone()) return;  // in strips
+    if (!std::holds_alternative<Elements>(matrix.stored) || !kernels.dot(matrix.format()))
       throw InputError(
           "{}: {} is {}, for which the CPU backend has no kernel (it takes BF16, FP8 and MXFP4): try "
           "--backend reference",
-          weights.source, what, nibble::name(matrix.format));
+          weights.source, what, stored_name(matrix));
   };
-  if (weights.embedding.format != Format::kBf16 && !weights.embedding.blocks.rows)
+  if (!weights.embedding.blocks() && weights.embedding.format() != Format::kBf16)
     throw InputError("{}: the embedding is {}, the CPU backend takes BF16: try --backend reference",
-                     weights.source, nibble::name(weights.embedding.format));
+                     weights.source, stored_name(weights.embedding));
   check("the unembedding", weights.unembedding);
   for (const LayerWeights& layer : weights.layers) {
     check("q", layer.q);
@@ -57,29 +58,30 @@ void check_fits(const PackedModel& model) {
 }
 
 // Packs or quantises `weights` as the options say.
-PackedModel prepare(std::shared_ptr<const Weights> weights, const BackendOptions& options,
+PackedModel prepare(std::shared_ptr<const Weights> weights, const DenseFormats& dense, bool int8,
                     const Kernels& kernels, ThreadPool& pool) {
-  if (!takes_int8(options)) return {quantise_dense(std::move(weights), options.dense, pool), {}, {}};
+  if (!int8) return {quantise_dense(std::move(weights), dense, pool), {}, {}};
   for (const LayerWeights& layer : weights->layers)
-    for (const Format format : {layer.gate_up.first.format, layer.down.first.format})
+    for (const Format format : {layer.gate_up.first.format(), layer.down.first.format()})
       if (format != Format::kMxfp4)
         throw InputError("{}: experts are {}, int8 activations take MXFP4: try --experts-activations float",
                          weights->source, nibble::name(format));
-  return pack_model(std::move(weights), options.dense, kernels.strip(Format::kMxfp4)->strip_rows, pool);
+  return pack_model(std::move(weights), dense, kernels.strip(Format::kMxfp4)->strip_rows, pool);
 }
 
 class CpuBackend final : public Backend {
  public:
-  CpuBackend(std::shared_ptr<const Weights> weights, const BackendOptions& options)
+  CpuBackend(std::shared_ptr<const Weights> weights, const BackendOptions& options,
+             const CpuOptions& cpu_options)
       : pool_(options.num_threads),
-        isa_(isa_of(options.isa)),
-        machine_{choose_kernels(isa_, options.tuning.tile_from_tokens), pool_, options.tuning},
-        model_(prepare(std::move(weights), options, machine_.kernels, pool_)),
+        isa_(isa_of(cpu_options.isa)),
+        machine_{choose_kernels(isa_, cpu_options.tuning.tile_from_tokens), pool_, cpu_options.tuning},
+        model_(prepare(std::move(weights), options.dense, takes_int8(cpu_options), machine_.kernels, pool_)),
         max_batch_tokens_(options.max_batch_tokens),
         rope_(rope_frequencies(config().rope, config().head_dim)),
         kv_(config(), options.kv_format, options.num_full_pages, options.num_sliding_pages),
-        activations_(
-            make_activations(config(), options.max_batch_tokens, pool_.num_threads(), takes_int8(options))) {
+        activations_(make_activations(config(), options.max_batch_tokens, pool_.num_threads(),
+                                      takes_int8(cpu_options))) {
     check_fits(model_);
   }
 
@@ -118,7 +120,7 @@ std::vector<KernelChoice> CpuBackend::kernels() const {
   const auto add = [&](const KernelChoice& choice) {
     if (std::find(choices.begin(), choices.end(), choice) == choices.end()) choices.push_back(choice);
   };
-  const auto add_strips = [&](const char* operation, const PackedMatrix& matrix) {
+  const auto add_strips = [&](Operation operation, const PackedMatrix& matrix) {
     const Kernels::Strips& rows = kernels.both_strips(matrix.format);
     const StripRow &one = *rows.of_one, &many = *rows.of_many;
     const std::string format(nibble::name(matrix.format));
@@ -126,10 +128,10 @@ std::vector<KernelChoice> CpuBackend::kernels() const {
     add({operation, format, "INT8", many.name, rows.many == many.from_tokens ? many.reason : "nibble tune",
          rows.many, kAnyRows});
   };
-  const auto add_linear = [&](const char* operation, const Matrix& matrix, const PackedMatrix* packed) {
+  const auto add_linear = [&](Operation operation, const Matrix& matrix, const PackedMatrix* packed) {
     if (packed) return add_strips(operation, *packed);
-    const DotRow& row = *kernels.dot(matrix.format);
-    add({operation, std::string(nibble::name(matrix.format)), "F32", row.name, row.reason});
+    const DotRow& row = *kernels.dot(matrix.format());
+    add({operation, std::string(stored_name(matrix)), "F32", row.name, row.reason});
   };
   const auto in_each_layer = [&](const auto& add_of) {
     for (size_t n = 0; n < weights.layers.size(); ++n)
@@ -137,29 +139,29 @@ std::vector<KernelChoice> CpuBackend::kernels() const {
   };
   const auto if_any = [](const std::optional<PackedMatrix>& matrix) { return matrix ? &*matrix : nullptr; };
 
-  const StoredBlocks& embedding = weights.embedding.blocks;
-  add({"embed", std::string(embedding.rows ? nibble::name(embedding.type) : "BF16"), "F32", "plain C++",
+  add({Operation::kEmbed, std::string(stored_name(weights.embedding)), "F32", "plain C++",
        "a row per token"});
   in_each_layer([&](const LayerWeights& layer, const PackedLayer* packed) {
-    add_linear("qkv", layer.q, packed ? if_any(packed->qkv) : nullptr);
+    add_linear(Operation::kQkv, layer.q, packed ? if_any(packed->qkv) : nullptr);
   });
   const Format kv = kv_.layer(0).format;
   const DotRow& dot = *kernels.dot(kv);
   const WeighRow& weigh = *kernels.weigh(kv);
-  add({"attend keys", std::string(nibble::name(kv)), "F32", dot.name, dot.reason});
-  add({"attend values", std::string(nibble::name(kv)), "F32", weigh.name, weigh.reason});
+  add({Operation::kAttend, std::string(nibble::name(kv)), "F32", dot.name, dot.reason});
+  add({Operation::kAttend, std::string(nibble::name(kv)), "F32", weigh.name, weigh.reason});
   in_each_layer([&](const LayerWeights& layer, const PackedLayer* packed) {
-    add_linear("project", layer.o, packed ? if_any(packed->o) : nullptr);
+    add_linear(Operation::kProject, layer.o, packed ? if_any(packed->o) : nullptr);
   });
-  in_each_layer(
-      [&](const LayerWeights& layer, const PackedLayer*) { add_linear("route", layer.router, nullptr); });
-  in_each_layer([&](const LayerWeights& layer, const PackedLayer* packed) {
-    add_linear("experts up", layer.gate_up.first, packed ? &packed->gate_up : nullptr);
+  in_each_layer([&](const LayerWeights& layer, const PackedLayer*) {
+    add_linear(Operation::kRoute, layer.router, nullptr);
   });
   in_each_layer([&](const LayerWeights& layer, const PackedLayer* packed) {
-    add_linear("experts down", layer.down.first, packed ? &packed->down : nullptr);
+    add_linear(Operation::kExpertsUp, layer.gate_up.first, packed ? &packed->gate_up : nullptr);
   });
-  add_linear("unembed", weights.unembedding, if_any(model_.unembedding));
+  in_each_layer([&](const LayerWeights& layer, const PackedLayer* packed) {
+    add_linear(Operation::kExpertsDown, layer.down.first, packed ? &packed->down : nullptr);
+  });
+  add_linear(Operation::kUnembed, weights.unembedding, if_any(model_.unembedding));
   return choices;
 }
 
@@ -203,15 +205,15 @@ StepResult CpuBackend::run(const Batch& batch, std::vector<TimedWork>* work) {
 
 }  // namespace
 
-bool takes_int8(const BackendOptions& options) {
+bool takes_int8(const CpuOptions& options) {
   if (options.expert_activations == ExpertActivations::kDefault)
     return isa_of(options.isa) != Isa::kPortable;  // its int8 product is no faster than its float one
   return options.expert_activations == ExpertActivations::kInt8;
 }
 
-MemoryPlan plan(const Config& config, const BackendOptions& options) {
+MemoryPlan plan(const Config& config, const BackendOptions& options, const CpuOptions& cpu_options) {
   const ConvertedBytes converted = converted_bytes(config, options.dense);
-  const bool int8 = takes_int8(options);
+  const bool int8 = takes_int8(cpu_options);
   const size_t packed = int8 ? expert_bytes(config) : 0;
   return {
       .weight_bytes = converted.after + packed,  // the rest is used where it is mapped
@@ -224,8 +226,9 @@ MemoryPlan plan(const Config& config, const BackendOptions& options) {
 
 void retune(Backend& backend, const CpuTuning& tuning) { static_cast<CpuBackend&>(backend).retune(tuning); }
 
-std::unique_ptr<Backend> make(std::shared_ptr<const Weights> weights, const BackendOptions& options) {
-  return std::make_unique<CpuBackend>(std::move(weights), options);
+std::unique_ptr<Backend> make(std::shared_ptr<const Weights> weights, const BackendOptions& options,
+                              const CpuOptions& cpu_options) {
+  return std::make_unique<CpuBackend>(std::move(weights), options, cpu_options);
 }
 
 }  // namespace nibble::cpu

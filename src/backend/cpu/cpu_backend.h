@@ -6,15 +6,17 @@
 #include <memory>
 
 #include "backend/backend.h"
+#include "backend/cpu/cpu_options.h"
 
 namespace nibble::cpu {
 
 // Whether experts take int8 activations with these options on this machine.
-bool takes_int8(const BackendOptions& options);
+bool takes_int8(const CpuOptions& options);
 
-MemoryPlan plan(const Config& config, const BackendOptions& options);
+MemoryPlan plan(const Config& config, const BackendOptions& options, const CpuOptions& cpu_options = {});
 // Changes the tuning of a backend that make() made; to be called between steps.
 void retune(Backend& backend, const CpuTuning& tuning);
-std::unique_ptr<Backend> make(std::shared_ptr<const Weights> weights, const BackendOptions& options);
+std::unique_ptr<Backend> make(std::shared_ptr<const Weights> weights, const BackendOptions& options,
+                              const CpuOptions& cpu_options = {});
 
 }  // namespace nibble::cpu

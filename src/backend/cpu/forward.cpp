@@ -33,7 +33,7 @@ void forward(const ForwardArgs& args) {
 
   embed({rows, weights.embedding, x});
   rotations({rope, rows, a.cosines, a.sines});
-  clock.lap(StepPart::kRouting, "embed");
+  clock.lap(Operation::kEmbed, "embed");
   for (const LayerWeights& layer : weights.layers) {
     const ptrdiff_t n = &layer - weights.layers.data();
     const LayerKv& kv = kv_cache.layer(n);
@@ -41,25 +41,25 @@ void forward(const ForwardArgs& args) {
     const auto window = layer.kind == LayerKind::kSliding ? std::optional(config.window) : std::nullopt;
     qkv({machine, x, rows, layer, strips && strips->qkv ? &*strips->qkv : nullptr, eps, a.cosines, a.sines,
          a.normed, a.normed_q8, a.q, kv});  // norm, project, rotate, append
-    clock.lap(StepPart::kDense, "qkv");
+    clock.lap(Operation::kQkv, "qkv");
     attend({machine, a.q, rows, kv, layer.sinks, window, a.parts, a.attended});
-    clock.lap(StepPart::kAttention, "attend");
+    clock.lap(Operation::kAttend, "attend");
     project({machine, a.attended, layer.o, strips && strips->o ? &*strips->o : nullptr, a.attended_q8,
              layer.o_bias, x});  // x += Wo attended + bo
-    clock.lap(StepPart::kDense, "project");
+    clock.lap(Operation::kProject, "project");
     route({machine, x, layer, eps, a.router_logits, a.normed, chosen,
            a.chosen_weights});  // norm, gate, top K, softmax
-    clock.lap(StepPart::kRouting, "route");
+    clock.lap(Operation::kRoute, "route");
     experts({machine, a.normed, chosen, a.chosen_weights, layer, strips, config.num_experts,
              config.swiglu_limit, a.gated, a.normed_q8, a.gated_q8, a.down_panels, x});
-    clock.lap(StepPart::kExperts, "experts");
+    clock.lap(Operation::kExpertsUp, "experts");
   }
   for (ptrdiff_t o = 0; o < std::ssize(outputs); o += kOutputRows) {
     const auto block = outputs.subspan(o, std::min<size_t>(kOutputRows, outputs.size() - o));
     unembed({machine, x, block, weights.final_norm, weights.unembedding,
              packed.unembedding ? &*packed.unembedding : nullptr, eps, a.normed, a.normed_q8, a.logits});
     take_logits(o, first(a.logits, std::ssize(block)));
-    clock.lap(StepPart::kOutput, "unembed");
+    clock.lap(Operation::kUnembed, "unembed");
   }
 }
 

@@ -3,8 +3,8 @@
 
 #include <cstddef>
 
+#include "backend/cpu/cpu_options.h"
 #include "backend/cpu/kernel_table.h"
-#include "backend/cpu_tuning.h"
 #include "core/thread_pool.h"
 
 namespace nibble::cpu {

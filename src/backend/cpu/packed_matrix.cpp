@@ -62,7 +62,7 @@ void pack_q8_0(const uint8_t* block, const Place& to) {
 // Packs one strip of `matrix`, block by block, so that a block's words of all rows share cache lines.
 void pack_strip(const Matrix& matrix, ptrdiff_t first_row, int strip_rows, uint8_t* codes, uint8_t* scales) {
   const auto num_blocks = matrix.cols / ptrdiff_t{kBlock};
-  const Format format = stored_format(matrix);
+  const Format format = matrix.format();
   const auto codes_step = static_cast<ptrdiff_t>(code_bytes(format)) * strip_rows,
              scales_step = static_cast<ptrdiff_t>(scale_bytes(format)) * strip_rows;
   const ptrdiff_t stride = ptrdiff_t{4} * strip_rows;
@@ -73,18 +73,20 @@ void pack_strip(const Matrix& matrix, ptrdiff_t first_row, int strip_rows, uint8
              Place{codes + block * codes_step + 4 * r, stride,
                    scales + block * scales_step + r * static_cast<ptrdiff_t>(scale_bytes(format))});
   };
-  if (!matrix.blocks.rows) {
-    const auto* from = static_cast<const uint8_t*>(matrix.data);
+  const Blocks* blocks = matrix.blocks();
+  if (!blocks) {
+    const Elements& elements = matrix.elements();
+    const auto* from = static_cast<const uint8_t*>(elements.data);
     for_each_place([&](ptrdiff_t r, ptrdiff_t block, const Place& to) {
       const ptrdiff_t index = (first_row + r) * num_blocks + block;
-      pack_block(from + index * (kBlock / 2), matrix.scales[index], to);
+      pack_block(from + index * (kBlock / 2), elements.scales[index], to);
     });
     return;
   }
   const uint8_t* rows[kMaxStripRows];
   for (ptrdiff_t r = 0; r < strip_rows; ++r)
     rows[r] = reinterpret_cast<const uint8_t*>(
-        row_of(matrix.blocks, static_cast<size_t>(first_row + r), static_cast<size_t>(matrix.cols)).data());
+        row_of(*blocks, static_cast<size_t>(first_row + r), static_cast<size_t>(matrix.cols)).data());
   if (format == Format::kQ8_0)
     for_each_place(
         [&](ptrdiff_t r, ptrdiff_t block, const Place& to) { pack_q8_0(rows[r] + 34 * block, to); });
@@ -97,15 +99,16 @@ void pack_strip(const Matrix& matrix, ptrdiff_t first_row, int strip_rows, uint8
 void release(const Matrix& matrix, size_t num_rows, bool is_mapped) {
   const auto cols = static_cast<size_t>(matrix.cols);
   if (!is_mapped) return;
-  if (matrix.blocks.rows) {
-    const size_t in_each = matrix.blocks.odd_rows ? num_rows / 2 : num_rows,
-                 bytes = in_each * num_bytes(stored_format(matrix), cols);
-    release_pages({matrix.blocks.rows, bytes});
-    if (matrix.blocks.odd_rows) release_pages({matrix.blocks.odd_rows, bytes});
+  if (const Blocks* blocks = matrix.blocks()) {
+    const size_t in_each = blocks->odd_rows ? num_rows / 2 : num_rows,
+                 bytes = in_each * num_bytes(matrix.format(), cols);
+    release_pages({blocks->rows, bytes});
+    if (blocks->odd_rows) release_pages({blocks->odd_rows, bytes});
   } else {
+    const Elements& elements = matrix.elements();
     const size_t num_blocks = num_rows * cols / kBlock;
-    release_pages({static_cast<const std::byte*>(matrix.data), num_blocks * kBlock / 2});
-    release_pages({reinterpret_cast<const std::byte*>(matrix.scales), num_blocks});
+    release_pages({static_cast<const std::byte*>(elements.data), num_blocks * kBlock / 2});
+    release_pages({reinterpret_cast<const std::byte*>(elements.scales), num_blocks});
   }
 }
 
@@ -120,7 +123,7 @@ PackedMatrix make_room(Format format, int rows, int cols, int num_matrices) {
 void pack_rows(const Matrix& matrix, PackedMatrix& packed, int which, int to_row, int strip_rows,
                ThreadPool& pool) {
   NIBBLE_CHECK(is_packable(matrix, strip_rows) && to_row % strip_rows == 0,
-               "{} rows of {} to row {}, {} in a strip", matrix.rows, name(stored_format(matrix)), to_row,
+               "{} rows of {} to row {}, {} in a strip", matrix.rows, name(matrix.format()), to_row,
                strip_rows);
   const size_t strip_blocks = static_cast<size_t>(strip_rows) * static_cast<size_t>(matrix.cols) / kBlock;
   auto* codes = const_cast<uint8_t*>(packed.codes(which));
@@ -147,12 +150,12 @@ const uint8_t* PackedMatrix::scales(int matrix) const {
 }
 
 bool is_packable(const Matrix& matrix, int strip_rows) {
-  const Format format = stored_format(matrix);
+  const Format format = matrix.format();
   return (format == Format::kMxfp4 || format == Format::kQ8_0) && matrix.rows % strip_rows == 0;
 }
 
 PackedMatrix pack(const Matrix& first, int num_matrices, int strip_rows, bool is_mapped, ThreadPool& pool) {
-  PackedMatrix packed = make_room(stored_format(first), first.rows, first.cols, num_matrices);
+  PackedMatrix packed = make_room(first.format(), first.rows, first.cols, num_matrices);
   const ExpertMatrices matrices{first, {}};
   for (int which = 0; which < num_matrices; ++which)
     pack_rows(matrices.matrix(which), packed, which, 0, strip_rows, pool);
@@ -163,11 +166,11 @@ PackedMatrix pack(const Matrix& first, int num_matrices, int strip_rows, bool is
 PackedMatrix pack_below(std::span<const Matrix> parts, int strip_rows, bool is_mapped, ThreadPool& pool) {
   int rows = 0;
   for (const Matrix& part : parts) rows += part.rows;
-  PackedMatrix packed = make_room(stored_format(parts[0]), rows, parts[0].cols, 1);
+  PackedMatrix packed = make_room(parts[0].format(), rows, parts[0].cols, 1);
   int to_row = 0;
   for (const Matrix& part : parts) {
-    NIBBLE_CHECK(stored_format(part) == packed.format && part.cols == packed.cols, "{} x {} of {}", part.rows,
-                 part.cols, name(stored_format(part)));
+    NIBBLE_CHECK(part.format() == packed.format && part.cols == packed.cols, "{} x {} of {}", part.rows,
+                 part.cols, name(part.format()));
     pack_rows(part, packed, 0, to_row, strip_rows, pool);
     release(part, static_cast<size_t>(part.rows), is_mapped);
     to_row += part.rows;

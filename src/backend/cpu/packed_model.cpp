@@ -1,5 +1,6 @@
 #include "backend/cpu/packed_model.h"
 
+#include <algorithm>
 #include <map>
 #include <string_view>
 #include <tuple>
@@ -7,6 +8,7 @@
 
 #include "backend/cpu/isa/kernels.h"
 #include "core/log.h"
+#include "model/convert_blocks.h"
 
 namespace nibble::cpu {
 namespace {
@@ -18,7 +20,7 @@ bool becomes_strips(std::span<const Matrix> parts, Format to, int part_rows, int
   if (part_rows % strip_rows != 0 || parts[0].cols % kBlock != 0) return false;
   if (to != Format::kBf16) return to == Format::kMxfp4;
   for (const Matrix& part : parts)
-    if (!is_packable(part, strip_rows) || stored_format(part) != stored_format(parts[0])) return false;
+    if (!is_packable(part, strip_rows) || part.format() != parts[0].format()) return false;
   return true;
 }
 
@@ -51,21 +53,20 @@ class Packer {
     std::vector<Matrix> matrices;
     for (Matrix* part : parts) {
       const auto rows = static_cast<size_t>(part->rows), cols = static_cast<size_t>(part->cols);
-      const Format before = stored_format(*part), after = to == Format::kMxfp4 ? to : before;
+      const Format before = part->format(), after = to == Format::kMxfp4 ? to : before;
       if (before != after) quantised.push_back(quantise(*part, after, pool_));
       matrices.push_back(before == after ? *part : quantised.back().matrix);
       Bytes& bytes = groups_[{group, before, after}];
       ++bytes.num_matrices;
       bytes.before += matrix_bytes(before, rows, cols);
       bytes.after += matrix_bytes(after, rows, cols);
-      *part = {nullptr, nullptr, before == after ? part->format : after, part->rows, part->cols, nullptr, {}};
+      part->stored = {};
     }
     return pack_below(matrices, strip_rows_, kept_.is_mapped && quantised.empty(), pool_);
   }
   PackedMatrix take(ExpertMatrices& experts) {
     PackedMatrix packed = pack(experts.first, kept_.config.num_experts, strip_rows_, kept_.is_mapped, pool_);
-    experts.first.data = experts.first.scales = nullptr;
-    experts.first.blocks = {};
+    experts.first.stored = {};
     return packed;
   }
 
@@ -91,15 +92,17 @@ PackedModel pack_model(std::shared_ptr<const Weights> weights, const DenseFormat
                        ThreadPool& pool) {
   Weights kept = *weights;
   Packer packer(kept, dense, strip_rows, pool);
-  // What has blocks and neither becomes strips nor is quantised has to be made after all.
-  bool is_left =
-      kept.unembedding.blocks.rows && dense.unembedding == Format::kBf16 && !packer.takes_unembedding();
+  // Dense matrices whose blocks neither become strips nor are quantised are converted to elements.
+  std::vector<const Matrix*> left;
+  if (dense.unembedding == Format::kBf16 && !packer.takes_unembedding()) left.push_back(&kept.unembedding);
   for (const LayerWeights& layer : kept.layers) {
-    const bool has_blocks = layer.q.blocks.rows || layer.k.blocks.rows || layer.v.blocks.rows;
-    is_left |= has_blocks && dense.qkv == Format::kBf16 && !packer.takes_qkv(layer);
-    is_left |= layer.o.blocks.rows && dense.attention_output == Format::kBf16 && !packer.takes_o(layer);
+    if (dense.qkv == Format::kBf16 && !packer.takes_qkv(layer))
+      left.insert(left.end(), {&layer.q, &layer.k, &layer.v});
+    if (dense.attention_output == Format::kBf16 && !packer.takes_o(layer)) left.push_back(&layer.o);
   }
-  if (kept.make && is_left) kept.make(pool, {}, MakeWhat::kAll);
+  convert_blocks(
+      kept, [&](const Matrix& matrix) { return std::find(left.begin(), left.end(), &matrix) == left.end(); },
+      pool);
   weights.reset();
 
   PackedModel model;

@@ -11,11 +11,11 @@ namespace nibble::cpu {
 class WorkClock {
  public:
   explicit WorkClock(std::vector<TimedWork>* work) : work_(work) {}  // null: records nothing
-  // Records the time since the last lap, or since construction, under this name.
-  void lap(StepPart part, std::string_view name) {
+  // Records the time since the last lap, or since construction.
+  void lap(Operation operation, std::string_view name) {
     if (!work_) return;
     const double now = watch_.seconds() * 1e6;
-    work_->push_back({part, name, last_, now});
+    work_->push_back({operation, name, last_, now});
     last_ = now;
   }
 

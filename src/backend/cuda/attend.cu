@@ -446,7 +446,7 @@ void prepare_attend() {
 
 void append(Stream stream, const AppendArgs& args) {
   launch(
-      stream, {StepPart::kAttention, "append"},
+      stream, {Operation::kAppend, "append"},
       args.pages.format == KvFormat::kBf16 ? append_kernel<KvFormat::kBf16> : append_kernel<KvFormat::kE4m3>,
       {dim3(static_cast<unsigned>(args.num_tokens), static_cast<unsigned>(args.num_kv_heads)),
        kAttendThreads},
@@ -455,7 +455,7 @@ void append(Stream stream, const AppendArgs& args) {
 
 void attend(Stream stream, int num_rows, const AttendArgs& args) {
   launch(
-      stream, {StepPart::kAttention, "attend"},
+      stream, {Operation::kAttend, "attend"},
       args.pages.format == KvFormat::kBf16 ? attend_kernel<KvFormat::kBf16> : attend_kernel<KvFormat::kE4m3>,
       {dim3(static_cast<unsigned>(args.num_kv_heads), static_cast<unsigned>(args.max_chunks),
             static_cast<unsigned>(num_rows)),

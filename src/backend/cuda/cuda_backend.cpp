@@ -440,20 +440,20 @@ std::vector<KernelChoice> CudaBackend::kernels() const {
   };
   const DeviceLayer& layer = weights_.layers.front();
   std::vector<KernelChoice> choices;
-  const auto add = [&](const char* operation, Format weights) {
+  const auto add = [&](Operation operation, Format weights) {
     for (const KernelChoice& choice : choose_kernels(operation, weights)) choices.push_back(choice);
   };
-  add("embed", Format::kBf16);
-  add("normalise", Format::kF32);
-  add("qkv", format_of(layer.qkv));
-  add("append", options_.kv_format);
-  add("attend", options_.kv_format);
-  add("project", format_of(layer.o));
-  add("route", format_of(layer.router));
-  add("experts up", format_of(layer.up));
-  add("experts down", format_of(layer.down));
-  add("unembed", format_of(weights_.unembedding));
-  add("sample", Format::kF32);
+  add(Operation::kEmbed, Format::kBf16);
+  add(Operation::kRmsNorm, Format::kF32);
+  add(Operation::kQkv, format_of(layer.qkv));
+  add(Operation::kAppend, options_.kv_format);
+  add(Operation::kAttend, options_.kv_format);
+  add(Operation::kProject, format_of(layer.o));
+  add(Operation::kRoute, format_of(layer.router));
+  add(Operation::kExpertsUp, format_of(layer.up));
+  add(Operation::kExpertsDown, format_of(layer.down));
+  add(Operation::kUnembed, format_of(weights_.unembedding));
+  add(Operation::kSample, Format::kF32);
   return choices;
 }
 

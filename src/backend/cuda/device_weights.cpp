@@ -81,7 +81,7 @@ DeviceWeights place(const Config& config, const DenseFormats& dense, Arena& aren
 class Uploader {
  public:
   Uploader(const Weights& weights, int num_threads)
-      : unmade_(weights.unmade), source_(weights.source), pool_(num_threads), staging_(kStagingBytes) {
+      : source_(weights.source), pool_(num_threads), staging_(kStagingBytes) {
     for (Half& half : halves_) {
       half.pinned = PinnedBuffer(kPieceBytes);
       check(cudaEventCreateWithFlags(&half.is_free, cudaEventDisableTiming), "making an event");
@@ -104,27 +104,33 @@ class Uploader {
     }
   }
   void rows(const Matrix& from, __nv_bfloat16* to) {
-    require_bf16(from, "the embedding");
-    copy(from.data, size_of(from.rows, from.cols) * sizeof(Bf16), reinterpret_cast<uint8_t*>(to));
+    bring(bf16_of(from, "the embedding"), 0, size_of(from.rows, from.cols) * sizeof(Bf16),
+          reinterpret_cast<uint8_t*>(to));
   }
   // Packs the rows of `from` as rows first_row .. of `to`.
   void dense(const Matrix& from, const char* what, int first_row, const Strips& to) {
-    require_bf16(from, what);
+    const Source source = bf16_of(from, what);
     const size_t row_bytes = static_cast<size_t>(from.cols) * sizeof(Bf16);
     const int max_rows = static_cast<int>(kStagingBytes / row_bytes) / kStripRows * kStripRows;
     for (int row = 0; row < from.rows; row += max_rows) {
       const int count = std::min(max_rows, from.rows - row);
-      copy(static_cast<const uint8_t*>(from.data) + static_cast<size_t>(row) * row_bytes,
-           static_cast<size_t>(count) * row_bytes, staging());
+      bring(source, static_cast<size_t>(row) * row_bytes, static_cast<size_t>(count) * row_bytes, staging());
       const PackBf16Args args{staging_.as<uint16_t>(), first_row + row, count, from.cols, to};
       to.layout == Layout::kBf16 ? pack(stream_, args) : quantise(stream_, args);
     }
   }
   void experts(const ExpertMatrices& from, int num_experts, RowOrder order, const Strips& to) {
     const Matrix& first = from.first;
-    if (first.format != Format::kMxfp4)
-      throw InputError("{}: the experts are {}, the CUDA backend takes MXFP4", source_,
-                       nibble::name(first.format));
+    if (first.blocks() || first.format() != Format::kMxfp4)
+      throw InputError("{}: the experts are {}, the CUDA backend takes MXFP4", source_, stored_name(first));
+    Source codes_source, scales_source;
+    if (const auto* recipe = std::get_if<Recipe>(&first.stored)) {
+      codes_source.words = &recipe->data;
+      scales_source.words = &recipe->scales;
+    } else {
+      codes_source.data = static_cast<const uint8_t*>(first.elements().data);
+      scales_source.data = first.elements().scales;
+    }
     const size_t code_bytes = size_of(first.rows, first.cols) / 2,
                  scale_bytes = size_of(first.rows, first.cols) / 32;
     const int max_experts = static_cast<int>(kStagingBytes / (code_bytes + scale_bytes));
@@ -132,9 +138,8 @@ class Uploader {
     for (int expert = 0; expert < num_experts; expert += max_experts) {
       const auto count = static_cast<size_t>(std::min(max_experts, num_experts - expert));
       uint8_t* scales = staging() + count * code_bytes;
-      copy(static_cast<const uint8_t*>(first.data) + static_cast<size_t>(expert) * code_bytes,
-           count * code_bytes, staging());
-      copy(first.scales + static_cast<size_t>(expert) * scale_bytes, count * scale_bytes, scales);
+      bring(codes_source, static_cast<size_t>(expert) * code_bytes, count * code_bytes, staging());
+      bring(scales_source, static_cast<size_t>(expert) * scale_bytes, count * scale_bytes, scales);
       pack(stream_,
            PackMxfp4Args{staging(), scales, static_cast<int>(count), first.rows, first.cols, order, to,
                          const_cast<uint8_t*>(to.data) + static_cast<size_t>(expert) * to.matrix_bytes()});
@@ -144,7 +149,7 @@ class Uploader {
   void finish() {
     stream_.wait();
     const double seconds = since_.seconds();
-    if (num_copied_ == 0) return;
+    if (num_copied_ == 0 || has_recipes_) return;
     const double rate = static_cast<double>(num_copied_) / seconds, max_rate = host_to_device_rate();
     log::info("{:.2f} GB to the GPU in {:.2f} s: {:.1f} GB/s, {:.0f} % of {:.1f} GB/s from pinned memory",
               static_cast<double>(num_copied_) / 1e9, seconds, rate / 1e9, 100 * rate / max_rate,
@@ -162,10 +167,17 @@ class Uploader {
   static size_t size_of(int rows, int cols) { return static_cast<size_t>(rows) * static_cast<size_t>(cols); }
   uint8_t* staging() const { return staging_.as<uint8_t>(); }
 
-  void require_bf16(const Matrix& matrix, const char* what) const {
-    if (matrix.format != Format::kBf16)
+  // Where bytes come from: memory of the host, or a recipe, by which the device generates them.
+  struct Source {
+    const uint8_t* data{nullptr};
+    const RandomWords* words{nullptr};
+  };
+  Source bf16_of(const Matrix& matrix, const char* what) const {
+    if (matrix.blocks() || matrix.format() != Format::kBf16)
       throw InputError("{}: {} is {}, the CUDA backend takes BF16: try --backend cpu or reference", source_,
-                       what, nibble::name(matrix.format));
+                       what, stored_name(matrix));
+    if (const auto* recipe = std::get_if<Recipe>(&matrix.stored)) return {nullptr, &recipe->data};
+    return {static_cast<const uint8_t*>(matrix.elements().data), nullptr};
   }
 
   // Bytes per second of a plain copy from a pinned buffer.
@@ -180,8 +192,10 @@ class Uploader {
     return kCopies * static_cast<double>(kPieceBytes) / since.seconds();
   }
 
+  void bring(const Source& from, size_t offset, size_t bytes, uint8_t* to) {
+    from.words ? generate_on_device(*from.words, offset, bytes, to) : copy(from.data + offset, bytes, to);
+  }
   void copy(const void* from, size_t bytes, uint8_t* to) {
-    if (!unmade_.empty()) return generate_on_device(static_cast<const std::byte*>(from), bytes, to);
     num_copied_ += bytes;
     const auto* next = static_cast<const uint8_t*>(from);
     for (size_t done = 0; done < bytes; done += kPieceBytes) {
@@ -200,27 +214,21 @@ class Uploader {
     }
   }
 
-  void generate_on_device(const std::byte* from, size_t bytes, uint8_t* to) {
-    const auto after =
-        std::upper_bound(unmade_.begin(), unmade_.end(), from,
-                         [](const std::byte* at, const UnmadeTensor& t) { return at < t.data; });
-    NIBBLE_CHECK(after != unmade_.begin(), "bytes before the first tensor");
-    const UnmadeTensor& tensor = *(after - 1);
-    const auto offset = static_cast<size_t>(from - tensor.data);
-    NIBBLE_CHECK(offset % 8 == 0 && offset + bytes <= tensor.num_bytes, "bytes {} to {} of {}", offset,
-                 offset + bytes, tensor.num_bytes);
+  void generate_on_device(const RandomWords& words, size_t offset, size_t bytes, uint8_t* to) {
+    NIBBLE_CHECK(offset % 8 == 0, "bytes from {} on", offset);
+    has_recipes_ = true;
     // Fills whole words. Bytes beyond the end are padding, or are overwritten by the tensor that follows.
-    fill(stream_, {reinterpret_cast<uint64_t*>(to), offset / 8, (bytes + 7) / 8, tensor.seed, tensor.mask,
-                   tensor.base});
+    fill(stream_,
+         {reinterpret_cast<uint64_t*>(to), offset / 8, (bytes + 7) / 8, words.seed, words.mask, words.base});
   }
 
-  const std::vector<UnmadeTensor>& unmade_;
   const std::string& source_;
   ThreadPool pool_;
   OwnedStream stream_;
   DeviceBuffer staging_;
   std::array<Half, 2> halves_;
   size_t next_half_{0}, num_copied_{0};
+  bool has_recipes_{false};
   Stopwatch since_;
 };
 
@@ -228,7 +236,7 @@ size_t bytes_of(const Strips& strips) {
   return strips.matrix_bytes() + (strips.row_scales ? static_cast<size_t>(strips.rows) * sizeof(float) : 0);
 }
 size_t bytes_of(const Matrix& matrix) {
-  return matrix_bytes(matrix.format, static_cast<size_t>(matrix.rows), static_cast<size_t>(matrix.cols));
+  return matrix_bytes(matrix.format(), static_cast<size_t>(matrix.rows), static_cast<size_t>(matrix.cols));
 }
 
 void log_conversions(const Weights& weights, const DenseFormats& dense, const DeviceWeights& device) {
@@ -244,9 +252,9 @@ void log_conversions(const Weights& weights, const DenseFormats& dense, const De
                       size_t bytes_after) {
     if (after != Format::kBf16) log_conversion(group, before, after, bytes_before, bytes_after);
   };
-  log("qkv", weights.layers.front().q.format, dense.qkv, qkv_before, qkv_after);
-  log("o", weights.layers.front().o.format, dense.attention_output, o_before, o_after);
-  log("lm_head", weights.unembedding.format, dense.unembedding, bytes_of(weights.unembedding),
+  log("qkv", weights.layers.front().q.format(), dense.qkv, qkv_before, qkv_after);
+  log("o", weights.layers.front().o.format(), dense.attention_output, o_before, o_after);
+  log("lm_head", weights.unembedding.format(), dense.unembedding, bytes_of(weights.unembedding),
       bytes_of(device.unembedding));
 }
 

@@ -46,7 +46,7 @@ void read_all(Stream stream, const ReadArgs& args) {
 void prepare_embed() { prefer_shared_memory(embed_kernel); }
 
 void embed(Stream stream, int num_tokens, const EmbedArgs& args) {
-  launch(stream, {StepPart::kRouting, "embed"}, embed_kernel,
+  launch(stream, {Operation::kEmbed, "embed"}, embed_kernel,
          {dim3(static_cast<unsigned>(num_tokens)), kThreads}, args);
 }
 

@@ -375,7 +375,7 @@ void launch_experts(Stream stream, const Label& label, void (*kernel)(Args, Time
 
 void up(Stream stream, const UpArgs& args) {
   if (args.num_tokens > kFewTokens) return up_many(stream, args);
-  launch_experts(stream, {StepPart::kExperts, "up"}, up_kernel, args.up.weights, args.up.hidden,
+  launch_experts(stream, {Operation::kExpertsUp, "up"}, up_kernel, args.up.weights, args.up.hidden,
                  args.num_tokens, args.max_groups, args);
 }
 bool has_route_up(const Strips& router, const Strips& up, int experts_per_token) {
@@ -387,12 +387,12 @@ bool has_route_up(const Strips& router, const Strips& up, int experts_per_token)
 void route_up(Stream stream, const RouteUpArgs& args) {
   NIBBLE_CHECK(has_route_up(args.router, args.up.weights, args.experts_per_token), "{} experts of {} strips",
                args.router.rows, args.up.weights.num_strips);
-  launch_experts(stream, {StepPart::kExperts, "up", StepPart::kRouting, "route"}, route_up_kernel,
+  launch_experts(stream, {Operation::kExpertsUp, "up", Operation::kRoute, "route"}, route_up_kernel,
                  args.up.weights, args.up.hidden, 1, args.experts_per_token, args);
 }
 void down(Stream stream, const DownArgs& args) {
   if (args.num_tokens > kFewTokens) return down_many(stream, args);
-  launch_experts(stream, {StepPart::kExperts, "down"}, down_kernel, args.weights, args.intermediate,
+  launch_experts(stream, {Operation::kExpertsDown, "down"}, down_kernel, args.weights, args.intermediate,
                  args.num_tokens, args.max_groups, args);
 }
 

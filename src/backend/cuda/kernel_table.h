@@ -22,7 +22,7 @@ struct Architectures {
 };
 
 struct KernelRow {
-  const char* operation;
+  Operation operation;
   Format weights;  // for append and attend: format of the KV cache
   Format activations;
   int from_rows, to_rows;  // rows of the step that it takes
@@ -43,8 +43,8 @@ std::vector<const KernelRow*> rows_valid_for(int compute_capability, std::span<c
 std::vector<KernelCheck> kernel_checks();
 
 // The rows that run an operation on weights of this format: on this GPU, and on any, which needs none.
-std::vector<KernelChoice> choose_kernels(const char* operation, Format weights);
-std::vector<KernelChoice> choose_kernels(const char* operation, Format weights, int compute_capability,
+std::vector<KernelChoice> choose_kernels(Operation operation, Format weights);
+std::vector<KernelChoice> choose_kernels(Operation operation, Format weights, int compute_capability,
                                          std::span<const KernelRow> rows);
 
 }  // namespace nibble::cuda

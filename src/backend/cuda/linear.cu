@@ -178,26 +178,26 @@ void launch_linear(Stream stream, const Label& label, void (*kernel)(Args, Times
 void qkv(Stream stream, const QkvArgs& args) {
   if (args.num_tokens > kFewTokens) return qkv_many(stream, args);
   with_layout(args.weights.layout, [&](auto layout) {
-    launch_linear<layout()>(stream, {StepPart::kDense, "qkv"}, qkv_kernel<layout()>,
-                            args.norm.residual.hidden, args.num_tokens, args);
+    launch_linear<layout()>(stream, {Operation::kQkv, "qkv"}, qkv_kernel<layout()>, args.norm.residual.hidden,
+                            args.num_tokens, args);
   });
 }
 void project(Stream stream, const ProjectArgs& args) {
   if (args.num_tokens > kFewTokens) return project_many(stream, args);
   with_layout(args.weights.layout, [&](auto layout) {
-    launch_linear<layout()>(stream, {StepPart::kDense, "project"}, project_kernel<layout()>, args.cols,
+    launch_linear<layout()>(stream, {Operation::kProject, "project"}, project_kernel<layout()>, args.cols,
                             args.num_tokens, args);
   });
 }
 void unembed(Stream stream, const UnembedArgs& args) {
   with_layout(args.weights.layout, [&](auto layout) {
-    launch_linear<layout()>(stream, {StepPart::kOutput, "unembed"}, unembed_kernel<layout()>,
+    launch_linear<layout()>(stream, {Operation::kUnembed, "unembed"}, unembed_kernel<layout()>,
                             args.norm.residual.hidden, args.num_rows, args);
   });
 }
 void route(Stream stream, const RouteArgs& args) {
   if (args.num_tokens > kFewTokens) return route_many(stream, args);
-  launch_linear<Layout::kBf16>(stream, {StepPart::kRouting, "route"}, route_kernel, args.norm.residual.hidden,
+  launch_linear<Layout::kBf16>(stream, {Operation::kRoute, "route"}, route_kernel, args.norm.residual.hidden,
                                args.num_tokens, args);
 }
 

@@ -354,9 +354,9 @@ dim3 grid_for(const Strips& weights, int num_columns) {
 }
 
 template <Layout layout, typename Args>
-void launch_dense(Stream stream, const char* name, void (*kernel)(Args, unsigned, Timestamps),
+void launch_dense(Stream stream, const Label& label, void (*kernel)(Args, unsigned, Timestamps),
                   const Args& args) {
-  launch(stream, {StepPart::kDense, name}, kernel,
+  launch(stream, label, kernel,
          {grid_for(args.weights, args.num_tokens), kThreads, many_bytes<layout>(args.weights)}, args,
          num_ctas_for(args.weights));
 }
@@ -364,34 +364,35 @@ void launch_dense(Stream stream, const char* name, void (*kernel)(Args, unsigned
 }  // namespace
 
 void normalise(Stream stream, const NormaliseArgs& args) {
-  launch(stream, {StepPart::kRouting, "normalise"}, normalise_kernel,
+  launch(stream, {Operation::kRmsNorm, "normalise"}, normalise_kernel,
          {dim3(static_cast<unsigned>(args.num_tokens)), kThreads}, args);
 }
 void qkv_many(Stream stream, const QkvArgs& args) {
-  with_layout(args.weights.layout,
-              [&](auto layout) { launch_dense<layout()>(stream, "qkv", qkv_many_kernel<layout()>, args); });
+  with_layout(args.weights.layout, [&](auto layout) {
+    launch_dense<layout()>(stream, {Operation::kQkv, "qkv"}, qkv_many_kernel<layout()>, args);
+  });
 }
 void project_many(Stream stream, const ProjectArgs& args) {
   with_layout(args.weights.layout, [&](auto layout) {
-    launch_dense<layout()>(stream, "project", project_many_kernel<layout()>, args);
+    launch_dense<layout()>(stream, {Operation::kProject, "project"}, project_many_kernel<layout()>, args);
   });
 }
 void route_many(Stream stream, const RouteArgs& args) {
-  launch(stream, {StepPart::kRouting, "route"}, logits_many_kernel,
+  launch(stream, {Operation::kRoute, "route"}, logits_many_kernel,
          {grid_for(args.weights, args.num_tokens), kThreads, many_bytes<Layout::kBf16>(args.weights)}, args);
   const auto ctas = static_cast<unsigned>((args.num_tokens + kWarps - 1) / kWarps);
-  launch(stream, {StepPart::kRouting, "rank"}, rank_many_kernel,
+  launch(stream, {Operation::kRoute, "rank"}, rank_many_kernel,
          {dim3(ctas), kThreads, sizeof(int) * kMaxExperts}, args);
 }
 void up_many(Stream stream, const UpArgs& args) {
   const Strips& weights = args.up.weights;
-  launch(stream, {StepPart::kExperts, "up"}, up_many_kernel,
+  launch(stream, {Operation::kExpertsUp, "up"}, up_many_kernel,
          {dim3(grid_for(weights, 1).x, static_cast<unsigned>(args.max_groups)), kThreads,
           many_bytes<Layout::kMxfp4>(weights)},
          args);
 }
 void down_many(Stream stream, const DownArgs& args) {
-  launch(stream, {StepPart::kExperts, "down"}, down_many_kernel,
+  launch(stream, {Operation::kExpertsDown, "down"}, down_many_kernel,
          {dim3(grid_for(args.weights, 1).x, static_cast<unsigned>(args.max_groups)), kThreads,
           many_bytes<Layout::kMxfp4>(args.weights)},
          args);

@@ -31,10 +31,10 @@ std::vector<TimedWork> Recorder::read() const {
     double begin = microseconds(times[i]);
     if (label.first_name) {
       const double middle = microseconds(times[kMaxLaunches + i]);
-      work.push_back({label.first_part, label.first_name, begin, middle});
+      work.push_back({label.first_operation, label.first_name, begin, middle});
       begin = middle;
     }
-    work.push_back({label.part, label.name, begin, microseconds(times[2 * kMaxLaunches + i])});
+    work.push_back({label.operation, label.name, begin, microseconds(times[2 * kMaxLaunches + i])});
   }
   return work;
 }

@@ -16,12 +16,12 @@ struct Timestamps {
   unsigned long long *begin{nullptr}, *middle{nullptr}, *end{nullptr};
 };
 
-// The step part and the name of a launch; `first_part` and `first_name` describe what it does before the middle
-// timestamp, if it has one.
+// The operation and the name of a launch; `first_operation` and `first_name` are those of what it does before the
+// middle timestamp, if it has one.
 struct Label {
-  StepPart part;
+  Operation operation;
   const char* name;
-  StepPart first_part{};
+  Operation first_operation{};
   const char* first_name{nullptr};
 };
 

@@ -511,9 +511,9 @@ void prepare_sample() {
 
 void sample(Stream stream, int num_rows, const SampleArgs& args) {
   const auto rows = static_cast<unsigned>(num_rows);
-  launch(stream, {StepPart::kOutput, "best"}, best_kernel, {dim3(kBestCtas, rows), kBestThreads}, args);
+  launch(stream, {Operation::kSample, "best"}, best_kernel, {dim3(kBestCtas, rows), kBestThreads}, args);
   if (args.are_greedy) return;
-  launch(stream, {StepPart::kOutput, "sample"}, sample_kernel,
+  launch(stream, {Operation::kSample, "sample"}, sample_kernel,
          {dim3(kClusterCtas, rows), kThreads, 0, kClusterCtas}, args);
 }
 

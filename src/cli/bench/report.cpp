@@ -70,8 +70,8 @@ std::string markdown_footer(const BenchSetup& setup) {
   const Build build = this_build();
   std::string kernels;
   for (const KernelChoice& row : setup.record.kernels)
-    kernels +=
-        fmt::format("{}{} ({}): {}", kernels.empty() ? "" : "; ", row.operation, row.weights, row.kernel);
+    kernels += fmt::format("{}{} ({}): {}", kernels.empty() ? "" : "; ", name(row.operation), row.weights,
+                           row.kernel);
   std::string counters;
   for (const Counter& counter : setup.counters)
     counters += fmt::format("{}{} {}", counters.empty() ? "- counted: " : ", ", counter.value, counter.name);

@@ -18,6 +18,7 @@
 #include "core/mapped_file.h"
 #include "core/progress.h"
 #include "harmony/render.h"
+#include "model/convert_blocks.h"
 #include "model/quantize.h"
 #include "reference/rounded_golden.h"
 #include "setup/load.h"
@@ -87,7 +88,7 @@ int eval_text(const EvalOptions& options, const ResolvedSettings& setup) {
 // The format of the activations that experts take: "INT8".
 std::string experts_activations(const std::vector<KernelChoice>& kernels) {
   for (const KernelChoice& row : kernels)
-    if (row.operation.starts_with("experts")) return row.activations;
+    if (row.operation == Operation::kExpertsUp) return row.activations;
   return "unknown";
 }
 
@@ -100,7 +101,7 @@ int eval_compare(const EvalOptions& options, const ResolvedSettings& setup) {
   const BackendOptions room = backend_options(model.config, setup, capacity);
   const BackendOptions plain_room = backend_options(model.config, plain, capacity);
   if (room.dense == plain_room.dense && room.kv_format == plain_room.kv_format &&
-      room.expert_activations == plain_room.expert_activations)
+      setup.own.cpu.expert_activations == plain.own.cpu.expert_activations)
     throw InputError(
         "--compare: nothing is quantised: --fp8-layers, --mxfp4-layers, --kv-dtype fp8 or "
         "--experts-activations int8 says what is to be compared");
@@ -236,7 +237,8 @@ AnswerRounded answer_rounded(const Model& model, const ResolvedSettings& setup, 
       setup.backend->rounding ? setup.backend->rounding(room, backend.kernels()) : std::nullopt;
   if (!rounding || !model.weights) return {};  // the backend alone holds synthetic weights
   const auto pool = std::make_shared<ThreadPool>(room.num_threads);
-  const auto weights = quantise_dense(model.weights, room.dense, *pool);
+  const auto weights =
+      quantise_dense(with_elements(model.weights, takes_blocks(setup), *pool), room.dense, *pool);
   return [pool, weights, rounding = *rounding](const GoldenPrompt& prompt) {
     return reference::rounded_golden(*weights, prompt, rounding, *pool);
   };

@@ -21,7 +21,7 @@ inline std::string rows_text(const KernelChoice& row) {
 inline nlohmann::ordered_json kernels_json(std::span<const KernelChoice> kernels) {
   nlohmann::ordered_json rows = nlohmann::ordered_json::array();
   for (const KernelChoice& row : kernels)
-    rows.push_back({{"operation", row.operation},
+    rows.push_back({{"operation", name(row.operation)},
                     {"weights", row.weights},
                     {"activations", row.activations},
                     {"rows", rows_text(row)},

@@ -38,7 +38,7 @@ double bytes_of(const Step& step, int depth, const Config& config, const Storage
   Cost sum;
   for (const OperationCost& row :
        step_costs(config, formats, step.num_tokens, depth + step.offset + step.num_tokens))
-    if (step.wants_next || row.operation != "unembed") sum += row.cost;
+    if (step.wants_next || row.operation != Operation::kUnembed) sum += row.cost;
   return static_cast<double>(sum.bytes_touched());
 }
 

@@ -9,26 +9,28 @@
 
 #include "core/clock.h"
 #include "core/error.h"
+#include "model/convert_blocks.h"
 #include "tests/backend/contract.h"
 #include "tests/backend/cpu/isas.h"
+#include "tests/backend/cpu/options.h"
 #include "tests/backend/cpu/q8_0_model.h"
 #include "tests/error_of.h"
 
 namespace nibble::cpu {
 namespace {
 
-BackendOptions options_of(Isa isa, int num_threads = 2) {
-  return {.num_full_pages = Fulfilment::kNumPages,
-          .num_sliding_pages = Fulfilment::kNumPages,
-          .max_batch_tokens = 1024,
-          .num_threads = num_threads,
-          .isa = std::string(name(isa))};
+TestOptions options_of(Isa isa, int num_threads = 2) {
+  return {{.num_full_pages = Fulfilment::kNumPages,
+           .num_sliding_pages = Fulfilment::kNumPages,
+           .max_batch_tokens = 1024,
+           .num_threads = num_threads},
+          {.isa = std::string(name(isa))}};
 }
 
 Fulfilment fulfilment(Isa isa, const std::string& name, const DenseFormats& dense, Format kv,
                       ExpertActivations experts = ExpertActivations::kFloat) {
-  BackendOptions options = options_of(isa);
-  options.expert_activations = experts;
+  TestOptions options = options_of(isa);
+  options.cpu.expert_activations = experts;
   options.dense = dense;
   options.kv_format = kv;
   return {std::string(cpu::name(isa)) + name, [options](auto weights) { return make(weights, options); }};
@@ -96,9 +98,9 @@ TEST_F(CpuBackend, GivesTheSameBitsHoweverItsWorkIsCut) {
         const std::vector<TokenId> prompt = random_ids(length, weights->config.vocab, 10);
         std::vector<float> first;
         for (const CpuTuning& tuning : tunings) {
-          BackendOptions options = options_of(isa);
-          options.expert_activations = model.first;
-          options.tuning = tuning;
+          TestOptions options = options_of(isa);
+          options.cpu.expert_activations = model.first;
+          options.cpu.tuning = tuning;
           Feeder feeder(make(model.second, options), Fulfilment::kNumPages);
           feeder.feed({{0, prompt}});
           if (first.empty()) first = feeder.logits(0);
@@ -109,11 +111,11 @@ TEST_F(CpuBackend, GivesTheSameBitsHoweverItsWorkIsCut) {
 }
 
 TEST_F(CpuBackend, SaysWhatTuningHasChanged) {
-  BackendOptions options = options_of(available_isas().back());
+  TestOptions options = options_of(available_isas().back());
   const auto backend = make(weights, options);
   const auto find = [&] {
     for (const KernelChoice& row : backend->kernels())
-      if (row.operation == "experts up" && row.to_rows == kAnyRows) return row;
+      if (row.operation == Operation::kExpertsUp && row.to_rows == kAnyRows) return row;
     return KernelChoice{};
   };
   const KernelChoice before = find();
@@ -181,10 +183,10 @@ TEST_F(CpuBackend, ProfilesAStepWithoutAGapFromItsBeginningToItsEnd) {
 
 KernelChoice experts_of(Isa isa, ExpertActivations activations,
                         const std::shared_ptr<const Weights>& weights) {
-  BackendOptions options = options_of(isa);
-  options.expert_activations = activations;
+  TestOptions options = options_of(isa);
+  options.cpu.expert_activations = activations;
   for (const KernelChoice& row : make(weights, options)->kernels())
-    if (row.operation == "experts up") return row;
+    if (row.operation == Operation::kExpertsUp) return row;
   return {};
 }
 
@@ -203,14 +205,18 @@ TEST_F(CpuBackend, SaysWhichKernelRunsTheExpertsAndOnWhat) {
   }
 }
 
-TEST_F(CpuBackend, RunsDenseLayersOfBlocksInStripsWithInt8ActivationsAndOtherwiseAsTheyAreMade) {
+TEST_F(CpuBackend, RunsDenseLayersOfBlocksInStripsWithInt8ActivationsAndOtherwiseInBf16) {
   const auto told = [](ExpertActivations activations, const DenseFormats& dense) {
-    BackendOptions options = options_of(Isa::kPortable);
-    options.expert_activations = activations;
+    TestOptions options = options_of(Isa::kPortable);
+    options.cpu.expert_activations = activations;
     options.dense = dense;
     std::vector<std::string> lines;
-    for (const KernelChoice& row : make(with_q8_0_blocks(weights), options)->kernels())
-      lines.push_back(row.operation + ", " + row.weights + "/" + row.activations + ": " + row.kernel);
+    ThreadPool pool(1);
+    const bool takes_blocks = takes_int8(options.cpu);
+    for (const KernelChoice& row :
+         make(with_elements(with_q8_0_blocks(weights), takes_blocks, pool), options)->kernels())
+      lines.push_back(std::string(nibble::name(row.operation)) + ", " + row.weights + "/" + row.activations +
+                      ": " + row.kernel);
     return lines;
   };
   EXPECT_THAT(told(ExpertActivations::kInt8, {}),
@@ -245,8 +251,8 @@ std::shared_ptr<const Weights> with_mixed_layers(const std::shared_ptr<const Wei
 TEST_F(CpuBackend, RunsLayersOfBlocksBesideLayersOfElements) {
   const std::vector<TokenId> prompt = random_ids(20, weights->config.vocab, 12);
   const auto logits = [&](const std::shared_ptr<const Weights>& mixed, ExpertActivations activations) {
-    BackendOptions options = options_of(Isa::kPortable);
-    options.expert_activations = activations;
+    TestOptions options = options_of(Isa::kPortable);
+    options.cpu.expert_activations = activations;
     Feeder feeder(make(mixed, options), Fulfilment::kNumPages);
     feeder.feed({{0, prompt}});
     return feeder.logits(0);
@@ -263,16 +269,17 @@ TEST_F(CpuBackend, RunsLayersOfBlocksBesideLayersOfElements) {
 }
 
 TEST_F(CpuBackend, SaysEachKernelOfLayersOfSeveralFormatsOnce) {
-  BackendOptions options = options_of(Isa::kPortable);
-  options.expert_activations = ExpertActivations::kInt8;
+  TestOptions options = options_of(Isa::kPortable);
+  options.cpu.expert_activations = ExpertActivations::kInt8;
   std::vector<std::string> told;
   for (const KernelChoice& row : make(with_mixed_layers(weights), options)->kernels())
-    told.push_back(row.operation + ", " + row.weights + "/" + row.activations + ": " + row.kernel);
+    told.push_back(std::string(nibble::name(row.operation)) + ", " + row.weights + "/" + row.activations +
+                   ": " + row.kernel);
   EXPECT_THAT(
       told, testing::ElementsAre(
                 "embed, BF16/F32: plain C++", "qkv, Q8_0/INT8: portable::strip_q8_0",
-                "qkv, BF16/F32: portable::dot_bf16", "attend keys, BF16/F32: portable::dot_bf16",
-                "attend values, BF16/F32: portable::weigh_bf16", "project, BF16/F32: portable::dot_bf16",
+                "qkv, BF16/F32: portable::dot_bf16", "attend, BF16/F32: portable::dot_bf16",
+                "attend, BF16/F32: portable::weigh_bf16", "project, BF16/F32: portable::dot_bf16",
                 "project, Q8_0/INT8: portable::strip_q8_0", "route, BF16/F32: portable::dot_bf16",
                 "experts up, MXFP4/INT8: portable::strip_mxfp4",
                 "experts down, MXFP4/INT8: portable::strip_mxfp4", "unembed, BF16/F32: portable::dot_bf16"));
@@ -288,8 +295,8 @@ TEST_F(CpuBackend, GivesTheSameInt8BitsForAnyNumberOfThreads) {
   const std::vector<TokenId> prompt = random_ids(150, weights->config.vocab, 10);
   std::vector<float> first;
   for (const int num_threads : {2, 1, 4}) {
-    BackendOptions options = options_of(Isa::kPortable, num_threads);
-    options.expert_activations = ExpertActivations::kInt8;
+    TestOptions options = options_of(Isa::kPortable, num_threads);
+    options.cpu.expert_activations = ExpertActivations::kInt8;
     Feeder feeder(make(weights, options), Fulfilment::kNumPages);
     feeder.feed({{0, prompt}});
     if (first.empty()) first = feeder.logits(0);
@@ -298,21 +305,21 @@ TEST_F(CpuBackend, GivesTheSameInt8BitsForAnyNumberOfThreads) {
 }
 
 TEST_F(CpuBackend, RunsWhatItConvertedWithTheKernelsOfThatFormat) {
-  BackendOptions options = options_of(Isa::kPortable);
+  TestOptions options = options_of(Isa::kPortable);
   options.dense = {Format::kE4m3, Format::kMxfp4, Format::kBf16};
   options.kv_format = Format::kE4m3;
   std::vector<std::string> told;
   for (const KernelChoice& row : make(weights, options)->kernels())
-    told.push_back(row.operation + ", " + row.weights + ": " + row.kernel);
-  EXPECT_THAT(told, testing::IsSupersetOf(
-                        {"qkv, FP8: portable::dot_e4m3", "project, MXFP4: portable::dot_mxfp4",
-                         "unembed, BF16: portable::dot_bf16", "attend keys, FP8: portable::dot_e4m3",
-                         "attend values, FP8: portable::weigh_e4m3"}));
+    told.push_back(std::string(nibble::name(row.operation)) + ", " + row.weights + ": " + row.kernel);
+  EXPECT_THAT(told,
+              testing::IsSupersetOf({"qkv, FP8: portable::dot_e4m3", "project, MXFP4: portable::dot_mxfp4",
+                                     "unembed, BF16: portable::dot_bf16", "attend, FP8: portable::dot_e4m3",
+                                     "attend, FP8: portable::weigh_e4m3"}));
 }
 
 TEST_F(CpuBackend, TakesTheBestInstructionSetUnlessToldOtherwise) {
-  BackendOptions options = options_of(Isa::kPortable);
-  options.isa.clear();
+  TestOptions options = options_of(Isa::kPortable);
+  options.cpu.isa.clear();
   const Kernels best = choose_kernels(available_isas().back());
   const auto kernels = make(weights, options)->kernels();
   EXPECT_EQ(kernels.back().kernel, best.dot(Format::kBf16)->name);
@@ -321,8 +328,8 @@ TEST_F(CpuBackend, TakesTheBestInstructionSetUnlessToldOtherwise) {
 }
 
 TEST_F(CpuBackend, RefusesAnInstructionSetItDoesNotHaveAndNamesThoseItHas) {
-  BackendOptions options = options_of(Isa::kPortable);
-  options.isa = "avx9";
+  TestOptions options = options_of(Isa::kPortable);
+  options.cpu.isa = "avx9";
   std::string has;
   for (const Isa isa : available_isas()) has = fmt::format("{}{}{}", name(isa), has.empty() ? "" : ", ", has);
   EXPECT_THAT(error_of([&] { make(weights, options); }),
@@ -331,10 +338,10 @@ TEST_F(CpuBackend, RefusesAnInstructionSetItDoesNotHaveAndNamesThoseItHas) {
 
 TEST_F(CpuBackend, RefusesWhatItHasNoKernelFor) {
   Weights changed = *weights;
-  changed.layers[1].down.first.format = Format::kF32;
+  std::get<Elements>(changed.layers[1].down.first.stored).format = Format::kF32;
   EXPECT_THROW(make(std::make_shared<const Weights>(changed), options_of(Isa::kPortable)), InputError);
   changed = *weights;
-  changed.embedding.format = Format::kMxfp4;
+  std::get<Elements>(changed.embedding.stored).format = Format::kMxfp4;
   EXPECT_THROW(make(std::make_shared<const Weights>(changed), options_of(Isa::kPortable)), InputError);
   changed = *weights;
   changed.config.head_dim = 512;
@@ -342,7 +349,7 @@ TEST_F(CpuBackend, RefusesWhatItHasNoKernelFor) {
 }
 
 TEST_F(CpuBackend, PlansItsOwnCopyOfWhatItConverts) {
-  BackendOptions options = options_of(Isa::kPortable);
+  TestOptions options = options_of(Isa::kPortable);
   const size_t bf16_kv = plan(weights->config, options).kv_bytes;
   options.dense = {Format::kBf16, Format::kE4m3, Format::kBf16};
   options.kv_format = Format::kE4m3;
@@ -354,8 +361,8 @@ TEST_F(CpuBackend, PlansItsOwnCopyOfWhatItConverts) {
 
 // 6 layers have 16 experts of gate_up [256, 256] and down [256, 128], with 17 bytes for 32 elements.
 TEST_F(CpuBackend, PlansExpertsInStripsInPlaceOfThoseThatAreStored) {
-  BackendOptions options = options_of(Isa::kPortable);
-  options.expert_activations = ExpertActivations::kInt8;
+  TestOptions options = options_of(Isa::kPortable);
+  options.cpu.expert_activations = ExpertActivations::kInt8;
   const MemoryPlan memory = plan(weights->config, options);
   EXPECT_EQ(memory.weight_bytes, size_t{6} * 16 * (256 * 256 + 256 * 128) / 32 * 17);
   EXPECT_EQ(memory.replaced_weight_bytes, memory.weight_bytes);
@@ -365,12 +372,10 @@ TEST_F(CpuBackend, PlansExpertsInStripsInPlaceOfThoseThatAreStored) {
 TEST_F(CpuBackend, TakesFloat32ThatIsToBeConverted) {
   Weights changed = *weights;
   std::vector<float> o(size_t{256} * 512, 0.5f);
-  for (LayerWeights& layer : changed.layers) {
-    layer.o.format = Format::kF32;
-    layer.o.data = o.data();
-  }
+  for (LayerWeights& layer : changed.layers)
+    layer.o.stored = Elements{.format = Format::kF32, .data = o.data()};
   const auto shared = std::make_shared<const Weights>(changed);
-  BackendOptions options = options_of(Isa::kPortable);
+  TestOptions options = options_of(Isa::kPortable);
   EXPECT_THROW(make(shared, options), InputError);
   options.dense.attention_output = Format::kE4m3;
   EXPECT_NO_THROW(make(shared, options));
@@ -378,11 +383,9 @@ TEST_F(CpuBackend, TakesFloat32ThatIsToBeConverted) {
 
 // 3 full and 3 sliding layers; a page of a layer is keys and values of 2 heads, 32 positions, 64 elements of 2 bytes.
 TEST_F(CpuBackend, PlansItsPagesToTheByteAndNoCopyOfTheWeights) {
-  BackendOptions options{.num_full_pages = 10,
-                         .num_sliding_pages = 4,
-                         .max_batch_tokens = 16,
-                         .num_threads = 1,
-                         .isa = "portable"};
+  TestOptions options{
+      {.num_full_pages = 10, .num_sliding_pages = 4, .max_batch_tokens = 16, .num_threads = 1},
+      {.isa = "portable"}};
   const MemoryPlan small = plan(weights->config, options);
   EXPECT_EQ(small.weight_bytes, 0u);
   EXPECT_EQ(small.kv_bytes, size_t{(3 * 10 + 3 * 4) * 2 * 2 * 32 * 64 * 2});

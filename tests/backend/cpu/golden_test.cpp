@@ -17,6 +17,7 @@
 #include "model/weights.h"
 #include "reference/rounded_golden.h"
 #include "tests/backend/cpu/isas.h"
+#include "tests/backend/cpu/options.h"
 #include "tests/backend/cpu/q8_0_model.h"
 #include "tests/backend/cpu/rounded_reference.h"
 #include "tests/backend/feeder.h"
@@ -47,13 +48,12 @@ std::span<const float> row(const std::vector<float>& logits, size_t index, size_
   return std::span(logits).subspan(index * vocab, vocab);
 }
 
-BackendOptions options_of(Isa isa, ExpertActivations experts = ExpertActivations::kFloat) {
-  return {.num_full_pages = kNumPages,
-          .num_sliding_pages = kNumPages,
-          .max_batch_tokens = 512,
-          .num_threads = 1,
-          .isa = std::string(name(isa)),
-          .expert_activations = experts};
+TestOptions options_of(Isa isa, ExpertActivations experts = ExpertActivations::kFloat) {
+  return {{.num_full_pages = kNumPages,
+           .num_sliding_pages = kNumPages,
+           .max_batch_tokens = 512,
+           .num_threads = 1},
+          {.isa = std::string(name(isa)), .expert_activations = experts}};
 }
 
 struct Figures {
@@ -71,7 +71,7 @@ std::vector<TokenId> with_continuation(const GoldenPrompt& prompt) {
 
 // Feeds the prompt and its golden continuation, so that each token of the continuation is compared, whatever the
 // backend would have chosen before it.
-Figures measure(const BackendOptions& options, const std::shared_ptr<const Weights>& weights,
+Figures measure(const TestOptions& options, const std::shared_ptr<const Weights>& weights,
                 const GoldenPrompt& prompt, const GoldenTolerance& tolerance) {
   const size_t vocab = weights->config.vocab;
   Feeder feeder(make(weights, options), kNumPages);
@@ -206,7 +206,7 @@ struct RandomModel {
   GoldenSet golden;
 };
 
-std::vector<float> logits_on_cpu(const BackendOptions& options, const std::shared_ptr<const Weights>& weights,
+std::vector<float> logits_on_cpu(const TestOptions& options, const std::shared_ptr<const Weights>& weights,
                                  const std::vector<TokenId>& ids) {
   Feeder feeder(make(weights, options), kNumPages);
   feeder.feed({{0, ids}});
@@ -232,7 +232,7 @@ TEST_P(GoldenOnCpu, RandomModelsAgreeUpToTheFirstPositionWithANearTie) {
   EXPECT_GE(num_compared, 30u);
 }
 
-void expect_like_reference(const BackendOptions& options, const std::shared_ptr<const Weights>& weights,
+void expect_like_reference(const TestOptions& options, const std::shared_ptr<const Weights>& weights,
                            const std::vector<TokenId>& ids, double tolerance) {
   const size_t vocab = weights->config.vocab;
   const std::vector<float> logits = logits_on_cpu(options, weights, ids);
@@ -263,7 +263,7 @@ TEST_P(GoldenOnCpu, ConvertedRandomModelsAgreeWithAReferenceThatIsGivenTheSameBy
   for (const Format format : kFormats)
     for (const char* name : {"a", "b"}) {
       const RandomModel model(name);
-      BackendOptions options = options_of(GetParam());
+      TestOptions options = options_of(GetParam());
       options.dense = {format, format, format};
       for (const GoldenPrompt& prompt : model.golden.prompts)
         if (prompt.ids.size() <= 50) expect_like_reference(options, model.weights, prompt.ids, 1e-3);
@@ -275,7 +275,7 @@ TEST_P(GoldenOnCpu, ConvertedRandomModelsAgreeWithAReferenceThatIsGivenTheSameBy
 TEST_P(GoldenOnCpu, RandomModelsWithFp8KeysAndValuesAgreeWithAReferenceThatRoundsThem) {
   for (const char* name : {"a", "b"}) {
     const RandomModel model(name);
-    BackendOptions options = options_of(GetParam());
+    TestOptions options = options_of(GetParam());
     options.kv_format = Format::kE4m3;
     for (const GoldenPrompt& prompt : model.golden.prompts)
       if (prompt.ids.size() <= 50) expect_like_reference(options, model.weights, prompt.ids, 1.3e-2);

@@ -147,7 +147,7 @@ struct BlockMatrix {
       encode_mxfp4(values, codes, scales);
       pack_mxfp4(codes, scales, bytes);
     }
-    matrix = {nullptr, nullptr, Format::kBf16, rows, cols, nullptr, {type, bytes.data(), nullptr}};
+    matrix = {rows, cols, Blocks{type, bytes.data(), nullptr}};
   }
 
   // Computes y [T, rows] = x [T, cols] times its transpose.

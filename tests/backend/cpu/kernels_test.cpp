@@ -49,7 +49,8 @@ class DotKernels : public testing::TestWithParam<DotRow> {
                          const std::vector<float>& x) const {
     const std::vector<const float*> rows = rows_of(x, padded(weight.cols));
     std::vector<float> y(rows.size() * (num_rows + 1), kPoison);
-    GetParam().kernel({weight.data, weight.scales, weight.row_scales, weight.cols, first_row, num_rows,
+    const Elements& elements = weight.elements();
+    GetParam().kernel({elements.data, elements.scales, elements.row_scales, weight.cols, first_row, num_rows,
                        rows.data(), static_cast<int>(rows.size()), y.data(), num_rows + 1});
     return y;
   }
@@ -162,7 +163,7 @@ TEST_P(E4m3DotKernels, TakeNoRowScalesForOnes) {
   RandomMatrix weight = random_matrix(Format::kE4m3, 5, 64, 6);
   std::fill(weight.row_scales.begin(), weight.row_scales.end(), 1.0f);
   const std::vector<float> x = random_floats(64, 7), ones = run(weight.matrix, 0, 5, x);
-  weight.matrix.row_scales = nullptr;
+  std::get<Elements>(weight.matrix.stored).row_scales = nullptr;
   const std::vector<float> none = run(weight.matrix, 0, 5, x);
   for (int r = 0; r < 5; ++r) EXPECT_EQ(none[r], ones[r]);
 }
@@ -189,8 +190,8 @@ TEST_P(WeighKernels, AddTheWeightedValuesToWhatIsThere) {
         const std::vector<float> weights = random_floats(num_heads * 32, 9);
         const std::vector<float> before = random_floats(num_heads * head_dim, 10);
         std::vector<float> out = in_split_order(before, head_dim);
-        GetParam().kernel({values.matrix.data, num_positions, head_dim, weights.data(), 32, num_heads,
-                           out.data(), padded(head_dim)});
+        GetParam().kernel({values.matrix.elements().data, num_positions, head_dim, weights.data(), 32,
+                           num_heads, out.data(), padded(head_dim)});
         for (int h = 0; h < num_heads; ++h)
           for (int d = 0; d < head_dim; ++d) {
             double sum = before[h * head_dim + d], magnitudes = std::abs(sum);

@@ -35,15 +35,15 @@ struct RandomMatrix {
   // The elements in double, computed from the formats' definitions.
   double at(ptrdiff_t row, ptrdiff_t col) const {
     const ptrdiff_t i = row * matrix.cols + col;
-    if (matrix.format == Format::kBf16)
+    if (matrix.format() == Format::kBf16)
       return to_float(Bf16{static_cast<uint16_t>(bytes[2 * i] | bytes[2 * i + 1] << 8)});
-    if (matrix.format == Format::kE4m3) {
+    if (matrix.format() == Format::kE4m3) {
       const int exponent = bytes[i] >> 3 & 15, mantissa = bytes[i] & 7;
       const double magnitude =
           exponent == 0 ? std::ldexp(mantissa, -9) : std::ldexp(8 + mantissa, exponent - 10);
       return (bytes[i] < 128 ? magnitude : -magnitude) * row_scales[row];
     }
-    if (matrix.format == Format::kQ8_0) {
+    if (matrix.format() == Format::kQ8_0) {
       const uint8_t* block = &bytes[i / 32 * 34];
       return to_float(F16{static_cast<uint16_t>(block[0] | block[1] << 8)}) *
              static_cast<double>(static_cast<int8_t>(block[2 + i % 32]));
@@ -83,10 +83,10 @@ inline RandomMatrix random_matrix(Format format, int rows, int cols, uint64_t se
     for (size_t i = 0; i < num_elements / 32; ++i)
       random.scales.push_back(static_cast<uint8_t>(121 + random_bits(seed + 1, i) % 8));
   }
-  random.matrix = {random.bytes.data(), random.scales.data(), format, rows, cols, random.row_scales.data()};
+  random.matrix = {rows, cols,
+                   Elements{format, random.bytes.data(), random.scales.data(), random.row_scales.data()}};
   if (format == Format::kQ8_0)
-    random.matrix.blocks = {GgmlType::kQ8_0, reinterpret_cast<const std::byte*>(random.bytes.data()),
-                            nullptr};
+    random.matrix.stored = Blocks{.rows = reinterpret_cast<const std::byte*>(random.bytes.data())};
   return random;
 }
 

@@ -185,7 +185,7 @@ TEST_P(Operations, OfEqualRouterLogitsTheLowerExpertWins) {
   LayerWeights layer = weights.layers[0];
   const std::vector<uint16_t> zeros(8 * 32);
   const std::vector<float> biases{1, 3, 2, 3, 0, 2, 2, 2}, x(32, 1);
-  layer.router.data = zeros.data();
+  layer.router.stored = Elements{.data = zeros.data()};
   layer.router_bias = vector_of(biases);
   const Activations a = activations(config, 1);
   route({machine_, rows_view(x, 1), layer, config.rms_eps, a.router_logits, a.normed, a.chosen,
@@ -198,7 +198,7 @@ TEST_P(Operations, OfEqualRouterLogitsTheLowerExpertWins) {
 
 void expect_experts(const Machine& machine, const Config& config, const Activations& a, Format format,
                     int num_tokens, Crowding crowding) {
-  const int num_experts = config.num_experts, num_chosen = config.experts_per_token;
+  const int num_experts = config.num_experts, experts_per_token = config.experts_per_token;
   const RandomMatrix up = random_matrix(format, 2 * config.intermediate, config.hidden, 51, num_experts);
   const RandomMatrix down = random_matrix(format, config.hidden, config.intermediate, 52, num_experts);
   const std::vector<float> up_bias = random_floats(size_t{2} * num_experts * config.intermediate, 53);
@@ -209,11 +209,11 @@ void expect_experts(const Machine& machine, const Config& config, const Activati
 
   const std::vector<float> normed = random_floats(size_t{1} * num_tokens * config.hidden, 55);
   const std::vector<float> split = in_split_order(normed, config.hidden);
-  const std::vector<float> weights = random_floats(size_t{1} * num_tokens * num_chosen, 56);
+  const std::vector<float> weights = random_floats(size_t{1} * num_tokens * experts_per_token, 56);
   const View<const float, 2> weights_view = rows_view(weights, num_tokens);
-  const Array<int, 2> chosen({num_tokens, num_chosen});
+  const Array<int, 2> chosen({num_tokens, experts_per_token});
   for (int t = 0; t < num_tokens; ++t)
-    for (int k = 0; k < num_chosen; ++k)
+    for (int k = 0; k < experts_per_token; ++k)
       chosen.view()(t, k) = (crowding == Crowding::kSpread ? 5 * t + k : num_experts - 1 - k) % num_experts;
 
   std::vector<float> x = random_floats(size_t{1} * num_tokens * config.hidden, 57), expected = x;

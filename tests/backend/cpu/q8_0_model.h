@@ -10,7 +10,7 @@
 
 namespace nibble::cpu {
 
-// The weights with blocks beside their elements, which are rounded to them. No page of theirs may be given back.
+// The weights with blocks in place of their dense elements, which are rounded to them.
 inline std::shared_ptr<const Weights> with_q8_0_blocks(const std::shared_ptr<const Weights>& weights) {
   struct Storage {
     std::shared_ptr<const Weights> original;
@@ -24,13 +24,13 @@ inline std::shared_ptr<const Weights> with_q8_0_blocks(const std::shared_ptr<con
       reference::decode_row(matrix, r, &values[size_t{1} * r * matrix.cols]);
     std::vector<std::byte>& blocks = storage->blocks.emplace_back(values.size() / 32 * 34);
     quantise_q8_0(values, blocks);
-    matrix.blocks = {GgmlType::kQ8_0, blocks.data(), nullptr};
+    matrix.stored = Blocks{.rows = blocks.data()};
   };
   quantise(changed.embedding);
   quantise(changed.unembedding);
   for (LayerWeights& layer : changed.layers)
     for (Matrix* matrix : {&layer.q, &layer.k, &layer.v, &layer.o}) quantise(*matrix);
-  changed.is_mapped = false;
+  changed.is_mapped = false;  // the blocks are in memory
   changed.storage = storage;
   return std::make_shared<const Weights>(std::move(changed));
 }

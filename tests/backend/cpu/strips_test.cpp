@@ -315,11 +315,11 @@ TEST_F(Packing, LetsGoOfTheExpertsOfMadeWeightsThatNobodyElseHolds) {
 
   const PackedModel of_shared = pack_model(shared, {}, 4, pool_);
   EXPECT_EQ(bytes.use_count(), 2) << "the other holder's";
-  EXPECT_NE(shared->layers[0].gate_up.first.data, nullptr);
+  EXPECT_FALSE(shared->layers[0].gate_up.first.is_gone());
   const PackedModel of_own = pack_model(std::move(shared), {}, 4, pool_);
   EXPECT_EQ(bytes.use_count(), 1);
   ASSERT_EQ(of_own.layers.size(), 1u);
-  EXPECT_EQ(of_own.weights->layers[0].gate_up.first.data, nullptr);
+  EXPECT_TRUE(of_own.weights->layers[0].gate_up.first.is_gone());
   EXPECT_EQ(of_own.weights->layers[0].down.bias(1)[0], 2);
 }
 

@@ -281,21 +281,22 @@ Machine machine() {
                                 .temperature_celsius = {}}};
 }
 
-const BenchSetup kSetup{.record = {.date = "2026-11-22T02:36:02Z",
-                                   .command_line = "nibble bench tiny --json",
-                                   .machine = machine(),
-                                   .kernels = {{"qkv", "BF16", "F32", "avx512::dot_bf16", "measured"}},
-                                   .num_warmups = 1},
-                        .model = "tiny",
-                        .weight_bytes = 13'306'656,
-                        .num_parameters = 20'914'757'184,
-                        .backend = "cpu",
-                        .num_threads = 3,
-                        .max_batch_tokens = 512,
-                        .num_repetitions = 3,
-                        .read_bandwidth = 50e9,
-                        .tuning = std::nullopt,
-                        .counters = {{"steps that hit", 7}, {"steps that missed", 2}}};
+const BenchSetup kSetup{
+    .record = {.date = "2026-11-22T02:36:02Z",
+               .command_line = "nibble bench tiny --json",
+               .machine = machine(),
+               .kernels = {{Operation::kQkv, "BF16", "F32", "avx512::dot_bf16", "measured"}},
+               .num_warmups = 1},
+    .model = "tiny",
+    .weight_bytes = 13'306'656,
+    .num_parameters = 20'914'757'184,
+    .backend = "cpu",
+    .num_threads = 3,
+    .max_batch_tokens = 512,
+    .num_repetitions = 3,
+    .read_bandwidth = 50e9,
+    .tuning = std::nullopt,
+    .counters = {{"steps that hit", 7}, {"steps that missed", 2}}};
 // 100 tokens per second of 0.2 GB each are 20 GB/s.
 const BenchResult kResult{{BenchKind::kDecode, 32, 4096}, {98, 104, 98}, 32, 0.2e9};
 

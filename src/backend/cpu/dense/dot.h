@@ -13,17 +13,18 @@
 namespace nibble::cpu {
 
 struct PanelArgs {
-  const Matrix& weight;
+  const Matrix& weight;  // which has elements
   ptrdiff_t first_row;
   const float* const* x;  // [T] rows of weight.cols elements, split order
   View<float, 2> y;       // [T, rows of the panel], perhaps with gaps between rows
 };
 
 inline void dot(const Kernels& kernels, const PanelArgs& args) {
-  kernels.dot(args.weight.format)
-      ->kernel({.weights = args.weight.data,
-                .scales = args.weight.scales,
-                .row_scales = args.weight.row_scales,
+  const Elements& weight = args.weight.elements();
+  kernels.dot(weight.format)
+      ->kernel({.weights = weight.data,
+                .scales = weight.scales,
+                .row_scales = weight.row_scales,
                 .cols = args.weight.cols,
                 .first_row = static_cast<int>(args.first_row),
                 .num_rows = static_cast<int>(args.y.shape[1]),

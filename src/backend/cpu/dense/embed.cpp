@@ -7,14 +7,14 @@ namespace nibble::cpu {
 
 void embed(const EmbedArgs& args) {
   const ptrdiff_t hidden = args.embedding.cols;
-  const StoredBlocks& blocks = args.embedding.blocks;
-  const auto* elements = static_cast<const Bf16*>(args.embedding.data);
+  const Blocks* blocks = args.embedding.blocks();
+  const auto* elements = blocks ? nullptr : static_cast<const Bf16*>(args.embedding.elements().data);
   for (ptrdiff_t t = 0; t < std::ssize(args.rows); ++t) {
     const TokenId token = args.rows[t].token;
     NIBBLE_CHECK(token >= 0 && token < args.embedding.rows, "token {} of {}", token, args.embedding.rows);
-    if (blocks.rows) {
-      const auto row = row_of(blocks, static_cast<size_t>(token), static_cast<size_t>(hidden));
-      dequantise(blocks.type, row, {args.x.row(t), static_cast<size_t>(hidden)});
+    if (blocks) {
+      const auto row = row_of(*blocks, static_cast<size_t>(token), static_cast<size_t>(hidden));
+      dequantise(blocks->type, row, {args.x.row(t), static_cast<size_t>(hidden)});
       continue;
     }
     for (ptrdiff_t i = 0; i < hidden; ++i) args.x(t, i) = to_float(elements[token * hidden + i]);

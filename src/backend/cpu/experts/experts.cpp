@@ -102,14 +102,14 @@ void up_swiglu_panel(const ExpertsArgs& args, const Grouping& grouping, const Gr
   const Matrix weight = args.layer.gate_up.matrix(group.expert);
   const Vector bias = args.layer.gate_up.bias(group.expert);
   const ptrdiff_t num_rows = std::min(kUpRows, weight.rows - first_row);
-  const ptrdiff_t num_chosen = args.chosen.shape[1];
+  const ptrdiff_t experts_per_token = args.chosen.shape[1];
   float storage[kTokenBlock * kUpRows];
   const float* normed[kTokenBlock];
   for (ptrdiff_t first = 0; first < group.count; first += kTokenBlock) {
     const ptrdiff_t count = std::min<ptrdiff_t>(kTokenBlock, group.count - first);
     const ptrdiff_t* pairs = &grouping.pair_at[group.first + first];
     const View<float, 2> u(storage, {count, num_rows});
-    for (ptrdiff_t p = 0; p < count; ++p) normed[p] = args.normed.row(pairs[p] / num_chosen);
+    for (ptrdiff_t p = 0; p < count; ++p) normed[p] = args.normed.row(pairs[p] / experts_per_token);
     dot(args.machine.kernels, PanelArgs{weight, first_row, normed, u});
     for (ptrdiff_t p = 0; p < count; ++p)
       for (ptrdiff_t r = 0; r < num_rows; r += 2)
@@ -176,11 +176,11 @@ void experts(const ExpertsArgs& args) {
   if (args.packed) {
     const ptrdiff_t num_rows = args.x.shape[0];
     for_each(args.machine.pool, num_rows, static_cast<double>(num_rows * up.cols), [&](ptrdiff_t t, int) {
-      const ptrdiff_t num_chosen = args.chosen.shape[1];
-      const ptrdiff_t* places = &grouping.place_of[t * num_chosen];
+      const ptrdiff_t experts_per_token = args.chosen.shape[1];
+      const ptrdiff_t* places = &grouping.place_of[t * experts_per_token];
       const Q8Block* first = args.normed_q8.row(places[0]);
       to_q8(args.normed.row(t), up.cols, args.normed_q8.row(places[0]));
-      for (ptrdiff_t k = 1; k < num_chosen; ++k)
+      for (ptrdiff_t k = 1; k < experts_per_token; ++k)
         std::copy_n(first, up.cols / kBlock, args.normed_q8.row(places[k]));
     });
     // An item takes a panel of gates and the same number of linear rows.

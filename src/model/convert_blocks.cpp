@@ -1,0 +1,153 @@
+#include "model/convert_blocks.h"
+
+#include <algorithm>
+#include <atomic>
+#include <map>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "core/buffer.h"
+#include "core/log.h"
+#include "formats/ggml_blocks.h"
+#include "formats/mxfp4.h"
+
+namespace nibble {
+namespace {
+
+// A matrix in the weights, or the first of `count` consecutive ones of experts, and the group that log lines name.
+struct BlockedMatrix {
+  Matrix* matrix;
+  size_t count;
+  std::string_view group;
+
+  size_t num_elements() const {
+    return count * static_cast<size_t>(matrix->rows) * static_cast<size_t>(matrix->cols);
+  }
+  bool is_of_experts() const { return group == "experts"; }
+  size_t element_bytes() const {
+    return num_bytes(is_of_experts() ? Format::kMxfp4 : Format::kBf16, num_elements());
+  }
+  size_t stored_bytes() const {
+    const GgmlType type = matrix->blocks()->type;
+    return num_elements() / block_elements(type) * block_bytes(type);
+  }
+};
+
+std::vector<BlockedMatrix> blocked_matrices(Weights& weights,
+                                            const std::function<bool(const Matrix&)>& stays) {
+  std::vector<BlockedMatrix> parts;
+  const auto add = [&](Matrix& matrix, std::string_view group, size_t count = 1) {
+    if (matrix.blocks() && !stays(matrix)) parts.push_back({&matrix, count, group});
+  };
+  add(weights.embedding, "embedding");
+  for (LayerWeights& layer : weights.layers) {
+    for (Matrix* matrix : {&layer.q, &layer.k, &layer.v}) add(*matrix, "qkv");
+    add(layer.o, "o");
+    add(layer.router, "router");
+    for (ExpertMatrices* experts : {&layer.gate_up, &layer.down})
+      add(experts->first, "experts", static_cast<size_t>(weights.config.num_experts));
+  }
+  add(weights.unembedding, "lm_head");
+  return parts;
+}
+
+// Converts one part into `to`. Returns false where a value had to be rounded.
+bool convert_one(const BlockedMatrix& part, const Buffer& to, ThreadPool& pool) {
+  const Blocks blocks = *part.matrix->blocks();
+  const size_t rows = part.count * static_cast<size_t>(part.matrix->rows),
+               cols = static_cast<size_t>(part.matrix->cols);
+  if (!part.is_of_experts()) {
+    part.matrix->stored = Elements{.format = Format::kBf16, .data = to.data()};
+    return to_bf16(blocks, rows, cols, to.as<Bf16>(), pool);
+  }
+  auto* codes = to.as<uint8_t>();
+  auto* scales = codes + rows * cols / kMxfp4BlockSize * kMxfp4CodeBytes;
+  part.matrix->stored = Elements{.format = Format::kMxfp4, .data = codes, .scales = scales};
+  to_mxfp4(blocks, rows, cols, codes, scales, pool);
+  return true;
+}
+
+struct ConvertedGroup {
+  size_t num_tensors{0}, bytes_before{0}, bytes_after{0};
+  bool is_exact{true};
+};
+
+}  // namespace
+
+bool to_bf16(const Blocks& blocks, size_t rows, size_t cols, Bf16* to, ThreadPool& pool) {
+  std::vector<std::vector<float>> wide(static_cast<size_t>(pool.num_threads()), std::vector<float>(cols));
+  std::atomic<bool> is_exact{true};
+  pool.for_each(static_cast<ptrdiff_t>(rows), [&](ptrdiff_t item, int thread) {
+    const auto row = static_cast<size_t>(item);
+    const std::span<float> values = wide[static_cast<size_t>(thread)];
+    dequantise(blocks.type, row_of(blocks, row, cols), values);
+    Bf16* narrow = to + row * cols;
+    bool is_row_exact = true;
+    for (size_t i = 0; i < cols; ++i) {
+      narrow[i] = nibble::to_bf16(values[i]);
+      is_row_exact &= to_float(narrow[i]) == values[i];
+    }
+    if (!is_row_exact) is_exact = false;
+  });
+  return is_exact;
+}
+
+void to_mxfp4(const Blocks& blocks, size_t rows, size_t cols, uint8_t* codes, uint8_t* scales,
+              ThreadPool& pool) {
+  const size_t row_blocks = cols / kMxfp4BlockSize;
+  pool.for_each(static_cast<ptrdiff_t>(rows), [&](ptrdiff_t item, int) {
+    const auto row = static_cast<size_t>(item);
+    std::span<uint8_t> row_codes, row_scales;
+    if (codes) row_codes = {codes + row * row_blocks * kMxfp4CodeBytes, row_blocks * kMxfp4CodeBytes};
+    if (scales) row_scales = {scales + row * row_blocks, row_blocks};
+    unpack_mxfp4(row_of(blocks, row, cols), row_codes, row_scales);
+  });
+}
+
+void convert_blocks(Weights& weights, const std::function<bool(const Matrix&)>& stays, ThreadPool& pool,
+                    const ReportProgress& report) {
+  struct Storage {
+    std::shared_ptr<const void> original;
+    std::vector<Buffer> converted;
+  };
+  const std::vector<BlockedMatrix> parts = blocked_matrices(weights, stays);
+  if (parts.empty()) return;
+  const auto storage = std::make_shared<Storage>(Storage{weights.storage, {}});
+  size_t total = 0, done = 0;
+  for (const BlockedMatrix& part : parts) total += part.element_bytes();
+  std::map<std::pair<std::string_view, std::string_view>, ConvertedGroup> groups;
+  for (const BlockedMatrix& part : parts) {
+    ConvertedGroup& group = groups[{part.group, name(part.matrix->blocks()->type)}];
+    ++group.num_tensors;
+    group.bytes_before += part.stored_bytes();
+    group.bytes_after += part.element_bytes();
+    storage->converted.emplace_back(part.element_bytes());
+    group.is_exact &= convert_one(part, storage->converted.back(), pool);
+    done += part.element_bytes();
+    if (report) report(done, total);
+  }
+  weights.storage = storage;
+  for (const auto& [key, group] : groups)
+    log::info("{}: {} tensors of {} {}, {}, {} bytes to {}", key.first, group.num_tensors, key.second,
+              key.first == "experts" ? "repacked" : "to BF16",
+              group.is_exact ? "the same numbers" : "rounded to nearest", group.bytes_before,
+              group.bytes_after);
+}
+
+std::shared_ptr<const Weights> with_elements(std::shared_ptr<const Weights> weights, bool takes_blocks,
+                                             ThreadPool& pool, const ReportProgress& report) {
+  if (!has_blocks(*weights)) return weights;
+  Weights converted = *weights;
+  std::vector<const Matrix*> routers;
+  for (const LayerWeights& layer : converted.layers) routers.push_back(&layer.router);
+  const auto stays = [&](const Matrix& matrix) {
+    if (!takes_blocks || std::find(routers.begin(), routers.end(), &matrix) != routers.end()) return false;
+    const GgmlType type = matrix.blocks()->type;
+    return &matrix == &converted.embedding || type == GgmlType::kQ8_0 || type == GgmlType::kMxfp4;
+  };
+  convert_blocks(converted, stays, pool, report);
+  return std::make_shared<const Weights>(std::move(converted));
+}
+
+}  // namespace nibble

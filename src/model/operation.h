@@ -1,0 +1,56 @@
+// The operations of the forward pass, in their order, and the only list of their names: kernel tables, `inspect --kernels`,
+// --require, profiles and records use them. model/ops.h says what each one means and costs. C++17, for device code.
+#pragma once
+
+#include <string_view>
+
+namespace nibble {
+
+enum class Operation {
+  kEmbed,
+  kRmsNorm,
+  kQkv,
+  kAppend,  // the last part of qkv, where a backend has a kernel of its own for it: rotate, store keys and values
+  kAttend,
+  kProject,
+  kRoute,
+  kExpertsUp,
+  kExpertsDown,
+  kUnembed,
+  kSample,
+};
+
+inline constexpr Operation kOperations[]{Operation::kEmbed,   Operation::kRmsNorm,   Operation::kQkv,
+                                         Operation::kAppend,  Operation::kAttend,    Operation::kProject,
+                                         Operation::kRoute,   Operation::kExpertsUp, Operation::kExpertsDown,
+                                         Operation::kUnembed, Operation::kSample};
+
+constexpr std::string_view name(Operation operation) {
+  switch (operation) {
+    case Operation::kEmbed:
+      return "embed";
+    case Operation::kRmsNorm:
+      return "rms_norm";
+    case Operation::kQkv:
+      return "qkv";
+    case Operation::kAppend:
+      return "append";
+    case Operation::kAttend:
+      return "attend";
+    case Operation::kProject:
+      return "project";
+    case Operation::kRoute:
+      return "route";
+    case Operation::kExpertsUp:
+      return "experts up";
+    case Operation::kExpertsDown:
+      return "experts down";
+    case Operation::kUnembed:
+      return "unembed";
+    case Operation::kSample:
+      return "sample";
+  }
+  return {};
+}
+
+}  // namespace nibble
