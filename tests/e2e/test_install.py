@@ -97,7 +97,7 @@ def test_completions_of_another_shell_are_refused():
 
 def test_commands_of_the_readme_can_be_typed_as_they_stand(installed):
     text = (ROOT / "README.md").read_text()
-    lines = [line.split("   #")[0] for line in re.findall(r"^    (nibble .*)$", text, re.MULTILINE)]
+    lines = [re.split(r"\s+# ", line)[0] for line in re.findall(r"^    (nibble .*)$", text, re.MULTILINE)]
     on_path = {**os.environ, "PATH": f"{installed}/bin:{os.environ['PATH']}", "NIBBLE_HISTORY": "off"}
     told = {}
     for line in lines:

@@ -149,7 +149,7 @@ def test_an_evaluation_shows_how_far_it_is(what):
     }[what]
     unit = {"text": "tokens", "tasks": "tasks"}[what]
     shown = on_terminal("xterm", "eval", "tiny", *flags).decode()
-    assert "[#" in shown and f" {unit}" in shown and "%" in shown
+    assert " [" in shown and f" {unit}" in shown and "%" in shown
     assert f" {unit} in " in nibble("eval", "tiny", *flags).stderr.decode()  # no terminal: a line at the end
 
 

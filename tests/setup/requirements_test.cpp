@@ -47,7 +47,8 @@ TEST(Requirements, UnknownWordsAreAnsweredWithThoseThatAreKnown) {
     return error_of([&] { read_requirements(list); });
   };
   EXPECT_THAT(refusal_on_reading("expert=mxfp4"),
-              AllOf(HasSubstr("operation 'expert'"), HasSubstr("embed, qkv, attend"), HasSubstr("experts")));
+              AllOf(HasSubstr("operation 'expert'"), HasSubstr("embed, rms_norm, qkv, append, attend"),
+                    HasSubstr("experts")));
   EXPECT_THAT(refusal_on_reading("experts sideways=mxfp4"), HasSubstr("operation 'experts sideways'"));
   EXPECT_THAT(refusal_on_reading("=mxfp4"), HasSubstr("operation ''"));
   EXPECT_THAT(refusal_on_reading("experts=mxfp8"),

@@ -66,7 +66,7 @@ TEST(Resolve, WrongFlagsAreRefusedBeforeAModelIsOpened) {
   EXPECT_THAT(refusal(on_backend("tpu")), HasSubstr("cpu, reference"));
   Settings settings;
   settings.require = "attention=bf16";
-  EXPECT_THAT(refusal(settings), HasSubstr("embed, qkv, attend"));
+  EXPECT_THAT(refusal(settings), HasSubstr("embed, rms_norm, qkv, append, attend"));
   settings = {};
   settings.mxfp4_layers = "qkv,ffn";
   EXPECT_THAT(refusal(settings), HasSubstr("moe, qkv, o, lm_head"));

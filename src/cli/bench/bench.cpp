@@ -46,7 +46,7 @@ Examples:
   nibble bench openai/gpt-oss-20b -p 0 -n 128 -d 0,4096,16384 -r 10
   nibble bench tiny --threads 1 --record A.jsonl
   nibble bench --compare A.jsonl B.jsonl
-  nibble bench serve http://127.0.0.1:8080 --clients 1,4,16   # of a server: nibble bench serve --help)"};
+  nibble bench serve http://127.0.0.1:8080 --clients 1,4,16   # a server)"};
 
 constexpr int kMaxTokens{1 << 20};
 
