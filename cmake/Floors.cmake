@@ -29,11 +29,11 @@ function(nibble_floor folder)
     target_compile_options(nibble_${name} PRIVATE -fsanitize=fuzzer-no-link)
   endif()
   # A sanitizer's build, and one for another processor, compiles a floor as one source file, which halves its processor time: most of
-  # it goes to the same templates in every file. Names in anonymous namespaces are therefore unique within a floor; one may
-  # shadow another's.
+  # it goes to the same templates in every file. Names in anonymous namespaces are therefore unique within a floor.
   if(NIBBLE_WHOLE_FLOORS)
     set_target_properties(nibble_${name} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 0)
-    target_compile_options(nibble_${name} PRIVATE -Wno-shadow)
+    # One may shadow another's, and GCC takes the included .cpp files for headers, in which an anonymous namespace would be a slip.
+    target_compile_options(nibble_${name} PRIVATE -Wno-shadow $<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage>)
   endif()
   if(NIBBLE_SANITIZE AND name STREQUAL cli)  # what it computes, it computes below
     target_compile_options(nibble_cli PRIVATE -O0)

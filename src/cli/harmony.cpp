@@ -36,7 +36,7 @@ tokens are a completion, whose prompt already said who speaks; without one they 
 message was malformed its "repairs" say what was made of it. A line that is none becomes {"error": "..."}; the exit code is then 2.
 
 Example:
-  echo '{"tokens": [4071, 462, 4074, 39, 72, 4068], "role": "assistant"}' | nibble harmony parse tiny)"};
+  echo '{"tokens": [4071, 462, 4074, 39, 4068], "role": "assistant"}' | nibble harmony parse tiny)"};
 
 struct RenderFlags {
   std::string vocabulary;

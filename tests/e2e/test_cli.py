@@ -172,7 +172,7 @@ def test_prompts_that_can_not_be_run():
         (["run", "tiny", "-p", "x", "--fp8-layers", "all", "--mxfp4-layers", "o"], "both name o"),
         (["run", "tiny", "-p", "x", "--kv-dtype", "fp16"], "bf16, fp8"),
         (["inspect", "tiny", "--backend", "cpu", "--require", "qkv=mxfp4"], "bf16/f32"),
-        (["inspect", "tiny", "--require", "attention=bf16"], "embed, qkv, attend"),
+        (["inspect", "tiny", "--require", "attention=bf16"], "embed, rms_norm, qkv"),
         (["inspect", "tiny", "--require", "experts=mxfp8"], "f32, bf16, mxfp4, fp8"),
         (["run", "tiny", "-p", "x", "--context", "200000"], "131072"),
         (["run", "tiny", "-p", "x", "--logprobs", "2"], "--json"),
@@ -202,7 +202,7 @@ def test_flags_that_are_not_accepted_are_answered_with_what_is(arguments, said):
     "arguments, said",
     [
         (["--top-p", "0"], "a number above 0, up to 1"),
-        (["--require", "attention=bf16"], "embed, qkv, attend"),
+        (["--require", "attention=bf16"], "embed, rms_norm, qkv"),
         (["--require", "experts"], "OPERATION=WEIGHTS"),
         (["--backend", "tpu"], "cpu, reference"),
         (["--backend", "reference", "--experts-activations", "int8"], "no such choice"),
@@ -457,10 +457,10 @@ def test_records_of_bench_are_compared_and_other_work_is_refused(tmp_path):
     text = answer("bench", "--compare", files["a"], files["b"])
     assert [row[0] for row in rows_of(text)[2:]] == ["pp16", "tg2"]
     assert all(row[-1] in ("within the noise", "B is faster", "B is slower") for row in rows_of(text)[2:])
-    # Five times as fast is beyond any noise.
+    # 50 times as fast is beyond any noise, that of a busy machine included.
     run = json.loads(files["b"].read_text())
     for test in run["tests"]:
-        test["tokens_per_second"]["samples"] = [5 * sample for sample in test["tokens_per_second"]["samples"]]
+        test["tokens_per_second"]["samples"] = [50 * sample for sample in test["tokens_per_second"]["samples"]]
     files["b"].write_text(json.dumps(run))
     assert {row[-1] for row in rows_of(answer("bench", "--compare", files["a"], files["b"]))[2:]} == {"B is faster"}
     said = refusal("bench", "--compare", files["a"], files["other"])

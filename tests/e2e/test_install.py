@@ -108,4 +108,4 @@ def test_commands_of_the_readme_can_be_typed_as_they_stand(installed):
         if " eval " in line: line += " --limit 2"
         told[line] = run("bash", "-c", line, env=on_path, cwd=ROOT, stdin=subprocess.DEVNULL)
         assert told[line].returncode == 0, (line, told[line].stderr)
-    assert told['nibble run tiny --temperature 0 -p "Sort 31, 5 and 88."'].stdout.strip() == "5, 31, 88"
+    assert told['nibble run tiny --temperature 0 -p "Sort 31, 5, 88."'].stdout.strip() == "5, 31, 88"

@@ -88,7 +88,7 @@ std::vector<KernelChoice> choose_kernels(Operation operation, Format weights, in
                                          std::span<const KernelRow> rows) {
   std::vector<KernelChoice> choices;
   for (const KernelRow* row : rows_valid_for(compute_capability, rows))
-    if (row->operation == std::string_view(operation) && row->weights == weights)
+    if (row->operation == operation && row->weights == weights)
       choices.push_back({row->operation, std::string(nibble::name(row->weights)),
                          std::string(nibble::name(row->activations)), row->kernel, row->reason,
                          row->from_rows, row->to_rows});

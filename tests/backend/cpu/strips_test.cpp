@@ -304,7 +304,10 @@ TEST_F(Packing, LetsGoOfTheExpertsOfMadeWeightsThatNobodyElseHolds) {
   const RandomMatrix up = random_matrix(Format::kMxfp4, 64, 32, 1, 2),
                      down = random_matrix(Format::kMxfp4, 32, 32, 2, 2);
   const std::vector<float> up_bias(128, 1), down_bias(64, 2);
+  const Matrix no_rows{.rows = 0, .cols = 0, .stored = Elements{}};  // dense layers are not what is tested
+  layer_with_bytes.embedding = layer_with_bytes.unembedding = no_rows;
   LayerWeights layer;
+  layer.q = layer.k = layer.v = layer.o = layer.router = no_rows;
   layer.gate_up = experts_of(up, up_bias);
   layer.down = experts_of(down, down_bias);
   const auto bytes = std::make_shared<const int>();
