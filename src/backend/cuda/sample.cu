@@ -165,7 +165,8 @@ struct Shared {
 // Each thread of the CTA passes an amount. Finds the first thread at which the running sum reaches the target:
 // `share` (of 2^64) of the total, plus `more`. Where the total stays below the target, returns index -1 and the
 // total. Not inlined: a single copy stays in the instruction cache. It scans in two levels of warps, because in CUB's
-// BlockScan every thread adds up the sums of 32 warps one by one, which takes as long as a pass.
+// BlockScan every thread adds up the sums of 32 warps one by one: by its instructions, as much time as a pass (an
+// estimate).
 __device__ __noinline__ Shared::Place find(Shared& shared, uint64_t amount, uint64_t share, uint64_t more) {
   const int lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32;
   using Scan = cub::WarpScan<uint64_t>;  // shuffles: it needs no shared memory
