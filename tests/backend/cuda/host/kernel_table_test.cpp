@@ -15,7 +15,8 @@ namespace {
 KernelFinding check_nothing(const KernelRow&) { return {}; }
 
 KernelRow row_of(const char* kernel, Architectures architectures) {
-  return {"qkv", Format::kBf16, Format::kBf16, 1, kAnyRows, architectures, kernel, "a test", &check_nothing};
+  return {Operation::kQkv, Format::kBf16, Format::kBf16, 1, kAnyRows, architectures,
+          kernel,          "a test",      &check_nothing};
 }
 
 // Every GPU that CUDA 13 knows since sm_80, and some that it does not know yet.
@@ -26,7 +27,8 @@ TEST(CudaKernelTable, ARowOfOneArchitectureIsNotChosenOnALaterOne) {
                          row_of("blackwell", {120, 121})};
   const auto chosen_on = [&](int compute_capability) {
     std::set<std::string> kernels;
-    for (const KernelChoice& choice : choose_kernels("qkv", Format::kBf16, compute_capability, rows))
+    for (const KernelChoice& choice :
+         choose_kernels(Operation::kQkv, Format::kBf16, compute_capability, rows))
       kernels.insert(choice.kernel);
     return kernels;
   };
@@ -49,11 +51,11 @@ TEST(CudaKernelTable, ChecksRowsThatTheGpuCanRunAndNoOthers) {
 
 TEST(CudaKernelTable, ChoosesByOperationAndFormat) {
   KernelRow other_operation = row_of("other operation", {80, Architectures::kNewest});
-  other_operation.operation = "project";
+  other_operation.operation = Operation::kProject;
   KernelRow other_format = row_of("other format", {80, Architectures::kNewest});
   other_format.weights = Format::kMxfp4;
   const KernelRow rows[]{other_operation, other_format, row_of("this", {80, Architectures::kNewest})};
-  const auto choices = choose_kernels("qkv", Format::kBf16, 90, rows);
+  const auto choices = choose_kernels(Operation::kQkv, Format::kBf16, 90, rows);
   ASSERT_EQ(choices.size(), 1u);
   EXPECT_EQ(choices[0].kernel, "this");
 }
@@ -61,7 +63,7 @@ TEST(CudaKernelTable, ChoosesByOperationAndFormat) {
 // From the first number of rows that an operation is launched with on, each is taken by one row.
 TEST(CudaKernelTable, TakesEveryNumberOfRowsOnceOnEveryGpu) {
   for (const int gpu : kGpus) {
-    std::map<std::pair<std::string, Format>, std::map<int, int>> ranges;
+    std::map<std::pair<Operation, Format>, std::map<int, int>> ranges;
     for (const KernelRow* row : rows_valid_for(gpu, kernel_rows())) {
       auto& of_operation = ranges[{row->operation, row->weights}];
       EXPECT_TRUE(of_operation.emplace(row->from_rows, row->to_rows).second) << name(*row) << " on " << gpu;
@@ -70,11 +72,11 @@ TEST(CudaKernelTable, TakesEveryNumberOfRowsOnceOnEveryGpu) {
     for (const auto& [operation, of_operation] : ranges) {
       ptrdiff_t next = of_operation.begin()->first;
       for (const auto& [from, to] : of_operation) {
-        EXPECT_EQ(from, next) << operation.first << " on " << gpu;
-        EXPECT_GE(to, from) << operation.first << " on " << gpu;
+        EXPECT_EQ(from, next) << name(operation.first) << " on " << gpu;
+        EXPECT_GE(to, from) << name(operation.first) << " on " << gpu;
         next = ptrdiff_t{to} + 1;
       }
-      EXPECT_EQ(next, ptrdiff_t{kAnyRows} + 1) << operation.first << " on " << gpu;
+      EXPECT_EQ(next, ptrdiff_t{kAnyRows} + 1) << name(operation.first) << " on " << gpu;
     }
   }
 }
