@@ -81,13 +81,16 @@ TEST(Resolve, WrongFlagsAreRefusedBeforeAModelIsOpened) {
   EXPECT_THAT(refusal(settings), HasSubstr("the backend reference has no such choice"));
 }
 
-TEST(Resolve, ALayerThatTwoFlagsNameIsRefused) {
+Settings with_layers(const std::string& fp8, const std::string& mxfp4) {
   Settings settings;
-  settings.fp8_layers = "all";
-  settings.mxfp4_layers = "lm_head";
-  EXPECT_THAT(refusal(settings), HasSubstr("both name lm_head"));
-  settings.mxfp4_layers = "moe";  // experts, which --fp8-layers leaves alone
-  EXPECT_EQ(refusal(settings), "accepted");
+  settings.fp8_layers = fp8;
+  settings.mxfp4_layers = mxfp4;
+  return settings;
+}
+
+TEST(Resolve, ALayerThatTwoFlagsNameIsRefused) {
+  EXPECT_THAT(refusal(with_layers("all", "lm_head")), HasSubstr("both name lm_head"));
+  EXPECT_EQ(refusal(with_layers("all", "moe")), "accepted");  // experts, which --fp8-layers leaves alone
 }
 
 TEST(Resolve, UnquantisedLeavesOutTheFormatsThatFlagsAskFor) {

@@ -99,8 +99,8 @@ LineEditor::~LineEditor() {
 LineReader::Outcome LineEditor::read(std::string& line) {
   was_interrupted_ = false;
   el_resize(editor_.get());
-  el_set(editor_.get(), EL_PREP_TERM,
-         1);  // before the prompt: keys that answer it must not meet the terminal's own editing
+  // Before the prompt: keys that answer it must not meet the terminal's own editing.
+  el_set(editor_.get(), EL_PREP_TERM, 1);
   show(kPasteBegins);
   int num_bytes = 0;
   const char* text = el_gets(editor_.get(), &num_bytes);
