@@ -63,7 +63,7 @@ struct GoldenTolerance {
   double greedy_gap{0};  // a continuation may differ from the golden one only where its gap is at most this
 };
 
-// For a backend that keeps keys and values in BF16 and is otherwise exact to float32. golden.cpp derives it from the
+// For a backend that keeps keys and values in BF16 and is otherwise exact to float32. golden_tolerance.cpp derives it from the
 // number of layers and the size of the golden logits.
 GoldenTolerance bf16_cache_tolerance(const Config& config, const GoldenSet& golden);
 // For a backend that also rounds the inputs of matrix products to BF16; its residual stream is float32.
@@ -74,6 +74,8 @@ struct Int8Products {
   bool qkv{false}, attention_output{false}, experts{false}, unembedding{false};
 };
 GoldenTolerance int8_tolerance(const Config& config, const GoldenSet& golden, const Int8Products& products);
+// For golden data that round as the implementation under test does, which has this tolerance from exact ones.
+GoldenTolerance tolerance_of_both_rounded(GoldenTolerance tolerance);
 
 struct GoldenDifference {
   double relative_l2{
@@ -87,11 +89,22 @@ struct GoldenDifference {
   float greedy_gap{0};           // the golden gap at greedy_at
 };
 
-// The tolerance says which places of the top 5 are compared. Where the golden data have the logits of every position,
-// the measured error of each position says so instead: neighbours are compared that are further apart than three
-// standard deviations of it, at near ties too.
 GoldenDifference compare(const GoldenPrompt& golden, const GoldenAnswer& answer,
                          const GoldenTolerance& tolerance);
 bool is_within(const GoldenDifference& difference, const GoldenTolerance& tolerance);
+
+// The difference from golden data that have the logits of every position and were made by rounding in the same places
+// (reference/rounded_golden.h).
+struct PositionsDifference {
+  double relative_l2{0};  // of the worst row of logits, but for those with another expert
+  double max_logit{0};
+  int num_other_experts{0};  // near ties with a larger error than the tolerance allows elsewhere
+  int most_other_experts{0};
+  int num_top_compared{0}, num_top_wrong{0};  // places of the top 5
+};
+// `logits`: [T, V], `tolerance` is that of both rounded.
+PositionsDifference compare_positions(const GoldenPrompt& golden, std::span<const float> logits,
+                                      const GoldenTolerance& tolerance);
+bool is_within(const PositionsDifference& difference, const GoldenTolerance& tolerance);
 
 }  // namespace nibble

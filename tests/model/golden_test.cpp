@@ -152,28 +152,67 @@ TEST_F(CompareWithGolden, PositionsAfterANearTieMayDifferMore) {
   EXPECT_EQ(difference().num_top_compared, 10);
 }
 
-// What each position is off by is known then: places further apart than that are compared, near tie of the router or not.
-TEST_F(CompareWithGolden, WhereGoldenDataHaveEveryLogitTheErrorOfARowSaysWhichPlacesAreCompared) {
-  golden.logits.insert(golden.logits.end(), golden.logits.begin(), golden.logits.end());
-  golden.num_logit_rows = 2;
-  golden.router_margin[0] = 0;
-  tolerance.top_gap = tolerance.top_gap_after_tie = 100;
-  EXPECT_EQ(difference().num_top_compared, 10);
-  EXPECT_EQ(difference().num_top_wrong, 0);
+// Golden data with the logits of both positions: the tokens of the top 5 are 3 apart.
+class ComparePositions : public CompareWithGolden {
+ protected:
+  ComparePositions() {
+    golden.num_logit_rows = 2;
+    golden.logits = {0, -3, -6, -9, -12, -15, -18, -21, 0, -3, -6, -9, -12, -15, -18, -21};
+    golden.top_logprobs = {0, -3, -6, -9, -12, 0, -3, -6, -9, -12};
+    logits = golden.logits;
+    tolerance.relative_l2 = 0.1;
+    tolerance.router_margin = 0.5;
+  }
+  PositionsDifference positions() const { return compare_positions(golden, logits, tolerance); }
+};
 
-  // Off by 0.2, of a root mean square of 0.2 / sqrt(8): 3 sqrt(2) of it is 0.3.
-  logits[0] -= 0.2f;
-  EXPECT_EQ(difference().num_top_compared, 10);
-  EXPECT_GT(difference().tied_l2, 0);
-  EXPECT_EQ(difference().relative_l2, 0);
-  for (size_t i = 0; i < 8; ++i) logits[i] += i % 2 == 0 ? 0.3f : -0.3f;  // 3 sqrt(2) 0.3 is more than 1
-  EXPECT_EQ(difference().num_top_compared, 5);
+TEST_F(ComparePositions, TheSameIsWithin) {
+  EXPECT_EQ(positions().num_top_compared, 10);
+  EXPECT_TRUE(is_within(positions(), tolerance));
+}
 
-  // Two logits that have changed places and nothing else: what they are off by is far from spread over the row.
+TEST_F(ComparePositions, EveryRowIsHeldToTheTolerance) {
+  logits[7] += 6;  // of a row of length 3 sqrt(140)
+  EXPECT_NEAR(positions().relative_l2, 2 / std::sqrt(140), 1e-12);
+  EXPECT_FALSE(is_within(positions(), tolerance));
+}
+
+TEST_F(ComparePositions, ANearTieMayBeDecidedOtherwiseAsOftenAsIsToBeExpected) {
+  logits[7] += 6;
+  golden.router_margin[0] = 0;  // every second time: 1/2 expected, and three times its root more is 2
+  EXPECT_EQ(positions().num_other_experts, 1);
+  EXPECT_EQ(positions().most_other_experts, 2);
+  EXPECT_TRUE(is_within(positions(), tolerance));
+  golden.router_margin[0] = 0.499f;  // 0.001 expected
+  EXPECT_EQ(positions().most_other_experts, 0);
+  EXPECT_FALSE(is_within(positions(), tolerance));
+}
+
+// 4 sqrt(2) of the root mean square error of a row.
+TEST_F(ComparePositions, NeighboursAreComparedThatAreFurtherApartThanTheErrorOfTheirRow) {
+  for (size_t i = 0; i < 8; ++i) logits[i] += i % 2 == 0 ? 0.5f : -0.5f;  // 2.83
+  EXPECT_EQ(positions().num_top_compared, 10);
+  for (size_t i = 0; i < 8; ++i) logits[i] += i % 2 == 0 ? 0.1f : -0.1f;  // 3.4
+  EXPECT_EQ(positions().num_top_compared, 5);
+}
+
+TEST_F(ComparePositions, AnErrorOfOneLikelyTokenIsFoundAmongManyOthers) {
+  std::vector<float> unlikely(1000, -30);
+  golden.logits.assign(8, 0);
+  for (int i = 0; i < 8; ++i) golden.logits[i] = -3.0f * static_cast<float>(i);
+  golden.logits.insert(golden.logits.end(), unlikely.begin(), unlikely.end());
+  logits = golden.logits;  // of one position
+  golden.logits.insert(golden.logits.end(), logits.begin(), logits.end());
   logits = golden.logits;
-  golden.top_logprobs = {0, -3, -6, -9, -12, 0, -3, -6, -9, -12};
   std::swap(logits[1], logits[2]);
-  EXPECT_EQ(difference().num_top_wrong, 2);
+  EXPECT_LT(positions().relative_l2, tolerance.relative_l2);
+  EXPECT_EQ(positions().num_top_wrong, 2);
+  EXPECT_FALSE(is_within(positions(), tolerance));
+}
+
+TEST_F(ComparePositions, ANanIsNeverWithin) {
+  logits[3] = NAN;
+  EXPECT_FALSE(is_within(positions(), tolerance));
 }
 
 TEST(Bf16CacheTolerance, FollowsTheLayersAndTheSizeOfTheLogits) {

@@ -52,10 +52,9 @@ std::vector<GoldenResult> compare_golden(Backend& backend, const BackendOptions&
     result.difference = compare(prompt, {answer.logits, answer.greedy, {}}, tolerance);
     result.is_within = is_within(result.difference, tolerance);
     if (answer_rounded) {
-      result.from_rounded = compare(answer_rounded(prompt), {answer.logits, {}, {}}, tolerance);
-      // Only rows that no near tie touches have a bound that is derived; for the others it is an estimate (model/golden.cpp),
-      // which some of 10^4 positions exceed. Their figures are shown, and not judged.
-      result.is_within &= result.from_rounded->relative_l2 <= tolerance.relative_l2;
+      const GoldenTolerance both = tolerance_of_both_rounded(tolerance);
+      result.from_rounded = compare_positions(answer_rounded(prompt), answer.logits, both);
+      result.is_within &= is_within(*result.from_rounded, both);
     }
     results.push_back(std::move(result));
     meter.add(prompt.ids.size());

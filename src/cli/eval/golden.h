@@ -16,8 +16,8 @@ struct GoldenResult {
   std::string name;
   int num_tokens{0};
   GoldenDifference difference;
-  std::optional<GoldenDifference> from_rounded;  // from what AnswerRounded says
-  bool is_within{false};                         // each of them
+  std::optional<PositionsDifference> from_rounded;  // from what AnswerRounded says
+  bool is_within{false};                            // each of them
 };
 
 // The length of the longest prompt with its continuation, in tokens.

@@ -10,9 +10,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-std::string top_text(const GoldenDifference& difference) {
-  return fmt::format("{} of {}", difference.num_top_wrong, difference.num_top_compared);
-}
+std::string of_text(int part, int whole) { return fmt::format("{} of {}", part, whole); }
 
 std::string greedy_text(const GoldenDifference& difference) {
   if (!difference.greedy_at) return "same";
@@ -30,23 +28,36 @@ Json difference_json(const GoldenDifference& difference) {
           {"num_top_wrong", difference.num_top_wrong}};
 }
 
-void print_rounded_table(const std::vector<GoldenResult>& results) {
-  GoldenDifference all;
+Json difference_json(const PositionsDifference& difference) {
+  return {{"relative_l2", difference.relative_l2},
+          {"max_logit", difference.max_logit},
+          {"num_other_experts", difference.num_other_experts},
+          {"most_other_experts", difference.most_other_experts},
+          {"num_top_compared", difference.num_top_compared},
+          {"num_top_wrong", difference.num_top_wrong}};
+}
+
+void print_rounded_table(const std::vector<GoldenResult>& results, const GoldenTolerance& tolerance) {
   fmt::print("\nagainst the reference, which rounds where this backend does, at every position:\n");
-  fmt::print("{:28} {:>6} {:>12} {:>12} {:>10} {:>18}\n", "prompt", "tokens", "logits (L2)", "near ties",
+  fmt::print("{:28} {:>6} {:>12} {:>14} {:>10} {:>18}\n", "prompt", "tokens", "logits (L2)", "other experts",
              "max diff", "top 5 wrong");
-  int num_tokens = 0;
+  int num_tokens = 0, num_compared = 0, num_wrong = 0;
   for (const GoldenResult& result : results) {
-    const GoldenDifference& difference = *result.from_rounded;
-    fmt::print("{:28} {:6} {:>12} {:>12} {:10.2e} {:>18}\n", result.name, result.num_tokens,
-               error_text(difference.relative_l2), error_text(difference.tied_l2), difference.max_logit,
-               top_text(difference));
+    const PositionsDifference& difference = *result.from_rounded;
+    fmt::print("{:28} {:6} {:12.2e} {:>14} {:10.2e} {:>18}\n", result.name, result.num_tokens,
+               difference.relative_l2,
+               fmt::format("{} (<= {})", difference.num_other_experts, difference.most_other_experts),
+               difference.max_logit, of_text(difference.num_top_wrong, difference.num_top_compared));
     num_tokens += result.num_tokens;
-    all.num_top_compared += difference.num_top_compared;
-    all.num_top_wrong += difference.num_top_wrong;
+    num_compared += difference.num_top_compared;
+    num_wrong += difference.num_top_wrong;
   }
-  fmt::print("top 5: {} wrong of the {} places that are compared; there are {}\n", all.num_top_wrong,
-             all.num_top_compared, num_tokens * kGoldenTop);
+  const GoldenTolerance both = tolerance_of_both_rounded(tolerance);
+  fmt::print(
+      "top 5: {} wrong of {} places compared, of {}; tolerance: logits {:.1e} relative L2, except where the "
+      "router's margin is at most {:.0e} and another expert was taken, as often as expected; top 5 where "
+      "neighbours are over 4 standard deviations of their position's error apart\n",
+      num_wrong, num_compared, num_tokens * kGoldenTop, both.relative_l2, both.router_margin);
 }
 
 }  // namespace
@@ -59,17 +70,16 @@ void print_golden_table(const std::vector<GoldenResult>& results, const GoldenTo
     const GoldenDifference& difference = result.difference;
     fmt::print("{:28} {:6} {:>12} {:>12} {:10.2e} {:>18}  {:16}{}\n", result.name, result.num_tokens,
                error_text(difference.relative_l2), error_text(difference.tied_l2), difference.max_logit,
-               top_text(difference), greedy_text(difference), result.is_within ? "" : "  OUTSIDE");
+               of_text(difference.num_top_wrong, difference.num_top_compared), greedy_text(difference),
+               result.is_within ? "" : "  OUTSIDE");
   }
-  if (!results.empty() && results.front().from_rounded) print_rounded_table(results);
   fmt::print(
       "backend {}; tolerance: logits {:.1e} relative L2, {:.1e} at near ties, where the router's margin is "
-      "at most "
-      "{:.0e}; top 5 elsewhere, where neighbours are over {:.1e} apart, after a near tie {:.1e}; greedy "
-      "where the gap "
-      "is over {:.1e}\n",
+      "at most {:.0e}; top 5 elsewhere, where neighbours are over {:.1e} apart, after a near tie {:.1e}; "
+      "greedy where the gap is over {:.1e}\n",
       backend, tolerance.relative_l2, tolerance.tied_l2, tolerance.router_margin, tolerance.top_gap,
       tolerance.top_gap_after_tie, tolerance.greedy_gap);
+  if (!results.empty() && results.front().from_rounded) print_rounded_table(results, tolerance);
 }
 
 Json golden_json(const std::vector<GoldenResult>& results, const GoldenTolerance& tolerance,
