@@ -26,11 +26,12 @@ struct GoldenPrompt {
   std::vector<float> top_logprobs;  // [T, 5]
   std::vector<TokenId> greedy;      // [G]: goes on past stop tokens
   std::vector<float> greedy_gap;    // [G]: best logit less the second
-  std::vector<float>
-      router_margin;          // [T]: the least distance, over the layers, between the last expert chosen and
-                              //   the first not chosen
-  std::vector<float> hidden;  // [L + 2, num_hidden_rows, H]: embeddings, output of each layer, after the last
-  int num_hidden_rows{0};     //   norm; at the last num_hidden_rows positions
+  // [T]: the least distance, over the layers, between the last expert chosen and the first not chosen
+  std::vector<float> router_margin;
+  // [L + 2, num_hidden_rows, H]: embeddings, output of each layer, after the last norm; at the last num_hidden_rows
+  // positions
+  std::vector<float> hidden;
+  int num_hidden_rows{0};
 };
 
 struct GoldenSet {
@@ -54,12 +55,11 @@ struct GoldenTolerance {
   double relative_l2{1e-4};  // relative error of a row of logits
   double tied_l2{1e-4};      // the same at a position that is a near tie
   double hidden{1e-4};       // of any element of a hidden state
-  double router_margin{
-      1e-4};  // a near tie: a position with less may take another expert; its likeliest tokens are not
-              //   compared
+  // a near tie: a position with less may take another expert; its likeliest tokens are not compared
+  double router_margin{1e-4};
   double top_gap{1e-3};  // tokens closer than this (in log-probability) may change places among the likeliest
-  double top_gap_after_tie{
-      1e-3};             // the same at positions that a near tie precedes: they see its keys and values
+  // the same at positions that a near tie precedes: they see its keys and values
+  double top_gap_after_tie{1e-3};
   double greedy_gap{0};  // a continuation may differ from the golden one only where its gap is at most this
 };
 
@@ -78,9 +78,9 @@ GoldenTolerance int8_tolerance(const Config& config, const GoldenSet& golden, co
 GoldenTolerance tolerance_of_both_rounded(GoldenTolerance tolerance);
 
 struct GoldenDifference {
-  double relative_l2{
-      0};             // |answer - golden| / |golden| over a row of logits, the worst row that is no near tie
-  double tied_l2{0};  // the worst row that is a near tie
+  // |answer - golden| / |golden| over a row of logits, the worst row that is no near tie
+  double relative_l2{0};
+  double tied_l2{0};        // the worst row that is a near tie
   double max_logit{0};      // the largest difference of a logit
   double max_hidden{0};     // the largest difference of an element of a hidden state
   int num_top_compared{0};  // places of the top 5, over all positions, that the tolerance allows to compare
@@ -96,7 +96,7 @@ bool is_within(const GoldenDifference& difference, const GoldenTolerance& tolera
 // The difference from golden data that have the logits of every position and were made by rounding in the same places
 // (reference/rounded_golden.h).
 struct PositionsDifference {
-  double relative_l2{0};  // of the worst row of logits, but for those with another expert
+  double relative_l2{0};  // the worst row of logits that no other expert explains
   double max_logit{0};
   int num_other_experts{0};  // near ties with a larger error than the tolerance allows elsewhere
   int most_other_experts{0};
