@@ -1,6 +1,21 @@
 # A floor is a folder of src/ and a static library of the same name. SEES names the floors below it that it links;
 # what a file may include is held by tests/structure.
 
+# A sanitizer's build, and one for another processor, compiles a floor, or its tests, as one source file, which halves its processor
+# time: most of it goes to the same templates in every file. Names in anonymous namespaces are therefore unique within a floor.
+function(nibble_whole_floor target)
+  if(NIBBLE_WHOLE_FLOORS)
+    set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 0)
+    # One may shadow another's, and GCC takes the included .cpp files for headers, in which an anonymous namespace would be a slip.
+    target_compile_options(${target} PRIVATE -Wno-shadow $<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage>)
+  endif()
+endfunction()
+
+# What setup, cli and main compute, they compute below. Half of the time that they would take to compile is optimising CLI11 and JSON.
+function(nibble_compile_quickly target)
+  target_compile_options(${target} PRIVATE $<IF:$<CONFIG:Sanitized>,-O0,-O1>)
+endfunction()
+
 function(nibble_floor folder)
   cmake_parse_arguments(ARG "" "" "SEES;LIBS" ${ARGN})
   string(REPLACE "/" "_" name ${folder})
@@ -28,15 +43,9 @@ function(nibble_floor folder)
   if(NIBBLE_FUZZ AND NOT name MATCHES "^(setup|cli)$")  # no fuzz target reaches these two
     target_compile_options(nibble_${name} PRIVATE -fsanitize=fuzzer-no-link)
   endif()
-  # A sanitizer's build, and one for another processor, compiles a floor as one source file, which halves its processor time: most of
-  # it goes to the same templates in every file. Names in anonymous namespaces are therefore unique within a floor.
-  if(NIBBLE_WHOLE_FLOORS)
-    set_target_properties(nibble_${name} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 0)
-    # One may shadow another's, and GCC takes the included .cpp files for headers, in which an anonymous namespace would be a slip.
-    target_compile_options(nibble_${name} PRIVATE -Wno-shadow $<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage>)
-  endif()
-  if(NIBBLE_SANITIZE AND name STREQUAL cli)  # what it computes, it computes below
-    target_compile_options(nibble_cli PRIVATE -O0)
+  nibble_whole_floor(nibble_${name})
+  if(name MATCHES "^(setup|cli)$")
+    nibble_compile_quickly(nibble_${name})
   endif()
 endfunction()
 
@@ -51,5 +60,6 @@ function(nibble_program name)
     target_link_libraries(${name} PRIVATE nibble_${below})
   endforeach()
   target_link_libraries(${name} PRIVATE ${ARG_LIBS})
+  nibble_compile_quickly(${name})
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR})
 endfunction()

@@ -13,24 +13,24 @@ namespace {
 
 constexpr int kInfinityCode{0x7C00};
 
-float value(int code) { return to_float(F16{static_cast<uint16_t>(code)}); }
+float half(int code) { return to_float(F16{static_cast<uint16_t>(code)}); }
 
 TEST(F16, EveryCodeIsMantissaTimesPowerOfTwo) {
   for (int code = 0; code < kInfinityCode; ++code) {
     const int exponent = code >> 10, mantissa = code & 0x3FF;
     const float expected = exponent == 0 ? static_cast<float>(std::ldexp(mantissa, -24))
                                          : static_cast<float>(std::ldexp(1024 + mantissa, exponent - 25));
-    EXPECT_EQ(value(code), expected) << code;
-    EXPECT_EQ(value(code | 0x8000), -expected) << code;
+    EXPECT_EQ(half(code), expected) << code;
+    EXPECT_EQ(half(code | 0x8000), -expected) << code;
   }
-  EXPECT_EQ(value(kInfinityCode), std::numeric_limits<float>::infinity());
-  EXPECT_EQ(value(kInfinityCode | 0x8000), -std::numeric_limits<float>::infinity());
-  EXPECT_TRUE(std::isnan(value(0x7C01)) && std::isnan(value(0xFFFF)));
+  EXPECT_EQ(half(kInfinityCode), std::numeric_limits<float>::infinity());
+  EXPECT_EQ(half(kInfinityCode | 0x8000), -std::numeric_limits<float>::infinity());
+  EXPECT_TRUE(std::isnan(half(0x7C01)) && std::isnan(half(0xFFFF)));
 }
 
 TEST(F16, RoundingIsToTheNearestWithTiesToEven) {
   std::vector<float> magnitudes;
-  for (int code = 0; code < kInfinityCode; ++code) magnitudes.push_back(value(code));
+  for (int code = 0; code < kInfinityCode; ++code) magnitudes.push_back(half(code));
   const float overflow =
       65520;  // half a step above the largest: a tie, and the even neighbour would be 65536
   for (const float x : rounding_cases(magnitudes)) {

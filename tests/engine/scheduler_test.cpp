@@ -15,7 +15,7 @@ namespace {
 
 constexpr RequestId id(int n) { return static_cast<RequestId>(n); }
 
-SchedulerOptions options() {
+SchedulerOptions scheduler_options() {
   return {.max_batch_tokens = 64,
           .max_sequences = 8,
           .num_full_pages = 100,
@@ -47,7 +47,7 @@ Slice part_of(const std::vector<Slice>& slices, RequestId request) {
 }
 
 TEST(Scheduler, FeedsAPromptInChunksAndThenOneTokenAtATime) {
-  Scheduler scheduler(options());
+  Scheduler scheduler(scheduler_options());
   add(scheduler, id(1), 150, 10);
   const int sizes[] = {64, 64, 22, 1, 1};
   int position = 0;
@@ -62,7 +62,7 @@ TEST(Scheduler, FeedsAPromptInChunksAndThenOneTokenAtATime) {
 }
 
 TEST(Scheduler, ALongPromptDoesNotStallARunningChat) {
-  Scheduler scheduler(options());
+  Scheduler scheduler(scheduler_options());
   add(scheduler, id(1), 10, 50);
   run_step(scheduler);
   add(scheduler, id(2), 1000, 10);
@@ -72,7 +72,7 @@ TEST(Scheduler, ALongPromptDoesNotStallARunningChat) {
 }
 
 TEST(Scheduler, OlderPromptsAreFedFirst) {
-  Scheduler scheduler(options());
+  Scheduler scheduler(scheduler_options());
   add(scheduler, id(1), 50, 1);
   add(scheduler, id(2), 50, 1);
   add(scheduler, id(3), 50, 1);
@@ -83,7 +83,7 @@ TEST(Scheduler, OlderPromptsAreFedFirst) {
 }
 
 TEST(Scheduler, RunsNoMoreThanMaxSequencesAtOnce) {
-  SchedulerOptions two = options();
+  SchedulerOptions two = scheduler_options();
   two.max_sequences = 2;
   Scheduler scheduler(two);
   for (int n = 1; n <= 3; ++n) add(scheduler, id(n), 5, 5);
@@ -94,7 +94,7 @@ TEST(Scheduler, RunsNoMoreThanMaxSequencesAtOnce) {
 }
 
 TEST(Scheduler, NeverRunsMoreSequencesThanAStepHasRows) {
-  SchedulerOptions narrow = options();
+  SchedulerOptions narrow = scheduler_options();
   narrow.max_batch_tokens = 3;
   Scheduler scheduler(narrow);
   for (int n = 1; n <= 5; ++n) add(scheduler, id(n), 1, 9);
@@ -103,7 +103,7 @@ TEST(Scheduler, NeverRunsMoreSequencesThanAStepHasRows) {
 }
 
 TEST(Scheduler, AdmitsWhomThePagesOfTheirPromptAreLeftFor) {
-  SchedulerOptions small = options();
+  SchedulerOptions small = scheduler_options();
   small.num_full_pages = 10;
   Scheduler scheduler(small);
   add(scheduler, id(1), 10, 300);  // 309 positions at most: 10 pages, of which 1 is needed now
@@ -116,7 +116,7 @@ TEST(Scheduler, AdmitsWhomThePagesOfTheirPromptAreLeftFor) {
 }
 
 TEST(Scheduler, CountsPagesThatThoseWhoRunHaveYetToTake) {
-  SchedulerOptions small = options();
+  SchedulerOptions small = scheduler_options();
   small.num_full_pages = 10;
   Scheduler scheduler(small);
   add(scheduler, id(1), 250, 10);  // 8 pages, 2 of them in the first step
@@ -127,7 +127,7 @@ TEST(Scheduler, CountsPagesThatThoseWhoRunHaveYetToTake) {
 }
 
 TEST(Scheduler, NobodyOvertakesTheHeadOfTheQueue) {
-  SchedulerOptions small = options();
+  SchedulerOptions small = scheduler_options();
   small.num_full_pages = 10;
   Scheduler scheduler(small);
   add(scheduler, id(1), 180, 10);  // 6 pages
@@ -144,7 +144,7 @@ TEST(Scheduler, NobodyOvertakesTheHeadOfTheQueue) {
 
 // Two sequences with 4 pages each, which need more than the 8 full pages: the older gets all that it needs.
 TEST(SchedulerPreemption, TheYoungestGivesItsPagesToTheOldest) {
-  SchedulerOptions small = options();
+  SchedulerOptions small = scheduler_options();
   small.num_full_pages = 8;
   small.prefix_cache = false;
   Scheduler scheduler(small);
@@ -174,7 +174,7 @@ TEST(SchedulerPreemption, TheYoungestGivesItsPagesToTheOldest) {
 }
 
 TEST(SchedulerPreemption, WhatThePrefixCacheStillHasIsNotRunAgain) {
-  SchedulerOptions small = options();
+  SchedulerOptions small = scheduler_options();
   small.num_full_pages = 8;
   Scheduler scheduler(small);
   add(scheduler, id(1), 60, 100);
@@ -186,7 +186,7 @@ TEST(SchedulerPreemption, WhatThePrefixCacheStillHasIsNotRunAgain) {
 }
 
 TEST(SchedulerPreemption, OneThatRunsAgainTakesChunksThatItsSlidingPagesHaveRoomFor) {
-  SchedulerOptions small = options();
+  SchedulerOptions small = scheduler_options();
   small.num_full_pages = 14;
   small.num_sliding_pages = 5;  // enough for a window of 128 while decoding
   small.prefix_cache = false;
@@ -204,7 +204,7 @@ TEST(SchedulerPreemption, OneThatRunsAgainTakesChunksThatItsSlidingPagesHaveRoom
 // ---- prompts that begin alike ----
 
 TEST(SchedulerPrefix, APromptThatIsKnownIsRunFromItsLastPageOn) {
-  Scheduler scheduler(options());
+  Scheduler scheduler(scheduler_options());
   scheduler.add(id(1), std::vector<TokenId>(150, 5), 1);
   for (int step = 0; step < 3; ++step) run_step(scheduler);
   scheduler.remove(id(1));
@@ -218,7 +218,7 @@ TEST(SchedulerPrefix, APromptThatIsKnownIsRunFromItsLastPageOn) {
 }
 
 TEST(SchedulerPrefix, EqualPromptsWaitForTheFirstAndShareItsPages) {
-  Scheduler scheduler(options());
+  Scheduler scheduler(scheduler_options());
   for (int n = 1; n <= 4; ++n) scheduler.add(id(n), std::vector<TokenId>(150, 5), 10);
   EXPECT_EQ(run_step(scheduler).size(), 1u);
   EXPECT_EQ(run_step(scheduler).size(), 1u);  // 128 tokens: the 4 whole pages
@@ -233,7 +233,7 @@ TEST(SchedulerPrefix, EqualPromptsWaitForTheFirstAndShareItsPages) {
 }
 
 TEST(SchedulerPrefix, TurnedOffNothingIsSharedAndNobodyWaits) {
-  SchedulerOptions plain = options();
+  SchedulerOptions plain = scheduler_options();
   plain.prefix_cache = false;
   Scheduler scheduler(plain);
   for (int n = 1; n <= 2; ++n) scheduler.add(id(n), std::vector<TokenId>(40, 5), 10);
@@ -246,7 +246,7 @@ TEST(SchedulerPrefix, TurnedOffNothingIsSharedAndNobodyWaits) {
 // In a chat the next turn's prompt continues where this one's ended, without the reasoning in between. Though the reasoning is
 // longer than the sliding pool, the pages of the prompt's end are still cached.
 TEST(SchedulerPrefix, TheEndOfAPromptOutlivesItsAnswer) {
-  SchedulerOptions one = options();
+  SchedulerOptions one = scheduler_options();
   one.num_sliding_pages = 12;  // 5 for the window, 6 for the prompt's end, 1 that was just freed
   for (const int num_prompt_tokens : {159, 160, 161, 191, 300}) {
     Scheduler scheduler(one);
@@ -264,7 +264,7 @@ TEST(SchedulerPrefix, TheEndOfAPromptOutlivesItsAnswer) {
 }
 
 TEST(Scheduler, PagesAreFreeAtOnceWhenASequenceIsRemoved) {
-  Scheduler scheduler(options());
+  Scheduler scheduler(scheduler_options());
   add(scheduler, id(1), 300, 100);
   run_step(scheduler);
   run_step(scheduler);

@@ -51,7 +51,8 @@ class ContainerTest : public testing::Test {
   fs::path folder_;
 };
 
-std::optional<Fault> fault_of(const std::function<Container()>& open, std::string_view part_of_message) {
+std::optional<Fault> container_fault(const std::function<Container()>& open,
+                                     std::string_view part_of_message) {
   try {
     open();
     return std::nullopt;
@@ -63,11 +64,11 @@ std::optional<Fault> fault_of(const std::function<Container()>& open, std::strin
 }
 
 std::optional<Fault> file_fault(const fs::path& file) {
-  return fault_of([&] { return open_container(file); }, file.string());
+  return container_fault([&] { return open_container(file); }, file.string());
 }
 
 std::optional<Fault> folder_fault(const fs::path& folder, std::string_view part_of_message) {
-  return fault_of([&] { return open_container_folder(folder); }, part_of_message);
+  return container_fault([&] { return open_container_folder(folder); }, part_of_message);
 }
 
 uint64_t sum_of_bytes(const Tensor& tensor) {

@@ -20,7 +20,7 @@ using Fault = ContainerFault;
 
 constexpr uint32_t kF32{0}, kQ8_0{8}, kMxfp4{39};
 
-std::optional<Fault> fault_of(const std::string& file, std::string_view part_of_message = "") {
+std::optional<Fault> gguf_fault(const std::string& file, std::string_view part_of_message = "") {
   try {
     parse_gguf(as_bytes(file), "x.gguf");
     return std::nullopt;
@@ -91,93 +91,93 @@ TEST(Gguf, MetadataHaveTheirTypes) {
 TEST(Gguf, EveryPrefixOfAFileIsRefused) {
   const std::string file = two_tensors().file();
   for (size_t length = 4; length < file.size(); ++length)
-    EXPECT_EQ(fault_of(file.substr(0, length)), Fault::kTruncated) << length;
+    EXPECT_EQ(gguf_fault(file.substr(0, length)), Fault::kTruncated) << length;
 }
 
 TEST(Gguf, OtherVersionsAreRefused) {
   GgufBytes file = two_tensors();
   file.version = 2;
-  EXPECT_EQ(fault_of(file.file(), "version 2; accepted is 3"), Fault::kBadVersion);
+  EXPECT_EQ(gguf_fault(file.file(), "version 2; accepted is 3"), Fault::kBadVersion);
   file.version = 0x03000000;
-  EXPECT_EQ(fault_of(file.file(), "big-endian"), Fault::kBadVersion);
+  EXPECT_EQ(gguf_fault(file.file(), "big-endian"), Fault::kBadVersion);
 }
 
 TEST(Gguf, CountsAndLengthsBeyondTheFileAreRefused) {
-  EXPECT_EQ(fault_of("GGUF" + le<uint32_t>(3) + le<uint64_t>(UINT64_MAX) + le<uint64_t>(0)),
+  EXPECT_EQ(gguf_fault("GGUF" + le<uint32_t>(3) + le<uint64_t>(UINT64_MAX) + le<uint64_t>(0)),
             Fault::kTruncated);
-  EXPECT_EQ(fault_of("GGUF" + le<uint32_t>(3) + le<uint64_t>(0) + le<uint64_t>(UINT64_MAX)),
+  EXPECT_EQ(gguf_fault("GGUF" + le<uint32_t>(3) + le<uint64_t>(0) + le<uint64_t>(UINT64_MAX)),
             Fault::kTruncated);
   GgufBytes file;
   file.metadata = {le<uint64_t>(UINT64_MAX - 3) + "key"};
-  EXPECT_EQ(fault_of(file.file()), Fault::kTruncated);
+  EXPECT_EQ(gguf_fault(file.file()), Fault::kTruncated);
   file.metadata = {gguf_entry("text", 8, le<uint64_t>(UINT64_MAX))};
-  EXPECT_EQ(fault_of(file.file()), Fault::kTruncated);
+  EXPECT_EQ(gguf_fault(file.file()), Fault::kTruncated);
   for (const uint32_t element : {0u, 4u, 8u, 12u}) {
     file.metadata = {gguf_entry("list", 9, le(element) + le<uint64_t>(UINT64_MAX / 2))};
-    EXPECT_EQ(fault_of(file.file(), "list"), Fault::kTruncated) << element;
+    EXPECT_EQ(gguf_fault(file.file(), "list"), Fault::kTruncated) << element;
   }
 }
 
 TEST(Gguf, BadValuesAreRefused) {
   GgufBytes file;
   file.metadata = {gguf_entry("key", 13, le<uint64_t>(0))};
-  EXPECT_EQ(fault_of(file.file(), "value type 13"), Fault::kBadMetadata);
+  EXPECT_EQ(gguf_fault(file.file(), "value type 13"), Fault::kBadMetadata);
   file.metadata = {gguf_entry("key", 7, "\2")};
-  EXPECT_EQ(fault_of(file.file(), "bool with the value 2"), Fault::kBadMetadata);
+  EXPECT_EQ(gguf_fault(file.file(), "bool with the value 2"), Fault::kBadMetadata);
   file.metadata = {gguf_entry("key", 9, le<uint32_t>(7) + le<uint64_t>(2) + "\1\3")};
-  EXPECT_EQ(fault_of(file.file(), "bool with the value 3"), Fault::kBadMetadata);
+  EXPECT_EQ(gguf_fault(file.file(), "bool with the value 3"), Fault::kBadMetadata);
   file.metadata = {
       gguf_entry("key", 9, le<uint32_t>(9) + le<uint64_t>(1) + le<uint32_t>(0) + le<uint64_t>(0))};
-  EXPECT_EQ(fault_of(file.file(), "array of arrays"), Fault::kTooDeep);
+  EXPECT_EQ(gguf_fault(file.file(), "array of arrays"), Fault::kTooDeep);
   file.metadata = {gguf_u32("key", 1), gguf_u32("key", 1)};
-  EXPECT_EQ(fault_of(file.file(), "metadata \"key\""), Fault::kDuplicateName);
+  EXPECT_EQ(gguf_fault(file.file(), "metadata \"key\""), Fault::kDuplicateName);
 }
 
 TEST(Gguf, AlignmentsThatAreNoneAreRefused) {
   for (const uint32_t alignment : {0u, 4u, 24u, 33u, 1u << 21}) {
     GgufBytes file;
     file.metadata = {gguf_u32("general.alignment", alignment)};
-    EXPECT_EQ(fault_of(file.file(), "power of two"), Fault::kBadMetadata) << alignment;
+    EXPECT_EQ(gguf_fault(file.file(), "power of two"), Fault::kBadMetadata) << alignment;
   }
   GgufBytes file = two_tensors();
   file.metadata.push_back(gguf_u32("general.alignment", 64));
   file.alignment = 64;
   file.tensors[1] = gguf_tensor("b", {32}, kMxfp4, 64);
   file.data.insert(32, 32, '\0');
-  EXPECT_EQ(fault_of(file.file()), std::nullopt);
+  EXPECT_EQ(gguf_fault(file.file()), std::nullopt);
 }
 
 TEST(Gguf, TensorsMustFollowEachOther) {
   GgufBytes file = two_tensors();
   file.tensors[1] = gguf_tensor("b", {32}, kMxfp4, 0);
-  EXPECT_EQ(fault_of(file.file()), Fault::kOverlap);
+  EXPECT_EQ(gguf_fault(file.file()), Fault::kOverlap);
   file.tensors[1] = gguf_tensor("b", {32}, kMxfp4, 24);  // not aligned
-  EXPECT_EQ(fault_of(file.file()), Fault::kGap);
+  EXPECT_EQ(gguf_fault(file.file()), Fault::kGap);
   file.tensors[1] = gguf_tensor("b", {32}, kMxfp4, 64);
-  EXPECT_EQ(fault_of(file.file()), Fault::kGap);
+  EXPECT_EQ(gguf_fault(file.file()), Fault::kGap);
   file.tensors[1] = gguf_tensor("a", {32}, kMxfp4, 32);
-  EXPECT_EQ(fault_of(file.file(), "tensor \"a\""), Fault::kDuplicateName);
+  EXPECT_EQ(gguf_fault(file.file(), "tensor \"a\""), Fault::kDuplicateName);
 }
 
 TEST(Gguf, ShapesThatCanNotBeAreRefused) {
   GgufBytes file = two_tensors();
   file.tensors[1] = gguf_tensor("b", {uint64_t{1} << 40, uint64_t{1} << 40}, kMxfp4, 32);
-  EXPECT_EQ(fault_of(file.file()), Fault::kSizeOverflow);
+  EXPECT_EQ(gguf_fault(file.file()), Fault::kSizeOverflow);
   file.tensors[1] = gguf_tensor("b", {uint64_t{1} << 62}, kF32, 32);
-  EXPECT_EQ(fault_of(file.file()), Fault::kSizeOverflow);
+  EXPECT_EQ(gguf_fault(file.file()), Fault::kSizeOverflow);
   file.tensors[1] = gguf_tensor("b", {1, 1, 1, 1, 1}, kF32, 32);
-  EXPECT_EQ(fault_of(file.file(), "5 dimensions"), Fault::kBadEntry);
+  EXPECT_EQ(gguf_fault(file.file(), "5 dimensions"), Fault::kBadEntry);
   file.tensors[1] = gguf_tensor("b", {16, 2}, kQ8_0, 32);  // 32 elements, but no row has whole blocks
-  EXPECT_EQ(fault_of(file.file(), "blocks of 32"), Fault::kSizeMismatch);
+  EXPECT_EQ(gguf_fault(file.file(), "blocks of 32"), Fault::kSizeMismatch);
 }
 
 TEST(Gguf, TypesThatAreNotReadAreNamed) {
   GgufBytes file = two_tensors();
   file.tensors[1] = gguf_tensor("b", {32}, 20, 32);
-  EXPECT_EQ(fault_of(file.file(), "IQ4_NL (20); accepted: F32, F16, BF16, Q8_0, MXFP4"),
+  EXPECT_EQ(gguf_fault(file.file(), "IQ4_NL (20); accepted: F32, F16, BF16, Q8_0, MXFP4"),
             Fault::kUnknownGgmlType);
   file.tensors[1] = gguf_tensor("b", {32}, 4, 32);
-  EXPECT_EQ(fault_of(file.file(), "type 4; accepted"), Fault::kUnknownGgmlType);
+  EXPECT_EQ(gguf_fault(file.file(), "type 4; accepted"), Fault::kUnknownGgmlType);
 }
 
 TEST(Gguf, BytesOfATypesBlocksAreThoseOfItsLayout) {

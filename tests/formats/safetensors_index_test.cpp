@@ -13,7 +13,7 @@ namespace {
 
 using Fault = ContainerFault;
 
-std::optional<Fault> fault_of(std::string_view json) {
+std::optional<Fault> index_fault(std::string_view json) {
   try {
     parse_safetensors_index(json, "index.json");
     return std::nullopt;
@@ -36,28 +36,28 @@ TEST(SafetensorsIndex, AnythingButAMapOfNamesToNamesIsRefused) {
   for (const std::string_view json :
        {"[]", "1", "{}", R"({"weight_map":[]})", R"({"weight_map":null})", R"({"weight_map":{}})",
         R"({"weight_map":{"a":1}})", R"({"weight_map":{"a":["f"]}})", R"({"weight_map":{"a":null}})"})
-    EXPECT_EQ(fault_of(json), Fault::kBadIndex) << json;
+    EXPECT_EQ(index_fault(json), Fault::kBadIndex) << json;
 }
 
 TEST(SafetensorsIndex, AFileOutsideTheFolderIsRefused) {
   for (const std::string_view file :
        {"../f", "/etc/passwd", "..", ".", "", "a/../../f", "a/f", "..\\\\f", "f\\u0000g"})
-    EXPECT_EQ(fault_of(R"({"weight_map":{"a":")" + std::string(file) + R"("}})"), Fault::kBadFileName)
+    EXPECT_EQ(index_fault(R"({"weight_map":{"a":")" + std::string(file) + R"("}})"), Fault::kBadFileName)
         << file;
 }
 
 TEST(SafetensorsIndex, ANameGivenTwiceIsRefused) {
-  EXPECT_EQ(fault_of(R"({"weight_map":{"a":"f","a":"f"}})"), Fault::kDuplicateName);
-  EXPECT_EQ(fault_of(R"({"weight_map":{"a":"f"},"weight_map":{"a":"f"}})"), Fault::kDuplicateName);
+  EXPECT_EQ(index_fault(R"({"weight_map":{"a":"f","a":"f"}})"), Fault::kDuplicateName);
+  EXPECT_EQ(index_fault(R"({"weight_map":{"a":"f"},"weight_map":{"a":"f"}})"), Fault::kDuplicateName);
 }
 
 TEST(SafetensorsIndex, BrokenTextIsRefused) {
-  EXPECT_EQ(fault_of(""), Fault::kInvalidJson);
-  EXPECT_EQ(fault_of(R"({"weight_map":{"a":"f")"), Fault::kInvalidJson);
-  EXPECT_EQ(fault_of("{\"weight_map\":{\"a\":\"\xFF\"}}"), Fault::kInvalidUtf8);
-  EXPECT_EQ(fault_of(R"({"metadata":)" + std::string(100'000, '[') + std::string(100'000, ']') + "}"),
+  EXPECT_EQ(index_fault(""), Fault::kInvalidJson);
+  EXPECT_EQ(index_fault(R"({"weight_map":{"a":"f")"), Fault::kInvalidJson);
+  EXPECT_EQ(index_fault("{\"weight_map\":{\"a\":\"\xFF\"}}"), Fault::kInvalidUtf8);
+  EXPECT_EQ(index_fault(R"({"metadata":)" + std::string(100'000, '[') + std::string(100'000, ']') + "}"),
             Fault::kTooDeep);
-  EXPECT_EQ(fault_of(R"({"metadata":{"total_size":1e999},"weight_map":{"a":"f"}})"), Fault::kBadNumber);
+  EXPECT_EQ(index_fault(R"({"metadata":{"total_size":1e999},"weight_map":{"a":"f"}})"), Fault::kBadNumber);
 }
 
 }  // namespace

@@ -73,24 +73,24 @@ TEST(Chat, ThoughtsOfAFinishedTurnAreNotSentBack) {
             "<|start|>user<|message|>2+2?<|end|><|start|>assistant");
 }
 
-std::string refusal_of(const std::string& chat) {
+std::string chat_refusal(const std::string& chat) {
   return error_of([&] { to_conversation(chat_from_json(parse_json(chat, "chat"))); });
 }
 
 TEST(Chat, SaysWhatIsWrongAndWhere) {
   EXPECT_EQ(
-      refusal_of(R"({"messages": [{"role": "tool", "content": "x"}]})"),
+      chat_refusal(R"({"messages": [{"role": "tool", "content": "x"}]})"),
       "messages[0] is a tool's result, but no call before it waits for one; put the assistant's call first");
-  EXPECT_EQ(refusal_of(R"({"messages": [{"role": "tool", "tool_call_id": "c7", "content": "x"}]})"),
+  EXPECT_EQ(chat_refusal(R"({"messages": [{"role": "tool", "tool_call_id": "c7", "content": "x"}]})"),
             "messages[0] is a tool's result, but no call before it with id 'c7' waits for one; put the "
             "assistant's call "
             "first");
-  EXPECT_EQ(refusal_of(R"({"messages": [{"role": "user", "content": [{"type": "image_url"}]}]})"),
+  EXPECT_EQ(chat_refusal(R"({"messages": [{"role": "user", "content": [{"type": "image_url"}]}]})"),
             "request.messages[0].content[0].type must be \"text\": the model reads nothing else, not "
             "\"image_url\"");
-  EXPECT_EQ(refusal_of(R"({"messages": [], "reasoning_effort": "none"})"),
+  EXPECT_EQ(chat_refusal(R"({"messages": [], "reasoning_effort": "none"})"),
             "request.reasoning_effort must be low, medium or high, not \"none\"");
-  EXPECT_EQ(refusal_of(R"({"messages": [], "tools": [{"type": "retrieval"}]})"),
+  EXPECT_EQ(chat_refusal(R"({"messages": [], "tools": [{"type": "retrieval"}]})"),
             "request.tools[0].type must be \"function\", not \"retrieval\"");
 }
 

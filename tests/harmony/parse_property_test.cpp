@@ -7,8 +7,7 @@
 #include "core/random.h"
 #include "harmony/control_tokens.h"
 #include "harmony/json.h"
-#include "harmony/parse.h"
-#include "tests/harmony/vocabulary.h"
+#include "tests/harmony/parsed.h"
 
 namespace nibble::harmony {
 namespace {
@@ -52,13 +51,6 @@ std::vector<TokenId> random_stream(Random& random, int& num_words) {
 
 std::optional<Role> random_role(Random& random) {
   return random.below(2) ? std::optional(Role::kAssistant) : std::nullopt;
-}
-
-std::vector<ParsedMessage> parse(const std::vector<TokenId>& tokens, std::optional<Role> role) {
-  Parser parser(tiny(), role);
-  for (const TokenId token : tokens) parser.push(token);
-  parser.finish();
-  return parser.messages();
 }
 
 // Fails on invalid UTF-8, because to_json(...).dump() throws.
@@ -109,7 +101,8 @@ TEST(ParseProperty, HowTheTextIsCutIntoTokensDoesNotMatter) {
         for (const char byte : tiny().bytes(token))
           byte_tokens.push_back(ids_of(std::string(1, byte), tiny()).at(0));
     }
-    ASSERT_EQ(as_json(parse(byte_tokens, role)), as_json(parse(tokens, role))) << "seed " << seed;
+    ASSERT_EQ(as_json(parse(byte_tokens, role, tiny())), as_json(parse(tokens, role, tiny())))
+        << "seed " << seed;
   }
 }
 
@@ -125,7 +118,7 @@ TEST(ParseProperty, TheParserMayMoveInMidStream) {
     (i < tokens.size() / 2 ? first : second).push(tokens[i]);
   }
   second.finish();
-  EXPECT_EQ(as_json(second.messages()), as_json(parse(tokens, Role::kAssistant)));
+  EXPECT_EQ(as_json(second.messages()), as_json(parse(tokens, Role::kAssistant, tiny())));
 }
 
 // The test's own words in a text, in order: "w7" in "to=w7.".
@@ -154,7 +147,7 @@ TEST(ParseProperty, EveryWordIsInAFieldInATextOrInARepair) {
     Random random(seed);
     int num_words;
     const std::vector<TokenId> tokens = random_stream(random, num_words);
-    const std::vector<ParsedMessage> messages = parse(tokens, random_role(random));
+    const std::vector<ParsedMessage> messages = parse(tokens, random_role(random), tiny());
 
     std::vector<int> said, found;
     for (const ParsedMessage& parsed : messages) {
@@ -181,7 +174,7 @@ TEST(ParseProperty, NoControlTokenIsInAnyFieldOrText) {
     Random random(seed);
     int num_words;
     const std::vector<TokenId> tokens = random_stream(random, num_words);
-    for (const auto& [message, repairs, is_complete] : parse(tokens, random_role(random))) {
+    for (const auto& [message, repairs, is_complete] : parse(tokens, random_role(random), tiny())) {
       std::string type = message.content_type.value_or("");
       if (type.starts_with(kConstrain)) type = type.substr(kConstrain.size());
       for (const std::string& said : {message.text, message.author_name.value_or(""),
@@ -201,7 +194,7 @@ TEST(ParseProperty, WhatIsSaidIsValidUtf8) {
       tokens.push_back(is_control ? ids_of(kControls[random.below(kControls.size())], tiny()).at(0)
                                   : static_cast<TokenId>(random.below(random.below(2) ? 256 : 5000)) - 1);
     }
-    EXPECT_NO_THROW(as_json(parse(tokens, random_role(random)))) << "seed " << seed;
+    EXPECT_NO_THROW(as_json(parse(tokens, random_role(random), tiny()))) << "seed " << seed;
   }
 }
 

@@ -4,21 +4,13 @@
 #include <gtest/gtest.h>
 
 #include "harmony/json.h"
-#include "tests/harmony/vocabulary.h"
+#include "tests/harmony/parsed.h"
 
 namespace nibble::harmony {
 namespace {
 
 using testing::ElementsAre;
 using testing::IsEmpty;
-
-std::vector<ParsedMessage> parse(const std::vector<TokenId>& tokens, std::optional<Role> role,
-                                 const Tokenizer& tokenizer = o200k()) {
-  Parser parser(tokenizer, role);
-  for (const TokenId token : tokens) parser.push(token);
-  parser.finish();
-  return parser.messages();
-}
 
 // A message in the form of the vectors, with sorted members: {"role", "channel", ..., "content": TEXT, "repairs"}.
 nlohmann::json short_form(const std::vector<ParsedMessage>& messages) {

@@ -103,19 +103,19 @@ TEST(Render, TheAssistantsMessageToAnyoneEndsInACall) {
   EXPECT_EQ(text_of({message}, DropAnalysis::kNone), "<|start|>assistant<|message|>x<|call|>");
 }
 
-std::string refusal_of(const Message& message) {
+std::string render_refusal(const Message& message) {
   return error_of([&] { render({{said(Role::kUser, "x"), message}}, tiny(), {}); });
 }
 
 TEST(Render, SaysWhichMessageCannotBeRendered) {
-  EXPECT_EQ(refusal_of(said(Role::kTool, "x")),
+  EXPECT_EQ(render_refusal(said(Role::kTool, "x")),
             "message 1 is a tool's and lacks the tool's name; give one, such as functions.get_time");
   Message system = said(Role::kUser, "");
   system.system.emplace();
-  EXPECT_EQ(refusal_of(system), "message 1 of role user has system content; only a system message may");
+  EXPECT_EQ(render_refusal(system), "message 1 of role user has system content; only a system message may");
   Message developer = said(Role::kSystem, "");
   developer.developer.emplace();
-  EXPECT_EQ(refusal_of(developer),
+  EXPECT_EQ(render_refusal(developer),
             "message 1 of role system has developer content; only a developer message may");
 }
 

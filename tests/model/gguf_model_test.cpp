@@ -24,7 +24,7 @@ namespace {
 
 using testing::HasSubstr;
 
-const std::string kTiny = test::source_path("models/tiny-gpt-oss");
+const std::string kTinyFolder = test::source_path("models/tiny-gpt-oss");
 
 // The weights of a file, all converted to elements.
 Weights open_converted(const std::filesystem::path& file) {
@@ -54,8 +54,8 @@ std::map<std::string, std::string> in_bf16(std::map<std::string, std::string> al
 
 TEST(GgufModel, TheBundledModelIsTheSameFromEitherFile) {
   const TestFolder folder;
-  write(open_source(kTiny), folder.path() / "tiny.gguf");
-  const Weights from_gguf = open_converted(folder.path() / "tiny.gguf"), weights = open_weights(kTiny);
+  write(open_source(kTinyFolder), folder.path() / "tiny.gguf");
+  const Weights from_gguf = open_converted(folder.path() / "tiny.gguf"), weights = open_weights(kTinyFolder);
   EXPECT_EQ(to_json(from_gguf.config), to_json(weights.config));
   const auto expected = bytes_of(weights);
   EXPECT_EQ(in_bf16(bytes_of(from_gguf), expected), expected);
@@ -63,9 +63,9 @@ TEST(GgufModel, TheBundledModelIsTheSameFromEitherFile) {
 
 TEST(GgufModel, AFolderAgainHoldsTheSameBytes) {
   const TestFolder folder;
-  write(open_source(kTiny), folder.path() / "tiny.gguf");
+  write(open_source(kTinyFolder), folder.path() / "tiny.gguf");
   write_checkpoint(open_source(folder.path() / "tiny.gguf"), folder.path() / "again");
-  const OwnedTensors again = read_tensors(folder.path() / "again"), tensors = read_tensors(kTiny);
+  const OwnedTensors again = read_tensors(folder.path() / "again"), tensors = read_tensors(kTinyFolder);
   ASSERT_EQ(again.size(), tensors.size());
   for (const auto& [name, tensor] : tensors) {
     EXPECT_EQ(again.at(name).dtype, tensor.dtype) << name;

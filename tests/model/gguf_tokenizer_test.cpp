@@ -19,7 +19,7 @@ namespace {
 
 using testing::HasSubstr;
 
-const std::string kTiny = test::source_path("models/tiny-gpt-oss/tokenizer.json");
+const std::string kTinyTokenizer = test::source_path("models/tiny-gpt-oss/tokenizer.json");
 constexpr int kTinyVocab{4096};
 
 // The tokenizer.json of a GGUF file with these metadata.
@@ -36,9 +36,9 @@ std::string replaced(std::string text, std::string_view part, std::string_view b
 }
 
 TEST(GgufTokenizer, TheBundledVocabularyIsTheSameFromEitherFile) {
-  const Tokenizer original = Tokenizer::open(kTiny);
+  const Tokenizer original = Tokenizer::open(kTinyTokenizer);
   GgufMetadata metadata;
-  add_tokenizer(read_text_file(kTiny), "tiny", kTinyVocab, metadata);
+  add_tokenizer(read_text_file(kTinyTokenizer), "tiny", kTinyVocab, metadata);
   const Tokenizer other = Tokenizer::from_json(through_gguf(metadata), "gguf");
 
   ASSERT_EQ(other.num_tokens(), original.num_tokens());
@@ -58,14 +58,14 @@ TEST(GgufTokenizer, TheBundledVocabularyIsTheSameFromEitherFile) {
 
 TEST(GgufTokenizer, WhatIsSaidTwiceIsTheSame) {
   GgufMetadata metadata, again;
-  add_tokenizer(read_text_file(kTiny), "tiny", kTinyVocab, metadata);
+  add_tokenizer(read_text_file(kTinyTokenizer), "tiny", kTinyVocab, metadata);
   add_tokenizer(through_gguf(metadata), "gguf", kTinyVocab, again);
   EXPECT_EQ(again.bytes(), metadata.bytes());
 }
 
 TEST(GgufTokenizer, VocabulariesThatGgufHasNoWordForAreRefused) {
   GgufMetadata metadata;
-  const std::string json = read_text_file(kTiny);
+  const std::string json = read_text_file(kTinyTokenizer);
   EXPECT_THAT(error_of([&] { add_tokenizer(replaced(json, "{1,3}", ""), "tiny", kTinyVocab, metadata); }),
               HasSubstr("split expression is not o200k's"));
   EXPECT_THAT(error_of([&] { add_tokenizer(json, "tiny", 4000, metadata); }),

@@ -10,15 +10,10 @@
 
 #include "core/random.h"
 #include "server/api/reply.h"
-#include "tests/folders.h"
+#include "tests/server/tiny.h"
 
 namespace nibble::server {
 namespace {
-
-const Tokenizer& tiny() {
-  static const Tokenizer tokenizer = Tokenizer::open(test::source_path("models/tiny-gpt-oss"));
-  return tokenizer;
-}
 
 struct Random {
   uint64_t seed, counter{0};

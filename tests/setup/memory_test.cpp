@@ -14,12 +14,12 @@
 namespace nibble {
 namespace {
 
-const std::string kTiny{test::source_path("models/tiny-gpt-oss")};
+const std::string kTinyFolder{test::source_path("models/tiny-gpt-oss")};
 
 TEST(Memory, WhatIsConvertedNeedNotStayInMemoryWhereItIsMapped) {
   const MemoryPlan plan{.weight_bytes = 500, .replaced_weight_bytes = 1000};
   const ResolvedSettings setup = resolve({});
-  const Model tiny = open_model(kTiny, {}), made = open_model("synthetic:gpt-oss-20b", {});
+  const Model tiny = open_model(kTinyFolder, {}), made = open_model("synthetic:gpt-oss-20b", {});
   EXPECT_EQ(kept_weight_bytes(tiny, plan, setup), weight_bytes(tiny.config) - 1000);
   EXPECT_EQ(kept_weight_bytes(made, plan, setup), weight_bytes(made.config));
 }
@@ -30,10 +30,10 @@ TEST(Memory, AGgufFilesWeightsTakeTheMemoryOfWhatIsMadeOfThem) {
   const std::filesystem::path file =
       std::filesystem::path(testing::TempDir()) / fmt::format("nibble_load_{}.gguf", ::getpid());
   ThreadPool pool(2);
-  write_gguf(
-      open_source(kTiny), file,
-      {.dense = GgmlType::kQ8_0, .files = {{"tokenizer.json", read_text_file(kTiny + "/tokenizer.json")}}},
-      pool);
+  write_gguf(open_source(kTinyFolder), file,
+             {.dense = GgmlType::kQ8_0,
+              .files = {{"tokenizer.json", read_text_file(kTinyFolder + "/tokenizer.json")}}},
+             pool);
   const Model model = open_model(file.string(), {});
   MemoryPlan plan;
   plan.replaced_weight_bytes = plan.released_weight_bytes = 1000;
@@ -51,7 +51,7 @@ TEST(Memory, AGgufFilesWeightsTakeTheMemoryOfWhatIsMadeOfThem) {
   EXPECT_EQ(formats_of(model, resolve(settings)).qkv, Format::kQ8_0);
   EXPECT_EQ(formats_of(model, resolve(settings)).unembedding, Format::kQ8_0);
   EXPECT_EQ(open_tokenizer(model.source, {}).num_tokens(), 4085);
-  EXPECT_EQ(model.config, open_model(kTiny, {}).config);
+  EXPECT_EQ(model.config, open_model(kTinyFolder, {}).config);
   std::filesystem::remove(file);
 }
 

@@ -8,19 +8,10 @@
 
 #include "core/error.h"
 #include "tests/error_of.h"
-#include "text/pre_tokeniser.h"
+#include "tests/text/pieces.h"
 
 namespace nibble {
 namespace {
-
-std::vector<std::string> pieces(std::string_view expression, std::string_view text) {
-  const PreTokeniser pre_tokeniser(expression, "test");
-  PreTokeniser::Pieces cut(pre_tokeniser);
-  cut.start(text);
-  std::vector<std::string> all;
-  while (const auto piece = cut.next()) all.emplace_back(*piece);
-  return all;
-}
 
 using testing::ElementsAre;
 

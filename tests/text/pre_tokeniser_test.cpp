@@ -7,21 +7,13 @@
 #include <vector>
 
 #include "core/error.h"
+#include "tests/text/pieces.h"
 #include "text/expression.h"
 
 namespace nibble {
 namespace {
 
 using testing::ElementsAre;
-
-std::vector<std::string> pieces(std::string_view expression, std::string_view text) {
-  const PreTokeniser pre_tokeniser(expression, "test");
-  PreTokeniser::Pieces cut(pre_tokeniser);
-  cut.start(text);
-  std::vector<std::string> all;
-  while (const auto piece = cut.next()) all.emplace_back(*piece);
-  return all;
-}
 
 TEST(PreTokeniser, O200kCutsWordsWithWhatStandsBeforeThem) {
   EXPECT_THAT(pieces(kO200kExpression, "Hello, wor1ds! isn't  x\n\n y"),

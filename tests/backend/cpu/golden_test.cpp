@@ -48,7 +48,7 @@ std::span<const float> row(const std::vector<float>& logits, size_t index, size_
   return std::span(logits).subspan(index * vocab, vocab);
 }
 
-TestOptions options_of(Isa isa, ExpertActivations experts = ExpertActivations::kFloat) {
+TestOptions options_for_golden(Isa isa, ExpertActivations experts = ExpertActivations::kFloat) {
   return {{.num_full_pages = kNumPages,
            .num_sliding_pages = kNumPages,
            .max_batch_tokens = 512,
@@ -103,7 +103,7 @@ TEST_P(GoldenOnCpu, TheMiniatureModelAgrees) {
   fmt::print("{:28} {:>12} {:>10} {:>14}  {}\n", "prompt", "logits relL2", "max logit", "top 5 wrong/of",
              "parted at");
   for (const GoldenPrompt& prompt : golden.prompts) {
-    const Figures f = measure(options_of(GetParam()), weights, prompt, tolerance);
+    const Figures f = measure(options_for_golden(GetParam()), weights, prompt, tolerance);
     const GoldenDifference& d = f.difference;
     fmt::print("{:28} {:12.2e} {:10.2e} {:>14}  {}\n", f.prompt, std::max(d.relative_l2, d.tied_l2),
                d.max_logit, fmt::format("{}/{}", d.num_top_wrong, d.num_top_compared),
@@ -132,7 +132,8 @@ TEST_P(GoldenOnCpu, TheMiniatureModelAgreesWithInt8ActivationsOfItsExperts) {
   int num_compared = 0, num_alike = 0, num_wrong = 0;
   size_t num_parted = 0;
   for (const GoldenPrompt& prompt : golden.prompts) {
-    const Figures f = measure(options_of(GetParam(), ExpertActivations::kInt8), weights, prompt, tolerance);
+    const Figures f =
+        measure(options_for_golden(GetParam(), ExpertActivations::kInt8), weights, prompt, tolerance);
     EXPECT_TRUE(is_within(f.difference, tolerance))
         << f.prompt << ": " << f.difference.relative_l2 << ", of near ties " << f.difference.tied_l2 << ", "
         << f.difference.num_top_wrong << " of " << f.difference.num_top_compared << " of the top 5";
@@ -159,7 +160,7 @@ TEST_P(GoldenOnCpu, TheMiniatureModelAgreesWithAReferenceThatRoundsItsActivation
   int num_places = 0, num_compared = 0;
   for (const GoldenPrompt& prompt : golden.prompts) {
     if (prompt.ids.size() > 100) continue;  // the reference is slow
-    Feeder feeder(make(weights, options_of(GetParam(), ExpertActivations::kInt8)), kNumPages);
+    Feeder feeder(make(weights, options_for_golden(GetParam(), ExpertActivations::kInt8)), kNumPages);
     feeder.feed_in_chunks(0, prompt.ids, 512);
     const GoldenPrompt rounded =
         reference::rounded_golden(*weights, prompt, {.kv = Format::kBf16, .int8_activations = true}, pool);
@@ -185,7 +186,7 @@ TEST_P(GoldenOnCpu, AModelOfQ8AgreesWithTheReferenceThatIsGivenTheSameBlocks) {
   size_t num_compared = 0;
   for (const GoldenPrompt& prompt : golden.prompts) {
     if (prompt.ids.size() > 100) continue;  // the reference is slow
-    Feeder feeder(make(weights, options_of(GetParam(), ExpertActivations::kInt8)), kNumPages);
+    Feeder feeder(make(weights, options_for_golden(GetParam(), ExpertActivations::kInt8)), kNumPages);
     feeder.feed_in_chunks(0, prompt.ids, 512);
     const ReferenceResult reference = rounded_reference(*weights, prompt.ids);
     for (size_t t = 0; t < prompt.ids.size(); ++t) {
@@ -223,7 +224,8 @@ TEST_P(GoldenOnCpu, RandomModelsAgreeUpToTheFirstPositionWithANearTie) {
     const size_t vocab = model.weights->config.vocab;
     const GoldenTolerance tolerance = bf16_cache_tolerance(model.weights->config, model.golden);
     for (const GoldenPrompt& prompt : model.golden.prompts) {
-      const std::vector<float> logits = logits_on_cpu(options_of(GetParam()), model.weights, prompt.ids);
+      const std::vector<float> logits =
+          logits_on_cpu(options_for_golden(GetParam()), model.weights, prompt.ids);
       const std::vector<float> margins = rounded_reference(*model.weights, prompt.ids).router_margin;
       for (size_t t = 0; t < prompt.ids.size() && margins[t] > tolerance.router_margin; ++t, ++num_compared)
         EXPECT_LE(relative_l2(row(logits, t, vocab), row(prompt.logits, t, vocab)), tolerance.relative_l2)
@@ -254,7 +256,7 @@ TEST_P(GoldenOnCpu, RandomModelsAgreeAtEveryPositionWithAReferenceThatRoundsKeys
     const RandomModel model(name);
     for (const GoldenPrompt& prompt : model.golden.prompts) {
       if (prompt.ids.size() > 50) continue;  // longer sequences have more such roundings
-      expect_like_reference(options_of(GetParam()), model.weights, prompt.ids, 1e-3);
+      expect_like_reference(options_for_golden(GetParam()), model.weights, prompt.ids, 1e-3);
     }
   }
 }
@@ -264,7 +266,7 @@ TEST_P(GoldenOnCpu, ConvertedRandomModelsAgreeWithAReferenceThatIsGivenTheSameBy
   for (const Format format : kFormats)
     for (const char* name : {"a", "b"}) {
       const RandomModel model(name);
-      TestOptions options = options_of(GetParam());
+      TestOptions options = options_for_golden(GetParam());
       options.dense = {format, format, format};
       for (const GoldenPrompt& prompt : model.golden.prompts)
         if (prompt.ids.size() <= 50) expect_like_reference(options, model.weights, prompt.ids, 1e-3);
@@ -276,7 +278,7 @@ TEST_P(GoldenOnCpu, ConvertedRandomModelsAgreeWithAReferenceThatIsGivenTheSameBy
 TEST_P(GoldenOnCpu, RandomModelsWithFp8KeysAndValuesAgreeWithAReferenceThatRoundsThem) {
   for (const char* name : {"a", "b"}) {
     const RandomModel model(name);
-    TestOptions options = options_of(GetParam());
+    TestOptions options = options_for_golden(GetParam());
     options.kv_format = Format::kE4m3;
     for (const GoldenPrompt& prompt : model.golden.prompts)
       if (prompt.ids.size() <= 50) expect_like_reference(options, model.weights, prompt.ids, 1.3e-2);

@@ -36,7 +36,7 @@ double sum_tolerance(int num_products, double sum_of_magnitudes) {
   return 2 * (num_products / 4.0 + 6) * 0x1p-24 * sum_of_magnitudes;
 }
 
-std::vector<const float*> rows_of(const std::vector<float>& values, ptrdiff_t width) {
+std::vector<const float*> row_pointers(const std::vector<float>& values, ptrdiff_t width) {
   std::vector<const float*> rows;
   for (ptrdiff_t first = 0; first < std::ssize(values); first += width) rows.push_back(&values[first]);
   return rows;
@@ -47,7 +47,7 @@ class DotKernels : public testing::TestWithParam<DotRow> {
   // y [num_tokens, num_rows + 1], the last column left poisoned.
   std::vector<float> run(const Matrix& weight, int first_row, int num_rows,
                          const std::vector<float>& x) const {
-    const std::vector<const float*> rows = rows_of(x, padded(weight.cols));
+    const std::vector<const float*> rows = row_pointers(x, padded(weight.cols));
     std::vector<float> y(rows.size() * (num_rows + 1), kPoison);
     const Elements& elements = weight.elements();
     GetParam().kernel({elements.data, elements.scales, elements.row_scales, weight.cols, first_row, num_rows,

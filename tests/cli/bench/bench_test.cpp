@@ -431,7 +431,7 @@ TEST(Bench, JsonHasEverySample) {
 
 // the command
 
-struct Program {
+struct BenchProgram {
   CLI::App app{"", "nibble"};
   Settings settings;
   Action action = define_bench(*app.add_subcommand("bench"), settings);
@@ -444,17 +444,18 @@ struct Program {
 };
 
 TEST(Bench, FlagsThatLeaveNothingToMeasureAreRefused) {
-  EXPECT_THAT(Program().refusal("-p 0 -n 0"), HasSubstr("nothing to measure"));
-  EXPECT_THAT(Program().refusal("-p 512,x"), HasSubstr("-p '512,x'"));
-  EXPECT_THAT(Program().refusal("-n 1 -n x"), HasSubstr("-n 'x'"));
-  EXPECT_THAT(Program().refusal("-d 1000000"), HasSubstr("@ d1000000"));
-  EXPECT_THAT(Program().refusal("-b 0"), HasSubstr("-b '0'"));
+  EXPECT_THAT(BenchProgram().refusal("-p 0 -n 0"), HasSubstr("nothing to measure"));
+  EXPECT_THAT(BenchProgram().refusal("-p 512,x"), HasSubstr("-p '512,x'"));
+  EXPECT_THAT(BenchProgram().refusal("-n 1 -n x"), HasSubstr("-n 'x'"));
+  EXPECT_THAT(BenchProgram().refusal("-d 1000000"), HasSubstr("@ d1000000"));
+  EXPECT_THAT(BenchProgram().refusal("-b 0"), HasSubstr("-b '0'"));
 }
 
 TEST(Bench, ComparingMeasuresNothingAndTakesNoOtherFlags) {
-  EXPECT_THAT(Program().refusal("--compare a b"), HasSubstr("--compare measures nothing: leave MODEL out"));
+  EXPECT_THAT(BenchProgram().refusal("--compare a b"),
+              HasSubstr("--compare measures nothing: leave MODEL out"));
   const auto refusal = [](const std::string& line) {
-    Program program;
+    BenchProgram program;
     return error_of([&] {
       program.app.parse("bench " + line);
       program.action();
@@ -463,7 +464,7 @@ TEST(Bench, ComparingMeasuresNothingAndTakesNoOtherFlags) {
   EXPECT_THAT(refusal("--compare a b -p 5"), HasSubstr("leave --prompt-lengths out"));
   EXPECT_THAT(refusal("--threads 2 --compare a b"), HasSubstr("leave --threads out"));
   EXPECT_THAT(refusal("--compare a b"), HasSubstr("a: it cannot be read"));
-  EXPECT_THROW(Program().app.parse("bench --compare a"), CLI::ArgumentMismatch);
+  EXPECT_THROW(BenchProgram().app.parse("bench --compare a"), CLI::ArgumentMismatch);
 }
 
 }  // namespace

@@ -18,12 +18,12 @@ namespace {
 
 using testing::HasSubstr;
 
-const Config kConfig = read_config(test::source_path("models/tiny-gpt-oss/config.json"));
+const Config kTinyConfig = read_config(test::source_path("models/tiny-gpt-oss/config.json"));
 const Tokenizer kTokenizer = Tokenizer::open(test::source_path("models/tiny-gpt-oss"));
 
 TEST(EvalText, AModelThatKnowsNothingHasThePerplexityOfItsVocabulary) {
-  ScriptedBackend backend(kConfig, 0, {0});  // all logits are equal
-  const BackendOptions room = backend_options(kConfig, resolve({}), {10, 1});
+  ScriptedBackend backend(kTinyConfig, 0, {0});  // all logits are equal
+  const BackendOptions room = backend_options(kTinyConfig, resolve({}), {10, 1});
   const std::string text(25, '\x01');  // a token for each byte
   ASSERT_EQ(kTokenizer.encode(text, SpecialTokens::kOrdinary).size(), 25u);
 
@@ -35,8 +35,8 @@ TEST(EvalText, AModelThatKnowsNothingHasThePerplexityOfItsVocabulary) {
 }
 
 TEST(EvalText, AShortTextIsOneWindowAndALimitLeavesOutTheRest) {
-  ScriptedBackend backend(kConfig, 0, {0});
-  const BackendOptions room = backend_options(kConfig, resolve({}), {10, 1});
+  ScriptedBackend backend(kTinyConfig, 0, {0});
+  const BackendOptions room = backend_options(kTinyConfig, resolve({}), {10, 1});
   EXPECT_EQ(measure_perplexity(backend, room, kTokenizer, std::string(7, '\x01'), 10, {}).num_scored, 6u);
   EXPECT_EQ(measure_perplexity(backend, room, kTokenizer, std::string(50, '\x01'), 10, 3).num_windows, 3);
   EXPECT_THROW(measure_perplexity(backend, room, kTokenizer, "\x01", 10, {}), InputError);
@@ -55,8 +55,8 @@ class BiasedBackend : public ScriptedBackend {
 };
 
 TEST(EvalCompare, AModelIsNoWayFromItself) {
-  BiasedBackend one(kConfig, 0, {0}), other(kConfig, 0, {0});
-  const BackendOptions room = backend_options(kConfig, resolve({}), {100, 1});
+  BiasedBackend one(kTinyConfig, 0, {0}), other(kTinyConfig, 0, {0});
+  const BackendOptions room = backend_options(kTinyConfig, resolve({}), {100, 1});
   const QualityComparison result =
       compare_models(one, other, room, kTokenizer, std::string(250, '\x01'), 100, {});
   EXPECT_EQ(result.mean_kl, 0);
@@ -69,9 +69,9 @@ TEST(EvalCompare, AModelIsNoWayFromItself) {
 
 // With V = 4,096 tokens p is 1 / V for each. q is e / (V - 1 + e) for one token, and 1 / (V - 1 + e) for each other.
 TEST(EvalCompare, TheDivergenceIsThatOfTheUnquantisedModelFromTheOther) {
-  ScriptedBackend plain(kConfig, 0, {0});
-  BiasedBackend biased(kConfig, 0, {0});
-  const BackendOptions room = backend_options(kConfig, resolve({}), {100, 1});
+  ScriptedBackend plain(kTinyConfig, 0, {0});
+  BiasedBackend biased(kTinyConfig, 0, {0});
+  const BackendOptions room = backend_options(kTinyConfig, resolve({}), {100, 1});
   const QualityComparison result =
       compare_models(biased, plain, room, kTokenizer, std::string(250, '\x01'), 100, 1);
   const double vocab = 4096, sum = vocab - 1 + std::exp(1.0);
@@ -97,11 +97,11 @@ bool solves(const std::string& said, std::optional<std::string> called, const st
   Task task = read_tasks(one_line(kTask), "tasks").front();
   task.called = std::move(called);
   task.answer = expected;
-  ScriptedBackend backend(kConfig, 3, kTokenizer.encode(said, SpecialTokens::kRecognise));
+  ScriptedBackend backend(kTinyConfig, 3, kTokenizer.encode(said, SpecialTokens::kRecognise));
   const Capacity capacity{1024, 1};
   const ResolvedSettings setup = resolve({});
   Engine engine(backend, kTokenizer,
-                engine_options(setup, backend_options(kConfig, setup, capacity), capacity));
+                engine_options(setup, backend_options(kTinyConfig, setup, capacity), capacity));
   GenerationRequest request;
   request.prompt = {1, 2, 3};
   request.stop.tokens = {*kTokenizer.special("<|return|>"), *kTokenizer.special("<|call|>")};
@@ -146,10 +146,10 @@ TEST(EvalTasks, ACallMustBeOfTheFunctionWithTheArguments) {
 }
 
 TEST(EvalGolden, ABackendThatSaysSomethingElseIsOutsideTheTolerance) {
-  ScriptedBackend backend(kConfig, 0, {0});
+  ScriptedBackend backend(kTinyConfig, 0, {0});
   GoldenSet golden = read_golden(test::source_path("tests/golden/golden.json"));
   golden.prompts.resize(1);
-  const BackendOptions room = backend_options(kConfig, resolve({}), {longest(golden), 1});
+  const BackendOptions room = backend_options(kTinyConfig, resolve({}), {longest(golden), 1});
   const std::vector<GoldenResult> results = compare_golden(backend, room, golden, {});
   ASSERT_EQ(results.size(), 1u);
   EXPECT_FALSE(results[0].is_within);

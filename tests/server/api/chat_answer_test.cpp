@@ -7,18 +7,13 @@
 
 #include "core/random.h"
 #include "server/api/reply.h"
-#include "tests/folders.h"
+#include "tests/server/tiny.h"
 
 namespace nibble::server {
 namespace {
 
 using testing::HasSubstr;
 using testing::Not;
-
-const Tokenizer& tiny() {
-  static const Tokenizer tokenizer = Tokenizer::open(test::source_path("models/tiny-gpt-oss"));
-  return tokenizer;
-}
 
 // Adds up the deltas of a stream as OpenAI's client does.
 struct Client {

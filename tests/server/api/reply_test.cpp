@@ -1,5 +1,4 @@
 #include "server/api/reply.h"
-#include "tests/folders.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -7,13 +6,10 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
+#include "tests/server/tiny.h"
+
 namespace nibble::server {
 namespace {
-
-const Tokenizer& tiny() {
-  static const Tokenizer tokenizer = Tokenizer::open(test::source_path("models/tiny-gpt-oss"));
-  return tokenizer;
-}
 
 const ReplyHead kHead{"chatcmpl-1", 1234, "tiny"};
 

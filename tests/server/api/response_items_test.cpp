@@ -1,26 +1,22 @@
 #include "server/api/response_items.h"
-#include "tests/folders.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
 
+#include "tests/server/tiny.h"
+
 namespace nibble::server {
 namespace {
 
 using testing::ElementsAre;
 
-const Tokenizer& tiny() {
-  static const Tokenizer tokenizer = Tokenizer::open(test::source_path("models/tiny-gpt-oss"));
-  return tokenizer;
-}
-
 struct Heard {
   std::vector<std::string> types;  // consecutive deltas count once
   Json items;
 };
-Heard listen(const std::string& said, bool is_complete = true, const std::vector<std::string>& stop = {}) {
+Heard hear(const std::string& said, bool is_complete = true, const std::vector<std::string>& stop = {}) {
   ChatAnswer answer(tiny(), {{"f", "", {}}}, stop);
   ResponseItems items(tiny(), false);
   Heard heard;
@@ -36,13 +32,13 @@ Heard listen(const std::string& said, bool is_complete = true, const std::vector
   return heard;
 }
 
-constexpr const char* kSaid{
+constexpr const char* kAnswer{
     "<|channel|>analysis<|message|>Hm.<|end|><|start|>assistant<|channel|>commentary<|message|>Let me look."
     "<|end|><|start|>assistant<|channel|>commentary to=functions.f "
     "<|constrain|>json<|message|>{\"a\":1}<|call|>"};
 
 TEST(ResponseItems, EachMessageOfTheModelIsAnItemWithItsEventsInOrder) {
-  const Heard heard = listen(kSaid);
+  const Heard heard = hear(kAnswer);
   EXPECT_THAT(heard.types, ElementsAre("response.output_item.added", "response.content_part.added",
                                        "response.reasoning_text.delta", "response.reasoning_text.done",
                                        "response.content_part.done", "response.output_item.done",  //
@@ -59,7 +55,7 @@ TEST(ResponseItems, EachMessageOfTheModelIsAnItemWithItsEventsInOrder) {
 }
 
 TEST(ResponseItems, TwoMessagesOfAKindAreTwoItemsWithoutAnEmptyLine) {
-  const Json items = listen(
+  const Json items = hear(
                          "<|channel|>analysis<|message|>One.<|end|><|start|>assistant<|channel|>analysis"
                          "<|message|>Two.<|end|>")
                          .items;
@@ -69,15 +65,15 @@ TEST(ResponseItems, TwoMessagesOfAKindAreTwoItemsWithoutAnEmptyLine) {
 
 TEST(ResponseItems, WhatWasCutOffSaysSo) {
   const Json items =
-      listen("<|channel|>analysis<|message|>Hm.<|end|><|start|>assistant<|channel|>final<|message|>It",
-             /*is_complete=*/false)
+      hear("<|channel|>analysis<|message|>Hm.<|end|><|start|>assistant<|channel|>final<|message|>It",
+           /*is_complete=*/false)
           .items;
   EXPECT_EQ(items[0]["status"], "completed");
   EXPECT_EQ(items[1]["status"], "incomplete");
 }
 
 TEST(ResponseItems, AStopStringAtTheStartOfTheAnswerLeavesNoItem) {
-  EXPECT_TRUE(listen("<|channel|>final<|message|>END of it<|return|>", true, {"END"}).items.empty());
+  EXPECT_TRUE(hear("<|channel|>final<|message|>END of it<|return|>", true, {"END"}).items.empty());
 }
 
 }  // namespace

@@ -17,12 +17,13 @@ std::vector<harmony::ChatMessage> read(const std::string& items) {
   return read_response_request(R"({"input": [)" + items + "]}").chat.messages;
 }
 
-constexpr const char* kReasoning{
+constexpr const char* kReasoningItem{
     R"({"type": "reasoning", "summary": [], "content": [{"type": "reasoning_text", "text": "Hm."}]})"};
-constexpr const char* kSaid{
+constexpr const char* kSaidItem{
     R"({"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "Look:"}]})"};
-constexpr const char* kCall{R"({"type": "function_call", "call_id": "c", "name": "f", "arguments": "{}"})"};
-constexpr const char* kOutput{R"({"type": "function_call_output", "call_id": "c", "output": "7"})"};
+constexpr const char* kCallItem{
+    R"({"type": "function_call", "call_id": "c", "name": "f", "arguments": "{}"})"};
+constexpr const char* kOutputItem{R"({"type": "function_call_output", "call_id": "c", "output": "7"})"};
 
 std::string joined(std::initializer_list<const char*> items) {
   std::string text;
@@ -40,7 +41,8 @@ TEST(ResponseRequest, ATextIsTheMessageOfAUser) {
 }
 
 TEST(ResponseRequest, ThoughtsWordsAndCallsThatFollowEachOtherAreOneMessage) {
-  const auto messages = read(joined({kReasoning, kReasoning, kSaid, kCall, kCall, kOutput}));
+  const auto messages =
+      read(joined({kReasoningItem, kReasoningItem, kSaidItem, kCallItem, kCallItem, kOutputItem}));
   ASSERT_EQ(messages.size(), 2u);
   EXPECT_EQ(messages[0].reasoning, "Hm.\n\nHm.");
   EXPECT_EQ(messages[0].text, "Look:");
@@ -51,10 +53,10 @@ TEST(ResponseRequest, ThoughtsWordsAndCallsThatFollowEachOtherAreOneMessage) {
 }
 
 TEST(ResponseRequest, InAnyOtherOrderTheyAreMessagesOfTheirOwn) {
-  EXPECT_EQ(read(joined({kSaid, kReasoning})).size(), 2u);
-  EXPECT_EQ(read(joined({kSaid, kSaid})).size(), 2u);
-  EXPECT_EQ(read(joined({kCall, kSaid})).size(), 2u);
-  EXPECT_EQ(read(joined({kCall, kOutput, kReasoning, kSaid})).size(), 3u);
+  EXPECT_EQ(read(joined({kSaidItem, kReasoningItem})).size(), 2u);
+  EXPECT_EQ(read(joined({kSaidItem, kSaidItem})).size(), 2u);
+  EXPECT_EQ(read(joined({kCallItem, kSaidItem})).size(), 2u);
+  EXPECT_EQ(read(joined({kCallItem, kOutputItem, kReasoningItem, kSaidItem})).size(), 3u);
 }
 
 TEST(ResponseRequest, ASummaryIsTakenWhereTheThoughtsAreNotThere) {
