@@ -4,6 +4,7 @@
 
 #include <cmath>
 
+#include "model/rope.h"
 #include "reference/array.h"
 
 namespace nibble::reference {
@@ -65,6 +66,29 @@ TEST(Rope, TruncatedCornersAreWholeDimensions) {
     const double frequency = i >= 9 && i <= 17 ? expected[i - 9] : kExact[i];
     EXPECT_NEAR(table.frequencies[i], frequency, frequency * 6.1e-8) << i;
   }
+}
+
+// Backends rotate by the frequencies of model/rope.h, which is written apart from the reference.
+TEST(Rope, TheFrequenciesOfBackendsAreThoseOfTheReferenceForAnySettings) {
+  for (const bool truncate : {false, true})
+    for (const double factor : {1.0, 8.0, 32.0})
+      for (const double theta : {10'000.0, 150'000.0})
+        for (const int context : {32, 1024, 4096, 131'072})
+          for (const int head_dim : {32, 64, 128}) {
+            RopeConfig config = kGptOss;
+            config.truncate = truncate;
+            config.factor = factor;
+            config.theta = theta;
+            config.original_context = context;
+            const RopeFrequencies ours = rope_frequencies(config, head_dim);
+            const RopeTable expected = make_rope_table(config, head_dim);
+            EXPECT_FLOAT_EQ(ours.concentration, static_cast<float>(expected.concentration));
+            ASSERT_EQ(ours.frequencies.size(), expected.frequencies.size());
+            for (size_t i = 0; i < ours.frequencies.size(); ++i)
+              EXPECT_FLOAT_EQ(ours.frequencies[i], expected.frequencies[i])
+                  << "pair " << i << ", truncate " << truncate << ", factor " << factor << ", theta " << theta
+                  << ", context " << context << ", head_dim " << head_dim;
+          }
 }
 
 TEST(Rope, AFactorOfOneIsPlainRope) {
