@@ -373,7 +373,7 @@ void CudaBackend::launch_graph(const StepShape& shape) {
   check(cudaGraphLaunch(found->second, stream_), "launching a step");
 }
 
-// Downloads outputs [first, first + count) and writes_kv them to the result.
+// Downloads outputs [first, first + count) and appends them to the result.
 void CudaBackend::download_outputs(bool want_logits, int first, int count, StepResult& result) {
   const size_t num_logits = want_logits ? static_cast<size_t>(count) * static_cast<size_t>(config_.vocab) : 0;
   const auto* results = pinned_results_.as<SampleResult>();
