@@ -1,14 +1,12 @@
 # A floor is a folder of src/ and a static library of the same name. SEES names the floors below it that it links;
 # what a file may include is held by tests/structure.
 
-# A sanitizer's build, and one for another processor, compiles a floor, or its tests, as one source file, which halves its processor
-# time: most of it goes to the same templates in every file. Names in anonymous namespaces are therefore unique within a floor.
-function(nibble_whole_floor target)
-  if(NIBBLE_WHOLE_FLOORS)
-    set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 0)
-    # One may shadow another's, and GCC takes the included .cpp files for headers, in which an anonymous namespace would be a slip.
-    target_compile_options(${target} PRIVATE -Wno-shadow $<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage>)
-  endif()
+# Compiles several files of a target as one, which halves their processor time: most of it goes to the same templates in every file.
+# Names in anonymous namespaces are therefore unique within the target. `most`: how many files at once; 0: all.
+function(nibble_compile_together target most)
+  set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE ${most})
+  # One may shadow another's, and GCC takes the included .cpp files for headers, in which an anonymous namespace would be a slip.
+  target_compile_options(${target} PRIVATE -Wno-shadow $<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage>)
 endfunction()
 
 # What setup, cli and main compute, they compute below. Half of the time that they would take to compile is optimising CLI11 and JSON.
@@ -43,7 +41,9 @@ function(nibble_floor folder)
   if(NIBBLE_FUZZ AND NOT name MATCHES "^(setup|cli)$")  # no fuzz target reaches these two
     target_compile_options(nibble_${name} PRIVATE -fsanitize=fuzzer-no-link)
   endif()
-  nibble_whole_floor(nibble_${name})
+  if(NIBBLE_WHOLE_FLOORS)
+    nibble_compile_together(nibble_${name} 0)
+  endif()
   if(name MATCHES "^(setup|cli)$")
     nibble_compile_quickly(nibble_${name})
   endif()
