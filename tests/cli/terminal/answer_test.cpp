@@ -25,7 +25,7 @@ class AnswerTest : public testing::Test {
     const ResolvedSettings setup = resolve(settings);
     const std::vector<TokenId> prompt{1, 2, 3};
     ScriptedBackend backend(config_, prompt.size(), tokenizer_.encode(said, SpecialTokens::kRecognise));
-    const Capacity capacity{4096, 1};
+    const Capacity capacity{131'072, 1};  // an answer without end ends there: long after it was cancelled
     Engine engine(backend, tokenizer_,
                   engine_options(setup, backend_options(config_, setup, capacity), capacity));
     const GenerationRequest request = make_request(prompt, settings, config_, tokenizer_, capacity.context);
