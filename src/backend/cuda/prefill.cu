@@ -12,7 +12,10 @@
 namespace nibble::cuda {
 namespace {
 
-constexpr int kStages{2};
+// Stages of activations. With three, a stage can be filled again one barrier after it was read; beside the rings of larger weights
+// there is room for two, which take a second barrier.
+template <Layout layout>
+inline constexpr int kStages{layout == Layout::kMxfp4 ? 3 : 2};
 constexpr int kColumnTiles{kManyColumns / 8};  // column tiles of mma.m16n8k16
 
 constexpr int stage_stride(const Strips& weights) {
@@ -20,7 +23,8 @@ constexpr int stage_stride(const Strips& weights) {
 }
 template <Layout layout>
 constexpr size_t many_bytes(const Strips& weights) {
-  return ring_bytes<layout>() + sizeof(__nv_bfloat16) * kStages * kManyColumns * stage_stride(weights);
+  return ring_bytes<layout>() +
+         sizeof(__nv_bfloat16) * kStages<layout> * kManyColumns * stage_stride(weights);
 }
 
 // The activations that a CTA multiplies: selected rows of `activations` [., cols].
@@ -44,9 +48,11 @@ class StripStream {
     for (int slot = 0; slot < Ring<layout>::kSlots; ++slot) prefetch();
   }
 
-  // Adds the products of one segment, whose activations are all in `stage`, to `sums`.
-  __device__ void add(int num_tiles, const __nv_bfloat16* stage, int num_columns,
-                      float (&sums)[kColumnTiles][4]) {
+  // Adds the products of one segment, whose activations are all in `stage`, to `sums`. The first `column_tiles` tiles of columns are
+  // multiplied, without a branch between them: their loads and products overlap. Columns past the input's are multiplied with
+  // what the stage happens to hold, and nobody reads their sums.
+  template <int column_tiles>
+  __device__ void add(int num_tiles, const __nv_bfloat16* stage, float (&sums)[kColumnTiles][4]) {
     const int lane = threadIdx.x % 32, stride = stage_stride(weights_);
     const auto b_of = [&](int n, int tile, int group) {
       return *reinterpret_cast<const uint4*>(stage + (8 * n + lane / 4) * stride + tile * kTileCols +
@@ -60,8 +66,8 @@ class StripStream {
         for (int group = 0; group < 2; ++group) {
           const GroupWeights weights = group_weights<layout>(slot, i, count, group);
 #pragma unroll
-          for (int n = 0; n < kColumnTiles; ++n)
-            if (8 * n < num_columns) add_group<layout, false>(weights, b_of(n, tile + i, group), sums[n]);
+          for (int n = 0; n < column_tiles; ++n)
+            add_group<layout, false>(weights, b_of(n, tile + i, group), sums[n]);
         }
       __syncwarp();
       prefetch();
@@ -109,6 +115,13 @@ class StageLoader {
       *to = is_there ? *reinterpret_cast<const uint4*>(from) : make_uint4(0, 0, 0, 0);
 #endif
     });
+#if __CUDA_ARCH__ >= 900
+    asm volatile("cp.async.commit_group;" ::: "memory");
+#endif
+  }
+
+  // In place of a copy where no segment is left: finish_copy() counts copies.
+  __device__ void skip_copy() const {
 #if __CUDA_ARCH__ >= 900
     asm volatile("cp.async.commit_group;" ::: "memory");
 #endif
@@ -169,20 +182,34 @@ __device__ void multiply(const Strips& weights, const uint8_t* matrix, const Man
           take(strip, g, column, kSumScale<layout> * totals[n][c], kSumScale<layout> * totals[n][c + 2], part,
                is_whole);
   };
-  loader.start_copy(0, stages);
+  constexpr int ahead = kStages<layout> - 1;  // segments that are being copied while one is multiplied
+  const auto stage_of = [&](int segment) { return stages + segment % kStages<layout> * stage_elements; };
+  const auto start_copy = [&](int segment) {
+    if (segment < segments)
+      loader.start_copy(segment, stage_of(segment));
+    else
+      loader.skip_copy();
+  };
+  for (int segment = 0; segment < ahead; ++segment) start_copy(segment);
   for (int segment = 0; segment < segments; ++segment) {
-    __nv_bfloat16* stage = stages + segment % kStages * stage_elements;
-    if (segment + 1 < segments) {
-      loader.start_copy(segment + 1, stages + (segment + 1) % kStages * stage_elements);
-      loader.finish_copy<1>(stage);
-    } else {
-      loader.finish_copy<0>(stage);
-    }
+    __nv_bfloat16* stage = stage_of(segment);
+    if constexpr (ahead == 1)
+      start_copy(segment + 1);  // no warp reads that stage: all are past the last barrier
+    loader.finish_copy<1>(stage);
     __syncthreads();
+    if constexpr (ahead == 2)
+      start_copy(segment + 2);  // the stage of the segment before, which all warps have multiplied
     if (strip < weights.num_strips) {
       float sums[kColumnTiles][4]{};
-      stream.add(min(weights.segment_tiles, weights.num_tiles - segment * weights.segment_tiles), stage,
-                 input.count, sums);
+      const int num_tiles = min(weights.segment_tiles, weights.num_tiles - segment * weights.segment_tiles);
+      if (input.count > 48)
+        stream.template add<8>(num_tiles, stage, sums);
+      else if (input.count > 32)
+        stream.template add<6>(num_tiles, stage, sums);
+      else if (input.count > 16)
+        stream.template add<4>(num_tiles, stage, sums);
+      else
+        stream.template add<2>(num_tiles, stage, sums);
       if (segment == cut) emit(0, false);
 #pragma unroll
       for (int n = 0; n < kColumnTiles; ++n)
@@ -190,7 +217,7 @@ __device__ void multiply(const Strips& weights, const uint8_t* matrix, const Man
         for (int i = 0; i < 4; ++i)
           totals[n][i] = segment == 0 || segment == cut ? sums[n][i] : totals[n][i] + sums[n][i];
     }
-    __syncthreads();
+    if constexpr (ahead == 1) __syncthreads();
   }
   if (strip < weights.num_strips) emit(cut < segments, cut == segments);
 }
