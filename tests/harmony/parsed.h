@@ -1,4 +1,4 @@
-// What tests of the parser share.
+// Helpers of the parser's tests.
 #pragma once
 
 #include <optional>

@@ -1,4 +1,4 @@
-// What tests of expressions and of the pre-tokeniser share.
+// Helpers of the tests of expressions and of the pre-tokeniser.
 #pragma once
 
 #include <string>
