@@ -2,8 +2,8 @@
 // group), and reads its weights once for all of those. The order of additions is that of linear.cu and experts.cu:
 // segment by segment, and cut into two parts at the same places. So a token gets the same bits from either.
 //
-// Activations pass through two stages in shared memory, one segment of the contraction each: one stage is multiplied
-// while the other is being filled. Weights pass through a ring of each warp, as they do for few tokens.
+// Activations pass through stages in shared memory, one segment of the contraction each: one stage is multiplied
+// while the next is being filled. Weights pass through a ring of each warp, as they do for few tokens.
 #include "backend/cuda/inputs.cuh"
 #include "backend/cuda/kernels.h"
 #include "backend/cuda/pdl.cuh"
