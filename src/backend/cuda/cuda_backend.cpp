@@ -98,8 +98,8 @@ size_t place(const Config& config, const BackendOptions& options, uint8_t* base,
   take(w.routing_experts, K);
   take(w.step, 1);
   take(w.rope_frequencies, D / 2);
-  w.input_bytes =
-      T * (sizeof(RowInput) + sizeof(SampleRow) + sizeof(int)) + max_page_ids(options) * sizeof(uint32_t);
+  w.input_bytes = T * (sizeof(RowInput) + sizeof(TileInput) + sizeof(SampleRow) + sizeof(int)) +
+                  max_page_ids(options) * sizeof(uint32_t);
   take(w.input, w.input_bytes);
   return size;
 }
@@ -128,8 +128,10 @@ class CudaBackend final : public Backend {
   // Decides which kernels a step launches, and with which grids: steps of one shape share a CUDA graph.
   struct StepShape {
     int num_tokens{0}, num_outputs{0}, full_chunks{0};
+    int num_single_rows{0},
+        num_tiles{0};  // rows that are attended to one by one come first; the others are in tiles
     bool are_greedy{false};
-    bool writes_kv{false};  // every row belongs to another sequence: attend() writes
+    bool writes_kv{false};  // every row belongs to another sequence: attend_rows() writes
     bool is_decode() const { return num_tokens <= kMaxGraphTokens && writes_kv && num_outputs == num_tokens; }
     friend auto operator<=>(const StepShape&, const StepShape&) = default;
   };
@@ -137,6 +139,7 @@ class CudaBackend final : public Backend {
   // The parts of a step's input, packed so that one copy uploads them.
   struct InputParts {
     RowInput* rows;     // [num_tokens]
+    TileInput* tiles;   // [num_tiles]
     SampleRow* sample;  // [num_outputs]
     int* output_rows;   // [num_outputs]
     uint32_t* page_ids;
@@ -195,22 +198,27 @@ CudaBackend::CudaBackend(std::shared_ptr<const Weights> weights, const BackendOp
       PinnedBuffer(static_cast<size_t>(kOutputRows) * static_cast<size_t>(config_.vocab) * sizeof(float));
   prepare_embed();
   prepare_linear();
-  prepare_attend();
+  prepare_append();
+  prepare_attend_rows();
+  prepare_attend_tiles();
   prepare_experts();
-  prepare_prefill();
+  prepare_prompt_dense();
+  prepare_prompt_experts();
+  prepare_prompt_rows();
   prepare_sample();
   stream_.wait();
 }
 
 CudaBackend::InputParts CudaBackend::parts(uint8_t* input, const StepShape& shape) {
   auto* rows = reinterpret_cast<RowInput*>(input);
-  auto* sample = reinterpret_cast<SampleRow*>(rows + shape.num_tokens);
+  auto* tiles = reinterpret_cast<TileInput*>(rows + shape.num_tokens);
+  auto* sample = reinterpret_cast<SampleRow*>(tiles + shape.num_tiles);
   auto* output_rows = reinterpret_cast<int*>(sample + shape.num_outputs);
-  return {rows, sample, output_rows, reinterpret_cast<uint32_t*>(output_rows + shape.num_outputs)};
+  return {rows, tiles, sample, output_rows, reinterpret_cast<uint32_t*>(output_rows + shape.num_outputs)};
 }
 StepInput CudaBackend::input(const StepShape& shape) const {
   const InputParts in = parts(work_.input, shape);
-  return {in.rows, in.page_ids};
+  return {in.rows, in.tiles, in.page_ids};
 }
 
 CudaBackend::StepShape CudaBackend::upload_input(const Batch& batch) {
@@ -218,7 +226,12 @@ CudaBackend::StepShape CudaBackend::upload_input(const Batch& batch) {
   int last_position = 0;
   size_t num_page_ids = 0;
   for (const Run& run : batch.runs) {
-    shape.num_tokens += static_cast<int>(run.tokens.size());
+    const auto num_rows = static_cast<int>(run.tokens.size());
+    shape.num_tokens += num_rows;
+    if (num_rows < kMinTiledRows)
+      shape.num_single_rows += num_rows;
+    else
+      shape.num_tiles += (num_rows + kTileRows - 1) / kTileRows;
     shape.num_outputs += static_cast<int>(run.outputs.size());
     shape.writes_kv &= run.tokens.size() == 1;
     last_position = std::max(last_position, run.first_position + static_cast<int>(run.tokens.size()) - 1);
@@ -234,11 +247,11 @@ CudaBackend::StepShape CudaBackend::upload_input(const Batch& batch) {
   while (shape.full_chunks < chunks_for(last_position / kPagePositions + 1)) shape.full_chunks *= 2;
 
   const InputParts in = parts(pinned_input_.as<uint8_t>(), shape);
-  RowInput* row = in.rows;
+  TileInput* tile = in.tiles;
   int* output_row = in.output_rows;
   sample_rows_.start(in.sample);
   uint32_t next_page = 0;
-  int first_row = 0;
+  int next_single = 0, next_tiled = shape.num_single_rows;
   const auto add_table = [&](const PageTableView& table) {
     const uint32_t first = next_page - static_cast<uint32_t>(table.first_page);
     for (const PageId page : table.pages) in.page_ids[next_page++] = static_cast<uint32_t>(page);
@@ -246,13 +259,18 @@ CudaBackend::StepShape CudaBackend::upload_input(const Batch& batch) {
   };
   for (const Run& run : batch.runs) {
     const uint32_t full = add_table(run.full), sliding = add_table(run.sliding);
-    for (size_t i = 0; i < run.tokens.size(); ++i)
-      *row++ = {run.tokens[i], run.first_position + static_cast<int>(i), full, sliding};
+    const auto num_rows = static_cast<int>(run.tokens.size());
+    const bool is_tiled = num_rows >= kMinTiledRows;
+    const int first_row =
+        std::exchange(is_tiled ? next_tiled : next_single, (is_tiled ? next_tiled : next_single) + num_rows);
+    for (int i = 0; i < num_rows; ++i)
+      in.rows[first_row + i] = {run.tokens[static_cast<size_t>(i)], run.first_position + i, full, sliding};
+    for (int i = 0; is_tiled && i < num_rows; i += kTileRows)
+      *tile++ = {first_row + i, std::min(kTileRows, num_rows - i)};
     for (const OutputRow& output : run.outputs) {
       *output_row++ = first_row + output.token_index;
       sample_rows_.add(output, run.first_position + output.token_index + 1);
     }
-    first_row += static_cast<int>(run.tokens.size());
   }
   shape.are_greedy = sample_rows_.are_greedy();
   sample_rows_.upload(stream_);
@@ -294,7 +312,8 @@ void CudaBackend::run_layers(const StepShape& shape) {
     if (is_many) normalise(stream_, {attention_norm, T, work_.x, work_.normed});
     qkv(stream_, {attention_norm, work_.normed, layer.qkv, layer.qkv_bias, T, work_.qkv_parts});
     if (!shape.writes_kv)
-      append(stream_, {in, work_.qkv_parts, T, config_.num_heads, config_.num_kv_heads, rope, pages});
+      append(stream_, {in, work_.qkv_parts, T, config_.num_heads, config_.num_kv_heads, rope, pages,
+                       shape.num_tiles > 0 ? work_.attended : nullptr});
     const int max_chunks =
         is_sliding ? std::min(shape.full_chunks,
                               chunks_for((config_.window + kPagePositions - 2) / kPagePositions + 1))
@@ -303,11 +322,15 @@ void CudaBackend::run_layers(const StepShape& shape) {
         static_cast<size_t>(config_.num_kv_heads) * static_cast<size_t>(max_chunks) * kPartialFloats;
     const int rows_per_launch =
         std::max(1, static_cast<int>(kAttendScratchBytes / sizeof(float) / row_floats));
-    for (int row = 0; row < T; row += rows_per_launch)
-      attend(stream_, std::min(rows_per_launch, T - row),
-             {in, work_.qkv_parts, T, config_.num_heads, config_.num_kv_heads, rope, pages,
-              is_sliding ? config_.window : 0, layer.sinks, shape.writes_kv, row, max_chunks,
-              work_.attend_partials, work_.tickets + 1 + kOutputRows, work_.attended});
+    if (shape.num_tiles > 0)
+      attend_tiles(stream_, shape.num_tiles,
+                   {in, config_.num_heads, config_.num_kv_heads, pages, is_sliding ? config_.window : 0,
+                    layer.sinks, work_.attended});
+    for (int row = 0; row < shape.num_single_rows; row += rows_per_launch)
+      attend_rows(stream_, std::min(rows_per_launch, shape.num_single_rows - row),
+                  {in, work_.qkv_parts, T, config_.num_heads, config_.num_kv_heads, rope, pages,
+                   is_sliding ? config_.window : 0, layer.sinks, shape.writes_kv, row, max_chunks,
+                   work_.attend_partials, work_.tickets + 1 + kOutputRows, work_.attended});
     project(stream_, {work_.attended, config_.num_heads * config_.head_dim, before, layer.o, layer.o_bias, T,
                       work_.project_parts});
     ResidualInput parts;

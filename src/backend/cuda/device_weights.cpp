@@ -81,7 +81,8 @@ DeviceWeights place(const Config& config, const DenseFormats& dense, Arena& aren
 class Uploader {
  public:
   Uploader(const Weights& weights, int num_threads)
-      : source_(weights.source), pool_(num_threads), staging_(kStagingBytes) {
+      : source_(weights.source), pool_(num_threads), staging_(kStagingBytes), largest_scale_(sizeof(int)) {
+    check(cudaMemsetAsync(largest_scale_.as<void>(), 0, sizeof(int), stream_), "clearing a number");
     for (Half& half : halves_) {
       half.pinned = PinnedBuffer(kPieceBytes);
       check(cudaEventCreateWithFlags(&half.is_free, cudaEventDisableTiming), "making an event");
@@ -115,7 +116,8 @@ class Uploader {
     for (int row = 0; row < from.rows; row += max_rows) {
       const int count = std::min(max_rows, from.rows - row);
       bring(source, static_cast<size_t>(row) * row_bytes, static_cast<size_t>(count) * row_bytes, staging());
-      const PackBf16Args args{staging_.as<uint16_t>(), first_row + row, count, from.cols, to};
+      const PackBf16Args args{staging_.as<uint16_t>(), first_row + row, count, from.cols, to,
+                              largest_scale_.as<int>()};
       to.layout == Layout::kBf16 ? pack(stream_, args) : quantise(stream_, args);
     }
   }
@@ -142,12 +144,20 @@ class Uploader {
       bring(scales_source, static_cast<size_t>(expert) * scale_bytes, count * scale_bytes, scales);
       pack(stream_,
            PackMxfp4Args{staging(), scales, static_cast<int>(count), first.rows, first.cols, order, to,
-                         const_cast<uint8_t*>(to.data) + static_cast<size_t>(expert) * to.matrix_bytes()});
+                         const_cast<uint8_t*>(to.data) + static_cast<size_t>(expert) * to.matrix_bytes(),
+                         largest_scale_.as<int>()});
     }
   }
-  // Logs the rate that was reached, beside the rate of a plain copy from pinned memory.
+  // Throws InputError where a scale of MXFP4 is larger than the layout holds. Logs the rate that was reached, beside the rate of a plain copy from pinned memory.
   void finish() {
+    int largest = 0;
+    check(cudaMemcpyAsync(&largest, largest_scale_.as<int>(), sizeof(int), cudaMemcpyDeviceToHost, stream_),
+          "reading a number");
     stream_.wait();
+    if (largest > kLargestScale)
+      throw InputError(
+          "{}: a block of MXFP4 has the scale 2^{}, the CUDA backend takes up to 2^{}: try --backend cpu",
+          source_, largest - 127, kLargestScale - 127);
     const double seconds = since_.seconds();
     if (num_copied_ == 0 || has_recipes_) return;
     const double rate = static_cast<double>(num_copied_) / seconds, max_rate = host_to_device_rate();
@@ -225,7 +235,7 @@ class Uploader {
   const std::string& source_;
   ThreadPool pool_;
   OwnedStream stream_;
-  DeviceBuffer staging_;
+  DeviceBuffer staging_, largest_scale_;
   std::array<Half, 2> halves_;
   size_t next_half_{0}, num_copied_{0};
   bool has_recipes_{false};

@@ -72,8 +72,7 @@ class Epilogue {
         const int column = i % count_, row = row_of(i), strip = strip_of(i, from);
         take_(strip, row, column, i == static_cast<int>(threadIdx.x) ? first_ : prepare_(strip, row),
               [&](int strip_row) {
-                return kSumScale<Layout::kMxfp4> *
-                       sum_segments(shared.partials, from, end, strip, segments, strip_row, column, count_);
+                return sum_segments(shared.partials, from, end, strip, segments, strip_row, column, count_);
               });
       }
       __syncthreads();
@@ -157,8 +156,7 @@ __global__ void __launch_bounds__(kThreads, 1)
   Mxfp4Stream stream = stream_of(weights, share, group.expert, shared);
   stream.start_prefetch();
   stream.fill_ring();
-  rows.store(args.normed, cols, group.count, row_at, kActivationScale<Layout::kMxfp4>, shared.activations,
-             activation_stride(cols));
+  rows.store(args.normed, cols, group.count, row_at, shared.activations, activation_stride(cols));
   epilogue.run(stream, cols, shared);
 }
 
@@ -226,8 +224,8 @@ struct RouterSegment {
       if (tile < num_tiles)
 #pragma unroll
         for (int group = 0; group < 2; ++group)
-          add_group<Layout::kBf16, false>(bf16_weights(parts[tile][2 * group], parts[tile][2 * group + 1]),
-                                          activations_of(columns, first_tile + tile, group), sums);
+          add_group(bf16_weights(parts[tile][2 * group], parts[tile][2 * group + 1]),
+                    activations_of(columns, first_tile + tile, group), sums);
   }
 };
 
@@ -246,8 +244,8 @@ __device__ void gather_logits(const RouteUpArgs& args, const RouterSegment& segm
     segment.add(columns, own);
     if (lane % 4 == 0) {
       uint64_t* to = args.routing.sums + size_t{1} * unit * kStripRows + lane / 4;
-      publish(to, tag, __float_as_uint(own[0] * (1 / kActivationScale<Layout::kMxfp4>)));
-      publish(to + 8, tag, __float_as_uint(own[2] * (1 / kActivationScale<Layout::kMxfp4>)));
+      publish(to, tag, __float_as_uint(own[0]));
+      publish(to + 8, tag, __float_as_uint(own[2]));
     }
   }
   wait_for_all(args.routing.sums, num_sums, tag, sums);
@@ -274,8 +272,7 @@ __global__ void __launch_bounds__(kThreads, 1)
   wait_for_predecessor(timestamps);
   let_successor_start();
   norm_weights.load(
-      args.norm, 1, [](int) { return 0; }, kActivationScale<Layout::kMxfp4>, shared.activations,
-      activation_stride(cols),
+      args.norm, 1, [](int) { return 0; }, shared.activations, activation_stride(cols),
       [&](int, int i, float4 x, uint2) {
         if (cta == 0) reinterpret_cast<float4*>(args.x)[i] = x;
       });
@@ -350,8 +347,7 @@ __global__ void __launch_bounds__(kThreads, 1)
   rows.prefetch(args.gated, cols, group.count, row_at);
   if (is_single) single_weight = __ldcg(args.routing.weights + slot);
   stream.fill_ring();
-  rows.store(args.gated, cols, group.count, row_at, kActivationScale<Layout::kMxfp4>, shared.activations,
-             activation_stride(cols));
+  rows.store(args.gated, cols, group.count, row_at, shared.activations, activation_stride(cols));
   epilogue.run(stream, cols, shared);
 }
 

@@ -61,14 +61,6 @@ __device__ inline uint2 four_bf16(float4 v) {
   return make_uint2(reinterpret_cast<const uint32_t&>(low), reinterpret_cast<const uint32_t&>(high));
 }
 
-// Two bfloat16 times a power of two; exact as long as the results are in range.
-__device__ inline uint32_t scaled_pair(uint32_t pair, float scale) {
-  const auto values = reinterpret_cast<const __nv_bfloat162&>(pair);
-  const __nv_bfloat162 scaled =
-      __floats2bfloat162_rn(__low2float(values) * scale, __high2float(values) * scale);
-  return reinterpret_cast<const uint32_t&>(scaled);
-}
-
 // RMS norm of rows of the residual stream. The constructor prefetches the norm's weights into registers, which may
 // happen before the activations are there; load() applies them.
 class NormWeights {
@@ -84,8 +76,8 @@ class NormWeights {
   // to[column] = bf16(norm of the row token_at(column)) for columns [0, count); synchronizes the CTA at the end.
   // `visit(column, i, x, normed)` gets every four elements of x and of the result. All threads of the CTA take part.
   template <typename TokenAt, typename Visit>
-  __device__ void load(const NormInput& args, int count, const TokenAt& token_at, float scale,
-                       __nv_bfloat16* to, int stride, const Visit& visit) const {
+  __device__ void load(const NormInput& args, int count, const TokenAt& token_at, __nv_bfloat16* to,
+                       int stride, const Visit& visit) const {
     __shared__ float sums[2][kWarps];
     const Residual residual(args.residual);
     const int num_fours = residual.hidden / 4;
@@ -114,10 +106,9 @@ class NormWeights {
         const int i = n * kThreads + static_cast<int>(threadIdx.x);
         if (i < num_fours) {
           const float4 g = fours_[n];
-          uint2 normed = four_bf16(
+          const uint2 normed = four_bf16(
               {x[n].x * factor * g.x, x[n].y * factor * g.y, x[n].z * factor * g.z, x[n].w * factor * g.w});
           visit(column, i, x[n], normed);
-          if (scale != 1) normed = {scaled_pair(normed.x, scale), scaled_pair(normed.y, scale)};
           reinterpret_cast<uint2*>(to + column * stride)[i] = normed;
         } else if (4 * i < padded_cols(residual.hidden)) {
           reinterpret_cast<uint2*>(to + column * stride)[i] = make_uint2(0, 0);
@@ -144,11 +135,10 @@ class RowPrefetch {
   }
   // to[column] = row row_at(column); synchronizes the CTA at the end.
   template <typename RowAt>
-  __device__ void store(const __nv_bfloat16* from, int cols, int count, const RowAt& row_at, float scale,
+  __device__ void store(const __nv_bfloat16* from, int cols, int count, const RowAt& row_at,
                         __nv_bfloat16* to, int stride) const {
     const int num_fours = padded_cols(cols) / 4;
     const auto put = [&](int i, uint2 values) {
-      if (scale != 1) values = {scaled_pair(values.x, scale), scaled_pair(values.y, scale)};
       const int column = i < num_fours ? 0 : i / num_fours;
       reinterpret_cast<uint2*>(to + column * stride)[i - column * num_fours] = values;
     };

@@ -77,17 +77,18 @@ struct LayerPages {
 };
 
 // Writes rope(k) and v of every row to the cache, for steps in which rows of one sequence see each other. Elsewhere
-// attend() does it.
+// attend_rows() does it.
 struct AppendArgs {
   StepInput input;
   const float* parts;  // result of qkv()
   int num_tokens, num_heads, num_kv_heads;
   RopeInput rope;
   LayerPages pages;
+  __nv_bfloat16* queries;  // [T, Nq D] or null: rope(q), for attend_tiles()
 };
 void append(Stream stream, const AppendArgs& args);
 
-// out = softmax(rope(q) k / 8, sink) v over the positions that the row sees.
+// out = softmax(rope(q) k / 8, sink) v over the positions that the row sees, for rows one by one.
 struct AttendArgs {
   StepInput input;
   const float* parts;  // result of qkv()
@@ -96,17 +97,32 @@ struct AttendArgs {
   LayerPages pages;
   int window;          // 0: no window
   const float* sinks;  // [Nq]
-  int writes_kv;       // attend() writes the rows' own k and v; all rows must then be of different sequences
+  int writes_kv;  // attend_rows() writes the rows' own k and v; all rows must then be of different sequences
   int first_row, max_chunks;
   float* partials;     // [rows of the launch, Nkv, max_chunks, kPartialFloats]
   unsigned* tickets;   // [rows of the launch, Nkv], zero before and after every launch
   __nv_bfloat16* out;  // [T, Nq D]
 };
-inline constexpr int kChunkPages{8};   // per CTA of attend(): 256 positions
+inline constexpr int kChunkPages{8};   // per CTA of attend_rows(): 256 positions
 inline constexpr int kMaxChunks{512};  // per row: 131,072 positions
 inline constexpr int kMaxGroupHeads{8};
 inline constexpr int kPartialFloats{kMaxGroupHeads * (64 + 2)};
-void attend(Stream stream, int num_rows, const AttendArgs& args);
+void attend_rows(Stream stream, int num_rows, const AttendArgs& args);
+
+// The least rows of a sequence that are attended to in tiles; fewer are attended to one by one, with a CTA for each chunk.
+inline constexpr int kMinTiledRows{32};
+
+// The same for tiles: neighbouring rows of one sequence, which share the keys and values that they load. append() has written all rows'
+// k and v.
+struct AttendTilesArgs {
+  StepInput input;
+  int num_heads, num_kv_heads;
+  LayerPages pages;
+  int window;               // 0: no window
+  const float* sinks;       // [Nq]
+  __nv_bfloat16* attended;  // [T, Nq D]: rope(q) as append() left it; becomes the result
+};
+void attend_tiles(Stream stream, int num_tiles, const AttendTilesArgs& args);
 
 // parts = x + W attended + b                             W [H, Nq D]
 struct ProjectArgs {
@@ -237,6 +253,7 @@ void read_all(Stream stream, const ReadArgs& args);
 // The operations above for more than kFewTokens.
 void qkv_many(Stream stream, const QkvArgs& args);
 void project_many(Stream stream, const ProjectArgs& args);
+void logits_many(Stream stream, const RouteArgs& args);  // the part of route_many that multiplies
 void route_many(Stream stream, const RouteArgs& args);
 void up_many(Stream stream, const UpArgs& args);
 void down_many(Stream stream, const DownArgs& args);
@@ -244,9 +261,13 @@ void down_many(Stream stream, const DownArgs& args);
 // Set the kernels' shared memory limits; call once before the first launch.
 void prepare_embed();
 void prepare_linear();
-void prepare_attend();
+void prepare_append();
+void prepare_attend_rows();
+void prepare_attend_tiles();
 void prepare_experts();
-void prepare_prefill();
+void prepare_prompt_dense();
+void prepare_prompt_experts();
+void prepare_prompt_rows();
 void prepare_sample();
 
 }  // namespace nibble::cuda

@@ -45,9 +45,9 @@ __device__ void stream_matrix(const Timestamps& timestamps, const Strips& weight
     for (int i = own; i < num_sums; i += kThreads) {
       const int row = row_of(i), strip = row / kStripRows, column = i % count;
       if (row >= weights.rows) continue;
-      const float sum = (i == own ? ready_scale : scale_of_row(row)) *
-                        (kSumScale<layout> * sum_segments(shared.partials, from, end, strip, segments,
-                                                          row % kStripRows, column, count));
+      const float sum =
+          (i == own ? ready_scale : scale_of_row(row)) *
+          sum_segments(shared.partials, from, end, strip, segments, row % kStripRows, column, count);
       const int part = strip * segments < from;
       take(row, first_column + column, sum, i == own ? ready : prepare(row, first_column + column), part,
            !part && (strip + 1) * segments <= end);
@@ -74,8 +74,8 @@ __global__ void __launch_bounds__(kThreads, 1)
       timestamps, args.weights, cols, args.num_tokens, false,
       [&](__nv_bfloat16* to, int first, int count) {
         norm_weights.load(
-            args.norm, count, [&](int column) { return first + column; }, kActivationScale<layout>, to,
-            activation_stride(cols), Ignore{});
+            args.norm, count, [&](int column) { return first + column; }, to, activation_stride(cols),
+            Ignore{});
       },
       [&](int row, int) { return args.bias[row]; },
       [&](int row, int token, float sum, float bias, int part, bool is_whole) {
@@ -96,8 +96,7 @@ __global__ void __launch_bounds__(kThreads, 1)
         const auto row_at = [&](int column) { return first + column; };
         RowPrefetch rows;
         rows.prefetch(args.attended, args.cols, count, row_at);
-        rows.store(args.attended, args.cols, count, row_at, kActivationScale<layout>, to,
-                   activation_stride(args.cols));
+        rows.store(args.attended, args.cols, count, row_at, to, activation_stride(args.cols));
       },
       [&](int row, int token) { return residual.one(token, row) + args.bias[row]; },
       [&](int row, int token, float sum, float x_and_bias, int part, bool is_whole) {
@@ -118,8 +117,8 @@ __global__ void __launch_bounds__(kThreads, 1)
       timestamps, args.weights, cols, args.num_rows, true,
       [&](__nv_bfloat16* to, int first, int count) {
         norm_weights.load(
-            args.norm, count, [&](int column) { return args.rows[first + column]; }, kActivationScale<layout>,
-            to, activation_stride(cols), Ignore{});
+            args.norm, count, [&](int column) { return args.rows[first + column]; }, to,
+            activation_stride(cols), Ignore{});
       },
       [](int, int) { return 0.0f; },
       [&](int row, int output, float sum, float, int, bool) {
@@ -137,7 +136,7 @@ __global__ void __launch_bounds__(kThreads, 1)
       [&](__nv_bfloat16* to, int first, int count) {
         const bool is_writer = blockIdx.x == 0;
         norm_weights.load(
-            args.norm, count, [&](int column) { return first + column; }, 1, to, activation_stride(cols),
+            args.norm, count, [&](int column) { return first + column; }, to, activation_stride(cols),
             [&](int column, int i, float4 x, uint2 normed) {
               if (!is_writer) return;
               const size_t at = size_t{1} * (first + column) * (cols / 4) + i;

@@ -43,21 +43,10 @@ __device__ uint32_t word_of(const uint8_t (&upper)[4], const uint8_t (&lower)[4]
          half(upper[1], lower[1], upper[3], upper[2], lower[3]) << 16;
 }
 
-// Offsets of a tile's codes and scales in its strip.
-struct Mxfp4Place {
-  size_t codes, scales;
-};
-__device__ Mxfp4Place place_of(const Strips& strips, int tile) {
-  const int segment = tile / strips.segment_tiles, first = segment * strips.segment_tiles;
-  const int tiles = min(strips.segment_tiles, strips.num_tiles - first);
-  const size_t at = size_t{1} * first * tile_bytes(Layout::kMxfp4);
-  return {at + (tile - first) * 512, at + tiles * 512 + (tile - first) * 32};
-}
-
 // Writes one lane's codes of a tile and, in every fourth lane, the scales of its rows: code_at(row in strip, column),
 // scale_at(row in strip, block).
 template <typename CodeAt, typename ScaleAt>
-__device__ void write_lane(const Strips& to, uint8_t* strip_data, int tile, int lane, const CodeAt& code_at,
+__device__ void write_lane(uint8_t* strip_data, int tile, int lane, int* largest_scale, const CodeAt& code_at,
                            const ScaleAt& scale_at) {
   const int g = lane / 4, t = lane % 4;
   uint32_t words[4];
@@ -71,11 +60,14 @@ __device__ void write_lane(const Strips& to, uint8_t* strip_data, int tile, int 
       }
       words[2 * group + m] = word_of(upper, lower);
     }
-  const Mxfp4Place place = place_of(to, tile);
-  memcpy(strip_data + place.codes + lane * 16, words, 16);
-  if (t == 0)
-    for (int b = 0; b < 4; ++b)
-      strip_data[place.scales + g * 4 + b] = scale_at(g + 8 * (b % 2), tile * 2 + b / 2);
+  uint8_t* at = strip_data + tile * tile_bytes(Layout::kMxfp4);
+  memcpy(at + lane * 16, words, 16);
+  if (t != 0) return;
+  for (int b = 0; b < 4; ++b) {
+    const uint8_t scale = scale_at(g + 8 * (b % 2), tile * 2 + b / 2);
+    at[kTileCodeBytes + g * 4 + b] = static_cast<uint8_t>(scale + kScaleOffset);
+    if (scale > kLargestScale) atomicMax(largest_scale, int{scale});
+  }
 }
 
 __global__ void pack_mxfp4_kernel(const PackMxfp4Args args, size_t count) {
@@ -93,8 +85,8 @@ __global__ void pack_mxfp4_kernel(const PackMxfp4Args args, size_t count) {
   const uint8_t* codes = args.codes + matrix * args.rows * (args.cols / 2);
   const uint8_t* scales = args.scales + matrix * args.rows * (args.cols / 32);
   write_lane(
-      args.to, args.data + matrix * args.to.matrix_bytes() + size_t{1} * strip * args.to.strip_bytes, tile,
-      lane,
+      args.data + matrix * args.to.matrix_bytes() + size_t{1} * strip * args.to.strip_bytes, tile, lane,
+      args.largest_scale,
       [&](int row, int col) -> uint8_t {
         const int stored = stored_row(row);
         if (stored >= args.rows || col >= args.cols) return 0;
@@ -191,7 +183,8 @@ __global__ void quantise_mxfp4_kernel(const PackBf16Args args, size_t count) {
   uint8_t scales[4];  // rows g and g + 8, in groups 0 and 1
   for (int b = 0; b < 4; ++b) scales[b] = block_scale(args, row_of(lane / 4 + 8 * (b % 2)), tile * 2 + b / 2);
   write_lane(
-      args.to, const_cast<uint8_t*>(args.to.data) + size_t{1} * strip * args.to.strip_bytes, tile, lane,
+      const_cast<uint8_t*>(args.to.data) + size_t{1} * strip * args.to.strip_bytes, tile, lane,
+      args.largest_scale,
       [&](int row, int col) {
         const uint8_t scale = scales[(row >= 8) + 2 * (col % kTileCols / 32)];
         return nearest_code(ldexpf(value_at(args, row_of(row), col), 127 - scale));

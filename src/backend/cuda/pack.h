@@ -17,10 +17,12 @@ struct PackBf16Args {
   const uint16_t* from;  // [rows, cols]
   int first_row, rows, cols;
   Strips to;
+  int* largest_scale{nullptr};  // of MXFP4: see below
 };
 void pack(Stream stream, const PackBf16Args& args);
 
-// Packs `num_matrices` contiguous matrices.
+// Packs `num_matrices` contiguous matrices. *largest_scale becomes the largest E8M0 scale if that is larger: beyond kLargestScale the
+// result is wrong, and the caller refuses it.
 struct PackMxfp4Args {
   const uint8_t* codes;   // [num_matrices, rows, cols / 2], the even column in the low nibble
   const uint8_t* scales;  // [num_matrices, rows, cols / 32]
@@ -28,6 +30,7 @@ struct PackMxfp4Args {
   RowOrder order;
   Strips to;      // describes each matrix; its data is not used
   uint8_t* data;  // where the first of these matrices goes
+  int* largest_scale;
 };
 void pack(Stream stream, const PackMxfp4Args& args);
 

@@ -15,8 +15,15 @@ struct RowInput {
                       //   position p is in page_ids[full_pages + p / kPagePositions]
 };
 
+// Neighbouring rows of one sequence, whose positions follow each other.
+struct TileInput {
+  int32_t first_row, num_rows;  // up to kTileRows
+};
+inline constexpr int kTileRows{24};
+
 struct StepInput {
   const RowInput* rows;      // [T]
+  const TileInput* tiles;    // those of attend_tiles()
   const uint32_t* page_ids;  // both page tables of every run
 };
 

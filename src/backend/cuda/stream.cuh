@@ -11,6 +11,7 @@
 #include <algorithm>
 
 #include "backend/cuda/device.h"
+#include "backend/cuda/fragments.cuh"
 #include "backend/cuda/groups.h"
 #include "backend/cuda/strips.h"
 
@@ -28,45 +29,6 @@ inline unsigned num_ctas_for(const Strips& weights) {
 // Distance between two tokens' rows of bfloat16 in shared memory. The 32 extra elements put lanes of different tokens
 // into different banks.
 constexpr int activation_stride(int cols) { return padded_cols(cols) + 32; }
-
-// Codes of E4M3 and MXFP4 are multiplied as values times 2^-120 and 2^-126. The activations that meet them are
-// multiplied by 2^96, so that nothing underflows; kSumScale is the rest of the factor, applied to the sum.
-template <Layout layout>
-inline constexpr float kActivationScale{layout == Layout::kBf16 ? 1.0f : 0x1p96f};
-template <Layout layout>
-inline constexpr float kSumScale{layout == Layout::kBf16   ? 1.0f
-                                 : layout == Layout::kE4m3 ? 0x1p24f
-                                                           : 0x1p30f};
-
-__device__ inline void mma(float (&c)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
-  asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, "
-      "{%0,%1,%2,%3};"
-      : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
-}
-
-// Unpacks a word of MXFP4 codes to four A registers: values times 2^-126 (strips.h).
-__device__ inline void unpack(uint32_t word, uint32_t (&a)[4]) {
-  a[0] = word & 0x81C081C0u;
-  a[1] = (word << 4) & 0x81C081C0u;
-  a[2] = __funnelshift_l(word, word, 10) & 0x81C081C0u;
-  a[3] = ((word << 6) & 0x80C080C0u) | ((word >> 2) & 0x01000100u);
-}
-
-// Unpacks two words of E4M3 codes, of rows g and g + 8: values times 2^-120.
-__device__ inline void unpack(uint32_t upper, uint32_t lower, uint32_t (&a)[4]) {
-  const auto second = [](uint32_t word) { return ((word << 4) & 0x80F080F0u) | ((word >> 4) & 0x07000700u); };
-  a[0] = upper & 0x87F087F0u;
-  a[1] = lower & 0x87F087F0u;
-  a[2] = second(upper);
-  a[3] = second(lower);
-}
-
-// The scale 2^(e - 127), where e is byte `i` of a word. For e = 0 it returns 0, not 2^-127.
-template <int i>
-__device__ inline float scale_of(uint32_t word) {
-  return __uint_as_float((i < 3 ? word << (23 - 8 * i) : word >> 1) & 0x7F800000u);
-}
 
 // A warp's ring buffer in shared memory. From sm_90 on one lane requests a whole slot, and the copy engine signals an
 // mbarrier when its bytes have arrived: that leaves the warp free, where many small copies would wait for each other.
@@ -181,60 +143,6 @@ __device__ inline uint4 activations_of(const Columns& columns, int tile, int gro
                                          32 * group + 8 * t);
 }
 
-// A lane's A registers for both products of a group. In MXFP4 also the scales of rows g and g + 8, which multiply the
-// group's sums after the products: that saves a multiplication for each pair of weights.
-struct GroupWeights {
-  uint32_t first[4], second[4];
-  float upper_scale, lower_scale;
-};
-
-// Makes them of 16 bytes of row g and 16 bytes of row g + 8.
-__device__ inline GroupWeights bf16_weights(const uint4& upper, const uint4& lower) {
-  return {{upper.x, lower.x, upper.y, lower.y}, {upper.z, lower.z, upper.w, lower.w}, 1, 1};
-}
-
-// The weights of group `group` of tile `tile`, in a slot that holds `count` tiles.
-template <Layout layout>
-__device__ GroupWeights group_weights(const uint8_t* slot, int tile, int count, int group) {
-  const int lane = threadIdx.x % 32;
-  GroupWeights w{};
-  if constexpr (layout == Layout::kBf16) {
-    const auto* parts = reinterpret_cast<const uint4*>(slot + tile * tile_bytes(layout)) + lane;
-    return bf16_weights(parts[group * 64], parts[group * 64 + 32]);
-  } else if constexpr (layout == Layout::kE4m3) {
-    const uint4 words = reinterpret_cast<const uint4*>(slot + tile * tile_bytes(layout))[group * 32 + lane];
-    unpack(words.x, words.y, w.first);
-    unpack(words.z, words.w, w.second);
-  } else {
-    const uint4 words = reinterpret_cast<const uint4*>(slot + tile * 512)[lane];
-    const uint32_t scales = reinterpret_cast<const uint32_t*>(slot + count * 512)[tile * 8 + lane / 4];
-    unpack(group ? words.z : words.x, w.first);
-    unpack(group ? words.w : words.y, w.second);
-    w.upper_scale = group ? scale_of<2>(scales) : scale_of<0>(scales);
-    w.lower_scale = group ? scale_of<3>(scales) : scale_of<1>(scales);
-  }
-  return w;
-}
-
-// Adds both products of a group to `sums`; `b` are the activations. With a single column half of the sums are needed:
-// the other lanes' and registers' columns are empty.
-template <Layout layout, bool is_single>
-__device__ void add_group(const GroupWeights& w, const uint4& b, float (&sums)[4]) {
-  if constexpr (layout != Layout::kMxfp4) {
-    mma(sums, w.first, b.x, b.y);
-    mma(sums, w.second, b.z, b.w);
-  } else {
-    float c[4]{};
-    mma(c, w.first, b.x, b.y);
-    mma(c, w.second, b.z, b.w);
-    sums[0] = fmaf(c[0], w.upper_scale, sums[0]);
-    sums[2] = fmaf(c[2], w.lower_scale, sums[2]);
-    if (is_single) return;
-    sums[1] = fmaf(c[1], w.upper_scale, sums[1]);
-    sums[3] = fmaf(c[3], w.lower_scale, sums[3]);
-  }
-}
-
 // A position among the units of a matrix, which are numbered strip by strip.
 struct UnitCursor {
   int unit, segment;
@@ -296,8 +204,8 @@ class UnitStream {
         const auto add = [&](int i) {
 #pragma unroll
           for (int group = 0; group < 2; ++group)
-            add_group<layout, is_single>(group_weights<layout>(slot, i, count, group),
-                                         activations_of(columns, first_tile + tile + i, group), sums);
+            add_group(group_weights<layout>(slot + i * tile_bytes(layout), group),
+                      activations_of(columns, first_tile + tile + i, group), sums);
         };
         if (count == kSlotTiles) {
 #pragma unroll

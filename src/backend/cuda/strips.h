@@ -17,12 +17,12 @@
 //          at bit 15 and its exponent and mantissa at 8-6, a1 at 11 and 4-2, a2 at 5 and, in the other half, 14-12, a3 has
 //          its sign at 9, the rest at 10, 1 and 0. Read as bfloat16, each is the value times 2^-126, subnormals included,
 //          which the tensor cores take as they are. No layout of 16 bits has four equal patterns. Of the layouts with
-//          three, this one keeps the bits of the fourth code together but for one.
+//          three, this one keeps the bits of the fourth code together but for one. Behind the codes come 32 bytes of scales: a
+//          word for each g, with the bytes (row g, G = 0), (row g + 8, G = 0), (row g, G = 1), (row g + 8, G = 1). A byte is the
+//          exponent of the bfloat16 that a code's value times 2^-126 is multiplied by: 126 more than E8M0 stores.
 //
 // A segment is a run of tiles of one strip that one warp adds up from zero; then the segments are added in order.
-// This fixes the order of additions, whatever else is in the batch. In MXFP4 the scales of a segment follow its
-// tiles: a word for each tile and g, with the bytes (row g, G = 0), (row g + 8, G = 0), (row g, G = 1), (row g + 8, G
-// = 1).
+// This fixes the order of additions, whatever else is in the batch.
 #pragma once
 
 #include <cstddef>
@@ -55,9 +55,12 @@ void for_each_layout(const F& f) {
   for (const Layout layout : {Layout::kBf16, Layout::kE4m3, Layout::kMxfp4}) with_layout(layout, f);
 }
 
+inline constexpr int kTileCodeBytes{512};  // of MXFP4; the tile's scales follow
 constexpr int tile_bytes(Layout layout) {
-  return layout == Layout::kBf16 ? 2048 : layout == Layout::kE4m3 ? 1024 : 512 + 32;
+  return layout == Layout::kBf16 ? 2048 : layout == Layout::kE4m3 ? 1024 : kTileCodeBytes + 32;
 }
+// The largest E8M0 scale that the layout of MXFP4 holds, 2^1: times a code it is at most 12. gpt-oss has none above 2^-3.
+inline constexpr int kLargestScale{128}, kScaleOffset{126};
 
 // A matrix in strips, or several contiguous ones of one shape (experts).
 struct Strips {

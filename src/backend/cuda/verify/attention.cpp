@@ -12,8 +12,6 @@
 namespace nibble::cuda::verify {
 namespace {
 
-constexpr int kMaxTokens{512};
-
 // A decode step: one row for each of several sequences. 256 positions are a chunk.
 std::vector<TestRun> decoding(std::initializer_list<int> positions) {
   std::vector<TestRun> runs;
@@ -62,10 +60,6 @@ std::vector<AttendCase> attend_cases() {
   uint64_t seed = 0;
   for (AttendCase& c : cases) c.seed = seed += 1000;
   return cases;
-}
-
-bool takes(const KernelRow& row, const AttendCase& c) {
-  return c.num_tokens() >= row.from_rows && c.num_tokens() <= std::min(row.to_rows, kMaxTokens);
 }
 
 // Rows of q, k and v in two parts, as qkv() leaves them. Queries are scaled by the case's sharpness; only every other
@@ -134,11 +128,20 @@ void check_appended(Comparison& comparison, const Step& step, const std::vector<
 void check_append_case(Comparison& comparison, Stream stream, const AttendCase& c) {
   Step step(c);
   step.cache.upload();
+  const auto width = static_cast<size_t>(c.num_heads) * kHeadDim;
+  const DeviceArray<uint16_t> queries(static_cast<size_t>(c.num_tokens()) * width);
   check(cudaDeviceSynchronize(), "preparing a check");
   append(stream, {step.cache.input(), step.device_parts.data(), c.num_tokens(), c.num_heads, c.num_kv_heads,
-                  step.rope(), step.cache.pages()});
+                  step.rope(), step.cache.pages(), bf16(queries)});
   check(cudaStreamSynchronize(stream), "checking append");
   check_appended(comparison, step, step.cache.bits(), step.cache.read(comparison));
+  const auto actual = queries.read(comparison, "queries");
+  for (size_t row = 0; row < step.cache.rows().size(); ++row)
+    for (size_t i = 0; i < width; ++i) {
+      const Rounded& expected = step.truth.query(row, 0)[i];
+      comparison.near_bf16("query", static_cast<ptrdiff_t>(row), static_cast<ptrdiff_t>(i),
+                           actual[row * width + i], expected.number, expected.error);
+    }
 }
 
 // The chunks that the case's longest row needs, rounded up to a power of two as a step does it.
@@ -154,7 +157,18 @@ int max_chunks_of(const AttendCase& c) {
   return std::min(chunks, kMaxChunks);
 }
 
-void check_attend_case(Comparison& comparison, Stream stream, const AttendCase& c) {
+// Compares outputs [T, Nq D] with the softmax over a cache that holds the keys and values of all rows.
+void check_attended(Comparison& comparison, Step& step, const std::vector<float>& sinks,
+                    const std::vector<uint16_t>& actual) {
+  step.truth.put_into(step.cache);
+  const std::vector<Attended> expected = attended(step.c, step.cache, step.truth, sinks);
+  const auto width = static_cast<size_t>(step.c.num_heads) * kHeadDim;
+  for (size_t at = 0; at < expected.size(); ++at)
+    comparison.near_bf16("out", static_cast<ptrdiff_t>(at / width), static_cast<ptrdiff_t>(at % width),
+                         actual[at], expected[at].value, expected[at].bound);
+}
+
+void check_attend_rows_case(Comparison& comparison, Stream stream, const AttendCase& c) {
   Step step(c);
   const int T = c.num_tokens(), max_chunks = max_chunks_of(c);
   const auto sinks = make_sinks(c);
@@ -168,34 +182,57 @@ void check_attend_case(Comparison& comparison, Stream stream, const AttendCase& 
   const DeviceArray<uint16_t> out(static_cast<size_t>(T) * static_cast<size_t>(c.num_heads) * kHeadDim);
   check(cudaDeviceSynchronize(), "preparing a check");
   for (int row = 0; row < T; row += rows_per_launch)
-    attend(stream, std::min(rows_per_launch, T - row),
-           {step.cache.input(), step.device_parts.data(), T, c.num_heads, c.num_kv_heads, step.rope(),
-            step.cache.pages(), c.window, device_sinks.data(), c.writes_kv(), row, max_chunks,
-            partials.data(), tickets.data(), bf16(out)});
-  check(cudaStreamSynchronize(stream), "checking attend");
+    attend_rows(stream, std::min(rows_per_launch, T - row),
+                {step.cache.input(), step.device_parts.data(), T, c.num_heads, c.num_kv_heads, step.rope(),
+                 step.cache.pages(), c.window, device_sinks.data(), c.writes_kv(), row, max_chunks,
+                 partials.data(), tickets.data(), bf16(out)});
+  check(cudaStreamSynchronize(stream), "checking attend_rows");
 
-  const auto actual = out.read(comparison, "out");
   for (const unsigned ticket : tickets.read(comparison, "tickets"))
     comparison.equal("ticket", 0, 0, ticket, 0);
   const auto before = step.cache.bits(), after = step.cache.read(comparison);
   check_appended(comparison, step, before, after);
+  check_attended(comparison, step, sinks, out.read(comparison, "out"));
+}
+
+// A run is cut into tiles at every kTileRows rows, as a step does it.
+void check_attend_tiles_case(Comparison& comparison, Stream stream, const AttendCase& c) {
+  Step step(c);
+  const auto sinks = make_sinks(c);
   step.truth.put_into(step.cache);
-  const std::vector<Attended> expected = attended(c, step.cache, step.truth, sinks);
-  for (int t = 0; t < T; ++t)
-    for (int i = 0; i < c.num_heads * kHeadDim; ++i) {
-      const size_t at =
-          static_cast<size_t>(t) * static_cast<size_t>(c.num_heads) * kHeadDim + static_cast<size_t>(i);
-      comparison.near_bf16("out", t, i, actual[at], expected[at].value, expected[at].bound);
-    }
+  step.cache.upload();
+  std::vector<TileInput> tiles;
+  int first_row = 0;
+  for (const TestRun& run : c.runs) {
+    for (int i = 0; i < run.num_tokens; i += kTileRows)
+      tiles.push_back({first_row + i, std::min(kTileRows, run.num_tokens - i)});
+    first_row += run.num_tokens;
+  }
+  std::vector<uint16_t> queries;
+  for (size_t row = 0; row < step.cache.rows().size(); ++row)
+    for (int i = 0; i < c.num_heads * kHeadDim; ++i)
+      queries.push_back(to_bf16(step.truth.query(row, 0)[i].value).bits);
+  const DeviceArray<float> device_sinks(sinks);
+  const DeviceArray<TileInput> device_tiles(tiles);
+  const DeviceArray<uint16_t> attended(queries);
+  StepInput input = step.cache.input();
+  input.tiles = device_tiles.data();
+  check(cudaDeviceSynchronize(), "preparing a check");
+  attend_tiles(stream, static_cast<int>(tiles.size()),
+               {input, c.num_heads, c.num_kv_heads, step.cache.pages(), c.window, device_sinks.data(),
+                bf16(attended)});
+  check(cudaStreamSynchronize(stream), "checking attend_tiles");
+  check_attended(comparison, step, sinks, attended.read(comparison, "out"));
 }
 
 template <typename CheckCase>
 KernelFinding check_cases(const KernelRow& row, const CheckCase& check_case) {
-  prepare_attend();
+  prepare_append();
+  prepare_attend_rows();
+  prepare_attend_tiles();
   Comparison comparison;
   const OwnedStream stream;
   for (AttendCase c : attend_cases()) {
-    if (!takes(row, c)) continue;
     c.kv = row.weights;
     comparison.at(c.text(), [&] { check_case(comparison, stream, c); });
   }
@@ -205,6 +242,7 @@ KernelFinding check_cases(const KernelRow& row, const CheckCase& check_case) {
 }  // namespace
 
 KernelFinding check_append(const KernelRow& row) { return check_cases(row, check_append_case); }
-KernelFinding check_attend(const KernelRow& row) { return check_cases(row, check_attend_case); }
+KernelFinding check_attend_rows(const KernelRow& row) { return check_cases(row, check_attend_rows_case); }
+KernelFinding check_attend_tiles(const KernelRow& row) { return check_cases(row, check_attend_tiles_case); }
 
 }  // namespace nibble::cuda::verify

@@ -13,17 +13,20 @@ namespace {
 constexpr double kLog2E{1.4426950408889634};
 constexpr double kUlp{0x1p-23};
 
-// 2^exponent and its bounds, where the exponent is known within `error` and is at most 0; `is_exact`: it is exactly
-// 0. exp2f is off by 2 ulp (CUDA C++ Programming Guide, mathematical functions), and the subtraction that makes the
-// exponent rounds.
+// 2^exponent and its bounds, where the exponent is known within `error` and is at most 0. The kernels' exponential is off by 2 ulp (PTX
+// ISA: ex2.approx.ftz.f32), and the subtraction that makes the exponent rounds.
 struct Power {
   double value, low, high;
 };
-Power power(double exponent, double error, bool is_exact) {
-  if (is_exact) return {1, 1, 1};
+Power power(double exponent, double error) {
   const double wide = error + kUlp * std::abs(exponent);
   return {std::exp2(exponent), std::exp2(exponent - wide) * (1 - 4 * kUlp),
           std::min(1.0, std::exp2(exponent + wide) * (1 + 4 * kUlp))};
+}
+// Of a whole exponent: no rounding.
+Power exact_power(double exponent) {
+  const double value = std::exp2(exponent);
+  return {value, value, value};
 }
 double slack_of(const Power& p) { return std::max(p.high - p.value, p.value - p.low); }
 
@@ -46,26 +49,6 @@ Score score_of(const Rounded* query, const uint16_t* key_bits, const Rounded* ow
   return {sum * scale, ((4 * 18 + 3) * kUlp * magnitudes + slack) * scale + 0x1p-120};
 }
 
-// The largest score of a page, or of all pages and the sink. `is_clear`: no other score is so near that the kernel
-// might take it for the largest.
-struct Largest {
-  double value{-std::numeric_limits<double>::infinity()}, error{0},
-      second{-std::numeric_limits<double>::infinity()};
-  size_t index{0};
-
-  void take(double x, double x_error, size_t i) {
-    if (x > value) {
-      second = value;
-      value = x;
-      index = i;
-    } else {
-      second = std::max(second, x);
-    }
-    error = std::max(error, x_error);
-  }
-  bool is_clear() const { return value - second > 2 * error; }
-};
-
 struct Head {
   const AttendCase& c;
   const TestCache& cache;
@@ -85,10 +68,12 @@ struct Head {
   }
 };
 
-// One head of one row. The kernel takes the softmax page by page (32 positions), relative to the page's largest
-// score. It rounds the exponentials to bfloat16 for the product with the values, but not for their sum. Then it joins
-// the pages relative to the largest score of all. `relative` bounds the roundings on the way: 2 products of 16
-// positions, 8 warps with 3 roundings each, and the chunks of 8 pages.
+// One head of one row. The kernels take the softmax page by page (32 positions), relative to the least power of two that is not below
+// the page's largest exponential. They round the exponentials to bfloat16, for the product with the values and for their sum. Then they
+// join pages and chunks, whose references differ by powers of two; only the sink's is another. Where a page's largest score is so
+// near a whole number that a kernel takes the next one, all its exponentials are half as large and their share is twice as large, which
+// changes no rounding. `relative` bounds the roundings on the way: 2 products of 16 positions, 8 warps with 3 roundings each, and the
+// chunks of 8 pages.
 void attend_head(const Head& h, Attended* out) {
   std::vector<Score> scores;
   for (int position = h.first(); position <= h.last(); ++position)
@@ -100,30 +85,27 @@ void attend_head(const Head& h, Attended* out) {
   const auto end_of = [&](int page) {
     return std::min(h.last() + 1, (first_page + page + 1) * kPagePositions);
   };
-  std::vector<Largest> pages(static_cast<size_t>(num_pages));
-  Largest all;
+  std::vector<double> references(static_cast<size_t>(num_pages), -std::numeric_limits<double>::infinity());
   for (int page = 0; page < num_pages; ++page) {
-    Largest& largest = pages[static_cast<size_t>(page)];
+    double& reference = references[static_cast<size_t>(page)];
     for (int position = begin_of(page); position < end_of(page); ++position)
-      largest.take(score_at(position).value, score_at(position).error, static_cast<size_t>(position));
-    all.take(largest.value, largest.error, static_cast<size_t>(page));
+      reference = std::max(reference, std::ceil(score_at(position).value));
   }
-  const size_t kSink = pages.size();
-  all.take(h.sink, kUlp * std::abs(h.sink), kSink);
+  const double all = std::max(h.sink, *std::max_element(references.begin(), references.end())),
+               sink_error = kUlp * std::abs(h.sink);
 
   const double relative = (2 * 18 + 8 * 3 + 16 + num_pages / 8.0) * kUlp;
   std::array<double, kHeadDim> sums{}, bounds{};
   double total = 0, total_bound = 0, largest_value = 0;
   for (int page = 0; page < num_pages; ++page) {
-    const Largest& largest = pages[static_cast<size_t>(page)];
-    const Power share = power(largest.value - all.value, largest.error + all.error,
-                              all.is_clear() && all.index == static_cast<size_t>(page));
+    const double reference = references[static_cast<size_t>(page)];
+    const Power share = all > h.sink ? exact_power(reference - all) : power(reference - all, sink_error);
     for (int position = begin_of(page); position < end_of(page); ++position) {
-      const Power p = power(score_at(position).value - largest.value, 2 * largest.error,
-                            largest.is_clear() && largest.index == static_cast<size_t>(position));
-      total += share.value * p.value;
-      total_bound += slack_of(share) * p.high + share.value * slack_of(p) + relative * share.value * p.value;
+      const Power p = power(score_at(position).value - reference, score_at(position).error);
       const Rounded rounded = round_bf16(p.value, slack_of(p));
+      total += share.value * double{rounded.value};
+      total_bound += slack_of(share) * double{rounded.value} + share.high * double{rounded.slack} +
+                     relative * share.value * double{rounded.value};
       const uint16_t* values = h.bits(position, 1);
       const Rounded* own = h.own(position, 1);
       for (size_t i = 0; i < kHeadDim; ++i) {
@@ -137,8 +119,7 @@ void attend_head(const Head& h, Attended* out) {
       }
     }
   }
-  const Power sink =
-      power(h.sink - all.value, kUlp * std::abs(h.sink) + all.error, all.is_clear() && all.index == kSink);
+  const Power sink = all > h.sink ? power(h.sink - all, sink_error) : exact_power(0);
   total += sink.value;
   total_bound += slack_of(sink) + relative * sink.value;
   // Loss of exponentials and products that fall below the smallest float32.

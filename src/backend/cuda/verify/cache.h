@@ -57,7 +57,7 @@ class TestCache {
   const std::vector<uint16_t>& bits() const { return bits_; }
 
   void upload();
-  StepInput input() const { return {device_rows_->data(), device_page_ids_->data()}; }
+  StepInput input() const { return {device_rows_->data(), nullptr, device_page_ids_->data()}; }
   LayerPages pages() const {
     return {device_bytes_->data(), is_sliding_, kv_ == Format::kE4m3 ? KvFormat::kE4m3 : KvFormat::kBf16};
   }

@@ -99,7 +99,8 @@ void check_qkv_case(Comparison& comparison, Stream stream, Format weights, const
 
 void check_project_case(Comparison& comparison, Stream stream, Format weights, const Case& c) {
   const int T = c.num_tokens, rows = c.shape.hidden, cols = c.shape.num_heads * kHeadDim;
-  const TestResidual residual(c, T, before_layer(c));
+  const TestResidual residual(
+      c, T, is_given_norm(T) ? TestResidual::Parts{} : before_layer(c));  // normalise() adds up
   const auto attended =
       random_bf16(c.values, c.seed + 20, static_cast<size_t>(T) * static_cast<size_t>(cols));
   const TestMatrix matrix(stream, weights, Origin::kQuantised, {rows, cols}, c.values, c.seed + 21);

@@ -29,7 +29,11 @@ void check_embed_case(Comparison& comparison, Stream stream, Format, const Case&
   const DeviceArray<uint32_t> step(std::vector<uint32_t>{41});
   check(cudaDeviceSynchronize(), "preparing a check");
   embed(stream, T,
-        {{device_rows.data(), nullptr}, bf16(device_embedding), c.shape.hidden, x.data(), step.data()});
+        {{device_rows.data(), nullptr, nullptr},
+         bf16(device_embedding),
+         c.shape.hidden,
+         x.data(),
+         step.data()});
   check(cudaStreamSynchronize(stream), "checking embed");
 
   comparison.equal("step", 0, 0, step.read(comparison, "step")[0], 42);

@@ -35,23 +35,20 @@ Layout layout_of(Format format) {
 
 // How far a sum may be from the true one, as a share of the sum of magnitudes: 2^-23 for each rounding on the way.
 // The tensor cores align 16 products and the addend to the largest of the 17 and truncate below its last place: 17
-// truncations and that of the result. A segment begins at zero. In BF16 and E4M3 it adds up 4 times 16 columns of
-// each of its tiles; in MXFP4 2 times for each 32 columns, where one more rounding joins the scaled sum to the
-// segment's. Then the segments are added.
+// truncations and that of the result. A segment begins at zero and adds up 4 times 16 columns of each of its tiles;
+// then the segments are added.
 double relative_bound(const Strips& strips) {
   constexpr double kProduct{18};
-  const double segment = strips.layout == Layout::kBf16 ? 4 * kProduct * strips.segment_tiles
-                                                        : 2 * kProduct + 2 * strips.segment_tiles;
-  return (segment + strips.num_segments) * 0x1p-23;
+  return (4 * kProduct * strips.segment_tiles + strips.num_segments) * 0x1p-23;
 }
 
-// The loss below the smallest float32, which the tensor cores may flush to zero. In E4M3 and MXFP4 a product appears
-// there as 2^-24 and 2^-30 of its value without the scale (stream.cuh). The smallest weight other than 0 is 2^-9 in
-// E4M3 and half of the block's scale in MXFP4, where the kernels take a scale of 2^-127 as zero.
-double absolute_bound(Format format, double weight_sum, double activation_sum, int cols) {
-  if (format == Format::kE4m3) return 0x1p-92 * weight_sum + 0x1p-119;
-  if (format == Format::kMxfp4) return 0x1p-94 * weight_sum + 0x1p-124 * activation_sum + 0x1p-119;
-  return cols * 0x1p-125;
+// The loss below the smallest float32, which the tensor cores may flush to zero.
+double absolute_bound(int cols) { return cols * 0x1p-125; }
+
+// A bfloat16 whose exponent is lowered to what a block of MXFP4 takes: its scale is two below (formats/mxfp4.h).
+uint16_t below_largest_scale(uint16_t bits) {
+  constexpr int kLargest{kLargestScale + 2};
+  return (bits >> 7 & 0xFF) > kLargest ? static_cast<uint16_t>((bits & 0x807F) | kLargest << 7) : bits;
 }
 
 }  // namespace
@@ -71,6 +68,8 @@ TestMatrix::TestMatrix(Stream stream, Format format, Origin origin, const Matrix
     pack_mxfp4(stream);
   } else {
     bf16_ = random_bf16(values, seed, count);
+    if (format == Format::kMxfp4)
+      for (uint16_t& bits : bf16_) bits = below_largest_scale(bits);
     format == Format::kBf16 ? pack_bf16(stream) : quantise_bf16(stream);
   }
 }
@@ -103,14 +102,16 @@ void TestMatrix::quantise_bf16(Stream stream) {
     strips_.row_scales = device_row_scales_.as<float>();
   }
   const DeviceArray<uint16_t> stored(bf16_);
-  quantise(stream, PackBf16Args{stored.data(), 0, shape_.rows, shape_.cols, strips_});
+  const DeviceArray<int> largest_scale(std::vector<int>{0});
+  quantise(stream, PackBf16Args{stored.data(), 0, shape_.rows, shape_.cols, strips_, largest_scale.data()});
   check(cudaStreamSynchronize(stream), "quantising weights");
 }
 
 void TestMatrix::pack_mxfp4(Stream stream) {
   const DeviceArray<uint8_t> codes(codes_), scales(scales_);
+  const DeviceArray<int> largest_scale(std::vector<int>{0});
   pack(stream, {codes.data(), scales.data(), shape_.num_matrices, shape_.rows, shape_.cols, shape_.order,
-                strips_, packed_.as<uint8_t>()});
+                strips_, packed_.as<uint8_t>(), largest_scale.data()});
   check(cudaStreamSynchronize(stream), "packing weights");
 }
 
@@ -140,23 +141,19 @@ Products TestMatrix::times(const Activations& x, const std::vector<int>& x_rows,
   host_threads().for_each(shape_.rows, [&](ptrdiff_t row, int) {
     std::vector<float> weights(cols);
     const double scale = decode(matrix, static_cast<int>(row), weights.data());
-    double weight_sum = 0;
-    for (const float weight : weights) weight_sum += std::abs(double{weight});
     for (size_t t = 0; t < x_rows.size(); ++t) {
       const float* values = x.values.data() + static_cast<size_t>(x_rows[t]) * cols;
       const float* slack = x.slack.data() + static_cast<size_t>(x_rows[t]) * cols;
-      double sum = 0, magnitudes = 0, slacks = 0, activations = 0;
+      double sum = 0, magnitudes = 0, slacks = 0;
       for (size_t i = 0; i < cols; ++i) {
         const double product = double{weights[i]} * double{values[i]};
         sum += product;
         magnitudes += std::abs(product);
         slacks += std::abs(double{weights[i]}) * double{slack[i]};
-        activations += std::abs(double{values[i]});
       }
       const size_t at = products.at(static_cast<int>(t), static_cast<int>(row));
       products.sums[at] = scale * sum;
-      products.bounds[at] = scale * (relative * magnitudes + slacks +
-                                     absolute_bound(format_, weight_sum, activations, shape_.cols)) +
+      products.bounds[at] = scale * (relative * magnitudes + slacks + absolute_bound(shape_.cols)) +
                             (format_ == Format::kE4m3 ? 0x1p-24 * scale * std::abs(sum) + 0x1p-126
                                                       : 0);  // rounding of the product with the row's scale
     }

@@ -38,7 +38,9 @@ KernelFinding check_cases(const KernelRow& row, CheckCase check_case) {
   prepare_embed();
   prepare_linear();
   prepare_experts();
-  prepare_prefill();
+  prepare_prompt_dense();
+  prepare_prompt_experts();
+  prepare_prompt_rows();
   prepare_sample();
   Comparison comparison;
   const OwnedStream stream;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "backend/cuda/strips.h"
 #include "backend/cuda/verify/host_threads.h"
 #include "core/check.h"
 #include "core/e4m3.h"
@@ -90,7 +91,7 @@ std::vector<uint8_t> random_scales(Values values, uint64_t seed, size_t count) {
       case Values::kTypical:
         return {120, 6};
       case Values::kZero:
-        return {0, 255};
+        return {0, kLargestScale + 1};
       case Values::kEqual:
         return {127, 1};
       case Values::kDenormal:
@@ -98,9 +99,9 @@ std::vector<uint8_t> random_scales(Values values, uint64_t seed, size_t count) {
       case Values::kTiny:
         return {60, 10};
       case Values::kHuge:
-        return {170, 10};
+        return {kLargestScale - 9, 10};
       case Values::kMixed:
-        return {97, 61};
+        return {kLargestScale - 60, 61};
     }
     NIBBLE_CHECK(false, "values {}", static_cast<int>(values));
   }();

@@ -9,134 +9,21 @@
 // second product, heads x D over positions, wants its A registers in just this place. A value is read as 16 bytes of
 // D for one position; byte permutations pair two positions, so that the lane's column n of tile j is element 8 n + j
 // of D.
-#include <cuda_fp8.h>
-
 #include <algorithm>
 
-#include "backend/cuda/kernels.h"
-#include "backend/cuda/pdl.cuh"
-#include "backend/cuda/warp_reduce.cuh"
+#include "backend/cuda/attention/page.cuh"
 
 namespace nibble::cuda {
 namespace {
 
-constexpr int kHeadDim{64};
-constexpr int kHalf{kHeadDim / 2};
 constexpr int kAttendWarps{kChunkPages};  // one page per warp
 constexpr int kAttendThreads{32 * kAttendWarps};
-constexpr float kLog2E{1.4426950408889634f};
-constexpr float kScoreScale{kLog2E / 8};                 // 1 / sqrt(D); exponentials are of base 2
-constexpr int kPageElements{kPagePositions * kHeadDim};  // keys of one head in one page
 
 __device__ void mma_upper(float (&c)[4], uint32_t a0, uint32_t a2, uint32_t b0, uint32_t b1) {
   asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, "
       "{%0,%1,%2,%3};"
       : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
       : "r"(a0), "r"(0u), "r"(a2), "r"(0u), "r"(b0), "r"(b1));
-}
-
-__device__ uint32_t pair_of(float low, float high) {
-  const __nv_bfloat162 pair = __floats2bfloat162_rn(low, high);
-  return reinterpret_cast<const uint32_t&>(pair);
-}
-
-// The element type of the cache: how an element is stored, and how 8 stored elements become bfloat16 (exactly).
-template <KvFormat format>
-struct KvCodec;
-template <>
-struct KvCodec<KvFormat::kBf16> {
-  using Element = __nv_bfloat16;
-  using Eight = uint4;
-  static __device__ Element encode(float value) { return __float2bfloat16_rn(value); }
-  static __device__ uint4 to_bf16(const Eight& stored) { return stored; }
-};
-template <>
-struct KvCodec<KvFormat::kE4m3> {
-  using Element = uint8_t;
-  using Eight = uint2;
-  static __device__ Element encode(float value) {
-    return __nv_cvt_float_to_fp8(value, __NV_SATFINITE, __NV_E4M3);
-  }
-  // Shifting a code's exponent and mantissa to where bfloat16 has its own makes its value times 2^-120; the product
-  // undoes that.
-  static __device__ uint4 to_bf16(const Eight& stored) {
-    const auto pair = [](uint32_t codes, uint32_t selector) {
-      const uint32_t high = __byte_perm(codes, 0, selector);  // the code in each upper byte
-      const uint32_t small = (high & 0x80008000u) | ((high >> 4) & 0x07F007F0u);
-      const __nv_bfloat162 value =
-          __hmul2(reinterpret_cast<const __nv_bfloat162&>(small), __float2bfloat162_rn(0x1p120f));
-      return reinterpret_cast<const uint32_t&>(value);
-    };
-    return {pair(stored.x, 0x1404), pair(stored.x, 0x3424), pair(stored.y, 0x1404), pair(stored.y, 0x3424)};
-  }
-};
-
-// Rope: rotates elements i and i + D/2 of a head by the angle of the row's position.
-struct Rotation {
-  float cosine, sine;
-  __device__ Rotation(const RopeInput& rope, int i, int position) {
-    const float angle = __fmul_rn(static_cast<float>(position), rope.frequencies[i]);
-    cosine = rope.concentration * cosf(angle);
-    sine = rope.concentration * sinf(angle);
-  }
-  __device__ float2 operator()(float first, float second) const {
-    return {first * cosine - second * sine, second * cosine + first * sine};
-  }
-};
-
-// A row of q, k and v as qkv() left it: two partial sums (kernels.h) that are added on reading.
-struct QkvRow {
-  const float* row;
-  size_t rest;  // distance from the first partial sum to the second
-  __device__ float operator()(int i) const { return row[i] + row[rest + i]; }
-};
-__device__ QkvRow qkv_row(const float* parts, int row, int num_tokens, int num_heads, int num_kv_heads) {
-  const int width = (num_heads + 2 * num_kv_heads) * kHeadDim;
-  return {parts + size_t{1} * row * width, size_t{1} * num_tokens * width};
-}
-
-template <KvFormat format>
-__device__ typename KvCodec<format>::Element* page_of(const LayerPages& pages, const StepInput& input,
-                                                      const RowInput& row, int page, int num_kv_heads,
-                                                      int kv_head) {
-  const uint32_t first = pages.is_sliding ? row.sliding_pages : row.full_pages;
-  const uint32_t id = input.page_ids[static_cast<uint32_t>(first + static_cast<uint32_t>(page))];
-  return static_cast<typename KvCodec<format>::Element*>(pages.data) +
-         (size_t{2} * id * num_kv_heads + kv_head) * kPageElements;
-}
-
-// Writes the key and the value of one head of the current row to two arrays of D elements. 96 threads of the CTA take
-// part.
-template <KvFormat format>
-__device__ void make_row(const QkvRow& parts, int num_heads, int num_kv_heads, int kv_head,
-                         const Rotation& rotation, typename KvCodec<format>::Element* key,
-                         typename KvCodec<format>::Element* value) {
-  const int i = static_cast<int>(threadIdx.x), k = (num_heads + kv_head) * kHeadDim,
-            v = k + num_kv_heads * kHeadDim;
-  if (i < kHalf) {
-    const float2 rotated = rotation(parts(k + i), parts(k + i + kHalf));
-    key[i] = KvCodec<format>::encode(rotated.x);
-    key[i + kHalf] = KvCodec<format>::encode(rotated.y);
-  } else if (i < 3 * kHalf) {
-    value[i - kHalf] = KvCodec<format>::encode(parts(v + i - kHalf));
-  }
-}
-
-template <KvFormat format>
-__global__ void __launch_bounds__(kAttendThreads)
-    append_kernel(const __grid_constant__ AppendArgs args, Timestamps timestamps) {
-  const EndTimestamp end_timestamp(timestamps);
-  const int row_index = static_cast<int>(blockIdx.x), kv_head = static_cast<int>(blockIdx.y);
-  const RowInput row = args.input.rows[row_index];
-  const Rotation rotation(args.rope, static_cast<int>(threadIdx.x) % kHalf, row.position);
-  auto* keys = page_of<format>(args.pages, args.input, row, row.position / kPagePositions, args.num_kv_heads,
-                               kv_head) +
-               row.position % kPagePositions * kHeadDim;
-  wait_for_predecessor(timestamps);
-  let_successor_start();
-  make_row<format>(qkv_row(args.parts, row_index, args.num_tokens, args.num_heads, args.num_kv_heads),
-                   args.num_heads, args.num_kv_heads, kv_head, rotation, keys,
-                   keys + size_t{1} * args.num_kv_heads * kPageElements);
 }
 
 // The keys and values of one page that a lane holds in registers.
@@ -182,10 +69,10 @@ struct PageRegisters {
   }
 };
 
-// A page's partial softmax, for head g of a lane: the maximum of its scores, the sum of exponentials (base 2), and
-// the output before the division, tile j, columns 2 t and 2 t + 1.
+// A page's partial softmax, for head g of a lane: exponentials relative to 2^reference, and the output before the division, tile j,
+// columns 2 t and 2 t + 1.
 struct PageSums {
-  float maximum, sum;
+  float reference, sum;
   float out[8][2];
 };
 
@@ -204,24 +91,15 @@ __device__ PageSums attend_page(const PageRegisters<format>& page, int page_firs
       mma_upper(scores[n], queries[2 * half][0], queries[2 * half][1], k.x, k.y);
       mma_upper(scores[n], queries[2 * half + 1][0], queries[2 * half + 1][1], k.z, k.w);
     }
-  PageSums sums{-INFINITY, 0, {}};
 #pragma unroll
   for (int n = 0; n < 4; ++n)
 #pragma unroll
     for (int c = 0; c < 2; ++c) {
       const int position = page_first + 8 * n + 2 * t + c;
       scores[n][c] = position < first || position > last ? -INFINITY : scores[n][c] * kScoreScale;
-      sums.maximum = fmaxf(sums.maximum, scores[n][c]);
     }
-  sums.maximum = reduce_neighbours<4>(sums.maximum, Maximum());
-#pragma unroll
-  for (int n = 0; n < 4; ++n)
-#pragma unroll
-    for (int c = 0; c < 2; ++c) {
-      scores[n][c] = exp2f(scores[n][c] - sums.maximum);
-      sums.sum += scores[n][c];
-    }
-  sums.sum = reduce_neighbours<4>(sums.sum, cooperative_groups::plus<float>());
+  PageSums sums{exponentials_of_page<0>(scores), 0, {}};
+  float total[4]{};
 #pragma unroll
   for (int half = 0; half < 2; ++half) {  // 16 positions
     uint4 v[4];
@@ -232,6 +110,7 @@ __device__ PageSums attend_page(const PageRegisters<format>& page, int page_firs
                  : KvCodec<format>::to_bf16(page.values[half][i]);
     const uint32_t a0 = pair_of(scores[2 * half][0], scores[2 * half][1]);
     const uint32_t a2 = pair_of(scores[2 * half + 1][0], scores[2 * half + 1][1]);
+    mma_upper(total, a0, a2, kOnes, kOnes);
 #pragma unroll
     for (int j = 0; j < 8; ++j) {
       const auto word = [&](const uint4& x) {
@@ -245,26 +124,17 @@ __device__ PageSums attend_page(const PageRegisters<format>& page, int page_firs
       sums.out[j][1] = c[1];
     }
   }
+  sums.sum = total[0];
   return sums;
 }
 
-// A partial result of a page or chunk, in memory: outputs [8 heads][64], then maxima [8], then sums [8].
+// A partial result of a page or chunk, in memory: outputs [8 heads][64], then references [8], then sums [8].
 struct Partial {
   float* data;
   __device__ float& out(int head, int d) const { return data[head * kHeadDim + d]; }
-  __device__ float& maximum(int head) const { return data[kMaxGroupHeads * kHeadDim + head]; }
+  __device__ float& reference(int head) const { return data[kMaxGroupHeads * kHeadDim + head]; }
   __device__ float& sum(int head) const { return data[kMaxGroupHeads * (kHeadDim + 1) + head]; }
 };
-
-__device__ void join(float& maximum, float& sum, float& out, float more_maximum, float more_sum,
-                     float more_out) {
-  const float new_maximum = fmaxf(maximum, more_maximum);
-  if (new_maximum == -INFINITY) return;
-  const float a = exp2f(maximum - new_maximum), b = exp2f(more_maximum - new_maximum);
-  out = out * a + more_out * b;
-  sum = sum * a + more_sum * b;
-  maximum = new_maximum;
-}
 
 static_assert(kMaxGroupHeads * kMaxChunks <= kAttendWarps * kPartialFloats && kMaxGroupHeads <= kAttendWarps);
 
@@ -276,6 +146,7 @@ __global__ void __launch_bounds__(kAttendThreads, 2)
   __shared__ __align__(16) __nv_bfloat16 queries[kMaxGroupHeads][kHeadDim];
   __shared__ __align__(16) Element own_key[kHeadDim], own_value[kHeadDim];
   __shared__ float partials[kAttendWarps][kPartialFloats];
+  __shared__ float references[kMaxGroupHeads], sums[kMaxGroupHeads];
   __shared__ bool is_last;
   const int kv_head = static_cast<int>(blockIdx.x), chunk = static_cast<int>(blockIdx.y);
   const int launch_row = static_cast<int>(blockIdx.z), row_index = args.first_row + launch_row;
@@ -348,45 +219,44 @@ __global__ void __launch_bounds__(kAttendThreads, 2)
       a[2 * half + 1][0] = words.z;
       a[2 * half + 1][1] = words.w;
     }
-    const PageSums sums = attend_page(cached, (first_page + page) * kPagePositions, first, last, a);
+    const PageSums page_sums = attend_page(cached, (first_page + page) * kPagePositions, first, last, a);
     const Partial own{partials[warp]};
 #pragma unroll
     for (int j = 0; j < 8; ++j) {
-      own.out(g, 8 * (2 * t) + j) = sums.out[j][0];
-      own.out(g, 8 * (2 * t + 1) + j) = sums.out[j][1];
+      own.out(g, 8 * (2 * t) + j) = page_sums.out[j][0];
+      own.out(g, 8 * (2 * t + 1) + j) = page_sums.out[j][1];
     }
     if (t == 0) {
-      own.maximum(g) = sums.maximum;
-      own.sum(g) = sums.sum;
+      own.reference(g) = page_sums.reference;
+      own.sum(g) = page_sums.sum;
     }
   }
   __syncthreads();
 
   const size_t first_partial = (size_t{1} * launch_row * args.num_kv_heads + kv_head) * args.max_chunks;
-  const auto finish = [&](int i, float sink, float maximum, float sum, float out) {
-    const float largest = fmaxf(maximum, sink);
-    const float factor = exp2f(maximum - largest);
-    const float value = out * factor / (sum * factor + exp2f(sink - largest));
-    args.out[(size_t{1} * row_index * args.num_heads + kv_head * group_heads) * kHeadDim + i] =
-        __float2bfloat16_rn(value);
+  const auto store = [&](int i, __nv_bfloat16 value) {
+    args.out[(size_t{1} * row_index * args.num_heads + kv_head * group_heads) * kHeadDim + i] = value;
   };
   const int num_warps = min(kAttendWarps, num_pages - chunk * kChunkPages);
 #pragma unroll
   for (int n = 0; n < kOutputs; ++n) {
     const int i = n * kAttendThreads + static_cast<int>(threadIdx.x), head = i / kHeadDim, d = i % kHeadDim;
     if (head >= group_heads) continue;
-    float maximum = -INFINITY, sum = 0, out = 0;
+    float reference = -INFINITY, sum = 0, out = 0;
     for (int w = 0; w < num_warps; ++w) {
       const Partial part{partials[w]};
-      join(maximum, sum, out, part.maximum(head), part.sum(head), part.out(head, d));
+      const Join join(reference, part.reference(head));
+      reference = join.reference;
+      sum = join(sum, part.sum(head));
+      out = join(out, part.out(head, d));
     }
     if (num_chunks == 1) {
-      finish(i, sinks[n], maximum, sum, out);
+      store(i, SinkFactors(reference, sinks[n])(out, sum));
     } else {
       const Partial part{args.partials + (first_partial + chunk) * kPartialFloats};
       part.out(head, d) = out;
       if (d == 0) {
-        part.maximum(head) = maximum;
+        part.reference(head) = reference;
         part.sum(head) = sum;
       }
     }
@@ -400,25 +270,30 @@ __global__ void __launch_bounds__(kAttendThreads, 2)
   __syncthreads();
   if (!is_last) return;
   __threadfence();
-  // The last CTA of a head joins the chunks. First a warp per head works out the weight of each chunk's output; then
-  // the outputs are added up, with loads that do not depend on each other.
+  // The last CTA of a head joins the chunks. First a warp per head works out the factor of each chunk's output; then the outputs are
+  // added up, with loads that do not depend on each other.
   const auto chunk_at = [&](int c) { return Partial{args.partials + (first_partial + c) * kPartialFloats}; };
-  float* shares = partials[0] + warp * kMaxChunks;
+  float* factors = partials[0] + warp * kMaxChunks;
   if (warp < group_heads) {
-    const float sink = args.sinks[kv_head * group_heads + warp] * kLog2E;
-    float largest = sink, sum = 0;
+    float reference = -INFINITY, sum = 0;
     for (int c = lane; c < num_chunks; c += 32) {
-      shares[c] = __ldcg(&chunk_at(c).maximum(warp));
-      largest = fmaxf(largest, shares[c]);
+      factors[c] = __ldcg(&chunk_at(c).reference(warp));
+      reference = fmaxf(reference, factors[c]);
     }
-    largest = reduce_warp(largest, Maximum());
-    for (int c = lane; c < num_chunks; c += 32) {
-      shares[c] = exp2f(shares[c] - largest);
-      sum += shares[c] * __ldcg(&chunk_at(c).sum(warp));
+    reference = reduce_warp(reference, Maximum());
+    for (int first_chunk = 0; first_chunk < num_chunks; first_chunk += 32) {
+      float own = 0;
+      if (const int c = first_chunk + lane; c < num_chunks) {
+        factors[c] = power_of_two(factors[c] - reference);
+        own = factors[c] * __ldcg(&chunk_at(c).sum(warp));
+      }
+#pragma unroll
+      for (int from = 0; from < 32; ++from) sum += __shfl_sync(~0u, own, from);  // in the order of chunks
     }
-    sum = reduce_warp(sum, cooperative_groups::plus<float>());
-    sum += exp2f(sink - largest);
-    for (int c = lane; c < num_chunks; c += 32) shares[c] /= sum;
+    if (lane == 0) {
+      references[warp] = reference;
+      sums[warp] = sum;
+    }
   }
   __syncthreads();
 #pragma unroll
@@ -428,32 +303,20 @@ __global__ void __launch_bounds__(kAttendThreads, 2)
     float out = 0;
 #pragma unroll 8
     for (int c = 0; c < num_chunks; ++c)
-      out += partials[0][head * kMaxChunks + c] * __ldcg(&chunk_at(c).out(head, d));
-    args.out[(size_t{1} * row_index * args.num_heads + kv_head * group_heads) * kHeadDim + i] =
-        __float2bfloat16_rn(out);
+      out = fmaf(__ldcg(&chunk_at(c).out(head, d)), partials[0][head * kMaxChunks + c], out);
+    store(i, SinkFactors(references[head], sinks[n])(out, sums[head]));
   }
   if (threadIdx.x == 0) *ticket = 0;
 }
 
 }  // namespace
 
-void prepare_attend() {
+void prepare_attend_rows() {
   prefer_shared_memory(attend_kernel<KvFormat::kBf16>);
   prefer_shared_memory(attend_kernel<KvFormat::kE4m3>);
-  prefer_shared_memory(append_kernel<KvFormat::kBf16>);
-  prefer_shared_memory(append_kernel<KvFormat::kE4m3>);
 }
 
-void append(Stream stream, const AppendArgs& args) {
-  launch(
-      stream, {Operation::kAppend, "append"},
-      args.pages.format == KvFormat::kBf16 ? append_kernel<KvFormat::kBf16> : append_kernel<KvFormat::kE4m3>,
-      {dim3(static_cast<unsigned>(args.num_tokens), static_cast<unsigned>(args.num_kv_heads)),
-       kAttendThreads},
-      args);
-}
-
-void attend(Stream stream, int num_rows, const AttendArgs& args) {
+void attend_rows(Stream stream, int num_rows, const AttendArgs& args) {
   launch(
       stream, {Operation::kAttend, "attend"},
       args.pages.format == KvFormat::kBf16 ? attend_kernel<KvFormat::kBf16> : attend_kernel<KvFormat::kE4m3>,

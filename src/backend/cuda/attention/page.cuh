@@ -1,0 +1,172 @@
+// What the attention kernels share: elements of the cache, rope, and a page's softmax.
+//
+// The softmax of a row is taken page by page, each from zero, relative to a power of two: exponentials are 2^(score - R) with R the least
+// whole number that is not below the page's largest score. The pages of a chunk (8 pages, counted from the row's first) are joined in
+// order, and then the chunks in order. Bringing a sum to another reference multiplies it by a power of two, which is exact: so "the
+// largest first", as decoding joins chunks that were computed side by side, and "as they come", as a prompt does, give the same bits
+// (as long as no sum is within 2^-126 of nothing).
+#pragma once
+
+#include <cuda_fp8.h>
+
+#include "backend/cuda/fragments.cuh"
+#include "backend/cuda/kernels.h"
+#include "backend/cuda/pdl.cuh"
+#include "backend/cuda/warp_reduce.cuh"
+
+namespace nibble::cuda {
+
+inline constexpr int kHeadDim{64};
+inline constexpr int kHalf{kHeadDim / 2};
+inline constexpr float kLog2E{1.4426950408889634f};
+inline constexpr float kScoreScale{kLog2E / 8};                 // 1 / sqrt(D); exponentials are of base 2
+inline constexpr int kPageElements{kPagePositions * kHeadDim};  // keys of one head in one page
+
+__device__ inline uint32_t pair_of(float low, float high) {
+  const __nv_bfloat162 pair = __floats2bfloat162_rn(low, high);
+  return reinterpret_cast<const uint32_t&>(pair);
+}
+
+// The element type of the cache: how an element is stored, and how 8 stored elements become bfloat16 (exactly).
+template <KvFormat format>
+struct KvCodec;
+template <>
+struct KvCodec<KvFormat::kBf16> {
+  using Element = __nv_bfloat16;
+  using Eight = uint4;
+  static __device__ Element encode(float value) { return __float2bfloat16_rn(value); }
+  static __device__ uint4 to_bf16(const Eight& stored) { return stored; }
+};
+template <>
+struct KvCodec<KvFormat::kE4m3> {
+  using Element = uint8_t;
+  using Eight = uint2;
+  static __device__ Element encode(float value) {
+    return __nv_cvt_float_to_fp8(value, __NV_SATFINITE, __NV_E4M3);
+  }
+  // Shifting a code's exponent and mantissa to where bfloat16 has its own makes its value times 2^-120; the product
+  // undoes that.
+  static __device__ uint4 to_bf16(const Eight& stored) {
+    const auto pair = [](uint32_t codes, uint32_t selector) {
+      const uint32_t high = __byte_perm(codes, 0, selector);  // the code in each upper byte
+      const uint32_t small = (high & 0x80008000u) | ((high >> 4) & 0x07F007F0u);
+      const __nv_bfloat162 value =
+          __hmul2(reinterpret_cast<const __nv_bfloat162&>(small), __float2bfloat162_rn(0x1p120f));
+      return reinterpret_cast<const uint32_t&>(value);
+    };
+    return {pair(stored.x, 0x1404), pair(stored.x, 0x3424), pair(stored.y, 0x1404), pair(stored.y, 0x3424)};
+  }
+};
+
+// Rope: rotates elements i and i + D/2 of a head by the angle of the row's position.
+struct Rotation {
+  float cosine, sine;
+  __device__ Rotation(const RopeInput& rope, int i, int position) {
+    const float angle = __fmul_rn(static_cast<float>(position), rope.frequencies[i]);
+    cosine = rope.concentration * cosf(angle);
+    sine = rope.concentration * sinf(angle);
+  }
+  __device__ float2 operator()(float first, float second) const {
+    return {first * cosine - second * sine, second * cosine + first * sine};
+  }
+};
+
+// A row of q, k and v as qkv() left it: two partial sums (kernels.h) that are added on reading.
+struct QkvRow {
+  const float* row;
+  size_t rest;  // distance from the first partial sum to the second
+  __device__ float operator()(int i) const { return row[i] + row[rest + i]; }
+};
+__device__ inline QkvRow qkv_row(const float* parts, int row, int num_tokens, int num_heads,
+                                 int num_kv_heads) {
+  const int width = (num_heads + 2 * num_kv_heads) * kHeadDim;
+  return {parts + size_t{1} * row * width, size_t{1} * num_tokens * width};
+}
+
+template <KvFormat format>
+__device__ typename KvCodec<format>::Element* page_of(const LayerPages& pages, const StepInput& input,
+                                                      const RowInput& row, int page, int num_kv_heads,
+                                                      int kv_head) {
+  const uint32_t first = pages.is_sliding ? row.sliding_pages : row.full_pages;
+  const uint32_t id = input.page_ids[static_cast<uint32_t>(first + static_cast<uint32_t>(page))];
+  return static_cast<typename KvCodec<format>::Element*>(pages.data) +
+         (size_t{2} * id * num_kv_heads + kv_head) * kPageElements;
+}
+
+// Writes the key and the value of one head of the current row to two arrays of D elements. 96 threads of the CTA take
+// part.
+template <KvFormat format>
+__device__ void make_row(const QkvRow& parts, int num_heads, int num_kv_heads, int kv_head,
+                         const Rotation& rotation, typename KvCodec<format>::Element* key,
+                         typename KvCodec<format>::Element* value) {
+  const int i = static_cast<int>(threadIdx.x), k = (num_heads + kv_head) * kHeadDim,
+            v = k + num_kv_heads * kHeadDim;
+  if (i < kHalf) {
+    const float2 rotated = rotation(parts(k + i), parts(k + i + kHalf));
+    key[i] = KvCodec<format>::encode(rotated.x);
+    key[i + kHalf] = KvCodec<format>::encode(rotated.y);
+  } else if (i < 3 * kHalf) {
+    value[i - kHalf] = KvCodec<format>::encode(parts(v + i - kHalf));
+  }
+}
+
+__device__ inline float exp2_of(float x) {
+  float result;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(x));
+  return result;
+}
+
+// 2^exponent for a whole exponent of at most 0; 0 below 2^-126, and for -inf or NaN.
+__device__ inline float power_of_two(float exponent) {
+  return exponent >= -126 ? __int_as_float((static_cast<int>(exponent) + 127) << 23) : 0.0f;
+}
+
+// The exponentials of the scores of one row on a page take their place; returns R, or -inf if all is masked. The row is the upper (half 0:
+// row g) or the lower one (half 1: row g + 8) of a lane's scores, which are positions 8 n + {2 t, 2 t + 1} in elements [n][2 half],
+// [n][2 half + 1]. Masked scores are -inf.
+template <int half>
+__device__ float exponentials_of_page(float (&scores)[4][4]) {
+  float maximum = -INFINITY;
+#pragma unroll
+  for (int n = 0; n < 4; ++n)
+#pragma unroll
+    for (int c = 2 * half; c < 2 * half + 2; ++c) maximum = fmaxf(maximum, scores[n][c]);
+  maximum = ceilf(reduce_neighbours<4>(maximum, Maximum()));
+  const float subtracted = maximum == -INFINITY ? 0 : maximum;  // -inf - -inf is NaN
+#pragma unroll
+  for (int n = 0; n < 4; ++n)
+#pragma unroll
+    for (int c = 2 * half; c < 2 * half + 2; ++c) scores[n][c] = exp2_of(scores[n][c] - subtracted);
+  return maximum;
+}
+
+// Two ones in bfloat16. The sum of exponentials is a product with ones: it adds them up as they are rounded for the product with the
+// values, so that where one position outweighs all others its value comes out as it is.
+inline constexpr uint32_t kOnes{0x3F803F80};
+
+// How two partial softmaxes are brought to the larger of their references.
+struct Join {
+  float reference, before, more;  // factors of the first and of the second
+  __device__ Join(float reference_before, float reference_more)
+      : reference(fmaxf(reference_before, reference_more)),
+        before(power_of_two(reference_before - reference)),
+        more(power_of_two(reference_more - reference)) {}
+  __device__ float operator()(float value_before, float value_more) const {
+    return fmaf(value_more, more, value_before * before);
+  }
+};
+
+// The sink joins the sum of exponentials once, at the end.
+struct SinkFactors {
+  float factor, sink;
+  __device__ SinkFactors(float reference, float sink_logit) {
+    const float largest = fmaxf(reference, sink_logit);
+    factor = exp2_of(reference - largest);
+    sink = exp2_of(sink_logit - largest);
+  }
+  __device__ __nv_bfloat16 operator()(float out, float sum) const {
+    return __float2bfloat16_rn(out * factor / (sum * factor + sink));
+  }
+};
+
+}  // namespace nibble::cuda

@@ -1,0 +1,327 @@
+// Attention of a prompt: a CTA takes a tile of up to 24 neighbouring rows of one sequence and one key/value head. Each of its 12 warps has
+// two rows: their (up to 8) query heads are the upper and the lower 8 rows of the tensor cores' 16. The pages pass through stages in shared
+// memory, which all warps read.
+//
+// A row's pages are joined in the order, and with the bits, of attend_rows() (page.cuh): a page from zero, the pages of a chunk in
+// order, the chunks in order. A warp keeps the sums of a page and of a chunk in registers, and those of all chunks before in shared
+// memory, which it touches once in 8 pages.
+//
+// Work for 8 heads: 4 D FLOP for each head, row and position. A warp's 32 products of a page take as long as the shared memory that they
+// read, 256 bytes each.
+#include "backend/cuda/attention/page.cuh"
+
+namespace nibble::cuda {
+namespace {
+
+constexpr int kTileWarps{kTileRows / 2}, kTileThreads{32 * kTileWarps};
+constexpr int kStages{4};
+constexpr int kPageBytes{kPageElements * 2};  // of keys or values, in bfloat16
+constexpr int kStageBytes{2 * kPageBytes};
+constexpr int kPiecesOfRow{kHeadDim * 2 / 16}, kPieces{2 * kPagePositions * kPiecesOfRow};
+constexpr int kCopies{(kPieces + kTileThreads - 1) / kTileThreads};
+
+// Where a 16-byte piece of a key or value lies in its stage. Pieces are interchanged so that lanes which read together meet different
+// banks: keys are read 4 pieces of 2 positions at a time, values one piece of 8 positions.
+__device__ int key_place(int position, int piece) {
+  return position * 128 + (piece ^ (position % 2 * 4)) * 16;
+}
+__device__ int value_place(int position, int piece) {
+  return kPageBytes + position * 128 + (piece ^ (position % 8)) * 16;
+}
+
+// Copies pages to stages. Positions behind the tile's last row become zero: nobody has written them yet.
+template <KvFormat format>
+class PageCopier {
+  using Codec = KvCodec<format>;
+
+ public:
+  __device__ PageCopier(const AttendTilesArgs& args, const RowInput& row, int kv_head, int last_position,
+                        uint8_t* stages)
+      : args_(args), row_(row), kv_head_(kv_head), last_position_(last_position), stages_(stages) {}
+
+  // Starts to copy a page to a stage. Pages are started in order.
+  __device__ void start(int page, int stage) {
+    const int last_page = last_position_ / kPagePositions;
+    if constexpr (format == KvFormat::kBf16) {
+      if (page <= last_page) {
+        const auto* keys =
+            page_of<format>(args_.pages, args_.input, row_, page, args_.num_kv_heads, kv_head_);
+        for_each_piece(page, [&](int, int place, size_t at, bool is_there) {
+          asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(static_cast<uint32_t>(
+                           __cvta_generic_to_shared(stages_ + stage * kStageBytes + place))),
+                       "l"(keys + at), "r"(is_there ? 16 : 0)
+                       : "memory");
+        });
+      }
+      asm volatile("cp.async.commit_group;" ::: "memory");
+    } else {  // through registers, since the elements become bfloat16: the page that was loaded last time is stored now
+      if (loaded_page_ >= 0)
+        for_each_piece(loaded_page_, [&](int n, int place, size_t, bool is_there) {
+          *reinterpret_cast<uint4*>(stages_ + loaded_stage_ * kStageBytes + place) =
+              is_there ? Codec::to_bf16(loaded_[n]) : make_uint4(0, 0, 0, 0);
+        });
+      loaded_page_ = page <= last_page ? page : -1;
+      loaded_stage_ = stage;
+      if (loaded_page_ >= 0) {
+        const auto* keys =
+            page_of<format>(args_.pages, args_.input, row_, page, args_.num_kv_heads, kv_head_);
+        for_each_piece(page, [&](int n, int, size_t at, bool) {
+          loaded_[n] = *reinterpret_cast<const typename Codec::Eight*>(keys + at);
+        });
+      }
+    }
+  }
+  // Pages that are started ahead of the one that is needed. In FP8 a page is in its stage one start later.
+  static constexpr int kAhead{format == KvFormat::kBf16 ? kStages - 1 : 2};
+  // Waits until this thread's share of the oldest page has arrived.
+  __device__ void wait() const {
+    if constexpr (format == KvFormat::kBf16)
+      asm volatile("cp.async.wait_group %0;" ::"n"(kAhead - 1) : "memory");
+  }
+
+ private:
+  // visit(n, place in the stage, element of the page, whether the position is written) for each of the thread's pieces.
+  template <typename Visit>
+  __device__ void for_each_piece(int page, const Visit& visit) const {
+#pragma unroll
+    for (int n = 0; n < kCopies; ++n) {
+      const int i = n * kTileThreads + static_cast<int>(threadIdx.x);
+      if (i >= kPieces) break;
+      const int piece = i % kPiecesOfRow, position = i / kPiecesOfRow % kPagePositions;
+      const bool is_value = i >= kPieces / 2;
+      visit(n, is_value ? value_place(position, piece) : key_place(position, piece),
+            size_t{1} * is_value * args_.num_kv_heads * kPageElements + position * kHeadDim + 8 * piece,
+            page * kPagePositions + position <= last_position_);
+    }
+  }
+
+  const AttendTilesArgs& args_;
+  const RowInput& row_;
+  const int kv_head_, last_position_;
+  uint8_t* stages_;
+  typename Codec::Eight loaded_[format == KvFormat::kBf16 ? 1 : kCopies];
+  int loaded_page_{-1}, loaded_stage_{0};
+};
+
+// A lane's share of the outputs of both of its rows: [8 tiles of D][row g: 0 and 1, row g + 8: 2 and 3].
+using Outputs = float[8][4];
+
+// scores = q k for the page in `keys`.
+__device__ void score_page(const uint8_t* stage, const uint32_t (&queries)[4][4], float (&scores)[4][4]) {
+  const int lane = static_cast<int>(threadIdx.x) % 32, g = lane / 4, t = lane % 4;
+#pragma unroll
+  for (int n = 0; n < 4; ++n)
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const uint4 k = *reinterpret_cast<const uint4*>(stage + key_place(8 * n + g, 4 * half + t));
+      mma(scores[n], queries[2 * half], k.x, k.y);
+      mma(scores[n], queries[2 * half + 1], k.z, k.w);
+    }
+}
+
+// outputs += exponentials v, and sums += exponentials: element 0 of row g, 2 of row g + 8.
+__device__ void add_values(const uint8_t* stage, const float (&exponentials)[4][4], Outputs& outputs,
+                           float (&sums)[4]) {
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+#pragma unroll
+  for (int half = 0; half < 2; ++half) {
+    const auto& low = exponentials[2 * half];
+    const auto& high = exponentials[2 * half + 1];
+    const uint32_t a[4]{pair_of(low[0], low[1]), pair_of(low[2], low[3]), pair_of(high[0], high[1]),
+                        pair_of(high[2], high[3])};
+    mma(sums, a, kOnes, kOnes);
+#pragma unroll
+    for (int j = 0; j < 8; j += 2) {
+      uint32_t b[4];
+      const uint8_t* at = stage + value_place(16 * half + lane % 16, j + lane / 16);
+      asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+                   : "=r"(b[0]), "=r"(b[1]), "=r"(b[2]), "=r"(b[3])
+                   : "r"(static_cast<uint32_t>(__cvta_generic_to_shared(at)))
+                   : "memory");
+      mma(outputs[j], a, b[0], b[1]);
+      mma(outputs[j + 1], a, b[2], b[3]);
+    }
+  }
+}
+
+// The partial softmax of a lane's two rows.
+struct TileSums {
+  float reference[2]{-INFINITY, -INFINITY}, sum[2]{};
+  Outputs outputs{};
+};
+
+template <int half>
+__device__ void join_page(TileSums& sums, float reference, float sum, const Outputs& page) {
+  const Join join(sums.reference[half], reference);
+  sums.reference[half] = join.reference;
+  sums.sum[half] = join(sums.sum[half], sum);
+#pragma unroll
+  for (int j = 0; j < 8; ++j)
+#pragma unroll
+    for (int c = 2 * half; c < 2 * half + 2; ++c) sums.outputs[j][c] = join(sums.outputs[j][c], page[j][c]);
+}
+
+// The sums of the chunks before, in shared memory: 16 outputs a thread and row.
+class ChunkTotals {
+ public:
+  __device__ explicit ChunkTotals(float* memory) : memory_(memory + threadIdx.x) {}
+  // Joins the chunk to the total of a row and starts the next chunk.
+  template <int half>
+  __device__ void add(TileSums& chunk) {
+    const Join join(reference_[half], chunk.reference[half]);
+    sum_[half] = join(sum_[half], chunk.sum[half]);
+#pragma unroll
+    for (int j = 0; j < 8; ++j)
+#pragma unroll
+      for (int c = 0; c < 2; ++c) {
+        float& total = memory_[((half * 8 + j) * 2 + c) * kTileThreads];
+        total = join(reference_[half] == -INFINITY ? 0 : total, chunk.outputs[j][2 * half + c]);
+        chunk.outputs[j][2 * half + c] = 0;
+      }
+    reference_[half] = join.reference;
+    chunk.reference[half] = -INFINITY;
+    chunk.sum[half] = 0;
+  }
+  // Leaves in `last` the row's sums over all chunks.
+  template <int half>
+  __device__ void finish(TileSums& last) const {
+    if (reference_[half] == -INFINITY) return;  // no chunk before
+    const Join join(reference_[half], last.reference[half]);
+    last.reference[half] = join.reference;
+    last.sum[half] = join(sum_[half], last.sum[half]);
+#pragma unroll
+    for (int j = 0; j < 8; ++j)
+#pragma unroll
+      for (int c = 0; c < 2; ++c)
+        last.outputs[j][2 * half + c] =
+            join(memory_[((half * 8 + j) * 2 + c) * kTileThreads], last.outputs[j][2 * half + c]);
+  }
+
+ private:
+  float* memory_;
+  float reference_[2]{-INFINITY, -INFINITY}, sum_[2]{};
+};
+
+constexpr size_t kTileBytes{kStages * kStageBytes + size_t{32} * sizeof(float) * kTileThreads};
+
+template <KvFormat format>
+__global__ void __launch_bounds__(kTileThreads, 1)
+    attend_tiles_kernel(const __grid_constant__ AttendTilesArgs args, Timestamps timestamps) {
+  const EndTimestamp end_timestamp(timestamps);
+  extern __shared__ __align__(128) uint8_t stages[];
+  // The longest rows come first: the last CTAs of a launch are then short.
+  const TileInput tile = args.input.tiles[gridDim.y - 1 - blockIdx.y];
+  const int kv_head = static_cast<int>(blockIdx.x), warp = static_cast<int>(threadIdx.x) / 32;
+  const int lane = static_cast<int>(threadIdx.x) % 32, g = lane / 4, t = lane % 4;
+  const int group_heads = args.num_heads / args.num_kv_heads;
+  const RowInput first_row = args.input.rows[tile.first_row];
+  const int last_position = first_row.position + tile.num_rows - 1;
+  const auto first_seen = [&](int position) { return args.window ? max(0, position - args.window + 1) : 0; };
+  wait_for_predecessor(timestamps);
+  let_successor_start();
+
+  PageCopier<format> copier(args, first_row, kv_head, last_position, stages);
+  const int first_page = first_seen(first_row.position) / kPagePositions,
+            num_pages = last_position / kPagePositions - first_page + 1;
+  int started = 0;
+  const auto start_next = [&] {
+    copier.start(first_page + started, started % kStages);
+    ++started;
+  };
+#pragma unroll
+  for (int n = 0; n < copier.kAhead; ++n) start_next();
+
+  // The lane's two rows: index in the step, position, and first position that the row sees. A row behind the tile's end is the last
+  // one again, and is not stored.
+  int row[2], position[2], first[2];
+#pragma unroll
+  for (int half = 0; half < 2; ++half) {
+    const int in_tile = min(2 * warp + half, tile.num_rows - 1);
+    row[half] = tile.first_row + in_tile;
+    position[half] = first_row.position + in_tile;
+    first[half] = first_seen(position[half]);
+  }
+  const auto elements_of = [&](int half) {
+    return args.attended + (size_t{1} * row[half] * args.num_heads + kv_head * group_heads + g) * kHeadDim;
+  };
+  uint32_t queries[4][4]{};
+  if (g < group_heads)
+#pragma unroll
+    for (int half = 0; half < 2; ++half)
+#pragma unroll
+      for (int part = 0; part < 2; ++part) {
+        const uint4 words = *reinterpret_cast<const uint4*>(elements_of(half) + 32 * part + 8 * t);
+        queries[2 * part][half] = words.x;
+        queries[2 * part][2 + half] = words.y;
+        queries[2 * part + 1][half] = words.z;
+        queries[2 * part + 1][2 + half] = words.w;
+      }
+
+  TileSums sums;
+  ChunkTotals totals(reinterpret_cast<float*>(stages + kStages * kStageBytes));
+  const bool works = 2 * warp < tile.num_rows;
+  for (int n = 0; n < num_pages; ++n) {
+    copier.wait();
+    __syncthreads();
+    start_next();  // into the stage that all warps have left
+    const int page = first_page + n, begin = page * kPagePositions, last = begin + kPagePositions - 1;
+    if (!works || begin > position[1] || last < first[0]) continue;
+    const uint8_t* stage = stages + n % kStages * kStageBytes;
+    float scores[4][4]{};
+    score_page(stage, queries, scores);
+    const bool sees_all = last <= position[0] && begin >= first[1];
+#pragma unroll
+    for (int i = 0; i < 4; ++i)
+#pragma unroll
+      for (int c = 0; c < 4; ++c) {
+        const int at = begin + 8 * i + 2 * t + c % 2;
+        scores[i][c] =
+            !sees_all && (at < first[c / 2] || at > position[c / 2]) ? -INFINITY : scores[i][c] * kScoreScale;
+      }
+    const float upper = exponentials_of_page<0>(scores), lower = exponentials_of_page<1>(scores);
+    Outputs outputs{};
+    float page_sums[4]{};
+    add_values(stage, scores, outputs, page_sums);
+    join_page<0>(sums, upper, page_sums[0], outputs);
+    join_page<1>(sums, lower, page_sums[2], outputs);
+    // A row's chunks count from its own first page.
+    const auto ends_chunk = [&](int half) {
+      return (page - first[half] / kPagePositions) % kChunkPages == kChunkPages - 1 &&
+             page < position[half] / kPagePositions;
+    };
+    if (ends_chunk(0)) totals.add<0>(sums);
+    if (ends_chunk(1)) totals.add<1>(sums);
+  }
+  totals.finish<0>(sums);
+  totals.finish<1>(sums);
+  if (g >= group_heads) return;
+  const float sink = args.sinks[kv_head * group_heads + g] * kLog2E;
+#pragma unroll
+  for (int half = 0; half < 2; ++half) {
+    if (2 * warp + half >= tile.num_rows) continue;
+    const SinkFactors finish(sums.reference[half], sink);
+    auto* out = reinterpret_cast<__nv_bfloat162*>(elements_of(half));
+#pragma unroll
+    for (int j = 0; j < 8; ++j)
+      out[4 * j + t] = {finish(sums.outputs[j][2 * half], sums.sum[half]),
+                        finish(sums.outputs[j][2 * half + 1], sums.sum[half])};
+  }
+}
+
+}  // namespace
+
+void prepare_attend_tiles() {
+  allow_shared_bytes(attend_tiles_kernel<KvFormat::kBf16>, kTileBytes);
+  allow_shared_bytes(attend_tiles_kernel<KvFormat::kE4m3>, kTileBytes);
+}
+
+void attend_tiles(Stream stream, int num_tiles, const AttendTilesArgs& args) {
+  launch(stream, {Operation::kAttend, "attend"},
+         args.pages.format == KvFormat::kBf16 ? attend_tiles_kernel<KvFormat::kBf16>
+                                              : attend_tiles_kernel<KvFormat::kE4m3>,
+         {dim3(static_cast<unsigned>(args.num_kv_heads), static_cast<unsigned>(num_tiles)), kTileThreads,
+          kTileBytes},
+         args);
+}
+
+}  // namespace nibble::cuda

@@ -1,0 +1,89 @@
+// A lane's operands of the tensor cores: how the words of a tile (strips.h) become bfloat16 weights, and the product.
+//
+// A scale of MXFP4 is multiplied into the weights, not into sums of products: a sum then runs through a whole segment, which is what
+// both mma.sync and wgmma are fast at, and the product is exact, because a weight is a code of two significant bits times a power of
+// two (the packing refuses scales that bfloat16 does not reach). Weights of E4M3 are brought to their values in the same way; the
+// scale of their row is applied to the sum.
+#pragma once
+
+#include <cuda_bf16.h>
+
+#include "backend/cuda/strips.h"
+
+namespace nibble::cuda {
+
+__device__ inline void mma(float (&c)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
+  asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, "
+      "{%0,%1,%2,%3};"
+      : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+
+__device__ inline uint32_t multiply_pair(uint32_t a, uint32_t b) {
+  const __nv_bfloat162 product =
+      __hmul2(reinterpret_cast<const __nv_bfloat162&>(a), reinterpret_cast<const __nv_bfloat162&>(b));
+  return reinterpret_cast<const uint32_t&>(product);
+}
+
+// A lane's A registers for both products of a group of 32 columns.
+struct GroupWeights {
+  uint32_t first[4], second[4];
+};
+
+// Four A registers of a word of MXFP4 codes: its codes' values times 2^-126, times the scales of rows g and g + 8.
+__device__ inline void unpack_mxfp4(uint32_t word, uint32_t upper_scale, uint32_t lower_scale,
+                                    uint32_t (&a)[4]) {
+  a[0] = multiply_pair(word & 0x81C081C0u, upper_scale);
+  a[1] = multiply_pair((word << 4) & 0x81C081C0u, lower_scale);
+  a[2] = multiply_pair(__funnelshift_l(word, word, 10) & 0x81C081C0u, upper_scale);
+  a[3] = multiply_pair(((word << 6) & 0x80C080C0u) | ((word >> 2) & 0x01000100u), lower_scale);
+}
+
+// Four A registers of two words of E4M3 codes, of rows g and g + 8.
+__device__ inline void unpack_e4m3(uint32_t upper, uint32_t lower, uint32_t (&a)[4]) {
+  constexpr uint32_t kScale{0x7B807B80u};  // 2^120, twice
+  const auto second = [](uint32_t word) { return ((word << 4) & 0x80F080F0u) | ((word >> 4) & 0x07000700u); };
+  a[0] = multiply_pair(upper & 0x87F087F0u, kScale);
+  a[1] = multiply_pair(lower & 0x87F087F0u, kScale);
+  a[2] = multiply_pair(second(upper), kScale);
+  a[3] = multiply_pair(second(lower), kScale);
+}
+
+// Of 16 bytes of row g and 16 bytes of row g + 8.
+__device__ inline GroupWeights bf16_weights(const uint4& upper, const uint4& lower) {
+  return {{upper.x, lower.x, upper.y, lower.y}, {upper.z, lower.z, upper.w, lower.w}};
+}
+
+// The weights of group `group` of the tile at `tile`, in shared memory.
+template <Layout layout>
+__device__ GroupWeights group_weights(const uint8_t* tile, int group) {
+  const int lane = threadIdx.x % 32;
+  const auto* words = reinterpret_cast<const uint4*>(tile) + lane;
+  if constexpr (layout == Layout::kBf16) {
+    return bf16_weights(words[group * 64], words[group * 64 + 32]);
+  } else if constexpr (layout == Layout::kE4m3) {
+    const uint4 codes = words[group * 32];
+    GroupWeights w;
+    unpack_e4m3(codes.x, codes.y, w.first);
+    unpack_e4m3(codes.z, codes.w, w.second);
+    return w;
+  } else {
+    const uint4 codes = *words;
+    const uint32_t scales = reinterpret_cast<const uint32_t*>(tile + kTileCodeBytes)[lane / 4];
+    // A stored scale is the exponent of a bfloat16: each half of a pair has it at bits 14-7.
+    const uint32_t upper = __byte_perm(scales, 0, group ? 0x4242 : 0x4040) << 7,
+                   lower = __byte_perm(scales, 0, group ? 0x4343 : 0x4141) << 7;
+    GroupWeights w;
+    unpack_mxfp4(group ? codes.z : codes.x, upper, lower, w.first);
+    unpack_mxfp4(group ? codes.w : codes.y, upper, lower, w.second);
+    return w;
+  }
+}
+
+// Adds both products of a group to `sums`; `b` are the lane's activations: columns 8 t .. 8 t + 7 of the group, of column g.
+__device__ inline void add_group(const GroupWeights& w, const uint4& b, float (&sums)[4]) {
+  mma(sums, w.first, b.x, b.y);
+  mma(sums, w.second, b.z, b.w);
+}
+
+}  // namespace nibble::cuda

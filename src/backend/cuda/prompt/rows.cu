@@ -1,0 +1,57 @@
+// What many tokens need beside their products: the norm, and the ranking of experts.
+#include "backend/cuda/inputs.cuh"
+#include "backend/cuda/kernels.h"
+#include "backend/cuda/pdl.cuh"
+#include "backend/cuda/routing.cuh"
+
+namespace nibble::cuda {
+namespace {
+
+// Each warp ranks the experts of one token; then the last CTA groups the pairs.
+__global__ void __launch_bounds__(kThreads, 1)
+    rank_many_kernel(const __grid_constant__ RouteArgs args, Timestamps timestamps) {
+  const EndTimestamp end_timestamp(timestamps);
+  wait_for_predecessor(timestamps);
+  let_successor_start();
+  const int token = static_cast<int>(blockIdx.x * kWarps + threadIdx.x / 32);
+  if (token < args.num_tokens) rank_token(args, token);
+  if (is_last_cta(args.ticket)) group_pairs(args);
+}
+
+// A CTA for each token.
+__global__ void __launch_bounds__(kThreads, 1)
+    normalise_kernel(const __grid_constant__ NormaliseArgs args, Timestamps timestamps) {
+  const EndTimestamp end_timestamp(timestamps);
+  __shared__ __align__(16) __nv_bfloat16 unused[kMaxFours * 4 * kThreads];
+  const int token = static_cast<int>(blockIdx.x), hidden = args.norm.residual.hidden;
+  const NormWeights norm_weights(args.norm.weights, hidden);
+  wait_for_predecessor(timestamps);
+  let_successor_start();
+  norm_weights.load(
+      args.norm, 1, [&](int) { return token; }, unused, activation_stride(hidden),
+      [&](int, int i, float4 x, uint2 normed) {
+        const size_t at = size_t{1} * token * (hidden / 4) + i;
+        reinterpret_cast<float4*>(args.x)[at] = x;
+        reinterpret_cast<uint2*>(args.normed)[at] = normed;
+      });
+}
+
+}  // namespace
+
+void normalise(Stream stream, const NormaliseArgs& args) {
+  launch(stream, {Operation::kRmsNorm, "normalise"}, normalise_kernel,
+         {dim3(static_cast<unsigned>(args.num_tokens)), kThreads}, args);
+}
+void route_many(Stream stream, const RouteArgs& args) {
+  logits_many(stream, args);
+  const auto ctas = static_cast<unsigned>((args.num_tokens + kWarps - 1) / kWarps);
+  launch(stream, {Operation::kRoute, "rank"}, rank_many_kernel,
+         {dim3(ctas), kThreads, sizeof(int) * kMaxExperts}, args);
+}
+
+void prepare_prompt_rows() {
+  prefer_shared_memory(rank_many_kernel);
+  prefer_shared_memory(normalise_kernel);
+}
+
+}  // namespace nibble::cuda
