@@ -200,7 +200,7 @@ __device__ uint32_t tag_of(const RoutingMailbox& routing) {
 // A segment of the router's strips, loaded from memory straight into a warp's registers.
 struct RouterSegment {
   static constexpr int kTiles{RingShape<Layout::kBf16>::kSlots};
-  uint4 parts[kTiles][4];
+  uint4 parts[kTiles][4];  // of (G, m): A registers
   int first_tile, num_tiles;
 
   __device__ RouterSegment(const Strips& router, int unit) : first_tile(0), num_tiles(0) {
@@ -223,9 +223,15 @@ struct RouterSegment {
     for (int tile = 0; tile < kTiles; ++tile)
       if (tile < num_tiles)
 #pragma unroll
-        for (int group = 0; group < 2; ++group)
-          add_group(bf16_weights(parts[tile][2 * group], parts[tile][2 * group + 1]),
-                    activations_of(columns, first_tile + tile, group), sums);
+        for (int group = 0; group < 2; ++group) {
+          const uint4 b = activations_of(columns, first_tile + tile, group);
+          const auto multiply = [&](const uint4& part, uint32_t b0, uint32_t b1) {
+            const uint32_t a[4]{part.x, part.y, part.z, part.w};
+            mma(sums, a, b0, b1);
+          };
+          multiply(parts[tile][2 * group], b.x, b.y);
+          multiply(parts[tile][2 * group + 1], b.z, b.w);
+        }
   }
 };
 

@@ -8,6 +8,7 @@
 
 #include <cuda_bf16.h>
 
+#include "backend/cuda/ptx/load.cuh"
 #include "backend/cuda/strips.h"
 
 namespace nibble::cuda {
@@ -49,35 +50,32 @@ __device__ inline void unpack_e4m3(uint32_t upper, uint32_t lower, uint32_t (&a)
   a[3] = multiply_pair(second(lower), kScale);
 }
 
-// Of 16 bytes of row g and 16 bytes of row g + 8.
-__device__ inline GroupWeights bf16_weights(const uint4& upper, const uint4& lower) {
-  return {{upper.x, lower.x, upper.y, lower.y}, {upper.z, lower.z, upper.w, lower.w}};
-}
-
-// The weights of group `group` of the tile at `tile`, in shared memory.
+// The weights of group `group` of the tile at the shared address `tile`.
 template <Layout layout>
-__device__ GroupWeights group_weights(const uint8_t* tile, int group) {
+__device__ GroupWeights group_weights(uint32_t tile, int group) {
   const int lane = threadIdx.x % 32;
-  const auto* words = reinterpret_cast<const uint4*>(tile) + lane;
+  GroupWeights w;
   if constexpr (layout == Layout::kBf16) {
-    return bf16_weights(words[group * 64], words[group * 64 + 32]);
+    const auto load = [&](int m, uint32_t(&a)[4]) {
+      const uint4 words = load_shared_16(tile + (2 * group + m) * 512 + lane * 16);
+      a[0] = words.x, a[1] = words.y, a[2] = words.z, a[3] = words.w;
+    };
+    load(0, w.first);
+    load(1, w.second);
   } else if constexpr (layout == Layout::kE4m3) {
-    const uint4 codes = words[group * 32];
-    GroupWeights w;
+    const uint4 codes = load_shared_16(tile + group * 512 + lane * 16);
     unpack_e4m3(codes.x, codes.y, w.first);
     unpack_e4m3(codes.z, codes.w, w.second);
-    return w;
   } else {
-    const uint4 codes = *words;
-    const uint32_t scales = reinterpret_cast<const uint32_t*>(tile + kTileCodeBytes)[lane / 4];
+    const uint4 codes = load_shared_16(tile + lane * 16);
+    const uint32_t scales = load_shared_4(tile + kTileCodeBytes + lane / 4 * 4);
     // A stored scale is the exponent of a bfloat16: each half of a pair has it at bits 14-7.
     const uint32_t upper = __byte_perm(scales, 0, group ? 0x4242 : 0x4040) << 7,
                    lower = __byte_perm(scales, 0, group ? 0x4343 : 0x4141) << 7;
-    GroupWeights w;
     unpack_mxfp4(group ? codes.z : codes.x, upper, lower, w.first);
     unpack_mxfp4(group ? codes.w : codes.y, upper, lower, w.second);
-    return w;
   }
+  return w;
 }
 
 // Adds both products of a group to `sums`; `b` are the lane's activations: columns 8 t .. 8 t + 7 of the group, of column g.

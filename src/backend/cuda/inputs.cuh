@@ -2,6 +2,7 @@
 #pragma once
 
 #include "backend/cuda/kernels.h"
+#include "backend/cuda/ptx/exp2.cuh"
 #include "backend/cuda/stream.cuh"
 #include "backend/cuda/warp_reduce.cuh"
 
@@ -49,9 +50,9 @@ struct Residual : ResidualInput {
 };
 
 __device__ inline float swiglu(float gate, float linear, float limit) {
-  constexpr float kAlpha{1.702f};
+  constexpr float kAlpha{1.702f}, kLog2E{1.4426950408889634f};
   gate = fminf(gate, limit);
-  return gate / (1 + expf(-kAlpha * gate)) * (fminf(fmaxf(linear, -limit), limit) + 1);
+  return __fdividef(gate, 1 + exp2_of(-kAlpha * kLog2E * gate)) * (fminf(fmaxf(linear, -limit), limit) + 1);
 }
 
 inline constexpr int kMaxFours{2};  // per thread: H up to

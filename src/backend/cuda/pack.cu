@@ -21,11 +21,14 @@ __global__ void pack_bf16_kernel(const PackBf16Args args, size_t count) {
   const int tile = static_cast<int>(strip_tile % args.to.num_tiles);
   const int strip = static_cast<int>(strip_tile / args.to.num_tiles) + args.first_row / kStripRows;
   const int g = lane / 4, t = lane % 4;
-  const int row = strip * kStripRows + g + 8 * (part % 2) - args.first_row;
-  const int col = tile * kTileCols + 32 * (part / 2) + 8 * t;
-  uint16_t values[8];
-  for (int c = 0; c < 8; ++c)
-    values[c] = row < args.rows && col + c < args.cols ? args.from[size_t{1} * row * args.cols + col + c] : 0;
+  const int row = strip * kStripRows + g - args.first_row,
+            col = tile * kTileCols + 32 * (part / 2) + 8 * t + 4 * (part % 2);
+  uint16_t values[8];  // registers a0 .. a3 in pairs
+  for (int i = 0; i < 8; ++i) {
+    const int of_row = row + 8 * (i / 2 % 2), of_col = col + 2 * (i / 4) + i % 2;
+    values[i] =
+        of_row < args.rows && of_col < args.cols ? args.from[size_t{1} * of_row * args.cols + of_col] : 0;
+  }
   auto* to = const_cast<uint8_t*>(args.to.data) + size_t{1} * strip * args.to.strip_bytes +
              tile * tile_bytes(Layout::kBf16) + part * 512 + lane * 16;
   memcpy(to, values, 16);

@@ -13,6 +13,8 @@
 #include "backend/cuda/device.h"
 #include "backend/cuda/fragments.cuh"
 #include "backend/cuda/groups.h"
+#include "backend/cuda/ptx/barrier.cuh"
+#include "backend/cuda/ptx/copy.cuh"
 #include "backend/cuda/strips.h"
 
 namespace nibble::cuda {
@@ -30,9 +32,9 @@ inline unsigned num_ctas_for(const Strips& weights) {
 // into different banks.
 constexpr int activation_stride(int cols) { return padded_cols(cols) + 32; }
 
-// A warp's ring buffer in shared memory. From sm_90 on one lane requests a whole slot, and the copy engine signals an
-// mbarrier when its bytes have arrived: that leaves the warp free, where many small copies would wait for each other.
-// Before sm_90 each lane copies 16 bytes at a time with cp.async.
+// A warp's ring buffer in shared memory. A slot's barrier tells when it is full; it is empty when the warp has read it, since nobody else
+// does. From sm_90 on one lane has the copy engine fill a whole slot, which leaves the warp free; before, each lane copies its share 16
+// bytes at a time.
 template <Layout layout>
 class Ring {
  public:
@@ -41,66 +43,34 @@ class Ring {
   static constexpr int kBytes{kSlots * kSlotBytes + 32};  // per warp: slots, then their barriers
   static_assert(kSlots * 8 <= 32);
 
-  // `is_read_once`: weights are evicted from L2 first, which leaves room for activations.
-  __device__ Ring(uint8_t* memory, bool is_read_once)
-      : memory_(memory), policy_(is_read_once ? kEvictFirst : kEvictNormal) {
-#if __CUDA_ARCH__ >= 900
+  __device__ explicit Ring(uint8_t* memory) : memory_(shared_address(memory)) {
+    constexpr unsigned kArrivals{kHasBulkCopies ? 1 : 32};
     if (threadIdx.x % 32 == 0) {
 #pragma unroll
-      for (int slot = 0; slot < kSlots; ++slot)
-        asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(barrier(slot)) : "memory");
-      asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
-      asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+      for (int slot = 0; slot < kSlots; ++slot) init_barrier(barrier(slot), kArrivals);
+      fence_barrier_init();
     }
     __syncwarp();
-#endif
   }
 
   // Prefetches into the slot that was read longest ago; no lane may still be reading it. `num_bytes` is a multiple of
   // 16.
   __device__ void prefetch(const uint8_t* from, int num_bytes) {
-    const uint32_t to = address(memory_ + prefetch_slot_ * kSlotBytes);
+    const uint32_t to = memory_ + prefetch_slot_ * kSlotBytes;
 #if __CUDA_ARCH__ >= 900
-    if (threadIdx.x % 32 == 0) {
-      const uint32_t full = barrier(prefetch_slot_);
-      asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(full), "r"(num_bytes)
-                   : "memory");
-      asm volatile(
-          "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint [%0], [%1], %2, "
-          "[%3], %4;" ::"r"(to),
-          "l"(from), "r"(num_bytes), "r"(full), "l"(policy_)
-          : "memory");
-    }
+    if (threadIdx.x % 32 == 0) bulk_copy(to, from, num_bytes, barrier(prefetch_slot_), kEvictFirst);
 #else
-    const int lane = threadIdx.x % 32;
-    for (int at = lane * 16; at < num_bytes; at += 512)
-      asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to + at), "l"(from + at));
+    for (int at = static_cast<int>(threadIdx.x) % 32 * 16; at < num_bytes; at += 512)
+      copy_16(to + at, from + at);
+    arrive_after_copies(barrier(prefetch_slot_));
 #endif
     prefetch_slot_ = prefetch_slot_ + 1 == kSlots ? 0 : prefetch_slot_ + 1;
   }
-  // Ends a request, with or without bytes: next() counts on one for each slot before it waits for the oldest.
-  __device__ void end_prefetch() {
-#if __CUDA_ARCH__ < 900
-    asm volatile("cp.async.commit_group;" ::: "memory");
-#endif
-  }
 
-  // Waits until the oldest requested slot has arrived, for all lanes, and returns it.
-  __device__ const uint8_t* next() {
-#if __CUDA_ARCH__ >= 900
-    uint32_t is_there = 0;
-    do
-      asm volatile(
-          "{.reg .pred p;\n mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2;\n selp.u32 %0, 1, 0, p;}"
-          : "=r"(is_there)
-          : "r"(barrier(slot_)), "r"(phase_)
-          : "memory");
-    while (!is_there);
-#else
-    asm volatile("cp.async.wait_group %0;" ::"n"(kSlots - 1) : "memory");
-    __syncwarp();
-#endif
-    const uint8_t* slot = memory_ + slot_ * kSlotBytes;
+  // Waits until the oldest requested slot has arrived, for all lanes, and returns its shared address.
+  __device__ uint32_t next() {
+    wait(barrier(slot_), phase_);
+    const uint32_t slot = memory_ + slot_ * kSlotBytes;
     if (++slot_ == kSlots) {
       slot_ = 0;
       phase_ ^= 1;
@@ -109,16 +79,9 @@ class Ring {
   }
 
  private:
-  static __device__ uint32_t address(const void* shared) {
-    return static_cast<uint32_t>(__cvta_generic_to_shared(shared));
-  }
-  __device__ uint32_t barrier(int slot) const { return address(memory_ + kSlots * kSlotBytes + slot * 8); }
+  __device__ uint32_t barrier(int slot) const { return memory_ + kSlots * kSlotBytes + slot * 8; }
 
-  // L2 cache policies of cp.async.bulk, as createpolicy makes them.
-  static constexpr uint64_t kEvictFirst{0x12F0000000000000}, kEvictNormal{0x1000000000000000};
-
-  uint8_t* memory_;
-  [[maybe_unused]] uint64_t policy_;
+  uint32_t memory_;
   int prefetch_slot_{0}, slot_{0};
   uint32_t phase_{0};
 };
@@ -174,7 +137,7 @@ class UnitStream {
         to_multiply_(to_prefetch_),
         from_(matrix + size_t{1} * (to_prefetch_.unit / strips.num_segments) * strips.strip_bytes +
               to_prefetch_.segment * strips.segment_bytes),
-        ring_(ring + threadIdx.x / 32 * Ring<layout>::kBytes, /*is_read_once=*/true) {}
+        ring_(ring + threadIdx.x / 32 * Ring<layout>::kBytes) {}
 
   // start_prefetch() prefetches the first weights, which depend on nothing. fill_ring(), called after the activations have been
   // requested, prefetches as many more as the ring holds.
@@ -200,7 +163,7 @@ class UnitStream {
       int tile = 0;
       do {
         const int count = min(kSlotTiles, num_tiles - tile);
-        const uint8_t* slot = ring_.next();
+        const uint32_t slot = ring_.next();
         const auto add = [&](int i) {
 #pragma unroll
           for (int group = 0; group < 2; ++group)
@@ -238,7 +201,6 @@ class UnitStream {
         from_ += to_prefetch_.advance(strips_);
       }
     }
-    ring_.end_prefetch();
   }
 
   template <bool is_single>

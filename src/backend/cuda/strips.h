@@ -8,7 +8,7 @@
 //
 //   a0, a2 = row g, columns 8 t + 4 m + {0, 1}, {2, 3}      a1, a3 = the same of row g + 8
 //
-//   BF16   2,048 bytes a tile: for G = 0, 1: 16 bytes of row g for every lane, then 16 bytes of row g + 8
+//   BF16   2,048 bytes a tile: for G = 0, 1 and m = 0, 1: 16 bytes for every lane, which are a0, a1, a2, a3
 //   E4M3   1,024 bytes: for G = 0, 1: 16 bytes for every lane, which are, for m = 0, 1, a word of a0 and a2, then a word of
 //          a1 and a3. In each 16-bit half the first of the two has its sign at bit 15 and the rest at 10-4, the second its
 //          sign at 11 and the rest at 14-12 and 3-0. Read as bfloat16, each is the value times 2^-120.

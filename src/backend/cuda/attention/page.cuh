@@ -12,6 +12,7 @@
 #include "backend/cuda/fragments.cuh"
 #include "backend/cuda/kernels.h"
 #include "backend/cuda/pdl.cuh"
+#include "backend/cuda/ptx/exp2.cuh"
 #include "backend/cuda/warp_reduce.cuh"
 
 namespace nibble::cuda {
@@ -108,12 +109,6 @@ __device__ void make_row(const QkvRow& parts, int num_heads, int num_kv_heads, i
   } else if (i < 3 * kHalf) {
     value[i - kHalf] = KvCodec<format>::encode(parts(v + i - kHalf));
   }
-}
-
-__device__ inline float exp2_of(float x) {
-  float result;
-  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(x));
-  return result;
 }
 
 // 2^exponent for a whole exponent of at most 0; 0 below 2^-126, and for -inf or NaN.

@@ -58,8 +58,8 @@ struct Near {
 
 // swish(min(gate, limit)) (clamp(up, -limit, limit) + 1), where gate and up are known within their bounds. swish has
 // its minimum at -1.2784 / 1.702 and rises from there. The kernel's own roundings: 2 ulp of the exponential, twice
-// 1.702 |gate| 2^-24 for its rounded argument, and 6 of the other operations. Where the exponential overflows, 2^-117
-// is lost.
+// 1.702 |gate| 2^-24 for its rounded argument, 2 ulp of the division (CUDA C++ Programming Guide: __fdividef), and 4 roundings of other
+// operations. Where the exponential is near the largest float32 or beyond, 2^-117 is lost.
 Near swiglu(const Near& gate, const Near& up) {
   const auto gate_at = [](double g) { return swish(std::min(g, double{kLimit})); };
   const auto up_at = [](double l) { return std::clamp(l, -double{kLimit}, double{kLimit}) + 1; };

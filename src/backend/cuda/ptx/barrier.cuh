@@ -1,0 +1,56 @@
+// Barriers in shared memory (mbarrier), by which copies and warps tell each other that a piece of shared memory is full, or empty. A phase
+// ends when the barrier has had all its arrivals, and all bytes that it was told to expect. A barrier is 8 bytes, known by their shared
+// address.
+#pragma once
+
+#include <cstdint>
+
+namespace nibble::cuda {
+
+__device__ inline uint32_t shared_address(const void* shared) {
+  return static_cast<uint32_t>(__cvta_generic_to_shared(shared));
+}
+
+__device__ inline void init_barrier(uint32_t barrier, unsigned arrivals) {
+  asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(barrier), "r"(arrivals) : "memory");
+}
+// Makes initialised barriers visible to the copy engine. The threads of the CTA synchronise as well.
+__device__ inline void fence_barrier_init() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+  asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+#endif
+}
+
+__device__ inline void arrive(uint32_t barrier) {
+  asm volatile("{.reg .b64 state;\n mbarrier.arrive.shared::cta.b64 state, [%0];}" ::"r"(barrier) : "memory");
+}
+// Arrives when all cp.async that this thread has issued are done.
+__device__ inline void arrive_after_copies(uint32_t barrier) {
+  asm volatile("cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%0];" ::"r"(barrier) : "memory");
+}
+
+__device__ inline bool has_ended(uint32_t barrier, uint32_t parity) {
+  uint32_t is_done;
+#if __CUDA_ARCH__ >= 900  // waits for a while
+  asm volatile(
+      "{.reg .pred p;\n mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2;\n selp.u32 %0, 1, 0, p;}"
+      : "=r"(is_done)
+      : "r"(barrier), "r"(parity)
+      : "memory");
+#else
+  asm volatile(
+      "{.reg .pred p;\n mbarrier.test_wait.parity.shared::cta.b64 p, [%1], %2;\n selp.u32 %0, 1, 0, p;}"
+      : "=r"(is_done)
+      : "r"(barrier), "r"(parity)
+      : "memory");
+#endif
+  return is_done;
+}
+// Waits for the end of the phase with this parity: the first phase has parity 0.
+__device__ inline void wait(uint32_t barrier, uint32_t parity) {
+  while (!has_ended(barrier, parity)) {
+  }
+}
+
+}  // namespace nibble::cuda
