@@ -14,7 +14,7 @@ find_package(CUDAToolkit 13 REQUIRED)
 
 function(nibble_cuda_floor)
   nibble_floor(backend/cuda SEES backend)
-  file(GLOB kernels CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/backend/cuda/*.cu)
+  file(GLOB_RECURSE kernels CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/backend/cuda/*.cu)
   # The host's warnings and -ffp-contract are not nvcc's.
   add_library(nibble_cuda_kernels STATIC ${kernels})
   # C++17: CMake 3.25 knows no later one of nvcc.

@@ -22,6 +22,15 @@ struct WarpProducts {
 // `a_byte`, `b_byte`: the byte of the scales that the product begins with.
 WarpProducts block_truth(BlockForm form, int a_byte, int b_byte, const WarpRegisters& registers);
 
+// Puts a code (a container of 8 bits, E4M3 or a nibble, as the form has it) at row `row` of A, or column `column` of B, at place k of the
+// contraction, over zeros.
+void put_a(BlockForm form, WarpRegisters& registers, int row, int k, uint32_t code);
+void put_b(BlockForm form, WarpRegisters& registers, int column, int k, uint32_t code);
+// Sets one byte of the scales of a row of A, of a column of B.
+void put_a_scale(WarpRegisters& registers, int row, int byte, uint8_t scale);
+void put_b_scale(WarpRegisters& registers, int column, int byte, uint8_t scale);
+float& d_at(WarpRegisters& registers, int row, int column);
+
 // What a container of 8 bits is worth as an E2M1 operand: sign at bit 5, exponent at 4 and 3, mantissa at 2, and two more bits of
 // mantissa below, which are zero in a code that lies at its place.
 double value_of_container(uint32_t byte);
