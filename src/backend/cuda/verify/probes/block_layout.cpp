@@ -4,8 +4,7 @@
 
 #include <algorithm>
 
-#include "backend/cuda/verify/probes/block_runs.h"
-#include "backend/cuda/verify/probes/probes.h"
+#include "backend/cuda/verify/probes/block_probes.h"
 
 namespace nibble::cuda::verify {
 namespace {
@@ -13,9 +12,10 @@ namespace {
 using Result = ProbeFinding::Result;
 using Warps = std::vector<WarpRegisters>;
 
-ProbeFinding layout_finding(const std::string& difference, std::string as_documented) {
+ProbeFinding layout_finding(const BlockMachine& machine, const std::string& difference,
+                            std::string as_documented) {
   if (!difference.empty()) return {Result::kOther, difference};
-  return {expected_answer(), std::move(as_documented)};
+  return {machine.expected_answer(), std::move(as_documented)};
 }
 
 // The operand that a single 1 in the other one is multiplied with: its rows (or columns) 0-5 spell the place in the contraction in
@@ -63,19 +63,19 @@ WarpRegisters ones(BlockForm form) {
 
 }  // namespace
 
-ProbeFinding probe_places() {
+ProbeFinding ask_places(const BlockMachine& machine) {
   size_t num_places = 0;
   for (const BlockForm form : kBlockForms)
     for (const Warps& warps : {single_codes_in_a(form), single_codes_in_b(form), Warps{ones(form)}}) {
       num_places += warps.size();
-      if (const std::string difference = first_difference(form, {0, 0}, warps); !difference.empty())
-        return layout_finding(difference, {});
+      if (const std::string difference = first_difference(machine, form, {0, 0}, warps); !difference.empty())
+        return layout_finding(machine, difference, {});
     }
-  return layout_finding({}, fmt::format("A, B and D as documented: {} products", num_places));
+  return layout_finding(machine, {}, fmt::format("A, B and D as documented: {} products", num_places));
 }
 
 // One byte of one lane is 2, all others are 1.
-ProbeFinding probe_scale_lanes() {
+ProbeFinding ask_scale_lanes(const BlockMachine& machine) {
   size_t num_products = 0;
   for (const BlockForm form : kBlockForms) {
     Warps warps;
@@ -86,16 +86,16 @@ ProbeFinding probe_scale_lanes() {
       }
     for (const ScaleBytes bytes : scale_bytes_of(form)) {
       num_products += warps.size();
-      if (const std::string difference = first_difference(form, bytes, warps); !difference.empty())
-        return layout_finding(difference, {});
+      if (const std::string difference = first_difference(machine, form, bytes, warps); !difference.empty())
+        return layout_finding(machine, difference, {});
     }
   }
   return layout_finding(
-      {}, fmt::format("lanes 4 (m % 8) + m / 8 and 4 n, others ignored: {} products", num_products));
+      machine, {}, fmt::format("lanes 4 (m % 8) + m / 8 and 4 n, others ignored: {} products", num_products));
 }
 
 // Bytes are different powers of two, and D is zero before: a sum of 32 of them, or of two times 32 that are at most 2^9 apart.
-ProbeFinding probe_scale_bytes() {
+ProbeFinding ask_scale_bytes(const BlockMachine& machine) {
   for (const BlockForm form : kBlockForms) {
     WarpRegisters warp = ones(form);
     for (int lane = 0; lane < 32; ++lane) {
@@ -106,15 +106,15 @@ ProbeFinding probe_scale_bytes() {
       }
     }
     for (const ScaleBytes bytes : scale_bytes_of(form))
-      if (const std::string difference = first_difference(form, bytes, {warp}); !difference.empty())
-        return layout_finding(difference, {});
+      if (const std::string difference = first_difference(machine, form, bytes, {warp}); !difference.empty())
+        return layout_finding(machine, difference, {});
   }
-  return layout_finding({}, "bytes 0-3, in MXFP4 0-1 and 2-3 for columns 0-31 and 32-63");
+  return layout_finding(machine, {}, "bytes 0-3, in MXFP4 0-1 and 2-3 for columns 0-31 and 32-63");
 }
 
 // A code of E2M1 has bits 5-2 of a container. What the others mean is asked too: a code that was not shifted to its place then shows as
 // what it is.
-ProbeFinding probe_containers() {
+ProbeFinding ask_containers(const BlockMachine& machine) {
   constexpr BlockForm kForm{BlockForm::kMxfp8};
   Warps warps;
   for (uint32_t byte = 0; byte < 256; ++byte) {
@@ -122,7 +122,7 @@ ProbeFinding probe_containers() {
     put_a(kForm, warp, 0, 0, byte);
     put_b(kForm, warp, 0, 0, one_of_b(kForm));
   }
-  Warps after = multiplied(BlockProduct::kNative, kForm, {0, 0}, warps);
+  Warps after = machine.multiply(BlockProduct::kNative, kForm, {0, 0}, warps);
   bool are_low_bits_read = true, are_low_bits_ignored = true, are_high_bits_ignored = true;
   for (uint32_t byte = 0; byte < 256; ++byte) {
     const double value = d_at(after[byte], 0, 0);
@@ -133,7 +133,7 @@ ProbeFinding probe_containers() {
     are_high_bits_ignored &= value == double{d_at(after[byte & 63], 0, 0)};
   }
   return {
-      expected_answer(),
+      machine.expected_answer(),
       fmt::format("E2M1 at bits 5-2; bits 1-0 are {}; bits 7-6 are {}",
                   are_low_bits_read      ? "more mantissa"
                   : are_low_bits_ignored ? "ignored"

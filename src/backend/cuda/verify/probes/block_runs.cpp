@@ -15,7 +15,34 @@ bool is_same(double actual, double expected) {
   return actual == expected || (std::isnan(actual) && std::isnan(expected));
 }
 
+bool asks_block_mma() {
+  const OwnedStream stream;
+  const DeviceBuffer is_native(sizeof(int));
+  ask_block_mma(stream, is_native.as<int>());
+  stream.wait();
+  int answer = 0;
+  check(cudaMemcpy(&answer, is_native.as<int>(), sizeof answer, cudaMemcpyDeviceToHost), "copying results");
+  return answer != 0;
+}
+
+std::vector<WarpRegisters> multiply_here(BlockProduct product, BlockForm form, ScaleBytes bytes,
+                                         const std::vector<WarpRegisters>& warps) {
+  const OwnedStream stream;
+  std::vector<WarpRegisters> result(warps.size());
+  const size_t size = warps.size() * sizeof(WarpRegisters);
+  const DeviceBuffer buffer(size);
+  check(cudaMemcpy(buffer.as<void>(), warps.data(), size, cudaMemcpyHostToDevice), "copying operands");
+  check(cudaDeviceSynchronize(), "copying operands");  // cudaMemcpy may return before the copy is done
+  multiply_blocks(
+      stream, {product, form, bytes.a, bytes.b, buffer.as<WarpRegisters>(), static_cast<int>(warps.size())});
+  stream.wait();
+  check(cudaMemcpy(result.data(), buffer.as<void>(), size, cudaMemcpyDeviceToHost), "copying results");
+  return result;
+}
+
 }  // namespace
+
+BlockMachine this_gpu() { return {asks_block_mma(), &multiply_here}; }
 
 const char* name(BlockForm form) { return form == BlockForm::kMxfp8 ? "MXFP8" : "MXFP4"; }
 
@@ -56,40 +83,9 @@ WarpRegisters random_registers(BlockForm form, uint64_t seed, int spread) {
   return warp;
 }
 
-bool has_block_mma() {
-  static const bool has_it = [] {
-    const OwnedStream stream;
-    const DeviceBuffer is_native(sizeof(int));
-    ask_block_mma(stream, is_native.as<int>());
-    stream.wait();
-    int answer = 0;
-    check(cudaMemcpy(&answer, is_native.as<int>(), sizeof answer, cudaMemcpyDeviceToHost), "copying results");
-    return answer != 0;
-  }();
-  return has_it;
-}
-
-ProbeFinding::Result expected_answer() {
-  return has_block_mma() ? ProbeFinding::Result::kOk : ProbeFinding::Result::kTwin;
-}
-
-std::vector<WarpRegisters> multiplied(BlockProduct product, BlockForm form, ScaleBytes bytes,
-                                      const std::vector<WarpRegisters>& warps) {
-  const OwnedStream stream;
-  std::vector<WarpRegisters> result(warps.size());
-  const size_t size = warps.size() * sizeof(WarpRegisters);
-  const DeviceBuffer buffer(size);
-  check(cudaMemcpy(buffer.as<void>(), warps.data(), size, cudaMemcpyHostToDevice), "copying operands");
-  check(cudaDeviceSynchronize(), "copying operands");  // cudaMemcpy may return before the copy is done
-  multiply_blocks(
-      stream, {product, form, bytes.a, bytes.b, buffer.as<WarpRegisters>(), static_cast<int>(warps.size())});
-  stream.wait();
-  check(cudaMemcpy(result.data(), buffer.as<void>(), size, cudaMemcpyDeviceToHost), "copying results");
-  return result;
-}
-
-std::string first_difference(BlockForm form, ScaleBytes bytes, const std::vector<WarpRegisters>& warps) {
-  const std::vector<WarpRegisters> after = multiplied(BlockProduct::kNative, form, bytes, warps);
+std::string first_difference(const BlockMachine& machine, BlockForm form, ScaleBytes bytes,
+                             const std::vector<WarpRegisters>& warps) {
+  const std::vector<WarpRegisters> after = machine.multiply(BlockProduct::kNative, form, bytes, warps);
   for (size_t i = 0; i < warps.size(); ++i) {
     const WarpProducts truth = block_truth(form, bytes.a, bytes.b, warps[i]);
     for (int lane = 0; lane < 32; ++lane)
@@ -102,9 +98,9 @@ std::string first_difference(BlockForm form, ScaleBytes bytes, const std::vector
   return {};
 }
 
-double worst_share(BlockProduct product, BlockForm form, ScaleBytes bytes,
+double worst_share(const BlockMachine& machine, BlockProduct product, BlockForm form, ScaleBytes bytes,
                    const std::vector<WarpRegisters>& warps) {
-  const std::vector<WarpRegisters> after = multiplied(product, form, bytes, warps);
+  const std::vector<WarpRegisters> after = machine.multiply(product, form, bytes, warps);
   double worst = 0;
   for (size_t i = 0; i < warps.size(); ++i) {
     const WarpProducts truth = block_truth(form, bytes.a, bytes.b, warps[i]);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -28,20 +29,28 @@ WarpRegisters zeros_with_scales_of_one();
 // Codes that are not NaN, scales from 2^-spread to 2^spread in every byte of every lane, sums up to 128.
 WarpRegisters random_registers(BlockForm form, uint64_t seed, int spread);
 
-bool has_block_mma();
-// The result of a question to kNative that is answered as expected.
-ProbeFinding::Result expected_answer();
+// What multiplies: this GPU, or in tests one that is made up.
+struct BlockMachine {
+  bool has_block_mma;  // else kNative is a twin
+  // The registers after the product.
+  std::function<std::vector<WarpRegisters>(BlockProduct, BlockForm, ScaleBytes,
+                                           const std::vector<WarpRegisters>&)>
+      multiply;
 
-// The registers after the product.
-std::vector<WarpRegisters> multiplied(BlockProduct product, BlockForm form, ScaleBytes bytes,
-                                      const std::vector<WarpRegisters>& warps);
+  // The result of a question to kNative that is answered as expected.
+  ProbeFinding::Result expected_answer() const {
+    return has_block_mma ? ProbeFinding::Result::kOk : ProbeFinding::Result::kTwin;
+  }
+};
+BlockMachine this_gpu();
 
 // Runs kNative and asks for exactly the truth, NaN where it is NaN: for operands whose sums float32 holds. The first that differs, or an
 // empty text. "lane 3, d1 of product 17 (MXFP8, bytes 0 and 2): 4, expected 1"
-std::string first_difference(BlockForm form, ScaleBytes bytes, const std::vector<WarpRegisters>& warps);
+std::string first_difference(const BlockMachine& machine, BlockForm form, ScaleBytes bytes,
+                             const std::vector<WarpRegisters>& warps);
 
 // The largest difference from the truth, as a share of the sum of magnitudes.
-double worst_share(BlockProduct product, BlockForm form, ScaleBytes bytes,
+double worst_share(const BlockMachine& machine, BlockProduct product, BlockForm form, ScaleBytes bytes,
                    const std::vector<WarpRegisters>& warps);
 
 }  // namespace nibble::cuda::verify

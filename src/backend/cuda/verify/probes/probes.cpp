@@ -1,8 +1,15 @@
 // Rows only.
 #include "backend/cuda/verify/probes/probes.h"
 
+#include "backend/cuda/verify/probes/block_probes.h"
+
 namespace nibble::cuda::verify {
 namespace {
+
+template <ProbeFinding (*ask)(const BlockMachine&)>
+ProbeFinding on_this_gpu() {
+  return ask(this_gpu());
+}
 
 constexpr MachineProbe kProbes[]{
     {"device", &probe_device},
@@ -12,15 +19,15 @@ constexpr MachineProbe kProbes[]{
     {"memory/ring-reads", &probe_ring_reads},
     {"launches/dependent", &probe_dependent_launches},
     {"rates", &probe_rates},
-    {"blocks/places", &probe_places},
-    {"blocks/scale-lanes", &probe_scale_lanes},
-    {"blocks/scale-bytes", &probe_scale_bytes},
-    {"blocks/containers", &probe_containers},
-    {"blocks/scale-values", &probe_scale_values},
-    {"blocks/sum-width", &probe_sum_width},
-    {"blocks/products", &probe_products},
-    {"blocks/twin", &probe_twin},
-    {"blocks/unit-scales", &probe_unit_scales},
+    {"blocks/places", &on_this_gpu<&ask_places>},
+    {"blocks/scale-lanes", &on_this_gpu<&ask_scale_lanes>},
+    {"blocks/scale-bytes", &on_this_gpu<&ask_scale_bytes>},
+    {"blocks/containers", &on_this_gpu<&ask_containers>},
+    {"blocks/scale-values", &on_this_gpu<&ask_scale_values>},
+    {"blocks/sum-width", &on_this_gpu<&ask_sum_width>},
+    {"blocks/products", &on_this_gpu<&ask_products>},
+    {"blocks/twin", &on_this_gpu<&ask_twin>},
+    {"blocks/unit-scales", &on_this_gpu<&ask_unit_scales>},
     {"blocks/unpacking", &probe_unpacking},
     {"blocks/quantising", &probe_quantising},
 };

@@ -1,6 +1,4 @@
 // What `nibble verify` asks a GPU before it checks the rows of the kernel table. Each takes less than a second.
-//
-// Questions about block-scaled products go to the instruction where the GPU has it, to its twin elsewhere.
 #pragma once
 
 #include <span>
@@ -9,18 +7,7 @@
 
 namespace nibble::cuda::verify {
 
-// Where the elements of A, B and D and the scales lie (ptx/block_codes.h, ptx/block_mma.cuh).
-ProbeFinding probe_places();
-ProbeFinding probe_scale_lanes();
-ProbeFinding probe_scale_bytes();
-ProbeFinding probe_containers();
-// What block-scaled products compute.
-ProbeFinding probe_scale_values();
-ProbeFinding probe_products();
-ProbeFinding probe_twin();
-ProbeFinding probe_sum_width();
-ProbeFinding probe_unit_scales();
-// How their operands are made.
+// How operands of block-scaled products are made.
 ProbeFinding probe_unpacking();
 ProbeFinding probe_quantising();
 // Rates, memory, order.
