@@ -6,15 +6,17 @@ namespace {
 
 constexpr int kChains{8};  // sums of a warp that do not wait for each other
 
+// Has FP8 products of its own: for sm_90 the compiler makes them of HMMA, in a routine that is called.
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 890 && __CUDA_ARCH__ != 900
+#define NIBBLE_FP8_MMA 1
+#else
+#define NIBBLE_FP8_MMA 0
+#endif
+
 template <RatedProduct product>
 constexpr bool is_built() {
-#if NIBBLE_BLOCK_MMA
-  return true;
-#elif defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 890
-  return product == RatedProduct::kBf16 || product == RatedProduct::kE4m3;
-#else
-  return product == RatedProduct::kBf16;
-#endif
+  return product == RatedProduct::kBf16 ||
+         (product == RatedProduct::kE4m3 ? NIBBLE_FP8_MMA : NIBBLE_BLOCK_MMA);
 }
 
 __device__ void mma_bf16(float (&d)[4], const uint32_t (&a)[4], const uint32_t (&b)[2]) {
@@ -25,7 +27,7 @@ __device__ void mma_bf16(float (&d)[4], const uint32_t (&a)[4], const uint32_t (
 }
 __device__ void mma_e4m3([[maybe_unused]] float (&d)[4], [[maybe_unused]] const uint32_t (&a)[4],
                          [[maybe_unused]] const uint32_t (&b)[2]) {
-#if __CUDA_ARCH__ >= 890
+#if NIBBLE_FP8_MMA
   asm("mma.sync.aligned.m16n8k32.row.col.f32.e4m3.e4m3.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, "
       "{%0,%1,%2,%3};"
       : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
@@ -40,7 +42,9 @@ __global__ void __launch_bounds__(32 * kRateWarps) rate_kernel(const RateArgs ar
     // Operands of small magnitude whatever their format, and not known to the compiler.
     const uint32_t one = gridDim.y;
     const uint32_t a[]{one, one << 8, one << 16, one << 24}, b[]{one << 4, one << 20};
+    // Chains begin differently: the compiler would make one of equal ones.
     float sums[kChains][4]{};
+    for (int chain = 0; chain < kChains; ++chain) sums[chain][0] = static_cast<float>(chain);
     __syncthreads();
     const long long start = clock64();
     for (int i = 0; i < kRateProducts / kChains; ++i)
