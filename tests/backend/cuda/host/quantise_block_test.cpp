@@ -109,7 +109,8 @@ TEST(CudaQuantiseBlock, TwoTermsAreTheValue) {
         const double x = block[static_cast<size_t>(8 * lane + c)];
         const double sum = value_of(terms.first, c, scale) + value_of(terms.second, c, rest_scale(scale));
         // The second term counts in 2^-9 of its scale, which bfloat16's last place reaches below 2^-6 of the first.
-        EXPECT_LE(std::abs(sum - x), std::abs(x) < 0x1p-6 * scale_value(scale) ? 0x1p-14 * scale_value(scale) : 0)
+        EXPECT_LE(std::abs(sum - x),
+                  std::abs(x) < 0x1p-6 * scale_value(scale) ? 0x1p-14 * scale_value(scale) : 0)
             << x << " of " << float_of_bits(largest);
         num_exact += sum == x;
         ++num_values;

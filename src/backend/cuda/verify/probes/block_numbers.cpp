@@ -55,8 +55,8 @@ bool is_sum_rounded(const BlockMachine& machine, BlockForm form) {
 // One product that is 2^k times as large as each of many others, whose sum float32 has room for: the largest k up to `most` at which
 // nothing of them is lost.
 //
-// In MXFP8 all of them share a scale, so that the codes alone make the difference: 4 x 256 against 0.5 x 2^-9 at most. In MXFP4 the large one
-// lies in the first block of 32 columns and the others in the second, whose scale makes the difference.
+// In MXFP8 all of them share a scale, so that the codes alone make the difference: 4 x 256 against 0.5 x 2^-9 at most. In MXFP4 the
+// large one lies in the first block of 32 columns and the others in the second, whose scale makes the difference.
 constexpr int kMostOfMxfp8{20}, kMostOfMxfp4{28};
 int bits_among_products(const BlockMachine& machine, BlockForm form) {
   int bits = 0;
