@@ -8,6 +8,7 @@
 #if NIBBLE_CUDA
 #include "backend/cuda/cuda_backend.h"
 #include "backend/cuda/kernel_table.h"
+#include "backend/cuda/verify/probes/probes.h"
 #endif
 #include "core/error.h"
 #include "core/read_bandwidth.h"
@@ -82,14 +83,14 @@ constexpr BackendRow kBackends[] = {
 #if NIBBLE_CUDA
     {"cuda", "one NVIDIA GPU", &plan<&cuda::plan>, &make<&cuda::make>, true, false, nullptr, &never,
      &cuda::why_not, &cuda_tolerance, &cuda::read_bandwidth, &cuda::device_facts, nullptr, nullptr,
-     &cuda::kernel_checks},
+     &cuda::kernel_checks, &cuda::verify::machine_probes},
 #endif
     {"cpu", "all cores, dense weights as they are stored", &plan_cpu, &make_cpu, false, true, &check_isa,
      &cpu_takes_int8, &nothing, &cpu_tolerance, &host_bandwidth, nullptr, &cpu::retune, &cpu_rounding,
-     nullptr},
+     nullptr, nullptr},
     {"reference", "plain loops in float32, slow: what the others are tested against", &plan<&reference::plan>,
      &make<&reference::make>, false, false, &check_reference, &always, &nothing, &float32_tolerance,
-     &host_bandwidth, nullptr, nullptr, nullptr, nullptr},
+     &host_bandwidth, nullptr, nullptr, nullptr, nullptr, nullptr},
 };
 
 }  // namespace

@@ -12,6 +12,7 @@
 #include "backend/cpu/cpu_options.h"
 #include "backend/device_facts.h"
 #include "backend/kernel_check.h"
+#include "backend/machine_probe.h"
 #include "model/golden.h"
 #include "reference/rounding.h"
 
@@ -44,7 +45,8 @@ struct BackendRow {
   // The roundings of these kernels that the reference has to repeat for a comparison place by place. Not set, or null: they decide so
   // few places that exact data will do.
   std::optional<reference::Rounding> (*rounding)(const BackendOptions&, std::span<const KernelChoice>);
-  std::vector<KernelCheck> (*checks)();  // of the kernels that run here; null: none
+  std::vector<KernelCheck> (*checks)();       // of the kernels that run here; null: none
+  std::span<const MachineProbe> (*probes)();  // what is asked of the device before them; null: nothing
 };
 
 std::span<const BackendRow> all_backends();  // best first

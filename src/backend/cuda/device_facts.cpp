@@ -1,6 +1,7 @@
 // The runtime knows what the GPU is. Driver, clocks at this moment, power and temperature are told by the management library (NVML),
 // which comes with the driver and is loaded only here; where it is missing these stay unknown.
 #include <dlfcn.h>
+#include <fmt/format.h>
 
 #include "backend/cuda/cuda_backend.h"
 #include "backend/cuda/device.h"
@@ -63,6 +64,16 @@ void add_state(DeviceFacts& facts) {
   facts.temperature_celsius = library.number("nvmlDeviceGetTemperature", device, kGpuTemperature);
 }
 
+std::string uuid_text() {
+  cudaDeviceProp properties{};
+  check(cudaGetDeviceProperties(&properties, 0), "asking for its properties");
+  std::string text = "GPU";
+  for (int i = 0; i < 16; ++i)
+    text += fmt::format("{}{:02x}", i == 0 || i == 4 || i == 6 || i == 8 || i == 10 ? "-" : "",
+                        static_cast<unsigned char>(properties.uuid.bytes[i]));
+  return text;
+}
+
 }  // namespace
 
 DeviceFacts device_facts() {
@@ -76,6 +87,7 @@ DeviceFacts device_facts() {
   };
   DeviceFacts facts;
   facts.name = device.name;
+  facts.uuid = uuid_text();
   facts.num_multiprocessors = device.num_multiprocessors;
   facts.memory_bytes = device.total_bytes;
   facts.cache_bytes = attribute(cudaDevAttrL2CacheSize, 1);

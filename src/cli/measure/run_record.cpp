@@ -31,16 +31,6 @@ Json to_json(const DeviceFacts& device) {
           {"temperature_celsius", or_null(device.temperature_celsius)}};
 }
 
-Json to_json(const Machine& machine) {
-  return {{"cpu", machine.cpu},
-          {"num_cores", machine.num_cores},
-          {"memory_bytes", or_null(machine.memory_bytes)},
-          {"cache_bytes", or_null(machine.cache_bytes)},
-          {"cpu_mhz", or_null(machine.cpu_mhz)},
-          {"highest_cpu_mhz", or_null(machine.highest_cpu_mhz)},
-          {"device", machine.device ? to_json(*machine.device) : Json()}};
-}
-
 }  // namespace
 
 std::string utc_now() {
@@ -49,6 +39,16 @@ std::string utc_now() {
   gmtime_r(&now, &time);
   char text[32];
   return {text, std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &time)};
+}
+
+Json to_json(const Machine& machine) {
+  return {{"cpu", machine.cpu},
+          {"num_cores", machine.num_cores},
+          {"memory_bytes", or_null(machine.memory_bytes)},
+          {"cache_bytes", or_null(machine.cache_bytes)},
+          {"cpu_mhz", or_null(machine.cpu_mhz)},
+          {"highest_cpu_mhz", or_null(machine.highest_cpu_mhz)},
+          {"device", machine.device ? to_json(*machine.device) : Json()}};
 }
 
 Json to_json(const RunRecord& record) {

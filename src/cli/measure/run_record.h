@@ -21,6 +21,8 @@ struct RunRecord {
 
 std::string utc_now();  // "2026-11-22T02:36:02Z"
 
+nlohmann::ordered_json to_json(const Machine& machine);
+
 // The members that each record begins with; records/README.md says what they are. What is not known is null.
 nlohmann::ordered_json to_json(const RunRecord& record);
 

@@ -14,8 +14,12 @@
 #include <optional>
 #include <vector>
 
+#include "cli/verify/probe_verdict.h"
+#include "cli/verify/report.h"
 #include "core/clock.h"
 #include "core/error.h"
+#include "core/log.h"
+#include "core/new_file.h"
 #include "setup/backends.h"
 
 namespace nibble::cli {
@@ -25,22 +29,31 @@ using Json = nlohmann::ordered_json;
 using Result = Verdict::Result;
 
 constexpr const char* kVerifyFooter{R"(
-Each row is checked over edge shapes with random and adversarial values, outputs poisoned, against plain loops in double
-precision. "worst" is the largest error over the bound that float32's roundings justify: 1 is the most that is right. A row
-that crashes or hangs is reported as that, and the others are checked all the same. Exit code 1 where a row is not ok.
+First the device is asked what it is: its memory, its rates, and whether its instructions do what the kernels take them to do.
+"twin" means that it does not have an instruction, and that its stand-in in software answered; "other" that the kernels are
+wrong about it. Then each row of the kernel table is checked over edge shapes with random and adversarial values, outputs
+poisoned, against plain loops in double precision. "worst" is the largest error over the bound that float32's roundings
+justify: 1 is the most that is right. What crashes or hangs is reported as that, and the others are checked all the same. Exit
+code 1 where a row is not ok, or an answer is "other".
+
+The report of a whole run is kept in ~/.local/state/nibble, or $XDG_STATE_HOME/nibble.
 
 Covers the kernels of the CUDA backend; those of the CPU backend are checked by the unit tests.
 
 Examples:
   nibble verify
-  nibble verify --json > this-machine.json
-  compute-sanitizer nibble verify --row qkv/BF16)"};
+  nibble verify --json this-machine.json
+  compute-sanitizer nibble verify --row qkv/BF16
+  nibble verify --probe rates)"};
 
-constexpr std::chrono::minutes kLimit{5};  // for one kernel; an H100 takes a second
+constexpr std::chrono::minutes kLimit{5};       // for one kernel; an H100 takes a second
+constexpr std::chrono::minutes kProbeLimit{1};  // for one question; less than a second
+constexpr auto kReplace = Json::error_handler_t::replace;
 
 struct VerifyOptions {
-  std::optional<std::string> row;
-  bool as_json{false};
+  std::optional<std::string> row, probe;
+  std::optional<std::string> json_file;  // empty: stdout
+  bool prints_json() const { return json_file && json_file->empty(); }
 };
 
 // The backend that --backend names, else all whose kernels can be checked here.
@@ -66,6 +79,10 @@ std::vector<const BackendRow*> choose_backends(const Settings& settings) {
     if (const std::string reason = row->why_not(); !reason.empty())
       throw InputError("{}: {}", row->name, reason);
   return chosen;
+}
+
+std::span<const MachineProbe> probes_of(const BackendRow& backend) {
+  return backend.probes ? backend.probes() : std::span<const MachineProbe>();
 }
 
 Json finding_fields(const KernelFinding& finding) {
@@ -104,7 +121,7 @@ int verify_here(const std::vector<const BackendRow*>& backends, const VerifyOpti
       if (check.name != *options.row) continue;
       const Stopwatch watch;
       const KernelFinding finding = check.run();
-      if (options.as_json) {
+      if (options.prints_json()) {
         fmt::print("{}\n", finding_json(check.name, finding));
       } else {
         print_header();
@@ -117,30 +134,95 @@ int verify_here(const std::vector<const BackendRow*>& backends, const VerifyOpti
                    fmt::join(names, ", "));
 }
 
-int verify_all(const std::vector<const BackendRow*>& backends, const VerifyOptions& options) {
-  const std::string program = std::filesystem::read_symlink("/proc/self/exe");
-  Json rows = Json::array();
-  bool all_ok = true;
-  if (!options.as_json) print_header();
+constexpr fmt::string_view kProbeLine{"{:<24} {:<10} {}\n"};
+
+void print_probe_header() { fmt::print(kProbeLine, "probe", "result", "found"); }
+
+void print_probe(std::string_view probe, const ProbeVerdict& verdict) {
+  fmt::print(kProbeLine, probe, verdict.result, verdict.finding.found);
+  std::fflush(stdout);
+}
+
+// --probe: asks one question in this process, as verify_here() checks one row.
+int probe_here(const std::vector<const BackendRow*>& backends, const VerifyOptions& options) {
+  std::vector<std::string_view> names;
   for (const BackendRow* backend : backends)
-    for (const KernelCheck& check : backend->checks()) {
-      const Verdict verdict = verdict_of(run_child(
-          {program, "verify", "--backend", std::string(backend->name), "--row", check.name, "--json"},
-          kLimit));
-      all_ok &= verdict.result == Result::kOk;
-      if (options.as_json)
-        rows.push_back(verdict_json(backend->name, check.name, verdict));
-      else
-        print_verdict(check.name, verdict);
+    for (const MachineProbe& probe : probes_of(*backend)) {
+      names.push_back(probe.name);
+      if (probe.name != *options.probe) continue;
+      ProbeVerdict verdict{.finding = probe.run(), .result = {}};
+      verdict.result = name(verdict.finding.result);
+      if (options.prints_json()) {
+        fmt::print("{}\n", probe_json(probe.name, verdict.finding).dump(-1, ' ', false, kReplace));
+      } else {
+        print_probe_header();
+        print_probe(probe.name, verdict);
+      }
+      return verdict.is_fine() ? kDone : kCheckFailed;
     }
-  if (options.as_json)
-    fmt::print("{}\n", Json{{"kernels", rows}}.dump(2, ' ', false, Json::error_handler_t::replace));
-  return all_ok ? kDone : kCheckFailed;
+  throw InputError("--probe '{}': the probes of this machine are {}", *options.probe, fmt::join(names, ", "));
+}
+
+// The command of a child that answers for one row or probe.
+std::vector<std::string> command_for(const BackendRow& backend, const char* flag, std::string_view name) {
+  static const std::string program = std::filesystem::read_symlink("/proc/self/exe");
+  return {program, "verify", "--backend", std::string(backend.name), flag, std::string(name), "--json"};
+}
+
+// Both return whether all is well, and print or append to `found` what is.
+bool ask_all(const BackendRow& backend, bool is_quiet, Json& found) {
+  bool all_fine = true;
+  if (!is_quiet) print_probe_header();
+  for (const MachineProbe& probe : probes_of(backend)) {
+    const ProbeVerdict verdict =
+        probe_verdict_of(run_child(command_for(backend, "--probe", probe.name), kProbeLimit));
+    all_fine &= verdict.is_fine();
+    found.push_back(probe_verdict_json(probe.name, verdict));
+    if (!is_quiet) print_probe(probe.name, verdict);
+  }
+  return all_fine;
+}
+bool check_all(const BackendRow& backend, bool is_quiet, Json& found) {
+  bool all_ok = true;
+  if (!is_quiet) print_header();
+  for (const KernelCheck& check : backend.checks()) {
+    const Verdict verdict = verdict_of(run_child(command_for(backend, "--row", check.name), kLimit));
+    all_ok &= verdict.result == Result::kOk;
+    found.push_back(verdict_json(backend.name, check.name, verdict));
+    if (!is_quiet) print_verdict(check.name, verdict);
+  }
+  return all_ok;
+}
+
+int verify_all(const BackendRow& backend, const VerifyOptions& options) {
+  const bool is_quiet = options.prints_json();
+  std::optional<NewFile> file;  // a name that can't be written is known before the work
+  if (options.json_file && !is_quiet) file.emplace(*options.json_file);
+  // Before the children, whose work would show in its clocks and its power.
+  const Machine machine = describe_machine(backend.device ? std::optional(backend.device()) : std::nullopt);
+  Json probes = Json::array(), kernels = Json::array();
+  const bool all_fine = ask_all(backend, is_quiet, probes);
+  if (!is_quiet) fmt::print("\n");
+  const bool all_ok = check_all(backend, is_quiet, kernels);
+  const Json report = report_json(machine, std::move(probes), std::move(kernels));
+  if (machine.device)
+    if (const std::string reason = keep_report(*machine.device, report); !reason.empty())
+      log::warn("the report was not kept for later: {}", reason);
+  if (is_quiet) fmt::print("{}", report_text(report));
+  if (file) {
+    file->write(report_text(report));
+    file->finish();
+  }
+  return all_fine && all_ok ? kDone : kCheckFailed;
 }
 
 int verify(const VerifyOptions& options, const Settings& settings) {
   const std::vector<const BackendRow*> backends = choose_backends(settings);
-  return options.row ? verify_here(backends, options) : verify_all(backends, options);
+  if (options.row) return verify_here(backends, options);
+  if (options.probe) return probe_here(backends, options);
+  int code = kDone;
+  for (const BackendRow* backend : backends) code = std::max(code, verify_all(*backend, options));
+  return code;
 }
 
 // The last line of a program's stderr, without the program's name in front.
@@ -162,29 +244,29 @@ std::string_view name(Verdict::Result result) {
 std::string finding_json(std::string_view kernel, const KernelFinding& finding) {
   Json json{{"kernel", kernel}};
   json.update(finding_fields(finding));
-  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+  return json.dump(-1, ' ', false, kReplace);
+}
+
+std::optional<ChildFailure> failure_of(const ChildResult& child, bool has_answered) {
+  if (child.end == ChildResult::End::kTimedOut)
+    return ChildFailure{Result::kTimedOut, fmt::format("was ended after {:.0f} s", child.seconds)};
+  if (child.end == ChildResult::End::kSignalled)
+    return ChildFailure{Result::kCrashed, fmt::format("{} (signal {}) {}", strsignal(child.code), child.code,
+                                                      last_line(child.err))};
+  if ((child.code != kDone && child.code != kCheckFailed) || !has_answered)
+    return ChildFailure{Result::kCrashed, fmt::format("exit code {}: {}", child.code, last_line(child.err))};
+  return std::nullopt;
 }
 
 Verdict verdict_of(const ChildResult& child) {
   Verdict verdict;
   verdict.seconds = child.seconds;
-  if (child.end == ChildResult::End::kTimedOut) {
-    verdict.result = Result::kTimedOut;
-    verdict.reason = fmt::format("was ended after {:.0f} s", child.seconds);
-    return verdict;
-  }
-  if (child.end == ChildResult::End::kSignalled) {
-    verdict.result = Result::kCrashed;
-    verdict.reason =
-        fmt::format("{} (signal {}) {}", strsignal(child.code), child.code, last_line(child.err));
-    return verdict;
-  }
   const Json json = Json::parse(child.out, nullptr, /*allow_exceptions=*/false);
-  const bool says =
+  const bool has_answered =
       json.is_object() && json.contains("worst") && json.contains("at") && json.contains("num_compared");
-  if ((child.code != kDone && child.code != kCheckFailed) || !says) {
-    verdict.result = Result::kCrashed;
-    verdict.reason = fmt::format("exit code {}: {}", child.code, last_line(child.err));
+  if (auto failure = failure_of(child, has_answered)) {
+    verdict.result = failure->result;
+    verdict.reason = std::move(failure->reason);
     return verdict;
   }
   verdict.finding = {
@@ -201,7 +283,15 @@ Action define_verify(CLI::App& command, Settings& settings) {
   command
       .add_option("--row", options->row, "this row alone, and in this process: for a debugger or a sanitizer")
       ->type_name("NAME");
-  command.add_flag("--json", options->as_json, "one JSON object; where an error has no bound, worst is null");
+  command.add_option("--probe", options->probe, "this question alone, and in this process")
+      ->type_name("NAME")
+      ->excludes("--row");
+  command
+      .add_option(
+          "--json", options->json_file,
+          "the report as a JSON object, to FILE, for an issue; without FILE to stdout, in place of the table")
+      ->type_name("[FILE]")
+      ->expected(0, 1);
   command.footer(kVerifyFooter);
   return [options, &settings] { return verify(*options, settings); };
 }

@@ -1,6 +1,7 @@
-// nibble verify: checks every row of the kernel tables on this machine, each in a process of its own.
+// nibble verify: asks this machine's device what it is, and checks every row of the kernel tables on it, each in a process of its own.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -25,6 +26,13 @@ struct Verdict {
   double seconds{0};
 };
 std::string_view name(Verdict::Result result);
+
+// How a child came to no answer; not set where it ended by itself and `has_answered`.
+struct ChildFailure {
+  Verdict::Result result;
+  std::string reason;
+};
+std::optional<ChildFailure> failure_of(const ChildResult& child, bool has_answered);
 
 // A child writes finding_json() to stdout; its parent reads that and how the child ended with verdict_of().
 std::string finding_json(std::string_view kernel, const KernelFinding& finding);

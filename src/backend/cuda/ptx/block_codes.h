@@ -1,0 +1,79 @@
+// The operands of block-scaled products (block_mma.cuh): which codes a lane's registers hold, in which order, and how they are made of
+// the words of MXFP4 in strips.h. Integers only, for the host too.
+//
+// Two forms are used. In both, A (weights) has 16 rows and B (activations) 8 columns; g = lane / 4, t = lane % 4.
+//
+//   kMxfp8   m16n8k32: A is E2M1 in containers of 8 bits, B is E4M3. A container holds sign, exponent and mantissa at bits 5-2 and
+//            zeros elsewhere: the hardware reads the two bits below as more mantissa. a0, a1: rows g and g + 8, columns 4 t + {0..3};
+//            a2, a3: the same of columns 16 + 4 t + {0..3}; b0, b1: column g, the same 4 + 4 places of the contraction.
+//   kMxfp4   m16n8k64: both are E2M1, eight codes a register, the low nibble first. a0, a1: rows g and g + 8, columns 8 t + {0..7};
+//            a2, a3: of columns 32 + 8 t + {0..7}; b0, b1: column g, likewise.
+//
+// Columns of a block of 32 may come in any order that A and B share. So a lane keeps the eight neighbours 8 t .. 8 t + 7 that it has
+// in strips.h, and their order among themselves is the cheapest to unpack. With the bits of a neighbour's number c = 4 m + 2 j + h:
+//
+//   kMxfp8   place 4 j + 2 h + m: register j, byte 2 h + m. In the order of places: neighbours 0 4 1 5 2 6 3 7.
+//   kMxfp4   place 4 h + 2 m + j: byte 2 h + m, nibble j. In the order of places: neighbours 0 2 4 6 1 3 5 7.
+//
+// Activations are stored in this order, eight by eight, so that a lane loads its B registers as they are.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstdint>
+
+namespace nibble::cuda {
+
+enum class BlockForm { kMxfp8, kMxfp4 };  // named after the activations; weights are MXFP4 in both
+
+inline constexpr int kBlockCols{32};  // columns that share a scale
+constexpr int contraction(BlockForm form) { return form == BlockForm::kMxfp8 ? 32 : 64; }
+
+// The place of neighbour `c` among eight.
+constexpr int place_of(BlockForm form, int c) {
+  return form == BlockForm::kMxfp8 ? (c << 1 | c >> 2) & 7 : (c >> 1 | c << 2) & 7;
+}
+
+// Chooses four of the eight bytes of x (0-3) and y (4-7): that of the result's lowest byte is the lowest digit of `bytes`. The compiler
+// does not find this instruction by itself.
+__host__ __device__ inline uint32_t choose_bytes(uint32_t x, uint32_t y, uint32_t bytes) {
+#ifdef __CUDA_ARCH__
+  return __byte_perm(x, y, bytes);
+#else
+  const uint64_t both = uint64_t{y} << 32 | x;
+  uint32_t chosen = 0;
+  for (int i = 0; i < 4; ++i)
+    chosen |= static_cast<uint32_t>(both >> 8 * (bytes >> 4 * i & 7) & 0xFF) << 8 * i;
+  return chosen;
+#endif
+}
+
+// Unpacks the two words (G, 0) and (G, 1) of a group of 32 columns (strips.h) to the A registers of kMxfp8: 18 instructions for 16
+// codes, as many as bfloat16 takes. Once the bytes of both words are interleaved, each container is in reach of shifts within its byte.
+__host__ __device__ inline void unpack_containers(uint32_t first, uint32_t second, uint32_t (&a)[4]) {
+  const uint32_t low = choose_bytes(first, second, 0x6240), high = choose_bytes(first, second, 0x7351);
+  const uint32_t high_left_2 = high << 2, high_left_4 = high << 4;
+  const uint32_t other_half = high << 14 | high >> 18;  // of the other 16 bits, shifted right by 2
+  a[0] = (high >> 2 & 0x20202020u) | (high_left_4 & 0x10101010u) | (low >> 4 & 0x0C0C0C0Cu);
+  a[1] = (low & 0x1C1C1C1Cu) | (high_left_2 & 0x20202020u);
+  a[2] = (low & 0x20202020u) | (other_half & 0x1C1C1C1Cu);
+  a[3] = (high_left_4 & 0x20202020u) | (high_left_2 & 0x10101010u) | (low << 2 & 0x0C0C0C0Cu);
+}
+
+// The same for kMxfp4, of the four words of a tile: (0, 0), (0, 1), (1, 0), (1, 1).
+__host__ __device__ inline void unpack_nibbles(const uint32_t (&words)[4], uint32_t (&a)[4]) {
+  for (int group = 0; group < 2; ++group) {
+    uint32_t containers[4]{};
+    unpack_containers(words[2 * group], words[2 * group + 1], containers);
+    a[2 * group] = containers[0] >> 2 | containers[2] << 2;
+    a[2 * group + 1] = containers[1] >> 2 | containers[3] << 2;
+  }
+}
+
+// The scales that a lane provides for A, of the word of scales for its row g of a tile (strips.h). Row g is said by the quad's lane
+// t = 0, row g + 8 by t = 1, and nobody asks the others. Bytes 0 and 1, and again 2 and 3, are those of groups 0 and 1.
+__host__ __device__ inline uint32_t weight_scales(uint32_t word, int lane) {
+  return choose_bytes(word, word, lane % 2 == 0 ? 0x2020 : 0x3131);
+}
+
+}  // namespace nibble::cuda

@@ -1,0 +1,96 @@
+// A warp's block-scaled product, D += (A times its scales) (B times its scales), as sm_120a and sm_121a have it.
+//
+//   mma.sync.kind::mxf8f6f4.block_scale.scale_vec::1X.m16n8k32   BlockForm::kMxfp8   one scale for 32 columns of a row
+//   mma.sync.kind::mxf4.block_scale.scale_vec::2X.m16n8k64       BlockForm::kMxfp4   two, for 32 columns each
+//
+// Scales are E8M0, four in a register: byte b of a row's register belongs to its 32 columns in kMxfp8; in kMxfp4 byte b belongs to
+// columns 0-31 and byte b + 1 to columns 32-63. So a register serves four products (b = 0 .. 3), or two (b = 0, 2). A row m of A is
+// provided for by lane 4 (m % 8) + m / 8, a column n of B by lane 4 n; other lanes' registers are ignored (thread-id 0).
+//
+// How the instruction adds is not documented; `nibble verify` measures it (verify/probes). The order of additions over several
+// instructions is the order of the calls.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include "backend/cuda/ptx/block_mma_twin.h"
+
+// Never by __CUDA_ARCH__: plain sm_120 and sm_121 do not assemble these forms, and sm_121 is not sm_120.
+#if defined(__CUDA_ARCH_FEAT_SM120_ALL) || defined(__CUDA_ARCH_FEAT_SM121_ALL)
+#define NIBBLE_BLOCK_MMA 1
+#elif defined(__CUDA_ARCH_FAMILY_SPECIFIC__)
+#if __CUDA_ARCH_FAMILY_SPECIFIC__ >= 1200
+#define NIBBLE_BLOCK_MMA 1
+#endif
+#endif
+#ifndef NIBBLE_BLOCK_MMA
+#define NIBBLE_BLOCK_MMA 0
+#endif
+
+namespace nibble::cuda {
+
+template <BlockForm form, int a_byte, int b_byte>
+struct BlockBytes {
+  static constexpr int kStep{form == BlockForm::kMxfp8 ? 1 : 2};
+  static_assert(a_byte >= 0 && a_byte < 4 && a_byte % kStep == 0);
+  static_assert(b_byte >= 0 && b_byte < 4 && b_byte % kStep == 0);
+};
+
+__device__ inline void mma_f16(float (&c)[4], const uint32_t (&a)[4], const uint32_t (&b)[2]) {
+  asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, "
+      "{%0,%1,%2,%3};"
+      : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+}
+
+template <BlockForm form, int a_byte, int b_byte>
+__device__ void block_mma_twin(float (&d)[4], const uint32_t (&a)[4], const uint32_t (&b)[2],
+                               uint32_t a_scale, uint32_t b_scale) {
+  BlockBytes<form, a_byte, b_byte>();
+  const int g = static_cast<int>(threadIdx.x) % 32 / 4, t = static_cast<int>(threadIdx.x) % 4;
+#pragma unroll
+  for (int block = 0; block < contraction(form) / kBlockCols; ++block) {
+    const HalfOperands operands = half_operands(form, a, b, block);
+    float c[4]{};
+    mma_f16(c, operands.a[0], operands.b[0]);
+    mma_f16(c, operands.a[1], operands.b[1]);
+    const auto scale = [block](uint32_t word, int lane, int byte) {
+      return __uint_as_float(scale_bits(__shfl_sync(~0u, word, lane) >> 8 * (byte + block) & 0xFFu));
+    };
+    const float upper = scale(a_scale, 4 * g, a_byte), lower = scale(a_scale, 4 * g + 1, a_byte);
+    const float left = scale(b_scale, 8 * t, b_byte), right = scale(b_scale, 8 * t + 4, b_byte);
+    // The scales first: either alone may take a sum out of float32's range that the other brings back.
+    d[0] += half_products_scale(form) * c[0] * (upper * left);
+    d[1] += half_products_scale(form) * c[1] * (upper * right);
+    d[2] += half_products_scale(form) * c[2] * (lower * left);
+    d[3] += half_products_scale(form) * c[3] * (lower * right);
+  }
+}
+
+#if NIBBLE_BLOCK_MMA
+template <BlockForm form, int a_byte, int b_byte>
+__device__ inline void block_mma(float (&d)[4], const uint32_t (&a)[4], const uint32_t (&b)[2],
+                                 uint32_t a_scale, uint32_t b_scale) {
+  BlockBytes<form, a_byte, b_byte>();
+  if constexpr (form == BlockForm::kMxfp8)
+    asm("mma.sync.aligned.kind::mxf8f6f4.block_scale.scale_vec::1X.m16n8k32.row.col.f32.e2m1.e4m3.f32.ue8m0 "
+        "{%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3}, %10, {%12,0}, %11, {%13,0};"
+        : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]), "r"(a_scale), "r"(b_scale),
+          "n"(a_byte), "n"(b_byte));
+  else
+    asm("mma.sync.aligned.kind::mxf4.block_scale.scale_vec::2X.m16n8k64.row.col.f32.e2m1.e2m1.f32.ue8m0 "
+        "{%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3}, %10, {%12,0}, %11, {%13,0};"
+        : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]), "r"(a_scale), "r"(b_scale),
+          "n"(a_byte), "n"(b_byte));
+}
+#else
+template <BlockForm form, int a_byte, int b_byte>
+__device__ inline void block_mma(float (&d)[4], const uint32_t (&a)[4], const uint32_t (&b)[2],
+                                 uint32_t a_scale, uint32_t b_scale) {
+  block_mma_twin<form, a_byte, b_byte>(d, a, b, a_scale, b_scale);
+}
+#endif
+
+}  // namespace nibble::cuda

@@ -1,0 +1,27 @@
+// What the four lanes of a quad, each with eight neighbours of a block of 32, have to know of each other to quantise it
+// (quantise_block.h).
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include "backend/cuda/ptx/quantise_block.h"
+
+namespace nibble::cuda {
+
+__device__ inline uint32_t block_largest(const float (&x)[8]) {
+  uint32_t largest = largest_magnitude(x);
+  largest = max(largest, __shfl_xor_sync(~0u, largest, 1));
+  return max(largest, __shfl_xor_sync(~0u, largest, 2));
+}
+
+// ((lane 0 + lane 1) + (lane 2 + lane 3)): all four lanes get the same bits.
+__device__ inline Mxfp4Errors block_errors(const float (&x)[8], uint32_t largest) {
+  Mxfp4Errors errors = mxfp4_errors(x, largest);
+  for (int step = 1; step <= 2; step *= 2) {
+    errors.of_scale += __shfl_xor_sync(~0u, errors.of_scale, step);
+    errors.of_twice += __shfl_xor_sync(~0u, errors.of_twice, step);
+  }
+  return errors;
+}
+
+}  // namespace nibble::cuda

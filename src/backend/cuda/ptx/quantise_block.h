@@ -1,0 +1,164 @@
+// Quantises activations to the formats of block-scaled products (block_mma.cuh): 32 neighbours share a scale 2^(byte - 127).
+//
+//   MXFP8       E4M3; the smallest scale with which nothing exceeds 448. The scale that the OCP specification suggests cuts a tenth of
+//               the blocks, and its error is larger by a tenth.
+//   two terms   the value as the sum of two MXFP8 blocks. The first is MXFP8 as above. It keeps 4 of bfloat16's 8 significant bits, and
+//               what is left is at most half of its last place, 16 scales: 256 of a scale that is 2^-4 of the first, and again of 4
+//               bits. (With 2^-5 it would not fit.) So every bfloat16 from 2^-6 of the scale on is exact, that is from 2^-13.8 of the
+//               block's largest; a smaller one is wrong by 2^-14 of the scale at most.
+//   MXFP4       E2M1; of the scales 2^(floor(log2 largest) - 2) and twice that, the one with the smaller sum of squared errors.
+//
+// All rounding is to nearest, ties to even. A block of zeros has scale byte 0 and codes 0. A block with an infinity or a NaN has scale
+// byte 255, which is NaN, and codes 0.
+//
+// Eight neighbours at a time (one lane's, block_codes.h): four lanes share a block, and only its largest magnitude and its errors
+// have to be exchanged (quantise_block.cuh). The same formulas run on the host.
+#pragma once
+
+#include <cuda_fp8.h>
+
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+
+#include "backend/cuda/ptx/block_codes.h"
+
+namespace nibble::cuda {
+
+inline constexpr uint32_t kInfinityBits{0x7F800000u};
+inline constexpr uint8_t kNanScale{255};
+
+__host__ __device__ inline uint32_t bits_of(float x) {
+  uint32_t bits;
+  memcpy(&bits, &x, sizeof bits);
+  return bits;
+}
+__host__ __device__ inline float float_of_bits(uint32_t bits) {
+  float x;
+  memcpy(&x, &bits, sizeof x);
+  return x;
+}
+
+// The bits of the largest magnitude. As integers they are in the order of the numbers, with infinity and then NaN above all.
+__host__ __device__ inline uint32_t largest_magnitude(const float (&x)[8]) {
+  uint32_t largest = 0;
+  for (const float value : x) {
+    const uint32_t magnitude = bits_of(value) & 0x7FFFFFFFu;
+    largest = magnitude > largest ? magnitude : largest;
+  }
+  return largest;
+}
+constexpr bool has_codes(uint32_t largest) { return largest > 0 && largest < kInfinityBits; }
+
+// 448 is 1.75 * 2^8: the exponent of the largest less 8, and one more where its mantissa is above 1.75.
+constexpr uint8_t mxfp8_scale(uint32_t largest) {
+  if (largest >= kInfinityBits) return kNanScale;
+  const uint32_t exponent = (largest + 0x1FFFFFu) >> 23;
+  return static_cast<uint8_t>(exponent > 8 ? exponent - 8 : 0);
+}
+// Of the second term.
+constexpr uint8_t rest_scale(uint8_t scale) {
+  return scale == kNanScale ? kNanScale : static_cast<uint8_t>(scale > 4 ? scale - 4 : 0);
+}
+// The lower of the two that are tried.
+constexpr uint8_t mxfp4_scale(uint32_t largest) {
+  if (largest >= kInfinityBits) return kNanScale;
+  const uint32_t exponent = largest >> 23;
+  return static_cast<uint8_t>(exponent > 2 ? exponent - 2 : 0);
+}
+
+// 2^(127 - scale); scale < 254.
+__host__ __device__ inline float per_scale(uint8_t scale) { return float_of_bits((254u - scale) << 23); }
+
+// B registers of kMxfp8.
+struct EightE4m3 {
+  uint32_t first, second;
+};
+
+// Rounds x * factor to E4M3, and leaves in x what is left of x * factor: exactly, where no number underflows.
+__host__ __device__ inline EightE4m3 take_e4m3(float (&x)[8], float factor) {
+  constexpr int kNeighbour[]{0, 4, 1, 5, 2, 6, 3, 7};  // in the order of places
+  uint32_t codes[2]{};
+  for (int pair = 0; pair < 4; ++pair) {
+    float &low = x[kNeighbour[2 * pair]], &high = x[kNeighbour[2 * pair + 1]];
+    low *= factor;
+    high *= factor;
+    const __nv_fp8x2_storage_t two =
+        __nv_cvt_float2_to_fp8x2(make_float2(low, high), __NV_SATFINITE, __NV_E4M3);
+    const __half2_raw values = __nv_cvt_fp8x2_to_halfraw2(two, __NV_E4M3);
+    low -= __half2float(__half(__half_raw{values.x}));
+    high -= __half2float(__half(__half_raw{values.y}));
+    codes[pair / 2] |= uint32_t{two} << 16 * (pair % 2);
+  }
+  return {codes[0], codes[1]};
+}
+
+// `largest` is that of the whole block, here and below.
+__host__ __device__ inline EightE4m3 quantise_mxfp8(const float (&x)[8], uint32_t largest) {
+  if (!has_codes(largest)) return {};
+  float rest[8];
+  memcpy(rest, x, sizeof rest);
+  return take_e4m3(rest, per_scale(mxfp8_scale(largest)));
+}
+
+struct TwoTerms {
+  EightE4m3 first, second;
+};
+__host__ __device__ inline TwoTerms quantise_two_terms(const float (&x)[8], uint32_t largest) {
+  if (!has_codes(largest)) return {};
+  const uint8_t scale = mxfp8_scale(largest);
+  float rest[8];
+  memcpy(rest, x, sizeof rest);
+  TwoTerms terms{};
+  terms.first = take_e4m3(rest, per_scale(scale));
+  terms.second = take_e4m3(rest, static_cast<float>(1 << (scale - rest_scale(scale))));
+  return terms;
+}
+
+// E2M1 has 8 magnitudes: multiples of 1/2 below 1, above it one bit of mantissa.
+__host__ __device__ inline uint32_t e2m1_code(float x) {
+  const uint32_t bits = bits_of(x), magnitude = bits & 0x7FFFFFFFu;
+  const uint32_t below_1 =
+      bits_of(float_of_bits(magnitude) + 0x1p22f) - bits_of(0x1p22f);  // the addition rounds
+  const uint32_t above_1 = ((magnitude + 0x1FFFFFu + (magnitude >> 22 & 1u)) >> 22) - (126u << 1);
+  const uint32_t code = magnitude < bits_of(1.0f) ? below_1 : magnitude >= bits_of(6.0f) ? 7u : above_1;
+  return (bits >> 28 & 8u) | code;
+}
+__host__ __device__ inline float e2m1_magnitude(uint32_t code) {
+  const uint32_t magnitude = code & 7;
+  return magnitude < 2 ? 0.5f * static_cast<float>(magnitude)
+                       : float_of_bits((magnitude << 22) + (126u << 23));
+}
+
+// The sum of squared errors of eight, in units of the lower scale's square: with that scale, and with twice that. Always in this order
+// and with fused additions, so that host and device decide alike.
+struct Mxfp4Errors {
+  float of_scale, of_twice;
+};
+__host__ __device__ inline Mxfp4Errors mxfp4_errors(const float (&x)[8], uint32_t largest) {
+  Mxfp4Errors errors{0, 0};
+  if (!has_codes(largest)) return errors;
+  const float factor = per_scale(mxfp4_scale(largest));
+  for (const float value : x) {
+    const float magnitude = fabsf(value * factor);
+    const float error = e2m1_magnitude(e2m1_code(magnitude)) - magnitude;
+    const float error_of_twice = 2 * e2m1_magnitude(e2m1_code(0.5f * magnitude)) - magnitude;
+    errors.of_scale = fmaf(error, error, errors.of_scale);
+    errors.of_twice = fmaf(error_of_twice, error_of_twice, errors.of_twice);
+  }
+  return errors;
+}
+// The errors are those of the whole block.
+constexpr uint8_t better_mxfp4_scale(uint32_t largest, Mxfp4Errors errors) {
+  return static_cast<uint8_t>(mxfp4_scale(largest) + (errors.of_twice < errors.of_scale ? 1 : 0));
+}
+// A B register of kMxfp4.
+__host__ __device__ inline uint32_t quantise_mxfp4(const float (&x)[8], uint32_t largest, uint8_t scale) {
+  if (!has_codes(largest)) return 0;
+  const float factor = per_scale(scale);
+  uint32_t codes = 0;
+  for (int c = 0; c < 8; ++c) codes |= e2m1_code(x[c] * factor) << 4 * place_of(BlockForm::kMxfp4, c);
+  return codes;
+}
+
+}  // namespace nibble::cuda

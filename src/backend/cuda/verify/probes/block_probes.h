@@ -1,0 +1,20 @@
+// Questions about block-scaled products. They go to the instruction where the GPU has it, to its twin elsewhere.
+#pragma once
+
+#include "backend/cuda/verify/probes/block_runs.h"
+
+namespace nibble::cuda::verify {
+
+// Where the elements of A, B and D and the scales lie (ptx/block_codes.h, ptx/block_mma.cuh).
+ProbeFinding ask_places(const BlockMachine& machine);
+ProbeFinding ask_scale_lanes(const BlockMachine& machine);
+ProbeFinding ask_scale_bytes(const BlockMachine& machine);
+ProbeFinding ask_containers(const BlockMachine& machine);
+// What they compute.
+ProbeFinding ask_scale_values(const BlockMachine& machine);
+ProbeFinding ask_products(const BlockMachine& machine);
+ProbeFinding ask_twin(const BlockMachine& machine);
+ProbeFinding ask_sum_width(const BlockMachine& machine);
+ProbeFinding ask_unit_scales(const BlockMachine& machine);
+
+}  // namespace nibble::cuda::verify

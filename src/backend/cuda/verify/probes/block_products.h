@@ -1,0 +1,31 @@
+// Runs block-scaled products of given registers on the GPU.
+#pragma once
+
+#include <vector>
+
+#include "backend/cuda/device.h"
+#include "backend/cuda/ptx/block_codes.h"
+#include "backend/cuda/verify/block_truth.h"
+
+namespace nibble::cuda::verify {
+
+enum class BlockProduct {
+  kNative,    // block_mma: the instruction, or its twin where the GPU has none
+  kTwin,      // block_mma_twin everywhere
+  kUnscaled,  // the instruction of kMxfp8 without scales; leaves d where the GPU has none
+};
+
+// A warp for each element; d becomes the product. The bytes are those of block_mma's template arguments; kUnscaled has no use for them.
+struct BlockProductArgs {
+  BlockProduct product;
+  BlockForm form;
+  int a_byte, b_byte;
+  WarpRegisters* warps;
+  int count;
+};
+void multiply_blocks(Stream stream, const BlockProductArgs& args);
+
+// Whether the code that runs on this GPU has the instruction. `is_native`: in its memory.
+void ask_block_mma(Stream stream, int* is_native);
+
+}  // namespace nibble::cuda::verify

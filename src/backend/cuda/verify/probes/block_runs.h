@@ -1,0 +1,56 @@
+// What probes of block-scaled products share: operands, and the comparison of what the GPU made of them with the truth.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "backend/cuda/verify/block_truth.h"
+#include "backend/cuda/verify/probes/block_products.h"
+#include "backend/machine_probe.h"
+
+namespace nibble::cuda::verify {
+
+inline constexpr BlockForm kBlockForms[]{BlockForm::kMxfp8, BlockForm::kMxfp4};
+const char* name(BlockForm form);
+
+// 1 as a code of A and of B, and as a scale.
+constexpr uint32_t one_of_a(BlockForm form) { return form == BlockForm::kMxfp8 ? 0x08 : 0x2; }
+constexpr uint32_t one_of_b(BlockForm form) { return form == BlockForm::kMxfp8 ? 0x38 : 0x2; }
+inline constexpr uint8_t kScaleOfOne{127};
+
+struct ScaleBytes {
+  int a, b;
+};
+std::vector<ScaleBytes> scale_bytes_of(BlockForm form);  // all pairs that the form takes
+
+WarpRegisters zeros_with_scales_of_one();
+// Codes that are not NaN, scales from 2^-spread to 2^spread in every byte of every lane, sums up to 128.
+WarpRegisters random_registers(BlockForm form, uint64_t seed, int spread);
+
+// What multiplies: this GPU, or in tests one that is made up.
+struct BlockMachine {
+  bool has_block_mma;  // else kNative is a twin
+  // The registers after the product.
+  std::function<std::vector<WarpRegisters>(BlockProduct, BlockForm, ScaleBytes,
+                                           const std::vector<WarpRegisters>&)>
+      multiply;
+
+  // The result of a question to kNative that is answered as expected.
+  ProbeFinding::Result expected_answer() const {
+    return has_block_mma ? ProbeFinding::Result::kOk : ProbeFinding::Result::kTwin;
+  }
+};
+BlockMachine this_gpu();
+
+// Runs kNative and asks for exactly the truth, NaN where it is NaN: for operands whose sums float32 holds. The first that differs, or an
+// empty text. "lane 3, d1 of product 17 (MXFP8, bytes 0 and 2): 4, expected 1"
+std::string first_difference(const BlockMachine& machine, BlockForm form, ScaleBytes bytes,
+                             const std::vector<WarpRegisters>& warps);
+
+// The largest difference from the truth, as a share of the sum of magnitudes.
+double worst_share(const BlockMachine& machine, BlockProduct product, BlockForm form, ScaleBytes bytes,
+                   const std::vector<WarpRegisters>& warps);
+
+}  // namespace nibble::cuda::verify

@@ -1,0 +1,63 @@
+#include "backend/cuda/pdl.cuh"
+#include "backend/cuda/stream.cuh"
+#include "backend/cuda/verify/probes/memory.h"
+
+namespace nibble::cuda::verify {
+namespace {
+
+using BandwidthRing = Ring<Layout::kBf16>;
+
+// A CTA's slots are contiguous, and its warps take them in turn, as those of a matrix.
+__global__ void __launch_bounds__(kThreads, 1) read_kernel(const RingReadArgs args) {
+  extern __shared__ __align__(128) uint8_t rings[];
+  const int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32;
+  const auto share = [&](unsigned cta) { return static_cast<int>(1ll * args.num_slots * cta / gridDim.x); };
+  const int last = share(blockIdx.x + 1);
+  BandwidthRing ring(rings + warp * BandwidthRing::kBytes, /*is_read_once=*/true);
+  int to_prefetch = share(blockIdx.x) + warp;
+  const auto prefetch = [&] {
+    if (to_prefetch < last)
+      ring.prefetch(args.from + size_t{1} * to_prefetch * BandwidthRing::kSlotBytes,
+                    BandwidthRing::kSlotBytes);
+    ring.end_prefetch();
+    to_prefetch += kWarps;
+  };
+  for (int slot = 0; slot < BandwidthRing::kSlots; ++slot) prefetch();
+  uint32_t sum = 0;
+  for (int slot = share(blockIdx.x) + warp; slot < last; slot += kWarps) {
+    const auto* words = reinterpret_cast<const uint4*>(ring.next());
+#pragma unroll
+    for (int i = lane; i < BandwidthRing::kSlotBytes / 16; i += 32)
+      sum += words[i].x ^ words[i].y ^ words[i].z ^ words[i].w;
+    __syncwarp();
+    prefetch();
+  }
+  atomicAdd(args.sum, sum);
+}
+
+__global__ void touch_kernel(size_t bytes, uint32_t* last) {
+  extern __shared__ uint32_t words[];
+  const size_t at = bytes / sizeof(uint32_t) - 1 - threadIdx.x;
+  words[at] = threadIdx.x + 1;
+  __syncthreads();
+  if (threadIdx.x == 0) *last = words[at];
+}
+
+}  // namespace
+
+size_t ring_slot_bytes() { return BandwidthRing::kSlotBytes; }
+
+void read_through_rings(Stream stream, const RingReadArgs& args) {
+  constexpr size_t kBytes{ring_bytes<Layout::kBf16>()};
+  allow_shared_bytes(read_kernel, kBytes);
+  read_kernel<<<static_cast<unsigned>(device_info().num_multiprocessors), kThreads, kBytes, stream>>>(args);
+  check(cudaGetLastError(), "reading through rings");
+}
+
+void touch_shared_memory(Stream stream, size_t bytes, uint32_t* last) {
+  allow_shared_bytes(touch_kernel, bytes);
+  touch_kernel<<<1, 32, bytes, stream>>>(bytes, last);
+  check(cudaGetLastError(), "taking its shared memory");
+}
+
+}  // namespace nibble::cuda::verify

@@ -1,0 +1,47 @@
+// What a kernel reads behind wait_for_predecessor() is what the kernel before it wrote. On GB10 a load was seen to be moved before the
+// wait (ggml-org/llama.cpp#23825).
+#include "backend/cuda/verify/probes/order.h"
+
+#include <fmt/format.h>
+
+#include "backend/cuda/verify/probes/probes.h"
+
+namespace nibble::cuda::verify {
+namespace {
+
+using Result = ProbeFinding::Result;
+
+unsigned long long count_stale(int num_rounds, bool waits) {
+  const OwnedStream stream;
+  const DeviceBuffer cells(kOrderCells * sizeof(uint32_t)), stale(sizeof(unsigned long long));
+  check(cudaMemsetAsync(cells.as<void>(), 0, cells.bytes(), stream), "asking for the order of launches");
+  check(cudaMemsetAsync(stale.as<void>(), 0, stale.bytes(), stream), "asking for the order of launches");
+  for (int round = 1; round <= num_rounds; ++round) {
+    const OrderArgs args{cells.as<uint32_t>(), static_cast<uint32_t>(round), stale.as<unsigned long long>()};
+    write_late(stream, args);
+    read_behind(stream, args, waits);
+  }
+  stream.wait();
+  unsigned long long count = 0;
+  check(cudaMemcpy(&count, stale.as<void>(), sizeof count, cudaMemcpyDeviceToHost), "copying results");
+  return count;
+}
+
+}  // namespace
+
+ProbeFinding probe_dependent_launches() {
+  if (!has_dependent_launch()) return {Result::kMissing, "kernels of this GPU run one after the other"};
+  constexpr int kRounds{10'000}, kRoundsWithoutWait{500};
+  const auto stale = static_cast<double>(count_stale(kRounds, true));
+  // Shows that readers do begin early: otherwise the question would have been none.
+  const double stale_without_wait = static_cast<double>(count_stale(kRoundsWithoutWait, false)) /
+                                    (double{kRoundsWithoutWait} * kOrderCells);
+  return {stale == 0 ? Result::kOk : Result::kOther,
+          fmt::format("{:.0f} of {} reads behind the wait are stale; without it {:.0f} % are", stale,
+                      1ll * kRounds * kOrderCells, 100 * stale_without_wait),
+          {{"num_rounds", double{kRounds}},
+           {"num_stale", stale},
+           {"share_stale_without_wait", stale_without_wait}}};
+}
+
+}  // namespace nibble::cuda::verify

@@ -1,0 +1,42 @@
+#include "backend/cuda/pdl.cuh"
+#include "backend/cuda/verify/probes/order.h"
+
+namespace nibble::cuda::verify {
+namespace {
+
+constexpr int kThreads{128}, kCtas{kOrderCells / kThreads};
+
+__device__ unsigned cell() { return blockIdx.x * kThreads + threadIdx.x; }
+
+__global__ void write_kernel(const OrderArgs args, Timestamps timestamps) {
+  constexpr long long kClocks{6000};  // about 3 us, in which the reader has long begun
+  wait_for_predecessor(timestamps);
+  let_successor_start();
+  const long long start = clock64();
+  while (clock64() - start < kClocks) {
+  }
+  args.cells[cell()] = args.round;
+}
+
+// An ordinary load, as most are behind the wait: neither the compiler nor the hardware may issue it earlier.
+template <bool waits>
+__global__ void read_kernel(const OrderArgs args, Timestamps timestamps) {
+  if constexpr (waits) wait_for_predecessor(timestamps);
+  const uint32_t found = args.cells[cell()];
+  if (found != args.round) atomicAdd(args.num_stale, 1ull);
+  if constexpr (!waits) wait_for_predecessor(timestamps);
+  let_successor_start();
+}
+
+}  // namespace
+
+void write_late(Stream stream, const OrderArgs& args) {
+  launch(stream, {Operation::kEmbed, "write_late"}, write_kernel, {dim3(kCtas), kThreads}, args);
+}
+
+void read_behind(Stream stream, const OrderArgs& args, bool waits) {
+  launch(stream, {Operation::kEmbed, "read_behind"}, waits ? read_kernel<true> : read_kernel<false>,
+         {dim3(kCtas), kThreads}, args);
+}
+
+}  // namespace nibble::cuda::verify

@@ -1,0 +1,25 @@
+// What `nibble verify` asks a GPU before it checks the rows of the kernel table. Each takes less than a second.
+#pragma once
+
+#include <span>
+
+#include "backend/machine_probe.h"
+
+namespace nibble::cuda::verify {
+
+// How operands of block-scaled products are made.
+ProbeFinding probe_unpacking();
+ProbeFinding probe_quantising();
+// Rates, memory, order.
+ProbeFinding probe_rates();
+ProbeFinding probe_plain_reads();
+ProbeFinding probe_ring_reads();
+ProbeFinding probe_shared_memory();
+ProbeFinding probe_memory_kind();
+ProbeFinding probe_device();
+ProbeFinding probe_dependent_launches();
+
+// The table of probes, in the order in which they are asked.
+std::span<const MachineProbe> machine_probes();
+
+}  // namespace nibble::cuda::verify

@@ -1,0 +1,68 @@
+#include "backend/cuda/verify/probes/rates.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "backend/cuda/verify/probes/probes.h"
+
+namespace nibble::cuda::verify {
+namespace {
+
+const char* name(RatedProduct product) {
+  constexpr const char* kNames[]{"BF16", "FP8", "MXFP8 x MXFP4", "MXFP4 x MXFP4"};
+  return kNames[static_cast<int>(product)];
+}
+
+struct Rate {
+  double operations_per_clock;  // and multiprocessor; 0 where the instruction is missing
+  double teraflops;             // of the whole GPU, launch and end included
+};
+// The best of several launches; before the first the clocks may be low.
+Rate rate_of(RatedProduct product) {
+  constexpr int kPasses{5};
+  const OwnedStream stream;
+  std::vector<long long> clocks(static_cast<size_t>(device_info().num_multiprocessors));
+  const size_t size = clocks.size() * sizeof(long long);
+  const DeviceBuffer device_clocks(size), sums(sizeof(float));
+  const double all = double{kRateWarps} * kRateProducts * operations(product);
+  cudaEvent_t start = nullptr, end = nullptr;
+  check(cudaEventCreate(&start), "making an event");
+  check(cudaEventCreate(&end), "making an event");
+  Rate best{};
+  for (int pass = 0; pass < kPasses; ++pass) {
+    check(cudaEventRecord(start, stream), "measuring its rates");
+    measure_rate(stream, {product, device_clocks.as<long long>(), sums.as<float>()});
+    check(cudaEventRecord(end, stream), "measuring its rates");
+    stream.wait();
+    float milliseconds = 0;
+    check(cudaEventElapsedTime(&milliseconds, start, end), "measuring its rates");
+    check(cudaMemcpy(clocks.data(), device_clocks.as<void>(), size, cudaMemcpyDeviceToHost),
+          "copying results");
+    const long long slowest = *std::max_element(clocks.begin(), clocks.end());
+    if (slowest == 0) break;
+    best.operations_per_clock = std::max(best.operations_per_clock, all / static_cast<double>(slowest));
+    best.teraflops = std::max(best.teraflops, all * static_cast<double>(clocks.size()) / milliseconds / 1e9);
+  }
+  cudaEventDestroy(start);
+  cudaEventDestroy(end);
+  return best;
+}
+
+}  // namespace
+
+ProbeFinding probe_rates() {
+  ProbeFinding finding{ProbeFinding::Result::kOk, "FLOP a clock and multiprocessor:"};
+  for (const RatedProduct product : kRatedProducts) {
+    const Rate rate = rate_of(product);
+    if (rate.operations_per_clock == 0) continue;
+    finding.found += fmt::format("{} {} {:.0f} ({:.0f} TFLOP/s)", finding.figures.empty() ? "" : ",",
+                                 name(product), rate.operations_per_clock, rate.teraflops);
+    finding.figures.push_back({fmt::format("{} flop_per_clock", name(product)), rate.operations_per_clock});
+    finding.figures.push_back({fmt::format("{} tflops", name(product)), rate.teraflops});
+  }
+  return finding;
+}
+
+}  // namespace nibble::cuda::verify

@@ -1,0 +1,30 @@
+// How many products of each kind a multiprocessor makes in a clock.
+#pragma once
+
+#include "backend/cuda/device.h"
+
+namespace nibble::cuda::verify {
+
+enum class RatedProduct {
+  kBf16,   // HMMA, m16n8k16
+  kE4m3,   // QMMA, m16n8k32
+  kMxfp8,  // QMMA.SF, m16n8k32
+  kMxfp4,  // OMMA.SF, m16n8k64
+};
+inline constexpr RatedProduct kRatedProducts[]{RatedProduct::kBf16, RatedProduct::kE4m3, RatedProduct::kMxfp8,
+                                               RatedProduct::kMxfp4};
+constexpr int operations(RatedProduct product) {  // of one instruction: 2 for each multiplication
+  return 16 * 8 * 2 * (product == RatedProduct::kBf16 ? 16 : product == RatedProduct::kMxfp4 ? 64 : 32);
+}
+
+inline constexpr int kRateWarps{8}, kRateProducts{1 << 14};  // warps of a CTA, instructions of a warp
+
+// A CTA on every multiprocessor. `clocks`: of each; 0 where this GPU's code does not have the instruction.
+struct RateArgs {
+  RatedProduct product;
+  long long* clocks;
+  float* sums;  // never written to
+};
+void measure_rate(Stream stream, const RateArgs& args);
+
+}  // namespace nibble::cuda::verify

@@ -1,0 +1,48 @@
+#include "cli/verify/report.h"
+
+#include <fmt/format.h>
+
+#include <system_error>
+
+#include "cli/measure/run_record.h"
+#include "cli/version.h"
+#include "core/error.h"
+#include "core/new_file.h"
+#include "setup/verified.h"
+
+namespace nibble::cli {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::ordered_json;
+
+Json report_json(const Machine& machine, Json probes, Json kernels) {
+  return {{"date", utc_now()},
+          {"nibble", build_json()},
+          {"machine", to_json(machine)},
+          {"probes", std::move(probes)},
+          {"kernels", std::move(kernels)}};
+}
+
+std::string report_text(const Json& report) {
+  return report.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+// What was found is printed and has an exit code already: a home folder that can't be written to takes nothing from that.
+std::string keep_report(const DeviceFacts& device, const Json& report) {
+  const fs::path path = verified_path(device);
+  if (path.empty()) return "neither XDG_STATE_HOME nor HOME is set";
+  std::error_code error;
+  fs::create_directories(path.parent_path(), error);
+  try {
+    NewFile file(path);
+    file.write(report_text(report));
+    file.finish();
+  } catch (const InputError& failure) {
+    return failure.what();
+  } catch (const std::system_error& failure) {
+    return fmt::format("{}: {}", path.string(), failure.what());
+  }
+  return {};
+}
+
+}  // namespace nibble::cli

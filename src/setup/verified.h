@@ -1,0 +1,28 @@
+// The report that `nibble verify` leaves behind: what is known of this machine's GPU since it ran there last.
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <string>
+
+#include "backend/device_facts.h"
+
+namespace nibble {
+
+struct Verified {
+  std::string date;    // "2026-11-22T02:36:02Z"
+  std::string commit;  // of the program that ran
+  std::map<std::string, std::string>
+      kernels;                                // a row of the kernel table, and its result: "ok", "wrong", ...
+  std::map<std::string, std::string> probes;  // likewise: "ok", "twin", ...
+};
+
+// $XDG_STATE_HOME/nibble/verified-GPU.json, else that in ~/.local/state. GPU is the device's UUID, or its name where it does not tell one.
+// Empty where neither variable is set.
+std::filesystem::path verified_path(const DeviceFacts& device);
+
+// Not set where there is no such file. Throws InputError for a file that nibble verify did not write.
+std::optional<Verified> read_verified(const std::filesystem::path& path);
+
+}  // namespace nibble

@@ -1,0 +1,96 @@
+// Tests how words of MXFP4 in strips become the operands of block-scaled products. Needs no GPU.
+#include "backend/cuda/ptx/block_codes.h"
+
+#include <gtest/gtest.h>
+
+#include "core/random.h"
+
+namespace nibble::cuda {
+namespace {
+
+// A lane's 16 codes of a group of 32 columns: eight neighbours of row g, and of row g + 8.
+struct LaneCodes {
+  uint8_t upper[8], lower[8];
+};
+LaneCodes random_lane_codes(uint64_t seed) {
+  LaneCodes codes{};
+  for (uint64_t c = 0; c < 8; ++c) {
+    codes.upper[c] = random_bits(seed, c) & 15;
+    codes.lower[c] = random_bits(seed, c + 8) & 15;
+  }
+  return codes;
+}
+
+// The word of product m as strips.h describes it: neighbours 4 m .. 4 m + 3, the even ones in the lower half.
+uint32_t strip_word(const LaneCodes& codes, int m) {
+  uint32_t word = 0;
+  for (int h = 0; h < 2; ++h) {
+    const auto put = [&](uint32_t bits, int to, int half) { word |= bits << (to + 16 * half); };
+    const uint32_t a0 = codes.upper[4 * m + h], a1 = codes.lower[4 * m + h], a2 = codes.upper[4 * m + 2 + h],
+                   a3 = codes.lower[4 * m + 2 + h];
+    put(a0 >> 3, 15, h), put(a0 & 7, 6, h);
+    put(a1 >> 3, 11, h), put(a1 & 7, 2, h);
+    put(a2 >> 3, 5, h), put(a2 & 7, 12, 1 - h);
+    put(a3 >> 3, 9, h), put(a3 >> 2 & 1, 10, h), put(a3 & 3, 0, h);
+  }
+  return word;
+}
+
+void expect_containers(const LaneCodes& codes) {
+  uint32_t a[4]{};
+  unpack_containers(strip_word(codes, 0), strip_word(codes, 1), a);
+  for (int c = 0; c < 8; ++c) {
+    const int place = place_of(BlockForm::kMxfp8, c);
+    EXPECT_EQ(a[2 * (place / 4)] >> 8 * (place % 4) & 0xFF, codes.upper[c] << 2) << c;
+    EXPECT_EQ(a[2 * (place / 4) + 1] >> 8 * (place % 4) & 0xFF, codes.lower[c] << 2) << c;
+  }
+}
+
+TEST(CudaBlockCodes, EveryCodeAtEveryPlaceBecomesItsContainer) {
+  for (int c = 0; c < 16; ++c)
+    for (uint8_t code = 0; code < 16; ++code)
+      for (const uint8_t others : {uint8_t{0}, uint8_t{15}}) {
+        LaneCodes codes;
+        for (int i = 0; i < 8; ++i) codes.upper[i] = codes.lower[i] = others;
+        (c < 8 ? codes.upper : codes.lower)[c % 8] = code;
+        expect_containers(codes);
+      }
+}
+
+TEST(CudaBlockCodes, RandomWordsBecomeContainers) {
+  for (uint64_t seed = 0; seed < 4096; ++seed) expect_containers(random_lane_codes(seed));
+}
+
+TEST(CudaBlockCodes, RandomWordsBecomeNibbles) {
+  for (uint64_t seed = 0; seed < 4096; ++seed) {
+    const LaneCodes groups[]{random_lane_codes(2 * seed), random_lane_codes(2 * seed + 1)};
+    const uint32_t words[]{strip_word(groups[0], 0), strip_word(groups[0], 1), strip_word(groups[1], 0),
+                           strip_word(groups[1], 1)};
+    uint32_t a[4]{};
+    unpack_nibbles(words, a);
+    for (int group = 0; group < 2; ++group)
+      for (int c = 0; c < 8; ++c) {
+        const int shift = 4 * place_of(BlockForm::kMxfp4, c);
+        EXPECT_EQ(a[2 * group] >> shift & 15, groups[group].upper[c]) << group << ", " << c;
+        EXPECT_EQ(a[2 * group + 1] >> shift & 15, groups[group].lower[c]) << group << ", " << c;
+      }
+  }
+}
+
+TEST(CudaBlockCodes, EightNeighboursHaveEightPlaces) {
+  for (const BlockForm form : {BlockForm::kMxfp8, BlockForm::kMxfp4}) {
+    unsigned taken = 0;
+    for (int c = 0; c < 8; ++c) taken |= 1u << place_of(form, c);
+    EXPECT_EQ(taken, 0xFFu);
+  }
+}
+
+// strips.h: (row g, G = 0), (row g + 8, G = 0), (row g, G = 1), (row g + 8, G = 1).
+TEST(CudaBlockCodes, LanesSayTheScalesOfTheirRow) {
+  constexpr uint32_t kWord{0x44332211u};
+  EXPECT_EQ(weight_scales(kWord, 12), 0x33113311u);  // lane 4 g: row g
+  EXPECT_EQ(weight_scales(kWord, 13), 0x44224422u);  // lane 4 g + 1: row g + 8
+}
+
+}  // namespace
+}  // namespace nibble::cuda

@@ -1,0 +1,97 @@
+// Tests where the report of nibble verify is kept, and what is read of it.
+#include "setup/verified.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <fstream>
+
+#include "tests/error_of.h"
+
+namespace nibble {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Sets a variable, or removes it, for a test's duration.
+class Variable {
+ public:
+  Variable(const char* name, const char* value) : name_(name) {
+    if (const char* before = std::getenv(name)) before_ = before;
+    value ? setenv(name, value, 1) : unsetenv(name);
+  }
+  Variable(const Variable&) = delete;
+  Variable& operator=(const Variable&) = delete;
+  ~Variable() { before_ ? setenv(name_, before_->c_str(), 1) : unsetenv(name_); }
+
+ private:
+  const char* name_;
+  std::optional<std::string> before_;
+};
+
+const DeviceFacts kGpu{.name = "NVIDIA GB10", .uuid = "GPU-0123-ab"};
+
+TEST(Verified, IsKeptWhereStateBelongs) {
+  const Variable home("HOME", "/home/someone");
+  {
+    const Variable state("XDG_STATE_HOME", "/var/state");
+    EXPECT_EQ(verified_path(kGpu), "/var/state/nibble/verified-GPU-0123-ab.json");
+  }
+  for (const char* not_set : {static_cast<const char*>(nullptr), "", "relative/is/ignored"}) {
+    const Variable state("XDG_STATE_HOME", not_set);
+    EXPECT_EQ(verified_path(kGpu), "/home/someone/.local/state/nibble/verified-GPU-0123-ab.json");
+    const Variable no_home("HOME", nullptr);
+    EXPECT_EQ(verified_path(kGpu), "");
+  }
+}
+
+TEST(Verified, AGpuWithoutUuidHasItsNameThere) {
+  const Variable state("XDG_STATE_HOME", "/s");
+  EXPECT_EQ(verified_path({.name = "NVIDIA RTX 5090 / 32 GB"}),
+            "/s/nibble/verified-NVIDIA-RTX-5090---32-GB.json");
+}
+
+class VerifiedFile : public testing::Test {
+ protected:
+  ~VerifiedFile() override { fs::remove(path_); }
+  void write(const std::string& text) { std::ofstream(path_) << text; }
+
+  const fs::path path_{fs::path(testing::TempDir()) / "nibble_verified_test.json"};
+};
+
+TEST_F(VerifiedFile, TellsWhatCameOfEachRowAndProbe) {
+  write(R"({"date": "2026-11-22T02:36:02Z", "nibble": {"version": "0.1.0", "commit": "abcdef"}, "machine": {},
+            "probes": [{"probe": "blocks/places", "result": "twin", "found": "x", "figures": {}}],
+            "kernels": [{"backend": "cuda", "kernel": "qkv/BF16", "result": "ok"},
+                        {"backend": "cuda", "kernel": "embed/BF16", "result": "crashed"}]})");
+  const std::optional<Verified> verified = read_verified(path_);
+  ASSERT_TRUE(verified);
+  EXPECT_EQ(verified->date, "2026-11-22T02:36:02Z");
+  EXPECT_EQ(verified->commit, "abcdef");
+  EXPECT_THAT(verified->kernels,
+              testing::ElementsAre(testing::Pair("embed/BF16", "crashed"), testing::Pair("qkv/BF16", "ok")));
+  EXPECT_THAT(verified->probes, testing::ElementsAre(testing::Pair("blocks/places", "twin")));
+}
+
+TEST_F(VerifiedFile, NoFileIsNoReport) {
+  EXPECT_FALSE(read_verified(path_));
+  EXPECT_FALSE(read_verified({}));
+}
+
+TEST_F(VerifiedFile, AnythingElseIsRefusedWithItsName) {
+  for (const char* text :
+       {"", "nonsense", "[]", "{}", R"({"date": 1})",
+        R"({"date": "d", "nibble": {"commit": "c"}, "probes": {}, "kernels": []})",
+        R"({"date": "d", "nibble": {"commit": "c"}, "probes": [], "kernels": [1]})",
+        R"({"date": "d", "nibble": {"commit": "c"}, "probes": [], "kernels": [{"kernel": "k"}]})"}) {
+    write(text);
+    EXPECT_THAT(
+        error_of([&] { read_verified(path_); }),
+        testing::AllOf(testing::HasSubstr(path_.string()), testing::HasSubstr("run nibble verify again")))
+        << text;
+  }
+}
+
+}  // namespace
+}  // namespace nibble
