@@ -444,18 +444,18 @@ void prepare_attend() {
   prefer_shared_memory(append_kernel<KvFormat::kE4m3>);
 }
 
-void append(Stream stream, const AppendArgs& args) {
+void append(const LaunchContext& gpu, const AppendArgs& args) {
   launch(
-      stream, {Operation::kAppend, "append"},
+      gpu, {Operation::kAppend, "append"},
       args.pages.format == KvFormat::kBf16 ? append_kernel<KvFormat::kBf16> : append_kernel<KvFormat::kE4m3>,
       {dim3(static_cast<unsigned>(args.num_tokens), static_cast<unsigned>(args.num_kv_heads)),
        kAttendThreads},
       args);
 }
 
-void attend(Stream stream, int num_rows, const AttendArgs& args) {
+void attend(const LaunchContext& gpu, int num_rows, const AttendArgs& args) {
   launch(
-      stream, {Operation::kAttend, "attend"},
+      gpu, {Operation::kAttend, "attend"},
       args.pages.format == KvFormat::kBf16 ? attend_kernel<KvFormat::kBf16> : attend_kernel<KvFormat::kE4m3>,
       {dim3(static_cast<unsigned>(args.num_kv_heads), static_cast<unsigned>(args.max_chunks),
             static_cast<unsigned>(num_rows)),

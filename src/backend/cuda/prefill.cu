@@ -381,52 +381,58 @@ dim3 grid_for(const Strips& weights, int num_columns) {
 }
 
 template <Layout layout, typename Args>
-void launch_dense(Stream stream, const Label& label, void (*kernel)(Args, unsigned, Timestamps),
+void launch_dense(const LaunchContext& gpu, const Label& label, void (*kernel)(Args, unsigned, Timestamps),
                   const Args& args) {
-  launch(stream, label, kernel,
+  launch(gpu, label, kernel,
          {grid_for(args.weights, args.num_tokens), kThreads, many_bytes<layout>(args.weights)}, args,
-         num_ctas_for(args.weights));
+         num_ctas_for(gpu.target, args.weights));
 }
 
 }  // namespace
 
-void normalise(Stream stream, const NormaliseArgs& args) {
-  launch(stream, {Operation::kRmsNorm, "normalise"}, normalise_kernel,
+void normalise(const LaunchContext& gpu, const NormaliseArgs& args) {
+  launch(gpu, {Operation::kRmsNorm, "normalise"}, normalise_kernel,
          {dim3(static_cast<unsigned>(args.num_tokens)), kThreads}, args);
 }
-void qkv_many(Stream stream, const QkvArgs& args) {
+void qkv_many(const LaunchContext& gpu, const QkvArgs& args) {
   with_layout(args.weights.layout, [&](auto layout) {
-    launch_dense<layout()>(stream, {Operation::kQkv, "qkv"}, qkv_many_kernel<layout()>, args);
+    launch_dense<layout()>(gpu, {Operation::kQkv, "qkv"}, qkv_many_kernel<layout()>, args);
   });
 }
-void project_many(Stream stream, const ProjectArgs& args) {
+void project_many(const LaunchContext& gpu, const ProjectArgs& args) {
   with_layout(args.weights.layout, [&](auto layout) {
-    launch_dense<layout()>(stream, {Operation::kProject, "project"}, project_many_kernel<layout()>, args);
+    launch_dense<layout()>(gpu, {Operation::kProject, "project"}, project_many_kernel<layout()>, args);
   });
 }
-void route_many(Stream stream, const RouteArgs& args) {
-  launch(stream, {Operation::kRoute, "route"}, logits_many_kernel,
+void route_many(const LaunchContext& gpu, const RouteArgs& args) {
+  launch(gpu, {Operation::kRoute, "route"}, logits_many_kernel,
          {grid_for(args.weights, args.num_tokens), kThreads, many_bytes<Layout::kBf16>(args.weights)}, args);
   const auto ctas = static_cast<unsigned>((args.num_tokens + kWarps - 1) / kWarps);
-  launch(stream, {Operation::kRoute, "rank"}, rank_many_kernel,
+  launch(gpu, {Operation::kRoute, "rank"}, rank_many_kernel,
          {dim3(ctas), kThreads, sizeof(int) * kMaxExperts}, args);
 }
-void up_many(Stream stream, const UpArgs& args) {
+void up_many(const LaunchContext& gpu, const UpArgs& args) {
   const Strips& weights = args.up.weights;
-  launch(stream, {Operation::kExpertsUp, "up"}, up_many_kernel,
+  launch(gpu, {Operation::kExpertsUp, "up"}, up_many_kernel,
          {dim3(grid_for(weights, 1).x, static_cast<unsigned>(args.max_groups)), kThreads,
           many_bytes<Layout::kMxfp4>(weights)},
          args);
 }
-void down_many(Stream stream, const DownArgs& args) {
-  launch(stream, {Operation::kExpertsDown, "down"}, down_many_kernel,
+void down_many(const LaunchContext& gpu, const DownArgs& args) {
+  launch(gpu, {Operation::kExpertsDown, "down"}, down_many_kernel,
          {dim3(grid_for(args.weights, 1).x, static_cast<unsigned>(args.max_groups)), kThreads,
           many_bytes<Layout::kMxfp4>(args.weights)},
          args);
 }
 
+size_t many_shared_bytes(const Strips& weights) {
+  size_t bytes = 0;
+  with_layout(weights.layout, [&](auto layout) { bytes = many_bytes<layout()>(weights); });
+  return bytes;
+}
+
 void prepare_prefill() {
-  const size_t max_bytes = device_info().max_shared_bytes - 1024;  // less what static shared memory takes
+  const size_t max_bytes = device_caps().shared_bytes - 1024;  // less what static shared memory takes
   for_each_layout([&](auto layout) {
     allow_shared_bytes(qkv_many_kernel<layout()>, max_bytes);
     allow_shared_bytes(project_many_kernel<layout()>, max_bytes);

@@ -17,6 +17,7 @@
 #include "core/clock.h"
 #include "core/error.h"
 #include "setup/backends.h"
+#include "setup/resolve.h"
 
 namespace nibble::cli {
 namespace {
@@ -96,10 +97,11 @@ void print_verdict(std::string_view kernel, const Verdict& verdict) {
 }
 
 // --row: checks one kernel in this process. The children run it, and so can a debugger or a sanitizer.
-int verify_here(const std::vector<const BackendRow*>& backends, const VerifyOptions& options) {
+int verify_here(const std::vector<const BackendRow*>& backends, const VerifyOptions& options,
+                const OwnOptions& own) {
   std::vector<std::string> names;
   for (const BackendRow* backend : backends)
-    for (const KernelCheck& check : backend->checks()) {
+    for (const KernelCheck& check : backend->checks(own)) {
       names.push_back(check.name);
       if (check.name != *options.row) continue;
       const Stopwatch watch;
@@ -117,16 +119,30 @@ int verify_here(const std::vector<const BackendRow*>& backends, const VerifyOpti
                    fmt::join(names, ", "));
 }
 
-int verify_all(const std::vector<const BackendRow*>& backends, const VerifyOptions& options) {
+// The flags of these settings that were given, for the children.
+std::vector<std::string> device_flags(const Settings& settings) {
+  std::vector<std::string> flags;
+  for (const Setting& setting : setting_table()) {
+    if (setting.group != SettingGroup::kDevice) continue;
+    if (const std::string value = value_of(settings, setting); value != default_of(setting))
+      flags.insert(flags.end(), {flag(setting), value});
+  }
+  return flags;
+}
+
+int verify_all(const std::vector<const BackendRow*>& backends, const VerifyOptions& options,
+               const Settings& settings, const OwnOptions& own) {
   const std::string program = std::filesystem::read_symlink("/proc/self/exe");
   Json rows = Json::array();
   bool all_ok = true;
   if (!options.as_json) print_header();
   for (const BackendRow* backend : backends)
-    for (const KernelCheck& check : backend->checks()) {
-      const Verdict verdict = verdict_of(run_child(
-          {program, "verify", "--backend", std::string(backend->name), "--row", check.name, "--json"},
-          kLimit));
+    for (const KernelCheck& check : backend->checks(own)) {
+      std::vector<std::string> child{program, "verify",   "--backend", std::string(backend->name),
+                                     "--row", check.name, "--json"};
+      const std::vector<std::string> flags = device_flags(settings);
+      child.insert(child.end(), flags.begin(), flags.end());
+      const Verdict verdict = verdict_of(run_child(child, kLimit));
       all_ok &= verdict.result == Result::kOk;
       if (options.as_json)
         rows.push_back(verdict_json(backend->name, check.name, verdict));
@@ -140,7 +156,8 @@ int verify_all(const std::vector<const BackendRow*>& backends, const VerifyOptio
 
 int verify(const VerifyOptions& options, const Settings& settings) {
   const std::vector<const BackendRow*> backends = choose_backends(settings);
-  return options.row ? verify_here(backends, options) : verify_all(backends, options);
+  const OwnOptions own = resolve(settings).own;
+  return options.row ? verify_here(backends, options, own) : verify_all(backends, options, settings, own);
 }
 
 // The last line of a program's stderr, without the program's name in front.
@@ -201,6 +218,7 @@ Action define_verify(CLI::App& command, Settings& settings) {
   command
       .add_option("--row", options->row, "this row alone, and in this process: for a debugger or a sanitizer")
       ->type_name("NAME");
+  add_settings(command, settings, {SettingGroup::kDevice});
   command.add_flag("--json", options->as_json, "one JSON object; where an error has no bound, worst is null");
   command.footer(kVerifyFooter);
   return [options, &settings] { return verify(*options, settings); };

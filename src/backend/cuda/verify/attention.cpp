@@ -7,6 +7,7 @@
 #include "backend/cuda/verify/attention_truth.h"
 #include "backend/cuda/verify/cache.h"
 #include "backend/cuda/verify/checks.h"
+#include "backend/cuda/verify/shapes.h"
 #include "model/rope.h"
 
 namespace nibble::cuda::verify {
@@ -131,13 +132,13 @@ void check_appended(Comparison& comparison, const Step& step, const std::vector<
     if (!is_own[i]) comparison.equal("rest of the cache", 0, static_cast<ptrdiff_t>(i), after[i], before[i]);
 }
 
-void check_append_case(Comparison& comparison, Stream stream, const AttendCase& c) {
+void check_append_case(Comparison& comparison, const Subject& subject, const AttendCase& c) {
   Step step(c);
   step.cache.upload();
   check(cudaDeviceSynchronize(), "preparing a check");
-  append(stream, {step.cache.input(), step.device_parts.data(), c.num_tokens(), c.num_heads, c.num_kv_heads,
-                  step.rope(), step.cache.pages()});
-  check(cudaStreamSynchronize(stream), "checking append");
+  subject.launch(AppendArgs{step.cache.input(), step.device_parts.data(), c.num_tokens(), c.num_heads,
+                            c.num_kv_heads, step.rope(), step.cache.pages()});
+  check(cudaStreamSynchronize(subject.stream()), "checking append");
   check_appended(comparison, step, step.cache.bits(), step.cache.read(comparison));
 }
 
@@ -154,7 +155,7 @@ int max_chunks_of(const AttendCase& c) {
   return std::min(chunks, kMaxChunks);
 }
 
-void check_attend_case(Comparison& comparison, Stream stream, const AttendCase& c) {
+void check_attend_case(Comparison& comparison, const Subject& subject, const AttendCase& c) {
   Step step(c);
   const int T = c.num_tokens(), max_chunks = max_chunks_of(c);
   const auto sinks = make_sinks(c);
@@ -168,11 +169,11 @@ void check_attend_case(Comparison& comparison, Stream stream, const AttendCase& 
   const DeviceArray<uint16_t> out(static_cast<size_t>(T) * static_cast<size_t>(c.num_heads) * kHeadDim);
   check(cudaDeviceSynchronize(), "preparing a check");
   for (int row = 0; row < T; row += rows_per_launch)
-    attend(stream, std::min(rows_per_launch, T - row),
-           {step.cache.input(), step.device_parts.data(), T, c.num_heads, c.num_kv_heads, step.rope(),
-            step.cache.pages(), c.window, device_sinks.data(), c.writes_kv(), row, max_chunks,
-            partials.data(), tickets.data(), bf16(out)});
-  check(cudaStreamSynchronize(stream), "checking attend");
+    subject.launch(std::min(rows_per_launch, T - row),
+                   AttendArgs{step.cache.input(), step.device_parts.data(), T, c.num_heads, c.num_kv_heads,
+                              step.rope(), step.cache.pages(), c.window, device_sinks.data(), c.writes_kv(),
+                              row, max_chunks, partials.data(), tickets.data(), bf16(out)});
+  check(cudaStreamSynchronize(subject.stream()), "checking attend");
 
   const auto actual = out.read(comparison, "out");
   for (const unsigned ticket : tickets.read(comparison, "tickets"))
@@ -189,22 +190,28 @@ void check_attend_case(Comparison& comparison, Stream stream, const AttendCase& 
     }
 }
 
-template <typename CheckCase>
-KernelFinding check_cases(const KernelRow& row, const CheckCase& check_case) {
-  prepare_attend();
+template <typename CheckAttendCase>
+KernelFinding check_attend_cases(const KernelRow& row, const Target& target,
+                                 const CheckAttendCase& check_case) {
+  prepare_kernels();
   Comparison comparison;
   const OwnedStream stream;
+  const Subject subject{row, {stream, target}};
   for (AttendCase c : attend_cases()) {
     if (!takes(row, c)) continue;
     c.kv = row.weights;
-    comparison.at(c.text(), [&] { check_case(comparison, stream, c); });
+    comparison.at(c.text(), [&] { check_case(comparison, subject, c); });
   }
   return comparison.finding();
 }
 
 }  // namespace
 
-KernelFinding check_append(const KernelRow& row) { return check_cases(row, check_append_case); }
-KernelFinding check_attend(const KernelRow& row) { return check_cases(row, check_attend_case); }
+KernelFinding check_append(const KernelRow& row, const Target& target) {
+  return check_attend_cases(row, target, check_append_case);
+}
+KernelFinding check_attend(const KernelRow& row, const Target& target) {
+  return check_attend_cases(row, target, check_attend_case);
+}
 
 }  // namespace nibble::cuda::verify
