@@ -57,16 +57,17 @@ void experts(const Model& model, size_t index, const NormInput& norm, const Plan
                                work.step,
                                static_cast<uint32_t>(model.weights.layers.size()),
                                static_cast<uint32_t>(index)};
-  if (plan.has_route_up(T)) {
-    plan.route_up(stream, {norm, layer.router, layer.router_bias, K, work.x, routing, up, work.gated});
+  if (plan.routes_with_experts(T)) {
+    plan.route_and_experts_up(stream,
+                              {norm, layer.router, layer.router_bias, K, work.x, routing, up, work.gated});
   } else {
-    if (plan.has_norms(T)) plan.normalise(stream, {norm, T, work.x, work.normed});
+    if (plan.has_norms(T)) plan.rms_norm(stream, {norm, T, work.x, work.normed});
     plan.route(stream, {norm, layer.router, layer.router_bias, T, K, work.x, work.normed, work.router_logits,
                         work.chosen, work.rank, work.route_ticket, groups});
-    plan.up(stream, {work.normed, groups, T, K, plan.max_groups(T), up, work.gated});
+    plan.experts_up(stream, {work.normed, groups, T, K, plan.max_groups(T), up, work.gated});
   }
-  plan.down(stream, {work.gated, groups, routing, T, plan.max_groups(T), config.hidden, config.intermediate,
-                     layer.down, layer.down_bias, work.experts_out});
+  plan.experts_down(stream, {work.gated, groups, routing, T, plan.max_groups(T), config.hidden,
+                             config.intermediate, layer.down, layer.down_bias, work.experts_out});
 }
 
 }  // namespace
@@ -85,7 +86,7 @@ void run_layers(const Model& model, const Plan& plan, const Workspace& work, con
     const NormInput norm{left, layer.attention_norm, config.rms_eps};
     // Where norms are computed once, that adds up the residual stream as well, in place.
     const ResidualInput x = plan.has_norms(T) ? stream_in(config, work, /*with_experts=*/false) : left;
-    if (plan.has_norms(T)) plan.normalise(stream, {norm, T, work.x, work.normed});
+    if (plan.has_norms(T)) plan.rms_norm(stream, {norm, T, work.x, work.normed});
     plan.qkv(stream, {norm, work.normed, layer.qkv, layer.qkv_bias, T, work.qkv_parts});
     if (!shape.writes_kv) plan.append(stream, {in, work.qkv_parts, T, Nq, Nkv, rope, pages});
     attend(config, layer, plan, work, shape, stream,

@@ -69,9 +69,10 @@ Plan::Plan(const Config& config, const BackendOptions& options, const Target& ta
     }
     if (next <= options.max_batch_tokens && !is_optional(operation))
       throw InputError(
-          "{}: the CUDA backend has no kernel for {} of {} rows in {} on {}{}{}; try --backend cpu", source,
-          nibble::name(operation), next, nibble::name(weights), name(target.family),
-          reason.empty() ? "" : ": ", reason);
+          "{}: the CUDA backend has no kernel for {} in {} on {}, for a step of {} row{}{}{}; try --backend "
+          "cpu",
+          source, nibble::name(operation), nibble::name(weights), name(target.family), next,
+          next == 1 ? "" : "s", reason.empty() ? "" : ": ", reason);
   }
 }
 
@@ -87,7 +88,7 @@ const KernelRow& Plan::row(Operation operation, int num_rows) const {
   return *found;
 }
 
-bool Plan::has_route_up(int num_tokens) const {
+bool Plan::routes_with_experts(int num_tokens) const {
   return std::holds_alternative<Launch<RouteUpArgs>>(row(Operation::kRoute, num_tokens).launcher);
 }
 

@@ -22,16 +22,16 @@ class Plan {
 
   // Whether a step of T tokens computes norms once, with rms_norm; else each kernel that needs one computes it.
   bool has_norms(int num_tokens) const { return find(Operation::kRmsNorm, num_tokens) != nullptr; }
-  // Whether one launch, route_up(), routes and does the first half of the experts.
-  bool has_route_up(int num_tokens) const;
+  // Whether one launch, route_and_experts_up(), routes and does the first half of the experts.
+  bool routes_with_experts(int num_tokens) const;
   int group_size(int num_tokens) const { return row(Operation::kRoute, num_tokens).pass.columns; }
   int max_groups(int num_tokens) const;  // of a step of T tokens, for any routing
 
-  // The operations of a step.
+  // The operations of a step, by their names (model/operation.h).
   void embed(Stream stream, int num_tokens, const EmbedArgs& args) const {
     row(Operation::kEmbed, num_tokens).launch(on(stream), num_tokens, args);
   }
-  void normalise(Stream stream, const NormaliseArgs& args) const {
+  void rms_norm(Stream stream, const NormaliseArgs& args) const {
     row(Operation::kRmsNorm, args.num_tokens).launch(on(stream), args);
   }
   void qkv(Stream stream, const QkvArgs& args) const {
@@ -50,13 +50,13 @@ class Plan {
   void route(Stream stream, const RouteArgs& args) const {
     row(Operation::kRoute, args.num_tokens).launch(on(stream), args);
   }
-  void route_up(Stream stream, const RouteUpArgs& args) const {
+  void route_and_experts_up(Stream stream, const RouteUpArgs& args) const {
     row(Operation::kRoute, 1).launch(on(stream), args);
   }
-  void up(Stream stream, const UpArgs& args) const {
+  void experts_up(Stream stream, const UpArgs& args) const {
     row(Operation::kExpertsUp, args.num_tokens).launch(on(stream), args);
   }
-  void down(Stream stream, const DownArgs& args) const {
+  void experts_down(Stream stream, const DownArgs& args) const {
     row(Operation::kExpertsDown, args.num_tokens).launch(on(stream), args);
   }
   void unembed(Stream stream, const UnembedArgs& args) const {

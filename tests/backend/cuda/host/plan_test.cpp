@@ -69,10 +69,10 @@ TEST(CudaPlan, KernelsOfAStepAgreeOnNormsAndGroups) {
         EXPECT_EQ(plan.find(operation, tokens)->pass.takes_norm, plan.has_norms(tokens)) << tokens;
       for (const Operation operation : {Operation::kExpertsUp, Operation::kExpertsDown})
         EXPECT_EQ(plan.find(operation, tokens)->pass.columns, plan.group_size(tokens)) << tokens;
-      EXPECT_EQ(plan.has_route_up(tokens), tokens == 1);
+      EXPECT_EQ(plan.routes_with_experts(tokens), tokens == 1);
       EXPECT_EQ(plan.find(Operation::kExpertsUp, tokens)->launcher.index() ==
                     plan.find(Operation::kRoute, tokens)->launcher.index(),
-                plan.has_route_up(tokens));
+                plan.routes_with_experts(tokens));
     }
     EXPECT_EQ(plan.group_size(kFewTokens), 8);
     EXPECT_EQ(plan.group_size(kFewTokens + 1), 64);
