@@ -161,11 +161,12 @@ std::vector<KernelChoice> list_kernels(const Model& model, const ResolvedSetting
 }
 
 // The kernels for a GPU that need not be here; they follow from the model's configuration and formats.
-RemoteKernels list_kernels_on(const std::string& gpu, const Model& model, const ResolvedSettings& setup) {
+RemoteKernels list_kernels_on(const std::string& gpu, const Model& model, const ResolvedSettings& setup,
+                              const Capacity& capacity) {
   if (!setup.backend->kernels_on)
     throw InputError("--gpu {}: the backend {} runs on no GPU: leave --backend out", gpu,
                      setup.backend->name);
-  const BackendOptions room = backend_options(model.config, setup, {kPageTokens, 1});
+  const BackendOptions room = backend_options(model.config, setup, capacity);
   RemoteKernels found = setup.backend->kernels_on(gpu, model.config, room, setup.own, model.source.name);
   check_requirements(setup.requirements, setup.backend->name, found.kernels);
   return found;
@@ -326,7 +327,7 @@ int inspect(const InspectOptions& options, Settings settings) {
   report.kept_weight_bytes = kept_weight_bytes(report.model, report.plan, setup);
   report.decode = step_costs(config, formats_of(report.model, setup), 1, report.capacity.context);
   if (options.gpu) {
-    RemoteKernels found = list_kernels_on(*options.gpu, report.model, setup);
+    RemoteKernels found = list_kernels_on(*options.gpu, report.model, setup, report.capacity);
     report.kernels = std::move(found.kernels);
     report.device = std::move(found.device);
     report.refusal = std::move(found.refusal);

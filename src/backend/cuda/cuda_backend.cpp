@@ -132,7 +132,10 @@ std::unique_ptr<Backend> make(std::shared_ptr<const Weights> weights, const Back
   Plan plan(config, options, target_of(device_caps(), own), weights->source);
   if (const std::string reason = why_not_budget(plan, config, device_caps()); !reason.empty())
     throw InputError("--backend cuda: {}", reason);
-  check_memory(config, weights->source, options, free_device_bytes());
+  if (const std::string reason =
+          why_not_memory(config, weights->source, options, free_device_bytes(device_caps()));
+      !reason.empty())
+    throw InputError("{}", reason);
   return std::make_unique<CudaBackend>(*weights, options, std::move(plan));
 }
 
@@ -141,7 +144,10 @@ RemoteKernels kernels_on(std::string_view gpu, const Config& config, const Backe
   const DeviceCaps caps = known_gpu(gpu);
   check_shapes(config, source);
   const Plan plan(config, options, target_of(caps, own), source);
-  return {describe(caps), why_not_budget(plan, config, caps), choices(plan)};
+  std::string refusal = why_not_budget(plan, config, caps);
+  const std::string memory = why_not_memory(config, source, options, caps.total_bytes);
+  if (!refusal.empty() && !memory.empty()) refusal += "; ";
+  return {describe(caps), refusal + memory, choices(plan)};
 }
 
 }  // namespace nibble::cuda

@@ -39,8 +39,8 @@ const DeviceCaps& device_caps() {
   return caps;
 }
 
-size_t free_device_bytes() {
-  if (device_caps().is_integrated) return available_bytes();
+size_t free_device_bytes(const DeviceCaps& caps) {
+  if (caps.is_integrated) return available_bytes();
   size_t free_bytes = 0, total_bytes = 0;
   check(cudaMemGetInfo(&free_bytes, &total_bytes), "asking for its free memory");
   return free_bytes;

@@ -25,7 +25,7 @@ std::string why_no_device();
 const DeviceCaps& device_caps();
 // Memory that is free at this moment: the driver is asked each time, so this is for planning, not for launches. On a GPU that shares
 // the host's memory it is what the host has available: there the driver calls the page cache taken.
-size_t free_device_bytes();
+size_t free_device_bytes(const DeviceCaps& caps);
 
 class OwnedStream {
  public:

@@ -94,10 +94,11 @@ MemoryPlan memory_plan(const Config& config, const BackendOptions& options) {
   return plan;
 }
 
-void check_memory(const Config& config, std::string_view source, const BackendOptions& options, size_t free) {
+std::string why_not_memory(const Config& config, std::string_view source, const BackendOptions& options,
+                           size_t free) {
   const MemoryPlan needed = memory_plan(config, options);
-  if (total_bytes(needed) <= free) return;
-  throw InputError(
+  if (total_bytes(needed) <= free) return {};
+  return fmt::format(
       "{} needs {:.1f} GB on the GPU (weights {:.1f}, KV cache {:.1f}, workspace {:.1f}, {:.1f} while "
       "loading) "
       "and {:.1f} are free: {}",

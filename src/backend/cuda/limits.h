@@ -18,7 +18,8 @@ std::string why_not_budget(const Plan& plan, const Config& config, const DeviceC
 
 MemoryPlan memory_plan(const Config& config, const BackendOptions& options);
 
-// Throws InputError where the model needs more than `free` bytes, and says what would fit.
-void check_memory(const Config& config, std::string_view source, const BackendOptions& options, size_t free);
+// What a model needs where that is more than `free` bytes, and what would fit; empty where it fits.
+std::string why_not_memory(const Config& config, std::string_view source, const BackendOptions& options,
+                           size_t free);
 
 }  // namespace nibble::cuda

@@ -52,8 +52,16 @@ TEST(CudaDevice, TheDriverIsAskedForPropertiesOnceAndNotForFreeMemory) {
 TEST(CudaDevice, PlanningAsksForTheMemoryThatIsFreeNow) {
   for (const size_t bytes : {size_t{70} << 30, size_t{3} << 30}) {
     free_now = bytes;
-    EXPECT_EQ(free_device_bytes(), bytes);
+    EXPECT_EQ(free_device_bytes(known_gpu("h200")), bytes);
   }
+}
+
+// There the driver calls only the pages free that hold nothing at all, not even a file that was read.
+TEST(CudaDevice, WhereTheHostsMemoryIsSharedTheHostSaysWhatIsFree) {
+  num_memory_questions = 0;
+  free_now = 1;
+  EXPECT_GT(free_device_bytes(known_gpu("gb10")), size_t{1} << 20);
+  EXPECT_EQ(num_memory_questions, 0);
 }
 
 }  // namespace

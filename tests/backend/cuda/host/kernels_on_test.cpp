@@ -11,11 +11,13 @@
 namespace nibble::cuda {
 namespace {
 
+using testing::AllOf;
 using testing::HasSubstr;
 using testing::IsEmpty;
+using testing::Not;
 
-RemoteKernels ask(std::string_view gpu, const CudaOptions& own = {}) {
-  return kernels_on(gpu, *named_config("gpt-oss-120b"), {}, own, "gpt-oss-120b");
+RemoteKernels ask(std::string_view gpu, const CudaOptions& own = {}, const char* model = "gpt-oss-120b") {
+  return kernels_on(gpu, *named_config(model), {}, own, model);
 }
 
 TEST(CudaKernelsOn, EveryKnownGpuHasAKernelForEachOperation) {
@@ -32,6 +34,9 @@ TEST(CudaKernelsOn, EveryKnownGpuHasAKernelForEachOperation) {
 TEST(CudaKernelsOn, SaysWhereTheyDoNotRunYet) {
   EXPECT_THAT(ask("h200").refusal, IsEmpty());
   EXPECT_THAT(ask("gb10").refusal, HasSubstr("99 KB"));
+  EXPECT_THAT(ask("rtx4090").refusal,
+              AllOf(HasSubstr("99 KB"), HasSubstr("gpt-oss-120b needs"), HasSubstr("24.0 are free")));
+  EXPECT_THAT(ask("rtx4090", {}, "gpt-oss-20b").refusal, Not(HasSubstr("are free")));
   EXPECT_THAT(ask("h200", {.shared_budget = 163}).refusal, HasSubstr("--shared-budget 163"));
 }
 
