@@ -136,6 +136,9 @@ std::unique_ptr<Backend> make(std::shared_ptr<const Weights> weights, const Back
           why_not_memory(config, weights->source, options, free_device_bytes(device_caps()));
       !reason.empty())
     throw InputError("{}", reason);
+  const Target& target = plan.target();
+  log::info("kernels of {} for {}: {} KB of shared memory per CTA, {} multiprocessors", name(target.family),
+            device_caps().name, kilobytes(target.budget), target.num_multiprocessors);
   return std::make_unique<CudaBackend>(*weights, options, std::move(plan));
 }
 
