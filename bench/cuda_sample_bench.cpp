@@ -52,7 +52,7 @@ void choose(benchmark::State& state, const SampleParams& params, float spread, i
   cudaGraphExec_t executable = nullptr;
   check(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), "recording");
   for (int launch = 0; launch < kLaunches; ++launch)
-    sample(stream, num_rows,
+    sample({stream, target_of(device_caps(), {})}, num_rows,
            {rows.as<SampleRow>(), logits.as<float>(), kVocab, sample_rows.are_greedy(), best.as<uint64_t>(),
             tickets.as<unsigned>(), results.as<SampleResult>()});
   check(cudaStreamEndCapture(stream, &graph), "recording");

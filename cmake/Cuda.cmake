@@ -1,6 +1,6 @@
 # The CUDA backend: a floor whose kernels nvcc compiles. The runtime is linked statically; the driver is looked for when the
 # program starts, so that the same binary runs where there is none. NIBBLE_CUDA_ARCHITECTURES: sm_90a for Hopper, sm_80 (as PTX
-# too) for what is older or other, sm_120a and sm_121a for Blackwell.
+# too) for what is older or other, sm_120a and sm_121a for Blackwell. src/backend/cuda/caps.cpp says which chips run which of these.
 set(NIBBLE_CUDA_ARCHITECTURES "80;90a;120a;121a" CACHE STRING "compute capabilities that are compiled for")
 set(CMAKE_CUDA_ARCHITECTURES ${NIBBLE_CUDA_ARCHITECTURES})
 find_program(NVCC nvcc HINTS /usr/local/cuda/bin REQUIRED)

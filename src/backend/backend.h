@@ -45,6 +45,13 @@ struct KernelChoice {
   bool operator==(const KernelChoice&) const = default;
 };
 
+// The kernels that a device would run, which need not be here.
+struct RemoteKernels {
+  std::string device;   // what it is, in a line
+  std::string refusal;  // why nibble does not run the model there; empty where it does
+  std::vector<KernelChoice> kernels;
+};
+
 // A count of events since the backend was made.
 struct Counter {
   std::string name;

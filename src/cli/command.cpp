@@ -22,6 +22,7 @@ const char* title(SettingGroup group) {
     case SettingGroup::kMachine:
     case SettingGroup::kBatch:
     case SettingGroup::kCache:
+    case SettingGroup::kDevice:
       return "Machine";
     case SettingGroup::kPlaces:
     case SettingGroup::kChat:

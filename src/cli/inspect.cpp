@@ -8,9 +8,12 @@
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "cli/measure/kernels_json.h"
+#include "core/available_bytes.h"
 #include "core/bytes_text.h"
+#include "core/error.h"
 #include "formats/container.h"
 #include "formats/gguf.h"
 #include "model/convert_blocks.h"
@@ -31,12 +34,14 @@ Examples:
   nibble inspect tiny --tensors
   nibble inspect gpt-oss-20b.gguf
   nibble inspect synthetic:gpt-oss-120b --context 131072 --sequences 4
-  nibble inspect openai/gpt-oss-20b --kernels)"};
+  nibble inspect openai/gpt-oss-20b --kernels
+  nibble inspect synthetic:gpt-oss-120b --kernels --gpu gb10)"};
 
 struct InspectOptions {
   std::string model;
   int num_sequences{1};
   bool show_tensors{false}, show_kernels{false}, as_json{false};
+  std::optional<std::string> gpu;  // --gpu
 };
 
 struct TensorLine {
@@ -155,6 +160,18 @@ std::vector<KernelChoice> list_kernels(const Model& model, const ResolvedSetting
   return kernels;
 }
 
+// The kernels for a GPU that need not be here; they follow from the model's configuration and formats.
+RemoteKernels list_kernels_on(const std::string& gpu, const Model& model, const ResolvedSettings& setup,
+                              const Capacity& capacity) {
+  if (!setup.backend->kernels_on)
+    throw InputError("--gpu {}: the backend {} runs on no GPU: leave --backend out", gpu,
+                     setup.backend->name);
+  const BackendOptions room = backend_options(model.config, setup, capacity);
+  RemoteKernels found = setup.backend->kernels_on(gpu, model.config, room, setup.own, model.source.name);
+  check_requirements(setup.requirements, setup.backend->name, found.kernels);
+  return found;
+}
+
 // All that is printed about a model.
 struct Report {
   Model model;
@@ -166,6 +183,7 @@ struct Report {
   size_t kept_weight_bytes;
   std::vector<OperationCost> decode;  // for one token at the end of a full context
   std::vector<KernelChoice> kernels;  // empty unless --kernels is given
+  std::string device, refusal;        // of RemoteKernels; empty unless --gpu is given
 };
 
 std::string describe(const Config& config) {
@@ -222,8 +240,10 @@ void print(const Report& report) {
         100.0 * static_cast<double>(row.cost.bytes_touched()) / static_cast<double>(all.bytes_touched()));
 
   if (!report.kernels.empty())
-    fmt::print("\nkernels on backend {}\n  {:<16} {:<8} {:<12} {:<6} {:<46} {}\n", report.backend,
-               "operation", "weights", "activations", "rows", "kernel", "reason");
+    fmt::print("\nkernels on backend {}{}{}\n{}{}{}  {:<16} {:<8} {:<12} {:<6} {:<46} {}\n", report.backend,
+               report.device.empty() ? "" : ", on ", report.device, report.refusal.empty() ? "" : "  ",
+               report.refusal, report.refusal.empty() ? "" : "\n", "operation", "weights", "activations",
+               "rows", "kernel", "reason");
   for (const KernelChoice& row : report.kernels)
     fmt::print("  {:<16} {:<8} {:<12} {:<6} {:<46} {}\n", name(row.operation), row.weights, row.activations,
                rows_text(row), row.kernel, row.reason);
@@ -264,6 +284,9 @@ void print_json(const Report& report, bool with_tensors) {
   for (const OperationCost& row : report.decode)
     json["bytes_by_operation"][std::string(name(row.operation))] = row.cost.bytes_touched();
   if (!report.kernels.empty()) json["kernels"] = kernels_json(report.kernels);
+  if (!report.device.empty())
+    json["gpu"] = {{"name", report.device},
+                   {"refusal", report.refusal.empty() ? Json() : Json(report.refusal)}};
   if (with_tensors)
     for (const TensorLine& tensor : report.tensors)
       json["tensors"].push_back({{"name", tensor.name},
@@ -273,7 +296,10 @@ void print_json(const Report& report, bool with_tensors) {
   fmt::print("{}\n", json.dump(2, ' ', false, Json::error_handler_t::replace));
 }
 
-int inspect(const InspectOptions& options, const Settings& settings) {
+int inspect(const InspectOptions& options, Settings settings) {
+  if (options.gpu && !options.show_kernels)
+    throw InputError("--gpu {}: only --kernels depends on it: add that", *options.gpu);
+  if (options.gpu && !settings.backend) settings.backend = "cuda";  // this machine may have none
   const ResolvedSettings setup = resolve(settings);
   const ModelSource source = find_model(options.model, setup.places);
   std::vector<TensorLine> tensors = list_tensors(source);
@@ -292,13 +318,22 @@ int inspect(const InspectOptions& options, const Settings& settings) {
                 {},
                 0,
                 {},
+                {},
+                {},
                 {}};
   const Config& config = report.model.config;
   report.capacity = {context_of(config, setup), options.num_sequences};
   report.plan = setup.backend->plan(config, backend_options(config, setup, report.capacity), setup.own);
   report.kept_weight_bytes = kept_weight_bytes(report.model, report.plan, setup);
   report.decode = step_costs(config, formats_of(report.model, setup), 1, report.capacity.context);
-  if (options.show_kernels || !setup.requirements.empty()) report.kernels = list_kernels(report.model, setup);
+  if (options.gpu) {
+    RemoteKernels found = list_kernels_on(*options.gpu, report.model, setup, report.capacity);
+    report.kernels = std::move(found.kernels);
+    report.device = std::move(found.device);
+    report.refusal = std::move(found.refusal);
+  } else if (options.show_kernels || !setup.requirements.empty()) {
+    report.kernels = list_kernels(report.model, setup);
+  }
   if (!options.show_kernels) report.kernels.clear();
   if (options.as_json)
     print_json(report, options.show_tensors);
@@ -318,8 +353,12 @@ Action define_inspect(CLI::App& command, Settings& settings) {
   command.add_flag("--tensors", options->show_tensors,
                    "every tensor (and a GGUF file's metadata), also of files that are no whole model");
   command.add_flag("--kernels", options->show_kernels, "which kernel runs each operation here, and why that");
+  command
+      .add_option("--gpu", options->gpu,
+                  "with --kernels: on this GPU instead, which need not be here: gb10, sm_121, ...")
+      ->type_name("NAME");
   command.add_flag("--json", options->as_json, "one JSON object");
-  add_settings(command, settings, {SettingGroup::kMachine, SettingGroup::kPlaces});
+  add_settings(command, settings, {SettingGroup::kMachine, SettingGroup::kDevice, SettingGroup::kPlaces});
   command.footer(kInspectFooter);
   return [options, &settings] { return inspect(*options, settings); };
 }

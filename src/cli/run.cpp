@@ -139,7 +139,7 @@ Action define_run(CLI::App& command, Settings& settings) {
   command.add_flag("--json", options->as_json, "one JSON object at the end, in place of the streamed text");
   add_settings(command, settings,
                {SettingGroup::kInstruction, SettingGroup::kSampling, SettingGroup::kDetail,
-                SettingGroup::kMachine, SettingGroup::kPlaces});
+                SettingGroup::kMachine, SettingGroup::kDevice, SettingGroup::kPlaces});
   command.footer(kRunFooter);
   return [options, &settings] { return run(*options, settings); };
 }

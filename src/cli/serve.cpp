@@ -167,7 +167,8 @@ Action define_serve(CLI::App& command, Settings& settings) {
                 "log the bodies of requests, prompts and all (with --log-level info)")
       ->group(group);
   add_settings(command, settings,
-               {SettingGroup::kMachine, SettingGroup::kBatch, SettingGroup::kCache, SettingGroup::kPlaces});
+               {SettingGroup::kMachine, SettingGroup::kBatch, SettingGroup::kCache, SettingGroup::kDevice,
+                SettingGroup::kPlaces});
   command.footer(kServeFooter);
   return [options, &settings] { return serve(*options, settings); };
 }

@@ -76,6 +76,12 @@ constexpr Setting kTable[] = {
     {"prefix-cache", kCache, "WHETHER", "run the beginnings that prompts have in common once: on, off", "",
      ChoiceField<std::string>{&S::prefix_cache, {"on", "off"}}},
 
+    {"shared-budget", kDevice, "KB", "run the kernels of a GPU that has so much shared memory per CTA",
+     "the most that this GPU has",
+     ChoiceField<std::optional<std::string>>{&S::shared_budget, {"99", "163", "227"}}},
+    {"multiprocessors", kDevice, "N", "launch as on a GPU with N multiprocessors", "all that it has",
+     NumberField<std::optional<int>>{&S::multiprocessors, 1, 1024}},
+
     {"models", kPlaces, "DIR", "folder of the bundled models", "beside the program", TextField{&S::models}},
     {"tokenizer", kPlaces, "FILE", "tokenizer.json or .tiktoken; bytes: the 256 bytes alone",
      "the model's own", TextField{&S::tokenizer}},

@@ -45,6 +45,9 @@ struct Settings {
   int max_batch_tokens{512};
   int max_sequences{16};
   std::string prefix_cache{"on"};
+  // kDevice: what a GPU is taken for.
+  std::optional<std::string> shared_budget;
+  std::optional<int> multiprocessors;
   // kPlaces: where files are, and the log.
   std::optional<std::string> models;     // folder of the bundled models
   std::optional<std::string> tokenizer;  // a vocabulary file in place of the model's own
@@ -55,7 +58,17 @@ struct Settings {
 };
 
 // A command has all settings of the groups that it names.
-enum class SettingGroup { kInstruction, kSampling, kDetail, kMachine, kBatch, kCache, kPlaces, kChat };
+enum class SettingGroup {
+  kInstruction,
+  kSampling,
+  kDetail,
+  kMachine,
+  kBatch,
+  kCache,
+  kDevice,
+  kPlaces,
+  kChat
+};
 
 template <typename Member>  // int, double, or an optional of int or uint64_t
 struct NumberField {

@@ -52,6 +52,15 @@ std::string nothing() { return {}; }
 bool always(const OwnOptions&) { return true; }
 #if NIBBLE_CUDA
 bool never(const OwnOptions&) { return false; }
+std::unique_ptr<Backend> make_cuda(std::shared_ptr<const Weights> weights, const BackendOptions& options,
+                                   const OwnOptions& own) {
+  return cuda::make(std::move(weights), options, own.cuda);
+}
+std::vector<KernelCheck> check_cuda(const OwnOptions& own) { return cuda::kernel_checks(own.cuda); }
+RemoteKernels cuda_kernels_on(std::string_view gpu, const Config& config, const BackendOptions& options,
+                              const OwnOptions& own, std::string_view source) {
+  return cuda::kernels_on(gpu, config, options, own.cuda, source);
+}
 #endif
 bool cpu_takes_int8(const OwnOptions& own) { return cpu::takes_int8(own.cpu); }
 
@@ -81,16 +90,16 @@ double host_bandwidth() {
 
 constexpr BackendRow kBackends[] = {
 #if NIBBLE_CUDA
-    {"cuda", "one NVIDIA GPU", &plan<&cuda::plan>, &make<&cuda::make>, true, false, nullptr, &never,
-     &cuda::why_not, &cuda_tolerance, &cuda::read_bandwidth, &cuda::device_facts, nullptr, nullptr,
-     &cuda::kernel_checks, &cuda::verify::machine_probes},
+    {"cuda", "one NVIDIA GPU", &plan<&cuda::plan>, &make_cuda, true, false, nullptr, &never, &cuda::why_not,
+     &cuda_tolerance, &cuda::read_bandwidth, &cuda::device_facts, nullptr, nullptr, &check_cuda,
+     &cuda::verify::machine_probes, &cuda_kernels_on},
 #endif
     {"cpu", "all cores, dense weights as they are stored", &plan_cpu, &make_cpu, false, true, &check_isa,
      &cpu_takes_int8, &nothing, &cpu_tolerance, &host_bandwidth, nullptr, &cpu::retune, &cpu_rounding,
-     nullptr, nullptr},
+     nullptr, nullptr, nullptr},
     {"reference", "plain loops in float32, slow: what the others are tested against", &plan<&reference::plan>,
      &make<&reference::make>, false, false, &check_reference, &always, &nothing, &float32_tolerance,
-     &host_bandwidth, nullptr, nullptr, nullptr, nullptr, nullptr},
+     &host_bandwidth, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr},
 };
 
 }  // namespace

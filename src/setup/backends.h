@@ -10,6 +10,7 @@
 
 #include "backend/backend.h"
 #include "backend/cpu/cpu_options.h"
+#include "backend/cuda/cuda_options.h"
 #include "backend/device_facts.h"
 #include "backend/kernel_check.h"
 #include "backend/machine_probe.h"
@@ -21,6 +22,7 @@ namespace nibble {
 // The options of single backends, of which each row reads its own.
 struct OwnOptions {
   cpu::CpuOptions cpu{};
+  cuda::CudaOptions cuda{};
 };
 
 struct BackendRow {
@@ -45,8 +47,11 @@ struct BackendRow {
   // The roundings of these kernels that the reference has to repeat for a comparison place by place. Not set, or null: they decide so
   // few places that exact data will do.
   std::optional<reference::Rounding> (*rounding)(const BackendOptions&, std::span<const KernelChoice>);
-  std::vector<KernelCheck> (*checks)();       // of the kernels that run here; null: none
+  std::vector<KernelCheck> (*checks)(const OwnOptions&);  // of the kernels that run here; null: none
   std::span<const MachineProbe> (*probes)();  // what is asked of the device before them; null: nothing
+  // The kernels that a device of this name would run; `source` names the model in messages. Null: there are no names.
+  RemoteKernels (*kernels_on)(std::string_view device, const Config&, const BackendOptions&,
+                              const OwnOptions&, std::string_view source);
 };
 
 std::span<const BackendRow> all_backends();  // best first

@@ -1,8 +1,6 @@
 #include "setup/memory.h"
 
-#include <fstream>
-#include <string>
-
+#include "core/available_bytes.h"
 #include "core/bytes_text.h"
 #include "core/error.h"
 
@@ -23,15 +21,6 @@ size_t kept_weight_bytes(const Model& model, const MemoryPlan& plan, const Resol
   for (const LayerWeights& layer : model.weights->layers)
     kept -= saved(layer.q) + saved(layer.k) + saved(layer.v) + saved(layer.o);
   return kept;
-}
-
-size_t available_bytes() {
-  std::ifstream meminfo("/proc/meminfo");
-  std::string field;
-  for (size_t kibibytes = 0; meminfo >> field;) {
-    if (field == "MemAvailable:" && meminfo >> kibibytes) return kibibytes << 10;
-  }
-  return SIZE_MAX;  // not Linux: the operating system will say
 }
 
 void check_memory(const Model& model, const ResolvedSettings& setup, const BackendOptions& options) {

@@ -13,8 +13,6 @@ namespace nibble {
 // given back, weights that were made can't.
 size_t kept_weight_bytes(const Model& model, const MemoryPlan& plan, const ResolvedSettings& setup);
 
-size_t available_bytes();  // memory that programs may still take, files in the page cache included
-
 // Throws InputError where the host's memory lacks.
 void check_memory(const Model& model, const ResolvedSettings& setup, const BackendOptions& options);
 

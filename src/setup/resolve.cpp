@@ -1,6 +1,8 @@
 #include "setup/resolve.h"
 
+#include <string>
 #include <string_view>
+#include <utility>
 
 #include "core/error.h"
 #include "core/take_until.h"
@@ -48,6 +50,18 @@ cpu::ExpertActivations expert_activations(const Settings& settings, const Backen
                                                  : cpu::ExpertActivations::kFloat;
 }
 
+cuda::CudaOptions cuda_options(const Settings& settings, const BackendRow& backend) {
+  for (const auto& [flag, is_given] : {std::pair{"--shared-budget", settings.shared_budget.has_value()},
+                                       std::pair{"--multiprocessors", settings.multiprocessors.has_value()}})
+    if (is_given && !backend.is_device)
+      throw InputError("{}: the backend {} runs on no GPU: leave it out", flag, backend.name);
+  cuda::CudaOptions options;
+  if (settings.shared_budget)
+    options.shared_budget = std::stoi(*settings.shared_budget);  // one of the choices
+  options.num_multiprocessors = settings.multiprocessors;
+  return options;
+}
+
 }  // namespace
 
 ResolvedSettings resolve(const Settings& settings) {
@@ -57,6 +71,7 @@ ResolvedSettings resolve(const Settings& settings) {
   setup.options.kv_format = settings.kv_dtype == "fp8" ? Format::kE4m3 : Format::kBf16;
   setup.own.cpu.isa = settings.isa.value_or("");
   setup.own.cpu.expert_activations = expert_activations(settings, *setup.backend);
+  setup.own.cuda = cuda_options(settings, *setup.backend);
   setup.options.max_batch_tokens = settings.max_batch_tokens;
   setup.requirements = read_requirements(settings.require.value_or(""));
   setup.context = settings.context;

@@ -15,6 +15,7 @@ import pytest
 
 NIBBLE = os.environ["NIBBLE_BINARY"]
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+CUDA_NIBBLE = ROOT / "build" / "cuda" / "nibble"  # as ./test cuda builds it
 TINY = ROOT / "models" / "tiny-gpt-oss"
 GOLDEN = ROOT / "tests" / "golden"
 QUESTION = "What is 17 + 25?"
@@ -189,6 +190,12 @@ def test_prompts_that_can_not_be_run():
         (["bench", "tiny", "--record", "/nowhere/a.jsonl"], "--record /nowhere/a.jsonl: it cannot be written"),
         (["convert", "tiny", "out"], "synthetic:gpt-oss-20b"),
         (["verify"], "the preset 'cuda' builds it"),  # the release preset is without it
+        (["inspect", "tiny", "--kernels", "--gpu", "gb10"], "the preset 'cuda' builds it"),
+        (["inspect", "tiny", "--kernels", "--gpu", "gb10", "--backend", "cpu"], "the backend cpu runs on no GPU"),
+        (["inspect", "tiny", "--gpu", "gb10"], "only --kernels depends on it"),
+        (["run", "tiny", "-p", "x", "--shared-budget", "100"], "one of 99, 163, 227"),
+        (["run", "tiny", "-p", "x", "--backend", "cpu", "--shared-budget", "99"], "the backend cpu runs on no GPU"),
+        (["run", "tiny", "-p", "x", "--backend", "cpu", "--multiprocessors", "48"], "the backend cpu runs on no GPU"),
         (["verify", "--backend", "cuda"], "--backend cuda"),
         (["verify", "--backend", "cpu"], "unit tests"),
         (["harmony", "render", "tiny", "--drop-analysis", "some"], "last-final"),
@@ -256,6 +263,41 @@ def test_inspect_names_kernels_and_tensors():
     assert all(kernel["kernel"] and kernel["reason"] for kernel in report["kernels"])
     assert all(kernel["rows"] == "any" and kernel["activations"] == "F32" for kernel in report["kernels"])
     assert answer("inspect", "synthetic:gpt-oss-20b", "--kernels", "--isa", "portable").count("portable") >= 1
+
+
+with_cuda = pytest.mark.skipif(not CUDA_NIBBLE.exists(), reason="the CUDA backend is not built")
+
+
+def inspect_gpu(gpu, *arguments):
+    """What the program with the CUDA backend says of a GPU that is not here."""
+    command = [CUDA_NIBBLE, "inspect", "synthetic:gpt-oss-120b", "--kernels", "--gpu", gpu, *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=300)
+
+
+@with_cuda
+def test_kernels_are_listed_for_a_gpu_that_is_not_here():
+    for gpu, said in [("sm_121", "NVIDIA GB10 (sm_121), 48 multiprocessors"), ("h200", "NVIDIA H200 (sm_90), 132")]:
+        report = json.loads(inspect_gpu(gpu, "--json", "--fp8-layers", "qkv").stdout)
+        assert said in report["gpu"]["name"]
+        rows = [(row["operation"], row["weights"], row["rows"]) for row in report["kernels"]]
+        assert ("qkv", "FP8", "1-16") in rows and ("qkv", "FP8", "17-") in rows
+        assert len(rows) == len(set(rows))
+    assert report["gpu"]["refusal"] is None
+    listed = inspect_gpu("gb10").stdout
+    assert "kernels on backend cuda, on NVIDIA GB10" in listed
+    assert "experts up       MXFP4" in listed
+
+
+@with_cuda
+def test_a_gpu_is_no_more_than_it_is():
+    for arguments, said in [
+        (["sm_42"], "known are gb10"),
+        (["gb10", "--shared-budget", 163], "up to 99 is accepted there"),
+        (["gb10", "--multiprocessors", 49], "--multiprocessors 49"),
+        (["h200", "--require", "qkv=mxfp4"], "--require"),
+    ]:
+        done = inspect_gpu(*arguments)
+        assert done.returncode == 2 and said in done.stderr, done.stderr
 
 
 def test_operations_run_as_required():

@@ -3,8 +3,11 @@
 
 #include <memory>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "backend/backend.h"
+#include "backend/cuda/cuda_options.h"
 #include "backend/device_facts.h"
 
 namespace nibble::cuda {
@@ -20,6 +23,11 @@ double read_bandwidth();
 
 MemoryPlan plan(const Config& config, const BackendOptions& options);
 // Throws InputError where there is no GPU, not enough memory on it, or no kernel for the model's shapes or formats.
-std::unique_ptr<Backend> make(std::shared_ptr<const Weights> weights, const BackendOptions& options);
+std::unique_ptr<Backend> make(std::shared_ptr<const Weights> weights, const BackendOptions& options,
+                              const CudaOptions& own = {});
+
+// The kernels that a GPU would run. Throws InputError where `gpu` is none that nibble knows (caps.h), or has no kernel for the model.
+RemoteKernels kernels_on(std::string_view gpu, const Config& config, const BackendOptions& options,
+                         const CudaOptions& own, std::string_view source);
 
 }  // namespace nibble::cuda

@@ -1,6 +1,8 @@
 #include "backend/cuda/device.h"
 
+#include "core/available_bytes.h"
 #include "core/error.h"
+#include "core/log.h"
 
 namespace nibble::cuda {
 
@@ -22,26 +24,27 @@ std::string why_no_device() {
   return {};
 }
 
-const DeviceInfo& device_info() {
-  static const DeviceInfo info = [] {
+const DeviceCaps& device_caps() {
+  static const DeviceCaps caps = [] {
     cudaDeviceProp properties{};
     check(cudaGetDeviceProperties(&properties, 0), "asking for its properties");
-    return DeviceInfo{.name = properties.name,
-                      .num_multiprocessors = properties.multiProcessorCount,
-                      .compute_capability = 10 * properties.major + properties.minor,
-                      .total_bytes = properties.totalGlobalMem,
-                      .max_shared_bytes = properties.sharedMemPerBlockOptin};
+    DeviceCaps found =
+        caps_of({properties.name, 10 * properties.major + properties.minor, properties.multiProcessorCount,
+                 properties.sharedMemPerBlockOptin, properties.totalGlobalMem, properties.integrated != 0});
+    if (!found.is_of_family())
+      log::info("{} is sm_{}, which nibble has no code for: it runs as {}", found.name,
+                found.compute_capability, name(found.family));
+    return found;
   }();
-  return info;
+  return caps;
 }
 
-size_t free_device_bytes() {
+size_t free_device_bytes(const DeviceCaps& caps) {
+  if (caps.is_integrated) return available_bytes();
   size_t free_bytes = 0, total_bytes = 0;
   check(cudaMemGetInfo(&free_bytes, &total_bytes), "asking for its free memory");
   return free_bytes;
 }
-
-bool has_dependent_launch() { return device_info().compute_capability >= 90; }
 
 void* DeviceMemory::allocate(size_t bytes) {
   void* data = nullptr;

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <string>
 
+#include "backend/cuda/caps.h"
 #include "backend/cuda/recorder.h"
 
 namespace nibble::cuda {
@@ -20,18 +21,11 @@ struct Stream {
 // The reason why there is no usable GPU, in one line; empty where there is one.
 std::string why_no_device();
 
-struct DeviceInfo {
-  std::string name;
-  int num_multiprocessors{0};
-  int compute_capability{0};  // 90: sm_90
-  size_t total_bytes{0};
-  size_t max_shared_bytes{0};  // per CTA, with opt-in
-};
-// The driver is asked once: launches read this.
-const DeviceInfo& device_info();
-// Memory that is free at this moment. The driver is asked each time, so this is for planning, not for launches.
-size_t free_device_bytes();
-bool has_dependent_launch();  // sm_90 and later
+// The GPU of this machine. The driver is asked once.
+const DeviceCaps& device_caps();
+// Memory that is free at this moment: the driver is asked each time, so this is for planning, not for launches. On a GPU that shares
+// the host's memory it is what the host has available: there the driver calls the page cache taken.
+size_t free_device_bytes(const DeviceCaps& caps);
 
 class OwnedStream {
  public:

@@ -77,7 +77,7 @@ std::string uuid_text() {
 }  // namespace
 
 DeviceFacts device_facts() {
-  const DeviceInfo& device = device_info();
+  const DeviceCaps& device = device_caps();
   // 0 where the GPU does not tell: one that shares the host's memory has no clock for it.
   const auto attribute = [](cudaDeviceAttr which, int unit) -> std::optional<int> {
     int value = 0;

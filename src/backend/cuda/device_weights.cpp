@@ -42,10 +42,6 @@ class Arena {
   size_t size_{0};
 };
 
-Layout layout_of(Format format) {
-  return format == Format::kMxfp4 ? Layout::kMxfp4 : format == Format::kE4m3 ? Layout::kE4m3 : Layout::kBf16;
-}
-
 // Assigns every tensor its place in the arena.
 DeviceWeights place(const Config& config, const DenseFormats& dense, Arena& arena) {
   const int hidden = config.hidden, experts = config.num_experts;

@@ -38,16 +38,16 @@ __global__ void __launch_bounds__(1024) read_kernel(const __grid_constant__ Read
 
 }  // namespace
 
-void read_all(Stream stream, const ReadArgs& args) {
-  read_kernel<<<static_cast<unsigned>(device_info().num_multiprocessors * 2), 1024, 0, stream>>>(args);
+void read_all(Stream stream, int num_multiprocessors, const ReadArgs& args) {
+  read_kernel<<<static_cast<unsigned>(num_multiprocessors * 2), 1024, 0, stream>>>(args);
   check(cudaGetLastError(), "reading its memory");
 }
 
 void prepare_embed() { prefer_shared_memory(embed_kernel); }
 
-void embed(Stream stream, int num_tokens, const EmbedArgs& args) {
-  launch(stream, {Operation::kEmbed, "embed"}, embed_kernel,
-         {dim3(static_cast<unsigned>(num_tokens)), kThreads}, args);
+void embed(const LaunchContext& gpu, int num_tokens, const EmbedArgs& args) {
+  launch(gpu, {Operation::kEmbed, "embed"}, embed_kernel, {dim3(static_cast<unsigned>(num_tokens)), kThreads},
+         args);
 }
 
 }  // namespace nibble::cuda

@@ -359,47 +359,46 @@ __global__ void __launch_bounds__(kThreads, 1)
 
 // Few groups share the multiprocessors, with at least one strip per CTA; with many groups each gets the fewest CTAs
 // that keep all multiprocessors busy.
-dim3 grid_for(const Strips& weights, int max_groups) {
-  const int share = std::max(1, device_info().num_multiprocessors / max_groups);
+dim3 grid_for(const Target& target, const Strips& weights, int max_groups) {
+  const int share = std::max(1, target.num_multiprocessors / max_groups);
   return {static_cast<unsigned>(std::min(share, weights.num_strips)), static_cast<unsigned>(max_groups)};
 }
 
 template <typename Args>
-void launch_experts(Stream stream, const Label& label, void (*kernel)(Args, Timestamps),
+void launch_experts(const LaunchContext& gpu, const Label& label, void (*kernel)(Args, Timestamps),
                     const Strips& weights, int cols, int num_tokens, int max_groups, const Args& args) {
-  const dim3 grid = grid_for(weights, max_groups);
+  const dim3 grid = grid_for(gpu.target, weights, max_groups);
   const int units = (weights.num_strips / static_cast<int>(grid.x) + 1) * weights.num_segments;
-  const size_t bytes = cta_shared_bytes<Layout::kMxfp4>(cols, std::min(kMaxColumns, num_tokens), units);
-  launch(stream, label, kernel, {grid, kThreads, bytes}, args);
+  const size_t bytes =
+      cta_shared_bytes<Layout::kMxfp4>(gpu.target.budget, cols, std::min(kMaxColumns, num_tokens), units);
+  launch(gpu, label, kernel, {grid, kThreads, bytes}, args);
 }
 
 }  // namespace
 
-void up(Stream stream, const UpArgs& args) {
-  if (args.num_tokens > kFewTokens) return up_many(stream, args);
-  launch_experts(stream, {Operation::kExpertsUp, "up"}, up_kernel, args.up.weights, args.up.hidden,
+void up(const LaunchContext& gpu, const UpArgs& args) {
+  launch_experts(gpu, {Operation::kExpertsUp, "up"}, up_kernel, args.up.weights, args.up.hidden,
                  args.num_tokens, args.max_groups, args);
 }
-bool has_route_up(const Strips& router, const Strips& up, int experts_per_token) {
-  const dim3 grid = grid_for(up, experts_per_token);
+bool has_route_up(const Target& target, const Strips& router, const Strips& up, int experts_per_token) {
+  const dim3 grid = grid_for(target, up, experts_per_token);
   const int num_ctas = static_cast<int>(grid.x * grid.y), units = router.num_strips * router.num_segments;
   return units * kStripRows <= kMaxRouterSums && router.segment_tiles <= RouterSegment::kTiles &&
-         units <= num_ctas * kWarps && num_ctas <= device_info().num_multiprocessors;
+         units <= num_ctas * kWarps && num_ctas <= target.num_multiprocessors;
 }
-void route_up(Stream stream, const RouteUpArgs& args) {
-  NIBBLE_CHECK(has_route_up(args.router, args.up.weights, args.experts_per_token), "{} experts of {} strips",
-               args.router.rows, args.up.weights.num_strips);
-  launch_experts(stream, {Operation::kExpertsUp, "up", Operation::kRoute, "route"}, route_up_kernel,
+void route_up(const LaunchContext& gpu, const RouteUpArgs& args) {
+  NIBBLE_CHECK(has_route_up(gpu.target, args.router, args.up.weights, args.experts_per_token),
+               "{} experts of {} strips", args.router.rows, args.up.weights.num_strips);
+  launch_experts(gpu, {Operation::kExpertsUp, "up", Operation::kRoute, "route"}, route_up_kernel,
                  args.up.weights, args.up.hidden, 1, args.experts_per_token, args);
 }
-void down(Stream stream, const DownArgs& args) {
-  if (args.num_tokens > kFewTokens) return down_many(stream, args);
-  launch_experts(stream, {Operation::kExpertsDown, "down"}, down_kernel, args.weights, args.intermediate,
+void down(const LaunchContext& gpu, const DownArgs& args) {
+  launch_experts(gpu, {Operation::kExpertsDown, "down"}, down_kernel, args.weights, args.intermediate,
                  args.num_tokens, args.max_groups, args);
 }
 
 void prepare_experts() {
-  const size_t max_bytes = device_info().max_shared_bytes - 1024;  // less what static shared memory takes
+  const size_t max_bytes = device_caps().shared_bytes - 1024;  // less what static shared memory takes
   allow_shared_bytes(up_kernel, max_bytes);
   allow_shared_bytes(route_up_kernel, max_bytes - (20 << 10));
   allow_shared_bytes(down_kernel, max_bytes);

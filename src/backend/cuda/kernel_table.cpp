@@ -3,10 +3,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <string_view>
 
-#include "backend/cuda/device.h"
-#include "backend/cuda/kernels.h"
+#include "backend/cuda/device_weights.h"
 #include "backend/cuda/verify/checks.h"
 
 namespace nibble::cuda {
@@ -15,47 +15,69 @@ namespace {
 constexpr const char* kOnly{"the only one of its format"};
 constexpr const char* kStrips{"docs/decisions/0005"};  // alternatives that were measured
 constexpr const char* kMany{"weights are read once for 64 tokens"};
-constexpr Architectures kSince80{80, Architectures::kNewest};  // no instructions of one architecture alone
 using enum Format;
 using enum Operation;
 
-// Every combination is called through the same launch function (kernels.h), which picks the kernel by layout and
-// number of rows.
+// What the kernels of an operation take at least, by the widths of its matrix.
+size_t stream_hidden(const Config& c, Format weights) {
+  return stream_shared_bytes(layout_of(weights), c.hidden, kMaxColumns);
+}
+size_t stream_heads(const Config& c, Format weights) {
+  return stream_shared_bytes(layout_of(weights), c.num_heads * c.head_dim, kMaxColumns);
+}
+size_t stream_intermediate(const Config& c, Format weights) {
+  return stream_shared_bytes(layout_of(weights), c.intermediate, kMaxColumns);
+}
+size_t stream_one(const Config& c, Format) { return stream_shared_bytes(Layout::kMxfp4, c.hidden, 1); }
+size_t many(const Config&, Format weights) { return many_shared_bytes(layout_of(weights)); }
+size_t tiles(const Config&, Format) { return attend_tiles_shared_bytes(); }
+
+std::string why_not_route_up(const Config& c, const Target& target) {
+  const Strips up = make_strips(Layout::kMxfp4, 2 * c.intermediate, c.hidden);
+  if (has_route_up(target, router_strips(c), up, c.experts_per_token)) return {};
+  return fmt::format("{} experts of {} units, {} for a token, in a hidden {}, on {} multiprocessors",
+                     c.num_experts, c.intermediate, c.experts_per_token, c.hidden,
+                     target.num_multiprocessors);
+}
+
+constexpr auto* kAnyModel{static_cast<std::string (*)(const Config&, const Target&)>(nullptr)};
+constexpr auto* kLittle{static_cast<size_t (*)(const Config&, Format)>(nullptr)};
+
 // clang-format off
 constexpr KernelRow kRows[]{
-    // operation     weights  act.   rows                        arch.     kernel                                             reason   check
-    {kEmbed,       kBf16,   kF32,  1,              kAnyRows,   kSince80, "embed",                                           kOnly,   &verify::check_embed},
-    {kRmsNorm,     kF32,    kF32,  kFewTokens + 1, kAnyRows,   kSince80, "normalise: a CTA for each row",                    kOnly,   &verify::check_normalise},
-    {kQkv,         kBf16,   kBf16, 1,              kFewTokens, kSince80, "qkv: norm, strips of 16 rows",                    kStrips, &verify::check_qkv},
-    {kQkv,         kE4m3,   kBf16, 1,              kFewTokens, kSince80, "qkv: norm, strips of 16 rows",                    kStrips, &verify::check_qkv},
-    {kQkv,         kMxfp4,  kBf16, 1,              kFewTokens, kSince80, "qkv: norm, strips of 16 rows",                    kStrips, &verify::check_qkv},
-    {kQkv,         kBf16,   kBf16, kFewTokens + 1, kAnyRows,   kSince80, "qkv_many: strips of 16 rows for 64 tokens",       kMany,   &verify::check_qkv},
-    {kQkv,         kE4m3,   kBf16, kFewTokens + 1, kAnyRows,   kSince80, "qkv_many: strips of 16 rows for 64 tokens",       kMany,   &verify::check_qkv},
-    {kQkv,         kMxfp4,  kBf16, kFewTokens + 1, kAnyRows,   kSince80, "qkv_many: strips of 16 rows for 64 tokens",       kMany,   &verify::check_qkv},
-    {kAppend,      kBf16,   kF32,  2,              kAnyRows,   kSince80, "append: rope",                                    kOnly,   &verify::check_append},
-    {kAppend,      kE4m3,   kF32,  2,              kAnyRows,   kSince80, "append: rope",                                    kOnly,   &verify::check_append},
-    {kAttend,      kBf16,   kBf16, 1,              kMinTiledRows - 1, kSince80, "attend_rows: rope, append, split over pages",     kStrips, &verify::check_attend_rows},
-    {kAttend,      kE4m3,   kBf16, 1,              kMinTiledRows - 1, kSince80, "attend_rows: rope, append, split over pages",     kStrips, &verify::check_attend_rows},
-    {kAttend,      kBf16,   kBf16, kMinTiledRows,  kAnyRows,   kSince80, "attend_tiles: 24 rows of a sequence",             kMany,   &verify::check_attend_tiles},
-    {kAttend,      kE4m3,   kBf16, kMinTiledRows,  kAnyRows,   kSince80, "attend_tiles: 24 rows of a sequence",             kMany,   &verify::check_attend_tiles},
-    {kProject,     kBf16,   kBf16, 1,              kFewTokens, kSince80, "project: strips of 16 rows, residual",            kStrips, &verify::check_project},
-    {kProject,     kE4m3,   kBf16, 1,              kFewTokens, kSince80, "project: strips of 16 rows, residual",            kStrips, &verify::check_project},
-    {kProject,     kMxfp4,  kBf16, 1,              kFewTokens, kSince80, "project: strips of 16 rows, residual",            kStrips, &verify::check_project},
-    {kProject,     kBf16,   kBf16, kFewTokens + 1, kAnyRows,   kSince80, "project_many: strips of 16 rows for 64 tokens",   kMany,   &verify::check_project},
-    {kProject,     kE4m3,   kBf16, kFewTokens + 1, kAnyRows,   kSince80, "project_many: strips of 16 rows for 64 tokens",   kMany,   &verify::check_project},
-    {kProject,     kMxfp4,  kBf16, kFewTokens + 1, kAnyRows,   kSince80, "project_many: strips of 16 rows for 64 tokens",   kMany,   &verify::check_project},
-    {kRoute,       kBf16,   kBf16, 1,              1,          kSince80, "route_up: norm, top K, up, SwiGLU in one launch", kStrips, &verify::check_route_up},
-    {kRoute,       kBf16,   kBf16, 2,              kFewTokens, kSince80, "route: norm, top K, groups of 8",                 kStrips, &verify::check_route},
-    {kRoute,       kBf16,   kBf16, kFewTokens + 1, kAnyRows,   kSince80, "route_many: top K, groups of 64",                 kMany,   &verify::check_route},
-    {kExpertsUp,   kMxfp4,  kBf16, 1,              1,          kSince80, "route_up: norm, top K, up, SwiGLU in one launch", kStrips, &verify::check_route_up},
-    {kExpertsUp,   kMxfp4,  kBf16, 2,              kFewTokens, kSince80, "up: strips of 8 gates and their ups, SwiGLU",     kStrips, &verify::check_up},
-    {kExpertsUp,   kMxfp4,  kBf16, kFewTokens + 1, kAnyRows,   kSince80, "up_many: the same for 64 pairs",                  kMany,   &verify::check_up},
-    {kExpertsDown, kMxfp4,  kBf16, 1,              kFewTokens, kSince80, "down: strips of 16 rows, weighted",               kStrips, &verify::check_down},
-    {kExpertsDown, kMxfp4,  kBf16, kFewTokens + 1, kAnyRows,   kSince80, "down_many: the same for 64 pairs",                kMany,   &verify::check_down},
-    {kUnembed,     kBf16,   kBf16, 1,              kAnyRows,   kSince80, "unembed: norm, strips of 16 rows",                kStrips, &verify::check_unembed},
-    {kUnembed,     kE4m3,   kBf16, 1,              kAnyRows,   kSince80, "unembed: norm, strips of 16 rows",                kStrips, &verify::check_unembed},
-    {kUnembed,     kMxfp4,  kBf16, 1,              kAnyRows,   kSince80, "unembed: norm, strips of 16 rows",                kStrips, &verify::check_unembed},
-    {kSample,      kF32,    kF32,  1,              kAnyRows,   kSince80, "best; sample: a cluster for each row",   kOnly,   &verify::check_sample},
+    // operation     weights  act.   rows                        families     pass       launcher       shared memory         models             kernel                                             reason   check
+    {kEmbed,       kBf16,   kF32,  1,              kAnyRows,   kEverywhere, kNoPass,   &embed,        kLittle,              kAnyModel,         "embed",                                           kOnly,   &verify::check_embed},
+    {kRmsNorm,     kF32,    kF32,  kFewTokens + 1, kAnyRows,   kEverywhere, kNoPass,   &normalise,    kLittle,              kAnyModel,         "normalise: a CTA for each row",                   kOnly,   &verify::check_normalise},
+    {kQkv,         kBf16,   kBf16, 1,              kFewTokens, kEverywhere, kFewPass,  &qkv,          &stream_hidden,       kAnyModel,         "qkv: norm, strips of 16 rows",                    kStrips, &verify::check_qkv},
+    {kQkv,         kE4m3,   kBf16, 1,              kFewTokens, kEverywhere, kFewPass,  &qkv,          &stream_hidden,       kAnyModel,         "qkv: norm, strips of 16 rows",                    kStrips, &verify::check_qkv},
+    {kQkv,         kMxfp4,  kBf16, 1,              kFewTokens, kEverywhere, kFewPass,  &qkv,          &stream_hidden,       kAnyModel,         "qkv: norm, strips of 16 rows",                    kStrips, &verify::check_qkv},
+    {kQkv,         kBf16,   kBf16, kFewTokens + 1, kAnyRows,   kEverywhere, kManyPass, &qkv_many,     &many,                kAnyModel,         "qkv_many: strips of 16 rows for 64 tokens",       kMany,   &verify::check_qkv},
+    {kQkv,         kE4m3,   kBf16, kFewTokens + 1, kAnyRows,   kEverywhere, kManyPass, &qkv_many,     &many,                kAnyModel,         "qkv_many: strips of 16 rows for 64 tokens",       kMany,   &verify::check_qkv},
+    {kQkv,         kMxfp4,  kBf16, kFewTokens + 1, kAnyRows,   kEverywhere, kManyPass, &qkv_many,     &many,                kAnyModel,         "qkv_many: strips of 16 rows for 64 tokens",       kMany,   &verify::check_qkv},
+    {kAppend,      kBf16,   kF32,  2,              kAnyRows,   kEverywhere, kNoPass,   &append,       kLittle,              kAnyModel,         "append: rope",                                    kOnly,   &verify::check_append},
+    {kAppend,      kE4m3,   kF32,  2,              kAnyRows,   kEverywhere, kNoPass,   &append,       kLittle,              kAnyModel,         "append: rope",                                    kOnly,   &verify::check_append},
+    {kAttend,      kBf16,   kBf16, 1,              kMinTiledRows - 1, kEverywhere, kNoPass, &attend_rows, kLittle,              kAnyModel,         "attend_rows: rope, append, split over pages",     kStrips, &verify::check_attend_rows},
+    {kAttend,      kBf16,   kBf16, kMinTiledRows,  kAnyRows,   kEverywhere, kNoPass,   &attend_tiles, &tiles,               kAnyModel,         "attend_tiles: 24 rows of a sequence",             kMany,   &verify::check_attend_tiles},
+    {kAttend,      kE4m3,   kBf16, 1,              kMinTiledRows - 1, kEverywhere, kNoPass, &attend_rows, kLittle,              kAnyModel,         "attend_rows: rope, append, split over pages",     kStrips, &verify::check_attend_rows},
+    {kAttend,      kE4m3,   kBf16, kMinTiledRows,  kAnyRows,   kEverywhere, kNoPass,   &attend_tiles, &tiles,               kAnyModel,         "attend_tiles: 24 rows of a sequence",             kMany,   &verify::check_attend_tiles},
+    {kProject,     kBf16,   kBf16, 1,              kFewTokens, kEverywhere, kFewPass,  &project,      &stream_heads,        kAnyModel,         "project: strips of 16 rows, residual",            kStrips, &verify::check_project},
+    {kProject,     kE4m3,   kBf16, 1,              kFewTokens, kEverywhere, kFewPass,  &project,      &stream_heads,        kAnyModel,         "project: strips of 16 rows, residual",            kStrips, &verify::check_project},
+    {kProject,     kMxfp4,  kBf16, 1,              kFewTokens, kEverywhere, kFewPass,  &project,      &stream_heads,        kAnyModel,         "project: strips of 16 rows, residual",            kStrips, &verify::check_project},
+    {kProject,     kBf16,   kBf16, kFewTokens + 1, kAnyRows,   kEverywhere, kManyPass, &project_many, &many,                kAnyModel,         "project_many: strips of 16 rows for 64 tokens",   kMany,   &verify::check_project},
+    {kProject,     kE4m3,   kBf16, kFewTokens + 1, kAnyRows,   kEverywhere, kManyPass, &project_many, &many,                kAnyModel,         "project_many: strips of 16 rows for 64 tokens",   kMany,   &verify::check_project},
+    {kProject,     kMxfp4,  kBf16, kFewTokens + 1, kAnyRows,   kEverywhere, kManyPass, &project_many, &many,                kAnyModel,         "project_many: strips of 16 rows for 64 tokens",   kMany,   &verify::check_project},
+    {kRoute,       kBf16,   kBf16, 1,              1,          kEverywhere, kFewPass,  &route_up,     &stream_one,          &why_not_route_up, "route_up: norm, top K, up, SwiGLU in one launch", kStrips, &verify::check_route_up},
+    {kRoute,       kBf16,   kBf16, 2,              kFewTokens, kEverywhere, kFewPass,  &route,        &stream_hidden,       kAnyModel,         "route: norm, top K, groups of 8",                 kStrips, &verify::check_route},
+    {kRoute,       kBf16,   kBf16, kFewTokens + 1, kAnyRows,   kEverywhere, kManyPass, &route_many,   &many,                kAnyModel,         "route_many: top K, groups of 64",                 kMany,   &verify::check_route},
+    {kExpertsUp,   kMxfp4,  kBf16, 1,              1,          kEverywhere, kFewPass,  &route_up,     &stream_one,          &why_not_route_up, "route_up: norm, top K, up, SwiGLU in one launch", kStrips, &verify::check_route_up},
+    {kExpertsUp,   kMxfp4,  kBf16, 2,              kFewTokens, kEverywhere, kFewPass,  &up,           &stream_hidden,       kAnyModel,         "up: strips of 8 gates and their ups, SwiGLU",     kStrips, &verify::check_up},
+    {kExpertsUp,   kMxfp4,  kBf16, kFewTokens + 1, kAnyRows,   kEverywhere, kManyPass, &up_many,      &many,                kAnyModel,         "up_many: the same for 64 pairs",                  kMany,   &verify::check_up},
+    {kExpertsDown, kMxfp4,  kBf16, 1,              kFewTokens, kEverywhere, kFewPass,  &down,         &stream_intermediate, kAnyModel,         "down: strips of 16 rows, weighted",               kStrips, &verify::check_down},
+    {kExpertsDown, kMxfp4,  kBf16, kFewTokens + 1, kAnyRows,   kEverywhere, kManyPass, &down_many,    &many,                kAnyModel,         "down_many: the same for 64 pairs",                kMany,   &verify::check_down},
+    {kUnembed,     kBf16,   kBf16, 1,              kAnyRows,   kEverywhere, kFewPass,  &unembed,      &stream_hidden,       kAnyModel,         "unembed: norm, strips of 16 rows",                kStrips, &verify::check_unembed},
+    {kUnembed,     kE4m3,   kBf16, 1,              kAnyRows,   kEverywhere, kFewPass,  &unembed,      &stream_hidden,       kAnyModel,         "unembed: norm, strips of 16 rows",                kStrips, &verify::check_unembed},
+    {kUnembed,     kMxfp4,  kBf16, 1,              kAnyRows,   kEverywhere, kFewPass,  &unembed,      &stream_hidden,       kAnyModel,         "unembed: norm, strips of 16 rows",                kStrips, &verify::check_unembed},
+    {kSample,      kF32,    kF32,  1,              kAnyRows,   kEverywhere, kNoPass,   &sample,       kLittle,              kAnyModel,         "best; sample: a cluster for each row",            kOnly,   &verify::check_sample},
 };
 // clang-format on
 
@@ -72,33 +94,32 @@ std::string name(const KernelRow& row) {
   return row.from_rows > 1 ? fmt::format("{}/{}-", name, row.from_rows) : name;
 }
 
-std::vector<const KernelRow*> rows_valid_for(int compute_capability, std::span<const KernelRow> rows) {
+std::vector<const KernelRow*> rows_valid_for(Family family, std::span<const KernelRow> rows) {
   std::vector<const KernelRow*> valid;
   for (const KernelRow& row : rows)
-    if (row.architectures.include(compute_capability)) valid.push_back(&row);
+    if (row.families.include(family)) valid.push_back(&row);
   return valid;
 }
 
-std::vector<KernelCheck> kernel_checks() {
+std::vector<KernelCheck> kernel_checks(const CudaOptions& options) {
+  const Target target = target_of(device_caps(), options);
   std::vector<KernelCheck> checks;
-  for (const KernelRow* row : rows_valid_for(device_info().compute_capability, kRows))
-    checks.push_back({name(*row), [row] { return row->check(*row); }});
+  for (const KernelRow* row : rows_valid_for(target.family, kRows))
+    checks.push_back({name(*row), [row, target] { return row->check(*row, target); }});
   return checks;
 }
 
-std::vector<KernelChoice> choose_kernels(Operation operation, Format weights, int compute_capability,
-                                         std::span<const KernelRow> rows) {
-  std::vector<KernelChoice> choices;
-  for (const KernelRow* row : rows_valid_for(compute_capability, rows))
-    if (row->operation == operation && row->weights == weights)
-      choices.push_back({row->operation, std::string(nibble::name(row->weights)),
-                         std::string(nibble::name(row->activations)), row->kernel, row->reason,
-                         row->from_rows, row->to_rows});
-  return choices;
-}
-
-std::vector<KernelChoice> choose_kernels(Operation operation, Format weights) {
-  return choose_kernels(operation, weights, device_info().compute_capability, kRows);
+GroupRoom group_room(const Config& config, int max_tokens, std::span<const KernelRow> rows) {
+  GroupRoom room{0, 0};
+  for (const KernelRow& row : rows) {
+    if (row.operation != Operation::kRoute || row.from_rows > max_tokens) continue;
+    // The number of groups grows with the number of tokens.
+    const int groups = max_num_groups(std::min(row.to_rows, max_tokens), config.num_experts,
+                                      config.experts_per_token, row.pass.columns);
+    room.num_groups = std::max(room.num_groups, groups);
+    room.num_pairs = std::max(room.num_pairs, groups * row.pass.columns);
+  }
+  return room;
 }
 
 }  // namespace nibble::cuda

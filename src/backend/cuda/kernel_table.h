@@ -1,50 +1,97 @@
-// The kernel table: which kernel runs which operation, format and number of rows on which GPU. Plain data.
+// The kernel table: which kernel runs which operation, format and number of rows on which family of GPUs. Plain data, from which a plan
+// (plan.h) is chosen at load.
 #pragma once
 
+#include <initializer_list>
 #include <span>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "backend/backend.h"
+#include "backend/cuda/kernels.h"
+#include "backend/cuda/target.h"
 #include "backend/kernel_check.h"
 #include "model/weights.h"
 
 namespace nibble::cuda {
 
-// The compute capabilities (90 for sm_90) that a kernel is valid for, both ends included. A kernel with instructions of sm_90a or
-// sm_120a runs there and nowhere else, not on later GPUs either.
-struct Architectures {
-  static constexpr int kNewest{1 << 20};
-  int first, last;
-  constexpr bool include(int compute_capability) const {
-    return first <= compute_capability && compute_capability <= last;
+// The families that a kernel is valid for. One with instructions of sm_90a or sm_120a names those and no others.
+class Families {
+ public:
+  constexpr Families(std::initializer_list<Family> families) {
+    for (const Family family : families) bits_ |= bit(family);
   }
+  constexpr bool include(Family family) const { return (bits_ & bit(family)) != 0; }
+
+ private:
+  static constexpr unsigned bit(Family family) { return 1u << static_cast<unsigned>(family); }
+
+  unsigned bits_{0};
 };
+inline constexpr Families kEverywhere{Family::kSm80,  Family::kSm86,  Family::kSm89, Family::kSm90,
+                                      Family::kSm100, Family::kSm120, Family::kSm121};
+
+// How a kernel passes over its weights: for so many columns (tokens, or pairs of a token and an expert) at once, and whether it takes
+// the norm of its input, which rms_norm has computed, or computes it.
+struct Pass {
+  int columns{0};  // 0: it has no weights
+  bool takes_norm{false};
+};
+inline constexpr Pass kNoPass{}, kFewPass{kMaxColumns, false}, kManyPass{kManyColumns, true};
+
+template <typename Args>
+using Launch = void (*)(const LaunchContext&, const Args&);
+template <typename Args>
+using LaunchRows = void (*)(const LaunchContext&, int num_rows, const Args&);
+using Launcher = std::variant<LaunchRows<EmbedArgs>, Launch<NormaliseArgs>, Launch<QkvArgs>,
+                              Launch<AppendArgs>, LaunchRows<AttendArgs>, LaunchRows<AttendTilesArgs>,
+                              Launch<ProjectArgs>, Launch<RouteArgs>, Launch<RouteUpArgs>, Launch<UpArgs>,
+                              Launch<DownArgs>, Launch<UnembedArgs>, LaunchRows<SampleArgs>>;
 
 struct KernelRow {
   Operation operation;
   Format weights;  // for append and attend: format of the KV cache
   Format activations;
-  int from_rows, to_rows;  // rows of the step that it takes
-  Architectures architectures;
+  int from_rows, to_rows;  // rows of the step that it takes; for attend: of a sequence in the step
+  Families families;
+  Pass pass;
+  Launcher launcher;
+  // Bytes of dynamic shared memory that a CTA takes at least; null: few. A budget with less is refused.
+  size_t (*shared_bytes)(const Config& config, Format weights);
+  // Why it cannot run a model of this configuration there; empty where it can. Null: it can run every one that is taken at all
+  // (limits.h).
+  std::string (*why_not)(const Config& config, const Target& target);
   const char* kernel;
   const char* reason;  // why this kernel, or the record that shows it
-  KernelFinding (*check)(const KernelRow& row);
+  KernelFinding (*check)(const KernelRow& row, const Target& target);
+
+  bool takes(int num_rows) const { return from_rows <= num_rows && num_rows <= to_rows; }
+
+  template <typename Args>
+  void launch(const LaunchContext& gpu, const Args& args) const {
+    std::get<Launch<Args>>(launcher)(gpu, args);
+  }
+  template <typename Args>
+  void launch(const LaunchContext& gpu, int num_rows, const Args& args) const {
+    std::get<LaunchRows<Args>>(launcher)(gpu, num_rows, args);
+  }
 };
 std::span<const KernelRow> kernel_rows();
 
 // "qkv/BF16", and "qkv/BF16/9-64" where it does not take every number of rows.
 std::string name(const KernelRow& row);
 
-// The rows that a GPU of this compute capability can run.
-std::vector<const KernelRow*> rows_valid_for(int compute_capability, std::span<const KernelRow> rows);
+// The rows that a family can run.
+std::vector<const KernelRow*> rows_valid_for(Family family, std::span<const KernelRow> rows);
 
-// The checks of all rows that this GPU can run.
-std::vector<KernelCheck> kernel_checks();
+// The checks of all rows that this GPU can run, as the options pretend it to be.
+std::vector<KernelCheck> kernel_checks(const CudaOptions& options);
 
-// The rows that run an operation on weights of this format: on this GPU, and on any, which needs none.
-std::vector<KernelChoice> choose_kernels(Operation operation, Format weights);
-std::vector<KernelChoice> choose_kernels(Operation operation, Format weights, int compute_capability,
-                                         std::span<const KernelRow> rows);
+// Room that the groups of every step up to `max_tokens` take, whichever of the rows route it.
+struct GroupRoom {
+  int num_groups, num_pairs;  // the longest list of groups, and the most pairs in groups
+};
+GroupRoom group_room(const Config& config, int max_tokens, std::span<const KernelRow> rows);
 
 }  // namespace nibble::cuda

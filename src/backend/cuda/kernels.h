@@ -9,11 +9,11 @@
 #include <cuda_bf16.h>
 #include <vector_types.h>
 
-#include "backend/cuda/device.h"
 #include "backend/cuda/groups.h"
+#include "backend/cuda/row_input.h"
 #include "backend/cuda/sample_input.h"
-#include "backend/cuda/step_input.h"
 #include "backend/cuda/strips.h"
+#include "backend/cuda/target.h"
 
 namespace nibble::cuda {
 
@@ -27,7 +27,7 @@ struct EmbedArgs {
   float* x;  // [T, H]
   uint32_t* step;
 };
-void embed(Stream stream, int num_tokens, const EmbedArgs& args);
+void embed(const LaunchContext& gpu, int num_tokens, const EmbedArgs& args);
 
 // The residual stream as its producers leave it: x, and terms that are still to be added to it, in order: the second
 // part of a matrix product's sums, or the outputs of the chosen experts.
@@ -51,18 +51,18 @@ struct NormaliseArgs {
   float* x;               // [T, H]
   __nv_bfloat16* normed;  // [T, H]
 };
-void normalise(Stream stream, const NormaliseArgs& args);
+void normalise(const LaunchContext& gpu, const NormaliseArgs& args);
 
 // parts = W norm(x) + b                                  W [Nq D + 2 Nkv D, H]
 struct QkvArgs {
   NormInput norm;
-  const __nv_bfloat16* normed;  // [T, H], read for more than kFewTokens
+  const __nv_bfloat16* normed;  // [T, H], where the kernel takes the norm (kernel_table.h: Pass)
   Strips weights;
   const float* bias;
   int num_tokens;
   float* parts;  // [2, T, rows]
 };
-void qkv(Stream stream, const QkvArgs& args);
+void qkv(const LaunchContext& gpu, const QkvArgs& args);
 
 struct RopeInput {
   const float* frequencies;  // [D / 2]
@@ -86,7 +86,7 @@ struct AppendArgs {
   LayerPages pages;
   __nv_bfloat16* queries;  // [T, Nq D] or null: rope(q), for attend_tiles()
 };
-void append(Stream stream, const AppendArgs& args);
+void append(const LaunchContext& gpu, const AppendArgs& args);
 
 // out = softmax(rope(q) k / 8, sink) v over the positions that the row sees, for rows one by one.
 struct AttendArgs {
@@ -107,7 +107,7 @@ inline constexpr int kChunkPages{8};   // per CTA of attend_rows(): 256 position
 inline constexpr int kMaxChunks{512};  // per row: 131,072 positions
 inline constexpr int kMaxGroupHeads{8};
 inline constexpr int kPartialFloats{kMaxGroupHeads * (64 + 2)};
-void attend_rows(Stream stream, int num_rows, const AttendArgs& args);
+void attend_rows(const LaunchContext& gpu, int num_rows, const AttendArgs& args);
 
 // The least rows of a sequence that are attended to in tiles; fewer are attended to one by one, with a CTA for each chunk.
 inline constexpr int kMinTiledRows{32};
@@ -122,7 +122,7 @@ struct AttendTilesArgs {
   const float* sinks;       // [Nq]
   __nv_bfloat16* attended;  // [T, Nq D]: rope(q) as append() left it; becomes the result
 };
-void attend_tiles(Stream stream, int num_tiles, const AttendTilesArgs& args);
+void attend_tiles(const LaunchContext& gpu, int num_tiles, const AttendTilesArgs& args);
 
 // parts = x + W attended + b                             W [H, Nq D]
 struct ProjectArgs {
@@ -134,11 +134,11 @@ struct ProjectArgs {
   int num_tokens;
   float* parts;  // [2, T, H]; x and b are in the first part
 };
-void project(Stream stream, const ProjectArgs& args);
+void project(const LaunchContext& gpu, const ProjectArgs& args);
 
 // The pairs of a token and an expert, grouped by expert: groups of up to `size` pairs, pair = token K + slot.
 struct Groups {
-  int size;        // kMaxColumns, or kManyColumns for more than kFewTokens
+  int size;        // the columns of a pass of up() and down()
   int* count;      // number of groups
   int* expert;     // [groups]
   int* num_pairs;  // [groups]
@@ -146,8 +146,8 @@ struct Groups {
   float* weight;   // [T, K], indexed by pair
 };
 
-// normed = norm(x) (for more than kFewTokens normalise() has written it); then the K largest of W normed + b, and the
-// softmax over them.
+// normed = norm(x), unless the kernel takes it (kernel_table.h: Pass); then the K largest of W normed + b, and the softmax
+// over them.
 struct RouteArgs {
   NormInput norm;  // input: the two parts of project()
   Strips weights;  // [E, H]
@@ -161,7 +161,7 @@ struct RouteArgs {
   unsigned* ticket;       // zero before and after every launch
   Groups groups;
 };
-void route(Stream stream, const RouteArgs& args);
+void route(const LaunchContext& gpu, const RouteArgs& args);
 
 struct UpWeights {  // [E, 2 I, H]: a strip is 8 gate rows and their up rows
   Strips weights;
@@ -177,7 +177,7 @@ struct UpArgs {
   UpWeights up;
   __nv_bfloat16* gated;  // [T K, I]
 };
-void up(Stream stream, const UpArgs& args);
+void up(const LaunchContext& gpu, const UpArgs& args);
 
 // Mailboxes in which the CTAs of route_up, and those of down after it, pass on a single token's routing. A word has
 // 32 bits of payload below a tag, the number of step and layer; a reader polls it until it carries the current tag,
@@ -202,9 +202,9 @@ struct RouteUpArgs {
   UpWeights up;
   __nv_bfloat16* gated;  // [K, I]
 };
-void route_up(Stream stream, const RouteUpArgs& args);
+void route_up(const LaunchContext& gpu, const RouteUpArgs& args);
 // Whether route_up() can run: its CTAs are enough for the router's segments, and few enough to be resident at once.
-bool has_route_up(const Strips& router, const Strips& up, int experts_per_token);
+bool has_route_up(const Target& target, const Strips& router, const Strips& up, int experts_per_token);
 
 // out = weight (W[e] gated + b[e]).                      W [E, H, I]
 struct DownArgs {
@@ -217,7 +217,7 @@ struct DownArgs {
   const float* bias;  // [E, H]
   float* out;         // [T K, H]
 };
-void down(Stream stream, const DownArgs& args);
+void down(const LaunchContext& gpu, const DownArgs& args);
 
 // logits = W norm(x) of selected rows.                   W [V, H]
 struct UnembedArgs {
@@ -227,7 +227,7 @@ struct UnembedArgs {
   Strips weights;
   float* logits;  // [num_rows, V]
 };
-void unembed(Stream stream, const UnembedArgs& args);
+void unembed(const LaunchContext& gpu, const UnembedArgs& args);
 
 // Chooses a token from each row of logits, and computes the log-probabilities that are asked for.
 struct SampleArgs {
@@ -240,7 +240,7 @@ struct SampleArgs {
   SampleResult* results;  // [rows]
 };
 inline constexpr int kBestCtas{64};
-void sample(Stream stream, int num_rows, const SampleArgs& args);
+void sample(const LaunchContext& gpu, int num_rows, const SampleArgs& args);
 
 // Reads `count` times 16 bytes, for measuring bandwidth.
 struct ReadArgs {
@@ -248,17 +248,24 @@ struct ReadArgs {
   size_t count;
   uint32_t* sum;
 };
-void read_all(Stream stream, const ReadArgs& args);
+void read_all(Stream stream, int num_multiprocessors, const ReadArgs& args);
 
-// The operations above for more than kFewTokens.
-void qkv_many(Stream stream, const QkvArgs& args);
-void project_many(Stream stream, const ProjectArgs& args);
-void logits_many(Stream stream, const RouteArgs& args);  // the part of route_many that multiplies
-void route_many(Stream stream, const RouteArgs& args);
-void up_many(Stream stream, const UpArgs& args);
-void down_many(Stream stream, const DownArgs& args);
+// Bytes of dynamic shared memory that a CTA takes at least. Of the kernels that stream `cols` columns of weights past so many tokens or
+// pairs; of those of many tokens; and of attend_tiles().
+size_t stream_shared_bytes(Layout layout, int cols, int num_columns);
+size_t many_shared_bytes(Layout layout);
+size_t attend_tiles_shared_bytes();
 
-// Set the kernels' shared memory limits; call once before the first launch.
+// The operations above for many tokens: weights are read once for kManyColumns of them.
+void qkv_many(const LaunchContext& gpu, const QkvArgs& args);
+void project_many(const LaunchContext& gpu, const ProjectArgs& args);
+void logits_many(const LaunchContext& gpu, const RouteArgs& args);  // the part of route_many that multiplies
+void route_many(const LaunchContext& gpu, const RouteArgs& args);
+void up_many(const LaunchContext& gpu, const UpArgs& args);
+void down_many(const LaunchContext& gpu, const DownArgs& args);
+
+// Set the kernels' shared memory limits. Call prepare_kernels(), which is all of them, once before the first launch.
+void prepare_kernels();
 void prepare_embed();
 void prepare_linear();
 void prepare_append();

@@ -160,48 +160,51 @@ unsigned passes(int num_tokens) {
 }
 
 template <Layout layout, typename Args>
-void launch_linear(Stream stream, const Label& label, void (*kernel)(Args, Timestamps), int cols,
+void launch_linear(const LaunchContext& gpu, const Label& label, void (*kernel)(Args, Timestamps), int cols,
                    int num_tokens, const Args& args) {
   const Strips& weights = args.weights;
-  const unsigned ctas = num_ctas_for(weights);
+  const unsigned ctas = num_ctas_for(gpu.target, weights);
   const int units =
       weights.num_strips * weights.num_segments / static_cast<int>(ctas) + 1 + weights.num_segments;
-  launch(stream, label, kernel,
+  launch(gpu, label, kernel,
          {dim3(ctas, passes(num_tokens)), kThreads,
-          cta_shared_bytes<layout>(cols, std::min(kMaxColumns, num_tokens), units)},
+          cta_shared_bytes<layout>(gpu.target.budget, cols, std::min(kMaxColumns, num_tokens), units)},
          args);
 }
 
 }  // namespace
 
-void qkv(Stream stream, const QkvArgs& args) {
-  if (args.num_tokens > kFewTokens) return qkv_many(stream, args);
+void qkv(const LaunchContext& gpu, const QkvArgs& args) {
   with_layout(args.weights.layout, [&](auto layout) {
-    launch_linear<layout()>(stream, {Operation::kQkv, "qkv"}, qkv_kernel<layout()>, args.norm.residual.hidden,
+    launch_linear<layout()>(gpu, {Operation::kQkv, "qkv"}, qkv_kernel<layout()>, args.norm.residual.hidden,
                             args.num_tokens, args);
   });
 }
-void project(Stream stream, const ProjectArgs& args) {
-  if (args.num_tokens > kFewTokens) return project_many(stream, args);
+void project(const LaunchContext& gpu, const ProjectArgs& args) {
   with_layout(args.weights.layout, [&](auto layout) {
-    launch_linear<layout()>(stream, {Operation::kProject, "project"}, project_kernel<layout()>, args.cols,
+    launch_linear<layout()>(gpu, {Operation::kProject, "project"}, project_kernel<layout()>, args.cols,
                             args.num_tokens, args);
   });
 }
-void unembed(Stream stream, const UnembedArgs& args) {
+void unembed(const LaunchContext& gpu, const UnembedArgs& args) {
   with_layout(args.weights.layout, [&](auto layout) {
-    launch_linear<layout()>(stream, {Operation::kUnembed, "unembed"}, unembed_kernel<layout()>,
+    launch_linear<layout()>(gpu, {Operation::kUnembed, "unembed"}, unembed_kernel<layout()>,
                             args.norm.residual.hidden, args.num_rows, args);
   });
 }
-void route(Stream stream, const RouteArgs& args) {
-  if (args.num_tokens > kFewTokens) return route_many(stream, args);
-  launch_linear<Layout::kBf16>(stream, {Operation::kRoute, "route"}, route_kernel, args.norm.residual.hidden,
+void route(const LaunchContext& gpu, const RouteArgs& args) {
+  launch_linear<Layout::kBf16>(gpu, {Operation::kRoute, "route"}, route_kernel, args.norm.residual.hidden,
                                args.num_tokens, args);
 }
 
+size_t stream_shared_bytes(Layout layout, int cols, int num_columns) {
+  size_t bytes = 0;
+  with_layout(layout, [&](auto l) { bytes = partials_at<l()>(cols, num_columns); });
+  return bytes + sizeof(float) * kStripRows * num_columns * kLeastUnits;
+}
+
 void prepare_linear() {
-  const size_t max_bytes = device_info().max_shared_bytes - 1024;  // less what static shared memory takes
+  const size_t max_bytes = device_caps().shared_bytes - 1024;  // less what static shared memory takes
   for_each_layout([&](auto layout) {
     allow_shared_bytes(qkv_kernel<layout()>, max_bytes);
     allow_shared_bytes(project_kernel<layout()>, max_bytes);

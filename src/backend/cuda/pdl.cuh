@@ -7,7 +7,8 @@
 
 #include <utility>
 
-#include "backend/cuda/device.h"
+#include "backend/cuda/target.h"
+#include "core/check.h"
 
 namespace nibble::cuda {
 
@@ -67,27 +68,37 @@ struct LaunchShape {
   dim3 grid;
   int threads;
   size_t shared_bytes{0};
-  unsigned cluster_ctas{1};  // along x; ignored before sm_90, which has no clusters
+  unsigned cluster_ctas{1};  // along x; ignored where there are no clusters
 };
 
 // Launches the kernel with `args` and, as its last argument, the places of its timestamps.
 template <typename... Params, typename... Args>
-void launch(Stream stream, const Label& label, void (*kernel)(Params...), const LaunchShape& shape,
+void launch(const LaunchContext& gpu, const Label& label, void (*kernel)(Params...), const LaunchShape& shape,
             const Args&... args) {
+  NIBBLE_CHECK(shape.shared_bytes <= usable_bytes(gpu.target.budget),
+               "{} takes {} bytes of a budget of {} KB", label.name, shape.shared_bytes,
+               kilobytes(gpu.target.budget));
   cudaLaunchAttribute attributes[2]{};
-  attributes[0].id = cudaLaunchAttributeProgrammaticStreamSerialization;
-  attributes[0].val.programmaticStreamSerializationAllowed = 1;
-  attributes[1].id = cudaLaunchAttributeClusterDimension;
-  attributes[1].val.clusterDim = {shape.cluster_ctas, 1, 1};
+  unsigned num_attributes = 0;
+  if (gpu.target.has_dependent_launch) {
+    cudaLaunchAttribute& attribute = attributes[num_attributes++];
+    attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    attribute.val.programmaticStreamSerializationAllowed = 1;
+  }
+  if (gpu.target.has_clusters && shape.cluster_ctas > 1) {
+    cudaLaunchAttribute& attribute = attributes[num_attributes++];
+    attribute.id = cudaLaunchAttributeClusterDimension;
+    attribute.val.clusterDim = {shape.cluster_ctas, 1, 1};
+  }
   cudaLaunchConfig_t config{};
   config.gridDim = shape.grid;
   config.blockDim = dim3(static_cast<unsigned>(shape.threads));
   config.dynamicSmemBytes = shape.shared_bytes;
-  config.stream = stream;
+  config.stream = gpu.stream;
   config.attrs = attributes;
-  config.numAttrs = !has_dependent_launch() ? 0 : shape.cluster_ctas > 1 ? 2 : 1;
+  config.numAttrs = num_attributes;
   check(cudaLaunchKernelEx(&config, kernel, args...,
-                           stream.recorder ? stream.recorder->next(label) : Timestamps{}),
+                           gpu.stream.recorder ? gpu.stream.recorder->next(label) : Timestamps{}),
         "launching a kernel");
 }
 

@@ -510,11 +510,11 @@ void prepare_sample() {
   prefer_shared_memory(sample_kernel);
 }
 
-void sample(Stream stream, int num_rows, const SampleArgs& args) {
+void sample(const LaunchContext& gpu, int num_rows, const SampleArgs& args) {
   const auto rows = static_cast<unsigned>(num_rows);
-  launch(stream, {Operation::kSample, "best"}, best_kernel, {dim3(kBestCtas, rows), kBestThreads}, args);
+  launch(gpu, {Operation::kSample, "best"}, best_kernel, {dim3(kBestCtas, rows), kBestThreads}, args);
   if (args.are_greedy) return;
-  launch(stream, {Operation::kSample, "sample"}, sample_kernel,
+  launch(gpu, {Operation::kSample, "sample"}, sample_kernel,
          {dim3(kClusterCtas, rows), kThreads, 0, kClusterCtas}, args);
 }
 

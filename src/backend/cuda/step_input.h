@@ -1,30 +1,56 @@
-// The input of a step in device memory: one row for each token.
+// The input of a step on its way to the device: rows, sampling parameters, output rows and page ids, packed so that one copy uploads
+// them.
 #pragma once
 
-#include <cstdint>
+#include "backend/backend.h"
+#include "backend/cuda/row_input.h"
+#include "backend/cuda/sample_rows.h"
 
 namespace nibble::cuda {
 
-inline constexpr int kPagePositions{
-    32};  // the same as kPageTokens of the host's headers, which kernels do not include
+inline constexpr int kMaxGraphTokens{8};
 
-struct RowInput {
-  int32_t token, position;
-  uint32_t full_pages,
-      sliding_pages;  // where this row's page tables begin in the step's page ids, less their first_page:
-                      //   position p is in page_ids[full_pages + p / kPagePositions]
+// What decides which kernels a step launches, and with which grids: steps of one shape share a CUDA graph.
+struct StepShape {
+  int num_tokens{0}, num_outputs{0}, full_chunks{0};
+  int num_single_rows{0},
+      num_tiles{0};  // rows that are attended to one by one come first; the others are in tiles
+  bool are_greedy{false};
+  bool writes_kv{false};  // every row belongs to another sequence: attend_rows() writes
+  bool is_decode() const { return num_tokens <= kMaxGraphTokens && writes_kv && num_outputs == num_tokens; }
+  friend auto operator<=>(const StepShape&, const StepShape&) = default;
 };
 
-// Neighbouring rows of one sequence, whose positions follow each other.
-struct TileInput {
-  int32_t first_row, num_rows;  // up to kTileRows
-};
-inline constexpr int kTileRows{24};
+// The parts of an input, wherever it lies.
+struct InputParts {
+  RowInput* rows;     // [num_tokens]
+  TileInput* tiles;   // [num_tiles]
+  SampleRow* sample;  // [num_outputs]
+  int* output_rows;   // [num_outputs]
+  uint32_t* page_ids;
 
-struct StepInput {
-  const RowInput* rows;      // [T]
-  const TileInput* tiles;    // those of attend_tiles()
-  const uint32_t* page_ids;  // both page tables of every run
+  StepInput step() const { return {rows, tiles, page_ids}; }
+};
+InputParts parts_of(uint8_t* input, const StepShape& shape);
+
+size_t max_input_bytes(const BackendOptions& options);
+
+int chunks_for(int num_pages);  // of attend_rows()
+
+class InputUpload {
+ public:
+  // `device`: max_input_bytes() on the device.
+  InputUpload(const Config& config, const BackendOptions& options, uint8_t* device);
+
+  // Enqueues the copy of a batch's input. The previous step must have ended.
+  StepShape upload(const Batch& batch, Stream stream);
+
+ private:
+  int max_tokens_;
+  size_t max_page_ids_;
+  uint8_t* device_;
+  PinnedBuffer pinned_;
+  SampleRows sample_rows_;
 };
 
 }  // namespace nibble::cuda

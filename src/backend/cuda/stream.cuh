@@ -10,12 +10,12 @@
 
 #include <algorithm>
 
-#include "backend/cuda/device.h"
 #include "backend/cuda/fragments.cuh"
 #include "backend/cuda/groups.h"
 #include "backend/cuda/ptx/barrier.cuh"
 #include "backend/cuda/ptx/copy.cuh"
 #include "backend/cuda/strips.h"
+#include "backend/cuda/target.h"
 
 namespace nibble::cuda {
 
@@ -24,8 +24,8 @@ namespace nibble::cuda {
 inline constexpr int kThreads{32 * kWarps};
 
 // How many CTAs share a dense matrix: each gets a unit of work or more.
-inline unsigned num_ctas_for(const Strips& weights) {
-  return static_cast<unsigned>(std::min(device_info().num_multiprocessors, weights.num_strips));
+inline unsigned num_ctas_for(const Target& target, const Strips& weights) {
+  return static_cast<unsigned>(std::min(target.num_multiprocessors, weights.num_strips));
 }
 
 // Distance between two tokens' rows of bfloat16 in shared memory. The 32 extra elements put lanes of different tokens
@@ -251,13 +251,15 @@ __device__ CtaMemory cta_memory(int cols, int columns) {
           reinterpret_cast<float*>(memory + partials),
           static_cast<int>((dynamic_shared_bytes() - partials) / sizeof(float))};
 }
-// Bytes of dynamic shared memory: room for the sums of `units` units if they fit, and of at least 48. A CTA with more
-// units than that works in batches.
+// Bytes of dynamic shared memory: room for the sums of `units` units if they fit, and of at least kLeastUnits. A CTA with
+// more units than that works in batches.
+inline constexpr int kLeastUnits{48};
 template <Layout layout>
-size_t cta_shared_bytes(int cols, int columns, int units) {
-  constexpr size_t kMaxBytes{216 << 10};
+size_t cta_shared_bytes(Budget budget, int cols, int columns, int units) {
+  const size_t max_bytes = streaming_bytes(budget);
   const size_t before = partials_at<layout>(cols, columns), unit = sizeof(float) * kStripRows * columns;
-  const size_t max_units = before + 48 * unit < kMaxBytes ? (kMaxBytes - before) / unit : 48;
+  const size_t max_units =
+      before + kLeastUnits * unit < max_bytes ? (max_bytes - before) / unit : kLeastUnits;
   return before + unit * std::min<size_t>(max_units, static_cast<size_t>(units));
 }
 

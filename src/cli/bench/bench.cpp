@@ -171,7 +171,7 @@ Action define_bench(CLI::App& command, Settings& settings) {
   auto* json = command.add_flag("--json", options->as_json,
                                 "one JSON object with every sample, in place of the table");
   command.add_flag("--csv", options->as_csv, "the table as CSV")->excludes(json);
-  add_settings(command, settings, {SettingGroup::kMachine, SettingGroup::kPlaces});
+  add_settings(command, settings, {SettingGroup::kMachine, SettingGroup::kDevice, SettingGroup::kPlaces});
   command
       .add_option("--record", options->record, "append what --json prints to a file, beside what is printed")
       ->type_name("FILE");

@@ -100,7 +100,7 @@ Action define_chat(CLI::App& command, Settings& settings) {
   add_model(command, *model);
   add_settings(command, settings,
                {SettingGroup::kInstruction, SettingGroup::kSampling, SettingGroup::kMachine,
-                SettingGroup::kCache, SettingGroup::kPlaces, SettingGroup::kChat});
+                SettingGroup::kCache, SettingGroup::kDevice, SettingGroup::kPlaces, SettingGroup::kChat});
   command.footer(kChatFooter);
   return [model, &settings] { return chat(*model, settings); };
 }

@@ -300,7 +300,8 @@ Action define_eval(CLI::App& command, Settings& settings) {
                    "with --tasks: what was said where the outcome is not the expected one");
   command.add_flag("--json", options->as_json, "figures as one JSON object");
   add_settings(command, settings,
-               {SettingGroup::kMachine, SettingGroup::kBatch, SettingGroup::kCache, SettingGroup::kPlaces});
+               {SettingGroup::kMachine, SettingGroup::kBatch, SettingGroup::kCache, SettingGroup::kDevice,
+                SettingGroup::kPlaces});
   command.footer(kEvalFooter);
   return [options, &settings] { return eval(*options, settings); };
 }

@@ -21,6 +21,7 @@
 #include "core/log.h"
 #include "core/new_file.h"
 #include "setup/backends.h"
+#include "setup/resolve.h"
 
 namespace nibble::cli {
 namespace {
@@ -113,10 +114,11 @@ void print_verdict(std::string_view kernel, const Verdict& verdict) {
 }
 
 // --row: checks one kernel in this process. The children run it, and so can a debugger or a sanitizer.
-int verify_here(const std::vector<const BackendRow*>& backends, const VerifyOptions& options) {
+int verify_here(const std::vector<const BackendRow*>& backends, const VerifyOptions& options,
+                const OwnOptions& own) {
   std::vector<std::string> names;
   for (const BackendRow* backend : backends)
-    for (const KernelCheck& check : backend->checks()) {
+    for (const KernelCheck& check : backend->checks(own)) {
       names.push_back(check.name);
       if (check.name != *options.row) continue;
       const Stopwatch watch;
@@ -132,6 +134,17 @@ int verify_here(const std::vector<const BackendRow*>& backends, const VerifyOpti
     }
   throw InputError("--row '{}': the rows that this machine can run are {}", *options.row,
                    fmt::join(names, ", "));
+}
+
+// The flags of these settings that were given, for the children.
+std::vector<std::string> device_flags(const Settings& settings) {
+  std::vector<std::string> flags;
+  for (const Setting& setting : setting_table()) {
+    if (setting.group != SettingGroup::kDevice) continue;
+    if (const std::string value = value_of(settings, setting); value != default_of(setting))
+      flags.insert(flags.end(), {flag(setting), value});
+  }
+  return flags;
 }
 
 constexpr fmt::string_view kProbeLine{"{:<24} {:<10} {}\n"};
@@ -182,11 +195,14 @@ bool ask_all(const BackendRow& backend, bool is_quiet, Json& found) {
   }
   return all_fine;
 }
-bool check_all(const BackendRow& backend, bool is_quiet, Json& found) {
+bool check_all(const BackendRow& backend, bool is_quiet, const OwnOptions& own,
+               const std::vector<std::string>& flags, Json& found) {
   bool all_ok = true;
   if (!is_quiet) print_header();
-  for (const KernelCheck& check : backend.checks()) {
-    const Verdict verdict = verdict_of(run_child(command_for(backend, "--row", check.name), kLimit));
+  for (const KernelCheck& check : backend.checks(own)) {
+    std::vector<std::string> child = command_for(backend, "--row", check.name);
+    child.insert(child.end(), flags.begin(), flags.end());
+    const Verdict verdict = verdict_of(run_child(child, kLimit));
     all_ok &= verdict.result == Result::kOk;
     found.push_back(verdict_json(backend.name, check.name, verdict));
     if (!is_quiet) print_verdict(check.name, verdict);
@@ -194,7 +210,8 @@ bool check_all(const BackendRow& backend, bool is_quiet, Json& found) {
   return all_ok;
 }
 
-int verify_all(const BackendRow& backend, const VerifyOptions& options) {
+int verify_all(const BackendRow& backend, const VerifyOptions& options, const OwnOptions& own,
+               const std::vector<std::string>& flags) {
   const bool is_quiet = options.prints_json();
   std::optional<NewFile> file;  // a name that can't be written is known before the work
   if (options.json_file && !is_quiet) file.emplace(*options.json_file);
@@ -203,7 +220,7 @@ int verify_all(const BackendRow& backend, const VerifyOptions& options) {
   Json probes = Json::array(), kernels = Json::array();
   const bool all_fine = ask_all(backend, is_quiet, probes);
   if (!is_quiet) fmt::print("\n");
-  const bool all_ok = check_all(backend, is_quiet, kernels);
+  const bool all_ok = check_all(backend, is_quiet, own, flags, kernels);
   const Json report = report_json(machine, std::move(probes), std::move(kernels));
   if (machine.device)
     if (const std::string reason = keep_report(*machine.device, report); !reason.empty())
@@ -218,10 +235,12 @@ int verify_all(const BackendRow& backend, const VerifyOptions& options) {
 
 int verify(const VerifyOptions& options, const Settings& settings) {
   const std::vector<const BackendRow*> backends = choose_backends(settings);
-  if (options.row) return verify_here(backends, options);
+  const OwnOptions own = resolve(settings).own;
+  if (options.row) return verify_here(backends, options, own);
   if (options.probe) return probe_here(backends, options);
   int code = kDone;
-  for (const BackendRow* backend : backends) code = std::max(code, verify_all(*backend, options));
+  for (const BackendRow* backend : backends)
+    code = std::max(code, verify_all(*backend, options, own, device_flags(settings)));
   return code;
 }
 
@@ -292,6 +311,7 @@ Action define_verify(CLI::App& command, Settings& settings) {
           "the report as a JSON object, to FILE, for an issue; without FILE to stdout, in place of the table")
       ->type_name("[FILE]")
       ->expected(0, 1);
+  add_settings(command, settings, {SettingGroup::kDevice});
   command.footer(kVerifyFooter);
   return [options, &settings] { return verify(*options, settings); };
 }

@@ -7,6 +7,7 @@
 
 #include "model/golden.h"
 #include "tests/backend/contract.h"
+#include "tests/backend/cuda/pretended.h"
 #include "tests/error_of.h"
 #include "tests/folders.h"
 
@@ -28,7 +29,7 @@ std::vector<Fulfilment> of_each_format() {
     BackendOptions options = options_of(Fulfilment::kNumPages);
     options.dense = dense;
     options.kv_format = kv;
-    return Fulfilment{formats, [options](auto weights) { return make(weights, options); }};
+    return Fulfilment{formats, [options](auto weights) { return make(weights, options, pretended()); }};
   };
   return {with("bf16", {}, Format::kBf16), with("fp8", kFp8, Format::kE4m3),
           with("mxfp4", kMxfp4, Format::kBf16)};
@@ -63,7 +64,7 @@ TEST_P(CudaFewSteps, PrefillDecodeAndBothTogether) {
 // the rows ask for, the tokens are those that the host would choose from the same logits.
 TEST(CudaGraphs, ServeWhateverParametersTheRowsHaveAndAreCounted) {
   const auto weights = open_shared("models/tiny-gpt-oss");
-  const std::unique_ptr<Backend> backend = make(weights, options_of(Fulfilment::kNumPages));
+  const std::unique_ptr<Backend> backend = make(weights, options_of(Fulfilment::kNumPages), pretended());
   const std::vector<TokenId> tokens = random_ids(20, weights->config.vocab, 2);
   const std::vector<SampleParams> asked{
       {},
@@ -121,7 +122,7 @@ TEST(CudaGolden, TheMiniatureModelAgreesWhetherFedAtOnceOrTokenByToken) {
   for (const GoldenPrompt& prompt : golden.prompts) {
     std::vector<TokenId> ids = prompt.ids;
     ids.insert(ids.end(), prompt.greedy.begin(), prompt.greedy.end() - 1);
-    Feeder feeder(make(weights, options_of(kPages)), kPages);
+    Feeder feeder(make(weights, options_of(kPages), pretended()), kPages);
     feeder.feed_in_chunks(0, std::span(ids).first(prompt.ids.size()), 512);
     feeder.feed_in_chunks(0, std::span(ids).subspan(prompt.ids.size()), 1);
     const std::span<const float> logits = feeder.logits(0);
@@ -157,7 +158,7 @@ TEST(CudaGolden, RandomModelsAgreeAtTheirFirstPositions) {
     const GoldenTolerance tolerance = bf16_tolerance(weights->config, golden);
     const auto vocab = static_cast<size_t>(weights->config.vocab);
     for (const GoldenPrompt& prompt : golden.prompts) {
-      Feeder feeder(make(weights, options_of(Fulfilment::kNumPages)), Fulfilment::kNumPages);
+      Feeder feeder(make(weights, options_of(Fulfilment::kNumPages), pretended()), Fulfilment::kNumPages);
       feeder.feed({{0, prompt.ids}});
       std::vector<double> errors;
       for (size_t t = 0; t < prompt.ids.size(); ++t) {

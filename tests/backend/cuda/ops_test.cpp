@@ -5,8 +5,8 @@
 
 #include <algorithm>
 
-#include "backend/cuda/device.h"
 #include "backend/cuda/kernel_table.h"
+#include "tests/backend/cuda/pretended.h"
 
 namespace nibble::cuda {
 
@@ -24,9 +24,9 @@ INSTANTIATE_TEST_SUITE_P(, CudaOps, testing::ValuesIn(kernel_rows().begin(), ker
                          });
 
 TEST_P(CudaOps, AgreesWithPlainLoopsOnEveryShape) {
-  if (!GetParam().architectures.include(device_info().compute_capability))
-    GTEST_SKIP() << "this row is for other architectures";
-  const KernelFinding finding = GetParam().check(GetParam());
+  const Target target = this_target();
+  if (!GetParam().families.include(target.family)) GTEST_SKIP() << "this row is for other families";
+  const KernelFinding finding = GetParam().check(GetParam(), target);
   EXPECT_TRUE(finding.is_right()) << finding.worst << " times the bound at " << finding.at;
   fmt::print("{:<20} {:>12} numbers, worst {:.3f} of its bound\n  {}\n", name(GetParam()),
              finding.num_compared, finding.worst, finding.at);

@@ -14,6 +14,7 @@
 #include "backend/cuda/sample_rows.h"
 #include "backend/sample.h"
 #include "core/random.h"
+#include "tests/backend/cuda/pretended.h"
 
 namespace nibble::cuda {
 namespace {
@@ -64,7 +65,7 @@ std::vector<SampledToken> ask_device(const std::vector<Question>& questions) {
   check(cudaMemsetAsync(best.as<void>(), kPoison, best.bytes(), stream), "poisoning");
   check(cudaMemsetAsync(tickets.as<void>(), 0, tickets.bytes(), stream), "clearing tickets");
   prepare_sample();
-  sample(stream, static_cast<int>(count),
+  sample({stream, this_target()}, static_cast<int>(count),
          {rows.as<SampleRow>(), logits.as<float>(), static_cast<int>(vocab), sample_rows.are_greedy(),
           best.as<uint64_t>(), tickets.as<unsigned>(), results.as<SampleResult>()});
   std::vector<SampleResult> answers(count);

@@ -42,9 +42,9 @@ void prepare_append() {
   prefer_shared_memory(append_kernel<KvFormat::kE4m3>);
 }
 
-void append(Stream stream, const AppendArgs& args) {
+void append(const LaunchContext& gpu, const AppendArgs& args) {
   launch(
-      stream, {Operation::kAppend, "append"},
+      gpu, {Operation::kAppend, "append"},
       args.pages.format == KvFormat::kBf16 ? append_kernel<KvFormat::kBf16> : append_kernel<KvFormat::kE4m3>,
       {dim3(static_cast<unsigned>(args.num_tokens), static_cast<unsigned>(args.num_kv_heads)), kThreads},
       args);

@@ -316,9 +316,9 @@ void prepare_attend_rows() {
   prefer_shared_memory(attend_kernel<KvFormat::kE4m3>);
 }
 
-void attend_rows(Stream stream, int num_rows, const AttendArgs& args) {
+void attend_rows(const LaunchContext& gpu, int num_rows, const AttendArgs& args) {
   launch(
-      stream, {Operation::kAttend, "attend"},
+      gpu, {Operation::kAttend, "attend"},
       args.pages.format == KvFormat::kBf16 ? attend_kernel<KvFormat::kBf16> : attend_kernel<KvFormat::kE4m3>,
       {dim3(static_cast<unsigned>(args.num_kv_heads), static_cast<unsigned>(args.max_chunks),
             static_cast<unsigned>(num_rows)),

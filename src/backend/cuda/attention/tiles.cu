@@ -310,13 +310,15 @@ __global__ void __launch_bounds__(kTileThreads, 1)
 
 }  // namespace
 
+size_t attend_tiles_shared_bytes() { return kTileBytes; }
+
 void prepare_attend_tiles() {
   allow_shared_bytes(attend_tiles_kernel<KvFormat::kBf16>, kTileBytes);
   allow_shared_bytes(attend_tiles_kernel<KvFormat::kE4m3>, kTileBytes);
 }
 
-void attend_tiles(Stream stream, int num_tiles, const AttendTilesArgs& args) {
-  launch(stream, {Operation::kAttend, "attend"},
+void attend_tiles(const LaunchContext& gpu, int num_tiles, const AttendTilesArgs& args) {
+  launch(gpu, {Operation::kAttend, "attend"},
          args.pages.format == KvFormat::kBf16 ? attend_tiles_kernel<KvFormat::kBf16>
                                               : attend_tiles_kernel<KvFormat::kE4m3>,
          {dim3(static_cast<unsigned>(args.num_kv_heads), static_cast<unsigned>(num_tiles)), kTileThreads,

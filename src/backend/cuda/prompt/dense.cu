@@ -109,30 +109,38 @@ __global__ void __launch_bounds__(PromptShape<Layout::kBf16>::kThreads, 1)
 }
 
 template <Layout layout>
-LaunchShape shape_for(const Strips& weights, int num_tokens) {
+LaunchShape shape_for(const Target& target, const Strips& weights, int num_tokens) {
   using Shape = PromptShape<layout>;
   const int items = TokenItems<layout>(weights, num_tokens).count();
-  return {dim3(static_cast<unsigned>(std::min(items, device_info().num_multiprocessors))), Shape::kThreads,
+  return {dim3(static_cast<unsigned>(std::min(items, target.num_multiprocessors))), Shape::kThreads,
           Shape::kBytes};
 }
 
 }  // namespace
 
-void qkv_many(Stream stream, const QkvArgs& args) {
+void qkv_many(const LaunchContext& gpu, const QkvArgs& args) {
   with_layout(args.weights.layout, [&](auto layout) {
-    launch(stream, {Operation::kQkv, "qkv"}, qkv_many_kernel<layout()>,
-           shape_for<layout()>(args.weights, args.num_tokens), args, num_ctas_for(args.weights));
+    launch(gpu, {Operation::kQkv, "qkv"}, qkv_many_kernel<layout()>,
+           shape_for<layout()>(gpu.target, args.weights, args.num_tokens), args,
+           num_ctas_for(gpu.target, args.weights));
   });
 }
-void project_many(Stream stream, const ProjectArgs& args) {
+void project_many(const LaunchContext& gpu, const ProjectArgs& args) {
   with_layout(args.weights.layout, [&](auto layout) {
-    launch(stream, {Operation::kProject, "project"}, project_many_kernel<layout()>,
-           shape_for<layout()>(args.weights, args.num_tokens), args, num_ctas_for(args.weights));
+    launch(gpu, {Operation::kProject, "project"}, project_many_kernel<layout()>,
+           shape_for<layout()>(gpu.target, args.weights, args.num_tokens), args,
+           num_ctas_for(gpu.target, args.weights));
   });
 }
-void logits_many(Stream stream, const RouteArgs& args) {
-  launch(stream, {Operation::kRoute, "route"}, logits_many_kernel,
-         shape_for<Layout::kBf16>(args.weights, args.num_tokens), args);
+void logits_many(const LaunchContext& gpu, const RouteArgs& args) {
+  launch(gpu, {Operation::kRoute, "route"}, logits_many_kernel,
+         shape_for<Layout::kBf16>(gpu.target, args.weights, args.num_tokens), args);
+}
+
+size_t many_shared_bytes(Layout layout) {
+  size_t bytes = 0;
+  with_layout(layout, [&](auto l) { bytes = PromptShape<l()>::kBytes; });
+  return bytes;
 }
 
 void prepare_prompt_dense() {

@@ -102,21 +102,21 @@ __global__ void __launch_bounds__(ExpertShape::kThreads, 1)
       });
 }
 
-LaunchShape shape_for(const Strips& weights, int max_groups) {
+LaunchShape shape_for(const Target& target, const Strips& weights, int max_groups) {
   const int items = max_groups * row_blocks(weights);
-  return {dim3(static_cast<unsigned>(std::min(items, device_info().num_multiprocessors))),
-          ExpertShape::kThreads, ExpertShape::kBytes};
+  return {dim3(static_cast<unsigned>(std::min(items, target.num_multiprocessors))), ExpertShape::kThreads,
+          ExpertShape::kBytes};
 }
 
 }  // namespace
 
-void up_many(Stream stream, const UpArgs& args) {
-  launch(stream, {Operation::kExpertsUp, "up"}, up_many_kernel, shape_for(args.up.weights, args.max_groups),
-         args);
+void up_many(const LaunchContext& gpu, const UpArgs& args) {
+  launch(gpu, {Operation::kExpertsUp, "up"}, up_many_kernel,
+         shape_for(gpu.target, args.up.weights, args.max_groups), args);
 }
-void down_many(Stream stream, const DownArgs& args) {
-  launch(stream, {Operation::kExpertsDown, "down"}, down_many_kernel,
-         shape_for(args.weights, args.max_groups), args);
+void down_many(const LaunchContext& gpu, const DownArgs& args) {
+  launch(gpu, {Operation::kExpertsDown, "down"}, down_many_kernel,
+         shape_for(gpu.target, args.weights, args.max_groups), args);
 }
 
 void prepare_prompt_experts() {

@@ -38,14 +38,14 @@ __global__ void __launch_bounds__(kThreads, 1)
 
 }  // namespace
 
-void normalise(Stream stream, const NormaliseArgs& args) {
-  launch(stream, {Operation::kRmsNorm, "normalise"}, normalise_kernel,
+void normalise(const LaunchContext& gpu, const NormaliseArgs& args) {
+  launch(gpu, {Operation::kRmsNorm, "normalise"}, normalise_kernel,
          {dim3(static_cast<unsigned>(args.num_tokens)), kThreads}, args);
 }
-void route_many(Stream stream, const RouteArgs& args) {
-  logits_many(stream, args);
+void route_many(const LaunchContext& gpu, const RouteArgs& args) {
+  logits_many(gpu, args);
   const auto ctas = static_cast<unsigned>((args.num_tokens + kWarps - 1) / kWarps);
-  launch(stream, {Operation::kRoute, "rank"}, rank_many_kernel,
+  launch(gpu, {Operation::kRoute, "rank"}, rank_many_kernel,
          {dim3(ctas), kThreads, sizeof(int) * kMaxExperts}, args);
 }
 

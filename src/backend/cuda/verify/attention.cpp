@@ -7,6 +7,7 @@
 #include "backend/cuda/verify/attention_truth.h"
 #include "backend/cuda/verify/cache.h"
 #include "backend/cuda/verify/checks.h"
+#include "backend/cuda/verify/shapes.h"
 #include "model/rope.h"
 
 namespace nibble::cuda::verify {
@@ -125,15 +126,15 @@ void check_appended(Comparison& comparison, const Step& step, const std::vector<
     if (!is_own[i]) comparison.equal("rest of the cache", 0, static_cast<ptrdiff_t>(i), after[i], before[i]);
 }
 
-void check_append_case(Comparison& comparison, Stream stream, const AttendCase& c) {
+void check_append_case(Comparison& comparison, const Subject& subject, const AttendCase& c) {
   Step step(c);
   step.cache.upload();
   const auto width = static_cast<size_t>(c.num_heads) * kHeadDim;
   const DeviceArray<uint16_t> queries(static_cast<size_t>(c.num_tokens()) * width);
   check(cudaDeviceSynchronize(), "preparing a check");
-  append(stream, {step.cache.input(), step.device_parts.data(), c.num_tokens(), c.num_heads, c.num_kv_heads,
-                  step.rope(), step.cache.pages(), bf16(queries)});
-  check(cudaStreamSynchronize(stream), "checking append");
+  subject.launch(AppendArgs{step.cache.input(), step.device_parts.data(), c.num_tokens(), c.num_heads,
+                            c.num_kv_heads, step.rope(), step.cache.pages(), bf16(queries)});
+  check(cudaStreamSynchronize(subject.stream()), "checking append");
   check_appended(comparison, step, step.cache.bits(), step.cache.read(comparison));
   const auto actual = queries.read(comparison, "queries");
   for (size_t row = 0; row < step.cache.rows().size(); ++row)
@@ -168,7 +169,7 @@ void check_attended(Comparison& comparison, Step& step, const std::vector<float>
                          actual[at], expected[at].value, expected[at].bound);
 }
 
-void check_attend_rows_case(Comparison& comparison, Stream stream, const AttendCase& c) {
+void check_attend_rows_case(Comparison& comparison, const Subject& subject, const AttendCase& c) {
   Step step(c);
   const int T = c.num_tokens(), max_chunks = max_chunks_of(c);
   const auto sinks = make_sinks(c);
@@ -182,11 +183,11 @@ void check_attend_rows_case(Comparison& comparison, Stream stream, const AttendC
   const DeviceArray<uint16_t> out(static_cast<size_t>(T) * static_cast<size_t>(c.num_heads) * kHeadDim);
   check(cudaDeviceSynchronize(), "preparing a check");
   for (int row = 0; row < T; row += rows_per_launch)
-    attend_rows(stream, std::min(rows_per_launch, T - row),
-                {step.cache.input(), step.device_parts.data(), T, c.num_heads, c.num_kv_heads, step.rope(),
-                 step.cache.pages(), c.window, device_sinks.data(), c.writes_kv(), row, max_chunks,
-                 partials.data(), tickets.data(), bf16(out)});
-  check(cudaStreamSynchronize(stream), "checking attend_rows");
+    subject.launch(std::min(rows_per_launch, T - row),
+                   AttendArgs{step.cache.input(), step.device_parts.data(), T, c.num_heads, c.num_kv_heads,
+                              step.rope(), step.cache.pages(), c.window, device_sinks.data(), c.writes_kv(),
+                              row, max_chunks, partials.data(), tickets.data(), bf16(out)});
+  check(cudaStreamSynchronize(subject.stream()), "checking attend_rows");
 
   for (const unsigned ticket : tickets.read(comparison, "tickets"))
     comparison.equal("ticket", 0, 0, ticket, 0);
@@ -196,7 +197,7 @@ void check_attend_rows_case(Comparison& comparison, Stream stream, const AttendC
 }
 
 // A run is cut into tiles at every kTileRows rows, as a step does it.
-void check_attend_tiles_case(Comparison& comparison, Stream stream, const AttendCase& c) {
+void check_attend_tiles_case(Comparison& comparison, const Subject& subject, const AttendCase& c) {
   Step step(c);
   const auto sinks = make_sinks(c);
   step.truth.put_into(step.cache);
@@ -218,31 +219,37 @@ void check_attend_tiles_case(Comparison& comparison, Stream stream, const Attend
   StepInput input = step.cache.input();
   input.tiles = device_tiles.data();
   check(cudaDeviceSynchronize(), "preparing a check");
-  attend_tiles(stream, static_cast<int>(tiles.size()),
-               {input, c.num_heads, c.num_kv_heads, step.cache.pages(), c.window, device_sinks.data(),
-                bf16(attended)});
-  check(cudaStreamSynchronize(stream), "checking attend_tiles");
+  subject.launch(static_cast<int>(tiles.size()),
+                 AttendTilesArgs{input, c.num_heads, c.num_kv_heads, step.cache.pages(), c.window,
+                                 device_sinks.data(), bf16(attended)});
+  check(cudaStreamSynchronize(subject.stream()), "checking attend_tiles");
   check_attended(comparison, step, sinks, attended.read(comparison, "out"));
 }
 
-template <typename CheckCase>
-KernelFinding check_cases(const KernelRow& row, const CheckCase& check_case) {
-  prepare_append();
-  prepare_attend_rows();
-  prepare_attend_tiles();
+template <typename CheckAttendCase>
+KernelFinding check_attend_cases(const KernelRow& row, const Target& target,
+                                 const CheckAttendCase& check_case) {
+  prepare_kernels();
   Comparison comparison;
   const OwnedStream stream;
+  const Subject subject{row, {stream, target}};
   for (AttendCase c : attend_cases()) {
     c.kv = row.weights;
-    comparison.at(c.text(), [&] { check_case(comparison, stream, c); });
+    comparison.at(c.text(), [&] { check_case(comparison, subject, c); });
   }
   return comparison.finding();
 }
 
 }  // namespace
 
-KernelFinding check_append(const KernelRow& row) { return check_cases(row, check_append_case); }
-KernelFinding check_attend_rows(const KernelRow& row) { return check_cases(row, check_attend_rows_case); }
-KernelFinding check_attend_tiles(const KernelRow& row) { return check_cases(row, check_attend_tiles_case); }
+KernelFinding check_append(const KernelRow& row, const Target& target) {
+  return check_attend_cases(row, target, check_append_case);
+}
+KernelFinding check_attend_rows(const KernelRow& row, const Target& target) {
+  return check_attend_cases(row, target, check_attend_rows_case);
+}
+KernelFinding check_attend_tiles(const KernelRow& row, const Target& target) {
+  return check_attend_cases(row, target, check_attend_tiles_case);
+}
 
 }  // namespace nibble::cuda::verify

@@ -1,4 +1,4 @@
-// The checks that rows of the kernel table name. Each runs one operation through its launch function (kernels.h) over
+// The checks that rows of the kernel table name. Each runs the launcher of its row over
 // edge shapes and adversarial values, and compares every number of its results with plain loops in double precision
 // on the host.
 //
@@ -13,18 +13,18 @@
 
 namespace nibble::cuda::verify {
 
-KernelFinding check_embed(const KernelRow& row);
-KernelFinding check_normalise(const KernelRow& row);
-KernelFinding check_qkv(const KernelRow& row);
-KernelFinding check_append(const KernelRow& row);
-KernelFinding check_attend_rows(const KernelRow& row);
-KernelFinding check_attend_tiles(const KernelRow& row);
-KernelFinding check_project(const KernelRow& row);
-KernelFinding check_route(const KernelRow& row);
-KernelFinding check_up(const KernelRow& row);
-KernelFinding check_route_up(const KernelRow& row);
-KernelFinding check_down(const KernelRow& row);
-KernelFinding check_unembed(const KernelRow& row);
-KernelFinding check_sample(const KernelRow& row);
+KernelFinding check_embed(const KernelRow& row, const Target& target);
+KernelFinding check_normalise(const KernelRow& row, const Target& target);
+KernelFinding check_qkv(const KernelRow& row, const Target& target);
+KernelFinding check_append(const KernelRow& row, const Target& target);
+KernelFinding check_attend_rows(const KernelRow& row, const Target& target);
+KernelFinding check_attend_tiles(const KernelRow& row, const Target& target);
+KernelFinding check_project(const KernelRow& row, const Target& target);
+KernelFinding check_route(const KernelRow& row, const Target& target);
+KernelFinding check_up(const KernelRow& row, const Target& target);
+KernelFinding check_route_up(const KernelRow& row, const Target& target);
+KernelFinding check_down(const KernelRow& row, const Target& target);
+KernelFinding check_unembed(const KernelRow& row, const Target& target);
+KernelFinding check_sample(const KernelRow& row, const Target& target);
 
 }  // namespace nibble::cuda::verify

@@ -40,18 +40,18 @@ TestChoice choose(const float* logits, int num_experts, int experts_per_token) {
   return choice;
 }
 
-DeviceGroups::DeviceGroups(int num_tokens, int experts_per_token, int max_groups)
+DeviceGroups::DeviceGroups(int num_tokens, int experts_per_token, int max_groups, int size)
     : experts_per_token_(experts_per_token),
-      size_(group_size(num_tokens)),
+      size_(size),
       count_(1),
       expert_(static_cast<size_t>(max_groups)),
       num_pairs_(static_cast<size_t>(max_groups)),
       pairs_(static_cast<size_t>(max_groups * size_)),
       weight_(static_cast<size_t>(num_tokens * experts_per_token)) {}
 
-DeviceGroups::DeviceGroups(const std::vector<TestChoice>& choices, int num_experts, int max_groups)
+DeviceGroups::DeviceGroups(const std::vector<TestChoice>& choices, int num_experts, int max_groups, int size)
     : DeviceGroups(static_cast<int>(choices.size()), static_cast<int>(choices.front().experts.size()),
-                   max_groups) {
+                   max_groups, size) {
   std::vector<int> expert, num_pairs, pairs;
   std::vector<float> weight;
   for (const TestChoice& choice : choices)

@@ -29,9 +29,9 @@ struct GroupsRead {
 
 class DeviceGroups {
  public:
-  DeviceGroups(int num_tokens, int experts_per_token, int max_groups);  // poisoned
+  DeviceGroups(int num_tokens, int experts_per_token, int max_groups, int size);  // poisoned
   // filled in as route() leaves them for these choices of all tokens
-  DeviceGroups(const std::vector<TestChoice>& choices, int num_experts, int max_groups);
+  DeviceGroups(const std::vector<TestChoice>& choices, int num_experts, int max_groups, int size);
 
   Groups view() const;
   GroupsRead read(Comparison& comparison) const;

@@ -27,10 +27,9 @@ TestResidual::Parts before_layer(const Case& c) {
   return {false, c.seed / 100 % 2 ? c.shape.experts_per_token : 0};
 }
 
-// With few tokens the kernel computes the norm; with many it gets the norm as input.
-bool is_given_norm(int num_tokens) { return num_tokens > kFewTokens; }
-DeviceArray<uint16_t> given_norm(const Activations& normed) {
-  if (!is_given_norm(normed.rows))
+// A kernel computes the norm, or takes it as input.
+DeviceArray<uint16_t> given_norm(const Subject& subject, const Activations& normed) {
+  if (!subject.row.pass.takes_norm)
     return DeviceArray<uint16_t>(normed.size());  // poison, which route() overwrites
   std::vector<uint16_t> bits(normed.size());
   std::transform(normed.values.begin(), normed.values.end(), bits.begin(),
@@ -38,13 +37,13 @@ DeviceArray<uint16_t> given_norm(const Activations& normed) {
   return DeviceArray<uint16_t>(bits);
 }
 // The activations that the kernel multiplies with.
-Activations multiplied(const TestNorm& norm, int num_tokens) {
+Activations multiplied(const Subject& subject, const TestNorm& norm, int num_tokens) {
   Activations normed = norm.normed(all_tokens(num_tokens));
-  if (is_given_norm(num_tokens)) std::fill(normed.slack.begin(), normed.slack.end(), 0.0f);
+  if (subject.row.pass.takes_norm) std::fill(normed.slack.begin(), normed.slack.end(), 0.0f);
   return normed;
 }
 
-void check_normalise_case(Comparison& comparison, Stream stream, Format, const Case& c) {
+void check_normalise_case(Comparison& comparison, const Subject& subject, const Case& c) {
   const int T = c.num_tokens, H = c.shape.hidden;
   const bool is_in_place = c.seed / 100 % 2;
   const TestResidual residual(c, T, {is_in_place, is_in_place ? 0 : c.shape.experts_per_token});
@@ -59,8 +58,8 @@ void check_normalise_case(Comparison& comparison, Stream stream, Format, const C
     input.residual.x = x.data();
   }
   check(cudaDeviceSynchronize(), "preparing a check");
-  normalise(stream, {input, T, x.data(), bf16(normed)});
-  check(cudaStreamSynchronize(stream), "checking normalise");
+  subject.launch(NormaliseArgs{input, T, x.data(), bf16(normed)});
+  check(cudaStreamSynchronize(subject.stream()), "checking normalise");
 
   const auto actual_x = x.read(comparison, "x");
   const auto actual = normed.read(comparison, "normed");
@@ -72,19 +71,20 @@ void check_normalise_case(Comparison& comparison, Stream stream, Format, const C
     }
 }
 
-void check_qkv_case(Comparison& comparison, Stream stream, Format weights, const Case& c) {
+void check_qkv_case(Comparison& comparison, const Subject& subject, const Case& c) {
   const int T = c.num_tokens, rows = (c.shape.num_heads + 2 * c.shape.num_kv_heads) * kHeadDim;
   const TestResidual residual(c, T, before_layer(c));
   const TestNorm norm(c, residual);
-  const TestMatrix matrix(stream, weights, Origin::kQuantised, {rows, c.shape.hidden}, c.values, c.seed + 10);
+  const TestMatrix matrix(subject.stream(), subject.row.weights, Origin::kQuantised, {rows, c.shape.hidden},
+                          c.values, c.seed + 10);
   const auto bias = random_floats(c.values, c.seed + 11, static_cast<size_t>(rows));
   const DeviceArray<float> device_bias(bias);
   const DeviceArray<float> parts(2 * static_cast<size_t>(T) * static_cast<size_t>(rows));
-  const Activations x = multiplied(norm, T);
-  const DeviceArray<uint16_t> normed = given_norm(x);
+  const Activations x = multiplied(subject, norm, T);
+  const DeviceArray<uint16_t> normed = given_norm(subject, x);
   check(cudaDeviceSynchronize(), "preparing a check");
-  qkv(stream, {norm.input(), bf16(normed), matrix.strips(), device_bias.data(), T, parts.data()});
-  check(cudaStreamSynchronize(stream), "checking qkv");
+  subject.launch(QkvArgs{norm.input(), bf16(normed), matrix.strips(), device_bias.data(), T, parts.data()});
+  check(cudaStreamSynchronize(subject.stream()), "checking qkv");
 
   const std::vector<float> actual = parts.read(comparison, "parts");
   const Products expected = matrix.times(x);
@@ -97,21 +97,22 @@ void check_qkv_case(Comparison& comparison, Stream stream, Format weights, const
     }
 }
 
-void check_project_case(Comparison& comparison, Stream stream, Format weights, const Case& c) {
+void check_project_case(Comparison& comparison, const Subject& subject, const Case& c) {
   const int T = c.num_tokens, rows = c.shape.hidden, cols = c.shape.num_heads * kHeadDim;
   const TestResidual residual(
-      c, T, is_given_norm(T) ? TestResidual::Parts{} : before_layer(c));  // normalise() adds up
+      c, T, subject.row.pass.takes_norm ? TestResidual::Parts{} : before_layer(c));  // rms_norm adds up
   const auto attended =
       random_bf16(c.values, c.seed + 20, static_cast<size_t>(T) * static_cast<size_t>(cols));
-  const TestMatrix matrix(stream, weights, Origin::kQuantised, {rows, cols}, c.values, c.seed + 21);
+  const TestMatrix matrix(subject.stream(), subject.row.weights, Origin::kQuantised, {rows, cols}, c.values,
+                          c.seed + 21);
   const auto bias = random_floats(c.values, c.seed + 22, static_cast<size_t>(rows));
   const DeviceArray<uint16_t> device_attended(attended);
   const DeviceArray<float> device_bias(bias);
   const DeviceArray<float> parts(2 * static_cast<size_t>(T) * static_cast<size_t>(rows));
   check(cudaDeviceSynchronize(), "preparing a check");
-  project(stream, {bf16(device_attended), cols, residual.input(), matrix.strips(), device_bias.data(), T,
-                   parts.data()});
-  check(cudaStreamSynchronize(stream), "checking project");
+  subject.launch(ProjectArgs{bf16(device_attended), cols, residual.input(), matrix.strips(),
+                             device_bias.data(), T, parts.data()});
+  check(cudaStreamSynchronize(subject.stream()), "checking project");
 
   const std::vector<float> actual = parts.read(comparison, "parts");
   const Products expected = matrix.times(Activations(T, cols, attended));
@@ -126,10 +127,9 @@ void check_project_case(Comparison& comparison, Stream stream, Format weights, c
 
 // The choice is compared exactly, because it is derived from the kernel's own logits.
 void check_choices(Comparison& comparison, const Case& c, const std::vector<float>& logits,
-                   const DeviceGroups& groups, int max_groups) {
+                   const DeviceGroups& groups, int max_groups, int size) {
   const int T = c.num_tokens, E = c.shape.num_experts, K = c.shape.experts_per_token;
   const GroupsRead read = groups.read(comparison);
-  const int size = group_size(T);
   comparison.equal("groups at most", 0, 0, std::max(read.count, max_groups), max_groups);
   std::vector<int> expert_of_pair(static_cast<size_t>(T * K), -1);
   for (int group = 0; group < std::min(read.count, max_groups); ++group) {
@@ -152,25 +152,26 @@ void check_choices(Comparison& comparison, const Case& c, const std::vector<floa
   }
 }
 
-void check_route_case(Comparison& comparison, Stream stream, Format weights, const Case& c) {
+void check_route_case(Comparison& comparison, const Subject& subject, const Case& c) {
   const int T = c.num_tokens, H = c.shape.hidden, E = c.shape.num_experts, K = c.shape.experts_per_token;
   const auto tokens = static_cast<size_t>(T);
   const TestResidual residual(c, T, {.has_rest = true});
   const TestNorm norm(c, residual);
-  const TestMatrix matrix(stream, weights, Origin::kStored, router_shape(E, H), c.values, c.seed + 30);
+  const TestMatrix matrix(subject.stream(), subject.row.weights, Origin::kStored, router_shape(E, H),
+                          c.values, c.seed + 30);
   const auto bias = random_floats(c.values, c.seed + 31, static_cast<size_t>(E));
   const DeviceArray<float> device_bias(bias), x(tokens * static_cast<size_t>(H)),
       logits(tokens * static_cast<size_t>(E));
-  const Activations multiplied_with = multiplied(norm, T);
-  const DeviceArray<uint16_t> normed = given_norm(multiplied_with);
+  const Activations multiplied_with = multiplied(subject, norm, T);
+  const DeviceArray<uint16_t> normed = given_norm(subject, multiplied_with);
   const DeviceArray<int> chosen(tokens * static_cast<size_t>(K)), rank(tokens * static_cast<size_t>(K));
   const DeviceArray<unsigned> ticket(std::vector<unsigned>{0});
-  const int max_groups = max_num_groups(T, E, K);
-  const DeviceGroups groups(T, K, max_groups);
+  const int size = subject.row.pass.columns, max_groups = max_num_groups(T, E, K, size);
+  const DeviceGroups groups(T, K, max_groups, size);
   check(cudaDeviceSynchronize(), "preparing a check");
-  route(stream, {norm.input(), matrix.strips(), device_bias.data(), T, K, x.data(), bf16(normed),
-                 logits.data(), chosen.data(), rank.data(), ticket.data(), groups.view()});
-  check(cudaStreamSynchronize(stream), "checking route");
+  subject.launch(RouteArgs{norm.input(), matrix.strips(), device_bias.data(), T, K, x.data(), bf16(normed),
+                           logits.data(), chosen.data(), rank.data(), ticket.data(), groups.view()});
+  check(cudaStreamSynchronize(subject.stream()), "checking route");
 
   const auto actual_x = x.read(comparison, "x");
   const auto actual_normed = normed.read(comparison, "normed");
@@ -178,7 +179,7 @@ void check_route_case(Comparison& comparison, Stream stream, Format weights, con
   const std::vector<Rounded> expected_normed = norm.numbers(all_tokens(T));
   const Products expected = matrix.times(multiplied_with);
   for (int t = 0; t < T; ++t) {
-    for (int i = 0; i < H && !is_given_norm(T); ++i) {
+    for (int i = 0; i < H && !subject.row.pass.takes_norm; ++i) {
       const size_t at = static_cast<size_t>(t) * static_cast<size_t>(H) + static_cast<size_t>(i);
       comparison.equal("x", t, i, actual_x[at], residual.at(t, i));
       comparison.near_bf16("normed", t, i, actual_normed[at], expected_normed[at].number,
@@ -191,23 +192,23 @@ void check_route_case(Comparison& comparison, Stream stream, Format weights, con
                       with_rest(expected.bounds[at], expected.sums[at], b));
     }
   }
-  check_choices(comparison, c, actual_logits, groups, max_groups);
+  check_choices(comparison, c, actual_logits, groups, max_groups, size);
   comparison.equal("ticket", 0, 0, ticket.read(comparison, "ticket")[0], 0);
 }
 
-void check_unembed_case(Comparison& comparison, Stream stream, Format weights, const Case& c) {
+void check_unembed_case(Comparison& comparison, const Subject& subject, const Case& c) {
   const int num_rows = c.num_tokens, num_tokens = num_rows + 3, vocab = c.shape.vocab;
   std::vector<int> rows(static_cast<size_t>(num_rows));
   for (int i = 0; i < num_rows; ++i) rows[static_cast<size_t>(i)] = (7 * i + 1) % num_tokens;
   const TestResidual residual(c, num_tokens, {false, c.shape.experts_per_token});
   const TestNorm norm(c, residual);
-  const TestMatrix matrix(stream, weights, Origin::kQuantised, {vocab, c.shape.hidden}, c.values,
-                          c.seed + 40);
+  const TestMatrix matrix(subject.stream(), subject.row.weights, Origin::kQuantised, {vocab, c.shape.hidden},
+                          c.values, c.seed + 40);
   const DeviceArray<int> device_rows(rows);
   const DeviceArray<float> logits(static_cast<size_t>(num_rows) * static_cast<size_t>(vocab));
   check(cudaDeviceSynchronize(), "preparing a check");
-  unembed(stream, {norm.input(), device_rows.data(), num_rows, matrix.strips(), logits.data()});
-  check(cudaStreamSynchronize(stream), "checking unembed");
+  subject.launch(UnembedArgs{norm.input(), device_rows.data(), num_rows, matrix.strips(), logits.data()});
+  check(cudaStreamSynchronize(subject.stream()), "checking unembed");
 
   const auto actual = logits.read(comparison, "logits");
   const Products expected = matrix.times(norm.normed(rows));
@@ -221,10 +222,20 @@ void check_unembed_case(Comparison& comparison, Stream stream, Format weights, c
 
 }  // namespace
 
-KernelFinding check_normalise(const KernelRow& row) { return check_cases(row, check_normalise_case); }
-KernelFinding check_qkv(const KernelRow& row) { return check_cases(row, check_qkv_case); }
-KernelFinding check_project(const KernelRow& row) { return check_cases(row, check_project_case); }
-KernelFinding check_route(const KernelRow& row) { return check_cases(row, check_route_case); }
-KernelFinding check_unembed(const KernelRow& row) { return check_cases(row, check_unembed_case); }
+KernelFinding check_normalise(const KernelRow& row, const Target& target) {
+  return check_cases(row, target, check_normalise_case);
+}
+KernelFinding check_qkv(const KernelRow& row, const Target& target) {
+  return check_cases(row, target, check_qkv_case);
+}
+KernelFinding check_project(const KernelRow& row, const Target& target) {
+  return check_cases(row, target, check_project_case);
+}
+KernelFinding check_route(const KernelRow& row, const Target& target) {
+  return check_cases(row, target, check_route_case);
+}
+KernelFinding check_unembed(const KernelRow& row, const Target& target) {
+  return check_cases(row, target, check_unembed_case);
+}
 
 }  // namespace nibble::cuda::verify

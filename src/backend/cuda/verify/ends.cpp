@@ -16,7 +16,7 @@ namespace {
 
 constexpr int kLogprobs{3};
 
-void check_embed_case(Comparison& comparison, Stream stream, Format, const Case& c) {
+void check_embed_case(Comparison& comparison, const Subject& subject, const Case& c) {
   const int T = c.num_tokens;
   const auto H = static_cast<size_t>(c.shape.hidden), vocab = static_cast<size_t>(c.shape.vocab);
   const auto embedding = random_bf16(c.values, c.seed, vocab * H);
@@ -28,13 +28,12 @@ void check_embed_case(Comparison& comparison, Stream stream, Format, const Case&
   const DeviceArray<float> x(static_cast<size_t>(T) * H);
   const DeviceArray<uint32_t> step(std::vector<uint32_t>{41});
   check(cudaDeviceSynchronize(), "preparing a check");
-  embed(stream, T,
-        {{device_rows.data(), nullptr, nullptr},
-         bf16(device_embedding),
-         c.shape.hidden,
-         x.data(),
-         step.data()});
-  check(cudaStreamSynchronize(stream), "checking embed");
+  subject.launch(T, EmbedArgs{{device_rows.data(), nullptr, nullptr},
+                              bf16(device_embedding),
+                              c.shape.hidden,
+                              x.data(),
+                              step.data()});
+  check(cudaStreamSynchronize(subject.stream()), "checking embed");
 
   comparison.equal("step", 0, 0, step.read(comparison, "step")[0], 42);
   const auto actual = x.read(comparison, "x");
@@ -99,7 +98,7 @@ void check_logprobs(Comparison& comparison, ptrdiff_t row, const float* logits, 
 // Rows mix greedy tokens, log-probabilities and draws from the one likeliest token. In every second case all rows are
 // greedy, which a kernel of its own answers. How draws fall among several tokens is compared with the host in
 // tests/backend/cuda/sample_test.cpp.
-void check_sample_case(Comparison& comparison, Stream stream, Format, const Case& c) {
+void check_sample_case(Comparison& comparison, const Subject& subject, const Case& c) {
   const auto num_rows = static_cast<size_t>(c.num_tokens), vocab = static_cast<size_t>(c.shape.vocab);
   auto logits = random_floats(c.values, c.seed, num_rows * vocab);
   disturb(logits, vocab);
@@ -115,17 +114,17 @@ void check_sample_case(Comparison& comparison, Stream stream, Format, const Case
     params[row].top_k = params[row].temperature > 0 ? 1 : 0;
     sample_rows.add({.sample = &params[row]}, static_cast<int>(row));
   }
-  sample_rows.upload(stream);
+  sample_rows.upload(subject.stream());
   const DeviceArray<SampleRow> device_rows(rows);
   const DeviceArray<float> device_logits(logits);
   const DeviceArray<SampleResult> results(num_rows);
   const DeviceArray<uint64_t> best(num_rows * kBestCtas);
   const DeviceArray<unsigned> tickets(std::vector<unsigned>(num_rows, 0));
   check(cudaDeviceSynchronize(), "preparing a check");
-  sample(stream, c.num_tokens,
-         {device_rows.data(), device_logits.data(), c.shape.vocab, sample_rows.are_greedy(), best.data(),
-          tickets.data(), results.data()});
-  check(cudaStreamSynchronize(stream), "checking sample");
+  subject.launch(c.num_tokens,
+                 SampleArgs{device_rows.data(), device_logits.data(), c.shape.vocab, sample_rows.are_greedy(),
+                            best.data(), tickets.data(), results.data()});
+  check(cudaStreamSynchronize(subject.stream()), "checking sample");
   comparison.equal("only greedy rows", -1, 0, sample_rows.are_greedy(), are_greedy);
 
   const auto actual = results.read(comparison, "results");
@@ -141,7 +140,11 @@ void check_sample_case(Comparison& comparison, Stream stream, Format, const Case
 
 }  // namespace
 
-KernelFinding check_embed(const KernelRow& row) { return check_cases(row, check_embed_case); }
-KernelFinding check_sample(const KernelRow& row) { return check_cases(row, check_sample_case); }
+KernelFinding check_embed(const KernelRow& row, const Target& target) {
+  return check_cases(row, target, check_embed_case);
+}
+KernelFinding check_sample(const KernelRow& row, const Target& target) {
+  return check_cases(row, target, check_sample_case);
+}
 
 }  // namespace nibble::cuda::verify

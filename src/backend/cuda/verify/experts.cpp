@@ -133,17 +133,17 @@ class TestUp {
   DeviceArray<uint16_t> gated_;
 };
 
-void check_up_case(Comparison& comparison, Stream stream, Format weights, const Case& c) {
+void check_up_case(Comparison& comparison, const Subject& subject, const Case& c) {
   const int T = c.num_tokens, H = c.shape.hidden, E = c.shape.num_experts, K = c.shape.experts_per_token;
   const auto normed = random_bf16(c.values, c.seed + 60, static_cast<size_t>(T) * static_cast<size_t>(H));
   const DeviceArray<uint16_t> device_normed(normed);
   const TestRouting routing(c);
-  const int max_groups = max_num_groups(T, E, K);
-  const DeviceGroups groups(routing.choices(), E, max_groups);
-  const TestUp test(c, stream, weights);
+  const int size = subject.row.pass.columns, max_groups = max_num_groups(T, E, K, size);
+  const DeviceGroups groups(routing.choices(), E, max_groups, size);
+  const TestUp test(c, subject.stream(), subject.row.weights);
   check(cudaDeviceSynchronize(), "preparing a check");
-  up(stream, {bf16(device_normed), groups.view(), T, K, max_groups, test.weights(), test.gated()});
-  check(cudaStreamSynchronize(stream), "checking up");
+  subject.launch(UpArgs{bf16(device_normed), groups.view(), T, K, max_groups, test.weights(), test.gated()});
+  check(cudaStreamSynchronize(subject.stream()), "checking up");
   test.compare(comparison, Activations(T, H, normed), routing);
 }
 
@@ -154,20 +154,20 @@ Values router_values(const Case& c) {
 }
 
 // The choice is compared exactly, because it is derived from the kernel's own logits.
-void check_route_up_case(Comparison& comparison, Stream stream, Format, const Case& c) {
+void check_route_up_case(Comparison& comparison, const Subject& subject, const Case& c) {
   const int H = c.shape.hidden, E = c.shape.num_experts, K = c.shape.experts_per_token;
   const TestResidual residual(c, 1, {.has_rest = true});
   const TestNorm norm(c, residual);
-  const TestMatrix router(stream, Format::kBf16, Origin::kStored, router_shape(E, H), router_values(c),
-                          c.seed + 30);
+  const TestMatrix router(subject.stream(), Format::kBf16, Origin::kStored, router_shape(E, H),
+                          router_values(c), c.seed + 30);
   const auto bias = random_floats(router_values(c), c.seed + 31, static_cast<size_t>(E));
   const DeviceArray<float> device_bias(bias), x(static_cast<size_t>(H));
   const DeviceRoutingMailbox routing(router.strips(), K);
-  const TestUp test(c, stream, Format::kMxfp4);
+  const TestUp test(c, subject.stream(), Format::kMxfp4);
   check(cudaDeviceSynchronize(), "preparing a check");
-  route_up(stream, {norm.input(), router.strips(), device_bias.data(), K, x.data(), routing.view(),
-                    test.weights(), test.gated()});
-  check(cudaStreamSynchronize(stream), "checking route and up");
+  subject.launch(RouteUpArgs{norm.input(), router.strips(), device_bias.data(), K, x.data(), routing.view(),
+                             test.weights(), test.gated()});
+  check(cudaStreamSynchronize(subject.stream()), "checking route and up");
 
   const auto actual_x = x.read(comparison, "x");
   for (int i = 0; i < H; ++i)
@@ -185,26 +185,26 @@ void check_route_up_case(Comparison& comparison, Stream stream, Format, const Ca
   test.compare(comparison, normed, TestRouting({choice}));
 }
 
-void check_down_case(Comparison& comparison, Stream stream, Format weights, const Case& c) {
+void check_down_case(Comparison& comparison, const Subject& subject, const Case& c) {
   const int T = c.num_tokens, H = c.shape.hidden, I = c.shape.intermediate, E = c.shape.num_experts,
             K = c.shape.experts_per_token;
   const auto gated = random_bf16(c.values, c.seed + 70, static_cast<size_t>(T * K) * static_cast<size_t>(I));
   const TestRouting routing(c);
-  const TestMatrix matrix(stream, weights, Origin::kStored, {.rows = H, .cols = I, .num_matrices = E},
-                          c.values, c.seed + 71);
+  const TestMatrix matrix(subject.stream(), subject.row.weights, Origin::kStored,
+                          {.rows = H, .cols = I, .num_matrices = E}, c.values, c.seed + 71);
   const auto bias = random_floats(c.values, c.seed + 73, static_cast<size_t>(E) * static_cast<size_t>(H));
   const DeviceArray<uint16_t> device_gated(gated);
   const DeviceArray<float> device_bias(bias);
   const DeviceArray<float> out(static_cast<size_t>(T * K) * static_cast<size_t>(H));
-  const int max_groups = max_num_groups(T, E, K);
+  const int size = subject.row.pass.columns, max_groups = max_num_groups(T, E, K, size);
   // Of these two, the one that the kernel must not read is poison.
   const DeviceGroups groups =
-      T == 1 ? DeviceGroups(T, K, max_groups) : DeviceGroups(routing.choices(), E, max_groups);
+      T == 1 ? DeviceGroups(T, K, max_groups, size) : DeviceGroups(routing.choices(), E, max_groups, size);
   const DeviceRoutingMailbox single(routing.choices().front());
   check(cudaDeviceSynchronize(), "preparing a check");
-  down(stream, {bf16(device_gated), groups.view(), T == 1 ? single.view() : RoutingMailbox{}, T, max_groups,
-                H, I, matrix.strips(), device_bias.data(), out.data()});
-  check(cudaStreamSynchronize(stream), "checking down");
+  subject.launch(DownArgs{bf16(device_gated), groups.view(), T == 1 ? single.view() : RoutingMailbox{}, T,
+                          max_groups, H, I, matrix.strips(), device_bias.data(), out.data()});
+  check(cudaStreamSynchronize(subject.stream()), "checking down");
 
   const auto actual = out.read(comparison, "out");
   const Activations x(T * K, I, gated);
@@ -226,8 +226,14 @@ void check_down_case(Comparison& comparison, Stream stream, Format weights, cons
 
 }  // namespace
 
-KernelFinding check_up(const KernelRow& row) { return check_cases(row, check_up_case); }
-KernelFinding check_route_up(const KernelRow& row) { return check_cases(row, check_route_up_case); }
-KernelFinding check_down(const KernelRow& row) { return check_cases(row, check_down_case); }
+KernelFinding check_up(const KernelRow& row, const Target& target) {
+  return check_cases(row, target, check_up_case);
+}
+KernelFinding check_route_up(const KernelRow& row, const Target& target) {
+  return check_cases(row, target, check_route_up_case);
+}
+KernelFinding check_down(const KernelRow& row, const Target& target) {
+  return check_cases(row, target, check_down_case);
+}
 
 }  // namespace nibble::cuda::verify

@@ -34,21 +34,16 @@ std::string Case::text() const {
       shape.intermediate, shape.vocab, num_tokens, name(values));
 }
 
-KernelFinding check_cases(const KernelRow& row, CheckCase check_case) {
-  prepare_embed();
-  prepare_linear();
-  prepare_experts();
-  prepare_prompt_dense();
-  prepare_prompt_experts();
-  prepare_prompt_rows();
-  prepare_sample();
+KernelFinding check_cases(const KernelRow& row, const Target& target, CheckCase check_case) {
+  prepare_kernels();
   Comparison comparison;
   const OwnedStream stream;
+  const Subject subject{row, {stream, target}};
   uint64_t seed = 0;
   const auto run = [&](const Shape& shape, int tokens, Values values) {
     if (tokens < row.from_rows || tokens > std::min(row.to_rows, kMaxTokens)) return;
     const Case c{shape, tokens, values, seed += 100};
-    comparison.at(c.text(), [&] { check_case(comparison, stream, row.weights, c); });
+    comparison.at(c.text(), [&] { check_case(comparison, subject, c); });
   };
   for (const Shape& shape : shapes())
     for (const int tokens : shape.tokens) run(shape, tokens, Values::kTypical);

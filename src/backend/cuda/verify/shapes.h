@@ -4,7 +4,6 @@
 #include <string>
 #include <vector>
 
-#include "backend/cuda/device.h"
 #include "backend/cuda/kernel_table.h"
 #include "backend/cuda/verify/comparison.h"
 #include "backend/cuda/verify/values.h"
@@ -25,11 +24,27 @@ struct Case {
   std::string text() const;
 };
 
-// Checks one case of a row, in one format of weights.
-using CheckCase = void (*)(Comparison& comparison, Stream stream, Format weights, const Case& c);
+// A row of the kernel table, and what it is launched on.
+struct Subject {
+  const KernelRow& row;
+  LaunchContext gpu;
+
+  Stream stream() const { return gpu.stream; }
+  template <typename Args>
+  void launch(const Args& args) const {
+    row.launch(gpu, args);
+  }
+  template <typename Args>
+  void launch(int num_rows, const Args& args) const {
+    row.launch(gpu, num_rows, args);
+  }
+};
+
+// Checks one case of a row.
+using CheckCase = void (*)(Comparison& comparison, const Subject& subject, const Case& c);
 
 // Runs a check on every shape with typical values, and on one shape with all kinds of values: with each number of
 // tokens that the row takes, and at the row's limits.
-KernelFinding check_cases(const KernelRow& row, CheckCase check_case);
+KernelFinding check_cases(const KernelRow& row, const Target& target, CheckCase check_case);
 
 }  // namespace nibble::cuda::verify

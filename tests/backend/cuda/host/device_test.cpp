@@ -6,8 +6,6 @@
 
 #include <cstring>
 
-#include "backend/cuda/kernels.h"
-
 namespace {
 
 int num_property_questions{0}, num_memory_questions{0};
@@ -37,19 +35,16 @@ cudaError_t __wrap_cudaMemGetInfo(size_t* free_bytes, size_t* total_bytes) {
 namespace nibble::cuda {
 namespace {
 
-TEST(CudaDevice, LaunchesAskTheDriverForPropertiesOnceAndNeverForFreeMemory) {
+TEST(CudaDevice, TheDriverIsAskedForPropertiesOnceAndNotForFreeMemory) {
   num_memory_questions = 0;
-  const Strips router = make_strips(Layout::kBf16, 128, 2880, RingShape<Layout::kBf16>::kSlots),
-               up = make_strips(Layout::kMxfp4, 5760, 2880);
-  for (int launch = 0; launch < 1000; ++launch) {
-    EXPECT_TRUE(has_route_up(router, up, 4));  // asks for the multiprocessors, as each launch does
-    EXPECT_TRUE(has_dependent_launch());
-  }
-  EXPECT_EQ(device_info().name, "a GPU");
-  EXPECT_EQ(device_info().num_multiprocessors, 132);
-  EXPECT_EQ(device_info().compute_capability, 90);
-  EXPECT_EQ(device_info().total_bytes, size_t{80} << 30);
-  EXPECT_EQ(device_info().max_shared_bytes, size_t{227} << 10);
+  for (int time = 0; time < 1000; ++time) EXPECT_TRUE(device_caps().has_dependent_launch);
+  EXPECT_EQ(device_caps().name, "a GPU");
+  EXPECT_EQ(device_caps().family, Family::kSm90);
+  EXPECT_EQ(device_caps().num_multiprocessors, 132);
+  EXPECT_EQ(device_caps().compute_capability, 90);
+  EXPECT_EQ(device_caps().total_bytes, size_t{80} << 30);
+  EXPECT_EQ(device_caps().shared_bytes, size_t{227} << 10);
+  EXPECT_FALSE(device_caps().is_integrated);
   EXPECT_EQ(num_property_questions, 1);
   EXPECT_EQ(num_memory_questions, 0);
 }
@@ -57,8 +52,16 @@ TEST(CudaDevice, LaunchesAskTheDriverForPropertiesOnceAndNeverForFreeMemory) {
 TEST(CudaDevice, PlanningAsksForTheMemoryThatIsFreeNow) {
   for (const size_t bytes : {size_t{70} << 30, size_t{3} << 30}) {
     free_now = bytes;
-    EXPECT_EQ(free_device_bytes(), bytes);
+    EXPECT_EQ(free_device_bytes(known_gpu("h200")), bytes);
   }
+}
+
+// There the driver calls only the pages free that hold nothing at all, not even a file that was read.
+TEST(CudaDevice, WhereTheHostsMemoryIsSharedTheHostSaysWhatIsFree) {
+  num_memory_questions = 0;
+  free_now = 1;
+  EXPECT_GT(free_device_bytes(known_gpu("gb10")), size_t{1} << 20);
+  EXPECT_EQ(num_memory_questions, 0);
 }
 
 }  // namespace

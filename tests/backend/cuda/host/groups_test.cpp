@@ -5,6 +5,8 @@
 
 #include <vector>
 
+#include "backend/cuda/kernel_table.h"
+
 namespace nibble::cuda {
 namespace {
 
@@ -33,9 +35,8 @@ int most_groups_by_trying(int num_tokens, int num_experts, int experts_per_token
 // mma.m16n8k16 takes 8 columns, and a CTA of prefill.cu 8 times as many, beyond 16 tokens.
 int columns_of_a_pass(int num_tokens) { return num_tokens <= 16 ? 8 : 64; }
 
-TEST(CudaGroups, HoldAsManyPairsAsAPassHasColumns) {
-  for (int tokens = 1; tokens <= 1024; ++tokens)
-    EXPECT_EQ(group_size(tokens), columns_of_a_pass(tokens)) << tokens;
+int max_groups_of(int num_tokens, int num_experts, int experts_per_token) {
+  return max_num_groups(num_tokens, num_experts, experts_per_token, columns_of_a_pass(num_tokens));
 }
 
 TEST(CudaGroups, AreNeverMoreThanTheLaunchAndItsBuffersHaveRoomFor) {
@@ -44,7 +45,7 @@ TEST(CudaGroups, AreNeverMoreThanTheLaunchAndItsBuffersHaveRoomFor) {
       for (int chosen = 1; chosen <= experts; ++chosen) {
         const int most = most_groups_by_trying(tokens, experts, chosen, columns_of_a_pass(tokens));
         ASSERT_GT(most, 0);
-        EXPECT_GE(max_num_groups(tokens, experts, chosen), most)
+        EXPECT_GE(max_groups_of(tokens, experts, chosen), most)
             << tokens << " tokens, " << chosen << " of " << experts << " experts";
       }
 }
@@ -55,10 +56,10 @@ TEST(CudaGroups, AreLaunchedWithLittleWaste) {
     for (int experts = 1; experts <= 6; ++experts)
       for (int chosen = 1; chosen <= experts; ++chosen) {
         const int most = most_groups_by_trying(tokens, experts, chosen, columns_of_a_pass(tokens));
-        EXPECT_LE(max_num_groups(tokens, experts, chosen), most + chosen)
+        EXPECT_LE(max_groups_of(tokens, experts, chosen), most + chosen)
             << tokens << " tokens, " << chosen << " of " << experts << " experts";
       }
-  EXPECT_EQ(max_num_groups(1, 128, 4), 4);  // decoding gpt-oss: a group for each chosen expert
+  EXPECT_EQ(max_groups_of(1, 128, 4), 4);  // decoding gpt-oss: a group for each chosen expert
 }
 
 TEST(CudaGroups, HaveBuffersForEveryStepUpToTheLargest) {
@@ -66,11 +67,18 @@ TEST(CudaGroups, HaveBuffersForEveryStepUpToTheLargest) {
     for (const int experts : {1, 4, 32, 128})
       for (const int chosen : {1, 4}) {
         if (chosen > experts) continue;
-        int most = 0;
-        for (int tokens = 1; tokens <= max_tokens; ++tokens)
-          most = std::max(most, max_num_groups(tokens, experts, chosen));
-        EXPECT_EQ(max_num_groups_up_to(max_tokens, experts, chosen), most)
-            << max_tokens << " tokens, " << chosen << " of " << experts;
+        Config config;
+        config.num_experts = experts;
+        config.experts_per_token = chosen;
+        int most = 0, most_pairs = 0;
+        for (int tokens = 1; tokens <= max_tokens; ++tokens) {
+          const int groups = max_groups_of(tokens, experts, chosen);
+          most = std::max(most, groups);
+          most_pairs = std::max(most_pairs, groups * columns_of_a_pass(tokens));
+        }
+        const GroupRoom room = group_room(config, max_tokens, kernel_rows());
+        EXPECT_EQ(room.num_groups, most) << max_tokens << " tokens, " << chosen << " of " << experts;
+        EXPECT_EQ(room.num_pairs, most_pairs) << max_tokens << " tokens, " << chosen << " of " << experts;
       }
 }
 

@@ -1,4 +1,4 @@
-// Tests which rows of the kernel table a GPU gets, by its compute capability alone. Needs no GPU.
+// Tests which rows of the kernel table a GPU gets, by its family alone. Needs no GPU.
 #include "backend/cuda/kernel_table.h"
 
 #include <gtest/gtest.h>
@@ -7,76 +7,64 @@
 #include <set>
 #include <utility>
 
-#include "backend/cuda/strips.h"
-
 namespace nibble::cuda {
 namespace {
 
-KernelFinding check_nothing(const KernelRow&) { return {}; }
+KernelFinding check_nothing(const KernelRow&, const Target&) { return {}; }
 
-KernelRow row_of(const char* kernel, Architectures architectures) {
-  return {Operation::kQkv, Format::kBf16, Format::kBf16, 1, kAnyRows, architectures,
-          kernel,          "a test",      &check_nothing};
+KernelRow table_row(const char* kernel, Families families) {
+  return {.operation = Operation::kQkv,
+          .weights = Format::kBf16,
+          .activations = Format::kBf16,
+          .from_rows = 1,
+          .to_rows = kAnyRows,
+          .families = families,
+          .pass = kFewPass,
+          .launcher = &qkv,
+          .shared_bytes = nullptr,
+          .why_not = nullptr,
+          .kernel = kernel,
+          .reason = "a test",
+          .check = &check_nothing};
 }
 
-// Every GPU that CUDA 13 knows since sm_80, and some that it does not know yet.
-constexpr int kGpus[]{80, 86, 87, 88, 89, 90, 100, 103, 110, 120, 121, 130, 200};
+// The rows of these names that a family can run.
+std::set<std::string> valid_on(Family family, std::span<const KernelRow> rows) {
+  std::set<std::string> kernels;
+  for (const KernelRow* row : rows_valid_for(family, rows)) kernels.insert(row->kernel);
+  return kernels;
+}
 
-TEST(CudaKernelTable, ARowOfOneArchitectureIsNotChosenOnALaterOne) {
-  const KernelRow rows[]{row_of("everywhere", {80, Architectures::kNewest}), row_of("hopper", {90, 90}),
-                         row_of("blackwell", {120, 121})};
-  const auto chosen_on = [&](int compute_capability) {
-    std::set<std::string> kernels;
-    for (const KernelChoice& choice :
-         choose_kernels(Operation::kQkv, Format::kBf16, compute_capability, rows))
-      kernels.insert(choice.kernel);
-    return kernels;
-  };
+TEST(CudaKernelTable, ARowOfOneFamilyIsNotChosenOnALaterOne) {
+  const KernelRow rows[]{table_row("everywhere", kEverywhere), table_row("hopper", {Family::kSm90}),
+                         table_row("blackwell", {Family::kSm120, Family::kSm121})};
   using Kernels = std::set<std::string>;
-  EXPECT_EQ(chosen_on(75), Kernels{});
-  EXPECT_EQ(chosen_on(80), Kernels{"everywhere"});
-  EXPECT_EQ(chosen_on(89), Kernels{"everywhere"});
-  EXPECT_EQ(chosen_on(90), (Kernels{"everywhere", "hopper"}));
-  EXPECT_EQ(chosen_on(100), Kernels{"everywhere"});
-  EXPECT_EQ(chosen_on(120), (Kernels{"everywhere", "blackwell"}));
-  EXPECT_EQ(chosen_on(121), (Kernels{"everywhere", "blackwell"}));
-  EXPECT_EQ(chosen_on(130), Kernels{"everywhere"});
-}
-
-TEST(CudaKernelTable, ChecksRowsThatTheGpuCanRunAndNoOthers) {
-  const KernelRow rows[]{row_of("hopper", {90, 90}), row_of("everywhere", {80, Architectures::kNewest})};
-  EXPECT_EQ(rows_valid_for(90, rows), (std::vector<const KernelRow*>{&rows[0], &rows[1]}));
-  EXPECT_EQ(rows_valid_for(120, rows), std::vector<const KernelRow*>{&rows[1]});
-}
-
-TEST(CudaKernelTable, ChoosesByOperationAndFormat) {
-  KernelRow other_operation = row_of("other operation", {80, Architectures::kNewest});
-  other_operation.operation = Operation::kProject;
-  KernelRow other_format = row_of("other format", {80, Architectures::kNewest});
-  other_format.weights = Format::kMxfp4;
-  const KernelRow rows[]{other_operation, other_format, row_of("this", {80, Architectures::kNewest})};
-  const auto choices = choose_kernels(Operation::kQkv, Format::kBf16, 90, rows);
-  ASSERT_EQ(choices.size(), 1u);
-  EXPECT_EQ(choices[0].kernel, "this");
+  EXPECT_EQ(valid_on(Family::kSm80, rows), Kernels{"everywhere"});
+  EXPECT_EQ(valid_on(Family::kSm89, rows), Kernels{"everywhere"});
+  EXPECT_EQ(valid_on(Family::kSm90, rows), (Kernels{"everywhere", "hopper"}));
+  EXPECT_EQ(valid_on(Family::kSm100, rows), Kernels{"everywhere"});
+  EXPECT_EQ(valid_on(Family::kSm120, rows), (Kernels{"everywhere", "blackwell"}));
+  EXPECT_EQ(valid_on(Family::kSm121, rows), (Kernels{"everywhere", "blackwell"}));
 }
 
 // From the first number of rows that an operation is launched with on, each is taken by one row.
-TEST(CudaKernelTable, TakesEveryNumberOfRowsOnceOnEveryGpu) {
-  for (const int gpu : kGpus) {
+TEST(CudaKernelTable, TakesEveryNumberOfRowsOnceOnEveryFamily) {
+  for (const Family family : kFamilies) {
     std::map<std::pair<Operation, Format>, std::map<int, int>> ranges;
-    for (const KernelRow* row : rows_valid_for(gpu, kernel_rows())) {
+    for (const KernelRow* row : rows_valid_for(family, kernel_rows())) {
       auto& of_operation = ranges[{row->operation, row->weights}];
-      EXPECT_TRUE(of_operation.emplace(row->from_rows, row->to_rows).second) << name(*row) << " on " << gpu;
+      EXPECT_TRUE(of_operation.emplace(row->from_rows, row->to_rows).second)
+          << name(*row) << " on " << name(family);
     }
-    EXPECT_FALSE(ranges.empty()) << gpu;
+    EXPECT_EQ(ranges.size(), 19u) << name(family);  // operations and formats that gpt-oss may be held in
     for (const auto& [operation, of_operation] : ranges) {
       ptrdiff_t next = of_operation.begin()->first;
       for (const auto& [from, to] : of_operation) {
-        EXPECT_EQ(from, next) << name(operation.first) << " on " << gpu;
-        EXPECT_GE(to, from) << name(operation.first) << " on " << gpu;
+        EXPECT_EQ(from, next) << name(operation.first) << " on " << name(family);
+        EXPECT_GE(to, from) << name(operation.first) << " on " << name(family);
         next = ptrdiff_t{to} + 1;
       }
-      EXPECT_EQ(next, ptrdiff_t{kAnyRows} + 1) << name(operation.first) << " on " << gpu;
+      EXPECT_EQ(next, ptrdiff_t{kAnyRows} + 1) << name(operation.first) << " on " << name(family);
     }
   }
 }
@@ -84,6 +72,17 @@ TEST(CudaKernelTable, TakesEveryNumberOfRowsOnceOnEveryGpu) {
 TEST(CudaKernelTable, RowsHaveNamesOfTheirOwn) {
   std::set<std::string> names;
   for (const KernelRow& row : kernel_rows()) EXPECT_TRUE(names.insert(name(row)).second) << name(row);
+}
+
+// A row without a bound counts on 48 KB, which every kernel may have without asking.
+TEST(CudaKernelTable, MatrixProductsSayHowMuchSharedMemoryTheyTake) {
+  const Config config = *named_config("gpt-oss-120b");
+  for (const KernelRow& row : kernel_rows()) {
+    if (row.pass.columns == 0) continue;
+    ASSERT_NE(row.shared_bytes, nullptr) << name(row);
+    EXPECT_GT(row.shared_bytes(config, row.weights), size_t{48} << 10) << name(row);
+    EXPECT_LE(row.shared_bytes(config, row.weights), usable_bytes(Budget::k227)) << name(row);
+  }
 }
 
 }  // namespace

@@ -52,8 +52,9 @@ ProbeFinding probe_unpacking() {
                              scales = random_scales(Values::kTypical, 2, size_t{kRows} * kCols / 32);
   const Strips strips = make_strips(Layout::kMxfp4, kRows, kCols);
   const DeviceArray<uint8_t> stored_codes(codes), stored_scales(scales), packed(strips.matrix_bytes());
+  const DeviceArray<int> largest_scale(std::vector<int>{0});
   pack(stream, {stored_codes.data(), stored_scales.data(), 1, kRows, kCols, RowOrder::kAsStored, strips,
-                packed.data()});
+                packed.data(), largest_scale.data()});
   stream.wait();
 
   Comparison comparison;

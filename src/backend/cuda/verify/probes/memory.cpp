@@ -103,8 +103,8 @@ ProbeFinding probe_memory_kind() {
              is_managed_concurrent = attribute(cudaDevAttrConcurrentManagedAccess) != 0,
              reads_pageable = attribute(cudaDevAttrPageableMemoryAccess) != 0,
              registers_host = attribute(cudaDevAttrHostRegisterSupported) != 0;
-  const auto total = static_cast<double>(device_info().total_bytes),
-             free = static_cast<double>(free_device_bytes());
+  const auto total = static_cast<double>(device_caps().total_bytes),
+             free = static_cast<double>(free_device_bytes(device_caps()));
   const double available = available_host_bytes();
   constexpr double kGb{1e9};
   return {Result::kOk,
@@ -137,7 +137,7 @@ ProbeFinding probe_device() {
   return {Result::kOk,
           fmt::format(
               "{}, sm_{}{}: {} multiprocessors, {:.1f} MB of L2, {} bits to memory; CUDA {}, driver for {}",
-              device_info().name, major, minor, multiprocessors, l2_bytes / 1e6, bus_bits, version(runtime),
+              device_caps().name, major, minor, multiprocessors, l2_bytes / 1e6, bus_bits, version(runtime),
               version(driver)),
           {{"compute_capability", 10.0 * major + minor},
            {"multiprocessors", static_cast<double>(multiprocessors)},

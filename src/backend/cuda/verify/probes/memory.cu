@@ -13,22 +13,23 @@ __global__ void __launch_bounds__(kThreads, 1) read_kernel(const RingReadArgs ar
   const int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32;
   const auto share = [&](unsigned cta) { return static_cast<int>(1ll * args.num_slots * cta / gridDim.x); };
   const int last = share(blockIdx.x + 1);
-  BandwidthRing ring(rings + warp * BandwidthRing::kBytes, /*is_read_once=*/true);
+  BandwidthRing ring(rings + warp * BandwidthRing::kBytes);
   int to_prefetch = share(blockIdx.x) + warp;
   const auto prefetch = [&] {
     if (to_prefetch < last)
       ring.prefetch(args.from + size_t{1} * to_prefetch * BandwidthRing::kSlotBytes,
                     BandwidthRing::kSlotBytes);
-    ring.end_prefetch();
     to_prefetch += kWarps;
   };
   for (int slot = 0; slot < BandwidthRing::kSlots; ++slot) prefetch();
   uint32_t sum = 0;
   for (int slot = share(blockIdx.x) + warp; slot < last; slot += kWarps) {
-    const auto* words = reinterpret_cast<const uint4*>(ring.next());
+    const uint32_t from = ring.next();
 #pragma unroll
-    for (int i = lane; i < BandwidthRing::kSlotBytes / 16; i += 32)
-      sum += words[i].x ^ words[i].y ^ words[i].z ^ words[i].w;
+    for (int i = lane; i < BandwidthRing::kSlotBytes / 16; i += 32) {
+      const uint4 words = load_shared_16(from + i * 16);
+      sum += words.x ^ words.y ^ words.z ^ words.w;
+    }
     __syncwarp();
     prefetch();
   }
@@ -50,7 +51,7 @@ size_t ring_slot_bytes() { return BandwidthRing::kSlotBytes; }
 void read_through_rings(Stream stream, const RingReadArgs& args) {
   constexpr size_t kBytes{ring_bytes<Layout::kBf16>()};
   allow_shared_bytes(read_kernel, kBytes);
-  read_kernel<<<static_cast<unsigned>(device_info().num_multiprocessors), kThreads, kBytes, stream>>>(args);
+  read_kernel<<<static_cast<unsigned>(device_caps().num_multiprocessors), kThreads, kBytes, stream>>>(args);
   check(cudaGetLastError(), "reading through rings");
 }
 

@@ -13,13 +13,14 @@ using Result = ProbeFinding::Result;
 
 unsigned long long count_stale(int num_rounds, bool waits) {
   const OwnedStream stream;
+  const LaunchContext gpu{stream, target_of(device_caps(), {})};
   const DeviceBuffer cells(kOrderCells * sizeof(uint32_t)), stale(sizeof(unsigned long long));
   check(cudaMemsetAsync(cells.as<void>(), 0, cells.bytes(), stream), "asking for the order of launches");
   check(cudaMemsetAsync(stale.as<void>(), 0, stale.bytes(), stream), "asking for the order of launches");
   for (int round = 1; round <= num_rounds; ++round) {
     const OrderArgs args{cells.as<uint32_t>(), static_cast<uint32_t>(round), stale.as<unsigned long long>()};
-    write_late(stream, args);
-    read_behind(stream, args, waits);
+    write_late(gpu, args);
+    read_behind(gpu, args, waits);
   }
   stream.wait();
   unsigned long long count = 0;
@@ -30,7 +31,7 @@ unsigned long long count_stale(int num_rounds, bool waits) {
 }  // namespace
 
 ProbeFinding probe_dependent_launches() {
-  if (!has_dependent_launch()) return {Result::kMissing, "kernels of this GPU run one after the other"};
+  if (!device_caps().has_dependent_launch) return {Result::kMissing, "kernels of this GPU run one after the other"};
   constexpr int kRounds{10'000}, kRoundsWithoutWait{500};
   const auto stale = static_cast<double>(count_stale(kRounds, true));
   // Shows that readers do begin early: otherwise the question would have been none.

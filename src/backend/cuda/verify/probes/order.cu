@@ -30,12 +30,12 @@ __global__ void read_kernel(const OrderArgs args, Timestamps timestamps) {
 
 }  // namespace
 
-void write_late(Stream stream, const OrderArgs& args) {
-  launch(stream, {Operation::kEmbed, "write_late"}, write_kernel, {dim3(kCtas), kThreads}, args);
+void write_late(const LaunchContext& gpu, const OrderArgs& args) {
+  launch(gpu, {Operation::kEmbed, "write_late"}, write_kernel, {dim3(kCtas), kThreads}, args);
 }
 
-void read_behind(Stream stream, const OrderArgs& args, bool waits) {
-  launch(stream, {Operation::kEmbed, "read_behind"}, waits ? read_kernel<true> : read_kernel<false>,
+void read_behind(const LaunchContext& gpu, const OrderArgs& args, bool waits) {
+  launch(gpu, {Operation::kEmbed, "read_behind"}, waits ? read_kernel<true> : read_kernel<false>,
          {dim3(kCtas), kThreads}, args);
 }
 

@@ -1,7 +1,7 @@
 // A writer that is late and a reader that was launched to begin before it ends (pdl.cuh).
 #pragma once
 
-#include "backend/cuda/device.h"
+#include "backend/cuda/target.h"
 
 namespace nibble::cuda::verify {
 
@@ -12,8 +12,8 @@ struct OrderArgs {
   uint32_t round;                 // what the writer writes, when a few microseconds have passed
   unsigned long long* num_stale;  // counts cells in which the reader found something else
 };
-void write_late(Stream stream, const OrderArgs& args);
+void write_late(const LaunchContext& gpu, const OrderArgs& args);
 // waits: as kernels have to; otherwise it reads without waiting, and should find what was there before.
-void read_behind(Stream stream, const OrderArgs& args, bool waits);
+void read_behind(const LaunchContext& gpu, const OrderArgs& args, bool waits);
 
 }  // namespace nibble::cuda::verify

@@ -70,7 +70,7 @@ __global__ void __launch_bounds__(32 * kRateWarps) rate_kernel(const RateArgs ar
 }  // namespace
 
 void measure_rate(Stream stream, const RateArgs& args) {
-  const dim3 grid(static_cast<unsigned>(device_info().num_multiprocessors));
+  const dim3 grid(static_cast<unsigned>(device_caps().num_multiprocessors));
   constexpr int kRateThreads{32 * kRateWarps};
   switch (args.product) {
     case RatedProduct::kBf16:

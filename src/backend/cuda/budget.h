@@ -1,0 +1,40 @@
+// The shared memory that a CTA may take, in three sizes. The kernels' shapes (warps, slots of rings, columns of a pass) follow from the
+// budget, not from the chip: a large chip that is held to a small budget runs just what a small chip runs. Needs no GPU. C++17, for
+// device code.
+#pragma once
+
+#include <cstddef>
+#include <optional>
+
+namespace nibble::cuda {
+
+// Named by the KB that a CTA may ask for: sm_86, 89, 120 and 121 have 99, sm_80 has 163, sm_90 and sm_100 have 227.
+enum class Budget { k99, k163, k227 };
+inline constexpr Budget kBudgets[]{Budget::k99, Budget::k163, Budget::k227};
+
+constexpr int kilobytes(Budget budget) {
+  return budget == Budget::k99 ? 99 : budget == Budget::k163 ? 163 : 227;
+}
+
+// Less the static arrays that every kernel may have beside its dynamic memory.
+constexpr size_t usable_bytes(Budget budget) { return static_cast<size_t>(kilobytes(budget)) * 1024 - 1024; }
+// The most dynamic memory of a kernel that streams weights past a few columns, where it would use more for the sums of more units: it
+// keeps 10 KB for larger static arrays.
+constexpr size_t streaming_bytes(Budget budget) { return usable_bytes(budget) - 10 * 1024; }
+
+// The largest budget that a chip with so many bytes for a CTA has; none below 99 KB.
+constexpr std::optional<Budget> largest_budget(size_t shared_bytes) {
+  std::optional<Budget> largest;
+  for (const Budget budget : kBudgets)
+    if (static_cast<size_t>(kilobytes(budget)) * 1024 <= shared_bytes) largest = budget;
+  return largest;
+}
+
+// The budget of that name; none if there is no such one.
+constexpr std::optional<Budget> budget_of(int kilobytes_of_cta) {
+  for (const Budget budget : kBudgets)
+    if (kilobytes(budget) == kilobytes_of_cta) return budget;
+  return std::nullopt;
+}
+
+}  // namespace nibble::cuda

@@ -1,0 +1,49 @@
+// What a GPU is, as a value: kernels are chosen and shaped from it alone, so that any chip can be planned for without having it.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace nibble::cuda {
+
+// Chips that run the same code. They are told apart by equality or by sets, never by order: sm_120 is no larger Hopper, and
+// instructions of sm_90a run on sm_90 alone.
+enum class Family { kSm80, kSm86, kSm89, kSm90, kSm100, kSm120, kSm121 };
+inline constexpr Family kFamilies[]{Family::kSm80,  Family::kSm86,  Family::kSm89, Family::kSm90,
+                                    Family::kSm100, Family::kSm120, Family::kSm121};
+
+int compute_capability_of(Family family);  // 90 for kSm90
+std::string name(Family family);           // "sm_90"
+
+// As the driver tells them.
+struct DeviceProperties {
+  std::string name;
+  int compute_capability{0};  // 90: sm_90
+  int num_multiprocessors{0};
+  size_t shared_bytes{0};  // per CTA, with opt-in
+  size_t total_bytes{0};
+  bool is_integrated{false};  // shares its memory with the host
+};
+
+// The features are those that the family's code has: sm_100 runs the PTX of sm_80 and so has none, whatever the chip could do.
+struct DeviceCaps : DeviceProperties {
+  Family family{Family::kSm80};
+  bool has_bulk_copies{false}, has_clusters{false}, has_dependent_launch{false};
+
+  // Whether this is a chip of that family itself, not one that runs its code for want of its own.
+  bool is_of_family() const { return compute_capability == compute_capability_of(family); }
+};
+
+// A compute capability that is no family's takes the nearest family below it whose code is PTX or of its generation: that runs on
+// later chips too. Throws InputError below 80.
+DeviceCaps caps_of(const DeviceProperties& properties);
+
+std::string describe(const DeviceCaps& caps);  // one line
+
+// A chip that nibble knows, by its own name ("gb10") or that of its family ("sm_121"). Throws InputError that lists the names.
+DeviceCaps known_gpu(std::string_view name);
+std::vector<std::string> known_gpu_names();
+
+}  // namespace nibble::cuda

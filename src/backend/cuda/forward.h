@@ -1,0 +1,25 @@
+// The forward pass: the launches of a step. Beside reference/forward.cpp, in the same order and with the same names.
+#pragma once
+
+#include "backend/cuda/device_weights.h"
+#include "backend/cuda/plan.h"
+#include "backend/cuda/step_input.h"
+#include "backend/cuda/workspace.h"
+
+namespace nibble::cuda {
+
+struct Model {
+  const Config& config;
+  const DeviceWeights& weights;
+  const KvStorage& kv;
+};
+
+// Everything up to the last layer, for all rows of a step.
+void run_layers(const Model& model, const Plan& plan, const Workspace& work, const StepShape& shape,
+                Stream stream);
+
+// Logits and tokens of outputs [first, first + count), which are at most kOutputRows.
+void run_outputs(const Model& model, const Plan& plan, const Workspace& work, const StepShape& shape,
+                 int first, int count, Stream stream);
+
+}  // namespace nibble::cuda

@@ -1,0 +1,18 @@
+#include "backend/cuda/kernels.h"
+
+namespace nibble::cuda {
+
+void prepare_kernels() {
+  prepare_embed();
+  prepare_linear();
+  prepare_append();
+  prepare_attend_rows();
+  prepare_attend_tiles();
+  prepare_experts();
+  prepare_prompt_dense();
+  prepare_prompt_experts();
+  prepare_prompt_rows();
+  prepare_sample();
+}
+
+}  // namespace nibble::cuda

@@ -1,0 +1,110 @@
+#include "backend/cuda/limits.h"
+
+#include <fmt/format.h>
+
+#include "backend/cuda/device_weights.h"
+#include "backend/cuda/workspace.h"
+#include "core/error.h"
+
+namespace nibble::cuda {
+namespace {
+
+constexpr int kMaxPositions{kMaxChunks * kChunkPages * kPagePositions};
+
+double gigabytes(size_t bytes) { return static_cast<double>(bytes) / 1e9; }
+
+size_t total_bytes(const MemoryPlan& plan) {
+  return plan.weight_bytes + plan.kv_bytes + plan.workspace_bytes + kStagingBytes;
+}
+
+// What to do where `needed` does not fit into `free`.
+std::string advice(const Config& config, const BackendOptions& options, const MemoryPlan& needed,
+                   size_t free) {
+  const size_t without_kv = total_bytes(needed) - needed.kv_bytes;
+  BackendOptions page = options;
+  page.num_full_pages = 1;
+  page.num_sliding_pages = 0;
+  const size_t page_bytes = kv_bytes(config, page);
+  page.num_full_pages = 0;
+  page.num_sliding_pages = options.num_sliding_pages;
+  const size_t sliding_bytes = kv_bytes(config, page);
+  if (without_kv + sliding_bytes + page_bytes <= free) {
+    const size_t num_pages = (free - without_kv - sliding_bytes) / page_bytes;
+    return fmt::format(
+        "beside the weights {} tokens fit, where {} are asked for: a smaller --context or --max-sequences "
+        "takes "
+        "less{}",
+        num_pages * kPagePositions, static_cast<size_t>(options.num_full_pages) * kPagePositions,
+        options.kv_format == Format::kBf16 ? ", --kv-dtype fp8 half" : "");
+  }
+  BackendOptions small = options;
+  small.dense = {Format::kMxfp4, Format::kMxfp4, Format::kMxfp4};
+  const MemoryPlan smallest = memory_plan(config, small);
+  if (smallest.weight_bytes + kStagingBytes < free && smallest.weight_bytes < needed.weight_bytes)
+    return fmt::format("--mxfp4-layers all makes the weights smaller, {:.1f} GB",
+                       gigabytes(smallest.weight_bytes));
+  if (needed.weight_bytes + kStagingBytes < free)
+    return "a smaller --max-batch-tokens, --context or --max-sequences takes less";
+  return "in no format do the weights fit; try --backend cpu";
+}
+
+}  // namespace
+
+void check_shapes(const Config& c, std::string_view source) {
+  const auto refuse = [&](const std::string& what) {
+    throw InputError("{}: {}: the CUDA backend has no kernel for that; try --backend cpu", source, what);
+  };
+  if (c.max_context > kMaxPositions)
+    refuse(fmt::format("a context of {} (up to {} are taken)", c.max_context, kMaxPositions));
+  if (c.head_dim != 64) refuse(fmt::format("head_dim {} (64 is taken)", c.head_dim));
+  if (c.hidden % 32 || c.hidden > 4096)
+    refuse(fmt::format("hidden {} (multiples of 32 up to 4096 are taken)", c.hidden));
+  if (c.intermediate % 32) refuse(fmt::format("intermediate {} (multiples of 32 are taken)", c.intermediate));
+  if (c.num_heads / c.num_kv_heads > kMaxGroupHeads)
+    refuse(fmt::format("{} query heads of a key/value head (up to {} are taken)",
+                       c.num_heads / c.num_kv_heads, kMaxGroupHeads));
+  if (c.num_experts > kMaxExperts)
+    refuse(fmt::format("{} experts (up to {} are taken)", c.num_experts, kMaxExperts));
+  if (c.vocab > kMaxVocab) refuse(fmt::format("a vocabulary of {} (up to {} are taken)", c.vocab, kMaxVocab));
+  if (c.experts_per_token > kMaxExpertsPerToken)
+    refuse(
+        fmt::format("{} experts for a token (up to {} are taken)", c.experts_per_token, kMaxExpertsPerToken));
+}
+
+std::string why_not_budget(const Plan& plan, const Config& config, const DeviceCaps& caps) {
+  const SharedNeed need = most_shared(plan, config);
+  const Budget budget = plan.target().budget;
+  if (need.bytes <= usable_bytes(budget)) return {};
+  const size_t kilobytes_needed =
+      (need.bytes + 1023) / 1024 + 1;  // 1 for static arrays, as in usable_bytes()
+  if (largest_budget(caps.shared_bytes) > budget)
+    return fmt::format("--shared-budget {}: {} takes {} KB of shared memory per CTA for now",
+                       kilobytes(budget), name(*need.row), kilobytes_needed);
+  return fmt::format(
+      "{} has {} KB of shared memory per CTA and {} takes {} for now: an H100 or H200 has that; try "
+      "--backend cpu",
+      caps.name, caps.shared_bytes >> 10, name(*need.row), kilobytes_needed);
+}
+
+MemoryPlan memory_plan(const Config& config, const BackendOptions& options) {
+  MemoryPlan plan;
+  plan.weight_bytes = device_weight_bytes(config, options.dense);
+  plan.kv_bytes = kv_bytes(config, options);
+  plan.workspace_bytes = workspace_bytes(config, options);
+  return plan;
+}
+
+std::string why_not_memory(const Config& config, std::string_view source, const BackendOptions& options,
+                           size_t free) {
+  const MemoryPlan needed = memory_plan(config, options);
+  if (total_bytes(needed) <= free) return {};
+  return fmt::format(
+      "{} needs {:.1f} GB on the GPU (weights {:.1f}, KV cache {:.1f}, workspace {:.1f}, {:.1f} while "
+      "loading) "
+      "and {:.1f} are free: {}",
+      source, gigabytes(total_bytes(needed)), gigabytes(needed.weight_bytes), gigabytes(needed.kv_bytes),
+      gigabytes(needed.workspace_bytes), gigabytes(kStagingBytes), gigabytes(free),
+      advice(config, options, needed, free));
+}
+
+}  // namespace nibble::cuda

@@ -1,0 +1,25 @@
+// What the CUDA backend refuses before it loads anything: models whose shapes no kernel takes, GPUs whose CTAs have too little shared
+// memory, and models that do not fit into the GPU's memory. Needs no GPU.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "backend/backend.h"
+#include "backend/cuda/plan.h"
+
+namespace nibble::cuda {
+
+// Throws InputError. `source` names the model.
+void check_shapes(const Config& config, std::string_view source);
+
+// Why the plan's kernels do not run within its budget; empty where they do.
+std::string why_not_budget(const Plan& plan, const Config& config, const DeviceCaps& caps);
+
+MemoryPlan memory_plan(const Config& config, const BackendOptions& options);
+
+// What a model needs where that is more than `free` bytes, and what would fit; empty where it fits.
+std::string why_not_memory(const Config& config, std::string_view source, const BackendOptions& options,
+                           size_t free);
+
+}  // namespace nibble::cuda

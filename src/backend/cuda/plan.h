@@ -1,0 +1,91 @@
+// The plan of a model on a GPU: the rows of the kernel table that run its operations, chosen once, when it is loaded. The forward pass
+// calls the plan; the number of rows of a step decides which kernel that is, and nothing else does.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "backend/cuda/kernel_table.h"
+
+namespace nibble::cuda {
+
+class Plan {
+ public:
+  // Throws InputError where an operation has no row for the model and the target. `source` names the model in the message.
+  Plan(const Config& config, const BackendOptions& options, const Target& target, std::string_view source,
+       std::span<const KernelRow> rows = kernel_rows());
+
+  const Target& target() const { return target_; }
+  // The row that runs an operation in a step of so many rows; null where a step has no such launch.
+  const KernelRow* find(Operation operation, int num_rows) const;
+  std::span<const KernelRow* const> chosen() const { return chosen_; }  // in the order of a step
+
+  // Whether a step of T tokens computes norms once, with rms_norm; else each kernel that needs one computes it.
+  bool has_norms(int num_tokens) const { return find(Operation::kRmsNorm, num_tokens) != nullptr; }
+  // Whether one launch, route_and_experts_up(), routes and does the first half of the experts.
+  bool routes_with_experts(int num_tokens) const;
+  int group_size(int num_tokens) const { return row(Operation::kRoute, num_tokens).pass.columns; }
+  int max_groups(int num_tokens) const;  // of a step of T tokens, for any routing
+
+  // The operations of a step, by their names (model/operation.h).
+  void embed(Stream stream, int num_tokens, const EmbedArgs& args) const {
+    row(Operation::kEmbed, num_tokens).launch(on(stream), num_tokens, args);
+  }
+  void rms_norm(Stream stream, const NormaliseArgs& args) const {
+    row(Operation::kRmsNorm, args.num_tokens).launch(on(stream), args);
+  }
+  void qkv(Stream stream, const QkvArgs& args) const {
+    row(Operation::kQkv, args.num_tokens).launch(on(stream), args);
+  }
+  void append(Stream stream, const AppendArgs& args) const {
+    row(Operation::kAppend, args.num_tokens).launch(on(stream), args);
+  }
+  // Attention of `num_rows` rows of the step one by one, and of tiles of longer runs of rows.
+  void attend_rows(Stream stream, int num_rows, const AttendArgs& args) const {
+    row(Operation::kAttend, 1).launch(on(stream), num_rows, args);
+  }
+  void attend_tiles(Stream stream, int num_tiles, const AttendTilesArgs& args) const {
+    row(Operation::kAttend, kMinTiledRows).launch(on(stream), num_tiles, args);
+  }
+  void project(Stream stream, const ProjectArgs& args) const {
+    row(Operation::kProject, args.num_tokens).launch(on(stream), args);
+  }
+  void route(Stream stream, const RouteArgs& args) const {
+    row(Operation::kRoute, args.num_tokens).launch(on(stream), args);
+  }
+  void route_and_experts_up(Stream stream, const RouteUpArgs& args) const {
+    row(Operation::kRoute, 1).launch(on(stream), args);
+  }
+  void experts_up(Stream stream, const UpArgs& args) const {
+    row(Operation::kExpertsUp, args.num_tokens).launch(on(stream), args);
+  }
+  void experts_down(Stream stream, const DownArgs& args) const {
+    row(Operation::kExpertsDown, args.num_tokens).launch(on(stream), args);
+  }
+  void unembed(Stream stream, const UnembedArgs& args) const {
+    row(Operation::kUnembed, args.num_rows).launch(on(stream), args);
+  }
+  void sample(Stream stream, int num_rows, const SampleArgs& args) const {
+    row(Operation::kSample, num_rows).launch(on(stream), num_rows, args);
+  }
+
+ private:
+  const KernelRow& row(Operation operation, int num_rows) const;
+  LaunchContext on(Stream stream) const { return {stream, target_}; }
+
+  Target target_;
+  int num_experts_, experts_per_token_;
+  std::vector<const KernelRow*> chosen_;
+};
+
+// The plan as `inspect --kernels` lists it.
+std::vector<KernelChoice> choices(const Plan& plan);
+
+// The chosen row whose CTAs take most shared memory, and how much that is at least.
+struct SharedNeed {
+  const KernelRow* row{nullptr};
+  size_t bytes{0};
+};
+SharedNeed most_shared(const Plan& plan, const Config& config);
+
+}  // namespace nibble::cuda

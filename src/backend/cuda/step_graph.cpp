@@ -1,0 +1,38 @@
+#include "backend/cuda/step_graph.h"
+
+#include "backend/cuda/kernels.h"
+#include "core/log.h"
+
+namespace nibble::cuda {
+
+StepGraph::StepGraph(const OwnedStream& stream, const std::function<void()>& enqueue) {
+  cudaGraph_t graph = nullptr;
+  check(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), "recording a step");
+  enqueue();
+  check(cudaStreamEndCapture(stream, &graph), "recording a step");
+  const cudaError_t error = cudaGraphInstantiate(&executable_, graph, 0);
+  cudaGraphDestroy(graph);
+  check(error, "preparing a step");
+}
+
+void StepGraph::launch(const OwnedStream& stream) const {
+  check(cudaGraphLaunch(executable_, stream), "launching a step");
+}
+
+void StepGraphs::launch(const StepShape& shape, const OwnedStream& stream,
+                        const std::function<void()>& enqueue) {
+  const auto [graph, is_new] = graphs_.try_emplace(shape, stream, enqueue);
+  ++(is_new ? num_misses_ : num_hits_);
+  if (is_new)
+    log::info("recorded a graph for {} rows of up to {} positions; there are {}", shape.num_tokens,
+              shape.full_chunks * kChunkPages * kPagePositions, graphs_.size());
+  graph->second.launch(stream);
+}
+
+std::vector<Counter> StepGraphs::counters() const {
+  return {{"steps of a recorded graph", num_hits_},
+          {"steps that recorded one", num_misses_},
+          {"steps without a graph", num_without_}};
+}
+
+}  // namespace nibble::cuda

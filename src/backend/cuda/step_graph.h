@@ -1,0 +1,43 @@
+// Decode steps launch the same kernels again and again: as one CUDA graph they cost the host a single call.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <functional>
+#include <map>
+#include <vector>
+
+#include "backend/backend.h"
+#include "backend/cuda/device.h"
+#include "backend/cuda/step_input.h"
+
+namespace nibble::cuda {
+
+// A graph that is ready to run.
+class StepGraph {
+ public:
+  // Records what `enqueue` puts into the stream.
+  StepGraph(const OwnedStream& stream, const std::function<void()>& enqueue);
+  StepGraph(const StepGraph&) = delete;
+  StepGraph& operator=(const StepGraph&) = delete;
+  ~StepGraph() { cudaGraphExecDestroy(executable_); }
+  void launch(const OwnedStream& stream) const;
+
+ private:
+  cudaGraphExec_t executable_{nullptr};
+};
+
+// The graphs of all shapes so far.
+class StepGraphs {
+ public:
+  // Launches the graph of this shape, which is recorded the first time.
+  void launch(const StepShape& shape, const OwnedStream& stream, const std::function<void()>& enqueue);
+  void count_step_without() { ++num_without_; }
+  std::vector<Counter> counters() const;
+
+ private:
+  std::map<StepShape, StepGraph> graphs_;
+  size_t num_hits_{0}, num_misses_{0}, num_without_{0};
+};
+
+}  // namespace nibble::cuda

@@ -1,0 +1,27 @@
+// What a launch has to know of the GPU that it is made for: the chip's facts, or what the options pretend. C++17, for device code.
+#pragma once
+
+#include "backend/cuda/budget.h"
+#include "backend/cuda/caps.h"
+#include "backend/cuda/cuda_options.h"
+#include "backend/cuda/device.h"
+
+namespace nibble::cuda {
+
+struct Target {
+  Family family{Family::kSm80};
+  Budget budget{Budget::k99};
+  int num_multiprocessors{0};
+  bool has_clusters{false}, has_dependent_launch{false};
+};
+
+// Throws InputError where the chip has no budget, or less than the options ask for.
+Target target_of(const DeviceCaps& caps, const CudaOptions& options);
+
+// The first argument of every launch function.
+struct LaunchContext {
+  Stream stream;
+  Target target;
+};
+
+}  // namespace nibble::cuda

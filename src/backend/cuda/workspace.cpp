@@ -1,0 +1,107 @@
+#include "backend/cuda/workspace.h"
+
+#include <type_traits>
+
+#include "backend/cuda/device_weights.h"
+#include "backend/cuda/kernel_table.h"
+#include "backend/cuda/step_input.h"
+#include "model/batch.h"
+#include "model/rope.h"
+
+namespace nibble::cuda {
+namespace {
+
+static_assert(kPagePositions == kPageTokens);
+
+// Number of words in RoutingMailbox::sums: 16 for each segment of the router's strips.
+size_t num_router_sums(const Config& config) {
+  const Strips router = router_strips(config);
+  return size_t{1} * static_cast<size_t>(router.num_strips * router.num_segments) * kStripRows;
+}
+
+// Assigns every array its place behind `base`, or only adds up their sizes where that is null.
+size_t place(const Config& config, const BackendOptions& options, uint8_t* base, Workspace& w) {
+  size_t size = 0;
+  const auto take = [&](auto*& pointer, size_t count) {
+    using T = std::remove_reference_t<decltype(*pointer)>;
+    pointer = base ? reinterpret_cast<T*>(base + size) : nullptr;
+    size += (count * sizeof(T) + 255) / 256 * 256;
+  };
+  const auto T = static_cast<size_t>(options.max_batch_tokens), H = static_cast<size_t>(config.hidden),
+             D = static_cast<size_t>(config.head_dim), Nq = static_cast<size_t>(config.num_heads),
+             Nkv = static_cast<size_t>(config.num_kv_heads),
+             K = static_cast<size_t>(config.experts_per_token);
+  const GroupRoom groups = group_room(config, options.max_batch_tokens, kernel_rows());
+  take(w.x, T * H);
+  take(w.qkv_parts, 2 * T * (Nq + 2 * Nkv) * D);
+  take(w.attended, T * Nq * D);
+  take(w.project_parts, 2 * T * H);
+  take(w.normed, T * H);
+  take(w.router_logits, T * static_cast<size_t>(config.num_experts));
+  take(w.pair_weights, T * K);
+  take(w.chosen, T * K);
+  take(w.rank, T * K);
+  take(w.group_count, 1);
+  take(w.group_expert, static_cast<size_t>(groups.num_groups));
+  take(w.group_pairs_count, static_cast<size_t>(groups.num_groups));
+  take(w.group_pairs, static_cast<size_t>(groups.num_pairs));
+  take(w.gated, T * K * static_cast<size_t>(config.intermediate));
+  take(w.experts_out, T * K * H);
+  take(w.logits, kOutputRows * static_cast<size_t>(config.vocab));
+  take(w.best, static_cast<size_t>(kOutputRows) * kBestCtas);
+  take(w.results, T);
+  take(w.attend_partials, kAttendScratchBytes / sizeof(float));
+  take(w.route_ticket, 1);
+  take(w.sample_tickets, kOutputRows);
+  take(w.attend_tickets, T * Nkv);
+  take(w.routing_sums, num_router_sums(config));
+  take(w.routing_experts, K);
+  take(w.step, 1);
+  take(w.rope_frequencies, D / 2);
+  take(w.input, max_input_bytes(options));
+  return size;
+}
+
+}  // namespace
+
+size_t workspace_bytes(const Config& config, const BackendOptions& options) {
+  Workspace unplaced;
+  return place(config, options, nullptr, unplaced);
+}
+
+OwnedWorkspace::OwnedWorkspace(const Config& config, const BackendOptions& options, Stream stream)
+    : bytes_(workspace_bytes(config, options)) {
+  place(config, options, bytes_.as<uint8_t>(), work_);
+  check(cudaMemsetAsync(bytes_.as<void>(), 0, bytes_.bytes(), stream), "clearing the workspace");
+  const RopeFrequencies rope = rope_frequencies(config.rope, config.head_dim);
+  work_.rope_concentration = rope.concentration;
+  check(cudaMemcpyAsync(work_.rope_frequencies, rope.frequencies.data(),
+                        rope.frequencies.size() * sizeof(float), cudaMemcpyHostToDevice, stream),
+        "copying frequencies");
+  check(cudaStreamSynchronize(stream), "copying frequencies");
+}
+
+size_t kv_layer_bytes(const Config& config, const BackendOptions& options, LayerKind kind) {
+  const int num_pages = kind == LayerKind::kFull ? options.num_full_pages : options.num_sliding_pages;
+  return size_t{2} * static_cast<size_t>(num_pages) * static_cast<size_t>(config.num_kv_heads) *
+         kPagePositions * num_bytes(options.kv_format, static_cast<size_t>(config.head_dim));
+}
+
+size_t kv_bytes(const Config& config, const BackendOptions& options) {
+  size_t bytes = 0;
+  for (const LayerKind kind : config.layer_kinds) bytes += kv_layer_bytes(config, options, kind);
+  return bytes;
+}
+
+KvStorage::KvStorage(const Config& config, const BackendOptions& options, Stream stream)
+    : bytes_(kv_bytes(config, options)) {
+  check(cudaMemsetAsync(bytes_.as<void>(), 0, bytes_.bytes(), stream), "clearing the KV cache");
+  const KvFormat format = options.kv_format == Format::kE4m3 ? KvFormat::kE4m3 : KvFormat::kBf16;
+  auto* next = bytes_.as<uint8_t>();
+  for (const LayerKind kind : config.layer_kinds) {
+    layers_.push_back({next, kind == LayerKind::kSliding, format});
+    next += kv_layer_bytes(config, options, kind);
+  }
+}
+
+}  // namespace nibble::cuda

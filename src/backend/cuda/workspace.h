@@ -1,0 +1,64 @@
+// Device memory beside the weights: the KV cache, and what a step works in.
+#pragma once
+
+#include <cuda_bf16.h>
+
+#include <vector>
+
+#include "backend/backend.h"
+#include "backend/cuda/kernels.h"
+
+namespace nibble::cuda {
+
+inline constexpr int kOutputRows{32};  // rows of logits computed at a time
+inline constexpr size_t kAttendScratchBytes{size_t{64} << 20};
+
+// Activations of a step of up to T rows, and scratch that kernels hand to each other.
+struct Workspace {
+  float *x{nullptr}, *qkv_parts{nullptr}, *project_parts{nullptr}, *router_logits{nullptr},
+      *pair_weights{nullptr}, *experts_out{nullptr}, *logits{nullptr}, *attend_partials{nullptr};
+  __nv_bfloat16 *attended{nullptr}, *normed{nullptr}, *gated{nullptr};
+  int *chosen{nullptr}, *rank{nullptr}, *group_count{nullptr}, *group_expert{nullptr},
+      *group_pairs_count{nullptr}, *group_pairs{nullptr};
+  SampleResult* results{nullptr};
+  uint64_t* best{nullptr};
+  uint64_t *routing_sums{nullptr},
+      *routing_experts{nullptr};  // mailboxes of a single token (RoutingMailbox), zero before the first step
+  uint32_t* step{nullptr};        // zero before the first step
+  // Zero before the first step: route [1], sample [kOutputRows], attend [rows, Nkv].
+  unsigned *route_ticket{nullptr}, *sample_tickets{nullptr}, *attend_tickets{nullptr};
+  float* rope_frequencies{nullptr};  // [D / 2]
+  float rope_concentration{1};
+  uint8_t* input{nullptr};  // step_input.h
+};
+
+size_t workspace_bytes(const Config& config, const BackendOptions& options);
+
+class OwnedWorkspace {
+ public:
+  OwnedWorkspace(const Config& config, const BackendOptions& options, Stream stream);
+  const Workspace& operator*() const { return work_; }
+  const Workspace* operator->() const { return &work_; }
+
+ private:
+  Workspace work_;
+  DeviceBuffer bytes_;
+};
+
+// Bytes of one layer's KV cache, and of all of them.
+size_t kv_layer_bytes(const Config& config, const BackendOptions& options, LayerKind kind);
+size_t kv_bytes(const Config& config, const BackendOptions& options);
+
+// The KV cache of all layers, zero at first: attention loads whole pages and masks positions that are not written yet, and zeros keep
+// those finite.
+class KvStorage {
+ public:
+  KvStorage(const Config& config, const BackendOptions& options, Stream stream);
+  LayerPages pages(size_t layer) const { return layers_[layer]; }
+
+ private:
+  DeviceBuffer bytes_;
+  std::vector<LayerPages> layers_;
+};
+
+}  // namespace nibble::cuda

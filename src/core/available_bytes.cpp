@@ -1,0 +1,22 @@
+#include "core/available_bytes.h"
+
+#include <cstdint>
+#include <fstream>
+#include <string>
+
+namespace nibble {
+
+size_t available_bytes() {
+  std::ifstream meminfo("/proc/meminfo");
+  return available_bytes(meminfo);
+}
+
+size_t available_bytes(std::istream& meminfo) {
+  std::string field;
+  for (size_t kibibytes = 0; meminfo >> field;) {
+    if (field == "MemAvailable:" && meminfo >> kibibytes) return kibibytes << 10;
+  }
+  return SIZE_MAX;  // not Linux: the operating system will say
+}
+
+}  // namespace nibble

@@ -1,0 +1,48 @@
+// Tests what `inspect --kernels --gpu` is told of a GPU that is not here.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "backend/cuda/caps.h"
+#include "backend/cuda/cuda_backend.h"
+#include "tests/error_of.h"
+
+namespace nibble::cuda {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::Not;
+
+RemoteKernels ask(std::string_view gpu, const CudaOptions& own = {}, const char* model = "gpt-oss-120b") {
+  return kernels_on(gpu, *named_config(model), {}, own, model);
+}
+
+TEST(CudaKernelsOn, EveryKnownGpuHasAKernelForEachOperation) {
+  for (const std::string& gpu : known_gpu_names()) {
+    const RemoteKernels found = ask(gpu);
+    EXPECT_THAT(found.device, HasSubstr(known_gpu(gpu).name));
+    for (const Operation operation : kOperations)
+      EXPECT_TRUE(std::any_of(found.kernels.begin(), found.kernels.end(),
+                              [&](const KernelChoice& row) { return row.operation == operation; }))
+          << nibble::name(operation) << " on " << gpu;
+  }
+}
+
+TEST(CudaKernelsOn, SaysWhereTheyDoNotRunYet) {
+  EXPECT_THAT(ask("h200").refusal, IsEmpty());
+  EXPECT_THAT(ask("gb10").refusal, HasSubstr("99 KB"));
+  EXPECT_THAT(ask("rtx4090").refusal,
+              AllOf(HasSubstr("99 KB"), HasSubstr("gpt-oss-120b needs"), HasSubstr("24.0 are free")));
+  EXPECT_THAT(ask("rtx4090", {}, "gpt-oss-20b").refusal, Not(HasSubstr("are free")));
+  EXPECT_THAT(ask("h200", {.shared_budget = 163}).refusal, HasSubstr("--shared-budget 163"));
+}
+
+TEST(CudaKernelsOn, AnUnknownGpuIsAnsweredWithTheKnownOnes) {
+  EXPECT_THAT(error_of([] { ask("sm_42"); }), HasSubstr("known are gb10"));
+}
+
+}  // namespace
+}  // namespace nibble::cuda

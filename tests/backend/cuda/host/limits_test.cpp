@@ -1,0 +1,104 @@
+// Tests what is refused, and what the messages say would fit. Needs no GPU.
+#include "backend/cuda/limits.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "backend/cuda/device_weights.h"
+#include "backend/cuda/workspace.h"
+#include "tests/error_of.h"
+
+namespace nibble::cuda {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::Not;
+
+constexpr size_t kGigabyte{1'000'000'000};
+
+std::string why_not_on(const char* gpu, const CudaOptions& own = {}) {
+  const Config config = *named_config("gpt-oss-20b");
+  const DeviceCaps caps = known_gpu(gpu);
+  return why_not_budget(Plan(config, {}, target_of(caps, own), "gpt-oss-20b"), config, caps);
+}
+
+TEST(CudaLimits, AGpuWithTooLittleSharedMemoryIsRefusedAndSaysWhatWouldDo) {
+  for (const char* gpu : {"h100", "h200"}) EXPECT_THAT(why_not_on(gpu), IsEmpty()) << gpu;
+  for (const char* gpu : {"gb10", "rtx5090", "rtx4090", "a10"})
+    EXPECT_THAT(why_not_on(gpu),
+                AllOf(HasSubstr(known_gpu(gpu).name), HasSubstr("has 99 KB of shared memory"),
+                      HasSubstr("for now"), HasSubstr("try --backend cpu")))
+        << gpu;
+  EXPECT_THAT(why_not_on("a100"), HasSubstr("has 163 KB"));
+}
+
+TEST(CudaLimits, AForcedBudgetIsRefusedByItsFlag) {
+  EXPECT_THAT(why_not_on("h200", {.shared_budget = 99}),
+              AllOf(HasSubstr("--shared-budget 99"), Not(HasSubstr("H200"))));
+  EXPECT_THAT(why_not_on("h200", {.shared_budget = 227}), IsEmpty());
+}
+
+TEST(CudaLimits, ShapesWithoutAKernelAreNamed) {
+  const Config good = *named_config("gpt-oss-20b");
+  const auto refusal = [&](auto change) {
+    Config config = good;
+    change(config);
+    return error_of([&] { check_shapes(config, "a model"); });
+  };
+  EXPECT_EQ(refusal([](Config&) {}), "accepted");
+  EXPECT_THAT(refusal([](Config& c) { c.head_dim = 128; }),
+              AllOf(HasSubstr("a model"), HasSubstr("head_dim 128")));
+  EXPECT_THAT(refusal([](Config& c) { c.hidden = 4128; }), HasSubstr("hidden 4128"));
+  EXPECT_THAT(refusal([](Config& c) { c.num_experts = 256; }), HasSubstr("256 experts"));
+  EXPECT_THAT(refusal([](Config& c) { c.max_context = 1 << 20; }), HasSubstr("131072"));
+}
+
+BackendOptions room_for(int num_tokens) {
+  BackendOptions options;
+  options.num_full_pages = num_tokens / kPagePositions;
+  options.num_sliding_pages = 40;
+  return options;
+}
+std::string memory_refusal(const char* model, const BackendOptions& options, size_t free) {
+  return why_not_memory(*named_config(model), model, options, free);
+}
+
+// What the message promises is accepted, and one page more is not.
+TEST(CudaLimits, AContextThatDoesNotFitIsAnsweredWithTheOneThatDoes) {
+  const Config config = *named_config("gpt-oss-20b");
+  const size_t free = 16 * kGigabyte;
+  const std::string refusal = memory_refusal("gpt-oss-20b", room_for(131072), free);
+  EXPECT_THAT(refusal,
+              AllOf(HasSubstr("gpt-oss-20b needs"), HasSubstr("16.0 are free"),
+                    HasSubstr("131072 are asked for"), HasSubstr("--context"), HasSubstr("--kv-dtype fp8")));
+  const std::string before = "beside the weights ";
+  const int num_tokens = std::stoi(refusal.substr(refusal.find(before) + before.size()));
+  EXPECT_GT(num_tokens, 10'000);
+  EXPECT_THAT(memory_refusal("gpt-oss-20b", room_for(num_tokens), free), IsEmpty());
+  EXPECT_THAT(memory_refusal("gpt-oss-20b", room_for(num_tokens + kPagePositions), free), Not(IsEmpty()));
+}
+
+TEST(CudaLimits, WeightsThatDoNotFitAreAnsweredWithSmallerOnesIfThoseDo) {
+  const Config config = *named_config("gpt-oss-20b");
+  const size_t smallest =
+      device_weight_bytes(config, {Format::kMxfp4, Format::kMxfp4, Format::kMxfp4}) + kStagingBytes;
+  EXPECT_THAT(memory_refusal("gpt-oss-20b", room_for(4096), smallest + kGigabyte / 2),
+              HasSubstr("--mxfp4-layers all"));
+  EXPECT_THAT(memory_refusal("gpt-oss-120b", room_for(4096), 24 * kGigabyte),
+              AllOf(HasSubstr("24.0 are free"), HasSubstr("in no format"), HasSubstr("--backend cpu")));
+}
+
+TEST(CudaLimits, APlanCountsWhatIsTaken) {
+  const Config config = *named_config("gpt-oss-20b");
+  const BackendOptions options = room_for(8192);
+  const MemoryPlan plan = memory_plan(config, options);
+  // Twelve full layers, and twelve with a window, of 8 heads of 64 keys and values in bfloat16.
+  EXPECT_EQ(plan.kv_bytes, size_t{12} * (8192 + 40 * 32) * 2 * 8 * 64 * 2);
+  EXPECT_EQ(plan.workspace_bytes, workspace_bytes(config, options));
+  EXPECT_GT(plan.weight_bytes, 12 * kGigabyte);
+}
+
+}  // namespace
+}  // namespace nibble::cuda

@@ -1,0 +1,114 @@
+// Tests which kernels a model gets on every kind of GPU, and which groups of experts follow from that. Needs no GPU.
+#include "backend/cuda/plan.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "tests/error_of.h"
+
+namespace nibble::cuda {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+
+constexpr int kMaxTokens{512};
+
+BackendOptions options_with(Format dense, Format kv) {
+  BackendOptions options;
+  options.max_batch_tokens = kMaxTokens;
+  options.dense = {dense, dense, dense};
+  options.kv_format = kv;
+  return options;
+}
+
+Plan plan_of(const char* model, const Target& target, const BackendOptions& options = {}) {
+  return {*named_config(model), options, target, model};
+}
+
+int count_rows(const Plan& plan, Operation operation, int num_rows) {
+  return static_cast<int>(std::count_if(
+      plan.chosen().begin(), plan.chosen().end(),
+      [&](const KernelRow* row) { return row->operation == operation && row->takes(num_rows); }));
+}
+
+TEST(CudaPlan, HasOneKernelForEveryOperationFormatAndNumberOfRowsOnEveryGpu) {
+  for (const std::string& gpu : known_gpu_names())
+    for (const char* model : {"gpt-oss-20b", "gpt-oss-120b"})
+      for (const Format dense : {Format::kBf16, Format::kE4m3, Format::kMxfp4})
+        for (const Format kv : {Format::kBf16, Format::kE4m3}) {
+          const Plan plan = plan_of(model, target_of(known_gpu(gpu), {}), options_with(dense, kv));
+          for (const Operation operation : kOperations)
+            for (int rows = 1; rows <= kMaxTokens; ++rows) {
+              const bool is_part_of_others = (operation == Operation::kRmsNorm && rows <= kFewTokens) ||
+                                             (operation == Operation::kAppend && rows == 1);
+              ASSERT_EQ(count_rows(plan, operation, rows), is_part_of_others ? 0 : 1)
+                  << nibble::name(operation) << " of " << rows << " rows on " << gpu;
+            }
+        }
+}
+
+TEST(CudaPlan, TakesTheRowsOfTheModelsFormats) {
+  const BackendOptions options = options_with(Format::kE4m3, Format::kE4m3);
+  const Plan plan = plan_of("gpt-oss-20b", target_of(known_gpu("h100"), {}), options);
+  for (const Operation operation :
+       {Operation::kQkv, Operation::kProject, Operation::kUnembed, Operation::kAttend})
+    EXPECT_EQ(plan.find(operation, 5)->weights, Format::kE4m3) << nibble::name(operation);
+  EXPECT_EQ(plan.find(Operation::kExpertsUp, 5)->weights, Format::kMxfp4);
+  EXPECT_EQ(choices(plan).size(), plan.chosen().size());
+}
+
+// Who computes a norm, and how many pairs share a pass over an expert, have to be the same for all kernels of a step.
+TEST(CudaPlan, KernelsOfAStepAgreeOnNormsAndGroups) {
+  for (const Family family : kFamilies) {
+    const Plan plan = plan_of("gpt-oss-120b", target_of(known_gpu(name(family)), {}));
+    for (int tokens = 1; tokens <= kMaxTokens; ++tokens) {
+      for (const Operation operation : {Operation::kQkv, Operation::kRoute})
+        EXPECT_EQ(plan.find(operation, tokens)->pass.takes_norm, plan.has_norms(tokens)) << tokens;
+      for (const Operation operation : {Operation::kExpertsUp, Operation::kExpertsDown})
+        EXPECT_EQ(plan.find(operation, tokens)->pass.columns, plan.group_size(tokens)) << tokens;
+      EXPECT_EQ(plan.routes_with_experts(tokens), tokens == 1);
+      EXPECT_EQ(plan.find(Operation::kExpertsUp, tokens)->launcher.index() ==
+                    plan.find(Operation::kRoute, tokens)->launcher.index(),
+                plan.routes_with_experts(tokens));
+    }
+    EXPECT_EQ(plan.group_size(kFewTokens), 8);
+    EXPECT_EQ(plan.group_size(kFewTokens + 1), 64);
+    EXPECT_EQ(plan.max_groups(1), 4);  // a group for each chosen expert
+  }
+}
+
+TEST(CudaPlan, RefusesWhatNoRowRuns) {
+  const Target target = target_of(known_gpu("h100"), {.num_multiprocessors = 3});
+  EXPECT_THAT(error_of([&] { plan_of("gpt-oss-120b", target); }),
+              AllOf(HasSubstr("gpt-oss-120b"), HasSubstr("route"), HasSubstr("3 multiprocessors")));
+  BackendOptions options;
+  options.dense.qkv = Format::kF32;
+  EXPECT_THAT(error_of([&] { plan_of("gpt-oss-20b", target_of(known_gpu("h100"), {}), options); }),
+              AllOf(HasSubstr("qkv"), HasSubstr("F32"), HasSubstr("sm_90"), HasSubstr("--backend cpu")));
+}
+
+// A row that is for one family alone takes the place of the one that is for all others.
+TEST(CudaPlan, TakesAFamilysOwnRow) {
+  std::vector<KernelRow> rows(kernel_rows().begin(), kernel_rows().end());
+  for (KernelRow& row : rows)
+    if (row.operation == Operation::kUnembed)
+      row.families = {Family::kSm80, Family::kSm86, Family::kSm89, Family::kSm90, Family::kSm100};
+  KernelRow own = *std::find_if(rows.begin(), rows.end(), [](const KernelRow& row) {
+    return row.operation == Operation::kUnembed && row.weights == Format::kBf16;
+  });
+  own.families = {Family::kSm120, Family::kSm121};
+  own.kernel = "own";
+  rows.push_back(own);
+  const auto kernel_on = [&](const char* gpu) {
+    const Plan plan(*named_config("gpt-oss-20b"), {}, target_of(known_gpu(gpu), {}), "a model", rows);
+    return std::string(plan.find(Operation::kUnembed, 1)->kernel);
+  };
+  EXPECT_EQ(kernel_on("gb10"), "own");
+  EXPECT_NE(kernel_on("h200"), "own");
+}
+
+}  // namespace
+}  // namespace nibble::cuda

@@ -1,0 +1,67 @@
+// Tests budgets, and what launches are made for where options pretend a smaller GPU. Needs no GPU.
+#include "backend/cuda/target.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/error_of.h"
+
+namespace nibble::cuda {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+
+TEST(CudaBudget, IsTheLargestThatFits) {
+  EXPECT_EQ(largest_budget((size_t{99} << 10) - 1), std::nullopt);
+  EXPECT_EQ(largest_budget(size_t{99} << 10), Budget::k99);
+  EXPECT_EQ(largest_budget((size_t{163} << 10) - 1), Budget::k99);
+  EXPECT_EQ(largest_budget(size_t{163} << 10), Budget::k163);
+  EXPECT_EQ(largest_budget(size_t{227} << 10), Budget::k227);
+  EXPECT_EQ(largest_budget(size_t{400} << 10), Budget::k227);
+}
+
+TEST(CudaBudget, LeavesRoomForStaticArrays) {
+  EXPECT_EQ(usable_bytes(Budget::k99), 100'352u);
+  EXPECT_EQ(usable_bytes(Budget::k163), 165'888u);
+  EXPECT_EQ(usable_bytes(Budget::k227), 231'424u);
+  EXPECT_EQ(streaming_bytes(Budget::k227), size_t{216} << 10);  // what kernels of Hopper were measured with
+}
+
+TEST(CudaTarget, IsTheChipWhereNothingIsPretended) {
+  const Target h200 = target_of(known_gpu("h200"), {});
+  EXPECT_EQ(h200.budget, Budget::k227);
+  EXPECT_EQ(h200.num_multiprocessors, 132);
+  EXPECT_TRUE(h200.has_dependent_launch);
+  const Target a100 = target_of(known_gpu("a100"), {});
+  EXPECT_EQ(a100.budget, Budget::k163);
+  EXPECT_FALSE(a100.has_dependent_launch);
+  EXPECT_EQ(target_of(known_gpu("gb10"), {}).budget, Budget::k99);
+}
+
+TEST(CudaTarget, MayBeASmallerChipThanTheOneThatIsThere) {
+  const Target target = target_of(known_gpu("h200"), {.shared_budget = 99, .num_multiprocessors = 48});
+  EXPECT_EQ(target.budget, Budget::k99);
+  EXPECT_EQ(target.num_multiprocessors, 48);
+  EXPECT_EQ(target.family, Family::kSm90);  // its code stays
+}
+
+TEST(CudaTarget, IsNeverMoreThanTheChipHas) {
+  const auto refusal = [](const char* gpu, const CudaOptions& options) {
+    return error_of([&] { target_of(known_gpu(gpu), options); });
+  };
+  EXPECT_THAT(refusal("gb10", {.shared_budget = 163}),
+              AllOf(HasSubstr("--shared-budget 163"), HasSubstr("GB10"), HasSubstr("up to 99")));
+  EXPECT_THAT(refusal("h200", {.shared_budget = 100}), HasSubstr("99, 163 and 227"));
+  EXPECT_THAT(refusal("gb10", {.num_multiprocessors = 49}),
+              AllOf(HasSubstr("--multiprocessors 49"), HasSubstr("48")));
+  EXPECT_THAT(refusal("gb10", {.num_multiprocessors = 0}), HasSubstr("--multiprocessors 0"));
+}
+
+TEST(CudaTarget, NeedsTheSmallestBudgetAtLeast) {
+  const DeviceCaps small = caps_of({"a small GPU", 80, 10, size_t{64} << 10, size_t{8} << 30, false});
+  EXPECT_THAT(error_of([&] { target_of(small, {}); }), AllOf(HasSubstr("64 KB"), HasSubstr("99")));
+}
+
+}  // namespace
+}  // namespace nibble::cuda
