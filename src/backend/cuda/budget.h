@@ -18,10 +18,6 @@ constexpr int kilobytes(Budget budget) {
 
 // Less the static arrays that every kernel may have beside its dynamic memory.
 constexpr size_t usable_bytes(Budget budget) { return static_cast<size_t>(kilobytes(budget)) * 1024 - 1024; }
-// The most dynamic memory of a kernel that streams weights past a few columns, where it would use more for the sums of more units: it
-// keeps 10 KB for larger static arrays.
-constexpr size_t streaming_bytes(Budget budget) { return usable_bytes(budget) - 10 * 1024; }
-
 // The largest budget that a chip with so many bytes for a CTA has; none below 99 KB.
 constexpr std::optional<Budget> largest_budget(size_t shared_bytes) {
   std::optional<Budget> largest;

@@ -29,10 +29,8 @@ struct DeviceWeights {
   DeviceBuffer storage;
 };
 
-// Segments of the router are short enough for a warp to hold one in registers: it loads its segment before the
-// activations are there.
 inline Strips router_strips(const Config& config) {
-  return make_strips(Layout::kBf16, config.num_experts, config.hidden, RingShape<Layout::kBf16>::kSlots);
+  return make_strips(Layout::kBf16, config.num_experts, config.hidden, kRouterSegmentTiles);
 }
 
 inline Layout layout_of(Format format) {

@@ -41,17 +41,22 @@ struct Share {
   }
 };
 
-using Mxfp4Stream = UnitStream<Layout::kMxfp4>;
-__device__ Mxfp4Stream stream_of(const Strips& weights, const Share& share, int expert,
-                                 const CtaMemory& shared) {
-  return Mxfp4Stream(weights, weights.data + expert * weights.matrix_bytes(), share.first, share.last,
-                     shared.ring);
+constexpr int kExpertSlots{2};  // of a warp's ring
+static_assert(is_for({16, kExpertSlots}, Layout::kMxfp4));
+
+template <int warps>
+using Mxfp4Stream = UnitStream<Layout::kMxfp4, warps, kExpertSlots>;
+template <int warps>
+__device__ Mxfp4Stream<warps> stream_of(const Strips& weights, const Share& share, int expert,
+                                        const CtaMemory& shared) {
+  return Mxfp4Stream<warps>(weights, weights.data + expert * weights.matrix_bytes(), share.first, share.last,
+                            shared.ring);
 }
 
 // Epilogue: adds up a CTA's segments, kRows values for each strip and column. prepare(strip, row) prefetches the
 // bias; take(strip, row, column, prepared, sum) applies it and stores the result, where sum(row) adds up the segments
 // of a row of the strip.
-template <int kRows, typename Prepare, typename Take>
+template <int kRows, int warps, typename Prepare, typename Take>
 class Epilogue {
  public:
   // Prefetches the biases of the first sums. They are requested before any weights: behind those they would wait.
@@ -61,14 +66,14 @@ class Epilogue {
     prepare_first(share.first, share.last);
   }
   // Streams the CTA's share of the weights past the activations, and finishes the sums batch by batch.
-  __device__ void run(Mxfp4Stream& stream, int cols, const CtaMemory& shared) {
+  __device__ void run(Mxfp4Stream<warps>& stream, int cols, const CtaMemory& shared) {
     const int capacity = shared.num_partials / (kStripRows * count_), segments = weights_.num_segments;
     for (int from = share_.first; from < share_.last;) {
       const int end = batch_end(from, share_.last, segments, capacity);
       if (from != share_.first) prepare_first(from, end);
       stream.run(end, {shared.activations, activation_stride(cols), count_}, shared.partials, from);
       __syncthreads();
-      for (int i = static_cast<int>(threadIdx.x); i < num_values(from, end); i += kThreads) {
+      for (int i = static_cast<int>(threadIdx.x); i < num_values(from, end); i += 32 * warps) {
         const int column = i % count_, row = row_of(i), strip = strip_of(i, from);
         take_(strip, row, column, i == static_cast<int>(threadIdx.x) ? first_ : prepare_(strip, row),
               [&](int strip_row) {
@@ -102,6 +107,7 @@ class Epilogue {
 };
 
 // Adds the bias and applies SwiGLU.
+template <int warps>
 __device__ auto up_epilogue(const UpWeights& up, const Share& share, const Group& group,
                             __nv_bfloat16* gated) {
   constexpr int kUnits{kStripRows / 2};  // gate rows of a strip; as many up rows follow
@@ -116,11 +122,12 @@ __device__ auto up_epilogue(const UpWeights& up, const Share& share, const Group
     const float value = swiglu(sum(row) + biases.x, sum(row + kUnits) + biases.y, up.limit);
     gated[size_t{1} * group.pair(column) * up.intermediate + unit] = __float2bfloat16_rn(value);
   };
-  return Epilogue<kUnits, decltype(prepare), decltype(take)>(up.weights, share, group.count, prepare, take);
+  return Epilogue<kUnits, warps, decltype(prepare), decltype(take)>(up.weights, share, group.count, prepare,
+                                                                    take);
 }
 
 // Adds the bias and multiplies by the pair's weight.
-template <typename WeightOf>
+template <int warps, typename WeightOf>
 __device__ auto down_epilogue(const DownArgs& args, const Share& share, const Group& group,
                               const WeightOf& weight_of) {
   const float* bias = args.bias + size_t{1} * group.expert * args.hidden;
@@ -133,12 +140,13 @@ __device__ auto down_epilogue(const DownArgs& args, const Share& share, const Gr
     if (row < args.hidden)
       args.out[size_t{1} * pair * args.hidden + row] = weight_of(pair) * (sum(strip_row) + bias_of_row);
   };
-  return Epilogue<kStripRows, decltype(prepare), decltype(take)>(args.weights, share, group.count, prepare,
-                                                                 take);
+  return Epilogue<kStripRows, warps, decltype(prepare), decltype(take)>(args.weights, share, group.count,
+                                                                        prepare, take);
 }
 
-__global__ void __launch_bounds__(kThreads, 1)
-    up_kernel(const __grid_constant__ UpArgs args, Timestamps timestamps) {
+template <int warps>
+__global__ void __launch_bounds__(32 * warps, 1)
+    up_kernel(const __grid_constant__ UpArgs args, int pass_columns, Timestamps timestamps) {
   const EndTimestamp end_timestamp(timestamps);
   const Strips& weights = args.up.weights;
   const int cols = args.up.hidden;
@@ -148,12 +156,12 @@ __global__ void __launch_bounds__(kThreads, 1)
   if (group.count == 0) return;
   const auto row_at = [&](int column) { return group.pair(column) / args.experts_per_token; };
   // Activations are requested first: behind weights they would wait for those.
-  RowPrefetch rows;
+  RowPrefetch<warps> rows;
   rows.prefetch(args.normed, cols, group.count, row_at);
-  const CtaMemory shared = cta_memory<Layout::kMxfp4>(cols, min(kMaxColumns, args.num_tokens));
+  const CtaMemory shared = cta_memory<Layout::kMxfp4, warps, kExpertSlots>(cols, pass_columns);
   const Share share(weights);
-  auto epilogue = up_epilogue(args.up, share, group, args.gated);
-  Mxfp4Stream stream = stream_of(weights, share, group.expert, shared);
+  auto epilogue = up_epilogue<warps>(args.up, share, group, args.gated);
+  Mxfp4Stream<warps> stream = stream_of<warps>(weights, share, group.expert, shared);
   stream.start_prefetch();
   stream.fill_ring();
   rows.store(args.normed, cols, group.count, row_at, shared.activations, activation_stride(cols));
@@ -174,23 +182,24 @@ __device__ uint32_t wait_for(const uint64_t* from, uint32_t tag) {
   return static_cast<uint32_t>(word);
 }
 // Called by the whole CTA. Each thread polls several words at once, so that their latencies overlap.
+template <int threads>
 __device__ void wait_for_all(const uint64_t* from, int count, uint32_t tag, float* to) {
   constexpr int kAhead{4};
-  for (int first = static_cast<int>(threadIdx.x); first < count; first += kAhead * kThreads) {
+  for (int first = static_cast<int>(threadIdx.x); first < count; first += kAhead * threads) {
     uint64_t word[kAhead];
     bool have_all = false;
     while (!have_all) {
       have_all = true;
 #pragma unroll
       for (int n = 0; n < kAhead; ++n)
-        if (first + n * kThreads < count) word[n] = poll(from + first + n * kThreads);
+        if (first + n * threads < count) word[n] = poll(from + first + n * threads);
 #pragma unroll
-      for (int n = 0; n < kAhead; ++n) have_all &= first + n * kThreads >= count || word[n] >> 32 == tag;
+      for (int n = 0; n < kAhead; ++n) have_all &= first + n * threads >= count || word[n] >> 32 == tag;
     }
 #pragma unroll
     for (int n = 0; n < kAhead; ++n)
-      if (first + n * kThreads < count)
-        to[first + n * kThreads] = __uint_as_float(static_cast<uint32_t>(word[n]));
+      if (first + n * threads < count)
+        to[first + n * threads] = __uint_as_float(static_cast<uint32_t>(word[n]));
   }
 }
 __device__ uint32_t tag_of(const RoutingMailbox& routing) {
@@ -199,7 +208,7 @@ __device__ uint32_t tag_of(const RoutingMailbox& routing) {
 
 // A segment of the router's strips, loaded from memory straight into a warp's registers.
 struct RouterSegment {
-  static constexpr int kTiles{RingShape<Layout::kBf16>::kSlots};
+  static constexpr int kTiles{kRouterSegmentTiles};
   uint4 parts[kTiles][4];  // of (G, m): A registers
   int first_tile, num_tiles;
 
@@ -235,14 +244,13 @@ struct RouterSegment {
   }
 };
 
-constexpr int kMaxRouterSums{4096};
-
 // Leaves the router's logits of a single token in shared memory, and synchronizes the CTA. One warp of the launch
 // adds up each segment of the router and publishes the sums; every CTA polls for all sums and adds up the segments.
 // No kernel has to end for that.
+// `sums`: room for the sums of all segments. The ring has it: no weights are asked for before the experts are known.
+template <int warps>
 __device__ void gather_logits(const RouteUpArgs& args, const RouterSegment& segment, int unit, uint32_t tag,
-                              float bias, const Columns& columns, float* logits) {
-  __shared__ float sums[kMaxRouterSums];
+                              float bias, const Columns& columns, float* sums, float* logits) {
   const int expert = static_cast<int>(threadIdx.x), lane = expert % 32, strip = expert / kStripRows;
   const int segments = args.router.num_segments, num_sums = args.router.num_strips * segments * kStripRows;
   if (segment.num_tiles > 0) {
@@ -254,7 +262,7 @@ __device__ void gather_logits(const RouteUpArgs& args, const RouterSegment& segm
       publish(to + 8, tag, __float_as_uint(own[2]));
     }
   }
-  wait_for_all(args.routing.sums, num_sums, tag, sums);
+  wait_for_all<32 * warps>(args.routing.sums, num_sums, tag, sums);
   __syncthreads();
   if (expert < args.router.rows)
     logits[expert] =
@@ -263,7 +271,8 @@ __device__ void gather_logits(const RouteUpArgs& args, const RouterSegment& segm
   __syncthreads();
 }
 
-__global__ void __launch_bounds__(kThreads, 1)
+template <int warps>
+__global__ void __launch_bounds__(32 * warps, 1)
     route_up_kernel(const __grid_constant__ RouteUpArgs args, Timestamps timestamps) {
   const EndTimestamp end_timestamp(timestamps);
   const Strips& weights = args.up.weights;
@@ -273,8 +282,8 @@ __global__ void __launch_bounds__(kThreads, 1)
   const uint32_t tag = tag_of(args.routing);
   const float bias =
       static_cast<int>(threadIdx.x) < args.router.rows ? load_now(args.router_bias + threadIdx.x) : 0;
-  const NormWeights norm_weights(args.norm.weights, cols);
-  const CtaMemory shared = cta_memory<Layout::kMxfp4>(cols, 1);
+  const NormWeights<warps> norm_weights(args.norm.weights, cols);
+  const CtaMemory shared = cta_memory<Layout::kMxfp4, warps, kExpertSlots>(cols, 1);
   wait_for_predecessor(timestamps);
   let_successor_start();
   norm_weights.load(
@@ -284,7 +293,8 @@ __global__ void __launch_bounds__(kThreads, 1)
       });
   __shared__ float logits[kMaxExperts];
   __shared__ int chosen;
-  gather_logits(args, segment, unit, tag, bias, {shared.activations, activation_stride(cols), 1}, logits);
+  gather_logits<warps>(args, segment, unit, tag, bias, {shared.activations, activation_stride(cols), 1},
+                       reinterpret_cast<float*>(shared.ring), logits);
   // One warp ranks the experts, only down to this CTA's slot: each place takes 0.3 us.
   const int lane = static_cast<int>(threadIdx.x) % 32, slot = static_cast<int>(blockIdx.y);
   const bool ranks = threadIdx.x < 32;
@@ -307,8 +317,8 @@ __global__ void __launch_bounds__(kThreads, 1)
   if (timestamps.middle && threadIdx.x == 0) atomicMax(timestamps.middle, now_ns());
   const Group group{chosen, 1, nullptr, slot};
   const Share share(weights);
-  auto epilogue = up_epilogue(args.up, share, group, args.gated);
-  Mxfp4Stream stream = stream_of(weights, share, group.expert, shared);
+  auto epilogue = up_epilogue<warps>(args.up, share, group, args.gated);
+  Mxfp4Stream<warps> stream = stream_of<warps>(weights, share, group.expert, shared);
   stream.start_prefetch();
   stream.fill_ring();
   if (ranks && blockIdx.x == 0) {
@@ -320,8 +330,9 @@ __global__ void __launch_bounds__(kThreads, 1)
   epilogue.run(stream, cols, shared);
 }
 
-__global__ void __launch_bounds__(kThreads, 1)
-    down_kernel(const __grid_constant__ DownArgs args, Timestamps timestamps) {
+template <int warps>
+__global__ void __launch_bounds__(32 * warps, 1)
+    down_kernel(const __grid_constant__ DownArgs args, int pass_columns, Timestamps timestamps) {
   const EndTimestamp end_timestamp(timestamps);
   const Strips& weights = args.weights;
   const int cols = args.intermediate, slot = static_cast<int>(blockIdx.y);
@@ -338,18 +349,18 @@ __global__ void __launch_bounds__(kThreads, 1)
     group = group_of(args.groups);
     if (group.count == 0) return;
   }
-  const CtaMemory shared = cta_memory<Layout::kMxfp4>(cols, min(kMaxColumns, args.num_tokens));
+  const CtaMemory shared = cta_memory<Layout::kMxfp4, warps, kExpertSlots>(cols, pass_columns);
   const Share share(weights);
   float single_weight = 0;
-  auto epilogue = down_epilogue(args, share, group, [&](int pair) {
+  auto epilogue = down_epilogue<warps>(args, share, group, [&](int pair) {
     return is_single ? single_weight : __ldcg(args.groups.weight + pair);
   });
-  Mxfp4Stream stream = stream_of(weights, share, group.expert, shared);
+  Mxfp4Stream<warps> stream = stream_of<warps>(weights, share, group.expert, shared);
   stream.start_prefetch();
   wait_for_predecessor(timestamps);
   let_successor_start();
   const auto row_at = [&](int column) { return group.pair(column); };
-  RowPrefetch rows;
+  RowPrefetch<warps> rows;
   rows.prefetch(args.gated, cols, group.count, row_at);
   if (is_single) single_weight = __ldcg(args.routing.weights + slot);
   stream.fill_ring();
@@ -363,45 +374,68 @@ dim3 grid_for(const Target& target, const Strips& weights, int max_groups) {
   const int share = std::max(1, target.num_multiprocessors / max_groups);
   return {static_cast<unsigned>(std::min(share, weights.num_strips)), static_cast<unsigned>(max_groups)};
 }
-
-template <typename Args>
-void launch_experts(const LaunchContext& gpu, const Label& label, void (*kernel)(Args, Timestamps),
-                    const Strips& weights, int cols, int num_tokens, int max_groups, const Args& args) {
-  const dim3 grid = grid_for(gpu.target, weights, max_groups);
-  const int units = (weights.num_strips / static_cast<int>(grid.x) + 1) * weights.num_segments;
-  const size_t bytes =
-      cta_shared_bytes<Layout::kMxfp4>(gpu.target.budget, cols, std::min(kMaxColumns, num_tokens), units);
-  launch(gpu, label, kernel, {grid, kThreads, bytes}, args);
+int units_of_cta(const dim3& grid, const Strips& weights) {
+  return (weights.num_strips / static_cast<int>(grid.x) + 1) * weights.num_segments;
 }
+
+int num_router_units(const Strips& router) { return router.num_strips * router.num_segments; }
 
 }  // namespace
 
 void up(const LaunchContext& gpu, const UpArgs& args) {
-  launch_experts(gpu, {Operation::kExpertsUp, "up"}, up_kernel, args.up.weights, args.up.hidden,
-                 args.num_tokens, args.max_groups, args);
+  UpArgs launched = args;
+  const Strips& weights = args.up.weights;
+  const dim3 grid = grid_for(gpu.target, weights, args.max_groups);
+  const int columns = std::min(args.groups.size, args.num_tokens);
+  const StreamShape shape =
+      stream_shape(gpu.target.budget, weights, args.up.hidden, columns, units_of_cta(grid, weights));
+  NIBBLE_CHECK(shape.columns == columns, "{} of {} pairs fit", shape.columns, columns);
+  launched.up.weights = shape.strips(weights);
+  launch(gpu, {Operation::kExpertsUp, "up"}, shape.of.warps == 8 ? up_kernel<8> : up_kernel<16>,
+         {grid, shape.threads(), shape.shared_bytes}, launched, shape.columns);
 }
-bool has_route_up(const Target& target, const Strips& router, const Strips& up, int experts_per_token) {
+bool has_route_up(const Target& target, const Strips& router, const Strips& up, int hidden,
+                  int experts_per_token) {
   const dim3 grid = grid_for(target, up, experts_per_token);
-  const int num_ctas = static_cast<int>(grid.x * grid.y), units = router.num_strips * router.num_segments;
-  return units * kStripRows <= kMaxRouterSums && router.segment_tiles <= RouterSegment::kTiles &&
-         units <= num_ctas * kWarps && num_ctas <= target.num_multiprocessors;
+  const int num_ctas = static_cast<int>(grid.x * grid.y), units = num_router_units(router);
+  const StreamShape shape = stream_shape(target.budget, up, hidden, 1, units_of_cta(grid, up));
+  return static_cast<size_t>(units) * unit_bytes(1) <= ring_bytes(up.layout, shape.of) &&
+         router.segment_tiles <= RouterSegment::kTiles && units <= num_ctas * shape.of.warps &&
+         num_ctas <= target.num_multiprocessors;
 }
 void route_up(const LaunchContext& gpu, const RouteUpArgs& args) {
-  NIBBLE_CHECK(has_route_up(gpu.target, args.router, args.up.weights, args.experts_per_token),
-               "{} experts of {} strips", args.router.rows, args.up.weights.num_strips);
-  launch_experts(gpu, {Operation::kExpertsUp, "up", Operation::kRoute, "route"}, route_up_kernel,
-                 args.up.weights, args.up.hidden, 1, args.experts_per_token, args);
+  const Strips& weights = args.up.weights;
+  NIBBLE_CHECK(has_route_up(gpu.target, args.router, weights, args.up.hidden, args.experts_per_token),
+               "{} experts of {} strips", args.router.rows, weights.num_strips);
+  RouteUpArgs launched = args;
+  const dim3 grid = grid_for(gpu.target, weights, args.experts_per_token);
+  const StreamShape shape =
+      stream_shape(gpu.target.budget, weights, args.up.hidden, 1, units_of_cta(grid, weights));
+  launched.up.weights = shape.strips(weights);
+  launch(gpu, {Operation::kExpertsUp, "up", Operation::kRoute, "route"},
+         shape.of.warps == 8 ? route_up_kernel<8> : route_up_kernel<16>,
+         {grid, shape.threads(), shape.shared_bytes}, launched);
 }
 void down(const LaunchContext& gpu, const DownArgs& args) {
-  launch_experts(gpu, {Operation::kExpertsDown, "down"}, down_kernel, args.weights, args.intermediate,
-                 args.num_tokens, args.max_groups, args);
+  DownArgs launched = args;
+  const dim3 grid = grid_for(gpu.target, args.weights, args.max_groups);
+  const int columns = args.num_tokens == 1 ? 1 : std::min(args.groups.size, args.num_tokens);
+  const StreamShape shape = stream_shape(gpu.target.budget, args.weights, args.intermediate, columns,
+                                         units_of_cta(grid, args.weights));
+  NIBBLE_CHECK(shape.columns == columns, "{} of {} pairs fit", shape.columns, columns);
+  launched.weights = shape.strips(args.weights);
+  launch(gpu, {Operation::kExpertsDown, "down"}, shape.of.warps == 8 ? down_kernel<8> : down_kernel<16>,
+         {grid, shape.threads(), shape.shared_bytes}, launched, shape.columns);
 }
 
 void prepare_experts() {
   const size_t max_bytes = device_caps().shared_bytes - 1024;  // less what static shared memory takes
-  allow_shared_bytes(up_kernel, max_bytes);
-  allow_shared_bytes(route_up_kernel, max_bytes - (20 << 10));
-  allow_shared_bytes(down_kernel, max_bytes);
+  allow_shared_bytes(up_kernel<8>, max_bytes);
+  allow_shared_bytes(up_kernel<16>, max_bytes);
+  allow_shared_bytes(route_up_kernel<8>, max_bytes);
+  allow_shared_bytes(route_up_kernel<16>, max_bytes);
+  allow_shared_bytes(down_kernel<8>, max_bytes);
+  allow_shared_bytes(down_kernel<16>, max_bytes);
 }
 
 }  // namespace nibble::cuda

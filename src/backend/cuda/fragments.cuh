@@ -20,9 +20,8 @@ __device__ inline void mma(float (&c)[4], const uint32_t (&a)[4], uint32_t b0, u
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 
-__device__ inline uint32_t multiply_pair(uint32_t a, uint32_t b) {
-  const __nv_bfloat162 product =
-      __hmul2(reinterpret_cast<const __nv_bfloat162&>(a), reinterpret_cast<const __nv_bfloat162&>(b));
+__device__ inline uint32_t multiply_pair(uint32_t a, __nv_bfloat162 b) {
+  const __nv_bfloat162 product = __hmul2(reinterpret_cast<const __nv_bfloat162&>(a), b);
   return reinterpret_cast<const uint32_t&>(product);
 }
 
@@ -31,18 +30,21 @@ struct GroupWeights {
   uint32_t first[4], second[4];
 };
 
-// Four A registers of a word of MXFP4 codes: its codes' values times 2^-126, times the scales of rows g and g + 8.
-__device__ inline void unpack_mxfp4(uint32_t word, uint32_t upper_scale, uint32_t lower_scale,
-                                    uint32_t (&a)[4]) {
-  a[0] = multiply_pair(word & 0x81C081C0u, upper_scale);
-  a[1] = multiply_pair((word << 4) & 0x81C081C0u, lower_scale);
-  a[2] = multiply_pair(__funnelshift_l(word, word, 10) & 0x81C081C0u, upper_scale);
-  a[3] = multiply_pair(((word << 6) & 0x80C080C0u) | ((word >> 2) & 0x01000100u), lower_scale);
+// Four A registers of a word of MXFP4 codes: its codes' values times 2^-126, times the scales, of row g in the lower half of `scales` and of
+// row g + 8 in the upper.
+__device__ inline void unpack_mxfp4(uint32_t word, uint32_t scales, uint32_t (&a)[4]) {
+  const auto& pair = reinterpret_cast<const __nv_bfloat162&>(scales);
+  const __nv_bfloat162 upper = __low2bfloat162(pair),
+                       lower = __high2bfloat162(pair);  // chosen by the multiplication itself
+  a[0] = multiply_pair(word & 0x81C081C0u, upper);
+  a[1] = multiply_pair((word << 4) & 0x81C081C0u, lower);
+  a[2] = multiply_pair(__funnelshift_l(word, word, 10) & 0x81C081C0u, upper);
+  a[3] = multiply_pair(((word << 6) & 0x80C080C0u) | ((word >> 2) & 0x01000100u), lower);
 }
 
 // Four A registers of two words of E4M3 codes, of rows g and g + 8.
 __device__ inline void unpack_e4m3(uint32_t upper, uint32_t lower, uint32_t (&a)[4]) {
-  constexpr uint32_t kScale{0x7B807B80u};  // 2^120, twice
+  const __nv_bfloat162 kScale = __float2bfloat162_rn(0x1p120f);
   const auto second = [](uint32_t word) { return ((word << 4) & 0x80F080F0u) | ((word >> 4) & 0x07000700u); };
   a[0] = multiply_pair(upper & 0x87F087F0u, kScale);
   a[1] = multiply_pair(lower & 0x87F087F0u, kScale);
@@ -69,11 +71,10 @@ __device__ GroupWeights group_weights(uint32_t tile, int group) {
   } else {
     const uint4 codes = load_shared_16(tile + lane * 16);
     const uint32_t scales = load_shared_4(tile + kTileCodeBytes + lane / 4 * 4);
-    // A stored scale is the exponent of a bfloat16: each half of a pair has it at bits 14-7.
-    const uint32_t upper = __byte_perm(scales, 0, group ? 0x4242 : 0x4040) << 7,
-                   lower = __byte_perm(scales, 0, group ? 0x4343 : 0x4141) << 7;
-    unpack_mxfp4(group ? codes.z : codes.x, upper, lower, w.first);
-    unpack_mxfp4(group ? codes.w : codes.y, upper, lower, w.second);
+    // A stored scale is the exponent of a bfloat16, which has it at bits 14-7.
+    const uint32_t of_group = __byte_perm(scales, 0, group ? 0x4342 : 0x4140) << 7;
+    unpack_mxfp4(group ? codes.z : codes.x, of_group, w.first);
+    unpack_mxfp4(group ? codes.w : codes.y, of_group, w.second);
   }
   return w;
 }

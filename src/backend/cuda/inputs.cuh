@@ -55,7 +55,8 @@ __device__ inline float swiglu(float gate, float linear, float limit) {
   return __fdividef(gate, 1 + exp2_of(-kAlpha * kLog2E * gate)) * (fminf(fmaxf(linear, -limit), limit) + 1);
 }
 
-inline constexpr int kMaxFours{2};  // per thread: H up to
+// The widest residual stream that a CTA's threads hold in registers, four floats at a time.
+inline constexpr int kMaxHidden{4096};
 
 __device__ inline uint2 four_bf16(float4 v) {
   const __nv_bfloat162 low = __floats2bfloat162_rn(v.x, v.y), high = __floats2bfloat162_rn(v.z, v.w);
@@ -64,11 +65,15 @@ __device__ inline uint2 four_bf16(float4 v) {
 
 // RMS norm of rows of the residual stream. The constructor prefetches the norm's weights into registers, which may
 // happen before the activations are there; load() applies them.
+//
+// The squares are added up in the order of a CTA with 16 warps, whatever CTA does it: thread i of those adds fours i and i + 512, each warp
+// its threads' sums, and then the warps follow in order. A CTA with 8 warps does the work of two warps in each.
+template <int warps>
 class NormWeights {
  public:
   __device__ NormWeights(const float* weights, int hidden) {
 #pragma unroll
-    for (int n = 0; n < kMaxFours; ++n) {
+    for (int n = 0; n < kFours; ++n) {
       const int i = n * kThreads + static_cast<int>(threadIdx.x);
       if (4 * i < hidden) fours_[n] = reinterpret_cast<const float4*>(weights)[i];
     }
@@ -79,31 +84,34 @@ class NormWeights {
   template <typename TokenAt, typename Visit>
   __device__ void load(const NormInput& args, int count, const TokenAt& token_at, __nv_bfloat16* to,
                        int stride, const Visit& visit) const {
-    __shared__ float sums[2][kWarps];
+    __shared__ float sums[2][kOrderWarps];
     const Residual residual(args.residual);
     const int num_fours = residual.hidden / 4;
     for (int column = 0; column < count; ++column) {
       const int token = token_at(column);
-      float4 x[kMaxFours];
-      float squares = 0;
+      float4 x[kFours];
 #pragma unroll
-      for (int n = 0; n < kMaxFours; ++n) {
+      for (int n = 0; n < kFours; ++n) {
         const int i = n * kThreads + static_cast<int>(threadIdx.x);
         x[n] = i < num_fours ? residual.four(token, i) : make_float4(0, 0, 0, 0);
       }
-#pragma unroll
-      for (int n = 0; n < kMaxFours; ++n)
-        squares += x[n].x * x[n].x + x[n].y * x[n].y + x[n].z * x[n].z + x[n].w * x[n].w;
-      squares = reduce_warp(squares, cooperative_groups::plus<float>());
       float* warp_sums = sums[column % 2];  // two buffers: other warps may still read the previous column's
-      if (threadIdx.x % 32 == 0) warp_sums[threadIdx.x / 32] = squares;
+#pragma unroll
+      for (int share = 0; share < kShares; ++share) {
+        float squares = 0;
+#pragma unroll
+        for (int n = share; n < kFours; n += kShares)
+          squares += x[n].x * x[n].x + x[n].y * x[n].y + x[n].z * x[n].z + x[n].w * x[n].w;
+        squares = reduce_warp(squares, cooperative_groups::plus<float>());
+        if (threadIdx.x % 32 == 0) warp_sums[share * warps + threadIdx.x / 32] = squares;
+      }
       __syncthreads();
       float sum = 0;
 #pragma unroll
-      for (int warp = 0; warp < kWarps; ++warp) sum += warp_sums[warp];
+      for (int warp = 0; warp < kOrderWarps; ++warp) sum += warp_sums[warp];
       const float factor = rsqrtf(sum / static_cast<float>(residual.hidden) + args.eps);
 #pragma unroll
-      for (int n = 0; n < kMaxFours; ++n) {
+      for (int n = 0; n < kFours; ++n) {
         const int i = n * kThreads + static_cast<int>(threadIdx.x);
         if (i < num_fours) {
           const float4 g = fours_[n];
@@ -120,10 +128,14 @@ class NormWeights {
   }
 
  private:
-  float4 fours_[kMaxFours];
+  static constexpr int kOrderWarps{16}, kShares{kOrderWarps / warps};
+  static constexpr int kThreads{32 * warps}, kFours{kMaxHidden / 4 / kThreads};
+
+  float4 fours_[kFours];
 };
 
 // Prefetches rows of a bfloat16 matrix [., cols] into registers, and stores them to shared memory later.
+template <int warps>
 class RowPrefetch {
  public:
   template <typename RowAt>
@@ -154,7 +166,7 @@ class RowPrefetch {
   }
 
  private:
-  static constexpr int kAhead{2};  // enough for one row of 4096
+  static constexpr int kThreads{32 * warps}, kAhead{4096 / 4 / kThreads};  // enough for one row of 4096
 
   template <typename RowAt>
   static __device__ uint2 four(const __nv_bfloat16* from, int cols, int i, const RowAt& row_at) {

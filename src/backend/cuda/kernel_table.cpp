@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "backend/cuda/device_weights.h"
+#include "backend/cuda/stream_shape.h"
 #include "backend/cuda/verify/checks.h"
 
 namespace nibble::cuda {
@@ -18,23 +19,27 @@ constexpr const char* kMany{"weights are read once for 64 tokens"};
 using enum Format;
 using enum Operation;
 
-// What the kernels of an operation take at least, by the widths of its matrix.
-size_t stream_hidden(const Config& c, Format weights) {
-  return stream_shared_bytes(layout_of(weights), c.hidden, kMaxColumns);
+// What the kernels of an operation take at least, by the widths of its matrix. A dense matrix may take its columns one by one, experts take
+// those of a group together.
+size_t dense_hidden(const Config& c, Format weights) {
+  return least_stream_bytes(layout_of(weights), c.hidden, 1);
 }
-size_t stream_heads(const Config& c, Format weights) {
-  return stream_shared_bytes(layout_of(weights), c.num_heads * c.head_dim, kMaxColumns);
+size_t dense_heads(const Config& c, Format weights) {
+  return least_stream_bytes(layout_of(weights), c.num_heads * c.head_dim, 1);
 }
-size_t stream_intermediate(const Config& c, Format weights) {
-  return stream_shared_bytes(layout_of(weights), c.intermediate, kMaxColumns);
+size_t group_hidden(const Config& c, Format weights) {
+  return least_stream_bytes(layout_of(weights), c.hidden, kMaxColumns);
 }
-size_t stream_one(const Config& c, Format) { return stream_shared_bytes(Layout::kMxfp4, c.hidden, 1); }
+size_t group_intermediate(const Config& c, Format weights) {
+  return least_stream_bytes(layout_of(weights), c.intermediate, kMaxColumns);
+}
+size_t one_hidden(const Config& c, Format) { return least_stream_bytes(Layout::kMxfp4, c.hidden, 1); }
 size_t many(const Config&, Format weights) { return many_shared_bytes(layout_of(weights)); }
 size_t tiles(const Config&, Format) { return attend_tiles_shared_bytes(); }
 
 std::string why_not_route_up(const Config& c, const Target& target) {
   const Strips up = make_strips(Layout::kMxfp4, 2 * c.intermediate, c.hidden);
-  if (has_route_up(target, router_strips(c), up, c.experts_per_token)) return {};
+  if (has_route_up(target, router_strips(c), up, c.hidden, c.experts_per_token)) return {};
   return fmt::format("{} experts of {} units, {} for a token, in a hidden {}, on {} multiprocessors",
                      c.num_experts, c.intermediate, c.experts_per_token, c.hidden,
                      target.num_multiprocessors);
@@ -48,9 +53,9 @@ constexpr KernelRow kRows[]{
     // operation     weights  act.   rows                        families     pass       launcher       shared memory         models             kernel                                             reason   check
     {kEmbed,       kBf16,   kF32,  1,              kAnyRows,   kEverywhere, kNoPass,   &embed,        kLittle,              kAnyModel,         "embed",                                           kOnly,   &verify::check_embed},
     {kRmsNorm,     kF32,    kF32,  kFewTokens + 1, kAnyRows,   kEverywhere, kNoPass,   &normalise,    kLittle,              kAnyModel,         "normalise: a CTA for each row",                   kOnly,   &verify::check_normalise},
-    {kQkv,         kBf16,   kBf16, 1,              kFewTokens, kEverywhere, kFewPass,  &qkv,          &stream_hidden,       kAnyModel,         "qkv: norm, strips of 16 rows",                    kStrips, &verify::check_qkv},
-    {kQkv,         kE4m3,   kBf16, 1,              kFewTokens, kEverywhere, kFewPass,  &qkv,          &stream_hidden,       kAnyModel,         "qkv: norm, strips of 16 rows",                    kStrips, &verify::check_qkv},
-    {kQkv,         kMxfp4,  kBf16, 1,              kFewTokens, kEverywhere, kFewPass,  &qkv,          &stream_hidden,       kAnyModel,         "qkv: norm, strips of 16 rows",                    kStrips, &verify::check_qkv},
+    {kQkv,         kBf16,   kBf16, 1,              kFewTokens, kEverywhere, kFewPass,  &qkv,          &dense_hidden,        kAnyModel,         "qkv: norm, strips of 16 rows",                    kStrips, &verify::check_qkv},
+    {kQkv,         kE4m3,   kBf16, 1,              kFewTokens, kEverywhere, kFewPass,  &qkv,          &dense_hidden,        kAnyModel,         "qkv: norm, strips of 16 rows",                    kStrips, &verify::check_qkv},
+    {kQkv,         kMxfp4,  kBf16, 1,              kFewTokens, kEverywhere, kFewPass,  &qkv,          &dense_hidden,        kAnyModel,         "qkv: norm, strips of 16 rows",                    kStrips, &verify::check_qkv},
     {kQkv,         kBf16,   kBf16, kFewTokens + 1, kAnyRows,   kEverywhere, kManyPass, &qkv_many,     &many,                kAnyModel,         "qkv_many: strips of 16 rows for 64 tokens",       kMany,   &verify::check_qkv},
     {kQkv,         kE4m3,   kBf16, kFewTokens + 1, kAnyRows,   kEverywhere, kManyPass, &qkv_many,     &many,                kAnyModel,         "qkv_many: strips of 16 rows for 64 tokens",       kMany,   &verify::check_qkv},
     {kQkv,         kMxfp4,  kBf16, kFewTokens + 1, kAnyRows,   kEverywhere, kManyPass, &qkv_many,     &many,                kAnyModel,         "qkv_many: strips of 16 rows for 64 tokens",       kMany,   &verify::check_qkv},
@@ -60,23 +65,23 @@ constexpr KernelRow kRows[]{
     {kAttend,      kBf16,   kBf16, kMinTiledRows,  kAnyRows,   kEverywhere, kNoPass,   &attend_tiles, &tiles,               kAnyModel,         "attend_tiles: 24 rows of a sequence",             kMany,   &verify::check_attend_tiles},
     {kAttend,      kE4m3,   kBf16, 1,              kMinTiledRows - 1, kEverywhere, kNoPass, &attend_rows, kLittle,              kAnyModel,         "attend_rows: rope, append, split over pages",     kStrips, &verify::check_attend_rows},
     {kAttend,      kE4m3,   kBf16, kMinTiledRows,  kAnyRows,   kEverywhere, kNoPass,   &attend_tiles, &tiles,               kAnyModel,         "attend_tiles: 24 rows of a sequence",             kMany,   &verify::check_attend_tiles},
-    {kProject,     kBf16,   kBf16, 1,              kFewTokens, kEverywhere, kFewPass,  &project,      &stream_heads,        kAnyModel,         "project: strips of 16 rows, residual",            kStrips, &verify::check_project},
-    {kProject,     kE4m3,   kBf16, 1,              kFewTokens, kEverywhere, kFewPass,  &project,      &stream_heads,        kAnyModel,         "project: strips of 16 rows, residual",            kStrips, &verify::check_project},
-    {kProject,     kMxfp4,  kBf16, 1,              kFewTokens, kEverywhere, kFewPass,  &project,      &stream_heads,        kAnyModel,         "project: strips of 16 rows, residual",            kStrips, &verify::check_project},
+    {kProject,     kBf16,   kBf16, 1,              kFewTokens, kEverywhere, kFewPass,  &project,      &dense_heads,         kAnyModel,         "project: strips of 16 rows, residual",            kStrips, &verify::check_project},
+    {kProject,     kE4m3,   kBf16, 1,              kFewTokens, kEverywhere, kFewPass,  &project,      &dense_heads,         kAnyModel,         "project: strips of 16 rows, residual",            kStrips, &verify::check_project},
+    {kProject,     kMxfp4,  kBf16, 1,              kFewTokens, kEverywhere, kFewPass,  &project,      &dense_heads,         kAnyModel,         "project: strips of 16 rows, residual",            kStrips, &verify::check_project},
     {kProject,     kBf16,   kBf16, kFewTokens + 1, kAnyRows,   kEverywhere, kManyPass, &project_many, &many,                kAnyModel,         "project_many: strips of 16 rows for 64 tokens",   kMany,   &verify::check_project},
     {kProject,     kE4m3,   kBf16, kFewTokens + 1, kAnyRows,   kEverywhere, kManyPass, &project_many, &many,                kAnyModel,         "project_many: strips of 16 rows for 64 tokens",   kMany,   &verify::check_project},
     {kProject,     kMxfp4,  kBf16, kFewTokens + 1, kAnyRows,   kEverywhere, kManyPass, &project_many, &many,                kAnyModel,         "project_many: strips of 16 rows for 64 tokens",   kMany,   &verify::check_project},
-    {kRoute,       kBf16,   kBf16, 1,              1,          kEverywhere, kFewPass,  &route_up,     &stream_one,          &why_not_route_up, "route_up: norm, top K, up, SwiGLU in one launch", kStrips, &verify::check_route_up},
-    {kRoute,       kBf16,   kBf16, 2,              kFewTokens, kEverywhere, kFewPass,  &route,        &stream_hidden,       kAnyModel,         "route: norm, top K, groups of 8",                 kStrips, &verify::check_route},
+    {kRoute,       kBf16,   kBf16, 1,              1,          kEverywhere, kFewPass,  &route_up,     &one_hidden,          &why_not_route_up, "route_up: norm, top K, up, SwiGLU in one launch", kStrips, &verify::check_route_up},
+    {kRoute,       kBf16,   kBf16, 2,              kFewTokens, kEverywhere, kFewPass,  &route,        &dense_hidden,        kAnyModel,         "route: norm, top K, groups of 8",                 kStrips, &verify::check_route},
     {kRoute,       kBf16,   kBf16, kFewTokens + 1, kAnyRows,   kEverywhere, kManyPass, &route_many,   &many,                kAnyModel,         "route_many: top K, groups of 64",                 kMany,   &verify::check_route},
-    {kExpertsUp,   kMxfp4,  kBf16, 1,              1,          kEverywhere, kFewPass,  &route_up,     &stream_one,          &why_not_route_up, "route_up: norm, top K, up, SwiGLU in one launch", kStrips, &verify::check_route_up},
-    {kExpertsUp,   kMxfp4,  kBf16, 2,              kFewTokens, kEverywhere, kFewPass,  &up,           &stream_hidden,       kAnyModel,         "up: strips of 8 gates and their ups, SwiGLU",     kStrips, &verify::check_up},
+    {kExpertsUp,   kMxfp4,  kBf16, 1,              1,          kEverywhere, kFewPass,  &route_up,     &one_hidden,          &why_not_route_up, "route_up: norm, top K, up, SwiGLU in one launch", kStrips, &verify::check_route_up},
+    {kExpertsUp,   kMxfp4,  kBf16, 2,              kFewTokens, kEverywhere, kFewPass,  &up,           &group_hidden,        kAnyModel,         "up: strips of 8 gates and their ups, SwiGLU",     kStrips, &verify::check_up},
     {kExpertsUp,   kMxfp4,  kBf16, kFewTokens + 1, kAnyRows,   kEverywhere, kManyPass, &up_many,      &many,                kAnyModel,         "up_many: the same for 64 pairs",                  kMany,   &verify::check_up},
-    {kExpertsDown, kMxfp4,  kBf16, 1,              kFewTokens, kEverywhere, kFewPass,  &down,         &stream_intermediate, kAnyModel,         "down: strips of 16 rows, weighted",               kStrips, &verify::check_down},
+    {kExpertsDown, kMxfp4,  kBf16, 1,              kFewTokens, kEverywhere, kFewPass,  &down,         &group_intermediate,  kAnyModel,         "down: strips of 16 rows, weighted",               kStrips, &verify::check_down},
     {kExpertsDown, kMxfp4,  kBf16, kFewTokens + 1, kAnyRows,   kEverywhere, kManyPass, &down_many,    &many,                kAnyModel,         "down_many: the same for 64 pairs",                kMany,   &verify::check_down},
-    {kUnembed,     kBf16,   kBf16, 1,              kAnyRows,   kEverywhere, kFewPass,  &unembed,      &stream_hidden,       kAnyModel,         "unembed: norm, strips of 16 rows",                kStrips, &verify::check_unembed},
-    {kUnembed,     kE4m3,   kBf16, 1,              kAnyRows,   kEverywhere, kFewPass,  &unembed,      &stream_hidden,       kAnyModel,         "unembed: norm, strips of 16 rows",                kStrips, &verify::check_unembed},
-    {kUnembed,     kMxfp4,  kBf16, 1,              kAnyRows,   kEverywhere, kFewPass,  &unembed,      &stream_hidden,       kAnyModel,         "unembed: norm, strips of 16 rows",                kStrips, &verify::check_unembed},
+    {kUnembed,     kBf16,   kBf16, 1,              kAnyRows,   kEverywhere, kFewPass,  &unembed,      &dense_hidden,        kAnyModel,         "unembed: norm, strips of 16 rows",                kStrips, &verify::check_unembed},
+    {kUnembed,     kE4m3,   kBf16, 1,              kAnyRows,   kEverywhere, kFewPass,  &unembed,      &dense_hidden,        kAnyModel,         "unembed: norm, strips of 16 rows",                kStrips, &verify::check_unembed},
+    {kUnembed,     kMxfp4,  kBf16, 1,              kAnyRows,   kEverywhere, kFewPass,  &unembed,      &dense_hidden,        kAnyModel,         "unembed: norm, strips of 16 rows",                kStrips, &verify::check_unembed},
     {kSample,      kF32,    kF32,  1,              kAnyRows,   kEverywhere, kNoPass,   &sample,       kLittle,              kAnyModel,         "best; sample: a cluster for each row",            kOnly,   &verify::check_sample},
 };
 // clang-format on

@@ -204,7 +204,8 @@ struct RouteUpArgs {
 };
 void route_up(const LaunchContext& gpu, const RouteUpArgs& args);
 // Whether route_up() can run: its CTAs are enough for the router's segments, and few enough to be resident at once.
-bool has_route_up(const Target& target, const Strips& router, const Strips& up, int experts_per_token);
+bool has_route_up(const Target& target, const Strips& router, const Strips& up, int hidden,
+                  int experts_per_token);
 
 // out = weight (W[e] gated + b[e]).                      W [E, H, I]
 struct DownArgs {
@@ -250,9 +251,7 @@ struct ReadArgs {
 };
 void read_all(Stream stream, int num_multiprocessors, const ReadArgs& args);
 
-// Bytes of dynamic shared memory that a CTA takes at least. Of the kernels that stream `cols` columns of weights past so many tokens or
-// pairs; of those of many tokens; and of attend_tiles().
-size_t stream_shared_bytes(Layout layout, int cols, int num_columns);
+// Bytes of dynamic shared memory that a CTA takes: of the products of many tokens, and of attend_tiles().
 size_t many_shared_bytes(Layout layout);
 size_t attend_tiles_shared_bytes();
 

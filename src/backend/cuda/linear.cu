@@ -12,14 +12,15 @@ namespace {
 // Streams this CTA's share of a matrix past the activations, which load(shared, first column, count) brings. Then
 // calls take(row, column, sum, extra, part, is_whole) for each sum of the CTA's strips. extra = prepare(row, column)
 // is the term that joins the sum, such as a bias: it is prefetched before the streaming, which hides its latency.
-template <Layout layout, typename Load, typename Prepare, typename Take>
+template <Layout layout, int warps, int slots, typename Load, typename Prepare, typename Take>
 __device__ void stream_matrix(const Timestamps& timestamps, const Strips& weights, int cols, int num_tokens,
-                              bool whole_strips, const Load& load, const Prepare& prepare, const Take& take) {
-  const CtaMemory shared = cta_memory<layout>(cols, min(kMaxColumns, num_tokens));
-  const int first_column = static_cast<int>(blockIdx.y) * kMaxColumns;
-  const int count = min(kMaxColumns, num_tokens - first_column);
+                              int pass_columns, bool whole_strips, const Load& load, const Prepare& prepare,
+                              const Take& take) {
+  const CtaMemory shared = cta_memory<layout, warps, slots>(cols, pass_columns);
+  const int first_column = static_cast<int>(blockIdx.y) * pass_columns;
+  const int count = min(pass_columns, num_tokens - first_column);
   const UnitRange range = share_of(weights, whole_strips, blockIdx.x, gridDim.x);
-  UnitStream<layout> stream(weights, weights.data, range.first, range.last, shared.ring);
+  UnitStream<layout, warps, slots> stream(weights, weights.data, range.first, range.last, shared.ring);
   stream.start_prefetch();
   wait_for_predecessor(timestamps);
   let_successor_start();
@@ -42,7 +43,7 @@ __device__ void stream_matrix(const Timestamps& timestamps, const Strips& weight
     }
     stream.run(end, {shared.activations, activation_stride(cols), count}, shared.partials, from);
     __syncthreads();
-    for (int i = own; i < num_sums; i += kThreads) {
+    for (int i = own; i < num_sums; i += 32 * warps) {
       const int row = row_of(i), strip = row / kStripRows, column = i % count;
       if (row >= weights.rows) continue;
       const float sum =
@@ -64,14 +65,14 @@ struct Ignore {
 
 // Batches end where strips end, or where the CTA's range ends. An earlier CTA may own the beginning of the first
 // strip: its sum is part 0, and this CTA's is part 1. Where a CTA has a whole strip it writes 0 as part 1.
-template <Layout layout>
-__global__ void __launch_bounds__(kThreads, 1)
-    qkv_kernel(const __grid_constant__ QkvArgs args, Timestamps timestamps) {
+template <Layout layout, int warps, int slots>
+__global__ void __launch_bounds__(32 * warps, 1)
+    qkv_kernel(const __grid_constant__ QkvArgs args, int pass_columns, Timestamps timestamps) {
   const EndTimestamp end_timestamp(timestamps);
   const int cols = args.norm.residual.hidden, rows = args.weights.rows;
-  const NormWeights norm_weights(args.norm.weights, cols);
-  stream_matrix<layout>(
-      timestamps, args.weights, cols, args.num_tokens, false,
+  const NormWeights<warps> norm_weights(args.norm.weights, cols);
+  stream_matrix<layout, warps, slots>(
+      timestamps, args.weights, cols, args.num_tokens, pass_columns, false,
       [&](__nv_bfloat16* to, int first, int count) {
         norm_weights.load(
             args.norm, count, [&](int column) { return first + column; }, to, activation_stride(cols),
@@ -85,16 +86,16 @@ __global__ void __launch_bounds__(kThreads, 1)
       });
 }
 
-template <Layout layout>
-__global__ void __launch_bounds__(kThreads, 1)
-    project_kernel(const __grid_constant__ ProjectArgs args, Timestamps timestamps) {
+template <Layout layout, int warps, int slots>
+__global__ void __launch_bounds__(32 * warps, 1)
+    project_kernel(const __grid_constant__ ProjectArgs args, int pass_columns, Timestamps timestamps) {
   const EndTimestamp end_timestamp(timestamps);
   const Residual residual(args.residual);
-  stream_matrix<layout>(
-      timestamps, args.weights, args.cols, args.num_tokens, false,
+  stream_matrix<layout, warps, slots>(
+      timestamps, args.weights, args.cols, args.num_tokens, pass_columns, false,
       [&](__nv_bfloat16* to, int first, int count) {
         const auto row_at = [&](int column) { return first + column; };
-        RowPrefetch rows;
+        RowPrefetch<warps> rows;
         rows.prefetch(args.attended, args.cols, count, row_at);
         rows.store(args.attended, args.cols, count, row_at, to, activation_stride(args.cols));
       },
@@ -107,14 +108,14 @@ __global__ void __launch_bounds__(kThreads, 1)
       });
 }
 
-template <Layout layout>
-__global__ void __launch_bounds__(kThreads, 1)
-    unembed_kernel(const __grid_constant__ UnembedArgs args, Timestamps timestamps) {
+template <Layout layout, int warps, int slots>
+__global__ void __launch_bounds__(32 * warps, 1)
+    unembed_kernel(const __grid_constant__ UnembedArgs args, int pass_columns, Timestamps timestamps) {
   const EndTimestamp end_timestamp(timestamps);
   const int cols = args.norm.residual.hidden;
-  const NormWeights norm_weights(args.norm.weights, cols);
-  stream_matrix<layout>(
-      timestamps, args.weights, cols, args.num_rows, true,
+  const NormWeights<warps> norm_weights(args.norm.weights, cols);
+  stream_matrix<layout, warps, slots>(
+      timestamps, args.weights, cols, args.num_rows, pass_columns, true,
       [&](__nv_bfloat16* to, int first, int count) {
         norm_weights.load(
             args.norm, count, [&](int column) { return args.rows[first + column]; }, to,
@@ -126,13 +127,14 @@ __global__ void __launch_bounds__(kThreads, 1)
       });
 }
 
-__global__ void __launch_bounds__(kThreads, 1)
-    route_kernel(const __grid_constant__ RouteArgs args, Timestamps timestamps) {
+template <int warps, int slots>
+__global__ void __launch_bounds__(32 * warps, 1)
+    route_kernel(const __grid_constant__ RouteArgs args, int pass_columns, Timestamps timestamps) {
   const EndTimestamp end_timestamp(timestamps);
   const int cols = args.norm.residual.hidden, num_experts = args.weights.rows;
-  const NormWeights norm_weights(args.norm.weights, cols);
-  stream_matrix<Layout::kBf16>(
-      timestamps, args.weights, cols, args.num_tokens, true,
+  const NormWeights<warps> norm_weights(args.norm.weights, cols);
+  stream_matrix<Layout::kBf16, warps, slots>(
+      timestamps, args.weights, cols, args.num_tokens, pass_columns, true,
       [&](__nv_bfloat16* to, int first, int count) {
         const bool is_writer = blockIdx.x == 0;
         norm_weights.load(
@@ -149,68 +151,94 @@ __global__ void __launch_bounds__(kThreads, 1)
         __stcg(args.logits + size_t{1} * token * num_experts + row, sum + bias);
       });
   if (!is_last_cta(args.ticket)) return;
-  for (int token = static_cast<int>(threadIdx.x) / 32; token < args.num_tokens; token += kWarps)
+  for (int token = static_cast<int>(threadIdx.x) / 32; token < args.num_tokens; token += warps)
     rank_token(args, token);
   __syncthreads();
-  group_pairs(args);
+  group_pairs<32 * warps>(args);
 }
 
-unsigned passes(int num_tokens) {
-  return static_cast<unsigned>((num_tokens + kMaxColumns - 1) / kMaxColumns);
+// Calls f(warps, slots) with integral constants.
+template <typename F>
+void with_warps(StreamWarps of, const F& f) {
+  const std::integral_constant<int, 2> two;
+  const std::integral_constant<int, 3> three;
+  const std::integral_constant<int, 8> eight;
+  const std::integral_constant<int, 16> sixteen;
+  of.warps == 8 ? f(eight, two) : of.slots == 2 ? f(sixteen, two) : f(sixteen, three);
+}
+// The same without those that a layout is not compiled for.
+template <Layout layout, typename F>
+void with_warps_for(StreamWarps of, const F& f) {
+  with_warps(of, [&](auto warps, auto slots) {
+    if constexpr (is_for({decltype(warps)::value, decltype(slots)::value}, layout)) f(warps, slots);
+  });
 }
 
-template <Layout layout, typename Args>
-void launch_linear(const LaunchContext& gpu, const Label& label, void (*kernel)(Args, Timestamps), int cols,
-                   int num_tokens, const Args& args) {
+// kernel(warps, slots) is the kernel for those.
+template <Layout layout, typename Args, typename Kernel>
+void launch_linear(const LaunchContext& gpu, const Label& label, int cols, int num_tokens, Args args,
+                   const Kernel& kernel) {
   const Strips& weights = args.weights;
   const unsigned ctas = num_ctas_for(gpu.target, weights);
   const int units =
       weights.num_strips * weights.num_segments / static_cast<int>(ctas) + 1 + weights.num_segments;
-  launch(gpu, label, kernel,
-         {dim3(ctas, passes(num_tokens)), kThreads,
-          cta_shared_bytes<layout>(gpu.target.budget, cols, std::min(kMaxColumns, num_tokens), units)},
-         args);
+  const StreamShape shape = stream_shape(gpu.target.budget, weights, cols, num_tokens, units);
+  args.weights = shape.strips(weights);
+  const auto passes = static_cast<unsigned>((num_tokens + shape.columns - 1) / shape.columns);
+  with_warps_for<layout>(shape.of, [&](auto warps, auto slots) {
+    launch(gpu, label, kernel(warps, slots), {dim3(ctas, passes), shape.threads(), shape.shared_bytes}, args,
+           shape.columns);
+  });
 }
 
 }  // namespace
 
 void qkv(const LaunchContext& gpu, const QkvArgs& args) {
-  with_layout(args.weights.layout, [&](auto layout) {
-    launch_linear<layout()>(gpu, {Operation::kQkv, "qkv"}, qkv_kernel<layout()>, args.norm.residual.hidden,
-                            args.num_tokens, args);
+  with_layout(args.weights.layout, [&](auto l) {
+    constexpr Layout layout = decltype(l)::value;
+    launch_linear<layout>(
+        gpu, {Operation::kQkv, "qkv"}, args.norm.residual.hidden, args.num_tokens, args,
+        [](auto w, auto s) { return qkv_kernel<layout, decltype(w)::value, decltype(s)::value>; });
   });
 }
 void project(const LaunchContext& gpu, const ProjectArgs& args) {
-  with_layout(args.weights.layout, [&](auto layout) {
-    launch_linear<layout()>(gpu, {Operation::kProject, "project"}, project_kernel<layout()>, args.cols,
-                            args.num_tokens, args);
+  with_layout(args.weights.layout, [&](auto l) {
+    constexpr Layout layout = decltype(l)::value;
+    launch_linear<layout>(
+        gpu, {Operation::kProject, "project"}, args.cols, args.num_tokens, args,
+        [](auto w, auto s) { return project_kernel<layout, decltype(w)::value, decltype(s)::value>; });
   });
 }
 void unembed(const LaunchContext& gpu, const UnembedArgs& args) {
-  with_layout(args.weights.layout, [&](auto layout) {
-    launch_linear<layout()>(gpu, {Operation::kUnembed, "unembed"}, unembed_kernel<layout()>,
-                            args.norm.residual.hidden, args.num_rows, args);
+  with_layout(args.weights.layout, [&](auto l) {
+    constexpr Layout layout = decltype(l)::value;
+    launch_linear<layout>(
+        gpu, {Operation::kUnembed, "unembed"}, args.norm.residual.hidden, args.num_rows, args,
+        [](auto w, auto s) { return unembed_kernel<layout, decltype(w)::value, decltype(s)::value>; });
   });
 }
 void route(const LaunchContext& gpu, const RouteArgs& args) {
-  launch_linear<Layout::kBf16>(gpu, {Operation::kRoute, "route"}, route_kernel, args.norm.residual.hidden,
-                               args.num_tokens, args);
-}
-
-size_t stream_shared_bytes(Layout layout, int cols, int num_columns) {
-  size_t bytes = 0;
-  with_layout(layout, [&](auto l) { bytes = partials_at<l()>(cols, num_columns); });
-  return bytes + sizeof(float) * kStripRows * num_columns * kLeastUnits;
+  launch_linear<Layout::kBf16>(
+      gpu, {Operation::kRoute, "route"}, args.norm.residual.hidden, args.num_tokens, args,
+      [](auto w, auto s) { return route_kernel<decltype(w)::value, decltype(s)::value>; });
 }
 
 void prepare_linear() {
   const size_t max_bytes = device_caps().shared_bytes - 1024;  // less what static shared memory takes
-  for_each_layout([&](auto layout) {
-    allow_shared_bytes(qkv_kernel<layout()>, max_bytes);
-    allow_shared_bytes(project_kernel<layout()>, max_bytes);
-    allow_shared_bytes(unembed_kernel<layout()>, max_bytes);
-  });
-  allow_shared_bytes(route_kernel, max_bytes);
+  for (const StreamWarps of : kStreamWarps) {
+    for_each_layout([&](auto l) {
+      constexpr Layout layout = decltype(l)::value;
+      with_warps_for<layout>(of, [&](auto w, auto s) {
+        constexpr int warps = decltype(w)::value, slots = decltype(s)::value;
+        allow_shared_bytes(qkv_kernel<layout, warps, slots>, max_bytes);
+        allow_shared_bytes(project_kernel<layout, warps, slots>, max_bytes);
+        allow_shared_bytes(unembed_kernel<layout, warps, slots>, max_bytes);
+      });
+    });
+    with_warps(of, [&](auto w, auto s) {
+      allow_shared_bytes(route_kernel<decltype(w)::value, decltype(s)::value>, max_bytes);
+    });
+  }
 }
 
 }  // namespace nibble::cuda

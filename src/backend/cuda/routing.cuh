@@ -41,13 +41,14 @@ __device__ inline void rank_token(const RouteArgs& args, int token) {
 
 // One CTA groups the step's pairs by expert. The order of an expert's pairs may differ from run to run; no result
 // depends on it.
-__device__ inline void group_pairs(const RouteArgs& args) {
+template <int threads>
+__device__ void group_pairs(const RouteArgs& args) {
   extern __shared__ int counts[];  // [E]: number of pairs, later index of the expert's first group
   const int num_experts = args.weights.rows, num_pairs = args.num_tokens * args.experts_per_token;
   const int size = args.groups.size;
-  for (int e = static_cast<int>(threadIdx.x); e < num_experts; e += kThreads) counts[e] = 0;
+  for (int e = static_cast<int>(threadIdx.x); e < num_experts; e += threads) counts[e] = 0;
   __syncthreads();
-  for (int pair = static_cast<int>(threadIdx.x); pair < num_pairs; pair += kThreads)
+  for (int pair = static_cast<int>(threadIdx.x); pair < num_pairs; pair += threads)
     args.rank[pair] = atomicAdd(&counts[__ldcg(args.chosen + pair)], 1);
   __syncthreads();
   if (threadIdx.x <
@@ -70,7 +71,7 @@ __device__ inline void group_pairs(const RouteArgs& args) {
     }
   }
   __syncthreads();
-  for (int pair = static_cast<int>(threadIdx.x); pair < num_pairs; pair += kThreads) {
+  for (int pair = static_cast<int>(threadIdx.x); pair < num_pairs; pair += threads) {
     const int group = counts[__ldcg(args.chosen + pair)] + args.rank[pair] / size;
     args.groups.pairs[group * size + args.rank[pair] % size] = pair;
   }

@@ -11,43 +11,33 @@
 #include <algorithm>
 
 #include "backend/cuda/fragments.cuh"
-#include "backend/cuda/groups.h"
 #include "backend/cuda/ptx/barrier.cuh"
 #include "backend/cuda/ptx/copy.cuh"
+#include "backend/cuda/stream_shape.h"
 #include "backend/cuda/strips.h"
 #include "backend/cuda/target.h"
 
 namespace nibble::cuda {
 
-// Kernels are declared __launch_bounds__(kThreads, 1): without the 1 the compiler limits them to 64 registers, and a
-// token takes a sixth longer (measured on an H100).
-inline constexpr int kThreads{32 * kWarps};
+// Kernels are declared __launch_bounds__(32 * warps, 1): without the 1 the compiler limits them to 64 registers, and a token takes a
+// sixth longer (measured on an H100).
 
 // How many CTAs share a dense matrix: each gets a unit of work or more.
 inline unsigned num_ctas_for(const Target& target, const Strips& weights) {
   return static_cast<unsigned>(std::min(target.num_multiprocessors, weights.num_strips));
 }
 
-// Distance between two tokens' rows of bfloat16 in shared memory. The 32 extra elements put lanes of different tokens
-// into different banks.
-constexpr int activation_stride(int cols) { return padded_cols(cols) + 32; }
-
 // A warp's ring buffer in shared memory. A slot's barrier tells when it is full; it is empty when the warp has read it, since nobody else
 // does. From sm_90 on one lane has the copy engine fill a whole slot, which leaves the warp free; before, each lane copies its share 16
 // bytes at a time.
-template <Layout layout>
+template <Layout layout, int slots>
 class Ring {
  public:
-  static constexpr int kSlots{RingShape<layout>::kSlots}, kSlotTiles{RingShape<layout>::kSlotTiles},
-      kSlotBytes{kSlotTiles * tile_bytes(layout)};
-  static constexpr int kBytes{kSlots * kSlotBytes + 32};  // per warp: slots, then their barriers
-  static_assert(kSlots * 8 <= 32);
-
   __device__ explicit Ring(uint8_t* memory) : memory_(shared_address(memory)) {
     constexpr unsigned kArrivals{kHasBulkCopies ? 1 : 32};
     if (threadIdx.x % 32 == 0) {
 #pragma unroll
-      for (int slot = 0; slot < kSlots; ++slot) init_barrier(barrier(slot), kArrivals);
+      for (int slot = 0; slot < slots; ++slot) init_barrier(barrier(slot), kArrivals);
       fence_barrier_init();
     }
     __syncwarp();
@@ -56,7 +46,7 @@ class Ring {
   // Prefetches into the slot that was read longest ago; no lane may still be reading it. `num_bytes` is a multiple of
   // 16.
   __device__ void prefetch(const uint8_t* from, int num_bytes) {
-    const uint32_t to = memory_ + prefetch_slot_ * kSlotBytes;
+    const uint32_t to = address(prefetch_slot_);
 #if __CUDA_ARCH__ >= 900
     if (threadIdx.x % 32 == 0) bulk_copy(to, from, num_bytes, barrier(prefetch_slot_), kEvictFirst);
 #else
@@ -64,14 +54,14 @@ class Ring {
       copy_16(to + at, from + at);
     arrive_after_copies(barrier(prefetch_slot_));
 #endif
-    prefetch_slot_ = prefetch_slot_ + 1 == kSlots ? 0 : prefetch_slot_ + 1;
+    prefetch_slot_ = prefetch_slot_ + 1 == slots ? 0 : prefetch_slot_ + 1;
   }
 
   // Waits until the oldest requested slot has arrived, for all lanes, and returns its shared address.
   __device__ uint32_t next() {
     wait(barrier(slot_), phase_);
-    const uint32_t slot = memory_ + slot_ * kSlotBytes;
-    if (++slot_ == kSlots) {
+    const uint32_t slot = address(slot_);
+    if (++slot_ == slots) {
       slot_ = 0;
       phase_ ^= 1;
     }
@@ -79,17 +69,14 @@ class Ring {
   }
 
  private:
-  __device__ uint32_t barrier(int slot) const { return memory_ + kSlots * kSlotBytes + slot * 8; }
+  static_assert(slots <= kMaxSlots);
+  __device__ uint32_t address(int slot) const { return memory_ + slot * slot_bytes(layout); }
+  __device__ uint32_t barrier(int slot) const { return memory_ + slots * slot_bytes(layout) + slot * 8; }
 
-  uint32_t memory_;
+  const uint32_t memory_;
   int prefetch_slot_{0}, slot_{0};
   uint32_t phase_{0};
 };
-
-template <Layout layout>
-constexpr size_t ring_bytes() {
-  return size_t{kWarps} * Ring<layout>::kBytes;
-}
 
 // The activations of a pass: [num_columns] rows in shared memory.
 struct Columns {
@@ -112,9 +99,9 @@ struct UnitCursor {
 
   __device__ UnitCursor(const Strips& strips, int first)
       : unit(first), segment(first % strips.num_segments) {}
-  // Moves kWarps units on; returns the distance in bytes.
-  __device__ int advance(const Strips& strips) {
-    unit += kWarps;
+  // Moves on by as many units as a CTA has warps; returns the distance in bytes.
+  __device__ int advance(const Strips& strips, int warps) {
+    unit += warps;
     segment += strips.advance_segments;
     if (segment < strips.num_segments) return strips.advance_bytes;
     segment -= strips.num_segments;
@@ -126,10 +113,10 @@ struct UnitCursor {
   }
 };
 
-template <Layout layout>
+template <Layout layout, int warps, int slots>
 class UnitStream {
  public:
-  // Takes units first + warp, first + warp + kWarps, ... below `last`.
+  // Takes units first + warp, first + warp + warps, ... below `last`.
   __device__ UnitStream(const Strips& strips, const uint8_t* matrix, int first, int last, uint8_t* ring)
       : strips_(strips),
         last_(last),
@@ -137,12 +124,12 @@ class UnitStream {
         to_multiply_(to_prefetch_),
         from_(matrix + size_t{1} * (to_prefetch_.unit / strips.num_segments) * strips.strip_bytes +
               to_prefetch_.segment * strips.segment_bytes),
-        ring_(ring + threadIdx.x / 32 * Ring<layout>::kBytes) {}
+        ring_(ring + threadIdx.x / 32 * warp_ring_bytes(layout, slots)) {}
 
   // start_prefetch() prefetches the first weights, which depend on nothing. fill_ring(), called after the activations have been
   // requested, prefetches as many more as the ring holds.
-  __device__ void start_prefetch() { prefetch<RingShape<layout>::kAhead>(); }
-  __device__ void fill_ring() { prefetch<RingShape<layout>::kSlots - RingShape<layout>::kAhead>(); }
+  __device__ void start_prefetch() { prefetch<slots_ahead(slots)>(); }
+  __device__ void fill_ring() { prefetch<slots - slots_ahead(slots)>(); }
 
   // Multiplies all units below `end`, and leaves their sums in partials[(unit - base) * 16 * columns.count + row *
   // columns.count + column].
@@ -157,7 +144,7 @@ class UnitStream {
   // With a single column half of the sums are needed: the other lanes' and registers' columns are empty.
   template <bool is_single>
   __device__ void run(int end, const Columns& columns, float* partials, int base) {
-    for (; to_multiply_.unit < end; to_multiply_.advance(strips_)) {
+    for (; to_multiply_.unit < end; to_multiply_.advance(strips_, warps)) {
       const int num_tiles = to_multiply_.num_tiles(strips_), first_tile = to_multiply_.first_tile(strips_);
       float sums[4]{};
       int tile = 0;
@@ -198,7 +185,7 @@ class UnitStream {
       next_tile_ += kSlotTiles;
       if (next_tile_ >= num_tiles) {
         next_tile_ = 0;
-        from_ += to_prefetch_.advance(strips_);
+        from_ += to_prefetch_.advance(strips_, warps);
       }
     }
   }
@@ -216,14 +203,14 @@ class UnitStream {
     }
   }
 
-  static constexpr int kSlotTiles{Ring<layout>::kSlotTiles};
+  static constexpr int kSlotTiles{slot_tiles(layout)};
 
   const Strips& strips_;
   int last_;
   UnitCursor to_prefetch_, to_multiply_;  // the unit to prefetch next, and the unit to multiply next
   const uint8_t* from_;                   // where the unit to prefetch lies
   int next_tile_{0};
-  Ring<layout> ring_;
+  Ring<layout, slots> ring_;
 };
 
 __device__ inline uint32_t dynamic_shared_bytes() {
@@ -239,28 +226,14 @@ struct CtaMemory {
   float* partials;
   int num_partials;  // floats
 };
-template <Layout layout>
-constexpr size_t partials_at(int cols, int columns) {
-  return ring_bytes<layout>() + sizeof(__nv_bfloat16) * columns * activation_stride(cols);
-}
-template <Layout layout>
+template <Layout layout, int warps, int slots>
 __device__ CtaMemory cta_memory(int cols, int columns) {
   extern __shared__ __align__(128) uint8_t memory[];
-  const size_t partials = partials_at<layout>(cols, columns);
-  return {memory, reinterpret_cast<__nv_bfloat16*>(memory + ring_bytes<layout>()),
+  const size_t activations = ring_bytes(layout, {warps, slots}),
+               partials = activations + activation_bytes(cols, columns);
+  return {memory, reinterpret_cast<__nv_bfloat16*>(memory + activations),
           reinterpret_cast<float*>(memory + partials),
           static_cast<int>((dynamic_shared_bytes() - partials) / sizeof(float))};
-}
-// Bytes of dynamic shared memory: room for the sums of `units` units if they fit, and of at least kLeastUnits. A CTA with
-// more units than that works in batches.
-inline constexpr int kLeastUnits{48};
-template <Layout layout>
-size_t cta_shared_bytes(Budget budget, int cols, int columns, int units) {
-  const size_t max_bytes = streaming_bytes(budget);
-  const size_t before = partials_at<layout>(cols, columns), unit = sizeof(float) * kStripRows * columns;
-  const size_t max_units =
-      before + kLeastUnits * unit < max_bytes ? (max_bytes - before) / unit : kLeastUnits;
-  return before + unit * std::min<size_t>(max_units, static_cast<size_t>(units));
 }
 
 // End of the batch that begins at `from`: whole strips whose sums fit into `capacity` units, at the latest `last`.

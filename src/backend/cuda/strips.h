@@ -34,7 +34,8 @@ namespace nibble::cuda {
 inline constexpr int kStripRows{16};
 inline constexpr int kTileCols{64};
 inline constexpr int kMaxSegmentTiles{5};
-inline constexpr int kWarps{16};  // warps of a CTA that streams weights
+// Segments of the router are short enough for a warp to hold one in registers: it loads its segment before the activations are there.
+inline constexpr int kRouterSegmentTiles{3};
 
 enum class Layout { kBf16, kE4m3, kMxfp4 };
 
@@ -73,9 +74,9 @@ struct Strips {
   int segment_tiles{0};  // the last segment may have fewer
   int num_segments{0};   // of a strip
   int segment_bytes{0}, strip_bytes{0};
-  // The step of a warp from one segment to the one kWarps further on: so many segments and bytes forward; where that
-  // passes the end of the strip, a strip's segments back and wrap_bytes on. They are precomputed because a kernel
-  // reads its arguments at no cost, where divisions cost time.
+  // How a launch streams them (stream_shape.h), for a kernel reads its arguments at no cost, where divisions cost time. The step of a
+  // warp from one segment to its next: so many segments and bytes forward; where that passes the end of the strip, a strip's segments
+  // back and wrap_bytes on.
   int advance_segments{0}, advance_bytes{0}, wrap_bytes{0};
 
   constexpr size_t matrix_bytes() const { return size_t{1} * num_strips * strip_bytes; }
@@ -92,10 +93,6 @@ constexpr Strips make_strips(Layout layout, int rows, int cols, int max_segment_
   strips.num_segments = (strips.num_tiles + strips.segment_tiles - 1) / strips.segment_tiles;
   strips.segment_bytes = strips.segment_tiles * tile_bytes(layout);
   strips.strip_bytes = strips.num_tiles * tile_bytes(layout);
-  strips.advance_segments = kWarps % strips.num_segments;
-  strips.advance_bytes =
-      kWarps / strips.num_segments * strips.strip_bytes + strips.advance_segments * strips.segment_bytes;
-  strips.wrap_bytes = strips.strip_bytes - strips.num_segments * strips.segment_bytes;
   return strips;
 }
 
@@ -123,23 +120,5 @@ constexpr int cut_of(const Strips& strips, int strip, unsigned num_ctas) {
 }
 
 constexpr int padded_cols(int cols) { return (cols + kTileCols - 1) / kTileCols * kTileCols; }
-
-// Slots of a warp's ring; all rings of a CTA take 85 to 96 KB. On an H100 both larger and smaller rings were slower.
-// Only kAhead slots are prefetched before the activations have been requested: more would delay those
-// (docs/decisions/0005).
-template <Layout layout>
-struct RingShape;
-template <>
-struct RingShape<Layout::kBf16> {
-  static constexpr int kSlots{3}, kAhead{2}, kSlotTiles{1};
-};
-template <>
-struct RingShape<Layout::kE4m3> {
-  static constexpr int kSlots{3}, kAhead{2}, kSlotTiles{2};
-};
-template <>
-struct RingShape<Layout::kMxfp4> {  // one slot holds a segment
-  static constexpr int kSlots{2}, kAhead{1}, kSlotTiles{kMaxSegmentTiles};
-};
 
 }  // namespace nibble::cuda

@@ -7,6 +7,8 @@
 namespace nibble::cuda {
 namespace {
 
+constexpr int kWarps{16}, kThreads{32 * kWarps};
+
 // Each warp ranks the experts of one token; then the last CTA groups the pairs.
 __global__ void __launch_bounds__(kThreads, 1)
     rank_many_kernel(const __grid_constant__ RouteArgs args, Timestamps timestamps) {
@@ -15,16 +17,16 @@ __global__ void __launch_bounds__(kThreads, 1)
   let_successor_start();
   const int token = static_cast<int>(blockIdx.x * kWarps + threadIdx.x / 32);
   if (token < args.num_tokens) rank_token(args, token);
-  if (is_last_cta(args.ticket)) group_pairs(args);
+  if (is_last_cta(args.ticket)) group_pairs<kThreads>(args);
 }
 
 // A CTA for each token.
 __global__ void __launch_bounds__(kThreads, 1)
     normalise_kernel(const __grid_constant__ NormaliseArgs args, Timestamps timestamps) {
   const EndTimestamp end_timestamp(timestamps);
-  __shared__ __align__(16) __nv_bfloat16 unused[kMaxFours * 4 * kThreads];
+  __shared__ __align__(16) __nv_bfloat16 unused[kMaxHidden];
   const int token = static_cast<int>(blockIdx.x), hidden = args.norm.residual.hidden;
-  const NormWeights norm_weights(args.norm.weights, hidden);
+  const NormWeights<kWarps> norm_weights(args.norm.weights, hidden);
   wait_for_predecessor(timestamps);
   let_successor_start();
   norm_weights.load(

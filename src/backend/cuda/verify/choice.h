@@ -18,7 +18,7 @@ TestChoice choose(const float* logits, int num_experts, int experts_per_token);
 
 // The router's shape, with segments as short as at load (device_weights.h).
 inline MatrixShape router_shape(int num_experts, int hidden) {
-  return {.rows = num_experts, .cols = hidden, .max_segment_tiles = RingShape<Layout::kBf16>::kSlots};
+  return {.rows = num_experts, .cols = hidden, .max_segment_tiles = kRouterSegmentTiles};
 }
 
 struct GroupsRead {

@@ -25,6 +25,20 @@ std::vector<Shape> shapes() {
           {4096, 16, 2, 3, 1, 4096, 513, {1, 7, 16, 33}}};
 }
 
+// Whether the shape is one that the row takes on this target: others are refused at load (limits.h).
+bool fits(const KernelRow& row, const Target& target, const Shape& shape) {
+  Config config;
+  config.hidden = shape.hidden;
+  config.intermediate = shape.intermediate;
+  config.num_heads = shape.num_heads;
+  config.num_kv_heads = shape.num_kv_heads;
+  config.head_dim = 64;
+  config.num_experts = shape.num_experts;
+  config.experts_per_token = shape.experts_per_token;
+  if (row.shared_bytes && row.shared_bytes(config, row.weights) > usable_bytes(target.budget)) return false;
+  return !row.why_not || row.why_not(config, target).empty();
+}
+
 }  // namespace
 
 std::string Case::text() const {
@@ -41,7 +55,8 @@ KernelFinding check_cases(const KernelRow& row, const Target& target, CheckCase 
   const Subject subject{row, {stream, target}};
   uint64_t seed = 0;
   const auto run = [&](const Shape& shape, int tokens, Values values) {
-    if (tokens < row.from_rows || tokens > std::min(row.to_rows, kMaxTokens)) return;
+    if (tokens < row.from_rows || tokens > std::min(row.to_rows, kMaxTokens) || !fits(row, target, shape))
+      return;
     const Case c{shape, tokens, values, seed += 100};
     comparison.at(c.text(), [&] { check_case(comparison, subject, c); });
   };

@@ -31,13 +31,12 @@ TEST(CudaKernelsOn, EveryKnownGpuHasAKernelForEachOperation) {
   }
 }
 
-TEST(CudaKernelsOn, SaysWhereTheyDoNotRunYet) {
+TEST(CudaKernelsOn, SaysWhereTheModelDoesNotFit) {
   EXPECT_THAT(ask("h200").refusal, IsEmpty());
-  EXPECT_THAT(ask("gb10").refusal, HasSubstr("99 KB"));
-  EXPECT_THAT(ask("rtx4090").refusal,
-              AllOf(HasSubstr("99 KB"), HasSubstr("gpt-oss-120b needs"), HasSubstr("24.0 are free")));
-  EXPECT_THAT(ask("rtx4090", {}, "gpt-oss-20b").refusal, Not(HasSubstr("are free")));
-  EXPECT_THAT(ask("h200", {.shared_budget = 163}).refusal, HasSubstr("--shared-budget 163"));
+  EXPECT_THAT(ask("gb10").refusal, IsEmpty());
+  EXPECT_THAT(ask("rtx4090").refusal, AllOf(HasSubstr("gpt-oss-120b needs"), HasSubstr("24.0 are free")));
+  EXPECT_THAT(ask("rtx4090", {}, "gpt-oss-20b").refusal, IsEmpty());
+  EXPECT_THAT(ask("h200", {.shared_budget = 163}).refusal, IsEmpty());
 }
 
 TEST(CudaKernelsOn, AnUnknownGpuIsAnsweredWithTheKnownOnes) {

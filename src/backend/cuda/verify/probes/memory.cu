@@ -5,28 +5,28 @@
 namespace nibble::cuda::verify {
 namespace {
 
-using BandwidthRing = Ring<Layout::kBf16>;
+constexpr StreamWarps kReaders{16, 2};
+using BandwidthRing = Ring<Layout::kBf16, kReaders.slots>;
+constexpr int kSlotBytes{slot_bytes(Layout::kBf16)};
 
 // A CTA's slots are contiguous, and its warps take them in turn, as those of a matrix.
-__global__ void __launch_bounds__(kThreads, 1) read_kernel(const RingReadArgs args) {
+__global__ void __launch_bounds__(32 * kReaders.warps, 1) read_kernel(const RingReadArgs args) {
   extern __shared__ __align__(128) uint8_t rings[];
   const int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32;
   const auto share = [&](unsigned cta) { return static_cast<int>(1ll * args.num_slots * cta / gridDim.x); };
   const int last = share(blockIdx.x + 1);
-  BandwidthRing ring(rings + warp * BandwidthRing::kBytes);
+  BandwidthRing ring(rings + warp * warp_ring_bytes(Layout::kBf16, kReaders.slots));
   int to_prefetch = share(blockIdx.x) + warp;
   const auto prefetch = [&] {
-    if (to_prefetch < last)
-      ring.prefetch(args.from + size_t{1} * to_prefetch * BandwidthRing::kSlotBytes,
-                    BandwidthRing::kSlotBytes);
-    to_prefetch += kWarps;
+    if (to_prefetch < last) ring.prefetch(args.from + size_t{1} * to_prefetch * kSlotBytes, kSlotBytes);
+    to_prefetch += kReaders.warps;
   };
-  for (int slot = 0; slot < BandwidthRing::kSlots; ++slot) prefetch();
+  for (int slot = 0; slot < kReaders.slots; ++slot) prefetch();
   uint32_t sum = 0;
-  for (int slot = share(blockIdx.x) + warp; slot < last; slot += kWarps) {
+  for (int slot = share(blockIdx.x) + warp; slot < last; slot += kReaders.warps) {
     const uint32_t from = ring.next();
 #pragma unroll
-    for (int i = lane; i < BandwidthRing::kSlotBytes / 16; i += 32) {
+    for (int i = lane; i < kSlotBytes / 16; i += 32) {
       const uint4 words = load_shared_16(from + i * 16);
       sum += words.x ^ words.y ^ words.z ^ words.w;
     }
@@ -46,12 +46,13 @@ __global__ void touch_kernel(size_t bytes, uint32_t* last) {
 
 }  // namespace
 
-size_t ring_slot_bytes() { return BandwidthRing::kSlotBytes; }
+size_t ring_slot_bytes() { return kSlotBytes; }
 
 void read_through_rings(Stream stream, const RingReadArgs& args) {
-  constexpr size_t kBytes{ring_bytes<Layout::kBf16>()};
+  constexpr size_t kBytes{ring_bytes(Layout::kBf16, kReaders)};
   allow_shared_bytes(read_kernel, kBytes);
-  read_kernel<<<static_cast<unsigned>(device_caps().num_multiprocessors), kThreads, kBytes, stream>>>(args);
+  read_kernel<<<static_cast<unsigned>(device_caps().num_multiprocessors), 32 * kReaders.warps, kBytes,
+                stream>>>(args);
   check(cudaGetLastError(), "reading through rings");
 }
 

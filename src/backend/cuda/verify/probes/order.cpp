@@ -31,7 +31,8 @@ unsigned long long count_stale(int num_rounds, bool waits) {
 }  // namespace
 
 ProbeFinding probe_dependent_launches() {
-  if (!device_caps().has_dependent_launch) return {Result::kMissing, "kernels of this GPU run one after the other"};
+  if (!device_caps().has_dependent_launch)
+    return {Result::kMissing, "kernels of this GPU run one after the other"};
   constexpr int kRounds{10'000}, kRoundsWithoutWait{500};
   const auto stale = static_cast<double>(count_stale(kRounds, true));
   // Shows that readers do begin early: otherwise the question would have been none.
