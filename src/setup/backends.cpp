@@ -7,6 +7,7 @@
 #include "backend/cpu/kernel_table.h"
 #if NIBBLE_CUDA
 #include "backend/cuda/cuda_backend.h"
+#include "backend/cuda/images.h"
 #include "backend/cuda/kernel_table.h"
 #endif
 #include "core/error.h"
@@ -51,6 +52,10 @@ std::string nothing() { return {}; }
 bool always(const OwnOptions&) { return true; }
 #if NIBBLE_CUDA
 bool never(const OwnOptions&) { return false; }
+std::unique_ptr<Backend> make_cuda(std::shared_ptr<const Weights> weights, const BackendOptions& options,
+                                   const OwnOptions& own) {
+  return cuda::make(std::move(weights), options, own.cuda);
+}
 #endif
 bool cpu_takes_int8(const OwnOptions& own) { return cpu::takes_int8(own.cpu); }
 
@@ -80,9 +85,8 @@ double host_bandwidth() {
 
 constexpr BackendRow kBackends[] = {
 #if NIBBLE_CUDA
-    {"cuda", "one NVIDIA GPU", &plan<&cuda::plan>, &make<&cuda::make>, true, false, nullptr, &never,
-     &cuda::why_not, &cuda_tolerance, &cuda::read_bandwidth, &cuda::device_facts, nullptr, nullptr,
-     &cuda::kernel_checks},
+    {"cuda", "one NVIDIA GPU", &plan<&cuda::plan>, &make_cuda, true, false, nullptr, &never, &cuda::why_not,
+     &cuda_tolerance, &cuda::read_bandwidth, &cuda::device_facts, nullptr, nullptr, &cuda::kernel_checks},
 #endif
     {"cpu", "all cores, dense weights as they are stored", &plan_cpu, &make_cpu, false, true, &check_isa,
      &cpu_takes_int8, &nothing, &cpu_tolerance, &host_bandwidth, nullptr, &cpu::retune, &cpu_rounding,
@@ -99,6 +103,14 @@ std::span<const BackendRow> all_backends() { return kBackends; }
 const BackendRow& best_backend() {
   return *std::find_if(std::begin(kBackends), std::end(kBackends),
                        [](const BackendRow& row) { return row.why_not().empty(); });
+}
+
+std::string device_code() {
+#if NIBBLE_CUDA
+  return cuda::images_text();
+#else
+  return {};
+#endif
 }
 
 const BackendRow& find_backend(std::string_view name) {

@@ -10,6 +10,7 @@
 
 #include "backend/backend.h"
 #include "backend/cpu/cpu_options.h"
+#include "backend/cuda/cuda_options.h"
 #include "backend/device_facts.h"
 #include "backend/kernel_check.h"
 #include "model/golden.h"
@@ -20,6 +21,7 @@ namespace nibble {
 // The options of single backends, of which each row reads its own.
 struct OwnOptions {
   cpu::CpuOptions cpu{};
+  cuda::CudaOptions cuda{};
 };
 
 struct BackendRow {
@@ -51,5 +53,7 @@ std::span<const BackendRow> all_backends();  // best first
 
 const BackendRow& find_backend(std::string_view name);  // throws InputError that lists the names
 const BackendRow& best_backend();                       // the first one that this machine can run
+
+std::string device_code();  // which devices' code this program holds, in a line; empty where it has none
 
 }  // namespace nibble

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "backend/cuda/device_weights.h"
+#include "backend/cuda/images.h"
 #include "backend/cuda/kernel_table.h"
 #include "backend/cuda/kernels.h"
 #include "backend/cuda/sample_rows.h"
@@ -555,8 +556,10 @@ MemoryPlan plan(const Config& config, const BackendOptions& options) {
   return plan;
 }
 
-std::unique_ptr<Backend> make(std::shared_ptr<const Weights> weights, const BackendOptions& options) {
+std::unique_ptr<Backend> make(std::shared_ptr<const Weights> weights, const BackendOptions& options,
+                              const CudaOptions& own) {
   check_device();
+  check_images(device_info().name, device_info().compute_capability, images(), own.may_compile);
   check_shapes(*weights);
   check_memory(*weights, options);
   return std::make_unique<CudaBackend>(std::move(weights), options);

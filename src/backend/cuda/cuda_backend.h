@@ -5,6 +5,7 @@
 #include <string>
 
 #include "backend/backend.h"
+#include "backend/cuda/cuda_options.h"
 #include "backend/device_facts.h"
 
 namespace nibble::cuda {
@@ -20,6 +21,7 @@ double read_bandwidth();
 
 MemoryPlan plan(const Config& config, const BackendOptions& options);
 // Throws InputError where there is no GPU, not enough memory on it, or no kernel for the model's shapes or formats.
-std::unique_ptr<Backend> make(std::shared_ptr<const Weights> weights, const BackendOptions& options);
+std::unique_ptr<Backend> make(std::shared_ptr<const Weights> weights, const BackendOptions& options,
+                              const CudaOptions& own = {});
 
 }  // namespace nibble::cuda
