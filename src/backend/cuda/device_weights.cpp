@@ -1,10 +1,13 @@
 #include "backend/cuda/device_weights.h"
 
+#include <sys/resource.h>
+
 #include <algorithm>
 #include <array>
 #include <cstring>
 
 #include "backend/cuda/pack.h"
+#include "core/bytes_text.h"
 #include "core/check.h"
 #include "core/clock.h"
 #include "core/error.h"
@@ -76,12 +79,29 @@ DeviceWeights place(const Config& config, const DenseFormats& dense, Arena& aren
   return weights;
 }
 
+// Whether the GPU and the host share one memory, as on GB10.
+bool shares_memory() {
+  int is_integrated = 0;
+  check(cudaDeviceGetAttribute(&is_integrated, cudaDevAttrIntegrated, 0), "asking what it is");
+  return is_integrated != 0;
+}
+
+size_t peak_resident_bytes() {
+  rusage usage{};
+  ::getrusage(RUSAGE_SELF, &usage);
+  return static_cast<size_t>(usage.ru_maxrss) << 10;
+}
+
 // Copies weights from the host to the device and has them repacked there. A piece is copied into one pinned buffer
-// while the other one's piece is on its way.
+// while the other one's piece is on its way. Where host and device share their memory the weights and the page cache's copy of them
+// would not fit together, so each piece leaves the cache when it has been copied; elsewhere the cache makes a second start faster.
 class Uploader {
  public:
   Uploader(const Weights& weights, int num_threads)
-      : source_(weights.source), pool_(num_threads), staging_(kStagingBytes) {
+      : source_(weights.source),
+        dropped_files_(shares_memory() ? weights.files : MappedFiles{}),
+        pool_(num_threads),
+        staging_(kStagingBytes) {
     for (Half& half : halves_) {
       half.pinned = PinnedBuffer(kPieceBytes);
       check(cudaEventCreateWithFlags(&half.is_free, cudaEventDisableTiming), "making an event");
@@ -145,10 +165,14 @@ class Uploader {
                          const_cast<uint8_t*>(to.data) + static_cast<size_t>(expert) * to.matrix_bytes()});
     }
   }
-  // Logs the rate that was reached, beside the rate of a plain copy from pinned memory.
-  void finish() {
+  // Logs the rate that was reached, beside the rate of a plain copy from pinned memory, and the memory that loading took.
+  void finish(size_t weight_bytes) {
     stream_.wait();
     const double seconds = since_.seconds();
+    for (const auto& file : dropped_files_) file->drop_pages(file->bytes());
+    log::info("loading took {} of the GPU's memory ({} of weights), and at most {} of the host's with files",
+              bytes_text(weight_bytes + kStagingBytes), bytes_text(weight_bytes),
+              bytes_text(peak_resident_bytes()));
     if (num_copied_ == 0 || has_recipes_) return;
     const double rate = static_cast<double>(num_copied_) / seconds, max_rate = host_to_device_rate();
     log::info("{:.2f} GB to the GPU in {:.2f} s: {:.1f} GB/s, {:.0f} % of {:.1f} GB/s from pinned memory",
@@ -198,6 +222,8 @@ class Uploader {
   void copy(const void* from, size_t bytes, uint8_t* to) {
     num_copied_ += bytes;
     const auto* next = static_cast<const uint8_t*>(from);
+    // Its neighbours in a folio would be read twice for a vector. They go when the matrix does, or in the end.
+    const bool is_large = bytes >= MappedFile::kFolioBytes;
     for (size_t done = 0; done < bytes; done += kPieceBytes) {
       const size_t count = std::min(kPieceBytes, bytes - done);
       Half& half = halves_[next_half_++ % 2];
@@ -211,6 +237,7 @@ class Uploader {
       check(cudaMemcpyAsync(to + done, half.pinned.as<uint8_t>(), count, cudaMemcpyHostToDevice, stream_),
             "copying weights");
       check(cudaEventRecord(half.is_free, stream_), "copying weights");
+      if (is_large) drop_pages(dropped_files_, {static_cast<const std::byte*>(from) + done, count});
     }
   }
 
@@ -223,6 +250,7 @@ class Uploader {
   }
 
   const std::string& source_;
+  MappedFiles dropped_files_;  // whose pages leave the page cache: all, or none
   ThreadPool pool_;
   OwnedStream stream_;
   DeviceBuffer staging_;
@@ -303,7 +331,7 @@ DeviceWeights upload(const Weights& weights, const DenseFormats& dense, int num_
   }
   uploader.vector(weights.final_norm, device.final_norm);
   uploader.dense(weights.unembedding, "the unembedding", 0, device.unembedding);
-  uploader.finish();
+  uploader.finish(device.storage.bytes());
   log_conversions(weights, dense, device);
   return device;
 }
