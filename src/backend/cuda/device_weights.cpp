@@ -86,6 +86,10 @@ bool shares_memory() {
   return is_integrated != 0;
 }
 
+void drop_all_pages(const MappedFiles& files) {
+  for (const auto& file : files) file->drop_pages(file->bytes());
+}
+
 size_t peak_resident_bytes() {
   rusage usage{};
   ::getrusage(RUSAGE_SELF, &usage);
@@ -93,15 +97,11 @@ size_t peak_resident_bytes() {
 }
 
 // Copies weights from the host to the device and has them repacked there. A piece is copied into one pinned buffer
-// while the other one's piece is on its way. Where host and device share their memory the weights and the page cache's copy of them
-// would not fit together, so each piece leaves the cache when it has been copied; elsewhere the cache makes a second start faster.
+// while the other one's piece is on its way. Pages of `dropped_files` leave the page cache when they have been copied.
 class Uploader {
  public:
-  Uploader(const Weights& weights, int num_threads)
-      : source_(weights.source),
-        dropped_files_(shares_memory() ? weights.files : MappedFiles{}),
-        pool_(num_threads),
-        staging_(kStagingBytes) {
+  Uploader(const Weights& weights, const MappedFiles& dropped_files, int num_threads)
+      : source_(weights.source), dropped_files_(dropped_files), pool_(num_threads), staging_(kStagingBytes) {
     for (Half& half : halves_) {
       half.pinned = PinnedBuffer(kPieceBytes);
       check(cudaEventCreateWithFlags(&half.is_free, cudaEventDisableTiming), "making an event");
@@ -169,7 +169,7 @@ class Uploader {
   void finish(size_t weight_bytes) {
     stream_.wait();
     const double seconds = since_.seconds();
-    for (const auto& file : dropped_files_) file->drop_pages(file->bytes());
+    drop_all_pages(dropped_files_);
     log::info("loading took {} of the GPU's memory ({} of weights), and at most {} of the host's with files",
               bytes_text(weight_bytes + kStagingBytes), bytes_text(weight_bytes),
               bytes_text(peak_resident_bytes()));
@@ -250,7 +250,7 @@ class Uploader {
   }
 
   const std::string& source_;
-  MappedFiles dropped_files_;  // whose pages leave the page cache: all, or none
+  const MappedFiles& dropped_files_;
   ThreadPool pool_;
   OwnedStream stream_;
   DeviceBuffer staging_;
@@ -296,12 +296,16 @@ size_t device_weight_bytes(const Config& config, const DenseFormats& dense) {
 
 DeviceWeights upload(const Weights& weights, const DenseFormats& dense, int num_threads) {
   const Config& config = weights.config;
+  // Where host and device share their memory, the weights and the page cache's copy of them would not fit together, and a cache that
+  // is full of them, as after a download, leaves the driver none to give. Elsewhere the cache makes a second start faster.
+  const MappedFiles dropped_files = shares_memory() ? weights.files : MappedFiles{};
+  drop_all_pages(dropped_files);
   DeviceBuffer storage(device_weight_bytes(config, dense));
   Arena arena(storage.as<uint8_t>());
   DeviceWeights device = place(config, dense, arena);
   device.storage = std::move(storage);
 
-  Uploader uploader(weights, num_threads);
+  Uploader uploader(weights, dropped_files, num_threads);
   uploader.rows(weights.embedding, device.embedding);
   const int q_rows = config.num_heads * config.head_dim, kv_rows = config.num_kv_heads * config.head_dim;
   for (size_t l = 0; l < weights.layers.size(); ++l) {
