@@ -81,12 +81,12 @@ void MappedFile::drop_pages(std::span<const std::byte> part) const {
                   POSIX_FADV_DONTNEED);
 }
 
-void drop_pages(const MappedFiles& files, std::span<const std::byte> part) {
+void drop_pages_until(const MappedFiles& files, std::span<const std::byte> part) {
   for (const std::shared_ptr<const MappedFile>& file : files) {
     const std::span<const std::byte> all = file->bytes();
     if (std::less_equal<>()(all.data(), part.data()) &&
         std::less_equal<>()(part.data() + part.size(), all.data() + all.size()))
-      return file->drop_pages(part);
+      return file->drop_pages({all.data(), part.data() + part.size()});
   }
 }
 

@@ -34,8 +34,10 @@ class MappedFile {
 };
 using MappedFiles = std::vector<std::shared_ptr<const MappedFile>>;
 
-// The same for a part of any of the files; bytes that lie elsewhere are left alone.
-void drop_pages(const MappedFiles& files, std::span<const std::byte> part);
+// For a pass over parts of mapped files, after each of them: drops the pages of its file from the beginning to the end of `part`.
+// What Linux reads around a page that is touched, up to half of /sys/block/*/queue/read_ahead_kb before it, goes as well: where that
+// was 8 MB it was 12 % of a file read in pieces of 32 MB. Bytes of no file are left alone.
+void drop_pages_until(const MappedFiles& files, std::span<const std::byte> part);
 
 // Unmaps the whole pages within `bytes`, a part of a mapped file, from this process (MADV_DONTNEED). They stay in the page cache
 // and are mapped again when they are read.

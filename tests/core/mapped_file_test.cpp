@@ -133,17 +133,27 @@ TEST_F(DroppedPagesTest, APassThatDropsWhatItHasReadLeavesNothing) {
     touch(*file);
     const size_t piece = folio_ / 2 + 5;
     for (size_t at = 0; at < file->bytes().size(); at += piece)
-      drop_pages(files, file->bytes().subspan(at, std::min(piece, file->bytes().size() - at)));
+      drop_pages_until(files, file->bytes().subspan(at, std::min(piece, file->bytes().size() - at)));
   }
   for (const auto& file : files) EXPECT_EQ(num_cached(file->bytes()), 0) << file->path();
+}
+
+TEST_F(DroppedPagesTest, UntilAPartAreAllBeforeIt) {
+  if (!can_drop()) GTEST_SKIP() << "the filesystem of the build folder keeps its pages in memory";
+  const MappedFiles files{std::make_shared<const MappedFile>(map_synced_file("file"))};
+  const auto bytes = files.front()->bytes();
+  touch(*files.front());
+  drop_pages_until(files, bytes.subspan(2 * folio_ - 9, 9));
+  EXPECT_EQ(num_cached(bytes.first(2 * folio_)), 0);
+  EXPECT_EQ(num_cached(bytes.subspan(2 * folio_)), 2 * folio_ / page_ + 1);
 }
 
 TEST_F(DroppedPagesTest, BytesOfNoFileAreLeftAlone) {
   const MappedFiles files{std::make_shared<const MappedFile>(map_synced_file("file"))};
   const std::vector<std::byte> elsewhere(3 * page_, std::byte{5});
-  drop_pages(files, elsewhere);
+  drop_pages_until(files, elsewhere);
   EXPECT_EQ(elsewhere, std::vector<std::byte>(3 * page_, std::byte{5}));
-  drop_pages(files, {});
+  drop_pages_until(files, {});
 }
 
 TEST_F(MappedFileTest, ATextFileOverTheLimitIsRefused) {

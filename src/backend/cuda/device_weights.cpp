@@ -237,7 +237,7 @@ class Uploader {
       check(cudaMemcpyAsync(to + done, half.pinned.as<uint8_t>(), count, cudaMemcpyHostToDevice, stream_),
             "copying weights");
       check(cudaEventRecord(half.is_free, stream_), "copying weights");
-      if (is_large) drop_pages(dropped_files_, {static_cast<const std::byte*>(from) + done, count});
+      if (is_large) drop_pages_until(dropped_files_, {static_cast<const std::byte*>(from) + done, count});
     }
   }
 
