@@ -2,7 +2,11 @@
 # program starts, so that the same binary runs where there is none. NIBBLE_CUDA_ARCHITECTURES: sm_90a for Hopper, sm_80 (as PTX
 # too) for what is older or other, sm_120a and sm_121a for Blackwell. src/backend/cuda/caps.cpp says which chips run which of these.
 set(NIBBLE_CUDA_ARCHITECTURES "80;90a;120a;121a" CACHE STRING "compute capabilities that are compiled for")
-set(CMAKE_CUDA_ARCHITECTURES ${NIBBLE_CUDA_ARCHITECTURES})
+if(NOT NIBBLE_CUDA_ARCHITECTURES MATCHES "^[0-9]+a?(-real|-virtual)?(;[0-9]+a?(-real|-virtual)?)*$")
+  message(FATAL_ERROR "NIBBLE_CUDA_ARCHITECTURES is '${NIBBLE_CUDA_ARCHITECTURES}': accepted is a list as 80;90a, by number")
+endif()
+# PTX of an architecture with "a" would run there alone, where the machine code does.
+string(REGEX REPLACE "a(;|$)" "a-real\\1" CMAKE_CUDA_ARCHITECTURES "${NIBBLE_CUDA_ARCHITECTURES}")
 find_program(NVCC nvcc HINTS /usr/local/cuda/bin REQUIRED)
 set(CMAKE_CUDA_COMPILER ${NVCC})
 set(CMAKE_CUDA_RUNTIME_LIBRARY Static)
@@ -24,5 +28,7 @@ function(nibble_cuda_floor)
   target_link_libraries(nibble_cuda_kernels PUBLIC CUDA::cudart_static nibble_core)
   target_link_libraries(nibble_backend_cuda PUBLIC nibble_cuda_kernels CUDA::cudart_static)
   target_link_libraries(nibble_cuda_kernels INTERFACE nibble_backend_cuda)  # where launches are recorded
+  list(JOIN CMAKE_CUDA_ARCHITECTURES "," images)
+  target_compile_definitions(nibble_backend_cuda PRIVATE NIBBLE_CUDA_IMAGES="${images}")  # images.h
   target_include_directories(nibble_backend_cuda SYSTEM PUBLIC ${CUDAToolkit_INCLUDE_DIRS})
 endfunction()

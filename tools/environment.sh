@@ -18,6 +18,9 @@ leave_out() {
   printf '%s\n' "$*" >>build/report/left_out
 }
 
+# Succeeds where there is an nvcc that compiles the CUDA backend.
+has_nvcc() { command -v nvcc >/dev/null && nvcc --version | grep -qE "release (1[3-9]|[2-9][0-9])"; }
+
 # install_packages NAME...: nothing where all are present.
 install_packages() {
   if ! command -v dpkg-query >/dev/null || ! command -v apt-get >/dev/null; then

@@ -79,6 +79,7 @@ constexpr std::pair<std::string_view, std::string_view> kNamesElsewhere[]{
     {"--no-enable-prefix-caching", "--prefix-cache"},
     {"--allowed-origins", "--cors-origin"},
     {"--kv-cache-dtype", "--kv-dtype"},
+    {"--no-jit", "--jit"},
 };
 
 // A hint for `flag`; empty where the command has none of that meaning.

@@ -29,9 +29,10 @@ std::string version_text() {
   }
   for (const BackendRow& row : all_backends()) backends += fmt::format("  {:<10} {}\n", row.name, row.what);
   const Build build = this_build();
+  const std::string code = device_code(), code_line = code.empty() ? "" : fmt::format("{}\n", code);
   return fmt::format(
-      "nibble {}, commit {}\nbuild: {}, {}\ninstruction sets built:{}; this machine has:{}\nbackends:\n{}",
-      build.version, build.commit, build.kind, build.compiler, built, available, backends);
+      "nibble {}, commit {}\nbuild: {}, {}\ninstruction sets built:{}; this machine has:{}\n{}backends:\n{}",
+      build.version, build.commit, build.kind, build.compiler, built, available, code_line, backends);
 }
 
 }  // namespace nibble::cli

@@ -5,9 +5,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdint>
 #include <cstring>
+#include <functional>
 #include <string>
 #include <utility>
 
@@ -23,8 +25,11 @@ class Descriptor {
   }
   Descriptor(const Descriptor&) = delete;
   Descriptor& operator=(const Descriptor&) = delete;
-  ~Descriptor() { ::close(fd_); }
+  ~Descriptor() {
+    if (fd_ >= 0) ::close(fd_);
+  }
   int get() const { return fd_; }
+  int release() { return std::exchange(fd_, -1); }
 
  private:
   int fd_;
@@ -33,7 +38,7 @@ class Descriptor {
 }  // namespace
 
 MappedFile::MappedFile(const std::filesystem::path& path) : path_(path) {
-  const Descriptor file(path);
+  Descriptor file(path);
   struct stat status {};
   if (::fstat(file.get(), &status) != 0)
     throw InputError("{}: cannot be read: {}", path.string(), std::strerror(errno));
@@ -43,19 +48,46 @@ MappedFile::MappedFile(const std::filesystem::path& path) : path_(path) {
   void* data = ::mmap(nullptr, num_bytes, PROT_READ, MAP_SHARED, file.get(), 0);
   if (data == MAP_FAILED) throw InputError("{}: cannot be mapped: {}", path.string(), std::strerror(errno));
   bytes_ = {static_cast<const std::byte*>(data), num_bytes};
+  descriptor_ = file.release();
 }
 
 MappedFile::MappedFile(MappedFile&& other) noexcept
-    : path_(std::move(other.path_)), bytes_(std::exchange(other.bytes_, {})) {}
+    : path_(std::move(other.path_)),
+      bytes_(std::exchange(other.bytes_, {})),
+      descriptor_(std::exchange(other.descriptor_, -1)) {}
 
 MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
   std::swap(path_, other.path_);
   std::swap(bytes_, other.bytes_);
+  std::swap(descriptor_, other.descriptor_);
   return *this;
 }
 
 MappedFile::~MappedFile() {
-  if (!bytes_.empty()) ::munmap(const_cast<std::byte*>(bytes_.data()), bytes_.size());
+  if (bytes_.empty()) return;
+  ::munmap(const_cast<std::byte*>(bytes_.data()), bytes_.size());
+  ::close(descriptor_);
+}
+
+void MappedFile::drop_pages(std::span<const std::byte> part) const {
+  if (part.empty()) return;
+  const auto offset = static_cast<size_t>(part.data() - bytes_.data());
+  const size_t begin = offset / kFolioBytes * kFolioBytes,
+               end = (offset + part.size() + kFolioBytes - 1) / kFolioBytes * kFolioBytes,
+               mapped_end = std::min(end, bytes_.size());
+  // Both are hints, in this order: a page that is mapped stays in the cache.
+  ::madvise(const_cast<std::byte*>(bytes_.data()) + begin, mapped_end - begin, MADV_DONTNEED);
+  ::posix_fadvise(descriptor_, static_cast<off_t>(begin), static_cast<off_t>(end - begin),
+                  POSIX_FADV_DONTNEED);
+}
+
+void drop_pages_until(const MappedFiles& files, std::span<const std::byte> part) {
+  for (const std::shared_ptr<const MappedFile>& file : files) {
+    const std::span<const std::byte> all = file->bytes();
+    if (std::less_equal<>()(all.data(), part.data()) &&
+        std::less_equal<>()(part.data() + part.size(), all.data() + all.size()))
+      return file->drop_pages({all.data(), part.data() + part.size()});
+  }
 }
 
 void release_pages(std::span<const std::byte> bytes) {

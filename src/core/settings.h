@@ -41,6 +41,7 @@ struct Settings {
   std::string kv_dtype{"bf16"};
   std::optional<std::string> experts_activations;
   std::optional<std::string> require;
+  std::string jit{"on"};
   std::optional<int> context;
   int max_batch_tokens{512};
   int max_sequences{16};

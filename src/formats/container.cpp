@@ -89,6 +89,7 @@ class Merger {
       tensor.file_index = file_index;
       whole_.tensors.push_back(std::move(tensor));
     }
+    std::ranges::move(part.mapped, std::back_inserter(whole_.mapped));
     storages_.push_back(std::move(part.storage));
   }
 

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "core/dtype.h"
+#include "core/mapped_file.h"
 #include "core/shape.h"
 
 namespace nibble {
@@ -30,6 +31,7 @@ struct Container {
 
   std::vector<Tensor> tensors;               // in the order of the files
   std::vector<std::filesystem::path> files;  // that hold the tensors
+  MappedFiles mapped;                        // the same files, mapped
   std::shared_ptr<const void> storage;       // keeps `data` alive
 
   const Tensor* find(std::string_view name) const;  // null if there is no tensor of this name

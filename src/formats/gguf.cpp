@@ -346,7 +346,6 @@ class Splits {
       throw ContainerError(Fault::kBadSplit, path_, "it is the first of {} files, whose name ends in {}",
                            count, suffix);
     prefix_ = name.substr(0, name.size() - suffix.size());
-    storages_.push_back(whole_.storage);
   }
 
   Gguf open_all() {
@@ -355,7 +354,6 @@ class Splits {
     if (num_tensors && static_cast<size_t>(*num_tensors) != whole_.tensors.size())
       throw ContainerError(Fault::kBadSplit, path_, "\"split.tensors.count\" is {}, the files hold {}",
                            *num_tensors, whole_.tensors.size());
-    whole_.storage = std::make_shared<std::vector<std::shared_ptr<const void>>>(std::move(storages_));
     whole_.index();
     return std::move(whole_);
   }
@@ -381,14 +379,13 @@ class Splits {
     std::ranges::move(part.tensors, std::back_inserter(whole_.tensors));
     whole_.files.push_back(path);
     whole_.index();
-    storages_.push_back(std::move(file));
+    whole_.mapped.push_back(std::move(file));
   }
 
   Gguf whole_;
   fs::path path_;
   int64_t count_;
   std::string prefix_;
-  std::vector<std::shared_ptr<const void>> storages_;
 };
 
 }  // namespace
@@ -505,7 +502,7 @@ Gguf parse_gguf(std::span<const std::byte> file, const fs::path& path) {
 Gguf open_gguf(const fs::path& path) {
   auto file = std::make_shared<MappedFile>(path);
   Gguf gguf = parse_gguf(file->bytes(), path);
-  gguf.storage = file;
+  gguf.mapped = {file};
   const int64_t num_files = split_number(gguf, "split.count", path).value_or(1);
   if (num_files <= 1) return gguf;
   return Splits(std::move(gguf), path, num_files).open_all();

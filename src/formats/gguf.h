@@ -20,6 +20,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "core/mapped_file.h"
 #include "core/shape.h"
 
 namespace nibble {
@@ -94,7 +95,7 @@ struct Gguf {
   std::map<std::string_view, GgufValue> metadata;
   std::vector<GgufTensor> tensors;  // in the order of the files
   std::vector<std::filesystem::path> files;
-  std::shared_ptr<const void> storage;  // keeps all views alive
+  MappedFiles mapped;  // the same files, mapped, which keeps all views alive
 
   const GgufValue* value(std::string_view key) const;  // null if there is none
   const GgufTensor* find(std::string_view tensor) const;

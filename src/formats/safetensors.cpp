@@ -235,6 +235,7 @@ Container open_safetensors(MappedFile file) {
   if (!storage->aligned.empty())
     log::info("{}: {} tensors of {} bytes are not aligned for their dtype and were copied", path.string(),
               storage->aligned.size(), num_copied_bytes);
+  container.mapped = {std::shared_ptr<const MappedFile>(storage, &storage->file)};
   container.storage = std::move(storage);
   container.index();
   return container;

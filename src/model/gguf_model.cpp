@@ -240,7 +240,7 @@ Weights open_gguf_weights(const std::filesystem::path& path) {
     return StoredTensor{vector.data(), stored.dtype};
   });
   weights.source = path.string();
-  weights.is_mapped = true;
+  weights.files = model.gguf().mapped;
   weights.storage = opened;
   return weights;
 }

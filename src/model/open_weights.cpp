@@ -193,7 +193,7 @@ Weights open_weights(const fs::path& path) {
   checkpoint.refuse_unused();
   weights.source = path.string();
   weights.storage = container.storage;
-  weights.is_mapped = true;
+  weights.files = container.mapped;
   return weights;
 }
 

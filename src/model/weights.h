@@ -14,6 +14,7 @@
 #include "core/bf16.h"
 #include "core/check.h"
 #include "core/dtype.h"
+#include "core/mapped_file.h"
 #include "core/shape.h"
 #include "formats/gguf.h"
 #include "model/config.h"
@@ -118,9 +119,10 @@ struct Weights {
   Vector final_norm;   // [H]
   Matrix unembedding;  // [V, H]
 
-  // The matrices are in mapped files, except for those that were converted: a backend that has copied one can release
-  // its pages (release_pages).
-  bool is_mapped{false};
+  // The files, if any, that the matrices are mapped from, except for those that were converted: a backend that has copied one can
+  // release or drop its pages (core/mapped_file.h).
+  MappedFiles files;
+  bool is_mapped() const { return !files.empty(); }
   std::string source;                   // for messages: a path, or "synthetic:gpt-oss-20b"
   std::shared_ptr<const void> storage;  // keeps mapped files and allocated bytes alive
 };

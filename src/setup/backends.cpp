@@ -7,6 +7,7 @@
 #include "backend/cpu/kernel_table.h"
 #if NIBBLE_CUDA
 #include "backend/cuda/cuda_backend.h"
+#include "backend/cuda/images.h"
 #include "backend/cuda/kernel_table.h"
 #include "backend/cuda/verify/probes/probes.h"
 #endif
@@ -109,6 +110,14 @@ std::span<const BackendRow> all_backends() { return kBackends; }
 const BackendRow& best_backend() {
   return *std::find_if(std::begin(kBackends), std::end(kBackends),
                        [](const BackendRow& row) { return row.why_not().empty(); });
+}
+
+std::string device_code() {
+#if NIBBLE_CUDA
+  return cuda::images_text();
+#else
+  return {};
+#endif
 }
 
 const BackendRow& find_backend(std::string_view name) {

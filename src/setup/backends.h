@@ -59,4 +59,6 @@ std::span<const BackendRow> all_backends();  // best first
 const BackendRow& find_backend(std::string_view name);  // throws InputError that lists the names
 const BackendRow& best_backend();                       // the first one that this machine can run
 
+std::string device_code();  // which devices' code this program holds, in a line; empty where it has none
+
 }  // namespace nibble

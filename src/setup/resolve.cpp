@@ -73,6 +73,7 @@ ResolvedSettings resolve(const Settings& settings) {
   setup.own.cpu.expert_activations = expert_activations(settings, *setup.backend);
   setup.own.cuda = cuda_options(settings, *setup.backend);
   setup.options.max_batch_tokens = settings.max_batch_tokens;
+  setup.own.cuda.may_compile = settings.jit == "on";
   setup.requirements = read_requirements(settings.require.value_or(""));
   setup.context = settings.context;
   setup.max_sequences = settings.max_sequences;

@@ -1,11 +1,15 @@
 #include "core/mapped_file.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "core/error.h"
 #include "tests/folders.h"
@@ -58,6 +62,98 @@ TEST_F(MappedFileTest, WhatIsNoFileIsRefused) {
   EXPECT_THROW(MappedFile(folder_ / "nowhere"), InputError);
   EXPECT_THROW(MappedFile{folder_}, InputError);
   EXPECT_THROW(read_text_file("/dev/null"), InputError);
+}
+
+// Makes pages that are on the disk, so that the page cache may lose them.
+class DroppedPagesTest : public MappedFileTest {
+ protected:
+  const size_t page_{static_cast<size_t>(::sysconf(_SC_PAGESIZE))}, folio_{MappedFile::kFolioBytes};
+  const size_t num_bytes_{4 * folio_ + 100};
+
+  MappedFile map_synced_file(const char* name) {
+    std::string text(num_bytes_, 'x');
+    for (size_t i = 0; i < text.size(); ++i) text[i] = static_cast<char>(i / page_ + i);
+    const fs::path path = folder_ / name;
+    std::ofstream(path, std::ios::binary) << text;
+    const int descriptor = ::open(path.c_str(), O_RDONLY);
+    EXPECT_EQ(::fsync(descriptor), 0);
+    ::close(descriptor);
+    return MappedFile(path);
+  }
+  // Reads all and returns the sum.
+  static unsigned touch(const MappedFile& file) {
+    unsigned sum = 0;
+    for (const std::byte value : file.bytes()) sum = 31 * sum + static_cast<unsigned>(value);
+    return sum;
+  }
+  // Of the pages that hold `part`, those in the page cache.
+  size_t num_cached(std::span<const std::byte> part) const {
+    const auto begin = reinterpret_cast<uintptr_t>(part.data()) / page_ * page_;
+    const size_t bytes = reinterpret_cast<uintptr_t>(part.data() + part.size()) - begin;
+    std::vector<unsigned char> is_cached((bytes + page_ - 1) / page_);
+    EXPECT_EQ(::mincore(reinterpret_cast<void*>(begin), bytes, is_cached.data()), 0);
+    size_t count = 0;
+    for (const unsigned char flags : is_cached) count += flags & 1;
+    return count;
+  }
+  // Whether this filesystem gives up pages that nobody has mapped, as the kernel is asked directly.
+  bool can_drop() {
+    { const MappedFile file = map_synced_file("control"); }
+    const int descriptor = ::open((folder_ / "control").c_str(), O_RDONLY);
+    ::posix_fadvise(descriptor, 0, 0, POSIX_FADV_DONTNEED);
+    void* data = ::mmap(nullptr, num_bytes_, PROT_READ, MAP_SHARED, descriptor, 0);
+    const size_t left = num_cached({static_cast<const std::byte*>(data), num_bytes_});
+    ::munmap(data, num_bytes_);
+    ::close(descriptor);
+    return left == 0;
+  }
+};
+
+TEST_F(DroppedPagesTest, LeaveThePageCacheAndTheOthersStay) {
+  if (!can_drop()) GTEST_SKIP() << "the filesystem of the build folder keeps its pages in memory";
+  const MappedFile file = map_synced_file("file");
+  const unsigned sum = touch(file);
+  const size_t num_pages = num_cached(file.bytes());
+  ASSERT_EQ(num_pages, (num_bytes_ + page_ - 1) / page_);
+  const auto part = file.bytes().subspan(folio_ + 7, folio_ + 13);  // in two folios
+  file.drop_pages(part);
+  EXPECT_EQ(num_cached(part), 0);
+  EXPECT_EQ(num_cached(file.bytes()), num_pages - 2 * folio_ / page_);
+  EXPECT_EQ(touch(file), sum);  // read from the disk again
+  file.drop_pages(file.bytes());
+  EXPECT_EQ(num_cached(file.bytes()), 0);
+}
+
+TEST_F(DroppedPagesTest, APassThatDropsWhatItHasReadLeavesNothing) {
+  if (!can_drop()) GTEST_SKIP() << "the filesystem of the build folder keeps its pages in memory";
+  MappedFiles files;
+  for (const char* name : {"first", "second"})
+    files.push_back(std::make_shared<const MappedFile>(map_synced_file(name)));
+  for (const auto& file : files) {
+    touch(*file);
+    const size_t piece = folio_ / 2 + 5;
+    for (size_t at = 0; at < file->bytes().size(); at += piece)
+      drop_pages_until(files, file->bytes().subspan(at, std::min(piece, file->bytes().size() - at)));
+  }
+  for (const auto& file : files) EXPECT_EQ(num_cached(file->bytes()), 0) << file->path();
+}
+
+TEST_F(DroppedPagesTest, UntilAPartAreAllBeforeIt) {
+  if (!can_drop()) GTEST_SKIP() << "the filesystem of the build folder keeps its pages in memory";
+  const MappedFiles files{std::make_shared<const MappedFile>(map_synced_file("file"))};
+  const auto bytes = files.front()->bytes();
+  touch(*files.front());
+  drop_pages_until(files, bytes.subspan(2 * folio_ - 9, 9));
+  EXPECT_EQ(num_cached(bytes.first(2 * folio_)), 0);
+  EXPECT_EQ(num_cached(bytes.subspan(2 * folio_)), 2 * folio_ / page_ + 1);
+}
+
+TEST_F(DroppedPagesTest, BytesOfNoFileAreLeftAlone) {
+  const MappedFiles files{std::make_shared<const MappedFile>(map_synced_file("file"))};
+  const std::vector<std::byte> elsewhere(3 * page_, std::byte{5});
+  drop_pages_until(files, elsewhere);
+  EXPECT_EQ(elsewhere, std::vector<std::byte>(3 * page_, std::byte{5}));
+  drop_pages_until(files, {});
 }
 
 TEST_F(MappedFileTest, ATextFileOverTheLimitIsRefused) {

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <numeric>
 
 #include "core/error.h"
@@ -88,6 +89,28 @@ TEST(OpenWeights, ModelsOfOtherShapesHoldTheseValues) {
   const std::vector<float> b_row = mxfp4_row(b.layers[1].gate_up.matrix(2), 7);
   EXPECT_EQ(std::accumulate(b_row.begin(), b_row.end(), 0.0), 0.953125);
   EXPECT_EQ(b.layers[1].down.bias(3)[5], 0.236328125f);
+}
+
+TEST(OpenWeights, EveryMatrixLiesInAFileOfTheList) {
+  const Weights weights = open_weights(kTiny);
+  EXPECT_EQ(weights.files.size(), 2);
+  const auto is_in_a_file = [&](const void* data) {
+    return std::any_of(weights.files.begin(), weights.files.end(), [&](const auto& file) {
+      const std::span<const std::byte> bytes = file->bytes();
+      return bytes.data() <= data && data < bytes.data() + bytes.size();
+    });
+  };
+  EXPECT_TRUE(is_in_a_file(weights.embedding.elements().data));
+  for (const LayerWeights& layer : weights.layers) {
+    for (const Matrix* matrix : {&layer.q, &layer.k, &layer.v, &layer.o, &layer.router})
+      EXPECT_TRUE(is_in_a_file(matrix->elements().data));
+    for (const ExpertMatrices* experts : {&layer.gate_up, &layer.down}) {
+      EXPECT_TRUE(is_in_a_file(experts->first.elements().data));
+      EXPECT_TRUE(is_in_a_file(experts->first.elements().scales));
+    }
+  }
+  EXPECT_TRUE(open_weights(kTiny).is_mapped());
+  EXPECT_FALSE(make_synthetic(weights.config, "synthetic", 0, {}).is_mapped());
 }
 
 TEST(Format, SaysItsBytes) {

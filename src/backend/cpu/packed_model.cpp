@@ -62,10 +62,11 @@ class Packer {
       bytes.after += matrix_bytes(after, rows, cols);
       part->stored = {};
     }
-    return pack_below(matrices, strip_rows_, kept_.is_mapped && quantised.empty(), pool_);
+    return pack_below(matrices, strip_rows_, kept_.is_mapped() && quantised.empty(), pool_);
   }
   PackedMatrix take(ExpertMatrices& experts) {
-    PackedMatrix packed = pack(experts.first, kept_.config.num_experts, strip_rows_, kept_.is_mapped, pool_);
+    PackedMatrix packed =
+        pack(experts.first, kept_.config.num_experts, strip_rows_, kept_.is_mapped(), pool_);
     experts.first.stored = {};
     return packed;
   }

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <utility>
 
 #include "core/error.h"
 
@@ -72,8 +73,12 @@ DeviceCaps caps_of(const DeviceProperties& properties) {
   const FamilyRow& row = row_for(properties);
   DeviceCaps caps{properties};
   caps.family = row.family;
-  const bool has_newer_code = row.code == 90 || row.code == 120 || row.code == 121;
-  caps.has_bulk_copies = caps.has_clusters = caps.has_dependent_launch = has_newer_code;
+  return with_code_of(std::move(caps), row.code);
+}
+
+DeviceCaps with_code_of(DeviceCaps caps, int compute_capability) {
+  const bool is_newer = compute_capability == 90 || compute_capability == 120 || compute_capability == 121;
+  caps.has_bulk_copies = caps.has_clusters = caps.has_dependent_launch = is_newer;
   return caps;
 }
 

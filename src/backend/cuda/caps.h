@@ -27,7 +27,7 @@ struct DeviceProperties {
   bool is_integrated{false};  // shares its memory with the host
 };
 
-// The features are those that the family's code has: sm_100 runs the PTX of sm_80 and so has none, whatever the chip could do.
+// The features are those that the code has which runs there: sm_100 runs the PTX of sm_80 and so has none, whatever the chip could do.
 struct DeviceCaps : DeviceProperties {
   Family family{Family::kSm80};
   bool has_bulk_copies{false}, has_clusters{false}, has_dependent_launch{false};
@@ -39,6 +39,8 @@ struct DeviceCaps : DeviceProperties {
 // A compute capability that is no family's takes the nearest family below it whose code is PTX or of its generation: that runs on
 // later chips too. Throws InputError below 80.
 DeviceCaps caps_of(const DeviceProperties& properties);
+// The same for a program that has only the code of this compute capability for the chip (images.h).
+DeviceCaps with_code_of(DeviceCaps caps, int compute_capability);
 
 std::string describe(const DeviceCaps& caps);  // one line
 

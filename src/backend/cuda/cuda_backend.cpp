@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "backend/cuda/forward.h"
+#include "backend/cuda/images.h"
 #include "backend/cuda/limits.h"
 #include "backend/cuda/step_graph.h"
 #include "core/error.h"
@@ -127,6 +128,7 @@ std::unique_ptr<Backend> make(std::shared_ptr<const Weights> weights, const Back
                               const CudaOptions& own) {
   if (const std::string missing = why_not(); !missing.empty())
     throw InputError("--backend cuda: {}", missing);
+  check_images(device_caps().name, device_caps().compute_capability, images(), own.may_compile);
   const Config& config = weights->config;
   check_shapes(config, weights->source);
   Plan plan(config, options, target_of(device_caps(), own), weights->source);

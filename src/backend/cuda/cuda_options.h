@@ -1,4 +1,4 @@
-// Options of the CUDA backend only; setup/ passes them to it beside the BackendOptions. They let a large GPU run what a small one runs.
+// Options of the CUDA backend only; setup/ passes them to it beside the BackendOptions.
 #pragma once
 
 #include <optional>
@@ -6,8 +6,10 @@
 namespace nibble::cuda {
 
 struct CudaOptions {
+  // These two let a large GPU run what a small one runs.
   std::optional<int> shared_budget{};        // KB per CTA (budget.h); not set: the largest that the GPU has
   std::optional<int> num_multiprocessors{};  // that launches are made for; not set: all
+  bool may_compile{true};  // the driver may compile PTX where there is no machine code for the GPU (images.h)
 };
 
 }  // namespace nibble::cuda

@@ -1,5 +1,8 @@
 #include "backend/cuda/device.h"
 
+#include <utility>
+
+#include "backend/cuda/images.h"
 #include "core/available_bytes.h"
 #include "core/error.h"
 #include "core/log.h"
@@ -34,6 +37,8 @@ const DeviceCaps& device_caps() {
     if (!found.is_of_family())
       log::info("{} is sm_{}, which nibble has no code for: it runs as {}", found.name,
                 found.compute_capability, name(found.family));
+    if (const std::optional<ImageChoice> choice = choose_image(images(), found.compute_capability))
+      found = with_code_of(std::move(found), choice->image.compute_capability);
     return found;
   }();
   return caps;

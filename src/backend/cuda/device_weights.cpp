@@ -1,10 +1,13 @@
 #include "backend/cuda/device_weights.h"
 
+#include <sys/resource.h>
+
 #include <algorithm>
 #include <array>
 #include <cstring>
 
 #include "backend/cuda/pack.h"
+#include "core/bytes_text.h"
 #include "core/check.h"
 #include "core/clock.h"
 #include "core/error.h"
@@ -72,12 +75,26 @@ DeviceWeights place(const Config& config, const DenseFormats& dense, Arena& aren
   return weights;
 }
 
+void drop_all_pages(const MappedFiles& files) {
+  for (const auto& file : files) file->drop_pages(file->bytes());
+}
+
+size_t peak_resident_bytes() {
+  rusage usage{};
+  ::getrusage(RUSAGE_SELF, &usage);
+  return static_cast<size_t>(usage.ru_maxrss) << 10;
+}
+
 // Copies weights from the host to the device and has them repacked there. A piece is copied into one pinned buffer
-// while the other one's piece is on its way.
+// while the other one's piece is on its way. Pages of `dropped_files` leave the page cache when they have been copied.
 class Uploader {
  public:
-  Uploader(const Weights& weights, int num_threads)
-      : source_(weights.source), pool_(num_threads), staging_(kStagingBytes), largest_scale_(sizeof(int)) {
+  Uploader(const Weights& weights, const MappedFiles& dropped_files, int num_threads)
+      : source_(weights.source),
+        dropped_files_(dropped_files),
+        pool_(num_threads),
+        staging_(kStagingBytes),
+        largest_scale_(sizeof(int)) {
     check(cudaMemsetAsync(largest_scale_.as<void>(), 0, sizeof(int), stream_), "clearing a number");
     for (Half& half : halves_) {
       half.pinned = PinnedBuffer(kPieceBytes);
@@ -144,8 +161,9 @@ class Uploader {
                          largest_scale_.as<int>()});
     }
   }
-  // Throws InputError where a scale of MXFP4 is larger than the layout holds. Logs the rate that was reached, beside the rate of a plain copy from pinned memory.
-  void finish() {
+  // Throws InputError where a scale of MXFP4 is larger than the layout holds. Logs the rate that was reached, beside the rate of a plain copy
+  // from pinned memory, and the memory that loading took.
+  void finish(size_t weight_bytes) {
     int largest = 0;
     check(cudaMemcpyAsync(&largest, largest_scale_.as<int>(), sizeof(int), cudaMemcpyDeviceToHost, stream_),
           "reading a number");
@@ -155,6 +173,10 @@ class Uploader {
           "{}: a block of MXFP4 has the scale 2^{}, the CUDA backend takes up to 2^{}: try --backend cpu",
           source_, largest - 127, kLargestScale - 127);
     const double seconds = since_.seconds();
+    drop_all_pages(dropped_files_);
+    log::info("loading took {} of the GPU's memory ({} of weights), and at most {} of the host's with files",
+              bytes_text(weight_bytes + kStagingBytes), bytes_text(weight_bytes),
+              bytes_text(peak_resident_bytes()));
     if (num_copied_ == 0 || has_recipes_) return;
     const double rate = static_cast<double>(num_copied_) / seconds, max_rate = host_to_device_rate();
     log::info("{:.2f} GB to the GPU in {:.2f} s: {:.1f} GB/s, {:.0f} % of {:.1f} GB/s from pinned memory",
@@ -204,6 +226,8 @@ class Uploader {
   void copy(const void* from, size_t bytes, uint8_t* to) {
     num_copied_ += bytes;
     const auto* next = static_cast<const uint8_t*>(from);
+    // Its neighbours in a folio would be read twice for a vector. They go when the matrix does, or in the end.
+    const bool is_large = bytes >= MappedFile::kFolioBytes;
     for (size_t done = 0; done < bytes; done += kPieceBytes) {
       const size_t count = std::min(kPieceBytes, bytes - done);
       Half& half = halves_[next_half_++ % 2];
@@ -217,6 +241,7 @@ class Uploader {
       check(cudaMemcpyAsync(to + done, half.pinned.as<uint8_t>(), count, cudaMemcpyHostToDevice, stream_),
             "copying weights");
       check(cudaEventRecord(half.is_free, stream_), "copying weights");
+      if (is_large) drop_pages_until(dropped_files_, {static_cast<const std::byte*>(from) + done, count});
     }
   }
 
@@ -229,6 +254,7 @@ class Uploader {
   }
 
   const std::string& source_;
+  const MappedFiles& dropped_files_;
   ThreadPool pool_;
   OwnedStream stream_;
   DeviceBuffer staging_, largest_scale_;
@@ -274,12 +300,16 @@ size_t device_weight_bytes(const Config& config, const DenseFormats& dense) {
 
 DeviceWeights upload(const Weights& weights, const DenseFormats& dense, int num_threads) {
   const Config& config = weights.config;
+  // Where host and device share their memory, the weights and the page cache's copy of them would not fit together, and a cache that
+  // is full of them, as after a download, leaves the driver none to give. Elsewhere the cache makes a second start faster.
+  const MappedFiles dropped_files = device_caps().is_integrated ? weights.files : MappedFiles{};
+  drop_all_pages(dropped_files);
   DeviceBuffer storage(device_weight_bytes(config, dense));
   Arena arena(storage.as<uint8_t>());
   DeviceWeights device = place(config, dense, arena);
   device.storage = std::move(storage);
 
-  Uploader uploader(weights, num_threads);
+  Uploader uploader(weights, dropped_files, num_threads);
   uploader.rows(weights.embedding, device.embedding);
   const int q_rows = config.num_heads * config.head_dim, kv_rows = config.num_kv_heads * config.head_dim;
   for (size_t l = 0; l < weights.layers.size(); ++l) {
@@ -309,7 +339,7 @@ DeviceWeights upload(const Weights& weights, const DenseFormats& dense, int num_
   }
   uploader.vector(weights.final_norm, device.final_norm);
   uploader.dense(weights.unembedding, "the unembedding", 0, device.unembedding);
-  uploader.finish();
+  uploader.finish(device.storage.bytes());
   log_conversions(weights, dense, device);
   return device;
 }

@@ -9,7 +9,7 @@
 namespace nibble::cuda::verify {
 namespace {
 
-constexpr int kMaxTokens{512};
+constexpr int kMaxShapeTokens{512};
 
 // The granularities of the kernels: a tile has 64 columns, a segment up to 5 tiles, an MXFP4 block 32 columns; a
 // strip has 16 rows; a pass takes 8 tokens, or 64 if there are more than 16. So the shapes have one and a half tiles,
@@ -55,7 +55,7 @@ KernelFinding check_cases(const KernelRow& row, const Target& target, CheckCase 
   const Subject subject{row, {stream, target}};
   uint64_t seed = 0;
   const auto run = [&](const Shape& shape, int tokens, Values values) {
-    if (tokens < row.from_rows || tokens > std::min(row.to_rows, kMaxTokens) || !fits(row, target, shape))
+    if (tokens < row.from_rows || tokens > std::min(row.to_rows, kMaxShapeTokens) || !fits(row, target, shape))
       return;
     const Case c{shape, tokens, values, seed += 100};
     comparison.at(c.text(), [&] { check_case(comparison, subject, c); });

@@ -1,0 +1,40 @@
+// Images: the forms in which the kernels are in this program (NIBBLE_CUDA_ARCHITECTURES), and which of them a GPU runs.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace nibble::cuda {
+
+// The kernels compiled for one architecture.
+struct Image {
+  int compute_capability{0};                   // 90: sm_90
+  bool is_specific{false};                     // sm_90a: runs on that compute capability alone
+  bool has_machine_code{true}, has_ptx{true};  // PTX is compiled by the driver ("just in time")
+  bool operator==(const Image&) const = default;
+};
+
+// "80,90a-real", as CMake has it with semicolons: -real is machine code alone, -virtual PTX alone.
+std::vector<Image> parse_images(std::string_view architectures);
+std::string describe(std::span<const Image> images);  // "sm_80 (also PTX), sm_90a"
+
+// The image that the CUDA runtime takes for a GPU, and whether the driver has to compile it. Machine code without "a" runs on its
+// compute capability and on later ones of the same major number, PTX on all later ones; machine code goes first.
+struct ImageChoice {
+  Image image;
+  bool is_compiled_at_start{false};
+};
+std::optional<ImageChoice> choose_image(std::span<const Image> images, int compute_capability);
+
+std::span<const Image> images();  // of this program
+std::string images_text();        // "cuda 13.0: sm_80 (also PTX), sm_90a"
+
+// Throws InputError where the GPU can run none of the images, or the driver would have to compile one and may not. Says in the log
+// where it does, because that takes long once, and the kernels are not those made for the GPU.
+void check_images(std::string_view gpu, int compute_capability, std::span<const Image> images,
+                  bool may_compile);
+
+}  // namespace nibble::cuda
