@@ -29,7 +29,7 @@ inline constexpr double kAttendInstructionsPerProduct{12};
 inline constexpr double kAttendProductShare{34.0 / 32};  // two of the 34 add up the denominators
 
 // Shares of the hardware's rates that loops reach. Issue: of 4 instructions a clock and multiprocessor. With weights and activations in
-// shared memory the loop of MXFP4 reached 0.69 (38.4 weights a clock on an H200); 0.62 fits whole steps on H100 and H200. Products: an
+// shared memory the loop of MXFP4 reached 0.7 to 0.76 (38.4 weights a clock on an H200); 0.62 fits whole steps on H100 and H200. Products: an
 // H200 multiplied MXFP4 strips with 64 columns at 403 TFLOP/s, 0.59 of what it does without loads (0.64 products a clock at 1.98 GHz).
 inline constexpr double kIssueUse{0.62}, kProductUse{0.59};
 // Of the read bandwidth, while weights stream: lm_head in BF16 read at 98 % on an H100 (docs/performance.md).
