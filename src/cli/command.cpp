@@ -161,7 +161,7 @@ std::string explain(const CLI::App& program, const CLI::ParseError& error) {
   for (const CLI::Option* option : command.get_options())
     if (option->get_required() && option->count() == 0)
       return fmt::format("{} is required; '{} --help' says what is accepted",
-                         option->get_name(/*positional=*/true), path);
+                         option->get_name(option->get_positional()), path);
   if (!commands.empty()) return fmt::format("'{}' needs a command: {}", path, fmt::join(commands, ", "));
   return fmt::format("{}; '{} --help' says what is accepted", error.what(), path);
 }

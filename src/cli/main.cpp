@@ -20,6 +20,7 @@
 #include "cli/harmony.h"
 #include "cli/help.h"
 #include "cli/inspect.h"
+#include "cli/predict.h"
 #include "cli/profile.h"
 #include "cli/run.h"
 #include "cli/serve.h"
@@ -53,6 +54,7 @@ constexpr CommandRow kCommands[] = {
      "bench serve: how fast a server answers under load",
      &define_bench},
     {"profile", "show where the time of one step goes", &define_profile},
+    {"predict", "predict how fast a model would run on a GPU that need not be here", &define_predict},
     {"tune", "measure how this machine's CPU is best used; never needed", &define_tune},
     {"verify", "check every kernel on this very machine", &define_verify},
     {"tokenize", "turn text into token ids and back", &define_tokenize},

@@ -9,6 +9,7 @@
 #include "backend/cuda/cuda_backend.h"
 #include "backend/cuda/images.h"
 #include "backend/cuda/kernel_table.h"
+#include "backend/cuda/predict.h"
 #include "backend/cuda/verify/probes/probes.h"
 #endif
 #include "core/error.h"
@@ -62,6 +63,10 @@ RemoteKernels cuda_kernels_on(std::string_view gpu, const Config& config, const 
                               const OwnOptions& own, std::string_view source) {
   return cuda::kernels_on(gpu, config, options, own.cuda, source);
 }
+StepPrediction cuda_predict_on(std::string_view gpu, const Config& config, const StorageFormats& formats,
+                               const OwnOptions& own, const PredictedStep& step) {
+  return cuda::predict_on(gpu, config, formats, own.cuda, step);
+}
 #endif
 bool cpu_takes_int8(const OwnOptions& own) { return cpu::takes_int8(own.cpu); }
 
@@ -93,14 +98,14 @@ constexpr BackendRow kBackends[] = {
 #if NIBBLE_CUDA
     {"cuda", "one NVIDIA GPU", &plan<&cuda::plan>, &make_cuda, true, false, nullptr, &never, &cuda::why_not,
      &cuda_tolerance, &cuda::read_bandwidth, &cuda::device_facts, nullptr, nullptr, &check_cuda,
-     &cuda::verify::machine_probes, &cuda_kernels_on},
+     &cuda::verify::machine_probes, &cuda_kernels_on, &cuda_predict_on},
 #endif
     {"cpu", "all cores, dense weights as they are stored", &plan_cpu, &make_cpu, false, true, &check_isa,
      &cpu_takes_int8, &nothing, &cpu_tolerance, &host_bandwidth, nullptr, &cpu::retune, &cpu_rounding,
-     nullptr, nullptr, nullptr},
+     nullptr, nullptr, nullptr, nullptr},
     {"reference", "plain loops in float32, slow: what the others are tested against", &plan<&reference::plan>,
      &make<&reference::make>, false, false, &check_reference, &always, &nothing, &float32_tolerance,
-     &host_bandwidth, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr},
+     &host_bandwidth, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr},
 };
 
 }  // namespace

@@ -14,7 +14,9 @@
 #include "backend/device_facts.h"
 #include "backend/kernel_check.h"
 #include "backend/machine_probe.h"
+#include "backend/prediction.h"
 #include "model/golden.h"
+#include "model/ops.h"
 #include "reference/rounding.h"
 
 namespace nibble {
@@ -52,6 +54,9 @@ struct BackendRow {
   // The kernels that a device of this name would run; `source` names the model in messages. Null: there are no names.
   RemoteKernels (*kernels_on)(std::string_view device, const Config&, const BackendOptions&,
                               const OwnOptions&, std::string_view source);
+  // How long a step would take on a device of this name. Null: there are no names.
+  StepPrediction (*predict_on)(std::string_view device, const Config&, const StorageFormats&,
+                               const OwnOptions&, const PredictedStep&);
 };
 
 std::span<const BackendRow> all_backends();  // best first

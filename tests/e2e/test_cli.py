@@ -193,6 +193,10 @@ def test_prompts_that_can_not_be_run():
         (["inspect", "tiny", "--kernels", "--gpu", "gb10"], "the preset 'cuda' builds it"),
         (["inspect", "tiny", "--kernels", "--gpu", "gb10", "--backend", "cpu"], "the backend cpu runs on no GPU"),
         (["inspect", "tiny", "--gpu", "gb10"], "only --kernels depends on it"),
+        (["predict", "tiny", "--gpu", "gb10"], "the preset 'cuda' builds it"),
+        (["predict", "tiny", "--gpu", "gb10", "--backend", "cpu"], "the backend cpu runs on no GPU"),
+        (["predict", "tiny"], "--gpu"),
+        (["predict", "tiny", "--gpu", "gb10", "-p", "0", "-n", "0"], "nothing to predict"),
         (["run", "tiny", "-p", "x", "--shared-budget", "100"], "one of 99, 163, 227"),
         (["run", "tiny", "-p", "x", "--backend", "cpu", "--shared-budget", "99"], "the backend cpu runs on no GPU"),
         (["run", "tiny", "-p", "x", "--backend", "cpu", "--multiprocessors", "48"], "the backend cpu runs on no GPU"),
@@ -230,7 +234,7 @@ def test_a_bad_variable_is_named():
 def test_every_command_has_help_with_an_example():
     overview = answer("--help")
     assert "Exit codes" in overview and "NIBBLE_" in overview
-    for command in ["run", "chat", "inspect", "eval", "bench", "bench serve", "profile", "tune", "verify", "tokenize", "convert", "harmony render", "harmony parse"]:
+    for command in ["run", "chat", "inspect", "eval", "bench", "bench serve", "profile", "predict", "tune", "verify", "tokenize", "convert", "harmony render", "harmony parse"]:
         assert command.split()[0] in overview
         text = answer(*command.split(), "--help")
         assert f"nibble {command}" in text.split("Example", 1)[1], command
@@ -268,10 +272,18 @@ def test_inspect_names_kernels_and_tensors():
 with_cuda = pytest.mark.skipif(not CUDA_NIBBLE.exists(), reason="the CUDA backend is not built")
 
 
-def inspect_gpu(gpu, *arguments):
+def ask_of_gpu(command, gpu, *arguments):
     """What the program with the CUDA backend says of a GPU that is not here."""
-    command = [CUDA_NIBBLE, "inspect", "synthetic:gpt-oss-120b", "--kernels", "--gpu", gpu, *map(str, arguments)]
+    command = [CUDA_NIBBLE, *command, "synthetic:gpt-oss-120b", "--gpu", gpu, *map(str, arguments)]
     return subprocess.run(command, capture_output=True, text=True, timeout=300)
+
+
+def inspect_gpu(gpu, *arguments):
+    return ask_of_gpu(["inspect", "--kernels"], gpu, *arguments)
+
+
+def predict_gpu(gpu, *arguments):
+    return ask_of_gpu(["predict"], gpu, *arguments)
 
 
 @with_cuda
@@ -298,6 +310,65 @@ def test_a_gpu_is_no_more_than_it_is():
     ]:
         done = inspect_gpu(*arguments)
         assert done.returncode == 2 and said in done.stderr, done.stderr
+
+
+@with_cuda
+def test_speed_is_predicted_for_a_gpu_that_is_not_here():
+    report = json.loads(predict_gpu("sm_121", "--json", "-p", 512, "-d", "0,16384", "--fp8-layers", "all").stdout)
+    assert report["is_prediction"] and "NVIDIA GB10" in report["gpu"]["name"] and report["gpu"]["is_read_measured"]
+    tests = {test["test"]: test for test in report["tests"]}
+    assert list(tests) == ["pp512", "tg128", "pp512 @ d16384", "tg128 @ d16384"]
+    for test in tests.values():
+        rows = test["operations"]
+        assert test["bytes_per_step"] == sum(row["bytes"] for row in rows)
+        for row in rows:
+            assert row["us"] == pytest.approx(max(row["memory_us"], row["issue_us"], row["products_us"]) + row["serial_us"])
+        seconds = test["num_steps"] * sum(row["us"] for row in rows) / 1e6
+        assert test["tokens_per_second"] == pytest.approx(test["num_tokens"] / seconds)
+        assert 0 < test["share_of_read_bandwidth"] < 1
+    # A box that reads 262 GB/s, and 3.47 GB for a token: 75 tok/s at most.
+    assert 60 < tests["tg128"]["tokens_per_second"] < 75.6
+    assert tests["tg128 @ d16384"]["tokens_per_second"] < tests["tg128"]["tokens_per_second"]
+
+
+@with_cuda
+def test_a_prediction_says_that_it_is_one():
+    text = predict_gpu("a10", "-p", 0).stdout
+    assert text.startswith("A prediction, not a measurement: synthetic:gpt-oss-120b on NVIDIA A10")
+    assert "nibble does not run it there yet" in text and "are free" in text  # 24 GB do not hold it
+    assert "550 GB/s (expected" in text
+    summary = [row for row in rows_of(text) if row[0] == "tg128"]
+    assert len(summary) == 1 and float(summary[0][1]) < 550e9 / 5e9
+    assert [row[-1] for row in rows_of(text) if row[0] == "unembed"] == ["memory"]
+
+
+@with_cuda
+def test_a_prediction_follows_the_flags_that_make_a_gpu_smaller():
+    speeds = [json.loads(predict_gpu("h200", "--json", "-p", 0, "--multiprocessors", count).stdout)["tests"][0]["tokens_per_second"]
+              for count in [132, 48]]
+    assert speeds[0] > 1.2 * speeds[1]
+    for arguments, said in [
+        (["sm_42"], "known are gb10"),
+        (["gb10", "--multiprocessors", 49], "--multiprocessors 49"),
+        (["gb10", "-d", 131072], "needs a context of"),
+        (["h200", "--require", "qkv=mxfp4"], "--require"),
+    ]:
+        done = predict_gpu(*arguments)
+        assert done.returncode == 2 and said in done.stderr, done.stderr
+
+
+@with_cuda
+def test_a_profile_is_laid_beside_its_prediction(tmp_path):
+    profile = {"command_line": "nibble profile synthetic:gpt-oss-120b --fp8-layers all --multiprocessors 48 --json", "model": "synthetic:gpt-oss-120b",
+               "num_tokens": 1, "depth": 0, "step_us": 3000, "parts": [{"part": "dense", "us": 1000}, {"part": "gaps", "us": 72}]}
+    (tmp_path / "profiles.jsonl").write_text(json.dumps(profile))
+    command = [ROOT / "tools" / "predict_records", "compare", "h200", tmp_path / "profiles.jsonl", "--nibble", CUDA_NIBBLE]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    assert "at depth 0 --fp8-layers all --multiprocessors 48" in done.stdout, done.stderr
+    rows = {row[0]: row[1:] for row in rows_of(done.stdout)}
+    assert rows["gaps"] == ["72.0", "0.0", "0.0", "72.0", "2.0"]
+    measured, predicted, serial, left, of_layer = map(float, rows["dense"])
+    assert left == pytest.approx(measured - predicted + serial, abs=0.2) and of_layer == pytest.approx(left / 36, abs=0.1)
 
 
 def test_operations_run_as_required():

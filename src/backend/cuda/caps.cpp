@@ -47,21 +47,52 @@ struct ChipRow {
   const char *name, *product;
   int compute_capability, num_multiprocessors;
   int shared_kilobytes, gigabytes;
+  ChipSpeeds speeds;
   bool is_integrated{false};
 };
+
+// Products per clock: every mma.sync of sm_12x and of sm_89 issues once in 4 clocks, and half as often on GeForce where it sums in
+// float32 (flashinfer#3628: 51 TFLOP/s of BF16 on a 5060 Ti, 102 of FP8; 3090: Don-Chad/ninfer-3090#17). A100: 312 TFLOP/s of its
+// datasheet. Hopper: `nibble verify`'s rates on an H200. B200 runs the code of sm_80: taken as A100's, nobody has measured it.
+// Clocks: the highest of the datasheet, or what was seen under load (GB10: 2.41 to 2.48 GHz, ling-engine; 5090: kekzl/imp#606).
+constexpr double kQuarter{0.25}, kThrottled{0.125}, kHopper{0.64}, kAmpere{0.5};
+constexpr ChipSpeeds measured(double gigabytes, double gigahertz, double products, double cache_megabytes,
+                              const char* source) {
+  return {gigabytes * 1e9, true, gigahertz * 1e9, products, static_cast<size_t>(cache_megabytes * 1e6),
+          source};
+}
+// Chips that were measured read 0.91 to 0.96 of their datasheet's bandwidth.
+constexpr ChipSpeeds expected(double gigabytes, double gigahertz, double products, double cache_megabytes,
+                              const char* source) {
+  return {gigabytes * 1e9, false, gigahertz * 1e9, products, static_cast<size_t>(cache_megabytes * 1e6),
+          source};
+}
 constexpr ChipRow kChips[]{
-    {"gb10", "NVIDIA GB10", 121, 48, 99, 128, true},
-    {"rtx5090", "NVIDIA GeForce RTX 5090", 120, 170, 99, 32},
-    {"pro6000", "NVIDIA RTX PRO 6000 Blackwell", 120, 188, 99, 96},
-    {"rtx4090", "NVIDIA GeForce RTX 4090", 89, 128, 99, 24},
-    {"l40s", "NVIDIA L40S", 89, 142, 99, 48},
-    {"rtx3090", "NVIDIA GeForce RTX 3090", 86, 82, 99, 24},
-    {"a10", "NVIDIA A10", 86, 72, 99, 24},
-    {"a100", "NVIDIA A100 80 GB", 80, 108, 163, 80},
-    {"h100", "NVIDIA H100 80 GB", 90, 132, 227, 80},
-    {"h200", "NVIDIA H200", 90, 132, 227, 141},
-    {"b200", "NVIDIA B200", 100, 148, 227, 180},
+    {"gb10", "NVIDIA GB10", 121, 48, 99, 128,
+     measured(262, 2.42, kQuarter, 25.2, "dreamference/ling-engine, report M0"), true},
+    {"rtx5090", "NVIDIA GeForce RTX 5090", 120, 170, 99, 32,
+     measured(1674, 2.85, kThrottled, 96, "Don-Chad/ninfer-3090#17")},
+    {"pro6000", "NVIDIA RTX PRO 6000 Blackwell", 120, 188, 99, 96,
+     expected(1674, 2.62, kQuarter, 128, "as the RTX 5090, whose memory it has")},
+    {"rtx4090", "NVIDIA GeForce RTX 4090", 89, 128, 99, 24,
+     measured(921, 2.52, kThrottled, 72, "krrishnarraj/clpeak#106")},
+    {"l40s", "NVIDIA L40S", 89, 142, 99, 48, expected(800, 2.52, kQuarter, 96, "0.93 of 864")},
+    {"rtx3090", "NVIDIA GeForce RTX 3090", 86, 82, 99, 24,
+     measured(854, 1.70, kThrottled, 6, "ashalliants/ninfer-3090#50")},
+    {"a10", "NVIDIA A10", 86, 72, 99, 24, expected(550, 1.70, kQuarter, 6, "0.92 of 600")},
+    {"a100", "NVIDIA A100 80 GB", 80, 108, 163, 80, expected(1800, 1.41, kAmpere, 40, "0.88 of 2039")},
+    {"h100", "NVIDIA H100 80 GB", 90, 132, 227, 80,
+     measured(3100, 1.98, kHopper, 52.4, "records/cuda-bench.jsonl: 3.08 to 3.12 TB/s")},
+    {"h200", "NVIDIA H200", 90, 132, 227, 141,
+     measured(4550, 1.98, kHopper, 62.9, "records/cuda-bench.jsonl: 4.51 to 4.64 TB/s")},
+    {"b200", "NVIDIA B200", 100, 148, 227, 180, expected(7300, 1.85, kAmpere, 126, "0.91 of 8000")},
 };
+
+const ChipRow& chip_of(std::string_view name) {
+  for (const ChipRow& chip : kChips)
+    if (name == chip.name || name == fmt::format("sm_{}", chip.compute_capability)) return chip;
+  throw InputError("--gpu '{}': known are {}", name, fmt::join(known_gpu_names(), ", "));
+}
 
 }  // namespace
 
@@ -94,13 +125,13 @@ std::string describe(const DeviceCaps& caps) {
 }
 
 DeviceCaps known_gpu(std::string_view name) {
-  for (const ChipRow& chip : kChips)
-    if (name == chip.name || name == fmt::format("sm_{}", chip.compute_capability))
-      return caps_of({chip.product, chip.compute_capability, chip.num_multiprocessors,
-                      static_cast<size_t>(chip.shared_kilobytes) * 1024,
-                      static_cast<size_t>(chip.gigabytes) * 1'000'000'000, chip.is_integrated});
-  throw InputError("--gpu '{}': known are {}", name, fmt::join(known_gpu_names(), ", "));
+  const ChipRow& chip = chip_of(name);
+  return caps_of({chip.product, chip.compute_capability, chip.num_multiprocessors,
+                  static_cast<size_t>(chip.shared_kilobytes) * 1024,
+                  static_cast<size_t>(chip.gigabytes) * 1'000'000'000, chip.is_integrated});
 }
+
+ChipSpeeds known_speeds(std::string_view name) { return chip_of(name).speeds; }
 
 std::vector<std::string> known_gpu_names() {
   std::vector<std::string> names;

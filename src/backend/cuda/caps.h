@@ -44,6 +44,17 @@ DeviceCaps with_code_of(DeviceCaps caps, int compute_capability);
 
 std::string describe(const DeviceCaps& caps);  // one line
 
+// How fast a chip is, for predictions (predict.h). Rates are of one multiprocessor.
+struct ChipSpeeds {
+  double read_bandwidth{0};      // bytes per second: the best that a program was seen to read
+  bool is_read_measured{false};  // false: what chips of its kind reach of their datasheet's figure
+  double clock_hz{0};            // under load
+  double products_per_clock{0};  // mma.sync.m16n8k16 of bfloat16, summed in float32
+  size_t cache_bytes{0};         // L2
+  const char* source{""};        // of the read bandwidth
+};
+ChipSpeeds known_speeds(std::string_view name);  // throws as known_gpu()
+
 // A chip that nibble knows, by its own name ("gb10") or that of its family ("sm_121"). Throws InputError that lists the names.
 DeviceCaps known_gpu(std::string_view name);
 std::vector<std::string> known_gpu_names();

@@ -17,24 +17,7 @@ namespace {
 
 constexpr uint64_t kSeed{1};
 
-struct Step {
-  int offset;  // behind the depth
-  int num_tokens;
-  bool wants_next;  // as in an engine: no token is chosen before the end of a prompt
-};
-
-std::vector<Step> steps_of(const BenchTest& test, int max_batch_tokens) {
-  const bool is_decode = test.kind == BenchKind::kDecode;
-  const int chunk = is_decode ? 1 : max_batch_tokens;
-  std::vector<Step> steps;
-  for (int offset = 0; offset < test.num_tokens; offset += chunk) {
-    const int num_tokens = std::min(chunk, test.num_tokens - offset);
-    steps.push_back({offset, num_tokens, is_decode || offset + num_tokens == test.num_tokens});
-  }
-  return steps;
-}
-
-double bytes_of(const Step& step, int depth, const Config& config, const StorageFormats& formats) {
+double bytes_of(const TestStep& step, int depth, const Config& config, const StorageFormats& formats) {
   Cost sum;
   for (const OperationCost& row :
        step_costs(config, formats, step.num_tokens, depth + step.offset + step.num_tokens))
@@ -42,9 +25,10 @@ double bytes_of(const Step& step, int depth, const Config& config, const Storage
   return static_cast<double>(sum.bytes_touched());
 }
 
-double seconds_of(BackendSequence& sequence, std::span<const Step> steps, std::span<const TokenId> tokens) {
+double seconds_of(BackendSequence& sequence, std::span<const TestStep> steps,
+                  std::span<const TokenId> tokens) {
   const Stopwatch watch;
-  for (const Step& step : steps)
+  for (const TestStep& step : steps)
     sequence.run_repeatable_step(
         tokens.subspan(static_cast<size_t>(step.offset), static_cast<size_t>(step.num_tokens)), step.offset,
         step.wants_next);
@@ -59,6 +43,17 @@ std::vector<TokenId> tokens_at(int first_position, int num_tokens, int vocab) {
     tokens.push_back(static_cast<TokenId>(random_bits(kSeed, static_cast<uint64_t>(position)) %
                                           static_cast<uint64_t>(vocab)));
   return tokens;
+}
+
+std::vector<TestStep> steps_of(const BenchTest& test, int max_batch_tokens) {
+  const bool is_decode = test.kind == BenchKind::kDecode;
+  const int chunk = is_decode ? 1 : max_batch_tokens;
+  std::vector<TestStep> steps;
+  for (int offset = 0; offset < test.num_tokens; offset += chunk) {
+    const int num_tokens = std::min(chunk, test.num_tokens - offset);
+    steps.push_back({offset, num_tokens, is_decode || offset + num_tokens == test.num_tokens});
+  }
+  return steps;
 }
 
 std::string name(const BenchTest& test) {
@@ -111,10 +106,10 @@ void run_tests(Backend& backend, const BackendOptions& room, const StorageFormat
     sequence.feed(tokens_at(sequence.length(), test.depth - sequence.length(), config.vocab));
     sequence.reserve(test.num_tokens);
 
-    const std::vector<Step> steps = steps_of(test, room.max_batch_tokens);
+    const std::vector<TestStep> steps = steps_of(test, room.max_batch_tokens);
     const std::vector<TokenId> tokens = tokens_at(test.depth, test.num_tokens, config.vocab);
     BenchResult result{test, {}, static_cast<int>(steps.size()), 0};
-    for (const Step& step : steps)
+    for (const TestStep& step : steps)
       result.bytes_per_step += bytes_of(step, test.depth, config, formats) / result.num_steps;
 
     for (int warmup = 0; warmup < kNumWarmups; ++warmup) seconds_of(sequence, steps, tokens);

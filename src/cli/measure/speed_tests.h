@@ -22,6 +22,14 @@ struct BenchTest {
 };
 std::string name(const BenchTest& test);  // "pp512", "tg128 @ d4096"
 
+// A step of a test, which begins `offset` tokens behind the depth. No token is chosen before the end of a prompt, as in an engine.
+struct TestStep {
+  int offset;
+  int num_tokens;
+  bool wants_next;
+};
+std::vector<TestStep> steps_of(const BenchTest& test, int max_batch_tokens);
+
 // All pairs of a length and a depth. Ascending depths, each once, so that what one test finds in the cache stays there for the next;
 // a length of 0 is no test.
 std::vector<BenchTest> list_tests(std::span<const int> prompt_lengths, std::span<const int> output_lengths,

@@ -1,0 +1,68 @@
+// What the kernels cost, as predictions count it (predict.h): instructions from their SASS, and times that were measured on Hopper.
+// Plain data.
+#pragma once
+
+#include "backend/cuda/strips.h"
+#include "model/operation.h"
+
+namespace nibble::cuda {
+
+// Warp instructions of a strip's tiles of 64 columns. They are those on the path of a full segment of sm_90a, the branch of lane 0 that
+// refills a ring counted as taken; other families differ by a few. `few`: kernels for up to 16 tokens, a tile for one pass (qkv_kernel:
+// 516, 666 and 470 for a segment of 5). `many` and `many_columns`: kernels of prompts, a tile, and each tile of 8 columns that it is
+// multiplied with (up_many_kernel, qkv_many_kernel: loops for 2 to 8 of those; a fifth of a segment's end and the warps that copy are
+// counted in). To count them, with the packages nvidia-cuda-cuobjdump and nvidia-cuda-nvdisasm of PyPI on the PATH:
+//
+//   cuobjdump -sass -arch sm_90a build/cuda/CMakeFiles/nibble_cuda_kernels.dir/src/backend/cuda/linear.cu.o
+//   (the same of prompt/dense.cu.o and prompt/experts.cu.o; the loops are those with HMMA in them)
+struct LoopCost {
+  Layout layout;
+  double few, many, many_columns;
+};
+inline constexpr LoopCost kLoopCosts[]{
+    {Layout::kBf16, 103, 63, 8.0},
+    {Layout::kE4m3, 133, 108, 9.0},
+    {Layout::kMxfp4, 94, 111, 8.2},
+};
+// attend_tiles_kernel: about 400 for the 34 products of a page and two rows.
+inline constexpr double kAttendInstructionsPerProduct{12};
+inline constexpr double kAttendProductShare{34.0 / 32};  // two of the 34 add up the denominators
+
+// Shares of the hardware's rates that loops reach. Issue: of 4 instructions a clock and multiprocessor. With weights and activations in
+// shared memory the loop of MXFP4 reached 0.7 to 0.76 (38.4 weights a clock on an H200); 0.62 fits whole steps on H100 and H200. Products: an
+// H200 multiplied MXFP4 strips with 64 columns at 403 TFLOP/s, 0.59 of what it does without loads (0.64 products a clock at 1.98 GHz).
+inline constexpr double kIssueUse{0.62}, kProductUse{0.59};
+// Of the read bandwidth, while weights stream: lm_head in BF16 read at 98 % on an H100 (docs/performance.md).
+inline constexpr double kReadUse{0.98};
+// From the request of a slot of a ring until it can be requested again, seconds. An H100 at the knee of its bandwidth answers after 1.0 to
+// 1.4 us. It decides where few multiprocessors face much bandwidth.
+inline constexpr double kSlotSeconds{1.0e-6};
+
+// A page of one key/value head and one row occupies a multiprocessor for so many clocks in attend_rows: at 16,384 positions a full layer
+// takes 25 to 29 us longer than at none, whether the cache is BF16 or FP8, on H100 and H200 (records/cuda-bench.jsonl).
+inline constexpr double kAttendClocksPerPage{1750};
+
+// Microseconds of a launch in which nothing streams, at the clock of a Hopper; other chips take kSerialHz / clock as long. `serial`: the
+// boundary between two kernels, the activations' way, the spread of a launch over its CTAs, the sums. `prologue`: activations are
+// loaded and normed, which only weights that were requested before can use: memory works, and the products wait.
+//
+// Fitted to decoding of 120b and 20b in all three formats at depth 0 and 16,384 on H100 and H200 (records/cuda-bench.jsonl,
+// records/cuda-predict.jsonl) and to the parts of a step on an H100 (records/cuda-profile.jsonl): qkv, attend and project together 8.5 us
+// a layer, route, up and down 9.4, the ends of a step 6.8, the prologue 2.3; within these they are divided by those parts and by the
+// timestamps of docs/decisions/0005 (the last CTA of up is 3.5 us behind the first). All predicted speeds are within 4 % of the measured.
+inline constexpr double kSerialHz{1.98e9};
+struct SerialCost {
+  Operation operation;
+  double serial, prologue;
+};
+inline constexpr SerialCost kSerialCosts[]{
+    {Operation::kEmbed, 1.5, 0},     {Operation::kRmsNorm, 2.0, 0},   {Operation::kQkv, 2.5, 2.3},
+    {Operation::kAppend, 1.5, 0},    {Operation::kAttend, 3.5, 0},    {Operation::kProject, 2.5, 2.3},
+    {Operation::kRoute, 4.0, 0},     {Operation::kExpertsUp, 3.2, 0}, {Operation::kExpertsDown, 2.2, 2.3},
+    {Operation::kUnembed, 2.1, 2.3}, {Operation::kSample, 3.2, 0},
+};
+// More at each launch where kernels do not begin while their predecessors end: chains of streaming kernels took 2.0 to 2.1 us a boundary
+// as a graph, and 1.0 to 1.3 with dependent launches (one H100).
+inline constexpr double kWithoutDependentLaunch{1.0};
+
+}  // namespace nibble::cuda

@@ -1,0 +1,26 @@
+// Predicts how long a step takes on a chip that need not be here, from what the chip can do (caps.h) and what the kernels cost
+// (costs.h). Of each launch
+//
+//   t = max(bytes / B, prologue + slots / (4 M f u), prologue + products / (r M f u')) + serial
+//
+// B: bytes per second that stream: a share of what the chip reads, or what M multiprocessors take whose rings are full. M, f: number of
+// multiprocessors and their clock. slots: warp instructions, of which a multiprocessor issues up to 4 a clock. products: mma.m16n8k16, up
+// to r a clock. u, u': shares of these rates that loops reach. Serial parts were measured on Hopper and are scaled by the clock.
+//
+// The model is held to measurements of decoding (tests/backend/cuda/host/predict_test.cpp). Needs no GPU.
+#pragma once
+
+#include "backend/cuda/target.h"
+#include "backend/prediction.h"
+#include "model/ops.h"
+
+namespace nibble::cuda {
+
+std::vector<PredictedTime> predict(const ChipSpeeds& chip, const Target& target, const Config& config,
+                                   const StorageFormats& formats, const PredictedStep& step);
+
+// The same of a chip by its name (caps.h), with what it is.
+StepPrediction predict_on(std::string_view gpu, const Config& config, const StorageFormats& formats,
+                          const CudaOptions& own, const PredictedStep& step);
+
+}  // namespace nibble::cuda

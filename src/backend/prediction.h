@@ -1,0 +1,46 @@
+// What a backend predicts of a step on a device that need not be here, in the form that every backend reports.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "model/operation.h"
+
+namespace nibble {
+
+// A step of one sequence.
+struct PredictedStep {
+  int num_tokens{1};  // new ones; 1: decoding
+  int context{1};     // positions that the last of them sees
+  bool wants_next{true};
+};
+
+// An operation of a step, summed over the layers; times in microseconds. Memory, the issue of instructions and the tensor cores work at
+// the same time: an operation takes the longest of the three, and what is serial. An operation that is part of another's launch has no
+// launches of its own.
+struct PredictedTime {
+  Operation operation{};
+  int num_launches{0};
+  size_t bytes{0};  // of weights and KV cache
+  double memory{0}, issue{0}, products{0}, serial{0};
+
+  double total() const;
+  std::string_view bound() const;  // the largest part: "memory", "issue", "products" or "serial"
+  PredictedTime& operator+=(const PredictedTime& other);
+};
+
+struct PredictedDevice {
+  std::string description;       // in a line
+  double read_bandwidth{0};      // bytes per second, of the whole device
+  bool is_read_measured{false};  // else expected
+  std::string read_source;
+};
+
+struct StepPrediction {
+  PredictedDevice device;
+  std::vector<PredictedTime> operations;  // in the order of a step
+};
+
+}  // namespace nibble

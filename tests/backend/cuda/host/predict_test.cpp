@@ -1,0 +1,180 @@
+// Holds predictions of speed to what was measured, and to what must be true of any. Needs no GPU.
+#include "backend/cuda/predict.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <numeric>
+#include <set>
+
+#include "tests/error_of.h"
+#include "tests/folders.h"
+
+namespace nibble::cuda {
+namespace {
+
+using testing::HasSubstr;
+
+double sum_of_times(const std::vector<PredictedTime>& operations) {
+  return std::accumulate(operations.begin(), operations.end(), 0.0,
+                         [](double sum, const PredictedTime& row) { return sum + row.total(); });
+}
+
+StorageFormats stored_as(Format dense, Format kv = Format::kBf16) {
+  StorageFormats formats;
+  formats.qkv = formats.attention_output = formats.unembedding = dense;
+  formats.kv = kv;
+  return formats;
+}
+
+std::vector<PredictedTime> predicted_for(std::string_view gpu, const PredictedStep& step,
+                                         const StorageFormats& formats = {}, const CudaOptions& own = {},
+                                         const char* model = "gpt-oss-120b") {
+  return predict_on(gpu, *named_config(model), formats, own, step).operations;
+}
+
+double time_on(std::string_view gpu, const PredictedStep& step, const StorageFormats& formats = {},
+               const CudaOptions& own = {}) {
+  return sum_of_times(predicted_for(gpu, step, formats, own));
+}
+
+PredictedTime operation_of(const std::vector<PredictedTime>& operations, Operation wanted) {
+  for (const PredictedTime& row : operations)
+    if (row.operation == wanted) return row;
+  return {};
+}
+
+Format format_named(const std::string& name) {
+  for (const Format format : {Format::kBf16, Format::kE4m3, Format::kMxfp4})
+    if (nibble::name(format) == name) return format;
+  ADD_FAILURE() << name << " is no format of a record";
+  return Format::kBf16;
+}
+
+constexpr PredictedStep kDecode{1, 64, true};
+
+// Each line of the record, with the read bandwidth that was measured beside it: cards of one kind differ.
+TEST(CudaPredict, DecodingIsWithinATenthOfWhatWasMeasured) {
+  std::ifstream file(test::source_path("records/cuda-predict.jsonl"));
+  std::set<std::string> gpus;
+  int num_lines = 0;
+  for (std::string line; std::getline(file, line); ++num_lines) {
+    const nlohmann::json record = nlohmann::json::parse(line);
+    const std::string gpu = record.at("gpu"), model = record.at("model");
+    gpus.insert(gpu);
+    ChipSpeeds chip = known_speeds(gpu);
+    chip.read_bandwidth = record.at("read_bytes_per_second");
+    const Target target =
+        target_of(known_gpu(gpu), {.num_multiprocessors = record.at("multiprocessors").get<int>()});
+    const int num_tokens = record.at("num_tokens"), depth = record.at("depth");
+    double microseconds = 0;
+    for (int token = 1; token <= num_tokens; ++token)
+      microseconds +=
+          sum_of_times(predict(chip, target, *named_config(model.substr(model.find(':') + 1)),
+                               stored_as(format_named(record.at("dense")), format_named(record.at("kv"))),
+                               {1, depth + token, true}));
+    const double speed = num_tokens / microseconds * 1e6, measured = record.at("tokens_per_second");
+    EXPECT_NEAR(speed / measured, 1, 0.1) << speed << " predicted, measured: " << line;
+  }
+  EXPECT_GE(num_lines, 13);
+  EXPECT_TRUE(gpus.contains("h100") && gpus.contains("h200"));
+}
+
+// lm_head in BF16 is a single stream of 1.16 GB: no chip reads it faster than it can, and a chip that is bound by memory hardly slower.
+TEST(CudaPredict, NothingIsReadFasterThanTheChipReads) {
+  for (const std::string& gpu : known_gpu_names())
+    for (const Format dense : {Format::kBf16, Format::kE4m3, Format::kMxfp4})
+      for (const PredictedTime& row : predicted_for(gpu, {1, 4096, true}, stored_as(dense)))
+        EXPECT_LE(static_cast<double>(row.bytes), known_speeds(gpu).read_bandwidth * row.total() / 1e6)
+            << name(row.operation) << " on " << gpu;
+  const PredictedTime head = operation_of(predicted_for("gb10", kDecode), Operation::kUnembed);
+  EXPECT_EQ(head.bound(), "memory");
+  EXPECT_NEAR(head.total(), 201088.0 * 2880 * 2 / 262e9 * 1e6, 0.03 * head.total());
+}
+
+TEST(CudaPredict, BytesAreThoseOfTheModelsOperations) {
+  const Config config = *named_config("gpt-oss-120b");
+  const StorageFormats formats = stored_as(Format::kE4m3, Format::kE4m3);
+  for (const PredictedStep& step : {PredictedStep{1, 1000, true}, PredictedStep{512, 1000, true}}) {
+    size_t bytes = 0;
+    for (const PredictedTime& row : predicted_for("gb10", step, formats)) bytes += row.bytes;
+    EXPECT_EQ(bytes, total(step_costs(config, formats, step.num_tokens, step.context)).bytes_touched());
+  }
+  EXPECT_EQ(operation_of(predicted_for("gb10", {512, 512, false}), Operation::kUnembed).num_launches, 0);
+}
+
+TEST(CudaPredict, MultiprocessorsAndRingsLimitWhatIsRead) {
+  double last = 0;
+  for (const int count : {132, 96, 64, 48, 24, 8}) {
+    const double time = time_on("h200", kDecode, {}, {.num_multiprocessors = count});
+    EXPECT_GT(time, last) << count;
+    last = time;
+  }
+  // Eight of them hold 8 x 96 KB of rings: 786 kB in a microsecond.
+  const PredictedTime head =
+      operation_of(predicted_for("h200", kDecode, {}, {.num_multiprocessors = 8}), Operation::kUnembed);
+  EXPECT_NEAR(static_cast<double>(head.bytes) / head.memory * 1e6, 8 * 16 * 3 * 2048 / 1e-6, 1e9);
+  EXPECT_GT(time_on("h200", kDecode, {}, {.shared_budget = 99, .num_multiprocessors = 24}),
+            time_on("h200", kDecode, {}, {.num_multiprocessors = 24}));
+}
+
+TEST(CudaPredict, LessIsFaster) {
+  for (const std::string& gpu : known_gpu_names()) {
+    const double bf16 = time_on(gpu, kDecode), mxfp4 = time_on(gpu, kDecode, stored_as(Format::kMxfp4));
+    EXPECT_LT(mxfp4, bf16) << gpu;
+    EXPECT_LT(bf16, time_on(gpu, {1, 16384, true})) << gpu;
+    EXPECT_LT(time_on(gpu, {512, 512, true}), time_on(gpu, {2048, 2048, true})) << gpu;
+    EXPECT_LT(time_on(gpu, {512, 512, true}), 512 * bf16) << gpu;
+  }
+}
+
+// A tensor core at half the rate takes twice as long for a prompt, and no longer for a token.
+TEST(CudaPredict, APromptIsBoundByProductsWhereTheyAreThrottled) {
+  const Config config = *named_config("gpt-oss-120b");
+  const Target target = target_of(known_gpu("pro6000"), {});
+  ChipSpeeds chip = known_speeds("pro6000");
+  const auto time_of = [&](const PredictedStep& step) {
+    return sum_of_times(predict(chip, target, config, {}, step));
+  };
+  const double prompt = time_of({2048, 2048, true}), token = time_of(kDecode);
+  EXPECT_EQ(
+      operation_of(predict(chip, target, config, {}, {2048, 2048, true}), Operation::kExpertsUp).bound(),
+      "products");
+  chip.products_per_clock /= 2;
+  EXPECT_GT(time_of({2048, 2048, true}), 1.5 * prompt);
+  EXPECT_EQ(time_of(kDecode), token);
+}
+
+TEST(CudaPredict, AnOperationTakesItsLongestPartAndWhatIsSerial) {
+  const PredictedTime read{.operation = Operation::kAttend,
+                           .num_launches = 1,
+                           .bytes = 5,
+                           .memory = 7,
+                           .issue = 2,
+                           .products = 1,
+                           .serial = 3};
+  EXPECT_EQ(read.total(), 10);
+  EXPECT_EQ(read.bound(), "memory");
+  PredictedTime both = read;
+  both += {.operation = Operation::kAttend,
+           .num_launches = 2,
+           .bytes = 1,
+           .memory = 1,
+           .issue = 4,
+           .products = 1,
+           .serial = 9};
+  EXPECT_EQ(both.total(), 10 + 13);
+  EXPECT_EQ(both.num_launches, 3);
+  EXPECT_EQ(both.bytes, 6u);
+  EXPECT_EQ(both.bound(), "serial");
+  EXPECT_EQ(both.serial, 23 - 8);
+}
+
+TEST(CudaPredict, AnUnknownGpuIsAnsweredWithTheKnownOnes) {
+  EXPECT_THAT(error_of([] { predicted_for("gtx1080", kDecode); }), HasSubstr("known are gb10"));
+}
+
+}  // namespace
+}  // namespace nibble::cuda
