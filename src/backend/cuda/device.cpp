@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "backend/cuda/images.h"
+#include "backend/cuda/pace.h"
 #include "core/available_bytes.h"
 #include "core/error.h"
 #include "core/log.h"
@@ -70,5 +71,16 @@ OwnedStream::OwnedStream() {
 }
 OwnedStream::~OwnedStream() { cudaStreamDestroy(stream_); }
 void OwnedStream::wait() const { check(cudaStreamSynchronize(stream_), "running the model"); }
+
+#ifdef NIBBLE_PACE
+Bus memory_bus() {
+  static const DeviceBuffer clock = [] {
+    DeviceBuffer cleared(sizeof(unsigned long long));
+    check(cudaMemset(cleared.as<void>(), 0, cleared.bytes()), "pretending a slower memory");
+    return cleared;
+  }();
+  return {clock.as<unsigned long long>()};
+}
+#endif
 
 }  // namespace nibble::cuda

@@ -7,6 +7,7 @@
 #include "backend/cuda/costs.h"
 #include "backend/cuda/groups.h"
 #include "backend/cuda/row_input.h"
+#include "backend/cuda/stream_shape.h"
 
 namespace nibble::cuda {
 namespace {
@@ -194,7 +195,7 @@ class StepModel {
       LaunchWork work;
       work.bytes = real(attended.bytes_touched());
       if (is_prompt_) {
-        constexpr double kFlops{2.0 * 16 * 8 * 16};  // of a product, half of whose rows are one token's heads
+        constexpr double kFlops{2.0 * 16 * 8 * 16};  // of a product, whose rows are two tokens' heads
         const double heads = real(config_.num_heads) / config_.num_kv_heads;
         work.products = real(attended.flops) / kFlops * 8 / heads * kAttendProductShare;
         work.slots = work.products * kAttendInstructionsPerProduct;
@@ -210,12 +211,10 @@ class StepModel {
   }
 
   double bandwidth(Layout layout) const {
-    double ring = 0;
-    with_layout(layout, [&](auto l) {
-      ring = real(kWarps * RingShape<l()>::kSlots * RingShape<l()>::kSlotTiles * tile_bytes(l()));
-    });
-    // In a smaller budget rings take up to half of it, beside activations and sums.
-    ring = std::min(ring, real(usable_bytes(target_.budget)) / 2);
+    const int hidden = config_.hidden, columns = std::min(step_.num_tokens, kMaxColumns);
+    const StreamShape shape =
+        stream_shape(target_.budget, make_strips(layout, hidden, hidden), hidden, columns, 1);
+    const double ring = real(shape.of.warps * shape.of.slots * slot_bytes(layout));
     return std::min(kReadUse * chip_.read_bandwidth, target_.num_multiprocessors * ring / kSlotSeconds);
   }
 

@@ -11,6 +11,7 @@
 #include <algorithm>
 
 #include "backend/cuda/fragments.cuh"
+#include "backend/cuda/pace.cuh"
 #include "backend/cuda/ptx/barrier.cuh"
 #include "backend/cuda/ptx/copy.cuh"
 #include "backend/cuda/stream_shape.h"
@@ -33,7 +34,7 @@ inline unsigned num_ctas_for(const Target& target, const Strips& weights) {
 template <Layout layout, int slots>
 class Ring {
  public:
-  __device__ explicit Ring(uint8_t* memory) : memory_(shared_address(memory)) {
+  __device__ Ring(uint8_t* memory, Bus bus) : memory_(shared_address(memory)), pace_(bus) {
     constexpr unsigned kArrivals{kHasBulkCopies ? 1 : 32};
     if (threadIdx.x % 32 == 0) {
 #pragma unroll
@@ -47,6 +48,7 @@ class Ring {
   // 16.
   __device__ void prefetch(const uint8_t* from, int num_bytes) {
     const uint32_t to = address(prefetch_slot_);
+    pace_.ask(prefetch_slot_, num_bytes);
 #if __CUDA_ARCH__ >= 900
     if (threadIdx.x % 32 == 0) bulk_copy(to, from, num_bytes, barrier(prefetch_slot_), kEvictFirst);
 #else
@@ -60,6 +62,7 @@ class Ring {
   // Waits until the oldest requested slot has arrived, for all lanes, and returns its shared address.
   __device__ uint32_t next() {
     wait(barrier(slot_), phase_);
+    pace_.wait(slot_);
     const uint32_t slot = address(slot_);
     if (++slot_ == slots) {
       slot_ = 0;
@@ -74,6 +77,7 @@ class Ring {
   __device__ uint32_t barrier(int slot) const { return memory_ + slots * slot_bytes(layout) + slot * 8; }
 
   const uint32_t memory_;
+  Pace<slots> pace_;
   int prefetch_slot_{0}, slot_{0};
   uint32_t phase_{0};
 };
@@ -124,7 +128,7 @@ class UnitStream {
         to_multiply_(to_prefetch_),
         from_(matrix + size_t{1} * (to_prefetch_.unit / strips.num_segments) * strips.strip_bytes +
               to_prefetch_.segment * strips.segment_bytes),
-        ring_(ring + threadIdx.x / 32 * warp_ring_bytes(layout, slots)) {}
+        ring_(ring + threadIdx.x / 32 * warp_ring_bytes(layout, slots), strips.bus) {}
 
   // start_prefetch() prefetches the first weights, which depend on nothing. fill_ring(), called after the activations have been
   // requested, prefetches as many more as the ring holds.

@@ -74,6 +74,7 @@ struct StreamShape {
     strips.advance_bytes =
         of.warps / strips.num_segments * strips.strip_bytes + strips.advance_segments * strips.segment_bytes;
     strips.wrap_bytes = strips.strip_bytes - strips.num_segments * strips.segment_bytes;
+    strips.bus = memory_bus();
     return strips;
   }
 };

@@ -29,6 +29,8 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "backend/cuda/pace.h"
+
 namespace nibble::cuda {
 
 inline constexpr int kStripRows{16};
@@ -78,6 +80,7 @@ struct Strips {
   // warp from one segment to its next: so many segments and bytes forward; where that passes the end of the strip, a strip's segments
   // back and wrap_bytes on.
   int advance_segments{0}, advance_bytes{0}, wrap_bytes{0};
+  Bus bus{};
 
   constexpr size_t matrix_bytes() const { return size_t{1} * num_strips * strip_bytes; }
 };

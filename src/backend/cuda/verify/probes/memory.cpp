@@ -62,7 +62,8 @@ ProbeFinding probe_ring_reads() {
   float best = 0;
   for (int pass = 0; pass < kPasses; ++pass) {
     check(cudaEventRecord(start, stream), "measuring its memory");
-    read_through_rings(stream, {bytes.as<uint8_t>(), static_cast<int>(num_slots), sum.as<uint32_t>()});
+    read_through_rings(stream,
+                       {bytes.as<uint8_t>(), static_cast<int>(num_slots), sum.as<uint32_t>(), memory_bus()});
     check(cudaEventRecord(end, stream), "measuring its memory");
     stream.wait();
     float milliseconds = 0;

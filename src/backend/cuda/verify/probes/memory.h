@@ -2,6 +2,7 @@
 #pragma once
 
 #include "backend/cuda/device.h"
+#include "backend/cuda/pace.h"
 
 namespace nibble::cuda::verify {
 
@@ -10,6 +11,7 @@ struct RingReadArgs {
   const uint8_t* from;
   int num_slots;  // as many slots of a ring as there is data for
   uint32_t* sum;
+  Bus bus;
 };
 size_t ring_slot_bytes();
 void read_through_rings(Stream stream, const RingReadArgs& args);

@@ -1,0 +1,64 @@
+// A slower memory, pretended for the rings of weights: what a chip with less bandwidth would take is then measured with the kernels' own
+// waits, barriers and tails. Only in a build with -DNIBBLE_PACE=GB_PER_S (docs/gpu.md); elsewhere the class is empty.
+//
+// Who asks for bytes books time on the bus, behind everything that was booked before, and the bytes count as arrived at the end of that
+// time and the latency. Loads past the rings (activations, the KV cache) are not paced.
+#pragma once
+
+#include <cstdint>
+
+#include "backend/cuda/pace.h"
+
+namespace nibble::cuda {
+
+#ifdef NIBBLE_PACE
+template <int slots>
+class Pace {
+ public:
+  __device__ explicit Pace(Bus bus) : bus_(bus) {}
+  // Called by a whole warp.
+  __device__ void ask(int slot, int num_bytes) {
+    if (threadIdx.x % 32 != 0) return;
+    const unsigned long long now = now_ns() << 10,
+                             cost = num_bytes * 1024ull / (NIBBLE_PACE);  // 1 GB/s is 1 byte a ns
+    atomicMax(bus_.clock, now);
+    const unsigned long long due = ((atomicAdd(bus_.clock, cost) + cost) >> 10) + kLatencyNs;
+#pragma unroll
+    for (int i = 0; i < slots; ++i)
+      if (i == slot) due_[i] = due;
+  }
+  __device__ void wait(int slot) const {
+    if (threadIdx.x % 32 == 0) {
+      unsigned long long due = 0;
+#pragma unroll
+      for (int i = 0; i < slots; ++i)
+        if (i == slot) due = due_[i];
+      while (now_ns() < due) {
+      }
+    }
+    __syncwarp();
+  }
+
+ private:
+  static constexpr unsigned long long kLatencyNs{490};  // GB10's 970 clocks, in those of an H200
+
+  static __device__ unsigned long long now_ns() {
+    unsigned long long nanoseconds;
+    asm volatile("mov.u64 %0, %globaltimer;" : "=l"(nanoseconds));
+    return nanoseconds;
+  }
+
+  Bus bus_;
+  unsigned long long due_[slots];  // in the first lane: when a slot counts as full
+};
+#else
+template <int slots>
+class Pace {
+ public:
+  __device__ explicit Pace(Bus) {}
+  __device__ void ask(int, int) {}
+  __device__ void wait(int) const {}
+};
+#endif
+
+}  // namespace nibble::cuda
