@@ -1,8 +1,11 @@
 #include "backend/cuda/kernels.h"
 
+#include "backend/cuda/pace.h"
+
 namespace nibble::cuda {
 
 void prepare_kernels() {
+  memory_bus();  // before a step is recorded, while memory may be taken
   prepare_embed();
   prepare_linear();
   prepare_append();
