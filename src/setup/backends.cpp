@@ -52,6 +52,9 @@ std::string nothing() { return {}; }
 bool always(const OwnOptions&) { return true; }
 #if NIBBLE_CUDA
 bool never(const OwnOptions&) { return false; }
+MemoryPlan plan_cuda(const Config& config, const BackendOptions& options, const OwnOptions& own) {
+  return cuda::plan(config, options, own.cuda);
+}
 std::unique_ptr<Backend> make_cuda(std::shared_ptr<const Weights> weights, const BackendOptions& options,
                                    const OwnOptions& own) {
   return cuda::make(std::move(weights), options, own.cuda);
@@ -90,7 +93,7 @@ double host_bandwidth() {
 
 constexpr BackendRow kBackends[] = {
 #if NIBBLE_CUDA
-    {"cuda", "one NVIDIA GPU", &plan<&cuda::plan>, &make_cuda, true, false, nullptr, &never, &cuda::why_not,
+    {"cuda", "one NVIDIA GPU", &plan_cuda, &make_cuda, true, false, nullptr, &never, &cuda::why_not,
      &cuda_tolerance, &cuda::read_bandwidth, &cuda::device_facts, nullptr, nullptr, &check_cuda,
      &cuda::verify::machine_probes, &cuda_kernels_on},
 #endif

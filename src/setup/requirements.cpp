@@ -12,7 +12,8 @@
 namespace nibble {
 namespace {
 
-constexpr Format kFormats[]{Format::kF32, Format::kBf16, Format::kMxfp4, Format::kE4m3, Format::kQ8_0};
+constexpr Format kFormats[]{Format::kF32,  Format::kBf16,  Format::kMxfp4,  Format::kE4m3,
+                            Format::kQ8_0, Format::kMxfp8, Format::kMxfp8x2};
 
 std::string lower_case(std::string_view text) {
   std::string lower(text);

@@ -74,6 +74,7 @@ DeviceCaps caps_of(const DeviceProperties& properties) {
   caps.family = row.family;
   const bool has_newer_code = row.code == 90 || row.code == 120 || row.code == 121;
   caps.has_bulk_copies = caps.has_clusters = caps.has_dependent_launch = has_newer_code;
+  caps.has_block_products = row.code == 120 || row.code == 121;
   return caps;
 }
 
@@ -85,6 +86,7 @@ std::string describe(const DeviceCaps& caps) {
   if (caps.has_bulk_copies) text += ", bulk copies";
   if (caps.has_clusters) text += ", clusters";
   if (caps.has_dependent_launch) text += ", dependent launches";
+  if (caps.has_block_products) text += ", block-scaled products";
   return text;
 }
 

@@ -1,13 +1,18 @@
-// Options of the CUDA backend only; setup/ passes them to it beside the BackendOptions. They let a large GPU run what a small one runs.
+// Options of the CUDA backend only; setup/ passes them to it beside the BackendOptions.
 #pragma once
 
 #include <optional>
 
+#include "backend/cuda/block_format.h"
+
 namespace nibble::cuda {
 
 struct CudaOptions {
+  // These two let a large GPU run what a small one runs.
   std::optional<int> shared_budget{};        // KB per CTA (budget.h); not set: the largest that the GPU has
   std::optional<int> num_multiprocessors{};  // that launches are made for; not set: all
+  // What experts multiply their weights with in steps of many tokens; not set: bfloat16, as in all others.
+  std::optional<BlockFormat> prompt_activations{};
 };
 
 }  // namespace nibble::cuda

@@ -85,11 +85,21 @@ TEST(CudaBlockCodes, EightNeighboursHaveEightPlaces) {
   }
 }
 
-// strips.h: (row g, G = 0), (row g + 8, G = 0), (row g, G = 1), (row g + 8, G = 1).
+// strips.h: (row g, G = 0), (row g + 8, G = 0), (row g, G = 1), (row g + 8, G = 1), all of them 126 above E8M0.
 TEST(CudaBlockCodes, LanesSayTheScalesOfTheirRow) {
-  constexpr uint32_t kWord{0x44332211u};
-  EXPECT_EQ(weight_scales(kWord, 12), 0x33113311u);  // lane 4 g: row g
+  constexpr uint32_t kWord{0xC2B1A090u};
+  EXPECT_EQ(weight_scales(kWord, 12), 0x33123312u);  // lane 4 g: row g
   EXPECT_EQ(weight_scales(kWord, 13), 0x44224422u);  // lane 4 g + 1: row g + 8
+}
+
+// From the smallest scale, 2^-127, to the largest that the layout holds, beside the largest and the smallest.
+TEST(CudaBlockCodes, NoScaleBorrowsFromAnother) {
+  for (uint32_t scale = 0; scale <= kLargestScale; ++scale)
+    for (const uint32_t other : {0u, uint32_t{kLargestScale}}) {
+      const uint32_t word = (scale | other << 16) + kScaleOffset * 0x01010101u;
+      EXPECT_EQ(weight_scales(word, 0), (scale | other << 8) * 0x00010001u) << scale << ", " << other;
+      EXPECT_EQ(weight_scales(word, 1), 0u) << scale << ", " << other;
+    }
 }
 
 }  // namespace
