@@ -40,7 +40,13 @@ std::optional<reference::Rounding> cpu_rounding(const BackendOptions& options,
   return reference::Rounding{.kv = options.kv_format, .int8_activations = true};
 }
 #if NIBBLE_CUDA
-GoldenTolerance cuda_tolerance(const Config& config, const GoldenSet& golden, std::span<const KernelChoice>) {
+GoldenTolerance cuda_tolerance(const Config& config, const GoldenSet& golden,
+                               std::span<const KernelChoice> kernels) {
+  for (const KernelChoice& row : kernels) {
+    if (row.operation != Operation::kExpertsUp) continue;
+    if (row.activations == name(Format::kMxfp8)) return block_scaled_tolerance(config, golden, kMxfp8Error);
+    if (row.activations == name(Format::kMxfp4)) return block_scaled_tolerance(config, golden, kMxfp4Error);
+  }
   return bf16_tolerance(config, golden);
 }
 #endif
