@@ -74,6 +74,10 @@ struct Int8Products {
   bool qkv{false}, attention_output{false}, experts{false}, unembedding{false};
 };
 GoldenTolerance int8_tolerance(const Config& config, const GoldenSet& golden, const Int8Products& products);
+// For a backend as that of bf16_tolerance whose experts take inputs of MXFP8 or MXFP4, a number of which is off by as much as this share
+// of itself.
+inline constexpr double kMxfp8Error{0x1p-4}, kMxfp4Error{0x1p-2};
+GoldenTolerance block_scaled_tolerance(const Config& config, const GoldenSet& golden, double error);
 // For golden data that round as the implementation under test does, which has this tolerance from exact ones.
 GoldenTolerance tolerance_of_both_rounded(GoldenTolerance tolerance);
 

@@ -89,6 +89,18 @@ GoldenTolerance int8_tolerance(const Config& config, const GoldenSet& golden, co
   return tolerance;
 }
 
+// Besides what bf16_tolerance has, a layer's experts round two vectors, their input and the activations between their halves. Half of the
+// last place of E4M3, which has three bits of mantissa, is 2^-4 of a number at most, and that of E2M1 2^-2. (A scale that covers the
+// block's largest leaves smaller numbers fewer bits, but these weigh less in a sum.) Router margins and near ties as in int8_tolerance.
+GoldenTolerance block_scaled_tolerance(const Config& config, const GoldenSet& golden, double error) {
+  const double in_roundings = error / 0x1p-8;
+  const double layer_error = std::sqrt(kCacheError * kCacheError + 6 + 2 * in_roundings * in_roundings);
+  GoldenTolerance tolerance = rounding_tolerance(config, golden, layer_error, std::sqrt(2) * kOtherExpert);
+  tolerance.router_margin *= in_roundings;
+  tolerance.tied_l2 = 3 / (config.experts_per_token * std::sqrt(config.num_layers));
+  return tolerance;
+}
+
 // Each side's error is within the bound, and both round the same weights at the same places. Where they round alike the
 // errors cancel: an element differs only if its two inputs lie on different sides of a boundary between two codes. At
 // worst the errors are independent, which makes sqrt(2) of one, for logits and for what a router sees.

@@ -27,6 +27,8 @@ constexpr FormatRow kFormats[] = {
     {Format::kMxfp4, "MXFP4", kMxfp4BlockSize, kMxfp4CodeBytes + 1},
     {Format::kE4m3, "FP8", 1, 1},
     {Format::kQ8_0, "Q8_0", 32, 34},
+    {Format::kMxfp8, "MXFP8", 32, 33},
+    {Format::kMxfp8x2, "MXFP8x2", 32, 66},
 };
 
 const FormatRow& row(Format format) {

@@ -45,7 +45,9 @@ void decode_row(const Matrix& weight, ptrdiff_t row_index, float* row) {
       return;
     }
     case Format::kQ8_0:
-      NIBBLE_CHECK(false, "elements of Q8_0");
+    case Format::kMxfp8:
+    case Format::kMxfp8x2:
+      NIBBLE_CHECK(false, "elements of {}", name(elements.format));
   }
 }
 

@@ -42,7 +42,13 @@ std::optional<reference::Rounding> cpu_rounding(const BackendOptions& options,
   return reference::Rounding{.kv = options.kv_format, .int8_activations = true};
 }
 #if NIBBLE_CUDA
-GoldenTolerance cuda_tolerance(const Config& config, const GoldenSet& golden, std::span<const KernelChoice>) {
+GoldenTolerance cuda_tolerance(const Config& config, const GoldenSet& golden,
+                               std::span<const KernelChoice> kernels) {
+  for (const KernelChoice& row : kernels) {
+    if (row.operation != Operation::kExpertsUp) continue;
+    if (row.activations == name(Format::kMxfp8)) return block_scaled_tolerance(config, golden, kMxfp8Error);
+    if (row.activations == name(Format::kMxfp4)) return block_scaled_tolerance(config, golden, kMxfp4Error);
+  }
   return bf16_tolerance(config, golden);
 }
 #endif
@@ -54,6 +60,9 @@ std::string nothing() { return {}; }
 bool always(const OwnOptions&) { return true; }
 #if NIBBLE_CUDA
 bool never(const OwnOptions&) { return false; }
+MemoryPlan plan_cuda(const Config& config, const BackendOptions& options, const OwnOptions& own) {
+  return cuda::plan(config, options, own.cuda);
+}
 std::unique_ptr<Backend> make_cuda(std::shared_ptr<const Weights> weights, const BackendOptions& options,
                                    const OwnOptions& own) {
   return cuda::make(std::move(weights), options, own.cuda);
@@ -96,7 +105,7 @@ double host_bandwidth() {
 
 constexpr BackendRow kBackends[] = {
 #if NIBBLE_CUDA
-    {"cuda", "one NVIDIA GPU", &plan<&cuda::plan>, &make_cuda, true, false, nullptr, &never, &cuda::why_not,
+    {"cuda", "one NVIDIA GPU", &plan_cuda, &make_cuda, true, false, nullptr, &never, &cuda::why_not,
      &cuda_tolerance, &cuda::read_bandwidth, &cuda::device_facts, nullptr, nullptr, &check_cuda,
      &cuda::verify::machine_probes, &cuda_kernels_on, &cuda_predict_on},
 #endif

@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <initializer_list>
 
 #include "core/error.h"
 #include "core/take_until.h"
@@ -13,6 +14,7 @@ namespace nibble {
 namespace {
 
 constexpr Format kFormats[]{Format::kF32, Format::kBf16, Format::kMxfp4, Format::kE4m3, Format::kQ8_0};
+constexpr std::initializer_list<Format> kOfActivations{Format::kMxfp8, Format::kMxfp8x2};  // besides
 
 std::string lower_case(std::string_view text) {
   std::string lower(text);
@@ -31,10 +33,12 @@ void append_once(std::vector<std::string_view>& words, std::string_view word) {
   if (std::find(words.begin(), words.end(), word) == words.end()) words.push_back(word);
 }
 
-std::string read_format(std::string_view requirement, std::string_view format) {
+std::string read_format(std::string_view requirement, std::string_view format,
+                        std::initializer_list<Format> others = {}) {
   std::vector<std::string> names;
   for (const Format known : kFormats) names.push_back(lower_case(nibble::name(known)));
   names.push_back("int8");  // activations only
+  for (const Format other : others) names.push_back(lower_case(nibble::name(other)));
   if (std::find(names.begin(), names.end(), lower_case(format)) == names.end())
     throw InputError("--require '{}': no kernel has the format '{}'; accepted are {}", requirement, format,
                      fmt::join(names, ", "));
@@ -63,7 +67,7 @@ Requirement read_requirement(std::string_view text) {
   const bool names_activations = formats.find('/') != std::string_view::npos;
   const std::string_view weights = take_until(formats, '/'), activations = formats;
   return {std::string(text), std::string(operation), read_format(text, weights),
-          names_activations ? std::optional(read_format(text, activations)) : std::nullopt};
+          names_activations ? std::optional(read_format(text, activations, kOfActivations)) : std::nullopt};
 }
 
 void check_requirement(const Requirement& requirement, std::string_view backend,

@@ -50,15 +50,25 @@ cpu::ExpertActivations expert_activations(const Settings& settings, const Backen
                                                  : cpu::ExpertActivations::kFloat;
 }
 
+std::optional<cuda::BlockFormat> block_format(std::string_view name) {
+  if (name == "mxfp8x2") return cuda::BlockFormat::kMxfp8x2;
+  if (name == "mxfp8") return cuda::BlockFormat::kMxfp8;
+  if (name == "mxfp4") return cuda::BlockFormat::kMxfp4;
+  return std::nullopt;
+}
+
 cuda::CudaOptions cuda_options(const Settings& settings, const BackendRow& backend) {
-  for (const auto& [flag, is_given] : {std::pair{"--shared-budget", settings.shared_budget.has_value()},
-                                       std::pair{"--multiprocessors", settings.multiprocessors.has_value()}})
+  for (const auto& [flag, is_given] :
+       {std::pair{"--shared-budget", settings.shared_budget.has_value()},
+        std::pair{"--multiprocessors", settings.multiprocessors.has_value()},
+        std::pair{"--prompt-activations", settings.prompt_activations.value_or("bf16") != "bf16"}})
     if (is_given && !backend.is_device)
       throw InputError("{}: the backend {} runs on no GPU: leave it out", flag, backend.name);
   cuda::CudaOptions options;
   if (settings.shared_budget)
     options.shared_budget = std::stoi(*settings.shared_budget);  // one of the choices
   options.num_multiprocessors = settings.multiprocessors;
+  options.prompt_activations = block_format(settings.prompt_activations.value_or("bf16"));
   return options;
 }
 
@@ -100,6 +110,7 @@ ResolvedSettings unquantised(ResolvedSettings setup) {
   setup.options.kv_format = Format::kBf16;
   if (setup.own.cpu.expert_activations != cpu::ExpertActivations::kDefault)
     setup.own.cpu.expert_activations = cpu::ExpertActivations::kFloat;
+  setup.own.cuda.prompt_activations.reset();
   return setup;
 }
 

@@ -32,7 +32,7 @@ ResolvedSettings resolve(const Settings& settings);
 
 void set_threads(ResolvedSettings& setup, int num_threads);  // as --threads does
 
-// The same without quantised layers and KV cache; experts that --experts-activations names take float.
+// The same without quantised layers and KV cache; experts that --experts-activations names take float, and bfloat16 of prompts.
 ResolvedSettings unquantised(ResolvedSettings setup);
 
 // Whether the backend takes matrices in blocks, as with_elements() leaves them.

@@ -200,6 +200,8 @@ def test_prompts_that_can_not_be_run():
         (["run", "tiny", "-p", "x", "--shared-budget", "100"], "one of 99, 163, 227"),
         (["run", "tiny", "-p", "x", "--backend", "cpu", "--shared-budget", "99"], "the backend cpu runs on no GPU"),
         (["run", "tiny", "-p", "x", "--backend", "cpu", "--multiprocessors", "48"], "the backend cpu runs on no GPU"),
+        (["run", "tiny", "-p", "x", "--prompt-activations", "fp8"], "one of bf16, mxfp8x2, mxfp8, mxfp4"),
+        (["run", "tiny", "-p", "x", "--backend", "cpu", "--prompt-activations", "mxfp8"], "the backend cpu runs on no GPU"),
         (["verify", "--backend", "cuda"], "--backend cuda"),
         (["verify", "--backend", "cpu"], "unit tests"),
         (["harmony", "render", "tiny", "--drop-analysis", "some"], "last-final"),
@@ -298,6 +300,17 @@ def test_kernels_are_listed_for_a_gpu_that_is_not_here():
     listed = inspect_gpu("gb10").stdout
     assert "kernels on backend cuda, on NVIDIA GB10" in listed
     assert "experts up       MXFP4" in listed
+
+
+@with_cuda
+def test_prompts_may_take_block_scaled_activations():
+    for gpu, by_twin in [("sm_121", False), ("h200", True)]:
+        report = json.loads(inspect_gpu(gpu, "--json", "--prompt-activations", "mxfp8x2").stdout)
+        rows = {(row["operation"], row["rows"]): row for row in report["kernels"]}
+        for operation in ["experts up", "experts down"]:
+            row = rows[operation, "17-"]
+            assert row["activations"] == "MXFP8x2" and ("by twin" in row["kernel"]) == by_twin
+        assert rows["experts down", "1-16"]["activations"] == "BF16"
 
 
 @with_cuda

@@ -263,6 +263,22 @@ TEST(Int8Tolerance, OfNoSuchProductIsThatOfTheCache) {
   EXPECT_EQ(none.top_gap_after_tie, cache.top_gap_after_tie);
 }
 
+// In the same units: 5 for the cache, six roundings to bfloat16, and two vectors of 16 or 64 times their error.
+TEST(BlockScaledTolerance, FollowsTheErrorOfANumber) {
+  Config config;
+  config.num_layers = 8;
+  GoldenSet golden;
+  golden.prompts.resize(1);
+  golden.prompts[0].logits = {1};
+  const auto squares = [](const GoldenTolerance& tolerance) {
+    return std::pow(tolerance.relative_l2 * 3 * 256, 2) / 8;
+  };
+  const double bf16 = squares(bf16_tolerance(config, golden));
+  EXPECT_NEAR(bf16, 25 + 6, 1e-9);
+  EXPECT_NEAR(squares(block_scaled_tolerance(config, golden, kMxfp8Error)), bf16 + 2 * 16 * 16, 1e-9);
+  EXPECT_NEAR(squares(block_scaled_tolerance(config, golden, kMxfp4Error)), bf16 + 2 * 64 * 64, 1e-9);
+}
+
 TEST_F(CompareWithGolden, AContinuationMayPartOnlyAtAGapWithinTheTolerance) {
   greedy = {0, 4, 3};
   EXPECT_EQ(difference().greedy_at, 1);

@@ -54,6 +54,7 @@ TEST(Requirements, UnknownWordsAreAnsweredWithThoseThatAreKnown) {
   EXPECT_THAT(refusal_on_reading("experts=mxfp8"),
               AllOf(HasSubstr("'mxfp8'"), HasSubstr("accepted are f32, bf16, mxfp4, fp8")));
   EXPECT_THAT(refusal_on_reading("qkv=bf16/"), HasSubstr("accepted are f32, bf16, mxfp4, fp8"));
+  EXPECT_THAT(refusal_on_reading("experts=mxfp4/mxfp6"), HasSubstr("mxfp8, mxfp8x2"));
   for (const char* list : {"qkv", "qkv,experts=mxfp4", ",qkv=bf16"})
     EXPECT_THAT(refusal_on_reading(list), HasSubstr("accepted is OPERATION=WEIGHTS")) << list;
 }

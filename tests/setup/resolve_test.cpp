@@ -79,6 +79,11 @@ TEST(Resolve, WrongFlagsAreRefusedBeforeAModelIsOpened) {
   settings = on_backend("reference");
   settings.experts_activations = "int8";
   EXPECT_THAT(refusal(settings), HasSubstr("the backend reference has no such choice"));
+  settings = on_backend("cpu");
+  settings.prompt_activations = "mxfp8";
+  EXPECT_THAT(refusal(settings), HasSubstr("--prompt-activations: the backend cpu runs on no GPU"));
+  settings.prompt_activations = "bf16";  // what runs anyway
+  EXPECT_EQ(refusal(settings), "accepted");
 }
 
 Settings with_layers(const std::string& fp8, const std::string& mxfp4) {

@@ -110,6 +110,7 @@ DeviceCaps caps_of(const DeviceProperties& properties) {
 DeviceCaps with_code_of(DeviceCaps caps, int compute_capability) {
   const bool is_newer = compute_capability == 90 || compute_capability == 120 || compute_capability == 121;
   caps.has_bulk_copies = caps.has_clusters = caps.has_dependent_launch = is_newer;
+  caps.has_block_products = compute_capability == 120 || compute_capability == 121;
   return caps;
 }
 
@@ -121,6 +122,7 @@ std::string describe(const DeviceCaps& caps) {
   if (caps.has_bulk_copies) text += ", bulk copies";
   if (caps.has_clusters) text += ", clusters";
   if (caps.has_dependent_launch) text += ", dependent launches";
+  if (caps.has_block_products) text += ", block-scaled products";
   return text;
 }
 

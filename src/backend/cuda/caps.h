@@ -31,6 +31,7 @@ struct DeviceProperties {
 struct DeviceCaps : DeviceProperties {
   Family family{Family::kSm80};
   bool has_bulk_copies{false}, has_clusters{false}, has_dependent_launch{false};
+  bool has_block_products{false};  // ptx/block_mma.cuh; else their twins run
 
   // Whether this is a chip of that family itself, not one that runs its code for want of its own.
   bool is_of_family() const { return compute_capability == compute_capability_of(family); }

@@ -16,7 +16,7 @@ namespace {
 
 class CudaBackend final : public Backend {
  public:
-  CudaBackend(const Weights& weights, const BackendOptions& options, Plan plan);
+  CudaBackend(const Weights& weights, const BackendOptions& options, const CudaOptions& own, Plan plan);
 
   std::string_view name() const override { return "cuda"; }
   const Config& config() const override { return config_; }
@@ -48,12 +48,13 @@ class CudaBackend final : public Backend {
   StepGraphs graphs_;
 };
 
-CudaBackend::CudaBackend(const Weights& weights, const BackendOptions& options, Plan plan)
+CudaBackend::CudaBackend(const Weights& weights, const BackendOptions& options, const CudaOptions& own,
+                         Plan plan)
     : config_(weights.config),
       plan_(std::move(plan)),
       weights_(upload(weights, options.dense, options.num_threads)),
       kv_(config_, options, stream_),
-      work_(config_, options, stream_),
+      work_(config_, options, own, stream_),
       input_(config_, options, work_->input),
       pinned_results_(kOutputRows * sizeof(SampleResult)),
       pinned_logits_(static_cast<size_t>(kOutputRows) * static_cast<size_t>(config_.vocab) * sizeof(float)) {
@@ -122,7 +123,9 @@ std::vector<TimedWork> CudaBackend::profile(const Batch& batch) {
 
 std::string why_not() { return why_no_device(); }
 
-MemoryPlan plan(const Config& config, const BackendOptions& options) { return memory_plan(config, options); }
+MemoryPlan plan(const Config& config, const BackendOptions& options, const CudaOptions& own) {
+  return memory_plan(config, options, own);
+}
 
 std::unique_ptr<Backend> make(std::shared_ptr<const Weights> weights, const BackendOptions& options,
                               const CudaOptions& own) {
@@ -131,26 +134,32 @@ std::unique_ptr<Backend> make(std::shared_ptr<const Weights> weights, const Back
   check_images(device_caps().name, device_caps().compute_capability, images(), own.may_compile);
   const Config& config = weights->config;
   check_shapes(config, weights->source);
-  Plan plan(config, options, target_of(device_caps(), own), weights->source);
+  Plan plan(config, options, target_of(device_caps(), own), weights->source, own.prompt_activations);
   if (const std::string reason = why_not_budget(plan, config, device_caps()); !reason.empty())
     throw InputError("--backend cuda: {}", reason);
   if (const std::string reason =
-          why_not_memory(config, weights->source, options, free_device_bytes(device_caps()));
+          why_not_memory(config, weights->source, options, own, free_device_bytes(device_caps()));
       !reason.empty())
     throw InputError("{}", reason);
   const Target& target = plan.target();
   log::info("kernels of {} for {}: {} KB of shared memory per CTA, {} multiprocessors", name(target.family),
             device_caps().name, kilobytes(target.budget), target.num_multiprocessors);
-  return std::make_unique<CudaBackend>(*weights, options, std::move(plan));
+  if (own.prompt_activations && !target.has_block_products)
+    log::warn(
+        "--prompt-activations: {} has no instruction for block-scaled products: prompts in {} run by its "
+        "twin in "
+        "software, which is slow",
+        device_caps().name, nibble::name(format_of(*own.prompt_activations)));
+  return std::make_unique<CudaBackend>(*weights, options, own, std::move(plan));
 }
 
 RemoteKernels kernels_on(std::string_view gpu, const Config& config, const BackendOptions& options,
                          const CudaOptions& own, std::string_view source) {
   const DeviceCaps caps = known_gpu(gpu);
   check_shapes(config, source);
-  const Plan plan(config, options, target_of(caps, own), source);
+  const Plan plan(config, options, target_of(caps, own), source, own.prompt_activations);
   std::string refusal = why_not_budget(plan, config, caps);
-  const std::string memory = why_not_memory(config, source, options, caps.total_bytes);
+  const std::string memory = why_not_memory(config, source, options, own, caps.total_bytes);
   if (!refusal.empty() && !memory.empty()) refusal += "; ";
   return {describe(caps), refusal + memory, choices(plan)};
 }

@@ -21,7 +21,7 @@ DeviceFacts device_facts();  // what the GPU is and how it stands at this moment
 // GB.
 double read_bandwidth();
 
-MemoryPlan plan(const Config& config, const BackendOptions& options);
+MemoryPlan plan(const Config& config, const BackendOptions& options, const CudaOptions& own);
 // Throws InputError where there is no GPU, not enough memory on it, or no kernel for the model's shapes or formats.
 std::unique_ptr<Backend> make(std::shared_ptr<const Weights> weights, const BackendOptions& options,
                               const CudaOptions& own = {});

@@ -66,13 +66,15 @@ void experts(const Model& model, size_t index, const NormInput& norm, const Plan
     plan.route_and_experts_up(stream,
                               {norm, layer.router, layer.router_bias, K, work.x, routing, up, work.gated});
   } else {
-    if (plan.has_norms(T)) plan.rms_norm(stream, {norm, T, work.x, work.normed});
+    if (plan.has_norms(T)) plan.rms_norm(stream, {norm, T, work.x, work.normed, work.normed_blocks});
     plan.route(stream, {norm, layer.router, layer.router_bias, T, K, work.x, work.normed, work.router_logits,
                         work.chosen, work.rank, work.route_ticket, groups});
-    plan.experts_up(stream, {work.normed, groups, T, K, plan.max_groups(T), up, work.gated});
+    plan.experts_up(stream, {work.normed, groups, T, K, plan.max_groups(T), up, work.gated,
+                             work.normed_blocks, work.gated_blocks});
   }
-  plan.experts_down(stream, {work.gated, groups, routing, T, plan.max_groups(T), config.hidden,
-                             config.intermediate, layer.down, layer.down_bias, work.experts_out});
+  plan.experts_down(stream,
+                    {work.gated, groups, routing, T, plan.max_groups(T), config.hidden, config.intermediate,
+                     layer.down, layer.down_bias, work.experts_out, work.gated_blocks});
 }
 
 }  // namespace

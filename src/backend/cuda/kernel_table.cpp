@@ -16,6 +16,7 @@ namespace {
 constexpr const char* kOnly{"the only one of its format"};
 constexpr const char* kStrips{"docs/decisions/0005"};  // alternatives that were measured
 constexpr const char* kMany{"weights are read once for 64 tokens"};
+constexpr const char* kBlocks{"--prompt-activations"};
 using enum Format;
 using enum Operation;
 
@@ -35,6 +36,10 @@ size_t group_intermediate(const Config& c, Format weights) {
 }
 size_t one_hidden(const Config& c, Format) { return least_stream_bytes(Layout::kMxfp4, c.hidden, 1); }
 size_t many(const Config&, Format weights) { return many_shared_bytes(layout_of(weights)); }
+template <BlockFormat format>
+size_t blocks(const Config&, Format) {
+  return block_shared_bytes(format);
+}
 size_t tiles(const Config&, Format) { return attend_tiles_shared_bytes(); }
 
 std::string why_not_route_up(const Config& c, const Target& target) {
@@ -77,8 +82,14 @@ constexpr KernelRow kRows[]{
     {kExpertsUp,   kMxfp4,  kBf16, 1,              1,          kEverywhere, kFewPass,  &route_up,     &one_hidden,          &why_not_route_up, "route_up: norm, top K, up, SwiGLU in one launch", kStrips, &verify::check_route_up},
     {kExpertsUp,   kMxfp4,  kBf16, 2,              kFewTokens, kEverywhere, kFewPass,  &up,           &group_hidden,        kAnyModel,         "up: strips of 8 gates and their ups, SwiGLU",     kStrips, &verify::check_up},
     {kExpertsUp,   kMxfp4,  kBf16, kFewTokens + 1, kAnyRows,   kEverywhere, kManyPass, &up_many,      &many,                kAnyModel,         "up_many: the same for 64 pairs",                  kMany,   &verify::check_up},
+    {kExpertsUp,    kMxfp4,  kMxfp8x2, kFewTokens + 1, kAnyRows, kEverywhere, kManyPass, &up_blocks,   &blocks<BlockFormat::kMxfp8x2>, kAnyModel, "up_blocks: two block-scaled terms, 64 pairs",     kBlocks, &verify::check_up},
+    {kExpertsUp,    kMxfp4,  kMxfp8,   kFewTokens + 1, kAnyRows, kEverywhere, kManyPass, &up_blocks,   &blocks<BlockFormat::kMxfp8>,   kAnyModel, "up_blocks: block-scaled, 64 pairs",               kBlocks, &verify::check_up},
+    {kExpertsUp,    kMxfp4,  kMxfp4,   kFewTokens + 1, kAnyRows, kEverywhere, kManyPass, &up_blocks,   &blocks<BlockFormat::kMxfp4>,   kAnyModel, "up_blocks: block-scaled, 64 pairs",               kBlocks, &verify::check_up},
     {kExpertsDown, kMxfp4,  kBf16, 1,              kFewTokens, kEverywhere, kFewPass,  &down,         &group_intermediate,  kAnyModel,         "down: strips of 16 rows, weighted",               kStrips, &verify::check_down},
     {kExpertsDown, kMxfp4,  kBf16, kFewTokens + 1, kAnyRows,   kEverywhere, kManyPass, &down_many,    &many,                kAnyModel,         "down_many: the same for 64 pairs",                kMany,   &verify::check_down},
+    {kExpertsDown,  kMxfp4,  kMxfp8x2, kFewTokens + 1, kAnyRows, kEverywhere, kManyPass, &down_blocks, &blocks<BlockFormat::kMxfp8x2>, kAnyModel, "down_blocks: two block-scaled terms, 64 pairs",   kBlocks, &verify::check_down},
+    {kExpertsDown,  kMxfp4,  kMxfp8,   kFewTokens + 1, kAnyRows, kEverywhere, kManyPass, &down_blocks, &blocks<BlockFormat::kMxfp8>,   kAnyModel, "down_blocks: block-scaled, 64 pairs",             kBlocks, &verify::check_down},
+    {kExpertsDown,  kMxfp4,  kMxfp4,   kFewTokens + 1, kAnyRows, kEverywhere, kManyPass, &down_blocks, &blocks<BlockFormat::kMxfp4>,   kAnyModel, "down_blocks: block-scaled, 64 pairs",             kBlocks, &verify::check_down},
     {kUnembed,     kBf16,   kBf16, 1,              kAnyRows,   kEverywhere, kFewPass,  &unembed,      &dense_hidden,        kAnyModel,         "unembed: norm, strips of 16 rows",                kStrips, &verify::check_unembed},
     {kUnembed,     kE4m3,   kBf16, 1,              kAnyRows,   kEverywhere, kFewPass,  &unembed,      &dense_hidden,        kAnyModel,         "unembed: norm, strips of 16 rows",                kStrips, &verify::check_unembed},
     {kUnembed,     kMxfp4,  kBf16, 1,              kAnyRows,   kEverywhere, kFewPass,  &unembed,      &dense_hidden,        kAnyModel,         "unembed: norm, strips of 16 rows",                kStrips, &verify::check_unembed},
@@ -92,11 +103,30 @@ std::span<const KernelRow> kernel_rows() { return kRows; }
 
 std::string name(const KernelRow& row) {
   std::string name = fmt::format("{}/{}", nibble::name(row.operation), nibble::name(row.weights));
+  if (block_format_of(row)) name += fmt::format("/{}", nibble::name(row.activations));
   for (char& letter : name)
     if (letter == ' ') letter = '-';
   if (row.from_rows == row.to_rows) return fmt::format("{}/{}", name, row.from_rows);
   if (row.to_rows < kAnyRows) return fmt::format("{}/{}-{}", name, row.from_rows, row.to_rows);
   return row.from_rows > 1 ? fmt::format("{}/{}-", name, row.from_rows) : name;
+}
+
+Format format_of(BlockFormat format) {
+  switch (format) {
+    case BlockFormat::kMxfp8x2:
+      return Format::kMxfp8x2;
+    case BlockFormat::kMxfp8:
+      return Format::kMxfp8;
+    case BlockFormat::kMxfp4:
+      break;
+  }
+  return Format::kMxfp4;
+}
+
+std::optional<BlockFormat> block_format_of(const KernelRow& row) {
+  for (const BlockFormat format : kBlockFormats)
+    if (row.activations == format_of(format)) return format;
+  return std::nullopt;
 }
 
 std::vector<const KernelRow*> rows_valid_for(Family family, std::span<const KernelRow> rows) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <initializer_list>
+#include <optional>
 #include <span>
 #include <string>
 #include <variant>
@@ -79,8 +80,14 @@ struct KernelRow {
 };
 std::span<const KernelRow> kernel_rows();
 
-// "qkv/BF16", and "qkv/BF16/9-64" where it does not take every number of rows.
+// "qkv/BF16", and "qkv/BF16/9-64" where it does not take every number of rows; "experts-up/MXFP4/MXFP8/17-" of one of several formats
+// of activations.
 std::string name(const KernelRow& row);
+
+// The format of the activations of a row that multiplies them in this one; and the reverse, where it is one of block-scaled products of
+// MXFP4 weights.
+Format format_of(BlockFormat format);
+std::optional<BlockFormat> block_format_of(const KernelRow& row);
 
 // The rows that a family can run.
 std::vector<const KernelRow*> rows_valid_for(Family family, std::span<const KernelRow> rows);

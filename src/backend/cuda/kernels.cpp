@@ -14,6 +14,7 @@ void prepare_kernels() {
   prepare_experts();
   prepare_prompt_dense();
   prepare_prompt_experts();
+  prepare_prompt_blocks();
   prepare_prompt_rows();
   prepare_sample();
 }

@@ -9,6 +9,7 @@
 #include <cuda_bf16.h>
 #include <vector_types.h>
 
+#include "backend/cuda/block_rows.h"
 #include "backend/cuda/groups.h"
 #include "backend/cuda/row_input.h"
 #include "backend/cuda/sample_input.h"
@@ -44,12 +45,14 @@ struct NormInput {
   float eps;
 };
 
-// normed = norm(x); also writes x added up, which may be in place.
+// normed = norm(x); also writes x added up, which may be in place, and normed in a format of block-scaled products where `blocks` has
+// room for it.
 struct NormaliseArgs {
   NormInput norm;
   int num_tokens;
   float* x;               // [T, H]
   __nv_bfloat16* normed;  // [T, H]
+  BlockRows blocks{};     // [T, H]
 };
 void normalise(const LaunchContext& gpu, const NormaliseArgs& args);
 
@@ -176,6 +179,9 @@ struct UpArgs {
   int num_tokens, experts_per_token, max_groups;  // max_groups: grid size
   UpWeights up;
   __nv_bfloat16* gated;  // [T K, I]
+  // Of up_blocks(), in place of normed and gated; they have the same format.
+  BlockRows normed_blocks{};  // [T, H]
+  BlockRows gated_blocks{};   // [T K, I]
 };
 void up(const LaunchContext& gpu, const UpArgs& args);
 
@@ -215,8 +221,9 @@ struct DownArgs {
   int num_tokens, max_groups;
   int hidden, intermediate;
   Strips weights;
-  const float* bias;  // [E, H]
-  float* out;         // [T K, H]
+  const float* bias;         // [E, H]
+  float* out;                // [T K, H]
+  BlockRows gated_blocks{};  // [T K, I], of down_blocks() in place of gated
 };
 void down(const LaunchContext& gpu, const DownArgs& args);
 
@@ -251,8 +258,10 @@ struct ReadArgs {
 };
 void read_all(Stream stream, int num_multiprocessors, const ReadArgs& args);
 
-// Bytes of dynamic shared memory that a CTA takes: of the products of many tokens, and of attend_tiles().
+// Bytes of dynamic shared memory that a CTA takes: of the products of many tokens, of these in block-scaled products, and of
+// attend_tiles().
 size_t many_shared_bytes(Layout layout);
+size_t block_shared_bytes(BlockFormat format);
 size_t attend_tiles_shared_bytes();
 
 // The operations above for many tokens: weights are read once for kManyColumns of them.
@@ -262,6 +271,9 @@ void logits_many(const LaunchContext& gpu, const RouteArgs& args);  // the part 
 void route_many(const LaunchContext& gpu, const RouteArgs& args);
 void up_many(const LaunchContext& gpu, const UpArgs& args);
 void down_many(const LaunchContext& gpu, const DownArgs& args);
+// The same in block-scaled products, in the format of the blocks.
+void up_blocks(const LaunchContext& gpu, const UpArgs& args);
+void down_blocks(const LaunchContext& gpu, const DownArgs& args);
 
 // Set the kernels' shared memory limits. Call prepare_kernels(), which is all of them, once before the first launch.
 void prepare_kernels();
@@ -273,6 +285,7 @@ void prepare_attend_tiles();
 void prepare_experts();
 void prepare_prompt_dense();
 void prepare_prompt_experts();
+void prepare_prompt_blocks();
 void prepare_prompt_rows();
 void prepare_sample();
 

@@ -18,8 +18,8 @@ size_t total_bytes(const MemoryPlan& plan) {
 }
 
 // What to do where `needed` does not fit into `free`.
-std::string advice(const Config& config, const BackendOptions& options, const MemoryPlan& needed,
-                   size_t free) {
+std::string advice(const Config& config, const BackendOptions& options, const CudaOptions& own,
+                   const MemoryPlan& needed, size_t free) {
   const size_t without_kv = total_bytes(needed) - needed.kv_bytes;
   BackendOptions page = options;
   page.num_full_pages = 1;
@@ -39,7 +39,7 @@ std::string advice(const Config& config, const BackendOptions& options, const Me
   }
   BackendOptions small = options;
   small.dense = {Format::kMxfp4, Format::kMxfp4, Format::kMxfp4};
-  const MemoryPlan smallest = memory_plan(config, small);
+  const MemoryPlan smallest = memory_plan(config, small, own);
   if (smallest.weight_bytes + kStagingBytes < free && smallest.weight_bytes < needed.weight_bytes)
     return fmt::format("--mxfp4-layers all makes the weights smaller, {:.1f} GB",
                        gigabytes(smallest.weight_bytes));
@@ -86,17 +86,17 @@ std::string why_not_budget(const Plan& plan, const Config& config, const DeviceC
       caps.name, caps.shared_bytes >> 10, name(*need.row), kilobytes_needed);
 }
 
-MemoryPlan memory_plan(const Config& config, const BackendOptions& options) {
+MemoryPlan memory_plan(const Config& config, const BackendOptions& options, const CudaOptions& own) {
   MemoryPlan plan;
   plan.weight_bytes = device_weight_bytes(config, options.dense);
   plan.kv_bytes = kv_bytes(config, options);
-  plan.workspace_bytes = workspace_bytes(config, options);
+  plan.workspace_bytes = workspace_bytes(config, options, own);
   return plan;
 }
 
 std::string why_not_memory(const Config& config, std::string_view source, const BackendOptions& options,
-                           size_t free) {
-  const MemoryPlan needed = memory_plan(config, options);
+                           const CudaOptions& own, size_t free) {
+  const MemoryPlan needed = memory_plan(config, options, own);
   if (total_bytes(needed) <= free) return {};
   return fmt::format(
       "{} needs {:.1f} GB on the GPU (weights {:.1f}, KV cache {:.1f}, workspace {:.1f}, {:.1f} while "
@@ -104,7 +104,7 @@ std::string why_not_memory(const Config& config, std::string_view source, const 
       "and {:.1f} are free: {}",
       source, gigabytes(total_bytes(needed)), gigabytes(needed.weight_bytes), gigabytes(needed.kv_bytes),
       gigabytes(needed.workspace_bytes), gigabytes(kStagingBytes), gigabytes(free),
-      advice(config, options, needed, free));
+      advice(config, options, own, needed, free));
 }
 
 }  // namespace nibble::cuda

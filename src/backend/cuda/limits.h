@@ -16,10 +16,10 @@ void check_shapes(const Config& config, std::string_view source);
 // Why the plan's kernels do not run within its budget; empty where they do.
 std::string why_not_budget(const Plan& plan, const Config& config, const DeviceCaps& caps);
 
-MemoryPlan memory_plan(const Config& config, const BackendOptions& options);
+MemoryPlan memory_plan(const Config& config, const BackendOptions& options, const CudaOptions& own);
 
 // What a model needs where that is more than `free` bytes, and what would fit; empty where it fits.
 std::string why_not_memory(const Config& config, std::string_view source, const BackendOptions& options,
-                           size_t free);
+                           const CudaOptions& own, size_t free);
 
 }  // namespace nibble::cuda

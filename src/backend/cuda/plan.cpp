@@ -38,10 +38,21 @@ bool is_optional(Operation operation) {
   return operation == Operation::kRmsNorm || operation == Operation::kAppend;
 }
 
+// Whether the activations of a row are those that `prompt_activations` asks for, among rows that differ in them alone.
+bool are_asked_for(const KernelRow& row, const std::vector<const KernelRow*>& rows,
+                   std::optional<BlockFormat> prompt_activations) {
+  if (const std::optional<BlockFormat> format = block_format_of(row)) return format == prompt_activations;
+  return std::none_of(rows.begin(), rows.end(), [&](const KernelRow* other) {
+    return prompt_activations && block_format_of(*other) == prompt_activations &&
+           other->operation == row.operation && other->weights == row.weights &&
+           other->from_rows == row.from_rows;
+  });
+}
+
 }  // namespace
 
 Plan::Plan(const Config& config, const BackendOptions& options, const Target& target, std::string_view source,
-           std::span<const KernelRow> rows)
+           std::optional<BlockFormat> prompt_activations, std::span<const KernelRow> rows)
     : target_(target), num_experts_(config.num_experts), experts_per_token_(config.experts_per_token) {
   const std::vector<const KernelRow*> valid = rows_valid_for(target.family, rows);
   for (const Operation operation : kOperations) {
@@ -50,6 +61,7 @@ Plan::Plan(const Config& config, const BackendOptions& options, const Target& ta
     std::string reason;
     for (const KernelRow* row : valid) {
       if (row->operation != operation || row->weights != weights) continue;
+      if (!are_asked_for(*row, valid, prompt_activations)) continue;
       std::string refusal = row->why_not ? row->why_not(config, target) : std::string();
       if (refusal.empty())
         chosen_.push_back(row);
@@ -97,11 +109,15 @@ int Plan::max_groups(int num_tokens) const {
 }
 
 std::vector<KernelChoice> choices(const Plan& plan) {
+  const auto kernel_of = [&](const KernelRow& row) {
+    const bool is_by_twin = block_format_of(row) && !plan.target().has_block_products;
+    return std::string(row.kernel) + (is_by_twin ? ", by twin" : "");
+  };
   std::vector<KernelChoice> choices;
   for (const KernelRow* row : plan.chosen())
     choices.push_back({row->operation, std::string(nibble::name(row->weights)),
-                       std::string(nibble::name(row->activations)), row->kernel, row->reason, row->from_rows,
-                       row->to_rows});
+                       std::string(nibble::name(row->activations)), kernel_of(*row), row->reason,
+                       row->from_rows, row->to_rows});
   return choices;
 }
 

@@ -2,6 +2,7 @@
 // calls the plan; the number of rows of a step decides which kernel that is, and nothing else does.
 #pragma once
 
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -12,8 +13,9 @@ namespace nibble::cuda {
 class Plan {
  public:
   // Throws InputError where an operation has no row for the model and the target. `source` names the model in the message.
+  // `prompt_activations`: rows with these take the place of those with others, where there are any.
   Plan(const Config& config, const BackendOptions& options, const Target& target, std::string_view source,
-       std::span<const KernelRow> rows = kernel_rows());
+       std::optional<BlockFormat> prompt_activations = {}, std::span<const KernelRow> rows = kernel_rows());
 
   const Target& target() const { return target_; }
   // The row that runs an operation in a step of so many rows; null where a step has no such launch.

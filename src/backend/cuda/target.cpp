@@ -11,8 +11,12 @@ Target target_of(const DeviceCaps& caps, const CudaOptions& options) {
         "--backend cuda: {} has {} KB of shared memory per CTA and kernels need {} at least; try --backend "
         "cpu",
         caps.name, caps.shared_bytes >> 10, kilobytes(Budget::k99));
-  Target target{caps.family, *largest, caps.num_multiprocessors, caps.has_clusters,
-                caps.has_dependent_launch};
+  Target target{caps.family,
+                *largest,
+                caps.num_multiprocessors,
+                caps.has_clusters,
+                caps.has_dependent_launch,
+                caps.has_block_products};
   if (options.shared_budget) {
     const std::optional<Budget> forced = budget_of(*options.shared_budget);
     if (!forced) throw InputError("--shared-budget {}: accepted are 99, 163 and 227", *options.shared_budget);

@@ -20,7 +20,8 @@ size_t num_router_sums(const Config& config) {
 }
 
 // Assigns every array its place behind `base`, or only adds up their sizes where that is null.
-size_t place(const Config& config, const BackendOptions& options, uint8_t* base, Workspace& w) {
+size_t place(const Config& config, const BackendOptions& options, const CudaOptions& own, uint8_t* base,
+             Workspace& w) {
   size_t size = 0;
   const auto take = [&](auto*& pointer, size_t count) {
     using T = std::remove_reference_t<decltype(*pointer)>;
@@ -46,6 +47,16 @@ size_t place(const Config& config, const BackendOptions& options, uint8_t* base,
   take(w.group_pairs_count, static_cast<size_t>(groups.num_groups));
   take(w.group_pairs, static_cast<size_t>(groups.num_pairs));
   take(w.gated, T * K * static_cast<size_t>(config.intermediate));
+  if (own.prompt_activations) {
+    const auto take_rows = [&](BlockRows& rows, size_t count, int cols) {
+      rows.format = *own.prompt_activations;
+      rows.cols = cols;
+      take(rows.codes, count * row_bytes(rows));
+      take(rows.scales, count * static_cast<size_t>(num_tiles(rows)));
+    };
+    take_rows(w.normed_blocks, T, config.hidden);
+    take_rows(w.gated_blocks, T * K, config.intermediate);
+  }
   take(w.experts_out, T * K * H);
   take(w.logits, kOutputRows * static_cast<size_t>(config.vocab));
   take(w.best, static_cast<size_t>(kOutputRows) * kBestCtas);
@@ -64,14 +75,15 @@ size_t place(const Config& config, const BackendOptions& options, uint8_t* base,
 
 }  // namespace
 
-size_t workspace_bytes(const Config& config, const BackendOptions& options) {
+size_t workspace_bytes(const Config& config, const BackendOptions& options, const CudaOptions& own) {
   Workspace unplaced;
-  return place(config, options, nullptr, unplaced);
+  return place(config, options, own, nullptr, unplaced);
 }
 
-OwnedWorkspace::OwnedWorkspace(const Config& config, const BackendOptions& options, Stream stream)
-    : bytes_(workspace_bytes(config, options)) {
-  place(config, options, bytes_.as<uint8_t>(), work_);
+OwnedWorkspace::OwnedWorkspace(const Config& config, const BackendOptions& options, const CudaOptions& own,
+                               Stream stream)
+    : bytes_(workspace_bytes(config, options, own)) {
+  place(config, options, own, bytes_.as<uint8_t>(), work_);
   check(cudaMemsetAsync(bytes_.as<void>(), 0, bytes_.bytes(), stream), "clearing the workspace");
   const RopeFrequencies rope = rope_frequencies(config.rope, config.head_dim);
   work_.rope_concentration = rope.concentration;

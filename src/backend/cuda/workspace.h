@@ -18,6 +18,7 @@ struct Workspace {
   float *x{nullptr}, *qkv_parts{nullptr}, *project_parts{nullptr}, *router_logits{nullptr},
       *pair_weights{nullptr}, *experts_out{nullptr}, *logits{nullptr}, *attend_partials{nullptr};
   __nv_bfloat16 *attended{nullptr}, *normed{nullptr}, *gated{nullptr};
+  BlockRows normed_blocks, gated_blocks;  // only with --prompt-activations
   int *chosen{nullptr}, *rank{nullptr}, *group_count{nullptr}, *group_expert{nullptr},
       *group_pairs_count{nullptr}, *group_pairs{nullptr};
   SampleResult* results{nullptr};
@@ -32,11 +33,11 @@ struct Workspace {
   uint8_t* input{nullptr};  // step_input.h
 };
 
-size_t workspace_bytes(const Config& config, const BackendOptions& options);
+size_t workspace_bytes(const Config& config, const BackendOptions& options, const CudaOptions& own);
 
 class OwnedWorkspace {
  public:
-  OwnedWorkspace(const Config& config, const BackendOptions& options, Stream stream);
+  OwnedWorkspace(const Config& config, const BackendOptions& options, const CudaOptions& own, Stream stream);
   const Workspace& operator*() const { return work_; }
   const Workspace* operator->() const { return &work_; }
 

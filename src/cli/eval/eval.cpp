@@ -85,11 +85,12 @@ int eval_text(const EvalOptions& options, const ResolvedSettings& setup) {
   return kDone;
 }
 
-// The format of the activations that experts take: "INT8".
+// The format of the activations that experts take in the longest steps, which a window is read in: "INT8".
 std::string experts_activations(const std::vector<KernelChoice>& kernels) {
-  for (const KernelChoice& row : kernels)
-    if (row.operation == Operation::kExpertsUp) return row.activations;
-  return "unknown";
+  std::string activations = "unknown";
+  for (const KernelChoice& row : kernels)  // in the order of their numbers of rows
+    if (row.operation == Operation::kExpertsUp) activations = row.activations;
+  return activations;
 }
 
 int eval_compare(const EvalOptions& options, const ResolvedSettings& setup) {
@@ -101,10 +102,12 @@ int eval_compare(const EvalOptions& options, const ResolvedSettings& setup) {
   const BackendOptions room = backend_options(model.config, setup, capacity);
   const BackendOptions plain_room = backend_options(model.config, plain, capacity);
   if (room.dense == plain_room.dense && room.kv_format == plain_room.kv_format &&
-      setup.own.cpu.expert_activations == plain.own.cpu.expert_activations)
+      setup.own.cpu.expert_activations == plain.own.cpu.expert_activations &&
+      setup.own.cuda.prompt_activations == plain.own.cuda.prompt_activations)
     throw InputError(
-        "--compare: nothing is quantised: --fp8-layers, --mxfp4-layers, --kv-dtype fp8 or "
-        "--experts-activations int8 says what is to be compared");
+        "--compare: nothing is quantised: --fp8-layers, --mxfp4-layers, --kv-dtype fp8, "
+        "--experts-activations "
+        "int8 or --prompt-activations says what is to be compared");
   const std::unique_ptr<Backend> backend = load(model, setup, room);
   const std::unique_ptr<Backend> plain_backend = load(model, plain, plain_room);
   const Stopwatch stopwatch;

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include "backend/cuda/kernel_table.h"
 #include "model/golden.h"
 #include "tests/backend/contract.h"
 #include "tests/backend/cuda/pretended.h"
@@ -174,6 +175,62 @@ TEST(CudaGolden, RandomModelsAgreeAtTheirFirstPositions) {
       EXPECT_LE(errors[errors.size() / 4], tolerance.relative_l2) << prompt.name;
     }
   }
+}
+
+Feeder feeder_with(std::shared_ptr<const Weights> weights, std::optional<BlockFormat> prompt_activations) {
+  CudaOptions own = pretended();
+  own.prompt_activations = prompt_activations;
+  return {make(std::move(weights), options_of(Fulfilment::kNumPages), own), Fulfilment::kNumPages};
+}
+
+// Chunks of up to 16 tokens are left to the kernels of decoding, whose bits are others.
+TEST(CudaPromptActivations, GiveTheSameBitsInChunksOfMoreThanSixteenTokens) {
+  const auto weights = open_shared("tests/golden/random/b");
+  const std::vector<TokenId> ids = random_ids(300, weights->config.vocab, 4);
+  for (const BlockFormat format : kBlockFormats) {
+    Feeder whole = feeder_with(weights, format), chunked = feeder_with(weights, format),
+           beside = feeder_with(weights, format);
+    whole.feed({{0, ids}});
+    chunked.feed_in_chunks(0, ids, 60);
+    beside.feed({{1, std::span(ids).first(33)}, {0, ids}});
+    EXPECT_EQ(chunked.logits(0), whole.logits(0)) << name(format_of(format));
+    EXPECT_EQ(beside.logits(0), whole.logits(0)) << name(format_of(format));
+  }
+}
+
+// The distance from bfloat16's logits at the better quarter of the positions: at the others some router may have tipped.
+double distance_from_bf16(const std::shared_ptr<const Weights>& weights, BlockFormat format) {
+  const std::vector<TokenId> ids = random_ids(300, weights->config.vocab, 5);
+  const auto vocab = static_cast<size_t>(weights->config.vocab);
+  Feeder plain = feeder_with(weights, {}), blocks = feeder_with(weights, format);
+  plain.feed({{0, ids}});
+  blocks.feed({{0, ids}});
+  std::vector<double> distances;
+  for (size_t first = 0; first < ids.size() * vocab; first += vocab) {
+    double error = 0, norm = 0;
+    for (size_t i = first; i < first + vocab; ++i) {
+      error += std::pow(double{blocks.logits(0)[i]} - double{plain.logits(0)[i]}, 2);
+      norm += std::pow(double{plain.logits(0)[i]}, 2);
+    }
+    distances.push_back(std::sqrt(error / norm));
+  }
+  std::sort(distances.begin(), distances.end());
+  return distances[distances.size() / 4];
+}
+
+// In two terms only the order of additions differs, which turns few of the roundings to bfloat16.
+TEST(CudaPromptActivations, AreAsFarFromBfloat16AsTheirFormat) {
+  const auto weights = open_shared("models/tiny-gpt-oss");
+  const GoldenSet golden = golden_of("golden.json");
+  const double two_terms = distance_from_bf16(weights, BlockFormat::kMxfp8x2),
+               mxfp8 = distance_from_bf16(weights, BlockFormat::kMxfp8),
+               mxfp4 = distance_from_bf16(weights, BlockFormat::kMxfp4);
+  fmt::print("distance from bf16: mxfp8x2 {:.1e}, mxfp8 {:.1e}, mxfp4 {:.1e}\n", two_terms, mxfp8, mxfp4);
+  EXPECT_LE(two_terms, bf16_tolerance(weights->config, golden).relative_l2 / 4);
+  EXPECT_LE(mxfp8, block_scaled_tolerance(weights->config, golden, kMxfp8Error).relative_l2);
+  EXPECT_LE(mxfp4, block_scaled_tolerance(weights->config, golden, kMxfp4Error).relative_l2);
+  EXPECT_LT(two_terms, mxfp8);
+  EXPECT_LT(mxfp8, mxfp4);
 }
 
 }  // namespace

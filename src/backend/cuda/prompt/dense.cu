@@ -4,7 +4,7 @@
 #include "backend/cuda/inputs.cuh"
 #include "backend/cuda/kernels.h"
 #include "backend/cuda/pdl.cuh"
-#include "backend/cuda/prompt/pipeline.cuh"
+#include "backend/cuda/prompt/bf16_columns.cuh"
 
 namespace nibble::cuda {
 namespace {
@@ -37,21 +37,21 @@ __device__ void multiply_tokens(const Timestamps& timestamps, const Strips& weig
   wait_for_predecessor(timestamps);
   let_successor_start();
   const TokenItems<layout> items(weights, num_tokens);
-  multiply_items<layout>(weights, activations, cols, items, cuts,
-                         [&](const PromptItem& item, int strip, int part, bool is_whole, const auto& sums) {
-                           const int row = strip * kStripRows + static_cast<int>(threadIdx.x) % 32 / 4;
-                           const int token = item.first_column + first_column_of_lane<layout>();
-                           const auto take = [&](int of_row, const auto& sum_of) {
-                             if (of_row >= weights.rows) return;
-                             const float scale = layout == Layout::kE4m3 ? weights.row_scales[of_row] : 1.0f;
-                             const auto to = begin(of_row, token, part, is_whole);
-                             for_each_column<layout>(item, sums, [&](int i, float upper, float lower) {
-                               to(i, scale * sum_of(upper, lower));
-                             });
-                           };
-                           take(row, [](float upper, float) { return upper; });
-                           take(row + 8, [](float, float lower) { return lower; });
-                         });
+  multiply_items<PromptShape<layout>>(
+      weights, {activations, cols}, items, cuts,
+      [&](const PromptItem& item, int strip, int part, bool is_whole, const auto& sums) {
+        const int row = strip * kStripRows + static_cast<int>(threadIdx.x) % 32 / 4;
+        const int token = item.first_column + first_column_of_lane<PromptShape<layout>>();
+        const auto take = [&](int of_row, const auto& sum_of) {
+          if (of_row >= weights.rows) return;
+          const float scale = layout == Layout::kE4m3 ? weights.row_scales[of_row] : 1.0f;
+          const auto to = begin(of_row, token, part, is_whole);
+          for_each_column<PromptShape<layout>>(
+              item, sums, [&](int i, float upper, float lower) { to(i, scale * sum_of(upper, lower)); });
+        };
+        take(row, [](float upper, float) { return upper; });
+        take(row + 8, [](float, float lower) { return lower; });
+      });
 }
 
 // Stores a row's sums in parts [2, T, rows]: `joins` is the term of token + i that joins the first part.

@@ -1,54 +1,54 @@
 // The matrix products of many tokens. Twelve warps of a CTA multiply rows of the weights with columns, which are tokens, or pairs of a
-// token and an expert. A warp takes one strip and up to 64 columns:
-//
-//   MXFP4         12 warps below each other:           192 rows x  64 columns
-//   E4M3, BF16    6 below and 2 beside each other:      96 rows x 128 columns, because their weights are 2 and 4 times as many bytes
+// token and an expert. A warp takes one strip and up to 64 columns. How many warps lie below and beside each other, what a stage holds
+// and which instruction multiplies it is said by a shape: that of bfloat16 columns (bf16_columns.cuh), or of block-scaled ones
+// (block_columns.cuh).
 //
 // The contraction passes through stages in shared memory, one tile of 64 columns of weights and activations each. Four more warps copy
 // them with cp.async, which every family has, and run ahead as far as there are stages. A stage has two barriers: `full` tells the twelve
 // that the copies have arrived, `empty` tells the four that all twelve have read it. So the twelve do not wait for each other, and one
-// that stores its sums leaves the tensor cores to the others. 99 KB hold 3 to 6 stages: one kernel serves all families.
+// that stores its sums leaves the tensor cores to the others. 99 KB hold 3 to 8 stages: one kernel serves all families.
 //
 // CTAs are persistent: each takes items (rows and columns of a product), and the next item's first stages are copied while this one's last
 // are multiplied.
 //
 // The order of additions is that of linear.cu and experts.cu: segment by segment, and cut into two parts at the same places. So a
-// token gets the same bits from either.
+// token gets the same bits from either, if the instruction is the same.
 #pragma once
 
-#include "backend/cuda/fragments.cuh"
 #include "backend/cuda/kernels.h"
 #include "backend/cuda/ptx/barrier.cuh"
 #include "backend/cuda/ptx/copy.cuh"
 
 namespace nibble::cuda {
 
-template <Layout layout>
-struct PromptShape {
+// The warps of a CTA, in every shape. A shape also has
+//
+//   kLayout       of the weights
+//   kColumnWarps, kRowWarps, kStrips, kColumns: how the warps divide an item
+//   kRowBytes     of a column's activations in a tile
+//   kScaleBytes   of a column's scales in a tile, 0 or 4
+//   kStages, kStageBytes, kBytes: a stage holds the weights, then the columns, then their scales; kBytes is all shared memory
+//   Rows          the activations in global memory: row(i) is the beginning of a row, has_piece(p) whether it has 16 bytes number p (a
+//                 row may end within a tile) and, where there are scales, scales_of(i) are those of its tiles
+//   Lane          what a lane reads of a stage and multiplies: add_stage<tiles>(stage, sums)
+struct PromptWarps {
   static constexpr int kWarps{12}, kCopyWarps{4}, kThreads{32 * (kWarps + kCopyWarps)};
-  static constexpr int kColumnWarps{layout == Layout::kMxfp4 ? 1 : 2}, kRowWarps{kWarps / kColumnWarps};
-  static constexpr int kStrips{kRowWarps};
-  static constexpr int kWarpTiles{8};  // tiles of 8 columns: n of mma.m16n8k16
-  static constexpr int kWarpColumns{8 * kWarpTiles}, kColumns{kColumnWarps * kWarpColumns};
-  static constexpr int kRowBytes{2 * kTileCols};  // of a column's activations in a tile
-  static constexpr int kWeightBytes{kStrips * tile_bytes(layout)},
-      kStageBytes{kWeightBytes + kColumns * kRowBytes};
-  static constexpr int kStages{layout == Layout::kMxfp4 ? 6 : layout == Layout::kE4m3 ? 4 : 3};
-  static constexpr int kBytes{kStages * kStageBytes + 2 * kStages * static_cast<int>(sizeof(uint64_t))};
-  static_assert(kBytes <= (98 << 10));
+  static constexpr int kWarpTiles{8};  // tiles of 8 columns: n of mma
+  static constexpr int kWarpColumns{8 * kWarpTiles};
 };
 
-// What a CTA multiplies next. `columns`: how many columns hold a token or a pair; num_tiles: how many tiles of 8 columns each warp
-// takes.
+// A warp's sums: of its strip, for up to 64 columns. In lane (g, t) element [n][i] is of row g + 8 (i / 2) and of column
+// 8 n + 2 t + i % 2.
+using PromptSums = float[PromptWarps::kWarpTiles][4];
+
+// What a CTA multiplies next. `columns`: how many columns hold a token or a pair.
 struct PromptItem {
   int matrix, first_strip, first_column, columns;
 };
 
 // The stages in shared memory and their barriers.
-template <Layout layout>
+template <typename Shape>
 class Stages {
-  using Shape = PromptShape<layout>;
-
  public:
   // Called by the whole CTA.
   __device__ explicit Stages(uint8_t* memory)
@@ -89,32 +89,43 @@ class Stages {
   uint32_t phase_{0};
 };
 
+// The bytes that the stages of a shape take, with their barriers.
+constexpr int stages_bytes(int num_stages, int stage_bytes) {
+  return num_stages * (stage_bytes + 2 * static_cast<int>(sizeof(uint64_t)));
+}
+
 // The warps that copy. `Items` says what: items.count(), items.at(index) and items.row(item, column), the row of `activations` that a
-// column is. A lane copies the same 16-byte pieces of every stage.
-template <Layout layout, typename Items>
-__device__ void copy_items(const Strips& weights, const __nv_bfloat16* activations, int cols,
-                           const Items& items, Stages<layout> stages) {
-  using Shape = PromptShape<layout>;
+// column is. A lane copies the same pieces of every stage.
+template <typename Shape, typename Items>
+__device__ void copy_items(const Strips& weights, const typename Shape::Rows& activations, const Items& items,
+                           Stages<Shape> stages) {
   constexpr int kLanes{32 * Shape::kCopyWarps};
-  constexpr int kPieces{tile_bytes(layout) / 16};  // of a strip's tile
+  constexpr int kPieces{tile_bytes(Shape::kLayout) / 16};  // of a strip's tile
   constexpr int kWeightCopies{(Shape::kStrips * kPieces + kLanes - 1) / kLanes};
   constexpr int kRowPieces{Shape::kRowBytes / 16}, kRowsAtOnce{kLanes / kRowPieces},
       kRowCopies{Shape::kColumns / kRowsAtOnce};
   const int lane = static_cast<int>(threadIdx.x) - 32 * Shape::kWarps;
   const int row = lane / kRowPieces, piece = lane % kRowPieces;
-  // Pieces 0-3 and 4-7 change places in every second row, so that the lanes of two rows read from different banks.
-  const int row_place = Shape::kWeightBytes + row * Shape::kRowBytes + (piece ^ (row % 2 * 4)) * 16;
+  // Where a row has 8 pieces, the first and the last four change places in every second row, so that the lanes of two rows read from
+  // different banks.
+  constexpr int kSwap{kRowPieces == 8 ? 4 : 0};
+  const int row_place = Shape::kWeightBytes + row * Shape::kRowBytes + (piece ^ (row % 2 * kSwap)) * 16;
+  constexpr int kScalePlace{Shape::kWeightBytes + Shape::kColumns * Shape::kRowBytes};
+  static_assert(Shape::kScaleBytes == 0 || Shape::kColumns <= kLanes);
   for (int index = static_cast<int>(blockIdx.x); index < items.count();
        index += static_cast<int>(gridDim.x)) {
     const PromptItem item = items.at(index);
     const uint8_t* matrix = weights.data + item.matrix * weights.matrix_bytes() +
                             size_t{1} * item.first_strip * weights.strip_bytes;
     const int num_pieces = min(Shape::kStrips, weights.num_strips - item.first_strip) * kPieces;
-    const __nv_bfloat16* rows[kRowCopies];
+    const uint8_t* rows[kRowCopies];
 #pragma unroll
     for (int n = 0; n < kRowCopies; ++n)
       if (const int column = n * kRowsAtOnce + row; column < item.columns)
-        rows[n] = activations + size_t{1} * items.row(item, column) * cols + 8 * piece;
+        rows[n] = activations.row(items.row(item, column)) + 16 * piece;
+    const uint32_t* scales = nullptr;
+    if constexpr (Shape::kScaleBytes > 0)
+      if (lane < item.columns) scales = activations.scales_of(items.row(item, lane));
     int weight_offsets[kWeightCopies];
 #pragma unroll
     for (int n = 0; n < kWeightCopies; ++n) {
@@ -128,78 +139,31 @@ __device__ void copy_items(const Strips& weights, const __nv_bfloat16* activatio
       for (int n = 0; n < kWeightCopies; ++n)
         if (n * kLanes + lane < num_pieces)
           copy_16(stage + (n * kLanes + lane) * 16, matrix + weight_offsets[n]);
-      matrix += tile_bytes(layout);
-      const bool is_there = tile * kTileCols + 8 * piece < cols;
+      matrix += tile_bytes(Shape::kLayout);
+      const bool is_there = activations.has_piece(tile * kRowPieces + piece);
 #pragma unroll
       for (int n = 0; n < kRowCopies; ++n)
         if (n * kRowsAtOnce + row < item.columns)
           copy_16(stage + row_place + n * kRowsAtOnce * Shape::kRowBytes,
-                  is_there ? rows[n] + tile * kTileCols : activations, is_there ? 16 : 0);
+                  is_there ? rows[n] + tile * Shape::kRowBytes : activations.row(0), is_there ? 16 : 0);
+      if constexpr (Shape::kScaleBytes > 0)
+        if (lane < item.columns) copy_4(stage + kScalePlace + lane * 4, scales + tile);
       stages.tell_when_full();
       stages.advance();
     }
   }
 }
 
-// A warp's sums: of its strip, for up to 64 columns. In lane (g, t) element [n][i] is of row g + 8 (i / 2) and of column
-// 8 n + 2 t + i % 2.
-template <Layout layout>
-using PromptSums = float[PromptShape<layout>::kWarpTiles][4];
-
-// Where a lane reads in each stage.
-template <Layout layout>
-struct LanePlaces {
-  uint32_t weights, columns[2];  // columns: of the first and second group of 32
-
-  __device__ LanePlaces() {
-    using Shape = PromptShape<layout>;
-    const int lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32,
-              g = lane / 4;
-    weights = warp % Shape::kRowWarps * tile_bytes(layout);
-    for (int group = 0; group < 2; ++group)
-      columns[group] = Shape::kWeightBytes +
-                       (warp / Shape::kRowWarps * Shape::kWarpColumns + g) * Shape::kRowBytes +
-                       (group ^ (g % 2)) * 64 + lane % 4 * 16;
-  }
-};
-
-// Adds the products of a stage with the first `tiles` tiles of columns. Columns past the item's are multiplied with what the stage happens
-// to hold, and nobody reads their sums.
-template <Layout layout, int tiles>
-__device__ void add_stage(uint32_t stage, const LanePlaces<layout>& places, PromptSums<layout>& sums) {
-#pragma unroll
-  for (int group = 0; group < 2; ++group) {
-    const GroupWeights w = group_weights<layout>(stage + places.weights, group);
-    // Several sums at a time, first one product of each and then the other: a sum's second product waits for its first.
-    constexpr int kAtOnce{tiles < 4 ? tiles : 4};
-#pragma unroll
-    for (int first = 0; first < tiles; first += kAtOnce) {
-      uint4 b[kAtOnce];
-#pragma unroll
-      for (int n = 0; n < kAtOnce; ++n)
-        if (first + n < tiles)
-          b[n] = load_shared_16(stage + places.columns[group] +
-                                8 * (first + n) * PromptShape<layout>::kRowBytes);
-#pragma unroll
-      for (int n = 0; n < kAtOnce; ++n)
-        if (first + n < tiles) mma(sums[first + n], w.first, b[n].x, b[n].y);
-#pragma unroll
-      for (int n = 0; n < kAtOnce; ++n)
-        if (first + n < tiles) mma(sums[first + n], w.second, b[n].z, b[n].w);
-    }
-  }
-}
-
 // Adds up segments [first, last) of the warp's strip in `totals`.
-template <Layout layout, int tiles>
-__device__ void add_segments(const Strips& weights, int first, int last, const LanePlaces<layout>& places,
-                             Stages<layout>& stages, PromptSums<layout>& totals) {
+template <typename Shape, int tiles>
+__device__ void add_segments(const Strips& weights, int first, int last, const typename Shape::Lane& lane,
+                             Stages<Shape>& stages, PromptSums& totals) {
   for (int segment = first; segment < last; ++segment) {
     const int num_tiles = min(weights.segment_tiles, weights.num_tiles - segment * weights.segment_tiles);
-    PromptSums<layout> sums{};
+    PromptSums sums{};
     for (int tile = 0; tile < num_tiles; ++tile) {
       stages.wait_until_full();
-      add_stage<layout, tiles>(stages.address(), places, sums);
+      lane.template add_stage<tiles>(stages.address(), sums);
       stages.tell_empty();
       stages.advance();
     }
@@ -211,8 +175,8 @@ __device__ void add_segments(const Strips& weights, int first, int last, const L
 }
 
 // Lets the stages of an item pass.
-template <Layout layout>
-__device__ void skip_item(const Strips& weights, Stages<layout>& stages) {
+template <typename Shape>
+__device__ void skip_item(const Strips& weights, Stages<Shape>& stages) {
   for (int tile = 0; tile < weights.num_tiles; ++tile) {
     stages.wait_until_full();
     stages.tell_empty();
@@ -220,20 +184,19 @@ __device__ void skip_item(const Strips& weights, Stages<layout>& stages) {
   }
 }
 
-// Multiplies all items of this CTA. `cuts`: how many CTAs share the matrix where it is cut anywhere, 0 if strips are whole
-// (strips.h). take(item, strip, part, is_whole, sums): `sums` are those of one strip.
-template <Layout layout, typename Items, typename Take>
-__device__ void multiply_items(const Strips& weights, const __nv_bfloat16* activations, int cols,
+// Multiplies all items of this CTA, in the first bytes of its dynamic shared memory. `cuts`: how many CTAs share the matrix where it is
+// cut anywhere, 0 if strips are whole (strips.h). take(item, strip, part, is_whole, sums): `sums` are those of one strip.
+template <typename Shape, typename Items, typename Take>
+__device__ void multiply_items(const Strips& weights, const typename Shape::Rows& activations,
                                const Items& items, unsigned cuts, const Take& take) {
-  using Shape = PromptShape<layout>;
   extern __shared__ __align__(128) uint8_t memory[];
-  Stages<layout> stages(memory);
+  Stages<Shape> stages(memory);
   const int warp = static_cast<int>(threadIdx.x) / 32, first_index = static_cast<int>(blockIdx.x);
   if (warp >= Shape::kWarps) {
-    copy_items<layout>(weights, activations, cols, items, stages);
+    copy_items<Shape>(weights, activations, items, stages);
     return;
   }
-  const LanePlaces<layout> places;
+  const typename Shape::Lane lane;
   PromptItem next = items.at(min(first_index, items.count() - 1));
   for (int index = first_index; index < items.count(); index += static_cast<int>(gridDim.x)) {
     const PromptItem item = next;
@@ -247,15 +210,15 @@ __device__ void multiply_items(const Strips& weights, const __nv_bfloat16* activ
     const int cut = cuts ? cut_of(weights, strip, cuts) : weights.num_segments;
     for (int first = 0; first < weights.num_segments;) {
       const int last = first < cut ? cut : weights.num_segments;
-      PromptSums<layout> totals{};
+      PromptSums totals{};
       if (columns > 48)
-        add_segments<layout, 8>(weights, first, last, places, stages, totals);
+        add_segments<Shape, 8>(weights, first, last, lane, stages, totals);
       else if (columns > 32)
-        add_segments<layout, 6>(weights, first, last, places, stages, totals);
+        add_segments<Shape, 6>(weights, first, last, lane, stages, totals);
       else if (columns > 16)
-        add_segments<layout, 4>(weights, first, last, places, stages, totals);
+        add_segments<Shape, 4>(weights, first, last, lane, stages, totals);
       else
-        add_segments<layout, 2>(weights, first, last, places, stages, totals);
+        add_segments<Shape, 2>(weights, first, last, lane, stages, totals);
       take(item, strip, first > 0, last - first == weights.num_segments, totals);
       first = last;
     }
@@ -263,21 +226,19 @@ __device__ void multiply_items(const Strips& weights, const __nv_bfloat16* activ
 }
 
 // The first of the item's columns that the lane has sums of.
-template <Layout layout>
+template <typename Shape>
 __device__ int first_column_of_lane() {
-  using Shape = PromptShape<layout>;
   return static_cast<int>(threadIdx.x) / 32 / Shape::kRowWarps * Shape::kWarpColumns +
          static_cast<int>(threadIdx.x) % 4 * 2;
 }
 
 // Calls visit(i, upper, lower) for each of the item's columns that the lane has sums of: column first_column_of_lane() + i. `upper` and
 // `lower` are the sums of rows g and g + 8.
-template <Layout layout, typename Visit>
-__device__ void for_each_column(const PromptItem& item,
-                                const float (&sums)[PromptShape<layout>::kWarpTiles][4], const Visit& visit) {
-  const int count = item.columns - first_column_of_lane<layout>();
+template <typename Shape, typename Visit>
+__device__ void for_each_column(const PromptItem& item, const PromptSums& sums, const Visit& visit) {
+  const int count = item.columns - first_column_of_lane<Shape>();
 #pragma unroll
-  for (int n = 0; n < PromptShape<layout>::kWarpTiles; ++n)
+  for (int n = 0; n < Shape::kWarpTiles; ++n)
 #pragma unroll
     for (int c = 0; c < 2; ++c)
       if (8 * n + c < count) visit(8 * n + c, sums[n][c], sums[n][c + 2]);

@@ -2,6 +2,7 @@
 #include "backend/cuda/inputs.cuh"
 #include "backend/cuda/kernels.h"
 #include "backend/cuda/pdl.cuh"
+#include "backend/cuda/prompt/store_block.cuh"
 #include "backend/cuda/routing.cuh"
 
 namespace nibble::cuda {
@@ -20,17 +21,15 @@ __global__ void __launch_bounds__(kThreads, 1)
   if (is_last_cta(args.ticket)) group_pairs<kThreads>(args);
 }
 
-// A CTA for each token.
-__global__ void __launch_bounds__(kThreads, 1)
-    normalise_kernel(const __grid_constant__ NormaliseArgs args, Timestamps timestamps) {
-  const EndTimestamp end_timestamp(timestamps);
-  __shared__ __align__(16) __nv_bfloat16 unused[kMaxHidden];
+// Normalises the token of this CTA. `row`, in shared memory, becomes its norm, padded with zeros to whole tiles.
+using NormRow = __nv_bfloat16[kMaxHidden];
+__device__ void normalise_token(const NormaliseArgs& args, const Timestamps& timestamps, NormRow& row) {
   const int token = static_cast<int>(blockIdx.x), hidden = args.norm.residual.hidden;
   const NormWeights<kWarps> norm_weights(args.norm.weights, hidden);
   wait_for_predecessor(timestamps);
   let_successor_start();
   norm_weights.load(
-      args.norm, 1, [&](int) { return token; }, unused, activation_stride(hidden),
+      args.norm, 1, [&](int) { return token; }, row, activation_stride(hidden),
       [&](int, int i, float4 x, uint2 normed) {
         const size_t at = size_t{1} * token * (hidden / 4) + i;
         reinterpret_cast<float4*>(args.x)[at] = x;
@@ -38,11 +37,36 @@ __global__ void __launch_bounds__(kThreads, 1)
       });
 }
 
+// A CTA for each token.
+__global__ void __launch_bounds__(kThreads, 1)
+    normalise_kernel(const __grid_constant__ NormaliseArgs args, Timestamps timestamps) {
+  const EndTimestamp end_timestamp(timestamps);
+  __shared__ __align__(16) NormRow row;
+  normalise_token(args, timestamps, row);
+}
+
+// The same, and the norm once more in a format of block-scaled products.
+template <BlockFormat format>
+__global__ void __launch_bounds__(kThreads, 1)
+    normalise_blocks_kernel(const __grid_constant__ NormaliseArgs args, Timestamps timestamps) {
+  const EndTimestamp end_timestamp(timestamps);
+  __shared__ __align__(16) NormRow row;
+  normalise_token(args, timestamps, row);
+  const int num_eights = padded_cols(args.norm.residual.hidden) / 8, eight = static_cast<int>(threadIdx.x);
+  static_assert(sizeof(NormRow) / sizeof(row[0]) <= 8 * kThreads);  // each thread has one
+  store_eight<format>(args.blocks, static_cast<int>(blockIdx.x), eight, eight < num_eights, row + 8 * eight);
+}
+
 }  // namespace
 
 void normalise(const LaunchContext& gpu, const NormaliseArgs& args) {
-  launch(gpu, {Operation::kRmsNorm, "normalise"}, normalise_kernel,
-         {dim3(static_cast<unsigned>(args.num_tokens)), kThreads}, args);
+  const LaunchShape shape{dim3(static_cast<unsigned>(args.num_tokens)), kThreads};
+  if (args.blocks.codes)
+    with_block_format(args.blocks.format, [&](auto format) {
+      launch(gpu, {Operation::kRmsNorm, "normalise"}, normalise_blocks_kernel<format()>, shape, args);
+    });
+  else
+    launch(gpu, {Operation::kRmsNorm, "normalise"}, normalise_kernel, shape, args);
 }
 void route_many(const LaunchContext& gpu, const RouteArgs& args) {
   logits_many(gpu, args);
@@ -54,6 +78,8 @@ void route_many(const LaunchContext& gpu, const RouteArgs& args) {
 void prepare_prompt_rows() {
   prefer_shared_memory(rank_many_kernel);
   prefer_shared_memory(normalise_kernel);
+  for (const BlockFormat each : kBlockFormats)
+    with_block_format(each, [](auto format) { prefer_shared_memory(normalise_blocks_kernel<format()>); });
 }
 
 }  // namespace nibble::cuda

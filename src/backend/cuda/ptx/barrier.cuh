@@ -53,4 +53,9 @@ __device__ inline void wait(uint32_t barrier, uint32_t parity) {
   }
 }
 
+// Synchronises num_threads threads of the CTA, whole warps, of which all name the same barrier: 1 to 15, since __syncthreads() is 0.
+__device__ inline void sync_warps(int barrier, int num_threads) {
+  asm volatile("bar.sync %0, %1;" ::"r"(barrier), "r"(num_threads) : "memory");
+}
+
 }  // namespace nibble::cuda

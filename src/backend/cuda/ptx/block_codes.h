@@ -22,6 +22,8 @@
 
 #include <cstdint>
 
+#include "backend/cuda/strips.h"
+
 namespace nibble::cuda {
 
 enum class BlockForm { kMxfp8, kMxfp4 };  // named after the activations; weights are MXFP4 in both
@@ -71,9 +73,10 @@ __host__ __device__ inline void unpack_nibbles(const uint32_t (&words)[4], uint3
 }
 
 // The scales that a lane provides for A, of the word of scales for its row g of a tile (strips.h). Row g is said by the quad's lane
-// t = 0, row g + 8 by t = 1, and nobody asks the others. Bytes 0 and 1, and again 2 and 3, are those of groups 0 and 1.
+// t = 0, row g + 8 by t = 1, and nobody asks the others. Bytes 0 and 1, and again 2 and 3, are those of groups 0 and 1. What is stored is
+// kScaleOffset above E8M0, rows of zeros that fill the last strip included, so that no byte borrows from the next.
 __host__ __device__ inline uint32_t weight_scales(uint32_t word, int lane) {
-  return choose_bytes(word, word, lane % 2 == 0 ? 0x2020 : 0x3131);
+  return choose_bytes(word, word, lane % 2 == 0 ? 0x2020 : 0x3131) - kScaleOffset * 0x01010101u;
 }
 
 }  // namespace nibble::cuda

@@ -35,6 +35,11 @@ class Comparison {
   // Likewise for E4M3, which saturates at 448.
   void near_e4m3(const char* what, ptrdiff_t row, ptrdiff_t column, float actual, double expected,
                  double bound);
+  // For a result that was rounded to numbers that are `step` apart.
+  void near_step(const char* what, ptrdiff_t row, ptrdiff_t column, double actual, double expected,
+                 double step, double bound) {
+    near_rounded({what, row, column, actual, expected}, step, bound);
+  }
   void equal(const char* what, ptrdiff_t row, ptrdiff_t column, double actual, double expected) {
     near(what, row, column, actual, expected, 0);
   }

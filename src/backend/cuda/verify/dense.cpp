@@ -1,8 +1,11 @@
 // The checks of normalise, qkv, project, route and unembed.
 #include <algorithm>
 #include <cmath>
+#include <iterator>
+#include <optional>
 
 #include "backend/cuda/kernels.h"
+#include "backend/cuda/verify/blocks.h"
 #include "backend/cuda/verify/checks.h"
 #include "backend/cuda/verify/choice.h"
 #include "backend/cuda/verify/residual.h"
@@ -58,7 +61,11 @@ void check_normalise_case(Comparison& comparison, const Subject& subject, const 
     input.residual.x = x.data();
   }
   check(cudaDeviceSynchronize(), "preparing a check");
-  subject.launch(NormaliseArgs{input, T, x.data(), bf16(normed)});
+  // Every fourth case has no blocks, the others have them in one of their formats.
+  const size_t kind = c.seed / 100 % (1 + std::size(kBlockFormats));
+  std::optional<DeviceBlocks> blocks;
+  if (kind > 0) blocks.emplace(kBlockFormats[kind - 1], T, H);
+  subject.launch(NormaliseArgs{input, T, x.data(), bf16(normed), blocks ? blocks->view() : BlockRows{}});
   check(cudaStreamSynchronize(subject.stream()), "checking normalise");
 
   const auto actual_x = x.read(comparison, "x");
@@ -69,6 +76,9 @@ void check_normalise_case(Comparison& comparison, const Subject& subject, const 
       comparison.equal("x", t, i, actual_x[at], residual.at(t, i));
       comparison.near_bf16("normed", t, i, actual[at], expected[at].number, expected[at].error);
     }
+  if (blocks)
+    compare_bytes(comparison, "blocks", blocks->read(comparison, "blocks"),
+                  quantise_rows(kBlockFormats[kind - 1], T, H, actual));
 }
 
 void check_qkv_case(Comparison& comparison, const Subject& subject, const Case& c) {

@@ -2,9 +2,11 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <optional>
 #include <utility>
 
 #include "backend/cuda/kernels.h"
+#include "backend/cuda/verify/blocks.h"
 #include "backend/cuda/verify/checks.h"
 #include "backend/cuda/verify/choice.h"
 #include "backend/cuda/verify/matrix.h"
@@ -51,10 +53,6 @@ class TestRouting {
 };
 
 double swish(double gate) { return gate / (1 + std::exp(-1.702 * gate)); }
-
-struct Near {
-  double value, bound;
-};
 
 // swish(min(gate, limit)) (clamp(up, -limit, limit) + 1), where gate and up are known within their bounds. swish has
 // its minimum at -1.2784 / 1.702 and rises from there. The kernel's own roundings: 2 ulp of the exponential, twice
@@ -105,23 +103,36 @@ class TestUp {
   }
   __nv_bfloat16* gated() const { return bf16(gated_); }
 
-  void compare(Comparison& comparison, const Activations& x, const TestRouting& routing) const {
-    const auto actual = gated_.read(comparison, "gated");
+  // Calls visit(pair, numbers), the numbers [I] that the kernel rounds.
+  template <typename Visit>
+  void for_each_pair(const Activations& x, const TestRouting& routing, const Visit& visit) const {
+    std::vector<Near> numbers(static_cast<size_t>(intermediate_));
     routing.for_each_expert([&](int e, const std::vector<int>& pairs) {
       std::vector<int> tokens;
       for (const int pair : pairs) tokens.push_back(static_cast<int>(routing.token_of(pair)));
       const Products products = matrix_.times(x, tokens, e);
-      for (size_t p = 0; p < pairs.size(); ++p)
+      for (size_t p = 0; p < pairs.size(); ++p) {
         for (int i = 0; i < intermediate_; ++i) {
           const size_t at = products.at(static_cast<int>(p), 2 * i);
           const float* biases =
               bias_.data() + static_cast<size_t>(e) * static_cast<size_t>(2 * intermediate_) + 2 * i;
-          const Near expected =
+          numbers[static_cast<size_t>(i)] =
               swiglu(with_bias(products, at, biases[0]), with_bias(products, at + 1, biases[1]));
-          const size_t place =
-              static_cast<size_t>(pairs[p]) * static_cast<size_t>(intermediate_) + static_cast<size_t>(i);
-          comparison.near_bf16("gated", pairs[p], i, actual[place], expected.value, expected.bound);
         }
+        visit(pairs[p], numbers);
+      }
+    });
+  }
+
+  void compare(Comparison& comparison, const Activations& x, const TestRouting& routing) const {
+    const auto actual = gated_.read(comparison, "gated");
+    for_each_pair(x, routing, [&](int pair, const std::vector<Near>& numbers) {
+      for (int i = 0; i < intermediate_; ++i) {
+        const auto& [value, bound] = numbers[static_cast<size_t>(i)];
+        const size_t place =
+            static_cast<size_t>(pair) * static_cast<size_t>(intermediate_) + static_cast<size_t>(i);
+        comparison.near_bf16("gated", pair, i, actual[place], value, bound);
+      }
     });
   }
 
@@ -141,6 +152,20 @@ void check_up_case(Comparison& comparison, const Subject& subject, const Case& c
   const int size = subject.row.pass.columns, max_groups = max_num_groups(T, E, K, size);
   const DeviceGroups groups(routing.choices(), E, max_groups, size);
   const TestUp test(c, subject.stream(), subject.row.weights);
+  if (const auto format = block_format_of(subject.row)) {
+    const HostBlocks blocks = quantise_rows(*format, T, H, normed);
+    const DeviceBlocks device_blocks(blocks), gated(*format, T * K, c.shape.intermediate);
+    check(cudaDeviceSynchronize(), "preparing a check");
+    subject.launch(UpArgs{nullptr, groups.view(), T, K, max_groups, test.weights(), nullptr,
+                          device_blocks.view(), gated.view()});
+    check(cudaStreamSynchronize(subject.stream()), "checking up");
+    const HostBlocks actual = gated.read(comparison, "gated");
+    test.for_each_pair(activations_of(blocks, subject.gpu.target.has_block_products), routing,
+                       [&](int pair, const std::vector<Near>& numbers) {
+                         compare_numbers(comparison, "gated", actual, pair, numbers);
+                       });
+    return;
+  }
   check(cudaDeviceSynchronize(), "preparing a check");
   subject.launch(UpArgs{bf16(device_normed), groups.view(), T, K, max_groups, test.weights(), test.gated()});
   check(cudaStreamSynchronize(subject.stream()), "checking up");
@@ -201,13 +226,29 @@ void check_down_case(Comparison& comparison, const Subject& subject, const Case&
   const DeviceGroups groups =
       T == 1 ? DeviceGroups(T, K, max_groups, size) : DeviceGroups(routing.choices(), E, max_groups, size);
   const DeviceRoutingMailbox single(routing.choices().front());
+  DownArgs args{bf16(device_gated),
+                groups.view(),
+                T == 1 ? single.view() : RoutingMailbox{},
+                T,
+                max_groups,
+                H,
+                I,
+                matrix.strips(),
+                device_bias.data(),
+                out.data()};
+  Activations x(T * K, I, gated);
+  std::optional<DeviceBlocks> device_blocks;
+  if (const auto format = block_format_of(subject.row)) {
+    const HostBlocks blocks = quantise_rows(*format, T * K, I, gated);
+    x = activations_of(blocks, subject.gpu.target.has_block_products);
+    args.gated = nullptr;
+    args.gated_blocks = device_blocks.emplace(blocks).view();
+  }
   check(cudaDeviceSynchronize(), "preparing a check");
-  subject.launch(DownArgs{bf16(device_gated), groups.view(), T == 1 ? single.view() : RoutingMailbox{}, T,
-                          max_groups, H, I, matrix.strips(), device_bias.data(), out.data()});
+  subject.launch(args);
   check(cudaStreamSynchronize(subject.stream()), "checking down");
 
   const auto actual = out.read(comparison, "out");
-  const Activations x(T * K, I, gated);
   routing.for_each_expert([&](int e, const std::vector<int>& pairs) {
     const Products products = matrix.times(x, pairs, e);
     for (size_t p = 0; p < pairs.size(); ++p)

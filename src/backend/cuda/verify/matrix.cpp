@@ -28,6 +28,8 @@ Layout layout_of(Format format) {
       return Layout::kE4m3;
     case Format::kF32:
     case Format::kQ8_0:
+    case Format::kMxfp8:
+    case Format::kMxfp8x2:
       break;
   }
   NIBBLE_CHECK(false, "no strips of {}", nibble::name(format));
@@ -40,6 +42,19 @@ Layout layout_of(Format format) {
 double relative_bound(const Strips& strips) {
   constexpr double kProduct{18};
   return (4 * kProduct * strips.segment_tiles + strips.num_segments) * 0x1p-23;
+}
+
+// The same of block-scaled products. A number's two terms together may be three times as large as the number, where the first is E4M3's
+// smallest.
+//
+// The twin adds up 32 columns in two products of 16, with 18 truncations each, and then adds them to the sum: one rounding more in each
+// step. What the instruction does is not documented: it is taken to keep 13 bits of the largest of its products and the addend, as those
+// of FP8 on Ada and Hopper do, so that each step may lose 2^-10 of all magnitudes up to it.
+double relative_bound(const Strips& strips, const BlockProducts& products) {
+  const int num_steps = 2 * products.num_terms * strips.segment_tiles;  // of a segment: 32 columns of a term
+  const double magnitudes = products.num_terms == 2 ? 3 : 1;
+  const double of_segment = products.are_native ? (num_steps + 2) * 0x1p-10 : (2 * 18 + num_steps) * 0x1p-23;
+  return magnitudes * (of_segment + strips.num_segments * 0x1p-23);
 }
 
 // The loss below the smallest float32, which the tensor cores may flush to zero.
@@ -134,7 +149,8 @@ double TestMatrix::decode(int matrix, int row, float* to) const {
 Products TestMatrix::times(const Activations& x, const std::vector<int>& x_rows, int matrix) const {
   NIBBLE_CHECK(x.cols == shape_.cols, "{} columns, {} in the matrix", x.cols, shape_.cols);
   const auto cols = static_cast<size_t>(shape_.cols);
-  const double relative = relative_bound(strips_);
+  const double relative =
+      x.block_products ? relative_bound(strips_, *x.block_products) : relative_bound(strips_);
   Products products{shape_.rows, {}, {}};
   products.sums.resize(x_rows.size() * static_cast<size_t>(shape_.rows));
   products.bounds.resize(products.sums.size());

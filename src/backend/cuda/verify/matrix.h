@@ -1,6 +1,7 @@
 // Random matrices, packed on the device and decodable on the host, and the expected results of products with them.
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "backend/cuda/device.h"
@@ -11,7 +12,13 @@
 
 namespace nibble::cuda::verify {
 
-// Rows that a matrix is multiplied with, in bfloat16. If the kernel computes and rounds them itself, its float32 may
+// Block-scaled products (ptx/block_mma.cuh): how many terms a number has, and whether the instruction adds them up, or its twin.
+struct BlockProducts {
+  int num_terms;
+  bool are_native;
+};
+
+// Rows that a matrix is multiplied with, in bfloat16 or as block-scaled products take them. If the kernel computes and rounds them itself, its float32 may
 // lie on the other side of a rounding border: `slack` is how far its number may then be from ours; otherwise it is 0.
 struct Activations {
   Activations(int num_rows, int num_cols) : rows(num_rows), cols(num_cols), values(size()), slack(size()) {}
@@ -23,6 +30,7 @@ struct Activations {
 
   int rows, cols;
   std::vector<float> values, slack;  // [rows, cols]
+  std::optional<BlockProducts> block_products{};
 };
 
 // The product W x in double precision, and how far a kernel's float32 result may be from it.

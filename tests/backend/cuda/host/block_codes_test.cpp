@@ -3,38 +3,14 @@
 
 #include <gtest/gtest.h>
 
-#include "core/random.h"
+#include "tests/backend/cuda/host/strip_words.h"
 
 namespace nibble::cuda {
 namespace {
 
-// A lane's 16 codes of a group of 32 columns: eight neighbours of row g, and of row g + 8.
-struct LaneCodes {
-  uint8_t upper[8], lower[8];
-};
-LaneCodes random_lane_codes(uint64_t seed) {
-  LaneCodes codes{};
-  for (uint64_t c = 0; c < 8; ++c) {
-    codes.upper[c] = random_bits(seed, c) & 15;
-    codes.lower[c] = random_bits(seed, c + 8) & 15;
-  }
-  return codes;
-}
-
-// The word of product m as strips.h describes it: neighbours 4 m .. 4 m + 3, the even ones in the lower half.
-uint32_t strip_word(const LaneCodes& codes, int m) {
-  uint32_t word = 0;
-  for (int h = 0; h < 2; ++h) {
-    const auto put = [&](uint32_t bits, int to, int half) { word |= bits << (to + 16 * half); };
-    const uint32_t a0 = codes.upper[4 * m + h], a1 = codes.lower[4 * m + h], a2 = codes.upper[4 * m + 2 + h],
-                   a3 = codes.lower[4 * m + 2 + h];
-    put(a0 >> 3, 15, h), put(a0 & 7, 6, h);
-    put(a1 >> 3, 11, h), put(a1 & 7, 2, h);
-    put(a2 >> 3, 5, h), put(a2 & 7, 12, 1 - h);
-    put(a3 >> 3, 9, h), put(a3 >> 2 & 1, 10, h), put(a3 & 3, 0, h);
-  }
-  return word;
-}
+using test::LaneCodes;
+using test::random_lane_codes;
+using test::strip_word;
 
 void expect_containers(const LaneCodes& codes) {
   uint32_t a[4]{};
@@ -85,11 +61,21 @@ TEST(CudaBlockCodes, EightNeighboursHaveEightPlaces) {
   }
 }
 
-// strips.h: (row g, G = 0), (row g + 8, G = 0), (row g, G = 1), (row g + 8, G = 1).
+// strips.h: (row g, G = 0), (row g + 8, G = 0), (row g, G = 1), (row g + 8, G = 1), all of them 126 above E8M0.
 TEST(CudaBlockCodes, LanesSayTheScalesOfTheirRow) {
-  constexpr uint32_t kWord{0x44332211u};
-  EXPECT_EQ(weight_scales(kWord, 12), 0x33113311u);  // lane 4 g: row g
+  constexpr uint32_t kWord{0xC2B1A090u};
+  EXPECT_EQ(weight_scales(kWord, 12), 0x33123312u);  // lane 4 g: row g
   EXPECT_EQ(weight_scales(kWord, 13), 0x44224422u);  // lane 4 g + 1: row g + 8
+}
+
+// From the smallest scale, 2^-127, to the largest that the layout holds, beside the largest and the smallest.
+TEST(CudaBlockCodes, NoScaleBorrowsFromAnother) {
+  for (uint32_t scale = 0; scale <= kLargestScale; ++scale)
+    for (const uint32_t other : {0u, uint32_t{kLargestScale}}) {
+      const uint32_t word = (scale | other << 16) + kScaleOffset * 0x01010101u;
+      EXPECT_EQ(weight_scales(word, 0), (scale | other << 8) * 0x00010001u) << scale << ", " << other;
+      EXPECT_EQ(weight_scales(word, 1), 0u) << scale << ", " << other;
+    }
 }
 
 }  // namespace

@@ -54,6 +54,7 @@ TEST(CudaCaps, FeaturesAreThoseOfTheCodeNotOfTheChip) {
     EXPECT_EQ(caps.has_dependent_launch, has_newer_code) << name(family);
     EXPECT_EQ(caps.has_clusters, has_newer_code) << name(family);
     EXPECT_EQ(caps.has_bulk_copies, has_newer_code) << name(family);
+    EXPECT_EQ(caps.has_block_products, family == Family::kSm120 || family == Family::kSm121) << name(family);
   }
 }
 

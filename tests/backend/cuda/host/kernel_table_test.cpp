@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <map>
 #include <set>
 #include <utility>
@@ -52,6 +53,7 @@ TEST(CudaKernelTable, TakesEveryNumberOfRowsOnceOnEveryFamily) {
   for (const Family family : kFamilies) {
     std::map<std::pair<Operation, Format>, std::map<int, int>> ranges;
     for (const KernelRow* row : rows_valid_for(family, kernel_rows())) {
+      if (block_format_of(*row)) continue;  // a choice beside another row
       auto& of_operation = ranges[{row->operation, row->weights}];
       EXPECT_TRUE(of_operation.emplace(row->from_rows, row->to_rows).second)
           << name(*row) << " on " << name(family);
@@ -66,6 +68,27 @@ TEST(CudaKernelTable, TakesEveryNumberOfRowsOnceOnEveryFamily) {
       }
       EXPECT_EQ(next, ptrdiff_t{kAnyRows} + 1) << name(operation.first) << " on " << name(family);
     }
+  }
+}
+
+// What --prompt-activations chooses takes the same steps as the row whose place it takes, on every family: where the instruction is
+// missing, its twin runs.
+TEST(CudaKernelTable, BlockScaledRowsStandBesideOthers) {
+  for (const BlockFormat format : kBlockFormats) {
+    std::set<Operation> operations;
+    for (const KernelRow& row : kernel_rows()) {
+      if (block_format_of(row) != format) continue;
+      EXPECT_TRUE(operations.insert(row.operation).second) << name(row);
+      EXPECT_EQ(row.activations, format_of(format));
+      const auto beside = [&](const KernelRow& other) {
+        return !block_format_of(other) && other.operation == row.operation && other.weights == row.weights &&
+               other.from_rows == row.from_rows && other.to_rows == row.to_rows &&
+               other.pass.columns == row.pass.columns;
+      };
+      EXPECT_TRUE(std::any_of(kernel_rows().begin(), kernel_rows().end(), beside)) << name(row);
+      for (const Family family : kFamilies) EXPECT_TRUE(row.families.include(family)) << name(row);
+    }
+    EXPECT_EQ(operations, (std::set{Operation::kExpertsUp, Operation::kExpertsDown}));
   }
 }
 

@@ -39,6 +39,17 @@ TEST(CudaKernelsOn, SaysWhereTheModelDoesNotFit) {
   EXPECT_THAT(ask("h200", {.shared_budget = 163}).refusal, IsEmpty());
 }
 
+TEST(CudaKernelsOn, ListsTheActivationsOfPrompts) {
+  const RemoteKernels found = ask("sm_121", {.prompt_activations = BlockFormat::kMxfp8x2});
+  EXPECT_THAT(found.device, HasSubstr("block-scaled products"));
+  EXPECT_EQ(std::count_if(found.kernels.begin(), found.kernels.end(),
+                          [](const KernelChoice& row) {
+                            return row.weights == "MXFP4" && row.activations == "MXFP8x2" &&
+                                   row.from_rows == 17 && row.to_rows == kAnyRows;
+                          }),
+            2);
+}
+
 TEST(CudaKernelsOn, AnUnknownGpuIsAnsweredWithTheKnownOnes) {
   EXPECT_THAT(error_of([] { ask("sm_42"); }), HasSubstr("known are gb10"));
 }

@@ -71,7 +71,7 @@ BackendOptions room_for(int num_tokens) {
   return options;
 }
 std::string memory_refusal(const char* model, const BackendOptions& options, size_t free) {
-  return why_not_memory(*named_config(model), model, options, free);
+  return why_not_memory(*named_config(model), model, options, {}, free);
 }
 
 // What the message promises is accepted, and one page more is not.
@@ -102,11 +102,27 @@ TEST(CudaLimits, WeightsThatDoNotFitAreAnsweredWithSmallerOnesIfThoseDo) {
 TEST(CudaLimits, APlanCountsWhatIsTaken) {
   const Config config = *named_config("gpt-oss-20b");
   const BackendOptions options = room_for(8192);
-  const MemoryPlan plan = memory_plan(config, options);
+  const MemoryPlan plan = memory_plan(config, options, {});
   // Twelve full layers, and twelve with a window, of 8 heads of 64 keys and values in bfloat16.
   EXPECT_EQ(plan.kv_bytes, size_t{12} * (8192 + 40 * 32) * 2 * 8 * 64 * 2);
-  EXPECT_EQ(plan.workspace_bytes, workspace_bytes(config, options));
+  EXPECT_EQ(plan.workspace_bytes, workspace_bytes(config, options, {}));
   EXPECT_GT(plan.weight_bytes, 12 * kGigabyte);
+}
+
+// Norms and gated units of 2,880 columns, 45 tiles: a word of scales each, and codes of 1 byte a column, or 2, or half a one.
+TEST(CudaLimits, BlockScaledActivationsTakeRoomWhereTheyAreAskedFor) {
+  const Config config = *named_config("gpt-oss-20b");
+  BackendOptions options = room_for(8192);
+  options.max_batch_tokens = 512;
+  const size_t rows = 512 * (1 + 4), without = workspace_bytes(config, options, {});
+  const auto more = [&](BlockFormat format) {
+    return workspace_bytes(config, options, {.prompt_activations = format}) - without;
+  };
+  EXPECT_EQ(more(BlockFormat::kMxfp8x2), rows * 45 * (128 + 4));
+  EXPECT_EQ(more(BlockFormat::kMxfp8), rows * 45 * (64 + 4));
+  EXPECT_EQ(more(BlockFormat::kMxfp4), rows * 45 * (32 + 4));
+  EXPECT_EQ(memory_plan(config, options, {.prompt_activations = BlockFormat::kMxfp8}).workspace_bytes,
+            without + more(BlockFormat::kMxfp8));
 }
 
 }  // namespace

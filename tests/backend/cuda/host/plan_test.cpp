@@ -80,6 +80,46 @@ TEST(CudaPlan, KernelsOfAStepAgreeOnNormsAndGroups) {
   }
 }
 
+Plan plan_with(std::optional<BlockFormat> activations, const char* gpu) {
+  BackendOptions options;
+  options.max_batch_tokens = kMaxTokens;
+  return {*named_config("gpt-oss-20b"), options, target_of(known_gpu(gpu), {}), "gpt-oss-20b", activations};
+}
+
+// Steps of few tokens, which decoding takes, keep their rows.
+TEST(CudaPlan, TakesTheActivationsOfPromptsThatAreAskedFor) {
+  for (const char* gpu : {"gb10", "h200", "a100"})
+    for (const BlockFormat format : kBlockFormats) {
+      const Plan plan = plan_with(format, gpu), plain = plan_with({}, gpu);
+      for (const Operation operation : kOperations)
+        for (int rows = 1; rows <= kMaxTokens; ++rows) {
+          const KernelRow *row = plan.find(operation, rows), *other = plain.find(operation, rows);
+          const bool is_asked_for = rows > kFewTokens && (operation == Operation::kExpertsUp ||
+                                                          operation == Operation::kExpertsDown);
+          ASSERT_EQ(count_rows(plan, operation, rows), count_rows(plain, operation, rows));
+          ASSERT_EQ(row == other, !is_asked_for) << nibble::name(operation) << " of " << rows;
+          if (is_asked_for) {
+            ASSERT_EQ(block_format_of(*row), format);
+          }
+        }
+    }
+}
+
+TEST(CudaPlan, SaysWhichKernelsRunByTwin) {
+  const auto num_by_twin = [](const Plan& plan) {
+    const std::vector<KernelChoice> found = choices(plan);
+    return std::count_if(found.begin(), found.end(), [](const KernelChoice& choice) {
+      return choice.kernel.find("by twin") != std::string::npos;
+    });
+  };
+  for (const char* gpu : {"gb10", "rtx5090"})
+    EXPECT_EQ(num_by_twin(plan_with(BlockFormat::kMxfp8x2, gpu)), 0) << gpu;
+  for (const char* gpu : {"h200", "b200", "rtx4090"}) {
+    EXPECT_EQ(num_by_twin(plan_with(BlockFormat::kMxfp8x2, gpu)), 2) << gpu;
+    EXPECT_EQ(num_by_twin(plan_with({}, gpu)), 0) << gpu;
+  }
+}
+
 TEST(CudaPlan, RefusesWhatNoRowRuns) {
   const Target target = target_of(known_gpu("h100"), {.num_multiprocessors = 3});
   EXPECT_THAT(error_of([&] { plan_of("gpt-oss-120b", target); }),
@@ -103,7 +143,7 @@ TEST(CudaPlan, TakesAFamilysOwnRow) {
   own.kernel = "own";
   rows.push_back(own);
   const auto kernel_on = [&](const char* gpu) {
-    const Plan plan(*named_config("gpt-oss-20b"), {}, target_of(known_gpu(gpu), {}), "a model", rows);
+    const Plan plan(*named_config("gpt-oss-20b"), {}, target_of(known_gpu(gpu), {}), "a model", {}, rows);
     return std::string(plan.find(Operation::kUnembed, 1)->kernel);
   };
   EXPECT_EQ(kernel_on("gb10"), "own");

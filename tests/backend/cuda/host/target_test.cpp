@@ -35,7 +35,10 @@ TEST(CudaTarget, IsTheChipWhereNothingIsPretended) {
   const Target a100 = target_of(known_gpu("a100"), {});
   EXPECT_EQ(a100.budget, Budget::k163);
   EXPECT_FALSE(a100.has_dependent_launch);
-  EXPECT_EQ(target_of(known_gpu("gb10"), {}).budget, Budget::k99);
+  const Target gb10 = target_of(known_gpu("gb10"), {});
+  EXPECT_EQ(gb10.budget, Budget::k99);
+  EXPECT_TRUE(gb10.has_block_products);
+  EXPECT_FALSE(h200.has_block_products);
 }
 
 TEST(CudaTarget, MayBeASmallerChipThanTheOneThatIsThere) {

@@ -1,0 +1,139 @@
+// The experts' products of many tokens with block-scaled activations: up (with SwiGLU) takes them from normalise(), and leaves its results
+// in the same format for down. No number of these goes through memory in bfloat16, but all are rounded to it before they are
+// quantised: MXFP8x2 is then the same model as bfloat16.
+#include "backend/cuda/inputs.cuh"
+#include "backend/cuda/kernels.h"
+#include "backend/cuda/pdl.cuh"
+#include "backend/cuda/prompt/block_columns.cuh"
+#include "backend/cuda/prompt/group_items.cuh"
+#include "backend/cuda/prompt/store_block.cuh"
+
+namespace nibble::cuda {
+namespace {
+
+// A block of 32 of up's results comes from four strips of 8 units each, which four neighbouring warps have. They gather them in shared
+// memory, [columns of the item, 32], and quantise them from there.
+constexpr int kGatherWarps{4}, kStripUnits{kStripRows / 2};
+static_assert(kGatherWarps * kStripUnits == kBlockCols);
+
+template <BlockFormat format>
+using DownShape = BlockShape<format>;
+template <BlockFormat format>
+using UpShape = BlockShape<format, PromptWarps::kWarps / kGatherWarps * PromptWarps::kWarpColumns *
+                                       kBlockCols* static_cast<int>(sizeof(__nv_bfloat16))>;
+
+// What four warps gather, and the lane's part of it.
+template <typename Shape>
+class Gathered {
+ public:
+  __device__ Gathered() {
+    extern __shared__ __align__(128) uint8_t memory[];
+    numbers_ = reinterpret_cast<__nv_bfloat16*>(memory + Shape::kStagesBytes) +
+               static_cast<int>(threadIdx.x) / kThreads * Shape::kColumns * kBlockCols;
+  }
+  // Of this warp's strip: `unit` is one of its eight.
+  __device__ void put(int column, int unit, float x) const {
+    const int warp = static_cast<int>(threadIdx.x) / 32;
+    numbers_[column * kBlockCols + warp % kGatherWarps * kStripUnits + unit] = __float2bfloat16_rn(x);
+  }
+  // Waits for the four warps. Called before numbers are put, and before they are visited.
+  __device__ void sync() const { sync_warps(1 + static_cast<int>(threadIdx.x) / kThreads, kThreads); }
+  // Calls visit(column, t, numbers) for neighbours 8 t .. 8 t + 7 of every column; the four lanes of a quad have the same column.
+  template <typename Visit>
+  __device__ void for_each_eight(const Visit& visit) const {
+    for (int i = static_cast<int>(threadIdx.x) % kThreads; i < Shape::kColumns * 4; i += kThreads)
+      visit(i / 4, i % 4, numbers_ + 8 * i);
+  }
+
+ private:
+  static constexpr int kThreads{32 * kGatherWarps};
+  __nv_bfloat16* numbers_;
+};
+
+// The strips of an item begin at a multiple of 12, and a matrix has whole blocks of 32 units (limits.h): so of four warps that share a
+// block, all have a strip or none.
+template <BlockFormat format>
+__global__ void __launch_bounds__(PromptWarps::kThreads, 1)
+    up_blocks_kernel(const __grid_constant__ UpArgs args, Timestamps timestamps) {
+  using Shape = UpShape<format>;
+  static_assert(Shape::kStrips % kGatherWarps == 0 && Shape::kColumns == kManyColumns);
+  const EndTimestamp end_timestamp(timestamps);
+  const UpWeights& up = args.up;
+  wait_for_predecessor(timestamps);
+  let_successor_start();
+  const auto row_of = [&](int pair) { return pair / args.experts_per_token; };
+  const GroupItems<Shape, decltype(row_of)> items(args.groups, up.weights, row_of);
+  const Gathered<Shape> gathered;
+  multiply_items<Shape>(
+      up.weights, WholeBlockRows(args.normed_blocks), items, 0,
+      [&](const PromptItem& item, int strip, int, bool, const auto& sums) {
+        const int g = static_cast<int>(threadIdx.x) % 32 / 4, first = first_column_of_lane<Shape>();
+        const float2 bias = up_bias(up, item.matrix, strip * kStripUnits + g);
+        gathered.sync();
+        for_each_column<Shape>(item, sums, [&](int i, float gate, float linear) {
+          gathered.put(first + i, g, swiglu(gate + bias.x, linear + bias.y, up.limit));
+        });
+        gathered.sync();
+        const int block = strip / kGatherWarps;
+        // The last block also fills its tile, with zeros.
+        const bool is_last = kBlockCols * (block + 1) == up.intermediate && block % 2 == 0;
+        gathered.for_each_eight([&](int column, int t, const __nv_bfloat16* numbers) {
+          const bool is_there = column < item.columns;
+          const int pair = is_there ? items.pair(item, column) : 0;
+          store_eight<format>(args.gated_blocks, pair, 4 * block + t, is_there, numbers);
+          constexpr float kZeros[8]{};
+          if (is_last) store_eight<format>(args.gated_blocks, pair, 4 * block + 4 + t, is_there, kZeros);
+        });
+      });
+}
+
+template <BlockFormat format>
+__global__ void __launch_bounds__(PromptWarps::kThreads, 1)
+    down_blocks_kernel(const __grid_constant__ DownArgs args, Timestamps timestamps) {
+  using Shape = DownShape<format>;
+  const EndTimestamp end_timestamp(timestamps);
+  wait_for_predecessor(timestamps);
+  let_successor_start();
+  const auto row_of = [](int pair) { return pair; };
+  const GroupItems<Shape, decltype(row_of)> items(args.groups, args.weights, row_of);
+  multiply_items<Shape>(
+      args.weights, WholeBlockRows(args.gated_blocks), items, 0,
+      [&](const PromptItem& item, int strip, int, bool, const auto& sums) {
+        const int g = static_cast<int>(threadIdx.x) % 32 / 4;
+        const int* pairs = args.groups.pairs + item.first_column + first_column_of_lane<Shape>();
+        const auto take = take_down(args, item.matrix, strip, g);
+        for_each_column<Shape>(
+            item, sums, [&](int i, float upper, float lower) { take(__ldcg(pairs + i), upper, lower); });
+      });
+}
+
+}  // namespace
+
+void up_blocks(const LaunchContext& gpu, const UpArgs& args) {
+  with_block_format(args.normed_blocks.format, [&](auto format) {
+    launch(gpu, {Operation::kExpertsUp, "up"}, up_blocks_kernel<format()>,
+           group_shape<UpShape<format()>>(gpu.target, args.up.weights, args.max_groups), args);
+  });
+}
+void down_blocks(const LaunchContext& gpu, const DownArgs& args) {
+  with_block_format(args.gated_blocks.format, [&](auto format) {
+    launch(gpu, {Operation::kExpertsDown, "down"}, down_blocks_kernel<format()>,
+           group_shape<DownShape<format()>>(gpu.target, args.weights, args.max_groups), args);
+  });
+}
+
+size_t block_shared_bytes(BlockFormat format) {
+  size_t bytes = 0;
+  with_block_format(format, [&](auto f) { bytes = std::max(UpShape<f()>::kBytes, DownShape<f()>::kBytes); });
+  return bytes;
+}
+
+void prepare_prompt_blocks() {
+  for (const BlockFormat each : kBlockFormats)
+    with_block_format(each, [&](auto format) {
+      allow_shared_bytes(up_blocks_kernel<format()>, UpShape<format()>::kBytes);
+      allow_shared_bytes(down_blocks_kernel<format()>, DownShape<format()>::kBytes);
+    });
+}
+
+}  // namespace nibble::cuda

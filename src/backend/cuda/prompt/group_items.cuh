@@ -1,0 +1,68 @@
+// The items of the experts' products (pipeline.cuh): groups, and blocks of rows of the group's expert. The blocks of a group follow each
+// other, so that memory delivers its activations once, and each strip once or, where an expert has several groups, soon again.
+#pragma once
+
+#include <algorithm>
+
+#include "backend/cuda/kernels.h"
+#include "backend/cuda/pdl.cuh"
+#include "backend/cuda/prompt/pipeline.cuh"
+
+namespace nibble::cuda {
+
+template <typename Shape>
+constexpr int row_blocks(const Strips& weights) {
+  return (weights.num_strips + Shape::kStrips - 1) / Shape::kStrips;
+}
+
+// `first_column` is the place of the group's pairs.
+template <typename Shape, typename RowOf>
+struct GroupItems {
+  const Groups& groups;
+  const RowOf& row_of;  // the row of the activations of a pair
+  int num_row_blocks, num_items;
+
+  __device__ GroupItems(const Groups& all, const Strips& weights, const RowOf& row)
+      : groups(all),
+        row_of(row),
+        num_row_blocks(row_blocks<Shape>(weights)),
+        num_items(__ldcg(all.count) * num_row_blocks) {}
+  __device__ int count() const { return num_items; }
+  __device__ PromptItem at(int index) const {
+    const int group = index / num_row_blocks;
+    return {__ldcg(groups.expert + group), index % num_row_blocks * Shape::kStrips, group * groups.size,
+            __ldcg(groups.num_pairs + group)};
+  }
+  __device__ int pair(const PromptItem& item, int column) const {
+    return __ldcg(groups.pairs + item.first_column + column);
+  }
+  __device__ int row(const PromptItem& item, int column) const { return row_of(pair(item, column)); }
+};
+
+// A lane's biases of a gate and its up.
+__device__ inline float2 up_bias(const UpWeights& up, int expert, int unit) {
+  return reinterpret_cast<const float2*>(up.bias + size_t{2} * expert * up.intermediate)[unit];
+}
+
+// Takes the sums of a strip's rows g and g + 8 to the result of down(): take(pair, upper, lower).
+__device__ inline auto take_down(const DownArgs& args, int expert, int strip, int g) {
+  const int row = strip * kStripRows + g;
+  const float* bias = args.bias + size_t{1} * expert * args.hidden + row;
+  const bool has_upper = row < args.hidden, has_lower = row + 8 < args.hidden;
+  const float upper_bias = has_upper ? bias[0] : 0, lower_bias = has_lower ? bias[8] : 0;
+  return [=, &args](int pair, float upper, float lower) {
+    const float weight = __ldcg(args.groups.weight + pair);
+    float* out = args.out + size_t{1} * pair * args.hidden + row;
+    if (has_upper) out[0] = weight * (upper + upper_bias);
+    if (has_lower) out[8] = weight * (lower + lower_bias);
+  };
+}
+
+template <typename Shape>
+LaunchShape group_shape(const Target& target, const Strips& weights, int max_groups) {
+  const int items = max_groups * row_blocks<Shape>(weights);
+  return {dim3(static_cast<unsigned>(std::min(items, target.num_multiprocessors))), Shape::kThreads,
+          Shape::kBytes};
+}
+
+}  // namespace nibble::cuda

@@ -1,0 +1,38 @@
+// Words of MXFP4 codes as strips.h describes them, made code by code.
+#pragma once
+
+#include <cstdint>
+
+#include "core/random.h"
+
+namespace nibble::cuda::test {
+
+// A lane's 16 codes of a group of 32 columns: eight neighbours of row g, and of row g + 8.
+struct LaneCodes {
+  uint8_t upper[8], lower[8];
+};
+inline LaneCodes random_lane_codes(uint64_t seed) {
+  LaneCodes codes{};
+  for (uint64_t c = 0; c < 8; ++c) {
+    codes.upper[c] = random_bits(seed, c) & 15;
+    codes.lower[c] = random_bits(seed, c + 8) & 15;
+  }
+  return codes;
+}
+
+// The word of product m as strips.h describes it: neighbours 4 m .. 4 m + 3, the even ones in the lower half.
+inline uint32_t strip_word(const LaneCodes& codes, int m) {
+  uint32_t word = 0;
+  for (int h = 0; h < 2; ++h) {
+    const auto put = [&](uint32_t bits, int to, int half) { word |= bits << (to + 16 * half); };
+    const uint32_t a0 = codes.upper[4 * m + h], a1 = codes.lower[4 * m + h], a2 = codes.upper[4 * m + 2 + h],
+                   a3 = codes.lower[4 * m + 2 + h];
+    put(a0 >> 3, 15, h), put(a0 & 7, 6, h);
+    put(a1 >> 3, 11, h), put(a1 & 7, 2, h);
+    put(a2 >> 3, 5, h), put(a2 & 7, 12, 1 - h);
+    put(a3 >> 3, 9, h), put(a3 >> 2 & 1, 10, h), put(a3 & 3, 0, h);
+  }
+  return word;
+}
+
+}  // namespace nibble::cuda::test
