@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "backend/cuda/kernels.h"
-#include "backend/cuda/sample_rows.h"
+#include "backend/cuda/sample/sample_rows.h"
 #include "core/random.h"
 
 namespace nibble::cuda {

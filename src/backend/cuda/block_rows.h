@@ -11,8 +11,8 @@
 #include <cstdint>
 
 #include "backend/cuda/block_format.h"
+#include "backend/cuda/layout/strips.h"
 #include "backend/cuda/ptx/block_codes.h"
-#include "backend/cuda/strips.h"
 
 namespace nibble::cuda {
 

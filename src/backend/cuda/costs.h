@@ -2,7 +2,7 @@
 // Plain data.
 #pragma once
 
-#include "backend/cuda/strips.h"
+#include "backend/cuda/layout/strips.h"
 #include "model/operation.h"
 
 namespace nibble::cuda {
@@ -13,7 +13,7 @@ namespace nibble::cuda {
 // multiplied with (up_many_kernel, qkv_many_kernel: loops for 2 to 8 of those; a fifth of a segment's end and the warps that copy are
 // counted in). To count them, with the packages nvidia-cuda-cuobjdump and nvidia-cuda-nvdisasm of PyPI on the PATH:
 //
-//   cuobjdump -sass -arch sm_90a build/cuda/CMakeFiles/nibble_cuda_kernels.dir/src/backend/cuda/linear.cu.o
+//   cuobjdump -sass -arch sm_90a build/cuda/CMakeFiles/nibble_cuda_kernels.dir/src/backend/cuda/decode/dense.cu.o
 //   (the same of prompt/dense.cu.o and prompt/experts.cu.o; the loops are those with HMMA in them)
 struct LoopCost {
   Layout layout;

@@ -6,7 +6,7 @@
 #include <array>
 #include <cstring>
 
-#include "backend/cuda/pack.h"
+#include "backend/cuda/layout/pack.h"
 #include "core/bytes_text.h"
 #include "core/check.h"
 #include "core/clock.h"

@@ -7,7 +7,7 @@
 
 #include "backend/backend.h"
 #include "backend/cuda/device.h"
-#include "backend/cuda/strips.h"
+#include "backend/cuda/layout/strips.h"
 #include "core/progress.h"
 #include "model/weights.h"
 

@@ -1,9 +1,9 @@
 // Loads activations into shared memory, for a pass over the weights with up to 8 tokens.
 #pragma once
 
+#include "backend/cuda/decode/stream.cuh"
 #include "backend/cuda/kernels.h"
 #include "backend/cuda/ptx/exp2.cuh"
-#include "backend/cuda/stream.cuh"
 #include "backend/cuda/warp_reduce.cuh"
 
 namespace nibble::cuda {

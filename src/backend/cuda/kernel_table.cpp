@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <string_view>
 
+#include "backend/cuda/decode/stream_shape.h"
 #include "backend/cuda/device_weights.h"
-#include "backend/cuda/stream_shape.h"
 #include "backend/cuda/verify/checks.h"
 
 namespace nibble::cuda {

@@ -11,9 +11,9 @@
 
 #include "backend/cuda/block_rows.h"
 #include "backend/cuda/groups.h"
+#include "backend/cuda/layout/strips.h"
 #include "backend/cuda/row_input.h"
-#include "backend/cuda/sample_input.h"
-#include "backend/cuda/strips.h"
+#include "backend/cuda/sample/sample_input.h"
 #include "backend/cuda/target.h"
 
 namespace nibble::cuda {

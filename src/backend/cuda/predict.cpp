@@ -5,9 +5,9 @@
 #include <iterator>
 
 #include "backend/cuda/costs.h"
+#include "backend/cuda/decode/stream_shape.h"
 #include "backend/cuda/groups.h"
 #include "backend/cuda/row_input.h"
-#include "backend/cuda/stream_shape.h"
 
 namespace nibble::cuda {
 namespace {

@@ -5,7 +5,7 @@
 #include <cub/warp/warp_scan.cuh>
 
 #include "backend/cuda/choice.cuh"
-#include "backend/cuda/stream.cuh"
+#include "backend/cuda/decode/stream.cuh"
 
 namespace nibble::cuda {
 

@@ -4,7 +4,7 @@
 
 #include "backend/backend.h"
 #include "backend/cuda/row_input.h"
-#include "backend/cuda/sample_rows.h"
+#include "backend/cuda/sample/sample_rows.h"
 
 namespace nibble::cuda {
 

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "backend/cuda/kernels.h"
-#include "backend/cuda/sample_rows.h"
+#include "backend/cuda/sample/sample_rows.h"
 #include "backend/sample.h"
 #include "core/random.h"
 #include "tests/backend/cuda/pretended.h"

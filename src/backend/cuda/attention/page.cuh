@@ -9,8 +9,8 @@
 
 #include <cuda_fp8.h>
 
-#include "backend/cuda/fragments.cuh"
 #include "backend/cuda/kernels.h"
+#include "backend/cuda/layout/fragments.cuh"
 #include "backend/cuda/pdl.cuh"
 #include "backend/cuda/ptx/exp2.cuh"
 #include "backend/cuda/warp_reduce.cuh"

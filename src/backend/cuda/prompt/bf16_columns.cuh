@@ -6,7 +6,7 @@
 // They are those of decoding, to the bit.
 #pragma once
 
-#include "backend/cuda/fragments.cuh"
+#include "backend/cuda/layout/fragments.cuh"
 #include "backend/cuda/prompt/pipeline.cuh"
 
 namespace nibble::cuda {

@@ -11,7 +11,7 @@
 // CTAs are persistent: each takes items (rows and columns of a product), and the next item's first stages are copied while this one's last
 // are multiplied.
 //
-// The order of additions is that of linear.cu and experts.cu: segment by segment, and cut into two parts at the same places. So a
+// The order of additions is that of decode/: segment by segment, and cut into two parts at the same places. So a
 // token gets the same bits from either, if the instruction is the same.
 #pragma once
 

@@ -22,7 +22,7 @@
 
 #include <cstdint>
 
-#include "backend/cuda/strips.h"
+#include "backend/cuda/layout/strips.h"
 
 namespace nibble::cuda {
 

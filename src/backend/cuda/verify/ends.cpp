@@ -5,7 +5,7 @@
 #include <numeric>
 
 #include "backend/cuda/kernels.h"
-#include "backend/cuda/sample_rows.h"
+#include "backend/cuda/sample/sample_rows.h"
 #include "backend/cuda/verify/checks.h"
 #include "backend/cuda/verify/device_array.h"
 #include "backend/cuda/verify/shapes.h"

@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "backend/cuda/device.h"
-#include "backend/cuda/pack.h"
-#include "backend/cuda/strips.h"
+#include "backend/cuda/layout/pack.h"
+#include "backend/cuda/layout/strips.h"
 #include "backend/cuda/verify/values.h"
 #include "model/weights.h"
 

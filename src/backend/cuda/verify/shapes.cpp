@@ -55,7 +55,8 @@ KernelFinding check_cases(const KernelRow& row, const Target& target, CheckCase 
   const Subject subject{row, {stream, target}};
   uint64_t seed = 0;
   const auto run = [&](const Shape& shape, int tokens, Values values) {
-    if (tokens < row.from_rows || tokens > std::min(row.to_rows, kMaxShapeTokens) || !fits(row, target, shape))
+    if (tokens < row.from_rows || tokens > std::min(row.to_rows, kMaxShapeTokens) ||
+        !fits(row, target, shape))
       return;
     const Case c{shape, tokens, values, seed += 100};
     comparison.at(c.text(), [&] { check_case(comparison, subject, c); });

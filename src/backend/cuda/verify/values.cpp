@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "backend/cuda/strips.h"
+#include "backend/cuda/layout/strips.h"
 #include "backend/cuda/verify/host_threads.h"
 #include "core/check.h"
 #include "core/e4m3.h"

@@ -15,8 +15,8 @@ enum class Values {
   kEqual,     // all 0.5: every choice is a tie
   kDenormal,  // subnormal numbers of bfloat16
   kTiny,      // about 2^-40
-  kHuge,   // about 2^30: activations of MXFP4 products may reach 2^31, because they carry 2^96 (stream.cuh)
-  kMixed,  // magnitudes from 2^-24 to 2^24 side by side
+  kHuge,      // about 2^30; scales of MXFP4 as large as they may be
+  kMixed,     // magnitudes from 2^-24 to 2^24 side by side
 };
 inline constexpr Values kAllValues[]{Values::kTypical, Values::kZero, Values::kEqual, Values::kDenormal,
                                      Values::kTiny,    Values::kHuge, Values::kMixed};

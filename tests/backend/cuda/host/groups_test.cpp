@@ -32,7 +32,7 @@ int most_groups_by_trying(int num_tokens, int num_experts, int experts_per_token
   return most.back();
 }
 
-// mma.m16n8k16 takes 8 columns, and a CTA of prefill.cu 8 times as many, beyond 16 tokens.
+// mma.m16n8k16 takes 8 columns, and a CTA of prompt/ 8 times as many, beyond 16 tokens.
 int columns_of_a_pass(int num_tokens) { return num_tokens <= 16 ? 8 : 64; }
 
 int max_groups_of(int num_tokens, int num_experts, int experts_per_token) {

@@ -1,5 +1,5 @@
 // Tests what SampleRows refuses. Needs no GPU.
-#include "backend/cuda/sample_rows.h"
+#include "backend/cuda/sample/sample_rows.h"
 
 #include <gtest/gtest.h>
 

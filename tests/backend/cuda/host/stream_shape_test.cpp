@@ -1,5 +1,5 @@
 // Tests the shapes of launches that stream weights. Needs no GPU.
-#include "backend/cuda/stream_shape.h"
+#include "backend/cuda/decode/stream_shape.h"
 
 #include <gtest/gtest.h>
 

@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "backend/cuda/pack.h"
+#include "backend/cuda/layout/pack.h"
 #include "backend/cuda/ptx/quantise_block.h"
 #include "backend/cuda/verify/device_array.h"
 #include "backend/cuda/verify/probes/probes.h"

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "backend/cuda/device.h"
-#include "backend/cuda/strips.h"
+#include "backend/cuda/layout/strips.h"
 
 namespace nibble::cuda {
 

@@ -1,4 +1,4 @@
-#include "backend/cuda/sample_rows.h"
+#include "backend/cuda/sample/sample_rows.h"
 
 #include <algorithm>
 #include <cmath>

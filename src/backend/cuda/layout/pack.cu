@@ -1,4 +1,4 @@
-#include "backend/cuda/pack.h"
+#include "backend/cuda/layout/pack.h"
 
 #include <cuda_fp8.h>
 #include <cuda_runtime.h>

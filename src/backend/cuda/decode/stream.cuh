@@ -10,12 +10,12 @@
 
 #include <algorithm>
 
-#include "backend/cuda/fragments.cuh"
+#include "backend/cuda/decode/stream_shape.h"
+#include "backend/cuda/layout/fragments.cuh"
+#include "backend/cuda/layout/strips.h"
 #include "backend/cuda/pace.cuh"
 #include "backend/cuda/ptx/barrier.cuh"
 #include "backend/cuda/ptx/copy.cuh"
-#include "backend/cuda/stream_shape.h"
-#include "backend/cuda/strips.h"
 #include "backend/cuda/target.h"
 
 namespace nibble::cuda {

@@ -8,8 +8,8 @@
 
 #include <cuda_bf16.h>
 
+#include "backend/cuda/layout/strips.h"
 #include "backend/cuda/ptx/load.cuh"
-#include "backend/cuda/strips.h"
 
 namespace nibble::cuda {
 

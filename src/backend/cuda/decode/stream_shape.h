@@ -8,7 +8,7 @@
 
 #include "backend/cuda/budget.h"
 #include "backend/cuda/groups.h"
-#include "backend/cuda/strips.h"
+#include "backend/cuda/layout/strips.h"
 
 namespace nibble::cuda {
 
