@@ -24,7 +24,6 @@ ProbeFinding finding_of(const Comparison& comparison, const std::string& compare
   return {Result::kOk, fmt::format("{}: {} numbers", compared, finding.num_compared)};
 }
 
-// A matrix of five tiles: one segment a strip, so that the scales of all of them follow the codes.
 constexpr int kRows{256}, kTiles{5}, kCols{kTiles * kTileCols};
 
 // What the eight neighbours of one row become, in which registers and at which places.
@@ -66,16 +65,18 @@ ProbeFinding probe_unpacking() {
       const uint8_t* from = bytes.data() + size_t{1} * strip * strips.strip_bytes;
       const size_t first = words.size();
       words.resize(first + kTiles * kTileWords);
-      std::copy_n(from, kTiles * kTileWords * 4, reinterpret_cast<uint8_t*>(words.data() + first));
-      for (int tile = 0; tile < kTiles; ++tile)
+      for (int tile = 0; tile < kTiles; ++tile, from += tile_bytes(Layout::kMxfp4)) {
+        std::copy_n(from, kTileCodeBytes,
+                    reinterpret_cast<uint8_t*>(words.data() + first + tile * kTileWords));
         for (int lane = 0; lane < 32; lane += lane % 4 == 0 ? 1 : 3) {  // those of a quad that say scales
           uint32_t word = 0;
-          std::copy_n(from + kTiles * 512 + tile * 32 + lane / 4 * 4, 4, reinterpret_cast<uint8_t*>(&word));
+          std::copy_n(from + kTileCodeBytes + lane / 4 * 4, 4, reinterpret_cast<uint8_t*>(&word));
           const int row = strip * kStripRows + lane / 4 + lane % 4 * 8;
           for (int group = 0; group < 2; ++group)
             comparison.equal("scale", row, 2 * tile + group, weight_scales(word, lane) >> 8 * group & 0xFF,
                              scales[static_cast<size_t>(row * (kCols / 32) + 2 * tile + group)]);
         }
+      }
     }
     const DeviceArray<uint32_t> device_words(words), containers(2 * words.size()), nibbles(words.size());
     unpack_codes(
