@@ -37,7 +37,7 @@ Examples:
   nibble predict synthetic:gpt-oss-20b --gpu rtx5090 -p 512,2048 --max-batch-tokens 2048
   nibble predict synthetic:gpt-oss-120b --gpu h200 --multiprocessors 48)"};
 
-constexpr int kMaxTokens{1 << 20};
+constexpr int kMaxPredictedTokens{1 << 20};
 
 struct PredictOptions {
   std::string model, gpu;
@@ -126,9 +126,10 @@ void print_json(const Predictions& found) {
 }
 
 int predict(const PredictOptions& options, Settings settings, const std::string& command_line) {
-  const std::vector<BenchTest> tests = list_tests(read_numbers(options.prompt_lengths, "-p", 0, kMaxTokens),
-                                                  read_numbers(options.output_lengths, "-n", 0, kMaxTokens),
-                                                  read_numbers(options.depths, "-d", 0, kMaxTokens));
+  const std::vector<BenchTest> tests =
+      list_tests(read_numbers(options.prompt_lengths, "-p", 0, kMaxPredictedTokens),
+                 read_numbers(options.output_lengths, "-n", 0, kMaxPredictedTokens),
+                 read_numbers(options.depths, "-d", 0, kMaxPredictedTokens));
   if (tests.empty()) throw InputError("-p 0 and -n 0 leave nothing to predict");
   if (!settings.backend) settings.backend = "cuda";  // this machine may have no GPU
   const ResolvedSettings setup = resolve(settings);

@@ -29,9 +29,9 @@ inline constexpr double kAttendInstructionsPerProduct{12};
 inline constexpr double kAttendProductShare{34.0 / 32};  // two of the 34 add up the denominators
 
 // Shares of the hardware's rates that loops reach. Issue: of 4 instructions a clock and multiprocessor. With weights and activations in
-// shared memory the loop of MXFP4 reached 0.7 to 0.76 (38.4 weights a clock on an H200); 0.62 fits whole steps on H100 and H200. Products: an
+// shared memory the loop of MXFP4 reached 0.7 to 0.76 (38.4 weights a clock on an H200); 0.78 fits whole steps on an H200 made to use 132, 96, 64 and 48 of its multiprocessors. Products: an
 // H200 multiplied MXFP4 strips with 64 columns at 403 TFLOP/s, 0.59 of what it does without loads (0.64 products a clock at 1.98 GHz).
-inline constexpr double kIssueUse{0.62}, kProductUse{0.59};
+inline constexpr double kIssueUse{0.78}, kProductUse{0.59};
 // Of the read bandwidth, while weights stream: lm_head in BF16 read at 98 % on an H100 (docs/performance.md).
 inline constexpr double kReadUse{0.98};
 // From the request of a slot of a ring until it can be requested again, seconds. An H100 at the knee of its bandwidth answers after 1.0 to
@@ -47,18 +47,18 @@ inline constexpr double kAttendClocksPerPage{1750};
 // loaded and normed, which only weights that were requested before can use: memory works, and the products wait.
 //
 // Fitted to decoding of 120b and 20b in all three formats at depth 0 and 16,384 on H100 and H200 (records/cuda-bench.jsonl,
-// records/cuda-predict.jsonl) and to the parts of a step on an H100 (records/cuda-profile.jsonl): qkv, attend and project together 8.5 us
-// a layer, route, up and down 9.4, the ends of a step 6.8, the prologue 2.3; within these they are divided by those parts and by the
-// timestamps of docs/decisions/0005 (the last CTA of up is 3.5 us behind the first). All predicted speeds are within 4 % of the measured.
+// records/cuda-predict.jsonl) and to the parts of a step on an H100 (records/cuda-profile.jsonl): qkv, attend and project together 9.5 us
+// a layer, route, up and down 10.4, the ends of a step 6.8, the prologue 2.3; within these they are divided by those parts and by the
+// timestamps of docs/decisions/0005 (the last CTA of up is 3.5 us behind the first). All predicted speeds are within 6 % of the measured.
 inline constexpr double kSerialHz{1.98e9};
 struct SerialCost {
   Operation operation;
   double serial, prologue;
 };
 inline constexpr SerialCost kSerialCosts[]{
-    {Operation::kEmbed, 1.5, 0},     {Operation::kRmsNorm, 2.0, 0},   {Operation::kQkv, 2.5, 2.3},
-    {Operation::kAppend, 1.5, 0},    {Operation::kAttend, 3.5, 0},    {Operation::kProject, 2.5, 2.3},
-    {Operation::kRoute, 4.0, 0},     {Operation::kExpertsUp, 3.2, 0}, {Operation::kExpertsDown, 2.2, 2.3},
+    {Operation::kEmbed, 1.5, 0},     {Operation::kRmsNorm, 2.0, 0},   {Operation::kQkv, 3.0, 2.3},
+    {Operation::kAppend, 1.5, 0},    {Operation::kAttend, 3.5, 0},    {Operation::kProject, 3.0, 2.3},
+    {Operation::kRoute, 4.0, 0},     {Operation::kExpertsUp, 3.7, 0}, {Operation::kExpertsDown, 2.7, 2.3},
     {Operation::kUnembed, 2.1, 2.3}, {Operation::kSample, 3.2, 0},
 };
 // More at each launch where kernels do not begin while their predecessors end: chains of streaming kernels took 2.0 to 2.1 us a boundary
