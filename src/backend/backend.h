@@ -42,6 +42,7 @@ struct KernelChoice {
   Operation operation;
   std::string weights, activations, kernel, reason;
   int from_rows{1}, to_rows{kAnyRows};  // in a step
+  std::string check{};  // what checks it in `nibble verify` (KernelCheck::name); empty: nothing
   bool operator==(const KernelChoice&) const = default;
 };
 

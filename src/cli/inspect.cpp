@@ -21,6 +21,7 @@
 #include "model/synthetic.h"
 #include "setup/load.h"
 #include "setup/memory.h"
+#include "setup/verified.h"
 
 namespace nibble::cli {
 namespace {
@@ -184,6 +185,11 @@ struct Report {
   std::vector<OperationCost> decode;  // for one token at the end of a full context
   std::vector<KernelChoice> kernels;  // empty unless --kernels is given
   std::string device, refusal;        // of RemoteKernels; empty unless --gpu is given
+  std::optional<Verified> verified;   // what nibble verify found on this machine's GPU, if it ran
+
+  std::string proof(const KernelChoice& row) const {
+    return row.check.empty() || !device.empty() ? std::string() : proof_of(verified, row.check);
+  }
 };
 
 std::string describe(const Config& config) {
@@ -245,8 +251,9 @@ void print(const Report& report) {
                report.refusal, report.refusal.empty() ? "" : "\n", "operation", "weights", "activations",
                "rows", "kernel", "reason");
   for (const KernelChoice& row : report.kernels)
-    fmt::print("  {:<16} {:<8} {:<12} {:<6} {:<46} {}\n", name(row.operation), row.weights, row.activations,
-               rows_text(row), row.kernel, row.reason);
+    fmt::print("  {:<16} {:<8} {:<12} {:<6} {:<46} {}{}{}\n", name(row.operation), row.weights,
+               row.activations, rows_text(row), row.kernel, row.reason, report.proof(row).empty() ? "" : "; ",
+               report.proof(row));
 }
 
 void print_metadata(const Json& metadata) {
@@ -284,6 +291,9 @@ void print_json(const Report& report, bool with_tensors) {
   for (const OperationCost& row : report.decode)
     json["bytes_by_operation"][std::string(name(row.operation))] = row.cost.bytes_touched();
   if (!report.kernels.empty()) json["kernels"] = kernels_json(report.kernels);
+  for (size_t i = 0; i < report.kernels.size(); ++i)
+    if (const std::string proof = report.proof(report.kernels[i]); !proof.empty())
+      json["kernels"][i]["verified"] = proof;
   if (!report.device.empty())
     json["gpu"] = {{"name", report.device},
                    {"refusal", report.refusal.empty() ? Json() : Json(report.refusal)}};
@@ -320,6 +330,7 @@ int inspect(const InspectOptions& options, Settings settings) {
                 {},
                 {},
                 {},
+                {},
                 {}};
   const Config& config = report.model.config;
   report.capacity = {context_of(config, setup), options.num_sequences};
@@ -333,6 +344,7 @@ int inspect(const InspectOptions& options, Settings settings) {
     report.refusal = std::move(found.refusal);
   } else if (options.show_kernels || !setup.requirements.empty()) {
     report.kernels = list_kernels(report.model, setup);
+    if (setup.backend->device) report.verified = read_verified(verified_path(setup.backend->device()));
   }
   if (!options.show_kernels) report.kernels.clear();
   if (options.as_json)

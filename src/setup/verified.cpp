@@ -66,4 +66,10 @@ std::optional<Verified> read_verified(const fs::path& path) {
                   .probes = results(member(json, "probes", path), "probe", path)};
 }
 
+std::string proof_of(const std::optional<Verified>& verified, const std::string& row) {
+  if (!verified || !verified->kernels.contains(row)) return "not verified here";
+  const std::string& result = verified->kernels.at(row);
+  return (result == "ok" ? "proven" : result) + " here on " + verified->date.substr(0, 10);
+}
+
 }  // namespace nibble

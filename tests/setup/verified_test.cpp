@@ -93,5 +93,16 @@ TEST_F(VerifiedFile, AnythingElseIsRefusedWithItsName) {
   }
 }
 
+TEST(Verified, SaysOfEachRowWhetherItWasProvenHere) {
+  const Verified report{.date = "2026-11-22T02:36:02Z",
+                        .commit = "c",
+                        .kernels = {{"qkv/BF16", "ok"}, {"qkv/FP8", "wrong"}},
+                        .probes = {}};
+  EXPECT_EQ(proof_of(report, "qkv/BF16"), "proven here on 2026-11-22");
+  EXPECT_EQ(proof_of(report, "qkv/FP8"), "wrong here on 2026-11-22");
+  EXPECT_EQ(proof_of(report, "qkv/MXFP4"), "not verified here");
+  EXPECT_EQ(proof_of(std::nullopt, "qkv/BF16"), "not verified here");
+}
+
 }  // namespace
 }  // namespace nibble

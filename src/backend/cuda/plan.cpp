@@ -117,7 +117,7 @@ std::vector<KernelChoice> choices(const Plan& plan) {
   for (const KernelRow* row : plan.chosen())
     choices.push_back({row->operation, std::string(nibble::name(row->weights)),
                        std::string(nibble::name(row->activations)), kernel_of(*row), row->reason,
-                       row->from_rows, row->to_rows});
+                       row->from_rows, row->to_rows, name(*row)});
   return choices;
 }
 
