@@ -29,9 +29,13 @@ inline constexpr double kAttendInstructionsPerProduct{12};
 inline constexpr double kAttendProductShare{34.0 / 32};  // two of the 34 add up the denominators
 
 // Shares of the hardware's rates that loops reach. Issue: of 4 instructions a clock and multiprocessor. With weights and activations in
-// shared memory the loop of MXFP4 reached 0.7 to 0.76 (38.4 weights a clock on an H200); 0.78 fits whole steps on an H200 made to use 132, 96, 64 and 48 of its multiprocessors. Products: an
-// H200 multiplied MXFP4 strips with 64 columns at 403 TFLOP/s, 0.59 of what it does without loads (0.64 products a clock at 1.98 GHz).
-inline constexpr double kIssueUse{0.78}, kProductUse{0.59};
+// shared memory the loop of MXFP4 reached 0.7 to 0.76 (38.4 weights a clock on an H200); 0.78 fits whole steps on an H200 that launches for
+// 132, 96, 64 and 48 of its multiprocessors.
+inline constexpr double kIssueUse{0.78};
+// Products: an H200 multiplied MXFP4 strips with 64 columns, without loads, at 0.59 of its rate (0.64 a clock and multiprocessor). In whole
+// prompts the loop waits for its own latencies: 2,048 tokens of 120b took what 0.19 products a clock take (records/cuda-bench.jsonl, commit
+// ff71ee7). A chip with a lower rate is bound by that rate, of which the share is a guess until one is measured.
+inline constexpr double kProductUse{0.59}, kMostProducts{0.19};
 // Of the read bandwidth, while weights stream: lm_head in BF16 read at 98 % on an H100 (docs/performance.md).
 inline constexpr double kReadUse{0.98};
 // From the request of a slot of a ring until it can be requested again, seconds. An H100 at the knee of its bandwidth answers after 1.0 to

@@ -224,7 +224,8 @@ class StepModel {
     PredictedTime time{.operation = operation, .num_launches = 1, .bytes = bytes};
     time.memory = (work.bytes + work.activations) / bandwidth(work.layout) * kMicro;
     time.issue = (work.balance * work.slots / (4 * kIssueUse) + work.clocks) / clocks * kMicro;
-    time.products = work.balance * work.products / (chip_.products_per_clock * kProductUse * clocks) * kMicro;
+    const double rate = std::min(chip_.products_per_clock * kProductUse, kMostProducts);
+    time.products = work.balance * work.products / (rate * clocks) * kMicro;
     const double prologue = serial.prologue * slower;
     const double longest = std::max({time.memory, time.issue, time.products});
     time.serial = serial.serial * slower + (target_.has_dependent_launch ? 0 : kWithoutDependentLaunch) +
