@@ -1,13 +1,13 @@
 # The CUDA backend: a floor whose kernels nvcc compiles. The runtime is linked statically; the driver is looked for when the
 # program starts, so that the same binary runs where there is none. NIBBLE_CUDA_ARCHITECTURES: sm_90a for Hopper, sm_80 (as PTX
-# too) for what is older or other, sm_120a and sm_121a for Blackwell. src/backend/cuda/caps.cpp says which chips run which of these.
+# too) for what is older or other, sm_120a and sm_121a for Blackwell. src/backend/cuda/chip/caps.cpp says which chips run which of these.
 set(NIBBLE_CUDA_ARCHITECTURES "80;90a;120a;121a" CACHE STRING "compute capabilities that are compiled for")
 if(NOT NIBBLE_CUDA_ARCHITECTURES MATCHES "^[0-9]+a?(-real|-virtual)?(;[0-9]+a?(-real|-virtual)?)*$")
   message(FATAL_ERROR "NIBBLE_CUDA_ARCHITECTURES is '${NIBBLE_CUDA_ARCHITECTURES}': accepted is a list as 80;90a, by number")
 endif()
 # PTX of an architecture with "a" would run there alone, where the machine code does.
 string(REGEX REPLACE "a(;|$)" "a-real\\1" CMAKE_CUDA_ARCHITECTURES "${NIBBLE_CUDA_ARCHITECTURES}")
-set(NIBBLE_PACE "" CACHE STRING "pretend memory of so many GB/s for weights (src/backend/cuda/pace.cuh); for predictions, not for use")
+set(NIBBLE_PACE "" CACHE STRING "pretend memory of so many GB/s for weights (src/backend/cuda/chip/pace.cuh); for predictions, not for use")
 if(NIBBLE_PACE)
   add_compile_definitions(NIBBLE_PACE=${NIBBLE_PACE})
 endif()

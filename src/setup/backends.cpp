@@ -6,10 +6,10 @@
 #include "backend/cpu/cpu_backend.h"
 #include "backend/cpu/kernel_table.h"
 #if NIBBLE_CUDA
+#include "backend/cuda/chip/images.h"
+#include "backend/cuda/chip/predict.h"
 #include "backend/cuda/cuda_backend.h"
-#include "backend/cuda/images.h"
 #include "backend/cuda/kernel_table.h"
-#include "backend/cuda/predict.h"
 #include "backend/cuda/verify/probes/probes.h"
 #endif
 #include "core/error.h"

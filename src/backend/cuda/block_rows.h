@@ -20,7 +20,7 @@ constexpr BlockForm form_of(BlockFormat format) {
   return format == BlockFormat::kMxfp4 ? BlockForm::kMxfp4 : BlockForm::kMxfp8;
 }
 constexpr int num_terms(BlockFormat format) { return format == BlockFormat::kMxfp8x2 ? 2 : 1; }
-// Of eight neighbours, which a lane quantises, and of a row's tile of 64 columns.
+// Bytes of eight neighbours, which a lane quantises, and of a row's tile of 64 columns.
 constexpr int eight_bytes(BlockFormat format) { return form_of(format) == BlockForm::kMxfp8 ? 8 : 4; }
 constexpr int row_tile_bytes(BlockFormat format) { return num_terms(format) * 8 * eight_bytes(format); }
 

@@ -4,8 +4,8 @@
 #include <optional>
 #include <utility>
 
+#include "backend/cuda/chip/images.h"
 #include "backend/cuda/forward.h"
-#include "backend/cuda/images.h"
 #include "backend/cuda/limits.h"
 #include "backend/cuda/step_graph.h"
 #include "core/error.h"

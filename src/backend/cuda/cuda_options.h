@@ -12,7 +12,7 @@ struct CudaOptions {
   std::optional<int> shared_budget{};        // KB per CTA (budget.h); not set: the largest that the GPU has
   std::optional<int> num_multiprocessors{};  // that launches are made for; not set: all
   bool may_compile{true};  // the driver may compile PTX where there is no machine code for the GPU (images.h)
-  // What experts multiply their weights with in steps of many tokens; not set: bfloat16, as in all others.
+  // The activations that experts multiply their weights with in steps of many tokens; not set: bfloat16, as in all others.
   std::optional<BlockFormat> prompt_activations{};
 };
 

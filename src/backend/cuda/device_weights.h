@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "backend/backend.h"
-#include "backend/cuda/device.h"
+#include "backend/cuda/chip/device.h"
 #include "backend/cuda/layout/strips.h"
 #include "core/progress.h"
 #include "model/weights.h"

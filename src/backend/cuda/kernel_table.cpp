@@ -20,7 +20,7 @@ constexpr const char* kBlocks{"--prompt-activations"};
 using enum Format;
 using enum Operation;
 
-// What the kernels of an operation take at least, by the widths of its matrix. A dense matrix may take its columns one by one, experts take
+// The least bytes that the kernels of an operation take, by the widths of its matrix. A dense matrix may take its columns one by one, experts take
 // those of a group together.
 size_t dense_hidden(const Config& c, Format weights) {
   return least_stream_bytes(layout_of(weights), c.hidden, 1);

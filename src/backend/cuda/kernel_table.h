@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "backend/backend.h"
+#include "backend/cuda/chip/target.h"
 #include "backend/cuda/kernels.h"
-#include "backend/cuda/target.h"
 #include "backend/kernel_check.h"
 #include "model/weights.h"
 

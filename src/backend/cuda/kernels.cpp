@@ -1,6 +1,6 @@
 #include "backend/cuda/kernels.h"
 
-#include "backend/cuda/pace.h"
+#include "backend/cuda/chip/pace.h"
 
 namespace nibble::cuda {
 

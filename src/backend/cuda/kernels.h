@@ -10,11 +10,11 @@
 #include <vector_types.h>
 
 #include "backend/cuda/block_rows.h"
+#include "backend/cuda/chip/target.h"
 #include "backend/cuda/groups.h"
 #include "backend/cuda/layout/strips.h"
 #include "backend/cuda/row_input.h"
 #include "backend/cuda/sample/sample_input.h"
-#include "backend/cuda/target.h"
 
 namespace nibble::cuda {
 
@@ -179,7 +179,7 @@ struct UpArgs {
   int num_tokens, experts_per_token, max_groups;  // max_groups: grid size
   UpWeights up;
   __nv_bfloat16* gated;  // [T K, I]
-  // Of up_blocks(), in place of normed and gated; they have the same format.
+  // up_blocks() reads and writes these in place of normed and gated; they have the same format.
   BlockRows normed_blocks{};  // [T, H]
   BlockRows gated_blocks{};   // [T K, I]
 };

@@ -7,7 +7,7 @@
 
 #include <utility>
 
-#include "backend/cuda/target.h"
+#include "backend/cuda/chip/target.h"
 #include "core/check.h"
 
 namespace nibble::cuda {

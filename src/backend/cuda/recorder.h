@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "backend/cuda/owned_bytes.h"
+#include "backend/cuda/chip/owned_bytes.h"
 #include "backend/timed_work.h"
 
 namespace nibble::cuda {

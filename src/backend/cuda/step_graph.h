@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "backend/backend.h"
-#include "backend/cuda/device.h"
+#include "backend/cuda/chip/device.h"
 #include "backend/cuda/step_input.h"
 
 namespace nibble::cuda {

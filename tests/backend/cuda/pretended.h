@@ -5,7 +5,7 @@
 #include <cstdlib>
 #include <string>
 
-#include "backend/cuda/target.h"
+#include "backend/cuda/chip/target.h"
 
 namespace nibble::cuda {
 

@@ -1,4 +1,4 @@
-// What the attention kernels share: elements of the cache, rope, and a page's softmax.
+// Parts that the attention kernels share: elements of the cache, rope, and a page's softmax.
 //
 // The softmax of a row is taken page by page, each from zero, relative to a power of two: exponentials are 2^(score - R) with R the least
 // whole number that is not below the page's largest score. The pages of a chunk (8 pages, counted from the row's first) are joined in

@@ -10,13 +10,13 @@
 
 #include <algorithm>
 
+#include "backend/cuda/chip/pace.cuh"
+#include "backend/cuda/chip/target.h"
 #include "backend/cuda/decode/stream_shape.h"
 #include "backend/cuda/layout/fragments.cuh"
 #include "backend/cuda/layout/strips.h"
-#include "backend/cuda/pace.cuh"
 #include "backend/cuda/ptx/barrier.cuh"
 #include "backend/cuda/ptx/copy.cuh"
-#include "backend/cuda/target.h"
 
 namespace nibble::cuda {
 

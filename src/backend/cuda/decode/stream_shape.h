@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <cstddef>
 
-#include "backend/cuda/budget.h"
+#include "backend/cuda/chip/budget.h"
 #include "backend/cuda/groups.h"
 #include "backend/cuda/layout/strips.h"
 

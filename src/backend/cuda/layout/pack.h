@@ -1,7 +1,7 @@
 // Packs rows as checkpoints store them into strips (strips.h), on the device.
 #pragma once
 
-#include "backend/cuda/device.h"
+#include "backend/cuda/chip/device.h"
 #include "backend/cuda/layout/strips.h"
 
 namespace nibble::cuda {

@@ -29,7 +29,7 @@
 #include <cstdint>
 #include <type_traits>
 
-#include "backend/cuda/pace.h"
+#include "backend/cuda/chip/pace.h"
 
 namespace nibble::cuda {
 

@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "backend/cuda/device.h"
+#include "backend/cuda/chip/device.h"
 #include "backend/cuda/sample/sample_input.h"
 #include "model/batch.h"
 

@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "backend/cuda/device.h"
+#include "backend/cuda/chip/device.h"
 #include "backend/cuda/verify/comparison.h"
 
 namespace nibble::cuda::verify {

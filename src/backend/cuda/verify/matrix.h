@@ -4,7 +4,7 @@
 #include <optional>
 #include <vector>
 
-#include "backend/cuda/device.h"
+#include "backend/cuda/chip/device.h"
 #include "backend/cuda/layout/pack.h"
 #include "backend/cuda/layout/strips.h"
 #include "backend/cuda/verify/values.h"

@@ -1,5 +1,5 @@
 // Tests what a GPU is taken for, from what the driver tells alone. Needs no GPU.
-#include "backend/cuda/caps.h"
+#include "backend/cuda/chip/caps.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

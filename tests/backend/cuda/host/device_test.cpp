@@ -1,6 +1,6 @@
 // Tests what the driver is asked, and how often. Two calls of the CUDA runtime are replaced here by the linker (--wrap), so this needs
 // no GPU.
-#include "backend/cuda/device.h"
+#include "backend/cuda/chip/device.h"
 
 #include <gtest/gtest.h>
 

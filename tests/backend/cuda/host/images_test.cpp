@@ -1,4 +1,4 @@
-#include "backend/cuda/images.h"
+#include "backend/cuda/chip/images.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

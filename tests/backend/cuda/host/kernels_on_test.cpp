@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "backend/cuda/caps.h"
+#include "backend/cuda/chip/caps.h"
 #include "backend/cuda/cuda_backend.h"
 #include "tests/error_of.h"
 

@@ -1,5 +1,5 @@
 // Holds predictions of speed to what was measured, and to what must be true of any. Needs no GPU.
-#include "backend/cuda/predict.h"
+#include "backend/cuda/chip/predict.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

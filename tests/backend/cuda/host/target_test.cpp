@@ -1,5 +1,5 @@
 // Tests budgets, and what launches are made for where options pretend a smaller GPU. Needs no GPU.
-#include "backend/cuda/target.h"
+#include "backend/cuda/chip/target.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

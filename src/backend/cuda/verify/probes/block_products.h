@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "backend/cuda/device.h"
+#include "backend/cuda/chip/device.h"
 #include "backend/cuda/ptx/block_codes.h"
 #include "backend/cuda/verify/block_truth.h"
 

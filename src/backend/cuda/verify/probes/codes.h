@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "backend/cuda/device.h"
+#include "backend/cuda/chip/device.h"
 
 namespace nibble::cuda::verify {
 

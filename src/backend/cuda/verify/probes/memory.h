@@ -1,8 +1,8 @@
 // Kernels that ask for memory.
 #pragma once
 
-#include "backend/cuda/device.h"
-#include "backend/cuda/pace.h"
+#include "backend/cuda/chip/device.h"
+#include "backend/cuda/chip/pace.h"
 
 namespace nibble::cuda::verify {
 

@@ -1,7 +1,7 @@
 // A writer that is late and a reader that was launched to begin before it ends (pdl.cuh).
 #pragma once
 
-#include "backend/cuda/target.h"
+#include "backend/cuda/chip/target.h"
 
 namespace nibble::cuda::verify {
 

@@ -1,7 +1,7 @@
 // How many products of each kind a multiprocessor makes in a clock.
 #pragma once
 
-#include "backend/cuda/device.h"
+#include "backend/cuda/chip/device.h"
 
 namespace nibble::cuda::verify {
 

@@ -1,9 +1,9 @@
-#include "backend/cuda/device.h"
+#include "backend/cuda/chip/device.h"
 
 #include <utility>
 
-#include "backend/cuda/images.h"
-#include "backend/cuda/pace.h"
+#include "backend/cuda/chip/images.h"
+#include "backend/cuda/chip/pace.h"
 #include "core/available_bytes.h"
 #include "core/error.h"
 #include "core/log.h"

@@ -1,10 +1,10 @@
-#include "backend/cuda/predict.h"
+#include "backend/cuda/chip/predict.h"
 
 #include <algorithm>
 #include <cmath>
 #include <iterator>
 
-#include "backend/cuda/costs.h"
+#include "backend/cuda/chip/costs.h"
 #include "backend/cuda/decode/stream_shape.h"
 #include "backend/cuda/groups.h"
 #include "backend/cuda/row_input.h"

@@ -1,4 +1,4 @@
-#include "backend/cuda/images.h"
+#include "backend/cuda/chip/images.h"
 
 #include <cuda_runtime_api.h>
 #include <fmt/format.h>

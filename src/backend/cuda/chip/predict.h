@@ -10,7 +10,7 @@
 // The model is held to measurements of decoding (tests/backend/cuda/host/predict_test.cpp). Needs no GPU.
 #pragma once
 
-#include "backend/cuda/target.h"
+#include "backend/cuda/chip/target.h"
 #include "backend/prediction.h"
 #include "model/ops.h"
 

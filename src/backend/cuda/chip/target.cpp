@@ -1,4 +1,4 @@
-#include "backend/cuda/target.h"
+#include "backend/cuda/chip/target.h"
 
 #include "core/error.h"
 

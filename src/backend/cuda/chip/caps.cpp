@@ -1,4 +1,4 @@
-#include "backend/cuda/caps.h"
+#include "backend/cuda/chip/caps.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

@@ -3,8 +3,8 @@
 #include <dlfcn.h>
 #include <fmt/format.h>
 
+#include "backend/cuda/chip/device.h"
 #include "backend/cuda/cuda_backend.h"
-#include "backend/cuda/device.h"
 
 namespace nibble::cuda {
 namespace {

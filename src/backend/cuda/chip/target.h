@@ -1,10 +1,10 @@
 // What a launch has to know of the GPU that it is made for: the chip's facts, or what the options pretend. C++17, for device code.
 #pragma once
 
-#include "backend/cuda/budget.h"
-#include "backend/cuda/caps.h"
+#include "backend/cuda/chip/budget.h"
+#include "backend/cuda/chip/caps.h"
+#include "backend/cuda/chip/device.h"
 #include "backend/cuda/cuda_options.h"
-#include "backend/cuda/device.h"
 
 namespace nibble::cuda {
 

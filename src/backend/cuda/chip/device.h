@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <string>
 
-#include "backend/cuda/caps.h"
+#include "backend/cuda/chip/caps.h"
 #include "backend/cuda/recorder.h"
 
 namespace nibble::cuda {

@@ -1,4 +1,4 @@
-// What a GPU is, as a value: kernels are chosen and shaped from it alone, so that any chip can be planned for without having it.
+// A GPU as a value: kernels are chosen and shaped from it alone, so that any chip can be planned for without having it.
 #pragma once
 
 #include <cstddef>

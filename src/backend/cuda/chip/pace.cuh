@@ -7,7 +7,7 @@
 
 #include <cstdint>
 
-#include "backend/cuda/pace.h"
+#include "backend/cuda/chip/pace.h"
 
 namespace nibble::cuda {
 
