@@ -7,6 +7,7 @@
 
 #include "backend/cuda/kernel_table.h"
 #include "model/golden.h"
+#include "model/synthetic.h"
 #include "tests/backend/contract.h"
 #include "tests/backend/cuda/pretended.h"
 #include "tests/error_of.h"
@@ -59,6 +60,35 @@ TEST_P(CudaFewSteps, PrefillDecodeAndBothTogether) {
     return feeder.logits(0);
   };
   EXPECT_EQ(feed_all(), feed_all());
+}
+
+// Warps, rings and the columns of a pass follow from the budget of shared memory; bits do not. The model has the widths of gpt-oss, because
+// narrow ones leave room for the same shapes in every budget.
+TEST(CudaBudgets, GiveTheSameBits) {
+  Config config = *named_config("gpt-oss-20b");
+  config.num_layers = 2;
+  config.layer_kinds.resize(2);
+  config.vocab = 4096;
+  const auto weights = std::make_shared<const Weights>(make_synthetic(config, "two layers of gpt-oss-20b"));
+  const std::vector<TokenId> ids = random_ids(330, weights->config.vocab, 4);
+  const auto logits_in = [&](int budget) {
+    CudaOptions own = pretended();
+    own.shared_budget = budget;
+    Feeder feeder(make(weights, options_of(Fulfilment::kNumPages), own), Fulfilment::kNumPages);
+    feeder.feed({{0, std::span(ids).first(300)}, {1, std::span(ids).first(9)}});
+    for (size_t i = 0; i < 6; ++i)
+      feeder.feed({{0, std::span(ids).subspan(300 + i, 1)}, {1, std::span(ids).subspan(9 + i, 1)}});
+    feeder.feed({{0, std::span(ids).subspan(306, 1)}});
+    std::vector<float> logits = feeder.logits(0);
+    const std::vector<float> others = feeder.logits(1);
+    logits.insert(logits.end(), others.begin(), others.end());
+    return logits;
+  };
+  std::vector<std::vector<float>> by_budget;
+  for (const Budget budget : kBudgets)
+    if (budget <= *largest_budget(device_caps().shared_bytes))
+      by_budget.push_back(logits_in(kilobytes(budget)));
+  for (const std::vector<float>& logits : by_budget) EXPECT_EQ(logits, by_budget.front());
 }
 
 // Decode steps of one shape share a graph, or two, since steps with only greedy rows have one of their own. Whatever
