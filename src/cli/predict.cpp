@@ -208,16 +208,10 @@ Action define_predict(CLI::App& command, Settings& settings) {
       .add_option("--gpu", options->gpu, "the GPU, which need not be here: gb10, rtx5090, h200, sm_121, ...")
       ->type_name("NAME")
       ->required();
-  const auto add_numbers = [&](const char* flag, std::vector<std::string>& numbers, const char* what) {
-    command.add_option(flag, numbers, fmt::format("{} [{}]", what, numbers.front()))
-        ->type_name("N,N...")
-        ->expected(1)
-        ->allow_extra_args(false)
-        ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
-  };
-  add_numbers("-p,--prompt-lengths", options->prompt_lengths, "tokens of the prompts to prefill; 0: none");
-  add_numbers("-n,--output-lengths", options->output_lengths, "tokens to decode; 0: none");
-  add_numbers("-d,--depths", options->depths, "tokens in the KV cache before those");
+  add_numbers(command, "-p,--prompt-lengths", options->prompt_lengths,
+              "tokens of the prompts to prefill; 0: none");
+  add_numbers(command, "-n,--output-lengths", options->output_lengths, "tokens to decode; 0: none");
+  add_numbers(command, "-d,--depths", options->depths, "tokens in the KV cache before those");
   command.add_flag("--json", options->as_json, "one JSON object in place of the tables");
   add_settings(command, settings, {SettingGroup::kMachine, SettingGroup::kDevice, SettingGroup::kPlaces});
   command.footer(kPredictFooter);

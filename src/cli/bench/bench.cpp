@@ -151,16 +151,10 @@ int compare(const CLI::App& command, const std::vector<std::string>& files) {
 Action define_bench(CLI::App& command, Settings& settings) {
   const auto options = std::make_shared<BenchOptions>();
   add_model(command, options->model)->required(false);  // `serve` needs none
-  const auto add_numbers = [&](const char* flag, std::vector<std::string>& numbers, const char* what) {
-    command.add_option(flag, numbers, fmt::format("{} [{}]", what, numbers.front()))
-        ->type_name("N,N...")
-        ->expected(1)
-        ->allow_extra_args(false)
-        ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
-  };
-  add_numbers("-p,--prompt-lengths", options->prompt_lengths, "tokens of the prompts to prefill; 0: none");
-  add_numbers("-n,--output-lengths", options->output_lengths, "tokens to decode; 0: none");
-  add_numbers("-d,--depths", options->depths, "tokens in the KV cache before those that are timed");
+  add_numbers(command, "-p,--prompt-lengths", options->prompt_lengths,
+              "tokens of the prompts to prefill; 0: none");
+  add_numbers(command, "-n,--output-lengths", options->output_lengths, "tokens to decode; 0: none");
+  add_numbers(command, "-d,--depths", options->depths, "tokens in the KV cache before those that are timed");
   command
       .add_option("-r,--repetitions", options->num_repetitions,
                   fmt::format("how often each test is timed [{}]", options->num_repetitions))

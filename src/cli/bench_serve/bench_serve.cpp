@@ -159,9 +159,8 @@ Action define_bench_serve(CLI::App& bench) {
   add("--api", options->api, "completions or chat", "NAME")
       ->check(CLI::IsMember({"completions", "chat"}))
       ->capture_default_str();
-  auto* clients = add("--clients", options->clients,
-                      "how many at once, each waiting for its answer; a load each [1]", "N,N...");
-  clients->expected(1)->allow_extra_args(false)->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  auto* clients = add_numbers(command, "--clients", options->clients,
+                              "how many at once, each waiting for its answer; a load each [1]");
   add("--rate", options->rates, "requests a second instead, whatever is still open; a load each", "R,R...")
       ->delimiter(',')
       ->expected(1)
