@@ -68,6 +68,7 @@ cuda::CudaOptions cuda_options(const Settings& settings, const BackendRow& backe
   if (settings.shared_budget)
     options.shared_budget = std::stoi(*settings.shared_budget);  // one of the choices
   options.num_multiprocessors = settings.multiprocessors;
+  options.may_compile = settings.jit == "on";
   options.prompt_activations = block_format(settings.prompt_activations.value_or("bf16"));
   return options;
 }
@@ -83,7 +84,6 @@ ResolvedSettings resolve(const Settings& settings) {
   setup.own.cpu.expert_activations = expert_activations(settings, *setup.backend);
   setup.own.cuda = cuda_options(settings, *setup.backend);
   setup.options.max_batch_tokens = settings.max_batch_tokens;
-  setup.own.cuda.may_compile = settings.jit == "on";
   setup.requirements = read_requirements(settings.require.value_or(""));
   setup.context = settings.context;
   setup.max_sequences = settings.max_sequences;
