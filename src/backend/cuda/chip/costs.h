@@ -53,7 +53,7 @@ inline constexpr double kAttendClocksPerPage{1750};
 // Fitted to decoding of 120b and 20b in all three formats at depth 0 and 16,384 on H100 and H200 (records/cuda-bench.jsonl,
 // records/cuda-predict.jsonl) and to the parts of a step on an H100 (records/cuda-profile.jsonl): qkv, attend and project together 9.5 us
 // a layer, route, up and down 10.4, the ends of a step 6.8, the prologue 2.3; within these they are divided by those parts and by the
-// timestamps of docs/decisions/0005 (the last CTA of up is 3.5 us behind the first). All predicted speeds are within 6 % of the measured.
+// timestamps of docs/decisions/0005 (the last CTA of up is 3.5 us behind the first). All predicted speeds are within 5 % of the measured.
 inline constexpr double kSerialHz{1.98e9};
 struct SerialCost {
   Operation operation;
