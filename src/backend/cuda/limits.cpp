@@ -78,10 +78,10 @@ std::string why_not_budget(const Plan& plan, const Config& config, const DeviceC
   const size_t kilobytes_needed =
       (need.bytes + 1023) / 1024 + 1;  // 1 for static arrays, as in usable_bytes()
   if (largest_budget(caps.shared_bytes) > budget)
-    return fmt::format("--shared-budget {}: {} takes {} KB of shared memory per CTA for now",
-                       kilobytes(budget), name(*need.row), kilobytes_needed);
+    return fmt::format("--shared-budget {}: {} takes {} KB of shared memory per CTA", kilobytes(budget),
+                       name(*need.row), kilobytes_needed);
   return fmt::format(
-      "{} has {} KB of shared memory per CTA and {} takes {} for now: an H100 or H200 has that; try "
+      "{} has {} KB of shared memory per CTA and {} takes {}: an H100 or H200 has that; try "
       "--backend cpu",
       caps.name, caps.shared_bytes >> 10, name(*need.row), kilobytes_needed);
 }

@@ -40,7 +40,7 @@ TEST(CudaLimits, AGpuWithTooLittleSharedMemoryIsRefusedAndSaysWhatWouldDo) {
   EXPECT_THAT(why_not_on("h200", wide_model()), IsEmpty());
   EXPECT_THAT(why_not_on("gb10", wide_model()),
               AllOf(HasSubstr(known_gpu("gb10").name), HasSubstr("has 99 KB of shared memory"),
-                    HasSubstr("for now"), HasSubstr("try --backend cpu")));
+                    HasSubstr("an H100 or H200 has that"), HasSubstr("try --backend cpu")));
 }
 
 TEST(CudaLimits, AForcedBudgetIsRefusedByItsFlag) {
