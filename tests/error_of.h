@@ -6,7 +6,7 @@
 
 namespace nibble {
 
-// What the InputError says that `action` throws; "accepted" where it throws none.
+// The text of the InputError that `action` throws; "accepted" where it throws none.
 template <typename Action>
 std::string error_of(const Action& action) {
   try {

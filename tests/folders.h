@@ -1,4 +1,4 @@
-// Where the committed test data and this build's own files are, so that tests run from any folder. The paths are compiled into
+// Says where the committed test data and this build's own files are, so that tests run from any folder. The paths are compiled into
 // folders.cpp alone: as a definition for every test they would make each of their objects different in each clone, and a
 // compiler cache useless there.
 #pragma once

@@ -1,4 +1,4 @@
-// What the device of a backend is and how it stands at this moment, for records of measurements.
+// Facts about a backend's device, for records of measurements: what it is, and how it stands at this moment.
 #pragma once
 
 #include <cstddef>
@@ -7,7 +7,7 @@
 
 namespace nibble {
 
-// What the device or its driver does not tell is missing.
+// A fact that the device or its driver does not tell is not set.
 struct DeviceFacts {
   std::string name{};
   std::optional<std::string> uuid{};    // as nvidia-smi -L prints it: "GPU-3c3ff0f1-4f0a-..."

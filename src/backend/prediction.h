@@ -1,4 +1,4 @@
-// What a backend predicts of a step on a device that need not be here, in the form that every backend reports.
+// A backend's prediction of a step on a device that need not be here, in the form that every backend reports.
 #pragma once
 
 #include <cstddef>

@@ -68,7 +68,7 @@ void collect(const CLI::App& command, const std::string& path, std::vector<Comma
   for (const CLI::App* below : row.commands) collect(*below, path + " " + below->get_name(), found);
 }
 
-// What may follow a command, flags apart.
+// The words that may follow a command, flags apart.
 std::string words_of(const CommandFlags& row) {
   std::string words;
   for (const CLI::App* command : row.commands) words += command->get_name() + " ";

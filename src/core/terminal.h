@@ -1,4 +1,4 @@
-// Whether a stream is a terminal, and what it understands.
+// Finds out whether a stream is a terminal, and what it understands.
 #pragma once
 
 #include <cstddef>

@@ -55,7 +55,7 @@ Container refuse(MappedFile file) {
                        file.bytes().size(), in_quotes(first_text(file.bytes(), 16)));
 }
 
-// How to recognise and open each kind of file: the first row that recognises the file's bytes opens it.
+// A row recognises and opens one kind of file. The first that recognises the file's bytes opens it.
 struct OpenerRow {
   bool (*recognises)(std::span<const std::byte> bytes);
   Container (*open)(MappedFile file);

@@ -25,7 +25,7 @@ struct PageTableView {
 
 inline constexpr int kMaxLogprobs{20};  // the limit of OpenAI's API
 
-// How a token is sampled. The steps apply in vLLM's order: logit bias, penalties, temperature, min_p, top_k, top_p,
+// The parameters that a token is sampled with. The steps apply in vLLM's order: logit bias, penalties, temperature, min_p, top_k, top_p,
 // draw. backend/sample.h has the formulas.
 struct SampleParams {
   float temperature{0};  // 0: the likeliest token, ties to the lower id

@@ -68,7 +68,7 @@ void append_item(std::string& list, std::string_view item) {
   list += item;
 }
 
-// Whether merging the bytes of a token yields the token, for all of them.
+// True if merging the bytes of a token yields that token, for all of them but special ones.
 bool merging_makes_all_tokens(const BpeModel& model) {
   std::vector<TokenId> ids;
   for (TokenId id = 0; id < model.vocabulary.num_ids(); ++id) {

@@ -50,7 +50,7 @@ struct GoldenAnswer {
   std::span<const float> hidden;    // as in GoldenPrompt
 };
 
-// How far two correct implementations may differ. The defaults are for float32 arithmetic.
+// Two correct implementations may differ by this much. The defaults are for float32 arithmetic.
 struct GoldenTolerance {
   double relative_l2{1e-4};  // relative error of a row of logits
   double tied_l2{1e-4};      // the same at a position that is a near tie

@@ -1,4 +1,4 @@
-// How far given results are from golden data.
+// Measures how far given results are from golden data.
 #include <algorithm>
 #include <cmath>
 #include <limits>

@@ -1,4 +1,4 @@
-// How far right implementations may differ from golden data, derived from what they round.
+// Derives from what right implementations round how far they may differ from golden data.
 #include <algorithm>
 #include <cmath>
 

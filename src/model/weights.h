@@ -21,8 +21,8 @@
 
 namespace nibble {
 
-// How the elements of a matrix or a vector are stored. kQ8_0 exists in Blocks only; kMxfp8, E4M3 with an E8M0 scale for each 32, and
-// kMxfp8x2, the sum of two of them, of activations only.
+// The elements of a matrix or a vector are stored in one of these. kQ8_0 exists in Blocks only; kMxfp8, E4M3 with an E8M0 scale for each
+// 32, and kMxfp8x2, the sum of two of them, of activations only.
 enum class Format { kF32, kBf16, kMxfp4, kE4m3, kQ8_0, kMxfp8, kMxfp8x2 };
 std::string_view name(Format format);
 // Bytes of `num_elements` consecutive elements of a row, including the scales of blocks.

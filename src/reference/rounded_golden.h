@@ -8,7 +8,7 @@
 
 namespace nibble::reference {
 
-// What the reference says to the ids of `prompt`: logits, the likeliest tokens and the router's margin, all of every position.
+// The reference's answer to the ids of `prompt`: logits, the likeliest tokens and the router's margin, all of every position.
 GoldenPrompt rounded_golden(const Weights& weights, const GoldenPrompt& prompt, const Rounding& rounding,
                             ThreadPool& pool);
 

@@ -16,7 +16,7 @@ struct Rounding {
 
 float round_to(Format kv, float value);
 
-// Whether a product with this matrix takes its input in int8.
+// True if a product with this matrix takes its input in int8.
 bool takes_int8(const Rounding& rounding, const Matrix& weight);
 
 // Each block of 32 elements of a row in int8, with a float32 scale:

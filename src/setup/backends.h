@@ -54,7 +54,7 @@ struct BackendRow {
   // The kernels that a device of this name would run; `source` names the model in messages. Null: there are no names.
   RemoteKernels (*kernels_on)(std::string_view device, const Config&, const BackendOptions&,
                               const OwnOptions&, std::string_view source);
-  // How long a step would take on a device of this name. Null: there are no names.
+  // Predicts how long a step would take on a device of this name. Null: there are no names.
   StepPrediction (*predict_on)(std::string_view device, const Config&, const StorageFormats&,
                                const OwnOptions&, const PredictedStep&);
 };

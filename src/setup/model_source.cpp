@@ -25,7 +25,7 @@ struct BundledName {
 };
 constexpr BundledName kBundledNames[] = {{"tiny", "tiny-gpt-oss"}};
 
-// What the vendor publishes, under Apache-2.0. The sizes are those of the shards in the repository's own folder; original/ and
+// The vendor publishes these, under Apache-2.0. The sizes are those of the shards in the repository's own folder; original/ and
 // metal/ hold the same weights again.
 constexpr std::string_view kPublished20b{"openai/gpt-oss-20b"}, kPublished120b{"openai/gpt-oss-120b"};
 

@@ -35,7 +35,7 @@ void set_threads(ResolvedSettings& setup, int num_threads);  // as --threads doe
 // The same without quantised layers and KV cache; experts that --experts-activations names take float, and bfloat16 of prompts.
 ResolvedSettings unquantised(ResolvedSettings setup);
 
-// Whether the backend takes matrices in blocks, as with_elements() leaves them.
+// True if the backend takes matrices in blocks, as with_elements() leaves them.
 bool takes_blocks(const ResolvedSettings& setup);
 
 }  // namespace nibble

@@ -30,7 +30,7 @@ std::string text(const Json& json, const char* name, const fs::path& path) {
   return value.get<std::string>();
 }
 
-// Of a list of objects, the text that each has under `key`, and its result.
+// Maps the text that each object of a list has under `key` to its result.
 std::map<std::string, std::string> results(const Json& list, const char* key, const fs::path& path) {
   if (!list.is_array()) refuse(path);
   std::map<std::string, std::string> results;

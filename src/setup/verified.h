@@ -25,7 +25,7 @@ std::filesystem::path verified_path(const DeviceFacts& device);
 // Not set where there is no such file. Throws InputError for a file that nibble verify did not write.
 std::optional<Verified> read_verified(const std::filesystem::path& path);
 
-// What is known of a row of the kernel table on this machine: "proven here on 2026-11-22", "wrong here on ...", "not verified here".
+// Says what is known of a row of the kernel table on this machine: "proven here on 2026-11-22", "wrong here on ...", "not verified here".
 std::string proof_of(const std::optional<Verified>& verified, const std::string& row);
 
 }  // namespace nibble

@@ -86,7 +86,7 @@ class DroppedPagesTest : public MappedFileTest {
     for (const std::byte value : file.bytes()) sum = 31 * sum + static_cast<unsigned>(value);
     return sum;
   }
-  // How many of the pages that hold `part` are in the page cache.
+  // The number of pages that hold `part` and are in the page cache.
   size_t num_cached(std::span<const std::byte> part) const {
     const auto begin = reinterpret_cast<uintptr_t>(part.data()) / page_ * page_;
     const size_t bytes = reinterpret_cast<uintptr_t>(part.data() + part.size()) - begin;
@@ -96,11 +96,11 @@ class DroppedPagesTest : public MappedFileTest {
     for (const unsigned char flags : is_cached) count += flags & 1;
     return count;
   }
-  // How many of so many dropped pages stay in the page cache: all where the filesystem is one in memory, as a tmpfs is.
+  // The number of dropped pages that stay in the page cache: all where the filesystem is one in memory, as a tmpfs is.
   size_t kept(size_t num_pages) const { return can_drop_ ? 0 : num_pages; }
 
  private:
-  // Whether this filesystem gives up pages that nobody has mapped. Asks the kernel directly.
+  // True if this filesystem gives up pages that nobody has mapped, where the kernel is asked directly.
   bool can_drop() {
     { const MappedFile file = map_synced_file("control"); }
     const int descriptor = ::open((folder_ / "control").c_str(), O_RDONLY);

@@ -6,7 +6,7 @@ namespace nibble::shapes {
 // Tiles take 1, 2 or 4 tokens, blocks of tokens 24; an MXFP4 block is 32 columns, a KV page 32 positions.
 inline constexpr int kTokens[]{1, 7, 8, 9, 31, 32, 33, 127, 128, 129, 1000};
 
-// Of a contraction. The second kind are no whole blocks: BF16 alone has those.
+// Columns of a contraction. The second kind are no whole blocks: BF16 alone has those.
 inline constexpr int kBlockCols[]{32, 64, 160, 224, 512, 544, 2880};
 inline constexpr int kOddCols[]{2, 40, 100};
 

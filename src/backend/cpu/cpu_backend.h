@@ -10,7 +10,7 @@
 
 namespace nibble::cpu {
 
-// Whether experts take int8 activations with these options on this machine.
+// True if experts take int8 activations with these options on this machine.
 bool takes_int8(const CpuOptions& options);
 
 MemoryPlan plan(const Config& config, const BackendOptions& options, const CpuOptions& cpu_options = {});

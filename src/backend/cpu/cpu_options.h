@@ -5,7 +5,7 @@
 
 namespace nibble::cpu {
 
-// How the work of a step is divided. It changes no bit of a result, but processors differ in what is fastest: the defaults were
+// The division of a step's work. It changes no bit of a result, but processors differ in what is fastest: the defaults were
 // measured (docs/decisions/0010), and `nibble tune` measures another machine.
 struct CpuTuning {
   // Rows of weights in an item of work, whole strips, in a step of few tokens. Small items balance the load, large ones read longer

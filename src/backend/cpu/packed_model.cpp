@@ -13,7 +13,7 @@
 namespace nibble::cpu {
 namespace {
 
-// Whether matrices can be packed into strips, stacked by rows, as they are or quantised to `to` (kBf16: as they are).
+// True if matrices can be packed into strips, stacked by rows, as they are or quantised to `to` (kBf16: as they are).
 // Kernels take one format for a panel, so all parts must have the same. A strip must not span two parts, which have
 // multiples of `part_rows` rows.
 bool becomes_strips(std::span<const Matrix> parts, Format to, int part_rows, int strip_rows) {

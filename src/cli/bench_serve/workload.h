@@ -40,7 +40,7 @@ struct Workload {
 // exact. A chat's is words of one token each in the vocabulary of gpt-oss; the template comes on top.
 nlohmann::ordered_json request_body(const Workload& workload, uint64_t index);
 
-// When each of `count` requests arrives, in seconds: a Poisson process, `rate` a second.
+// The times at which `count` requests arrive, in seconds: a Poisson process, `rate` a second.
 std::vector<double> poisson_arrivals(double rate, int count, uint64_t seed);
 
 }  // namespace nibble::cli

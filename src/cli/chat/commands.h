@@ -1,4 +1,4 @@
-// What can be said to the program in a chat, and not to the model: /help and the others.
+// The commands that are said to the program in a chat, and not to the model: /help and the others.
 #pragma once
 
 #include <string>

@@ -16,7 +16,7 @@ namespace nibble::cli {
 
 class LineEditor {
  public:
-  // Whether standard input and output are one terminal that can move its cursor; a pipe or TERM=dumb can't.
+  // True if standard input and output are one terminal that can move its cursor; a pipe or TERM=dumb can't.
   static bool works_here();
 
   // Reads the history from `history_file` and writes it back with each line; without a file it lasts as long as the editor.

@@ -1,4 +1,4 @@
-// What came of a probe that ran in a process of its own.
+// The verdict on a probe that ran in a process of its own.
 #pragma once
 
 #include <nlohmann/json.hpp>

@@ -27,7 +27,7 @@ struct Verdict {
 };
 std::string_view name(Verdict::Result result);
 
-// How a child came to no answer; not set where it ended by itself and `has_answered`.
+// The failure of a child that came to no answer; not set where it ended by itself and `has_answered`.
 struct ChildFailure {
   Verdict::Result result;
   std::string reason;

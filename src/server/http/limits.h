@@ -1,4 +1,4 @@
-// Where the server listens, and what a client may take of its memory and time.
+// The address that the server listens at, and limits to what a client may take of its memory and time.
 #pragma once
 
 #include <chrono>

@@ -1,4 +1,4 @@
-// How a server is set up: the model that it serves and its options.
+// The setup of a server: the model that it serves and its options.
 #pragma once
 
 #include <chrono>

@@ -92,7 +92,7 @@ std::string one_line(std::string text) {
   return text;
 }
 
-// Whether a model that says `said` solves a task with this kind and answer.
+// True if a model that says `said` solves a task with this kind and answer.
 bool solves(const std::string& said, std::optional<std::string> called, const std::string& expected) {
   Task task = read_tasks(one_line(kTask), "tasks").front();
   task.called = std::move(called);
