@@ -8,20 +8,14 @@
 #include <utility>
 
 #include "backend/cuda/chip/target.h"
+#include "backend/cuda/ptx/dependent_launch.cuh"
+#include "backend/cuda/ptx/registers.cuh"
 #include "core/check.h"
 
 namespace nibble::cuda {
 
-__device__ inline unsigned long long now_ns() {
-  unsigned long long nanoseconds;
-  asm volatile("mov.u64 %0, %globaltimer;" : "=l"(nanoseconds));
-  return nanoseconds;
-}
-
 __device__ inline void wait_for_predecessor(const Timestamps& timestamps) {
-#if __CUDA_ARCH__ >= 900
-  asm volatile("griddepcontrol.wait;" ::: "memory");
-#endif
+  wait_for_dependencies();
   if (timestamps.begin && threadIdx.x == 0) atomicMin(timestamps.begin, now_ns());
 }
 
@@ -40,29 +34,7 @@ class EndTimestamp {
 };
 
 // Called after wait_for_predecessor(), so that the next kernel never sees less than this one did.
-__device__ inline void let_successor_start() {
-#if __CUDA_ARCH__ >= 900
-  asm volatile("griddepcontrol.launch_dependents;");
-#endif
-}
-
-// Loads that are issued where they stand. The compiler moves an ordinary load to where its value is used, which may
-// be behind many later requests.
-__device__ inline float load_now(const float* from) {
-  float value;
-  asm volatile("ld.global.f32 %0, [%1];" : "=f"(value) : "l"(from) : "memory");
-  return value;
-}
-__device__ inline uint32_t load_now(const uint32_t* from) {
-  uint32_t value;
-  asm volatile("ld.global.u32 %0, [%1];" : "=r"(value) : "l"(from) : "memory");
-  return value;
-}
-__device__ inline float2 load_now(const float2* from) {
-  float2 value;
-  asm volatile("ld.global.v2.f32 {%0, %1}, [%2];" : "=f"(value.x), "=f"(value.y) : "l"(from) : "memory");
-  return value;
-}
+__device__ inline void let_successor_start() { launch_dependents(); }
 
 struct LaunchShape {
   dim3 grid;

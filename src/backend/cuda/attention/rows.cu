@@ -12,6 +12,8 @@
 #include <algorithm>
 
 #include "backend/cuda/attention/page.cuh"
+#include "backend/cuda/ptx/load.cuh"
+#include "backend/cuda/ptx/mma.cuh"
 
 namespace nibble::cuda {
 namespace {
@@ -19,11 +21,9 @@ namespace {
 constexpr int kAttendWarps{kChunkPages};  // one page per warp
 constexpr int kAttendThreads{32 * kAttendWarps};
 
+// A product whose lower rows of A are zero.
 __device__ void mma_upper(float (&c)[4], uint32_t a0, uint32_t a2, uint32_t b0, uint32_t b1) {
-  asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, "
-      "{%0,%1,%2,%3};"
-      : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-      : "r"(a0), "r"(0u), "r"(a2), "r"(0u), "r"(b0), "r"(b1));
+  mma_bf16(c, {a0, 0, a2, 0}, b0, b1);
 }
 
 // The keys and values of one page that a lane holds in registers.

@@ -9,6 +9,9 @@
 // Work for 8 heads: 4 D FLOP for each head, row and position. A warp's 32 products of a page take as long as the shared memory that they
 // read, 256 bytes each.
 #include "backend/cuda/attention/page.cuh"
+#include "backend/cuda/ptx/copy.cuh"
+#include "backend/cuda/ptx/load.cuh"
+#include "backend/cuda/ptx/mma.cuh"
 
 namespace nibble::cuda {
 namespace {
@@ -47,13 +50,10 @@ class PageCopier {
         const auto* keys =
             page_of<format>(args_.pages, args_.input, row_, page, args_.num_kv_heads, kv_head_);
         for_each_piece(page, [&](int, int place, size_t at, bool is_there) {
-          asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(static_cast<uint32_t>(
-                           __cvta_generic_to_shared(stages_ + stage * kStageBytes + place))),
-                       "l"(keys + at), "r"(is_there ? 16 : 0)
-                       : "memory");
+          copy_16(shared_address(stages_ + stage * kStageBytes + place), keys + at, is_there ? 16 : 0);
         });
       }
-      asm volatile("cp.async.commit_group;" ::: "memory");
+      end_copies();
     } else {  // through registers, since the elements become bfloat16: the page that was loaded last time is stored now
       if (loaded_page_ >= 0)
         for_each_piece(loaded_page_, [&](int n, int place, size_t, bool is_there) {
@@ -75,8 +75,7 @@ class PageCopier {
   static constexpr int kAhead{format == KvFormat::kBf16 ? kStages - 1 : 2};
   // Waits until this thread's share of the oldest page has arrived.
   __device__ void wait() const {
-    if constexpr (format == KvFormat::kBf16)
-      asm volatile("cp.async.wait_group %0;" ::"n"(kAhead - 1) : "memory");
+    if constexpr (format == KvFormat::kBf16) wait_for_copies<kAhead - 1>();
   }
 
  private:
@@ -114,8 +113,8 @@ __device__ void score_page(const uint8_t* stage, const uint32_t (&queries)[4][4]
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       const uint4 k = *reinterpret_cast<const uint4*>(stage + key_place(8 * n + g, 4 * half + t));
-      mma(scores[n], queries[2 * half], k.x, k.y);
-      mma(scores[n], queries[2 * half + 1], k.z, k.w);
+      mma_bf16(scores[n], queries[2 * half], k.x, k.y);
+      mma_bf16(scores[n], queries[2 * half + 1], k.z, k.w);
     }
 }
 
@@ -129,17 +128,13 @@ __device__ void add_values(const uint8_t* stage, const float (&exponentials)[4][
     const auto& high = exponentials[2 * half + 1];
     const uint32_t a[4]{pair_of(low[0], low[1]), pair_of(low[2], low[3]), pair_of(high[0], high[1]),
                         pair_of(high[2], high[3])};
-    mma(sums, a, kOnes, kOnes);
+    mma_bf16(sums, a, kOnes, kOnes);
 #pragma unroll
     for (int j = 0; j < 8; j += 2) {
       uint32_t b[4];
-      const uint8_t* at = stage + value_place(16 * half + lane % 16, j + lane / 16);
-      asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
-                   : "=r"(b[0]), "=r"(b[1]), "=r"(b[2]), "=r"(b[3])
-                   : "r"(static_cast<uint32_t>(__cvta_generic_to_shared(at)))
-                   : "memory");
-      mma(outputs[j], a, b[0], b[1]);
-      mma(outputs[j + 1], a, b[2], b[3]);
+      load_transposed(b, shared_address(stage + value_place(16 * half + lane % 16, j + lane / 16)));
+      mma_bf16(outputs[j], a, b[0], b[1]);
+      mma_bf16(outputs[j + 1], a, b[2], b[3]);
     }
   }
 }

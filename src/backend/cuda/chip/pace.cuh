@@ -8,6 +8,7 @@
 #include <cstdint>
 
 #include "backend/cuda/chip/pace.h"
+#include "backend/cuda/ptx/registers.cuh"
 
 namespace nibble::cuda {
 
@@ -19,7 +20,7 @@ class Pace {
   // Called by a whole warp.
   __device__ void ask(int slot, int num_bytes) {
     if (threadIdx.x % 32 != 0) return;
-    const unsigned long long now = now_ns() << 10,
+    const unsigned long long now = bus_time_ns() << 10,
                              cost = num_bytes * 1024ull / (NIBBLE_PACE);  // 1 GB/s is 1 byte a ns
     atomicMax(bus_.clock, now);
     const unsigned long long due = ((atomicAdd(bus_.clock, cost) + cost) >> 10) + kLatencyNs;
@@ -33,7 +34,7 @@ class Pace {
 #pragma unroll
       for (int i = 0; i < slots; ++i)
         if (i == slot) due = due_[i];
-      while (now_ns() < due) {
+      while (bus_time_ns() < due) {
       }
     }
     __syncwarp();
@@ -42,11 +43,8 @@ class Pace {
  private:
   static constexpr unsigned long long kLatencyNs{490};  // GB10's 970 clocks, in those of an H200
 
-  static __device__ unsigned long long now_ns() {
-    unsigned long long nanoseconds;
-    asm volatile("mov.u64 %0, %globaltimer;" : "=l"(nanoseconds));
-    return nanoseconds & ((1ull << 44) - 1);  // five hours: 10 more bits for the fractions of the bus's clock
-  }
+  // Begins again after five hours: the fractions of the bus's clock take 10 bits more.
+  static __device__ unsigned long long bus_time_ns() { return now_ns() & ((1ull << 44) - 1); }
 
   Bus bus_;
   unsigned long long due_[slots];  // in the first lane: when a slot counts as full

@@ -4,6 +4,7 @@
 #include "backend/cuda/inputs.cuh"
 #include "backend/cuda/kernels.h"
 #include "backend/cuda/pdl.cuh"
+#include "backend/cuda/ptx/load.cuh"
 #include "backend/cuda/routing.cuh"
 
 namespace nibble::cuda {

@@ -7,6 +7,8 @@
 #include "backend/cuda/inputs.cuh"
 #include "backend/cuda/kernels.h"
 #include "backend/cuda/pdl.cuh"
+#include "backend/cuda/ptx/load.cuh"
+#include "backend/cuda/ptx/mma.cuh"
 #include "core/check.h"
 
 namespace nibble::cuda {
@@ -169,16 +171,11 @@ __global__ void __launch_bounds__(32 * warps, 1)
 }
 
 __device__ void publish(uint64_t* to, uint32_t tag, uint32_t bits) {
-  asm volatile("st.relaxed.gpu.global.u64 [%0], %1;" ::"l"(to), "l"(uint64_t{tag} << 32 | bits) : "memory");
-}
-__device__ uint64_t poll(const uint64_t* from) {
-  uint64_t word;
-  asm volatile("ld.relaxed.gpu.global.u64 %0, [%1];" : "=l"(word) : "l"(from) : "memory");
-  return word;
+  store_relaxed(to, uint64_t{tag} << 32 | bits);
 }
 __device__ uint32_t wait_for(const uint64_t* from, uint32_t tag) {
-  uint64_t word = poll(from);
-  while (word >> 32 != tag) word = poll(from);
+  uint64_t word = load_relaxed(from);
+  while (word >> 32 != tag) word = load_relaxed(from);
   return static_cast<uint32_t>(word);
 }
 // Called by the whole CTA. Each thread polls several words at once, so that their latencies overlap.
@@ -192,7 +189,7 @@ __device__ void wait_for_all(const uint64_t* from, int count, uint32_t tag, floa
       have_all = true;
 #pragma unroll
       for (int n = 0; n < kAhead; ++n)
-        if (first + n * threads < count) word[n] = poll(from + first + n * threads);
+        if (first + n * threads < count) word[n] = load_relaxed(from + first + n * threads);
 #pragma unroll
       for (int n = 0; n < kAhead; ++n) have_all &= first + n * threads >= count || word[n] >> 32 == tag;
     }
@@ -236,7 +233,7 @@ struct RouterSegment {
           const uint4 b = activations_of(columns, first_tile + tile, group);
           const auto multiply = [&](const uint4& part, uint32_t b0, uint32_t b1) {
             const uint32_t a[4]{part.x, part.y, part.z, part.w};
-            mma(sums, a, b0, b1);
+            mma_bf16(sums, a, b0, b1);
           };
           multiply(parts[tile][2 * group], b.x, b.y);
           multiply(parts[tile][2 * group + 1], b.z, b.w);

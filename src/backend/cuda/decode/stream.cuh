@@ -17,6 +17,7 @@
 #include "backend/cuda/layout/strips.h"
 #include "backend/cuda/ptx/barrier.cuh"
 #include "backend/cuda/ptx/copy.cuh"
+#include "backend/cuda/ptx/registers.cuh"
 
 namespace nibble::cuda {
 
@@ -216,12 +217,6 @@ class UnitStream {
   int next_tile_{0};
   Ring<layout, slots> ring_;
 };
-
-__device__ inline uint32_t dynamic_shared_bytes() {
-  uint32_t bytes;
-  asm("mov.u32 %0, %dynamic_smem_size;" : "=r"(bytes));
-  return bytes;
-}
 
 // A CTA's dynamic shared memory: rings, activations, and as many units' sums as there is room for.
 struct CtaMemory {

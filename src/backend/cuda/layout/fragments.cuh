@@ -10,15 +10,9 @@
 
 #include "backend/cuda/layout/strips.h"
 #include "backend/cuda/ptx/load.cuh"
+#include "backend/cuda/ptx/mma.cuh"
 
 namespace nibble::cuda {
-
-__device__ inline void mma(float (&c)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
-  asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, "
-      "{%0,%1,%2,%3};"
-      : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
-}
 
 __device__ inline uint32_t multiply_pair(uint32_t a, __nv_bfloat162 b) {
   const __nv_bfloat162 product = __hmul2(reinterpret_cast<const __nv_bfloat162&>(a), b);
@@ -81,8 +75,8 @@ __device__ GroupWeights group_weights(uint32_t tile, int group) {
 
 // Adds both products of a group to `sums`; `b` are the lane's activations: columns 8 t .. 8 t + 7 of the group, of column g.
 __device__ inline void add_group(const GroupWeights& w, const uint4& b, float (&sums)[4]) {
-  mma(sums, w.first, b.x, b.y);
-  mma(sums, w.second, b.z, b.w);
+  mma_bf16(sums, w.first, b.x, b.y);
+  mma_bf16(sums, w.second, b.z, b.w);
 }
 
 }  // namespace nibble::cuda

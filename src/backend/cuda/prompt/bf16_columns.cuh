@@ -72,10 +72,10 @@ class Bf16Lane {
             b[n] = load_shared_16(stage + columns_[group] + 8 * (first + n) * Shape::kRowBytes);
 #pragma unroll
         for (int n = 0; n < kAtOnce; ++n)
-          if (first + n < tiles) mma(sums[first + n], w.first, b[n].x, b[n].y);
+          if (first + n < tiles) mma_bf16(sums[first + n], w.first, b[n].x, b[n].y);
 #pragma unroll
         for (int n = 0; n < kAtOnce; ++n)
-          if (first + n < tiles) mma(sums[first + n], w.second, b[n].z, b[n].w);
+          if (first + n < tiles) mma_bf16(sums[first + n], w.second, b[n].z, b[n].w);
       }
     }
   }

@@ -14,6 +14,7 @@
 #include <cuda_runtime.h>
 
 #include "backend/cuda/ptx/block_mma_twin.h"
+#include "backend/cuda/ptx/mma.cuh"
 
 // Never by __CUDA_ARCH__: plain sm_120 and sm_121 do not assemble these forms, and sm_121 is not sm_120.
 #if defined(__CUDA_ARCH_FEAT_SM120_ALL) || defined(__CUDA_ARCH_FEAT_SM121_ALL)
@@ -36,13 +37,6 @@ struct BlockBytes {
   static_assert(b_byte >= 0 && b_byte < 4 && b_byte % kStep == 0);
 };
 
-__device__ inline void mma_f16(float (&c)[4], const uint32_t (&a)[4], const uint32_t (&b)[2]) {
-  asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, "
-      "{%0,%1,%2,%3};"
-      : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
-}
-
 template <BlockForm form, int a_byte, int b_byte>
 __device__ void block_mma_twin(float (&d)[4], const uint32_t (&a)[4], const uint32_t (&b)[2],
                                uint32_t a_scale, uint32_t b_scale) {
@@ -52,8 +46,8 @@ __device__ void block_mma_twin(float (&d)[4], const uint32_t (&a)[4], const uint
   for (int block = 0; block < contraction(form) / kBlockCols; ++block) {
     const HalfOperands operands = half_operands(form, a, b, block);
     float c[4]{};
-    mma_f16(c, operands.a[0], operands.b[0]);
-    mma_f16(c, operands.a[1], operands.b[1]);
+    mma_f16(c, operands.a[0], operands.b[0][0], operands.b[0][1]);
+    mma_f16(c, operands.a[1], operands.b[1][0], operands.b[1][1]);
     const auto scale = [block](uint32_t word, int lane, int byte) {
       return __uint_as_float(scale_bits(__shfl_sync(~0u, word, lane) >> 8 * (byte + block) & 0xFFu));
     };
@@ -92,5 +86,17 @@ __device__ inline void block_mma(float (&d)[4], const uint32_t (&a)[4], const ui
   block_mma_twin<form, a_byte, b_byte>(d, a, b, a_scale, b_scale);
 }
 #endif
+
+// E2M1 times E4M3 without scales: what BlockForm::kMxfp8 has to be where all scales are 1. Leaves d where there is no such instruction.
+__device__ inline void block_mma_unscaled([[maybe_unused]] float (&d)[4],
+                                          [[maybe_unused]] const uint32_t (&a)[4],
+                                          [[maybe_unused]] const uint32_t (&b)[2]) {
+#if NIBBLE_BLOCK_MMA
+  asm("mma.sync.aligned.kind::f8f6f4.m16n8k32.row.col.f32.e2m1.e4m3.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, "
+      "{%8,%9}, {%0,%1,%2,%3};"
+      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+#endif
+}
 
 }  // namespace nibble::cuda

@@ -1,10 +1,12 @@
-// Loads from shared memory by its own addresses (shared_address): the compiler turns a pointer back into such an address each time.
+// Loads that C++ cannot ask for: from an address of shared memory itself, of a product's operands, issued where they stand, or of words that
+// another CTA may be writing.
 #pragma once
 
 #include <cstdint>
 
 namespace nibble::cuda {
 
+// From shared memory by its own addresses (shared_address): the compiler turns a pointer back into such an address each time.
 __device__ inline uint4 load_shared_16(uint32_t from) {
   uint4 v;
   asm volatile("ld.shared.v4.b32 {%0, %1, %2, %3}, [%4];"
@@ -21,6 +23,43 @@ __device__ inline uint32_t load_shared_4(uint32_t from) {
   uint32_t v;
   asm volatile("ld.shared.b32 %0, [%1];" : "=r"(v) : "r"(from));
   return v;
+}
+
+// Four matrices of 8 x 8 elements of 16 bits, transposed: lane i names row i % 8 of matrix i / 8, and gets of each the elements
+// (2 t, g) and (2 t + 1, g), with g = lane / 4 and t = lane % 4.
+__device__ inline void load_transposed(uint32_t (&matrices)[4], uint32_t row) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(matrices[0]), "=r"(matrices[1]), "=r"(matrices[2]), "=r"(matrices[3])
+               : "r"(row)
+               : "memory");
+}
+
+// Loads that are issued where they stand. The compiler moves an ordinary load to where its value is used, which may
+// be behind many later requests.
+__device__ inline float load_now(const float* from) {
+  float value;
+  asm volatile("ld.global.f32 %0, [%1];" : "=f"(value) : "l"(from) : "memory");
+  return value;
+}
+__device__ inline uint32_t load_now(const uint32_t* from) {
+  uint32_t value;
+  asm volatile("ld.global.u32 %0, [%1];" : "=r"(value) : "l"(from) : "memory");
+  return value;
+}
+__device__ inline float2 load_now(const float2* from) {
+  float2 value;
+  asm volatile("ld.global.v2.f32 {%0, %1}, [%2];" : "=f"(value.x), "=f"(value.y) : "l"(from) : "memory");
+  return value;
+}
+
+// Words that CTAs pass to each other while both run. Nothing is ordered by them: a word carries all that is passed.
+__device__ inline uint64_t load_relaxed(const uint64_t* from) {
+  uint64_t word;
+  asm volatile("ld.relaxed.gpu.global.u64 %0, [%1];" : "=l"(word) : "l"(from) : "memory");
+  return word;
+}
+__device__ inline void store_relaxed(uint64_t* to, uint64_t word) {
+  asm volatile("st.relaxed.gpu.global.u64 [%0], %1;" ::"l"(to), "l"(word) : "memory");
 }
 
 }  // namespace nibble::cuda

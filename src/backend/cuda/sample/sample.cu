@@ -23,6 +23,7 @@
 #include "backend/cuda/kernels.h"
 #include "backend/cuda/ordered.cuh"
 #include "backend/cuda/pdl.cuh"
+#include "backend/cuda/ptx/exp2.cuh"
 #include "backend/cuda/warp_reduce.cuh"
 #include "core/random.h"
 
@@ -116,8 +117,8 @@ struct Weight {
         inverse(fminf(1.4426950408889634f / temperature, FLT_MAX)),  // finite, so that 0 times it is 0
         min_p(min_p) {}
   __device__ uint64_t operator()(float logit) const {
-    float weight;  // exp2f without subnormal results: those are 0 units
-    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(weight) : "f"(__fmul_rn(__fsub_rn(logit, largest), inverse)));
+    // Subnormal results would be 0 units as well.
+    const float weight = exp2_of(__fmul_rn(__fsub_rn(logit, largest), inverse));
     return weight < min_p ? 0 : __float2ull_rn(weight * static_cast<float>(uint64_t{1} << kWeightBits));
   }
 };

@@ -5,17 +5,6 @@
 namespace nibble::cuda::verify {
 namespace {
 
-// E2M1 times E4M3 without scales: what block_mma has to be where all scales are 1.
-__device__ void mma_unscaled([[maybe_unused]] float (&d)[4], [[maybe_unused]] const uint32_t (&a)[4],
-                             [[maybe_unused]] const uint32_t (&b)[2]) {
-#if NIBBLE_BLOCK_MMA
-  asm("mma.sync.aligned.kind::f8f6f4.m16n8k32.row.col.f32.e2m1.e4m3.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, "
-      "{%8,%9}, {%0,%1,%2,%3};"
-      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
-      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
-#endif
-}
-
 template <BlockProduct product, BlockForm form, int a_byte, int b_byte>
 __global__ void multiply_kernel(WarpRegisters* warps) {
   WarpRegisters& warp = warps[blockIdx.x];
@@ -28,7 +17,7 @@ __global__ void multiply_kernel(WarpRegisters* warps) {
   else if constexpr (product == BlockProduct::kTwin)
     block_mma_twin<form, a_byte, b_byte>(d, a, b, warp.a_scale[lane], warp.b_scale[lane]);
   else
-    mma_unscaled(d, a, b);
+    block_mma_unscaled(d, a, b);
   for (int i = 0; i < 4; ++i) warp.d[lane][i] = d[i];
 }
 

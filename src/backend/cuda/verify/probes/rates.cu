@@ -1,4 +1,5 @@
 #include "backend/cuda/ptx/block_mma.cuh"
+#include "backend/cuda/ptx/mma.cuh"
 #include "backend/cuda/verify/probes/rates.h"
 
 namespace nibble::cuda::verify {
@@ -6,33 +7,10 @@ namespace {
 
 constexpr int kChains{8};  // sums of a warp that do not wait for each other
 
-// Has FP8 products of its own: for sm_90 the compiler makes them of HMMA, in a routine that is called.
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 890 && __CUDA_ARCH__ != 900
-#define NIBBLE_FP8_MMA 1
-#else
-#define NIBBLE_FP8_MMA 0
-#endif
-
 template <RatedProduct product>
 constexpr bool is_built() {
   return product == RatedProduct::kBf16 ||
          (product == RatedProduct::kE4m3 ? NIBBLE_FP8_MMA : NIBBLE_BLOCK_MMA);
-}
-
-__device__ void mma_bf16(float (&d)[4], const uint32_t (&a)[4], const uint32_t (&b)[2]) {
-  asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, "
-      "{%0,%1,%2,%3};"
-      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
-      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
-}
-__device__ void mma_e4m3([[maybe_unused]] float (&d)[4], [[maybe_unused]] const uint32_t (&a)[4],
-                         [[maybe_unused]] const uint32_t (&b)[2]) {
-#if NIBBLE_FP8_MMA
-  asm("mma.sync.aligned.m16n8k32.row.col.f32.e4m3.e4m3.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, "
-      "{%0,%1,%2,%3};"
-      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
-      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
-#endif
 }
 
 template <RatedProduct product>
@@ -51,9 +29,9 @@ __global__ void __launch_bounds__(32 * kRateWarps) rate_kernel(const RateArgs ar
 #pragma unroll
       for (auto& sum : sums) {
         if constexpr (product == RatedProduct::kBf16)
-          mma_bf16(sum, a, b);
+          mma_bf16(sum, a, b[0], b[1]);
         else if constexpr (product == RatedProduct::kE4m3)
-          mma_e4m3(sum, a, b);
+          mma_e4m3(sum, a, b[0], b[1]);
         else
           block_mma<product == RatedProduct::kMxfp8 ? BlockForm::kMxfp8 : BlockForm::kMxfp4, 0, 0>(sum, a, b,
                                                                                                    one, one);

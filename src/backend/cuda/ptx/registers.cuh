@@ -1,0 +1,22 @@
+// Special registers.
+#pragma once
+
+#include <cstdint>
+
+namespace nibble::cuda {
+
+// The device's clock, which all multiprocessors share.
+__device__ inline unsigned long long now_ns() {
+  unsigned long long nanoseconds;
+  asm volatile("mov.u64 %0, %globaltimer;" : "=l"(nanoseconds));
+  return nanoseconds;
+}
+
+// The dynamic shared memory that the launch gave each CTA.
+__device__ inline uint32_t dynamic_shared_bytes() {
+  uint32_t bytes;
+  asm("mov.u32 %0, %dynamic_smem_size;" : "=r"(bytes));
+  return bytes;
+}
+
+}  // namespace nibble::cuda
