@@ -90,21 +90,10 @@ __global__ void __launch_bounds__(PromptWarps::kThreads, 1)
 template <BlockFormat format>
 __global__ void __launch_bounds__(PromptWarps::kThreads, 1)
     down_blocks_kernel(const __grid_constant__ DownArgs args, Timestamps timestamps) {
-  using Shape = DownShape<format>;
   const EndTimestamp end_timestamp(timestamps);
-  wait_for_predecessor(timestamps);
-  let_successor_start();
-  const auto row_of = [](int pair) { return pair; };
-  const GroupItems<Shape, decltype(row_of)> items(args.groups, args.weights, row_of);
-  multiply_items<Shape>(
-      args.weights, WholeBlockRows(args.gated_blocks), items, 0,
-      [&](const PromptItem& item, int strip, int, bool, const auto& sums) {
-        const int g = static_cast<int>(threadIdx.x) % 32 / 4;
-        const int* pairs = args.groups.pairs + item.first_column + first_column_of_lane<Shape>();
-        const auto take = take_down(args, item.matrix, strip, g);
-        for_each_column<Shape>(
-            item, sums, [&](int i, float upper, float lower) { take(__ldcg(pairs + i), upper, lower); });
-      });
+  multiply_groups<DownShape<format>>(
+      timestamps, args.weights, args.groups, WholeBlockRows(args.gated_blocks), [](int pair) { return pair; },
+      [&](int expert, int strip, int g) { return take_down(args, expert, strip, g); });
 }
 
 }  // namespace

@@ -11,29 +11,11 @@ namespace {
 using ExpertShape = PromptShape<Layout::kMxfp4>;
 static_assert(ExpertShape::kColumns == kManyColumns);
 
-// Multiplies the groups' pairs with their experts' strips. begin(expert, strip, g) returns what takes the sums of rows g and
-// g + 8 of a strip: take(pair, upper, lower).
-template <typename RowOf, typename Begin>
-__device__ void multiply_groups(const Timestamps& timestamps, const Strips& weights, const Groups& groups,
-                                const Bf16Rows& activations, const RowOf& row_of, const Begin& begin) {
-  wait_for_predecessor(timestamps);
-  let_successor_start();
-  const GroupItems<ExpertShape, RowOf> items(groups, weights, row_of);
-  multiply_items<ExpertShape>(
-      weights, activations, items, 0, [&](const PromptItem& item, int strip, int, bool, const auto& sums) {
-        const int g = static_cast<int>(threadIdx.x) % 32 / 4;
-        const int* pairs = groups.pairs + item.first_column + first_column_of_lane<ExpertShape>();
-        const auto take = begin(item.matrix, strip, g);
-        for_each_column<ExpertShape>(
-            item, sums, [&](int i, float upper, float lower) { take(__ldcg(pairs + i), upper, lower); });
-      });
-}
-
 __global__ void __launch_bounds__(ExpertShape::kThreads, 1)
     up_many_kernel(const __grid_constant__ UpArgs args, Timestamps timestamps) {
   const EndTimestamp end_timestamp(timestamps);
   const UpWeights& up = args.up;
-  multiply_groups(
+  multiply_groups<ExpertShape>(
       timestamps, up.weights, args.groups, {args.normed, up.hidden},
       [&](int pair) { return pair / args.experts_per_token; },
       [&](int expert, int strip, int g) {
@@ -51,7 +33,7 @@ __global__ void __launch_bounds__(ExpertShape::kThreads, 1)
 __global__ void __launch_bounds__(ExpertShape::kThreads, 1)
     down_many_kernel(const __grid_constant__ DownArgs args, Timestamps timestamps) {
   const EndTimestamp end_timestamp(timestamps);
-  multiply_groups(
+  multiply_groups<ExpertShape>(
       timestamps, args.weights, args.groups, {args.gated, args.intermediate}, [](int pair) { return pair; },
       [&](int expert, int strip, int g) { return take_down(args, expert, strip, g); });
 }

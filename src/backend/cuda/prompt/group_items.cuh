@@ -39,6 +39,25 @@ struct GroupItems {
   __device__ int row(const PromptItem& item, int column) const { return row_of(pair(item, column)); }
 };
 
+// Multiplies the groups' pairs with their experts' strips. begin(expert, strip, g) returns what takes the sums of rows g and
+// g + 8 of a strip: take(pair, upper, lower).
+template <typename Shape, typename RowOf, typename Begin>
+__device__ void multiply_groups(const Timestamps& timestamps, const Strips& weights, const Groups& groups,
+                                const typename Shape::Rows& activations, const RowOf& row_of,
+                                const Begin& begin) {
+  wait_for_predecessor(timestamps);
+  let_successor_start();
+  const GroupItems<Shape, RowOf> items(groups, weights, row_of);
+  multiply_items<Shape>(
+      weights, activations, items, 0, [&](const PromptItem& item, int strip, int, bool, const auto& sums) {
+        const int g = static_cast<int>(threadIdx.x) % 32 / 4;
+        const int* pairs = groups.pairs + item.first_column + first_column_of_lane<Shape>();
+        const auto take = begin(item.matrix, strip, g);
+        for_each_column<Shape>(
+            item, sums, [&](int i, float upper, float lower) { take(__ldcg(pairs + i), upper, lower); });
+      });
+}
+
 // A lane's biases of a gate and its up.
 __device__ inline float2 up_bias(const UpWeights& up, int expert, int unit) {
   return reinterpret_cast<const float2*>(up.bias + size_t{2} * expert * up.intermediate)[unit];
