@@ -91,5 +91,10 @@ void allow_shared_bytes(void (*kernel)(Args...), size_t bytes) {
   check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes)),
         "asking for shared memory");
 }
+// The same for one whose launches take different amounts: all that a CTA may have on this chip, whatever the budget is.
+template <typename... Args>
+void allow_all_shared_bytes(void (*kernel)(Args...)) {
+  allow_shared_bytes(kernel, usable_bytes(device_caps().shared_bytes));
+}
 
 }  // namespace nibble::cuda

@@ -225,19 +225,18 @@ void route(const LaunchContext& gpu, const RouteArgs& args) {
 }
 
 void prepare_linear() {
-  const size_t max_bytes = device_caps().shared_bytes - 1024;  // less what static shared memory takes
   for (const StreamWarps of : kStreamWarps) {
     for_each_layout([&](auto l) {
       constexpr Layout layout = decltype(l)::value;
       with_warps_for<layout>(of, [&](auto w, auto s) {
         constexpr int warps = decltype(w)::value, slots = decltype(s)::value;
-        allow_shared_bytes(qkv_kernel<layout, warps, slots>, max_bytes);
-        allow_shared_bytes(project_kernel<layout, warps, slots>, max_bytes);
-        allow_shared_bytes(unembed_kernel<layout, warps, slots>, max_bytes);
+        allow_all_shared_bytes(qkv_kernel<layout, warps, slots>);
+        allow_all_shared_bytes(project_kernel<layout, warps, slots>);
+        allow_all_shared_bytes(unembed_kernel<layout, warps, slots>);
       });
     });
     with_warps(of, [&](auto w, auto s) {
-      allow_shared_bytes(route_kernel<decltype(w)::value, decltype(s)::value>, max_bytes);
+      allow_all_shared_bytes(route_kernel<decltype(w)::value, decltype(s)::value>);
     });
   }
 }

@@ -426,13 +426,12 @@ void down(const LaunchContext& gpu, const DownArgs& args) {
 }
 
 void prepare_experts() {
-  const size_t max_bytes = device_caps().shared_bytes - 1024;  // less what static shared memory takes
-  allow_shared_bytes(up_kernel<8>, max_bytes);
-  allow_shared_bytes(up_kernel<16>, max_bytes);
-  allow_shared_bytes(route_up_kernel<8>, max_bytes);
-  allow_shared_bytes(route_up_kernel<16>, max_bytes);
-  allow_shared_bytes(down_kernel<8>, max_bytes);
-  allow_shared_bytes(down_kernel<16>, max_bytes);
+  allow_all_shared_bytes(up_kernel<8>);
+  allow_all_shared_bytes(up_kernel<16>);
+  allow_all_shared_bytes(route_up_kernel<8>);
+  allow_all_shared_bytes(route_up_kernel<16>);
+  allow_all_shared_bytes(down_kernel<8>);
+  allow_all_shared_bytes(down_kernel<16>);
 }
 
 }  // namespace nibble::cuda
