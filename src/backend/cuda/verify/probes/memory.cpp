@@ -3,10 +3,10 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <fstream>
 #include <string>
 
+#include "backend/cuda/chip/stream_timer.h"
 #include "backend/cuda/cuda_backend.h"
 #include "backend/cuda/verify/probes/probes.h"
 
@@ -56,22 +56,10 @@ ProbeFinding probe_ring_reads() {
                         sizeof kMark, cudaMemcpyHostToDevice, stream),
         "measuring its memory");
   check(cudaMemsetAsync(sum.as<void>(), 0, sizeof(uint32_t), stream), "measuring its memory");
-  cudaEvent_t start = nullptr, end = nullptr;
-  check(cudaEventCreate(&start), "making an event");
-  check(cudaEventCreate(&end), "making an event");
-  float best = 0;
-  for (int pass = 0; pass < kPasses; ++pass) {
-    check(cudaEventRecord(start, stream), "measuring its memory");
+  const float best = StreamTimer(stream).least_milliseconds(kPasses, "measuring its memory", [&] {
     read_through_rings(stream,
                        {bytes.as<uint8_t>(), static_cast<int>(num_slots), sum.as<uint32_t>(), memory_bus()});
-    check(cudaEventRecord(end, stream), "measuring its memory");
-    stream.wait();
-    float milliseconds = 0;
-    check(cudaEventElapsedTime(&milliseconds, start, end), "measuring its memory");
-    best = pass == 0 ? milliseconds : std::min(best, milliseconds);
-  }
-  cudaEventDestroy(start);
-  cudaEventDestroy(end);
+  });
   uint32_t total = 0;
   check(cudaMemcpy(&total, sum.as<void>(), sizeof total, cudaMemcpyDeviceToHost), "copying results");
   if (total != kPasses * kMark)

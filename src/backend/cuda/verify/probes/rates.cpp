@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "backend/cuda/chip/stream_timer.h"
 #include "backend/cuda/verify/probes/probes.h"
 
 namespace nibble::cuda::verify {
@@ -27,17 +28,12 @@ Rate rate_of(RatedProduct product) {
   const size_t size = clocks.size() * sizeof(long long);
   const DeviceBuffer device_clocks(size), sums(sizeof(float));
   const double all = double{kRateWarps} * kRateProducts * operations(product);
-  cudaEvent_t start = nullptr, end = nullptr;
-  check(cudaEventCreate(&start), "making an event");
-  check(cudaEventCreate(&end), "making an event");
+  const StreamTimer timer(stream);
   Rate best{};
   for (int pass = 0; pass < kPasses; ++pass) {
-    check(cudaEventRecord(start, stream), "measuring its rates");
-    measure_rate(stream, {product, device_clocks.as<long long>(), sums.as<float>()});
-    check(cudaEventRecord(end, stream), "measuring its rates");
-    stream.wait();
-    float milliseconds = 0;
-    check(cudaEventElapsedTime(&milliseconds, start, end), "measuring its rates");
+    const float milliseconds = timer.milliseconds("measuring its rates", [&] {
+      measure_rate(stream, {product, device_clocks.as<long long>(), sums.as<float>()});
+    });
     check(cudaMemcpy(clocks.data(), device_clocks.as<void>(), size, cudaMemcpyDeviceToHost),
           "copying results");
     const long long slowest = *std::max_element(clocks.begin(), clocks.end());
@@ -45,8 +41,6 @@ Rate rate_of(RatedProduct product) {
     best.operations_per_clock = std::max(best.operations_per_clock, all / static_cast<double>(slowest));
     best.teraflops = std::max(best.teraflops, all * static_cast<double>(clocks.size()) / milliseconds / 1e9);
   }
-  cudaEventDestroy(start);
-  cudaEventDestroy(end);
   return best;
 }
 

@@ -1,0 +1,50 @@
+// Times work of a stream by the device's own clock, which leaves out what the host takes to launch it.
+#pragma once
+
+#include <algorithm>
+
+#include "backend/cuda/chip/device.h"
+
+namespace nibble::cuda {
+
+class OwnedEvent {
+ public:
+  OwnedEvent() { check(cudaEventCreate(&event_), "making an event"); }
+  OwnedEvent(const OwnedEvent&) = delete;
+  OwnedEvent& operator=(const OwnedEvent&) = delete;
+  ~OwnedEvent() { cudaEventDestroy(event_); }
+  operator cudaEvent_t() const { return event_; }
+
+ private:
+  cudaEvent_t event_{nullptr};
+};
+
+class StreamTimer {
+ public:
+  explicit StreamTimer(const OwnedStream& stream) : stream_(stream) {}
+
+  // How long the stream takes for what launch() gives it, until it is done. `what` names that in an error.
+  template <typename Launch>
+  float milliseconds(const char* what, const Launch& launch) const {
+    check(cudaEventRecord(start_, stream_), what);
+    launch();
+    check(cudaEventRecord(end_, stream_), what);
+    stream_.wait();
+    float milliseconds = 0;
+    check(cudaEventElapsedTime(&milliseconds, start_, end_), what);
+    return milliseconds;
+  }
+  // The least of several times.
+  template <typename Launch>
+  float least_milliseconds(int num_passes, const char* what, const Launch& launch) const {
+    float least = milliseconds(what, launch);
+    for (int pass = 1; pass < num_passes; ++pass) least = std::min(least, milliseconds(what, launch));
+    return least;
+  }
+
+ private:
+  const OwnedStream& stream_;
+  OwnedEvent start_, end_;
+};
+
+}  // namespace nibble::cuda
