@@ -6,6 +6,7 @@
 #include <array>
 #include <cstring>
 
+#include "backend/cuda/layout/layout_of.h"
 #include "backend/cuda/layout/pack.h"
 #include "core/bytes_text.h"
 #include "core/check.h"

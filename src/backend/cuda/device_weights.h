@@ -33,10 +33,6 @@ inline Strips router_strips(const Config& config) {
   return make_strips(Layout::kBf16, config.num_experts, config.hidden, kRouterSegmentTiles);
 }
 
-inline Layout layout_of(Format format) {
-  return format == Format::kMxfp4 ? Layout::kMxfp4 : format == Format::kE4m3 ? Layout::kE4m3 : Layout::kBf16;
-}
-
 // Bytes that the weights take on the device.
 size_t device_weight_bytes(const Config& config, const DenseFormats& dense);
 

@@ -7,13 +7,14 @@
 #include "backend/cuda/chip/costs.h"
 #include "backend/cuda/decode/stream_shape.h"
 #include "backend/cuda/groups.h"
+#include "backend/cuda/layout/layout_of.h"
+#include "backend/cuda/prompt/prompt_warps.h"
 #include "backend/cuda/row_input.h"
 
 namespace nibble::cuda {
 namespace {
 
 constexpr double kMicro{1e6};
-constexpr int kRowWarpsMxfp4{12}, kRowWarpsDense{6};  // strips of a CTA of a prompt (prompt/pipeline.cuh)
 
 template <typename Integer>
 double real(Integer value) {
@@ -24,12 +25,6 @@ int ceiling(int count, int size) { return (count + size - 1) / size; }
 template <typename Row, size_t size, typename Key>
 const Row& row_of(const Row (&rows)[size], Key Row::*key, Key wanted) {
   return *std::find_if(std::begin(rows), std::end(rows), [&](const Row& row) { return row.*key == wanted; });
-}
-
-Layout layout_for(Format weights) {
-  return weights == Format::kMxfp4  ? Layout::kMxfp4
-         : weights == Format::kE4m3 ? Layout::kE4m3
-                                    : Layout::kBf16;
 }
 
 // What one launch has to do.
@@ -139,7 +134,7 @@ class StepModel {
   // A matrix that is streamed past up to 8 columns at a time, so many times.
   LaunchWork few(Format weights, int rows, int cols, double passes) const {
     LaunchWork work;
-    work.layout = layout_for(weights);
+    work.layout = layout_of(weights);
     const Strips strips = make_strips(work.layout, rows, cols);
     const double tiles = real(strips.num_strips) * strips.num_tiles * passes;
     work.slots = tiles * row_of(kLoopCosts, &LoopCost::layout, work.layout).few;
@@ -147,16 +142,16 @@ class StepModel {
     return work;
   }
 
-  LaunchWork many(Format weights, int rows, int cols, const ColumnTiles& columns, int row_warps) const {
+  LaunchWork many(Format weights, int rows, int cols, const ColumnTiles& columns) const {
     LaunchWork work;
-    work.layout = layout_for(weights);
+    work.layout = layout_of(weights);
     const LoopCost& loop = row_of(kLoopCosts, &LoopCost::layout, work.layout);
     const Strips strips = make_strips(work.layout, rows, cols);
     const double tiles = real(strips.num_strips) * strips.num_tiles;
     work.slots = tiles * (columns.blocks * loop.many + columns.tiles * loop.many_columns);
     work.products = 4 * tiles * columns.tiles;
-    const int column_warps = kRowWarpsMxfp4 / row_warps;
-    const double items = ceiling(strips.num_strips, row_warps) * std::ceil(columns.blocks / column_warps);
+    const double items = ceiling(strips.num_strips, prompt_row_warps(work.layout)) *
+                         std::ceil(columns.blocks / prompt_column_warps(work.layout));
     work.balance = std::ceil(items / target_.num_multiprocessors) * target_.num_multiprocessors / items;
     return work;
   }
@@ -164,11 +159,10 @@ class StepModel {
   // A dense matrix, with activations of so many bytes in and out for each column and row.
   LaunchWork dense(Format weights, int rows, int cols, int num_tokens, double in, double out) const {
     if (!is_prompt_) return few(weights, rows, cols, ceiling(num_tokens, kMaxColumns));
-    const int row_warps = layout_for(weights) == Layout::kMxfp4 ? kRowWarpsMxfp4 : kRowWarpsDense;
-    LaunchWork work = many(weights, rows, cols, columns_of(num_tokens), row_warps);
+    LaunchWork work = many(weights, rows, cols, columns_of(num_tokens));
     // Every block of rows reads all tokens, from L2 if that holds them.
     const double read = in * num_tokens * cols;
-    const int row_blocks = ceiling(ceiling(rows, kStripRows), row_warps);
+    const int row_blocks = ceiling(ceiling(rows, kStripRows), prompt_row_warps(work.layout));
     work.activations = read * (read > real(chip_.cache_bytes) ? row_blocks : 1) + out * num_tokens * rows;
     return work;
   }
@@ -179,8 +173,7 @@ class StepModel {
       return few(Format::kMxfp4, rows, cols,
                  expected_experts_hit(config_.num_experts, config_.experts_per_token, num_tokens));
     }
-    LaunchWork work =
-        many(Format::kMxfp4, rows, cols, expert_columns(config_, step_.num_tokens), kRowWarpsMxfp4);
+    LaunchWork work = many(Format::kMxfp4, rows, cols, expert_columns(config_, step_.num_tokens));
     work.activations = activations;
     return work;
   }

@@ -1,7 +1,7 @@
 // Products of many tokens (pipeline.cuh) with activations in bfloat16:
 //
 //   MXFP4         12 warps below each other:           192 rows x  64 columns
-//   E4M3, BF16    6 below and 2 beside each other:      96 rows x 128 columns, because their weights are 2 and 4 times as many bytes
+//   E4M3, BF16    6 below and 2 beside each other:      96 rows x 128 columns
 //
 // They are those of decoding, to the bit.
 #pragma once
@@ -27,7 +27,7 @@ class Bf16Lane;
 template <Layout layout>
 struct PromptShape : PromptWarps {
   static constexpr Layout kLayout{layout};
-  static constexpr int kColumnWarps{layout == Layout::kMxfp4 ? 1 : 2}, kRowWarps{kWarps / kColumnWarps};
+  static constexpr int kColumnWarps{prompt_column_warps(layout)}, kRowWarps{prompt_row_warps(layout)};
   static constexpr int kStrips{kRowWarps}, kColumns{kColumnWarps * kWarpColumns};
   static constexpr int kRowBytes{2 * kTileCols}, kScaleBytes{0};
   static constexpr int kWeightBytes{kStrips * tile_bytes(layout)},

@@ -16,12 +16,13 @@
 #pragma once
 
 #include "backend/cuda/kernels.h"
+#include "backend/cuda/prompt/prompt_warps.h"
 #include "backend/cuda/ptx/barrier.cuh"
 #include "backend/cuda/ptx/copy.cuh"
 
 namespace nibble::cuda {
 
-// The warps of a CTA, in every shape. A shape also has
+// A shape is derived from PromptWarps, and also has
 //
 //   kLayout       of the weights
 //   kColumnWarps, kRowWarps, kStrips, kColumns: how the warps divide an item
@@ -31,11 +32,6 @@ namespace nibble::cuda {
 //   Rows          the activations in global memory: row(i) is the beginning of a row, has_piece(p) whether it has 16 bytes number p (a
 //                 row may end within a tile) and, where there are scales, scales_of(i) are those of its tiles
 //   Lane          what a lane reads of a stage and multiplies: add_stage<tiles>(stage, sums)
-struct PromptWarps {
-  static constexpr int kWarps{12}, kCopyWarps{4}, kThreads{32 * (kWarps + kCopyWarps)};
-  static constexpr int kWarpTiles{8};  // tiles of 8 columns: n of mma
-  static constexpr int kWarpColumns{8 * kWarpTiles};
-};
 
 // A warp's sums: of its strip, for up to 64 columns. In lane (g, t) element [n][i] is of row g + 8 (i / 2) and of column
 // 8 n + 2 t + i % 2.

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "backend/cuda/layout/layout_of.h"
 #include "backend/cuda/verify/device_array.h"
 #include "backend/cuda/verify/host_threads.h"
 #include "core/check.h"
@@ -16,23 +17,6 @@ namespace {
 
 size_t size_of(int a, int b, int c = 1) {
   return static_cast<size_t>(a) * static_cast<size_t>(b) * static_cast<size_t>(c);
-}
-
-Layout layout_of(Format format) {
-  switch (format) {
-    case Format::kBf16:
-      return Layout::kBf16;
-    case Format::kMxfp4:
-      return Layout::kMxfp4;
-    case Format::kE4m3:
-      return Layout::kE4m3;
-    case Format::kF32:
-    case Format::kQ8_0:
-    case Format::kMxfp8:
-    case Format::kMxfp8x2:
-      break;
-  }
-  NIBBLE_CHECK(false, "no strips of {}", nibble::name(format));
 }
 
 // How far a sum may be from the true one, as a share of the sum of magnitudes: 2^-23 for each rounding on the way.
