@@ -53,15 +53,7 @@ void put_scale(HostBlocks& blocks, int row, int block, int term, uint8_t scale) 
 }
 
 void quantise_block(HostBlocks& blocks, int row, int block, const float (&x)[4][8]) {
-  uint32_t largest = 0;
-  for (const auto& eight : x) largest = std::max(largest, largest_magnitude(eight));
-  Mxfp4Errors errors[4];
-  for (int t = 0; t < 4; ++t) errors[t] = mxfp4_errors(x[t], largest);
-  const uint8_t scale = mxfp8_scale(largest),
-                nibble_scale = better_mxfp4_scale(
-                    largest,
-                    {(errors[0].of_scale + errors[1].of_scale) + (errors[2].of_scale + errors[3].of_scale),
-                     (errors[0].of_twice + errors[1].of_twice) + (errors[2].of_twice + errors[3].of_twice)});
+  const auto [largest, scale, nibble_scale] = scales_of_block(x);
   const bool is_mxfp4 = blocks.format == BlockFormat::kMxfp4;
   put_scale(blocks, row, block, 0, is_mxfp4 ? nibble_scale : scale);
   if (blocks.format == BlockFormat::kMxfp8x2) put_scale(blocks, row, block, 1, rest_scale(scale));
@@ -107,6 +99,17 @@ double HostBlocks::value(int row, int col) const {
   for (int term = 0; term < num_terms(format); ++term)
     sum += code(row, col, term) * double{to_float(E8m0{scale(row, col / kBlockCols, term)})};
   return sum;
+}
+
+BlockScales scales_of_block(const float (&x)[4][8]) {
+  uint32_t largest = 0;
+  for (const auto& eight : x) largest = std::max(largest, largest_magnitude(eight));
+  Mxfp4Errors errors[4];
+  for (int t = 0; t < 4; ++t) errors[t] = mxfp4_errors(x[t], largest);
+  const Mxfp4Errors sum{
+      (errors[0].of_scale + errors[1].of_scale) + (errors[2].of_scale + errors[3].of_scale),
+      (errors[0].of_twice + errors[1].of_twice) + (errors[2].of_twice + errors[3].of_twice)};
+  return {largest, mxfp8_scale(largest), better_mxfp4_scale(largest, sum)};
 }
 
 HostBlocks quantise_rows(BlockFormat format, int rows, int cols, const std::vector<uint16_t>& bf16) {

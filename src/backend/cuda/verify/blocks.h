@@ -24,6 +24,13 @@ struct HostBlocks {
   double value(int row, int col) const;           // all terms
 };
 
+// The scales of a block, four lanes of eight neighbours, whose errors add up in the order of the kernels (quantise_block.cuh).
+struct BlockScales {
+  uint32_t largest;  // the bits of its largest magnitude
+  uint8_t mxfp8, mxfp4;
+};
+BlockScales scales_of_block(const float (&x)[4][8]);
+
 // With the host's instance of what the kernels quantise with.
 HostBlocks quantise_rows(BlockFormat format, int rows, int cols, const std::vector<uint16_t>& bf16);
 

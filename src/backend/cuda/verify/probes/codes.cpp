@@ -7,6 +7,7 @@
 
 #include "backend/cuda/layout/pack.h"
 #include "backend/cuda/ptx/quantise_block.h"
+#include "backend/cuda/verify/blocks.h"
 #include "backend/cuda/verify/device_array.h"
 #include "backend/cuda/verify/probes/probes.h"
 #include "backend/cuda/verify/values.h"
@@ -111,14 +112,7 @@ ProbeFinding probe_quantising() {
       for (int block = 0; block < kNumBlocks; ++block) {
         float lanes[4][8];
         std::copy_n(x.begin() + 32 * block, 32, &lanes[0][0]);
-        uint32_t largest = 0;
-        for (const auto& lane : lanes) largest = std::max(largest, largest_magnitude(lane));
-        Mxfp4Errors errors[4];
-        for (int lane = 0; lane < 4; ++lane) errors[lane] = mxfp4_errors(lanes[lane], largest);
-        const Mxfp4Errors sum{
-            (errors[0].of_scale + errors[1].of_scale) + (errors[2].of_scale + errors[3].of_scale),
-            (errors[0].of_twice + errors[1].of_twice) + (errors[2].of_twice + errors[3].of_twice)};
-        const uint8_t scale = mxfp8_scale(largest), nibble_scale = better_mxfp4_scale(largest, sum);
+        const auto [largest, scale, nibble_scale] = scales_of_block(lanes);
         const uint8_t* actual = all_scales.data() + 3 * block;
         comparison.equal("scale", block, 0, actual[0], scale);
         comparison.equal("scale of the rest", block, 0, actual[1], rest_scale(scale));

@@ -3,12 +3,12 @@
 
 #include <fmt/format.h>
 
-#include <fstream>
-#include <string>
+#include <cstdint>
 
 #include "backend/cuda/chip/stream_timer.h"
 #include "backend/cuda/cuda_backend.h"
 #include "backend/cuda/verify/probes/probes.h"
+#include "core/available_bytes.h"
 
 namespace nibble::cuda::verify {
 namespace {
@@ -25,18 +25,6 @@ ProbeFinding bandwidth_finding(double bytes_per_second) {
   return {Result::kOk,
           fmt::format("{:.0f} GB/s", bytes_per_second / 1e9),
           {{"bytes_per_second", bytes_per_second}}};
-}
-
-// Of /proc/meminfo, what the host could give away without swapping; 0 where it does not say.
-double available_host_bytes() {
-  std::ifstream file("/proc/meminfo");
-  for (std::string key, rest; file >> key; std::getline(file, rest))
-    if (key == "MemAvailable:") {
-      double kilobytes = 0;
-      file >> kilobytes;
-      return kilobytes * 1024;
-    }
-  return 0;
 }
 
 }  // namespace
@@ -94,7 +82,9 @@ ProbeFinding probe_memory_kind() {
              registers_host = attribute(cudaDevAttrHostRegisterSupported) != 0;
   const auto total = static_cast<double>(device_caps().total_bytes),
              free = static_cast<double>(free_device_bytes(device_caps()));
-  const double available = available_host_bytes();
+  const size_t of_host = available_bytes();
+  const double available =
+      of_host == SIZE_MAX ? 0 : static_cast<double>(of_host);  // SIZE_MAX: it does not say
   constexpr double kGb{1e9};
   return {Result::kOk,
           fmt::format("{}, {:.1f} GB, {:.1f} free{}; managed memory {}, pageable memory {}",
