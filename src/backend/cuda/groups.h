@@ -7,7 +7,7 @@
 namespace nibble::cuda {
 
 // Up to kFewTokens a step is bound by memory, and every kernel that needs a norm computes it. Beyond that, the norm is computed once
-// (normalise), and weights are read once for kManyColumns tokens, or pairs of a token and an expert (prompt/). Only the kernel table
+// (rms_norm), and weights are read once for kManyColumns tokens, or pairs of a token and an expert (prompt/). Only the kernel table
 // decides by this number.
 inline constexpr int kFewTokens{16}, kManyColumns{64};
 inline constexpr int kMaxColumns{8};  // tokens, or pairs, of a pass for few tokens: n of mma.m16n8k16

@@ -45,10 +45,10 @@ template <typename Args>
 using Launch = void (*)(const LaunchContext&, const Args&);
 template <typename Args>
 using LaunchRows = void (*)(const LaunchContext&, int num_rows, const Args&);
-using Launcher = std::variant<LaunchRows<EmbedArgs>, Launch<NormaliseArgs>, Launch<QkvArgs>,
-                              Launch<AppendArgs>, LaunchRows<AttendArgs>, LaunchRows<AttendTilesArgs>,
-                              Launch<ProjectArgs>, Launch<RouteArgs>, Launch<RouteUpArgs>, Launch<UpArgs>,
-                              Launch<DownArgs>, Launch<UnembedArgs>, LaunchRows<SampleArgs>>;
+using Launcher = std::variant<LaunchRows<EmbedArgs>, Launch<RmsNormArgs>, Launch<QkvArgs>, Launch<AppendArgs>,
+                              LaunchRows<AttendArgs>, LaunchRows<AttendTilesArgs>, Launch<ProjectArgs>,
+                              Launch<RouteArgs>, Launch<RouteAndExpertsUpArgs>, Launch<ExpertsUpArgs>,
+                              Launch<ExpertsDownArgs>, Launch<UnembedArgs>, LaunchRows<SampleArgs>>;
 
 struct KernelRow {
   Operation operation;

@@ -47,14 +47,14 @@ struct NormInput {
 
 // normed = norm(x); also writes x added up, which may be in place, and normed in a format of block-scaled products where `blocks` has
 // room for it.
-struct NormaliseArgs {
+struct RmsNormArgs {
   NormInput norm;
   int num_tokens;
   float* x;               // [T, H]
   __nv_bfloat16* normed;  // [T, H]
   BlockRows blocks{};     // [T, H]
 };
-void normalise(const LaunchContext& gpu, const NormaliseArgs& args);
+void rms_norm(const LaunchContext& gpu, const RmsNormArgs& args);
 
 // parts = W norm(x) + b                                  W [Nq D + 2 Nkv D, H]
 struct QkvArgs {
@@ -141,7 +141,7 @@ void project(const LaunchContext& gpu, const ProjectArgs& args);
 
 // The pairs of a token and an expert, grouped by expert: groups of up to `size` pairs, pair = token K + slot.
 struct Groups {
-  int size;        // the columns of a pass of up() and down()
+  int size;        // the columns of a pass of experts_up() and experts_down()
   int* count;      // number of groups
   int* expert;     // [groups]
   int* num_pairs;  // [groups]
@@ -173,21 +173,21 @@ struct UpWeights {  // [E, 2 I, H]: a strip is 8 gate rows and their up rows
   float limit;
 };
 // gated = swiglu(W[e] normed + b[e]).
-struct UpArgs {
+struct ExpertsUpArgs {
   const __nv_bfloat16* normed;  // [T, H]
   Groups groups;
   int num_tokens, experts_per_token, max_groups;  // max_groups: grid size
   UpWeights up;
   __nv_bfloat16* gated;  // [T K, I]
-  // up_blocks() reads and writes these in place of normed and gated; they have the same format.
+  // experts_up_blocks() reads and writes these in place of normed and gated; they have the same format.
   BlockRows normed_blocks{};  // [T, H]
   BlockRows gated_blocks{};   // [T K, I]
 };
-void up(const LaunchContext& gpu, const UpArgs& args);
+void experts_up(const LaunchContext& gpu, const ExpertsUpArgs& args);
 
-// Mailboxes in which the CTAs of route_up, and those of down after it, pass on a single token's routing. A word has
-// 32 bits of payload below a tag, the number of step and layer; a reader polls it until it carries the current tag,
-// so nothing has to be reset. That takes half as long as ending one kernel and starting the next.
+// Mailboxes in which the CTAs of route_and_experts_up, and those of experts_down after it, pass on a single token's routing. A word
+// has 32 bits of payload below a tag, the number of step and layer; a reader polls it until it carries the current tag, so nothing
+// has to be reset. That takes half as long as ending one kernel and starting the next.
 struct RoutingMailbox {
   uint64_t* sums;     // [segments of the router's strips, 16]
   uint64_t* experts;  // [K]
@@ -196,9 +196,9 @@ struct RoutingMailbox {
   uint32_t num_layers, layer;  // tag: *step num_layers + layer
 };
 
-// route() and up() of a single token in one launch. Its CTAs wait for each other, so all must be resident at once: at
+// route() and experts_up() of a single token in one launch. Its CTAs wait for each other, so all must be resident at once: at
 // most one per multiprocessor.
-struct RouteUpArgs {
+struct RouteAndExpertsUpArgs {
   NormInput norm;  // input: the two parts of project()
   Strips router;   // [E, H]
   const float* router_bias;
@@ -208,13 +208,13 @@ struct RouteUpArgs {
   UpWeights up;
   __nv_bfloat16* gated;  // [K, I]
 };
-void route_up(const LaunchContext& gpu, const RouteUpArgs& args);
-// Whether route_up() can run: its CTAs are enough for the router's segments, and few enough to be resident at once.
-bool has_route_up(const Target& target, const Strips& router, const Strips& up, int hidden,
-                  int experts_per_token);
+void route_and_experts_up(const LaunchContext& gpu, const RouteAndExpertsUpArgs& args);
+// Whether route_and_experts_up() can run: its CTAs are enough for the router's segments, and few enough to be resident at once.
+bool has_route_and_experts_up(const Target& target, const Strips& router, const Strips& up, int hidden,
+                              int experts_per_token);
 
 // out = weight (W[e] gated + b[e]).                      W [E, H, I]
-struct DownArgs {
+struct ExpertsDownArgs {
   const __nv_bfloat16* gated;
   Groups groups;           // read for several tokens
   RoutingMailbox routing;  // read for a single token
@@ -223,9 +223,9 @@ struct DownArgs {
   Strips weights;
   const float* bias;         // [E, H]
   float* out;                // [T K, H]
-  BlockRows gated_blocks{};  // [T K, I], of down_blocks() in place of gated
+  BlockRows gated_blocks{};  // [T K, I], of experts_down_blocks() in place of gated
 };
-void down(const LaunchContext& gpu, const DownArgs& args);
+void experts_down(const LaunchContext& gpu, const ExpertsDownArgs& args);
 
 // logits = W norm(x) of selected rows.                   W [V, H]
 struct UnembedArgs {
@@ -269,11 +269,11 @@ void qkv_many(const LaunchContext& gpu, const QkvArgs& args);
 void project_many(const LaunchContext& gpu, const ProjectArgs& args);
 void logits_many(const LaunchContext& gpu, const RouteArgs& args);  // the part of route_many that multiplies
 void route_many(const LaunchContext& gpu, const RouteArgs& args);
-void up_many(const LaunchContext& gpu, const UpArgs& args);
-void down_many(const LaunchContext& gpu, const DownArgs& args);
+void experts_up_many(const LaunchContext& gpu, const ExpertsUpArgs& args);
+void experts_down_many(const LaunchContext& gpu, const ExpertsDownArgs& args);
 // The same in block-scaled products, in the format of the blocks.
-void up_blocks(const LaunchContext& gpu, const UpArgs& args);
-void down_blocks(const LaunchContext& gpu, const DownArgs& args);
+void experts_up_blocks(const LaunchContext& gpu, const ExpertsUpArgs& args);
+void experts_down_blocks(const LaunchContext& gpu, const ExpertsDownArgs& args);
 
 // Set the kernels' shared memory limits. Call prepare_kernels(), which is all of them, once before the first launch.
 void prepare_kernels();

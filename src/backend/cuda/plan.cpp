@@ -101,7 +101,7 @@ const KernelRow& Plan::row(Operation operation, int num_rows) const {
 }
 
 bool Plan::routes_with_experts(int num_tokens) const {
-  return std::holds_alternative<Launch<RouteUpArgs>>(row(Operation::kRoute, num_tokens).launcher);
+  return std::holds_alternative<Launch<RouteAndExpertsUpArgs>>(row(Operation::kRoute, num_tokens).launcher);
 }
 
 int Plan::max_groups(int num_tokens) const {

@@ -33,7 +33,7 @@ class Plan {
   void embed(Stream stream, int num_tokens, const EmbedArgs& args) const {
     row(Operation::kEmbed, num_tokens).launch(on(stream), num_tokens, args);
   }
-  void rms_norm(Stream stream, const NormaliseArgs& args) const {
+  void rms_norm(Stream stream, const RmsNormArgs& args) const {
     row(Operation::kRmsNorm, args.num_tokens).launch(on(stream), args);
   }
   void qkv(Stream stream, const QkvArgs& args) const {
@@ -55,13 +55,13 @@ class Plan {
   void route(Stream stream, const RouteArgs& args) const {
     row(Operation::kRoute, args.num_tokens).launch(on(stream), args);
   }
-  void route_and_experts_up(Stream stream, const RouteUpArgs& args) const {
+  void route_and_experts_up(Stream stream, const RouteAndExpertsUpArgs& args) const {
     row(Operation::kRoute, 1).launch(on(stream), args);
   }
-  void experts_up(Stream stream, const UpArgs& args) const {
+  void experts_up(Stream stream, const ExpertsUpArgs& args) const {
     row(Operation::kExpertsUp, args.num_tokens).launch(on(stream), args);
   }
-  void experts_down(Stream stream, const DownArgs& args) const {
+  void experts_down(Stream stream, const ExpertsDownArgs& args) const {
     row(Operation::kExpertsDown, args.num_tokens).launch(on(stream), args);
   }
   void unembed(Stream stream, const UnembedArgs& args) const {

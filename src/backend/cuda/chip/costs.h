@@ -10,8 +10,8 @@ namespace nibble::cuda {
 // Warp instructions of a strip's tiles of 64 columns. They are those on the path of a full segment of sm_90a, the branch of lane 0 that
 // refills a ring counted as taken; other families differ by a few. `few`: kernels for up to 16 tokens, a tile for one pass (qkv_kernel:
 // 516, 666 and 470 for a segment of 5). `many` and `many_columns`: kernels of prompts, a tile, and each tile of 8 columns that it is
-// multiplied with (up_many_kernel, qkv_many_kernel: loops for 2 to 8 of those; a fifth of a segment's end and the warps that copy are
-// counted in). To count them, with the packages nvidia-cuda-cuobjdump and nvidia-cuda-nvdisasm of PyPI on the PATH:
+// multiplied with (experts_up_many_kernel, qkv_many_kernel: loops for 2 to 8 of those; a fifth of a segment's end and the warps that copy
+// are counted in). To count them, with the packages nvidia-cuda-cuobjdump and nvidia-cuda-nvdisasm of PyPI on the PATH:
 //
 //   cuobjdump -sass -arch sm_90a build/cuda/CMakeFiles/nibble_cuda_kernels.dir/src/backend/cuda/decode/dense.cu.o
 //   (the same of prompt/dense.cu.o and prompt/experts.cu.o; the loops are those with HMMA in them)
@@ -52,8 +52,9 @@ inline constexpr double kAttendClocksPerPage{1750};
 //
 // Fitted to decoding of 120b and 20b in all three formats at depth 0 and 16,384 on H100 and H200 (records/cuda-bench.jsonl,
 // records/cuda-predict.jsonl) and to the parts of a step on an H100 (records/cuda-profile.jsonl): qkv, attend and project together 9.5 us
-// a layer, route, up and down 10.4, the ends of a step 6.8, the prologue 2.3; within these they are divided by those parts and by the
-// timestamps of docs/decisions/0005 (the last CTA of up is 3.5 us behind the first). All predicted speeds are within 5 % of the measured.
+// a layer, route, experts_up and experts_down 10.4, the ends of a step 6.8, the prologue 2.3; within these they are divided by those parts
+// and by the timestamps of docs/decisions/0005 (the last CTA of experts_up is 3.5 us behind the first). All predicted speeds are within
+// 5 % of the measured.
 inline constexpr double kSerialHz{1.98e9};
 struct SerialCost {
   Operation operation;

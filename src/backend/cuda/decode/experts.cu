@@ -1,4 +1,4 @@
-// The experts' matrix products: up (with SwiGLU) and down. A CTA works for one group: one expert and up to 8 pairs of
+// The experts' matrix products: experts_up (with SwiGLU) and experts_down. A CTA works for one group: one expert and up to 8 pairs of
 // token and slot. A single token makes one group for each of its experts, and these groups share the multiprocessors.
 #include <algorithm>
 #include <type_traits>
@@ -130,7 +130,7 @@ __device__ auto up_epilogue(const UpWeights& up, const Share& share, const Group
 
 // Adds the bias and multiplies by the pair's weight.
 template <int warps, typename WeightOf>
-__device__ auto down_epilogue(const DownArgs& args, const Share& share, const Group& group,
+__device__ auto down_epilogue(const ExpertsDownArgs& args, const Share& share, const Group& group,
                               const WeightOf& weight_of) {
   const float* bias = args.bias + size_t{1} * group.expert * args.hidden;
   const auto prepare = [=, &args](int strip, int strip_row) {
@@ -148,7 +148,7 @@ __device__ auto down_epilogue(const DownArgs& args, const Share& share, const Gr
 
 template <int warps>
 __global__ void __launch_bounds__(32 * warps, 1)
-    up_kernel(const __grid_constant__ UpArgs args, int pass_columns, Timestamps timestamps) {
+    experts_up_kernel(const __grid_constant__ ExpertsUpArgs args, int pass_columns, Timestamps timestamps) {
   const EndTimestamp end_timestamp(timestamps);
   const Strips& weights = args.up.weights;
   const int cols = args.up.hidden;
@@ -246,8 +246,8 @@ struct RouterSegment {
 // No kernel has to end for that.
 // `sums`: room for the sums of all segments. The ring has it: no weights are asked for before the experts are known.
 template <int warps>
-__device__ void gather_logits(const RouteUpArgs& args, const RouterSegment& segment, int unit, uint32_t tag,
-                              float bias, const Columns& columns, float* sums, float* logits) {
+__device__ void gather_logits(const RouteAndExpertsUpArgs& args, const RouterSegment& segment, int unit,
+                              uint32_t tag, float bias, const Columns& columns, float* sums, float* logits) {
   const int expert = static_cast<int>(threadIdx.x), lane = expert % 32, strip = expert / kStripRows;
   const int segments = args.router.num_segments, num_sums = args.router.num_strips * segments * kStripRows;
   if (segment.num_tiles > 0) {
@@ -270,7 +270,7 @@ __device__ void gather_logits(const RouteUpArgs& args, const RouterSegment& segm
 
 template <int warps>
 __global__ void __launch_bounds__(32 * warps, 1)
-    route_up_kernel(const __grid_constant__ RouteUpArgs args, Timestamps timestamps) {
+    route_and_experts_up_kernel(const __grid_constant__ RouteAndExpertsUpArgs args, Timestamps timestamps) {
   const EndTimestamp end_timestamp(timestamps);
   const Strips& weights = args.up.weights;
   const int cols = args.up.hidden, cta = static_cast<int>(blockIdx.y * gridDim.x + blockIdx.x);
@@ -329,13 +329,14 @@ __global__ void __launch_bounds__(32 * warps, 1)
 
 template <int warps>
 __global__ void __launch_bounds__(32 * warps, 1)
-    down_kernel(const __grid_constant__ DownArgs args, int pass_columns, Timestamps timestamps) {
+    experts_down_kernel(const __grid_constant__ ExpertsDownArgs args, int pass_columns,
+                        Timestamps timestamps) {
   const EndTimestamp end_timestamp(timestamps);
   const Strips& weights = args.weights;
   const int cols = args.intermediate, slot = static_cast<int>(blockIdx.y);
   const bool is_single = args.num_tokens == 1;
   Group group{0, 1, nullptr, slot};
-  // route_up publishes its choice long before it ends: the weights are requested before the activations are there.
+  // route_and_experts_up publishes its choice long before it ends: the weights are requested before the activations are there.
   if (is_single) {
     __shared__ int expert;
     if (threadIdx.x == 0)
@@ -379,8 +380,8 @@ int num_router_units(const Strips& router) { return router.num_strips * router.n
 
 }  // namespace
 
-void up(const LaunchContext& gpu, const UpArgs& args) {
-  UpArgs launched = args;
+void experts_up(const LaunchContext& gpu, const ExpertsUpArgs& args) {
+  ExpertsUpArgs launched = args;
   const Strips& weights = args.up.weights;
   const dim3 grid = grid_for(gpu.target, weights, args.max_groups);
   const int columns = std::min(args.groups.size, args.num_tokens);
@@ -388,11 +389,12 @@ void up(const LaunchContext& gpu, const UpArgs& args) {
       stream_shape(gpu.target.budget, weights, args.up.hidden, columns, units_of_cta(grid, weights));
   NIBBLE_CHECK(shape.columns == columns, "{} of {} pairs fit", shape.columns, columns);
   launched.up.weights = shape.strips(weights);
-  launch(gpu, {Operation::kExpertsUp, "up"}, shape.of.warps == 8 ? up_kernel<8> : up_kernel<16>,
+  launch(gpu, {Operation::kExpertsUp, "experts_up"},
+         shape.of.warps == 8 ? experts_up_kernel<8> : experts_up_kernel<16>,
          {grid, shape.threads(), shape.shared_bytes}, launched, shape.columns);
 }
-bool has_route_up(const Target& target, const Strips& router, const Strips& up, int hidden,
-                  int experts_per_token) {
+bool has_route_and_experts_up(const Target& target, const Strips& router, const Strips& up, int hidden,
+                              int experts_per_token) {
   const dim3 grid = grid_for(target, up, experts_per_token);
   const int num_ctas = static_cast<int>(grid.x * grid.y), units = num_router_units(router);
   const StreamShape shape = stream_shape(target.budget, up, hidden, 1, units_of_cta(grid, up));
@@ -400,38 +402,40 @@ bool has_route_up(const Target& target, const Strips& router, const Strips& up, 
          router.segment_tiles <= RouterSegment::kTiles && units <= num_ctas * shape.of.warps &&
          num_ctas <= target.num_multiprocessors;
 }
-void route_up(const LaunchContext& gpu, const RouteUpArgs& args) {
+void route_and_experts_up(const LaunchContext& gpu, const RouteAndExpertsUpArgs& args) {
   const Strips& weights = args.up.weights;
-  NIBBLE_CHECK(has_route_up(gpu.target, args.router, weights, args.up.hidden, args.experts_per_token),
-               "{} experts of {} strips", args.router.rows, weights.num_strips);
-  RouteUpArgs launched = args;
+  NIBBLE_CHECK(
+      has_route_and_experts_up(gpu.target, args.router, weights, args.up.hidden, args.experts_per_token),
+      "{} experts of {} strips", args.router.rows, weights.num_strips);
+  RouteAndExpertsUpArgs launched = args;
   const dim3 grid = grid_for(gpu.target, weights, args.experts_per_token);
   const StreamShape shape =
       stream_shape(gpu.target.budget, weights, args.up.hidden, 1, units_of_cta(grid, weights));
   launched.up.weights = shape.strips(weights);
-  launch(gpu, {Operation::kExpertsUp, "up", Operation::kRoute, "route"},
-         shape.of.warps == 8 ? route_up_kernel<8> : route_up_kernel<16>,
+  launch(gpu, {Operation::kExpertsUp, "experts_up", Operation::kRoute, "route"},
+         shape.of.warps == 8 ? route_and_experts_up_kernel<8> : route_and_experts_up_kernel<16>,
          {grid, shape.threads(), shape.shared_bytes}, launched);
 }
-void down(const LaunchContext& gpu, const DownArgs& args) {
-  DownArgs launched = args;
+void experts_down(const LaunchContext& gpu, const ExpertsDownArgs& args) {
+  ExpertsDownArgs launched = args;
   const dim3 grid = grid_for(gpu.target, args.weights, args.max_groups);
   const int columns = args.num_tokens == 1 ? 1 : std::min(args.groups.size, args.num_tokens);
   const StreamShape shape = stream_shape(gpu.target.budget, args.weights, args.intermediate, columns,
                                          units_of_cta(grid, args.weights));
   NIBBLE_CHECK(shape.columns == columns, "{} of {} pairs fit", shape.columns, columns);
   launched.weights = shape.strips(args.weights);
-  launch(gpu, {Operation::kExpertsDown, "down"}, shape.of.warps == 8 ? down_kernel<8> : down_kernel<16>,
+  launch(gpu, {Operation::kExpertsDown, "experts_down"},
+         shape.of.warps == 8 ? experts_down_kernel<8> : experts_down_kernel<16>,
          {grid, shape.threads(), shape.shared_bytes}, launched, shape.columns);
 }
 
 void prepare_experts() {
-  allow_all_shared_bytes(up_kernel<8>);
-  allow_all_shared_bytes(up_kernel<16>);
-  allow_all_shared_bytes(route_up_kernel<8>);
-  allow_all_shared_bytes(route_up_kernel<16>);
-  allow_all_shared_bytes(down_kernel<8>);
-  allow_all_shared_bytes(down_kernel<16>);
+  allow_all_shared_bytes(experts_up_kernel<8>);
+  allow_all_shared_bytes(experts_up_kernel<16>);
+  allow_all_shared_bytes(route_and_experts_up_kernel<8>);
+  allow_all_shared_bytes(route_and_experts_up_kernel<16>);
+  allow_all_shared_bytes(experts_down_kernel<8>);
+  allow_all_shared_bytes(experts_down_kernel<16>);
 }
 
 }  // namespace nibble::cuda

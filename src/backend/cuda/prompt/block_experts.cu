@@ -1,6 +1,6 @@
-// The experts' products of many tokens with block-scaled activations: up (with SwiGLU) takes them from normalise(), and leaves its results
-// in the same format for down. No number of these goes through memory in bfloat16, but all are rounded to it before they are
-// quantised: MXFP8x2 is then the same model as bfloat16.
+// The experts' products of many tokens with block-scaled activations: experts_up (with SwiGLU) takes them from rms_norm(), and leaves
+// its results in the same format for experts_down. No number of these goes through memory in bfloat16, but all are rounded to it before
+// they are quantised: MXFP8x2 is then the same model as bfloat16.
 #include "backend/cuda/inputs.cuh"
 #include "backend/cuda/kernels.h"
 #include "backend/cuda/pdl.cuh"
@@ -11,8 +11,8 @@
 namespace nibble::cuda {
 namespace {
 
-// A block of 32 of up's results comes from four strips of 8 units each, which four neighbouring warps have. They gather them in shared
-// memory, [columns of the item, 32], and quantise them from there.
+// A block of 32 of experts_up's results comes from four strips of 8 units each, which four neighbouring warps have. They gather them in
+// shared memory, [columns of the item, 32], and quantise them from there.
 constexpr int kGatherWarps{4}, kStripUnits{kStripRows / 2};
 static_assert(kGatherWarps * kStripUnits == kBlockCols);
 
@@ -54,7 +54,7 @@ class Gathered {
 // block, all have a strip or none.
 template <BlockFormat format>
 __global__ void __launch_bounds__(PromptWarps::kThreads, 1)
-    up_blocks_kernel(const __grid_constant__ UpArgs args, Timestamps timestamps) {
+    experts_up_blocks_kernel(const __grid_constant__ ExpertsUpArgs args, Timestamps timestamps) {
   using Shape = UpShape<format>;
   static_assert(Shape::kStrips % kGatherWarps == 0 && Shape::kColumns == kManyColumns);
   const EndTimestamp end_timestamp(timestamps);
@@ -89,7 +89,7 @@ __global__ void __launch_bounds__(PromptWarps::kThreads, 1)
 
 template <BlockFormat format>
 __global__ void __launch_bounds__(PromptWarps::kThreads, 1)
-    down_blocks_kernel(const __grid_constant__ DownArgs args, Timestamps timestamps) {
+    experts_down_blocks_kernel(const __grid_constant__ ExpertsDownArgs args, Timestamps timestamps) {
   const EndTimestamp end_timestamp(timestamps);
   multiply_groups<DownShape<format>>(
       timestamps, args.weights, args.groups, WholeBlockRows(args.gated_blocks), [](int pair) { return pair; },
@@ -98,15 +98,15 @@ __global__ void __launch_bounds__(PromptWarps::kThreads, 1)
 
 }  // namespace
 
-void up_blocks(const LaunchContext& gpu, const UpArgs& args) {
+void experts_up_blocks(const LaunchContext& gpu, const ExpertsUpArgs& args) {
   with_block_format(args.normed_blocks.format, [&](auto format) {
-    launch(gpu, {Operation::kExpertsUp, "up"}, up_blocks_kernel<format()>,
+    launch(gpu, {Operation::kExpertsUp, "experts_up"}, experts_up_blocks_kernel<format()>,
            group_shape<UpShape<format()>>(gpu.target, args.up.weights, args.max_groups), args);
   });
 }
-void down_blocks(const LaunchContext& gpu, const DownArgs& args) {
+void experts_down_blocks(const LaunchContext& gpu, const ExpertsDownArgs& args) {
   with_block_format(args.gated_blocks.format, [&](auto format) {
-    launch(gpu, {Operation::kExpertsDown, "down"}, down_blocks_kernel<format()>,
+    launch(gpu, {Operation::kExpertsDown, "experts_down"}, experts_down_blocks_kernel<format()>,
            group_shape<DownShape<format()>>(gpu.target, args.weights, args.max_groups), args);
   });
 }
@@ -120,8 +120,8 @@ size_t block_shared_bytes(BlockFormat format) {
 void prepare_prompt_blocks() {
   for (const BlockFormat each : kBlockFormats)
     with_block_format(each, [&](auto format) {
-      allow_shared_bytes(up_blocks_kernel<format()>, UpShape<format()>::kBytes);
-      allow_shared_bytes(down_blocks_kernel<format()>, DownShape<format()>::kBytes);
+      allow_shared_bytes(experts_up_blocks_kernel<format()>, UpShape<format()>::kBytes);
+      allow_shared_bytes(experts_down_blocks_kernel<format()>, DownShape<format()>::kBytes);
     });
 }
 

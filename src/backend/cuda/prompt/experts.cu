@@ -1,4 +1,4 @@
-// The experts' products of many tokens: up (with SwiGLU) and down, group by group.
+// The experts' products of many tokens: experts_up (with SwiGLU) and experts_down, group by group.
 #include "backend/cuda/inputs.cuh"
 #include "backend/cuda/kernels.h"
 #include "backend/cuda/pdl.cuh"
@@ -12,7 +12,7 @@ using ExpertShape = PromptShape<Layout::kMxfp4>;
 static_assert(ExpertShape::kColumns == kManyColumns);
 
 __global__ void __launch_bounds__(ExpertShape::kThreads, 1)
-    up_many_kernel(const __grid_constant__ UpArgs args, Timestamps timestamps) {
+    experts_up_many_kernel(const __grid_constant__ ExpertsUpArgs args, Timestamps timestamps) {
   const EndTimestamp end_timestamp(timestamps);
   const UpWeights& up = args.up;
   multiply_groups<ExpertShape>(
@@ -31,7 +31,7 @@ __global__ void __launch_bounds__(ExpertShape::kThreads, 1)
 }
 
 __global__ void __launch_bounds__(ExpertShape::kThreads, 1)
-    down_many_kernel(const __grid_constant__ DownArgs args, Timestamps timestamps) {
+    experts_down_many_kernel(const __grid_constant__ ExpertsDownArgs args, Timestamps timestamps) {
   const EndTimestamp end_timestamp(timestamps);
   multiply_groups<ExpertShape>(
       timestamps, args.weights, args.groups, {args.gated, args.intermediate}, [](int pair) { return pair; },
@@ -40,18 +40,18 @@ __global__ void __launch_bounds__(ExpertShape::kThreads, 1)
 
 }  // namespace
 
-void up_many(const LaunchContext& gpu, const UpArgs& args) {
-  launch(gpu, {Operation::kExpertsUp, "up"}, up_many_kernel,
+void experts_up_many(const LaunchContext& gpu, const ExpertsUpArgs& args) {
+  launch(gpu, {Operation::kExpertsUp, "experts_up"}, experts_up_many_kernel,
          group_shape<ExpertShape>(gpu.target, args.up.weights, args.max_groups), args);
 }
-void down_many(const LaunchContext& gpu, const DownArgs& args) {
-  launch(gpu, {Operation::kExpertsDown, "down"}, down_many_kernel,
+void experts_down_many(const LaunchContext& gpu, const ExpertsDownArgs& args) {
+  launch(gpu, {Operation::kExpertsDown, "experts_down"}, experts_down_many_kernel,
          group_shape<ExpertShape>(gpu.target, args.weights, args.max_groups), args);
 }
 
 void prepare_prompt_experts() {
-  allow_shared_bytes(up_many_kernel, ExpertShape::kBytes);
-  allow_shared_bytes(down_many_kernel, ExpertShape::kBytes);
+  allow_shared_bytes(experts_up_many_kernel, ExpertShape::kBytes);
+  allow_shared_bytes(experts_down_many_kernel, ExpertShape::kBytes);
 }
 
 }  // namespace nibble::cuda

@@ -63,8 +63,8 @@ __device__ inline float2 up_bias(const UpWeights& up, int expert, int unit) {
   return reinterpret_cast<const float2*>(up.bias + size_t{2} * expert * up.intermediate)[unit];
 }
 
-// Takes the sums of a strip's rows g and g + 8 to the result of down(): take(pair, upper, lower).
-__device__ inline auto take_down(const DownArgs& args, int expert, int strip, int g) {
+// Takes the sums of a strip's rows g and g + 8 to the result of experts_down(): take(pair, upper, lower).
+__device__ inline auto take_down(const ExpertsDownArgs& args, int expert, int strip, int g) {
   const int row = strip * kStripRows + g;
   const float* bias = args.bias + size_t{1} * expert * args.hidden + row;
   const bool has_upper = row < args.hidden, has_lower = row + 8 < args.hidden;

@@ -23,7 +23,7 @@ __global__ void __launch_bounds__(kThreads, 1)
 
 // Normalises the token of this CTA. `row`, in shared memory, becomes its norm, padded with zeros to whole tiles.
 using NormRow = __nv_bfloat16[kMaxHidden];
-__device__ void normalise_token(const NormaliseArgs& args, const Timestamps& timestamps, NormRow& row) {
+__device__ void rms_norm_token(const RmsNormArgs& args, const Timestamps& timestamps, NormRow& row) {
   const int token = static_cast<int>(blockIdx.x), hidden = args.norm.residual.hidden;
   const NormWeights<kWarps> norm_weights(args.norm.weights, hidden);
   wait_for_predecessor(timestamps);
@@ -39,19 +39,19 @@ __device__ void normalise_token(const NormaliseArgs& args, const Timestamps& tim
 
 // A CTA for each token.
 __global__ void __launch_bounds__(kThreads, 1)
-    normalise_kernel(const __grid_constant__ NormaliseArgs args, Timestamps timestamps) {
+    rms_norm_kernel(const __grid_constant__ RmsNormArgs args, Timestamps timestamps) {
   const EndTimestamp end_timestamp(timestamps);
   __shared__ __align__(16) NormRow row;
-  normalise_token(args, timestamps, row);
+  rms_norm_token(args, timestamps, row);
 }
 
 // The same, and the norm once more in a format of block-scaled products.
 template <BlockFormat format>
 __global__ void __launch_bounds__(kThreads, 1)
-    normalise_blocks_kernel(const __grid_constant__ NormaliseArgs args, Timestamps timestamps) {
+    rms_norm_blocks_kernel(const __grid_constant__ RmsNormArgs args, Timestamps timestamps) {
   const EndTimestamp end_timestamp(timestamps);
   __shared__ __align__(16) NormRow row;
-  normalise_token(args, timestamps, row);
+  rms_norm_token(args, timestamps, row);
   const int num_eights = padded_cols(args.norm.residual.hidden) / 8, eight = static_cast<int>(threadIdx.x);
   static_assert(sizeof(NormRow) / sizeof(row[0]) <= 8 * kThreads);  // each thread has one
   store_eight<format>(args.blocks, static_cast<int>(blockIdx.x), eight, eight < num_eights, row + 8 * eight);
@@ -59,14 +59,14 @@ __global__ void __launch_bounds__(kThreads, 1)
 
 }  // namespace
 
-void normalise(const LaunchContext& gpu, const NormaliseArgs& args) {
+void rms_norm(const LaunchContext& gpu, const RmsNormArgs& args) {
   const LaunchShape shape{dim3(static_cast<unsigned>(args.num_tokens)), kThreads};
   if (args.blocks.codes)
     with_block_format(args.blocks.format, [&](auto format) {
-      launch(gpu, {Operation::kRmsNorm, "normalise"}, normalise_blocks_kernel<format()>, shape, args);
+      launch(gpu, {Operation::kRmsNorm, "rms_norm"}, rms_norm_blocks_kernel<format()>, shape, args);
     });
   else
-    launch(gpu, {Operation::kRmsNorm, "normalise"}, normalise_kernel, shape, args);
+    launch(gpu, {Operation::kRmsNorm, "rms_norm"}, rms_norm_kernel, shape, args);
 }
 void route_many(const LaunchContext& gpu, const RouteArgs& args) {
   logits_many(gpu, args);
@@ -77,9 +77,9 @@ void route_many(const LaunchContext& gpu, const RouteArgs& args) {
 
 void prepare_prompt_rows() {
   prefer_shared_memory(rank_many_kernel);
-  prefer_shared_memory(normalise_kernel);
+  prefer_shared_memory(rms_norm_kernel);
   for (const BlockFormat each : kBlockFormats)
-    with_block_format(each, [](auto format) { prefer_shared_memory(normalise_blocks_kernel<format()>); });
+    with_block_format(each, [](auto format) { prefer_shared_memory(rms_norm_blocks_kernel<format()>); });
 }
 
 }  // namespace nibble::cuda

@@ -46,7 +46,7 @@ class DeviceGroups {
 class DeviceRoutingMailbox {
  public:
   DeviceRoutingMailbox(const Strips& router, int experts_per_token);  // in the state before the first step
-  explicit DeviceRoutingMailbox(const TestChoice& choice);            // in the state that route_up() leaves
+  explicit DeviceRoutingMailbox(const TestChoice& choice);  // in the state that route_and_experts_up() leaves
 
   RoutingMailbox view() const;
   // The kernel's own logits: an expert's segment sums, added in order, and its bias.

@@ -1,4 +1,4 @@
-// The checks of normalise, qkv, project, route and unembed.
+// The checks of rms_norm, qkv, project, route and unembed.
 #include <algorithm>
 #include <cmath>
 #include <iterator>
@@ -46,7 +46,7 @@ Activations multiplied(const Subject& subject, const TestNorm& norm, int num_tok
   return normed;
 }
 
-void check_normalise_case(Comparison& comparison, const Subject& subject, const Case& c) {
+void check_rms_norm_case(Comparison& comparison, const Subject& subject, const Case& c) {
   const int T = c.num_tokens, H = c.shape.hidden;
   const bool is_in_place = c.seed / 100 % 2;
   const TestResidual residual(c, T, {is_in_place, is_in_place ? 0 : c.shape.experts_per_token});
@@ -65,8 +65,8 @@ void check_normalise_case(Comparison& comparison, const Subject& subject, const 
   const size_t kind = c.seed / 100 % (1 + std::size(kBlockFormats));
   std::optional<DeviceBlocks> blocks;
   if (kind > 0) blocks.emplace(kBlockFormats[kind - 1], T, H);
-  subject.launch(NormaliseArgs{input, T, x.data(), bf16(normed), blocks ? blocks->view() : BlockRows{}});
-  check(cudaStreamSynchronize(subject.stream()), "checking normalise");
+  subject.launch(RmsNormArgs{input, T, x.data(), bf16(normed), blocks ? blocks->view() : BlockRows{}});
+  check(cudaStreamSynchronize(subject.stream()), "checking rms_norm");
 
   const auto actual_x = x.read(comparison, "x");
   const auto actual = normed.read(comparison, "normed");
@@ -232,8 +232,8 @@ void check_unembed_case(Comparison& comparison, const Subject& subject, const Ca
 
 }  // namespace
 
-KernelFinding check_normalise(const KernelRow& row, const Target& target) {
-  return check_cases(row, target, check_normalise_case);
+KernelFinding check_rms_norm(const KernelRow& row, const Target& target) {
+  return check_cases(row, target, check_rms_norm_case);
 }
 KernelFinding check_qkv(const KernelRow& row, const Target& target) {
   return check_cases(row, target, check_qkv_case);

@@ -1,4 +1,4 @@
-// The checks of the experts' products: up, for a single token together with its routing, and down.
+// The checks of the experts' products: experts_up, for a single token together with its routing, and experts_down.
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -79,7 +79,7 @@ Near with_bias(const Products& products, size_t at, float bias) {
           products.bounds[at] + 0x1p-23 * (std::abs(products.sums[at]) + std::abs(double{bias}))};
 }
 
-// The matrices of up, their biases and their results.
+// The matrices of experts_up, their biases and their results.
 class TestUp {
  public:
   TestUp(const Case& c, Stream stream, Format weights)
@@ -144,7 +144,7 @@ class TestUp {
   DeviceArray<uint16_t> gated_;
 };
 
-void check_up_case(Comparison& comparison, const Subject& subject, const Case& c) {
+void check_experts_up_case(Comparison& comparison, const Subject& subject, const Case& c) {
   const int T = c.num_tokens, H = c.shape.hidden, E = c.shape.num_experts, K = c.shape.experts_per_token;
   const auto normed = random_bf16(c.values, c.seed + 60, static_cast<size_t>(T) * static_cast<size_t>(H));
   const DeviceArray<uint16_t> device_normed(normed);
@@ -156,9 +156,9 @@ void check_up_case(Comparison& comparison, const Subject& subject, const Case& c
     const HostBlocks blocks = quantise_rows(*format, T, H, normed);
     const DeviceBlocks device_blocks(blocks), gated(*format, T * K, c.shape.intermediate);
     check(cudaDeviceSynchronize(), "preparing a check");
-    subject.launch(UpArgs{nullptr, groups.view(), T, K, max_groups, test.weights(), nullptr,
-                          device_blocks.view(), gated.view()});
-    check(cudaStreamSynchronize(subject.stream()), "checking up");
+    subject.launch(ExpertsUpArgs{nullptr, groups.view(), T, K, max_groups, test.weights(), nullptr,
+                                 device_blocks.view(), gated.view()});
+    check(cudaStreamSynchronize(subject.stream()), "checking experts_up");
     const HostBlocks actual = gated.read(comparison, "gated");
     test.for_each_pair(activations_of(blocks, subject.gpu.target.has_block_products), routing,
                        [&](int pair, const std::vector<Near>& numbers) {
@@ -167,8 +167,9 @@ void check_up_case(Comparison& comparison, const Subject& subject, const Case& c
     return;
   }
   check(cudaDeviceSynchronize(), "preparing a check");
-  subject.launch(UpArgs{bf16(device_normed), groups.view(), T, K, max_groups, test.weights(), test.gated()});
-  check(cudaStreamSynchronize(subject.stream()), "checking up");
+  subject.launch(
+      ExpertsUpArgs{bf16(device_normed), groups.view(), T, K, max_groups, test.weights(), test.gated()});
+  check(cudaStreamSynchronize(subject.stream()), "checking experts_up");
   test.compare(comparison, Activations(T, H, normed), routing);
 }
 
@@ -179,7 +180,7 @@ Values router_values(const Case& c) {
 }
 
 // The choice is compared exactly, because it is derived from the kernel's own logits.
-void check_route_up_case(Comparison& comparison, const Subject& subject, const Case& c) {
+void check_route_and_experts_up_case(Comparison& comparison, const Subject& subject, const Case& c) {
   const int H = c.shape.hidden, E = c.shape.num_experts, K = c.shape.experts_per_token;
   const TestResidual residual(c, 1, {.has_rest = true});
   const TestNorm norm(c, residual);
@@ -190,9 +191,9 @@ void check_route_up_case(Comparison& comparison, const Subject& subject, const C
   const DeviceRoutingMailbox routing(router.strips(), K);
   const TestUp test(c, subject.stream(), Format::kMxfp4);
   check(cudaDeviceSynchronize(), "preparing a check");
-  subject.launch(RouteUpArgs{norm.input(), router.strips(), device_bias.data(), K, x.data(), routing.view(),
-                             test.weights(), test.gated()});
-  check(cudaStreamSynchronize(subject.stream()), "checking route and up");
+  subject.launch(RouteAndExpertsUpArgs{norm.input(), router.strips(), device_bias.data(), K, x.data(),
+                                       routing.view(), test.weights(), test.gated()});
+  check(cudaStreamSynchronize(subject.stream()), "checking route_and_experts_up");
 
   const auto actual_x = x.read(comparison, "x");
   for (int i = 0; i < H; ++i)
@@ -210,7 +211,7 @@ void check_route_up_case(Comparison& comparison, const Subject& subject, const C
   test.compare(comparison, normed, TestRouting({choice}));
 }
 
-void check_down_case(Comparison& comparison, const Subject& subject, const Case& c) {
+void check_experts_down_case(Comparison& comparison, const Subject& subject, const Case& c) {
   const int T = c.num_tokens, H = c.shape.hidden, I = c.shape.intermediate, E = c.shape.num_experts,
             K = c.shape.experts_per_token;
   const auto gated = random_bf16(c.values, c.seed + 70, static_cast<size_t>(T * K) * static_cast<size_t>(I));
@@ -226,16 +227,16 @@ void check_down_case(Comparison& comparison, const Subject& subject, const Case&
   const DeviceGroups groups =
       T == 1 ? DeviceGroups(T, K, max_groups, size) : DeviceGroups(routing.choices(), E, max_groups, size);
   const DeviceRoutingMailbox single(routing.choices().front());
-  DownArgs args{bf16(device_gated),
-                groups.view(),
-                T == 1 ? single.view() : RoutingMailbox{},
-                T,
-                max_groups,
-                H,
-                I,
-                matrix.strips(),
-                device_bias.data(),
-                out.data()};
+  ExpertsDownArgs args{bf16(device_gated),
+                       groups.view(),
+                       T == 1 ? single.view() : RoutingMailbox{},
+                       T,
+                       max_groups,
+                       H,
+                       I,
+                       matrix.strips(),
+                       device_bias.data(),
+                       out.data()};
   Activations x(T * K, I, gated);
   std::optional<DeviceBlocks> device_blocks;
   if (const auto format = block_format_of(subject.row)) {
@@ -246,7 +247,7 @@ void check_down_case(Comparison& comparison, const Subject& subject, const Case&
   }
   check(cudaDeviceSynchronize(), "preparing a check");
   subject.launch(args);
-  check(cudaStreamSynchronize(subject.stream()), "checking down");
+  check(cudaStreamSynchronize(subject.stream()), "checking experts_down");
 
   const auto actual = out.read(comparison, "out");
   routing.for_each_expert([&](int e, const std::vector<int>& pairs) {
@@ -267,14 +268,14 @@ void check_down_case(Comparison& comparison, const Subject& subject, const Case&
 
 }  // namespace
 
-KernelFinding check_up(const KernelRow& row, const Target& target) {
-  return check_cases(row, target, check_up_case);
+KernelFinding check_experts_up(const KernelRow& row, const Target& target) {
+  return check_cases(row, target, check_experts_up_case);
 }
-KernelFinding check_route_up(const KernelRow& row, const Target& target) {
-  return check_cases(row, target, check_route_up_case);
+KernelFinding check_route_and_experts_up(const KernelRow& row, const Target& target) {
+  return check_cases(row, target, check_route_and_experts_up_case);
 }
-KernelFinding check_down(const KernelRow& row, const Target& target) {
-  return check_cases(row, target, check_down_case);
+KernelFinding check_experts_down(const KernelRow& row, const Target& target) {
+  return check_cases(row, target, check_experts_down_case);
 }
 
 }  // namespace nibble::cuda::verify
