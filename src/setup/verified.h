@@ -1,4 +1,4 @@
-// The report that `nibble verify` leaves behind: what is known of this machine's GPU since it ran there last.
+// The report that `nibble verify` leaves behind tells what is known of this machine's GPU since it ran there last.
 #pragma once
 
 #include <filesystem>
@@ -22,7 +22,7 @@ struct Verified {
 // Empty where neither variable is set.
 std::filesystem::path verified_path(const DeviceFacts& device);
 
-// Not set where there is no such file. Throws InputError for a file that nibble verify did not write.
+// Returns nothing where there is no such file. Throws InputError for a file that nibble verify did not write.
 std::optional<Verified> read_verified(const std::filesystem::path& path);
 
 // Says what is known of a row of the kernel table on this machine: "proven here on 2026-11-22", "wrong here on ...", "not verified here".

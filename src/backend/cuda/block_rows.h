@@ -48,8 +48,8 @@ constexpr int num_tiles(const BlockRows& rows) { return padded_cols(rows.cols) /
 constexpr size_t row_bytes(const BlockRows& rows) {
   return static_cast<size_t>(num_tiles(rows)) * static_cast<size_t>(row_tile_bytes(rows.format));
 }
-// Where the first terms of eight neighbours lie, number `eight` of a row, and where their block's scale: bytes from the beginning of the
-// row. Second terms are half a tile on, their scales two bytes.
+// The places of the first terms of eight neighbours, number `eight` of a row, and of their block's scale, in bytes from the beginning of
+// the row. Second terms are half a tile on, their scales two bytes.
 constexpr int place_of_codes(BlockFormat format, int eight) {
   return eight / 8 * row_tile_bytes(format) + (eight % 4 * 2 + eight / 4 % 2) * eight_bytes(format);
 }

@@ -12,7 +12,7 @@
 
 namespace nibble::cuda {
 
-// Why this machine cannot run it, in a line; empty where it can.
+// Says in a line why this machine cannot run it; empty where it can.
 std::string why_not();
 
 DeviceFacts device_facts();  // what the GPU is and how it stands at this moment, for records

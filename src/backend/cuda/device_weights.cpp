@@ -196,7 +196,7 @@ class Uploader {
   static size_t size_of(int rows, int cols) { return static_cast<size_t>(rows) * static_cast<size_t>(cols); }
   uint8_t* staging() const { return staging_.as<uint8_t>(); }
 
-  // Where bytes come from: memory of the host, or a recipe, by which the device generates them.
+  // Bytes come from memory of the host, or from a recipe, by which the device generates them.
   struct Source {
     const uint8_t* data{nullptr};
     const RandomWords* words{nullptr};

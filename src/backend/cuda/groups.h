@@ -1,5 +1,5 @@
-// Groups: pairs of a token and one of its experts that share a pass over the expert's weights. The columns of a pass, and how many
-// groups a step may have. Needs no GPU: tests/backend/cuda/host/groups_test.cpp.
+// A group is pairs of a token and one of its experts that share a pass over the expert's weights. A pass has so many columns, and a step
+// so many groups at most. Needs no GPU: tests/backend/cuda/host/groups_test.cpp.
 #pragma once
 
 #include <algorithm>

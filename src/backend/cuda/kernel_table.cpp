@@ -21,8 +21,8 @@ constexpr const char* kBlocks{"--prompt-activations"};
 using enum Format;
 using enum Operation;
 
-// The least bytes that the kernels of an operation take, by the widths of its matrix. A dense matrix may take its columns one by one, experts take
-// those of a group together.
+// The least bytes that the kernels of an operation take, by the widths of its matrix. The columns of a dense matrix may be taken one by
+// one. Those of a group of an expert are taken together.
 size_t dense_hidden(const Config& c, Format weights) {
   return least_stream_bytes(layout_of(weights), c.hidden, 1);
 }

@@ -33,8 +33,8 @@ class Families {
 inline constexpr Families kEverywhere{Family::kSm80,  Family::kSm86,  Family::kSm89, Family::kSm90,
                                       Family::kSm100, Family::kSm120, Family::kSm121};
 
-// How a kernel passes over its weights: for so many columns (tokens, or pairs of a token and an expert) at once, and whether it takes
-// the norm of its input, which rms_norm has computed, or computes it.
+// A kernel passes over its weights for so many columns (tokens, or pairs of a token and an expert) at once. It takes the norm of its
+// input, which rms_norm has computed, or computes it.
 struct Pass {
   int columns{0};  // 0: it has no weights
   bool takes_norm{false};
@@ -60,7 +60,7 @@ struct KernelRow {
   Launcher launcher;
   // Bytes of dynamic shared memory that a CTA takes at least; null: few. A budget with less is refused.
   size_t (*shared_bytes)(const Config& config, Format weights);
-  // Why it cannot run a model of this configuration there; empty where it can. Null: it can run every one that is taken at all
+  // Says why it cannot run a model of this configuration there; empty where it can. Null: it can run every one that is taken at all
   // (limits.h).
   std::string (*why_not)(const Config& config, const Target& target);
   const char* kernel;

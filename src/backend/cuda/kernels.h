@@ -209,7 +209,7 @@ struct RouteAndExpertsUpArgs {
   __nv_bfloat16* gated;  // [K, I]
 };
 void route_and_experts_up(const LaunchContext& gpu, const RouteAndExpertsUpArgs& args);
-// Whether route_and_experts_up() can run: its CTAs are enough for the router's segments, and few enough to be resident at once.
+// Says whether route_and_experts_up() can run: its CTAs are enough for the router's segments, and few enough to be resident at once.
 bool has_route_and_experts_up(const Target& target, const Strips& router, const Strips& up, int hidden,
                               int experts_per_token);
 

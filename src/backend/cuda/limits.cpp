@@ -17,7 +17,7 @@ size_t total_bytes(const MemoryPlan& plan) {
   return plan.weight_bytes + plan.kv_bytes + plan.workspace_bytes + kStagingBytes;
 }
 
-// What to do where `needed` does not fit into `free`.
+// Says what to do where `needed` does not fit into `free`.
 std::string advice(const Config& config, const BackendOptions& options, const CudaOptions& own,
                    const MemoryPlan& needed, size_t free) {
   const size_t without_kv = total_bytes(needed) - needed.kv_bytes;

@@ -1,5 +1,5 @@
-// What the CUDA backend refuses before it loads anything: models whose shapes no kernel takes, GPUs whose CTAs have too little shared
-// memory, and models that do not fit into the GPU's memory. Needs no GPU.
+// The CUDA backend refuses some models before it loads anything: those whose shapes no kernel takes, those that need more shared memory
+// than the GPU's CTAs have, and those that do not fit into the GPU's memory. Needs no GPU.
 #pragma once
 
 #include <string>
@@ -13,12 +13,12 @@ namespace nibble::cuda {
 // Throws InputError. `source` names the model.
 void check_shapes(const Config& config, std::string_view source);
 
-// Why the plan's kernels do not run within its budget; empty where they do.
+// Says why the plan's kernels do not run within its budget; empty where they do.
 std::string why_not_budget(const Plan& plan, const Config& config, const DeviceCaps& caps);
 
 MemoryPlan memory_plan(const Config& config, const BackendOptions& options, const CudaOptions& own);
 
-// What a model needs where that is more than `free` bytes, and what would fit; empty where it fits.
+// Says what a model needs where that is more than `free` bytes, and what would fit; empty where it fits.
 std::string why_not_memory(const Config& config, std::string_view source, const BackendOptions& options,
                            const CudaOptions& own, size_t free);
 

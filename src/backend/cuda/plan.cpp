@@ -38,7 +38,7 @@ bool is_optional(Operation operation) {
   return operation == Operation::kRmsNorm || operation == Operation::kAppend;
 }
 
-// Whether the activations of a row are those that `prompt_activations` asks for, among rows that differ in them alone.
+// Says whether the activations of a row are those that `prompt_activations` asks for, among rows that differ in them alone.
 bool are_asked_for(const KernelRow& row, const std::vector<const KernelRow*>& rows,
                    std::optional<BlockFormat> prompt_activations) {
   if (const std::optional<BlockFormat> format = block_format_of(row)) return format == prompt_activations;

@@ -22,9 +22,9 @@ class Plan {
   const KernelRow* find(Operation operation, int num_rows) const;
   std::span<const KernelRow* const> chosen() const { return chosen_; }  // in the order of a step
 
-  // Whether a step of T tokens computes norms once, with rms_norm; else each kernel that needs one computes it.
+  // Says whether a step of T tokens computes norms once, with rms_norm; else each kernel that needs one computes it.
   bool has_norms(int num_tokens) const { return find(Operation::kRmsNorm, num_tokens) != nullptr; }
-  // Whether one launch, route_and_experts_up(), routes and does the first half of the experts.
+  // Says whether one launch, route_and_experts_up(), routes and does the first half of the experts.
   bool routes_with_experts(int num_tokens) const;
   int group_size(int num_tokens) const { return row(Operation::kRoute, num_tokens).pass.columns; }
   int max_groups(int num_tokens) const;  // of a step of T tokens, for any routing

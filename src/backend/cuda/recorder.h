@@ -9,7 +9,7 @@
 
 namespace nibble::cuda {
 
-// Where one launch writes its timestamps, in nanoseconds of the device's clock: `begin` when its first CTA could
+// One launch writes its timestamps here, in nanoseconds of the device's clock: `begin` when its first CTA could
 // begin, `end` when its last CTA was done, and `middle`, in a launch that does routing and then experts, when the
 // last CTA was done with routing. Null: the launch is not recorded.
 struct Timestamps {

@@ -10,7 +10,7 @@ namespace nibble::cuda {
 
 inline constexpr int kMaxGraphTokens{8};
 
-// What decides which kernels a step launches, and with which grids: steps of one shape share a CUDA graph.
+// A step's shape decides which kernels it launches, and with which grids: steps of one shape share a CUDA graph.
 struct StepShape {
   int num_tokens{0}, num_outputs{0}, full_chunks{0};
   int num_single_rows{0},

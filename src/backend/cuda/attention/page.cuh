@@ -139,7 +139,7 @@ __device__ float exponentials_of_page(float (&scores)[4][4]) {
 // values, so that where one position outweighs all others its value comes out as it is.
 inline constexpr uint32_t kOnes{0x3F803F80};
 
-// How two partial softmaxes are brought to the larger of their references.
+// Brings two partial softmaxes to the larger of their references.
 struct Join {
   float reference, before, more;  // factors of the first and of the second
   __device__ Join(float reference_before, float reference_more)

@@ -23,7 +23,7 @@ constexpr int kStageBytes{2 * kPageBytes};
 constexpr int kPiecesOfRow{kHeadDim * 2 / 16}, kPieces{2 * kPagePositions * kPiecesOfRow};
 constexpr int kCopies{(kPieces + kTileThreads - 1) / kTileThreads};
 
-// Where a 16-byte piece of a key or value lies in its stage. Pieces are interchanged so that lanes which read together meet different
+// The place of a 16-byte piece of a key or value in its stage. Pieces are interchanged so that lanes which read together meet different
 // banks: keys are read 4 pieces of 2 positions at a time, values one piece of 8 positions.
 __device__ int key_place(int position, int piece) {
   return position * 128 + (piece ^ (position % 2 * 4)) * 16;

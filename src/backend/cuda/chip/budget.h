@@ -16,7 +16,7 @@ constexpr int kilobytes(Budget budget) {
   return budget == Budget::k99 ? 99 : budget == Budget::k163 ? 163 : 227;
 }
 
-// What is left for dynamic memory of the bytes that a CTA may have: every kernel may have a kilobyte of static arrays beside it.
+// The bytes of a CTA less a kilobyte for the static arrays that every kernel may have beside its dynamic memory.
 constexpr size_t usable_bytes(size_t shared_bytes) { return shared_bytes - 1024; }
 constexpr size_t usable_bytes(Budget budget) {
   return usable_bytes(static_cast<size_t>(kilobytes(budget)) * 1024);

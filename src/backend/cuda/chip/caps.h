@@ -17,7 +17,7 @@ inline constexpr Family kFamilies[]{Family::kSm80,  Family::kSm86,  Family::kSm8
 int compute_capability_of(Family family);  // 90 for kSm90
 std::string name(Family family);           // "sm_90"
 
-// As the driver tells them.
+// The properties as the driver tells them.
 struct DeviceProperties {
   std::string name;
   int compute_capability{0};  // 90: sm_90
@@ -33,7 +33,7 @@ struct DeviceCaps : DeviceProperties {
   bool has_bulk_copies{false}, has_clusters{false}, has_dependent_launch{false};
   bool has_block_products{false};  // ptx/block_mma.cuh; else their twins run
 
-  // Whether this is a chip of that family itself, not one that runs its code for want of its own.
+  // Says whether this is a chip of that family itself, not one that runs its code for want of its own.
   bool is_of_family() const { return compute_capability == compute_capability_of(family); }
 };
 
@@ -45,7 +45,7 @@ DeviceCaps with_code_of(DeviceCaps caps, int compute_capability);
 
 std::string describe(const DeviceCaps& caps);  // one line
 
-// How fast a chip is, for predictions (predict.h). Rates are of one multiprocessor.
+// The speeds of a chip, for predictions (predict.h). Rates are those of one multiprocessor.
 struct ChipSpeeds {
   double read_bandwidth{0};      // bytes per second: the best that a program was seen to read
   bool is_read_measured{false};  // false: what chips of its kind reach of their datasheet's figure

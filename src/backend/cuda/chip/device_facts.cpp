@@ -9,7 +9,7 @@
 namespace nibble::cuda {
 namespace {
 
-// As nvml.h has them; its functions return 0 when all went well.
+// These stand so in nvml.h; its functions return 0 when all went well.
 using Device = void*;
 constexpr unsigned kCoreClock{1}, kMemoryClock{2}, kGpuTemperature{0};
 

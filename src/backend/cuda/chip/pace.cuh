@@ -1,8 +1,8 @@
 // A slower memory, pretended for the rings of weights: what a chip with less bandwidth would take is then measured with the kernels' own
 // waits, barriers and tails. Only in a build with -DNIBBLE_PACE=GB_PER_S (docs/gpu.md); elsewhere the class is empty.
 //
-// Who asks for bytes books time on the bus, behind everything that was booked before, and the bytes count as arrived at the end of that
-// time and the latency. Loads past the rings (activations, the KV cache) are not paced.
+// A ring that asks for bytes books time on the bus, behind everything that was booked before, and the bytes count as arrived at the end of
+// that time and the latency. Loads past the rings (activations, the KV cache) are not paced.
 #pragma once
 
 #include <cstdint>

@@ -27,7 +27,7 @@ const Row& row_of(const Row (&rows)[size], Key Row::*key, Key wanted) {
   return *std::find_if(std::begin(rows), std::end(rows), [&](const Row& row) { return row.*key == wanted; });
 }
 
-// What one launch has to do.
+// One launch has so much to do.
 struct LaunchWork {
   double bytes{0};        // weights and cache
   double activations{0};  // bytes of these that pass through memory, in prompts
@@ -42,7 +42,7 @@ int column_tiles(int columns) {
   return columns / kManyColumns * (kManyColumns / 8) + (rest == 0 ? 0 : 2 * ceiling(rest, 16));
 }
 
-// How columns are spread over passes: `blocks` of up to 64, with `tiles` of 8 columns in all.
+// Columns are spread over passes: `blocks` of up to 64, with `tiles` of 8 columns in all.
 struct ColumnTiles {
   double blocks{0}, tiles{0};
 };

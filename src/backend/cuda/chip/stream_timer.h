@@ -23,7 +23,7 @@ class StreamTimer {
  public:
   explicit StreamTimer(const OwnedStream& stream) : stream_(stream) {}
 
-  // How long the stream takes for what launch() gives it, until it is done. `what` names that in an error.
+  // Returns how long the stream takes for what launch() gives it. `what` names that in an error.
   template <typename Launch>
   float milliseconds(const char* what, const Launch& launch) const {
     check(cudaEventRecord(start_, stream_), what);

@@ -1,4 +1,4 @@
-// What a launch has to know of the GPU that it is made for: the chip's facts, or what the options pretend. C++17, for device code.
+// A target is all that a launch knows of the GPU that it is made for: the chip's facts, or what the options pretend. C++17, for device code.
 #pragma once
 
 #include "backend/cuda/chip/budget.h"

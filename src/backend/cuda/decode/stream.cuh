@@ -24,7 +24,7 @@ namespace nibble::cuda {
 // Kernels are declared __launch_bounds__(32 * warps, 1): without the 1 the compiler limits them to 64 registers, and a token takes a
 // sixth longer (measured on an H100).
 
-// How many CTAs share a dense matrix: each gets a unit of work or more.
+// The number of CTAs that share a dense matrix: each gets a unit of work or more.
 inline unsigned num_ctas_for(const Target& target, const Strips& weights) {
   return static_cast<unsigned>(std::min(target.num_multiprocessors, weights.num_strips));
 }

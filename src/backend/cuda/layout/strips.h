@@ -76,9 +76,9 @@ struct Strips {
   int segment_tiles{0};  // the last segment may have fewer
   int num_segments{0};   // of a strip
   int segment_bytes{0}, strip_bytes{0};
-  // How a launch streams them (stream_shape.h), for a kernel reads its arguments at no cost, where divisions cost time. The step of a
-  // warp from one segment to its next: so many segments and bytes forward; where that passes the end of the strip, a strip's segments
-  // back and wrap_bytes on.
+  // The launch fills these in (stream_shape.h): a kernel reads its arguments at no cost, and divisions would cost it time. A warp steps
+  // from one segment to its next by so many segments and bytes; where that passes the end of the strip, then by a strip's segments back
+  // and wrap_bytes on.
   int advance_segments{0}, advance_bytes{0}, wrap_bytes{0};
   Bus bus{};
 

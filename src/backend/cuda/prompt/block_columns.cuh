@@ -23,7 +23,7 @@ struct WholeBlockRows : BlockRows {
 template <BlockFormat format>
 class BlockLane;
 
-// With `gathered_bytes` behind the stages, for the kernel's own use.
+// The kernel has `gathered_bytes` of its own behind the stages.
 template <BlockFormat format, int gathered_bytes = 0>
 struct BlockShape : PromptWarps {
   static constexpr Layout kLayout{Layout::kMxfp4};
@@ -31,7 +31,7 @@ struct BlockShape : PromptWarps {
   static constexpr int kRowBytes{row_tile_bytes(format)}, kScaleBytes{4};
   static constexpr int kWeightBytes{kStrips * tile_bytes(kLayout)},
       kStageBytes{kWeightBytes + kColumns * (kRowBytes + kScaleBytes)};
-  // As many stages as fit, but no more than are of use.
+  // There are as many stages as fit, up to kMostStages: more are of no use.
   static constexpr int kMostBytes{98 << 10}, kMostStages{8},
       kFitting{(kMostBytes - gathered_bytes) / stages_bytes(1, kStageBytes)},
       kStages{kFitting < kMostStages ? kFitting : kMostStages};
@@ -58,7 +58,7 @@ class BlockLane {
     scales_ = Shape::kWeightBytes + Shape::kColumns * Shape::kRowBytes + g * 4;
   }
 
-  // As of Bf16Lane.
+  // Adds the products of a stage, as Bf16Lane does.
   template <int tiles>
   __device__ void add_stage(uint32_t stage, PromptSums& sums) const {
     const uint4 codes = load_shared_16(stage + weights_ + lane_ * 16);

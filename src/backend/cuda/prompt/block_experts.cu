@@ -22,7 +22,7 @@ template <BlockFormat format>
 using UpShape = BlockShape<format, PromptWarps::kWarps / kGatherWarps * PromptWarps::kWarpColumns *
                                        kBlockCols* static_cast<int>(sizeof(__nv_bfloat16))>;
 
-// What four warps gather, and the lane's part of it.
+// Four warps gather numbers here, and a lane visits its part of them.
 template <typename Shape>
 class Gathered {
  public:
@@ -31,7 +31,7 @@ class Gathered {
     numbers_ = reinterpret_cast<__nv_bfloat16*>(memory + Shape::kStagesBytes) +
                static_cast<int>(threadIdx.x) / kThreads * Shape::kColumns * kBlockCols;
   }
-  // Of this warp's strip: `unit` is one of its eight.
+  // Puts a number of this warp's strip: `unit` is one of its eight.
   __device__ void put(int column, int unit, float x) const {
     const int warp = static_cast<int>(threadIdx.x) / 32;
     numbers_[column * kBlockCols + warp % kGatherWarps * kStripUnits + unit] = __float2bfloat16_rn(x);

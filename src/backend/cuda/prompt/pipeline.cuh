@@ -37,7 +37,7 @@ namespace nibble::cuda {
 // 8 n + 2 t + i % 2.
 using PromptSums = float[PromptWarps::kWarpTiles][4];
 
-// What a CTA multiplies next. `columns`: how many columns hold a token or a pair.
+// A CTA multiplies item after item. In each so many columns hold a token or a pair.
 struct PromptItem {
   int matrix, first_strip, first_column, columns;
 };

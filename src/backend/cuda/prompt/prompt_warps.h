@@ -1,4 +1,5 @@
-// How the warps of a CTA divide a product of many tokens (pipeline.cuh). Needs no GPU. C++17, for device code.
+// The warps of a CTA that multiplies for many tokens (pipeline.cuh), and how they divide its rows and columns. Needs no GPU. C++17, for
+// device code.
 #pragma once
 
 #include "backend/cuda/layout/strips.h"

@@ -1,4 +1,4 @@
-// What many tokens need beside their products: the norm, and the ranking of experts.
+// Many tokens need two kernels beside their products: the norm, and the ranking of experts.
 #include "backend/cuda/inputs.cuh"
 #include "backend/cuda/kernels.h"
 #include "backend/cuda/pdl.cuh"

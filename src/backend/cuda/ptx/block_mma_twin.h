@@ -13,7 +13,7 @@
 
 namespace nibble::cuda {
 
-// Of four codes in a word: bytes 0 and 2, then bytes 1 and 3.
+// The halves that a word's four codes become: those of bytes 0 and 2, then those of bytes 1 and 3.
 struct TwoPairs {
   uint32_t even, odd;
 };
@@ -26,7 +26,7 @@ constexpr TwoPairs halves_of_e4m3(uint32_t four) {
           (four & 0x80008000u) | (four & 0x7F007F00u) >> 1};
 }
 
-// What the twin's product of halves has to be multiplied by.
+// The twin's product of halves has to be multiplied by this.
 constexpr float half_products_scale(BlockForm form) { return form == BlockForm::kMxfp8 ? 0x1p22f : 0x1p28f; }
 
 // The operands of both products of block `block`. Which column of the contraction is which of m16n8k16's does not matter, as long as A

@@ -28,7 +28,7 @@ __device__ void wait_for_copies() {
   asm volatile("cp.async.wait_group %0;" ::"n"(later) : "memory");
 }
 
-// Whether the code that is being compiled has a copy engine.
+// Says whether the architecture that is compiled for has a copy engine.
 #if __CUDA_ARCH__ >= 900
 inline constexpr bool kHasBulkCopies{true};
 #else

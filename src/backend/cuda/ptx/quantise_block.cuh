@@ -1,4 +1,4 @@
-// What the four lanes of a quad, each with eight neighbours of a block of 32, have to know of each other to quantise it
+// The four lanes of a quad, each with eight neighbours of a block of 32, exchange here what they need of each other to quantise it
 // (quantise_block.h).
 #pragma once
 

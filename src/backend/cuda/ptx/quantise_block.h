@@ -56,11 +56,11 @@ constexpr uint8_t mxfp8_scale(uint32_t largest) {
   const uint32_t exponent = (largest + 0x1FFFFFu) >> 23;
   return static_cast<uint8_t>(exponent > 8 ? exponent - 8 : 0);
 }
-// Of the second term.
+// The scale of the second term: 2^-4 of the first's, or the smallest there is.
 constexpr uint8_t rest_scale(uint8_t scale) {
   return scale == kNanScale ? kNanScale : static_cast<uint8_t>(scale > 4 ? scale - 4 : 0);
 }
-// The lower of the two that are tried.
+// The lower of the two scales that are tried.
 constexpr uint8_t mxfp4_scale(uint32_t largest) {
   if (largest >= kInfinityBits) return kNanScale;
   const uint32_t exponent = largest >> 23;

@@ -405,7 +405,7 @@ class Row {
   Shared& shared_;
 };
 
-// Whether a row asks for the likeliest token alone, or for none: best_kernel then answers it.
+// Says whether a row asks for the likeliest token alone, or for none: best_kernel then answers it.
 __device__ bool has_only_likeliest(const SampleRow& row) {
   return row.temperature < 0 || (row.temperature == 0 && row.num_adjustments == 0 && row.num_logprobs < 0);
 }

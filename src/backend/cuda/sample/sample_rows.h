@@ -22,7 +22,7 @@ class SampleRows {
   }
   // Parameters that engine/validate.h would refuse, and tokens outside of the vocabulary, are a bug of the caller.
   void add(const OutputRow& output, int position);
-  // Whether no row asks for anything but its likeliest token.
+  // Says whether no row asks for anything but its likeliest token.
   bool are_greedy() const { return are_greedy_; }
   // Enqueues the copy of the adjustments, if there are any. The previous step must have ended.
   void upload(Stream stream);

@@ -23,7 +23,7 @@ Power power(double exponent, double error) {
   return {std::exp2(exponent), std::exp2(exponent - wide) * (1 - 4 * kUlp),
           std::min(1.0, std::exp2(exponent + wide) * (1 + 4 * kUlp))};
 }
-// Of a whole exponent: no rounding.
+// The power of a whole exponent has no rounding.
 Power exact_power(double exponent) {
   const double value = std::exp2(exponent);
   return {value, value, value};

@@ -1,4 +1,4 @@
-// What a block-scaled product (ptx/block_mma.cuh) has to give, worked out in double precision from the registers of all 32 lanes.
+// Works out in double precision, from the registers of all 32 lanes, what a block-scaled product (ptx/block_mma.cuh) has to give.
 // Nothing of the device's code is used: where an element lies is said here once more, element by element.
 #pragma once
 
@@ -31,7 +31,7 @@ void put_a_scale(WarpRegisters& registers, int row, int byte, uint8_t scale);
 void put_b_scale(WarpRegisters& registers, int column, int byte, uint8_t scale);
 float& d_at(WarpRegisters& registers, int row, int column);
 
-// What a container of 8 bits is worth as an E2M1 operand: sign at bit 5, exponent at 4 and 3, mantissa at 2, and two more bits of
+// The value of a container of 8 bits as an E2M1 operand: sign at bit 5, exponent at 4 and 3, mantissa at 2, and two more bits of
 // mantissa below, which are zero in a code that lies at its place.
 double value_of_container(uint32_t byte);
 

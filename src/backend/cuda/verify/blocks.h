@@ -1,5 +1,5 @@
-// Activations in the formats of block-scaled products (block_rows.h): quantised on the host, decoded on the host, and how far results in
-// such a format may be from expected numbers. Where a code lies is said here once more, element by element.
+// The host quantises activations to the formats of block-scaled products (block_rows.h), decodes them, and compares results in such a
+// format with expected numbers. The place of each code is said here once more, element by element.
 #pragma once
 
 #include <vector>
@@ -31,10 +31,10 @@ struct BlockScales {
 };
 BlockScales scales_of_block(const float (&x)[4][8]);
 
-// With the host's instance of what the kernels quantise with.
+// Quantises rows with the host's instance of what the kernels quantise with.
 HostBlocks quantise_rows(BlockFormat format, int rows, int cols, const std::vector<uint16_t>& bf16);
 
-// What a product multiplies. `is_native`: by the instruction, else by its twin.
+// The numbers that a product multiplies. `is_native`: by the instruction, else by its twin.
 Activations activations_of(const HostBlocks& blocks, bool is_native);
 
 // The same on the device.

@@ -33,7 +33,7 @@ struct AttendCase {
 
   int num_tokens() const;
   int width() const { return (num_heads + 2 * num_kv_heads) * kHeadDim; }  // elements of a row of q, k and v
-  // Whether every row belongs to another sequence: attend() then writes keys and values.
+  // Says whether every row belongs to another sequence: attend() then writes keys and values.
   bool writes_kv() const;
   std::string text() const;
 };

@@ -19,7 +19,7 @@ size_t size_of(int a, int b, int c = 1) {
   return static_cast<size_t>(a) * static_cast<size_t>(b) * static_cast<size_t>(c);
 }
 
-// How far a sum may be from the true one, as a share of the sum of magnitudes: 2^-23 for each rounding on the way.
+// A sum may be so far from the true one, as a share of the sum of magnitudes: 2^-23 for each rounding on the way.
 // The tensor cores align 16 products and the addend to the largest of the 17 and truncate below its last place: 17
 // truncations and that of the result. A segment begins at zero and adds up 4 times 16 columns of each of its tiles;
 // then the segments are added.
@@ -28,8 +28,8 @@ double relative_bound(const Strips& strips) {
   return (4 * kProduct * strips.segment_tiles + strips.num_segments) * 0x1p-23;
 }
 
-// The same of block-scaled products. A number's two terms together may be three times as large as the number, where the first is E4M3's
-// smallest.
+// The same bound of block-scaled products. A number's two terms together may be three times as large as the number, where the first is
+// E4M3's smallest.
 //
 // The twin adds up 32 columns in two products of 16, with 18 truncations each, and then adds them to the sum: one rounding more in each
 // step. What the instruction does is not documented: it is taken to keep 13 bits of the largest of its products and the addend, as those

@@ -25,7 +25,7 @@ std::vector<Shape> shapes() {
           {4096, 16, 2, 3, 1, 4096, 513, {1, 7, 16, 33}}};
 }
 
-// Whether the shape is one that the row takes on this target: others are refused at load (limits.h).
+// Says whether the shape is one that the row takes on this target: others are refused at load (limits.h).
 bool fits(const KernelRow& row, const Target& target, const Shape& shape) {
   Config config;
   config.hidden = shape.hidden;

@@ -1,4 +1,4 @@
-// Where a block-scaled product looks for its operands. All numbers are small integers, so that any order and width of sums gives them
+// Asks where a block-scaled product looks for its operands. All numbers are small integers, so that any order and width of sums gives them
 // exactly.
 #include <fmt/format.h>
 

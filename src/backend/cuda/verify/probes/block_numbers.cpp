@@ -1,4 +1,4 @@
-// What block-scaled products compute, and how exactly.
+// Asks what block-scaled products compute, and how exactly.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -101,10 +101,10 @@ double worst_of_random(const BlockMachine& machine, BlockProduct product) {
   return worst;
 }
 
-// How far the twin may be from the truth, as a share of the sum of magnitudes, with 2^-23 for each rounding on the way: m16n8k16 aligns 16
+// The twin may be so far from the truth, as a share of the sum of magnitudes, with 2^-23 for each rounding on the way: m16n8k16 aligns 16
 // products and the addend, and truncates each and the result, twice for a block of 32 columns; three more join the two blocks to D.
 constexpr double kTwinBound{(2 * 18 + 3) * 0x1p-23};
-// The instruction: 2^-10 if sums keep 13 bits, as those of FP8 on Ada and Hopper do. What it keeps is probe_sum_width's to say.
+// The instruction may be off by 2^-10 if sums keep 13 bits, as those of FP8 on Ada and Hopper do. ask_sum_width() finds out what it keeps.
 constexpr double kNativeBound{0x1p-10};
 
 ProbeFinding products_finding(const BlockMachine& machine, BlockProduct product, Result as_expected,
@@ -166,7 +166,7 @@ ProbeFinding ask_sum_width(const BlockMachine& machine) {
   return finding;
 }
 
-// QMMA.SF with scales of one against QMMA.
+// Compares QMMA.SF with scales of one with QMMA.
 ProbeFinding ask_unit_scales(const BlockMachine& machine) {
   if (!machine.has_block_mma) return {Result::kMissing, "takes the instructions of sm_120a and sm_121a"};
   Warps warps;

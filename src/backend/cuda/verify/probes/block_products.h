@@ -25,7 +25,7 @@ struct BlockProductArgs {
 };
 void multiply_blocks(Stream stream, const BlockProductArgs& args);
 
-// Whether the code that runs on this GPU has the instruction. `is_native`: in its memory.
+// Asks whether the code that runs on this GPU has the instruction. `is_native` lies in its memory.
 void ask_block_mma(Stream stream, int* is_native);
 
 }  // namespace nibble::cuda::verify

@@ -1,4 +1,4 @@
-// What probes of block-scaled products share: operands, and the comparison of what the GPU made of them with the truth.
+// Probes of block-scaled products share these operands, and the comparison of what the GPU made of them with the truth.
 #pragma once
 
 #include <cstdint>
@@ -29,7 +29,7 @@ WarpRegisters zeros_with_scales_of_one();
 // Codes that are not NaN, scales from 2^-spread to 2^spread in every byte of every lane, sums up to 128.
 WarpRegisters random_registers(BlockForm form, uint64_t seed, int spread);
 
-// What multiplies: this GPU, or in tests one that is made up.
+// A machine that multiplies: this GPU, or in tests one that is made up.
 struct BlockMachine {
   bool has_block_mma;  // else kNative is a twin
   // The registers after the product.

@@ -1,4 +1,4 @@
-// How operands of block-scaled products are made: weights of strips as they were packed, activations of bfloat16.
+// Asks how operands of block-scaled products are made: weights of strips as they were packed, activations of bfloat16.
 #include "backend/cuda/verify/probes/codes.h"
 
 #include <fmt/format.h>
@@ -27,7 +27,7 @@ ProbeFinding finding_of(const Comparison& comparison, const std::string& compare
 
 constexpr int kRows{256}, kTiles{5}, kCols{kTiles * kTileCols};
 
-// What the eight neighbours of one row become, in which registers and at which places.
+// Compares a row with what its eights of neighbours have to become, in which registers and at which places.
 void compare_row(Comparison& comparison, const std::vector<uint8_t>& codes,
                  const std::vector<uint32_t>& containers, const std::vector<uint32_t>& nibbles, int row) {
   for (int col = 0; col < kCols; ++col) {

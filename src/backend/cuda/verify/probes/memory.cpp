@@ -1,4 +1,4 @@
-// What memory there is, and how fast it is read.
+// Asks what memory there is, and how fast it is read.
 #include "backend/cuda/verify/probes/memory.h"
 
 #include <fmt/format.h>

@@ -1,5 +1,5 @@
-// What a kernel reads behind wait_for_predecessor() is what the kernel before it wrote. On GB10 a load was seen to be moved before the
-// wait (ggml-org/llama.cpp#23825).
+// Asks whether a kernel that was launched early reads behind wait_for_predecessor() what the kernel before it wrote. On GB10 a load was
+// seen to be moved before the wait (ggml-org/llama.cpp#23825).
 #include "backend/cuda/verify/probes/order.h"
 
 #include <fmt/format.h>

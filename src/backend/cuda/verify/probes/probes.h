@@ -1,4 +1,4 @@
-// What `nibble verify` asks a GPU before it checks the rows of the kernel table. Each takes less than a second.
+// Questions that `nibble verify` asks a GPU before it checks the rows of the kernel table. Each takes less than a second.
 #pragma once
 
 #include <span>
@@ -7,10 +7,10 @@
 
 namespace nibble::cuda::verify {
 
-// How operands of block-scaled products are made.
+// These ask how operands of block-scaled products are made.
 ProbeFinding probe_unpacking();
 ProbeFinding probe_quantising();
-// Rates, memory, order.
+// These ask for rates, memory and order.
 ProbeFinding probe_rates();
 ProbeFinding probe_plain_reads();
 ProbeFinding probe_ring_reads();

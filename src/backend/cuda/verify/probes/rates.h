@@ -1,4 +1,4 @@
-// How many products of each kind a multiprocessor makes in a clock.
+// Measures how many products of each kind a multiprocessor makes in a clock.
 #pragma once
 
 #include "backend/cuda/chip/device.h"
