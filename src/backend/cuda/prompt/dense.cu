@@ -1,6 +1,4 @@
 // qkv, project and the router's logits of many tokens.
-#include <algorithm>
-
 #include "backend/cuda/inputs.cuh"
 #include "backend/cuda/kernels.h"
 #include "backend/cuda/pdl.cuh"
@@ -16,13 +14,14 @@ struct TokenItems {
   using Shape = PromptShape<layout>;
   int num_row_blocks, num_tokens;
 
-  static constexpr int blocks(int count, int size) { return (count + size - 1) / size; }
+  __host__ __device__ int num_token_blocks() const {
+    return (num_tokens + Shape::kColumns - 1) / Shape::kColumns;
+  }
   __host__ __device__ TokenItems(const Strips& weights, int tokens)
-      : num_row_blocks(blocks(weights.num_strips, Shape::kStrips)), num_tokens(tokens) {}
-  __host__ __device__ int count() const { return num_row_blocks * blocks(num_tokens, Shape::kColumns); }
+      : num_row_blocks(row_blocks<Shape>(weights)), num_tokens(tokens) {}
+  __host__ __device__ int count() const { return num_row_blocks * num_token_blocks(); }
   __device__ PromptItem at(int index) const {
-    const int token_blocks = blocks(num_tokens, Shape::kColumns),
-              first = index % token_blocks * Shape::kColumns;
+    const int token_blocks = num_token_blocks(), first = index % token_blocks * Shape::kColumns;
     return {0, index / token_blocks * Shape::kStrips, first, min(Shape::kColumns, num_tokens - first)};
   }
   __device__ int row(const PromptItem& item, int column) const { return item.first_column + column; }
@@ -110,10 +109,7 @@ __global__ void __launch_bounds__(PromptShape<Layout::kBf16>::kThreads, 1)
 
 template <Layout layout>
 LaunchShape shape_for(const Target& target, const Strips& weights, int num_tokens) {
-  using Shape = PromptShape<layout>;
-  const int items = TokenItems<layout>(weights, num_tokens).count();
-  return {dim3(static_cast<unsigned>(std::min(items, target.num_multiprocessors))), Shape::kThreads,
-          Shape::kBytes};
+  return shape_for_items<PromptShape<layout>>(target, TokenItems<layout>(weights, num_tokens).count());
 }
 
 }  // namespace

@@ -2,18 +2,11 @@
 // other, so that memory delivers its activations once, and each strip once or, where an expert has several groups, soon again.
 #pragma once
 
-#include <algorithm>
-
 #include "backend/cuda/kernels.h"
 #include "backend/cuda/pdl.cuh"
 #include "backend/cuda/prompt/pipeline.cuh"
 
 namespace nibble::cuda {
-
-template <typename Shape>
-constexpr int row_blocks(const Strips& weights) {
-  return (weights.num_strips + Shape::kStrips - 1) / Shape::kStrips;
-}
 
 // `first_column` is the place of the group's pairs.
 template <typename Shape, typename RowOf>
@@ -79,9 +72,7 @@ __device__ inline auto take_down(const ExpertsDownArgs& args, int expert, int st
 
 template <typename Shape>
 LaunchShape group_shape(const Target& target, const Strips& weights, int max_groups) {
-  const int items = max_groups * row_blocks<Shape>(weights);
-  return {dim3(static_cast<unsigned>(std::min(items, target.num_multiprocessors))), Shape::kThreads,
-          Shape::kBytes};
+  return shape_for_items<Shape>(target, max_groups * row_blocks<Shape>(weights));
 }
 
 }  // namespace nibble::cuda

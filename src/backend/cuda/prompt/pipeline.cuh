@@ -15,7 +15,10 @@
 // token gets the same bits from either, if the instruction is the same.
 #pragma once
 
+#include <algorithm>
+
 #include "backend/cuda/kernels.h"
+#include "backend/cuda/pdl.cuh"
 #include "backend/cuda/prompt/prompt_warps.h"
 #include "backend/cuda/ptx/barrier.cuh"
 #include "backend/cuda/ptx/copy.cuh"
@@ -41,6 +44,18 @@ using PromptSums = float[PromptWarps::kWarpTiles][4];
 struct PromptItem {
   int matrix, first_strip, first_column, columns;
 };
+
+template <typename Shape>
+constexpr int row_blocks(const Strips& weights) {
+  return (weights.num_strips + Shape::kStrips - 1) / Shape::kStrips;
+}
+
+// The launch of so many items: a CTA for each, up to one on every multiprocessor.
+template <typename Shape>
+LaunchShape shape_for_items(const Target& target, int num_items) {
+  return {dim3(static_cast<unsigned>(std::min(num_items, target.num_multiprocessors))), Shape::kThreads,
+          Shape::kBytes};
+}
 
 // The stages in shared memory and their barriers.
 template <typename Shape>
