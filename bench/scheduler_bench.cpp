@@ -37,7 +37,7 @@ void serve(benchmark::State& state) {
         const auto token = static_cast<TokenId>(
             random_bits(static_cast<uint64_t>(slice.request), static_cast<uint64_t>(slice.first_position)) %
             200000);
-        scheduler.advance(slice, slice.gives_token ? std::optional(token) : std::nullopt);
+        if (slice.gives_token) scheduler.push(slice.request, token);
         if (slice.gives_token && --num_left[slice.request] == 0) scheduler.remove(slice.request);
       }
     }

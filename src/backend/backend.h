@@ -7,6 +7,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "backend/timed_work.h"
@@ -70,8 +71,18 @@ class Backend {
   // guarantees that page tables cover the positions, that no two runs write the same page, and that there are at most
   // max_batch_tokens rows. A token gets the same bits alone and in any batch.
   virtual StepResult step(const Batch& batch) = 0;
+  // The number of steps that can be launched while another is under way: 0 where launch() runs the whole step.
+  virtual int steps_ahead() const { return 0; }
+  // step() in two halves. launch() begins a step, and needs the batch no more when it returns; if it throws, nothing was begun. wait()
+  // gives the result of the oldest step that was launched; if it throws, that step could not be run, and a later one can be waited for
+  // all the same. Steps run one after the other: each finds what the one before it wrote.
+  virtual void launch(const Batch& batch) { launched_ = step(batch); }
+  virtual StepResult wait() { return std::move(launched_); }
   // Runs the same step and returns what it did, in order. Empty: this backend does not record it.
   virtual std::vector<TimedWork> profile(const Batch&) { return {}; }
+
+ private:
+  StepResult launched_;
 };
 
 }  // namespace nibble

@@ -1,7 +1,11 @@
 // The engine's loop: take new requests, plan a step, run it, send out its events. Two queues connect it to other threads:
 // requests and cancellations in, events out. Everything else belongs to the engine's thread alone.
+//
+// Where the backend can (Backend::steps_ahead), the next step is planned and launched before this one's tokens are waited for: stop
+// rules, text and events of this step are worked out while the next one runs.
 #include "engine/engine.h"
 
+#include <algorithm>
 #include <condition_variable>
 #include <deque>
 #include <exception>
@@ -72,10 +76,20 @@ struct Engine::Impl {
     thread.join();
   }
 
+  // A step that was launched. The page tables in its slices are no longer valid.
+  struct Launched {
+    std::vector<Slice> slices{};
+    std::unordered_map<RequestId, int> output_rows{};  // those of sequences that get a token
+    double planning_seconds{0};                        // in which the backend had nothing to do
+    Stopwatch clock{};                                 // started with the launch
+  };
+
   void run();
   bool take_orders();  // waits while there is nothing to do; returns false when the engine is to end
-  void step();
-  StepResult run_backend(const std::vector<Slice>& slices);
+  std::optional<Launched> launch();                   // nothing where there is nothing to run
+  void launch_backend(Launched& next);                // throws what the backend throws
+  void finish(const Launched& step, Launched* next);  // `next`: the one launched after it, if there is one
+  void fail_running(const std::exception& error);
   void publish();  // copies the state to where other threads may read it
   void hand_out(const Slice& slice, SampledToken token);
   void end(RequestId id, Event event);
@@ -98,20 +112,33 @@ struct Engine::Impl {
   std::unordered_map<RequestId, Sequence> sequences;
   uint64_t num_faults{0};
   std::function<void(const StepReport&)> on_step;
-  double backend_seconds{0};  // of the current step
+  std::optional<Launched> under_way;
+  std::optional<Stopwatch> since_step;  // started when the last step ended
 
   std::thread thread;  // last, so that it starts when the other members exist
 };
 
 void Engine::Impl::run() {
-  while (take_orders()) step();
+  while (take_orders()) {
+    std::optional<Launched> next = launch();
+    if (under_way) finish(*under_way, next ? &*next : nullptr);
+    under_way = std::move(next);
+    if (!under_way || backend.steps_ahead() > 0) continue;
+    finish(*under_way, nullptr);
+    under_way.reset();
+  }
+  if (!under_way) return;
+  try {
+    backend.wait();
+  } catch (const std::exception&) {  // nobody waits for it any more
+  }
 }
 
 bool Engine::Impl::take_orders() {
   std::deque<Order> taken;
   {
     std::unique_lock lock(mutex);
-    order_came.wait(lock, [&] { return is_closing || !orders.empty() || !scheduler.is_idle(); });
+    order_came.wait(lock, [&] { return is_closing || !orders.empty() || !scheduler.is_idle() || under_way; });
     if (is_closing) return false;
     taken.swap(orders);
   }
@@ -129,41 +156,59 @@ bool Engine::Impl::take_orders() {
   return true;
 }
 
-void Engine::Impl::step() {
-  const Stopwatch watch;
-  const std::vector<Slice> slices = scheduler.next();
+std::optional<Engine::Impl::Launched> Engine::Impl::launch() {
+  const Stopwatch planning;
+  Launched next{.slices = scheduler.next()};
   publish();
-  if (slices.empty()) return;  // everything was cancelled
-  for (const Slice& slice : slices) sequences.at(slice.request).start(slice.first_position);
+  if (next.slices.empty()) return {};  // everything was cancelled, or waits for its last token
+  for (const Slice& slice : next.slices) sequences.at(slice.request).start(slice.first_position);
+  if (!under_way) next.planning_seconds = planning.seconds();
+  next.clock = {};
+  try {
+    launch_backend(next);
+  } catch (const std::exception& error) {
+    fail_running(error);
+    return {};
+  }
+  return next;
+}
 
+void Engine::Impl::finish(const Launched& step, Launched* next) {
   StepResult result;
   try {
-    result = run_backend(slices);
+    result = backend.wait();
   } catch (const std::exception& error) {
-    ++num_faults;
-    publish();  // before the events, so that whoever sees one finds the fault counted
-    // All sequences of the step fail, because their keys and values may be half written; no others are touched.
-    for (const Slice& slice : slices)
-      end(slice.request,
-          FailedEvent{slice.request, fmt::format("the model could not be run: {}", error.what())});
-    publish();
+    since_step.emplace();
+    if (step.slices.empty()) return;
+    fail_running(error);
+    if (next) *next = {};  // its sequences have failed, and nobody else is touched if it fails too
     return;
   }
+  StepReport report{.num_sequences = static_cast<int>(step.slices.size()),
+                    .backend_seconds = step.clock.seconds(),
+                    .other_seconds = step.planning_seconds};
+  if (since_step) report.backend_seconds = std::min(report.backend_seconds, since_step->seconds());
+  const Stopwatch& handing_out = since_step.emplace();
+  NIBBLE_CHECK(step.slices.empty() || result.outputs.size() == step.output_rows.size(),
+               "{} tokens for {} rows", result.outputs.size(), step.output_rows.size());
   auto output = result.outputs.begin();
-  for (const Slice& slice : slices) {
-    if (!slice.gives_token) {
-      scheduler.advance(slice, {});
-      continue;
-    }
-    scheduler.advance(slice, output->token);
-    hand_out(slice, std::move(*output++));
+  for (const Slice& slice : step.slices) {
+    report.num_tokens += slice.num_tokens;
+    if (slice.gives_token) hand_out(slice, std::move(*output++));
   }
   publish();
   if (!on_step) return;
-  StepReport report{.num_sequences = static_cast<int>(slices.size()), .backend_seconds = backend_seconds};
-  for (const Slice& slice : slices) report.num_tokens += slice.num_tokens;
-  report.other_seconds = watch.seconds() - backend_seconds;
+  if (!next) report.other_seconds += handing_out.seconds();
   on_step(report);
+}
+
+// Every sequence that runs may have shared pages that the step was to write. Those that wait have none, and run afterwards.
+void Engine::Impl::fail_running(const std::exception& error) {
+  ++num_faults;
+  const std::vector<RequestId> failed = scheduler.remove_running();
+  publish();  // before the events, so that whoever sees one finds the fault counted
+  for (const RequestId id : failed)
+    end(id, FailedEvent{id, fmt::format("the model could not be run: {}", error.what())});
 }
 
 void Engine::Impl::publish() {
@@ -177,35 +222,41 @@ void Engine::Impl::publish() {
            .counts = scheduler.counts()};
 }
 
-StepResult Engine::Impl::run_backend(const std::vector<Slice>& slices) {
+void Engine::Impl::launch_backend(Launched& next) {
+  static constexpr TokenId kNotKnown{0};
   std::vector<OutputRow> outputs;
   std::vector<Run> runs;
-  outputs.reserve(slices.size());  // the runs hold spans of it
-  for (const Slice& slice : slices) {
+  outputs.reserve(next.slices.size());  // the runs hold spans of it
+  for (Slice& slice : next.slices) {
     const Sequence& sequence = sequences.at(slice.request);
     const size_t first_output = outputs.size();
-    if (slice.gives_token)
+    if (slice.gives_token) {
+      next.output_rows.emplace(slice.request, static_cast<int>(outputs.size()));
       outputs.push_back({.token_index = slice.num_tokens - 1,
                          .sample = &sequence.sample(),
                          .prompt = sequence.prompt(),
                          .output = sequence.output()});
-    runs.push_back({.tokens = sequence.tokens().subspan(static_cast<size_t>(slice.first_position),
-                                                        static_cast<size_t>(slice.num_tokens)),
-                    .first_position = slice.first_position,
-                    .full = slice.full,
-                    .sliding = slice.sliding,
-                    .outputs = std::span(outputs).subspan(first_output)});
+    }
+    Run run{.first_position = slice.first_position,
+            .full = std::exchange(slice.full, {}),
+            .sliding = std::exchange(slice.sliding, {}),
+            .outputs = std::span(outputs).subspan(first_output)};
+    if (slice.follows) {
+      run.tokens = {&kNotKnown, 1};
+      run.follows = under_way->output_rows.at(slice.request);
+    } else {
+      run.tokens = sequence.tokens().subspan(static_cast<size_t>(slice.first_position),
+                                             static_cast<size_t>(slice.num_tokens));
+    }
+    runs.push_back(run);
   }
-  const Stopwatch watch;
-  StepResult result = backend.step({.runs = runs});
-  backend_seconds = watch.seconds();
-  NIBBLE_CHECK(result.outputs.size() == outputs.size(), "{} tokens for {} rows", result.outputs.size(),
-               outputs.size());
-  return result;
+  backend.launch({.runs = runs});
 }
 
 void Engine::Impl::hand_out(const Slice& slice, SampledToken token) {
-  Sequence& sequence = sequences.at(slice.request);
+  const auto found = sequences.find(slice.request);
+  if (found == sequences.end()) return;  // it ended or was cancelled when this step was already launched
+  Sequence& sequence = found->second;
   if (token.token == -1) {
     const int position = slice.first_position + slice.num_tokens - 1;
     end(slice.request,
@@ -215,6 +266,7 @@ void Engine::Impl::hand_out(const Slice& slice, SampledToken token) {
     return;
   }
   NIBBLE_CHECK(token.token >= 0 && token.token < limits.vocab, "token {} of {}", token.token, limits.vocab);
+  scheduler.push(slice.request, token.token);
   put(sequence.push(std::move(token)));
   if (sequence.end()) end(slice.request, sequence.finish(*sequence.end()));
 }

@@ -20,8 +20,9 @@ namespace nibble {
 // The size and the time of one step.
 struct StepReport {
   int num_tokens{0}, num_sequences{0};  // rows of the batch, and the number of sequences that they belong to
-  double backend_seconds{0};            // running the model
-  double other_seconds{0};              // planning the step and sending out its events
+  double backend_seconds{
+      0};  // running the model, from the end of the step before if that ended later than this began
+  double other_seconds{0};  // planning the step and sending out its events, while the backend had no other
 };
 
 struct EngineOptions {

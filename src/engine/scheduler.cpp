@@ -38,12 +38,32 @@ void Scheduler::add(RequestId request, std::span<const TokenId> prompt, int max_
   NIBBLE_CHECK(most.full <= full_pool_.num_pages() && most.sliding <= sliding_pool_.num_pages(),
                "{} of {} full pages, {} of {} sliding pages", most.full, full_pool_.num_pages(), most.sliding,
                sliding_pool_.num_pages());
-  waiting_.push_back({request, {prompt.begin(), prompt.end()}, num_prompt_tokens, false});
+  waiting_.push_back({request,
+                      {prompt.begin(), prompt.end()},
+                      num_prompt_tokens,
+                      num_prompt_tokens + max_output_tokens,
+                      false});
 }
 
 void Scheduler::remove(RequestId request) {
   std::erase_if(waiting_, [&](const Waiting& sequence) { return sequence.request == request; });
-  std::erase_if(running_, [&](const Running& sequence) { return sequence.request == request; });
+  const auto found = std::find_if(running_.begin(), running_.end(),
+                                  [&](const Running& sequence) { return sequence.request == request; });
+  if (found == running_.end()) return;
+  add_to_cache(*found);
+  running_.erase(found);
+}
+
+std::vector<RequestId> Scheduler::remove_running() {
+  std::vector<RequestId> removed;
+  for (const Running& sequence : running_) removed.push_back(sequence.request);
+  running_.clear();
+  if (cache_) cache_->clear();
+  return removed;
+}
+
+void Scheduler::add_to_cache(Running& sequence) {
+  if (cache_) sequence.pages.add_to(*cache_, sequence.tokens);
 }
 
 // Pages that a sequence of `num_tokens` known tokens needs to run them all, once `num_filled` positions are filled.
@@ -58,7 +78,7 @@ PageCounts Scheduler::pages_for(size_t num_tokens, int num_filled) const {
 bool Scheduler::has_room(const Waiting& sequence, const Prefix& known) const {
   int full_left = full_pool_.num_free(), sliding_left = sliding_pool_.num_free();
   for (const Running& other : running_) {
-    const PageCounts needed = pages_for(other.tokens.size(), other.pages.length());
+    const PageCounts needed = pages_for(other.num_tokens(), other.pages.length());
     full_left -= 1 + std::max(0, needed.full - static_cast<int>(other.pages.full().pages.size()));
     sliding_left -= 1 + std::max(0, needed.sliding - static_cast<int>(other.pages.sliding().pages.size()));
   }
@@ -91,7 +111,7 @@ void Scheduler::admit() {
       counts_.num_prompt_tokens += head.tokens.size();
       counts_.num_cached_tokens += static_cast<uint64_t>(known.num_tokens());
     }
-    running_.push_back({head.request, std::move(head.tokens), head.num_prompt_tokens,
+    running_.push_back({head.request, std::move(head.tokens), head.num_prompt_tokens, head.max_tokens,
                         SequencePages(full_pool_, sliding_pool_, options_.window)});
     running_.back().pages.resume(known);
     waiting_.pop_front();
@@ -118,12 +138,19 @@ int Scheduler::make_room(Running& sequence) {
 
 void Scheduler::preempt_youngest() {
   Running& youngest = running_.back();
-  waiting_.push_front({youngest.request, std::move(youngest.tokens), youngest.num_prompt_tokens, true});
+  waiting_.push_front(
+      {youngest.request, std::move(youngest.tokens), youngest.num_prompt_tokens, youngest.max_tokens, true});
   running_.pop_back();
   ++counts_.num_preemptions;
 }
 
 std::vector<Slice> Scheduler::next() {
+  for (Running& sequence : running_) {
+    NIBBLE_CHECK(sequence.num_awaited <= 1, "request {} awaits {} tokens",
+                 static_cast<uint64_t>(sequence.request), sequence.num_awaited);
+    // Not earlier: until the step before was launched, its page tables must not change.
+    add_to_cache(sequence);
+  }
   admit();
   std::vector<Slice> slices;
   const auto decodes = [](const Running& sequence) {
@@ -149,26 +176,34 @@ std::vector<Slice> Scheduler::next() {
     const bool has_room = sequence->pages.reserve(num_tokens);
     NIBBLE_CHECK(has_room);
     num_rows_left -= num_tokens;
+    const int first_position = sequence->pages.length();
+    const bool gives_token = num_tokens == sequence->num_missing();
     slices.push_back({.request = sequence->request,
-                      .first_position = sequence->pages.length(),
+                      .first_position = first_position,
                       .num_tokens = num_tokens,
-                      .gives_token = num_tokens == sequence->num_missing(),
+                      .gives_token = gives_token,
+                      .follows = first_position == std::ssize(sequence->tokens),
                       .full = sequence->pages.full(),
                       .sliding = sequence->pages.sliding()});
+    sequence->pages.advance(num_tokens);
+    sequence->num_awaited += gives_token;
   }
-  NIBBLE_CHECK(!slices.empty() || is_idle(), "{} wait and nobody runs", waiting_.size());
+  const auto awaits = [](const Running& sequence) { return sequence.num_awaited > 0; };
+  NIBBLE_CHECK(!slices.empty() || is_idle() || std::any_of(running_.begin(), running_.end(), awaits),
+               "{} wait and nobody runs", waiting_.size());
   return slices;
 }
 
-void Scheduler::advance(const Slice& slice, std::optional<TokenId> token) {
-  const auto found = std::find_if(running_.begin(), running_.end(),
-                                  [&](auto& sequence) { return sequence.request == slice.request; });
-  NIBBLE_CHECK(found != running_.end() && found->pages.length() == slice.first_position, "request {}",
-               static_cast<uint64_t>(slice.request));
-  NIBBLE_CHECK(slice.gives_token == token.has_value(), "request {}", static_cast<uint64_t>(slice.request));
-  found->pages.advance(slice.num_tokens);
-  if (cache_) found->pages.add_to(*cache_, found->tokens);
-  if (token) found->tokens.push_back(*token);
+void Scheduler::push(RequestId request, TokenId token) {
+  const auto is_meant = [&](const auto& sequence) { return sequence.request == request; };
+  if (const auto found = std::find_if(running_.begin(), running_.end(), is_meant); found != running_.end()) {
+    NIBBLE_CHECK(found->num_awaited > 0, "request {} awaits no token", static_cast<uint64_t>(request));
+    found->tokens.push_back(token);
+    --found->num_awaited;
+  } else if (const auto preempted = std::find_if(waiting_.begin(), waiting_.end(), is_meant);
+             preempted != waiting_.end()) {
+    preempted->tokens.push_back(token);
+  }
 }
 
 }  // namespace nibble

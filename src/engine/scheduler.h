@@ -10,6 +10,10 @@
 //   sequence ends at some time.
 //   A step gives one row to each sequence that decodes; the prompts share the remaining rows, oldest first.
 //   A prompt waits while another prompt fills pages that both have in common, and then shares them.
+//
+// A step can be planned while the one before it runs: steps run one after the other, so a page is used from the moment when the step
+// that writes it is planned, and may be written by another sequence as soon as it is given back. A sequence whose next token is not
+// known yet has its row all the same; the row of one that turns out to have ended was in vain.
 #pragma once
 
 #include <cstdint>
@@ -46,7 +50,8 @@ struct Slice {
   RequestId request{};
   int first_position{0};  // in the sequence's first slice: the number of tokens found in the prefix cache
   int num_tokens{0};
-  bool gives_token{false};          // it includes the last known token, so the step samples the next one
+  bool gives_token{false};  // it includes the last token, so the step samples the next one
+  bool follows{false};      // its one token is the one that the step before samples, and not known yet
   PageTableView full{}, sliding{};  // valid until the next call of a non-const function of the scheduler
 };
 
@@ -65,12 +70,15 @@ class Scheduler {
   void add(RequestId request, std::span<const TokenId> prompt, int max_output_tokens);
   // Removes a sequence in any state and frees its pages. Does nothing if there is none of this id.
   void remove(RequestId request);
+  // Removes all running sequences, and returns them, when a step could not be run: nobody knows what the pages hold. The prefix cache
+  // forgets everything.
+  std::vector<RequestId> remove_running();
 
-  // Admits sequences that there is room for, then plans a step and reserves its pages, preempting if there are too few.
-  // Empty only if there is no sequence at all.
+  // Admits sequences that there is room for, then plans a step and reserves its pages, preempting if there are too few. One step may be
+  // planned before the tokens of the step before it are known. Empty if there is no sequence, or none without those tokens.
   std::vector<Slice> next();
-  // Reports that the slice has been run. `token` is the sampled token if the slice `gives_token`.
-  void advance(const Slice& slice, std::optional<TokenId> token);
+  // Reports the token that a step sampled for a sequence; ignored if the sequence was removed meanwhile.
+  void push(RequestId request, TokenId token);
 
   bool is_idle() const { return waiting_.empty() && running_.empty(); }
   int num_waiting() const { return static_cast<int>(waiting_.size()); }
@@ -82,19 +90,23 @@ class Scheduler {
  private:
   struct Waiting {
     RequestId request;
-    std::vector<TokenId> tokens;  // prompt, then the answer so far
-    int num_prompt_tokens;
-    bool has_run;  // it was preempted
+    std::vector<TokenId> tokens;        // prompt, then the answer so far
+    int num_prompt_tokens, max_tokens;  // max_tokens: of prompt and answer
+    bool has_run;                       // it was preempted
   };
   struct Running {
     RequestId request;
-    std::vector<TokenId> tokens;
-    int num_prompt_tokens;
+    std::vector<TokenId> tokens;  // those that are known
+    int num_prompt_tokens, max_tokens;
     SequencePages pages;
-    int num_missing() const { return static_cast<int>(tokens.size()) - pages.length(); }  // not yet run
+    int num_awaited{0};  // more tokens, which steps that were planned sample
+    int num_tokens() const { return static_cast<int>(tokens.size()) + num_awaited; }
+    // Tokens that no planned step runs. The last one of a complete answer is never run.
+    int num_missing() const { return num_tokens() < max_tokens ? num_tokens() - pages.length() : 0; }
   };
 
   void admit();
+  void add_to_cache(Running& sequence);
   bool is_being_filled(std::span<const TokenId> tokens) const;
   bool has_room(const Waiting& sequence, const Prefix& known) const;
   PageCounts pages_for(size_t num_tokens, int num_filled) const;

@@ -69,7 +69,7 @@ void SequencePages::advance(int num_tokens) {
 }
 
 void SequencePages::add_to(PrefixCache& cache, std::span<const TokenId> tokens) {
-  const auto num_whole = static_cast<size_t>(length_ / kPageTokens);
+  const size_t num_whole = std::min(static_cast<size_t>(length_), tokens.size()) / kPageTokens;
   for (size_t& i = num_known_pages_; i < num_whole; ++i) {
     const PrefixCache::Pages mine{full_[i], sliding_.at(i - static_cast<size_t>(first_sliding_page_))};
     const auto before = i == 0 ? std::nullopt : std::optional(full_[i - 1]);

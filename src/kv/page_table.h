@@ -26,13 +26,13 @@ class SequencePages {
   bool reserve(int num_tokens);
   // The largest number of tokens that reserve() would accept now; gives back the same pages as reserve().
   int make_room();
-  // Counts positions as filled after a step; at most those that were reserved.
+  // Counts positions as filled by a step that was planned; at most those that were reserved.
   void advance(int num_tokens);
   // Adds the pages that were filled since the last call to the cache, and replaces a page by an identical cached one
-  // where there is one. `tokens` covers at least all length() positions. To be called after each advance().
+  // where there is one. `tokens` are those that are known; a page with others waits. To be called before each make_room().
   void add_to(PrefixCache& cache, std::span<const TokenId> tokens);
 
-  int length() const { return length_; }  // positions filled
+  int length() const { return length_; }  // positions that are filled when the steps planned so far have run
   PageTableView full() const;
   PageTableView sliding() const;
 

@@ -92,6 +92,13 @@ void PrefixCache::touch_sliding(std::span<const PageId> full) {
     if (const auto sliding = at(page).sliding) sliding_pool_->touch(*sliding);
 }
 
+void PrefixCache::clear() {
+  full_by_hash_.clear();
+  for (PagePool* pool : {full_pool_, sliding_pool_})
+    for (int page = 0; page < pool->num_pages(); ++page)
+      if (pool->is_kept(static_cast<PageId>(page))) pool->forget(static_cast<PageId>(page));
+}
+
 void PrefixCache::forget_full(PageId page) {
   TokenRun& run = at(page);
   NIBBLE_CHECK(run.num_after == 0, "page {} goes before those that need it", static_cast<size_t>(page));

@@ -58,6 +58,9 @@ class PrefixCache {
   // cached.
   void touch_sliding(std::span<const PageId> full);
 
+  // Forgets everything.
+  void clear();
+
  private:
   struct TokenRun {  // stored at the index of its full page
     uint64_t hash;

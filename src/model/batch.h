@@ -43,9 +43,10 @@ struct SampleParams {
 
 // A row of the batch whose next token is wanted.
 struct OutputRow {
-  int token_index{0};                           // index in the run's tokens
-  const SampleParams* sample{nullptr};          // null: no token is chosen (logits only)
-  std::span<const TokenId> prompt{}, output{};  // the sequence so far; read for penalties only
+  int token_index{0};                   // index in the run's tokens
+  const SampleParams* sample{nullptr};  // null: no token is chosen (logits only)
+  // The sequence so far; read for penalties only. Where the run `follows`, the token it waits for is not in it and counts all the same.
+  std::span<const TokenId> prompt{}, output{};
 };
 
 // New tokens of one sequence, at consecutive positions that its page tables already cover.
@@ -54,6 +55,9 @@ struct Run {
   int first_position{0};
   PageTableView full{}, sliding{};
   std::span<const OutputRow> outputs{};  // ascending token_index
+  // n >= 0: the run is of one token, the one that the step before chooses in its output row n; what `tokens` holds is not read. Only
+  // for backends with steps_ahead() > 0 (backend/backend.h).
+  int follows{-1};
 };
 
 struct Batch {

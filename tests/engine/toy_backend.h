@@ -1,11 +1,13 @@
 // A backend whose model is a function of the whole context, and whose paged cache holds tokens instead of keys and
 // values. The context is read back through the page tables, so a wrong page, position or chunk changes the text. It checks
-// the contract of a step on every step.
+// the contract of a step on every step. With `steps_ahead` it runs a step only when it is waited for, and so puts in the tokens that
+// were not known when the step was launched.
 #pragma once
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <deque>
 #include <functional>
 #include <limits>
 #include <span>
@@ -48,8 +50,9 @@ inline ToyModel scripted(size_t num_prompt_tokens, std::vector<TokenId> script) 
 
 class ToyBackend : public Backend {
  public:
-  ToyBackend(const EngineOptions& options, ToyModel model, int window = 48)
+  ToyBackend(const EngineOptions& options, ToyModel model, int steps_ahead = 0, int window = 48)
       : model_(std::move(model)),
+        steps_ahead_(steps_ahead),
         max_batch_tokens_(options.max_batch_tokens),
         full_(static_cast<size_t>(options.num_full_pages * kPageTokens)),
         sliding_(static_cast<size_t>(options.num_sliding_pages * kPageTokens)) {
@@ -62,6 +65,26 @@ class ToyBackend : public Backend {
   const Config& config() const override { return config_; }
   std::vector<KernelChoice> kernels() const override { return {}; }
   int num_steps() const { return num_steps_; }  // call it when the engine is destroyed or idle
+
+  int steps_ahead() const override { return steps_ahead_; }
+  void launch(const Batch& batch) override {
+    EXPECT_LE(std::ssize(launched_), steps_ahead_);
+    if (steps_ahead_ == 0) return Backend::launch(batch);
+    CopiedBatch& copy = launched_.emplace_back();
+    for (const Run& run : batch.runs) copy.runs.emplace_back(run);
+  }
+  StepResult wait() override {
+    if (steps_ahead_ == 0) return Backend::wait();
+    CopiedBatch copy = std::move(launched_.front());
+    launched_.pop_front();
+    std::vector<Run> runs;
+    for (CopiedRun& run : copy.runs) runs.push_back(run.view(last_tokens_));
+    last_tokens_.assign(runs.size(), 0);  // if it throws, the next step's rows follow something
+    StepResult result = step({.runs = runs});
+    last_tokens_.clear();
+    for (const SampledToken& sampled : result.outputs) last_tokens_.push_back(std::max(sampled.token, 0));
+    return result;
+  }
 
   StepResult step(const Batch& batch) override {
     ++num_steps_;
@@ -85,6 +108,47 @@ class ToyBackend : public Backend {
   }
 
  private:
+  // A run that needs nothing of the batch that it was copied from.
+  struct CopiedRun {
+    explicit CopiedRun(const Run& given)
+        : run(given),
+          tokens(given.tokens.begin(), given.tokens.end()),
+          full(given.full.pages.begin(), given.full.pages.end()),
+          sliding(given.sliding.pages.begin(), given.sliding.pages.end()),
+          rows(given.outputs.begin(), given.outputs.end()) {
+      EXPECT_TRUE(run.follows < 0 || tokens.size() == 1u);
+      for (const OutputRow& row : rows) {
+        EXPECT_TRUE(prompt.empty()) << "two output rows in a run";
+        sample = *row.sample;
+        prompt.assign(row.prompt.begin(), row.prompt.end());
+        output.assign(row.output.begin(), row.output.end());
+      }
+    }
+    // The run as it would be in a step whose tokens are all known.
+    Run view(std::span<const TokenId> last_tokens) {
+      if (run.follows >= 0) {
+        tokens[0] = last_tokens[static_cast<size_t>(run.follows)];
+        output.push_back(tokens[0]);
+      }
+      for (OutputRow& row : rows) row = {row.token_index, &sample, prompt, output};
+      return {.tokens = tokens,
+              .first_position = run.first_position,
+              .full = {full, run.full.first_page},
+              .sliding = {sliding, run.sliding.first_page},
+              .outputs = rows};
+    }
+
+    Run run;  // its spans are void
+    std::vector<TokenId> tokens;
+    std::vector<PageId> full, sliding;
+    std::vector<OutputRow> rows;
+    SampleParams sample;
+    std::vector<TokenId> prompt, output;
+  };
+  struct CopiedBatch {
+    std::deque<CopiedRun> runs;
+  };
+
   struct Cell {
     TokenId token{-1};
     int position{-1};
@@ -143,6 +207,9 @@ class ToyBackend : public Backend {
 
   Config config_;
   ToyModel model_;
+  int steps_ahead_;
+  std::deque<CopiedBatch> launched_;
+  std::vector<TokenId> last_tokens_;  // of the step that ran last
   int max_batch_tokens_;
   std::vector<Cell> full_, sliding_;
   int num_steps_{0};
