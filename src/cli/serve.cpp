@@ -9,12 +9,14 @@
 #include <memory>
 
 #include "cli/version.h"
+#include "core/bytes_text.h"
 #include "core/error.h"
 #include "core/log.h"
 #include "harmony/control_tokens.h"
 #include "server/server.h"
 #include "setup/load.h"
 #include "setup/machine.h"
+#include "setup/memory.h"
 
 namespace nibble::cli {
 namespace {
@@ -103,13 +105,16 @@ int serve(const ServeOptions& options, const Settings& settings) {
   server::Server server(server_options);
   fmt::print("Loading {}; {} answers /health meanwhile.\n", server_options.model_id, server.address());
   std::fflush(stdout);
-  const BackendOptions room = backend_options(model.config, setup, capacity);
+  const BackendOptions room = serving_options(model, setup, capacity, memory_budget(setup));
   const std::unique_ptr<Backend> backend = load(model, setup, room);
   EngineOptions engine_settings = engine_options(setup, room, capacity);
   engine_settings.on_step = [&server](const StepReport& report) { server.metrics().observe_step(report); };
   Engine engine(*backend, tokenizer, engine_settings);
   server.open(engine, served, static_cast<size_t>(setup.max_sequences + options.max_queue));
   fmt::print("Serving {} on {}\n", server_options.model_id, server.address());
+  fmt::print("Room for {} sequences of up to {} tokens: a KV cache of {} tokens ({}), {} rows a step.\n",
+             capacity.num_sequences, capacity.context, int64_t{room.num_full_pages} * kPageTokens,
+             bytes_text(setup.backend->plan(model.config, room, setup.own).kv_bytes), room.max_batch_tokens);
   std::fflush(stdout);
   return server.serve(engine) ? kDone : kInterrupted;
 }

@@ -44,8 +44,10 @@ struct Settings {
   std::optional<std::string> require;
   std::string jit{"on"};
   std::optional<int> context;
-  int max_batch_tokens{512};
+  std::optional<int> max_batch_tokens;
   int max_sequences{16};
+  // As vLLM's default: the rest is for the driver, for CUDA graphs, and for what a plan of memory does not count.
+  double gpu_memory_utilization{0.9};
   std::string prefix_cache{"on"};
   // kDevice: what a GPU is taken for.
   std::optional<std::string> shared_budget;

@@ -10,6 +10,7 @@
 #include "backend/cuda/chip/predict.h"
 #include "backend/cuda/cuda_backend.h"
 #include "backend/cuda/kernel_table.h"
+#include "backend/cuda/limits.h"
 #include "backend/cuda/verify/probes/probes.h"
 #endif
 #include "core/error.h"
@@ -67,6 +68,9 @@ std::unique_ptr<Backend> make_cuda(std::shared_ptr<const Weights> weights, const
                                    const OwnOptions& own) {
   return cuda::make(std::move(weights), options, own.cuda);
 }
+DeviceMemory cuda_memory() {
+  return {cuda::device_caps().total_bytes, cuda::loadable_bytes(cuda::device_caps())};
+}
 std::vector<KernelCheck> check_cuda(const OwnOptions& own) { return cuda::kernel_checks(own.cuda); }
 RemoteKernels cuda_kernels_on(std::string_view gpu, const Config& config, const BackendOptions& options,
                               const OwnOptions& own, std::string_view source) {
@@ -105,16 +109,67 @@ double host_bandwidth() {
 
 constexpr BackendRow kBackends[] = {
 #if NIBBLE_CUDA
-    {"cuda", "one NVIDIA GPU", &plan_cuda, &make_cuda, true, false, nullptr, &never, &cuda::why_not,
-     &cuda_tolerance, &cuda::read_bandwidth, &cuda::device_facts, nullptr, nullptr, &check_cuda,
-     &cuda::verify::machine_probes, &cuda_kernels_on, &cuda_predict_on},
+    {"cuda",
+     "one NVIDIA GPU",
+     2048,
+     &plan_cuda,
+     &make_cuda,
+     true,
+     false,
+     nullptr,
+     &never,
+     &cuda::why_not,
+     &cuda_tolerance,
+     &cuda::read_bandwidth,
+     &cuda_memory,
+     &cuda::device_facts,
+     nullptr,
+     nullptr,
+     &check_cuda,
+     &cuda::verify::machine_probes,
+     &cuda_kernels_on,
+     &cuda_predict_on},
 #endif
-    {"cpu", "all cores, dense weights as they are stored", &plan_cpu, &make_cpu, false, true, &check_isa,
-     &cpu_takes_int8, &nothing, &cpu_tolerance, &host_bandwidth, nullptr, &cpu::retune, &cpu_rounding,
-     nullptr, nullptr, nullptr, nullptr},
-    {"reference", "plain loops in float32, slow: what the others are tested against", &plan<&reference::plan>,
-     &make<&reference::make>, false, false, &check_reference, &always, &nothing, &float32_tolerance,
-     &host_bandwidth, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr},
+    {"cpu",
+     "all cores, dense weights as they are stored",
+     512,
+     &plan_cpu,
+     &make_cpu,
+     false,
+     true,
+     &check_isa,
+     &cpu_takes_int8,
+     &nothing,
+     &cpu_tolerance,
+     &host_bandwidth,
+     nullptr,
+     nullptr,
+     &cpu::retune,
+     &cpu_rounding,
+     nullptr,
+     nullptr,
+     nullptr,
+     nullptr},
+    {"reference",
+     "plain loops in float32, slow: what the others are tested against",
+     512,
+     &plan<&reference::plan>,
+     &make<&reference::make>,
+     false,
+     false,
+     &check_reference,
+     &always,
+     &nothing,
+     &float32_tolerance,
+     &host_bandwidth,
+     nullptr,
+     nullptr,
+     nullptr,
+     nullptr,
+     nullptr,
+     nullptr,
+     nullptr,
+     nullptr},
 };
 
 }  // namespace

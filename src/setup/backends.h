@@ -27,9 +27,15 @@ struct OwnOptions {
   cuda::CudaOptions cuda{};
 };
 
+// Memory that a device has, and what of it a backend could take now.
+struct DeviceMemory {
+  size_t total{0}, free{0};
+};
+
 struct BackendRow {
   std::string_view name;
   std::string_view what;
+  int max_batch_tokens;  // where nobody says: as many rows as its kernels for prompts are made for
   MemoryPlan (*plan)(const Config&, const BackendOptions&, const OwnOptions&);
   std::unique_ptr<Backend> (*make)(std::shared_ptr<const Weights>, const BackendOptions&, const OwnOptions&);
   // Has memory of its own, which it checks itself, and takes recipes in place of elements (model/weights.h).
@@ -43,7 +49,8 @@ struct BackendRow {
   GoldenTolerance (*tolerance)(const Config&, const GoldenSet&, std::span<const KernelChoice>);
   // Measures how fast it reads the memory that it decodes from, in bytes per second, with all cores.
   double (*read_bandwidth)();
-  DeviceFacts (*device)();  // the device and its present state, for records; null: the host's cores
+  DeviceMemory (*memory)();  // null: the host's
+  DeviceFacts (*device)();   // the device and its present state, for records; null: the host's cores
   // Changes the tuning of a backend that `make` made, between steps. Null: there is nothing to tune.
   void (*retune)(Backend&, const cpu::CpuTuning&);
   // The roundings of these kernels that the reference has to repeat for a comparison place by place. Not set, or null: they decide so

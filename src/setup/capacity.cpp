@@ -4,8 +4,15 @@
 
 #include "core/error.h"
 #include "kv/page_table.h"
+#include "setup/memory.h"
 
 namespace nibble {
+namespace {
+
+// 32 million tokens: beyond what any memory holds, and page tables of a step still fit into 32 bits.
+constexpr int kMostPages{1 << 20};
+
+}  // namespace
 
 int context_of(const Config& config, const ResolvedSettings& setup) {
   if (!setup.context) return std::min(kDefaultContext, config.max_context);
@@ -19,8 +26,37 @@ BackendOptions backend_options(const Config& config, const ResolvedSettings& set
   BackendOptions options = setup.options;
   const int pages = num_pages_for(capacity.context);
   options.num_full_pages = capacity.num_sequences * pages;
-  options.num_sliding_pages =
-      capacity.num_sequences * std::min(pages, max_sliding_pages(config.window, options.max_batch_tokens));
+  // Each sequence: those that its window reaches, those that the end of its prompt reached (decision 8), one that it has just left, and
+  // one to go on. Together: the rows of a step and of the one before it, whose pages are given back with the step after.
+  const int per_sequence = 2 * max_sliding_pages(config.window, 1) + 2;
+  const int most =
+      max_sliding_pages(config.window, options.max_batch_tokens);  // of one that has a step alone
+  options.num_sliding_pages = std::min(
+      capacity.num_sequences * pages,
+      std::max(most, capacity.num_sequences * per_sequence + 2 * num_pages_for(options.max_batch_tokens)));
+  return options;
+}
+
+BackendOptions serving_options(const Model& model, const ResolvedSettings& setup, const Capacity& capacity,
+                               size_t budget) {
+  BackendOptions options = backend_options(model.config, setup, capacity);
+  const auto needed = [&](int num_full_pages) {
+    BackendOptions asked = options;
+    asked.num_full_pages = num_full_pages;
+    return needed_bytes(model, setup, asked);
+  };
+  const int least = num_pages_for(capacity.context);
+  int most = setup.backend->is_device ? kMostPages : options.num_full_pages;
+  if (needed(most) > budget) {
+    // The largest number of pages that fits: `fits` does, or is the least that will do; `most` does not.
+    int fits = least;
+    while (most - fits > 1) {
+      const int middle = fits + (most - fits) / 2;
+      (needed(middle) <= budget ? fits : most) = middle;
+    }
+    most = fits;
+  }
+  options.num_full_pages = most;
   return options;
 }
 

@@ -3,6 +3,7 @@
 
 #include "engine/engine.h"
 #include "model/config.h"
+#include "setup/model.h"
 #include "setup/resolve.h"
 
 namespace nibble {
@@ -18,6 +19,11 @@ int context_of(const Config& config, const ResolvedSettings& setup);
 
 // The setup's options with the pages of the KV cache that the capacity takes.
 BackendOptions backend_options(const Config& config, const ResolvedSettings& setup, const Capacity& capacity);
+// The same for a server, which may take `budget` bytes in all (setup/memory.h): a device's KV cache takes all that is left of them, the
+// host's no more than the capacity asks for, since other programs use that memory too. Where the budget is too small for one sequence,
+// the pages are that sequence's, and loading says what lacks.
+BackendOptions serving_options(const Model& model, const ResolvedSettings& setup, const Capacity& capacity,
+                               size_t budget);
 EngineOptions engine_options(const ResolvedSettings& setup, const BackendOptions& options,
                              const Capacity& capacity);
 

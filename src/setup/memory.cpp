@@ -1,5 +1,7 @@
 #include "setup/memory.h"
 
+#include <algorithm>
+
 #include "core/available_bytes.h"
 #include "core/bytes_text.h"
 #include "core/error.h"
@@ -23,10 +25,23 @@ size_t kept_weight_bytes(const Model& model, const MemoryPlan& plan, const Resol
   return kept;
 }
 
+size_t needed_bytes(const Model& model, const ResolvedSettings& setup, const BackendOptions& options) {
+  const MemoryPlan plan = setup.backend->plan(model.config, options, setup.own);
+  const size_t planned = plan.weight_bytes + plan.kv_bytes + plan.workspace_bytes;
+  return setup.backend->is_device ? planned : kept_weight_bytes(model, plan, setup) + planned;
+}
+
+size_t memory_budget(const ResolvedSettings& setup) {
+  if (!setup.backend->memory) return available_bytes();
+  const DeviceMemory memory = setup.backend->memory();
+  return std::min(static_cast<size_t>(setup.device_memory_share * static_cast<double>(memory.total)),
+                  memory.free);
+}
+
 void check_memory(const Model& model, const ResolvedSettings& setup, const BackendOptions& options) {
   const MemoryPlan plan = setup.backend->plan(model.config, options, setup.own);
   const size_t weights = kept_weight_bytes(model, plan, setup) + plan.weight_bytes;
-  const size_t needed = weights + plan.kv_bytes + plan.workspace_bytes;
+  const size_t needed = needed_bytes(model, setup, options);
   const size_t available = available_bytes();
   if (needed <= available) return;
   throw InputError(

@@ -13,6 +13,11 @@ namespace nibble {
 // given back, weights that were made can't.
 size_t kept_weight_bytes(const Model& model, const MemoryPlan& plan, const ResolvedSettings& setup);
 
+// Bytes that the model takes with these options: on a device what it holds there, else what the host has to keep.
+size_t needed_bytes(const Model& model, const ResolvedSettings& setup, const BackendOptions& options);
+// Bytes that it may take: --gpu-memory-utilization of a device and no more than is free, else what the host has available.
+size_t memory_budget(const ResolvedSettings& setup);
+
 // Throws InputError where the host's memory lacks.
 void check_memory(const Model& model, const ResolvedSettings& setup, const BackendOptions& options);
 

@@ -61,6 +61,8 @@ cuda::CudaOptions cuda_options(const Settings& settings, const BackendRow& backe
   for (const auto& [flag, is_given] :
        {std::pair{"--shared-budget", settings.shared_budget.has_value()},
         std::pair{"--multiprocessors", settings.multiprocessors.has_value()},
+        std::pair{"--gpu-memory-utilization",
+                  settings.gpu_memory_utilization != Settings{}.gpu_memory_utilization},
         std::pair{"--prompt-activations", settings.prompt_activations.value_or("bf16") != "bf16"}})
     if (is_given && !backend.is_device)
       throw InputError("{}: the backend {} runs on no GPU: leave it out", flag, backend.name);
@@ -83,10 +85,11 @@ ResolvedSettings resolve(const Settings& settings) {
   setup.own.cpu.isa = settings.isa.value_or("");
   setup.own.cpu.expert_activations = expert_activations(settings, *setup.backend);
   setup.own.cuda = cuda_options(settings, *setup.backend);
-  setup.options.max_batch_tokens = settings.max_batch_tokens;
+  setup.options.max_batch_tokens = settings.max_batch_tokens.value_or(setup.backend->max_batch_tokens);
   setup.requirements = read_requirements(settings.require.value_or(""));
   setup.context = settings.context;
   setup.max_sequences = settings.max_sequences;
+  setup.device_memory_share = settings.gpu_memory_utilization;
   setup.shares_prefixes = settings.prefix_cache == "on";
   setup.places = resolve_places(settings);
   if (setup.backend->check) setup.backend->check(setup.options, setup.own);

@@ -23,7 +23,8 @@ struct ResolvedSettings {
   std::vector<Requirement> requirements{};
   std::optional<int> context{};  // --context
   int max_sequences{0};
-  bool shares_prefixes{false};  // --prefix-cache
+  double device_memory_share{0};  // --gpu-memory-utilization
+  bool shares_prefixes{false};    // --prefix-cache
   Places places{};
 };
 

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "setup/memory.h"
 #include "tests/error_of.h"
 
 namespace nibble {
@@ -26,11 +27,56 @@ TEST(Capacity, PagesCoverTheContextOfEverySequence) {
   const Config config = *named_config("gpt-oss-20b");
   const BackendOptions options = backend_options(config, resolve({}), {1025, 3});
   EXPECT_EQ(options.num_full_pages, 3 * 33);  // 1,025 positions take 33 pages of 32
-  // A window of 128 and chunks of 512 reach over at most 128 + 512 positions: 20 pages, and one for where they begin.
-  EXPECT_GE(options.num_sliding_pages, 3 * 20);
-  EXPECT_LE(options.num_sliding_pages, 3 * 21);
+  // A window of 128 reaches over 5 pages. Chunks take turns: together they have the 512 rows of a step, 16 pages.
+  EXPECT_EQ(options.num_sliding_pages, 3 * (5 + 5 + 2) + 2 * 16);
+  // A window and a chunk of 512 reach over at most 127 + 512 positions: 20 pages, and one for where they begin.
+  EXPECT_GE(backend_options(config, resolve({}), {1025, 1}).num_sliding_pages, 21);
   // A short context takes no more pages than it has.
   EXPECT_EQ(backend_options(config, resolve({}), {64, 1}).num_sliding_pages, 2);
+}
+
+// A backend whose memory is 1,000 bytes of weights, 10 for each page of full layers and 1 for each of sliding ones.
+MemoryPlan plan_of_pages(const Config&, const BackendOptions& options, const OwnOptions&) {
+  return {.weight_bytes = 1000,
+          .kv_bytes = static_cast<size_t>(10 * options.num_full_pages + options.num_sliding_pages)};
+}
+class ServingCapacity : public testing::Test {
+ protected:
+  void SetUp() override {
+    row_.plan = &plan_of_pages;
+    row_.is_device = true;
+    setup_.backend = &row_;
+  }
+  int num_full_pages(size_t budget) const {
+    return serving_options(model_, setup_, capacity_, budget).num_full_pages;
+  }
+
+  BackendRow row_{find_backend("cpu")};
+  ResolvedSettings setup_{resolve({})};
+  const Model model_{open_model("synthetic:gpt-oss-20b", {})};
+  const Capacity capacity_{3200, 4};  // 100 pages each
+  const size_t beside_{
+      1000 + static_cast<size_t>(backend_options(model_.config, setup_, capacity_).num_sliding_pages)};
+};
+
+TEST_F(ServingCapacity, ADevicesCacheTakesWhatTheWeightsLeave) {
+  EXPECT_EQ(num_full_pages(beside_ + 70000), 7000);
+  EXPECT_EQ(num_full_pages(beside_ + 69999), 6999);
+  EXPECT_EQ(num_full_pages(beside_ + 1010), 101);
+}
+
+TEST_F(ServingCapacity, ThereIsRoomForOneSequenceOrTheBackendRefuses) {
+  EXPECT_EQ(num_full_pages(beside_ + 1000), 100);
+  EXPECT_EQ(num_full_pages(beside_ + 999), 100);
+  EXPECT_EQ(num_full_pages(0), 100);
+}
+
+TEST_F(ServingCapacity, TheHostsMemoryIsTakenOnlyForTheSequencesThatWereAskedFor) {
+  row_.is_device = false;
+  const size_t weights = kept_weight_bytes(model_, plan_of_pages(model_.config, {}, {}), setup_);
+  EXPECT_EQ(num_full_pages(weights + beside_ + 70000), 400);
+  EXPECT_EQ(num_full_pages(weights + beside_ + 3990), 399);
+  EXPECT_EQ(num_full_pages(weights + beside_ + 500), 100);
 }
 
 }  // namespace

@@ -2,6 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
+#include "backend/cuda/chip/device.h"
 #include "backend/cuda/device_weights.h"
 #include "backend/cuda/workspace.h"
 #include "core/error.h"
@@ -92,6 +95,11 @@ MemoryPlan memory_plan(const Config& config, const BackendOptions& options, cons
   plan.kv_bytes = kv_bytes(config, options);
   plan.workspace_bytes = workspace_bytes(config, options, own);
   return plan;
+}
+
+size_t loadable_bytes(const DeviceCaps& caps) {
+  const size_t free = free_device_bytes(caps);
+  return free - std::min(free, kStagingBytes);
 }
 
 std::string why_not_memory(const Config& config, std::string_view source, const BackendOptions& options,
