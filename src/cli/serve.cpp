@@ -168,6 +168,10 @@ Action define_serve(CLI::App& command, Settings& settings) {
       ->check(CLI::Range(0, 86400))
       ->capture_default_str();
   command
+      .add_flag("--strict", options->server.is_strict,
+                "refuse requests with a field that is not obeyed, where else a header names it")
+      ->group(group);
+  command
       .add_flag("--log-bodies", options->server.log_bodies,
                 "log the bodies of requests, prompts and all (with --log-level info)")
       ->group(group);

@@ -145,9 +145,11 @@ bool Engine::Impl::take_orders() {
   for (Order& order : taken) {
     if (order.request) {
       const int max_output = max_output_tokens(*order.request, limits);
-      scheduler.add(order.id, order.request->prompt, max_output);
-      sequences.try_emplace(order.id, order.id, std::move(*order.request), max_output, tokenizer,
-                            order.submitted);
+      const Sequence& sequence = sequences
+                                     .try_emplace(order.id, order.id, std::move(*order.request), max_output,
+                                                  limits.vocab, tokenizer, order.submitted)
+                                     .first->second;
+      scheduler.add(order.id, sequence.prompt(), max_output, sequence.sampling().needs_output());
     } else if (const auto found = sequences.find(order.id); found != sequences.end()) {
       end(order.id, found->second.finish(FinishReason::kCancelled));
     }
@@ -228,12 +230,13 @@ void Engine::Impl::launch_backend(Launched& next) {
   std::vector<Run> runs;
   outputs.reserve(next.slices.size());  // the runs hold spans of it
   for (Slice& slice : next.slices) {
-    const Sequence& sequence = sequences.at(slice.request);
+    Sequence& sequence = sequences.at(slice.request);
     const size_t first_output = outputs.size();
     if (slice.gives_token) {
       next.output_rows.emplace(slice.request, static_cast<int>(outputs.size()));
+      const int index = slice.first_position + slice.num_tokens - static_cast<int>(sequence.prompt().size());
       outputs.push_back({.token_index = slice.num_tokens - 1,
-                         .sample = &sequence.sample(),
+                         .sample = &sequence.sample(index),
                          .prompt = sequence.prompt(),
                          .output = sequence.output()});
     }
@@ -259,10 +262,13 @@ void Engine::Impl::hand_out(const Slice& slice, SampledToken token) {
   Sequence& sequence = found->second;
   if (token.token == -1) {
     const int position = slice.first_position + slice.num_tokens - 1;
-    end(slice.request,
-        FailedEvent{slice.request, fmt::format("the model gave no number as logit at position {}: its "
-                                               "weights may be damaged",
-                                               position)});
+    std::string why = sequence.sampling().has_bans()
+                          ? fmt::format("every token is banned at position {}: allow more of them", position)
+                          : fmt::format(
+                                "the model gave no number as logit at position {}: its "
+                                "weights may be damaged",
+                                position);
+    end(slice.request, FailedEvent{slice.request, std::move(why)});
     return;
   }
   NIBBLE_CHECK(token.token >= 0 && token.token < limits.vocab, "token {} of {}", token.token, limits.vocab);

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -19,16 +20,26 @@ inline constexpr float kMaxLogitBias{100};
 inline constexpr size_t kMaxStopStrings{16};
 
 struct StopParams {
-  int max_tokens{0};              // 0: as many as the context and the KV cache have room for
+  int max_tokens{0};  // 0: as many as the context and the KV cache have room for
+  // Before so many tokens none of `tokens` is chosen, and in their text no stop string is looked for.
+  int min_tokens{0};
   std::vector<TokenId> tokens{};  // any of them ends the text; it is reported as a token, but adds no text
   // The text ends before the first of these, also where it spans tokens: engine/stop.h.
   std::vector<std::string> strings{};
+  bool keeps_stop{false};  // the text of the stop string or stop token that ended the answer belongs to it
+};
+
+// What may not be chosen at all: engine/bans.h.
+struct Bans {
+  std::shared_ptr<const std::vector<TokenId>> allowed{};  // null: all; choices of a request share it
+  std::vector<std::vector<TokenId>> runs{};  // no answer has one of these: the last token of it is banned
 };
 
 struct GenerationRequest {
   std::vector<TokenId> prompt{};  // at least one token
   SampleParams sample{};
   StopParams stop{};
+  Bans bans{};
 };
 
 }  // namespace nibble

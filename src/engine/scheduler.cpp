@@ -30,7 +30,7 @@ Scheduler::Scheduler(const SchedulerOptions& options)
   if (options_.prefix_cache) cache_.emplace(full_pool_, sliding_pool_, options_.window);
 }
 
-void Scheduler::add(RequestId request, std::span<const TokenId> prompt, int max_output_tokens) {
+void Scheduler::add(RequestId request, std::span<const TokenId> prompt, int max_output_tokens, bool waits) {
   NIBBLE_CHECK(!prompt.empty() && max_output_tokens > 0, "{} tokens, {} more", prompt.size(),
                max_output_tokens);
   const auto num_prompt_tokens = static_cast<int>(prompt.size());
@@ -42,7 +42,8 @@ void Scheduler::add(RequestId request, std::span<const TokenId> prompt, int max_
                       {prompt.begin(), prompt.end()},
                       num_prompt_tokens,
                       num_prompt_tokens + max_output_tokens,
-                      false});
+                      false,
+                      waits});
 }
 
 void Scheduler::remove(RequestId request) {
@@ -112,7 +113,7 @@ void Scheduler::admit() {
       counts_.num_cached_tokens += static_cast<uint64_t>(known.num_tokens());
     }
     running_.push_back({head.request, std::move(head.tokens), head.num_prompt_tokens, head.max_tokens,
-                        SequencePages(full_pool_, sliding_pool_, options_.window)});
+                        SequencePages(full_pool_, sliding_pool_, options_.window), head.waits});
     running_.back().pages.resume(known);
     waiting_.pop_front();
   }
@@ -138,8 +139,8 @@ int Scheduler::make_room(Running& sequence) {
 
 void Scheduler::preempt_youngest() {
   Running& youngest = running_.back();
-  waiting_.push_front(
-      {youngest.request, std::move(youngest.tokens), youngest.num_prompt_tokens, youngest.max_tokens, true});
+  waiting_.push_front({youngest.request, std::move(youngest.tokens), youngest.num_prompt_tokens,
+                       youngest.max_tokens, true, youngest.waits});
   running_.pop_back();
   ++counts_.num_preemptions;
 }

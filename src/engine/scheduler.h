@@ -67,7 +67,9 @@ class Scheduler {
   explicit Scheduler(const SchedulerOptions& options);
 
   // Puts a sequence at the end of the queue. Its worst case must fit the pools: see max_pages.
-  void add(RequestId request, std::span<const TokenId> prompt, int max_output_tokens);
+  // `waits`: its next step is not planned before the tokens of the step before are known, because they decide how it is sampled. Alone
+  // it loses what the host does between two steps; among others it runs in every second step.
+  void add(RequestId request, std::span<const TokenId> prompt, int max_output_tokens, bool waits = false);
   // Removes a sequence in any state and frees its pages. Does nothing if there is none of this id.
   void remove(RequestId request);
   // Removes all running sequences, and returns them, when a step could not be run: nobody knows what the pages hold. The prefix cache
@@ -93,16 +95,21 @@ class Scheduler {
     std::vector<TokenId> tokens;        // prompt, then the answer so far
     int num_prompt_tokens, max_tokens;  // max_tokens: of prompt and answer
     bool has_run;                       // it was preempted
+    bool waits;                         // for its tokens: see add()
   };
   struct Running {
     RequestId request;
     std::vector<TokenId> tokens;  // those that are known
     int num_prompt_tokens, max_tokens;
     SequencePages pages;
+    bool waits{false};
     int num_awaited{0};  // more tokens, which steps that were planned sample
     int num_tokens() const { return static_cast<int>(tokens.size()) + num_awaited; }
-    // Tokens that no planned step runs. The last one of a complete answer is never run.
-    int num_missing() const { return num_tokens() < max_tokens ? num_tokens() - pages.length() : 0; }
+    // Tokens that the next step can run and no planned one does. The last one of a complete answer is never run.
+    int num_missing() const {
+      const bool is_held = waits && num_awaited > 0;
+      return num_tokens() < max_tokens && !is_held ? num_tokens() - pages.length() : 0;
+    }
   };
 
   void admit();

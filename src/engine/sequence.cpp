@@ -5,16 +5,16 @@
 
 namespace nibble {
 
-Sequence::Sequence(RequestId id, GenerationRequest request, int max_output_tokens, const Tokenizer& tokenizer,
-                   Stopwatch submitted)
+Sequence::Sequence(RequestId id, GenerationRequest request, int max_output_tokens, int vocab,
+                   const Tokenizer& tokenizer, Stopwatch submitted)
     : id_(id),
       num_prompt_tokens_(request.prompt.size()),
       tokens_(std::move(request.prompt)),
-      sample_(std::move(request.sample)),
       stop_(std::move(request.stop)),
+      sampling_(std::move(request.sample), std::move(request.bans), stop_, vocab),
       max_output_tokens_(static_cast<size_t>(max_output_tokens)),
       tokenizer_(&tokenizer),
-      stop_strings_(stop_.strings),
+      stop_strings_(stop_.strings, stop_.keeps_stop),
       submitted_(submitted) {}
 
 void Sequence::start(int first_position) {
@@ -36,8 +36,10 @@ TokenEvent Sequence::push(SampledToken token) {
     // No text spans a control token: half a character will not be completed, nor a stop string.
     event.text = stop_strings_.push(utf8_.finish());
     event.text += stop_strings_.flush();
-  } else if (!is_stop_token) {
-    event.text = stop_strings_.push(utf8_.push(tokenizer_->bytes(id)));
+  } else if (!is_stop_token || stop_.keeps_stop) {
+    const std::string text = utf8_.push(tokenizer_->bytes(id));
+    const bool is_searched = output().size() > static_cast<size_t>(stop_.min_tokens);
+    event.text = is_searched ? stop_strings_.push(text) : text;
   }
   if (is_stop_token)
     end_ = FinishReason::kStopToken;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "core/clock.h"
+#include "engine/bans.h"
 #include "engine/event.h"
 #include "engine/generation_request.h"
 #include "engine/stop.h"
@@ -18,14 +19,17 @@ namespace nibble {
 
 class Sequence {
  public:
-  // `max_output_tokens`: see validate.h. `submitted` was started when the request came. The tokenizer must outlive this.
-  Sequence(RequestId id, GenerationRequest request, int max_output_tokens, const Tokenizer& tokenizer,
-           Stopwatch submitted = {});
+  // `max_output_tokens` and the vocabulary: see validate.h. `submitted` was started when the request came. The tokenizer must outlive
+  // this.
+  Sequence(RequestId id, GenerationRequest request, int max_output_tokens, int vocab,
+           const Tokenizer& tokenizer, Stopwatch submitted = {});
 
   std::span<const TokenId> tokens() const { return tokens_; }  // prompt, then output
   std::span<const TokenId> prompt() const { return tokens().first(num_prompt_tokens_); }
   std::span<const TokenId> output() const { return tokens().subspan(num_prompt_tokens_); }
-  const SampleParams& sample() const { return sample_; }
+  // How the token of the answer with this index is sampled: bans.h.
+  const SampleParams& sample(int index) { return sampling_.at(output(), index); }
+  const BannedSampling& sampling() const { return sampling_; }
 
   // Called before each step that runs tokens of this sequence, from `first_position` on. The first call ends the time in the
   // queue; the tokens before its position were in the prefix cache.
@@ -40,8 +44,8 @@ class Sequence {
   RequestId id_;
   size_t num_prompt_tokens_;
   std::vector<TokenId> tokens_;
-  SampleParams sample_;
   StopParams stop_;
+  BannedSampling sampling_;
   size_t max_output_tokens_;
   std::optional<FinishReason> end_;
 

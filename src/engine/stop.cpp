@@ -21,7 +21,7 @@ void StopStrings::Matcher::advance(char next) {
   if (string[num_matched] == next) ++num_matched;
 }
 
-StopStrings::StopStrings(std::span<const std::string> strings) {
+StopStrings::StopStrings(std::span<const std::string> strings, bool keeps_stop) : keeps_stop_(keeps_stop) {
   for (const std::string& string : strings) matchers_.emplace_back(string);
 }
 
@@ -36,7 +36,7 @@ std::string StopStrings::push(std::string_view text) {
     }
     if (num_stopped == 0) continue;
     has_stopped_ = true;
-    held_.resize(held_.size() - num_stopped);
+    if (!keeps_stop_) held_.resize(held_.size() - num_stopped);
     return std::exchange(held_, {});
   }
   size_t num_uncertain = 0;

@@ -14,7 +14,8 @@ namespace nibble {
 
 class StopStrings {
  public:
-  explicit StopStrings(std::span<const std::string> strings);  // none of them empty
+  // None of them empty. `keeps_stop`: the text ends behind the stop string, not before it.
+  explicit StopStrings(std::span<const std::string> strings, bool keeps_stop = false);
 
   // Adds to the text; returns the text that can no longer be part of a stop string. After the stop it returns nothing.
   std::string push(std::string_view text);
@@ -37,7 +38,7 @@ class StopStrings {
 
   std::vector<Matcher> matchers_;
   std::string held_;
-  bool has_stopped_{false};
+  bool keeps_stop_, has_stopped_{false};
 };
 
 }  // namespace nibble

@@ -69,6 +69,8 @@ Fault find_fault_of_stop(const StopParams& stop, const RequestLimits& limits) {
   if (stop.max_tokens < 0)
     return fault("max_tokens is {}: it must be 1 or more, or 0 for as many as there is room for",
                  stop.max_tokens);
+  if (stop.min_tokens < 0 || (stop.max_tokens > 0 && stop.min_tokens > stop.max_tokens))
+    return fault("min_tokens is {}: it must be 0 or more, and at most max_tokens", stop.min_tokens);
   for (const TokenId token : stop.tokens)
     if (!is_token(token, limits))
       return fault("stop token {} is not in the vocabulary, which has 0 to {}", token, limits.vocab - 1);
@@ -81,6 +83,29 @@ Fault find_fault_of_stop(const StopParams& stop, const RequestLimits& limits) {
     read += utf8.finish();
     if (read != stop.strings[i]) return fault("stop string {} is not valid UTF-8", i);
   }
+  return {};
+}
+
+Fault find_fault_of_bans(const GenerationRequest& request, const RequestLimits& limits) {
+  const Bans& bans = request.bans;
+  for (const auto& run : bans.runs) {
+    if (run.empty()) return fault("a banned run has no token");
+    for (const TokenId token : run)
+      if (!is_token(token, limits))
+        return fault("a banned run has token {}, the vocabulary has 0 to {}", token, limits.vocab - 1);
+  }
+  if (!bans.allowed) return {};
+  const auto is_left = [&](TokenId token) {  // at the answer's first place, where most is banned
+    if (std::find(bans.runs.begin(), bans.runs.end(), std::vector{token}) != bans.runs.end()) return false;
+    const auto& stops = request.stop.tokens;
+    return request.stop.min_tokens == 0 || std::find(stops.begin(), stops.end(), token) == stops.end();
+  };
+  for (const TokenId token : *bans.allowed)
+    if (!is_token(token, limits))
+      return fault("allowed token {} is not in the vocabulary, which has 0 to {}", token, limits.vocab - 1);
+  if (std::none_of(bans.allowed->begin(), bans.allowed->end(), is_left))
+    return fault("no token may be chosen: of the {} allowed ones none is left without those that are banned",
+                 bans.allowed->size());
   return {};
 }
 
@@ -119,6 +144,7 @@ std::optional<std::string> find_fault(const GenerationRequest& request, const Re
   if (Fault found = find_fault_of_prompt(request, limits)) return found;
   if (Fault found = find_fault_of_sampling(request.sample, limits)) return found;
   if (Fault found = find_fault_of_stop(request.stop, limits)) return found;
+  if (Fault found = find_fault_of_bans(request, limits)) return found;
   return find_fault_of_memory(request, limits);
 }
 

@@ -89,16 +89,36 @@ Answer answer_with(const Tokens& script, const StopParams& stop) {
   return toy.ask(asked);
 }
 
+// Bans as generation_request.h defines them, token by token.
+void ban(const GenerationRequest& asked, const Tokens& output, std::vector<float>& logits) {
+  const auto contains = [](const Tokens& tokens, TokenId token) {
+    return std::count(tokens.begin(), tokens.end(), token) > 0;
+  };
+  if (!asked.bans.allowed && asked.bans.runs.empty() && asked.stop.min_tokens == 0) return;
+  Tokens after = output;
+  after.push_back(0);
+  for (TokenId token = 0; token < kToyVocab; ++token) {
+    after.back() = token;
+    bool is_banned = asked.bans.allowed && !contains(*asked.bans.allowed, token);
+    is_banned |= std::ssize(output) < asked.stop.min_tokens && contains(asked.stop.tokens, token);
+    for (const Tokens& run : asked.bans.runs)
+      is_banned |= run.size() <= after.size() && std::equal(run.rbegin(), run.rend(), after.rbegin());
+    if (is_banned) logits[static_cast<size_t>(token)] = -std::numeric_limits<float>::infinity();
+  }
+}
+
 // The expected answer: calls the model on the plain context, token after token, without engine, pages and batches.
 Tokens run_alone(const GenerationRequest& asked) {
   Tokens context = asked.prompt, output;
   for (int n = 0; n < asked.stop.max_tokens; ++n) {
     std::vector<float> logits = toy_logits(context);
+    ban(asked, output, logits);
     const SampledToken token =
         sample(logits, {.sample = &asked.sample, .prompt = asked.prompt, .output = output},
                static_cast<int>(context.size()));
     context.push_back(token.token);
     output.push_back(token.token);
+    if (std::count(asked.stop.tokens.begin(), asked.stop.tokens.end(), token.token)) break;
   }
   return output;
 }
@@ -121,6 +141,17 @@ GenerationRequest random_request(std::mt19937& random) {
                     .repetition_penalty = below(2) == 0 ? 1 : 1.2f,
                     .presence_penalty = below(2) == 0 ? 0 : 0.5f,
                     .seed = random()};
+  const auto letter = [&] { return token_of(static_cast<char>('a' + below(6))); };
+  if (below(4) == 0) {
+    asked.stop.tokens = {letter()};
+    asked.stop.keeps_stop = true;
+    asked.stop.min_tokens = below(std::min(20, asked.stop.max_tokens));
+  }
+  if (below(4) == 0) asked.bans.allowed = std::make_shared<Tokens>(tokens_of("abcdefghijkl"));
+  for (int n = below(2) * below(5); n > 0; --n) {
+    Tokens& run = asked.bans.runs.emplace_back();
+    for (int length = 1 + below(3); length > 0; --length) run.push_back(letter());
+  }
   return asked;
 }
 
@@ -243,6 +274,40 @@ TEST_P(EngineEnd, TextThatMightBecomeAStopStringWaitsUntilItCannot) {
   EXPECT_EQ(cut.finished->text, "ST");
   EXPECT_EQ(cut.text, "a ST");
   EXPECT_EQ(cut.finished->reason, FinishReason::kMaxTokens);
+}
+
+TEST_P(EngineEnd, TheStopIsKeptWhereThatIsAskedFor) {
+  EXPECT_EQ(
+      answer_with(tokens_of("abcdef"), {.max_tokens = 6, .tokens = tokens_of("d"), .keeps_stop = true}).text,
+      "abcd");
+  EXPECT_EQ(
+      answer_with(tokens_of("one STOP two"), {.max_tokens = 12, .strings = {"STOP"}, .keeps_stop = true})
+          .text,
+      "one STOP");
+}
+
+TEST_P(EngineEnd, NothingEndsAnAnswerBeforeItsLeastTokens) {
+  Toy toy;
+  GenerationRequest asked = request(tokens_of("x"), 60);
+  asked.stop.tokens = tokens_of("abcdef");
+  EXPECT_LT(toy.ask(asked).tokens.size(), 10u);
+  asked.stop.min_tokens = 30;
+  EXPECT_GE(toy.ask(asked).tokens.size(), 31u);
+  // Stop strings are looked for in the text behind them.
+  EXPECT_EQ(answer_with(tokens_of("ab ab ab"), {.max_tokens = 8, .min_tokens = 4, .strings = {"ab"}}).text,
+            "ab ab ");
+}
+
+TEST_P(EngineEnd, AnAnswerWithoutATokenThatItMayHaveFailsAlone) {
+  Toy toy;
+  GenerationRequest asked = request(tokens_of("x"), 60);
+  asked.bans = {.allowed = std::make_shared<Tokens>(tokens_of("ab")),
+                .runs = {tokens_of("a"), tokens_of("bb")}};
+  const Answer& answer = toy.ask(asked);
+  EXPECT_EQ(answer.tokens, tokens_of("b"));
+  ASSERT_TRUE(answer.failed);
+  EXPECT_THAT(answer.failed->message, HasSubstr("every token is banned at position 1"));
+  EXPECT_TRUE(toy.ask(request(tokens_of("x"), 5)).finished);
 }
 
 TEST_P(EngineEnd, AStopStringOfManyBytesIsFoundAcrossTheTokensOfItsCharacters) {
@@ -399,7 +464,7 @@ TEST_P(EnginePrefix, TheAnswersAreThoseOfTheModelWithSharedPagesAndWithout) {
     for (TokenId& token : base) token = static_cast<TokenId>(random() % kToyVocab);
     for (int n = 0; n < 200; ++n) {
       GenerationRequest next = random_request(random);
-      next.stop.max_tokens = 1 + static_cast<int>(random() % 200);
+      next.stop.max_tokens = 20 + static_cast<int>(random() % 200);
       if (n % 3 != 0) {
         const auto num_shared = static_cast<ptrdiff_t>(random() % base.size());
         next.prompt.insert(next.prompt.begin(), base.begin(), base.begin() + num_shared);

@@ -77,6 +77,23 @@ TEST(Scheduler, PlansOneStepBeforeItKnowsTheTokensOfTheOneBeforeIt) {
   scheduler.push(id(1), 7);
 }
 
+TEST(Scheduler, PlansNoStepAheadForWhomWaitsForTheirTokens) {
+  Scheduler scheduler(scheduler_options());
+  scheduler.add(id(1), prompt(id(1), 10), 3, /*waits=*/true);
+  add(scheduler, id(2), 10, 9);
+  EXPECT_EQ(scheduler.next().size(), 2u);
+  for (int n = 0; n < 2; ++n) {
+    const std::vector<Slice> ahead = scheduler.next();
+    EXPECT_EQ(part_of(ahead, id(1)).num_tokens, 0);
+    EXPECT_TRUE(part_of(ahead, id(2)).follows);
+    for (const int who : {1, 2}) scheduler.push(id(who), 7);
+    const Slice part = part_of(scheduler.next(), id(1));
+    EXPECT_TRUE(part.gives_token && !part.follows);
+    EXPECT_EQ(part.first_position, 10 + n);
+    scheduler.push(id(2), 7);
+  }
+}
+
 TEST(Scheduler, ALongPromptDoesNotStallARunningChat) {
   Scheduler scheduler(scheduler_options());
   add(scheduler, id(1), 10, 50);

@@ -100,6 +100,23 @@ TEST(FindFault, SaysWhatIsWrongAndWhatIsAccepted) {
        },
        "stop string 1 is empty"},
       {[](GenerationRequest& r) { r.stop.strings = {"\xC3"}; }, "stop string 0 is not valid UTF-8"},
+      {[](GenerationRequest& r) { r.stop.min_tokens = -1; }, "min_tokens is -1"},
+      {[](GenerationRequest& r) { r.stop.max_tokens = 5, r.stop.min_tokens = 6; }, "at most max_tokens"},
+      {[](GenerationRequest& r) {
+         r.bans.runs = {{1}, {}};
+       },
+       "a banned run has no token"},
+      {[](GenerationRequest& r) { r.bans.runs = {{1000}}; }, "a banned run has token 1000"},
+      {[](GenerationRequest& r) { r.bans.allowed = std::make_shared<std::vector<TokenId>>(); },
+       "no token may be chosen"},
+      {[](GenerationRequest& r) { r.bans.allowed = std::make_shared<std::vector<TokenId>>(1, -1); },
+       "allowed token -1 is not in the vocabulary"},
+      {[](GenerationRequest& r) {
+         r.bans.allowed = std::make_shared<std::vector<TokenId>>(std::vector{1, 2});
+         r.bans.runs = {{1}};
+         r.stop = {.min_tokens = 1, .tokens = {2}};
+       },
+       "of the 2 allowed ones none is left"},
       {[](GenerationRequest& r) { r.stop.strings.resize(17, "a"); }, "there are 17 stop strings: at most 16"},
   };
   for (const Case& spoiled : cases) {

@@ -26,8 +26,14 @@ void check(const GenerationParams& params) {
   NIBBLE_CHECK(sample.num_logprobs >= -1 && sample.num_logprobs <= kMaxLogprobs);
   NIBBLE_CHECK(!params.max_tokens || *params.max_tokens >= 1);
   NIBBLE_CHECK(params.num_choices >= 1 && params.num_choices <= kMaxChoices);
-  NIBBLE_CHECK(params.stop.size() <= kMaxStopStrings);
-  for (const std::string& stop : params.stop) NIBBLE_CHECK(!stop.empty());
+  NIBBLE_CHECK(params.stop.strings.size() <= kMaxStopStrings && params.stop.tokens.size() <= kMaxStopTokens);
+  for (const std::string& stop : params.stop.strings) NIBBLE_CHECK(!stop.empty());
+  for (const std::string& word : params.bad_words) NIBBLE_CHECK(!word.empty());
+  for (const TokenId token : params.stop.tokens) NIBBLE_CHECK(token >= 0);
+  NIBBLE_CHECK(params.stop.min_tokens >= 0 && params.bad_words.size() <= kMaxBadWords);
+  NIBBLE_CHECK(!params.allowed_tokens || !params.allowed_tokens->empty());
+  // It becomes a line of the answer's header.
+  for (const char letter : params.ignored.text()) NIBBLE_CHECK(letter >= ' ' && letter <= '~');
 }
 
 template <typename Read>

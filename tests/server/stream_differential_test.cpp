@@ -98,7 +98,7 @@ using Message = nlohmann::json;  // compares objects without regard to the order
 // Removes the ids of calls, which are random.
 Message whole_message(const std::vector<TokenId>& tokens, bool with_tools,
                       const std::vector<std::string>& stop) {
-  ChatAnswer answer(tiny(), with_tools ? tools() : std::vector<harmony::Tool>(), stop);
+  ChatAnswer answer(tiny(), with_tools ? tools() : std::vector<harmony::Tool>(), {.strings = stop});
   for (const TokenId token : tokens) answer.push({.token = token});
   answer.finish();
   Message message = Message::parse(print(chat_choice(0, answer, "stop", nullptr)["message"]));
@@ -110,7 +110,7 @@ Message whole_message(const std::vector<TokenId>& tokens, bool with_tools,
 // Adds up the chunks of a stream as OpenAI's client does.
 Message streamed_message(const std::vector<TokenId>& tokens, bool with_tools,
                          const std::vector<std::string>& stop) {
-  ChatAnswer answer(tiny(), with_tools ? tools() : std::vector<harmony::Tool>(), stop);
+  ChatAnswer answer(tiny(), with_tools ? tools() : std::vector<harmony::Tool>(), {.strings = stop});
   std::map<std::string, std::string> texts;
   std::vector<Message> calls;
   std::set<std::string> ids;

@@ -13,12 +13,19 @@ constexpr std::string_view kFunctions{"functions."};
 }  // namespace
 
 ChatAnswer::ChatAnswer(const Tokenizer& tokenizer, const std::vector<harmony::Tool>& tools,
-                       const std::vector<std::string>& stop)
-    : tokenizer_(tokenizer), parser_(tokenizer, harmony::Role::kAssistant), matcher_(stop) {
+                       const StopParams& stop, std::span<const TokenId> begun)
+    : tokenizer_(tokenizer),
+      parser_(tokenizer, harmony::Role::kAssistant),
+      stop_(stop),
+      matcher_(stop.strings, stop.keeps_stop) {
   for (const harmony::Tool& tool : tools) tool_names_.push_back(tool.name);
+  for (const TokenId token : begun) parser_.push(token);
 }
 
 std::vector<AnswerDelta> ChatAnswer::push(const SampledToken& token) {
+  ++num_tokens_;
+  const bool is_stop = std::find(stop_.tokens.begin(), stop_.tokens.end(), token.token) != stop_.tokens.end();
+  if (is_stop && !stop_.keeps_stop && !tokenizer_.is_special(token.token)) return {};  // it adds no text
   const auto& messages = parser_.messages();
   const bool in_text = !messages.empty() && !messages.back().is_complete;
   if (in_text && !tokenizer_.is_special(token.token) && !has_stopped() &&
@@ -75,10 +82,15 @@ std::vector<AnswerDelta> ChatAnswer::read_delta(const harmony::Delta& delta) {
   } else if (message.channel == "analysis") {
     add_text(AnswerDelta::Kind::kReasoning, delta.text, out);
   } else {
-    add_text(AnswerDelta::Kind::kContent, matcher_.push(delta.text), out);
+    add_text(AnswerDelta::Kind::kContent, searched(delta.text), out);
     if (delta.message_ended) add_text(AnswerDelta::Kind::kContent, matcher_.flush(), out);
   }
   return out;
+}
+
+// What is certain of the content with this text; the engine does the same with completions (engine/sequence.cpp).
+std::string ChatAnswer::searched(const std::string& text) {
+  return num_tokens_ > stop_.min_tokens ? matcher_.push(text) : text;
 }
 
 void ChatAnswer::add_arguments(const harmony::Delta& delta, std::vector<AnswerDelta>& out) {

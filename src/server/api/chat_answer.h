@@ -8,9 +8,11 @@
 #pragma once
 
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
+#include "engine/generation_request.h"
 #include "engine/stop.h"
 #include "harmony/message.h"
 #include "harmony/parse.h"
@@ -40,9 +42,9 @@ class ChatAnswer {
     std::string id, name, arguments;
   };
 
-  // The answer ends before any of the strings `stop`, which are searched for in content only.
-  ChatAnswer(const Tokenizer& tokenizer, const std::vector<harmony::Tool>& tools,
-             const std::vector<std::string>& stop);
+  // Stop strings are searched for in content only. `begun`: the header of a message that the prompt has begun, as tokens.
+  ChatAnswer(const Tokenizer& tokenizer, const std::vector<harmony::Tool>& tools, const StopParams& stop,
+             std::span<const TokenId> begun = {});
 
   std::vector<AnswerDelta> push(const SampledToken& token);
   std::vector<AnswerDelta> finish();  // there are no more tokens, whatever the reason
@@ -58,13 +60,16 @@ class ChatAnswer {
  private:
   std::optional<std::string> called_tool(const harmony::Message& message) const;
   std::vector<AnswerDelta> read_delta(const harmony::Delta& delta);
+  std::string searched(const std::string& text);
   void add_text(AnswerDelta::Kind kind, const std::string& text, std::vector<AnswerDelta>& out);
   void add_arguments(const harmony::Delta& delta, std::vector<AnswerDelta>& out);
 
   const Tokenizer& tokenizer_;
   std::vector<std::string> tool_names_;
   harmony::Parser parser_;
+  StopParams stop_;
   StopStrings matcher_;
+  int num_tokens_{0};
   size_t num_begun_messages_{0};  // messages that have given a delta
   bool begins_message_{false};    // the next text begins a message
   std::string reasoning_, content_;

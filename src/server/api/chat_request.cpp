@@ -9,10 +9,40 @@ namespace nibble::server {
 using harmony::Field;
 using harmony::Json;
 
+namespace {
+
+// The effort by any of its names; OpenAI's own wins.
+void read_reasoning(const Field& request, ChatRequest& read) {
+  const auto kwargs = request.find("chat_template_kwargs");
+  const auto reasoning = request.find("reasoning");
+  for (const auto& [object, key] : {std::pair(kwargs, "reasoning_effort"), std::pair(reasoning, "effort"),
+                                    std::pair(std::optional(request), "reasoning_effort")})
+    if (object)
+      if (const auto effort = object->find(key))
+        read.chat.reasoning_effort = read_effort(*effort, read.params.ignored);
+  if (kwargs) read.chat.model_identity = kwargs->find_string("model_identity");
+  if (const auto include = request.find("include_reasoning")) read.includes_reasoning = include->boolean();
+  if (reasoning && read_boolean(*reasoning, "exclude")) read.includes_reasoning = false;
+}
+
+// Where the prompt ends.
+void read_ends(const Field& request, ChatRequest& read) {
+  if (const auto adds = request.find("add_generation_prompt")) read.adds_generation_prompt = adds->boolean();
+  read.continues_final = read_boolean(request, "continue_final_message");
+  if (!read.continues_final) return;
+  read.adds_generation_prompt = false;  // vLLM demands that clients say so
+  const harmony::ChatMessage& last = read.chat.messages.back();
+  if (last.role != harmony::Role::kAssistant || !last.tool_calls.empty())
+    request.find("continue_final_message")
+        ->refuse("false where the last message is not the assistant's, or has calls");
+}
+
+}  // namespace
+
 ChatRequest read_chat(Json json) {
   const Field request(json, "request");
   ChatRequest read;
-  read.params = read_generation_params(request);
+  read.params = read_generation_params(Api::kChat, request);
   if (const auto max_tokens = request.find("max_completion_tokens"))  // the newer name wins
     read.params.max_tokens = static_cast<int>(read_whole_number(*max_tokens, 1, INT_MAX));
   const auto top = request.find("top_logprobs");
@@ -26,10 +56,12 @@ ChatRequest read_chat(Json json) {
     messages->refuse("a list of at least one message");
   // Passes on only what OpenAI's API has: chat_from_json also reads a date and the model's identity.
   Json chat = Json::object();
-  for (const char* key : {"messages", "tools", "reasoning_effort"})
+  for (const char* key : {"messages", "tools"})
     if (const auto found = json.find(key); found != json.end()) chat[key] = std::move(*found);
   read.chat = harmony::chat_from_json(chat);
   if (!with_tools) read.chat.tools.clear();
+  read_reasoning(request, read);
+  read_ends(request, read);
   return read;
 }
 

@@ -11,7 +11,10 @@ namespace nibble::server {
 
 struct ChatRequest {
   GenerationParams params;
-  harmony::Chat chat;  // its tools are empty where tool_choice is "none"
+  harmony::Chat chat;                 // its tools are empty where tool_choice is "none"
+  bool continues_final{false};        // the answer goes on with the last message, which is the assistant's
+  bool adds_generation_prompt{true};  // false: the prompt ends with the last message
+  bool includes_reasoning{true};
 };
 
 // Both throw InputError.

@@ -33,9 +33,16 @@ CompletionRequest read_completion_request(std::string_view body) {
   const Json json = harmony::parse_json(body, "the body");
   const Field request(json, "request");
   CompletionRequest read;
-  read.params = read_generation_params(request);
+  read.params = read_generation_params(Api::kCompletions, request);
   if (!read.params.max_tokens) read.params.max_tokens = kDefaultCompletionTokens;
   read.prompts = read_prompts(request.need("prompt", "a text or a list of token ids"));
+  read.num_kept = read.params.num_choices;
+  if (const auto best_of = request.find("best_of")) {
+    const int64_t num_tried = read_whole_number(*best_of, read.num_kept, kMaxChoices);
+    if (read.params.stream && num_tried > read.num_kept)
+      best_of->refuse("n where stream is true: which answers are best is known at their end");
+    read.params.num_choices = static_cast<int>(num_tried);
+  }
   read.echo = read_boolean(request, "echo");
   if (const auto logprobs = request.find("logprobs")) {
     if (read.echo) logprobs->refuse("absent with echo: those of the prompt are not available");

@@ -16,6 +16,7 @@ struct CompletionRequest {
   GenerationParams params;
   std::vector<Prompt> prompts;
   bool echo{false};
+  int num_kept{1};  // of params.num_choices: the likeliest are the answer
 };
 
 inline constexpr int kDefaultCompletionTokens{16};  // OpenAI's default of max_tokens for /v1/completions

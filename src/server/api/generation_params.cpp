@@ -41,23 +41,58 @@ void refuse_unimplemented(const Field& request) {
     if (const auto field = request.find(key)) field->refuse("absent: use tools and tool_choice");
 }
 
-std::vector<std::string> read_stop(const Field& request) {
-  const auto field = request.find("stop");
+// A text, or a list of at most `most` texts.
+std::vector<std::string> read_texts(const Field& request, const char* key, size_t most) {
+  const auto field = request.find(key);
   if (!field) return {};
-  std::vector<std::string> stop;
+  std::vector<std::string> texts;
   const auto add = [&](const Json& text) {
-    if (text.is_string()) stop.push_back(text.get<std::string>());
-    return text.is_string() && !stop.back().empty() && stop.back().size() <= kMaxStopStringBytes;
+    if (text.is_string()) texts.push_back(text.get<std::string>());
+    return text.is_string() && !texts.back().empty() && texts.back().size() <= kMaxStopStringBytes;
   };
   const Json& value = field->value();
   const bool is_accepted =
-      value.is_array() ? value.size() <= kMaxStopStrings && std::all_of(value.begin(), value.end(), add)
-                       : add(value);
+      value.is_array() ? value.size() <= most && std::all_of(value.begin(), value.end(), add) : add(value);
   if (!is_accepted)
     field->refuse(
-        fmt::format("a text or a list of at most {} texts, none of them empty or longer than {} bytes",
-                    kMaxStopStrings, kMaxStopStringBytes));
+        fmt::format("a text or a list of at most {} texts, none of them empty or longer than {} bytes", most,
+                    kMaxStopStringBytes));
+  return texts;
+}
+
+StopParams read_stop(const Field& request) {
+  StopParams stop;
+  stop.strings = read_texts(request, "stop", kMaxStopStrings);
+  if (const auto tokens = request.find("stop_token_ids")) {
+    const std::string accepted = fmt::format("a list of at most {} token ids", kMaxStopTokens);
+    stop.tokens = read_tokens(*tokens, accepted);
+    if (stop.tokens.size() > kMaxStopTokens) tokens->refuse(accepted);
+  }
+  stop.keeps_stop =
+      read_boolean(request, "include_stop_str_in_output") || read_boolean(request, "no_stop_trim");
+  if (const auto least = request.find("min_tokens"))
+    stop.min_tokens = static_cast<int>(read_whole_number(*least, 0, INT_MAX));
   return stop;
+}
+
+void read_bans(const Field& request, GenerationParams& params) {
+  params.bad_words = read_texts(request, "bad_words", kMaxBadWords);
+  const auto allowed = request.find("allowed_token_ids");
+  if (!allowed) return;
+  constexpr std::string_view kAccepted{"a list of token ids, not empty"};
+  std::vector<TokenId>& tokens = params.allowed_tokens.emplace(read_tokens(*allowed, kAccepted));
+  if (tokens.empty()) allowed->refuse(kAccepted);
+  std::sort(tokens.begin(), tokens.end());
+  tokens.erase(std::unique(tokens.begin(), tokens.end()), tokens.end());
+}
+
+void read_stream(const Field& request, GenerationParams& params) {
+  params.stream = read_boolean(request, "stream");
+  const auto options = request.find("stream_options");
+  if (!options) return;
+  if (!params.stream) options->refuse("absent where stream is not true");
+  params.include_usage = read_boolean(*options, "include_usage");
+  params.continuous_usage = read_boolean(*options, "continuous_usage_stats");
 }
 
 std::vector<std::pair<TokenId, float>> read_logit_bias(const Field& request) {
@@ -105,14 +140,28 @@ bool read_boolean(const Field& request, const char* key) {
   return field && field->boolean();
 }
 
-GenerationParams read_generation_params(const Field& request) {
-  refuse_unimplemented(request);
+harmony::ReasoningEffort read_effort(const Field& field, IgnoredFields& ignored) {
+  constexpr struct {
+    std::string_view name, instead;
+  } kOthers[] = {{"none", "low"}, {"minimal", "low"}, {"xhigh", "high"}, {"max", "high"}};
+  std::string level = field.string();
+  for (const auto& other : kOthers) {
+    if (level != other.name) continue;
+    ignored.add(field.place().substr(field.place().find('.') + 1), other.instead);
+    level = other.instead;
+  }
+  const auto known = harmony::reasoning_effort_of(level);
+  if (!known) field.refuse("low, medium or high");
+  return *known;
+}
+
+GenerationParams read_generation_params(Api api, const Field& request) {
   GenerationParams params;
+  check_fields(api, request, params.ignored);
+  refuse_unimplemented(request);
   params.model = request.find_string("model");
   if (const auto n = request.find("n"))
     params.num_choices = static_cast<int>(read_whole_number(*n, 1, kMaxChoices));
-  if (const auto best_of = request.find("best_of"); best_of && best_of->value() != params.num_choices)
-    best_of->refuse("n: what is generated is answered");
   SampleParams& sample = params.sample;
   read_float(request, "temperature", 0, 2, sample.temperature);
   read_float(request, "min_p", 0, 1, sample.min_p);
@@ -134,12 +183,14 @@ GenerationParams read_generation_params(const Field& request) {
   if (const auto max_tokens = request.find("max_tokens"))
     params.max_tokens = static_cast<int>(read_whole_number(*max_tokens, 1, INT_MAX));
   params.stop = read_stop(request);
-  params.ignore_eos = read_boolean(request, "ignore_eos");
-  params.stream = read_boolean(request, "stream");
-  if (const auto options = request.find("stream_options")) {
-    if (!params.stream) options->refuse("absent where stream is not true");
-    params.include_usage = read_boolean(*options, "include_usage");
+  read_bans(request, params);
+  if (const auto most = request.find("truncate_prompt_tokens")) {
+    params.truncate_prompt = static_cast<int>(read_whole_number(*most, -1, INT_MAX));
+    if (*params.truncate_prompt == 0) most->refuse("-1, or 1 or more: a prompt needs a token");
   }
+  params.ignore_eos = read_boolean(request, "ignore_eos");
+  params.return_token_ids = read_boolean(request, "return_token_ids");
+  read_stream(request, params);
   return params;
 }
 

@@ -1,9 +1,8 @@
 // Reads the parameters that all endpoints with a generated answer share, and has helpers for the readers of their bodies.
 //
 // The readers turn request bodies, as OpenAI's API defines them, into plain values; they know neither HTTP nor a model.
-// Unknown parameters are ignored, as all servers of this API do, and null counts as absent. A known parameter with an
-// unusable value is refused, and so is one that would change the answer and is not implemented (response_format, a forced
-// tool call, ...): an answer that silently ignores what was asked for is worse than an error.
+// Null counts as absent. request_fields.h says what becomes of fields that are not obeyed: an answer that silently ignores
+// what was asked for is worse than an error.
 //
 // All readers throw InputError: "request.temperature must be a number from 0 to 2, not 7".
 #pragma once
@@ -16,6 +15,8 @@
 
 #include "engine/generation_request.h"
 #include "harmony/field.h"
+#include "harmony/message.h"
+#include "server/api/request_fields.h"
 
 namespace nibble::server {
 
@@ -24,17 +25,30 @@ struct GenerationParams {
   SampleParams sample{.temperature = 1};
   bool has_seed{false};  // false: a random seed is chosen
   std::optional<int> max_tokens;
-  int num_choices{1};  // answers to each prompt
-  std::vector<std::string> stop;
+  StopParams stop;  // without max_tokens and the model's own stop tokens
+  std::vector<std::string>
+      bad_words;  // texts whose tokens no answer has, in the answer's beginning or after a space
+  std::optional<std::vector<TokenId>> allowed_tokens;  // ascending
+  std::optional<int>
+      truncate_prompt;     // keep so many of the prompt's last tokens; -1: as many as there is room for
+  int num_choices{1};      // answers to each prompt
   bool ignore_eos{false};  // generate on after the model's end token, for measuring
+  bool return_token_ids{false};
   bool stream{false};
-  bool include_usage{false};  // a stream ends with a chunk of usage
+  bool include_usage{false};     // a stream ends with a chunk of usage
+  bool continuous_usage{false};  // and each of its chunks has the usage so far
+  IgnoredFields ignored;
 };
 
 inline constexpr int kMaxChoices{128};  // OpenAI's limit of n
 inline constexpr size_t kMaxStopStringBytes{1024};
+inline constexpr size_t kMaxStopTokens{256}, kMaxBadWords{128};
 
-GenerationParams read_generation_params(const harmony::Field& request);
+// Checks all fields of the request against the table for `api`, and reads those that the endpoints share.
+GenerationParams read_generation_params(Api api, const harmony::Field& request);
+
+// The model knows low, medium and high. Others' levels become the nearest of these, and are added to `ignored`.
+harmony::ReasoningEffort read_effort(const harmony::Field& field, IgnoredFields& ignored);
 
 bool offers_tools(const harmony::Field& request);  // false where tool_choice is "none"
 std::vector<TokenId> read_tokens(const harmony::Field& field, std::string_view accepted);

@@ -18,7 +18,10 @@ Json token_json(TokenId token, float logprob, const Tokenizer& tokenizer) {
 }
 
 Json with_head(const ReplyHead& head, std::string_view object) {
-  return {{"id", head.id}, {"object", object}, {"created", head.created}, {"model", head.model}};
+  Json json{{"id", head.id}, {"object", object}, {"created", head.created}, {"model", head.model}};
+  if (object.starts_with("chat")) json["service_tier"] = "default";  // completions have none
+  json["system_fingerprint"] = head.fingerprint;
+  return json;
 }
 
 Json reason_json(std::optional<std::string_view> reason) { return reason ? Json(*reason) : Json(nullptr); }
@@ -31,6 +34,13 @@ Json to_json(const Usage& usage) {
           {"total_tokens", usage.num_prompt_tokens + usage.num_output_tokens},
           {"prompt_tokens_details", {{"cached_tokens", usage.num_cached_tokens}}},
           {"completion_tokens_details", {{"reasoning_tokens", usage.num_reasoning_tokens}}}};
+}
+
+void ChunkUsage::add_to(Json& chunk) const {
+  if (is_continuous)
+    chunk["usage"] = to_json(so_far);
+  else if (is_included)
+    chunk["usage"] = nullptr;
 }
 
 std::string_view finish_reason(FinishReason reason, bool has_calls) {

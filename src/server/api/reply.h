@@ -21,6 +21,7 @@ struct ReplyHead {
   std::string id;      // "chatcmpl-..."
   int64_t created{0};  // seconds since 1970
   std::string model;
+  std::string fingerprint{};  // OpenAI's system_fingerprint: what runs the model
 };
 
 struct Usage {
@@ -29,6 +30,14 @@ struct Usage {
   int num_reasoning_tokens{0};  // of the output
 };
 Json to_json(const Usage& usage);
+
+// The member "usage" of the chunks of a stream: null where the last chunk will have it, or what is used so far.
+struct ChunkUsage {
+  bool is_included{false}, is_continuous{false};
+  Usage so_far{};
+
+  void add_to(Json& chunk) const;
+};
 
 // "stop", "length" or "tool_calls". A call that was cut off is "length": its arguments are no JSON.
 std::string_view finish_reason(FinishReason reason, bool has_calls);

@@ -132,7 +132,7 @@ ResponseRequest read_response_request(std::string_view body) {
   read.body = harmony::parse_json(body, "the body");
   const Field request(read.body, "request");
   refuse_unsupported_fields(request);
-  read.params = read_generation_params(request);
+  read.params = read_generation_params(Api::kResponses, request);
   if (read.params.num_choices != 1) request.find("n")->refuse("1: a response is one answer");
   if (const auto most = request.find("max_output_tokens"))
     read.params.max_tokens = static_cast<int>(read_whole_number(*most, 1, INT_MAX));
@@ -161,11 +161,8 @@ ResponseRequest read_response_request(std::string_view body) {
       if (with_tools) read.chat.tools.push_back(std::move(offered));
     }
   if (const auto reasoning = request.find("reasoning"))
-    if (const auto effort = reasoning->find("effort")) {
-      const auto known = harmony::reasoning_effort_of(effort->string());
-      if (!known) effort->refuse("low, medium or high");
-      read.chat.reasoning_effort = *known;
-    }
+    if (const auto effort = reasoning->find("effort"))
+      read.chat.reasoning_effort = read_effort(*effort, read.params.ignored);
   read.previous_id = request.find_string("previous_response_id");
   if (const auto store = request.find("store")) read.store = store->boolean();
   if (const auto metadata = request.find("metadata"); metadata && !metadata->value().is_object())

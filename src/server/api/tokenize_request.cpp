@@ -3,7 +3,6 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "server/api/chat_request.h"
 #include "server/api/generation_params.h"
 
 namespace nibble::server {
@@ -17,9 +16,12 @@ TokenizeRequest read_tokenize_request(std::string_view body) {
   TokenizeRequest read;
   read.with_texts = read_boolean(request, "return_token_strs");
   if (request.find("messages")) {
-    read.chat = read_chat(std::move(json)).chat;
+    json.erase("return_token_strs");
+    read.chat = read_chat(std::move(json));
+    read.ignored = read.chat->params.ignored;
     return read;
   }
+  check_fields(Api::kTokenize, request, read.ignored);
   const auto prompt = request.find("prompt");  // vLLM's name; llama-server's is content
   read.text = prompt ? prompt->string() : request.need_string("content");
   if (const auto special = request.find("parse_special")) read.parse_special = special->boolean();

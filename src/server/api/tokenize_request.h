@@ -7,15 +7,16 @@
 #include <vector>
 
 #include "core/token.h"
-#include "harmony/chat.h"
+#include "server/api/chat_request.h"
 
 namespace nibble::server {
 
 struct TokenizeRequest {
   std::string text;
-  bool parse_special{true};           // "<|start|>" in the text is the control token
-  std::optional<harmony::Chat> chat;  // if set, tokenize this chat's prompt instead of `text`
-  bool with_texts{false};             // also return the text of each token
+  bool parse_special{true};         // "<|start|>" in the text is the control token
+  std::optional<ChatRequest> chat;  // if set, tokenize this chat's prompt instead of `text`
+  bool with_texts{false};           // also return the text of each token
+  IgnoredFields ignored;
 };
 
 // Both throw InputError.

@@ -3,16 +3,20 @@
 
 #include "server/api/chat_request.h"
 #include "server/endpoints/endpoints.h"
+#include "server/service/prompt.h"
 
 namespace nibble::server {
 
 asio::awaitable<void> apply_template(Service& service, Exchange& exchange) {
   Json answer = Json::object();
+  IgnoredFields ignored;
   co_await offload_if_long(service, exchange, [&] {
     const ChatRequest request = read_chat_request(exchange.body());
     check_model(service, request.params);
-    answer["prompt"] = render(service, request.chat).text;
+    answer["prompt"] = chat_prompt(service, request).text;
+    ignored = request.params.ignored;
   });
+  note_ignored(service, exchange, ignored);
   co_await reply_json(exchange, 200, std::move(answer));
 }
 

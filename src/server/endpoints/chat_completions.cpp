@@ -4,8 +4,10 @@
 #include <utility>
 #include <vector>
 
+#include "core/error.h"
 #include "server/api/chat_request.h"
 #include "server/endpoints/endpoints.h"
+#include "server/service/prompt.h"
 
 namespace nibble::server {
 namespace {
@@ -14,17 +16,28 @@ namespace {
 // with the first token, so that a client's time to first token measures the model.
 class ChatChoices : public ChoiceListener {
  public:
-  ChatChoices(const ReplyHead& head, const Tokenizer& tokenizer, const ChatRequest& request)
+  ChatChoices(const ReplyHead& head, const Tokenizer& tokenizer, const ChatRequest& request,
+              const ChatPrompt& prompt, ChunkUsage& usage)
       : head_(head),
         tokenizer_(tokenizer),
+        usage_(usage),
         is_stream_(request.params.stream),
-        with_logprobs_(request.params.sample.num_logprobs >= 0) {
+        with_logprobs_(request.params.sample.num_logprobs >= 0),
+        with_reasoning_(request.includes_reasoning),
+        with_ids_(request.params.return_token_ids) {
+    if (with_ids_) prompt_tokens_ = prompt.tokens;
     for (int i = 0; i < request.params.num_choices; ++i)
-      choices_.push_back({ChatAnswer(tokenizer, request.chat.tools, request.params.stop), "", false});
+      choices_.push_back({ChatAnswer(tokenizer, request.chat.tools, request.params.stop, prompt.begun)});
   }
 
   std::string on_token(size_t choice, TokenEvent& event) override {
-    return events(choice, choices_[choice].answer.push(event.token));
+    Choice& one = choices_[choice];
+    ++usage_.so_far.num_output_tokens;
+    if (choice == 0) usage_.so_far.num_cached_tokens = event.num_cached_tokens;
+    if (with_ids_) one.tokens.push_back(event.token.token);
+    const std::vector<AnswerDelta> deltas = one.answer.push(event.token);
+    usage_.so_far.num_reasoning_tokens = num_reasoning_tokens();
+    return events(choice, deltas);
   }
   bool has_enough(size_t choice) const override { return choices_[choice].answer.has_stopped(); }
   std::string on_end(size_t choice, FinishReason reason, const std::string&) override {
@@ -33,7 +46,7 @@ class ChatChoices : public ChoiceListener {
     if (ended.answer.has_stopped()) reason = FinishReason::kStopString;
     ended.finish_reason = finish_reason(reason, !ended.answer.calls().empty());
     if (is_stream_)
-      last += sse_event(chat_chunk(head_, choice, Json::object(), nullptr, ended.finish_reason));
+      last += event(choice, chat_chunk(head_, choice, Json::object(), nullptr, ended.finish_reason));
     return last;
   }
 
@@ -43,9 +56,13 @@ class ChatChoices : public ChoiceListener {
       const Json logprobs =
           with_logprobs_ ? chat_logprobs(choice.answer.content_tokens(), tokenizer_) : Json(nullptr);
       list.push_back(chat_choice(list.size(), choice.answer, choice.finish_reason, logprobs));
+      if (with_ids_) list.back()["token_ids"] = choice.tokens;
+      if (with_reasoning_) continue;
+      for (const char* key : {"reasoning", "reasoning_content"}) list.back()["message"].erase(key);
     }
     return list;
   }
+  const std::vector<TokenId>& prompt_tokens() const { return prompt_tokens_; }
   int num_reasoning_tokens() const {
     return std::accumulate(choices_.begin(), choices_.end(), 0, [](int sum, const Choice& choice) {
       return sum + choice.answer.num_reasoning_tokens();
@@ -55,28 +72,45 @@ class ChatChoices : public ChoiceListener {
  private:
   struct Choice {
     ChatAnswer answer;
-    std::string_view finish_reason;
-    bool has_begun;
+    std::string_view finish_reason{};
+    bool has_begun{false};
+    std::vector<TokenId> tokens{};
+    size_t num_sent_ids{0};
   };
 
   std::string events(size_t choice, const std::vector<AnswerDelta>& deltas) {
     std::string out;
     if (!is_stream_) return out;
-    if (!choices_[choice].has_begun)
-      out += sse_event(
-          chat_chunk(head_, choice, {{"role", "assistant"}, {"content", ""}}, nullptr, std::nullopt));
+    if (!choices_[choice].has_begun) {
+      Json first = chat_chunk(head_, choice, {{"role", "assistant"}, {"content", ""}}, nullptr, std::nullopt);
+      if (with_ids_) first["prompt_token_ids"] = prompt_tokens_;
+      out += event(choice, std::move(first));
+    }
     choices_[choice].has_begun = true;
     for (const AnswerDelta& delta : deltas) {
+      if (delta.kind == AnswerDelta::Kind::kReasoning && !with_reasoning_) continue;
       Json logprobs;
       if (with_logprobs_ && !delta.tokens.empty()) logprobs = chat_logprobs(delta.tokens, tokenizer_);
-      out += sse_event(chat_chunk(head_, choice, to_json(delta), logprobs, std::nullopt));
+      out += event(choice, chat_chunk(head_, choice, to_json(delta), logprobs, std::nullopt));
     }
     return out;
+  }
+  std::string event(size_t choice, Json chunk) {
+    if (with_ids_) {  // all that were not sent yet: tokens without a text have no chunk of their own
+      Choice& one = choices_[choice];
+      chunk["choices"][0]["token_ids"] =
+          std::vector(one.tokens.begin() + static_cast<ptrdiff_t>(one.num_sent_ids), one.tokens.end());
+      one.num_sent_ids = one.tokens.size();
+    }
+    usage_.add_to(chunk);
+    return sse_event(chunk);
   }
 
   const ReplyHead& head_;
   const Tokenizer& tokenizer_;
-  bool is_stream_, with_logprobs_;
+  ChunkUsage& usage_;
+  bool is_stream_, with_logprobs_, with_reasoning_, with_ids_;
+  std::vector<TokenId> prompt_tokens_;
   std::vector<Choice> choices_;
 };
 
@@ -84,31 +118,39 @@ class ChatChoices : public ChoiceListener {
 
 asio::awaitable<void> chat_completions(Service& service, Exchange& exchange) {
   ChatRequest request;
+  ChatPrompt prompt;
   std::vector<GenerationRequest> prompts;
   co_await offload_if_long(service, exchange, [&] {
     request = read_chat_request(exchange.body());
     check_model(service, request.params);
-    prompts.push_back(make_generation_request(service, request.params, render(service, request.chat).tokens));
+    if (!request.adds_generation_prompt && !request.continues_final)
+      throw InputError("request.add_generation_prompt must be true: the answer begins behind it, not false");
+    prompt = chat_prompt(service, request);
+    prompts.push_back(make_generation_request(service, request.params, prompt.tokens));
     request.chat.messages.clear();  // may hold megabytes of old reasoning, which is not in the prompt
   });
   exchange.drop_body();
+  note_ignored(service, exchange, request.params.ignored);
   const GenerationParams& params = request.params;
-  const Tokenizer& tokenizer = *service.model->tokenizer;
-  Usage usage{.num_prompt_tokens = static_cast<int>(prompts.front().prompt.size())};
+  ChunkUsage usage{.is_included = params.include_usage, .is_continuous = params.continuous_usage};
+  prompt.tokens = prompts.front().prompt;  // perhaps truncated
+  usage.so_far.num_prompt_tokens = static_cast<int>(prompt.tokens.size());
 
   const ReplyHead head = new_reply(service, "chatcmpl-");
-  ChatChoices choices(head, tokenizer, request);
+  ChatChoices choices(head, *service.model->tokenizer, request, prompt, usage);
   const std::optional<TokenCounts> counts =
       co_await generate(service, exchange, std::move(prompts), params, choices);
   if (!counts) co_return;
-  usage.num_output_tokens = counts->num_output;
-  usage.num_cached_tokens = counts->num_cached;
-  usage.num_reasoning_tokens = choices.num_reasoning_tokens();
+  usage.so_far.num_output_tokens = counts->num_output;
+  usage.so_far.num_cached_tokens = counts->num_cached;
+  usage.so_far.num_reasoning_tokens = choices.num_reasoning_tokens();
   if (!params.stream) {
-    co_await reply_json(exchange, 200, chat_reply(head, choices.to_list(), usage));
+    Json reply = chat_reply(head, choices.to_list(), usage.so_far);
+    if (params.return_token_ids) reply["prompt_token_ids"] = choices.prompt_tokens();
+    co_await reply_json(exchange, 200, reply);
     co_return;
   }
-  co_await end_stream(exchange, params, usage_chunk(head, "chat.completion.chunk", usage));
+  co_await end_stream(exchange, params, usage_chunk(head, "chat.completion.chunk", usage.so_far));
 }
 
 }  // namespace nibble::server

@@ -1,11 +1,14 @@
 // POST /v1/completions: the model continues texts. Control tokens in them are recognised, since here the caller writes the
 // chat template.
+#include <algorithm>
 #include <nlohmann/json.hpp>
+#include <numeric>
 #include <utility>
 
 #include "server/api/completion_request.h"
 #include "server/endpoints/endpoints.h"
 #include "server/http/http_error.h"
+#include "server/service/prompt.h"
 #include "text/utf8_stream.h"
 
 namespace nibble::server {
@@ -27,20 +30,34 @@ std::string text_of(const Prompt& prompt, const Tokenizer& tokenizer) {
 // Collects the completions of all choices and makes the chunks of a stream.
 class CompletionChoices : public ChoiceListener {
  public:
-  CompletionChoices(const ReplyHead& head, const Tokenizer& tokenizer, const CompletionRequest& request)
+  CompletionChoices(const ReplyHead& head, const Tokenizer& tokenizer, const CompletionRequest& request,
+                    const std::vector<GenerationRequest>& prompts, ChunkUsage& usage)
       : head_(head),
         tokenizer_(tokenizer),
+        usage_(usage),
+        num_tried_(static_cast<size_t>(request.params.num_choices)),
+        num_kept_(static_cast<size_t>(request.num_kept)),
         is_stream_(request.params.stream),
-        with_logprobs_(request.params.sample.num_logprobs >= 0) {
-    for (const Prompt& prompt : request.prompts) {
-      const std::string echo = request.echo ? text_of(prompt, tokenizer) : "";
-      for (int i = 0; i < request.params.num_choices; ++i) choices_.push_back({echo});
+        with_logprobs_(request.params.sample.num_logprobs >= 0),
+        with_ids_(request.params.return_token_ids) {
+    for (size_t prompt = 0; prompt < request.prompts.size(); ++prompt) {
+      std::string echo;
+      if (request.echo)
+        echo = text_of(request.params.truncate_prompt ? prompts[prompt].prompt : request.prompts[prompt],
+                       tokenizer);
+      for (size_t i = 0; i < num_tried_; ++i) choices_.push_back({echo});
+      if (with_ids_) prompt_tokens_.push_back(prompts[prompt].prompt);
     }
   }
 
   std::string on_token(size_t choice, TokenEvent& event) override {
     Choice& one = choices_[choice];
+    ++usage_.so_far.num_output_tokens;
+    if (++one.num_tokens == 1 && choice % num_tried_ == 0)
+      usage_.so_far.num_cached_tokens += event.num_cached_tokens;
     one.unsent_text += event.text;
+    one.sum_logprobs += double{event.token.logprob};
+    if (with_ids_) one.unsent_ids.push_back(event.token.token);
     if (with_logprobs_ && !tokenizer_.is_special(event.token.token))
       one.unsent_tokens.push_back(std::move(event.token));
     return is_stream_ && !one.unsent_text.empty() ? chunk(choice, std::nullopt) : "";
@@ -55,8 +72,11 @@ class CompletionChoices : public ChoiceListener {
 
   Json to_list() {
     Json list = Json::array();
-    for (size_t choice = 0; choice < choices_.size(); ++choice)
-      list.push_back(take_unsent(choice, choices_[choice].finish_reason));
+    for (size_t first = 0; first < choices_.size(); first += num_tried_)
+      for (const size_t choice : best_of(first)) {
+        list.push_back(take_unsent(choice, choices_[choice].finish_reason));
+        list.back()["index"] = list.size() - 1;
+      }
     return list;
   }
 
@@ -64,9 +84,26 @@ class CompletionChoices : public ChoiceListener {
   struct Choice {
     std::string unsent_text;
     std::vector<SampledToken> unsent_tokens{};
+    std::vector<TokenId> unsent_ids{};
     int64_t num_sent_characters{0};
+    int num_tokens{0};
+    double sum_logprobs{0};
+    bool has_sent{false};
     std::string_view finish_reason{};
   };
+
+  // Those to a prompt that are kept: the likeliest by the mean of their tokens' log-probabilities, likeliest first, as OpenAI has it.
+  std::vector<size_t> best_of(size_t first) const {
+    std::vector<size_t> order(num_tried_);
+    std::iota(order.begin(), order.end(), first);
+    if (num_kept_ == num_tried_) return order;
+    const auto mean = [&](size_t choice) {
+      return choices_[choice].sum_logprobs / std::max(1, choices_[choice].num_tokens);
+    };
+    std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return mean(a) > mean(b); });
+    order.resize(num_kept_);
+    return order;
+  }
 
   // The text and tokens that were not yet sent.
   Json take_unsent(size_t choice, std::optional<std::string_view> reason) {
@@ -75,18 +112,28 @@ class CompletionChoices : public ChoiceListener {
     if (with_logprobs_ && (!is_stream_ || !one.unsent_tokens.empty()))
       logprobs = completion_logprobs(one.unsent_tokens, tokenizer_, one.num_sent_characters);
     Json json = completion_choice(choice, one.unsent_text, logprobs, reason);
+    if (with_ids_) {
+      if (!one.has_sent) json["prompt_token_ids"] = prompt_tokens_[choice / num_tried_];
+      json["token_ids"] = std::exchange(one.unsent_ids, {});
+    }
+    one.has_sent = true;
     one.num_sent_characters += count_characters(one.unsent_text);
     one.unsent_text.clear();
     one.unsent_tokens.clear();
     return json;
   }
   std::string chunk(size_t choice, std::optional<std::string_view> reason) {
-    return sse_event(completion_reply(head_, Json::array({take_unsent(choice, reason)})));
+    Json json = completion_reply(head_, Json::array({take_unsent(choice, reason)}));
+    usage_.add_to(json);
+    return sse_event(json);
   }
 
   const ReplyHead& head_;
   const Tokenizer& tokenizer_;
-  bool is_stream_, with_logprobs_;
+  ChunkUsage& usage_;
+  size_t num_tried_, num_kept_;
+  bool is_stream_, with_logprobs_, with_ids_;
+  std::vector<std::vector<TokenId>> prompt_tokens_;
   std::vector<Choice> choices_;
 };
 
@@ -110,35 +157,41 @@ void check_echo(const CompletionRequest& request, const Tokenizer& tokenizer, ui
 asio::awaitable<void> completions(Service& service, Exchange& exchange) {
   const Tokenizer& tokenizer = *service.model->tokenizer;
   CompletionRequest request;
-  Usage usage;
+  ChunkUsage usage;
   std::vector<GenerationRequest> prompts;
   co_await offload_if_long(service, exchange, [&] {
     request = read_completion_request(exchange.body());
     check_model(service, request.params);
     for (const Prompt& prompt : request.prompts) {
       prompts.push_back(make_generation_request(service, request.params, tokens_of(prompt, tokenizer)));
-      prompts.back().stop.strings = request.params.stop;
-      usage.num_prompt_tokens += static_cast<int>(prompts.back().prompt.size());
+      GenerationRequest& made = prompts.back();
+      made.stop.strings = request.params.stop.strings;
+      if (request.num_kept < request.params.num_choices)  // the likeliest are kept
+        made.sample.num_logprobs = std::max(0, made.sample.num_logprobs);
+      usage.so_far.num_prompt_tokens += static_cast<int>(made.prompt.size());
     }
     check_echo(request, tokenizer, service.options.limits.max_body_bytes);  // after the prompts were checked
   });
   exchange.drop_body();
+  note_ignored(service, exchange, request.params.ignored);
   const GenerationParams& params = request.params;
+  usage.is_included = params.include_usage;
+  usage.is_continuous = params.continuous_usage;
 
   const ReplyHead head = new_reply(service, "cmpl-");
-  CompletionChoices choices(head, tokenizer, request);
+  CompletionChoices choices(head, tokenizer, request, prompts, usage);
   const std::optional<TokenCounts> counts =
       co_await generate(service, exchange, std::move(prompts), params, choices);
   if (!counts) co_return;
-  usage.num_output_tokens = counts->num_output;
-  usage.num_cached_tokens = counts->num_cached;
+  usage.so_far.num_output_tokens = counts->num_output;
+  usage.so_far.num_cached_tokens = counts->num_cached;
   if (!params.stream) {
     Json reply = completion_reply(head, choices.to_list());
-    reply["usage"] = to_json(usage);
+    reply["usage"] = to_json(usage.so_far);
     co_await reply_json(exchange, 200, reply);
     co_return;
   }
-  co_await end_stream(exchange, params, usage_chunk(head, "text_completion", usage));
+  co_await end_stream(exchange, params, usage_chunk(head, "text_completion", usage.so_far));
 }
 
 }  // namespace nibble::server

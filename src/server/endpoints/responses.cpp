@@ -10,6 +10,7 @@
 #include "server/api/response_request.h"
 #include "server/endpoints/endpoints.h"
 #include "server/http/http_error.h"
+#include "server/service/prompt.h"
 
 namespace nibble::server {
 namespace {
@@ -160,8 +161,10 @@ asio::awaitable<void> responses(Service& service, Exchange& exchange) {
   load_previous_response(service, exchange, request);
   check_results_have_calls(request.chat.messages);
   co_await offload_if_long(service, exchange, [&] {
-    prompts.push_back(make_generation_request(service, params, render(service, request.chat).tokens));
+    prompts.push_back(make_generation_request(
+        service, params, chat_prompt(service, {.params = {}, .chat = request.chat}).tokens));
   });
+  note_ignored(service, exchange, params.ignored);
   // The body is not dropped from the budget: the answer repeats parts of it, and the store takes its conversation.
   Usage usage{.num_prompt_tokens = static_cast<int>(prompts.front().prompt.size())};
 

@@ -3,17 +3,20 @@
 
 #include "server/api/tokenize_request.h"
 #include "server/endpoints/endpoints.h"
+#include "server/service/prompt.h"
 #include "text/utf8_stream.h"
 
 namespace nibble::server {
 
 asio::awaitable<void> tokenize(Service& service, Exchange& exchange) {
   std::string answer;
+  IgnoredFields ignored;
   co_await offload_if_long(service, exchange, [&] {
     const TokenizeRequest request = read_tokenize_request(exchange.body());
+    ignored = request.ignored;
     const Tokenizer& tokenizer = *service.model->tokenizer;
     const std::vector<TokenId> tokens =
-        request.chat ? render(service, *request.chat).tokens
+        request.chat ? chat_prompt(service, *request.chat).tokens
                      : tokenizer.encode(request.text, request.parse_special ? SpecialTokens::kRecognise
                                                                             : SpecialTokens::kOrdinary);
     Json json{{"tokens", tokens}, {"count", tokens.size()}, {"max_model_len", service.model->max_context}};
@@ -23,6 +26,7 @@ asio::awaitable<void> tokenize(Service& service, Exchange& exchange) {
     }
     answer = print(json) + "\n";
   });
+  note_ignored(service, exchange, ignored);
   co_await exchange.reply(200, kJsonType, std::move(answer));
 }
 

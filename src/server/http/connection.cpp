@@ -83,7 +83,8 @@ std::string Connection::cors_lines(const HttpRequest& request) const {
   if (origin.empty() || std::none_of(context_.cors_origins.begin(), context_.cors_origins.end(), is_known))
     return {};
   std::string lines = fmt::format(
-      "Access-Control-Allow-Origin: {}\r\nVary: Origin\r\nAccess-Control-Expose-Headers: X-Request-Id\r\n",
+      "Access-Control-Allow-Origin: {}\r\nVary: Origin\r\n"
+      "Access-Control-Expose-Headers: X-Request-Id, X-Nibble-Ignored\r\n",
       origin);
   if (!is_preflight(request)) return lines;
   lines += "Access-Control-Allow-Methods: GET, POST\r\nAccess-Control-Max-Age: 86400\r\n";

@@ -33,6 +33,8 @@ class Exchange {
   virtual int status() const = 0;
   virtual bool has_events() const = 0;  // the header of a stream has been sent
 
+  // Adds a line to the header of the answer, if that has not been sent. Both must be plain letters without line ends.
+  virtual void add_header(std::string_view name, std::string_view value) = 0;
   virtual asio::awaitable<void> reply(int status, std::string_view content_type, std::string body) = 0;
 
   // Sends server-sent events; the first call sends the header too. end_events() ends the stream; its status is for the log.

@@ -101,6 +101,10 @@ asio::awaitable<void> StreamExchange::write(const std::string& bytes) {
   stream_.expires_never();
 }
 
+void StreamExchange::add_header(std::string_view name, std::string_view value) {
+  extra_lines_ += fmt::format("{}: {}\r\n", name, value);
+}
+
 asio::awaitable<void> StreamExchange::reply(int status, std::string_view content_type, std::string body) {
   status_ = status;
   std::string bytes = head_lines(status, content_type);

@@ -35,6 +35,7 @@ class StreamExchange : public Exchange {
   const std::string& id() const override { return id_; }
   int status() const override { return status_; }
   bool has_events() const override { return has_events_; }
+  void add_header(std::string_view name, std::string_view value) override;
   asio::awaitable<void> reply(int status, std::string_view content_type, std::string body) override;
   asio::awaitable<void> write_events(std::string events) override;
   asio::awaitable<void> end_events(int status) override;

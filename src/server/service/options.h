@@ -26,6 +26,7 @@ struct ServerOptions {
   HttpAddress address{};
   std::vector<std::string> api_keys{};      // empty: no key is needed
   std::vector<std::string> cors_origins{};  // pages that may call from a browser; "*": all
+  bool is_strict{false};                    // refuse requests with fields that are ignored
   bool log_bodies{false};                   // log the bodies of requests, which hold what people ask
   std::string version{};
   HttpLimits limits{};

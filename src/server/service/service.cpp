@@ -15,8 +15,20 @@
 
 namespace nibble::server {
 
+namespace {
+
+// FNV-1a.
+uint64_t hash(std::string_view text) {
+  uint64_t sum = 0xcbf29ce484222325;
+  for (const char byte : text) sum = (sum ^ static_cast<unsigned char>(byte)) * 0x100000001b3;
+  return sum;
+}
+
+}  // namespace
+
 Service::Service(const ServerOptions& given)
     : options(given),
+      fingerprint(fmt::format("fp_{:016x}", hash(given.version + "\n" + given.model_id))),
       responses(given.max_response_bytes),
       metrics(given.model_id),
       parse_thread(std::make_unique<asio::thread_pool>(1)) {}
@@ -48,44 +60,6 @@ void check_model(const Service& service, const GenerationParams& params) {
   throw error;
 }
 
-GenerationRequest make_generation_request(const Service& service, const GenerationParams& params,
-                                          std::vector<TokenId> prompt) {
-  const ServedModel& model = *service.model;
-  const auto refuse = [](HttpError error, const char* param, const char* code) {
-    error.param = param;
-    error.code = code;
-    throw error;
-  };
-  if (prompt.empty()) refuse(HttpError(400, "prompt is empty: it needs at least one token"), "prompt", "");
-  if (prompt.size() >= static_cast<size_t>(model.max_context))
-    refuse(
-        HttpError(400,
-                  "This model's maximum context length is {} tokens. However, you requested a prompt of {} "
-                  "tokens, which leaves no room for an answer. Shorten it.",
-                  model.max_context, prompt.size()),
-        "prompt", "context_length_exceeded");
-  for (const TokenId token : prompt)
-    if (token >= model.vocab)
-      refuse(HttpError(400, "prompt has token {}, and the vocabulary 0 to {}", token, model.vocab - 1),
-             "prompt", "");
-  for (const auto& [token, bias] : params.sample.logit_bias)
-    if (token >= model.vocab)
-      refuse(
-          HttpError(400, "logit_bias names token {}, and the vocabulary has 0 to {}", token, model.vocab - 1),
-          "logit_bias", "");
-
-  GenerationRequest request;
-  request.prompt = std::move(prompt);
-  request.sample = params.sample;
-  if (!params.has_seed) {
-    std::random_device device;
-    request.sample.seed = uint64_t{device()} << 32 | device();
-  }
-  request.stop.max_tokens = params.max_tokens.value_or(0);
-  if (!params.ignore_eos) request.stop.tokens = model.stop_tokens;
-  return request;
-}
-
 namespace {
 
 // Abandons the request when the client disconnects, for as long as this lives: the request is destroyed after it.
@@ -104,13 +78,21 @@ class DisconnectGuard {
 
 }  // namespace
 
-harmony::Rendered render(const Service& service, harmony::Chat chat) {
-  chat.date = harmony::today();
-  return harmony::render(harmony::to_conversation(chat), *service.model->tokenizer, {});
+void note_ignored(const Service& service, Exchange& exchange, const IgnoredFields& ignored) {
+  if (ignored.empty()) return;
+  if (service.options.is_strict) {
+    HttpError error(400, "this server is strict, and these fields would have no effect: {}. Leave them out.",
+                    ignored.text());
+    error.param = ignored.first();
+    throw error;
+  }
+  exchange.add_header("X-Nibble-Ignored", ignored.text());
+  log::info("{} ignored {}", exchange.id(), ignored.text());
 }
 
 ReplyHead new_reply(const Service& service, std::string_view id_prefix) {
-  return {std::string(id_prefix) + random_id(), std::time(nullptr), service.options.model_id};
+  return {std::string(id_prefix) + random_id(), std::time(nullptr), service.options.model_id,
+          service.fingerprint};
 }
 
 asio::awaitable<void> reply_json(Exchange& exchange, int status, const Json& json) {

@@ -10,7 +10,6 @@
 #include <string_view>
 #include <vector>
 
-#include "harmony/render.h"
 #include "server/api/generation_params.h"
 #include "server/api/reply.h"
 #include "server/api/response_store.h"
@@ -33,6 +32,7 @@ struct Service {
   ~Service();
 
   const ServerOptions options;
+  const std::string fingerprint;  // of this version and model: OpenAI's system_fingerprint
   ResponseStore responses;
   Metrics metrics;
   ServiceState state{ServiceState::kLoading};
@@ -51,12 +51,9 @@ asio::awaitable<void> offload_if_long(Service& service, const Exchange& exchange
 // Throws HttpError (404) if the client asks for another model than the one that is served.
 void check_model(const Service& service, const GenerationParams& params);
 
-// The request for the engine. Throws HttpError if the prompt is empty, too long, or not of this vocabulary.
-GenerationRequest make_generation_request(const Service& service, const GenerationParams& params,
-                                          std::vector<TokenId> prompt);
-
-// The chat as the model's prompt. The date in it is today's, in local time.
-harmony::Rendered render(const Service& service, harmony::Chat chat);
+// Tells the client, in the header X-Nibble-Ignored, and the log which fields of its request have no effect. With --strict throws HttpError
+// (400). Called before anything is sent.
+void note_ignored(const Service& service, Exchange& exchange, const IgnoredFields& ignored);
 
 ReplyHead new_reply(const Service& service, std::string_view id_prefix);
 

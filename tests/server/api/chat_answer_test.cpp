@@ -47,7 +47,7 @@ struct Both {
 Both listen(const std::vector<TokenId>& tokens, bool with_tools, const Stops& stop = {}) {
   std::vector<harmony::Tool> tools;
   if (with_tools) tools.push_back({"get_time", "", {}});
-  Both both{ChatAnswer(tiny(), tools, stop), {}};
+  Both both{ChatAnswer(tiny(), tools, {.strings = stop}), {}};
   for (const TokenId token : tokens) both.streamed.take(both.whole.push({.token = token}));
   both.streamed.take(both.whole.finish());
   return both;
@@ -110,6 +110,36 @@ TEST(ChatAnswer, AStopStringEndsTheContentAndIsNotLookedForInReasoning) {
   EXPECT_TRUE(both.whole.has_stopped());
   EXPECT_EQ(both.whole.reasoning(), "END of thought");
   EXPECT_EQ(both.whole.content(), "It is 42.");
+}
+
+// The content of an answer with these rules for its end.
+std::string content_with(const StopParams& stop, const std::string& said, const std::string& begun = "") {
+  ChatAnswer answer(tiny(), {}, stop, tiny().encode(begun, SpecialTokens::kRecognise));
+  for (const TokenId token : tiny().encode(said, SpecialTokens::kRecognise)) answer.push({.token = token});
+  answer.finish();
+  return answer.reasoning() + "|" + answer.content();
+}
+
+TEST(ChatAnswer, AStopTokenHasNoTextUnlessItIsKept) {
+  const TokenId end = tiny().encode("!", SpecialTokens::kOrdinary).front();
+  EXPECT_EQ(content_with({.tokens = {end}}, "<|channel|>final<|message|>Yes!"), "|Yes");
+  EXPECT_EQ(content_with({.tokens = {end}, .keeps_stop = true}, "<|channel|>final<|message|>Yes!"), "|Yes!");
+  EXPECT_EQ(content_with({.strings = {"s!"}, .keeps_stop = true}, "<|channel|>final<|message|>Yes! No"),
+            "|Yes!");
+}
+
+TEST(ChatAnswer, InTheFirstTokensNoStopStringIsLookedFor) {
+  const std::string said = "<|channel|>final<|message|>no no";
+  const int num_header = 3;
+  EXPECT_EQ(content_with({.strings = {"no"}}, said), "|");
+  EXPECT_EQ(content_with({.min_tokens = num_header + 1, .strings = {"no"}}, said), "|no ");
+}
+
+TEST(ChatAnswer, AMessageThatThePromptHasBegunGoesOn) {
+  EXPECT_EQ(content_with({}, " = 42.<|return|>", "<|channel|>final<|message|>"), "| = 42.");
+  EXPECT_EQ(content_with({}, "so<|end|><|start|>assistant<|channel|>final<|message|>Yes",
+                         "<|channel|>analysis<|message|>"),
+            "so|Yes");
 }
 
 TEST(ChatAnswer, MalformedAnswersAreNeitherEmptyNorCarryControlTokens) {

@@ -46,8 +46,7 @@ TEST(ApiRequest, EveryParameterArrivesWhereItBelongs) {
                    "repetition_penalty": 1.5, "presence_penalty": -2, "frequency_penalty": 2,
                    "logit_bias": {"5": -100, "6": 1.5}, "max_tokens": 3.0, "stop": ["x", "y"], "ignore_eos": true,
                    "logprobs": true, "top_logprobs": 4, "stream": true,
-                   "stream_options": {"include_usage": true}, "user": {"what": ["nobody", "knows"]}, "n": 3,
-                   "best_of": 3)")
+                   "stream_options": {"include_usage": true}, "user": {"what": ["nobody", "knows"]}, "n": 3)")
           .params;
   EXPECT_EQ(params.model, "m");
   EXPECT_EQ(params.sample.temperature, 0.5f);
@@ -61,7 +60,7 @@ TEST(ApiRequest, EveryParameterArrivesWhereItBelongs) {
   EXPECT_EQ(params.sample.frequency_penalty, 2);
   EXPECT_THAT(params.sample.logit_bias, ElementsAre(Pair(5, -100.0f), Pair(6, 1.5f)));
   EXPECT_EQ(params.max_tokens, 3);
-  EXPECT_THAT(params.stop, ElementsAre("x", "y"));
+  EXPECT_THAT(params.stop.strings, ElementsAre("x", "y"));
   EXPECT_TRUE(params.ignore_eos);
   EXPECT_EQ(params.sample.num_logprobs, 4);
   EXPECT_TRUE(params.stream);
@@ -74,7 +73,7 @@ TEST(ApiRequest, NullIsAbsent) {
       read_chat(R"("temperature": null, "stop": null, "tools": null, "seed": null, "stream": null, "n": null,
                    "reasoning_effort": null, "max_tokens": null, "response_format": null, "tool_choice": null)");
   EXPECT_EQ(request.params.sample.temperature, 1);
-  EXPECT_TRUE(request.params.stop.empty());
+  EXPECT_TRUE(request.params.stop.strings.empty());
   EXPECT_EQ(request.chat.reasoning_effort, harmony::ReasoningEffort::kMedium);
 }
 
@@ -103,20 +102,112 @@ TEST(ApiRequest, ARefusalNamesFieldValueAndWhatIsAccepted) {
 TEST(ApiRequest, AStopStringHasAtMost1024BytesAloneAndInAList) {
   const std::string longest = '"' + std::string(1024, 'a') + '"',
                     too_long = '"' + std::string(1025, 'a') + '"';
-  EXPECT_EQ(read_chat("\"stop\": " + longest).params.stop.front().size(), 1024u);
-  EXPECT_EQ(read_chat("\"stop\": [" + longest + "]").params.stop.front().size(), 1024u);
+  EXPECT_EQ(read_chat("\"stop\": " + longest).params.stop.strings.front().size(), 1024u);
+  EXPECT_EQ(read_chat("\"stop\": [" + longest + "]").params.stop.strings.front().size(), 1024u);
   EXPECT_THAT(refusal("\"stop\": " + too_long), HasSubstr("longer than 1024 bytes"));
   EXPECT_THAT(refusal("\"stop\": [" + too_long + "]"), HasSubstr("longer than 1024 bytes"));
 }
 
 TEST(ApiRequest, WhatWouldChangeTheAnswerAndIsNotBuiltIsRefused) {
-  for (const char* more :
-       {R"("n": 0)", R"("n": 129)", R"("best_of": 2)", R"("response_format": {"type": "json_object"})",
-        R"("tool_choice": "required")", R"("functions": [])",
-        R"("tool_choice": {"type": "function", "function": {"name": "f"}})", R"("top_logprobs": 3)",
-        R"("stream_options": {"include_usage": true})"})
+  for (const char* more : {R"("n": 0)", R"("n": 129)", R"("response_format": {"type": "json_object"})",
+                           R"("tool_choice": "required")", R"("functions": [])",
+                           R"("tool_choice": {"type": "function", "function": {"name": "f"}})",
+                           R"("top_logprobs": 3)", R"("stream_options": {"include_usage": true})"})
     EXPECT_THAT(refusal(more), HasSubstr("must be")) << more;
   EXPECT_EQ(read_chat(R"("response_format": {"type": "text"})").chat.messages.size(), 1u);
+}
+
+std::string ignored_by(const std::string& more) { return read_chat(more).params.ignored.text(); }
+
+TEST(ApiRequest, WhatOtherEnginesTakeArrivesToo) {
+  const GenerationParams params =
+      read_chat(
+          R"("stop_token_ids": [3, 4], "min_tokens": 5, "bad_words": ["x", "a b"], "return_token_ids": true,
+                   "allowed_token_ids": [9, 2, 9], "include_stop_str_in_output": true, "truncate_prompt_tokens": -1,
+                   "stream": true, "stream_options": {"continuous_usage_stats": true})")
+          .params;
+  EXPECT_THAT(params.stop.tokens, ElementsAre(3, 4));
+  EXPECT_EQ(params.stop.min_tokens, 5);
+  EXPECT_TRUE(params.stop.keeps_stop);
+  EXPECT_THAT(params.bad_words, ElementsAre("x", "a b"));
+  EXPECT_THAT(*params.allowed_tokens, ElementsAre(2, 9));
+  EXPECT_EQ(params.truncate_prompt, -1);
+  EXPECT_TRUE(params.return_token_ids);
+  EXPECT_TRUE(params.continuous_usage);
+  EXPECT_TRUE(params.ignored.empty());
+  EXPECT_TRUE(read_chat(R"("no_stop_trim": true)").params.stop.keeps_stop);  // SGLang's name
+  EXPECT_THAT(refusal(R"("allowed_token_ids": [])"), HasSubstr("must be a list of token ids, not empty"));
+  EXPECT_THAT(refusal(R"("truncate_prompt_tokens": 0)"), HasSubstr("must be -1, or 1 or more"));
+}
+
+TEST(ApiRequest, ACompletionTriesMoreAnswersThanItKeeps) {
+  const CompletionRequest request = read_completion(R"("n": 2, "best_of": 5)");
+  EXPECT_EQ(request.params.num_choices, 5);
+  EXPECT_EQ(request.num_kept, 2);
+  EXPECT_EQ(read_completion(R"("n": 2)").num_kept, 2);
+  EXPECT_THAT(error_of([] { read_completion(R"("n": 2, "best_of": 1)"); }),
+              HasSubstr("from 2 to 128, not 1"));
+  EXPECT_THAT(error_of([] { read_completion(R"("best_of": 2, "stream": true)"); }),
+              HasSubstr("request.best_of must be n where stream is true"));
+}
+
+TEST(ApiRequest, TheEffortHasManyNamesAndLevels) {
+  using harmony::ReasoningEffort;
+  const auto effort_of = [](const std::string& more) { return read_chat(more).chat.reasoning_effort; };
+  EXPECT_EQ(effort_of(R"("reasoning": {"effort": "high"})"), ReasoningEffort::kHigh);
+  EXPECT_EQ(effort_of(R"("chat_template_kwargs": {"reasoning_effort": "low"})"), ReasoningEffort::kLow);
+  EXPECT_EQ(effort_of(R"("reasoning": {"effort": "high"}, "reasoning_effort": "low")"),
+            ReasoningEffort::kLow);
+  EXPECT_EQ(effort_of(R"("reasoning_effort": "none")"), ReasoningEffort::kLow);
+  EXPECT_EQ(effort_of(R"("reasoning_effort": "xhigh")"), ReasoningEffort::kHigh);
+  EXPECT_EQ(ignored_by(R"("reasoning_effort": "minimal")"), "reasoning_effort (low)");
+  EXPECT_EQ(ignored_by(R"("reasoning": {"effort": "max"})"), "reasoning.effort (high)");
+  EXPECT_EQ(ignored_by(R"("reasoning_effort": "high")"), "");
+}
+
+TEST(ApiRequest, WhatHasNoEffectIsNamed) {
+  EXPECT_EQ(ignored_by(R"("user": "me", "nobody_knows": 7, "seed": 3)"), "user, nobody_knows");
+  EXPECT_EQ(ignored_by(R"("user": null, "service_tier": "auto", "store": false, "verbosity": "medium")"), "");
+  EXPECT_EQ(ignored_by(R"("stream": true, "stream_options": {"include_usage": true, "x": 1}, "y": 2)"),
+            "stream_options.x, y");
+  EXPECT_EQ(ignored_by(R"("stream_options.include_usage": true)"), "stream_options.include_usage");
+  EXPECT_EQ(ignored_by("\"a\\r\\nSet-Cookie: b\": 1, \"temperature seed\": 2"),
+            "a??Set-Cookie??b, temperature?seed");
+  std::string many;
+  for (int i = 0; i < 20; ++i) many += fmt::format("{}\"x{}\": 1", i == 0 ? "" : ",", i);
+  EXPECT_THAT(ignored_by(many), testing::EndsWith("x14, x15, and 4 more"));
+  for (int i = 20; i < 300; ++i) many += fmt::format(",\"x{}\": 1", i);
+  EXPECT_THAT(refusal(many), HasSubstr("an object of at most 256 fields"));
+}
+
+TEST(ApiRequest, AFieldOfAnotherEngineIsNeverAnsweredAsIfObeyed) {
+  for (const char* more :
+       {R"("use_beam_search": true)", R"("guided_json": {})", R"("structured_outputs": {})",
+        R"("typical_p": 0.5)", R"("skip_special_tokens": false)", R"("chat_template": "x")",
+        R"("regex": "a")", R"("n_predict": 5)", R"("lora_path": "x")", R"("mirostat": 2)",
+        R"("repeat_penalty": 1.1)", R"("audio": {})", R"("echo": true)", R"("modalities": ["text", "audio"])",
+        R"("reasoning": {"max_tokens": 5})", R"("prompt_logprobs": 1)",
+        R"("chat_template_kwargs": {"enable_thinking": false})", R"("web_search_options": {})"})
+    EXPECT_THAT(refusal(more), HasSubstr("must be")) << more;
+  // Values that ask for nothing.
+  EXPECT_EQ(
+      ignored_by(R"("use_beam_search": false, "typical_p": 1.0, "skip_special_tokens": true, "mirostat": 0,
+                          "n_predict": -1, "modalities": ["text"], "grammar": "", "echo": false)"),
+      "");
+}
+
+TEST(ApiRequest, AnAnswerGoesOnWithAMessageOfTheAssistantOnly) {
+  const auto read_ending = [](const std::string& message) {
+    return read_chat_request(
+        R"({"continue_final_message": true, "messages": [{"role": "user", "content": "hi"},)" + message +
+        "]}");
+  };
+  EXPECT_TRUE(read_ending(R"({"role": "assistant", "content": "It"})").continues_final);
+  for (const char* message :
+       {R"({"role": "user", "content": "It"})",
+        R"({"role": "assistant", "tool_calls": [{"function": {"name": "f", "arguments": "{}"}}]})"})
+    EXPECT_THAT(error_of([&] { read_ending(message); }),
+                HasSubstr("request.continue_final_message must be false"));
 }
 
 TEST(ApiRequest, OnlyAnAssistantThatCallsOrThinksMayHaveNoContent) {

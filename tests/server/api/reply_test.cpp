@@ -11,7 +11,7 @@
 namespace nibble::server {
 namespace {
 
-const ReplyHead kHead{"chatcmpl-1", 1234, "tiny"};
+const ReplyHead kHead{"chatcmpl-1", 1234, "tiny", "fp_1"};
 
 TEST(ApiReply, AnEventIsOneLineOfJsonAndABlankLine) {
   EXPECT_EQ(sse_event({{"content", "a\nb\r\n\nÄ"}}), "data: {\"content\":\"a\\nb\\r\\n\\nÄ\"}\n\n");
@@ -24,12 +24,27 @@ TEST(ApiReply, HalfACharacterDoesNotBreakTheLine) {
 TEST(ApiReply, AChunkHasTheShapeOfOpenAis) {
   EXPECT_EQ(print(chat_chunk(kHead, 1, {{"content", "x"}}, nullptr, std::nullopt)),
             R"({"id":"chatcmpl-1","object":"chat.completion.chunk","created":1234,"model":"tiny",)"
+            R"("service_tier":"default","system_fingerprint":"fp_1",)"
             R"("choices":[{"index":1,"delta":{"content":"x"},"logprobs":null,"finish_reason":null}]})");
   EXPECT_EQ(
       print(usage_chunk(kHead, "chat.completion.chunk", {3, 4, 2, 1})),
       R"({"id":"chatcmpl-1","object":"chat.completion.chunk","created":1234,"model":"tiny",)"
+      R"("service_tier":"default","system_fingerprint":"fp_1",)"
       R"("choices":[],"usage":{"prompt_tokens":3,"completion_tokens":4,"total_tokens":7,)"
       R"("prompt_tokens_details":{"cached_tokens":2},"completion_tokens_details":{"reasoning_tokens":1}}})");
+}
+
+TEST(ApiReply, ChunksHaveTheUsageThatWasAskedFor) {
+  const auto usage_in = [](const ChunkUsage& usage) {
+    Json chunk = Json::object();
+    usage.add_to(chunk);
+    return chunk;
+  };
+  EXPECT_FALSE(usage_in({}).contains("usage"));
+  EXPECT_TRUE(usage_in({.is_included = true}).at("usage").is_null());
+  const Json so_far =
+      usage_in({.is_included = true, .is_continuous = true, .so_far = {3, 4, 2, 1}}).at("usage");
+  EXPECT_EQ(so_far["total_tokens"], 7);
 }
 
 TEST(ApiReply, AnAnswerOfCallsAloneHasNoContent) {

@@ -17,7 +17,7 @@ struct Heard {
   Json items;
 };
 Heard hear(const std::string& said, bool is_complete = true, const std::vector<std::string>& stop = {}) {
-  ChatAnswer answer(tiny(), {{"f", "", {}}}, stop);
+  ChatAnswer answer(tiny(), {{"f", "", {}}}, {.strings = stop});
   ResponseItems items(tiny(), false);
   Heard heard;
   const auto note = [&](const std::vector<Json>& events) {

@@ -1,0 +1,234 @@
+#include "server/api/request_fields.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+namespace nibble::server {
+namespace {
+
+using harmony::Field;
+using harmony::Json;
+
+constexpr uint8_t kChat{1}, kCompletions{2}, kResponses{4}, kTokenize{8};
+constexpr uint8_t kMessages{kChat | kResponses}, kAnswers{kMessages | kCompletions};
+
+enum class Fate {
+  kObeyed,
+  kParts,    // an object whose members have rows of their own, "stream_options.include_usage"
+  kIgnored,  // changes no text
+  kRefused,  // would change the text, or the form of the answer
+};
+
+struct FieldRow {
+  std::string_view names;  // with a space between them
+  uint8_t apis;
+  Fate fate;
+  // Values, as JSON with a bar between them, with which the field asks for nothing: it is then neither refused nor told.
+  std::string_view neutral{};
+  std::string_view accepted{};  // of a refused field: "NAME must be ..."
+};
+
+constexpr std::string_view kNoConstraint{"absent: constrained output is not available"};
+constexpr std::string_view kNoSampler{"neutral: there is no such sampler here"};
+
+constexpr FieldRow kFields[] = {
+    // OpenAI's own
+    {"model stream temperature top_p presence_penalty frequency_penalty logit_bias seed stop", kAnswers,
+     Fate::kObeyed},
+    {"n max_tokens", kAnswers, Fate::kObeyed},
+    {"stream_options", kAnswers, Fate::kParts},
+    {"stream_options.include_usage stream_options.continuous_usage_stats", kAnswers, Fate::kObeyed},
+    {"stream_options.include_obfuscation", kAnswers, Fate::kIgnored, "false"},
+    {"messages max_completion_tokens logprobs top_logprobs response_format reasoning_effort", kChat,
+     Fate::kObeyed},
+    {"tools tool_choice parallel_tool_calls", kMessages, Fate::kObeyed},
+    {"prompt echo logprobs best_of suffix response_format", kCompletions, Fate::kObeyed},
+    {"input instructions max_output_tokens previous_response_id store metadata include top_logprobs text",
+     kResponses, Fate::kObeyed},
+    {"conversation prompt background truncation", kResponses, Fate::kObeyed},
+    {"reasoning", kMessages, Fate::kParts},
+    {"reasoning.effort", kMessages, Fate::kObeyed},
+    {"reasoning.exclude", kChat, Fate::kObeyed},
+    {"reasoning.enabled", kMessages, Fate::kRefused, "true",
+     "true: the model always thinks, at least with low effort"},
+    {"reasoning.max_tokens", kMessages, Fate::kRefused, "",
+     "absent: the effort says how long the model thinks"},
+    {"reasoning.summary reasoning.generate_summary reasoning.context reasoning.mode", kMessages,
+     Fate::kIgnored},
+    {"user safety_identifier prompt_cache_key prompt_cache_retention prompt_cache_options", kAnswers,
+     Fate::kIgnored},
+    {"service_tier", kAnswers, Fate::kIgnored, "\"auto\"|\"default\""},
+    {"metadata verbosity", kChat, Fate::kIgnored, "{}|\"medium\""},
+    {"store", kChat, Fate::kIgnored, "false"},
+    {"prediction", kChat, Fate::kIgnored},
+    {"max_tool_calls client_metadata access_programs", kResponses, Fate::kIgnored},
+    {"modalities", kChat, Fate::kRefused, "[\"text\"]", "[\"text\"]: the model writes nothing else"},
+    {"audio", kChat, Fate::kRefused, "", "absent: the model neither hears nor speaks"},
+    {"web_search_options", kChat, Fate::kRefused, "",
+     "absent: there is no search here; offer one as a function"},
+    {"moderation", kAnswers, Fate::kRefused, "", "absent: nothing is moderated here"},
+    {"image context_management", kResponses, Fate::kRefused, "", "absent: it is not available"},
+    {"functions function_call", kChat, Fate::kObeyed},
+
+    // vLLM's, most of which SGLang has too
+    {"top_k min_p repetition_penalty ignore_eos stop_token_ids include_stop_str_in_output min_tokens "
+     "bad_words",
+     kAnswers, Fate::kObeyed},
+    {"allowed_token_ids truncate_prompt_tokens no_stop_trim", kAnswers, Fate::kObeyed},
+    {"return_token_ids", kChat | kCompletions, Fate::kObeyed},
+    {"return_token_ids", kResponses, Fate::kRefused, "false", "false: items have no token ids"},
+    {"continue_final_message add_generation_prompt include_reasoning", kChat, Fate::kObeyed},
+    {"chat_template_kwargs", kChat, Fate::kParts},
+    {"chat_template_kwargs.reasoning_effort chat_template_kwargs.model_identity", kChat, Fate::kObeyed},
+    {"chat_template_kwargs.enable_thinking chat_template_kwargs.thinking", kChat, Fate::kRefused, "true",
+     "true: the model always thinks; reasoning_effort says how long"},
+    {"chat_template_kwargs.builtin_tools", kChat, Fate::kRefused, "[]", "empty: offer functions in tools"},
+    {"prompt_logprobs", kAnswers, Fate::kRefused, "",
+     "absent: log-probabilities of prompts are not available"},
+    {"add_special_tokens", kAnswers, Fate::kObeyed},  // the vocabulary adds none
+    {"spaces_between_special_tokens", kAnswers, Fate::kObeyed},
+    {"skip_special_tokens", kAnswers, Fate::kRefused, "true", "true: control tokens have no text"},
+    {"use_beam_search early_stopping", kAnswers, Fate::kRefused, "false", "false: there is no beam search"},
+    {"length_penalty", kAnswers, Fate::kRefused, "1", "1: there is no beam search"},
+    {"guided_json guided_regex guided_choice guided_grammar structured_outputs structural_tag", kAnswers,
+     Fate::kRefused, "", kNoConstraint},
+    {"guided_decoding_backend guided_whitespace_pattern", kAnswers, Fate::kRefused, "", kNoConstraint},
+    {"chat_template", kChat, Fate::kRefused, "", "absent: harmony is the model's only format"},
+    {"documents", kChat, Fate::kRefused, "[]", "absent: put them into messages"},
+    {"echo", kMessages, Fate::kRefused, "false", "false: only /v1/completions repeats a prompt"},
+    {"logits_processors logits_processor_args", kAnswers, Fate::kRefused, "[]",
+     "absent: no code of a client runs here"},
+    {"prompt_embeds", kAnswers, Fate::kRefused, "", "absent: a prompt is text or token ids"},
+    {"return_tokens_as_token_ids", kAnswers, Fate::kRefused, "false", "false: return_token_ids gives ids"},
+    {"thinking_token_budget reasoning_budget thinking_budget", kAnswers, Fate::kRefused, "-1",
+     "absent: reasoning_effort says how long the model thinks"},
+    {"repetition_detection", kAnswers, Fate::kRefused, "", "absent: it is not available"},
+    {"priority request_id cache_salt kv_transfer_params vllm_xargs mm_processor_kwargs media_io_kwargs",
+     kAnswers, Fate::kIgnored},
+    {"data_parallel_rank", kAnswers, Fate::kIgnored},
+
+    // SGLang's
+    {"regex ebnf", kAnswers, Fate::kRefused, "", kNoConstraint},
+    {"stop_regex", kAnswers, Fate::kRefused, "[]", "absent: stop takes texts"},
+    {"separate_reasoning stream_reasoning", kAnswers, Fate::kRefused, "true",
+     "true: include_reasoning says whether it is sent"},
+    {"lora_path", kAnswers, Fate::kRefused, "", "absent: there are no adapters"},
+    {"custom_logit_processor custom_params session_params", kAnswers, Fate::kRefused, "",
+     "absent: it is not available"},
+    {"return_hidden_states return_routed_experts", kAnswers, Fate::kRefused, "false",
+     "false: they are not available"},
+    {"rid", kAnswers, Fate::kIgnored},
+
+    // llama-server's
+    {"n_predict n_probs", kAnswers, Fate::kRefused, "-1|0",
+     "absent: the names here are max_tokens and logprobs"},
+    {"grammar json_schema", kAnswers, Fate::kRefused, "\"\"|{}", kNoConstraint},
+    {"typical_p tfs_z", kAnswers, Fate::kRefused, "1", kNoSampler},
+    {"mirostat dynatemp_range xtc_probability dry_multiplier top_a", kAnswers, Fate::kRefused, "0",
+     kNoSampler},
+    {"top_n_sigma", kAnswers, Fate::kRefused, "-1|0", kNoSampler},
+    {"samplers sampler_seq", kAnswers, Fate::kRefused, "", "absent: their order is fixed"},
+    {"repeat_penalty", kAnswers, Fate::kRefused, "1", "1: repetition_penalty counts prompt and answer"},
+    {"min_keep n_indent n_keep", kAnswers, Fate::kRefused, "0", "0: it is not available"},
+    {"t_max_predict_ms", kAnswers, Fate::kRefused, "0|-1", "absent: max_tokens ends an answer"},
+    {"reasoning_format", kAnswers, Fate::kRefused, "\"auto\"|\"deepseek\"|\"deepseek-legacy\"",
+     "auto: reasoning is always told apart"},
+    {"thinking_forced_open", kAnswers, Fate::kRefused, "false",
+     "false: the model opens its reasoning itself"},
+    {"parse_tool_calls", kAnswers, Fate::kRefused, "true", "true: calls are always told apart"},
+    {"post_sampling_probs", kAnswers, Fate::kRefused, "false",
+     "false: log-probabilities are the model's own"},
+    // Parameters of samplers that are off.
+    {"mirostat_tau mirostat_eta dynatemp_exponent xtc_threshold dry_base dry_allowed_length "
+     "dry_penalty_last_n",
+     kAnswers, Fate::kIgnored},
+    {"dry_sequence_breakers repeat_last_n cache_prompt id_slot timings_per_token return_progress "
+     "return_tokens",
+     kAnswers, Fate::kIgnored},
+
+    {"model prompt content tokens parse_special add_special_tokens return_token_strs", kTokenize,
+     Fate::kObeyed},
+    {"with_pieces", kTokenize, Fate::kRefused, "false", "false: return_token_strs gives the texts"},
+    {"add_special", kTokenize, Fate::kObeyed},  // the vocabulary adds none
+};
+
+bool has_word(std::string_view words, std::string_view word) {
+  for (size_t at = words.find(word); at != std::string_view::npos; at = words.find(word, at + 1)) {
+    const bool begins = at == 0 || words[at - 1] == ' ';
+    const size_t end = at + word.size();
+    if (begins && (end == words.size() || words[end] == ' ')) return true;
+  }
+  return false;
+}
+
+const FieldRow* row_of(Api api, std::string_view name) {
+  if (name.empty() || name.find(' ') != std::string_view::npos) return nullptr;
+  const auto found = std::find_if(std::begin(kFields), std::end(kFields), [&](const FieldRow& row) {
+    return (row.apis & static_cast<uint8_t>(api)) != 0 && has_word(row.names, name);
+  });
+  return found == std::end(kFields) ? nullptr : &*found;
+}
+
+bool is_neutral(const FieldRow& row, const Json& value) {
+  std::string_view rest = row.neutral;
+  while (!rest.empty()) {
+    const size_t end = std::min(rest.find('|'), rest.size());
+    if (value == Json::parse(rest.substr(0, end))) return true;
+    rest.remove_prefix(std::min(end + 1, rest.size()));
+  }
+  return false;
+}
+
+void check(Api api, const Field& object, const std::string& before, IgnoredFields& ignored) {
+  constexpr size_t kMaxFields{256};  // each is looked for in the table
+  if (object.value().size() > kMaxFields)
+    object.refuse(fmt::format("an object of at most {} fields", kMaxFields));
+  for (const Field& member : object.members()) {
+    if (member.value().is_null()) continue;
+    const std::string key = member.place().substr(object.place().size() + 1);
+    const std::string name = before + key;
+    const FieldRow* row = key.find('.') == std::string::npos ? row_of(api, name) : nullptr;
+    if (!row) {
+      ignored.add(name);
+    } else if (row->fate == Fate::kParts) {
+      check(api, member, name + ".", ignored);
+    } else if (row->fate != Fate::kObeyed && !is_neutral(*row, member.value())) {
+      if (row->fate == Fate::kRefused) member.refuse(row->accepted);
+      ignored.add(name);
+    }
+  }
+}
+
+}  // namespace
+
+void IgnoredFields::add(std::string_view name, std::string_view instead) {
+  constexpr size_t kMaxNames{16}, kMaxLetters{64};
+  if (names_.size() == kMaxNames) {
+    ++num_more_;
+    return;
+  }
+  std::string plain(name.substr(0, kMaxLetters));
+  std::replace_if(
+      plain.begin(), plain.end(),
+      [](char letter) {
+        const bool is_word = (letter >= 'a' && letter <= 'z') || (letter >= 'A' && letter <= 'Z') ||
+                             (letter >= '0' && letter <= '9');
+        return !is_word && letter != '_' && letter != '-' && letter != '.';
+      },
+      '?');
+  texts_.push_back(instead.empty() ? plain : fmt::format("{} ({})", plain, instead));
+  names_.push_back(std::move(plain));
+}
+
+std::string IgnoredFields::text() const {
+  std::string text = fmt::format("{}", fmt::join(texts_, ", "));
+  if (num_more_ > 0) text += fmt::format(", and {} more", num_more_);
+  return text;
+}
+
+void check_fields(Api api, const Field& request, IgnoredFields& ignored) { check(api, request, "", ignored); }
+
+}  // namespace nibble::server

@@ -1,0 +1,118 @@
+#include "server/service/prompt.h"
+
+#include <algorithm>
+#include <memory>
+#include <random>
+#include <utility>
+
+#include "harmony/control_tokens.h"
+#include "harmony/render.h"
+#include "server/http/http_error.h"
+
+namespace nibble::server {
+namespace {
+
+[[noreturn]] void refuse(HttpError error, const char* param, const char* code = "") {
+  error.param = param;
+  error.code = code;
+  throw error;
+}
+
+void check_vocabulary(const ServedModel& model, const std::vector<TokenId>& tokens, const char* param) {
+  for (const TokenId token : tokens)
+    if (token >= model.vocab)
+      refuse(HttpError(400, "{} has token {}, and the vocabulary 0 to {}", param, token, model.vocab - 1),
+             param);
+}
+
+// The tokens of each word as an answer has it in its beginning, and after a space.
+std::vector<std::vector<TokenId>> runs_of(const std::vector<std::string>& words, const Tokenizer& tokenizer) {
+  std::vector<std::vector<TokenId>> runs;
+  for (const std::string& word : words)
+    for (const char* before : {"", " "}) {
+      std::vector<TokenId> run = tokenizer.encode(before + word, SpecialTokens::kOrdinary);
+      if (std::find(runs.begin(), runs.end(), run) == runs.end()) runs.push_back(std::move(run));
+    }
+  return runs;
+}
+
+// Keeps the prompt's end. -1: as much of it as there is room for beside the answer.
+void truncate(std::vector<TokenId>& prompt, const GenerationParams& params, int max_context) {
+  if (!params.truncate_prompt) return;
+  const int room = std::max(1, max_context - std::max(1, params.max_tokens.value_or(1)));
+  const auto most = static_cast<size_t>(*params.truncate_prompt < 0 ? room : *params.truncate_prompt);
+  if (prompt.size() > most) prompt.erase(prompt.begin(), prompt.end() - static_cast<ptrdiff_t>(most));
+}
+
+}  // namespace
+
+ChatPrompt chat_prompt(const Service& service, const ChatRequest& request) {
+  const Tokenizer& tokenizer = *service.model->tokenizer;
+  harmony::Chat chat = request.chat;
+  chat.date = harmony::today();
+  harmony::RenderOptions options;
+  options.generation_prompt = request.adds_generation_prompt;
+  if (!request.continues_final) {
+    harmony::Rendered whole = harmony::render(harmony::to_conversation(chat), tokenizer, options);
+    return {std::move(whole.text), std::move(whole.tokens), {}};
+  }
+  // The last message is rendered by itself, because its turn is not finished: its reasoning stays.
+  const harmony::ChatMessage last = std::move(chat.messages.back());
+  chat.messages.pop_back();
+  harmony::Conversation before = harmony::to_conversation(chat);
+  const size_t num_before = before.messages.size();
+  chat.messages.push_back(last);
+  harmony::Conversation open = harmony::to_conversation(chat);
+  open.messages.erase(open.messages.begin(), open.messages.begin() + static_cast<ptrdiff_t>(num_before));
+  harmony::Rendered whole = harmony::render(before, tokenizer, options);
+  harmony::Rendered end = harmony::render(
+      open, tokenizer, {.drop_analysis = harmony::DropAnalysis::kNone, .generation_prompt = false});
+  end.tokens.pop_back();  // <|end|>
+  end.text = tokenizer.decode(end.tokens);
+  whole.text += end.text;
+  whole.tokens.insert(whole.tokens.end(), end.tokens.begin(), end.tokens.end());
+  const std::string header = "<|channel|>" + open.messages.back().channel.value_or("final") + "<|message|>";
+  return {std::move(whole.text), std::move(whole.tokens),
+          tokenizer.encode(header, SpecialTokens::kRecognise)};
+}
+
+GenerationRequest make_generation_request(const Service& service, const GenerationParams& params,
+                                          std::vector<TokenId> prompt) {
+  const ServedModel& model = *service.model;
+  if (prompt.empty()) refuse(HttpError(400, "prompt is empty: it needs at least one token"), "prompt");
+  truncate(prompt, params, model.max_context);
+  if (prompt.size() >= static_cast<size_t>(model.max_context))
+    refuse(
+        HttpError(400,
+                  "This model's maximum context length is {} tokens. However, you requested a prompt of {} "
+                  "tokens, which leaves no room for an answer. Shorten it.",
+                  model.max_context, prompt.size()),
+        "prompt", "context_length_exceeded");
+  check_vocabulary(model, prompt, "prompt");
+  check_vocabulary(model, params.stop.tokens, "stop_token_ids");
+  if (params.allowed_tokens) check_vocabulary(model, *params.allowed_tokens, "allowed_token_ids");
+  for (const auto& [token, bias] : params.sample.logit_bias) check_vocabulary(model, {token}, "logit_bias");
+  if (params.max_tokens && params.stop.min_tokens > *params.max_tokens)
+    refuse(HttpError(400, "min_tokens is {}: it must be at most max_tokens, which is {}",
+                     params.stop.min_tokens, *params.max_tokens),
+           "min_tokens");
+
+  GenerationRequest request;
+  request.prompt = std::move(prompt);
+  request.sample = params.sample;
+  if (!params.has_seed) {
+    std::random_device device;
+    request.sample.seed = uint64_t{device()} << 32 | device();
+  }
+  request.stop = params.stop;
+  request.stop.strings.clear();
+  request.stop.max_tokens = params.max_tokens.value_or(0);
+  if (!params.ignore_eos)
+    request.stop.tokens.insert(request.stop.tokens.end(), model.stop_tokens.begin(), model.stop_tokens.end());
+  if (params.allowed_tokens)
+    request.bans.allowed = std::make_shared<const std::vector<TokenId>>(*params.allowed_tokens);
+  request.bans.runs = runs_of(params.bad_words, *model.tokenizer);
+  return request;
+}
+
+}  // namespace nibble::server

@@ -1,0 +1,27 @@
+// Turns what endpoints have read into prompts and requests for the engine. Nothing here changes the service, so that it can run on the
+// thread that parses long bodies.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "server/api/chat_request.h"
+#include "server/service/service.h"
+
+namespace nibble::server {
+
+struct ChatPrompt {
+  std::string text;
+  std::vector<TokenId> tokens;
+  std::vector<TokenId> begun;  // where the answer goes on with the last message: the header of that message
+};
+
+// The chat as the model's prompt. The date in it is today's, in local time. Throws InputError.
+ChatPrompt chat_prompt(const Service& service, const ChatRequest& request);
+
+// The request for the engine; stop strings are left to the caller. Throws HttpError if the prompt is empty, too long, or not of this
+// vocabulary.
+GenerationRequest make_generation_request(const Service& service, const GenerationParams& params,
+                                          std::vector<TokenId> prompt);
+
+}  // namespace nibble::server
