@@ -79,9 +79,11 @@ struct Engine::Impl {
   // A step that was launched. The page tables in its slices are no longer valid.
   struct Launched {
     std::vector<Slice> slices{};
+    std::vector<int> num_prompt_rows{};                // for each slice: output rows before that of its token
     std::unordered_map<RequestId, int> output_rows{};  // those of sequences that get a token
-    double planning_seconds{0};                        // in which the backend had nothing to do
-    Stopwatch clock{};                                 // started with the launch
+    int num_outputs{0};
+    double planning_seconds{0};  // in which the backend had nothing to do
+    Stopwatch clock{};           // started with the launch
   };
 
   void run();
@@ -149,7 +151,7 @@ bool Engine::Impl::take_orders() {
                                      .try_emplace(order.id, order.id, std::move(*order.request), max_output,
                                                   limits.vocab, tokenizer, order.submitted)
                                      .first->second;
-      scheduler.add(order.id, sequence.prompt(), max_output, sequence.sampling().needs_output());
+      scheduler.add(order.id, sequence.prompt(), max_output, sequence.needs());
     } else if (const auto found = sequences.find(order.id); found != sequences.end()) {
       end(order.id, found->second.finish(FinishReason::kCancelled));
     }
@@ -191,11 +193,16 @@ void Engine::Impl::finish(const Launched& step, Launched* next) {
                     .other_seconds = step.planning_seconds};
   if (since_step) report.backend_seconds = std::min(report.backend_seconds, since_step->seconds());
   const Stopwatch& handing_out = since_step.emplace();
-  NIBBLE_CHECK(step.slices.empty() || result.outputs.size() == step.output_rows.size(),
-               "{} tokens for {} rows", result.outputs.size(), step.output_rows.size());
+  NIBBLE_CHECK(step.slices.empty() || std::ssize(result.outputs) == step.num_outputs, "{} tokens for {} rows",
+               result.outputs.size(), step.num_outputs);
   auto output = result.outputs.begin();
-  for (const Slice& slice : step.slices) {
+  for (size_t i = 0; i < step.slices.size(); ++i) {
+    const Slice& slice = step.slices[i];
     report.num_tokens += slice.num_tokens;
+    const auto end_of_prompt = output + step.num_prompt_rows[i];
+    if (const auto found = sequences.find(slice.request); found != sequences.end())
+      for (auto row = output; row != end_of_prompt; ++row) found->second.push_prompt(std::move(*row));
+    output = end_of_prompt;
     if (slice.gives_token) hand_out(slice, std::move(*output++));
   }
   publish();
@@ -226,12 +233,26 @@ void Engine::Impl::publish() {
 
 void Engine::Impl::launch_backend(Launched& next) {
   static constexpr TokenId kNotKnown{0};
+  std::vector<std::vector<SampleParams>> prompt_rows;
+  for (const Slice& slice : next.slices) {
+    prompt_rows.push_back(
+        sequences.at(slice.request).take_prompt_rows(slice.first_position, slice.num_tokens));
+    next.num_prompt_rows.push_back(static_cast<int>(prompt_rows.back().size()));
+    next.num_outputs += next.num_prompt_rows.back() + slice.gives_token;
+  }
   std::vector<OutputRow> outputs;
   std::vector<Run> runs;
-  outputs.reserve(next.slices.size());  // the runs hold spans of it
-  for (Slice& slice : next.slices) {
+  outputs.reserve(static_cast<size_t>(next.num_outputs));  // the runs hold spans of it
+  for (size_t i = 0; i < next.slices.size(); ++i) {
+    Slice& slice = next.slices[i];
     Sequence& sequence = sequences.at(slice.request);
     const size_t first_output = outputs.size();
+    // The rows are the slice's last, but for the prompt's last token, which gives the answer's first.
+    int row =
+        std::min(slice.first_position + slice.num_tokens, static_cast<int>(sequence.prompt().size()) - 1) -
+        slice.first_position - next.num_prompt_rows[i];
+    for (const SampleParams& params : prompt_rows[i])
+      outputs.push_back({.token_index = row++, .sample = &params, .prompt = {}, .output = {}});
     if (slice.gives_token) {
       next.output_rows.emplace(slice.request, static_cast<int>(outputs.size()));
       const int index = slice.first_position + slice.num_tokens - static_cast<int>(sequence.prompt().size());

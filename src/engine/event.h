@@ -5,6 +5,7 @@
 #include <string>
 #include <string_view>
 #include <variant>
+#include <vector>
 
 #include "engine/generation_request.h"
 #include "model/batch.h"
@@ -18,6 +19,8 @@ struct TokenEvent {
   // releases text that was held back: neither characters nor stop strings span it.
   std::string text{};
   int num_cached_tokens{0};  // tokens of the prompt that were in the prefix cache and not run
+  // In the first event of a request with prompt_logprobs: the prompt's tokens from the second on.
+  std::vector<SampledToken> prompt{};
 };
 
 enum class FinishReason {

@@ -40,6 +40,9 @@ struct GenerationRequest {
   SampleParams sample{};
   StopParams stop{};
   Bans bans{};
+  // n >= 0: the log-probability of each token of the prompt but the first, and of the n likeliest there; at most kMaxLogprobs. The whole
+  // prompt is run, whatever the prefix cache has of it.
+  int prompt_logprobs{-1};
 };
 
 }  // namespace nibble

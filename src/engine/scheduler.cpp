@@ -30,7 +30,8 @@ Scheduler::Scheduler(const SchedulerOptions& options)
   if (options_.prefix_cache) cache_.emplace(full_pool_, sliding_pool_, options_.window);
 }
 
-void Scheduler::add(RequestId request, std::span<const TokenId> prompt, int max_output_tokens, bool waits) {
+void Scheduler::add(RequestId request, std::span<const TokenId> prompt, int max_output_tokens,
+                    SequenceNeeds needs) {
   NIBBLE_CHECK(!prompt.empty() && max_output_tokens > 0, "{} tokens, {} more", prompt.size(),
                max_output_tokens);
   const auto num_prompt_tokens = static_cast<int>(prompt.size());
@@ -43,7 +44,7 @@ void Scheduler::add(RequestId request, std::span<const TokenId> prompt, int max_
                       num_prompt_tokens,
                       num_prompt_tokens + max_output_tokens,
                       false,
-                      waits});
+                      needs});
 }
 
 void Scheduler::remove(RequestId request) {
@@ -90,11 +91,12 @@ bool Scheduler::has_room(const Waiting& sequence, const Prefix& known) const {
   return full_left >= 0 && sliding_left >= 0;
 }
 
-// Only prompts count. An answer fills a page every kPageTokens steps, which is too slow to wait for.
+// Only prompts count. An answer fills a page every kPageTokens steps, which is too slow to wait for. A prompt that is run whole may be
+// known already.
 bool Scheduler::is_being_filled(std::span<const TokenId> tokens) const {
   tokens = tokens.first(tokens.size() - 1);  // the last token is always run
   return std::any_of(running_.begin(), running_.end(), [&](const Running& other) {
-    if (other.num_missing() <= 1) return false;
+    if (other.num_missing() <= 1 || other.needs.whole_prompt) return false;
     const auto [end, _] =
         std::mismatch(tokens.begin(), tokens.end(), other.tokens.begin(), other.tokens.end());
     return (end - tokens.begin()) / kPageTokens > other.pages.length() / kPageTokens;
@@ -104,8 +106,9 @@ bool Scheduler::is_being_filled(std::span<const TokenId> tokens) const {
 void Scheduler::admit() {
   while (!waiting_.empty() && num_running() < options_.max_sequences) {
     Waiting& head = waiting_.front();
-    if (cache_ && is_being_filled(head.tokens)) return;
-    const Prefix known = cache_ ? cache_->find(head.tokens) : Prefix{};
+    const bool may_share = cache_ && !head.needs.whole_prompt;
+    if (may_share && is_being_filled(head.tokens)) return;
+    const Prefix known = may_share ? cache_->find(head.tokens) : Prefix{};
     // A sequence that runs alone has the whole pool; if its prompt does not fit at once it is fed in smaller chunks.
     if (!running_.empty() && !has_room(head, known)) return;
     if (!head.has_run) {
@@ -113,7 +116,7 @@ void Scheduler::admit() {
       counts_.num_cached_tokens += static_cast<uint64_t>(known.num_tokens());
     }
     running_.push_back({head.request, std::move(head.tokens), head.num_prompt_tokens, head.max_tokens,
-                        SequencePages(full_pool_, sliding_pool_, options_.window), head.waits});
+                        SequencePages(full_pool_, sliding_pool_, options_.window), head.needs});
     running_.back().pages.resume(known);
     waiting_.pop_front();
   }
@@ -140,7 +143,7 @@ int Scheduler::make_room(Running& sequence) {
 void Scheduler::preempt_youngest() {
   Running& youngest = running_.back();
   waiting_.push_front({youngest.request, std::move(youngest.tokens), youngest.num_prompt_tokens,
-                       youngest.max_tokens, true, youngest.waits});
+                       youngest.max_tokens, true, youngest.needs});
   running_.pop_back();
   ++counts_.num_preemptions;
 }

@@ -55,6 +55,13 @@ struct Slice {
   PageTableView full{}, sliding{};  // valid until the next call of a non-const function of the scheduler
 };
 
+struct SequenceNeeds {
+  // Its next step is not planned before the tokens of the step before are known, because they decide how it is sampled. Alone it loses
+  // what the host does between two steps; among others it runs in every second step.
+  bool known_tokens{false};
+  bool whole_prompt{false};  // run from its first token, whatever the prefix cache has of it
+};
+
 // Totals since the scheduler was made. Tokens of a prompt count when its sequence is admitted for the first time.
 struct SchedulerCounts {
   uint64_t num_prompt_tokens{0};
@@ -67,9 +74,8 @@ class Scheduler {
   explicit Scheduler(const SchedulerOptions& options);
 
   // Puts a sequence at the end of the queue. Its worst case must fit the pools: see max_pages.
-  // `waits`: its next step is not planned before the tokens of the step before are known, because they decide how it is sampled. Alone
-  // it loses what the host does between two steps; among others it runs in every second step.
-  void add(RequestId request, std::span<const TokenId> prompt, int max_output_tokens, bool waits = false);
+  void add(RequestId request, std::span<const TokenId> prompt, int max_output_tokens,
+           SequenceNeeds needs = {});
   // Removes a sequence in any state and frees its pages. Does nothing if there is none of this id.
   void remove(RequestId request);
   // Removes all running sequences, and returns them, when a step could not be run: nobody knows what the pages hold. The prefix cache
@@ -95,19 +101,19 @@ class Scheduler {
     std::vector<TokenId> tokens;        // prompt, then the answer so far
     int num_prompt_tokens, max_tokens;  // max_tokens: of prompt and answer
     bool has_run;                       // it was preempted
-    bool waits;                         // for its tokens: see add()
+    SequenceNeeds needs;
   };
   struct Running {
     RequestId request;
     std::vector<TokenId> tokens;  // those that are known
     int num_prompt_tokens, max_tokens;
     SequencePages pages;
-    bool waits{false};
+    SequenceNeeds needs{};
     int num_awaited{0};  // more tokens, which steps that were planned sample
     int num_tokens() const { return static_cast<int>(tokens.size()) + num_awaited; }
     // Tokens that the next step can run and no planned one does. The last one of a complete answer is never run.
     int num_missing() const {
-      const bool is_held = waits && num_awaited > 0;
+      const bool is_held = needs.known_tokens && num_awaited > 0;
       return num_tokens() < max_tokens && !is_held ? num_tokens() - pages.length() : 0;
     }
   };

@@ -1,6 +1,7 @@
 #include "engine/sequence.h"
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 namespace nibble {
@@ -15,7 +16,28 @@ Sequence::Sequence(RequestId id, GenerationRequest request, int max_output_token
       max_output_tokens_(static_cast<size_t>(max_output_tokens)),
       tokenizer_(&tokenizer),
       stop_strings_(stop_.strings, stop_.keeps_stop),
-      submitted_(submitted) {}
+      submitted_(submitted) {
+  if (request.prompt_logprobs >= 0) prompt_logprobs_ = request.prompt_logprobs;
+}
+
+// Each row chooses the token that the prompt has there, because its bias outweighs all logits. So it reports that token's
+// log-probability, which is the model's own.
+std::vector<SampleParams> Sequence::take_prompt_rows(int first_position, int num_tokens) {
+  std::vector<SampleParams> rows;
+  if (!prompt_logprobs_) return rows;
+  const size_t end = std::min(static_cast<size_t>(first_position + num_tokens), num_prompt_tokens_ - 1);
+  for (; num_prompt_rows_ < end; ++num_prompt_rows_)
+    rows.push_back({.logit_bias = {{tokens_[num_prompt_rows_ + 1], std::numeric_limits<float>::max()}},
+                    .num_logprobs = *prompt_logprobs_});
+  return rows;
+}
+
+void Sequence::push_prompt(SampledToken token) {
+  const TokenId asked = tokens_[prompt_tokens_.size() + 1];
+  if (token.token != asked) token.logprob = -std::numeric_limits<float>::infinity();  // the model excludes it
+  token.token = asked;
+  prompt_tokens_.push_back(std::move(token));
+}
 
 void Sequence::start(int first_position) {
   if (clock_) return;
@@ -30,7 +52,7 @@ TokenEvent Sequence::push(SampledToken token) {
   last_token_seconds_ = clock_->seconds();
   if (output().size() == 1) first_token_seconds_ = last_token_seconds_;
 
-  TokenEvent event{id_, std::move(token), {}, num_cached_tokens_};
+  TokenEvent event{id_, std::move(token), {}, num_cached_tokens_, std::exchange(prompt_tokens_, {})};
   const bool is_stop_token = std::find(stop_.tokens.begin(), stop_.tokens.end(), id) != stop_.tokens.end();
   if (tokenizer_->is_special(id)) {
     // No text spans a control token: half a character will not be completed, nor a stop string.

@@ -11,6 +11,7 @@
 #include "engine/bans.h"
 #include "engine/event.h"
 #include "engine/generation_request.h"
+#include "engine/scheduler.h"
 #include "engine/stop.h"
 #include "text/tokenizer.h"
 #include "text/utf8_stream.h"
@@ -31,6 +32,14 @@ class Sequence {
   const SampleParams& sample(int index) { return sampling_.at(output(), index); }
   const BannedSampling& sampling() const { return sampling_; }
 
+  SequenceNeeds needs() const {
+    return {.known_tokens = sampling_.needs_output(), .whole_prompt = prompt_logprobs_.has_value()};
+  }
+  // Log-probabilities of the prompt, where they are asked for: before a step that runs `num_tokens` from `first_position` on, how its
+  // rows are to choose the prompt's next tokens, from the first of these rows on that was not in a step before; and what they gave.
+  std::vector<SampleParams> take_prompt_rows(int first_position, int num_tokens);
+  void push_prompt(SampledToken token);
+
   // Called before each step that runs tokens of this sequence, from `first_position` on. The first call ends the time in the
   // queue; the tokens before its position were in the prefix cache.
   void start(int first_position);
@@ -48,6 +57,9 @@ class Sequence {
   BannedSampling sampling_;
   size_t max_output_tokens_;
   std::optional<FinishReason> end_;
+  std::optional<int> prompt_logprobs_;
+  size_t num_prompt_rows_{0};  // that were in a step
+  std::vector<SampledToken> prompt_tokens_;
 
   const Tokenizer* tokenizer_;
   Utf8Stream utf8_;

@@ -65,6 +65,11 @@ Fault find_fault_of_sampling(const SampleParams& params, const RequestLimits& li
   return {};
 }
 
+Fault find_fault_of_prompt_logprobs(int num_logprobs) {
+  if (num_logprobs >= -1 && num_logprobs <= kMaxLogprobs) return {};
+  return fault("prompt_logprobs is {}: it must be at most {}, or -1 for none", num_logprobs, kMaxLogprobs);
+}
+
 Fault find_fault_of_stop(const StopParams& stop, const RequestLimits& limits) {
   if (stop.max_tokens < 0)
     return fault("max_tokens is {}: it must be 1 or more, or 0 for as many as there is room for",
@@ -145,6 +150,7 @@ std::optional<std::string> find_fault(const GenerationRequest& request, const Re
   if (Fault found = find_fault_of_sampling(request.sample, limits)) return found;
   if (Fault found = find_fault_of_stop(request.stop, limits)) return found;
   if (Fault found = find_fault_of_bans(request, limits)) return found;
+  if (Fault found = find_fault_of_prompt_logprobs(request.prompt_logprobs)) return found;
   return find_fault_of_memory(request, limits);
 }
 

@@ -63,6 +63,7 @@ constexpr Route kRoutes[] = {
     {"POST", "/apply-template", &apply_template, false, true, false},
     {"POST", "/tokenize", &tokenize, false, true, false},
     {"POST", "/detokenize", &detokenize, false, true, false},
+    {"GET", "/tokenizer_info", &tokenizer_info, false, true, false},
 };
 
 const Route* find_route(std::string_view path) {

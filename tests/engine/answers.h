@@ -17,8 +17,9 @@ namespace nibble {
 struct Answer {
   std::vector<TokenId> tokens;
   std::vector<SampledToken> sampled;
-  std::vector<std::string> pieces;  // the text of each TokenEvent
-  std::string text;                 // the whole text
+  std::vector<SampledToken> prompt;  // where log-probabilities of it are asked for
+  std::vector<std::string> pieces;   // the text of each TokenEvent
+  std::string text;                  // the whole text
   std::optional<FinishedEvent> finished;
   std::optional<FailedEvent> failed;
 
@@ -57,6 +58,8 @@ class Answers {
     Answer& answer = answers_[event.request];
     EXPECT_FALSE(answer.has_ended()) << "a token after the end";
     EXPECT_TRUE(is_utf8(event.text)) << event.text;
+    EXPECT_TRUE(event.prompt.empty() || answer.tokens.empty()) << "the prompt after the first token";
+    if (!event.prompt.empty()) answer.prompt = event.prompt;
     answer.tokens.push_back(event.token.token);
     answer.sampled.push_back(event.token);
     answer.pieces.push_back(event.text);

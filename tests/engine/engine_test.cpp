@@ -232,6 +232,67 @@ TEST_P(EngineAnswers, ReportsLogprobsWhereTheyAreAskedFor) {
   }
 }
 
+// The log-probabilities of the prompt's tokens from the second on, from the model's logits.
+std::vector<float> prompt_logprobs(const Tokens& prompt) {
+  std::vector<float> expected;
+  for (size_t n = 1; n < prompt.size(); ++n) {
+    std::vector<float> logits = toy_logits(std::span(prompt).first(n));
+    double sum = 0;
+    for (const float logit : logits) sum += std::exp(double{logit});
+    expected.push_back(static_cast<float>(double{logits[static_cast<size_t>(prompt[n])]} - std::log(sum)));
+  }
+  return expected;
+}
+
+TEST_P(EngineAnswers, ReportsThoseOfThePromptHoweverItIsCut) {
+  for (const int num_pages :
+       {200, 14}) {  // with few pages sequences are preempted, and run their prompt again
+    EngineOptions narrow = options();
+    narrow.max_batch_tokens = 24;
+    narrow.num_full_pages = narrow.num_sliding_pages = num_pages;
+    Toy toy(toy_logits, narrow);
+    std::vector<std::pair<RequestId, GenerationRequest>> asked;
+    std::mt19937 random(5);
+    for (int n = 0; n < 30; ++n) {
+      GenerationRequest next = request(tokens_of("The same beginning of all, longer than a page: "), 40);
+      for (size_t i = random() % 90; i > 0; --i)
+        next.prompt.push_back(token_of(static_cast<char>('a' + random() % 6)));
+      if (n % 3 != 0) next.prompt_logprobs = n % 4;
+      asked.emplace_back(toy.engine.submit(next), next);
+    }
+    for (const auto& [id, given] : asked) {
+      const Answer& answer = toy.answers.wait_for(id);
+      EXPECT_EQ(answer.tokens, run_alone(given));
+      if (given.prompt_logprobs < 0) {
+        EXPECT_TRUE(answer.prompt.empty());
+        continue;
+      }
+      EXPECT_EQ(answer.finished->num_cached_tokens, 0);
+      const std::vector<float> expected = prompt_logprobs(given.prompt);
+      ASSERT_EQ(answer.prompt.size(), expected.size());
+      for (size_t i = 0; i < expected.size(); ++i) {
+        EXPECT_EQ(answer.prompt[i].token, given.prompt[i + 1]);
+        EXPECT_FLOAT_EQ(answer.prompt[i].logprob, expected[i]);
+        EXPECT_EQ(std::ssize(answer.prompt[i].top), given.prompt_logprobs);
+      }
+    }
+    EXPECT_EQ(toy.engine.state().counts.num_preemptions > 0, num_pages == 14);
+  }
+}
+
+TEST_P(EngineAnswers, APromptOfOneTokenOrOfImpossibleOnesHasThoseTheModelGives) {
+  Toy toy;
+  GenerationRequest asked = request({kToyVocab - 1}, 2);
+  asked.prompt_logprobs = 1;
+  EXPECT_TRUE(toy.ask(asked).prompt.empty());
+  asked.prompt.push_back(kToyVocab - 2);  // the toy's logit is -infinity
+  const Answer& answer = toy.ask(asked);
+  ASSERT_EQ(answer.prompt.size(), 1u);
+  EXPECT_EQ(answer.prompt[0].token, kToyVocab - 2);
+  EXPECT_EQ(answer.prompt[0].logprob, -std::numeric_limits<float>::infinity());
+  EXPECT_GT(answer.prompt[0].top[0].logprob, -10);
+}
+
 TEST_P(EngineAnswers, ServesFirstComeFirstServed) {
   EngineOptions one_at_a_time = options();
   one_at_a_time.max_sequences = 1;

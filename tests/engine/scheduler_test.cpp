@@ -79,7 +79,7 @@ TEST(Scheduler, PlansOneStepBeforeItKnowsTheTokensOfTheOneBeforeIt) {
 
 TEST(Scheduler, PlansNoStepAheadForWhomWaitsForTheirTokens) {
   Scheduler scheduler(scheduler_options());
-  scheduler.add(id(1), prompt(id(1), 10), 3, /*waits=*/true);
+  scheduler.add(id(1), prompt(id(1), 10), 3, {.known_tokens = true});
   add(scheduler, id(2), 10, 9);
   EXPECT_EQ(scheduler.next().size(), 2u);
   for (int n = 0; n < 2; ++n) {
@@ -92,6 +92,20 @@ TEST(Scheduler, PlansNoStepAheadForWhomWaitsForTheirTokens) {
     EXPECT_EQ(part.first_position, 10 + n);
     scheduler.push(id(2), 7);
   }
+}
+
+TEST(SchedulerPrefix, APromptThatIsRunWholeSharesNothingButIsShared) {
+  SchedulerOptions wide = scheduler_options();
+  wide.max_batch_tokens = 256;
+  Scheduler scheduler(wide);
+  const std::vector<TokenId> tokens = prompt(id(1), 64);
+  scheduler.add(id(1), tokens, 3);
+  run_step(scheduler);
+  scheduler.add(id(2), tokens, 3, {.whole_prompt = true});
+  scheduler.add(id(3), tokens, 3);
+  const std::vector<Slice> slices = run_step(scheduler);
+  EXPECT_EQ(part_of(slices, id(2)).first_position, 0);
+  EXPECT_EQ(part_of(slices, id(3)).first_position, 32);
 }
 
 TEST(Scheduler, ALongPromptDoesNotStallARunningChat) {

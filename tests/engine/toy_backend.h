@@ -118,8 +118,8 @@ class ToyBackend : public Backend {
           rows(given.outputs.begin(), given.outputs.end()) {
       EXPECT_TRUE(run.follows < 0 || tokens.size() == 1u);
       for (const OutputRow& row : rows) {
-        EXPECT_TRUE(prompt.empty()) << "two output rows in a run";
-        sample = *row.sample;
+        EXPECT_TRUE(prompt.empty()) << "rows after that of the last token";
+        samples.push_back(*row.sample);
         prompt.assign(row.prompt.begin(), row.prompt.end());
         output.assign(row.output.begin(), row.output.end());
       }
@@ -130,7 +130,8 @@ class ToyBackend : public Backend {
         tokens[0] = last_tokens[static_cast<size_t>(run.follows)];
         output.push_back(tokens[0]);
       }
-      for (OutputRow& row : rows) row = {row.token_index, &sample, prompt, output};
+      for (size_t i = 0; i < rows.size(); ++i) rows[i].sample = &samples[i];
+      if (!rows.empty() && !prompt.empty()) rows.back().prompt = prompt, rows.back().output = output;
       return {.tokens = tokens,
               .first_position = run.first_position,
               .full = {full, run.full.first_page},
@@ -142,7 +143,7 @@ class ToyBackend : public Backend {
     std::vector<TokenId> tokens;
     std::vector<PageId> full, sliding;
     std::vector<OutputRow> rows;
-    SampleParams sample;
+    std::vector<SampleParams> samples;
     std::vector<TokenId> prompt, output;
   };
   struct CopiedBatch {
@@ -197,6 +198,8 @@ class ToyBackend : public Backend {
         EXPECT_FALSE(writes_what_is_in(run.sliding, run.first_position, other.sliding));
       }
       for (const OutputRow& row : run.outputs) {
+        EXPECT_TRUE(&row == &run.outputs.front() || row.token_index == (&row)[-1].token_index + 1);
+        if (row.prompt.empty()) continue;  // a row of the prompt
         EXPECT_EQ(row.token_index, static_cast<int>(run.tokens.size()) - 1);
         EXPECT_EQ(row.prompt.size() + row.output.size(),
                   static_cast<size_t>(run.first_position) + run.tokens.size());

@@ -100,6 +100,7 @@ TEST(FindFault, SaysWhatIsWrongAndWhatIsAccepted) {
        },
        "stop string 1 is empty"},
       {[](GenerationRequest& r) { r.stop.strings = {"\xC3"}; }, "stop string 0 is not valid UTF-8"},
+      {[](GenerationRequest& r) { r.prompt_logprobs = 21; }, "prompt_logprobs is 21: it must be at most 20"},
       {[](GenerationRequest& r) { r.stop.min_tokens = -1; }, "min_tokens is -1"},
       {[](GenerationRequest& r) { r.stop.max_tokens = 5, r.stop.min_tokens = 6; }, "at most max_tokens"},
       {[](GenerationRequest& r) {

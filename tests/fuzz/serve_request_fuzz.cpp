@@ -24,7 +24,8 @@ void check(const GenerationParams& params) {
   NIBBLE_CHECK(sample.top_k >= 0 && sample.top_p > 0 && sample.top_p <= 1);
   NIBBLE_CHECK(sample.min_p >= 0 && sample.min_p <= 1 && sample.repetition_penalty > 0);
   NIBBLE_CHECK(sample.num_logprobs >= -1 && sample.num_logprobs <= kMaxLogprobs);
-  NIBBLE_CHECK(!params.max_tokens || *params.max_tokens >= 1);
+  NIBBLE_CHECK(!params.max_tokens || *params.max_tokens >= 0);
+  NIBBLE_CHECK(params.prompt_logprobs >= -1 && params.prompt_logprobs <= kMaxLogprobs);
   NIBBLE_CHECK(params.num_choices >= 1 && params.num_choices <= kMaxChoices);
   NIBBLE_CHECK(params.stop.strings.size() <= kMaxStopStrings && params.stop.tokens.size() <= kMaxStopTokens);
   for (const std::string& stop : params.stop.strings) NIBBLE_CHECK(!stop.empty());

@@ -45,7 +45,6 @@ CompletionRequest read_completion_request(std::string_view body) {
   }
   read.echo = read_boolean(request, "echo");
   if (const auto logprobs = request.find("logprobs")) {
-    if (read.echo) logprobs->refuse("absent with echo: those of the prompt are not available");
     read.params.sample.num_logprobs = static_cast<int>(read_whole_number(*logprobs, 0, kMaxLogprobs));
   }
   return read;

@@ -181,7 +181,8 @@ GenerationParams read_generation_params(Api api, const Field& request) {
   }
   sample.logit_bias = read_logit_bias(request);
   if (const auto max_tokens = request.find("max_tokens"))
-    params.max_tokens = static_cast<int>(read_whole_number(*max_tokens, 1, INT_MAX));
+    params.max_tokens =
+        static_cast<int>(read_whole_number(*max_tokens, api == Api::kCompletions ? 0 : 1, INT_MAX));
   params.stop = read_stop(request);
   read_bans(request, params);
   if (const auto most = request.find("truncate_prompt_tokens")) {
@@ -191,6 +192,10 @@ GenerationParams read_generation_params(Api api, const Field& request) {
   params.ignore_eos = read_boolean(request, "ignore_eos");
   params.return_token_ids = read_boolean(request, "return_token_ids");
   read_stream(request, params);
+  if (const auto logprobs = request.find("prompt_logprobs")) {
+    if (params.stream) logprobs->refuse("absent where stream is true");
+    params.prompt_logprobs = static_cast<int>(read_whole_number(*logprobs, 0, kMaxLogprobs));
+  }
   return params;
 }
 

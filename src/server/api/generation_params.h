@@ -23,16 +23,17 @@ namespace nibble::server {
 struct GenerationParams {
   std::optional<std::string> model;
   SampleParams sample{.temperature = 1};
-  bool has_seed{false};  // false: a random seed is chosen
-  std::optional<int> max_tokens;
-  StopParams stop;  // without max_tokens and the model's own stop tokens
+  bool has_seed{false};           // false: a random seed is chosen
+  std::optional<int> max_tokens;  // 0 only for completions: nothing is generated
+  StopParams stop;                // without max_tokens and the model's own stop tokens
   std::vector<std::string>
       bad_words;  // texts whose tokens no answer has, in the answer's beginning or after a space
   std::optional<std::vector<TokenId>> allowed_tokens;  // ascending
   std::optional<int>
-      truncate_prompt;     // keep so many of the prompt's last tokens; -1: as many as there is room for
-  int num_choices{1};      // answers to each prompt
-  bool ignore_eos{false};  // generate on after the model's end token, for measuring
+      truncate_prompt;      // keep so many of the prompt's last tokens; -1: as many as there is room for
+  int prompt_logprobs{-1};  // as GenerationRequest has it
+  int num_choices{1};       // answers to each prompt
+  bool ignore_eos{false};   // generate on after the model's end token, for measuring
   bool return_token_ids{false};
   bool stream{false};
   bool include_usage{false};     // a stream ends with a chunk of usage

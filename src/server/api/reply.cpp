@@ -111,24 +111,53 @@ Json to_json(const AnswerDelta& delta) {
   return {{"tool_calls", Json::array({std::move(call)})}};
 }
 
-Json completion_logprobs(const std::vector<SampledToken>& tokens, const Tokenizer& tokenizer,
-                         int64_t num_characters) {
-  Json lists{{"tokens", Json::array()},
-             {"token_logprobs", Json::array()},
-             {"top_logprobs", Json::array()},
-             {"text_offset", Json::array()}};
+CompletionLogprobs::CompletionLogprobs(const Tokenizer& tokenizer, int64_t num_characters)
+    : tokenizer_(tokenizer),
+      num_characters_(num_characters),
+      lists_({{"tokens", Json::array()},
+              {"token_logprobs", Json::array()},
+              {"top_logprobs", Json::array()},
+              {"text_offset", Json::array()}}) {}
+
+void CompletionLogprobs::add_text(TokenId token) {
+  std::string text = token_text(token, tokenizer_);
+  lists_["text_offset"].push_back(num_characters_);
+  num_characters_ += count_characters(text);
+  lists_["tokens"].push_back(std::move(text));
+}
+
+void CompletionLogprobs::add_first(TokenId token) {
+  add_text(token);
+  lists_["token_logprobs"].push_back(nullptr);
+  lists_["top_logprobs"].push_back(nullptr);
+}
+
+void CompletionLogprobs::add(const std::vector<SampledToken>& tokens) {
   for (const SampledToken& token : tokens) {
-    const std::string text = token_text(token.token, tokenizer);
+    add_text(token.token);
     Json top = Json::object();
-    for (const TokenLogprob& other : token.top)
-      top[token_text(other.token, tokenizer)] = finite(other.logprob);
-    lists["tokens"].push_back(text);
-    lists["token_logprobs"].push_back(finite(token.logprob));
-    lists["top_logprobs"].push_back(std::move(top));
-    lists["text_offset"].push_back(num_characters);
-    num_characters += count_characters(text);
+    for (const TokenLogprob& other :
+         token.top)  // of tokens with the same text the likelier, which comes first
+      top.emplace(token_text(other.token, tokenizer_), finite(other.logprob));
+    lists_["token_logprobs"].push_back(finite(token.logprob));
+    lists_["top_logprobs"].push_back(std::move(top));
   }
-  return lists;
+}
+
+Json prompt_logprobs(const std::vector<SampledToken>& prompt, const Tokenizer& tokenizer) {
+  Json list = Json::array({nullptr});
+  for (const SampledToken& token : prompt) {
+    Json row = Json::object();
+    const auto add = [&](TokenId id, float logprob, const Json& rank) {
+      row.emplace(
+          std::to_string(id),
+          Json{{"logprob", finite(logprob)}, {"rank", rank}, {"decoded_token", token_text(id, tokenizer)}});
+    };
+    for (const TokenLogprob& other : token.top) add(other.token, other.logprob, row.size() + 1);
+    add(token.token, token.logprob, nullptr);  // nothing happens if it is among them
+    list.push_back(std::move(row));
+  }
+  return list;
 }
 
 Json completion_choice(size_t index, const std::string& text, const Json& logprobs,

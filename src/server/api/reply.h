@@ -2,9 +2,11 @@
 #pragma once
 
 #include <cstdint>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "engine/event.h"
@@ -54,8 +56,24 @@ Json chat_chunk(const ReplyHead& head, size_t index, const Json& delta, const Js
 Json to_json(const AnswerDelta& delta);  // the member "delta" of a chunk
 
 // Log-probabilities in the form of the completions API: four lists. `num_characters` is the length of the text before them.
-Json completion_logprobs(const std::vector<SampledToken>& tokens, const Tokenizer& tokenizer,
-                         int64_t num_characters);
+class CompletionLogprobs {
+ public:
+  CompletionLogprobs(const Tokenizer& tokenizer, int64_t num_characters);
+  void add_first(TokenId token);  // a prompt's first token, which has none
+  void add(const std::vector<SampledToken>& tokens);
+  Json take() { return std::move(lists_); }
+
+ private:
+  void add_text(TokenId token);
+
+  const Tokenizer& tokenizer_;
+  int64_t num_characters_;
+  Json lists_;
+};
+
+// Those of a prompt's tokens in the form of vLLM's API: for each token {"ID": {"logprob", "rank", "decoded_token"}}, where a rank beyond
+// that of the listed tokens is null. `prompt` are its tokens from the second on.
+Json prompt_logprobs(const std::vector<SampledToken>& prompt, const Tokenizer& tokenizer);
 
 // A completion and a chunk of a streamed completion have the same form.
 Json completion_choice(size_t index, const std::string& text, const Json& logprobs,

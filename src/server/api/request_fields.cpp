@@ -86,8 +86,9 @@ constexpr FieldRow kFields[] = {
     {"chat_template_kwargs.enable_thinking chat_template_kwargs.thinking", kChat, Fate::kRefused, "true",
      "true: the model always thinks; reasoning_effort says how long"},
     {"chat_template_kwargs.builtin_tools", kChat, Fate::kRefused, "[]", "empty: offer functions in tools"},
-    {"prompt_logprobs", kAnswers, Fate::kRefused, "",
-     "absent: log-probabilities of prompts are not available"},
+    {"prompt_logprobs", kChat | kCompletions, Fate::kObeyed},
+    {"prompt_logprobs", kResponses, Fate::kRefused, "",
+     "absent: /v1/completions and /v1/chat/completions have them"},
     {"add_special_tokens", kAnswers, Fate::kObeyed},  // the vocabulary adds none
     {"spaces_between_special_tokens", kAnswers, Fate::kObeyed},
     {"skip_special_tokens", kAnswers, Fate::kRefused, "true", "true: control tokens have no text"},

@@ -34,6 +34,7 @@ class ChatChoices : public ChoiceListener {
     Choice& one = choices_[choice];
     ++usage_.so_far.num_output_tokens;
     if (choice == 0) usage_.so_far.num_cached_tokens = event.num_cached_tokens;
+    if (choice == 0 && !event.prompt.empty()) prompt_ = std::move(event.prompt);
     if (with_ids_) one.tokens.push_back(event.token.token);
     const std::vector<AnswerDelta> deltas = one.answer.push(event.token);
     usage_.so_far.num_reasoning_tokens = num_reasoning_tokens();
@@ -62,6 +63,7 @@ class ChatChoices : public ChoiceListener {
     }
     return list;
   }
+  const std::vector<SampledToken>& prompt() const { return prompt_; }
   const std::vector<TokenId>& prompt_tokens() const { return prompt_tokens_; }
   int num_reasoning_tokens() const {
     return std::accumulate(choices_.begin(), choices_.end(), 0, [](int sum, const Choice& choice) {
@@ -111,6 +113,7 @@ class ChatChoices : public ChoiceListener {
   ChunkUsage& usage_;
   bool is_stream_, with_logprobs_, with_reasoning_, with_ids_;
   std::vector<TokenId> prompt_tokens_;
+  std::vector<SampledToken> prompt_;  // with their log-probabilities, where they are asked for
   std::vector<Choice> choices_;
 };
 
@@ -147,6 +150,10 @@ asio::awaitable<void> chat_completions(Service& service, Exchange& exchange) {
   if (!params.stream) {
     Json reply = chat_reply(head, choices.to_list(), usage.so_far);
     if (params.return_token_ids) reply["prompt_token_ids"] = choices.prompt_tokens();
+    if (params.prompt_logprobs >= 0)
+      co_await offload_if(service, choices.prompt().size() > 512, [&] {
+        reply["prompt_logprobs"] = prompt_logprobs(choices.prompt(), *service.model->tokenizer);
+      });
     co_await reply_json(exchange, 200, reply);
     co_return;
   }

@@ -39,34 +39,43 @@ class CompletionChoices : public ChoiceListener {
         num_kept_(static_cast<size_t>(request.num_kept)),
         is_stream_(request.params.stream),
         with_logprobs_(request.params.sample.num_logprobs >= 0),
-        with_ids_(request.params.return_token_ids) {
+        with_ids_(request.params.return_token_ids),
+        echoes_logprobs_(with_logprobs_ && request.echo),
+        tells_prompt_(request.params.prompt_logprobs >= 0),
+        generates_(request.params.max_tokens != 0) {
     for (size_t prompt = 0; prompt < request.prompts.size(); ++prompt) {
       std::string echo;
       if (request.echo)
         echo = text_of(request.params.truncate_prompt ? prompts[prompt].prompt : request.prompts[prompt],
                        tokenizer);
-      for (size_t i = 0; i < num_tried_; ++i) choices_.push_back({echo});
+      for (size_t i = 0; i < num_tried_; ++i) {
+        choices_.push_back({echo});
+        choices_.back().first_token = prompts[prompt].prompt.front();
+      }
       if (with_ids_) prompt_tokens_.push_back(prompts[prompt].prompt);
     }
   }
 
   std::string on_token(size_t choice, TokenEvent& event) override {
     Choice& one = choices_[choice];
-    ++usage_.so_far.num_output_tokens;
     if (++one.num_tokens == 1 && choice % num_tried_ == 0)
       usage_.so_far.num_cached_tokens += event.num_cached_tokens;
+    if (!event.prompt.empty()) one.prompt = std::move(event.prompt);
+    if (!generates_) return "";
+    ++usage_.so_far.num_output_tokens;
     one.unsent_text += event.text;
     one.sum_logprobs += double{event.token.logprob};
     if (with_ids_) one.unsent_ids.push_back(event.token.token);
-    if (with_logprobs_ && !tokenizer_.is_special(event.token.token))
+    // With an echo the lists have all tokens, because clients count them; else those of the text.
+    if (with_logprobs_ && (echoes_logprobs_ || !tokenizer_.is_special(event.token.token)))
       one.unsent_tokens.push_back(std::move(event.token));
     return is_stream_ && !one.unsent_text.empty() ? chunk(choice, std::nullopt) : "";
   }
   bool has_enough(size_t) const override { return false; }  // the engine checks the stop strings
   std::string on_end(size_t choice, FinishReason reason, const std::string& text) override {
     Choice& one = choices_[choice];
-    one.unsent_text += text;
-    one.finish_reason = finish_reason(reason, false);
+    one.unsent_text += generates_ ? text : "";
+    one.finish_reason = generates_ ? finish_reason(reason, false) : "length";
     return is_stream_ ? chunk(choice, one.finish_reason) : "";
   }
 
@@ -85,6 +94,8 @@ class CompletionChoices : public ChoiceListener {
     std::string unsent_text;
     std::vector<SampledToken> unsent_tokens{};
     std::vector<TokenId> unsent_ids{};
+    TokenId first_token{};
+    std::vector<SampledToken> prompt{};  // from its second token on
     int64_t num_sent_characters{0};
     int num_tokens{0};
     double sum_logprobs{0};
@@ -109,9 +120,18 @@ class CompletionChoices : public ChoiceListener {
   Json take_unsent(size_t choice, std::optional<std::string_view> reason) {
     Choice& one = choices_[choice];
     Json logprobs;
-    if (with_logprobs_ && (!is_stream_ || !one.unsent_tokens.empty()))
-      logprobs = completion_logprobs(one.unsent_tokens, tokenizer_, one.num_sent_characters);
+    const bool with_echo = echoes_logprobs_ && !one.has_sent;
+    if (with_logprobs_ && (!is_stream_ || !one.unsent_tokens.empty() || with_echo)) {
+      CompletionLogprobs lists(tokenizer_, one.num_sent_characters);
+      if (with_echo) {
+        lists.add_first(one.first_token);
+        lists.add(one.prompt);
+      }
+      lists.add(one.unsent_tokens);
+      logprobs = lists.take();
+    }
     Json json = completion_choice(choice, one.unsent_text, logprobs, reason);
+    if (tells_prompt_) json["prompt_logprobs"] = prompt_logprobs(one.prompt, tokenizer_);
     if (with_ids_) {
       if (!one.has_sent) json["prompt_token_ids"] = prompt_tokens_[choice / num_tried_];
       json["token_ids"] = std::exchange(one.unsent_ids, {});
@@ -132,10 +152,28 @@ class CompletionChoices : public ChoiceListener {
   const Tokenizer& tokenizer_;
   ChunkUsage& usage_;
   size_t num_tried_, num_kept_;
-  bool is_stream_, with_logprobs_, with_ids_;
+  bool is_stream_, with_logprobs_, with_ids_, echoes_logprobs_, tells_prompt_, generates_;
   std::vector<std::vector<TokenId>> prompt_tokens_;
   std::vector<Choice> choices_;
 };
+
+// The rows that an answer has for the prompts' tokens, likeliest ones included. Throws HttpError if they are too many: a row takes some
+// 100 bytes, and a stream's are made between the tokens of others.
+size_t count_prompt_rows(const CompletionRequest& request, const std::vector<GenerationRequest>& prompts) {
+  const size_t most = request.params.stream ? 1 << 14 : 1 << 19;
+  size_t num_rows = 0;
+  for (const GenerationRequest& prompt : prompts)
+    num_rows += prompt.prompt.size() * static_cast<size_t>(prompt.prompt_logprobs + 1);
+  num_rows *= static_cast<size_t>(request.params.num_choices);
+  if (num_rows <= most) return num_rows;
+  HttpError error(
+      400,
+      "log-probabilities of the prompts would take {} rows, at most {} are accepted: ask for fewer "
+      "prompts at once, or fewer of the likeliest tokens",
+      num_rows, most);
+  error.param = "logprobs";
+  throw error;
+}
 
 // Throws HttpError if the prompts that all choices echo exceed the size limit of a body: else a request of some KB could make
 // an answer of many MB.
@@ -158,6 +196,7 @@ asio::awaitable<void> completions(Service& service, Exchange& exchange) {
   const Tokenizer& tokenizer = *service.model->tokenizer;
   CompletionRequest request;
   ChunkUsage usage;
+  size_t num_prompt_rows = 0;
   std::vector<GenerationRequest> prompts;
   co_await offload_if_long(service, exchange, [&] {
     request = read_completion_request(exchange.body());
@@ -168,9 +207,12 @@ asio::awaitable<void> completions(Service& service, Exchange& exchange) {
       made.stop.strings = request.params.stop.strings;
       if (request.num_kept < request.params.num_choices)  // the likeliest are kept
         made.sample.num_logprobs = std::max(0, made.sample.num_logprobs);
+      if (request.echo && request.params.sample.num_logprobs >= 0)
+        made.prompt_logprobs = std::max(made.prompt_logprobs, request.params.sample.num_logprobs);
       usage.so_far.num_prompt_tokens += static_cast<int>(made.prompt.size());
     }
     check_echo(request, tokenizer, service.options.limits.max_body_bytes);  // after the prompts were checked
+    num_prompt_rows = count_prompt_rows(request, prompts);
   });
   exchange.drop_body();
   note_ignored(service, exchange, request.params.ignored);
@@ -183,12 +225,17 @@ asio::awaitable<void> completions(Service& service, Exchange& exchange) {
   const std::optional<TokenCounts> counts =
       co_await generate(service, exchange, std::move(prompts), params, choices);
   if (!counts) co_return;
-  usage.so_far.num_output_tokens = counts->num_output;
+  usage.so_far.num_output_tokens = params.max_tokens == 0 ? 0 : counts->num_output;
   usage.so_far.num_cached_tokens = counts->num_cached;
   if (!params.stream) {
-    Json reply = completion_reply(head, choices.to_list());
-    reply["usage"] = to_json(usage.so_far);
-    co_await reply_json(exchange, 200, reply);
+    std::string answer;
+    constexpr size_t kFewRows{1 << 12};  // some milliseconds to write
+    co_await offload_if(service, num_prompt_rows > kFewRows, [&] {
+      Json reply = completion_reply(head, choices.to_list());
+      reply["usage"] = to_json(usage.so_far);
+      answer = print(reply) + "\n";
+    });
+    co_await exchange.reply(200, kJsonType, std::move(answer));
     co_return;
   }
   co_await end_stream(exchange, params, usage_chunk(head, "text_completion", usage.so_far));

@@ -11,5 +11,6 @@ asio::awaitable<void> responses(Service& service, Exchange& exchange);
 asio::awaitable<void> apply_template(Service& service, Exchange& exchange);
 asio::awaitable<void> tokenize(Service& service, Exchange& exchange);
 asio::awaitable<void> detokenize(Service& service, Exchange& exchange);
+asio::awaitable<void> tokenizer_info(Service& service, Exchange& exchange);
 
 }  // namespace nibble::server

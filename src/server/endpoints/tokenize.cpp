@@ -1,4 +1,4 @@
-// POST /tokenize and /detokenize. Answers have the field names of both llama-server and vLLM.
+// POST /tokenize and /detokenize, GET /tokenizer_info. Answers have the field names of both llama-server and vLLM.
 #include <nlohmann/json.hpp>
 
 #include "server/api/tokenize_request.h"
@@ -28,6 +28,16 @@ asio::awaitable<void> tokenize(Service& service, Exchange& exchange) {
   });
   note_ignored(service, exchange, ignored);
   co_await exchange.reply(200, kJsonType, std::move(answer));
+}
+
+// What lm-eval asks before it uses the endpoints above.
+asio::awaitable<void> tokenizer_info(Service& service, Exchange& exchange) {
+  const ServedModel& model = *service.model;
+  Json json{{"tokenizer_class", "nibble"}, {"bos_token", nullptr}, {"eos_token", nullptr}};
+  if (!model.stop_tokens.empty()) json["eos_token"] = token_text(model.stop_tokens.front(), *model.tokenizer);
+  json["pad_token"] = json["eos_token"];
+  json["model_max_length"] = model.max_context;
+  return reply_json(exchange, 200, json);
 }
 
 asio::awaitable<void> detokenize(Service& service, Exchange& exchange) {

@@ -38,7 +38,11 @@ Service::~Service() = default;
 asio::awaitable<void> offload_if_long(Service& service, const Exchange& exchange,
                                       std::function<void()> work) {
   constexpr size_t kShortBytes{16 << 10};  // bytes of a body that take some milliseconds to parse
-  if (exchange.body().size() <= kShortBytes) {
+  return offload_if(service, exchange.body().size() > kShortBytes, std::move(work));
+}
+
+asio::awaitable<void> offload_if(Service& service, bool is_long, std::function<void()> work) {
+  if (!is_long) {
     work();
     co_return;
   }

@@ -47,6 +47,7 @@ struct Service {
 // thread must go on sending other answers. There `work` may use only what never changes. With a short body it runs here, and
 // does not wait behind long ones.
 asio::awaitable<void> offload_if_long(Service& service, const Exchange& exchange, std::function<void()> work);
+asio::awaitable<void> offload_if(Service& service, bool is_long, std::function<void()> work);
 
 // Throws HttpError (404) if the client asks for another model than the one that is served.
 void check_model(const Service& service, const GenerationParams& params);

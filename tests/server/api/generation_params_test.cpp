@@ -186,8 +186,8 @@ TEST(ApiRequest, AFieldOfAnotherEngineIsNeverAnsweredAsIfObeyed) {
         R"("typical_p": 0.5)", R"("skip_special_tokens": false)", R"("chat_template": "x")",
         R"("regex": "a")", R"("n_predict": 5)", R"("lora_path": "x")", R"("mirostat": 2)",
         R"("repeat_penalty": 1.1)", R"("audio": {})", R"("echo": true)", R"("modalities": ["text", "audio"])",
-        R"("reasoning": {"max_tokens": 5})", R"("prompt_logprobs": 1)",
-        R"("chat_template_kwargs": {"enable_thinking": false})", R"("web_search_options": {})"})
+        R"("reasoning": {"max_tokens": 5})", R"("chat_template_kwargs": {"enable_thinking": false})",
+        R"("web_search_options": {})"})
     EXPECT_THAT(refusal(more), HasSubstr("must be")) << more;
   // Values that ask for nothing.
   EXPECT_EQ(
@@ -254,8 +254,10 @@ TEST(ApiRequest, ACompletionTakesTextOrIdsAndSixteenTokens) {
         << prompt;
   EXPECT_THAT(read_completion_request(R"({"prompt": ["a", [1, 2], "b"]})").prompts,
               ElementsAre(Prompt("a"), Prompt(std::vector<TokenId>{1, 2}), Prompt("b")));
-  EXPECT_THAT(error_of([] { read_completion(R"("echo": true, "logprobs": 1)"); }),
-              HasSubstr("request.logprobs must be absent with echo"));
+  EXPECT_EQ(read_completion(R"("echo": true, "logprobs": 1, "max_tokens": 0)").params.max_tokens, 0);
+  EXPECT_EQ(read_completion(R"("prompt_logprobs": 3)").params.prompt_logprobs, 3);
+  EXPECT_THAT(refusal(R"("max_tokens": 0)"), HasSubstr("from 1"));
+  EXPECT_THAT(refusal(R"("prompt_logprobs": 1, "stream": true)"), HasSubstr("absent where stream is true"));
 }
 
 TEST(ApiError, SaysWhichParameterItWas) {

@@ -74,11 +74,31 @@ TEST(ApiReply, OffsetsOfCompletionTokensCountCharacters) {
   std::vector<SampledToken> tokens;
   for (const char* text : {"a", "bc", "d"})
     for (const TokenId id : tiny().encode(text, SpecialTokens::kOrdinary)) tokens.push_back({.token = id});
-  const Json lists = completion_logprobs(tokens, tiny(), 5);
+  CompletionLogprobs logprobs(tiny(), 5);
+  logprobs.add(tokens);
+  const Json lists = logprobs.take();
   EXPECT_EQ(lists["text_offset"][0], 5);
   EXPECT_EQ(lists["text_offset"][1], 6);
   EXPECT_EQ(lists["tokens"].size(), tokens.size());
   EXPECT_EQ(count_characters("aÄ🙂"), 3);
+}
+
+TEST(ApiReply, APromptsFirstTokenHasNoLogProbability) {
+  const TokenId a = tiny().encode("a", SpecialTokens::kOrdinary)[0],
+                b = tiny().encode("b", SpecialTokens::kOrdinary)[0];
+  const std::vector<SampledToken> rest{{b, -2, {{a, -1}, {b, -2}}}, {a, -9, {{b, -1}, {b, -3}}}};
+  CompletionLogprobs echoed(tiny(), 0);
+  echoed.add_first(a);
+  echoed.add(rest);
+  EXPECT_EQ(print(echoed.take()),
+            R"({"tokens":["a","b","a"],"token_logprobs":[null,-2.0,-9.0],)"
+            R"("top_logprobs":[null,{"a":-1.0,"b":-2.0},{"b":-1.0}],"text_offset":[0,1,2]})");
+  const Json told = prompt_logprobs(rest, tiny());
+  EXPECT_TRUE(told[0].is_null());
+  EXPECT_EQ(told[1].size(), 2u);
+  EXPECT_EQ(told[1][std::to_string(b)]["rank"], 2);
+  EXPECT_EQ(told[2][std::to_string(a)]["logprob"], -9.0);
+  EXPECT_TRUE(told[2][std::to_string(a)]["rank"].is_null());
 }
 
 }  // namespace
