@@ -223,5 +223,5 @@ def test_the_document_has_every_flag_and_every_endpoint(server):
     assert len(flags) > 20 and {flag for flag in flags if f"`{flag}`" not in document} == set()
     with pytest.raises(urllib.error.HTTPError) as error:
         urllib.request.urlopen(server.url + "/nowhere", timeout=30)
-    paths = re.findall(r"/[a-z0-9/-]+", json.load(error.value)["error"]["message"].partition(";")[2])
+    paths = re.findall(r"/[a-z0-9_/{}-]+", json.load(error.value)["error"]["message"].partition(";")[2])
     assert len(paths) > 8 and [path for path in paths if f" {path}`" not in document] == []
