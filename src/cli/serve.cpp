@@ -24,7 +24,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kServeFooter{R"(
-Endpoints: /v1/chat/completions, /v1/completions, /v1/responses, /v1/models, /apply-template,
+Endpoints: /v1/chat/completions, /v1/completions, /v1/responses (and what is stored of them), /v1/models, /apply-template,
 /tokenize, /detokenize, /tokenizer_info, /health, /version, /metrics.
 ctrl-C (or SIGTERM) refuses new requests and ends when those that run are done; a second one ends at once (exit code 130).
 A body may have 8 MiB; all that are longer than 16 KiB share 256 MiB while they are sent and read, and get status 429 beyond.

@@ -17,13 +17,16 @@ bool gives_instructions(const ChatMessage& message) {
   return message.role == Role::kSystem || message.role == Role::kDeveloper;
 }
 
-Message developer_message(std::string instructions, const std::vector<Tool>& tools) {
+Message developer_message(std::string instructions, const std::vector<Tool>& tools = {},
+                          const std::vector<ToolNamespace>& namespaces = {}) {
   Message message;
   message.role = Role::kDeveloper;
   message.developer.emplace();
   if (!instructions.empty()) message.developer->instructions = std::move(instructions);
   if (!tools.empty())
     message.developer->tools.push_back({.name = "functions", .description = {}, .tools = tools});
+  auto& all = message.developer->tools;
+  all.insert(all.end(), namespaces.begin(), namespaces.end());
   return message;
 }
 
@@ -40,19 +43,19 @@ void add_assistant(const ChatMessage& said, std::vector<Message>& out) {
   const bool has_calls = !said.tool_calls.empty();
   if (!said.reasoning.empty()) out.push_back(assistant_message("analysis", said.reasoning));
   if (!said.text.empty() || (said.reasoning.empty() && !has_calls))
-    out.push_back(assistant_message(has_calls ? "commentary" : "final", said.text));
+    out.push_back(assistant_message(has_calls || said.is_preamble ? "commentary" : "final", said.text));
   for (const ToolCall& call : said.tool_calls) {
     Message message = assistant_message("commentary", call.arguments);
-    message.recipient = "functions." + call.name;
+    message.recipient = call.space + "." + call.name;
     message.content_type = std::string(kConstrain) + "json";
     out.push_back(std::move(message));
   }
 }
 
-Message tool_message(const std::string& name, const std::string& output) {
+Message tool_message(const ToolCall& call, const std::string& output) {
   Message message;
   message.role = Role::kTool;
-  message.author_name = "functions." + name;
+  message.author_name = call.space + "." + call.name;
   message.recipient = "assistant";
   message.channel = "commentary";
   message.text = output;
@@ -62,12 +65,14 @@ Message tool_message(const std::string& name, const std::string& output) {
 // Removes the call that a tool's message answers from `open_calls`, and returns it.
 ToolCall take_call(std::vector<ToolCall>& open_calls, const ChatMessage& result, size_t index) {
   const auto found = std::find_if(open_calls.begin(), open_calls.end(), [&](const ToolCall& call) {
-    return !result.tool_call_id || call.id == *result.tool_call_id;
+    return (!result.tool_call_id || call.id == *result.tool_call_id) &&
+           (!result.tool_name || call.name == *result.tool_name);
   });
   if (found == open_calls.end())
     throw InputError(
         "messages[{}] is a tool's result, but no call before it {}; put the assistant's call first", index,
         result.tool_call_id ? fmt::format("with id '{}' waits for one", *result.tool_call_id)
+        : result.tool_name  ? fmt::format("of '{}' waits for one", *result.tool_name)
                             : "waits for one");
   ToolCall call = std::move(*found);
   open_calls.erase(found);
@@ -100,39 +105,55 @@ std::string text_from(const Field& field) {
   std::string text;
   for (const Field& part : field.elements()) {
     const Field type = part.need("type", "\"text\"");
-    if (type.value() != "text") type.refuse("\"text\": the model reads nothing else");
-    text += part.need_string("text");
+    const bool is_refusal = type.value() == "refusal";  // which this model writes as any text
+    if (type.value() != "text" && !is_refusal) type.refuse("\"text\": the model reads nothing else");
+    text += part.need_string(is_refusal ? "refusal" : "text");
   }
   return text;
 }
 
-ToolCall call_from(const Field& field) {
-  const Field function = field.need("function", "an object with name and arguments");
+ToolCall function_call_from(const Field& function) {
   const Field arguments = function.need("arguments", "a text or an object");
   // An object is printed as the chat template of gpt-oss prints it.
   std::string text = arguments.value().is_string() ? arguments.string()
                                                    : json_line(arguments.value(), JsonSpacing::kAfterCommas);
-  return {.id = field.find_string("id").value_or(""),
-          .name = function.need_string("name"),
-          .arguments = std::move(text)};
+  return {.id = "", .name = function.need_string("name"), .arguments = std::move(text)};
+}
+
+ToolCall call_from(const Field& field) {
+  const std::string id = field.find_string("id").value_or("");
+  if (const auto custom = field.find("custom"))
+    return {.id = id,
+            .name = custom->need_string("name"),
+            .arguments = input_as_arguments(custom->need_string("input"))};
+  ToolCall call = function_call_from(field.need("function", "an object with name and arguments"));
+  call.id = id;
+  return call;
 }
 
 ChatMessage chat_message_from(const Field& field) {
   const Field role = field.need("role", "a role");
-  const auto known = role.value().is_string() ? role_of(role.string()) : std::nullopt;
-  if (!known) role.refuse("system, developer, user, assistant or tool");
+  const bool is_function = role.value() == "function";  // the older name of a tool
+  const auto known = is_function                ? Role::kTool
+                     : role.value().is_string() ? role_of(role.string())
+                                                : std::nullopt;
+  if (!known) role.refuse("system, developer, user, assistant, tool or function");
   ChatMessage message;
   message.role = *known;
+  if (is_function) message.tool_name = field.need_string("name");
   for (const char* key : {"reasoning", "reasoning_content", "thinking"})
     if (message.reasoning.empty()) message.reasoning = field.find_string(key).value_or("");
   if (const auto calls = field.find("tool_calls"))
     for (const Field& call : calls->elements()) message.tool_calls.push_back(call_from(call));
+  if (const auto call = field.find("function_call")) message.tool_calls.push_back(function_call_from(*call));
   message.tool_call_id = field.find_string("tool_call_id");
-  // Only an assistant's message may lack content: if it has calls, or only reasoning because it was cut off.
+  // Only an assistant's message may lack content: if it has calls, refused, or said nothing.
   if (const auto content = field.find("content"))
     message.text = text_from(*content);
-  else if (message.role != Role::kAssistant || (message.tool_calls.empty() && message.reasoning.empty()))
+  else if (message.role != Role::kAssistant)
     field.need("content", kTextParts);
+  else
+    message.text = field.find_string("refusal").value_or("");
   return message;
 }
 
@@ -143,6 +164,10 @@ Tool chat_tool_from(const Field& field) {
 }
 
 }  // namespace
+
+std::string input_as_arguments(const std::string& input) {
+  return json_line({{"input", input}}, JsonSpacing::kNone);
+}
 
 Tool tool_from_function(const Field& function) {
   Tool tool{.name = function.need_string("name"),
@@ -170,13 +195,13 @@ Conversation to_conversation(const Chat& chat) {
   std::string instructions = chat.instructions;
   for (auto message = chat.messages.begin(); message != first_turn; ++message)
     instructions += (instructions.empty() ? "" : "\n\n") + message->text;
-  if (!instructions.empty() || !chat.tools.empty())
-    out.push_back(developer_message(std::move(instructions), chat.tools));
+  if (!instructions.empty() || !chat.tools.empty() || !chat.namespaces.empty())
+    out.push_back(developer_message(std::move(instructions), chat.tools, chat.namespaces));
 
   std::vector<ToolCall> open_calls;
   for (auto message = first_turn; message != chat.messages.end(); ++message) {
     if (gives_instructions(*message)) {
-      out.push_back(developer_message(message->text, {}));
+      out.push_back(developer_message(message->text));
     } else if (message->role == Role::kUser) {
       out.emplace_back();  // its default role is user
       out.back().text = message->text;
@@ -185,7 +210,7 @@ Conversation to_conversation(const Chat& chat) {
       open_calls.insert(open_calls.end(), message->tool_calls.begin(), message->tool_calls.end());
     } else {
       const auto index = static_cast<size_t>(message - chat.messages.begin());
-      out.push_back(tool_message(take_call(open_calls, *message, index).name, message->text));
+      out.push_back(tool_message(take_call(open_calls, *message, index), message->text));
     }
   }
   return {std::move(out)};

@@ -14,8 +14,9 @@ namespace nibble::harmony {
 
 struct ToolCall {
   std::string id;         // may be empty
-  std::string name;       // without "functions."
+  std::string name;       // without its namespace
   std::string arguments;  // JSON as text, passed on as it is
+  std::string space{"functions"};
 };
 
 struct ChatMessage {
@@ -23,14 +24,18 @@ struct ChatMessage {
   std::string text;
   std::string reasoning;             // only if the role is assistant
   std::vector<ToolCall> tool_calls;  // likewise
-  // Only if the role is tool: the call that it answers. If absent it answers the oldest call without an answer.
+  bool is_preamble{false};           // likewise: the text is said before calls, also where none follow
+  // Only if the role is tool: the call that it answers, by its id or the function's name. If both are absent it answers the oldest call
+  // without an answer.
   std::optional<std::string> tool_call_id;
+  std::optional<std::string> tool_name;
 };
 
 struct Chat {
   std::vector<ChatMessage> messages;
-  std::vector<Tool> tools;
-  std::string instructions;  // put before those of the messages
+  std::vector<Tool> tools;                // the functions
+  std::vector<ToolNamespace> namespaces;  // others beside "functions"
+  std::string instructions;               // put before those of the messages
   ReasoningEffort reasoning_effort{ReasoningEffort::kMedium};
   std::optional<std::string> date;            // "2025-06-28"
   std::optional<std::string> model_identity;  // absent: SystemContent's default
@@ -46,9 +51,12 @@ std::string today();  // the local date in the form of Chat::date
 Chat to_chat(const Conversation& conversation);
 
 // Reads {"messages": [...], "tools": [...], "developer": "...", "date": "...", "level": "low"} in the form of OpenAI's
-// Chat Completions; the effort may also be called reasoning_effort, and a message's reasoning also thinking or
-// reasoning_content. Arguments may be an object. Other members are ignored. Throws InputError.
+// Chat Completions, older ones included (function_call, the role function); the effort may also be called reasoning_effort, and a
+// message's reasoning also thinking or reasoning_content. Arguments may be an object. Other members are ignored. Throws InputError.
 Chat chat_from_json(const Json& value);
+
+// A call of a tool that takes one text has it as the argument "input".
+std::string input_as_arguments(const std::string& input);
 
 // Reads {"name": ..., "description": ..., "parameters": {...}}. Throws InputError.
 Tool tool_from_function(const Field& function);

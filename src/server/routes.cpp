@@ -8,6 +8,7 @@
 #include "core/log.h"
 #include "server/api/error.h"
 #include "server/endpoints/endpoints.h"
+#include "server/http/url.h"
 #include "server/service/engine_gate.h"
 
 namespace nibble::server {
@@ -60,17 +61,28 @@ constexpr Route kRoutes[] = {
     {"POST", "/v1/chat/completions", &chat_completions, false, true, true},
     {"POST", "/v1/completions", &completions, false, true, true},
     {"POST", "/v1/responses", &responses, false, true, true},
+    {"POST", "/v1/responses/input_tokens", &response_input_tokens, false, true, false},
+    {"POST", "/v1/responses/{id}/cancel", &cancel_response, false, true, false},
+    {"GET", "/v1/responses/{id}/input_items", &response_input_items, false, true, false},
+    {"GET", "/v1/responses/{id}", &get_response, false, true, false},
+    {"DELETE", "/v1/responses/{id}", &delete_response, false, true, false},
     {"POST", "/apply-template", &apply_template, false, true, false},
     {"POST", "/tokenize", &tokenize, false, true, false},
     {"POST", "/detokenize", &detokenize, false, true, false},
     {"GET", "/tokenizer_info", &tokenizer_info, false, true, false},
 };
 
-const Route* find_route(std::string_view path) {
-  const auto found = std::find_if(std::begin(kRoutes), std::end(kRoutes),
-                                  [&](const Route& route) { return route.path == path; });
-  return found == std::end(kRoutes) ? nullptr : &*found;
+// The route of this method and path, else any of this path. HEAD is answered like GET, without the body.
+const Route* find_route(std::string_view method, std::string_view path) {
+  const Route* found = nullptr;
+  for (const Route& route : kRoutes) {
+    if (!match_path(route.path, path)) continue;
+    if (route.method == (method == "HEAD" ? "GET" : method)) return &route;
+    if (!found) found = &route;
+  }
+  return found;
 }
+const Route* find_route(const Exchange& exchange) { return find_route(exchange.method(), exchange.path()); }
 
 // Takes the same time however many bytes agree, so that timing does not reveal a key.
 bool is_equal(std::string_view one, std::string_view other) {
@@ -100,19 +112,23 @@ bool has_key(const Service& service, const Exchange& exchange) {
 }  // namespace
 
 void Routes::admit(const Exchange& exchange) {
-  const Route* route = find_route(exchange.path());
+  const Route* route = find_route(exchange);
   // The key is checked first: without one a client does not learn which paths exist.
   if (!(route && route->is_public) && !has_key(service_, exchange))
     throw HttpError(401, "the header 'Authorization: Bearer KEY' is missing or its key is not known here");
   if (!route) {
     std::vector<std::string_view> paths;
-    for (const Route& known : kRoutes) paths.push_back(known.path);
+    for (const Route& known : kRoutes)
+      if (std::find(paths.begin(), paths.end(), known.path) == paths.end()) paths.push_back(known.path);
     throw HttpError(404, "there is no '{}' here; there are {}", exchange.path(), fmt::join(paths, ", "));
   }
-  // HEAD is answered like GET, without the body.
   const std::string_view method = exchange.method() == "HEAD" ? "GET" : exchange.method();
-  if (method != route->method)
+  if (method != route->method) {
+    // Agents try a WebSocket first, and go on with POST where they are told to.
+    if (!exchange.header("Upgrade").empty())
+      throw HttpError(426, "'{}' takes {}: there are no WebSockets here", route->path, route->method);
     throw HttpError(405, "'{}' takes {}, not {}", route->path, route->method, exchange.method());
+  }
   if (route->needs_model && service_.state == ServiceState::kLoading)
     throw HttpError(503, "the model is loading; try again later");
   if (route->needs_model && service_.state == ServiceState::kDraining)
@@ -121,7 +137,7 @@ void Routes::admit(const Exchange& exchange) {
 }
 
 void Routes::on_ended(const Exchange& exchange, double seconds) {
-  const Route* route = find_route(exchange.path());
+  const Route* route = find_route(exchange);
   service_.metrics.observe_http_answer(route ? route->path : "none", exchange.status(), seconds);
   std::string path(exchange.path());  // from the client: may be any bytes
   std::replace_if(
@@ -139,7 +155,7 @@ asio::awaitable<void> Routes::answer(Exchange& exchange) {
   if (service_.options.log_bodies)  // as a JSON string, so that it stays on its line
     log::info("{} body {}", exchange.id(), print(exchange.body()));
   try {
-    co_await find_route(exchange.path())->answer(service_, exchange);
+    co_await find_route(exchange)->answer(service_, exchange);
   } catch (const InputError& error) {
     throw to_http_error(error);
   }

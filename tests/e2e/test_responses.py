@@ -68,7 +68,6 @@ def test_a_response_is_what_the_official_types_say(server):
     body = json.dumps(request).encode()
     with urllib.request.urlopen(urllib.request.Request(server.url + "/v1/responses", body)) as reply:
         told = json.load(reply)
-    told["usage"]["input_tokens_details"]["cache_write_tokens"] = 0  # other servers bill it; nibble does not report it
     told["tools"][0]["strict"] = False  # required in answers, but not in requests
     parsed = Response.model_validate(told, strict=True)
     assert parsed.metadata == {"a": "b"} and parsed.reasoning.effort == "medium"
@@ -217,15 +216,14 @@ def test_what_was_not_stored_or_does_not_fit_is_not_found(server):
     [
         (dict(), "input", "is missing"),
         (dict(input=[]), "input", "not empty"),
-        (dict(input=[{"type": "item_reference", "id": "x"}]), "input[0].type", "must be message, reasoning"),
         (dict(input=[{"role": "user"}]), "input[0].content", "is missing"),
         (dict(input=[{"role": "user", "content": [{"type": "input_image"}]}]), "input[0].content[0].type", "nothing else"),
         (dict(input=[{"type": "function_call_output", "call_id": "x", "output": ""}]), "input", "call_id 'x'"),
-        (dict(input="x", tools=[{"type": "web_search"}]), "tools[0].type", "no built-in tools"),
         (dict(input="x", tool_choice="required"), "tool_choice", "can't be forced"),
         (dict(input="x", text={"format": {"type": "json_object"}}), "text.format.type", "not available"),
-        (dict(input="x", background=True), "background", "must be false"),
-        (dict(input="x", truncation="auto"), "truncation", "disabled"),
+        (dict(input="x", background=True, store=False), "background", "must be false"),
+        (dict(input="x", truncation="middle"), "truncation", "disabled"),
+        (dict(input="x", include=["everything"]), "include[0]", "one of the values"),
         (dict(input="x", reasoning={"effort": "huge"}), "reasoning.effort", "low, medium or high"),
         (dict(input="x", max_output_tokens=0), "max_output_tokens", "from 1"),
         (dict(input="x", conversation="c"), "conversation", "must be absent"),
@@ -235,3 +233,225 @@ def test_refusals_name_the_parameter(server, request_, param, told):
     with pytest.raises(openai.BadRequestError) as error:
         server.client().post("/responses", body=request_, cast_to=object)
     assert error.value.param == param and told in str(error.value)
+
+
+# what agents send
+
+
+def agent(**fields):
+    """A request as Codex sends it."""
+    request = {
+        "model": "tiny",
+        "instructions": "You are a coding agent.",
+        "input": [{"type": "message", "role": "user", "content": [{"type": "input_text", "text": WEATHER}]}],
+        "tools": TOOLS,
+        "tool_choice": "auto",
+        "parallel_tool_calls": False,
+        "reasoning": {"effort": "low", "summary": "auto"},
+        "store": False,
+        "stream": True,
+        "include": ["reasoning.encrypted_content"],
+        "prompt_cache_key": "0192",
+        "client_metadata": {"session_id": "1", "x-codex-turn-metadata": "{}"},
+        "text": {"verbosity": "low"},
+        "temperature": 0,
+        "max_output_tokens": 40,
+    }
+    return {**request, **fields}
+
+
+CUSTOM = {"type": "custom", "name": "apply_patch", "description": "Edits files.", "format": {"type": "grammar", "syntax": "lark", "definition": "start: /.+/"}}
+EVERY_TOOL = [
+    *TOOLS,
+    CUSTOM,
+    {"type": "local_shell"},
+    {"type": "web_search", "external_web_access": True},
+    {"type": "image_generation", "output_format": "png"},
+    {"type": "namespace", "name": "mcp__mail", "description": "Mail.", "tools": [{**TOOLS[0], "name": "send"}]},
+    {"type": "tool_search", "execution": "client", "description": "Finds tools.", "parameters": {"type": "object", "properties": {"query": {"type": "string"}}}},
+    {"type": "mcp", "server_label": "x"},
+    {"type": "computer_use_preview"},
+    {"type": "shell"},
+    {"type": "nobody_knows"},
+]
+USER = {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "Go on."}]}
+HISTORIES = {
+    "reasoning that is encrypted": [{"type": "reasoning", "id": "rs_1", "summary": [], "content": None, "encrypted_content": "gAAA"}],
+    "reasoning as text": [{"type": "reasoning", "summary": [{"type": "summary_text", "text": "Hm."}], "content": [{"type": "text", "text": "Hm."}]}],
+    "a commentary": [{"type": "message", "role": "assistant", "phase": "commentary", "content": [{"type": "output_text", "text": "Wait."}]}],
+    "a final answer": [{"type": "message", "role": "assistant", "phase": "final_answer", "content": [{"type": "output_text", "text": "Done."}]}],
+    "a call": [
+        {"type": "function_call", "call_id": "c", "name": "get_weather", "arguments": "{}"},
+        {"type": "function_call_output", "call_id": "c", "output": "7"},
+    ],
+    "a call of a namespace": [
+        {"type": "function_call", "call_id": "c", "name": "send", "namespace": "mcp__mail", "arguments": "{}"},
+        {"type": "function_call_output", "call_id": "c", "output": [{"type": "input_text", "text": "7"}, {"type": "input_image", "image_url": "data:"}]},
+    ],
+    "a custom call": [
+        {"type": "custom_tool_call", "call_id": "c", "name": "apply_patch", "input": "*** Begin Patch"},
+        {"type": "custom_tool_call_output", "call_id": "c", "output": "ok"},
+    ],
+    "a local shell call": [
+        {"type": "local_shell_call", "call_id": "c", "status": "completed", "action": {"type": "exec", "command": ["ls"], "timeout_ms": None, "working_directory": None, "env": None, "user": None}},
+        {"type": "function_call_output", "call_id": "c", "output": "a"},
+    ],
+    "a search of tools": [
+        {"type": "tool_search_call", "call_id": "c", "execution": "client", "arguments": {"query": "x"}},
+        {"type": "tool_search_output", "call_id": "c", "status": "completed", "execution": "client", "tools": [{"type": "function", "name": "found", "parameters": {}}]},
+    ],
+    "searches and pictures": [
+        {"type": "web_search_call", "id": "ws_1", "status": "completed", "action": {"type": "search", "query": "x"}},
+        {"type": "image_generation_call", "id": "ig_1", "status": "completed", "result": "x"},
+        {"type": "ghost_snapshot", "ghost_commit": {"id": "x"}},
+    ],
+    "compactions": [
+        {"type": "compaction", "encrypted_content": "x"},
+        {"type": "compaction_summary", "encrypted_content": "x"},
+        {"type": "context_compaction", "encrypted_content": "x"},
+        {"type": "compaction_trigger"},
+        {"type": "configuration_update", "model": "x"},
+    ],
+    "what other agents said": [{"type": "agent_message", "author": "a", "recipient": "b", "content": [{"type": "input_text", "text": "Hi"}]}],
+    "more tools": [{"type": "additional_tools", "role": "developer", "tools": [CUSTOM]}],
+    "instructions between": [{"type": "message", "role": "developer", "content": [{"type": "input_text", "text": "Be brief."}]}],
+}
+
+
+@pytest.mark.parametrize("tool", EVERY_TOOL, ids=lambda tool: tool["type"])
+@pytest.mark.parametrize("stream", [True, False])
+def test_every_tool_of_an_agent_is_taken(server, tool, stream):
+    request = agent(tools=[tool], stream=stream, max_output_tokens=5)
+    if stream:
+        assert raw_events(server, **request)[-1]["type"] == "response.incomplete"
+    else:
+        assert server.client().post("/responses", body=request, cast_to=Response).status == "incomplete"
+
+
+@pytest.mark.parametrize("history", HISTORIES, ids=lambda name: name.replace(" ", "-"))
+def test_every_history_of_an_agent_is_taken(server, history):
+    request = agent(input=[USER, *HISTORIES[history], USER], tools=EVERY_TOOL, max_output_tokens=5)
+    assert raw_events(server, **request)[-1]["type"] == "response.incomplete"
+
+
+def test_a_turn_of_an_agent_ends_with_whole_items(server):
+    events = raw_events(server, **agent(max_output_tokens=150, reasoning={"effort": "medium"}))
+    items = [event["item"] for event in events if event["type"] == "response.output_item.done"]
+    assert [item["type"] for item in items] == ["reasoning", "function_call"] and events[-1]["type"] == "response.completed"
+    assert items[0]["encrypted_content"] is None and items[0]["content"][0]["type"] == "reasoning_text"
+    result = {"type": "function_call_output", "call_id": items[1]["call_id"], "output": "7 degrees"}
+    second = raw_events(server, **agent(input=[*agent()["input"], *items, result], max_output_tokens=150))
+    usage = second[-1]["response"]["usage"]
+    assert second[-1]["type"] in ("response.completed", "response.incomplete")
+    assert usage["input_tokens_details"]["cached_tokens"] > 64 and "reasoning_tokens" in usage["output_tokens_details"]
+
+
+def test_a_context_that_is_full_is_told_as_an_event(server):
+    with serving("--context", 128) as small:
+        long = [{"role": "user", "content": "word " * 200}]
+        events = raw_events(small, **agent(input=long))
+        assert [event["type"] for event in events] == ["response.created", "response.in_progress", "response.failed"]
+        assert events[-1]["response"]["error"]["code"] == "context_length_exceeded"
+        with pytest.raises(openai.BadRequestError) as error:
+            small.client().post("/responses", body=agent(input=long, stream=False), cast_to=object)
+        assert error.value.code == "context_length_exceeded"
+
+
+def test_the_oldest_messages_are_left_out_where_there_is_no_room(server):
+    with serving("--context", 400) as small:
+        client = small.client()
+        turns = []
+        for i in range(12):
+            turns += [{"role": "user", "content": f"Question {i}: " + "word " * 10}, {"role": "assistant", "content": f"Answer {i}."}]
+        turns[4:4] = [{"type": "function_call", "call_id": "c", "name": "f", "arguments": "{}"}, {"type": "function_call_output", "call_id": "c", "output": "x"}]
+        turns.append({"role": "user", "content": "And now?"})
+        request = dict(model="tiny", input=turns, instructions="Be brief.", max_output_tokens=20)
+        with pytest.raises(openai.BadRequestError):
+            client.responses.create(**request)
+        reply = client.responses.create(**request, truncation="auto")
+        assert reply.truncation == "auto" and 250 < reply.usage.input_tokens <= 380
+        counted = client.post("/responses/input_tokens", body={**request, "truncation": "auto"}, cast_to=object)
+        assert counted == {"object": "response.input_tokens", "input_tokens": reply.usage.input_tokens}
+
+
+def test_a_websocket_is_declined_so_that_the_client_posts(server):
+    told = server.send(b"GET /v1/responses HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n")
+    assert b" 426 " in told.makefile("rb").readline()
+
+
+# what is stored
+
+
+def test_a_response_is_there_until_it_is_deleted(server):
+    client = server.client()
+    made = client.responses.create(model="tiny", input="Hi", max_output_tokens=4, metadata={"a": "b"})
+    assert client.responses.retrieve(made.id) == made
+    client.responses.delete(made.id)
+    for ask in (client.responses.retrieve, client.responses.delete, client.responses.cancel, client.responses.input_items.list):
+        with pytest.raises(openai.NotFoundError):
+            ask(made.id)
+    with pytest.raises(openai.BadRequestError):
+        client.responses.create(model="tiny", input="Hi", previous_response_id=made.id)
+
+
+def test_its_input_comes_in_pages(server):
+    client = server.client()
+    told = [{"role": "user", "content": [{"type": "input_text", "text": str(i)}]} for i in range(5)]
+    made = client.responses.create(model="tiny", input=told, max_output_tokens=2)
+    forward = [item.content[0].text for item in client.responses.input_items.list(made.id, order="asc", limit=2)]
+    assert forward == list("01234")  # the client asks for all pages
+    backward = client.responses.input_items.list(made.id, limit=2)
+    assert [item.content[0].text for item in backward.data] == ["4", "3"] and backward.has_more
+    with pytest.raises(openai.BadRequestError) as error:
+        client.responses.input_items.list(made.id, limit=101)
+    assert error.value.param == "limit"
+    text = client.responses.create(model="tiny", input="Hi", max_output_tokens=2)
+    [item] = client.responses.input_items.list(text.id)
+    assert item.role == "user" and item.content[0].text == "Hi"
+
+
+def test_an_item_can_be_named_instead_of_sent(server):
+    client = server.client()
+    first = client.responses.create(model="tiny", input="What is 17 + 25?", temperature=0)
+    named = [{"type": "item_reference", "id": item.id} for item in first.output]
+    question = {"role": "user", "content": "What is 17 + 25?"}
+    again = {"role": "user", "content": "Again?"}
+    second = client.responses.create(model="tiny", input=[question, *named, again], temperature=0)
+    third = client.responses.create(model="tiny", input=[question, *(i.model_dump() for i in first.output), again], temperature=0)
+    assert second.output_text == third.output_text and second.usage.input_tokens == third.usage.input_tokens
+    with pytest.raises(openai.NotFoundError) as error:
+        client.responses.create(model="tiny", input=[{"type": "item_reference", "id": "msg_none"}])
+    assert error.value.param == "input"
+
+
+def wait_for_end(client, made):
+    while made.status in ("queued", "in_progress"):
+        made = client.responses.retrieve(made.id)
+    return made
+
+
+def test_a_response_is_made_in_the_background(server):
+    client = server.client()
+    request = dict(model="tiny", input="What is 17 + 25?", temperature=0)
+    made = client.responses.create(**request, background=True)
+    assert made.status == "queued" and made.background and made.output == []
+    done = wait_for_end(client, made)
+    assert done.status == "completed" and done.output_text == "17 + 25 = 42."
+    assert client.responses.create(model="tiny", input="And?", previous_response_id=made.id, max_output_tokens=9).output
+    assert client.responses.cancel(made.id).status == "completed"  # too late
+
+
+def test_a_response_in_the_background_is_cancelled_or_deleted(server):
+    client = server.client()
+    request = dict(model="tiny", input="Tell me everything.", background=True, extra_body={"ignore_eos": True})
+    made = client.responses.create(**request)
+    assert client.responses.cancel(made.id).status == "cancelled"
+    assert wait_for_end(client, made).status == "cancelled"
+    other = client.responses.create(**request)
+    client.responses.delete(other.id)
+    with pytest.raises(openai.NotFoundError):
+        while True:
+            client.responses.retrieve(other.id)
+    ordinary = client.responses.create(model="tiny", input="Hi", max_output_tokens=2)
+    with pytest.raises(openai.BadRequestError):
+        client.responses.cancel(ordinary.id)

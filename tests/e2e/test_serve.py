@@ -174,6 +174,52 @@ def test_tools_go_in_and_calls_come_out(server):
     assert none.choices[0].message.tool_calls is None and none.usage.prompt_tokens < reply.usage.prompt_tokens
 
 
+def test_functions_are_called_as_they_were_before_there_were_tools(server):
+    client = server.client()
+    request = dict(model="tiny", messages=[{"role": "user", "content": "What is the weather in Oslo?"}], temperature=0, max_tokens=120)
+    [call] = client.chat.completions.create(**request, tools=TOOLS).choices[0].message.tool_calls
+    reply = client.chat.completions.create(**request, functions=[TOOLS[0]["function"]]).choices[0]
+    assert reply.finish_reason == "function_call" and reply.message.tool_calls is None
+    assert (reply.message.function_call.name, reply.message.function_call.arguments) == (call.function.name, call.function.arguments)
+    name, arguments = "", ""
+    for chunk in client.chat.completions.create(**request, functions=[TOOLS[0]["function"]], stream=True):
+        if part := chunk.choices[0].delta.function_call:
+            name, arguments = name + (part.name or ""), arguments + (part.arguments or "")
+    assert (name, arguments) == (call.function.name, call.function.arguments)
+    told = [*request["messages"], reply.message.model_dump(exclude_none=True), {"role": "function", "name": name, "content": "7"}]
+    assert client.chat.completions.create(**{**request, "messages": told}).usage.prompt_tokens > 0
+
+
+def test_a_custom_tool_takes_a_text(server):
+    client = server.client()
+    custom = [{"type": "custom", "custom": {"name": "get_weather", "description": "The weather in a city."}}]
+    request = dict(model="tiny", messages=[{"role": "user", "content": "What is the weather in Oslo?"}], temperature=0, max_tokens=150)
+    [call] = client.chat.completions.create(**request, tools=custom).choices[0].message.tool_calls
+    assert call.type == "custom" and call.custom.name == "get_weather" and call.custom.input
+    parts = []
+    for chunk in client.chat.completions.create(**request, tools=custom, stream=True):
+        for part in chunk.choices[0].delta.tool_calls or []:
+            parts.append(part.model_extra["custom"])
+    assert parts[0]["name"] == "get_weather" and "".join(part["input"] for part in parts) == call.custom.input
+    told = [*request["messages"], {"role": "assistant", "content": None, "tool_calls": [call.model_dump()]}, {"role": "tool", "tool_call_id": call.id, "content": "7"}]
+    assert client.chat.completions.create(**{**request, "messages": told}, tools=custom).usage.prompt_tokens > 0
+
+
+def test_the_tools_that_are_allowed_are_all_that_is_offered(server):
+    other = {"type": "function", "function": {"name": "other", "parameters": {}}}
+    def size(**fields):
+        return server.client().chat.completions.create(model="tiny", messages=QUESTION, max_tokens=1, **fields).usage.prompt_tokens
+    allowed = {"type": "allowed_tools", "allowed_tools": {"mode": "auto", "tools": [{"type": "function", "function": {"name": "get_weather"}}]}}
+    assert size(tools=[*TOOLS, other], tool_choice=allowed) == size(tools=TOOLS) < size(tools=[*TOOLS, other])
+
+
+def test_a_message_that_says_nothing_or_refuses_is_read(server):
+    for said in ({"content": None}, {"content": None, "refusal": "No."}, {"content": [{"type": "refusal", "refusal": "No."}]}):
+        told = [*QUESTION, {"role": "assistant", **said}, *QUESTION]
+        reply = server.client().chat.completions.create(model="tiny", messages=told, max_tokens=1)
+        assert reply.choices[0].message.refusal is None
+
+
 def test_log_probabilities_are_those_of_the_content(server):
     request = dict(model="tiny", messages=QUESTION, temperature=0, logprobs=True, top_logprobs=2)
     reply = server.client().chat.completions.create(**request)
@@ -361,7 +407,7 @@ def test_refusals_have_the_status_and_the_parameter(server):
         (dict(tools=TOOLS, tool_choice={"type": "function", "function": {"name": "get_weather"}}), "tool_choice"),
         (dict(response_format={"type": "json_object"}), "response_format.type"),
         (dict(response_format={"type": "json_schema", "json_schema": {"name": "x", "schema": {}}}), "response_format.type"),
-        (dict(functions=[{"name": "f"}]), "functions"),
+        (dict(functions=[{"name": "f"}], function_call={"name": "f"}), "function_call"),
         (dict(top_logprobs=3), "top_logprobs"),
         (dict(logprobs=True, top_logprobs=21), "top_logprobs"),
         (dict(n=129), "n"),

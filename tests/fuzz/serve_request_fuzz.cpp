@@ -8,8 +8,12 @@
 #include "core/error.h"
 #include "server/api/chat_request.h"
 #include "server/api/completion_request.h"
+#include "server/api/response_input.h"
+#include "server/api/response_items.h"
 #include "server/api/response_request.h"
 #include "server/api/tokenize_request.h"
+#include "server/http/url.h"
+#include "tests/server/tiny.h"
 
 namespace {
 
@@ -51,6 +55,9 @@ void try_reading(Read read) {
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size > kMaxSize) return 0;
   const std::string_view body(reinterpret_cast<const char*>(data), size);
+  NIBBLE_CHECK(url_decoded(body).size() <= size && input_of(std::string(body)).size() <= size);
+  query_value(body, "limit");
+  match_path("/v1/responses/{id}/cancel", body);
   try_reading([&] {
     const ChatRequest request = read_chat_request(body);
     check(request.params);
@@ -61,6 +68,18 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     const ResponseRequest request = read_response_request(body);
     check(request.params);
     harmony::to_conversation(request.chat);
+    // The answer's items are read in the same way, when the response is stored.
+    for (const StoredItem& item : request.input_items)
+      NIBBLE_CHECK(harmony::Json::parse(item.json).contains("id"));
+    for (const OfferedTool& tool : request.offered) {
+      ResponseItems items(tiny(), false);
+      AnswerDelta call{
+          .kind = AnswerDelta::Kind::kCall, .text = std::string(body), .id = "call_1", .tool = tool};
+      items.push({call});
+      items.finish(true);
+      IgnoredFields ignored;
+      read_items(harmony::Field(items.items(), "output"), ignored);
+    }
   });
   try_reading([&] { read_tokenize_request(body); });
   try_reading([&] {

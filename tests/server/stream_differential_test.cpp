@@ -88,8 +88,8 @@ std::vector<TokenId> mutilated(std::vector<TokenId> tokens, Random& random) {
   return tokens;
 }
 
-const std::vector<harmony::Tool>& tools() {
-  static const std::vector<harmony::Tool> offered{{"f", "", {}}, {"get_weather", "", {}}};
+const std::vector<OfferedTool>& tools() {
+  static const std::vector<OfferedTool> offered{{"f"}, {"get_weather"}};
   return offered;
 }
 
@@ -98,7 +98,7 @@ using Message = nlohmann::json;  // compares objects without regard to the order
 // Removes the ids of calls, which are random.
 Message whole_message(const std::vector<TokenId>& tokens, bool with_tools,
                       const std::vector<std::string>& stop) {
-  ChatAnswer answer(tiny(), with_tools ? tools() : std::vector<harmony::Tool>(), {.strings = stop});
+  ChatAnswer answer(tiny(), with_tools ? tools() : std::vector<OfferedTool>(), {.strings = stop});
   for (const TokenId token : tokens) answer.push({.token = token});
   answer.finish();
   Message message = Message::parse(print(chat_choice(0, answer, "stop", nullptr)["message"]));
@@ -110,7 +110,7 @@ Message whole_message(const std::vector<TokenId>& tokens, bool with_tools,
 // Adds up the chunks of a stream as OpenAI's client does.
 Message streamed_message(const std::vector<TokenId>& tokens, bool with_tools,
                          const std::vector<std::string>& stop) {
-  ChatAnswer answer(tiny(), with_tools ? tools() : std::vector<harmony::Tool>(), {.strings = stop});
+  ChatAnswer answer(tiny(), with_tools ? tools() : std::vector<OfferedTool>(), {.strings = stop});
   std::map<std::string, std::string> texts;
   std::vector<Message> calls;
   std::set<std::string> ids;
@@ -135,7 +135,7 @@ Message streamed_message(const std::vector<TokenId>& tokens, bool with_tools,
   for (const TokenId token : tokens) hear(answer.push({.token = token}));
   hear(answer.finish());
   EXPECT_EQ(ids.size(), calls.size());
-  Message message{{"role", "assistant"}};
+  Message message{{"role", "assistant"}, {"refusal", nullptr}};
   message["content"] = texts["content"].empty() && !calls.empty() ? Message() : Message(texts["content"]);
   for (const char* name : {"reasoning_content", "reasoning"})
     if (!texts[name].empty()) message[name] = texts[name];

@@ -8,17 +8,17 @@
 namespace nibble::server {
 namespace {
 
-constexpr std::string_view kFunctions{"functions."};
+constexpr std::string_view kFunctions{"functions"};
 
 }  // namespace
 
-ChatAnswer::ChatAnswer(const Tokenizer& tokenizer, const std::vector<harmony::Tool>& tools,
-                       const StopParams& stop, std::span<const TokenId> begun)
+ChatAnswer::ChatAnswer(const Tokenizer& tokenizer, std::vector<OfferedTool> tools, const StopParams& stop,
+                       std::span<const TokenId> begun)
     : tokenizer_(tokenizer),
+      tools_(std::move(tools)),
       parser_(tokenizer, harmony::Role::kAssistant),
       stop_(stop),
       matcher_(stop.strings, stop.keeps_stop) {
-  for (const harmony::Tool& tool : tools) tool_names_.push_back(tool.name);
   for (const TokenId token : begun) parser_.push(token);
 }
 
@@ -40,6 +40,7 @@ std::vector<AnswerDelta> ChatAnswer::push(const SampledToken& token) {
 
 std::vector<AnswerDelta> ChatAnswer::finish() {
   std::vector<AnswerDelta> out = read_delta(parser_.finish());
+  end_custom_call(out);
   add_text(AnswerDelta::Kind::kContent, matcher_.flush(), out);
   if (num_sent_tokens_ < content_tokens_.size()) {  // a stop string removed their text
     AnswerDelta& last = out.emplace_back();
@@ -51,14 +52,19 @@ std::vector<AnswerDelta> ChatAnswer::finish() {
   return out;
 }
 
-std::optional<std::string> ChatAnswer::called_tool(const harmony::Message& message) const {
-  if (tool_names_.empty() || harmony::part_of(message) != harmony::Part::kCall) return std::nullopt;
-  std::string_view name = *message.recipient;
-  const bool is_function = name.starts_with(kFunctions) && name.size() > kFunctions.size();
-  if (is_function) name.remove_prefix(kFunctions.size());
-  if (!is_function && std::find(tool_names_.begin(), tool_names_.end(), name) == tool_names_.end())
-    return std::nullopt;
-  return std::string(name);
+std::optional<OfferedTool> ChatAnswer::called_tool(const harmony::Message& message) const {
+  if (tools_.empty() || harmony::part_of(message) != harmony::Part::kCall) return std::nullopt;
+  const std::string_view recipient = *message.recipient;
+  const size_t point = recipient.find('.');
+  const std::string_view space = recipient.substr(0, point);
+  const std::string_view name = point == std::string_view::npos ? "" : recipient.substr(point + 1);
+  bool is_known = space == kFunctions;
+  for (const OfferedTool& tool : tools_) {
+    if (recipient == tool.name || (space == tool.space && name == tool.name)) return tool;
+    is_known |= space == tool.space;
+  }
+  if (!is_known || name.empty()) return std::nullopt;
+  return OfferedTool{.name = std::string(name), .space = std::string(space)};
 }
 
 std::vector<AnswerDelta> ChatAnswer::read_delta(const harmony::Delta& delta) {
@@ -69,19 +75,19 @@ std::vector<AnswerDelta> ChatAnswer::read_delta(const harmony::Delta& delta) {
   const bool is_new = messages.size() > num_begun_messages_;
   num_begun_messages_ = messages.size();
   if (is_new) begins_message_ = true;
-  if (const auto name = called_tool(message)) {
+  if (const auto tool = called_tool(message)) {
     if (is_new) {
-      calls_.push_back({"call_" + random_id(), *name, ""});
-      AnswerDelta& begin = out.emplace_back();
-      begin.kind = AnswerDelta::Kind::kCall;
-      begin.call_index = static_cast<int>(calls_.size()) - 1;
-      begin.id = calls_.back().id;
-      begin.name = *name;
+      end_custom_call(out);
+      calls_.push_back({"call_" + random_id(), *tool, ""});
+      add_call_text("", out);
+      out.back().id = calls_.back().id;
+      if (tool->kind == ToolKind::kCustom) custom_arguments_.emplace();
     }
     add_arguments(delta, out);
   } else if (message.channel == "analysis") {
     add_text(AnswerDelta::Kind::kReasoning, delta.text, out);
   } else {
+    is_preamble_ = message.channel == "commentary";
     add_text(AnswerDelta::Kind::kContent, searched(delta.text), out);
     if (delta.message_ended) add_text(AnswerDelta::Kind::kContent, matcher_.flush(), out);
   }
@@ -94,15 +100,32 @@ std::string ChatAnswer::searched(const std::string& text) {
 }
 
 void ChatAnswer::add_arguments(const harmony::Delta& delta, std::vector<AnswerDelta>& out) {
-  std::string& arguments = calls_.back().arguments;
+  if (custom_arguments_) {
+    *custom_arguments_ += delta.text;
+    if (delta.message_ended) end_custom_call(out);
+    return;
+  }
   std::string text = delta.text;
-  if (delta.message_ended && arguments.empty() && text.empty())
+  if (delta.message_ended && calls_.back().arguments.empty() && text.empty())
     text = "{}";  // so that the arguments are JSON
-  if (text.empty()) return;
-  arguments += text;
+  if (!text.empty()) add_call_text(std::move(text), out);
+}
+
+// The text that the call carries is known when its JSON is complete.
+void ChatAnswer::end_custom_call(std::vector<AnswerDelta>& out) {
+  if (!custom_arguments_) return;
+  std::string input = input_of(*custom_arguments_);
+  custom_arguments_.reset();
+  if (!input.empty()) add_call_text(std::move(input), out);
+}
+
+void ChatAnswer::add_call_text(std::string text, std::vector<AnswerDelta>& out) {
+  Call& call = calls_.back();
+  call.arguments += text;
   AnswerDelta& part = out.emplace_back();
   part.kind = AnswerDelta::Kind::kCall;
   part.call_index = static_cast<int>(calls_.size()) - 1;
+  part.tool = call.tool;
   part.text = std::move(text);
 }
 
@@ -114,6 +137,7 @@ void ChatAnswer::add_text(AnswerDelta::Kind kind, const std::string& text, std::
   delta.text = text;
   delta.begins_message = begins_message_;
   delta.begins_paragraph = begins_message_ && !sum.empty();
+  delta.is_preamble = kind == AnswerDelta::Kind::kContent && is_preamble_;
   begins_message_ = false;
   sum += delta.paragraph();
   if (kind == AnswerDelta::Kind::kReasoning) return;

@@ -25,6 +25,23 @@ void read_reasoning(const Field& request, ChatRequest& read) {
   if (reasoning && read_boolean(*reasoning, "exclude")) read.includes_reasoning = false;
 }
 
+ToolSet read_tools(const Field& request, ChatRequest& read) {
+  ToolSet tools;
+  if (const auto list = request.find("tools"))
+    for (const Field& tool : list->elements()) add_chat_tool(tool, tools);
+  apply_tool_choice(request, tools);
+  const auto functions = request.find("functions");
+  const auto call = request.find("function_call");
+  if (call && call->value() != "auto" && call->value() != "none")
+    call->refuse("\"auto\" or \"none\": a call can't be forced");
+  if (!functions) return tools;
+  if (request.find("tools")) functions->refuse("absent where there are tools");
+  read.uses_functions = true;
+  if (!call || call->value() == "auto")
+    for (const Field& function : functions->elements()) add_function(function, tools);
+  return tools;
+}
+
 // Where the prompt ends.
 void read_ends(const Field& request, ChatRequest& read) {
   if (const auto adds = request.find("add_generation_prompt")) read.adds_generation_prompt = adds->boolean();
@@ -50,16 +67,16 @@ ChatRequest read_chat(Json json) {
     read.params.sample.num_logprobs = top ? static_cast<int>(read_whole_number(*top, 0, kMaxLogprobs)) : 0;
   else if (top && top->value() != 0)
     top->refuse("absent or 0 where logprobs is not true");
-  const bool with_tools = offers_tools(request);
+  ToolSet tools = read_tools(request, read);
   if (const auto messages = request.find("messages");
       messages && messages->value().is_array() && messages->value().empty())
     messages->refuse("a list of at least one message");
   // Passes on only what OpenAI's API has: chat_from_json also reads a date and the model's identity.
   Json chat = Json::object();
-  for (const char* key : {"messages", "tools"})
-    if (const auto found = json.find(key); found != json.end()) chat[key] = std::move(*found);
+  if (const auto found = json.find("messages"); found != json.end()) chat["messages"] = std::move(*found);
   read.chat = harmony::chat_from_json(chat);
-  if (!with_tools) read.chat.tools.clear();
+  read.chat.tools = std::move(tools.functions);
+  read.offered = std::move(tools.offered);
   read_reasoning(request, read);
   read_ends(request, read);
   return read;

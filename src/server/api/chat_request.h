@@ -6,12 +6,15 @@
 #include "harmony/chat.h"
 #include "harmony/json_text.h"
 #include "server/api/generation_params.h"
+#include "server/api/tools.h"
 
 namespace nibble::server {
 
 struct ChatRequest {
   GenerationParams params;
-  harmony::Chat chat;                 // its tools are empty where tool_choice is "none"
+  harmony::Chat chat;                 // with the functions that may be called
+  std::vector<OfferedTool> offered;   // the same with their kinds
+  bool uses_functions{false};         // the request has `functions`, as the API had it before `tools`
   bool continues_final{false};        // the answer goes on with the last message, which is the assistant's
   bool adds_generation_prompt{true};  // false: the prompt ends with the last message
   bool includes_reasoning{true};

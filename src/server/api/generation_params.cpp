@@ -37,8 +37,6 @@ void refuse_unimplemented(const Field& request) {
       type.refuse("\"text\": constrained output is not available");
   if (const auto suffix = request.find("suffix"); suffix && suffix->value() != "")
     suffix->refuse("empty: the model does not fill in");
-  for (const char* key : {"functions", "function_call"})
-    if (const auto field = request.find(key)) field->refuse("absent: use tools and tool_choice");
 }
 
 // A text, or a list of at most `most` texts.
@@ -197,13 +195,6 @@ GenerationParams read_generation_params(Api api, const Field& request) {
     params.prompt_logprobs = static_cast<int>(read_whole_number(*logprobs, 0, kMaxLogprobs));
   }
   return params;
-}
-
-bool offers_tools(const Field& request) {
-  const auto choice = request.find("tool_choice");
-  if (!choice || choice->value() == "auto") return true;
-  if (choice->value() != "none") choice->refuse("\"auto\" or \"none\": a call can't be forced");
-  return false;
 }
 
 }  // namespace nibble::server

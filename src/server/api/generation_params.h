@@ -51,7 +51,6 @@ GenerationParams read_generation_params(Api api, const harmony::Field& request);
 // The model knows low, medium and high. Others' levels become the nearest of these, and are added to `ignored`.
 harmony::ReasoningEffort read_effort(const harmony::Field& field, IgnoredFields& ignored);
 
-bool offers_tools(const harmony::Field& request);  // false where tool_choice is "none"
 std::vector<TokenId> read_tokens(const harmony::Field& field, std::string_view accepted);
 int64_t read_whole_number(const harmony::Field& field, int64_t least, int64_t most);
 bool read_boolean(const harmony::Field& request, const char* key);  // absent: false

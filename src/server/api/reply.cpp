@@ -24,6 +24,20 @@ Json with_head(const ReplyHead& head, std::string_view object) {
   return json;
 }
 
+// {"type", "function": {"name", "arguments"}} or {"type", "custom": {"name", "input"}}; parts after the first have only the text. A
+// chat's API has no namespaces: the client knows the name that it gave.
+Json call_json(const OfferedTool& tool, const std::string& text, bool begins) {
+  const bool is_custom = tool.kind == ToolKind::kCustom;
+  const char* type = is_custom ? "custom" : "function";
+  Json json = Json::object();
+  if (begins) {
+    json["type"] = type;
+    json[type]["name"] = tool.name;
+  }
+  json[type][is_custom ? "input" : "arguments"] = text;
+  return json;
+}
+
 Json reason_json(std::optional<std::string_view> reason) { return reason ? Json(*reason) : Json(nullptr); }
 
 }  // namespace
@@ -57,22 +71,31 @@ Json chat_logprobs(const std::vector<SampledToken>& tokens, const Tokenizer& tok
       row["top_logprobs"].push_back(token_json(other.token, other.logprob, tokenizer));
     content.push_back(std::move(row));
   }
-  return {{"content", std::move(content)}};
+  return {{"content", std::move(content)}, {"refusal", nullptr}};
 }
 
 Json chat_choice(size_t index, const ChatAnswer& answer, std::string_view finish_reason,
                  const Json& logprobs) {
-  Json message{{"role", "assistant"}, {"content", answer.content()}};
+  Json message{{"role", "assistant"}, {"content", answer.content()}, {"refusal", nullptr}};
   if (answer.content().empty() && !answer.calls().empty()) message["content"] = nullptr;
   if (!answer.reasoning().empty()) message["reasoning_content"] = message["reasoning"] = answer.reasoning();
-  for (const ChatAnswer::Call& call : answer.calls())
-    message["tool_calls"].push_back({{"id", call.id},
-                                     {"type", "function"},
-                                     {"function", {{"name", call.name}, {"arguments", call.arguments}}}});
+  for (const ChatAnswer::Call& call : answer.calls()) {
+    Json json{{"id", call.id}};
+    json.update(call_json(call.tool, call.arguments, /*begins=*/true));
+    message["tool_calls"].push_back(std::move(json));
+  }
   return {{"index", index},
           {"message", std::move(message)},
           {"logprobs", logprobs},
           {"finish_reason", finish_reason}};
+}
+
+void use_function_call(Json& message) {
+  const auto calls = message.find("tool_calls");
+  if (calls == message.end()) return;
+  Json call = std::move((*calls)[0]["function"]);
+  message.erase("tool_calls");
+  message["function_call"] = std::move(call);
 }
 
 Json chat_reply(const ReplyHead& head, Json choices, const Usage& usage) {
@@ -102,12 +125,8 @@ Json to_json(const AnswerDelta& delta) {
       break;
   }
   Json call{{"index", delta.call_index}};
-  if (!delta.id.empty()) {
-    call["id"] = delta.id;
-    call["type"] = "function";
-    call["function"]["name"] = delta.name;
-  }
-  call["function"]["arguments"] = delta.text;
+  if (!delta.id.empty()) call["id"] = delta.id;
+  call.update(call_json(delta.tool, delta.text, !delta.id.empty()));
   return {{"tool_calls", Json::array({std::move(call)})}};
 }
 

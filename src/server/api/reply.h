@@ -44,12 +44,14 @@ struct ChunkUsage {
 // "stop", "length" or "tool_calls". A call that was cut off is "length": its arguments are no JSON.
 std::string_view finish_reason(FinishReason reason, bool has_calls);
 
-// {"content": [...]}: log-probabilities of the tokens of the content.
+// {"content": [...], "refusal": null}: log-probabilities of the tokens of the content.
 Json chat_logprobs(const std::vector<SampledToken>& tokens, const Tokenizer& tokenizer);
 
 // One answer to the prompt; a reply has a list of them.
 Json chat_choice(size_t index, const ChatAnswer& answer, std::string_view finish_reason,
                  const Json& logprobs);
+// To a client that offered `functions`, as the API had it before tools: the call becomes "function_call". For a message or a delta.
+void use_function_call(Json& message);
 Json chat_reply(const ReplyHead& head, Json choices, const Usage& usage);
 Json chat_chunk(const ReplyHead& head, size_t index, const Json& delta, const Json& logprobs,
                 std::optional<std::string_view> finish_reason);

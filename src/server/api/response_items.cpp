@@ -1,51 +1,87 @@
 #include "server/api/response_items.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "server/http/random_id.h"
 
 namespace nibble::server {
+
+// Names of a kind of items and of its events.
+struct ItemKind {
+  AnswerDelta::Kind kind;
+  ToolKind tool;  // of a call
+  const char *id_prefix, *type;
+  const char* part;  // type of its one content part; null: none
+  const char*
+      text;  // the member that takes the text where there is no part; null: an object, known at the end
+  const char* event;  // its name without ".delta" or ".done"; null: none
+};
+
 namespace {
 
 using Kind = AnswerDelta::Kind;
 
-// Names of the three kinds of items and of their events; `part` is null for a kind without content parts.
-struct KindRow {
-  Kind kind;
-  const char *id_prefix, *part, *delta, *done;
+constexpr ItemKind kKinds[] = {
+    {Kind::kReasoning, {}, "rs_", "reasoning", "reasoning_text", nullptr, "response.reasoning_text"},
+    {Kind::kContent, {}, "msg_", "message", "output_text", nullptr, "response.output_text"},
+    {Kind::kCall, ToolKind::kFunction, "fc_", "function_call", nullptr, "arguments",
+     "response.function_call_arguments"},
+    {Kind::kCall, ToolKind::kCustom, "ctc_", "custom_tool_call", nullptr, "input",
+     "response.custom_tool_call_input"},
+    {Kind::kCall, ToolKind::kLocalShell, "lsh_", "local_shell_call", nullptr, nullptr, nullptr},
+    {Kind::kCall, ToolKind::kToolSearch, "tsc_", "tool_search_call", nullptr, nullptr, nullptr},
 };
-constexpr KindRow kKinds[] = {
-    {Kind::kReasoning, "rs_", "reasoning_text", "response.reasoning_text.delta",
-     "response.reasoning_text.done"},
-    {Kind::kContent, "msg_", "output_text", "response.output_text.delta", "response.output_text.done"},
-    {Kind::kCall, "fc_", nullptr, "response.function_call_arguments.delta",
-     "response.function_call_arguments.done"},
-};
-const KindRow& row_of(Kind kind) {
-  for (const KindRow& row : kKinds)
-    if (row.kind == kind) return row;
+const ItemKind& kind_of(const AnswerDelta& delta) {
+  for (const ItemKind& row : kKinds)
+    if (row.kind == delta.kind && (delta.kind != Kind::kCall || row.tool == delta.tool.kind)) return row;
   return kKinds[0];
 }
 
-Json new_item(const AnswerDelta& delta, const std::string& id) {
+Json new_item(const AnswerDelta& delta, const ItemKind& kind) {
+  Json item{{"id", kind.id_prefix + random_id()}, {"type", kind.type}};
   switch (delta.kind) {
     case Kind::kReasoning:
-      return {{"id", id},
-              {"type", "reasoning"},
-              {"summary", Json::array()},
-              {"content", Json::array()},
-              {"status", "in_progress"}};
-    case Kind::kContent:
-      return {{"id", id},
-              {"type", "message"},
-              {"role", "assistant"},
-              {"content", Json::array()},
-              {"status", "in_progress"}};
-    case Kind::kCall:
+      item["summary"] = Json::array();
+      item["content"] = Json::array();
+      item["encrypted_content"] = nullptr;
       break;
+    case Kind::kContent:
+      item["role"] = "assistant";
+      item["phase"] = delta.is_preamble ? "commentary" : "final_answer";
+      item["content"] = Json::array();
+      break;
+    case Kind::kCall:
+      item["call_id"] = delta.id;
+      if (kind.text) item["name"] = delta.tool.name;
+      if (kind.text) item[kind.text] = "";
+      if (delta.tool.space != "functions") item["namespace"] = delta.tool.space;
+      if (kind.tool == ToolKind::kToolSearch) item["execution"] = "client";
+      if (kind.tool == ToolKind::kToolSearch) item["arguments"] = Json::object();
+      if (kind.tool == ToolKind::kLocalShell)
+        item["action"] = {{"type", "exec"}, {"command", Json::array()}, {"env", Json::object()}};
   }
-  return {{"id", id},           {"type", "function_call"}, {"call_id", delta.id},
-          {"name", delta.name}, {"arguments", ""},         {"status", "in_progress"}};
+  item["status"] = "in_progress";
+  return item;
+}
+
+// Puts the arguments of a call into an item that shows them as an object. What the model wrote wrong is passed on as a command of the
+// shell, which says what is wrong with it, or as a query.
+void set_arguments(Json& item, const std::string& arguments, ToolKind tool) {
+  const Json given = Json::parse(arguments, nullptr, /*allow_exceptions=*/false);
+  if (tool == ToolKind::kToolSearch) {
+    item["arguments"] = given.is_object() ? given : Json{{"query", arguments}};
+    return;
+  }
+  Json& action = item["action"];
+  const auto member = [&](const char* key) { return given.is_object() ? given.value(key, Json()) : Json(); };
+  const Json command = member("command");
+  const bool are_texts = command.is_array() && std::all_of(command.begin(), command.end(),
+                                                           [](const Json& word) { return word.is_string(); });
+  action["command"] =
+      are_texts ? command : Json::array({"bash", "-lc", command.is_string() ? command : Json(arguments)});
+  if (const Json folder = member("workdir"); folder.is_string()) action["working_directory"] = folder;
+  if (const Json timeout = member("timeout_ms"); timeout.is_number()) action["timeout_ms"] = timeout;
 }
 
 }  // namespace
@@ -67,13 +103,13 @@ Json ResponseItems::event(std::string_view type) const {
 }
 
 void ResponseItems::begin(const AnswerDelta& delta, std::vector<Json>& events) {
-  const KindRow& row = row_of(delta.kind);
-  items_.push_back(new_item(delta, row.id_prefix + random_id()));
-  open_ = delta.kind;
+  open_ = &kind_of(delta);
+  arguments_.clear();
+  items_.push_back(new_item(delta, *open_));
   events.push_back(
       {{"type", "response.output_item.added"}, {"output_index", items_.size() - 1}, {"item", items_.back()}});
-  if (!row.part) return;
-  Json part{{"type", row.part}, {"text", ""}};
+  if (!open_->part) return;
+  Json part{{"type", open_->part}, {"text", ""}};
   if (delta.kind == Kind::kContent) part["annotations"] = part["logprobs"] = Json::array();
   Json added = event("response.content_part.added");
   added["content_index"] = 0;
@@ -84,7 +120,7 @@ void ResponseItems::begin(const AnswerDelta& delta, std::vector<Json>& events) {
 
 void ResponseItems::push(const AnswerDelta& delta, std::vector<Json>& events) {
   const bool begins = delta.kind == Kind::kCall ? !delta.id.empty() : delta.begins_message;
-  if (open_ && (begins || *open_ != delta.kind)) {
+  if (open_ && (begins || open_->kind != delta.kind)) {
     if (delta.text.empty() && !begins)
       return;  // tokens whose text a stop string removed, and there is no open item to add them to
     end("completed", events);
@@ -94,11 +130,14 @@ void ResponseItems::push(const AnswerDelta& delta, std::vector<Json>& events) {
     begin(delta, events);
   }
   if (delta.text.empty() && delta.tokens.empty()) return;
-  const KindRow& row = row_of(delta.kind);
-  Json told = event(row.delta);
-  if (row.part) told["content_index"] = 0;
+  if (!open_->event) {
+    arguments_ += delta.text;
+    return;
+  }
+  Json told = event(std::string(open_->event) + ".delta");
+  if (open_->part) told["content_index"] = 0;
   told["delta"] = delta.text;
-  Json& text = row.part ? items_.back()["content"][0]["text"] : items_.back()["arguments"];
+  Json& text = open_->part ? items_.back()["content"][0]["text"] : items_.back()[open_->text];
   text = text.get_ref<const std::string&>() + delta.text;
   if (delta.kind == Kind::kContent) {
     Json logprobs = Json::array();
@@ -112,19 +151,22 @@ void ResponseItems::push(const AnswerDelta& delta, std::vector<Json>& events) {
 
 void ResponseItems::end(std::string_view status, std::vector<Json>& events) {
   if (!open_) return;
-  const KindRow& row = row_of(*open_);
   Json& item = items_.back();
-  Json done = event(row.done);
-  if (row.part) {
-    done["content_index"] = 0;
-    done["text"] = item["content"][0]["text"];
-    if (*open_ == Kind::kContent) done["logprobs"] = item["content"][0]["logprobs"];
+  if (!open_->event) {
+    set_arguments(item, arguments_, open_->tool);
   } else {
-    done["name"] = item["name"];
-    done["arguments"] = item["arguments"];
+    Json done = event(std::string(open_->event) + ".done");
+    if (open_->part) {
+      done["content_index"] = 0;
+      done["text"] = item["content"][0]["text"];
+      if (open_->kind == Kind::kContent) done["logprobs"] = item["content"][0]["logprobs"];
+    } else {
+      if (open_->tool == ToolKind::kFunction) done["name"] = item["name"];
+      done[open_->text] = item[open_->text];
+    }
+    events.push_back(std::move(done));
   }
-  events.push_back(std::move(done));
-  if (row.part) {
+  if (open_->part) {
     Json part_done = event("response.content_part.done");
     part_done["content_index"] = 0;
     part_done["part"] = item["content"][0];
@@ -133,7 +175,7 @@ void ResponseItems::end(std::string_view status, std::vector<Json>& events) {
   item["status"] = status;
   events.push_back(
       {{"type", "response.output_item.done"}, {"output_index", items_.size() - 1}, {"item", item}});
-  open_.reset();
+  open_ = nullptr;
 }
 
 }  // namespace nibble::server

@@ -1,9 +1,8 @@
-// The items of a response (reasoning, message, function_call), and the events by which a stream sends them. Both are made of
+// The items of a response (reasoning, message, calls of each kind of tool), and the events by which a stream sends them. Both are made of
 // the same deltas, so the events add up to the items. Each harmony message of the model is one item.
 #pragma once
 
 #include <nlohmann/json.hpp>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -13,6 +12,8 @@
 #include "text/tokenizer.h"
 
 namespace nibble::server {
+
+struct ItemKind;  // a row of the table in response_items.cpp
 
 class ResponseItems {
  public:
@@ -36,7 +37,8 @@ class ResponseItems {
   const Tokenizer& tokenizer_;
   bool with_logprobs_;
   Json items_ = Json::array();
-  std::optional<AnswerDelta::Kind> open_;  // kind of the last item until it is complete
+  const ItemKind* open_{nullptr};  // kind of the last item until it is complete
+  std::string arguments_;          // of the last call, if its item shows them as an object
 };
 
 }  // namespace nibble::server

@@ -1,174 +1,145 @@
 #include "server/api/response_request.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <climits>
-#include <initializer_list>
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "core/error.h"
+#include "server/api/reply.h"
+#include "server/api/response_input.h"
+#include "server/http/http_error.h"
+#include "server/http/random_id.h"
 
 namespace nibble::server {
 namespace {
 
-using harmony::ChatMessage;
 using harmony::Field;
 using harmony::Json;
-using harmony::Role;
-
-constexpr const char* kTextParts{"a text or a list of text parts"};
-
-// A text, or the joined texts of a list of parts.
-std::string text_from(const Field& field) {
-  if (field.value().is_string()) return field.string();
-  if (!field.value().is_array()) field.refuse(kTextParts);
-  std::string text;
-  for (const Field& part : field.elements()) {
-    constexpr const char* kTypes{"input_text, output_text, reasoning_text or summary_text"};
-    const std::string type = part.need("type", kTypes).string();
-    if (type != "input_text" && type != "output_text" && type != "reasoning_text" && type != "summary_text")
-      part.find("type")->refuse(fmt::format("{}: the model reads nothing else", kTypes));
-    text += part.need_string("text");
-  }
-  return text;
-}
-
-// The last message if it is the assistant's and `may_join` allows to add to it, else a new message of the assistant.
-template <typename MayJoin>
-ChatMessage& assistant(std::vector<ChatMessage>& messages, MayJoin may_join) {
-  if (messages.empty() || messages.back().role != Role::kAssistant || !may_join(messages.back())) {
-    messages.emplace_back();
-    messages.back().role = Role::kAssistant;
-  }
-  return messages.back();
-}
-
-void add_message(const Field& item, std::vector<ChatMessage>& messages) {
-  const Field role = item.need("role", "a role");
-  const auto known = role.value().is_string() ? harmony::role_of(role.string()) : std::nullopt;
-  if (!known || known == Role::kTool) role.refuse("system, developer, user or assistant");
-  std::string text = text_from(item.need("content", kTextParts));
-  if (known != Role::kAssistant) {
-    ChatMessage& message = messages.emplace_back();
-    message.role = *known;
-    message.text = std::move(text);
-    return;
-  }
-  assistant(messages, [](const ChatMessage& last) {
-    return last.text.empty() && last.tool_calls.empty();
-  }).text = std::move(text);
-}
-
-void add_reasoning(const Field& item, std::vector<ChatMessage>& messages) {
-  // Other servers may send only a summary of the reasoning.
-  const auto content = item.find("content");
-  const auto summary = item.find("summary");
-  std::string text = content ? text_from(*content) : summary ? text_from(*summary) : "";
-  std::string& reasoning = assistant(messages, [](const ChatMessage& last) {
-                             return last.text.empty() && last.tool_calls.empty();
-                           }).reasoning;
-  reasoning += (reasoning.empty() || text.empty() ? "" : "\n\n") + text;
-}
-
-void add_call(const Field& item, std::vector<ChatMessage>& messages) {
-  assistant(messages, [](const ChatMessage&) { return true; })
-      .tool_calls.push_back({.id = item.need_string("call_id"),
-                             .name = item.need_string("name"),
-                             .arguments = item.need_string("arguments")});
-}
-
-void add_output(const Field& item, std::vector<ChatMessage>& messages) {
-  ChatMessage& message = messages.emplace_back();
-  message.role = Role::kTool;
-  message.tool_call_id = item.need_string("call_id");
-  message.text = text_from(item.need("output", kTextParts));
-}
-
-struct ItemRow {
-  std::string_view type;
-  void (*add)(const Field& item, std::vector<ChatMessage>& messages);
-};
-constexpr ItemRow kItems[] = {
-    {"message", &add_message},
-    {"reasoning", &add_reasoning},
-    {"function_call", &add_call},
-    {"function_call_output", &add_output},
-};
 
 // Refuses parameters that would change the answer and are not implemented; the value that changes nothing is accepted.
 void refuse_unsupported_fields(const Field& request) {
   for (const char* key : {"conversation", "prompt"})
     if (const auto field = request.find(key))
       field->refuse("absent: the conversation is input and previous_response_id");
-  if (read_boolean(request, "background")) request.find("background")->refuse("false");
-  if (const auto truncation = request.find("truncation"); truncation && truncation->value() != "disabled")
-    truncation->refuse("\"disabled\": nothing is left out of an input");
   if (const auto text = request.find("text"))
     if (const auto format = text->find("format"))
       if (const auto type = format->need("type", "\"text\""); type.value() != "text")
         type.refuse("\"text\": constrained output is not available");
 }
 
-}  // namespace
-
-std::vector<ChatMessage> read_items(const Field& items) {
-  constexpr const char* kTypes{"message, reasoning, function_call or function_call_output"};
-  std::vector<ChatMessage> messages;
-  for (const Field& item : items.elements()) {
-    const auto type = item.find("type");  // absent: a message
-    const std::string name = type ? type->string() : "message";
-    const auto found = std::find_if(std::begin(kItems), std::end(kItems),
-                                    [&](const ItemRow& row) { return row.type == name; });
-    if (found == std::end(kItems)) type->refuse(kTypes);
-    found->add(item, messages);
-  }
-  return messages;
+void read_include(const Field& request, ResponseRequest& read) {
+  // What only built-in tools and pictures have never occurs here.
+  constexpr std::string_view kNeverThere[]{
+      "reasoning.encrypted_content",   "file_search_call.results",
+      "web_search_call.results",       "web_search_call.action.sources",
+      "message.input_image.image_url", "computer_call_output.output.image_url",
+      "code_interpreter_call.outputs",
+  };
+  if (const auto include = request.find("include"))
+    for (const Field& what : include->elements()) {
+      if (what.value() == "message.output_text.logprobs")
+        read.params.sample.num_logprobs = 0;
+      else if (std::find(std::begin(kNeverThere), std::end(kNeverThere), what.value()) ==
+               std::end(kNeverThere))
+        what.refuse("one of the values that OpenAI's API has");
+    }
+  if (const auto top = request.find("top_logprobs"); top && top->value() != 0)
+    read.params.sample.num_logprobs = static_cast<int>(read_whole_number(*top, 0, kMaxLogprobs));
 }
 
-ResponseRequest read_response_request(std::string_view body) {
+// What becomes of the response beside its text.
+void read_keeping(const Field& request, ResponseRequest& read) {
+  read.previous_id = request.find_string("previous_response_id");
+  if (const auto store = request.find("store")) read.store = store->boolean();
+  read.is_background = read_boolean(request, "background");
+  if (read.is_background && !read.store) request.find("background")->refuse("false where store is false");
+  if (read.is_background && read.params.stream)
+    request.find("background")->refuse("false where stream is true");
+  if (const auto truncation = request.find("truncation")) {
+    read.may_truncate = truncation->value() == "auto";
+    if (!read.may_truncate && truncation->value() != "disabled")
+      truncation->refuse("\"auto\" or \"disabled\"");
+  }
+  if (const auto metadata = request.find("metadata"); metadata && !metadata->value().is_object())
+    metadata->refuse("an object");
+}
+
+std::vector<StoredItem> items_to_store(const Json& input) {
+  Json items = input;
+  if (input.is_string())
+    items = Json::array({Json{{"type", "message"},
+                              {"role", "user"},
+                              {"content", Json::array({Json{{"type", "input_text"}, {"text", input}}})}}});
+  std::vector<StoredItem> stored;
+  for (Json& item : items) {
+    const auto id = item.find("id");
+    if (id == item.end() || !id->is_string()) item["id"] = "msg_" + random_id();
+    if (!item.contains("type")) item["type"] = "message";
+    stored.push_back({item["id"].get<std::string>(), print(item)});
+  }
+  return stored;
+}
+
+}  // namespace
+
+void resolve_references(Json& body,
+                        const std::function<const std::string*(const std::string& id)>& find_item) {
+  const auto input = body.is_object() ? body.find("input") : body.end();
+  if (input == body.end() || !input->is_array()) return;
+  for (Json& item : *input) {
+    if (!item.is_object() || item.value("type", Json()) != "item_reference") continue;
+    const Json id = item.value("id", Json());
+    const std::string* found = id.is_string() ? find_item(id.get<std::string>()) : nullptr;
+    if (!found) {
+      HttpError error(
+          404, "Item with id '{}' not found: no response that has it is stored here. Send the item itself.",
+          id.is_string() ? id.get<std::string>() : print(id).substr(0, 60));
+      error.param = "input";
+      throw error;
+    }
+    item = Json::parse(*found);
+  }
+}
+
+ResponseRequest read_response(Json body) {
   ResponseRequest read;
-  read.body = harmony::parse_json(body, "the body");
+  read.body = std::move(body);
   const Field request(read.body, "request");
   refuse_unsupported_fields(request);
   read.params = read_generation_params(Api::kResponses, request);
   if (read.params.num_choices != 1) request.find("n")->refuse("1: a response is one answer");
   if (const auto most = request.find("max_output_tokens"))
     read.params.max_tokens = static_cast<int>(read_whole_number(*most, 1, INT_MAX));
-  if (const auto include = request.find("include"))
-    for (const Field& what : include->elements())
-      if (what.value() == "message.output_text.logprobs") read.params.sample.num_logprobs = 0;
-  if (const auto top = request.find("top_logprobs"); top && top->value() != 0)
-    read.params.sample.num_logprobs = static_cast<int>(read_whole_number(*top, 0, kMaxLogprobs));
+  read_include(request, read);
+  read_keeping(request, read);
 
   const Field input = request.need("input", "a text or a list of items");
+  ResponseInput items;
   if (input.value().is_string()) {
-    read.chat.messages.emplace_back();
-    read.chat.messages.back().text = input.string();
+    items.messages.emplace_back().text = input.string();
   } else {
     if (!input.value().is_array() || input.value().empty())
       input.refuse("a text or a list of items, not empty");
-    read.chat.messages = read_items(input);
+    items = read_items(input, read.params.ignored);
   }
-  read.chat.instructions = request.find_string("instructions").value_or("");
-  const bool with_tools = offers_tools(request);
   if (const auto tools = request.find("tools"))
-    for (const Field& tool : tools->elements()) {
-      const Field type = tool.need("type", "\"function\"");
-      if (type.value() != "function") type.refuse("\"function\": there are no built-in tools here");
-      harmony::Tool offered = harmony::tool_from_function(tool);
-      if (with_tools) read.chat.tools.push_back(std::move(offered));
-    }
+    for (const Field& tool : tools->elements()) add_response_tool(tool, items.tools, read.params.ignored);
+  apply_tool_choice(request, items.tools);
+  read.chat.messages = std::move(items.messages);
+  read.chat.tools = std::move(items.tools.functions);
+  read.chat.namespaces = std::move(items.tools.namespaces);
+  read.offered = std::move(items.tools.offered);
+  read.chat.instructions = request.find_string("instructions").value_or("");
   if (const auto reasoning = request.find("reasoning"))
     if (const auto effort = reasoning->find("effort"))
       read.chat.reasoning_effort = read_effort(*effort, read.params.ignored);
-  read.previous_id = request.find_string("previous_response_id");
-  if (const auto store = request.find("store")) read.store = store->boolean();
-  if (const auto metadata = request.find("metadata"); metadata && !metadata->value().is_object())
-    metadata->refuse("an object");
+  if (read.store) read.input_items = items_to_store(input.value());
   read.body.erase("input");  // which is in read.chat
   return read;
+}
+
+ResponseRequest read_response_request(std::string_view body) {
+  return read_response(harmony::parse_json(body, "the body"));
 }
 
 }  // namespace nibble::server

@@ -1,9 +1,7 @@
-// Reads the body of a request to /v1/responses into plain values.
-//
-// Its input is a text or a list of items: messages, reasoning, function calls and their results. Consecutive items of the
-// assistant become one chat message, as long as they come in the order reasoning, text, calls.
+// Reads the body of a request to /v1/responses, or to /v1/responses/input_tokens, into plain values.
 #pragma once
 
+#include <functional>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
@@ -12,21 +10,29 @@
 
 #include "harmony/chat.h"
 #include "server/api/generation_params.h"
+#include "server/api/response_store.h"
+#include "server/api/tools.h"
 
 namespace nibble::server {
 
 struct ResponseRequest {
   GenerationParams params;
   harmony::Chat chat;  // its messages are those of the input, without the previous response's
+  std::vector<OfferedTool> offered;
   std::optional<std::string> previous_id;
   bool store{true};
-  harmony::Json body;  // the request without its input: the answer repeats parts of it
+  bool is_background{false};
+  bool may_truncate{false};             // drop the oldest messages of an input that is too long
+  harmony::Json body;                   // the request without its input: the answer repeats parts of it
+  std::vector<StoredItem> input_items;  // empty if nothing is to be stored
 };
 
-// Throws InputError.
-ResponseRequest read_response_request(std::string_view body);
+// Puts stored items in place of the references to them. `find_item` gives an item as JSON, or null: then throws HttpError (404).
+void resolve_references(harmony::Json& body,
+                        const std::function<const std::string*(const std::string& id)>& find_item);
 
-// The items of an input, or of a response's output, as chat messages.
-std::vector<harmony::ChatMessage> read_items(const harmony::Field& items);
+// Throws InputError.
+ResponseRequest read_response(harmony::Json body);
+ResponseRequest read_response_request(std::string_view body);
 
 }  // namespace nibble::server

@@ -1,5 +1,6 @@
 #include "server/api/response_store.h"
 
+#include <iterator>
 #include <utility>
 
 namespace nibble::server {
@@ -14,23 +15,49 @@ size_t bytes_of(const std::vector<harmony::ChatMessage>& messages) {
   return num_bytes;
 }
 
-void ResponseStore::put(std::string id, std::vector<harmony::ChatMessage> messages) {
-  const size_t num_bytes = sizeof(Entry) + 2 * id.size() + bytes_of(messages);
-  if (num_bytes > max_bytes_) return;
-  for (; num_bytes_ + num_bytes > max_bytes_; entries_.pop_back()) {
-    num_bytes_ -= entries_.back().num_bytes;
-    by_id_.erase(entries_.back().id);
-  }
-  num_bytes_ += num_bytes;
-  entries_.push_front({std::move(id), std::move(messages), num_bytes});
-  by_id_[entries_.front().id] = entries_.begin();
+void ResponseStore::drop(std::list<Entry>::iterator entry) {
+  for (const auto* items : {&entry->response.input, &entry->response.output})
+    for (const StoredItem& item : *items)
+      if (const auto found = items_.find(item.id); found != items_.end() && found->second == &item.json)
+        items_.erase(found);
+  num_bytes_ -= entry->num_bytes;
+  by_id_.erase(entry->id);
+  entries_.erase(entry);
 }
 
-const std::vector<harmony::ChatMessage>* ResponseStore::find(const std::string& id) {
+void ResponseStore::put(std::string id, StoredResponse response) {
+  size_t num_bytes = sizeof(Entry) + 2 * id.size() + bytes_of(response.messages) + response.json.size();
+  for (const auto* items : {&response.input, &response.output})
+    for (const StoredItem& item : *items)
+      num_bytes += 2 * sizeof item + 2 * item.id.size() + item.json.size();
+  erase(id);
+  if (num_bytes > max_bytes_) return;
+  while (num_bytes_ + num_bytes > max_bytes_) drop(std::prev(entries_.end()));
+  num_bytes_ += num_bytes;
+  entries_.push_front({std::move(id), std::move(response), num_bytes});
+  Entry& entry = entries_.front();
+  by_id_[entry.id] = entries_.begin();
+  for (const auto* items : {&entry.response.input, &entry.response.output})
+    for (const StoredItem& item : *items) items_[item.id] = &item.json;
+}
+
+const StoredResponse* ResponseStore::find(const std::string& id) {
   const auto found = by_id_.find(id);
   if (found == by_id_.end()) return nullptr;
   entries_.splice(entries_.begin(), entries_, found->second);
-  return &found->second->messages;
+  return &found->second->response;
+}
+
+const std::string* ResponseStore::find_item(const std::string& id) const {
+  const auto found = items_.find(id);
+  return found == items_.end() ? nullptr : found->second;
+}
+
+bool ResponseStore::erase(const std::string& id) {
+  const auto found = by_id_.find(id);
+  if (found == by_id_.end()) return false;
+  drop(found->second);
+  return true;
 }
 
 }  // namespace nibble::server

@@ -24,10 +24,11 @@ class ChatChoices : public ChoiceListener {
         is_stream_(request.params.stream),
         with_logprobs_(request.params.sample.num_logprobs >= 0),
         with_reasoning_(request.includes_reasoning),
+        uses_functions_(request.uses_functions),
         with_ids_(request.params.return_token_ids) {
     if (with_ids_) prompt_tokens_ = prompt.tokens;
     for (int i = 0; i < request.params.num_choices; ++i)
-      choices_.push_back({ChatAnswer(tokenizer, request.chat.tools, request.params.stop, prompt.begun)});
+      choices_.push_back({ChatAnswer(tokenizer, request.offered, request.params.stop, prompt.begun)});
   }
 
   std::string on_token(size_t choice, TokenEvent& event) override {
@@ -46,6 +47,7 @@ class ChatChoices : public ChoiceListener {
     std::string last = events(choice, ended.answer.finish());
     if (ended.answer.has_stopped()) reason = FinishReason::kStopString;
     ended.finish_reason = finish_reason(reason, !ended.answer.calls().empty());
+    if (uses_functions_ && ended.finish_reason == "tool_calls") ended.finish_reason = "function_call";
     if (is_stream_)
       last += event(choice, chat_chunk(head_, choice, Json::object(), nullptr, ended.finish_reason));
     return last;
@@ -57,6 +59,7 @@ class ChatChoices : public ChoiceListener {
       const Json logprobs =
           with_logprobs_ ? chat_logprobs(choice.answer.content_tokens(), tokenizer_) : Json(nullptr);
       list.push_back(chat_choice(list.size(), choice.answer, choice.finish_reason, logprobs));
+      if (uses_functions_) use_function_call(list.back()["message"]);
       if (with_ids_) list.back()["token_ids"] = choice.tokens;
       if (with_reasoning_) continue;
       for (const char* key : {"reasoning", "reasoning_content"}) list.back()["message"].erase(key);
@@ -84,7 +87,8 @@ class ChatChoices : public ChoiceListener {
     std::string out;
     if (!is_stream_) return out;
     if (!choices_[choice].has_begun) {
-      Json first = chat_chunk(head_, choice, {{"role", "assistant"}, {"content", ""}}, nullptr, std::nullopt);
+      Json first = chat_chunk(head_, choice, {{"role", "assistant"}, {"content", ""}, {"refusal", nullptr}},
+                              nullptr, std::nullopt);
       if (with_ids_) first["prompt_token_ids"] = prompt_tokens_;
       out += event(choice, std::move(first));
     }
@@ -93,7 +97,9 @@ class ChatChoices : public ChoiceListener {
       if (delta.kind == AnswerDelta::Kind::kReasoning && !with_reasoning_) continue;
       Json logprobs;
       if (with_logprobs_ && !delta.tokens.empty()) logprobs = chat_logprobs(delta.tokens, tokenizer_);
-      out += event(choice, chat_chunk(head_, choice, to_json(delta), logprobs, std::nullopt));
+      Json told = to_json(delta);
+      if (uses_functions_) use_function_call(told);
+      out += event(choice, chat_chunk(head_, choice, told, logprobs, std::nullopt));
     }
     return out;
   }
@@ -111,7 +117,7 @@ class ChatChoices : public ChoiceListener {
   const ReplyHead& head_;
   const Tokenizer& tokenizer_;
   ChunkUsage& usage_;
-  bool is_stream_, with_logprobs_, with_reasoning_, with_ids_;
+  bool is_stream_, with_logprobs_, with_reasoning_, uses_functions_, with_ids_;
   std::vector<TokenId> prompt_tokens_;
   std::vector<SampledToken> prompt_;  // with their log-probabilities, where they are asked for
   std::vector<Choice> choices_;

@@ -8,6 +8,11 @@ namespace nibble::server {
 asio::awaitable<void> chat_completions(Service& service, Exchange& exchange);
 asio::awaitable<void> completions(Service& service, Exchange& exchange);
 asio::awaitable<void> responses(Service& service, Exchange& exchange);
+asio::awaitable<void> response_input_tokens(Service& service, Exchange& exchange);
+asio::awaitable<void> get_response(Service& service, Exchange& exchange);
+asio::awaitable<void> delete_response(Service& service, Exchange& exchange);
+asio::awaitable<void> cancel_response(Service& service, Exchange& exchange);
+asio::awaitable<void> response_input_items(Service& service, Exchange& exchange);
 asio::awaitable<void> apply_template(Service& service, Exchange& exchange);
 asio::awaitable<void> tokenize(Service& service, Exchange& exchange);
 asio::awaitable<void> detokenize(Service& service, Exchange& exchange);

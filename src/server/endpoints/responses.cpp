@@ -1,119 +1,28 @@
-// POST /v1/responses
+// POST /v1/responses and /v1/responses/input_tokens
+#include "server/endpoints/responses.h"
+
 #include <algorithm>
-#include <ctime>
-#include <nlohmann/json.hpp>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/detached.hpp>
+#include <boost/asio/this_coro.hpp>
 #include <optional>
 #include <utility>
 #include <vector>
 
-#include "server/api/response_items.h"
-#include "server/api/response_request.h"
+#include "server/api/response_input.h"
 #include "server/endpoints/endpoints.h"
-#include "server/http/http_error.h"
 #include "server/service/prompt.h"
 
 namespace nibble::server {
 namespace {
 
 using harmony::ChatMessage;
-
-Json usage_json(const Usage& usage) {
-  return {{"input_tokens", usage.num_prompt_tokens},
-          {"input_tokens_details", {{"cached_tokens", usage.num_cached_tokens}}},
-          {"output_tokens", usage.num_output_tokens},
-          {"output_tokens_details", {{"reasoning_tokens", usage.num_reasoning_tokens}}},
-          {"total_tokens", usage.num_prompt_tokens + usage.num_output_tokens}};
-}
-
-// Builds the response and the events of its stream. The first two events are sent with the first token, as in a chat.
-class ResponseBuilder : public ChoiceListener {
- public:
-  ResponseBuilder(const ReplyHead& head, const Tokenizer& tokenizer, const ResponseRequest& request)
-      : answer_(tokenizer, request.chat.tools, request.params.stop),
-        items_(tokenizer, request.params.sample.num_logprobs >= 0),
-        is_stream_(request.params.stream) {
-    const auto sent = [&](const char* key, Json otherwise) { return request.body.value(key, otherwise); };
-    const SampleParams& sample = request.params.sample;
-    whole_ = {{"id", head.id},
-              {"object", "response"},
-              {"created_at", head.created},
-              {"status", "in_progress"},
-              {"background", false},
-              {"error", nullptr},
-              {"incomplete_details", nullptr},
-              {"instructions", sent("instructions", nullptr)},
-              {"max_output_tokens", request.params.max_tokens ? Json(*request.params.max_tokens) : Json()},
-              {"model", head.model},
-              {"output", Json::array()},
-              {"parallel_tool_calls", true},
-              {"previous_response_id", request.previous_id ? Json(*request.previous_id) : Json()},
-              {"reasoning", {{"effort", name(request.chat.reasoning_effort)}, {"summary", nullptr}}},
-              {"store", request.store},
-              {"temperature", sample.temperature},
-              {"text", {{"format", {{"type", "text"}}}}},
-              {"tool_choice", sent("tool_choice", "auto")},
-              {"tools", sent("tools", Json::array())},
-              {"top_p", sample.top_p},
-              {"truncation", "disabled"},
-              {"usage", nullptr},
-              {"metadata", sent("metadata", Json::object())}};
-  }
-
-  std::string on_token(size_t, TokenEvent& event) override {
-    return events_of(items_.push(answer_.push(event.token)));
-  }
-  bool has_enough(size_t) const override { return answer_.has_stopped(); }
-  std::string on_end(size_t, FinishReason reason, const std::string&) override {
-    std::string events = events_of(items_.push(answer_.finish()));
-    const bool is_complete = answer_.has_stopped() || finish_reason(reason, false) == "stop";
-    events += events_of(items_.finish(is_complete));
-    whole_["status"] = is_complete ? "completed" : "incomplete";
-    if (!is_complete) whole_["incomplete_details"] = {{"reason", "max_output_tokens"}};
-    return events;
-  }
-
-  // Returns the last event; after it whole() is complete.
-  std::string close(Usage usage) {
-    usage.num_reasoning_tokens = answer_.num_reasoning_tokens();
-    whole_["usage"] = usage_json(usage);
-    whole_["output"] = items_.items();
-    return events_of({{{"type", "response." + whole_["status"].get<std::string>()}, {"response", whole_}}});
-  }
-  std::string fail(const HttpError& error) {
-    const std::string events = events_of(items_.finish(false));
-    whole_["status"] = "failed";
-    whole_["error"] = {{"code", "server_error"}, {"message", error.what()}};
-    whole_["output"] = items_.items();
-    return events + events_of({{{"type", "response.failed"}, {"response", whole_}}});
-  }
-  const Json& whole() const { return whole_; }
-
- private:
-  std::string events_of(const std::vector<Json>& events) {
-    std::string text;
-    if (!is_stream_) return text;
-    if (num_events_ == 0)
-      for (const char* type : {"response.created", "response.in_progress"})
-        text += print_event({{"type", type}, {"response", whole_}});
-    for (const Json& event : events) text += print_event(event);
-    return text;
-  }
-  std::string print_event(Json event) {
-    event["sequence_number"] = num_events_++;
-    return "event: " + event["type"].get<std::string>() + "\n" + sse_event(event);
-  }
-
-  ChatAnswer answer_;
-  ResponseItems items_;
-  bool is_stream_;
-  Json whole_;
-  int num_events_{0};
-};
+using harmony::Field;
 
 // Puts the stored conversation of previous_response_id before the input.
 void load_previous_response(Service& service, Exchange& exchange, ResponseRequest& request) {
   if (!request.previous_id) return;
-  const std::vector<ChatMessage>* before = service.responses.find(*request.previous_id);
+  const StoredResponse* before = service.responses.find(*request.previous_id);
   if (!before) {
     HttpError error(
         400,
@@ -124,9 +33,9 @@ void load_previous_response(Service& service, Exchange& exchange, ResponseReques
     error.code = "previous_response_not_found";
     throw error;
   }
-  exchange.reserve_more(bytes_of(*before));
+  exchange.reserve_more(bytes_of(before->messages));
   std::vector<ChatMessage>& messages = request.chat.messages;
-  messages.insert(messages.begin(), before->begin(), before->end());
+  messages.insert(messages.begin(), before->messages.begin(), before->messages.end());
 }
 
 // Checks that every result has its call; the error uses this API's names, which harmony/chat.h does not know.
@@ -134,14 +43,16 @@ void check_results_have_calls(const std::vector<ChatMessage>& messages) {
   std::vector<std::string> open_calls;
   for (const ChatMessage& message : messages) {
     for (const harmony::ToolCall& call : message.tool_calls) open_calls.push_back(call.id);
-    if (!message.tool_call_id) continue;
-    const auto found = std::find(open_calls.begin(), open_calls.end(), *message.tool_call_id);
+    if (message.role != harmony::Role::kTool) continue;
+    const auto found = message.tool_call_id
+                           ? std::find(open_calls.begin(), open_calls.end(), *message.tool_call_id)
+                           : open_calls.begin();
     if (found == open_calls.end()) {
-      HttpError error(400,
-                      "input has a function_call_output with call_id '{}', but no function_call before it "
-                      "waits for one: put the call first, or name the response that made it in "
-                      "previous_response_id",
-                      *message.tool_call_id);
+      HttpError error(
+          400,
+          "input has a result with call_id '{}', but no call before it waits for one: put the call "
+          "first, or name the response that made it in previous_response_id",
+          message.tool_call_id.value_or(""));
       error.param = "input";
       throw error;
     }
@@ -149,56 +60,145 @@ void check_results_have_calls(const std::vector<ChatMessage>& messages) {
   }
 }
 
+// The request with all that is before it. Called once.
+asio::awaitable<ResponseRequest> read_request(Service& service, Exchange& exchange) {
+  Json body;
+  ResponseRequest request;
+  co_await offload_if_long(service, exchange,
+                           [&] { body = harmony::parse_json(exchange.body(), "the body"); });
+  resolve_references(body, [&](const std::string& id) { return service.responses.find_item(id); });
+  co_await offload_if_long(service, exchange, [&] { request = read_response(std::move(body)); });
+  check_model(service, request.params);
+  load_previous_response(service, exchange, request);
+  check_results_have_calls(request.chat.messages);
+  note_ignored(service, exchange, request.params.ignored);
+  co_return request;
+}
+
+ChatPrompt prompt_of(const Service& service, const ResponseRequest& request) {
+  ChatRequest chat;
+  chat.params.max_tokens = request.params.max_tokens;
+  chat.chat = request.chat;
+  return request.may_truncate ? shortened_prompt(service, chat) : chat_prompt(service, chat);
+}
+
+// Keeps the response for those who ask for it again, and the conversation for those who continue it.
+void store(Service& service, const std::string& id, ResponseRequest& request, const Json& whole) {
+  if (!request.store) return;
+  StoredResponse stored{.messages = std::move(request.chat.messages),
+                        .json = print(whole),
+                        .input = std::move(request.input_items),
+                        .output = {}};
+  IgnoredFields ignored;
+  for (ChatMessage& message : read_items(Field(whole["output"], "output"), ignored).messages)
+    stored.messages.push_back(std::move(message));
+  for (const Json& item : whole["output"])
+    stored.output.push_back({item["id"].get<std::string>(), print(item)});
+  service.responses.put(id, std::move(stored));
+}
+
+}  // namespace
+
+std::string ResponseAnswer::on_token(size_t, TokenEvent& event) {
+  return object_.push(answer_.push(event.token));
+}
+
+std::string ResponseAnswer::on_end(size_t, FinishReason reason, const std::string&) {
+  const std::vector<AnswerDelta> last = answer_.finish();
+  return object_.end(last, answer_.has_stopped() || finish_reason(reason, false) == "stop");
+}
+
+namespace {
+
+// Runs the answer; what is left to send comes back. Nothing if the client has gone.
+asio::awaitable<std::optional<std::string>> run(Service& service, Exchange& exchange,
+                                                ResponseRequest& request,
+                                                std::vector<GenerationRequest> prompts,
+                                                ResponseAnswer& answer) {
+  Usage usage{.num_prompt_tokens = static_cast<int>(prompts.front().prompt.size())};
+  const std::optional<TokenCounts> counts =
+      co_await generate(service, exchange, std::move(prompts), request.params, answer);
+  if (!counts) co_return std::nullopt;
+  usage.num_output_tokens = counts->num_output;
+  usage.num_cached_tokens = counts->num_cached;
+  co_return answer.close(usage);
+}
+
+asio::awaitable<void> run_in_background(Service& service, std::shared_ptr<BackgroundResponse> response,
+                                        std::vector<GenerationRequest> prompts) {
+  const std::string id = response->exchange.id();
+  ResponseObject& object = response->answer.object();
+  object.set_status("in_progress");
+  try {
+    const auto rest =
+        co_await run(service, response->exchange, response->request, std::move(prompts), response->answer);
+    if (!rest) object.cancel();
+  } catch (const HttpError& error) {
+    object.fail(error);
+  }
+  if (!response->is_deleted) store(service, id, response->request, object.json());
+  service.background.erase(id);
+}
+
 }  // namespace
 
 asio::awaitable<void> responses(Service& service, Exchange& exchange) {
-  ResponseRequest request;
-  std::vector<GenerationRequest> prompts;
-  co_await offload_if_long(service, exchange, [&] { request = read_response_request(exchange.body()); });
-  const GenerationParams& params = request.params;
-  check_model(service, params);
-  const Tokenizer& tokenizer = *service.model->tokenizer;
-  load_previous_response(service, exchange, request);
-  check_results_have_calls(request.chat.messages);
-  co_await offload_if_long(service, exchange, [&] {
-    prompts.push_back(make_generation_request(
-        service, params, chat_prompt(service, {.params = {}, .chat = request.chat}).tokens));
-  });
-  note_ignored(service, exchange, params.ignored);
-  // The body is not dropped from the budget: the answer repeats parts of it, and the store takes its conversation.
-  Usage usage{.num_prompt_tokens = static_cast<int>(prompts.front().prompt.size())};
-
+  ResponseRequest request = co_await read_request(service, exchange);
   const ReplyHead head = new_reply(service, "resp_");
-  ResponseBuilder response(head, tokenizer, request);
-  std::optional<TokenCounts> counts;
+  const Tokenizer& tokenizer = *service.model->tokenizer;
+  std::vector<GenerationRequest> prompts;
   std::optional<HttpError> failure;
   try {
-    counts = co_await generate(service, exchange, std::move(prompts), params, response);
-    if (!counts) co_return;
+    co_await offload_if_long(service, exchange, [&] {
+      prompts.push_back(make_generation_request(service, request.params, prompt_of(service, request).tokens));
+    });
   } catch (const HttpError& error) {
-    if (exchange.status() == 0) throw;  // nothing was sent: an ordinary error
+    // Agents that stream look for this in the stream, and compact their conversation.
+    if (!request.params.stream || error.code != "context_length_exceeded") throw;
     failure = error;
   }
+  // It stays counted: the answer repeats parts of it, and the store takes its conversation.
+  exchange.free_body();
+  if (request.is_background) {
+    auto response = std::make_shared<BackgroundResponse>(head, tokenizer, std::move(request));
+    response->answer.object().set_status("queued");
+    service.background.emplace(head.id, response);
+    co_await reply_json(exchange, 200, response->answer.object().json());
+    asio::co_spawn(co_await asio::this_coro::executor,
+                   run_in_background(service, response, std::move(prompts)), asio::detached);
+    co_return;
+  }
+  ResponseAnswer answer(head, tokenizer, request);
+  std::optional<std::string> rest;
+  if (!failure) try {
+      rest = co_await run(service, exchange, request, std::move(prompts), answer);
+      if (!rest) co_return;
+    } catch (const HttpError& error) {
+      if (exchange.status() == 0) throw;  // nothing was sent: an ordinary error
+      failure = error;
+    }
   if (failure) {
-    co_await exchange.write_events(response.fail(*failure));
+    co_await exchange.write_events(answer.object().fail(*failure));
     co_await exchange.end_events(failure->status);
     co_return;
   }
-  usage.num_output_tokens = counts->num_output;
-  usage.num_cached_tokens = counts->num_cached;
-  std::string last = response.close(usage);
-  if (request.store) {
-    std::vector<ChatMessage>& messages = request.chat.messages;
-    for (ChatMessage& message : read_items(harmony::Field(response.whole()["output"], "output")))
-      messages.push_back(std::move(message));
-    service.responses.put(head.id, std::move(messages));
-  }
-  if (!params.stream) {
-    co_await reply_json(exchange, 200, response.whole());
+  const Json& whole = answer.object().json();
+  store(service, head.id, request, whole);
+  if (!request.params.stream) {
+    co_await reply_json(exchange, 200, whole);
     co_return;
   }
-  co_await exchange.write_events(std::move(last));
+  co_await exchange.write_events(std::move(*rest));
   co_await exchange.end_events(200);
+}
+
+asio::awaitable<void> response_input_tokens(Service& service, Exchange& exchange) {
+  const ResponseRequest request = co_await read_request(service, exchange);
+  size_t num_tokens = 0;
+  co_await offload_if_long(service, exchange,
+                           [&] { num_tokens = prompt_of(service, request).tokens.size(); });
+  const Json told{{"object", "response.input_tokens"}, {"input_tokens", num_tokens}};
+  co_await reply_json(exchange, 200, told);
 }
 
 }  // namespace nibble::server

@@ -87,7 +87,7 @@ std::string Connection::cors_lines(const HttpRequest& request) const {
       "Access-Control-Expose-Headers: X-Request-Id, X-Nibble-Ignored\r\n",
       origin);
   if (!is_preflight(request)) return lines;
-  lines += "Access-Control-Allow-Methods: GET, POST\r\nAccess-Control-Max-Age: 86400\r\n";
+  lines += "Access-Control-Allow-Methods: GET, POST, DELETE\r\nAccess-Control-Max-Age: 86400\r\n";
   const auto asked = request[http::field::access_control_request_headers];
   if (!asked.empty()) lines += fmt::format("Access-Control-Allow-Headers: {}\r\n", to_std(asked));
   return lines;

@@ -22,9 +22,11 @@ class Exchange {
 
   virtual std::string_view method() const = 0;
   virtual std::string_view path() const = 0;                         // without what follows a '?'
+  virtual std::string_view query() const = 0;                        // what follows it
   virtual std::string_view header(std::string_view name) const = 0;  // empty if it is absent
   virtual const std::string& body() const = 0;
   virtual void drop_body() = 0;  // frees the body's memory once it has been parsed
+  virtual void free_body() = 0;  // the same, but what is made of it counts in its place
   // Counts further bytes that live as long as the body. Throws HttpError (429) if the budget is exhausted.
   virtual void reserve_more(uint64_t num_bytes) = 0;
   // The client's X-Request-Id if it is plain letters and digits, else a random one.

@@ -48,6 +48,12 @@ std::string_view StreamExchange::path() const {
   return target.substr(0, target.find('?'));
 }
 
+std::string_view StreamExchange::query() const {
+  const std::string_view target = to_std(request_.target());
+  const size_t mark = target.find('?');
+  return mark == std::string_view::npos ? "" : target.substr(mark + 1);
+}
+
 std::string_view StreamExchange::header(std::string_view name) const {
   const auto found = request_.find(beast::string_view(name.data(), name.size()));
   return found == request_.end() ? std::string_view() : to_std(found->value());

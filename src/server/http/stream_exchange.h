@@ -28,9 +28,11 @@ class StreamExchange : public Exchange {
 
   std::string_view method() const override;
   std::string_view path() const override;
+  std::string_view query() const override;
   std::string_view header(std::string_view name) const override;
   const std::string& body() const override { return request_.body(); }
   void drop_body() override;
+  void free_body() override { std::string().swap(request_.body()); }
   void reserve_more(uint64_t num_bytes) override { body_share_->reserve_more(num_bytes); }
   const std::string& id() const override { return id_; }
   int status() const override { return status_; }

@@ -76,6 +76,56 @@ ChatPrompt chat_prompt(const Service& service, const ChatRequest& request) {
           tokenizer.encode(header, SpecialTokens::kRecognise)};
 }
 
+namespace {
+
+using harmony::ChatMessage;
+using harmony::Role;
+
+// Where the parts of a chat end that can be left out together, oldest first: each message but the last one, calls with their results.
+std::vector<size_t> ends_of_parts(const std::vector<ChatMessage>& messages) {
+  std::vector<size_t> ends;
+  for (size_t i = 0; i < messages.size();) {
+    const bool has_calls = !messages[i].tool_calls.empty();
+    for (++i; has_calls && i < messages.size() && messages[i].role == Role::kTool;) ++i;
+    if (i < messages.size() && messages[i].role != Role::kTool) ends.push_back(i);
+  }
+  return ends;
+}
+
+// Without the messages before `end`, but for instructions.
+ChatRequest without_beginning(const ChatRequest& request, size_t end) {
+  ChatRequest shorter = request;
+  std::vector<ChatMessage>& messages = shorter.chat.messages;
+  const auto rest = std::remove_if(messages.begin(), messages.begin() + static_cast<ptrdiff_t>(end),
+                                   [](const ChatMessage& message) {
+                                     return message.role != Role::kSystem && message.role != Role::kDeveloper;
+                                   });
+  messages.erase(rest, messages.begin() + static_cast<ptrdiff_t>(end));
+  return shorter;
+}
+
+}  // namespace
+
+// A search by halves: rendering a long chat takes longer than everything else here.
+ChatPrompt shortened_prompt(const Service& service, const ChatRequest& request) {
+  const int max_context = service.model->max_context;
+  const int answer = std::min(std::max(1, request.params.max_tokens.value_or(1024)), max_context / 2);
+  ChatPrompt best = chat_prompt(service, request);
+  const auto fits = [&](const ChatPrompt& prompt) {
+    return std::ssize(prompt.tokens) + answer <= max_context;
+  };
+  if (fits(best)) return best;
+  const std::vector<size_t> ends = ends_of_parts(request.chat.messages);
+  for (size_t low = 0, high = ends.size(); low < high;) {
+    const size_t middle = low + (high - low) / 2;
+    ChatPrompt shorter = chat_prompt(service, without_beginning(request, ends[middle]));
+    const bool is_enough = fits(shorter);
+    (is_enough ? high : low) = is_enough ? middle : middle + 1;
+    if (is_enough || shorter.tokens.size() < best.tokens.size()) best = std::move(shorter);
+  }
+  return best;
+}
+
 GenerationRequest make_generation_request(const Service& service, const GenerationParams& params,
                                           std::vector<TokenId> prompt) {
   const ServedModel& model = *service.model;

@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include "server/api/generation_params.h"
@@ -25,6 +26,8 @@ namespace nibble::server {
 
 class EngineGate;
 
+class BackgroundResponse;  // endpoints/responses.cpp
+
 enum class ServiceState { kLoading, kReady, kDraining };
 
 struct Service {
@@ -34,6 +37,8 @@ struct Service {
   const ServerOptions options;
   const std::string fingerprint;  // of this version and model: OpenAI's system_fingerprint
   ResponseStore responses;
+  std::unordered_map<std::string, std::shared_ptr<BackgroundResponse>>
+      background;  // those that are not complete, by id
   Metrics metrics;
   ServiceState state{ServiceState::kLoading};
   // One thread that parses long bodies: see offload_if_long().
@@ -70,6 +75,8 @@ class ChoiceListener {
   virtual bool has_enough(size_t choice) const = 0;
   // `text` is what the engine's stop rules had held back.
   virtual std::string on_end(size_t choice, FinishReason reason, const std::string& text) = 0;
+  // What a stream sends when it has been silent for a while.
+  virtual std::string on_silence() { return std::string(kSseKeepAlive); }
 };
 
 struct TokenCounts {

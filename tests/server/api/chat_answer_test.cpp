@@ -32,7 +32,7 @@ struct Client {
       const size_t index = call["index"];
       if (index == calls.size()) calls.emplace_back();
       calls.at(index).id += call.value("id", "");
-      calls[index].name += call["function"].value("name", "");
+      calls[index].tool.name += call["function"].value("name", "");
       calls[index].arguments += call["function"].value("arguments", "");
     }
   }
@@ -45,8 +45,8 @@ struct Both {
   Client streamed;
 };
 Both listen(const std::vector<TokenId>& tokens, bool with_tools, const Stops& stop = {}) {
-  std::vector<harmony::Tool> tools;
-  if (with_tools) tools.push_back({"get_time", "", {}});
+  std::vector<OfferedTool> tools;
+  if (with_tools) tools.push_back({"get_time"});
   Both both{ChatAnswer(tiny(), tools, {.strings = stop}), {}};
   for (const TokenId token : tokens) both.streamed.take(both.whole.push({.token = token}));
   both.streamed.take(both.whole.finish());
@@ -67,7 +67,7 @@ TEST(ChatAnswer, ReasoningContentAndCallsAreToldApart) {
   EXPECT_EQ(answer.reasoning(), "Need the clock.");
   EXPECT_EQ(answer.content(), "Let me look.");
   ASSERT_EQ(answer.calls().size(), 1u);
-  EXPECT_EQ(answer.calls()[0].name, "get_time");
+  EXPECT_EQ(answer.calls()[0].tool.name, "get_time");
   EXPECT_EQ(answer.calls()[0].arguments, "{\"zone\": \"Europe/Oslo\"}");
   EXPECT_EQ(answer.calls()[0].id.substr(0, 5), "call_");
   EXPECT_EQ(answer.num_reasoning_tokens(),
@@ -91,7 +91,7 @@ TEST(ChatAnswer, ACallOfWhatNobodyOfferedIsNoCall) {
 TEST(ChatAnswer, AnOfferedNameWithoutItsNamespaceIsACall) {
   const ChatAnswer answer = listen("<|channel|>commentary to=get_time json<|message|>{}<|call|>", true).whole;
   ASSERT_EQ(answer.calls().size(), 1u);
-  EXPECT_EQ(answer.calls()[0].name, "get_time");
+  EXPECT_EQ(answer.calls()[0].tool.name, "get_time");
 }
 
 TEST(ChatAnswer, ACallWithoutArgumentsHasAnEmptyObject) {
@@ -118,6 +118,45 @@ std::string content_with(const StopParams& stop, const std::string& said, const 
   for (const TokenId token : tiny().encode(said, SpecialTokens::kRecognise)) answer.push({.token = token});
   answer.finish();
   return answer.reasoning() + "|" + answer.content();
+}
+
+// The calls in an answer, as "space.name(arguments)", and that a stream adds up to the same.
+std::string calls_in(const std::string& said, const std::vector<OfferedTool>& tools) {
+  ChatAnswer answer(tiny(), tools, {});
+  std::string calls, streamed;
+  const auto add = [&](const std::vector<AnswerDelta>& deltas) {
+    for (const AnswerDelta& delta : deltas) streamed += delta.text;
+  };
+  for (const TokenId token : tiny().encode(said, SpecialTokens::kRecognise))
+    add(answer.push({.token = token}));
+  add(answer.finish());
+  std::string texts;
+  for (const ChatAnswer::Call& call : answer.calls()) {
+    calls += call.tool.space + "." + call.tool.name + "(" + call.arguments + ")";
+    texts += call.arguments;
+  }
+  EXPECT_EQ(streamed, texts + answer.content());
+  return calls;
+}
+
+TEST(ChatAnswer, AToolOfANamespaceIsCalledByBothNames) {
+  const std::vector<OfferedTool> tools{{"search", "mail"}, {"now"}};
+  EXPECT_EQ(calls_in("<|channel|>commentary to=mail.search json<|message|>{}<|call|>", tools),
+            "mail.search({})");
+  EXPECT_EQ(calls_in("<|channel|>commentary to=search json<|message|>{}<|call|>", tools), "mail.search({})");
+  EXPECT_EQ(calls_in("<|channel|>commentary to=functions.now<|message|>{}<|call|>", tools),
+            "functions.now({})");
+  EXPECT_EQ(calls_in("<|channel|>commentary to=other.search<|message|>{}<|call|>", tools), "");
+}
+
+TEST(ChatAnswer, AToolThatTakesOneTextGetsThatText) {
+  const std::vector<OfferedTool> tools{{"patch", "functions", ToolKind::kCustom}};
+  const std::string begin = "<|channel|>commentary to=functions.patch <|constrain|>json<|message|>";
+  EXPECT_EQ(calls_in(begin + R"({"input": "a\nb"}<|call|>)", tools), "functions.patch(a\nb)");
+  // What is no such JSON is passed on as it is, also where it was cut off.
+  EXPECT_EQ(calls_in(begin + "*** Begin<|call|>", tools), "functions.patch(*** Begin)");
+  EXPECT_EQ(calls_in(begin + R"({"input": "a)", tools), R"(functions.patch({"input": "a))");
+  EXPECT_EQ(calls_in(begin + R"({"input": ""}<|call|>)", tools), "functions.patch()");
 }
 
 TEST(ChatAnswer, AStopTokenHasNoTextUnlessItIsKept) {
@@ -192,7 +231,7 @@ TEST(ChatAnswer, AStreamAddsUpToTheWholeAnswerWhateverIsSaid) {
     ASSERT_EQ(both.streamed.calls.size(), whole.calls().size()) << seed;
     for (size_t i = 0; i < whole.calls().size(); ++i) {
       ASSERT_EQ(both.streamed.calls[i].id, whole.calls()[i].id) << seed;
-      ASSERT_EQ(both.streamed.calls[i].name, whole.calls()[i].name) << seed;
+      ASSERT_EQ(both.streamed.calls[i].tool.name, whole.calls()[i].tool.name) << seed;
       ASSERT_EQ(both.streamed.calls[i].arguments, whole.calls()[i].arguments) << seed;
     }
     for (const TokenId token : control)

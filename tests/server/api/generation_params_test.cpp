@@ -110,7 +110,7 @@ TEST(ApiRequest, AStopStringHasAtMost1024BytesAloneAndInAList) {
 
 TEST(ApiRequest, WhatWouldChangeTheAnswerAndIsNotBuiltIsRefused) {
   for (const char* more : {R"("n": 0)", R"("n": 129)", R"("response_format": {"type": "json_object"})",
-                           R"("tool_choice": "required")", R"("functions": [])",
+                           R"("tool_choice": "required")", R"("function_call": {"name": "f"})",
                            R"("tool_choice": {"type": "function", "function": {"name": "f"}})",
                            R"("top_logprobs": 3)", R"("stream_options": {"include_usage": true})"})
     EXPECT_THAT(refusal(more), HasSubstr("must be")) << more;
@@ -210,26 +210,76 @@ TEST(ApiRequest, AnAnswerGoesOnWithAMessageOfTheAssistantOnly) {
                 HasSubstr("request.continue_final_message must be false"));
 }
 
-TEST(ApiRequest, OnlyAnAssistantThatCallsOrThinksMayHaveNoContent) {
+TEST(ApiRequest, OnlyAnAssistantMayHaveNoContent) {
   const auto refusal_of = [](const std::string& message) {
     return error_of([&] { read_chat_request(R"({"messages": [)" + message + "]}"); });
   };
   for (const char* message : {R"({"role": "user"})", R"({"role": "system", "content": null})",
-                              R"({"role": "assistant", "content": null, "tool_calls": []})",
                               R"({"role": "tool", "tool_call_id": "a"})"})
     EXPECT_EQ(refusal_of(message),
               "request.messages[0].content is missing; it must be a text or a list of text parts")
         << message;
   for (const char* message :
        {R"({"role": "user", "content": ""})", R"({"role": "assistant", "content": null, "reasoning": "Hm."})",
+        R"({"role": "assistant", "content": null, "tool_calls": []})", R"({"role": "assistant"})",
         R"({"role": "assistant", "tool_calls": [{"function": {"name": "f", "arguments": "{}"}}]})"})
     EXPECT_EQ(refusal_of(message), "accepted") << message;
+}
+
+TEST(ApiRequest, ARefusalIsReadAsText) {
+  const auto read_said = [](const std::string& message) {
+    return read_chat_request(R"({"messages": [)" + message + "]}").chat.messages[0].text;
+  };
+  EXPECT_EQ(read_said(R"({"role": "assistant", "content": null, "refusal": "No."})"), "No.");
+  EXPECT_EQ(read_said(R"({"role": "assistant", "content": [{"type": "refusal", "refusal": "No."}]})"), "No.");
+}
+
+TEST(ApiRequest, FunctionsAreToolsByTheirOlderName) {
+  const std::string functions = R"("functions": [{"name": "f", "parameters": {}}])";
+  EXPECT_EQ(read_chat(functions).offered.at(0).name, "f");
+  EXPECT_TRUE(read_chat(functions).uses_functions);
+  EXPECT_TRUE(read_chat(functions + R"(, "function_call": "none")").offered.empty());
+  EXPECT_THAT(refusal(functions + R"(, "tools": [{"type": "function", "function": {"name": "g"}}])"),
+              HasSubstr("request.functions must be absent where there are tools"));
+  const std::vector<harmony::ChatMessage> messages =
+      read_chat_request(
+          R"({"messages": [{"role": "assistant", "content": null, "function_call": {"name": "f", "arguments": "{}"}},
+                                         {"role": "function", "name": "f", "content": "7"}]})")
+          .chat.messages;
+  EXPECT_EQ(messages[0].tool_calls.at(0).name, "f");
+  EXPECT_EQ(messages[1].role, harmony::Role::kTool);
+  EXPECT_EQ(messages[1].tool_name, "f");
+}
+
+TEST(ApiRequest, AToolMayTakeOneText) {
+  const ChatRequest request =
+      read_chat(R"("tools": [{"type": "custom", "custom": {"name": "g", "description": "d",
+      "format": {"type": "grammar", "grammar": {"syntax": "regex", "definition": "a+"}}}}])");
+  EXPECT_EQ(request.offered.at(0).kind, ToolKind::kCustom);
+  EXPECT_EQ(request.chat.tools.at(0).description, "d\nThe input follows this grammar (regex):\na+");
+  const ChatRequest history = read_chat_request(R"({"messages": [{"role": "assistant", "tool_calls":
+      [{"id": "1", "type": "custom", "custom": {"name": "g", "input": "x\"y"}}]}]})");
+  EXPECT_EQ(history.chat.messages[0].tool_calls.at(0).arguments, R"({"input":"x\"y"})");
+  EXPECT_THAT(refusal(R"("tools": [{"type": "web_search"}])"), HasSubstr("\"function\" or \"custom\""));
+}
+
+TEST(ApiRequest, ThereAreAtMost1024Tools) {
+  std::string many;
+  for (int i = 0; i < 1025; ++i)
+    many += fmt::format(R"({}{{"type": "function", "function": {{"name": "f{}"}}}})", i == 0 ? "" : ",", i);
+  EXPECT_THAT(refusal("\"tools\": [" + many + "]"),
+              HasSubstr("request.tools must be a list of at most 1024"));
 }
 
 TEST(ApiRequest, ToolsAreNotOfferedWhereTheChoiceIsNone) {
   const std::string tools = R"("tools": [{"type": "function", "function": {"name": "f"}}], "tool_choice": )";
   EXPECT_EQ(read_chat(tools + R"("auto")").chat.tools.size(), 1u);
   EXPECT_EQ(read_chat(tools + R"("none")").chat.tools.size(), 0u);
+  const std::string allowed = R"({"type": "allowed_tools", "allowed_tools": {"mode": "auto", "tools": )";
+  EXPECT_EQ(
+      read_chat(tools + allowed + R"([{"type": "function", "function": {"name": "f"}}]}})").offered.size(),
+      1u);
+  EXPECT_EQ(read_chat(tools + allowed + "[]}}").offered.size(), 0u);
 }
 
 TEST(ApiRequest, AClientCanNotSetWhatTheApiDoesNotHave) {

@@ -48,7 +48,7 @@ TEST(ApiReply, ChunksHaveTheUsageThatWasAskedFor) {
 }
 
 TEST(ApiReply, AnAnswerOfCallsAloneHasNoContent) {
-  ChatAnswer answer(tiny(), {{"f", "", {}}}, {});
+  ChatAnswer answer(tiny(), {{"f"}}, {});
   for (const TokenId token : tiny().encode("<|channel|>commentary to=functions.f<|message|>{\"a\":1}<|call|>",
                                            SpecialTokens::kRecognise))
     answer.push({.token = token});

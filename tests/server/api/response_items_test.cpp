@@ -16,8 +16,9 @@ struct Heard {
   std::vector<std::string> types;  // consecutive deltas count once
   Json items;
 };
-Heard hear(const std::string& said, bool is_complete = true, const std::vector<std::string>& stop = {}) {
-  ChatAnswer answer(tiny(), {{"f", "", {}}}, {.strings = stop});
+Heard hear(const std::string& said, bool is_complete = true, const std::vector<std::string>& stop = {},
+           const OfferedTool& tool = {"f"}) {
+  ChatAnswer answer(tiny(), {tool}, {.strings = stop});
   ResponseItems items(tiny(), false);
   Heard heard;
   const auto note = [&](const std::vector<Json>& events) {
@@ -50,8 +51,45 @@ TEST(ResponseItems, EachMessageOfTheModelIsAnItemWithItsEventsInOrder) {
   ASSERT_EQ(heard.items.size(), 3u);
   EXPECT_EQ(heard.items[0]["content"][0]["text"], "Hm.");
   EXPECT_EQ(heard.items[1]["content"][0]["text"], "Let me look.");
+  EXPECT_EQ(heard.items[1]["phase"], "commentary");
   EXPECT_EQ(heard.items[2]["name"], "f");
   EXPECT_EQ(heard.items[2]["arguments"], "{\"a\":1}");
+}
+
+Heard hear_call(ToolKind kind, const std::string& arguments) {
+  return hear("<|channel|>commentary to=functions.t <|constrain|>json<|message|>" + arguments + "<|call|>",
+              true, {}, {"t", "functions", kind});
+}
+
+TEST(ResponseItems, ACallHasTheFormOfItsTool) {
+  const Heard custom = hear_call(ToolKind::kCustom, R"({"input":"x = 1"})");
+  EXPECT_THAT(custom.types, ElementsAre("response.output_item.added", "response.custom_tool_call_input.delta",
+                                        "response.custom_tool_call_input.done", "response.output_item.done"));
+  EXPECT_EQ(custom.items[0]["type"], "custom_tool_call");
+  EXPECT_EQ(custom.items[0]["input"], "x = 1");
+  EXPECT_EQ(custom.items[0]["name"], "t");
+
+  const Heard shell =
+      hear_call(ToolKind::kLocalShell, R"({"command":["ls","-l"],"workdir":"/tmp","timeout_ms":5})");
+  EXPECT_THAT(shell.types, ElementsAre("response.output_item.added", "response.output_item.done"));
+  EXPECT_EQ(
+      shell.items[0]["action"],
+      Json::parse(
+          R"({"type":"exec","command":["ls","-l"],"env":{},"working_directory":"/tmp","timeout_ms":5})"));
+
+  const Json search = hear_call(ToolKind::kToolSearch, R"({"query":"mail"})").items[0];
+  EXPECT_EQ(search["arguments"]["query"], "mail");
+  EXPECT_EQ(search["execution"], "client");
+}
+
+TEST(ResponseItems, WhatIsNoCommandIsPassedOnAsOne) {
+  const auto command = [](const std::string& arguments) {
+    return hear_call(ToolKind::kLocalShell, arguments).items[0]["action"]["command"].dump();
+  };
+  EXPECT_EQ(command(R"({"command":"ls -l"})"), R"(["bash","-lc","ls -l"])");
+  EXPECT_EQ(command("ls"), R"(["bash","-lc","ls"])");
+  EXPECT_EQ(command(R"({"command":["ls",7]})"), R"(["bash","-lc","{\"command\":[\"ls\",7]}"])");
+  EXPECT_EQ(hear_call(ToolKind::kToolSearch, "[1]").items[0]["arguments"]["query"], "[1]");
 }
 
 TEST(ResponseItems, TwoMessagesOfAKindAreTwoItemsWithoutAnEmptyLine) {

@@ -5,7 +5,10 @@
 
 #include <nlohmann/json.hpp>
 
+#include "harmony/render.h"
+#include "server/http/http_error.h"
 #include "tests/error_of.h"
+#include "tests/server/tiny.h"
 
 namespace nibble::server {
 namespace {
@@ -81,6 +84,128 @@ TEST(ResponseRequest, ParametersArriveWhereTheyBelong) {
   EXPECT_EQ(request.chat.tools[0].description, "d");
   EXPECT_THAT(error_of([] { read_response_request(R"({"input": "a", "n": 2})"); }),
               HasSubstr("request.n must be 1"));
+}
+
+// The prompt that a request becomes, without the system message.
+std::string prompt_of(const std::string& request) {
+  const harmony::Conversation conversation = harmony::to_conversation(read_response_request(request).chat);
+  const std::string text = harmony::render(conversation, tiny(), {}).text;
+  return text.substr(text.find("<|end|>") + 7);
+}
+
+TEST(ResponseRequest, ToolsOfEveryKindThatHasAFormAreOffered) {
+  const ResponseRequest request = read_response_request(R"({"input": "a", "tools": [
+      {"type": "web_search"}, {"type": "local_shell"}, {"type": "image_generation"},
+      {"type": "custom", "name": "apply_patch", "description": "Edits.",
+       "format": {"type": "grammar", "syntax": "lark", "definition": "start: X"}},
+      {"type": "namespace", "name": "mail", "description": "Mail.", "tools": [{"type": "function", "name": "send"}]},
+      {"type": "tool_search", "execution": "client", "description": "Finds."}, {"type": "function", "name": "f"}]})");
+  std::string kinds;
+  for (const OfferedTool& tool : request.offered)
+    kinds += fmt::format("{}.{}:{} ", tool.space, tool.name, static_cast<int>(tool.kind));
+  EXPECT_EQ(kinds,
+            "functions.shell:2 functions.apply_patch:1 mail.send:0 functions.tool_search:3 functions.f:0 ");
+  EXPECT_THAT(request.chat.tools[1].description, HasSubstr("grammar (lark):\nstart: X"));
+  EXPECT_EQ(request.chat.namespaces[0].tools[0].name, "send");
+  EXPECT_EQ(request.params.ignored.text(), "tools.web_search (left out), tools.image_generation (left out)");
+}
+
+TEST(ResponseRequest, WhatAgentsSendBackReachesTheModel) {
+  EXPECT_EQ(prompt_of(R"({"input": [
+      {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "Go."}]},
+      {"type": "reasoning", "summary": [], "content": [{"type": "reasoning_text", "text": "Hm."}], "encrypted_content": null},
+      {"type": "message", "role": "assistant", "phase": "commentary", "content": [{"type": "output_text", "text": "Look:"}]},
+      {"type": "local_shell_call", "call_id": "1", "status": "completed",
+       "action": {"type": "exec", "command": ["ls"], "timeout_ms": 9, "working_directory": "/", "env": {}, "user": null}},
+      {"type": "function_call_output", "call_id": "1", "output": [{"type": "input_text", "text": "a"}, {"type": "input_image"}]},
+      {"type": "custom_tool_call", "call_id": "2", "name": "apply_patch", "input": "\"x\""},
+      {"type": "custom_tool_call_output", "call_id": "2", "output": "ok"},
+      {"type": "function_call", "call_id": "3", "namespace": "mail", "name": "send", "arguments": "{}"},
+      {"type": "function_call_output", "call_id": "3", "output": "sent"},
+      {"type": "web_search_call", "id": "ws_1", "status": "completed"}, {"type": "ghost_snapshot"},
+      {"type": "compaction", "encrypted_content": "x"},
+      {"type": "agent_message", "author": "a", "recipient": "b", "content": "More."}]})"),
+            "<|start|>user<|message|>Go.<|end|><|start|>assistant<|channel|>analysis<|message|>Hm.<|end|>"
+            "<|start|>assistant<|channel|>commentary<|message|>Look:<|end|>"
+            "<|start|>assistant to=functions.shell<|channel|>commentary <|constrain|>json<|message|>"
+            R"({"command":["ls"],"workdir":"/","timeout_ms":9}<|call|>)"
+            "<|start|>functions.shell to=assistant<|channel|>commentary<|message|>a[an image that can't be "
+            "shown]<|end|>"
+            "<|start|>assistant to=functions.apply_patch<|channel|>commentary <|constrain|>json<|message|>"
+            R"({"input":"\"x\""}<|call|>)"
+            "<|start|>functions.apply_patch to=assistant<|channel|>commentary<|message|>ok<|end|>"
+            "<|start|>assistant to=mail.send<|channel|>commentary <|constrain|>json<|message|>{}<|call|>"
+            "<|start|>mail.send to=assistant<|channel|>commentary<|message|>sent<|end|>"
+            "<|start|>user<|message|>More.<|end|><|start|>assistant");
+}
+
+TEST(ResponseRequest, ASearchOfToolsAddsWhatItFinds) {
+  const ResponseRequest request = read_response_request(R"({"input": [
+      {"type": "tool_search_call", "call_id": "1", "execution": "client", "arguments": {"query": "mail"}},
+      {"type": "tool_search_output", "call_id": "1", "status": "completed", "execution": "client",
+       "tools": [{"type": "function", "name": "send"}]},
+      {"type": "additional_tools", "role": "developer", "tools": [{"type": "function", "name": "read"}]}]})");
+  EXPECT_EQ(request.chat.messages[0].tool_calls[0].arguments, R"({"query":"mail"})");
+  EXPECT_EQ(request.chat.messages[1].text, "These tools can be called now: send");
+  ASSERT_EQ(request.offered.size(), 2u);
+  EXPECT_EQ(request.offered[1].name, "read");
+}
+
+TEST(ResponseRequest, OnlyAllowedToolsAreOffered) {
+  const auto offered = [](const std::string& choice) {
+    const ResponseRequest request = read_response_request(
+        R"({"input": "a", "tools": [{"type": "function", "name": "f"}, {"type": "custom", "name": "g"}],
+            "tool_choice": )" +
+        choice + "}");
+    return request.offered.size() == request.chat.tools.size() ? request.offered.size() : 99;
+  };
+  EXPECT_EQ(offered(R"("auto")"), 2u);
+  EXPECT_EQ(offered(R"("none")"), 0u);
+  EXPECT_EQ(
+      offered(R"({"type": "allowed_tools", "mode": "auto", "tools": [{"type": "custom", "name": "g"}]})"),
+      1u);
+  for (const char* choice : {R"("required")", R"({"type": "function", "name": "f"})",
+                             R"({"type": "allowed_tools", "mode": "required", "tools": []})"})
+    EXPECT_THAT(error_of([&] { offered(choice); }), HasSubstr("a call can't be forced")) << choice;
+}
+
+TEST(ResponseRequest, OnlyKnownValuesOfIncludeAreTaken) {
+  EXPECT_EQ(read_response_request(R"({"input": "a", "include": ["message.output_text.logprobs"]})")
+                .params.sample.num_logprobs,
+            0);
+  EXPECT_TRUE(read_response_request(R"({"input": "a", "include": ["reasoning.encrypted_content"]})")
+                  .params.ignored.empty());
+  EXPECT_THAT(error_of([] { read_response_request(R"({"input": "a", "include": ["everything"]})"); }),
+              HasSubstr("request.include[0] must be one of the values"));
+}
+
+TEST(ResponseRequest, ABackgroundNeedsAStoreAndNoStream) {
+  EXPECT_TRUE(read_response_request(R"({"input": "a", "background": true})").is_background);
+  for (const char* more : {R"("store": false)", R"("stream": true)"})
+    EXPECT_THAT(error_of([&] {
+                  read_response_request(R"({"input": "a", "background": true, )" + std::string(more) + "}");
+                }),
+                HasSubstr("request.background must be false"));
+}
+
+TEST(ResponseRequest, AReferenceBecomesTheItem) {
+  harmony::Json body = harmony::Json::parse(R"({"input": [{"type": "item_reference", "id": "msg_1"}]})");
+  const std::string item = R"({"type": "message", "role": "user", "content": "hi"})";
+  resolve_references(body, [&](const std::string& id) { return id == "msg_1" ? &item : nullptr; });
+  EXPECT_EQ(read_response(body).chat.messages[0].text, "hi");
+  body["input"][0] = harmony::Json::parse(R"({"type": "item_reference", "id": "msg_2"})");
+  EXPECT_THROW(resolve_references(body, [](const std::string&) { return nullptr; }), HttpError);
+}
+
+TEST(ResponseRequest, ItemsThatAreKeptHaveIds) {
+  const ResponseRequest text = read_response_request(R"({"input": "hi"})");
+  ASSERT_EQ(text.input_items.size(), 1u);
+  EXPECT_THAT(text.input_items[0].json,
+              HasSubstr(R"("content":[{"type":"input_text","text":"hi"}],"id":"msg_)"));
+  EXPECT_EQ(
+      read_response_request(R"({"input": [{"role": "user", "content": "a", "id": "m"}]})").input_items[0].id,
+      "m");
+  EXPECT_TRUE(read_response_request(R"({"input": "hi", "store": false})").input_items.empty());
 }
 
 }  // namespace

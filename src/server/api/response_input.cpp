@@ -1,0 +1,195 @@
+#include "server/api/response_input.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "harmony/json_text.h"
+
+namespace nibble::server {
+namespace {
+
+using harmony::ChatMessage;
+using harmony::Field;
+using harmony::Json;
+using harmony::Role;
+
+constexpr const char* kTextParts{"a text or a list of text parts"};
+
+struct Reader {
+  ResponseInput input;
+  IgnoredFields& ignored;
+};
+
+// A text, or the joined texts of a list of parts.
+std::string text_from(const Field& field) {
+  if (field.value().is_string()) return field.string();
+  if (!field.value().is_array()) field.refuse(kTextParts);
+  std::string text;
+  for (const Field& part : field.elements()) {
+    constexpr const char* kTypes{"input_text, output_text, text, refusal, reasoning_text or summary_text"};
+    const std::string type = part.need("type", kTypes).string();
+    constexpr std::string_view kTexts[]{"input_text", "output_text", "text", "reasoning_text",
+                                        "summary_text"};
+    if (type == "refusal")
+      text += part.need_string("refusal");
+    else if (std::find(std::begin(kTexts), std::end(kTexts), type) != std::end(kTexts))
+      text += part.need_string("text");
+    else
+      part.find("type")->refuse(fmt::format("{}: the model reads nothing else", kTypes));
+  }
+  return text;
+}
+
+// A tool may answer with pictures, which its caller can't know to be of no use: the model is told of them.
+std::string output_from(const Field& field) {
+  if (!field.value().is_array()) return text_from(field);
+  std::string text;
+  for (const Field& part : field.elements()) {
+    const auto type = part.find_string("type");
+    if (type == "input_image" || type == "input_file")
+      text += fmt::format("[an {} that can't be shown]", *type == "input_image" ? "image" : "attached file");
+    else
+      text += part.need_string("text");
+  }
+  return text;
+}
+
+// The last message if it is the assistant's and `may_join` allows to add to it, else a new message of the assistant.
+template <typename MayJoin>
+ChatMessage& assistant(std::vector<ChatMessage>& messages, MayJoin may_join) {
+  if (messages.empty() || messages.back().role != Role::kAssistant || !may_join(messages.back())) {
+    messages.emplace_back();
+    messages.back().role = Role::kAssistant;
+  }
+  return messages.back();
+}
+
+bool may_take_words(const ChatMessage& last) { return last.text.empty() && last.tool_calls.empty(); }
+
+void add_message(const Field& item, Reader& out) {
+  const Field role = item.need("role", "a role");
+  const auto known = role.value().is_string() ? harmony::role_of(role.string()) : std::nullopt;
+  if (!known || known == Role::kTool) role.refuse("system, developer, user or assistant");
+  std::string text = text_from(item.need("content", kTextParts));
+  if (known != Role::kAssistant) {
+    ChatMessage& message = out.input.messages.emplace_back();
+    message.role = *known;
+    message.text = std::move(text);
+    return;
+  }
+  ChatMessage& said = assistant(out.input.messages, may_take_words);
+  said.text = std::move(text);
+  said.is_preamble = item.find_string("phase") == "commentary";
+}
+
+// What another agent says to this one.
+void add_agent_message(const Field& item, Reader& out) {
+  out.input.messages.emplace_back().text = text_from(item.need("content", kTextParts));
+}
+
+void add_reasoning(const Field& item, Reader& out) {
+  // Other servers may send only a summary of the reasoning, or only what they have encrypted.
+  const auto content = item.find("content");
+  const auto summary = item.find("summary");
+  std::string text = content ? text_from(*content) : summary ? text_from(*summary) : "";
+  if (text.empty()) return;
+  std::string& reasoning = assistant(out.input.messages, may_take_words).reasoning;
+  reasoning += (reasoning.empty() ? "" : "\n\n") + text;
+}
+
+void add_call(const Field& item, Reader& out, std::string name, std::string arguments) {
+  assistant(out.input.messages, [](const ChatMessage&) { return true; })
+      .tool_calls.push_back({.id = item.need_string("call_id"),
+                             .name = std::move(name),
+                             .arguments = std::move(arguments),
+                             .space = item.find_string("namespace").value_or("functions")});
+}
+void add_function_call(const Field& item, Reader& out) {
+  add_call(item, out, item.need_string("name"), item.need_string("arguments"));
+}
+void add_custom_call(const Field& item, Reader& out) {
+  add_call(item, out, item.need_string("name"), harmony::input_as_arguments(item.need_string("input")));
+}
+void add_search_call(const Field& item, Reader& out) {
+  add_call(item, out, "tool_search",
+           harmony::json_line(item.need("arguments", "an object").value(), harmony::JsonSpacing::kNone));
+}
+// The names of the arguments are those of the function that stands for it.
+void add_shell_call(const Field& item, Reader& out) {
+  const Field action = item.need("action", "an object with a command");
+  Json arguments{{"command", action.need("command", "a list of texts").value()}};
+  for (const auto& [key, name] :
+       {std::pair("working_directory", "workdir"), std::pair("timeout_ms", "timeout_ms")})
+    if (const auto value = action.find(key)) arguments[name] = value->value();
+  add_call(item, out, "shell", harmony::json_line(arguments, harmony::JsonSpacing::kNone));
+}
+
+void add_result(const Field& item, Reader& out, std::string text) {
+  ChatMessage& message = out.input.messages.emplace_back();
+  message.role = Role::kTool;
+  message.tool_call_id =
+      item.find_string("call_id");  // absent: of the oldest call (of this name) without a result
+  if (!message.tool_call_id) message.tool_name = item.find_string("name");
+  message.text = std::move(text);
+}
+void add_shell_output(const Field& item, Reader& out) {  // whose id is the call's
+  add_result(item, out, output_from(item.need("output", kTextParts)));
+  ChatMessage& result = out.input.messages.back();
+  if (!result.tool_call_id) result.tool_call_id = item.find_string("id");
+}
+void add_output(const Field& item, Reader& out) {
+  add_result(item, out, output_from(item.need("output", kTextParts)));
+}
+void add_search_output(const Field& item, Reader& out) {
+  std::string names;
+  if (const auto tools = item.find("tools"))
+    for (const Field& tool : tools->elements()) {
+      add_response_tool(tool, out.input.tools, out.ignored);
+      if (const auto name = tool.find_string("name")) names += (names.empty() ? "" : ", ") + *name;
+    }
+  add_result(item, out, names.empty() ? "No tool was found." : "These tools can be called now: " + names);
+}
+void add_tools(const Field& item, Reader& out) {
+  for (const Field& tool : item.need("tools", "a list of tools").elements())
+    add_response_tool(tool, out.input.tools, out.ignored);
+}
+
+struct ItemRow {
+  std::string_view type;
+  void (*add)(const Field& item, Reader& out);
+};
+constexpr ItemRow kItems[] = {
+    {"message", &add_message},
+    {"agent_message", &add_agent_message},
+    {"reasoning", &add_reasoning},
+    {"function_call", &add_function_call},
+    {"function_call_output", &add_output},
+    {"custom_tool_call", &add_custom_call},
+    {"custom_tool_call_output", &add_output},
+    {"local_shell_call", &add_shell_call},
+    {"local_shell_call_output", &add_shell_output},
+    {"tool_search_call", &add_search_call},
+    {"tool_search_output", &add_search_output},
+    {"additional_tools", &add_tools},
+};
+
+}  // namespace
+
+ResponseInput read_items(const Field& items, IgnoredFields& ignored) {
+  Reader out{.input = {}, .ignored = ignored};
+  for (const Field& item : items.elements()) {
+    const std::string type = item.find_string("type").value_or("message");
+    const auto found = std::find_if(std::begin(kItems), std::end(kItems),
+                                    [&](const ItemRow& row) { return row.type == type; });
+    if (found != std::end(kItems))
+      found->add(item, out);
+    else
+      ignored.add("input." + type, "left out");
+  }
+  return std::move(out.input);
+}
+
+}  // namespace nibble::server

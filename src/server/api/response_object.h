@@ -1,0 +1,42 @@
+// The object of a response, and the events of its stream.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "server/api/reply.h"
+#include "server/api/response_items.h"
+#include "server/api/response_request.h"
+#include "server/http/http_error.h"
+
+namespace nibble::server {
+
+class ResponseObject {
+ public:
+  ResponseObject(const ReplyHead& head, const Tokenizer& tokenizer, const ResponseRequest& request);
+
+  // Each returns the events that follow, with the names and data of server-sent events; empty where nobody streams. Before the first
+  // of them come response.created and response.in_progress.
+  std::string push(const std::vector<AnswerDelta>& deltas);
+  std::string end(const std::vector<AnswerDelta>& deltas, bool is_complete);
+  std::string close(const Usage& usage);  // the last event; after it json() is complete
+  std::string fail(const HttpError& error);
+  std::string cancel();
+  // So that clients which give up after minutes without an event wait on.
+  std::string still_in_progress();
+
+  void set_status(const char* status) { whole_["status"] = status; }
+  const Json& json() const { return whole_; }
+
+ private:
+  std::string events_of(const std::vector<Json>& events);
+  std::string print_event(Json event);
+
+  ResponseItems items_;
+  bool is_stream_;
+  Json whole_;
+  int num_events_{0};
+};
+
+}  // namespace nibble::server

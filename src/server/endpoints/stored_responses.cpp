@@ -1,0 +1,112 @@
+// GET and DELETE /v1/responses/{id}, POST /v1/responses/{id}/cancel, GET /v1/responses/{id}/input_items
+#include <algorithm>
+#include <charconv>
+#include <nlohmann/json.hpp>
+
+#include "server/endpoints/endpoints.h"
+#include "server/endpoints/responses.h"
+#include "server/http/url.h"
+
+namespace nibble::server {
+namespace {
+
+std::string id_in(const Exchange& exchange, std::string_view after = "") {
+  const auto id = match_path("/v1/responses/{id}" + std::string(after), exchange.path());
+  return std::string(id.value_or(""));
+}
+
+HttpError not_found(const std::string& id) {
+  HttpError error(
+      404, "Response with id '{}' not found: it was never stored, or its place went to newer ones.", id);
+  error.param = "response_id";
+  return error;
+}
+
+BackgroundResponse* running(Service& service, const std::string& id) {
+  const auto found = service.background.find(id);
+  return found == service.background.end() ? nullptr : found->second.get();
+}
+
+const StoredResponse& stored(Service& service, const std::string& id) {
+  const StoredResponse* found = service.responses.find(id);
+  if (!found) throw not_found(id);
+  return *found;
+}
+
+int read_limit(const Exchange& exchange) {
+  const std::string text = query_value(exchange.query(), "limit").value_or("20");
+  int limit{};
+  const auto [end, fault] = std::from_chars(text.data(), text.data() + text.size(), limit);
+  if (fault != std::errc{} || end != text.data() + text.size() || limit < 1 || limit > 100) {
+    HttpError error(400, "limit must be a whole number from 1 to 100, not '{}'", text.substr(0, 60));
+    error.param = "limit";
+    throw error;
+  }
+  return limit;
+}
+
+}  // namespace
+
+asio::awaitable<void> get_response(Service& service, Exchange& exchange) {
+  if (query_value(exchange.query(), "stream") == "true") {
+    HttpError error(400, "stream must be false: the events of a response are sent once");
+    error.param = "stream";
+    throw error;
+  }
+  const std::string id = id_in(exchange);
+  if (BackgroundResponse* response = running(service, id))
+    return reply_json(exchange, 200, response->answer.object().json());
+  return exchange.reply(200, kJsonType, stored(service, id).json + "\n");
+}
+
+asio::awaitable<void> delete_response(Service& service, Exchange& exchange) {
+  const std::string id = id_in(exchange);
+  if (BackgroundResponse* response = running(service, id)) {
+    response->is_deleted = true;
+    response->exchange.cancel();
+  } else if (!service.responses.erase(id)) {
+    throw not_found(id);
+  }
+  return reply_json(exchange, 200, {{"id", id}, {"object", "response"}, {"deleted", true}});
+}
+
+asio::awaitable<void> cancel_response(Service& service, Exchange& exchange) {
+  const std::string id = id_in(exchange, "/cancel");
+  if (BackgroundResponse* response = running(service, id)) {
+    response->exchange.cancel();
+    Json cancelled = response->answer.object().json();
+    cancelled["status"] = "cancelled";
+    return reply_json(exchange, 200, cancelled);
+  }
+  const StoredResponse& found = stored(service, id);
+  if (!Json::parse(found.json)["background"].get<bool>())
+    throw HttpError(400, "Response '{}' is none of the background, and complete: nothing can be cancelled",
+                    id);
+  return exchange.reply(200, kJsonType, found.json + "\n");
+}
+
+// Newest first, unless `order` is asc; `after` is the id of the last item of the page before.
+asio::awaitable<void> response_input_items(Service& service, Exchange& exchange) {
+  const std::string id = id_in(exchange, "/input_items");
+  const auto limit = static_cast<size_t>(read_limit(exchange));
+  const BackgroundResponse* response = running(service, id);
+  const std::vector<StoredItem>& items = response ? response->request.input_items : stored(service, id).input;
+  std::vector<const StoredItem*> order;
+  for (const StoredItem& item : items) order.push_back(&item);
+  if (query_value(exchange.query(), "order") != "asc") std::reverse(order.begin(), order.end());
+  auto first = order.begin();
+  if (const auto after = query_value(exchange.query(), "after")) {
+    first =
+        std::find_if(order.begin(), order.end(), [&](const StoredItem* item) { return item->id == *after; });
+    if (first != order.end()) ++first;
+  }
+  const auto end = first + std::min<ptrdiff_t>(static_cast<ptrdiff_t>(limit), order.end() - first);
+  Json page{{"object", "list"}, {"data", Json::array()}, {"first_id", nullptr}, {"last_id", nullptr}};
+  for (auto item = first; item != end; ++item) page["data"].push_back(Json::parse((*item)->json));
+  if (first != end) page["first_id"] = (*first)->id;
+  if (first != end) page["last_id"] = end[-1]->id;
+  page["has_more"] = end != order.end();
+  return reply_json(exchange, 200, page);
+}
+
+}  // namespace nibble::server
