@@ -45,7 +45,7 @@ static_assert(kLimits.max_body_bytes == 8 << 20 && kLimits.uncounted_body_bytes 
 
 struct ServeOptions {
   std::string model;
-  std::optional<std::string> served_name;
+  std::vector<std::string> served_names;
   server::ServerOptions server{};
   std::vector<std::string> keys;
   std::optional<std::string> key_file;
@@ -77,7 +77,7 @@ std::vector<std::string> api_keys(const ServeOptions& options) {
 
 // Clients should not see a path of this machine: its last part is the name.
 std::string served_name(const ServeOptions& options) {
-  if (options.served_name) return *options.served_name;
+  if (!options.served_names.empty()) return options.served_names.front();
   const fs::path path = fs::path(options.model) / "";
   return fs::exists(options.model) ? path.parent_path().filename().string() : options.model;
 }
@@ -86,6 +86,8 @@ int serve(const ServeOptions& options, const Settings& settings) {
   server::ServerOptions server_options = options.server;
   server_options.api_keys = api_keys(options);
   server_options.model_id = served_name(options);
+  if (options.served_names.size() > 1)
+    server_options.aliases.assign(options.served_names.begin() + 1, options.served_names.end());
   server_options.version = this_build().version;
   server_options.shutdown_timeout = std::chrono::seconds(options.shutdown_seconds);
   const ResolvedSettings setup = resolve(settings);
@@ -136,8 +138,13 @@ Action define_serve(CLI::App& command, Settings& settings) {
       ->capture_default_str();
   add("--unix-socket", options->server.address.unix_socket, "listen on a Unix socket at PATH, and on no port",
       "PATH");
-  add("--served-model-name", options->served_name,
-      "what clients call the model [MODEL, of a path its last part]", "NAME");
+  add("--served-model-name", options->served_names,
+      "what clients call the model [MODEL, of a path its last part];\n"
+      "may be given several times: answers have the first",
+      "NAME")
+      ->expected(1)
+      ->allow_extra_args(false)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   add("--api-key", options->keys,
       "let in only who sends 'Authorization: Bearer KEY';\n"
       "may be given several times. Other users of this machine can see it: see the next",
@@ -167,6 +174,10 @@ Action define_serve(CLI::App& command, Settings& settings) {
       "seconds that running requests get after ctrl-C or SIGTERM", "N")
       ->check(CLI::Range(0, 86400))
       ->capture_default_str();
+  command
+      .add_flag("--metrics-no-auth", options->server.has_open_metrics,
+                "let everybody read /metrics, where other paths need a key")
+      ->group(group);
   command
       .add_flag("--strict", options->server.is_strict,
                 "refuse requests with a field that is not obeyed, where else a header names it")

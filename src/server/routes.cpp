@@ -8,6 +8,7 @@
 #include "core/log.h"
 #include "server/api/error.h"
 #include "server/endpoints/endpoints.h"
+#include "server/http/gzip.h"
 #include "server/http/url.h"
 #include "server/service/engine_gate.h"
 
@@ -33,17 +34,19 @@ asio::awaitable<void> version(Service& service, Exchange& exchange) {
 asio::awaitable<void> metrics(Service& service, Exchange& exchange) {
   std::optional<EngineState> state;
   if (service.gate) state = service.gate->engine().state();
-  return exchange.reply(200, "text/plain; version=0.0.4; charset=utf-8", service.metrics.text(state));
-}
-
-asio::awaitable<void> models(Service& service, Exchange& exchange) {
-  const ServedModel& model = *service.model;
-  const Json row{{"id", service.options.model_id},
-                 {"object", "model"},
-                 {"created", model.created},
-                 {"owned_by", "nibble"},
-                 {"max_model_len", model.max_context}};
-  return reply_json(exchange, 200, {{"object", "list"}, {"data", Json::array({row})}});
+  const bool is_open_metrics =
+      exchange.header("Accept").find("application/openmetrics-text") != std::string_view::npos;
+  std::string text =
+      service.metrics.text(state, is_open_metrics ? MetricsFormat::kOpenMetrics : MetricsFormat::kText);
+  if (exchange.header("Accept-Encoding").find("gzip") != std::string_view::npos) {
+    text = gzipped(text);
+    exchange.add_header("Content-Encoding", "gzip");
+  }
+  exchange.add_header("Vary", "Accept, Accept-Encoding");
+  return exchange.reply(200,
+                        is_open_metrics ? "application/openmetrics-text; version=1.0.0; charset=utf-8"
+                                        : "text/plain; version=0.0.4; charset=utf-8",
+                        std::move(text));
 }
 
 struct Route {
@@ -58,6 +61,7 @@ constexpr Route kRoutes[] = {
     {"GET", "/version", &version, false, false, false},
     {"GET", "/metrics", &metrics, false, false, false},
     {"GET", "/v1/models", &models, false, true, false},
+    {"GET", "/v1/models/{id}", &model, false, true, false},
     {"POST", "/v1/chat/completions", &chat_completions, false, true, true},
     {"POST", "/v1/completions", &completions, false, true, true},
     {"POST", "/v1/responses", &responses, false, true, true},
@@ -82,7 +86,9 @@ const Route* find_route(std::string_view method, std::string_view path) {
   }
   return found;
 }
-const Route* find_route(const Exchange& exchange) { return find_route(exchange.method(), exchange.path()); }
+const Route* find_route(const Exchange& exchange) {
+  return find_route(exchange.method(), with_v1(exchange.path()));
+}
 
 // Takes the same time however many bytes agree, so that timing does not reveal a key.
 bool is_equal(std::string_view one, std::string_view other) {
@@ -93,17 +99,23 @@ bool is_equal(std::string_view one, std::string_view other) {
   return difference == 0;
 }
 
-bool has_key(const Service& service, const Exchange& exchange) {
-  if (service.options.api_keys.empty()) return true;
+// The key in "Authorization: Bearer KEY", else in the headers of Anthropic's and Azure's clients.
+std::string_view key_in(const Exchange& exchange) {
   constexpr std::string_view kBearer{"bearer "};
-  std::string_view key = exchange.header("Authorization");
+  const std::string_view value = exchange.header("Authorization");
   const bool is_bearer =
-      key.size() > kBearer.size() &&
-      std::equal(kBearer.begin(), kBearer.end(), key.begin(), [](char wanted, char letter) {
+      value.size() > kBearer.size() &&
+      std::equal(kBearer.begin(), kBearer.end(), value.begin(), [](char wanted, char letter) {
         return wanted == (letter >= 'A' && letter <= 'Z' ? static_cast<char>(letter | 0x20) : letter);
       });
-  if (!is_bearer) return false;
-  key.remove_prefix(kBearer.size());
+  if (is_bearer) return value.substr(kBearer.size());
+  const std::string_view key = exchange.header("X-Api-Key");
+  return key.empty() ? exchange.header("api-key") : key;
+}
+
+bool has_key(const Service& service, const Exchange& exchange) {
+  if (service.options.api_keys.empty()) return true;
+  const std::string_view key = key_in(exchange);
   bool found = false;
   for (const std::string& known : service.options.api_keys) found |= is_equal(known, key);
   return found;
@@ -114,8 +126,13 @@ bool has_key(const Service& service, const Exchange& exchange) {
 void Routes::admit(const Exchange& exchange) {
   const Route* route = find_route(exchange);
   // The key is checked first: without one a client does not learn which paths exist.
-  if (!(route && route->is_public) && !has_key(service_, exchange))
-    throw HttpError(401, "the header 'Authorization: Bearer KEY' is missing or its key is not known here");
+  const bool is_open =
+      route && (route->is_public || (service_.options.has_open_metrics && route->path == "/metrics"));
+  if (!is_open && !has_key(service_, exchange))
+    throw HttpError(
+        401,
+        "the header 'Authorization: Bearer KEY' (or X-Api-Key, or api-key) is missing or its key is not "
+        "known here");
   if (!route) {
     std::vector<std::string_view> paths;
     for (const Route& known : kRoutes)
@@ -137,6 +154,7 @@ void Routes::admit(const Exchange& exchange) {
 }
 
 void Routes::on_ended(const Exchange& exchange, double seconds) {
+  ++service_.num_answered;
   const Route* route = find_route(exchange);
   service_.metrics.observe_http_answer(route ? route->path : "none", exchange.status(), seconds);
   std::string path(exchange.path());  // from the client: may be any bytes

@@ -2,6 +2,8 @@
 // and posts them to the I/O thread.
 #include "server/server.h"
 
+#include <malloc.h>
+
 #include <atomic>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
@@ -30,6 +32,8 @@ using boost::system::error_code;
 
 // While the engine has no events, serve() looks this often whether the server has ended.
 constexpr std::chrono::milliseconds kPatience{50};
+// Memory that requests took is given back this often.
+constexpr std::chrono::seconds kTrimInterval{5};
 // Time to send the error to clients whose requests were cancelled at shutdown.
 constexpr std::chrono::seconds kLastWords{2};
 
@@ -63,6 +67,7 @@ struct Server::Impl {
   }
 
   asio::awaitable<void> drain_on_signal();
+  asio::awaitable<void> give_back_memory();
   asio::awaitable<bool> wait_until_idle(std::chrono::seconds patience);
 
   Service service;
@@ -90,6 +95,21 @@ asio::awaitable<void> Server::Impl::drain_on_signal() {
     co_await wait_until_idle(kLastWords);
   }
   has_ended = true;
+}
+
+// glibc keeps what large bodies and answers took, in one heap for each thread: megabytes for each request that there ever was at one time.
+// It runs beside the I/O thread because it takes milliseconds for each gigabyte.
+asio::awaitable<void> Server::Impl::give_back_memory() {
+  asio::steady_timer timer(*io);
+  for (uint64_t num_answered = 0;;) {
+    error_code error;
+    timer.expires_after(kTrimInterval);
+    co_await timer.async_wait(asio::redirect_error(asio::use_awaitable, error));
+    if (error) co_return;
+    if (num_answered == service.num_answered) continue;
+    num_answered = service.num_answered;
+    asio::post(*service.parse_thread, [] { ::malloc_trim(0); });
+  }
 }
 
 asio::awaitable<bool> Server::Impl::wait_until_idle(std::chrono::seconds patience) {
@@ -129,6 +149,7 @@ void Server::open(Engine& engine, const ServedModel& model, size_t max_requests)
         std::make_unique<EngineGate>(server.io->get_executor(), engine, server.service.metrics, max_requests);
     server.service.state = ServiceState::kReady;
     asio::co_spawn(*server.io, server.drain_on_signal(), asio::detached);
+    asio::co_spawn(*server.io, server.give_back_memory(), asio::detached);
     is_open.set_value();
   });
   is_open.get_future().wait();

@@ -1,11 +1,14 @@
 """Tests /metrics with the parser of Prometheus's official client."""
 
+import gzip
 import json
 import pathlib
 import re
+import urllib.error
 import urllib.request
 
 import pytest
+from prometheus_client.openmetrics import parser as openmetrics
 from prometheus_client.parser import text_string_to_metric_families
 
 from test_serve import ENDLESS, QUESTION, first_event, serving, status_of
@@ -18,7 +21,7 @@ def scrape(server):
         families = list(text_string_to_metric_families(reply.read().decode()))
     samples = {}
     for family in families:
-        assert family.name.startswith("nibble:") and family.documentation
+        assert family.name.startswith(("nibble:", "vllm:")) and family.documentation
         for sample in family.samples:
             labels = dict(sample.labels)
             assert labels.pop("model_name") == "tiny"
@@ -106,6 +109,52 @@ def test_what_runs_and_waits_is_seen_and_who_goes_is_an_abort():
         else:
             pytest.fail("the aborted requests were not counted")
         assert now[("nibble:kv_cache_pages_used", ("layers", "full"))] == 0
+
+
+def test_gateways_and_dashboards_of_vllm_read_its_names():
+    with serving("--max-sequences", 2, "--context", 640) as server:
+        server.client().completions.create(model="tiny", prompt="a", max_tokens=5)
+        families, samples = scrape(server)
+        engine = ("engine", "0")
+        assert samples[("vllm:num_requests_waiting", engine)] == samples[("vllm:num_requests_running", engine)] == 0
+        assert [name for name, *_ in samples].count("vllm:kv_cache_usage_perc") == 1
+        assert ("vllm:kv_cache_usage_perc", engine) in samples and ("nibble:kv_cache_usage_perc",) in samples
+        assert samples[("vllm:cache_config_info", ("block_size", "32"), engine, ("num_gpu_blocks", "40"))] == 1
+        for name in families:
+            if name.startswith("vllm:") and name != "vllm:kv_cache_usage_perc":
+                ours = families[name.replace("vllm:", "nibble:")]
+                assert len(ours.samples) == len(families[name].samples)
+
+
+def get(server, **headers):
+    return urllib.request.urlopen(urllib.request.Request(server.url + "/metrics", headers=headers), timeout=30)
+
+
+def test_openmetrics_and_gzip_are_given_to_who_accepts_them():
+    with serving() as server:
+        server.client().completions.create(model="tiny", prompt="a", max_tokens=5)
+        with get(server, Accept="application/openmetrics-text; version=1.0.0,text/plain;q=0.5") as reply:
+            assert reply.headers["content-type"].startswith("application/openmetrics-text; version=1.0.0")
+            text = reply.read().decode()
+        families = {family.name: family for family in openmetrics.text_string_to_metric_families(text)}
+        assert families["nibble:generation_tokens"].type == "counter"
+        assert families["nibble:generation_tokens"].samples[0].name == "nibble:generation_tokens_total"
+        assert families["vllm:time_to_first_token_seconds"].type == "histogram"
+        with get(server, **{"Accept-Encoding": "gzip, deflate"}) as reply:
+            assert reply.headers["content-encoding"] == "gzip"
+            plain = gzip.decompress(reply.read()).decode()
+        assert "nibble:generation_tokens_total" in plain and plain.endswith("\n")
+        with get(server) as reply:
+            assert reply.headers["content-encoding"] is None
+
+
+def test_metrics_may_be_open_where_all_else_needs_a_key():
+    with serving("--api-key", "k") as server, pytest.raises(urllib.error.HTTPError):
+        get(server)
+    with serving("--api-key", "k", "--metrics-no-auth") as server:
+        with get(server) as reply:
+            assert reply.status == 200
+        assert status_of(server.send(b"GET /v1/models HTTP/1.1\r\nHost: x\r\n\r\n")) == 401
 
 
 def test_the_dashboard_asks_for_what_there_is():

@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import pathlib
 import re
 import signal
 import socket
@@ -57,7 +58,7 @@ class Server:
 
 
 @contextlib.contextmanager
-def serving(*flags):
+def serving(*flags, name="tiny"):
     process = subprocess.Popen(
         [NIBBLE, "serve", "tiny", "--port", "0", *map(str, flags)],
         stdout=subprocess.PIPE,
@@ -67,7 +68,7 @@ def serving(*flags):
     try:
         process.stdout.readline()
         line = process.stdout.readline().decode()
-        port = re.fullmatch(r"Serving tiny on http://127\.0\.0\.1:(\d+)\n", line)
+        port = re.fullmatch(rf"Serving {name} on http://127\.0\.0\.1:(\d+)\n", line)
         assert port, line + process.stderr.read().decode()
         yield Server(process, int(port[1]))
     finally:
@@ -488,11 +489,56 @@ def test_without_the_key_only_health_answers(tmp_path):
         assert server.health() == 200
         for key in ("first key", "second", "third"):
             assert server.client(key).models.list().data[0].id == "tiny"
+        for header in ("X-Api-Key", "api-key", "x-api-key"):
+            assert status_of(server.send(f"GET /v1/models HTTP/1.1\r\nHost: x\r\n{header}: second\r\n\r\n".encode())) == 200
+            assert status_of(server.send(f"GET /v1/models HTTP/1.1\r\nHost: x\r\n{header}: x\r\n\r\n".encode())) == 401
         for key in ("first", "secondx", "x", ""):
             with pytest.raises(openai.AuthenticationError):
                 server.client(key or "-").models.list()
         for path in ("/version", "/tokenize", "/nowhere"):
             assert status_of(server.send(f"GET {path} HTTP/1.1\r\nHost: x\r\n\r\n".encode())) == 401
+
+
+def test_a_model_has_as_many_names_as_it_is_given():
+    with serving("--served-model-name", "org/first", "--served-model-name", "second", name="org/first") as server:
+        client = server.client()
+        assert [model.id for model in client.models.list()] == ["org/first", "second"]
+        for name in ("org/first", "second"):
+            assert client.models.retrieve(name).id == name
+            assert client.completions.create(model=name, prompt="a", max_tokens=1).model == "org/first"
+        with pytest.raises(openai.NotFoundError) as error:
+            client.models.retrieve("third")
+        assert error.value.code == "model_not_found"
+
+
+@pytest.mark.parametrize("path", ["/models", "/models/tiny", "/chat/completions", "/completions", "/responses"])
+def test_paths_are_served_without_their_version_too(server, path):
+    short = openai.OpenAI(base_url=server.url, api_key="none", max_retries=0)
+    key, value = {"chat": ("messages", QUESTION), "completions": ("prompt", "a")}.get(path.split("/")[1], ("input", "a"))
+    body = {key: value, "max_tokens": 1}
+    answer = short.get(path, cast_to=object) if "models" in path else short.post(path, body=body, cast_to=object)
+    assert answer["object"] in ("list", "model", "chat.completion", "text_completion", "response")
+
+
+def resident_bytes(server):
+    status = pathlib.Path(f"/proc/{server.process.pid}/status").read_text()
+    return int(re.search(r"VmRSS:\s+(\d+) kB", status)[1]) << 10
+
+
+def test_memory_that_requests_took_is_given_back():
+    with serving() as server:
+        client = server.client()
+        client.completions.create(model="tiny", prompt="a", max_tokens=1)
+        before = resident_bytes(server)
+        bodies = [server.post("/tokenize", {"prompt": f"{i} " + "word and word " * 200_000}) for i in range(8)]
+        for connection in bodies:
+            connection.makefile("rb").read(1)
+            connection.close()
+        most = resident_bytes(server)
+        end = time.time() + 30
+        while resident_bytes(server) > before + (32 << 20):
+            assert time.time() < end, (before, most, resident_bytes(server))
+            time.sleep(0.2)
 
 
 def test_sigterm_lets_what_runs_end_and_refuses_the_rest():

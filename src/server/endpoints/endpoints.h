@@ -13,6 +13,8 @@ asio::awaitable<void> get_response(Service& service, Exchange& exchange);
 asio::awaitable<void> delete_response(Service& service, Exchange& exchange);
 asio::awaitable<void> cancel_response(Service& service, Exchange& exchange);
 asio::awaitable<void> response_input_items(Service& service, Exchange& exchange);
+asio::awaitable<void> models(Service& service, Exchange& exchange);
+asio::awaitable<void> model(Service& service, Exchange& exchange);
 asio::awaitable<void> apply_template(Service& service, Exchange& exchange);
 asio::awaitable<void> tokenize(Service& service, Exchange& exchange);
 asio::awaitable<void> detokenize(Service& service, Exchange& exchange);

@@ -11,8 +11,8 @@ namespace nibble::server {
 namespace {
 
 std::string id_in(const Exchange& exchange, std::string_view after = "") {
-  const auto id = match_path("/v1/responses/{id}" + std::string(after), exchange.path());
-  return std::string(id.value_or(""));
+  const std::string path = with_v1(exchange.path());
+  return std::string(match_path("/v1/responses/{id}" + std::string(after), path).value_or(""));
 }
 
 HttpError not_found(const std::string& id) {

@@ -44,4 +44,13 @@ std::optional<std::string_view> match_path(std::string_view route, std::string_v
   return path.substr(before.size(), path.size() - before.size() - after.size());
 }
 
+std::string with_v1(std::string_view path) {
+  constexpr std::string_view kShort[]{"/models", "/chat/completions", "/completions", "/responses",
+                                      "/messages"};
+  const bool is_short = std::any_of(std::begin(kShort), std::end(kShort), [&](std::string_view known) {
+    return path.starts_with(known) && (path.size() == known.size() || path[known.size()] == '/');
+  });
+  return (is_short ? "/v1" : "") + std::string(path);
+}
+
 }  // namespace nibble::server

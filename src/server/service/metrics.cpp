@@ -4,11 +4,13 @@
 #include <prometheus/gauge.h>
 #include <prometheus/histogram.h>
 #include <prometheus/registry.h>
-#include <prometheus/text_serializer.h>
 
 #include <array>
-#include <sstream>
+#include <string>
 #include <vector>
+
+#include "model/batch.h"
+#include "server/service/metrics_text.h"
 
 namespace nibble::server {
 namespace {
@@ -76,6 +78,7 @@ struct Metrics::Impl {
   Gauge& waiting = gauge("nibble:num_requests_waiting", "Answers that wait for a place.");
   prometheus::Family<Gauge>& page_share = gauges(
       "nibble:kv_cache_usage_perc", "Share of the KV cache's pages that running answers hold, 0 to 1.");
+  Gauge& share = page_share.Add({});  // of the full layers: these run out first, and gateways read one series
   Gauge& full_share = page_share.Add({{"layers", "full"}});
   Gauge& sliding_share = page_share.Add({{"layers", "sliding"}});
   prometheus::Family<Gauge>& pages_used =
@@ -85,6 +88,7 @@ struct Metrics::Impl {
   prometheus::Family<Gauge>& pages = gauges("nibble:kv_cache_pages", "Pages of the KV cache.");
   Gauge& full_pages = pages.Add({{"layers", "full"}});
   Gauge& sliding_pages = pages.Add({{"layers", "sliding"}});
+  Gauge* cache_config{nullptr};  // its labels are known with the first state
   Counter& prompt_tokens = counter("nibble:prompt_tokens_total", "Tokens of prompts, cached ones included.");
   Counter& queries = counter("nibble:prefix_cache_queries_total", "Tokens looked for in the prefix cache.");
   Counter& hits = counter("nibble:prefix_cache_hits_total", "Tokens found in the prefix cache.");
@@ -142,6 +146,12 @@ void Metrics::Impl::copy(const EngineState& state) {
   sliding_pages.Set(state.pages.sliding);
   full_used.Set(state.pages_held.full);
   sliding_used.Set(state.pages_held.sliding);
+  if (!cache_config)
+    cache_config = &gauges("nibble:cache_config_info", "Tokens of a page, and pages of the full layers.")
+                        .Add({{"block_size", std::to_string(kPageTokens)},
+                              {"num_gpu_blocks", std::to_string(state.pages.full)}});
+  cache_config->Set(1);
+  share.Set(static_cast<double>(state.pages_held.full) / state.pages.full);
   full_share.Set(static_cast<double>(state.pages_held.full) / state.pages.full);
   sliding_share.Set(static_cast<double>(state.pages_held.sliding) / state.pages.sliding);
   raise(prompt_tokens, state.counts.num_prompt_tokens);
@@ -191,11 +201,9 @@ void Metrics::observe_http_answer(std::string_view path, int status, double seco
   impl_->response_times.Add({{"endpoint", std::string(path)}}, kRequestTimes).Observe(seconds);
 }
 
-std::string Metrics::text(const std::optional<EngineState>& state) {
+std::string Metrics::text(const std::optional<EngineState>& state, MetricsFormat format) {
   if (state) impl_->copy(*state);
-  std::ostringstream out;
-  prometheus::TextSerializer().Serialize(out, impl_->registry.Collect());
-  return out.str();
+  return print_metrics(impl_->registry.Collect(), format);
 }
 
 }  // namespace nibble::server

@@ -1,5 +1,5 @@
-// Metrics for Prometheus. Names and meanings are those of vLLM's metrics with "nibble:" for "vllm:", so that dashboards
-// made for vLLM need little change. Any thread may call any function.
+// Metrics for Prometheus. Names and meanings are those of vLLM's metrics with "nibble:" for "vllm:". Those that vLLM has are told under its
+// own names too, so that dashboards and gateways made for vLLM work as they are. Any thread may call any function.
 #pragma once
 
 #include <memory>
@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "engine/engine.h"
+#include "server/service/metrics_text.h"
 
 namespace nibble::server {
 
@@ -28,8 +29,8 @@ class Metrics {
   void observe_http_answer(std::string_view path, int status,
                            double seconds);  // an HTTP request; the path is a route's
 
-  // All metrics in Prometheus's text format 0.0.4. `state` is empty until the model is loaded.
-  std::string text(const std::optional<EngineState>& state);
+  // All metrics. `state` is empty until the model is loaded.
+  std::string text(const std::optional<EngineState>& state, MetricsFormat format = MetricsFormat::kText);
 
  private:
   struct Impl;

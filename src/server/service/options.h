@@ -22,10 +22,12 @@ struct ServedModel {
 };
 
 struct ServerOptions {
-  std::string model_id;  // the name by which clients ask for the model
+  std::string model_id;                // the name of the model in answers
+  std::vector<std::string> aliases{};  // others by which clients may ask for it
   HttpAddress address{};
   std::vector<std::string> api_keys{};      // empty: no key is needed
   std::vector<std::string> cors_origins{};  // pages that may call from a browser; "*": all
+  bool has_open_metrics{false};             // /metrics needs no key
   bool is_strict{false};                    // refuse requests with fields that are ignored
   bool log_bodies{false};                   // log the bodies of requests, which hold what people ask
   std::string version{};

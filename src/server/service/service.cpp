@@ -1,5 +1,6 @@
 #include "server/service/service.h"
 
+#include <algorithm>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/thread_pool.hpp>
 #include <boost/asio/use_awaitable.hpp>
@@ -56,8 +57,14 @@ asio::awaitable<void> offload_if(Service& service, bool is_long, std::function<v
 }
 
 void check_model(const Service& service, const GenerationParams& params) {
-  if (!params.model || *params.model == service.options.model_id) return;
-  HttpError error(404, "The model `{}` does not exist. This server has `{}`.", *params.model,
+  if (params.model) check_model(service, *params.model);
+}
+
+void check_model(const Service& service, const std::string& name) {
+  const std::vector<std::string>& aliases = service.options.aliases;
+  if (name == service.options.model_id || std::find(aliases.begin(), aliases.end(), name) != aliases.end())
+    return;
+  HttpError error(404, "The model `{}` does not exist. This server has `{}`.", name,
                   service.options.model_id);
   error.param = "model";
   error.code = "model_not_found";

@@ -41,6 +41,7 @@ struct Service {
       background;  // those that are not complete, by id
   Metrics metrics;
   ServiceState state{ServiceState::kLoading};
+  uint64_t num_answered{0};  // HTTP requests
   // One thread that parses long bodies: see offload_if_long().
   std::unique_ptr<asio::thread_pool> parse_thread;
   // Set from kReady on:
@@ -56,6 +57,7 @@ asio::awaitable<void> offload_if(Service& service, bool is_long, std::function<v
 
 // Throws HttpError (404) if the client asks for another model than the one that is served.
 void check_model(const Service& service, const GenerationParams& params);
+void check_model(const Service& service, const std::string& name);
 
 // Tells the client, in the header X-Nibble-Ignored, and the log which fields of its request have no effect. With --strict throws HttpError
 // (400). Called before anything is sent.

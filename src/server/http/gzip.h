@@ -1,0 +1,11 @@
+// Compresses an answer for clients that accept it.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace nibble::server {
+
+std::string gzipped(std::string_view text);  // RFC 1952
+
+}  // namespace nibble::server

@@ -1,0 +1,74 @@
+#include "server/service/metrics_text.h"
+
+#include <prometheus/metric_family.h>
+#include <prometheus/text_serializer.h>
+
+#include <algorithm>
+#include <set>
+#include <sstream>
+#include <string_view>
+
+namespace nibble::server {
+namespace {
+
+using prometheus::ClientMetric;
+using prometheus::MetricFamily;
+
+constexpr std::string_view kOurs{"nibble:"}, kTotal{"_total"};
+
+// Those that vLLM has with the same meaning.
+constexpr std::string_view kOfVllm[] = {
+    "num_requests_running",        "num_requests_waiting",        "kv_cache_usage_perc",
+    "cache_config_info",           "prompt_tokens_total",         "generation_tokens_total",
+    "prefix_cache_queries_total",  "prefix_cache_hits_total",     "num_preemptions_total",
+    "request_success_total",       "time_to_first_token_seconds", "inter_token_latency_seconds",
+    "e2e_request_latency_seconds", "request_queue_time_seconds",  "request_prefill_time_seconds",
+    "request_decode_time_seconds", "request_prompt_tokens",       "request_generation_tokens",
+    "iteration_tokens_total",
+};
+
+bool has_label(const ClientMetric& metric, std::string_view name) {
+  return std::any_of(metric.label.begin(), metric.label.end(),
+                     [&](const ClientMetric::Label& label) { return label.name == name; });
+}
+
+// Of the shares of the KV cache vLLM has one, without the kind of layers.
+void add_vllms(std::vector<MetricFamily>& families) {
+  std::vector<MetricFamily> copies;
+  for (const MetricFamily& family : families) {
+    const std::string_view name = std::string_view(family.name).substr(kOurs.size());
+    if (std::find(std::begin(kOfVllm), std::end(kOfVllm), name) == std::end(kOfVllm)) continue;
+    MetricFamily& copy = copies.emplace_back(family);
+    copy.name = "vllm:" + std::string(name);
+    std::erase_if(copy.metric, [](const ClientMetric& metric) { return has_label(metric, "layers"); });
+    for (ClientMetric& metric : copy.metric) metric.label.push_back({"engine", "0"});
+  }
+  families.insert(families.end(), copies.begin(), copies.end());
+}
+
+// In OpenMetrics a family of counters lacks the "_total" that its samples have.
+std::string open_metrics(const std::string& text, const std::vector<MetricFamily>& families) {
+  std::set<std::string_view> counters;
+  for (const MetricFamily& family : families)
+    if (family.type == prometheus::MetricType::Counter) counters.insert(family.name);
+  std::string out;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line); out += line + "\n") {
+    if (!line.starts_with("# ")) continue;
+    const size_t begin = line.find(' ', 2) + 1, end = line.find(' ', begin);
+    if (counters.contains(std::string_view(line).substr(begin, end - begin)))
+      line.erase(end - kTotal.size(), kTotal.size());
+  }
+  return out + "# EOF\n";
+}
+
+}  // namespace
+
+std::string print_metrics(std::vector<MetricFamily> families, MetricsFormat format) {
+  add_vllms(families);
+  std::ostringstream text;
+  prometheus::TextSerializer().Serialize(text, families);
+  return format == MetricsFormat::kOpenMetrics ? open_metrics(text.str(), families) : text.str();
+}
+
+}  // namespace nibble::server
