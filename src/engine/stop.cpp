@@ -36,6 +36,7 @@ std::string StopStrings::push(std::string_view text) {
     }
     if (num_stopped == 0) continue;
     has_stopped_ = true;
+    stopped_by_ = held_.substr(held_.size() - num_stopped);
     if (!keeps_stop_) held_.resize(held_.size() - num_stopped);
     return std::exchange(held_, {});
   }

@@ -22,6 +22,7 @@ class StopStrings {
   // Returns the text that was held back. No stop string spans this point.
   std::string flush();
   bool has_stopped() const { return has_stopped_; }
+  const std::string& stopped_by() const { return stopped_by_; }  // empty while the text goes on
 
  private:
   // The automaton of Knuth, Morris and Pratt for one string: amortised constant time for each byte.
@@ -37,7 +38,7 @@ class StopStrings {
   };
 
   std::vector<Matcher> matchers_;
-  std::string held_;
+  std::string held_, stopped_by_;
   bool keeps_stop_, has_stopped_{false};
 };
 

@@ -140,7 +140,10 @@ ChatMessage chat_message_from(const Field& field) {
   if (!known) role.refuse("system, developer, user, assistant, tool or function");
   ChatMessage message;
   message.role = *known;
-  if (is_function) message.tool_name = field.need_string("name");
+  if (is_function)
+    message.tool_name = field.need_string("name");
+  else if (known == Role::kTool)
+    message.tool_name = field.find_string("tool_name");  // as Ollama has it
   for (const char* key : {"reasoning", "reasoning_content", "thinking"})
     if (message.reasoning.empty()) message.reasoning = field.find_string(key).value_or("");
   if (const auto calls = field.find("tool_calls"))

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/log.h"
+#include "server/api/anthropic_answer.h"
 #include "server/api/error.h"
 #include "server/endpoints/endpoints.h"
 #include "server/http/gzip.h"
@@ -49,12 +50,15 @@ asio::awaitable<void> metrics(Service& service, Exchange& exchange) {
                         std::move(text));
 }
 
+enum class ErrorForm { kOpenAi, kAnthropic, kOllama };
+
 struct Route {
   std::string_view method, path;
   asio::awaitable<void> (*answer)(Service&, Exchange&);
   bool is_public;    // answered without an API key
   bool needs_model;  // refused with 503 while the model is loading or the server is draining
   bool generates;    // refused with 429 while the engine is full, before the body is read for nothing
+  ErrorForm errors{ErrorForm::kOpenAi};
 };
 constexpr Route kRoutes[] = {
     {"GET", "/health", &health, true, false, false},
@@ -70,6 +74,21 @@ constexpr Route kRoutes[] = {
     {"GET", "/v1/responses/{id}/input_items", &response_input_items, false, true, false},
     {"GET", "/v1/responses/{id}", &get_response, false, true, false},
     {"DELETE", "/v1/responses/{id}", &delete_response, false, true, false},
+    {"POST", "/v1/messages", &messages, false, true, true, ErrorForm::kAnthropic},
+    {"POST", "/v1/messages/count_tokens", &count_message_tokens, false, true, false, ErrorForm::kAnthropic},
+    {"POST", "/api/chat", &ollama_chat, false, true, true, ErrorForm::kOllama},
+    {"POST", "/api/generate", &ollama_generate, false, true, true, ErrorForm::kOllama},
+    {"GET", "/api/tags", &ollama_tags, false, true, false, ErrorForm::kOllama},
+    {"GET", "/api/ps", &ollama_ps, false, true, false, ErrorForm::kOllama},
+    {"POST", "/api/show", &ollama_show, false, true, false, ErrorForm::kOllama},
+    {"GET", "/api/version", &ollama_version, false, false, false, ErrorForm::kOllama},
+    {"POST", "/api/pull", &ollama_not_here, false, false, false, ErrorForm::kOllama},
+    {"POST", "/api/push", &ollama_not_here, false, false, false, ErrorForm::kOllama},
+    {"POST", "/api/create", &ollama_not_here, false, false, false, ErrorForm::kOllama},
+    {"POST", "/api/copy", &ollama_not_here, false, false, false, ErrorForm::kOllama},
+    {"DELETE", "/api/delete", &ollama_not_here, false, false, false, ErrorForm::kOllama},
+    {"POST", "/api/embed", &ollama_not_here, false, false, false, ErrorForm::kOllama},
+    {"POST", "/api/embeddings", &ollama_not_here, false, false, false, ErrorForm::kOllama},
     {"POST", "/apply-template", &apply_template, false, true, false},
     {"POST", "/tokenize", &tokenize, false, true, false},
     {"POST", "/detokenize", &detokenize, false, true, false},
@@ -180,13 +199,20 @@ asio::awaitable<void> Routes::answer(Exchange& exchange) {
 }
 
 asio::awaitable<void> Routes::answer_error(Exchange& exchange, const HttpError& error) {
-  const Json json = error_json(error);
+  const Route* route = find_route(exchange);
+  const ErrorForm form = route ? route->errors : ErrorForm::kOpenAi;
+  const Json json = form == ErrorForm::kAnthropic ? anthropic_error(error.status, error.what(), exchange.id())
+                    : form == ErrorForm::kOllama  ? Json::object({{"error", error.what()}})
+                                                  : error_json(error);
   if (!exchange.has_events()) {
     co_await reply_json(exchange, error.status, json);
     co_return;
   }
   // The header with status 200 is already sent, so the error is an event of the stream.
-  co_await exchange.write_events(sse_event(json) + std::string(kSseDone));
+  std::string event = form == ErrorForm::kAnthropic ? anthropic_event(json)
+                      : form == ErrorForm::kOllama  ? print(json) + "\n"
+                                                    : sse_event(json) + std::string(kSseDone);
+  co_await exchange.write_events(std::move(event));
   co_await exchange.end_events(error.status);
 }
 

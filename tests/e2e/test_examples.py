@@ -61,9 +61,9 @@ def test_what_the_documents_do_with_curl_works():
             assert '"choices"' in answer or '"tokens"' in answer, command
 
 
-def test_what_the_documents_do_with_the_official_client_works():
+def test_what_the_documents_do_with_official_clients_works():
     snippets = re.findall(r"```python\n(.*?)```", (ROOT / "docs/serving.md").read_text(), re.DOTALL)
-    assert len(snippets) == 2
+    assert len(snippets) == 3
     with serving() as server:
         told = run([sys.executable, "-c", here("\n".join(snippets), server)], os.environ)
     assert "17 + 25 = 42" in told

@@ -6,8 +6,10 @@
 
 #include "core/check.h"
 #include "core/error.h"
+#include "server/api/anthropic_request.h"
 #include "server/api/chat_request.h"
 #include "server/api/completion_request.h"
+#include "server/api/ollama_request.h"
 #include "server/api/response_input.h"
 #include "server/api/response_items.h"
 #include "server/api/response_request.h"
@@ -81,6 +83,18 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
       read_items(harmony::Field(items.items(), "output"), ignored);
     }
   });
+  try_reading([&] {
+    const AnthropicRequest request = read_anthropic_request(body, true);
+    check(request.chat.params);
+    harmony::to_conversation(request.chat.chat);
+  });
+  try_reading([&] {
+    const OllamaRequest request = read_ollama_chat(body);
+    check(request.chat.params);
+    harmony::to_conversation(request.chat.chat);
+  });
+  try_reading([&] { check(read_ollama_generate(body).chat.params); });
+  try_reading([&] { read_ollama_model(body); });
   try_reading([&] { read_tokenize_request(body); });
   try_reading([&] {
     for (const TokenId token : read_detokenize_request(body)) NIBBLE_CHECK(token >= 0);

@@ -53,6 +53,7 @@ class ChatAnswer {
   std::vector<AnswerDelta> push(const SampledToken& token);
   std::vector<AnswerDelta> finish();  // there are no more tokens, whatever the reason
   bool has_stopped() const { return matcher_.has_stopped(); }
+  const std::string& stopped_by() const { return matcher_.stopped_by(); }
 
   // The sum of all deltas so far.
   const std::string& reasoning() const { return reasoning_; }

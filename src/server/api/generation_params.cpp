@@ -39,40 +39,6 @@ void refuse_unimplemented(const Field& request) {
     suffix->refuse("empty: the model does not fill in");
 }
 
-// A text, or a list of at most `most` texts.
-std::vector<std::string> read_texts(const Field& request, const char* key, size_t most) {
-  const auto field = request.find(key);
-  if (!field) return {};
-  std::vector<std::string> texts;
-  const auto add = [&](const Json& text) {
-    if (text.is_string()) texts.push_back(text.get<std::string>());
-    return text.is_string() && !texts.back().empty() && texts.back().size() <= kMaxStopStringBytes;
-  };
-  const Json& value = field->value();
-  const bool is_accepted =
-      value.is_array() ? value.size() <= most && std::all_of(value.begin(), value.end(), add) : add(value);
-  if (!is_accepted)
-    field->refuse(
-        fmt::format("a text or a list of at most {} texts, none of them empty or longer than {} bytes", most,
-                    kMaxStopStringBytes));
-  return texts;
-}
-
-StopParams read_stop(const Field& request) {
-  StopParams stop;
-  stop.strings = read_texts(request, "stop", kMaxStopStrings);
-  if (const auto tokens = request.find("stop_token_ids")) {
-    const std::string accepted = fmt::format("a list of at most {} token ids", kMaxStopTokens);
-    stop.tokens = read_tokens(*tokens, accepted);
-    if (stop.tokens.size() > kMaxStopTokens) tokens->refuse(accepted);
-  }
-  stop.keeps_stop =
-      read_boolean(request, "include_stop_str_in_output") || read_boolean(request, "no_stop_trim");
-  if (const auto least = request.find("min_tokens"))
-    stop.min_tokens = static_cast<int>(read_whole_number(*least, 0, INT_MAX));
-  return stop;
-}
-
 void read_bans(const Field& request, GenerationParams& params) {
   params.bad_words = read_texts(request, "bad_words", kMaxBadWords);
   const auto allowed = request.find("allowed_token_ids");
@@ -153,13 +119,39 @@ harmony::ReasoningEffort read_effort(const Field& field, IgnoredFields& ignored)
   return *known;
 }
 
-GenerationParams read_generation_params(Api api, const Field& request) {
-  GenerationParams params;
-  check_fields(api, request, params.ignored);
-  refuse_unimplemented(request);
-  params.model = request.find_string("model");
-  if (const auto n = request.find("n"))
-    params.num_choices = static_cast<int>(read_whole_number(*n, 1, kMaxChoices));
+std::vector<std::string> read_texts(const Field& request, const char* key, size_t most) {
+  const auto field = request.find(key);
+  if (!field) return {};
+  std::vector<std::string> texts;
+  const auto add = [&](const Json& text) {
+    if (text.is_string()) texts.push_back(text.get<std::string>());
+    return text.is_string() && !texts.back().empty() && texts.back().size() <= kMaxStopStringBytes;
+  };
+  const Json& value = field->value();
+  const bool is_accepted =
+      value.is_array() ? value.size() <= most && std::all_of(value.begin(), value.end(), add) : add(value);
+  if (!is_accepted)
+    field->refuse(
+        fmt::format("a text or a list of at most {} texts, none of them empty or longer than {} bytes", most,
+                    kMaxStopStringBytes));
+  return texts;
+}
+
+void read_stop(const Field& request, GenerationParams& params) {
+  StopParams& stop = params.stop;
+  stop.strings = read_texts(request, "stop", kMaxStopStrings);
+  if (const auto tokens = request.find("stop_token_ids")) {
+    const std::string accepted = fmt::format("a list of at most {} token ids", kMaxStopTokens);
+    stop.tokens = read_tokens(*tokens, accepted);
+    if (stop.tokens.size() > kMaxStopTokens) tokens->refuse(accepted);
+  }
+  stop.keeps_stop =
+      read_boolean(request, "include_stop_str_in_output") || read_boolean(request, "no_stop_trim");
+  if (const auto least = request.find("min_tokens"))
+    stop.min_tokens = static_cast<int>(read_whole_number(*least, 0, INT_MAX));
+}
+
+void read_sampling(const Field& request, GenerationParams& params) {
   SampleParams& sample = params.sample;
   read_float(request, "temperature", 0, 2, sample.temperature);
   read_float(request, "min_p", 0, 1, sample.min_p);
@@ -178,10 +170,20 @@ GenerationParams read_generation_params(Api api, const Field& request) {
                                                      : static_cast<uint64_t>(seed->value().get<int64_t>());
   }
   sample.logit_bias = read_logit_bias(request);
+}
+
+GenerationParams read_generation_params(Api api, const Field& request) {
+  GenerationParams params;
+  check_fields(api, request, params.ignored);
+  refuse_unimplemented(request);
+  params.model = request.find_string("model");
+  if (const auto n = request.find("n"))
+    params.num_choices = static_cast<int>(read_whole_number(*n, 1, kMaxChoices));
+  read_sampling(request, params);
   if (const auto max_tokens = request.find("max_tokens"))
     params.max_tokens =
         static_cast<int>(read_whole_number(*max_tokens, api == Api::kCompletions ? 0 : 1, INT_MAX));
-  params.stop = read_stop(request);
+  read_stop(request, params);
   read_bans(request, params);
   if (const auto most = request.find("truncate_prompt_tokens")) {
     params.truncate_prompt = static_cast<int>(read_whole_number(*most, -1, INT_MAX));

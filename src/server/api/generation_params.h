@@ -47,6 +47,11 @@ inline constexpr size_t kMaxStopTokens{256}, kMaxBadWords{128};
 
 // Checks all fields of the request against the table for `api`, and reads those that the endpoints share.
 GenerationParams read_generation_params(Api api, const harmony::Field& request);
+void read_sampling(const harmony::Field& request,
+                   GenerationParams& params);  // reads temperature to logit_bias
+void read_stop(const harmony::Field& request, GenerationParams& params);
+// A text, or a list of at most `most` texts, as stop strings may be.
+std::vector<std::string> read_texts(const harmony::Field& request, const char* key, size_t most);
 
 // The model knows low, medium and high. Others' levels become the nearest of these, and are added to `ignored`.
 harmony::ReasoningEffort read_effort(const harmony::Field& field, IgnoredFields& ignored);

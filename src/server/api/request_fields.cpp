@@ -12,7 +12,7 @@ namespace {
 using harmony::Field;
 using harmony::Json;
 
-constexpr uint8_t kChat{1}, kCompletions{2}, kResponses{4}, kTokenize{8};
+constexpr uint8_t kChat{1}, kCompletions{2}, kResponses{4}, kTokenize{8}, kAnthropic{16}, kOllama{32};
 constexpr uint8_t kMessages{kChat | kResponses}, kAnswers{kMessages | kCompletions};
 
 enum class Fate {
@@ -153,6 +153,42 @@ constexpr FieldRow kFields[] = {
     {"dry_sequence_breakers repeat_last_n cache_prompt id_slot timings_per_token return_progress "
      "return_tokens",
      kAnswers, Fate::kIgnored},
+
+    // Anthropic's, whose clients may use nibble's own sampling parameters too
+    {"model max_tokens messages system stop_sequences stream temperature top_p top_k tools tool_choice",
+     kAnthropic, Fate::kObeyed},
+    {"min_p repetition_penalty presence_penalty frequency_penalty logit_bias seed ignore_eos min_tokens",
+     kAnthropic, Fate::kObeyed},
+    {"thinking output_config", kAnthropic, Fate::kParts},
+    {"thinking.type output_config.effort", kAnthropic, Fate::kObeyed},
+    {"thinking.budget_tokens thinking.display", kAnthropic, Fate::kIgnored},
+    {"output_config.format output_format", kAnthropic, Fate::kRefused, "", kNoConstraint},
+    {"mcp_servers", kAnthropic, Fate::kRefused, "[]", "absent: the client calls tools here"},
+    {"metadata cache_control service_tier container context_management speed inference_geo diagnostics betas",
+     kAnthropic, Fate::kIgnored},
+
+    // Ollama's
+    {"model messages prompt system tools think stream logprobs top_logprobs raw name verbose", kOllama,
+     Fate::kObeyed},
+    {"keep_alive", kOllama, Fate::kIgnored},
+    {"format", kOllama, Fate::kRefused, "\"\"", kNoConstraint},
+    {"suffix template", kOllama, Fate::kRefused, "\"\"", "empty: harmony is the model's only format"},
+    {"images", kOllama, Fate::kRefused, "[]", "empty: the model reads text only"},
+    {"context", kOllama, Fate::kRefused, "[]", "absent: /api/chat has conversations"},
+    {"options", kOllama, Fate::kParts},
+    {"options.temperature options.top_k options.top_p options.min_p options.seed options.stop "
+     "options.num_predict",
+     kOllama, Fate::kObeyed},
+    {"options.presence_penalty options.frequency_penalty options.repeat_penalty options.repeat_last_n",
+     kOllama, Fate::kObeyed},
+    {"options.typical_p options.tfs_z", kOllama, Fate::kRefused, "1", kNoSampler},
+    {"options.mirostat", kOllama, Fate::kRefused, "0", kNoSampler},
+    {"options.penalize_newline", kOllama, Fate::kRefused, "true", "true: it counts as any other token"},
+    {"options.mirostat_tau options.mirostat_eta options.num_ctx options.num_keep options.num_batch "
+     "options.num_gpu",
+     kOllama, Fate::kIgnored},
+    {"options.main_gpu options.num_thread options.use_mmap options.use_mlock options.low_vram options.numa",
+     kOllama, Fate::kIgnored},
 
     {"model prompt content tokens parse_special add_special_tokens return_token_strs", kTokenize,
      Fate::kObeyed},

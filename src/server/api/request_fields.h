@@ -13,7 +13,14 @@
 
 namespace nibble::server {
 
-enum class Api : uint8_t { kChat = 1, kCompletions = 2, kResponses = 4, kTokenize = 8 };
+enum class Api : uint8_t {
+  kChat = 1,
+  kCompletions = 2,
+  kResponses = 4,
+  kTokenize = 8,
+  kAnthropic = 16,
+  kOllama = 32
+};
 
 // "user, reasoning_effort (low)"; of a request with thousands of them only the first are named.
 class IgnoredFields {

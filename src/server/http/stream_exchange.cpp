@@ -129,7 +129,7 @@ asio::awaitable<void> StreamExchange::write_events(std::string events) {
     has_events_ = true;
     status_ = 200;
     if (!is_chunked) keep_alive_ = false;  // without chunks only closing the connection ends the answer
-    std::string head = head_lines(200, "text/event-stream");
+    std::string head = head_lines(200, stream_type_);
     head += "Cache-Control: no-cache\r\n";
     head += is_chunked ? "Transfer-Encoding: chunked\r\n\r\n" : "\r\n";
     events.insert(0, head);

@@ -39,6 +39,7 @@ class StreamExchange : public Exchange {
   bool has_events() const override { return has_events_; }
   void add_header(std::string_view name, std::string_view value) override;
   asio::awaitable<void> reply(int status, std::string_view content_type, std::string body) override;
+  void set_stream_type(std::string_view content_type) override { stream_type_ = content_type; }
   asio::awaitable<void> write_events(std::string events) override;
   asio::awaitable<void> end_events(int status) override;
   void on_disconnect(std::function<void()> function) override;
@@ -66,6 +67,7 @@ class StreamExchange : public Exchange {
   std::optional<BodyBudget::Share> body_share_;  // for the body of request_
   std::string extra_lines_;
   std::string id_;
+  std::string stream_type_{"text/event-stream"};
   std::shared_ptr<Watch> watch_;
   int status_{0};
   bool has_events_{false};

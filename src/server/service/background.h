@@ -26,6 +26,7 @@ class BackgroundExchange : public Exchange {
   int status() const override { return 0; }
   bool has_events() const override { return false; }
   void add_header(std::string_view, std::string_view) override {}
+  void set_stream_type(std::string_view) override {}
   asio::awaitable<void> reply(int, std::string_view, std::string) override { co_return; }
   asio::awaitable<void> write_events(std::string) override { co_return; }
   asio::awaitable<void> end_events(int) override { co_return; }

@@ -123,7 +123,8 @@ asio::awaitable<std::optional<TokenCounts>> generate(Service& service, Exchange&
     std::optional<Generation::ChoiceEvent> next = co_await running.next(service.options.keep_alive);
     if (running.is_abandoned()) co_return std::nullopt;
     if (!next) {
-      if (params.stream) co_await exchange.write_events(listener.on_silence());
+      std::string sign = params.stream ? listener.on_silence() : "";
+      if (!sign.empty()) co_await exchange.write_events(std::move(sign));
       continue;
     }
     const size_t choice = next->choice;

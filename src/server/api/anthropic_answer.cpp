@@ -1,0 +1,149 @@
+#include "server/api/anthropic_answer.h"
+
+#include <utility>
+
+namespace nibble::server {
+namespace {
+
+using Kind = AnswerDelta::Kind;
+
+Json usage_json(const Usage& usage) {
+  return {{"input_tokens", usage.num_prompt_tokens - usage.num_cached_tokens},
+          {"cache_creation_input_tokens", 0},
+          {"cache_read_input_tokens", usage.num_cached_tokens},
+          {"output_tokens", usage.num_output_tokens}};
+}
+
+Json new_block(const AnswerDelta& delta) {
+  switch (delta.kind) {
+    case Kind::kReasoning:
+      return {{"type", "thinking"}, {"thinking", ""}, {"signature", ""}};
+    case Kind::kContent:
+      return {{"type", "text"}, {"text", ""}, {"citations", nullptr}};
+    case Kind::kCall:
+      break;
+  }
+  return {{"type", "tool_use"}, {"id", delta.id}, {"name", delta.tool.name}, {"input", Json::object()}};
+}
+
+Json delta_json(const AnswerDelta& delta) {
+  switch (delta.kind) {
+    case Kind::kReasoning:
+      return {{"type", "thinking_delta"}, {"thinking", delta.text}};
+    case Kind::kContent:
+      return {{"type", "text_delta"}, {"text", delta.text}};
+    case Kind::kCall:
+      break;
+  }
+  return {{"type", "input_json_delta"}, {"partial_json", delta.text}};
+}
+
+// Clients send it back with the block; it signs nothing, because the model trusts what it is told.
+constexpr const char* kSignature{"nibble"};
+
+}  // namespace
+
+AnthropicMessage::AnthropicMessage(const ReplyHead& head, bool shows_thinking)
+    : shows_thinking_(shows_thinking),
+      message_({{"id", head.id},
+                {"type", "message"},
+                {"role", "assistant"},
+                {"model", head.model},
+                {"content", Json::array()},
+                {"stop_reason", nullptr},
+                {"stop_sequence", nullptr},
+                {"usage", usage_json({})}}) {}
+
+std::string AnthropicMessage::begin(const Usage& usage) {
+  has_begun_ = true;
+  message_["usage"] = usage_json(usage);
+  return anthropic_event({{"type", "message_start"}, {"message", message_}}) +
+         anthropic_event({{"type", "ping"}});
+}
+
+std::string AnthropicMessage::push(const std::vector<AnswerDelta>& deltas) {
+  std::string events;
+  Json& content = message_["content"];
+  for (const AnswerDelta& delta : deltas) {
+    if (delta.kind == Kind::kReasoning && !shows_thinking_) continue;
+    const bool begins = delta.kind == Kind::kCall ? !delta.id.empty() : delta.begins_message;
+    if (delta.text.empty() && !begins) continue;
+    if (begins || open_ != delta.kind) {
+      events += end_block();
+      content.push_back(new_block(delta));
+      open_ = delta.kind;
+      events += anthropic_event({{"type", "content_block_start"},
+                                 {"index", content.size() - 1},
+                                 {"content_block", content.back()}});
+    }
+    if (delta.text.empty()) continue;
+    if (delta.kind == Kind::kCall) {
+      arguments_ += delta.text;
+    } else {
+      Json& text = content.back()[delta.kind == Kind::kContent ? "text" : "thinking"];
+      text = text.get_ref<const std::string&>() + delta.text;
+    }
+    events += anthropic_event(
+        {{"type", "content_block_delta"}, {"index", content.size() - 1}, {"delta", delta_json(delta)}});
+  }
+  return events;
+}
+
+// Arguments that are no object are passed on as they were written, under a name that says so.
+std::string AnthropicMessage::end_block() {
+  if (!open_) return "";
+  const size_t index = message_["content"].size() - 1;
+  Json& block = message_["content"].back();
+  std::string events;
+  if (open_ == Kind::kCall) {
+    Json input = Json::parse(arguments_, nullptr, /*allow_exceptions=*/false);
+    block["input"] = input.is_object() ? std::move(input) : Json{{"arguments", arguments_}};
+    arguments_.clear();
+  } else if (open_ == Kind::kReasoning) {
+    block["signature"] = kSignature;
+    events = anthropic_event({{"type", "content_block_delta"},
+                              {"index", index},
+                              {"delta", {{"type", "signature_delta"}, {"signature", kSignature}}}});
+  }
+  open_.reset();
+  return events + anthropic_event({{"type", "content_block_stop"}, {"index", index}});
+}
+
+std::string AnthropicMessage::end(std::string_view stop_reason, const std::string& stop_sequence,
+                                  const Usage& usage) {
+  std::string events = end_block();
+  message_["stop_reason"] = stop_reason;
+  message_["stop_sequence"] = stop_sequence.empty() ? Json() : Json(stop_sequence);
+  message_["usage"] = usage_json(usage);
+  events += anthropic_event(
+      {{"type", "message_delta"},
+       {"delta", {{"stop_reason", stop_reason}, {"stop_sequence", message_["stop_sequence"]}}},
+       {"usage", message_["usage"]}});
+  return events + anthropic_event({{"type", "message_stop"}});
+}
+
+std::string anthropic_event(const Json& event) {
+  return "event: " + event["type"].get<std::string>() + "\n" + sse_event(event);
+}
+
+Json anthropic_error(int status, std::string_view message, std::string_view request_id) {
+  const auto type = [&]() -> const char* {
+    switch (status) {
+      case 401:
+        return "authentication_error";
+      case 404:
+        return "not_found_error";
+      case 413:
+        return "request_too_large";
+      case 429:
+        return "rate_limit_error";
+      case 503:
+        return "overloaded_error";
+      default:
+        return status < 500 ? "invalid_request_error" : "api_error";
+    }
+  };
+  return {{"type", "error"}, {"error", {{"type", type()}, {"message", message}}}, {"request_id", request_id}};
+}
+
+}  // namespace nibble::server

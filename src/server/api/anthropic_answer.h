@@ -1,0 +1,44 @@
+// An answer in the form of Anthropic's Messages API: a message of blocks (thinking, text, tool_use), and the events by which a stream sends
+// it. Each harmony message of the model is one block.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "server/api/chat_answer.h"
+#include "server/api/reply.h"
+
+namespace nibble::server {
+
+class AnthropicMessage {
+ public:
+  AnthropicMessage(const ReplyHead& head, bool shows_thinking);
+
+  // Return the events that follow.
+  std::string begin(const Usage& usage);  // of the message, once
+  std::string push(const std::vector<AnswerDelta>& deltas);
+  std::string end(std::string_view stop_reason, const std::string& stop_sequence, const Usage& usage);
+  bool has_begun() const { return has_begun_; }
+
+  const Json& json() const { return message_; }  // complete after end()
+
+ private:
+  std::string end_block();
+
+  bool shows_thinking_;
+  Json message_;
+  std::optional<AnswerDelta::Kind> open_;  // of the last block until it is complete
+  std::string arguments_;                  // of the last block, if it is a call
+  bool has_begun_{false};
+};
+
+// "event: TYPE\ndata: {...}\n\n"
+std::string anthropic_event(const Json& event);
+
+// {"type": "error", "error": {"type", "message"}, "request_id"}
+Json anthropic_error(int status, std::string_view message, std::string_view request_id);
+
+}  // namespace nibble::server

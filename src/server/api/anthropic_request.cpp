@@ -1,0 +1,179 @@
+#include "server/api/anthropic_request.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+namespace nibble::server {
+namespace {
+
+using harmony::ChatMessage;
+using harmony::Field;
+using harmony::Json;
+using harmony::Role;
+
+constexpr const char* kBlocks{"a text or a list of blocks"};
+
+void add_paragraph(std::string& text, std::string_view more) {
+  if (!text.empty() && !more.empty()) text += "\n\n";
+  text += more;
+}
+
+// What a tool gave. Pictures can't be read; the model is told of them.
+std::string result_from(const Field& content) {
+  if (content.value().is_string()) return content.string();
+  std::string text;
+  for (const Field& block : content.elements()) {
+    const std::string type = block.need_string("type");
+    if (type == "text")
+      add_paragraph(text, block.need_string("text"));
+    else if (type == "search_result")
+      add_paragraph(text, result_from(block.need("content", kBlocks)));
+    else if (type == "tool_reference")
+      add_paragraph(text, block.need_string("tool_name"));
+    else
+      add_paragraph(text, "[a block of type " + type + " that can't be shown]");
+  }
+  return text;
+}
+
+void add_result(const Field& block, std::vector<ChatMessage>& messages) {
+  ChatMessage& result = messages.emplace_back();
+  result.role = Role::kTool;
+  result.tool_call_id = block.need_string("tool_use_id");
+  if (const auto content = block.find("content")) result.text = result_from(*content);
+  if (const auto fault = block.find("is_error"); fault && fault->boolean()) result.text.insert(0, "Error: ");
+}
+
+// Adds a block to the message `said`; a result becomes a message of its own, before it.
+void add_block(const Field& block, ChatMessage& said, std::vector<ChatMessage>& messages,
+               IgnoredFields& ignored) {
+  constexpr const char* kTypes{
+      "text, thinking, tool_use, tool_result or search_result: the model reads nothing else"};
+  const Field type = block.need("type", kTypes);
+  const std::string name = type.string();
+  if (name == "text") {
+    add_paragraph(said.text, block.need_string("text"));
+  } else if (name == "search_result") {
+    add_paragraph(said.text, result_from(block.need("content", kBlocks)));
+  } else if (name == "thinking") {
+    add_paragraph(said.reasoning, block.need_string("thinking"));
+  } else if (name == "tool_use") {
+    said.tool_calls.push_back({.id = block.need_string("id"),
+                               .name = block.need_string("name"),
+                               .arguments = harmony::json_line(block.need("input", "an object").value(),
+                                                               harmony::JsonSpacing::kNone)});
+  } else if (name == "tool_result") {
+    add_result(block, messages);
+  } else if (name == "image" || name == "document") {
+    type.refuse(kTypes);
+  } else if (name != "redacted_thinking") {  // which only its maker can read
+    ignored.add("messages." + name, "left out");
+  }
+}
+
+void add_message(const Field& field, std::vector<ChatMessage>& messages, IgnoredFields& ignored) {
+  const Field role = field.need("role", "user, assistant or system");
+  ChatMessage said;
+  if (role.value() == "assistant")
+    said.role = Role::kAssistant;
+  else if (role.value() == "system")
+    said.role = Role::kDeveloper;
+  else if (role.value() != "user")
+    role.refuse("user, assistant or system");
+  const Field content = field.need("content", kBlocks);
+  const size_t num_before = messages.size();
+  if (content.value().is_string())
+    said.text = content.string();
+  else
+    for (const Field& block : content.elements()) add_block(block, said, messages, ignored);
+  // A message of results alone says nothing more.
+  if (said.role == Role::kUser && said.text.empty() && messages.size() > num_before) return;
+  messages.push_back(std::move(said));
+}
+
+std::string system_from(const Field& system) {
+  if (system.value().is_string()) return system.string();
+  std::string text;
+  for (const Field& block : system.elements()) {
+    const std::string part = block.need_string("text");
+    if (!part.starts_with("x-anthropic-billing-header:")) add_paragraph(text, part);
+  }
+  return text;
+}
+
+void add_tool(const Field& tool, ToolSet& tools, IgnoredFields& ignored) {
+  const std::string type = tool.find_string("type").value_or("custom");
+  if (type != "custom") {
+    ignored.add("tools." + type, "left out");
+    return;
+  }
+  Json function{{"name", tool.need_string("name")}};
+  if (const auto description = tool.find("description")) function["description"] = description->value();
+  if (const auto schema = tool.find("input_schema")) function["parameters"] = schema->value();
+  add_function(Field(function, tool.place()), tools);
+}
+
+void read_tools(const Field& request, ChatRequest& read) {
+  ToolSet tools;
+  if (const auto list = request.find("tools"))
+    for (const Field& tool : list->elements()) add_tool(tool, tools, read.params.ignored);
+  if (const auto choice = request.find("tool_choice")) {
+    const Field type = choice->need("type", "\"auto\" or \"none\"");
+    if (type.value() == "none")
+      tools.clear();
+    else if (type.value() != "auto")
+      type.refuse("\"auto\" or \"none\": a call can't be forced");
+  }
+  read.chat.tools = std::move(tools.functions);
+  read.offered = std::move(tools.offered);
+}
+
+bool read_thinking(const Field& request, ChatRequest& read) {
+  bool is_shown = false;
+  if (const auto thinking = request.find("thinking")) {
+    constexpr const char* kTypes{"enabled, adaptive, disabled or between_tools"};
+    const Field type = thinking->need("type", kTypes);
+    const std::string name = type.string();
+    if (name != "enabled" && name != "adaptive" && name != "disabled" && name != "between_tools")
+      type.refuse(kTypes);
+    is_shown = name != "disabled";
+    if (!is_shown) {
+      read.chat.reasoning_effort = harmony::ReasoningEffort::kLow;
+      read.params.ignored.add("thinking", "low");
+    }
+  }
+  if (const auto config = request.find("output_config"))
+    if (const auto effort = config->find("effort"))
+      read.chat.reasoning_effort = read_effort(*effort, read.params.ignored);
+  return is_shown;
+}
+
+}  // namespace
+
+AnthropicRequest read_anthropic_request(std::string_view body, bool needs_max_tokens) {
+  const Json json = harmony::parse_json(body, "the body");
+  const Field request(json, "request");
+  AnthropicRequest read;
+  GenerationParams& params = read.chat.params;
+  params = read_generation_params(Api::kAnthropic, request);
+  params.num_choices = 1;
+  if (needs_max_tokens) request.need("max_tokens", "a whole number of at least 1");
+  params.stop.strings = read_texts(request, "stop_sequences", kMaxStopStrings);
+  if (const auto system = request.find("system")) read.chat.chat.instructions = system_from(*system);
+  const Field messages = request.need("messages", "a list of at least one message");
+  for (const Field& message : messages.elements())
+    add_message(message, read.chat.chat.messages, params.ignored);
+  if (read.chat.chat.messages.empty()) messages.refuse("a list of at least one message");
+  read_tools(request, read.chat);
+  read.shows_thinking = read_thinking(request, read.chat);
+  // A last message of the assistant is the beginning of the answer.
+  const ChatMessage& last = read.chat.chat.messages.back();
+  if (last.role == Role::kAssistant && last.tool_calls.empty()) {
+    read.chat.continues_final = true;
+    read.chat.adds_generation_prompt = false;
+  }
+  return read;
+}
+
+}  // namespace nibble::server

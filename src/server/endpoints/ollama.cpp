@@ -1,0 +1,168 @@
+// POST /api/chat and /api/generate: Ollama's API. A stream has an object on each line; the last one says how long all took.
+#include <fmt/chrono.h>
+
+#include <chrono>
+#include <nlohmann/json.hpp>
+#include <utility>
+#include <vector>
+
+#include "core/clock.h"
+#include "server/api/ollama_request.h"
+#include "server/endpoints/endpoints.h"
+#include "server/service/prompt.h"
+
+namespace nibble::server {
+namespace {
+
+std::string now() {
+  return fmt::format("{:%Y-%m-%dT%H:%M:%S}Z", std::chrono::time_point_cast<std::chrono::microseconds>(
+                                                  std::chrono::system_clock::now()));
+}
+
+int64_t nanoseconds(double seconds) { return static_cast<int64_t>(seconds * 1e9); }
+
+// Arguments are an object here; what the model wrote wrong is passed on under a name that says so.
+Json calls_json(const ChatAnswer& answer) {
+  Json calls = Json::array();
+  for (const ChatAnswer::Call& call : answer.calls()) {
+    Json arguments = Json::parse(call.arguments, nullptr, /*allow_exceptions=*/false);
+    if (!arguments.is_object()) arguments = {{"arguments", call.arguments}};
+    calls.push_back(
+        {{"id", call.id},
+         {"function", {{"index", calls.size()}, {"name", call.tool.name}, {"arguments", arguments}}}});
+  }
+  return calls;
+}
+
+class OllamaAnswer : public ChoiceListener {
+ public:
+  OllamaAnswer(const ReplyHead& head, const Tokenizer& tokenizer, const OllamaRequest& request, bool is_chat,
+               int num_prompt_tokens)
+      : head_(head),
+        tokenizer_(tokenizer),
+        answer_(tokenizer, request.chat.offered, request.chat.params.stop),
+        is_chat_(is_chat),
+        is_raw_(request.is_raw),
+        is_stream_(request.chat.params.stream),
+        shows_thinking_(request.chat.includes_reasoning),
+        with_logprobs_(request.chat.params.sample.num_logprobs >= 0),
+        num_prompt_tokens_(num_prompt_tokens) {}
+
+  std::string on_token(size_t, TokenEvent& event) override {
+    if (num_tokens_++ == 0) first_token_seconds_ = clock_.seconds();
+    if (!is_raw_) return lines(answer_.push(event.token));
+    raw_text_ += event.text;
+    return is_stream_ && !event.text.empty() ? print(line(event.text, "")) + "\n" : "";
+  }
+  bool has_enough(size_t) const override { return answer_.has_stopped(); }
+  std::string on_end(size_t, FinishReason reason, const std::string& text) override {
+    std::string out = is_raw_ ? "" : lines(answer_.finish());
+    raw_text_ += text;
+    const bool is_cut = reason == FinishReason::kMaxTokens || reason == FinishReason::kContextFull;
+    last_ = is_stream_ ? line(is_raw_ ? text : "", "")
+                       : line(is_raw_ ? raw_text_ : answer_.content(), answer_.reasoning());
+    if (is_chat_ && !answer_.calls().empty()) last_["message"]["tool_calls"] = calls_json(answer_);
+    if (with_logprobs_ && !is_stream_ && !is_raw_)
+      last_["logprobs"] = chat_logprobs(answer_.content_tokens(), tokenizer_)["content"];
+    last_["done"] = true;
+    last_["done_reason"] = is_cut && !answer_.has_stopped() ? "length" : "stop";
+    const double seconds = clock_.seconds();
+    last_["total_duration"] = nanoseconds(seconds);
+    last_["load_duration"] = 0;
+    last_["prompt_eval_count"] = num_prompt_tokens_;
+    last_["prompt_eval_duration"] = nanoseconds(first_token_seconds_);
+    last_["eval_count"] = num_tokens_;
+    last_["eval_duration"] = nanoseconds(seconds - first_token_seconds_);
+    return is_stream_ ? out + print(last_) + "\n" : "";
+  }
+  std::string on_silence() override { return ""; }  // a line has no form that says nothing
+  const Json& last() const { return last_; }
+
+ private:
+  Json line(const std::string& text, const std::string& thinking) const {
+    Json json{{"model", head_.model}, {"created_at", now()}};
+    Json said = Json::object();
+    if (is_chat_) said["role"] = "assistant";
+    said[is_chat_ ? "content" : "response"] = text;
+    if (!thinking.empty() && shows_thinking_) said["thinking"] = thinking;
+    if (is_chat_)
+      json["message"] = std::move(said);
+    else
+      json.update(said);
+    json["done"] = false;
+    return json;
+  }
+  std::string lines(const std::vector<AnswerDelta>& deltas) const {
+    std::string out;
+    if (!is_stream_) return out;
+    for (const AnswerDelta& delta : deltas) {
+      const bool is_thinking = delta.kind == AnswerDelta::Kind::kReasoning;
+      if (delta.kind == AnswerDelta::Kind::kCall || (is_thinking && !shows_thinking_)) continue;
+      Json json = is_thinking ? line("", delta.paragraph()) : line(delta.paragraph(), "");
+      if (with_logprobs_ && !delta.tokens.empty())
+        json["logprobs"] = chat_logprobs(delta.tokens, tokenizer_)["content"];
+      out += print(json) + "\n";
+    }
+    return out;
+  }
+
+  const ReplyHead& head_;
+  const Tokenizer& tokenizer_;
+  ChatAnswer answer_;
+  bool is_chat_, is_raw_, is_stream_, shows_thinking_, with_logprobs_;
+  int num_prompt_tokens_, num_tokens_{0};
+  std::string raw_text_;
+  Json last_;
+  Stopwatch clock_;
+  double first_token_seconds_{0};
+};
+
+asio::awaitable<void> answer(Service& service, Exchange& exchange, bool is_chat) {
+  OllamaRequest request;
+  std::vector<GenerationRequest> prompts;
+  co_await offload_if_long(service, exchange, [&] {
+    request = is_chat ? read_ollama_chat(exchange.body()) : read_ollama_generate(exchange.body());
+    check_model(service, request.chat.params);
+    if (request.only_loads) return;
+    const Tokenizer& tokenizer = *service.model->tokenizer;
+    prompts.push_back(
+        make_generation_request(service, request.chat.params,
+                                request.is_raw ? tokenizer.encode(request.prompt, SpecialTokens::kRecognise)
+                                               : chat_prompt(service, request.chat).tokens));
+    if (request.is_raw) prompts.back().stop.strings = request.chat.params.stop.strings;
+    request.chat.chat.messages.clear();
+  });
+  exchange.drop_body();
+  note_ignored(service, exchange, request.chat.params.ignored);
+  const ReplyHead head = new_reply(service, "");
+  if (request.only_loads) {
+    Json loaded{{"model", head.model}, {"created_at", now()}, {"done", true}, {"done_reason", "load"}};
+    if (is_chat)
+      loaded["message"] = {{"role", "assistant"}, {"content", ""}};
+    else
+      loaded["response"] = "";
+    co_await reply_json(exchange, 200, loaded);
+    co_return;
+  }
+  exchange.set_stream_type("application/x-ndjson");
+  OllamaAnswer listener(head, *service.model->tokenizer, request, is_chat,
+                        static_cast<int>(prompts.front().prompt.size()));
+  const std::optional<TokenCounts> counts =
+      co_await generate(service, exchange, std::move(prompts), request.chat.params, listener);
+  if (!counts) co_return;
+  if (request.chat.params.stream)
+    co_await exchange.end_events(200);
+  else
+    co_await reply_json(exchange, 200, listener.last());
+}
+
+}  // namespace
+
+asio::awaitable<void> ollama_chat(Service& service, Exchange& exchange) {
+  return answer(service, exchange, true);
+}
+asio::awaitable<void> ollama_generate(Service& service, Exchange& exchange) {
+  return answer(service, exchange, false);
+}
+
+}  // namespace nibble::server

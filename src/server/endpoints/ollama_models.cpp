@@ -1,0 +1,80 @@
+// What Ollama's API says of models: GET /api/tags, /api/ps, /api/version, POST /api/show. The model is the one that is served; none can be
+// loaded, changed or taken away.
+#include <fmt/chrono.h>
+
+#include <nlohmann/json.hpp>
+
+#include "server/api/ollama_request.h"
+#include "server/endpoints/endpoints.h"
+#include "server/http/http_error.h"
+
+namespace nibble::server {
+namespace {
+
+Json details() {
+  return {{"parent_model", ""},     {"format", "safetensors"}, {"family", "gptoss"},
+          {"families", {"gptoss"}}, {"parameter_size", ""},    {"quantization_level", "MXFP4"}};
+}
+
+std::string time_of(int64_t seconds) { return fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(seconds)); }
+
+Json row_of(const Service& service, const std::string& name) {
+  const std::string tagged = name.find(':') == std::string::npos ? name + ":latest" : name;
+  return {{"name", tagged},
+          {"model", tagged},
+          {"modified_at", time_of(service.model->created)},
+          {"size", 0},
+          {"digest", service.fingerprint},
+          {"details", details()}};
+}
+
+Json rows(const Service& service) {
+  Json list = Json::array({row_of(service, service.options.model_id)});
+  for (const std::string& alias : service.options.aliases) list.push_back(row_of(service, alias));
+  return list;
+}
+
+}  // namespace
+
+asio::awaitable<void> ollama_tags(Service& service, Exchange& exchange) {
+  return reply_json(exchange, 200, {{"models", rows(service)}});
+}
+
+asio::awaitable<void> ollama_ps(Service& service, Exchange& exchange) {
+  Json list = rows(service);
+  for (Json& row : list) {
+    row["expires_at"] = "2318-01-01T00:00:00Z";  // it stays as long as the server
+    row["size_vram"] = 0;
+    row["context_length"] = service.model->max_context;
+  }
+  return reply_json(exchange, 200, {{"models", std::move(list)}});
+}
+
+asio::awaitable<void> ollama_show(Service& service, Exchange& exchange) {
+  check_model(service, read_ollama_model(exchange.body()));
+  const int context = service.model->max_context;
+  return reply_json(exchange, 200,
+                    {{"modelfile", ""},
+                     {"parameters", fmt::format("num_ctx {}", context)},
+                     {"template", "{{ .Prompt }}"},
+                     {"details", details()},
+                     {"model_info",
+                      {{"general.architecture", "gptoss"},
+                       {"gptoss.context_length", context},
+                       {"gptoss.vocab_size", service.model->vocab}}},
+                     {"capabilities", {"completion", "tools", "thinking"}},
+                     {"modified_at", time_of(service.model->created)}});
+}
+
+// Clients compare it with the version from which on a feature is there; tools and thinking need 0.9.
+asio::awaitable<void> ollama_version(Service&, Exchange& exchange) {
+  return reply_json(exchange, 200, {{"version", "0.12.0"}});
+}
+
+asio::awaitable<void> ollama_not_here(Service&, Exchange& exchange) {
+  throw HttpError(501, "nibble serves the one model that it was started with: there is no {} here",
+                  exchange.path());
+  co_return;
+}
+
+}  // namespace nibble::server
