@@ -340,7 +340,7 @@ def test_a_turn_of_an_agent_ends_with_whole_items(server):
     assert [item["type"] for item in items] == ["reasoning", "function_call"] and events[-1]["type"] == "response.completed"
     assert items[0]["encrypted_content"] is None and items[0]["content"][0]["type"] == "reasoning_text"
     result = {"type": "function_call_output", "call_id": items[1]["call_id"], "output": "7 degrees"}
-    second = raw_events(server, **agent(input=[*agent()["input"], *items, result], max_output_tokens=150))
+    second = raw_events(server, **agent(input=[*agent()["input"], *items, result], max_output_tokens=150, reasoning={"effort": "medium"}))
     usage = second[-1]["response"]["usage"]
     assert second[-1]["type"] in ("response.completed", "response.incomplete")
     assert usage["input_tokens_details"]["cached_tokens"] > 64 and "reasoning_tokens" in usage["output_tokens_details"]

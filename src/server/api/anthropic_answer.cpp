@@ -5,9 +5,9 @@
 namespace nibble::server {
 namespace {
 
-using Kind = AnswerDelta::Kind;
+using BlockKind = AnswerDelta::Kind;
 
-Json usage_json(const Usage& usage) {
+Json anthropic_usage(const Usage& usage) {
   return {{"input_tokens", usage.num_prompt_tokens - usage.num_cached_tokens},
           {"cache_creation_input_tokens", 0},
           {"cache_read_input_tokens", usage.num_cached_tokens},
@@ -16,11 +16,11 @@ Json usage_json(const Usage& usage) {
 
 Json new_block(const AnswerDelta& delta) {
   switch (delta.kind) {
-    case Kind::kReasoning:
+    case BlockKind::kReasoning:
       return {{"type", "thinking"}, {"thinking", ""}, {"signature", ""}};
-    case Kind::kContent:
+    case BlockKind::kContent:
       return {{"type", "text"}, {"text", ""}, {"citations", nullptr}};
-    case Kind::kCall:
+    case BlockKind::kCall:
       break;
   }
   return {{"type", "tool_use"}, {"id", delta.id}, {"name", delta.tool.name}, {"input", Json::object()}};
@@ -28,11 +28,11 @@ Json new_block(const AnswerDelta& delta) {
 
 Json delta_json(const AnswerDelta& delta) {
   switch (delta.kind) {
-    case Kind::kReasoning:
+    case BlockKind::kReasoning:
       return {{"type", "thinking_delta"}, {"thinking", delta.text}};
-    case Kind::kContent:
+    case BlockKind::kContent:
       return {{"type", "text_delta"}, {"text", delta.text}};
-    case Kind::kCall:
+    case BlockKind::kCall:
       break;
   }
   return {{"type", "input_json_delta"}, {"partial_json", delta.text}};
@@ -52,11 +52,11 @@ AnthropicMessage::AnthropicMessage(const ReplyHead& head, bool shows_thinking)
                 {"content", Json::array()},
                 {"stop_reason", nullptr},
                 {"stop_sequence", nullptr},
-                {"usage", usage_json({})}}) {}
+                {"usage", anthropic_usage({})}}) {}
 
 std::string AnthropicMessage::begin(const Usage& usage) {
   has_begun_ = true;
-  message_["usage"] = usage_json(usage);
+  message_["usage"] = anthropic_usage(usage);
   return anthropic_event({{"type", "message_start"}, {"message", message_}}) +
          anthropic_event({{"type", "ping"}});
 }
@@ -65,8 +65,8 @@ std::string AnthropicMessage::push(const std::vector<AnswerDelta>& deltas) {
   std::string events;
   Json& content = message_["content"];
   for (const AnswerDelta& delta : deltas) {
-    if (delta.kind == Kind::kReasoning && !shows_thinking_) continue;
-    const bool begins = delta.kind == Kind::kCall ? !delta.id.empty() : delta.begins_message;
+    if (delta.kind == BlockKind::kReasoning && !shows_thinking_) continue;
+    const bool begins = delta.kind == BlockKind::kCall ? !delta.id.empty() : delta.begins_message;
     if (delta.text.empty() && !begins) continue;
     if (begins || open_ != delta.kind) {
       events += end_block();
@@ -77,10 +77,10 @@ std::string AnthropicMessage::push(const std::vector<AnswerDelta>& deltas) {
                                  {"content_block", content.back()}});
     }
     if (delta.text.empty()) continue;
-    if (delta.kind == Kind::kCall) {
+    if (delta.kind == BlockKind::kCall) {
       arguments_ += delta.text;
     } else {
-      Json& text = content.back()[delta.kind == Kind::kContent ? "text" : "thinking"];
+      Json& text = content.back()[delta.kind == BlockKind::kContent ? "text" : "thinking"];
       text = text.get_ref<const std::string&>() + delta.text;
     }
     events += anthropic_event(
@@ -95,11 +95,11 @@ std::string AnthropicMessage::end_block() {
   const size_t index = message_["content"].size() - 1;
   Json& block = message_["content"].back();
   std::string events;
-  if (open_ == Kind::kCall) {
+  if (open_ == BlockKind::kCall) {
     Json input = Json::parse(arguments_, nullptr, /*allow_exceptions=*/false);
     block["input"] = input.is_object() ? std::move(input) : Json{{"arguments", arguments_}};
     arguments_.clear();
-  } else if (open_ == Kind::kReasoning) {
+  } else if (open_ == BlockKind::kReasoning) {
     block["signature"] = kSignature;
     events = anthropic_event({{"type", "content_block_delta"},
                               {"index", index},
@@ -114,7 +114,7 @@ std::string AnthropicMessage::end(std::string_view stop_reason, const std::strin
   std::string events = end_block();
   message_["stop_reason"] = stop_reason;
   message_["stop_sequence"] = stop_sequence.empty() ? Json() : Json(stop_sequence);
-  message_["usage"] = usage_json(usage);
+  message_["usage"] = anthropic_usage(usage);
   events += anthropic_event(
       {{"type", "message_delta"},
        {"delta", {{"stop_reason", stop_reason}, {"stop_sequence", message_["stop_sequence"]}}},

@@ -37,7 +37,7 @@ std::string result_from(const Field& content) {
   return text;
 }
 
-void add_result(const Field& block, std::vector<ChatMessage>& messages) {
+void add_tool_result(const Field& block, std::vector<ChatMessage>& messages) {
   ChatMessage& result = messages.emplace_back();
   result.role = Role::kTool;
   result.tool_call_id = block.need_string("tool_use_id");
@@ -64,7 +64,7 @@ void add_block(const Field& block, ChatMessage& said, std::vector<ChatMessage>& 
                                .arguments = harmony::json_line(block.need("input", "an object").value(),
                                                                harmony::JsonSpacing::kNone)});
   } else if (name == "tool_result") {
-    add_result(block, messages);
+    add_tool_result(block, messages);
   } else if (name == "image" || name == "document") {
     type.refuse(kTypes);
   } else if (name != "redacted_thinking") {  // which only its maker can read
@@ -72,7 +72,7 @@ void add_block(const Field& block, ChatMessage& said, std::vector<ChatMessage>& 
   }
 }
 
-void add_message(const Field& field, std::vector<ChatMessage>& messages, IgnoredFields& ignored) {
+void add_anthropic_message(const Field& field, std::vector<ChatMessage>& messages, IgnoredFields& ignored) {
   const Field role = field.need("role", "user, assistant or system");
   ChatMessage said;
   if (role.value() == "assistant")
@@ -102,7 +102,7 @@ std::string system_from(const Field& system) {
   return text;
 }
 
-void add_tool(const Field& tool, ToolSet& tools, IgnoredFields& ignored) {
+void add_anthropic_tool(const Field& tool, ToolSet& tools, IgnoredFields& ignored) {
   const std::string type = tool.find_string("type").value_or("custom");
   if (type != "custom") {
     ignored.add("tools." + type, "left out");
@@ -114,10 +114,10 @@ void add_tool(const Field& tool, ToolSet& tools, IgnoredFields& ignored) {
   add_function(Field(function, tool.place()), tools);
 }
 
-void read_tools(const Field& request, ChatRequest& read) {
+void read_anthropic_tools(const Field& request, ChatRequest& read) {
   ToolSet tools;
   if (const auto list = request.find("tools"))
-    for (const Field& tool : list->elements()) add_tool(tool, tools, read.params.ignored);
+    for (const Field& tool : list->elements()) add_anthropic_tool(tool, tools, read.params.ignored);
   if (const auto choice = request.find("tool_choice")) {
     const Field type = choice->need("type", "\"auto\" or \"none\"");
     if (type.value() == "none")
@@ -163,9 +163,9 @@ AnthropicRequest read_anthropic_request(std::string_view body, bool needs_max_to
   if (const auto system = request.find("system")) read.chat.chat.instructions = system_from(*system);
   const Field messages = request.need("messages", "a list of at least one message");
   for (const Field& message : messages.elements())
-    add_message(message, read.chat.chat.messages, params.ignored);
+    add_anthropic_message(message, read.chat.chat.messages, params.ignored);
   if (read.chat.chat.messages.empty()) messages.refuse("a list of at least one message");
-  read_tools(request, read.chat);
+  read_anthropic_tools(request, read.chat);
   read.shows_thinking = read_thinking(request, read.chat);
   // A last message of the assistant is the beginning of the answer.
   const ChatMessage& last = read.chat.chat.messages.back();

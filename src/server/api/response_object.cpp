@@ -6,7 +6,7 @@
 namespace nibble::server {
 namespace {
 
-Json usage_json(const Usage& usage) {
+Json response_usage(const Usage& usage) {
   return {{"input_tokens", usage.num_prompt_tokens},
           {"input_tokens_details", {{"cached_tokens", usage.num_cached_tokens}, {"cache_write_tokens", 0}}},
           {"output_tokens", usage.num_output_tokens},
@@ -88,7 +88,7 @@ std::string ResponseObject::end(const std::vector<AnswerDelta>& deltas, bool is_
 
 std::string ResponseObject::close(const Usage& usage) {
   whole_["completed_at"] = whole_["status"] == "completed" ? Json(std::time(nullptr)) : Json();
-  whole_["usage"] = usage_json(usage);
+  whole_["usage"] = response_usage(usage);
   whole_["output"] = items_.items();
   return events_of({{{"type", "response." + whole_["status"].get<std::string>()}, {"response", whole_}}});
 }

@@ -9,7 +9,7 @@
 namespace nibble::server {
 namespace {
 
-Json row_of(const Service& service, const std::string& name) {
+Json model_row(const Service& service, const std::string& name) {
   const ServedModel& model = *service.model;
   return {{"id", name},
           {"object", "model"},
@@ -24,8 +24,8 @@ Json row_of(const Service& service, const std::string& name) {
 }  // namespace
 
 asio::awaitable<void> models(Service& service, Exchange& exchange) {
-  Json rows = Json::array({row_of(service, service.options.model_id)});
-  for (const std::string& alias : service.options.aliases) rows.push_back(row_of(service, alias));
+  Json rows = Json::array({model_row(service, service.options.model_id)});
+  for (const std::string& alias : service.options.aliases) rows.push_back(model_row(service, alias));
   Json list{{"object", "list"},
             {"first_id", rows.front()["id"]},
             {"last_id", rows.back()["id"]},
@@ -38,7 +38,7 @@ asio::awaitable<void> model(Service& service, Exchange& exchange) {
   const std::string path = with_v1(exchange.path());
   const std::string name = url_decoded(match_path("/v1/models/{id}", path).value_or(""));
   check_model(service, name);
-  return reply_json(exchange, 200, row_of(service, name));
+  return reply_json(exchange, 200, model_row(service, name));
 }
 
 }  // namespace nibble::server

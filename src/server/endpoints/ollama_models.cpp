@@ -18,7 +18,7 @@ Json details() {
 
 std::string time_of(int64_t seconds) { return fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(seconds)); }
 
-Json row_of(const Service& service, const std::string& name) {
+Json ollama_row(const Service& service, const std::string& name) {
   const std::string tagged = name.find(':') == std::string::npos ? name + ":latest" : name;
   return {{"name", tagged},
           {"model", tagged},
@@ -28,20 +28,20 @@ Json row_of(const Service& service, const std::string& name) {
           {"details", details()}};
 }
 
-Json rows(const Service& service) {
-  Json list = Json::array({row_of(service, service.options.model_id)});
-  for (const std::string& alias : service.options.aliases) list.push_back(row_of(service, alias));
+Json ollama_rows(const Service& service) {
+  Json list = Json::array({ollama_row(service, service.options.model_id)});
+  for (const std::string& alias : service.options.aliases) list.push_back(ollama_row(service, alias));
   return list;
 }
 
 }  // namespace
 
 asio::awaitable<void> ollama_tags(Service& service, Exchange& exchange) {
-  return reply_json(exchange, 200, {{"models", rows(service)}});
+  return reply_json(exchange, 200, {{"models", ollama_rows(service)}});
 }
 
 asio::awaitable<void> ollama_ps(Service& service, Exchange& exchange) {
-  Json list = rows(service);
+  Json list = ollama_rows(service);
   for (Json& row : list) {
     row["expires_at"] = "2318-01-01T00:00:00Z";  // it stays as long as the server
     row["size_vram"] = 0;
