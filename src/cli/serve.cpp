@@ -8,10 +8,12 @@
 #include <fstream>
 #include <memory>
 
+#include "cli/measure/kernels_json.h"
 #include "cli/version.h"
 #include "core/bytes_text.h"
 #include "core/error.h"
 #include "core/log.h"
+#include "core/thread_pool.h"
 #include "harmony/control_tokens.h"
 #include "server/server.h"
 #include "setup/load.h"
@@ -25,7 +27,7 @@ namespace fs = std::filesystem;
 
 constexpr const char* kServeFooter{R"(
 Endpoints: /v1/chat/completions, /v1/completions, /v1/responses (and what is stored of them), /v1/models, /apply-template,
-/tokenize, /detokenize, /tokenizer_info, /health, /version, /metrics.
+/tokenize, /detokenize, /tokenizer_info, /health, /version, /metrics, /status.json; in a browser a chat at / and what runs at /status.
 ctrl-C (or SIGTERM) refuses new requests and ends when those that run are done; a second one ends at once (exit code 130).
 A body may have 8 MiB; all that are longer than 16 KiB share 256 MiB while they are sent and read, and get status 429 beyond.
 --log-level info tells each request on stderr: its id, path, status and time, never its text (but with --log-bodies).
@@ -49,6 +51,7 @@ struct ServeOptions {
   server::ServerOptions server{};
   std::vector<std::string> keys;
   std::optional<std::string> key_file;
+  bool has_no_page{false};
   int max_queue{256};
   int shutdown_seconds{30};
 };
@@ -82,6 +85,30 @@ std::string served_name(const ServeOptions& options) {
   return fs::exists(options.model) ? path.parent_path().filename().string() : options.model;
 }
 
+// What /status tells of the setup. `budget` is what the model could take before it was loaded.
+server::SetupFacts setup_facts(const Model& model, const ResolvedSettings& setup, const BackendOptions& room,
+                               const Backend& backend, size_t budget) {
+  server::SetupFacts facts;
+  facts.backend = setup.backend->name;
+  const int num_threads = room.num_threads > 0 ? room.num_threads : num_usable_cores();
+  facts.device = setup.backend->device
+                     ? setup.backend->device().name
+                     : fmt::format("{}, {} thread{}", cpu_name(), num_threads, num_threads == 1 ? "" : "s");
+  for (const KernelChoice& row : backend.kernels())
+    facts.kernels.push_back({std::string(name(row.operation)), row.weights, row.activations, rows_text(row),
+                             row.kernel, row.reason});
+  const MemoryPlan plan = setup.backend->plan(model.config, room, setup.own);
+  const size_t kept = setup.backend->is_device ? 0 : kept_weight_bytes(model, plan, setup);
+  const std::pair<const char*, size_t> parts[] = {{"weights", kept},
+                                                  {"weights in the backend's layout", plan.weight_bytes},
+                                                  {"KV cache", plan.kv_bytes},
+                                                  {"workspace", plan.workspace_bytes}};
+  for (const auto& [what, bytes] : parts)
+    if (bytes > 0) facts.memory.push_back({what, bytes});
+  facts.memory_budget = budget;
+  return facts;
+}
+
 int serve(const ServeOptions& options, const Settings& settings) {
   server::ServerOptions server_options = options.server;
   server_options.api_keys = api_keys(options);
@@ -89,6 +116,7 @@ int serve(const ServeOptions& options, const Settings& settings) {
   if (options.served_names.size() > 1)
     server_options.aliases.assign(options.served_names.begin() + 1, options.served_names.end());
   server_options.version = this_build().version;
+  server_options.has_page = !options.has_no_page;
   server_options.shutdown_timeout = std::chrono::seconds(options.shutdown_seconds);
   const ResolvedSettings setup = resolve(settings);
   const Model model = open_model(options.model, setup.places);
@@ -107,11 +135,13 @@ int serve(const ServeOptions& options, const Settings& settings) {
   server::Server server(server_options);
   fmt::print("Loading {}; {} answers /health meanwhile.\n", server_options.model_id, server.address());
   std::fflush(stdout);
-  const BackendOptions room = serving_options(model, setup, capacity, memory_budget(setup));
+  const size_t budget = memory_budget(setup);
+  const BackendOptions room = serving_options(model, setup, capacity, budget);
   const std::unique_ptr<Backend> backend = load(model, setup, room);
   EngineOptions engine_settings = engine_options(setup, room, capacity);
   engine_settings.on_step = [&server](const StepReport& report) { server.metrics().observe_step(report); };
   Engine engine(*backend, tokenizer, engine_settings);
+  served.setup = setup_facts(model, setup, room, *backend, budget);
   server.open(engine, served, static_cast<size_t>(setup.max_sequences + options.max_queue));
   fmt::print("Serving {} on {}\n", server_options.model_id, server.address());
   fmt::print("Room for {} sequences of up to {} tokens: a KV cache of {} tokens ({}), {} rows a step.\n",
@@ -174,6 +204,8 @@ Action define_serve(CLI::App& command, Settings& settings) {
       "seconds that running requests get after ctrl-C or SIGTERM", "N")
       ->check(CLI::Range(0, 86400))
       ->capture_default_str();
+  command.add_flag("--no-page", options->has_no_page, "serve the API alone, without the pages / and /status")
+      ->group(group);
   command
       .add_flag("--metrics-no-auth", options->server.has_open_metrics,
                 "let everybody read /metrics, where other paths need a key")

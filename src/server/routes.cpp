@@ -61,6 +61,10 @@ struct Route {
   ErrorForm errors{ErrorForm::kOpenAi};
 };
 constexpr Route kRoutes[] = {
+    {"GET", "/", &front_page, true, false, false},
+    {"GET", "/status", &status_page, true, false, false},
+    {"GET", "/page/{id}", &page_file, true, false, false},
+    {"GET", "/status.json", &status, false, false, false},
     {"GET", "/health", &health, true, false, false},
     {"GET", "/version", &version, false, false, false},
     {"GET", "/metrics", &metrics, false, false, false},

@@ -2,10 +2,8 @@
 // with a real model.
 #include "server/server.h"
 
-#include <arpa/inet.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -17,11 +15,14 @@
 #include "core/log.h"
 #include "tests/engine/toy_backend.h"
 #include "tests/folders.h"
+#include "tests/server/connection.h"
 
 namespace nibble::server {
 namespace {
 
 using namespace std::chrono_literals;
+using test::any_port;
+using test::Connection;
 using testing::EndsWith;
 using testing::HasSubstr;
 using testing::StartsWith;
@@ -47,57 +48,6 @@ class GatedBackend : public ToyBackend {
   std::counting_semaphore<> gate{0};
 };
 
-class Connection {
- public:
-  explicit Connection(uint16_t port) : handle_(::socket(AF_INET, SOCK_STREAM, 0)) {
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
-    address.sin_port = htons(port);
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    const timeval patience{60, 0};
-    ::setsockopt(handle_, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
-    EXPECT_EQ(::connect(handle_, reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
-  }
-  ~Connection() { close(); }
-  Connection(const Connection&) = delete;
-  Connection& operator=(const Connection&) = delete;
-
-  void close() {
-    if (handle_ >= 0) ::close(handle_);
-    handle_ = -1;
-  }
-  void send(const std::string& bytes) const {
-    EXPECT_EQ(::send(handle_, bytes.data(), bytes.size(), MSG_NOSIGNAL), static_cast<ssize_t>(bytes.size()));
-  }
-  void post(const std::string& path, const std::string& body) const {
-    send(fmt::format("POST {} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: {}\r\n\r\n{}", path,
-                     body.size(), body));
-  }
-  // Reads until `end` has come, the connection ends, or a minute has passed.
-  std::string read_until(std::string_view end) const {
-    std::string text;
-    for (char byte{}; text.find(end) == std::string::npos && ::recv(handle_, &byte, 1, 0) == 1;) text += byte;
-    return text;
-  }
-  // Declares a body of so many bytes and waits for "100 Continue". Returns the answer up to the end of its header.
-  std::string announce(const std::string& path, size_t num_bytes) const {
-    send(fmt::format("POST {} HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: {}\r\n\r\n",
-                     path, num_bytes));
-    return read_until("\r\n\r\n");
-  }
-  std::string read() const {
-    std::string text;
-    for (char bytes[4096];;) {
-      const ssize_t num_bytes = ::recv(handle_, bytes, sizeof bytes, 0);
-      if (num_bytes <= 0) return text;
-      text.append(bytes, static_cast<size_t>(num_bytes));
-    }
-  }
-
- private:
-  int handle_;
-};
-
 EngineOptions room_for(int max_batch_tokens, int max_sequences) {
   EngineOptions options;
   options.num_full_pages = 200;
@@ -107,22 +57,22 @@ EngineOptions room_for(int max_batch_tokens, int max_sequences) {
   return options;
 }
 
-ServerOptions any_port() {
-  ServerOptions options;
-  options.model_id = "toy";
-  options.address.port = 0;
-  return options;
-}
-
 struct Running {
   explicit Running(ToyModel model, const EngineOptions& engine_options = room_for(512, 16),
                    const ServerOptions& options = any_port(), size_t max_choices = 100)
-      : backend(engine_options, std::move(model)), server(options), engine(backend, tiny(), engine_options) {
+      : backend(engine_options, std::move(model)),
+        server(options),
+        engine(backend, tiny(), measured(engine_options)) {
     spdlog::set_level(spdlog::level::err);
     ServedModel served;
     served.tokenizer = &tiny();
     served.vocab = kToyVocab;
     served.max_context = backend.config().max_context;
+    served.setup = {.backend = "toy",
+                    .device = "a test",
+                    .kernels = {{"attend", "BF16", "F32", "any", "toy::attend", "the only one"}},
+                    .memory = {{"KV cache", 1000}},
+                    .memory_budget = 3000};
     server.open(engine, served, max_choices);
     thread = std::thread([this] { was_complete = server.serve(engine); });
   }
@@ -131,6 +81,11 @@ struct Running {
     if (!thread.joinable()) return;
     ::kill(::getpid(), SIGTERM);
     thread.join();
+  }
+
+  EngineOptions measured(EngineOptions given) {
+    given.on_step = [this](const StepReport& report) { server.metrics().observe_step(report); };
+    return given;
   }
 
   void open_gate() {
@@ -470,6 +425,39 @@ TEST(Server, SaysThatItIsLoadingAndHasAnIdForEachAnswer) {
       refused,
       HasSubstr("\"message\":\"the model is loading; try again later\",\"type\":\"unavailable_error\""));
   EXPECT_THAT(ask("GET /metrics HTTP/1.1\r\nConnection: close\r\n\r\n"), StartsWith("HTTP/1.1 200 "));
+}
+
+TEST(Server, TellsWhatItDoesAndHowItWasSetUp) {
+  Running running(model_with_a_fault, room_for(512, 1));
+  const auto status = [&] {
+    const Connection connection(running.server.port());
+    connection.send("GET /status.json HTTP/1.1\r\nConnection: close\r\n\r\n");
+    return connection.read();
+  };
+  EXPECT_THAT(status(), HasSubstr("\"answers\":[]"));
+  running.backend.is_gated = true;
+  const Connection runs(running.server.port()), waits(running.server.port());
+  runs.post("/v1/completions", R"({"prompt": "abc", "max_tokens": 4, "temperature": 0})");
+  while (running.backend.num_begun == 0) std::this_thread::sleep_for(1ms);
+  waits.post("/v1/completions", R"({"prompt": "abc", "max_tokens": 4, "temperature": 0})");
+  while (status().find("\"tokens\":0},{") == std::string::npos) std::this_thread::sleep_for(1ms);
+  running.backend.gate.release(1);
+  std::string told;
+  do told = status();
+  while (told.find("\"waiting\":1") == std::string::npos || told.find("\"tokens\":1}") == std::string::npos ||
+         told.find("\"steps\":1,") == std::string::npos);
+  EXPECT_THAT(told, HasSubstr("\"state\":\"ready\""));
+  EXPECT_THAT(told, HasSubstr("\"engine\":{\"running\":1,"));
+  EXPECT_THAT(told, HasSubstr("\"generated_tokens\":1,"));
+  EXPECT_THAT(told, HasSubstr("\"step_rows\":2,"));  // the tokens of "abc"
+  EXPECT_THAT(told, testing::ContainsRegex(
+                        "\"answers\":.\\{\"seconds\":[0-9.e-]+,\"tokens\":1\\},\\{\"seconds\":[0-9.e-]+,"
+                        "\"tokens\":0\\}"));
+  EXPECT_THAT(told,
+              HasSubstr(R"("setup":{"backend":"toy","device":"a test","kernels":[{"operation":"attend",)"
+                        R"("weights":"BF16","activations":"F32","rows":"any","kernel":"toy::attend",)"
+                        R"("reason":"the only one"}],"memory":[{"what":"KV cache","bytes":1000}],)"
+                        R"("memory_budget":3000})"));
 }
 
 TEST(Server, EndsInTheMiddleOfEverything) {

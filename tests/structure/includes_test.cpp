@@ -63,6 +63,7 @@ constexpr Room kRooms[] = {
     {"cli/main", 5},
     // HTTP knows nothing of OpenAI's API, its types nothing of an engine, and the table of routes names every endpoint.
     {"server/http/", 0},
+    {"server/page/", 0},
     {"server/api/", 1},
     {"server/service/", 2},  //
     {"server/endpoints/", 3},

@@ -28,5 +28,9 @@ asio::awaitable<void> apply_template(Service& service, Exchange& exchange);
 asio::awaitable<void> tokenize(Service& service, Exchange& exchange);
 asio::awaitable<void> detokenize(Service& service, Exchange& exchange);
 asio::awaitable<void> tokenizer_info(Service& service, Exchange& exchange);
+asio::awaitable<void> front_page(Service& service, Exchange& exchange);
+asio::awaitable<void> status_page(Service& service, Exchange& exchange);
+asio::awaitable<void> page_file(Service& service, Exchange& exchange);
+asio::awaitable<void> status(Service& service, Exchange& exchange);
 
 }  // namespace nibble::server

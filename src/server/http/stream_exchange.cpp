@@ -116,7 +116,7 @@ asio::awaitable<void> StreamExchange::reply(int status, std::string_view content
   std::string bytes = head_lines(status, content_type);
   if (status == 401) bytes += "WWW-Authenticate: Bearer\r\n";
   if (status == 429 || status == 503) bytes += "Retry-After: 1\r\n";
-  if (status != 204) bytes += fmt::format("Content-Length: {}\r\n", body.size());
+  if (status != 204 && status != 304) bytes += fmt::format("Content-Length: {}\r\n", body.size());
   bytes += "\r\n";
   if (request_.method() != http::verb::head) bytes += body;  // HEAD gets the length without the body
   co_await write(bytes);

@@ -1,5 +1,6 @@
 #include "server/service/engine_gate.h"
 
+#include <algorithm>
 #include <boost/asio/redirect_error.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <utility>
@@ -33,12 +34,22 @@ void EngineGate::measure(Listener& listener, const Event& event) {
     else
       metrics_.observe_next_token(seconds - listener.last_token_seconds);
     listener.last_token_seconds = seconds;
+    ++listener.num_tokens;
   }
 }
 
 void EngineGate::check_room(size_t num_choices) const {
   if (choices_.size() + num_choices > max_choices_)
     throw HttpError(429, "the server is full: {} requests run or wait; try again later", choices_.size());
+}
+
+std::vector<EngineGate::InWork> EngineGate::in_work() const {
+  std::vector<InWork> answers;
+  for (const auto& [id, listener] : choices_)
+    answers.push_back({listener.clock.seconds(), listener.num_tokens});
+  std::sort(answers.begin(), answers.end(),
+            [](const InWork& one, const InWork& other) { return one.seconds > other.seconds; });
+  return answers;
 }
 
 void EngineGate::cancel_all() {

@@ -32,6 +32,11 @@ class EngineGate {
   void deliver(Event event);
   void cancel_all();
   size_t num_choices() const { return choices_.size(); }  // answers that the engine has not ended yet
+  struct InWork {
+    double seconds;  // since it was submitted
+    int num_tokens;
+  };
+  std::vector<InWork> in_work() const;  // the same answers, the oldest first
 
  private:
   friend class Generation;
@@ -41,6 +46,7 @@ class EngineGate {
     bool is_answered{false};  // cancelled because a stop string ended it: counts as a normal end
     Stopwatch clock;          // started when it was submitted
     double last_token_seconds{0};
+    int num_tokens{0};
   };
   void measure(Listener& listener, const Event& event);
 

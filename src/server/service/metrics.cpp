@@ -201,6 +201,14 @@ void Metrics::observe_http_answer(std::string_view path, int status, double seco
   impl_->response_times.Add({{"endpoint", std::string(path)}}, kRequestTimes).Observe(seconds);
 }
 
+MetricsTotals Metrics::totals() const {
+  const prometheus::ClientMetric::Histogram steps = impl_->step_tokens.Collect().histogram;
+  return {.num_generated_tokens = static_cast<uint64_t>(impl_->generation_tokens.Value()),
+          .num_steps = steps.sample_count,
+          .num_rows = static_cast<uint64_t>(steps.sample_sum),
+          .step_seconds = impl_->step_seconds.Collect().histogram.sample_sum};
+}
+
 std::string Metrics::text(const std::optional<EngineState>& state, MetricsFormat format) {
   if (state) impl_->copy(*state);
   return print_metrics(impl_->registry.Collect(), format);

@@ -2,6 +2,7 @@
 // own names too, so that dashboards and gateways made for vLLM work as they are. Any thread may call any function.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
@@ -16,6 +17,13 @@ namespace nibble::server {
 enum class Outcome { kStop, kLength, kAbort, kError };
 Outcome outcome_of(FinishReason reason);
 
+// Sums since the start.
+struct MetricsTotals {
+  uint64_t num_generated_tokens{0};
+  uint64_t num_steps{0}, num_rows{0};  // a row is a token, of a prompt or an answer
+  double step_seconds{0};
+};
+
 class Metrics {
  public:
   explicit Metrics(const std::string& model_name);
@@ -28,6 +36,8 @@ class Metrics {
   void observe_end(Outcome outcome, double seconds, const FinishedEvent& event);
   void observe_http_answer(std::string_view path, int status,
                            double seconds);  // an HTTP request; the path is a route's
+
+  MetricsTotals totals() const;
 
   // All metrics. `state` is empty until the model is loaded.
   std::string text(const std::optional<EngineState>& state, MetricsFormat format = MetricsFormat::kText);

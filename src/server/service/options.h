@@ -9,6 +9,7 @@
 
 #include "core/token.h"
 #include "server/http/limits.h"
+#include "server/service/setup_facts.h"
 #include "text/tokenizer.h"
 
 namespace nibble::server {
@@ -19,6 +20,7 @@ struct ServedModel {
   int max_context{0};                // tokens of one prompt and its answer together
   std::vector<TokenId> stop_tokens;  // any of these ends an answer
   int64_t created{0};                // seconds since 1970
+  SetupFacts setup{};
 };
 
 struct ServerOptions {
@@ -27,6 +29,7 @@ struct ServerOptions {
   HttpAddress address{};
   std::vector<std::string> api_keys{};      // empty: no key is needed
   std::vector<std::string> cors_origins{};  // pages that may call from a browser; "*": all
+  bool has_page{true};                      // GET / shows the page
   bool has_open_metrics{false};             // /metrics needs no key
   bool is_strict{false};                    // refuse requests with fields that are ignored
   bool log_bodies{false};                   // log the bodies of requests, which hold what people ask

@@ -1,0 +1,64 @@
+// GET / and /status, and the files that these pages load. They hold no secret, so they need no key: the pages ask for it where the API
+// does.
+#include <algorithm>
+#include <string>
+
+#include "server/endpoints/endpoints.h"
+#include "server/http/gzip.h"
+#include "server/http/http_error.h"
+#include "server/http/url.h"
+#include "server/page/page_files.h"
+
+namespace nibble::server {
+namespace {
+
+// Nothing but the server's own files is run or shown, nothing is sent elsewhere, and no other page may frame this one. Text of a model can
+// thus neither run as a script nor ask for anything, even if it came to be markup; that it does not is markdown.js's work, which trusted
+// types hold: strings can't be made elements.
+constexpr std::string_view kContentPolicy{
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; "
+    "trusted-types 'none'"};
+
+asio::awaitable<void> reply_page_file(const Service& service, Exchange& exchange, std::string_view name) {
+  const auto files = page_files();
+  const auto file =
+      std::find_if(files.begin(), files.end(), [&](const PageFile& known) { return known.name == name; });
+  if (!service.options.has_page)
+    throw HttpError(404, "there is no '{}' here: the server was started with --no-page", exchange.path());
+  if (file == files.end()) throw HttpError(404, "there is no '{}' here", exchange.path());
+  // Weak: the same for the text and its compressed form.
+  const std::string tag = fmt::format("W/\"{}\"", file->hash);
+  exchange.add_header("ETag", tag);
+  exchange.add_header("Cache-Control", "no-cache");  // ask each time whether it is still the same
+  exchange.add_header("Vary", "Accept, Accept-Encoding");
+  exchange.add_header("Content-Security-Policy", kContentPolicy);
+  exchange.add_header("X-Content-Type-Options", "nosniff");
+  exchange.add_header("Referrer-Policy", "no-referrer");
+  if (exchange.header("If-None-Match").find(tag) != std::string_view::npos)
+    return exchange.reply(304, "", "");
+  if (exchange.header("Accept-Encoding").find("gzip") == std::string_view::npos)
+    return exchange.reply(200, file->type, std::string(file->text));
+  exchange.add_header("Content-Encoding", "gzip");
+  return exchange.reply(200, file->type, gzipped(file->text));
+}
+
+}  // namespace
+
+// Programs ask here whether a server is up, those for Ollama for these very words. Browsers ask for HTML.
+asio::awaitable<void> front_page(Service& service, Exchange& exchange) {
+  const bool wants_html = exchange.header("Accept").find("text/html") != std::string_view::npos;
+  if (wants_html && service.options.has_page) return reply_page_file(service, exchange, "chat.html");
+  exchange.add_header("Vary", "Accept");
+  return exchange.reply(200, "text/plain; charset=utf-8", "Ollama is running");
+}
+
+asio::awaitable<void> status_page(Service& service, Exchange& exchange) {
+  return reply_page_file(service, exchange, "status.html");
+}
+
+asio::awaitable<void> page_file(Service& service, Exchange& exchange) {
+  return reply_page_file(service, exchange, match_path("/page/{id}", exchange.path()).value_or(""));
+}
+
+}  // namespace nibble::server

@@ -1,0 +1,76 @@
+// GET /status.json: what the page /status shows.
+#include <nlohmann/json.hpp>
+
+#include "model/batch.h"
+#include "server/endpoints/endpoints.h"
+#include "server/service/engine_gate.h"
+
+namespace nibble::server {
+namespace {
+
+std::string_view name(ServiceState state) {
+  switch (state) {
+    case ServiceState::kLoading:
+      return "loading";
+    case ServiceState::kReady:
+      return "ready";
+    case ServiceState::kDraining:
+      break;
+  }
+  return "draining";
+}
+
+Json engine_json(const EngineState& state, const MetricsTotals& totals) {
+  const auto pages = [](int held, int all) { return Json{{"held", held}, {"all", all}}; };
+  return {{"running", state.num_running},
+          {"waiting", state.num_waiting},
+          {"page_tokens", kPageTokens},
+          {"pages",
+           {{"full", pages(state.pages_held.full, state.pages.full)},
+            {"sliding", pages(state.pages_held.sliding, state.pages.sliding)}}},
+          {"prompt_tokens", state.counts.num_prompt_tokens},
+          {"cached_tokens", state.counts.num_cached_tokens},
+          {"generated_tokens", totals.num_generated_tokens},
+          {"preemptions", state.counts.num_preemptions},
+          {"faults", state.num_faults},
+          {"steps", totals.num_steps},
+          {"step_rows", totals.num_rows},
+          {"step_seconds", totals.step_seconds}};
+}
+
+Json setup_json(const SetupFacts& setup) {
+  Json kernels = Json::array(), memory = Json::array();
+  for (const SetupFacts::Kernel& kernel : setup.kernels)
+    kernels.push_back({{"operation", kernel.operation},
+                       {"weights", kernel.weights},
+                       {"activations", kernel.activations},
+                       {"rows", kernel.rows},
+                       {"kernel", kernel.name},
+                       {"reason", kernel.reason}});
+  for (const SetupFacts::Memory& part : setup.memory)
+    memory.push_back({{"what", part.what}, {"bytes", part.bytes}});
+  return {{"backend", setup.backend},
+          {"device", setup.device},
+          {"kernels", std::move(kernels)},
+          {"memory", std::move(memory)},
+          {"memory_budget", setup.memory_budget}};
+}
+
+}  // namespace
+
+asio::awaitable<void> status(Service& service, Exchange& exchange) {
+  Json json{{"model", service.options.model_id},
+            {"version", service.options.version},
+            {"state", name(service.state)}};
+  if (service.gate) {  // the model is loaded
+    json["max_context"] = service.model->max_context;
+    json["engine"] = engine_json(service.gate->engine().state(), service.metrics.totals());
+    json["answers"] = Json::array();
+    for (const EngineGate::InWork& answer : service.gate->in_work())
+      json["answers"].push_back({{"seconds", answer.seconds}, {"tokens", answer.num_tokens}});
+    json["setup"] = setup_json(service.model->setup);
+  }
+  return reply_json(exchange, 200, json);
+}
+
+}  // namespace nibble::server

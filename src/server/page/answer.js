@@ -1,0 +1,84 @@
+// A conversation's messages as the API takes them, and an answer as it comes in.
+import { streamChat } from "./api.js";
+
+// The request for the next answer. The server is told nothing that the settings leave open.
+export function requestOf(messages, settings) {
+  const body = {
+    messages: messages.filter((message) => !isEmpty(message)).map(toApi),
+    stream: true,
+    stream_options: { include_usage: true, continuous_usage_stats: true },  // an answer that is stopped is counted too
+    reasoning_effort: settings.effort,
+  };
+  if (settings.instructions) body.messages.unshift({ role: "system", content: settings.instructions });
+  if (settings.temperature !== "") body.temperature = Number(settings.temperature);
+  if (settings.tools) body.tools = JSON.parse(settings.tools);
+  if (settings.schema) {
+    const schema = JSON.parse(settings.schema);
+    body.response_format = { type: "json_schema", json_schema: { name: "answer", schema, strict: true } };
+  }
+  return body;
+}
+
+const isEmpty = (message) => message.role === "assistant" && !message.content && !message.calls?.length;
+
+function toApi(message) {
+  if (message.role !== "assistant") return message;
+  const told = { role: "assistant", content: message.content || null };
+  if (!message.calls?.length) return told;
+  // A turn with calls is not finished: the model gets its reasoning again.
+  return { ...told, tool_calls: message.calls, reasoning_content: message.reasoning };
+}
+
+export const newAnswer = (settings) =>
+  ({ role: "assistant", content: "", reasoning: "", calls: [], isJson: settings.schema !== "" });
+
+// Fills `message` with the answer to `body`; `onChange` is called after each chunk.
+export async function receive(message, body, signal, onChange) {
+  const began = performance.now();
+  try {
+    for await (const chunk of streamChat(body, signal)) {
+      if (chunk.usage) message.usage = chunk.usage;
+      const choice = chunk.choices[0];
+      if (choice && addDelta(message, choice.delta)) {
+        message.lastMs = performance.now() - began;
+        message.firstMs ??= message.lastMs;
+        message.firstTokens ??= chunk.usage.completion_tokens;
+      }
+      if (choice?.finish_reason) message.finish = choice.finish_reason;
+      onChange();
+    }
+  } catch (error) {
+    if (signal.aborted) message.finish = "stopped";
+    else message.error = error.message;
+  }
+  if (message.finish !== "tool_calls") message.calls = [];  // a call that was cut off can't be made
+}
+
+// Returns whether the delta has any text.
+function addDelta(message, delta) {
+  message.content += delta.content ?? "";
+  message.reasoning += delta.reasoning_content ?? "";
+  for (const part of delta.tool_calls ?? []) {
+    message.calls[part.index] ??= { id: part.id, type: "function", function: { name: part.function.name, arguments: "" } };
+    message.calls[part.index].function.arguments += part.function.arguments ?? "";
+  }
+  return Boolean(delta.content || delta.reasoning_content || delta.tool_calls);
+}
+
+// "62 tokens, 410 tokens/s, the first after 23 ms; prompt of 90 tokens, 64 of them cached"
+export function statistics(message) {
+  const { usage, firstMs, lastMs, firstTokens, finish } = message;
+  const parts = [];
+  if (usage) {
+    const seconds = (lastMs - firstMs) / 1000;
+    const speed = seconds > 0 ? `, ${rounded((usage.completion_tokens - firstTokens) / seconds)} tokens/s` : "";
+    const first = firstMs === undefined ? "" : `, the first after ${firstMs < 1000 ? `${Math.round(firstMs)} ms` : `${(firstMs / 1000).toFixed(1)} s`}`;
+    parts.push(`${usage.completion_tokens} tokens${speed}${first}`);
+    parts.push(`prompt of ${usage.prompt_tokens} tokens, ${usage.prompt_tokens_details.cached_tokens} of them cached`);
+  }
+  if (finish === "length") parts.push("cut off: there is no room for more tokens");
+  if (finish === "stopped") parts.push("stopped");
+  return parts.join("; ");
+}
+
+const rounded = (number) => number.toFixed(number < 10 ? 1 : 0);

@@ -1,0 +1,69 @@
+// Asks the server. Addresses are relative, so that a proxy may serve the page below any path.
+
+const kKeyItem = "nibble.key";
+
+// Set by the page: asks the user for the key, and resolves to it, or to null.
+let askForKey = () => null;
+export const onKeyNeeded = (ask) => { askForKey = ask; };
+
+async function ask(path, options) {
+  for (;;) {
+    const key = sessionStorage.getItem(kKeyItem);  // forgotten with the tab
+    const headers = { ...options.headers, ...(key ? { Authorization: `Bearer ${key}` } : {}) };
+    let reply;
+    try {
+      reply = await fetch(path, { ...options, headers });
+    } catch (error) {
+      if (error.name === "AbortError") throw error;
+      throw new Error("The server can't be reached. Is it running?");
+    }
+    if (reply.ok) return reply;
+    if (reply.status === 401) {
+      const given = await askForKey(key !== null);
+      if (given !== null) {
+        sessionStorage.setItem(kKeyItem, given);
+        continue;
+      }
+    }
+    throw new Error(await messageOf(reply));
+  }
+}
+
+async function messageOf(reply) {
+  const text = await reply.text();
+  try {
+    return `${JSON.parse(text).error.message} (status ${reply.status})`;
+  } catch {
+    return `${text.slice(0, 1000)} (status ${reply.status})`;  // a proxy's page
+  }
+}
+
+export async function getJson(path) {
+  return (await ask(path, {})).json();
+}
+
+// The chunks of a chat's answer. Throws where the server, or the way to it, fails.
+export async function* streamChat(body, signal) {
+  const reply = await ask("v1/chat/completions", {
+    method: "POST",
+    headers: { "Content-Type": "application/json" },
+    body: JSON.stringify(body),
+    signal,
+  });
+  const reader = reply.body.pipeThrough(new TextDecoderStream()).getReader();
+  let rest = "";
+  for (;;) {
+    const { value, done } = await reader.read();
+    if (done) throw new Error("The connection ended before the answer was complete.");
+    const lines = (rest + value).split("\n");
+    rest = lines.pop();
+    for (const line of lines) {
+      if (!line.startsWith("data: ")) continue;
+      const data = line.slice("data: ".length);
+      if (data === "[DONE]") return;
+      const chunk = JSON.parse(data);
+      if (chunk.error) throw new Error(chunk.error.message);
+      yield chunk;
+    }
+  }
+}

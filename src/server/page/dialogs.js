@@ -1,0 +1,73 @@
+// The dialogs: settings, the server's key, keyboard shortcuts.
+import { byId } from "./dom.js";
+import { loadSettings, saveSettings } from "./store.js";
+
+const kFields = ["effort", "temperature", "instructions", "tools", "schema", "theme"];
+
+// What is wrong with a field's text; empty if nothing is.
+function faultOf(name, text) {
+  if (text === "" || (name !== "tools" && name !== "schema")) return "";
+  let value;
+  try {
+    value = JSON.parse(text);
+  } catch (error) {
+    return `This is no JSON: ${error.message}.`;
+  }
+  if (name === "schema" && (typeof value !== "object" || value === null)) return "A schema is an object: {\"type\": \"object\", ...}";
+  if (name === "tools" && !Array.isArray(value)) return "This must be a list: [{\"type\": \"function\", \"function\": {...}}]";
+  return "";
+}
+
+export function setUpSettings(onChange) {
+  const dialog = byId("settings");
+  const showFault = (name, fault) => {
+    const line = byId(`${name}-fault`);
+    if (!line) return;
+    line.textContent = fault;
+    byId(name).setAttribute("aria-invalid", String(fault !== ""));
+  };
+  byId("open-settings").addEventListener("click", () => {
+    const settings = loadSettings();
+    for (const name of kFields) {
+      byId(name).value = settings[name];
+      showFault(name, "");
+    }
+    dialog.showModal();
+  });
+  byId("settings-form").addEventListener("submit", (event) => {
+    event.preventDefault();
+    const settings = Object.fromEntries(kFields.map((name) => [name, byId(name).value.trim()]));
+    for (const name of kFields) showFault(name, faultOf(name, settings[name]));
+    const wrong = kFields.find((name) => faultOf(name, settings[name]));
+    if (wrong) return byId(wrong).focus();
+    dialog.close();
+    onChange(settings, saveSettings(settings));
+  });
+  byId("cancel-settings").addEventListener("click", () => dialog.close());
+}
+
+export function applyTheme(theme) {
+  if (theme === "system") delete document.documentElement.dataset.theme;
+  else document.documentElement.dataset.theme = theme;
+}
+
+// Resolves to the key, or to null where the user gives none. Several requests that need it ask once.
+let asked = null;
+export function askForKey(wasRefused) {
+  asked ??= new Promise((resolve) => {
+    const dialog = byId("key-dialog");
+    byId("key-fault").textContent = wasRefused ? "The server does not know this key." : "";
+    byId("key").value = "";
+    byId("key-form").onsubmit = (event) => {
+      event.preventDefault();
+      dialog.close(byId("key").value);
+    };
+    dialog.returnValue = "";
+    dialog.onclose = () => {
+      asked = null;
+      resolve(dialog.returnValue || null);
+    };
+    dialog.showModal();
+  });
+  return asked;
+}

@@ -1,0 +1,293 @@
+// Shows Markdown as models write it: CommonMark's usual part and tables. What it can't read it shows as text.
+//
+// A model's output is hostile: somebody else's page or document may be in its prompt. It becomes elements of the kinds named here, text
+// nodes, and links to http, https and mailto; HTML stays text, and a picture becomes a link, since loading it would tell its address
+// to another server. Each character is looked at a bounded number of times, and nesting ends at kMaxDepth.
+import { copyButton, h } from "./dom.js";
+
+const kMaxDepth = 8, kMaxAddress = 1000;
+const kItem = /^( {0,12})([-*+]|\d{1,9}[.)])(?: +|$)/;
+const kFence = /^ {0,3}(`{3,}|~{3,})/;
+const kHeading = /^ {0,3}(#{1,6})(?: +|$)/;
+const kRule = /^ {0,3}(?:\*(?: *\*){2,}|-(?: *-){2,}|_(?: *_){2,}) *$/;
+const kTableRule = /^ {0,3}\|?(?: *:?-+:? *\|)+(?: *:?-+:? *)?$/;
+
+// Shows `text` in `element`. Blocks that were there before and have not changed are left alone, so that an answer that grows costs
+// its last block each time, and a selection in the others stays.
+const shown = new WeakMap();
+export function renderMarkdown(element, text) {
+  const before = shown.get(element) ?? [];
+  const blocks = blocksOf(text.split("\n"), 0);
+  let same = 0;
+  while (same < Math.min(before.length, blocks.length) && before[same] === blocks[same].source) ++same;
+  while (element.childNodes.length > same) element.lastChild.remove();
+  for (const block of blocks.slice(same)) element.append(block.render());
+  shown.set(element, blocks.map((block) => block.source));
+}
+
+// A block's source, and the function that makes its element.
+function blocksOf(lines, depth) {
+  const blocks = [];
+  for (let begin = 0; begin < lines.length; ) {
+    if (lines[begin].trim() === "") {
+      ++begin;
+      continue;
+    }
+    const { end, render } = blockAt(lines, begin, depth);
+    blocks.push({ source: lines.slice(begin, end).join("\n"), render });
+    begin = end;
+  }
+  return blocks;
+}
+
+function blockAt(lines, begin, depth) {
+  const line = lines[begin];
+  if (isFence(line)) return codeAt(lines, begin);
+  const heading = line.match(kHeading);
+  if (heading) {
+    const text = line.slice(heading[0].length).trimEnd().replace(/ #+$/, "");
+    return { end: begin + 1, render: () => withInline(h("h3", { class: `level${heading[1].length}` }), text) };
+  }
+  if (kRule.test(line)) return { end: begin + 1, render: () => h("hr") };
+  if (depth < kMaxDepth && /^ {0,3}>/.test(line)) return quoteAt(lines, begin, depth);
+  if (depth < kMaxDepth && kItem.test(line)) return listAt(lines, begin, depth);
+  if (isTable(lines, begin)) return tableAt(lines, begin);
+  let end = begin + 1;
+  while (end < lines.length && !endsParagraph(lines, end)) ++end;
+  const text = lines.slice(begin, end).join("\n");
+  return { end, render: () => withInline(h("p"), text) };
+}
+
+// After backticks that open a block there are none in its line: else they are code inside a paragraph.
+function isFence(line) {
+  const found = line.match(kFence);
+  return found !== null && !line.slice(found[0].length).includes("`");
+}
+
+const isTable = (lines, at) => lines[at].includes("|") && kTableRule.test(lines[at + 1] ?? "");
+
+function endsParagraph(lines, at) {
+  const line = lines[at];
+  return line.trim() === "" || isFence(line) || kHeading.test(line) || kRule.test(line) || kItem.test(line) ||
+    /^ {0,3}>/.test(line) || isTable(lines, at);
+}
+
+function codeAt(lines, begin) {
+  const [opening, fence] = lines[begin].match(kFence);
+  const language = lines[begin].slice(opening.length).trim().split(" ")[0];
+  let last = begin + 1;  // a fence that is not closed yet goes on to the end
+  const isEnd = (line) => line.trim().startsWith(fence) && line.trim().replaceAll(fence[0], "") === "";
+  while (last < lines.length && !isEnd(lines[last])) ++last;
+  const code = lines.slice(begin + 1, last).join("\n");
+  return { end: Math.min(last + 1, lines.length), render: () => codeBlock(code, language) };
+}
+
+export function codeBlock(code, language) {
+  return h("div", { class: "code" },
+    h("div", { class: "code-head" }, h("span", {}, language), copyButton(() => code, `Copy this ${language || "text"}`)),
+    h("pre", { tabindex: "0" }, h("code", {}, code)));
+}
+
+function quoteAt(lines, begin, depth) {
+  let end = begin;
+  while (end < lines.length && /^ {0,3}>/.test(lines[end])) ++end;
+  const inner = lines.slice(begin, end).map((line) => line.replace(/^ {0,3}> ?/, ""));
+  return { end, render: () => withBlocks(h("blockquote"), inner, depth) };
+}
+
+const indentOf = (line) => line.length - line.trimStart().length;
+
+function listAt(lines, begin, depth) {
+  const [, indent, marker] = lines[begin].match(kItem);
+  const isOrdered = /\d/.test(marker);
+  const isSibling = (found) => found && found[1].length <= indent.length + 1 && /\d/.test(found[2]) === isOrdered;
+  const items = [];
+  let end = begin;
+  for (; end < lines.length; ++end) {
+    const line = lines[end];
+    const found = line.match(kItem);
+    if (isSibling(found) && !kRule.test(line)) {
+      items.push({ width: found[0].length, lines: [line.slice(found[0].length)] });
+    } else if (line.trim() === "") {
+      // After blank lines the list goes on with its next item, or with what is indented to belong to the last one.
+      let next = end;
+      while (next < lines.length && lines[next].trim() === "") ++next;
+      if (next === lines.length || !(indentOf(lines[next]) > indent.length + 1 || isSibling(lines[next].match(kItem)))) break;
+      items.at(-1).lines.push("");
+      end = next - 1;
+    } else if (indentOf(line) > indent.length + 1 || !endsParagraph(lines, end)) {
+      items.at(-1).lines.push(line.slice(Math.min(indentOf(line), items.at(-1).width)));
+    } else {
+      break;
+    }
+  }
+  const start = isOrdered && parseInt(marker) !== 1 ? String(parseInt(marker)) : undefined;
+  const render = () => h(isOrdered ? "ol" : "ul", { start },
+    ...items.map((item) => withBlocks(h("li"), item.lines, depth)));
+  return { end, render };
+}
+
+function withBlocks(element, lines, depth) {
+  element.append(...blocksOf(lines, depth + 1).map((block) => block.render()));
+  return element;
+}
+
+function cellsOf(line) {
+  const cells = line.trim().replace(/^\|/, "").replaceAll("\\|", "\u0000").split("|");
+  if (cells.at(-1).trim() === "") cells.pop();
+  return cells.map((cell) => cell.trim().replaceAll("\u0000", "|"));
+}
+
+function tableAt(lines, begin) {
+  const sides = cellsOf(lines[begin + 1]).map((rule) =>
+    rule.endsWith(":") ? (rule.startsWith(":") ? "center" : "right") : undefined);
+  let end = begin + 2;
+  while (end < lines.length && lines[end].includes("|")) ++end;
+  const row = (line, tag) => h("tr", {},
+    ...cellsOf(line).map((cell, at) => withInline(h(tag, { class: sides[at] }), cell)));
+  const render = () => h("div", { class: "wide", tabindex: "0" }, h("table", {},
+    h("thead", {}, row(lines[begin], "th")),
+    h("tbody", {}, ...lines.slice(begin + 2, end).map((line) => row(line, "td")))));
+  return { end, render };
+}
+
+function withInline(element, text) {
+  new Inline(text).appendTo(element);
+  return element;
+}
+
+const kEmphasis = [["**", "strong"], ["__", "strong"], ["~~", "del"], ["*", "em"], ["_", "em"]];
+const isWord = (letter) => letter !== undefined && /[\p{L}\p{N}]/u.test(letter);
+const isSpace = (letter) => letter === undefined || /\s/.test(letter);
+
+// Reads what is inside a paragraph, from left to right.
+class Inline {
+  constructor(text, depth = 0, isInLink = false) {
+    this.text = text;
+    this.depth = depth;
+    this.isInLink = isInLink;
+    this.missing = new Set();  // markers that were looked for, and do not come any more: they are looked for once
+  }
+
+  appendTo(element) {
+    let plain = "";
+    for (let at = 0; at < this.text.length; ) {
+      const found = this.escapeAt(at) ?? this.codeAt(at) ?? this.breakAt(at) ?? this.linkAt(at) ?? this.emphasisAt(at);
+      if (typeof found?.node === "string") plain += found.node;
+      else if (found) {
+        element.append(plain, found.node);
+        plain = "";
+      } else {
+        plain += this.text[at];
+      }
+      at = found ? found.end : at + 1;
+    }
+    element.append(plain);
+  }
+
+  // Not for brackets: with them models write formulas, which are shown as they stand.
+  escapeAt(at) {
+    if (this.text[at] !== "\\" || !"\\`*_#+-.!|~<>".includes(this.text[at + 1] ?? "x")) return undefined;
+    return { node: this.text[at + 1], end: at + 2 };
+  }
+
+  codeAt(at) {
+    if (this.text[at] !== "`") return undefined;
+    let begin = at;
+    while (this.text[begin] === "`") ++begin;
+    const marker = this.text.slice(at, begin);
+    let end = this.missing.has(marker) ? -1 : this.text.indexOf(marker, begin);
+    while (end >= 0 && (this.text[end + marker.length] === "`" || this.text[end - 1] === "`"))
+      end = this.text.indexOf(marker, end + 1);
+    if (end < 0) {
+      this.missing.add(marker);
+      return { node: marker, end: begin };
+    }
+    let code = this.text.slice(begin, end);
+    if (code.startsWith(" ") && code.endsWith(" ") && code.trim() !== "") code = code.slice(1, -1);
+    return { node: h("code", {}, code), end: end + marker.length };
+  }
+
+  breakAt(at) {
+    const tag = this.text[at] === "<" && this.text.slice(at, at + 6).match(/^<br ?\/?>/i);
+    if (tag) return { node: h("br"), end: at + tag[0].length };
+    for (const hard of ["  \n", "\\\n"])
+      if (this.text.startsWith(hard, at)) return { node: h("br"), end: at + hard.length };
+    return undefined;
+  }
+
+  linkAt(at) {
+    const letter = this.text[at];
+    if (this.isInLink) return undefined;
+    if (letter === "h" && !isWord(this.text[at - 1])) return this.bareLinkAt(at);
+    const isPicture = letter === "!" && this.text[at + 1] === "[";
+    if (letter !== "[" && !isPicture) return undefined;
+    const begin = at + (isPicture ? 2 : 1);
+    let middle = begin;
+    while (middle < this.text.length && !"[]".includes(this.text[middle])) ++middle;
+    if (!this.text.startsWith("](", middle)) return undefined;
+    let end = middle + 2;
+    for (let open = 1; !isSpace(this.text[end]) && end - middle < kMaxAddress; ++end) {
+      open += this.text[end] === "(" ? 1 : this.text[end] === ")" ? -1 : 0;
+      if (open === 0) break;
+    }
+    if (this.text[end] !== ")") return undefined;
+    const label = this.text.slice(begin, middle);
+    const link = linkTo(this.text.slice(middle + 2, end));
+    if (!link) return undefined;
+    if (isPicture) link.append(`picture: ${label}`);
+    else new Inline(label, this.depth + 1, true).appendTo(link);
+    return { node: link, end: end + 1 };
+  }
+
+  bareLinkAt(at) {
+    const found = this.text.slice(at, at + kMaxAddress).match(/^https?:\/\/[^\s<>"`|]+/);
+    if (!found) return undefined;
+    const address = found[0].replace(/[.,;:!?*_)\]}'~]+$/, "");
+    const link = linkTo(address);
+    link?.append(address);
+    return link && { node: link, end: at + address.length };
+  }
+
+  emphasisAt(at) {
+    if (this.depth >= kMaxDepth) return undefined;
+    for (const [marker, tag] of kEmphasis) {
+      if (!this.text.startsWith(marker, at)) continue;
+      const begin = at + marker.length;
+      const isInWord = marker[0] === "_" && isWord(this.text[at - 1]);
+      if (isSpace(this.text[begin]) || isInWord || this.missing.has(marker)) return { node: marker, end: begin };
+      const end = this.endOf(marker, begin);
+      if (end < 0) {
+        this.missing.add(marker);
+        return { node: marker, end: begin };
+      }
+      const element = h(tag);
+      new Inline(this.text.slice(begin, end), this.depth + 1, this.isInLink).appendTo(element);
+      return { node: element, end: end + marker.length };
+    }
+    return undefined;
+  }
+
+  endOf(marker, begin) {
+    const letter = marker[0];
+    for (let end = this.text.indexOf(marker, begin + 1); end >= 0; end = this.text.indexOf(marker, end + 1)) {
+      const after = this.text[end + marker.length];
+      if (marker.length === 1 && after === letter) ++end;  // a longer marker's
+      else if (!isSpace(this.text[end - 1]) && !(letter === "_" && isWord(after)))
+        return end + (marker.length === 2 && after === letter ? 1 : 0);  // of three the first is an inner one's
+    }
+    return -1;
+  }
+}
+
+// Nothing where the address is not one that is safe to follow.
+function linkTo(address) {
+  let url;
+  try {
+    url = new URL(address);
+  } catch {
+    return undefined;
+  }
+  if (!["http:", "https:", "mailto:"].includes(url.protocol)) return undefined;
+  return h("a", { href: url.href, target: "_blank", rel: "noopener noreferrer" });
+}

@@ -1,0 +1,18 @@
+// The files of this folder that a browser loads, which cmake/Page.cmake puts into the program.
+#pragma once
+
+#include <span>
+#include <string_view>
+
+namespace nibble::server {
+
+struct PageFile {
+  std::string_view name;  // "chat.js"
+  std::string_view type;  // for Content-Type
+  std::string_view hash;  // of the text
+  std::string_view text;
+};
+
+std::span<const PageFile> page_files();
+
+}  // namespace nibble::server

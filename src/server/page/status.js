@@ -1,0 +1,115 @@
+// What the server does now, asked once a second while somebody looks.
+import { getJson, onKeyNeeded } from "./api.js";
+import { Chart } from "./chart.js";
+import { askForKey } from "./dialogs.js";
+import { byId, h } from "./dom.js";
+
+const kIntervalMs = 1000;
+
+const whole = (number) => Math.round(number).toLocaleString("en");
+const percent = (share) => `${(100 * share).toFixed(share < 0.1 ? 1 : 0)} %`;
+const milliseconds = (seconds) => `${(1000 * seconds).toPrecision(3)} ms`;
+const share = (part, all) => (all > 0 ? part / all : 0);
+
+function bytesText(bytes) {
+  const units = ["B", "kB", "MB", "GB", "TB"];
+  let unit = 0;
+  for (; bytes >= 999.5 && unit + 1 < units.length; ++unit) bytes /= 1000;
+  return `${bytes.toFixed(unit === 0 || bytes >= 99.95 ? 0 : bytes >= 9.995 ? 1 : 2)} ${units[unit]}`;
+}
+
+const charts = {
+  speed: new Chart("Tokens per second", ["answers", "prompts"], whole),
+  sequences: new Chart("Answers", ["running", "waiting"], whole),
+  pages: new Chart("Pages of the KV cache in use", ["full layers", "sliding"], percent, 1),
+  steps: new Chart("Time of a step", [""], milliseconds),
+  rows: new Chart("Rows of a step", [""], whole),
+  hits: new Chart("Prompts' tokens found in the prefix cache", [""], percent, 1),
+};
+byId("charts").append(...Object.values(charts).map((chart) => chart.element));
+
+// What happened between two answers of the server.
+function draw(engine, before, seconds) {
+  const since = (name) => engine[name] - before[name];
+  const hasSteps = since("steps") > 0, hasPrompts = since("prompt_tokens") > 0;
+  charts.speed.add([since("generated_tokens") / seconds, (since("prompt_tokens") - since("cached_tokens")) / seconds]);
+  charts.sequences.add([engine.running, engine.waiting]);
+  charts.pages.add(["full", "sliding"].map((kind) => share(engine.pages[kind].held, engine.pages[kind].all)));
+  charts.steps.add([hasSteps ? since("step_seconds") / since("steps") : undefined]);
+  charts.rows.add([hasSteps ? since("step_rows") / since("steps") : undefined]);
+  charts.hits.add([hasPrompts ? since("cached_tokens") / since("prompt_tokens") : undefined]);
+}
+
+function showNow(engine) {
+  const pages = ({ held, all }) => `${whole(held)} of ${whole(all)}`;
+  const facts = {
+    "running": whole(engine.running),
+    "waiting": whole(engine.waiting),
+    "pages, full layers": pages(engine.pages.full),
+    "pages, sliding layers": pages(engine.pages.sliding),
+    "tokens of a page": whole(engine.page_tokens),
+    "prefix cache hits": percent(share(engine.cached_tokens, engine.prompt_tokens)),
+    "tokens of prompts": whole(engine.prompt_tokens),
+    "tokens generated": whole(engine.generated_tokens),
+    "steps": whole(engine.steps),
+    "preemptions": whole(engine.preemptions),
+    "faults": whole(engine.faults),
+  };
+  byId("now").replaceChildren(...Object.entries(facts).map(([name, value]) =>
+    h("div", {}, h("dt", {}, name), h("dd", {}, value))));
+}
+
+const cell = (text, side) => h("td", { class: side }, text);
+const fill = (id, rows) => byId(id).querySelector("tbody").replaceChildren(...rows);
+
+function showAnswers(answers) {
+  byId("no-answers").hidden = answers.length > 0;
+  byId("answers").hidden = answers.length === 0;
+  fill("answers", answers.map(({ seconds, tokens }) =>
+    h("tr", {}, cell(seconds.toFixed(1), "right"), cell(whole(tokens), "right"))));
+}
+
+// It does not change while the server runs.
+let hasSetup = false;
+function showSetup(setup) {
+  if (hasSetup) return;
+  hasSetup = true;
+  const planned = setup.memory.reduce((sum, { bytes }) => sum + bytes, 0);
+  const parts = [...setup.memory, { what: "total", bytes: planned },
+    { what: "was free beside it at the start", bytes: Math.max(setup.memory_budget - planned, 0) }];
+  fill("memory", parts.map(({ what, bytes }) => h("tr", {}, cell(what), cell(bytesText(bytes), "right"))));
+  fill("kernels", setup.kernels.map((row) =>
+    h("tr", {}, ...["operation", "weights", "activations", "rows", "kernel", "reason"].map((name) => cell(row[name])))));
+}
+
+let before = null, beforeMs = 0;
+async function poll() {
+  try {
+    const { model, version, state, max_context, engine, answers, setup } = await getJson("status.json");
+    byId("fault").textContent = "";
+    byId("model").textContent = engine
+      ? `${model}, ${state}; ${setup.backend}: ${setup.device}; up to ${whole(max_context)} tokens; version ${version}`
+      : `${model}, ${state}`;
+    if (engine) {
+      const nowMs = performance.now();
+      if (before) draw(engine, before, (nowMs - beforeMs) / 1000);
+      [before, beforeMs] = [engine, nowMs];
+      showNow(engine);
+      showAnswers(answers);
+      showSetup(setup);
+    }
+  } catch (error) {
+    byId("fault").textContent = error.message;
+    before = null;  // it may start anew
+  }
+  setTimeout(next, kIntervalMs);
+}
+
+function next() {
+  if (!document.hidden) return poll();
+  before = null;
+  document.addEventListener("visibilitychange", next, { once: true });
+}
+
+onKeyNeeded(askForKey);
+poll();

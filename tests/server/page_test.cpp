@@ -1,0 +1,127 @@
+// How the page is served. tests/e2e/test_page.py tests what it does in a browser.
+#include "server/page/page_files.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "server/server.h"
+#include "tests/server/connection.h"
+
+namespace nibble::server {
+namespace {
+
+using test::any_port;
+using test::Connection;
+using testing::AllOf;
+using testing::EndsWith;
+using testing::HasSubstr;
+using testing::Not;
+using testing::StartsWith;
+
+// The answer to a request of one line and further lines of the header.
+std::string answer_to(const Server& server, const std::string& line, const std::string& header = "") {
+  const Connection connection(server.port());
+  connection.send(line + " HTTP/1.1\r\nHost: x\r\nConnection: close\r\n" + header + "\r\n");
+  return connection.read();
+}
+
+std::string value_of(const std::string& answer, const std::string& name) {
+  const size_t begin = answer.find("\r\n" + name + ": ") + name.size() + 4;
+  return answer.substr(begin, answer.find("\r\n", begin) - begin);
+}
+
+std::string body_of(const std::string& answer) { return answer.substr(answer.find("\r\n\r\n") + 4); }
+
+const std::string kAsBrowser{"Accept: text/html,application/xhtml+xml,*/*;q=0.8\r\n"};
+
+TEST(Page, IsShownToBrowsersAndAWordToPrograms) {
+  const Server server(any_port());
+  const std::string shown = answer_to(server, "GET /", kAsBrowser);
+  EXPECT_THAT(shown, StartsWith("HTTP/1.1 200 "));
+  EXPECT_THAT(shown, HasSubstr("\r\nContent-Type: text/html; charset=utf-8\r\n"));
+  EXPECT_THAT(body_of(shown), StartsWith("<!doctype html>"));
+  for (const char* accept : {"", "Accept: */*\r\n"}) {
+    const std::string told = answer_to(server, "GET /", accept);
+    EXPECT_THAT(told, StartsWith("HTTP/1.1 200 "));
+    EXPECT_THAT(told, HasSubstr("\r\nVary: Accept\r\n"));
+    EXPECT_EQ(body_of(told), "Ollama is running");
+  }
+  EXPECT_EQ(body_of(answer_to(server, "HEAD /")), "");
+}
+
+TEST(Page, EveryFileComesWithItsTypeAndAPolicyThatLetsInNothingElse) {
+  const Server server(any_port());
+  ASSERT_GT(page_files().size(), 10u);
+  for (const PageFile& file : page_files()) {
+    const std::string answer = answer_to(server, fmt::format("GET /page/{}", file.name));
+    EXPECT_THAT(answer, StartsWith("HTTP/1.1 200 "));
+    EXPECT_EQ(value_of(answer, "Content-Type"), file.type);
+    EXPECT_THAT(value_of(answer, "Content-Security-Policy"),
+                AllOf(StartsWith("default-src 'none'; script-src 'self'; style-src 'self'; "),
+                      HasSubstr("frame-ancestors 'none'"), HasSubstr("require-trusted-types-for 'script'"),
+                      Not(HasSubstr("unsafe")), Not(HasSubstr("*"))));
+    EXPECT_EQ(value_of(answer, "X-Content-Type-Options"), "nosniff");
+    EXPECT_EQ(value_of(answer, "Referrer-Policy"), "no-referrer");
+    EXPECT_EQ(value_of(answer, "Cache-Control"), "no-cache");
+    EXPECT_EQ(body_of(answer), file.text);
+    const std::string head = answer_to(server, fmt::format("HEAD /page/{}", file.name));
+    EXPECT_EQ(value_of(head, "Content-Length"), fmt::to_string(file.text.size()));
+    EXPECT_EQ(body_of(head), "");
+  }
+}
+
+TEST(Page, IsSentAgainOnlyWhereItHasChanged) {
+  const Server server(any_port());
+  const std::string tag = value_of(answer_to(server, "GET /page/chat.js"), "ETag");
+  const std::string same = answer_to(server, "GET /page/chat.js", "If-None-Match: " + tag + "\r\n");
+  EXPECT_THAT(same, StartsWith("HTTP/1.1 304 "));
+  EXPECT_THAT(same, AllOf(Not(HasSubstr("Content-Length")), EndsWith("\r\n\r\n")));
+  EXPECT_EQ(value_of(same, "ETag"), tag);
+  EXPECT_THAT(answer_to(server, "GET /page/chat.js", "If-None-Match: W/\"other\"\r\n"),
+              StartsWith("HTTP/1.1 200 "));
+  EXPECT_NE(value_of(answer_to(server, "GET /page/turn.js"), "ETag"), tag);
+}
+
+TEST(Page, IsCompressedForWhoAcceptsThat) {
+  const Server server(any_port());
+  const std::string answer = answer_to(server, "GET /status", "Accept-Encoding: gzip, br\r\n");
+  EXPECT_EQ(value_of(answer, "Content-Encoding"), "gzip");
+  const std::string body = body_of(answer), plain = body_of(answer_to(server, "GET /status"));
+  EXPECT_THAT(plain, StartsWith("<!doctype html>"));
+  EXPECT_LT(body.size(), plain.size() / 2);
+  // The last four bytes are the length of the text.
+  EXPECT_EQ(static_cast<unsigned char>(body[body.size() - 4]) +
+                256u * static_cast<unsigned char>(body[body.size() - 3]),
+            plain.size());
+}
+
+TEST(Page, NeedsNoKeyAndWhatItShowsDoes) {
+  ServerOptions options = any_port();
+  options.api_keys = {"sesame"};
+  const Server server(options);
+  for (const char* path : {"/", "/status", "/page/chat.js"})
+    EXPECT_THAT(answer_to(server, std::string("GET ") + path, kAsBrowser), StartsWith("HTTP/1.1 200 "));
+  EXPECT_THAT(answer_to(server, "GET /status.json"), StartsWith("HTTP/1.1 401 "));
+  const std::string told = answer_to(server, "GET /status.json", "Authorization: Bearer sesame\r\n");
+  EXPECT_THAT(told, StartsWith("HTTP/1.1 200 "));
+  EXPECT_THAT(told, EndsWith("{\"model\":\"toy\",\"version\":\"\",\"state\":\"loading\"}\n"));
+}
+
+TEST(Page, CanBeLeftOut) {
+  ServerOptions options = any_port();
+  options.has_page = false;
+  const Server server(options);
+  EXPECT_EQ(body_of(answer_to(server, "GET /", kAsBrowser)), "Ollama is running");
+  for (const char* path : {"/status", "/page/chat.js"})
+    EXPECT_THAT(answer_to(server, std::string("GET ") + path, kAsBrowser),
+                AllOf(StartsWith("HTTP/1.1 404 "), HasSubstr("--no-page")));
+}
+
+TEST(Page, HasNoOtherFiles) {
+  const Server server(any_port());
+  for (const char* path : {"/page/", "/page/other.js", "/page/..%2Fchat.js", "/page/../status"})
+    EXPECT_THAT(answer_to(server, std::string("GET ") + path), StartsWith("HTTP/1.1 404 ")) << path;
+}
+
+}  // namespace
+}  // namespace nibble::server
