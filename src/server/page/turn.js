@@ -11,7 +11,7 @@ const kNames = { user: "You", assistant: "Answer", tool: "Result of a call" };
 // `actions` has edit(text), retry() and sendResults(results), each absent where it is not possible now. Returns the element, and update(),
 // which shows what the message has become.
 export function showTurn(message, actions) {
-  const element = h("article", { class: `turn ${message.role}`, tabindex: "-1" }, h("h2", {}, kNames[message.role]));
+  const element = h("article", { class: `turn ${message.role}` }, h("h2", {}, kNames[message.role]));
   if (message.role === "assistant") return showAnswer(element, message, actions);
   element.append(h("div", { class: "said" }, message.content));
   const tools = h("div", { class: "tools" }, copyButton(() => message.content, "Copy this message"));
