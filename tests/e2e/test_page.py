@@ -186,6 +186,17 @@ def test_a_schema_is_sent_and_its_answer_or_refusal_shown(page, server):
     assert page.last(".answer") == "17 + 25 = 42." and "response_format" not in page.js("window.sent.at(-1)")
 
 
+@pytest.mark.parametrize(
+    "said, shown", [('{"a b":[1.5]}', '{\n  "a b": [\n    1.5\n  ]\n}'), ('{"a":12345678901234567890}', '{"a":12345678901234567890}'), ('{"a":', '{"a":')]
+)
+def test_json_is_indented_where_it_stays_the_same(page, said, shown):
+    answer = {"role": "assistant", "content": said, "reasoning": "", "calls": [], "isJson": True}
+    page.js("localStorage.setItem('nibble.chat.1', JSON.stringify({id: '1', changed: 1, messages: [{role: 'user', content: 'a'}, arguments[0]]}))", answer)
+    page.driver.refresh()
+    page.click("nav .open")
+    assert page.last(".code pre") == shown
+
+
 def test_a_lost_connection_is_told_and_keeps_what_was_written(page):
     page.ask(QUESTION)
     page.js("window.more = {temperature: 7}")
@@ -231,7 +242,18 @@ def test_a_reload_in_the_middle_keeps_what_has_come(page):
 
 
 def test_a_full_storage_is_told(page):
-    page.js("localStorage.setItem('other', 'x'.repeat(5 * 1024 * 1024 - 300))")
+    page.driver.execute_script(
+        """
+        for (let text = "", size = 4 << 20; size >= 16; ) {
+          try {
+            localStorage.setItem("other", text + "x".repeat(size));
+            text += "x".repeat(size);
+          } catch {
+            size /= 2;
+          }
+        }
+        """
+    )
     page.ask(QUESTION)
     assert page.last(".answer") == "17 + 25 = 42."
     assert "storage for this page is full" in page.text("#notice")

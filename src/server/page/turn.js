@@ -85,10 +85,13 @@ function showCall(call) {
   return h("div", { class: "call" }, h("h3", {}, "Call: ", h("code", {}, name)), codeBlock(indented(text), "json"));
 }
 
-// JSON for people; other text as it is, such as JSON that was cut off.
+// JSON for people. Text stays as it is where it is no JSON, such as one that was cut off, and where JavaScript would make another of it:
+// it rounds numbers of more than 15 digits.
 function indented(text) {
+  const withoutSpaces = (json) => json.replace(/\s/g, "");
   try {
-    return JSON.stringify(JSON.parse(text), null, 2);
+    const value = JSON.parse(text);
+    return withoutSpaces(JSON.stringify(value)) === withoutSpaces(text) ? JSON.stringify(value, null, 2) : text;
   } catch {
     return text;
   }
