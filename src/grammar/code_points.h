@@ -1,0 +1,39 @@
+// A set of Unicode scalar values, as sorted ranges.
+#pragma once
+
+#include <vector>
+
+namespace nibble::grammar {
+
+inline constexpr char32_t kLastCodePoint{0x10FFFF};
+
+struct CodePointRange {
+  char32_t first, last;
+  bool operator==(const CodePointRange&) const = default;
+};
+
+class CodePoints {
+ public:
+  CodePoints() = default;
+  CodePoints(std::initializer_list<CodePointRange> ranges);
+  static const CodePoints& all();  // every scalar value: surrogates are none
+
+  void add(char32_t first, char32_t last);  // surrogates in between are left out
+  void add(const CodePoints& other);
+  void add_other_case();  // of ASCII letters
+
+  CodePoints complement() const;
+  CodePoints intersection(const CodePoints& other) const;
+  bool contains(char32_t code_point) const;
+  bool empty() const { return ranges_.empty(); }
+  const std::vector<CodePointRange>& ranges() const {
+    return ranges_;
+  }  // sorted, neither overlapping nor adjacent
+  bool operator==(const CodePoints&) const = default;
+
+ private:
+  void add_range(CodePointRange range);
+  std::vector<CodePointRange> ranges_;
+};
+
+}  // namespace nibble::grammar

@@ -1,0 +1,164 @@
+// The walk over the vocabulary that finds the legal tokens: Matcher::fill_mask.
+//
+// While only one item waits for text, a step is one look-up in its automaton and no row is made: at each depth of the tree there is a
+// state. Where the automaton's text may end, what comes behind it is worked out once for the whole walk, and a row is made only where a
+// token really goes on there.
+#include <algorithm>
+#include <array>
+
+#include "grammar/matcher.h"
+
+namespace nibble::grammar {
+namespace {
+
+void set_token(std::span<uint32_t> mask, uint32_t token) { mask[token / 32] |= 1u << (token % 32); }
+
+}  // namespace
+
+class Matcher::Walk {
+ public:
+  using Nodes = std::span<const VocabularyTrie::Node>;
+
+  Walk(Grammar& grammar, Rows& rows, std::span<uint32_t> mask)
+      : grammar_(grammar), rows_(rows), mask_(mask) {}
+
+  // `row` lies in front of the first byte of `nodes`, which are all children of one node.
+  void from_row(uint32_t row, Nodes nodes) {
+    if (rows_.num_items(row) == 1) {
+      from_item(rows_.item(row, 0), nodes);
+    } else {
+      from_items(row, nodes);
+    }
+  }
+
+  void from_item(const Item& item, Nodes nodes) {
+    const Op& op = grammar_.ops[item.op];
+    const bool is_automaton =
+        op.kind == OpKind::kMatch && grammar_.terminals[op.a].kind == Terminal::Kind::kAutomaton;
+    if (is_automaton && !grammar_.terminals[op.a].is_counted) {
+      Automaton& automaton = grammar_.automata[grammar_.terminals[op.a].index];
+      from_stepped(item, nodes, [&](const Item& from, Item& to, uint8_t byte) {
+        to = from;
+        to.state = automaton.next(from.state, byte);
+        return Rows::Stepped{to.state != Automaton::kDead, automaton.accepts(to.state), true};
+      });
+    } else {
+      from_stepped(item, nodes, [&](const Item& from, Item& to, uint8_t byte) {
+        to = from;
+        return rows_.step(to, byte);
+      });
+    }
+  }
+
+ private:
+  void set(const VocabularyTrie::Node& node) {
+    if (node.token != VocabularyTrie::kNoToken) set_token(mask_, node.token);
+  }
+  static Nodes below(Nodes nodes, size_t at) { return nodes.subspan(at + 1, nodes[at].num_below); }
+
+  template <typename StepItem>
+  void from_stepped(const Item& start, Nodes nodes, const StepItem& step);
+  void from_items(uint32_t row, Nodes nodes);
+
+  Grammar& grammar_;
+  Rows& rows_;
+  std::span<uint32_t> mask_;
+};
+
+template <typename StepItem>
+void Matcher::Walk::from_stepped(const Item& start, Nodes nodes, const StepItem& step) {
+  if (nodes.empty()) return;
+  struct Place {
+    Item item;
+    bool accepts;
+  };
+  std::array<Place, VocabularyTrie::kMaxTokenBytes + 1>
+      path;  // by bytes since `start`, whose own end is in its row already
+  path[0] = {start, false};
+  const uint32_t depth_of_start = nodes[0].depth - 1u;
+  // The row behind the item's text, if it does not depend on where that ended; made when it is first needed.
+  const bool is_name = grammar_.ops[start.op].kind == OpKind::kMemberNames;
+  const uint32_t last_row = rows_.last();
+  std::array<int8_t, 256> goes_on_behind;  // by byte: 1, 0, or -1 where nobody asked
+  bool has_row_behind = false;
+
+  for (size_t at = 0; at < nodes.size();) {
+    const VocabularyTrie::Node node = nodes[at];
+    const uint32_t depth = node.depth - depth_of_start;
+    const Place& from = path[depth - 1];
+    Place& to = path[depth];
+    const auto byte = static_cast<uint8_t>(node.byte);
+    const Rows::Stepped stepped = step(from.item, to.item, byte);
+    to.accepts = stepped.accepts;
+    if (from.accepts) [[unlikely]] {
+      if (is_name && has_row_behind) rows_.cut_behind(last_row);
+      if (is_name || !has_row_behind) {
+        rows_.add_behind(from.item);
+        goes_on_behind.fill(-1);
+        has_row_behind = true;
+      }
+      const uint32_t behind = last_row + 1;
+      if (goes_on_behind[byte] < 0) goes_on_behind[byte] = rows_.allows(behind, byte);
+      if (goes_on_behind[byte] != 0) {
+        const bool is_legal =
+            stepped.is_legal ? rows_.advance(behind, from.item, byte) : rows_.advance(behind, byte);
+        NIBBLE_CHECK(is_legal);
+        set(node);
+        from_row(rows_.last(), below(nodes, at));
+        rows_.cut_behind(behind);
+        at += node.num_below + 1u;
+        continue;
+      }
+    }
+    if (!stepped.is_legal) {
+      at += node.num_below + 1u;
+      continue;
+    }
+    set(node);
+    ++at;
+  }
+  rows_.cut_behind(last_row);
+}
+
+void Matcher::Walk::from_items(uint32_t row, Nodes nodes) {
+  for (size_t at = 0; at < nodes.size(); at += nodes[at].num_below + 1u) {
+    const uint32_t last_row = rows_.last();
+    if (!rows_.advance(row, static_cast<uint8_t>(nodes[at].byte))) continue;
+    set(nodes[at]);
+    from_row(rows_.last(), below(nodes, at));
+    rows_.cut_behind(last_row);
+  }
+}
+
+void Matcher::fill_mask(std::span<uint32_t> mask) {
+  NIBBLE_CHECK(mask.size() == vocabulary_->num_mask_words(), "{} {}", mask.size(),
+               vocabulary_->num_mask_words());
+  std::fill(mask.begin(), mask.end(), 0);
+  const std::lock_guard lock(grammar_->mutex);
+  grammar_->expressions.fuel().fill(kMaskFuel);
+  Walk walk(*grammar_, rows_, mask);
+  const uint32_t row = rows_.last();
+
+  // What the items allow together is what each of them allows: those before which any content may come take it from the masks.
+  std::vector<Item> others;
+  for (uint32_t i = 0; i < rows_.num_items(row); ++i) {
+    const Item item = rows_.item(row, i);
+    const Op& op = grammar_->ops[item.op];
+    const Terminal* terminal = op.kind == OpKind::kMatch ? &grammar_->terminals[op.a] : nullptr;
+    if (terminal == nullptr || terminal->kind != Terminal::Kind::kAutomaton || terminal->lengths >= 0 ||
+        !grammar_->automata[terminal->index].takes_any_content(item.state)) {
+      others.push_back(item);
+      continue;
+    }
+    const bool is_limited = terminal->is_counted && terminal->max != kUnlimited;
+    vocabulary_->add_content(is_limited ? terminal->max - item.counter : kUnlimited, mask);
+    walk.from_item(item, vocabulary_->other_nodes());
+  }
+  if (others.size() == rows_.num_items(row)) {
+    walk.from_row(row, vocabulary_->nodes());
+  } else {
+    for (const Item& item : others) walk.from_item(item, vocabulary_->nodes());
+  }
+}
+
+}  // namespace nibble::grammar

@@ -1,0 +1,100 @@
+// Asks a compiled schema about values, for tests in Python (tests/e2e/test_json_schema.py). A line in, a line out:
+//
+//   {"schema": ..., "strict": false, "instances": [...], "texts": [...]}
+//   {"accepted": [...], "texts": [...], "warnings": [...]}   or   {"error": "..."}
+//
+// An instance is accepted if one of its texts is: members in any order, numbers in any of their forms. A text is taken as it is.
+#include <functional>
+#include <iostream>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "core/error.h"
+#include "grammar/json_schema.h"
+#include "grammar/matcher.h"
+#include "tests/folders.h"
+
+namespace nibble::grammar {
+namespace {
+
+using Then = std::function<bool()>;
+
+// Whether `matcher` accepts `text` and all that `then` tries behind it; leaves the matcher as it was.
+bool try_text(Matcher& matcher, const std::string& text, const Then& then) {
+  const size_t num_steps = matcher.num_steps();
+  const bool is_accepted = matcher.accept(text) && then();
+  matcher.rollback(num_steps);
+  return is_accepted;
+}
+
+bool try_value(Matcher& matcher, const Json& value, const Then& then);
+
+bool try_members(Matcher& matcher, const Json& object, std::vector<bool>& is_used, size_t num_used,
+                 const Then& then) {
+  if (num_used == object.size()) return try_text(matcher, "}", then);
+  size_t i = 0;
+  for (const auto& [name, member] : object.items()) {
+    const size_t at = i++;
+    if (is_used[at]) continue;
+    is_used[at] = true;
+    const bool is_accepted =
+        try_text(matcher, (num_used > 0 ? "," : "") + Json(name).dump() + ":", [&, &member = member] {
+          return try_value(matcher, member,
+                           [&] { return try_members(matcher, object, is_used, num_used + 1, then); });
+        });
+    is_used[at] = false;
+    if (is_accepted) return true;
+  }
+  return false;
+}
+
+bool try_items(Matcher& matcher, const Json& array, size_t from, const Then& then) {
+  if (from == array.size()) return try_text(matcher, "]", then);
+  return try_text(matcher, from > 0 ? "," : "", [&] {
+    return try_value(matcher, array[from], [&] { return try_items(matcher, array, from + 1, then); });
+  });
+}
+
+bool try_value(Matcher& matcher, const Json& value, const Then& then) {
+  if (value.is_object()) {
+    std::vector<bool> is_used(value.size());
+    return try_text(matcher, "{", [&] { return try_members(matcher, value, is_used, 0, then); });
+  }
+  if (value.is_array()) return try_text(matcher, "[", [&] { return try_items(matcher, value, 0, then); });
+  if (try_text(matcher, value.dump(), then)) return true;
+  if (!value.is_number_float()) return value.is_number() && try_text(matcher, value.dump() + ".0", then);
+  char digits[400];
+  std::snprintf(digits, sizeof digits, "%.0f", value.get<double>());
+  return std::stod(digits) == value.get<double>() && try_text(matcher, digits, then);
+}
+
+Json answer(const Json& question, const VocabularyTrie& vocabulary) {
+  const Compiled compiled =
+      compile_json_schema(question.at("schema"), {.is_strict = question.value("strict", false)});
+  Json result{{"accepted", Json::array()}, {"texts", Json::array()}, {"warnings", compiled.warnings}};
+  Matcher matcher(compiled.grammar, vocabulary);
+  const Then at_end = [&] { return matcher.is_complete(); };
+  for (const Json& instance : question.value("instances", Json::array()))
+    result["accepted"].push_back(try_value(matcher, instance, at_end));
+  for (const Json& text : question.value("texts", Json::array()))
+    result["texts"].push_back(try_text(matcher, text.get<std::string>(), at_end));
+  return result;
+}
+
+}  // namespace
+}  // namespace nibble::grammar
+
+int main() {
+  const nibble::Tokenizer tokenizer =
+      nibble::Tokenizer::open(nibble::test::source_path("models/tiny-gpt-oss/tokenizer.json"));
+  const nibble::grammar::VocabularyTrie vocabulary(tokenizer);
+  for (std::string line; std::getline(std::cin, line);) {
+    nibble::grammar::Json result;
+    try {
+      result = nibble::grammar::answer(nibble::grammar::Json::parse(line), vocabulary);
+    } catch (const nibble::InputError& error) {
+      result = {{"error", error.what()}};
+    }
+    std::cout << result.dump() << '\n' << std::flush;
+  }
+}

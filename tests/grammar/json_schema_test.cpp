@@ -1,0 +1,302 @@
+#include "grammar/json_schema.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "tests/error_of.h"
+#include "tests/grammar/vocabularies.h"
+
+namespace nibble::grammar {
+namespace {
+
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+struct Case {
+  const char* schema;
+  std::vector<const char*> valid, invalid;  // texts
+};
+
+void PrintTo(const Case& test, std::ostream* out) { *out << test.schema; }
+
+class JsonSchemaKeyword : public testing::TestWithParam<Case> {};
+
+TEST_P(JsonSchemaKeyword, HoldsAtItsBoundary) {
+  const Compiled compiled = compile_json_schema(Json::parse(GetParam().schema));
+  for (const char* text : GetParam().valid) EXPECT_TRUE(accepts(compiled, text)) << text;
+  for (const char* text : GetParam().invalid) EXPECT_FALSE(accepts(compiled, text)) << text;
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Types, JsonSchemaKeyword,
+    testing::ValuesIn(std::vector<Case>{
+        {R"({})",
+         {"1", "\"a\"", "null", "{}", "[1,{\"a\":[]}]", "-0.5e+10"},
+         {"", " 1", "1 ", "nul", "01", "1.", ".5", "+1", "'a'", "{\"a\"}", "[1,]"}},
+        {R"({"type":"integer"})", {"0", "-1", "120"}, {"1.0", "1e3", "-0", "\"1\""}},
+        {R"({"type":"number"})", {"0", "-1.50", "2E5", "1e-7"}, {"1e", "1e1000", "NaN", "Infinity"}},
+        {R"({"type":"string"})",
+         {R"("")", R"("a\"\\\/\b\u00e9\ud83d\ude00é")"},
+         {R"("\ud83d")", R"("\x")", R"("a)", "\"\n\"", "\"\xc3\""}},
+        {R"({"type":["boolean","null"]})", {"true", "false", "null"}, {"True", "0"}},
+        {R"({"type":"array"})",
+         {"[]", "[1]", "[1, 2]", "[\n  1,\n  2\n]"},
+         {"[ 1]", "[1 ]", "[1,  2]", "[,]", "{}"}},
+        {R"({"type":"object"})",
+         {"{}", "{\"a\":1}", "{\"a\": 1, \"b\": {}}", "{\n\t\"a\": 1\n}"},
+         {"{ }", "{\"a\" :1}", "[]"}},
+        {R"(true)", {"1"}, {""}}}));
+
+INSTANTIATE_TEST_SUITE_P(
+    Values, JsonSchemaKeyword,
+    testing::ValuesIn(std::vector<Case>{
+        {R"({"enum":["red","re\"d",1,null,[1,{"a":2}]]})",
+         {"\"red\"", R"("re\"d")", "1", "null", "[1,{\"a\":2}]"},
+         {"\"re\"", "2", "[1,{\"a\":3}]"}},
+        {R"({"enum":[1,"a",true],"type":["string","boolean"]})", {"\"a\"", "true"}, {"1"}},
+        {R"({"enum":[1,5,9],"minimum":4})", {"5", "9"}, {"1"}},
+        {R"({"const":{"a":[1,2]}})", {"{\"a\":[1,2]}"}, {"{\"a\":[1]}", "{}"}},
+        {R"({"enum":["a","b","c"],"not":{"const":"b"}})", {"\"a\"", "\"c\""}, {"\"b\""}}}));
+
+INSTANTIATE_TEST_SUITE_P(
+    Numbers, JsonSchemaKeyword,
+    testing::ValuesIn(std::vector<Case>{
+        {R"({"type":"integer","minimum":-12,"maximum":107})",
+         {"-12", "-1", "0", "9", "99", "107"},
+         {"-13", "108", "-20", "200", "1000"}},
+        {R"({"type":"integer","exclusiveMinimum":9,"exclusiveMaximum":11})", {"10"}, {"9", "11"}},
+        {R"({"type":"integer","minimum":0.5,"maximum":2.5})", {"1", "2"}, {"0", "3"}},
+        {R"({"type":"number","minimum":1.25,"exclusiveMaximum":10})",
+         {"1.25", "1.3", "9.999", "1.250", "2"},
+         {"1.2", "1.249", "10", "10.0", "-2", "1e0"}},
+        {R"({"type":"number","maximum":-0.5})",
+         {"-0.5", "-0.50", "-1", "-10.25"},
+         {"-0.4", "0", "-0.0", "0.5"}},
+        {R"({"type":"number","exclusiveMinimum":0,"maximum":1e-2})",
+         {"0.01", "0.001", "0.00999"},
+         {"0", "0.0", "0.011", "0.02"}},
+        {R"({"type":"number","minimum":5,"exclusiveMinimum":true})", {"5.1"}, {"5"}},
+        {R"({"type":"integer","multipleOf":7})", {"0", "7", "-14", "49"}, {"1", "-0", "48"}},
+        {R"({"type":"number","multipleOf":0.25})", {"0.25", "-1.5", "3", "0.50"}, {"0.3", "0.26", "0.255"}},
+        {R"({"type":"integer","multipleOf":6,"minimum":10,"maximum":20})", {"12", "18"}, {"6", "10", "24"}},
+        {R"({"type":"integer","not":{"multipleOf":2}})", {"1", "-3", "11"}, {"0", "2", "-4"}},
+        {R"({"type":"number","not":{"enum":[1,2.5]}})", {"2", "1.5", "0"}, {"1", "2.5", "1.0", "2.50"}},
+        {R"({"type":"number","not":{"type":"integer"}})", {"0.5", "-1.25"}, {"1", "1.0", "2.50"}}}));
+
+INSTANTIATE_TEST_SUITE_P(
+    Strings, JsonSchemaKeyword,
+    testing::ValuesIn(std::vector<Case>{
+        {R"({"type":"string","minLength":2,"maxLength":3})",
+         {R"("ab")", R"("世界é")", R"("\n\"")", R"("\u0000ab")"},
+         {R"("a")", R"("abcd")", R"("\"")"}},
+        {R"({"type":"string","pattern":"^[a-c]+$"})", {R"("abc")"}, {R"("")", R"("abd")", R"("\u0061")"}},
+        {R"({"type":"string","pattern":"b"})", {R"("b")", R"("a b c")", R"("\"b")"}, {R"("ac")", R"("")"}},
+        {R"({"type":"string","pattern":"^\\s\"$"})", {R"("\t\"")", R"(" \"")"}, {R"("\"")"}},
+        {R"({"type":"string","pattern":"^(ab)*$","minLength":3,"maxLength":6})",
+         {R"("abab")", R"("ababab")"},
+         {R"("ab")", R"("aba")", R"("abababab")"}},
+        {R"({"type":"string","format":"date","pattern":"^2026"})",
+         {R"("2026-02-28")"},
+         {R"("2026-02-29")", R"("2025-01-01")"}},
+        {R"({"type":"string","format":"date-time"})",
+         {R"("2024-02-29T23:59:59.5+01:00")"},
+         {R"("2023-02-29T00:00:00Z")", R"("2024-01-01T24:00:00Z")"}},
+        {R"({"type":"string","format":"email"})",
+         {R"("a.b@example.com")"},
+         {R"("a@b")", R"(".a@example.com")", R"("a@-b.com")"}},
+        {R"({"type":"string","format":"ipv4"})",
+         {R"("255.0.10.1")"},
+         {R"("256.0.0.1")", R"("1.2.3")", R"("01.2.3.4")"}},
+        {R"({"type":"string","format":"ipv6"})",
+         {R"("::")", R"("2001:db8::1")", R"("1:2:3:4:5:6:7:8")", R"("::ffff:1.2.3.4")"},
+         {R"("1::2::3")", R"("1:2:3:4:5:6:7:8:9")", R"(":1")", R"("12345::")"}},
+        {R"({"type":"string","format":"uuid"})",
+         {R"("123e4567-e89b-12d3-a456-426614174000")"},
+         {R"("123e4567e89b12d3a456426614174000")"}},
+        {R"({"type":"string","format":"uri"})",
+         {R"("https://a.example/b?c=d#e")", R"("mailto:a@b")"},
+         {R"("//a.example/b")", R"("a b:c")"}},
+        {R"({"type":"string","not":{"pattern":"^x"}})", {R"("ax")", R"("")"}, {R"("x")", R"("xa")"}},
+        {R"({"type":"string","not":{"enum":["a","abc"]}})",
+         {R"("ab")", R"("")", R"("abcd")"},
+         {R"("a")", R"("abc")"}}}));
+
+INSTANTIATE_TEST_SUITE_P(
+    Arrays, JsonSchemaKeyword,
+    testing::ValuesIn(std::vector<Case>{
+        {R"({"type":"array","items":{"type":"integer"},"minItems":1,"maxItems":3})",
+         {"[1]", "[1,2,3]"},
+         {"[]", "[1,2,3,4]", "[\"a\"]"}},
+        {R"({"type":"array","prefixItems":[{"type":"string"},{"type":"null"}],"items":{"type":"integer"}})",
+         {"[]", "[\"a\"]", "[\"a\",null,1,2]"},
+         {"[1]", "[\"a\",1]", "[\"a\",null,\"b\"]"}},
+        {R"({"type":"array","prefixItems":[{"type":"string"}],"items":false})",
+         {"[]", "[\"a\"]"},
+         {"[\"a\",1]"}},
+        {R"({"type":"array","items":[{"type":"string"}],"additionalItems":{"type":"null"}})",
+         {"[\"a\",null]"},
+         {"[\"a\",1]"}},
+        {R"({"type":"array","maxItems":1,"uniqueItems":true})", {"[]", "[1]"}, {"[1,1]"}},
+        {R"({"type":"array","allOf":[{"items":{"minimum":3}},{"prefixItems":[{"type":"integer"}],"items":{"type":"string"}}]})",
+         {"[3,\"a\"]"},
+         {"[2]", "[3,4]"}}}));
+
+INSTANTIATE_TEST_SUITE_P(
+    Objects, JsonSchemaKeyword,
+    testing::ValuesIn(std::vector<Case>{
+        {R"({"type":"object","properties":{"a":{"type":"integer"},"b":{"type":"string"},"c":{}},"required":["b"],"additionalProperties":false})",
+         {R"({"b":""})", R"({"a":1,"b":"x"})", R"({"a":1,"b":"x","c":[]})", R"({"b":"","c":1})"},
+         {R"({})", R"({"a":1})", R"({"b":"x","a":1})", R"({"b":"","d":1})", R"({"a":1,"a":1,"b":""})"}},
+        {R"({"type":"object","properties":{"a":{}},"additionalProperties":{"type":"integer"}})",
+         {R"({"x":1})", R"({"a":"","aa":2})"},
+         {R"({"x":"1"})", R"({"x":1,"a":"b"})"}},
+        {R"({"type":"object","patternProperties":{"^s_":{"type":"string"},"_n$":{"maxLength":2}},"additionalProperties":{"type":"null"}})",
+         {R"({"s_x":"abc"})", R"({"s_n":"ab"})", R"({"x_n":5})", R"({"x":null})"},
+         {R"({"s_x":1})", R"({"s_n":"abc"})", R"({"x":1})"}},
+        {R"({"type":"object","propertyNames":{"pattern":"^[a-z]{2}$"}})",
+         {R"({"ab":1})"},
+         {R"({"a":1})", R"({"AB":1})"}},
+        {R"({"type":"object","propertyNames":{"maxLength":2},"properties":{"long":{},"ok":{}}})",
+         {R"({"ok":1})"},
+         {R"({"long":1})"}},
+        {R"({"type":"object","minProperties":1,"maxProperties":2})",
+         {R"({"a":1})", R"({"a":1,"b":2})"},
+         {R"({})", R"({"a":1,"b":2,"c":3})"}},
+        {R"({"type":"object","properties":{"a":{},"b":{},"c":{}},"minProperties":2,"additionalProperties":false})",
+         {R"({"a":1,"b":1})", R"({"b":1,"c":1})"},
+         {R"({"c":1})", R"({"b":1})"}},
+        {R"({"type":"object","properties":{"a":{},"b":{},"c":{}},"required":["c"],"maxProperties":2})",
+         {R"({"a":1,"c":1})", R"({"c":1,"d":1})"},
+         {R"({"a":1,"b":1})", R"({"a":1,"b":1,"c":1})"}},
+        {R"({"type":"object","required":["zz"]})",
+         {R"({"zz":1})", R"({"zz":1,"y":2})"},
+         {R"({})", R"({"y":1})"}},
+        {R"({"type":"object","properties":{"a":{"$ref":"#"}},"additionalProperties":false})",
+         {R"({"a":{"a":{}}})"},
+         {R"({"a":1})"}},
+        {R"({"type":"object","properties":{"a":false,"b":{}}})", {R"({"b":1})"}, {R"({"a":1})"}},
+        {R"({"type":"object","properties":{"a\"b\\\n":{"type":"null"}},"additionalProperties":false})",
+         {R"({"a\"b\\\n":null})"},
+         {R"({"a":null})"}}}));
+
+INSTANTIATE_TEST_SUITE_P(
+    Combinations, JsonSchemaKeyword,
+    testing::ValuesIn(std::vector<Case>{
+        {R"({"anyOf":[{"type":"string","maxLength":1},{"type":"integer","minimum":5}]})",
+         {"\"a\"", "5"},
+         {"\"ab\"", "4"}},
+        {R"({"type":"object","properties":{"a":{"type":"integer"}},"anyOf":[{"required":["a"]},{"required":["b"]}],"additionalProperties":true})",
+         {R"({"a":1})", R"({"b":1})"},
+         {R"({})", R"({"a":"x"})"}},
+        {R"({"allOf":[{"properties":{"a":{"type":"integer"}}},{"properties":{"a":{"minimum":3}},"required":["a"]}],"type":"object"})",
+         {R"({"a":3})"},
+         {R"({"a":2})", R"({})"}},
+        {R"({"allOf":[{"properties":{"a":{}},"additionalProperties":{"type":"integer"}},{"properties":{"b":{"minimum":2}}}],"type":"object"})",
+         {R"({"a":"x","b":2})", R"({"c":1})"},
+         {R"({"b":"x"})", R"({"b":1})", R"({"c":"x"})"}},
+        {R"({"oneOf":[{"type":"integer"},{"type":"number","minimum":2}]})", {"1", "2.5"}, {"3", "1.5"}},
+        {R"({"oneOf":[{"properties":{"kind":{"const":"a"},"x":{}},"required":["kind","x"]},{"properties":{"kind":{"const":"b"}},"required":["kind"]}],"type":"object"})",
+         {R"({"kind":"a","x":1})", R"({"kind":"b"})"},
+         {R"({"kind":"a"})", R"({"kind":"c"})"}},
+        {R"({"type":"object","oneOf":[{"required":["a"]},{"required":["b"]}]})",
+         {R"({"a":1})", R"({"b":1})"},
+         {R"({})", R"({"a":1,"b":1})"}},
+        {R"({"not":{"type":["string","object","array"]}})", {"1", "null", "true"}, {"\"a\"", "{}", "[]"}},
+        {R"({"type":"object","properties":{"kind":{"enum":["x","y"]},"n":{"type":"integer"}},"required":["kind"],"if":{"properties":{"kind":{"const":"x"}}},"then":{"required":["n"]},"else":{"properties":{"n":false}}})",
+         {R"({"kind":"x","n":1})", R"({"kind":"y"})"},
+         {R"({"kind":"x"})", R"({"kind":"y","n":1})"}},
+        {R"({"$ref":"#/$defs/node","$defs":{"node":{"type":"object","properties":{"v":{"type":"integer"},"next":{"anyOf":[{"$ref":"#/$defs/node"},{"type":"null"}]}},"required":["v","next"],"additionalProperties":false}}})",
+         {R"({"v":1,"next":null})", R"({"v":1,"next":{"v":2,"next":null}})"},
+         {R"({"v":1})", R"({"v":1,"next":1})"}},
+        {R"({"$ref":"#/definitions/a~1b%25","definitions":{"a/b%":{"type":"null"}}})", {"null"}, {"1"}},
+        {R"({"$ref":"#here","$defs":{"x":{"$anchor":"here","type":"boolean"}}})", {"true"}, {"1"}}}));
+
+TEST(JsonSchema, MembersComeInTheSchemasOrder) {
+  const Compiled compiled = compile_json_schema(
+      Json::parse(R"({"type":"object","properties":{"z":{},"a":{}},"required":["a","z"]})"));
+  EXPECT_TRUE(accepts(compiled, R"({"z":1,"a":2,"other":3})"));
+  EXPECT_FALSE(accepts(compiled, R"({"a":2,"z":1})"));
+}
+
+TEST(JsonSchema, StrictModeClosesObjectsThatDeclareMembers) {
+  const Json schema = Json::parse(R"({"type":"object","properties":{"a":{},"b":{"type":"object"}}})");
+  EXPECT_TRUE(accepts(compile_json_schema(schema), R"({"a":1,"c":2})"));
+  const Compiled strict = compile_json_schema(schema, {.is_strict = true});
+  EXPECT_FALSE(accepts(strict, R"({"a":1,"c":2})"));
+  EXPECT_TRUE(accepts(strict, R"({"b":{"any":1}})")) << "one that declares none stays open";
+}
+
+TEST(JsonSchema, BlanksAreLimited) {
+  const Compiled any = compile_json_object();
+  const std::string blanks(20, ' ');
+  EXPECT_TRUE(accepts(any, "{\n" + blanks + "\"a\":1\n}"));
+  EXPECT_FALSE(accepts(any, "{\n" + blanks + " \"a\":1\n}"));
+  EXPECT_FALSE(accepts(any, "{\n\n\"a\":1}"));
+  EXPECT_FALSE(accepts(any, "{\"a\":1}\n"));
+}
+
+std::string error(const char* schema) {
+  return error_of([&] { compile_json_schema(Json::parse(schema)); });
+}
+
+TEST(JsonSchema, WhatIsNotEnforcedIsRefusedByKeywordAndPlace) {
+  for (const char* keyword :
+       {"contains", "dependentRequired", "dependentSchemas", "unevaluatedProperties", "unevaluatedItems"})
+    EXPECT_THAT(
+        error((R"({"type":"object","properties":{"a/b":{")" + std::string(keyword) + R"(":{"x":[]}}}})")
+                  .c_str()),
+        AllOf(HasSubstr("'" + std::string(keyword) + "'"), HasSubstr("#/properties/a~1b")));
+  EXPECT_THAT(error(R"({"items":{"uniqueItems":true}})"),
+              AllOf(HasSubstr("'uniqueItems'"), HasSubstr("#/items")));
+  EXPECT_THAT(error(R"({"$ref":"https://example.com/other.json"})"),
+              AllOf(HasSubstr("'$ref'"), HasSubstr("another document")));
+  EXPECT_THAT(error(R"({"$ref":"#/$defs/missing"})"), HasSubstr("names nothing"));
+  EXPECT_THAT(error(R"({"not":{"type":"array","items":{"type":"string"}}})"),
+              AllOf(HasSubstr("'items' at #/not"), HasSubstr("must not hold")));
+  EXPECT_THAT(error(R"({"type":"string","pattern":"(?=a)b"})"),
+              AllOf(HasSubstr("'pattern' at #"), HasSubstr("lookaround")));
+  EXPECT_THAT(error(R"({"type":"number","multipleOf":123456})"), HasSubstr("'multipleOf'"));
+}
+
+TEST(JsonSchema, AKeywordOfAnotherKindIsRefused) {
+  EXPECT_THAT(error(R"({"type":"text"})"), AllOf(HasSubstr("'type' at #"), HasSubstr("must be one")));
+  EXPECT_THAT(error(R"({"minLength":"3"})"), HasSubstr("whole number"));
+  EXPECT_THAT(error(R"({"maxItems":-1})"), HasSubstr("whole number"));
+  EXPECT_THAT(error(R"({"enum":"a"})"), HasSubstr("array"));
+  EXPECT_THAT(error(R"({"properties":[]})"), HasSubstr("object"));
+  EXPECT_THAT(error(R"({"required":[1]})"), HasSubstr("strings"));
+  EXPECT_THAT(error(R"({"anyOf":[1]})"), HasSubstr("object or a boolean"));
+  EXPECT_THAT(error(R"([])"), HasSubstr("object or a boolean"));
+}
+
+TEST(JsonSchema, WhatNothingCanFulfilIsRefused) {
+  for (const char* schema : {R"({"type":"integer","minimum":3,"maximum":2})",
+                             R"({"type":"object","required":["a"],"properties":{"a":false}})",
+                             R"({"type":"object","properties":{"a":{"$ref":"#"}},"required":["a"]})",
+                             R"({"type":"string","pattern":"^a$","minLength":2})",
+                             R"({"type":"array","items":false,"minItems":1})",
+                             R"({"allOf":[{"type":"string"},{"type":"integer"}]})", R"(false)",
+                             R"({"enum":[1,2],"type":"string"})",
+                             R"({"type":"string","pattern":"^(ab)*$","minLength":3,"maxLength":3})"})
+    EXPECT_THAT(error(schema), HasSubstr("no text fulfils it")) << schema;
+}
+
+TEST(JsonSchema, AnUnknownFormatIsAWarningOnce) {
+  const Compiled compiled = compile_json_schema(Json::parse(
+      R"({"type":"array","items":{"type":"string","format":"color"},"prefixItems":[{"format":"color"}]})"));
+  EXPECT_THAT(compiled.warnings, ElementsAre("the format 'color' is not known and not enforced"));
+  EXPECT_TRUE(accepts(compiled, R"(["a","b"])"));
+}
+
+TEST(JsonSchema, AnnotationsAndUnknownWordsSayNothing) {
+  EXPECT_TRUE(accepts(
+      compile_json_schema(Json::parse(
+          R"({"$schema":"https://json-schema.org/draft/2020-12/schema","$id":"https://a.example/b","title":"T","description":"D","default":1,"examples":[1],"x-mine":{"type":"null"},"readOnly":true,"$comment":"c","then":false})")),
+      "\"a\""));
+}
+
+}  // namespace
+}  // namespace nibble::grammar

@@ -1,0 +1,46 @@
+// The vocabularies that grammars are tested with, and what a test asks most.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "grammar/matcher.h"
+#include "tests/folders.h"
+#include "text/tokenizer.h"
+
+namespace nibble::grammar {
+
+inline const Tokenizer& tiny_tokenizer() {
+  static const Tokenizer tokenizer = Tokenizer::open(test::source_path("models/tiny-gpt-oss/tokenizer.json"));
+  return tokenizer;
+}
+
+inline const VocabularyTrie& tiny_vocabulary() {
+  static const VocabularyTrie vocabulary(tiny_tokenizer());
+  return vocabulary;
+}
+
+// Whether the grammar has this whole text.
+inline bool accepts(const Compiled& compiled, std::string_view text) {
+  Matcher matcher(compiled.grammar, tiny_vocabulary());
+  return matcher.accept(text) && matcher.is_complete();
+}
+
+inline bool has_bit(const std::vector<uint32_t>& mask, TokenId token) {
+  return mask[static_cast<size_t>(token) / 32] >> (token % 32) & 1;
+}
+
+// The bits by trying every token one by one.
+inline std::vector<uint32_t> mask_by_trying(Matcher& matcher) {
+  std::vector<uint32_t> mask(tiny_vocabulary().num_mask_words());
+  const size_t num_steps = matcher.num_steps();
+  for (TokenId token = 0; token < tiny_tokenizer().num_tokens(); ++token) {
+    if (!matcher.accept(token)) continue;
+    mask[static_cast<size_t>(token) / 32] |= 1u << (token % 32);
+    matcher.rollback(num_steps);
+  }
+  return mask;
+}
+
+}  // namespace nibble::grammar
