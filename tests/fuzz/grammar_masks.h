@@ -1,0 +1,60 @@
+// What must hold of any grammar that compiles, along one text. Chance is the input's, so that an input is one case.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "core/check.h"
+#include "grammar/matcher.h"
+#include "tests/folders.h"
+#include "text/tokenizer.h"
+
+namespace nibble::grammar {
+
+inline const VocabularyTrie& fuzz_vocabulary() {
+  static const Tokenizer tokenizer = Tokenizer::open(test::source_path("models/tiny-gpt-oss/tokenizer.json"));
+  static const VocabularyTrie vocabulary(tokenizer);
+  return vocabulary;
+}
+
+// A bit is set where, and only where, the token is accepted; no bit is set only at the end; what is forced is accepted; going back
+// leads to the same place. May throw InputError for a grammar that is too costly.
+inline void check_masks(const Compiled& compiled, uint64_t chance) {
+  const VocabularyTrie& vocabulary = fuzz_vocabulary();
+  const int num_tokens = vocabulary.tokenizer().num_tokens();
+  const auto below = [&](size_t n) {
+    chance = chance * 6364136223846793005u + 1442695040888963407u;
+    return static_cast<size_t>((chance >> 33) % n);
+  };
+  Matcher matcher(compiled.grammar, vocabulary);
+  std::vector<uint32_t> mask(vocabulary.num_mask_words()), again(mask.size());
+  for (int step = 0; step < 6; ++step) {
+    matcher.fill_mask(mask);
+    std::vector<TokenId> legal;
+    for (TokenId token = 0; token < num_tokens; ++token)
+      if (mask[static_cast<size_t>(token) / 32] >> (token % 32) & 1) legal.push_back(token);
+    NIBBLE_CHECK(legal.empty() == matcher.is_finished());
+    if (legal.empty()) return;
+    const size_t num_steps = matcher.num_steps();
+    for (int tries = 0; tries < 8; ++tries) {
+      const auto token = static_cast<TokenId>(below(static_cast<size_t>(num_tokens)));
+      const bool is_legal = mask[static_cast<size_t>(token) / 32] >> (token % 32) & 1;
+      NIBBLE_CHECK(matcher.accept(token) == is_legal, "token {}", token);
+      matcher.rollback(num_steps);
+    }
+    const std::string forced = matcher.forced_bytes();
+    if (!forced.empty()) {
+      NIBBLE_CHECK(matcher.accept(forced), "{}", forced);
+      matcher.rollback(num_steps);
+    }
+    for (const TokenId token : matcher.forced_tokens())
+      NIBBLE_CHECK(matcher.accept(token), "forced token {}", token);
+    matcher.rollback(num_steps);
+    matcher.fill_mask(again);
+    NIBBLE_CHECK(mask == again);
+    NIBBLE_CHECK(matcher.accept(legal[below(legal.size())]));
+  }
+}
+
+}  // namespace nibble::grammar

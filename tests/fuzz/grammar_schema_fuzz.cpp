@@ -1,0 +1,18 @@
+// Compiles the input as a JSON Schema, strict or not by its length, and follows a text. It is refused, or its masks hold what
+// grammar_masks.h says.
+#include <nlohmann/json.hpp>
+
+#include "core/error.h"
+#include "grammar/json_schema.h"
+#include "tests/fuzz/grammar_masks.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  using namespace nibble::grammar;
+  const Json schema = Json::parse(data, data + size, nullptr, false);
+  if (schema.is_discarded()) return 0;
+  try {
+    check_masks(compile_json_schema(schema, {.is_strict = size % 2 == 1}), size);
+  } catch (const nibble::InputError&) {
+  }
+  return 0;
+}

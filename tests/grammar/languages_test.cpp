@@ -1,0 +1,257 @@
+// Grammars as text: GBNF, EBNF, Lark.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+#include <random>
+#include <set>
+
+#include "grammar/gbnf.h"
+#include "grammar/lark.h"
+#include "tests/error_of.h"
+#include "tests/grammar/vocabularies.h"
+
+namespace nibble::grammar {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+
+// A grammar of our own over a, b and c, whose texts are found by trying all ways to divide them: nothing is shared with the code
+// under test.
+class SmallGrammar {
+ public:
+  explicit SmallGrammar(std::mt19937& random) : random_(random) {
+    for (int rule = 0; rule < kNumRules; ++rule)
+      for (unsigned i = 0, num = 1 + below(3); i < num; ++i) {
+        std::string alternative;
+        for (unsigned n = below(4); n > 0; --n)
+          alternative += below(2) ? static_cast<char>('a' + below(3))
+                                  : static_cast<char>('0' + below(unsigned{kNumRules}));
+        rules_[rule].push_back(alternative);
+      }
+  }
+
+  std::string gbnf() const {
+    std::string text;
+    for (int rule = 0; rule < kNumRules; ++rule) {
+      text += name(rule) + " ::=";
+      for (size_t i = 0; i < rules_[rule].size(); ++i) {
+        if (i > 0) text += " |";
+        for (const char symbol : rules_[rule][i])
+          text += symbol >= 'a' ? " \"" + std::string(1, symbol) + "\"" : " " + name(symbol - '0');
+        if (rules_[rule][i].empty()) text += " \"\"";
+      }
+      text += "\n";
+    }
+    return text;
+  }
+
+  // By growing the set of (rule, begin, end) until nothing is added.
+  bool has(const std::string& text) const {
+    std::set<std::tuple<int, size_t, size_t>> derived;
+    for (size_t before = 1, after = 0; before != after;) {
+      before = derived.size();
+      for (int rule = 0; rule < kNumRules; ++rule)
+        for (const std::string& alternative : rules_[rule])
+          for (size_t begin = 0; begin <= text.size(); ++begin) {
+            std::set<size_t> at{begin};
+            for (const char symbol : alternative) {
+              std::set<size_t> next;
+              for (const size_t from : at)
+                for (size_t to = from; to <= text.size(); ++to)
+                  if (symbol >= 'a' ? to == from + 1 && text[from] == symbol
+                                    : derived.contains({symbol - '0', from, to}))
+                    next.insert(to);
+              at = std::move(next);
+            }
+            for (const size_t end : at) derived.emplace(rule, begin, end);
+          }
+      after = derived.size();
+    }
+    return derived.contains({0, 0, text.size()});
+  }
+
+ private:
+  static constexpr int kNumRules{3};
+  static std::string name(int rule) { return rule == 0 ? "root" : "rule-" + std::to_string(rule); }
+  unsigned below(unsigned n) { return static_cast<unsigned>(random_() % n); }
+
+  std::mt19937& random_;
+  std::vector<std::string> rules_[kNumRules];
+};
+
+// Left, right and hidden recursion, ambiguity, rules that are empty or derive only themselves: by chance all come.
+TEST(Gbnf, DerivesWhatAllWaysOfDividingATextDerive) {
+  std::mt19937 random(5);
+  std::vector<std::string> texts{""};
+  for (size_t i = 0; texts.size() < 364; ++i)  // up to 5 letters
+    for (const char c : {'a', 'b', 'c'}) texts.push_back(texts[i] + c);
+  int num_in = 0, num_compiled = 0;
+  for (int i = 0; i < 500; ++i) {
+    const SmallGrammar small(random);
+    Compiled compiled;
+    const std::string error = error_of([&] { compiled = compile_gbnf(small.gbnf()); });
+    num_compiled += error == "accepted";
+    for (const std::string& text : texts) {
+      const bool expected = small.has(text);
+      ASSERT_EQ(error == "accepted" && accepts(compiled, text), expected) << small.gbnf() << text << "\n"
+                                                                          << error;
+      num_in += expected;
+    }
+  }
+  EXPECT_GT(num_compiled, 250);
+  EXPECT_GT(num_in, 2'000);
+}
+
+TEST(Gbnf, MasksAreWhatTryingEveryTokenFinds) {
+  std::mt19937 random(6);
+  std::vector<std::string> grammars{
+      R"~(root ::= expr
+expr ::= expr [-+*/] expr | [a-z] [a-z0-9_]* | [0-9]+ | "(" expr ")")~",
+      R"~(root ::= ("- " [^\n]+ "\n")+ | e
+e ::= e e | "a" | "aa")~"};
+  for (int i = 0; i < 20; ++i) grammars.push_back(SmallGrammar(random).gbnf());
+  for (const std::string& grammar : grammars) {
+    Compiled compiled;
+    if (error_of([&] { compiled = compile_gbnf(grammar); }) != "accepted") continue;
+    Matcher matcher(compiled.grammar, tiny_vocabulary());
+    std::vector<uint32_t> mask(tiny_vocabulary().num_mask_words());
+    for (int step = 0; step < 12; ++step) {
+      matcher.fill_mask(mask);
+      ASSERT_EQ(mask, mask_by_trying(matcher)) << grammar << step;
+      std::vector<TokenId> legal;
+      for (TokenId token = 0; token < tiny_tokenizer().num_tokens(); ++token)
+        if (has_bit(mask, token)) legal.push_back(token);
+      EXPECT_EQ(legal.empty(), matcher.is_finished());
+      if (legal.empty()) break;
+      ASSERT_TRUE(matcher.accept(legal[random() % legal.size()]));
+    }
+  }
+}
+
+// llama.cpp's grammar of JSON, with a recursion that is not at the end, and one that is.
+constexpr const char* kJson = R"(# JSON
+root   ::= object
+value  ::= object | array | string | number | ("true" | "false" | "null") ws
+object ::=
+  "{" ws (
+            string ":" ws value
+    ("," ws string ":" ws value)*
+  )? "}" ws
+array  ::= "[" ws ( value ("," ws value)* )? "]" ws
+string ::=
+  "\"" (
+    [^"\\\x7F\x00-\x1F] |
+    "\\" (["\\bfnrt] | "u" [0-9a-fA-F]{4}) # escapes
+  )* "\"" ws
+number ::= ("-"? ([0-9] | [1-9] [0-9]{0,15})) ("." [0-9]+)? ([eE] [-+]? [0-9] [1-9]{0,15})? ws
+ws ::= | " " | "\n" [ \t]{0,20}
+)";
+
+TEST(Gbnf, ReadsLlamaCppsGrammarOfJson) {
+  for (const Compiled& json : {compile_gbnf(kJson), compile_ebnf(kJson)}) {
+    EXPECT_TRUE(accepts(json, "{\"a\": [1, -2.5e3, \"x\\n\\u00e9\"],\"b\":{}}"));
+    EXPECT_FALSE(accepts(json, "{\"a\":}"));
+    EXPECT_FALSE(accepts(json, "[1]"));
+  }
+}
+
+TEST(Gbnf, ARuleEndsWithItsLineAndInEbnfWithTheNextRule) {
+  const char* grammar = "root ::= a\n  | b\n\na ::= (\"x\"\n\"y\")\nb ::= \"z\"{2,3} # end";
+  EXPECT_TRUE(accepts(compile_gbnf(grammar), "xy"));
+  EXPECT_TRUE(accepts(compile_gbnf(grammar), "zzz"));
+  EXPECT_FALSE(accepts(compile_gbnf(grammar), "z"));
+  EXPECT_TRUE(accepts(compile_ebnf("root ::= \"a\"\n  b.c\nb.c ::= [^]\n"), "aq"));
+  EXPECT_THAT(error_of([] { compile_gbnf("root ::= \"a\"\n  \"b\"\n"); }), HasSubstr("name of a rule"));
+}
+
+TEST(Gbnf, MistakesAreNamedWithTheirLine) {
+  const auto error = [](const char* text) { return error_of([&] { compile_gbnf(text); }); };
+  EXPECT_THAT(error(""), HasSubstr("no rule 'root'"));
+  EXPECT_THAT(error("root ::= other"), HasSubstr("no rule 'other'"));
+  EXPECT_THAT(error("root ::= \"a\nb\""), AllOf(HasSubstr("line 1"), HasSubstr("does not end")));
+  EXPECT_THAT(error("root ::= x\n\nx = \"a\""), AllOf(HasSubstr("line 3"), HasSubstr("'::='")));
+  EXPECT_THAT(error("root ::= <think>"), HasSubstr("tokens are not supported"));
+  EXPECT_THAT(error("root ::= (\"a\""), HasSubstr("')'"));
+  EXPECT_THAT(error("root ::= \"a\"{3,1}"), HasSubstr("least count"));
+  EXPECT_THAT(error("root ::= [z-a]"), HasSubstr("range"));
+  EXPECT_THAT(error("root ::= \"a\"\nroot ::= \"b\""), HasSubstr("second time"));
+  EXPECT_THAT(error("root ::= root"), HasSubstr("no text fulfils it"));
+  EXPECT_THAT(error_of([] { compile_ebnf("root ::= TagDispatch((\"a\", b))"); }), HasSubstr("functions"));
+  EXPECT_THAT(error_of([] { compile_ebnf("root ::= \"a\" (= \"b\")"); }), HasSubstr("lookahead"));
+}
+
+// Of the form of Codex's tool_apply_patch.lark.
+constexpr const char* kPatch = R"(start: begin_patch hunk+ end_patch
+begin_patch: "*** Begin Patch" LF
+end_patch: "*** End Patch" LF?
+
+hunk: add_hunk | delete_hunk | update_hunk
+add_hunk: "*** Add File: " filename LF add_line+
+delete_hunk: "*** Delete File: " filename LF
+update_hunk: "*** Update File: " filename LF change_move? change?
+
+filename: /(.+)/
+add_line: "+" /(.*)/ LF -> line
+
+change_move: "*** Move to: " filename LF
+change: (change_context | change_line)+ eof_line?
+change_context: ("@@" | "@@ " /(.+)/) LF
+change_line: ("+" | "-" | " ") /(.*)/ LF
+eof_line: "*** End of File" LF
+
+%import common.LF
+)";
+
+TEST(Lark, ReadsAGrammarOfPatches) {
+  const Compiled patch = compile_lark(kPatch);
+  EXPECT_TRUE(accepts(patch, "*** Begin Patch\n*** Add File: a b.txt\n+x\n+\n*** End Patch"));
+  EXPECT_TRUE(accepts(patch,
+                      "*** Begin Patch\n*** Update File: a\n*** Move to: b\n@@ def f():\n-x\n+y\n z\n*** End "
+                      "of File\n*** Delete "
+                      "File: c\n*** End Patch\n"));
+  EXPECT_FALSE(accepts(patch, "*** Begin Patch\n*** End Patch\n"));
+  EXPECT_FALSE(accepts(patch, "*** Begin Patch\n*** Add File: a\nx\n*** End Patch\n"));
+}
+
+TEST(Lark, ReadsTerminalsLiteralsAndWhatIsIgnored) {
+  const Compiled sum = compile_lark(R"~(
+    // comments
+    ?start: sum
+    ?sum: product | sum ("+" | "-") product -> add   # left recursion
+    ?product: atom | product "*" atom
+    atom.2: NUMBER | "-" atom | "(" sum ")" | FUNCTION "(" [sum] ")"
+    FUNCTION: "sin"i | "a".."c" ~2..3
+    %import common (NUMBER, WS_INLINE)
+    %ignore WS_INLINE
+  )~");
+  for (const char* text : {"1+2*3", " 1 + ( 2.5e3 - 4 ) ", "SiN(1)*abc()", "--1"})
+    EXPECT_TRUE(accepts(sum, text)) << text;
+  for (const char* text : {"1+", "(1", "a(1)", "abca(1)", "1\n+2", ""})
+    EXPECT_FALSE(accepts(sum, text)) << text;
+}
+
+TEST(Lark, WhatIsNotSupportedIsRefusedByName) {
+  const auto error = [](const char* text) { return error_of([&] { compile_lark(text); }); };
+  EXPECT_THAT(error("start: \"a\"\n%declare X"), AllOf(HasSubstr("line 2"), HasSubstr("directives")));
+  EXPECT_THAT(error("start: %json {\"type\": \"object\"}"), HasSubstr("not supported"));
+  EXPECT_THAT(error("start: <|end|>"), HasSubstr("tokens"));
+  EXPECT_THAT(error("start: list{x}\nlist{x}: x"), HasSubstr("templates"));
+  EXPECT_THAT(error("start[lazy]: /a/"), HasSubstr("attributes"));
+  EXPECT_THAT(error("start: X\nX: start"), HasSubstr("can't refer to a rule"));
+  EXPECT_THAT(error("start: /a(?=b)/"), HasSubstr("lookaround"));
+  EXPECT_THAT(error("start: /a/x"), HasSubstr("flags"));
+  EXPECT_THAT(error("start: missing"), HasSubstr("there is no 'missing'"));
+  EXPECT_THAT(error("begin: \"a\""), HasSubstr("no rule 'start'"));
+  EXPECT_THAT(error("%import common.NOTHING\nstart: NOTHING"), HasSubstr("does not have"));
+  EXPECT_THAT(error("start: \"b\"..\"a\""), HasSubstr("in order"));
+}
+
+TEST(Lark, IsToldFromEbnfByItsDefinitions) {
+  EXPECT_TRUE(accepts(compile_ebnf_or_lark("start: \"a\""), "a"));
+  EXPECT_TRUE(accepts(compile_ebnf_or_lark("root ::= \"a\""), "a"));
+}
+
+}  // namespace
+}  // namespace nibble::grammar
