@@ -6,7 +6,6 @@ namespace nibble::grammar {
 namespace {
 
 constexpr size_t kMaxExploredForLife{20'000};  // expressions that are looked through for one that accepts
-constexpr size_t kMaxExploredForContent{64};   // more states than this and the question is answered with no
 
 }  // namespace
 
@@ -63,7 +62,7 @@ uint32_t Automaton::target(uint32_t state, uint8_t byte) {
   if (state == kStart && encoding_ != Encoding::kUtf8)
     return byte == '"' && is_live(from.expression) ? add(from.expression, 0) : kDead;
   const Decoder::Step step = alphabet_->decoder.step(from.place, byte);
-  switch (step.kind) {
+  switch (step.kind()) {
     case Decoder::Kind::kIllegal:
       return kDead;
     case Decoder::Kind::kQuote:
@@ -72,14 +71,14 @@ uint32_t Automaton::target(uint32_t state, uint8_t byte) {
       return closed_;
     case Decoder::Kind::kCharacter: {
       const Expression rest =
-          expressions_.derivative(from.expression, alphabet_->classes.representative(step.target));
+          expressions_.derivative(from.expression, alphabet_->classes.representative(step.target()));
       return is_live(rest) ? add(rest, 0) : kDead;
     }
     case Decoder::Kind::kPlace:
-      for (const uint32_t character_class : alphabet_->decoder.classes_at(step.target))
+      for (const uint32_t character_class : alphabet_->decoder.classes_at(step.target()))
         if (is_live(
                 expressions_.derivative(from.expression, alphabet_->classes.representative(character_class))))
-          return add(from.expression, step.target);
+          return add(from.expression, step.target());
       return kDead;
   }
   return kDead;
@@ -118,32 +117,6 @@ bool Automaton::is_live(Expression expression) {
   }
   for (const Visit& visit : visits) live_[static_cast<uint32_t>(visit.expression)] = false;
   return false;
-}
-
-bool Automaton::takes_any_content(uint32_t state) {
-  if (!states_[state].is_between) return false;
-  if (states_[state].takes_content == Answer::kNotAsked) {
-    const bool does = find_takes_any_content(state);
-    states_[state].takes_content = does ? Answer::kYes : Answer::kNo;
-  }
-  return states_[state].takes_content == Answer::kYes;
-}
-
-// All states that content reaches: none may be dead.
-bool Automaton::find_takes_any_content(uint32_t state) {
-  if (expressions_.continues_any(states_[state].expression)) return true;
-  std::vector<Expression> reached{states_[state].expression};
-  for (size_t at = 0; at < reached.size(); ++at) {
-    for (uint32_t c = 0; c < alphabet_->classes.size(); ++c) {
-      if (!alphabet_->classes.is_content(c)) continue;
-      const Expression next = expressions_.derivative(reached[at], alphabet_->classes.representative(c));
-      if (!is_live(next)) return false;
-      if (std::find(reached.begin(), reached.end(), next) != reached.end()) continue;
-      if (reached.size() == kMaxExploredForContent) return false;
-      reached.push_back(next);
-    }
-  }
-  return true;
 }
 
 }  // namespace nibble::grammar

@@ -38,8 +38,8 @@ class Automaton {
   bool is_final(uint32_t state) const { return states_[state].is_final; }
   // Between two characters of the text that is described; in a JSON string, between its quotes.
   bool is_between_characters(uint32_t state) const { return states_[state].is_between; }
-  // Whether any text of content (vocabulary_trie.h says what that is) may follow, of any length.
-  bool takes_any_content(uint32_t state);
+  // What texts of content may follow; none inside a character.
+  const ContentRuns& content_runs(uint32_t state);
   // Whether any text at all is accepted.
   bool is_empty() { return !is_live(root_); }
 
@@ -55,19 +55,17 @@ class Automaton {
 
  private:
   static constexpr uint32_t kUnknown{0xFFFFFFFF};
-  enum class Answer : uint8_t { kNotAsked, kNo, kYes };
   struct State {
     Expression expression;
     uint32_t place;  // in the decoder
     bool is_between, accepts, is_final;
-    Answer takes_content{Answer::kNotAsked};
   };
 
   uint32_t make_transition(uint32_t state, uint8_t byte);
   uint32_t target(uint32_t state, uint8_t byte);
   uint32_t add(Expression expression, uint32_t place);
   uint32_t add_state(State state);
-  bool find_takes_any_content(uint32_t state);
+  void find_run(Expression start, size_t slice, ContentRuns& runs);
 
   Expressions& expressions_;
   Expression root_;
@@ -79,8 +77,9 @@ class Automaton {
   std::vector<State> states_;
   std::vector<uint32_t> transitions_;  // [state, byte group]
   std::unordered_map<uint64_t, uint32_t> known_;
-  std::unordered_map<uint32_t, bool> live_;  // of expressions that may be empty
-  uint32_t closed_{0};                       // behind the closing quote
+  std::unordered_map<uint32_t, bool> live_;                 // of expressions that may be empty
+  uint32_t closed_{0};                                      // behind the closing quote
+  std::unordered_map<uint32_t, ContentRuns> content_runs_;  // by state
 };
 
 }  // namespace nibble::grammar

@@ -2,6 +2,7 @@
 // are taken out, so that no text can come to a place from which it has no end, and parts without recursion become one automaton.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>

@@ -19,10 +19,6 @@ CharacterClasses::CharacterClasses(const std::vector<CodePoints>& sets) {
     }
   std::sort(edges.begin(), edges.end(), [](const Edge& a, const Edge& b) { return a.at < b.at; });
 
-  // DEL ends the run of ASCII that JSON strings hold as it is and that tokens of mere content are made of.
-  const auto is_plain = [](char32_t first, char32_t last) {
-    return last >= 0x20 && !(first == last && (first == '"' || first == '\\' || first == 0x7F));
-  };
   std::map<std::vector<uint32_t>, uint32_t> known;
   std::vector<uint32_t> active;  // sorted
   size_t edge = 0;
@@ -44,9 +40,9 @@ CharacterClasses::CharacterClasses(const std::vector<CodePoints>& sets) {
     const auto [entry, is_new] = known.emplace(active, static_cast<uint32_t>(representatives_.size()));
     if (is_new) {
       representatives_.push_back(first);
-      is_content_.push_back(false);
+      content_.push_back(0);
     }
-    if (is_plain(first, next - 1)) is_content_[entry->second] = true;
+    content_[entry->second] |= content_kinds(first, next - 1);
     intervals_.push_back({next - 1, entry->second});
     first = next;
   }

@@ -1,6 +1,7 @@
 #include "grammar/decoder.h"
 
 #include <algorithm>
+#include <map>
 #include <string>
 
 #include "core/check.h"
@@ -19,21 +20,28 @@ Decoder::Decoder(const CharacterClasses& classes, Encoding encoding) {
   group_bytes();
 }
 
+// Equal places are one.
 Decoder::Step Decoder::add(const Place& place) {
-  const auto [known, is_new] = known_.emplace(place, to_index(places_.size()));
-  if (is_new) {
-    std::vector<uint32_t> reachable;
-    for (const Step& step : place) {
-      if (step.kind == Kind::kCharacter) reachable.push_back(step.target);
-      if (step.kind == Kind::kPlace)
-        reachable.insert(reachable.end(), classes_at_[step.target].begin(), classes_at_[step.target].end());
-    }
-    std::sort(reachable.begin(), reachable.end());
-    reachable.erase(std::unique(reachable.begin(), reachable.end()), reachable.end());
-    places_.push_back(place);
-    classes_at_.push_back(std::move(reachable));
+  uint64_t hash = 0;
+  for (const Step step : place) hash = (hash ^ step.kind_and_target) * 0x9E3779B97F4A7C15u;
+  const auto [begin, end] = known_.equal_range(hash);
+  for (auto known = begin; known != end; ++known)
+    if (places_[known->second] == place) return Step::to(Kind::kPlace, known->second);
+  std::vector<uint32_t> reachable;
+  Step before;
+  for (const Step step : place) {
+    if (step == before) continue;
+    before = step;
+    if (step.kind() == Kind::kCharacter) reachable.push_back(step.target());
+    if (step.kind() == Kind::kPlace)
+      reachable.insert(reachable.end(), classes_at_[step.target()].begin(), classes_at_[step.target()].end());
   }
-  return {Kind::kPlace, known->second};
+  std::sort(reachable.begin(), reachable.end());
+  reachable.erase(std::unique(reachable.begin(), reachable.end()), reachable.end());
+  known_.emplace(hash, to_index(places_.size()));
+  places_.push_back(place);
+  classes_at_.push_back(std::move(reachable));
+  return Step::to(Kind::kPlace, to_index(places_.size() - 1));
 }
 
 // The rest of a character of UTF-8 of which `num_bytes` are to come: it is one of `first` and those behind it, none below `least`,
@@ -46,26 +54,35 @@ Decoder::Step Decoder::continuation(const CharacterClasses& classes, char32_t fi
   if (const uint32_t known =
           classes.class_of(first, std::min<char32_t>(first + 64 * each - 1, kLastCodePoint));
       known != CharacterClasses::kMixed)
-    uniform = {Kind::kCharacter, known};
+    uniform = Step::to(Kind::kCharacter, known);
+  // Most of Unicode is one class: places inside it are made once.
+  const bool is_whole =
+      first >= least && first + 64 * each - 1 <= kLastCodePoint && (first < 0xD000 || first > 0xDFFF);
+  const std::pair key{uniform, num_bytes};
+  if (is_whole && uniform.kind() == Kind::kCharacter)
+    if (const auto known = uniform_.find(key); known != uniform_.end()) return known->second;
   for (uint32_t value = 0; value < 64; ++value) {
     const char32_t begin = first + value * each;
     if (begin < least || begin > kLastCodePoint || (begin >= 0xD800 && begin <= 0xDFFF)) continue;
     Step& step = place[0x80 + value];
     if (num_bytes == 1) {
-      step =
-          uniform.kind == Kind::kCharacter ? uniform : Step{Kind::kCharacter, classes.class_of(begin, begin)};
-    } else if (uniform.kind == Kind::kCharacter && value > 0 &&
-               place[0x80 + value - 1].kind == Kind::kPlace) {
+      step = uniform.kind() == Kind::kCharacter ? uniform
+                                                : Step::to(Kind::kCharacter, classes.class_of(begin, begin));
+    } else if (uniform.kind() == Kind::kCharacter && value > 0 &&
+               place[0x80 + value - 1].kind() == Kind::kPlace) {
       step = place[0x80 + value - 1];  // what follows is the same
     } else {
       step = continuation(classes, begin, num_bytes - 1, least);
     }
   }
-  return add(place);
+  const Step made = add(place);
+  if (is_whole && uniform.kind() == Kind::kCharacter) uniform_.emplace(key, made);
+  return made;
 }
 
 void Decoder::add_utf8(const CharacterClasses& classes, Place& root) {
-  for (uint32_t byte = 0; byte < 0x80; ++byte) root[byte] = {Kind::kCharacter, classes.class_of(byte, byte)};
+  for (uint32_t byte = 0; byte < 0x80; ++byte)
+    root[byte] = Step::to(Kind::kCharacter, classes.class_of(byte, byte));
   for (uint32_t byte = 0xC2; byte <= 0xDF; ++byte)
     root[byte] = continuation(classes, (byte & 0x1F) << 6, 1, 0x80);
   for (uint32_t byte = 0xE0; byte <= 0xEF; ++byte)
@@ -75,7 +92,7 @@ void Decoder::add_utf8(const CharacterClasses& classes, Place& root) {
 }
 
 void Decoder::add_json(const CharacterClasses& classes, bool is_free, Place& root) {
-  const auto one = [&](char32_t c) { return Step{Kind::kCharacter, classes.class_of(c, c)}; };
+  const auto one = [&](char32_t c) { return Step::to(Kind::kCharacter, classes.class_of(c, c)); };
   Place escape{};
   constexpr struct {
     char letter;
@@ -100,7 +117,7 @@ void Decoder::add_json(const CharacterClasses& classes, bool is_free, Place& roo
   }
   for (uint32_t byte = 0; byte < 0x20; ++byte) root[byte] = {};
   root['\\'] = add(escape);
-  root['"'] = {Kind::kQuote, 0};
+  root['"'] = Step::to(Kind::kQuote, 0);
 }
 
 // What may follow \u: four digits that are no half of a pair, or a whole pair. Every character is of one class here.
@@ -112,7 +129,7 @@ Decoder::Step Decoder::hexadecimal(const CharacterClasses& classes) {
     for (const char byte : bytes) made[static_cast<uint8_t>(byte)] = step;
     return made;
   };
-  const Step end{Kind::kCharacter, 0};
+  const Step end = Step::to(Kind::kCharacter, 0);
   const Step last = add(place(kDigits, end)), last_two = add(place(kDigits, last)),
              last_three = add(place(kDigits, last_two));
   const Step low_third = add(place("cdefCDEF", last_two));  // \uDC00 to \uDFFF

@@ -11,9 +11,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "grammar/code_points.h"
+#include "grammar/content.h"
 
 namespace nibble::grammar {
 
@@ -32,8 +35,7 @@ class CharacterClasses {
   // The class of all characters from `first` to `last`, or kMixed.
   static constexpr uint32_t kMixed{0xFFFFFFFF};
   uint32_t class_of(char32_t first, char32_t last) const;
-  // Whether a text of whole characters that no JSON string escapes (and no DEL) can have one of the class.
-  bool is_content(uint32_t character_class) const { return is_content_[character_class]; }
+  ContentKinds content(uint32_t character_class) const { return content_[character_class]; }
 
  private:
   struct Interval {
@@ -42,7 +44,7 @@ class CharacterClasses {
   };
   std::vector<Interval> intervals_;  // from 0 to the last code point without gaps
   std::vector<char32_t> representatives_;
-  std::vector<bool> is_content_;
+  std::vector<ContentKinds> content_;
 };
 
 class Decoder {
@@ -50,8 +52,13 @@ class Decoder {
   // Where a byte leads: to a place inside a character (0: between characters), or to the end of one, of some class.
   enum class Kind : uint8_t { kIllegal, kPlace, kCharacter, kQuote };
   struct Step {
-    Kind kind{Kind::kIllegal};
-    uint32_t target{0};  // the place, or the class
+    uint32_t kind_and_target{0};
+    static constexpr Step to(Kind kind, uint32_t target) {
+      return {static_cast<uint32_t>(kind) << 30 | target};
+    }
+    Kind kind() const { return static_cast<Kind>(kind_and_target >> 30); }
+    uint32_t target() const { return kind_and_target & 0x3FFFFFFF; }  // the place, or the class
+    bool operator==(const Step&) const = default;
     auto operator<=>(const Step&) const = default;
   };
 
@@ -69,7 +76,6 @@ class Decoder {
   using Place = std::array<Step, 256>;
 
   Step add(const Place& place);
-  Step character(const CharacterClasses& classes, char32_t first, char32_t last) const;
   void add_utf8(const CharacterClasses& classes, Place& root);
   Step continuation(const CharacterClasses& classes, char32_t first, int num_bytes, char32_t least);
   void add_json(const CharacterClasses& classes, bool is_free, Place& root);
@@ -78,7 +84,9 @@ class Decoder {
 
   std::vector<Place> places_;
   std::vector<std::vector<uint32_t>> classes_at_;
-  std::map<Place, uint32_t> known_;
+  std::map<std::pair<Step, int>, Step>
+      uniform_;  // places inside a character of one class, by how many bytes are missing
+  std::unordered_multimap<uint64_t, uint32_t> known_;  // places by hash, while they are made
   std::array<uint8_t, 256> byte_groups_{};
   std::vector<uint8_t> representative_bytes_;
 };

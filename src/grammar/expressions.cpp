@@ -114,14 +114,14 @@ void Expressions::complete(Node& n, std::span<const Expression> parts) const {
 
 bool Expressions::equals(const Node& a, std::span<const Expression> parts, const Node& b) const {
   if (a.kind != b.kind) return false;
-  if (a.kind == Kind::kAnyOf || a.kind == Kind::kAllOf) return std::ranges::equal(parts, operands(b));
+  if (has_operands(a)) return std::ranges::equal(parts, operands(b));
   return a.a == b.a && a.b == b.b && a.min == b.min && a.max == b.max && a.accepts_empty == b.accepts_empty;
 }
 
 Expression Expressions::make(Node n, std::span<const Expression> parts) {
   const auto hash_of = [&](const Node& of, std::span<const Expression> with) {
     size_t hash = mix(0, static_cast<uint64_t>(of.kind));
-    if (of.kind == Kind::kAnyOf || of.kind == Kind::kAllOf) {
+    if (has_operands(of)) {
       for (const Expression part : with) hash = mix(hash, static_cast<uint64_t>(part));
     } else {
       hash = mix(mix(mix(hash, of.a), of.b), uint64_t{of.min} << 32 | of.max);
@@ -137,7 +137,7 @@ Expression Expressions::make(Node n, std::span<const Expression> parts) {
     throw InputError(
         "the grammar's regular expressions need more than {} states; make repetitions or alternatives fewer",
         kMaxExpressions);
-  if (n.kind == Kind::kAnyOf || n.kind == Kind::kAllOf) {
+  if (has_operands(n)) {
     n.a = to_index(operands_.size());
     n.b = to_index(parts.size());
     operands_.insert(operands_.end(), parts.begin(), parts.end());

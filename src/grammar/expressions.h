@@ -89,7 +89,10 @@ class Expressions {
   };
 
   const Node& node(Expression a) const { return nodes_[static_cast<uint32_t>(a)]; }
-  std::span<const Expression> operands(const Node& n) const { return {operands_.data() + n.a, n.b}; }
+  static bool has_operands(const Node& n) { return n.kind == Kind::kAnyOf || n.kind == Kind::kAllOf; }
+  std::span<const Expression> operands(const Node& n) const {
+    return has_operands(n) ? std::span(operands_).subspan(n.a, n.b) : std::span<const Expression>{};
+  }
   Expression make(Node node, std::span<const Expression> operands = {});
   void complete(Node& node, std::span<const Expression> operands) const;
   bool equals(const Node& a, std::span<const Expression> operands, const Node& b) const;

@@ -5,6 +5,8 @@
 // token really goes on there.
 #include <algorithm>
 #include <array>
+#include <bit>
+#include <optional>
 
 #include "grammar/matcher.h"
 
@@ -130,6 +132,46 @@ void Matcher::Walk::from_items(uint32_t row, Nodes nodes) {
   }
 }
 
+// Content tokens behind an item, as far as they can be told at once: by slice, those of at most so many characters are legal and no
+// others. Of the slices `to_walk` each token is to be tried.
+struct Matcher::Content {
+  std::array<uint32_t, kNumContentSlices> max_characters{};
+  uint32_t to_walk{(1u << kNumContentSlices) - 1};
+};
+
+Matcher::Content Matcher::content_behind(const Item& item) {
+  Content content;
+  const Op& op = grammar_->ops[item.op];
+  if (op.kind != OpKind::kMatch || grammar_->terminals[op.a].kind != Terminal::Kind::kAutomaton)
+    return content;
+  const Terminal& terminal = grammar_->terminals[op.a];
+  Automaton& automaton = grammar_->automata[terminal.index];
+  const ContentRuns& runs = automaton.content_runs(item.state);
+  const uint32_t limit =
+      terminal.is_counted && terminal.max != kUnlimited ? terminal.max - item.counter : kUnlimited;
+  std::optional<bool> is_left;  // whether content may come behind the item's text, where that can end
+  const auto may_be_left = [&] {
+    if (automaton.encoding() != Encoding::kUtf8) return false;  // a quote comes first
+    if (!is_left) {
+      const uint32_t row = rows_.last();
+      rows_.add_behind(item);
+      is_left = rows_.num_items(rows_.last()) > 0;
+      rows_.cut_behind(row);
+    }
+    return *is_left;
+  };
+  for (uint32_t slice = 0; slice < kNumContentSlices; ++slice) {
+    const uint32_t bit = 1u << slice;
+    const uint32_t num = runs.num_characters[slice];
+    // Beside a pattern, a length can be told from the number of characters alone if the text may end behind any of them.
+    if (num == 0 || (terminal.lengths >= 0 && (runs.may_end & bit) == 0)) continue;
+    if (num < kMaxContentCharacters && ((runs.ends_there & bit) == 0 || may_be_left())) continue;
+    content.max_characters[slice] = std::min(limit, num < kMaxContentCharacters ? num : kUnlimited);
+    content.to_walk &= ~bit;
+  }
+  return content;
+}
+
 void Matcher::fill_mask(std::span<uint32_t> mask) {
   NIBBLE_CHECK(mask.size() == vocabulary_->num_mask_words(), "{} {}", mask.size(),
                vocabulary_->num_mask_words());
@@ -139,19 +181,26 @@ void Matcher::fill_mask(std::span<uint32_t> mask) {
   Walk walk(*grammar_, rows_, mask);
   const uint32_t row = rows_.last();
 
-  // What the items allow together is what each of them allows: those before which any content may come take it from the masks.
+  // What the items allow together is what each of them allows.
   std::vector<Item> others;
   for (uint32_t i = 0; i < rows_.num_items(row); ++i) {
     const Item item = rows_.item(row, i);
-    const Op& op = grammar_->ops[item.op];
-    const Terminal* terminal = op.kind == OpKind::kMatch ? &grammar_->terminals[op.a] : nullptr;
-    if (terminal == nullptr || terminal->kind != Terminal::Kind::kAutomaton || terminal->lengths >= 0 ||
-        !grammar_->automata[terminal->index].takes_any_content(item.state)) {
+    const Content content = content_behind(item);
+    uint32_t to_add = ~content.to_walk & ((1u << kNumContentSlices) - 1);
+    if (to_add == 0) {
       others.push_back(item);
       continue;
     }
-    const bool is_limited = terminal->is_counted && terminal->max != kUnlimited;
-    vocabulary_->add_content(is_limited ? terminal->max - item.counter : kUnlimited, mask);
+    while (to_add != 0) {  // those with the same number of characters together
+      const uint32_t max_characters = content.max_characters[static_cast<size_t>(std::countr_zero(to_add))];
+      uint32_t slices = 0;
+      for (uint32_t slice = 0; slice < kNumContentSlices; ++slice)
+        if ((to_add >> slice & 1) && content.max_characters[slice] == max_characters) slices |= 1u << slice;
+      vocabulary_->add_content(slices, max_characters, mask);
+      to_add &= ~slices;
+    }
+    for (size_t slice = 0; slice < kNumContentSlices; ++slice)
+      if (content.to_walk >> slice & 1) walk.from_item(item, vocabulary_->slice_nodes(slice));
     walk.from_item(item, vocabulary_->other_nodes());
   }
   if (others.size() == rows_.num_items(row)) {

@@ -55,6 +55,7 @@ class Matcher {
 
  private:
   class Walk;
+  struct Content;
   struct Step {
     uint32_t row;  // the last one before it
     uint32_t num_bytes;
@@ -65,6 +66,7 @@ class Matcher {
   bool accept(std::string_view bytes, TokenId token);
   bool advance(std::string_view bytes);
   bool may_run_past(std::string_view beginning);
+  Content content_behind(const Item& item);
 
   std::shared_ptr<Grammar> grammar_;
   const VocabularyTrie* vocabulary_;

@@ -99,7 +99,6 @@ class Rows {
   std::vector<Item> marks_;  // what was followed already
   std::vector<std::pair<uint32_t, uint32_t>>
       frame_of_rule_;  // by rule: row and frame; stale if the row is another
-  uint64_t row_stamp_{0};
 };
 
 }  // namespace nibble::grammar

@@ -12,16 +12,24 @@ void set_bit(std::span<uint32_t> mask, TokenId token) {
   mask[static_cast<uint32_t>(token) / 32] |= 1u << (static_cast<uint32_t>(token) % 32);
 }
 
-// The number of characters; nothing if it is not content.
-std::optional<uint32_t> content_characters(std::string_view bytes) {
+struct Content {
+  uint32_t num_characters{0};
+  ContentKinds kinds{0};
+};
+
+// Nothing if it is not content, or too long.
+std::optional<Content> content_of(std::string_view bytes) {
   if (well_formed_prefix(bytes) != bytes.size()) return std::nullopt;
-  uint32_t num = 0;
-  for (const char c : bytes) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (byte < 0x20 || byte == '"' || byte == '\\' || byte == 0x7F) return std::nullopt;
-    num += (byte & 0xC0) != 0x80;
+  Content content;
+  while (!bytes.empty()) {
+    const Character character = first_character(bytes);
+    const ContentKinds kind = content_kinds(character.code_point, character.code_point);
+    if (kind == 0) return std::nullopt;
+    content.kinds |= kind;
+    ++content.num_characters;
+    bytes.remove_prefix(character.num_bytes);
   }
-  return num;
+  return content.num_characters <= kMaxContentCharacters ? std::optional(content) : std::nullopt;
 }
 
 }  // namespace
@@ -29,26 +37,36 @@ std::optional<uint32_t> content_characters(std::string_view bytes) {
 VocabularyTrie::VocabularyTrie(const Tokenizer& tokenizer)
     : tokenizer_(&tokenizer), num_words_((static_cast<size_t>(tokenizer.num_tokens()) + 31) / 32) {
   content_masks_.assign(kMaxMaskCharacters + 2, std::vector<uint32_t>(num_words_));
-  std::vector<Entry> all, others;
+  for (Slice& slice : slices_) slice.mask.resize(num_words_);
+  std::vector<Entry> all;
   for (TokenId token = 0; token < tokenizer.num_tokens(); ++token) {
     const std::string_view bytes = tokenizer.bytes(token);
-    if (bytes.empty() || bytes.size() > kMaxTokenBytes || tokenizer.is_special(token)) continue;
-    all.push_back({bytes, token});
-    const std::optional<uint32_t> num_characters = content_characters(bytes);
-    if (!num_characters) {
-      others.push_back({bytes, token});
+    if (!bytes.empty() && bytes.size() <= kMaxTokenBytes && !tokenizer.is_special(token))
+      all.push_back({bytes, token});
+  }
+  std::sort(all.begin(), all.end(), [](const Entry& a, const Entry& b) { return a.bytes < b.bytes; });
+  std::array<std::vector<Entry>, kNumContentSlices> of_slice;
+  std::vector<Entry> others;
+  for (const Entry& entry : all) {
+    const std::optional<Content> content = content_of(entry.bytes);
+    if (!content) {
+      others.push_back(entry);
       continue;
     }
-    for (uint32_t most = std::min(*num_characters, kMaxMaskCharacters + 1); most < content_masks_.size();
-         ++most)
-      set_bit(content_masks_[most], token);
-    if (*num_characters > kMaxMaskCharacters) long_content_.push_back({token, *num_characters});
+    const auto found = std::find_if(kContentSlices.begin(), kContentSlices.end(),
+                                    [&](ContentKinds kinds) { return (content->kinds & ~kinds) == 0; });
+    const auto slice = static_cast<size_t>(found - kContentSlices.begin());
+    of_slice[slice].push_back(entry);
+    set_bit(slices_[slice].mask, entry.token);
+    for (uint32_t most = std::min(content->num_characters, kMaxMaskCharacters + 1);
+         most < content_masks_.size(); ++most)
+      set_bit(content_masks_[most], entry.token);
+    if (content->num_characters > kMaxMaskCharacters)
+      long_content_.push_back({entry.token, content->num_characters, slice});
   }
-  const auto by_bytes = [](const Entry& a, const Entry& b) { return a.bytes < b.bytes; };
-  std::sort(all.begin(), all.end(), by_bytes);
-  std::sort(others.begin(), others.end(), by_bytes);
   nodes_ = tree_of(all);
   other_nodes_ = tree_of(others);
+  for (size_t slice = 0; slice < kNumContentSlices; ++slice) slices_[slice].nodes = tree_of(of_slice[slice]);
 }
 
 std::vector<VocabularyTrie::Node> VocabularyTrie::tree_of(std::span<const Entry> sorted) {
@@ -74,14 +92,21 @@ std::vector<VocabularyTrie::Node> VocabularyTrie::tree_of(std::span<const Entry>
   return nodes;
 }
 
-void VocabularyTrie::add_content(uint32_t max_characters, std::span<uint32_t> mask) const {
-  const bool is_all = max_characters > kMaxTokenBytes;
+void VocabularyTrie::add_content(uint32_t slices, uint32_t max_characters, std::span<uint32_t> mask) const {
+  const bool is_all = max_characters >= kMaxContentCharacters;
   const std::vector<uint32_t>& content =
       content_masks_[is_all ? kMaxMaskCharacters + 1 : std::min(max_characters, kMaxMaskCharacters)];
-  for (size_t word = 0; word < num_words_; ++word) mask[word] |= content[word];
+  if (slices == (1u << kNumContentSlices) - 1) {
+    for (size_t word = 0; word < num_words_; ++word) mask[word] |= content[word];
+  } else {
+    for (size_t slice = 0; slice < kNumContentSlices; ++slice)
+      if (slices >> slice & 1)
+        for (size_t word = 0; word < num_words_; ++word)
+          mask[word] |= slices_[slice].mask[word] & content[word];
+  }
   if (is_all || max_characters <= kMaxMaskCharacters) return;
   for (const LongToken& token : long_content_)
-    if (token.num_characters <= max_characters) set_bit(mask, token.token);
+    if (token.num_characters <= max_characters && (slices >> token.slice & 1)) set_bit(mask, token.token);
 }
 
 }  // namespace nibble::grammar

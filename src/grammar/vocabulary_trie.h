@@ -1,16 +1,17 @@
 // The ordinary tokens of a vocabulary as a tree of their bytes, in which a mask is found by one walk: tokens with a common beginning
 // share the work, and where a byte is not legal the tokens behind it are skipped at once.
 //
-// Content is what most of a text in JSON is made of: whole characters of UTF-8 without a quote, a backslash, or a control character.
-// 97 % of o200k's tokens are nothing else. Where any content may follow, their bits are copied from a mask that is made once, and only
-// the other tokens are walked: 5,500 nodes in place of 415,000. If only so many characters may follow, there is a mask for that.
+// Tokens of content (content.h) are in trees of their slices as well, so that what can be copied from masks need not be walked: in a
+// JSON string 5,500 nodes are left of 415,000. If only so many characters may follow, there is a mask for that.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <span>
 #include <vector>
 
 #include "core/token.h"
+#include "grammar/content.h"
 #include "text/tokenizer.h"
 
 namespace nibble::grammar {
@@ -36,28 +37,36 @@ class VocabularyTrie {
   const Tokenizer& tokenizer() const { return *tokenizer_; }
   std::span<const Node> nodes() const { return nodes_; }              // of all tokens
   std::span<const Node> other_nodes() const { return other_nodes_; }  // of those that are not content
-  size_t num_mask_words() const { return num_words_; }                // 32 tokens each
+  std::span<const Node> slice_nodes(size_t slice) const { return slices_[slice].nodes; }
+  size_t num_mask_words() const { return num_words_; }  // 32 tokens each
 
-  // Sets the bits of all content tokens of at most `max_characters`.
-  void add_content(uint32_t max_characters, std::span<uint32_t> mask) const;
+  // Sets the bits of the content tokens of at most `max_characters` of these slices (bits).
+  void add_content(uint32_t slices, uint32_t max_characters, std::span<uint32_t> mask) const;
 
  private:
   struct Entry {
     std::string_view bytes;
     TokenId token;
   };
+  struct Slice {
+    std::vector<Node> nodes;
+    std::vector<uint32_t> mask;
+  };
   static std::vector<Node> tree_of(std::span<const Entry> sorted);
 
-  // Masks are kept for up to so many characters, which is all but 230 of o200k's tokens, and one for any number.
+  // There are masks for up to so many characters, which is all but 230 of o200k's tokens, and one for any number.
   static constexpr uint32_t kMaxMaskCharacters{16};
 
   const Tokenizer* tokenizer_;
   size_t num_words_;
   std::vector<Node> nodes_, other_nodes_;
-  std::vector<std::vector<uint32_t>> content_masks_;  // [characters], the last is of all
+  std::array<Slice, kNumContentSlices> slices_;
+  std::vector<std::vector<uint32_t>>
+      content_masks_;  // of all slices, by characters; the last is of any number
   struct LongToken {
     TokenId token;
     uint32_t num_characters;
+    size_t slice;
   };
   std::vector<LongToken> long_content_;
 };

@@ -1,19 +1,47 @@
 // What must hold of any grammar that compiles, along one text. Chance is the input's, so that an input is one case.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <vector>
 
 #include "core/check.h"
 #include "grammar/matcher.h"
-#include "tests/folders.h"
 #include "text/tokenizer.h"
 
 namespace nibble::grammar {
 
+// Every byte, and a few hundred tokens of the kinds that matter: a run of the fuzzer is mostly the grammar's, not the vocabulary's.
 inline const VocabularyTrie& fuzz_vocabulary() {
-  static const Tokenizer tokenizer = Tokenizer::open(test::source_path("models/tiny-gpt-oss/tokenizer.json"));
+  static const Tokenizer tokenizer = [] {
+    std::vector<std::string> tokens;
+    for (int byte = 0; byte < 256; ++byte) tokens.push_back(std::string(1, static_cast<char>(byte)));
+    for (const char* more :
+         {"aa",    "ab",    "ba",  "bb",     "abc",  "aaaa",     "\"a",          "\"a\"",    "\":",
+          "\":\"", "\",\"", "{\"", "\"}",    "},",   "]}",       "[]",           "{}",       "[[",
+          "00",    "12",    "123", "-1",     ".5",   "1.5",      "e1",           "true",     "tr",
+          "ue",    "null",  "nu",  "\\u",    "\\\"", "\n",       "\n ",          "\n\t",     "  ",
+          "    ",  ", ",    ": ",  "\u00e9", "\xc3", "\xa9\xc3", "\u4e16\u754c", "\xf0\x9f", "\x98\x80x"})
+      if (std::find(tokens.begin(), tokens.end(), more) == tokens.end()) tokens.push_back(more);
+    constexpr char kDigits[]{"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"};
+    std::string ranks;
+    for (size_t rank = 0; rank < tokens.size(); ++rank) {
+      std::string bytes = tokens[rank], base64;
+      const size_t num_bytes = bytes.size();
+      bytes.resize((num_bytes + 2) / 3 * 3);
+      for (size_t i = 0; i < bytes.size() * 4 / 3; ++i) {
+        const size_t bit = i * 6;
+        const unsigned pair =
+            static_cast<unsigned char>(bytes[bit / 8]) << 8 |
+            (bit / 8 + 1 < bytes.size() ? static_cast<unsigned char>(bytes[bit / 8 + 1]) : 0u);
+        base64 += kDigits[pair >> (10 - bit % 8) & 63];
+      }
+      for (size_t i = 0; i < bytes.size() - num_bytes; ++i) base64[base64.size() - 1 - i] = '=';
+      ranks += base64 + " " + std::to_string(rank) + "\n";
+    }
+    return Tokenizer::from_tiktoken(ranks, "fuzz");
+  }();
   static const VocabularyTrie vocabulary(tokenizer);
   return vocabulary;
 }

@@ -91,7 +91,8 @@ TEST(Mask, OfSchemasIsWhatTryingEveryTokenFinds) {
 TEST(Mask, OfRegularExpressionsIsWhatTryingEveryTokenFinds) {
   Sampler sampler(9);
   for (const char* regex : {"[a-z]+( [a-z]+)*", "\"[^\"]*\"", R"((\d{1,3}\.){3}\d{1,3})", "(a|b)*a(a|b){12}",
-                            ".{0,20}", R"(\p{L}+|\s)", "[^a-z]{3,}x?", "(the|then|there)+", "[\\s\\S]*END"})
+                            ".{0,20}", R"(\p{L}+|\s)", "[^a-z]{3,}x?", "[a-z ]{0,9}[0-9]?",
+                            "([a-z]{1,12}\\.)*", ".{5}[A-Z]*", "(the|then|there)+", "[\\s\\S]*END"})
     for (int i = 0; i < 5; ++i) follow_and_compare(compile_regex(regex), sampler, 20, regex);
 }
 

@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <bit>
+#include <optional>
 #include <set>
 
 #include "tests/grammar/vocabularies.h"
@@ -28,25 +31,61 @@ TEST(VocabularyTrie, HasEveryOrdinaryTokenAtItsBytes) {
               !tiny_tokenizer().bytes(token).empty() && !tiny_tokenizer().is_special(token));
 }
 
-TEST(VocabularyTrie, ContentMasksAndTheOtherTreeShareTheTokensOut) {
-  std::set<TokenId> others;
-  for (const auto& node : tiny_vocabulary().other_nodes())
-    if (node.token != VocabularyTrie::kNoToken) others.insert(static_cast<TokenId>(node.token));
-  for (const uint32_t most : {0u, 1u, 2u, 3u, 8u, 15u, 16u, 17u, 20u, 40u, 255u, 256u, kUnlimited}) {
-    std::vector<uint32_t> mask(tiny_vocabulary().num_mask_words());
-    tiny_vocabulary().add_content(most, mask);
-    for (TokenId token = 0; token < tiny_tokenizer().num_tokens(); ++token) {
-      const std::string_view bytes = tiny_tokenizer().bytes(token);
-      if (bytes.empty() || tiny_tokenizer().is_special(token)) continue;
-      const bool is_content =
-          well_formed_prefix(bytes) == bytes.size() && std::none_of(bytes.begin(), bytes.end(), [](char c) {
-            return static_cast<unsigned char>(c) < 0x20 || c == '"' || c == '\\' || c == 0x7F;
-          });
-      EXPECT_EQ(others.contains(token), !is_content) << token;
-      const size_t num = is_content ? Trie::code_points_of(bytes).size() : 0;
-      EXPECT_EQ(has_bit(mask, token), is_content && num <= most) << bytes << " among " << most;
-    }
+// The slice of a content token; nothing if it is none.
+std::optional<size_t> slice_of(std::string_view bytes) {
+  if (well_formed_prefix(bytes) != bytes.size()) return std::nullopt;
+  ContentKinds kinds = 0;
+  for (const char32_t c : Trie::code_points_of(bytes)) {
+    if (c < 0x20 || c == '"' || c == '\\' || c == 0x7F) return std::nullopt;
+    kinds |= content_kinds(c, c);
   }
+  return std::find_if(kContentSlices.begin(), kContentSlices.end(),
+                      [&](ContentKinds all) { return (kinds | all) == all; }) -
+         kContentSlices.begin();
+}
+
+TEST(Content, EveryCharacterIsOfOneKindOrNone) {
+  for (char32_t c = 0; c <= 0x10FFFF; ++c) {
+    const bool is_content = c >= 0x20 && c != '"' && c != '\\' && c != 0x7F;
+    ASSERT_EQ(std::popcount(content_kinds(c, c)), is_content ? 1 : 0) << static_cast<uint32_t>(c);
+  }
+}
+
+TEST(VocabularyTrie, SlicesAndTheOtherTreeShareTheTokensOut) {
+  const auto tokens_of = [](std::span<const VocabularyTrie::Node> nodes) {
+    std::set<TokenId> tokens;
+    for (const auto& node : nodes)
+      if (node.token != VocabularyTrie::kNoToken) tokens.insert(static_cast<TokenId>(node.token));
+    return tokens;
+  };
+  const std::set<TokenId> others = tokens_of(tiny_vocabulary().other_nodes());
+  std::vector<std::set<TokenId>> slices;
+  for (size_t slice = 0; slice < kNumContentSlices; ++slice)
+    slices.push_back(tokens_of(tiny_vocabulary().slice_nodes(slice)));
+  for (TokenId token = 0; token < tiny_tokenizer().num_tokens(); ++token) {
+    const std::string_view bytes = tiny_tokenizer().bytes(token);
+    if (bytes.empty() || tiny_tokenizer().is_special(token)) continue;
+    const std::optional<size_t> expected = slice_of(bytes);
+    EXPECT_EQ(others.contains(token), !expected) << bytes;
+    for (size_t slice = 0; slice < kNumContentSlices; ++slice)
+      EXPECT_EQ(slices[slice].contains(token), slice == expected) << bytes << " in " << slice;
+  }
+}
+
+TEST(VocabularyTrie, ContentMasksHaveTheSlicesTokensOfSoManyCharacters) {
+  for (const uint32_t wanted : {0u, 1u, 0b1010u, (1u << kNumContentSlices) - 1})
+    for (const uint32_t most : {0u, 1u, 2u, 3u, 8u, 15u, 16u, 17u, 20u, 40u, 128u, 129u, kUnlimited}) {
+      std::vector<uint32_t> mask(tiny_vocabulary().num_mask_words());
+      tiny_vocabulary().add_content(wanted, most, mask);
+      for (TokenId token = 0; token < tiny_tokenizer().num_tokens(); ++token) {
+        const std::string_view bytes = tiny_tokenizer().bytes(token);
+        if (bytes.empty() || tiny_tokenizer().is_special(token)) continue;
+        const std::optional<size_t> slice = slice_of(bytes);
+        EXPECT_EQ(has_bit(mask, token),
+                  slice && (wanted >> *slice & 1) && Trie::code_points_of(bytes).size() <= most)
+            << bytes << " among " << most;
+      }
+    }
 }
 
 }  // namespace
