@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "grammar/remaining_lengths.h"
+
 namespace nibble::grammar {
 namespace {
 
@@ -9,6 +11,8 @@ constexpr size_t kMaxExploredForLife{20'000};  // expressions that are looked th
 
 }  // namespace
 
+// Rows of a JSON string: dead, in front of the opening quote, behind the closing one, then those between them. Of other text: dead, then
+// the first state.
 Automaton::Automaton(Expressions& expressions, Expression root, Encoding encoding,
                      std::shared_ptr<const Alphabet> alphabet, size_t& memory)
     : expressions_(expressions),
@@ -16,75 +20,53 @@ Automaton::Automaton(Expressions& expressions, Expression root, Encoding encodin
       encoding_(encoding),
       alphabet_(std::move(alphabet)),
       memory_(memory),
-      num_groups_(alphabet_->decoder.num_byte_groups()),
-      groups_(alphabet_->decoder.byte_groups().data()) {
-  add_state({Expression::kNothing, 0, false, false, true});
-  if (encoding_ == Encoding::kUtf8) {
-    if (is_live(root)) add(root, 0);
-  } else {
-    add_state({root, 0, false, false, false});  // in front of the opening quote
-  }
-  if (states_.size() == 1) add_state({Expression::kNothing, 0, false, false, true});
+      num_classes_(alphabet_->classes.size()),
+      single_bytes_(alphabet_->decoder.single_bytes().data()),
+      first_text_state_(encoding == Encoding::kUtf8 ? kStart : kClosed + 1) {
+  if (alphabet_->decoder.num_places() >= 1u << (32 - kRowBits))
+    throw InputError("the sets of characters are too complex; make them simpler");
+  rows_.assign(first_text_state_, {Expression::kNothing, false});
+  transitions_.resize(rows_.size() * num_classes_, kDead);
+  add(root);
 }
 
-uint32_t Automaton::add_state(State state) {
-  const size_t bytes = num_groups_ * sizeof(uint32_t) + sizeof(State) + 64;
+Automaton::~Automaton() = default;
+
+uint32_t Automaton::add(Expression expression) {
+  const auto [known, is_new] = known_.emplace(static_cast<uint32_t>(expression), to_index(rows_.size()));
+  if (!is_new) return known->second;
+  const size_t bytes = num_classes_ * sizeof(uint32_t) + sizeof(Row) + 48;
   if (memory_ + bytes > kMaxStateBytes)
     throw InputError(
         "the grammar's automata need more than {} MiB; make its repetitions or alternatives fewer",
         kMaxStateBytes >> 20);
   memory_ += bytes;
-  states_.push_back(state);
-  transitions_.resize(transitions_.size() + num_groups_, kUnknown);
-  return to_index(states_.size() - 1);
+  rows_.push_back({expression, expressions_.accepts_empty(expression)});
+  if (lengths_) rows_.back().ends_from = lengths_->only_ends_from(expression);
+  transitions_.resize(transitions_.size() + num_classes_, kUnknown);
+  return known->second;
 }
 
-uint32_t Automaton::add(Expression expression, uint32_t place) {
-  const uint64_t key = uint64_t{static_cast<uint32_t>(expression)} << 32 | place;
-  if (const auto known = known_.find(key); known != known_.end()) return known->second;
-  const bool accepts = encoding_ == Encoding::kUtf8 && place == 0 && expressions_.accepts_empty(expression);
-  const uint32_t id =
-      add_state({expression, place, place == 0, accepts, accepts && expression == Expression::kEmptyText});
-  known_.emplace(key, id);
-  return id;
+uint32_t Automaton::next_of_special(uint32_t state, uint8_t byte) {
+  return state == kStart && byte == '"' && is_live(root_) ? known_.at(static_cast<uint32_t>(root_)) : kDead;
 }
 
-uint32_t Automaton::make_transition(uint32_t state, uint8_t byte) {
+uint32_t Automaton::make_transition(uint32_t row, uint32_t character_class) {
   expressions_.fuel().spend(2);
-  const uint32_t found = target(state, byte);
-  transitions_[state * num_groups_ + groups_[byte]] = found;
+  const Expression rest =
+      expressions_.derivative(rows_[row].expression, alphabet_->classes.representative(character_class));
+  const uint32_t found = is_live(rest) ? add(rest) : kDead;
+  transitions_[row * num_classes_ + character_class] = found;
   return found;
 }
 
-uint32_t Automaton::target(uint32_t state, uint8_t byte) {
-  if (state == kDead || (closed_ != 0 && state == closed_)) return kDead;
-  const State from = states_[state];
-  if (state == kStart && encoding_ != Encoding::kUtf8)
-    return byte == '"' && is_live(from.expression) ? add(from.expression, 0) : kDead;
-  const Decoder::Step step = alphabet_->decoder.step(from.place, byte);
-  switch (step.kind()) {
-    case Decoder::Kind::kIllegal:
-      return kDead;
-    case Decoder::Kind::kQuote:
-      if (!expressions_.accepts_empty(from.expression)) return kDead;
-      if (closed_ == 0) closed_ = add_state({Expression::kEmptyText, 0, false, true, true});
-      return closed_;
-    case Decoder::Kind::kCharacter: {
-      const Expression rest =
-          expressions_.derivative(from.expression, alphabet_->classes.representative(step.target()));
-      return is_live(rest) ? add(rest, 0) : kDead;
-    }
-    case Decoder::Kind::kPlace:
-      for (const uint32_t character_class : alphabet_->decoder.classes_at(step.target()))
-        if (is_live(
-                expressions_.derivative(from.expression, alphabet_->classes.representative(character_class))))
-          return add(from.expression, step.target());
-      return kDead;
-  }
-  return kDead;
+bool Automaton::can_complete(uint32_t row, uint32_t place) {
+  const std::vector<uint32_t>& classes = alphabet_->decoder.classes_at(place);
+  return std::any_of(classes.begin(), classes.end(), [&](uint32_t c) { return next_class(row, c) != kDead; });
 }
 
-// A search for an expression that accepts. Everything that was looked through in vain is dead; what lies on the way to a find lives.
+// A search for an expression that accepts, deep first. Everything that was looked through in vain is dead; what lies on the way to a
+// find lives.
 bool Automaton::is_live(Expression expression) {
   if (expression == Expression::kNothing) return false;
   if (!expressions_.may_be_empty(expression) || expressions_.accepts_empty(expression)) return true;
@@ -92,31 +74,49 @@ bool Automaton::is_live(Expression expression) {
     return known->second;
   struct Visit {
     Expression expression;
-    size_t from;
+    uint32_t next_class{0};
   };
-  std::vector<Visit> visits{{expression, 0}};
+  std::vector<Visit> visits{{expression}};
+  std::vector<size_t> path{0};
   std::unordered_map<uint32_t, bool> seen{{static_cast<uint32_t>(expression), true}};
-  for (size_t at = 0; at < visits.size(); ++at) {
-    for (uint32_t c = 0; c < alphabet_->classes.size(); ++c) {
-      const Expression next =
-          expressions_.derivative(visits[at].expression, alphabet_->classes.representative(c));
-      if (next == Expression::kNothing || !seen.emplace(static_cast<uint32_t>(next), true).second) continue;
-      const auto known = live_.find(static_cast<uint32_t>(next));
-      if (known != live_.end() && !known->second) continue;
-      if (known != live_.end() || !expressions_.may_be_empty(next) || expressions_.accepts_empty(next)) {
-        for (size_t on_way = at;; on_way = visits[on_way].from) {
-          live_[static_cast<uint32_t>(visits[on_way].expression)] = true;
-          if (on_way == 0) return true;
-        }
-      }
-      if (visits.size() == kMaxExploredForLife)
-        throw InputError(
-            "the constraints on a text together are too complex; make them fewer or their counts smaller");
-      visits.push_back({next, at});
+  while (!path.empty()) {
+    const size_t at = path.back();
+    if (visits[at].next_class == alphabet_->classes.size()) {
+      path.pop_back();
+      continue;
     }
+    expressions_.fuel().spend();
+    const Expression next = expressions_.derivative(
+        visits[at].expression, alphabet_->classes.representative(visits[at].next_class++));
+    if (next == Expression::kNothing) continue;
+    const auto known = live_.find(static_cast<uint32_t>(next));
+    const bool is_known_dead = known != live_.end() && !known->second;
+    if (is_known_dead || !seen.emplace(static_cast<uint32_t>(next), true).second) continue;
+    if (known != live_.end() || !expressions_.may_be_empty(next) || expressions_.accepts_empty(next)) {
+      for (const size_t on_path : path) live_[static_cast<uint32_t>(visits[on_path].expression)] = true;
+      return true;
+    }
+    if (visits.size() == kMaxExploredForLife)
+      throw InputError(
+          "the constraints on a text together are too complex; make them fewer or their counts smaller");
+    path.push_back(visits.size());
+    visits.push_back({next});
   }
   for (const Visit& visit : visits) live_[static_cast<uint32_t>(visit.expression)] = false;
   return false;
+}
+
+const RemainingLengths& Automaton::lengths() {
+  if (!lengths_) {
+    lengths_ = std::make_unique<RemainingLengths>(*this, expressions_, root_);
+    for (Row& row : rows_) row.ends_from = lengths_->only_ends_from(row.expression);
+  }
+  return *lengths_;
+}
+
+bool Automaton::can_end(uint32_t state, uint32_t min, uint32_t max) {
+  const Row& row = rows_[row_of(state)];
+  return row.ends_from != kUnlimited ? max >= row.ends_from : lengths().has_length(row.expression, min, max);
 }
 
 }  // namespace nibble::grammar

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "grammar/members.h"
+#include "grammar/rows.h"
 
 namespace nibble::grammar {
 
@@ -233,6 +233,7 @@ std::shared_ptr<Grammar> GrammarBuilder::build(NodeId root) {
     const uint32_t entry = emit(id, 0);
     grammar_->rules[rules_.at(static_cast<uint32_t>(id))].entry = entry;
   }
+  const Rows check(*grammar_);  // throws where the first row is too large already
   return std::move(grammar_);
 }
 

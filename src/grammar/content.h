@@ -36,6 +36,7 @@ inline constexpr std::array<ContentKinds, 14> kContentSlices{
     0xFF,
 };
 inline constexpr size_t kNumContentSlices{kContentSlices.size()};
+inline constexpr uint32_t kAllContentSlices{(1u << kNumContentSlices) - 1};  // as bits
 // Tokens of more characters count as no content. o200k's longest has 128.
 inline constexpr uint32_t kMaxContentCharacters{128};
 
@@ -67,10 +68,12 @@ constexpr ContentKinds content_kinds(char32_t first, char32_t last) {
 struct ContentRuns {
   // For each slice: every such text of up to so many characters may; kMaxContentCharacters: of any number.
   std::array<uint8_t, kNumContentSlices> num_characters{};
-  // Bits by slice. None of one character more may.
+  // Bits by slice: none of one character more may.
   uint32_t ends_there{0};
-  // Behind every such text the whole may end.
-  uint32_t may_end{0};
+  // Behind every such text the whole may end with any number of further characters from this one on; kNever: not so. Worked out
+  // only where lengths are asked for as well.
+  std::array<uint16_t, kNumContentSlices> num_missing{};
+  static constexpr uint16_t kNever{0xFFFF};
 };
 
 }  // namespace nibble::grammar

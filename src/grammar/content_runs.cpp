@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "grammar/automaton.h"
+#include "grammar/remaining_lengths.h"
 
 namespace nibble::grammar {
 namespace {
@@ -11,33 +12,32 @@ constexpr size_t kMaxExpressionsInRun{600};  // beyond these a run is said to be
 }  // namespace
 
 const ContentRuns& Automaton::content_runs(uint32_t state) {
+  static const ContentRuns kNone{};
+  if (!is_between_characters(state)) return kNone;
   const auto [known, is_new] = content_runs_.try_emplace(state);
   ContentRuns& runs = known->second;
-  const State from = states_[state];
-  if (!is_new || !from.is_between) return runs;
-  if (expressions_.continues_any(from.expression)) {
+  if (!is_new) return runs;
+  memory_ += sizeof(ContentRuns) + 32;
+  const Expression from = rows_[state].expression;
+  if (from == Expression::kAnything || (!lengths_ && expressions_.continues_any(from))) {
     runs.num_characters.fill(kMaxContentCharacters);
-    if (from.expression == Expression::kAnything) runs.may_end = (1u << kNumContentSlices) - 1;
     return runs;
   }
-  memory_ += sizeof(ContentRuns);
-  // Where all kinds may follow, so may some of them. Where the whole may end is asked of JSON strings only.
+  // Where all kinds may follow, so may some of them.
   const size_t all = kNumContentSlices - 1;
-  find_run(from.expression, all, runs);
-  if (runs.num_characters[all] == kMaxContentCharacters &&
-      (encoding_ == Encoding::kUtf8 || (runs.may_end >> all & 1))) {
+  find_run(from, all, runs);
+  if (runs.num_characters[all] == kMaxContentCharacters && runs.num_missing[all] == 0) {
     runs.num_characters.fill(kMaxContentCharacters);
-    if (runs.may_end) runs.may_end = (1u << kNumContentSlices) - 1;
     return runs;
   }
-  for (size_t slice = 0; slice < all; ++slice) find_run(from.expression, slice, runs);
+  for (size_t slice = 0; slice < all; ++slice) find_run(from, slice, runs);
   return runs;
 }
 
 // Level by level: the expressions behind all texts of one more character.
 void Automaton::find_run(Expression start, size_t slice, ContentRuns& runs) {
   std::vector<Expression> level{start}, seen{start};
-  bool may_end = true;
+  uint32_t num_missing = 0;
   for (uint32_t num_characters = 0;; ++num_characters) {
     std::vector<Expression> next;
     bool has_dead = false, has_live = false, has_new = false;
@@ -54,7 +54,7 @@ void Automaton::find_run(Expression start, size_t slice, ContentRuns& runs) {
         if (has_dead) break;
         if (std::find(next.begin(), next.end(), derivative) != next.end()) continue;
         next.push_back(derivative);
-        may_end = may_end && expressions_.accepts_empty(derivative);
+        if (lengths_) num_missing = std::max(num_missing, lengths_->ends_from(derivative));
         if (std::find(seen.begin(), seen.end(), derivative) == seen.end()) {
           has_new = true;
           seen.push_back(derivative);
@@ -63,11 +63,12 @@ void Automaton::find_run(Expression start, size_t slice, ContentRuns& runs) {
     if (has_dead || seen.size() > kMaxExpressionsInRun) {
       runs.num_characters[slice] = static_cast<uint8_t>(num_characters);
       if (has_dead && !has_live) runs.ends_there |= 1u << slice;
+      runs.num_missing[slice] = ContentRuns::kNever;
       return;
     }
     if (!has_new || num_characters + 1 == kMaxContentCharacters) {
       runs.num_characters[slice] = kMaxContentCharacters;
-      if (may_end) runs.may_end |= 1u << slice;
+      runs.num_missing[slice] = static_cast<uint16_t>(std::min<uint32_t>(num_missing, ContentRuns::kNever));
       return;
     }
     level = std::move(next);

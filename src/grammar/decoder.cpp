@@ -16,8 +16,11 @@ Decoder::Decoder(const CharacterClasses& classes, Encoding encoding) {
   add_utf8(classes, root);
   if (encoding != Encoding::kUtf8) add_json(classes, encoding == Encoding::kJsonStringFree, root);
   places_[0] = root;
+  single_bytes_.fill(kNone);
+  for (size_t byte = 0; byte < 256; ++byte)
+    if (root[byte].kind() == Kind::kCharacter && root[byte].target() < kNone)
+      single_bytes_[byte] = static_cast<uint16_t>(root[byte].target());
   known_.clear();
-  group_bytes();
 }
 
 // Equal places are one.
@@ -139,17 +142,6 @@ Decoder::Step Decoder::hexadecimal(const CharacterClasses& classes) {
   for (const char byte : std::string_view("89abAB")) behind_d[static_cast<uint8_t>(byte)] = high_third;
   first['d'] = first['D'] = add(behind_d);
   return add(first);
-}
-
-void Decoder::group_bytes() {
-  std::map<std::vector<Step>, uint8_t> groups;
-  for (uint32_t byte = 0; byte < 256; ++byte) {
-    std::vector<Step> column;
-    for (const Place& place : places_) column.push_back(place[byte]);
-    const auto [known, is_new] = groups.emplace(std::move(column), static_cast<uint8_t>(groups.size()));
-    if (is_new) representative_bytes_.push_back(static_cast<uint8_t>(byte));
-    byte_groups_[byte] = known->second;
-  }
 }
 
 }  // namespace nibble::grammar

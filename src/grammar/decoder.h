@@ -67,10 +67,11 @@ class Decoder {
   // The classes of the characters that one may be in the middle of.
   const std::vector<uint32_t>& classes_at(uint32_t place) const { return classes_at_[place]; }
 
-  // Bytes that no place tells apart are one group.
-  size_t num_byte_groups() const { return representative_bytes_.size(); }
-  const std::array<uint8_t, 256>& byte_groups() const { return byte_groups_; }
-  uint8_t representative_byte(size_t group) const { return representative_bytes_[group]; }
+  size_t num_places() const { return places_.size(); }
+
+  // The classes of bytes that are characters by themselves; kNone for others.
+  static constexpr uint16_t kNone{0xFFFF};
+  const std::array<uint16_t, 256>& single_bytes() const { return single_bytes_; }
 
  private:
   using Place = std::array<Step, 256>;
@@ -80,15 +81,13 @@ class Decoder {
   Step continuation(const CharacterClasses& classes, char32_t first, int num_bytes, char32_t least);
   void add_json(const CharacterClasses& classes, bool is_free, Place& root);
   Step hexadecimal(const CharacterClasses& classes);
-  void group_bytes();
 
   std::vector<Place> places_;
+  std::array<uint16_t, 256> single_bytes_{};
   std::vector<std::vector<uint32_t>> classes_at_;
   std::map<std::pair<Step, int>, Step>
       uniform_;  // places inside a character of one class, by how many bytes are missing
   std::unordered_multimap<uint64_t, uint32_t> known_;  // places by hash, while they are made
-  std::array<uint8_t, 256> byte_groups_{};
-  std::vector<uint8_t> representative_bytes_;
 };
 
 }  // namespace nibble::grammar

@@ -8,6 +8,7 @@ namespace nibble::grammar {
 namespace {
 
 constexpr uint16_t kMaxExpressionDepth{1000};  // deriving recurses as deep
+constexpr size_t kManyAlternatives{16};
 
 uint32_t add_lengths(uint32_t a, uint32_t b) {
   return a == kUnlimited || b == kUnlimited || a > kUnlimited - 1 - b ? kUnlimited : a + b;
@@ -221,6 +222,7 @@ Expression Expressions::combine(Kind kind, std::span<const Expression> parts) {
     }
   }
   if (has_set) flat.push_back(set(characters));
+  if (is_union && flat.size() >= kManyAlternatives) join_literals(flat);
   std::sort(flat.begin(), flat.end());
   flat.erase(std::unique(flat.begin(), flat.end()), flat.end());
   if (flat.empty()) return neutral;
@@ -237,6 +239,42 @@ Expression Expressions::combine(Kind kind, std::span<const Expression> parts) {
     return all ? Expression::kEmptyText : Expression::kNothing;
   }
   return make({.kind = kind}, flat);
+}
+
+// The text that is the expression's only one; nothing if it is not written as one.
+std::optional<std::u32string> Expressions::literal(Expression a) const {
+  const auto character = [&](Expression part) -> std::optional<char32_t> {
+    if (node(part).kind != Kind::kSet) return std::nullopt;
+    const std::vector<CodePointRange>& ranges = sets_[node(part).a].ranges();
+    return ranges.size() == 1 && ranges[0].first == ranges[0].last ? std::optional(ranges[0].first)
+                                                                   : std::nullopt;
+  };
+  std::u32string text;
+  for (; node(a).kind == Kind::kConcat; a = static_cast<Expression>(node(a).b)) {
+    const auto first = character(static_cast<Expression>(node(a).a));
+    if (!first) return std::nullopt;
+    text += *first;
+  }
+  const auto last = character(a);
+  return last ? std::optional(text + *last) : std::nullopt;
+}
+
+// Alternatives that are fixed texts become one tree, of which a derivative is one step.
+void Expressions::join_literals(std::vector<Expression>& alternatives) {
+  std::vector<std::u32string> texts;
+  std::vector<Expression> others;
+  for (const Expression alternative : alternatives) {
+    std::optional<std::u32string> text = literal(alternative);
+    if (text) {
+      fuel_.spend(text->size());
+      texts.push_back(std::move(*text));
+    } else {
+      others.push_back(alternative);
+    }
+  }
+  if (texts.size() < kManyAlternatives) return;
+  others.push_back(any_text_of(std::move(texts)));
+  alternatives = std::move(others);
 }
 
 Expression Expressions::any_of(std::span<const Expression> parts) { return combine(Kind::kAnyOf, parts); }
@@ -266,15 +304,19 @@ Expression Expressions::repeat(Expression a, uint32_t min, uint32_t max) {
   return make({.kind = Kind::kRepeat, .a = static_cast<uint32_t>(a), .min = min, .max = max});
 }
 
-Expression Expressions::any_text_of(std::vector<std::string> texts) {
+Expression Expressions::any_text_of(const std::vector<std::string>& texts) {
   std::vector<std::u32string> code_points;
-  size_t longest = 0;
   for (const std::string& text : texts) code_points.push_back(Trie::code_points_of(text));
-  for (const std::u32string& text : code_points) longest = std::max(longest, text.size());
-  std::sort(code_points.begin(), code_points.end());
-  code_points.erase(std::unique(code_points.begin(), code_points.end()), code_points.end());
-  if (code_points.empty()) return Expression::kNothing;
-  tries_.emplace_back(code_points);
+  return any_text_of(std::move(code_points));
+}
+
+Expression Expressions::any_text_of(std::vector<std::u32string> texts) {
+  size_t longest = 0;
+  for (const std::u32string& text : texts) longest = std::max(longest, text.size());
+  std::sort(texts.begin(), texts.end());
+  texts.erase(std::unique(texts.begin(), texts.end()), texts.end());
+  if (texts.empty()) return Expression::kNothing;
+  tries_.emplace_back(texts);
   return make(
       {.kind = Kind::kTrie, .a = to_index(tries_.size() - 1), .b = Trie::kRoot, .max = to_index(longest)});
 }

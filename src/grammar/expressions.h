@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <unordered_map>
@@ -39,7 +40,8 @@ class Expressions {
   Expression complement(Expression a);
   Expression repeat(Expression a, uint32_t min, uint32_t max = kUnlimited);
   Expression optional(Expression a) { return repeat(a, 0, 1); }
-  Expression any_text_of(std::vector<std::string> texts);  // UTF-8; any number of them
+  Expression any_text_of(const std::vector<std::string>& texts);  // UTF-8; any number of them
+  Expression any_text_of(std::vector<std::u32string> texts);
   // Decimal digits, with a minus sign in front where `is_signed`, of integers that `divisor` divides; with up to `num_decimals` digits
   // behind a point, whose value is counted in units of the last of them. Leading zeros and -0 are none of them.
   Expression multiple_of(uint32_t divisor, uint32_t num_decimals);
@@ -97,6 +99,8 @@ class Expressions {
   void complete(Node& node, std::span<const Expression> operands) const;
   bool equals(const Node& a, std::span<const Expression> operands, const Node& b) const;
   Expression combine(Kind kind, std::span<const Expression> parts);
+  std::optional<std::u32string> literal(Expression a) const;
+  void join_literals(std::vector<Expression>& alternatives);
   Expression derive(Expression a, char32_t code_point);
   Expression derive_concat(Expression a, char32_t code_point);
   Expression derive_multiple(const Node& n, char32_t code_point);

@@ -6,7 +6,7 @@
 namespace nibble::grammar {
 namespace {
 
-constexpr size_t kMaxForcedBytes{4096};  // a longer run is forced in parts
+constexpr size_t kMaxForcedBytes{256};  // a longer run is forced in parts
 constexpr size_t kContextTokens{
     8};  // before the forced bytes: a pre-token that is unfinished is rarely longer
 // A token that runs past the end of the forced bytes begins in their last tokens or bytes; a longer reach was never needed

@@ -14,7 +14,6 @@
 
 #include "grammar/automaton.h"
 #include "grammar/expressions.h"
-#include "grammar/remaining_lengths.h"
 #include "grammar/trie.h"
 
 namespace nibble::grammar {
@@ -26,7 +25,7 @@ struct Terminal {
   // The number of characters; kept as a number where an automaton does not see to it (JSON strings only).
   bool is_counted{false};
   uint32_t min{0}, max{kUnlimited};
-  int lengths{-1};  // in `lengths`, where there is a pattern beside the count
+  bool has_pattern{false};  // beside the count: Automaton::lengths() says what lengths it leaves
 };
 
 enum class OpKind : uint8_t {
@@ -103,7 +102,6 @@ struct Grammar {
   Expressions expressions;
   size_t automata_bytes{0};
   std::deque<Automaton> automata;
-  std::deque<RemainingLengths> lengths;
 };
 
 // What compiling a source gives.

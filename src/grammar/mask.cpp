@@ -15,6 +15,46 @@ namespace {
 
 void set_token(std::span<uint32_t> mask, uint32_t token) { mask[token / 32] |= 1u << (token % 32); }
 
+// The states of one item by bytes since it began: of an automaton alone, whose steps are look-ups, or of any item.
+class AutomatonPath {
+ public:
+  AutomatonPath(Automaton& automaton, const Item& item) : automaton_(automaton), item_(item) {
+    states_[0] = item.state;
+  }
+  bool step(uint32_t depth, uint8_t byte) {
+    return (states_[depth] = automaton_.next(states_[depth - 1], byte)) != Automaton::kDead;
+  }
+  // Where the item began its end is in its row already.
+  bool accepts(uint32_t depth) const { return depth > 0 && automaton_.accepts(states_[depth]); }
+  Item item(uint32_t depth) const { return {item_.op, item_.frame, states_[depth], item_.counter}; }
+
+ private:
+  Automaton& automaton_;
+  const Item& item_;
+  std::array<uint32_t, VocabularyTrie::kMaxTokenBytes + 1> states_;
+};
+
+class ItemPath {
+ public:
+  ItemPath(Rows& rows, const Item& item) : rows_(rows) { items_[0] = {item, false}; }
+  bool step(uint32_t depth, uint8_t byte) {
+    items_[depth].item = items_[depth - 1].item;
+    const Rows::Stepped stepped = rows_.step(items_[depth].item, byte);
+    items_[depth].accepts = stepped.accepts;
+    return stepped.is_legal;
+  }
+  bool accepts(uint32_t depth) const { return items_[depth].accepts; }
+  const Item& item(uint32_t depth) const { return items_[depth].item; }
+
+ private:
+  struct Place {
+    Item item;
+    bool accepts;
+  };
+  Rows& rows_;
+  std::array<Place, VocabularyTrie::kMaxTokenBytes + 1> items_;
+};
+
 }  // namespace
 
 class Matcher::Walk {
@@ -38,17 +78,9 @@ class Matcher::Walk {
     const bool is_automaton =
         op.kind == OpKind::kMatch && grammar_.terminals[op.a].kind == Terminal::Kind::kAutomaton;
     if (is_automaton && !grammar_.terminals[op.a].is_counted) {
-      Automaton& automaton = grammar_.automata[grammar_.terminals[op.a].index];
-      from_stepped(item, nodes, [&](const Item& from, Item& to, uint8_t byte) {
-        to = from;
-        to.state = automaton.next(from.state, byte);
-        return Rows::Stepped{to.state != Automaton::kDead, automaton.accepts(to.state), true};
-      });
+      from_state(AutomatonPath(grammar_.automata[grammar_.terminals[op.a].index], item), nodes);
     } else {
-      from_stepped(item, nodes, [&](const Item& from, Item& to, uint8_t byte) {
-        to = from;
-        return rows_.step(to, byte);
-      });
+      from_state(ItemPath(rows_, item), nodes);
     }
   }
 
@@ -58,8 +90,8 @@ class Matcher::Walk {
   }
   static Nodes below(Nodes nodes, size_t at) { return nodes.subspan(at + 1, nodes[at].num_below); }
 
-  template <typename StepItem>
-  void from_stepped(const Item& start, Nodes nodes, const StepItem& step);
+  template <typename Path>
+  void from_state(Path path, Nodes nodes);
   void from_items(uint32_t row, Nodes nodes);
 
   Grammar& grammar_;
@@ -67,19 +99,12 @@ class Matcher::Walk {
   std::span<uint32_t> mask_;
 };
 
-template <typename StepItem>
-void Matcher::Walk::from_stepped(const Item& start, Nodes nodes, const StepItem& step) {
+template <typename Path>
+void Matcher::Walk::from_state(Path path, Nodes nodes) {
   if (nodes.empty()) return;
-  struct Place {
-    Item item;
-    bool accepts;
-  };
-  std::array<Place, VocabularyTrie::kMaxTokenBytes + 1>
-      path;  // by bytes since `start`, whose own end is in its row already
-  path[0] = {start, false};
   const uint32_t depth_of_start = nodes[0].depth - 1u;
   // The row behind the item's text, if it does not depend on where that ended; made when it is first needed.
-  const bool is_name = grammar_.ops[start.op].kind == OpKind::kMemberNames;
+  const bool is_name = grammar_.ops[path.item(0).op].kind == OpKind::kMemberNames;
   const uint32_t last_row = rows_.last();
   std::array<int8_t, 256> goes_on_behind;  // by byte: 1, 0, or -1 where nobody asked
   bool has_row_behind = false;
@@ -87,24 +112,20 @@ void Matcher::Walk::from_stepped(const Item& start, Nodes nodes, const StepItem&
   for (size_t at = 0; at < nodes.size();) {
     const VocabularyTrie::Node node = nodes[at];
     const uint32_t depth = node.depth - depth_of_start;
-    const Place& from = path[depth - 1];
-    Place& to = path[depth];
     const auto byte = static_cast<uint8_t>(node.byte);
-    const Rows::Stepped stepped = step(from.item, to.item, byte);
-    to.accepts = stepped.accepts;
-    if (from.accepts) [[unlikely]] {
+    const bool is_legal = path.step(depth, byte);
+    if (path.accepts(depth - 1)) [[unlikely]] {
+      const Item from = path.item(depth - 1);
       if (is_name && has_row_behind) rows_.cut_behind(last_row);
       if (is_name || !has_row_behind) {
-        rows_.add_behind(from.item);
+        rows_.add_behind(from);
         goes_on_behind.fill(-1);
         has_row_behind = true;
       }
       const uint32_t behind = last_row + 1;
       if (goes_on_behind[byte] < 0) goes_on_behind[byte] = rows_.allows(behind, byte);
       if (goes_on_behind[byte] != 0) {
-        const bool is_legal =
-            stepped.is_legal ? rows_.advance(behind, from.item, byte) : rows_.advance(behind, byte);
-        NIBBLE_CHECK(is_legal);
+        NIBBLE_CHECK(is_legal ? rows_.advance(behind, from, byte) : rows_.advance(behind, byte));
         set(node);
         from_row(rows_.last(), below(nodes, at));
         rows_.cut_behind(behind);
@@ -112,7 +133,7 @@ void Matcher::Walk::from_stepped(const Item& start, Nodes nodes, const StepItem&
         continue;
       }
     }
-    if (!stepped.is_legal) {
+    if (!is_legal) {
       at += node.num_below + 1u;
       continue;
     }
@@ -132,11 +153,11 @@ void Matcher::Walk::from_items(uint32_t row, Nodes nodes) {
   }
 }
 
-// Content tokens behind an item, as far as they can be told at once: by slice, those of at most so many characters are legal and no
-// others. Of the slices `to_walk` each token is to be tried.
+// Content tokens behind an item, as far as they can be told at once: by slice, those of at most so many characters are legal, and no
+// others but of the slices `to_walk`, whose tokens are all to be tried, and `to_try`, of which that is left to the long ones.
 struct Matcher::Content {
   std::array<uint32_t, kNumContentSlices> max_characters{};
-  uint32_t to_walk{(1u << kNumContentSlices) - 1};
+  uint32_t to_walk{kAllContentSlices}, to_try{0};
 };
 
 Matcher::Content Matcher::content_behind(const Item& item) {
@@ -161,15 +182,35 @@ Matcher::Content Matcher::content_behind(const Item& item) {
     return *is_left;
   };
   for (uint32_t slice = 0; slice < kNumContentSlices; ++slice) {
-    const uint32_t bit = 1u << slice;
-    const uint32_t num = runs.num_characters[slice];
-    // Beside a pattern, a length can be told from the number of characters alone if the text may end behind any of them.
-    if (num == 0 || (terminal.lengths >= 0 && (runs.may_end & bit) == 0)) continue;
-    if (num < kMaxContentCharacters && ((runs.ends_there & bit) == 0 || may_be_left())) continue;
-    content.max_characters[slice] = std::min(limit, num < kMaxContentCharacters ? num : kUnlimited);
+    const uint32_t bit = 1u << slice, num = runs.num_characters[slice];
+    const bool takes_all = num >= vocabulary_->most_characters(slice);
+    if (num == 0 || (!takes_all && ((runs.ends_there & bit) == 0 || may_be_left()))) continue;
+    uint32_t& max_characters = content.max_characters[slice];
+    max_characters = std::min(limit, takes_all ? kUnlimited : num);
+    if (terminal.has_pattern) {
+      // Tokens that leave room for what is missing behind them are legal; of others it depends on what they are.
+      const uint32_t missing = runs.num_missing[slice];
+      max_characters = missing == ContentRuns::kNever || missing >= limit ? 0 : limit - missing;
+      if (missing > 0 && max_characters < VocabularyTrie::kMaxMaskCharacters) continue;
+      if (missing > 0 && max_characters < kMaxContentCharacters) content.to_try |= bit;
+    }
     content.to_walk &= ~bit;
   }
   return content;
+}
+
+// Tokens that are too many characters to be told at once, one by one.
+void Matcher::try_long_content(const Item& item, const Content& content, std::span<uint32_t> mask) {
+  for (const VocabularyTrie::LongToken& token : vocabulary_->long_content()) {
+    if ((content.to_try >> token.slice & 1) == 0 ||
+        token.num_characters <= content.max_characters[token.slice])
+      continue;
+    Item at = item;
+    const std::string_view bytes = vocabulary_->tokenizer().bytes(token.token);
+    if (std::all_of(bytes.begin(), bytes.end(),
+                    [&](char byte) { return rows_.step(at, static_cast<uint8_t>(byte)).is_legal; }))
+      set_token(mask, static_cast<uint32_t>(token.token));
+  }
 }
 
 void Matcher::fill_mask(std::span<uint32_t> mask) {
@@ -186,8 +227,10 @@ void Matcher::fill_mask(std::span<uint32_t> mask) {
   for (uint32_t i = 0; i < rows_.num_items(row); ++i) {
     const Item item = rows_.item(row, i);
     const Content content = content_behind(item);
-    uint32_t to_add = ~content.to_walk & ((1u << kNumContentSlices) - 1);
-    if (to_add == 0) {
+    uint32_t to_add = 0;
+    for (uint32_t slice = 0; slice < kNumContentSlices; ++slice)
+      to_add |= uint32_t{content.max_characters[slice] > 0} << slice;
+    if (content.to_walk == kAllContentSlices && to_add == 0) {
       others.push_back(item);
       continue;
     }
@@ -202,6 +245,7 @@ void Matcher::fill_mask(std::span<uint32_t> mask) {
     for (size_t slice = 0; slice < kNumContentSlices; ++slice)
       if (content.to_walk >> slice & 1) walk.from_item(item, vocabulary_->slice_nodes(slice));
     walk.from_item(item, vocabulary_->other_nodes());
+    if (content.to_try != 0) try_long_content(item, content, mask);
   }
   if (others.size() == rows_.num_items(row)) {
     walk.from_row(row, vocabulary_->nodes());

@@ -67,6 +67,7 @@ class Matcher {
   bool advance(std::string_view bytes);
   bool may_run_past(std::string_view beginning);
   Content content_behind(const Item& item);
+  void try_long_content(const Item& item, const Content& content, std::span<uint32_t> mask);
 
   std::shared_ptr<Grammar> grammar_;
   const VocabularyTrie* vocabulary_;

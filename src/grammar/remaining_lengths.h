@@ -19,11 +19,20 @@ class RemainingLengths {
 
   // Whether the expression, a derivative of the root's, has a text of at least `min` and at most `max` characters.
   bool has_length(Expression expression, uint32_t min, uint32_t max) const;
+  // The least number from which on it has texts of every number of characters; kUnlimited: there is none.
+  uint32_t ends_from(Expression expression) const;
+  // The same where it has no shorter texts; kUnlimited elsewhere.
+  uint32_t only_ends_from(Expression expression) const;
 
  private:
-  std::unordered_map<uint32_t, uint32_t> places_;  // of expressions
-  std::vector<std::vector<bool>> ends_;            // [n][place]: A(n), until it repeats
-  uint32_t period_{1};                             // the last so many sets are followed by themselves
+  struct Lengths {
+    uint32_t place{0};             // of the expression
+    uint32_t from{kUnlimited};     // ends_from
+    bool has_shorter_ones{false};  // texts of fewer characters than `from`
+  };
+  std::unordered_map<uint32_t, Lengths> lengths_;
+  std::vector<std::vector<bool>> ends_;  // [n][place]: A(n), until it repeats
+  uint32_t period_{1};                   // the last so many sets are followed by themselves
 };
 
 }  // namespace nibble::grammar

@@ -47,22 +47,19 @@ Rows::Stepped Rows::step_counted(const Terminal& terminal, Item& item, uint8_t b
   if (item.state == Automaton::kDead) return {};
   if (automaton.is_final(item.state) && automaton.accepts(item.state)) return {true, true, false};
   const bool counts = !opens && automaton.is_between_characters(item.state);
-  if (terminal.lengths >= 0) {
-    const RemainingLengths& lengths = grammar_->lengths[static_cast<size_t>(terminal.lengths)];
-    const auto can_end = [&](Expression rest, uint32_t num_read) {
-      const uint32_t least = terminal.min - std::min(terminal.min, num_read);
+  if (terminal.has_pattern) {
+    const auto can_end = [&](uint32_t state, uint32_t num_read) {
       return num_read <= terminal.max &&
-             lengths.has_length(rest, least,
-                                terminal.max == kUnlimited ? kUnlimited : terminal.max - num_read);
+             automaton.can_end(state, terminal.min - std::min(terminal.min, num_read),
+                               terminal.max == kUnlimited ? kUnlimited : terminal.max - num_read);
     };
-    const Expression rest = automaton.expression(item.state);
     if (automaton.is_between_characters(item.state)) {
-      if (!can_end(rest, item.counter + counts)) return {};
+      if (!can_end(item.state, item.counter + counts)) return {};
     } else {
       const auto& classes = automaton.classes_at(item.state);
       if (std::none_of(classes.begin(), classes.end(), [&](uint32_t c) {
-            return can_end(grammar_->expressions.derivative(rest, automaton.classes().representative(c)),
-                           item.counter + 1);
+            const uint32_t next = automaton.next_class(item.state, c);
+            return next != Automaton::kDead && can_end(next, item.counter + 1);
           }))
         return {};
     }

@@ -21,6 +21,7 @@ void Rows::begin_row() {
   rows_.push_back({to_index(items_.size()), to_index(waiting_.size()), to_index(frames_.size()), false});
   marks_.clear();
   pending_.clear();
+  ++num_rows_made_;
 }
 
 // What is in front of nothing is no row.
@@ -55,7 +56,7 @@ void Rows::add_behind(const Item& item) {
 void Rows::step_into_row(Item item, uint8_t byte) {
   const Stepped stepped = step(item, byte);
   if (!stepped.is_legal) return;
-  if (stepped.goes_on) add(items_, rows_.back().first_item, item);
+  if (stepped.goes_on) add(Kind::kItem, items_, rows_.back().first_item, item);
   if (stepped.accepts) follow_behind(item);
 }
 
@@ -97,15 +98,41 @@ void Rows::forget_before_last() {
   for (size_t frame = rows_[row].first_frame; frame < frames_.size(); ++frame) frames_[frame].row = row;
 }
 
-// False if the item is there already.
-bool Rows::add(std::vector<Item>& to, uint32_t first, const Item& item) {
-  if (std::find(to.begin() + first, to.end(), item) != to.end()) return false;
-  grammar_->expressions.fuel().spend(1 + (to.size() - first) / 8);
-  if (to.size() - first >= kMaxItems)
+// False if the item is there already. Rows are mostly of a few items; those of many are found by hash.
+bool Rows::add(Kind kind, std::vector<Item>& to, uint32_t first, const Item& item) {
+  constexpr size_t kFew{12};
+  grammar_->expressions.fuel().spend();
+  const size_t num = to.size() - first;
+  if (num < kFew) {
+    if (std::find(to.begin() + first, to.end(), item) != to.end()) return false;
+  } else {
+    if (num == kFew)
+      for (size_t i = first; i < to.size(); ++i) find_slot(kind, to[i], to, to_index(i));
+    if (!find_slot(kind, item, to, to_index(to.size()))) return false;
+  }
+  if (num >= kMaxItems)
     throw InputError(
         "the grammar is too ambiguous: there are more than {} ways to read one place of the text", kMaxItems);
   to.push_back(item);
   return true;
+}
+
+// Takes a slot for the item at `place` of its list; false if one has it already.
+bool Rows::find_slot(Kind kind, const Item& item, const std::vector<Item>& list, uint32_t place) {
+  constexpr size_t kNumSlots{8192};
+  static_assert(kNumSlots >= 3 * (kMaxItems + 1));
+  if (slots_.empty()) slots_.resize(kNumSlots);
+  uint64_t hash = static_cast<uint64_t>(kind);
+  for (const uint32_t part : {item.op, item.frame, item.state, item.counter})
+    hash = (hash ^ part) * 0x9E3779B97F4A7C15u;
+  for (size_t slot = hash >> 32 & (kNumSlots - 1);; slot = (slot + 1) & (kNumSlots - 1)) {
+    Slot& at = slots_[slot];
+    if (at.row_made != num_rows_made_) {
+      at = {num_rows_made_, kind, place};
+      return true;
+    }
+    if (at.kind == kind && list[at.place] == item) return false;
+  }
 }
 
 void Rows::close() {
@@ -123,7 +150,7 @@ void Rows::follow(const Pending& place) {
     case OpKind::kMatch: {
       const Terminal& terminal = grammar_->terminals[op.a];
       const uint32_t start = terminal.kind == Terminal::Kind::kAutomaton ? Automaton::kStart : Trie::kRoot;
-      if (!add(items_, first_item, {place.op, place.frame, start, place.counter})) return;
+      if (!add(Kind::kItem, items_, first_item, {place.op, place.frame, start, place.counter})) return;
       const bool accepts = terminal.kind == Terminal::Kind::kAutomaton
                                ? grammar_->automata[terminal.index].accepts(start)
                                : grammar_->tries[terminal.index].accepts(start);
@@ -167,7 +194,7 @@ void Rows::call(const Pending& place, uint32_t rule, bool is_last) {
     return;
   }
   const Item caller{place.op, place.frame, rule, place.counter};
-  if (!add(waiting_, rows_.back().first_waiting, caller)) return;
+  if (!add(Kind::kWaiting, waiting_, rows_.back().first_waiting, caller)) return;
   // Items that may be empty add nothing to a list, whose least number is then 0.
   if (grammar_->rules[rule].is_nullable && grammar_->ops[place.op].kind != OpKind::kItem) resume(caller);
   auto& [row, frame] = frame_of_rule_[rule];
@@ -225,7 +252,7 @@ void Rows::member_names(const Pending& place) {
   const Members& members = grammar_->members[grammar_->ops[place.op].a];
   const auto at = Members::Place::of(place.counter);
   if (!legal_names(members, at).is_empty())
-    add(items_, rows_.back().first_item, {place.op, place.frame, Trie::kRoot, place.counter});
+    add(Kind::kItem, items_, rows_.back().first_item, {place.op, place.frame, Trie::kRoot, place.counter});
   if (!may_be_undeclared(members, at)) return;
   for (uint32_t i = 0; i < members.undeclared.size(); ++i)
     pending_.push_back(

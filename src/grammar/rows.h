@@ -84,8 +84,10 @@ class Rows {
   void next_of_list(const Pending& place);
   void next_member(const Pending& place);
   void member_names(const Pending& place);
-  bool add(std::vector<Item>& to, uint32_t first, const Item& item);
-  bool mark(const Item& item) { return add(marks_, 0, item); }
+  enum class Kind : uint32_t { kItem, kWaiting, kMark };
+  bool add(Kind kind, std::vector<Item>& to, uint32_t first, const Item& item);
+  bool find_slot(Kind kind, const Item& item, const std::vector<Item>& list, uint32_t place);
+  bool mark(const Item& item) { return add(Kind::kMark, marks_, 0, item); }
   Stepped step_counted(const Terminal& terminal, Item& item, uint8_t byte);
   Stepped step_name(const Op& op, Item& item, uint8_t byte);
 
@@ -97,6 +99,13 @@ class Rows {
   // Of the row that is being made.
   std::vector<Pending> pending_;
   std::vector<Item> marks_;  // what was followed already
+  struct Slot {
+    uint64_t row_made{0};  // empty if that is not this row
+    Kind kind{};
+    uint32_t place{0};
+  };
+  std::vector<Slot> slots_;  // of lists that are too long to search; made when first needed
+  uint64_t num_rows_made_{0};
   std::vector<std::pair<uint32_t, uint32_t>>
       frame_of_rule_;  // by rule: row and frame; stale if the row is another
 };

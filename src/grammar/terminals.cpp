@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "grammar/builder.h"
+#include "grammar/remaining_lengths.h"
 
 namespace nibble::grammar {
 
@@ -40,11 +41,9 @@ uint32_t GrammarBuilder::terminal_of(Expression expression, Encoding encoding, C
     terminal.is_counted = true;
     terminal.min = counts.min;
     terminal.max = counts.max;
-    if (expression != Expression::kAnything) {
-      terminal.lengths = static_cast<int>(grammar_->lengths.size());
-      grammar_->lengths.emplace_back(automaton, expressions(), expression);
-      if (!grammar_->lengths.back().has_length(expression, counts.min, counts.max)) return kUnlimited;
-    }
+    terminal.has_pattern = expression != Expression::kAnything;
+    if (terminal.has_pattern && !automaton.lengths().has_length(expression, counts.min, counts.max))
+      return kUnlimited;
   }
   const auto known =
       std::find_if(grammar_->terminals.begin(), grammar_->terminals.end(), [&](const Terminal& other) {

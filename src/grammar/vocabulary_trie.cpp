@@ -58,6 +58,7 @@ VocabularyTrie::VocabularyTrie(const Tokenizer& tokenizer)
     const auto slice = static_cast<size_t>(found - kContentSlices.begin());
     of_slice[slice].push_back(entry);
     set_bit(slices_[slice].mask, entry.token);
+    slices_[slice].most_characters = std::max(slices_[slice].most_characters, content->num_characters);
     for (uint32_t most = std::min(content->num_characters, kMaxMaskCharacters + 1);
          most < content_masks_.size(); ++most)
       set_bit(content_masks_[most], entry.token);
@@ -96,7 +97,7 @@ void VocabularyTrie::add_content(uint32_t slices, uint32_t max_characters, std::
   const bool is_all = max_characters >= kMaxContentCharacters;
   const std::vector<uint32_t>& content =
       content_masks_[is_all ? kMaxMaskCharacters + 1 : std::min(max_characters, kMaxMaskCharacters)];
-  if (slices == (1u << kNumContentSlices) - 1) {
+  if (slices == kAllContentSlices) {
     for (size_t word = 0; word < num_words_; ++word) mask[word] |= content[word];
   } else {
     for (size_t slice = 0; slice < kNumContentSlices; ++slice)

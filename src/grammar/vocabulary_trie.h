@@ -38,7 +38,17 @@ class VocabularyTrie {
   std::span<const Node> nodes() const { return nodes_; }              // of all tokens
   std::span<const Node> other_nodes() const { return other_nodes_; }  // of those that are not content
   std::span<const Node> slice_nodes(size_t slice) const { return slices_[slice].nodes; }
-  size_t num_mask_words() const { return num_words_; }  // 32 tokens each
+  uint32_t most_characters(size_t slice) const { return slices_[slice].most_characters; }  // of one token
+  size_t num_mask_words() const { return num_words_; }                                     // 32 tokens each
+
+  // There are masks of content for up to so many characters, which is all but 230 of o200k's tokens, and for any number.
+  static constexpr uint32_t kMaxMaskCharacters{16};
+  struct LongToken {  // of more than these
+    TokenId token;
+    uint32_t num_characters;
+    size_t slice;
+  };
+  std::span<const LongToken> long_content() const { return long_content_; }
 
   // Sets the bits of the content tokens of at most `max_characters` of these slices (bits).
   void add_content(uint32_t slices, uint32_t max_characters, std::span<uint32_t> mask) const;
@@ -51,11 +61,9 @@ class VocabularyTrie {
   struct Slice {
     std::vector<Node> nodes;
     std::vector<uint32_t> mask;
+    uint32_t most_characters{0};
   };
   static std::vector<Node> tree_of(std::span<const Entry> sorted);
-
-  // There are masks for up to so many characters, which is all but 230 of o200k's tokens, and one for any number.
-  static constexpr uint32_t kMaxMaskCharacters{16};
 
   const Tokenizer* tokenizer_;
   size_t num_words_;
@@ -63,11 +71,6 @@ class VocabularyTrie {
   std::array<Slice, kNumContentSlices> slices_;
   std::vector<std::vector<uint32_t>>
       content_masks_;  // of all slices, by characters; the last is of any number
-  struct LongToken {
-    TokenId token;
-    uint32_t num_characters;
-    size_t slice;
-  };
   std::vector<LongToken> long_content_;
 };
 

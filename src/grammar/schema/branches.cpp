@@ -70,8 +70,14 @@ std::vector<Branch> Branches::of(const Terms& terms) {
       found.push_back(std::move(branch.branch));
       continue;
     }
-    const Alternatives alternatives = std::move(branch.choices.back());
+    Alternatives alternatives = std::move(branch.choices.back());
     branch.choices.pop_back();
+    drop_impossible(alternatives, branch.branch.types);
+    if (alternatives.size() == 1) {
+      for (const Term& term : alternatives[0]) add(branch, term, 0);
+      open.push_back(std::move(branch));
+      continue;
+    }
     for (size_t i = alternatives.size(); i-- > 0;) {
       if (++num_made > kMaxBranches)
         document_.refuse(
@@ -86,7 +92,27 @@ std::vector<Branch> Branches::of(const Terms& terms) {
   return found;
 }
 
+// The types that a value must have for the keyword to fail.
+Types Branches::types_of_failure(const Term& term) const {
+  const std::string_view keyword = term.keyword;
+  if (keyword == "type") return static_cast<Types>(kAllTypes & ~types_of(document_, *term.schema));
+  if (keyword == "enum" || keyword == "const") return kAllTypes;
+  if (keyword.ends_with("imum") || keyword == "multipleOf") return kNumberTypes;
+  if (keyword.ends_with("Length") || keyword == "pattern") return kStringType;
+  return keyword.ends_with("Items") ? kArrayType : kObjectType;
+}
+
+// Leaves out alternatives that the types alone rule out.
+void Branches::drop_impossible(Alternatives& alternatives, Types types) const {
+  std::erase_if(alternatives, [&](const Terms& terms) {
+    return std::any_of(terms.begin(), terms.end(), [&](const Term& term) {
+      return term.sense == Term::Sense::kKeywordFails && (types_of_failure(term) & types) == 0;
+    });
+  });
+}
+
 void Branches::choose(Open& open, Alternatives alternatives, uint32_t depth) {
+  drop_impossible(alternatives, open.branch.types);
   if (alternatives.size() != 1) {
     if (alternatives.empty()) open.is_dead = true;
     open.choices.push_back(std::move(alternatives));
@@ -105,6 +131,7 @@ void Branches::add(Open& open, const Term& term, uint32_t depth) {
     case Term::Sense::kFails:
       return add_failing(open, *term.schema, depth);
     case Term::Sense::kKeywordFails:
+      open.branch.types &= types_of_failure(term);
       open.branch.terms.push_back(term);
       return;
   }

@@ -65,6 +65,8 @@ class Branches {
   void add_holding(Open& open, const Json& schema, uint32_t depth);
   void add_failing(Open& open, const Json& schema, uint32_t depth);
   void choose(Open& open, Alternatives alternatives, uint32_t depth);
+  void drop_impossible(Alternatives& alternatives, Types types) const;
+  Types types_of_failure(const Term& term) const;
   void check_keywords(const Json& schema) const;
   const Json& schema_at(const Json& schema, std::string_view keyword) const;
   const Alternatives& exclusive(const Json& schema);

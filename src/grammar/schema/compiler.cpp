@@ -59,7 +59,11 @@ NodeId SchemaCompiler::any_value() {
 
 NodeId SchemaCompiler::values_of(const Branch& branch) {
   const Facts facts = facts_of(branch, document_, warnings_);
-  if (facts.values) return listed_values(branch, facts);
+  if (facts.values) {
+    std::vector<std::string> texts;
+    for (const Json* value : listed_values(branch, facts)) texts.push_back(value->dump());
+    return builder_.one_of(std::move(texts));
+  }
   Expressions& e = builder_.expressions();
   const auto is_excluded = [&](const Json& value) {
     return std::any_of(facts.excluded.begin(), facts.excluded.end(),
@@ -81,17 +85,19 @@ NodeId SchemaCompiler::values_of(const Branch& branch) {
   return choices.empty() ? builder_.nothing() : builder_.choice(std::move(choices));
 }
 
-// Those of an enum that all else allows, as JSON writes them.
-NodeId SchemaCompiler::listed_values(const Branch& branch, const Facts& facts) {
-  std::vector<std::string> texts;
+// Those of an enum that all else allows.
+std::vector<const Json*> SchemaCompiler::listed_values(const Branch& branch, const Facts& facts) {
+  std::vector<const Json*> values;
+  enum_of_listed_ = facts.values_of;
   for (const Json* value : *facts.values) {
     builder_.expressions().fuel().spend(2);
     if ((facts.types & type_of_value(*value)) &&
         std::all_of(branch.terms.begin(), branch.terms.end(),
                     [&](const Term& term) { return holds(*value, term); }))
-      texts.push_back(value->dump());
+      values.push_back(value);
   }
-  return builder_.one_of(std::move(texts));
+  enum_of_listed_ = nullptr;
+  return values;
 }
 
 Compiled compile_json_schema(const Json& schema, const SchemaOptions& options) {

@@ -22,7 +22,7 @@ class SchemaCompiler {
   NodeId value(Terms terms);
   NodeId any_value();
   NodeId values_of(const Branch& branch);
-  NodeId listed_values(const Branch& branch, const Facts& facts);
+  std::vector<const Json*> listed_values(const Branch& branch, const Facts& facts);
 
   // schema/strings.cpp, numbers.cpp, containers.cpp
   Expression regex(const StringFacts::Pattern& pattern);
@@ -65,6 +65,7 @@ class SchemaCompiler {
   std::optional<NodeId> any_value_;
   std::map<std::pair<std::string, bool>, Expression> patterns_;
   uint32_t holds_depth_{0};
+  const Json* enum_of_listed_{nullptr};  // while its values are filtered: each is in it
 };
 
 // Numbers as JSON writes them without an exponent, of an order: schema/number_range.cpp. `integers`: without a fraction.

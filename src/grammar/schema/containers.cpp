@@ -8,11 +8,6 @@ namespace {
 
 constexpr size_t kMaxUndeclaredGroups{32};
 
-const Json* member_of(const Json& schema, std::string_view keyword, std::string_view name) {
-  const Json* members = SchemaDocument::find(schema, keyword);
-  return members == nullptr ? nullptr : SchemaDocument::find(*members, name);
-}
-
 }  // namespace
 
 NodeId SchemaCompiler::arrays(const Facts& facts) {
@@ -45,7 +40,7 @@ NodeId SchemaCompiler::member(const ObjectFacts& facts, const std::string& name)
   Terms terms;
   for (const Json* source : facts.sources) {
     bool is_declared = false;
-    if (const Json* property = member_of(*source, "properties", name)) {
+    if (const Json* property = document_.property(*source, name)) {
       terms.push_back({property});
       is_declared = true;
     }

@@ -70,6 +70,19 @@ const Json* SchemaDocument::find(const Json& schema, std::string_view keyword) {
   return member == schema.end() ? nullptr : &*member;
 }
 
+const Json* SchemaDocument::property(const Json& schema, const std::string& name) const {
+  constexpr size_t kFew{16};
+  const Json* properties = find(schema, "properties");
+  if (properties == nullptr || properties->size() <= kFew)
+    return properties == nullptr ? nullptr : find(*properties, name);
+  auto& index = properties_[properties];
+  if (index.empty())
+    for (auto property = properties->begin(); property != properties->end(); ++property)
+      index.emplace(property.key(), &*property);
+  const auto found = index.find(name);
+  return found == index.end() ? nullptr : found->second;
+}
+
 std::optional<uint32_t> SchemaDocument::count(const Json& schema, std::string_view keyword) const {
   const Json* value = find(schema, keyword);
   if (value == nullptr) return std::nullopt;

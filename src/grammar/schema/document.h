@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 
 #include "grammar/json_schema.h"
 
@@ -18,6 +19,9 @@ class SchemaDocument {
   const Json& root() const { return root_; }
   // What the schema's "$ref" names.
   const Json& target(const Json& schema) const;
+
+  // The schema of a name in "properties"; null if there is none.
+  const Json* property(const Json& schema, const std::string& name) const;
 
   // The keyword's value; null if there is none. The others throw InputError if it is of another kind.
   static const Json* find(const Json& schema, std::string_view keyword);
@@ -39,6 +43,8 @@ class SchemaDocument {
 
   const Json& root_;
   bool has_embedded_resources_{false};
+  // Of "properties" that are too many to search one by one, as Json's objects do.
+  mutable std::unordered_map<const Json*, std::unordered_map<std::string_view, const Json*>> properties_;
 };
 
 // Equality of values: the order of members does not matter.

@@ -36,9 +36,9 @@ class FactsReader {
     if (const Json* values = document_.list(schema, "enum")) {
       std::vector<const Json*> all;
       for (const Json& value : *values) all.push_back(&value);
-      restrict_values(std::move(all));
+      restrict_values(std::move(all), values);
     }
-    if (const Json* value = find(schema, "const")) restrict_values({value});
+    if (const Json* value = find(schema, "const")) restrict_values({value}, nullptr);
     numbers(schema);
     strings(schema);
     if (find(schema, "items") || find(schema, "prefixItems")) items_.push_back(&schema);
@@ -48,8 +48,10 @@ class FactsReader {
     objects(schema);
   }
 
-  void restrict_values(std::vector<const Json*> values) {
-    if (!facts_.values || values.size() < facts_.values->size()) facts_.values = std::move(values);
+  void restrict_values(std::vector<const Json*> values, const Json* list) {
+    if (facts_.values && values.size() >= facts_.values->size()) return;
+    facts_.values = std::move(values);
+    facts_.values_of = list;
   }
 
   static void at_least(uint32_t& min, std::optional<uint32_t> count) {

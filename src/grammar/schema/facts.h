@@ -58,6 +58,7 @@ struct Facts {
   Types types{kAllTypes};
   std::optional<std::vector<const Json*>>
       values;  // of enum or const; of several, the shortest list. All terms are to be asked.
+  const Json* values_of{nullptr};     // that list, where it is an enum
   std::vector<const Json*> excluded;  // values
   NumberFacts numbers;
   StringFacts strings;

@@ -96,7 +96,11 @@ bool SchemaCompiler::keyword_holds(const Json& value, const Json& schema, std::s
   const Json& of = *SchemaDocument::find(schema, keyword);
   const auto fulfils = [&](const Json& member) { return holds(value, member); };
   if (keyword == "type") return types_of(document_, schema) & type_of_value(value);
-  const auto is_equal = [&](const Json& other) { return is_same_value(value, other); };
+  const auto is_equal = [&](const Json& other) {
+    builder_.expressions().fuel().spend();
+    return is_same_value(value, other);
+  };
+  if (keyword == "enum" && &of == enum_of_listed_) return true;
   if (keyword == "enum") return std::any_of(document_.list(schema, keyword)->begin(), of.end(), is_equal);
   if (keyword == "const") return is_equal(of);
   if (keyword == "$ref") return holds(value, document_.target(schema));

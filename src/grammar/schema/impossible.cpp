@@ -15,12 +15,7 @@ bool SchemaCompiler::is_impossible(const Terms& terms, uint32_t depth) {
 bool SchemaCompiler::is_impossible(const Branch& branch, uint32_t depth) {
   builder_.expressions().fuel().spend(20);
   const Facts facts = facts_of(branch, document_, warnings_);
-  if (facts.values)
-    return std::none_of(facts.values->begin(), facts.values->end(), [&](const Json* value) {
-      return (facts.types & type_of_value(*value)) &&
-             std::all_of(branch.terms.begin(), branch.terms.end(),
-                         [&](const Term& term) { return holds(*value, term); });
-    });
+  if (facts.values) return listed_values(branch, facts).empty();
   if (facts.types & (kNullType | kBooleanType)) return false;
   if ((facts.types & kNumberTypes) && builder_.has_text(number_expression(facts))) return false;
   if ((facts.types & kStringType) && facts.strings.min_length <= facts.strings.max_length &&
@@ -42,8 +37,7 @@ bool SchemaCompiler::is_impossible(const Branch& branch, uint32_t depth) {
       if (!is_possible) break;
       Terms terms;
       for (const Json* source : objects.sources) {
-        const Json* properties = SchemaDocument::find(*source, "properties");
-        const Json* property = properties != nullptr ? SchemaDocument::find(*properties, name) : nullptr;
+        const Json* property = document_.property(*source, name);
         const Json* additional = SchemaDocument::find(*source, "additionalProperties");
         if (property != nullptr) {
           terms.push_back({property});

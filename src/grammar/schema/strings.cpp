@@ -47,10 +47,8 @@ Expression SchemaCompiler::names_expression(const Terms& terms) {
     if ((facts.types & kStringType) == 0) continue;
     if (facts.values) {
       std::vector<std::string> texts;
-      for (const Json* value : *facts.values)
-        if (value->is_string() && std::all_of(branch.terms.begin(), branch.terms.end(),
-                                              [&](const Term& term) { return holds(*value, term); }))
-          texts.push_back(value->get<std::string>());
+      for (const Json* value : listed_values(branch, facts))
+        if (value->is_string()) texts.push_back(value->get<std::string>());
       choices.push_back(e.any_text_of(std::move(texts)));
       continue;
     }
