@@ -89,9 +89,15 @@ void GrammarBuilder::define(NodeId declared, NodeId as) {
   node.parts = {as};
 }
 
-// Whether a node derives a text, given which of its parts do.
-bool GrammarBuilder::derives_text(const Node& n) const {
+// Whether a node derives a text, given which of its parts do. Parts of which all must are passed over once they do.
+bool GrammarBuilder::derives_text(uint32_t id) {
+  const Node& n = nodes_[id];
   const auto does = [&](NodeId part) { return is_productive(part); };
+  const auto all_do = [&](size_t num, const auto& is_done) {
+    uint32_t& passed = num_passed_[id];
+    while (passed < num && is_done(passed)) ++passed;
+    return passed >= num;
+  };
   switch (n.kind) {
     case Kind::kNothing:
       return false;
@@ -101,24 +107,26 @@ bool GrammarBuilder::derives_text(const Node& n) const {
     case Kind::kJsonString:
       return true;
     case Kind::kSequence:
-      return std::ranges::all_of(n.parts, does);
-    case Kind::kChoice:
+      return all_do(n.parts.size(), [&](size_t i) { return does(n.parts[i]); });
+    case Kind::kChoice:  // asked when one of them does
     case Kind::kReference:
       return std::ranges::any_of(n.parts, does);
     case Kind::kRepeat:
       return n.min == 0 || does(n.parts[0]);
     case Kind::kArray: {
       const JsonArray& array = arrays_[n.place];
-      if (array.min > array.max) return false;
-      const auto end = array.first.begin() + std::min<size_t>(array.min, array.first.size());
-      return std::all_of(array.first.begin(), end, does) &&
+      const size_t num_needed = std::min<size_t>(array.min, array.first.size());
+      return array.min <= array.max && all_do(num_needed, [&](size_t i) { return does(array.first[i]); }) &&
              (array.min <= array.first.size() || (array.rest && does(*array.rest)));
     }
     case Kind::kObject: {
       const JsonObject& object = objects_[n.place];
+      if (!all_do(object.members.size(),
+                  [&](size_t i) { return !object.members[i].is_required || does(object.members[i].value); }))
+        return false;
+      expressions().fuel().spend(object.members.size() / 16);
       size_t num_possible = 0, num_required = 0;
       for (const Member& member : object.members) {
-        if (member.is_required && !does(member.value)) return false;
         num_possible += does(member.value);
         num_required += member.is_required;
       }
@@ -136,6 +144,7 @@ bool GrammarBuilder::derives_text(const Node& n) const {
 // From the leaves upwards: each time that a part is found to derive a text, those that have it are asked again.
 void GrammarBuilder::find_productive() {
   productive_.assign(nodes_.size(), false);
+  num_passed_.assign(nodes_.size(), 0);
   std::vector<std::vector<uint32_t>> users(nodes_.size());
   std::vector<uint32_t> open;
   for (uint32_t id = 0; id < nodes_.size(); ++id) {
@@ -145,8 +154,9 @@ void GrammarBuilder::find_productive() {
   while (!open.empty()) {
     const uint32_t id = open.back();
     open.pop_back();
-    expressions().fuel().spend(1 + nodes_[id].parts.size() / 16);
-    if (productive_[id] || !derives_text(nodes_[id])) continue;
+    if (productive_[id]) continue;
+    expressions().fuel().spend();
+    if (!derives_text(id)) continue;
     productive_[id] = true;
     open.insert(open.end(), users[id].begin(), users[id].end());
   }

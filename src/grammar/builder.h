@@ -98,7 +98,7 @@ class GrammarBuilder {
   const Node& node(NodeId id) const { return nodes_[static_cast<uint32_t>(id)]; }
 
   void find_productive();
-  bool derives_text(const Node& node) const;
+  bool derives_text(uint32_t id);
   bool is_productive(NodeId id) const { return productive_[static_cast<uint32_t>(id)]; }
   void find_nullable();
   bool derives_empty(const Node& node);
@@ -132,6 +132,7 @@ class GrammarBuilder {
   size_t num_literal_bytes_{0};
 
   std::vector<bool> productive_, nullable_;
+  std::vector<uint32_t> num_passed_;  // of the parts that all must derive a text
   std::vector<std::optional<Expression>> regular_;
   std::unordered_map<uint32_t, uint32_t> rules_;  // by node
   std::vector<NodeId> rules_to_emit_;

@@ -84,6 +84,7 @@ RegexParser::Part RegexParser::sequence(uint32_t depth) {
 
 // What matches only at the end of the text can be followed by nothing, and what matches only at its beginning can follow nothing.
 RegexParser::Part RegexParser::concat(const Part& a, const Part& b) {
+  if (!a.has_anchor() && !b.has_anchor()) return of(expressions_.concat(a.texts[0][0], b.texts[0][0]));
   const auto if_empty = [&](Expression text) {
     return expressions_.accepts_empty(text) ? Expression::kEmptyText : Expression::kNothing;
   };
