@@ -1,12 +1,15 @@
 // Asks a compiled schema about values, for tests in Python (tests/e2e/test_json_schema.py). A line in, a line out:
 //
-//   {"schema": ..., "strict": false, "instances": [...], "texts": [...]}
-//   {"accepted": [...], "texts": [...], "warnings": [...]}   or   {"error": "..."}
+//   {"schema": ..., "strict": false, "instances": [...], "texts": [...], "samples": 3, "seed": 1}
+//   {"accepted": [...], "texts": [...], "samples": [...], "warnings": [...]}   or   {"error": "..."}
 //
-// An instance is accepted if one of its texts is: members in any order, numbers in any of their forms. A text is taken as it is.
+// An instance is accepted if one of its texts is: members in any order, numbers in any of their forms. A text is taken as it is. A
+// sample is a text that was drawn by its masks alone; of those asked for, the ones that came to an end.
 #include <functional>
 #include <iostream>
 #include <nlohmann/json.hpp>
+#include <optional>
+#include <random>
 #include <string>
 
 #include "core/error.h"
@@ -68,16 +71,45 @@ bool try_value(Matcher& matcher, const Json& value, const Then& then) {
   return std::stod(digits) == value.get<double>() && try_text(matcher, digits, then);
 }
 
+// Any legal token, mostly one that closes something: else a text hardly ever ends.
+std::optional<std::string> sample(Matcher matcher, const VocabularyTrie& vocabulary, std::mt19937& random) {
+  constexpr int kMaxTokens{400};
+  const Tokenizer& tokenizer = vocabulary.tokenizer();
+  std::vector<uint32_t> mask(vocabulary.num_mask_words());
+  std::string text;
+  for (int i = 0; i < kMaxTokens; ++i) {
+    matcher.fill_mask(mask);
+    std::vector<TokenId> legal;
+    for (TokenId token = 0; token < tokenizer.num_tokens(); ++token)
+      if (mask[static_cast<size_t>(token) / 32] >> (token % 32) & 1) legal.push_back(token);
+    if (legal.empty() || (matcher.is_complete() && random() % 3 == 0)) break;
+    TokenId chosen = legal[random() % legal.size()];
+    for (int tries = 0; tries < 30 && random() % 20 != 0; ++tries)
+      if (const TokenId other = legal[random() % legal.size()];
+          tokenizer.bytes(other).find_first_of("\"}]") != std::string_view::npos)
+        chosen = other;
+    if (!matcher.accept(chosen)) throw InputError("the mask allows token {}, which is not accepted", chosen);
+    text += tokenizer.bytes(chosen);
+  }
+  return matcher.is_complete() ? std::optional(text) : std::nullopt;
+}
+
 Json answer(const Json& question, const VocabularyTrie& vocabulary) {
   const Compiled compiled =
       compile_json_schema(question.at("schema"), {.is_strict = question.value("strict", false)});
-  Json result{{"accepted", Json::array()}, {"texts", Json::array()}, {"warnings", compiled.warnings}};
+  Json result{{"accepted", Json::array()},
+              {"texts", Json::array()},
+              {"samples", Json::array()},
+              {"warnings", compiled.warnings}};
   Matcher matcher(compiled.grammar, vocabulary);
   const Then at_end = [&] { return matcher.is_complete(); };
   for (const Json& instance : question.value("instances", Json::array()))
     result["accepted"].push_back(try_value(matcher, instance, at_end));
   for (const Json& text : question.value("texts", Json::array()))
     result["texts"].push_back(try_text(matcher, text.get<std::string>(), at_end));
+  std::mt19937 random(question.value("seed", 0u));
+  for (int i = question.value("samples", 0); i > 0; --i)
+    if (const auto text = sample(matcher, vocabulary, random)) result["samples"].push_back(*text);
   return result;
 }
 

@@ -89,6 +89,12 @@ Expression SchemaCompiler::number_expression(const Facts& facts) {
   } else if (has_excluded && !integers) {
     parts.push_back(canonical_number(e));  // what excludes a value excludes its one canonical text
   }
+  // So many digits tell doubles apart: readers that take the number for one still find it above, below or between.
+  constexpr uint32_t kMaxDigits{15};
+  const bool is_constrained = parts.size() > 1 || types == kFractionType || numbers.min || numbers.max;
+  if (is_constrained && !integers)
+    parts.push_back(
+        e.concat(e.optional(e.text("-")), e.repeat(e.set({{'0', '9'}, {'.', '.'}}), 1, kMaxDigits + 1)));
   return e.all_of(parts);
 }
 

@@ -1,0 +1,273 @@
+"""Compiled JSON Schemas against the Python package `jsonschema` and the official test suite, which its source package carries.
+
+The program asked is build/release/tests/grammar_check (tests/grammar/check_main.cpp).
+"""
+
+import json
+import os
+import random
+import subprocess
+import sys
+import tarfile
+from pathlib import Path
+
+import jsonschema
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+CHECK = Path(os.environ["NIBBLE_BINARY"]).parent / "tests/grammar_check"
+VERSION = "4.26.0"
+
+# Formats are asserted by nibble, while this file expects that they are not: optional/format has the tests for those who do.
+# An own vocabulary without validation is not known to nibble, which enforces what it knows.
+OTHER_MEANING = {"format.json", "vocabulary.json"}
+# What is left out of formats on purpose: rare forms that readers disagree about.
+NARROWER = {
+    "date-time.json": {"leap second", "case-insensitive"},
+    "time.json": {"leap second", "case-insensitive"},
+    "email.json": {"quoted string", "address-literal"},
+    "hostname.json": {"punycoded", "maximum label length"},
+    "ipv6.json": {"mixed format", "a long valid ipv6"},
+    "uri.json": {"a valid URL "},
+    "uri-reference.json": {"a valid URI Reference"},
+}
+
+
+class Checker:
+    def __init__(self):
+        self.process = subprocess.Popen([CHECK], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+    def ask(self, **question):
+        self.process.stdin.write(json.dumps(question) + "\n")
+        self.process.stdin.flush()
+        return json.loads(self.process.stdout.readline())
+
+
+@pytest.fixture(scope="module")
+def checker():
+    checker = Checker()
+    yield checker
+    checker.process.stdin.close()
+    assert checker.process.wait() == 0
+
+
+@pytest.fixture(scope="session")
+def suite():
+    """The folder of the official suite's tests for draft 2020-12."""
+    folder = ROOT / "build/json_schema_suite"
+    tests = folder / f"jsonschema-{VERSION}/json/tests/draft2020-12"
+    if not tests.exists():
+        command = [sys.executable, "-m", "pip", "download", "-q", "--no-deps", "--no-binary", ":all:", "-d", folder]
+        done = subprocess.run([*command, f"jsonschema=={VERSION}"], capture_output=True, text=True)
+        if done.returncode != 0:
+            pytest.skip("the source package of jsonschema, which has the suite, could not be downloaded")
+        with tarfile.open(folder / f"jsonschema-{VERSION}.tar.gz") as package:
+            package.extractall(folder, [m for m in package.getmembers() if "/json/tests/draft2020-12/" in m.name])
+    return tests
+
+
+def cases_of(suite):
+    for file in sorted(suite.glob("*.json")) + sorted(suite.glob("optional/format/*.json")):
+        for case in json.loads(file.read_text()):
+            yield file, case
+
+
+def is_narrower(file, test):
+    return file.parent.name == "format" and any(words in test["description"] for words in NARROWER.get(file.name, ()))
+
+
+def test_the_official_suite_is_answered_right_wherever_it_compiles(checker, suite):
+    num_cases = num_compiled = num_tests = 0
+    wrong = []
+    for file, case in cases_of(suite):
+        if file.name in OTHER_MEANING:
+            continue
+        num_cases += 1
+        answer = checker.ask(schema=case["schema"], instances=[test["data"] for test in case["tests"]])
+        if "no text fulfils it" in answer.get("error", ""):  # right if nothing is valid
+            answer = {"accepted": [False] * len(case["tests"]), "warnings": []}
+        if "error" in answer:
+            assert answer["error"].startswith("schema: '"), "a refusal names the keyword"
+            continue
+        if any("format" in warning for warning in answer["warnings"]):
+            continue  # said, and not enforced
+        num_compiled += 1
+        for test, accepted in zip(case["tests"], answer["accepted"], strict=True):
+            num_tests += 1
+            if accepted != test["valid"] and not (test["valid"] and is_narrower(file, test)):
+                wrong.append((file.name, case["description"], test["description"], test["data"]))
+    print(f"{num_compiled} of {num_cases} schemas compiled, {num_tests} tests")
+    assert wrong == []
+    assert num_compiled >= 0.55 * num_cases
+
+
+class Schemas:
+    """Schemas by chance, and values at and around what they say."""
+
+    def __init__(self, seed):
+        self.random = random.Random(seed)
+
+    def one(self, *choices):
+        return self.random.choice(choices)
+
+    def some(self, probability=0.5):
+        return self.random.random() < probability
+
+    def schema(self, depth=3):
+        leaf = [self.string, self.integer, self.number, self.enum, self.scalar_type, self.formatted]
+        inner = [self.array, self.object, self.object, self.any_of, self.all_of, self.one_of, self.condition, self.negation]
+        return self.random.choice(leaf + inner * 2 if depth > 0 else leaf)(depth)
+
+    def string(self, depth):
+        schema = {"type": "string"}
+        if self.some():
+            schema["minLength"] = self.random.randint(0, 3)
+        if self.some():
+            schema["maxLength"] = self.random.randint(3, 12)
+        if self.some(0.4):
+            schema["pattern"] = self.one("^[a-z]+$", "b", "^(ab|c)*$", "[0-9]{2,}", "^\\S+$", "^.{2,5}$", "[a-z][^a-z]")
+        return schema
+
+    def formatted(self, depth):
+        return {"type": "string", "format": self.one("date", "date-time", "time", "email", "ipv4", "ipv6", "uuid", "uri", "duration")}
+
+    def integer(self, depth):
+        schema = {"type": "integer"}
+        if self.some():
+            schema[self.one("minimum", "exclusiveMinimum")] = self.random.randint(-150, 100)
+        if self.some():
+            schema[self.one("maximum", "exclusiveMaximum")] = self.random.randint(120, 3000)
+        if self.some(0.3):
+            schema["multipleOf"] = self.random.randint(1, 13)
+        return schema
+
+    def number(self, depth):
+        schema = {"type": "number"}
+        if self.some():
+            schema[self.one("minimum", "exclusiveMinimum")] = self.random.randint(-800, 100) / 8
+        if self.some():
+            schema[self.one("maximum", "exclusiveMaximum")] = self.random.randint(120, 3000) / 16
+        return schema
+
+    def enum(self, depth):
+        values = ["red", "light green", "", "a\"b\\", None, True, 0, -12, 2.5, [1, "x"], {"k": None}, "é世😀"]
+        return {"enum": self.random.sample(values, self.random.randint(1, 6))}
+
+    def scalar_type(self, depth):
+        return {"type": self.random.sample(["null", "boolean", "integer", "string", "number"], self.random.randint(1, 3))}
+
+    def array(self, depth):
+        schema = {"type": "array", "items": self.schema(depth - 1)}
+        if self.some():
+            schema["minItems"] = self.random.randint(0, 2)
+        if self.some():
+            schema["maxItems"] = self.random.randint(2, 4)
+        if self.some(0.3):
+            schema["prefixItems"] = [self.schema(depth - 1) for _ in range(self.random.randint(1, 2))]
+        return schema
+
+    def object(self, depth):
+        names = self.random.sample(["a", "b", "name", "na\"me", "x y", "ü", "x_1"], self.random.randint(0, 4))
+        schema = {"type": "object", "properties": {name: self.schema(depth - 1) for name in names}}
+        if self.some():
+            schema["required"] = self.random.sample(names, self.random.randint(0, len(names)))
+        if self.some(0.6):
+            schema["additionalProperties"] = self.one(False, False, True, {"type": "integer"})
+        if self.some(0.2):
+            schema["patternProperties"] = {"^x_": {"type": "boolean"}, "y$": {}}
+        if self.some(0.2):
+            schema["propertyNames"] = {"maxLength": 4}
+        if self.some(0.2):
+            schema["maxProperties"] = self.random.randint(3, 5)
+        if self.some(0.2):  # of members that are not declared only one counts
+            schema["minProperties"] = self.random.randint(0, 2 if schema.get("additionalProperties") is False else 1)
+        return schema
+
+    def any_of(self, depth):
+        return {"anyOf": [self.schema(depth - 1) for _ in range(self.random.randint(1, 3))]}
+
+    def all_of(self, depth):
+        return {"allOf": [self.object(depth - 1), self.object(depth - 1)]}
+
+    def one_of(self, depth):
+        return {"oneOf": [self.schema(depth - 1) for _ in range(2)]}
+
+    def condition(self, depth):
+        schema = self.object(depth)
+        schema["properties"]["kind"] = {"enum": ["x", "y", 1]}
+        schema["if"] = {"properties": {"kind": self.one({"const": "x"}, {"enum": ["x", 1]})}, "required": ["kind"]}
+        schema["then"] = {"required": [self.one("a", "b")]}
+        if self.some():
+            schema["else"] = {"properties": {"name": {"type": "string"}}}
+        return schema
+
+    def negation(self, depth):
+        negated = self.one(self.scalar_type, self.enum, self.integer, lambda d: {"pattern": "a"}, lambda d: {"required": ["a"]})(0)
+        return {"allOf": [self.one(self.scalar_type, self.string, self.integer, self.object)(depth - 1), {"not": negated}]}
+
+    def value(self, depth=3):
+        kinds = [lambda: self.one("", "a", "ab", "abc", "red", "x y", "99", "é世😀", "2024-02-29", "\"\\\nz", "aaaaaaaaaaaa"),
+                 lambda: self.random.randint(-160, 160), lambda: self.random.randint(-3, 40) / 8,
+                 lambda: self.one(None, True, False, 0, 1, -1, 3000, 1.5)]
+        if depth > 0:
+            kinds += [lambda: [self.value(depth - 1) for _ in range(self.random.randint(0, 4))],
+                      lambda: {name: self.value(depth - 1) for name in self.random.sample(
+                          ["a", "b", "name", "na\"me", "kind", "x_1", "zy", "other"], self.random.randint(0, 4))}]
+        return self.random.choice(kinds)()
+
+
+def validator(schema):
+    return jsonschema.Draft202012Validator(schema, format_checker=jsonschema.Draft202012Validator.FORMAT_CHECKER)
+
+
+def ask_or_refusal(checker, **question):
+    """None if the schema is refused, which must be for a reason."""
+    answer = checker.ask(**question)
+    if "error" not in answer:
+        return answer
+    assert answer["error"].startswith("schema: '") or "no text fulfils it" in answer["error"], answer["error"]
+    return None
+
+
+def test_what_masks_allow_is_valid(checker):
+    schemas = Schemas(1)
+    num_compiled = num_samples = 0
+    for seed in range(1000):
+        schema = schemas.schema()
+        answer = ask_or_refusal(checker, schema=schema, samples=5, seed=seed)
+        if answer is None:
+            continue
+        num_compiled += 1
+        check = validator(schema)
+        for text in answer["samples"]:
+            num_samples += 1
+            errors = [error.message for error in check.iter_errors(json.loads(text))]
+            assert errors == [], f"{text}\n{json.dumps(schema)}"
+    print(f"{num_compiled} of 1000 schemas compiled, {num_samples} texts")
+    assert num_compiled >= 800 and num_samples >= 2000
+
+
+def test_values_are_accepted_as_the_validator_accepts_them(checker):
+    """Both ways: also what is valid is accepted. But for formats, of which some forms are left out."""
+    schemas = Schemas(2)
+    num_valid = num_values = 0
+    for _ in range(1000):
+        schema = schemas.schema()
+        if "format" in json.dumps(schema):
+            continue
+        values = [schemas.value() for _ in range(40)]
+        answer = ask_or_refusal(checker, schema=schema, instances=values)
+        if answer is None:
+            continue
+        check = validator(schema)
+        for value, accepted in zip(values, answer["accepted"], strict=True):
+            valid = check.is_valid(value)
+            assert accepted == valid, f"{json.dumps(value)}\n{json.dumps(schema)}"
+            num_valid += valid
+            num_values += 1
+    print(f"{num_valid} of {num_values} values were valid")
+    assert num_valid >= 2000 and num_values - num_valid >= 10000
+
+
+if __name__ == "__main__":
+    sys.exit(pytest.main([__file__, "-q", "-s"]))
