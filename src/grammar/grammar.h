@@ -7,9 +7,11 @@
 
 #include <cstdint>
 #include <deque>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "grammar/automaton.h"
@@ -17,6 +19,8 @@
 #include "grammar/trie.h"
 
 namespace nibble::grammar {
+
+class VocabularyTrie;
 
 // Text that is matched byte by byte: an automaton, or one of many fixed texts.
 struct Terminal {
@@ -102,6 +106,8 @@ struct Grammar {
   Expressions expressions;
   size_t automata_bytes{0};
   std::deque<Automaton> automata;
+  // Masks that took long, by vocabulary, operation, state, and whether anything may come behind the operation's text.
+  std::map<std::tuple<const VocabularyTrie*, uint32_t, uint32_t, bool>, std::vector<uint32_t>> masks;
 };
 
 // What compiling a source gives.

@@ -54,7 +54,6 @@ class Matcher {
   void rollback(size_t num_steps);
 
  private:
-  class Walk;
   struct Content;
   struct Step {
     uint32_t row;  // the last one before it
@@ -66,6 +65,8 @@ class Matcher {
   bool accept(std::string_view bytes, TokenId token);
   bool advance(std::string_view bytes);
   bool may_run_past(std::string_view beginning);
+  void add_item(const Item& item, std::span<uint32_t> mask);
+  bool may_go_on_behind(const Item& item);
   Content content_behind(const Item& item);
   void try_long_content(const Item& item, const Content& content, std::span<uint32_t> mask);
 

@@ -42,7 +42,7 @@ VocabularyTrie::VocabularyTrie(const Tokenizer& tokenizer)
   for (TokenId token = 0; token < tokenizer.num_tokens(); ++token) {
     const std::string_view bytes = tokenizer.bytes(token);
     if (!bytes.empty() && bytes.size() <= kMaxTokenBytes && !tokenizer.is_special(token))
-      all.push_back({bytes, token});
+      all.push_back({bytes, token, content_of(bytes).has_value()});
   }
   std::sort(all.begin(), all.end(), [](const Entry& a, const Entry& b) { return a.bytes < b.bytes; });
   std::array<std::vector<Entry>, kNumContentSlices> of_slice;
@@ -72,21 +72,30 @@ VocabularyTrie::VocabularyTrie(const Tokenizer& tokenizer)
 
 std::vector<VocabularyTrie::Node> VocabularyTrie::tree_of(std::span<const Entry> sorted) {
   std::vector<Node> nodes;
-  std::vector<size_t> path;  // the nodes of the token before, by depth
+  struct Open {  // a node of the path to the token before, by depth
+    size_t node;
+    bool is_content, has_content_below{true};
+  };
+  std::vector<Open> path;
   std::string_view before;
   const auto leave = [&](size_t depth) {
-    for (; path.size() > depth; path.pop_back())
-      nodes[path.back()].num_below = static_cast<uint32_t>(nodes.size() - path.back() - 1) & 0xFFFFFF;
+    for (; path.size() > depth; path.pop_back()) {
+      const auto [node, is_content, has_content_below] = path.back();
+      nodes[node].num_below = static_cast<uint32_t>(nodes.size() - node - 1) & 0xFFFFFF;
+      nodes[node].has_content_below = has_content_below;
+      if (path.size() > 1) path[path.size() - 2].has_content_below &= is_content && has_content_below;
+    }
   };
-  for (const auto& [bytes, token] : sorted) {
+  for (const auto& [bytes, token, is_content] : sorted) {
     const size_t common = static_cast<size_t>(
         std::mismatch(bytes.begin(), bytes.end(), before.begin(), before.end()).first - bytes.begin());
     leave(common);
     for (size_t depth = common; depth < bytes.size(); ++depth) {
-      path.push_back(nodes.size());
-      nodes.push_back({kNoToken, static_cast<uint8_t>(bytes[depth]), 0, static_cast<uint8_t>(depth + 1)});
+      path.push_back({nodes.size(), true});
+      nodes.push_back({kNoToken, 0, static_cast<uint8_t>(bytes[depth]), 0, static_cast<uint8_t>(depth + 1)});
     }
-    nodes.back().token = static_cast<uint32_t>(token) & 0xFFFFFF;
+    nodes.back().token = static_cast<uint32_t>(token) & kNoToken;
+    path.back().is_content = is_content;
     before = bytes;
   }
   leave(0);

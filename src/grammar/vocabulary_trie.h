@@ -18,13 +18,14 @@ namespace nibble::grammar {
 
 class VocabularyTrie {
  public:
-  static constexpr uint32_t kNoToken{0xFFFFFF};
+  static constexpr uint32_t kNoToken{0x7FFFFF};
   static constexpr uint32_t kMaxTokenBytes{
       255};  // longer ones are left out: no grammar ever allows them. o200k's longest has 128.
 
   // In the order of a depth-first walk: a node's children come right behind it.
   struct Node {
-    uint32_t token : 24;  // that ends here
+    uint32_t token : 23;             // that ends here
+    uint32_t has_content_below : 1;  // and nothing else: every token below is content as a whole
     uint32_t byte : 8;
     uint32_t num_below : 24;  // nodes to skip where `byte` is not legal
     uint32_t depth : 8;       // bytes up to and with this one
@@ -57,6 +58,7 @@ class VocabularyTrie {
   struct Entry {
     std::string_view bytes;
     TokenId token;
+    bool is_content;
   };
   struct Slice {
     std::vector<Node> nodes;

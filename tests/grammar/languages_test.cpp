@@ -130,6 +130,23 @@ e ::= e e | "a" | "aa")~"};
   }
 }
 
+// A mask that was kept where nothing could follow is not used where something can.
+TEST(Gbnf, AKeptMaskHoldsOnlyWhereTheSameMayFollow) {
+  const Compiled compiled = compile_gbnf(R"~(root ::= list | word
+list ::= "(" word (" " list)? ")" "!"?
+word ::= [A-Za-z0-9.,: ]+ [a-z] | "<" list ">")~");
+  for (const char* text : {"some words", "(some words)!", "(<(ab) (cd)!> (abc)!)", "some other words"}) {
+    Matcher matcher(compiled.grammar, tiny_vocabulary());
+    std::vector<uint32_t> mask(tiny_vocabulary().num_mask_words());
+    for (const char* at = text; *at != '\0'; ++at) {
+      matcher.fill_mask(mask);
+      ASSERT_EQ(mask, mask_by_trying(matcher)) << text << " before " << at;
+      if (!matcher.accept(std::string_view(at, 1))) break;
+    }
+  }
+  EXPECT_FALSE(compiled.grammar->masks.empty()) << "no mask was kept";
+}
+
 // llama.cpp's grammar of JSON, with a recursion that is not at the end, and one that is.
 constexpr const char* kJson = R"(# JSON
 root   ::= object
