@@ -16,11 +16,10 @@
 
 #include "grammar/automaton.h"
 #include "grammar/expressions.h"
+#include "grammar/kept_mask.h"
 #include "grammar/trie.h"
 
 namespace nibble::grammar {
-
-class VocabularyTrie;
 
 // Text that is matched byte by byte: an automaton, or one of many fixed texts.
 struct Terminal {
@@ -106,8 +105,8 @@ struct Grammar {
   Expressions expressions;
   size_t automata_bytes{0};
   std::deque<Automaton> automata;
-  // Masks that took long, by vocabulary, operation, state, and whether anything may come behind the operation's text.
-  std::map<std::tuple<const VocabularyTrie*, uint32_t, uint32_t, bool>, std::vector<uint32_t>> masks;
+  // Of masks that took long, by vocabulary, operation, state, and whether anything can come behind the operation's text.
+  std::map<std::tuple<const VocabularyTrie*, uint32_t, uint32_t, bool>, KeptMask> masks;
 };
 
 // What compiling a source gives.

@@ -12,7 +12,8 @@ namespace {
 
 constexpr size_t kShareOfNodes{
     128};  // of a vocabulary's nodes: a walk over more than one in so many is worth keeping its mask
-constexpr size_t kMaxMasks{128};  // of a grammar; 3.2 MB
+constexpr size_t kMaxMasks{128};  // of a grammar; 25 kB each, and 16 bytes for each end
+constexpr size_t kMaxEnds{4'096};
 
 }  // namespace
 
@@ -21,6 +22,13 @@ constexpr size_t kMaxMasks{128};  // of a grammar; 3.2 MB
 struct Matcher::Content {
   std::array<uint32_t, kNumContentSlices> max_characters{};
   uint32_t to_walk{kAllContentSlices}, to_try{0};
+
+  uint32_t slices_to_add() const {
+    uint32_t slices = 0;
+    for (uint32_t slice = 0; slice < kNumContentSlices; ++slice)
+      slices |= uint32_t{max_characters[slice] > 0} << slice;
+    return slices;
+  }
 };
 
 Matcher::Content Matcher::content_behind(const Item& item) {
@@ -81,46 +89,50 @@ bool Matcher::may_go_on_behind(const Item& item) {
 
 // What may follow one item, into a mask that may have bits already.
 void Matcher::add_item(const Item& item, std::span<uint32_t> mask) {
+  MaskWalk walk(*grammar_, rows_, mask);
   const Op& op = grammar_->ops[item.op];
-  const bool is_plain = op.kind == OpKind::kMatch && !grammar_->terminals[op.a].is_counted;
+  const bool is_plain = op.kind == OpKind::kMatch &&
+                        grammar_->terminals[op.a].kind == Terminal::Kind::kAutomaton &&
+                        !grammar_->terminals[op.a].is_counted;
   const std::tuple key{vocabulary_, item.op, item.state, is_plain && may_go_on_behind(item)};
-  const auto known = is_plain ? grammar_->masks.find(key) : grammar_->masks.end();
-  if (known != grammar_->masks.end()) {
-    for (size_t word = 0; word < mask.size(); ++word) mask[word] |= known->second[word];
-    return;
+  if (const auto known = grammar_->masks.find(key); is_plain && known != grammar_->masks.end()) {
+    for (size_t word = 0; word < mask.size(); ++word) mask[word] |= known->second.mask[word];
+    return walk.from_ends(item, known->second.ends);
   }
   const Content content = content_behind(item);
-  uint32_t to_add = 0;
-  for (uint32_t slice = 0; slice < kNumContentSlices; ++slice)
-    to_add |= uint32_t{content.max_characters[slice] > 0} << slice;
-  const bool has_content = to_add != 0 || content.to_walk != kAllContentSlices;
-
-  // Masks that depend on nothing but the item's state, and took long, are kept.
-  std::vector<uint32_t> own(is_plain ? mask.size() : 0);
-  const std::span<uint32_t> found = is_plain ? std::span(own) : mask;
-  MaskWalk walk(*grammar_, rows_, found);
-  while (to_add != 0) {  // those with the same number of characters together
-    const uint32_t max_characters = content.max_characters[static_cast<size_t>(std::countr_zero(to_add))];
-    uint32_t slices = 0;
-    for (uint32_t slice = 0; slice < kNumContentSlices; ++slice)
-      if ((to_add >> slice & 1) && content.max_characters[slice] == max_characters) slices |= 1u << slice;
-    vocabulary_->add_content(slices, max_characters, found);
-    to_add &= ~slices;
-  }
-  if (has_content) {
+  const uint32_t to_add = content.slices_to_add();
+  if (to_add == 0 && content.to_walk == kAllContentSlices) return walk.from_item(item, vocabulary_->nodes());
+  if (!is_plain) {
+    add_content(content, to_add, mask);
     for (size_t slice = 0; slice < kNumContentSlices; ++slice)
       if (content.to_walk >> slice & 1) walk.from_item(item, vocabulary_->slice_nodes(slice));
     walk.from_item(item, vocabulary_->other_nodes());
-    if (content.to_try != 0) try_long_content(item, content, found);
-  } else {
-    walk.from_item(item, vocabulary_->nodes());
+    if (content.to_try != 0) try_long_content(item, content, mask);
+    return;
   }
-  if (!is_plain) return;
-  for (size_t word = 0; word < mask.size(); ++word) mask[word] |= own[word];
-  const bool may_depend_on_rest = walk.has_reached_end() && std::get<3>(key);
-  if (may_depend_on_rest || walk.num_nodes() * kShareOfNodes < vocabulary_->nodes().size()) return;
+  // Much content, and nothing is counted: what was found is kept by the item's state.
+  KeptMask within{.mask = std::vector<uint32_t>(mask.size()), .has_ends = std::get<bool>(key)};
+  add_content(content, to_add, within.mask);
+  for (size_t slice = 0; slice < kNumContentSlices; ++slice)
+    if (content.to_walk >> slice & 1) walk.from_item(item, vocabulary_->slice_nodes(slice), within);
+  walk.from_item(item, vocabulary_->other_nodes(), within);
+  for (size_t word = 0; word < mask.size(); ++word) mask[word] |= within.mask[word];
+  walk.from_ends(item, within.ends);
+  if (within.num_nodes * kShareOfNodes < vocabulary_->nodes().size() || within.ends.size() > kMaxEnds) return;
   if (grammar_->masks.size() == kMaxMasks) grammar_->masks.clear();
-  grammar_->masks.emplace(key, std::move(own));
+  grammar_->masks.emplace(key, std::move(within));
+}
+
+// The tokens of at most so many characters, of slices with the same number of them together.
+void Matcher::add_content(const Content& content, uint32_t slices, std::span<uint32_t> mask) const {
+  while (slices != 0) {
+    const uint32_t max_characters = content.max_characters[static_cast<size_t>(std::countr_zero(slices))];
+    uint32_t same = 0;
+    for (uint32_t slice = 0; slice < kNumContentSlices; ++slice)
+      if ((slices >> slice & 1) && content.max_characters[slice] == max_characters) same |= 1u << slice;
+    vocabulary_->add_content(same, max_characters, mask);
+    slices &= ~same;
+  }
 }
 
 // What a row's items allow together is what each of them allows.

@@ -69,43 +69,65 @@ void MaskWalk::from_item(const Item& item, Nodes nodes) {
   const bool is_automaton =
       op.kind == OpKind::kMatch && grammar_.terminals[op.a].kind == Terminal::Kind::kAutomaton;
   if (is_automaton && !grammar_.terminals[op.a].is_counted) {
-    from_state(AutomatonPath(grammar_.automata[grammar_.terminals[op.a].index], item), nodes);
+    from_state(AutomatonPath(grammar_.automata[grammar_.terminals[op.a].index], item), nodes, nullptr);
   } else {
-    from_state(ItemPath(rows_, item), nodes);
+    from_state(ItemPath(rows_, item), nodes, nullptr);
   }
 }
 
+void MaskWalk::from_item(const Item& item, Nodes nodes, KeptMask& within) {
+  from_state(AutomatonPath(grammar_.automata[grammar_.terminals[grammar_.ops[item.op].a].index], item), nodes,
+             &within);
+}
+
+// What may come behind an item's text, of a walk in which it may end in many places; a row that is made when it is first needed.
+class Behind {
+ public:
+  Behind(Rows& rows, bool is_same_everywhere)
+      : rows_(rows), before_(rows.last()), is_same_everywhere_(is_same_everywhere) {}
+  ~Behind() { rows_.cut_behind(before_); }
+  Behind(const Behind&) = delete;
+  Behind& operator=(const Behind&) = delete;
+
+  // Whether `byte` may follow behind the item.
+  bool allows(const Item& item, uint8_t byte) {
+    if (has_row_ && !is_same_everywhere_) rows_.cut_behind(before_);
+    if (!has_row_ || !is_same_everywhere_) {
+      rows_.add_behind(item);
+      allows_.fill(-1);
+      has_row_ = true;
+    }
+    if (allows_[byte] < 0) allows_[byte] = rows_.allows(row(), byte);
+    return allows_[byte] != 0;
+  }
+  uint32_t row() const { return before_ + 1; }
+
+ private:
+  Rows& rows_;
+  uint32_t before_;
+  bool is_same_everywhere_, has_row_{false};
+  std::array<int8_t, 256> allows_;  // by byte: 1, 0, or -1 where nobody asked
+};
+
 template <typename Path>
-void MaskWalk::from_state(Path path, Nodes nodes) {
+void MaskWalk::from_state(Path path, Nodes nodes, KeptMask* within) {
   if (nodes.empty()) return;
   const uint32_t depth_of_start = nodes[0].depth - 1u;
-  // The row behind the item's text, if it does not depend on where that ended; made when it is first needed.
-  const bool is_name = grammar_.ops[path.item(0).op].kind == OpKind::kMemberNames;
-  const uint32_t last_row = rows_.last();
-  std::array<int8_t, 256> goes_on_behind;  // by byte: 1, 0, or -1 where nobody asked
-  bool has_row_behind = false;
-
+  // What comes behind a name depends on which it is.
+  Behind behind(rows_, grammar_.ops[path.item(0).op].kind != OpKind::kMemberNames);
+  const std::span<uint32_t> mask = within ? std::span(within->mask) : mask_;
   for (size_t at = 0; at < nodes.size();) {
     const VocabularyTrie::Node node = nodes[at];
     const uint32_t depth = node.depth - depth_of_start;
     const auto byte = static_cast<uint8_t>(node.byte);
     const bool is_legal = path.step(depth, byte);
-    if (path.accepts(depth - 1)) [[unlikely]] {
-      has_reached_end_ = true;
+    if (path.accepts(depth - 1) && within == nullptr) [[unlikely]] {
       const Item from = path.item(depth - 1);
-      if (is_name && has_row_behind) rows_.cut_behind(last_row);
-      if (is_name || !has_row_behind) {
-        rows_.add_behind(from);
-        goes_on_behind.fill(-1);
-        has_row_behind = true;
-      }
-      const uint32_t behind = last_row + 1;
-      if (goes_on_behind[byte] < 0) goes_on_behind[byte] = rows_.allows(behind, byte);
-      if (goes_on_behind[byte] != 0) {
-        NIBBLE_CHECK(is_legal ? rows_.advance(behind, from, byte) : rows_.advance(behind, byte));
-        set(node);
+      if (behind.allows(from, byte)) {
+        NIBBLE_CHECK(is_legal ? rows_.advance(behind.row(), from, byte) : rows_.advance(behind.row(), byte));
+        set(node, mask);
         from_row(rows_.last(), below(nodes, at));
-        rows_.cut_behind(behind);
+        rows_.cut_behind(behind.row());
         at += node.num_below + 1u;
         continue;
       }
@@ -114,20 +136,42 @@ void MaskWalk::from_state(Path path, Nodes nodes) {
       at += node.num_below + 1u;
       continue;
     }
-    set(node);
+    set(node, mask);
+    if (within != nullptr) {
+      ++within->num_nodes;
+      if (within->has_ends && node.num_below > 0 && path.accepts(depth))
+        within->ends.push_back({&nodes[at], path.item(depth).state});
+    }
     ++at;
-    if (node.has_content_below && node.num_below >= kManyNodes && path.takes_content(depth))
-      for (const size_t end = at + node.num_below; at < end; ++at) set(nodes[at]);
-    ++num_nodes_;
+    if (node.has_content_below && node.num_below >= kManyNodes && path.takes_content(depth)) {
+      if (within != nullptr) within->num_nodes += node.num_below;
+      for (const size_t end = at + node.num_below; at < end; ++at) set(nodes[at], mask);
+    }
   }
-  rows_.cut_behind(last_row);
+}
+
+void MaskWalk::from_ends(const Item& item, std::span<const KeptMask::End> ends) {
+  Behind behind(rows_, true);
+  for (const KeptMask::End& end : ends) {
+    Item from = item;
+    from.state = end.state;
+    const Nodes nodes(end.node + 1, end.node->num_below);
+    for (size_t at = 0; at < nodes.size(); at += nodes[at].num_below + 1u) {
+      const auto byte = static_cast<uint8_t>(nodes[at].byte);
+      if (!behind.allows(from, byte)) continue;
+      NIBBLE_CHECK(rows_.advance(behind.row(), byte));
+      set(nodes[at], mask_);
+      from_row(rows_.last(), below(nodes, at));
+      rows_.cut_behind(behind.row());
+    }
+  }
 }
 
 void MaskWalk::from_items(uint32_t row, Nodes nodes) {
   for (size_t at = 0; at < nodes.size(); at += nodes[at].num_below + 1u) {
     const uint32_t last_row = rows_.last();
     if (!rows_.advance(row, static_cast<uint8_t>(nodes[at].byte))) continue;
-    set(nodes[at]);
+    set(nodes[at], mask_);
     from_row(rows_.last(), below(nodes, at));
     rows_.cut_behind(last_row);
   }

@@ -9,7 +9,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <vector>
 
+#include "grammar/kept_mask.h"
 #include "grammar/rows.h"
 #include "grammar/vocabulary_trie.h"
 
@@ -27,23 +29,22 @@ class MaskWalk {
   void from_row(uint32_t row, Nodes nodes);
   void from_item(const Item& item, Nodes nodes);
 
-  size_t num_nodes() const { return num_nodes_; }  // that were legal, of those that were looked at one by one
-  // Whether an item's text ended inside a token: what was found then depends on what may come behind it.
-  bool has_reached_end() const { return has_reached_end_; }
+  // from_item, of an automaton whose characters are not counted; what is within goes there and not into the mask.
+  void from_item(const Item& item, Nodes nodes, KeptMask& within);
+  // The tokens that go on behind these ends, into the mask.
+  void from_ends(const Item& item, std::span<const KeptMask::End> ends);
 
  private:
-  void set(const VocabularyTrie::Node& node) {
-    if (node.token != VocabularyTrie::kNoToken) mask_[node.token / 32] |= 1u << (node.token % 32);
+  static void set(const VocabularyTrie::Node& node, std::span<uint32_t> mask) {
+    if (node.token != VocabularyTrie::kNoToken) mask[node.token / 32] |= 1u << (node.token % 32);
   }
   template <typename Path>
-  void from_state(Path path, Nodes nodes);
+  void from_state(Path path, Nodes nodes, KeptMask* within);
   void from_items(uint32_t row, Nodes nodes);
 
   Grammar& grammar_;
   Rows& rows_;
   std::span<uint32_t> mask_;
-  size_t num_nodes_{0};
-  bool has_reached_end_{false};
 };
 
 }  // namespace nibble::grammar

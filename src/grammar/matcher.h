@@ -68,6 +68,7 @@ class Matcher {
   void add_item(const Item& item, std::span<uint32_t> mask);
   bool may_go_on_behind(const Item& item);
   Content content_behind(const Item& item);
+  void add_content(const Content& content, uint32_t slices, std::span<uint32_t> mask) const;
   void try_long_content(const Item& item, const Content& content, std::span<uint32_t> mask);
 
   std::shared_ptr<Grammar> grammar_;
