@@ -164,6 +164,10 @@ class Schemas:
             schema["maxItems"] = self.random.randint(2, 4)
         if self.some(0.3):
             schema["prefixItems"] = [self.schema(depth - 1) for _ in range(self.random.randint(1, 2))]
+        if self.some(0.2):
+            schema["unevaluatedItems"] = self.one(False, {"type": "string"})
+            if self.some():
+                del schema["items"]
         return schema
 
     def object(self, depth):
@@ -179,6 +183,12 @@ class Schemas:
             schema["propertyNames"] = {"maxLength": 4}
         if self.some(0.2):
             schema["maxProperties"] = self.random.randint(3, 5)
+        if self.some(0.2):
+            schema["dependentRequired"] = {self.one("a", "b", "x_1"): self.random.sample(["name", "b", "other"], self.random.randint(0, 2))}
+        if self.some(0.15):
+            schema["dependentSchemas"] = {self.one("a", "name"): self.one({"required": ["b"]}, {"maxProperties": 2}, {"properties": {"b": {"type": "null"}}})}
+        if self.some(0.2):
+            schema["unevaluatedProperties"] = self.one(False, {"type": "integer"})
         if self.some(0.2):  # of members that are not declared only one counts
             schema["minProperties"] = self.random.randint(0, 2 if schema.get("additionalProperties") is False else 1)
         return schema
@@ -244,7 +254,7 @@ def test_what_masks_allow_is_valid(checker):
             errors = [error.message for error in check.iter_errors(json.loads(text))]
             assert errors == [], f"{text}\n{json.dumps(schema)}"
     print(f"{num_compiled} of 1000 schemas compiled, {num_samples} texts")
-    assert num_compiled >= 800 and num_samples >= 2000
+    assert num_compiled >= 750 and num_samples >= 2000
 
 
 def test_values_are_accepted_as_the_validator_accepts_them(checker):

@@ -183,6 +183,53 @@ INSTANTIATE_TEST_SUITE_P(
          {R"({"a":null})"}}}));
 
 INSTANTIATE_TEST_SUITE_P(
+    Dependencies, JsonSchemaKeyword,
+    testing::ValuesIn(std::vector<Case>{
+        {R"({"properties":{"card":{},"address":{}},"dependentRequired":{"card":["address","name"]}})",
+         {R"({})", R"({"address":1})", R"({"card":1,"address":2,"name":3})", "[1]", "null"},
+         {R"({"card":1})", R"({"card":1,"address":2})"}},
+        {R"({"type":"object","properties":{"a":{},"b":{}},"required":["a"],"dependentRequired":{"a":["b"],"b":["a"]}})",
+         {R"({"a":1,"b":2})"},
+         {R"({"a":1})", R"({"b":1})", R"({})"}},
+        {R"({"type":"object","properties":{"n":{"type":"integer"}},"dependentSchemas":{"n":{"properties":{"n":{"minimum":5},"m":false}}}})",
+         {R"({"m":1})", R"({"n":5})", R"({"n":7,"other":1})"},
+         {R"({"n":4})", R"({"n":5,"m":1})"}},
+        {R"({"type":"object","dependentSchemas":{"gone":false,"x":true}})",
+         {R"({"x":1})"},
+         {R"({"gone":1})", R"({"x":1,"gone":1})"}},
+        {R"({"type":"object","properties":{"a":{},"b":{}},"dependencies":{"a":["b"],"b":{"maxProperties":2}},"additionalProperties":true})",
+         {R"({"a":1,"b":2})", R"({"c":1,"d":2,"e":3})"},
+         {R"({"a":1})", R"({"a":1,"b":2,"c":3})"}},
+        {R"({"enum":[{"a":1},{"a":1,"b":2},5],"dependentRequired":{"a":["b"]}})",
+         {R"({"a":1,"b":2})", "5"},
+         {R"({"a":1})"}}}));
+
+INSTANTIATE_TEST_SUITE_P(
+    Unevaluated, JsonSchemaKeyword,
+    testing::ValuesIn(std::vector<Case>{
+        {R"({"type":"object","properties":{"a":{}},"allOf":[{"$ref":"#/$defs/more"}],"unevaluatedProperties":false,"$defs":{"more":{"properties":{"b":{}},"patternProperties":{"^x_":{}}}}})",
+         {R"({"a":1,"b":2,"x_y":3})", R"({})"},
+         {R"({"c":1})", R"({"a":1,"xy":2})"}},
+        {R"({"type":"object","properties":{"a":{}},"unevaluatedProperties":{"type":"integer"}})",
+         {R"({"a":"x","b":2})"},
+         {R"({"b":"x"})"}},
+        {R"({"type":"object","required":["b"],"allOf":[{"additionalProperties":{"type":"integer"}}],"unevaluatedProperties":false})",
+         {R"({"b":2,"c":3})"},
+         {R"({"b":"x"})"}},
+        {R"({"type":"object","properties":{"a":{}},"allOf":[{"properties":{"b":{}},"unevaluatedProperties":false}]})",
+         {R"({"b":1})"},
+         {R"({"a":1})", R"({"c":1})"}},
+        {R"({"type":"object","anyOf":[{"properties":{"a":{}}},{"properties":{"b":{}}}],"unevaluatedProperties":true})",
+         {R"({"c":1})"},
+         {R"([])"}},
+        {R"({"type":"array","prefixItems":[{"type":"string"}],"allOf":[{"prefixItems":[{},{"type":"null"}]}],"unevaluatedItems":{"type":"integer"}})",
+         {R"(["a",null,1,2])", R"([])"},
+         {R"([1])", R"(["a",1])", R"(["a",null,"b"])"}},
+        {R"({"type":"array","allOf":[{"items":{"type":"integer"}}],"unevaluatedItems":false})",
+         {R"([1,2])"},
+         {R"(["a"])"}}}));
+
+INSTANTIATE_TEST_SUITE_P(
     Combinations, JsonSchemaKeyword,
     testing::ValuesIn(std::vector<Case>{
         {R"({"anyOf":[{"type":"string","maxLength":1},{"type":"integer","minimum":5}]})",
@@ -221,6 +268,15 @@ TEST(JsonSchema, MembersComeInTheSchemasOrder) {
   EXPECT_FALSE(accepts(compiled, R"({"a":2,"z":1})"));
 }
 
+// Not in the order of the schemas' addresses: a local variable's lies above those of what it holds.
+TEST(JsonSchema, MembersOfWhatASchemaRefersToComeBehindItsOwn) {
+  const Json schema = Json::parse(
+      R"({"properties":{"z":{}},"allOf":[{"properties":{"m":{}}},{"$ref":"#/$defs/base"}],"$defs":{"base":{"type":"object","properties":{"a":{}}}}})");
+  const Compiled compiled = compile_json_schema(schema, {.is_strict = true});
+  EXPECT_TRUE(accepts(compiled, R"({"z":1,"m":2,"a":3})"));
+  EXPECT_FALSE(accepts(compiled, R"({"a":3,"m":2,"z":1})"));
+}
+
 TEST(JsonSchema, StrictModeClosesObjectsThatDeclareMembers) {
   const Json schema = Json::parse(R"({"type":"object","properties":{"a":{},"b":{"type":"object"}}})");
   EXPECT_TRUE(accepts(compile_json_schema(schema), R"({"a":1,"c":2})"));
@@ -243,12 +299,21 @@ std::string error(const char* schema) {
 }
 
 TEST(JsonSchema, WhatIsNotEnforcedIsRefusedByKeywordAndPlace) {
-  for (const char* keyword :
-       {"contains", "dependentRequired", "dependentSchemas", "unevaluatedProperties", "unevaluatedItems"})
+  for (const char* keyword : {"contains", "$dynamicRef"})
     EXPECT_THAT(
         error((R"({"type":"object","properties":{"a/b":{")" + std::string(keyword) + R"(":{"x":[]}}}})")
                   .c_str()),
         AllOf(HasSubstr("'" + std::string(keyword) + "'"), HasSubstr("#/properties/a~1b")));
+  EXPECT_THAT(error(R"({"const":{"a":[1]},"properties":{"a":{"contains":{"type":"string"}}}})"),
+              AllOf(HasSubstr("'contains'"), HasSubstr("#/properties/a")));
+  EXPECT_THAT(error(R"({"unevaluatedProperties":false,"allOf":[{"anyOf":[{"required":["a"]},{}]}]})"),
+              AllOf(HasSubstr("'unevaluatedProperties' at #:"), HasSubstr("beside 'anyOf'")));
+  EXPECT_THAT(error(R"({"unevaluatedItems":false,"if":{"maxItems":3},"then":{"items":{}}})"),
+              AllOf(HasSubstr("'unevaluatedItems' at #:"), HasSubstr("beside 'if'")));
+  EXPECT_THAT(error(R"({"enum":[{"a":1}],"unevaluatedProperties":false})"),
+              AllOf(HasSubstr("'unevaluatedProperties'"), HasSubstr("listed as values")));
+  EXPECT_THAT(error(R"({"not":{"dependentRequired":{"a":["b"]}}})"),
+              AllOf(HasSubstr("'dependentRequired' at #/not"), HasSubstr("must not hold")));
   EXPECT_THAT(error(R"({"items":{"uniqueItems":true}})"),
               AllOf(HasSubstr("'uniqueItems'"), HasSubstr("#/items")));
   EXPECT_THAT(error(R"({"$ref":"https://example.com/other.json"})"),
@@ -268,6 +333,10 @@ TEST(JsonSchema, AKeywordOfAnotherKindIsRefused) {
   EXPECT_THAT(error(R"({"enum":"a"})"), HasSubstr("array"));
   EXPECT_THAT(error(R"({"properties":[]})"), HasSubstr("object"));
   EXPECT_THAT(error(R"({"required":[1]})"), HasSubstr("strings"));
+  EXPECT_THAT(error(R"({"dependentRequired":{"a":[1]}})"),
+              AllOf(HasSubstr("'dependentRequired'"), HasSubstr("strings")));
+  EXPECT_THAT(error(R"({"dependentRequired":{"a":{}}})"), HasSubstr("array of strings"));
+  EXPECT_THAT(error(R"({"dependentSchemas":{"a":["b"]}})"), HasSubstr("must be a schema"));
   EXPECT_THAT(error(R"({"anyOf":[1]})"), HasSubstr("object or a boolean"));
   EXPECT_THAT(error(R"([])"), HasSubstr("object or a boolean"));
 }

@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "grammar/schema/formats.h"
-
 namespace nibble::grammar {
 namespace {
 
@@ -12,13 +10,9 @@ constexpr size_t kMaxBranches{2'000};  // of one place in the schema
 constexpr uint32_t kMaxDisjointDepth{4};
 
 // Keywords that change what is valid and are not enforced.
-constexpr std::string_view kRefused[]{"contains",     "dependentRequired", "dependentSchemas",
-                                      "dependencies", "unevaluatedItems",  "unevaluatedProperties",
-                                      "$dynamicRef",  "$recursiveRef"};
-
-bool is_true_schema(const Json& schema) {
-  return (schema.is_boolean() && schema.get<bool>()) || (schema.is_object() && schema.empty());
-}
+constexpr std::string_view kRefused[]{"contains", "$dynamicRef", "$recursiveRef"};
+// Draft 2019 divided the third into the others.
+constexpr std::string_view kDependencies[]{"dependentRequired", "dependentSchemas", "dependencies"};
 
 }  // namespace
 
@@ -66,7 +60,6 @@ std::vector<Branch> Branches::of(const Terms& terms) {
     open.pop_back();
     if (branch.is_dead || branch.branch.types == 0) continue;
     if (branch.choices.empty()) {
-      std::sort(branch.branch.terms.begin(), branch.branch.terms.end());
       found.push_back(std::move(branch.branch));
       continue;
     }
@@ -80,9 +73,9 @@ std::vector<Branch> Branches::of(const Terms& terms) {
     }
     for (size_t i = alternatives.size(); i-- > 0;) {
       if (++num_made > kMaxBranches)
-        document_.refuse(
-            *terms.front().schema, "anyOf",
-            "together with what stands beside it, it has too many alternatives; nest fewer of them");
+        document_.refuse(*terms.front().schema, "schema",
+                         "its anyOf, oneOf, if, not and dependencies, with those beside it, have too many "
+                         "combinations; use fewer of them");
       fuel_.spend(10 + branch.seen.size());
       Open next = branch;
       for (const Term& term : alternatives[i]) add(next, term, 0);
@@ -134,6 +127,13 @@ void Branches::add(Open& open, const Term& term, uint32_t depth) {
       open.branch.types &= types_of_failure(term);
       open.branch.terms.push_back(term);
       return;
+    case Term::Sense::kHasMember:
+      open.branch.types &= kObjectType;
+      open.branch.terms.push_back(term);
+      return;
+    case Term::Sense::kLacksMember:
+      open.branch.terms.push_back(term);
+      return;
   }
 }
 
@@ -145,12 +145,24 @@ const Json& Branches::schema_at(const Json& schema, std::string_view keyword) co
 }
 
 void Branches::check_keywords(const Json& schema) const {
-  for (const std::string_view keyword : kRefused) {
-    const Json* value = SchemaDocument::find(schema, keyword);
-    if (value == nullptr || (keyword.starts_with("unevaluated") && is_true_schema(*value)) ||
-        (keyword.starts_with("depend") && value->is_object() && value->empty()))
-      continue;
-    document_.refuse(schema, keyword, "this keyword is not supported; say it with others, or leave it out");
+  for (const std::string_view keyword : kRefused)
+    if (SchemaDocument::find(schema, keyword))
+      document_.refuse(schema, keyword, "this keyword is not supported; say it with others, or leave it out");
+}
+
+// Each entry: the member is not there, or it is, and more must hold.
+void Branches::add_dependencies(Open& open, const Json& schema, std::string_view keyword, uint32_t depth) {
+  const Json* entries = document_.object(schema, keyword);
+  uint32_t index = 0;
+  for (auto entry = entries->begin(); entry != entries->end(); ++entry, ++index) {
+    const bool has_names = entry->is_array();
+    if (keyword != "dependencies" && has_names != (keyword == "dependentRequired"))
+      document_.refuse(schema, keyword,
+                       has_names ? "each entry must be a schema" : "each entry must be an array of strings");
+    Alternatives alternatives{{{&schema, Term::Sense::kLacksMember, keyword, index}},
+                              {{&schema, Term::Sense::kHasMember, keyword, index}}};
+    if (!has_names) alternatives[1].push_back({&*entry});
+    choose(open, std::move(alternatives), depth);
   }
 }
 
@@ -173,6 +185,8 @@ void Branches::add_holding(Open& open, const Json& schema, uint32_t depth) {
     choose(open, std::move(alternatives), depth);
   }
   if (document_.list(schema, "oneOf")) choose(open, exclusive(schema), depth);
+  for (const std::string_view keyword : kDependencies)
+    if (SchemaDocument::find(schema, keyword)) add_dependencies(open, schema, keyword, depth);
   if (SchemaDocument::find(schema, "not")) add(open, {&schema_at(schema, "not"), Sense::kFails}, depth + 1);
   const bool has_then = SchemaDocument::find(schema, "then"), has_else = SchemaDocument::find(schema, "else");
   if (SchemaDocument::find(schema, "if") && (has_then || has_else)) {
@@ -202,7 +216,7 @@ const Branches::Alternatives& Branches::exclusive(const Json& schema) {
 }
 
 bool Branches::are_disjoint(const Json& a, const Json& b) {
-  if (is_true_schema(a) && is_true_schema(b)) return false;
+  if (SchemaDocument::is_true(a) && SchemaDocument::is_true(b)) return false;
   if (a.is_object() && b.is_object() && (types_of(document_, a) & types_of(document_, b)) == 0) return true;
   if (disjoint_depth_ == kMaxDisjointDepth) return false;
   ++disjoint_depth_;
@@ -213,77 +227,6 @@ bool Branches::are_disjoint(const Json& a, const Json& b) {
   });
   --disjoint_depth_;
   return result;
-}
-
-// A format that nobody knows asserts nothing.
-bool Branches::is_ignored(const Json& schema, std::string_view keyword) const {
-  return keyword == "format" && !format_regex(document_.text(schema, keyword)->get_ref<const std::string&>());
-}
-
-// The ways in which a schema can fail: one of its keywords does.
-Branches::Alternatives Branches::failures(const Json& schema) {
-  using Sense = Term::Sense;
-  constexpr std::string_view kSingle[]{
-      "type",         "enum",      "const",     "minimum", "maximum",  "exclusiveMinimum", "exclusiveMaximum",
-      "multipleOf",   "minLength", "maxLength", "pattern", "minItems", "maxItems",         "minProperties",
-      "maxProperties"};
-  constexpr std::string_view kNotNegated[]{"format",
-                                           "items",
-                                           "prefixItems",
-                                           "additionalItems",
-                                           "uniqueItems",
-                                           "patternProperties",
-                                           "additionalProperties",
-                                           "propertyNames"};
-  Alternatives ways;
-  check_keywords(schema);
-  for (const std::string_view keyword : kSingle)
-    if (SchemaDocument::find(schema, keyword)) ways.push_back({{&schema, Sense::kKeywordFails, keyword, 0}});
-  for (const std::string_view keyword : kNotNegated) {
-    const Json* value = SchemaDocument::find(schema, keyword);
-    if (value == nullptr || is_true_schema(*value) || is_ignored(schema, keyword) ||
-        (keyword == "uniqueItems" && !document_.flag(schema, keyword)))
-      continue;
-    document_.refuse(schema, keyword,
-                     "it stands where it must not hold (under 'not', 'if' or 'oneOf'), which is not "
-                     "supported for this keyword");
-  }
-  if (const Json* names = document_.list(schema, "required"))
-    for (uint32_t i = 0; i < names->size(); ++i)
-      ways.push_back({{&schema, Sense::kKeywordFails, "required", i}});
-  if (const Json* properties = document_.object(schema, "properties")) {
-    uint32_t i = 0;
-    for (const Json& property : *properties) {
-      if (!is_true_schema(property)) ways.push_back({{&schema, Sense::kKeywordFails, "properties", i}});
-      ++i;
-    }
-  }
-  if (document_.text(schema, "$ref")) ways.push_back({{&document_.target(schema), Sense::kFails}});
-  if (const Json* all = document_.list(schema, "allOf"))
-    for (const Json& member : *all) ways.push_back({{&member, Sense::kFails}});
-  if (const Json* any = document_.list(schema, "anyOf")) {
-    Terms none;
-    for (const Json& member : *any) none.push_back({&member, Sense::kFails});
-    ways.push_back(std::move(none));
-  }
-  if (const Json* one = document_.list(schema, "oneOf")) {
-    Terms none;
-    for (const Terms& terms : exclusive(schema))
-      if (terms.size() > 1)
-        document_.refuse(schema, "oneOf",
-                         "it must not hold (under 'not', 'if' or 'oneOf'), and its members overlap, which is "
-                         "not supported");
-    for (const Json& member : *one) none.push_back({&member, Sense::kFails});
-    ways.push_back(std::move(none));
-  }
-  if (SchemaDocument::find(schema, "not")) ways.push_back({{&schema_at(schema, "not")}});
-  const bool has_then = SchemaDocument::find(schema, "then"), has_else = SchemaDocument::find(schema, "else");
-  if (SchemaDocument::find(schema, "if") && (has_then || has_else)) {
-    const Json& condition = schema_at(schema, "if");
-    if (has_then) ways.push_back({{&condition}, {&schema_at(schema, "then"), Sense::kFails}});
-    if (has_else) ways.push_back({{&condition, Sense::kFails}, {&schema_at(schema, "else"), Sense::kFails}});
-  }
-  return ways;
 }
 
 void Branches::add_failing(Open& open, const Json& schema, uint32_t depth) {

@@ -19,6 +19,8 @@ struct Term {
     kHolds,         // the schema
     kFails,         // the schema as a whole
     kKeywordFails,  // this keyword of it; `index`: of the required name, or of the property
+    kHasMember,  // an object has the member that is named by entry `index` of the keyword, and those that this entry lists
+    kLacksMember,  // it has not, if it is an object
   };
   const Json* schema;
   Sense sense{Sense::kHolds};
@@ -48,6 +50,9 @@ class Branches {
 
   std::vector<Branch> of(const Terms& terms);
 
+  // Throws InputError if the schema has a keyword that would change what is valid and is not enforced.
+  void check_keywords(const Json& schema) const;
+
   // Whether no value fulfils the terms, as far as a look some levels deep tells; asked to find which members of a oneOf exclude each
   // other. Set by who knows what a branch's keywords mean together.
   std::function<bool(const Branch&, uint32_t depth)> is_impossible;
@@ -67,7 +72,7 @@ class Branches {
   void choose(Open& open, Alternatives alternatives, uint32_t depth);
   void drop_impossible(Alternatives& alternatives, Types types) const;
   Types types_of_failure(const Term& term) const;
-  void check_keywords(const Json& schema) const;
+  void add_dependencies(Open& open, const Json& schema, std::string_view keyword, uint32_t depth);
   const Json& schema_at(const Json& schema, std::string_view keyword) const;
   const Alternatives& exclusive(const Json& schema);
   bool are_disjoint(const Json& a, const Json& b);

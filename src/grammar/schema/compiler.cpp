@@ -16,10 +16,10 @@ SchemaCompiler::SchemaCompiler(const Json& schema, const SchemaOptions& options)
 Compiled SchemaCompiler::compile() {
   const NodeId root = value({{&document_.root()}});
   while (!open_.empty()) {
-    const auto [terms, declared] = open_.back();
+    const auto [terms, declared] = std::move(open_.back());
     open_.pop_back();
     std::vector<NodeId> choices;
-    for (const Branch& branch : branches_.of(*terms)) choices.push_back(values_of(branch));
+    for (const Branch& branch : branches_.of(terms)) choices.push_back(values_of(branch));
     builder_.define(declared, choices.empty() ? builder_.nothing() : builder_.choice(std::move(choices)));
   }
   std::shared_ptr<Grammar> grammar = builder_.build(root);
@@ -28,18 +28,17 @@ Compiled SchemaCompiler::compile() {
 
 NodeId SchemaCompiler::value(Terms terms) {
   std::erase_if(terms, [](const Term& term) {
-    return term.sense == Term::Sense::kHolds && ((term.schema->is_boolean() && term.schema->get<bool>()) ||
-                                                 (term.schema->is_object() && term.schema->empty()));
+    return term.sense == Term::Sense::kHolds && SchemaDocument::is_true(*term.schema);
   });
   if (terms.empty()) return any_value();
-  std::sort(terms.begin(), terms.end());
-  terms.erase(std::unique(terms.begin(), terms.end()), terms.end());
-  const auto known = values_.find(terms);
-  if (known != values_.end()) return known->second;
-  const NodeId declared = builder_.declare();
-  const auto entry = values_.emplace(std::move(terms), declared).first;
-  open_.emplace_back(&entry->first, declared);
-  return declared;
+  // The same terms are one rule in whatever order they come; its members come in the order in which they came first.
+  Terms key = terms;
+  std::sort(key.begin(), key.end());
+  key.erase(std::unique(key.begin(), key.end()), key.end());
+  const auto [known, is_new] = values_.emplace(std::move(key), NodeId{});
+  if (!is_new) return known->second;
+  open_.emplace_back(std::move(terms), known->second = builder_.declare());
+  return known->second;
 }
 
 NodeId SchemaCompiler::any_value() {

@@ -61,7 +61,7 @@ class SchemaCompiler {
   Branches branches_;
   std::vector<std::string> warnings_;
   std::map<Terms, NodeId> values_;
-  std::vector<std::pair<const Terms*, NodeId>> open_;  // declared, not yet defined
+  std::vector<std::pair<Terms, NodeId>> open_;  // declared, not yet defined
   std::optional<NodeId> any_value_;
   std::map<std::pair<std::string, bool>, Expression> patterns_;
   uint32_t holds_depth_{0};

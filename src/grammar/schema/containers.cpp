@@ -27,7 +27,8 @@ bool SchemaCompiler::is_closed(const ObjectFacts& facts) const {
     return std::any_of(facts.sources.begin(), facts.sources.end(),
                        [&](const Json* source) { return SchemaDocument::find(*source, keyword) != nullptr; });
   };
-  return options_.is_strict && has("properties") && !has("additionalProperties") && !has("patternProperties");
+  return options_.is_strict && has("properties") && !has("additionalProperties") &&
+         !has("patternProperties") && facts.unevaluated.empty();
 }
 
 // A member with this name: what each schema says of it, by its properties, its patterns, or else its additionalProperties.
@@ -37,6 +38,8 @@ NodeId SchemaCompiler::member(const ObjectFacts& facts, const std::string& name)
   if (const Json text = name; !std::all_of(facts.names.begin(), facts.names.end(),
                                            [&](const Term& term) { return holds(text, term); }))
     return builder_.nothing();
+  Fuel& fuel = builder_.expressions().fuel();
+  fuel.spend(facts.sources.size());
   Terms terms;
   for (const Json* source : facts.sources) {
     bool is_declared = false;
@@ -55,6 +58,17 @@ NodeId SchemaCompiler::member(const ObjectFacts& facts, const std::string& name)
   }
   for (const auto& [failing, schema] : facts.failing)
     if (failing == name) terms.push_back({schema, Term::Sense::kFails});
+  const auto is_named = [&](const Json& schema) {
+    fuel.spend();
+    if (document_.property(schema, name) != nullptr) return true;
+    const Json* patterns = SchemaDocument::find(schema, "patternProperties");
+    if (patterns == nullptr) return false;
+    for (const auto& entry : patterns->items())
+      if (matches_pattern(name, schema, entry.key())) return true;
+    return false;
+  };
+  for (const Unevaluated& unevaluated : facts.unevaluated)
+    if (!unevaluated.mentions_member(is_named)) terms.push_back({unevaluated.value});
   return value(std::move(terms));
 }
 
@@ -73,6 +87,14 @@ Terms SchemaCompiler::undeclared_terms(const ObjectFacts& facts,
     const Json* additional = SchemaDocument::find(*source, "additionalProperties");
     if (!is_matched && additional != nullptr) terms.push_back({additional});
   }
+  const auto is_named = [&](const Json& schema) {
+    const Json* all = SchemaDocument::find(schema, "patternProperties");
+    return all != nullptr && std::any_of(all->begin(), all->end(), [&](const Json& matched) {
+             return std::find(patterns.begin(), patterns.end(), &matched) != patterns.end();
+           });
+  };
+  for (const Unevaluated& unevaluated : facts.unevaluated)
+    if (!unevaluated.mentions_member(is_named)) terms.push_back({unevaluated.value});
   return terms;
 }
 

@@ -70,6 +70,10 @@ const Json* SchemaDocument::find(const Json& schema, std::string_view keyword) {
   return member == schema.end() ? nullptr : &*member;
 }
 
+bool SchemaDocument::is_true(const Json& schema) {
+  return (schema.is_boolean() && schema.get<bool>()) || (schema.is_object() && schema.empty());
+}
+
 const Json* SchemaDocument::property(const Json& schema, const std::string& name) const {
   constexpr size_t kFew{16};
   const Json* properties = find(schema, "properties");

@@ -23,6 +23,9 @@ class SchemaDocument {
   // The schema of a name in "properties"; null if there is none.
   const Json* property(const Json& schema, const std::string& name) const;
 
+  // A schema that says nothing: true, or {}.
+  static bool is_true(const Json& schema);
+
   // The keyword's value; null if there is none. The others throw InputError if it is of another kind.
   static const Json* find(const Json& schema, std::string_view keyword);
   std::optional<uint32_t> count(const Json& schema, std::string_view keyword) const;  // above 2^32 - 2: that

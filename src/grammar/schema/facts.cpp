@@ -17,13 +17,22 @@ class FactsReader {
     facts_.types = branch.types;
     facts_.arrays.rest.emplace();
     for (const Term& term : branch.terms) {
-      if (term.sense == Term::Sense::kHolds) {
-        holds(*term.schema);
-      } else {
-        fails(*term.schema, term.keyword, term.index);
+      switch (term.sense) {
+        case Term::Sense::kHasMember:
+          has_member(term);
+          break;
+        case Term::Sense::kLacksMember:
+          facts_.objects.absent.push_back(entry_of(term).key());
+          break;
+        case Term::Sense::kKeywordFails:
+          fails(*term.schema, term.keyword, term.index);
+          break;
+        default:
+          holds(*term.schema);
       }
     }
     for (const Json* schema : items_) merge_items(*schema);
+    for (const Unevaluated& items : unevaluated_items_) merge_unevaluated(items);
     return std::move(facts_);
   }
 
@@ -46,6 +55,26 @@ class FactsReader {
     at_most(facts_.arrays.max, document_.count(schema, "maxItems"));
     if (document_.flag(schema, "uniqueItems")) facts_.arrays.unique = &schema;
     objects(schema);
+    if (auto unevaluated = unevaluated_of(document_, schema, "unevaluatedProperties"))
+      facts_.objects.unevaluated.push_back(std::move(*unevaluated));
+    if (auto unevaluated = unevaluated_of(document_, schema, "unevaluatedItems"))
+      unevaluated_items_.push_back(std::move(*unevaluated));
+  }
+
+  // Of items behind those that prefixItems of the scope name, if no schema of it has a word for all others.
+  void merge_unevaluated(const Unevaluated& unevaluated) {
+    ArrayFacts& arrays = facts_.arrays;
+    size_t num_mentioned = 0;
+    for (const Json* schema : unevaluated.scope) {
+      const Json* first = first_items(*schema);
+      if (further_items(*schema) || (schema != unevaluated.scope[0] && find(*schema, "unevaluatedItems")))
+        return;
+      if (first != nullptr) num_mentioned = std::max(num_mentioned, first->size());
+    }
+    while (arrays.first.size() < num_mentioned) arrays.first.push_back(*arrays.rest);
+    for (size_t i = num_mentioned; i < arrays.first.size(); ++i)
+      arrays.first[i].push_back({unevaluated.value});
+    arrays.rest->push_back({unevaluated.value});
   }
 
   void restrict_values(std::vector<const Json*> values, const Json* list) {
@@ -125,7 +154,7 @@ class FactsReader {
       objects.sources.push_back(&schema);
     // In draft 3, and in OpenAPI's parameters, "required" is a boolean, which says nothing of the value itself.
     if (const Json* names = find(schema, "required"); names != nullptr && !names->is_boolean())
-      for (const Json& name : *document_.list(schema, "required")) require(schema, name);
+      for (const Json& name : *document_.list(schema, "required")) require(schema, "required", name);
     if (const Json* names = find(schema, "propertyNames")) objects.names.push_back({names});
     if (const auto min = document_.count(schema, "minProperties"); min && *min > objects.min) {
       objects.min = *min;
@@ -134,8 +163,19 @@ class FactsReader {
     at_most(objects.max, document_.count(schema, "maxProperties"));
   }
 
-  void require(const Json& schema, const Json& name) {
-    if (!name.is_string()) document_.refuse(schema, "required", "it must be an array of strings");
+  static Json::const_iterator entry_of(const Term& term) {
+    return std::next(find(*term.schema, term.keyword)->begin(), static_cast<ptrdiff_t>(term.index));
+  }
+
+  void has_member(const Term& term) {
+    const auto entry = entry_of(term);
+    require(entry.key());
+    if (entry->is_array())
+      for (const Json& name : *entry) require(*term.schema, term.keyword, name);
+  }
+
+  void require(const Json& schema, std::string_view keyword, const Json& name) {
+    if (!name.is_string()) document_.refuse(schema, keyword, "names must be strings");
     require(name.get<std::string>());
   }
   void require(const std::string& name) {
@@ -240,6 +280,7 @@ class FactsReader {
   std::vector<std::string>& warnings_;
   Facts facts_;
   std::vector<const Json*> items_;
+  std::vector<Unevaluated> unevaluated_items_;
   std::set<std::string> required_;
 };
 

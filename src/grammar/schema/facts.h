@@ -7,6 +7,7 @@
 
 #include "grammar/schema/branches.h"
 #include "grammar/schema/decimal.h"
+#include "grammar/schema/unevaluated.h"
 
 namespace nibble::grammar {
 
@@ -49,6 +50,7 @@ struct ObjectFacts {
   std::vector<std::string> absent;    // names that must not be there
   std::vector<std::pair<std::string, const Json*>>
       failing;  // a member that is there and does not fulfil the schema
+  std::vector<Unevaluated> unevaluated;
   Terms names;  // propertyNames
   uint32_t min{0}, max{kUnlimited};
   const Json* min_schema{nullptr};

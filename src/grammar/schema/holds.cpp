@@ -37,6 +37,17 @@ bool SchemaCompiler::holds(const Json& value, const Term& term) {
       return !holds(value, *term.schema);
     case Term::Sense::kKeywordFails:
       return !keyword_holds(value, *term.schema, term.keyword, term.index);
+    case Term::Sense::kHasMember:
+    case Term::Sense::kLacksMember: {
+      const auto entry = std::next(SchemaDocument::find(*term.schema, term.keyword)->begin(),
+                                   static_cast<ptrdiff_t>(term.index));
+      const bool has = SchemaDocument::find(value, entry.key()) != nullptr;
+      if (term.sense == Term::Sense::kLacksMember || !has)
+        return has == (term.sense == Term::Sense::kHasMember);
+      return !entry->is_array() || std::all_of(entry->begin(), entry->end(), [&](const Json& name) {
+        return name.is_string() && SchemaDocument::find(value, name.get_ref<const std::string&>());
+      });
+    }
   }
   return false;
 }
@@ -45,6 +56,7 @@ bool SchemaCompiler::holds(const Json& value, const Json& schema) {
   if (schema.is_boolean()) return schema.get<bool>();
   if (holds_depth_ > kMaxDepth) document_.refuse(schema, "$ref", "references lead on and on");
   builder_.expressions().fuel().spend(4);
+  branches_.check_keywords(schema);
   ++holds_depth_;
   constexpr std::string_view kKeywords[]{"type",
                                          "enum",
@@ -75,6 +87,11 @@ bool SchemaCompiler::holds(const Json& value, const Json& schema) {
                                          "additionalProperties",
                                          "propertyNames",
                                          "minProperties",
+                                         "dependentRequired",
+                                         "dependentSchemas",
+                                         "dependencies",
+                                         "unevaluatedItems",
+                                         "unevaluatedProperties",
                                          "maxProperties"};
   bool result = true;
   for (const auto& member : schema.items()) {
@@ -173,6 +190,9 @@ bool SchemaCompiler::string_holds(const Json& value, const Json& schema, std::st
 
 bool SchemaCompiler::array_holds(const Json& value, const Json& schema, std::string_view keyword) {
   const Json& of = *SchemaDocument::find(schema, keyword);
+  if (keyword == "unevaluatedItems" && !SchemaDocument::is_true(of))
+    document_.refuse(schema, keyword,
+                     "beside arrays that are listed as values this keyword is not supported");
   if (keyword == "minItems") return value.size() >= document_.count(schema, keyword);
   if (keyword == "maxItems") return value.size() <= document_.count(schema, keyword);
   if (keyword == "uniqueItems") {
@@ -196,6 +216,19 @@ bool SchemaCompiler::array_holds(const Json& value, const Json& schema, std::str
 }
 
 bool SchemaCompiler::object_holds(const Json& value, const Json& schema, std::string_view keyword) {
+  if (keyword.starts_with("depend")) {
+    const Json* entries = document_.object(schema, keyword);
+    uint32_t index = 0;
+    for (auto entry = entries->begin(); entry != entries->end(); ++entry, ++index) {
+      if (SchemaDocument::find(value, entry.key()) == nullptr) continue;
+      if (!holds(value, Term{&schema, Term::Sense::kHasMember, keyword, index})) return false;
+      if (!entry->is_array() && !holds(value, *entry)) return false;
+    }
+    return true;
+  }
+  if (keyword == "unevaluatedProperties" && !SchemaDocument::is_true(*SchemaDocument::find(schema, keyword)))
+    document_.refuse(schema, keyword,
+                     "beside objects that are listed as values this keyword is not supported");
   if (keyword == "minProperties") return value.size() >= document_.count(schema, keyword);
   if (keyword == "maxProperties") return value.size() <= document_.count(schema, keyword);
   for (const auto& [name, member] : value.items()) {
