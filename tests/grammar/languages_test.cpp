@@ -2,9 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <map>
 #include <random>
-#include <set>
 
 #include "grammar/gbnf.h"
 #include "grammar/lark.h"
@@ -47,33 +45,41 @@ class SmallGrammar {
     return text;
   }
 
-  // By growing the set of (rule, begin, end) until nothing is added.
+  // By growing, for every rule and place in the text, the set of places where what it derives may end: bits.
   bool has(const std::string& text) const {
-    std::set<std::tuple<int, size_t, size_t>> derived;
-    for (size_t before = 1, after = 0; before != after;) {
-      before = derived.size();
-      for (int rule = 0; rule < kNumRules; ++rule)
-        for (const std::string& alternative : rules_[rule])
-          for (size_t begin = 0; begin <= text.size(); ++begin) {
-            std::set<size_t> at{begin};
-            for (const char symbol : alternative) {
-              std::set<size_t> next;
-              for (const size_t from : at)
-                for (size_t to = from; to <= text.size(); ++to)
-                  if (symbol >= 'a' ? to == from + 1 && text[from] == symbol
-                                    : derived.contains({symbol - '0', from, to}))
-                    next.insert(to);
-              at = std::move(next);
-            }
-            for (const size_t end : at) derived.emplace(rule, begin, end);
+    std::vector<uint32_t> ends(kNumRules * (text.size() + 1));
+    for (bool has_grown = true; has_grown;) {
+      has_grown = false;
+      for (size_t rule = 0; rule < kNumRules; ++rule)
+        for (size_t begin = 0; begin <= text.size(); ++begin) {
+          uint32_t& known = ends[rule * (text.size() + 1) + begin];
+          uint32_t found = known;
+          for (const std::string& alternative : rules_[rule]) {
+            uint32_t at = 1u << begin;
+            for (const char symbol : alternative) at = behind(text, at, symbol, ends);
+            found |= at;
           }
-      after = derived.size();
+          has_grown |= found != known;
+          known = found;
+        }
     }
-    return derived.contains({0, 0, text.size()});
+    return ends[0] >> text.size() & 1;
   }
 
  private:
   static constexpr int kNumRules{3};
+  static uint32_t behind(const std::string& text, uint32_t at, char symbol,
+                         const std::vector<uint32_t>& ends) {
+    uint32_t found = 0;
+    for (size_t from = 0; from <= text.size(); ++from)
+      if (at >> from & 1) {
+        if (symbol < 'a')
+          found |= ends[static_cast<size_t>(symbol - '0') * (text.size() + 1) + from];
+        else if (from < text.size() && text[from] == symbol)
+          found |= 2u << from;
+      }
+    return found;
+  }
   static std::string name(int rule) { return rule == 0 ? "root" : "rule-" + std::to_string(rule); }
   unsigned below(unsigned n) { return static_cast<unsigned>(random_() % n); }
 

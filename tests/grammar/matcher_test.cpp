@@ -70,7 +70,7 @@ TEST(Mask, OfSchemasIsWhatTryingEveryTokenFinds) {
   RandomSchemas schemas(7);
   Sampler sampler(8);
   int num_complete = 0;
-  for (int i = 0; i < 500; ++i) {
+  for (int i = 0; i < 300; ++i) {
     const Json schema = schemas.make();
     Compiled compiled;
     // Chance may bring together what contradicts itself.
@@ -98,7 +98,7 @@ TEST(Mask, OfRegularExpressionsIsWhatTryingEveryTokenFinds) {
 
 TEST(Mask, OfAnyJsonObjectIsWhatTryingEveryTokenFinds) {
   Sampler sampler(10);
-  for (int i = 0; i < 30; ++i) follow_and_compare(compile_json_object(), sampler, 30, "any object");
+  for (int i = 0; i < 15; ++i) follow_and_compare(compile_json_object(), sampler, 30, "any object");
 }
 
 TEST(Matcher, GoesBackToAnyEarlierPlace) {

@@ -49,56 +49,46 @@ struct Pattern {
     return "";
   }
 
-  // Where a match that begins at `from` may end.
-  std::set<size_t> ends(const std::string& in, size_t from) const {
+  // Places in a text, as bits: place i lies before character i.
+  using Places = uint32_t;
+
+  // Where matches that begin at these places may end.
+  Places ends(const std::string& in, Places from) const {
+    const Places last = Places{1} << in.size();
     switch (kind) {
       case kLetter:
       case kAny:
       case kNotA: {
-        if (from == in.size() || (kind == kLetter && in[from] != letter) ||
-            (kind == kNotA && in[from] == 'a'))
-          return {};
-        return {from + 1};
+        Places found = 0;
+        for (size_t i = 0; i < in.size(); ++i)
+          if ((from >> i & 1) && (kind == kAny || (kind == kLetter ? in[i] == letter : in[i] != 'a')))
+            found |= Places{2} << i;
+        return found;
       }
       case kBegin:
-        return from == 0 ? std::set<size_t>{0} : std::set<size_t>{};
+        return from & 1;
       case kEnd:
-        return from == in.size() ? std::set<size_t>{from} : std::set<size_t>{};
-      case kSequence: {
-        std::set<size_t> at{from};
-        for (const Pattern& part : parts) at = behind(part, in, at);
-        return at;
-      }
-      case kChoice: {
-        std::set<size_t> all = parts[0].ends(in, from);
-        all.merge(parts[1].ends(in, from));
-        return all;
-      }
+        return from & last;
+      case kSequence:
+        for (const Pattern& part : parts) from = part.ends(in, from);
+        return from;
+      case kChoice:
+        return parts[0].ends(in, from) | parts[1].ends(in, from);
       case kRepeat: {
-        std::set<size_t> at{from}, all;
-        for (int count = 0;
-             !at.empty() && (max < 0 ? count <= min + static_cast<int>(in.size()) : count <= max); ++count) {
-          if (count >= min) all.insert(at.begin(), at.end());
-          at = behind(parts[0], in, at);
+        Places found = 0;
+        const int most = max < 0 ? min + static_cast<int>(in.size()) : max;
+        for (int count = 0; from != 0 && count <= most; ++count) {
+          if (count >= min) found |= from;
+          from = parts[0].ends(in, from);
         }
-        return all;
+        return found;
       }
     }
-    return {};
+    return 0;
   }
 
-  static std::set<size_t> behind(const Pattern& part, const std::string& in, const std::set<size_t>& at) {
-    std::set<size_t> all;
-    for (const size_t from : at) all.merge(part.ends(in, from));
-    return all;
-  }
-
-  bool matches_whole(const std::string& in) const { return ends(in, 0).contains(in.size()); }
-  bool is_found_in(const std::string& in) const {
-    for (size_t from = 0; from <= in.size(); ++from)
-      if (!ends(in, from).empty()) return true;
-    return false;
-  }
+  bool matches_whole(const std::string& in) const { return ends(in, 1) >> in.size() & 1; }
+  bool is_found_in(const std::string& in) const { return ends(in, (Places{2} << in.size()) - 1) != 0; }
 };
 
 class Patterns {
