@@ -60,7 +60,7 @@ class Automaton {
     return state < first_text_state_ ? state == kClosed
                                      : !is_json() && state <= kRowMask && rows_[state].accepts_text;
   }
-  // Whether no byte can follow.
+  // True if no byte can follow.
   bool is_final(uint32_t state) const {
     return state < first_text_state_
                ? state != kStart
@@ -70,7 +70,7 @@ class Automaton {
   bool is_between_characters(uint32_t state) const { return state >= first_text_state_ && state <= kRowMask; }
   // What texts of content may follow; none inside a character.
   const ContentRuns& content_runs(uint32_t state);
-  // Whether any text at all is accepted.
+  // True if no text at all is accepted.
   bool is_empty() { return !is_live(root_); }
 
   Encoding encoding() const { return encoding_; }
@@ -84,12 +84,12 @@ class Automaton {
     const uint32_t known = transitions_[row_of(state) * num_classes_ + character_class];
     return known != kUnknown ? known : make_transition(row_of(state), character_class);
   }
-  // Whether the expression, a derivative of the root's, has any text.
+  // True if the expression, a derivative of the root's, has any text.
   bool is_live(Expression expression);
 
   // With how many more characters a text can end; made when first asked for, which may throw InputError.
   const RemainingLengths& lengths();
-  // Whether, between characters, a text can end with at least `min` and at most `max` more.
+  // True if, between characters, a text can end with at least `min` and at most `max` more.
   bool can_end(uint32_t state, uint32_t min, uint32_t max);
 
  private:
@@ -108,7 +108,7 @@ class Automaton {
   static uint32_t row_of(uint32_t state) { return state & kRowMask; }
   uint32_t next_of_special(uint32_t state, uint8_t byte);
   uint32_t make_transition(uint32_t row, uint32_t character_class);
-  // Whether the character that one is in the middle of can be one that may follow.
+  // True if the character that one is in the middle of can be one that may follow.
   bool can_complete(uint32_t row, uint32_t place);
   uint32_t add(Expression expression);
   void find_run(Expression start, size_t slice, ContentRuns& runs);

@@ -89,7 +89,7 @@ void GrammarBuilder::define(NodeId declared, NodeId as) {
   node.parts = {as};
 }
 
-// Whether a node derives a text, given which of its parts do. Parts of which all must are passed over once they do.
+// True if a node derives a text, given which of its parts do. Parts of which all must are passed over once they do.
 bool GrammarBuilder::derives_text(uint32_t id) {
   const Node& n = nodes_[id];
   const auto does = [&](NodeId part) { return is_productive(part); };
@@ -162,7 +162,7 @@ void GrammarBuilder::find_productive() {
   }
 }
 
-// Whether a node derives the empty text, given which of its parts do.
+// True if a node derives the empty text, given which of its parts do.
 bool GrammarBuilder::derives_empty(const Node& n) {
   const auto does = [&](NodeId part) { return is_nullable(part) && is_productive(part); };
   switch (n.kind) {

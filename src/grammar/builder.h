@@ -68,7 +68,7 @@ class GrammarBuilder {
 
   // An automaton for the expression, made once; for questions that a source's compiler has while it builds.
   Automaton& automaton_of(Expression expression, Encoding encoding);
-  // Whether there is a text of the expression.
+  // True if there is a text of the expression.
   bool has_text(Expression expression) { return !automaton_of(expression, Encoding::kUtf8).is_empty(); }
 
  private:

@@ -39,7 +39,7 @@ bool accepts(const Digits& digits, uint32_t divisor, uint32_t num_decimals) {
   }
 }
 
-// Whether more digits can make a multiple of it.
+// True if more digits can make a multiple of it.
 bool is_live(const Digits& digits, uint32_t divisor, uint32_t num_decimals) {
   if (digits.phase == Digits::kMinusZero) return num_decimals > 0;
   if (digits.phase != Digits::kPoint && digits.phase != Digits::kDecimals) return true;

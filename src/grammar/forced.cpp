@@ -38,7 +38,7 @@ std::string Matcher::forced_bytes() {
   return forced;
 }
 
-// Whether a token that begins with these bytes and goes on is legal behind the text, which is in the rows up to the last.
+// True if a token that begins with these bytes and goes on is legal behind the text, which is in the rows up to the last.
 bool Matcher::may_run_past(std::string_view beginning) {
   const auto nodes = vocabulary_->nodes();
   size_t begin = 0, end = nodes.size();

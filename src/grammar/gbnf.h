@@ -15,6 +15,8 @@
 
 namespace nibble::grammar {
 
+// The texts of `root`. Throw InputError, with the line where there is one, if the grammar has a mistake, has something that is refused, or
+// has no text, and above limits.h. Neither gives warnings.
 Compiled compile_gbnf(std::string_view text);
 Compiled compile_ebnf(std::string_view text);
 

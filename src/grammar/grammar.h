@@ -111,8 +111,8 @@ struct Grammar {
 
 // What compiling a source gives.
 struct Compiled {
-  std::shared_ptr<Grammar> grammar;
-  std::vector<std::string> warnings;  // what of the source is not enforced; a line each
+  std::shared_ptr<Grammar> grammar;   // never null
+  std::vector<std::string> warnings;  // what of the source is not enforced; a line each, for who sent it
 };
 
 }  // namespace nibble::grammar

@@ -1,10 +1,8 @@
-// JSON Schema 2020-12 (and what older drafts call otherwise) to a grammar of JSON texts.
+// JSON Schema 2020-12 (and what older drafts call otherwise) to a grammar of JSON texts. docs/structured-output.md lists the keywords.
 //
-// Enforced: type, enum, const; $ref within the document; allOf, anyOf, oneOf, not, if/then/else where they can be, by looking at what
-// they say; numbers' bounds and multipleOf; strings' length, pattern and the formats of formats.h; items, prefixItems, minItems,
-// maxItems; properties, required, patternProperties, additionalProperties, propertyNames, minProperties, maxProperties. Members come in
-// the schema's order, undeclared ones last. A keyword that would change what is valid and is not enforced is refused: an InputError
-// names it and its place. Other words are annotations, and skipped. An unknown format is a warning.
+// A keyword that would change what is valid and is not enforced is refused. Other words are annotations, and skipped; a format that is
+// not known is a warning. Members come in the schema's order, those that no schema names last. Blanks are those that models write: one
+// or none behind a comma or a colon, or a new line and up to 20 blanks in front of a member, an item, or the closing bracket.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -20,9 +18,12 @@ struct SchemaOptions {
   bool is_strict{false};
 };
 
+// The texts of values that fulfil the schema. The schema is not needed any more when this returns.
+// Throws InputError, whose one line names the keyword and where it stands: "schema: 'contains' at #/properties/list: this keyword is not
+// supported; ...". So it does for schemas that no value fulfils, and for those that take more than limits.h allows.
 Compiled compile_json_schema(const Json& schema, const SchemaOptions& options = {});
 
-// Any JSON object: {"type": "json_object"}.
+// The texts of all JSON objects: what {"type": "json_object"} asks for.
 Compiled compile_json_object();
 
 }  // namespace nibble::grammar

@@ -18,6 +18,8 @@
 
 namespace nibble::grammar {
 
+// The texts of `start`. Throws InputError, with the line where there is one, if the grammar has a mistake, has something that is refused,
+// or has no text, and above limits.h. It gives no warnings.
 Compiled compile_lark(std::string_view text);
 
 // vLLM's `grammar` may be of either kind: it is Lark if no line has "::=".

@@ -101,8 +101,9 @@ void Matcher::add_item(const Item& item, std::span<uint32_t> mask) {
   }
   const Content content = content_behind(item);
   const uint32_t to_add = content.slices_to_add();
-  if (to_add == 0 && content.to_walk == kAllContentSlices) return walk.from_item(item, vocabulary_->nodes());
+  const bool walks_all = to_add == 0 && content.to_walk == kAllContentSlices;
   if (!is_plain) {
+    if (walks_all) return walk.from_item(item, vocabulary_->nodes());
     add_content(content, to_add, mask);
     for (size_t slice = 0; slice < kNumContentSlices; ++slice)
       if (content.to_walk >> slice & 1) walk.from_item(item, vocabulary_->slice_nodes(slice));
@@ -110,12 +111,16 @@ void Matcher::add_item(const Item& item, std::span<uint32_t> mask) {
     if (content.to_try != 0) try_long_content(item, content, mask);
     return;
   }
-  // Much content, and nothing is counted: what was found is kept by the item's state.
+  // Nothing is counted: what was found can be kept by the item's state, if it took long.
   KeptMask within{.mask = std::vector<uint32_t>(mask.size()), .has_ends = std::get<bool>(key)};
-  add_content(content, to_add, within.mask);
-  for (size_t slice = 0; slice < kNumContentSlices; ++slice)
-    if (content.to_walk >> slice & 1) walk.from_item(item, vocabulary_->slice_nodes(slice), within);
-  walk.from_item(item, vocabulary_->other_nodes(), within);
+  if (walks_all) {
+    walk.from_item(item, vocabulary_->nodes(), within);
+  } else {
+    add_content(content, to_add, within.mask);
+    for (size_t slice = 0; slice < kNumContentSlices; ++slice)
+      if (content.to_walk >> slice & 1) walk.from_item(item, vocabulary_->slice_nodes(slice), within);
+    walk.from_item(item, vocabulary_->other_nodes(), within);
+  }
   for (size_t word = 0; word < mask.size(); ++word) mask[word] |= within.mask[word];
   walk.from_ends(item, within.ends);
   if (within.num_nodes * kShareOfNodes < vocabulary_->nodes().size() || within.ends.size() > kMaxEnds) return;

@@ -18,7 +18,7 @@ class AutomatonPath {
   bool step(uint32_t depth, uint8_t byte) {
     return (states_[depth] = automaton_.next(states_[depth - 1], byte)) != Automaton::kDead;
   }
-  // Whether any content may follow.
+  // True if any content may follow.
   bool takes_content(uint32_t depth) const {
     return automaton_.content_runs(states_[depth]).num_characters.back() == kMaxContentCharacters;
   }
@@ -89,7 +89,7 @@ class Behind {
   Behind(const Behind&) = delete;
   Behind& operator=(const Behind&) = delete;
 
-  // Whether `byte` may follow behind the item.
+  // True if `byte` may follow behind the item.
   bool allows(const Item& item, uint8_t byte) {
     if (has_row_ && !is_same_everywhere_) rows_.cut_behind(before_);
     if (!has_row_ || !is_same_everywhere_) {

@@ -1,16 +1,17 @@
-// One sequence's place in a grammar: which tokens may come next, which must, and whether the text may end here.
+// One sequence's place in a grammar: which tokens may come next, which must, and if the text may end here.
 //
 //   Matcher matcher(grammar, vocabulary);
-//   while (!finished) {
+//   while (!matcher.is_finished()) {
 //     matcher.fill_mask(mask);             // bits of legal tokens; with is_complete() the text's end is legal too
 //     matcher.accept(sample(logits, mask));
 //   }
 //
 // A place is an index into arrays that only grow: rollback() cuts them, and a copy of the matcher is a fork. Matchers of one grammar
-// may be used by different threads at once; one matcher by one thread at a time.
+// may be used by different threads at once, and then wait for each other; one matcher by one thread at a time.
 //
-// accept(), fill_mask() and the forced ones throw InputError where the grammar turns out to need more memory or work than limits.h
-// allows. The matcher is then of no more use.
+// A matcher takes some kilobytes, and at most kMaxArenaBytes (limits.h). A call takes microseconds, and at most kMaskFuel steps, which are
+// some tens of milliseconds. All but rollback(), num_steps() and is_complete() throw InputError where the grammar turns out to need more
+// than that; the matcher is then of no more use, and the grammar is to be refused.
 #pragma once
 
 #include <cstdint>
@@ -29,27 +30,31 @@ namespace nibble::grammar {
 
 class Matcher {
  public:
-  // The vocabulary, and its tokenizer, must outlive this.
+  // Stands at the beginning of the text. The vocabulary, and its tokenizer, must outlive this and the grammar.
   Matcher(std::shared_ptr<Grammar> grammar, const VocabularyTrie& vocabulary);
 
-  // Sets a bit for every ordinary token whose bytes may follow and clears all others: bit token % 32 of word token / 32, of
-  // vocabulary.num_mask_words() words. None is set if the text must end here, and only then.
+  // Sets a bit for every ordinary token whose bytes may follow and clears all others: bit token % 32 of word token / 32. `mask` has
+  // exactly vocabulary.num_mask_words() words; a model's logits may be more, and no text has those. Special tokens are never set: the
+  // caller adds what ends the text where is_complete(). No bit is set if the text must end here, and only then.
   void fill_mask(std::span<uint32_t> mask);
-  // False, and nothing has changed, if the token, or the text, may not follow.
+  // Goes on by a token, or by a text of any length. False, and nothing has changed, if it may not follow; always for special tokens
+  // and ids that are none. Either is one step for rollback().
   bool accept(TokenId token);
-  bool accept(std::string_view bytes);  // counts as one step for rollback()
-  // Whether the text may end here.
+  bool accept(std::string_view bytes);
+  // True if the text may end here.
   bool is_complete() const { return rows_.is_complete(rows_.last()); }
-  // Whether it must: no byte may follow.
+  // True if it must: no byte may follow.
   bool is_finished();
 
-  // The bytes that must come next, whatever they are part of: up to a place where there is a choice, or the text may end.
+  // The bytes that must come next, whatever tokens they are part of: up to a place where there is a choice, or the text may end, or 256
+  // of them. Changes nothing.
   std::string forced_bytes();
-  // The tokens that must come next: those of forced_bytes() that a model would write, as the text is encoded. Where tokens were
-  // accepted that its encoding does not have, or a longer token may begin in the last bytes, the rest is left to sampling.
+  // The tokens that must come next: those of forced_bytes() that a model would write, as the whole text is encoded; often none. Where
+  // tokens were accepted that its encoding does not have, or a longer token may begin in the last bytes, the rest is left to sampling.
+  // Each of them is in the mask at its place. Changes nothing.
   std::vector<TokenId> forced_tokens();
 
-  // Steps that were accepted, and going back to an earlier number of them.
+  // How many calls of accept() were true, and going back to when there were so many. More of them than there were is a bug.
   size_t num_steps() const { return steps_.size(); }
   void rollback(size_t num_steps);
 

@@ -27,12 +27,14 @@ struct RegexOptions {
   bool dot_is_anything{false};
 };
 
-// Throws InputError, whose message begins with `origin`, if the expression is no such one.
+// The expression of the texts that match. Throws InputError, whose message begins with `origin`, if `regex` is none, or needs what is
+// refused.
 Expression regex_expression(Expressions& expressions, std::string_view regex, const RegexOptions& options,
                             const std::string& origin);
 
-// The grammar of the texts that match as a whole, and of a list of texts.
+// The texts that match as a whole. Throws InputError as above, if no text matches, and above limits.h.
 Compiled compile_regex(std::string_view regex);
+// One of these texts, of any bytes that are UTF-8; equal ones count once. Throws InputError if there is none, and above limits.h.
 Compiled compile_choice(const std::vector<std::string>& texts);
 
 }  // namespace nibble::grammar

@@ -17,7 +17,7 @@ class RemainingLengths {
   // Throws InputError if the expression has too many derivatives to list.
   RemainingLengths(Automaton& automaton, Expressions& expressions, Expression root);
 
-  // Whether the expression, a derivative of the root's, has a text of at least `min` and at most `max` characters.
+  // True if the expression, a derivative of the root's, has a text of at least `min` and at most `max` characters.
   bool has_length(Expression expression, uint32_t min, uint32_t max) const;
   // The least number from which on it has texts of every number of characters; kUnlimited: there is none.
   uint32_t ends_from(Expression expression) const;

@@ -7,7 +7,7 @@
 namespace nibble::grammar {
 namespace {
 
-// Whether one of the texts below `node` is the name of a member at one of `legal`.
+// True if one of the texts below `node` is the name of a member at one of `legal`.
 bool has_legal_name(const Members& members, const Trie& names, uint32_t node, Positions legal) {
   const auto begin = members.positions.begin() + names.first_text(node);
   const auto end = members.positions.begin() + names.end_text(node);

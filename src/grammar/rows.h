@@ -28,7 +28,7 @@ class Rows {
   explicit Rows(Grammar& grammar);
 
   uint32_t last() const { return static_cast<uint32_t>(rows_.size()) - 1; }
-  // Whether the text may end here.
+  // True if the text may end here.
   bool is_complete(uint32_t row) const { return rows_[row].is_complete; }
   // The row's items that wait for text.
   uint32_t num_items(uint32_t row) const { return end_item(row) - rows_[row].first_item; }
@@ -40,7 +40,7 @@ class Rows {
   bool advance(uint32_t row, const Item& item, uint8_t byte);
   // Adds a row of what follows an item that has come to the end of its text.
   void add_behind(const Item& item);
-  // Whether `byte` may follow in `row`.
+  // True if `byte` may follow in `row`.
   bool allows(uint32_t row, uint8_t byte);
   // Removes all rows behind `row`.
   void cut_behind(uint32_t row);

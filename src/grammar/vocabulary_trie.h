@@ -32,15 +32,18 @@ class VocabularyTrie {
   };
   static_assert(sizeof(Node) == 8);
 
-  // The tokenizer must outlive this.
+  // Takes some 100 ms and 9 MB for 200,000 tokens, once for all grammars. The tokenizer must outlive this.
   explicit VocabularyTrie(const Tokenizer& tokenizer);
 
   const Tokenizer& tokenizer() const { return *tokenizer_; }
   std::span<const Node> nodes() const { return nodes_; }              // of all tokens
   std::span<const Node> other_nodes() const { return other_nodes_; }  // of those that are not content
+  // Of the content tokens of one of kNumContentSlices slices; each is in one.
   std::span<const Node> slice_nodes(size_t slice) const { return slices_[slice].nodes; }
-  uint32_t most_characters(size_t slice) const { return slices_[slice].most_characters; }  // of one token
-  size_t num_mask_words() const { return num_words_; }                                     // 32 tokens each
+  // The characters of that slice's longest token.
+  uint32_t most_characters(size_t slice) const { return slices_[slice].most_characters; }
+  // Words of a mask: one bit for each id below tokenizer().num_tokens(), rounded up to 32.
+  size_t num_mask_words() const { return num_words_; }
 
   // There are masks of content for up to so many characters, which is all but 230 of o200k's tokens, and for any number.
   static constexpr uint32_t kMaxMaskCharacters{16};
@@ -51,7 +54,8 @@ class VocabularyTrie {
   };
   std::span<const LongToken> long_content() const { return long_content_; }
 
-  // Sets the bits of the content tokens of at most `max_characters` of these slices (bits).
+  // Sets the bits of the content tokens of at most `max_characters` characters that are in these slices (bit i: slice i), and clears
+  // none. `mask` has num_mask_words() words.
   void add_content(uint32_t slices, uint32_t max_characters, std::span<uint32_t> mask) const;
 
  private:

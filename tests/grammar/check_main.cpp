@@ -22,7 +22,7 @@ namespace {
 
 using Then = std::function<bool()>;
 
-// Whether `matcher` accepts `text` and all that `then` tries behind it; leaves the matcher as it was.
+// True if `matcher` accepts `text` and all that `then` tries behind it; leaves the matcher as it was.
 bool try_text(Matcher& matcher, const std::string& text, const Then& then) {
   const size_t num_steps = matcher.num_steps();
   const bool is_accepted = matcher.accept(text) && then();

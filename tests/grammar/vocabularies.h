@@ -21,7 +21,7 @@ inline const VocabularyTrie& tiny_vocabulary() {
   return vocabulary;
 }
 
-// Whether the grammar has this whole text.
+// True if the grammar has this whole text.
 inline bool accepts(const Compiled& compiled, std::string_view text) {
   Matcher matcher(compiled.grammar, tiny_vocabulary());
   return matcher.accept(text) && matcher.is_complete();

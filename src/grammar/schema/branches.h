@@ -53,8 +53,8 @@ class Branches {
   // Throws InputError if the schema has a keyword that would change what is valid and is not enforced.
   void check_keywords(const Json& schema) const;
 
-  // Whether no value fulfils the terms, as far as a look some levels deep tells; asked to find which members of a oneOf exclude each
-  // other. Set by who knows what a branch's keywords mean together.
+  // True if no value fulfils the branch, as far as a look `depth` levels deep tells; asked to find which members of a oneOf exclude
+  // each other. Set by who knows what a branch's keywords mean together.
   std::function<bool(const Branch&, uint32_t depth)> is_impossible;
 
  private:

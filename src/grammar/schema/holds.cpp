@@ -1,4 +1,4 @@
-// Whether a value fulfils a schema, keyword by keyword: what an enum lists is filtered by all else that is said of it.
+// Tells if a value fulfils a schema, keyword by keyword: what an enum lists is filtered by all else that is said of it.
 #include <algorithm>
 
 #include "grammar/regex.h"

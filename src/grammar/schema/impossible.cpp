@@ -1,4 +1,4 @@
-// Whether a branch has no value, as far as a few levels show: schema/branches.h asks, to tell the members of a oneOf apart.
+// Finds branches that have no value, as far as a few levels show: schema/branches.h asks, to tell the members of a oneOf apart.
 #include <algorithm>
 
 #include "grammar/schema/compiler.h"
