@@ -30,10 +30,13 @@ inline constexpr uint32_t kMaxDepth{250};           // of nesting in a source; c
 inline constexpr uint64_t kCompileFuel{1'500'000};
 inline constexpr uint64_t kMaskFuel{500'000};  // of one mask, or of one token that is accepted
 
+// Work that is left. Whoever does a step spends a unit; what costs more than some tens of nanoseconds spends more.
 class Fuel {
  public:
   explicit Fuel(uint64_t units) : left_(units) {}
+  // Begins anew, whatever is left.
   void fill(uint64_t units) { left_ = units; }
+  // Throws InputError, and takes nothing, if less is left.
   void spend(uint64_t units = 1) {
     if (units > left_) [[unlikely]]
       throw InputError("the grammar takes too much work; make it smaller, or its repetitions less nested");
@@ -44,7 +47,7 @@ class Fuel {
   uint64_t left_;
 };
 
-// A place in a table. Limits above keep every table far below 2^32 entries.
+// A place in a table, or a number of entries. The limits above keep every table far below 2^32 entries; more is a bug.
 inline uint32_t to_index(size_t place) {
   NIBBLE_CHECK(place < kUnlimited, "{}", place);
   return static_cast<uint32_t>(place);

@@ -15,6 +15,13 @@ constexpr size_t kShareOfNodes{
 constexpr size_t kMaxMasks{128};  // of a grammar; 25 kB each, and 16 bytes for each end
 constexpr size_t kMaxEnds{4'096};
 
+// True if no token can come to a length at which it matters.
+bool is_any_length(const Terminal& terminal, uint32_t num_characters) {
+  const bool has_room =
+      terminal.max == kUnlimited || terminal.max - num_characters >= VocabularyTrie::kMaxTokenBytes;
+  return !terminal.is_counted || (!terminal.has_pattern && num_characters >= terminal.min && has_room);
+}
+
 }  // namespace
 
 // Content tokens behind an item, as far as they can be told at once: by slice, those of at most so many characters are legal, and no
@@ -93,7 +100,7 @@ void Matcher::add_item(const Item& item, std::span<uint32_t> mask) {
   const Op& op = grammar_->ops[item.op];
   const bool is_plain = op.kind == OpKind::kMatch &&
                         grammar_->terminals[op.a].kind == Terminal::Kind::kAutomaton &&
-                        !grammar_->terminals[op.a].is_counted;
+                        is_any_length(grammar_->terminals[op.a], item.counter);
   const std::tuple key{vocabulary_, item.op, item.state, is_plain && may_go_on_behind(item)};
   if (const auto known = grammar_->masks.find(key); is_plain && known != grammar_->masks.end()) {
     for (size_t word = 0; word < mask.size(); ++word) mask[word] |= known->second.mask[word];
