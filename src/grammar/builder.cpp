@@ -44,7 +44,35 @@ NodeId GrammarBuilder::sequence(std::vector<NodeId> parts) {
   return add({.kind = Kind::kSequence, .parts = std::move(parts)});
 }
 
+// What begins alike becomes one beginning, as in `list: item | item "," list`: else a text of it would be at two places at once, which a
+// mask has to follow byte by byte. Only the first parts are compared, and once, so that nothing is nested deep.
 NodeId GrammarBuilder::choice(std::vector<NodeId> parts) {
+  std::map<NodeId, std::vector<NodeId>> alike;  // by the beginning
+  std::vector<NodeId> beginnings;
+  for (const NodeId part : parts) {
+    const Node& n = node(part);
+    const NodeId beginning = n.kind == Kind::kSequence && !n.parts.empty() ? n.parts[0] : part;
+    if (alike[beginning].empty()) beginnings.push_back(beginning);
+    alike[beginning].push_back(part);
+  }
+  if (beginnings.size() < parts.size()) {
+    parts.clear();
+    for (const NodeId beginning : beginnings) {
+      const std::vector<NodeId>& together = alike[beginning];
+      std::vector<NodeId> rests;
+      for (const NodeId part : together) {
+        if (part == beginning) {
+          rests.push_back(empty_text());
+        } else {
+          const std::vector<NodeId>& whole = node(part).parts;
+          rests.push_back(sequence({whole.begin() + 1, whole.end()}));
+        }
+      }
+      parts.push_back(together.size() == 1
+                          ? together[0]
+                          : sequence({beginning, add({.kind = Kind::kChoice, .parts = std::move(rests)})}));
+    }
+  }
   if (parts.size() == 1) return parts[0];
   return add({.kind = Kind::kChoice, .parts = std::move(parts)});
 }
