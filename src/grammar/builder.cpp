@@ -264,7 +264,10 @@ std::shared_ptr<Grammar> GrammarBuilder::build(NodeId root) {
   find_nullable();
   find_regular();
   add_op({.kind = OpKind::kReturn});
-  rule_of(root);
+  // The whole text's rule calls the root, so that a root that begins with itself is called by all in the same way.
+  grammar_->rules.emplace_back();
+  const uint32_t called = rule_of(root);
+  grammar_->rules[0].entry = add_op({.kind = OpKind::kCall, .a = called});
   while (!rules_to_emit_.empty()) {
     const NodeId id = rules_to_emit_.back();
     rules_to_emit_.pop_back();

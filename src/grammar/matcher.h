@@ -37,8 +37,8 @@ class Matcher {
   // exactly vocabulary.num_mask_words() words; a model's logits may be more, and no text has those. Special tokens are never set: the
   // caller adds what ends the text where is_complete(). No bit is set if the text must end here, and only then.
   void fill_mask(std::span<uint32_t> mask);
-  // Goes on by a token, or by a text of any length. False, and nothing has changed, if it may not follow; always for special tokens
-  // and ids that are none. Either is one step for rollback().
+  // Goes on by a token, or by a text of up to some thousand bytes. False, and nothing has changed, if it may not follow; always for
+  // special tokens and ids that are none. Either is one step for rollback().
   bool accept(TokenId token);
   bool accept(std::string_view bytes);
   // True if the text may end here.

@@ -7,7 +7,7 @@
 namespace nibble::grammar {
 
 Rows::Rows(Grammar& grammar) : grammar_(&grammar), frame_of_rule_(grammar.rules.size(), {kUnlimited, 0}) {
-  frames_.push_back({kUnlimited, 0});  // the whole text's rule, which nobody called
+  frames_.push_back({0, 0});  // the whole text's rule, which nobody called
   begin_row();
   pending_.push_back({grammar.rules[0].entry, 0, 0});
   close();
@@ -158,7 +158,9 @@ void Rows::follow(const Pending& place) {
       return;
     }
     case OpKind::kCall:
-      return call(place, op.a, grammar_->ops[op.next].kind == OpKind::kReturn);
+      // Where nothing was read since the frame began, the rule may have been called by itself: left recursion shares a frame of its own.
+      return call(place, op.a,
+                  grammar_->ops[op.next].kind == OpKind::kReturn && frames_[place.frame].row != last());
     case OpKind::kFork:
       if (!mark({place.op, place.frame, 0, place.counter})) return;
       for (uint32_t i = 0; i < op.b; ++i)

@@ -2,9 +2,9 @@
 // to (Earley, "An Efficient Context-Free Parsing Algorithm", CACM 1970).
 //
 // An item is a place in the grammar's program. Where it came from is a frame: the row in which a rule was called, so that all callers of
-// one rule at one place share what follows. A rule that is called last in another takes over its frame: a list that is written with
-// recursion at its end takes no more room with each item. Rows, items and frames lie in arrays that only grow and are cut back to an
-// earlier length, so that going on, going back and copying are cheap.
+// one rule at one place share what follows. A rule that is called last in another, behind text, takes over its frame: a list that is
+// written with recursion at its end takes no more room with each item. Rows, items and frames lie in arrays that only grow and are cut
+// back to an earlier length, so that going on, going back and copying are cheap.
 #pragma once
 
 #include <cstdint>
