@@ -25,8 +25,8 @@ struct Folder {
 constexpr Folder kFolders[] = {
     {"core", 0},                                                  //
     {"formats", 1},     {"text", 1},                              //
-    {"grammar", 2},     {"harmony", 2},     {"model", 2},         //
-    {"kv", 3},          {"backend", 3},                           //
+    {"grammar", 2},     {"model", 2},                             //
+    {"harmony", 3},     {"kv", 3},          {"backend", 3},       //
     {"reference", 4},   {"backend/cpu", 4}, {"backend/cuda", 4},  //
     {"speculative", 5},                                           //
     {"engine", 6},                                                //
