@@ -34,6 +34,13 @@ struct IsLikelier {
 };
 constexpr IsLikelier kIsLikelier{};
 
+void apply_mask(std::span<float> logits, TokenMask& mask) {
+  std::vector<uint32_t> words(mask_words(static_cast<int>(logits.size())));
+  mask.fill(words);
+  for (size_t v = 0; v < logits.size(); ++v)
+    if (!(words[v / 32] >> (v % 32) & 1)) logits[v] = kMinusInfinity;
+}
+
 bool changes_logits(const SampleParams& params) {
   return !params.logit_bias.empty() || params.repetition_penalty != 1 || params.presence_penalty != 0 ||
          params.frequency_penalty != 0;
@@ -191,6 +198,7 @@ SampledToken sample(std::span<float> logits, const OutputRow& row, int position)
   for (float& logit : logits) logit = ordered(logit);
   std::vector<float> raw;  // the model's own logits, for log-probabilities
   if (params.num_logprobs >= 0) raw.assign(logits.begin(), logits.end());
+  if (row.mask) apply_mask(logits, *row.mask);
   if (changes_logits(params)) apply_bias_and_penalties(logits, row);
 
   SampledToken sampled;

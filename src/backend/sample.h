@@ -1,6 +1,7 @@
 // Samples a token from one row of logits, on the host, for backends without a sampler of their own.
 //
 //   l[v]      the model's logit of token v; NaN counts as -infinity, +infinity as the largest float
+//   0. mask          l[v] = -infinity where v may not be chosen: no bias brings it back, and no filter counts it
 //   1. bias          l[v] += bias[v]                                                       OpenAI's logit_bias
 //   2. penalties     l[v] = l[v] > 0 ? l[v] / r : l[v] * r    where v is in prompt or output   repetition (Keskar et
 //                    al. 2019; Hugging Face, vLLM)
@@ -13,7 +14,7 @@
 //   7. draw          u in [0, 1) of (seed, position): the first kept v, ids ascending, with  sum_{v' <= v} w > u sum w
 //
 // The order is vLLM's. Among equally likely tokens the lower id counts as likelier, so that top_k keeps exactly k.
-// Log-probabilities are l - log sum exp(l) of the model's own logits, before step 1.
+// Log-probabilities are l - log sum exp(l) of the model's own logits, before step 0.
 #pragma once
 
 #include <span>

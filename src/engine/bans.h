@@ -1,12 +1,10 @@
 // The tokens that a request bans at a place of its answer. Each becomes a logit bias of -infinity, which every sampler obeys to the
 // letter: the token's weight is 0. Log-probabilities are the model's own and do not change (backend/sample.h).
 //
-//   allowed     everything else is banned, everywhere
 //   runs        the last token of a run is banned where the tokens before it are the answer's last ones: so no answer has the run
 //   min_tokens  stop tokens are banned before the answer has so many tokens
 //
-// A row that bans most of a vocabulary of 201,088 takes 3.2 MB of biases in each step: some milliseconds on the host. Only answers with
-// `allowed` pay for it.
+// They are few. What bans most of a vocabulary is a mask: allowed_tokens.h.
 #pragma once
 
 #include <span>
@@ -18,23 +16,22 @@ namespace nibble {
 
 class BannedSampling {
  public:
-  BannedSampling(SampleParams sample, Bans bans, const StopParams& stop, int vocab);
+  BannedSampling(SampleParams sample, std::vector<std::vector<TokenId>> runs, const StopParams& stop);
 
   // True if what is banned depends on the answer's tokens, not only on their number.
   bool needs_output() const { return needs_output_; }
-  bool has_bans() const { return bans_.allowed || !bans_.runs.empty() || min_tokens_ > 0; }
+  bool has_bans() const { return !runs_.empty() || min_tokens_ > 0; }
   // How the token behind `output` is sampled. Where needs_output() is false the answer may have more tokens than `output`: `index` is
   // how many. Valid until the next call.
   const SampleParams& at(std::span<const TokenId> output, int index);
 
  private:
   SampleParams sample_;
-  Bans bans_;
+  std::vector<std::vector<TokenId>> runs_;
   std::vector<TokenId> stop_tokens_;
-  int min_tokens_, vocab_;
+  int min_tokens_;
   bool needs_output_{false};
   size_t num_fixed_;  // biases that apply everywhere
-  bool is_ready_{false};
 };
 
 }  // namespace nibble

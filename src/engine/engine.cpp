@@ -149,7 +149,7 @@ bool Engine::Impl::take_orders() {
       const int max_output = max_output_tokens(*order.request, limits);
       const Sequence& sequence = sequences
                                      .try_emplace(order.id, order.id, std::move(*order.request), max_output,
-                                                  limits.vocab, tokenizer, order.submitted)
+                                                  tokenizer, order.submitted)
                                      .first->second;
       scheduler.add(order.id, sequence.prompt(), max_output, sequence.needs());
     } else if (const auto found = sequences.find(order.id); found != sequences.end()) {
@@ -259,7 +259,8 @@ void Engine::Impl::launch_backend(Launched& next) {
       outputs.push_back({.token_index = slice.num_tokens - 1,
                          .sample = &sequence.sample(index),
                          .prompt = sequence.prompt(),
-                         .output = sequence.output()});
+                         .output = sequence.output(),
+                         .mask = sequence.mask()});
     }
     Run run{.first_position = slice.first_position,
             .full = std::exchange(slice.full, {}),
@@ -282,20 +283,21 @@ void Engine::Impl::hand_out(const Slice& slice, SampledToken token) {
   if (found == sequences.end()) return;  // it ended or was cancelled when this step was already launched
   Sequence& sequence = found->second;
   if (token.token == -1) {
-    const int position = slice.first_position + slice.num_tokens - 1;
-    std::string why = sequence.sampling().has_bans()
-                          ? fmt::format("every token is banned at position {}: allow more of them", position)
-                          : fmt::format(
-                                "the model gave no number as logit at position {}: its "
-                                "weights may be damaged",
-                                position);
+    std::string why = sequence.why_none(slice.first_position + slice.num_tokens - 1);
     end(slice.request, FailedEvent{slice.request, std::move(why)});
     return;
   }
   NIBBLE_CHECK(token.token >= 0 && token.token < limits.vocab, "token {} of {}", token.token, limits.vocab);
   scheduler.push(slice.request, token.token);
   put(sequence.push(std::move(token)));
-  if (sequence.end()) end(slice.request, sequence.finish(*sequence.end()));
+  for (auto next = sequence.next_forced(); next && !sequence.end(); next = sequence.next_forced()) {
+    scheduler.append(slice.request, *next);
+    put(sequence.push({.token = *next}));
+  }
+  if (sequence.fault())
+    end(slice.request, FailedEvent{slice.request, *sequence.fault()});
+  else if (sequence.end())
+    end(slice.request, sequence.finish(*sequence.end()));
 }
 
 // The pages are freed before the event is sent, so that its receiver can rely on them.

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "core/token.h"
+#include "grammar/constraint.h"
 #include "model/batch.h"
 
 namespace nibble {
@@ -29,7 +30,7 @@ struct StopParams {
   bool keeps_stop{false};  // the text of the stop string or stop token that ended the answer belongs to it
 };
 
-// What may not be chosen at all: engine/bans.h.
+// What may not be chosen at all: engine/bans.h, and `allowed` engine/allowed_tokens.h.
 struct Bans {
   std::shared_ptr<const std::vector<TokenId>> allowed{};  // null: all; choices of a request share it
   std::vector<std::vector<TokenId>> runs{};  // no answer has one of these: the last token of it is banned
@@ -40,6 +41,8 @@ struct GenerationRequest {
   SampleParams sample{};
   StopParams stop{};
   Bans bans{};
+  // null: the answer may be anything. Else what it may be from its first token on: each choice of the request has a fork of it.
+  std::shared_ptr<const grammar::Constraint> constraint{};
   // n >= 0: the log-probability of each token of the prompt but the first, and of the n likeliest there; at most kMaxLogprobs. The whole
   // prompt is run, whatever the prefix cache has of it.
   int prompt_logprobs{-1};

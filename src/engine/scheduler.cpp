@@ -198,12 +198,16 @@ std::vector<Slice> Scheduler::next() {
   return slices;
 }
 
-void Scheduler::push(RequestId request, TokenId token) {
+void Scheduler::push(RequestId request, TokenId token) { add_token(request, token, /*is_awaited=*/true); }
+void Scheduler::append(RequestId request, TokenId token) { add_token(request, token, /*is_awaited=*/false); }
+
+void Scheduler::add_token(RequestId request, TokenId token, bool is_awaited) {
   const auto is_meant = [&](const auto& sequence) { return sequence.request == request; };
   if (const auto found = std::find_if(running_.begin(), running_.end(), is_meant); found != running_.end()) {
-    NIBBLE_CHECK(found->num_awaited > 0, "request {} awaits no token", static_cast<uint64_t>(request));
+    NIBBLE_CHECK((found->num_awaited > 0) == is_awaited, "request {} awaits {} tokens",
+                 static_cast<uint64_t>(request), found->num_awaited);
     found->tokens.push_back(token);
-    --found->num_awaited;
+    found->num_awaited -= is_awaited;
   } else if (const auto preempted = std::find_if(waiting_.begin(), waiting_.end(), is_meant);
              preempted != waiting_.end()) {
     preempted->tokens.push_back(token);

@@ -87,6 +87,8 @@ class Scheduler {
   std::vector<Slice> next();
   // Reports the token that a step sampled for a sequence; ignored if the sequence was removed meanwhile.
   void push(RequestId request, TokenId token);
+  // Adds a token that no step samples, behind those that are known; ignored likewise. No token of the sequence may be awaited.
+  void append(RequestId request, TokenId token);
 
   bool is_idle() const { return waiting_.empty() && running_.empty(); }
   int num_waiting() const { return static_cast<int>(waiting_.size()); }
@@ -118,6 +120,7 @@ class Scheduler {
     }
   };
 
+  void add_token(RequestId request, TokenId token, bool is_awaited);
   void admit();
   void add_to_cache(Running& sequence);
   bool is_being_filled(std::span<const TokenId> tokens) const;

@@ -1,18 +1,37 @@
 #include "engine/sequence.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <limits>
 #include <utility>
 
 namespace nibble {
+namespace {
 
-Sequence::Sequence(RequestId id, GenerationRequest request, int max_output_tokens, int vocab,
-                   const Tokenizer& tokenizer, Stopwatch submitted)
+// A row that chooses this token, because its bias outweighs all logits. So it reports that token's log-probability, which is the
+// model's own.
+SampleParams choosing(TokenId token, int num_logprobs) {
+  return {.logit_bias = {{token, std::numeric_limits<float>::max()}}, .num_logprobs = num_logprobs};
+}
+
+// What such a row gave for the token.
+void correct(SampledToken& token, TokenId asked) {
+  if (token.token != asked) token.logprob = -std::numeric_limits<float>::infinity();  // the model excludes it
+  token.token = asked;
+}
+
+}  // namespace
+
+Sequence::Sequence(RequestId id, GenerationRequest request, int max_output_tokens, const Tokenizer& tokenizer,
+                   Stopwatch submitted)
     : id_(id),
       num_prompt_tokens_(request.prompt.size()),
       tokens_(std::move(request.prompt)),
       stop_(std::move(request.stop)),
-      sampling_(std::move(request.sample), std::move(request.bans), stop_, vocab),
+      num_logprobs_(request.sample.num_logprobs),
+      sampling_(std::move(request.sample), std::move(request.bans.runs), stop_),
+      allowed_(std::move(request.bans.allowed), request.constraint.get()),
       max_output_tokens_(static_cast<size_t>(max_output_tokens)),
       tokenizer_(&tokenizer),
       stop_strings_(stop_.strings, stop_.keeps_stop),
@@ -20,22 +39,17 @@ Sequence::Sequence(RequestId id, GenerationRequest request, int max_output_token
   if (request.prompt_logprobs >= 0) prompt_logprobs_ = request.prompt_logprobs;
 }
 
-// Each row chooses the token that the prompt has there, because its bias outweighs all logits. So it reports that token's
-// log-probability, which is the model's own.
 std::vector<SampleParams> Sequence::take_prompt_rows(int first_position, int num_tokens) {
   std::vector<SampleParams> rows;
   if (!prompt_logprobs_) return rows;
   const size_t end = std::min(static_cast<size_t>(first_position + num_tokens), num_prompt_tokens_ - 1);
   for (; num_prompt_rows_ < end; ++num_prompt_rows_)
-    rows.push_back({.logit_bias = {{tokens_[num_prompt_rows_ + 1], std::numeric_limits<float>::max()}},
-                    .num_logprobs = *prompt_logprobs_});
+    rows.push_back(choosing(tokens_[num_prompt_rows_ + 1], *prompt_logprobs_));
   return rows;
 }
 
 void Sequence::push_prompt(SampledToken token) {
-  const TokenId asked = tokens_[prompt_tokens_.size() + 1];
-  if (token.token != asked) token.logprob = -std::numeric_limits<float>::infinity();  // the model excludes it
-  token.token = asked;
+  correct(token, tokens_[prompt_tokens_.size() + 1]);
   prompt_tokens_.push_back(std::move(token));
 }
 
@@ -46,7 +60,32 @@ void Sequence::start(int first_position) {
   num_cached_tokens_ = first_position;
 }
 
+const SampleParams& Sequence::sample(int index) {
+  if (!forced_.empty()) return forced_sample_ = choosing(forced_.front(), num_logprobs_);
+  return sampling_.at(output(), index);
+}
+
+std::string Sequence::why_none(int position) const {
+  if (allowed_.depend_on_answer())
+    return fmt::format("the grammar and what is banned leave no token at position {}: ban less", position);
+  if (sampling_.has_bans() || !allowed_.are_all())
+    return fmt::format("every token is banned at position {}: allow more of them", position);
+  return fmt::format("the model gave no number as logit at position {}: its weights may be damaged",
+                     position);
+}
+
+std::optional<TokenId> Sequence::next_forced() const {
+  if (forced_.empty() || num_logprobs_ >= 0) return std::nullopt;
+  return forced_.front();
+}
+
 TokenEvent Sequence::push(SampledToken token) {
+  if (forced_.empty()) {
+    for (const TokenId next : allowed_.push(token.token)) forced_.push_back(next);
+  } else {
+    if (num_logprobs_ >= 0) correct(token, forced_.front());
+    forced_.pop_front();
+  }
   const TokenId id = token.token;
   tokens_.push_back(id);
   last_token_seconds_ = clock_->seconds();

@@ -2,12 +2,14 @@
 // values are.
 #pragma once
 
+#include <deque>
 #include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "core/clock.h"
+#include "engine/allowed_tokens.h"
 #include "engine/bans.h"
 #include "engine/event.h"
 #include "engine/generation_request.h"
@@ -20,20 +22,25 @@ namespace nibble {
 
 class Sequence {
  public:
-  // `max_output_tokens` and the vocabulary: see validate.h. `submitted` was started when the request came. The tokenizer must outlive
+  // `max_output_tokens`: see validate.h. `submitted` was started when the request came. The tokenizer must outlive
   // this.
-  Sequence(RequestId id, GenerationRequest request, int max_output_tokens, int vocab,
-           const Tokenizer& tokenizer, Stopwatch submitted = {});
+  Sequence(RequestId id, GenerationRequest request, int max_output_tokens, const Tokenizer& tokenizer,
+           Stopwatch submitted = {});
 
   std::span<const TokenId> tokens() const { return tokens_; }  // prompt, then output
   std::span<const TokenId> prompt() const { return tokens().first(num_prompt_tokens_); }
   std::span<const TokenId> output() const { return tokens().subspan(num_prompt_tokens_); }
-  // How the token of the answer with this index is sampled: bans.h.
-  const SampleParams& sample(int index) { return sampling_.at(output(), index); }
-  const BannedSampling& sampling() const { return sampling_; }
+  // How the token of the answer with this index is sampled, and which tokens it may be.
+  const SampleParams& sample(int index);
+  TokenMask* mask() { return allowed_.are_all() || !forced_.empty() ? nullptr : &allowed_; }
+  // Why no token may be sampled at a position.
+  std::string why_none(int position) const;
+  // Why the answer can't go on, whatever was sampled.
+  const std::optional<std::string>& fault() const { return allowed_.fault(); }
 
   SequenceNeeds needs() const {
-    return {.known_tokens = sampling_.needs_output(), .whole_prompt = prompt_logprobs_.has_value()};
+    return {.known_tokens = sampling_.needs_output() || allowed_.depend_on_answer(),
+            .whole_prompt = prompt_logprobs_.has_value()};
   }
   // Log-probabilities of the prompt, where they are asked for: before a step that runs `num_tokens` from `first_position` on, how its
   // rows are to choose the prompt's next tokens, from the first of these rows on that was not in a step before; and what they gave.
@@ -45,6 +52,9 @@ class Sequence {
   void start(int first_position);
   // Adds a token to the answer.
   TokenEvent push(SampledToken token);
+  // The token that must follow the last one and is to be added without a step. Where log-probabilities are wanted there is none: then
+  // such tokens are rows of steps like others, which choose nothing else.
+  std::optional<TokenId> next_forced() const;
   // The reason why the answer has ended; nothing while it goes on.
   std::optional<FinishReason> end() const { return end_; }
   FinishedEvent finish(FinishReason reason);
@@ -54,7 +64,11 @@ class Sequence {
   size_t num_prompt_tokens_;
   std::vector<TokenId> tokens_;
   StopParams stop_;
+  int num_logprobs_;
   BannedSampling sampling_;
+  AllowedTokens allowed_;
+  std::deque<TokenId> forced_;  // tokens that must follow
+  SampleParams forced_sample_;  // of the first of them, where log-probabilities are wanted
   size_t max_output_tokens_;
   std::optional<FinishReason> end_;
   std::optional<int> prompt_logprobs_;

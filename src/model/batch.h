@@ -25,7 +25,7 @@ struct PageTableView {
 
 inline constexpr int kMaxLogprobs{20};  // the limit of OpenAI's API
 
-// The parameters that a token is sampled with. The steps apply in vLLM's order: logit bias, penalties, temperature, min_p, top_k, top_p,
+// The parameters that a token is sampled with. The steps apply in vLLM's order: the row's mask, logit bias, penalties, temperature, min_p, top_k, top_p,
 // draw. backend/sample.h has the formulas.
 struct SampleParams {
   float temperature{0};  // 0: the likeliest token, ties to the lower id
@@ -41,12 +41,22 @@ struct SampleParams {
   int num_logprobs{-1};
 };
 
+// The tokens that may be chosen in an output row: bit token % 32 of word token / 32, in mask_words(V) words. A backend asks once in a step, by
+// one of its threads, and where it can while the forward pass runs: an answer may take some microseconds.
+class TokenMask {
+ public:
+  virtual ~TokenMask() = default;
+  virtual void fill(std::span<uint32_t> words) = 0;
+};
+inline size_t mask_words(int vocab) { return (static_cast<size_t>(vocab) + 31) / 32; }
+
 // A row of the batch whose next token is wanted.
 struct OutputRow {
   int token_index{0};                   // index in the run's tokens
   const SampleParams* sample{nullptr};  // null: no token is chosen (logits only)
   // The sequence so far; read for penalties only. Where the run `follows`, the token it waits for is not in it and counts all the same.
   std::span<const TokenId> prompt{}, output{};
+  TokenMask* mask{nullptr};  // null: every token may be chosen
 };
 
 // New tokens of one sequence, at consecutive positions that its page tables already cover.
@@ -67,7 +77,8 @@ struct Batch {
 
 struct TokenLogprob {
   TokenId token{0};
-  float logprob{0};  // natural logarithm; from the model's own distribution, before temperature and penalties
+  float logprob{
+      0};  // natural logarithm; from the model's own distribution, before the mask, temperature and penalties
 };
 
 struct SampledToken {

@@ -61,6 +61,26 @@ TEST(SampleGreedy, LogitBiasIsAddedFirst) {
   EXPECT_EQ(choose({2.2f, 3}, {.repetition_penalty = 2, .logit_bias = {{1, 1}}}, 0, {1}).token, 0);
 }
 
+class OnlyEven : public TokenMask {
+ public:
+  void fill(std::span<uint32_t> words) override { std::fill(words.begin(), words.end(), 0x55555555u); }
+};
+
+TEST(SampleMask, ExcludesTokensBeforeEverythingElse) {
+  OnlyEven mask;
+  const auto choose_even = [&](std::vector<float> logits, const SampleParams& params) {
+    return sample(logits, {.sample = &params, .mask = &mask}, 0);
+  };
+  EXPECT_EQ(choose_even({0, 3, 1, 2}, {}).token, 2);
+  EXPECT_EQ(choose_even({0, 3, 1, 2}, {.logit_bias = {{1, 100}}}).token, 2);
+  EXPECT_EQ(choose_even({0, 3, 1, 2}, {.temperature = 1, .top_k = 1}).token, 2);  // top_k counts what is left
+  EXPECT_EQ(choose_even({-kInfinity, 3}, {}).token, -1);
+  // Log-probabilities are the model's own: 3 of 0, 3, 1, 2 is the likeliest.
+  const SampledToken token = choose_even({0, 3, 1, 2}, {.num_logprobs = 1});
+  EXPECT_EQ(token.top[0].token, 1);
+  EXPECT_NEAR(token.logprob, 1 - std::log(1 + std::exp(3) + std::exp(1) + std::exp(2)), 1e-6);
+}
+
 TEST(SamplePenalties, RepetitionDividesWhatIsPositiveAndMultipliesWhatIsNegative) {
   const SampleParams params{.repetition_penalty = 2};
   EXPECT_EQ(choose({3.9f, 2}, params, 0, {0}).token, 1);    // 1.95 < 2

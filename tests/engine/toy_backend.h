@@ -108,6 +108,17 @@ class ToyBackend : public Backend {
   }
 
  private:
+  class CopiedMask : public TokenMask {
+   public:
+    explicit CopiedMask(TokenMask* given) : words_(mask_words(kToyVocab)) {
+      if (given) given->fill(words_);
+    }
+    void fill(std::span<uint32_t> words) override { std::copy(words_.begin(), words_.end(), words.begin()); }
+
+   private:
+    std::vector<uint32_t> words_;
+  };
+
   // A run that needs nothing of the batch that it was copied from.
   struct CopiedRun {
     explicit CopiedRun(const Run& given)
@@ -120,6 +131,7 @@ class ToyBackend : public Backend {
       for (const OutputRow& row : rows) {
         EXPECT_TRUE(prompt.empty()) << "rows after that of the last token";
         samples.push_back(*row.sample);
+        masks.emplace_back(row.mask);
         prompt.assign(row.prompt.begin(), row.prompt.end());
         output.assign(row.output.begin(), row.output.end());
       }
@@ -130,7 +142,10 @@ class ToyBackend : public Backend {
         tokens[0] = last_tokens[static_cast<size_t>(run.follows)];
         output.push_back(tokens[0]);
       }
-      for (size_t i = 0; i < rows.size(); ++i) rows[i].sample = &samples[i];
+      for (size_t i = 0; i < rows.size(); ++i) {
+        rows[i].sample = &samples[i];
+        if (rows[i].mask) rows[i].mask = &masks[i];
+      }
       if (!rows.empty() && !prompt.empty()) rows.back().prompt = prompt, rows.back().output = output;
       return {.tokens = tokens,
               .first_position = run.first_position,
@@ -144,6 +159,7 @@ class ToyBackend : public Backend {
     std::vector<PageId> full, sliding;
     std::vector<OutputRow> rows;
     std::vector<SampleParams> samples;
+    std::deque<CopiedMask> masks;
     std::vector<TokenId> prompt, output;
   };
   struct CopiedBatch {

@@ -28,12 +28,17 @@ class CudaBackend final : public Backend {
  private:
   Model model() const { return {config_, weights_, kv_}; }
   void enqueue_layers(const StepShape& shape) { run_layers(model(), plan_, *work_, shape, stream_); }
-  void enqueue_outputs(const StepShape& shape, int first, int count) {
-    run_outputs(model(), plan_, *work_, shape, first, count, stream_);
+  void enqueue_unembed(const StepShape& shape, int first, int count) {
+    run_unembed(model(), plan_, *work_, shape, first, count, stream_);
   }
+  void enqueue_sample(const StepShape& shape, int first, int count) {
+    run_sample(model(), plan_, *work_, shape, first, count, stream_);
+  }
+  // A graph ends before the sampling where that waits for masks.
   void enqueue_decode(const StepShape& shape) {
     enqueue_layers(shape);
-    enqueue_outputs(shape, 0, shape.num_outputs);
+    enqueue_unembed(shape, 0, shape.num_outputs);
+    if (!shape.have_masks) enqueue_sample(shape, 0, shape.num_outputs);
   }
   void download_outputs(bool want_logits, int first, int count, StepResult& result);
 
@@ -85,14 +90,20 @@ StepResult CudaBackend::step(const Batch& batch) {
   if (shape.num_tokens == 0) return result;
   if (shape.is_decode()) {
     graphs_.launch(shape, stream_, [&] { enqueue_decode(shape); });
+    if (shape.have_masks) {
+      input_.upload_masks(stream_);
+      enqueue_sample(shape, 0, shape.num_outputs);
+    }
     download_outputs(batch.want_logits, 0, shape.num_outputs, result);
     return result;
   }
   graphs_.count_step_without();
   enqueue_layers(shape);
+  input_.upload_masks(stream_);
   for (int first = 0; first < shape.num_outputs; first += kOutputRows) {
     const int count = std::min(kOutputRows, shape.num_outputs - first);
-    enqueue_outputs(shape, first, count);
+    enqueue_unembed(shape, first, count);
+    enqueue_sample(shape, first, count);
     download_outputs(batch.want_logits, first, count, result);
   }
   stream_.wait();
@@ -103,6 +114,7 @@ std::vector<TimedWork> CudaBackend::profile(const Batch& batch) {
   Recorder recorder;
   const StepShape shape = input_.upload(batch, stream_);
   if (shape.num_tokens == 0) return {};
+  NIBBLE_CHECK(!shape.have_masks, "a step with masks is not profiled");
   recorder.clear(stream_);
   stream_.record(&recorder);
   if (shape.is_decode()) {
@@ -111,8 +123,11 @@ std::vector<TimedWork> CudaBackend::profile(const Batch& batch) {
     stream_.wait();
   } else {
     enqueue_layers(shape);
-    for (int first = 0; first < shape.num_outputs; first += kOutputRows)
-      enqueue_outputs(shape, first, std::min(kOutputRows, shape.num_outputs - first));
+    for (int first = 0; first < shape.num_outputs; first += kOutputRows) {
+      const int count = std::min(kOutputRows, shape.num_outputs - first);
+      enqueue_unembed(shape, first, count);
+      enqueue_sample(shape, first, count);
+    }
   }
   stream_.record(nullptr);
   stream_.wait();

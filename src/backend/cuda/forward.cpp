@@ -108,7 +108,7 @@ void run_layers(const Model& model, const Plan& plan, const Workspace& work, con
   }
 }
 
-void run_outputs(const Model& model, const Plan& plan, const Workspace& work, const StepShape& shape,
+void run_unembed(const Model& model, const Plan& plan, const Workspace& work, const StepShape& shape,
                  int first, int count, Stream stream) {
   const InputParts in = parts_of(work.input, shape);
   const ResidualInput left = stream_in(model.config, work, /*with_experts=*/true);
@@ -117,6 +117,11 @@ void run_outputs(const Model& model, const Plan& plan, const Workspace& work, co
                         count,
                         model.weights.unembedding,
                         work.logits});
+}
+
+void run_sample(const Model& model, const Plan& plan, const Workspace& work, const StepShape& shape,
+                int first, int count, Stream stream) {
+  const InputParts in = parts_of(work.input, shape);
   plan.sample(stream, count,
               {in.sample + first, work.logits, model.config.vocab, shape.are_greedy, work.best,
                work.sample_tickets, work.results + first});

@@ -18,8 +18,10 @@ struct Model {
 void run_layers(const Model& model, const Plan& plan, const Workspace& work, const StepShape& shape,
                 Stream stream);
 
-// Logits and tokens of outputs [first, first + count), which are at most kOutputRows.
-void run_outputs(const Model& model, const Plan& plan, const Workspace& work, const StepShape& shape,
+// The logits of outputs [first, first + count), which are at most kOutputRows, and the tokens that are chosen by them.
+void run_unembed(const Model& model, const Plan& plan, const Workspace& work, const StepShape& shape,
                  int first, int count, Stream stream);
+void run_sample(const Model& model, const Plan& plan, const Workspace& work, const StepShape& shape,
+                int first, int count, Stream stream);
 
 }  // namespace nibble::cuda

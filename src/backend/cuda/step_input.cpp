@@ -89,6 +89,7 @@ StepShape InputUpload::upload(const Batch& batch, Stream stream) {
     }
   }
   shape.are_greedy = sample_rows_.are_greedy();
+  shape.have_masks = sample_rows_.have_masks();
   sample_rows_.upload(stream);
   const auto bytes =
       static_cast<size_t>(reinterpret_cast<uint8_t*>(in.page_ids + num_page_ids) - pinned_.as<uint8_t>());

@@ -16,7 +16,8 @@ struct StepShape {
   int num_single_rows{0},
       num_tiles{0};  // rows that are attended to one by one come first; the others are in tiles
   bool are_greedy{false};
-  bool writes_kv{false};  // every row belongs to another sequence: attend_rows() writes
+  bool have_masks{false};  // the sampling waits for InputUpload::upload_masks()
+  bool writes_kv{false};   // every row belongs to another sequence: attend_rows() writes
   bool is_decode() const { return num_tokens <= kMaxGraphTokens && writes_kv && num_outputs == num_tokens; }
   friend auto operator<=>(const StepShape&, const StepShape&) = default;
 };
@@ -44,6 +45,8 @@ class InputUpload {
 
   // Enqueues the copy of a batch's input. The previous step must have ended.
   StepShape upload(const Batch& batch, Stream stream);
+  // Enqueues the copy of the masks of its output rows, when everything before the sampling has been launched.
+  void upload_masks(Stream stream) { sample_rows_.upload_masks(stream); }
 
  private:
   int max_tokens_;

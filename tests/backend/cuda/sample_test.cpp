@@ -7,6 +7,7 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <memory>
 #include <numeric>
 #include <vector>
 
@@ -24,6 +25,19 @@ constexpr float kInfinity{std::numeric_limits<float>::infinity()};
 
 using Tokens = std::vector<TokenId>;
 
+class FixedMask : public TokenMask {
+ public:
+  explicit FixedMask(std::vector<uint32_t> words) : words_(std::move(words)) {}
+  void fill(std::span<uint32_t> words) override {
+    ASSERT_EQ(words.size(), words_.size());
+    std::copy(words_.begin(), words_.end(), words.begin());
+  }
+  bool allows(size_t token) const { return words_[token / 32] >> (token % 32) & 1; }
+
+ private:
+  std::vector<uint32_t> words_;
+};
+
 // A row of logits and the parameters that its token is chosen with.
 struct Question {
   std::vector<float> logits;
@@ -31,9 +45,10 @@ struct Question {
   int position{0};
   Tokens prompt{}, output{};
   bool is_wanted{true};
+  std::shared_ptr<FixedMask> mask{};
 
   OutputRow row() const {
-    return {.sample = is_wanted ? &params : nullptr, .prompt = prompt, .output = output};
+    return {.sample = is_wanted ? &params : nullptr, .prompt = prompt, .output = output, .mask = mask.get()};
   }
 };
 
@@ -53,6 +68,7 @@ std::vector<SampledToken> ask_device(const std::vector<Question>& questions) {
     sample_rows.add(question.row(), question.position);
   }
   sample_rows.upload(stream);
+  sample_rows.upload_masks(stream);
   const DeviceBuffer logits(before.size() * sizeof(float)), rows(host_rows.bytes()),
       results(count * sizeof(SampleResult)), best(count * kBestCtas * sizeof(uint64_t)),
       tickets(count * sizeof(unsigned));
@@ -94,7 +110,7 @@ double sum_tolerance(size_t vocab) {
   return (4 * std::log(v) + 4) * 0x1p-24 + v * 0x1p-45;
 }
 
-// The logits after step 2 of backend/sample.h, computed in float32 as there.
+// The logits after steps 0 to 2 of backend/sample.h, computed in float32 as there.
 std::vector<float> adjusted(const Question& question) {
   const SampleParams& p = question.params;
   std::vector<float> logits = question.logits;
@@ -102,6 +118,8 @@ std::vector<float> adjusted(const Question& question) {
     l = std::isnan(l) ? -kInfinity : std::min(l, std::numeric_limits<float>::max());
   };
   for (float& l : logits) order(l);
+  for (size_t v = 0; question.mask && v < logits.size(); ++v)
+    if (!question.mask->allows(v)) logits[v] = -kInfinity;
   for (const auto& [token, bias] : p.logit_bias) order(logits[token] += bias);
   std::vector<int> counts(logits.size());
   std::vector<bool> is_seen(logits.size());
@@ -291,6 +309,13 @@ Question random_question(size_t vocab, const std::vector<float>& logits, Dice& d
     for (int i = 0; i < std::min(v, 5); ++i)  // of different tokens
       p.logit_bias.push_back({(dice.below(2) + 2 * i) % v, dice.any_of<float>({-100, 2.5f, 100})});
   if (p.logit_bias.size() > 1 && vocab < 10) p.logit_bias.resize(1);
+  if (half()) {
+    std::vector<uint32_t> words(mask_words(v));
+    const int share = dice.any_of<int>({1, 8, 31, 32});  // of 32 tokens; a word may have none
+    for (uint32_t& word : words)
+      for (int bit = 0; bit < 32; ++bit) word |= static_cast<uint32_t>(dice.below(32) < share) << bit;
+    question.mask = std::make_shared<FixedMask>(std::move(words));
+  }
   if (half()) p.num_logprobs = dice.any_of<int>({0, 1, 5, kMaxLogprobs});
   p.seed = random_bits(17, static_cast<uint64_t>(dice.below(1 << 20)));
   question.position = dice.below(131072);

@@ -329,7 +329,9 @@ class Row {
       logits_[row.adjustments[i].token] = __ldcg(&row.adjustments[i].raw);
     __syncthreads();
   }
-  __device__ float logit(int token) const { return ordered(__ldcg(logits_ + token)); }
+  // From now on all other tokens have a logit of -infinity. null: nothing changes.
+  __device__ void allow_only(const uint32_t* mask) { mask_ = mask; }
+  __device__ float logit(int token) const { return masked(token, __ldcg(logits_ + token)); }
 
  private:
   using Place = Shared::Place;
@@ -353,9 +355,15 @@ class Row {
 #pragma unroll
       for (int a = 0; a < kAhead; ++a) {
         const int token = first + 32 * a + lane_;
-        if (first + 32 * a < end) visit(token, ordered(logits[a]), token < end);
+        if (first + 32 * a < end) visit(token, masked(token, logits[a]), token < end);
       }
     }
+  }
+
+  // The lanes of a warp read the same word: segments begin at multiples of 32.
+  __device__ float masked(int token, float logit) const {
+    const bool may_be = mask_ == nullptr || (__ldcg(mask_ + token / 32) >> (token % 32) & 1);
+    return may_be ? ordered(logit) : -INFINITY;
   }
 
   __device__ uint64_t* next_exchange() { return shared_.exchanges[exchange_index_ ^= 1]; }
@@ -400,6 +408,7 @@ class Row {
   }
 
   float* logits_;
+  const uint32_t* mask_{nullptr};
   int vocab_, segment_, lane_, warp_;
   int exchange_index_{0};
   Shared& shared_;
@@ -407,7 +416,8 @@ class Row {
 
 // Says whether a row asks for the likeliest token alone, or for none: best_kernel then answers it.
 __device__ bool has_only_likeliest(const SampleRow& row) {
-  return row.temperature < 0 || (row.temperature == 0 && row.num_adjustments == 0 && row.num_logprobs < 0);
+  return row.temperature < 0 ||
+         (row.temperature == 0 && row.num_adjustments == 0 && row.num_logprobs < 0 && row.mask == nullptr);
 }
 
 // The likeliest token of each row, packed; 0 where no logit is a number above -infinity. Greedy rows need nothing
@@ -476,10 +486,9 @@ __global__ void __launch_bounds__(kThreads)
                      result.top[rank] = {token_of(packed), logprob(Bound(packed).logit)};
                    });
   }
-  if (params.num_adjustments > 0) {
-    row.adjust(params);
-    best = row.best();
-  }
+  if (params.num_adjustments > 0) row.adjust(params);
+  row.allow_only(params.mask);
+  if (params.num_adjustments > 0 || params.mask) best = row.best();
   int token = best == 0 ? -1 : token_of(best);
   if (best != 0 && params.temperature > 0) {
     const float largest = Bound(best).logit;

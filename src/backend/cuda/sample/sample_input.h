@@ -25,6 +25,7 @@ struct SampleRow {
   uint64_t
       top_p;  // in units of 2^-64, rounded up, less 1: a sum above this share of the whole reaches top_p; kAllTokens: 1
   Adjustment* adjustments;  // each token once
+  const uint32_t* mask;     // bits of the tokens that may be chosen, 32 a word; null: all may be
   int32_t num_adjustments;
   int32_t position;      // position of the token to be chosen
   int32_t top_k;         // 0: all

@@ -61,10 +61,17 @@ void SampleRows::add(const OutputRow& output, int position) {
   const size_t first = adjustments_.size();
   add_adjustments(output);
   row.num_adjustments = static_cast<int>(adjustments_.size() - first);
-  are_greedy_ &= row.temperature == 0 && row.num_adjustments == 0 && row.num_logprobs < 0;
+  if (output.mask) masks_.push_back({&row, output.mask});
+  are_greedy_ &= row.temperature == 0 && row.num_adjustments == 0 && row.num_logprobs < 0 && !output.mask;
 }
 
 void SampleRows::upload(Stream stream) {
+  if (device_masks_.bytes() < masks_.size() * mask_bytes()) {
+    pinned_masks_ = PinnedBuffer(2 * masks_.size() * mask_bytes());
+    device_masks_ = DeviceBuffer(2 * masks_.size() * mask_bytes());
+  }
+  for (size_t i = 0; i < masks_.size(); ++i)
+    masks_[i].row->mask = device_masks_.as<uint32_t>() + i * mask_words(static_cast<int>(index_.size()));
   if (adjustments_.empty()) return;
   const size_t bytes = adjustments_.size() * sizeof(Adjustment);
   if (device_.bytes() < bytes) {
@@ -79,6 +86,16 @@ void SampleRows::upload(Stream stream) {
   std::memcpy(pinned_.as<void>(), adjustments_.data(), bytes);
   check(cudaMemcpyAsync(device_.as<void>(), pinned_.as<void>(), bytes, cudaMemcpyHostToDevice, stream),
         "copying biases and penalties");
+}
+
+void SampleRows::upload_masks(Stream stream) {
+  if (masks_.empty()) return;
+  const size_t num_words = mask_words(static_cast<int>(index_.size()));
+  auto* const words = pinned_masks_.as<uint32_t>();
+  for (size_t i = 0; i < masks_.size(); ++i) masks_[i].source->fill({words + i * num_words, num_words});
+  check(cudaMemcpyAsync(device_masks_.as<void>(), words, masks_.size() * mask_bytes(), cudaMemcpyHostToDevice,
+                        stream),
+        "copying masks");
 }
 
 SampledToken to_sampled(const SampleResult& result) {

@@ -9,7 +9,7 @@
 
 namespace nibble::cuda {
 
-// Owns the adjustments of a step. Their number has no bound that is known beforehand, so rows point to them.
+// Owns the adjustments and the masks of a step. Their number has no bound that is known beforehand, so rows point to them.
 class SampleRows {
  public:
   explicit SampleRows(int vocab) : index_(static_cast<size_t>(vocab), -1) {}
@@ -19,24 +19,34 @@ class SampleRows {
     rows_ = next_ = rows;
     are_greedy_ = true;
     adjustments_.clear();
+    masks_.clear();
   }
   // Parameters that engine/validate.h would refuse, and tokens outside of the vocabulary, are a bug of the caller.
   void add(const OutputRow& output, int position);
   // Says whether no row asks for anything but its likeliest token.
   bool are_greedy() const { return are_greedy_; }
+  bool have_masks() const { return !masks_.empty(); }
   // Enqueues the copy of the adjustments, if there are any. The previous step must have ended.
   void upload(Stream stream);
+  // Asks for the masks and enqueues their copy, before the sampling: the device works on the step meanwhile.
+  void upload_masks(Stream stream);
 
  private:
   void add_adjustments(const OutputRow& output);
+  size_t mask_bytes() const { return mask_words(static_cast<int>(index_.size())) * sizeof(uint32_t); }
   Adjustment& at(TokenId token);
 
   SampleRow *rows_{nullptr}, *next_{nullptr};
   bool are_greedy_{true};
   std::vector<Adjustment> adjustments_;
   std::vector<int> index_;  // [V], index of a token in `adjustments_`; -1: none in this row
-  PinnedBuffer pinned_;
-  DeviceBuffer device_;
+  struct Mask {
+    SampleRow* row;
+    TokenMask* source;
+  };
+  std::vector<Mask> masks_;
+  PinnedBuffer pinned_, pinned_masks_;
+  DeviceBuffer device_, device_masks_;
 };
 
 SampledToken to_sampled(const SampleResult& result);

@@ -95,7 +95,13 @@ void check_logprobs(Comparison& comparison, ptrdiff_t row, const float* logits, 
   }
 }
 
-// Rows mix greedy tokens, log-probabilities and draws from the one likeliest token. In every second case all rows are
+// Allows every second token.
+class EvenTokens : public TokenMask {
+ public:
+  void fill(std::span<uint32_t> words) override { std::fill(words.begin(), words.end(), 0x55555555u); }
+};
+
+// Rows mix greedy tokens, log-probabilities, draws from the one likeliest token, and masks. In every second case all rows are
 // greedy, which a kernel of its own answers. How draws fall among several tokens is compared with the host in
 // tests/backend/cuda/sample_test.cpp.
 void check_sample_case(Comparison& comparison, const Subject& subject, const Case& c) {
@@ -108,13 +114,17 @@ void check_sample_case(Comparison& comparison, const Subject& subject, const Cas
   sample_rows.start(rows.data());
   const bool are_greedy = c.seed / 100 % 2;
   const auto is_plain = [&](size_t row) { return !are_greedy && row % 8 == 0; };  // disturb()
+  const auto is_masked = [&](size_t row) { return is_plain(row) && row / 8 % 3 == 2; };
+  EvenTokens even;
   for (size_t row = 0; row < num_rows; ++row) {
     if (is_plain(row) && row / 8 % 3 == 0) params[row].num_logprobs = kLogprobs;
     if (is_plain(row) && row / 8 % 3 == 1) params[row].temperature = 1;
     params[row].top_k = params[row].temperature > 0 ? 1 : 0;
-    sample_rows.add({.sample = &params[row]}, static_cast<int>(row));
+    sample_rows.add({.sample = &params[row], .mask = is_masked(row) ? &even : nullptr},
+                    static_cast<int>(row));
   }
   sample_rows.upload(subject.stream());
+  sample_rows.upload_masks(subject.stream());
   const DeviceArray<SampleRow> device_rows(rows);
   const DeviceArray<float> device_logits(logits);
   const DeviceArray<SampleResult> results(num_rows);
@@ -133,7 +143,9 @@ void check_sample_case(Comparison& comparison, const Subject& subject, const Cas
     comparison.equal("tickets", static_cast<ptrdiff_t>(row), 0, tickets_left[row], 0);
     const float* of_row = logits.data() + row * vocab;
     const auto index = static_cast<ptrdiff_t>(row);
-    comparison.equal("token", index, 0, actual[row].token, likeliest(of_row, vocab));
+    std::vector<float> allowed(of_row, of_row + vocab);
+    for (size_t v = 1; is_masked(row) && v < vocab; v += 2) allowed[v] = -INFINITY;
+    comparison.equal("token", index, 0, actual[row].token, likeliest(allowed.data(), vocab));
     if (params[row].num_logprobs >= 0) check_logprobs(comparison, index, of_row, vocab, actual[row]);
   }
 }
