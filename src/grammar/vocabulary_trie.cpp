@@ -38,11 +38,13 @@ VocabularyTrie::VocabularyTrie(const Tokenizer& tokenizer)
     : tokenizer_(&tokenizer), num_words_((static_cast<size_t>(tokenizer.num_tokens()) + 31) / 32) {
   content_masks_.assign(kMaxMaskCharacters + 2, std::vector<uint32_t>(num_words_));
   for (Slice& slice : slices_) slice.mask.resize(num_words_);
+  ordinary_mask_.resize(num_words_);
   std::vector<Entry> all;
   for (TokenId token = 0; token < tokenizer.num_tokens(); ++token) {
     const std::string_view bytes = tokenizer.bytes(token);
-    if (!bytes.empty() && bytes.size() <= kMaxTokenBytes && !tokenizer.is_special(token))
-      all.push_back({bytes, token, content_of(bytes).has_value()});
+    if (bytes.empty() || bytes.size() > kMaxTokenBytes || tokenizer.is_special(token)) continue;
+    all.push_back({bytes, token, content_of(bytes).has_value()});
+    set_bit(ordinary_mask_, token);
   }
   std::sort(all.begin(), all.end(), [](const Entry& a, const Entry& b) { return a.bytes < b.bytes; });
   std::array<std::vector<Entry>, kNumContentSlices> of_slice;

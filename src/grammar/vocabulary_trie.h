@@ -44,6 +44,8 @@ class VocabularyTrie {
   uint32_t most_characters(size_t slice) const { return slices_[slice].most_characters; }
   // Words of a mask: one bit for each id below tokenizer().num_tokens(), rounded up to 32.
   size_t num_mask_words() const { return num_words_; }
+  // The mask of free text: all tokens of the tree.
+  std::span<const uint32_t> ordinary_mask() const { return ordinary_mask_; }
 
   // There are masks of content for up to so many characters, which is all but 230 of o200k's tokens, and for any number.
   static constexpr uint32_t kMaxMaskCharacters{16};
@@ -73,6 +75,7 @@ class VocabularyTrie {
 
   const Tokenizer* tokenizer_;
   size_t num_words_;
+  std::vector<uint32_t> ordinary_mask_;
   std::vector<Node> nodes_, other_nodes_;
   std::array<Slice, kNumContentSlices> slices_;
   std::vector<std::vector<uint32_t>>

@@ -1,0 +1,180 @@
+#include "harmony/turn_constraint.h"
+
+#include <algorithm>
+#include <array>
+
+#include "core/check.h"
+#include "core/error.h"
+#include "grammar/one_line.h"
+
+namespace nibble::harmony {
+namespace {
+
+std::array<TokenId, 7> all_of(const ControlTokens& control) {
+  return {control.start, control.channel, control.constrain, control.message,
+          control.end,   control.call,    control.done};
+}
+
+bool has_bit(std::span<const uint32_t> mask, TokenId token) {
+  return mask[static_cast<size_t>(token) / 32] >> (token % 32) & 1;
+}
+
+}  // namespace
+
+TurnConstraint::TurnConstraint(std::shared_ptr<const TurnGrammar> turn) : turn_(std::move(turn)) {
+  begin_header(Part::kAuthor, turn_->author);
+  NIBBLE_CHECK(matcher_->accept("assistant"));
+}
+
+void TurnConstraint::accept_begun(std::span<const TokenId> begun) {
+  const Tokenizer& tokenizer = turn_->vocabulary.tokenizer();
+  for (size_t i = 0; i < begun.size(); ++i) {
+    if (accept(begun[i])) continue;
+    const std::string before = tokenizer.decode(begun.first(i));
+    throw InputError(
+        "the message to continue does not fit what the answer must be: '{}' may not follow '{}'; change the "
+        "message, or let a new one begin",
+        grammar::one_line(tokenizer.bytes(begun[i])), grammar::one_line(before));
+  }
+}
+
+void TurnConstraint::begin_header(Part part, const TurnGrammar::Text& text) {
+  part_ = part;
+  matcher_.emplace(text, turn_->vocabulary);
+  header_.clear();
+}
+
+void TurnConstraint::begin_text() {
+  part_ = Part::kText;
+  const auto& text = tool_ ? tool_->arguments : is_final_ ? turn_->rules.body : nullptr;
+  if (text)
+    matcher_.emplace(text, turn_->vocabulary);
+  else
+    matcher_.reset();
+}
+
+// From what is known of the header: "assistant to=python", "commentary to=functions.f json".
+void TurnConstraint::read_recipient() {
+  constexpr std::string_view kTo{" to="};
+  const size_t to = header_.find(kTo);
+  if (to == std::string::npos) return;
+  const std::string_view name = std::string_view(header_).substr(to + kTo.size());
+  tool_ = &turn_->tool(name.substr(0, name.find(' ')));
+}
+
+bool TurnConstraint::may_end_channel_with(TokenId control) const {
+  if (control == turn_->control.message) return !header_.ends_with(' ');
+  const bool has_type = header_.ends_with(" json") || header_.ends_with(" code");
+  const bool may_have_type =
+      tool_ || header_.starts_with("final") || header_.find(" to=") != std::string::npos;
+  return control == turn_->control.constrain && may_have_type && !has_type;
+}
+
+TokenId TurnConstraint::terminator() const {
+  const ControlTokens& control = turn_->control;
+  return tool_ ? control.call : is_final_ ? control.done : control.end;
+}
+
+bool TurnConstraint::allows_control(TokenId control) const {
+  if (matcher_ && !matcher_->is_complete()) return false;
+  switch (part_) {
+    case Part::kStart:
+      return control == turn_->control.start;
+    case Part::kAuthor:
+      return control == turn_->control.channel;
+    case Part::kChannel:
+      return may_end_channel_with(control);
+    case Part::kType:
+      return control == turn_->control.message;
+    case Part::kText:
+      return control == terminator();
+    case Part::kEnd:
+      break;
+  }
+  return false;
+}
+
+void TurnConstraint::go_behind(TokenId control) {
+  const TurnGrammar& turn = *turn_;
+  switch (part_) {
+    case Part::kStart:
+      tool_ = nullptr;
+      is_final_ = false;
+      return begin_header(Part::kAuthor, turn.author);
+    case Part::kAuthor:
+      read_recipient();
+      return begin_header(Part::kChannel, tool_ ? turn.channel_of_call : turn.channel);
+    case Part::kChannel:
+      if (!tool_) read_recipient();
+      is_final_ = header_.starts_with("final");
+      if (control == turn.control.message) return begin_text();
+      return begin_header(Part::kType, tool_ ? turn.type_of_call : turn.type_of_final);
+    case Part::kType:
+      return begin_text();
+    case Part::kText:
+      matcher_.reset();
+      part_ = control == turn.control.end ? Part::kStart : Part::kEnd;
+      return;
+    case Part::kEnd:
+      break;
+  }
+}
+
+bool TurnConstraint::accept(TokenId token) {
+  if (token < 0 || token >= turn_->vocabulary.tokenizer().num_tokens()) return false;
+  if (allows_control(token)) {
+    go_behind(token);
+    return true;
+  }
+  if (!matcher_) return part_ == Part::kText && has_bit(turn_->vocabulary.ordinary_mask(), token);
+  if (!matcher_->accept(token)) return false;
+  if (part_ != Part::kText) header_ += turn_->vocabulary.tokenizer().bytes(token);
+  return true;
+}
+
+void TurnConstraint::fill_mask(std::span<uint32_t> mask) {
+  const auto ordinary = turn_->vocabulary.ordinary_mask();
+  NIBBLE_CHECK(!has_ended());
+  NIBBLE_CHECK(mask.size() >= ordinary.size(), "{} {}", mask.size(), ordinary.size());
+  const std::span<uint32_t> own = mask.first(ordinary.size());
+  if (matcher_)
+    matcher_->fill_mask(own);
+  else if (part_ == Part::kText)
+    std::copy(ordinary.begin(), ordinary.end(), own.begin());
+  else
+    std::fill(own.begin(), own.end(), 0);
+  std::fill(mask.begin() + static_cast<ptrdiff_t>(own.size()), mask.end(), 0);
+  for (const TokenId control : all_of(turn_->control))
+    if (allows_control(control)) own[static_cast<size_t>(control) / 32] |= 1u << (control % 32);
+}
+
+// The rest of the matcher's text, then what follows it. A text under a grammar may be long, so it is gone back in; headers are copied.
+std::vector<TokenId> TurnConstraint::forced_tokens() {
+  std::vector<TokenId> forced;
+  bool must_end = part_ == Part::kStart;
+  if (matcher_) {
+    const size_t num_steps = matcher_->num_steps();
+    forced = matcher_->forced_tokens();
+    for (const TokenId token : forced) NIBBLE_CHECK(matcher_->accept(token), "{}", token);
+    must_end = matcher_->is_finished();
+    matcher_->rollback(num_steps);
+  }
+  if (!must_end) return forced;
+  if (part_ == Part::kText) {
+    forced.push_back(terminator());
+    return forced;
+  }
+  TurnConstraint behind = *this;
+  for (const TokenId token : forced) NIBBLE_CHECK(behind.accept(token), "{}", token);
+  std::vector<TokenId> controls;
+  for (const TokenId control : all_of(turn_->control))
+    if (behind.allows_control(control)) controls.push_back(control);
+  if (controls.size() != 1) return forced;
+  forced.push_back(controls[0]);
+  NIBBLE_CHECK(behind.accept(controls[0]), "{}", controls[0]);
+  const std::vector<TokenId> rest = behind.forced_tokens();
+  forced.insert(forced.end(), rest.begin(), rest.end());
+  return forced;
+}
+
+}  // namespace nibble::harmony

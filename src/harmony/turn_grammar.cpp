@@ -1,0 +1,97 @@
+#include "harmony/turn_grammar.h"
+
+#include <algorithm>
+
+#include "core/check.h"
+#include "core/error.h"
+#include "grammar/builder.h"
+#include "grammar/one_line.h"
+#include "grammar/regex.h"
+#include "text/utf8.h"
+
+namespace nibble::harmony {
+namespace {
+
+using grammar::GrammarBuilder;
+using grammar::NodeId;
+
+// Names in one list, however many headers they stand in, so that thousands of tools remain below the limit of fixed texts.
+NodeId recipient(GrammarBuilder& builder, const std::vector<std::string>& names) {
+  return builder.sequence({builder.text(" to="), builder.one_of(names)});
+}
+
+NodeId thinking_channel(GrammarBuilder& builder) {
+  return builder.choice({builder.text("analysis"), builder.text("commentary")});
+}
+
+// Behind the blank comes <|constrain|>.
+NodeId end_of_call_header(GrammarBuilder& builder) {
+  return builder.choice(
+      {builder.empty_text(), builder.text(" "), builder.text(" json"), builder.text(" code")});
+}
+
+TurnGrammar::Text author_text(const std::vector<std::string>& names) {
+  GrammarBuilder builder;
+  const NodeId assistant = builder.text("assistant");
+  if (names.empty()) return builder.build(assistant);
+  return builder.build(builder.choice({assistant, builder.sequence({assistant, recipient(builder, names)})}));
+}
+
+TurnGrammar::Text channel_text(const std::vector<std::string>& names, bool has_final) {
+  GrammarBuilder builder;
+  std::vector<NodeId> forms{thinking_channel(builder)};
+  if (!names.empty())
+    forms.push_back(builder.sequence(
+        {thinking_channel(builder), recipient(builder, names), end_of_call_header(builder)}));
+  if (has_final) {
+    forms.push_back(builder.text("final"));
+    forms.push_back(builder.text("final "));  // <|constrain|>json
+  }
+  return builder.build(builder.choice(forms));
+}
+
+TurnGrammar::Text channel_of_call_text() {
+  GrammarBuilder builder;
+  return builder.build(builder.sequence({thinking_channel(builder), end_of_call_header(builder)}));
+}
+
+// The names; a header's words end at white space.
+std::vector<std::string> checked_names(const TurnRules& rules) {
+  std::vector<std::string> names;
+  for (const TurnTool& tool : rules.tools) {
+    const std::string& name = tool.recipient;
+    if (name.empty() || name.find_first_of(" \t\n\f\r") != std::string::npos ||
+        well_formed_prefix(name) != name.size())
+      throw InputError("'{}' can't be called: a tool's name is one word of UTF-8, without white space",
+                       grammar::one_line(name));
+    names.push_back(name);
+  }
+  std::sort(names.begin(), names.end());
+  if (const auto twice = std::adjacent_find(names.begin(), names.end()); twice != names.end())
+    throw InputError("there are two tools '{}'; give each a name of its own", grammar::one_line(*twice));
+  if (rules.must_call && names.empty())
+    throw InputError("a tool must be called, and there is none; name at least one");
+  return names;
+}
+
+}  // namespace
+
+TurnGrammar::TurnGrammar(TurnRules turn_rules, const grammar::VocabularyTrie& turn_vocabulary)
+    : rules(std::move(turn_rules)), vocabulary(turn_vocabulary), control(turn_vocabulary.tokenizer()) {
+  const std::vector<std::string> names = checked_names(rules);
+  author = author_text(names);
+  channel = channel_text(names, !rules.must_call);
+  if (!rules.must_call) type_of_final = grammar::compile_choice({"json"}).grammar;
+  if (names.empty()) return;
+  channel_of_call = channel_of_call_text();
+  type_of_call = grammar::compile_choice({"json", "code"}).grammar;
+}
+
+const TurnTool& TurnGrammar::tool(std::string_view recipient) const {
+  const auto found = std::find_if(rules.tools.begin(), rules.tools.end(),
+                                  [&](const TurnTool& tool) { return tool.recipient == recipient; });
+  NIBBLE_CHECK(found != rules.tools.end(), "{}", recipient);
+  return *found;
+}
+
+}  // namespace nibble::harmony

@@ -1,0 +1,346 @@
+#include "harmony/turn_constraint.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "core/random.h"
+#include "grammar/json_schema.h"
+#include "grammar/regex.h"
+#include "tests/error_of.h"
+#include "tests/harmony/turns.h"
+
+namespace nibble::harmony {
+namespace {
+
+using testing::Contains;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::Not;
+using testing::UnorderedElementsAre;
+
+const std::string kThought{"<|channel|>analysis<|message|>So I thought.<|end|><|start|>assistant"};
+
+// Two functions, of which one's name begins the other's, and a tool that takes any text.
+TurnRules two_functions_and_python() {
+  return {.tools = {{"functions.get", grammar::compile_json_object().grammar},
+                    {"functions.get_time", grammar::compile_json_object().grammar},
+                    {"python"}}};
+}
+
+std::vector<std::string> headers_of_call(const std::string& recipient) {
+  const std::string to = " to=" + recipient;
+  std::vector<std::string> headers;
+  for (const char* channel : {"<|channel|>commentary", "<|channel|>analysis"})
+    for (const char* type : {"", " json", " code", " <|constrain|>json", "<|constrain|>json",
+                             " <|constrain|>code", "<|constrain|>code"}) {
+      headers.push_back(channel + to + type + "<|message|>");
+      headers.push_back(to + channel + type + "<|message|>");
+    }
+  return headers;
+}
+
+const std::vector<std::string> kFinalHeaders{"<|channel|>final<|message|>",
+                                             "<|channel|>final <|constrain|>json<|message|>",
+                                             "<|channel|>final<|constrain|>json<|message|>"};
+
+void expect_turn(const TurnRules& rules, const std::string& turn) {
+  for (const auto* trie : {&tiny_trie(), &o200k_trie()}) {
+    TurnConstraint constraint = constraint_of(rules, *trie);
+    EXPECT_TRUE(accepts(constraint, turn, trie->tokenizer())) << turn;
+    EXPECT_TRUE(constraint.has_ended()) << turn;
+  }
+}
+
+TEST(TurnConstraint, EveryFormOfACallIsLegal) {
+  const TurnRules rules = two_functions_and_python();
+  for (const TurnTool& tool : rules.tools)
+    for (const std::string& header : headers_of_call(tool.recipient)) {
+      const std::string arguments = tool.arguments ? R"({"a": [1, null]})" : "1 + 1, {";
+      for (const std::string& before :
+           {std::string(), kThought,
+            kThought + "<|channel|>commentary<|message|>Let me see.<|end|><|start|>assistant"})
+        expect_turn(rules, before + header + arguments + "<|call|>");
+    }
+}
+
+TEST(TurnConstraint, EveryFormOfAFinalMessageIsLegal) {
+  for (const TurnRules& rules :
+       {TurnRules{}, two_functions_and_python(), TurnRules{.body = grammar::compile_json_object().grammar}})
+    for (const std::string& header : kFinalHeaders)
+      for (const std::string& before : {std::string(), kThought, kThought + kThought})
+        expect_turn(rules, before + header + "{\"a\": 1}<|return|>");
+}
+
+TEST(TurnConstraint, NothingElseIsAHeader) {
+  const TurnRules rules = two_functions_and_python();
+  for (const char* turn : {"<|message|>",
+                           "Hello",
+                           "<|end|>",
+                           "<|return|>",
+                           "<|call|>",
+                           "<|start|>",
+                           "<|endoftext|>",
+                           "<|channel|>comment<|message|>",
+                           "<|channel|>thoughts",
+                           "<|channel|> final",
+                           "<|channel|><|message|>",
+                           "<|channel|>analysis <|message|>",
+                           "<|channel|>analysis json",
+                           "<|channel|>commentary<|constrain|>",
+                           "<|channel|>final json",
+                           "<|channel|>final <|message|>",
+                           "<|channel|>final<|constrain|>code",
+                           "<|channel|>final<|constrain|><|message|>",
+                           "<|channel|>final to=python",
+                           "<|channel|>final<|channel|>",
+                           "<|channel|>commentary to=functions.set",
+                           "<|channel|>commentary to=get",
+                           "<|channel|>commentary to=functions.ge<|message|>",
+                           "<|channel|>commentary to=functions.get_<|message|>",
+                           "<|channel|>commentary to=<|message|>",
+                           "<|channel|>commentary to=pythonjson<|message|>",
+                           "<|channel|>commentary to=python to=python",
+                           "<|channel|>commentary to=python xml",
+                           "<|channel|>commentary to=python <|message|>",
+                           "<|channel|>commentary to=python json<|constrain|>",
+                           "<|channel|>commentary to=python<|constrain|><|message|>",
+                           " to=python<|message|>",
+                           " to=python ",
+                           " to=python<|channel|>final",
+                           " to=python<|channel|>commentary to=",
+                           "to=python",
+                           " to=assistant<|channel|>",
+                           "<|channel|>analysis<|message|><|end|><|start|>user",
+                           "<|channel|>analysis<|message|><|end|><|channel|>",
+                           "<|channel|>analysis<|message|><|start|>"}) {
+    TurnConstraint constraint = constraint_of(rules);
+    EXPECT_FALSE(accepts(constraint, turn)) << turn;
+  }
+}
+
+TEST(TurnConstraint, WithoutToolsNoMessageHasARecipient) {
+  TurnConstraint constraint = constraint_of({});
+  EXPECT_THAT(legal_texts(constraint), ElementsAre("<|channel|>"));
+  EXPECT_TRUE(accepts(constraint, "<|channel|>commentary"));
+  EXPECT_THAT(legal_texts(constraint), ElementsAre("<|message|>"));
+}
+
+// Of each word in a header every token that the word goes on with must be legal, also where the model never writes it so.
+TEST(TurnConstraint, AHeaderMayBeSplitIntoAnyTokens) {
+  const TurnRules rules = two_functions_and_python();
+  uint64_t num_drawn = 0;
+  std::vector<std::string> headers = headers_of_call("functions.get_time");
+  for (const std::string& header : kFinalHeaders) headers.push_back(kThought + header);
+  for (const std::string& header : headers)
+    for (const bool is_by_characters : {true, false}) {
+      TurnConstraint constraint = constraint_of(rules);
+      for (std::string_view rest = header; !rest.empty();) {
+        const std::vector<uint32_t> mask = mask_of(constraint);
+        std::vector<TokenId> ways;  // to go on
+        for (TokenId token = 0; token < tiny().num_tokens(); ++token)
+          if (const auto bytes = tiny().bytes(token);
+              !bytes.empty() && rest.starts_with(bytes) &&
+              (tiny().is_special(token) || rest.find("<|") >= bytes.size())) {
+            EXPECT_TRUE(is_legal(mask, token)) << "'" << bytes << "' in front of " << rest;
+            if (tiny().is_special(token) || !is_by_characters || bytes.size() == 1) ways.push_back(token);
+          }
+        ASSERT_FALSE(ways.empty()) << rest;
+        const TokenId token = ways[random_bits(5, num_drawn++) % ways.size()];
+        ASSERT_TRUE(constraint.accept(token)) << rest;
+        rest.remove_prefix(tiny().bytes(token).size());
+      }
+      EXPECT_TRUE(constraint.accept(ids_of("{", tiny())[0])) << header;
+    }
+}
+
+TEST(TurnConstraint, ACallThatIsDemandedLeavesNoFinalMessage) {
+  TurnRules rules = two_functions_and_python();
+  rules.must_call = true;
+  TurnConstraint constraint = constraint_of(rules);
+  ASSERT_TRUE(accepts(constraint, kThought + "<|channel|>"));
+  for (const TokenId token : legal_tokens(mask_of(constraint))) {
+    const std::string_view text = tiny().bytes(token);
+    EXPECT_TRUE(std::string_view("analysis").starts_with(text) ||
+                std::string_view("commentary").starts_with(text))
+        << text;
+  }
+  EXPECT_TRUE(accepts(constraint, "commentary<|message|>One moment.<|end|><|start|>assistant to=python"));
+  EXPECT_TRUE(accepts(constraint, "<|channel|>analysis code<|message|>1<|call|>"));
+  EXPECT_TRUE(constraint.has_ended());
+}
+
+TEST(TurnConstraint, AMessageEndsInItsTerminatorOnly) {
+  const std::vector<std::pair<std::string, std::string>> kEnds{
+      {"<|channel|>analysis<|message|>", "<|end|>"},
+      {"<|channel|>commentary<|message|>", "<|end|>"},
+      {"<|channel|>final<|message|>", "<|return|>"},
+      {"<|channel|>analysis to=python code<|message|>", "<|call|>"}};
+  for (const auto& [header, end] : kEnds) {
+    TurnConstraint constraint = constraint_of(two_functions_and_python());
+    ASSERT_TRUE(accepts(constraint, header));
+    for (const char* text : {"", "Any text"}) {
+      ASSERT_TRUE(accepts(constraint, text));
+      const std::vector<uint32_t> mask = mask_of(constraint);
+      for (TokenId token = 0; token < tiny().num_tokens(); ++token) {
+        const std::string_view bytes = tiny().bytes(token);
+        EXPECT_EQ(is_legal(mask, token), bytes == end || (!tiny().is_special(token) && !bytes.empty()))
+            << bytes;
+      }
+    }
+  }
+}
+
+TEST(TurnConstraint, ATextUnderAGrammarEndsWhereItIsComplete) {
+  TurnConstraint constraint = constraint_of({.body = grammar::compile_regex("ab?").grammar});
+  ASSERT_TRUE(accepts(constraint, "<|channel|>final<|message|>"));
+  EXPECT_THAT(legal_texts(constraint), Not(Contains("<|return|>")));
+  ASSERT_TRUE(accepts(constraint, "a"));
+  EXPECT_THAT(legal_texts(constraint), UnorderedElementsAre("b", "<|return|>"));
+  EXPECT_FALSE(accepts(constraint, "<|end|>"));
+  ASSERT_TRUE(accepts(constraint, "b"));
+  EXPECT_THAT(legal_texts(constraint), ElementsAre("<|return|>"));
+  ASSERT_TRUE(accepts(constraint, "<|return|>"));
+  EXPECT_TRUE(constraint.has_ended());
+  for (TokenId token = -1; token <= tiny().num_tokens(); ++token) EXPECT_FALSE(constraint.accept(token));
+}
+
+TEST(TurnConstraint, EachToolHasItsOwnArguments) {
+  const TurnRules rules{.tools = {{"a.x", grammar::compile_choice({"1"}).grammar},
+                                  {"a.xy", grammar::compile_choice({"2"}).grammar}}};
+  for (const auto& [header, arguments] : std::vector<std::pair<std::string, std::string>>{
+           {"<|channel|>commentary to=a.x<|message|>", "1"},
+           {"<|channel|>commentary to=a.xy json<|message|>", "2"},
+           {" to=a.x<|channel|>analysis <|constrain|>json<|message|>", "1"},
+           {" to=a.xy<|channel|>analysis<|message|>", "2"}}) {
+    TurnConstraint constraint = constraint_of(rules);
+    ASSERT_TRUE(accepts(constraint, header));
+    EXPECT_THAT(legal_texts(constraint), ElementsAre(arguments)) << header;
+  }
+}
+
+TEST(TurnConstraint, AMaskMayBeLongerThanTheVocabulary) {
+  TurnConstraint constraint = constraint_of({});
+  const size_t num_words = tiny_trie().num_mask_words();
+  for (const char* text : {"", "<|channel|>", "analysis<|message|>", "Hm.", "<|end|>"}) {
+    ASSERT_TRUE(accepts(constraint, text));
+    const std::vector<uint32_t> mask = mask_of(constraint), longer = mask_of(constraint, num_words + 3);
+    EXPECT_TRUE(std::equal(mask.begin(), mask.end(), longer.begin()));
+    EXPECT_THAT(std::vector(longer.end() - 3, longer.end()), testing::Each(0u));
+  }
+}
+
+TEST(TurnConstraint, AForkGoesItsOwnWay) {
+  TurnConstraint constraint =
+      constraint_of({.tools = {{"python"}}, .body = grammar::compile_regex("[a-c]+").grammar});
+  for (const char* text : {"<|channel|>", "final", "<|message|>", "a"}) {
+    const std::unique_ptr<grammar::Constraint> fork = constraint.fork();
+    const std::vector<uint32_t> mask = mask_of(constraint);
+    ASSERT_TRUE(accepts(constraint, text));
+    std::vector<uint32_t> of_fork(mask.size());
+    fork->fill_mask(of_fork);
+    EXPECT_EQ(of_fork, mask);
+    for (const TokenId token : ids_of(text, tiny())) ASSERT_TRUE(fork->accept(token));
+    fork->fill_mask(of_fork);
+    EXPECT_EQ(of_fork, mask_of(constraint));
+  }
+}
+
+std::string forced_text(TurnConstraint& constraint, const Tokenizer& tokenizer) {
+  const std::vector<TokenId> forced = constraint.forced_tokens();
+  const std::string text = tokenizer.decode(forced);
+  EXPECT_EQ(forced, ids_of(text, tokenizer)) << "not as it is encoded: " << text;
+  const std::unique_ptr<grammar::Constraint> fork = constraint.fork();
+  for (const TokenId token : forced) EXPECT_TRUE(fork->accept(token)) << text;
+  return text;
+}
+
+TEST(ForcedTurn, GoesOnOverControlTokensUpToAChoice) {
+  struct Case {
+    std::string behind, forced;
+  };
+  const auto check = [](const TurnRules& rules, const std::vector<Case>& cases) {
+    for (const auto* trie : {&tiny_trie(), &o200k_trie()})
+      for (const auto& [behind, forced] : cases) {
+        TurnConstraint constraint = constraint_of(rules, *trie);
+        ASSERT_TRUE(accepts(constraint, behind, trie->tokenizer())) << behind;
+        EXPECT_EQ(forced_text(constraint, trie->tokenizer()), forced) << "behind " << behind;
+      }
+  };
+  const std::string thinks = "<|channel|>analysis<|message|>";
+  // Without tools.
+  check({.body = grammar::compile_choice({"{\"name\":1}"}).grammar},
+        {{"", "<|channel|>"},
+         {"<|channel|>", ""},
+         {"<|channel|>analysis", "<|message|>"},
+         {thinks, ""},
+         {thinks + "Well, 1.", ""},
+         {thinks + "<|end|>", "<|start|>assistant<|channel|>"},
+         {thinks + "<|end|><|start|>", "assistant<|channel|>"},
+         {"<|channel|>final", ""},
+         {"<|channel|>final<|constrain|>", "json<|message|>{\"name\":1}<|return|>"},
+         {"<|channel|>final<|message|>", "{\"name\":1}<|return|>"},
+         {"<|channel|>final<|message|>{\"name\":1}", "<|return|>"}});
+  // The recipient may stand before the channel or behind it.
+  check({.tools = {{"functions.get_weather", grammar::compile_choice({"{}"}).grammar}}, .must_call = true},
+        {{"", ""},
+         {thinks + "<|end|>", "<|start|>assistant"},
+         {" to", "=functions.get_weather<|channel|>"},
+         {" to=functions.get_weather<|channel|>", ""},
+         {"<|channel|>commentary", ""},
+         {"<|channel|>commentary to", "=functions.get_weather"},
+         {"<|channel|>commentary to=functions.get_weather json", "<|message|>{}<|call|>"},
+         {"<|channel|>commentary to=functions.get_weather<|constrain|>", ""},
+         {"<|channel|>commentary to=functions.get_weather<|constrain|>json", "<|message|>{}<|call|>"}});
+}
+
+// What a model wrote otherwise than it is encoded is left to it.
+TEST(ForcedTurn, DoesNotGoOnInASplitThatNoEncodingHas) {
+  TurnConstraint constraint = constraint_of({.tools = {{"python"}}});
+  ASSERT_TRUE(accepts(constraint, " t"));
+  EXPECT_EQ(constraint.forced_tokens(), std::vector<TokenId>());
+  ASSERT_TRUE(accepts(constraint, "o"));
+  EXPECT_EQ(constraint.forced_tokens(), std::vector<TokenId>());
+  ASSERT_TRUE(accepts(constraint, "=python"));
+  EXPECT_EQ(forced_text(constraint, tiny()), "<|channel|>");
+}
+
+TEST(TurnConstraint, GoesOnWithAMessageThatThePromptHasBegun) {
+  const TurnRules rules{.body = grammar::compile_choice({"{\"a\":1}", "{\"b\":2}"}).grammar};
+  TurnConstraint constraint = constraint_of(rules);
+  constraint.accept_begun(ids_of("<|channel|>final<|message|>{\"b", tiny()));
+  EXPECT_TRUE(accepts(constraint, "\":2}<|return|>"));
+  EXPECT_TRUE(constraint.has_ended());
+
+  for (const auto& [begun, where] : std::vector<std::pair<std::string, std::string>>{
+           {"<|channel|>final<|message|>{\"c", "'c' may not follow '<|channel|>final<|message|>{\"'"},
+           {"<|channel|>final<|message|>{\"a\":1}\n",
+            "may not follow '<|channel|>final<|message|>{\"a\":1}'"},
+           {" to=python<|channel|>", "may not follow ''"}})
+    EXPECT_THAT(error_of([&] { constraint_of(rules).accept_begun(ids_of(begun, tiny())); }),
+                testing::AllOf(HasSubstr("the message to continue does not fit"), HasSubstr(where)));
+}
+
+TEST(TurnGrammar, RefusesToolsThatNoHeaderCanName) {
+  const auto error = [](TurnRules rules) { return error_of([&] { constraint_of(std::move(rules)); }); };
+  EXPECT_THAT(error({.tools = {{"functions.get time"}}}), HasSubstr("'functions.get time'"));
+  EXPECT_THAT(error({.tools = {{""}}}), HasSubstr("''"));
+  EXPECT_THAT(error({.tools = {{"\xFF"}}}), HasSubstr("UTF-8"));
+  EXPECT_THAT(error({.tools = {{"python"}, {"a"}, {"python"}}}), HasSubstr("two tools 'python'"));
+  EXPECT_THAT(error({.must_call = true}), HasSubstr("there is none"));
+  EXPECT_EQ(error({.tools = {{"functions.größe"}}}), "accepted");
+}
+
+TEST(TurnGrammar, HasRoomForThousandsOfTools) {
+  TurnRules rules;
+  for (int i = 0; i < 4000; ++i)
+    rules.tools.push_back({"functions.a_tool_with_a_rather_long_name_" + std::to_string(i)});
+  TurnConstraint constraint = constraint_of(rules);
+  ASSERT_TRUE(accepts(constraint, "<|channel|>commentary to=functions.a_tool_with_a_rather_long_name_399"));
+  EXPECT_THAT(legal_texts(constraint),
+              testing::AllOf(Contains("9"), Contains("<|message|>"), Not(Contains("x"))));
+}
+
+}  // namespace
+}  // namespace nibble::harmony

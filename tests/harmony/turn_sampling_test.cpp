@@ -1,0 +1,143 @@
+// Turns drawn from a constraint's masks, and what must hold at every place of them.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <optional>
+
+#include "core/random.h"
+#include "grammar/json_schema.h"
+#include "harmony/parse.h"
+#include "tests/harmony/parsed.h"
+#include "tests/harmony/turns.h"
+
+namespace nibble::harmony {
+namespace {
+
+class TurnSampler {
+ public:
+  explicit TurnSampler(uint64_t seed) : seed_(seed) {}
+
+  size_t below(size_t n) { return random_bits(seed_, num_drawn_++) % n; }
+
+  // Any legal token; where a text has gone on for a while, what ends it or brings it nearer to its end.
+  TokenId draw(TurnConstraint& constraint, std::vector<uint32_t>& mask) {
+    constraint.fill_mask(mask);
+    const std::vector<TokenId> legal = legal_tokens(mask);
+    NIBBLE_CHECK(!legal.empty());
+    TokenId token = legal[below(legal.size())];
+    num_in_text_ = tiny().is_special(token) ? 0 : num_in_text_ + 1;
+    if (num_in_text_ < 6) return token;
+    // A quote before brackets, which are text as long as it is open.
+    for (const char* name : {"<|end|>", "<|call|>", "<|return|>", "\"", "]", "}"})
+      if (const TokenId end = ids_of(name, tiny())[0]; is_legal(mask, end)) return end;
+    return token;
+  }
+
+ private:
+  uint64_t seed_;
+  uint64_t num_drawn_{0};
+  int num_in_text_{0};
+};
+
+const std::vector<std::string> kRecipients{"functions.get", "functions.get_time", "python", "browser.search"};
+
+TurnRules random_rules(TurnSampler& sampler) {
+  static const auto any_object = grammar::compile_json_object().grammar;
+  TurnRules rules;
+  for (const std::string& recipient : kRecipients)
+    if (sampler.below(4) == 0)
+      rules.tools.push_back({recipient, recipient == "python" ? nullptr : any_object});
+  rules.must_call = !rules.tools.empty() && sampler.below(4) == 0;
+  if (sampler.below(2)) rules.body = any_object;
+  return rules;
+}
+
+const TurnTool* find(const TurnRules& rules, const std::string& recipient) {
+  for (const TurnTool& tool : rules.tools)
+    if (tool.recipient == recipient) return &tool;
+  return nullptr;
+}
+
+// What the parser, which repairs what it must, makes of a turn.
+void expect_parses(const std::vector<TokenId>& tokens, const TurnRules& rules) {
+  const std::vector<ParsedMessage> messages = parse(tokens, Role::kAssistant, tiny());
+  const std::string text = tiny().decode(tokens);
+  ASSERT_FALSE(messages.empty()) << text;
+  for (const ParsedMessage& parsed : messages) {
+    const Message& message = parsed.message;
+    const bool is_last = &parsed == &messages.back();
+    EXPECT_THAT(parsed.repairs, testing::IsEmpty()) << text;
+    EXPECT_TRUE(parsed.is_complete) << text;
+    EXPECT_EQ(message.role, Role::kAssistant) << text;
+    EXPECT_EQ(is_last, message.recipient || message.channel == "final") << text;
+    std::shared_ptr<grammar::Grammar> grammar;
+    if (message.recipient) {
+      const TurnTool* tool = find(rules, *message.recipient);
+      ASSERT_TRUE(tool) << text;
+      grammar = tool->arguments;
+    } else if (message.channel == "final") {
+      EXPECT_FALSE(rules.must_call) << text;
+      grammar = rules.body;
+    }
+    EXPECT_TRUE(!grammar || Json::accept(message.text)) << text;
+  }
+}
+
+TEST(TurnSampling, DrawnTurnsParseWithoutRepairs) {
+  TurnSampler sampler(1);
+  std::vector<uint32_t> mask(tiny_trie().num_mask_words());
+  int num_calls = 0, num_finals = 0, num_json = 0;
+  for (int i = 0; i < 2000; ++i) {
+    const TurnRules rules = random_rules(sampler);
+    TurnConstraint constraint = constraint_of(rules);
+    std::vector<TokenId> tokens;
+    while (!constraint.has_ended()) {
+      ASSERT_LT(tokens.size(), 500u) << tiny().decode(tokens);
+      tokens.push_back(sampler.draw(constraint, mask));
+      ASSERT_TRUE(constraint.accept(tokens.back())) << tiny().decode(tokens);
+    }
+    expect_parses(tokens, rules);
+    const bool is_call = tokens.back() == control(tiny(), "<|call|>");
+    ++(is_call ? num_calls : num_finals);
+    num_json += !is_call && rules.body;
+  }
+  EXPECT_GT(num_calls, 500);
+  EXPECT_GT(num_finals, 500);
+  EXPECT_GT(num_json, 200);
+}
+
+TEST(TurnSampling, ABitIsSetWhereTheTokenIsAcceptedAndForcedTokensAreAccepted) {
+  TurnSampler sampler(2);
+  std::vector<uint32_t> mask(tiny_trie().num_mask_words());
+  int num_places = 0, num_forced = 0;
+  for (int i = 0; i < 40; ++i) {
+    TurnConstraint constraint = constraint_of(random_rules(sampler));
+    std::string text;
+    for (int i_token = 0; i_token < 60 && !constraint.has_ended(); ++i_token) {
+      const TokenId next = sampler.draw(constraint, mask);
+      TurnConstraint other = constraint;
+      for (TokenId token = 0; token < tiny().num_tokens(); ++token) {
+        const bool is_accepted = other.accept(token);
+        ASSERT_EQ(is_accepted, is_legal(mask, token)) << "'" << tiny().bytes(token) << "' behind " << text;
+        if (is_accepted) other = constraint;
+      }
+      const std::vector<TokenId> forced = constraint.forced_tokens();
+      for (const TokenId token : forced) {
+        std::vector<uint32_t> of_other(mask.size());
+        other.fill_mask(of_other);
+        ASSERT_TRUE(is_legal(of_other, token)) << "'" << tiny().bytes(token) << "' behind " << text;
+        ASSERT_TRUE(other.accept(token));
+      }
+      num_forced += static_cast<int>(forced.size());
+      EXPECT_EQ(mask_of(constraint), mask) << "moved behind " << text;
+      ASSERT_TRUE(constraint.accept(next));
+      text += tiny().bytes(next);
+      ++num_places;
+    }
+  }
+  EXPECT_GT(num_places, 500);
+  EXPECT_GT(num_forced, 50);
+}
+
+}  // namespace
+}  // namespace nibble::harmony

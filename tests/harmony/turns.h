@@ -1,0 +1,62 @@
+// Turns under a constraint, for tests: texts in which "<|start|>" and the like are control tokens.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "harmony/turn_constraint.h"
+#include "tests/harmony/vocabulary.h"
+
+namespace nibble::harmony {
+
+inline const grammar::VocabularyTrie& tiny_trie() {
+  static const grammar::VocabularyTrie trie(tiny());
+  return trie;
+}
+
+inline const grammar::VocabularyTrie& o200k_trie() {
+  static const grammar::VocabularyTrie trie(o200k());
+  return trie;
+}
+
+inline TurnConstraint constraint_of(TurnRules rules, const grammar::VocabularyTrie& trie = tiny_trie()) {
+  return TurnConstraint(std::make_shared<const TurnGrammar>(std::move(rules), trie));
+}
+
+// Goes on behind as much of the text's encoding as is legal; whether that is all of it.
+inline bool accepts(TurnConstraint& constraint, std::string_view text, const Tokenizer& tokenizer = tiny()) {
+  for (const TokenId token : ids_of(text, tokenizer))
+    if (!constraint.accept(token)) return false;
+  return true;
+}
+
+inline std::vector<uint32_t> mask_of(TurnConstraint& constraint,
+                                     size_t num_words = tiny_trie().num_mask_words()) {
+  std::vector<uint32_t> mask(num_words, 0xFFFFFFFF);
+  constraint.fill_mask(mask);
+  return mask;
+}
+
+inline bool is_legal(const std::vector<uint32_t>& mask, TokenId token) {
+  return mask[static_cast<size_t>(token) / 32] >> (token % 32) & 1;
+}
+
+inline std::vector<TokenId> legal_tokens(const std::vector<uint32_t>& mask) {
+  std::vector<TokenId> tokens;
+  for (TokenId token = 0; token < static_cast<TokenId>(mask.size() * 32); ++token)
+    if (is_legal(mask, token)) tokens.push_back(token);
+  return tokens;
+}
+
+// The tokens that may come next, in the order of their ids.
+inline std::vector<std::string> legal_texts(TurnConstraint& constraint) {
+  std::vector<std::string> texts;
+  for (const TokenId token : legal_tokens(mask_of(constraint))) texts.emplace_back(tiny().bytes(token));
+  return texts;
+}
+
+}  // namespace nibble::harmony
