@@ -1,0 +1,78 @@
+// Makes the rules of a turn of the first byte, and chooses tokens by the others. At every fourth place a bit of the mask is set where, and
+// only where, its token is accepted, and forced tokens are. Some token is legal up to the turn's end, none behind it, and the parser reads
+// a whole turn without a repair.
+#include "grammar/json_schema.h"
+#include "grammar/regex.h"
+#include "harmony/parse.h"
+#include "harmony/turn_constraint.h"
+#include "tests/fuzz/grammar_masks.h"
+
+namespace nibble::harmony {
+namespace {
+
+// Bits: three tools, a call is demanded, and what the final message is.
+TurnRules rules_of(uint8_t bits) {
+  static const auto object = grammar::compile_json_object().grammar;
+  static const auto number = grammar::compile_regex("[0-9]{1,3}").grammar;
+  TurnRules rules;
+  if (bits & 1) rules.tools.push_back({"functions.a", object});
+  if (bits & 2) rules.tools.push_back({"functions.ab", number});
+  if (bits & 4) rules.tools.push_back({"b"});
+  rules.must_call = (bits & 8) && !rules.tools.empty();
+  rules.body = bits & 16 ? object : bits & 32 ? number : nullptr;
+  return rules;
+}
+
+bool is_set(const std::vector<uint32_t>& mask, TokenId token) {
+  return mask[static_cast<size_t>(token) / 32] >> (token % 32) & 1;
+}
+
+void check_place(TurnConstraint& constraint, const std::vector<uint32_t>& mask, int num_tokens) {
+  TurnConstraint other = constraint;
+  for (TokenId token = 0; token < num_tokens; ++token) {
+    const bool is_accepted = other.accept(token);
+    NIBBLE_CHECK(is_accepted == is_set(mask, token), "token {}", token);
+    if (is_accepted) other = constraint;
+  }
+  std::vector<uint32_t> behind(mask.size());
+  for (const TokenId token : constraint.forced_tokens()) {
+    other.fill_mask(behind);
+    NIBBLE_CHECK(is_set(behind, token) && other.accept(token), "forced token {}", token);
+  }
+  constraint.fill_mask(behind);
+  NIBBLE_CHECK(behind == mask);
+}
+
+void check_turn(const uint8_t* data, size_t size) {
+  const grammar::VocabularyTrie& vocabulary = grammar::fuzz_vocabulary();
+  const Tokenizer& tokenizer = vocabulary.tokenizer();
+  TurnConstraint constraint(std::make_shared<const TurnGrammar>(rules_of(data[0]), vocabulary));
+  std::vector<uint32_t> mask(vocabulary.num_mask_words() + data[0] / 64);
+  Parser parser(tokenizer, Role::kAssistant);
+  for (size_t i = 1; i < size && !constraint.has_ended(); ++i) {
+    constraint.fill_mask(mask);
+    std::vector<TokenId> legal;
+    for (TokenId token = 0; token < static_cast<TokenId>(mask.size() * 32); ++token)
+      if (is_set(mask, token)) legal.push_back(token);
+    NIBBLE_CHECK(!legal.empty());
+    if (i % 4 == data[0] % 4) check_place(constraint, mask, tokenizer.num_tokens());
+    // The control tokens have the highest ids: bytes from the end choose from the end.
+    const size_t choice =
+        data[i] < 128 ? data[i] % legal.size() : legal.size() - 1 - (255u - data[i]) % legal.size();
+    NIBBLE_CHECK(constraint.accept(legal[choice]));
+    parser.push(legal[choice]);
+  }
+  if (!constraint.has_ended()) return;
+  for (TokenId token = 0; token < tokenizer.num_tokens(); ++token) NIBBLE_CHECK(!constraint.accept(token));
+  parser.finish();
+  for (const ParsedMessage& parsed : parser.messages())
+    NIBBLE_CHECK(parsed.repairs.empty() && parsed.is_complete, "{}", parsed.message.text);
+}
+
+}  // namespace
+}  // namespace nibble::harmony
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  if (size > 0) nibble::harmony::check_turn(data, size);
+  return 0;
+}
