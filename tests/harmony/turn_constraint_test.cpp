@@ -74,50 +74,37 @@ TEST(TurnConstraint, EveryFormOfAFinalMessageIsLegal) {
 }
 
 TEST(TurnConstraint, NothingElseIsAHeader) {
-  const TurnRules rules = two_functions_and_python();
-  for (const char* turn : {"<|message|>",
-                           "Hello",
-                           "<|end|>",
-                           "<|return|>",
-                           "<|call|>",
-                           "<|start|>",
-                           "<|endoftext|>",
-                           "<|channel|>comment<|message|>",
-                           "<|channel|>thoughts",
-                           "<|channel|> final",
-                           "<|channel|><|message|>",
-                           "<|channel|>analysis <|message|>",
-                           "<|channel|>analysis json",
-                           "<|channel|>commentary<|constrain|>",
-                           "<|channel|>final json",
-                           "<|channel|>final <|message|>",
-                           "<|channel|>final<|constrain|>code",
-                           "<|channel|>final<|constrain|><|message|>",
-                           "<|channel|>final to=python",
-                           "<|channel|>final<|channel|>",
-                           "<|channel|>commentary to=functions.set",
-                           "<|channel|>commentary to=get",
-                           "<|channel|>commentary to=functions.ge<|message|>",
-                           "<|channel|>commentary to=functions.get_<|message|>",
-                           "<|channel|>commentary to=<|message|>",
-                           "<|channel|>commentary to=pythonjson<|message|>",
-                           "<|channel|>commentary to=python to=python",
-                           "<|channel|>commentary to=python xml",
-                           "<|channel|>commentary to=python <|message|>",
-                           "<|channel|>commentary to=python json<|constrain|>",
-                           "<|channel|>commentary to=python<|constrain|><|message|>",
-                           " to=python<|message|>",
-                           " to=python ",
-                           " to=python<|channel|>final",
-                           " to=python<|channel|>commentary to=",
-                           "to=python",
-                           " to=assistant<|channel|>",
-                           "<|channel|>analysis<|message|><|end|><|start|>user",
-                           "<|channel|>analysis<|message|><|end|><|channel|>",
-                           "<|channel|>analysis<|message|><|start|>"}) {
-    TurnConstraint constraint = constraint_of(rules);
-    EXPECT_FALSE(accepts(constraint, turn)) << turn;
-  }
+  const std::vector<std::pair<const char*, std::vector<const char*>>> kIllegalBehind{
+      {"",
+       {"<|message|>", "Hello", "<|end|>", "<|return|>", "<|call|>", "<|start|>", "<|endoftext|>",
+        "to=python"}},
+      {"<|channel|>", {"thoughts", " final", "<|message|>", "<|channel|>", "<|constrain|>"}},
+      {"<|channel|>comment", {"<|message|>", " "}},
+      {"<|channel|>analysis", {" json", "<|constrain|>", "<|channel|>", "<|end|>", "<|start|>"}},
+      {"<|channel|>commentary ", {"<|message|>", "<|constrain|>", "json"}},
+      {"<|channel|>final", {" to", "<|channel|>", "<|return|>"}},
+      {"<|channel|>final ", {"json", "<|message|>"}},
+      {"<|channel|>final<|constrain|>", {"code", "<|message|>", " json"}},
+      {"<|channel|>final<|constrain|>json", {" ", "<|constrain|>", "<|channel|>"}},
+      {"<|channel|>commentary to=", {"get", "functions.set", "<|message|>", " python", "assistant"}},
+      {"<|channel|>commentary to=functions.ge", {"<|message|>", " "}},
+      {"<|channel|>commentary to=functions.get_", {"<|message|>", "<|constrain|>"}},
+      {"<|channel|>commentary to=python", {"json", " xml", " to", "<|channel|>", "<|call|>"}},
+      {"<|channel|>commentary to=python ", {"<|message|>", "to=python"}},
+      {"<|channel|>commentary to=python json", {"<|constrain|>", " "}},
+      {"<|channel|>commentary to=python<|constrain|>", {"<|message|>", " json"}},
+      {" to=python", {"<|message|>", " ", "<|constrain|>"}},
+      {" to=python<|channel|>", {"final", " to"}},
+      {" to=python<|channel|>commentary", {" to", "json"}},
+      {"<|channel|>analysis<|message|><|end|>", {"<|channel|>", "assistant", "<|end|>"}},
+      {"<|channel|>analysis<|message|><|end|><|start|>", {"user", "<|channel|>", "functions.get"}},
+      {"<|channel|>analysis<|message|>", {"<|start|>", "<|channel|>", "<|endoftext|>"}}};
+  for (const auto& [beginning, illegal] : kIllegalBehind)
+    for (const char* text : illegal) {
+      TurnConstraint constraint = constraint_of(two_functions_and_python());
+      ASSERT_TRUE(accepts(constraint, beginning)) << beginning;
+      EXPECT_FALSE(accepts(constraint, text)) << text << " behind " << beginning;
+    }
 }
 
 TEST(TurnConstraint, WithoutToolsNoMessageHasARecipient) {
