@@ -1,6 +1,8 @@
-// Makes the rules of a turn of the first byte, and chooses tokens by the others. At every fourth place a bit of the mask is set where, and
-// only where, its token is accepted, and forced tokens are. Some token is legal up to the turn's end, none behind it, and the parser reads
+// Makes the rules of a turn of the first byte, and chooses tokens by the others. A bit of the mask is set where, and only where, its token
+// is accepted, and forced tokens are. Some token is legal up to the turn's end, none behind it, and the parser reads
 // a whole turn without a repair.
+#include <array>
+
 #include "grammar/json_schema.h"
 #include "grammar/regex.h"
 #include "harmony/parse.h"
@@ -23,13 +25,24 @@ TurnRules rules_of(uint8_t bits) {
   return rules;
 }
 
+// Compiled once: an input is mostly about the tokens.
+std::shared_ptr<const TurnGrammar> grammar_of(uint8_t bits) {
+  static std::array<std::shared_ptr<const TurnGrammar>, 64> grammars;
+  auto& known = grammars[bits % grammars.size()];
+  if (!known) known = std::make_shared<const TurnGrammar>(rules_of(bits), grammar::fuzz_vocabulary());
+  return known;
+}
+
 bool is_set(const std::vector<uint32_t>& mask, TokenId token) {
   return mask[static_cast<size_t>(token) / 32] >> (token % 32) & 1;
 }
 
-void check_place(TurnConstraint& constraint, const std::vector<uint32_t>& mask, int num_tokens) {
+// Tries one token in 16, and all control tokens.
+void check_place(TurnConstraint& constraint, const std::vector<uint32_t>& mask, TokenId first) {
+  const Tokenizer& tokenizer = grammar::fuzz_vocabulary().tokenizer();
   TurnConstraint other = constraint;
-  for (TokenId token = 0; token < num_tokens; ++token) {
+  for (TokenId token = 0; token < tokenizer.num_tokens(); ++token) {
+    if (token % 16 != first % 16 && !tokenizer.is_special(token)) continue;
     const bool is_accepted = other.accept(token);
     NIBBLE_CHECK(is_accepted == is_set(mask, token), "token {}", token);
     if (is_accepted) other = constraint;
@@ -46,7 +59,7 @@ void check_place(TurnConstraint& constraint, const std::vector<uint32_t>& mask, 
 void check_turn(const uint8_t* data, size_t size) {
   const grammar::VocabularyTrie& vocabulary = grammar::fuzz_vocabulary();
   const Tokenizer& tokenizer = vocabulary.tokenizer();
-  TurnConstraint constraint(std::make_shared<const TurnGrammar>(rules_of(data[0]), vocabulary));
+  TurnConstraint constraint(grammar_of(data[0]));
   std::vector<uint32_t> mask(vocabulary.num_mask_words() + data[0] / 64);
   Parser parser(tokenizer, Role::kAssistant);
   for (size_t i = 1; i < size && !constraint.has_ended(); ++i) {
@@ -55,7 +68,7 @@ void check_turn(const uint8_t* data, size_t size) {
     for (TokenId token = 0; token < static_cast<TokenId>(mask.size() * 32); ++token)
       if (is_set(mask, token)) legal.push_back(token);
     NIBBLE_CHECK(!legal.empty());
-    if (i % 4 == data[0] % 4) check_place(constraint, mask, tokenizer.num_tokens());
+    if (i % 4 == data[0] % 4) check_place(constraint, mask, data[i]);
     // The control tokens have the highest ids: bytes from the end choose from the end.
     const size_t choice =
         data[i] < 128 ? data[i] % legal.size() : legal.size() - 1 - (255u - data[i]) % legal.size();

@@ -246,7 +246,7 @@ TEST(TurnConstraint, GoesOnWithAMessageThatThePromptHasBegun) {
            {"<|channel|>final<|message|>{\"a\":1}\n",
             "may not follow '<|channel|>final<|message|>{\"a\":1}'"},
            {" to=python<|channel|>", "may not follow ''"}})
-    EXPECT_THAT(error_of([&] { constraint_of(rules).accept_begun(ids_of(begun, tiny())); }),
+    EXPECT_THAT(error_of([&, tokens = ids_of(begun, tiny())] { constraint_of(rules).accept_begun(tokens); }),
                 testing::AllOf(HasSubstr("the message to continue does not fit"), HasSubstr(where)));
 }
 
