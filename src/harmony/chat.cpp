@@ -198,8 +198,10 @@ Conversation to_conversation(const Chat& chat) {
   std::string instructions = chat.instructions;
   for (auto message = chat.messages.begin(); message != first_turn; ++message)
     instructions += (instructions.empty() ? "" : "\n\n") + message->text;
-  if (!instructions.empty() || !chat.tools.empty() || !chat.namespaces.empty())
+  if (!instructions.empty() || !chat.tools.empty() || !chat.namespaces.empty() || chat.response_format) {
     out.push_back(developer_message(std::move(instructions), chat.tools, chat.namespaces));
+    out.back().developer->response_format = chat.response_format;
+  }
 
   std::vector<ToolCall> open_calls;
   for (auto message = first_turn; message != chat.messages.end(); ++message) {

@@ -36,6 +36,7 @@ struct Chat {
   std::vector<Tool> tools;                // the functions
   std::vector<ToolNamespace> namespaces;  // others beside "functions"
   std::string instructions;               // put before those of the messages
+  std::optional<ResponseFormat> response_format{};
   ReasoningEffort reasoning_effort{ReasoningEffort::kMedium};
   std::optional<std::string> date;            // "2025-06-28"
   std::optional<std::string> model_identity;  // absent: SystemContent's default

@@ -12,7 +12,16 @@
 //
 //   } // namespace weather
 //
-// with the namespaces sorted by name and the tools in their order. A namespace without tools is only its description.
+// with the namespaces sorted by name and the tools in their order. A namespace without tools is only its description. The last section is
+//
+//   # Response Formats
+//
+//   ## name
+//
+//   // What it is.
+//   {"type": ...}
+//
+// which OpenAI documents and its renderer does not write.
 #include "harmony/content.h"
 
 #include <fmt/format.h>
@@ -71,6 +80,12 @@ std::string tools_section(const std::vector<ToolNamespace>& spaces) {
   return out;
 }
 
+std::string response_format_section(const ResponseFormat& format) {
+  std::string out = fmt::format("# Response Formats\n\n## {}\n\n", format.name);
+  for (const std::string_view line : lines_of(format.description)) out += fmt::format("// {}\n", line);
+  return out + json_line(parse_json(format.schema, "the schema of the response format"), JsonSpacing::kNone);
+}
+
 }  // namespace
 
 bool has_functions(const DeveloperContent& content) {
@@ -103,6 +118,7 @@ std::string text_of(const DeveloperContent& content) {
   std::vector<std::string> sections;
   if (content.instructions) sections.push_back("# Instructions\n\n" + *content.instructions);
   if (!content.tools.empty()) sections.push_back(tools_section(content.tools));
+  if (content.response_format) sections.push_back(response_format_section(*content.response_format));
   return fmt::format("{}", fmt::join(sections, "\n\n"));
 }
 

@@ -41,9 +41,16 @@ struct SystemContent {
   bool channel_required{true};
 };
 
+// The form that the answer is to have.
+struct ResponseFormat {
+  std::string name, description;  // the description may be empty
+  std::string schema;             // JSON
+};
+
 struct DeveloperContent {
   std::optional<std::string> instructions;
   std::vector<ToolNamespace> tools;  // functions
+  std::optional<ResponseFormat> response_format{};
 };
 
 // One message, with exactly one kind of content: text, or system or developer content, which only messages of these roles

@@ -158,7 +158,7 @@ class ScriptedBackend : public Backend {
     for (const Run& run : batch.runs) {
       for (const OutputRow& row : run.outputs) {
         SampledToken& token = result.outputs.emplace_back();
-        token.token = script_[row.output.size() % script_.size()];
+        token.token = allowed(row, script_[row.output.size() % script_.size()]);
         for (TokenId other = 0; other < row.sample->num_logprobs; ++other) token.top.push_back({other, -1});
       }
     }
@@ -166,6 +166,19 @@ class ScriptedBackend : public Backend {
   }
 
  private:
+  // The token, or the last of those that may be chosen: control tokens come last, and end what the script would not.
+  TokenId allowed(const OutputRow& row, TokenId token) const {
+    if (!row.mask) return token;
+    std::vector<uint32_t> mask(mask_words(config_.vocab));
+    row.mask->fill(mask);
+    const auto may_be = [&](TokenId other) {
+      return mask[static_cast<size_t>(other) / 32] >> (other % 32) & 1;
+    };
+    if (may_be(token)) return token;
+    for (token = config_.vocab - 1; token >= 0 && !may_be(token);) --token;
+    return token;
+  }
+
   std::vector<TokenId> script_;
   Config config_;
 };
@@ -274,7 +287,7 @@ class World {
 
   // Runs until server and engine wait for the client.
   void settle() {
-    while (turn() || service_.gate->num_choices() > 0) {
+    while (turn() || service_.gate->num_choices() > 0 || service_.num_offloaded > 0) {
     }
   }
 

@@ -111,6 +111,7 @@ void add_anthropic_tool(const Field& tool, ToolSet& tools, IgnoredFields& ignore
   Json function{{"name", tool.need_string("name")}};
   if (const auto description = tool.find("description")) function["description"] = description->value();
   if (const auto schema = tool.find("input_schema")) function["parameters"] = schema->value();
+  if (const auto strict = tool.find("strict")) function["strict"] = strict->value();
   add_function(Field(function, tool.place()), tools);
 }
 
@@ -119,11 +120,16 @@ void read_anthropic_tools(const Field& request, ChatRequest& read) {
   if (const auto list = request.find("tools"))
     for (const Field& tool : list->elements()) add_anthropic_tool(tool, tools, read.params.ignored);
   if (const auto choice = request.find("tool_choice")) {
-    const Field type = choice->need("type", "\"auto\" or \"none\"");
+    constexpr const char* kTypes{"\"auto\", \"none\", \"any\" or \"tool\""};
+    const Field type = choice->need("type", kTypes);
     if (type.value() == "none")
       tools.clear();
+    else if (type.value() == "any")
+      force_call(*choice, std::nullopt, tools, read.params);
+    else if (type.value() == "tool")
+      force_call(*choice, choice->need_string("name"), tools, read.params);
     else if (type.value() != "auto")
-      type.refuse("\"auto\" or \"none\": a call can't be forced");
+      type.refuse(kTypes);
   }
   read.chat.tools = std::move(tools.functions);
   read.offered = std::move(tools.offered);

@@ -28,17 +28,20 @@ void read_reasoning(const Field& request, ChatRequest& read) {
 ToolSet read_tools(const Field& request, ChatRequest& read) {
   ToolSet tools;
   if (const auto list = request.find("tools"))
-    for (const Field& tool : list->elements()) add_chat_tool(tool, tools);
-  apply_tool_choice(request, tools);
+    for (const Field& tool : list->elements()) add_chat_tool(tool, tools, read.params.ignored);
+  apply_tool_choice(request, tools, read.params);
   const auto functions = request.find("functions");
   const auto call = request.find("function_call");
-  if (call && call->value() != "auto" && call->value() != "none")
-    call->refuse("\"auto\" or \"none\": a call can't be forced");
-  if (!functions) return tools;
-  if (request.find("tools")) functions->refuse("absent where there are tools");
-  read.uses_functions = true;
-  if (!call || call->value() == "auto")
-    for (const Field& function : functions->elements()) add_function(function, tools);
+  const bool may_call = !call || call->value() == "auto", must_call = call && call->value().is_object();
+  if (call && !may_call && !must_call && call->value() != "none")
+    call->refuse("\"auto\", \"none\" or a function's name");
+  if (functions) {
+    if (request.find("tools")) functions->refuse("absent where there are tools");
+    read.uses_functions = true;
+    if (may_call || must_call)
+      for (const Field& function : functions->elements()) add_function(function, tools);
+  }
+  if (must_call) force_call(*call, call->need_string("name"), tools, read.params);
   return tools;
 }
 

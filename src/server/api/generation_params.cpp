@@ -32,9 +32,6 @@ void read_float(const Field& request, const char* key, double least, double most
 
 // Refuses parameters that would change the answer and are not implemented; the value that changes nothing is accepted.
 void refuse_unimplemented(const Field& request) {
-  if (const auto format = request.find("response_format"))
-    if (const auto type = format->need("type", "\"text\""); type.value() != "text")
-      type.refuse("\"text\": constrained output is not available");
   if (const auto suffix = request.find("suffix"); suffix && suffix->value() != "")
     suffix->refuse("empty: the model does not fill in");
 }
@@ -190,6 +187,10 @@ GenerationParams read_generation_params(Api api, const Field& request) {
     if (*params.truncate_prompt == 0) most->refuse("-1, or 1 or more: a prompt needs a token");
   }
   params.ignore_eos = read_boolean(request, "ignore_eos");
+  params.format = read_output_format(api, request);
+  if (params.format.source && params.ignore_eos)
+    request.find("ignore_eos")
+        ->refuse(fmt::format("false beside {}, behind whose texts nothing follows", params.format.field));
   params.return_token_ids = read_boolean(request, "return_token_ids");
   read_stream(request, params);
   if (const auto logprobs = request.find("prompt_logprobs")) {

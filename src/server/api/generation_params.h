@@ -16,6 +16,7 @@
 #include "engine/generation_request.h"
 #include "harmony/field.h"
 #include "harmony/message.h"
+#include "server/api/output_format.h"
 #include "server/api/request_fields.h"
 
 namespace nibble::server {
@@ -30,10 +31,13 @@ struct GenerationParams {
       bad_words;  // texts whose tokens no answer has, in the answer's beginning or after a space
   std::optional<std::vector<TokenId>> allowed_tokens;  // ascending
   std::optional<int>
-      truncate_prompt;      // keep so many of the prompt's last tokens; -1: as many as there is room for
-  int prompt_logprobs{-1};  // as GenerationRequest has it
-  int num_choices{1};       // answers to each prompt
-  bool ignore_eos{false};   // generate on after the model's end token, for measuring
+      truncate_prompt;  // keep so many of the prompt's last tokens; -1: as many as there is room for
+  OutputFormat format;
+  bool must_call{false};        // the answer ends with a call of a tool
+  bool holds_arguments{false};  // to their schemas, where a tool does not say
+  int prompt_logprobs{-1};      // as GenerationRequest has it
+  int num_choices{1};           // answers to each prompt
+  bool ignore_eos{false};       // generate on after the model's end token, for measuring
   bool return_token_ids{false};
   bool stream{false};
   bool include_usage{false};     // a stream ends with a chunk of usage

@@ -39,6 +39,7 @@ void read_common(const Field& request, ChatRequest& read) {
   GenerationParams& params = read.params;
   check_fields(Api::kOllama, request, params.ignored);
   if (const auto name = request.find_string("model")) params.model = without_tag(*name);
+  params.format = read_output_format(Api::kOllama, request);
   const auto stream = request.find("stream");
   params.stream = !stream || stream->boolean();
   if (const auto options = request.find("options")) read_options(*options, params);
@@ -80,7 +81,7 @@ OllamaRequest read_ollama_chat(std::string_view body) {
   read.chat.chat.messages = harmony::chat_from_json({{"messages", messages->value()}}).messages;
   ToolSet tools;
   if (const auto list = request.find("tools"))
-    for (const Field& tool : list->elements()) add_chat_tool(tool, tools);
+    for (const Field& tool : list->elements()) add_chat_tool(tool, tools, read.chat.params.ignored);
   read.chat.chat.tools = std::move(tools.functions);
   read.chat.offered = std::move(tools.offered);
   return read;

@@ -31,7 +31,6 @@ struct FieldRow {
   std::string_view accepted{};  // of a refused field: "NAME must be ..."
 };
 
-constexpr std::string_view kNoConstraint{"absent: constrained output is not available"};
 constexpr std::string_view kNoSampler{"neutral: there is no such sampler here"};
 
 constexpr FieldRow kFields[] = {
@@ -98,9 +97,19 @@ constexpr FieldRow kFields[] = {
     {"skip_special_tokens", kAnswers, Fate::kRefused, "true", "true: control tokens have no text"},
     {"use_beam_search early_stopping", kAnswers, Fate::kRefused, "false", "false: there is no beam search"},
     {"length_penalty", kAnswers, Fate::kRefused, "1", "1: there is no beam search"},
-    {"guided_json guided_regex guided_choice guided_grammar structured_outputs structural_tag", kAnswers,
-     Fate::kRefused, "", kNoConstraint},
-    {"guided_decoding_backend guided_whitespace_pattern", kAnswers, Fate::kRefused, "", kNoConstraint},
+    {"guided_json guided_regex guided_choice guided_grammar", kAnswers, Fate::kObeyed},
+    {"structured_outputs", kAnswers, Fate::kParts},
+    {"structured_outputs.json structured_outputs.regex structured_outputs.choice structured_outputs.grammar "
+     "structured_outputs.json_object",
+     kAnswers, Fate::kObeyed},
+    {"structural_tag structured_outputs.structural_tag", kAnswers, Fate::kRefused, "",
+     "absent: response_format and tools say what channels hold"},
+    {"guided_whitespace_pattern structured_outputs.whitespace_pattern", kAnswers, Fate::kRefused, "\"\"",
+     "absent: blanks are those of docs/structured-output.md"},
+    {"structured_outputs.disable_any_whitespace structured_outputs.disable_additional_properties", kAnswers,
+     Fate::kRefused, "false", "false: strict closes objects, and blanks are bounded"},
+    {"guided_decoding_backend structured_outputs.backend structured_outputs.disable_fallback", kAnswers,
+     Fate::kIgnored},
     {"chat_template", kChat, Fate::kRefused, "", "absent: harmony is the model's only format"},
     {"documents", kChat, Fate::kRefused, "[]", "absent: put them into messages"},
     {"echo", kMessages, Fate::kRefused, "false", "false: only /v1/completions repeats a prompt"},
@@ -116,7 +125,7 @@ constexpr FieldRow kFields[] = {
     {"data_parallel_rank", kAnswers, Fate::kIgnored},
 
     // SGLang's
-    {"regex ebnf", kAnswers, Fate::kRefused, "", kNoConstraint},
+    {"regex ebnf", kAnswers, Fate::kObeyed},
     {"stop_regex", kAnswers, Fate::kRefused, "[]", "absent: stop takes texts"},
     {"separate_reasoning stream_reasoning", kAnswers, Fate::kRefused, "true",
      "true: include_reasoning says whether it is sent"},
@@ -130,7 +139,7 @@ constexpr FieldRow kFields[] = {
     // llama-server's
     {"n_predict n_probs", kAnswers, Fate::kRefused, "-1|0",
      "absent: the names here are max_tokens and logprobs"},
-    {"grammar json_schema", kAnswers, Fate::kRefused, "\"\"|{}", kNoConstraint},
+    {"grammar json_schema", kAnswers, Fate::kObeyed},
     {"typical_p tfs_z", kAnswers, Fate::kRefused, "1", kNoSampler},
     {"mirostat dynatemp_range xtc_probability dry_multiplier top_a", kAnswers, Fate::kRefused, "0",
      kNoSampler},
@@ -162,7 +171,7 @@ constexpr FieldRow kFields[] = {
     {"thinking output_config", kAnthropic, Fate::kParts},
     {"thinking.type output_config.effort", kAnthropic, Fate::kObeyed},
     {"thinking.budget_tokens thinking.display", kAnthropic, Fate::kIgnored},
-    {"output_config.format output_format", kAnthropic, Fate::kRefused, "", kNoConstraint},
+    {"output_config.format output_format", kAnthropic, Fate::kObeyed},
     {"mcp_servers", kAnthropic, Fate::kRefused, "[]", "absent: the client calls tools here"},
     {"metadata cache_control service_tier container context_management speed inference_geo diagnostics betas",
      kAnthropic, Fate::kIgnored},
@@ -171,7 +180,7 @@ constexpr FieldRow kFields[] = {
     {"model messages prompt system tools think stream logprobs top_logprobs raw name verbose", kOllama,
      Fate::kObeyed},
     {"keep_alive", kOllama, Fate::kIgnored},
-    {"format", kOllama, Fate::kRefused, "\"\"", kNoConstraint},
+    {"format", kOllama, Fate::kObeyed},
     {"suffix template", kOllama, Fate::kRefused, "\"\"", "empty: harmony is the model's only format"},
     {"images", kOllama, Fate::kRefused, "[]", "empty: the model reads text only"},
     {"context", kOllama, Fate::kRefused, "[]", "absent: /api/chat has conversations"},
@@ -246,7 +255,7 @@ void check(Api api, const Field& object, const std::string& before, IgnoredField
 }  // namespace
 
 void IgnoredFields::add(std::string_view name, std::string_view instead) {
-  constexpr size_t kMaxNames{16}, kMaxLetters{64};
+  constexpr size_t kMaxNames{16}, kMaxLetters{64}, kMaxInstead{160};
   if (names_.size() == kMaxNames) {
     ++num_more_;
     return;
@@ -260,7 +269,10 @@ void IgnoredFields::add(std::string_view name, std::string_view instead) {
         return !is_word && letter != '_' && letter != '-' && letter != '.';
       },
       '?');
-  texts_.push_back(instead.empty() ? plain : fmt::format("{} ({})", plain, instead));
+  std::string told(instead.substr(0, kMaxInstead));
+  std::replace_if(
+      told.begin(), told.end(), [](char letter) { return letter < ' ' || letter > '~'; }, '?');
+  texts_.push_back(told.empty() ? plain : fmt::format("{} ({})", plain, told));
   names_.push_back(std::move(plain));
 }
 

@@ -16,15 +16,11 @@ namespace {
 using harmony::Field;
 using harmony::Json;
 
-// Refuses parameters that would change the answer and are not implemented; the value that changes nothing is accepted.
+// Refuses parameters that would change the answer and are not implemented.
 void refuse_unsupported_fields(const Field& request) {
   for (const char* key : {"conversation", "prompt"})
     if (const auto field = request.find(key))
       field->refuse("absent: the conversation is input and previous_response_id");
-  if (const auto text = request.find("text"))
-    if (const auto format = text->find("format"))
-      if (const auto type = format->need("type", "\"text\""); type.value() != "text")
-        type.refuse("\"text\": constrained output is not available");
 }
 
 void read_include(const Field& request, ResponseRequest& read) {
@@ -124,7 +120,8 @@ ResponseRequest read_response(Json body) {
   }
   if (const auto tools = request.find("tools"))
     for (const Field& tool : tools->elements()) add_response_tool(tool, items.tools, read.params.ignored);
-  apply_tool_choice(request, items.tools);
+  apply_tool_choice(request, items.tools, read.params);
+  read.params.holds_arguments = true;  // `strict` is true in this API unless a tool says otherwise
   read.chat.messages = std::move(items.messages);
   read.chat.tools = std::move(items.tools.functions);
   read.chat.namespaces = std::move(items.tools.namespaces);

@@ -1,5 +1,7 @@
 #include "server/api/tools.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <utility>
@@ -24,25 +26,36 @@ bool is_new(const ToolSet& tools, std::string_view space, std::string_view name)
   return !tools.has(space, name);
 }
 
-void offer(Tool tool, ToolKind kind, ToolSet& tools) {
+void offer(Tool tool, ToolKind kind, std::optional<bool> is_strict, ToolSet& tools) {
   if (!is_new(tools, "functions", tool.name)) return;
-  tools.offered.push_back({.name = tool.name, .space = "functions", .kind = kind});
+  tools.offered.push_back({.name = tool.name,
+                           .space = "functions",
+                           .kind = kind,
+                           .parameters = tool.parameters,
+                           .is_strict = is_strict});
   tools.functions.push_back(std::move(tool));
 }
 
 // {"name", "description", "format": {"type": "text"} or {"type": "grammar", "syntax", "definition"}}, of which a chat wraps the grammar
 // once more.
-void offer_custom(const Field& tool, ToolSet& tools) {
+void offer_custom(const Field& tool, ToolSet& tools, IgnoredFields& ignored) {
   Tool function{.name = tool.need_string("name"),
                 .description = tool.find_string("description").value_or(""),
                 .parameters = {}};
   if (const auto format = tool.find("format"); format && format->find_string("type") == "grammar") {
+    ignored.add("tools.custom.format", "told to the model, not enforced");
     const Field grammar = format->find("grammar").value_or(*format);
     function.description += "\nThe input follows this grammar (" + grammar.need_string("syntax") + "):\n" +
                             grammar.need_string("definition");
   }
   function.parameters = R"({"type":"object","properties":{"input":{"type":"string"}},"required":["input"]})";
-  offer(std::move(function), ToolKind::kCustom, tools);
+  offer(std::move(function), ToolKind::kCustom, true, tools);
+}
+
+// Absent: OpenAI's chats then hold arguments to nothing and its responses to the schema.
+std::optional<bool> strictness(const Field& function) {
+  const auto strict = function.find("strict");
+  return strict ? std::optional(strict->boolean()) : std::nullopt;
 }
 
 void offer_local_shell(ToolSet& tools) {
@@ -51,7 +64,7 @@ void offer_local_shell(ToolSet& tools) {
          .parameters =
              R"({"type":"object","properties":{"command":{"type":"array","items":{"type":"string"}},)"
              R"("workdir":{"type":"string"},"timeout_ms":{"type":"number"}},"required":["command"]})"},
-        ToolKind::kLocalShell, tools);
+        ToolKind::kLocalShell, std::nullopt, tools);
 }
 
 void offer_namespace(const Field& tool, ToolSet& tools, IgnoredFields& ignored) {
@@ -69,36 +82,28 @@ void offer_namespace(const Field& tool, ToolSet& tools, IgnoredFields& ignored) 
   for (const Field& member : members) {
     Tool function = harmony::tool_from_function(member);
     if (!is_new(tools, name, function.name)) continue;
-    tools.offered.push_back({.name = function.name, .space = name});
+    tools.offered.push_back({.name = function.name,
+                             .space = name,
+                             .kind = ToolKind::kFunction,
+                             .parameters = function.parameters,
+                             .is_strict = strictness(member)});
     space->tools.push_back(std::move(function));
   }
 }
 
-// The names in {"mode": "auto", "tools": [{"name"} or {"function": {"name"}} or {"custom": {"name"}}]}.
-std::vector<std::string> read_allowed(const Field& allowed) {
-  const Field mode = allowed.need("mode", "\"auto\"");
-  if (mode.value() != "auto") mode.refuse("\"auto\": a call can't be forced");
-  std::vector<std::string> names;
-  for (const Field& tool : allowed.need("tools", "a list of tools").elements()) {
-    Field named = tool;
-    for (const char* key : {"function", "custom"})
-      if (const auto inner = tool.find(key)) named = *inner;
-    // A tool of another type has no name; it was left out.
-    if (const auto name = named.find_string("name")) names.push_back(*name);
-  }
-  return names;
+// The name in {"name"}, {"function": {"name"}} or {"custom": {"name"}}. A tool of another type has none.
+std::optional<std::string> name_of(const Field& tool) {
+  Field named = tool;
+  for (const char* key : {"function", "custom"})
+    if (const auto inner = tool.find(key)) named = *inner;
+  return named.find_string("name");
 }
 
 }  // namespace
 
-void ToolSet::keep(const std::vector<std::string>& names) {
-  const auto is_left_out = [&](const auto& tool) {
-    return std::find(names.begin(), names.end(), tool.name) == names.end();
-  };
-  std::erase_if(functions, is_left_out);
-  std::erase_if(offered, is_left_out);
-  for (harmony::ToolNamespace& space : namespaces) std::erase_if(space.tools, is_left_out);
-  std::erase_if(namespaces, [](const harmony::ToolNamespace& space) { return space.tools.empty(); });
+void ToolSet::allow_only(const std::vector<std::string>& names) {
+  for (OfferedTool& tool : offered)
+    tool.may_be_called = std::find(names.begin(), names.end(), tool.name) != names.end();
 }
 
 bool ToolSet::has(std::string_view space, std::string_view name) const {
@@ -107,13 +112,13 @@ bool ToolSet::has(std::string_view space, std::string_view name) const {
 }
 
 void add_function(const Field& function, ToolSet& tools) {
-  offer(harmony::tool_from_function(function), ToolKind::kFunction, tools);
+  offer(harmony::tool_from_function(function), ToolKind::kFunction, strictness(function), tools);
 }
 
-void add_chat_tool(const Field& tool, ToolSet& tools) {
+void add_chat_tool(const Field& tool, ToolSet& tools, IgnoredFields& ignored) {
   const Field type = tool.need("type", "\"function\" or \"custom\"");
   if (type.value() == "custom")
-    offer_custom(tool.need("custom", "an object with name, description and format"), tools);
+    offer_custom(tool.need("custom", "an object with name, description and format"), tools, ignored);
   else if (type.value() == "function")
     add_function(tool.need("function", "an object with name, description and parameters"), tools);
   else
@@ -125,7 +130,7 @@ void add_response_tool(const Field& tool, ToolSet& tools, IgnoredFields& ignored
   if (type == "function")
     add_function(tool, tools);
   else if (type == "custom")
-    offer_custom(tool, tools);
+    offer_custom(tool, tools, ignored);
   else if (type == "namespace")
     offer_namespace(tool, tools, ignored);
   else if (type == "local_shell")
@@ -139,18 +144,45 @@ void add_response_tool(const Field& tool, ToolSet& tools, IgnoredFields& ignored
                                                        {"properties", {{"query", {{"type", "string"}}}}},
                                                        {"required", {"query"}}},
                                             harmony::JsonSpacing::kNone)},
-          ToolKind::kToolSearch, tools);
+          ToolKind::kToolSearch, std::nullopt, tools);
   else
     ignored.add("tools." + type, "left out");
 }
 
-void apply_tool_choice(const Field& request, ToolSet& tools) {
+void force_call(const Field& choice, const std::optional<std::string>& name, ToolSet& tools,
+                GenerationParams& params) {
+  if (params.format.source)
+    choice.refuse(
+        fmt::format("auto or none beside {}: a call takes the answer's place", params.format.field));
+  if (name) tools.allow_only({*name});
+  if (std::none_of(tools.offered.begin(), tools.offered.end(),
+                   [](const OfferedTool& tool) { return tool.may_be_called; }))
+    choice.refuse(name ? "a tool of the request that can be called"
+                       : "auto or none where no tool is offered");
+  params.must_call = true;
+}
+
+void apply_tool_choice(const Field& request, ToolSet& tools, GenerationParams& params) {
   const auto choice = request.find("tool_choice");
   if (!choice || choice->value() == "auto") return;
   if (choice->value() == "none") return tools.clear();
-  const bool is_allowed_tools = choice->value().is_object() && choice->find_string("type") == "allowed_tools";
-  if (!is_allowed_tools) choice->refuse("\"auto\", \"none\" or allowed_tools: a call can't be forced");
-  tools.keep(read_allowed(choice->find("allowed_tools").value_or(*choice)));
+  if (choice->value() == "required") return force_call(*choice, std::nullopt, tools, params);
+  constexpr const char* kAccepted{"\"auto\", \"none\", \"required\", a tool's name or allowed_tools"};
+  if (!choice->value().is_object()) choice->refuse(kAccepted);
+  if (choice->find_string("type") == "allowed_tools") {
+    const Field allowed = choice->find("allowed_tools").value_or(*choice);
+    std::vector<std::string> names;
+    for (const Field& tool : allowed.need("tools", "a list of tools").elements())
+      if (auto name = name_of(tool)) names.push_back(std::move(*name));
+    tools.allow_only(names);
+    const Field mode = allowed.need("mode", "\"auto\" or \"required\"");
+    if (mode.value() == "required") return force_call(*choice, std::nullopt, tools, params);
+    if (mode.value() != "auto") mode.refuse("\"auto\" or \"required\"");
+    return;
+  }
+  const auto name = name_of(*choice);
+  if (!name) choice->refuse(kAccepted);
+  force_call(*choice, name, tools, params);
 }
 
 std::string input_of(const std::string& arguments) {

@@ -5,11 +5,13 @@
 // agents offer all that they have and go on without what is missing.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "harmony/field.h"
 #include "harmony/message.h"
+#include "server/api/generation_params.h"
 #include "server/api/request_fields.h"
 
 namespace nibble::server {
@@ -25,6 +27,10 @@ struct OfferedTool {
   std::string name;
   std::string space{"functions"};  // its namespace
   ToolKind kind{ToolKind::kFunction};
+  std::optional<std::string> parameters{};  // the schema of its arguments
+  // The arguments are held to the schema: true, or an error. Absent: where that can be.
+  std::optional<bool> is_strict{};
+  bool may_be_called{true};  // tool_choice leaves it
 };
 
 struct ToolSet {
@@ -33,18 +39,21 @@ struct ToolSet {
   std::vector<OfferedTool> offered;                // all of them
 
   void clear() { *this = {}; }
-  // Leaves only the tools of these names.
-  void keep(const std::vector<std::string>& names);
+  // Leaves only calls of tools of these names. The prompt offers all: so the prefix cache has it.
+  void allow_only(const std::vector<std::string>& names);
   bool has(std::string_view space, std::string_view name) const;
 };
 
 // Reads the element of a list "tools". Throws InputError.
-void add_chat_tool(const harmony::Field& tool, ToolSet& tools);
+void add_chat_tool(const harmony::Field& tool, ToolSet& tools, IgnoredFields& ignored);
 void add_function(const harmony::Field& function, ToolSet& tools);
 void add_response_tool(const harmony::Field& tool, ToolSet& tools, IgnoredFields& ignored);
 
-// Obeys tool_choice: none, auto, or allowed_tools in either API's form. Throws InputError for one that forces a call.
-void apply_tool_choice(const harmony::Field& request, ToolSet& tools);
+// Obeys tool_choice in OpenAI's forms: none, auto, required, a named tool, allowed_tools. Throws InputError.
+void apply_tool_choice(const harmony::Field& request, ToolSet& tools, GenerationParams& params);
+// A call must come, of the named tool or of any. `choice` asks for it.
+void force_call(const harmony::Field& choice, const std::optional<std::string>& name, ToolSet& tools,
+                GenerationParams& params);
 
 // The text that a call of a tool of kind kCustom carries; the arguments themselves where they are not as asked for.
 std::string input_of(const std::string& arguments);

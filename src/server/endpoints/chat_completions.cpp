@@ -7,6 +7,7 @@
 #include "core/error.h"
 #include "server/api/chat_request.h"
 #include "server/endpoints/endpoints.h"
+#include "server/service/constraint.h"
 #include "server/service/prompt.h"
 
 namespace nibble::server {
@@ -139,6 +140,7 @@ asio::awaitable<void> chat_completions(Service& service, Exchange& exchange) {
     request.chat.messages.clear();  // may hold megabytes of old reasoning, which is not in the prompt
   });
   exchange.drop_body();
+  co_await constrain_chat(service, request.params, request.offered, prompt, prompts);
   note_ignored(service, exchange, request.params.ignored);
   const GenerationParams& params = request.params;
   ChunkUsage usage{.is_included = params.include_usage, .is_continuous = params.continuous_usage};

@@ -8,6 +8,7 @@
 #include "server/api/completion_request.h"
 #include "server/endpoints/endpoints.h"
 #include "server/http/http_error.h"
+#include "server/service/constraint.h"
 #include "server/service/prompt.h"
 #include "text/utf8_stream.h"
 
@@ -215,6 +216,7 @@ asio::awaitable<void> completions(Service& service, Exchange& exchange) {
     num_prompt_rows = count_prompt_rows(request, prompts);
   });
   exchange.drop_body();
+  co_await constrain_text(service, request.params, prompts);
   note_ignored(service, exchange, request.params.ignored);
   const GenerationParams& params = request.params;
   usage.is_included = params.include_usage;

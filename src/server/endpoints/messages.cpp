@@ -6,6 +6,7 @@
 #include "server/api/anthropic_answer.h"
 #include "server/api/anthropic_request.h"
 #include "server/endpoints/endpoints.h"
+#include "server/service/constraint.h"
 #include "server/service/prompt.h"
 
 namespace nibble::server {
@@ -63,6 +64,7 @@ asio::awaitable<void> messages(Service& service, Exchange& exchange) {
   });
   exchange.drop_body();
   exchange.add_header("request-id", exchange.id());
+  co_await constrain_chat(service, request.chat.params, request.chat.offered, prompt, prompts);
   const GenerationParams& params = request.chat.params;
   note_ignored(service, exchange, params.ignored);
   const ReplyHead head = new_reply(service, "msg_");

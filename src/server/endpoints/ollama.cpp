@@ -9,6 +9,7 @@
 #include "core/clock.h"
 #include "server/api/ollama_request.h"
 #include "server/endpoints/endpoints.h"
+#include "server/service/constraint.h"
 #include "server/service/prompt.h"
 
 namespace nibble::server {
@@ -119,20 +120,26 @@ class OllamaAnswer : public ChoiceListener {
 
 asio::awaitable<void> answer(Service& service, Exchange& exchange, bool is_chat) {
   OllamaRequest request;
+  ChatPrompt prompt;
   std::vector<GenerationRequest> prompts;
   co_await offload_if_long(service, exchange, [&] {
     request = is_chat ? read_ollama_chat(exchange.body()) : read_ollama_generate(exchange.body());
     check_model(service, request.chat.params);
     if (request.only_loads) return;
     const Tokenizer& tokenizer = *service.model->tokenizer;
-    prompts.push_back(
-        make_generation_request(service, request.chat.params,
-                                request.is_raw ? tokenizer.encode(request.prompt, SpecialTokens::kRecognise)
-                                               : chat_prompt(service, request.chat).tokens));
+    if (request.is_raw)
+      prompt.tokens = tokenizer.encode(request.prompt, SpecialTokens::kRecognise);
+    else
+      prompt = chat_prompt(service, request.chat);
+    prompts.push_back(make_generation_request(service, request.chat.params, std::move(prompt.tokens)));
     if (request.is_raw) prompts.back().stop.strings = request.chat.params.stop.strings;
     request.chat.chat.messages.clear();
   });
   exchange.drop_body();
+  if (request.is_raw || request.only_loads)
+    co_await constrain_text(service, request.chat.params, prompts);
+  else
+    co_await constrain_chat(service, request.chat.params, request.chat.offered, prompt, prompts);
   note_ignored(service, exchange, request.chat.params.ignored);
   const ReplyHead head = new_reply(service, "");
   if (request.only_loads) {

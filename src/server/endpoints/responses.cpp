@@ -11,6 +11,7 @@
 
 #include "server/api/response_input.h"
 #include "server/endpoints/endpoints.h"
+#include "server/service/constraint.h"
 #include "server/service/prompt.h"
 
 namespace nibble::server {
@@ -71,13 +72,13 @@ asio::awaitable<ResponseRequest> read_request(Service& service, Exchange& exchan
   check_model(service, request.params);
   load_previous_response(service, exchange, request);
   check_results_have_calls(request.chat.messages);
-  note_ignored(service, exchange, request.params.ignored);
   co_return request;
 }
 
 ChatPrompt prompt_of(const Service& service, const ResponseRequest& request) {
   ChatRequest chat;
   chat.params.max_tokens = request.params.max_tokens;
+  chat.params.format = request.params.format;
   chat.chat = request.chat;
   return request.may_truncate ? shortened_prompt(service, chat) : chat_prompt(service, chat);
 }
@@ -147,16 +148,19 @@ asio::awaitable<void> responses(Service& service, Exchange& exchange) {
   const ReplyHead head = new_reply(service, "resp_");
   const Tokenizer& tokenizer = *service.model->tokenizer;
   std::vector<GenerationRequest> prompts;
+  const ChatPrompt new_message;  // it goes on with none. No temporary: GCC 12 frees those of co_await twice.
   std::optional<HttpError> failure;
   try {
     co_await offload_if_long(service, exchange, [&] {
       prompts.push_back(make_generation_request(service, request.params, prompt_of(service, request).tokens));
     });
+    co_await constrain_chat(service, request.params, request.offered, new_message, prompts);
   } catch (const HttpError& error) {
     // Agents that stream look for this in the stream, and compact their conversation.
     if (!request.params.stream || error.code != "context_length_exceeded") throw;
     failure = error;
   }
+  note_ignored(service, exchange, request.params.ignored);
   // It stays counted: the answer repeats parts of it, and the store takes its conversation.
   exchange.free_body();
   if (request.is_background) {
@@ -194,6 +198,7 @@ asio::awaitable<void> responses(Service& service, Exchange& exchange) {
 
 asio::awaitable<void> response_input_tokens(Service& service, Exchange& exchange) {
   const ResponseRequest request = co_await read_request(service, exchange);
+  note_ignored(service, exchange, request.params.ignored);
   size_t num_tokens = 0;
   co_await offload_if_long(service, exchange,
                            [&] { num_tokens = prompt_of(service, request).tokens.size(); });

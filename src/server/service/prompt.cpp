@@ -50,11 +50,12 @@ ChatPrompt chat_prompt(const Service& service, const ChatRequest& request) {
   const Tokenizer& tokenizer = *service.model->tokenizer;
   harmony::Chat chat = request.chat;
   chat.date = harmony::today();
+  chat.response_format = request.params.format.told;
   harmony::RenderOptions options;
   options.generation_prompt = request.adds_generation_prompt;
   if (!request.continues_final) {
     harmony::Rendered whole = harmony::render(harmony::to_conversation(chat), tokenizer, options);
-    return {std::move(whole.text), std::move(whole.tokens), {}};
+    return {std::move(whole.text), std::move(whole.tokens), {}, {}};
   }
   // The last message is rendered by itself, because its turn is not finished: its reasoning stays.
   const harmony::ChatMessage last = std::move(chat.messages.back());
@@ -72,8 +73,10 @@ ChatPrompt chat_prompt(const Service& service, const ChatRequest& request) {
   whole.text += end.text;
   whole.tokens.insert(whole.tokens.end(), end.tokens.begin(), end.tokens.end());
   const std::string header = "<|channel|>" + open.messages.back().channel.value_or("final") + "<|message|>";
-  return {std::move(whole.text), std::move(whole.tokens),
-          tokenizer.encode(header, SpecialTokens::kRecognise)};
+  const TokenId message = tokenizer.encode("<|message|>", SpecialTokens::kRecognise).front();
+  const auto text = std::find(end.tokens.rbegin(), end.tokens.rend(), message).base();
+  return {std::move(whole.text), std::move(whole.tokens), tokenizer.encode(header, SpecialTokens::kRecognise),
+          std::vector(text, end.tokens.end())};
 }
 
 namespace {

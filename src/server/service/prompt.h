@@ -13,7 +13,8 @@ namespace nibble::server {
 struct ChatPrompt {
   std::string text;
   std::vector<TokenId> tokens;
-  std::vector<TokenId> begun;  // where the answer goes on with the last message: the header of that message
+  // Where the answer goes on with the last message: the header of that message, and what it says already.
+  std::vector<TokenId> begun, begun_text;
 };
 
 // The chat as the model's prompt. The date in it is today's, in local time. Throws InputError.

@@ -12,6 +12,7 @@
 #include "core/log.h"
 #include "server/http/http_error.h"
 #include "server/http/random_id.h"
+#include "server/service/constraint.h"
 #include "server/service/engine_gate.h"
 
 namespace nibble::server {
@@ -47,6 +48,11 @@ asio::awaitable<void> offload_if(Service& service, bool is_long, std::function<v
     work();
     co_return;
   }
+  struct Count {
+    explicit Count(int& number) : number_(number) { ++number_; }
+    ~Count() { --number_; }
+    int& number_;
+  } const count(service.num_offloaded);
   co_await asio::co_spawn(
       *service.parse_thread,
       [&work]() -> asio::awaitable<void> {

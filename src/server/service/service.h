@@ -25,6 +25,7 @@ class thread_pool;
 namespace nibble::server {
 
 class EngineGate;
+class GrammarShelf;  // service/constraint.h
 
 class BackgroundResponse;  // endpoints/responses.cpp
 
@@ -44,8 +45,10 @@ struct Service {
   uint64_t num_answered{0};  // HTTP requests
   // One thread that parses long bodies: see offload_if_long().
   std::unique_ptr<asio::thread_pool> parse_thread;
+  int num_offloaded{0};  // requests that wait for it
   // Set from kReady on:
   std::optional<ServedModel> model{};
+  std::unique_ptr<GrammarShelf> grammars;  // made and used by the parse thread alone
   std::unique_ptr<EngineGate> gate;
 };
 

@@ -109,7 +109,7 @@ TEST(ApiRequest, AStopStringHasAtMost1024BytesAloneAndInAList) {
 }
 
 TEST(ApiRequest, WhatWouldChangeTheAnswerAndIsNotBuiltIsRefused) {
-  for (const char* more : {R"("n": 0)", R"("n": 129)", R"("response_format": {"type": "json_object"})",
+  for (const char* more : {R"("n": 0)", R"("n": 129)", R"("response_format": {"type": "structural_tag"})",
                            R"("tool_choice": "required")", R"("function_call": {"name": "f"})",
                            R"("tool_choice": {"type": "function", "function": {"name": "f"}})",
                            R"("top_logprobs": 3)", R"("stream_options": {"include_usage": true})"})
@@ -182,12 +182,12 @@ TEST(ApiRequest, WhatHasNoEffectIsNamed) {
 
 TEST(ApiRequest, AFieldOfAnotherEngineIsNeverAnsweredAsIfObeyed) {
   for (const char* more :
-       {R"("use_beam_search": true)", R"("guided_json": {})", R"("structured_outputs": {})",
-        R"("typical_p": 0.5)", R"("skip_special_tokens": false)", R"("chat_template": "x")",
-        R"("regex": "a")", R"("n_predict": 5)", R"("lora_path": "x")", R"("mirostat": 2)",
-        R"("repeat_penalty": 1.1)", R"("audio": {})", R"("echo": true)", R"("modalities": ["text", "audio"])",
-        R"("reasoning": {"max_tokens": 5})", R"("chat_template_kwargs": {"enable_thinking": false})",
-        R"("web_search_options": {})"})
+       {R"("use_beam_search": true)", R"("structural_tag": {})", R"("structured_outputs": {})",
+        R"("structured_outputs": {"regex": "a", "disable_any_whitespace": true})", R"("typical_p": 0.5)",
+        R"("skip_special_tokens": false)", R"("chat_template": "x")", R"("n_predict": 5)",
+        R"("lora_path": "x")", R"("mirostat": 2)", R"("repeat_penalty": 1.1)", R"("audio": {})",
+        R"("echo": true)", R"("modalities": ["text", "audio"])", R"("reasoning": {"max_tokens": 5})",
+        R"("chat_template_kwargs": {"enable_thinking": false})", R"("web_search_options": {})"})
     EXPECT_THAT(refusal(more), HasSubstr("must be")) << more;
   // Values that ask for nothing.
   EXPECT_EQ(
@@ -275,11 +275,88 @@ TEST(ApiRequest, ToolsAreNotOfferedWhereTheChoiceIsNone) {
   const std::string tools = R"("tools": [{"type": "function", "function": {"name": "f"}}], "tool_choice": )";
   EXPECT_EQ(read_chat(tools + R"("auto")").chat.tools.size(), 1u);
   EXPECT_EQ(read_chat(tools + R"("none")").chat.tools.size(), 0u);
-  const std::string allowed = R"({"type": "allowed_tools", "allowed_tools": {"mode": "auto", "tools": )";
-  EXPECT_EQ(
-      read_chat(tools + allowed + R"([{"type": "function", "function": {"name": "f"}}]}})").offered.size(),
-      1u);
-  EXPECT_EQ(read_chat(tools + allowed + "[]}}").offered.size(), 0u);
+}
+
+// The tools of a chat that may be called, with ! where one must be.
+std::string callable(const std::string& choice) {
+  const ChatRequest request = read_chat(R"("tools": [{"type": "function", "function": {"name": "f"}},
+      {"type": "custom", "custom": {"name": "g"}}], "tool_choice": )" +
+                                        choice);
+  EXPECT_EQ(request.chat.tools.size(), 2u);  // the prompt has both, as the turn before it had
+  std::string names = request.params.must_call ? "!" : "";
+  for (const OfferedTool& tool : request.offered)
+    if (tool.may_be_called) names += tool.name;
+  return names;
+}
+
+TEST(ApiRequest, TheChoiceSaysWhichToolsMayBeCalledAndIfOneMust) {
+  EXPECT_EQ(callable(R"("auto")"), "fg");
+  EXPECT_EQ(callable(R"("required")"), "!fg");
+  EXPECT_EQ(callable(R"({"type": "function", "function": {"name": "f"}})"), "!f");
+  EXPECT_EQ(callable(R"({"type": "custom", "custom": {"name": "g"}})"), "!g");
+  const auto allowed = [](const char* mode, const char* tools) {
+    return callable(fmt::format(
+        R"({{"type": "allowed_tools", "allowed_tools": {{"mode": "{}", "tools": {}}}}})", mode, tools));
+  };
+  EXPECT_EQ(allowed("auto", R"([{"type": "function", "function": {"name": "f"}}])"), "f");
+  EXPECT_EQ(allowed("required", R"([{"type": "function", "function": {"name": "f"}}])"), "!f");
+  EXPECT_EQ(allowed("auto", "[]"), "");
+  EXPECT_THAT(error_of([&] { allowed("required", "[]"); }), HasSubstr("where no tool is offered"));
+  EXPECT_THAT(error_of([] { callable(R"({"type": "function", "function": {"name": "h"}})"); }),
+              HasSubstr("request.tool_choice must be a tool of the request"));
+  EXPECT_THAT(error_of([] { callable(R"("must")"); }), HasSubstr("allowed_tools"));
+  EXPECT_THAT(error_of([] { callable(R"("required", "response_format": {"type": "json_object"})"); }),
+              HasSubstr("auto or none beside request.response_format"));
+  const ChatRequest older =
+      read_chat(R"("functions": [{"name": "f"}, {"name": "g"}], "function_call": {"name": "g"})");
+  EXPECT_TRUE(older.params.must_call);
+  EXPECT_FALSE(older.offered[0].may_be_called);
+}
+
+// The language and the text of what an answer is to be.
+std::string format_of(const std::string& more) {
+  const OutputFormat format = read_chat(more).params.format;
+  if (!format.source) return "";
+  constexpr const char* kNames[]{"object", "schema", "regex", "choice", "gbnf", "ebnf", "ebnf or lark"};
+  return fmt::format("{}{} {}{}", kNames[static_cast<int>(format.source->language)],
+                     format.source->is_strict ? "!" : "", format.source->text,
+                     format.told ? " told as " + format.told->name : "");
+}
+
+TEST(ApiRequest, TheFormOfTheAnswerIsReadInTheWordsOfEveryEngine) {
+  EXPECT_EQ(format_of(R"("response_format": {"type": "text"})"), "");
+  EXPECT_EQ(format_of(R"("response_format": {"type": "json_object"})"), "object  told as json_object");
+  EXPECT_EQ(format_of(R"("response_format": {"type": "json_object", "schema": {"a": 1}})"),
+            R"(schema {"a":1} told as response)");
+  EXPECT_EQ(format_of(R"("response_format": {"type": "json_schema", "json_schema":
+                         {"name": "x", "strict": true, "schema": {"type": "null"}}})"),
+            R"(schema! {"type":"null"} told as x)");
+  EXPECT_EQ(format_of(R"("guided_json": {})"), "schema {} told as response");
+  EXPECT_EQ(format_of(R"("guided_json": "{\"a\": 1}")"), R"(schema {"a": 1} told as response)");
+  EXPECT_EQ(format_of(R"("guided_regex": "a+")"), "regex a+");
+  EXPECT_EQ(format_of(R"("guided_choice": ["a", "b"])"), R"(choice ["a","b"])");
+  EXPECT_EQ(format_of(R"("guided_grammar": "start: X")"), "ebnf or lark start: X");
+  EXPECT_EQ(format_of(R"("structured_outputs": {"json": {"a": 1}})"), R"(schema {"a":1} told as response)");
+  EXPECT_EQ(format_of(R"("structured_outputs": {"regex": "a", "backend": "x"})"), "regex a");
+  EXPECT_EQ(format_of(R"("structured_outputs": {"choice": ["a"]})"), R"(choice ["a"])");
+  EXPECT_EQ(format_of(R"("structured_outputs": {"grammar": "g"})"), "ebnf or lark g");
+  EXPECT_EQ(format_of(R"("structured_outputs": {"json_object": true})"), "object  told as json_object");
+  EXPECT_EQ(format_of(R"("regex": "a")"), "regex a");
+  EXPECT_EQ(format_of(R"("ebnf": "root ::= A")"), "ebnf root ::= A");
+  EXPECT_EQ(format_of(R"("grammar": "root ::= a")"), "gbnf root ::= a");
+  EXPECT_EQ(format_of(R"("json_schema": {"a": 1})"), R"(schema {"a":1} told as response)");
+  EXPECT_EQ(format_of(R"("json_schema": {}, "grammar": "")"), "");
+}
+
+TEST(ApiRequest, AFormThatCanNotBeReadIsRefused) {
+  EXPECT_THAT(refusal(R"("regex": "a", "ebnf": "b")"),
+              HasSubstr("request.ebnf must be absent beside request.regex"));
+  EXPECT_THAT(refusal(R"("response_format": {"type": "json_schema"})"),
+              HasSubstr("response_format.schema is missing"));
+  EXPECT_THAT(refusal(R"("response_format": {"type": "json_schema", "schema": 3})"),
+              HasSubstr("response_format.schema must be a JSON schema"));
+  EXPECT_THAT(refusal(R"("guided_choice": [1])"), HasSubstr("guided_choice[0] must be"));
+  EXPECT_THAT(refusal(R"("regex": "a", "ignore_eos": true)"), HasSubstr("request.ignore_eos must be false"));
 }
 
 TEST(ApiRequest, AClientCanNotSetWhatTheApiDoesNotHave) {

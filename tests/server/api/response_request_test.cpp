@@ -107,7 +107,9 @@ TEST(ResponseRequest, ToolsOfEveryKindThatHasAFormAreOffered) {
             "functions.shell:2 functions.apply_patch:1 mail.send:0 functions.tool_search:3 functions.f:0 ");
   EXPECT_THAT(request.chat.tools[1].description, HasSubstr("grammar (lark):\nstart: X"));
   EXPECT_EQ(request.chat.namespaces[0].tools[0].name, "send");
-  EXPECT_EQ(request.params.ignored.text(), "tools.web_search (left out), tools.image_generation (left out)");
+  EXPECT_EQ(request.params.ignored.text(),
+            "tools.web_search (left out), tools.image_generation (left out), "
+            "tools.custom.format (told to the model, not enforced)");
 }
 
 TEST(ResponseRequest, WhatAgentsSendBackReachesTheModel) {
@@ -151,22 +153,39 @@ TEST(ResponseRequest, ASearchOfToolsAddsWhatItFinds) {
   EXPECT_EQ(request.offered[1].name, "read");
 }
 
-TEST(ResponseRequest, OnlyAllowedToolsAreOffered) {
-  const auto offered = [](const std::string& choice) {
+TEST(ResponseRequest, TheChoiceSaysWhichToolsMayBeCalled) {
+  const auto callable = [](const std::string& choice) {
     const ResponseRequest request = read_response_request(
         R"({"input": "a", "tools": [{"type": "function", "name": "f"}, {"type": "custom", "name": "g"}],
             "tool_choice": )" +
         choice + "}");
-    return request.offered.size() == request.chat.tools.size() ? request.offered.size() : 99;
+    std::string names = request.params.must_call ? "!" : "";
+    for (const OfferedTool& tool : request.offered)
+      if (tool.may_be_called) names += tool.name;
+    return names;
   };
-  EXPECT_EQ(offered(R"("auto")"), 2u);
-  EXPECT_EQ(offered(R"("none")"), 0u);
+  EXPECT_EQ(callable(R"("auto")"), "fg");
+  EXPECT_EQ(callable(R"("none")"), "");
+  EXPECT_EQ(callable(R"("required")"), "!fg");
+  EXPECT_EQ(callable(R"({"type": "function", "name": "f"})"), "!f");
   EXPECT_EQ(
-      offered(R"({"type": "allowed_tools", "mode": "auto", "tools": [{"type": "custom", "name": "g"}]})"),
-      1u);
-  for (const char* choice : {R"("required")", R"({"type": "function", "name": "f"})",
+      callable(R"({"type": "allowed_tools", "mode": "auto", "tools": [{"type": "custom", "name": "g"}]})"),
+      "g");
+  for (const char* choice : {R"({"type": "function", "name": "h"})", R"({"type": "web_search"})",
                              R"({"type": "allowed_tools", "mode": "required", "tools": []})"})
-    EXPECT_THAT(error_of([&] { offered(choice); }), HasSubstr("a call can't be forced")) << choice;
+    EXPECT_THAT(error_of([&] { callable(choice); }), HasSubstr("request.tool_choice must be")) << choice;
+}
+
+TEST(ResponseRequest, TheFormOfTheAnswerIsInText) {
+  const OutputFormat format =
+      read_response_request(R"({"input": "a", "text": {"format": {"type": "json_schema",
+      "name": "place", "description": "Where", "schema": {"type": "object"}, "strict": true}}})")
+          .params.format;
+  EXPECT_EQ(format.source->text, R"({"type":"object"})");
+  EXPECT_TRUE(format.source->is_strict);
+  EXPECT_EQ(format.told->name, "place");
+  EXPECT_EQ(format.told->description, "Where");
+  EXPECT_EQ(format.field, "request.text.format");
 }
 
 TEST(ResponseRequest, OnlyKnownValuesOfIncludeAreTaken) {

@@ -1,0 +1,120 @@
+#include "server/service/constraint.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "core/error.h"
+#include "grammar/text_constraint.h"
+#include "harmony/turn_constraint.h"
+#include "server/http/http_error.h"
+
+namespace nibble::server {
+namespace {
+
+using grammar::Language;
+using grammar::Source;
+
+// `param` as the request names it, with "request." before it or not.
+[[noreturn]] void refuse(std::string_view field, const InputError& error) {
+  constexpr std::string_view kRoot{"request."};
+  if (field.starts_with(kRoot)) field.remove_prefix(kRoot.size());
+  HttpError refusal(400, "{}: {}", field, error.what());
+  refusal.param = field;
+  throw refusal;
+}
+
+GrammarShelf& shelf_of(Service& service) {
+  if (!service.grammars) service.grammars = std::make_unique<GrammarShelf>(*service.model->tokenizer);
+  return *service.grammars;
+}
+
+// The texts of the format; what of it is not enforced is told.
+std::shared_ptr<grammar::Grammar> body_of(GrammarShelf& shelf, GenerationParams& params) {
+  if (!params.format.source) return nullptr;
+  try {
+    const grammar::Compiled compiled = shelf.get(*params.format.source);
+    for (const std::string& warning : compiled.warnings) params.ignored.add("response_format", warning);
+    return compiled.grammar;
+  } catch (const InputError& error) {
+    refuse(params.format.field, error);
+  }
+}
+
+// A schema that can't be enforced is an error where the request demands that it is, and else told: then arguments are any object.
+std::shared_ptr<grammar::Grammar> arguments_of(GrammarShelf& shelf, const OfferedTool& tool, bool are_held,
+                                               IgnoredFields& ignored) {
+  if (!tool.parameters || !tool.is_strict.value_or(are_held))
+    return shelf.get({Language::kJsonObject, "", false}).grammar;
+  try {
+    const grammar::Compiled compiled =
+        shelf.get({Language::kJsonSchema, *tool.parameters, tool.is_strict.value_or(false)});
+    for (const std::string& warning : compiled.warnings) ignored.add("tools." + tool.name, warning);
+    return compiled.grammar;
+  } catch (const InputError& error) {
+    if (tool.is_strict) refuse("tools." + tool.name + ".parameters", error);
+    ignored.add("tools." + tool.name, error.what());
+    return shelf.get({Language::kJsonObject, "", false}).grammar;
+  }
+}
+
+harmony::TurnRules rules_of(GrammarShelf& shelf, GenerationParams& params,
+                            const std::vector<OfferedTool>& offered) {
+  harmony::TurnRules rules;
+  rules.must_call = params.must_call;
+  rules.body = body_of(shelf, params);
+  const bool are_held = params.must_call || params.holds_arguments;
+  for (const OfferedTool& tool : offered)
+    if (tool.may_be_called)
+      rules.tools.push_back(
+          {tool.space + "." + tool.name, arguments_of(shelf, tool, are_held, params.ignored)});
+  return rules;
+}
+
+}  // namespace
+
+const grammar::VocabularyTrie& GrammarShelf::vocabulary() {
+  if (!vocabulary_) vocabulary_ = std::make_unique<grammar::VocabularyTrie>(tokenizer_);
+  return *vocabulary_;
+}
+
+grammar::Compiled GrammarShelf::get(const Source& source) {
+  const auto found =
+      std::find_if(kept_.begin(), kept_.end(), [&](const auto& kept) { return kept.first == source; });
+  if (found != kept_.end()) {
+    kept_.splice(kept_.begin(), kept_, found);
+    return found->second;
+  }
+  grammar::Compiled compiled = grammar::compile(source);
+  if (source.text.size() > kMaxKeptBytes) return compiled;
+  kept_.emplace_front(source, compiled);
+  if (kept_.size() > kMaxGrammars) kept_.pop_back();
+  return compiled;
+}
+
+asio::awaitable<void> constrain_chat(Service& service, GenerationParams& params,
+                                     const std::vector<OfferedTool>& offered, const ChatPrompt& prompt,
+                                     std::vector<GenerationRequest>& requests) {
+  if (!params.format.source && offered.empty()) co_return;
+  co_await offload_if(service, true, [&] {
+    GrammarShelf& shelf = shelf_of(service);
+    const auto constraint = std::make_shared<harmony::TurnConstraint>(
+        std::make_shared<const harmony::TurnGrammar>(rules_of(shelf, params, offered), shelf.vocabulary()));
+    std::vector<TokenId> begun = prompt.begun;
+    begun.insert(begun.end(), prompt.begun_text.begin(), prompt.begun_text.end());
+    constraint->accept_begun(begun);
+    for (GenerationRequest& request : requests) request.constraint = constraint;
+  });
+}
+
+asio::awaitable<void> constrain_text(Service& service, GenerationParams& params,
+                                     std::vector<GenerationRequest>& requests) {
+  if (!params.format.source) co_return;
+  co_await offload_if(service, true, [&] {
+    GrammarShelf& shelf = shelf_of(service);
+    const auto constraint = std::make_shared<grammar::TextConstraint>(
+        body_of(shelf, params), shelf.vocabulary(), service.model->stop_tokens);
+    for (GenerationRequest& request : requests) request.constraint = constraint;
+  });
+}
+
+}  // namespace nibble::server

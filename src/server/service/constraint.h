@@ -1,0 +1,47 @@
+// Compiles what a request asks of its answer, and gives it to the requests for the engine.
+#pragma once
+
+#include <boost/asio/awaitable.hpp>
+#include <list>
+#include <memory>
+#include <vector>
+
+#include "grammar/source.h"
+#include "grammar/vocabulary_trie.h"
+#include "server/api/tools.h"
+#include "server/service/prompt.h"
+#include "server/service/service.h"
+
+namespace nibble::server {
+
+// The vocabulary as grammars walk it, made at first use, and the grammars that were used last: agents send the same tools with every
+// request. Used by the parse thread alone.
+class GrammarShelf {
+ public:
+  // The tokenizer must outlive this.
+  explicit GrammarShelf(const Tokenizer& tokenizer) : tokenizer_(tokenizer) {}
+  const grammar::VocabularyTrie& vocabulary();
+  // Throws InputError.
+  grammar::Compiled get(const grammar::Source& source);
+
+ private:
+  static constexpr size_t kMaxGrammars{32};
+  static constexpr size_t kMaxKeptBytes{1 << 16};  // of a source: larger ones are compiled each time
+
+  const Tokenizer& tokenizer_;
+  std::unique_ptr<grammar::VocabularyTrie> vocabulary_;
+  std::list<std::pair<grammar::Source, grammar::Compiled>> kept_;  // used last comes first
+};
+
+// The answers of a chat: the channels and headers of harmony, calls of the tools that may be called with arguments as they are
+// declared, and a final message of the format. Without tools and a format there is no constraint. What is not enforced is added to
+// params.ignored. Throws HttpError (400).
+asio::awaitable<void> constrain_chat(Service& service, GenerationParams& params,
+                                     const std::vector<OfferedTool>& offered, const ChatPrompt& prompt,
+                                     std::vector<GenerationRequest>& requests);
+
+// Answers that are of the format from their first token on.
+asio::awaitable<void> constrain_text(Service& service, GenerationParams& params,
+                                     std::vector<GenerationRequest>& requests);
+
+}  // namespace nibble::server
