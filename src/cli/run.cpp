@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "cli/terminal/answer.h"
+#include "cli/terminal/answer_format.h"
 #include "cli/terminal/answer_printer.h"
 #include "cli/terminal/new_request.h"
 #include "cli/terminal/speed.h"
@@ -27,7 +28,8 @@ Examples:
   nibble run tiny -p "What is 17 + 25?" --temperature 0
   nibble run openai/gpt-oss-20b --reasoning high --system "Answer in French." < question.txt
   nibble run tiny --raw -p "It was a dark and" --max-tokens 40 --seed 7
-  nibble run tiny -p "Add 3 and 6." --json --logprobs 3 2>/dev/null)"};
+  nibble run tiny -p "Add 3 and 6." --json --logprobs 3 2>/dev/null
+  nibble run tiny -p "Where is Paris?" --json-schema place.json)"};
 
 struct RunOptions {
   std::string model;
@@ -103,8 +105,10 @@ int run(const RunOptions& options, const Settings& settings) {
   const Model model = open_model(options.model, setup.places);
   const Tokenizer tokenizer = open_tokenizer(model.source, setup.places);
   const Capacity capacity{context_of(model.config, setup), 1};
-  const GenerationRequest request = make_request(prompt_tokens(options, settings, prompt, tokenizer),
-                                                 settings, model.config, tokenizer, capacity.context);
+  GenerationRequest request = make_request(prompt_tokens(options, settings, prompt, tokenizer), settings,
+                                           model.config, tokenizer, capacity.context);
+  AnswerFormat format(tokenizer);
+  request.constraint = format.constraint(settings, /*is_chat=*/!options.is_raw);
 
   const BackendOptions room = backend_options(model.config, setup, capacity);
   const std::unique_ptr<Backend> backend = load(model, setup, room);

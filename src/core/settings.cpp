@@ -42,6 +42,10 @@ constexpr Setting kTable[] = {
      "what the context has room for", NumberField<std::optional<int>>{&S::max_tokens, 1, 1 << 20}, "", "n"},
     {"stop", kSampling, "TEXT", "end the answer before TEXT; may be given several times", "none",
      TextListField{&S::stop}},
+    {"json-schema", kSampling, "FILE", "hold the answer to the JSON schema in FILE", "none",
+     TextField{&S::json_schema}},
+    {"grammar", kSampling, "FILE", "hold the answer to the grammar (GBNF) in FILE", "none",
+     TextField{&S::grammar}},
     {"logprobs", kDetail, "N", "with --json: log-probability of each token and of the N likeliest", "none",
      NumberField<std::optional<int>>{&S::logprobs, 0, 20}},
 

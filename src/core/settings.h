@@ -29,6 +29,7 @@ struct Settings {
   std::optional<uint64_t> seed;
   std::optional<int> max_tokens;
   std::vector<std::string> stop;
+  std::optional<std::string> json_schema, grammar;  // files
   // kDetail: reported for each token.
   std::optional<int> logprobs;
   // kMachine, kBatch, kCache: what runs the model, in which formats, and with how much memory.

@@ -15,7 +15,7 @@
 namespace nibble::cli {
 
 Conversation::Conversation(const Settings& settings, const ChatModel& model, CatchInterrupt& interrupt)
-    : settings_(settings), model_(model), interrupt_(interrupt) {
+    : settings_(settings), model_(model), interrupt_(interrupt), format_(model.tokenizer) {
   // A conversation keeps the day that it began: another one would be another prompt, of which nothing is cached.
   if (!settings_.date) settings_.date = harmony::today();
 }
@@ -85,6 +85,9 @@ void Conversation::answer(size_t num_before, std::string question) {
   if (prompt.size() >= static_cast<size_t>(model_.context))
     throw InputError("the conversation has grown to {} tokens and the context is {}: /reset begins a new one",
                      prompt.size(), model_.context);
+  GenerationRequest request =
+      make_request(prompt, settings_, model_.config, model_.tokenizer, model_.context);
+  request.constraint = format_.constraint(settings_, /*is_chat=*/true);
   question_ = std::move(question);
   num_before_ = num_before;
 
@@ -94,9 +97,7 @@ void Conversation::answer(size_t num_before, std::string question) {
   listener.on_text = [&](harmony::Part part, std::string_view text) { printer.show(part, text); };
   listener.wants_to_stop = [&] { return interrupt_.take(); };
   const Answer answer =
-      stream_harmony(model_.engine, model_.tokenizer,
-                     make_request(prompt, settings_, model_.config, model_.tokenizer, model_.context),
-                     settings_.stop, listener);
+      stream_harmony(model_.engine, model_.tokenizer, std::move(request), settings_.stop, listener);
   printer.finish();
   fmt::print("{}{}{}\n", dim_on(stdout),
              describe(answer.finished, speed_of(model_.config, model_.formats, answer.finished)),

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "cli/terminal/answer_format.h"
 #include "cli/terminal/terminal.h"
 #include "core/settings.h"
 #include "engine/engine.h"
@@ -48,6 +49,7 @@ class Conversation {
   Settings settings_;
   ChatModel model_;
   CatchInterrupt& interrupt_;
+  AnswerFormat format_;
   std::vector<harmony::ChatMessage> messages_;
   std::string question_;  // the last one that was sent; empty: none was
   size_t num_before_{0};  // messages before it

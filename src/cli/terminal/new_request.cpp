@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <random>
 
+#include "cli/terminal/answer_format.h"
 #include "core/error.h"
 #include "harmony/control_tokens.h"
 
@@ -35,6 +36,7 @@ harmony::Chat new_chat(const Settings& settings) {
   chat.instructions = settings.system.value_or("");
   chat.reasoning_effort = *harmony::reasoning_effort_of(settings.reasoning);
   chat.date = settings.date.value_or(harmony::today());
+  chat.response_format = response_format(settings);
   return chat;
 }
 

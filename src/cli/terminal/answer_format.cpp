@@ -1,0 +1,55 @@
+#include "cli/terminal/answer_format.h"
+
+#include "core/error.h"
+#include "core/log.h"
+#include "core/mapped_file.h"
+#include "grammar/limits.h"
+#include "grammar/source.h"
+#include "grammar/text_constraint.h"
+#include "harmony/control_tokens.h"
+#include "harmony/turn_constraint.h"
+
+namespace nibble::cli {
+namespace {
+
+std::string text_in(const std::string& path) { return read_text_file(path, grammar::kMaxSourceBytes); }
+
+std::optional<grammar::Source> source_of(const Settings& settings) {
+  if (settings.json_schema && settings.grammar)
+    throw InputError("--json-schema and --grammar: an answer has one form; leave out one of them");
+  if (settings.json_schema)
+    return grammar::Source{grammar::Language::kJsonSchema, text_in(*settings.json_schema), false};
+  if (settings.grammar) return grammar::Source{grammar::Language::kGbnf, text_in(*settings.grammar), false};
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::optional<harmony::ResponseFormat> response_format(const Settings& settings) {
+  if (!settings.json_schema) return std::nullopt;
+  return harmony::ResponseFormat{
+      .name = "response", .description = {}, .schema = text_in(*settings.json_schema)};
+}
+
+std::shared_ptr<const grammar::Constraint> AnswerFormat::constraint(const Settings& settings, bool is_chat) {
+  const std::optional<grammar::Source> source = source_of(settings);
+  if (!source) return nullptr;
+  const std::string& path = settings.json_schema ? *settings.json_schema : *settings.grammar;
+  grammar::Compiled compiled;
+  try {
+    compiled = grammar::compile(*source);
+  } catch (const InputError& error) {
+    throw InputError("{}: {}", path, error.what());
+  }
+  for (const std::string& warning : compiled.warnings) log::warn("{}: {}", path, warning);
+  if (!vocabulary_) vocabulary_.emplace(tokenizer_);
+  if (!is_chat)
+    return std::make_shared<grammar::TextConstraint>(compiled.grammar, *vocabulary_,
+                                                     harmony::stop_tokens(tokenizer_));
+  harmony::TurnRules rules;
+  rules.body = compiled.grammar;
+  return std::make_shared<harmony::TurnConstraint>(
+      std::make_shared<const harmony::TurnGrammar>(std::move(rules), *vocabulary_));
+}
+
+}  // namespace nibble::cli
