@@ -37,9 +37,10 @@ TurnGrammar::Text author_text(const std::vector<std::string>& names) {
   return builder.build(builder.choice({assistant, builder.sequence({assistant, recipient(builder, names)})}));
 }
 
-TurnGrammar::Text channel_text(const std::vector<std::string>& names, bool has_final) {
+TurnGrammar::Text channel_text(const std::vector<std::string>& names, bool has_preamble, bool has_final) {
   GrammarBuilder builder;
-  std::vector<NodeId> forms{thinking_channel(builder)};
+  std::vector<NodeId> forms{builder.text("analysis")};
+  if (has_preamble) forms.push_back(builder.text("commentary"));
   if (!names.empty())
     forms.push_back(builder.sequence(
         {thinking_channel(builder), recipient(builder, names), end_of_call_header(builder)}));
@@ -80,7 +81,7 @@ TurnGrammar::TurnGrammar(TurnRules turn_rules, const grammar::VocabularyTrie& tu
     : rules(std::move(turn_rules)), vocabulary(turn_vocabulary), control(turn_vocabulary.tokenizer()) {
   const std::vector<std::string> names = checked_names(rules);
   author = author_text(names);
-  channel = channel_text(names, !rules.must_call);
+  channel = channel_text(names, !rules.body, !rules.must_call);
   if (!rules.must_call) type_of_final = grammar::compile_choice({"json"}).grammar;
   if (names.empty()) return;
   channel_of_call = channel_of_call_text();

@@ -11,7 +11,8 @@
 // These are the forms that the official renderer and the chat template write and that gpt-oss was seen to write (openai-harmony:
 // docs/format.md; the parsers of llama.cpp and vLLM), and parse.h reads them without a repair. A header's words may be split into tokens
 // in any way. A final message ends in <|return|>, and not in <|end|>, which stands there in a prompt: sampling does not stop at <|end|>,
-// and the model would go on behind its answer. At <|endoftext|> it stops, but no message ends in it.
+// and the model would go on behind its answer. At <|endoftext|> it stops, but no message ends in it. Where the final message has a grammar,
+// no thought is on "commentary": such a preamble is told to the user, and its words would stand before the text that is asked for.
 #pragma once
 
 #include <memory>

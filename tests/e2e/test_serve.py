@@ -206,12 +206,12 @@ def test_a_custom_tool_takes_a_text(server):
     assert client.chat.completions.create(**{**request, "messages": told}, tools=custom).usage.prompt_tokens > 0
 
 
-def test_the_tools_that_are_allowed_are_all_that_is_offered(server):
+def test_a_prompt_has_all_tools_so_that_the_choice_among_them_leaves_the_prefix_cache_as_it_is(server):
     other = {"type": "function", "function": {"name": "other", "parameters": {}}}
     def size(**fields):
         return server.client().chat.completions.create(model="tiny", messages=QUESTION, max_tokens=1, **fields).usage.prompt_tokens
     allowed = {"type": "allowed_tools", "allowed_tools": {"mode": "auto", "tools": [{"type": "function", "function": {"name": "get_weather"}}]}}
-    assert size(tools=[*TOOLS, other], tool_choice=allowed) == size(tools=TOOLS) < size(tools=[*TOOLS, other])
+    assert size(tools=TOOLS) < size(tools=[*TOOLS, other], tool_choice=allowed) == size(tools=[*TOOLS, other])
 
 
 def test_a_message_that_says_nothing_or_refuses_is_read(server):
@@ -404,11 +404,13 @@ def test_refusals_have_the_status_and_the_parameter(server):
 @pytest.mark.parametrize(
     "wish, param",
     [
-        (dict(tools=TOOLS, tool_choice="required"), "tool_choice"),
-        (dict(tools=TOOLS, tool_choice={"type": "function", "function": {"name": "get_weather"}}), "tool_choice"),
-        (dict(response_format={"type": "json_object"}), "response_format.type"),
-        (dict(response_format={"type": "json_schema", "json_schema": {"name": "x", "schema": {}}}), "response_format.type"),
-        (dict(functions=[{"name": "f"}], function_call={"name": "f"}), "function_call"),
+        (dict(tool_choice="required"), "tool_choice"),
+        (dict(tools=TOOLS, tool_choice={"type": "function", "function": {"name": "other"}}), "tool_choice"),
+        (dict(tools=TOOLS, tool_choice="required", response_format={"type": "json_object"}), "tool_choice"),
+        (dict(response_format={"type": "structural_tag"}), "response_format.type"),
+        (dict(response_format={"type": "json_schema", "json_schema": {"name": "x", "schema": {"contains": {}}}}), "response_format"),
+        (dict(extra_body={"guided_regex": "(a"}), "guided_regex"),
+        (dict(functions=[{"name": "f"}], function_call={"name": "g"}), "function_call"),
         (dict(top_logprobs=3), "top_logprobs"),
         (dict(logprobs=True, top_logprobs=21), "top_logprobs"),
         (dict(n=129), "n"),

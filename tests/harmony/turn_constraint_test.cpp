@@ -114,6 +114,18 @@ TEST(TurnConstraint, WithoutToolsNoMessageHasARecipient) {
   EXPECT_THAT(legal_texts(constraint), ElementsAre("<|message|>"));
 }
 
+TEST(TurnConstraint, NoPreambleStandsBeforeAFinalMessageUnderAGrammar) {
+  TurnRules rules = two_functions_and_python();
+  rules.body = grammar::compile_json_object().grammar;
+  TurnConstraint constraint = constraint_of(rules);
+  ASSERT_TRUE(accepts(constraint, "<|channel|>commentary"));
+  EXPECT_FALSE(accepts(constraint, "<|message|>"));
+  EXPECT_TRUE(accepts(constraint, " to=python<|message|>"));
+  constraint = constraint_of({.body = rules.body});
+  ASSERT_TRUE(accepts(constraint, "<|channel|>"));
+  EXPECT_FALSE(accepts(constraint, "commentary"));
+}
+
 // Of each word in a header every token that the word goes on with must be legal, also where the model never writes it so.
 TEST(TurnConstraint, AHeaderMayBeSplitIntoAnyTokens) {
   const TurnRules rules = two_functions_and_python();

@@ -95,6 +95,10 @@ asio::awaitable<void> constrain_chat(Service& service, GenerationParams& params,
                                      const std::vector<OfferedTool>& offered, const ChatPrompt& prompt,
                                      std::vector<GenerationRequest>& requests) {
   if (!params.format.source && offered.empty()) co_return;
+  if (params.ignore_eos) {  // which goes on behind an answer's end, where no constraint has anything to say
+    if (!params.must_call) co_return;
+    throw HttpError(400, "ignore_eos must be false where a tool must be called");
+  }
   co_await offload_if(service, true, [&] {
     GrammarShelf& shelf = shelf_of(service);
     const auto constraint = std::make_shared<harmony::TurnConstraint>(
