@@ -112,6 +112,23 @@ def test_ctrl_c_ends_the_answer_and_keeps_what_there_is():
     assert b"cancelled" in told
 
 
+def test_answers_are_held_to_a_schema_or_a_grammar_in_a_file(tmp_path):
+    schema, grammar, wrong = tmp_path / "place.json", tmp_path / "reply.gbnf", tmp_path / "wrong.json"
+    schema.write_text(json.dumps({"type": "object", "properties": {"city": {"enum": ["Paris", "Oslo"]}, "n": {"type": "integer", "minimum": 3, "maximum": 20}}, "required": ["city", "n"], "additionalProperties": False}))
+    grammar.write_text('root ::= ("yes" | "no") "!"\n')
+    wrong.write_text('{"contains": {}}')
+    for seed in range(5):
+        place = json.loads(answer("run", "tiny", "-p", "Where?", "--json-schema", schema, "--seed", seed))
+        assert place["city"] in ("Paris", "Oslo") and 3 <= place["n"] <= 20
+        assert answer("run", "tiny", "-p", "Is it?", "--grammar", grammar, "--seed", seed).strip() in ("yes!", "no!")
+        assert answer("run", "tiny", "--raw", "-p", "Is it?", "--grammar", grammar, "--seed", seed).strip() in ("yes!", "no!")
+    told = answer("chat", "tiny", "--seed", "1", stdin=f"/set grammar {grammar}\nIs it?\n/set grammar\n".encode())
+    assert "yes!" in told or "no!" in told
+    assert f"{wrong}: schema: 'contains'" in refusal("run", "tiny", "-p", "Where?", "--json-schema", wrong)
+    assert "leave out one" in refusal("run", "tiny", "-p", "Where?", "--json-schema", schema, "--grammar", grammar)
+    assert "cannot be opened" in refusal("run", "tiny", "-p", "Where?", "--grammar", tmp_path / "none")
+
+
 def test_a_reader_that_has_gone_is_no_fault():
     command = f'"{NIBBLE}" inspect tiny --tensors | head -n 1'
     done = subprocess.run(["bash", "-c", command], capture_output=True, timeout=60)
@@ -688,8 +705,15 @@ class Terminal:
         before, self.seen = self.seen.split(text, 1)
         return before
 
-    def exit_code(self):
-        return os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
+    def exit_code(self, seconds=60):
+        end = time.monotonic() + seconds
+        while (ended := os.waitpid(self.pid, os.WNOHANG))[0] == 0:
+            if time.monotonic() > end:
+                os.kill(self.pid, signal.SIGKILL)
+                os.waitpid(self.pid, 0)
+                raise AssertionError(f"the chat goes on; this came: {self.seen!r}")
+            time.sleep(0.01)
+        return os.waitstatus_to_exitcode(ended[1])
 
 
 def test_a_chat_remembers_obeys_and_ends(tmp_path):
@@ -713,8 +737,10 @@ def test_a_chat_remembers_obeys_and_ends(tmp_path):
     assert [message["role"] for message in saved["messages"]][-1] == "assistant"
 
 
-def test_ctrl_c_stops_the_answer_and_not_the_chat():
-    chat = Terminal("--temperature", "1", "--seed", "1", "--reasoning", "high")
+def test_ctrl_c_stops_the_answer_and_not_the_chat(tmp_path):
+    schema = tmp_path / "long.json"  # no answer that may end is as long as a person, or a busy machine, is slow
+    schema.write_text(json.dumps({"type": "string", "minLength": 1000000}))
+    chat = Terminal("--temperature", "1", "--seed", "1", "--reasoning", "high", "--json-schema", str(schema))
     chat.expect("> ")
     chat.type("\x03")  # at the prompt
     chat.expect("ends the program")
@@ -725,7 +751,8 @@ def test_ctrl_c_stops_the_answer_and_not_the_chat():
     chat.expect("> ")
     chat.type("/reset\n")
     chat.expect("new conversation")
-    chat.type("\x04")  # ctrl-D
+    chat.expect("> ")  # what is typed earlier than the editor reads is a text to it, and ctrl-D is none
+    chat.type("\x04")
     assert chat.exit_code() == 0
 
 
