@@ -67,3 +67,10 @@ def test_what_the_documents_do_with_official_clients_works():
     with serving() as server:
         told = run([sys.executable, "-c", here("\n".join(snippets), server)], os.environ)
     assert "17 + 25 = 42" in told
+
+
+def test_what_the_document_of_structured_output_does_works():
+    (snippet,) = re.findall(r"```python\n(.*?)```", (ROOT / "docs/structured-output.md").read_text(), re.DOTALL)
+    with serving() as server:
+        told = run([sys.executable, "-c", here(snippet, server)], os.environ)
+    assert told.strip() in ("Africa", "America", "Asia", "Australia", "Europe")
