@@ -211,7 +211,7 @@ def test_reasoning_is_left_out_where_nobody_wants_it(server):
         assert not any(getattr(chunk.choices[0].delta, "reasoning", None) for chunk in stream)
 
 
-@pytest.mark.parametrize("field", ["use_beam_search", "guided_json", "chat_template", "typical_p", "lora_path", "audio"])
+@pytest.mark.parametrize("field", ["use_beam_search", "structural_tag", "chat_template", "typical_p", "lora_path", "audio"])
 def test_what_would_change_the_text_is_refused_by_its_name(server, field):
     with pytest.raises(openai.BadRequestError) as error:
         server.client().chat.completions.create(model="tiny", messages=QUESTION, tools=TOOLS, extra_body={field: {"x": 1}})

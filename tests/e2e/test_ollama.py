@@ -125,7 +125,7 @@ def test_what_there_is_is_told(server):
     "fields, status, told",
     [
         (dict(model="other"), 404, "does not exist"),
-        (dict(format="yaml"), 400, "format: the schema is no JSON"),
+        (dict(format={"contains": {}}), 400, "format: schema: 'contains'"),
         (dict(options={"mirostat": 2}), 400, "options.mirostat"),
         (dict(options={"temperature": 7}), 400, "options.temperature"),
         (dict(options={"repeat_penalty": 1.1, "repeat_last_n": 64}), 400, "repeat_last_n"),
