@@ -406,7 +406,6 @@ def test_refusals_have_the_status_and_the_parameter(server):
     [
         (dict(tool_choice="required"), "tool_choice"),
         (dict(tools=TOOLS, tool_choice={"type": "function", "function": {"name": "other"}}), "tool_choice"),
-        (dict(tools=TOOLS, tool_choice="required", response_format={"type": "json_object"}), "tool_choice"),
         (dict(response_format={"type": "structural_tag"}), "response_format.type"),
         (dict(response_format={"type": "json_schema", "json_schema": {"name": "x", "schema": {"contains": {}}}}), "response_format"),
         (dict(extra_body={"guided_regex": "(a"}), "guided_regex"),

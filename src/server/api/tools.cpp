@@ -1,7 +1,5 @@
 #include "server/api/tools.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <utility>
@@ -151,9 +149,6 @@ void add_response_tool(const Field& tool, ToolSet& tools, IgnoredFields& ignored
 
 void force_call(const Field& choice, const std::optional<std::string>& name, ToolSet& tools,
                 GenerationParams& params) {
-  if (params.format.source)
-    choice.refuse(
-        fmt::format("auto or none beside {}: a call takes the answer's place", params.format.field));
   if (name) tools.allow_only({*name});
   if (std::none_of(tools.offered.begin(), tools.offered.end(),
                    [](const OfferedTool& tool) { return tool.may_be_called; }))

@@ -305,8 +305,8 @@ TEST(ApiRequest, TheChoiceSaysWhichToolsMayBeCalledAndIfOneMust) {
   EXPECT_THAT(error_of([] { callable(R"({"type": "function", "function": {"name": "h"}})"); }),
               HasSubstr("request.tool_choice must be a tool of the request"));
   EXPECT_THAT(error_of([] { callable(R"("must")"); }), HasSubstr("allowed_tools"));
-  EXPECT_THAT(error_of([] { callable(R"("required", "response_format": {"type": "json_object"})"); }),
-              HasSubstr("auto or none beside request.response_format"));
+  // Agents send the form of their last answer with every turn.
+  EXPECT_EQ(callable(R"("required", "response_format": {"type": "json_object"})"), "!fg");
   const ChatRequest older =
       read_chat(R"("functions": [{"name": "f"}, {"name": "g"}], "function_call": {"name": "g"})");
   EXPECT_TRUE(older.params.must_call);
