@@ -59,7 +59,7 @@ def only_this_machine():
 
 
 def first_that_ends(ask, cut_off):
-    """The first of ten answers by other seeds that is not cut off: nothing but the model itself ends a text without a bound."""
+    """The first of ten answers, each by another seed, that is not cut off: nothing but the model itself ends a text without a bound."""
     for seed in range(10):
         try:
             return ask(seed)
