@@ -12,7 +12,7 @@ using grammar::Language;
 using harmony::Field;
 using harmony::Json;
 
-class Reader {
+class FormatReader {
  public:
   // {"type": "text"}, {"type": "json_object"} or {"type": "json_schema", ...}; chats wrap the schema once more.
   void read_typed(const Field& format) {
@@ -69,7 +69,7 @@ class Reader {
   OutputFormat format_;
 };
 
-void read_structured_outputs(const Field& outputs, Reader& reader) {
+void read_structured_outputs(const Field& outputs, FormatReader& reader) {
   const auto schema = outputs.find("json"), regex = outputs.find("regex"), choice = outputs.find("choice"),
              grammar = outputs.find("grammar"), object = outputs.find("json_object");
   if (!schema && !regex && !choice && !grammar && !object)
@@ -81,7 +81,7 @@ void read_structured_outputs(const Field& outputs, Reader& reader) {
   if (object && object->boolean()) reader.set_object(*object);
 }
 
-void read_of_others(const Field& request, Reader& reader) {
+void read_of_others(const Field& request, FormatReader& reader) {
   if (const auto outputs = request.find("structured_outputs")) read_structured_outputs(*outputs, reader);
   if (const auto schema = request.find("guided_json")) reader.set_schema(*schema, *schema, *schema);
   // llama.cpp's clients send an empty one that asks for nothing.
@@ -100,7 +100,7 @@ void read_of_others(const Field& request, Reader& reader) {
 }  // namespace
 
 OutputFormat read_output_format(Api api, const Field& request) {
-  Reader reader;
+  FormatReader reader;
   switch (api) {
     case Api::kChat:
     case Api::kCompletions:
