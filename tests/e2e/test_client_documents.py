@@ -1,4 +1,5 @@
-"""docs/clients.md: what is written there in Python and for the shell runs, but for address and model, and configurations are read."""
+"""docs/clients.md: what is written there in Python and for the shell runs, but for address and model, and configurations are read. litellm and instructor
+are run by test_openai2.py."""
 
 import json
 import os
@@ -12,16 +13,12 @@ import openai
 import pytest
 import yaml
 
-import test_openai2
+from documented import OF_OPENAI2, SECTIONS, TEXT, blocks, here, run_section
 from test_anthropic import client_of
-from test_examples import here
 from test_responses import agent
 from test_serve import serving
 from weather import first_that_ends
 
-TEXT = (pathlib.Path(__file__).parents[2] / "docs/clients.md").read_text()
-SECTIONS = {section.partition("\n")[0]: section for section in TEXT.split("\n## ")}
-OF_OPENAI2 = {"instructor", "litellm"}
 # Each kind of code and how it is read.
 READERS = {"toml": tomllib.loads, "json": json.loads, "yaml": yaml.safe_load, "ini": lambda text: dict(line.split("=", 1) for line in text.splitlines())}
 
@@ -32,21 +29,17 @@ def server():
         yield running
 
 
-def blocks(kind, section):
-    return re.findall(rf"```{kind}\n(.*?)```", SECTIONS[section], re.DOTALL)
-
-
 IN_PYTHON = [name for name in SECTIONS if name != "# Clients" and blocks("python", name)]
 CONFIGURATIONS = [(name, kind) for name in SECTIONS for kind in READERS if blocks(kind, name)]
 
 
 def configuration(server, section, kind):
     [text] = blocks(kind, section)
-    return READERS[kind](here(text, server))
+    return READERS[kind](here(text, server.url))
 
 
 def test_the_document_has_what_is_tested():
-    assert len(IN_PYTHON) == 7 and OF_OPENAI2 < set(IN_PYTHON)
+    assert len(IN_PYTHON) == 7 and set(OF_OPENAI2) < set(IN_PYTHON)
     assert [name for name, _ in CONFIGURATIONS] == ["llm", "Codex", "Claude Code, and others with Anthropic's API", "Open WebUI", "Continue"]
     assert set(re.findall(r"```(\w+)", TEXT)) == {"python", "sh", *READERS}
 
@@ -61,26 +54,15 @@ def test_every_version_is_the_one_that_is_installed():
         assert versions["pydantic-ai-slim" if name == "pydantic-ai" else name] == version
 
 
-@pytest.mark.parametrize("section", IN_PYTHON)
-def test_what_is_written_in_python_runs(server, section):
-    [form] = blocks("python", "# Clients")
-    [code] = blocks("python", section)
-    # The miniature model may think for ever; some of these packages then complain of an answer that is cut off.
-    program = f"import sys\nfor left in range(4, -1, -1):\n    try:\n        exec(sys.argv[1], {{'__name__': '__main__'}})\n        break\n    except Exception:\n        if not left: raise\n"
-    arguments = ["-c", program, here(form + code, server)]
-    if section in OF_OPENAI2:
-        told = test_openai2.run(*arguments, server=server)
-    else:
-        done = subprocess.run([sys.executable, *arguments], capture_output=True, timeout=120)
-        assert done.returncode == 0, done.stderr.decode()
-        told = done.stdout.decode()
-    assert re.search(r"city='.*' degrees=-?\d+ sky='(clear|cloudy|rain)'", told), told
+@pytest.mark.parametrize("section", [name for name in IN_PYTHON if name not in OF_OPENAI2])
+def test_what_is_written_in_python_runs(server, section, capsys):
+    run_section(section, server.url, capsys)
 
 
 def test_what_is_written_for_the_shell_runs(server, tmp_path):
     [models] = blocks("yaml", "llm")
     [commands] = blocks("sh", "llm")
-    (tmp_path / "extra-openai-models.yaml").write_text(here(models, server))
+    (tmp_path / "extra-openai-models.yaml").write_text(here(models, server.url))
     environment = {**os.environ, "LLM_USER_PATH": str(tmp_path), "PATH": f"{pathlib.Path(sys.executable).parent}:{os.environ['PATH']}"}
 
     def run(command):

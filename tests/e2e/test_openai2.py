@@ -12,17 +12,14 @@ ROOT = pathlib.Path(__file__).parents[2]
 PYTHON = ROOT / "build/venv-openai2/bin/python"
 
 
-def run(*arguments, server, timeout=120):
-    """Runs Python there, with the server's address and the tests' modules; litellm then asks nobody what models cost."""
+def test_litellm_and_instructor():
     if not PYTHON.exists():
         pytest.skip("the environment for openai 2 is not there: tests/e2e/openai2/requirements.txt could not be installed")
-    environment = {**os.environ, "NIBBLE_URL": server.url, "PYTHONPATH": str(ROOT / "tests/e2e"), "LITELLM_LOCAL_MODEL_COST_MAP": "True"}
-    done = subprocess.run([PYTHON, *arguments], env=environment, capture_output=True, timeout=timeout)
-    assert done.returncode == 0, done.stdout.decode() + done.stderr.decode()
-    return done.stdout.decode()
-
-
-def test_litellm_and_instructor():
-    with serving() as server:
-        told = run("-m", "pytest", "-q", "-p", "no:cacheprovider", ROOT / "tests/e2e/openai2/litellm_and_instructor.py", server=server)
+    with serving("--context", 8192) as server:
+        # litellm then asks nobody what models cost.
+        environment = {**os.environ, "NIBBLE_URL": server.url, "PYTHONPATH": str(ROOT / "tests/e2e"), "LITELLM_LOCAL_MODEL_COST_MAP": "True"}
+        command = [PYTHON, "-m", "pytest", "-q", "-p", "no:cacheprovider", ROOT / "tests/e2e/openai2/litellm_and_instructor.py"]
+        done = subprocess.run(command, env=environment, capture_output=True, timeout=120)
+    told = done.stdout.decode()
+    assert done.returncode == 0, told + done.stderr.decode()
     assert "passed" in told and "skipped" not in told

@@ -8,6 +8,7 @@ import jsonschema
 import pytest
 from pydantic import BaseModel, ConfigDict
 
+from documented import OF_OPENAI2, run_section
 from weather import MESSAGES, QUESTION, Weather, first_that_ends, only_this_machine
 
 URL = os.environ["NIBBLE_URL"]
@@ -61,6 +62,11 @@ def test_litellm_gets_a_response_of_a_form():
 
     told = litellm.responses(model="openai/tiny", input=QUESTION, api_base=URL + "/v1", api_key="none", temperature=0, max_output_tokens=1000, text_format=Weather)
     Weather.model_validate_json(told.output[-1].content[0].text)
+
+
+@pytest.mark.parametrize("section", OF_OPENAI2)
+def test_what_the_document_says_runs(section, capsys):
+    run_section(section, URL, capsys)
 
 
 # instructor
