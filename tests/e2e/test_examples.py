@@ -3,6 +3,7 @@
 import os
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
 
@@ -33,6 +34,45 @@ def test_a_chat_is_streamed(environment):
 
 def test_a_tool_is_called(environment):
     assert 'calls get_weather {"city"' in run([sys.executable, EXAMPLES / "tools.py"], environment)
+
+
+MCP_SERVER = """
+from typing import Literal
+from mcp.server.mcpserver import MCPServer
+
+server = MCPServer("weather")
+
+@server.tool()
+def get_weather(city: Literal["Oslo", "Paris"], days: Literal[1, 2, 3]) -> str:
+    \"\"\"The weather in a city.\"\"\"
+    return f"rain in {city} for {days} days"
+
+server.run("stdio")
+"""
+
+
+def test_tools_of_an_mcp_server_are_called(environment, tmp_path):
+    server = tmp_path / "weather.py"
+    server.write_text(MCP_SERVER)
+    told = run([sys.executable, EXAMPLES / "mcp_tools.py", "What is the weather in Oslo?", sys.executable, server], environment)
+    city, days = re.search(r'calls get_weather \{"city": ?"(Oslo|Paris)", ?"days": ?([123])\}', told).groups()
+    assert f"gets rain in {city} for {days} days" in told
+
+
+def test_python_that_the_model_writes_is_run_in_a_sandbox_or_not_at_all():
+    """Without a model: what the miniature one writes is no program."""
+    source = (EXAMPLES / "python_tool.py").read_text()
+    names = {}
+    exec(source[source.index("import json") : source.index("from openai")], names)
+    exec(source[source.index("SANDBOX =") : source.index("parameters =")], names)
+    run_python = names["run_python"]
+    if shutil.which("bwrap"):
+        assert run_python("print(6 * 7)") == "42\n"
+        assert "Read-only file system" in run_python("open('/usr/x', 'w')")
+        assert "Network is unreachable" in run_python("import socket; socket.create_connection(('192.0.2.1', 80))")
+        assert run_python("print('a' * 10000)").endswith("[the rest is left out]")
+    names["SANDBOX"] = ["there-is-no-such-program"]
+    assert "nothing is run" in run_python("print(6 * 7)")
 
 
 def test_a_response_streams_and_is_gone_on_with(environment):
