@@ -15,6 +15,7 @@ namespace {
 const char* title(SettingGroup group) {
   switch (group) {
     case SettingGroup::kInstruction:
+    case SettingGroup::kDate:
       return "Instructions";
     case SettingGroup::kSampling:
     case SettingGroup::kDetail:

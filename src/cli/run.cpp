@@ -142,8 +142,8 @@ Action define_run(CLI::App& command, Settings& settings) {
                    "continue the prompt as it stands, control tokens recognised; no chat");
   command.add_flag("--json", options->as_json, "one JSON object at the end, in place of the streamed text");
   add_settings(command, settings,
-               {SettingGroup::kInstruction, SettingGroup::kSampling, SettingGroup::kDetail,
-                SettingGroup::kMachine, SettingGroup::kDevice, SettingGroup::kPlaces});
+               {SettingGroup::kInstruction, SettingGroup::kDate, SettingGroup::kSampling,
+                SettingGroup::kDetail, SettingGroup::kMachine, SettingGroup::kDevice, SettingGroup::kPlaces});
   command.footer(kRunFooter);
   return [options, &settings] { return run(*options, settings); };
 }

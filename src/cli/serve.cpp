@@ -115,6 +115,7 @@ int serve(const ServeOptions& options, const Settings& settings) {
   server_options.model_id = served_name(options);
   if (options.served_names.size() > 1)
     server_options.aliases.assign(options.served_names.begin() + 1, options.served_names.end());
+  server_options.date = settings.date;
   server_options.version = this_build().version;
   server_options.has_page = !options.has_no_page;
   server_options.shutdown_timeout = std::chrono::seconds(options.shutdown_seconds);
@@ -219,8 +220,8 @@ Action define_serve(CLI::App& command, Settings& settings) {
                 "log the bodies of requests, prompts and all (with --log-level info)")
       ->group(group);
   add_settings(command, settings,
-               {SettingGroup::kMachine, SettingGroup::kBatch, SettingGroup::kCache, SettingGroup::kDevice,
-                SettingGroup::kPlaces});
+               {SettingGroup::kDate, SettingGroup::kMachine, SettingGroup::kBatch, SettingGroup::kCache,
+                SettingGroup::kDevice, SettingGroup::kPlaces});
   command.footer(kServeFooter);
   return [options, &settings] { return serve(*options, settings); };
 }

@@ -19,7 +19,7 @@ constexpr Setting kTable[] = {
      ChoiceField<std::string>{&S::reasoning, {"low", "medium", "high"}}},
     {"system", kInstruction, "TEXT", "instructions to the model (harmony's developer message)", "none",
      TextField{&S::system}},
-    {"date", kInstruction, "DATE", "the day that the model is told it is, as 2025-06-28", "today",
+    {"date", kDate, "DATE", "the day that the model is told it is, as 2025-06-28", "today",
      DateField{&S::date}},
 
     {"temperature", kSampling, "X", "0: always the likeliest token; 1: as the model has it", "",

@@ -13,7 +13,7 @@
 namespace nibble {
 
 struct Settings {
-  // kInstruction: told to the model besides the prompt.
+  // kInstruction and kDate: told to the model besides the prompt.
   std::string reasoning{"medium"};
   std::optional<std::string> system;
   std::optional<std::string> date;
@@ -65,6 +65,7 @@ struct Settings {
 // A command has all settings of the groups that it names.
 enum class SettingGroup {
   kInstruction,
+  kDate,
   kSampling,
   kDetail,
   kMachine,

@@ -2,6 +2,7 @@
 
 import asyncio
 
+import openai
 import pytest
 
 from test_serve import serving
@@ -72,7 +73,8 @@ def test_langchain_gets_any_object_of_json(server, api):
             raise EOFError
         return told["parsed"]
 
-    assert isinstance(first_that_ends(ask, EOFError), dict)
+    # One of the two APIs' readers complains itself of an answer that is cut off.
+    assert isinstance(first_that_ends(ask, (EOFError, openai.LengthFinishReasonError)), dict)
 
 
 # pydantic-ai

@@ -216,6 +216,13 @@ def test_prompts_are_logged_only_if_asked(format):
 # words
 
 
+def test_the_model_is_told_the_day_that_the_server_was_given():
+    question = b'{"messages": [{"role": "user", "content": "Hi"}]}'
+    with serving("--date", "2025-06-28") as server:
+        with urllib.request.urlopen(urllib.request.Request(server.url + "/apply-template", question), timeout=30) as reply:
+            assert "Current date: 2025-06-28" in json.load(reply)["prompt"]
+
+
 def test_the_document_has_every_flag_and_every_endpoint(server):
     document = (pathlib.Path(__file__).parents[2] / "docs" / "serving.md").read_text()
     told = subprocess.run([NIBBLE, "serve", "--help"], capture_output=True, timeout=60, check=True).stdout.decode()

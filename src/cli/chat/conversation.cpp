@@ -54,7 +54,8 @@ void Conversation::resume(harmony::Chat chat) {
 std::vector<const Setting*> Conversation::changeable_settings() {
   std::vector<const Setting*> found;
   for (const Setting& setting : setting_table())
-    if (setting.group == SettingGroup::kInstruction || setting.group == SettingGroup::kSampling)
+    if (setting.group == SettingGroup::kInstruction || setting.group == SettingGroup::kDate ||
+        setting.group == SettingGroup::kSampling)
       found.push_back(&setting);
   return found;
 }

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -31,6 +32,7 @@ struct ServerOptions {
   std::vector<std::string> cors_origins{};  // pages that may call from a browser; "*": all
   bool has_page{true};                      // GET / shows the page
   bool has_open_metrics{false};             // /metrics needs no key
+  std::optional<std::string> date{};        // that the model is told; none: today's
   bool is_strict{false};                    // refuse requests with fields that are ignored
   bool log_bodies{false};                   // log the bodies of requests, which hold what people ask
   std::string version{};

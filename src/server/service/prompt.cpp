@@ -49,7 +49,7 @@ void truncate(std::vector<TokenId>& prompt, const GenerationParams& params, int 
 ChatPrompt chat_prompt(const Service& service, const ChatRequest& request) {
   const Tokenizer& tokenizer = *service.model->tokenizer;
   harmony::Chat chat = request.chat;
-  chat.date = harmony::today();
+  chat.date = service.options.date.value_or(harmony::today());
   chat.response_format = request.params.format.told;
   harmony::RenderOptions options;
   options.generation_prompt = request.adds_generation_prompt;

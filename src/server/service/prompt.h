@@ -17,7 +17,7 @@ struct ChatPrompt {
   std::vector<TokenId> begun, begun_text;
 };
 
-// The chat as the model's prompt. The date in it is today's, in local time. Throws InputError.
+// The chat as the model's prompt. The date in it is today's, in local time, unless the options have one. Throws InputError.
 ChatPrompt chat_prompt(const Service& service, const ChatRequest& request);
 
 // The same without the oldest messages of a chat that leaves no room for an answer. Instructions stay, a call goes with its results, and the
