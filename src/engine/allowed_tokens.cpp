@@ -17,6 +17,12 @@ AllowedTokens::AllowedTokens(std::shared_ptr<const std::vector<TokenId>> listed,
                              const grammar::Constraint* constraint)
     : listed_(std::move(listed)), constraint_(constraint ? constraint->fork() : nullptr) {}
 
+AllowedTokens::AllowedTokens(const AllowedTokens& other)
+    : TokenMask(other),
+      listed_(other.listed_),
+      constraint_(other.constraint_ ? other.constraint_->fork() : nullptr),
+      fault_(other.fault_) {}
+
 template <typename Function>
 void AllowedTokens::guard(const Function& function) {
   if (fault_) return;
@@ -41,16 +47,22 @@ void AllowedTokens::fill(std::span<uint32_t> words) {
 }
 
 std::vector<TokenId> AllowedTokens::push(TokenId token) {
+  std::optional<std::vector<TokenId>> forced = try_push(token);
+  NIBBLE_CHECK(forced || fault_, "token {} may not come next", token);
+  return forced ? std::move(*forced) : std::vector<TokenId>{};
+}
+
+std::optional<std::vector<TokenId>> AllowedTokens::try_push(TokenId token) {
   std::vector<TokenId> forced;
   if (!constraint_) return forced;
+  bool may_come = false;
   guard([&] {
-    NIBBLE_CHECK(constraint_->accept(token), "token {} may not come next", token);
-    forced = constraint_->forced_tokens();
+    may_come = constraint_->accept(token);
+    if (may_come) forced = constraint_->forced_tokens();
     for (const TokenId next : forced)
       NIBBLE_CHECK(constraint_->accept(next), "token {} may not come next, and must", next);
   });
-  if (fault_) forced.clear();
-  return forced;
+  return may_come && !fault_ ? std::optional(std::move(forced)) : std::nullopt;
 }
 
 }  // namespace nibble

@@ -2,7 +2,8 @@
 // requests and cancellations in, events out. Everything else belongs to the engine's thread alone.
 //
 // Where the backend can (Backend::steps_ahead), the next step is planned and launched before this one's tokens are waited for: stop
-// rules, text and events of this step are worked out while the next one runs.
+// rules, text and events of this step are worked out while the next one runs. Drafts are made of tokens that are known: while there is
+// something to draft, a step begins when the one before it has ended.
 #include "engine/engine.h"
 
 #include <algorithm>
@@ -48,6 +49,11 @@ RequestLimits limits_of(const Config& config, const EngineOptions& options) {
                         .prefix_cache = options.prefix_cache}};
 }
 
+std::optional<speculative::Speculator> speculator_of(const EngineOptions& options) {
+  if (options.speculation.drafters.empty()) return std::nullopt;
+  return std::optional<speculative::Speculator>(options.speculation);
+}
+
 }  // namespace
 
 struct Engine::Impl {
@@ -62,6 +68,7 @@ struct Engine::Impl {
         tokenizer(vocabulary),
         limits(limits_of(model.config(), options)),
         scheduler(limits.scheduler),
+        speculator(speculator_of(options)),
         on_step(options.on_step) {
     publish();
     thread = std::thread([this] { run(); });
@@ -79,21 +86,28 @@ struct Engine::Impl {
   // A step that was launched. The page tables in its slices are no longer valid.
   struct Launched {
     std::vector<Slice> slices{};
+    std::vector<DraftPath> paths{};                    // of each slice
     std::vector<int> num_prompt_rows{};                // for each slice: output rows before that of its token
     std::unordered_map<RequestId, int> output_rows{};  // those of sequences that get a token
     int num_outputs{0};
+    bool has_prompt{false};      // some sequence has no token yet, or has no one from this step
     double planning_seconds{0};  // in which the backend had nothing to do
     Stopwatch clock{};           // started with the launch
   };
 
   void run();
   bool take_orders();  // waits while there is nothing to do; returns false when the engine is to end
-  std::optional<Launched> launch();                   // nothing where there is nothing to run
+  bool waits_for_drafts() const {
+    return speculator && speculator->is_drafting() && backend.steps_ahead() > 0;
+  }
+  std::optional<Launched> launch();  // nothing where there is nothing to run
+  std::unordered_map<RequestId, DraftPath> plan_drafts(const DraftRoom& room);
+  void consider_drafts(const Launched& next);
   void launch_backend(Launched& next);                // throws what the backend throws
   void finish(const Launched& step, Launched* next);  // `next`: the one launched after it, if there is one
   void fail_running(const std::exception& error);
   void publish();  // copies the state to where other threads may read it
-  void hand_out(const Slice& slice, SampledToken token);
+  int hand_out(const Slice& slice, const DraftPath& path, std::span<SampledToken> tokens);
   void end(RequestId id, Event event);
   void put(Event event);
 
@@ -112,6 +126,10 @@ struct Engine::Impl {
   // Used by the engine's thread only.
   Scheduler scheduler;
   std::unordered_map<RequestId, Sequence> sequences;
+  std::optional<speculative::Speculator> speculator;
+  std::unordered_map<RequestId, std::unique_ptr<speculative::Track>>
+      tracks;  // of sequences that have a token
+  speculative::DraftCounts drafts;
   uint64_t num_faults{0};
   std::function<void(const StepReport&)> on_step;
   std::optional<Launched> under_way;
@@ -122,6 +140,11 @@ struct Engine::Impl {
 
 void Engine::Impl::run() {
   while (take_orders()) {
+    if (under_way && waits_for_drafts()) {
+      finish(*under_way, nullptr);
+      under_way.reset();
+      if (scheduler.is_idle()) continue;
+    }
     std::optional<Launched> next = launch();
     if (under_way) finish(*under_way, next ? &*next : nullptr);
     under_way = std::move(next);
@@ -162,10 +185,21 @@ bool Engine::Impl::take_orders() {
 
 std::optional<Engine::Impl::Launched> Engine::Impl::launch() {
   const Stopwatch planning;
-  Launched next{.slices = scheduler.next()};
+  std::unordered_map<RequestId, DraftPath> paths;
+  Launched next{.slices = speculator
+                              ? scheduler.next([&](const DraftRoom& room) { paths = plan_drafts(room); })
+                              : scheduler.next()};
   publish();
   if (next.slices.empty()) return {};  // everything was cancelled, or waits for its last token
-  for (const Slice& slice : next.slices) sequences.at(slice.request).start(slice.first_position);
+  for (const Slice& slice : next.slices) {
+    Sequence& sequence = sequences.at(slice.request);
+    sequence.start(slice.first_position);
+    next.has_prompt |= sequence.output().empty() || !slice.gives_token;
+    DraftPath& path = next.paths.emplace_back();
+    if (slice.num_drafts == 0) continue;
+    path = std::move(paths.at(slice.request));
+    path.cut(slice.num_drafts);
+  }
   if (!under_way) next.planning_seconds = planning.seconds();
   next.clock = {};
   try {
@@ -196,19 +230,63 @@ void Engine::Impl::finish(const Launched& step, Launched* next) {
   NIBBLE_CHECK(step.slices.empty() || std::ssize(result.outputs) == step.num_outputs, "{} tokens for {} rows",
                result.outputs.size(), step.num_outputs);
   auto output = result.outputs.begin();
+  speculative::StepMeasure measure{.num_sequences = report.num_sequences};
   for (size_t i = 0; i < step.slices.size(); ++i) {
     const Slice& slice = step.slices[i];
     report.num_tokens += slice.num_tokens;
+    measure.num_drafts += slice.num_drafts;
     const auto end_of_prompt = output + step.num_prompt_rows[i];
     if (const auto found = sequences.find(slice.request); found != sequences.end())
       for (auto row = output; row != end_of_prompt; ++row) found->second.push_prompt(std::move(*row));
     output = end_of_prompt;
-    if (slice.gives_token) hand_out(slice, std::move(*output++));
+    if (!slice.gives_token) continue;
+    const auto num_rows = static_cast<ptrdiff_t>(1 + step.paths[i].rows.size());
+    measure.num_tokens += hand_out(slice, step.paths[i], {output, output + num_rows});
+    output += num_rows;
   }
   publish();
-  if (!on_step) return;
   if (!next) report.other_seconds += handing_out.seconds();
-  on_step(report);
+  if (speculator && !step.slices.empty()) {
+    measure.num_more_rows = report.num_tokens - report.num_sequences;
+    measure.seconds = report.backend_seconds + report.other_seconds;
+    if (!step.has_prompt) speculator->add(measure);
+    if (next) consider_drafts(*next);
+  }
+  if (on_step) on_step(report);
+}
+
+// Paths along what is believed to follow, for the sequences that have a place in the next step.
+std::unordered_map<RequestId, DraftPath> Engine::Impl::plan_drafts(const DraftRoom& room) {
+  std::unordered_map<RequestId, DraftPath> paths;
+  std::vector<DraftRoom::Place*> places;
+  std::vector<speculative::Speculator::Draft> proposed;
+  for (DraftRoom::Place& place : room.places) {
+    const auto track = tracks.find(place.request);
+    if (track == tracks.end()) continue;  // in its prompt
+    places.push_back(&place);
+    proposed.push_back({.track = track->second.get(), .most = place.most});
+  }
+  speculator->choose(room.num_rows, room.num_sequences, room.num_rows_left, proposed);
+  for (size_t i = 0; i < places.size(); ++i) {
+    if (proposed[i].tokens.empty()) continue;
+    DraftPath path = sequences.at(places[i]->request).path_along(proposed[i].tokens, places[i]->most);
+    places[i]->num_drafts = static_cast<int>(path.drafts.size());
+    paths.emplace(places[i]->request, std::move(path));
+  }
+  return paths;
+}
+
+// Asks whether there would be something to draft, when the next step was launched without: then the one after it waits for its tokens.
+void Engine::Impl::consider_drafts(const Launched& next) {
+  std::vector<speculative::Speculator::Draft> proposed;
+  int num_rows = 0;
+  for (const Slice& slice : next.slices) {
+    num_rows += slice.num_tokens;
+    if (const auto track = tracks.find(slice.request); track != tracks.end())
+      proposed.push_back({.track = track->second.get(), .most = speculative::kMaxDrafts});
+  }
+  speculator->choose(num_rows, static_cast<int>(next.slices.size()),
+                     limits.scheduler.max_batch_tokens - num_rows, proposed);
 }
 
 // Every sequence that runs may have shared pages that the step was to write. Those that wait have none, and run afterwards.
@@ -228,7 +306,8 @@ void Engine::Impl::publish() {
            .pages_held = {full.num_pages() - full.num_free(), sliding.num_pages() - sliding.num_free()},
            .pages = {full.num_pages(), sliding.num_pages()},
            .num_faults = num_faults,
-           .counts = scheduler.counts()};
+           .counts = scheduler.counts(),
+           .drafts = drafts};
 }
 
 void Engine::Impl::launch_backend(Launched& next) {
@@ -240,6 +319,17 @@ void Engine::Impl::launch_backend(Launched& next) {
     next.num_prompt_rows.push_back(static_cast<int>(prompt_rows.back().size()));
     next.num_outputs += next.num_prompt_rows.back() + slice.gives_token;
   }
+  for (const DraftPath& path : next.paths) next.num_outputs += static_cast<int>(path.rows.size());
+  // Behind the known tokens while the backend reads them.
+  const auto sequence_of = [&](size_t i) -> Sequence& { return sequences.at(next.slices[i].request); };
+  for (size_t i = 0; i < next.slices.size(); ++i) sequence_of(i).add_drafts(next.paths[i].drafts);
+  struct DropDrafts {
+    Launched* step;
+    decltype(sequence_of)* of;
+    ~DropDrafts() {
+      for (size_t i = 0; i < step->slices.size(); ++i) (*of)(i).drop_drafts(step->paths[i].drafts.size());
+    }
+  } const drop_drafts{&next, &sequence_of};
   std::vector<OutputRow> outputs;
   std::vector<Run> runs;
   outputs.reserve(static_cast<size_t>(next.num_outputs));  // the runs hold spans of it
@@ -255,12 +345,22 @@ void Engine::Impl::launch_backend(Launched& next) {
       outputs.push_back({.token_index = row++, .sample = &params, .prompt = {}, .output = {}});
     if (slice.gives_token) {
       next.output_rows.emplace(slice.request, static_cast<int>(outputs.size()));
-      const int index = slice.first_position + slice.num_tokens - static_cast<int>(sequence.prompt().size());
-      outputs.push_back({.token_index = slice.num_tokens - 1,
-                         .sample = &sequence.sample(index),
+      const int num_known = slice.num_tokens - slice.num_drafts;
+      const int index = slice.first_position + num_known - static_cast<int>(sequence.prompt().size());
+      const auto output =
+          sequence.output().first(sequence.output().size() - static_cast<size_t>(slice.num_drafts));
+      outputs.push_back({.token_index = num_known - 1,
+                         .sample = &sequence.sample(output, index),
                          .prompt = sequence.prompt(),
-                         .output = sequence.output(),
+                         .output = output,
                          .mask = sequence.mask()});
+      for (const DraftPath::Row& checked : next.paths[i].rows)
+        outputs.push_back(
+            {.token_index = num_known - 1 + checked.num_before,
+             .sample = &checked.sample,
+             .prompt = sequence.prompt(),
+             .output = sequence.output().first(output.size() + static_cast<size_t>(checked.num_before)),
+             .mask = checked.allowed.get()});
     }
     Run run{.first_position = slice.first_position,
             .full = std::exchange(slice.full, {}),
@@ -278,30 +378,66 @@ void Engine::Impl::launch_backend(Launched& next) {
   backend.launch({.runs = runs});
 }
 
-void Engine::Impl::hand_out(const Slice& slice, SampledToken token) {
+// Adds the token of the row behind the known tokens, then that of each further row while the drafts before it are the tokens that came.
+// Returns how many tokens were added.
+int Engine::Impl::hand_out(const Slice& slice, const DraftPath& path, std::span<SampledToken> tokens) {
   const auto found = sequences.find(slice.request);
-  if (found == sequences.end()) return;  // it ended or was cancelled when this step was already launched
+  if (found == sequences.end()) return 0;  // it ended or was cancelled when this step was already launched
   Sequence& sequence = found->second;
-  if (token.token == -1) {
-    std::string why = sequence.why_none(slice.first_position + slice.num_tokens - 1);
-    end(slice.request, FailedEvent{slice.request, std::move(why)});
-    return;
+  const size_t num_known = sequence.tokens().size();
+  const auto added = [&] { return sequence.tokens().subspan(num_known); };
+  const auto num_right = [&] {
+    const auto [end, _] =
+        std::mismatch(path.drafts.begin(), path.drafts.end(), added().begin(), added().end());
+    return static_cast<int>(end - path.drafts.begin());
+  };
+  std::optional<std::string> failure;
+  for (size_t row = 0; row < tokens.size() && !sequence.end() && !failure; ++row) {
+    SampledToken& token = tokens[row];
+    if (row > 0) {
+      const DraftPath::Row& checked = path.rows[row - 1];
+      if (num_right() < checked.num_before || std::ssize(added()) != checked.num_before) break;
+      if (checked.allowed && checked.allowed->fault()) break;  // a row of its own will say so
+    }
+    if (token.token == -1) {
+      failure = sequence.why_none(static_cast<int>(sequence.tokens().size()) - 1);
+      break;
+    }
+    NIBBLE_CHECK(token.token >= 0 && token.token < limits.vocab, "token {} of {}", token.token, limits.vocab);
+    if (row == 0)
+      scheduler.push(slice.request, token.token);
+    else
+      scheduler.append(slice.request, token.token);
+    put(sequence.push(std::move(token)));
+    for (auto next = sequence.next_forced(); next && !sequence.end(); next = sequence.next_forced()) {
+      scheduler.append(slice.request, *next);
+      put(sequence.push({.token = *next}));
+    }
+    failure = sequence.fault();
   }
-  NIBBLE_CHECK(token.token >= 0 && token.token < limits.vocab, "token {} of {}", token.token, limits.vocab);
-  scheduler.push(slice.request, token.token);
-  put(sequence.push(std::move(token)));
-  for (auto next = sequence.next_forced(); next && !sequence.end(); next = sequence.next_forced()) {
-    scheduler.append(slice.request, *next);
-    put(sequence.push({.token = *next}));
+  const auto num_added = static_cast<int>(added().size());
+  sequence.count_step(slice.num_drafts, num_right());
+  if (slice.num_drafts > 0) {
+    drafts.add(slice.num_drafts, num_right());
+    if (!failure) scheduler.accept(slice.request, num_right());
   }
-  if (sequence.fault())
-    end(slice.request, FailedEvent{slice.request, *sequence.fault()});
-  else if (sequence.end())
+  if (failure) {
+    end(slice.request, FailedEvent{slice.request, *std::move(failure)});
+  } else if (sequence.end()) {
     end(slice.request, sequence.finish(*sequence.end()));
+  } else if (speculator) {
+    auto& track = tracks[slice.request];
+    if (!track) track = speculator->start(sequence.prompt(), sequence.prediction());
+    for (const TokenId token : added()) speculator->push(*track, token);
+  }
+  return num_added;
 }
 
 // The pages are freed before the event is sent, so that its receiver can rely on them.
 void Engine::Impl::end(RequestId id, Event event) {
+  if (speculator && std::holds_alternative<FinishedEvent>(event))
+    speculator->finish(sequences.at(id).output());
+  tracks.erase(id);
   scheduler.remove(id);
   sequences.erase(id);
   put(std::move(event));

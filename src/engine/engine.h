@@ -13,6 +13,7 @@
 #include "engine/event.h"
 #include "engine/generation_request.h"
 #include "engine/scheduler.h"
+#include "speculative/speculator.h"
 #include "text/tokenizer.h"
 
 namespace nibble {
@@ -33,6 +34,8 @@ struct EngineOptions {
   // Prompts with a common beginning share pages, and pages are kept after their request has ended. Off: every prompt is run
   // from its first token. The answers are the same.
   bool prefix_cache{true};
+  // Without drafters every token takes a step. The answers are the same.
+  speculative::SpeculationOptions speculation{};
   // May be empty. Called after each step on the engine's thread, which waits for it.
   std::function<void(const StepReport&)> on_step{};
 };
@@ -43,6 +46,7 @@ struct EngineState {
   PageCounts pages_held{}, pages{};  // held by running sequences; in the pools altogether
   uint64_t num_faults{0};            // steps that the backend could not run
   SchedulerCounts counts{};
+  speculative::DraftCounts drafts{};
 };
 
 class Engine {

@@ -9,6 +9,7 @@
 
 #include "engine/generation_request.h"
 #include "model/batch.h"
+#include "speculative/draft_counts.h"
 
 namespace nibble {
 
@@ -38,6 +39,10 @@ struct FinishedEvent {
   std::string text{};  // text that was still held back
   int num_prompt_tokens{0}, num_output_tokens{0};
   int num_cached_tokens{0};  // as in TokenEvent
+  int num_steps{
+      0};  // that gave tokens of the answer; fewer than tokens where drafts were right, or a grammar forced some
+  speculative::DraftCounts drafts{};
+  int num_predicted_tokens{0};  // of the request's prediction, those that the answer has
   // From submit() to the first step, from there to the first token, and from there to the last.
   double queue_seconds{0}, prefill_seconds{0}, decode_seconds{0};
 };

@@ -148,7 +148,50 @@ void Scheduler::preempt_youngest() {
   ++counts_.num_preemptions;
 }
 
-std::vector<Slice> Scheduler::next() {
+// Positions up to the last one that is ever run: that of the answer's last token but one.
+int Scheduler::most_drafts(const Running& sequence, const Slice& slice) const {
+  const int end = slice.first_position + slice.num_tokens;
+  const int num_pages = static_cast<int>(sequence.pages.full().pages.size());
+  const int num_spare = std::min(full_pool_.num_free(), sliding_pool_.num_free()) - num_running();
+  const int num_with_pages = (num_pages + std::max(0, num_spare)) * kPageTokens - end;
+  return std::max(0, std::min(num_with_pages, sequence.max_tokens - 1 - end));
+}
+
+void Scheduler::add_drafts(const PlanDrafts& plan_drafts, std::vector<Slice>& slices, int num_rows_left) {
+  struct Drafted {
+    Running* sequence;
+    Slice* slice;
+  };
+  std::vector<Drafted> drafted;
+  std::vector<DraftRoom::Place> places;
+  auto sequence = running_.begin();
+  for (Slice& slice : slices) {  // in the order of the sequences
+    while (sequence->request != slice.request) ++sequence;
+    if (!slice.gives_token || slice.follows) continue;
+    const int most = std::min(num_rows_left, most_drafts(*sequence, slice));
+    if (most == 0) continue;
+    drafted.push_back({&*sequence, &slice});
+    places.push_back({.request = slice.request, .most = most});
+  }
+  if (places.empty()) return;
+  plan_drafts({.num_rows = options_.max_batch_tokens - num_rows_left,
+               .num_sequences = static_cast<int>(slices.size()),
+               .num_rows_left = num_rows_left,
+               .places = places});
+  for (size_t i = 0; i < places.size(); ++i) {
+    const auto [running, slice] = drafted[i];
+    // Those before it may have taken the pages.
+    const int most = std::min({places[i].most, num_rows_left, most_drafts(*running, *slice)});
+    slice->num_drafts = std::clamp(places[i].num_drafts, 0, most);
+    slice->num_tokens += slice->num_drafts;
+    num_rows_left -= slice->num_drafts;
+    const bool has_room = running->pages.reserve(slice->num_tokens);
+    NIBBLE_CHECK(has_room);
+    running->num_drafts = slice->num_drafts;
+  }
+}
+
+std::vector<Slice> Scheduler::next(const PlanDrafts& plan_drafts) {
   for (Running& sequence : running_) {
     NIBBLE_CHECK(sequence.num_awaited <= 1, "request {} awaits {} tokens",
                  static_cast<uint64_t>(sequence.request), sequence.num_awaited);
@@ -186,11 +229,16 @@ std::vector<Slice> Scheduler::next() {
                       .first_position = first_position,
                       .num_tokens = num_tokens,
                       .gives_token = gives_token,
-                      .follows = first_position == std::ssize(sequence->tokens),
-                      .full = sequence->pages.full(),
-                      .sliding = sequence->pages.sliding()});
-    sequence->pages.advance(num_tokens);
+                      .follows = first_position == std::ssize(sequence->tokens)});
     sequence->num_awaited += gives_token;
+  }
+  if (plan_drafts) add_drafts(plan_drafts, slices, num_rows_left);
+  auto planned = running_.begin();
+  for (Slice& slice : slices) {
+    while (planned->request != slice.request) ++planned;
+    slice.full = planned->pages.full();
+    slice.sliding = planned->pages.sliding();
+    planned->pages.advance(slice.num_tokens - slice.num_drafts);
   }
   const auto awaits = [](const Running& sequence) { return sequence.num_awaited > 0; };
   NIBBLE_CHECK(!slices.empty() || is_idle() || std::any_of(running_.begin(), running_.end(), awaits),
@@ -200,6 +248,19 @@ std::vector<Slice> Scheduler::next() {
 
 void Scheduler::push(RequestId request, TokenId token) { add_token(request, token, /*is_awaited=*/true); }
 void Scheduler::append(RequestId request, TokenId token) { add_token(request, token, /*is_awaited=*/false); }
+
+void Scheduler::accept(RequestId request, int num_drafts) {
+  const auto found = std::find_if(running_.begin(), running_.end(),
+                                  [&](const Running& sequence) { return sequence.request == request; });
+  if (found == running_.end()) return;
+  NIBBLE_CHECK(found->num_awaited == 0 && num_drafts <= found->num_drafts &&
+                   found->pages.length() + num_drafts <= found->num_tokens(),
+               "request {}: {} of {} drafts after {} of {} tokens", static_cast<uint64_t>(request),
+               num_drafts, found->num_drafts, found->pages.length(), found->num_tokens());
+  found->num_drafts = 0;
+  found->pages.advance(num_drafts);
+  found->pages.give_back_unfilled();
+}
 
 void Scheduler::add_token(RequestId request, TokenId token, bool is_awaited) {
   const auto is_meant = [&](const auto& sequence) { return sequence.request == request; };

@@ -14,10 +14,16 @@
 // A step can be planned while the one before it runs: steps run one after the other, so a page is used from the moment when the step
 // that writes it is planned, and may be written by another sequence as soon as it is given back. A sequence whose next token is not
 // known yet has its row all the same; the row of one that turns out to have ended was in vain.
+//
+// A slice can end in drafts: tokens that somebody believes to come next. Their positions have pages while the step runs, and are filled
+// only once accept() says that the tokens came. Those of the others stay unfilled: the next step writes them again, no window has moved
+// over them, and the prefix cache does not see them. Drafts take what nobody needs: rows that are left when all others have theirs, and
+// pages beyond one more of each kind for every sequence that runs. So they never put a sequence off.
 #pragma once
 
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <list>
 #include <optional>
 #include <span>
@@ -48,12 +54,26 @@ PageCounts max_pages(int num_prompt_tokens, int max_output_tokens, const Schedul
 // The part of a step that belongs to one sequence.
 struct Slice {
   RequestId request{};
-  int first_position{0};  // in the sequence's first slice: the number of tokens found in the prefix cache
-  int num_tokens{0};
+  int first_position{0};    // in the sequence's first slice: the number of tokens found in the prefix cache
+  int num_tokens{0};        // drafts included
+  int num_drafts{0};        // of them, behind those that are known
   bool gives_token{false};  // it includes the last token, so the step samples the next one
   bool follows{false};      // its one token is the one that the step before samples, and not known yet
   PageTableView full{}, sliding{};  // valid until the next call of a non-const function of the scheduler
 };
+
+// What a step that is planned has left for drafts.
+struct DraftRoom {
+  struct Place {
+    RequestId request{};
+    int most{0};        // as many drafts have pages, and a place in the answer
+    int num_drafts{0};  // to be set
+  };
+  int num_rows{0}, num_sequences{0};  // of the step without drafts
+  int num_rows_left{0};
+  std::span<Place> places{};  // of slices that give a token behind tokens that are all known
+};
+using PlanDrafts = std::function<void(const DraftRoom& room)>;
 
 struct SequenceNeeds {
   // Its next step is not planned before the tokens of the step before are known, because they decide how it is sampled. Alone it loses
@@ -84,11 +104,15 @@ class Scheduler {
 
   // Admits sequences that there is room for, then plans a step and reserves its pages, preempting if there are too few. One step may be
   // planned before the tokens of the step before it are known. Empty if there is no sequence, or none without those tokens.
-  std::vector<Slice> next();
+  // `plan_drafts` is asked for drafts when all else is planned. A sequence with drafts has no row in a step that is planned ahead.
+  std::vector<Slice> next(const PlanDrafts& plan_drafts = {});
   // Reports the token that a step sampled for a sequence; ignored if the sequence was removed meanwhile.
   void push(RequestId request, TokenId token);
   // Adds a token that no step samples, behind those that are known; ignored likewise. No token of the sequence may be awaited.
   void append(RequestId request, TokenId token);
+  // Says how many of the drafts of the last slice are the tokens that followed, which push() and append() have told before. Ignored if
+  // the sequence was removed or preempted meanwhile.
+  void accept(RequestId request, int num_drafts);
 
   bool is_idle() const { return waiting_.empty() && running_.empty(); }
   int num_waiting() const { return static_cast<int>(waiting_.size()); }
@@ -112,10 +136,11 @@ class Scheduler {
     SequencePages pages;
     SequenceNeeds needs{};
     int num_awaited{0};  // more tokens, which steps that were planned sample
+    int num_drafts{0};   // in the step that was planned last, until accept()
     int num_tokens() const { return static_cast<int>(tokens.size()) + num_awaited; }
     // Tokens that the next step can run and no planned one does. The last one of a complete answer is never run.
     int num_missing() const {
-      const bool is_held = needs.known_tokens && num_awaited > 0;
+      const bool is_held = (needs.known_tokens && num_awaited > 0) || num_drafts > 0;
       return num_tokens() < max_tokens && !is_held ? num_tokens() - pages.length() : 0;
     }
   };
@@ -127,6 +152,8 @@ class Scheduler {
   bool has_room(const Waiting& sequence, const Prefix& known) const;
   PageCounts pages_for(size_t num_tokens, int num_filled) const;
   int make_room(Running& sequence);
+  int most_drafts(const Running& sequence, const Slice& slice) const;
+  void add_drafts(const PlanDrafts& plan_drafts, std::vector<Slice>& slices, int num_rows_left);
   void preempt_youngest();
 
   SchedulerOptions options_;

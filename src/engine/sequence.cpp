@@ -33,6 +33,7 @@ Sequence::Sequence(RequestId id, GenerationRequest request, int max_output_token
       sampling_(std::move(request.sample), std::move(request.bans.runs), stop_),
       allowed_(std::move(request.bans.allowed), request.constraint.get()),
       max_output_tokens_(static_cast<size_t>(max_output_tokens)),
+      prediction_(std::move(request.prediction)),
       tokenizer_(&tokenizer),
       stop_strings_(stop_.strings, stop_.keeps_stop),
       submitted_(submitted) {
@@ -60,9 +61,53 @@ void Sequence::start(int first_position) {
   num_cached_tokens_ = first_position;
 }
 
-const SampleParams& Sequence::sample(int index) {
+const SampleParams& Sequence::sample(std::span<const TokenId> output, int index) {
   if (!forced_.empty()) return forced_sample_ = choosing(forced_.front(), num_logprobs_);
-  return sampling_.at(output(), index);
+  return sampling_.at(output, index);
+}
+
+DraftPath Sequence::path_along(std::span<const TokenId> proposed, int most) {
+  DraftPath path;
+  std::unique_ptr<AllowedTokens> allowed;  // behind the drafts so far
+  if (!allowed_.are_all()) allowed = std::make_unique<AllowedTokens>(allowed_);
+  std::deque<TokenId> forced = forced_;
+  const auto is_stop = [&](TokenId token) {
+    return std::find(stop_.tokens.begin(), stop_.tokens.end(), token) != stop_.tokens.end();
+  };
+  std::vector<TokenId> output_then;
+  if (sampling_.needs_output()) output_then.assign(output().begin(), output().end());
+  while (std::ssize(path.drafts) < most) {
+    TokenId next{};
+    if (!forced.empty()) {
+      next = forced.front();
+      proposed =
+          !proposed.empty() && proposed.front() == next ? proposed.subspan(1) : std::span<const TokenId>{};
+      forced.pop_front();
+    } else if (!proposed.empty()) {
+      next = proposed.front();
+      proposed = proposed.subspan(1);
+      if (allowed && !is_stop(next)) {
+        const std::optional<std::vector<TokenId>> behind = allowed->try_push(next);
+        if (!behind) break;
+        forced.assign(behind->begin(), behind->end());
+      }
+    } else {
+      break;
+    }
+    if (is_stop(next)) break;
+    path.drafts.push_back(next);
+    if (sampling_.needs_output()) output_then.push_back(next);
+    if (!forced.empty() && num_logprobs_ < 0) continue;
+    DraftPath::Row& row = path.rows.emplace_back();
+    row.num_before = static_cast<int>(path.drafts.size());
+    if (!forced.empty()) {
+      row.sample = choosing(forced.front(), num_logprobs_);
+    } else {
+      row.sample = sampling_.at(output_then, static_cast<int>(output().size() + path.drafts.size()));
+      if (allowed) row.allowed = std::make_unique<AllowedTokens>(*allowed);
+    }
+  }
+  return path;
 }
 
 std::string Sequence::why_none(int position) const {
@@ -121,6 +166,9 @@ FinishedEvent Sequence::finish(FinishReason reason) {
           .num_prompt_tokens = static_cast<int>(num_prompt_tokens_),
           .num_output_tokens = static_cast<int>(output().size()),
           .num_cached_tokens = num_cached_tokens_,
+          .num_steps = num_steps_,
+          .drafts = drafts_,
+          .num_predicted_tokens = prediction_ ? speculative::num_predicted(*prediction_, output()) : 0,
           .queue_seconds = clock_ ? queue_seconds_ : submitted_.seconds(),
           .prefill_seconds = first_token_seconds_,
           .decode_seconds = last_token_seconds_ - first_token_seconds_};

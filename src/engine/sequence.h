@@ -11,6 +11,7 @@
 #include "core/clock.h"
 #include "engine/allowed_tokens.h"
 #include "engine/bans.h"
+#include "engine/draft_path.h"
 #include "engine/event.h"
 #include "engine/generation_request.h"
 #include "engine/scheduler.h"
@@ -30,9 +31,16 @@ class Sequence {
   std::span<const TokenId> tokens() const { return tokens_; }  // prompt, then output
   std::span<const TokenId> prompt() const { return tokens().first(num_prompt_tokens_); }
   std::span<const TokenId> output() const { return tokens().subspan(num_prompt_tokens_); }
-  // How the token of the answer with this index is sampled, and which tokens it may be.
-  const SampleParams& sample(int index);
+  // How the token of the answer with this index is sampled, behind the `output` that is known, and which tokens it may be.
+  const SampleParams& sample(std::span<const TokenId> output, int index);
   TokenMask* mask() { return allowed_.are_all() || !forced_.empty() ? nullptr : &allowed_; }
+  // The path along `proposed`, at most `most` tokens: up to the first that may not follow, or that would end the answer.
+  DraftPath path_along(std::span<const TokenId> proposed, int most);
+  // While a step is launched its drafts stand behind the tokens that are known.
+  void add_drafts(std::span<const TokenId> drafts) {
+    tokens_.insert(tokens_.end(), drafts.begin(), drafts.end());
+  }
+  void drop_drafts(size_t num_drafts) { tokens_.resize(tokens_.size() - num_drafts); }
   // Why no token may be sampled at a position.
   std::string why_none(int position) const;
   // Why the answer can't go on, whatever was sampled.
@@ -57,6 +65,12 @@ class Sequence {
   std::optional<TokenId> next_forced() const;
   // The reason why the answer has ended; nothing while it goes on.
   std::optional<FinishReason> end() const { return end_; }
+  // A step gave tokens, and was to give those that were drafted, if there were any.
+  void count_step(int num_drafted, int num_right) {
+    ++num_steps_;
+    if (num_drafted > 0) drafts_.add(num_drafted, num_right);
+  }
+  const speculative::Prediction* prediction() const { return prediction_.get(); }
   FinishedEvent finish(FinishReason reason);
 
  private:
@@ -74,6 +88,9 @@ class Sequence {
   std::optional<int> prompt_logprobs_;
   size_t num_prompt_rows_{0};  // that were in a step
   std::vector<SampledToken> prompt_tokens_;
+  std::shared_ptr<const speculative::Prediction> prediction_;
+  int num_steps_{0};
+  speculative::DraftCounts drafts_;
 
   const Tokenizer* tokenizer_;
   Utf8Stream utf8_;

@@ -68,6 +68,15 @@ void SequencePages::advance(int num_tokens) {
   length_ += num_tokens;
 }
 
+void SequencePages::give_back_unfilled() {
+  const auto num_full = static_cast<size_t>(num_pages_for(length_));
+  const size_t num_sliding = num_full - static_cast<size_t>(first_sliding_page_);
+  give_back(*full_pool_, std::span(full_).subspan(num_full));
+  give_back(*sliding_pool_, std::span(sliding_).subspan(num_sliding));
+  full_.resize(num_full);
+  sliding_.resize(num_sliding);
+}
+
 void SequencePages::add_to(PrefixCache& cache, std::span<const TokenId> tokens) {
   const size_t num_whole = std::min(static_cast<size_t>(length_), tokens.size()) / kPageTokens;
   for (size_t& i = num_known_pages_; i < num_whole; ++i) {

@@ -28,6 +28,8 @@ class SequencePages {
   int make_room();
   // Counts positions as filled by a step that was planned; at most those that were reserved.
   void advance(int num_tokens);
+  // Gives back pages that no filled position is in.
+  void give_back_unfilled();
   // Adds the pages that were filled since the last call to the cache, and replaces a page by an identical cached one
   // where there is one. `tokens` are those that are known; a page with others waits. To be called before each make_room().
   void add_to(PrefixCache& cache, std::span<const TokenId> tokens);

@@ -22,6 +22,7 @@
 #include "tests/engine/answers.h"
 #include "tests/engine/stop_oracle.h"
 #include "tests/engine/toy_backend.h"
+#include "tests/engine/toy_drafter.h"
 #include "tests/error_of.h"
 #include "tests/folders.h"
 
@@ -38,16 +39,29 @@ const Tokenizer& tokenizer() {
 }
 TokenId special(const char* name) { return tokenizer().special(name).value(); }
 
-EngineOptions options() {
-  return {.num_full_pages = 200, .num_sliding_pages = 100, .max_batch_tokens = 64, .max_sequences = 8};
-}
-
-// The number of steps that the engine runs ahead: every test runs with none and with one.
-int steps_ahead{0};
-class EngineAnswers : public testing::TestWithParam<int> {
- protected:
-  void SetUp() override { steps_ahead = GetParam(); }
+// How the engine runs: every test runs with no step ahead and with one, and most with drafts too, which change no answer.
+struct HowToRun {
+  int steps_ahead{0};
+  int max_drafts{0};  // 0: no drafts
+  friend void PrintTo(const HowToRun& how, std::ostream* out) {
+    *out << how.steps_ahead << " steps ahead, " << how.max_drafts << " drafts";
+  }
 };
+int steps_ahead{0}, max_drafts{0};
+class EngineAnswers : public testing::TestWithParam<HowToRun> {
+ protected:
+  void SetUp() override {
+    steps_ahead = GetParam().steps_ahead;
+    max_drafts = GetParam().max_drafts;
+  }
+};
+
+EngineOptions options() {
+  EngineOptions options{
+      .num_full_pages = 200, .num_sliding_pages = 100, .max_batch_tokens = 64, .max_sequences = 8};
+  if (max_drafts > 0) options.speculation = drafts_of(likeliest(toy_logits), max_drafts);
+  return options;
+}
 class EngineEnd : public EngineAnswers {};
 class EngineText : public EngineAnswers {};
 class EngineFault : public EngineAnswers {};
@@ -89,7 +103,9 @@ GenerationRequest request(const Tokens& prompt, int max_tokens) {
 }
 // A request to a toy model that gives the tokens of a script.
 Answer answer_with(const Tokens& script, const StopParams& stop) {
-  Toy toy(scripted(1, script));
+  EngineOptions given = options();
+  if (max_drafts > 0) given.speculation = drafts_of(likeliest(scripted(1, script)), max_drafts);
+  Toy toy(scripted(1, script), given);
   GenerationRequest asked = request({0}, 0);
   asked.stop = stop;
   return toy.ask(asked);
@@ -301,7 +317,10 @@ TEST_P(EngineAnswers, ReportsThoseOfThePromptHoweverItIsCut) {
         EXPECT_EQ(std::ssize(answer.prompt[i].top), given.prompt_logprobs);
       }
     }
-    EXPECT_EQ(toy.engine.state().counts.num_preemptions > 0, num_pages == 14);
+    // With drafts fewer of them are there at once.
+    if (max_drafts == 0 || num_pages == 200) {
+      EXPECT_EQ(toy.engine.state().counts.num_preemptions > 0, num_pages == 14);
+    }
   }
 }
 
@@ -901,13 +920,16 @@ TEST_P(EngineConstraint, OneThatLeavesNoTokenBesideWhatIsBannedFailsItsAnswer) {
   EXPECT_THAT(toy.ask(asked).text, testing::MatchesRegex("b+"));
 }
 
-INSTANTIATE_TEST_SUITE_P(Ahead, EngineConstraint, testing::Values(0, 1));
-INSTANTIATE_TEST_SUITE_P(Ahead, EngineAnswers, testing::Values(0, 1));
-INSTANTIATE_TEST_SUITE_P(Ahead, EngineEnd, testing::Values(0, 1));
-INSTANTIATE_TEST_SUITE_P(Ahead, EngineText, testing::Values(0, 1));
-INSTANTIATE_TEST_SUITE_P(Ahead, EngineFault, testing::Values(0, 1));
-INSTANTIATE_TEST_SUITE_P(Ahead, EnginePrefix, testing::Values(0, 1));
-INSTANTIATE_TEST_SUITE_P(Ahead, EngineCancel, testing::Values(0, 1));
+constexpr HowToRun kWithoutDrafts[] = {{0, 0}, {1, 0}};
+constexpr HowToRun kAllWays[] = {{0, 0}, {1, 0}, {0, 7}, {1, 3}};
+INSTANTIATE_TEST_SUITE_P(Ahead, EngineConstraint, testing::ValuesIn(kAllWays));
+INSTANTIATE_TEST_SUITE_P(Ahead, EngineAnswers, testing::ValuesIn(kAllWays));
+INSTANTIATE_TEST_SUITE_P(Ahead, EngineEnd, testing::ValuesIn(kAllWays));
+INSTANTIATE_TEST_SUITE_P(Ahead, EngineText, testing::ValuesIn(kAllWays));
+INSTANTIATE_TEST_SUITE_P(Ahead, EngineFault, testing::ValuesIn(kAllWays));
+INSTANTIATE_TEST_SUITE_P(Ahead, EnginePrefix, testing::ValuesIn(kAllWays));
+// Its tests count the calls of the model.
+INSTANTIATE_TEST_SUITE_P(Ahead, EngineCancel, testing::ValuesIn(kWithoutDrafts));
 
 }  // namespace
 }  // namespace nibble

@@ -1,0 +1,31 @@
+// A drafter guesses how a sequence goes on. What it says costs speed where it is wrong, and never changes an answer: a step draws every
+// token as it would without drafts, and a draft is only kept where it equals the token that was drawn.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "core/token.h"
+
+namespace nibble::speculative {
+
+inline constexpr int kMaxDrafts{32};  // of one sequence in one step
+
+struct Proposal {
+  std::vector<TokenId> tokens{};
+  // How many tokens before these are the same where the drafter has them from. The longer, the likelier they are right.
+  int num_matched{0};
+};
+
+// Belongs to one sequence.
+class Drafter {
+ public:
+  virtual ~Drafter() = default;
+  // The sequence went on by these tokens. The prompt comes first.
+  virtual void push(std::span<const TokenId> tokens) = 0;
+  // At most `most` tokens that may come next; often none.
+  virtual Proposal propose(int most) = 0;
+};
+
+}  // namespace nibble::speculative

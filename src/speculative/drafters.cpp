@@ -1,0 +1,28 @@
+#include "speculative/drafters.h"
+
+namespace nibble::speculative {
+namespace {
+
+std::unique_ptr<Drafter> make_prediction(const DrafterSources& sources) {
+  if (!sources.prediction || sources.prediction->text.empty()) return nullptr;
+  return std::make_unique<PredictionDrafter>(*sources.prediction);
+}
+std::unique_ptr<Drafter> make_suffix(const DrafterSources& sources) {
+  return std::make_unique<SuffixDrafter>(*sources.finished);
+}
+std::unique_ptr<Drafter> make_ngram(const DrafterSources& sources) {
+  return std::make_unique<NgramDrafter>(sources.ngram);
+}
+
+// Of drafters that are believed equally the first one is asked.
+constexpr DrafterRow kDrafterTable[] = {
+    {"prediction", &make_prediction, true},
+    {"suffix", &make_suffix, false},
+    {"ngram", &make_ngram, false},
+};
+
+}  // namespace
+
+std::span<const DrafterRow> drafter_table() { return kDrafterTable; }
+
+}  // namespace nibble::speculative

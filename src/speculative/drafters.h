@@ -1,0 +1,34 @@
+// The table of drafters. A drafter is a file of this folder and a row.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "speculative/drafter.h"
+#include "speculative/ngram.h"
+#include "speculative/prediction.h"
+#include "speculative/suffix.h"
+
+namespace nibble::speculative {
+
+// What drafters are made of.
+struct DrafterSources {
+  const Prediction* prediction{nullptr};  // what the client expects the answer to be; null: nothing
+  NgramLengths ngram{};
+  const FinishedTexts* finished{nullptr};
+};
+// Null: the drafter has nothing to say to this request.
+using MakeDrafter = std::function<std::unique_ptr<Drafter>(const DrafterSources& sources)>;
+
+struct DrafterRow {
+  std::string_view name;  // --speculate takes it
+  std::unique_ptr<Drafter> (*make)(const DrafterSources& sources);
+  bool by_request;  // takes part wherever a request asks for it, and has no name as an option
+};
+std::span<const DrafterRow> drafter_table();
+
+}  // namespace nibble::speculative

@@ -1,0 +1,109 @@
+#include "speculative/speculator.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "core/check.h"
+
+namespace nibble::speculative {
+namespace {
+
+// Of a sequence's own counts, which soon follow a change in it, and of those of all sequences.
+constexpr double kKeptOfOne{0.8}, kKeptOfAll{0.995};
+// Before anything was counted a draft is believed so much; and the counts of all weigh so much among a sequence's own.
+constexpr double kFirstChance{0.3}, kFirstWeight{2}, kWeightOfAll{2};
+constexpr int kMostStepsToWait{8};
+
+std::array<Acceptance, 3> all_kinds(double kept) {
+  return {Acceptance(kept), Acceptance(kept), Acceptance(kept)};
+}
+
+}  // namespace
+
+size_t Track::kind_of(int num_matched) { return num_matched < 6 ? 0 : num_matched < 16 ? 1 : 2; }
+
+Speculator::Speculator(const SpeculationOptions& options)
+    : options_(options),
+      acceptance_(options.drafters.size(), all_kinds(kKeptOfAll)),
+      is_drafting_(!options.by_cost) {
+  NIBBLE_CHECK(options_.max_drafts > 0 && options_.max_drafts <= kMaxDrafts, "{} drafts",
+               options_.max_drafts);
+}
+
+std::unique_ptr<Track> Speculator::start(std::span<const TokenId> prompt,
+                                         const Prediction* prediction) const {
+  auto track = std::make_unique<Track>();
+  for (size_t i = 0; i < options_.drafters.size(); ++i) {
+    auto drafter =
+        options_.drafters[i]({.prediction = prediction, .ngram = options_.ngram, .finished = &finished_});
+    if (!drafter) continue;
+    drafter->push(prompt);
+    track->lines_.push_back({.index = i, .drafter = std::move(drafter), .acceptance = all_kinds(kKeptOfOne)});
+  }
+  return track;
+}
+
+void Speculator::push(Track& track, TokenId token) {
+  for (Track::Line& line : track.lines_) {
+    line.drafter->push({&token, 1});
+    const std::vector<TokenId>& watched = line.watched.tokens;
+    if (watched.empty()) continue;
+    const bool is_right = watched[line.num_right] == token;
+    line.num_right += is_right;
+    if (is_right && line.num_right < watched.size()) continue;
+    const size_t kind = Track::kind_of(line.watched.num_matched);
+    line.acceptance[kind].add(static_cast<int>(line.num_right), !is_right);
+    acceptance_[line.index][kind].add(static_cast<int>(line.num_right), !is_right);
+    line.num_misses = line.num_right > 0 ? 0 : line.num_misses + 1;
+    line.num_steps_to_wait = std::min(1 << std::min(line.num_misses, 8), kMostStepsToWait) - 1;
+    line.watched = {};
+    line.num_right = 0;
+  }
+}
+
+// The proposal of the drafter that is expected to be right the longest.
+Speculator::Best Speculator::best_of(Track& track, int most) {
+  Best best;
+  double best_sum = 0;
+  for (Track::Line& line : track.lines_) {
+    if (options_.by_cost && line.num_steps_to_wait > 0) {
+      --line.num_steps_to_wait;
+      continue;
+    }
+    Proposal proposal = line.drafter->propose(most);
+    if (proposal.tokens.empty()) continue;
+    const size_t kind = Track::kind_of(proposal.num_matched);
+    std::vector<double> chances;
+    double chance = 1, sum = 0;
+    for (int place = 0; place < static_cast<int>(proposal.tokens.size()); ++place) {
+      const double of_all = acceptance_[line.index][kind].chance(place, kFirstChance, kFirstWeight);
+      chance *= line.acceptance[kind].chance(place, of_all, kWeightOfAll);
+      chances.push_back(chance);
+      sum += chance;
+    }
+    if (line.watched.tokens.empty()) line.watched = proposal;
+    if (sum <= best_sum) continue;
+    best_sum = sum;
+    best = {std::move(proposal.tokens), std::move(chances)};
+    if (!options_.by_cost) break;
+  }
+  return best;
+}
+
+void Speculator::choose(int num_rows, int num_sequences, int num_rows_left, std::span<Draft> drafts) {
+  std::vector<DraftOffer> offers(drafts.size());
+  for (size_t i = 0; i < drafts.size(); ++i) {
+    Best best = best_of(*drafts[i].track, std::min(drafts[i].most, options_.max_drafts));
+    drafts[i].tokens = std::move(best.tokens);
+    offers[i].chances = std::move(best.chances);
+  }
+  if (!options_.by_cost) return;
+  controller_.choose(num_sequences, num_rows - num_sequences, num_rows_left, offers);
+  is_drafting_ = false;
+  for (size_t i = 0; i < drafts.size(); ++i) {
+    drafts[i].tokens.resize(static_cast<size_t>(offers[i].num_taken));
+    is_drafting_ |= offers[i].num_taken > 0;
+  }
+}
+
+}  // namespace nibble::speculative

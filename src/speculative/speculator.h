@@ -1,0 +1,86 @@
+// What an engine knows about drafting: the drafters of each sequence, how often they were right, and what is drafted next.
+//
+// Drafters that are not used are watched all the same: what they propose is compared with the tokens that come. So the chance that a
+// draft is right is known before one is ever checked, and only the cost of checking has to be tried.
+#pragma once
+
+#include <array>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "speculative/acceptance.h"
+#include "speculative/controller.h"
+#include "speculative/draft_counts.h"
+#include "speculative/drafters.h"
+
+namespace nibble::speculative {
+
+struct SpeculationOptions {
+  std::vector<MakeDrafter> drafters{};  // none: nothing is drafted
+  bool by_cost{true};                   // the controller decides; else all that is proposed is drafted
+  int max_drafts{16};                   // of a sequence in a step, at most kMaxDrafts
+  NgramLengths ngram{};
+};
+
+// The drafters of one sequence.
+class Track {
+ public:
+  Track() = default;
+
+ private:
+  friend class Speculator;
+  // Proposals that match much of the text are another thing than those that match little of it.
+  static constexpr size_t kNumKinds{3};
+  static size_t kind_of(int num_matched);
+
+  struct Line {
+    size_t index;  // of the drafter, in the options
+    std::unique_ptr<Drafter> drafter;
+    std::array<Acceptance, kNumKinds> acceptance;
+    // A proposal that is compared with what comes.
+    Proposal watched{};
+    size_t num_right{0};
+    // One that has been wrong is not asked in each step.
+    int num_misses{0}, num_steps_to_wait{0};
+  };
+  std::vector<Line> lines_;
+};
+
+class Speculator {
+ public:
+  explicit Speculator(const SpeculationOptions& options);
+
+  // Begins a sequence; null: nothing is predicted.
+  std::unique_ptr<Track> start(std::span<const TokenId> prompt, const Prediction* prediction) const;
+  // A token came.
+  void push(Track& track, TokenId token);
+  void finish(std::span<const TokenId> answer) { finished_.add(answer); }
+
+  struct Draft {
+    Track* track{nullptr};
+    int most{0};                    // tokens that have room
+    std::vector<TokenId> tokens{};  // the choice
+  };
+  // Fills in the drafts of the next step, whose size without drafts is given.
+  void choose(int num_rows, int num_sequences, int num_rows_left, std::span<Draft> drafts);
+  // A step in which every sequence got a token, prompts apart.
+  void add(const StepMeasure& step) { controller_.add(step); }
+  // Whether drafts would have been chosen when that was asked last: the next step then begins when the tokens of this one are known.
+  bool is_drafting() const { return is_drafting_; }
+
+ private:
+  struct Best {
+    std::vector<TokenId> tokens{};
+    std::vector<double> chances{};
+  };
+  Best best_of(Track& track, int most);
+
+  SpeculationOptions options_;
+  FinishedTexts finished_;
+  Controller controller_;
+  std::vector<std::array<Acceptance, Track::kNumKinds>> acceptance_;  // of all sequences, by drafter
+  bool is_drafting_;
+};
+
+}  // namespace nibble::speculative

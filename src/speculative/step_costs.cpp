@@ -1,0 +1,66 @@
+#include "speculative/step_costs.h"
+
+#include <algorithm>
+#include <bit>
+
+namespace nibble::speculative {
+namespace {
+
+// Of a plain step, for each row that was never measured. From the bytes of experts at one sequence (docs/speculation.md) a row costs
+// 0.3 to 0.7 of a step on a GPU, and about 1 on a CPU: a guess that is too low is tried once, one that is too high never.
+constexpr double kGuessedShare{0.2};
+constexpr size_t kEnoughSteps{3};
+
+}  // namespace
+
+double StepCosts::Measured::middle() const {
+  const size_t size = std::min(num, kNumKept);
+  std::array<double, kNumKept> sorted = seconds;
+  const auto middle = sorted.begin() + static_cast<ptrdiff_t>(size / 2);
+  std::nth_element(sorted.begin(), middle, sorted.begin() + static_cast<ptrdiff_t>(size));
+  return *middle;
+}
+
+size_t StepCosts::row_of(int num_sequences) {
+  const int log = std::bit_width(static_cast<unsigned>(std::max(1, num_sequences))) - 1;
+  return std::min(static_cast<size_t>(log), kNumSequenceSizes - 1);
+}
+
+size_t StepCosts::column_of(int num_more_rows) {
+  const auto above = std::upper_bound(kMoreRows.begin(), kMoreRows.end(), num_more_rows);
+  return static_cast<size_t>(above - kMoreRows.begin()) - 1;
+}
+
+void StepCosts::add(int num_sequences, int num_more_rows, double seconds) {
+  rows_[row_of(num_sequences)][column_of(num_more_rows)].add(seconds);
+}
+
+std::optional<double> StepCosts::plain(int num_sequences) const {
+  const Measured& measured = rows_[row_of(num_sequences)][0];
+  return measured.num < kEnoughSteps ? std::nullopt : std::optional(measured.middle());
+}
+
+bool StepCosts::is_measured(int num_sequences, int num_more_rows) const {
+  return rows_[row_of(num_sequences)][column_of(num_more_rows)].num > 0;
+}
+
+std::optional<double> StepCosts::seconds(int num_sequences, int num_more_rows) const {
+  const std::optional<double> none = plain(num_sequences);
+  if (!none || num_more_rows == 0) return none;
+  const Row& row = rows_[row_of(num_sequences)];
+  const size_t column = column_of(num_more_rows);
+  size_t below = column, above = column + 1;
+  while (row[below].num == 0) --below;  // the first one has been measured
+  while (above < row.size() && row[above].num == 0) ++above;
+  const double least = std::max(*none, row[below].middle());
+  if (kMoreRows[below] == num_more_rows) return least;
+  const int num_beyond = num_more_rows - kMoreRows[below];
+  if (above == row.size()) {  // rows get cheaper, as they share more experts
+    const double per_row = below == 0 ? 0 : 0.5 * (least - *none) / kMoreRows[below];
+    return least + std::max(per_row, kGuessedShare * *none) * num_beyond;
+  }
+  const double most = std::max(least, row[above].middle());
+  return least + (most - least) * num_beyond / (kMoreRows[above] - kMoreRows[below]);
+}
+
+}  // namespace nibble::speculative

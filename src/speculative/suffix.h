@@ -1,0 +1,61 @@
+// Suffix decoding (arXiv 2411.04975): looks for the longest end of the sequence that occurred before, in the sequence itself or in an
+// answer that this engine has finished, and counts what followed there. The counts decide which token is proposed, and when a proposal
+// ends.
+//
+// In place of a suffix tree an index leads to the latest places of a few tokens, and a bounded number of them is looked at: a
+// proposal takes a few microseconds, a token of the text a few bytes.
+#pragma once
+
+#include <memory>
+#include <optional>
+
+#include "speculative/drafter.h"
+#include "speculative/text_index.h"
+
+namespace nibble::speculative {
+
+// Text with an index for long matches and one for short ones.
+class IndexedText {
+ public:
+  void push(TokenId token) {
+    long_.push(token);
+    short_.push(token);
+  }
+  const TextIndex& of_long_runs() const { return long_; }
+  const TextIndex& of_short_runs() const { return short_; }
+  std::span<const TokenId> tokens() const { return short_.tokens(); }
+
+ private:
+  TextIndex long_{8}, short_{3};
+};
+
+// The answers that an engine has finished. When a half is full, the older half is forgotten.
+class FinishedTexts {
+ public:
+  // About 30 bytes a token.
+  explicit FinishedTexts(size_t max_tokens = size_t{1} << 18) : max_half_(max_tokens / 2) {}
+  void add(std::span<const TokenId> answer);
+  const IndexedText& newer() const { return *newer_; }
+  const IndexedText& older() const { return *older_; }
+
+ private:
+  size_t max_half_;
+  std::unique_ptr<IndexedText> newer_{std::make_unique<IndexedText>()},
+      older_{std::make_unique<IndexedText>()};
+};
+
+class SuffixDrafter final : public Drafter {
+ public:
+  // `finished` must outlive this.
+  explicit SuffixDrafter(const FinishedTexts& finished) : finished_(&finished) {}
+  void push(std::span<const TokenId> tokens) override {
+    for (const TokenId token : tokens) text_.push(token);
+  }
+  Proposal propose(int most) override;
+
+ private:
+  const FinishedTexts* finished_;
+  IndexedText text_;
+};
+
+}  // namespace nibble::speculative

@@ -1,0 +1,209 @@
+// Tests what is chosen where the costs of steps and the chances of drafts are given. No clock takes part.
+#include "speculative/controller.h"
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <random>
+
+#include "speculative/acceptance.h"
+#include "speculative/speculator.h"
+
+namespace nibble::speculative {
+namespace {
+
+// Seconds of a step of `num_sequences` with so many rows more.
+using Cost = std::function<double(int num_sequences, int num_more_rows)>;
+const Cost kByRows = [](int n, int more) {
+  return 0.001 * (n + more);
+};  // a CPU: each row as dear as the first
+const Cost kByBytes = [](int n, int more) { return 0.001 * (1 + 0.37 * (n - 1 + more)); };  // a 120b on a GPU
+const Cost kFree = [](int n, int more) { return 0.001 * (1 + 0.01 * (n + more)); };
+
+TEST(Acceptance, IsTheShareOfThoseThatWereRightLately) {
+  Acceptance acceptance(0.9);
+  EXPECT_DOUBLE_EQ(acceptance.chance(0, 0.3, 2), 0.3);
+  for (int n = 0; n < 100; ++n) acceptance.add(2, true);
+  EXPECT_GT(acceptance.chance(1, 0.3, 2), 0.85);
+  EXPECT_LT(acceptance.chance(2, 0.3, 2), 0.1);
+  for (int n = 0; n < 20; ++n) acceptance.add(0, true);
+  EXPECT_LT(acceptance.chance(0, 0.3, 2), 0.2);
+  acceptance.add(3, false);  // a proposal that ended: nothing was wrong
+  EXPECT_GT(acceptance.chance(2, 0, 0), 0.09);
+}
+
+TEST(StepCosts, AreTheMiddleOfWhatWasMeasuredAndALineBetween) {
+  StepCosts costs;
+  EXPECT_FALSE(costs.plain(1));
+  for (const double seconds : {1.0, 9.0, 1.0}) costs.add(1, 0, seconds);  // something else took the machine
+  EXPECT_EQ(costs.plain(1), 1.0);
+  EXPECT_FALSE(costs.plain(2));
+  costs.add(1, 8, 5.0);
+  EXPECT_DOUBLE_EQ(*costs.seconds(1, 4), 3.0);
+  EXPECT_DOUBLE_EQ(*costs.seconds(1, 8), 5.0);
+  EXPECT_GT(*costs.seconds(1, 16), 6.0);
+  costs.add(1, 2, 0.5);  // a step with more rows is never believed to be faster
+  EXPECT_DOUBLE_EQ(*costs.seconds(1, 2), 1.0);
+}
+
+// Plays an engine whose drafts are right with the chances that `chances` gives for a token of the answer, against one without.
+struct Played {
+  double seconds{0}, plain_seconds{0};
+  int num_steps{0}, num_tokens{0};
+};
+Played play(const Cost& cost, int num_sequences, int num_tokens, int depth,
+            const std::function<double(int)>& chance) {
+  Controller controller;
+  std::mt19937 random(7);
+  Played played;
+  // As a speculator would: chances are learned from what comes, drafted or not, of each sequence and of all.
+  Acceptance of_all(0.995);
+  std::vector<Acceptance> acceptance(static_cast<size_t>(num_sequences), Acceptance(0.8));
+  while (played.num_tokens < num_tokens) {
+    std::vector<DraftOffer> offers(static_cast<size_t>(num_sequences));
+    for (size_t i = 0; i < offers.size(); ++i) {
+      double all = 1;
+      for (int place = 0; place < depth; ++place)
+        offers[i].chances.push_back(all *= acceptance[i].chance(place, of_all.chance(place, 0.3, 2), 2));
+    }
+    controller.choose(num_sequences, 0, 1000, offers);
+    StepMeasure step{.num_sequences = num_sequences};
+    for (size_t i = 0; i < offers.size(); ++i) {
+      int num_right = 0;
+      const auto is_right = [&] {
+        return std::uniform_real_distribution<>(0, 1)(random) < chance(played.num_tokens / num_sequences);
+      };
+      while (num_right < depth && is_right()) ++num_right;
+      acceptance[i].add(num_right, num_right < depth);
+      of_all.add(num_right, num_right < depth);
+      step.num_drafts += offers[i].num_taken;
+      step.num_tokens += 1 + std::min(num_right, offers[i].num_taken);
+    }
+    step.num_more_rows = step.num_drafts;
+    const double noise = std::uniform_real_distribution<>(0.97, 1.03)(random);
+    step.seconds = noise * cost(num_sequences, step.num_more_rows);
+    played.seconds += step.seconds;
+    played.plain_seconds += cost(num_sequences, 0) * step.num_tokens / num_sequences;
+    played.num_tokens += step.num_tokens;
+    ++played.num_steps;
+    controller.add(step);
+  }
+  return played;
+}
+
+TEST(Controller, NeverLosesMoreThanAFiftiethWhateverTheDraftsAndTheCosts) {
+  for (const Cost& cost : {kByRows, kByBytes, kFree}) {
+    for (const int num_sequences : {1, 4, 16}) {
+      for (int tenths = 0; tenths <= 10; ++tenths) {
+        const Played played =
+            play(cost, num_sequences, 2000 * num_sequences, 12, [&](int) { return tenths / 10.0; });
+        EXPECT_LT(played.seconds, 1.02 * played.plain_seconds)
+            << "chance " << tenths << "/10, " << num_sequences << " sequences";
+      }
+    }
+  }
+}
+
+TEST(Controller, LosesNothingToDraftsThatAreRightUntilTheyAreBelieved) {
+  for (const Cost& cost : {kByRows, kByBytes, kFree}) {
+    const Played played = play(cost, 1, 8000, 16, [](int token) { return token / 200 % 2 == 0 ? 1.0 : 0.0; });
+    EXPECT_LT(played.seconds, 1.02 * played.plain_seconds);
+  }
+}
+
+TEST(Controller, GainsWhereDraftsAreGoodAndRowsCheap) {
+  const Played certain = play(kFree, 1, 4000, 12, [](int) { return 1.0; });
+  EXPECT_LT(certain.seconds, certain.plain_seconds / 6);
+  const Played likely = play(kByBytes, 1, 4000, 12, [](int) { return 0.9; });
+  EXPECT_LT(likely.seconds, 0.8 * likely.plain_seconds);
+  // At best 1.7 tokens for 1.37: https://arxiv.org/abs/2211.17192 has the sum.
+  const Played fair = play(kByBytes, 1, 4000, 12, [](int) { return 0.7; });
+  EXPECT_LT(fair.seconds, 0.9 * fair.plain_seconds);
+}
+
+TEST(Controller, TakesTheLikeliestDraftsOfAllSequences) {
+  Controller controller;
+  for (int n = 0; n < 3; ++n) controller.add({.num_sequences = 2, .num_tokens = 2, .seconds = 1});
+  std::vector<DraftOffer> offers{{.chances = {0.99, 0.98, 0.97, 0.1}}, {.chances = {0.05, 0.04}}};
+  controller.choose(2, 0, 100, offers);
+  EXPECT_EQ(offers[0].num_taken, 3);
+  EXPECT_EQ(offers[1].num_taken, 0);
+  controller.choose(2, 0, 2, offers);
+  EXPECT_EQ(offers[0].num_taken, 2) << "two rows are left";
+}
+
+TEST(Controller, DraftsNothingBeforeItKnowsWhatAPlainStepCosts) {
+  Controller controller;
+  std::vector<DraftOffer> offers{{.chances = {1, 1, 1}}};
+  controller.choose(1, 0, 100, offers);
+  EXPECT_EQ(offers[0].num_taken, 0);
+}
+
+TEST(Controller, FindsOutWhenCostsHaveFallen) {
+  Controller controller;
+  std::vector<DraftOffer> offers{{.chances = std::vector<double>(8, 1.0)}};
+  const auto run = [&](const Cost& cost, int num_steps) {
+    int num_drafts = 0;
+    for (int n = 0; n < num_steps; ++n) {
+      controller.choose(1, 0, 100, offers);
+      const int taken = offers[0].num_taken;
+      controller.add({.num_sequences = 1,
+                      .num_more_rows = taken,
+                      .num_drafts = taken,
+                      .num_tokens = 1 + taken,
+                      .seconds = cost(1, taken)});
+      num_drafts += taken;
+    }
+    return num_drafts;
+  };
+  const Cost dear = [](int n, int more) { return 0.001 * (n + 2 * more); };
+  run(dear, 1000);
+  EXPECT_LT(run(dear, 1000), 100);
+  EXPECT_GT(run(kFree, 2000), 8000);
+}
+
+// ---- the speculator: which drafter is asked ----
+
+// Proposes always the same.
+struct Fixed final : Drafter {
+  explicit Fixed(TokenId given) : token(given) {}
+  void push(std::span<const TokenId>) override {}
+  Proposal propose(int most) override {
+    return {.tokens = std::vector<TokenId>(static_cast<size_t>(most), token)};
+  }
+  TokenId token;
+};
+
+TEST(Speculator, BelievesTheDrafterThatWasRight) {
+  const auto always = [](TokenId token) {
+    return [=](const DrafterSources&) { return std::make_unique<Fixed>(token); };
+  };
+  Speculator speculator({.drafters = {always(1), always(2)}, .max_drafts = 4});
+  const auto track = speculator.start(std::vector<TokenId>{5}, nullptr);
+  std::vector<Speculator::Draft> drafts{{.track = track.get(), .most = 8}};
+  for (int n = 0; n < 40; ++n) {
+    speculator.choose(1, 1, 100, drafts);
+    for (int token = 0; token <= std::ssize(drafts[0].tokens); ++token) speculator.push(*track, 2);
+    const auto taken = static_cast<int>(drafts[0].tokens.size());
+    speculator.add({.num_sequences = 1,
+                    .num_more_rows = taken,
+                    .num_drafts = taken,
+                    .num_tokens = 1 + taken,
+                    .seconds = kFree(1, taken)});
+  }
+  EXPECT_EQ(drafts[0].tokens, std::vector<TokenId>(4, 2));
+  EXPECT_TRUE(speculator.is_drafting());
+}
+
+TEST(Speculator, ToldToDraftAlwaysTakesAllThatIsProposed) {
+  Speculator speculator({.drafters = {[](const DrafterSources&) { return std::make_unique<Fixed>(3); }},
+                         .by_cost = false,
+                         .max_drafts = 5});
+  const auto track = speculator.start({}, nullptr);
+  std::vector<Speculator::Draft> drafts{{.track = track.get(), .most = 8}};
+  speculator.choose(1, 1, 100, drafts);
+  EXPECT_EQ(drafts[0].tokens.size(), 5u);
+}
+
+}  // namespace
+}  // namespace nibble::speculative

@@ -1,0 +1,182 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <random>
+
+#include "speculative/drafters.h"
+#include "speculative/text_index.h"
+
+namespace nibble::speculative {
+namespace {
+
+using testing::ElementsAre;
+using testing::IsEmpty;
+using Tokens = std::vector<TokenId>;
+
+Tokens tokens_from(TokenId first, int count) {
+  Tokens tokens;
+  for (int i = 0; i < count; ++i) tokens.push_back(first + i);
+  return tokens;
+}
+Tokens operator+(Tokens a, const Tokens& b) {
+  a.insert(a.end(), b.begin(), b.end());
+  return a;
+}
+Tokens proposed(Drafter& drafter, const Tokens& text, int most) {
+  drafter.push(text);
+  return drafter.propose(most).tokens;
+}
+
+TEST(TextIndex, FindsEveryPlaceOfARunLatestFirst) {
+  std::mt19937 random(1);
+  TextIndex index(3);
+  for (int n = 0; n < 3000; ++n) {
+    index.push(static_cast<TokenId>(random() % 6));
+    if (n % 50 != 0) continue;
+    const auto text = index.tokens();
+    std::vector<int> found;
+    for (int place = index.latest(text); place > 0; place = index.before(place))
+      if (index.num_matched(text, place, 3) == 3) found.push_back(place);
+    std::vector<int> expected;
+    for (auto place = static_cast<int>(text.size()); place >= 3; --place)
+      if (std::equal(text.end() - 3, text.end(), text.begin() + place - 3)) expected.push_back(place);
+    ASSERT_EQ(found, expected);
+  }
+}
+
+TEST(Ngram, ProposesWhatFollowedTheLongestMatch) {
+  NgramDrafter drafter({.least = 2, .most = 4});
+  const Tokens once = {1, 2, 3, 4, 50, 51}, later = {9, 3, 4, 60, 61};
+  EXPECT_THAT(proposed(drafter, once + later + Tokens{1, 2, 3, 4}, 2), ElementsAre(50, 51));
+  EXPECT_EQ(drafter.propose(2).num_matched, 4);
+}
+
+TEST(Ngram, OfEqualMatchesTheLatestCounts) {
+  NgramDrafter drafter({.least = 2, .most = 2});
+  EXPECT_THAT(proposed(drafter, {7, 3, 4, 50, 8, 3, 4, 60, 9, 3, 4}, 1), ElementsAre(60));
+}
+
+TEST(Ngram, ProposesNothingWhereTooLittleMatches) {
+  NgramDrafter drafter({.least = 3, .most = 8});
+  EXPECT_THAT(drafter.propose(4).tokens, IsEmpty());
+  EXPECT_THAT(proposed(drafter, {1, 2}, 4), IsEmpty());
+  EXPECT_THAT(proposed(drafter, {5, 9, 1, 2}, 4), IsEmpty());
+}
+
+TEST(Ngram, GoesOnWithATextThatRepeatsItself) {
+  NgramDrafter drafter({.least = 3, .most = 8});
+  EXPECT_THAT(proposed(drafter, {1, 2, 1, 2, 1, 2, 1}, 5), ElementsAre(2, 1, 2, 1, 2));
+  NgramDrafter one({.least = 3, .most = 8});
+  EXPECT_THAT(proposed(one, Tokens(20, 7), 4), ElementsAre(7, 7, 7, 7));
+}
+
+TEST(Suffix, CountsDecideWhatIsProposedAndWhereItEnds) {
+  FinishedTexts finished;
+  for (const TokenId last : {40, 40, 41}) finished.add(Tokens{1, 2, 3, 30, last, last + 10});
+  SuffixDrafter drafter(finished);
+  const Proposal proposal = (drafter.push(Tokens{9, 1, 2, 3}), drafter.propose(16));
+  EXPECT_THAT(proposal.tokens, ElementsAre(30, 40, 50));
+  EXPECT_EQ(proposal.num_matched, 3);
+}
+
+TEST(Suffix, AProposalIsAtMostTwiceAsLongAsWhatMatches) {
+  FinishedTexts finished;
+  finished.add(tokens_from(100, 50));
+  SuffixDrafter drafter(finished);
+  EXPECT_EQ(proposed(drafter, tokens_from(100, 4), 32), tokens_from(104, 8));
+  EXPECT_EQ(proposed(drafter, tokens_from(104, 8), 32), tokens_from(112, 24));
+}
+
+TEST(Suffix, ALongMatchOutweighsRecentShortOnes) {
+  FinishedTexts finished;
+  finished.add(tokens_from(100, 30));
+  for (int n = 0; n < 40; ++n) finished.add(Tokens{111, 112, 113, 7});
+  SuffixDrafter drafter(finished);
+  EXPECT_EQ(proposed(drafter, tokens_from(100, 14), 3), tokens_from(114, 3));
+}
+
+TEST(Suffix, AnswersDoNotRunIntoEachOther) {
+  FinishedTexts finished;
+  finished.add(Tokens{1, 2, 3});
+  finished.add(Tokens{4, 5, 6});
+  SuffixDrafter drafter(finished);
+  EXPECT_THAT(proposed(drafter, {1, 2, 3}, 4), IsEmpty());
+  EXPECT_THAT(proposed(drafter, {3, 4, 5}, 4), IsEmpty());
+}
+
+TEST(Suffix, ForgetsTheOldestAnswers) {
+  FinishedTexts finished(1000);
+  finished.add(tokens_from(5000, 20));
+  const auto knows = [&] {
+    SuffixDrafter drafter(finished);
+    return !proposed(drafter, tokens_from(5000, 10), 4).empty();
+  };
+  EXPECT_TRUE(knows());
+  for (TokenId n = 0; n < 11; ++n) finished.add(tokens_from(100 * n, 100));
+  EXPECT_FALSE(knows());
+  finished.add(tokens_from(0, 100'000));  // more than there is room for
+  EXPECT_LE(finished.newer().tokens().size() + finished.older().tokens().size(), 1002u);
+}
+
+TEST(Suffix, ProposesFromTheSequenceItself) {
+  const FinishedTexts finished;
+  SuffixDrafter drafter(finished);
+  EXPECT_THAT(proposed(drafter, {1, 2, 3, 4, 5, 9, 1, 2, 3}, 2), ElementsAre(4, 5));
+  SuffixDrafter repetitive(finished);
+  EXPECT_THAT(proposed(repetitive, Tokens(40, 7), 5), ElementsAre(7, 7, 7, 7, 7));
+}
+
+TEST(PredictionText, IsFollowedAndFoundAgainBehindWhatDiffers) {
+  const Prediction prediction{.before = {900, 901, 902}, .text = tokens_from(0, 40)};
+  PredictionDrafter drafter(prediction);
+  EXPECT_THAT(drafter.propose(4).tokens, IsEmpty());
+  EXPECT_THAT(proposed(drafter, tokens_from(700, 30) + prediction.before, 3), ElementsAre(0, 1, 2));
+  EXPECT_THAT(proposed(drafter, tokens_from(0, 10), 3), ElementsAre(10, 11, 12));
+  EXPECT_THAT(proposed(drafter, {500}, 3), IsEmpty());     // in place of 10
+  EXPECT_THAT(proposed(drafter, {11, 12}, 3), IsEmpty());  // too little to be sure
+  EXPECT_THAT(proposed(drafter, {13}, 3), ElementsAre(14, 15, 16));
+  EXPECT_THAT(proposed(drafter, tokens_from(14, 26), 3), IsEmpty()) << "its end";
+}
+
+TEST(PredictionText, OfEqualPlacesTheNearestCounts) {
+  const Tokens same = {1, 2, 3};
+  PredictionDrafter drafter(
+      {.text = same + Tokens{10, 11, 12} + same + Tokens{20, 21, 22} + same + Tokens{30}});
+  EXPECT_THAT(proposed(drafter, {10, 11, 12, 1, 2, 3, 20, 21, 99, 1, 2, 3}, 1), ElementsAre(20));
+}
+
+TEST(PredictionText, CountsTheTokensThatAnAnswerHasOfIt) {
+  const Prediction prediction{.before = {900, 901, 902}, .text = tokens_from(0, 40)};
+  EXPECT_EQ(num_predicted(prediction, Tokens{5} + prediction.before + tokens_from(0, 40)), 40);
+  EXPECT_EQ(
+      num_predicted(prediction, prediction.before + tokens_from(0, 20) + Tokens{77} + tokens_from(21, 19)),
+      39);
+  EXPECT_EQ(num_predicted(prediction, prediction.before + tokens_from(0, 5) + tokens_from(0, 5)), 5);
+  EXPECT_EQ(num_predicted(prediction, tokens_from(200, 40)), 0);
+  EXPECT_EQ(num_predicted({}, tokens_from(200, 40)), 0);
+}
+
+// A drafter takes microseconds for a token and for a proposal, also where every place looks like every other. A bound that grows with
+// the text would take minutes here.
+TEST(Drafters, TakeTextOfAnyKindInLinearTime) {
+  constexpr int kNumTokens{100'000};
+  FinishedTexts finished;
+  finished.add(Tokens(50'000, 1));
+  const Prediction prediction{.text = Tokens(50'000, 1)};
+  std::mt19937 random(3);
+  for (const DrafterRow& row : drafter_table()) {
+    for (const int num_different : {1, 2, 50}) {
+      const auto drafter = row.make({.prediction = &prediction, .finished = &finished});
+      for (int n = 0; n < kNumTokens; ++n) {
+        const TokenId token = 1 + static_cast<TokenId>(random() % static_cast<unsigned>(num_different));
+        drafter->push({&token, 1});
+        if (n % 10 != 0) continue;
+        ASSERT_LE(drafter->propose(16).tokens.size(), 16u) << row.name;
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace nibble::speculative
