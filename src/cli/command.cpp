@@ -23,6 +23,7 @@ const char* title(SettingGroup group) {
     case SettingGroup::kMachine:
     case SettingGroup::kBatch:
     case SettingGroup::kCache:
+    case SettingGroup::kDrafts:
     case SettingGroup::kDevice:
       return "Machine";
     case SettingGroup::kPlaces:
@@ -79,6 +80,7 @@ constexpr std::pair<std::string_view, std::string_view> kNamesElsewhere[]{
     {"--cors-origins", "--cors-origin"},
     {"--no-enable-prefix-caching", "--prefix-cache"},
     {"--allowed-origins", "--cors-origin"},
+    {"--speculative-algorithm", "--speculate"},
     {"--kv-cache-dtype", "--kv-dtype"},
     {"--no-jit", "--jit"},
 };

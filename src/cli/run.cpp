@@ -93,6 +93,12 @@ void print_json(const RunOptions& options, const Settings& settings, const Answe
   json["prefill_tokens_per_second"] = speed.prefill_tokens_per_second;
   json["decode_tokens_per_second"] = speed.decode_tokens_per_second;
   json["bytes_per_token"] = speed.bytes_per_token;
+  json["num_steps"] = answer.finished.num_steps;
+  if (const speculative::DraftCounts& drafts = answer.finished.drafts; drafts.num_drafts > 0) {
+    json["num_draft_tokens"] = drafts.num_tokens;
+    json["num_accepted_tokens"] = drafts.num_accepted;
+    json["draft_acceptance"] = acceptance_by_place(drafts);
+  }
   // A token may end inside a character: such bytes become U+FFFD here; the ids in "tokens" are exact.
   fmt::print("{}\n", json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
 }
@@ -141,9 +147,10 @@ Action define_run(CLI::App& command, Settings& settings) {
   command.add_flag("--raw", options->is_raw,
                    "continue the prompt as it stands, control tokens recognised; no chat");
   command.add_flag("--json", options->as_json, "one JSON object at the end, in place of the streamed text");
-  add_settings(command, settings,
-               {SettingGroup::kInstruction, SettingGroup::kDate, SettingGroup::kSampling,
-                SettingGroup::kDetail, SettingGroup::kMachine, SettingGroup::kDevice, SettingGroup::kPlaces});
+  add_settings(
+      command, settings,
+      {SettingGroup::kInstruction, SettingGroup::kDate, SettingGroup::kSampling, SettingGroup::kDetail,
+       SettingGroup::kMachine, SettingGroup::kDrafts, SettingGroup::kDevice, SettingGroup::kPlaces});
   command.footer(kRunFooter);
   return [options, &settings] { return run(*options, settings); };
 }

@@ -88,6 +88,13 @@ constexpr Setting kTable[] = {
      NumberField<double>{&S::gpu_memory_utilization, 0, 1, true}},
     {"prefix-cache", kCache, "WHETHER", "run the beginnings that prompts have in common once: on, off", "",
      ChoiceField<std::string>{&S::prefix_cache, {"on", "off"}}},
+    {"speculate", kDrafts, "HOW",
+     "draft tokens and check several in a step; the text is the same: auto (where it pays), ngram, suffix, "
+     "off",
+     "off", ChoiceField<std::optional<std::string>>{&S::speculate, {"auto", "off", "ngram", "suffix"}}},
+    {"speculative-config", kDrafts, "JSON",
+     "the same as vLLM has it: '{\"method\": \"ngram\", \"num_speculative_tokens\": 5}'", "none",
+     TextField{&S::speculative_config}},
 
     {"shared-budget", kDevice, "KB", "run the kernels of a GPU that has so much shared memory per CTA",
      "the most that this GPU has",

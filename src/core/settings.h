@@ -50,6 +50,9 @@ struct Settings {
   // As vLLM's default: the rest is for the driver, for CUDA graphs, and for what a plan of memory does not count.
   double gpu_memory_utilization{0.9};
   std::string prefix_cache{"on"};
+  // kDrafts: which tokens are drafted.
+  std::optional<std::string> speculate;
+  std::optional<std::string> speculative_config;
   // kDevice: what a GPU is taken for.
   std::optional<std::string> shared_budget;
   std::optional<int> multiprocessors;
@@ -71,6 +74,7 @@ enum class SettingGroup {
   kMachine,
   kBatch,
   kCache,
+  kDrafts,
   kDevice,
   kPlaces,
   kChat

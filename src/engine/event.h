@@ -42,7 +42,6 @@ struct FinishedEvent {
   int num_steps{
       0};  // that gave tokens of the answer; fewer than tokens where drafts were right, or a grammar forced some
   speculative::DraftCounts drafts{};
-  int num_predicted_tokens{0};  // of the request's prediction, those that the answer has
   // From submit() to the first step, from there to the first token, and from there to the last.
   double queue_seconds{0}, prefill_seconds{0}, decode_seconds{0};
 };

@@ -168,7 +168,6 @@ FinishedEvent Sequence::finish(FinishReason reason) {
           .num_cached_tokens = num_cached_tokens_,
           .num_steps = num_steps_,
           .drafts = drafts_,
-          .num_predicted_tokens = prediction_ ? speculative::num_predicted(*prediction_, output()) : 0,
           .queue_seconds = clock_ ? queue_seconds_ : submitted_.seconds(),
           .prefill_seconds = first_token_seconds_,
           .decode_seconds = last_token_seconds_ - first_token_seconds_};

@@ -69,6 +69,7 @@ EngineOptions engine_options(const ResolvedSettings& setup, const BackendOptions
   engine.max_sequences = capacity.num_sequences;
   engine.max_context = capacity.context;
   engine.prefix_cache = setup.shares_prefixes;
+  engine.speculation = setup.speculation;
   return engine;
 }
 

@@ -6,6 +6,7 @@
 
 #include "core/error.h"
 #include "core/take_until.h"
+#include "setup/speculation.h"
 
 namespace nibble {
 namespace {
@@ -91,6 +92,7 @@ ResolvedSettings resolve(const Settings& settings) {
   setup.max_sequences = settings.max_sequences;
   setup.device_memory_share = settings.gpu_memory_utilization;
   setup.shares_prefixes = settings.prefix_cache == "on";
+  setup.speculation = read_speculation(settings);
   setup.places = resolve_places(settings);
   if (setup.backend->check) setup.backend->check(setup.options, setup.own);
 

@@ -11,6 +11,7 @@
 #include "setup/places.h"
 #include "setup/requirements.h"
 #include "setup/tuning.h"
+#include "speculative/speculator.h"
 
 namespace nibble {
 
@@ -23,8 +24,9 @@ struct ResolvedSettings {
   std::vector<Requirement> requirements{};
   std::optional<int> context{};  // --context
   int max_sequences{0};
-  double device_memory_share{0};  // --gpu-memory-utilization
-  bool shares_prefixes{false};    // --prefix-cache
+  double device_memory_share{0};                  // --gpu-memory-utilization
+  bool shares_prefixes{false};                    // --prefix-cache
+  speculative::SpeculationOptions speculation{};  // --speculate, --speculative-config
   Places places{};
 };
 

@@ -927,7 +927,8 @@ INSTANTIATE_TEST_SUITE_P(Ahead, EngineAnswers, testing::ValuesIn(kAllWays));
 INSTANTIATE_TEST_SUITE_P(Ahead, EngineEnd, testing::ValuesIn(kAllWays));
 INSTANTIATE_TEST_SUITE_P(Ahead, EngineText, testing::ValuesIn(kAllWays));
 INSTANTIATE_TEST_SUITE_P(Ahead, EngineFault, testing::ValuesIn(kAllWays));
-INSTANTIATE_TEST_SUITE_P(Ahead, EnginePrefix, testing::ValuesIn(kAllWays));
+INSTANTIATE_TEST_SUITE_P(Ahead, EnginePrefix,
+                         testing::Values(HowToRun{0, 0}, HowToRun{1, 0}, HowToRun{0, 4}));
 // Its tests count the calls of the model.
 INSTANTIATE_TEST_SUITE_P(Ahead, EngineCancel, testing::ValuesIn(kWithoutDrafts));
 

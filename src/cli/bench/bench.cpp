@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "cli/bench/compare.h"
+#include "cli/bench/replay.h"
 #include "cli/bench/report.h"
 #include "cli/bench/table.h"
 #include "cli/bench_serve/bench_serve.h"
@@ -41,11 +42,16 @@ B differs from A beyond the noise: where the rank test of Mann and Whitney over 
 below 5 %, and the medians are 1 % apart or more. Best are several runs of A and B in turns. Files that are not the same
 work (model, formats, backend, tests) are refused; what else differs is said.
 
+--replay runs requests of a file through an engine, as they stand there, without drafts and with those of --speculate in
+turns, and says how fast each was and which drafts were right; the answers must be the same. A line of the file is
+{"prompt": TEXT}, with "prediction", "temperature", "seed", "max_tokens", "reasoning" and "raw" where they are wanted.
+
 Examples:
   nibble bench synthetic:gpt-oss-20b -p 512,2048 -n 32,128
   nibble bench openai/gpt-oss-20b -p 0 -n 128 -d 0,4096,16384 -r 10
   nibble bench tiny --threads 1 --record A.jsonl
   nibble bench --compare A.jsonl B.jsonl
+  nibble bench tiny --speculate auto --replay requests.jsonl
   nibble bench serve http://127.0.0.1:8080 --clients 1,4,16   # a server)"};
 
 constexpr int kMaxTokens{1 << 20};
@@ -56,8 +62,10 @@ struct BenchOptions {
   int num_repetitions{5};
   std::optional<std::string> max_batch_tokens;
   bool as_json{false}, as_csv{false};
-  std::optional<std::string> record;  // file that the record is appended to
-  std::vector<std::string> compared;  // two files; empty: measure
+  std::optional<std::string> record;    // file that the record is appended to
+  std::vector<std::string> compared;    // two files; empty: measure
+  std::optional<std::string> replayed;  // a file of requests
+  int num_clients{1};
 };
 
 std::vector<BenchTest> tests_of(const BenchOptions& options) {
@@ -165,7 +173,15 @@ Action define_bench(CLI::App& command, Settings& settings) {
   auto* json = command.add_flag("--json", options->as_json,
                                 "one JSON object with every sample, in place of the table");
   command.add_flag("--csv", options->as_csv, "the table as CSV")->excludes(json);
-  add_settings(command, settings, {SettingGroup::kMachine, SettingGroup::kDevice, SettingGroup::kPlaces});
+  add_settings(command, settings,
+               {SettingGroup::kMachine, SettingGroup::kDrafts, SettingGroup::kDevice, SettingGroup::kPlaces});
+  auto* replayed =
+      command.add_option("--replay", options->replayed, "run the requests of FILE with drafts and without");
+  replayed->type_name("FILE");
+  command.add_option("--clients", options->num_clients, "with --replay: requests that run at once [1]")
+      ->type_name("N")
+      ->check(CLI::Range(1, 1024))
+      ->needs(replayed);
   command
       .add_option("--record", options->record, "append what --json prints to a file, beside what is printed")
       ->type_name("FILE");
@@ -181,6 +197,17 @@ Action define_bench(CLI::App& command, Settings& settings) {
     if (!options->compared.empty()) return compare(command, options->compared);
     if (options->model.empty())
       throw InputError("MODEL is required; 'nibble bench --help' says what is accepted");
+    if (options->replayed) {
+      fmt::print("{}", replay({.model = options->model,
+                               .file = *options->replayed,
+                               .num_clients = options->num_clients,
+                               .num_repetitions = options->num_repetitions,
+                               .as_json = options->as_json},
+                              with_batch(settings, options->max_batch_tokens), command_line(command)));
+      return kDone;
+    }
+    if (settings.speculate || settings.speculative_config)
+      throw InputError("--speculate: random tokens can't be drafted; give texts with --replay FILE");
     return bench(*options, with_batch(settings, options->max_batch_tokens), command_line(command));
   };
 }

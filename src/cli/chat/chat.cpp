@@ -98,10 +98,10 @@ int chat(const std::string& argument, const Settings& settings) {
 Action define_chat(CLI::App& command, Settings& settings) {
   const auto model = std::make_shared<std::string>();
   add_model(command, *model);
-  add_settings(
-      command, settings,
-      {SettingGroup::kInstruction, SettingGroup::kDate, SettingGroup::kSampling, SettingGroup::kMachine,
-       SettingGroup::kCache, SettingGroup::kDevice, SettingGroup::kPlaces, SettingGroup::kChat});
+  add_settings(command, settings,
+               {SettingGroup::kInstruction, SettingGroup::kDate, SettingGroup::kSampling,
+                SettingGroup::kMachine, SettingGroup::kCache, SettingGroup::kDrafts, SettingGroup::kDevice,
+                SettingGroup::kPlaces, SettingGroup::kChat});
   command.footer(kChatFooter);
   return [model, &settings] { return chat(*model, settings); };
 }

@@ -1,6 +1,7 @@
 #include "cli/terminal/speed.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "core/bytes_text.h"
 #include "model/ops.h"
@@ -28,6 +29,15 @@ Speed speed_of(const Config& config, const StorageFormats& formats, const Finish
   return speed;
 }
 
+std::vector<double> acceptance_by_place(const speculative::DraftCounts& drafts) {
+  std::vector<double> shares;
+  for (const uint64_t num_accepted : drafts.accepted_at) {
+    if (num_accepted == 0) break;
+    shares.push_back(static_cast<double>(num_accepted) / static_cast<double>(drafts.num_drafts));
+  }
+  return shares;
+}
+
 std::string describe(const FinishedEvent& finished, const Speed& speed) {
   const std::string cached = finished.num_cached_tokens > 0
                                  ? fmt::format(", {} of them cached, the others", finished.num_cached_tokens)
@@ -40,6 +50,13 @@ std::string describe(const FinishedEvent& finished, const Speed& speed) {
     text += fmt::format(" at {:.1f} tok/s, which read {} each: {}/s", speed.decode_tokens_per_second,
                         bytes_text(speed.bytes_per_token),
                         bytes_text(speed.bytes_per_token * speed.decode_tokens_per_second));
+  if (const speculative::DraftCounts& drafts = finished.drafts; drafts.num_drafts > 0) {
+    text += fmt::format(", {:.2f} tokens a step, {} of {} drafted tokens right",
+                        static_cast<double>(finished.num_output_tokens) / finished.num_steps,
+                        drafts.num_accepted, drafts.num_tokens);
+    if (drafts.num_accepted > 0)
+      text += fmt::format(", by place {:.2f}", fmt::join(acceptance_by_place(drafts), " "));
+  }
   return fmt::format("{} ({})", text, name(finished.reason));
 }
 

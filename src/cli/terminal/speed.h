@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "engine/event.h"
 #include "model/config.h"
@@ -16,6 +17,8 @@ struct Speed {
 };
 
 Speed speed_of(const Config& config, const StorageFormats& formats, const FinishedEvent& finished);
+// The share of drafts in which the token at each place was accepted, up to the last place at which one was.
+std::vector<double> acceptance_by_place(const speculative::DraftCounts& drafts);
 std::string describe(const FinishedEvent& finished, const Speed& speed);  // one line
 
 }  // namespace nibble::cli

@@ -45,6 +45,21 @@ ToolSet read_tools(const Field& request, ChatRequest& read) {
   return tools;
 }
 
+// The text of a prediction: a string, or parts of type "text" as messages have them.
+std::string read_prediction(const Field& request) {
+  const auto prediction = request.find("prediction");
+  if (!prediction) return "";
+  if (prediction->need_string("type") != "content") prediction->need("type", "").refuse("\"content\"");
+  const Field content = prediction->need("content", "a text, or a list of parts of type \"text\"");
+  if (!content.value().is_array()) return content.string();
+  std::string text;
+  for (const Field& part : content.elements()) {
+    if (part.need_string("type") != "text") part.need("type", "").refuse("\"text\"");
+    text += part.need_string("text");
+  }
+  return text;
+}
+
 // Where the prompt ends.
 void read_ends(const Field& request, ChatRequest& read) {
   if (const auto adds = request.find("add_generation_prompt")) read.adds_generation_prompt = adds->boolean();
@@ -81,6 +96,7 @@ ChatRequest read_chat(Json json) {
   read.chat.tools = std::move(tools.functions);
   read.offered = std::move(tools.offered);
   read_reasoning(request, read);
+  read.prediction = read_prediction(request);
   read_ends(request, read);
   return read;
 }

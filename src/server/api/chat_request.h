@@ -1,6 +1,7 @@
 // Reads the body of a request to /v1/chat/completions.
 #pragma once
 
+#include <string>
 #include <string_view>
 
 #include "harmony/chat.h"
@@ -18,6 +19,7 @@ struct ChatRequest {
   bool continues_final{false};        // the answer goes on with the last message, which is the assistant's
   bool adds_generation_prompt{true};  // false: the prompt ends with the last message
   bool includes_reasoning{true};
+  std::string prediction{};  // what the client expects the answer to be; empty: nothing
 };
 
 // Both throw InputError.

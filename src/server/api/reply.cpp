@@ -43,11 +43,16 @@ Json reason_json(std::optional<std::string_view> reason) { return reason ? Json(
 }  // namespace
 
 Json to_json(const Usage& usage) {
+  Json details{{"reasoning_tokens", usage.num_reasoning_tokens}};
+  if (usage.num_prediction_tokens > 0) {
+    details["accepted_prediction_tokens"] = usage.num_accepted_tokens;
+    details["rejected_prediction_tokens"] = usage.num_prediction_tokens - usage.num_accepted_tokens;
+  }
   return {{"prompt_tokens", usage.num_prompt_tokens},
           {"completion_tokens", usage.num_output_tokens},
           {"total_tokens", usage.num_prompt_tokens + usage.num_output_tokens},
           {"prompt_tokens_details", {{"cached_tokens", usage.num_cached_tokens}}},
-          {"completion_tokens_details", {{"reasoning_tokens", usage.num_reasoning_tokens}}}};
+          {"completion_tokens_details", std::move(details)}};
 }
 
 void ChunkUsage::add_to(Json& chunk) const {

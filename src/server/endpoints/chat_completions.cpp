@@ -1,4 +1,5 @@
 // POST /v1/chat/completions
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <numeric>
 #include <utility>
@@ -9,16 +10,27 @@
 #include "server/endpoints/endpoints.h"
 #include "server/service/constraint.h"
 #include "server/service/prompt.h"
+#include "speculative/prediction.h"
 
 namespace nibble::server {
 namespace {
+
+// The text that the client expects, as the content of the message to the user.
+std::shared_ptr<const speculative::Prediction> make_prediction(const std::string& text,
+                                                               const Tokenizer& tokenizer) {
+  if (text.empty()) return nullptr;
+  return std::make_shared<speculative::Prediction>(
+      tokenizer.encode("<|channel|>final<|message|>", SpecialTokens::kRecognise),
+      tokenizer.encode(text, SpecialTokens::kOrdinary));
+}
 
 // Collects the answers of all choices and makes the events of a stream. A stream's first event has only the role; it is sent
 // with the first token, so that a client's time to first token measures the model.
 class ChatChoices : public ChoiceListener {
  public:
   ChatChoices(const ReplyHead& head, const Tokenizer& tokenizer, const ChatRequest& request,
-              const ChatPrompt& prompt, ChunkUsage& usage)
+              const ChatPrompt& prompt, std::shared_ptr<const speculative::Prediction> prediction,
+              ChunkUsage& usage)
       : head_(head),
         tokenizer_(tokenizer),
         usage_(usage),
@@ -26,7 +38,8 @@ class ChatChoices : public ChoiceListener {
         with_logprobs_(request.params.sample.num_logprobs >= 0),
         with_reasoning_(request.includes_reasoning),
         uses_functions_(request.uses_functions),
-        with_ids_(request.params.return_token_ids) {
+        with_ids_(request.params.return_token_ids),
+        prediction_(std::move(prediction)) {
     if (with_ids_) prompt_tokens_ = prompt.tokens;
     for (int i = 0; i < request.params.num_choices; ++i)
       choices_.push_back({ChatAnswer(tokenizer, request.offered, request.params.stop, prompt.begun)});
@@ -37,7 +50,7 @@ class ChatChoices : public ChoiceListener {
     ++usage_.so_far.num_output_tokens;
     if (choice == 0) usage_.so_far.num_cached_tokens = event.num_cached_tokens;
     if (choice == 0 && !event.prompt.empty()) prompt_ = std::move(event.prompt);
-    if (with_ids_) one.tokens.push_back(event.token.token);
+    if (with_ids_ || prediction_) one.tokens.push_back(event.token.token);
     const std::vector<AnswerDelta> deltas = one.answer.push(event.token);
     usage_.so_far.num_reasoning_tokens = num_reasoning_tokens();
     return events(choice, deltas);
@@ -66,6 +79,13 @@ class ChatChoices : public ChoiceListener {
       for (const char* key : {"reasoning", "reasoning_content"}) list.back()["message"].erase(key);
     }
     return list;
+  }
+  void count_prediction(Usage& usage) const {
+    for (const Choice& choice : choices_) {
+      if (!prediction_) break;
+      usage.num_prediction_tokens += static_cast<int>(prediction_->text.size());
+      usage.num_accepted_tokens += speculative::num_predicted(*prediction_, choice.tokens);
+    }
   }
   const std::vector<SampledToken>& prompt() const { return prompt_; }
   const std::vector<TokenId>& prompt_tokens() const { return prompt_tokens_; }
@@ -119,6 +139,7 @@ class ChatChoices : public ChoiceListener {
   const Tokenizer& tokenizer_;
   ChunkUsage& usage_;
   bool is_stream_, with_logprobs_, with_reasoning_, uses_functions_, with_ids_;
+  std::shared_ptr<const speculative::Prediction> prediction_;  // null: the client expects nothing
   std::vector<TokenId> prompt_tokens_;
   std::vector<SampledToken> prompt_;  // with their log-probabilities, where they are asked for
   std::vector<Choice> choices_;
@@ -137,6 +158,7 @@ asio::awaitable<void> chat_completions(Service& service, Exchange& exchange) {
       throw InputError("request.add_generation_prompt must be true: the answer begins behind it, not false");
     prompt = chat_prompt(service, request);
     prompts.push_back(make_generation_request(service, request.params, prompt.tokens));
+    prompts.back().prediction = make_prediction(request.prediction, *service.model->tokenizer);
     request.chat.messages.clear();  // may hold megabytes of old reasoning, which is not in the prompt
   });
   exchange.drop_body();
@@ -148,13 +170,14 @@ asio::awaitable<void> chat_completions(Service& service, Exchange& exchange) {
   usage.so_far.num_prompt_tokens = static_cast<int>(prompt.tokens.size());
 
   const ReplyHead head = new_reply(service, "chatcmpl-");
-  ChatChoices choices(head, *service.model->tokenizer, request, prompt, usage);
+  ChatChoices choices(head, *service.model->tokenizer, request, prompt, prompts.front().prediction, usage);
   const std::optional<TokenCounts> counts =
       co_await generate(service, exchange, std::move(prompts), params, choices);
   if (!counts) co_return;
   usage.so_far.num_output_tokens = counts->num_output;
   usage.so_far.num_cached_tokens = counts->num_cached;
   usage.so_far.num_reasoning_tokens = choices.num_reasoning_tokens();
+  choices.count_prediction(usage.so_far);
   if (!params.stream) {
     Json reply = chat_reply(head, choices.to_list(), usage.so_far);
     if (params.return_token_ids) reply["prompt_token_ids"] = choices.prompt_tokens();

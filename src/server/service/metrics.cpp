@@ -96,6 +96,14 @@ struct Metrics::Impl {
       counter("nibble:num_preemptions_total", "Answers put aside because the KV cache was full.");
   Counter& faults = counter("nibble:engine_faults_total", "Steps that the engine could not run.");
 
+  Counter& num_drafts = counter("nibble:spec_decode_num_drafts_total",
+                                "Times that an answer had drafts in a step, which checked them.");
+  Counter& draft_tokens = counter("nibble:spec_decode_num_draft_tokens_total", "Tokens that were drafted.");
+  Counter& accepted_tokens =
+      counter("nibble:spec_decode_num_accepted_tokens_total", "Drafted tokens that were right.");
+  prometheus::Family<Counter>& accepted_at = counters("nibble:spec_decode_num_accepted_tokens_per_pos_total",
+                                                      "The same by place in the draft, from 0 on.");
+
   // Counted when the events happen.
   Counter& generation_tokens = counter("nibble:generation_tokens_total", "Tokens generated.");
   prometheus::Family<Counter>& outcomes = counters(
@@ -159,6 +167,12 @@ void Metrics::Impl::copy(const EngineState& state) {
   raise(hits, state.counts.num_cached_tokens);
   raise(preemptions, state.counts.num_preemptions);
   raise(faults, state.num_faults);
+  raise(num_drafts, state.drafts.num_drafts);
+  raise(draft_tokens, state.drafts.num_tokens);
+  raise(accepted_tokens, state.drafts.num_accepted);
+  for (size_t place = 0; place < state.drafts.accepted_at.size(); ++place)
+    if (const uint64_t count = state.drafts.accepted_at[place]; count > 0)
+      raise(accepted_at.Add({{"position", std::to_string(place)}}), count);
 }
 
 Metrics::Metrics(const std::string& model_name) : impl_(std::make_unique<Impl>(model_name)) {}

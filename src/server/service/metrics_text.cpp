@@ -18,13 +18,29 @@ constexpr std::string_view kOurs{"nibble:"}, kTotal{"_total"};
 
 // Those that vLLM has with the same meaning.
 constexpr std::string_view kOfVllm[] = {
-    "num_requests_running",        "num_requests_waiting",        "kv_cache_usage_perc",
-    "cache_config_info",           "prompt_tokens_total",         "generation_tokens_total",
-    "prefix_cache_queries_total",  "prefix_cache_hits_total",     "num_preemptions_total",
-    "request_success_total",       "time_to_first_token_seconds", "inter_token_latency_seconds",
-    "e2e_request_latency_seconds", "request_queue_time_seconds",  "request_prefill_time_seconds",
-    "request_decode_time_seconds", "request_prompt_tokens",       "request_generation_tokens",
+    "num_requests_running",
+    "num_requests_waiting",
+    "kv_cache_usage_perc",
+    "cache_config_info",
+    "prompt_tokens_total",
+    "generation_tokens_total",
+    "prefix_cache_queries_total",
+    "prefix_cache_hits_total",
+    "num_preemptions_total",
+    "request_success_total",
+    "time_to_first_token_seconds",
+    "inter_token_latency_seconds",
+    "e2e_request_latency_seconds",
+    "request_queue_time_seconds",
+    "request_prefill_time_seconds",
+    "request_decode_time_seconds",
+    "request_prompt_tokens",
+    "request_generation_tokens",
     "iteration_tokens_total",
+    "spec_decode_num_drafts_total",
+    "spec_decode_num_draft_tokens_total",
+    "spec_decode_num_accepted_tokens_total",
+    "spec_decode_num_accepted_tokens_per_pos_total",
 };
 
 bool has_label(const ClientMetric& metric, std::string_view name) {

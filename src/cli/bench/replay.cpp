@@ -1,0 +1,205 @@
+#include "cli/bench/replay.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <chrono>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <variant>
+
+#include "cli/measure/run_record.h"
+#include "cli/measure/sample_statistics.h"
+#include "cli/terminal/new_request.h"
+#include "cli/terminal/speed.h"
+#include "core/check.h"
+#include "core/clock.h"
+#include "core/error.h"
+#include "core/mapped_file.h"
+#include "core/take_until.h"
+#include "harmony/chat.h"
+#include "harmony/field.h"
+#include "harmony/json_text.h"
+#include "harmony/render.h"
+#include "setup/load.h"
+#include "setup/machine.h"
+
+namespace nibble::cli {
+namespace {
+
+using harmony::Field;
+using Json = nlohmann::ordered_json;
+
+constexpr size_t kMaxReplayBytes{size_t{64} << 20};
+constexpr int kNumReplayWarmups{1};
+
+// {"prompt": TEXT, "raw": true, "prediction": TEXT, "temperature": X, "seed": N, "max_tokens": N}, all but the prompt optional.
+GenerationRequest read_request(const Field& line, const Settings& settings, const Config& config,
+                               const Tokenizer& tokenizer, int context) {
+  line.allow_only({"prompt", "raw", "prediction", "temperature", "seed", "max_tokens", "reasoning"});
+  const auto number = [&](const char* key, double otherwise) {
+    const auto field = line.find(key);
+    if (field && !field->value().is_number()) field->refuse("a number");
+    return field ? field->value().get<double>() : otherwise;
+  };
+  const std::string prompt = line.need_string("prompt");
+  const auto raw = line.find("raw");
+  std::vector<TokenId> tokens;
+  if (raw && raw->boolean()) {
+    tokens = tokenizer.encode(prompt, SpecialTokens::kRecognise);
+  } else {
+    Settings asked = settings;
+    asked.reasoning = line.find_string("reasoning").value_or(settings.reasoning);
+    harmony::Chat chat = new_chat(asked);
+    chat.date = "2026-01-01";  // the same every day
+    chat.messages.emplace_back().text = prompt;
+    tokens = harmony::render(harmony::to_conversation(chat), tokenizer, {}).tokens;
+  }
+  GenerationRequest request = make_request(std::move(tokens), settings, config, tokenizer, context);
+  request.sample.temperature = static_cast<float>(number("temperature", 0));
+  request.sample.seed = static_cast<uint64_t>(number("seed", 1));
+  request.stop.max_tokens = static_cast<int>(number("max_tokens", 256));
+  if (const auto predicted = line.find_string("prediction"))
+    request.prediction = std::make_shared<speculative::Prediction>(
+        tokenizer.encode("<|channel|>final<|message|>", SpecialTokens::kRecognise),
+        tokenizer.encode(*predicted, SpecialTokens::kOrdinary));
+  return request;
+}
+
+std::vector<GenerationRequest> read_requests(const std::string& file, const Settings& settings,
+                                             const Config& config, const Tokenizer& tokenizer, int context) {
+  const std::string text = read_text_file(file, kMaxReplayBytes);
+  std::vector<GenerationRequest> requests;
+  std::string_view rest = text;
+  for (int number = 1; !rest.empty(); ++number) {
+    const std::string_view line = take_until(rest, '\n');
+    if (line.empty()) continue;
+    const std::string place = fmt::format("{}: line {}", file, number);
+    const harmony::Json json = harmony::parse_json(line, place);
+    requests.push_back(read_request(Field(json, place), settings, config, tokenizer, context));
+  }
+  if (requests.empty()) throw InputError("{}: there is no request in it", file);
+  return requests;
+}
+
+struct Replayed {
+  std::vector<std::vector<TokenId>> answers;
+  double seconds{
+      0};  // alone: from each answer's first token to its last; of several at once: of all together
+  size_t num_tokens{0}, num_steps{0};  // of answers; a step of two answers counts for each
+  speculative::DraftCounts drafts{};
+};
+
+Replayed run_all(Engine& engine, const std::vector<GenerationRequest>& requests, int num_clients) {
+  Replayed replayed{.answers = std::vector<std::vector<TokenId>>(requests.size())};
+  const Stopwatch clock;
+  std::map<RequestId, size_t> running;
+  size_t next = 0;
+  double decode_seconds = 0;
+  while (next < requests.size() || !running.empty()) {
+    while (next < requests.size() && std::ssize(running) < num_clients) {
+      const RequestId id = engine.submit(requests[next]);
+      running[id] = next++;
+    }
+    const std::optional<Event> event = engine.wait_event(std::chrono::seconds(1));
+    if (!event) continue;
+    if (const auto* token = std::get_if<TokenEvent>(&*event)) {
+      replayed.answers[running.at(token->request)].push_back(token->token.token);
+    } else if (const auto* finished = std::get_if<FinishedEvent>(&*event)) {
+      running.erase(finished->request);
+      replayed.num_tokens += static_cast<size_t>(finished->num_output_tokens);
+      replayed.num_steps += static_cast<size_t>(finished->num_steps);
+      decode_seconds += finished->decode_seconds;
+    } else {
+      throw InputError("{}", std::get<FailedEvent>(*event).message);
+    }
+  }
+  replayed.seconds = num_clients == 1 ? decode_seconds : clock.seconds();
+  replayed.drafts = engine.state().drafts;
+  return replayed;
+}
+
+// One of the two ways to run: without drafts, and with.
+struct Way {
+  std::string name;
+  EngineOptions options;
+  std::vector<double> tokens_per_second{};
+  Replayed last{};
+};
+
+Json to_json(const Way& way) {
+  const SampleStatistics speed = statistics_of(way.tokens_per_second);
+  return {
+      {"speculate", way.name},
+      {"tokens_per_second",
+       {{"median", speed.median},
+        {"standard_deviation", speed.standard_deviation},
+        {"samples", way.tokens_per_second}}},
+      {"tokens_per_step", static_cast<double>(way.last.num_tokens) / static_cast<double>(way.last.num_steps)},
+      {"num_drafts", way.last.drafts.num_drafts},
+      {"num_draft_tokens", way.last.drafts.num_tokens},
+      {"num_accepted_tokens", way.last.drafts.num_accepted},
+      {"acceptance_by_place", acceptance_by_place(way.last.drafts)}};
+}
+
+std::string table_of(const Way& off, const Way& on) {
+  std::string table = "| --speculate | tok/s | of off | tokens a step | drafted | right | by place |\n";
+  table += "| --- | ---: | ---: | ---: | ---: | ---: | --- |\n";
+  const double plain = statistics_of(off.tokens_per_second).median;
+  for (const Way* way : {&off, &on}) {
+    const double speed = statistics_of(way->tokens_per_second).median;
+    const speculative::DraftCounts& drafts = way->last.drafts;
+    table +=
+        fmt::format("| {} | {:.1f} | {:.3f} | {:.2f} | {} | {} | {:.2f} |\n", way->name, speed, speed / plain,
+                    static_cast<double>(way->last.num_tokens) / static_cast<double>(way->last.num_steps),
+                    drafts.num_tokens, drafts.num_accepted, fmt::join(acceptance_by_place(drafts), " "));
+  }
+  return table + fmt::format("\n{} answers, {} tokens: the same with and without drafts\n",
+                             off.last.answers.size(), off.last.num_tokens);
+}
+
+}  // namespace
+
+std::string replay(const ReplayOptions& options, const Settings& settings, const std::string& command_line) {
+  const std::string began = utc_now();
+  const ResolvedSettings setup = resolve(settings);
+  if (setup.speculation.drafters.empty())
+    throw InputError("--replay compares drafting with none: say how to draft with --speculate");
+  const Model model = open_model(options.model, setup.places);
+  const Tokenizer tokenizer = open_tokenizer(model.source, setup.places);
+  const Capacity capacity{context_of(model.config, setup), options.num_clients};
+  const std::vector<GenerationRequest> requests =
+      read_requests(options.file, settings, model.config, tokenizer, capacity.context);
+  const BackendOptions room = backend_options(model.config, setup, capacity);
+  const std::unique_ptr<Backend> backend = load(model, setup, room);
+
+  Way off{.name = "off", .options = engine_options(setup, room, capacity)}, on = off;
+  off.options.speculation = {};
+  on.name = settings.speculate.value_or("config");
+  for (int n = 0; n < kNumReplayWarmups + options.num_repetitions; ++n) {
+    for (Way* way : {&off, &on}) {
+      Engine engine(*backend, tokenizer, way->options);  // which has seen nothing
+      way->last = run_all(engine, requests, options.num_clients);
+      if (n >= kNumReplayWarmups)
+        way->tokens_per_second.push_back(static_cast<double>(way->last.num_tokens) / way->last.seconds);
+    }
+    NIBBLE_CHECK(on.last.answers == off.last.answers, "drafts have changed an answer");
+  }
+  if (!options.as_json) return table_of(off, on);
+  const BackendRow& row = *setup.backend;
+  Json record =
+      to_json(RunRecord{.date = began,
+                        .command_line = command_line,
+                        .machine = describe_machine(row.device ? std::optional(row.device()) : std::nullopt),
+                        .kernels = backend->kernels(),
+                        .num_warmups = kNumReplayWarmups});
+  record["model"] = model.source.name;
+  record["num_clients"] = options.num_clients;
+  record["num_answers"] = requests.size();
+  record["num_tokens"] = off.last.num_tokens;
+  record["ways"] = {to_json(off), to_json(on)};
+  return record_line(record);
+}
+
+}  // namespace nibble::cli

@@ -1,0 +1,139 @@
+"""Drafts over HTTP and on the command line: the same answers, told what they came to. NIBBLE_BINARY names the program."""
+
+import json
+
+import openai
+import pytest
+
+from test_cli import nibble
+from test_metrics import scrape
+from test_serve import QUESTION, serving
+
+REPEAT = [{"role": "user", "content": "Repeat after me: befallen cable longing torch"}]
+NAMES = {
+    "type": "json_schema",
+    "json_schema": {
+        "name": "names",
+        "strict": True,
+        "schema": {
+            "type": "object",
+            "properties": {"names": {"type": "array", "items": {"enum": ["cat", "dog"]}, "minItems": 4, "maxItems": 6}},
+            "required": ["names"],
+            "additionalProperties": False,
+        },
+    },
+}
+WEATHER = {
+    "type": "function",
+    "function": {"name": "get_weather", "parameters": {"type": "object", "properties": {"city": {"type": "string"}}}},
+}
+
+
+def answers(server):
+    """Answers of many kinds, some to several requests at once, as the API gives them."""
+    client = server.client()
+
+    def ask(**fields):
+        reply = client.chat.completions.create(model="tiny", **{"messages": QUESTION, "seed": 3} | fields)
+        return [choice.model_dump() for choice in reply.choices], reply.usage.completion_tokens
+
+    def stream(**fields):
+        chunks = client.chat.completions.create(model="tiny", messages=REPEAT, seed=3, stream=True, **fields)
+        return [chunk.choices[0].delta.model_dump() for chunk in chunks if chunk.choices]
+
+    return [
+        ask(temperature=0),
+        ask(temperature=0),  # known by now
+        ask(messages=REPEAT, temperature=0.7, logprobs=True, top_logprobs=3),
+        ask(n=4, temperature=1.2, top_p=0.9, presence_penalty=0.5, frequency_penalty=0.5),
+        ask(temperature=0, stop=" = "),
+        ask(temperature=0, max_tokens=9),
+        ask(response_format=NAMES, max_tokens=200),
+        ask(messages=[{"role": "user", "content": "How is the weather in Paris?"}], tools=[WEATHER], tool_choice="required"),
+        stream(temperature=0.5),
+        stream(temperature=0, logprobs=True, extra_body={"return_token_ids": True}),
+    ]
+
+
+def test_every_way_to_draft_gives_the_answers_of_none():
+    with serving() as server:
+        plain = answers(server)
+        _, samples = scrape(server)
+        assert samples[("vllm:spec_decode_num_drafts_total", ("engine", "0"))] == 0
+    config = '{"method": "ngram", "num_speculative_tokens": 7, "prompt_lookup_min": 2}'
+    for flags in [("--speculate", "suffix"), ("--speculate", "auto"), ("--speculative-config", config)]:
+        with serving(*flags) as server:
+            assert answers(server) == plain, flags
+            _, samples = scrape(server)
+
+            def total(name, *labels):
+                of_vllm = samples[("vllm:" + name, *sorted([("engine", "0"), *labels]))]
+                assert of_vllm == samples[("nibble:" + name, *labels)]
+                return of_vllm
+
+            if flags[1] == "auto":
+                continue  # what pays is up to the machine
+            drafted, right = total("spec_decode_num_draft_tokens_total"), total("spec_decode_num_accepted_tokens_total")
+            assert drafted >= right > 0 and total("spec_decode_num_drafts_total") > 0
+            first = total("spec_decode_num_accepted_tokens_per_pos_total", ("position", "0"))
+            assert 0 < first <= right
+
+
+def test_what_a_client_predicts_is_drafted_and_counted():
+    with serving("--speculate", "ngram") as server:
+        client = server.client()
+        ask = {"model": "tiny", "messages": QUESTION, "temperature": 0}
+        plain = client.chat.completions.create(**ask)
+        assert plain.usage.completion_tokens_details.accepted_prediction_tokens is None
+        text = plain.choices[0].message.content
+        for content in (text, [{"type": "text", "text": text[:4]}, {"type": "text", "text": text[4:]}]):
+            reply = client.chat.completions.create(**ask, prediction={"type": "content", "content": content})
+            assert reply.choices == plain.choices
+            details = reply.usage.completion_tokens_details
+            assert details.accepted_prediction_tokens > 3 and details.rejected_prediction_tokens == 0
+        wrong = client.chat.completions.create(
+            **ask, n=2, prediction={"type": "content", "content": "Nobody has ever said that before."}
+        )
+        assert wrong.choices[0].message == plain.choices[0].message
+        details = wrong.usage.completion_tokens_details
+        assert details.accepted_prediction_tokens == 0 and details.rejected_prediction_tokens > 10
+        for bad in ({"type": "text", "content": "x"}, {"type": "content"}, {"type": "content", "content": 7}):
+            with pytest.raises(openai.BadRequestError, match="request.prediction"):
+                client.chat.completions.create(**ask, prediction=bad)
+
+
+def test_run_says_what_the_drafts_came_to():
+    ask = ("run", "tiny", "-p", "Repeat after me: befallen cable longing torch", "--temperature", "0")
+    plain, drafted = nibble(*ask), nibble(*ask, "--speculate", "ngram")
+    assert drafted.returncode == 0 and drafted.stdout == plain.stdout
+    assert b"tokens a step" not in plain.stderr
+    assert b" tokens a step, " in drafted.stderr and b"by place 0." in drafted.stderr
+    report = json.loads(nibble(*ask, "--speculate", "ngram", "--json").stdout)
+    assert report["num_steps"] + report["num_accepted_tokens"] == report["num_output_tokens"]
+    assert report["num_draft_tokens"] >= report["num_accepted_tokens"] > 0
+    assert 0 < report["draft_acceptance"][0] <= 1
+
+
+def test_what_cannot_be_drafted_with_is_refused_in_a_line():
+    for flags, why in [
+        (("--speculate", "eagle3"), b"auto, off, ngram, suffix"),
+        (("--speculative-config", '{"method": "medusa"}'), b"must be ngram or suffix"),
+        (("--speculate", "auto", "--speculative-config", '{"method": "ngram"}'), b"leave one out"),
+    ]:
+        refused = nibble("run", "tiny", "-p", "x", *flags)
+        assert refused.returncode == 2 and why in refused.stderr and refused.stderr.count(b"\n") == 1
+
+
+def test_bench_replays_requests_with_drafts_and_without(tmp_path):
+    file = tmp_path / "requests.jsonl"
+    file.write_text('{"prompt": "What is 17 + 25?", "prediction": "17 + 25 = 42."}\n{"prompt": "one two one two one", "raw": true, "max_tokens": 20}\n')
+    bench = ("bench", "tiny", "--replay", file, "-r", 1)
+    table = nibble(*bench, "--speculate", "suffix", "--clients", 2).stdout.decode()
+    assert "| off | " in table and "| suffix | " in table and "2 answers" in table
+    record = json.loads(nibble(*bench, "--speculate", "ngram", "--json").stdout)
+    off, on = record["ways"]
+    assert off["tokens_per_step"] == 1 < on["tokens_per_step"]
+    assert b"say how to draft" in nibble(*bench).stderr
+    assert b"--replay" in nibble("bench", "tiny", "--speculate", "auto").stderr
+    file.write_text('{"prompt": 7}\n')
+    assert b"line 1.prompt" in nibble(*bench, "--speculate", "auto").stderr

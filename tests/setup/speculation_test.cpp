@@ -1,0 +1,75 @@
+#include "setup/speculation.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "setup/resolve.h"
+#include "tests/error_of.h"
+
+namespace nibble {
+namespace {
+
+using testing::HasSubstr;
+
+speculative::SpeculationOptions speculate(const char* how) {
+  Settings settings;
+  settings.speculate = how;
+  return read_speculation(settings);
+}
+speculative::SpeculationOptions config(const char* json) {
+  Settings settings;
+  settings.speculative_config = json;
+  return read_speculation(settings);
+}
+std::string config_refusal(const char* json) {
+  return error_of([&] { config(json); });
+}
+
+TEST(Speculate, SaysWhichDraftersTakePart) {
+  EXPECT_TRUE(speculate("off").drafters.empty());
+  EXPECT_EQ(speculate("auto").drafters.size(), 3u);
+  EXPECT_TRUE(speculate("auto").by_cost);
+  EXPECT_EQ(speculate("ngram").drafters.size(), 2u);  // and what requests predict
+  EXPECT_FALSE(speculate("suffix").by_cost);
+}
+
+TEST(Speculate, ReachesTheEngine) {
+  Settings settings;
+  settings.speculate = "suffix";
+  settings.backend = "cpu";
+  EXPECT_EQ(resolve(settings).speculation.drafters.size(), 2u);
+}
+
+TEST(SpeculativeConfig, HasTheMeaningOfVllms) {
+  const auto both = config(
+      R"({"method": "ngram", "num_speculative_tokens": 7, "prompt_lookup_min": 2, "prompt_lookup_max": 4})");
+  EXPECT_EQ(both.max_drafts, 7);
+  EXPECT_EQ(both.ngram.least, 2);
+  EXPECT_EQ(both.ngram.most, 4);
+  EXPECT_FALSE(both.by_cost);
+  EXPECT_EQ(config(R"({"method": "ngram", "prompt_lookup_max": 4})").ngram.least, 4);
+  EXPECT_EQ(config(R"({"method": "ngram"})").ngram.most, 5);
+  EXPECT_EQ(config(R"({"method": "suffix", "num_speculative_tokens": 32})").max_drafts, 32);
+}
+
+TEST(SpeculativeConfig, WhatCannotBeIsRefusedByName) {
+  EXPECT_THAT(config_refusal(R"({"method": "eagle3", "model": "x"})"),
+              HasSubstr("--speculative-config.method must be ngram or suffix"));
+  EXPECT_THAT(config_refusal(R"({"num_speculative_tokens": 3})"), HasSubstr("--speculative-config.method"));
+  EXPECT_THAT(config_refusal(R"({"method": "ngram", "prompt_lookup_min": 0})"),
+              HasSubstr("prompt_lookup_min must be a whole number from 1 to 64, not 0"));
+  EXPECT_THAT(config_refusal(R"({"method": "ngram", "prompt_lookup_min": 5, "prompt_lookup_max": 3})"),
+              HasSubstr("prompt_lookup_min must be at most prompt_lookup_max, 3"));
+  EXPECT_THAT(config_refusal(R"({"method": "suffix", "num_speculative_tokens": 33})"),
+              HasSubstr("num_speculative_tokens must be a whole number from 1 to 32, not 33"));
+  EXPECT_THAT(config_refusal(R"({"method": "ngram", "disable_by_batch_size": 4})"),
+              HasSubstr("disable_by_batch_size"));
+  EXPECT_THAT(config_refusal("ngram"), HasSubstr("--speculative-config"));
+  Settings two;
+  two.speculate = "auto";
+  two.speculative_config = R"({"method": "ngram"})";
+  EXPECT_THAT(error_of([&] { read_speculation(two); }), HasSubstr("leave one out"));
+}
+
+}  // namespace
+}  // namespace nibble
