@@ -231,14 +231,17 @@ TEST_P(SpeculationOnBackend, AndAloneAndWithPagesThatRunOut) {
   std::vector<Asked> all = mixed_requests(GetParam().is_slow ? 4 : 24, 1);
   for (Asked& asked : all) {
     asked.request.prompt.resize(std::min<size_t>(asked.request.prompt.size(), 40));
-    asked.request.stop.max_tokens = 40;
-    asked.request.stop.min_tokens = 0;
+    asked.request.stop = {.max_tokens = 60};
+    asked.request.constraint = nullptr;
+    asked.cancel_after = 0;
   }
   const Served plain = serve(all, {});
   expect_same(serve(all, drafts_of(oracle(all, plain), 5), 200, 1), plain);
   const Served narrow = serve(all, drafts_of(oracle(all, plain), 5), 9);
   expect_same(narrow, plain);
-  EXPECT_GT(narrow.state.counts.num_preemptions, 0u);
+  if (!GetParam().is_slow) {
+    EXPECT_GT(narrow.state.counts.num_preemptions, 0u);
+  }
 }
 
 // Half of the drafts are right: the steps are fewer by what was accepted, and the tokens the same.
