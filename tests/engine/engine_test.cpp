@@ -42,17 +42,20 @@ TokenId special(const char* name) { return tokenizer().special(name).value(); }
 // How the engine runs: every test runs with no step ahead and with one, and most with drafts too, which change no answer.
 struct HowToRun {
   int steps_ahead{0};
-  int max_drafts{0};  // 0: no drafts
+  int max_drafts{0};    // 0: no drafts
+  bool by_cost{false};  // drafts where they pay, which is up to the machine
   friend void PrintTo(const HowToRun& how, std::ostream* out) {
     *out << how.steps_ahead << " steps ahead, " << how.max_drafts << " drafts";
   }
 };
 int steps_ahead{0}, max_drafts{0};
+bool by_cost{false};
 class EngineAnswers : public testing::TestWithParam<HowToRun> {
  protected:
   void SetUp() override {
     steps_ahead = GetParam().steps_ahead;
     max_drafts = GetParam().max_drafts;
+    by_cost = GetParam().by_cost;
   }
 };
 
@@ -60,6 +63,7 @@ EngineOptions options() {
   EngineOptions options{
       .num_full_pages = 200, .num_sliding_pages = 100, .max_batch_tokens = 64, .max_sequences = 8};
   if (max_drafts > 0) options.speculation = drafts_of(likeliest(toy_logits), max_drafts);
+  options.speculation.by_cost = by_cost;
   return options;
 }
 class EngineEnd : public EngineAnswers {};
@@ -921,7 +925,7 @@ TEST_P(EngineConstraint, OneThatLeavesNoTokenBesideWhatIsBannedFailsItsAnswer) {
 }
 
 constexpr HowToRun kWithoutDrafts[] = {{0, 0}, {1, 0}};
-constexpr HowToRun kAllWays[] = {{0, 0}, {1, 0}, {0, 7}, {1, 3}};
+constexpr HowToRun kAllWays[] = {{0, 0}, {1, 0}, {0, 7}, {1, 3}, {1, 6, true}};
 INSTANTIATE_TEST_SUITE_P(Ahead, EngineConstraint, testing::ValuesIn(kAllWays));
 INSTANTIATE_TEST_SUITE_P(Ahead, EngineAnswers, testing::ValuesIn(kAllWays));
 INSTANTIATE_TEST_SUITE_P(Ahead, EngineEnd, testing::ValuesIn(kAllWays));

@@ -128,6 +128,14 @@ struct Way {
   Replayed last{};
 };
 
+// Of the runs of one repetition, which stand side by side: what else the machine does slows both.
+double ratio_of(const Way& on, const Way& off) {
+  std::vector<double> ratios;
+  for (size_t n = 0; n < on.tokens_per_second.size(); ++n)
+    ratios.push_back(on.tokens_per_second[n] / off.tokens_per_second[n]);
+  return statistics_of(ratios).median;
+}
+
 Json to_json(const Way& way) {
   const SampleStatistics speed = statistics_of(way.tokens_per_second);
   return {
@@ -146,14 +154,13 @@ Json to_json(const Way& way) {
 std::string table_of(const Way& off, const Way& on) {
   std::string table = "| --speculate | tok/s | of off | tokens a step | drafted | right | by place |\n";
   table += "| --- | ---: | ---: | ---: | ---: | ---: | --- |\n";
-  const double plain = statistics_of(off.tokens_per_second).median;
   for (const Way* way : {&off, &on}) {
     const double speed = statistics_of(way->tokens_per_second).median;
     const speculative::DraftCounts& drafts = way->last.drafts;
-    table +=
-        fmt::format("| {} | {:.1f} | {:.3f} | {:.2f} | {} | {} | {:.2f} |\n", way->name, speed, speed / plain,
-                    static_cast<double>(way->last.num_tokens) / static_cast<double>(way->last.num_steps),
-                    drafts.num_tokens, drafts.num_accepted, fmt::join(acceptance_by_place(drafts), " "));
+    table += fmt::format("| {} | {:.1f} | {:.3f} | {:.2f} | {} | {} | {:.2f} |\n", way->name, speed,
+                         ratio_of(*way, off),
+                         static_cast<double>(way->last.num_tokens) / static_cast<double>(way->last.num_steps),
+                         drafts.num_tokens, drafts.num_accepted, fmt::join(acceptance_by_place(drafts), " "));
   }
   return table + fmt::format("\n{} answers, {} tokens: the same with and without drafts\n",
                              off.last.answers.size(), off.last.num_tokens);
@@ -199,6 +206,7 @@ std::string replay(const ReplayOptions& options, const Settings& settings, const
   record["num_answers"] = requests.size();
   record["num_tokens"] = off.last.num_tokens;
   record["ways"] = {to_json(off), to_json(on)};
+  record["ratio"] = ratio_of(on, off);
   return record_line(record);
 }
 
