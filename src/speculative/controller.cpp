@@ -10,6 +10,8 @@ namespace {
 constexpr double kAllowance{0.01};  // of the time of plain steps, to lose on drafts
 // In plain steps: what may be at stake beyond what is in the account, and the most that is in it.
 constexpr double kStake{3}, kMostInAccount{16};
+// What a step is booked with is at most so many times what its size usually costs.
+constexpr double kMostOfUsual{1.5};
 // The gain that is expected of drafts when they begin, and while they go on.
 constexpr double kGainToBegin{1.05}, kGainToGoOn{1.01};
 // While every step has drafts one in so many has none, so that the cost of a plain step is known; and where costs speak against drafts
@@ -24,10 +26,13 @@ void Controller::add(const StepMeasure& step) {
   costs_.add(step.num_sequences, step.num_more_rows, step.seconds);
   const std::optional<double> plain = costs_.plain(step.num_sequences);
   if (!plain) return;
+  // A step that something else made slow says nothing about drafts: one such step would close the account for thousands.
+  const double usual = *costs_.seconds(step.num_sequences, step.num_more_rows);
+  const double seconds = std::min(step.seconds, kMostOfUsual * usual);
   if (step.num_drafts > 0)
-    account_seconds_ += *plain * step.num_tokens / step.num_sequences - step.seconds;
+    account_seconds_ += *plain * step.num_tokens / step.num_sequences - seconds;
   else
-    account_seconds_ += kAllowance * step.seconds;
+    account_seconds_ += kAllowance * seconds;
   account_seconds_ = std::min(account_seconds_, kMostInAccount * *plain);
 }
 

@@ -52,7 +52,7 @@ struct Played {
   int num_steps{0}, num_tokens{0};
 };
 Played play(const Cost& cost, int num_sequences, int num_tokens, int depth,
-            const std::function<double(int)>& chance) {
+            const std::function<double(int)>& chance, bool is_disturbed = false) {
   Controller controller;
   std::mt19937 random(7);
   Played played;
@@ -86,6 +86,7 @@ Played play(const Cost& cost, int num_sequences, int num_tokens, int depth,
     played.plain_seconds += cost(num_sequences, 0) * step.num_tokens / num_sequences;
     played.num_tokens += step.num_tokens;
     ++played.num_steps;
+    if (is_disturbed && random() % 50 == 0) step.seconds *= 30;  // another program had the processor
     controller.add(step);
   }
   return played;
@@ -119,6 +120,15 @@ TEST(Controller, GainsWhereDraftsAreGoodAndRowsCheap) {
   // At best 1.7 tokens for 1.37: https://arxiv.org/abs/2211.17192 has the sum.
   const Played fair = play(kByBytes, 1, 4000, 12, [](int) { return 0.7; });
   EXPECT_LT(fair.seconds, 0.9 * fair.plain_seconds);
+}
+
+TEST(Controller, StepsThatSomethingElseMadeSlowDoNotDecide) {
+  const Played good = play(
+      kByBytes, 1, 4000, 12, [](int) { return 0.9; }, true);
+  EXPECT_LT(good.seconds, 0.8 * good.plain_seconds);
+  const Played bad = play(
+      kByRows, 1, 4000, 12, [](int) { return 0.5; }, true);
+  EXPECT_LT(bad.seconds, 1.02 * bad.plain_seconds);
 }
 
 TEST(Controller, TakesTheLikeliestDraftsOfAllSequences) {
