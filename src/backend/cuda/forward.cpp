@@ -31,9 +31,9 @@ void attend(const Config& config, const DeviceLayer& layer, const Plan& plan, co
   const bool is_sliding = layer.kind == LayerKind::kSliding;
   if (is_sliding) args.window = config.window;
   if (shape.num_tiles > 0)
-    plan.attend_tiles(
-        stream, shape.num_tiles,
-        {args.input, args.num_heads, args.num_kv_heads, args.pages, args.window, args.sinks, args.out});
+    plan.attend_tiles(stream, shape.num_tiles,
+                      {args.input, args.num_heads, args.num_kv_heads, args.pages, args.window, args.sinks,
+                       args.out, args.lane_order});
   args.max_chunks = shape.full_chunks;
   if (is_sliding)
     args.max_chunks =
@@ -66,7 +66,8 @@ void experts(const Model& model, size_t index, const NormInput& norm, const Plan
     plan.route_and_experts_up(stream,
                               {norm, layer.router, layer.router_bias, K, work.x, routing, up, work.gated});
   } else {
-    if (plan.has_norms(T)) plan.rms_norm(stream, {norm, T, work.x, work.normed, work.normed_blocks});
+    if (plan.has_norms(T))
+      plan.rms_norm(stream, {norm, T, work.x, work.normed, work.normed_blocks, plan.has_lane_order(T)});
     plan.route(stream, {norm, layer.router, layer.router_bias, T, K, work.x, work.normed, work.router_logits,
                         work.chosen, work.rank, work.route_ticket, groups});
     plan.experts_up(stream, {work.normed, groups, T, K, plan.max_groups(T), up, work.gated,
@@ -93,14 +94,14 @@ void run_layers(const Model& model, const Plan& plan, const Workspace& work, con
     const NormInput norm{left, layer.attention_norm, config.rms_eps};
     // Where norms are computed once, that adds up the residual stream as well, in place.
     const ResidualInput x = plan.has_norms(T) ? stream_in(config, work, /*with_experts=*/false) : left;
-    if (plan.has_norms(T)) plan.rms_norm(stream, {norm, T, work.x, work.normed});
+    if (plan.has_norms(T)) plan.rms_norm(stream, {norm, T, work.x, work.normed, {}, plan.has_lane_order(T)});
     plan.qkv(stream, {norm, work.normed, layer.qkv, layer.qkv_bias, T, work.qkv_parts});
     if (!shape.writes_kv)
       plan.append(stream, {in, work.qkv_parts, T, Nq, Nkv, rope, pages,
                            shape.num_tiles > 0 ? work.attended : nullptr});
     attend(config, layer, plan, work, shape, stream,
            {in, work.qkv_parts, T, Nq, Nkv, rope, pages, /*window=*/0, layer.sinks, shape.writes_kv,
-            /*first_row=*/0, /*max_chunks=*/0, nullptr, nullptr, work.attended});
+            /*first_row=*/0, /*max_chunks=*/0, nullptr, nullptr, work.attended, plan.has_lane_order(T)});
     plan.project(stream,
                  {work.attended, Nq * config.head_dim, x, layer.o, layer.o_bias, T, work.project_parts});
     experts(model, l, {stream_in_parts(config, work, T), layer.mlp_norm, config.rms_eps}, plan, work, T,

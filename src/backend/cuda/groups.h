@@ -10,6 +10,10 @@ namespace nibble::cuda {
 // (rms_norm), and weights are read once for kManyColumns tokens, or pairs of a token and an expert (prompt/). Only the kernel table
 // decides by this number.
 inline constexpr int kFewTokens{16}, kManyColumns{64};
+inline constexpr int kMostColumns{
+    128};  // of a pass by wgmma (prompt/wgmma_columns.cuh), where a step has pairs enough
+// From so many tokens on a step by wgmma has groups of kMostColumns.
+inline constexpr int kWideTokens{1024};
 inline constexpr int kMaxColumns{8};  // tokens, or pairs, of a pass for few tokens: n of mma.m16n8k16
 
 // The most groups that a step of T tokens may need, if a group holds `size` pairs, for any choice of K of E experts: all of an expert's

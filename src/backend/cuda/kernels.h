@@ -50,9 +50,10 @@ struct NormInput {
 struct RmsNormArgs {
   NormInput norm;
   int num_tokens;
-  float* x;               // [T, H]
-  __nv_bfloat16* normed;  // [T, H]
-  BlockRows blocks{};     // [T, H]
+  float* x;                // [T, H]
+  __nv_bfloat16* normed;   // [T, H]
+  BlockRows blocks{};      // [T, H]
+  bool lane_order{false};  // of the columns of `normed`, as wgmma multiplies them (layout/strips.h)
 };
 void rms_norm(const LaunchContext& gpu, const RmsNormArgs& args);
 
@@ -102,9 +103,10 @@ struct AttendArgs {
   const float* sinks;  // [Nq]
   int writes_kv;  // attend_rows() writes the rows' own k and v; all rows must then be of different sequences
   int first_row, max_chunks;
-  float* partials;     // [rows of the launch, Nkv, max_chunks, kPartialFloats]
-  unsigned* tickets;   // [rows of the launch, Nkv], zero before and after every launch
-  __nv_bfloat16* out;  // [T, Nq D]
+  float* partials;         // [rows of the launch, Nkv, max_chunks, kPartialFloats]
+  unsigned* tickets;       // [rows of the launch, Nkv], zero before and after every launch
+  __nv_bfloat16* out;      // [T, Nq D]
+  bool lane_order{false};  // of the columns of `out`
 };
 inline constexpr int kChunkPages{8};   // per CTA of attend_rows(): 256 positions
 inline constexpr int kMaxChunks{512};  // per row: 131,072 positions
@@ -124,6 +126,7 @@ struct AttendTilesArgs {
   int window;               // 0: no window
   const float* sinks;       // [Nq]
   __nv_bfloat16* attended;  // [T, Nq D]: rope(q) as append() left it; becomes the result
+  bool lane_order{false};   // of the result's columns
 };
 void attend_tiles(const LaunchContext& gpu, int num_tiles, const AttendTilesArgs& args);
 
@@ -261,6 +264,7 @@ void read_all(Stream stream, int num_multiprocessors, const ReadArgs& args);
 // Bytes of dynamic shared memory that a CTA takes: of the products of many tokens, of these in block-scaled products, and of
 // attend_tiles().
 size_t many_shared_bytes(Layout layout);
+size_t wgmma_shared_bytes(Layout layout);
 size_t block_shared_bytes(BlockFormat format);
 size_t attend_tiles_shared_bytes();
 
@@ -271,6 +275,13 @@ void logits_many(const LaunchContext& gpu, const RouteArgs& args);  // the part 
 void route_many(const LaunchContext& gpu, const RouteArgs& args);
 void experts_up_many(const LaunchContext& gpu, const ExpertsUpArgs& args);
 void experts_down_many(const LaunchContext& gpu, const ExpertsDownArgs& args);
+// The same by wgmma, for up to kMostColumns. The columns of activations are in the order of its lanes (lane_order in layout/strips.h).
+void qkv_wgmma(const LaunchContext& gpu, const QkvArgs& args);
+void project_wgmma(const LaunchContext& gpu, const ProjectArgs& args);
+void logits_wgmma(const LaunchContext& gpu, const RouteArgs& args);
+void route_wgmma(const LaunchContext& gpu, const RouteArgs& args);
+void experts_up_wgmma(const LaunchContext& gpu, const ExpertsUpArgs& args);
+void experts_down_wgmma(const LaunchContext& gpu, const ExpertsDownArgs& args);
 // The same in block-scaled products, in the format of the blocks.
 void experts_up_blocks(const LaunchContext& gpu, const ExpertsUpArgs& args);
 void experts_down_blocks(const LaunchContext& gpu, const ExpertsDownArgs& args);

@@ -235,7 +235,8 @@ __global__ void __launch_bounds__(kAttendThreads, 2)
 
   const size_t first_partial = (size_t{1} * launch_row * args.num_kv_heads + kv_head) * args.max_chunks;
   const auto store = [&](int i, __nv_bfloat16 value) {
-    args.out[(size_t{1} * row_index * args.num_heads + kv_head * group_heads) * kHeadDim + i] = value;
+    args.out[(size_t{1} * row_index * args.num_heads + kv_head * group_heads) * kHeadDim +
+             (args.lane_order ? lane_order(i) : i)] = value;
   };
   const int num_warps = min(kAttendWarps, num_pages - chunk * kChunkPages);
 #pragma unroll

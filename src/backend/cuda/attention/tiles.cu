@@ -298,8 +298,9 @@ __global__ void __launch_bounds__(kTileThreads, 1)
     auto* out = reinterpret_cast<__nv_bfloat162*>(elements_of(half));
 #pragma unroll
     for (int j = 0; j < 8; ++j)
-      out[4 * j + t] = {finish(sums.outputs[j][2 * half], sums.sum[half]),
-                        finish(sums.outputs[j][2 * half + 1], sums.sum[half])};
+      out[args.lane_order ? j / 4 * 16 + 4 * t + j % 4 : 4 * j + t] = {
+          finish(sums.outputs[j][2 * half], sums.sum[half]),
+          finish(sums.outputs[j][2 * half + 1], sums.sum[half])};
   }
 }
 

@@ -65,7 +65,7 @@ __global__ void __launch_bounds__(PromptWarps::kThreads, 1)
   const GroupItems<Shape, decltype(row_of)> items(args.groups, up.weights, row_of);
   const Gathered<Shape> gathered;
   multiply_items<Shape>(
-      up.weights, WholeBlockRows(args.normed_blocks), items, 0,
+      up.weights, WholeBlockRows(args.normed_blocks), items, NoCuts(),
       [&](const PromptItem& item, int strip, int, bool, const auto& sums) {
         const int g = static_cast<int>(threadIdx.x) % 32 / 4, first = first_column_of_lane<Shape>();
         const float2 bias = up_bias(up, item.matrix, strip * kStripUnits + g);
@@ -101,13 +101,13 @@ __global__ void __launch_bounds__(PromptWarps::kThreads, 1)
 void experts_up_blocks(const LaunchContext& gpu, const ExpertsUpArgs& args) {
   with_block_format(args.normed_blocks.format, [&](auto format) {
     launch(gpu, {Operation::kExpertsUp, "experts_up"}, experts_up_blocks_kernel<format()>,
-           group_shape<UpShape<format()>>(gpu.target, args.up.weights, args.max_groups), args);
+           group_shape<UpShape<format()>>(gpu.target, args.up.weights, args.groups, args.max_groups), args);
   });
 }
 void experts_down_blocks(const LaunchContext& gpu, const ExpertsDownArgs& args) {
   with_block_format(args.gated_blocks.format, [&](auto format) {
     launch(gpu, {Operation::kExpertsDown, "experts_down"}, experts_down_blocks_kernel<format()>,
-           group_shape<DownShape<format()>>(gpu.target, args.weights, args.max_groups), args);
+           group_shape<DownShape<format()>>(gpu.target, args.weights, args.groups, args.max_groups), args);
   });
 }
 

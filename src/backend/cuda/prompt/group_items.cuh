@@ -8,23 +8,32 @@
 
 namespace nibble::cuda {
 
+// Items that a group's columns are divided into: a group may have more than a shape.
+template <typename Shape>
+__host__ __device__ constexpr int column_blocks(const Groups& groups) {
+  return (groups.size + Shape::kColumns - 1) / Shape::kColumns;
+}
+
 // `first_column` is the place of the group's pairs.
 template <typename Shape, typename RowOf>
 struct GroupItems {
   const Groups& groups;
   const RowOf& row_of;  // the row of the activations of a pair
-  int num_row_blocks, num_items;
+  int num_row_blocks, num_blocks, num_items;
 
   __device__ GroupItems(const Groups& all, const Strips& weights, const RowOf& row)
       : groups(all),
         row_of(row),
         num_row_blocks(row_blocks<Shape>(weights)),
-        num_items(__ldcg(all.count) * num_row_blocks) {}
+        num_blocks(num_row_blocks * column_blocks<Shape>(all)),
+        num_items(__ldcg(all.count) * num_blocks) {}
   __device__ int count() const { return num_items; }
+  // The last block of a group's columns may be empty.
   __device__ PromptItem at(int index) const {
-    const int group = index / num_row_blocks;
-    return {__ldcg(groups.expert + group), index % num_row_blocks * Shape::kStrips, group * groups.size,
-            __ldcg(groups.num_pairs + group)};
+    const int group = index / num_blocks, block = index % num_blocks,
+              first = block / num_row_blocks * Shape::kColumns;
+    return {__ldcg(groups.expert + group), block % num_row_blocks * Shape::kStrips,
+            group * groups.size + first, min(Shape::kColumns, __ldcg(groups.num_pairs + group) - first)};
   }
   __device__ int pair(const PromptItem& item, int column) const {
     return __ldcg(groups.pairs + item.first_column + column);
@@ -41,14 +50,15 @@ __device__ void multiply_groups(const Timestamps& timestamps, const Strips& weig
   wait_for_predecessor(timestamps);
   let_successor_start();
   const GroupItems<Shape, RowOf> items(groups, weights, row_of);
-  multiply_items<Shape>(
-      weights, activations, items, 0, [&](const PromptItem& item, int strip, int, bool, const auto& sums) {
-        const int g = static_cast<int>(threadIdx.x) % 32 / 4;
-        const int* pairs = groups.pairs + item.first_column + first_column_of_lane<Shape>();
-        const auto take = begin(item.matrix, strip, g);
-        for_each_column<Shape>(
-            item, sums, [&](int i, float upper, float lower) { take(__ldcg(pairs + i), upper, lower); });
-      });
+  multiply_items<Shape>(weights, activations, items, NoCuts(),
+                        [&](const PromptItem& item, int strip, int, bool, const auto& sums) {
+                          const int g = static_cast<int>(threadIdx.x) % 32 / 4;
+                          const int* pairs = groups.pairs + item.first_column + first_column_of_lane<Shape>();
+                          const auto take = begin(item.matrix, strip, g);
+                          for_each_column<Shape>(item, sums, [&](int i, float upper, float lower) {
+                            take(__ldcg(pairs + i), upper, lower);
+                          });
+                        });
 }
 
 // A lane's biases of a gate and its up.
@@ -71,8 +81,9 @@ __device__ inline auto take_down(const ExpertsDownArgs& args, int expert, int st
 }
 
 template <typename Shape>
-LaunchShape group_shape(const Target& target, const Strips& weights, int max_groups) {
-  return shape_for_items<Shape>(target, max_groups * row_blocks<Shape>(weights));
+LaunchShape group_shape(const Target& target, const Strips& weights, const Groups& groups, int max_groups) {
+  return shape_for_items<Shape>(target,
+                                max_groups * column_blocks<Shape>(groups) * row_blocks<Shape>(weights));
 }
 
 }  // namespace nibble::cuda

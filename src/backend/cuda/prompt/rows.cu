@@ -33,7 +33,13 @@ __device__ void rms_norm_token(const RmsNormArgs& args, const Timestamps& timest
       [&](int, int i, float4 x, uint2 normed) {
         const size_t at = size_t{1} * token * (hidden / 4) + i;
         reinterpret_cast<float4*>(args.x)[at] = x;
-        reinterpret_cast<uint2*>(args.normed)[at] = normed;
+        if (!args.lane_order) {
+          reinterpret_cast<uint2*>(args.normed)[at] = normed;
+          return;
+        }
+        auto* pairs = reinterpret_cast<uint32_t*>(args.normed + size_t{1} * token * hidden);
+        pairs[lane_order(4 * i) / 2] = normed.x;
+        pairs[lane_order(4 * i + 2) / 2] = normed.y;
       });
 }
 
@@ -68,11 +74,21 @@ void rms_norm(const LaunchContext& gpu, const RmsNormArgs& args) {
   else
     launch(gpu, {Operation::kRmsNorm, "rms_norm"}, rms_norm_kernel, shape, args);
 }
-void route_many(const LaunchContext& gpu, const RouteArgs& args) {
-  logits_many(gpu, args);
+namespace {
+void rank_many(const LaunchContext& gpu, const RouteArgs& args) {
   const auto ctas = static_cast<unsigned>((args.num_tokens + kWarps - 1) / kWarps);
   launch(gpu, {Operation::kRoute, "rank"}, rank_many_kernel,
          {dim3(ctas), kThreads, sizeof(int) * kMaxExperts}, args);
+}
+}  // namespace
+
+void route_many(const LaunchContext& gpu, const RouteArgs& args) {
+  logits_many(gpu, args);
+  rank_many(gpu, args);
+}
+void route_wgmma(const LaunchContext& gpu, const RouteArgs& args) {
+  logits_wgmma(gpu, args);
+  rank_many(gpu, args);
 }
 
 void prepare_prompt_rows() {

@@ -37,7 +37,7 @@ DeviceArray<uint16_t> given_norm(const Subject& subject, const Activations& norm
   std::vector<uint16_t> bits(normed.size());
   std::transform(normed.values.begin(), normed.values.end(), bits.begin(),
                  [](float value) { return to_bf16(value).bits; });
-  return DeviceArray<uint16_t>(bits);
+  return DeviceArray<uint16_t>(subject.row.pass.lane_order ? in_lane_order(bits, normed.cols) : bits);
 }
 // The activations that the kernel multiplies with.
 Activations multiplied(const Subject& subject, const TestNorm& norm, int num_tokens) {
@@ -65,11 +65,14 @@ void check_rms_norm_case(Comparison& comparison, const Subject& subject, const C
   const size_t kind = c.seed / 100 % (1 + std::size(kBlockFormats));
   std::optional<DeviceBlocks> blocks;
   if (kind > 0) blocks.emplace(kBlockFormats[kind - 1], T, H);
-  subject.launch(RmsNormArgs{input, T, x.data(), bf16(normed), blocks ? blocks->view() : BlockRows{}});
+  const bool lane_order = c.seed / 100 % 3 == 0;
+  subject.launch(
+      RmsNormArgs{input, T, x.data(), bf16(normed), blocks ? blocks->view() : BlockRows{}, lane_order});
   check(cudaStreamSynchronize(subject.stream()), "checking rms_norm");
 
   const auto actual_x = x.read(comparison, "x");
-  const auto actual = normed.read(comparison, "normed");
+  auto actual = normed.read(comparison, "normed");
+  if (lane_order) actual = in_natural_order(actual, H);
   for (int t = 0; t < T; ++t)
     for (int i = 0; i < H; ++i) {
       const size_t at = static_cast<size_t>(t) * static_cast<size_t>(H) + static_cast<size_t>(i);
@@ -116,7 +119,8 @@ void check_project_case(Comparison& comparison, const Subject& subject, const Ca
   const TestMatrix matrix(subject.stream(), subject.row.weights, Origin::kQuantised, {rows, cols}, c.values,
                           c.seed + 21);
   const auto bias = random_floats(c.values, c.seed + 22, static_cast<size_t>(rows));
-  const DeviceArray<uint16_t> device_attended(attended);
+  const DeviceArray<uint16_t> device_attended(subject.row.pass.lane_order ? in_lane_order(attended, cols)
+                                                                          : attended);
   const DeviceArray<float> device_bias(bias);
   const DeviceArray<float> parts(2 * static_cast<size_t>(T) * static_cast<size_t>(rows));
   check(cudaDeviceSynchronize(), "preparing a check");

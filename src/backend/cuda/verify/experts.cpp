@@ -124,8 +124,10 @@ class TestUp {
     });
   }
 
-  void compare(Comparison& comparison, const Activations& x, const TestRouting& routing) const {
-    const auto actual = gated_.read(comparison, "gated");
+  void compare(Comparison& comparison, const Activations& x, const TestRouting& routing,
+               bool lane_order = false) const {
+    auto actual = gated_.read(comparison, "gated");
+    if (lane_order) actual = in_natural_order(actual, intermediate_);
     for_each_pair(x, routing, [&](int pair, const std::vector<Near>& numbers) {
       for (int i = 0; i < intermediate_; ++i) {
         const auto& [value, bound] = numbers[static_cast<size_t>(i)];
@@ -147,7 +149,8 @@ class TestUp {
 void check_experts_up_case(Comparison& comparison, const Subject& subject, const Case& c) {
   const int T = c.num_tokens, H = c.shape.hidden, E = c.shape.num_experts, K = c.shape.experts_per_token;
   const auto normed = random_bf16(c.values, c.seed + 60, static_cast<size_t>(T) * static_cast<size_t>(H));
-  const DeviceArray<uint16_t> device_normed(normed);
+  const bool lane_order = subject.row.pass.lane_order;
+  const DeviceArray<uint16_t> device_normed(lane_order ? in_lane_order(normed, H) : normed);
   const TestRouting routing(c);
   const int size = subject.row.pass.columns, max_groups = max_num_groups(T, E, K, size);
   const DeviceGroups groups(routing.choices(), E, max_groups, size);
@@ -170,7 +173,7 @@ void check_experts_up_case(Comparison& comparison, const Subject& subject, const
   subject.launch(
       ExpertsUpArgs{bf16(device_normed), groups.view(), T, K, max_groups, test.weights(), test.gated()});
   check(cudaStreamSynchronize(subject.stream()), "checking experts_up");
-  test.compare(comparison, Activations(T, H, normed), routing);
+  test.compare(comparison, Activations(T, H, normed), routing, lane_order);
 }
 
 // Values for the router of a single token: its activations carry 2^96, so sums of its products have to stay below
@@ -219,7 +222,7 @@ void check_experts_down_case(Comparison& comparison, const Subject& subject, con
   const TestMatrix matrix(subject.stream(), subject.row.weights, Origin::kStored,
                           {.rows = H, .cols = I, .num_matrices = E}, c.values, c.seed + 71);
   const auto bias = random_floats(c.values, c.seed + 73, static_cast<size_t>(E) * static_cast<size_t>(H));
-  const DeviceArray<uint16_t> device_gated(gated);
+  const DeviceArray<uint16_t> device_gated(subject.row.pass.lane_order ? in_lane_order(gated, I) : gated);
   const DeviceArray<float> device_bias(bias);
   const DeviceArray<float> out(static_cast<size_t>(T * K) * static_cast<size_t>(H));
   const int size = subject.row.pass.columns, max_groups = max_num_groups(T, E, K, size);

@@ -111,4 +111,19 @@ std::vector<uint8_t> random_scales(Values values, uint64_t seed, size_t count) {
   });
 }
 
+std::vector<uint16_t> in_lane_order(const std::vector<uint16_t>& rows, int cols) {
+  std::vector<uint16_t> ordered(rows.size());
+  for (size_t first = 0; first < rows.size(); first += static_cast<size_t>(cols))
+    for (int i = 0; i < cols; ++i)
+      ordered[first + static_cast<size_t>(lane_order(i))] = rows[first + static_cast<size_t>(i)];
+  return ordered;
+}
+std::vector<uint16_t> in_natural_order(const std::vector<uint16_t>& rows, int cols) {
+  std::vector<uint16_t> natural(rows.size());
+  for (size_t first = 0; first < rows.size(); first += static_cast<size_t>(cols))
+    for (int i = 0; i < cols; ++i)
+      natural[first + static_cast<size_t>(i)] = rows[first + static_cast<size_t>(lane_order(i))];
+  return natural;
+}
+
 }  // namespace nibble::cuda::verify

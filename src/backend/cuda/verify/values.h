@@ -40,4 +40,8 @@ inline float float_of(uint16_t bits) { return to_float(Bf16{bits}); }
 std::vector<uint8_t> random_codes(Values values, uint64_t seed, size_t count);
 std::vector<uint8_t> random_scales(Values values, uint64_t seed, size_t count);
 
+// Rows of `cols` columns in the order of wgmma's lanes (layout/strips.h), and back.
+std::vector<uint16_t> in_lane_order(const std::vector<uint16_t>& rows, int cols);
+std::vector<uint16_t> in_natural_order(const std::vector<uint16_t>& rows, int cols);
+
 }  // namespace nibble::cuda::verify

@@ -120,6 +120,22 @@ TEST(CudaPlan, SaysWhichKernelsRunByTwin) {
   }
 }
 
+// All that passes activations on for many tokens has them in one order.
+TEST(CudaPlan, MultipliesManyTokensByWgmmaOnHopperWhereItsStagesHaveRoom) {
+  for (const char* gpu : {"h100", "h200", "b200", "gb10"})
+    for (const int budget : {99, 163, 227}) {
+      const DeviceCaps caps = known_gpu(gpu);
+      if (static_cast<size_t>(budget) > caps.shared_bytes >> 10) continue;
+      const Plan plan = plan_of("gpt-oss-120b", target_of(caps, {.shared_budget = budget}));
+      for (const Operation operation : {Operation::kQkv, Operation::kProject, Operation::kRoute,
+                                        Operation::kExpertsUp, Operation::kExpertsDown})
+        for (const int rows : {1, kFewTokens, kFewTokens + 1, kWideTokens - 1, kWideTokens})
+          EXPECT_EQ(plan.find(operation, rows)->pass.lane_order,
+                    caps.family == Family::kSm90 && budget == 227 && rows > kFewTokens)
+              << gpu << ", " << budget << " KB: " << nibble::name(operation) << " of " << rows;
+    }
+}
+
 TEST(CudaPlan, RefusesWhatNoRowRuns) {
   const Target target = target_of(known_gpu("h100"), {.num_multiprocessors = 3});
   EXPECT_THAT(error_of([&] { plan_of("gpt-oss-120b", target); }),
