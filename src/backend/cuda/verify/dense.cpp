@@ -9,6 +9,7 @@
 #include "backend/cuda/verify/checks.h"
 #include "backend/cuda/verify/choice.h"
 #include "backend/cuda/verify/residual.h"
+#include "backend/cuda/verify/same_bits.h"
 
 namespace nibble::cuda::verify {
 namespace {
@@ -30,13 +31,17 @@ TestResidual::Parts before_layer(const Case& c) {
   return {false, c.seed / 100 % 2 ? c.shape.experts_per_token : 0};
 }
 
+std::vector<uint16_t> bits_of(const Activations& normed) {
+  std::vector<uint16_t> bits(normed.size());
+  std::transform(normed.values.begin(), normed.values.end(), bits.begin(),
+                 [](float value) { return to_bf16(value).bits; });
+  return bits;
+}
 // A kernel computes the norm, or takes it as input.
 DeviceArray<uint16_t> given_norm(const Subject& subject, const Activations& normed) {
   if (!subject.row.pass.takes_norm)
     return DeviceArray<uint16_t>(normed.size());  // poison, which route() overwrites
-  std::vector<uint16_t> bits(normed.size());
-  std::transform(normed.values.begin(), normed.values.end(), bits.begin(),
-                 [](float value) { return to_bf16(value).bits; });
+  const std::vector<uint16_t> bits = bits_of(normed);
   return DeviceArray<uint16_t>(subject.row.pass.lane_order ? in_lane_order(bits, normed.cols) : bits);
 }
 // The activations that the kernel multiplies with.
@@ -96,7 +101,8 @@ void check_qkv_case(Comparison& comparison, const Subject& subject, const Case& 
   const Activations x = multiplied(subject, norm, T);
   const DeviceArray<uint16_t> normed = given_norm(subject, x);
   check(cudaDeviceSynchronize(), "preparing a check");
-  subject.launch(QkvArgs{norm.input(), bf16(normed), matrix.strips(), device_bias.data(), T, parts.data()});
+  QkvArgs args{norm.input(), bf16(normed), matrix.strips(), device_bias.data(), T, parts.data()};
+  subject.launch(args);
   check(cudaStreamSynchronize(subject.stream()), "checking qkv");
 
   const std::vector<float> actual = parts.read(comparison, "parts");
@@ -108,6 +114,10 @@ void check_qkv_case(Comparison& comparison, const Subject& subject, const Case& 
       comparison.near("qkv", t, row, joined(actual, at), expected.sums[at] + b,
                       with_rest(expected.bounds[at], expected.sums[at], b));
     }
+  const DeviceArray<uint16_t> natural(bits_of(x));
+  args.normed = bf16(natural);
+  compare_with_mma(comparison, subject, "bits of qkv", rows, args,
+                   [&] { return parts.read(comparison, "parts"); });
 }
 
 void check_project_case(Comparison& comparison, const Subject& subject, const Case& c) {
@@ -124,8 +134,9 @@ void check_project_case(Comparison& comparison, const Subject& subject, const Ca
   const DeviceArray<float> device_bias(bias);
   const DeviceArray<float> parts(2 * static_cast<size_t>(T) * static_cast<size_t>(rows));
   check(cudaDeviceSynchronize(), "preparing a check");
-  subject.launch(ProjectArgs{bf16(device_attended), cols, residual.input(), matrix.strips(),
-                             device_bias.data(), T, parts.data()});
+  ProjectArgs args{bf16(device_attended), cols, residual.input(), matrix.strips(),
+                   device_bias.data(),    T,    parts.data()};
+  subject.launch(args);
   check(cudaStreamSynchronize(subject.stream()), "checking project");
 
   const std::vector<float> actual = parts.read(comparison, "parts");
@@ -137,6 +148,10 @@ void check_project_case(Comparison& comparison, const Subject& subject, const Ca
       comparison.near("x", t, row, joined(actual, at), x + b + expected.sums[at],
                       with_rest(expected.bounds[at], expected.sums[at], x, b));
     }
+  const DeviceArray<uint16_t> natural(attended);
+  args.attended = bf16(natural);
+  compare_with_mma(comparison, subject, "bits of project", rows, args,
+                   [&] { return parts.read(comparison, "parts"); });
 }
 
 // The choice is compared exactly, because it is derived from the kernel's own logits.
@@ -183,8 +198,19 @@ void check_route_case(Comparison& comparison, const Subject& subject, const Case
   const int size = subject.row.pass.columns, max_groups = max_num_groups(T, E, K, size);
   const DeviceGroups groups(T, K, max_groups, size);
   check(cudaDeviceSynchronize(), "preparing a check");
-  subject.launch(RouteArgs{norm.input(), matrix.strips(), device_bias.data(), T, K, x.data(), bf16(normed),
-                           logits.data(), chosen.data(), rank.data(), ticket.data(), groups.view()});
+  RouteArgs args{norm.input(),
+                 matrix.strips(),
+                 device_bias.data(),
+                 T,
+                 K,
+                 x.data(),
+                 bf16(normed),
+                 logits.data(),
+                 chosen.data(),
+                 rank.data(),
+                 ticket.data(),
+                 groups.view()};
+  subject.launch(args);
   check(cudaStreamSynchronize(subject.stream()), "checking route");
 
   const auto actual_x = x.read(comparison, "x");
@@ -208,6 +234,10 @@ void check_route_case(Comparison& comparison, const Subject& subject, const Case
   }
   check_choices(comparison, c, actual_logits, groups, max_groups, size);
   comparison.equal("ticket", 0, 0, ticket.read(comparison, "ticket")[0], 0);
+  const DeviceArray<uint16_t> natural(bits_of(multiplied_with));
+  args.normed = bf16(natural);
+  compare_with_mma(comparison, subject, "bits of logits", E, args,
+                   [&] { return logits.read(comparison, "logits"); });
 }
 
 void check_unembed_case(Comparison& comparison, const Subject& subject, const Case& c) {

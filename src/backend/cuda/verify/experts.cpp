@@ -11,6 +11,7 @@
 #include "backend/cuda/verify/choice.h"
 #include "backend/cuda/verify/matrix.h"
 #include "backend/cuda/verify/residual.h"
+#include "backend/cuda/verify/same_bits.h"
 #include "backend/cuda/verify/shapes.h"
 
 namespace nibble::cuda::verify {
@@ -102,6 +103,7 @@ class TestUp {
     return {matrix_.strips(), device_bias_.data(), hidden_, intermediate_, kLimit};
   }
   __nv_bfloat16* gated() const { return bf16(gated_); }
+  std::vector<uint16_t> read(Comparison& comparison) const { return gated_.read(comparison, "gated"); }
 
   // Calls visit(pair, numbers), the numbers [I] that the kernel rounds.
   template <typename Visit>
@@ -170,10 +172,17 @@ void check_experts_up_case(Comparison& comparison, const Subject& subject, const
     return;
   }
   check(cudaDeviceSynchronize(), "preparing a check");
-  subject.launch(
-      ExpertsUpArgs{bf16(device_normed), groups.view(), T, K, max_groups, test.weights(), test.gated()});
+  ExpertsUpArgs args{bf16(device_normed), groups.view(), T, K, max_groups, test.weights(), test.gated()};
+  subject.launch(args);
   check(cudaStreamSynchronize(subject.stream()), "checking experts_up");
   test.compare(comparison, Activations(T, H, normed), routing, lane_order);
+  const DeviceArray<uint16_t> natural(normed);
+  args.normed = bf16(natural);
+  int num_reads = 0;  // the second time, by mma.sync, they are in natural order
+  compare_with_mma(comparison, subject, "bits of gated", c.shape.intermediate, args, [&] {
+    const std::vector<uint16_t> gated = test.read(comparison);
+    return num_reads++ == 0 ? in_natural_order(gated, c.shape.intermediate) : gated;
+  });
 }
 
 // Values for the router of a single token: its activations carry 2^96, so sums of its products have to stay below
@@ -267,6 +276,9 @@ void check_experts_down_case(Comparison& comparison, const Subject& subject, con
                         weight * (sum.bound + 0x1p-23 * (std::abs(sum.value) + sum.bound)));
       }
   });
+  const DeviceArray<uint16_t> natural(gated);
+  args.gated = bf16(natural);
+  compare_with_mma(comparison, subject, "bits of out", H, args, [&] { return out.read(comparison, "out"); });
 }
 
 }  // namespace
