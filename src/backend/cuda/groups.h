@@ -14,6 +14,8 @@ inline constexpr int kMostColumns{
     128};  // of a pass by wgmma (prompt/wgmma_columns.cuh), where a step has pairs enough
 // From so many tokens on a step by wgmma has groups of kMostColumns.
 inline constexpr int kWideTokens{1024};
+// Up to so many, its dense products are for batches: more and smaller CTAs.
+inline constexpr int kNarrowTokens{255};
 inline constexpr int kMaxColumns{8};  // tokens, or pairs, of a pass for few tokens: n of mma.m16n8k16
 
 // The most groups that a step of T tokens may need, if a group holds `size` pairs, for any choice of K of E experts: all of an expert's

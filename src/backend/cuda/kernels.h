@@ -277,7 +277,9 @@ void experts_up_many(const LaunchContext& gpu, const ExpertsUpArgs& args);
 void experts_down_many(const LaunchContext& gpu, const ExpertsDownArgs& args);
 // The same by wgmma, for up to kMostColumns. The columns of activations are in the order of its lanes (lane_order in layout/strips.h).
 void qkv_wgmma(const LaunchContext& gpu, const QkvArgs& args);
+void qkv_narrow(const LaunchContext& gpu, const QkvArgs& args);  // for batches: more and smaller CTAs
 void project_wgmma(const LaunchContext& gpu, const ProjectArgs& args);
+void project_narrow(const LaunchContext& gpu, const ProjectArgs& args);
 void logits_wgmma(const LaunchContext& gpu, const RouteArgs& args);
 void route_wgmma(const LaunchContext& gpu, const RouteArgs& args);
 void experts_up_wgmma(const LaunchContext& gpu, const ExpertsUpArgs& args);

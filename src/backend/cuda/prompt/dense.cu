@@ -114,7 +114,9 @@ LaunchShape shape_for(const Target& target, const Strips& weights, int num_token
 }
 
 template <Layout layout>
-using HopperShape = WgmmaShape<layout, kMostColumns>;
+using WideShape = WgmmaShape<layout, kMostColumns, 3>;
+template <Layout layout>
+using NarrowShape = WgmmaShape<layout, kManyColumns, 1>;
 
 template <typename Shape>
 void launch_qkv(const LaunchContext& gpu, const QkvArgs& args) {
@@ -145,19 +147,25 @@ void qkv_many(const LaunchContext& gpu, const QkvArgs& args) {
   with_layout(args.weights.layout, [&](auto layout) { launch_qkv<PromptShape<layout()>>(gpu, args); });
 }
 void qkv_wgmma(const LaunchContext& gpu, const QkvArgs& args) {
-  with_layout(args.weights.layout, [&](auto layout) { launch_qkv<HopperShape<layout()>>(gpu, args); });
+  with_layout(args.weights.layout, [&](auto layout) { launch_qkv<WideShape<layout()>>(gpu, args); });
+}
+void qkv_narrow(const LaunchContext& gpu, const QkvArgs& args) {
+  with_layout(args.weights.layout, [&](auto layout) { launch_qkv<NarrowShape<layout()>>(gpu, args); });
 }
 void project_many(const LaunchContext& gpu, const ProjectArgs& args) {
   with_layout(args.weights.layout, [&](auto layout) { launch_project<PromptShape<layout()>>(gpu, args); });
 }
 void project_wgmma(const LaunchContext& gpu, const ProjectArgs& args) {
-  with_layout(args.weights.layout, [&](auto layout) { launch_project<HopperShape<layout()>>(gpu, args); });
+  with_layout(args.weights.layout, [&](auto layout) { launch_project<WideShape<layout()>>(gpu, args); });
+}
+void project_narrow(const LaunchContext& gpu, const ProjectArgs& args) {
+  with_layout(args.weights.layout, [&](auto layout) { launch_project<NarrowShape<layout()>>(gpu, args); });
 }
 void logits_many(const LaunchContext& gpu, const RouteArgs& args) {
   launch_logits<PromptShape<Layout::kBf16>>(gpu, args);
 }
 void logits_wgmma(const LaunchContext& gpu, const RouteArgs& args) {
-  launch_logits<HopperShape<Layout::kBf16>>(gpu, args);
+  launch_logits<NarrowShape<Layout::kBf16>>(gpu, args);
 }
 
 size_t many_shared_bytes(Layout layout) {
@@ -167,7 +175,7 @@ size_t many_shared_bytes(Layout layout) {
 }
 size_t wgmma_shared_bytes(Layout layout) {
   size_t bytes = 0;
-  with_layout(layout, [&](auto l) { bytes = HopperShape<l()>::kBytes; });
+  with_layout(layout, [&](auto l) { bytes = std::max({WideShape<l()>::kBytes, NarrowShape<l()>::kBytes}); });
   return bytes;
 }
 
@@ -175,8 +183,11 @@ void prepare_prompt_dense() {
   for_each_layout([&](auto layout) { prepare<PromptShape<layout()>>(); });
   allow_shared_bytes(logits_many_kernel<PromptShape<Layout::kBf16>>, PromptShape<Layout::kBf16>::kBytes);
   if (device_caps().family != Family::kSm90) return;
-  for_each_layout([&](auto layout) { prepare<HopperShape<layout()>>(); });
-  allow_shared_bytes(logits_many_kernel<HopperShape<Layout::kBf16>>, HopperShape<Layout::kBf16>::kBytes);
+  for_each_layout([&](auto layout) {
+    prepare<WideShape<layout()>>();
+    prepare<NarrowShape<layout()>>();
+  });
+  allow_shared_bytes(logits_many_kernel<NarrowShape<Layout::kBf16>>, NarrowShape<Layout::kBf16>::kBytes);
 }
 
 }  // namespace nibble::cuda

@@ -12,7 +12,7 @@ namespace {
 
 using MmaShape = PromptShape<Layout::kMxfp4>;
 template <int columns>
-using HopperShape = WgmmaShape<Layout::kMxfp4, columns>;
+using HopperShape = WgmmaShape<Layout::kMxfp4, columns, 3>;
 static_assert(MmaShape::kColumns == kManyColumns);
 
 template <typename Shape>

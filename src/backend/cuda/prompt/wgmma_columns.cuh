@@ -1,10 +1,12 @@
-// Products of many tokens (pipeline.cuh) by wgmma, on Hopper: 192 rows x 64 or 128 columns, with activations in bfloat16 whose columns are in
-// the order of the lanes (lane_order). Three warpgroups multiply, each four strips; the fourth copies. Sums and their order are those of
-// mma.sync, to the bit, so all that surrounds the products is the same.
+// Products of many tokens (pipeline.cuh) by wgmma, on Hopper, with activations in bfloat16 whose columns are in the order of the lanes
+// (lane_order). One or three warpgroups multiply, each four strips, 64 rows, with up to 64 or 128 columns; one more copies. Sums and their
+// order are those of mma.sync, to the bit, so all that surrounds the products is the same.
 //
 // A warpgroup unpacks a tile of its strips into registers while the products of the tile before are under way, so there are two sets of A.
-// A stage is left when its products have ended. An item with fewer columns takes a smaller
-// product.
+// A stage is left when its products have ended. An item with fewer columns takes a smaller product.
+//
+// Three warpgroups share the columns that are copied. A batch has few of them, and few items: one warpgroup then makes three times as many,
+// so that all of memory is read from.
 #pragma once
 
 #include "backend/cuda/layout/fragments.cuh"
@@ -14,10 +16,11 @@
 
 namespace nibble::cuda {
 
-template <Layout layout, int columns>
-struct WgmmaShape : PromptWarps {
+template <Layout layout, int columns, int warpgroups>
+struct WgmmaShape {
   static constexpr bool kIsWgmma{true};
   static constexpr Layout kLayout{layout};
+  static constexpr int kWarps{4 * warpgroups}, kCopyWarps{4}, kThreads{32 * (kWarps + kCopyWarps)};
   static constexpr int kColumnWarps{1}, kRowWarps{kWarps}, kStrips{kWarps};
   static constexpr int kColumns{columns}, kWarpColumns{kColumns}, kWarpTiles{kColumns / 8};
   static constexpr int kRowBytes{2 * kTileCols}, kScaleBytes{0};
@@ -33,14 +36,16 @@ struct WgmmaShape : PromptWarps {
   }
 
   // 65,536 registers are 128 for each of 512 threads. Those that copy need few, and sums of 64 rows and 128 columns take 128 twice: a
-  // segment's, and the total.
+  // segment's, and the total. Of 256 threads each has 255 anyway.
+  static constexpr bool kSharesRegisters{warpgroups > 1};
   static constexpr int kCopyRegisters{32}, kProductRegisters{160};
-  static_assert(32 * (kWarps * kProductRegisters + kCopyWarps * kCopyRegisters) <= 65536);
+  static_assert(!kSharesRegisters ||
+                32 * (kWarps * kProductRegisters + kCopyWarps * kCopyRegisters) <= 65536);
 
   // On other families there is nothing behind these, and no row of the kernel table launches them.
   static __device__ void prepare_copying() {
 #if NIBBLE_WGMMA
-    give_registers<kCopyRegisters>();
+    if constexpr (kSharesRegisters) give_registers<kCopyRegisters>();
 #endif
   }
 
@@ -48,7 +53,7 @@ struct WgmmaShape : PromptWarps {
   static __device__ void multiply(const Strips& weights, const Items& items, Cuts cuts,
                                   Stages<WgmmaShape> stages, const Take& take) {
 #if NIBBLE_WGMMA
-    take_registers<kProductRegisters>();
+    if constexpr (kSharesRegisters) take_registers<kProductRegisters>();
     Stages<WgmmaShape> read = stages;
     for (int index = static_cast<int>(blockIdx.x); index < items.count();
          index += static_cast<int>(gridDim.x)) {

@@ -129,7 +129,8 @@ TEST(CudaPlan, MultipliesManyTokensByWgmmaOnHopperWhereItsStagesHaveRoom) {
       const Plan plan = plan_of("gpt-oss-120b", target_of(caps, {.shared_budget = budget}));
       for (const Operation operation : {Operation::kQkv, Operation::kProject, Operation::kRoute,
                                         Operation::kExpertsUp, Operation::kExpertsDown})
-        for (const int rows : {1, kFewTokens, kFewTokens + 1, kWideTokens - 1, kWideTokens})
+        for (const int rows :
+             {1, kFewTokens, kFewTokens + 1, kNarrowTokens, kNarrowTokens + 1, kWideTokens - 1, kWideTokens})
           EXPECT_EQ(plan.find(operation, rows)->pass.lane_order,
                     caps.family == Family::kSm90 && budget == 227 && rows > kFewTokens)
               << gpu << ", " << budget << " KB: " << nibble::name(operation) << " of " << rows;
