@@ -113,11 +113,11 @@ void run_unembed(const Model& model, const Plan& plan, const Workspace& work, co
                  int first, int count, Stream stream) {
   const InputParts in = parts_of(work.input, shape);
   const ResidualInput left = stream_in(model.config, work, /*with_experts=*/true);
-  plan.unembed(stream, {{left, model.weights.final_norm, model.config.rms_eps},
-                        in.output_rows + first,
-                        count,
-                        model.weights.unembedding,
-                        work.logits});
+  const NormInput norm{left, model.weights.final_norm, model.config.rms_eps};
+  const int* rows = in.output_rows + first;
+  if (plan.has_norms(count))  // of these rows alone
+    plan.rms_norm(stream, {norm, count, nullptr, work.normed, {}, plan.has_lane_order(count), rows});
+  plan.unembed(stream, {norm, rows, count, model.weights.unembedding, work.logits, work.normed});
 }
 
 void run_sample(const Model& model, const Plan& plan, const Workspace& work, const StepShape& shape,

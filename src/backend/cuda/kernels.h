@@ -50,10 +50,12 @@ struct NormInput {
 struct RmsNormArgs {
   NormInput norm;
   int num_tokens;
-  float* x;                // [T, H]
+  float* x;                // [T, H] or null
   __nv_bfloat16* normed;   // [T, H]
   BlockRows blocks{};      // [T, H]
   bool lane_order{false};  // of the columns of `normed`, as wgmma multiplies them (layout/strips.h)
+  const int* rows{
+      nullptr};  // [num_tokens], indices into the step's rows, of which only these are wanted; null: all
 };
 void rms_norm(const LaunchContext& gpu, const RmsNormArgs& args);
 
@@ -237,6 +239,8 @@ struct UnembedArgs {
   int num_rows;
   Strips weights;
   float* logits;  // [num_rows, V]
+  const __nv_bfloat16* normed{
+      nullptr};  // [num_rows, H], where the kernel takes the norm (kernel_table.h: Pass)
 };
 void unembed(const LaunchContext& gpu, const UnembedArgs& args);
 
@@ -271,6 +275,7 @@ size_t attend_tiles_shared_bytes();
 // The operations above for many tokens: weights are read once for kManyColumns of them.
 void qkv_many(const LaunchContext& gpu, const QkvArgs& args);
 void project_many(const LaunchContext& gpu, const ProjectArgs& args);
+void unembed_many(const LaunchContext& gpu, const UnembedArgs& args);
 void logits_many(const LaunchContext& gpu, const RouteArgs& args);  // the part of route_many that multiplies
 void route_many(const LaunchContext& gpu, const RouteArgs& args);
 void experts_up_many(const LaunchContext& gpu, const ExpertsUpArgs& args);
@@ -280,6 +285,7 @@ void qkv_wgmma(const LaunchContext& gpu, const QkvArgs& args);
 void qkv_narrow(const LaunchContext& gpu, const QkvArgs& args);  // for batches: more and smaller CTAs
 void project_wgmma(const LaunchContext& gpu, const ProjectArgs& args);
 void project_narrow(const LaunchContext& gpu, const ProjectArgs& args);
+void unembed_wgmma(const LaunchContext& gpu, const UnembedArgs& args);
 void logits_wgmma(const LaunchContext& gpu, const RouteArgs& args);
 void route_wgmma(const LaunchContext& gpu, const RouteArgs& args);
 void experts_up_wgmma(const LaunchContext& gpu, const ExpertsUpArgs& args);

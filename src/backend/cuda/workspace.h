@@ -10,7 +10,7 @@
 
 namespace nibble::cuda {
 
-inline constexpr int kOutputRows{32};  // rows of logits computed at a time
+inline constexpr int kOutputRows{64};  // rows of logits computed at a time
 inline constexpr size_t kAttendScratchBytes{size_t{64} << 20};
 
 // Activations of a step of up to T rows, and scratch that kernels hand to each other.

@@ -109,6 +109,18 @@ __global__ void __launch_bounds__(Shape::kThreads, 1)
 }
 
 template <typename Shape>
+__global__ void __launch_bounds__(Shape::kThreads, 1)
+    unembed_many_kernel(const __grid_constant__ UnembedArgs args, Timestamps timestamps) {
+  const EndTimestamp end_timestamp(timestamps);
+  const int vocab = args.weights.rows;
+  multiply_tokens<Shape>(timestamps, args.weights, args.normed, args.norm.residual.hidden, args.num_rows,
+                         NoCuts(), [&](int row, int output, int, bool) {
+                           float* logits = args.logits + size_t{1} * output * vocab + row;
+                           return [=](int i, float sum) { logits[size_t{1} * i * vocab] = sum; };
+                         });
+}
+
+template <typename Shape>
 LaunchShape shape_for(const Target& target, const Strips& weights, int num_tokens) {
   return shape_for_items<Shape>(target, TokenItems<Shape>(weights, num_tokens).count());
 }
@@ -136,7 +148,13 @@ void launch_logits(const LaunchContext& gpu, const RouteArgs& args) {
          shape_for<Shape>(gpu.target, args.weights, args.num_tokens), args);
 }
 template <typename Shape>
+void launch_unembed(const LaunchContext& gpu, const UnembedArgs& args) {
+  launch(gpu, {Operation::kUnembed, "unembed"}, unembed_many_kernel<Shape>,
+         shape_for<Shape>(gpu.target, args.weights, args.num_rows), args);
+}
+template <typename Shape>
 void prepare() {
+  allow_shared_bytes(unembed_many_kernel<Shape>, Shape::kBytes);
   allow_shared_bytes(qkv_many_kernel<Shape>, Shape::kBytes);
   allow_shared_bytes(project_many_kernel<Shape>, Shape::kBytes);
 }
@@ -160,6 +178,12 @@ void project_wgmma(const LaunchContext& gpu, const ProjectArgs& args) {
 }
 void project_narrow(const LaunchContext& gpu, const ProjectArgs& args) {
   with_layout(args.weights.layout, [&](auto layout) { launch_project<NarrowShape<layout()>>(gpu, args); });
+}
+void unembed_many(const LaunchContext& gpu, const UnembedArgs& args) {
+  with_layout(args.weights.layout, [&](auto layout) { launch_unembed<PromptShape<layout()>>(gpu, args); });
+}
+void unembed_wgmma(const LaunchContext& gpu, const UnembedArgs& args) {
+  with_layout(args.weights.layout, [&](auto layout) { launch_unembed<NarrowShape<layout()>>(gpu, args); });
 }
 void logits_many(const LaunchContext& gpu, const RouteArgs& args) {
   launch_logits<PromptShape<Layout::kBf16>>(gpu, args);

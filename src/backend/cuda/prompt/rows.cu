@@ -25,14 +25,16 @@ __global__ void __launch_bounds__(kThreads, 1)
 using NormRow = __nv_bfloat16[kMaxHidden];
 __device__ void rms_norm_token(const RmsNormArgs& args, const Timestamps& timestamps, NormRow& row) {
   const int token = static_cast<int>(blockIdx.x), hidden = args.norm.residual.hidden;
+  const int from =
+      args.rows ? args.rows[token] : token;  // the step's input was there before the step's first kernel
   const NormWeights<kWarps> norm_weights(args.norm.weights, hidden);
   wait_for_predecessor(timestamps);
   let_successor_start();
   norm_weights.load(
-      args.norm, 1, [&](int) { return token; }, row, activation_stride(hidden),
+      args.norm, 1, [&](int) { return from; }, row, activation_stride(hidden),
       [&](int, int i, float4 x, uint2 normed) {
         const size_t at = size_t{1} * token * (hidden / 4) + i;
-        reinterpret_cast<float4*>(args.x)[at] = x;
+        if (args.x) reinterpret_cast<float4*>(args.x)[at] = x;
         if (!args.lane_order) {
           reinterpret_cast<uint2*>(args.normed)[at] = normed;
           return;

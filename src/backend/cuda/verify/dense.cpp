@@ -250,18 +250,26 @@ void check_unembed_case(Comparison& comparison, const Subject& subject, const Ca
                           c.values, c.seed + 40);
   const DeviceArray<int> device_rows(rows);
   const DeviceArray<float> logits(static_cast<size_t>(num_rows) * static_cast<size_t>(vocab));
+  Activations x = norm.normed(rows);
+  if (subject.row.pass.takes_norm) std::fill(x.slack.begin(), x.slack.end(), 0.0f);
+  const DeviceArray<uint16_t> normed = given_norm(subject, x);
   check(cudaDeviceSynchronize(), "preparing a check");
-  subject.launch(UnembedArgs{norm.input(), device_rows.data(), num_rows, matrix.strips(), logits.data()});
+  UnembedArgs args{norm.input(), device_rows.data(), num_rows, matrix.strips(), logits.data(), bf16(normed)};
+  subject.launch(args);
   check(cudaStreamSynchronize(subject.stream()), "checking unembed");
 
   const auto actual = logits.read(comparison, "logits");
-  const Products expected = matrix.times(norm.normed(rows));
+  const Products expected = matrix.times(x);
   for (int t = 0; t < num_rows; ++t)
     for (int row = 0; row < vocab; ++row) {
       const size_t at = expected.at(t, row);
       comparison.near("logits", t, row, actual[at], expected.sums[at],
                       with_rest(expected.bounds[at], expected.sums[at], 0));
     }
+  const DeviceArray<uint16_t> natural(bits_of(x));
+  args.normed = bf16(natural);
+  compare_with_mma(comparison, subject, "bits of logits", vocab, args,
+                   [&] { return logits.read(comparison, "logits"); });
 }
 
 }  // namespace

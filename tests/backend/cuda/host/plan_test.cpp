@@ -151,7 +151,7 @@ TEST(CudaPlan, RefusesWhatNoRowRuns) {
 TEST(CudaPlan, TakesAFamilysOwnRow) {
   std::vector<KernelRow> rows(kernel_rows().begin(), kernel_rows().end());
   for (KernelRow& row : rows)
-    if (row.operation == Operation::kUnembed)
+    if (row.operation == Operation::kUnembed && row.from_rows == 1)
       row.families = {Family::kSm80, Family::kSm86, Family::kSm89, Family::kSm90, Family::kSm100};
   KernelRow own = *std::find_if(rows.begin(), rows.end(), [](const KernelRow& row) {
     return row.operation == Operation::kUnembed && row.weights == Format::kBf16;
