@@ -86,7 +86,7 @@ void run_layers(const Model& model, const Plan& plan, const Workspace& work, con
   const int T = shape.num_tokens, Nq = config.num_heads, Nkv = config.num_kv_heads;
   const StepInput in = parts_of(work.input, shape).step();
   const RopeInput rope{work.rope_frequencies, work.rope_concentration};
-  plan.embed(stream, T, {in, model.weights.embedding, config.hidden, work.x, work.step});
+  plan.embed(stream, T, {in, model.weights.embedding, config.hidden, work.x, work.step, work.results});
   for (size_t l = 0; l < model.weights.layers.size(); ++l) {
     const DeviceLayer& layer = model.weights.layers[l];
     const LayerPages pages = model.kv.pages(l);
@@ -124,7 +124,7 @@ void run_sample(const Model& model, const Plan& plan, const Workspace& work, con
                 int first, int count, Stream stream) {
   const InputParts in = parts_of(work.input, shape);
   plan.sample(stream, count,
-              {in.sample + first, work.logits, model.config.vocab, shape.are_greedy, work.best,
+              {in.sample + first, in.rows, work.logits, model.config.vocab, shape.are_greedy, work.best,
                work.sample_tickets, work.results + first});
 }
 

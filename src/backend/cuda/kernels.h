@@ -27,6 +27,7 @@ struct EmbedArgs {
   int hidden;
   float* x;  // [T, H]
   uint32_t* step;
+  const SampleResult* last_results;  // of the step before
 };
 void embed(const LaunchContext& gpu, int num_tokens, const EmbedArgs& args);
 
@@ -247,6 +248,7 @@ void unembed(const LaunchContext& gpu, const UnembedArgs& args);
 // Chooses a token from each row of logits, and computes the log-probabilities that are asked for.
 struct SampleArgs {
   const SampleRow* rows;  // [rows of the launch]
+  const RowInput* input;  // the step's
   float* logits;      // [rows, V]; the kernel applies biases and penalties in place, and restores the logits
   int vocab;          // at most kMaxVocab
   bool are_greedy;    // every row asks for nothing but the likeliest token

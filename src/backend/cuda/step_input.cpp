@@ -37,6 +37,7 @@ InputUpload::InputUpload(const Config& config, const BackendOptions& options, ui
       max_page_ids_(max_page_ids(options)),
       device_(device),
       pinned_(max_input_bytes(options)),
+      last_pinned_(max_input_bytes(options)),
       sample_rows_(config.vocab) {}
 
 StepShape InputUpload::upload(const Batch& batch, Stream stream) {
@@ -62,6 +63,7 @@ StepShape InputUpload::upload(const Batch& batch, Stream stream) {
   shape.full_chunks = 1;
   while (shape.full_chunks < chunks_for(last_position / kPagePositions + 1)) shape.full_chunks *= 2;
 
+  std::swap(pinned_, last_pinned_);
   const InputParts in = parts_of(pinned_.as<uint8_t>(), shape);
   TileInput* tile = in.tiles;
   int* output_row = in.output_rows;
@@ -80,12 +82,13 @@ StepShape InputUpload::upload(const Batch& batch, Stream stream) {
     int& next_row = is_tiled ? next_tiled : next_single;
     const int first_row = std::exchange(next_row, next_row + num_rows);
     for (int i = 0; i < num_rows; ++i)
-      in.rows[first_row + i] = {run.tokens[static_cast<size_t>(i)], run.first_position + i, full, sliding};
+      in.rows[first_row + i] = {run.follows < 0 ? run.tokens[static_cast<size_t>(i)] : -1 - run.follows,
+                                run.first_position + i, full, sliding};
     for (int i = 0; is_tiled && i < num_rows; i += kTileRows)
       *tile++ = {first_row + i, std::min(kTileRows, num_rows - i)};
     for (const OutputRow& output : run.outputs) {
       *output_row++ = first_row + output.token_index;
-      sample_rows_.add(output, run.first_position + output.token_index + 1);
+      sample_rows_.add(output, run.first_position + output.token_index + 1, run.follows < 0 ? -1 : first_row);
     }
   }
   shape.are_greedy = sample_rows_.are_greedy();

@@ -43,7 +43,7 @@ class InputUpload {
   // `device`: max_input_bytes() on the device.
   InputUpload(const Config& config, const BackendOptions& options, uint8_t* device);
 
-  // Enqueues the copy of a batch's input. The previous step must have ended.
+  // Enqueues the copy of a batch's input. The step before the previous one must have ended.
   StepShape upload(const Batch& batch, Stream stream);
   // Enqueues the copy of the masks of its output rows, when everything before the sampling has been launched.
   void upload_masks(Stream stream) { sample_rows_.upload_masks(stream); }
@@ -52,7 +52,7 @@ class InputUpload {
   int max_tokens_;
   size_t max_page_ids_;
   uint8_t* device_;
-  PinnedBuffer pinned_;
+  PinnedBuffer pinned_, last_pinned_;  // in turn: the previous step's copy may still be waiting to begin
   SampleRows sample_rows_;
 };
 
