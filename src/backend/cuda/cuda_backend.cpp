@@ -103,14 +103,15 @@ void CudaBackend::launch(const Batch& batch) {
   Launched& step = launched_[num_launched_ % launched_.size()];
   step.logits.clear();
   const StepShape shape = input_.upload(batch, stream_);
-  step.num_outputs = shape.num_outputs;
+  step.num_outputs = 0;  // without those of spare rows
+  for (const Run& run : batch.runs) step.num_outputs += static_cast<int>(run.outputs.size());
   if (shape.is_decode()) {
     graphs_.launch(shape, stream_, [&] { enqueue_decode(shape); });
     if (shape.have_masks) {
       input_.upload_masks(stream_);
       enqueue_sample(shape, 0, shape.num_outputs);
     }
-    if (batch.want_logits) download_logits(shape.num_outputs, step.logits);
+    if (batch.want_logits) download_logits(step.num_outputs, step.logits);
   } else if (shape.num_tokens > 0) {
     graphs_.count_step_without();
     enqueue_layers(shape);

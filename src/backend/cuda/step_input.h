@@ -8,7 +8,13 @@
 
 namespace nibble::cuda {
 
-inline constexpr int kMaxGraphTokens{8};
+inline constexpr int kMaxGraphTokens{64};
+// The rows of a decode step's graph: few sizes, so that few graphs serve all steps. The rows that are too many hold a token of a
+// sequence that nobody has, in a page of its own (kSparePages), and no token is chosen for them.
+constexpr int graph_rows(int num_tokens) {
+  const int step = num_tokens <= 8 ? 1 : num_tokens <= 32 ? 4 : 8;
+  return (num_tokens + step - 1) / step * step;
+}
 
 // A step's shape decides which kernels it launches, and with which grids: steps of one shape share a CUDA graph.
 struct StepShape {
@@ -50,6 +56,7 @@ class InputUpload {
 
  private:
   int max_tokens_;
+  PageId spare_full_, spare_sliding_;
   size_t max_page_ids_;
   uint8_t* device_;
   PinnedBuffer pinned_, last_pinned_;  // in turn: the previous step's copy may still be waiting to begin

@@ -94,7 +94,8 @@ OwnedWorkspace::OwnedWorkspace(const Config& config, const BackendOptions& optio
 }
 
 size_t kv_layer_bytes(const Config& config, const BackendOptions& options, LayerKind kind) {
-  const int num_pages = kind == LayerKind::kFull ? options.num_full_pages : options.num_sliding_pages;
+  const int num_pages =
+      kSparePages + (kind == LayerKind::kFull ? options.num_full_pages : options.num_sliding_pages);
   return size_t{2} * static_cast<size_t>(num_pages) * static_cast<size_t>(config.num_kv_heads) *
          kPagePositions * num_bytes(options.kv_format, static_cast<size_t>(config.head_dim));
 }

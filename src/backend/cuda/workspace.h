@@ -11,6 +11,8 @@
 namespace nibble::cuda {
 
 inline constexpr int kOutputRows{64};  // rows of logits computed at a time
+inline constexpr int kSparePages{
+    1};  // of each kind, behind those that sequences have (graph_rows in step_input.h)
 inline constexpr size_t kAttendScratchBytes{size_t{64} << 20};
 
 // Activations of a step of up to T rows, and scratch that kernels hand to each other.
