@@ -48,7 +48,7 @@ size_t wgmma(const Config&, Format weights) { return wgmma_shared_bytes(layout_o
 
 // Where there is wgmma, and memory for its stages, it multiplies, and the others do not: activations are in one order.
 bool has_wgmma(const Target& target) {
-  return target.family == Family::kSm90 && target.budget == Budget::k227;
+  return target.has_wgmma && target.budget == Budget::k227;
 }
 std::string why_not_wgmma(const Config&, const Target& target) {
   return has_wgmma(target) ? "" : fmt::format("{} KB of shared memory, of 227", kilobytes(target.budget));
@@ -176,10 +176,16 @@ std::vector<const KernelRow*> rows_valid_for(Family family, std::span<const Kern
   return valid;
 }
 
+std::vector<const KernelRow*> rows_with_code_for(const Target& target, std::span<const KernelRow> rows) {
+  std::vector<const KernelRow*> found = rows_valid_for(target.family, rows);
+  std::erase_if(found, [&](const KernelRow* row) { return row->pass.lane_order && !target.has_wgmma; });
+  return found;
+}
+
 std::vector<KernelCheck> kernel_checks(const CudaOptions& options) {
   const Target target = target_of(device_caps(), options);
   std::vector<KernelCheck> checks;
-  for (const KernelRow* row : rows_valid_for(target.family, kRows))
+  for (const KernelRow* row : rows_with_code_for(target, kRows))
     checks.push_back({name(*row), [row, target] { return row->check(*row, target); }});
   return checks;
 }

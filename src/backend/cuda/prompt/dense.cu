@@ -206,7 +206,7 @@ size_t wgmma_shared_bytes(Layout layout) {
 void prepare_prompt_dense() {
   for_each_layout([&](auto layout) { prepare<PromptShape<layout()>>(); });
   allow_shared_bytes(logits_many_kernel<PromptShape<Layout::kBf16>>, PromptShape<Layout::kBf16>::kBytes);
-  if (device_caps().family != Family::kSm90) return;
+  if (!device_caps().has_wgmma) return;
   for_each_layout([&](auto layout) {
     prepare<WideShape<layout()>>();
     prepare<NarrowShape<layout()>>();

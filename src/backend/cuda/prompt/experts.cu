@@ -83,7 +83,7 @@ void experts_down_wgmma(const LaunchContext& gpu, const ExpertsDownArgs& args) {
 
 void prepare_prompt_experts() {
   prepare<MmaShape>();
-  if (device_caps().family != Family::kSm90) return;
+  if (!device_caps().has_wgmma) return;
   prepare<HopperShape<kManyColumns>>();
   prepare<HopperShape<kMostColumns>>();
 }
