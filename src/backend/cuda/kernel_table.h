@@ -38,11 +38,11 @@ inline constexpr Families kEverywhere{Family::kSm80,  Family::kSm86,  Family::kS
 struct Pass {
   int columns{0};  // 0: it has no weights
   bool takes_norm{false};
-  bool lane_order{
-      false};  // the columns of its activations are in the order of wgmma's lanes (layout/strips.h)
+  bool takes_image{false};  // multiplies activations that lie in an image (layout/image.h)
 };
 inline constexpr Pass kNoPass{}, kFewPass{kMaxColumns, false}, kManyPass{kManyColumns, true},
-    kWgmmaPass{kManyColumns, true, true}, kWidePass{kMostColumns, true, true};
+    kBatchPass{kBatchColumns, true, true}, kWgmmaPass{kManyColumns, true, true},
+    kWidePass{kMostColumns, true, true};
 
 template <typename Args>
 using Launch = void (*)(const LaunchContext&, const Args&);

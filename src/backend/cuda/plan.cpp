@@ -54,6 +54,7 @@ bool are_asked_for(const KernelRow& row, const std::vector<const KernelRow*>& ro
 Plan::Plan(const Config& config, const BackendOptions& options, const Target& target, std::string_view source,
            std::optional<BlockFormat> prompt_activations, std::span<const KernelRow> rows)
     : target_(target), num_experts_(config.num_experts), experts_per_token_(config.experts_per_token) {
+  if (prompt_activations) target_.has_wgmma = false;  // it takes activations in another layout
   const std::vector<const KernelRow*> valid = rows_valid_for(target.family, rows);
   for (const Operation operation : kOperations) {
     const Format weights = weights_of(operation, options);
@@ -62,7 +63,7 @@ Plan::Plan(const Config& config, const BackendOptions& options, const Target& ta
     for (const KernelRow* row : valid) {
       if (row->operation != operation || row->weights != weights) continue;
       if (!are_asked_for(*row, valid, prompt_activations)) continue;
-      std::string refusal = row->why_not ? row->why_not(config, target) : std::string();
+      std::string refusal = row->why_not ? row->why_not(config, target_) : std::string();
       if (refusal.empty())
         chosen_.push_back(row);
       else

@@ -24,7 +24,9 @@ struct StepShape {
   bool are_greedy{false};
   bool have_masks{false};  // the sampling waits for InputUpload::upload_masks()
   bool writes_kv{false};   // every row belongs to another sequence: attend_rows() writes
-  bool is_decode() const { return num_tokens <= kMaxGraphTokens && writes_kv && num_outputs == num_tokens; }
+  bool is_decode() const {
+    return num_tokens > 0 && num_tokens <= kMaxGraphTokens && writes_kv && num_outputs == num_tokens;
+  }
   friend auto operator<=>(const StepShape&, const StepShape&) = default;
 };
 

@@ -50,7 +50,7 @@ class CudaAhead : public testing::Test {
     for (int n = 0; n < 40; ++n) {
       GenerationRequest& request = all.emplace_back();
       request.prompt = random_ids(1 + 7 * n % 90, weights_->config.vocab, static_cast<uint64_t>(n));
-      request.stop.max_tokens = 1 + 11 * n % 70;
+      request.stop.max_tokens = 30 + 11 * n % 170;
       request.sample.seed = static_cast<uint64_t>(n);
       request.sample.num_logprobs = n % 3 == 0 ? 2 : -1;
       if (n % 2 == 1) request.sample.temperature = 1.5f;

@@ -9,6 +9,7 @@
 // Work for 8 heads: 4 D FLOP for each head, row and position. A warp's 32 products of a page take as long as the shared memory that they
 // read, 256 bytes each.
 #include "backend/cuda/attention/page.cuh"
+#include "backend/cuda/layout/image.h"
 #include "backend/cuda/ptx/copy.cuh"
 #include "backend/cuda/ptx/load.cuh"
 #include "backend/cuda/ptx/mma.cuh"
@@ -237,7 +238,8 @@ __global__ void __launch_bounds__(kTileThreads, 1)
     first[half] = first_seen(position[half]);
   }
   const auto elements_of = [&](int half) {
-    return args.attended + (size_t{1} * row[half] * args.num_heads + kv_head * group_heads + g) * kHeadDim;
+    return args.attended +
+           first_of_tile(row[half], kv_head * group_heads + g, args.num_heads, args.image_rows);
   };
   uint32_t queries[4][4]{};
   if (g < group_heads)
@@ -298,7 +300,7 @@ __global__ void __launch_bounds__(kTileThreads, 1)
     auto* out = reinterpret_cast<__nv_bfloat162*>(elements_of(half));
 #pragma unroll
     for (int j = 0; j < 8; ++j)
-      out[args.lane_order ? j / 4 * 16 + 4 * t + j % 4 : 4 * j + t] = {
+      out[args.image_rows ? place_in_cell(row[half], 8 * j + 2 * t) / 4 : 4 * j + t] = {
           finish(sums.outputs[j][2 * half], sums.sum[half]),
           finish(sums.outputs[j][2 * half + 1], sums.sum[half])};
   }

@@ -73,14 +73,15 @@ __device__ GroupWeights group_weights(uint32_t tile, int group) {
   return w;
 }
 
-// The words of a tile, loaded once, of which group after group is unpacked: product m of the group is a[m].
+// The weights of a tile, of which group after group is unpacked: product m of the group is a[m]. Codes are loaded once.
 template <Layout layout>
 class TileWords {
  public:
-  __device__ explicit TileWords(uint32_t tile) {
-    const int lane = threadIdx.x % 32;
-    for (int i = 0; i < kLoads; ++i) words_[i] = load_shared_16(tile + i * 512 + lane * 16);
-    if constexpr (layout == Layout::kMxfp4) scales_ = load_shared_4(tile + kTileCodeBytes + lane / 4 * 4);
+  __device__ explicit TileWords(uint32_t tile) : lane_(tile + threadIdx.x % 32 * 16) {
+    if constexpr (layout != Layout::kBf16)
+      for (int i = 0; i < kLoads; ++i) words_[i] = load_shared_16(lane_ + i * 512);
+    if constexpr (layout == Layout::kMxfp4)
+      scales_ = load_shared_4(tile + kTileCodeBytes + threadIdx.x % 32 / 4 * 4);
   }
   __device__ void unpack(int group, uint32_t (&a)[2][4]) const {
     if constexpr (layout == Layout::kMxfp4) {
@@ -93,15 +94,16 @@ class TileWords {
       unpack_e4m3(words_[group].z, words_[group].w, a[1]);
     } else {
       for (int m = 0; m < 2; ++m) {
-        const uint4& words = words_[2 * group + m];
+        const uint4 words = load_shared_16(lane_ + (2 * group + m) * 512);
         a[m][0] = words.x, a[m][1] = words.y, a[m][2] = words.z, a[m][3] = words.w;
       }
     }
   }
 
  private:
-  static constexpr int kLoads{layout == Layout::kMxfp4 ? 1 : layout == Layout::kE4m3 ? 2 : 4};
-  uint4 words_[kLoads];
+  static constexpr int kLoads{layout == Layout::kE4m3 ? 2 : 1};
+  uint32_t lane_;
+  uint4 words_[kLoads]{};
   uint32_t scales_{0};  // of MXFP4
 };
 

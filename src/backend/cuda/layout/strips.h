@@ -122,14 +122,6 @@ constexpr int cut_of(const Strips& strips, int strip, unsigned num_ctas) {
   return strips.num_segments;
 }
 
-// The place of a column in rows of activations that wgmma multiplies: its B has the pairs of columns of a product in the order of the
-// lanes (ptx/wgmma.cuh), where mma.sync's lanes load 8 neighbouring columns for both products of a group. Column 8 t + 4 m + 2 h + c of a
-// group of 32 is at 16 m + 8 h + 2 t + c.
-constexpr int lane_order(int col) {
-  const int t = col / 8 % 4, m = col / 4 % 2, h = col / 2 % 2;
-  return col / 32 * 32 + 16 * m + 8 * h + 2 * t + col % 2;
-}
-
 constexpr int padded_cols(int cols) { return (cols + kTileCols - 1) / kTileCols * kTileCols; }
 
 }  // namespace nibble::cuda

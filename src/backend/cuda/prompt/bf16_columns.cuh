@@ -30,9 +30,8 @@ struct PromptShape : PromptWarps {
   static constexpr int kColumnWarps{prompt_column_warps(layout)}, kRowWarps{prompt_row_warps(layout)};
   static constexpr int kStrips{kRowWarps}, kColumns{kColumnWarps * kWarpColumns};
   static constexpr int kRowBytes{2 * kTileCols}, kScaleBytes{0};
-  static constexpr int kColumnPlace{kStrips * tile_bytes(layout)},
-      kStageBytes{kColumnPlace + kColumns * kRowBytes};
-  static constexpr int piece_place(int column, int piece) { return swapped_place<kRowBytes>(column, piece); }
+  static constexpr int kWeightBytes{kStrips * tile_bytes(layout)},
+      kStageBytes{kWeightBytes + kColumns * kRowBytes};
   static constexpr int kStages{layout == Layout::kMxfp4 ? 6 : layout == Layout::kE4m3 ? 4 : 3};
   static constexpr int kBytes{stages_bytes(kStages, kStageBytes)};
   static_assert(kBytes <= (98 << 10));
@@ -50,7 +49,7 @@ class Bf16Lane {
               g = lane / 4;
     weights_ = warp % Shape::kRowWarps * tile_bytes(layout);
     for (int group = 0; group < 2; ++group)
-      columns_[group] = Shape::kColumnPlace +
+      columns_[group] = Shape::kWeightBytes +
                         (warp / Shape::kRowWarps * Shape::kWarpColumns + g) * Shape::kRowBytes +
                         (group ^ (g % 2)) * 64 + lane % 4 * 16;
   }

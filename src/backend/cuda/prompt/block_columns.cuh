@@ -29,9 +29,8 @@ struct BlockShape : PromptWarps {
   static constexpr Layout kLayout{Layout::kMxfp4};
   static constexpr int kColumnWarps{1}, kRowWarps{kWarps}, kStrips{kWarps}, kColumns{kWarpColumns};
   static constexpr int kRowBytes{row_tile_bytes(format)}, kScaleBytes{4};
-  static constexpr int kColumnPlace{kStrips * tile_bytes(kLayout)},
-      kScalePlace{kColumnPlace + kColumns * kRowBytes}, kStageBytes{kScalePlace + kColumns * kScaleBytes};
-  static constexpr int piece_place(int column, int piece) { return swapped_place<kRowBytes>(column, piece); }
+  static constexpr int kWeightBytes{kStrips * tile_bytes(kLayout)},
+      kStageBytes{kWeightBytes + kColumns * (kRowBytes + kScaleBytes)};
   // There are as many stages as fit, up to kMostStages: more are of no use.
   static constexpr int kMostBytes{98 << 10}, kMostStages{8},
       kFitting{(kMostBytes - gathered_bytes) / stages_bytes(1, kStageBytes)},
@@ -54,9 +53,9 @@ class BlockLane {
     const int g = lane_ / 4, t = lane_ % 4;
     weights_ = static_cast<int>(threadIdx.x) / 32 * tile_bytes(Shape::kLayout);
     for (int term = 0; term < kTerms; ++term)
-      columns_[term] = Shape::kColumnPlace + g * Shape::kRowBytes +
+      columns_[term] = Shape::kWeightBytes + g * Shape::kRowBytes +
                        (kTerms == 2 ? (term ^ (g % 2)) * 64 : 0) + 2 * t * eight_bytes(format);
-    scales_ = Shape::kScalePlace + g * 4;
+    scales_ = Shape::kWeightBytes + Shape::kColumns * Shape::kRowBytes + g * 4;
   }
 
   // Adds the products of a stage, as Bf16Lane does.

@@ -16,14 +16,12 @@
 #pragma once
 
 #include <algorithm>
-#include <type_traits>
 
 #include "backend/cuda/kernels.h"
 #include "backend/cuda/pdl.cuh"
 #include "backend/cuda/prompt/prompt_warps.h"
 #include "backend/cuda/ptx/barrier.cuh"
 #include "backend/cuda/ptx/copy.cuh"
-#include "backend/cuda/ptx/wgmma.cuh"
 
 namespace nibble::cuda {
 
@@ -33,9 +31,7 @@ namespace nibble::cuda {
 //   kColumnWarps, kRowWarps, kStrips, kColumns: how the warps divide an item
 //   kRowBytes     of a column's activations in a tile
 //   kScaleBytes   of a column's scales in a tile, 0 or 4
-//   kStages, kStageBytes, kBytes: stages, and all shared memory
-//   kWeightPlace, kColumnPlace, kScalePlace: where a stage has them; piece_place(c, p): where the columns have 16 bytes number p of column c
-//   kIsWgmma      which instruction multiplies: wgmma, for four warps together (wgmma_columns.cuh), or one for each warp
+//   kStages, kStageBytes, kBytes: a stage holds the weights, then the columns, then their scales; kBytes is all shared memory
 //   Rows          the activations in global memory: row(i) is the beginning of a row, has_piece(p) whether it has 16 bytes number p (a
 //                 row may end within a tile) and, where there are scales, scales_of(i) are those of its tiles
 //   Lane          what a lane reads of a stage and multiplies: add_stage<tiles>(stage, sums)
@@ -47,6 +43,7 @@ using PromptSums = float[PromptWarps::kWarpTiles][4];
 // A CTA multiplies item after item. In each so many columns hold a token or a pair.
 struct PromptItem {
   int matrix, first_strip, first_column, columns;
+  int image_row{0};  // of the first column, where activations lie in an image
 };
 
 template <typename Shape>
@@ -54,11 +51,11 @@ constexpr int row_blocks(const Strips& weights) {
   return (weights.num_strips + Shape::kStrips - 1) / Shape::kStrips;
 }
 
-// The launch of so many items: a CTA for each, up to one on every multiprocessor.
+// The launch of so many items: a CTA for each, up to as many as are resident at once.
 template <typename Shape>
 LaunchShape shape_for_items(const Target& target, int num_items) {
-  return {dim3(static_cast<unsigned>(std::min(num_items, target.num_multiprocessors))), Shape::kThreads,
-          Shape::kBytes};
+  return {dim3(static_cast<unsigned>(std::min(num_items, Shape::kCtas * target.num_multiprocessors))),
+          Shape::kThreads, Shape::kBytes};
 }
 
 // The stages in shared memory and their barriers.
@@ -70,7 +67,7 @@ class Stages {
       : memory_(shared_address(memory)), is_first_lane_(threadIdx.x % 32 == 0), full_(memory_ + kBarriers) {
     if (threadIdx.x == 0) {
       for (int stage = 0; stage < Shape::kStages; ++stage) {
-        init_barrier(full_ + stage * 8, 32 * Shape::kCopyWarps);
+        init_barrier(full_ + stage * 8, Shape::kCopyLanes);
         init_barrier(full_ + kToEmpty + stage * 8, Shape::kWarps);
       }
       fence_barrier_init();
@@ -78,10 +75,10 @@ class Stages {
     __syncthreads();
   }
   __device__ uint32_t address() const { return stage_; }  // of this stage, in shared memory
+  __device__ uint32_t full() const { return full_; }      // its barrier
   __device__ void wait_until_full() const { wait(full_, phase_); }
   __device__ void wait_until_empty() const { wait(full_ + kToEmpty, phase_ ^ 1); }  // at first every stage is
   __device__ void tell_when_full() const { arrive_after_copies(full_); }
-  __device__ void tell_full() const { arrive(full_); }
   // Called by a whole warp that has read the stage.
   __device__ void tell_empty() const {
     __syncwarp();
@@ -110,45 +107,6 @@ constexpr int stages_bytes(int num_stages, int stage_bytes) {
   return num_stages * (stage_bytes + 2 * static_cast<int>(sizeof(uint64_t)));
 }
 
-// How the copies of a stage tell that they have arrived: by themselves.
-template <typename Shape>
-struct CopiesThatTell {
-  __device__ explicit CopiesThatTell(const Stages<Shape>&) {}
-  __device__ void end_stage(const Stages<Shape>& stage) const { stage.tell_when_full(); }
-  __device__ void end() const {}
-};
-// By the threads that issued them, where wgmma reads the stage: that takes a fence of theirs behind the copies. So these are waited for, when
-// those of the next kLater stages are under way.
-template <typename Shape>
-class CopiesInOrder {
- public:
-  __device__ explicit CopiesInOrder(const Stages<Shape>& stages) : oldest_(stages) {}
-  __device__ void end_stage(const Stages<Shape>&) {
-    end_copies();
-    if (num_open_++ < kLater) return;
-    wait_for_copies<kLater>();
-    tell_oldest();
-  }
-  __device__ void end() {
-    wait_for_copies<0>();
-    while (num_open_ > 0) tell_oldest();
-  }
-
- private:
-  static constexpr int kLater{2};
-  static_assert(Shape::kStages > kLater + 1);
-
-  __device__ void tell_oldest() {
-    fence_for_products();
-    oldest_.tell_full();
-    oldest_.advance();
-    --num_open_;
-  }
-
-  Stages<Shape> oldest_;  // that was not told
-  int num_open_{0};
-};
-
 // The warps that copy. `Items` says what: items.count(), items.at(index) and items.row(item, column), the row of `activations` that a
 // column is. A lane copies the same pieces of every stage.
 template <typename Shape, typename Items>
@@ -161,57 +119,52 @@ __device__ void copy_items(const Strips& weights, const typename Shape::Rows& ac
       kRowCopies{Shape::kColumns / kRowsAtOnce};
   const int lane = static_cast<int>(threadIdx.x) - 32 * Shape::kWarps;
   const int row = lane / kRowPieces, piece = lane % kRowPieces;
-  static_assert(kRowsAtOnce % 8 == 0, "a piece's place depends on its column modulo 8");
-  const int row_place = Shape::kColumnPlace + Shape::piece_place(row, piece);
+  // Where a row has 8 pieces, the first and the last four change places in every second row, so that the lanes of two rows read from
+  // different banks.
+  constexpr int kSwap{kRowPieces == 8 ? 4 : 0};
+  const int row_place = Shape::kWeightBytes + row * Shape::kRowBytes + (piece ^ (row % 2 * kSwap)) * 16;
+  constexpr int kScalePlace{Shape::kWeightBytes + Shape::kColumns * Shape::kRowBytes};
   static_assert(Shape::kScaleBytes == 0 || Shape::kColumns <= kLanes);
-  std::conditional_t<Shape::kIsWgmma, CopiesInOrder<Shape>, CopiesThatTell<Shape>> copies(stages);
   for (int index = static_cast<int>(blockIdx.x); index < items.count();
        index += static_cast<int>(gridDim.x)) {
     const PromptItem item = items.at(index);
     const uint8_t* matrix = weights.data + item.matrix * weights.matrix_bytes() +
                             size_t{1} * item.first_strip * weights.strip_bytes;
     const int num_pieces = min(Shape::kStrips, weights.num_strips - item.first_strip) * kPieces;
-    const uint8_t* const all_rows = activations.row(0) + 16 * piece;
-    uint32_t rows[kRowCopies];  // in 16 bytes
+    const uint8_t* rows[kRowCopies];
 #pragma unroll
     for (int n = 0; n < kRowCopies; ++n)
       if (const int column = n * kRowsAtOnce + row; column < item.columns)
-        rows[n] = static_cast<uint32_t>((activations.row(items.row(item, column)) - activations.row(0)) / 16);
+        rows[n] = activations.row(items.row(item, column)) + 16 * piece;
     const uint32_t* scales = nullptr;
     if constexpr (Shape::kScaleBytes > 0)
       if (lane < item.columns) scales = activations.scales_of(items.row(item, lane));
-    const auto weight_offset = [&](int n) {
+    int weight_offsets[kWeightCopies];
+#pragma unroll
+    for (int n = 0; n < kWeightCopies; ++n) {
       const int i = n * kLanes + lane;
-      return i / kPieces * weights.strip_bytes + i % kPieces * 16;
-    };
-    // Where all pieces of a strip are copied at once, the next offset is a constant step away; else offsets are kept.
-    constexpr bool kSteps{kLanes % kPieces == 0};
-    int weight_offsets[kSteps ? 1 : kWeightCopies];
-    for (int n = 0; n < (kSteps ? 1 : kWeightCopies); ++n) weight_offsets[n] = weight_offset(n);
+      weight_offsets[n] = i / kPieces * weights.strip_bytes + i % kPieces * 16;
+    }
     for (int tile = 0; tile < weights.num_tiles; ++tile) {
       stages.wait_until_empty();
       const uint32_t stage = stages.address();
 #pragma unroll
       for (int n = 0; n < kWeightCopies; ++n)
         if (n * kLanes + lane < num_pieces)
-          copy_16(stage + Shape::kWeightPlace + (n * kLanes + lane) * 16,
-                  matrix + (kSteps ? weight_offsets[0] + n * (kLanes / kPieces) * weights.strip_bytes
-                                   : weight_offsets[n]));
+          copy_16(stage + (n * kLanes + lane) * 16, matrix + weight_offsets[n]);
       matrix += tile_bytes(Shape::kLayout);
       const bool is_there = activations.has_piece(tile * kRowPieces + piece);
 #pragma unroll
       for (int n = 0; n < kRowCopies; ++n)
         if (n * kRowsAtOnce + row < item.columns)
           copy_16(stage + row_place + n * kRowsAtOnce * Shape::kRowBytes,
-                  is_there ? all_rows + size_t{16} * rows[n] + tile * Shape::kRowBytes : activations.row(0),
-                  is_there ? 16 : 0);
+                  is_there ? rows[n] + tile * Shape::kRowBytes : activations.row(0), is_there ? 16 : 0);
       if constexpr (Shape::kScaleBytes > 0)
-        if (lane < item.columns) copy_4(stage + Shape::kScalePlace + lane * 4, scales + tile);
-      copies.end_stage(stages);
+        if (lane < item.columns) copy_4(stage + kScalePlace + lane * 4, scales + tile);
+      stages.tell_when_full();
       stages.advance();
     }
   }
-  copies.end();
 }
 
 // Adds up segments [first, last) of the warp's strip in `totals`.
@@ -244,18 +197,16 @@ __device__ void skip_item(const Strips& weights, Stages<Shape>& stages) {
   }
 }
 
-// Where a strip is cut: a matrix is shared by so many CTAs (strips.h), or its strips are whole.
-struct NoCuts {};
-__device__ inline int cut_in(const Strips& weights, int strip, unsigned cuts) {
-  return cut_of(weights, strip, cuts);
-}
-__device__ inline int cut_in(const Strips& weights, int, NoCuts) { return weights.num_segments; }
-
-// The warps that multiply, each by itself.
-template <typename Shape, typename Items, typename Cuts, typename Take>
-__device__ void multiply_by_warps(const Strips& weights, const Items& items, Cuts cuts, Stages<Shape> stages,
-                                  const Take& take) {
+// Multiplies all items of this CTA by mma.sync, each warp by itself.
+template <typename Shape, typename Items, typename Begin>
+__device__ void multiply_by_warps(const Strips& weights, const typename Shape::Rows& activations,
+                                  const Items& items, unsigned cuts, Stages<Shape>& stages,
+                                  const Begin& begin) {
   const int warp = static_cast<int>(threadIdx.x) / 32, first_index = static_cast<int>(blockIdx.x);
+  if (warp >= Shape::kWarps) {
+    copy_items<Shape>(weights, activations, items, stages);
+    return;
+  }
   const typename Shape::Lane lane;
   PromptItem next = items.at(min(first_index, items.count() - 1));
   for (int index = first_index; index < items.count(); index += static_cast<int>(gridDim.x)) {
@@ -267,7 +218,8 @@ __device__ void multiply_by_warps(const Strips& weights, const Items& items, Cut
       skip_item(weights, stages);
       continue;
     }
-    const int cut = cut_in(weights, strip, cuts);
+    const auto take = begin(item, strip);
+    const int cut = cuts ? cut_of(weights, strip, cuts) : weights.num_segments;
     for (int first = 0; first < weights.num_segments;) {
       const int last = first < cut ? cut : weights.num_segments;
       PromptSums totals{};
@@ -279,27 +231,24 @@ __device__ void multiply_by_warps(const Strips& weights, const Items& items, Cut
         add_segments<Shape, 4>(weights, first, last, lane, stages, totals);
       else
         add_segments<Shape, 2>(weights, first, last, lane, stages, totals);
-      take(item, strip, first > 0, last - first == weights.num_segments, totals);
+      take(first > 0, last - first == weights.num_segments, totals);
       first = last;
     }
   }
 }
 
-// Multiplies all items of this CTA, in the first bytes of its dynamic shared memory. take(item, strip, part, is_whole, sums): `sums` are
-// those of one strip.
-template <typename Shape, typename Items, typename Cuts, typename Take>
+// Multiplies all items of this CTA, in the first bytes of its dynamic shared memory. `cuts`: how many CTAs share the matrix where it is
+// cut anywhere, 0 if strips are whole (strips.h). begin(item, strip) is called before a strip is multiplied, so that it can ask for what its
+// sums will meet, and returns what takes them: take(part, is_whole, sums).
+template <typename Shape, typename Items, typename Begin>
 __device__ void multiply_items(const Strips& weights, const typename Shape::Rows& activations,
-                               const Items& items, Cuts cuts, const Take& take) {
+                               const Items& items, unsigned cuts, const Begin& begin) {
   extern __shared__ __align__(1024) uint8_t memory[];
   Stages<Shape> stages(memory);
-  if (static_cast<int>(threadIdx.x) / 32 >= Shape::kWarps) {
-    Shape::prepare_copying();
-    copy_items<Shape>(weights, activations, items, stages);
-  } else if constexpr (Shape::kIsWgmma) {
-    Shape::multiply(weights, items, cuts, stages, take);
-  } else {
-    multiply_by_warps<Shape>(weights, items, cuts, stages, take);
-  }
+  if constexpr (Shape::kIsWgmma)
+    Shape::multiply_items(weights, activations, items, cuts, stages, begin);
+  else
+    multiply_by_warps<Shape>(weights, activations, items, cuts, stages, begin);
 }
 
 // The first of the item's columns that the lane has sums of.

@@ -1,6 +1,7 @@
 // Many tokens need two kernels beside their products: the norm, and the ranking of experts.
 #include "backend/cuda/inputs.cuh"
 #include "backend/cuda/kernels.h"
+#include "backend/cuda/layout/image.h"
 #include "backend/cuda/pdl.cuh"
 #include "backend/cuda/prompt/store_block.cuh"
 #include "backend/cuda/routing.cuh"
@@ -35,18 +36,24 @@ __device__ void rms_norm_token(const RmsNormArgs& args, const Timestamps& timest
       [&](int, int i, float4 x, uint2 normed) {
         const size_t at = size_t{1} * token * (hidden / 4) + i;
         if (args.x) reinterpret_cast<float4*>(args.x)[at] = x;
-        if (!args.lane_order) {
+        if (args.image_rows == 0) {
           reinterpret_cast<uint2*>(args.normed)[at] = normed;
           return;
         }
-        auto* pairs = reinterpret_cast<uint32_t*>(args.normed + size_t{1} * token * hidden);
-        pairs[lane_order(4 * i) / 2] = normed.x;
-        pairs[lane_order(4 * i + 2) / 2] = normed.y;
+        auto* cell =
+            reinterpret_cast<uint8_t*>(args.normed) + cell_of(token, 4 * i / kTileCols, args.image_rows);
+        *reinterpret_cast<uint32_t*>(cell + place_in_cell(token, 4 * i)) = normed.x;
+        *reinterpret_cast<uint32_t*>(cell + place_in_cell(token, 4 * i + 2)) = normed.y;
       });
+  const int piece = kFirstPaddingPiece + static_cast<int>(threadIdx.x);
+  if (args.image_rows && has_padding(hidden) && piece < kCellPieces)
+    *reinterpret_cast<uint4*>(reinterpret_cast<uint8_t*>(args.normed) +
+                              cell_of(token, hidden / kTileCols, args.image_rows) +
+                              (piece ^ token % kRowsOfSwizzle) * 16) = {};
 }
 
-// A CTA for each token.
-__global__ void __launch_bounds__(kThreads, 1)
+// A CTA for each token. Two share a multiprocessor, so that one loads while the other adds up.
+__global__ void __launch_bounds__(kThreads, 2)
     rms_norm_kernel(const __grid_constant__ RmsNormArgs args, Timestamps timestamps) {
   const EndTimestamp end_timestamp(timestamps);
   __shared__ __align__(16) NormRow row;

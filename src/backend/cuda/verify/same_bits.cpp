@@ -7,11 +7,11 @@
 namespace nibble::cuda::verify {
 
 const KernelRow* row_by_mma(const KernelRow& row) {
-  if (!row.pass.lane_order) return nullptr;
+  if (!row.pass.takes_image) return nullptr;
   const auto rows = kernel_rows();
   const auto found = std::find_if(rows.begin(), rows.end(), [&](const KernelRow& other) {
-    return other.operation == row.operation && other.weights == row.weights && other.takes(row.from_rows) &&
-           other.pass.takes_norm && !other.pass.lane_order && !block_format_of(other);
+    return other.operation == row.operation && other.weights == row.weights && other.pass.takes_norm &&
+           !other.pass.takes_image && !block_format_of(other);
   });
   NIBBLE_CHECK(found != rows.end(), "{} has no row by mma.sync", name(row));
   return &*found;

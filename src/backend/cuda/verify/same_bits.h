@@ -4,6 +4,7 @@
 #include <cstring>
 #include <vector>
 
+#include "backend/cuda/verify/device_array.h"
 #include "backend/cuda/verify/shapes.h"
 
 namespace nibble::cuda::verify {
@@ -26,17 +27,19 @@ void compare_bits(Comparison& comparison, const char* what, int cols, const std:
                      bits(by_mma[i]));
 }
 
-// Launches the row by mma.sync, where there is one, on the arguments of the other with its activations in natural order, and compares
-// what it leaves in `out`, which `read` reads.
-template <typename Args, typename Read>
+// Launches the row by mma.sync, where there is one, on `args`, which has what that row takes, and compares what it leaves in `out` with
+// what the row by wgmma left there.
+template <typename Args, typename T>
 void compare_with_mma(Comparison& comparison, const Subject& subject, const char* what, int cols,
-                      const Args& args, const Read& read) {
+                      const Args& args, const DeviceArray<T>& out, const std::vector<T>& by_wgmma) {
   const KernelRow* row = row_by_mma(subject.row);
   if (!row) return;
-  const auto by_wgmma = read();
+  out.poison();
   row->launch(subject.gpu, args);
   check(cudaStreamSynchronize(subject.stream()), "multiplying once more");
-  compare_bits(comparison, what, cols, by_wgmma, read());
+  auto by_mma = out.read(comparison, what);
+  by_mma.resize(by_wgmma.size());
+  compare_bits(comparison, what, cols, by_wgmma, by_mma);
 }
 
 }  // namespace nibble::cuda::verify

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "backend/cuda/layout/strips.h"
+#include "backend/cuda/layout/image.h"
 #include "backend/cuda/verify/host_threads.h"
 #include "core/check.h"
 #include "core/e4m3.h"
@@ -111,19 +111,33 @@ std::vector<uint8_t> random_scales(Values values, uint64_t seed, size_t count) {
   });
 }
 
-std::vector<uint16_t> in_lane_order(const std::vector<uint16_t>& rows, int cols) {
-  std::vector<uint16_t> ordered(rows.size());
-  for (size_t first = 0; first < rows.size(); first += static_cast<size_t>(cols))
-    for (int i = 0; i < cols; ++i)
-      ordered[first + static_cast<size_t>(lane_order(i))] = rows[first + static_cast<size_t>(i)];
-  return ordered;
+std::vector<uint16_t> to_image(const std::vector<uint16_t>& rows, int cols) {
+  const auto num_rows = static_cast<int>(rows.size() / static_cast<size_t>(cols));
+  const int image_rows = whole_eights(num_rows);
+  std::vector<uint16_t> image(image_bytes(image_rows, cols) / 2, 0);
+  for (size_t i = 0; i < rows.size(); ++i) {
+    const auto row = static_cast<int>(i / static_cast<size_t>(cols)),
+               col = static_cast<int>(i % static_cast<size_t>(cols));
+    image[element_of(row, col / kTileCols, 0, image_rows, col)] = rows[i];
+  }
+  return image;
 }
-std::vector<uint16_t> in_natural_order(const std::vector<uint16_t>& rows, int cols) {
-  std::vector<uint16_t> natural(rows.size());
-  for (size_t first = 0; first < rows.size(); first += static_cast<size_t>(cols))
-    for (int i = 0; i < cols; ++i)
-      natural[first + static_cast<size_t>(i)] = rows[first + static_cast<size_t>(lane_order(i))];
-  return natural;
+
+void check_padding(Comparison& comparison, const char* what, const std::vector<uint16_t>& image, int num_rows,
+                   int cols) {
+  const auto image_rows = static_cast<int>(image.size() * 2 / image_bytes(1, cols));
+  for (int row = 0; row < num_rows; ++row)
+    for (int col = cols; col < padded_cols(cols); ++col)
+      comparison.equal(what, row, col, image[element_of(row, col / kTileCols, 0, image_rows, col)], 0);
+}
+
+std::vector<uint16_t> from_image(const std::vector<uint16_t>& image, int num_rows, int cols) {
+  const auto image_rows = static_cast<int>(image.size() * 2 / image_bytes(1, cols));
+  std::vector<uint16_t> rows;
+  for (int row = 0; row < num_rows; ++row)
+    for (int col = 0; col < cols; ++col)
+      rows.push_back(image[element_of(row, col / kTileCols, 0, image_rows, col)]);
+  return rows;
 }
 
 }  // namespace nibble::cuda::verify

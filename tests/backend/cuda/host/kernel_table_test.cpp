@@ -51,10 +51,13 @@ TEST(CudaKernelTable, ARowOfOneFamilyIsNotChosenOnALaterOne) {
 // From the first number of rows that an operation is launched with on, each is taken by one row: for many tokens one by mma.sync or,
 // on Hopper, one by wgmma in its place.
 void expect_every_number_of_rows_once(Family family, bool by_wgmma) {
+  const Config config = *named_config("gpt-oss-120b");
+  Target target = target_of(known_gpu(name(family)), {});
+  target.has_wgmma = by_wgmma;
   std::map<std::pair<Operation, Format>, std::map<int, int>> ranges;
   for (const KernelRow* row : rows_valid_for(family, kernel_rows())) {
     if (block_format_of(*row)) continue;  // a choice beside another row
-    if (row->pass.takes_norm && row->pass.lane_order != by_wgmma) continue;
+    if (row->why_not && !row->why_not(config, target).empty()) continue;
     auto& of_operation = ranges[{row->operation, row->weights}];
     EXPECT_TRUE(of_operation.emplace(row->from_rows, row->to_rows).second)
         << name(*row) << " on " << name(family);
@@ -111,7 +114,7 @@ TEST(CudaKernelTable, MatrixProductsSayHowMuchSharedMemoryTheyTakeAndFitTheSmall
     ASSERT_NE(row.shared_bytes, nullptr) << name(row);
     EXPECT_GT(row.shared_bytes(config, row.weights), size_t{24} << 10) << name(row);
     EXPECT_LE(row.shared_bytes(config, row.weights),
-              usable_bytes(row.pass.lane_order ? Budget::k227 : Budget::k99))
+              usable_bytes(row.pass.takes_image ? Budget::k227 : Budget::k99))
         << name(row);
   }
 }
