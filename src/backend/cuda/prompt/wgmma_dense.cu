@@ -6,8 +6,7 @@ namespace nibble::cuda {
 namespace {
 
 template <Layout layout>
-using WideShape =
-    WgmmaShape<layout, layout == Layout::kMxfp4 ? kMostColumns : 128, layout == Layout::kBf16 ? 3 : 2>;
+using WideShape = WgmmaShape<layout, layout == Layout::kMxfp4 ? kMostColumns : 128, 2>;
 template <Layout layout>
 using NarrowShape = WgmmaShape<layout, kManyColumns, 1>;
 using RouterShape = NarrowShape<Layout::kBf16>;

@@ -50,8 +50,8 @@ std::string Case::text() const {
 
 KernelFinding check_cases(const KernelRow& row, const Target& on, CheckCase check_case) {
   prepare_kernels();
-  Target target = on;  // rows that wgmma takes the place of are checked as if there were none
-  target.has_wgmma = row.pass.takes_image;
+  Target target = on;  // products that wgmma takes the place of are checked as if there were none
+  if (row.pass.columns > 0) target.has_wgmma = row.pass.takes_image;
   Comparison comparison;
   const OwnedStream stream;
   const Subject subject{row, {stream, target}};
