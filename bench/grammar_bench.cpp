@@ -11,11 +11,11 @@
 #include <vector>
 
 #include "core/error.h"
-#include "grammar/gbnf.h"
-#include "grammar/json_schema.h"
-#include "grammar/lark.h"
-#include "grammar/matcher.h"
-#include "grammar/regex.h"
+#include "grammar/languages/gbnf.h"
+#include "grammar/languages/lark.h"
+#include "grammar/languages/regex.h"
+#include "grammar/languages/schema/json_schema.h"
+#include "grammar/matching/matcher.h"
 #include "tests/text/o200k.h"
 
 namespace nibble::grammar {

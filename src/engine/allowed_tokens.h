@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "engine/generation_request.h"
-#include "grammar/constraint.h"
+#include "grammar/matching/constraint.h"
 
 namespace nibble {
 

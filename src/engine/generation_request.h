@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "core/token.h"
-#include "grammar/constraint.h"
+#include "grammar/matching/constraint.h"
 #include "model/batch.h"
 
 namespace nibble {

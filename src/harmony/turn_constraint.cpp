@@ -5,7 +5,7 @@
 
 #include "core/check.h"
 #include "core/error.h"
-#include "grammar/one_line.h"
+#include "grammar/languages/one_line.h"
 
 namespace nibble::harmony {
 namespace {

@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "grammar/constraint.h"
-#include "grammar/matcher.h"
+#include "grammar/matching/constraint.h"
+#include "grammar/matching/matcher.h"
 #include "harmony/turn_grammar.h"
 
 namespace nibble::harmony {

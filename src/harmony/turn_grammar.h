@@ -20,8 +20,8 @@
 #include <string_view>
 #include <vector>
 
-#include "grammar/grammar.h"
-#include "grammar/vocabulary_trie.h"
+#include "grammar/program/grammar.h"
+#include "grammar/vocabulary/vocabulary_trie.h"
 #include "harmony/control_tokens.h"
 
 namespace nibble::harmony {

@@ -3,8 +3,8 @@
 #include <string_view>
 
 #include "core/error.h"
-#include "grammar/gbnf.h"
-#include "grammar/lark.h"
+#include "grammar/languages/gbnf.h"
+#include "grammar/languages/lark.h"
 #include "tests/fuzz/grammar_masks.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {

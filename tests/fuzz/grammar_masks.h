@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "core/check.h"
-#include "grammar/matcher.h"
+#include "grammar/matching/matcher.h"
 #include "text/tokenizer.h"
 
 namespace nibble::grammar {

@@ -3,8 +3,8 @@
 // a whole turn without a repair.
 #include <array>
 
-#include "grammar/json_schema.h"
-#include "grammar/regex.h"
+#include "grammar/languages/regex.h"
+#include "grammar/languages/schema/json_schema.h"
 #include "harmony/parse.h"
 #include "harmony/turn_constraint.h"
 #include "tests/fuzz/grammar_masks.h"

@@ -13,8 +13,8 @@
 #include <string>
 
 #include "core/error.h"
-#include "grammar/json_schema.h"
-#include "grammar/matcher.h"
+#include "grammar/languages/schema/json_schema.h"
+#include "grammar/matching/matcher.h"
 #include "tests/folders.h"
 
 namespace nibble::grammar {

@@ -4,8 +4,8 @@
 
 #include <random>
 
-#include "grammar/gbnf.h"
-#include "grammar/lark.h"
+#include "grammar/languages/gbnf.h"
+#include "grammar/languages/lark.h"
 #include "tests/error_of.h"
 #include "tests/grammar/vocabularies.h"
 

@@ -1,12 +1,12 @@
-#include "grammar/matcher.h"
+#include "grammar/matching/matcher.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <random>
 
-#include "grammar/json_schema.h"
-#include "grammar/regex.h"
+#include "grammar/languages/regex.h"
+#include "grammar/languages/schema/json_schema.h"
 #include "tests/error_of.h"
 #include "tests/grammar/random_schema.h"
 #include "tests/grammar/vocabularies.h"

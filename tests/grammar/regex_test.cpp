@@ -4,8 +4,8 @@
 #include <random>
 #include <set>
 
-#include "grammar/builder.h"
-#include "grammar/regex.h"
+#include "grammar/languages/regex.h"
+#include "grammar/program/builder.h"
 #include "tests/error_of.h"
 #include "tests/grammar/vocabularies.h"
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "grammar/matcher.h"
+#include "grammar/matching/matcher.h"
 #include "tests/folders.h"
 #include "text/tokenizer.h"
 

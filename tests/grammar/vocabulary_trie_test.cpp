@@ -1,4 +1,4 @@
-#include "grammar/vocabulary_trie.h"
+#include "grammar/vocabulary/vocabulary_trie.h"
 
 #include <gtest/gtest.h>
 

@@ -6,8 +6,8 @@
 #include <algorithm>
 
 #include "core/random.h"
-#include "grammar/json_schema.h"
-#include "grammar/regex.h"
+#include "grammar/languages/regex.h"
+#include "grammar/languages/schema/json_schema.h"
 #include "tests/error_of.h"
 #include "tests/harmony/turns.h"
 

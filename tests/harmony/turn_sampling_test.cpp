@@ -5,7 +5,7 @@
 #include <map>
 
 #include "core/random.h"
-#include "grammar/json_schema.h"
+#include "grammar/languages/schema/json_schema.h"
 #include "harmony/parse.h"
 #include "tests/harmony/parsed.h"
 #include "tests/harmony/turns.h"

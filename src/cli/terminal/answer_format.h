@@ -5,8 +5,8 @@
 #include <optional>
 
 #include "core/settings.h"
-#include "grammar/constraint.h"
-#include "grammar/vocabulary_trie.h"
+#include "grammar/matching/constraint.h"
+#include "grammar/vocabulary/vocabulary_trie.h"
 #include "harmony/message.h"
 #include "text/tokenizer.h"
 

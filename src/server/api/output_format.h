@@ -6,7 +6,7 @@
 #include <optional>
 #include <string>
 
-#include "grammar/source.h"
+#include "grammar/languages/source.h"
 #include "harmony/field.h"
 #include "harmony/message.h"
 #include "server/api/request_fields.h"

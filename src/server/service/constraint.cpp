@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "core/error.h"
-#include "grammar/text_constraint.h"
+#include "grammar/matching/text_constraint.h"
 #include "harmony/turn_constraint.h"
 #include "server/http/http_error.h"
 

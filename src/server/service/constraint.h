@@ -6,8 +6,8 @@
 #include <memory>
 #include <vector>
 
-#include "grammar/source.h"
-#include "grammar/vocabulary_trie.h"
+#include "grammar/languages/source.h"
+#include "grammar/vocabulary/vocabulary_trie.h"
 #include "server/api/tools.h"
 #include "server/service/prompt.h"
 #include "server/service/service.h"
