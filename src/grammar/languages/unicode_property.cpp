@@ -11,22 +11,10 @@
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <pcre2.h>
 
+#include "text/utf8.h"
+
 namespace nibble::grammar {
 namespace {
-
-void append_utf8(std::string& text, char32_t c) {
-  if (c < 0x80) {
-    text += static_cast<char>(c);
-  } else if (c < 0x800) {
-    text += {static_cast<char>(0xC0 | c >> 6), static_cast<char>(0x80 | (c & 0x3F))};
-  } else if (c < 0x10000) {
-    text += {static_cast<char>(0xE0 | c >> 12), static_cast<char>(0x80 | (c >> 6 & 0x3F)),
-             static_cast<char>(0x80 | (c & 0x3F))};
-  } else {
-    text += {static_cast<char>(0xF0 | c >> 18), static_cast<char>(0x80 | (c >> 12 & 0x3F)),
-             static_cast<char>(0x80 | (c >> 6 & 0x3F)), static_cast<char>(0x80 | (c & 0x3F))};
-  }
-}
 
 std::optional<CodePoints> ask_pcre2(const std::string& name) {
   const std::string pattern = "\\p{" + name + "}+";
