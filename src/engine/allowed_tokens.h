@@ -18,6 +18,7 @@ class AllowedTokens final : public TokenMask {
   AllowedTokens(std::shared_ptr<const std::vector<TokenId>> listed, const grammar::Constraint* constraint);
 
   bool are_all() const { return !listed_ && !constraint_; }
+  bool are_listed() const { return listed_ != nullptr; }
   bool depend_on_answer() const { return constraint_ != nullptr; }
   // Where the constraint takes too much work, everything is allowed and fault() says why.
   void fill(std::span<uint32_t> words) override;

@@ -283,8 +283,7 @@ void Engine::Impl::hand_out(const Slice& slice, SampledToken token) {
   if (found == sequences.end()) return;  // it ended or was cancelled when this step was already launched
   Sequence& sequence = found->second;
   if (token.token == -1) {
-    std::string why = sequence.why_none(slice.first_position + slice.num_tokens - 1);
-    end(slice.request, FailedEvent{slice.request, std::move(why)});
+    end(slice.request, sequence.failure_at(slice.first_position + slice.num_tokens - 1));
     return;
   }
   NIBBLE_CHECK(token.token >= 0 && token.token < limits.vocab, "token {} of {}", token.token, limits.vocab);
@@ -295,7 +294,7 @@ void Engine::Impl::hand_out(const Slice& slice, SampledToken token) {
     put(sequence.push({.token = *next}));
   }
   if (sequence.fault())
-    end(slice.request, FailedEvent{slice.request, *sequence.fault()});
+    end(slice.request, FailedEvent{slice.request, *sequence.fault(), true});
   else if (sequence.end())
     end(slice.request, sequence.finish(*sequence.end()));
 }
@@ -341,7 +340,7 @@ std::vector<RequestId> Engine::submit_choices(GenerationRequest request, int num
     }
   }
   if (fault)
-    for (const RequestId id : ids) impl_->put(FailedEvent{id, *fault});
+    for (const RequestId id : ids) impl_->put(FailedEvent{id, *fault, true});
   else
     impl_->order_came.notify_one();
   return ids;

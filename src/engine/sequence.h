@@ -33,8 +33,8 @@ class Sequence {
   // How the token of the answer with this index is sampled, and which tokens it may be.
   const SampleParams& sample(int index);
   TokenMask* mask() { return allowed_.are_all() || !forced_.empty() ? nullptr : &allowed_; }
-  // Why no token may be sampled at a position.
-  std::string why_none(int position) const;
+  // Says why no token may be sampled at a position.
+  FailedEvent failure_at(int position) const;
   // Why the answer can't go on, whatever was sampled.
   const std::optional<std::string>& fault() const { return allowed_.fault(); }
 

@@ -357,6 +357,7 @@ TEST_P(EngineFault, ARowWithoutNumbersFailsItsRequestAlone) {
   const Answer& failed = toy.answers.wait_for(second);
   EXPECT_EQ(failed.tokens.size(), 2u);
   EXPECT_THAT(failed.failed.value().message, HasSubstr("no number as logit at position 4"));
+  EXPECT_FALSE(failed.failed->is_requests_own);
   EXPECT_EQ(toy.answers.wait_for(first).tokens, run_alone(good));
 }
 

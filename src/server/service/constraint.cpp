@@ -14,10 +14,7 @@ namespace {
 using grammar::Language;
 using grammar::Source;
 
-// `param` as the request names it, with "request." before it or not.
-[[noreturn]] void refuse(std::string_view field, const InputError& error) {
-  constexpr std::string_view kRoot{"request."};
-  if (field.starts_with(kRoot)) field.remove_prefix(kRoot.size());
+[[noreturn]] void refuse(const std::string& field, const InputError& error) {
   HttpError refusal(400, "{}: {}", field, error.what());
   refusal.param = field;
   throw refusal;
@@ -33,10 +30,10 @@ std::shared_ptr<grammar::Grammar> body_of(GrammarShelf& shelf, GenerationParams&
   if (!params.format.source) return nullptr;
   try {
     const grammar::Compiled compiled = shelf.get(*params.format.source);
-    for (const std::string& warning : compiled.warnings) params.ignored.add("response_format", warning);
+    for (const std::string& warning : compiled.warnings) params.ignored.add(params.format.name(), warning);
     return compiled.grammar;
   } catch (const InputError& error) {
-    refuse(params.format.field, error);
+    refuse(params.format.name(), error);
   }
 }
 
