@@ -1,4 +1,4 @@
-// What a grammar may cost. Schemas and grammars come from outside, and a short one can describe an automaton of any size: whoever
+// Bounds what a grammar may cost. Schemas and grammars come from outside, and a short one can describe an automaton of any size: whoever
 // makes something on its behalf counts it here first. A count that is exceeded is an InputError; nothing is cut short silently.
 #pragma once
 

@@ -1,4 +1,4 @@
-// What an answer in harmony may be, compiled once for all choices of a request. An answer, a turn, is what the model writes behind a
+// Compiles what an answer in harmony may be, once for all choices of a request. An answer, a turn, is what the model writes behind a
 // prompt that ends in "<|start|>assistant":
 //
 //   turn    = { thought "<|start|>assistant" } (call | final)

@@ -12,7 +12,7 @@
 
 namespace nibble::cli {
 
-// What the prompt tells the model of the schema; nothing where there is none. Throws InputError.
+// Gives what the prompt tells the model of the schema; nothing where there is none. Throws InputError.
 std::optional<harmony::ResponseFormat> response_format(const Settings& settings);
 
 class AnswerFormat {

@@ -68,7 +68,7 @@ class Automaton {
   }
   // Between two characters of the text that is described; in a JSON string, between its quotes.
   bool is_between_characters(uint32_t state) const { return state >= first_text_state_ && state <= kRowMask; }
-  // What texts of content may follow; none inside a character.
+  // Tells how long texts of content may be here; none may follow inside a character.
   const ContentRuns& content_runs(uint32_t state);
   // True if no text at all is accepted.
   bool is_empty() { return !is_live(root_); }

@@ -123,7 +123,7 @@ void Decoder::add_json(const CharacterClasses& classes, bool is_free, Place& roo
   root['"'] = Step::to(Kind::kQuote, 0);
 }
 
-// What may follow \u: four digits that are no half of a pair, or a whole pair. Every character is of one class here.
+// Four digits may follow \u that are no half of a pair, or a whole pair. Every character is of one class here.
 Decoder::Step Decoder::hexadecimal(const CharacterClasses& classes) {
   NIBBLE_CHECK(classes.size() == 1);
   constexpr std::string_view kDigits{"0123456789abcdefABCDEF"};

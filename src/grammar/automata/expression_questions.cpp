@@ -1,4 +1,4 @@
-// What can be told of an expression without deriving it: expressions.h.
+// Tells of an expression what can be told without deriving it: expressions.h.
 #include <algorithm>
 
 #include "grammar/automata/expressions.h"

@@ -32,7 +32,7 @@ Expressions::Expressions() : slots_(1024) {
   make({.kind = Kind::kAnything});
 }
 
-// What follows from the operands.
+// Fills in what follows from the operands.
 void Expressions::complete(Node& n, std::span<const Expression> parts) const {
   const auto of = [&](uint32_t id) -> const Node& { return nodes_[id]; };
   size_t depth = 0;

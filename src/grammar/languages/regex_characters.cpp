@@ -14,7 +14,8 @@ CodePoints union_of(std::initializer_list<const char*> properties, CodePoints se
   return set;
 }
 
-// What every engine takes for a digit, part of a word or a blank, and what some do (Python: str.isalnum, str.isspace; ECMA-262: \s).
+// Every engine takes these for a digit, part of a word or a blank; wide_class() adds what some do (Python: str.isalnum, str.isspace;
+// ECMA-262: \s).
 const CodePoints& narrow_class(char letter) {
   static const CodePoints digits{{'0', '9'}}, words{{'0', '9'}, {'A', 'Z'}, {'_', '_'}, {'a', 'z'}},
       blanks{{'\t', '\r'}, {' ', ' '}};
@@ -97,7 +98,7 @@ RegexParser::Part RegexParser::escape() {
   }
 }
 
-// Behind the backslash.
+// Stands behind the backslash.
 char32_t RegexParser::escaped_character(bool is_in_set) {
   const char32_t c = character();
   switch (c) {

@@ -18,8 +18,8 @@ class RegexParser {
   Expression parse();
 
  private:
-  // What a part of the expression matches: [begins][ends], where `begins` are the texts that it matches only at the beginning of the
-  // whole text, and `ends` only at its end. Anchors may so stand anywhere but in what is repeated.
+  // A part of the expression matches these: [begins][ends], where `begins` are the texts that it matches only at the beginning of the whole
+  // text, and `ends` only at its end. Anchors may so stand anywhere but in what is repeated.
   struct Part {
     std::array<std::array<Expression, 2>, 2> texts{};
     bool has_anchor() const;

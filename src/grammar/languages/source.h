@@ -1,4 +1,4 @@
-// What a text is to be, in any of the languages that clients write it in.
+// Says what a text is to be, in any of the languages that clients write it in.
 #pragma once
 
 #include <string>

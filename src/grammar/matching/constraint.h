@@ -1,4 +1,4 @@
-// What the answer of a request may be, token by token. The engine asks it before a token is sampled and tells it what was chosen.
+// Says token by token what the answer of a request may be. The engine asks it before a token is sampled and tells it what was chosen.
 //
 // All functions throw InputError where a grammar turns out to need more memory or work than limits.h allows; the constraint is then of
 // no more use, and the request fails.

@@ -94,7 +94,7 @@ bool Matcher::may_go_on_behind(const Item& item) {
   return may;
 }
 
-// What may follow one item, into a mask that may have bits already.
+// Adds what may follow one item to a mask that may have bits already.
 void Matcher::add_item(const Item& item, std::span<uint32_t> mask) {
   MaskWalk walk(*grammar_, rows_, mask);
   const Op& op = grammar_->ops[item.op];

@@ -80,7 +80,7 @@ void MaskWalk::from_item(const Item& item, Nodes nodes, KeptMask& within) {
              &within);
 }
 
-// What may come behind an item's text, of a walk in which it may end in many places; a row that is made when it is first needed.
+// Knows what may come behind an item's text, for a walk in which it may end in many places: a row that is made when it is first needed.
 class Behind {
  public:
   Behind(Rows& rows, bool is_same_everywhere)

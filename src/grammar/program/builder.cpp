@@ -44,7 +44,7 @@ NodeId GrammarBuilder::sequence(std::vector<NodeId> parts) {
   return add({.kind = Kind::kSequence, .parts = std::move(parts)});
 }
 
-// What begins alike becomes one beginning, as in `list: item | item "," list`: else a text of it would be at two places at once, which a
+// Parts that begin alike get one beginning, as in `list: item | item "," list`: else a text of it would be at two places at once, which a
 // mask has to follow byte by byte. Only the first parts are compared, and once, so that nothing is nested deep.
 NodeId GrammarBuilder::choice(std::vector<NodeId> parts) {
   std::map<NodeId, std::vector<NodeId>> alike;  // by the beginning

@@ -105,11 +105,11 @@ struct Grammar {
   Expressions expressions;
   size_t automata_bytes{0};
   std::deque<Automaton> automata;
-  // Of masks that took long, by vocabulary, operation, state, and whether anything can come behind the operation's text.
+  // Masks that took long are kept by vocabulary, operation, state, and whether anything can come behind the operation's text.
   std::map<std::tuple<const VocabularyTrie*, uint32_t, uint32_t, bool>, KeptMask> masks;
 };
 
-// What compiling a source gives.
+// Compiling a source gives this.
 struct Compiled {
   std::shared_ptr<Grammar> grammar;   // never null
   std::vector<std::string> warnings;  // what of the source is not enforced; a line each, for who sent it

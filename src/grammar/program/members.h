@@ -1,4 +1,4 @@
-// Which member of an object may come next: grammar.h, Members.
+// Finds which member of an object may come next: grammar.h, Members.
 #pragma once
 
 #include <algorithm>

@@ -24,7 +24,7 @@ void Rows::begin_row() {
   ++num_rows_made_;
 }
 
-// What is in front of nothing is no row.
+// A row in front of nothing is none.
 bool Rows::finish_row() {
   close();
   if (num_items(last()) > 0 || rows_.back().is_complete) return true;

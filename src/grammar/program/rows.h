@@ -1,5 +1,5 @@
-// What a grammar allows behind a text: Earley's parser over the bytes of the text, with a row for each place that something may return
-// to (Earley, "An Efficient Context-Free Parsing Algorithm", CACM 1970).
+// Finds what a grammar allows behind a text by Earley's parser over the bytes of the text, with a row for each place that something may
+// return to (Earley, "An Efficient Context-Free Parsing Algorithm", CACM 1970).
 //
 // An item is a place in the grammar's program. Where it came from is a frame: the row in which a rule was called, so that all callers of
 // one rule at one place share what follows. A rule that is called last in another, behind text, takes over its frame: a list that is
@@ -96,7 +96,7 @@ class Rows {
   std::vector<Row> rows_;
   std::vector<Frame> frames_;
 
-  // Of the row that is being made.
+  // These belong to the row that is being made.
   std::vector<Pending> pending_;
   std::vector<Item> marks_;  // what was followed already
   struct Slot {

@@ -64,11 +64,11 @@ constexpr ContentKinds content_kinds(char32_t first, char32_t last) {
   return kinds;
 }
 
-// What texts of a slice's kinds may follow at a place.
+// Tells how long texts of each slice's kinds may be at a place.
 struct ContentRuns {
-  // For each slice: every such text of up to so many characters may; kMaxContentCharacters: of any number.
+  // For each slice: every such text of up to so many characters may follow; kMaxContentCharacters: of any number.
   std::array<uint8_t, kNumContentSlices> num_characters{};
-  // Bits by slice: none of one character more may.
+  // Bits by slice: no such text of one character more may follow.
   uint32_t ends_there{0};
   // Behind every such text the whole may end with any number of further characters from this one on; kNever: not so. Worked out
   // only where lengths are asked for as well.

@@ -1,6 +1,6 @@
-// What depends on nothing but an automaton's state, of a mask: tokens that stay within the automaton's text, and the places in the tree
-// of tokens where that text may end and a token goes on. With it a mask that took long is found again by copying, and by trying what
-// comes behind those ends.
+// Keeps the part of a mask that depends on nothing but an automaton's state: tokens that stay within the automaton's text, and the
+// places in the tree of tokens where that text may end and a token goes on. With it a mask that took long is found again by copying, and
+// by trying what comes behind those ends.
 #pragma once
 
 #include <cstddef>

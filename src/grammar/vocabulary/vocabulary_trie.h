@@ -38,7 +38,7 @@ class VocabularyTrie {
   const Tokenizer& tokenizer() const { return *tokenizer_; }
   std::span<const Node> nodes() const { return nodes_; }              // of all tokens
   std::span<const Node> other_nodes() const { return other_nodes_; }  // of those that are not content
-  // Of the content tokens of one of kNumContentSlices slices; each is in one.
+  // The nodes of one of kNumContentSlices slices; each content token is in one.
   std::span<const Node> slice_nodes(size_t slice) const { return slices_[slice].nodes; }
   // The characters of that slice's longest token.
   uint32_t most_characters(size_t slice) const { return slices_[slice].most_characters; }

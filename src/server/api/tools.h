@@ -1,4 +1,4 @@
-// The tools that a request offers, and whether the model may call them.
+// Reads the tools that a request offers, and says which of them the model may call.
 //
 // Harmony has functions in namespaces and no other kind. A tool of another kind that has a form as a function is offered as that, and its
 // calls are told in the form of its kind; one that has none (web_search, mcp, ...) is left out and named among the ignored fields, because

@@ -33,9 +33,9 @@ class GrammarShelf {
   std::list<std::pair<grammar::Source, grammar::Compiled>> kept_;  // used last comes first
 };
 
-// The answers of a chat: the channels and headers of harmony, calls of the tools that may be called with arguments as they are
-// declared, and a final message of the format. Without tools and a format, and with ignore_eos, there is no constraint. What is not enforced is added to
-// params.ignored. Throws HttpError (400).
+// The answers of a chat: the channels and headers of harmony, calls of the tools that may be called with arguments as they are declared,
+// and a final message of the format. Without tools and a format, and with ignore_eos, there is no constraint. What is not enforced is added
+// to params.ignored. Throws HttpError (400).
 asio::awaitable<void> constrain_chat(Service& service, GenerationParams& params,
                                      const std::vector<OfferedTool>& offered, const ChatPrompt& prompt,
                                      std::vector<GenerationRequest>& requests);

@@ -1,5 +1,5 @@
-// What a value must fulfil, in disjunctive form: schemas that must hold together are taken apart into branches, one of which must hold,
-// and a branch is a list of plain assertions without alternatives. "not" is pushed down to single keywords on the way.
+// Brings what a value must fulfil into disjunctive form: schemas that must hold together are taken apart into branches, one of which must
+// hold, and a branch is a list of plain assertions without alternatives. "not" is pushed down to single keywords on the way.
 #pragma once
 
 #include <map>

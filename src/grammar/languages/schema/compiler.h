@@ -44,7 +44,7 @@ class SchemaCompiler {
   bool is_impossible(const Branch& branch, uint32_t depth);
   bool is_impossible(const Terms& terms, uint32_t depth);
 
-  // schema/holds.cpp: whether a value fulfils a term, by looking at it.
+  // schema/holds.cpp finds by looking at a value if it fulfils a term.
   bool holds(const Json& value, const Term& term);
   bool holds(const Json& value, const Json& schema);
   bool keyword_holds(const Json& value, const Json& schema, std::string_view keyword, uint32_t index);

@@ -72,7 +72,7 @@ NodeId SchemaCompiler::member(const ObjectFacts& facts, const std::string& name)
   return value(std::move(terms));
 }
 
-// Of a member that no schema declares and that matches these patterns, named by their schemas.
+// Gives what a member must fulfil that no schema declares and that matches these patterns, named by their schemas.
 Terms SchemaCompiler::undeclared_terms(const ObjectFacts& facts,
                                        const std::vector<const Json*>& patterns) const {
   Terms terms;

@@ -17,7 +17,7 @@ class SchemaDocument {
   explicit SchemaDocument(const Json& root);
 
   const Json& root() const { return root_; }
-  // What the schema's "$ref" names.
+  // Finds what the schema's "$ref" names.
   const Json& target(const Json& schema) const;
 
   // The schema of a name in "properties"; null if there is none.
@@ -46,7 +46,7 @@ class SchemaDocument {
 
   const Json& root_;
   bool has_embedded_resources_{false};
-  // Of "properties" that are too many to search one by one, as Json's objects do.
+  // Kept for "properties" that are too many to search one by one, as Json's objects do.
   mutable std::unordered_map<const Json*, std::unordered_map<std::string_view, const Json*>> properties_;
 };
 

@@ -61,7 +61,7 @@ class FactsReader {
       unevaluated_items_.push_back(std::move(*unevaluated));
   }
 
-  // Of items behind those that prefixItems of the scope name, if no schema of it has a word for all others.
+  // Says it of items behind those that prefixItems of the scope name, if no schema of it has a word for all others.
   void merge_unevaluated(const Unevaluated& unevaluated) {
     ArrayFacts& arrays = facts_.arrays;
     size_t num_mentioned = 0;
@@ -182,8 +182,8 @@ class FactsReader {
     if (required_.insert(name).second) facts_.objects.required.push_back(name);
   }
 
-  // Of items 0, 1, ..., each schema says by its prefixItems or, behind those, by its items. Drafts before 2020-12 called the first
-  // "items" as well, and the others "additionalItems".
+  // Each schema speaks of items 0, 1, ... by its prefixItems or, behind those, by its items. Drafts before 2020-12 called the first "items"
+  // as well, and the others "additionalItems".
   static const Json* first_items(const Json& schema) {
     const Json* items = find(schema, "items");
     return items != nullptr && items->is_array() ? items : find(schema, "prefixItems");

@@ -1,4 +1,4 @@
-// What the assertions of one branch say together, by type of value.
+// Sums up what the assertions of one branch say together, by type of value.
 #pragma once
 
 #include <optional>

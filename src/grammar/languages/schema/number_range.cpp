@@ -56,7 +56,7 @@ class Ranges {
   }
   Expression not_zero() { return e_.concat(any_digits(0), e_.concat(digits('1', '9'), any_digits(0))); }
 
-  // Behind an integer that is equal: nothing, or a point and digits.
+  // An integer that is equal is followed by nothing, or by a point and digits.
   Expression fraction_at_least(const std::string& low, bool is_exclusive) {
     if (integers_) return low.empty() && !is_exclusive ? Expression::kEmptyText : Expression::kNothing;
     if (low.empty())

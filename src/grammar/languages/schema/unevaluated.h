@@ -11,7 +11,7 @@
 
 namespace nibble::grammar {
 
-// What the keyword asks of whatever no schema of its scope mentions.
+// Gives what the keyword asks of whatever no schema of its scope mentions.
 struct Unevaluated {
   const Json* value;  // a schema
   // The one that has the keyword comes first. The others hold where it does, because it says so.
