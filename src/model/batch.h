@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/token.h"
+#include "core/token_mask.h"
 
 namespace nibble {
 
@@ -48,7 +48,6 @@ class TokenMask {
   virtual ~TokenMask() = default;
   virtual void fill(std::span<uint32_t> words) = 0;
 };
-inline size_t mask_words(int vocab) { return (static_cast<size_t>(vocab) + 31) / 32; }
 
 // A row of the batch whose next token is wanted.
 struct OutputRow {

@@ -102,7 +102,8 @@ inline void allow(grammar::Constraint& constraint, std::vector<float>& logits) {
   std::vector<uint32_t> mask(mask_words(kToyVocab));
   constraint.fill_mask(mask);
   for (size_t token = 0; token < logits.size(); ++token)
-    if (!(mask[token / 32] >> token % 32 & 1)) logits[token] = -std::numeric_limits<float>::infinity();
+    if (!has_token(mask, static_cast<TokenId>(token)))
+      logits[token] = -std::numeric_limits<float>::infinity();
 }
 
 // The expected answer: calls the model on the plain context, token after token, without engine, pages and batches.

@@ -128,7 +128,7 @@ e ::= e e | "a" | "aa")~"};
       ASSERT_EQ(mask, mask_by_trying(matcher)) << grammar << step;
       std::vector<TokenId> legal;
       for (TokenId token = 0; token < tiny_tokenizer().num_tokens(); ++token)
-        if (has_bit(mask, token)) legal.push_back(token);
+        if (has_token(mask, token)) legal.push_back(token);
       EXPECT_EQ(legal.empty(), matcher.is_finished());
       if (legal.empty()) break;
       ASSERT_TRUE(matcher.accept(legal[random() % legal.size()]));

@@ -81,17 +81,9 @@ class BnfParser {
     do {
       skip_blanks(true);
       parts.push_back(sequence(depth));
-    } while (takes_bar());
+    } while (text_.take_behind([&] { skip_blanks(true); },
+                               "|"));  // in GBNF, too, the next line may begin with a bar
     return builder_.choice(std::move(parts));
-  }
-
-  // In GBNF, too, the next line goes on with the rule if it begins with a bar.
-  bool takes_bar() {
-    const GrammarText before = text_;
-    skip_blanks(true);
-    if (text_.take("|")) return true;
-    text_ = before;
-    return false;
   }
 
   NodeId sequence(uint32_t depth) {
@@ -213,27 +205,15 @@ class BnfParser {
       case 't':
         return '\t';
       case 'x':
-        return hexadecimal(2);
+        return text_.take_hexadecimal(2);
       case 'u':
-        return hexadecimal(4);
+        return text_.take_hexadecimal(4);
       case 'U':
-        return hexadecimal(8);
+        return text_.take_hexadecimal(8);
       default:
         if (letter < 0x80 && std::ispunct(static_cast<int>(letter))) return letter;
         text_.refuse("behind an escape that is not known");
     }
-  }
-
-  char32_t hexadecimal(size_t num_digits) {
-    const std::string_view digits = text_.rest().substr(0, num_digits);
-    if (digits.size() < num_digits || !std::all_of(digits.begin(), digits.end(), [](char c) {
-          return std::isxdigit(static_cast<unsigned char>(c));
-        }))
-      text_.refuse("hexadecimal digits were expected");
-    const auto value = static_cast<char32_t>(std::stoul(std::string(digits), nullptr, 16));
-    if (value > kLastCodePoint) text_.refuse("this is no character of Unicode");
-    text_.skip(num_digits);
-    return value;
   }
 
   GrammarText text_;

@@ -2,15 +2,27 @@
 #pragma once
 
 #include <algorithm>
+#include <cctype>
 #include <optional>
 #include <string>
 #include <string_view>
 
+#include "grammar/automata/code_points.h"
 #include "grammar/languages/one_line.h"
 #include "grammar/limits.h"
 #include "text/utf8.h"
 
 namespace nibble::grammar {
+
+// Nothing if these are not one to eight hexadecimal digits, or the number of no character.
+inline std::optional<char32_t> hexadecimal_character(std::string_view digits) {
+  if (digits.empty() || digits.size() > 8 || !std::all_of(digits.begin(), digits.end(), [](char c) {
+        return std::isxdigit(static_cast<unsigned char>(c));
+      }))
+    return std::nullopt;
+  const auto value = static_cast<char32_t>(std::stoul(std::string(digits), nullptr, 16));
+  return value <= kLastCodePoint ? std::optional(value) : std::nullopt;
+}
 
 class GrammarText {
  public:
@@ -50,6 +62,24 @@ class GrammarText {
     if (digits.empty()) return std::nullopt;
     if (digits.size() > 9) refuse("a number that is too large");
     return static_cast<uint32_t>(std::stoul(std::string(digits)));
+  }
+
+  // Skips what `skip_blanks` does and takes `text` behind it, or takes nothing.
+  template <typename SkipBlanks>
+  bool take_behind(const SkipBlanks& skip_blanks, std::string_view text) {
+    const std::string_view before = rest_;
+    skip_blanks();
+    if (take(text)) return true;
+    rest_ = before;
+    return false;
+  }
+  // The character whose number is written in so many hexadecimal digits.
+  char32_t take_hexadecimal(size_t num_digits) {
+    const std::optional<char32_t> character = hexadecimal_character(rest_.substr(0, num_digits));
+    if (!character || rest_.size() < num_digits)
+      refuse("the number of a character was expected, in hexadecimal digits");
+    skip(num_digits);
+    return *character;
   }
 
   [[noreturn]] void refuse(std::string_view why) const {

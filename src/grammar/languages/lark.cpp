@@ -136,16 +136,8 @@ class LarkParser {
         skip_blanks(false);
         if (name().empty()) text_.refuse("the name of an alias was expected");
       }
-    } while (takes_bar());
+    } while (text_.take_behind([&] { skip_blanks(true); }, "|"));
     return builder_.choice(std::move(parts));
-  }
-
-  bool takes_bar() {
-    const GrammarText before = text_;
-    skip_blanks(true);
-    if (text_.take("|")) return true;
-    text_ = before;
-    return false;
   }
 
   NodeId sequence(uint32_t depth) {
@@ -255,16 +247,7 @@ class LarkParser {
       if (letter < 0x80 && std::ispunct(static_cast<int>(letter))) return letter;
       text_.refuse("behind an escape that is not known");
     }
-    const std::string_view digits = text_.rest().substr(0, num_digits);
-    const bool is_hexadecimal =
-        digits.size() == num_digits && std::all_of(digits.begin(), digits.end(), [](char c) {
-          return std::isxdigit(static_cast<unsigned char>(c));
-        });
-    const unsigned long value =
-        is_hexadecimal ? std::stoul(std::string(digits), nullptr, 16) : kLastCodePoint + 1ul;
-    if (value > kLastCodePoint) text_.refuse("the number of a character was expected");
-    text_.skip(num_digits);
-    return static_cast<char32_t>(value);
+    return text_.take_hexadecimal(num_digits);
   }
 
   Expression regex() {

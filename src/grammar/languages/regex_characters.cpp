@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cctype>
 
+#include "grammar/languages/grammar_text.h"
 #include "grammar/languages/regex_parser.h"
 #include "grammar/languages/unicode_property.h"
 #include "text/utf8.h"
@@ -149,15 +150,12 @@ char32_t RegexParser::escaped_character(bool is_in_set) {
 // So many digits, or, with 0, any number of them and a brace.
 char32_t RegexParser::hexadecimal(size_t num_digits) {
   const size_t end = num_digits > 0 ? num_digits : rest_.find('}');
-  const std::string_view digits = rest_.substr(0, end);
-  if (end == std::string_view::npos || digits.size() != end || digits.empty() || digits.size() > 8 ||
-      !std::all_of(digits.begin(), digits.end(),
-                   [](char c) { return std::isxdigit(static_cast<unsigned char>(c)); }))
-    refuse("where hexadecimal digits are missing");
-  const auto value = static_cast<char32_t>(std::stoul(std::string(digits), nullptr, 16));
-  if (value > kLastCodePoint) refuse("which is no character of Unicode");
+  const auto found = end == std::string_view::npos || rest_.size() < end
+                         ? std::nullopt
+                         : hexadecimal_character(rest_.substr(0, end));
+  if (!found) refuse("where the number of a character is missing, in hexadecimal digits");
   rest_.remove_prefix(end + (num_digits == 0));
-  return value;
+  return *found;
 }
 
 CodePoints RegexParser::property(bool is_complement) {

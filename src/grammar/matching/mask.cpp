@@ -82,7 +82,7 @@ void Matcher::try_long_content(const Item& item, const Content& content, std::sp
     const std::string_view bytes = vocabulary_->tokenizer().bytes(token.token);
     if (std::all_of(bytes.begin(), bytes.end(),
                     [&](char byte) { return rows_.step(at, static_cast<uint8_t>(byte)).is_legal; }))
-      mask[static_cast<uint32_t>(token.token) / 32] |= 1u << (token.token % 32);
+      add_token(mask, token.token);
   }
 }
 

@@ -11,6 +11,7 @@
 #include <span>
 #include <vector>
 
+#include "core/token_mask.h"
 #include "grammar/program/rows.h"
 #include "grammar/vocabulary/kept_mask.h"
 #include "grammar/vocabulary/vocabulary_trie.h"
@@ -36,7 +37,7 @@ class MaskWalk {
 
  private:
   static void set(const VocabularyTrie::Node& node, std::span<uint32_t> mask) {
-    if (node.token != VocabularyTrie::kNoToken) mask[node.token / 32] |= 1u << (node.token % 32);
+    if (node.token != VocabularyTrie::kNoToken) add_token(mask, static_cast<TokenId>(node.token));
   }
   template <typename Path>
   void from_state(Path path, Nodes nodes, KeptMask* within);

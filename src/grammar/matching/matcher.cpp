@@ -1,8 +1,5 @@
 #include "grammar/matching/matcher.h"
 
-#include <algorithm>
-#include <array>
-
 namespace nibble::grammar {
 
 Matcher::Matcher(std::shared_ptr<Grammar> grammar, const VocabularyTrie& vocabulary)

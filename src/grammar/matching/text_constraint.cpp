@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "core/check.h"
+#include "core/token_mask.h"
 
 namespace nibble::grammar {
 
@@ -20,10 +21,7 @@ void TextConstraint::fill_mask(std::span<uint32_t> mask) {
   std::fill(mask.begin(), mask.end(), 0);
   matcher_.fill_mask(mask.first(num_words_));
   if (!matcher_.is_complete()) return;
-  for (const TokenId token : end_tokens_) {
-    const auto index = static_cast<size_t>(token);
-    mask[index / 32] |= 1u << (index % 32);
-  }
+  for (const TokenId token : end_tokens_) add_token(mask, token);
 }
 
 bool TextConstraint::ends_with(TokenId token) const {

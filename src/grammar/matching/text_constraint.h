@@ -1,7 +1,6 @@
 // An answer that is a text of a grammar from its first token on, and ends behind it.
 #pragma once
 
-#include <optional>
 #include <vector>
 
 #include "grammar/matching/constraint.h"

@@ -87,9 +87,8 @@ class GrammarBuilder {
   };
   struct Node {
     Kind kind;
-    Expression expression{};      // kText, kJsonString
-    Encoding encoding{};          // kJsonString
-    uint32_t min{0}, max{0};      // kRepeat, kJsonString; kOneOf: the longest text's bytes
+    Expression expression{};      // kText
+    uint32_t min{0}, max{0};      // kRepeat
     std::vector<NodeId> parts{};  // kReference: what it stands for, once that is defined
     uint32_t place{0};            // in the table of its kind
   };

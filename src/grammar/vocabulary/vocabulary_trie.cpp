@@ -3,14 +3,11 @@
 #include <algorithm>
 #include <optional>
 
+#include "core/token_mask.h"
 #include "text/utf8.h"
 
 namespace nibble::grammar {
 namespace {
-
-void set_bit(std::span<uint32_t> mask, TokenId token) {
-  mask[static_cast<uint32_t>(token) / 32] |= 1u << (static_cast<uint32_t>(token) % 32);
-}
 
 struct Content {
   uint32_t num_characters{0};
@@ -35,7 +32,7 @@ std::optional<Content> content_of(std::string_view bytes) {
 }  // namespace
 
 VocabularyTrie::VocabularyTrie(const Tokenizer& tokenizer)
-    : tokenizer_(&tokenizer), num_words_((static_cast<size_t>(tokenizer.num_tokens()) + 31) / 32) {
+    : tokenizer_(&tokenizer), num_words_(mask_words(tokenizer.num_tokens())) {
   content_masks_.assign(kMaxMaskCharacters + 2, std::vector<uint32_t>(num_words_));
   for (Slice& slice : slices_) slice.mask.resize(num_words_);
   ordinary_mask_.resize(num_words_);
@@ -44,7 +41,7 @@ VocabularyTrie::VocabularyTrie(const Tokenizer& tokenizer)
     const std::string_view bytes = tokenizer.bytes(token);
     if (bytes.empty() || bytes.size() > kMaxTokenBytes || tokenizer.is_special(token)) continue;
     all.push_back({bytes, token, content_of(bytes).has_value()});
-    set_bit(ordinary_mask_, token);
+    add_token(ordinary_mask_, token);
   }
   std::sort(all.begin(), all.end(), [](const Entry& a, const Entry& b) { return a.bytes < b.bytes; });
   std::array<std::vector<Entry>, kNumContentSlices> of_slice;
@@ -59,11 +56,11 @@ VocabularyTrie::VocabularyTrie(const Tokenizer& tokenizer)
                                     [&](ContentKinds kinds) { return (content->kinds & ~kinds) == 0; });
     const auto slice = static_cast<size_t>(found - kContentSlices.begin());
     of_slice[slice].push_back(entry);
-    set_bit(slices_[slice].mask, entry.token);
+    add_token(slices_[slice].mask, entry.token);
     slices_[slice].most_characters = std::max(slices_[slice].most_characters, content->num_characters);
     for (uint32_t most = std::min(content->num_characters, kMaxMaskCharacters + 1);
          most < content_masks_.size(); ++most)
-      set_bit(content_masks_[most], entry.token);
+      add_token(content_masks_[most], entry.token);
     if (content->num_characters > kMaxMaskCharacters)
       long_content_.push_back({entry.token, content->num_characters, slice});
   }
@@ -118,7 +115,7 @@ void VocabularyTrie::add_content(uint32_t slices, uint32_t max_characters, std::
   }
   if (is_all || max_characters <= kMaxMaskCharacters) return;
   for (const LongToken& token : long_content_)
-    if (token.num_characters <= max_characters && (slices >> token.slice & 1)) set_bit(mask, token.token);
+    if (token.num_characters <= max_characters && (slices >> token.slice & 1)) add_token(mask, token.token);
 }
 
 }  // namespace nibble::grammar

@@ -32,7 +32,7 @@ class FixedMask : public TokenMask {
     ASSERT_EQ(words.size(), words_.size());
     std::copy(words_.begin(), words_.end(), words.begin());
   }
-  bool allows(size_t token) const { return words_[token / 32] >> (token % 32) & 1; }
+  bool allows(size_t token) const { return has_token(words_, static_cast<TokenId>(token)); }
 
  private:
   std::vector<uint32_t> words_;
