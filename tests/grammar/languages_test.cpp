@@ -1,11 +1,15 @@
 // Grammars as text: GBNF, EBNF, Lark.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <nlohmann/json.hpp>
 #include <random>
 
 #include "grammar/languages/gbnf.h"
 #include "grammar/languages/lark.h"
+#include "grammar/languages/regex.h"
+#include "grammar/languages/schema/json_schema.h"
 #include "tests/error_of.h"
 #include "tests/grammar/vocabularies.h"
 
@@ -274,6 +278,37 @@ TEST(Lark, WhatIsNotSupportedIsRefusedByName) {
 TEST(Lark, IsToldFromEbnfByItsDefinitions) {
   EXPECT_TRUE(accepts(compile_ebnf_or_lark("start: \"a\""), "a"));
   EXPECT_TRUE(accepts(compile_ebnf_or_lark("root ::= \"a\""), "a"));
+}
+
+// Each pattern tells another set of characters apart, of which one takes a quarter of a megabyte.
+TEST(Limits, ManySetsOfCharactersAreCounted) {
+  const auto schema_of = [](int num_patterns) {
+    Json schema{{"type", "object"}, {"properties", Json::object()}};
+    for (int i = 0; i < num_patterns; ++i)
+      schema["properties"]["p" + std::to_string(i)] = {
+          {"type", "string"}, {"pattern", fmt::format(R"(^[\p{{L}}\u{{{:x}}}]+$)", 0x3000 + i)}};
+    return schema;
+  };
+  EXPECT_LT(compile_json_schema(schema_of(30)).grammar->automata_bytes, 12u << 20);
+  EXPECT_THAT(error_of([&] { compile_json_schema(schema_of(60)); }), HasSubstr("sets of characters"));
+  EXPECT_THAT(error_of([&] { compile_json_schema(schema_of(5000)); }), HasSubstr("too much work"));
+}
+
+TEST(Limits, TheSetsOfOneExpressionAreCounted) {
+  const auto regex_of = [](int num_sets) {
+    std::string regex = "x";
+    for (int i = 0; i < num_sets; ++i) regex += fmt::format(R"(|[\p{{L}}\x{{{:x}}}])", 0x3000 + i);
+    return regex;
+  };
+  EXPECT_NO_THROW(compile_regex(regex_of(50)));
+  EXPECT_THAT(error_of([&] { compile_regex(regex_of(1000)); }), HasSubstr("too much work"));
+}
+
+TEST(Limits, APropertyIsKnownByAllItsNames) {
+  for (const char* regex : {R"(\p{Greek})", R"(\p{greek})", R"(\p{G_reek})"}) {
+    EXPECT_TRUE(accepts(compile_regex(regex), "λ")) << regex;
+    EXPECT_FALSE(accepts(compile_regex(regex), "l")) << regex;
+  }
 }
 
 }  // namespace

@@ -68,6 +68,7 @@ class Decoder {
   const std::vector<uint32_t>& classes_at(uint32_t place) const { return classes_at_[place]; }
 
   size_t num_places() const { return places_.size(); }
+  size_t bytes() const { return places_.size() * sizeof(Place); }
 
   // The classes of bytes that are characters by themselves; kNone for others.
   static constexpr uint16_t kNone{0xFFFF};

@@ -11,7 +11,8 @@ namespace nibble::grammar {
 namespace {
 
 CodePoints union_of(std::initializer_list<const char*> properties, CodePoints set) {
-  for (const char* name : properties) set.add(*unicode_property(name));
+  Fuel fuel(kCompileFuel);
+  for (const char* name : properties) set.add(*unicode_property(name, fuel));
   return set;
 }
 
@@ -24,7 +25,10 @@ const CodePoints& narrow_class(char letter) {
 }
 
 const CodePoints& wide_class(char letter) {
-  if (letter == 'd') return *unicode_property("Nd");
+  if (letter == 'd') {
+    static const CodePoints digits = union_of({"Nd"}, {});
+    return digits;
+  }
   if (letter == 'w') {
     static const CodePoints words = union_of({"L", "M", "N", "Pc"}, {});
     return words;
@@ -159,21 +163,25 @@ char32_t RegexParser::hexadecimal(size_t num_digits) {
 }
 
 CodePoints RegexParser::property(bool is_complement) {
+  const std::string_view whole = rest_;
   std::string name;
   if (take("{")) {
     const size_t end = rest_.find('}');
     if (end == std::string_view::npos) refuse("where the name of a property does not end");
     name = rest_.substr(0, end);
-    const CodePoints* found = unicode_property(name.starts_with('^') ? name.substr(1) : name);
-    if (found == nullptr)
-      refuse("which is no property that is supported; categories as L or Nd and scripts as Greek are");
     rest_.remove_prefix(end + 1);
-    return is_complement != name.starts_with('^') ? found->complement() : *found;
+  } else if (!rest_.empty()) {
+    name = rest_.substr(0, 1);
+    rest_.remove_prefix(1);
   }
-  const CodePoints* found = rest_.empty() ? nullptr : unicode_property(std::string(rest_.substr(0, 1)));
-  if (found == nullptr) refuse("which is no property that is supported");
-  rest_.remove_prefix(1);
-  return is_complement ? found->complement() : *found;
+  const bool is_negated = name.starts_with('^');
+  const CodePoints* found = unicode_property(name.substr(is_negated), expressions_.fuel());
+  if (found == nullptr) {
+    rest_ = whole;
+    refuse("which is no property that is supported; categories as L or Nd and scripts as Greek are");
+  }
+  expressions_.fuel().spend(4 * found->ranges().size());  // they are copied, and sorted into a set
+  return is_complement != is_negated ? found->complement() : *found;
 }
 
 CodePoints RegexParser::posix_class() {

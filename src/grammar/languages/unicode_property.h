@@ -4,10 +4,12 @@
 #include <string>
 
 #include "grammar/automata/code_points.h"
+#include "grammar/limits.h"
 
 namespace nibble::grammar {
 
-// Null if PCRE2 knows no property of this name. Found once (some milliseconds) and kept. Thread-safe.
-const CodePoints* unicode_property(const std::string& name);
+// Null if PCRE2 knows no property of this name. Found once in a process, which takes some milliseconds and kPropertyFuel of `fuel`, and
+// kept. Thread-safe.
+const CodePoints* unicode_property(const std::string& name, Fuel& fuel);
 
 }  // namespace nibble::grammar

@@ -16,11 +16,16 @@ uint32_t GrammarBuilder::place_of_automaton(Expression expression, Encoding enco
     for (const CodePointRange& range : set.ranges()) key.emplace_back(range.first, range.last);
     key.emplace_back(1, 0);  // no range: the end of a set
   }
+  constexpr uint64_t kFuelOfRange{5}, kFuelOfPlace{20};  // as long as they take
   expressions().fuel().spend(key.size());
   auto& alphabet = alphabets_[key];
   if (!alphabet) {
+    expressions().fuel().spend(kFuelOfRange * key.size());
     alphabet = std::make_shared<const Alphabet>(sets, encoding);
-    expressions().fuel().spend(400);  // as long as it takes
+    expressions().fuel().spend(kFuelOfPlace * alphabet->decoder.num_places());
+    grammar_->automata_bytes += alphabet->decoder.bytes();
+    if (grammar_->automata_bytes > kMaxStateBytes)
+      throw InputError("the grammar tells too many sets of characters apart; make them fewer");
   }
   grammar_->automata.emplace_back(expressions(), expression, encoding, alphabet, grammar_->automata_bytes);
   return known->second;
