@@ -1,5 +1,5 @@
 // Builds a regular expression from the input, and a text. The automaton accepts the text where, and only where, trying all ways to match
-// does; as plain UTF-8 and as a JSON string, written in the one way that it has. Then the masks of its grammar hold what
+// does; as plain UTF-8, and as a JSON string or what is in one, written in the one way that it has. Then the masks of its grammar hold what
 // grammar_masks.h says.
 #include <algorithm>
 #include <array>
@@ -167,7 +167,8 @@ bool automaton_accepts(Automaton& automaton, std::string_view bytes) {
 void check_automaton(const uint8_t* data, size_t size) {
   Input input(data, size);
   const uint8_t form = input.take();
-  GrammarBuilder builder;
+  const bool is_argument = form & 128;
+  GrammarBuilder builder(is_argument ? Encoding::kJsonContent : Encoding::kUtf8);
   const Built built = build(input, builder.expressions());
   if (built.trees.empty()) return;
   const Expression root = built.expressions.back();
@@ -182,6 +183,10 @@ void check_automaton(const uint8_t* data, size_t size) {
   Automaton& quoted = builder.automaton_of(root, Encoding::kJsonString);
   NIBBLE_CHECK(automaton_accepts(plain, utf8) == matches, "{}", utf8);
   NIBBLE_CHECK(automaton_accepts(quoted, json) == matches, "{}", json);
+  const std::string_view between_quotes = std::string_view(json).substr(1, json.size() - 2);
+  Automaton& content = builder.automaton_of(root, Encoding::kJsonContent);
+  NIBBLE_CHECK(automaton_accepts(content, between_quotes) == matches, "{}", json);
+  NIBBLE_CHECK(!automaton_accepts(content, json));
   const auto length = static_cast<uint32_t>(text.size());
   NIBBLE_CHECK(!matches || plain.lengths().has_length(root, length, length));
   // Cut inside a character it is no text, nor is a string without its end.
@@ -190,8 +195,9 @@ void check_automaton(const uint8_t* data, size_t size) {
   NIBBLE_CHECK(!automaton_accepts(quoted, json.substr(0, json.size() - 1)));
 
   const GrammarBuilder::Counts counts{form / 2 % 4u, form & 64 ? kUnlimited : form / 2 % 4u + form / 8 % 8u};
-  const NodeId node =
-      form & 1 ? builder.json_string(root, Encoding::kJsonString, counts) : builder.text_of(root);
+  const NodeId node = form & 1      ? builder.json_string(root, Encoding::kJsonString, counts)
+                      : is_argument ? builder.argument("a", builder.text_of(root))
+                                    : builder.text_of(root);
   check_masks({builder.build(node), {}}, size);
 }
 

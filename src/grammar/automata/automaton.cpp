@@ -22,7 +22,7 @@ Automaton::Automaton(Expressions& expressions, Expression root, Encoding encodin
       memory_(memory),
       num_classes_(alphabet_->classes.size()),
       single_bytes_(alphabet_->decoder.single_bytes().data()),
-      first_text_state_(encoding == Encoding::kUtf8 ? kStart : kClosed + 1) {
+      first_text_state_(has_quotes(encoding) ? kClosed + 1 : kStart) {
   if (alphabet_->decoder.num_places() >= 1u << (32 - kRowBits))
     throw InputError("the sets of characters are too complex; make them simpler");
   rows_.assign(first_text_state_, {Expression::kNothing, false});

@@ -57,14 +57,15 @@ class Automaton {
     return kDead;
   }
   bool accepts(uint32_t state) const {
-    return state < first_text_state_ ? state == kClosed
-                                     : !is_json() && state <= kRowMask && rows_[state].accepts_text;
+    return state < first_text_state_
+               ? state == kClosed
+               : !has_quotes(encoding_) && state <= kRowMask && rows_[state].accepts_text;
   }
   // True if no byte can follow.
   bool is_final(uint32_t state) const {
-    return state < first_text_state_
-               ? state != kStart
-               : !is_json() && state <= kRowMask && rows_[state].expression == Expression::kEmptyText;
+    return state < first_text_state_ ? state != kStart
+                                     : !has_quotes(encoding_) && state <= kRowMask &&
+                                           rows_[state].expression == Expression::kEmptyText;
   }
   // Between two characters of the text that is described; in a JSON string, between its quotes.
   bool is_between_characters(uint32_t state) const { return state >= first_text_state_ && state <= kRowMask; }
@@ -104,7 +105,6 @@ class Automaton {
     uint32_t ends_from{kUnlimited};  // RemainingLengths::only_ends_from
   };
 
-  bool is_json() const { return encoding_ != Encoding::kUtf8; }
   static uint32_t row_of(uint32_t state) { return state & kRowMask; }
   uint32_t next_of_special(uint32_t state, uint8_t byte);
   uint32_t make_transition(uint32_t row, uint32_t character_class);

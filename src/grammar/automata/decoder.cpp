@@ -14,7 +14,7 @@ Decoder::Decoder(const CharacterClasses& classes, Encoding encoding) {
   classes_at_.emplace_back();
   Place root{};
   add_utf8(classes, root);
-  if (encoding != Encoding::kUtf8) add_json(classes, encoding == Encoding::kJsonStringFree, root);
+  if (encoding != Encoding::kUtf8) add_json(classes, encoding, root);
   places_[0] = root;
   single_bytes_.fill(kNone);
   for (size_t byte = 0; byte < 256; ++byte)
@@ -94,7 +94,7 @@ void Decoder::add_utf8(const CharacterClasses& classes, Place& root) {
     root[byte] = continuation(classes, (byte & 0x07) << 18, 3, 0x10000);
 }
 
-void Decoder::add_json(const CharacterClasses& classes, bool is_free, Place& root) {
+void Decoder::add_json(const CharacterClasses& classes, Encoding encoding, Place& root) {
   const auto one = [&](char32_t c) { return Step::to(Kind::kCharacter, classes.class_of(c, c)); };
   Place escape{};
   constexpr struct {
@@ -102,7 +102,7 @@ void Decoder::add_json(const CharacterClasses& classes, bool is_free, Place& roo
     char32_t meaning;
   } kShort[]{{'"', '"'}, {'\\', '\\'}, {'b', '\b'}, {'f', '\f'}, {'n', '\n'}, {'r', '\r'}, {'t', '\t'}};
   for (const auto& [letter, meaning] : kShort) escape[static_cast<uint8_t>(letter)] = one(meaning);
-  if (is_free) {
+  if (encoding == Encoding::kJsonStringFree) {
     escape['/'] = one('/');
     escape['u'] = hexadecimal(classes);
   } else {
@@ -120,7 +120,7 @@ void Decoder::add_json(const CharacterClasses& classes, bool is_free, Place& roo
   }
   for (uint32_t byte = 0; byte < 0x20; ++byte) root[byte] = {};
   root['\\'] = add(escape);
-  root['"'] = Step::to(Kind::kQuote, 0);
+  root['"'] = has_quotes(encoding) ? Step::to(Kind::kQuote, 0) : Step{};
 }
 
 // Four digits may follow \u that are no half of a pair, or a whole pair. Every character is of one class here.

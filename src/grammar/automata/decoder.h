@@ -1,9 +1,10 @@
 // From bytes to classes of characters: the first half of every automaton over bytes. The characters that an expression tells apart
-// become classes, and a small table for each place inside a character says which byte leads where. Two encodings:
+// become classes, and a small table for each place inside a character says which byte leads where. Three encodings:
 //
-//   kUtf8         the text itself
-//   kJsonString   a JSON text's string, with its quotes, that stands for a text: a character may be written as an escape. Which
-//                 escapes are allowed is a question of taste, as each stands for one character only.
+//   kUtf8          the text itself
+//   kJsonString    a JSON text's string, with its quotes, that stands for a text: a character may be written as an escape. Which
+//                  escapes are allowed is a question of taste, as each stands for one character only.
+//   kJsonContent   what is between those quotes, so that it may be put together of several automata
 #pragma once
 
 #include <array>
@@ -24,7 +25,11 @@ enum class Encoding {
   kUtf8,
   kJsonString,      // escapes only where JSON needs them, so that a text is written in one way
   kJsonStringFree,  // any escape; for an expression that tells no characters apart
+  kJsonContent,     // escapes as in kJsonString
 };
+constexpr bool has_quotes(Encoding encoding) {
+  return encoding == Encoding::kJsonString || encoding == Encoding::kJsonStringFree;
+}
 
 // The characters in classes: two are in one class if they are in the same ones of `sets`.
 class CharacterClasses {
@@ -80,7 +85,7 @@ class Decoder {
   Step add(const Place& place);
   void add_utf8(const CharacterClasses& classes, Place& root);
   Step continuation(const CharacterClasses& classes, char32_t first, int num_bytes, char32_t least);
-  void add_json(const CharacterClasses& classes, bool is_free, Place& root);
+  void add_json(const CharacterClasses& classes, Encoding encoding, Place& root);
   Step hexadecimal(const CharacterClasses& classes);
 
   std::vector<Place> places_;

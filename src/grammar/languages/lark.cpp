@@ -14,7 +14,10 @@ namespace {
 
 class LarkParser {
  public:
-  explicit LarkParser(std::string_view text) : text_(text, "lark") {}
+  LarkParser(std::string_view text, const std::string& argument)
+      : text_(text, "lark"),
+        argument_(argument),
+        builder_(argument.empty() ? Encoding::kUtf8 : Encoding::kJsonContent) {}
 
   Compiled compile() {
     ignored_ = builder_.declare();
@@ -28,7 +31,7 @@ class LarkParser {
     if (start == symbols_.end())
       throw InputError("lark: there is no rule 'start', where every text begins; add one");
     const NodeId root = builder_.sequence({ignored_, start->second.node});
-    return {builder_.build(root), {}};
+    return {builder_.build(argument_.empty() ? root : builder_.argument(argument_, root)), {}};
   }
 
  private:
@@ -276,6 +279,7 @@ class LarkParser {
   }
 
   GrammarText text_;
+  const std::string& argument_;
   GrammarBuilder builder_;
   std::map<std::string, Symbol, std::less<>> symbols_;
   NodeId ignored_{};
@@ -285,7 +289,9 @@ class LarkParser {
 
 }  // namespace
 
-Compiled compile_lark(std::string_view text) { return LarkParser(text).compile(); }
+Compiled compile_lark(std::string_view text, const std::string& argument) {
+  return LarkParser(text, argument).compile();
+}
 
 Compiled compile_ebnf_or_lark(std::string_view text) {
   return text.find("::=") == std::string_view::npos ? compile_lark(text) : compile_ebnf(text);

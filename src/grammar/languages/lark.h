@@ -12,6 +12,7 @@
 // regular expressions are refused.
 #pragma once
 
+#include <string>
 #include <string_view>
 
 #include "grammar/program/grammar.h"
@@ -19,8 +20,9 @@
 namespace nibble::grammar {
 
 // The texts of `start`. Throws InputError, with the line where there is one, if the grammar has a mistake, has something that is refused,
-// or has no text, and above limits.h. It gives no warnings.
-Compiled compile_lark(std::string_view text);
+// or has no text, and above limits.h. It gives no warnings. With an `argument` the texts are those of a JSON object whose only member is
+// a string of this name for a text of `start`.
+Compiled compile_lark(std::string_view text, const std::string& argument = {});
 
 // vLLM's `grammar` may be of either kind: it is Lark if no line has "::=".
 Compiled compile_ebnf_or_lark(std::string_view text);

@@ -227,10 +227,10 @@ Expression regex_expression(Expressions& expressions, std::string_view regex, co
   return RegexParser(expressions, regex, options, origin).parse();
 }
 
-Compiled compile_regex(std::string_view regex) {
-  GrammarBuilder builder;
-  const Expression expression = regex_expression(builder.expressions(), regex, {}, "regex");
-  return {builder.build(builder.text_of(expression)), {}};
+Compiled compile_regex(std::string_view regex, const std::string& argument) {
+  GrammarBuilder builder(argument.empty() ? Encoding::kUtf8 : Encoding::kJsonContent);
+  const NodeId text = builder.text_of(regex_expression(builder.expressions(), regex, {}, "regex"));
+  return {builder.build(argument.empty() ? text : builder.argument(argument, text)), {}};
 }
 
 Compiled compile_choice(const std::vector<std::string>& texts) {

@@ -32,8 +32,8 @@ struct RegexOptions {
 Expression regex_expression(Expressions& expressions, std::string_view regex, const RegexOptions& options,
                             const std::string& origin);
 
-// The texts that match as a whole. Throws InputError as above, if no text matches, and above limits.h.
-Compiled compile_regex(std::string_view regex);
+// The texts that match as a whole. Throws InputError as above, if no text matches, and above limits.h. `argument` as in lark.h.
+Compiled compile_regex(std::string_view regex, const std::string& argument = {});
 // One of these texts, of any bytes that are UTF-8; equal ones count once. Throws InputError if there is none, and above limits.h.
 Compiled compile_choice(const std::vector<std::string>& texts);
 

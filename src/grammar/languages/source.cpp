@@ -50,7 +50,7 @@ Compiled compile(const Source& source) {
     case Language::kJsonSchema:
       return compile_json_schema(parse(source.text), {.is_strict = source.is_strict});
     case Language::kRegex:
-      return compile_regex(source.text);
+      return compile_regex(source.text, source.argument);
     case Language::kChoice:
       return compile_choice(texts_of(source.text));
     case Language::kGbnf:
@@ -59,6 +59,8 @@ Compiled compile(const Source& source) {
       return compile_ebnf(source.text);
     case Language::kEbnfOrLark:
       return compile_ebnf_or_lark(source.text);
+    case Language::kLark:
+      return compile_lark(source.text, source.argument);
   }
   NIBBLE_CHECK(false, "language {}", static_cast<int>(source.language));
 }

@@ -50,7 +50,7 @@ Matcher::Content Matcher::content_behind(const Item& item) {
       terminal.is_counted && terminal.max != kUnlimited ? terminal.max - item.counter : kUnlimited;
   std::optional<bool> may_go_on;
   const auto may_leave = [&] {  // in front of content; from a JSON string only by its quote
-    if (automaton.encoding() != Encoding::kUtf8) return false;
+    if (has_quotes(automaton.encoding())) return false;
     if (!may_go_on) may_go_on = may_go_on_behind(item);
     return *may_go_on;
   };

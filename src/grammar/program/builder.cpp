@@ -3,11 +3,15 @@
 #include <algorithm>
 #include <utility>
 
+#include "core/check.h"
 #include "grammar/program/rows.h"
 
 namespace nibble::grammar {
 
-GrammarBuilder::GrammarBuilder() : grammar_(std::make_shared<Grammar>()) {}
+GrammarBuilder::GrammarBuilder(Encoding encoding)
+    : encoding_(encoding), grammar_(std::make_shared<Grammar>()) {
+  NIBBLE_CHECK(!has_quotes(encoding));
+}
 
 NodeId GrammarBuilder::add(Node node) {
   if (nodes_.size() == kMaxNodes)
@@ -37,6 +41,15 @@ NodeId GrammarBuilder::one_of(std::vector<std::string> texts) {
 NodeId GrammarBuilder::json_string(Expression expression, Encoding encoding, Counts counts) {
   const uint32_t terminal = terminal_of(expression, encoding, counts);
   return terminal == kUnlimited ? nothing() : add({.kind = Kind::kJsonString, .place = terminal});
+}
+
+// Quotes and what is around them are fixed texts: those are bytes in every encoding.
+NodeId GrammarBuilder::argument(const std::string& name, NodeId node) {
+  NIBBLE_CHECK(encoding_ == Encoding::kJsonContent);
+  const NodeId quote = one_of({"\""});
+  JsonObject object;
+  object.members.push_back({name, true, sequence({quote, node, quote})});
+  return json_object(std::move(object));
 }
 
 NodeId GrammarBuilder::sequence(std::vector<NodeId> parts) {

@@ -16,13 +16,14 @@ enum class NodeId : uint32_t {};
 
 class GrammarBuilder {
  public:
-  GrammarBuilder();
+  // Texts are written in `encoding`, kUtf8 or kJsonContent: those of text_of(), text() and what is made of them.
+  explicit GrammarBuilder(Encoding encoding = Encoding::kUtf8);
 
   Expressions& expressions() { return grammar_->expressions; }
 
-  NodeId nothing();                       // no text
-  NodeId empty_text();                    // the empty one
-  NodeId text_of(Expression expression);  // in UTF-8
+  NodeId nothing();     // no text
+  NodeId empty_text();  // the empty one
+  NodeId text_of(Expression expression);
   NodeId text(std::string_view utf8) { return text_of(expressions().text(utf8)); }
   NodeId one_of(std::vector<std::string> texts);  // any number of fixed texts
   // A JSON string, with quotes, that stands for a text of the expression of so many characters. `counts` should be left out where the
@@ -59,6 +60,9 @@ class GrammarBuilder {
   };
   NodeId json_object(JsonObject object);
 
+  // A JSON object whose only member is a string of this name, for the text of `node`. The builder's encoding is kJsonContent.
+  NodeId argument(const std::string& name, NodeId node);
+
   // A node that is defined later, for recursion.
   NodeId declare();
   void define(NodeId declared, NodeId as);
@@ -69,7 +73,7 @@ class GrammarBuilder {
   // An automaton for the expression, made once; for questions that a source's compiler has while it builds.
   Automaton& automaton_of(Expression expression, Encoding encoding);
   // True if there is a text of the expression.
-  bool has_text(Expression expression) { return !automaton_of(expression, Encoding::kUtf8).is_empty(); }
+  bool has_text(Expression expression) { return !automaton_of(expression, encoding_).is_empty(); }
 
  private:
   enum class Kind : uint8_t {
@@ -123,6 +127,7 @@ class GrammarBuilder {
   uint32_t trie_of(std::vector<std::u32string>& texts);
   Expression blank_expression(std::string_view before);
 
+  Encoding encoding_;
   std::shared_ptr<Grammar> grammar_;
   std::vector<Node> nodes_;
   std::vector<JsonArray> arrays_;

@@ -35,7 +35,7 @@ uint32_t GrammarBuilder::rule_of(NodeId id) {
 uint32_t GrammarBuilder::emit(NodeId id, uint32_t next) {
   if (const auto expression = regular(id)) {
     if (*expression == Expression::kEmptyText) return next;
-    return emit_match(terminal_of(*expression, Encoding::kUtf8, {}), next);
+    return emit_match(terminal_of(*expression, encoding_, {}), next);
   }
   const Node& n = node(id);
   switch (n.kind) {
@@ -75,7 +75,7 @@ uint32_t GrammarBuilder::emit_sequence(const std::vector<NodeId>& parts, uint32_
     if (begin < end) {
       const Expression expression = expressions().concat(run);
       if (expression != Expression::kEmptyText)
-        next = emit_match(terminal_of(expression, Encoding::kUtf8, {}), next);
+        next = emit_match(terminal_of(expression, encoding_, {}), next);
       end = begin;
     } else {
       next = emit(parts[--end], next);
@@ -99,7 +99,7 @@ uint32_t GrammarBuilder::emit_choice(const std::vector<NodeId>& parts, uint32_t 
     const Expression expression = expressions().any_of(regular_parts);
     targets.push_back(expression == Expression::kEmptyText
                           ? next
-                          : emit_match(terminal_of(expression, Encoding::kUtf8, {}), next));
+                          : emit_match(terminal_of(expression, encoding_, {}), next));
   }
   return emit_fork(targets);
 }

@@ -40,6 +40,11 @@ std::shared_ptr<grammar::Grammar> body_of(GrammarShelf& shelf, GenerationParams&
 // A schema that can't be enforced is an error where the request demands that it is, and else told: then arguments are any object.
 std::shared_ptr<grammar::Grammar> arguments_of(GrammarShelf& shelf, const OfferedTool& tool, bool are_held,
                                                IgnoredFields& ignored) {
+  if (tool.input) try {
+      return shelf.get(*tool.input).grammar;
+    } catch (const InputError& error) {  // the model is told of it all the same, and agents go on
+      ignored.add("tools." + tool.name + ".format", error.what());
+    }
   if (!tool.parameters || !tool.is_strict.value_or(are_held))
     return shelf.get({Language::kJsonObject, "", false}).grammar;
   try {
