@@ -29,6 +29,18 @@ bool Expressions::continues_any(Expression a) const {
   }
 }
 
+// An entry of a hash table has a pointer to the next, and half a one to it.
+size_t Expressions::bytes() const {
+  constexpr size_t kPointers{12};
+  size_t num_bytes = nodes_.capacity() * sizeof(Node) + operands_.capacity() * sizeof(Expression) +
+                     slots_.capacity() * sizeof(uint32_t) +
+                     derivatives_.size() * (sizeof(uint64_t) + sizeof(uint64_t) + kPointers);
+  for (const CodePoints& set : sets_)
+    num_bytes += sizeof set + set.ranges().capacity() * sizeof(CodePointRange);
+  for (const Trie& trie : tries_) num_bytes += trie.bytes();
+  return num_bytes;
+}
+
 std::vector<CodePoints> Expressions::sets_of(Expression root) const {
   std::vector<CodePoints> found;
   std::vector<bool> is_seen(nodes_.size()), set_seen(sets_.size());

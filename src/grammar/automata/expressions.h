@@ -61,6 +61,7 @@ class Expressions {
   std::vector<CodePoints> sets_of(Expression a) const;
 
   Fuel& fuel() { return fuel_; }
+  size_t bytes() const;
 
  private:
   enum class Kind : uint8_t {

@@ -25,6 +25,7 @@ class Trie {
   uint32_t first_text(uint32_t node) const { return nodes_[node].first_text; }
   uint32_t end_text(uint32_t node) const { return nodes_[node].end_text; }
 
+  size_t bytes() const { return nodes_.capacity() * sizeof(Node); }
   size_t num_nodes() const { return nodes_.size() - 1; }
   char32_t symbol(uint32_t node) const { return nodes_[node].symbol; }
 

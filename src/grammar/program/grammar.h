@@ -107,6 +107,9 @@ struct Grammar {
   std::deque<Automaton> automata;
   // Masks that took long are kept by vocabulary, operation, state, and whether anything can come behind the operation's text.
   std::map<std::tuple<const VocabularyTrie*, uint32_t, uint32_t, bool>, KeptMask> masks;
+
+  // The memory that it takes by now, without what is small. Waits for whoever has `mutex`.
+  size_t bytes();
 };
 
 // Compiling a source gives this.

@@ -84,13 +84,24 @@ grammar::Compiled GrammarShelf::get(const Source& source) {
       std::find_if(kept_.begin(), kept_.end(), [&](const auto& kept) { return kept.first == source; });
   if (found != kept_.end()) {
     kept_.splice(kept_.begin(), kept_, found);
-    return found->second;
+    make_room();
+    return kept_.front().second;
   }
   grammar::Compiled compiled = grammar::compile(source);
   if (source.text.size() > kMaxKeptBytes) return compiled;
   kept_.emplace_front(source, compiled);
-  if (kept_.size() > kMaxGrammars) kept_.pop_back();
+  make_room();
   return compiled;
+}
+
+void GrammarShelf::make_room() {
+  size_t num_bytes = 0, num_kept = 0;
+  auto first_dropped = kept_.begin();
+  for (; first_dropped != kept_.end() && num_kept < kMaxGrammars; ++first_dropped, ++num_kept) {
+    num_bytes += first_dropped->second.grammar->bytes();
+    if (num_bytes > kMaxGrammarBytes && num_kept > 0) break;
+  }
+  kept_.erase(first_dropped, kept_.end());
 }
 
 asio::awaitable<void> constrain_chat(Service& service, GenerationParams& params,

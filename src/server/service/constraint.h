@@ -26,7 +26,11 @@ class GrammarShelf {
 
  private:
   static constexpr size_t kMaxGrammars{32};
-  static constexpr size_t kMaxKeptBytes{1 << 16};  // of a source: larger ones are compiled each time
+  static constexpr size_t kMaxGrammarBytes{256 << 20};  // of all of them: each may have 64 MiB
+  static constexpr size_t kMaxKeptBytes{1 << 16};       // of a source: larger ones are compiled each time
+
+  // Drops those that were used longest ago; those grow that are in use.
+  void make_room();
 
   const Tokenizer& tokenizer_;
   std::unique_ptr<grammar::VocabularyTrie> vocabulary_;
