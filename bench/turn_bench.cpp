@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "grammar/json_schema.h"
+#include "grammar/languages/schema/json_schema.h"
 #include "harmony/turn_constraint.h"
 #include "tests/text/o200k.h"
 

@@ -38,7 +38,7 @@ void apply_mask(std::span<float> logits, TokenMask& mask) {
   std::vector<uint32_t> words(mask_words(static_cast<int>(logits.size())));
   mask.fill(words);
   for (size_t v = 0; v < logits.size(); ++v)
-    if (!(words[v / 32] >> (v % 32) & 1)) logits[v] = kMinusInfinity;
+    if (!has_token(words, static_cast<TokenId>(v))) logits[v] = kMinusInfinity;
 }
 
 bool changes_logits(const SampleParams& params) {

@@ -22,8 +22,8 @@ struct PartTime {
   size_t bytes{0};  // weights and KV cache that it has to read
 };
 
-// The parts of a step in the order of the table, then "gaps": the time in which no launch ran. Each is a median of its own, so that their sum
-// is close to the median step, not equal. `repetitions` are of the same step, and not empty.
+// The parts of a step in the order of the table, then "gaps": the time in which no launch ran. Each is a median of its own, so that their
+// sum is close to the median step, not equal. `repetitions` are of the same step, and not empty.
 std::vector<PartTime> part_times(std::span<const std::vector<TimedWork>> repetitions,
                                  const std::vector<OperationCost>& costs);
 

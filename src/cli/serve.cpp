@@ -85,7 +85,7 @@ std::string served_name(const ServeOptions& options) {
   return fs::exists(options.model) ? path.parent_path().filename().string() : options.model;
 }
 
-// What /status tells of the setup. `budget` is what the model could take before it was loaded.
+// Collects what /status tells of the setup. `budget` is what the model could take before it was loaded.
 server::SetupFacts setup_facts(const Model& model, const ResolvedSettings& setup, const BackendOptions& room,
                                const Backend& backend, size_t budget) {
   server::SetupFacts facts;

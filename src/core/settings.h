@@ -46,7 +46,7 @@ struct Settings {
   std::string jit{"on"};
   std::optional<int> context;
   std::optional<int> max_batch_tokens;
-  int max_sequences{16};
+  std::optional<int> max_sequences;
   // As vLLM's default: the rest is for the driver, for CUDA graphs, and for what a plan of memory does not count.
   double gpu_memory_utilization{0.9};
   std::string prefix_cache{"on"};

@@ -5,6 +5,7 @@
 
 #include "core/check.h"
 #include "core/error.h"
+#include "core/token_mask.h"
 
 namespace nibble {
 namespace {
@@ -39,10 +40,7 @@ void AllowedTokens::fill(std::span<uint32_t> words) {
   if (fault_) std::fill(words.begin(), words.end(), kAll);
   if (!listed_) return;
   std::vector<uint32_t> listed(words.size());
-  for (const TokenId token : *listed_) {
-    const auto index = static_cast<size_t>(token);
-    listed[index / 32] |= 1u << (index % 32);
-  }
+  for (const TokenId token : *listed_) add_token(listed, token);
   for (size_t word = 0; word < words.size(); ++word) words[word] &= listed[word];
 }
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "engine/generation_request.h"
-#include "grammar/constraint.h"
+#include "grammar/matching/constraint.h"
 
 namespace nibble {
 
@@ -21,6 +21,7 @@ class AllowedTokens final : public TokenMask {
   AllowedTokens(const AllowedTokens& other);
 
   bool are_all() const { return !listed_ && !constraint_; }
+  bool are_listed() const { return listed_ != nullptr; }
   bool depend_on_answer() const { return constraint_ != nullptr; }
   // Where the constraint takes too much work, everything is allowed and fault() says why.
   void fill(std::span<uint32_t> words) override;

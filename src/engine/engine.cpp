@@ -391,7 +391,7 @@ int Engine::Impl::hand_out(const Slice& slice, const DraftPath& path, std::span<
         std::mismatch(path.drafts.begin(), path.drafts.end(), added().begin(), added().end());
     return static_cast<int>(end - path.drafts.begin());
   };
-  std::optional<std::string> failure;
+  std::optional<FailedEvent> failure;
   for (size_t row = 0; row < tokens.size() && !sequence.end() && !failure; ++row) {
     SampledToken& token = tokens[row];
     if (row > 0) {
@@ -400,7 +400,7 @@ int Engine::Impl::hand_out(const Slice& slice, const DraftPath& path, std::span<
       if (checked.allowed && checked.allowed->fault()) break;  // a row of its own will say so
     }
     if (token.token == -1) {
-      failure = sequence.why_none(static_cast<int>(sequence.tokens().size()) - 1);
+      failure = sequence.failure_at(static_cast<int>(sequence.tokens().size()) - 1);
       break;
     }
     NIBBLE_CHECK(token.token >= 0 && token.token < limits.vocab, "token {} of {}", token.token, limits.vocab);
@@ -413,7 +413,7 @@ int Engine::Impl::hand_out(const Slice& slice, const DraftPath& path, std::span<
       scheduler.append(slice.request, *next);
       put(sequence.push({.token = *next}));
     }
-    failure = sequence.fault();
+    if (sequence.fault()) failure = FailedEvent{slice.request, *sequence.fault(), true};
   }
   const auto num_added = static_cast<int>(added().size());
   sequence.count_step(slice.num_drafts, num_right());
@@ -422,7 +422,7 @@ int Engine::Impl::hand_out(const Slice& slice, const DraftPath& path, std::span<
     if (!failure) scheduler.accept(slice.request, num_right());
   }
   if (failure) {
-    end(slice.request, FailedEvent{slice.request, *std::move(failure)});
+    end(slice.request, *std::move(failure));
   } else if (sequence.end()) {
     end(slice.request, sequence.finish(*sequence.end()));
   } else if (speculator) {
@@ -477,7 +477,7 @@ std::vector<RequestId> Engine::submit_choices(GenerationRequest request, int num
     }
   }
   if (fault)
-    for (const RequestId id : ids) impl_->put(FailedEvent{id, *fault});
+    for (const RequestId id : ids) impl_->put(FailedEvent{id, *fault, true});
   else
     impl_->order_came.notify_one();
   return ids;

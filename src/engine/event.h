@@ -49,6 +49,8 @@ struct FinishedEvent {
 struct FailedEvent {
   RequestId request{};
   std::string message{};  // one line: what, where, what to do
+  // True if it asks for what contradicts itself, or takes too much work: nothing is wrong with the model or this machine.
+  bool is_requests_own{false};
 };
 
 using Event = std::variant<TokenEvent, FinishedEvent, FailedEvent>;

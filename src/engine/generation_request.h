@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "core/token.h"
-#include "grammar/constraint.h"
+#include "grammar/matching/constraint.h"
 #include "model/batch.h"
 #include "speculative/prediction.h"
 
@@ -31,7 +31,7 @@ struct StopParams {
   bool keeps_stop{false};  // the text of the stop string or stop token that ended the answer belongs to it
 };
 
-// What may not be chosen at all: engine/bans.h, and `allowed` engine/allowed_tokens.h.
+// Names what may not be chosen at all: engine/bans.h, and `allowed` engine/allowed_tokens.h.
 struct Bans {
   std::shared_ptr<const std::vector<TokenId>> allowed{};  // null: all; choices of a request share it
   std::vector<std::vector<TokenId>> runs{};  // no answer has one of these: the last token of it is banned

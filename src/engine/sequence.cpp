@@ -15,7 +15,7 @@ SampleParams choosing(TokenId token, int num_logprobs) {
   return {.logit_bias = {{token, std::numeric_limits<float>::max()}}, .num_logprobs = num_logprobs};
 }
 
-// What such a row gave for the token.
+// Gives what such a row said of the token.
 void correct(SampledToken& token, TokenId asked) {
   if (token.token != asked) token.logprob = -std::numeric_limits<float>::infinity();  // the model excludes it
   token.token = asked;
@@ -110,13 +110,18 @@ DraftPath Sequence::path_along(std::span<const TokenId> proposed, int most) {
   return path;
 }
 
-std::string Sequence::why_none(int position) const {
-  if (allowed_.depend_on_answer())
-    return fmt::format("the grammar and what is banned leave no token at position {}: ban less", position);
-  if (sampling_.has_bans() || !allowed_.are_all())
-    return fmt::format("every token is banned at position {}: allow more of them", position);
-  return fmt::format("the model gave no number as logit at position {}: its weights may be damaged",
-                     position);
+FailedEvent Sequence::failure_at(int position) const {
+  if (!sampling_.has_bans() && !allowed_.are_listed())  // a constraint alone leaves a token
+    return {id_, fmt::format("the model gave no number as logit at position {}: its weights may be damaged",
+                             position)};
+  if (!allowed_.depend_on_answer())
+    return {id_, fmt::format("every token is banned at position {}: allow more of them", position), true};
+  return {
+      id_,
+      fmt::format("the grammar and what is banned leave no token at position {}: ban less with bad_words, "
+                  "allowed_token_ids and min_tokens, or ask for another form",
+                  position),
+      true};
 }
 
 std::optional<TokenId> Sequence::next_forced() const {

@@ -41,8 +41,8 @@ class Sequence {
     tokens_.insert(tokens_.end(), drafts.begin(), drafts.end());
   }
   void drop_drafts(size_t num_drafts) { tokens_.resize(tokens_.size() - num_drafts); }
-  // Why no token may be sampled at a position.
-  std::string why_none(int position) const;
+  // Says why no token may be sampled at a position.
+  FailedEvent failure_at(int position) const;
   // Why the answer can't go on, whatever was sampled.
   const std::optional<std::string>& fault() const { return allowed_.fault(); }
 

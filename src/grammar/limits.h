@@ -1,4 +1,4 @@
-// What a grammar may cost. Schemas and grammars come from outside, and a short one can describe an automaton of any size: whoever
+// Bounds what a grammar may cost. Schemas and grammars come from outside, and a short one can describe an automaton of any size: whoever
 // makes something on its behalf counts it here first. A count that is exceeded is an InputError; nothing is cut short silently.
 #pragma once
 
@@ -19,7 +19,7 @@ inline constexpr uint32_t kUnlimited{
 inline constexpr size_t kMaxSourceBytes{2 << 20};  // of a schema's or a grammar's text
 inline constexpr size_t kMaxExpressions{
     200'000};  // nodes of regular expressions, those of automata's states included
-inline constexpr size_t kMaxStateBytes{16 << 20};   // of all automata's transitions
+inline constexpr size_t kMaxStateBytes{16 << 20};   // of all automata's transitions, and of their alphabets
 inline constexpr size_t kMaxLiteralBytes{1 << 19};  // of the texts in enums, choices and names of members
 inline constexpr size_t kMaxNodes{100'000};         // of the grammar's rules
 inline constexpr size_t kMaxItems{2'000};           // of one row: ways to go on at one place of the text
@@ -27,7 +27,8 @@ inline constexpr size_t kMaxArenaBytes{32 << 20};   // of one sequence's rows
 inline constexpr uint32_t kMaxDepth{250};           // of nesting in a source; code that walks it recurses
 
 // Steps of work, each of some tens of nanoseconds.
-inline constexpr uint64_t kCompileFuel{1'500'000};
+inline constexpr uint64_t kPropertyFuel{80'000};  // of a property of Unicode that is new to this process
+inline constexpr uint64_t kCompileFuel{1'000'000};
 inline constexpr uint64_t kMaskFuel{500'000};  // of one mask, or of one token that is accepted
 
 // Work that is left. Whoever does a step spends a unit; what costs more than some tens of nanoseconds spends more.

@@ -5,7 +5,8 @@
 
 #include "core/check.h"
 #include "core/error.h"
-#include "grammar/one_line.h"
+#include "core/token_mask.h"
+#include "grammar/languages/one_line.h"
 
 namespace nibble::harmony {
 namespace {
@@ -13,10 +14,6 @@ namespace {
 std::array<TokenId, 7> all_of(const ControlTokens& control) {
   return {control.start, control.channel, control.constrain, control.message,
           control.end,   control.call,    control.done};
-}
-
-bool has_bit(std::span<const uint32_t> mask, TokenId token) {
-  return mask[static_cast<size_t>(token) / 32] >> (token % 32) & 1;
 }
 
 }  // namespace
@@ -126,7 +123,7 @@ bool TurnConstraint::accept(TokenId token) {
     go_behind(token);
     return true;
   }
-  if (!matcher_) return part_ == Part::kText && has_bit(turn_->vocabulary.ordinary_mask(), token);
+  if (!matcher_) return part_ == Part::kText && has_token(turn_->vocabulary.ordinary_mask(), token);
   if (!matcher_->accept(token)) return false;
   if (part_ != Part::kText) header_ += turn_->vocabulary.tokenizer().bytes(token);
   return true;
@@ -145,7 +142,7 @@ void TurnConstraint::fill_mask(std::span<uint32_t> mask) {
     std::fill(own.begin(), own.end(), 0);
   std::fill(mask.begin() + static_cast<ptrdiff_t>(own.size()), mask.end(), 0);
   for (const TokenId control : all_of(turn_->control))
-    if (allows_control(control)) own[static_cast<size_t>(control) / 32] |= 1u << (control % 32);
+    if (allows_control(control)) add_token(own, control);
 }
 
 // The rest of the matcher's text, then what follows it. A text under a grammar may be long, so it is gone back in; headers are copied.

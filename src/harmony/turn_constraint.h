@@ -8,15 +8,15 @@
 #include <string>
 #include <vector>
 
-#include "grammar/constraint.h"
-#include "grammar/matcher.h"
+#include "grammar/matching/constraint.h"
+#include "grammar/matching/matcher.h"
 #include "harmony/turn_grammar.h"
 
 namespace nibble::harmony {
 
 class TurnConstraint : public grammar::Constraint {
  public:
-  // Behind "<|start|>assistant".
+  // Stands behind "<|start|>assistant".
   explicit TurnConstraint(std::shared_ptr<const TurnGrammar> turn);
 
   // Goes on behind what the prompt has of the answer already: a message's header, from behind "<|start|>assistant", and the beginning of
@@ -53,7 +53,7 @@ class TurnConstraint : public grammar::Constraint {
   std::shared_ptr<const TurnGrammar> turn_;
   Part part_{Part::kAuthor};
   std::optional<grammar::Matcher> matcher_;  // none: in front of <|start|>, in free text, at the end
-  // Of the message.
+  // These are of the message that is being written.
   std::string header_;             // since its last control token
   const TurnTool* tool_{nullptr};  // one of turn_'s; null: no call
   bool is_final_{false};

@@ -4,9 +4,9 @@
 
 #include "core/check.h"
 #include "core/error.h"
-#include "grammar/builder.h"
-#include "grammar/one_line.h"
-#include "grammar/regex.h"
+#include "grammar/languages/one_line.h"
+#include "grammar/languages/regex.h"
+#include "grammar/program/builder.h"
 #include "text/utf8.h"
 
 namespace nibble::harmony {

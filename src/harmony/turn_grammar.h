@@ -1,4 +1,4 @@
-// What an answer in harmony may be, compiled once for all choices of a request. An answer, a turn, is what the model writes behind a
+// Compiles what an answer in harmony may be, once for all choices of a request. An answer, a turn, is what the model writes behind a
 // prompt that ends in "<|start|>assistant":
 //
 //   turn    = { thought "<|start|>assistant" } (call | final)
@@ -20,8 +20,8 @@
 #include <string_view>
 #include <vector>
 
-#include "grammar/grammar.h"
-#include "grammar/vocabulary_trie.h"
+#include "grammar/program/grammar.h"
+#include "grammar/vocabulary/vocabulary_trie.h"
 #include "harmony/control_tokens.h"
 
 namespace nibble::harmony {

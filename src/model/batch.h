@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/token.h"
+#include "core/token_mask.h"
 
 namespace nibble {
 
@@ -25,8 +25,8 @@ struct PageTableView {
 
 inline constexpr int kMaxLogprobs{20};  // the limit of OpenAI's API
 
-// The parameters that a token is sampled with. The steps apply in vLLM's order: the row's mask, logit bias, penalties, temperature, min_p, top_k, top_p,
-// draw. backend/sample.h has the formulas.
+// The parameters that a token is sampled with. The steps apply in vLLM's order: the row's mask, logit bias, penalties, temperature, min_p,
+// top_k, top_p, draw. backend/sample.h has the formulas.
 struct SampleParams {
   float temperature{0};  // 0: the likeliest token, ties to the lower id
   int top_k{0};          // 0: no limit
@@ -41,14 +41,13 @@ struct SampleParams {
   int num_logprobs{-1};
 };
 
-// The tokens that may be chosen in an output row: bit token % 32 of word token / 32, in mask_words(V) words. A backend asks once in a step, by
-// one of its threads, and where it can while the forward pass runs: an answer may take some microseconds.
+// The tokens that may be chosen in an output row: bit token % 32 of word token / 32, in mask_words(V) words. A backend asks once in a step,
+// by one of its threads, and where it can while the forward pass runs: an answer may take some microseconds.
 class TokenMask {
  public:
   virtual ~TokenMask() = default;
   virtual void fill(std::span<uint32_t> words) = 0;
 };
-inline size_t mask_words(int vocab) { return (static_cast<size_t>(vocab) + 31) / 32; }
 
 // A row of the batch whose next token is wanted.
 struct OutputRow {

@@ -32,10 +32,15 @@ struct DeviceMemory {
   size_t total{0}, free{0};
 };
 
+// Where nobody says: tokens of one step, as many as the kernels for prompts are made for and memory has room for, and sequences at once.
+struct BatchSizes {
+  int max_batch_tokens, max_sequences;
+};
+
 struct BackendRow {
   std::string_view name;
   std::string_view what;
-  int max_batch_tokens;  // where nobody says: as many rows as its kernels for prompts are made for
+  BatchSizes (*batch_sizes)();  // on this machine
   MemoryPlan (*plan)(const Config&, const BackendOptions&, const OwnOptions&);
   std::unique_ptr<Backend> (*make)(std::shared_ptr<const Weights>, const BackendOptions&, const OwnOptions&);
   // Has memory of its own, which it checks itself, and takes recipes in place of elements (model/weights.h).

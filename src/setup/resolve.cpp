@@ -86,10 +86,11 @@ ResolvedSettings resolve(const Settings& settings) {
   setup.own.cpu.isa = settings.isa.value_or("");
   setup.own.cpu.expert_activations = expert_activations(settings, *setup.backend);
   setup.own.cuda = cuda_options(settings, *setup.backend);
-  setup.options.max_batch_tokens = settings.max_batch_tokens.value_or(setup.backend->max_batch_tokens);
+  const BatchSizes sizes = setup.backend->batch_sizes();
+  setup.options.max_batch_tokens = settings.max_batch_tokens.value_or(sizes.max_batch_tokens);
   setup.requirements = read_requirements(settings.require.value_or(""));
   setup.context = settings.context;
-  setup.max_sequences = settings.max_sequences;
+  setup.max_sequences = settings.max_sequences.value_or(sizes.max_sequences);
   setup.device_memory_share = settings.gpu_memory_utilization;
   setup.shares_prefixes = settings.prefix_cache == "on";
   setup.speculation = read_speculation(settings);

@@ -56,6 +56,14 @@ Character first_character(std::string_view text) {
   }
 }
 
+void append_utf8(std::string& text, char32_t code_point) {
+  const int num_more = code_point < 0x80 ? 0 : code_point < 0x800 ? 1 : code_point < 0x10000 ? 2 : 3;
+  constexpr uint8_t kLeads[]{0x00, 0xC0, 0xE0, 0xF0};
+  text += static_cast<char>(kLeads[num_more] | code_point >> 6 * num_more);
+  for (int shift = 6 * (num_more - 1); shift >= 0; shift -= 6)
+    text += static_cast<char>(0x80 | (code_point >> shift & 0x3F));
+}
+
 size_t ascii_prefix(std::string_view bytes) {
   size_t at = 0;
   for (uint64_t eight; at + sizeof eight <= bytes.size(); at += sizeof eight) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <string>
 #include <string_view>
 
 namespace nibble {
@@ -28,6 +29,9 @@ struct Character {
 
 // The first character of `text`, which must be well-formed and not empty.
 Character first_character(std::string_view text);
+
+// Appends a character, which must be no surrogate and not beyond U+10FFFF.
+void append_utf8(std::string& text, char32_t code_point);
 
 // The number of ASCII bytes at the beginning, rounded down to a multiple of 8: a fast path for most texts.
 size_t ascii_prefix(std::string_view bytes);

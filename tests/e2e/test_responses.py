@@ -227,7 +227,8 @@ def test_what_was_not_stored_or_does_not_fit_is_not_found(server):
         (dict(input="x", include=["everything"]), "include[0]", "one of the values"),
         (dict(input="x", reasoning={"effort": "huge"}), "reasoning.effort", "low, medium or high"),
         (dict(input="x", max_output_tokens=0), "max_output_tokens", "from 1"),
-        (dict(input="x", conversation="c"), "conversation", "must be absent"),
+        (dict(input="x", conversation="c"), "conversation", "must be absent: the conversation is input and previous_response_id"),
+        (dict(input="x", prompt={"id": "p"}), "prompt", "must be absent: the conversation is input and previous_response_id"),
     ],
 )
 def test_refusals_name_the_parameter(server, request_, param, told):

@@ -206,6 +206,41 @@ def test_a_custom_tool_takes_a_text(server):
     assert client.chat.completions.create(**{**request, "messages": told}, tools=custom).usage.prompt_tokens > 0
 
 
+@pytest.mark.parametrize(
+    "syntax, definition, pattern",
+    [
+        ("lark", 'start: "north" | "south" rest\nrest: "\\n" /[0-9]{3}/ "\\""', 'north|south\n[0-9]{3}"'),
+        ("regex", r'[a-f]{4}\\\n"é', r'[a-f]{4}\\\n"é'),
+    ],
+)
+def test_the_text_of_a_custom_tool_is_of_its_grammar(server, syntax, definition, pattern):
+    grammar = {"type": "grammar", "grammar": {"syntax": syntax, "definition": definition}}
+    custom = [{"type": "custom", "custom": {"name": "get_weather", "description": "The weather in a city.", "format": grammar}}]
+    messages = [{"role": "user", "content": "What is the weather in Oslo?"}]
+    for seed in range(4):
+        raw = server.client().chat.completions.with_raw_response.create(
+            model="tiny", messages=messages, temperature=1.2, seed=seed, max_tokens=400, tools=custom, tool_choice="required"
+        )
+        choice = raw.parse().choices[0]
+        if choice.finish_reason == "length":
+            continue
+        assert "x-nibble-ignored" not in raw.headers
+        assert re.fullmatch(pattern, choice.message.tool_calls[0].custom.input), choice
+
+
+def test_a_grammar_of_a_custom_tool_that_can_not_be_enforced_is_told(server):
+    for syntax, definition, told in [("lark", "start: X", "there is no"), ("regex", "(?=a)", "lookaround")]:
+        grammar = {"type": "grammar", "grammar": {"syntax": syntax, "definition": definition}}
+        custom = [{"type": "custom", "custom": {"name": "edit", "format": grammar}}]
+        raw = server.client().chat.completions.with_raw_response.create(
+            model="tiny", messages=[{"role": "user", "content": "Hi"}], max_tokens=8, tools=custom
+        )
+        assert told in raw.headers["x-nibble-ignored"] and "tools.edit.format" in raw.headers["x-nibble-ignored"]
+    with pytest.raises(openai.BadRequestError, match="syntax"):
+        grammar = {"type": "grammar", "grammar": {"syntax": "peg", "definition": "x"}}
+        server.client().chat.completions.create(model="tiny", messages=[{"role": "user", "content": "Hi"}], tools=[{"type": "custom", "custom": {"name": "edit", "format": grammar}}])
+
+
 def test_a_prompt_has_all_tools_so_that_the_choice_among_them_leaves_the_prefix_cache_as_it_is(server):
     other = {"type": "function", "function": {"name": "other", "parameters": {}}}
     def size(**fields):

@@ -13,192 +13,24 @@
 #include <stdexcept>
 #include <thread>
 
-#include <nlohmann/json.hpp>
-
 #include "core/error.h"
-#include "grammar/json_schema.h"
-#include "grammar/regex.h"
-#include "grammar/text_constraint.h"
-#include "tests/engine/answers.h"
 #include "tests/engine/stop_oracle.h"
-#include "tests/engine/toy_backend.h"
-#include "tests/engine/toy_drafter.h"
+#include "tests/engine/toy_engine.h"
 #include "tests/error_of.h"
-#include "tests/folders.h"
 
 namespace nibble {
 namespace {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
-using Tokens = std::vector<TokenId>;
 
-const Tokenizer& tokenizer() {
-  static const Tokenizer tiny = Tokenizer::open(test::source_path("models/tiny-gpt-oss"));
-  return tiny;
-}
 TokenId special(const char* name) { return tokenizer().special(name).value(); }
 
-// How the engine runs: every test runs with no step ahead and with one, and most with drafts too, which change no answer.
-struct HowToRun {
-  int steps_ahead{0};
-  int max_drafts{0};    // 0: no drafts
-  bool by_cost{false};  // drafts where they pay, which is up to the machine
-  friend void PrintTo(const HowToRun& how, std::ostream* out) {
-    *out << how.steps_ahead << " steps ahead, " << how.max_drafts << " drafts";
-  }
-};
-int steps_ahead{0}, max_drafts{0};
-bool by_cost{false};
-class EngineAnswers : public testing::TestWithParam<HowToRun> {
- protected:
-  void SetUp() override {
-    steps_ahead = GetParam().steps_ahead;
-    max_drafts = GetParam().max_drafts;
-    by_cost = GetParam().by_cost;
-  }
-};
-
-EngineOptions options() {
-  EngineOptions options{
-      .num_full_pages = 200, .num_sliding_pages = 100, .max_batch_tokens = 64, .max_sequences = 8};
-  if (max_drafts > 0) options.speculation = drafts_of(likeliest(toy_logits), max_drafts);
-  options.speculation.by_cost = by_cost;
-  return options;
-}
 class EngineEnd : public EngineAnswers {};
 class EngineText : public EngineAnswers {};
 class EngineFault : public EngineAnswers {};
 class EnginePrefix : public EngineAnswers {};
 class EngineCancel : public EngineAnswers {};
-class EngineConstraint : public EngineAnswers {};
-
-// An engine on a toy model, and its answers.
-struct Toy {
-  explicit Toy(ToyModel model = toy_logits, const EngineOptions& given = options())
-      : backend(given, std::move(model), steps_ahead), engine(backend, tokenizer(), given), answers(engine) {}
-  const Answer& ask(GenerationRequest request) { return answers.wait_for(engine.submit(std::move(request))); }
-
-  ToyBackend backend;
-  Engine engine;
-  Answers answers;
-};
-
-// The text with one token for each byte.
-TokenId token_of(char byte) {
-  for (TokenId id = 0; id < 256; ++id)
-    if (tokenizer().bytes(id) == std::string_view(&byte, 1)) return id;
-  throw std::logic_error("the vocabulary lacks a byte");
-}
-Tokens tokens_of(std::string_view text) {
-  Tokens tokens;
-  for (const char byte : text) tokens.push_back(token_of(byte));
-  return tokens;
-}
-Tokens operator+(Tokens a, const Tokens& b) {
-  a.insert(a.end(), b.begin(), b.end());
-  return a;
-}
-GenerationRequest request(const Tokens& prompt, int max_tokens) {
-  GenerationRequest asked;
-  asked.prompt = prompt;
-  asked.stop.max_tokens = max_tokens;
-  return asked;
-}
-// A request to a toy model that gives the tokens of a script.
-Answer answer_with(const Tokens& script, const StopParams& stop) {
-  EngineOptions given = options();
-  if (max_drafts > 0) given.speculation = drafts_of(likeliest(scripted(1, script)), max_drafts);
-  Toy toy(scripted(1, script), given);
-  GenerationRequest asked = request({0}, 0);
-  asked.stop = stop;
-  return toy.ask(asked);
-}
-
-// Bans as generation_request.h defines them, token by token.
-void ban(const GenerationRequest& asked, const Tokens& output, std::vector<float>& logits) {
-  const auto contains = [](const Tokens& tokens, TokenId token) {
-    return std::count(tokens.begin(), tokens.end(), token) > 0;
-  };
-  if (!asked.bans.allowed && asked.bans.runs.empty() && asked.stop.min_tokens == 0) return;
-  Tokens after = output;
-  after.push_back(0);
-  for (TokenId token = 0; token < kToyVocab; ++token) {
-    after.back() = token;
-    bool is_banned = asked.bans.allowed && !contains(*asked.bans.allowed, token);
-    is_banned |= std::ssize(output) < asked.stop.min_tokens && contains(asked.stop.tokens, token);
-    for (const Tokens& run : asked.bans.runs)
-      is_banned |= run.size() <= after.size() && std::equal(run.rbegin(), run.rend(), after.rbegin());
-    if (is_banned) logits[static_cast<size_t>(token)] = -std::numeric_limits<float>::infinity();
-  }
-}
-
-// The mask of a constraint, put on logits.
-void allow(grammar::Constraint& constraint, std::vector<float>& logits) {
-  std::vector<uint32_t> mask(mask_words(kToyVocab));
-  constraint.fill_mask(mask);
-  for (size_t token = 0; token < logits.size(); ++token)
-    if (!(mask[token / 32] >> token % 32 & 1)) logits[token] = -std::numeric_limits<float>::infinity();
-}
-
-// The expected answer: calls the model on the plain context, token after token, without engine, pages and batches.
-Tokens run_alone(const GenerationRequest& asked) {
-  Tokens context = asked.prompt, output, forced;
-  const auto constraint = asked.constraint ? asked.constraint->fork() : nullptr;
-  while (std::ssize(output) < asked.stop.max_tokens) {
-    TokenId next{};
-    if (!forced.empty()) {
-      next = forced.front();
-      forced.erase(forced.begin());
-    } else {
-      std::vector<float> logits = toy_logits(context);
-      ban(asked, output, logits);
-      if (constraint) allow(*constraint, logits);
-      next = sample(logits, {.sample = &asked.sample, .prompt = asked.prompt, .output = output},
-                    static_cast<int>(context.size()))
-                 .token;
-    }
-    context.push_back(next);
-    output.push_back(next);
-    if (std::count(asked.stop.tokens.begin(), asked.stop.tokens.end(), next)) break;
-    if (!constraint) continue;
-    EXPECT_TRUE(constraint->accept(next));
-    if (forced.empty()) forced = constraint->forced_tokens();
-  }
-  return output;
-}
-std::string text_of(const Tokens& tokens) {
-  Utf8Stream stream;
-  std::string text = stream.push(tokenizer().decode(tokens));
-  return text + stream.finish();
-}
-
-GenerationRequest random_request(std::mt19937& random) {
-  const auto below = [&](int n) { return static_cast<int>(random() % static_cast<unsigned>(n)); };
-  GenerationRequest asked;
-  asked.prompt.resize(static_cast<size_t>(1 + (below(3) == 0 ? below(400) : below(40))));
-  for (TokenId& token : asked.prompt) token = below(kToyVocab);
-  asked.stop.max_tokens = 1 + below(60);
-  if (below(2) == 0)
-    asked.sample = {.temperature = 0.5f + 0.1f * static_cast<float>(below(10)),
-                    .top_k = below(2) * 20,
-                    .top_p = below(2) == 0 ? 1 : 0.9f,
-                    .repetition_penalty = below(2) == 0 ? 1 : 1.2f,
-                    .presence_penalty = below(2) == 0 ? 0 : 0.5f,
-                    .seed = random()};
-  const auto letter = [&] { return token_of(static_cast<char>('a' + below(6))); };
-  if (below(4) == 0) {
-    asked.stop.tokens = {letter()};
-    asked.stop.keeps_stop = true;
-    asked.stop.min_tokens = below(std::min(20, asked.stop.max_tokens));
-  }
-  if (below(4) == 0) asked.bans.allowed = std::make_shared<Tokens>(tokens_of("abcdefghijkl"));
-  for (int n = below(2) * below(5); n > 0; --n) {
-    Tokens& run = asked.bans.runs.emplace_back();
-    for (int length = 1 + below(3); length > 0; --length) run.push_back(letter());
-  }
-  return asked;
-}
 
 TEST_P(EngineAnswers, AnswersWithWhatTheModelSays) {
   Toy toy;
@@ -275,18 +107,6 @@ TEST_P(EngineAnswers, ReportsLogprobsWhereTheyAreAskedFor) {
     EXPECT_EQ(token.top[0].logprob, token.logprob);
     EXPECT_LT(token.logprob, 0);
   }
-}
-
-// The log-probabilities of the prompt's tokens from the second on, from the model's logits.
-std::vector<float> prompt_logprobs(const Tokens& prompt) {
-  std::vector<float> expected;
-  for (size_t n = 1; n < prompt.size(); ++n) {
-    std::vector<float> logits = toy_logits(std::span(prompt).first(n));
-    double sum = 0;
-    for (const float logit : logits) sum += std::exp(double{logit});
-    expected.push_back(static_cast<float>(double{logits[static_cast<size_t>(prompt[n])]} - std::log(sum)));
-  }
-  return expected;
 }
 
 TEST_P(EngineAnswers, ReportsThoseOfThePromptHoweverItIsCut) {
@@ -540,6 +360,7 @@ TEST_P(EngineFault, ARowWithoutNumbersFailsItsRequestAlone) {
   const Answer& failed = toy.answers.wait_for(second);
   EXPECT_EQ(failed.tokens.size(), 2u);
   EXPECT_THAT(failed.failed.value().message, HasSubstr("no number as logit at position 4"));
+  EXPECT_FALSE(failed.failed->is_requests_own);
   EXPECT_EQ(toy.answers.wait_for(first).tokens, run_alone(good));
 }
 
@@ -773,160 +594,6 @@ TEST_P(EngineCancel, AnEngineThatIsDestroyedFinishesItsStepAndRunsNoFurtherOne) 
   lets_calls_pass.join();
 }
 
-const grammar::VocabularyTrie& vocabulary() {
-  static const grammar::VocabularyTrie tiny(tokenizer());
-  return tiny;
-}
-
-// A request for texts of a grammar that have no semicolon, and one behind it.
-GenerationRequest constrained(const Tokens& prompt, std::shared_ptr<grammar::Grammar> of, int max_tokens) {
-  GenerationRequest asked = request(prompt, max_tokens);
-  asked.stop.tokens = {token_of(';')};
-  asked.constraint =
-      std::make_shared<grammar::TextConstraint>(std::move(of), vocabulary(), asked.stop.tokens);
-  return asked;
-}
-std::shared_ptr<grammar::Grammar> schema(const char* json) {
-  return grammar::compile_json_schema(grammar::Json::parse(json)).grammar;
-}
-const char* const kPoint{
-    R"({"type": "object", "required": ["longitude", "latitude"], "additionalProperties": false,
-    "properties": {"longitude": {"type": "integer", "maximum": 200}, "latitude": {"enum": [12, 1277, "north"]}}})"};
-
-TEST_P(EngineConstraint, EveryAnswerIsATextOfItsGrammarAndWhatTheModelSaysOfIt) {
-  for (const int num_pages : {200, 14}) {  // with few pages sequences are preempted
-    EngineOptions narrow = options();
-    narrow.max_batch_tokens = 24;
-    narrow.num_full_pages = narrow.num_sliding_pages = num_pages;
-    Toy toy(toy_logits, narrow);
-    std::mt19937 random(6);
-    const auto points = schema(
-        fmt::format(R"({{"type": "array", "minItems": 4, "maxItems": 4, "items": {}}})", kPoint).c_str());
-    std::vector<std::pair<RequestId, GenerationRequest>> asked;
-    for (int n = 0; n < 40; ++n) {
-      GenerationRequest next = random_request(random);
-      next.prompt.resize(std::min<size_t>(next.prompt.size(), 60));
-      if (n % 2 == 0) {
-        const SampleParams sampling = next.sample;
-        next = constrained(next.prompt, points, 380);
-        next.sample = sampling;
-      }
-      asked.emplace_back(toy.engine.submit(next), next);
-    }
-    for (const auto& [id, given] : asked) {
-      const Answer& answer = toy.answers.wait_for(id);
-      EXPECT_EQ(answer.tokens, run_alone(given));
-      if (!given.constraint) continue;
-      EXPECT_EQ(answer.finished.value().reason, FinishReason::kStopToken);
-      const auto json = grammar::Json::parse(answer.text);
-      EXPECT_EQ(json.size(), 4u);
-      for (const auto& point : json) EXPECT_LE(point.at("longitude").get<double>(), 200);
-    }
-    EXPECT_EQ(toy.engine.state().counts.num_preemptions > 0, num_pages == 14);
-  }
-}
-
-TEST_P(EngineConstraint, TokensThatMustFollowTakeNoStep) {
-  std::string
-      run;  // a model would write each character as a token of its own, and the toy model can't write others
-  for (int i = 0; i < 25; ++i) run += "~^`@~`^@";
-  ASSERT_EQ(tokenizer().encode(run, SpecialTokens::kOrdinary).size(), run.size());
-  ToyBackend backend(options(), toy_logits, steps_ahead);
-  std::optional<Engine> engine(std::in_place, backend, tokenizer(), options());
-  Answers answers(*engine);
-  const auto ask = [&](const GenerationRequest& of) { return answers.wait_for(engine->submit(of)); };
-  const auto asked = [&](std::vector<std::string> texts, int max_tokens) {
-    return constrained({0}, grammar::compile_choice(texts).grammar, max_tokens);
-  };
-  const Answer answer = ask(asked({run}, 500));
-  EXPECT_EQ(answer.text, run);
-  EXPECT_EQ(answer.finished.value().reason, FinishReason::kStopToken);
-  EXPECT_EQ(answer.finished->num_output_tokens, std::ssize(run) + 1);
-  EXPECT_EQ(ask(asked({run}, 7)).text, run.substr(0, 7));  // the limit lies among them
-  EXPECT_THAT(ask(asked({run + "x", run + "y"}, 500)).text, testing::AnyOf(run + "x", run + "y"));
-  engine.reset();
-  EXPECT_LE(backend.num_steps(), 10);
-}
-
-TEST_P(EngineConstraint, LogprobsChangeNoTokenAndEachHasItsOwn) {
-  Toy toy;
-  GenerationRequest asked = constrained(tokens_of("where"), schema(kPoint), 200);
-  asked.sample = {.temperature = 1, .seed = 3};
-  const Tokens without = toy.ask(asked).tokens;
-  asked.sample.num_logprobs = 1;
-  const Answer& answer = toy.ask(asked);
-  EXPECT_EQ(answer.tokens, without);
-  Tokens context = asked.prompt;
-  for (const SampledToken& token : answer.sampled) {
-    context.push_back(token.token);
-    const float expected = prompt_logprobs(context).back();
-    if (std::isinf(expected))
-      EXPECT_EQ(token.logprob, expected);
-    else
-      EXPECT_NEAR(token.logprob, expected, 1e-5);
-    EXPECT_EQ(token.top.size(), 1u);
-  }
-}
-
-TEST_P(EngineConstraint, EachChoiceGoesItsOwnWay) {
-  Toy toy;
-  GenerationRequest asked = constrained(tokens_of("n"), grammar::compile_regex("[a-f]{5,30}").grammar, 100);
-  asked.sample = {.temperature = 1, .seed = 11};
-  std::set<Tokens> different;
-  for (const RequestId id : toy.engine.submit_choices(asked, 8)) {
-    const Answer& answer = toy.answers.wait_for(id);
-    EXPECT_THAT(answer.text, testing::MatchesRegex("[a-f]+"));
-    different.insert(answer.tokens);
-  }
-  EXPECT_GT(different.size(), 5u);
-}
-
-// Allows everything, until it has taken so many tokens.
-class Tiring : public grammar::Constraint {
- public:
-  Tiring(int masks, int tokens) : num_masks_(masks), num_tokens_(tokens) {}
-  std::unique_ptr<Constraint> fork() const override { return std::make_unique<Tiring>(*this); }
-  void fill_mask(std::span<uint32_t> mask) override {
-    if (num_masks_-- == 0) throw InputError("too many masks");
-    std::fill(mask.begin(), mask.end(), ~0u);
-  }
-  bool accept(TokenId) override {
-    if (num_tokens_-- == 0) throw InputError("too many tokens");
-    return true;
-  }
-  std::vector<TokenId> forced_tokens() override { return {}; }
-
- private:
-  int num_masks_, num_tokens_;
-};
-
-TEST_P(EngineConstraint, OneThatTakesTooMuchWorkFailsItsAnswerAlone) {
-  Toy toy;
-  GenerationRequest of_masks = request(tokens_of("masks"), 50), of_tokens = request(tokens_of("tokens"), 50);
-  of_masks.constraint = std::make_shared<Tiring>(5, 1000);
-  of_tokens.constraint = std::make_shared<Tiring>(1000, 5);
-  const GenerationRequest other = request(tokens_of("other"), 50);
-  const RequestId first = toy.engine.submit(of_masks), second = toy.engine.submit(of_tokens),
-                  third = toy.engine.submit(other);
-  EXPECT_THAT(toy.answers.wait_for(first).failed.value().message, HasSubstr("too many masks"));
-  EXPECT_THAT(toy.answers.wait_for(second).failed.value().message, HasSubstr("too many tokens"));
-  EXPECT_EQ(toy.answers.wait_for(third).tokens, run_alone(other));
-  EXPECT_EQ(toy.engine.state().num_faults, 0u);
-}
-
-TEST_P(EngineConstraint, OneThatLeavesNoTokenBesideWhatIsBannedFailsItsAnswer) {
-  Toy toy;
-  GenerationRequest asked = constrained(tokens_of("none"), grammar::compile_regex("[abc]+").grammar, 50);
-  asked.bans.allowed = std::make_shared<Tokens>(tokens_of("xyz"));
-  EXPECT_THAT(toy.ask(asked).failed.value().message,
-              HasSubstr("the grammar and what is banned leave no token at position 3"));
-  asked.bans.allowed = std::make_shared<Tokens>(tokens_of("xyzb;"));
-  EXPECT_THAT(toy.ask(asked).text, testing::MatchesRegex("b+"));
-}
-
-constexpr HowToRun kWithoutDrafts[] = {{0, 0}, {1, 0}};
-constexpr HowToRun kAllWays[] = {{0, 0}, {1, 0}, {0, 7}, {1, 3}, {1, 6, true}};
-INSTANTIATE_TEST_SUITE_P(Ahead, EngineConstraint, testing::ValuesIn(kAllWays));
 INSTANTIATE_TEST_SUITE_P(Ahead, EngineAnswers, testing::ValuesIn(kAllWays));
 INSTANTIATE_TEST_SUITE_P(Ahead, EngineEnd, testing::ValuesIn(kAllWays));
 INSTANTIATE_TEST_SUITE_P(Ahead, EngineText, testing::ValuesIn(kAllWays));

@@ -1,10 +1,9 @@
-// Compiles the input as GBNF, EBNF or Lark, by its first byte, and follows a text. It is refused, or its masks hold what grammar_masks.h
-// says.
+// Compiles the input as EBNF where its first byte is an e, else as GBNF, and follows a text. It is refused, or its masks hold what
+// grammar_masks.h says.
 #include <string_view>
 
 #include "core/error.h"
-#include "grammar/gbnf.h"
-#include "grammar/lark.h"
+#include "grammar/languages/gbnf.h"
 #include "tests/fuzz/grammar_masks.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
@@ -12,16 +11,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size == 0) return 0;
   const std::string_view text(reinterpret_cast<const char*>(data) + 1, size - 1);
   try {
-    switch (data[0]) {
-      case 'e':
-        check_masks(compile_ebnf(text), size);
-        break;
-      case 'l':
-        check_masks(compile_lark(text), size);
-        break;
-      default:
-        check_masks(compile_gbnf(text), size);
-    }
+    check_masks(data[0] == 'e' ? compile_ebnf(text) : compile_gbnf(text), size);
   } catch (const nibble::InputError&) {
   }
   return 0;

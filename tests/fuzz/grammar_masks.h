@@ -7,7 +7,8 @@
 #include <vector>
 
 #include "core/check.h"
-#include "grammar/matcher.h"
+#include "core/token_mask.h"
+#include "grammar/matching/matcher.h"
 #include "text/tokenizer.h"
 
 namespace nibble::grammar {
@@ -61,13 +62,13 @@ inline void check_masks(const Compiled& compiled, uint64_t chance) {
     matcher.fill_mask(mask);
     std::vector<TokenId> legal;
     for (TokenId token = 0; token < num_tokens; ++token)
-      if (mask[static_cast<size_t>(token) / 32] >> (token % 32) & 1) legal.push_back(token);
+      if (has_token(mask, token)) legal.push_back(token);
     NIBBLE_CHECK(legal.empty() == matcher.is_finished());
     if (legal.empty()) return;
     const size_t num_steps = matcher.num_steps();
     for (int tries = 0; tries < 8; ++tries) {
       const auto token = static_cast<TokenId>(below(static_cast<size_t>(num_tokens)));
-      const bool is_legal = mask[static_cast<size_t>(token) / 32] >> (token % 32) & 1;
+      const bool is_legal = has_token(mask, token);
       NIBBLE_CHECK(matcher.accept(token) == is_legal, "token {}", token);
       matcher.rollback(num_steps);
     }

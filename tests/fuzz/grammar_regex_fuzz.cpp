@@ -3,7 +3,7 @@
 #include <string_view>
 
 #include "core/error.h"
-#include "grammar/regex.h"
+#include "grammar/languages/regex.h"
 #include "tests/fuzz/grammar_masks.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {

@@ -3,7 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/error.h"
-#include "grammar/json_schema.h"
+#include "grammar/languages/schema/json_schema.h"
 #include "tests/fuzz/grammar_masks.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {

@@ -171,11 +171,8 @@ class ScriptedBackend : public Backend {
     if (!row.mask) return token;
     std::vector<uint32_t> mask(mask_words(config_.vocab));
     row.mask->fill(mask);
-    const auto may_be = [&](TokenId other) {
-      return mask[static_cast<size_t>(other) / 32] >> (other % 32) & 1;
-    };
-    if (may_be(token)) return token;
-    for (token = config_.vocab - 1; token >= 0 && !may_be(token);) --token;
+    if (has_token(mask, token)) return token;
+    for (token = config_.vocab - 1; token >= 0 && !has_token(mask, token);) --token;
     return token;
   }
 

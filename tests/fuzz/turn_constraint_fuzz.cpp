@@ -3,8 +3,8 @@
 // a whole turn without a repair.
 #include <array>
 
-#include "grammar/json_schema.h"
-#include "grammar/regex.h"
+#include "grammar/languages/regex.h"
+#include "grammar/languages/schema/json_schema.h"
 #include "harmony/parse.h"
 #include "harmony/turn_constraint.h"
 #include "tests/fuzz/grammar_masks.h"
@@ -33,10 +33,6 @@ std::shared_ptr<const TurnGrammar> grammar_of(uint8_t bits) {
   return known;
 }
 
-bool is_set(const std::vector<uint32_t>& mask, TokenId token) {
-  return mask[static_cast<size_t>(token) / 32] >> (token % 32) & 1;
-}
-
 // Tries one token in 16, and all control tokens.
 void check_place(TurnConstraint& constraint, const std::vector<uint32_t>& mask, TokenId first) {
   const Tokenizer& tokenizer = grammar::fuzz_vocabulary().tokenizer();
@@ -44,13 +40,13 @@ void check_place(TurnConstraint& constraint, const std::vector<uint32_t>& mask, 
   for (TokenId token = 0; token < tokenizer.num_tokens(); ++token) {
     if (token % 16 != first % 16 && !tokenizer.is_special(token)) continue;
     const bool is_accepted = other.accept(token);
-    NIBBLE_CHECK(is_accepted == is_set(mask, token), "token {}", token);
+    NIBBLE_CHECK(is_accepted == has_token(mask, token), "token {}", token);
     if (is_accepted) other = constraint;
   }
   std::vector<uint32_t> behind(mask.size());
   for (const TokenId token : constraint.forced_tokens()) {
     other.fill_mask(behind);
-    NIBBLE_CHECK(is_set(behind, token) && other.accept(token), "forced token {}", token);
+    NIBBLE_CHECK(has_token(behind, token) && other.accept(token), "forced token {}", token);
   }
   constraint.fill_mask(behind);
   NIBBLE_CHECK(behind == mask);
@@ -66,7 +62,7 @@ void check_turn(const uint8_t* data, size_t size) {
     constraint.fill_mask(mask);
     std::vector<TokenId> legal;
     for (TokenId token = 0; token < static_cast<TokenId>(mask.size() * 32); ++token)
-      if (is_set(mask, token)) legal.push_back(token);
+      if (has_token(mask, token)) legal.push_back(token);
     NIBBLE_CHECK(!legal.empty());
     if (i % 4 == data[0] % 4) check_place(constraint, mask, data[i]);
     // The control tokens have the highest ids: bytes from the end choose from the end.

@@ -13,8 +13,9 @@
 #include <string>
 
 #include "core/error.h"
-#include "grammar/json_schema.h"
-#include "grammar/matcher.h"
+#include "core/token_mask.h"
+#include "grammar/languages/schema/json_schema.h"
+#include "grammar/matching/matcher.h"
 #include "tests/folders.h"
 
 namespace nibble::grammar {
@@ -81,7 +82,7 @@ std::optional<std::string> sample(Matcher matcher, const VocabularyTrie& vocabul
     matcher.fill_mask(mask);
     std::vector<TokenId> legal;
     for (TokenId token = 0; token < tokenizer.num_tokens(); ++token)
-      if (mask[static_cast<size_t>(token) / 32] >> (token % 32) & 1) legal.push_back(token);
+      if (has_token(mask, token)) legal.push_back(token);
     if (legal.empty() || (matcher.is_complete() && random() % 3 == 0)) break;
     TokenId chosen = legal[random() % legal.size()];
     for (int tries = 0; tries < 30 && random() % 20 != 0; ++tries)

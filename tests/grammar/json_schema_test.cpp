@@ -1,4 +1,4 @@
-#include "grammar/json_schema.h"
+#include "grammar/languages/schema/json_schema.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,11 +1,15 @@
 // Grammars as text: GBNF, EBNF, Lark.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <nlohmann/json.hpp>
 #include <random>
 
-#include "grammar/gbnf.h"
-#include "grammar/lark.h"
+#include "grammar/languages/gbnf.h"
+#include "grammar/languages/lark.h"
+#include "grammar/languages/regex.h"
+#include "grammar/languages/schema/json_schema.h"
 #include "tests/error_of.h"
 #include "tests/grammar/vocabularies.h"
 
@@ -13,6 +17,7 @@ namespace nibble::grammar {
 namespace {
 
 using testing::AllOf;
+using testing::AnyOf;
 using testing::HasSubstr;
 
 // A grammar of our own over a, b and c, whose texts are found by trying all ways to divide them: nothing is shared with the code
@@ -128,7 +133,7 @@ e ::= e e | "a" | "aa")~"};
       ASSERT_EQ(mask, mask_by_trying(matcher)) << grammar << step;
       std::vector<TokenId> legal;
       for (TokenId token = 0; token < tiny_tokenizer().num_tokens(); ++token)
-        if (has_bit(mask, token)) legal.push_back(token);
+        if (has_token(mask, token)) legal.push_back(token);
       EXPECT_EQ(legal.empty(), matcher.is_finished());
       if (legal.empty()) break;
       ASSERT_TRUE(matcher.accept(legal[random() % legal.size()]));
@@ -274,6 +279,91 @@ TEST(Lark, WhatIsNotSupportedIsRefusedByName) {
 TEST(Lark, IsToldFromEbnfByItsDefinitions) {
   EXPECT_TRUE(accepts(compile_ebnf_or_lark("start: \"a\""), "a"));
   EXPECT_TRUE(accepts(compile_ebnf_or_lark("root ::= \"a\""), "a"));
+}
+
+// Every text of up to five characters, some of which JSON writes as an escape.
+std::vector<std::string> texts_with_escapes() {
+  std::vector<std::string> texts{""};
+  for (size_t first = 0, length = 0; length < 5; ++length)
+    for (const size_t end = texts.size(); first < end; ++first)
+      for (const char* character : {"a", "\"", "\\", "\n", "\x01", "é"})
+        texts.push_back(texts[first] + character);
+  return texts;
+}
+
+// The mask at every place of the text against trying every token.
+void check_masks_along(const Compiled& compiled, std::string_view text) {
+  Matcher matcher(compiled.grammar, tiny_vocabulary());
+  std::vector<uint32_t> mask(tiny_vocabulary().num_mask_words());
+  for (const char byte : text) {
+    matcher.fill_mask(mask);
+    ASSERT_EQ(mask, mask_by_trying(matcher)) << text;
+    ASSERT_TRUE(matcher.accept(std::string_view(&byte, 1))) << text;
+  }
+  EXPECT_TRUE(matcher.is_complete());
+}
+
+TEST(Argument, AStringHasTheTextsOfItsGrammarWrittenInJson) {
+  const std::vector<std::string> texts = texts_with_escapes();
+  const char* const kGrammars[]{
+      R"(start: "a"* "\"" /[é\n]+/ | /[^a]{2}/)",
+      R"(start: "\"" start "\\" | "a")",  // no expression has these texts
+      "start: x x\nx: x \"\\n\" | X\nX: /./",
+      "start: (\"a\" | E) ~ 2..3\nE: \"\\u00e9\"\n%ignore \"\\x01\"",
+  };
+  for (const char* grammar : kGrammars) {
+    const Compiled plain = compile_lark(grammar), argument = compile_lark(grammar, "input");
+    size_t num_texts = 0;
+    for (const std::string& text : texts) {
+      const std::string json = Json(text).dump();
+      const bool is_one = accepts(plain, text);
+      ASSERT_EQ(accepts(argument, R"({"input":)" + json + "}"), is_one) << grammar << json;
+      if (is_one && num_texts++ % 40 == 0) check_masks_along(argument, "{\n  \"input\": " + json + "}");
+    }
+    EXPECT_GT(num_texts, 2u) << grammar;
+  }
+}
+
+TEST(Argument, OfARegularExpressionIsWrittenInOneWay) {
+  const Compiled line = compile_regex(R"(say "[^\n]+"\n)", "input");
+  EXPECT_TRUE(accepts(line, R"({"input": "say \"é/\u001f\"\n"})"));
+  for (const char* other :
+       {R"({"input": "say \"\"\n"})", R"({"input": "say \"\u00e9\"\n"})", R"({"input": "say \"\/\"\n"})",
+        "{\"input\": \"say \\\"x\\\"\n\"}", R"({"input": "say \"x\"\n)", R"({"other": "say \"x\"\n"})",
+        R"({"input": "say \"x\"\n", "a": 1})", R"(say "x")"})
+    EXPECT_FALSE(accepts(line, other)) << other;
+}
+
+// Each pattern tells another set of characters apart, of which one takes a quarter of a megabyte.
+TEST(Limits, ManySetsOfCharactersAreCounted) {
+  const auto schema_of = [](int num_patterns) {
+    Json schema{{"type", "object"}, {"properties", Json::object()}};
+    for (int i = 0; i < num_patterns; ++i)
+      schema["properties"]["p" + std::to_string(i)] = {
+          {"type", "string"}, {"pattern", fmt::format(R"(^[\p{{L}}\u{{{:x}}}]+$)", 0x3000 + i)}};
+    return schema;
+  };
+  EXPECT_LT(compile_json_schema(schema_of(30)).grammar->automata_bytes, 12u << 20);
+  EXPECT_THAT(error_of([&] { compile_json_schema(schema_of(200)); }),
+              AnyOf(HasSubstr("sets of characters"), HasSubstr("too much work")));
+  EXPECT_THAT(error_of([&] { compile_json_schema(schema_of(5000)); }), HasSubstr("too much work"));
+}
+
+TEST(Limits, TheSetsOfOneExpressionAreCounted) {
+  const auto regex_of = [](int num_sets) {
+    std::string regex = "x";
+    for (int i = 0; i < num_sets; ++i) regex += fmt::format(R"(|[\p{{L}}\x{{{:x}}}])", 0x3000 + i);
+    return regex;
+  };
+  EXPECT_NO_THROW(compile_regex(regex_of(50)));
+  EXPECT_THAT(error_of([&] { compile_regex(regex_of(1000)); }), HasSubstr("too much work"));
+}
+
+TEST(Limits, APropertyIsKnownByAllItsNames) {
+  for (const char* regex : {R"(\p{Greek})", R"(\p{greek})", R"(\p{G_reek})"}) {
+    EXPECT_TRUE(accepts(compile_regex(regex), "λ")) << regex;
+    EXPECT_FALSE(accepts(compile_regex(regex), "l")) << regex;
+  }
 }
 
 }  // namespace

@@ -1,12 +1,12 @@
-#include "grammar/matcher.h"
+#include "grammar/matching/matcher.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <random>
 
-#include "grammar/json_schema.h"
-#include "grammar/regex.h"
+#include "grammar/languages/regex.h"
+#include "grammar/languages/schema/json_schema.h"
 #include "tests/error_of.h"
 #include "tests/grammar/random_schema.h"
 #include "tests/grammar/vocabularies.h"
@@ -21,7 +21,7 @@ class Sampler {
   std::optional<TokenId> draw(const std::vector<uint32_t>& mask) {
     std::vector<TokenId> legal;
     for (TokenId token = 0; token < tiny_tokenizer().num_tokens(); ++token)
-      if (has_bit(mask, token)) legal.push_back(token);
+      if (has_token(mask, token)) legal.push_back(token);
     if (legal.empty()) return std::nullopt;
     TokenId best = legal[random_() % legal.size()];
     if (random_() % 3 != 0)  // what closes strings, lists and objects
@@ -40,8 +40,8 @@ class Sampler {
 std::string shown(const std::vector<uint32_t>& mask, const std::vector<uint32_t>& expected) {
   std::string text;
   for (TokenId token = 0; token < tiny_tokenizer().num_tokens(); ++token)
-    if (has_bit(mask, token) != has_bit(expected, token))
-      text += (has_bit(mask, token) ? " wrongly set: '" : " missing: '") +
+    if (has_token(mask, token) != has_token(expected, token))
+      text += (has_token(mask, token) ? " wrongly set: '" : " missing: '") +
               std::string(tiny_tokenizer().bytes(token)) + "'";
   return text.substr(0, 400);
 }

@@ -5,7 +5,7 @@
 #include <random>
 #include <string>
 
-#include "grammar/json_schema.h"
+#include "grammar/languages/schema/json_schema.h"
 
 namespace nibble::grammar {
 

@@ -4,8 +4,8 @@
 #include <random>
 #include <set>
 
-#include "grammar/builder.h"
-#include "grammar/regex.h"
+#include "grammar/languages/regex.h"
+#include "grammar/program/builder.h"
 #include "tests/error_of.h"
 #include "tests/grammar/vocabularies.h"
 
@@ -159,16 +159,21 @@ TEST(Regex, MatchesWhatAllWaysOfMatchingFind) {
   EXPECT_GT(num_matches, 10'000) << "the patterns hardly match anything";
 }
 
+// Texts that match `a` and not `b`.
+Automaton& difference(GrammarBuilder& builder, const Pattern& a, const Pattern& b) {
+  Expressions& e = builder.expressions();
+  const Expression both =
+      e.all_of(regex_expression(e, a.text(), {}, "a"), e.complement(regex_expression(e, b.text(), {}, "b")));
+  return builder.automaton_of(both, Encoding::kUtf8);
+}
+
 TEST(Regex, IntersectionAndComplementAreThoseOfTheTexts) {
   const std::vector<std::string> texts = all_texts(5);
   Patterns patterns(2);
   for (int i = 0; i < 200; ++i) {
     const Pattern a = patterns.make(3, false), b = patterns.make(3, false);
     GrammarBuilder builder;
-    Expressions& e = builder.expressions();
-    const Expression both = e.all_of(regex_expression(e, a.text(), {}, "a"),
-                                     e.complement(regex_expression(e, b.text(), {}, "b")));
-    Automaton& automaton = builder.automaton_of(both, Encoding::kUtf8);
+    Automaton& automaton = difference(builder, a, b);
     bool has_any = false;
     for (const std::string& text : texts) {
       const bool expected = a.matches_whole(text) && !b.matches_whole(text);
@@ -186,10 +191,7 @@ TEST(Regex, EveryStateThatIsAliveLeadsToAnEnd) {
   for (int i = 0; i < 200; ++i) {
     const Pattern a = patterns.make(3, false), b = patterns.make(3, false);
     GrammarBuilder builder;
-    Expressions& e = builder.expressions();
-    const Expression both = e.all_of(regex_expression(e, a.text(), {}, "a"),
-                                     e.complement(regex_expression(e, b.text(), {}, "b")));
-    Automaton& automaton = builder.automaton_of(both, Encoding::kUtf8);
+    Automaton& automaton = difference(builder, a, b);
     if (automaton.is_empty()) continue;
     for (const std::string& text : all_texts(3)) {
       std::vector<uint32_t> open{Automaton::kStart};

@@ -5,7 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "grammar/matcher.h"
+#include "core/token_mask.h"
+#include "grammar/matching/matcher.h"
 #include "tests/folders.h"
 #include "text/tokenizer.h"
 
@@ -27,17 +28,13 @@ inline bool accepts(const Compiled& compiled, std::string_view text) {
   return matcher.accept(text) && matcher.is_complete();
 }
 
-inline bool has_bit(const std::vector<uint32_t>& mask, TokenId token) {
-  return mask[static_cast<size_t>(token) / 32] >> (token % 32) & 1;
-}
-
 // The bits by trying every token one by one.
 inline std::vector<uint32_t> mask_by_trying(Matcher& matcher) {
   std::vector<uint32_t> mask(tiny_vocabulary().num_mask_words());
   const size_t num_steps = matcher.num_steps();
   for (TokenId token = 0; token < tiny_tokenizer().num_tokens(); ++token) {
     if (!matcher.accept(token)) continue;
-    mask[static_cast<size_t>(token) / 32] |= 1u << (token % 32);
+    add_token(mask, token);
     matcher.rollback(num_steps);
   }
   return mask;

@@ -1,4 +1,4 @@
-#include "grammar/vocabulary_trie.h"
+#include "grammar/vocabulary/vocabulary_trie.h"
 
 #include <gtest/gtest.h>
 
@@ -81,7 +81,7 @@ TEST(VocabularyTrie, ContentMasksHaveTheSlicesTokensOfSoManyCharacters) {
         const std::string_view bytes = tiny_tokenizer().bytes(token);
         if (bytes.empty() || tiny_tokenizer().is_special(token)) continue;
         const std::optional<size_t> slice = slice_of(bytes);
-        EXPECT_EQ(has_bit(mask, token),
+        EXPECT_EQ(has_token(mask, token),
                   slice && (wanted >> *slice & 1) && Trie::code_points_of(bytes).size() <= most)
             << bytes << " among " << most;
       }

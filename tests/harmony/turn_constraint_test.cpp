@@ -6,8 +6,8 @@
 #include <algorithm>
 
 #include "core/random.h"
-#include "grammar/json_schema.h"
-#include "grammar/regex.h"
+#include "grammar/languages/regex.h"
+#include "grammar/languages/schema/json_schema.h"
 #include "tests/error_of.h"
 #include "tests/harmony/turns.h"
 
@@ -142,7 +142,7 @@ TEST(TurnConstraint, AHeaderMayBeSplitIntoAnyTokens) {
           if (const auto bytes = tiny().bytes(token);
               !bytes.empty() && rest.starts_with(bytes) &&
               (tiny().is_special(token) || rest.find("<|") >= bytes.size())) {
-            EXPECT_TRUE(is_legal(mask, token)) << "'" << bytes << "' in front of " << rest;
+            EXPECT_TRUE(has_token(mask, token)) << "'" << bytes << "' in front of " << rest;
             if (tiny().is_special(token) || !is_by_characters || bytes.size() == 1) ways.push_back(token);
           }
         ASSERT_FALSE(ways.empty()) << rest;
@@ -184,7 +184,7 @@ TEST(TurnConstraint, AMessageEndsInItsTerminatorOnly) {
       const std::vector<uint32_t> mask = mask_of(constraint);
       for (TokenId token = 0; token < tiny().num_tokens(); ++token) {
         const std::string_view bytes = tiny().bytes(token);
-        EXPECT_EQ(is_legal(mask, token), bytes == end || (!tiny().is_special(token) && !bytes.empty()))
+        EXPECT_EQ(has_token(mask, token), bytes == end || (!tiny().is_special(token) && !bytes.empty()))
             << bytes;
       }
     }

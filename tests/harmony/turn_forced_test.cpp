@@ -1,7 +1,7 @@
 // Tokens of a turn that can be no others.
 #include <gtest/gtest.h>
 
-#include "grammar/regex.h"
+#include "grammar/languages/regex.h"
 #include "tests/harmony/turns.h"
 
 namespace nibble::harmony {

@@ -5,7 +5,7 @@
 #include <map>
 
 #include "core/random.h"
-#include "grammar/json_schema.h"
+#include "grammar/languages/schema/json_schema.h"
 #include "harmony/parse.h"
 #include "tests/harmony/parsed.h"
 #include "tests/harmony/turns.h"
@@ -29,7 +29,7 @@ class TurnSampler {
     if (num_in_text_ < 6) return token;
     // A quote before brackets, which are text as long as it is open.
     for (const char* name : {"<|end|>", "<|call|>", "<|return|>", "\"", "]", "}"})
-      if (const TokenId end = ids_of(name, tiny())[0]; is_legal(mask, end)) return end;
+      if (const TokenId end = ids_of(name, tiny())[0]; has_token(mask, end)) return end;
     return token;
   }
 
@@ -128,14 +128,14 @@ TEST(TurnSampling, ABitIsSetWhereTheTokenIsAcceptedAndForcedTokensAreAccepted) {
       TurnConstraint other = constraint;
       for (TokenId token = 0; token < tiny().num_tokens(); ++token) {
         const bool is_accepted = other.accept(token);
-        ASSERT_EQ(is_accepted, is_legal(mask, token)) << "'" << tiny().bytes(token) << "' behind " << text;
+        ASSERT_EQ(is_accepted, has_token(mask, token)) << "'" << tiny().bytes(token) << "' behind " << text;
         if (is_accepted) other = constraint;
       }
       const std::vector<TokenId> forced = constraint.forced_tokens();
       for (const TokenId token : forced) {
         std::vector<uint32_t> of_other(mask.size());
         other.fill_mask(of_other);
-        ASSERT_TRUE(is_legal(of_other, token)) << "'" << tiny().bytes(token) << "' behind " << text;
+        ASSERT_TRUE(has_token(of_other, token)) << "'" << tiny().bytes(token) << "' behind " << text;
         ASSERT_TRUE(other.accept(token));
       }
       num_forced += static_cast<int>(forced.size());

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/token_mask.h"
 #include "harmony/turn_constraint.h"
 #include "tests/harmony/vocabulary.h"
 
@@ -41,14 +42,10 @@ inline std::vector<uint32_t> mask_of(TurnConstraint& constraint,
   return mask;
 }
 
-inline bool is_legal(const std::vector<uint32_t>& mask, TokenId token) {
-  return mask[static_cast<size_t>(token) / 32] >> (token % 32) & 1;
-}
-
 inline std::vector<TokenId> legal_tokens(const std::vector<uint32_t>& mask) {
   std::vector<TokenId> tokens;
   for (TokenId token = 0; token < static_cast<TokenId>(mask.size() * 32); ++token)
-    if (is_legal(mask, token)) tokens.push_back(token);
+    if (has_token(mask, token)) tokens.push_back(token);
   return tokens;
 }
 

@@ -67,6 +67,7 @@ struct Running {
     ServedModel served;
     served.tokenizer = &tiny();
     served.vocab = kToyVocab;
+    served.stop_tokens = {tiny().special("<|return|>").value()};
     served.max_context = backend.config().max_context;
     served.setup = {.backend = "toy",
                     .device = "a test",
@@ -185,6 +186,25 @@ TEST(Server, AFaultInAStreamThatHasBegunIsAnEventOfItsOwn) {
   EXPECT_THAT(answer, HasSubstr("\"text\":\"!\""));
   EXPECT_THAT(answer, HasSubstr("data: {\"error\":{\"message\":\"the model could not be run: gone\""));
   EXPECT_THAT(answer, HasSubstr("data: [DONE]"));
+}
+
+TEST(Server, AFormThatContradictsWhatIsBannedIsTheRequestsFaultAlsoInTheMiddleOfAnAnswer) {
+  Running running(model_with_a_fault);
+  const auto asked = [](const char* stream) {
+    return fmt::format(
+        R"({{"prompt": "abc", "regex": "!?[ab]", "allowed_token_ids": [{}], "temperature": 0, "stream": {}}})",
+        tiny().encode("!", SpecialTokens::kOrdinary)[0], stream);
+  };
+  const std::string refusal = running.ask(asked("false"));
+  EXPECT_THAT(refusal, StartsWith("HTTP/1.1 400 "));
+  EXPECT_THAT(refusal, HasSubstr("leave no token at position 2: ban less with bad_words, allowed_token_ids"));
+  EXPECT_THAT(refusal, HasSubstr(R"("type":"invalid_request_error","param":"regex")"));
+  const std::string stream = running.ask(asked("true"));
+  EXPECT_THAT(stream, StartsWith("HTTP/1.1 200 "));
+  EXPECT_THAT(stream, HasSubstr(R"("text":"!")"));
+  EXPECT_THAT(stream, HasSubstr(R"("type":"invalid_request_error","param":"regex")"));
+  EXPECT_THAT(stream, HasSubstr("data: [DONE]"));
+  EXPECT_EQ(running.engine.state().num_faults, 0u);
 }
 
 TEST(Server, AFaultInAStreamOfAResponseIsItsLastEvent) {

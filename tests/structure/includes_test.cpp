@@ -61,6 +61,14 @@ constexpr Room kRooms[] = {
     {"cli/verify/", 3},  //
     {"cli/bench/", 4},   //
     {"cli/main", 5},
+    // A compiled grammar is a program over automata, which share kinds of characters with the vocabulary. Who writes programs, from
+    // texts in many languages, and who runs them for masks, do not see each other.
+    {"grammar/limits", 0},       //
+    {"grammar/vocabulary/", 1},  //
+    {"grammar/automata/", 2},    //
+    {"grammar/program/", 3},     //
+    {"grammar/languages/", 4},   //
+    {"grammar/matching/", 4},    //
     // HTTP knows nothing of OpenAI's API, its types nothing of an engine, and the table of routes names every endpoint.
     {"server/http/", 0},
     {"server/page/", 0},
@@ -208,6 +216,20 @@ TEST(Rooms, TheServersPointFromRoutesToEndpointsToServiceToApiToHttp) {
   EXPECT_THAT(complaints_about("server/service/service.h", "server/server.h"), testing::SizeIs(1));
   EXPECT_THAT(complaints_about("server/api/error.h", "server/http/http_error.h"), testing::IsEmpty());
   EXPECT_THAT(complaints_about("server/routes.cpp", "server/endpoints/endpoints.h"), testing::IsEmpty());
+}
+
+TEST(Rooms, TheGrammarsPointFromLanguagesAndMatchingToProgramToAutomataToVocabulary) {
+  for (const char* target : {"grammar/matching/matcher.h", "grammar/languages/regex.h"})
+    EXPECT_THAT(complaints_about("grammar/program/builder.cpp", target), testing::SizeIs(1)) << target;
+  EXPECT_THAT(complaints_about("grammar/languages/regex.cpp", "grammar/matching/matcher.h"),
+              testing::SizeIs(1));
+  EXPECT_THAT(complaints_about("grammar/matching/mask.cpp", "grammar/languages/source.h"),
+              testing::SizeIs(1));
+  EXPECT_THAT(complaints_about("grammar/vocabulary/content.h", "grammar/automata/decoder.h"),
+              testing::SizeIs(1));
+  EXPECT_THAT(complaints_about("grammar/limits.h", "grammar/program/grammar.h"), testing::SizeIs(1));
+  EXPECT_THAT(complaints_about("grammar/languages/schema/numbers.cpp", "grammar/program/builder.h"),
+              testing::IsEmpty());
 }
 
 TEST(Rooms, AFolderThatIsNoRoomOfTheTableIsFound) {

@@ -21,6 +21,9 @@ TEST(Utf8, EveryCodePointIsOneCharacterAndItsStartsAreIncomplete) {
   for (uint32_t c = 0; c < 0x110000; ++c) {
     if (is_surrogate(c)) continue;
     const std::string text = utf8(c);
+    std::string appended = "x";
+    append_utf8(appended, c);
+    ASSERT_EQ(appended, "x" + text);
     const Utf8Part part = first_utf8_part(text + "x");
     ASSERT_EQ(part.kind, Utf8Kind::kCharacter) << c;
     ASSERT_EQ(part.num_bytes, text.size()) << c;

@@ -1,13 +1,16 @@
 #include "backend/cuda/cuda_backend.h"
 
 #include <algorithm>
+#include <array>
 #include <optional>
 #include <utility>
 
 #include "backend/cuda/chip/images.h"
+#include "backend/cuda/chip/stream_timer.h"
 #include "backend/cuda/forward.h"
 #include "backend/cuda/limits.h"
 #include "backend/cuda/step_graph.h"
+#include "core/check.h"
 #include "core/error.h"
 #include "core/log.h"
 
@@ -22,7 +25,13 @@ class CudaBackend final : public Backend {
   const Config& config() const override { return config_; }
   std::vector<KernelChoice> kernels() const override { return choices(plan_); }
   std::vector<Counter> counters() const override { return graphs_.counters(); }
-  StepResult step(const Batch& batch) override;
+  StepResult step(const Batch& batch) override {
+    launch(batch);
+    return wait();
+  }
+  int steps_ahead() const override { return 1; }
+  void launch(const Batch& batch) override;
+  StepResult wait() override;
   std::vector<TimedWork> profile(const Batch& batch) override;
 
  private:
@@ -40,7 +49,14 @@ class CudaBackend final : public Backend {
     enqueue_unembed(shape, 0, shape.num_outputs);
     if (!shape.have_masks) enqueue_sample(shape, 0, shape.num_outputs);
   }
-  void download_outputs(bool want_logits, int first, int count, StepResult& result);
+  // A step that was launched.
+  struct Launched {
+    PinnedBuffer results;
+    int num_outputs{0};
+    std::vector<float> logits;
+    OwnedEvent end;
+  };
+  void download_logits(int count, std::vector<float>& logits);
 
   Config config_;
   Plan plan_;
@@ -49,7 +65,9 @@ class CudaBackend final : public Backend {
   KvStorage kv_;
   OwnedWorkspace work_;
   InputUpload input_;
-  PinnedBuffer pinned_results_, pinned_logits_;
+  PinnedBuffer pinned_logits_;
+  std::array<Launched, 2> launched_;  // in turn
+  size_t num_launched_{0}, num_waited_for_{0};
   StepGraphs graphs_;
 };
 
@@ -61,52 +79,66 @@ CudaBackend::CudaBackend(const Weights& weights, const BackendOptions& options, 
       kv_(config_, options, stream_),
       work_(config_, options, own, stream_),
       input_(config_, options, work_->input),
-      pinned_results_(kOutputRows * sizeof(SampleResult)),
       pinned_logits_(static_cast<size_t>(kOutputRows) * static_cast<size_t>(config_.vocab) * sizeof(float)) {
+  for (Launched& step : launched_)
+    step.results = PinnedBuffer(static_cast<size_t>(options.max_batch_tokens) * sizeof(SampleResult));
   prepare_kernels();
   stream_.wait();
 }
 
-// Downloads outputs [first, first + count) and appends them to the result.
-void CudaBackend::download_outputs(bool want_logits, int first, int count, StepResult& result) {
-  const size_t num_logits = want_logits ? static_cast<size_t>(count) * static_cast<size_t>(config_.vocab) : 0;
-  const auto* results = pinned_results_.as<SampleResult>();
-  const auto* logits = pinned_logits_.as<float>();
-  check(cudaMemcpyAsync(pinned_results_.as<void>(), work_->results + first,
-                        static_cast<size_t>(count) * sizeof(SampleResult), cudaMemcpyDeviceToHost, stream_),
-        "copying tokens");
-  if (want_logits)
-    check(cudaMemcpyAsync(pinned_logits_.as<void>(), work_->logits, num_logits * sizeof(float),
-                          cudaMemcpyDeviceToHost, stream_),
-          "copying logits");
+// Appends the logits of the outputs that were computed last.
+void CudaBackend::download_logits(int count, std::vector<float>& logits) {
+  const size_t num_logits = static_cast<size_t>(count) * static_cast<size_t>(config_.vocab);
+  const auto* downloaded = pinned_logits_.as<float>();
+  check(cudaMemcpyAsync(pinned_logits_.as<void>(), work_->logits, num_logits * sizeof(float),
+                        cudaMemcpyDeviceToHost, stream_),
+        "copying logits");
   stream_.wait();
-  for (int i = 0; i < count; ++i) result.outputs.push_back(to_sampled(results[i]));
-  result.logits.insert(result.logits.end(), logits, logits + num_logits);
+  logits.insert(logits.end(), downloaded, downloaded + num_logits);
 }
 
-StepResult CudaBackend::step(const Batch& batch) {
-  StepResult result;
+// Logits are for tests and tools: who wants them waits for the step here.
+void CudaBackend::launch(const Batch& batch) {
+  NIBBLE_CHECK(num_launched_ - num_waited_for_ < launched_.size(), "nobody waits for the steps");
+  Launched& step = launched_[num_launched_ % launched_.size()];
+  step.logits.clear();
   const StepShape shape = input_.upload(batch, stream_);
-  if (shape.num_tokens == 0) return result;
+  step.num_outputs = 0;  // without those of spare rows
+  for (const Run& run : batch.runs) step.num_outputs += static_cast<int>(run.outputs.size());
   if (shape.is_decode()) {
     graphs_.launch(shape, stream_, [&] { enqueue_decode(shape); });
     if (shape.have_masks) {
       input_.upload_masks(stream_);
       enqueue_sample(shape, 0, shape.num_outputs);
     }
-    download_outputs(batch.want_logits, 0, shape.num_outputs, result);
-    return result;
+    if (batch.want_logits) download_logits(step.num_outputs, step.logits);
+  } else if (shape.num_tokens > 0) {
+    graphs_.count_step_without();
+    enqueue_layers(shape);
+    input_.upload_masks(stream_);
+    for (int first = 0; first < shape.num_outputs; first += kOutputRows) {
+      const int count = std::min(kOutputRows, shape.num_outputs - first);
+      enqueue_unembed(shape, first, count);
+      enqueue_sample(shape, first, count);
+      if (batch.want_logits) download_logits(count, step.logits);
+    }
   }
-  graphs_.count_step_without();
-  enqueue_layers(shape);
-  input_.upload_masks(stream_);
-  for (int first = 0; first < shape.num_outputs; first += kOutputRows) {
-    const int count = std::min(kOutputRows, shape.num_outputs - first);
-    enqueue_unembed(shape, first, count);
-    enqueue_sample(shape, first, count);
-    download_outputs(batch.want_logits, first, count, result);
-  }
-  stream_.wait();
+  if (step.num_outputs > 0)
+    check(cudaMemcpyAsync(step.results.as<void>(), work_->results,
+                          static_cast<size_t>(step.num_outputs) * sizeof(SampleResult),
+                          cudaMemcpyDeviceToHost, stream_),
+          "copying tokens");
+  check(cudaEventRecord(step.end, stream_), "launching a step");
+  ++num_launched_;
+}
+
+StepResult CudaBackend::wait() {
+  NIBBLE_CHECK(num_waited_for_ < num_launched_, "no step was launched");
+  Launched& step = launched_[num_waited_for_++ % launched_.size()];
+  check(cudaEventSynchronize(step.end), "running a step");
+  StepResult result{.outputs = {}, .logits = std::move(step.logits)};
+  for (int i = 0; i < step.num_outputs; ++i)
+    result.outputs.push_back(to_sampled(step.results.as<SampleResult>()[i]));
   return result;
 }
 

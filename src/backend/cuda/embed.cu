@@ -14,7 +14,13 @@ __global__ void __launch_bounds__(kThreads)
   let_successor_start();
   const int row = static_cast<int>(blockIdx.x);
   if (row == 0 && threadIdx.x == 0) ++*args.step;
-  const __nv_bfloat16* from = args.embedding + size_t{1} * args.input.rows[row].token * args.hidden;
+  int token = args.input.rows[row].token;
+  if (token < 0) {
+    token = max(args.last_results[-1 - token].token, 0);  // -1: there was no number among its logits
+    __syncthreads();                                      // all threads have read where it is
+    if (threadIdx.x == 0) args.input.rows[row].token = token;
+  }
+  const __nv_bfloat16* from = args.embedding + size_t{1} * token * args.hidden;
   for (int i = static_cast<int>(threadIdx.x); i < args.hidden; i += kThreads)
     args.x[size_t{1} * row * args.hidden + i] = __bfloat162float(from[i]);
 }

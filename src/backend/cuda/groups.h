@@ -10,6 +10,15 @@ namespace nibble::cuda {
 // (rms_norm), and weights are read once for kManyColumns tokens, or pairs of a token and an expert (prompt/). Only the kernel table
 // decides by this number.
 inline constexpr int kFewTokens{16}, kManyColumns{64};
+// Columns of a pass of MXFP4 by wgmma (prompt/wgmma_columns.cuh), where a step has pairs enough. With 128, 2 % more of the tensor cores would
+// be busy; but sums then take so many registers that ptxas lets each product wait for the one before.
+inline constexpr int kMostColumns{96};
+// Columns of such a pass for a batch, where few pairs share an expert.
+inline constexpr int kBatchColumns{16};
+// From so many tokens on, groups of a step by wgmma have kManyColumns, and kMostColumns.
+inline constexpr int kManyTokens{129}, kWideTokens{1024};
+// Up to so many, its dense products are for batches: more and smaller CTAs.
+inline constexpr int kNarrowTokens{255};
 inline constexpr int kMaxColumns{8};  // tokens, or pairs, of a pass for few tokens: n of mma.m16n8k16
 
 // The most groups that a step of T tokens may need, if a group holds `size` pairs, for any choice of K of E experts: all of an expert's

@@ -17,6 +17,7 @@ namespace {
 constexpr const char* kOnly{"the only one of its format"};
 constexpr const char* kStrips{"docs/decisions/0005"};  // alternatives that were measured
 constexpr const char* kMany{"weights are read once for 64 tokens"};
+constexpr const char* kWgmma{"all four tensor cores of a multiprocessor for one product"};
 constexpr const char* kBlocks{"--prompt-activations"};
 using enum Format;
 using enum Operation;
@@ -43,6 +44,17 @@ size_t blocks(const Config&, Format) {
 }
 size_t tiles(const Config&, Format) { return attend_tiles_shared_bytes(); }
 
+size_t wgmma(const Config&, Format weights) { return wgmma_shared_bytes(layout_of(weights)); }
+
+// Where there is wgmma, and memory for its stages, it multiplies, and the others do not: activations are in one order.
+bool has_wgmma(const Target& target) { return target.has_wgmma && target.budget == Budget::k227; }
+std::string why_not_wgmma(const Config&, const Target& target) {
+  return has_wgmma(target) ? "" : fmt::format("{} KB of shared memory, of 227", kilobytes(target.budget));
+}
+std::string why_not_mma(const Config&, const Target& target) {
+  return has_wgmma(target) ? "wgmma multiplies here" : "";
+}
+
 std::string why_not_one_launch(const Config& c, const Target& target) {
   const Strips up = make_strips(Layout::kMxfp4, 2 * c.intermediate, c.hidden);
   if (has_route_and_experts_up(target, router_strips(c), up, c.hidden, c.experts_per_token)) return {};
@@ -56,45 +68,85 @@ constexpr auto* kLittle{static_cast<size_t (*)(const Config&, Format)>(nullptr)}
 
 // clang-format off
 constexpr KernelRow kRows[]{
-    // operation   weights act.      rows                               families     pass       launcher               shared memory                   models               kernel                                                     reason   check
-    {kEmbed,       kBf16,  kF32,     1,              kAnyRows,          kEverywhere, kNoPass,   &embed,                kLittle,                        kAnyModel,           "embed",                                                   kOnly,   &verify::check_embed},
-    {kRmsNorm,     kF32,   kF32,     kFewTokens + 1, kAnyRows,          kEverywhere, kNoPass,   &rms_norm,             kLittle,                        kAnyModel,           "rms_norm: a CTA for each row",                            kOnly,   &verify::check_rms_norm},
-    {kQkv,         kBf16,  kBf16,    1,              kFewTokens,        kEverywhere, kFewPass,  &qkv,                  &dense_hidden,                  kAnyModel,           "qkv: norm, strips of 16 rows",                            kStrips, &verify::check_qkv},
-    {kQkv,         kE4m3,  kBf16,    1,              kFewTokens,        kEverywhere, kFewPass,  &qkv,                  &dense_hidden,                  kAnyModel,           "qkv: norm, strips of 16 rows",                            kStrips, &verify::check_qkv},
-    {kQkv,         kMxfp4, kBf16,    1,              kFewTokens,        kEverywhere, kFewPass,  &qkv,                  &dense_hidden,                  kAnyModel,           "qkv: norm, strips of 16 rows",                            kStrips, &verify::check_qkv},
-    {kQkv,         kBf16,  kBf16,    kFewTokens + 1, kAnyRows,          kEverywhere, kManyPass, &qkv_many,             &many,                          kAnyModel,           "qkv_many: strips of 16 rows for 64 tokens",               kMany,   &verify::check_qkv},
-    {kQkv,         kE4m3,  kBf16,    kFewTokens + 1, kAnyRows,          kEverywhere, kManyPass, &qkv_many,             &many,                          kAnyModel,           "qkv_many: strips of 16 rows for 64 tokens",               kMany,   &verify::check_qkv},
-    {kQkv,         kMxfp4, kBf16,    kFewTokens + 1, kAnyRows,          kEverywhere, kManyPass, &qkv_many,             &many,                          kAnyModel,           "qkv_many: strips of 16 rows for 64 tokens",               kMany,   &verify::check_qkv},
-    {kAppend,      kBf16,  kF32,     2,              kAnyRows,          kEverywhere, kNoPass,   &append,               kLittle,                        kAnyModel,           "append: rope",                                            kOnly,   &verify::check_append},
-    {kAppend,      kE4m3,  kF32,     2,              kAnyRows,          kEverywhere, kNoPass,   &append,               kLittle,                        kAnyModel,           "append: rope",                                            kOnly,   &verify::check_append},
-    {kAttend,      kBf16,  kBf16,    1,              kMinTiledRows - 1, kEverywhere, kNoPass,   &attend_rows,          kLittle,                        kAnyModel,           "attend_rows: rope, append, split over pages",             kStrips, &verify::check_attend_rows},
-    {kAttend,      kBf16,  kBf16,    kMinTiledRows,  kAnyRows,          kEverywhere, kNoPass,   &attend_tiles,         &tiles,                         kAnyModel,           "attend_tiles: 24 rows of a sequence",                     kMany,   &verify::check_attend_tiles},
-    {kAttend,      kE4m3,  kBf16,    1,              kMinTiledRows - 1, kEverywhere, kNoPass,   &attend_rows,          kLittle,                        kAnyModel,           "attend_rows: rope, append, split over pages",             kStrips, &verify::check_attend_rows},
-    {kAttend,      kE4m3,  kBf16,    kMinTiledRows,  kAnyRows,          kEverywhere, kNoPass,   &attend_tiles,         &tiles,                         kAnyModel,           "attend_tiles: 24 rows of a sequence",                     kMany,   &verify::check_attend_tiles},
-    {kProject,     kBf16,  kBf16,    1,              kFewTokens,        kEverywhere, kFewPass,  &project,              &dense_heads,                   kAnyModel,           "project: strips of 16 rows, residual",                    kStrips, &verify::check_project},
-    {kProject,     kE4m3,  kBf16,    1,              kFewTokens,        kEverywhere, kFewPass,  &project,              &dense_heads,                   kAnyModel,           "project: strips of 16 rows, residual",                    kStrips, &verify::check_project},
-    {kProject,     kMxfp4, kBf16,    1,              kFewTokens,        kEverywhere, kFewPass,  &project,              &dense_heads,                   kAnyModel,           "project: strips of 16 rows, residual",                    kStrips, &verify::check_project},
-    {kProject,     kBf16,  kBf16,    kFewTokens + 1, kAnyRows,          kEverywhere, kManyPass, &project_many,         &many,                          kAnyModel,           "project_many: strips of 16 rows for 64 tokens",           kMany,   &verify::check_project},
-    {kProject,     kE4m3,  kBf16,    kFewTokens + 1, kAnyRows,          kEverywhere, kManyPass, &project_many,         &many,                          kAnyModel,           "project_many: strips of 16 rows for 64 tokens",           kMany,   &verify::check_project},
-    {kProject,     kMxfp4, kBf16,    kFewTokens + 1, kAnyRows,          kEverywhere, kManyPass, &project_many,         &many,                          kAnyModel,           "project_many: strips of 16 rows for 64 tokens",           kMany,   &verify::check_project},
-    {kRoute,       kBf16,  kBf16,    1,              1,                 kEverywhere, kFewPass,  &route_and_experts_up, &one_hidden,                    &why_not_one_launch, "route_and_experts_up: norm, top K, SwiGLU in one launch", kStrips, &verify::check_route_and_experts_up},
-    {kRoute,       kBf16,  kBf16,    2,              kFewTokens,        kEverywhere, kFewPass,  &route,                &dense_hidden,                  kAnyModel,           "route: norm, top K, groups of 8",                         kStrips, &verify::check_route},
-    {kRoute,       kBf16,  kBf16,    kFewTokens + 1, kAnyRows,          kEverywhere, kManyPass, &route_many,           &many,                          kAnyModel,           "route_many: top K, groups of 64",                         kMany,   &verify::check_route},
-    {kExpertsUp,   kMxfp4, kBf16,    1,              1,                 kEverywhere, kFewPass,  &route_and_experts_up, &one_hidden,                    &why_not_one_launch, "route_and_experts_up: norm, top K, SwiGLU in one launch", kStrips, &verify::check_route_and_experts_up},
-    {kExpertsUp,   kMxfp4, kBf16,    2,              kFewTokens,        kEverywhere, kFewPass,  &experts_up,           &group_hidden,                  kAnyModel,           "experts_up: strips of 8 gates and their ups, SwiGLU",     kStrips, &verify::check_experts_up},
-    {kExpertsUp,   kMxfp4, kBf16,    kFewTokens + 1, kAnyRows,          kEverywhere, kManyPass, &experts_up_many,      &many,                          kAnyModel,           "experts_up_many: the same for 64 pairs",                  kMany,   &verify::check_experts_up},
-    {kExpertsUp,   kMxfp4, kMxfp8x2, kFewTokens + 1, kAnyRows,          kEverywhere, kManyPass, &experts_up_blocks,    &blocks<BlockFormat::kMxfp8x2>, kAnyModel,           "experts_up_blocks: two block-scaled terms, 64 pairs",     kBlocks, &verify::check_experts_up},
-    {kExpertsUp,   kMxfp4, kMxfp8,   kFewTokens + 1, kAnyRows,          kEverywhere, kManyPass, &experts_up_blocks,    &blocks<BlockFormat::kMxfp8>,   kAnyModel,           "experts_up_blocks: block-scaled, 64 pairs",               kBlocks, &verify::check_experts_up},
-    {kExpertsUp,   kMxfp4, kMxfp4,   kFewTokens + 1, kAnyRows,          kEverywhere, kManyPass, &experts_up_blocks,    &blocks<BlockFormat::kMxfp4>,   kAnyModel,           "experts_up_blocks: block-scaled, 64 pairs",               kBlocks, &verify::check_experts_up},
-    {kExpertsDown, kMxfp4, kBf16,    1,              kFewTokens,        kEverywhere, kFewPass,  &experts_down,         &group_intermediate,            kAnyModel,           "experts_down: strips of 16 rows, weighted",               kStrips, &verify::check_experts_down},
-    {kExpertsDown, kMxfp4, kBf16,    kFewTokens + 1, kAnyRows,          kEverywhere, kManyPass, &experts_down_many,    &many,                          kAnyModel,           "experts_down_many: the same for 64 pairs",                kMany,   &verify::check_experts_down},
-    {kExpertsDown, kMxfp4, kMxfp8x2, kFewTokens + 1, kAnyRows,          kEverywhere, kManyPass, &experts_down_blocks,  &blocks<BlockFormat::kMxfp8x2>, kAnyModel,           "experts_down_blocks: two block-scaled terms, 64 pairs",   kBlocks, &verify::check_experts_down},
-    {kExpertsDown, kMxfp4, kMxfp8,   kFewTokens + 1, kAnyRows,          kEverywhere, kManyPass, &experts_down_blocks,  &blocks<BlockFormat::kMxfp8>,   kAnyModel,           "experts_down_blocks: block-scaled, 64 pairs",             kBlocks, &verify::check_experts_down},
-    {kExpertsDown, kMxfp4, kMxfp4,   kFewTokens + 1, kAnyRows,          kEverywhere, kManyPass, &experts_down_blocks,  &blocks<BlockFormat::kMxfp4>,   kAnyModel,           "experts_down_blocks: block-scaled, 64 pairs",             kBlocks, &verify::check_experts_down},
-    {kUnembed,     kBf16,  kBf16,    1,              kAnyRows,          kEverywhere, kFewPass,  &unembed,              &dense_hidden,                  kAnyModel,           "unembed: norm, strips of 16 rows",                        kStrips, &verify::check_unembed},
-    {kUnembed,     kE4m3,  kBf16,    1,              kAnyRows,          kEverywhere, kFewPass,  &unembed,              &dense_hidden,                  kAnyModel,           "unembed: norm, strips of 16 rows",                        kStrips, &verify::check_unembed},
-    {kUnembed,     kMxfp4, kBf16,    1,              kAnyRows,          kEverywhere, kFewPass,  &unembed,              &dense_hidden,                  kAnyModel,           "unembed: norm, strips of 16 rows",                        kStrips, &verify::check_unembed},
-    {kSample,      kF32,   kF32,     1,              kAnyRows,          kEverywhere, kNoPass,   &sample,               kLittle,                        kAnyModel,           "best; sample: a cluster for each row",                    kOnly,   &verify::check_sample},
+    // operation   weights act.      rows                                  families         pass        launcher               shared memory                   models               kernel                                                     reason   check
+    {kEmbed,       kBf16,  kF32,     1,                 kAnyRows,          kEverywhere,     kNoPass,    &embed,                kLittle,                        kAnyModel,           "embed",                                                   kOnly,   &verify::check_embed},
+    {kRmsNorm,     kF32,   kF32,     kFewTokens + 1,    kAnyRows,          kEverywhere,     kNoPass,    &rms_norm,             kLittle,                        kAnyModel,           "rms_norm: a CTA for each row",                            kOnly,   &verify::check_rms_norm},
+    {kRmsNorm,     kF32,   kF32,     kMaxColumns + 1,   kFewTokens,        {Family::kSm90}, kNoPass,    &rms_norm,             kLittle,                        &why_not_wgmma,      "rms_norm: a CTA for each row",                            kOnly,   &verify::check_rms_norm},
+    {kQkv,         kBf16,  kBf16,    1,                 kMaxColumns,       kEverywhere,     kFewPass,   &qkv,                  &dense_hidden,                  kAnyModel,           "qkv: norm, strips of 16 rows",                            kStrips, &verify::check_qkv},
+    {kQkv,         kBf16,  kBf16,    kMaxColumns + 1,   kFewTokens,        kEverywhere,     kFewPass,   &qkv,                  &dense_hidden,                  &why_not_mma,        "qkv: norm, strips of 16 rows",                            kStrips, &verify::check_qkv},
+    {kQkv,         kE4m3,  kBf16,    1,                 kMaxColumns,       kEverywhere,     kFewPass,   &qkv,                  &dense_hidden,                  kAnyModel,           "qkv: norm, strips of 16 rows",                            kStrips, &verify::check_qkv},
+    {kQkv,         kE4m3,  kBf16,    kMaxColumns + 1,   kFewTokens,        kEverywhere,     kFewPass,   &qkv,                  &dense_hidden,                  &why_not_mma,        "qkv: norm, strips of 16 rows",                            kStrips, &verify::check_qkv},
+    {kQkv,         kMxfp4, kBf16,    1,                 kMaxColumns,       kEverywhere,     kFewPass,   &qkv,                  &dense_hidden,                  kAnyModel,           "qkv: norm, strips of 16 rows",                            kStrips, &verify::check_qkv},
+    {kQkv,         kMxfp4, kBf16,    kMaxColumns + 1,   kFewTokens,        kEverywhere,     kFewPass,   &qkv,                  &dense_hidden,                  &why_not_mma,        "qkv: norm, strips of 16 rows",                            kStrips, &verify::check_qkv},
+    {kQkv,         kBf16,  kBf16,    kFewTokens + 1,    kAnyRows,          kEverywhere,     kManyPass,  &qkv_many,             &many,                          &why_not_mma,        "qkv_many: strips of 16 rows for 64 tokens",               kMany,   &verify::check_qkv},
+    {kQkv,         kBf16,  kBf16,    kMaxColumns + 1,   kNarrowTokens,     {Family::kSm90}, kWgmmaPass, &qkv_narrow,           &wgmma,                         &why_not_wgmma,      "qkv_narrow: strips of 16 rows for 64 tokens",             kWgmma,  &verify::check_qkv},
+    {kQkv,         kBf16,  kBf16,    kNarrowTokens + 1, kAnyRows,          {Family::kSm90}, kWgmmaPass, &qkv_wgmma,            &wgmma,                         &why_not_wgmma,      "qkv_wgmma: strips of 16 rows for 128 tokens",             kWgmma,  &verify::check_qkv},
+    {kQkv,         kE4m3,  kBf16,    kFewTokens + 1,    kAnyRows,          kEverywhere,     kManyPass,  &qkv_many,             &many,                          &why_not_mma,        "qkv_many: strips of 16 rows for 64 tokens",               kMany,   &verify::check_qkv},
+    {kQkv,         kE4m3,  kBf16,    kMaxColumns + 1,   kNarrowTokens,     {Family::kSm90}, kWgmmaPass, &qkv_narrow,           &wgmma,                         &why_not_wgmma,      "qkv_narrow: strips of 16 rows for 64 tokens",             kWgmma,  &verify::check_qkv},
+    {kQkv,         kE4m3,  kBf16,    kNarrowTokens + 1, kAnyRows,          {Family::kSm90}, kWgmmaPass, &qkv_wgmma,            &wgmma,                         &why_not_wgmma,      "qkv_wgmma: strips of 16 rows for 128 tokens",             kWgmma,  &verify::check_qkv},
+    {kQkv,         kMxfp4, kBf16,    kFewTokens + 1,    kAnyRows,          kEverywhere,     kManyPass,  &qkv_many,             &many,                          &why_not_mma,        "qkv_many: strips of 16 rows for 64 tokens",               kMany,   &verify::check_qkv},
+    {kQkv,         kMxfp4, kBf16,    kMaxColumns + 1,   kNarrowTokens,     {Family::kSm90}, kWgmmaPass, &qkv_narrow,           &wgmma,                         &why_not_wgmma,      "qkv_narrow: strips of 16 rows for 64 tokens",             kWgmma,  &verify::check_qkv},
+    {kQkv,         kMxfp4, kBf16,    kNarrowTokens + 1, kAnyRows,          {Family::kSm90}, kWgmmaPass, &qkv_wgmma,            &wgmma,                         &why_not_wgmma,      "qkv_wgmma: strips of 16 rows for 128 tokens",             kWgmma,  &verify::check_qkv},
+    {kAppend,      kBf16,  kF32,     2,                 kAnyRows,          kEverywhere,     kNoPass,    &append,               kLittle,                        kAnyModel,           "append: rope",                                            kOnly,   &verify::check_append},
+    {kAppend,      kE4m3,  kF32,     2,                 kAnyRows,          kEverywhere,     kNoPass,    &append,               kLittle,                        kAnyModel,           "append: rope",                                            kOnly,   &verify::check_append},
+    {kAttend,      kBf16,  kBf16,    1,                 kMinTiledRows - 1, kEverywhere,     kNoPass,    &attend_rows,          kLittle,                        kAnyModel,           "attend_rows: rope, append, split over pages",             kStrips, &verify::check_attend_rows},
+    {kAttend,      kBf16,  kBf16,    kMinTiledRows,     kAnyRows,          kEverywhere,     kNoPass,    &attend_tiles,         &tiles,                         kAnyModel,           "attend_tiles: 24 rows of a sequence",                     kMany,   &verify::check_attend_tiles},
+    {kAttend,      kE4m3,  kBf16,    1,                 kMinTiledRows - 1, kEverywhere,     kNoPass,    &attend_rows,          kLittle,                        kAnyModel,           "attend_rows: rope, append, split over pages",             kStrips, &verify::check_attend_rows},
+    {kAttend,      kE4m3,  kBf16,    kMinTiledRows,     kAnyRows,          kEverywhere,     kNoPass,    &attend_tiles,         &tiles,                         kAnyModel,           "attend_tiles: 24 rows of a sequence",                     kMany,   &verify::check_attend_tiles},
+    {kProject,     kBf16,  kBf16,    1,                 kMaxColumns,       kEverywhere,     kFewPass,   &project,              &dense_heads,                   kAnyModel,           "project: strips of 16 rows, residual",                    kStrips, &verify::check_project},
+    {kProject,     kBf16,  kBf16,    kMaxColumns + 1,   kFewTokens,        kEverywhere,     kFewPass,   &project,              &dense_heads,                   &why_not_mma,        "project: strips of 16 rows, residual",                    kStrips, &verify::check_project},
+    {kProject,     kE4m3,  kBf16,    1,                 kMaxColumns,       kEverywhere,     kFewPass,   &project,              &dense_heads,                   kAnyModel,           "project: strips of 16 rows, residual",                    kStrips, &verify::check_project},
+    {kProject,     kE4m3,  kBf16,    kMaxColumns + 1,   kFewTokens,        kEverywhere,     kFewPass,   &project,              &dense_heads,                   &why_not_mma,        "project: strips of 16 rows, residual",                    kStrips, &verify::check_project},
+    {kProject,     kMxfp4, kBf16,    1,                 kMaxColumns,       kEverywhere,     kFewPass,   &project,              &dense_heads,                   kAnyModel,           "project: strips of 16 rows, residual",                    kStrips, &verify::check_project},
+    {kProject,     kMxfp4, kBf16,    kMaxColumns + 1,   kFewTokens,        kEverywhere,     kFewPass,   &project,              &dense_heads,                   &why_not_mma,        "project: strips of 16 rows, residual",                    kStrips, &verify::check_project},
+    {kProject,     kBf16,  kBf16,    kFewTokens + 1,    kAnyRows,          kEverywhere,     kManyPass,  &project_many,         &many,                          &why_not_mma,        "project_many: strips of 16 rows for 64 tokens",           kMany,   &verify::check_project},
+    {kProject,     kBf16,  kBf16,    kMaxColumns + 1,   kNarrowTokens,     {Family::kSm90}, kWgmmaPass, &project_narrow,       &wgmma,                         &why_not_wgmma,      "project_narrow: strips of 16 rows for 64 tokens",         kWgmma,  &verify::check_project},
+    {kProject,     kBf16,  kBf16,    kNarrowTokens + 1, kAnyRows,          {Family::kSm90}, kWgmmaPass, &project_wgmma,        &wgmma,                         &why_not_wgmma,      "project_wgmma: strips of 16 rows for 128 tokens",         kWgmma,  &verify::check_project},
+    {kProject,     kE4m3,  kBf16,    kFewTokens + 1,    kAnyRows,          kEverywhere,     kManyPass,  &project_many,         &many,                          &why_not_mma,        "project_many: strips of 16 rows for 64 tokens",           kMany,   &verify::check_project},
+    {kProject,     kE4m3,  kBf16,    kMaxColumns + 1,   kNarrowTokens,     {Family::kSm90}, kWgmmaPass, &project_narrow,       &wgmma,                         &why_not_wgmma,      "project_narrow: strips of 16 rows for 64 tokens",         kWgmma,  &verify::check_project},
+    {kProject,     kE4m3,  kBf16,    kNarrowTokens + 1, kAnyRows,          {Family::kSm90}, kWgmmaPass, &project_wgmma,        &wgmma,                         &why_not_wgmma,      "project_wgmma: strips of 16 rows for 128 tokens",         kWgmma,  &verify::check_project},
+    {kProject,     kMxfp4, kBf16,    kFewTokens + 1,    kAnyRows,          kEverywhere,     kManyPass,  &project_many,         &many,                          &why_not_mma,        "project_many: strips of 16 rows for 64 tokens",           kMany,   &verify::check_project},
+    {kProject,     kMxfp4, kBf16,    kMaxColumns + 1,   kNarrowTokens,     {Family::kSm90}, kWgmmaPass, &project_narrow,       &wgmma,                         &why_not_wgmma,      "project_narrow: strips of 16 rows for 64 tokens",         kWgmma,  &verify::check_project},
+    {kProject,     kMxfp4, kBf16,    kNarrowTokens + 1, kAnyRows,          {Family::kSm90}, kWgmmaPass, &project_wgmma,        &wgmma,                         &why_not_wgmma,      "project_wgmma: strips of 16 rows for 128 tokens",         kWgmma,  &verify::check_project},
+    {kRoute,       kBf16,  kBf16,    1,                 1,                 kEverywhere,     kFewPass,   &route_and_experts_up, &one_hidden,                    &why_not_one_launch, "route_and_experts_up: norm, top K, SwiGLU in one launch", kStrips, &verify::check_route_and_experts_up},
+    {kRoute,       kBf16,  kBf16,    2,                 kMaxColumns,       kEverywhere,     kFewPass,   &route,                &dense_hidden,                  kAnyModel,           "route: norm, top K, groups of 8",                         kStrips, &verify::check_route},
+    {kRoute,       kBf16,  kBf16,    kMaxColumns + 1,   kFewTokens,        kEverywhere,     kFewPass,   &route,                &dense_hidden,                  &why_not_mma,        "route: norm, top K, groups of 8",                         kStrips, &verify::check_route},
+    {kRoute,       kBf16,  kBf16,    kFewTokens + 1,    kAnyRows,          kEverywhere,     kManyPass,  &route_many,           &many,                          &why_not_mma,        "route_many: top K, groups of 64",                         kMany,   &verify::check_route},
+    {kRoute,       kBf16,  kBf16,    kMaxColumns + 1,   kManyTokens - 1,   {Family::kSm90}, kBatchPass, &route_wgmma,          &wgmma,                         &why_not_wgmma,      "route_wgmma: top K, groups of 16",                        kWgmma,  &verify::check_route},
+    {kRoute,       kBf16,  kBf16,    kManyTokens,       kWideTokens - 1,   {Family::kSm90}, kWgmmaPass, &route_wgmma,          &wgmma,                         &why_not_wgmma,      "route_wgmma: top K, groups of 64",                        kWgmma,  &verify::check_route},
+    {kRoute,       kBf16,  kBf16,    kWideTokens,       kAnyRows,          {Family::kSm90}, kWidePass,  &route_wgmma,          &wgmma,                         &why_not_wgmma,      "route_wgmma: top K, groups of 96" ,                       kWgmma,  &verify::check_route},
+    {kExpertsUp,   kMxfp4, kBf16,    1,                 1,                 kEverywhere,     kFewPass,   &route_and_experts_up, &one_hidden,                    &why_not_one_launch, "route_and_experts_up: norm, top K, SwiGLU in one launch", kStrips, &verify::check_route_and_experts_up},
+    {kExpertsUp,   kMxfp4, kBf16,    2,                 kMaxColumns,       kEverywhere,     kFewPass,   &experts_up,           &group_hidden,                  kAnyModel,           "experts_up: strips of 8 gates and their ups, SwiGLU",     kStrips, &verify::check_experts_up},
+    {kExpertsUp,   kMxfp4, kBf16,    kMaxColumns + 1,   kFewTokens,        kEverywhere,     kFewPass,   &experts_up,           &group_hidden,                  &why_not_mma,        "experts_up: strips of 8 gates and their ups, SwiGLU",     kStrips, &verify::check_experts_up},
+    {kExpertsUp,   kMxfp4, kBf16,    kFewTokens + 1,    kAnyRows,          kEverywhere,     kManyPass,  &experts_up_many,      &many,                          &why_not_mma,        "experts_up_many: the same for 64 pairs",                  kMany,   &verify::check_experts_up},
+    {kExpertsUp,   kMxfp4, kBf16,    kMaxColumns + 1,   kManyTokens - 1,   {Family::kSm90}, kBatchPass, &experts_up_wgmma,     &wgmma,                         &why_not_wgmma,      "experts_up_wgmma: the same for 16 pairs",                 kWgmma,  &verify::check_experts_up},
+    {kExpertsUp,   kMxfp4, kBf16,    kManyTokens,       kWideTokens - 1,   {Family::kSm90}, kWgmmaPass, &experts_up_wgmma,     &wgmma,                         &why_not_wgmma,      "experts_up_wgmma: the same for 64 pairs",                 kWgmma,  &verify::check_experts_up},
+    {kExpertsUp,   kMxfp4, kBf16,    kWideTokens,       kAnyRows,          {Family::kSm90}, kWidePass,  &experts_up_wgmma,     &wgmma,                         &why_not_wgmma,      "experts_up_wgmma: the same for 96 pairs" ,                kWgmma,  &verify::check_experts_up},
+    {kExpertsUp,   kMxfp4, kMxfp8x2, kFewTokens + 1,    kAnyRows,          kEverywhere,     kManyPass,  &experts_up_blocks,    &blocks<BlockFormat::kMxfp8x2>, kAnyModel,           "experts_up_blocks: two block-scaled terms, 64 pairs",     kBlocks, &verify::check_experts_up},
+    {kExpertsUp,   kMxfp4, kMxfp8,   kFewTokens + 1,    kAnyRows,          kEverywhere,     kManyPass,  &experts_up_blocks,    &blocks<BlockFormat::kMxfp8>,   kAnyModel,           "experts_up_blocks: block-scaled, 64 pairs",               kBlocks, &verify::check_experts_up},
+    {kExpertsUp,   kMxfp4, kMxfp4,   kFewTokens + 1,    kAnyRows,          kEverywhere,     kManyPass,  &experts_up_blocks,    &blocks<BlockFormat::kMxfp4>,   kAnyModel,           "experts_up_blocks: block-scaled, 64 pairs",               kBlocks, &verify::check_experts_up},
+    {kExpertsDown, kMxfp4, kBf16,    1,                 kMaxColumns,       kEverywhere,     kFewPass,   &experts_down,         &group_intermediate,            kAnyModel,           "experts_down: strips of 16 rows, weighted",               kStrips, &verify::check_experts_down},
+    {kExpertsDown, kMxfp4, kBf16,    kMaxColumns + 1,   kFewTokens,        kEverywhere,     kFewPass,   &experts_down,         &group_intermediate,            &why_not_mma,        "experts_down: strips of 16 rows, weighted",               kStrips, &verify::check_experts_down},
+    {kExpertsDown, kMxfp4, kBf16,    kFewTokens + 1,    kAnyRows,          kEverywhere,     kManyPass,  &experts_down_many,    &many,                          &why_not_mma,        "experts_down_many: the same for 64 pairs",                kMany,   &verify::check_experts_down},
+    {kExpertsDown, kMxfp4, kBf16,    kMaxColumns + 1,   kManyTokens - 1,   {Family::kSm90}, kBatchPass, &experts_down_wgmma,   &wgmma,                         &why_not_wgmma,      "experts_down_wgmma: the same for 16 pairs",               kWgmma,  &verify::check_experts_down},
+    {kExpertsDown, kMxfp4, kBf16,    kManyTokens,       kWideTokens - 1,   {Family::kSm90}, kWgmmaPass, &experts_down_wgmma,   &wgmma,                         &why_not_wgmma,      "experts_down_wgmma: the same for 64 pairs",               kWgmma,  &verify::check_experts_down},
+    {kExpertsDown, kMxfp4, kBf16,    kWideTokens,       kAnyRows,          {Family::kSm90}, kWidePass,  &experts_down_wgmma,   &wgmma,                         &why_not_wgmma,      "experts_down_wgmma: the same for 96 pairs" ,              kWgmma,  &verify::check_experts_down},
+    {kExpertsDown, kMxfp4, kMxfp8x2, kFewTokens + 1,    kAnyRows,          kEverywhere,     kManyPass,  &experts_down_blocks,  &blocks<BlockFormat::kMxfp8x2>, kAnyModel,           "experts_down_blocks: two block-scaled terms, 64 pairs",   kBlocks, &verify::check_experts_down},
+    {kExpertsDown, kMxfp4, kMxfp8,   kFewTokens + 1,    kAnyRows,          kEverywhere,     kManyPass,  &experts_down_blocks,  &blocks<BlockFormat::kMxfp8>,   kAnyModel,           "experts_down_blocks: block-scaled, 64 pairs",             kBlocks, &verify::check_experts_down},
+    {kExpertsDown, kMxfp4, kMxfp4,   kFewTokens + 1,    kAnyRows,          kEverywhere,     kManyPass,  &experts_down_blocks,  &blocks<BlockFormat::kMxfp4>,   kAnyModel,           "experts_down_blocks: block-scaled, 64 pairs",             kBlocks, &verify::check_experts_down},
+    {kUnembed,     kBf16,  kBf16,    1,                 kMaxColumns,       kEverywhere,     kFewPass,   &unembed,              &dense_hidden,                  kAnyModel,           "unembed: norm, strips of 16 rows",                        kStrips, &verify::check_unembed},
+    {kUnembed,     kBf16,  kBf16,    kMaxColumns + 1,   kFewTokens,        kEverywhere,     kFewPass,   &unembed,              &dense_hidden,                  &why_not_mma,        "unembed: norm, strips of 16 rows",                        kStrips, &verify::check_unembed},
+    {kUnembed,     kBf16,  kBf16,    kFewTokens + 1,    kAnyRows,          kEverywhere,     kManyPass,  &unembed_many,         &many,                          &why_not_mma,        "unembed_many: strips of 16 rows for 64 tokens",           kMany,   &verify::check_unembed},
+    {kUnembed,     kBf16,  kBf16,    kMaxColumns + 1,   kAnyRows,          {Family::kSm90}, kWgmmaPass, &unembed_wgmma,        &wgmma,                         &why_not_wgmma,      "unembed_wgmma: strips of 16 rows for 64 tokens",          kWgmma,  &verify::check_unembed},
+    {kUnembed,     kE4m3,  kBf16,    1,                 kMaxColumns,       kEverywhere,     kFewPass,   &unembed,              &dense_hidden,                  kAnyModel,           "unembed: norm, strips of 16 rows",                        kStrips, &verify::check_unembed},
+    {kUnembed,     kE4m3,  kBf16,    kMaxColumns + 1,   kFewTokens,        kEverywhere,     kFewPass,   &unembed,              &dense_hidden,                  &why_not_mma,        "unembed: norm, strips of 16 rows",                        kStrips, &verify::check_unembed},
+    {kUnembed,     kE4m3,  kBf16,    kFewTokens + 1,    kAnyRows,          kEverywhere,     kManyPass,  &unembed_many,         &many,                          &why_not_mma,        "unembed_many: strips of 16 rows for 64 tokens",           kMany,   &verify::check_unembed},
+    {kUnembed,     kE4m3,  kBf16,    kMaxColumns + 1,   kAnyRows,          {Family::kSm90}, kWgmmaPass, &unembed_wgmma,        &wgmma,                         &why_not_wgmma,      "unembed_wgmma: strips of 16 rows for 64 tokens",          kWgmma,  &verify::check_unembed},
+    {kUnembed,     kMxfp4, kBf16,    1,                 kMaxColumns,       kEverywhere,     kFewPass,   &unembed,              &dense_hidden,                  kAnyModel,           "unembed: norm, strips of 16 rows",                        kStrips, &verify::check_unembed},
+    {kUnembed,     kMxfp4, kBf16,    kMaxColumns + 1,   kFewTokens,        kEverywhere,     kFewPass,   &unembed,              &dense_hidden,                  &why_not_mma,        "unembed: norm, strips of 16 rows",                        kStrips, &verify::check_unembed},
+    {kUnembed,     kMxfp4, kBf16,    kFewTokens + 1,    kAnyRows,          kEverywhere,     kManyPass,  &unembed_many,         &many,                          &why_not_mma,        "unembed_many: strips of 16 rows for 64 tokens",           kMany,   &verify::check_unembed},
+    {kUnembed,     kMxfp4, kBf16,    kMaxColumns + 1,   kAnyRows,          {Family::kSm90}, kWgmmaPass, &unembed_wgmma,        &wgmma,                         &why_not_wgmma,      "unembed_wgmma: strips of 16 rows for 64 tokens",          kWgmma,  &verify::check_unembed},
+    {kSample,      kF32,   kF32,     1,                 kAnyRows,          kEverywhere,     kNoPass,    &sample,               kLittle,                        kAnyModel,           "best; sample: a cluster for each row",                    kOnly,   &verify::check_sample},
 };
 // clang-format on
 
@@ -107,6 +159,7 @@ std::string name(const KernelRow& row) {
   if (block_format_of(row)) name += fmt::format("/{}", nibble::name(row.activations));
   for (char& letter : name)
     if (letter == ' ') letter = '-';
+  if (row.pass.takes_image) name += "/wgmma";
   if (row.from_rows == row.to_rows) return fmt::format("{}/{}", name, row.from_rows);
   if (row.to_rows < kAnyRows) return fmt::format("{}/{}-{}", name, row.from_rows, row.to_rows);
   return row.from_rows > 1 ? fmt::format("{}/{}-", name, row.from_rows) : name;
@@ -137,10 +190,16 @@ std::vector<const KernelRow*> rows_valid_for(Family family, std::span<const Kern
   return valid;
 }
 
+std::vector<const KernelRow*> rows_with_code_for(const Target& target, std::span<const KernelRow> rows) {
+  std::vector<const KernelRow*> found = rows_valid_for(target.family, rows);
+  std::erase_if(found, [&](const KernelRow* row) { return row->pass.takes_image && !has_wgmma(target); });
+  return found;
+}
+
 std::vector<KernelCheck> kernel_checks(const CudaOptions& options) {
   const Target target = target_of(device_caps(), options);
   std::vector<KernelCheck> checks;
-  for (const KernelRow* row : rows_valid_for(target.family, kRows))
+  for (const KernelRow* row : rows_with_code_for(target, kRows))
     checks.push_back({name(*row), [row, target] { return row->check(*row, target); }});
   return checks;
 }

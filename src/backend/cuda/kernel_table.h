@@ -38,8 +38,11 @@ inline constexpr Families kEverywhere{Family::kSm80,  Family::kSm86,  Family::kS
 struct Pass {
   int columns{0};  // 0: it has no weights
   bool takes_norm{false};
+  bool takes_image{false};  // multiplies activations that lie in an image (layout/image.h)
 };
-inline constexpr Pass kNoPass{}, kFewPass{kMaxColumns, false}, kManyPass{kManyColumns, true};
+inline constexpr Pass kNoPass{}, kFewPass{kMaxColumns, false}, kManyPass{kManyColumns, true},
+    kBatchPass{kBatchColumns, true, true}, kWgmmaPass{kManyColumns, true, true},
+    kWidePass{kMostColumns, true, true};
 
 template <typename Args>
 using Launch = void (*)(const LaunchContext&, const Args&);
@@ -91,6 +94,8 @@ std::optional<BlockFormat> block_format_of(const KernelRow& row);
 
 // The rows that a family can run.
 std::vector<const KernelRow*> rows_valid_for(Family family, std::span<const KernelRow> rows);
+// Of these, the ones whose instructions the code has that runs there: a program without code for sm_90a has no wgmma on an H100.
+std::vector<const KernelRow*> rows_with_code_for(const Target& target, std::span<const KernelRow> rows);
 
 // The checks of all rows that this GPU can run, as the options pretend it to be.
 std::vector<KernelCheck> kernel_checks(const CudaOptions& options);

@@ -1,5 +1,6 @@
 #include "backend/cuda/kernels.h"
 
+#include "backend/cuda/chip/device.h"
 #include "backend/cuda/chip/pace.h"
 
 namespace nibble::cuda {
@@ -16,6 +17,10 @@ void prepare_kernels() {
   prepare_prompt_experts();
   prepare_prompt_blocks();
   prepare_prompt_rows();
+  if (device_caps().has_wgmma) {
+    prepare_wgmma_dense();
+    prepare_wgmma_experts();
+  }
   prepare_sample();
 }
 

@@ -3,7 +3,11 @@
 // activations are bfloat16, sums float32.
 //
 // Where whole strips would not spread evenly over the multiprocessors, a matrix product is cut anywhere. A row's sum
-// then comes in two parts, [2, T, rows], which its reader adds.
+// then comes in two parts, [2, T, rows], which its reader adds. Kernels for many tokens, which take the norm, have both parts of a row in
+// one CTA: they add them themselves, and leave one part.
+//
+// Kernels that multiply by wgmma take their activations as an image (layout/image.h) of so many rows: image_rows, or image_pairs for pairs of
+// a token and an expert. Where these are 0, activations lie row by row.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -27,6 +31,7 @@ struct EmbedArgs {
   int hidden;
   float* x;  // [T, H]
   uint32_t* step;
+  const SampleResult* last_results;  // of the step before
 };
 void embed(const LaunchContext& gpu, int num_tokens, const EmbedArgs& args);
 
@@ -50,9 +55,12 @@ struct NormInput {
 struct RmsNormArgs {
   NormInput norm;
   int num_tokens;
-  float* x;               // [T, H]
+  float* x;               // [T, H] or null
   __nv_bfloat16* normed;  // [T, H]
   BlockRows blocks{};     // [T, H]
+  int image_rows{0};      // of `normed`
+  // [num_tokens], indices into the step's rows, of which only these are wanted; null: all.
+  const int* rows{nullptr};
 };
 void rms_norm(const LaunchContext& gpu, const RmsNormArgs& args);
 
@@ -63,7 +71,8 @@ struct QkvArgs {
   Strips weights;
   const float* bias;
   int num_tokens;
-  float* parts;  // [2, T, rows]
+  float* parts;       // [2, T, rows]
+  int image_rows{0};  // of `normed`
 };
 void qkv(const LaunchContext& gpu, const QkvArgs& args);
 
@@ -84,10 +93,12 @@ struct LayerPages {
 struct AppendArgs {
   StepInput input;
   const float* parts;  // result of qkv()
+  bool has_rest;       // it is in two parts
   int num_tokens, num_heads, num_kv_heads;
   RopeInput rope;
   LayerPages pages;
   __nv_bfloat16* queries;  // [T, Nq D] or null: rope(q), for attend_tiles()
+  int image_rows{0};       // of `queries`, whose cells then have their columns in natural order
 };
 void append(const LaunchContext& gpu, const AppendArgs& args);
 
@@ -95,6 +106,7 @@ void append(const LaunchContext& gpu, const AppendArgs& args);
 struct AttendArgs {
   StepInput input;
   const float* parts;  // result of qkv()
+  bool has_rest;       // it is in two parts
   int num_tokens, num_heads, num_kv_heads;
   RopeInput rope;
   LayerPages pages;
@@ -105,6 +117,7 @@ struct AttendArgs {
   float* partials;     // [rows of the launch, Nkv, max_chunks, kPartialFloats]
   unsigned* tickets;   // [rows of the launch, Nkv], zero before and after every launch
   __nv_bfloat16* out;  // [T, Nq D]
+  int image_rows{0};   // of `out`
 };
 inline constexpr int kChunkPages{8};   // per CTA of attend_rows(): 256 positions
 inline constexpr int kMaxChunks{512};  // per row: 131,072 positions
@@ -124,6 +137,7 @@ struct AttendTilesArgs {
   int window;               // 0: no window
   const float* sinks;       // [Nq]
   __nv_bfloat16* attended;  // [T, Nq D]: rope(q) as append() left it; becomes the result
+  int image_rows{0};        // of `attended`
 };
 void attend_tiles(const LaunchContext& gpu, int num_tiles, const AttendTilesArgs& args);
 
@@ -135,18 +149,20 @@ struct ProjectArgs {
   Strips weights;
   const float* bias;
   int num_tokens;
-  float* parts;  // [2, T, H]; x and b are in the first part
+  float* parts;       // [2, T, H]; x and b are in the first part
+  int image_rows{0};  // of `attended`
 };
 void project(const LaunchContext& gpu, const ProjectArgs& args);
 
 // The pairs of a token and an expert, grouped by expert: groups of up to `size` pairs, pair = token K + slot.
 struct Groups {
-  int size;        // the columns of a pass of experts_up() and experts_down()
-  int* count;      // number of groups
-  int* expert;     // [groups]
-  int* num_pairs;  // [groups]
-  int* pairs;      // [groups, size]
-  float* weight;   // [T, K], indexed by pair
+  int size;                 // the columns of a pass of experts_up() and experts_down()
+  int* count;               // number of groups
+  int* expert;              // [groups]
+  int* num_pairs;           // [groups]
+  int* pairs;               // [groups, size]
+  float* weight;            // [T, K], indexed by pair
+  int* image_row{nullptr};  // [groups]: where each begins in images of pairs, a multiple of 8
 };
 
 // normed = norm(x), unless the kernel takes it (kernel_table.h: Pass); then the K largest of W normed + b, and the softmax
@@ -163,6 +179,7 @@ struct RouteArgs {
   int* rank;              // [T, K], scratch
   unsigned* ticket;       // zero before and after every launch
   Groups groups;
+  int image_rows{0};  // of `normed`
 };
 void route(const LaunchContext& gpu, const RouteArgs& args);
 
@@ -182,6 +199,9 @@ struct ExpertsUpArgs {
   // experts_up_blocks() reads and writes these in place of normed and gated; they have the same format.
   BlockRows normed_blocks{};  // [T, H]
   BlockRows gated_blocks{};   // [T K, I]
+  // experts_up_wgmma() takes `normed` as an image, gathers the pairs of groups in another, scratch, and leaves `gated` as one.
+  __nv_bfloat16* gathered{nullptr};  // [pairs of groups, H]
+  int image_rows{0}, image_pairs{0};
 };
 void experts_up(const LaunchContext& gpu, const ExpertsUpArgs& args);
 
@@ -224,6 +244,7 @@ struct ExpertsDownArgs {
   const float* bias;         // [E, H]
   float* out;                // [T K, H]
   BlockRows gated_blocks{};  // [T K, I], of experts_down_blocks() in place of gated
+  int image_pairs{0};        // of `gated`
 };
 void experts_down(const LaunchContext& gpu, const ExpertsDownArgs& args);
 
@@ -234,12 +255,16 @@ struct UnembedArgs {
   int num_rows;
   Strips weights;
   float* logits;  // [num_rows, V]
+  // [num_rows, H], where the kernel takes the norm (kernel_table.h: Pass).
+  const __nv_bfloat16* normed{nullptr};
+  int image_rows{0};  // of `normed`
 };
 void unembed(const LaunchContext& gpu, const UnembedArgs& args);
 
 // Chooses a token from each row of logits, and computes the log-probabilities that are asked for.
 struct SampleArgs {
   const SampleRow* rows;  // [rows of the launch]
+  const RowInput* input;  // the step's
   float* logits;      // [rows, V]; the kernel applies biases and penalties in place, and restores the logits
   int vocab;          // at most kMaxVocab
   bool are_greedy;    // every row asks for nothing but the likeliest token
@@ -261,16 +286,28 @@ void read_all(Stream stream, int num_multiprocessors, const ReadArgs& args);
 // Bytes of dynamic shared memory that a CTA takes: of the products of many tokens, of these in block-scaled products, and of
 // attend_tiles().
 size_t many_shared_bytes(Layout layout);
+size_t wgmma_shared_bytes(Layout layout);
 size_t block_shared_bytes(BlockFormat format);
 size_t attend_tiles_shared_bytes();
 
 // The operations above for many tokens: weights are read once for kManyColumns of them.
 void qkv_many(const LaunchContext& gpu, const QkvArgs& args);
 void project_many(const LaunchContext& gpu, const ProjectArgs& args);
+void unembed_many(const LaunchContext& gpu, const UnembedArgs& args);
 void logits_many(const LaunchContext& gpu, const RouteArgs& args);  // the part of route_many that multiplies
 void route_many(const LaunchContext& gpu, const RouteArgs& args);
 void experts_up_many(const LaunchContext& gpu, const ExpertsUpArgs& args);
 void experts_down_many(const LaunchContext& gpu, const ExpertsDownArgs& args);
+// The same by wgmma, for up to kMostColumns.
+void qkv_wgmma(const LaunchContext& gpu, const QkvArgs& args);
+void qkv_narrow(const LaunchContext& gpu, const QkvArgs& args);  // for batches: more and smaller CTAs
+void project_wgmma(const LaunchContext& gpu, const ProjectArgs& args);
+void project_narrow(const LaunchContext& gpu, const ProjectArgs& args);
+void unembed_wgmma(const LaunchContext& gpu, const UnembedArgs& args);
+void logits_wgmma(const LaunchContext& gpu, const RouteArgs& args);
+void route_wgmma(const LaunchContext& gpu, const RouteArgs& args);
+void experts_up_wgmma(const LaunchContext& gpu, const ExpertsUpArgs& args);
+void experts_down_wgmma(const LaunchContext& gpu, const ExpertsDownArgs& args);
 // The same in block-scaled products, in the format of the blocks.
 void experts_up_blocks(const LaunchContext& gpu, const ExpertsUpArgs& args);
 void experts_down_blocks(const LaunchContext& gpu, const ExpertsDownArgs& args);
@@ -287,6 +324,8 @@ void prepare_prompt_dense();
 void prepare_prompt_experts();
 void prepare_prompt_blocks();
 void prepare_prompt_rows();
+void prepare_wgmma_dense();
+void prepare_wgmma_experts();
 void prepare_sample();
 
 }  // namespace nibble::cuda

@@ -24,13 +24,11 @@ size_t total_bytes(const MemoryPlan& plan) {
 std::string advice(const Config& config, const BackendOptions& options, const CudaOptions& own,
                    const MemoryPlan& needed, size_t free) {
   const size_t without_kv = total_bytes(needed) - needed.kv_bytes;
-  BackendOptions page = options;
-  page.num_full_pages = 1;
-  page.num_sliding_pages = 0;
-  const size_t page_bytes = kv_bytes(config, page);
-  page.num_full_pages = 0;
-  page.num_sliding_pages = options.num_sliding_pages;
-  const size_t sliding_bytes = kv_bytes(config, page);
+  BackendOptions pages = options;
+  pages.num_full_pages = 0;
+  const size_t sliding_bytes = kv_bytes(config, pages);
+  pages.num_full_pages = 1;
+  const size_t page_bytes = kv_bytes(config, pages) - sliding_bytes;
   if (without_kv + sliding_bytes + page_bytes <= free) {
     const size_t num_pages = (free - without_kv - sliding_bytes) / page_bytes;
     return fmt::format(

@@ -22,7 +22,7 @@ MemoryPlan memory_plan(const Config& config, const BackendOptions& options, cons
 std::string why_not_memory(const Config& config, std::string_view source, const BackendOptions& options,
                            const CudaOptions& own, size_t free);
 
-// What weights, cache and workspace can take of the GPU's memory now: what is free, less what loading takes beside them.
+// Counts what weights, cache and workspace can take of the GPU's memory now: what is free, less what loading takes beside them.
 size_t loadable_bytes(const DeviceCaps& caps);
 
 }  // namespace nibble::cuda

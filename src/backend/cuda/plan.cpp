@@ -1,6 +1,7 @@
 #include "backend/cuda/plan.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "core/check.h"
 #include "core/error.h"
@@ -44,8 +45,7 @@ bool are_asked_for(const KernelRow& row, const std::vector<const KernelRow*>& ro
   if (const std::optional<BlockFormat> format = block_format_of(row)) return format == prompt_activations;
   return std::none_of(rows.begin(), rows.end(), [&](const KernelRow* other) {
     return prompt_activations && block_format_of(*other) == prompt_activations &&
-           other->operation == row.operation && other->weights == row.weights &&
-           other->from_rows == row.from_rows;
+           other->operation == row.operation && other->weights == row.weights && other->takes(row.from_rows);
   });
 }
 
@@ -54,19 +54,20 @@ bool are_asked_for(const KernelRow& row, const std::vector<const KernelRow*>& ro
 Plan::Plan(const Config& config, const BackendOptions& options, const Target& target, std::string_view source,
            std::optional<BlockFormat> prompt_activations, std::span<const KernelRow> rows)
     : target_(target), num_experts_(config.num_experts), experts_per_token_(config.experts_per_token) {
+  if (prompt_activations) target_.has_wgmma = false;  // it takes activations in another layout
   const std::vector<const KernelRow*> valid = rows_valid_for(target.family, rows);
   for (const Operation operation : kOperations) {
     const Format weights = weights_of(operation, options);
     const size_t first = chosen_.size();
-    std::string reason;
+    std::vector<std::pair<const KernelRow*, std::string>> refused;
     for (const KernelRow* row : valid) {
       if (row->operation != operation || row->weights != weights) continue;
       if (!are_asked_for(*row, valid, prompt_activations)) continue;
-      std::string refusal = row->why_not ? row->why_not(config, target) : std::string();
+      std::string refusal = row->why_not ? row->why_not(config, target_) : std::string();
       if (refusal.empty())
         chosen_.push_back(row);
       else
-        reason = std::move(refusal);
+        refused.emplace_back(row, std::move(refusal));
     }
     std::sort(chosen_.begin() + static_cast<ptrdiff_t>(first), chosen_.end(),
               [](const KernelRow* a, const KernelRow* b) { return a->from_rows < b->from_rows; });
@@ -79,12 +80,17 @@ Plan::Plan(const Config& config, const BackendOptions& options, const Target& ta
       if (row.from_rows > next) break;
       next = ptrdiff_t{row.to_rows} + 1;
     }
-    if (next <= options.max_batch_tokens && !is_optional(operation))
+    if (next <= options.max_batch_tokens && !is_optional(operation)) {
+      const auto num_rows = static_cast<int>(next);
+      const auto nearest = std::find_if(refused.begin(), refused.end(),
+                                        [&](const auto& entry) { return entry.first->takes(num_rows); });
+      const std::string reason = nearest == refused.end() ? "" : nearest->second;
       throw InputError(
           "{}: the CUDA backend has no kernel for {} in {} on {}, for a step of {} row{}{}{}; try --backend "
           "cpu",
           source, nibble::name(operation), nibble::name(weights), name(target.family), next,
           next == 1 ? "" : "s", reason.empty() ? "" : ": ", reason);
+    }
   }
 }
 

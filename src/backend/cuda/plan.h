@@ -26,6 +26,8 @@ class Plan {
   bool has_norms(int num_tokens) const { return find(Operation::kRmsNorm, num_tokens) != nullptr; }
   // Says whether one launch, route_and_experts_up(), routes and does the first half of the experts.
   bool routes_with_experts(int num_tokens) const;
+  // Says whether activations that are multiplied lie in images (layout/image.h).
+  bool has_images(int num_tokens) const { return row(Operation::kQkv, num_tokens).pass.takes_image; }
   int group_size(int num_tokens) const { return row(Operation::kRoute, num_tokens).pass.columns; }
   int max_groups(int num_tokens) const;  // of a step of T tokens, for any routing
 

@@ -6,6 +6,7 @@
 
 #include "backend/cuda/choice.cuh"
 #include "backend/cuda/decode/stream.cuh"
+#include "backend/cuda/layout/image.h"
 
 namespace nibble::cuda {
 
@@ -54,12 +55,15 @@ __device__ void group_pairs(const RouteArgs& args) {
   if (threadIdx.x <
       32) {  // each lane has a run of consecutive experts; a prefix sum over lanes gives the first group of each run
     const int lane = threadIdx.x, run = (num_experts + 31) / 32;
-    int own = 0;
-    for (int e = lane * run; e < min((lane + 1) * run, num_experts); ++e)
+    int own = 0, own_rows = 0;  // groups, and rows of images of pairs
+    for (int e = lane * run; e < min((lane + 1) * run, num_experts); ++e) {
       own += (counts[e] + size - 1) / size;
-    int before = 0, count = 0;
+      own_rows += whole_eights(counts[e]);
+    }
+    int before = 0, count = 0, row = 0;
     cub::WarpScan<int>::TempStorage nothing;  // WarpScan shuffles: it needs no shared memory
     cub::WarpScan<int>(nothing).ExclusiveSum(own, before, count);
+    cub::WarpScan<int>(nothing).ExclusiveSum(own_rows, row);
     if (lane == 0) *args.groups.count = count;
     for (int e = lane * run; e < min((lane + 1) * run, num_experts); ++e) {
       const int pairs = counts[e];
@@ -67,6 +71,8 @@ __device__ void group_pairs(const RouteArgs& args) {
       for (int rest = pairs; rest > 0; rest -= size, ++before) {
         args.groups.expert[before] = e;
         args.groups.num_pairs[before] = min(rest, size);
+        if (args.groups.image_row) args.groups.image_row[before] = row;
+        row += whole_eights(min(rest, size));
       }
     }
   }

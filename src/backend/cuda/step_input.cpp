@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "backend/cuda/kernels.h"
+#include "backend/cuda/workspace.h"
 #include "core/check.h"
 
 namespace nibble::cuda {
@@ -11,7 +12,8 @@ namespace {
 
 // Upper bound on a step's page ids: the page tables of all runs.
 size_t max_page_ids(const BackendOptions& options) {
-  return static_cast<size_t>(options.num_full_pages) + static_cast<size_t>(options.num_sliding_pages);
+  return static_cast<size_t>(options.num_full_pages) + static_cast<size_t>(options.num_sliding_pages) +
+         2 * kSparePages;
 }
 
 }  // namespace
@@ -34,9 +36,12 @@ int chunks_for(int num_pages) { return (num_pages + kChunkPages - 1) / kChunkPag
 
 InputUpload::InputUpload(const Config& config, const BackendOptions& options, uint8_t* device)
     : max_tokens_(options.max_batch_tokens),
+      spare_full_{static_cast<PageId>(options.num_full_pages)},
+      spare_sliding_{static_cast<PageId>(options.num_sliding_pages)},
       max_page_ids_(max_page_ids(options)),
       device_(device),
       pinned_(max_input_bytes(options)),
+      last_pinned_(max_input_bytes(options)),
       sample_rows_(config.vocab) {}
 
 StepShape InputUpload::upload(const Batch& batch, Stream stream) {
@@ -56,12 +61,18 @@ StepShape InputUpload::upload(const Batch& batch, Stream stream) {
     num_page_ids += run.full.pages.size() + run.sliding.pages.size();
   }
   NIBBLE_CHECK(shape.num_tokens <= max_tokens_, "{} rows, {} allowed", shape.num_tokens, max_tokens_);
+  const int num_tokens = shape.num_tokens;
+  if (shape.is_decode() && graph_rows(num_tokens) <= max_tokens_)
+    shape.num_tokens = shape.num_outputs = shape.num_single_rows = graph_rows(num_tokens);
+  const bool has_spare_rows = shape.num_tokens > num_tokens;
+  if (has_spare_rows) num_page_ids += 2 * kSparePages;
   NIBBLE_CHECK(num_page_ids <= max_page_ids_, "{} page ids, {} allowed", num_page_ids, max_page_ids_);
   NIBBLE_CHECK(last_position < kMaxChunks * kChunkPages * kPagePositions, "position {}", last_position);
   // The number of chunks is rounded up to a power of two: few grid sizes, so that a graph serves many steps.
   shape.full_chunks = 1;
   while (shape.full_chunks < chunks_for(last_position / kPagePositions + 1)) shape.full_chunks *= 2;
 
+  std::swap(pinned_, last_pinned_);
   const InputParts in = parts_of(pinned_.as<uint8_t>(), shape);
   TileInput* tile = in.tiles;
   int* output_row = in.output_rows;
@@ -80,12 +91,22 @@ StepShape InputUpload::upload(const Batch& batch, Stream stream) {
     int& next_row = is_tiled ? next_tiled : next_single;
     const int first_row = std::exchange(next_row, next_row + num_rows);
     for (int i = 0; i < num_rows; ++i)
-      in.rows[first_row + i] = {run.tokens[static_cast<size_t>(i)], run.first_position + i, full, sliding};
+      in.rows[first_row + i] = {run.follows < 0 ? run.tokens[static_cast<size_t>(i)] : -1 - run.follows,
+                                run.first_position + i, full, sliding};
     for (int i = 0; is_tiled && i < num_rows; i += kTileRows)
       *tile++ = {first_row + i, std::min(kTileRows, num_rows - i)};
     for (const OutputRow& output : run.outputs) {
       *output_row++ = first_row + output.token_index;
-      sample_rows_.add(output, run.first_position + output.token_index + 1);
+      sample_rows_.add(output, run.first_position + output.token_index + 1, run.follows < 0 ? -1 : first_row);
+    }
+  }
+  if (has_spare_rows) {
+    constexpr TokenId kAny{0};
+    const uint32_t full = add_table({{&spare_full_, 1}}), sliding = add_table({{&spare_sliding_, 1}});
+    for (int row = num_tokens; row < shape.num_tokens; ++row) {
+      in.rows[row] = {kAny, 0, full, sliding};
+      *output_row++ = row;
+      sample_rows_.add({}, 0);
     }
   }
   shape.are_greedy = sample_rows_.are_greedy();

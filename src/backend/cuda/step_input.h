@@ -8,7 +8,13 @@
 
 namespace nibble::cuda {
 
-inline constexpr int kMaxGraphTokens{8};
+inline constexpr int kMaxGraphTokens{64};
+// The rows of a decode step's graph: few sizes, so that few graphs serve all steps. The rows that are too many hold a token of a
+// sequence that nobody has, in a page of its own (kSparePages), and no token is chosen for them.
+constexpr int graph_rows(int num_tokens) {
+  const int step = num_tokens <= 8 ? 1 : num_tokens <= 32 ? 4 : 8;
+  return (num_tokens + step - 1) / step * step;
+}
 
 // A step's shape decides which kernels it launches, and with which grids: steps of one shape share a CUDA graph.
 struct StepShape {
@@ -18,7 +24,9 @@ struct StepShape {
   bool are_greedy{false};
   bool have_masks{false};  // the sampling waits for InputUpload::upload_masks()
   bool writes_kv{false};   // every row belongs to another sequence: attend_rows() writes
-  bool is_decode() const { return num_tokens <= kMaxGraphTokens && writes_kv && num_outputs == num_tokens; }
+  bool is_decode() const {
+    return num_tokens > 0 && num_tokens <= kMaxGraphTokens && writes_kv && num_outputs == num_tokens;
+  }
   friend auto operator<=>(const StepShape&, const StepShape&) = default;
 };
 
@@ -43,16 +51,17 @@ class InputUpload {
   // `device`: max_input_bytes() on the device.
   InputUpload(const Config& config, const BackendOptions& options, uint8_t* device);
 
-  // Enqueues the copy of a batch's input. The previous step must have ended.
+  // Enqueues the copy of a batch's input. The step before the previous one must have ended.
   StepShape upload(const Batch& batch, Stream stream);
   // Enqueues the copy of the masks of its output rows, when everything before the sampling has been launched.
   void upload_masks(Stream stream) { sample_rows_.upload_masks(stream); }
 
  private:
   int max_tokens_;
+  PageId spare_full_, spare_sliding_;
   size_t max_page_ids_;
   uint8_t* device_;
-  PinnedBuffer pinned_;
+  PinnedBuffer pinned_, last_pinned_;  // in turn: the previous step's copy may still be waiting to begin
   SampleRows sample_rows_;
 };
 

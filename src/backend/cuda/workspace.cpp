@@ -1,9 +1,11 @@
 #include "backend/cuda/workspace.h"
 
+#include <algorithm>
 #include <type_traits>
 
 #include "backend/cuda/device_weights.h"
 #include "backend/cuda/kernel_table.h"
+#include "backend/cuda/layout/image.h"
 #include "backend/cuda/step_input.h"
 #include "model/batch.h"
 #include "model/rope.h"
@@ -33,11 +35,18 @@ size_t place(const Config& config, const BackendOptions& options, const CudaOpti
              Nkv = static_cast<size_t>(config.num_kv_heads),
              K = static_cast<size_t>(config.experts_per_token);
   const GroupRoom groups = group_room(config, options.max_batch_tokens, kernel_rows());
+  w.image_rows = whole_eights(options.max_batch_tokens);
+  w.image_pairs = whole_eights(options.max_batch_tokens * config.experts_per_token) + 8 * groups.num_groups;
+  const auto take_rows_or_image = [&](__nv_bfloat16*& rows, size_t count, int image_rows, int cols) {
+    take(rows, std::max(count * static_cast<size_t>(cols), image_bytes(image_rows, cols) / sizeof *rows));
+  };
   take(w.x, T * H);
-  take(w.qkv_parts, 2 * T * (Nq + 2 * Nkv) * D);
-  take(w.attended, T * Nq * D);
+  take(w.qkv_parts,
+       std::max(2 * T * (Nq + 2 * Nkv) * D, image_bytes(w.image_pairs, config.hidden) / sizeof(float)));
+  w.gathered = reinterpret_cast<__nv_bfloat16*>(w.qkv_parts);
+  take_rows_or_image(w.attended, T, w.image_rows, config.num_heads * config.head_dim);
   take(w.project_parts, 2 * T * H);
-  take(w.normed, T * H);
+  take_rows_or_image(w.normed, T, w.image_rows, config.hidden);
   take(w.router_logits, T * static_cast<size_t>(config.num_experts));
   take(w.pair_weights, T * K);
   take(w.chosen, T * K);
@@ -45,8 +54,9 @@ size_t place(const Config& config, const BackendOptions& options, const CudaOpti
   take(w.group_count, 1);
   take(w.group_expert, static_cast<size_t>(groups.num_groups));
   take(w.group_pairs_count, static_cast<size_t>(groups.num_groups));
+  take(w.group_image_row, static_cast<size_t>(groups.num_groups));
   take(w.group_pairs, static_cast<size_t>(groups.num_pairs));
-  take(w.gated, T * K * static_cast<size_t>(config.intermediate));
+  take_rows_or_image(w.gated, T * K, w.image_pairs, config.intermediate);
   if (own.prompt_activations) {
     const auto take_rows = [&](BlockRows& rows, size_t count, int cols) {
       rows.format = *own.prompt_activations;
@@ -94,7 +104,8 @@ OwnedWorkspace::OwnedWorkspace(const Config& config, const BackendOptions& optio
 }
 
 size_t kv_layer_bytes(const Config& config, const BackendOptions& options, LayerKind kind) {
-  const int num_pages = kind == LayerKind::kFull ? options.num_full_pages : options.num_sliding_pages;
+  const int num_pages =
+      kSparePages + (kind == LayerKind::kFull ? options.num_full_pages : options.num_sliding_pages);
   return size_t{2} * static_cast<size_t>(num_pages) * static_cast<size_t>(config.num_kv_heads) *
          kPagePositions * num_bytes(options.kv_format, static_cast<size_t>(config.head_dim));
 }

@@ -10,17 +10,23 @@
 
 namespace nibble::cuda {
 
-inline constexpr int kOutputRows{32};  // rows of logits computed at a time
+inline constexpr int kOutputRows{64};  // rows of logits computed at a time
+inline constexpr int kSparePages{
+    1};  // of each kind, behind those that sequences have (graph_rows in step_input.h)
 inline constexpr size_t kAttendScratchBytes{size_t{64} << 20};
 
 // Activations of a step of up to T rows, and scratch that kernels hand to each other.
 struct Workspace {
   float *x{nullptr}, *qkv_parts{nullptr}, *project_parts{nullptr}, *router_logits{nullptr},
       *pair_weights{nullptr}, *experts_out{nullptr}, *logits{nullptr}, *attend_partials{nullptr};
+  // Room for activations row by row, and for the same as images of so many rows (layout/image.h).
   __nv_bfloat16 *attended{nullptr}, *normed{nullptr}, *gated{nullptr};
+  int image_rows{0}, image_pairs{0};
+  __nv_bfloat16* gathered{
+      nullptr};  // in the place of qkv_parts, which nobody reads any more when pairs are gathered
   BlockRows normed_blocks, gated_blocks;  // only with --prompt-activations
   int *chosen{nullptr}, *rank{nullptr}, *group_count{nullptr}, *group_expert{nullptr},
-      *group_pairs_count{nullptr}, *group_pairs{nullptr};
+      *group_pairs_count{nullptr}, *group_pairs{nullptr}, *group_image_row{nullptr};
   SampleResult* results{nullptr};
   uint64_t* best{nullptr};
   uint64_t *routing_sums{nullptr},

@@ -1,5 +1,6 @@
-// The small files of a checkpoint: the vocabulary, the chat template, and others that loaders ask for. generation_config.json says where an answer ends (transformers and vLLM stop nowhere else), tokenizer_config.json and
-// special_tokens_map.json name the special tokens for transformers.
+// The small files of a checkpoint: the vocabulary, the chat template, and others that loaders ask for. generation_config.json says where an
+// answer ends (transformers and vLLM stop nowhere else), tokenizer_config.json and special_tokens_map.json name the special tokens for
+// transformers.
 #pragma once
 
 #include <vector>

@@ -3,9 +3,9 @@
 #include "core/error.h"
 #include "core/log.h"
 #include "core/mapped_file.h"
+#include "grammar/languages/source.h"
 #include "grammar/limits.h"
-#include "grammar/source.h"
-#include "grammar/text_constraint.h"
+#include "grammar/matching/text_constraint.h"
 #include "harmony/control_tokens.h"
 #include "harmony/turn_constraint.h"
 

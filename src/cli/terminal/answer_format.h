@@ -5,14 +5,14 @@
 #include <optional>
 
 #include "core/settings.h"
-#include "grammar/constraint.h"
-#include "grammar/vocabulary_trie.h"
+#include "grammar/matching/constraint.h"
+#include "grammar/vocabulary/vocabulary_trie.h"
 #include "harmony/message.h"
 #include "text/tokenizer.h"
 
 namespace nibble::cli {
 
-// What the prompt tells the model of the schema; nothing where there is none. Throws InputError.
+// Gives what the prompt tells the model of the schema; nothing where there is none. Throws InputError.
 std::optional<harmony::ResponseFormat> response_format(const Settings& settings);
 
 class AnswerFormat {
@@ -25,7 +25,7 @@ class AnswerFormat {
 
  private:
   const Tokenizer& tokenizer_;
-  std::optional<grammar::VocabularyTrie> vocabulary_;  // made when it is needed first: that takes some 50 ms
+  std::optional<grammar::VocabularyTrie> vocabulary_;  // made when it is needed first: that takes 0.15 s
 };
 
 }  // namespace nibble::cli

@@ -12,7 +12,8 @@
 
 namespace nibble::cli {
 
-// A chat without messages, with the settings of the groups kInstruction and kDate, and the form that the answer is to have. Throws InputError.
+// A chat without messages, with the settings of the groups kInstruction and kDate, and the form that the answer is to have. Throws
+// InputError.
 harmony::Chat new_chat(const Settings& settings);
 
 // The request stops at harmony's stop tokens and at the model's own end tokens. Stop strings are not in it: answer.h applies them. Nor is

@@ -122,9 +122,7 @@ std::string AnthropicMessage::end(std::string_view stop_reason, const std::strin
   return events + anthropic_event({{"type", "message_stop"}});
 }
 
-std::string anthropic_event(const Json& event) {
-  return "event: " + event["type"].get<std::string>() + "\n" + sse_event(event);
-}
+std::string anthropic_event(const Json& event) { return named_sse_event(event); }
 
 Json anthropic_error(int status, std::string_view message, std::string_view request_id) {
   const auto type = [&]() -> const char* {

@@ -19,7 +19,7 @@ void add_paragraph(std::string& text, std::string_view more) {
   text += more;
 }
 
-// What a tool gave. Pictures can't be read; the model is told of them.
+// Reads what a tool gave. Pictures can't be read; the model is told of them.
 std::string result_from(const Field& content) {
   if (content.value().is_string()) return content.string();
   std::string text;

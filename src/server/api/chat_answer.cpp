@@ -94,7 +94,7 @@ std::vector<AnswerDelta> ChatAnswer::read_delta(const harmony::Delta& delta) {
   return out;
 }
 
-// What is certain of the content with this text; the engine does the same with completions (engine/sequence.cpp).
+// Gives what is certain of the content with this text; the engine does the same with completions (engine/sequence.cpp).
 std::string ChatAnswer::searched(const std::string& text) {
   return num_tokens_ > stop_.min_tokens ? matcher_.push(text) : text;
 }

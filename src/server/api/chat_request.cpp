@@ -28,7 +28,7 @@ void read_reasoning(const Field& request, ChatRequest& read) {
 ToolSet read_tools(const Field& request, ChatRequest& read) {
   ToolSet tools;
   if (const auto list = request.find("tools"))
-    for (const Field& tool : list->elements()) add_chat_tool(tool, tools, read.params.ignored);
+    for (const Field& tool : list->elements()) add_chat_tool(tool, tools);
   apply_tool_choice(request, tools, read.params);
   const auto functions = request.find("functions");
   const auto call = request.find("function_call");

@@ -30,12 +30,6 @@ void read_float(const Field& request, const char* key, double least, double most
   if (const auto field = request.find(key)) value = static_cast<float>(read_number(*field, least, most));
 }
 
-// Refuses parameters that would change the answer and are not implemented; the value that changes nothing is accepted.
-void refuse_unimplemented(const Field& request) {
-  if (const auto suffix = request.find("suffix"); suffix && suffix->value() != "")
-    suffix->refuse("empty: the model does not fill in");
-}
-
 void read_bans(const Field& request, GenerationParams& params) {
   params.bad_words = read_texts(request, "bad_words", kMaxBadWords);
   const auto allowed = request.find("allowed_token_ids");
@@ -172,7 +166,6 @@ void read_sampling(const Field& request, GenerationParams& params) {
 GenerationParams read_generation_params(Api api, const Field& request) {
   GenerationParams params;
   check_fields(api, request, params.ignored);
-  refuse_unimplemented(request);
   params.model = request.find_string("model");
   if (const auto n = request.find("n"))
     params.num_choices = static_cast<int>(read_whole_number(*n, 1, kMaxChoices));

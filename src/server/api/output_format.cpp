@@ -99,6 +99,11 @@ void read_of_others(const Field& request, FormatReader& reader) {
 
 }  // namespace
 
+std::string OutputFormat::name() const {
+  constexpr std::string_view kRoot{"request."};
+  return field.starts_with(kRoot) ? field.substr(kRoot.size()) : field;
+}
+
 OutputFormat read_output_format(Api api, const Field& request) {
   FormatReader reader;
   switch (api) {

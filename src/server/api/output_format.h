@@ -6,7 +6,7 @@
 #include <optional>
 #include <string>
 
-#include "grammar/source.h"
+#include "grammar/languages/source.h"
 #include "harmony/field.h"
 #include "harmony/message.h"
 #include "server/api/request_fields.h"
@@ -17,6 +17,7 @@ struct OutputFormat {
   std::optional<grammar::Source> source;        // nothing: any text
   std::string field;                            // that asks for it, "request.response_format"
   std::optional<harmony::ResponseFormat> told;  // what the prompt says of it
+  std::string name() const;                     // that field without the request's: "response_format"
 };
 
 // Throws InputError, also where two fields ask for a form.

@@ -220,4 +220,8 @@ std::string print(const Json& json) { return json.dump(-1, ' ', false, Json::err
 
 std::string sse_event(const Json& json) { return "data: " + print(json) + "\n\n"; }
 
+std::string named_sse_event(const Json& json) {
+  return "event: " + json.at("type").get<std::string>() + "\n" + sse_event(json);
+}
+
 }  // namespace nibble::server

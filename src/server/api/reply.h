@@ -94,7 +94,8 @@ int64_t count_characters(std::string_view text);  // `text` must be valid UTF-8
 
 // JSON on one line. Invalid UTF-8 (half characters, which only tokens have) becomes U+FFFD.
 std::string print(const Json& json);
-std::string sse_event(const Json& json);  // "data: {...}\n\n"
+std::string sse_event(const Json& json);        // "data: {...}\n\n"
+std::string named_sse_event(const Json& json);  // the same behind "event: TYPE\n", of json["type"]
 inline constexpr std::string_view kSseDone{"data: [DONE]\n\n"};
 inline constexpr std::string_view kSseKeepAlive{":\n\n"};  // a comment, which clients ignore
 

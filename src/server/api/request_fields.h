@@ -1,4 +1,4 @@
-// What becomes of every field of a request: one table for all endpoints (request_fields.cpp).
+// Says what becomes of every field of a request: one table for all endpoints (request_fields.cpp).
 //
 // A field is obeyed, or ignored because it changes no text, or refused by its name because it would. One that the table does not have is
 // ignored too. The names of ignored fields go into a header of the answer and the log (service.h: note_ignored), and with --strict such a

@@ -85,7 +85,7 @@ void add_message(const Field& item, Reader& out) {
   said.is_preamble = item.find_string("phase") == "commentary";
 }
 
-// What another agent says to this one.
+// Adds what another agent says to this one.
 void add_agent_message(const Field& item, Reader& out) {
   out.input.messages.emplace_back().text = text_from(item.need("content", kTextParts));
 }

@@ -125,7 +125,7 @@ std::string ResponseObject::events_of(const std::vector<Json>& events) {
 
 std::string ResponseObject::print_event(Json event) {
   event["sequence_number"] = num_events_++;
-  return "event: " + event["type"].get<std::string>() + "\n" + sse_event(event);
+  return named_sse_event(event);
 }
 
 }  // namespace nibble::server

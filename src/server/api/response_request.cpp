@@ -16,15 +16,8 @@ namespace {
 using harmony::Field;
 using harmony::Json;
 
-// Refuses parameters that would change the answer and are not implemented.
-void refuse_unsupported_fields(const Field& request) {
-  for (const char* key : {"conversation", "prompt"})
-    if (const auto field = request.find(key))
-      field->refuse("absent: the conversation is input and previous_response_id");
-}
-
 void read_include(const Field& request, ResponseRequest& read) {
-  // What only built-in tools and pictures have never occurs here.
+  // Only built-in tools and pictures have these, and neither occurs here.
   constexpr std::string_view kNeverThere[]{
       "reasoning.encrypted_content",   "file_search_call.results",
       "web_search_call.results",       "web_search_call.action.sources",
@@ -43,7 +36,7 @@ void read_include(const Field& request, ResponseRequest& read) {
     read.params.sample.num_logprobs = static_cast<int>(read_whole_number(*top, 0, kMaxLogprobs));
 }
 
-// What becomes of the response beside its text.
+// Reads what becomes of the response beside its text.
 void read_keeping(const Field& request, ResponseRequest& read) {
   read.previous_id = request.find_string("previous_response_id");
   if (const auto store = request.find("store")) read.store = store->boolean();
@@ -101,7 +94,6 @@ ResponseRequest read_response(Json body) {
   ResponseRequest read;
   read.body = std::move(body);
   const Field request(read.body, "request");
-  refuse_unsupported_fields(request);
   read.params = read_generation_params(Api::kResponses, request);
   if (read.params.num_choices != 1) request.find("n")->refuse("1: a response is one answer");
   if (const auto most = request.find("max_output_tokens"))

@@ -16,6 +16,7 @@ using harmony::Json;
 using harmony::Tool;
 
 constexpr size_t kMaxTools{1024};
+constexpr const char* kInput{"input"};  // the argument that is a custom tool's text
 
 // False for one that is offered already, as by a search of tools.
 bool is_new(const ToolSet& tools, std::string_view space, std::string_view name) {
@@ -36,18 +37,25 @@ void offer(Tool tool, ToolKind kind, std::optional<bool> is_strict, ToolSet& too
 
 // {"name", "description", "format": {"type": "text"} or {"type": "grammar", "syntax", "definition"}}, of which a chat wraps the grammar
 // once more.
-void offer_custom(const Field& tool, ToolSet& tools, IgnoredFields& ignored) {
+void offer_custom(const Field& tool, ToolSet& tools) {
+  constexpr const char* kSyntaxes{"\"lark\" or \"regex\""};
+  std::optional<grammar::Source> input;
   Tool function{.name = tool.need_string("name"),
                 .description = tool.find_string("description").value_or(""),
                 .parameters = {}};
   if (const auto format = tool.find("format"); format && format->find_string("type") == "grammar") {
-    ignored.add("tools.custom.format", "told to the model, not enforced");
     const Field grammar = format->find("grammar").value_or(*format);
-    function.description += "\nThe input follows this grammar (" + grammar.need_string("syntax") + "):\n" +
-                            grammar.need_string("definition");
+    const Field syntax = grammar.need("syntax", kSyntaxes);
+    if (syntax.value() != "lark" && syntax.value() != "regex") syntax.refuse(kSyntaxes);
+    input = {.language = syntax.value() == "lark" ? grammar::Language::kLark : grammar::Language::kRegex,
+             .text = grammar.need_string("definition"),
+             .argument = kInput};
+    function.description += "\nThe input follows this grammar (" + syntax.string() + "):\n" + input->text;
   }
   function.parameters = R"({"type":"object","properties":{"input":{"type":"string"}},"required":["input"]})";
+  const size_t num_offered = tools.offered.size();
   offer(std::move(function), ToolKind::kCustom, true, tools);
+  if (tools.offered.size() > num_offered) tools.offered.back().input = std::move(input);
 }
 
 // Absent: OpenAI's chats then hold arguments to nothing and its responses to the schema.
@@ -113,10 +121,10 @@ void add_function(const Field& function, ToolSet& tools) {
   offer(harmony::tool_from_function(function), ToolKind::kFunction, strictness(function), tools);
 }
 
-void add_chat_tool(const Field& tool, ToolSet& tools, IgnoredFields& ignored) {
+void add_chat_tool(const Field& tool, ToolSet& tools) {
   const Field type = tool.need("type", "\"function\" or \"custom\"");
   if (type.value() == "custom")
-    offer_custom(tool.need("custom", "an object with name, description and format"), tools, ignored);
+    offer_custom(tool.need("custom", "an object with name, description and format"), tools);
   else if (type.value() == "function")
     add_function(tool.need("function", "an object with name, description and parameters"), tools);
   else
@@ -128,7 +136,7 @@ void add_response_tool(const Field& tool, ToolSet& tools, IgnoredFields& ignored
   if (type == "function")
     add_function(tool, tools);
   else if (type == "custom")
-    offer_custom(tool, tools, ignored);
+    offer_custom(tool, tools);
   else if (type == "namespace")
     offer_namespace(tool, tools, ignored);
   else if (type == "local_shell")
@@ -183,7 +191,7 @@ void apply_tool_choice(const Field& request, ToolSet& tools, GenerationParams& p
 std::string input_of(const std::string& arguments) {
   const Json parsed = Json::parse(arguments, nullptr, /*allow_exceptions=*/false);
   if (!parsed.is_object()) return arguments;
-  const auto input = parsed.find("input");
+  const auto input = parsed.find(kInput);
   return input != parsed.end() && input->is_string() ? input->get<std::string>() : arguments;
 }
 

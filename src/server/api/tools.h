@@ -1,4 +1,4 @@
-// The tools that a request offers, and whether the model may call them.
+// Reads the tools that a request offers, and says which of them the model may call.
 //
 // Harmony has functions in namespaces and no other kind. A tool of another kind that has a form as a function is offered as that, and its
 // calls are told in the form of its kind; one that has none (web_search, mcp, ...) is left out and named among the ignored fields, because
@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "grammar/languages/source.h"
 #include "harmony/field.h"
 #include "harmony/message.h"
 #include "server/api/generation_params.h"
@@ -28,6 +29,7 @@ struct OfferedTool {
   std::string space{"functions"};  // its namespace
   ToolKind kind{ToolKind::kFunction};
   std::optional<std::string> parameters{};  // the schema of its arguments
+  std::optional<grammar::Source> input{};   // of kCustom: what its text must be, where it says so
   // The arguments are held to the schema: true, or an error. Absent: where that can be.
   std::optional<bool> is_strict{};
   bool may_be_called{true};  // tool_choice leaves it
@@ -45,7 +47,7 @@ struct ToolSet {
 };
 
 // Reads the element of a list "tools". Throws InputError.
-void add_chat_tool(const harmony::Field& tool, ToolSet& tools, IgnoredFields& ignored);
+void add_chat_tool(const harmony::Field& tool, ToolSet& tools);
 void add_function(const harmony::Field& function, ToolSet& tools);
 void add_response_tool(const harmony::Field& tool, ToolSet& tools, IgnoredFields& ignored);
 

@@ -1,5 +1,5 @@
-// What Ollama's API says of models: GET /api/tags, /api/ps, /api/version, POST /api/show. The model is the one that is served; none can be
-// loaded, changed or taken away.
+// Says of models what Ollama's API asks: GET /api/tags, /api/ps, /api/version, POST /api/show. The model is the one that is served; none
+// can be loaded, changed or taken away.
 #include <fmt/chrono.h>
 
 #include <nlohmann/json.hpp>

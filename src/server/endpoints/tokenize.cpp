@@ -30,7 +30,7 @@ asio::awaitable<void> tokenize(Service& service, Exchange& exchange) {
   co_await exchange.reply(200, kJsonType, std::move(answer));
 }
 
-// What lm-eval asks before it uses the endpoints above.
+// lm-eval asks this before it uses the endpoints above.
 asio::awaitable<void> tokenizer_info(Service& service, Exchange& exchange) {
   const ServedModel& model = *service.model;
   Json json{{"tokenizer_class", "nibble"}, {"bos_token", nullptr}, {"eos_token", nullptr}};

@@ -39,7 +39,7 @@ class Exchange {
   virtual void add_header(std::string_view name, std::string_view value) = 0;
   virtual asio::awaitable<void> reply(int status, std::string_view content_type, std::string body) = 0;
 
-  // Of the events of a stream; server-sent ones if it is not called.
+  // Names the type of a stream's events; they are server-sent ones if it is not called.
   virtual void set_stream_type(std::string_view content_type) = 0;
   // Sends server-sent events; the first call sends the header too. end_events() ends the stream; its status is for the log.
   virtual asio::awaitable<void> write_events(std::string events) = 0;

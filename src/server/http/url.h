@@ -13,7 +13,7 @@ std::string url_decoded(std::string_view text);
 // The value of a parameter in "a=1&b=2", decoded.
 std::optional<std::string> query_value(std::string_view query, std::string_view name);
 
-// What stands for "{id}" in the path of a route; it may have a "/", as names of models do. Nothing if the path is another's. Without
+// Finds what stands for "{id}" in the path of a route; it may have a "/", as names of models do. Nothing if the path is another's. Without
 // "{id}" in the route both must be equal, and what stands for it is empty.
 std::optional<std::string_view> match_path(std::string_view route, std::string_view path);
 

@@ -4,7 +4,7 @@ import { loadSettings, saveSettings } from "./store.js";
 
 const kFields = ["effort", "temperature", "instructions", "tools", "schema", "theme"];
 
-// What is wrong with a field's text; empty if nothing is.
+// Says what is wrong with a field's text; empty if nothing is.
 function faultOf(name, text) {
   if (text === "" || (name !== "tools" && name !== "schema")) return "";
   let value;

@@ -1,4 +1,4 @@
-// What the server does now, asked once a second while somebody looks.
+// Shows what the server does now, which it is asked once a second while somebody looks.
 import { getJson, onKeyNeeded } from "./api.js";
 import { Chart } from "./chart.js";
 import { askForKey } from "./dialogs.js";
@@ -28,7 +28,7 @@ const charts = {
 };
 byId("charts").append(...Object.values(charts).map((chart) => chart.element));
 
-// What happened between two answers of the server.
+// Draws what happened between two answers of the server.
 function draw(engine, before, seconds) {
   const since = (name) => engine[name] - before[name];
   const hasSteps = since("steps") > 0, hasPrompts = since("prompt_tokens") > 0;

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "core/error.h"
-#include "grammar/text_constraint.h"
+#include "grammar/matching/text_constraint.h"
 #include "harmony/turn_constraint.h"
 #include "server/http/http_error.h"
 
@@ -14,10 +14,7 @@ namespace {
 using grammar::Language;
 using grammar::Source;
 
-// `param` as the request names it, with "request." before it or not.
-[[noreturn]] void refuse(std::string_view field, const InputError& error) {
-  constexpr std::string_view kRoot{"request."};
-  if (field.starts_with(kRoot)) field.remove_prefix(kRoot.size());
+[[noreturn]] void refuse(const std::string& field, const InputError& error) {
   HttpError refusal(400, "{}: {}", field, error.what());
   refusal.param = field;
   throw refusal;
@@ -33,16 +30,21 @@ std::shared_ptr<grammar::Grammar> body_of(GrammarShelf& shelf, GenerationParams&
   if (!params.format.source) return nullptr;
   try {
     const grammar::Compiled compiled = shelf.get(*params.format.source);
-    for (const std::string& warning : compiled.warnings) params.ignored.add("response_format", warning);
+    for (const std::string& warning : compiled.warnings) params.ignored.add(params.format.name(), warning);
     return compiled.grammar;
   } catch (const InputError& error) {
-    refuse(params.format.field, error);
+    refuse(params.format.name(), error);
   }
 }
 
 // A schema that can't be enforced is an error where the request demands that it is, and else told: then arguments are any object.
 std::shared_ptr<grammar::Grammar> arguments_of(GrammarShelf& shelf, const OfferedTool& tool, bool are_held,
                                                IgnoredFields& ignored) {
+  if (tool.input) try {
+      return shelf.get(*tool.input).grammar;
+    } catch (const InputError& error) {  // the model is told of it all the same, and agents go on
+      ignored.add("tools." + tool.name + ".format", error.what());
+    }
   if (!tool.parameters || !tool.is_strict.value_or(are_held))
     return shelf.get({Language::kJsonObject, "", false}).grammar;
   try {
@@ -82,13 +84,24 @@ grammar::Compiled GrammarShelf::get(const Source& source) {
       std::find_if(kept_.begin(), kept_.end(), [&](const auto& kept) { return kept.first == source; });
   if (found != kept_.end()) {
     kept_.splice(kept_.begin(), kept_, found);
-    return found->second;
+    make_room();
+    return kept_.front().second;
   }
   grammar::Compiled compiled = grammar::compile(source);
   if (source.text.size() > kMaxKeptBytes) return compiled;
   kept_.emplace_front(source, compiled);
-  if (kept_.size() > kMaxGrammars) kept_.pop_back();
+  make_room();
   return compiled;
+}
+
+void GrammarShelf::make_room() {
+  size_t num_bytes = 0, num_kept = 0;
+  auto first_dropped = kept_.begin();
+  for (; first_dropped != kept_.end() && num_kept < kMaxGrammars; ++first_dropped, ++num_kept) {
+    num_bytes += first_dropped->second.grammar->bytes();
+    if (num_bytes > kMaxGrammarBytes && num_kept > 0) break;
+  }
+  kept_.erase(first_dropped, kept_.end());
 }
 
 asio::awaitable<void> constrain_chat(Service& service, GenerationParams& params,

@@ -6,8 +6,8 @@
 #include <memory>
 #include <vector>
 
-#include "grammar/source.h"
-#include "grammar/vocabulary_trie.h"
+#include "grammar/languages/source.h"
+#include "grammar/vocabulary/vocabulary_trie.h"
 #include "server/api/tools.h"
 #include "server/service/prompt.h"
 #include "server/service/service.h"
@@ -26,16 +26,20 @@ class GrammarShelf {
 
  private:
   static constexpr size_t kMaxGrammars{32};
-  static constexpr size_t kMaxKeptBytes{1 << 16};  // of a source: larger ones are compiled each time
+  static constexpr size_t kMaxGrammarBytes{256 << 20};  // of all of them: each may have 64 MiB
+  static constexpr size_t kMaxKeptBytes{1 << 16};       // of a source: larger ones are compiled each time
+
+  // Drops those that were used longest ago; those grow that are in use.
+  void make_room();
 
   const Tokenizer& tokenizer_;
   std::unique_ptr<grammar::VocabularyTrie> vocabulary_;
   std::list<std::pair<grammar::Source, grammar::Compiled>> kept_;  // used last comes first
 };
 
-// The answers of a chat: the channels and headers of harmony, calls of the tools that may be called with arguments as they are
-// declared, and a final message of the format. Without tools and a format, and with ignore_eos, there is no constraint. What is not enforced is added to
-// params.ignored. Throws HttpError (400).
+// The answers of a chat: the channels and headers of harmony, calls of the tools that may be called with arguments as they are declared,
+// and a final message of the format. Without tools and a format, and with ignore_eos, there is no constraint. What is not enforced is added
+// to params.ignored. Throws HttpError (400).
 asio::awaitable<void> constrain_chat(Service& service, GenerationParams& params,
                                      const std::vector<OfferedTool>& offered, const ChatPrompt& prompt,
                                      std::vector<GenerationRequest>& requests);

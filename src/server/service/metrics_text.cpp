@@ -48,7 +48,7 @@ bool has_label(const ClientMetric& metric, std::string_view name) {
                      [&](const ClientMetric::Label& label) { return label.name == name; });
 }
 
-// Of the shares of the KV cache vLLM has one, without the kind of layers.
+// vLLM has one share of the KV cache, without the kind of layers.
 void add_vllms(std::vector<MetricFamily>& families) {
   std::vector<MetricFamily> copies;
   for (const MetricFamily& family : families) {

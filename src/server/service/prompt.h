@@ -20,8 +20,8 @@ struct ChatPrompt {
 // The chat as the model's prompt. The date in it is today's, in local time, unless the options have one. Throws InputError.
 ChatPrompt chat_prompt(const Service& service, const ChatRequest& request);
 
-// The same without the oldest messages of a chat that leaves no room for an answer. Instructions stay, a call goes with its results, and the
-// last turn stays whatever its length.
+// The same without the oldest messages of a chat that leaves no room for an answer. Instructions stay, a call goes with its results, and
+// the last turn stays whatever its length.
 ChatPrompt shortened_prompt(const Service& service, const ChatRequest& request);
 
 // The request for the engine; stop strings are left to the caller. Throws HttpError if the prompt is empty, too long, or not of this

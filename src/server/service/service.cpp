@@ -151,9 +151,11 @@ asio::awaitable<std::optional<TokenCounts>> generate(Service& service, Exchange&
       events = listener.on_end(choice, finished->reason, finished->text);
       --num_open;
     } else {
-      const std::string& message = std::get<FailedEvent>(next->event).message;
-      log::warn("{} failed: {}", exchange.id(), message);
-      throw HttpError(500, "{}", message);
+      const auto& failed = std::get<FailedEvent>(next->event);
+      log::warn("{} failed: {}", exchange.id(), failed.message);
+      HttpError error(failed.is_requests_own ? 400 : 500, "{}", failed.message);
+      if (failed.is_requests_own) error.param = params.format.name();
+      throw error;
     }
     if (params.stream && !events.empty()) co_await exchange.write_events(std::move(events));
   }

@@ -80,7 +80,7 @@ class ChoiceListener {
   virtual bool has_enough(size_t choice) const = 0;
   // `text` is what the engine's stop rules had held back.
   virtual std::string on_end(size_t choice, FinishReason reason, const std::string& text) = 0;
-  // What a stream sends when it has been silent for a while.
+  // Gives what a stream sends when it has been silent for a while.
   virtual std::string on_silence() { return std::string(kSseKeepAlive); }
 };
 

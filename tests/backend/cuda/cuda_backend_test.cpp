@@ -137,6 +137,40 @@ TEST(CudaGraphs, ServeWhateverParametersTheRowsHaveAndAreCounted) {
   EXPECT_EQ(num_steps(2), 1u);
 }
 
+// A step of 9 sequences runs in a graph of 12 rows.
+TEST(CudaGraphs, HaveSpareRowsThatChangeNoBit) {
+  const auto weights = open_shared("tests/golden/random/b");
+  const std::vector<TokenId> ids = random_ids(200, weights->config.vocab, 9);
+  const auto part_of = [&](int sequence, int step) {  // three tokens, then one in each step
+    const auto first = static_cast<size_t>(sequence) + (step == 0 ? 0 : 2 + static_cast<size_t>(step));
+    return Feeder::Part{sequence, std::span(ids).subspan(first, step == 0 ? 3 : 1)};
+  };
+  const auto feeder = [&] {
+    return Feeder(make(weights, options_of(Fulfilment::kNumPages), pretended()), Fulfilment::kNumPages);
+  };
+  std::vector<std::vector<float>> alone;
+  for (int s = 0; s < 64; ++s) {
+    Feeder single = feeder();
+    for (int step = 0; step < 4; ++step) {
+      Feeder::Part part = part_of(s, step);
+      part.sequence = 0;
+      single.feed({part});
+    }
+    alone.emplace_back(single.logits(0).begin(), single.logits(0).end());
+  }
+  for (const int num_sequences : {9, 13, 19, 33, 50, 64}) {
+    Feeder together = feeder();
+    for (int step = 0; step < 4; ++step) {
+      std::vector<Feeder::Part> parts;
+      for (int s = 0; s < num_sequences; ++s) parts.push_back(part_of(s, step));
+      together.feed(parts);
+    }
+    for (int s = 0; s < num_sequences; ++s)
+      EXPECT_TRUE(std::ranges::equal(together.logits(s), alone[static_cast<size_t>(s)]))
+          << "sequence " << s << " of " << num_sequences;
+  }
+}
+
 GoldenSet golden_of(const char* file) {
   return read_golden(std::filesystem::path(test::source_path("tests/golden")) / file);
 }

@@ -20,7 +20,7 @@ namespace {
 std::vector<KernelRow> rows_to_check() {
   if (!why_no_device().empty()) return {kernel_rows().begin(), kernel_rows().end()};
   std::vector<KernelRow> rows;
-  for (const KernelRow* row : rows_valid_for(device_caps().family, kernel_rows())) rows.push_back(*row);
+  for (const KernelRow* row : rows_with_code_for(this_target(), kernel_rows())) rows.push_back(*row);
   return rows;
 }
 

@@ -32,7 +32,7 @@ class FixedMask : public TokenMask {
     ASSERT_EQ(words.size(), words_.size());
     std::copy(words_.begin(), words_.end(), words.begin());
   }
-  bool allows(size_t token) const { return words_[token / 32] >> (token % 32) & 1; }
+  bool allows(size_t token) const { return has_token(words_, static_cast<TokenId>(token)); }
 
  private:
   std::vector<uint32_t> words_;
@@ -46,6 +46,7 @@ struct Question {
   Tokens prompt{}, output{};
   bool is_wanted{true};
   std::shared_ptr<FixedMask> mask{};
+  bool is_last_unknown{false};  // to the host: the last token of the output is only in the device's input
 
   OutputRow row() const {
     return {.sample = is_wanted ? &params : nullptr, .prompt = prompt, .output = output, .mask = mask.get()};
@@ -63,27 +64,36 @@ std::vector<SampledToken> ask_device(const std::vector<Question>& questions) {
   const PinnedBuffer host_rows(count * sizeof(SampleRow));
   SampleRows sample_rows(static_cast<int>(vocab));
   sample_rows.start(host_rows.as<SampleRow>());
+  std::vector<RowInput> host_input;
   for (const Question& question : questions) {
     before.insert(before.end(), question.logits.begin(), question.logits.end());
-    sample_rows.add(question.row(), question.position);
+    OutputRow row = question.row();
+    if (question.is_last_unknown) {
+      row.output = row.output.first(row.output.size() - 1);
+      sample_rows.add(row, question.position, static_cast<int>(host_input.size()));
+    } else {
+      sample_rows.add(row, question.position);
+    }
+    host_input.push_back({question.output.empty() ? -1 : question.output.back(), 0, 0, 0});
   }
   sample_rows.upload(stream);
   sample_rows.upload_masks(stream);
   const DeviceBuffer logits(before.size() * sizeof(float)), rows(host_rows.bytes()),
       results(count * sizeof(SampleResult)), best(count * kBestCtas * sizeof(uint64_t)),
-      tickets(count * sizeof(unsigned));
+      tickets(count * sizeof(unsigned)), input(count * sizeof(RowInput));
   const auto copy = [&](void* to, const void* from, size_t bytes) {
     check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, stream), "copying");
   };
   copy(logits.as<void>(), before.data(), logits.bytes());
   copy(rows.as<void>(), host_rows.as<void>(), rows.bytes());
+  copy(input.as<void>(), host_input.data(), input.bytes());
   check(cudaMemsetAsync(results.as<void>(), kPoison, results.bytes(), stream), "poisoning");
   check(cudaMemsetAsync(best.as<void>(), kPoison, best.bytes(), stream), "poisoning");
   check(cudaMemsetAsync(tickets.as<void>(), 0, tickets.bytes(), stream), "clearing tickets");
   prepare_sample();
   sample({stream, this_target()}, static_cast<int>(count),
-         {rows.as<SampleRow>(), logits.as<float>(), static_cast<int>(vocab), sample_rows.are_greedy(),
-          best.as<uint64_t>(), tickets.as<unsigned>(), results.as<SampleResult>()});
+         {rows.as<SampleRow>(), input.as<RowInput>(), logits.as<float>(), static_cast<int>(vocab),
+          sample_rows.are_greedy(), best.as<uint64_t>(), tickets.as<unsigned>(), results.as<SampleResult>()});
   std::vector<SampleResult> answers(count);
   std::vector<float> after(before.size());
   copy(answers.data(), results.as<void>(), results.bytes());
@@ -390,23 +400,45 @@ TEST(CudaSample, TopKKeepsTheLowerIdsOfEqualTokens) {
   for (int v = 0; v < 1000; ++v) EXPECT_EQ(counts[v] > 0, v < 9 || v == 700) << v;
 }
 
-// Compares the bits of every log-probability and every token: sums are of integers, so the order of additions does
-// not matter.
+// The bits of a token and of every log-probability.
+std::vector<uint32_t> bits(const std::vector<SampledToken>& sampled, size_t i) {
+  std::vector<uint32_t> all{static_cast<uint32_t>(sampled[i].token)};
+  const auto add = [&](float value) { std::memcpy(&all.emplace_back(), &value, sizeof value); };
+  add(sampled[i].logprob);
+  for (const TokenLogprob& top : sampled[i].top) {
+    all.push_back(static_cast<uint32_t>(top.token));
+    add(top.logprob);
+  }
+  return all;
+}
+
+// A token that the host does not know yet is among those with an adjustment, or is not, or is the only one of the output.
+TEST(CudaSample, CountsATokenThatOnlyTheDeviceKnowsAsItCountsOthers) {
+  Dice dice(4);
+  const std::vector<float> logits = bell(201088, 2, dice);
+  std::vector<Question> known;
+  for (int i = 0; i < 60; ++i) {
+    known.push_back(random_question(logits.size(), logits, dice));
+    Question& question = known.back();
+    question.params.frequency_penalty = 3;
+    if (i % 3 == 0) question.output.clear();
+    question.output.push_back(i % 4 == 0 ? 12345 : 1);  // the likeliest of the early ids comes often
+    if (i % 5 == 0) question.prompt.push_back(question.output.back());
+    if (i % 7 == 0) question.params.logit_bias.push_back({question.output.back(), 1.5f});
+  }
+  std::vector<Question> unknown = known;
+  for (Question& question : unknown) question.is_last_unknown = true;
+  const std::vector<SampledToken> expected = ask_device(known), actual = ask_device(unknown);
+  for (size_t i = 0; i < known.size(); ++i) EXPECT_EQ(bits(actual, i), bits(expected, i)) << i;
+  compare_with_host(unknown, "a token that only the device knows");
+}
+
+// Sums are of integers, so the order of additions does not matter.
 TEST(CudaSample, GivesARowTheSameBitsAloneInAnyCompanyAndEveryTime) {
   Dice dice(3);
   const std::vector<float> logits = bell(201088, 2, dice);
   std::vector<Question> questions;
   for (int i = 0; i < 32; ++i) questions.push_back(random_question(logits.size(), logits, dice));
-  const auto bits = [](const std::vector<SampledToken>& sampled, size_t i) {
-    std::vector<uint32_t> all{static_cast<uint32_t>(sampled[i].token)};
-    const auto add = [&](float value) { std::memcpy(&all.emplace_back(), &value, sizeof value); };
-    add(sampled[i].logprob);
-    for (const TokenLogprob& top : sampled[i].top) {
-      all.push_back(static_cast<uint32_t>(top.token));
-      add(top.logprob);
-    }
-    return all;
-  };
   const std::vector<SampledToken> together = ask_device(questions), again = ask_device(questions);
   for (size_t i = 0; i < questions.size(); ++i) {
     EXPECT_EQ(bits(together, i), bits(again, i)) << i;

@@ -119,6 +119,12 @@ TEST(ApiRequest, WhatWouldChangeTheAnswerAndIsNotBuiltIsRefused) {
 
 std::string ignored_by(const std::string& more) { return read_chat(more).params.ignored.text(); }
 
+TEST(ApiRequest, ACompletionIsNotFilledIn) {
+  EXPECT_EQ(error_of([] { read_completion(R"("suffix": "x")"); }),
+            "request.suffix must be empty: the model does not fill in, not \"x\"");
+  EXPECT_NO_THROW(read_completion(R"("suffix": "")"));
+}
+
 TEST(ApiRequest, WhatOtherEnginesTakeArrivesToo) {
   const GenerationParams params =
       read_chat(

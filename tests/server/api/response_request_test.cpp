@@ -107,9 +107,11 @@ TEST(ResponseRequest, ToolsOfEveryKindThatHasAFormAreOffered) {
             "functions.shell:2 functions.apply_patch:1 mail.send:0 functions.tool_search:3 functions.f:0 ");
   EXPECT_THAT(request.chat.tools[1].description, HasSubstr("grammar (lark):\nstart: X"));
   EXPECT_EQ(request.chat.namespaces[0].tools[0].name, "send");
-  EXPECT_EQ(request.params.ignored.text(),
-            "tools.web_search (left out), tools.image_generation (left out), "
-            "tools.custom.format (told to the model, not enforced)");
+  EXPECT_EQ(request.params.ignored.text(), "tools.web_search (left out), tools.image_generation (left out)");
+  const grammar::Source input = request.offered[1].input.value();
+  EXPECT_EQ(input.language, grammar::Language::kLark);
+  EXPECT_EQ(input.text, "start: X");
+  EXPECT_EQ(input.argument, "input");
 }
 
 TEST(ResponseRequest, WhatAgentsSendBackReachesTheModel) {

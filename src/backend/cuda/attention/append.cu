@@ -1,6 +1,7 @@
 // Writes the rows of a step to the cache before any of them is attended to: for steps in which rows of one sequence see each other.
 // Elsewhere attend_rows() does it.
 #include "backend/cuda/attention/page.cuh"
+#include "backend/cuda/layout/image.h"
 
 namespace nibble::cuda {
 namespace {
@@ -21,16 +22,18 @@ __global__ void __launch_bounds__(kThreads)
                row.position % kPagePositions * kHeadDim;
   wait_for_predecessor(timestamps);
   let_successor_start();
-  const QkvRow parts = qkv_row(args.parts, row_index, args.num_tokens, args.num_heads, args.num_kv_heads);
+  const QkvRow parts =
+      qkv_row(args.parts, args.has_rest, row_index, args.num_tokens, args.num_heads, args.num_kv_heads);
   make_row<format>(parts, args.num_heads, args.num_kv_heads, kv_head, rotation, keys,
                    keys + size_t{1} * args.num_kv_heads * kPageElements);
   if (!args.queries) return;
   const int group_heads = args.num_heads / args.num_kv_heads, head = static_cast<int>(threadIdx.x) / kHalf,
             element = static_cast<int>(threadIdx.x) % kHalf;
   if (head >= group_heads) return;
-  const int q = (kv_head * group_heads + head) * kHeadDim + element;
+  const int of_all = kv_head * group_heads + head, q = of_all * kHeadDim + element;
   const float2 rotated = rotation(parts(q), parts(q + kHalf));
-  __nv_bfloat16* to = args.queries + size_t{1} * row_index * args.num_heads * kHeadDim + q;
+  __nv_bfloat16* to =
+      args.queries + first_of_tile(row_index, of_all, args.num_heads, args.image_rows) + element;
   to[0] = __float2bfloat16_rn(rotated.x);
   to[kHalf] = __float2bfloat16_rn(rotated.y);
 }

@@ -75,13 +75,13 @@ struct Rotation {
 // A row of q, k and v as qkv() left it: two partial sums (kernels.h) that are added on reading.
 struct QkvRow {
   const float* row;
-  size_t rest;  // distance from the first partial sum to the second
-  __device__ float operator()(int i) const { return row[i] + row[rest + i]; }
+  size_t rest;  // distance from the first partial sum to the second; 0: there is none
+  __device__ float operator()(int i) const { return rest ? row[i] + row[rest + i] : row[i]; }
 };
-__device__ inline QkvRow qkv_row(const float* parts, int row, int num_tokens, int num_heads,
+__device__ inline QkvRow qkv_row(const float* parts, bool has_rest, int row, int num_tokens, int num_heads,
                                  int num_kv_heads) {
   const int width = (num_heads + 2 * num_kv_heads) * kHeadDim;
-  return {parts + size_t{1} * row * width, size_t{1} * num_tokens * width};
+  return {parts + size_t{1} * row * width, has_rest ? size_t{1} * num_tokens * width : 0};
 }
 
 template <KvFormat format>

@@ -12,6 +12,7 @@
 #include <algorithm>
 
 #include "backend/cuda/attention/page.cuh"
+#include "backend/cuda/layout/image.h"
 #include "backend/cuda/ptx/load.cuh"
 #include "backend/cuda/ptx/mma.cuh"
 
@@ -180,7 +181,8 @@ __global__ void __launch_bounds__(kAttendThreads, 2)
   let_successor_start();
   if (chunk >= num_chunks) return;
 
-  const QkvRow parts = qkv_row(args.parts, row_index, args.num_tokens, args.num_heads, args.num_kv_heads);
+  const QkvRow parts =
+      qkv_row(args.parts, args.has_rest, row_index, args.num_tokens, args.num_heads, args.num_kv_heads);
   if (has_page && !args.writes_kv) cached.load(keys, values);
   static_assert(kMaxGroupHeads * kHalf == kAttendThreads);
   const int own_head = static_cast<int>(threadIdx.x) / kHalf;
@@ -235,7 +237,8 @@ __global__ void __launch_bounds__(kAttendThreads, 2)
 
   const size_t first_partial = (size_t{1} * launch_row * args.num_kv_heads + kv_head) * args.max_chunks;
   const auto store = [&](int i, __nv_bfloat16 value) {
-    args.out[(size_t{1} * row_index * args.num_heads + kv_head * group_heads) * kHeadDim + i] = value;
+    const int head = kv_head * group_heads + i / kHeadDim;
+    args.out[element_of(row_index, head, args.num_heads, args.image_rows, i % kHeadDim)] = value;
   };
   const int num_warps = min(kAttendWarps, num_pages - chunk * kChunkPages);
 #pragma unroll

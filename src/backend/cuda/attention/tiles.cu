@@ -9,6 +9,7 @@
 // Work for 8 heads: 4 D FLOP for each head, row and position. A warp's 32 products of a page take as long as the shared memory that they
 // read, 256 bytes each.
 #include "backend/cuda/attention/page.cuh"
+#include "backend/cuda/layout/image.h"
 #include "backend/cuda/ptx/copy.cuh"
 #include "backend/cuda/ptx/load.cuh"
 #include "backend/cuda/ptx/mma.cuh"
@@ -17,7 +18,7 @@ namespace nibble::cuda {
 namespace {
 
 constexpr int kTileWarps{kTileRows / 2}, kTileThreads{32 * kTileWarps};
-constexpr int kStages{4};
+constexpr int kStages{6}, kPagesAtOnce{2};
 constexpr int kPageBytes{kPageElements * 2};  // of keys or values, in bfloat16
 constexpr int kStageBytes{2 * kPageBytes};
 constexpr int kPiecesOfRow{kHeadDim * 2 / 16}, kPieces{2 * kPagePositions * kPiecesOfRow};
@@ -71,11 +72,11 @@ class PageCopier {
       }
     }
   }
-  // Pages that are started ahead of the one that is needed. In FP8 a page is in its stage one start later.
-  static constexpr int kAhead{format == KvFormat::kBf16 ? kStages - 1 : 2};
-  // Waits until this thread's share of the oldest page has arrived.
+  // Pages that are started ahead of those that are multiplied. In FP8 a page is in its stage one start later.
+  static constexpr int kAhead{kStages - kPagesAtOnce};
+  // Waits until this thread's share of the oldest kPagesAtOnce pages has arrived.
   __device__ void wait() const {
-    if constexpr (format == KvFormat::kBf16) wait_for_copies<kAhead - 1>();
+    if constexpr (format == KvFormat::kBf16) wait_for_copies<kAhead - kPagesAtOnce>();
   }
 
  private:
@@ -105,7 +106,7 @@ class PageCopier {
 // A lane's share of the outputs of both of its rows: [8 tiles of D][row g: 0 and 1, row g + 8: 2 and 3].
 using Outputs = float[8][4];
 
-// scores = q k for the page in `keys`.
+// scores = scaled q k for the page in the stage.
 __device__ void score_page(const uint8_t* stage, const uint32_t (&queries)[4][4], float (&scores)[4][4]) {
   const int lane = static_cast<int>(threadIdx.x) % 32, g = lane / 4, t = lane % 4;
 #pragma unroll
@@ -116,6 +117,12 @@ __device__ void score_page(const uint8_t* stage, const uint32_t (&queries)[4][4]
       mma_bf16(scores[n], queries[2 * half], k.x, k.y);
       mma_bf16(scores[n], queries[2 * half + 1], k.z, k.w);
     }
+#pragma unroll
+  for (int n = 0; n < 4; ++n)
+#pragma unroll
+    for (int c = 0; c < 4; ++c)
+      scores[n][c] =
+          __fmul_rn(scores[n][c], kScoreScale);  // not fused with what follows, as in attend_rows()
 }
 
 // outputs += exponentials v, and sums += exponentials: element 0 of row g, 2 of row g + 8.
@@ -237,7 +244,8 @@ __global__ void __launch_bounds__(kTileThreads, 1)
     first[half] = first_seen(position[half]);
   }
   const auto elements_of = [&](int half) {
-    return args.attended + (size_t{1} * row[half] * args.num_heads + kv_head * group_heads + g) * kHeadDim;
+    return args.attended +
+           first_of_tile(row[half], kv_head * group_heads + g, args.num_heads, args.image_rows);
   };
   uint32_t queries[4][4]{};
   if (g < group_heads)
@@ -255,28 +263,25 @@ __global__ void __launch_bounds__(kTileThreads, 1)
   TileSums sums;
   ChunkTotals totals(reinterpret_cast<float*>(stages + kStages * kStageBytes));
   const bool works = 2 * warp < tile.num_rows;
-  for (int n = 0; n < num_pages; ++n) {
-    copier.wait();
-    __syncthreads();
-    start_next();  // into the stage that all warps have left
-    const int page = first_page + n, begin = page * kPagePositions, last = begin + kPagePositions - 1;
-    if (!works || begin > position[1] || last < first[0]) continue;
-    const uint8_t* stage = stages + n % kStages * kStageBytes;
-    float scores[4][4]{};
-    score_page(stage, queries, scores);
-    const bool sees_all = last <= position[0] && begin >= first[1];
+  const auto sees = [&](int page) {
+    return works && page * kPagePositions <= position[1] && page * kPagePositions + kPagePositions > first[0];
+  };
+  // Scores of a page that a row does not see whole; of most pages it does.
+  const auto mask = [&](int page, float(&scores)[4][4]) {
+    const int begin = page * kPagePositions;
+    if (begin + kPagePositions - 1 <= position[0] && begin >= first[1]) return;
 #pragma unroll
     for (int i = 0; i < 4; ++i)
 #pragma unroll
-      for (int c = 0; c < 4; ++c) {
-        const int at = begin + 8 * i + 2 * t + c % 2;
-        scores[i][c] =
-            !sees_all && (at < first[c / 2] || at > position[c / 2]) ? -INFINITY : scores[i][c] * kScoreScale;
-      }
-    const float upper = exponentials_of_page<0>(scores), lower = exponentials_of_page<1>(scores);
+      for (int c = 0; c < 4; ++c)
+        if (const int at = begin + 8 * i + 2 * t + c % 2; at < first[c / 2] || at > position[c / 2])
+          scores[i][c] = -INFINITY;
+  };
+  const auto take = [&](int page, const uint8_t* stage, const float(&exponentials)[4][4], float upper,
+                        float lower) {
     Outputs outputs{};
     float page_sums[4]{};
-    add_values(stage, scores, outputs, page_sums);
+    add_values(stage, exponentials, outputs, page_sums);
     join_page<0>(sums, upper, page_sums[0], outputs);
     join_page<1>(sums, lower, page_sums[2], outputs);
     // A row's chunks count from its own first page.
@@ -286,6 +291,35 @@ __global__ void __launch_bounds__(kTileThreads, 1)
     };
     if (ends_chunk(0)) totals.add<0>(sums);
     if (ends_chunk(1)) totals.add<1>(sums);
+  };
+  // Two pages at once: the scores and exponentials of one do not wait for those of the other, and there is half as much waiting for other
+  // warps.
+  for (int n = 0; n < num_pages; n += kPagesAtOnce) {
+    copier.wait();
+    __syncthreads();
+    for (int i = 0; i < kPagesAtOnce; ++i) start_next();  // into stages that all warps have left
+    const int page = first_page + n;
+    const uint8_t *stage = stages + n % kStages * kStageBytes, *next = stage + kStageBytes;
+    const bool sees_first = sees(page), sees_second = sees(page + 1);
+    if (sees_first && sees_second) {
+      float scores[4][4]{}, more[4][4]{};
+      score_page(stage, queries, scores);
+      score_page(next, queries, more);
+      mask(page, scores);
+      mask(page + 1, more);
+      const float upper = exponentials_of_page<0>(scores), lower = exponentials_of_page<1>(scores);
+      const float more_upper = exponentials_of_page<0>(more), more_lower = exponentials_of_page<1>(more);
+      take(page, stage, scores, upper, lower);
+      take(page + 1, next, more, more_upper, more_lower);
+    } else if (sees_first || sees_second) {
+      const int seen = sees_first ? page : page + 1;
+      const uint8_t* of_seen = sees_first ? stage : next;
+      float scores[4][4]{};
+      score_page(of_seen, queries, scores);
+      mask(seen, scores);
+      const float upper = exponentials_of_page<0>(scores), lower = exponentials_of_page<1>(scores);
+      take(seen, of_seen, scores, upper, lower);
+    }
   }
   totals.finish<0>(sums);
   totals.finish<1>(sums);
@@ -298,8 +332,9 @@ __global__ void __launch_bounds__(kTileThreads, 1)
     auto* out = reinterpret_cast<__nv_bfloat162*>(elements_of(half));
 #pragma unroll
     for (int j = 0; j < 8; ++j)
-      out[4 * j + t] = {finish(sums.outputs[j][2 * half], sums.sum[half]),
-                        finish(sums.outputs[j][2 * half + 1], sums.sum[half])};
+      out[args.image_rows ? place_in_cell(row[half], 8 * j + 2 * t) / 4 : 4 * j + t] = {
+          finish(sums.outputs[j][2 * half], sums.sum[half]),
+          finish(sums.outputs[j][2 * half + 1], sums.sum[half])};
   }
 }
 

@@ -111,6 +111,7 @@ DeviceCaps with_code_of(DeviceCaps caps, int compute_capability) {
   const bool is_newer = compute_capability == 90 || compute_capability == 120 || compute_capability == 121;
   caps.has_bulk_copies = caps.has_clusters = caps.has_dependent_launch = is_newer;
   caps.has_block_products = compute_capability == 120 || compute_capability == 121;
+  caps.has_wgmma = compute_capability == 90;
   return caps;
 }
 

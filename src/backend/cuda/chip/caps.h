@@ -32,6 +32,7 @@ struct DeviceCaps : DeviceProperties {
   Family family{Family::kSm80};
   bool has_bulk_copies{false}, has_clusters{false}, has_dependent_launch{false};
   bool has_block_products{false};  // ptx/block_mma.cuh; else their twins run
+  bool has_wgmma{false};           // ptx/wgmma.cuh
 
   // Says whether this is a chip of that family itself, not one that runs its code for want of its own.
   bool is_of_family() const { return compute_capability == compute_capability_of(family); }

@@ -16,7 +16,8 @@ Target target_of(const DeviceCaps& caps, const CudaOptions& options) {
                 caps.num_multiprocessors,
                 caps.has_clusters,
                 caps.has_dependent_launch,
-                caps.has_block_products};
+                caps.has_block_products,
+                caps.has_wgmma};
   if (options.shared_budget) {
     const std::optional<Budget> forced = budget_of(*options.shared_budget);
     if (!forced) throw InputError("--shared-budget {}: accepted are 99, 163 and 227", *options.shared_budget);

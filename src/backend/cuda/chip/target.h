@@ -12,7 +12,7 @@ struct Target {
   Family family{Family::kSm80};
   Budget budget{Budget::k99};
   int num_multiprocessors{0};
-  bool has_clusters{false}, has_dependent_launch{false}, has_block_products{false};
+  bool has_clusters{false}, has_dependent_launch{false}, has_block_products{false}, has_wgmma{false};
 };
 
 // Throws InputError where the chip has no budget, or less than the options ask for.

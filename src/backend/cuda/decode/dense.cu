@@ -47,9 +47,9 @@ __device__ void stream_matrix(const Timestamps& timestamps, const Strips& weight
     for (int i = own; i < num_sums; i += 32 * warps) {
       const int row = row_of(i), strip = row / kStripRows, column = i % count;
       if (row >= weights.rows) continue;
-      const float sum =
-          (i == own ? ready_scale : scale_of_row(row)) *
-          sum_segments(shared.partials, from, end, strip, segments, row % kStripRows, column, count);
+      float sum = sum_segments(shared.partials, from, end, strip, segments, row % kStripRows, column, count);
+      if constexpr (layout == Layout::kE4m3)  // rounded by itself, not fused with an addition: as in prompts
+        sum = __fmul_rn(i == own ? ready_scale : scale_of_row(row), sum);
       const int part = strip * segments < from;
       take(row, first_column + column, sum, i == own ? ready : prepare(row, first_column + column), part,
            !part && (strip + 1) * segments <= end);

@@ -73,6 +73,40 @@ __device__ GroupWeights group_weights(uint32_t tile, int group) {
   return w;
 }
 
+// The weights of a tile, of which group after group is unpacked: product m of the group is a[m]. Codes are loaded once.
+template <Layout layout>
+class TileWords {
+ public:
+  __device__ explicit TileWords(uint32_t tile) : lane_(tile + threadIdx.x % 32 * 16) {
+    if constexpr (layout != Layout::kBf16)
+      for (int i = 0; i < kLoads; ++i) words_[i] = load_shared_16(lane_ + i * 512);
+    if constexpr (layout == Layout::kMxfp4)
+      scales_ = load_shared_4(tile + kTileCodeBytes + threadIdx.x % 32 / 4 * 4);
+  }
+  __device__ void unpack(int group, uint32_t (&a)[2][4]) const {
+    if constexpr (layout == Layout::kMxfp4) {
+      // A stored scale is the exponent of a bfloat16, which has it at bits 14-7.
+      const uint32_t scales = __byte_perm(scales_, 0, group ? 0x4342 : 0x4140) << 7;
+      unpack_mxfp4(group ? words_[0].z : words_[0].x, scales, a[0]);
+      unpack_mxfp4(group ? words_[0].w : words_[0].y, scales, a[1]);
+    } else if constexpr (layout == Layout::kE4m3) {
+      unpack_e4m3(words_[group].x, words_[group].y, a[0]);
+      unpack_e4m3(words_[group].z, words_[group].w, a[1]);
+    } else {
+      for (int m = 0; m < 2; ++m) {
+        const uint4 words = load_shared_16(lane_ + (2 * group + m) * 512);
+        a[m][0] = words.x, a[m][1] = words.y, a[m][2] = words.z, a[m][3] = words.w;
+      }
+    }
+  }
+
+ private:
+  static constexpr int kLoads{layout == Layout::kE4m3 ? 2 : 1};
+  uint32_t lane_;
+  uint4 words_[kLoads]{};
+  uint32_t scales_{0};  // of MXFP4
+};
+
 // Adds both products of a group to `sums`; `b` are the lane's activations: columns 8 t .. 8 t + 7 of the group, of column g.
 __device__ inline void add_group(const GroupWeights& w, const uint4& b, float (&sums)[4]) {
   mma_bf16(sums, w.first, b.x, b.y);

@@ -65,25 +65,26 @@ __global__ void __launch_bounds__(PromptWarps::kThreads, 1)
   const GroupItems<Shape, decltype(row_of)> items(args.groups, up.weights, row_of);
   const Gathered<Shape> gathered;
   multiply_items<Shape>(
-      up.weights, WholeBlockRows(args.normed_blocks), items, 0,
-      [&](const PromptItem& item, int strip, int, bool, const auto& sums) {
+      up.weights, WholeBlockRows(args.normed_blocks), items, 0, [&](const PromptItem& item, int strip) {
         const int g = static_cast<int>(threadIdx.x) % 32 / 4, first = first_column_of_lane<Shape>();
         const float2 bias = up_bias(up, item.matrix, strip * kStripUnits + g);
-        gathered.sync();
-        for_each_column<Shape>(item, sums, [&](int i, float gate, float linear) {
-          gathered.put(first + i, g, swiglu(gate + bias.x, linear + bias.y, up.limit));
-        });
-        gathered.sync();
-        const int block = strip / kGatherWarps;
-        // The last block also fills its tile, with zeros.
-        const bool is_last = kBlockCols * (block + 1) == up.intermediate && block % 2 == 0;
-        gathered.for_each_eight([&](int column, int t, const __nv_bfloat16* numbers) {
-          const bool is_there = column < item.columns;
-          const int pair = is_there ? items.pair(item, column) : 0;
-          store_eight<format>(args.gated_blocks, pair, 4 * block + t, is_there, numbers);
-          constexpr float kZeros[8]{};
-          if (is_last) store_eight<format>(args.gated_blocks, pair, 4 * block + 4 + t, is_there, kZeros);
-        });
+        return [&up, &args, &items, &gathered, item, strip, g, first, bias](int, bool, const auto& sums) {
+          gathered.sync();
+          for_each_column<Shape>(item, sums, [&](int i, float gate, float linear) {
+            gathered.put(first + i, g, swiglu(gate + bias.x, linear + bias.y, up.limit));
+          });
+          gathered.sync();
+          const int block = strip / kGatherWarps;
+          // The last block also fills its tile, with zeros.
+          const bool is_last = kBlockCols * (block + 1) == up.intermediate && block % 2 == 0;
+          gathered.for_each_eight([&](int column, int t, const __nv_bfloat16* numbers) {
+            const bool is_there = column < item.columns;
+            const int pair = is_there ? items.pair(item, column) : 0;
+            store_eight<format>(args.gated_blocks, pair, 4 * block + t, is_there, numbers);
+            constexpr float kZeros[8]{};
+            if (is_last) store_eight<format>(args.gated_blocks, pair, 4 * block + 4 + t, is_there, kZeros);
+          });
+        };
       });
 }
 

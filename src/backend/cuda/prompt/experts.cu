@@ -22,11 +22,12 @@ __global__ void __launch_bounds__(ExpertShape::kThreads, 1)
         const int unit = strip * (kStripRows / 2) + g;
         const bool is_there = unit < up.intermediate;
         const float2 bias = is_there ? up_bias(up, expert, unit) : float2{};
-        return [=, &up, &args](int pair, float gate, float linear) {
-          if (is_there)
-            args.gated[size_t{1} * pair * up.intermediate + unit] =
-                __float2bfloat16_rn(swiglu(gate + bias.x, linear + bias.y, up.limit));
-        };
+        return PairSums{[](int) { return 0; },
+                        [=, &up, &args](int pair, int, float gate, float linear) {
+                          if (is_there)
+                            args.gated[size_t{1} * pair * up.intermediate + unit] =
+                                __float2bfloat16_rn(swiglu(gate + bias.x, linear + bias.y, up.limit));
+                        }};
       });
 }
 

@@ -11,6 +11,7 @@ namespace nibble::cuda {
 // `first_column` is the place of the group's pairs.
 template <typename Shape, typename RowOf>
 struct GroupItems {
+  static constexpr bool kAreReadOnce{true};  // the weights, but for experts of several groups
   const Groups& groups;
   const RowOf& row_of;  // the row of the activations of a pair
   int num_row_blocks, num_items;
@@ -24,7 +25,7 @@ struct GroupItems {
   __device__ PromptItem at(int index) const {
     const int group = index / num_row_blocks;
     return {__ldcg(groups.expert + group), index % num_row_blocks * Shape::kStrips, group * groups.size,
-            __ldcg(groups.num_pairs + group)};
+            __ldcg(groups.num_pairs + group), Shape::kIsWgmma ? __ldcg(groups.image_row + group) : 0};
   }
   __device__ int pair(const PromptItem& item, int column) const {
     return __ldcg(groups.pairs + item.first_column + column);
@@ -32,8 +33,17 @@ struct GroupItems {
   __device__ int row(const PromptItem& item, int column) const { return row_of(pair(item, column)); }
 };
 
-// Multiplies the groups' pairs with their experts' strips. begin(expert, strip, g) returns what takes the sums of rows g and
-// g + 8 of a strip: take(pair, upper, lower).
+// Takes the sums of rows g and g + 8 of a strip: store(pair, load(pair), upper, lower) for each pair of the lane.
+template <typename Load, typename Store>
+struct PairSums {
+  Load load;
+  Store store;
+};
+template <typename Load, typename Store>
+PairSums(Load, Store) -> PairSums<Load, Store>;
+
+// Multiplies the groups' pairs with their experts' strips. begin(expert, strip, g) returns PairSums. What they load is asked for a run of
+// columns at once, before any of it is stored: one behind each store would cost the latency of memory every time.
 template <typename Shape, typename RowOf, typename Begin>
 __device__ void multiply_groups(const Timestamps& timestamps, const Strips& weights, const Groups& groups,
                                 const typename Shape::Rows& activations, const RowOf& row_of,
@@ -41,14 +51,32 @@ __device__ void multiply_groups(const Timestamps& timestamps, const Strips& weig
   wait_for_predecessor(timestamps);
   let_successor_start();
   const GroupItems<Shape, RowOf> items(groups, weights, row_of);
-  multiply_items<Shape>(
-      weights, activations, items, 0, [&](const PromptItem& item, int strip, int, bool, const auto& sums) {
-        const int g = static_cast<int>(threadIdx.x) % 32 / 4;
-        const int* pairs = groups.pairs + item.first_column + first_column_of_lane<Shape>();
-        const auto take = begin(item.matrix, strip, g);
-        for_each_column<Shape>(
-            item, sums, [&](int i, float upper, float lower) { take(__ldcg(pairs + i), upper, lower); });
-      });
+  multiply_items<Shape>(weights, activations, items, 0, [&](const PromptItem& item, int strip) {
+    const auto take = begin(item.matrix, strip, static_cast<int>(threadIdx.x) % 32 / 4);
+    return [&groups, item, take](int, bool, const auto& sums) {
+      constexpr int kRun{4}, kTiles{sizeof(sums) / sizeof(sums[0])};
+      const int* pairs = groups.pairs + item.first_column;
+#pragma unroll
+      for (int run = 0; run < kTiles; run += kRun) {
+        int pair[kRun][2];
+        decltype(take.load(0)) loaded[kRun][2];
+        const auto visit = [&](const auto& f) {
+#pragma unroll
+          for (int n = run; n < run + kRun && n < kTiles; ++n)
+#pragma unroll
+            for (int c = 0; c < 2; ++c) f(n, c, first_column_of_lane<Shape>() + 8 * n + c);
+        };
+        visit([&](int n, int c, int column) {  // behind the last column, the last one again
+          pair[n - run][c] = __ldcg(pairs + min(column, item.columns - 1));
+        });
+        visit([&](int n, int c, int) { loaded[n - run][c] = take.load(pair[n - run][c]); });
+        visit([&](int n, int c, int column) {
+          if (column < item.columns)
+            take.store(pair[n - run][c], loaded[n - run][c], sums[n][c], sums[n][c + 2]);
+        });
+      }
+    };
+  });
 }
 
 // A lane's biases of a gate and its up.
@@ -56,18 +84,18 @@ __device__ inline float2 up_bias(const UpWeights& up, int expert, int unit) {
   return reinterpret_cast<const float2*>(up.bias + size_t{2} * expert * up.intermediate)[unit];
 }
 
-// Takes the sums of a strip's rows g and g + 8 to the result of experts_down(): take(pair, upper, lower).
+// Takes the sums of a strip's rows g and g + 8 to the result of experts_down().
 __device__ inline auto take_down(const ExpertsDownArgs& args, int expert, int strip, int g) {
   const int row = strip * kStripRows + g;
   const float* bias = args.bias + size_t{1} * expert * args.hidden + row;
   const bool has_upper = row < args.hidden, has_lower = row + 8 < args.hidden;
   const float upper_bias = has_upper ? bias[0] : 0, lower_bias = has_lower ? bias[8] : 0;
-  return [=, &args](int pair, float upper, float lower) {
-    const float weight = __ldcg(args.groups.weight + pair);
-    float* out = args.out + size_t{1} * pair * args.hidden + row;
-    if (has_upper) out[0] = weight * (upper + upper_bias);
-    if (has_lower) out[8] = weight * (lower + lower_bias);
-  };
+  return PairSums{[&args](int pair) { return __ldcg(args.groups.weight + pair); },
+                  [=, &args](int pair, float weight, float upper, float lower) {
+                    float* out = args.out + size_t{1} * pair * args.hidden + row;
+                    if (has_upper) out[0] = weight * (upper + upper_bias);
+                    if (has_lower) out[8] = weight * (lower + lower_bias);
+                  }};
 }
 
 template <typename Shape>

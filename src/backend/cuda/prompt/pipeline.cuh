@@ -43,6 +43,7 @@ using PromptSums = float[PromptWarps::kWarpTiles][4];
 // A CTA multiplies item after item. In each so many columns hold a token or a pair.
 struct PromptItem {
   int matrix, first_strip, first_column, columns;
+  int image_row{0};  // of the first column, where activations lie in an image
 };
 
 template <typename Shape>
@@ -50,11 +51,11 @@ constexpr int row_blocks(const Strips& weights) {
   return (weights.num_strips + Shape::kStrips - 1) / Shape::kStrips;
 }
 
-// The launch of so many items: a CTA for each, up to one on every multiprocessor.
+// The launch of so many items: a CTA for each, up to as many as are resident at once.
 template <typename Shape>
 LaunchShape shape_for_items(const Target& target, int num_items) {
-  return {dim3(static_cast<unsigned>(std::min(num_items, target.num_multiprocessors))), Shape::kThreads,
-          Shape::kBytes};
+  return {dim3(static_cast<unsigned>(std::min(num_items, Shape::kCtas * target.num_multiprocessors))),
+          Shape::kThreads, Shape::kBytes};
 }
 
 // The stages in shared memory and their barriers.
@@ -66,7 +67,7 @@ class Stages {
       : memory_(shared_address(memory)), is_first_lane_(threadIdx.x % 32 == 0), full_(memory_ + kBarriers) {
     if (threadIdx.x == 0) {
       for (int stage = 0; stage < Shape::kStages; ++stage) {
-        init_barrier(full_ + stage * 8, 32 * Shape::kCopyWarps);
+        init_barrier(full_ + stage * 8, Shape::kCopyLanes);
         init_barrier(full_ + kToEmpty + stage * 8, Shape::kWarps);
       }
       fence_barrier_init();
@@ -74,6 +75,7 @@ class Stages {
     __syncthreads();
   }
   __device__ uint32_t address() const { return stage_; }  // of this stage, in shared memory
+  __device__ uint32_t full() const { return full_; }      // its barrier
   __device__ void wait_until_full() const { wait(full_, phase_); }
   __device__ void wait_until_empty() const { wait(full_ + kToEmpty, phase_ ^ 1); }  // at first every stage is
   __device__ void tell_when_full() const { arrive_after_copies(full_); }
@@ -195,13 +197,11 @@ __device__ void skip_item(const Strips& weights, Stages<Shape>& stages) {
   }
 }
 
-// Multiplies all items of this CTA, in the first bytes of its dynamic shared memory. `cuts`: how many CTAs share the matrix where it is
-// cut anywhere, 0 if strips are whole (strips.h). take(item, strip, part, is_whole, sums): `sums` are those of one strip.
-template <typename Shape, typename Items, typename Take>
-__device__ void multiply_items(const Strips& weights, const typename Shape::Rows& activations,
-                               const Items& items, unsigned cuts, const Take& take) {
-  extern __shared__ __align__(128) uint8_t memory[];
-  Stages<Shape> stages(memory);
+// Multiplies all items of this CTA by mma.sync, each warp by itself.
+template <typename Shape, typename Items, typename Begin>
+__device__ void multiply_by_warps(const Strips& weights, const typename Shape::Rows& activations,
+                                  const Items& items, unsigned cuts, Stages<Shape>& stages,
+                                  const Begin& begin) {
   const int warp = static_cast<int>(threadIdx.x) / 32, first_index = static_cast<int>(blockIdx.x);
   if (warp >= Shape::kWarps) {
     copy_items<Shape>(weights, activations, items, stages);
@@ -218,6 +218,7 @@ __device__ void multiply_items(const Strips& weights, const typename Shape::Rows
       skip_item(weights, stages);
       continue;
     }
+    const auto take = begin(item, strip);
     const int cut = cuts ? cut_of(weights, strip, cuts) : weights.num_segments;
     for (int first = 0; first < weights.num_segments;) {
       const int last = first < cut ? cut : weights.num_segments;
@@ -230,10 +231,24 @@ __device__ void multiply_items(const Strips& weights, const typename Shape::Rows
         add_segments<Shape, 4>(weights, first, last, lane, stages, totals);
       else
         add_segments<Shape, 2>(weights, first, last, lane, stages, totals);
-      take(item, strip, first > 0, last - first == weights.num_segments, totals);
+      take(first > 0, last - first == weights.num_segments, totals);
       first = last;
     }
   }
+}
+
+// Multiplies all items of this CTA, in the first bytes of its dynamic shared memory. `cuts`: how many CTAs share the matrix where it is
+// cut anywhere, 0 if strips are whole (strips.h). begin(item, strip) is called before a strip is multiplied, so that it can ask for what its
+// sums will meet, and returns what takes them: take(part, is_whole, sums).
+template <typename Shape, typename Items, typename Begin>
+__device__ void multiply_items(const Strips& weights, const typename Shape::Rows& activations,
+                               const Items& items, unsigned cuts, const Begin& begin) {
+  extern __shared__ __align__(1024) uint8_t memory[];
+  Stages<Shape> stages(memory);
+  if constexpr (Shape::kIsWgmma)
+    Shape::multiply_items(weights, activations, items, cuts, stages, begin);
+  else
+    multiply_by_warps<Shape>(weights, activations, items, cuts, stages, begin);
 }
 
 // The first of the item's columns that the lane has sums of.
@@ -245,11 +260,11 @@ __device__ int first_column_of_lane() {
 
 // Calls visit(i, upper, lower) for each of the item's columns that the lane has sums of: column first_column_of_lane() + i. `upper` and
 // `lower` are the sums of rows g and g + 8.
-template <typename Shape, typename Visit>
-__device__ void for_each_column(const PromptItem& item, const PromptSums& sums, const Visit& visit) {
+template <typename Shape, int tiles, typename Visit>
+__device__ void for_each_column(const PromptItem& item, const float (&sums)[tiles][4], const Visit& visit) {
   const int count = item.columns - first_column_of_lane<Shape>();
 #pragma unroll
-  for (int n = 0; n < Shape::kWarpTiles; ++n)
+  for (int n = 0; n < tiles; ++n)
 #pragma unroll
     for (int c = 0; c < 2; ++c)
       if (8 * n + c < count) visit(8 * n + c, sums[n][c], sums[n][c + 2]);

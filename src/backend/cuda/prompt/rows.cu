@@ -1,6 +1,7 @@
 // Many tokens need two kernels beside their products: the norm, and the ranking of experts.
 #include "backend/cuda/inputs.cuh"
 #include "backend/cuda/kernels.h"
+#include "backend/cuda/layout/image.h"
 #include "backend/cuda/pdl.cuh"
 #include "backend/cuda/prompt/store_block.cuh"
 #include "backend/cuda/routing.cuh"
@@ -25,20 +26,34 @@ __global__ void __launch_bounds__(kThreads, 1)
 using NormRow = __nv_bfloat16[kMaxHidden];
 __device__ void rms_norm_token(const RmsNormArgs& args, const Timestamps& timestamps, NormRow& row) {
   const int token = static_cast<int>(blockIdx.x), hidden = args.norm.residual.hidden;
+  const int from =
+      args.rows ? args.rows[token] : token;  // the step's input was there before the step's first kernel
   const NormWeights<kWarps> norm_weights(args.norm.weights, hidden);
   wait_for_predecessor(timestamps);
   let_successor_start();
   norm_weights.load(
-      args.norm, 1, [&](int) { return token; }, row, activation_stride(hidden),
+      args.norm, 1, [&](int) { return from; }, row, activation_stride(hidden),
       [&](int, int i, float4 x, uint2 normed) {
         const size_t at = size_t{1} * token * (hidden / 4) + i;
-        reinterpret_cast<float4*>(args.x)[at] = x;
-        reinterpret_cast<uint2*>(args.normed)[at] = normed;
+        if (args.x) reinterpret_cast<float4*>(args.x)[at] = x;
+        if (args.image_rows == 0) {
+          reinterpret_cast<uint2*>(args.normed)[at] = normed;
+          return;
+        }
+        auto* cell =
+            reinterpret_cast<uint8_t*>(args.normed) + cell_of(token, 4 * i / kTileCols, args.image_rows);
+        *reinterpret_cast<uint32_t*>(cell + place_in_cell(token, 4 * i)) = normed.x;
+        *reinterpret_cast<uint32_t*>(cell + place_in_cell(token, 4 * i + 2)) = normed.y;
       });
+  const int piece = kFirstPaddingPiece + static_cast<int>(threadIdx.x);
+  if (args.image_rows && has_padding(hidden) && piece < kCellPieces)
+    *reinterpret_cast<uint4*>(reinterpret_cast<uint8_t*>(args.normed) +
+                              cell_of(token, hidden / kTileCols, args.image_rows) +
+                              (piece ^ token % kRowsOfSwizzle) * 16) = {};
 }
 
-// A CTA for each token.
-__global__ void __launch_bounds__(kThreads, 1)
+// A CTA for each token. Two share a multiprocessor, so that one loads while the other adds up.
+__global__ void __launch_bounds__(kThreads, 2)
     rms_norm_kernel(const __grid_constant__ RmsNormArgs args, Timestamps timestamps) {
   const EndTimestamp end_timestamp(timestamps);
   __shared__ __align__(16) NormRow row;
@@ -68,11 +83,21 @@ void rms_norm(const LaunchContext& gpu, const RmsNormArgs& args) {
   else
     launch(gpu, {Operation::kRmsNorm, "rms_norm"}, rms_norm_kernel, shape, args);
 }
-void route_many(const LaunchContext& gpu, const RouteArgs& args) {
-  logits_many(gpu, args);
+namespace {
+void rank_many(const LaunchContext& gpu, const RouteArgs& args) {
   const auto ctas = static_cast<unsigned>((args.num_tokens + kWarps - 1) / kWarps);
   launch(gpu, {Operation::kRoute, "rank"}, rank_many_kernel,
          {dim3(ctas), kThreads, sizeof(int) * kMaxExperts}, args);
+}
+}  // namespace
+
+void route_many(const LaunchContext& gpu, const RouteArgs& args) {
+  logits_many(gpu, args);
+  rank_many(gpu, args);
+}
+void route_wgmma(const LaunchContext& gpu, const RouteArgs& args) {
+  logits_wgmma(gpu, args);
+  rank_many(gpu, args);
 }
 
 void prepare_prompt_rows() {

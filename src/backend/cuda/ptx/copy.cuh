@@ -36,8 +36,8 @@ inline constexpr bool kHasBulkCopies{false};
 #endif
 
 #if __CUDA_ARCH__ >= 900
-// A policy of L2 for bulk copies, as createpolicy makes it: what is read once leaves first, so that activations stay.
-inline constexpr uint64_t kEvictFirst{0x12F0000000000000};
+// A policy of L2 for bulk copies, as createpolicy makes it: what is read once leaves first.
+inline constexpr uint64_t kEvictFirst{0x12F0000000000000}, kEvictNormal{0x1000000000000000};
 
 // One thread has the copy engine copy num_bytes, a multiple of 16; the barrier's phase then also waits for them. The destination is
 // named as this CTA's shared memory: for one in a cluster ptxas calls a routine on sm_120 and sm_121.

@@ -305,20 +305,22 @@ class Row {
     emit(rank, shared_.top[own]);
   }
 
-  __device__ void adjust(const SampleRow& row) {
+  // `last`: the token that row.follows names.
+  __device__ void adjust(const SampleRow& row, int last) {
+    Adjustment* const extra = row.adjustments + row.num_adjustments;
 #pragma unroll 1
     for (int i = static_cast<int>(blockIdx.x * kThreads + threadIdx.x); i < row.num_adjustments;
          i += Cluster::kCtas * kThreads) {
       Adjustment& adjustment = row.adjustments[i];
-      const int count = adjustment.count;
-      adjustment.raw = __ldcg(logits_ + adjustment.token);
-      float logit = ordered(ordered(adjustment.raw) + adjustment.bias);
-      if (count >= 0)
-        logit = ordered(logit > 0 ? logit / row.repetition_penalty : logit * row.repetition_penalty);
-      if (count > 0)  // rounded after the product and after the sum, as on the host
-        logit = ordered(logit - __fadd_rn(__fmul_rn(row.frequency_penalty, static_cast<float>(count)),
-                                          row.presence_penalty));
-      logits_[adjustment.token] = logit;
+      const bool is_last = row.follows >= 0 && adjustment.token == last;
+      if (is_last) extra->count = 0;
+      change(row, adjustment, is_last ? max(adjustment.count, 0) + 1 : adjustment.count);
+    }
+    Cluster::sync();
+    if (row.follows < 0) return;
+    if (blockIdx.x == 0 && threadIdx.x == 0 && __ldcg(&extra->count) > 0) {  // it has no adjustment
+      extra->token = last;
+      change(row, *extra, 1);
     }
     Cluster::sync();
   }
@@ -327,6 +329,9 @@ class Row {
 #pragma unroll 1
     for (int i = static_cast<int>(threadIdx.x); i < row.num_adjustments; i += kThreads)
       logits_[row.adjustments[i].token] = __ldcg(&row.adjustments[i].raw);
+    const Adjustment* const extra = row.adjustments + row.num_adjustments;
+    if (row.follows >= 0 && threadIdx.x == 0 && __ldcg(&extra->count) > 0)
+      logits_[__ldcg(&extra->token)] = __ldcg(&extra->raw);
     __syncthreads();
   }
   // From now on all other tokens have a logit of -infinity. null: nothing changes.
@@ -335,6 +340,18 @@ class Row {
 
  private:
   using Place = Shared::Place;
+
+  // Puts the changed logit in the place of the model's own.
+  __device__ void change(const SampleRow& row, Adjustment& adjustment, int count) {
+    adjustment.raw = __ldcg(logits_ + adjustment.token);
+    float logit = ordered(ordered(adjustment.raw) + adjustment.bias);
+    if (count >= 0)
+      logit = ordered(logit > 0 ? logit / row.repetition_penalty : logit * row.repetition_penalty);
+    if (count > 0)  // rounded after the product and after the sum, as on the host
+      logit = ordered(logit - __fadd_rn(__fmul_rn(row.frequency_penalty, static_cast<float>(count)),
+                                        row.presence_penalty));
+    logits_[adjustment.token] = logit;
+  }
   static constexpr int kSegments{Cluster::kCtas * kWarps};  // segments of the vocabulary, one per warp
   static_assert(kSegments <= kBins);
 
@@ -416,8 +433,8 @@ class Row {
 
 // Says whether a row asks for the likeliest token alone, or for none: best_kernel then answers it.
 __device__ bool has_only_likeliest(const SampleRow& row) {
-  return row.temperature < 0 ||
-         (row.temperature == 0 && row.num_adjustments == 0 && row.num_logprobs < 0 && row.mask == nullptr);
+  return row.temperature < 0 || (row.temperature == 0 && row.num_adjustments == 0 && row.follows < 0 &&
+                                 row.num_logprobs < 0 && row.mask == nullptr);
 }
 
 // The likeliest token of each row, packed; 0 where no logit is a number above -infinity. Greedy rows need nothing
@@ -486,9 +503,10 @@ __global__ void __launch_bounds__(kThreads)
                      result.top[rank] = {token_of(packed), logprob(Bound(packed).logit)};
                    });
   }
-  if (params.num_adjustments > 0) row.adjust(params);
+  const bool has_changes = params.num_adjustments > 0 || params.follows >= 0;
+  if (has_changes) row.adjust(params, params.follows >= 0 ? args.input[params.follows].token : -1);
   row.allow_only(params.mask);
-  if (params.num_adjustments > 0 || params.mask) best = row.best();
+  if (has_changes || params.mask) best = row.best();
   int token = best == 0 ? -1 : token_of(best);
   if (best != 0 && params.temperature > 0) {
     const float largest = Bound(best).logit;

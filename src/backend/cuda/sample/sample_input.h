@@ -27,6 +27,9 @@ struct SampleRow {
   Adjustment* adjustments;  // each token once
   const uint32_t* mask;     // bits of the tokens that may be chosen, 32 a word; null: all may be
   int32_t num_adjustments;
+  // The step's row whose token counts as one more of the output, because the host does not know it yet; -1: none. Behind the row's
+  // adjustments there is room for one more, in case that token has none.
+  int32_t follows;
   int32_t position;      // position of the token to be chosen
   int32_t top_k;         // 0: all
   int32_t num_logprobs;  // -1: none; at most kMaxTop

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <utility>
 
 #include "core/check.h"
 
@@ -21,6 +22,12 @@ Adjustment& SampleRows::at(TokenId token) {
   return adjustments_[static_cast<size_t>(index)];
 }
 
+namespace {
+bool counts_output(const SampleParams& params) {
+  return params.repetition_penalty != 1 || params.presence_penalty != 0 || params.frequency_penalty != 0;
+}
+}  // namespace
+
 void SampleRows::add_adjustments(const OutputRow& output) {
   const SampleParams& params = *output.sample;
   const bool repeats = params.repetition_penalty != 1;
@@ -28,7 +35,7 @@ void SampleRows::add_adjustments(const OutputRow& output) {
   for (const auto& [token, bias] : params.logit_bias) at(token).bias += bias;
   if (repeats)
     for (const TokenId token : output.prompt) at(token).count = 0;
-  if (repeats || params.presence_penalty != 0 || params.frequency_penalty != 0) {
+  if (counts_output(params)) {
     for (const TokenId token : output.output) {
       int& count = at(token).count;
       count = std::max(count, 0) + 1;
@@ -38,9 +45,10 @@ void SampleRows::add_adjustments(const OutputRow& output) {
     index_[static_cast<size_t>(adjustments_[i].token)] = -1;
 }
 
-void SampleRows::add(const OutputRow& output, int position) {
+void SampleRows::add(const OutputRow& output, int position, int follows) {
   SampleRow& row = *next_++ = {};
   row.temperature = -1;
+  row.follows = -1;
   if (!output.sample) return;
   const SampleParams& params = *output.sample;
   NIBBLE_CHECK(params.temperature >= 0 && params.top_p > 0 && params.min_p <= 1 && params.top_k >= 0,
@@ -61,27 +69,35 @@ void SampleRows::add(const OutputRow& output, int position) {
   const size_t first = adjustments_.size();
   add_adjustments(output);
   row.num_adjustments = static_cast<int>(adjustments_.size() - first);
+  if (follows >= 0 && counts_output(params)) {
+    row.follows = follows;
+    adjustments_.push_back({0, 0, 1, 0});
+  }
   if (output.mask) masks_.push_back({&row, output.mask});
-  are_greedy_ &= row.temperature == 0 && row.num_adjustments == 0 && row.num_logprobs < 0 && !output.mask;
+  are_greedy_ &= row.temperature == 0 && row.num_adjustments == 0 && row.follows < 0 &&
+                 row.num_logprobs < 0 && !output.mask;
 }
 
 void SampleRows::upload(Stream stream) {
-  if (device_masks_.bytes() < masks_.size() * mask_bytes()) {
-    pinned_masks_ = PinnedBuffer(2 * masks_.size() * mask_bytes());
-    device_masks_ = DeviceBuffer(2 * masks_.size() * mask_bytes());
+  const size_t all_masks = masks_.size() * mask_bytes();
+  if (device_masks_.bytes() < all_masks) {
+    outgrown_masks_ = std::move(device_masks_);
+    device_masks_ = DeviceBuffer(2 * all_masks);
   }
   for (size_t i = 0; i < masks_.size(); ++i)
     masks_[i].row->mask = device_masks_.as<uint32_t>() + i * mask_words(static_cast<int>(index_.size()));
   if (adjustments_.empty()) return;
   const size_t bytes = adjustments_.size() * sizeof(Adjustment);
+  std::swap(pinned_, last_pinned_);
+  if (pinned_.bytes() < bytes) pinned_ = PinnedBuffer(2 * bytes);
   if (device_.bytes() < bytes) {
-    pinned_ = PinnedBuffer(2 * bytes);
+    outgrown_ = std::move(device_);
     device_ = DeviceBuffer(2 * bytes);
   }
   auto* next = device_.as<Adjustment>();
   for (SampleRow* row = rows_; row != next_; ++row) {
     row->adjustments = next;
-    next += row->num_adjustments;
+    next += row->num_adjustments + (row->follows >= 0);
   }
   std::memcpy(pinned_.as<void>(), adjustments_.data(), bytes);
   check(cudaMemcpyAsync(device_.as<void>(), pinned_.as<void>(), bytes, cudaMemcpyHostToDevice, stream),
@@ -90,6 +106,9 @@ void SampleRows::upload(Stream stream) {
 
 void SampleRows::upload_masks(Stream stream) {
   if (masks_.empty()) return;
+  std::swap(pinned_masks_, last_pinned_masks_);
+  if (pinned_masks_.bytes() < masks_.size() * mask_bytes())
+    pinned_masks_ = PinnedBuffer(2 * masks_.size() * mask_bytes());
   const size_t num_words = mask_words(static_cast<int>(index_.size()));
   auto* const words = pinned_masks_.as<uint32_t>();
   for (size_t i = 0; i < masks_.size(); ++i) masks_[i].source->fill({words + i * num_words, num_words});

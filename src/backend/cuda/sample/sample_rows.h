@@ -21,12 +21,13 @@ class SampleRows {
     adjustments_.clear();
     masks_.clear();
   }
-  // Parameters that engine/validate.h would refuse, and tokens outside of the vocabulary, are a bug of the caller.
-  void add(const OutputRow& output, int position);
+  // Parameters that engine/validate.h would refuse, and tokens outside of the vocabulary, are a bug of the caller. `follows`: the step's
+  // row whose token belongs to the output and is not known yet (Run::follows); -1: all are known.
+  void add(const OutputRow& output, int position, int follows = -1);
   // Says whether no row asks for anything but its likeliest token.
   bool are_greedy() const { return are_greedy_; }
   bool have_masks() const { return !masks_.empty(); }
-  // Enqueues the copy of the adjustments, if there are any. The previous step must have ended.
+  // Enqueues the copy of the adjustments, if there are any. The step before the previous one must have ended.
   void upload(Stream stream);
   // Asks for the masks and enqueues their copy, before the sampling: the device works on the step meanwhile.
   void upload_masks(Stream stream);
@@ -45,8 +46,10 @@ class SampleRows {
     TokenMask* source;
   };
   std::vector<Mask> masks_;
-  PinnedBuffer pinned_, pinned_masks_;
+  // In turn: the previous step's copy may still be waiting to begin.
+  PinnedBuffer pinned_, last_pinned_, pinned_masks_, last_pinned_masks_;
   DeviceBuffer device_, device_masks_;
+  DeviceBuffer outgrown_, outgrown_masks_;  // what the previous step may still read
 };
 
 SampledToken to_sampled(const SampleResult& result);

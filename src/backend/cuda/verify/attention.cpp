@@ -4,10 +4,12 @@
 #include <utility>
 
 #include "backend/cuda/kernels.h"
+#include "backend/cuda/layout/image.h"
 #include "backend/cuda/verify/attention_truth.h"
 #include "backend/cuda/verify/cache.h"
 #include "backend/cuda/verify/checks.h"
 #include "backend/cuda/verify/shapes.h"
+#include "backend/cuda/verify/values.h"
 #include "model/rope.h"
 
 namespace nibble::cuda::verify {
@@ -64,13 +66,13 @@ std::vector<AttendCase> attend_cases() {
 }
 
 // Rows of q, k and v in two parts, as qkv() leaves them. Queries are scaled by the case's sharpness; only every other
-// row has a second part.
-std::vector<float> make_parts(const AttendCase& c) {
+// row has a second part, if any has.
+std::vector<float> make_parts(const AttendCase& c, bool has_rest) {
   const auto width = static_cast<size_t>(c.width()), count = static_cast<size_t>(c.num_tokens()) * width;
   std::vector<float> parts = random_floats(c.values, c.seed + 900, 2 * count);
   for (size_t i = 0; i < parts.size(); ++i) {
     if (i % width < static_cast<size_t>(c.num_heads) * kHeadDim) parts[i] *= c.sharpness;
-    if (i >= count && i / width % 2) parts[i] = 0;
+    if (i >= count && (!has_rest || i / width % 2)) parts[i] = 0;
   }
   return parts;
 }
@@ -87,10 +89,18 @@ struct Step {
       : c(step_case),
         frequencies(rope_frequencies(RopeConfig{}, kHeadDim)),
         cache(c),
-        parts(make_parts(c)),
+        parts(make_parts(c, has_rest())),
         truth(rotated_rows(c, cache.rows(), parts, frequencies)),
         device_frequencies(frequencies.frequencies),
-        device_parts(parts) {}
+        device_parts(parts) {
+    if (has_rest()) return;
+    const size_t half = parts.size() / 2;
+    check(cudaMemset(device_parts.data() + half, 0xFF, half * sizeof(float)), "poisoning the second part");
+    check(cudaDeviceSynchronize(), "poisoning the second part");
+  }
+  bool has_rest() const {
+    return c.seed / 2000 % 2 == 0;
+  }  // else a single part, and the place of the second is poison
   RopeInput rope() const { return {device_frequencies.data(), frequencies.concentration}; }
 
   const AttendCase& c;
@@ -126,14 +136,28 @@ void check_appended(Comparison& comparison, const Step& step, const std::vector<
     if (!is_own[i]) comparison.equal("rest of the cache", 0, static_cast<ptrdiff_t>(i), after[i], before[i]);
 }
 
+// Every second case has its results in an image.
+int image_rows_of(const AttendCase& c) { return c.seed / 1000 % 2 == 1 ? whole_eights(c.num_tokens()) : 0; }
+size_t attended_elements(const AttendCase& c) {
+  const int width = c.num_heads * kHeadDim;
+  return image_rows_of(c) ? image_bytes(image_rows_of(c), width) / 2
+                          : static_cast<size_t>(c.num_tokens()) * static_cast<size_t>(width);
+}
+// Where append() leaves an element of a query: in the order of the head's elements, also in the cell that an image has for the result.
+size_t place_of_query(const AttendCase& c, size_t row, int i) {
+  return first_of_tile(static_cast<int>(row), i / kHeadDim, c.num_heads, image_rows_of(c)) +
+         static_cast<size_t>(i % kHeadDim);
+}
+
 void check_append_case(Comparison& comparison, const Subject& subject, const AttendCase& c) {
   Step step(c);
   step.cache.upload();
   const auto width = static_cast<size_t>(c.num_heads) * kHeadDim;
-  const DeviceArray<uint16_t> queries(static_cast<size_t>(c.num_tokens()) * width);
+  const DeviceArray<uint16_t> queries(attended_elements(c));
   check(cudaDeviceSynchronize(), "preparing a check");
-  subject.launch(AppendArgs{step.cache.input(), step.device_parts.data(), c.num_tokens(), c.num_heads,
-                            c.num_kv_heads, step.rope(), step.cache.pages(), bf16(queries)});
+  subject.launch(AppendArgs{step.cache.input(), step.device_parts.data(), step.has_rest(), c.num_tokens(),
+                            c.num_heads, c.num_kv_heads, step.rope(), step.cache.pages(), bf16(queries),
+                            image_rows_of(c)});
   check(cudaStreamSynchronize(subject.stream()), "checking append");
   check_appended(comparison, step, step.cache.bits(), step.cache.read(comparison));
   const auto actual = queries.read(comparison, "queries");
@@ -141,7 +165,8 @@ void check_append_case(Comparison& comparison, const Subject& subject, const Att
     for (size_t i = 0; i < width; ++i) {
       const Rounded& expected = step.truth.query(row, 0)[i];
       comparison.near_bf16("query", static_cast<ptrdiff_t>(row), static_cast<ptrdiff_t>(i),
-                           actual[row * width + i], expected.number, expected.error);
+                           actual[place_of_query(c, row, static_cast<int>(i))], expected.number,
+                           expected.error);
     }
 }
 
@@ -169,6 +194,12 @@ void check_attended(Comparison& comparison, Step& step, const std::vector<float>
                          actual[at], expected[at].value, expected[at].bound);
 }
 
+std::vector<uint16_t> read_attended(Comparison& comparison, const AttendCase& c,
+                                    const DeviceArray<uint16_t>& attended) {
+  const std::vector<uint16_t> bits = attended.read(comparison, "out");
+  return image_rows_of(c) ? from_image(bits, c.num_tokens(), c.num_heads * kHeadDim) : bits;
+}
+
 void check_attend_rows_case(Comparison& comparison, const Subject& subject, const AttendCase& c) {
   Step step(c);
   const int T = c.num_tokens(), max_chunks = max_chunks_of(c);
@@ -180,20 +211,21 @@ void check_attend_rows_case(Comparison& comparison, const Subject& subject, cons
   const DeviceArray<float> device_sinks(sinks),
       partials(launch_heads * static_cast<size_t>(max_chunks) * kPartialFloats);
   const DeviceArray<unsigned> tickets(std::vector<unsigned>(launch_heads, 0));
-  const DeviceArray<uint16_t> out(static_cast<size_t>(T) * static_cast<size_t>(c.num_heads) * kHeadDim);
+  const DeviceArray<uint16_t> out(attended_elements(c));
   check(cudaDeviceSynchronize(), "preparing a check");
   for (int row = 0; row < T; row += rows_per_launch)
     subject.launch(std::min(rows_per_launch, T - row),
-                   AttendArgs{step.cache.input(), step.device_parts.data(), T, c.num_heads, c.num_kv_heads,
-                              step.rope(), step.cache.pages(), c.window, device_sinks.data(), c.writes_kv(),
-                              row, max_chunks, partials.data(), tickets.data(), bf16(out)});
+                   AttendArgs{step.cache.input(), step.device_parts.data(), step.has_rest(), T, c.num_heads,
+                              c.num_kv_heads, step.rope(), step.cache.pages(), c.window, device_sinks.data(),
+                              c.writes_kv(), row, max_chunks, partials.data(), tickets.data(), bf16(out),
+                              image_rows_of(c)});
   check(cudaStreamSynchronize(subject.stream()), "checking attend_rows");
 
   for (const unsigned ticket : tickets.read(comparison, "tickets"))
     comparison.equal("ticket", 0, 0, ticket, 0);
   const auto before = step.cache.bits(), after = step.cache.read(comparison);
   check_appended(comparison, step, before, after);
-  check_attended(comparison, step, sinks, out.read(comparison, "out"));
+  check_attended(comparison, step, sinks, read_attended(comparison, c, out));
 }
 
 // A run is cut into tiles at every kTileRows rows, as a step does it.
@@ -209,10 +241,10 @@ void check_attend_tiles_case(Comparison& comparison, const Subject& subject, con
       tiles.push_back({first_row + i, std::min(kTileRows, run.num_tokens - i)});
     first_row += run.num_tokens;
   }
-  std::vector<uint16_t> queries;
+  std::vector<uint16_t> queries(attended_elements(c), 0);
   for (size_t row = 0; row < step.cache.rows().size(); ++row)
     for (int i = 0; i < c.num_heads * kHeadDim; ++i)
-      queries.push_back(to_bf16(step.truth.query(row, 0)[i].value).bits);
+      queries[place_of_query(c, row, i)] = to_bf16(step.truth.query(row, 0)[i].value).bits;
   const DeviceArray<float> device_sinks(sinks);
   const DeviceArray<TileInput> device_tiles(tiles);
   const DeviceArray<uint16_t> attended(queries);
@@ -221,9 +253,9 @@ void check_attend_tiles_case(Comparison& comparison, const Subject& subject, con
   check(cudaDeviceSynchronize(), "preparing a check");
   subject.launch(static_cast<int>(tiles.size()),
                  AttendTilesArgs{input, c.num_heads, c.num_kv_heads, step.cache.pages(), c.window,
-                                 device_sinks.data(), bf16(attended)});
+                                 device_sinks.data(), bf16(attended), image_rows_of(c)});
   check(cudaStreamSynchronize(subject.stream()), "checking attend_tiles");
-  check_attended(comparison, step, sinks, attended.read(comparison, "out"));
+  check_attended(comparison, step, sinks, read_attended(comparison, c, attended));
 }
 
 template <typename CheckAttendCase>

@@ -5,6 +5,8 @@
 #include <cmath>
 #include <numeric>
 
+#include "backend/cuda/layout/image.h"
+
 namespace nibble::cuda::verify {
 namespace {
 
@@ -47,6 +49,7 @@ DeviceGroups::DeviceGroups(int num_tokens, int experts_per_token, int max_groups
       expert_(static_cast<size_t>(max_groups)),
       num_pairs_(static_cast<size_t>(max_groups)),
       pairs_(static_cast<size_t>(max_groups * size_)),
+      image_row_(static_cast<size_t>(max_groups)),
       weight_(static_cast<size_t>(num_tokens * experts_per_token)) {}
 
 DeviceGroups::DeviceGroups(const std::vector<TestChoice>& choices, int num_experts, int max_groups, int size)
@@ -76,16 +79,32 @@ DeviceGroups::DeviceGroups(const std::vector<TestChoice>& choices, int num_exper
   put(num_pairs_, num_pairs);
   put(pairs_, pairs);
   put(weight_, weight);
+  std::vector<int> image_row;
+  image_row_of_pair_.resize(weight.size());
+  int row = 0;
+  for (size_t group = 0; group < expert.size(); ++group) {
+    image_row.push_back(row);
+    for (int i = 0; i < num_pairs[group]; ++i)
+      image_row_of_pair_[static_cast<size_t>(
+          pairs[group * static_cast<size_t>(size_) + static_cast<size_t>(i)])] = row + i;
+    row += whole_eights(num_pairs[group]);
+  }
+  put(image_row_, image_row);
+}
+
+int DeviceGroups::image_pairs() const {
+  return whole_eights(static_cast<int>(weight_.count())) + 8 * static_cast<int>(expert_.count());
 }
 
 Groups DeviceGroups::view() const {
-  return {size_, count_.data(), expert_.data(), num_pairs_.data(), pairs_.data(), weight_.data()};
+  return {size_,         count_.data(),  expert_.data(),   num_pairs_.data(),
+          pairs_.data(), weight_.data(), image_row_.data()};
 }
 
 GroupsRead DeviceGroups::read(Comparison& comparison) const {
-  return {count_.read(comparison, "group count")[0], expert_.read(comparison, "group experts"),
-          num_pairs_.read(comparison, "group sizes"), pairs_.read(comparison, "group pairs"),
-          weight_.read(comparison, "weights")};
+  return {count_.read(comparison, "group count")[0],     expert_.read(comparison, "group experts"),
+          num_pairs_.read(comparison, "group sizes"),    pairs_.read(comparison, "group pairs"),
+          image_row_.read(comparison, "rows of groups"), weight_.read(comparison, "weights")};
 }
 
 DeviceRoutingMailbox::DeviceRoutingMailbox(const Strips& router, int experts_per_token)

@@ -23,7 +23,7 @@ inline MatrixShape router_shape(int num_experts, int hidden) {
 
 struct GroupsRead {
   int count;
-  std::vector<int> expert, num_pairs, pairs;
+  std::vector<int> expert, num_pairs, pairs, image_row;
   std::vector<float> weight;
 };
 
@@ -33,12 +33,17 @@ class DeviceGroups {
   // filled in as route() leaves them for these choices of all tokens
   DeviceGroups(const std::vector<TestChoice>& choices, int num_experts, int max_groups, int size);
 
+  // The rows of images that hold these groups, whatever the routing; and the row of each pair where the groups were filled in here.
+  int image_pairs() const;
+  const std::vector<int>& image_row_of_pair() const { return image_row_of_pair_; }
+
   Groups view() const;
   GroupsRead read(Comparison& comparison) const;
 
  private:
   int experts_per_token_, size_;
-  DeviceArray<int> count_, expert_, num_pairs_, pairs_;
+  DeviceArray<int> count_, expert_, num_pairs_, pairs_, image_row_;
+  std::vector<int> image_row_of_pair_;
   DeviceArray<float> weight_;
 };
 

@@ -5,10 +5,12 @@
 #include <optional>
 
 #include "backend/cuda/kernels.h"
+#include "backend/cuda/layout/image.h"
 #include "backend/cuda/verify/blocks.h"
 #include "backend/cuda/verify/checks.h"
 #include "backend/cuda/verify/choice.h"
 #include "backend/cuda/verify/residual.h"
+#include "backend/cuda/verify/same_bits.h"
 
 namespace nibble::cuda::verify {
 namespace {
@@ -20,9 +22,9 @@ double with_rest(double bound, double a, double b, double c = 0) {
   return bound + 0x1p-23 * (std::abs(a) + std::abs(b) + std::abs(c));
 }
 
-// Adds the two parts of a sum, as its reader does.
-double joined(const std::vector<float>& parts, size_t at) {
-  return double{parts[at]} + double{parts[parts.size() / 2 + at]};
+// Adds the two parts of a sum, as its reader does; a kernel that takes the norm leaves one.
+double joined(const Subject& subject, const std::vector<float>& parts, size_t at) {
+  return double{parts[at]} + (subject.row.pass.takes_norm ? 0 : double{parts[parts.size() / 2 + at]});
 }
 
 // The terms that a layer has to add to x: none in the first layer, the experts' outputs in the others.
@@ -30,14 +32,22 @@ TestResidual::Parts before_layer(const Case& c) {
   return {false, c.seed / 100 % 2 ? c.shape.experts_per_token : 0};
 }
 
+std::vector<uint16_t> bits_of(const Activations& normed) {
+  std::vector<uint16_t> bits(normed.size());
+  std::transform(normed.values.begin(), normed.values.end(), bits.begin(),
+                 [](float value) { return to_bf16(value).bits; });
+  return bits;
+}
 // A kernel computes the norm, or takes it as input.
 DeviceArray<uint16_t> given_norm(const Subject& subject, const Activations& normed) {
   if (!subject.row.pass.takes_norm)
     return DeviceArray<uint16_t>(normed.size());  // poison, which route() overwrites
-  std::vector<uint16_t> bits(normed.size());
-  std::transform(normed.values.begin(), normed.values.end(), bits.begin(),
-                 [](float value) { return to_bf16(value).bits; });
-  return DeviceArray<uint16_t>(bits);
+  const std::vector<uint16_t> bits = bits_of(normed);
+  return DeviceArray<uint16_t>(subject.row.pass.takes_image ? to_image(bits, normed.cols) : bits);
+}
+// The rows of the image that a kernel takes, 0 where it takes activations row by row.
+int image_rows_of(const Subject& subject, int num_rows) {
+  return subject.row.pass.takes_image ? whole_eights(num_rows) : 0;
 }
 // The activations that the kernel multiplies with.
 Activations multiplied(const Subject& subject, const TestNorm& norm, int num_tokens) {
@@ -53,7 +63,8 @@ void check_rms_norm_case(Comparison& comparison, const Subject& subject, const C
   const TestNorm norm(c, residual);
   const auto expected = norm.numbers(all_tokens(T));
   const DeviceArray<float> x(expected.size());
-  const DeviceArray<uint16_t> normed(expected.size());
+  const int image_rows = c.seed / 100 % 3 == 0 ? whole_eights(T) : 0;
+  const DeviceArray<uint16_t> normed(image_rows ? image_bytes(image_rows, H) / 2 : expected.size());
   NormInput input = norm.input();
   if (is_in_place) {
     check(cudaMemcpy(x.data(), input.residual.x, expected.size() * sizeof(float), cudaMemcpyDeviceToDevice),
@@ -65,11 +76,16 @@ void check_rms_norm_case(Comparison& comparison, const Subject& subject, const C
   const size_t kind = c.seed / 100 % (1 + std::size(kBlockFormats));
   std::optional<DeviceBlocks> blocks;
   if (kind > 0) blocks.emplace(kBlockFormats[kind - 1], T, H);
-  subject.launch(RmsNormArgs{input, T, x.data(), bf16(normed), blocks ? blocks->view() : BlockRows{}});
+  subject.launch(
+      RmsNormArgs{input, T, x.data(), bf16(normed), blocks ? blocks->view() : BlockRows{}, image_rows});
   check(cudaStreamSynchronize(subject.stream()), "checking rms_norm");
 
   const auto actual_x = x.read(comparison, "x");
-  const auto actual = normed.read(comparison, "normed");
+  auto actual = normed.read(comparison, "normed");
+  if (image_rows) {
+    check_padding(comparison, "normed", actual, T, H);
+    actual = from_image(actual, T, H);
+  }
   for (int t = 0; t < T; ++t)
     for (int i = 0; i < H; ++i) {
       const size_t at = static_cast<size_t>(t) * static_cast<size_t>(H) + static_cast<size_t>(i);
@@ -93,7 +109,14 @@ void check_qkv_case(Comparison& comparison, const Subject& subject, const Case& 
   const Activations x = multiplied(subject, norm, T);
   const DeviceArray<uint16_t> normed = given_norm(subject, x);
   check(cudaDeviceSynchronize(), "preparing a check");
-  subject.launch(QkvArgs{norm.input(), bf16(normed), matrix.strips(), device_bias.data(), T, parts.data()});
+  QkvArgs args{norm.input(),
+               bf16(normed),
+               matrix.strips(),
+               device_bias.data(),
+               T,
+               parts.data(),
+               image_rows_of(subject, T)};
+  subject.launch(args);
   check(cudaStreamSynchronize(subject.stream()), "checking qkv");
 
   const std::vector<float> actual = parts.read(comparison, "parts");
@@ -102,9 +125,13 @@ void check_qkv_case(Comparison& comparison, const Subject& subject, const Case& 
     for (int row = 0; row < rows; ++row) {
       const size_t at = expected.at(t, row);
       const double b = bias[static_cast<size_t>(row)];
-      comparison.near("qkv", t, row, joined(actual, at), expected.sums[at] + b,
+      comparison.near("qkv", t, row, joined(subject, actual, at), expected.sums[at] + b,
                       with_rest(expected.bounds[at], expected.sums[at], b));
     }
+  const DeviceArray<uint16_t> natural(bits_of(x));
+  args.normed = bf16(natural);
+  args.image_rows = 0;
+  compare_with_mma(comparison, subject, "bits of qkv", rows, args, parts, actual);
 }
 
 void check_project_case(Comparison& comparison, const Subject& subject, const Case& c) {
@@ -116,12 +143,14 @@ void check_project_case(Comparison& comparison, const Subject& subject, const Ca
   const TestMatrix matrix(subject.stream(), subject.row.weights, Origin::kQuantised, {rows, cols}, c.values,
                           c.seed + 21);
   const auto bias = random_floats(c.values, c.seed + 22, static_cast<size_t>(rows));
-  const DeviceArray<uint16_t> device_attended(attended);
+  const DeviceArray<uint16_t> device_attended(subject.row.pass.takes_image ? to_image(attended, cols)
+                                                                           : attended);
   const DeviceArray<float> device_bias(bias);
   const DeviceArray<float> parts(2 * static_cast<size_t>(T) * static_cast<size_t>(rows));
   check(cudaDeviceSynchronize(), "preparing a check");
-  subject.launch(ProjectArgs{bf16(device_attended), cols, residual.input(), matrix.strips(),
-                             device_bias.data(), T, parts.data()});
+  ProjectArgs args{bf16(device_attended), cols, residual.input(), matrix.strips(),
+                   device_bias.data(),    T,    parts.data(),     image_rows_of(subject, T)};
+  subject.launch(args);
   check(cudaStreamSynchronize(subject.stream()), "checking project");
 
   const std::vector<float> actual = parts.read(comparison, "parts");
@@ -130,9 +159,13 @@ void check_project_case(Comparison& comparison, const Subject& subject, const Ca
     for (int row = 0; row < rows; ++row) {
       const size_t at = expected.at(t, row);
       const double x = residual.at(t, row), b = bias[static_cast<size_t>(row)];
-      comparison.near("x", t, row, joined(actual, at), x + b + expected.sums[at],
+      comparison.near("x", t, row, joined(subject, actual, at), x + b + expected.sums[at],
                       with_rest(expected.bounds[at], expected.sums[at], x, b));
     }
+  const DeviceArray<uint16_t> natural(attended);
+  args.attended = bf16(natural);
+  args.image_rows = 0;
+  compare_with_mma(comparison, subject, "bits of project", rows, args, parts, actual);
 }
 
 // The choice is compared exactly, because it is derived from the kernel's own logits.
@@ -142,9 +175,12 @@ void check_choices(Comparison& comparison, const Case& c, const std::vector<floa
   const GroupsRead read = groups.read(comparison);
   comparison.equal("groups at most", 0, 0, std::max(read.count, max_groups), max_groups);
   std::vector<int> expert_of_pair(static_cast<size_t>(T * K), -1);
+  int image_row = 0;
   for (int group = 0; group < std::min(read.count, max_groups); ++group) {
     const int num_pairs = read.num_pairs[static_cast<size_t>(group)];
     comparison.equal("group size", group, 0, std::clamp(num_pairs, 1, size), num_pairs);
+    comparison.equal("row of group", group, 0, read.image_row[static_cast<size_t>(group)], image_row);
+    image_row += whole_eights(num_pairs);
     for (int i = 0; i < std::clamp(num_pairs, 0, size); ++i) {
       const int pair = read.pairs[static_cast<size_t>(group * size + i)];
       const bool is_new = pair >= 0 && pair < T * K && expert_of_pair[static_cast<size_t>(pair)] < 0;
@@ -179,12 +215,25 @@ void check_route_case(Comparison& comparison, const Subject& subject, const Case
   const int size = subject.row.pass.columns, max_groups = max_num_groups(T, E, K, size);
   const DeviceGroups groups(T, K, max_groups, size);
   check(cudaDeviceSynchronize(), "preparing a check");
-  subject.launch(RouteArgs{norm.input(), matrix.strips(), device_bias.data(), T, K, x.data(), bf16(normed),
-                           logits.data(), chosen.data(), rank.data(), ticket.data(), groups.view()});
+  RouteArgs args{norm.input(),
+                 matrix.strips(),
+                 device_bias.data(),
+                 T,
+                 K,
+                 x.data(),
+                 bf16(normed),
+                 logits.data(),
+                 chosen.data(),
+                 rank.data(),
+                 ticket.data(),
+                 groups.view(),
+                 image_rows_of(subject, T)};
+  subject.launch(args);
   check(cudaStreamSynchronize(subject.stream()), "checking route");
 
   const auto actual_x = x.read(comparison, "x");
-  const auto actual_normed = normed.read(comparison, "normed");
+  const auto actual_normed =
+      normed.read(comparison, "normed");  // written, and row by row, where route() takes the norm
   const auto actual_logits = logits.read(comparison, "logits");
   const std::vector<Rounded> expected_normed = norm.numbers(all_tokens(T));
   const Products expected = matrix.times(multiplied_with);
@@ -204,6 +253,10 @@ void check_route_case(Comparison& comparison, const Subject& subject, const Case
   }
   check_choices(comparison, c, actual_logits, groups, max_groups, size);
   comparison.equal("ticket", 0, 0, ticket.read(comparison, "ticket")[0], 0);
+  const DeviceArray<uint16_t> natural(bits_of(multiplied_with));
+  args.normed = bf16(natural);
+  args.image_rows = 0;
+  compare_with_mma(comparison, subject, "bits of logits", E, args, logits, actual_logits);
 }
 
 void check_unembed_case(Comparison& comparison, const Subject& subject, const Case& c) {
@@ -216,18 +269,32 @@ void check_unembed_case(Comparison& comparison, const Subject& subject, const Ca
                           c.values, c.seed + 40);
   const DeviceArray<int> device_rows(rows);
   const DeviceArray<float> logits(static_cast<size_t>(num_rows) * static_cast<size_t>(vocab));
+  Activations x = norm.normed(rows);
+  if (subject.row.pass.takes_norm) std::fill(x.slack.begin(), x.slack.end(), 0.0f);
+  const DeviceArray<uint16_t> normed = given_norm(subject, x);
   check(cudaDeviceSynchronize(), "preparing a check");
-  subject.launch(UnembedArgs{norm.input(), device_rows.data(), num_rows, matrix.strips(), logits.data()});
+  UnembedArgs args{norm.input(),
+                   device_rows.data(),
+                   num_rows,
+                   matrix.strips(),
+                   logits.data(),
+                   bf16(normed),
+                   image_rows_of(subject, num_rows)};
+  subject.launch(args);
   check(cudaStreamSynchronize(subject.stream()), "checking unembed");
 
   const auto actual = logits.read(comparison, "logits");
-  const Products expected = matrix.times(norm.normed(rows));
+  const Products expected = matrix.times(x);
   for (int t = 0; t < num_rows; ++t)
     for (int row = 0; row < vocab; ++row) {
       const size_t at = expected.at(t, row);
       comparison.near("logits", t, row, actual[at], expected.sums[at],
                       with_rest(expected.bounds[at], expected.sums[at], 0));
     }
+  const DeviceArray<uint16_t> natural(bits_of(x));
+  args.normed = bf16(natural);
+  args.image_rows = 0;
+  compare_with_mma(comparison, subject, "bits of logits", vocab, args, logits, actual);
 }
 
 }  // namespace

@@ -18,11 +18,17 @@ template <typename T>
 class DeviceArray {
  public:
   explicit DeviceArray(size_t count) : count_(count), bytes_(kGuard + count * sizeof(T) + kGuard) {
-    check(cudaMemset(bytes_.as<void>(), 0xFF, bytes_.bytes()), "poisoning");
+    poison();
   }
   explicit DeviceArray(const std::vector<T>& from) : DeviceArray(from.size()) {
     check(cudaMemcpy(data(), from.data(), count_ * sizeof(T), cudaMemcpyHostToDevice), "copying inputs");
     check(cudaDeviceSynchronize(), "copying inputs");  // cudaMemcpy may return before the copy is done
+  }
+
+  // Sets all bytes to 0xFF. cudaMemset may return before that is done, and no other stream waits for it.
+  void poison() const {
+    check(cudaMemset(bytes_.as<void>(), 0xFF, bytes_.bytes()), "poisoning");
+    check(cudaDeviceSynchronize(), "poisoning");
   }
 
   T* data() const { return reinterpret_cast<T*>(bytes_.as<uint8_t>() + kGuard); }

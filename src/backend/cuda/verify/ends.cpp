@@ -21,10 +21,19 @@ void check_embed_case(Comparison& comparison, const Subject& subject, const Case
   const auto H = static_cast<size_t>(c.shape.hidden), vocab = static_cast<size_t>(c.shape.vocab);
   const auto embedding = random_bf16(c.values, c.seed, vocab * H);
   std::vector<RowInput> rows;
-  for (size_t t = 0; t < static_cast<size_t>(T); ++t)  // the first token is the last row of the embedding
-    rows.push_back({static_cast<int32_t>(t == 0 ? vocab - 1 : random_bits(c.seed + 1, t) % vocab), 0, 0, 0});
+  std::vector<SampleResult> results(static_cast<size_t>(T));
+  std::vector<size_t> tokens;
+  for (size_t t = 0; t < static_cast<size_t>(T); ++t) {
+    tokens.push_back(t == 0 ? vocab - 1
+                            : random_bits(c.seed + 1, t) % vocab);  // the embedding's last row, any
+    const auto token = static_cast<int32_t>(tokens.back());
+    const size_t chosen_as = results.size() - 1 - t;  // every third was chosen by the step before
+    results[chosen_as].token = token;
+    rows.push_back({t % 3 == 1 ? -1 - static_cast<int32_t>(chosen_as) : token, 0, 0, 0});
+  }
   const DeviceArray<uint16_t> device_embedding(embedding);
   const DeviceArray<RowInput> device_rows(rows);
+  const DeviceArray<SampleResult> device_results(results);
   const DeviceArray<float> x(static_cast<size_t>(T) * H);
   const DeviceArray<uint32_t> step(std::vector<uint32_t>{41});
   check(cudaDeviceSynchronize(), "preparing a check");
@@ -32,7 +41,8 @@ void check_embed_case(Comparison& comparison, const Subject& subject, const Case
                               bf16(device_embedding),
                               c.shape.hidden,
                               x.data(),
-                              step.data()});
+                              step.data(),
+                              device_results.data()});
   check(cudaStreamSynchronize(subject.stream()), "checking embed");
 
   comparison.equal("step", 0, 0, step.read(comparison, "step")[0], 42);
@@ -40,7 +50,11 @@ void check_embed_case(Comparison& comparison, const Subject& subject, const Case
   for (size_t t = 0; t < rows.size(); ++t)
     for (size_t i = 0; i < H; ++i)
       comparison.equal("x", static_cast<ptrdiff_t>(t), static_cast<ptrdiff_t>(i), actual[t * H + i],
-                       float_of(embedding[static_cast<size_t>(rows[t].token) * H + i]));
+                       float_of(embedding[tokens[t] * H + i]));
+  const auto rows_after = device_rows.read(comparison, "rows");
+  for (size_t t = 0; t < rows.size(); ++t)
+    comparison.equal("token", static_cast<ptrdiff_t>(t), 0, rows_after[t].token,
+                     static_cast<int32_t>(tokens[t]));
 }
 
 // NaN and -infinity are never chosen, ties go to the lower token.
@@ -132,8 +146,8 @@ void check_sample_case(Comparison& comparison, const Subject& subject, const Cas
   const DeviceArray<unsigned> tickets(std::vector<unsigned>(num_rows, 0));
   check(cudaDeviceSynchronize(), "preparing a check");
   subject.launch(c.num_tokens,
-                 SampleArgs{device_rows.data(), device_logits.data(), c.shape.vocab, sample_rows.are_greedy(),
-                            best.data(), tickets.data(), results.data()});
+                 SampleArgs{device_rows.data(), nullptr, device_logits.data(), c.shape.vocab,
+                            sample_rows.are_greedy(), best.data(), tickets.data(), results.data()});
   check(cudaStreamSynchronize(subject.stream()), "checking sample");
   comparison.equal("only greedy rows", -1, 0, sample_rows.are_greedy(), are_greedy);
 

@@ -6,11 +6,13 @@
 #include <utility>
 
 #include "backend/cuda/kernels.h"
+#include "backend/cuda/layout/image.h"
 #include "backend/cuda/verify/blocks.h"
 #include "backend/cuda/verify/checks.h"
 #include "backend/cuda/verify/choice.h"
 #include "backend/cuda/verify/matrix.h"
 #include "backend/cuda/verify/residual.h"
+#include "backend/cuda/verify/same_bits.h"
 #include "backend/cuda/verify/shapes.h"
 
 namespace nibble::cuda::verify {
@@ -82,7 +84,8 @@ Near with_bias(const Products& products, size_t at, float bias) {
 // The matrices of experts_up, their biases and their results.
 class TestUp {
  public:
-  TestUp(const Case& c, Stream stream, Format weights)
+  // `image_pairs`: rows of the image that the results may lie in.
+  TestUp(const Case& c, Stream stream, Format weights, int image_pairs = 0)
       : hidden_(c.shape.hidden),
         intermediate_(c.shape.intermediate),
         matrix_(stream, weights, Origin::kStored,
@@ -95,13 +98,36 @@ class TestUp {
             random_floats(c.values, c.seed + 63,
                           static_cast<size_t>(c.shape.num_experts) * static_cast<size_t>(2 * intermediate_))),
         device_bias_(bias_),
-        gated_(static_cast<size_t>(c.num_tokens * c.shape.experts_per_token) *
-               static_cast<size_t>(intermediate_)) {}
+        gated_(std::max(static_cast<size_t>(c.num_tokens * c.shape.experts_per_token) *
+                            static_cast<size_t>(intermediate_),
+                        image_bytes(image_pairs, intermediate_) / 2)),
+        num_pairs_(c.num_tokens * c.shape.experts_per_token) {}
 
   UpWeights weights() const {
     return {matrix_.strips(), device_bias_.data(), hidden_, intermediate_, kLimit};
   }
   __nv_bfloat16* gated() const { return bf16(gated_); }
+  const DeviceArray<uint16_t>& gated_array() const { return gated_; }
+  // The results of all pairs, from an image where `image_pairs` is not 0.
+  std::vector<uint16_t> read(Comparison& comparison, int image_pairs,
+                             const std::vector<int>& image_row) const {
+    std::vector<uint16_t> gated = gated_.read(comparison, "gated"), of_pairs;
+    if (image_pairs == 0) {
+      gated.resize(static_cast<size_t>(num_pairs_) * static_cast<size_t>(intermediate_));
+      return gated;
+    }
+    gated.resize(image_bytes(image_pairs, intermediate_) / 2);
+    for (int pair = 0; pair < num_pairs_; ++pair)
+      for (int i = 0; i < padded_cols(intermediate_); ++i) {
+        const uint16_t bits =
+            gated[element_of(image_row[static_cast<size_t>(pair)], i / kTileCols, 0, image_pairs, i)];
+        if (i < intermediate_)
+          of_pairs.push_back(bits);
+        else
+          comparison.equal("padding of gated", pair, i, bits, 0);
+      }
+    return of_pairs;
+  }
 
   // Calls visit(pair, numbers), the numbers [I] that the kernel rounds.
   template <typename Visit>
@@ -124,8 +150,8 @@ class TestUp {
     });
   }
 
-  void compare(Comparison& comparison, const Activations& x, const TestRouting& routing) const {
-    const auto actual = gated_.read(comparison, "gated");
+  void compare(Comparison& comparison, const Activations& x, const TestRouting& routing,
+               const std::vector<uint16_t>& actual) const {
     for_each_pair(x, routing, [&](int pair, const std::vector<Near>& numbers) {
       for (int i = 0; i < intermediate_; ++i) {
         const auto& [value, bound] = numbers[static_cast<size_t>(i)];
@@ -142,16 +168,19 @@ class TestUp {
   std::vector<float> bias_;
   DeviceArray<float> device_bias_;
   DeviceArray<uint16_t> gated_;
+  int num_pairs_;
 };
 
 void check_experts_up_case(Comparison& comparison, const Subject& subject, const Case& c) {
   const int T = c.num_tokens, H = c.shape.hidden, E = c.shape.num_experts, K = c.shape.experts_per_token;
   const auto normed = random_bf16(c.values, c.seed + 60, static_cast<size_t>(T) * static_cast<size_t>(H));
-  const DeviceArray<uint16_t> device_normed(normed);
+  const bool takes_image = subject.row.pass.takes_image;
+  const DeviceArray<uint16_t> device_normed(takes_image ? to_image(normed, H) : normed);
   const TestRouting routing(c);
   const int size = subject.row.pass.columns, max_groups = max_num_groups(T, E, K, size);
   const DeviceGroups groups(routing.choices(), E, max_groups, size);
-  const TestUp test(c, subject.stream(), subject.row.weights);
+  const int image_pairs = takes_image ? groups.image_pairs() : 0;
+  const TestUp test(c, subject.stream(), subject.row.weights, image_pairs);
   if (const auto format = block_format_of(subject.row)) {
     const HostBlocks blocks = quantise_rows(*format, T, H, normed);
     const DeviceBlocks device_blocks(blocks), gated(*format, T * K, c.shape.intermediate);
@@ -167,10 +196,22 @@ void check_experts_up_case(Comparison& comparison, const Subject& subject, const
     return;
   }
   check(cudaDeviceSynchronize(), "preparing a check");
-  subject.launch(
-      ExpertsUpArgs{bf16(device_normed), groups.view(), T, K, max_groups, test.weights(), test.gated()});
+  const DeviceArray<uint16_t> gathered(image_bytes(image_pairs, H) / 2);
+  ExpertsUpArgs args{bf16(device_normed), groups.view(), T, K, max_groups, test.weights(), test.gated()};
+  args.gathered = bf16(gathered);
+  args.image_rows = takes_image ? whole_eights(T) : 0;
+  args.image_pairs = image_pairs;
+  subject.launch(args);
   check(cudaStreamSynchronize(subject.stream()), "checking experts_up");
-  test.compare(comparison, Activations(T, H, normed), routing);
+  const auto gated = test.read(comparison, image_pairs, groups.image_row_of_pair());
+  test.compare(comparison, Activations(T, H, normed), routing, gated);
+  gathered.read(comparison, "gathered");
+  const DeviceArray<uint16_t> natural(normed);
+  const DeviceGroups by_64(routing.choices(), E, max_num_groups(T, E, K, kManyColumns), kManyColumns);
+  compare_with_mma(comparison, subject, "bits of gated", c.shape.intermediate,
+                   ExpertsUpArgs{bf16(natural), by_64.view(), T, K, max_num_groups(T, E, K, kManyColumns),
+                                 test.weights(), test.gated()},
+                   test.gated_array(), gated);
 }
 
 // Values for the router of a single token: its activations carry 2^96, so sums of its products have to stay below
@@ -208,7 +249,7 @@ void check_route_and_experts_up_case(Comparison& comparison, const Subject& subj
   }
   const TestChoice choice = choose(actual_logits.data(), E, K);
   routing.check_choice(comparison, choice);
-  test.compare(comparison, normed, TestRouting({choice}));
+  test.compare(comparison, normed, TestRouting({choice}), test.read(comparison, 0, {}));
 }
 
 void check_experts_down_case(Comparison& comparison, const Subject& subject, const Case& c) {
@@ -219,7 +260,6 @@ void check_experts_down_case(Comparison& comparison, const Subject& subject, con
   const TestMatrix matrix(subject.stream(), subject.row.weights, Origin::kStored,
                           {.rows = H, .cols = I, .num_matrices = E}, c.values, c.seed + 71);
   const auto bias = random_floats(c.values, c.seed + 73, static_cast<size_t>(E) * static_cast<size_t>(H));
-  const DeviceArray<uint16_t> device_gated(gated);
   const DeviceArray<float> device_bias(bias);
   const DeviceArray<float> out(static_cast<size_t>(T * K) * static_cast<size_t>(H));
   const int size = subject.row.pass.columns, max_groups = max_num_groups(T, E, K, size);
@@ -227,6 +267,14 @@ void check_experts_down_case(Comparison& comparison, const Subject& subject, con
   const DeviceGroups groups =
       T == 1 ? DeviceGroups(T, K, max_groups, size) : DeviceGroups(routing.choices(), E, max_groups, size);
   const DeviceRoutingMailbox single(routing.choices().front());
+  const int image_pairs = subject.row.pass.takes_image ? groups.image_pairs() : 0;
+  std::vector<uint16_t> image(image_bytes(image_pairs, I) / 2, 0);
+  for (int pair = 0; image_pairs && pair < T * K; ++pair)
+    for (int i = 0; i < I; ++i)
+      image[element_of(groups.image_row_of_pair()[static_cast<size_t>(pair)], i / kTileCols, 0, image_pairs,
+                       i)] =
+          gated[static_cast<size_t>(pair) * static_cast<size_t>(I) + static_cast<size_t>(i)];
+  const DeviceArray<uint16_t> device_gated(image_pairs ? image : gated);
   ExpertsDownArgs args{bf16(device_gated),
                        groups.view(),
                        T == 1 ? single.view() : RoutingMailbox{},
@@ -236,7 +284,9 @@ void check_experts_down_case(Comparison& comparison, const Subject& subject, con
                        I,
                        matrix.strips(),
                        device_bias.data(),
-                       out.data()};
+                       out.data(),
+                       {},
+                       image_pairs};
   Activations x(T * K, I, gated);
   std::optional<DeviceBlocks> device_blocks;
   if (const auto format = block_format_of(subject.row)) {
@@ -264,6 +314,13 @@ void check_experts_down_case(Comparison& comparison, const Subject& subject, con
                         weight * (sum.bound + 0x1p-23 * (std::abs(sum.value) + sum.bound)));
       }
   });
+  const DeviceArray<uint16_t> natural(gated);
+  const DeviceGroups by_64(routing.choices(), E, max_num_groups(T, E, K, kManyColumns), kManyColumns);
+  args.gated = bf16(natural);
+  args.image_pairs = 0;
+  args.groups = by_64.view();
+  args.max_groups = max_num_groups(T, E, K, kManyColumns);
+  compare_with_mma(comparison, subject, "bits of out", H, args, out, actual);
 }
 
 }  // namespace

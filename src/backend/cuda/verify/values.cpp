@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "backend/cuda/layout/strips.h"
+#include "backend/cuda/layout/image.h"
 #include "backend/cuda/verify/host_threads.h"
 #include "core/check.h"
 #include "core/e4m3.h"
@@ -109,6 +109,35 @@ std::vector<uint8_t> random_scales(Values values, uint64_t seed, size_t count) {
     return static_cast<uint8_t>(range.first +
                                 static_cast<int>(random_bits(seed, i) % static_cast<unsigned>(range.count)));
   });
+}
+
+std::vector<uint16_t> to_image(const std::vector<uint16_t>& rows, int cols) {
+  const auto num_rows = static_cast<int>(rows.size() / static_cast<size_t>(cols));
+  const int image_rows = whole_eights(num_rows);
+  std::vector<uint16_t> image(image_bytes(image_rows, cols) / 2, 0);
+  for (size_t i = 0; i < rows.size(); ++i) {
+    const auto row = static_cast<int>(i / static_cast<size_t>(cols)),
+               col = static_cast<int>(i % static_cast<size_t>(cols));
+    image[element_of(row, col / kTileCols, 0, image_rows, col)] = rows[i];
+  }
+  return image;
+}
+
+void check_padding(Comparison& comparison, const char* what, const std::vector<uint16_t>& image, int num_rows,
+                   int cols) {
+  const auto image_rows = static_cast<int>(image.size() * 2 / image_bytes(1, cols));
+  for (int row = 0; row < num_rows; ++row)
+    for (int col = cols; col < padded_cols(cols); ++col)
+      comparison.equal(what, row, col, image[element_of(row, col / kTileCols, 0, image_rows, col)], 0);
+}
+
+std::vector<uint16_t> from_image(const std::vector<uint16_t>& image, int num_rows, int cols) {
+  const auto image_rows = static_cast<int>(image.size() * 2 / image_bytes(1, cols));
+  std::vector<uint16_t> rows;
+  for (int row = 0; row < num_rows; ++row)
+    for (int col = 0; col < cols; ++col)
+      rows.push_back(image[element_of(row, col / kTileCols, 0, image_rows, col)]);
+  return rows;
 }
 
 }  // namespace nibble::cuda::verify

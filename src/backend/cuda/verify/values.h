@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "backend/cuda/verify/comparison.h"
 #include "core/bf16.h"
 
 namespace nibble::cuda::verify {
@@ -39,5 +40,12 @@ inline float float_of(uint16_t bits) { return to_float(Bf16{bits}); }
 // MXFP4 blocks of such values: two codes a byte, and the E8M0 bytes of their scales.
 std::vector<uint8_t> random_codes(Values values, uint64_t seed, size_t count);
 std::vector<uint8_t> random_scales(Values values, uint64_t seed, size_t count);
+
+// Rows of `cols` columns as an image (layout/image.h) of whole eights of rows, and back.
+std::vector<uint16_t> to_image(const std::vector<uint16_t>& rows, int cols);
+std::vector<uint16_t> from_image(const std::vector<uint16_t>& image, int num_rows, int cols);
+// Compares the columns that pad a row's last tile with zeros.
+void check_padding(Comparison& comparison, const char* what, const std::vector<uint16_t>& image, int num_rows,
+                   int cols);
 
 }  // namespace nibble::cuda::verify

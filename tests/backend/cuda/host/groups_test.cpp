@@ -71,11 +71,13 @@ TEST(CudaGroups, HaveBuffersForEveryStepUpToTheLargest) {
         config.num_experts = experts;
         config.experts_per_token = chosen;
         int most = 0, most_pairs = 0;
-        for (int tokens = 1; tokens <= max_tokens; ++tokens) {
-          const int groups = max_groups_of(tokens, experts, chosen);
-          most = std::max(most, groups);
-          most_pairs = std::max(most_pairs, groups * columns_of_a_pass(tokens));
-        }
+        for (const KernelRow& row : kernel_rows())
+          for (int tokens = 1; tokens <= max_tokens; ++tokens) {
+            if (row.operation != Operation::kRoute || !row.takes(tokens)) continue;
+            const int groups = max_num_groups(tokens, experts, chosen, row.pass.columns);
+            most = std::max(most, groups);
+            most_pairs = std::max(most_pairs, groups * row.pass.columns);
+          }
         const GroupRoom room = group_room(config, max_tokens, kernel_rows());
         EXPECT_EQ(room.num_groups, most) << max_tokens << " tokens, " << chosen << " of " << experts;
         EXPECT_EQ(room.num_pairs, most_pairs) << max_tokens << " tokens, " << chosen << " of " << experts;

@@ -104,7 +104,7 @@ TEST(CudaLimits, APlanCountsWhatIsTaken) {
   const BackendOptions options = room_for(8192);
   const MemoryPlan plan = memory_plan(config, options, {});
   // Twelve full layers, and twelve with a window, of 8 heads of 64 keys and values in bfloat16.
-  EXPECT_EQ(plan.kv_bytes, size_t{12} * (8192 + 40 * 32) * 2 * 8 * 64 * 2);
+  EXPECT_EQ(plan.kv_bytes, size_t{12} * (8192 + 32 + 41 * 32) * 2 * 8 * 64 * 2);
   EXPECT_EQ(plan.workspace_bytes, workspace_bytes(config, options, {}));
   EXPECT_GT(plan.weight_bytes, 12 * kGigabyte);
 }

@@ -34,6 +34,11 @@ int count_rows(const Plan& plan, Operation operation, int num_rows) {
       [&](const KernelRow* row) { return row->operation == operation && row->takes(num_rows); }));
 }
 
+// Up to so many rows every kernel that needs a norm computes it.
+int most_few_rows(const Target& target) {
+  return target.has_wgmma && target.budget == Budget::k227 ? kMaxColumns : kFewTokens;
+}
+
 TEST(CudaPlan, HasOneKernelForEveryOperationFormatAndNumberOfRowsOnEveryGpu) {
   for (const std::string& gpu : known_gpu_names())
     for (const char* model : {"gpt-oss-20b", "gpt-oss-120b"})
@@ -42,8 +47,9 @@ TEST(CudaPlan, HasOneKernelForEveryOperationFormatAndNumberOfRowsOnEveryGpu) {
           const Plan plan = plan_of(model, target_of(known_gpu(gpu), {}), options_with(dense, kv));
           for (const Operation operation : kOperations)
             for (int rows = 1; rows <= kMaxTokens; ++rows) {
-              const bool is_part_of_others = (operation == Operation::kRmsNorm && rows <= kFewTokens) ||
-                                             (operation == Operation::kAppend && rows == 1);
+              const bool is_part_of_others =
+                  (operation == Operation::kRmsNorm && rows <= most_few_rows(plan.target())) ||
+                  (operation == Operation::kAppend && rows == 1);
               ASSERT_EQ(count_rows(plan, operation, rows), is_part_of_others ? 0 : 1)
                   << nibble::name(operation) << " of " << rows << " rows on " << gpu;
             }
@@ -74,8 +80,9 @@ TEST(CudaPlan, KernelsOfAStepAgreeOnNormsAndGroups) {
                     plan.find(Operation::kRoute, tokens)->launcher.index(),
                 plan.routes_with_experts(tokens));
     }
-    EXPECT_EQ(plan.group_size(kFewTokens), 8);
-    EXPECT_EQ(plan.group_size(kFewTokens + 1), 64);
+    const int few = most_few_rows(plan.target());
+    EXPECT_EQ(plan.group_size(few), 8);
+    EXPECT_EQ(plan.group_size(few + 1), few == kMaxColumns ? 16 : 64);
     EXPECT_EQ(plan.max_groups(1), 4);  // a group for each chosen expert
   }
 }
@@ -88,7 +95,7 @@ Plan plan_with(std::optional<BlockFormat> activations, const char* gpu) {
 
 // Steps of few tokens, which decoding takes, keep their rows.
 TEST(CudaPlan, TakesTheActivationsOfPromptsThatAreAskedFor) {
-  for (const char* gpu : {"gb10", "h200", "a100"})
+  for (const char* gpu : {"gb10", "b200", "a100"})
     for (const BlockFormat format : kBlockFormats) {
       const Plan plan = plan_with(format, gpu), plain = plan_with({}, gpu);
       for (const Operation operation : kOperations)
@@ -103,6 +110,13 @@ TEST(CudaPlan, TakesTheActivationsOfPromptsThatAreAskedFor) {
           }
         }
     }
+}
+
+// Its products would want images, and theirs rows.
+TEST(CudaPlan, MultipliesNothingByWgmmaBesideBlockScaledActivations) {
+  const Plan plan = plan_with(BlockFormat::kMxfp8, "h200");
+  for (const KernelRow* row : plan.chosen()) EXPECT_FALSE(row->pass.takes_image) << name(*row);
+  EXPECT_EQ(plan.group_size(kWideTokens), 64);
 }
 
 TEST(CudaPlan, SaysWhichKernelsRunByTwin) {
@@ -120,6 +134,23 @@ TEST(CudaPlan, SaysWhichKernelsRunByTwin) {
   }
 }
 
+// All that passes activations on for many tokens has them in one order.
+TEST(CudaPlan, MultipliesManyTokensByWgmmaOnHopperWhereItsStagesHaveRoom) {
+  for (const char* gpu : {"h100", "h200", "b200", "gb10"})
+    for (const int budget : {99, 163, 227}) {
+      const DeviceCaps caps = known_gpu(gpu);
+      if (static_cast<size_t>(budget) > caps.shared_bytes >> 10) continue;
+      const Plan plan = plan_of("gpt-oss-120b", target_of(caps, {.shared_budget = budget}));
+      for (const Operation operation : {Operation::kQkv, Operation::kProject, Operation::kRoute,
+                                        Operation::kExpertsUp, Operation::kExpertsDown})
+        for (const int rows : {1, kMaxColumns, kMaxColumns + 1, kFewTokens + 1, kManyTokens, kNarrowTokens,
+                               kNarrowTokens + 1, kWideTokens - 1, kWideTokens})
+          EXPECT_EQ(plan.find(operation, rows)->pass.takes_image,
+                    caps.family == Family::kSm90 && budget == 227 && rows > kMaxColumns)
+              << gpu << ", " << budget << " KB: " << nibble::name(operation) << " of " << rows;
+    }
+}
+
 TEST(CudaPlan, RefusesWhatNoRowRuns) {
   const Target target = target_of(known_gpu("h100"), {.num_multiprocessors = 3});
   EXPECT_THAT(error_of([&] { plan_of("gpt-oss-120b", target); }),
@@ -134,7 +165,7 @@ TEST(CudaPlan, RefusesWhatNoRowRuns) {
 TEST(CudaPlan, TakesAFamilysOwnRow) {
   std::vector<KernelRow> rows(kernel_rows().begin(), kernel_rows().end());
   for (KernelRow& row : rows)
-    if (row.operation == Operation::kUnembed)
+    if (row.operation == Operation::kUnembed && row.from_rows == 1)
       row.families = {Family::kSm80, Family::kSm86, Family::kSm89, Family::kSm90, Family::kSm100};
   KernelRow own = *std::find_if(rows.begin(), rows.end(), [](const KernelRow& row) {
     return row.operation == Operation::kUnembed && row.weights == Format::kBf16;

@@ -1,0 +1,186 @@
+// The products of dense matrices with a step's tokens, for any shape (pipeline.cuh): qkv, project, the router's logits and unembed.
+#pragma once
+
+#include "backend/cuda/inputs.cuh"
+#include "backend/cuda/kernels.h"
+#include "backend/cuda/pdl.cuh"
+#include "backend/cuda/prompt/pipeline.cuh"
+
+namespace nibble::cuda {
+
+// Items of a dense matrix: blocks of rows and blocks of tokens. The tokens of the same rows follow each other, so that memory delivers
+// each strip once.
+template <typename Shape>
+struct TokenItems {
+  static constexpr bool kAreReadOnce{false};  // the weights: blocks of tokens share them
+  int num_row_blocks, num_tokens;
+
+  __host__ __device__ int num_token_blocks() const {
+    return (num_tokens + Shape::kColumns - 1) / Shape::kColumns;
+  }
+  __host__ __device__ TokenItems(const Strips& weights, int tokens)
+      : num_row_blocks(row_blocks<Shape>(weights)), num_tokens(tokens) {}
+  __host__ __device__ int count() const { return num_row_blocks * num_token_blocks(); }
+  __device__ PromptItem at(int index) const {
+    const int token_blocks = num_token_blocks(), first = index % token_blocks * Shape::kColumns;
+    return {0, index / token_blocks * Shape::kStrips, first, min(Shape::kColumns, num_tokens - first), first};
+  }
+  __device__ int row(const PromptItem& item, int column) const { return item.first_column + column; }
+};
+
+// Activations of `cols` columns, in rows or, for a shape that takes it, in an image.
+template <typename Shape>
+__device__ typename Shape::Rows rows_of(const __nv_bfloat16* activations, int cols, int image_rows) {
+  return {activations, Shape::kIsWgmma ? image_rows : cols};
+}
+
+// Where a dense matrix leaves its sums: out[token, row] = join + sum, and the join of a row and a token is x + bias.
+struct DenseOutput {
+  float* out;         // [T, rows]
+  const float* bias;  // [rows] or null
+  const float* x;     // [T, rows] or null
+  int rows;
+};
+
+// Takes a strip's sums to their place. Where the matrix is cut anywhere (`cuts`), decoding leaves its sums in two parts, which their reader
+// adds: here the second part, or zero where a strip is whole, is added at once, in the same order.
+template <typename Shape>
+class DenseSums {
+ public:
+  __device__ DenseSums(const DenseOutput& to, const Strips& weights, const PromptItem& item, int strip,
+                       bool cuts)
+      : to_(to), cuts_(cuts), count_(item.columns - first_column_of_lane<Shape>()) {
+    const int first_row = strip * kStripRows + static_cast<int>(threadIdx.x) % 32 / 4;
+    place_ = size_t{1} * (item.first_column + first_column_of_lane<Shape>()) * to.rows + first_row;
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const int row = first_row + 8 * half;
+      is_there_[half] = row < weights.rows;
+      bias_[half] = is_there_[half] && to.bias ? to.bias[row] : 0;
+      scale_[half] = is_there_[half] && Shape::kLayout == Layout::kE4m3 ? weights.row_scales[row] : 1;
+    }
+  }
+
+  template <int tiles>
+  __device__ void operator()(int part, bool is_whole, const float (&sums)[tiles][4]) const {
+    float* const out = to_.out + place_;
+    const float* const more = part ? out : to_.x ? to_.x + place_ : nullptr;
+    // All of a run's loads are issued before its first sum is stored: one by one, each would take the latency of memory.
+    constexpr int kRun{4};
+#pragma unroll
+    for (int run = 0; run < tiles; run += kRun) {
+      float loaded[kRun][4]{};
+      const auto visit = [&](const auto& f) {
+#pragma unroll
+        for (int n = run; n < run + kRun && n < tiles; ++n)
+#pragma unroll
+          for (int i = 0; i < 4; ++i) {
+            const int column = 8 * n + i % 2, half = i / 2;
+            f(loaded[n - run][i], sums[n][i], half, column * to_.rows + 8 * half,
+              column < count_ && is_there_[half]);
+          }
+      };
+      if (more)
+        visit([&](float& number, float, int, int at, bool is_there) {
+          if (is_there) number = __ldcg(more + at);
+        });
+      visit([&](float number, float sum, int half, int at, bool is_there) {
+        const float join = part ? number : to_.x ? number + bias_[half] : bias_[half];
+        // __fmul_rn: the product is rounded by itself, as in decoding, and not fused with the addition.
+        const float joined = join + (Shape::kLayout == Layout::kE4m3 ? __fmul_rn(scale_[half], sum) : sum);
+        if (is_there) out[at] = cuts_ && is_whole ? joined + 0.0f : joined;
+      });
+    }
+  }
+
+ private:
+  const DenseOutput& to_;
+  const bool cuts_;
+  const int count_;  // the lane's columns: 0, 1, 8, 9, ... of its first that are less than this
+  size_t place_;
+  bool is_there_[2];
+  float bias_[2], scale_[2];
+};
+
+template <typename Shape>
+__device__ void multiply_tokens(const Timestamps& timestamps, const Strips& weights,
+                                const typename Shape::Rows& activations, int num_tokens, unsigned cuts,
+                                const DenseOutput& to) {
+  wait_for_predecessor(timestamps);
+  let_successor_start();
+  const TokenItems<Shape> items(weights, num_tokens);
+  multiply_items<Shape>(weights, activations, items, cuts, [&](const PromptItem& item, int strip) {
+    return DenseSums<Shape>(to, weights, item, strip, cuts != 0);
+  });
+}
+
+template <typename Shape>
+__global__ void __launch_bounds__(Shape::kThreads, Shape::kCtas)
+    qkv_many_kernel(const __grid_constant__ QkvArgs args, unsigned cuts, Timestamps timestamps) {
+  const EndTimestamp end_timestamp(timestamps);
+  multiply_tokens<Shape>(timestamps, args.weights,
+                         rows_of<Shape>(args.normed, args.norm.residual.hidden, args.image_rows),
+                         args.num_tokens, cuts, {args.parts, args.bias, nullptr, args.weights.rows});
+}
+
+template <typename Shape>
+__global__ void __launch_bounds__(Shape::kThreads, Shape::kCtas)
+    project_many_kernel(const __grid_constant__ ProjectArgs args, unsigned cuts, Timestamps timestamps) {
+  const EndTimestamp end_timestamp(timestamps);
+  multiply_tokens<Shape>(timestamps, args.weights, rows_of<Shape>(args.attended, args.cols, args.image_rows),
+                         args.num_tokens, cuts,
+                         {args.parts, args.bias, args.residual.x, args.residual.hidden});
+}
+
+template <typename Shape>
+__global__ void __launch_bounds__(Shape::kThreads, Shape::kCtas)
+    logits_many_kernel(const __grid_constant__ RouteArgs args, Timestamps timestamps) {
+  const EndTimestamp end_timestamp(timestamps);
+  multiply_tokens<Shape>(timestamps, args.weights,
+                         rows_of<Shape>(args.normed, args.norm.residual.hidden, args.image_rows),
+                         args.num_tokens, 0, {args.logits, args.bias, nullptr, args.weights.rows});
+}
+
+template <typename Shape>
+__global__ void __launch_bounds__(Shape::kThreads, Shape::kCtas)
+    unembed_many_kernel(const __grid_constant__ UnembedArgs args, Timestamps timestamps) {
+  const EndTimestamp end_timestamp(timestamps);
+  multiply_tokens<Shape>(timestamps, args.weights,
+                         rows_of<Shape>(args.normed, args.norm.residual.hidden, args.image_rows),
+                         args.num_rows, 0, {args.logits, nullptr, nullptr, args.weights.rows});
+}
+
+template <typename Shape>
+LaunchShape shape_for(const Target& target, const Strips& weights, int num_tokens) {
+  return shape_for_items<Shape>(target, TokenItems<Shape>(weights, num_tokens).count());
+}
+
+template <typename Shape>
+void launch_qkv(const LaunchContext& gpu, const QkvArgs& args) {
+  launch(gpu, {Operation::kQkv, "qkv"}, qkv_many_kernel<Shape>,
+         shape_for<Shape>(gpu.target, args.weights, args.num_tokens), args,
+         num_ctas_for(gpu.target, args.weights));
+}
+template <typename Shape>
+void launch_project(const LaunchContext& gpu, const ProjectArgs& args) {
+  launch(gpu, {Operation::kProject, "project"}, project_many_kernel<Shape>,
+         shape_for<Shape>(gpu.target, args.weights, args.num_tokens), args,
+         num_ctas_for(gpu.target, args.weights));
+}
+template <typename Shape>
+void launch_logits(const LaunchContext& gpu, const RouteArgs& args) {
+  launch(gpu, {Operation::kRoute, "route"}, logits_many_kernel<Shape>,
+         shape_for<Shape>(gpu.target, args.weights, args.num_tokens), args);
+}
+template <typename Shape>
+void launch_unembed(const LaunchContext& gpu, const UnembedArgs& args) {
+  launch(gpu, {Operation::kUnembed, "unembed"}, unembed_many_kernel<Shape>,
+         shape_for<Shape>(gpu.target, args.weights, args.num_rows), args);
+}
+template <typename Shape>
+void prepare_dense() {
+  allow_shared_bytes(qkv_many_kernel<Shape>, Shape::kBytes);
+  allow_shared_bytes(project_many_kernel<Shape>, Shape::kBytes);
+}
+
+}  // namespace nibble::cuda

@@ -1,0 +1,228 @@
+// Products of many tokens (pipeline.cuh) by wgmma, on Hopper, with activations in bfloat16 that lie in an image (layout/image.h). One to
+// three warpgroups multiply, each four strips, 64 rows, with the item's columns; one warp more has the copy engine fill the stages. Sums
+// and their order are those of mma.sync, to the bit.
+//
+// A stage of MXFP4 is a whole segment, and its loop is unrolled: there are two sets of A registers, and a set is unpacked while the
+// products of the other are under way. Of BF16 and E4M3, which are 4 and 2 times as many bytes, a stage is a tile.
+//
+// An item with few columns takes a smaller product. Three warpgroups share the columns that are copied. A batch has few of them, and few
+// items: one warpgroup then makes three times as many, so that all of memory is read from.
+#pragma once
+
+#include "backend/cuda/layout/fragments.cuh"
+#include "backend/cuda/layout/image.h"
+#include "backend/cuda/prompt/pipeline.cuh"
+#include "backend/cuda/ptx/wgmma.cuh"
+
+namespace nibble::cuda {
+
+struct ImageRows {
+  const uint8_t* data;
+  int num_rows;  // of the image
+
+  __device__ ImageRows(const __nv_bfloat16* image, int image_rows)
+      : data(reinterpret_cast<const uint8_t*>(image)), num_rows(image_rows) {}
+};
+
+// So many CTAs share a multiprocessor: one multiplies while another waits for memory.
+template <Layout layout, int columns, int warpgroups, int ctas = 1>
+struct WgmmaShape {
+  static constexpr bool kIsWgmma{true};
+  static constexpr Layout kLayout{layout};
+  static constexpr int kWarps{4 * warpgroups}, kCtas{ctas}, kCopyLanes{32};
+  static constexpr int kRowWarps{kWarps}, kStrips{kWarps}, kColumns{columns}, kWarpColumns{columns};
+  // A stage: tiles of columns, which wgmma asks for at a multiple of 1,024 bytes, and strips.
+  static constexpr int kTiles{layout == Layout::kMxfp4 ? kMaxSegmentTiles : 1};
+  static constexpr int kColumnBytes{kColumns * kCellBytes}, kStripBytes{kTiles * tile_bytes(layout)};
+  static constexpr int kWeightPlace{kTiles * kColumnBytes},
+      kStageBytes{(kWeightPlace + kStrips * kStripBytes + 1023) / 1024 * 1024};
+  static constexpr int kStages{(static_cast<int>(usable_bytes(Budget::k227)) / kCtas - 1024) /
+                               stages_bytes(1, kStageBytes)};  // 1 KB of each CTA is the driver's
+  static constexpr int kBytes{stages_bytes(kStages, kStageBytes)};
+  static_assert(kStages >= 2 && kColumns % kRowsOfSwizzle == 0 && kStrips + kTiles <= 32);
+  using Rows = ImageRows;
+  // Products have so many tiles of 8 columns more from one to the next. A group of pairs has any number of columns, and most items of tokens
+  // are full. With more than 8 sizes the compiler no longer has all of them in one function, and lets products wait for each other.
+  static constexpr int kStep{warpgroups < 3 || layout != Layout::kMxfp4 ? 4 : columns > 64 ? 2 : 1};
+
+  // A CTA's threads have 65,536 registers. A segment's sums of 64 rows and 128 columns take 64 of a thread, and the totals as many. So the
+  // warps that do not multiply give theirs up, a whole warpgroup of them. Fewer threads have enough.
+  static constexpr bool kSharesRegisters{warpgroups > 1 && kCtas == 1};
+  static constexpr int kThreads{32 * (kWarps + (kSharesRegisters ? 4 : 1))};
+  static constexpr int kCopyRegisters{warpgroups > 2 ? 32 : 40},
+      kProductRegisters{warpgroups > 2 ? 160 : 232};
+  static_assert(!kSharesRegisters || 32 * (kWarps * kProductRegisters + 4 * kCopyRegisters) <= 65536);
+
+  // On other families there is nothing in it, and no row of the kernel table launches it.
+  template <typename Items, typename Begin>
+  static __device__ void multiply_items(const Strips& weights, const ImageRows& activations,
+                                        const Items& items, unsigned cuts, Stages<WgmmaShape>& stages,
+                                        const Begin& begin) {
+#if NIBBLE_WGMMA
+    const int warp = static_cast<int>(threadIdx.x) / 32;
+    if (warp >= kWarps) {
+      if constexpr (kSharesRegisters) give_registers<kCopyRegisters>();
+      if (warp == kWarps) copy_items(weights, activations, items, stages);
+      return;
+    }
+    if constexpr (kSharesRegisters) take_registers<kProductRegisters>();
+    for (int index = static_cast<int>(blockIdx.x); index < items.count();
+         index += static_cast<int>(gridDim.x)) {
+      const PromptItem item = items.at(index);
+      multiply_item_of<kStep>(weights, item, cuts, stages, begin);
+    }
+#endif
+  }
+
+#if NIBBLE_WGMMA
+ private:
+  // Takes the smallest product that holds the item's columns, from so many tiles of 8 columns on.
+  template <int tiles, typename Begin>
+  static __device__ __forceinline__ void multiply_item_of(const Strips& weights, const PromptItem& item,
+                                                          unsigned cuts, Stages<WgmmaShape>& stages,
+                                                          const Begin& begin) {
+    if constexpr (8 * tiles < kColumns)
+      if (item.columns > 8 * tiles)
+        return multiply_item_of<tiles + kStep>(weights, item, cuts, stages, begin);
+    multiply_item<tiles>(weights, item, cuts, stages, begin);
+  }
+
+  static __device__ int tiles_of_stage(const Strips& weights, int first_tile) {
+    return kTiles == 1 ? 1 : min(weights.segment_tiles, weights.num_tiles - first_tile);
+  }
+
+  // A lane copies one strip's part of a stage, or one tile of the columns.
+  template <typename Items>
+  static __device__ void copy_items(const Strips& weights, const ImageRows& activations, const Items& items,
+                                    Stages<WgmmaShape>& stages) {
+    const int lane = static_cast<int>(threadIdx.x) % 32, tile_of_lane = lane - kStrips;
+    for (int index = static_cast<int>(blockIdx.x); index < items.count();
+         index += static_cast<int>(gridDim.x)) {
+      const PromptItem item = items.at(index);
+      const bool has_strip = lane < kStrips && item.first_strip + lane < weights.num_strips;
+      const uint8_t* strip = weights.data + item.matrix * weights.matrix_bytes() +
+                             size_t{1} * (item.first_strip + lane) * weights.strip_bytes;
+      const uint8_t* cells =
+          activations.data + cell_of(item.image_row, max(tile_of_lane, 0), activations.num_rows);
+      const int cell_bytes = whole_eights(item.columns) * kCellBytes;
+      for (int tile = 0; tile < weights.num_tiles;) {
+        const int num_tiles = tiles_of_stage(weights, tile);
+        stages.wait_until_empty();
+        if (has_strip)
+          bulk_copy(stages.address() + kWeightPlace + lane * kStripBytes, strip,
+                    num_tiles * tile_bytes(layout), stages.full(),
+                    Items::kAreReadOnce ? kEvictFirst : kEvictNormal);
+        else if (tile_of_lane >= 0 && tile_of_lane < num_tiles)
+          bulk_copy(stages.address() + tile_of_lane * kColumnBytes, cells, cell_bytes, stages.full(),
+                    kEvictNormal);
+        else
+          arrive(stages.full());
+        strip += num_tiles * tile_bytes(layout);
+        cells += cell_of(0, num_tiles, activations.num_rows);
+        tile += num_tiles;
+        stages.advance();
+      }
+    }
+  }
+
+  // Products of a tile, in two groups of 32 columns of the contraction, each with its set of A. Calls between() when all products of the
+  // tile before have ended.
+  template <bool first, int tiles, typename Between>
+  static __device__ __forceinline__ void add_tile(uint32_t strip, uint32_t cells, uint32_t (&a)[2][2][4],
+                                                  float (&sums)[tiles][4], const Between& between) {
+    const TileWords<layout> words(strip);
+    const uint64_t b = describe_columns(cells);
+#pragma unroll
+    for (int group = 0; group < 2; ++group) {
+      if (!first) wait_for_products<1>();  // those that last used this set
+      if (group == 1) between();
+      words.unpack(group, a[group]);
+      fence_products();
+      if (first && group == 0)
+        wgmma_bf16<false>(sums, a[group][0], b);
+      else
+        wgmma_bf16<true>(sums, a[group][0], b + 4 * group);
+      wgmma_bf16<true>(sums, a[group][1], b + 4 * group + 2);
+      end_products();
+    }
+  }
+
+  // Sums of a segment of the warp's strip, in a stage of MXFP4.
+  template <int tiles>
+  static __device__ __forceinline__ void add_stage(int num_tiles, uint32_t strip, Stages<WgmmaShape>& stages,
+                                                   float (&sums)[tiles][4]) {
+    const auto nothing = [] {};
+    uint32_t a[2][2][4];
+    stages.wait_until_full();
+    const uint32_t at = stages.address();
+    add_tile<true>(at + strip, at, a, sums, nothing);
+#pragma unroll
+    for (int tile = 1; tile < kMaxSegmentTiles; ++tile)
+      if (tile < num_tiles)
+        add_tile<false>(at + strip + tile * tile_bytes(layout), at + tile * kColumnBytes, a, sums, nothing);
+    wait_for_products<0>();
+    stages.tell_empty();
+    stages.advance();
+  }
+  // The same where a stage is a tile. A stage is left when the next one's first products are under way.
+  template <int tiles>
+  static __device__ __forceinline__ void add_stages(int num_tiles, uint32_t strip, Stages<WgmmaShape>& stages,
+                                                    float (&sums)[tiles][4]) {
+    Stages<WgmmaShape> read = stages;
+    const auto leave = [&] {
+      read.tell_empty();
+      read.advance();
+    };
+    uint32_t a[2][2][4];
+    stages.wait_until_full();
+    add_tile<true>(stages.address() + kWeightPlace + strip, stages.address(), a, sums, [] {});
+    stages.advance();
+#pragma unroll 1
+    for (int tile = 1; tile < num_tiles; ++tile) {
+      stages.wait_until_full();
+      add_tile<false>(stages.address() + kWeightPlace + strip, stages.address(), a, sums, leave);
+      stages.advance();
+    }
+    wait_for_products<0>();
+    leave();
+  }
+
+  template <int tiles, typename Begin>
+  static __device__ __forceinline__ void multiply_item(const Strips& weights, const PromptItem& item,
+                                                       unsigned cuts, Stages<WgmmaShape>& stages,
+                                                       const Begin& begin) {
+    const int warp = static_cast<int>(threadIdx.x) / 32, strip = item.first_strip + warp;
+    // A warp without a strip multiplies what the stage happens to hold: the warpgroup's products need it.
+    const bool has_strip = strip < weights.num_strips;
+    const auto take = begin(item, has_strip ? strip : 0);
+    const int cut = cuts && has_strip ? cut_of(weights, strip, cuts) : weights.num_segments;
+#pragma unroll 1
+    for (int first = 0; first < weights.num_segments;) {
+      const int last = first < cut ? cut : weights.num_segments;
+      float totals[tiles][4];
+#pragma unroll
+      for (int n = 0; n < tiles; ++n)
+#pragma unroll
+        for (int i = 0; i < 4; ++i)
+          totals[n][i] = -0.0f;  // added to a sum, it leaves all its bits as they are
+#pragma unroll 1
+      for (int segment = first; segment < last; ++segment) {
+        const int num_tiles = min(weights.segment_tiles, weights.num_tiles - segment * weights.segment_tiles);
+        float sums[tiles][4];
+        if constexpr (kTiles > 1)
+          add_stage<tiles>(num_tiles, kWeightPlace + warp * kStripBytes, stages, sums);
+        else
+          add_stages<tiles>(num_tiles, warp * kStripBytes, stages, sums);
+#pragma unroll
+        for (int n = 0; n < tiles; ++n)
+#pragma unroll
+          for (int i = 0; i < 4; ++i) totals[n][i] += sums[n][i];
+      }
+      if (has_strip) take(first > 0, last - first == weights.num_segments, totals);
+      first = last;
+    }
+  }
+#endif
+};
+
+}  // namespace nibble::cuda

@@ -1,0 +1,141 @@
+// The experts' products of many tokens by wgmma: experts_up (with SwiGLU) and experts_down, group by group. The pairs of a group lie side by
+// side in images: a kernel of its own gathers them in front of experts_up, which leaves its results in place for experts_down.
+#include "backend/cuda/inputs.cuh"
+#include "backend/cuda/kernels.h"
+#include "backend/cuda/pdl.cuh"
+#include "backend/cuda/prompt/group_items.cuh"
+#include "backend/cuda/prompt/wgmma_columns.cuh"
+#include "core/check.h"
+
+namespace nibble::cuda {
+namespace {
+
+// A batch has few pairs of an expert: what counts is that memory is always read from.
+template <int columns>
+using ExpertShape = WgmmaShape<Layout::kMxfp4, columns, 3, columns == kBatchColumns ? 2 : 1>;
+
+constexpr int kGatherThreads{256}, kGatherRows{16};
+static_assert(kBatchColumns % kGatherRows == 0);
+
+// Copies the norms of 16 pairs of a group to its place in the image of pairs. Pieces of 16 bytes change places, because a row's place in
+// its eight has changed.
+__global__ void __launch_bounds__(kGatherThreads)
+    gather_kernel(const __grid_constant__ ExpertsUpArgs args, Timestamps timestamps) {
+  const EndTimestamp end_timestamp(timestamps);
+  constexpr int kPieces{kCellPieces};
+  wait_for_predecessor(timestamps);
+  let_successor_start();
+  const int group = static_cast<int>(blockIdx.x), first = static_cast<int>(blockIdx.y) * kGatherRows;
+  if (group >= __ldcg(args.groups.count)) return;
+  const int in_slab = static_cast<int>(threadIdx.x) / kPieces % kGatherRows, slot = first + in_slab;
+  if (slot >= __ldcg(args.groups.num_pairs + group)) return;
+  const int piece = static_cast<int>(threadIdx.x) % kPieces;
+  const int token = __ldcg(args.groups.pairs + group * args.groups.size + slot) / args.experts_per_token;
+  const int row = __ldcg(args.groups.image_row + group) + slot;
+  const auto* from = reinterpret_cast<const uint8_t*>(args.normed) + (piece ^ token % kRowsOfSwizzle) * 16;
+  auto* to = reinterpret_cast<uint8_t*>(args.gathered) + (piece ^ row % kRowsOfSwizzle) * 16;
+  if (has_padding(args.up.intermediate) && piece >= kFirstPaddingPiece)  // experts_up writes the rest
+    *reinterpret_cast<uint4*>(reinterpret_cast<uint8_t*>(args.gated) +
+                              cell_of(row, args.up.intermediate / kTileCols, args.image_pairs) +
+                              (piece ^ row % kRowsOfSwizzle) * 16) = {};
+  const int num_tiles = args.up.weights.num_tiles;
+#pragma unroll 4
+  for (int tile = static_cast<int>(threadIdx.x) / (kPieces * kGatherRows); tile < num_tiles;
+       tile += kGatherThreads / (kPieces * kGatherRows))
+    *reinterpret_cast<uint4*>(to + cell_of(row, tile, args.image_pairs)) =
+        __ldcg(reinterpret_cast<const uint4*>(from + cell_of(token, tile, args.image_rows)));
+}
+
+template <typename Shape>
+__global__ void __launch_bounds__(Shape::kThreads, Shape::kCtas)
+    experts_up_wgmma_kernel(const __grid_constant__ ExpertsUpArgs args, Timestamps timestamps) {
+  const EndTimestamp end_timestamp(timestamps);
+  const UpWeights& up = args.up;
+  wait_for_predecessor(timestamps);
+  let_successor_start();
+  const auto pair_itself = [](int pair) { return pair; };
+  const GroupItems<Shape, decltype(pair_itself)> items(args.groups, up.weights, pair_itself);
+  multiply_items<Shape>(
+      up.weights, {args.gathered, args.image_pairs}, items, 0, [&](const PromptItem& item, int strip) {
+        const int g = static_cast<int>(threadIdx.x) % 32 / 4, unit = strip * (kStripRows / 2) + g;
+        const float2 bias = unit < up.intermediate ? up_bias(up, item.matrix, unit) : float2{};
+        return [&up, &args, item, g, unit, bias](int, bool, const auto& sums) {
+          // Neighbours of g have neighbouring units of two columns. They exchange them, so that each stores two units of one column.
+          const bool is_odd = g % 2;
+          const int first_unit = unit - is_odd, first_column = first_column_of_lane<Shape>() + is_odd;
+          uint8_t* const cells = reinterpret_cast<uint8_t*>(args.gated) +
+                                 cell_of(item.image_row, first_unit / kTileCols, args.image_pairs);
+          const auto gated = [&](float gate, float linear) {
+            return swiglu(gate + bias.x, linear + bias.y, up.limit);
+          };
+#pragma unroll
+          for (int n = 0; n < static_cast<int>(sizeof(sums) / sizeof(sums[0])); ++n) {
+            const float here = gated(sums[n][0], sums[n][2]), beside = gated(sums[n][1], sums[n][3]);
+            const float other = __shfl_xor_sync(~0u, is_odd ? here : beside, 4);
+            const __nv_bfloat162 pair =
+                is_odd ? __floats2bfloat162_rn(other, beside) : __floats2bfloat162_rn(here, other);
+            const int column = first_column + 8 * n, row = item.image_row + column;
+            if (column < item.columns && first_unit < up.intermediate)
+              *reinterpret_cast<__nv_bfloat162*>(cells + column * kCellBytes +
+                                                 place_in_cell(row, first_unit)) = pair;
+          }
+        };
+      });
+}
+
+template <typename Shape>
+__global__ void __launch_bounds__(Shape::kThreads, Shape::kCtas)
+    experts_down_wgmma_kernel(const __grid_constant__ ExpertsDownArgs args, Timestamps timestamps) {
+  const EndTimestamp end_timestamp(timestamps);
+  multiply_groups<Shape>(
+      timestamps, args.weights, args.groups, {args.gated, args.image_pairs}, [](int pair) { return pair; },
+      [&](int expert, int strip, int g) { return take_down(args, expert, strip, g); });
+}
+
+// Calls f(std::integral_constant<int, ...>) for the columns of a group.
+template <typename F>
+void with_columns(int columns, const F& f) {
+  switch (columns) {
+    case kBatchColumns:
+      return f(std::integral_constant<int, kBatchColumns>());
+    case kManyColumns:
+      return f(std::integral_constant<int, kManyColumns>());
+    case kMostColumns:
+      return f(std::integral_constant<int, kMostColumns>());
+  }
+  NIBBLE_CHECK(false, "groups of {} pairs", columns);
+}
+template <typename Shape>
+void prepare() {
+  allow_shared_bytes(experts_up_wgmma_kernel<Shape>, Shape::kBytes);
+  allow_shared_bytes(experts_down_wgmma_kernel<Shape>, Shape::kBytes);
+}
+
+}  // namespace
+
+void experts_up_wgmma(const LaunchContext& gpu, const ExpertsUpArgs& args) {
+  launch(gpu, {Operation::kExpertsUp, "gather"}, gather_kernel,
+         {dim3(static_cast<unsigned>(args.max_groups), static_cast<unsigned>(args.groups.size / kGatherRows)),
+          kGatherThreads},
+         args);
+  with_columns(args.groups.size, [&](auto columns) {
+    using Shape = ExpertShape<columns()>;
+    launch(gpu, {Operation::kExpertsUp, "experts_up"}, experts_up_wgmma_kernel<Shape>,
+           group_shape<Shape>(gpu.target, args.up.weights, args.max_groups), args);
+  });
+}
+void experts_down_wgmma(const LaunchContext& gpu, const ExpertsDownArgs& args) {
+  with_columns(args.groups.size, [&](auto columns) {
+    using Shape = ExpertShape<columns()>;
+    launch(gpu, {Operation::kExpertsDown, "experts_down"}, experts_down_wgmma_kernel<Shape>,
+           group_shape<Shape>(gpu.target, args.weights, args.max_groups), args);
+  });
+}
+
+void prepare_wgmma_experts() {
+  prepare<ExpertShape<kBatchColumns>>();
+  prepare<ExpertShape<kManyColumns>>();
+  prepare<ExpertShape<kMostColumns>>();
+}
+
+}  // namespace nibble::cuda

@@ -1,0 +1,45 @@
+// wgmma adds in the order of mma.sync: that is measured, not documented, so every check of a row by wgmma asks for it, to the bit.
+#pragma once
+
+#include <cstring>
+#include <vector>
+
+#include "backend/cuda/verify/device_array.h"
+#include "backend/cuda/verify/shapes.h"
+
+namespace nibble::cuda::verify {
+
+// The row that multiplies by mma.sync what this one does by wgmma; null for any other row.
+const KernelRow* row_by_mma(const KernelRow& row);
+
+// Rows of `cols` numbers of 2 or 4 bytes.
+template <typename T>
+void compare_bits(Comparison& comparison, const char* what, int cols, const std::vector<T>& by_wgmma,
+                  const std::vector<T>& by_mma) {
+  const auto bits = [](T value) {
+    uint32_t all = 0;
+    std::memcpy(&all, &value, sizeof value);
+    return double{static_cast<double>(all)};
+  };
+  for (size_t i = 0; i < by_mma.size(); ++i)
+    comparison.equal(what, static_cast<ptrdiff_t>(i / static_cast<size_t>(cols)),
+                     static_cast<ptrdiff_t>(i % static_cast<size_t>(cols)), bits(by_wgmma[i]),
+                     bits(by_mma[i]));
+}
+
+// Launches the row by mma.sync, where there is one, on `args`, which has what that row takes, and compares what it leaves in `out` with
+// what the row by wgmma left there.
+template <typename Args, typename T>
+void compare_with_mma(Comparison& comparison, const Subject& subject, const char* what, int cols,
+                      const Args& args, const DeviceArray<T>& out, const std::vector<T>& by_wgmma) {
+  const KernelRow* row = row_by_mma(subject.row);
+  if (!row) return;
+  out.poison();
+  row->launch(subject.gpu, args);
+  check(cudaStreamSynchronize(subject.stream()), "multiplying once more");
+  auto by_mma = out.read(comparison, what);
+  by_mma.resize(by_wgmma.size());
+  compare_bits(comparison, what, cols, by_wgmma, by_mma);
+}
+
+}  // namespace nibble::cuda::verify

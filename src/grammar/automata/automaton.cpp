@@ -1,0 +1,122 @@
+#include "grammar/automata/automaton.h"
+
+#include <algorithm>
+
+#include "grammar/automata/remaining_lengths.h"
+
+namespace nibble::grammar {
+namespace {
+
+constexpr size_t kMaxExploredForLife{20'000};  // expressions that are looked through for one that accepts
+
+}  // namespace
+
+// Rows of a JSON string: dead, in front of the opening quote, behind the closing one, then those between them. Of other text: dead, then
+// the first state.
+Automaton::Automaton(Expressions& expressions, Expression root, Encoding encoding,
+                     std::shared_ptr<const Alphabet> alphabet, size_t& memory)
+    : expressions_(expressions),
+      root_(root),
+      encoding_(encoding),
+      alphabet_(std::move(alphabet)),
+      memory_(memory),
+      num_classes_(alphabet_->classes.size()),
+      single_bytes_(alphabet_->decoder.single_bytes().data()),
+      first_text_state_(has_quotes(encoding) ? kClosed + 1 : kStart) {
+  if (alphabet_->decoder.num_places() >= 1u << (32 - kRowBits))
+    throw InputError("the sets of characters are too complex; make them simpler");
+  rows_.assign(first_text_state_, {Expression::kNothing, false});
+  transitions_.resize(rows_.size() * num_classes_, kDead);
+  add(root);
+}
+
+Automaton::~Automaton() = default;
+
+uint32_t Automaton::add(Expression expression) {
+  const auto [known, is_new] = known_.emplace(static_cast<uint32_t>(expression), to_index(rows_.size()));
+  if (!is_new) return known->second;
+  const size_t bytes = num_classes_ * sizeof(uint32_t) + sizeof(Row) + 48;
+  if (memory_ + bytes > kMaxStateBytes)
+    throw InputError(
+        "the grammar's automata need more than {} MiB; make its repetitions or alternatives fewer",
+        kMaxStateBytes >> 20);
+  memory_ += bytes;
+  rows_.push_back({expression, expressions_.accepts_empty(expression)});
+  if (lengths_) rows_.back().ends_from = lengths_->only_ends_from(expression);
+  transitions_.resize(transitions_.size() + num_classes_, kUnknown);
+  return known->second;
+}
+
+uint32_t Automaton::next_of_special(uint32_t state, uint8_t byte) {
+  return state == kStart && byte == '"' && is_live(root_) ? known_.at(static_cast<uint32_t>(root_)) : kDead;
+}
+
+uint32_t Automaton::make_transition(uint32_t row, uint32_t character_class) {
+  expressions_.fuel().spend(2);
+  const Expression rest =
+      expressions_.derivative(rows_[row].expression, alphabet_->classes.representative(character_class));
+  const uint32_t found = is_live(rest) ? add(rest) : kDead;
+  transitions_[row * num_classes_ + character_class] = found;
+  return found;
+}
+
+bool Automaton::can_complete(uint32_t row, uint32_t place) {
+  const std::vector<uint32_t>& classes = alphabet_->decoder.classes_at(place);
+  return std::any_of(classes.begin(), classes.end(), [&](uint32_t c) { return next_class(row, c) != kDead; });
+}
+
+// A search for an expression that accepts, deep first. Everything that was looked through in vain is dead; what lies on the way to a
+// find lives.
+bool Automaton::is_live(Expression expression) {
+  if (expression == Expression::kNothing) return false;
+  if (!expressions_.may_be_empty(expression) || expressions_.accepts_empty(expression)) return true;
+  if (const auto known = live_.find(static_cast<uint32_t>(expression)); known != live_.end())
+    return known->second;
+  struct Visit {
+    Expression expression;
+    uint32_t next_class{0};
+  };
+  std::vector<Visit> visits{{expression}};
+  std::vector<size_t> path{0};
+  std::unordered_map<uint32_t, bool> seen{{static_cast<uint32_t>(expression), true}};
+  while (!path.empty()) {
+    const size_t at = path.back();
+    if (visits[at].next_class == alphabet_->classes.size()) {
+      path.pop_back();
+      continue;
+    }
+    expressions_.fuel().spend();
+    const Expression next = expressions_.derivative(
+        visits[at].expression, alphabet_->classes.representative(visits[at].next_class++));
+    if (next == Expression::kNothing) continue;
+    const auto known = live_.find(static_cast<uint32_t>(next));
+    const bool is_known_dead = known != live_.end() && !known->second;
+    if (is_known_dead || !seen.emplace(static_cast<uint32_t>(next), true).second) continue;
+    if (known != live_.end() || !expressions_.may_be_empty(next) || expressions_.accepts_empty(next)) {
+      for (const size_t on_path : path) live_[static_cast<uint32_t>(visits[on_path].expression)] = true;
+      return true;
+    }
+    if (visits.size() == kMaxExploredForLife)
+      throw InputError(
+          "the constraints on a text together are too complex; make them fewer or their counts smaller");
+    path.push_back(visits.size());
+    visits.push_back({next});
+  }
+  for (const Visit& visit : visits) live_[static_cast<uint32_t>(visit.expression)] = false;
+  return false;
+}
+
+const RemainingLengths& Automaton::lengths() {
+  if (!lengths_) {
+    lengths_ = std::make_unique<RemainingLengths>(*this, expressions_, root_);
+    for (Row& row : rows_) row.ends_from = lengths_->only_ends_from(row.expression);
+  }
+  return *lengths_;
+}
+
+bool Automaton::can_end(uint32_t state, uint32_t min, uint32_t max) {
+  const Row& row = rows_[row_of(state)];
+  return row.ends_from != kUnlimited ? max >= row.ends_from : lengths().has_length(row.expression, min, max);
+}
+
+}  // namespace nibble::grammar

@@ -1,0 +1,132 @@
+// A deterministic automaton over bytes whose states are made when they are first reached. A state is an expression (what the rest of the
+// text may be) and a place inside a character: the table of transitions is by classes of characters, and what a byte means is the
+// decoder's. Every state but kDead can still come to an end, so that a text that has not failed yet need never fail.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <unordered_map>
+#include <vector>
+
+#include "grammar/automata/decoder.h"
+#include "grammar/automata/expressions.h"
+
+namespace nibble::grammar {
+
+class RemainingLengths;
+
+// Classes and decoder of a set of character sets; automata share it where they tell the same characters apart.
+struct Alphabet {
+  Alphabet(const std::vector<CodePoints>& sets, Encoding encoding)
+      : classes(sets), decoder(classes, encoding) {}
+  CharacterClasses classes;
+  Decoder decoder;
+};
+
+class Automaton {
+ public:
+  static constexpr uint32_t kDead{0}, kStart{1};
+
+  // `expressions` must outlive it. `memory` counts the bytes of all automata of a grammar.
+  Automaton(Expressions& expressions, Expression root, Encoding encoding,
+            std::shared_ptr<const Alphabet> alphabet, size_t& memory);
+  ~Automaton();
+  Automaton(const Automaton&) = delete;
+  Automaton& operator=(const Automaton&) = delete;
+
+  uint32_t next(uint32_t state, uint8_t byte) {
+    if (state < first_text_state_) return next_of_special(state, byte);
+    const uint32_t row = row_of(state);
+    if (const uint16_t single = single_bytes_[byte]; state == row && single != Decoder::kNone) {
+      const uint32_t known = transitions_[row * num_classes_ + single];
+      return known != kUnknown ? known : make_transition(row, single);
+    }
+    const Decoder::Step step = alphabet_->decoder.step(state >> kRowBits, byte);
+    switch (step.kind()) {
+      case Decoder::Kind::kIllegal:
+        return kDead;
+      case Decoder::Kind::kCharacter: {
+        const uint32_t known = transitions_[row * num_classes_ + step.target()];
+        return known != kUnknown ? known : make_transition(row, step.target());
+      }
+      case Decoder::Kind::kPlace:
+        return can_complete(row, step.target()) ? row | step.target() << kRowBits : kDead;
+      case Decoder::Kind::kQuote:
+        return rows_[row].accepts_text ? kClosed : kDead;
+    }
+    return kDead;
+  }
+  bool accepts(uint32_t state) const {
+    return state < first_text_state_
+               ? state == kClosed
+               : !has_quotes(encoding_) && state <= kRowMask && rows_[state].accepts_text;
+  }
+  // True if no byte can follow.
+  bool is_final(uint32_t state) const {
+    return state < first_text_state_ ? state != kStart
+                                     : !has_quotes(encoding_) && state <= kRowMask &&
+                                           rows_[state].expression == Expression::kEmptyText;
+  }
+  // Between two characters of the text that is described; in a JSON string, between its quotes.
+  bool is_between_characters(uint32_t state) const { return state >= first_text_state_ && state <= kRowMask; }
+  // Tells how long texts of content may be here; none may follow inside a character.
+  const ContentRuns& content_runs(uint32_t state);
+  // True if no text at all is accepted.
+  bool is_empty() { return !is_live(root_); }
+
+  Encoding encoding() const { return encoding_; }
+  const CharacterClasses& classes() const { return alphabet_->classes; }
+  // Inside a character: the classes that it may turn out to have.
+  const std::vector<uint32_t>& classes_at(uint32_t state) const {
+    return alphabet_->decoder.classes_at(state >> kRowBits);
+  }
+  // The state behind a character of the class, between characters.
+  uint32_t next_class(uint32_t state, uint32_t character_class) {
+    const uint32_t known = transitions_[row_of(state) * num_classes_ + character_class];
+    return known != kUnknown ? known : make_transition(row_of(state), character_class);
+  }
+  // True if the expression, a derivative of the root's, has any text.
+  bool is_live(Expression expression);
+
+  // With how many more characters a text can end; made when first asked for, which may throw InputError.
+  const RemainingLengths& lengths();
+  // True if, between characters, a text can end with at least `min` and at most `max` more.
+  bool can_end(uint32_t state, uint32_t min, uint32_t max);
+
+ private:
+  static constexpr uint32_t kRowBits{18},
+      kRowMask{(1u << kRowBits) - 1};    // of a state; above them is the place
+  static constexpr uint32_t kClosed{2};  // behind the closing quote of a JSON string
+  static constexpr uint32_t kUnknown{0xFFFFFFFF};
+  static_assert(kMaxExpressions < kRowMask);
+  struct Row {
+    Expression expression;
+    bool accepts_text;
+    uint32_t ends_from{kUnlimited};  // RemainingLengths::only_ends_from
+  };
+
+  static uint32_t row_of(uint32_t state) { return state & kRowMask; }
+  uint32_t next_of_special(uint32_t state, uint8_t byte);
+  uint32_t make_transition(uint32_t row, uint32_t character_class);
+  // True if the character that one is in the middle of can be one that may follow.
+  bool can_complete(uint32_t row, uint32_t place);
+  uint32_t add(Expression expression);
+  void find_run(Expression start, size_t slice, ContentRuns& runs);
+
+  Expressions& expressions_;
+  Expression root_;
+  Encoding encoding_;
+  std::shared_ptr<const Alphabet> alphabet_;
+  size_t& memory_;
+  size_t num_classes_;
+  const uint16_t* single_bytes_;
+  uint32_t first_text_state_;
+  std::vector<Row> rows_;
+  std::vector<uint32_t> transitions_;                       // [row, class of character]
+  std::unordered_map<uint32_t, uint32_t> known_;            // rows by expression
+  std::unordered_map<uint32_t, bool> live_;                 // of expressions that may be empty
+  std::unordered_map<uint32_t, ContentRuns> content_runs_;  // by row
+  std::unique_ptr<RemainingLengths> lengths_;
+};
+
+}  // namespace nibble::grammar

@@ -1,0 +1,78 @@
+// Which texts of content may follow a state: content.h.
+#include <algorithm>
+
+#include "grammar/automata/automaton.h"
+#include "grammar/automata/remaining_lengths.h"
+
+namespace nibble::grammar {
+namespace {
+
+constexpr size_t kMaxExpressionsInRun{600};  // beyond these a run is said to be as long as it was seen to be
+
+}  // namespace
+
+const ContentRuns& Automaton::content_runs(uint32_t state) {
+  static const ContentRuns kNone{};
+  if (!is_between_characters(state)) return kNone;
+  const auto [known, is_new] = content_runs_.try_emplace(state);
+  ContentRuns& runs = known->second;
+  if (!is_new) return runs;
+  memory_ += sizeof(ContentRuns) + 32;
+  const Expression from = rows_[state].expression;
+  if (from == Expression::kAnything || (!lengths_ && expressions_.continues_any(from))) {
+    runs.num_characters.fill(kMaxContentCharacters);
+    return runs;
+  }
+  // Where all kinds may follow, so may some of them.
+  const size_t all = kNumContentSlices - 1;
+  find_run(from, all, runs);
+  if (runs.num_characters[all] == kMaxContentCharacters && runs.num_missing[all] == 0) {
+    runs.num_characters.fill(kMaxContentCharacters);
+    return runs;
+  }
+  for (size_t slice = 0; slice < all; ++slice) find_run(from, slice, runs);
+  return runs;
+}
+
+// Level by level: the expressions behind all texts of one more character.
+void Automaton::find_run(Expression start, size_t slice, ContentRuns& runs) {
+  std::vector<Expression> level{start}, seen{start};
+  uint32_t num_missing = 0;
+  for (uint32_t num_characters = 0;; ++num_characters) {
+    std::vector<Expression> next;
+    bool has_dead = false, has_live = false, has_new = false;
+    for (const Expression expression : level)
+      for (uint32_t c = 0; c < alphabet_->classes.size(); ++c) {
+        if ((alphabet_->classes.content(c) & kContentSlices[slice]) == 0) continue;
+        const Expression derivative =
+            expressions_.derivative(expression, alphabet_->classes.representative(c));
+        if (!is_live(derivative)) {
+          has_dead = true;
+          continue;
+        }
+        has_live = true;
+        if (has_dead) break;
+        if (std::find(next.begin(), next.end(), derivative) != next.end()) continue;
+        next.push_back(derivative);
+        if (lengths_) num_missing = std::max(num_missing, lengths_->ends_from(derivative));
+        if (std::find(seen.begin(), seen.end(), derivative) == seen.end()) {
+          has_new = true;
+          seen.push_back(derivative);
+        }
+      }
+    if (has_dead || seen.size() > kMaxExpressionsInRun) {
+      runs.num_characters[slice] = static_cast<uint8_t>(num_characters);
+      if (has_dead && !has_live) runs.ends_there |= 1u << slice;
+      runs.num_missing[slice] = ContentRuns::kNever;
+      return;
+    }
+    if (!has_new || num_characters + 1 == kMaxContentCharacters) {
+      runs.num_characters[slice] = kMaxContentCharacters;
+      runs.num_missing[slice] = static_cast<uint16_t>(std::min<uint32_t>(num_missing, ContentRuns::kNever));
+      return;
+    }
+    level = std::move(next);
+  }
+}
+
+}  // namespace nibble::grammar

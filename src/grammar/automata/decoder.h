@@ -1,0 +1,99 @@
+// From bytes to classes of characters: the first half of every automaton over bytes. The characters that an expression tells apart
+// become classes, and a small table for each place inside a character says which byte leads where. Three encodings:
+//
+//   kUtf8          the text itself
+//   kJsonString    a JSON text's string, with its quotes, that stands for a text: a character may be written as an escape. Which
+//                  escapes are allowed is a question of taste, as each stands for one character only.
+//   kJsonContent   what is between those quotes, so that it may be put together of several automata
+#pragma once
+
+#include <array>
+#include <compare>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "grammar/automata/code_points.h"
+#include "grammar/vocabulary/content.h"
+
+namespace nibble::grammar {
+
+enum class Encoding {
+  kUtf8,
+  kJsonString,      // escapes only where JSON needs them, so that a text is written in one way
+  kJsonStringFree,  // any escape; for an expression that tells no characters apart
+  kJsonContent,     // escapes as in kJsonString
+};
+constexpr bool has_quotes(Encoding encoding) {
+  return encoding == Encoding::kJsonString || encoding == Encoding::kJsonStringFree;
+}
+
+// The characters in classes: two are in one class if they are in the same ones of `sets`.
+class CharacterClasses {
+ public:
+  explicit CharacterClasses(const std::vector<CodePoints>& sets);
+  size_t size() const { return representatives_.size(); }
+  char32_t representative(uint32_t character_class) const { return representatives_[character_class]; }
+  // The class of all characters from `first` to `last`, or kMixed.
+  static constexpr uint32_t kMixed{0xFFFFFFFF};
+  uint32_t class_of(char32_t first, char32_t last) const;
+  ContentKinds content(uint32_t character_class) const { return content_[character_class]; }
+
+ private:
+  struct Interval {
+    char32_t last;
+    uint32_t character_class;
+  };
+  std::vector<Interval> intervals_;  // from 0 to the last code point without gaps
+  std::vector<char32_t> representatives_;
+  std::vector<ContentKinds> content_;
+};
+
+class Decoder {
+ public:
+  // Where a byte leads: to a place inside a character (0: between characters), or to the end of one, of some class.
+  enum class Kind : uint8_t { kIllegal, kPlace, kCharacter, kQuote };
+  struct Step {
+    uint32_t kind_and_target{0};
+    static constexpr Step to(Kind kind, uint32_t target) {
+      return {static_cast<uint32_t>(kind) << 30 | target};
+    }
+    Kind kind() const { return static_cast<Kind>(kind_and_target >> 30); }
+    uint32_t target() const { return kind_and_target & 0x3FFFFFFF; }  // the place, or the class
+    bool operator==(const Step&) const = default;
+    auto operator<=>(const Step&) const = default;
+  };
+
+  Decoder(const CharacterClasses& classes, Encoding encoding);
+  Step step(uint32_t place, uint8_t byte) const { return places_[place][byte]; }
+  // The classes of the characters that one may be in the middle of.
+  const std::vector<uint32_t>& classes_at(uint32_t place) const { return classes_at_[place]; }
+
+  size_t num_places() const { return places_.size(); }
+  size_t bytes() const { return places_.size() * sizeof(Place); }
+
+  // The classes of bytes that are characters by themselves; kNone for others.
+  static constexpr uint16_t kNone{0xFFFF};
+  const std::array<uint16_t, 256>& single_bytes() const { return single_bytes_; }
+
+ private:
+  using Place = std::array<Step, 256>;
+
+  Step add(const Place& place);
+  void add_utf8(const CharacterClasses& classes, Place& root);
+  Step continuation(const CharacterClasses& classes, char32_t first, int num_bytes, char32_t least);
+  void add_json(const CharacterClasses& classes, Encoding encoding, Place& root);
+  Step hexadecimal(const CharacterClasses& classes);
+
+  std::vector<Place> places_;
+  std::array<uint16_t, 256> single_bytes_{};
+  std::vector<std::vector<uint32_t>> classes_at_;
+  std::map<std::pair<Step, int>, Step>
+      uniform_;  // places inside a character of one class, by how many bytes are missing
+  std::unordered_multimap<uint64_t, uint32_t> known_;  // places by hash, while they are made
+};
+
+}  // namespace nibble::grammar

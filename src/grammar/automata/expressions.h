@@ -1,0 +1,120 @@
+// Regular expressions over code points, with intersection, complement and counts, and their derivatives (Brzozowski, "Derivatives of
+// Regular Expressions", JACM 1964; Owens, Reppy, Turon, "Regular-expression derivatives re-examined", JFP 2009). The derivative of an
+// expression by a character is the expression of what may follow that character, so that an automaton's states are expressions and
+// each is made when a text first reaches it: x{0,1000000} is one node and costs nothing until it is read.
+//
+// Nodes are immutable and shared: equal expressions have equal ids, which bounds the number of states.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "grammar/automata/code_points.h"
+#include "grammar/automata/trie.h"
+#include "grammar/limits.h"
+
+namespace nibble::grammar {
+
+enum class Expression : uint32_t {
+  kNothing,    // no text at all
+  kEmptyText,  // the empty text
+  kAnything,   // every text
+};
+
+class Expressions {
+ public:
+  Expressions();
+
+  Expression set(const CodePoints& code_points);  // one character
+  Expression text(std::string_view utf8);
+  Expression concat(Expression a, Expression b);
+  Expression concat(std::span<const Expression> parts);
+  Expression any_of(std::span<const Expression> parts);
+  Expression all_of(std::span<const Expression> parts);
+  Expression any_of(Expression a, Expression b) { return any_of(std::vector{a, b}); }
+  Expression all_of(Expression a, Expression b) { return all_of(std::vector{a, b}); }
+  Expression complement(Expression a);
+  Expression repeat(Expression a, uint32_t min, uint32_t max = kUnlimited);
+  Expression optional(Expression a) { return repeat(a, 0, 1); }
+  Expression any_text_of(const std::vector<std::string>& texts);  // UTF-8; any number of them
+  Expression any_text_of(std::vector<std::u32string> texts);
+  // Decimal digits, with a minus sign in front where `is_signed`, of integers that `divisor` divides; with up to `num_decimals` digits
+  // behind a point, whose value is counted in units of the last of them. Leading zeros and -0 are none of them.
+  Expression multiple_of(uint32_t divisor, uint32_t num_decimals);
+
+  bool accepts_empty(Expression a) const { return node(a).accepts_empty; }
+  Expression derivative(Expression a, char32_t code_point);
+
+  // False: it has a text, and so has every derivative but kNothing. True: intersections or complements may have left none.
+  bool may_be_empty(Expression a) const { return node(a).may_be_empty; }
+  // True: every text is the beginning of one of its texts. False says nothing.
+  bool continues_any(Expression a) const;
+  // Bounds of its texts' numbers of characters.
+  uint32_t min_length(Expression a) const { return node(a).min_length; }
+  uint32_t max_length(Expression a) const { return node(a).max_length; }
+
+  // The sets of characters that its derivatives tell apart, each once.
+  std::vector<CodePoints> sets_of(Expression a) const;
+
+  Fuel& fuel() { return fuel_; }
+  size_t bytes() const;
+
+ private:
+  enum class Kind : uint8_t {
+    kNothing,
+    kEmptyText,
+    kAnything,
+    kSet,
+    kConcat,
+    kAnyOf,
+    kAllOf,
+    kNot,
+    kRepeat,
+    kTrie,
+    kMultiple
+  };
+  struct Node {
+    Kind kind;
+    bool accepts_empty{false}, may_be_empty{false};
+    uint16_t depth{0};
+    uint32_t a{0},
+        b{0};  // kSet: its place. kConcat, kNot, kRepeat: operands. kAnyOf, kAllOf: where operands begin, how many
+    uint32_t min{0}, max{0};  // kRepeat. kTrie: a is the trie, b the node. kMultiple: a is which, b the state
+    uint32_t min_length{0}, max_length{0};
+  };
+  struct Multiple {
+    uint32_t divisor, num_decimals;
+    bool operator==(const Multiple&) const = default;
+  };
+
+  const Node& node(Expression a) const { return nodes_[static_cast<uint32_t>(a)]; }
+  static bool has_operands(const Node& n) { return n.kind == Kind::kAnyOf || n.kind == Kind::kAllOf; }
+  std::span<const Expression> operands(const Node& n) const {
+    return has_operands(n) ? std::span(operands_).subspan(n.a, n.b) : std::span<const Expression>{};
+  }
+  Expression make(Node node, std::span<const Expression> operands = {});
+  void complete(Node& node, std::span<const Expression> operands) const;
+  bool equals(const Node& a, std::span<const Expression> operands, const Node& b) const;
+  Expression combine(Kind kind, std::span<const Expression> parts);
+  std::optional<std::u32string> literal(Expression a) const;
+  void join_literals(std::vector<Expression>& alternatives);
+  Expression derive(Expression a, char32_t code_point);
+  Expression derive_concat(Expression a, char32_t code_point);
+  Expression derive_multiple(const Node& n, char32_t code_point);
+
+  std::vector<Node> nodes_;
+  std::vector<Expression> operands_;
+  std::vector<uint32_t> slots_;  // ids by hash of content, 0: free; a power of two
+  std::vector<CodePoints> sets_;
+  std::unordered_multimap<size_t, uint32_t> set_places_;
+  std::vector<Trie> tries_;
+  std::vector<Multiple> multiples_;
+  std::unordered_map<uint64_t, Expression> derivatives_;
+  Fuel fuel_{kCompileFuel};
+};
+
+}  // namespace nibble::grammar

@@ -1,0 +1,95 @@
+// The text of a grammar while it is read: what the parsers of gbnf.h and lark.h share.
+#pragma once
+
+#include <algorithm>
+#include <cctype>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "grammar/automata/code_points.h"
+#include "grammar/languages/one_line.h"
+#include "grammar/limits.h"
+#include "text/utf8.h"
+
+namespace nibble::grammar {
+
+// Nothing if these are not one to eight hexadecimal digits, or the number of no character.
+inline std::optional<char32_t> hexadecimal_character(std::string_view digits) {
+  if (digits.empty() || digits.size() > 8 || !std::all_of(digits.begin(), digits.end(), [](char c) {
+        return std::isxdigit(static_cast<unsigned char>(c));
+      }))
+    return std::nullopt;
+  const auto value = static_cast<char32_t>(std::stoul(std::string(digits), nullptr, 16));
+  return value <= kLastCodePoint ? std::optional(value) : std::nullopt;
+}
+
+class GrammarText {
+ public:
+  // `what` begins the messages: "gbnf".
+  GrammarText(std::string_view text, std::string_view what) : whole_(text), rest_(text), what_(what) {
+    if (text.size() > kMaxSourceBytes)
+      throw InputError("{}: the grammar is longer than {} MiB", what, kMaxSourceBytes >> 20);
+    if (well_formed_prefix(text) != text.size()) throw InputError("{}: the grammar is no UTF-8", what);
+  }
+
+  bool is_at_end() const { return rest_.empty(); }
+  std::string_view rest() const { return rest_; }
+  char peek() const { return rest_.empty() ? '\0' : rest_[0]; }
+  void skip(size_t num_bytes) { rest_.remove_prefix(num_bytes); }
+  bool take(std::string_view text) {
+    if (!rest_.starts_with(text)) return false;
+    skip(text.size());
+    return true;
+  }
+  template <typename Predicate>
+  std::string_view take_while(const Predicate& is_part) {
+    const auto end = std::find_if_not(rest_.begin(), rest_.end(), is_part);
+    const std::string_view taken = rest_.substr(0, static_cast<size_t>(end - rest_.begin()));
+    skip(taken.size());
+    return taken;
+  }
+  void skip_line() { skip(std::min(rest_.find('\n'), rest_.size())); }
+  char32_t take_character() {
+    const Character first = first_character(rest_);
+    skip(first.num_bytes);
+    return first.code_point;
+  }
+
+  // Decimal digits; nothing if there are none.
+  std::optional<uint32_t> take_number() {
+    const std::string_view digits = take_while([](char c) { return c >= '0' && c <= '9'; });
+    if (digits.empty()) return std::nullopt;
+    if (digits.size() > 9) refuse("a number that is too large");
+    return static_cast<uint32_t>(std::stoul(std::string(digits)));
+  }
+
+  // Skips what `skip_blanks` does and takes `text` behind it, or takes nothing.
+  template <typename SkipBlanks>
+  bool take_behind(const SkipBlanks& skip_blanks, std::string_view text) {
+    const std::string_view before = rest_;
+    skip_blanks();
+    if (take(text)) return true;
+    rest_ = before;
+    return false;
+  }
+  // The character whose number is written in so many hexadecimal digits.
+  char32_t take_hexadecimal(size_t num_digits) {
+    const std::optional<char32_t> character = hexadecimal_character(rest_.substr(0, num_digits));
+    if (!character || rest_.size() < num_digits)
+      refuse("the number of a character was expected, in hexadecimal digits");
+    skip(num_digits);
+    return *character;
+  }
+
+  [[noreturn]] void refuse(std::string_view why) const {
+    const std::string_view before = whole_.substr(0, whole_.size() - rest_.size());
+    throw InputError("{}: line {}, at '{}': {}", what_, std::count(before.begin(), before.end(), '\n') + 1,
+                     one_line(rest_, 24), why);
+  }
+
+ private:
+  std::string_view whole_, rest_, what_;
+};
+
+}  // namespace nibble::grammar

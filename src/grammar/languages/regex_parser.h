@@ -1,0 +1,60 @@
+// The parser behind regex.h.
+#pragma once
+
+#include <array>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "grammar/languages/regex.h"
+
+namespace nibble::grammar {
+
+class RegexParser {
+ public:
+  RegexParser(Expressions& expressions, std::string_view regex, const RegexOptions& options,
+              const std::string& origin)
+      : expressions_(expressions), rest_(regex), options_(options), origin_(origin) {}
+  Expression parse();
+
+ private:
+  // A part of the expression matches these: [begins][ends], where `begins` are the texts that it matches only at the beginning of the whole
+  // text, and `ends` only at its end. Anchors may so stand anywhere but in what is repeated.
+  struct Part {
+    std::array<std::array<Expression, 2>, 2> texts{};
+    bool has_anchor() const;
+  };
+
+  Part alternatives(uint32_t depth);
+  Part sequence(uint32_t depth);
+  std::optional<Part> atom(uint32_t depth);
+  Part group(uint32_t depth);
+  Part escape();
+  Part repeated(Part part);
+  bool counts(uint32_t& min, uint32_t& max);
+  Part concat(const Part& a, const Part& b);
+  Part of(Expression expression) const;
+  Part characters(CodePoints set);
+
+  CodePoints set();
+  std::optional<CodePoints> class_escape(char letter, bool is_wide);
+  CodePoints property(bool is_complement);
+  CodePoints posix_class();
+  char32_t set_member();
+  char32_t escaped_character(bool is_in_set);
+  char32_t hexadecimal(size_t num_digits);
+  char32_t character();
+  CodePoints dot() const;
+
+  bool is_search() const { return options_.reading != RegexReading::kWhole; }
+  bool is_wide() const { return options_.reading == RegexReading::kSearchWide; }
+  bool take(std::string_view text);
+  [[noreturn]] void refuse(std::string_view why) const;
+
+  Expressions& expressions_;
+  std::string_view rest_;  // not yet read
+  const RegexOptions& options_;
+  const std::string& origin_;
+};
+
+}  // namespace nibble::grammar

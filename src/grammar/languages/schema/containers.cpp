@@ -1,0 +1,174 @@
+// Arrays and objects of a schema: schema/compiler.h.
+#include <algorithm>
+
+#include "grammar/languages/schema/compiler.h"
+
+namespace nibble::grammar {
+namespace {
+
+constexpr size_t kMaxUndeclaredGroups{32};
+
+}  // namespace
+
+NodeId SchemaCompiler::arrays(const Facts& facts) {
+  const ArrayFacts& arrays = facts.arrays;
+  if (arrays.unique != nullptr && arrays.max > 1)
+    document_.refuse(*arrays.unique, "uniqueItems",
+                     "this keyword is not supported; leave it out, or limit maxItems to 1");
+  GrammarBuilder::JsonArray array{.first = {}, .rest = std::nullopt, .min = arrays.min, .max = arrays.max};
+  for (const Terms& item : arrays.first) array.first.push_back(value(item));
+  if (arrays.rest) array.rest = value(*arrays.rest);
+  return builder_.json_array(std::move(array));
+}
+
+// OpenAI's strict mode closes objects that name their members. One that names none could only be empty, which nobody means.
+bool SchemaCompiler::is_closed(const ObjectFacts& facts) const {
+  const auto has = [&](std::string_view keyword) {
+    return std::any_of(facts.sources.begin(), facts.sources.end(),
+                       [&](const Json* source) { return SchemaDocument::find(*source, keyword) != nullptr; });
+  };
+  return options_.is_strict && has("properties") && !has("additionalProperties") &&
+         !has("patternProperties") && facts.unevaluated.empty();
+}
+
+// A member with this name: what each schema says of it, by its properties, its patterns, or else its additionalProperties.
+NodeId SchemaCompiler::member(const ObjectFacts& facts, const std::string& name) {
+  if (std::find(facts.absent.begin(), facts.absent.end(), name) != facts.absent.end())
+    return builder_.nothing();
+  if (const Json text = name; !std::all_of(facts.names.begin(), facts.names.end(),
+                                           [&](const Term& term) { return holds(text, term); }))
+    return builder_.nothing();
+  Fuel& fuel = builder_.expressions().fuel();
+  fuel.spend(facts.sources.size());
+  Terms terms;
+  for (const Json* source : facts.sources) {
+    bool is_declared = false;
+    if (const Json* property = document_.property(*source, name)) {
+      terms.push_back({property});
+      is_declared = true;
+    }
+    if (const Json* patterns = SchemaDocument::find(*source, "patternProperties"))
+      for (const auto& [pattern, schema] : patterns->items())
+        if (matches_pattern(name, *source, pattern)) {
+          terms.push_back({&schema});
+          is_declared = true;
+        }
+    const Json* additional = SchemaDocument::find(*source, "additionalProperties");
+    if (!is_declared && additional != nullptr) terms.push_back({additional});
+  }
+  for (const auto& [failing, schema] : facts.failing)
+    if (failing == name) terms.push_back({schema, Term::Sense::kFails});
+  const auto is_named = [&](const Json& schema) {
+    fuel.spend();
+    if (document_.property(schema, name) != nullptr) return true;
+    const Json* patterns = SchemaDocument::find(schema, "patternProperties");
+    if (patterns == nullptr) return false;
+    for (const auto& entry : patterns->items())
+      if (matches_pattern(name, schema, entry.key())) return true;
+    return false;
+  };
+  for (const Unevaluated& unevaluated : facts.unevaluated)
+    if (!unevaluated.mentions_member(is_named)) terms.push_back({unevaluated.value});
+  return value(std::move(terms));
+}
+
+// Gives what a member must fulfil that no schema declares and that matches these patterns, named by their schemas.
+Terms SchemaCompiler::undeclared_terms(const ObjectFacts& facts,
+                                       const std::vector<const Json*>& patterns) const {
+  Terms terms;
+  for (const Json* source : facts.sources) {
+    bool is_matched = false;
+    if (const Json* all = SchemaDocument::find(*source, "patternProperties"))
+      for (const Json& schema : *all)
+        if (std::find(patterns.begin(), patterns.end(), &schema) != patterns.end()) {
+          terms.push_back({&schema});
+          is_matched = true;
+        }
+    const Json* additional = SchemaDocument::find(*source, "additionalProperties");
+    if (!is_matched && additional != nullptr) terms.push_back({additional});
+  }
+  const auto is_named = [&](const Json& schema) {
+    const Json* all = SchemaDocument::find(schema, "patternProperties");
+    return all != nullptr && std::any_of(all->begin(), all->end(), [&](const Json& matched) {
+             return std::find(patterns.begin(), patterns.end(), &matched) != patterns.end();
+           });
+  };
+  for (const Unevaluated& unevaluated : facts.unevaluated)
+    if (!unevaluated.mentions_member(is_named)) terms.push_back({unevaluated.value});
+  return terms;
+}
+
+// Names that are not declared, in groups by the patterns that they match: each pattern divides the groups before it in two.
+std::vector<GrammarBuilder::Undeclared> SchemaCompiler::undeclared(const ObjectFacts& facts,
+                                                                   const std::vector<std::string>& names) {
+  if (is_closed(facts)) return {};
+  Expressions& e = builder_.expressions();
+  struct Group {
+    Expression names;
+    std::vector<const Json*> patterns;
+  };
+  Expression others = names.empty() ? Expression::kAnything : e.complement(e.any_text_of(names));
+  if (!facts.names.empty()) others = e.all_of(others, names_expression(facts.names));
+  std::vector<Group> groups{{others, {}}};
+  for (const Json* source : facts.sources) {
+    const Json* patterns = SchemaDocument::find(*source, "patternProperties");
+    if (patterns == nullptr) continue;
+    for (const auto& [pattern, schema] : patterns->items()) {
+      // What some engine finds the pattern in must fulfil the schema; what every engine finds it in may be such a name.
+      const Expression matching = regex({source, "patternProperties", pattern, false});
+      const Expression not_matching = regex({source, "patternProperties", pattern, true});
+      std::vector<Group> divided;
+      for (const Group& group : groups) {
+        Group inside{e.all_of(group.names, matching), group.patterns};
+        inside.patterns.push_back(&schema);
+        for (Group& part :
+             std::vector<Group>{std::move(inside), {e.all_of(group.names, not_matching), group.patterns}})
+          if (builder_.has_text(part.names)) divided.push_back(std::move(part));
+      }
+      groups = std::move(divided);
+      if (groups.size() > kMaxUndeclaredGroups)
+        document_.refuse(*source, "patternProperties",
+                         "too many patterns overlap; make them exclude each other");
+    }
+  }
+  std::vector<GrammarBuilder::Undeclared> found;
+  for (const Group& group : groups) {
+    const Terms terms = undeclared_terms(facts, group.patterns);
+    const bool is_forbidden = std::any_of(terms.begin(), terms.end(), [](const Term& term) {
+      return term.schema->is_boolean() && !term.schema->get<bool>();
+    });
+    if (!is_forbidden) found.push_back({group.names, value(terms)});
+  }
+  return found;
+}
+
+NodeId SchemaCompiler::objects(const Facts& facts) {
+  const ObjectFacts& objects = facts.objects;
+  std::vector<std::string> names;
+  std::set<std::string> seen;
+  const auto add = [&](const std::string& name) {
+    if (seen.insert(name).second) names.push_back(name);
+  };
+  for (const Json* source : objects.sources)
+    if (const Json* properties = SchemaDocument::find(*source, "properties"))
+      for (const auto& property : properties->items()) add(property.key());
+  for (const std::string& name : objects.required) add(name);
+  for (const std::string& name : objects.absent) add(name);
+
+  const std::set<std::string> required(objects.required.begin(), objects.required.end());
+  GrammarBuilder::JsonObject object{.members = {}, .undeclared = {}, .min = objects.min, .max = objects.max};
+  for (const std::string& name : names)
+    object.members.push_back({name, required.contains(name), member(objects, name)});
+  object.undeclared = undeclared(objects, names);
+  // Undeclared members may have the same name twice, which counts once.
+  if (objects.min > 1 && !object.undeclared.empty()) {
+    if (objects.min > names.size() + 1)
+      document_.refuse(
+          *objects.min_schema, "minProperties",
+          "a number above that of the declared members and one is not supported; declare more members");
+    if (objects.max != kUnlimited) object.undeclared.clear();
+  }
+  return builder_.json_object(std::move(object));
+}
+
+}  // namespace nibble::grammar

@@ -1,0 +1,293 @@
+#include "grammar/languages/schema/facts.h"
+
+#include <algorithm>
+
+#include "grammar/languages/one_line.h"
+#include "grammar/languages/schema/formats.h"
+
+namespace nibble::grammar {
+namespace {
+
+class FactsReader {
+ public:
+  FactsReader(const SchemaDocument& document, std::vector<std::string>& warnings)
+      : document_(document), warnings_(warnings) {}
+
+  Facts read(const Branch& branch) {
+    facts_.types = branch.types;
+    facts_.arrays.rest.emplace();
+    for (const Term& term : branch.terms) {
+      switch (term.sense) {
+        case Term::Sense::kHasMember:
+          has_member(term);
+          break;
+        case Term::Sense::kLacksMember:
+          facts_.objects.absent.push_back(entry_of(term).key());
+          break;
+        case Term::Sense::kKeywordFails:
+          fails(*term.schema, term.keyword, term.index);
+          break;
+        default:
+          holds(*term.schema);
+      }
+    }
+    for (const Json* schema : items_) merge_items(*schema);
+    for (const Unevaluated& items : unevaluated_items_) merge_unevaluated(items);
+    return std::move(facts_);
+  }
+
+ private:
+  static const Json* find(const Json& schema, std::string_view keyword) {
+    return SchemaDocument::find(schema, keyword);
+  }
+
+  void holds(const Json& schema) {
+    if (const Json* values = document_.list(schema, "enum")) {
+      std::vector<const Json*> all;
+      for (const Json& value : *values) all.push_back(&value);
+      restrict_values(std::move(all), values);
+    }
+    if (const Json* value = find(schema, "const")) restrict_values({value}, nullptr);
+    numbers(schema);
+    strings(schema);
+    if (find(schema, "items") || find(schema, "prefixItems")) items_.push_back(&schema);
+    at_least(facts_.arrays.min, document_.count(schema, "minItems"));
+    at_most(facts_.arrays.max, document_.count(schema, "maxItems"));
+    if (document_.flag(schema, "uniqueItems")) facts_.arrays.unique = &schema;
+    objects(schema);
+    if (auto unevaluated = unevaluated_of(document_, schema, "unevaluatedProperties"))
+      facts_.objects.unevaluated.push_back(std::move(*unevaluated));
+    if (auto unevaluated = unevaluated_of(document_, schema, "unevaluatedItems"))
+      unevaluated_items_.push_back(std::move(*unevaluated));
+  }
+
+  // Says it of items behind those that prefixItems of the scope name, if no schema of it has a word for all others.
+  void merge_unevaluated(const Unevaluated& unevaluated) {
+    ArrayFacts& arrays = facts_.arrays;
+    size_t num_mentioned = 0;
+    for (const Json* schema : unevaluated.scope) {
+      const Json* first = first_items(*schema);
+      if (further_items(*schema) || (schema != unevaluated.scope[0] && find(*schema, "unevaluatedItems")))
+        return;
+      if (first != nullptr) num_mentioned = std::max(num_mentioned, first->size());
+    }
+    while (arrays.first.size() < num_mentioned) arrays.first.push_back(*arrays.rest);
+    for (size_t i = num_mentioned; i < arrays.first.size(); ++i)
+      arrays.first[i].push_back({unevaluated.value});
+    arrays.rest->push_back({unevaluated.value});
+  }
+
+  void restrict_values(std::vector<const Json*> values, const Json* list) {
+    if (facts_.values && values.size() >= facts_.values->size()) return;
+    facts_.values = std::move(values);
+    facts_.values_of = list;
+  }
+
+  static void at_least(uint32_t& min, std::optional<uint32_t> count) {
+    min = std::max(min, count.value_or(0));
+  }
+  static void at_most(uint32_t& max, std::optional<uint32_t> count) {
+    max = std::min(max, count.value_or(kUnlimited));
+  }
+
+  void min_number(const Decimal& value, bool is_exclusive) {
+    std::optional<Bound>& min = facts_.numbers.min;
+    const int order = min ? compare(value, min->value) : 1;
+    if (order > 0 || (order == 0 && is_exclusive)) min = {value, is_exclusive};
+  }
+  void max_number(const Decimal& value, bool is_exclusive) {
+    std::optional<Bound>& max = facts_.numbers.max;
+    const int order = max ? compare(value, max->value) : -1;
+    if (order < 0 || (order == 0 && is_exclusive)) max = {value, is_exclusive};
+  }
+
+  // In draft 4 the exclusive ones are booleans beside the others.
+  bool is_exclusive(const Json& schema, std::string_view keyword) const {
+    const Json* value = find(schema, keyword);
+    return value != nullptr && value->is_boolean() && value->get<bool>();
+  }
+  const Json* exclusive_bound(const Json& schema, std::string_view keyword) const {
+    const Json* value = find(schema, keyword);
+    return value != nullptr && value->is_boolean() ? nullptr : document_.number(schema, keyword);
+  }
+
+  void numbers(const Json& schema) {
+    if (const Json* min = document_.number(schema, "minimum"))
+      min_number(Decimal::of(*min), is_exclusive(schema, "exclusiveMinimum"));
+    if (const Json* max = document_.number(schema, "maximum"))
+      max_number(Decimal::of(*max), is_exclusive(schema, "exclusiveMaximum"));
+    if (const Json* min = exclusive_bound(schema, "exclusiveMinimum")) min_number(Decimal::of(*min), true);
+    if (const Json* max = exclusive_bound(schema, "exclusiveMaximum")) max_number(Decimal::of(*max), true);
+    if (const Json* divisor = document_.number(schema, "multipleOf")) multiple_of(schema, *divisor, false);
+  }
+
+  void multiple_of(const Json& schema, const Json& divisor, bool is_negated) {
+    const Decimal of = Decimal::of(divisor);
+    if (of.is_negative || of.is_zero()) document_.refuse(schema, "multipleOf", "it must be above 0");
+    facts_.numbers.multiples.push_back({&schema, of, is_negated});
+  }
+
+  void strings(const Json& schema) {
+    at_least(facts_.strings.min_length, document_.count(schema, "minLength"));
+    at_most(facts_.strings.max_length, document_.count(schema, "maxLength"));
+    if (const Json* pattern = document_.text(schema, "pattern"))
+      facts_.strings.patterns.push_back({&schema, "pattern", pattern->get<std::string>(), false});
+    if (const Json* format = document_.text(schema, "format")) {
+      const std::string& name = format->get_ref<const std::string&>();
+      if (const auto regex = format_regex(name)) {
+        facts_.strings.patterns.push_back({&schema, "format", *regex, false});
+      } else {
+        const std::string warning =
+            fmt::format("the format '{}' is not known and not enforced", one_line(name, 60));
+        if (std::find(warnings_.begin(), warnings_.end(), warning) == warnings_.end())
+          warnings_.push_back(warning);
+      }
+    }
+  }
+
+  void objects(const Json& schema) {
+    ObjectFacts& objects = facts_.objects;
+    document_.object(schema, "properties");
+    document_.object(schema, "patternProperties");
+    if (find(schema, "properties") || find(schema, "patternProperties") ||
+        find(schema, "additionalProperties"))
+      objects.sources.push_back(&schema);
+    // In draft 3, and in OpenAPI's parameters, "required" is a boolean, which says nothing of the value itself.
+    if (const Json* names = find(schema, "required"); names != nullptr && !names->is_boolean())
+      for (const Json& name : *document_.list(schema, "required")) require(schema, "required", name);
+    if (const Json* names = find(schema, "propertyNames")) objects.names.push_back({names});
+    if (const auto min = document_.count(schema, "minProperties"); min && *min > objects.min) {
+      objects.min = *min;
+      objects.min_schema = &schema;
+    }
+    at_most(objects.max, document_.count(schema, "maxProperties"));
+  }
+
+  static Json::const_iterator entry_of(const Term& term) {
+    return std::next(find(*term.schema, term.keyword)->begin(), static_cast<ptrdiff_t>(term.index));
+  }
+
+  void has_member(const Term& term) {
+    const auto entry = entry_of(term);
+    require(entry.key());
+    if (entry->is_array())
+      for (const Json& name : *entry) require(*term.schema, term.keyword, name);
+  }
+
+  void require(const Json& schema, std::string_view keyword, const Json& name) {
+    if (!name.is_string()) document_.refuse(schema, keyword, "names must be strings");
+    require(name.get<std::string>());
+  }
+  void require(const std::string& name) {
+    if (required_.insert(name).second) facts_.objects.required.push_back(name);
+  }
+
+  // Each schema speaks of items 0, 1, ... by its prefixItems or, behind those, by its items. Drafts before 2020-12 called the first "items"
+  // as well, and the others "additionalItems".
+  static const Json* first_items(const Json& schema) {
+    const Json* items = find(schema, "items");
+    return items != nullptr && items->is_array() ? items : find(schema, "prefixItems");
+  }
+  static const Json* further_items(const Json& schema) {
+    const Json* items = find(schema, "items");
+    return items != nullptr && items->is_array() ? find(schema, "additionalItems") : items;
+  }
+
+  void merge_items(const Json& schema) {
+    ArrayFacts& arrays = facts_.arrays;
+    const Json *first = first_items(schema), *rest = further_items(schema);
+    if (first != nullptr && !first->is_array())
+      document_.refuse(schema, "prefixItems", "it must be an array");
+    const size_t num_first = first != nullptr ? first->size() : 0;
+    while (arrays.first.size() < num_first) arrays.first.push_back(*arrays.rest);
+    for (size_t i = 0; i < arrays.first.size(); ++i) {
+      const Json* item = i < num_first ? &(*first)[i] : rest;
+      if (item != nullptr) arrays.first[i].push_back({item});
+    }
+    if (rest != nullptr) arrays.rest->push_back({rest});
+  }
+
+  void fails(const Json& schema, std::string_view keyword, uint32_t index) {
+    const Json& value = *find(schema, keyword);
+    const auto only = [&](Types types) { facts_.types &= types; };
+    if (keyword == "type") {
+      only(static_cast<Types>(~types_of(document_, schema)));
+    } else if (keyword == "enum") {
+      for (const Json& excluded : *document_.list(schema, "enum")) facts_.excluded.push_back(&excluded);
+    } else if (keyword == "const") {
+      facts_.excluded.push_back(&value);
+    } else if (keyword == "minimum" || keyword == "exclusiveMinimum" || keyword == "maximum" ||
+               keyword == "exclusiveMaximum") {
+      only(kNumberTypes);
+      number_fails(schema, keyword);
+    } else if (keyword == "multipleOf") {
+      only(kNumberTypes);
+      multiple_of(schema, *document_.number(schema, keyword), true);
+    } else if (keyword == "pattern") {
+      only(kStringType);
+      facts_.strings.patterns.push_back(
+          {&schema, "pattern", document_.text(schema, keyword)->get<std::string>(), true});
+    } else if (keyword == "minLength" || keyword == "maxLength") {
+      only(kStringType);
+      count_fails(schema, keyword, facts_.strings.min_length, facts_.strings.max_length);
+    } else if (keyword == "minItems" || keyword == "maxItems") {
+      only(kArrayType);
+      count_fails(schema, keyword, facts_.arrays.min, facts_.arrays.max);
+    } else if (keyword == "minProperties" || keyword == "maxProperties") {
+      only(kObjectType);
+      count_fails(schema, keyword, facts_.objects.min, facts_.objects.max);
+      facts_.objects.min_schema = &schema;
+    } else if (keyword == "required") {
+      only(kObjectType);
+      if (!value[index].is_string()) document_.refuse(schema, "required", "it must be an array of strings");
+      facts_.objects.absent.push_back(value[index].get<std::string>());
+    } else if (keyword == "properties") {
+      only(kObjectType);
+      const auto property = std::next(value.begin(), static_cast<ptrdiff_t>(index));
+      facts_.objects.failing.emplace_back(property.key(), &*property);
+      require(property.key());
+    }
+  }
+
+  void count_fails(const Json& schema, std::string_view keyword, uint32_t& min, uint32_t& max) {
+    const uint32_t count = *document_.count(schema, keyword);
+    if (keyword.starts_with("max")) {
+      min = std::max(min, count + 1);
+    } else if (count == 0) {
+      facts_.types = 0;
+    } else {
+      max = std::min(max, count - 1);
+    }
+  }
+
+  // A bound fails where the other side begins.
+  void number_fails(const Json& schema, std::string_view keyword) {
+    const bool is_draft_4_flag = find(schema, keyword)->is_boolean();
+    if (is_draft_4_flag) {  // it belongs to the bound beside it, which fails by itself
+      facts_.types = 0;
+    } else if (keyword == "minimum") {
+      max_number(Decimal::of(*document_.number(schema, keyword)), !is_exclusive(schema, "exclusiveMinimum"));
+    } else if (keyword == "maximum") {
+      min_number(Decimal::of(*document_.number(schema, keyword)), !is_exclusive(schema, "exclusiveMaximum"));
+    } else if (keyword == "exclusiveMinimum") {
+      max_number(Decimal::of(*document_.number(schema, keyword)), false);
+    } else {
+      min_number(Decimal::of(*document_.number(schema, keyword)), false);
+    }
+  }
+
+  const SchemaDocument& document_;
+  std::vector<std::string>& warnings_;
+  Facts facts_;
+  std::vector<const Json*> items_;
+  std::vector<Unevaluated> unevaluated_items_;
+  std::set<std::string> required_;
+};
+
+}  // namespace
+
+Facts facts_of(const Branch& branch, const SchemaDocument& document, std::vector<std::string>& warnings) {
+  return FactsReader(document, warnings).read(branch);
+}
+
+}  // namespace nibble::grammar

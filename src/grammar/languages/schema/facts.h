@@ -1,0 +1,74 @@
+// Sums up what the assertions of one branch say together, by type of value.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "grammar/languages/schema/branches.h"
+#include "grammar/languages/schema/decimal.h"
+#include "grammar/languages/schema/unevaluated.h"
+
+namespace nibble::grammar {
+
+struct Bound {
+  Decimal value;
+  bool is_exclusive{false};
+};
+
+struct NumberFacts {
+  std::optional<Bound> min, max;
+  struct Multiple {
+    const Json* schema;
+    Decimal of;
+    bool is_negated;
+  };
+  std::vector<Multiple> multiples;
+};
+
+struct StringFacts {
+  uint32_t min_length{0}, max_length{kUnlimited};
+  struct Pattern {
+    const Json* schema;
+    std::string_view keyword;  // "pattern" or "format"
+    std::string regex;
+    bool is_negated;
+  };
+  std::vector<Pattern> patterns;
+};
+
+struct ArrayFacts {
+  std::vector<Terms> first;   // of items 0, 1, ...
+  std::optional<Terms> rest;  // nothing: there are no more
+  uint32_t min{0}, max{kUnlimited};
+  const Json* unique{nullptr};  // the schema that asks for it
+};
+
+struct ObjectFacts {
+  std::vector<const Json*> sources;   // schemas with properties, patternProperties or additionalProperties
+  std::vector<std::string> required;  // each once
+  std::vector<std::string> absent;    // names that must not be there
+  std::vector<std::pair<std::string, const Json*>>
+      failing;  // a member that is there and does not fulfil the schema
+  std::vector<Unevaluated> unevaluated;
+  Terms names;  // propertyNames
+  uint32_t min{0}, max{kUnlimited};
+  const Json* min_schema{nullptr};
+};
+
+struct Facts {
+  Types types{kAllTypes};
+  std::optional<std::vector<const Json*>>
+      values;  // of enum or const; of several, the shortest list. All terms are to be asked.
+  const Json* values_of{nullptr};     // that list, where it is an enum
+  std::vector<const Json*> excluded;  // values
+  NumberFacts numbers;
+  StringFacts strings;
+  ArrayFacts arrays;
+  ObjectFacts objects;
+};
+
+// `warnings` gets a line for each format that is not known.
+Facts facts_of(const Branch& branch, const SchemaDocument& document, std::vector<std::string>& warnings);
+
+}  // namespace nibble::grammar

@@ -1,0 +1,41 @@
+#include "grammar/languages/schema/unevaluated.h"
+
+#include <algorithm>
+#include <set>
+
+#include "core/error.h"
+
+namespace nibble::grammar {
+
+bool Unevaluated::mentions_member(const std::function<bool(const Json& schema)>& is_named) const {
+  return std::any_of(scope.begin(), scope.end(), [&](const Json* schema) {
+    // Each of these is about all members that are left.
+    const bool has_rest = SchemaDocument::find(*schema, "additionalProperties") ||
+                          (schema != scope[0] && SchemaDocument::find(*schema, "unevaluatedProperties"));
+    return has_rest || is_named(*schema);
+  });
+}
+
+std::optional<Unevaluated> unevaluated_of(const SchemaDocument& document, const Json& schema,
+                                          std::string_view keyword) {
+  const Json* value = SchemaDocument::find(schema, keyword);
+  if (value == nullptr || SchemaDocument::is_true(*value)) return std::nullopt;
+  Unevaluated found{value, {}};
+  std::set<const Json*> seen;
+  const auto add = [&](const Json& more) {
+    if (seen.insert(&more).second) found.scope.push_back(&more);
+  };
+  add(schema);
+  for (size_t at = 0; at < found.scope.size(); ++at) {
+    const Json& inner = *found.scope[at];
+    for (const std::string_view by_value : {"anyOf", "oneOf", "if", "dependentSchemas", "dependencies"})
+      if (SchemaDocument::find(inner, by_value))
+        document.refuse(schema, keyword, fmt::format("beside '{}' this keyword is not supported", by_value));
+    if (SchemaDocument::find(inner, "$ref")) add(document.target(inner));
+    if (const Json* all = document.list(inner, "allOf"))
+      for (const Json& member : *all) add(member);
+  }
+  return found;
+}
+
+}  // namespace nibble::grammar

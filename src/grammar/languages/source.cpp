@@ -1,0 +1,68 @@
+#include "grammar/languages/source.h"
+
+#include <nlohmann/json.hpp>
+#include <vector>
+
+#include "core/check.h"
+#include "core/error.h"
+#include "grammar/languages/gbnf.h"
+#include "grammar/languages/lark.h"
+#include "grammar/languages/regex.h"
+#include "grammar/languages/schema/json_schema.h"
+#include "grammar/limits.h"
+
+namespace nibble::grammar {
+namespace {
+
+// Nothing of untrusted JSON may be deeper than what later walks it.
+Json parse(const std::string& text) {
+  if (text.size() > kMaxSourceBytes)
+    throw InputError("the schema has {} bytes: at most {} are accepted", text.size(), kMaxSourceBytes);
+  bool is_too_deep = false;
+  const auto watch = [&](int depth, Json::parse_event_t, Json&) {
+    is_too_deep |= depth > static_cast<int>(kMaxDepth);
+    return !is_too_deep;
+  };
+  Json json = Json::parse(text, watch, /*allow_exceptions=*/false);
+  if (is_too_deep) throw InputError("the schema is nested deeper than {} levels", kMaxDepth);
+  if (json.is_discarded()) throw InputError("the schema is no JSON");
+  return json;
+}
+
+std::vector<std::string> texts_of(const std::string& list) {
+  std::vector<std::string> texts;
+  const Json json = parse(list);
+  const auto refuse = [] { throw InputError("choices must be a list of texts, not empty"); };
+  if (!json.is_array() || json.empty()) refuse();
+  for (const Json& text : json) {
+    if (!text.is_string()) refuse();
+    texts.push_back(text.get<std::string>());
+  }
+  return texts;
+}
+
+}  // namespace
+
+Compiled compile(const Source& source) {
+  switch (source.language) {
+    case Language::kJsonObject:
+      return compile_json_object();
+    case Language::kJsonSchema:
+      return compile_json_schema(parse(source.text), {.is_strict = source.is_strict});
+    case Language::kRegex:
+      return compile_regex(source.text, source.argument);
+    case Language::kChoice:
+      return compile_choice(texts_of(source.text));
+    case Language::kGbnf:
+      return compile_gbnf(source.text);
+    case Language::kEbnf:
+      return compile_ebnf(source.text);
+    case Language::kEbnfOrLark:
+      return compile_ebnf_or_lark(source.text);
+    case Language::kLark:
+      return compile_lark(source.text, source.argument);
+  }
+  NIBBLE_CHECK(false, "language {}", static_cast<int>(source.language));
+}
+
+}  // namespace nibble::grammar

@@ -1,0 +1,110 @@
+// Text and tokens that can be no others: Matcher::forced_bytes and forced_tokens.
+#include <algorithm>
+
+#include "grammar/matching/matcher.h"
+
+namespace nibble::grammar {
+namespace {
+
+constexpr size_t kMaxForcedBytes{256};  // a longer run is forced in parts
+constexpr size_t kContextTokens{
+    8};  // before the forced bytes: a pre-token that is unfinished is rarely longer
+// A token that runs past the end of the forced bytes begins in their last tokens or bytes; a longer reach was never needed
+// (llguidance: docs/fast_forward.md).
+constexpr size_t kTailTokens{4}, kTailBytes{7};
+
+}  // namespace
+
+std::string Matcher::forced_bytes() {
+  const std::lock_guard lock(grammar_->mutex);
+  grammar_->expressions.fuel().fill(kMaskFuel);
+  const uint32_t begin = rows_.last();
+  std::string forced;
+  while (forced.size() < kMaxForcedBytes && !rows_.is_complete(rows_.last())) {
+    int only = -1;
+    for (int byte = 0; byte < 256; ++byte) {
+      if (!rows_.allows(rows_.last(), static_cast<uint8_t>(byte))) continue;
+      if (only >= 0) {
+        only = -1;
+        break;
+      }
+      only = byte;
+    }
+    if (only < 0) break;
+    NIBBLE_CHECK(rows_.advance(rows_.last(), static_cast<uint8_t>(only)));
+    forced += static_cast<char>(only);
+  }
+  rows_.cut_behind(begin);
+  return forced;
+}
+
+// True if a token that begins with these bytes and goes on is legal behind the text, which is in the rows up to the last.
+bool Matcher::may_run_past(std::string_view beginning) {
+  const auto nodes = vocabulary_->nodes();
+  size_t begin = 0, end = nodes.size();
+  for (const char c : beginning) {
+    size_t at = begin;
+    while (at < end && nodes[at].byte != static_cast<uint8_t>(c)) at += nodes[at].num_below + 1u;
+    if (at >= end) return false;
+    begin = at + 1;
+    end = begin + nodes[at].num_below;
+  }
+  // By depth: the row behind each byte. Every leaf of the tree is a token, so one legal path to any token is enough.
+  const uint32_t last_row = rows_.last();
+  std::vector<uint32_t> path{last_row};
+  for (size_t at = begin; at < end;) {
+    const size_t depth = nodes[at].depth - beginning.size();
+    rows_.cut_behind(path[depth - 1]);
+    path.resize(depth);
+    if (!rows_.advance(path[depth - 1], static_cast<uint8_t>(nodes[at].byte))) {
+      at += nodes[at].num_below + 1u;
+      continue;
+    }
+    if (nodes[at].token != VocabularyTrie::kNoToken) {
+      rows_.cut_behind(last_row);
+      return true;
+    }
+    path.push_back(rows_.last());
+    ++at;
+  }
+  rows_.cut_behind(last_row);
+  return false;
+}
+
+std::vector<TokenId> Matcher::forced_tokens() {
+  const std::string forced = forced_bytes();
+  if (forced.empty()) return {};
+  const Tokenizer& tokenizer = vocabulary_->tokenizer();
+  size_t first = steps_.size();
+  while (first > 0 && steps_.size() - first < kContextTokens && steps_[first - 1].token != kNoTokenId)
+    --first;
+  std::string text;
+  std::vector<TokenId> before;
+  for (size_t i = first; i < steps_.size(); ++i) {
+    before.push_back(steps_[i].token);
+    text += tokenizer.bytes(steps_[i].token);
+  }
+  std::vector<TokenId> tokens = tokenizer.encode(text + forced, SpecialTokens::kOrdinary);
+  if (tokens.size() <= before.size() || !std::equal(before.begin(), before.end(), tokens.begin())) return {};
+  tokens.erase(tokens.begin(), tokens.begin() + static_cast<ptrdiff_t>(before.size()));
+
+  // From here on the matcher stands behind the forced bytes.
+  const std::lock_guard lock(grammar_->mutex);
+  grammar_->expressions.fuel().fill(kMaskFuel);
+  const uint32_t begin = rows_.last();
+  NIBBLE_CHECK(advance(forced));
+  std::vector<size_t> ends;  // of each token, in bytes
+  for (const TokenId token : tokens)
+    ends.push_back((ends.empty() ? 0 : ends.back()) + tokenizer.bytes(token).size());
+  const size_t tail_begin = tokens.size() > kTailTokens ? ends[tokens.size() - kTailTokens - 1] : 0;
+  size_t num_kept = tokens.size();
+  for (size_t from = forced.size();
+       from-- > std::min(tail_begin, forced.size() - std::min(forced.size(), kTailBytes));)
+    if (may_run_past(std::string_view(forced).substr(from)))
+      while (num_kept > 0 && ends[num_kept - 1] > from) --num_kept;
+  rows_.cut_behind(begin);
+  tokens.resize(num_kept);
+  return tokens;
+}
+
+}  // namespace nibble::grammar

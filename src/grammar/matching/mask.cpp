@@ -1,0 +1,161 @@
+// Which tokens may come next: Matcher::fill_mask.
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <optional>
+
+#include "grammar/matching/mask_walk.h"
+#include "grammar/matching/matcher.h"
+
+namespace nibble::grammar {
+namespace {
+
+constexpr size_t kShareOfNodes{
+    128};  // of a vocabulary's nodes: a walk over more than one in so many is worth keeping its mask
+constexpr size_t kMaxMasks{128};  // of a grammar; 25 kB each, and 16 bytes for each end
+constexpr size_t kMaxEnds{4'096};
+
+// True if no token can come to a length at which it matters.
+bool is_any_length(const Terminal& terminal, uint32_t num_characters) {
+  const bool has_room =
+      terminal.max == kUnlimited || terminal.max - num_characters >= VocabularyTrie::kMaxTokenBytes;
+  return !terminal.is_counted || (!terminal.has_pattern && num_characters >= terminal.min && has_room);
+}
+
+}  // namespace
+
+// Content tokens behind an item, as far as they can be told at once: by slice, those of at most so many characters are legal, and no
+// others but of the slices `to_walk`, whose tokens are all to be tried, and `to_try`, of which that is left to the long ones.
+struct Matcher::Content {
+  std::array<uint32_t, kNumContentSlices> max_characters{};
+  uint32_t to_walk{kAllContentSlices}, to_try{0};
+
+  uint32_t slices_to_add() const {
+    uint32_t slices = 0;
+    for (uint32_t slice = 0; slice < kNumContentSlices; ++slice)
+      slices |= uint32_t{max_characters[slice] > 0} << slice;
+    return slices;
+  }
+};
+
+Matcher::Content Matcher::content_behind(const Item& item) {
+  Content content;
+  const Op& op = grammar_->ops[item.op];
+  if (op.kind != OpKind::kMatch || grammar_->terminals[op.a].kind != Terminal::Kind::kAutomaton)
+    return content;
+  const Terminal& terminal = grammar_->terminals[op.a];
+  Automaton& automaton = grammar_->automata[terminal.index];
+  const ContentRuns& runs = automaton.content_runs(item.state);
+  const uint32_t limit =
+      terminal.is_counted && terminal.max != kUnlimited ? terminal.max - item.counter : kUnlimited;
+  std::optional<bool> may_go_on;
+  const auto may_leave = [&] {  // in front of content; from a JSON string only by its quote
+    if (has_quotes(automaton.encoding())) return false;
+    if (!may_go_on) may_go_on = may_go_on_behind(item);
+    return *may_go_on;
+  };
+  for (uint32_t slice = 0; slice < kNumContentSlices; ++slice) {
+    const uint32_t bit = 1u << slice, num = runs.num_characters[slice];
+    const bool takes_all = num >= vocabulary_->most_characters(slice);
+    if (num == 0 || (!takes_all && ((runs.ends_there & bit) == 0 || may_leave()))) continue;
+    uint32_t& max_characters = content.max_characters[slice];
+    max_characters = std::min(limit, takes_all ? kUnlimited : num);
+    if (terminal.has_pattern) {
+      // Tokens that leave room for what is missing behind them are legal; of others it depends on what they are.
+      const uint32_t missing = runs.num_missing[slice];
+      max_characters = missing == ContentRuns::kNever || missing >= limit ? 0 : limit - missing;
+      if (missing > 0 && max_characters < VocabularyTrie::kMaxMaskCharacters) continue;
+      if (missing > 0 && max_characters < kMaxContentCharacters) content.to_try |= bit;
+    }
+    content.to_walk &= ~bit;
+  }
+  return content;
+}
+
+// Tokens that are too many characters to be told at once, one by one.
+void Matcher::try_long_content(const Item& item, const Content& content, std::span<uint32_t> mask) {
+  for (const VocabularyTrie::LongToken& token : vocabulary_->long_content()) {
+    if ((content.to_try >> token.slice & 1) == 0 ||
+        token.num_characters <= content.max_characters[token.slice])
+      continue;
+    Item at = item;
+    const std::string_view bytes = vocabulary_->tokenizer().bytes(token.token);
+    if (std::all_of(bytes.begin(), bytes.end(),
+                    [&](char byte) { return rows_.step(at, static_cast<uint8_t>(byte)).is_legal; }))
+      add_token(mask, token.token);
+  }
+}
+
+bool Matcher::may_go_on_behind(const Item& item) {
+  const uint32_t row = rows_.last();
+  rows_.add_behind(item);
+  const bool may = rows_.num_items(rows_.last()) > 0;
+  rows_.cut_behind(row);
+  return may;
+}
+
+// Adds what may follow one item to a mask that may have bits already.
+void Matcher::add_item(const Item& item, std::span<uint32_t> mask) {
+  MaskWalk walk(*grammar_, rows_, mask);
+  const Op& op = grammar_->ops[item.op];
+  const bool is_plain = op.kind == OpKind::kMatch &&
+                        grammar_->terminals[op.a].kind == Terminal::Kind::kAutomaton &&
+                        is_any_length(grammar_->terminals[op.a], item.counter);
+  const std::tuple key{vocabulary_, item.op, item.state, is_plain && may_go_on_behind(item)};
+  if (const auto known = grammar_->masks.find(key); is_plain && known != grammar_->masks.end()) {
+    for (size_t word = 0; word < mask.size(); ++word) mask[word] |= known->second.mask[word];
+    return walk.from_ends(item, known->second.ends);
+  }
+  const Content content = content_behind(item);
+  const uint32_t to_add = content.slices_to_add();
+  const bool walks_all = to_add == 0 && content.to_walk == kAllContentSlices;
+  if (!is_plain) {
+    if (walks_all) return walk.from_item(item, vocabulary_->nodes());
+    add_content(content, to_add, mask);
+    for (size_t slice = 0; slice < kNumContentSlices; ++slice)
+      if (content.to_walk >> slice & 1) walk.from_item(item, vocabulary_->slice_nodes(slice));
+    walk.from_item(item, vocabulary_->other_nodes());
+    if (content.to_try != 0) try_long_content(item, content, mask);
+    return;
+  }
+  // Nothing is counted: what was found can be kept by the item's state, if it took long.
+  KeptMask within{.mask = std::vector<uint32_t>(mask.size()), .has_ends = std::get<bool>(key)};
+  if (walks_all) {
+    walk.from_item(item, vocabulary_->nodes(), within);
+  } else {
+    add_content(content, to_add, within.mask);
+    for (size_t slice = 0; slice < kNumContentSlices; ++slice)
+      if (content.to_walk >> slice & 1) walk.from_item(item, vocabulary_->slice_nodes(slice), within);
+    walk.from_item(item, vocabulary_->other_nodes(), within);
+  }
+  for (size_t word = 0; word < mask.size(); ++word) mask[word] |= within.mask[word];
+  walk.from_ends(item, within.ends);
+  if (within.num_nodes * kShareOfNodes < vocabulary_->nodes().size() || within.ends.size() > kMaxEnds) return;
+  if (grammar_->masks.size() == kMaxMasks) grammar_->masks.clear();
+  grammar_->masks.emplace(key, std::move(within));
+}
+
+// The tokens of at most so many characters, of slices with the same number of them together.
+void Matcher::add_content(const Content& content, uint32_t slices, std::span<uint32_t> mask) const {
+  while (slices != 0) {
+    const uint32_t max_characters = content.max_characters[static_cast<size_t>(std::countr_zero(slices))];
+    uint32_t same = 0;
+    for (uint32_t slice = 0; slice < kNumContentSlices; ++slice)
+      if ((slices >> slice & 1) && content.max_characters[slice] == max_characters) same |= 1u << slice;
+    vocabulary_->add_content(same, max_characters, mask);
+    slices &= ~same;
+  }
+}
+
+// What a row's items allow together is what each of them allows.
+void Matcher::fill_mask(std::span<uint32_t> mask) {
+  NIBBLE_CHECK(mask.size() == vocabulary_->num_mask_words(), "{} {}", mask.size(),
+               vocabulary_->num_mask_words());
+  std::fill(mask.begin(), mask.end(), 0);
+  const std::lock_guard lock(grammar_->mutex);
+  grammar_->expressions.fuel().fill(kMaskFuel);
+  const uint32_t row = rows_.last();
+  for (uint32_t i = 0; i < rows_.num_items(row); ++i) add_item(rows_.item(row, i), mask);
+}
+
+}  // namespace nibble::grammar

@@ -1,0 +1,180 @@
+#include "grammar/matching/mask_walk.h"
+
+#include <array>
+
+namespace nibble::grammar {
+namespace {
+
+constexpr uint32_t kManyNodes{32};  // from here on it pays to ask whether all tokens below a node are legal
+
+MaskWalk::Nodes below(MaskWalk::Nodes nodes, size_t at) { return nodes.subspan(at + 1, nodes[at].num_below); }
+
+// The states of one item by bytes since it began: of an automaton alone, whose steps are look-ups, or of any item.
+class AutomatonPath {
+ public:
+  AutomatonPath(Automaton& automaton, const Item& item) : automaton_(automaton), item_(item) {
+    states_[0] = item.state;
+  }
+  bool step(uint32_t depth, uint8_t byte) {
+    return (states_[depth] = automaton_.next(states_[depth - 1], byte)) != Automaton::kDead;
+  }
+  // True if any content may follow.
+  bool takes_content(uint32_t depth) const {
+    return automaton_.content_runs(states_[depth]).num_characters.back() == kMaxContentCharacters;
+  }
+  // Where the item began its end is in its row already.
+  bool accepts(uint32_t depth) const { return depth > 0 && automaton_.accepts(states_[depth]); }
+  Item item(uint32_t depth) const { return {item_.op, item_.frame, states_[depth], item_.counter}; }
+
+ private:
+  Automaton& automaton_;
+  const Item& item_;
+  std::array<uint32_t, VocabularyTrie::kMaxTokenBytes + 1> states_;
+};
+
+class ItemPath {
+ public:
+  ItemPath(Rows& rows, const Item& item) : rows_(rows) { items_[0] = {item, false}; }
+  bool step(uint32_t depth, uint8_t byte) {
+    items_[depth].item = items_[depth - 1].item;
+    const Rows::Stepped stepped = rows_.step(items_[depth].item, byte);
+    items_[depth].accepts = stepped.accepts;
+    return stepped.is_legal;
+  }
+  bool takes_content(uint32_t) const { return false; }
+  bool accepts(uint32_t depth) const { return items_[depth].accepts; }
+  const Item& item(uint32_t depth) const { return items_[depth].item; }
+
+ private:
+  struct Place {
+    Item item;
+    bool accepts;
+  };
+  Rows& rows_;
+  std::array<Place, VocabularyTrie::kMaxTokenBytes + 1> items_;
+};
+
+}  // namespace
+
+void MaskWalk::from_row(uint32_t row, Nodes nodes) {
+  if (rows_.num_items(row) == 1) {
+    from_item(rows_.item(row, 0), nodes);
+  } else {
+    from_items(row, nodes);
+  }
+}
+
+void MaskWalk::from_item(const Item& item, Nodes nodes) {
+  const Op& op = grammar_.ops[item.op];
+  const bool is_automaton =
+      op.kind == OpKind::kMatch && grammar_.terminals[op.a].kind == Terminal::Kind::kAutomaton;
+  if (is_automaton && !grammar_.terminals[op.a].is_counted) {
+    from_state(AutomatonPath(grammar_.automata[grammar_.terminals[op.a].index], item), nodes, nullptr);
+  } else {
+    from_state(ItemPath(rows_, item), nodes, nullptr);
+  }
+}
+
+void MaskWalk::from_item(const Item& item, Nodes nodes, KeptMask& within) {
+  from_state(AutomatonPath(grammar_.automata[grammar_.terminals[grammar_.ops[item.op].a].index], item), nodes,
+             &within);
+}
+
+// Knows what may come behind an item's text, for a walk in which it may end in many places: a row that is made when it is first needed.
+class Behind {
+ public:
+  Behind(Rows& rows, bool is_same_everywhere)
+      : rows_(rows), before_(rows.last()), is_same_everywhere_(is_same_everywhere) {}
+  ~Behind() { rows_.cut_behind(before_); }
+  Behind(const Behind&) = delete;
+  Behind& operator=(const Behind&) = delete;
+
+  // True if `byte` may follow behind the item.
+  bool allows(const Item& item, uint8_t byte) {
+    if (has_row_ && !is_same_everywhere_) rows_.cut_behind(before_);
+    if (!has_row_ || !is_same_everywhere_) {
+      rows_.add_behind(item);
+      allows_.fill(-1);
+      has_row_ = true;
+    }
+    if (allows_[byte] < 0) allows_[byte] = rows_.allows(row(), byte);
+    return allows_[byte] != 0;
+  }
+  uint32_t row() const { return before_ + 1; }
+
+ private:
+  Rows& rows_;
+  uint32_t before_;
+  bool is_same_everywhere_, has_row_{false};
+  std::array<int8_t, 256> allows_;  // by byte: 1, 0, or -1 where nobody asked
+};
+
+template <typename Path>
+void MaskWalk::from_state(Path path, Nodes nodes, KeptMask* within) {
+  if (nodes.empty()) return;
+  const uint32_t depth_of_start = nodes[0].depth - 1u;
+  // What comes behind a name depends on which it is.
+  Behind behind(rows_, grammar_.ops[path.item(0).op].kind != OpKind::kMemberNames);
+  const std::span<uint32_t> mask = within ? std::span(within->mask) : mask_;
+  for (size_t at = 0; at < nodes.size();) {
+    const VocabularyTrie::Node node = nodes[at];
+    const uint32_t depth = node.depth - depth_of_start;
+    const auto byte = static_cast<uint8_t>(node.byte);
+    const bool is_legal = path.step(depth, byte);
+    if (path.accepts(depth - 1) && within == nullptr) [[unlikely]] {
+      const Item from = path.item(depth - 1);
+      if (behind.allows(from, byte)) {
+        NIBBLE_CHECK(is_legal ? rows_.advance(behind.row(), from, byte) : rows_.advance(behind.row(), byte));
+        set(node, mask);
+        from_row(rows_.last(), below(nodes, at));
+        rows_.cut_behind(behind.row());
+        at += node.num_below + 1u;
+        continue;
+      }
+    }
+    if (!is_legal) {
+      at += node.num_below + 1u;
+      continue;
+    }
+    set(node, mask);
+    if (within != nullptr) {
+      ++within->num_nodes;
+      if (within->has_ends && node.num_below > 0 && path.accepts(depth))
+        within->ends.push_back({&nodes[at], path.item(depth).state});
+    }
+    ++at;
+    if (node.has_content_below && node.num_below >= kManyNodes && path.takes_content(depth)) {
+      if (within != nullptr) within->num_nodes += node.num_below;
+      for (const size_t end = at + node.num_below; at < end; ++at) set(nodes[at], mask);
+    }
+  }
+}
+
+void MaskWalk::from_ends(const Item& item, std::span<const KeptMask::End> ends) {
+  Behind behind(rows_, true);
+  for (const KeptMask::End& end : ends) {
+    Item from = item;
+    from.state = end.state;
+    const Nodes nodes(end.node + 1, end.node->num_below);
+    for (size_t at = 0; at < nodes.size(); at += nodes[at].num_below + 1u) {
+      const auto byte = static_cast<uint8_t>(nodes[at].byte);
+      if (!behind.allows(from, byte)) continue;
+      NIBBLE_CHECK(rows_.advance(behind.row(), byte));
+      set(nodes[at], mask_);
+      from_row(rows_.last(), below(nodes, at));
+      rows_.cut_behind(behind.row());
+    }
+  }
+}
+
+void MaskWalk::from_items(uint32_t row, Nodes nodes) {
+  for (size_t at = 0; at < nodes.size(); at += nodes[at].num_below + 1u) {
+    const uint32_t last_row = rows_.last();
+    if (!rows_.advance(row, static_cast<uint8_t>(nodes[at].byte))) continue;
+    set(nodes[at], mask_);
+    from_row(rows_.last(), below(nodes, at));
+    rows_.cut_behind(last_row);
+  }
+}
+
+}  // namespace nibble::grammar

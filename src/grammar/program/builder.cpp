@@ -1,0 +1,294 @@
+#include "grammar/program/builder.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "core/check.h"
+#include "grammar/program/rows.h"
+
+namespace nibble::grammar {
+
+GrammarBuilder::GrammarBuilder(Encoding encoding)
+    : encoding_(encoding), grammar_(std::make_shared<Grammar>()) {
+  NIBBLE_CHECK(!has_quotes(encoding));
+}
+
+NodeId GrammarBuilder::add(Node node) {
+  if (nodes_.size() == kMaxNodes)
+    throw InputError("the grammar has more than {} parts; make it smaller", kMaxNodes);
+  grammar_->expressions.fuel().spend(1 + node.parts.size());
+  nodes_.push_back(std::move(node));
+  return static_cast<NodeId>(nodes_.size() - 1);
+}
+
+NodeId GrammarBuilder::nothing() { return add({.kind = Kind::kNothing}); }
+NodeId GrammarBuilder::empty_text() { return add({.kind = Kind::kEmptyText}); }
+
+NodeId GrammarBuilder::text_of(Expression expression) {
+  if (expressions().may_be_empty(expression) && !has_text(expression)) return nothing();
+  return add({.kind = Kind::kText, .expression = expression});
+}
+
+NodeId GrammarBuilder::one_of(std::vector<std::string> texts) {
+  if (texts.empty()) return nothing();
+  for (const std::string& text : texts) num_literal_bytes_ += text.size() + 1;
+  if (num_literal_bytes_ > kMaxLiteralBytes)
+    throw InputError("the grammar's fixed texts are longer than {} bytes; list fewer", kMaxLiteralBytes);
+  texts_.push_back(std::move(texts));
+  return add({.kind = Kind::kOneOf, .place = to_index(texts_.size() - 1)});
+}
+
+NodeId GrammarBuilder::json_string(Expression expression, Encoding encoding, Counts counts) {
+  const uint32_t terminal = terminal_of(expression, encoding, counts);
+  return terminal == kUnlimited ? nothing() : add({.kind = Kind::kJsonString, .place = terminal});
+}
+
+// Quotes and what is around them are fixed texts: those are bytes in every encoding.
+NodeId GrammarBuilder::argument(const std::string& name, NodeId node) {
+  NIBBLE_CHECK(encoding_ == Encoding::kJsonContent);
+  const NodeId quote = one_of({"\""});
+  JsonObject object;
+  object.members.push_back({name, true, sequence({quote, node, quote})});
+  return json_object(std::move(object));
+}
+
+NodeId GrammarBuilder::sequence(std::vector<NodeId> parts) {
+  if (parts.size() == 1) return parts[0];
+  return add({.kind = Kind::kSequence, .parts = std::move(parts)});
+}
+
+// Parts that begin alike get one beginning, as in `list: item | item "," list`: else a text of it would be at two places at once, which a
+// mask has to follow byte by byte. Only the first parts are compared, and once, so that nothing is nested deep.
+NodeId GrammarBuilder::choice(std::vector<NodeId> parts) {
+  std::map<NodeId, std::vector<NodeId>> alike;  // by the beginning
+  std::vector<NodeId> beginnings;
+  for (const NodeId part : parts) {
+    const Node& n = node(part);
+    const NodeId beginning = n.kind == Kind::kSequence && !n.parts.empty() ? n.parts[0] : part;
+    if (alike[beginning].empty()) beginnings.push_back(beginning);
+    alike[beginning].push_back(part);
+  }
+  if (beginnings.size() < parts.size()) {
+    parts.clear();
+    for (const NodeId beginning : beginnings) {
+      const std::vector<NodeId>& together = alike[beginning];
+      std::vector<NodeId> rests;
+      for (const NodeId part : together) {
+        if (part == beginning) {
+          rests.push_back(empty_text());
+        } else {
+          const std::vector<NodeId>& whole = node(part).parts;
+          rests.push_back(sequence({whole.begin() + 1, whole.end()}));
+        }
+      }
+      parts.push_back(together.size() == 1
+                          ? together[0]
+                          : sequence({beginning, add({.kind = Kind::kChoice, .parts = std::move(rests)})}));
+    }
+  }
+  if (parts.size() == 1) return parts[0];
+  return add({.kind = Kind::kChoice, .parts = std::move(parts)});
+}
+
+NodeId GrammarBuilder::repeat(NodeId part, uint32_t min, uint32_t max) {
+  NIBBLE_CHECK(min <= max, "{} {}", min, max);
+  return add({.kind = Kind::kRepeat, .min = min, .max = max, .parts = {part}});
+}
+
+NodeId GrammarBuilder::json_array(JsonArray array) {
+  Node node{.kind = Kind::kArray, .parts = array.first, .place = to_index(arrays_.size())};
+  if (array.rest) node.parts.push_back(*array.rest);
+  arrays_.push_back(std::move(array));
+  return add(std::move(node));
+}
+
+NodeId GrammarBuilder::json_object(JsonObject object) {
+  constexpr size_t kMaxPositions{60'000};  // Members::Place has 16 bits
+  if (object.members.size() + object.undeclared.size() > kMaxPositions)
+    throw InputError("an object has more than {} members; make them fewer", kMaxPositions);
+  for (uint32_t* count : {&object.min, &object.max})
+    if (*count > 0xFFFF && *count != kUnlimited)
+      throw InputError("an object is asked to have {} members; numbers up to {} are supported", *count,
+                       0xFFFF);
+  Node node{.kind = Kind::kObject, .place = to_index(objects_.size())};
+  for (const Member& member : object.members) {
+    node.parts.push_back(member.value);
+    num_literal_bytes_ += member.name.size() + 3;
+  }
+  if (num_literal_bytes_ > kMaxLiteralBytes)
+    throw InputError("the grammar's fixed texts are longer than {} bytes; list fewer", kMaxLiteralBytes);
+  for (const Undeclared& undeclared : object.undeclared) node.parts.push_back(undeclared.value);
+  objects_.push_back(std::move(object));
+  return add(std::move(node));
+}
+
+NodeId GrammarBuilder::declare() { return add({.kind = Kind::kReference}); }
+
+void GrammarBuilder::define(NodeId declared, NodeId as) {
+  Node& node = nodes_[static_cast<uint32_t>(declared)];
+  NIBBLE_CHECK(node.kind == Kind::kReference && node.parts.empty());
+  node.parts = {as};
+}
+
+// True if a node derives a text, given which of its parts do. Parts of which all must are passed over once they do.
+bool GrammarBuilder::derives_text(uint32_t id) {
+  const Node& n = nodes_[id];
+  const auto does = [&](NodeId part) { return is_productive(part); };
+  const auto all_do = [&](size_t num, const auto& is_done) {
+    uint32_t& passed = num_passed_[id];
+    while (passed < num && is_done(passed)) ++passed;
+    return passed >= num;
+  };
+  switch (n.kind) {
+    case Kind::kNothing:
+      return false;
+    case Kind::kEmptyText:
+    case Kind::kText:
+    case Kind::kOneOf:
+    case Kind::kJsonString:
+      return true;
+    case Kind::kSequence:
+      return all_do(n.parts.size(), [&](size_t i) { return does(n.parts[i]); });
+    case Kind::kChoice:  // asked when one of them does
+    case Kind::kReference:
+      return std::ranges::any_of(n.parts, does);
+    case Kind::kRepeat:
+      return n.min == 0 || does(n.parts[0]);
+    case Kind::kArray: {
+      const JsonArray& array = arrays_[n.place];
+      const size_t num_needed = std::min<size_t>(array.min, array.first.size());
+      return array.min <= array.max && all_do(num_needed, [&](size_t i) { return does(array.first[i]); }) &&
+             (array.min <= array.first.size() || (array.rest && does(*array.rest)));
+    }
+    case Kind::kObject: {
+      const JsonObject& object = objects_[n.place];
+      if (!all_do(object.members.size(),
+                  [&](size_t i) { return !object.members[i].is_required || does(object.members[i].value); }))
+        return false;
+      expressions().fuel().spend(object.members.size() / 16);
+      size_t num_possible = 0, num_required = 0;
+      for (const Member& member : object.members) {
+        num_possible += does(member.value);
+        num_required += member.is_required;
+      }
+      const bool has_others = std::any_of(object.undeclared.begin(), object.undeclared.end(),
+                                          [&](const Undeclared& other) { return does(other.value); });
+      // Undeclared members count once towards the least number, as they may all have one name.
+      const bool has_enough =
+          object.min <= num_possible + has_others || (has_others && object.max != kUnlimited);
+      return object.min <= object.max && num_required <= object.max && has_enough;
+    }
+  }
+  return false;
+}
+
+// From the leaves upwards: each time that a part is found to derive a text, those that have it are asked again.
+void GrammarBuilder::find_productive() {
+  productive_.assign(nodes_.size(), false);
+  num_passed_.assign(nodes_.size(), 0);
+  std::vector<std::vector<uint32_t>> users(nodes_.size());
+  std::vector<uint32_t> open;
+  for (uint32_t id = 0; id < nodes_.size(); ++id) {
+    for (const NodeId part : nodes_[id].parts) users[static_cast<uint32_t>(part)].push_back(id);
+    open.push_back(id);
+  }
+  while (!open.empty()) {
+    const uint32_t id = open.back();
+    open.pop_back();
+    if (productive_[id]) continue;
+    expressions().fuel().spend();
+    if (!derives_text(id)) continue;
+    productive_[id] = true;
+    open.insert(open.end(), users[id].begin(), users[id].end());
+  }
+}
+
+// True if a node derives the empty text, given which of its parts do.
+bool GrammarBuilder::derives_empty(const Node& n) {
+  const auto does = [&](NodeId part) { return is_nullable(part) && is_productive(part); };
+  switch (n.kind) {
+    case Kind::kEmptyText:
+      return true;
+    case Kind::kText:
+      return expressions().accepts_empty(n.expression);
+    case Kind::kOneOf:
+      return std::ranges::find(texts_[n.place], "") != texts_[n.place].end();
+    case Kind::kSequence:
+      return std::ranges::all_of(n.parts, does);
+    case Kind::kChoice:
+    case Kind::kReference:
+      return std::ranges::any_of(n.parts, does);
+    case Kind::kRepeat:
+      return n.min == 0 || does(n.parts[0]);
+    default:
+      return false;
+  }
+}
+
+void GrammarBuilder::find_nullable() {
+  nullable_.assign(nodes_.size(), false);
+  for (bool has_changed = true; has_changed;) {
+    has_changed = false;
+    expressions().fuel().spend(nodes_.size() / 4);
+    for (uint32_t id = 0; id < nodes_.size(); ++id)
+      if (!nullable_[id] && derives_empty(nodes_[id])) has_changed = nullable_[id] = true;
+  }
+}
+
+// Nodes whose parts are all regular, in an order in which parts come first. What is part of itself never has its turn: it has none.
+void GrammarBuilder::find_regular() {
+  regular_.assign(nodes_.size(), std::nullopt);
+  std::vector<std::vector<uint32_t>> users(nodes_.size());
+  std::vector<size_t> num_missing(nodes_.size());
+  std::vector<uint32_t> ready;
+  for (uint32_t id = 0; id < nodes_.size(); ++id) {
+    for (const NodeId part : nodes_[id].parts) users[static_cast<uint32_t>(part)].push_back(id);
+    num_missing[id] = nodes_[id].parts.size();
+    if (num_missing[id] == 0) ready.push_back(id);
+  }
+  while (!ready.empty()) {
+    const uint32_t id = ready.back();
+    ready.pop_back();
+    const Node& n = nodes_[id];
+    std::vector<Expression> parts;
+    bool has_all = productive_[id];
+    for (const NodeId part : n.parts) {
+      if (n.kind == Kind::kChoice && !is_productive(part)) continue;
+      has_all = has_all && regular(part);
+      if (has_all) parts.push_back(*regular(part));
+    }
+    if (has_all) {
+      if (n.kind == Kind::kEmptyText) regular_[id] = Expression::kEmptyText;
+      if (n.kind == Kind::kText) regular_[id] = n.expression;
+      if (n.kind == Kind::kSequence) regular_[id] = expressions().concat(parts);
+      if (n.kind == Kind::kChoice) regular_[id] = expressions().any_of(parts);
+      if (n.kind == Kind::kRepeat) regular_[id] = expressions().repeat(parts[0], n.min, n.max);
+      if (n.kind == Kind::kReference && !parts.empty()) regular_[id] = parts[0];
+    }
+    for (const uint32_t user : users[id])
+      if (--num_missing[user] == 0) ready.push_back(user);
+  }
+}
+
+std::shared_ptr<Grammar> GrammarBuilder::build(NodeId root) {
+  find_productive();
+  if (!is_productive(root))
+    throw InputError("no text fulfils it: it contradicts itself, or is a recursion without an end");
+  find_nullable();
+  find_regular();
+  add_op({.kind = OpKind::kReturn});
+  // The whole text's rule calls the root, so that a root that begins with itself is called by all in the same way.
+  grammar_->rules.emplace_back();
+  const uint32_t called = rule_of(root);
+  grammar_->rules[0].entry = add_op({.kind = OpKind::kCall, .a = called});
+  while (!rules_to_emit_.empty()) {
+    const NodeId id = rules_to_emit_.back();
+    rules_to_emit_.pop_back();
+    const uint32_t entry = emit(id, 0);
+    grammar_->rules[rules_.at(static_cast<uint32_t>(id))].entry = entry;
+  }
+  const Rows check(*grammar_);  // throws where the first row is too large already
+  return std::move(grammar_);
+}
+
+}  // namespace nibble::grammar

@@ -1,0 +1,147 @@
+// Builds a Grammar from nodes: what a text consists of, as a graph in which a rule may refer to any other. Nodes that derive no text
+// are taken out, so that no text can come to a place from which it has no end, and parts without recursion become one automaton.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "grammar/program/grammar.h"
+
+namespace nibble::grammar {
+
+enum class NodeId : uint32_t {};
+
+class GrammarBuilder {
+ public:
+  // Texts are written in `encoding`, kUtf8 or kJsonContent: those of text_of(), text() and what is made of them.
+  explicit GrammarBuilder(Encoding encoding = Encoding::kUtf8);
+
+  Expressions& expressions() { return grammar_->expressions; }
+
+  NodeId nothing();     // no text
+  NodeId empty_text();  // the empty one
+  NodeId text_of(Expression expression);
+  NodeId text(std::string_view utf8) { return text_of(expressions().text(utf8)); }
+  NodeId one_of(std::vector<std::string> texts);  // any number of fixed texts
+  // A JSON string, with quotes, that stands for a text of the expression of so many characters. `counts` should be left out where the
+  // expression sees to them.
+  struct Counts {
+    uint32_t min{0}, max{kUnlimited};
+  };
+  NodeId json_string(Expression expression, Encoding encoding, Counts counts);
+
+  NodeId sequence(std::vector<NodeId> parts);
+  NodeId choice(std::vector<NodeId> parts);
+  NodeId repeat(NodeId part, uint32_t min, uint32_t max);
+
+  struct JsonArray {
+    std::vector<NodeId> first;   // items 0, 1, ...
+    std::optional<NodeId> rest;  // all further ones; none: there are no more
+    uint32_t min{0}, max{kUnlimited};
+  };
+  NodeId json_array(JsonArray array);
+
+  struct Member {
+    std::string name;  // UTF-8
+    bool is_required;
+    NodeId value;
+  };
+  struct Undeclared {
+    Expression name;
+    NodeId value;
+  };
+  struct JsonObject {
+    std::vector<Member> members;  // names differ
+    std::vector<Undeclared> undeclared;
+    uint32_t min{0}, max{kUnlimited};
+  };
+  NodeId json_object(JsonObject object);
+
+  // A JSON object whose only member is a string of this name, for the text of `node`. The builder's encoding is kJsonContent.
+  NodeId argument(const std::string& name, NodeId node);
+
+  // A node that is defined later, for recursion.
+  NodeId declare();
+  void define(NodeId declared, NodeId as);
+
+  // Throws InputError if `root` derives no text. The builder is used up.
+  std::shared_ptr<Grammar> build(NodeId root);
+
+  // An automaton for the expression, made once; for questions that a source's compiler has while it builds.
+  Automaton& automaton_of(Expression expression, Encoding encoding);
+  // True if there is a text of the expression.
+  bool has_text(Expression expression) { return !automaton_of(expression, encoding_).is_empty(); }
+
+ private:
+  enum class Kind : uint8_t {
+    kNothing,
+    kEmptyText,
+    kText,
+    kOneOf,
+    kJsonString,
+    kSequence,
+    kChoice,
+    kRepeat,
+    kArray,
+    kObject,
+    kReference
+  };
+  struct Node {
+    Kind kind;
+    Expression expression{};      // kText
+    uint32_t min{0}, max{0};      // kRepeat
+    std::vector<NodeId> parts{};  // kReference: what it stands for, once that is defined
+    uint32_t place{0};            // in the table of its kind
+  };
+
+  NodeId add(Node node);
+  const Node& node(NodeId id) const { return nodes_[static_cast<uint32_t>(id)]; }
+
+  void find_productive();
+  bool derives_text(uint32_t id);
+  bool is_productive(NodeId id) const { return productive_[static_cast<uint32_t>(id)]; }
+  void find_nullable();
+  bool derives_empty(const Node& node);
+  bool is_nullable(NodeId id) const { return nullable_[static_cast<uint32_t>(id)]; }
+  void find_regular();
+  std::optional<Expression> regular(NodeId id) const { return regular_[static_cast<uint32_t>(id)]; }
+
+  // Each gives the operation with which the node begins and behind which `next` comes.
+  uint32_t emit(NodeId id, uint32_t next);
+  uint32_t emit_sequence(const std::vector<NodeId>& parts, uint32_t next);
+  uint32_t emit_choice(const std::vector<NodeId>& parts, uint32_t next);
+  uint32_t emit_fork(const std::vector<uint32_t>& targets);
+  uint32_t emit_repeat(const Node& node, uint32_t next);
+  uint32_t emit_array(const JsonArray& array, uint32_t next);
+  uint32_t emit_object(const JsonObject& object, uint32_t next);
+  uint32_t emit_match(uint32_t terminal, uint32_t next, bool keeps_counter = false);
+  uint32_t punctuation(Expression expression, uint32_t next);  // keeps the counter
+  uint32_t add_op(Op op);
+  uint32_t rule_of(NodeId id);
+
+  uint32_t terminal_of(Expression expression, Encoding encoding, Counts counts);
+  uint32_t place_of_automaton(Expression expression, Encoding encoding);
+  uint32_t trie_of(std::vector<std::u32string>& texts);
+  Expression blank_expression(std::string_view before);
+
+  Encoding encoding_;
+  std::shared_ptr<Grammar> grammar_;
+  std::vector<Node> nodes_;
+  std::vector<JsonArray> arrays_;
+  std::vector<JsonObject> objects_;
+  std::vector<std::vector<std::string>> texts_;
+  size_t num_literal_bytes_{0};
+
+  std::vector<bool> productive_, nullable_;
+  std::vector<uint32_t> num_passed_;  // of the parts that all must derive a text
+  std::vector<std::optional<Expression>> regular_;
+  std::unordered_map<uint32_t, uint32_t> rules_;  // by node
+  std::vector<NodeId> rules_to_emit_;
+  std::map<std::pair<Expression, Encoding>, uint32_t> automata_;
+  std::map<std::vector<std::pair<char32_t, char32_t>>, std::shared_ptr<const Alphabet>> alphabets_;
+};
+
+}  // namespace nibble::grammar

@@ -1,0 +1,62 @@
+// Finds which member of an object may come next: grammar.h, Members.
+#pragma once
+
+#include <algorithm>
+
+#include "grammar/program/grammar.h"
+
+namespace nibble::grammar {
+
+struct Positions {  // of declared members, from `first` to before `end`
+  uint32_t first, end;
+  bool is_empty() const { return first >= end; }
+};
+
+// Declared members that may be next: up to the first required one, leaving room for the required ones and enough for the least number.
+inline Positions legal_names(const Members& members, Members::Place at) {
+  const uint32_t num = members.num_declared();
+  if (at.position >= num || at.count >= members.max) return {0, 0};
+  const uint32_t required = members.next_required[at.position];
+  Positions legal{at.position, std::min(required + 1, num)};
+  if (members.max != kUnlimited && at.count + members.num_required[at.position] >= members.max)
+    legal.first = required;
+  if (members.undeclared.empty() && members.min > 0)
+    legal.end = std::min(legal.end, at.count + num >= members.min ? at.count + num - members.min + 1 : 0);
+  return legal;
+}
+
+inline bool is_done_with_required(const Members& members, Members::Place at) {
+  return at.position >= members.num_declared() || members.num_required[at.position] == 0;
+}
+
+inline bool may_be_undeclared(const Members& members, Members::Place at) {
+  return !members.undeclared.empty() && at.count < members.max && is_done_with_required(members, at);
+}
+
+inline bool may_close(const Members& members, Members::Place at) {
+  return at.count >= members.min && is_done_with_required(members, at);
+}
+
+// The place of an undeclared member while it is read, behind `at`: positions from num_declared() + 2 on say of which kind it is and
+// whether it is the first undeclared one. num_declared() + 1 is the position behind such a member.
+inline Members::Place undeclared_place(const Members& members, Members::Place at, uint32_t kind) {
+  const uint32_t num = members.num_declared();
+  return {num + 2 + 2 * kind + (at.position == num + 1), at.count};
+}
+
+inline uint32_t undeclared_kind(const Members& members, Members::Place at) {
+  return (at.position - members.num_declared() - 2) / 2;
+}
+
+// Undeclared members may have a name twice, and then are one: only the first counts towards a least number.
+inline Members::Place behind_value(const Members& members, Members::Place at) {
+  const uint32_t num = members.num_declared();
+  const bool is_declared = at.position < num;
+  const bool counts = members.max != kUnlimited || is_declared || (at.position - num) % 2 == 0;
+  if (members.is_counted() && counts)
+    at.count = std::min(at.count + 1, members.max != kUnlimited ? members.max : members.min);
+  at.position = is_declared ? at.position + 1 : num + 1;
+  return at;
+}
+
+}  // namespace nibble::grammar

@@ -1,0 +1,83 @@
+// One item, one byte: rows.h.
+#include <algorithm>
+
+#include "grammar/program/members.h"
+#include "grammar/program/rows.h"
+
+namespace nibble::grammar {
+namespace {
+
+// True if one of the texts below `node` is the name of a member at one of `legal`.
+bool has_legal_name(const Members& members, const Trie& names, uint32_t node, Positions legal) {
+  const auto begin = members.positions.begin() + names.first_text(node);
+  const auto end = members.positions.begin() + names.end_text(node);
+  return std::any_of(begin, end,
+                     [&](uint32_t position) { return position >= legal.first && position < legal.end; });
+}
+
+}  // namespace
+
+Rows::Stepped Rows::step(Item& item, uint8_t byte) {
+  const Op& op = grammar_->ops[item.op];
+  if (op.kind == OpKind::kMemberNames) return step_name(op, item, byte);
+  const Terminal& terminal = grammar_->terminals[op.a];
+  if (terminal.kind == Terminal::Kind::kTexts) {
+    const Trie& texts = grammar_->tries[terminal.index];
+    item.state = texts.child(item.state, byte);
+    if (item.state == Trie::kNone) return {};
+    return {true, texts.accepts(item.state), texts.has_children(item.state)};
+  }
+  if (terminal.is_counted) return step_counted(terminal, item, byte);
+  Automaton& automaton = grammar_->automata[terminal.index];
+  item.state = automaton.next(item.state, byte);
+  if (item.state == Automaton::kDead) return {};
+  return {true, automaton.accepts(item.state), !automaton.is_final(item.state)};
+}
+
+// A JSON string whose characters are counted: between two of them, one more begins only if there is room for it and the quote only if
+// there are enough.
+Rows::Stepped Rows::step_counted(const Terminal& terminal, Item& item, uint8_t byte) {
+  Automaton& automaton = grammar_->automata[terminal.index];
+  const uint32_t from = item.state;
+  const bool opens = from == Automaton::kStart;
+  if (!opens && automaton.is_between_characters(from)) {
+    if (byte == '"' ? item.counter < terminal.min : item.counter >= terminal.max) return {};
+  }
+  item.state = automaton.next(from, byte);
+  if (item.state == Automaton::kDead) return {};
+  if (automaton.is_final(item.state) && automaton.accepts(item.state)) return {true, true, false};
+  const bool counts = !opens && automaton.is_between_characters(item.state);
+  if (terminal.has_pattern) {
+    const auto can_end = [&](uint32_t state, uint32_t num_read) {
+      return num_read <= terminal.max &&
+             automaton.can_end(state, terminal.min - std::min(terminal.min, num_read),
+                               terminal.max == kUnlimited ? kUnlimited : terminal.max - num_read);
+    };
+    if (automaton.is_between_characters(item.state)) {
+      if (!can_end(item.state, item.counter + counts)) return {};
+    } else {
+      const auto& classes = automaton.classes_at(item.state);
+      if (std::none_of(classes.begin(), classes.end(), [&](uint32_t c) {
+            const uint32_t next = automaton.next_class(item.state, c);
+            return next != Automaton::kDead && can_end(next, item.counter + 1);
+          }))
+        return {};
+    }
+  }
+  if (counts)
+    item.counter = std::min(item.counter + 1, terminal.max != kUnlimited ? terminal.max : terminal.min);
+  return {true, false, true};
+}
+
+Rows::Stepped Rows::step_name(const Op& op, Item& item, uint8_t byte) {
+  const Members& members = grammar_->members[op.a];
+  const Trie& names = grammar_->tries[members.names];
+  item.state = names.child(item.state, byte);
+  if (item.state == Trie::kNone) return {};
+  if (!has_legal_name(members, names, item.state, legal_names(members, Members::Place::of(item.counter))))
+    return {};
+  // One name's text with its colon is never the beginning of another's.
+  return {true, names.accepts(item.state), names.has_children(item.state)};
+}
+
+}  // namespace nibble::grammar

@@ -1,0 +1,202 @@
+// An engine on the toy model of toy_backend.h, requests to it, and what it should answer.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <memory>
+#include <random>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "engine/engine.h"
+#include "grammar/matching/constraint.h"
+#include "tests/engine/answers.h"
+#include "tests/engine/toy_backend.h"
+#include "tests/engine/toy_drafter.h"
+#include "tests/folders.h"
+#include "text/utf8_stream.h"
+
+namespace nibble {
+
+using Tokens = std::vector<TokenId>;
+
+inline const Tokenizer& tokenizer() {
+  static const Tokenizer tiny = Tokenizer::open(test::source_path("models/tiny-gpt-oss"));
+  return tiny;
+}
+
+// How the engine runs: every test of these suites runs with no step ahead and with one, and most with drafts too, which change no answer.
+struct HowToRun {
+  int steps_ahead{0};
+  int max_drafts{0};    // 0: no drafts
+  bool by_cost{false};  // drafts where they pay, which is up to the machine
+  friend void PrintTo(const HowToRun& how, std::ostream* out) {
+    *out << how.steps_ahead << " steps ahead, " << how.max_drafts << " drafts";
+  }
+};
+inline constexpr HowToRun kWithoutDrafts[] = {{0, 0}, {1, 0}};
+inline constexpr HowToRun kAllWays[] = {{0, 0}, {1, 0}, {0, 7}, {1, 3}, {1, 6, true}};
+inline int steps_ahead{0}, max_drafts{0};
+inline bool by_cost{false};
+class EngineAnswers : public testing::TestWithParam<HowToRun> {
+ protected:
+  void SetUp() override {
+    steps_ahead = GetParam().steps_ahead;
+    max_drafts = GetParam().max_drafts;
+    by_cost = GetParam().by_cost;
+  }
+};
+
+inline EngineOptions options() {
+  EngineOptions options{
+      .num_full_pages = 200, .num_sliding_pages = 100, .max_batch_tokens = 64, .max_sequences = 8};
+  if (max_drafts > 0) options.speculation = drafts_of(likeliest(toy_logits), max_drafts);
+  options.speculation.by_cost = by_cost;
+  return options;
+}
+
+// An engine on a toy model, and its answers.
+struct Toy {
+  explicit Toy(ToyModel model = toy_logits, const EngineOptions& given = options())
+      : backend(given, std::move(model), steps_ahead), engine(backend, tokenizer(), given), answers(engine) {}
+  const Answer& ask(GenerationRequest request) { return answers.wait_for(engine.submit(std::move(request))); }
+
+  ToyBackend backend;
+  Engine engine;
+  Answers answers;
+};
+
+// The text with one token for each byte.
+inline TokenId token_of(char byte) {
+  for (TokenId id = 0; id < 256; ++id)
+    if (tokenizer().bytes(id) == std::string_view(&byte, 1)) return id;
+  throw std::logic_error("the vocabulary lacks a byte");
+}
+inline Tokens tokens_of(std::string_view text) {
+  Tokens tokens;
+  for (const char byte : text) tokens.push_back(token_of(byte));
+  return tokens;
+}
+inline Tokens operator+(Tokens a, const Tokens& b) {
+  a.insert(a.end(), b.begin(), b.end());
+  return a;
+}
+inline GenerationRequest request(const Tokens& prompt, int max_tokens) {
+  GenerationRequest asked;
+  asked.prompt = prompt;
+  asked.stop.max_tokens = max_tokens;
+  return asked;
+}
+// A request to a toy model that gives the tokens of a script.
+inline Answer answer_with(const Tokens& script, const StopParams& stop) {
+  EngineOptions given = options();
+  if (max_drafts > 0) given.speculation = drafts_of(likeliest(scripted(1, script)), max_drafts);
+  Toy toy(scripted(1, script), given);
+  GenerationRequest asked = request({0}, 0);
+  asked.stop = stop;
+  return toy.ask(asked);
+}
+
+// Bans as generation_request.h defines them, token by token.
+inline void ban(const GenerationRequest& asked, const Tokens& output, std::vector<float>& logits) {
+  const auto contains = [](const Tokens& tokens, TokenId token) {
+    return std::count(tokens.begin(), tokens.end(), token) > 0;
+  };
+  if (!asked.bans.allowed && asked.bans.runs.empty() && asked.stop.min_tokens == 0) return;
+  Tokens after = output;
+  after.push_back(0);
+  for (TokenId token = 0; token < kToyVocab; ++token) {
+    after.back() = token;
+    bool is_banned = asked.bans.allowed && !contains(*asked.bans.allowed, token);
+    is_banned |= std::ssize(output) < asked.stop.min_tokens && contains(asked.stop.tokens, token);
+    for (const Tokens& run : asked.bans.runs)
+      is_banned |= run.size() <= after.size() && std::equal(run.rbegin(), run.rend(), after.rbegin());
+    if (is_banned) logits[static_cast<size_t>(token)] = -std::numeric_limits<float>::infinity();
+  }
+}
+
+// The mask of a constraint, put on logits.
+inline void allow(grammar::Constraint& constraint, std::vector<float>& logits) {
+  std::vector<uint32_t> mask(mask_words(kToyVocab));
+  constraint.fill_mask(mask);
+  for (size_t token = 0; token < logits.size(); ++token)
+    if (!has_token(mask, static_cast<TokenId>(token)))
+      logits[token] = -std::numeric_limits<float>::infinity();
+}
+
+// The expected answer: calls the model on the plain context, token after token, without engine, pages and batches.
+inline Tokens run_alone(const GenerationRequest& asked) {
+  Tokens context = asked.prompt, output, forced;
+  const auto constraint = asked.constraint ? asked.constraint->fork() : nullptr;
+  while (std::ssize(output) < asked.stop.max_tokens) {
+    TokenId next{};
+    if (!forced.empty()) {
+      next = forced.front();
+      forced.erase(forced.begin());
+    } else {
+      std::vector<float> logits = toy_logits(context);
+      ban(asked, output, logits);
+      if (constraint) allow(*constraint, logits);
+      next = sample(logits, {.sample = &asked.sample, .prompt = asked.prompt, .output = output},
+                    static_cast<int>(context.size()))
+                 .token;
+    }
+    context.push_back(next);
+    output.push_back(next);
+    if (std::count(asked.stop.tokens.begin(), asked.stop.tokens.end(), next)) break;
+    if (!constraint) continue;
+    EXPECT_TRUE(constraint->accept(next));
+    if (forced.empty()) forced = constraint->forced_tokens();
+  }
+  return output;
+}
+// The log-probabilities of the prompt's tokens from the second on, from the model's logits.
+inline std::vector<float> prompt_logprobs(const Tokens& prompt) {
+  std::vector<float> expected;
+  for (size_t n = 1; n < prompt.size(); ++n) {
+    std::vector<float> logits = toy_logits(std::span(prompt).first(n));
+    double sum = 0;
+    for (const float logit : logits) sum += std::exp(double{logit});
+    expected.push_back(static_cast<float>(double{logits[static_cast<size_t>(prompt[n])]} - std::log(sum)));
+  }
+  return expected;
+}
+
+inline std::string text_of(const Tokens& tokens) {
+  Utf8Stream stream;
+  std::string text = stream.push(tokenizer().decode(tokens));
+  return text + stream.finish();
+}
+
+inline GenerationRequest random_request(std::mt19937& random) {
+  const auto below = [&](int n) { return static_cast<int>(random() % static_cast<unsigned>(n)); };
+  GenerationRequest asked;
+  asked.prompt.resize(static_cast<size_t>(1 + (below(3) == 0 ? below(400) : below(40))));
+  for (TokenId& token : asked.prompt) token = below(kToyVocab);
+  asked.stop.max_tokens = 1 + below(60);
+  if (below(2) == 0)
+    asked.sample = {.temperature = 0.5f + 0.1f * static_cast<float>(below(10)),
+                    .top_k = below(2) * 20,
+                    .top_p = below(2) == 0 ? 1 : 0.9f,
+                    .repetition_penalty = below(2) == 0 ? 1 : 1.2f,
+                    .presence_penalty = below(2) == 0 ? 0 : 0.5f,
+                    .seed = random()};
+  const auto letter = [&] { return token_of(static_cast<char>('a' + below(6))); };
+  if (below(4) == 0) {
+    asked.stop.tokens = {letter()};
+    asked.stop.keeps_stop = true;
+    asked.stop.min_tokens = below(std::min(20, asked.stop.max_tokens));
+  }
+  if (below(4) == 0) asked.bans.allowed = std::make_shared<Tokens>(tokens_of("abcdefghijkl"));
+  for (int n = below(2) * below(5); n > 0; --n) {
+    Tokens& run = asked.bans.runs.emplace_back();
+    for (int length = 1 + below(3); length > 0; --length) run.push_back(letter());
+  }
+  return asked;
+}
+
+}  // namespace nibble

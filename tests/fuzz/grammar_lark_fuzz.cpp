@@ -1,0 +1,16 @@
+// Compiles the input as Lark, of odd sizes as the argument of a call, and follows a text. It is refused, or its masks hold what grammar_masks.h says.
+#include <string_view>
+
+#include "core/error.h"
+#include "grammar/languages/lark.h"
+#include "tests/fuzz/grammar_masks.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  using namespace nibble::grammar;
+  try {
+    check_masks(compile_lark({reinterpret_cast<const char*>(data), size}, size % 2 == 1 ? "input" : ""),
+                size);
+  } catch (const nibble::InputError&) {
+  }
+  return 0;
+}

@@ -1,0 +1,48 @@
+// Tests which compiled grammars are kept for the next request.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "server/service/constraint.h"
+#include "tests/server/tiny.h"
+
+namespace nibble::server {
+namespace {
+
+grammar::Source regex_of(int n) {
+  return {.language = grammar::Language::kRegex, .text = fmt::format("a{{{}}}", n)};
+}
+
+// Each property tells another set of characters apart, which takes a quarter of a megabyte.
+grammar::Source large_schema(int n) {
+  std::string properties;
+  for (int i = 0; i < 30; ++i)
+    properties += fmt::format(R"({}"p{}":{{"type":"string","pattern":"^[\\p{{L}}\\u{{{:x}}}]+$"}})",
+                              i > 0 ? "," : "", i, 0x2000 + 40 * n + i);
+  return {.language = grammar::Language::kJsonSchema,
+          .text = fmt::format(R"({{"type":"object","properties":{{{}}}}})", properties)};
+}
+
+TEST(GrammarShelf, KeepsThoseThatWereUsedLast) {
+  GrammarShelf shelf(tiny());
+  const auto first = shelf.get(regex_of(1)).grammar;
+  for (int n = 2; n <= 32; ++n) shelf.get(regex_of(n));
+  EXPECT_EQ(shelf.get(regex_of(1)).grammar, first);
+  shelf.get(regex_of(33));
+  EXPECT_EQ(shelf.get(regex_of(1)).grammar, first);
+  for (int n = 34; n <= 65; ++n) shelf.get(regex_of(n));
+  EXPECT_NE(shelf.get(regex_of(1)).grammar, first);
+}
+
+TEST(GrammarShelf, KeepsNoMoreThanThereIsRoomFor) {
+  GrammarShelf shelf(tiny());
+  const auto first = shelf.get(large_schema(0)).grammar;
+  ASSERT_GT(first->bytes() * 30, size_t{256} << 20);
+  ASSERT_LT(first->bytes() * 12, size_t{256} << 20);
+  for (int n = 1; n < 12; ++n) shelf.get(large_schema(n));
+  EXPECT_EQ(shelf.get(large_schema(0)).grammar, first);
+  for (int n = 12; n < 42; ++n) shelf.get(large_schema(n));
+  EXPECT_NE(shelf.get(large_schema(0)).grammar, first);
+}
+
+}  // namespace
+}  // namespace nibble::server
