@@ -46,13 +46,13 @@ size_t tiles(const Config&, Format) { return attend_tiles_shared_bytes(); }
 
 size_t wgmma(const Config&, Format weights) { return wgmma_shared_bytes(layout_of(weights)); }
 
-// Where there is wgmma, and memory for its stages, it multiplies, and the others do not: activations are in one order.
-bool has_wgmma(const Target& target) { return target.has_wgmma && target.budget == Budget::k227; }
 std::string why_not_wgmma(const Config&, const Target& target) {
-  return has_wgmma(target) ? "" : fmt::format("{} KB of shared memory, of 227", kilobytes(target.budget));
+  return multiplies_by_wgmma(target)
+             ? ""
+             : fmt::format("{} KB of shared memory, of 227", kilobytes(target.budget));
 }
 std::string why_not_mma(const Config&, const Target& target) {
-  return has_wgmma(target) ? "wgmma multiplies here" : "";
+  return multiplies_by_wgmma(target) ? "wgmma multiplies here" : "";
 }
 
 std::string why_not_one_launch(const Config& c, const Target& target) {
@@ -192,7 +192,8 @@ std::vector<const KernelRow*> rows_valid_for(Family family, std::span<const Kern
 
 std::vector<const KernelRow*> rows_with_code_for(const Target& target, std::span<const KernelRow> rows) {
   std::vector<const KernelRow*> found = rows_valid_for(target.family, rows);
-  std::erase_if(found, [&](const KernelRow* row) { return row->pass.takes_image && !has_wgmma(target); });
+  std::erase_if(found,
+                [&](const KernelRow* row) { return row->pass.takes_image && !multiplies_by_wgmma(target); });
   return found;
 }
 

@@ -36,6 +36,8 @@ inline constexpr double kIssueUse{0.78};
 // prompts the loop waits for its own latencies: 2,048 tokens of 120b took what 0.19 products a clock take (records/cuda-bench.jsonl, commit
 // ff71ee7). A chip with a lower rate is bound by that rate, of which the share is a guess until one is measured.
 inline constexpr double kProductUse{0.59}, kMostProducts{0.19};
+// The same by wgmma, fitted to 2,048 tokens of 120b on an H200 (commit e0758f2). Attention multiplies by mma.sync.
+inline constexpr double kMostProductsByWgmma{0.37};
 // The share of the read bandwidth that streaming weights reach: lm_head in BF16 read at 98 % on an H100 (docs/performance.md).
 inline constexpr double kReadUse{0.98};
 // From the request of a slot of a ring until it can be requested again, seconds. An H100 at the knee of its bandwidth answers after 1.0 to

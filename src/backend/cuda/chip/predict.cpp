@@ -217,7 +217,9 @@ class StepModel {
     PredictedTime time{.operation = operation, .num_launches = 1, .bytes = bytes};
     time.memory = (work.bytes + work.activations) / bandwidth(work.layout) * kMicro;
     time.issue = (work.balance * work.slots / (4 * kIssueUse) + work.clocks) / clocks * kMicro;
-    const double rate = std::min(chip_.products_per_clock * kProductUse, kMostProducts);
+    const bool by_wgmma = is_prompt_ && multiplies_by_wgmma(target_) && operation != Operation::kAttend;
+    const double rate =
+        std::min(chip_.products_per_clock * kProductUse, by_wgmma ? kMostProductsByWgmma : kMostProducts);
     time.products = work.balance * work.products / (rate * clocks) * kMicro;
     const double prologue = serial.prologue * slower;
     const double longest = std::max({time.memory, time.issue, time.products});

@@ -15,6 +15,11 @@ struct Target {
   bool has_clusters{false}, has_dependent_launch{false}, has_block_products{false}, has_wgmma{false};
 };
 
+// Where there is wgmma, and memory for its stages, it multiplies, and the others do not: activations lie in one way.
+constexpr bool multiplies_by_wgmma(const Target& target) {
+  return target.has_wgmma && target.budget == Budget::k227;
+}
+
 // Throws InputError where the chip has no budget, or less than the options ask for.
 Target target_of(const DeviceCaps& caps, const CudaOptions& options);
 

@@ -35,9 +35,7 @@ int count_rows(const Plan& plan, Operation operation, int num_rows) {
 }
 
 // Up to so many rows every kernel that needs a norm computes it.
-int most_few_rows(const Target& target) {
-  return target.has_wgmma && target.budget == Budget::k227 ? kMaxColumns : kFewTokens;
-}
+int most_few_rows(const Target& target) { return multiplies_by_wgmma(target) ? kMaxColumns : kFewTokens; }
 
 TEST(CudaPlan, HasOneKernelForEveryOperationFormatAndNumberOfRowsOnEveryGpu) {
   for (const std::string& gpu : known_gpu_names())
