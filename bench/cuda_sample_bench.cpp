@@ -53,8 +53,8 @@ void choose(benchmark::State& state, const SampleParams& params, float spread, i
   check(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), "recording");
   for (int launch = 0; launch < kLaunches; ++launch)
     sample({stream, target_of(device_caps(), {})}, num_rows,
-           {rows.as<SampleRow>(), logits.as<float>(), kVocab, sample_rows.are_greedy(), best.as<uint64_t>(),
-            tickets.as<unsigned>(), results.as<SampleResult>()});
+           {rows.as<SampleRow>(), /*input=*/nullptr, logits.as<float>(), kVocab, sample_rows.are_greedy(),
+            best.as<uint64_t>(), tickets.as<unsigned>(), results.as<SampleResult>()});
   check(cudaStreamEndCapture(stream, &graph), "recording");
   check(cudaGraphInstantiate(&executable, graph, 0), "preparing");
   cudaEvent_t start = nullptr, end = nullptr;
