@@ -101,8 +101,8 @@ class SpeculationOnBackend : public testing::TestWithParam<SpeculatingBackend> {
       if (below(10) == 0) asked.num_choices = 4;
       if (below(8) == 0) asked.cancel_after = static_cast<size_t>(1 + below(8));
       if (below(8) == 0)
-        request.prediction = std::make_shared<speculative::Prediction>(
-            Tokens{}, tokenizer().encode("a dark and stormy night. It was late", SpecialTokens::kOrdinary));
+        request.prediction = std::make_shared<speculative::Prediction>(speculative::Prediction{
+            Tokens{}, tokenizer().encode("a dark and stormy night. It was late", SpecialTokens::kOrdinary)});
     }
     return all;
   }

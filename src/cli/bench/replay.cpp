@@ -62,8 +62,8 @@ GenerationRequest read_request(const Field& line, const Settings& settings, cons
   request.stop.max_tokens = static_cast<int>(number("max_tokens", 256));
   if (const auto predicted = line.find_string("prediction"))
     request.prediction = std::make_shared<speculative::Prediction>(
-        tokenizer.encode("<|channel|>final<|message|>", SpecialTokens::kRecognise),
-        tokenizer.encode(*predicted, SpecialTokens::kOrdinary));
+        speculative::Prediction{tokenizer.encode("<|channel|>final<|message|>", SpecialTokens::kRecognise),
+                                tokenizer.encode(*predicted, SpecialTokens::kOrdinary)});
   return request;
 }
 

@@ -20,8 +20,8 @@ std::shared_ptr<const speculative::Prediction> make_prediction(const std::string
                                                                const Tokenizer& tokenizer) {
   if (text.empty()) return nullptr;
   return std::make_shared<speculative::Prediction>(
-      tokenizer.encode("<|channel|>final<|message|>", SpecialTokens::kRecognise),
-      tokenizer.encode(text, SpecialTokens::kOrdinary));
+      speculative::Prediction{tokenizer.encode("<|channel|>final<|message|>", SpecialTokens::kRecognise),
+                              tokenizer.encode(text, SpecialTokens::kOrdinary)});
 }
 
 // Collects the answers of all choices and makes the events of a stream. A stream's first event has only the role; it is sent
