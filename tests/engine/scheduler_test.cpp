@@ -665,10 +665,10 @@ class Simulation {
 
 // Together 10^5 arrivals; fewer under sanitizers, which are ten times slower and find faults in the first thousands.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr int kNumArrivals{500};
+constexpr int kNumArrivals{1500};
 #elif defined(__has_feature)
 #if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-constexpr int kNumArrivals{500};
+constexpr int kNumArrivals{1500};
 #else
 constexpr int kNumArrivals{6250};
 #endif
