@@ -433,13 +433,14 @@ int Engine::Impl::hand_out(const Slice& slice, const DraftPath& path, std::span<
   return num_added;
 }
 
-// The pages are freed before the event is sent, so that its receiver can rely on them.
+// The pages are freed, and the request no longer counts as running, before the event is sent, so that its receiver can rely on that.
 void Engine::Impl::end(RequestId id, Event event) {
   if (speculator && std::holds_alternative<FinishedEvent>(event))
     speculator->finish(sequences.at(id).output());
   tracks.erase(id);
   scheduler.remove(id);
   sequences.erase(id);
+  publish();
   put(std::move(event));
 }
 
