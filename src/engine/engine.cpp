@@ -320,7 +320,7 @@ void Engine::Impl::launch_backend(Launched& next) {
     next.num_outputs += next.num_prompt_rows.back() + slice.gives_token;
   }
   for (const DraftPath& path : next.paths) next.num_outputs += static_cast<int>(path.rows.size());
-  // Behind the known tokens while the backend reads them.
+  // Drafts stand behind the known tokens while the backend reads them.
   const auto sequence_of = [&](size_t i) -> Sequence& { return sequences.at(next.slices[i].request); };
   for (size_t i = 0; i < next.slices.size(); ++i) sequence_of(i).add_drafts(next.paths[i].drafts);
   struct DropDrafts {

@@ -47,7 +47,8 @@ struct GenerationRequest {
   // n >= 0: the log-probability of each token of the prompt but the first, and of the n likeliest there; at most kMaxLogprobs. The whole
   // prompt is run, whatever the prefix cache has of it.
   int prompt_logprobs{-1};
-  // What the answer is expected to be: it is drafted where the engine drafts at all, and the answer is the same. Null: nothing.
+  // The client expects this text as the answer. The engine drafts it, if it drafts at all, and the answer is the same. Null: nothing is
+  // expected.
   std::shared_ptr<const speculative::Prediction> prediction{};
 };
 

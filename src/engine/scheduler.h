@@ -62,7 +62,7 @@ struct Slice {
   PageTableView full{}, sliding{};  // valid until the next call of a non-const function of the scheduler
 };
 
-// What a step that is planned has left for drafts.
+// A step that is planned has this room left for drafts.
 struct DraftRoom {
   struct Place {
     RequestId request{};

@@ -18,7 +18,7 @@ namespace {
 using harmony::Field;
 using speculative::SpeculationOptions;
 
-// Of the drafters that were named, where nobody says how many tokens they may draft. On a mixture of experts every row costs: few.
+// A drafter that was named may draft so many tokens where nobody says how many: few, because every row costs in a mixture of experts.
 constexpr int kDraftsByName{5};
 constexpr int kMaxLookup{64};
 

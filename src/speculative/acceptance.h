@@ -1,4 +1,4 @@
-// How likely a draft is right, by its place in the proposal: the share of those that were, counted so that what was long ago counts less.
+// Counts how likely a draft is right, by its place in the proposal: the share of those that were, of which older ones count less.
 #pragma once
 
 #include <array>
@@ -8,7 +8,7 @@ namespace nibble::speculative {
 
 class Acceptance {
  public:
-  // Of earlier counts, `kept` remains with each new one.
+  // Each new count leaves the share `kept` of the earlier ones.
   explicit Acceptance(double kept) : kept_(kept) {}
 
   // A proposal's first `num_right` tokens were right, and the one after them, if there is one, was wrong.
@@ -17,7 +17,7 @@ class Acceptance {
   double chance(int place, double prior, double prior_weight) const;
 
  private:
-  // Behind this many tokens one place is as good as the next.
+  // The places behind this many tokens share one count.
   static constexpr size_t kNumPlaces{8};
   struct Place {
     double num_right{0}, num{0};

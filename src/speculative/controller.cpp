@@ -10,14 +10,14 @@ namespace {
 constexpr double kAllowance{0.01};  // of the time of plain steps, to lose on drafts
 // In plain steps: what may be at stake beyond what is in the account, and the most that is in it.
 constexpr double kStake{3}, kMostInAccount{16};
-// What a step is booked with is at most so many times what its size usually costs.
+// A step is booked with at most so many times what its size usually costs.
 constexpr double kMostOfUsual{1.5};
 // The gain that is expected of drafts when they begin, and while they go on.
 constexpr double kGainToBegin{1.05}, kGainToGoOn{1.01};
 // While every step has drafts one in so many has none, so that the cost of a plain step is known; and where costs speak against drafts
 // that are likely right, they are measured again after so many steps.
 constexpr int kStepsToPlain{64}, kStepsToProbe{128};
-// What a row costs where a probe finds out.
+// A probe takes each drafted row to cost this share of a plain step, whatever was measured.
 constexpr double kProbeShare{0.2};
 
 }  // namespace
@@ -56,7 +56,7 @@ void Controller::choose(int num_sequences, int num_more_rows, int num_rows_left,
   std::vector<Draft> drafts;
   for (DraftOffer& offer : offers)
     for (const double chance : offer.chances) drafts.push_back({chance, &offer});
-  // Of one sequence the earlier draft stays in front of the later one.
+  // The sort is stable: the earlier draft of a sequence stays in front of the later one.
   std::stable_sort(drafts.begin(), drafts.end(),
                    [](const Draft& a, const Draft& b) { return a.chance > b.chance; });
   drafts.resize(std::min(drafts.size(), static_cast<size_t>(std::max(0, num_rows_left))));

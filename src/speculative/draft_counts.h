@@ -1,4 +1,4 @@
-// What drafting came to.
+// Counts what drafting came to.
 #pragma once
 
 #include <array>

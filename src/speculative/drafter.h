@@ -14,7 +14,7 @@ inline constexpr int kMaxDrafts{32};  // of one sequence in one step
 
 struct Proposal {
   std::vector<TokenId> tokens{};
-  // How many tokens before these are the same where the drafter has them from. The longer, the likelier they are right.
+  // So many tokens before these are the same where the drafter has them from. The more there are, the likelier these are right.
   int num_matched{0};
 };
 

@@ -14,7 +14,7 @@ std::unique_ptr<Drafter> make_ngram(const DrafterSources& sources) {
   return std::make_unique<NgramDrafter>(sources.ngram);
 }
 
-// Of drafters that are believed equally the first one is asked.
+// The first of several drafters that are believed equally is asked.
 constexpr DrafterRow kDrafterTable[] = {
     {"prediction", &make_prediction, true},
     {"suffix", &make_suffix, false},

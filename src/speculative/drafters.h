@@ -15,7 +15,7 @@
 
 namespace nibble::speculative {
 
-// What drafters are made of.
+// Drafters are made of these.
 struct DrafterSources {
   const Prediction* prediction{nullptr};  // what the client expects the answer to be; null: nothing
   NgramLengths ngram{};

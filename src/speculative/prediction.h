@@ -12,7 +12,7 @@ struct Prediction {
       before{};  // tokens that come before it, as the header of a message: they are drafted too, and not counted
   std::vector<TokenId> text{};  // empty: nothing is predicted
 };
-// How many tokens of the predicted text an answer has, as the drafter finds them.
+// Counts the tokens of the predicted text that an answer has, as the drafter finds them.
 int num_predicted(const Prediction& prediction, std::span<const TokenId> answer);
 
 class PredictionDrafter final : public Drafter {

@@ -8,7 +8,7 @@
 namespace nibble::speculative {
 namespace {
 
-// Of a sequence's own counts, which soon follow a change in it, and of those of all sequences.
+// Shares that remain of a sequence's own counts, which so follow a change in it soon, and of the counts of all sequences.
 constexpr double kKeptOfOne{0.8}, kKeptOfAll{0.995};
 // Before anything was counted a draft is believed so much; and the counts of all weigh so much among a sequence's own.
 constexpr double kFirstChance{0.3}, kFirstWeight{2}, kWeightOfAll{2};

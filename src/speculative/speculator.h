@@ -1,4 +1,4 @@
-// What an engine knows about drafting: the drafters of each sequence, how often they were right, and what is drafted next.
+// Holds what an engine knows about drafting: the drafters of each sequence, how often they were right, and what is drafted next.
 //
 // Drafters that are not used are watched all the same: what they propose is compared with the tokens that come. So the chance that a
 // draft is right is known before one is ever checked, and only the cost of checking has to be tried.
@@ -66,7 +66,7 @@ class Speculator {
   void choose(int num_rows, int num_sequences, int num_rows_left, std::span<Draft> drafts);
   // A step in which every sequence got a token, prompts apart.
   void add(const StepMeasure& step) { controller_.add(step); }
-  // Whether drafts would have been chosen when that was asked last: the next step then begins when the tokens of this one are known.
+  // Says whether drafts would have been chosen when that was asked last: the next step then begins when this one's tokens are known.
   bool is_drafting() const { return is_drafting_; }
 
  private:

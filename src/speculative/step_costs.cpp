@@ -6,8 +6,9 @@
 namespace nibble::speculative {
 namespace {
 
-// Of a plain step, for each row that was never measured. From the bytes of experts at one sequence (docs/speculation.md) a row costs
-// 0.3 to 0.7 of a step on a GPU, and about 1 on a CPU: a guess that is too low is tried once, one that is too high never.
+// A row that was never measured is taken to cost this share of a plain step. From the bytes of experts at one sequence
+// (docs/speculation.md) a row costs 0.3 to 0.7 of a step on a GPU, and about 1 on a CPU: a guess that is too low is tried once, one
+// that is too high never.
 constexpr double kGuessedShare{0.2};
 constexpr size_t kEnoughSteps{3};
 

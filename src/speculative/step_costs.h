@@ -1,4 +1,4 @@
-// What a step costs, by its sequences and by the rows that it has beyond one for each: measured while steps run. Between sizes that
+// Knows what a step costs, by its sequences and by the rows that it has beyond one for each: measured while steps run. Between sizes that
 // were measured the cost is taken to be a line.
 #pragma once
 

@@ -23,7 +23,7 @@ class TextIndex {
   int latest(std::span<const TokenId> context) const;
   // The place before `place` with the same hash; 0: none.
   int before(int place) const { return before_[static_cast<size_t>(place)]; }
-  // How many of the last tokens of `context` lie before `place`, at most `most`.
+  // Counts how many of the last tokens of `context` lie before `place`, at most `most`.
   int num_matched(std::span<const TokenId> context, int place, int most) const;
 
  private:

@@ -94,7 +94,7 @@ std::optional<BlockFormat> block_format_of(const KernelRow& row);
 
 // The rows that a family can run.
 std::vector<const KernelRow*> rows_valid_for(Family family, std::span<const KernelRow> rows);
-// Of these, the ones whose instructions the code has that runs there: a program without code for sm_90a has no wgmma on an H100.
+// Leaves out of these the rows by wgmma where wgmma does not multiply: in less shared memory, or in a program without code for sm_90a.
 std::vector<const KernelRow*> rows_with_code_for(const Target& target, std::span<const KernelRow> rows);
 
 // The checks of all rows that this GPU can run, as the options pretend it to be.

@@ -128,7 +128,7 @@ struct Way {
   Replayed last{};
 };
 
-// Of the runs of one repetition, which stand side by side: what else the machine does slows both.
+// The median ratio of two ways' speeds. Each ratio is of one repetition, whose runs stand side by side, so that other work slows both.
 double ratio_of(const Way& on, const Way& off) {
   std::vector<double> ratios;
   for (size_t n = 0; n < on.tokens_per_second.size(); ++n)

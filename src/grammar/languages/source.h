@@ -22,7 +22,7 @@ struct Source {
   Language language{Language::kJsonObject};
   std::string text;
   bool is_strict{false};  // of a schema: SchemaOptions
-  // Of kRegex and kLark: the text is this argument of a call, the only member of a JSON object. Empty: it stands by itself.
+  // A text of kRegex or kLark may be this argument of a call, the only member of a JSON object. Empty: it stands by itself.
   std::string argument{};
   friend auto operator<=>(const Source&, const Source&) = default;
 };

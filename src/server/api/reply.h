@@ -30,7 +30,7 @@ struct Usage {
   int num_prompt_tokens{0}, num_output_tokens{0};
   int num_cached_tokens{0};     // of the prompt
   int num_reasoning_tokens{0};  // of the output
-  // Of the texts that the client predicted for the choices, and of these those that the output has; told where there are any.
+  // The tokens of the texts that the client predicted for the choices, and how many of them the output has; told where there are any.
   int num_prediction_tokens{0}, num_accepted_tokens{0};
 };
 Json to_json(const Usage& usage);

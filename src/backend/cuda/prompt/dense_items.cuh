@@ -34,7 +34,7 @@ __device__ typename Shape::Rows rows_of(const __nv_bfloat16* activations, int co
   return {activations, Shape::kIsWgmma ? image_rows : cols};
 }
 
-// Where a dense matrix leaves its sums: out[token, row] = join + sum, and the join of a row and a token is x + bias.
+// A dense matrix leaves its sums here: out[token, row] = join + sum, and the join of a row and a token is x + bias.
 struct DenseOutput {
   float* out;         // [T, rows]
   const float* bias;  // [rows] or null

@@ -143,7 +143,8 @@ size_t attended_elements(const AttendCase& c) {
   return image_rows_of(c) ? image_bytes(image_rows_of(c), width) / 2
                           : static_cast<size_t>(c.num_tokens()) * static_cast<size_t>(width);
 }
-// Where append() leaves an element of a query: in the order of the head's elements, also in the cell that an image has for the result.
+// append() leaves an element of a query at this place: in the order of the head's elements, also in the cell that an image has for the
+// result.
 size_t place_of_query(const AttendCase& c, size_t row, int i) {
   return first_of_tile(static_cast<int>(row), i / kHeadDim, c.num_heads, image_rows_of(c)) +
          static_cast<size_t>(i % kHeadDim);

@@ -1,0 +1,314 @@
+// Holds the scheduler to its promises over random arrivals, in a simulation that keeps its own records.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <random>
+#include <utility>
+
+#include "core/random.h"
+#include "engine/scheduler.h"
+
+namespace nibble {
+namespace {
+
+// Simulates arrivals of all lengths, with and without common prefixes, against a cache that is too small for them; some end
+// early, some are cancelled while they wait, many are preempted, and now and then a step fails. Each step is checked against the
+// test's own records and against a store in which every position holds a fingerprint of the text up to it. `runs_ahead`: the tokens of
+// a step are reported when the next one is planned already. `drafts`: many slices end in drafts, of which some are right.
+class Simulation {
+  static constexpr RequestId id(int n) { return static_cast<RequestId>(n); }
+
+ public:
+  Simulation(const SchedulerOptions& given, bool runs_ahead, bool drafts, unsigned seed)
+      : options_(given),
+        runs_ahead_(runs_ahead),
+        drafts_(drafts),
+        scheduler_(given),
+        random_(seed),
+        full_(static_cast<size_t>(given.num_full_pages)),
+        sliding_(static_cast<size_t>(given.num_sliding_pages)) {
+    for (std::vector<TokenId>& text : texts_) {
+      text.resize(static_cast<size_t>(1 + below(150)));
+      for (TokenId& token : text) token = below(1000);
+    }
+  }
+
+  void run(int num_requests) {
+    int num_steps = 0;
+    for (int n = 0; n < num_requests || !books_.empty(); ++num_steps) {
+      if (num_here() < 40 && below(3) == 0) {
+        for (int burst = 1 + below(6); burst > 0 && n < num_requests; --burst) add(id(++n));
+      }
+      if (!books_.empty() && below(40) == 0) remove(std::next(books_.begin(), below(num_here()))->first);
+      step();
+      if (testing::Test::HasFatalFailure()) return;
+      ASSERT_LT(num_steps, 100 * num_requests) << "it does not come to an end";
+    }
+    EXPECT_TRUE(scheduler_.is_idle());
+    EXPECT_EQ(scheduler_.full_pool().num_free(), options_.num_full_pages);
+    EXPECT_EQ(scheduler_.sliding_pool().num_free(), options_.num_sliding_pages);
+    EXPECT_GT(num_put_aside_, static_cast<uint64_t>(num_requests / 500))
+        << "the cache was never short: the simulation shows too little";
+    if (options_.prefix_cache) {
+      EXPECT_GT(num_cached_, num_begun_ / 20) << "nothing was shared";
+    }
+    EXPECT_EQ(num_right_ > num_requests, drafts_);
+    EXPECT_EQ(num_wrong_ > num_requests, drafts_);
+    // Without sequences that were preempted in the step that admitted them, before they had run.
+    EXPECT_LE(num_put_aside_, scheduler_.counts().num_preemptions);
+  }
+
+ private:
+  using Page = std::array<uint64_t, kPageTokens>;
+  struct Book {
+    std::vector<TokenId> tokens;
+    std::vector<uint64_t> fingerprints;  // [p]: fingerprint of the text up to position p
+    // Tokens of the prompt; of prompt and answer at most; of the answer after which it ends; how many the scheduler was told.
+    int num_prompt, num_at_most, leaves_after, num_reported;
+    int num_run{0};
+    bool is_held{false};  // it had drafts, and nobody has told the scheduler which were right
+    void push(TokenId token) {
+      tokens.push_back(token);
+      const uint64_t before = fingerprints.empty() ? 0 : fingerprints.back();
+      fingerprints.push_back(mix64(before ^ static_cast<uint64_t>(token)));
+    }
+    int num_known() const { return static_cast<int>(tokens.size()); }
+    bool is_complete() const { return num_known() == num_at_most; }
+  };
+
+  int below(int n) { return static_cast<int>(random_() % static_cast<unsigned>(n)); }
+  int num_here() const { return static_cast<int>(books_.size()); }
+
+  void add(RequestId request) {
+    Book book{};
+    if (below(4) != 0) {
+      const std::vector<TokenId>& text = texts_[static_cast<size_t>(below(static_cast<int>(texts_.size())))];
+      const int num_tokens =
+          below(3) == 0 ? below(static_cast<int>(text.size())) : static_cast<int>(text.size());
+      for (int i = 0; i < num_tokens; ++i) book.push(text[static_cast<size_t>(i)]);
+    }
+    for (int rest = 1 + (below(5) == 0 ? below(200) : below(40)); rest > 0; --rest) book.push(below(1000));
+    book.num_prompt = book.num_reported = book.num_known();
+    const int max_output = 1 + below(150);
+    book.num_at_most = book.num_prompt + max_output;
+    book.leaves_after = 1 + below(max_output);
+    scheduler_.add(request, book.tokens, max_output);
+    books_[request] = std::move(book);
+  }
+  void remove(RequestId request) {
+    books_.erase(request);
+    scheduler_.remove(request);
+  }
+
+  static PageId page_of(const PageTableView& table, int position) {
+    return table.pages[static_cast<size_t>(position / kPageTokens - table.first_page)];
+  }
+  static uint64_t& at(std::vector<Page>& store, const PageTableView& table, int position) {
+    return store[static_cast<size_t>(page_of(table, position))][static_cast<size_t>(position % kPageTokens)];
+  }
+
+  void check_table(const Slice& slice, const Book& book) {
+    const int last = slice.first_position + slice.num_tokens - 1;
+    const int first_seen = std::max(0, slice.first_position - options_.window + 1);
+    ASSERT_EQ(slice.full.first_page, 0);
+    ASSERT_EQ(static_cast<int>(slice.full.pages.size()), last / kPageTokens + 1);
+    ASSERT_EQ(slice.sliding.first_page, first_seen / kPageTokens);
+    ASSERT_EQ(slice.sliding.first_page + static_cast<int>(slice.sliding.pages.size()),
+              last / kPageTokens + 1);
+    // It is enough to compare the last position of each page: its fingerprint depends on all before it.
+    for (int p = slice.first_position - 1; p >= 0; p = p / kPageTokens * kPageTokens - 1)
+      ASSERT_EQ(at(full_, slice.full, p), book.fingerprints[static_cast<size_t>(p)]) << "position " << p;
+    for (int p = slice.first_position - 1; p >= first_seen; p = p / kPageTokens * kPageTokens - 1)
+      ASSERT_EQ(at(sliding_, slice.sliding, p), book.fingerprints[static_cast<size_t>(p)])
+          << "position " << p;
+  }
+  // Counts the tables that hold each page, and checks that a page that is written is in one table only.
+  void check_sharing(const std::vector<Slice>& slices) {
+    std::vector<int> full(full_.size()), sliding(sliding_.size());
+    const auto count = [](std::vector<int>& holders, const PageTableView& table) {
+      for (const PageId page : table.pages) ++holders[static_cast<size_t>(page)];
+    };
+    for (const Slice& slice : slices) count(full, slice.full), count(sliding, slice.sliding);
+    for (const Slice& slice : slices) {
+      for (int p = slice.first_position; p < slice.first_position + slice.num_tokens; ++p) {
+        ASSERT_EQ(full[static_cast<size_t>(page_of(slice.full, p))], 1) << "written by one, held by another";
+        ASSERT_EQ(sliding[static_cast<size_t>(page_of(slice.sliding, p))], 1)
+            << "written by one, held by another";
+      }
+    }
+    if (std::ssize(slices) < scheduler_.num_running()) return;  // sequences without a slice hold pages too
+    ASSERT_EQ(scheduler_.full_pool().num_free(), std::count(full.begin(), full.end(), 0)) << "lost";
+    ASSERT_EQ(scheduler_.sliding_pool().num_free(), std::count(sliding.begin(), sliding.end(), 0)) << "lost";
+  }
+
+  void step() {
+    const uint64_t num_preempted_before = scheduler_.counts().num_preemptions;
+    const PlanDrafts plan_drafts = [&](const DraftRoom& room) {
+      for (DraftRoom::Place& place : room.places) place.num_drafts = below(3) == 0 ? 0 : below(12);
+    };
+    const std::vector<Slice> slices = drafts_ ? scheduler_.next(plan_drafts) : scheduler_.next();
+    if (slices.empty()) {
+      auto book = books_.begin();
+      for (int n = 0; n < scheduler_.num_running(); ++n, ++book)
+        ASSERT_TRUE(book->second.is_complete() || book->second.is_held) << "a sequence has no row";
+      ASSERT_EQ(scheduler_.num_running() == 0, books_.empty());
+      report();
+      return;
+    }
+    std::map<RequestId, Slice> parts;
+    int num_rows = 0, num_drafts = 0;
+    for (const Slice& slice : slices) {
+      Book& book = books_.at(slice.request);
+      ASSERT_TRUE(parts.emplace(slice.request, slice).second) << "twice in a step";
+      ASSERT_GT(slice.num_tokens, 0);
+      if (book.num_run > 0 || !options_.prefix_cache) {
+        ASSERT_EQ(slice.first_position, book.num_run) << "a position is skipped or run twice";
+      } else {  // its first slice, or the first after a preemption: begins behind whole cached pages
+        ASSERT_EQ(slice.first_position % kPageTokens, 0);
+        num_cached_ += slice.first_position;
+        num_begun_ += book.num_known();
+      }
+      ASSERT_FALSE(book.is_held) << "drafts behind drafts";
+      const int end = slice.first_position + slice.num_tokens - slice.num_drafts;
+      ASSERT_LE(end, book.num_known());
+      ASSERT_EQ(slice.gives_token, end == book.num_known());
+      ASSERT_TRUE(slice.num_drafts == 0 || (slice.gives_token && !slice.follows));
+      ASSERT_LT(end + slice.num_drafts, book.num_at_most) << "a draft behind the answer's last token but one";
+      ASSERT_EQ(slice.follows, slice.first_position == book.num_reported);
+      ASSERT_FALSE(book.is_complete()) << "the last token of an answer is never run";
+      check_table(slice, book);
+      if (testing::Test::HasFatalFailure()) return;
+      num_rows += slice.num_tokens;
+      num_drafts += slice.num_drafts;
+    }
+    ASSERT_LE(num_rows, options_.max_batch_tokens);
+    check_sharing(slices);
+    if (testing::Test::HasFatalFailure()) return;
+
+    // First come, first served, also after preemptions: the running sequences are the oldest.
+    ASSERT_EQ(scheduler_.num_running() + scheduler_.num_waiting(), num_here());
+    ASSERT_TRUE(parts.contains(books_.begin()->first) || books_.begin()->second.is_complete() ||
+                books_.begin()->second.is_held)
+        << "the oldest does not go on";
+    const bool was_short = scheduler_.counts().num_preemptions > num_preempted_before ||
+                           scheduler_.full_pool().num_free() == 0 ||
+                           scheduler_.sliding_pool().num_free() == 0;
+    int place = 0;
+    for (auto& [request, book] : books_) {
+      const auto part = parts.find(request);
+      if (place++ >= scheduler_.num_running()) {
+        ASSERT_TRUE(part == parts.end()) << "overtaken";
+        num_put_aside_ += book.num_run > 0;
+        book.num_run = 0;
+        continue;
+      }
+      if (was_short || book.is_complete() || book.is_held) continue;
+      const bool decodes = book.num_run > 0 && book.num_run == book.num_known() - 1;
+      ASSERT_TRUE(!decodes || part != parts.end()) << "a sequence that decodes was left out";
+      const bool is_done = part != parts.end() && part->second.gives_token;
+      ASSERT_TRUE(is_done || num_rows - num_drafts == options_.max_batch_tokens)
+          << "rows were left free while a prompt waited";
+    }
+
+    if (below(2000) == 0) {  // the step fails: it has written nothing
+      for (const RequestId request : scheduler_.remove_running()) books_.erase(request);
+      report();
+      return;
+    }
+    std::vector<Sampled> sampled;
+    for (const Slice& slice : slices) {
+      Book& book = books_.at(slice.request);
+      const int end = slice.first_position + slice.num_tokens - slice.num_drafts;
+      int num_right = slice.num_drafts > 0 ? below(slice.num_drafts + 1) : 0;
+      book.num_run = end;
+      if (slice.gives_token) {
+        const int num_left = book.num_prompt + book.leaves_after - book.num_known();
+        const int num_tokens = std::max(1, std::min(1 + num_right, num_left));
+        num_right = std::min(num_right, num_tokens);
+        for (int n = 0; n < num_tokens; ++n)
+          book.push(static_cast<TokenId>(mix64(book.fingerprints.back()) % 1000));
+        sampled.push_back({slice.request, num_tokens, slice.num_drafts, num_right});
+        book.num_run = std::min(end + num_right, book.num_known() - 1);
+        book.is_held = slice.num_drafts > 0;
+        num_right_ += num_right;
+        num_wrong_ += slice.num_drafts - num_right;
+      }
+      for (int p = slice.first_position; p < end + slice.num_drafts; ++p)
+        at(full_, slice.full, p) = at(sliding_, slice.sliding, p) =
+            p < end + num_right ? book.fingerprints[static_cast<size_t>(p)] : random_();
+    }
+    if (runs_ahead_) report();
+    unreported_ = std::move(sampled);
+    if (!runs_ahead_) report();
+  }
+
+  // Tells the scheduler the tokens of the step that was planned before, and removes sequences that end with them.
+  void report() {
+    for (const auto& [request, num_tokens, num_drafts, num_right] : std::exchange(unreported_, {})) {
+      const auto found = books_.find(request);
+      if (found == books_.end()) continue;  // it was removed meanwhile
+      Book& book = found->second;
+      for (int n = 0; n < num_tokens; ++n) {
+        const TokenId token = book.tokens[static_cast<size_t>(book.num_reported++)];
+        n == 0 ? scheduler_.push(request, token) : scheduler_.append(request, token);
+      }
+      if (num_drafts > 0) scheduler_.accept(request, num_right);
+      book.is_held = false;
+      if (book.num_reported >= book.num_prompt + book.leaves_after) remove(request);
+    }
+  }
+
+  SchedulerOptions options_;
+  bool runs_ahead_, drafts_;
+  Scheduler scheduler_;
+  struct Sampled {
+    RequestId request;
+    int num_tokens, num_drafts, num_right;
+  };
+  std::vector<Sampled> unreported_;  // sequences that got tokens
+  int num_right_{0}, num_wrong_{0};  // drafts
+  std::mt19937 random_;
+  std::array<std::vector<TokenId>, 12> texts_;
+  std::vector<Page> full_, sliding_;
+  std::map<RequestId, Book> books_;       // by id, which is the order of arrival
+  int64_t num_cached_{0}, num_begun_{0};  // tokens
+  uint64_t num_put_aside_{0};
+};
+
+// Together 10^5 arrivals; fewer under sanitizers, which are ten times slower and find faults in the first thousands.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr int kNumArrivals{1500};
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+constexpr int kNumArrivals{1500};
+#else
+constexpr int kNumArrivals{6250};
+#endif
+#else
+constexpr int kNumArrivals{6250};
+#endif
+
+TEST(Scheduler, HoldsItsPromisesOverAHundredThousandRandomArrivals) {
+  for (const unsigned seed : {1u, 4u, 5u, 6u}) {
+    const bool runs_ahead = seed % 2 == 0, drafts = seed > 4;
+    for (const int window : {16, 128}) {
+      for (const bool prefix_cache : {true, false}) {
+        Simulation({.max_batch_tokens = 40,
+                    .max_sequences = 12,
+                    .num_full_pages = 24,
+                    .num_sliding_pages = 16,
+                    .window = window,
+                    .prefix_cache = prefix_cache},
+                   runs_ahead, drafts, seed)
+            .run(kNumArrivals);
+        ASSERT_FALSE(HasFatalFailure()) << "one step ahead: " << runs_ahead << ", drafts: " << drafts
+                                        << ", window " << window << ", cache " << prefix_cache;
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace nibble
