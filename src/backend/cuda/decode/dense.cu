@@ -20,8 +20,9 @@ __device__ void stream_matrix(const Timestamps& timestamps, const Strips& weight
   const CtaMemory shared = cta_memory<layout, warps, slots>(cols, pass_columns);
   const int first_column = static_cast<int>(blockIdx.y) * pass_columns;
   const int count = min(pass_columns, num_tokens - first_column);
-  const UnitRange range = share_of(weights, whole_strips, blockIdx.x, gridDim.x);
-  UnitStream<layout, warps, slots> stream(weights, weights.data, range.first, range.last, shared.ring);
+  const UnitRange range = share_of(weights, whole_strips, blockIdx.x);
+  UnitStream<layout, warps, slots> stream(weights, OneMatrix{weights.data}, range.first, range.last,
+                                          shared.ring);
   stream.start_prefetch();
   wait_for_predecessor(timestamps);
   let_successor_start();
@@ -32,20 +33,20 @@ __device__ void stream_matrix(const Timestamps& timestamps, const Strips& weight
   for (int from = range.first; from < range.last;) {
     const int end = batch_end(from, range.last, segments, capacity);
     const int first_strip = from / segments, num_strips = (end - 1) / segments - first_strip + 1;
-    const auto row_of = [&](int i) { return first_strip * kStripRows + i / count; };
+    const auto row_of = [&](int i) { return first_strip * kStripRows + divide(i, count); };
     const int own = static_cast<int>(threadIdx.x), num_sums = num_strips * kStripRows * count;
     float ready = 0, ready_scale = 1;
     const auto scale_of_row = [&](int row) {
       return layout == Layout::kE4m3 ? load_now(weights.row_scales + row) : 1.0f;
     };
     if (own < num_sums && row_of(own) < weights.rows) {
-      ready = prepare(row_of(own), first_column + own % count);
+      ready = prepare(row_of(own), first_column + own - divide(own, count) * count);
       ready_scale = scale_of_row(row_of(own));
     }
     stream.run(end, {shared.activations, activation_stride(cols), count}, shared.partials, from);
     __syncthreads();
     for (int i = own; i < num_sums; i += 32 * warps) {
-      const int row = row_of(i), strip = row / kStripRows, column = i % count;
+      const int row = row_of(i), strip = row / kStripRows, column = i - divide(i, count) * count;
       if (row >= weights.rows) continue;
       float sum = sum_segments(shared.partials, from, end, strip, segments, row % kStripRows, column, count);
       if constexpr (layout == Layout::kE4m3)  // rounded by itself, not fused with an addition: as in prompts
@@ -184,7 +185,7 @@ void launch_linear(const LaunchContext& gpu, const Label& label, int cols, int n
   const int units =
       weights.num_strips * weights.num_segments / static_cast<int>(ctas) + 1 + weights.num_segments;
   const StreamShape shape = stream_shape(gpu.target.budget, weights, cols, num_tokens, units);
-  args.weights = shape.strips(weights);
+  args.weights = shape.strips(weights, ctas);
   const auto passes = static_cast<unsigned>((num_tokens + shape.columns - 1) / shape.columns);
   with_warps_for<layout>(shape.of, [&](auto warps, auto slots) {
     launch(gpu, label, kernel(warps, slots), {dim3(ctas, passes), shape.threads(), shape.shared_bytes}, args,

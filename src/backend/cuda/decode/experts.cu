@@ -1,5 +1,6 @@
-// The experts' matrix products: experts_up (with SwiGLU) and experts_down. A CTA works for one group: one expert and up to 8 pairs of
-// token and slot. A single token makes one group for each of its experts, and these groups share the multiprocessors.
+// The experts' matrix products: experts_up (with SwiGLU) and experts_down. A group is one expert and up to 8 pairs of token and slot. The
+// strips of all groups are shared evenly: a CTA may have the end of one group and the beginning of the next. A single token makes one group
+// for each of its experts, before anybody has counted them: there each slot has its CTAs.
 #include <algorithm>
 #include <type_traits>
 
@@ -14,70 +15,105 @@
 namespace nibble::cuda {
 namespace {
 
-// The group that this CTA works for: an expert and its pairs.
+// An expert and its pairs.
 struct Group {
-  int expert, count;  // count 0: this CTA has no work
-  const int* pairs;   // null: a single token, whose pair is its slot
+  int expert, count;
+  const int* pairs;  // null: a single token, whose pair is its slot
   int slot;
 
   __device__ int pair(int column) const { return pairs ? __ldcg(pairs + column) : slot; }
 };
 
-__device__ Group group_of(const Groups& groups) {
-  const int index = static_cast<int>(blockIdx.y);
-  if (index >= __ldcg(groups.count)) return {0, 0, nullptr, 0};
-  return {__ldcg(groups.expert + index), __ldcg(groups.num_pairs + index), groups.pairs + index * groups.size,
-          0};
-}
-
-// The units of its group's expert that this CTA takes: whole strips.
-struct Share {
-  int first, last;
-  __device__ explicit Share(const Strips& weights)
-      : first(strip_of(weights, blockIdx.x) * weights.num_segments),
-        last(strip_of(weights, blockIdx.x + 1) * weights.num_segments) {}
+// Holds what a CTA has to know about the groups to find its own. All of it is asked for at once, because each of these loads takes as long
+// as a strip's weights.
+class GroupTable {
+ public:
+  __device__ GroupTable(const Groups& groups, int max_groups) : groups_(groups) {
+    const int lane = static_cast<int>(threadIdx.x) % 32;
+    if (lane < max_groups) {
+      expert_ = __ldcg(groups.expert + lane);
+      num_pairs_ = __ldcg(groups.num_pairs + lane);
+    }
+    count_ = __ldcg(groups.count);
+  }
+  __device__ int count() const { return count_; }
+  // Called by whole warps.
+  __device__ int expert(int index) const {
+    return index < 32 ? __shfl_sync(~0u, expert_, index) : __ldcg(groups_.expert + index);
+  }
+  __device__ Group group(int index) const {
+    const int num_pairs =
+        index < 32 ? __shfl_sync(~0u, num_pairs_, index) : __ldcg(groups_.num_pairs + index);
+    return {expert(index), num_pairs, groups_.pairs + index * groups_.size, 0};
+  }
 
  private:
-  static __device__ int strip_of(const Strips& weights, unsigned cta) {
-    return static_cast<int>(1ll * weights.num_strips * cta / gridDim.x);
-  }
+  const Groups& groups_;
+  int expert_{0}, num_pairs_{0}, count_{0};  // of the group that is the lane's; count_ is the same in all
 };
+
+// The units that a CTA takes, whole strips. Those of group n follow those of group n - 1.
+using Share = UnitRange;
+// Returns this blockIdx.x's even share of `num_strips` strips.
+__device__ Share share_of_strips(const Strips& weights, int num_strips) {
+  const auto first = [&](unsigned cta) {
+    return static_cast<int>(part_of(static_cast<unsigned>(num_strips), cta, weights.by_ctas)) *
+           weights.num_segments;
+  };
+  return {first(blockIdx.x), first(blockIdx.x + 1)};
+}
+
+// The part of a share that belongs to one group.
+struct Piece {
+  int group, first_strip, first, last;  // first_strip: the group's, in the numbering of the units
+};
+__device__ Piece piece_of_slot(const Share& share) { return {0, 0, share.first, share.last}; }
+__device__ Piece piece_from(const Strips& weights, const Share& share, int from) {
+  const int units = weights.num_strips * weights.num_segments;
+  const auto group =
+      static_cast<int>(weights.by_strips.quotient(weights.by_segments.quotient(static_cast<unsigned>(from))));
+  return {group, group * weights.num_strips, from, min(share.last, (group + 1) * units)};
+}
 
 constexpr int kExpertSlots{2};  // of a warp's ring
 static_assert(is_for({16, kExpertSlots}, Layout::kMxfp4));
 
-template <int warps>
-using Mxfp4Stream = UnitStream<Layout::kMxfp4, warps, kExpertSlots>;
-template <int warps>
-__device__ Mxfp4Stream<warps> stream_of(const Strips& weights, const Share& share, int expert,
-                                        const CtaMemory& shared) {
-  return Mxfp4Stream<warps>(weights, weights.data + expert * weights.matrix_bytes(), share.first, share.last,
-                            shared.ring);
-}
+// The experts of the groups.
+struct GroupMatrices {
+  const Strips& weights;
+  const GroupTable& table;
+  __device__ const uint8_t* operator()(int group) const {
+    return weights.data + table.expert(group) * weights.matrix_bytes();
+  }
+};
+template <int warps, typename Matrices>
+using ExpertStream = UnitStream<Layout::kMxfp4, warps, kExpertSlots, Matrices>;
 
-// Epilogue: adds up a CTA's segments, kRows values for each strip and column. prepare(strip, row) prefetches the
+// Epilogue: adds up a piece's segments, kRows values for each strip and column. prepare(strip, row) prefetches the
 // bias; take(strip, row, column, prepared, sum) applies it and stores the result, where sum(row) adds up the segments
 // of a row of the strip.
 template <int kRows, int warps, typename Prepare, typename Take>
 class Epilogue {
  public:
   // Prefetches the biases of the first sums. They are requested before any weights: behind those they would wait.
-  __device__ Epilogue(const Strips& weights, const Share& share, int count, const Prepare& prepare,
+  __device__ Epilogue(const Strips& weights, const Piece& piece, int count, const Prepare& prepare,
                       const Take& take)
-      : weights_(weights), share_(share), count_(count), prepare_(prepare), take_(take) {
-    prepare_first(share.first, share.last);
+      : weights_(weights), piece_(piece), count_(count), prepare_(prepare), take_(take) {
+    prepare_first(piece.first, piece.last);
   }
-  // Streams the CTA's share of the weights past the activations, and finishes the sums batch by batch.
-  __device__ void run(Mxfp4Stream<warps>& stream, int cols, const CtaMemory& shared) {
+  // Streams the piece's weights past the activations, and finishes the sums batch by batch.
+  template <typename Stream>
+  __device__ void run(Stream& stream, int cols, const CtaMemory& shared) {
     const int capacity = shared.num_partials / (kStripRows * count_), segments = weights_.num_segments;
-    for (int from = share_.first; from < share_.last;) {
-      const int end = batch_end(from, share_.last, segments, capacity);
-      if (from != share_.first) prepare_first(from, end);
+    for (int from = piece_.first; from < piece_.last;) {
+      const int end = batch_end(from, piece_.last, segments, capacity);
+      if (from != piece_.first) prepare_first(from, end);
       stream.run(end, {shared.activations, activation_stride(cols), count_}, shared.partials, from);
       __syncthreads();
       for (int i = static_cast<int>(threadIdx.x); i < num_values(from, end); i += 32 * warps) {
-        const int column = i % count_, row = row_of(i), strip = strip_of(i, from);
-        take_(strip, row, column, i == static_cast<int>(threadIdx.x) ? first_ : prepare_(strip, row),
+        const int column = i - divide(i, count_) * count_, row = row_of(i), strip = strip_of(i, from);
+        const int of_expert = strip - piece_.first_strip;
+        take_(of_expert, row, column, i == static_cast<int>(threadIdx.x) ? first_ : prepare_(of_expert, row),
               [&](int strip_row) {
                 return sum_segments(shared.partials, from, end, strip, segments, strip_row, column, count_);
               });
@@ -91,17 +127,18 @@ class Epilogue {
   __device__ int num_values(int from, int end) const {
     return (end - from) / weights_.num_segments * kRows * count_;
   }
-  __device__ int row_of(int i) const { return i / count_ % kRows; }
+  __device__ int row_of(int i) const { return divide(i, count_) % kRows; }
   __device__ int strip_of(int i, int from) const {
-    return from / weights_.num_segments + i / (count_ * kRows);
+    return static_cast<int>(weights_.by_segments.quotient(static_cast<unsigned>(from))) +
+           divide(i, count_) / kRows;
   }
   __device__ void prepare_first(int from, int end) {
     const int own = static_cast<int>(threadIdx.x);
-    if (own < num_values(from, end)) first_ = prepare_(strip_of(own, from), row_of(own));
+    if (own < num_values(from, end)) first_ = prepare_(strip_of(own, from) - piece_.first_strip, row_of(own));
   }
 
   const Strips& weights_;
-  const Share share_;
+  const Piece piece_;
   const int count_;
   const Prepare prepare_;
   const Take take_;
@@ -110,7 +147,7 @@ class Epilogue {
 
 // Adds the bias and applies SwiGLU.
 template <int warps>
-__device__ auto up_epilogue(const UpWeights& up, const Share& share, const Group& group,
+__device__ auto up_epilogue(const UpWeights& up, const Piece& piece, const Group& group,
                             __nv_bfloat16* gated) {
   constexpr int kUnits{kStripRows / 2};  // gate rows of a strip; as many up rows follow
   const float* bias = up.bias + size_t{2} * group.expert * up.intermediate;
@@ -124,13 +161,13 @@ __device__ auto up_epilogue(const UpWeights& up, const Share& share, const Group
     const float value = swiglu(sum(row) + biases.x, sum(row + kUnits) + biases.y, up.limit);
     gated[size_t{1} * group.pair(column) * up.intermediate + unit] = __float2bfloat16_rn(value);
   };
-  return Epilogue<kUnits, warps, decltype(prepare), decltype(take)>(up.weights, share, group.count, prepare,
+  return Epilogue<kUnits, warps, decltype(prepare), decltype(take)>(up.weights, piece, group.count, prepare,
                                                                     take);
 }
 
 // Adds the bias and multiplies by the pair's weight.
 template <int warps, typename WeightOf>
-__device__ auto down_epilogue(const ExpertsDownArgs& args, const Share& share, const Group& group,
+__device__ auto down_epilogue(const ExpertsDownArgs& args, const Piece& piece, const Group& group,
                               const WeightOf& weight_of) {
   const float* bias = args.bias + size_t{1} * group.expert * args.hidden;
   const auto prepare = [=, &args](int strip, int strip_row) {
@@ -142,7 +179,7 @@ __device__ auto down_epilogue(const ExpertsDownArgs& args, const Share& share, c
     if (row < args.hidden)
       args.out[size_t{1} * pair * args.hidden + row] = weight_of(pair) * (sum(strip_row) + bias_of_row);
   };
-  return Epilogue<kStripRows, warps, decltype(prepare), decltype(take)>(args.weights, share, group.count,
+  return Epilogue<kStripRows, warps, decltype(prepare), decltype(take)>(args.weights, piece, group.count,
                                                                         prepare, take);
 }
 
@@ -154,20 +191,33 @@ __global__ void __launch_bounds__(32 * warps, 1)
   const int cols = args.up.hidden;
   wait_for_predecessor(timestamps);
   let_successor_start();
-  const Group group = group_of(args.groups);
-  if (group.count == 0) return;
-  const auto row_at = [&](int column) { return group.pair(column) / args.experts_per_token; };
-  // Activations are requested first: behind weights they would wait for those.
-  RowPrefetch<warps> rows;
-  rows.prefetch(args.normed, cols, group.count, row_at);
+  const GroupTable table(args.groups, args.max_groups);
+  const Share share = share_of_strips(weights, table.count() * weights.num_strips);
   const CtaMemory shared = cta_memory<Layout::kMxfp4, warps, kExpertSlots>(cols, pass_columns);
-  const Share share(weights);
-  auto epilogue = up_epilogue<warps>(args.up, share, group, args.gated);
-  Mxfp4Stream<warps> stream = stream_of<warps>(weights, share, group.expert, shared);
-  stream.start_prefetch();
-  stream.fill_ring();
-  rows.store(args.normed, cols, group.count, row_at, shared.activations, activation_stride(cols));
-  epilogue.run(stream, cols, shared);
+  ExpertStream<warps, GroupMatrices> stream(weights, {weights, table}, share.first, share.last, shared.ring);
+  const auto row_at = [&](const Group& group) {
+    return [&](int column) { return group.pair(column) / args.experts_per_token; };
+  };
+  RowPrefetch<warps> rows;
+  for (int from = share.first; from < share.last;) {
+    const Piece piece = piece_from(weights, share, from);
+    const Group group = table.group(piece.group);
+    const bool is_first = from == share.first;
+    // Activations are requested first: behind weights they would wait for those.
+    if (is_first) rows.prefetch(args.normed, cols, group.count, row_at(group));
+    auto epilogue = up_epilogue<warps>(args.up, piece, group, args.gated);
+    if (is_first) {
+      stream.start_prefetch();
+      stream.fill_ring();
+    }
+    rows.store(args.normed, cols, group.count, row_at(group), shared.activations, activation_stride(cols));
+    if (piece.last < share.last) {
+      const Group next = table.group(piece.group + 1);
+      rows.prefetch(args.normed, cols, next.count, row_at(next));
+    }
+    epilogue.run(stream, cols, shared);
+    from = piece.last;
+  }
 }
 
 __device__ void publish(uint64_t* to, uint32_t tag, uint32_t bits) {
@@ -225,12 +275,13 @@ struct RouterSegment {
   }
   // Adds the segment's products to `sums`, with the same bits as UnitStream.
   __device__ void add(const Columns& columns, float (&sums)[4]) const {
+    const LaneColumn column(columns, static_cast<int>(threadIdx.x) % 32);
 #pragma unroll
     for (int tile = 0; tile < kTiles; ++tile)
       if (tile < num_tiles)
 #pragma unroll
         for (int group = 0; group < 2; ++group) {
-          const uint4 b = activations_of(columns, first_tile + tile, group);
+          const uint4 b = column.activations(first_tile + tile, group);
           const auto multiply = [&](const uint4& part, uint32_t b0, uint32_t b1) {
             const uint32_t a[4]{part.x, part.y, part.z, part.w};
             mma_bf16(sums, a, b0, b1);
@@ -281,6 +332,7 @@ __global__ void __launch_bounds__(32 * warps, 1)
       static_cast<int>(threadIdx.x) < args.router.rows ? load_now(args.router_bias + threadIdx.x) : 0;
   const NormWeights<warps> norm_weights(args.norm.weights, cols);
   const CtaMemory shared = cta_memory<Layout::kMxfp4, warps, kExpertSlots>(cols, 1);
+  const Share share = share_of_strips(weights, weights.num_strips);
   wait_for_predecessor(timestamps);
   let_successor_start();
   norm_weights.load(
@@ -313,9 +365,9 @@ __global__ void __launch_bounds__(32 * warps, 1)
   __syncthreads();
   if (timestamps.middle && threadIdx.x == 0) atomicMax(timestamps.middle, now_ns());
   const Group group{chosen, 1, nullptr, slot};
-  const Share share(weights);
-  auto epilogue = up_epilogue<warps>(args.up, share, group, args.gated);
-  Mxfp4Stream<warps> stream = stream_of<warps>(weights, share, group.expert, shared);
+  auto epilogue = up_epilogue<warps>(args.up, piece_of_slot(share), group, args.gated);
+  ExpertStream<warps, OneMatrix> stream(weights, {weights.data + group.expert * weights.matrix_bytes()},
+                                        share.first, share.last, shared.ring);
   stream.start_prefetch();
   stream.fill_ring();
   if (ranks && blockIdx.x == 0) {
@@ -327,53 +379,76 @@ __global__ void __launch_bounds__(32 * warps, 1)
   epilogue.run(stream, cols, shared);
 }
 
-template <int warps>
+template <int warps, bool is_single>
 __global__ void __launch_bounds__(32 * warps, 1)
     experts_down_kernel(const __grid_constant__ ExpertsDownArgs args, int pass_columns,
                         Timestamps timestamps) {
   const EndTimestamp end_timestamp(timestamps);
   const Strips& weights = args.weights;
   const int cols = args.intermediate, slot = static_cast<int>(blockIdx.y);
-  const bool is_single = args.num_tokens == 1;
-  Group group{0, 1, nullptr, slot};
-  // route_and_experts_up publishes its choice long before it ends: the weights are requested before the activations are there.
-  if (is_single) {
-    __shared__ int expert;
-    if (threadIdx.x == 0)
-      expert = static_cast<int>(wait_for(args.routing.experts + slot, tag_of(args.routing)));
-    __syncthreads();
-    group.expert = expert;
-  } else {
-    group = group_of(args.groups);
-    if (group.count == 0) return;
-  }
   const CtaMemory shared = cta_memory<Layout::kMxfp4, warps, kExpertSlots>(cols, pass_columns);
-  const Share share(weights);
   float single_weight = 0;
-  auto epilogue = down_epilogue<warps>(args, share, group, [&](int pair) {
+  const auto weight_of = [&](int pair) {
     return is_single ? single_weight : __ldcg(args.groups.weight + pair);
-  });
-  Mxfp4Stream<warps> stream = stream_of<warps>(weights, share, group.expert, shared);
-  stream.start_prefetch();
-  wait_for_predecessor(timestamps);
-  let_successor_start();
-  const auto row_at = [&](int column) { return group.pair(column); };
+  };
+  const auto row_at = [](const Group& group) { return [&group](int column) { return group.pair(column); }; };
   RowPrefetch<warps> rows;
-  rows.prefetch(args.gated, cols, group.count, row_at);
-  if (is_single) single_weight = __ldcg(args.routing.weights + slot);
-  stream.fill_ring();
-  rows.store(args.gated, cols, group.count, row_at, shared.activations, activation_stride(cols));
-  epilogue.run(stream, cols, shared);
+  const auto ask_for_rows = [&](const Group& group) {
+    rows.prefetch(args.gated, cols, group.count, row_at(group));
+  };
+  // `ask_for_next` is called when this piece's rows are in their place.
+  const auto run = [&](auto& stream, const Piece& piece, const Group& group, bool is_first,
+                       const auto& ask_for_next) {
+    auto epilogue = down_epilogue<warps>(args, piece, group, weight_of);
+    if (is_first) {
+      stream.start_prefetch();
+      wait_for_predecessor(timestamps);
+      let_successor_start();
+      ask_for_rows(group);
+      if (is_single) single_weight = __ldcg(args.routing.weights + slot);
+      stream.fill_ring();
+    }
+    rows.store(args.gated, cols, group.count, row_at(group), shared.activations, activation_stride(cols));
+    ask_for_next();
+    epilogue.run(stream, cols, shared);
+  };
+  if constexpr (is_single) {
+    const Share share = share_of_strips(weights, weights.num_strips);
+    // route_and_experts_up publishes its choice long before it ends: the weights are requested before the activations are there.
+    __shared__ int chosen;
+    if (threadIdx.x == 0)
+      chosen = static_cast<int>(wait_for(args.routing.experts + slot, tag_of(args.routing)));
+    __syncthreads();
+    ExpertStream<warps, OneMatrix> stream(weights, {weights.data + chosen * weights.matrix_bytes()},
+                                          share.first, share.last, shared.ring);
+    run(stream, piece_of_slot(share), {chosen, 1, nullptr, slot}, true, [] {});
+  } else {
+    const GroupTable table(args.groups, args.max_groups);
+    const Share share = share_of_strips(weights, table.count() * weights.num_strips);
+    ExpertStream<warps, GroupMatrices> stream(weights, {weights, table}, share.first, share.last,
+                                              shared.ring);
+    for (int from = share.first; from < share.last;) {
+      const Piece piece = piece_from(weights, share, from);
+      run(stream, piece, table.group(piece.group), from == share.first, [&] {
+        if (piece.last < share.last) ask_for_rows(table.group(piece.group + 1));
+      });
+      from = piece.last;
+    }
+  }
 }
 
-// Few groups share the multiprocessors, with at least one strip per CTA; with many groups each gets the fewest CTAs
-// that keep all multiprocessors busy.
-dim3 grid_for(const Target& target, const Strips& weights, int max_groups) {
-  const int share = std::max(1, target.num_multiprocessors / max_groups);
-  return {static_cast<unsigned>(std::min(share, weights.num_strips)), static_cast<unsigned>(max_groups)};
+// The slots of a single token share the multiprocessors.
+dim3 grid_for_slots(const Target& target, const Strips& weights, int num_slots) {
+  const int share = std::max(1, target.num_multiprocessors / num_slots);
+  return {static_cast<unsigned>(std::min(share, weights.num_strips)), static_cast<unsigned>(num_slots)};
 }
-int units_of_cta(const dim3& grid, const Strips& weights) {
-  return (weights.num_strips / static_cast<int>(grid.x) + 1) * weights.num_segments;
+dim3 grid_for_groups(const Target& target, const Strips& weights, int max_groups) {
+  return {static_cast<unsigned>(std::min(target.num_multiprocessors, max_groups * weights.num_strips))};
+}
+// The most units that a CTA takes of one of `num` experts.
+int units_of_cta(const dim3& grid, const Strips& weights, int num) {
+  const int strips = num * weights.num_strips / static_cast<int>(grid.x * grid.y) + 1;
+  return std::min(strips, weights.num_strips) * weights.num_segments;
 }
 
 int num_router_units(const Strips& router) { return router.num_strips * router.num_segments; }
@@ -383,21 +458,22 @@ int num_router_units(const Strips& router) { return router.num_strips * router.n
 void experts_up(const LaunchContext& gpu, const ExpertsUpArgs& args) {
   ExpertsUpArgs launched = args;
   const Strips& weights = args.up.weights;
-  const dim3 grid = grid_for(gpu.target, weights, args.max_groups);
+  const dim3 grid = grid_for_groups(gpu.target, weights, args.max_groups);
   const int columns = std::min(args.groups.size, args.num_tokens);
-  const StreamShape shape =
-      stream_shape(gpu.target.budget, weights, args.up.hidden, columns, units_of_cta(grid, weights));
+  const StreamShape shape = stream_shape(gpu.target.budget, weights, args.up.hidden, columns,
+                                         units_of_cta(grid, weights, args.max_groups));
   NIBBLE_CHECK(shape.columns == columns, "{} of {} pairs fit", shape.columns, columns);
-  launched.up.weights = shape.strips(weights);
+  launched.up.weights = shape.strips(weights, grid.x);
   launch(gpu, {Operation::kExpertsUp, "experts_up"},
          shape.of.warps == 8 ? experts_up_kernel<8> : experts_up_kernel<16>,
          {grid, shape.threads(), shape.shared_bytes}, launched, shape.columns);
 }
 bool has_route_and_experts_up(const Target& target, const Strips& router, const Strips& up, int hidden,
                               int experts_per_token) {
-  const dim3 grid = grid_for(target, up, experts_per_token);
+  const dim3 grid = grid_for_slots(target, up, experts_per_token);
   const int num_ctas = static_cast<int>(grid.x * grid.y), units = num_router_units(router);
-  const StreamShape shape = stream_shape(target.budget, up, hidden, 1, units_of_cta(grid, up));
+  const StreamShape shape =
+      stream_shape(target.budget, up, hidden, 1, units_of_cta(grid, up, experts_per_token));
   return static_cast<size_t>(units) * unit_bytes(1) <= ring_bytes(up.layout, shape.of) &&
          router.segment_tiles <= RouterSegment::kTiles && units <= num_ctas * shape.of.warps &&
          num_ctas <= target.num_multiprocessors;
@@ -408,24 +484,28 @@ void route_and_experts_up(const LaunchContext& gpu, const RouteAndExpertsUpArgs&
       has_route_and_experts_up(gpu.target, args.router, weights, args.up.hidden, args.experts_per_token),
       "{} experts of {} strips", args.router.rows, weights.num_strips);
   RouteAndExpertsUpArgs launched = args;
-  const dim3 grid = grid_for(gpu.target, weights, args.experts_per_token);
-  const StreamShape shape =
-      stream_shape(gpu.target.budget, weights, args.up.hidden, 1, units_of_cta(grid, weights));
-  launched.up.weights = shape.strips(weights);
+  const dim3 grid = grid_for_slots(gpu.target, weights, args.experts_per_token);
+  const StreamShape shape = stream_shape(gpu.target.budget, weights, args.up.hidden, 1,
+                                         units_of_cta(grid, weights, args.experts_per_token));
+  launched.up.weights = shape.strips(weights, grid.x);
   launch(gpu, {Operation::kExpertsUp, "experts_up", Operation::kRoute, "route"},
          shape.of.warps == 8 ? route_and_experts_up_kernel<8> : route_and_experts_up_kernel<16>,
          {grid, shape.threads(), shape.shared_bytes}, launched);
 }
 void experts_down(const LaunchContext& gpu, const ExpertsDownArgs& args) {
   ExpertsDownArgs launched = args;
-  const dim3 grid = grid_for(gpu.target, args.weights, args.max_groups);
-  const int columns = args.num_tokens == 1 ? 1 : std::min(args.groups.size, args.num_tokens);
+  const bool is_single = args.num_tokens == 1;
+  const dim3 grid = is_single ? grid_for_slots(gpu.target, args.weights, args.max_groups)
+                              : grid_for_groups(gpu.target, args.weights, args.max_groups);
+  const int columns = is_single ? 1 : std::min(args.groups.size, args.num_tokens);
   const StreamShape shape = stream_shape(gpu.target.budget, args.weights, args.intermediate, columns,
-                                         units_of_cta(grid, args.weights));
+                                         units_of_cta(grid, args.weights, args.max_groups));
   NIBBLE_CHECK(shape.columns == columns, "{} of {} pairs fit", shape.columns, columns);
-  launched.weights = shape.strips(args.weights);
+  launched.weights = shape.strips(args.weights, grid.x);
   launch(gpu, {Operation::kExpertsDown, "experts_down"},
-         shape.of.warps == 8 ? experts_down_kernel<8> : experts_down_kernel<16>,
+         is_single ? shape.of.warps == 8 ? experts_down_kernel<8, true> : experts_down_kernel<16, true>
+         : shape.of.warps == 8 ? experts_down_kernel<8, false>
+                               : experts_down_kernel<16, false>,
          {grid, shape.threads(), shape.shared_bytes}, launched, shape.columns);
 }
 
@@ -434,8 +514,10 @@ void prepare_experts() {
   allow_all_shared_bytes(experts_up_kernel<16>);
   allow_all_shared_bytes(route_and_experts_up_kernel<8>);
   allow_all_shared_bytes(route_and_experts_up_kernel<16>);
-  allow_all_shared_bytes(experts_down_kernel<8>);
-  allow_all_shared_bytes(experts_down_kernel<16>);
+  allow_all_shared_bytes(experts_down_kernel<8, true>);
+  allow_all_shared_bytes(experts_down_kernel<8, false>);
+  allow_all_shared_bytes(experts_down_kernel<16, true>);
+  allow_all_shared_bytes(experts_down_kernel<16, false>);
 }
 
 }  // namespace nibble::cuda

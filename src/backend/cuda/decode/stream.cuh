@@ -9,6 +9,7 @@
 #include <cuda_bf16.h>
 
 #include <algorithm>
+#include <type_traits>
 
 #include "backend/cuda/chip/pace.cuh"
 #include "backend/cuda/chip/target.h"
@@ -17,6 +18,8 @@
 #include "backend/cuda/layout/strips.h"
 #include "backend/cuda/ptx/barrier.cuh"
 #include "backend/cuda/ptx/copy.cuh"
+#include "backend/cuda/ptx/load.cuh"
+#include "backend/cuda/ptx/mma.cuh"
 #include "backend/cuda/ptx/registers.cuh"
 
 namespace nibble::cuda {
@@ -35,9 +38,10 @@ inline unsigned num_ctas_for(const Target& target, const Strips& weights) {
 template <Layout layout, int slots>
 class Ring {
  public:
-  __device__ Ring(uint8_t* memory, Bus bus) : memory_(shared_address(memory)), pace_(bus) {
+  __device__ Ring(uint8_t* memory, unsigned lane, Bus bus)
+      : memory_(shared_address(memory)), lane_(lane), pace_(bus) {
     constexpr unsigned kArrivals{kHasBulkCopies ? 1 : 32};
-    if (threadIdx.x % 32 == 0) {
+    if (lane == 0) {
 #pragma unroll
       for (int slot = 0; slot < slots; ++slot) init_barrier(barrier(slot), kArrivals);
       fence_barrier_init();
@@ -51,10 +55,12 @@ class Ring {
     const uint32_t to = address(prefetch_slot_);
     pace_.ask(prefetch_slot_, num_bytes);
 #if __CUDA_ARCH__ >= 900
-    if (threadIdx.x % 32 == 0) bulk_copy(to, from, num_bytes, barrier(prefetch_slot_), kEvictFirst);
+    if (lane_ == 0) {
+      arrive_and_expect(barrier(prefetch_slot_), num_bytes);
+      bulk_copy(to, from, num_bytes, barrier(prefetch_slot_), kEvictFirst);
+    }
 #else
-    for (int at = static_cast<int>(threadIdx.x) % 32 * 16; at < num_bytes; at += 512)
-      copy_16(to + at, from + at);
+    for (int at = static_cast<int>(lane_) * 16; at < num_bytes; at += 512) copy_16(to + at, from + at);
     arrive_after_copies(barrier(prefetch_slot_));
 #endif
     prefetch_slot_ = prefetch_slot_ + 1 == slots ? 0 : prefetch_slot_ + 1;
@@ -78,32 +84,43 @@ class Ring {
   __device__ uint32_t barrier(int slot) const { return memory_ + slots * slot_bytes(layout) + slot * 8; }
 
   const uint32_t memory_;
+  const unsigned lane_;
   Pace<slots> pace_;
   int prefetch_slot_{0}, slot_{0};
   uint32_t phase_{0};
 };
 
-// The activations of a pass: [num_columns] rows in shared memory.
+// The activations of a pass: [count] rows in shared memory.
 struct Columns {
   const __nv_bfloat16* activations;
   int stride;
-  int count;  // columns that hold a token; the others count as zero
+  int count;  // columns that hold a token
 };
 
-// A lane's B registers for both products of a group of 32 columns of the contraction.
-__device__ inline uint4 activations_of(const Columns& columns, int tile, int group) {
-  const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
-  if (g >= columns.count) return make_uint4(0, 0, 0, 0);
-  return *reinterpret_cast<const uint4*>(columns.activations + g * columns.stride + tile * kTileCols +
-                                         32 * group + 8 * t);
-}
+// A lane reads its column of them: column g, or the last one where there is no such column. The sums of a column depend on no other
+// column, and nobody takes the sums of one that holds no token, so nothing has to be zero.
+class LaneColumn {
+ public:
+  __device__ LaneColumn(const Columns& columns, int lane)
+      : address_(shared_address(columns.activations + min(lane / 4, columns.count - 1) * columns.stride +
+                                lane % 4 * 8)) {}
+  // A lane's B registers for both products of a group of 32 columns of the contraction.
+  __device__ uint4 activations(int tile, int group) const {
+    return load_shared_16(address_ +
+                          (tile * kTileCols + 32 * group) * static_cast<int>(sizeof(__nv_bfloat16)));
+  }
 
-// A position among the units of a matrix, which are numbered strip by strip.
+ private:
+  const uint32_t address_;
+};
+
+// A position among the units of a matrix, which are numbered strip by strip. Several matrices of one shape are numbered one after the
+// other.
 struct UnitCursor {
   int unit, segment;
 
   __device__ UnitCursor(const Strips& strips, int first)
-      : unit(first), segment(first % strips.num_segments) {}
+      : unit(first), segment(static_cast<int>(strips.by_segments.remainder(static_cast<unsigned>(first)))) {}
   // Moves on by as many units as a CTA has warps; returns the distance in bytes.
   __device__ int advance(const Strips& strips, int warps) {
     unit += warps;
@@ -118,18 +135,26 @@ struct UnitCursor {
   }
 };
 
-template <Layout layout, int warps, int slots>
+// The matrices whose units a CTA takes. A functor of another type returns the address of the matrix with this index.
+struct OneMatrix {
+  const uint8_t* data;
+  __device__ const uint8_t* operator()(int) const { return data; }
+};
+
+template <Layout layout, int warps, int slots, typename Matrices = OneMatrix>
 class UnitStream {
  public:
   // Takes units first + warp, first + warp + warps, ... below `last`.
-  __device__ UnitStream(const Strips& strips, const uint8_t* matrix, int first, int last, uint8_t* ring)
+  __device__ UnitStream(const Strips& strips, const Matrices& matrices, int first, int last, uint8_t* ring)
       : strips_(strips),
+        matrices_(matrices),
+        thread_(thread_of_cta()),
         last_(last),
-        to_prefetch_(strips, first + static_cast<int>(threadIdx.x) / 32),
+        to_prefetch_(strips, first + static_cast<int>(thread_ / 32)),
         to_multiply_(to_prefetch_),
-        from_(matrix + size_t{1} * (to_prefetch_.unit / strips.num_segments) * strips.strip_bytes +
-              to_prefetch_.segment * strips.segment_bytes),
-        ring_(ring + threadIdx.x / 32 * warp_ring_bytes(layout, slots), strips.bus) {}
+        ring_(ring + thread_ / 32 * warp_ring_bytes(layout, slots), thread_ % 32, strips.bus) {
+    find_matrix();
+  }
 
   // start_prefetch() prefetches the first weights, which depend on nothing. fill_ring(), called after the activations have been
   // requested, prefetches as many more as the ring holds.
@@ -149,7 +174,11 @@ class UnitStream {
   // With a single column half of the sums are needed: the other lanes' and registers' columns are empty.
   template <bool is_single>
   __device__ void run(int end, const Columns& columns, float* partials, int base) {
-    for (; to_multiply_.unit < end; to_multiply_.advance(strips_, warps)) {
+    const int lane = static_cast<int>(thread_ % 32), column = 2 * (lane % 4),
+              sums_of_unit = kStripRows * columns.count;
+    const LaneColumn lane_column(columns, lane);
+    float* to = partials + (to_multiply_.unit - base) * sums_of_unit + lane / 4 * columns.count + column;
+    for (; to_multiply_.unit < end; to_multiply_.advance(strips_, warps), to += warps * sums_of_unit) {
       const int num_tiles = to_multiply_.num_tiles(strips_), first_tile = to_multiply_.first_tile(strips_);
       float sums[4]{};
       int tile = 0;
@@ -157,10 +186,15 @@ class UnitStream {
         const int count = min(kSlotTiles, num_tiles - tile);
         const uint32_t slot = ring_.next();
         const auto add = [&](int i) {
+          const TileWords<layout> words(slot + i * tile_bytes(layout), lane);
 #pragma unroll
-          for (int group = 0; group < 2; ++group)
-            add_group(group_weights<layout>(slot + i * tile_bytes(layout), group),
-                      activations_of(columns, first_tile + tile + i, group), sums);
+          for (int group = 0; group < 2; ++group) {
+            uint32_t a[2][4];
+            words.unpack(group, a);
+            const uint4 b = lane_column.activations(first_tile + tile + i, group);
+            mma_bf16(sums, a[0], b.x, b.y);
+            mma_bf16(sums, a[1], b.z, b.w);
+          }
         };
         if (count == kSlotTiles) {
 #pragma unroll
@@ -172,8 +206,14 @@ class UnitStream {
         prefetch();
         tile += kSlotTiles;
       } while (kSlotTiles < kMaxSegmentTiles && tile < num_tiles);
-      store<is_single>(sums, columns.count,
-                       partials + (to_multiply_.unit - base) * kStripRows * columns.count);
+      if (is_single ? column == 0 : column < columns.count) {
+        to[0] = sums[0];
+        to[8 * columns.count] = sums[2];
+      }
+      if (!is_single && column + 1 < columns.count) {
+        to[1] = sums[1];
+        to[8 * columns.count + 1] = sums[3];
+      }
     }
   }
 
@@ -187,36 +227,49 @@ class UnitStream {
     if (to_prefetch_.unit < last_) {
       const int num_tiles = to_prefetch_.num_tiles(strips_), count = min(kSlotTiles, num_tiles - next_tile_);
       ring_.prefetch(from_ + next_tile_ * tile_bytes(layout), count * tile_bytes(layout));
-      next_tile_ += kSlotTiles;
-      if (next_tile_ >= num_tiles) {
+      if constexpr (kSlotTiles < kMaxSegmentTiles) {
+        next_tile_ += kSlotTiles;
+        if (next_tile_ < num_tiles) return;
         next_tile_ = 0;
-        from_ += to_prefetch_.advance(strips_, warps);
       }
+      from_ += to_prefetch_.advance(strips_, warps);
+      if (kHasSeveral && to_prefetch_.unit >= matrix_end_) find_matrix();
     }
   }
+  // Finds the unit to prefetch in its matrix.
+  __device__ void find_matrix() {
+    const auto strip = static_cast<int>(
+        strips_.by_segments.quotient(static_cast<unsigned>(min(to_prefetch_.unit, max(last_ - 1, 0)))));
+    const int index =
+        kHasSeveral ? static_cast<int>(strips_.by_strips.quotient(static_cast<unsigned>(strip))) : 0;
+    matrix_end_ = (index + 1) * strips_.num_strips * strips_.num_segments;
+    from_ = matrices_(index) + size_t{1} * (strip - index * strips_.num_strips) * strips_.strip_bytes +
+            to_prefetch_.segment * strips_.segment_bytes;
+  }
 
-  template <bool is_single>
-  static __device__ void store(const float (&sums)[4], int count, float* to) {
-    const int lane = threadIdx.x % 32, g = lane / 4, column = 2 * (lane % 4);
-    if (column < count) {
-      to[g * count + column] = sums[0];
-      to[(g + 8) * count + column] = sums[2];
-    }
-    if (!is_single && column + 1 < count) {
-      to[g * count + column + 1] = sums[1];
-      to[(g + 8) * count + column + 1] = sums[3];
-    }
+  // Reads threadIdx.x once. The compiler would read it again wherever it is named, which takes longer than a product.
+  static __device__ unsigned thread_of_cta() {
+    unsigned thread;
+    asm volatile("mov.u32 %0, %tid.x;" : "=r"(thread));
+    return thread;
   }
 
   static constexpr int kSlotTiles{slot_tiles(layout)};
+  static constexpr bool kHasSeveral{!std::is_same_v<Matrices, OneMatrix>};
 
   const Strips& strips_;
+  const Matrices matrices_;
+  const unsigned thread_;
   int last_;
   UnitCursor to_prefetch_, to_multiply_;  // the unit to prefetch next, and the unit to multiply next
-  const uint8_t* from_;                   // where the unit to prefetch lies
+  const uint8_t* from_{nullptr};          // where the unit to prefetch lies
+  int matrix_end_{0};                     // the first unit of the next matrix
   int next_tile_{0};
   Ring<layout, slots> ring_;
 };
+
+// Returns i / count. Most passes have a single column, and then nothing waits for a division.
+__device__ inline int divide(int i, int count) { return count == 1 ? i : i / count; }
 
 // A CTA's dynamic shared memory: rings, activations, and as many units' sums as there is room for.
 struct CtaMemory {
@@ -237,8 +290,7 @@ __device__ CtaMemory cta_memory(int cols, int columns) {
 
 // End of the batch that begins at `from`: whole strips whose sums fit into `capacity` units, at the latest `last`.
 __device__ inline int batch_end(int from, int last, int num_segments, int capacity) {
-  const int end = (from + capacity) / num_segments * num_segments;
-  return min(end, last);
+  return last - from <= capacity ? last : (from + capacity) / num_segments * num_segments;
 }
 
 // Adds up, in order, those segments of `strip` that lie in [from, end).

@@ -68,12 +68,13 @@ struct StreamShape {
   size_t shared_bytes;
 
   int threads() const { return 32 * of.warps; }
-  // The strips as a launch of this shape streams them.
-  Strips strips(Strips strips) const {
+  // The strips as a launch of this shape streams them, where so many CTAs share them.
+  Strips strips(Strips strips, unsigned num_ctas) const {
     strips.advance_segments = of.warps % strips.num_segments;
     strips.advance_bytes =
         of.warps / strips.num_segments * strips.strip_bytes + strips.advance_segments * strips.segment_bytes;
     strips.wrap_bytes = strips.strip_bytes - strips.num_segments * strips.segment_bytes;
+    strips.by_ctas = Divisor(num_ctas);
     strips.bus = memory_bus();
     return strips;
   }
@@ -99,7 +100,11 @@ inline StreamShape stream_shape(Budget budget, const Strips& strips, int cols, i
   passed = (columns + passes - 1) / passes;
   int kept = least_units;
   while (kept < units && stream_bytes(of, layout, cols, passed, kept + 1) <= room) ++kept;
-  return {of, passed, stream_bytes(of, layout, cols, passed, kept)};
+  // More than half of the shared memory in any case. A launch has a CTA for each multiprocessor, and where two of them fit beside each other,
+  // the first multiprocessors that are free get two, and others none: experts_down() of one token took a third longer when the compiler had
+  // come to need few enough registers. With room / 2 each, and a kilobyte each for the driver, two would just fit.
+  const size_t alone = room / 2 + 16;
+  return {of, passed, std::max(stream_bytes(of, layout, cols, passed, kept), alone)};
 }
 
 }  // namespace nibble::cuda

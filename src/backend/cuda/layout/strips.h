@@ -30,6 +30,7 @@
 #include <type_traits>
 
 #include "backend/cuda/chip/pace.h"
+#include "backend/cuda/layout/divisor.h"
 
 namespace nibble::cuda {
 
@@ -76,10 +77,12 @@ struct Strips {
   int segment_tiles{0};  // the last segment may have fewer
   int num_segments{0};   // of a strip
   int segment_bytes{0}, strip_bytes{0};
+  Divisor by_strips{}, by_segments{};
   // The launch fills these in (stream_shape.h): a kernel reads its arguments at no cost, and divisions would cost it time. A warp steps
   // from one segment to its next by so many segments and bytes; where that passes the end of the strip, then by a strip's segments back
   // and wrap_bytes on.
   int advance_segments{0}, advance_bytes{0}, wrap_bytes{0};
+  Divisor by_ctas{};  // that share the matrix
   Bus bus{};
 
   constexpr size_t matrix_bytes() const { return size_t{1} * num_strips * strip_bytes; }
@@ -96,28 +99,35 @@ constexpr Strips make_strips(Layout layout, int rows, int cols, int max_segment_
   strips.num_segments = (strips.num_tiles + strips.segment_tiles - 1) / strips.segment_tiles;
   strips.segment_bytes = strips.segment_tiles * tile_bytes(layout);
   strips.strip_bytes = strips.num_tiles * tile_bytes(layout);
+  strips.by_strips = Divisor(static_cast<unsigned>(strips.num_strips));
+  strips.by_segments = Divisor(static_cast<unsigned>(strips.num_segments));
   return strips;
 }
 
+// Returns where share n begins, if `num` have an even share of count things. 32 bits are enough: of kMaxVocab rows and 4,096 columns each of 256
+// CTAs has a share of 2^19 units, and n of them are no more than all.
+constexpr unsigned part_of(unsigned count, unsigned n, const Divisor& num) { return num.quotient(count * n); }
 // A CTA's share of a matrix in units (the segments, strip by strip): cut anywhere, or only between strips.
 struct UnitRange {
   int first, last;
 };
-constexpr UnitRange share_of(const Strips& strips, bool whole_strips, unsigned cta, unsigned num_ctas) {
-  const long long count = whole_strips ? strips.num_strips : 1ll * strips.num_strips * strips.num_segments;
-  const int scale = whole_strips ? strips.num_segments : 1;
-  return {static_cast<int>(count * cta / num_ctas) * scale,
-          static_cast<int>(count * (cta + 1) / num_ctas) * scale};
+constexpr UnitRange share_of(const Strips& strips, bool whole_strips, unsigned cta) {
+  const auto num_strips = static_cast<unsigned>(strips.num_strips),
+             num_segments = static_cast<unsigned>(strips.num_segments);
+  const unsigned count = whole_strips ? num_strips : num_strips * num_segments,
+                 scale = whole_strips ? num_segments : 1;
+  return {static_cast<int>(part_of(count, cta, strips.by_ctas) * scale),
+          static_cast<int>(part_of(count, cta + 1, strips.by_ctas) * scale)};
 }
 // The segment at which a CTA's share begins inside of a strip, whose sums then have a second part (kernels.h);
 // num_segments if none does. There are no more CTAs than strips, so no strip is cut twice.
 constexpr int cut_of(const Strips& strips, int strip, unsigned num_ctas) {
-  const long long count = 1ll * strips.num_strips * strips.num_segments,
-                  first = 1ll * strip * strips.num_segments;
-  const auto cta = static_cast<unsigned>(first * num_ctas / count);
+  const auto count = static_cast<unsigned>(strips.num_strips * strips.num_segments),
+             first = static_cast<unsigned>(strip * strips.num_segments);
+  const unsigned cta = first * num_ctas / count;
   for (unsigned next = cta; next <= cta + 1; ++next) {
-    const long long segment = count * next / num_ctas - first;
-    if (segment > 0 && segment < strips.num_segments) return static_cast<int>(segment);
+    const int segment = static_cast<int>(count * next / num_ctas) - static_cast<int>(first);
+    if (segment > 0 && segment < strips.num_segments) return segment;
   }
   return strips.num_segments;
 }

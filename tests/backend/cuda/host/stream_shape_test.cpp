@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdint>
+
 namespace nibble::cuda {
 namespace {
 
@@ -41,8 +43,17 @@ TEST(CudaStreamShape, OneTokenHasAsManyWarpsInTheSmallestBudget) {
       EXPECT_EQ(shape.of.slots, 2);
     }
   const Strips up = make_strips(Layout::kMxfp4, 5760, 2880);
-  EXPECT_EQ(stream_shape(Budget::k99, up, 2880, 1, 99).shared_bytes,
-            stream_shape(Budget::k227, up, 2880, 1, 99).shared_bytes);
+  for (const Budget budget : {Budget::k99, Budget::k227})
+    EXPECT_GE(stream_shape(budget, up, 2880, 1, 99).shared_bytes,
+              stream_bytes({16, 2}, Layout::kMxfp4, 2880, 1, 99));
+}
+
+// A multiprocessor has a kilobyte more than a CTA may take, and each CTA takes one for the driver.
+TEST(CudaStreamShape, LeavesNoRoomForASecondCtaOnAMultiprocessor) {
+  for (const Budget budget : kBudgets) {
+    const StreamShape shape = stream_shape(budget, make_strips(Layout::kBf16, 160, 64), 64, 1, 1);
+    EXPECT_GT(2 * (shape.shared_bytes + 1024), static_cast<size_t>(kilobytes(budget) + 1) * 1024);
+  }
 }
 
 TEST(CudaStreamShape, CutsColumnsIntoEvenPassesWhereTheyDoNotAllFit) {
@@ -51,13 +62,46 @@ TEST(CudaStreamShape, CutsColumnsIntoEvenPassesWhereTheyDoNotAllFit) {
   EXPECT_EQ(stream_shape(Budget::k227, strips, 4096, 9, 16).columns, 5);
 }
 
+TEST(CudaStreamShape, SharesEvenlyAndCompletelyHoweverManyCtasThereAre) {
+  for (const int rows : {16, 2880, 5120, 201088})
+    for (const unsigned num_ctas : {1u, 7u, 33u, 48u, 132u, 256u})
+      for (const bool whole_strips : {false, true}) {
+        const Strips plain = make_strips(Layout::kBf16, rows, 2880);
+        const Strips strips = stream_shape(Budget::k227, plain, 2880, 1, 9).strips(plain, num_ctas);
+        const int64_t units = int64_t{strips.num_strips} * (whole_strips ? 1 : strips.num_segments);
+        for (unsigned cta = 0; cta < num_ctas; ++cta) {
+          const UnitRange range = share_of(strips, whole_strips, cta);
+          const int scale = whole_strips ? strips.num_segments : 1;
+          EXPECT_EQ(range.first, units * cta / num_ctas * scale);
+          EXPECT_EQ(range.last, units * (cta + 1) / num_ctas * scale);
+        }
+      }
+}
+
+TEST(CudaDivisor, DividesAsTheProcessorDoes) {
+  for (const unsigned divisor :
+       {1u, 2u, 3u, 5u, 9u, 33u, 48u, 132u, 180u, 641u, 65535u, 65536u, (1u << 31) - 1, 1u << 31}) {
+    const Divisor by(divisor);
+    const auto expect_right = [&](unsigned n) {
+      EXPECT_EQ(by.quotient(n), n / divisor) << n << " / " << divisor;
+      EXPECT_EQ(by.remainder(n), n % divisor) << n << " / " << divisor;
+    };
+    for (unsigned n = 0; n < 2000; ++n) {
+      expect_right(n);
+      expect_right((1u << 31) - 1 - n);
+      expect_right(static_cast<unsigned>((uint64_t{n} * divisor) % (1u << 31)));
+      expect_right(static_cast<unsigned>((uint64_t{n} * divisor + divisor - 1) % (1u << 31)));
+    }
+  }
+}
+
 // A warp visits every unit that is its own, whatever the number of warps.
 TEST(CudaStreamShape, StepsFromUnitToUnit) {
   for (const Budget budget : {Budget::k99, Budget::k227})
     for (const int cols : {320, 2880, 4096}) {
       const Strips plain = make_strips(Layout::kMxfp4, 2880, cols);
       const StreamShape shape = stream_shape(budget, plain, cols, 8, 64);
-      const Strips strips = shape.strips(plain);
+      const Strips strips = shape.strips(plain, 132);
       int segment = 0, bytes = 0;
       for (int unit = 0; unit < plain.num_strips * plain.num_segments - shape.of.warps;
            unit += shape.of.warps) {
