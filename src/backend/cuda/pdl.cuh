@@ -5,6 +5,7 @@
 
 #include <cuda_runtime.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "backend/cuda/chip/target.h"
@@ -72,6 +73,14 @@ void launch(const LaunchContext& gpu, const Label& label, void (*kernel)(Params.
   check(cudaLaunchKernelEx(&config, kernel, args...,
                            gpu.stream.recorder ? gpu.stream.recorder->next(label) : Timestamps{}),
         "launching a kernel");
+}
+
+// The same launch with so much shared memory that one CTA fits on a multiprocessor. A launch that has one for each needs that: where two fit,
+// the first multiprocessors that are free get two, and others none. experts_down() of one token took a third longer when the compiler had
+// come to need few enough registers.
+inline LaunchShape alone(LaunchShape shape) {
+  shape.shared_bytes = std::max(shape.shared_bytes, alone_bytes(device_caps().shared_bytes));
+  return shape;
 }
 
 // Gives all kernels of a step the same split of a multiprocessor's memory into L1 and shared memory. A change of the

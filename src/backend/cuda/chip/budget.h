@@ -21,6 +21,9 @@ constexpr size_t usable_bytes(size_t shared_bytes) { return shared_bytes - 1024;
 constexpr size_t usable_bytes(Budget budget) {
   return usable_bytes(static_cast<size_t>(kilobytes(budget)) * 1024);
 }
+// The least dynamic shared memory with which a CTA has a multiprocessor to itself, on a chip with so many bytes for a CTA. A multiprocessor
+// has a kilobyte more than that, and each CTA takes one for the driver.
+constexpr size_t alone_bytes(size_t shared_bytes) { return usable_bytes(shared_bytes) / 2 + 16; }
 // The largest budget that a chip with so many bytes for a CTA has; none below 99 KB.
 constexpr std::optional<Budget> largest_budget(size_t shared_bytes) {
   std::optional<Budget> largest;

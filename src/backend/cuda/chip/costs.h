@@ -9,7 +9,7 @@ namespace nibble::cuda {
 
 // Warp instructions of a strip's tiles of 64 columns. They are those on the path of a full segment of sm_90a, the branch of lane 0 that
 // refills a ring counted as taken; other families differ by a few. `few`: kernels for up to 16 tokens, a tile for one pass (qkv_kernel:
-// 516, 666 and 470 for a segment of 5). `many` and `many_columns`: kernels of prompts, a tile, and each tile of 8 columns that it is
+// 477, 614 and 409 for a segment of 5). `many` and `many_columns`: kernels of prompts, a tile, and each tile of 8 columns that it is
 // multiplied with (experts_up_many_kernel, qkv_many_kernel: loops for 2 to 8 of those; a fifth of a segment's end and the warps that copy
 // are counted in). To count them, with the packages nvidia-cuda-cuobjdump and nvidia-cuda-nvdisasm of PyPI on the PATH:
 //
@@ -20,9 +20,9 @@ struct LoopCost {
   double few, many, many_columns;
 };
 inline constexpr LoopCost kLoopCosts[]{
-    {Layout::kBf16, 103, 63, 8.0},
-    {Layout::kE4m3, 133, 108, 9.0},
-    {Layout::kMxfp4, 94, 111, 8.2},
+    {Layout::kBf16, 95, 63, 8.0},
+    {Layout::kE4m3, 123, 108, 9.0},
+    {Layout::kMxfp4, 82, 111, 8.2},
 };
 // attend_tiles_kernel: about 400 for the 34 products of a page and two rows.
 inline constexpr double kAttendInstructionsPerProduct{12};
@@ -53,7 +53,7 @@ inline constexpr double kAttendClocksPerPage{1750};
 // loaded and normed, which only weights that were requested before can use: memory works, and the products wait.
 //
 // Fitted to decoding of 120b and 20b in all three formats at depth 0 and 16,384 on H100 and H200 (records/cuda-bench.jsonl,
-// records/cuda-predict.jsonl) and to the parts of a step on an H100 (records/cuda-profile.jsonl): qkv, attend and project together 9.5 us
+// records/cuda-predict.jsonl) and to the parts of a step on an H100 (records/cuda-profile.jsonl): qkv, attend and project together 8.3 us
 // a layer, route, experts_up and experts_down 10.4, the ends of a step 6.8, the prologue 2.3; within these they are divided by those parts
 // and by the timestamps of docs/decisions/0005 (the last CTA of experts_up is 3.5 us behind the first). All predicted speeds are within
 // 5 % of the measured.
@@ -63,8 +63,8 @@ struct SerialCost {
   double serial, prologue;
 };
 inline constexpr SerialCost kSerialCosts[]{
-    {Operation::kEmbed, 1.5, 0},     {Operation::kRmsNorm, 2.0, 0},   {Operation::kQkv, 3.0, 2.3},
-    {Operation::kAppend, 1.5, 0},    {Operation::kAttend, 3.5, 0},    {Operation::kProject, 3.0, 2.3},
+    {Operation::kEmbed, 1.5, 0},     {Operation::kRmsNorm, 2.0, 0},   {Operation::kQkv, 2.6, 2.3},
+    {Operation::kAppend, 1.5, 0},    {Operation::kAttend, 3.1, 0},    {Operation::kProject, 2.6, 2.3},
     {Operation::kRoute, 4.0, 0},     {Operation::kExpertsUp, 3.7, 0}, {Operation::kExpertsDown, 2.7, 2.3},
     {Operation::kUnembed, 2.1, 2.3}, {Operation::kSample, 3.2, 0},
 };

@@ -247,19 +247,12 @@ class UnitStream {
             to_prefetch_.segment * strips_.segment_bytes;
   }
 
-  // Reads threadIdx.x once. The compiler would read it again wherever it is named, which takes longer than a product.
-  static __device__ unsigned thread_of_cta() {
-    unsigned thread;
-    asm volatile("mov.u32 %0, %tid.x;" : "=r"(thread));
-    return thread;
-  }
-
   static constexpr int kSlotTiles{slot_tiles(layout)};
   static constexpr bool kHasSeveral{!std::is_same_v<Matrices, OneMatrix>};
 
   const Strips& strips_;
   const Matrices matrices_;
-  const unsigned thread_;
+  const unsigned thread_;  // reading it takes longer than a product
   int last_;
   UnitCursor to_prefetch_, to_multiply_;  // the unit to prefetch next, and the unit to multiply next
   const uint8_t* from_{nullptr};          // where the unit to prefetch lies

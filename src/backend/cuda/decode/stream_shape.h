@@ -100,11 +100,7 @@ inline StreamShape stream_shape(Budget budget, const Strips& strips, int cols, i
   passed = (columns + passes - 1) / passes;
   int kept = least_units;
   while (kept < units && stream_bytes(of, layout, cols, passed, kept + 1) <= room) ++kept;
-  // More than half of the shared memory in any case. A launch has a CTA for each multiprocessor, and where two of them fit beside each other,
-  // the first multiprocessors that are free get two, and others none: experts_down() of one token took a third longer when the compiler had
-  // come to need few enough registers. With room / 2 each, and a kilobyte each for the driver, two would just fit.
-  const size_t alone = room / 2 + 16;
-  return {of, passed, std::max(stream_bytes(of, layout, cols, passed, kept), alone)};
+  return {of, passed, stream_bytes(of, layout, cols, passed, kept)};
 }
 
 }  // namespace nibble::cuda

@@ -19,6 +19,11 @@ __device__ inline uint32_t multiply_pair(uint32_t a, __nv_bfloat162 b) {
   return reinterpret_cast<const uint32_t&>(product);
 }
 
+// A lane's A registers for both products of a group of 32 columns.
+struct GroupWeights {
+  uint32_t first[4], second[4];
+};
+
 // Four A registers of a word of MXFP4 codes: its codes' values times 2^-126, times the scales, of row g in the lower half of `scales` and of
 // row g + 8 in the upper.
 __device__ inline void unpack_mxfp4(uint32_t word, uint32_t scales, uint32_t (&a)[4]) {
@@ -39,6 +44,33 @@ __device__ inline void unpack_e4m3(uint32_t upper, uint32_t lower, uint32_t (&a)
   a[1] = multiply_pair(lower & 0x87F087F0u, kScale);
   a[2] = multiply_pair(second(upper), kScale);
   a[3] = multiply_pair(second(lower), kScale);
+}
+
+// The weights of group `group` of the tile at the shared address `tile`: for products with many columns, which leave few registers.
+template <Layout layout>
+__device__ GroupWeights group_weights(uint32_t tile, int group) {
+  const int lane = threadIdx.x % 32;
+  GroupWeights w;
+  if constexpr (layout == Layout::kBf16) {
+    const auto load = [&](int m, uint32_t(&a)[4]) {
+      const uint4 words = load_shared_16(tile + (2 * group + m) * 512 + lane * 16);
+      a[0] = words.x, a[1] = words.y, a[2] = words.z, a[3] = words.w;
+    };
+    load(0, w.first);
+    load(1, w.second);
+  } else if constexpr (layout == Layout::kE4m3) {
+    const uint4 codes = load_shared_16(tile + group * 512 + lane * 16);
+    unpack_e4m3(codes.x, codes.y, w.first);
+    unpack_e4m3(codes.z, codes.w, w.second);
+  } else {
+    const uint4 codes = load_shared_16(tile + lane * 16);
+    const uint32_t scales = load_shared_4(tile + kTileCodeBytes + lane / 4 * 4);
+    // A stored scale is the exponent of a bfloat16, which has it at bits 14-7.
+    const uint32_t of_group = __byte_perm(scales, 0, group ? 0x4342 : 0x4140) << 7;
+    unpack_mxfp4(group ? codes.z : codes.x, of_group, w.first);
+    unpack_mxfp4(group ? codes.w : codes.y, of_group, w.second);
+  }
+  return w;
 }
 
 // The weights of a tile, of which group after group is unpacked: product m of the group is a[m]. Codes are loaded once.

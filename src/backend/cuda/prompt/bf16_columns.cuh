@@ -47,7 +47,6 @@ class Bf16Lane {
   __device__ Bf16Lane() {
     const int lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32,
               g = lane / 4;
-    lane_ = lane;
     weights_ = warp % Shape::kRowWarps * tile_bytes(layout);
     for (int group = 0; group < 2; ++group)
       columns_[group] = Shape::kWeightBytes +
@@ -59,11 +58,9 @@ class Bf16Lane {
   // happens to hold, and nobody reads their sums.
   template <int tiles>
   __device__ void add_stage(uint32_t stage, PromptSums& sums) const {
-    const TileWords<layout> words(stage + weights_, lane_);
 #pragma unroll
     for (int group = 0; group < 2; ++group) {
-      uint32_t a[2][4];
-      words.unpack(group, a);
+      const GroupWeights w = group_weights<layout>(stage + weights_, group);
       // Several sums at a time, first one product of each and then the other: a sum's second product waits for its first.
       constexpr int kAtOnce{tiles < 4 ? tiles : 4};
 #pragma unroll
@@ -75,16 +72,15 @@ class Bf16Lane {
             b[n] = load_shared_16(stage + columns_[group] + 8 * (first + n) * Shape::kRowBytes);
 #pragma unroll
         for (int n = 0; n < kAtOnce; ++n)
-          if (first + n < tiles) mma_bf16(sums[first + n], a[0], b[n].x, b[n].y);
+          if (first + n < tiles) mma_bf16(sums[first + n], w.first, b[n].x, b[n].y);
 #pragma unroll
         for (int n = 0; n < kAtOnce; ++n)
-          if (first + n < tiles) mma_bf16(sums[first + n], a[1], b[n].z, b[n].w);
+          if (first + n < tiles) mma_bf16(sums[first + n], w.second, b[n].z, b[n].w);
       }
     }
   }
 
  private:
-  int lane_;
   uint32_t weights_,
       columns_[2];  // where the lane reads in each stage: columns of the first and second group of 32
 };

@@ -44,67 +44,42 @@ struct PairSums {
 template <typename Load, typename Store>
 PairSums(Load, Store) -> PairSums<Load, Store>;
 
-// The pairs of an item that a lane has sums of, and what their sums meet. A batch has few of them, so both are asked for before the
+// The pairs of an item of a batch that a lane has sums of, and what their sums meet. There are few of them, so both are asked for before the
 // products: the end of an item would wait twice for memory.
 template <typename Shape, typename Take>
-class PairsOfLane {
+class PairsOfBatch {
  public:
-  __device__ PairsOfLane(const Groups& groups, const PromptItem& item, const Take& take)
-      : pairs_(groups.pairs + item.first_column), columns_(item.columns) {
-    if constexpr (kEarly) load(take, 0, early_);
+  __device__ PairsOfBatch(const Groups& groups, const PromptItem& item, const Take& take)
+      : columns_(item.columns) {
+    visit<kTiles>([&](int n, int c, int column) {  // behind the last column, the last one again
+      pair_[n][c] = __ldcg(groups.pairs + item.first_column + min(column, columns_ - 1));
+    });
+    visit<kTiles>([&](int n, int c, int) { loaded_[n][c] = take.load(pair_[n][c]); });
   }
-  // A run of columns at once: loads behind stores would cost the latency of memory every time.
-  template <typename Sums>
-  __device__ void store(const Take& take, const Sums& sums) const {
-    constexpr int kTiles{sizeof(sums) / sizeof(sums[0])};
-    if constexpr (kEarly) {
-      store_run<kTiles>(take, 0, early_, sums);
-    } else {
-#pragma unroll
-      for (int first = 0; first < kTiles; first += kRun) {
-        Run run;
-        load(take, first, run);
-        store_run<kTiles>(take, first, run, sums);
-      }
-    }
+  template <int tiles>
+  __device__ void store(const Take& take, const float (&sums)[tiles][4]) const {
+    visit<tiles>([&](int n, int c, int column) {
+      if (column < columns_) take.store(pair_[n][c], loaded_[n][c], sums[n][c], sums[n][c + 2]);
+    });
   }
 
  private:
-  static constexpr bool kEarly{Shape::kColumns <= kBatchColumns};
-  static constexpr int kRun{kEarly ? Shape::kColumns / 8 : 4};
-  struct Run {
-    int pair[kRun][2];
-    decltype(std::declval<Take>().load(0)) loaded[kRun][2];
-  };
-  static __device__ int column_of(int n, int c) { return first_column_of_lane<Shape>() + 8 * n + c; }
-
-  __device__ void load(const Take& take, int first, Run& run) const {
+  static constexpr int kTiles{Shape::kColumns / 8};
+  template <int tiles, typename F>
+  static __device__ void visit(const F& f) {
 #pragma unroll
-    for (int n = 0; n < kRun; ++n)
+    for (int n = 0; n < tiles; ++n)
 #pragma unroll
-      for (int c = 0; c < 2; ++c)  // behind the last column, the last one again
-        run.pair[n][c] = __ldcg(pairs_ + min(column_of(first + n, c), columns_ - 1));
-#pragma unroll
-    for (int n = 0; n < kRun; ++n)
-#pragma unroll
-      for (int c = 0; c < 2; ++c) run.loaded[n][c] = take.load(run.pair[n][c]);
-  }
-  template <int tiles, typename Sums>
-  __device__ void store_run(const Take& take, int first, const Run& run, const Sums& sums) const {
-#pragma unroll
-    for (int n = 0; n < kRun; ++n)
-#pragma unroll
-      for (int c = 0; c < 2; ++c)
-        if (first + n < tiles && column_of(first + n, c) < columns_)
-          take.store(run.pair[n][c], run.loaded[n][c], sums[first + n][c], sums[first + n][c + 2]);
+      for (int c = 0; c < 2; ++c) f(n, c, first_column_of_lane<Shape>() + 8 * n + c);
   }
 
-  const int* const pairs_;
   const int columns_;
-  Run early_;
+  int pair_[kTiles][2];
+  decltype(std::declval<Take>().load(0)) loaded_[kTiles][2];
 };
 
-// Multiplies the groups' pairs with their experts' strips. begin(expert, strip, g) returns PairSums.
+// Multiplies the groups' pairs with their experts' strips. begin(expert, strip, g) returns PairSums. What they load is asked for a run of
+// columns at once, before any of it is stored: one behind each store would cost the latency of memory every time.
 template <typename Shape, typename RowOf, typename Begin>
 __device__ void multiply_groups(const Timestamps& timestamps, const Strips& weights, const Groups& groups,
                                 const typename Shape::Rows& activations, const RowOf& row_of,
@@ -114,8 +89,34 @@ __device__ void multiply_groups(const Timestamps& timestamps, const Strips& weig
   const GroupItems<Shape, RowOf> items(groups, weights, row_of);
   multiply_items<Shape>(weights, activations, items, 0, [&](const PromptItem& item, int strip) {
     const auto take = begin(item.matrix, strip, static_cast<int>(threadIdx.x) % 32 / 4);
-    return [take, pairs = PairsOfLane<Shape, decltype(take)>(groups, item, take)](
-               int, bool, const auto& sums) { pairs.store(take, sums); };
+    if constexpr (Shape::kColumns <= kBatchColumns) {
+      return [take, pairs = PairsOfBatch<Shape, decltype(take)>(groups, item, take)](
+                 int, bool, const auto& sums) { pairs.store(take, sums); };
+    } else {
+      return [&groups, item, take](int, bool, const auto& sums) {
+        constexpr int kRun{4}, kTiles{sizeof(sums) / sizeof(sums[0])};
+        const int* pairs = groups.pairs + item.first_column;
+#pragma unroll
+        for (int run = 0; run < kTiles; run += kRun) {
+          int pair[kRun][2];
+          decltype(take.load(0)) loaded[kRun][2];
+          const auto visit = [&](const auto& f) {
+#pragma unroll
+            for (int n = run; n < run + kRun && n < kTiles; ++n)
+#pragma unroll
+              for (int c = 0; c < 2; ++c) f(n, c, first_column_of_lane<Shape>() + 8 * n + c);
+          };
+          visit([&](int n, int c, int column) {  // behind the last column, the last one again
+            pair[n - run][c] = __ldcg(pairs + min(column, item.columns - 1));
+          });
+          visit([&](int n, int c, int) { loaded[n - run][c] = take.load(pair[n - run][c]); });
+          visit([&](int n, int c, int column) {
+            if (column < item.columns)
+              take.store(pair[n - run][c], loaded[n - run][c], sums[n][c], sums[n][c + 2]);
+          });
+        }
+      };
+    }
   });
 }
 

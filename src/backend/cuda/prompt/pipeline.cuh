@@ -187,18 +187,6 @@ __device__ void add_segments(const Strips& weights, int first, int last, const t
   }
 }
 
-// Calls f(item) for each item of this CTA. What the next one is, is asked long before it is needed: that takes as long as a stage.
-template <typename Items, typename F>
-__device__ __forceinline__ void for_each_item(const Items& items, const F& f) {
-  const int count = items.count(), step = static_cast<int>(gridDim.x);
-  int index = static_cast<int>(blockIdx.x);
-  for (PromptItem next = items.at(min(index, count - 1)); index < count; index += step) {
-    const PromptItem item = next;
-    next = items.at(min(index + step, count - 1));
-    f(item);
-  }
-}
-
 // Lets the stages of an item pass.
 template <typename Shape>
 __device__ void skip_item(const Strips& weights, Stages<Shape>& stages) {
@@ -214,18 +202,21 @@ template <typename Shape, typename Items, typename Begin>
 __device__ void multiply_by_warps(const Strips& weights, const typename Shape::Rows& activations,
                                   const Items& items, unsigned cuts, Stages<Shape>& stages,
                                   const Begin& begin) {
-  const int warp = static_cast<int>(threadIdx.x) / 32;
+  const int warp = static_cast<int>(threadIdx.x) / 32, first_index = static_cast<int>(blockIdx.x);
   if (warp >= Shape::kWarps) {
     copy_items<Shape>(weights, activations, items, stages);
     return;
   }
   const typename Shape::Lane lane;
-  for_each_item(items, [&](const PromptItem& item) {
+  PromptItem next = items.at(min(first_index, items.count() - 1));
+  for (int index = first_index; index < items.count(); index += static_cast<int>(gridDim.x)) {
+    const PromptItem item = next;
+    next = items.at(min(index + static_cast<int>(gridDim.x), items.count() - 1));  // long before it is needed
     const int strip = item.first_strip + warp % Shape::kRowWarps;
     const int columns = item.columns - warp / Shape::kRowWarps * Shape::kWarpColumns;
     if (strip >= weights.num_strips || columns <= 0) {
       skip_item(weights, stages);
-      return;
+      continue;
     }
     const auto take = begin(item, strip);
     const int cut = cuts ? cut_of(weights, strip, cuts) : weights.num_segments;
@@ -243,7 +234,7 @@ __device__ void multiply_by_warps(const Strips& weights, const typename Shape::R
       take(first > 0, last - first == weights.num_segments, totals);
       first = last;
     }
-  });
+  }
 }
 
 // Multiplies all items of this CTA, in the first bytes of its dynamic shared memory. `cuts`: how many CTAs share the matrix where it is

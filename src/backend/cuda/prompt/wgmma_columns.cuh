@@ -24,6 +24,18 @@ struct ImageRows {
       : data(reinterpret_cast<const uint8_t*>(image)), num_rows(image_rows) {}
 };
 
+// Calls f(item) for each item of this CTA. What the next one is, is asked long before it is needed: that takes as long as a stage.
+template <typename Items, typename F>
+__device__ __forceinline__ void for_each_item(const Items& items, const F& f) {
+  const int count = items.count(), step = static_cast<int>(gridDim.x);
+  int index = static_cast<int>(blockIdx.x);
+  for (PromptItem next = items.at(min(index, count - 1)); index < count; index += step) {
+    const PromptItem item = next;
+    next = items.at(min(index + step, count - 1));
+    f(item);
+  }
+}
+
 // So many CTAs share a multiprocessor: one multiplies while another waits for memory.
 template <Layout layout, int columns, int warpgroups, int ctas = 1>
 struct WgmmaShape {

@@ -12,6 +12,13 @@ __device__ inline unsigned long long now_ns() {
   return nanoseconds;
 }
 
+// The same as threadIdx.x, read where this stands and kept: the compiler reads threadIdx.x again wherever it is named.
+__device__ inline unsigned thread_of_cta() {
+  unsigned thread;
+  asm volatile("mov.u32 %0, %tid.x;" : "=r"(thread));
+  return thread;
+}
+
 // The dynamic shared memory that the launch gave each CTA.
 __device__ inline uint32_t dynamic_shared_bytes() {
   uint32_t bytes;

@@ -43,16 +43,16 @@ TEST(CudaStreamShape, OneTokenHasAsManyWarpsInTheSmallestBudget) {
       EXPECT_EQ(shape.of.slots, 2);
     }
   const Strips up = make_strips(Layout::kMxfp4, 5760, 2880);
-  for (const Budget budget : {Budget::k99, Budget::k227})
-    EXPECT_GE(stream_shape(budget, up, 2880, 1, 99).shared_bytes,
-              stream_bytes({16, 2}, Layout::kMxfp4, 2880, 1, 99));
+  EXPECT_EQ(stream_shape(Budget::k99, up, 2880, 1, 99).shared_bytes,
+            stream_shape(Budget::k227, up, 2880, 1, 99).shared_bytes);
 }
 
-// A multiprocessor has a kilobyte more than a CTA may take, and each CTA takes one for the driver.
-TEST(CudaStreamShape, LeavesNoRoomForASecondCtaOnAMultiprocessor) {
+// What a multiprocessor has: 100, 164 and 228 KB.
+TEST(CudaStreamShape, ACtaThatIsToBeAloneLeavesNoRoomForAnother) {
   for (const Budget budget : kBudgets) {
-    const StreamShape shape = stream_shape(budget, make_strips(Layout::kBf16, 160, 64), 64, 1, 1);
-    EXPECT_GT(2 * (shape.shared_bytes + 1024), static_cast<size_t>(kilobytes(budget) + 1) * 1024);
+    const size_t cta = static_cast<size_t>(kilobytes(budget)) * 1024, driver = 1024;
+    EXPECT_GT(2 * (alone_bytes(cta) + driver), cta + 1024);
+    EXPECT_LE(alone_bytes(cta), usable_bytes(cta));
   }
 }
 
