@@ -7,6 +7,7 @@
 #include <optional>
 #include <set>
 
+#include "grammar/languages/unicode_property.h"
 #include "tests/grammar/vocabularies.h"
 #include "text/utf8.h"
 
@@ -49,6 +50,32 @@ TEST(Content, EveryCharacterIsOfOneKindOrNone) {
     const bool is_content = c >= 0x20 && c != '"' && c != '\\' && c != 0x7F;
     ASSERT_EQ(std::popcount(content_kinds(c, c)), is_content ? 1 : 0) << static_cast<uint32_t>(c);
   }
+}
+
+TEST(Content, LettersAreWhatPcre2CallsLetters) {
+  Fuel fuel(kPropertyFuel);
+  const CodePoints& letters = *unicode_property("L", fuel);
+  char32_t last = 0x7F;
+  for (const CharacterRange& range : kLetterRanges) {
+    EXPECT_LT(last, range.first) << "the ranges are in order";
+    last = range.last;
+    CodePoints here;
+    here.add(range.first, range.last);
+    EXPECT_EQ(letters.intersection(here), here) << std::hex << static_cast<uint32_t>(range.first);
+    EXPECT_EQ(content_kinds(range.first, range.last), kLetterContent);
+  }
+}
+
+TEST(Content, ARangeHasTheKindsOfItsCharacters) {
+  const char32_t ends[]{0xBF,  0xC0,   0xD6,   0xD7,   0xD8,   0x2C1,  0x2C2,   0x300,
+                        0x3A3, 0x1680, 0x2000, 0x3040, 0x3041, 0xD7A3, 0x10FFFF};
+  for (const char32_t first : ends)
+    for (const char32_t last : ends) {
+      if (first > last) continue;
+      ContentKinds kinds = 0;
+      for (char32_t c = first; c <= last; ++c) kinds |= content_kinds(c, c);
+      EXPECT_EQ(content_kinds(first, last), kinds) << std::hex << static_cast<uint32_t>(first);
+    }
 }
 
 TEST(VocabularyTrie, SlicesAndTheOtherTreeShareTheTokensOut) {
