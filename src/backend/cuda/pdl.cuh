@@ -75,9 +75,9 @@ void launch(const LaunchContext& gpu, const Label& label, void (*kernel)(Params.
         "launching a kernel");
 }
 
-// The same launch with so much shared memory that one CTA fits on a multiprocessor. A launch that has one for each needs that: where two fit,
-// the first multiprocessors that are free get two, and others none. experts_down() of one token took a third longer when the compiler had
-// come to need few enough registers.
+// The same launch with so much shared memory that one CTA fits on a multiprocessor. A launch that has one for each needs that: where two
+// fit, the first multiprocessors that are free get two, and others none. experts_down() of one token took a third longer when the compiler
+// had come to need few enough registers.
 inline LaunchShape alone(LaunchShape shape) {
   shape.shared_bytes = std::max(shape.shared_bytes, alone_bytes(device_caps().shared_bytes));
   return shape;

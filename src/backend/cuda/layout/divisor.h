@@ -15,7 +15,6 @@ class Divisor {
     while ((uint64_t{1} << shift_) < divisor) ++shift_;
     factor_ = static_cast<unsigned>((uint64_t{1} << 32) * ((uint64_t{1} << shift_) - divisor) / divisor + 1);
   }
-  constexpr unsigned value() const { return divisor_; }
   constexpr unsigned quotient(unsigned n) const {
     return (static_cast<unsigned>(uint64_t{n} * factor_ >> 32) + n) >> shift_;
   }

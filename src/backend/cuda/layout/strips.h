@@ -104,8 +104,8 @@ constexpr Strips make_strips(Layout layout, int rows, int cols, int max_segment_
   return strips;
 }
 
-// Returns where share n begins, if `num` have an even share of count things. 32 bits are enough: of kMaxVocab rows and 4,096 columns each of 256
-// CTAs has a share of 2^19 units, and n of them are no more than all.
+// Returns where share n begins, if `num` have an even share of count things. 32 bits are enough: kMaxVocab rows of 4,096 columns are 2^19
+// units, and there are some hundred CTAs.
 constexpr unsigned part_of(unsigned count, unsigned n, const Divisor& num) { return num.quotient(count * n); }
 // A CTA's share of a matrix in units (the segments, strip by strip): cut anywhere, or only between strips.
 struct UnitRange {

@@ -44,6 +44,15 @@ struct PairSums {
 template <typename Load, typename Store>
 PairSums(Load, Store) -> PairSums<Load, Store>;
 
+// Calls f(n, c, column) for both columns of the lane in each of the tiles n of 8 columns from `first` to `last`, that one excluded.
+template <typename Shape, typename F>
+__device__ __forceinline__ void visit_columns(int first, int last, const F& f) {
+#pragma unroll
+  for (int n = first; n < last; ++n)
+#pragma unroll
+    for (int c = 0; c < 2; ++c) f(n, c, first_column_of_lane<Shape>() + 8 * n + c);
+}
+
 // The pairs of an item of a batch that a lane has sums of, and what their sums meet. There are few of them, so both are asked for before the
 // products: the end of an item would wait twice for memory.
 template <typename Shape, typename Take>
@@ -51,27 +60,21 @@ class PairsOfBatch {
  public:
   __device__ PairsOfBatch(const Groups& groups, const PromptItem& item, const Take& take)
       : columns_(item.columns) {
-    visit<kTiles>([&](int n, int c, int column) {  // behind the last column, the last one again
-      pair_[n][c] = __ldcg(groups.pairs + item.first_column + min(column, columns_ - 1));
-    });
-    visit<kTiles>([&](int n, int c, int) { loaded_[n][c] = take.load(pair_[n][c]); });
+    visit_columns<Shape>(0, kTiles,
+                         [&](int n, int c, int column) {  // behind the last column, the last one again
+                           pair_[n][c] = __ldcg(groups.pairs + item.first_column + min(column, columns_ - 1));
+                         });
+    visit_columns<Shape>(0, kTiles, [&](int n, int c, int) { loaded_[n][c] = take.load(pair_[n][c]); });
   }
   template <int tiles>
   __device__ void store(const Take& take, const float (&sums)[tiles][4]) const {
-    visit<tiles>([&](int n, int c, int column) {
+    visit_columns<Shape>(0, tiles, [&](int n, int c, int column) {
       if (column < columns_) take.store(pair_[n][c], loaded_[n][c], sums[n][c], sums[n][c + 2]);
     });
   }
 
  private:
   static constexpr int kTiles{Shape::kColumns / 8};
-  template <int tiles, typename F>
-  static __device__ void visit(const F& f) {
-#pragma unroll
-    for (int n = 0; n < tiles; ++n)
-#pragma unroll
-      for (int c = 0; c < 2; ++c) f(n, c, first_column_of_lane<Shape>() + 8 * n + c);
-  }
 
   const int columns_;
   int pair_[kTiles][2];
@@ -100,12 +103,7 @@ __device__ void multiply_groups(const Timestamps& timestamps, const Strips& weig
         for (int run = 0; run < kTiles; run += kRun) {
           int pair[kRun][2];
           decltype(take.load(0)) loaded[kRun][2];
-          const auto visit = [&](const auto& f) {
-#pragma unroll
-            for (int n = run; n < run + kRun && n < kTiles; ++n)
-#pragma unroll
-              for (int c = 0; c < 2; ++c) f(n, c, first_column_of_lane<Shape>() + 8 * n + c);
-          };
+          const auto visit = [&](const auto& f) { visit_columns<Shape>(run, min(run + kRun, kTiles), f); };
           visit([&](int n, int c, int column) {  // behind the last column, the last one again
             pair[n - run][c] = __ldcg(pairs + min(column, item.columns - 1));
           });

@@ -100,8 +100,8 @@ struct WgmmaShape {
     return kTiles == 1 ? 1 : min(weights.segment_tiles, weights.num_tiles - first_tile);
   }
 
-  // A lane copies one strip's part of a stage, or one tile of the columns. The first tells the barrier of all their bytes: 32 arrivals took
-  // a sixth of the time of a dense product of 16 tokens.
+  // A lane copies one strip's part of a stage, or one tile of the columns. The first tells the barrier of all their bytes: with 32
+  // arrivals a dense product of 16 tokens took 8 to 15 % longer.
   template <typename Items>
   static __device__ void copy_items(const Strips& weights, const ImageRows& activations, const Items& items,
                                     Stages<WgmmaShape>& stages) {

@@ -31,7 +31,7 @@ __device__ void wait_for_products() {
 
 // Describes B at this shared address, for 16 of a tile's 64 columns: the lower word of a descriptor, which counts in 16 bytes. The upper word
 // is a constant: K-major, 128-byte swizzle, 1,024 bytes from 8 columns to the next 8. It stays out of the sums of addresses, because an
-// addition of 64 bits and the moves around it took a sixth of the instructions of a batch's products.
+// addition of 64 bits and the moves around it took a twelfth of the instructions of a batch's products.
 __device__ inline uint32_t describe_columns(uint32_t address) { return 1u << 16 | (address & 0x3FFFF) >> 4; }
 #define NIBBLE_UPPER_WORD "0x40000040"
 
