@@ -13,6 +13,7 @@
 #include "backend/timed_work.h"
 #include "model/batch.h"
 #include "model/config.h"
+#include "model/draft_head.h"
 #include "model/operation.h"
 #include "model/quantize.h"
 #include "model/weights.h"
@@ -27,6 +28,8 @@ struct BackendOptions {
   DenseFormats dense{};                         // quantises these matrices when weights are loaded
   // The format of keys and values: kBf16, or kE4m3, to which float32 is rounded to nearest even, saturating at 448, without a scale.
   Format kv_format{Format::kBf16};
+  // Drafts what the runs of a step ask for (Run::num_to_draft). Null: none does.
+  std::shared_ptr<const DraftHead> draft_head{};
 };
 
 // Bytes that a backend takes before it starts, beside the mapped weights. It reads replaced_weight_bytes of those when it starts and

@@ -67,7 +67,15 @@ struct Run {
   // n >= 0: the run is of one token, the one that the step before chooses in its output row n; what `tokens` holds is not read. Only
   // for backends with steps_ahead() > 0 (backend/backend.h).
   int follows{-1};
+
+  // The rest is for a draft head (model/draft_head.h) and not read without one.
+  int num_drafted{0};   // of the tokens, the last ones that are drafts: right as long as the rows before them choose them
+  TokenId next{-1};     // the token behind the last one, where it is known; else the last row chooses it
+  int num_to_draft{0};  // tokens that the head drafts, behind the one that is chosen behind the last right draft
 };
+
+// At most so many runs of a step may ask for drafts, and each for so many.
+inline constexpr int kMaxDraftingRuns{64}, kMaxDraftsOfHead{16};
 
 struct Batch {
   std::span<const Run> runs{};
@@ -86,9 +94,20 @@ struct SampledToken {
   std::vector<TokenLogprob> top{};  // descending; num_logprobs entries
 };
 
+// A token that a draft head believes to come, and how much it believes so after those before it.
+struct Draft {
+  TokenId token{0};
+  float probability{0};
+};
+struct Drafts {
+  int first_position{0};
+  std::vector<Draft> tokens{};
+};
+
 struct StepResult {
   std::vector<SampledToken> outputs;  // one for each output row, runs in order
   std::vector<float> logits;          // [output rows, V] if requested, else empty
+  std::vector<Drafts> drafts{};       // of each run, if any asked for some
 };
 
 }  // namespace nibble

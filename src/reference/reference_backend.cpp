@@ -1,11 +1,13 @@
 #include "reference/reference_backend.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "backend/sample.h"
 #include "core/error.h"
 #include "core/thread_pool.h"
+#include "reference/draft_head.h"
 #include "reference/forward.h"
 
 namespace nibble::reference {
@@ -18,7 +20,9 @@ class ReferenceBackend final : public Backend {
         pool_(options.num_threads),
         weights_(quantise_dense(std::move(weights), options.dense, pool_)),
         rope_(make_rope_table(config().rope, config().head_dim)),
-        kv_(config(), options.num_full_pages, options.num_sliding_pages) {}
+        kv_(config(), options.num_full_pages, options.num_sliding_pages) {
+    if (options.draft_head) drafter_.emplace(options.draft_head, options.num_full_pages);
+  }
 
   std::string_view name() const override { return "reference"; }
   const Config& config() const override { return weights_->config; }
@@ -31,6 +35,7 @@ class ReferenceBackend final : public Backend {
   std::shared_ptr<const Weights> weights_;
   RopeTable rope_;
   KvCache kv_;
+  std::optional<HeadDrafter> drafter_;
 };
 
 std::vector<KernelChoice> ReferenceBackend::kernels() const {
@@ -65,7 +70,8 @@ StepResult ReferenceBackend::step(const Batch& batch) {
   StepResult result;
   result.logits.resize(outputs.size() * vocab);
   const View<float, 2> logits(result.logits.data(), {std::ssize(outputs), vocab});
-  forward({*weights_, rope_, rows, outputs, kv_, logits, {}, &pool_});
+  const Trace trace = drafter_ ? drafter_->trace(std::ssize(rows)) : Trace{};
+  forward({*weights_, rope_, rows, outputs, kv_, logits, trace, &pool_});
 
   std::vector<float> scratch(vocab);
   for (const Run& run : batch.runs)
@@ -79,6 +85,7 @@ StepResult ReferenceBackend::step(const Batch& batch) {
       result.outputs.push_back(std::move(token));
     }
   if (!batch.want_logits) result.logits.clear();
+  if (drafter_) result.drafts = drafter_->draft(batch, rows, result.outputs, &pool_);
   return result;
 }
 
@@ -103,10 +110,15 @@ MemoryPlan plan(const Config& config, const BackendOptions& options) {
   const size_t qkv_floats = hidden + 2 * kv;
   const size_t expert_floats = experts_per_token * (3 * hidden + 3 * intermediate);
   const size_t output_floats = hidden + config.vocab;
-  const size_t row_floats = step_floats + std::max(qkv_floats, expert_floats) + output_floats;
+  size_t row_floats = step_floats + std::max(qkv_floats, expert_floats) + output_floats;
+  size_t kv_bytes = KvCache::num_bytes(config, options.num_full_pages, options.num_sliding_pages);
+  if (options.draft_head) {  // three outputs of layers, and the head's input with what it is made of
+    row_floats += 9 * hidden;
+    kv_bytes += HeadDrafter::num_bytes(options.draft_head->config, options.num_full_pages);
+  }
   return {.weight_bytes = converted.after,  // the rest is used where it is mapped
           .replaced_weight_bytes = converted.before,
-          .kv_bytes = KvCache::num_bytes(config, options.num_full_pages, options.num_sliding_pages),
+          .kv_bytes = kv_bytes,
           .workspace_bytes = options.max_batch_tokens * row_floats * sizeof(float)};
 }
 

@@ -1,0 +1,39 @@
+// What every backend with a draft head does alike: where the drafts of a run begin, and on which pages the head's keys and values lie.
+//
+// The head has one slot for a position: the model's features there and the token behind it, which the step has just chosen or the prompt
+// has. Keys and values of slot p lie at position p of the pages that the full layers have, in storage of the head's own: so they are
+// shared, kept and given back with the model's. A page that two texts share, which differ right behind it, has in its last slot the token
+// of the one that filled it. That is one key of many, and of a guess: no answer depends on it.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "model/batch.h"
+
+namespace nibble {
+
+// A run that asks for drafts.
+struct DraftChain {
+  size_t run{0};
+  int row{
+      0};  // of the batch: the last whose token is known to be right; the drafts follow the token behind it
+  int num_drafts{0};
+  int position{0};  // of that row
+};
+
+struct DraftSlots {
+  std::vector<TokenId> next;  // [T]: the token behind each row
+  std::vector<DraftChain> chains;
+};
+// `outputs`: what the output rows of the batch chose.
+DraftSlots draft_slots(const Batch& batch, std::span<const SampledToken> outputs);
+
+// The pages of a run with one more behind them, for the slots of a chain that leave them: a chain is shorter than a page.
+static_assert(kMaxDraftsOfHead <= kPageTokens);
+std::vector<PageId> with_scratch_page(const PageTableView& full, PageId scratch);
+
+// The likeliest of a head's logits, as the model's token.
+Draft best_draft(std::span<const float> logits, std::span<const TokenId> tokens);
+
+}  // namespace nibble
