@@ -16,6 +16,7 @@
 #include "harmony/json.h"
 #include "harmony/render.h"
 #include "setup/load.h"
+#include "setup/speculation.h"
 
 namespace nibble::cli {
 namespace {
@@ -106,9 +107,10 @@ void print_json(const RunOptions& options, const Settings& settings, const Answe
 int run(const RunOptions& options, const Settings& settings) {
   if (settings.logprobs && !options.as_json)
     throw InputError("--logprobs needs --json, which has room for them");
-  const ResolvedSettings setup = resolve(settings);
+  ResolvedSettings setup = resolve(settings);
   const std::string prompt = prompt_of(options);
   const Model model = open_model(options.model, setup.places);
+  open_draft_head(setup, model.config);
   const Tokenizer tokenizer = open_tokenizer(model.source, setup.places);
   const Capacity capacity{context_of(model.config, setup), 1};
   GenerationRequest request = make_request(prompt_tokens(options, settings, prompt, tokenizer), settings,

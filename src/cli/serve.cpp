@@ -19,6 +19,7 @@
 #include "setup/load.h"
 #include "setup/machine.h"
 #include "setup/memory.h"
+#include "setup/speculation.h"
 
 namespace nibble::cli {
 namespace {
@@ -119,8 +120,9 @@ int serve(const ServeOptions& options, const Settings& settings) {
   server_options.version = this_build().version;
   server_options.has_page = !options.has_no_page;
   server_options.shutdown_timeout = std::chrono::seconds(options.shutdown_seconds);
-  const ResolvedSettings setup = resolve(settings);
+  ResolvedSettings setup = resolve(settings);
   const Model model = open_model(options.model, setup.places);
+  open_draft_head(setup, model.config);
   const Tokenizer tokenizer = open_tokenizer(model.source, setup.places);
   const Capacity capacity{context_of(model.config, setup), setup.max_sequences};
 

@@ -90,8 +90,8 @@ constexpr Setting kTable[] = {
      ChoiceField<std::string>{&S::prefix_cache, {"on", "off"}}},
     {"speculate", kDrafts, "HOW",
      "draft tokens and check several in a step; the text is the same: auto (where it pays), ngram, suffix, "
-     "off",
-     "off", ChoiceField<std::optional<std::string>>{&S::speculate, {"auto", "off", "ngram", "suffix"}}},
+     "eagle3=FOLDER (auto with an EAGLE-3 head), off",
+     "off", TextField{&S::speculate}},
     {"speculative-config", kDrafts, "JSON",
      "the same as vLLM has it: '{\"method\": \"ngram\", \"num_speculative_tokens\": 5}'", "none",
      TextField{&S::speculative_config}},

@@ -90,6 +90,7 @@ struct Engine::Impl {
     std::vector<int> num_prompt_rows{};                // for each slice: output rows before that of its token
     std::unordered_map<RequestId, int> output_rows{};  // those of sequences that get a token
     int num_outputs{0};
+    int num_to_draft{0};         // tokens that a draft head makes for each sequence with a token
     bool has_prompt{false};      // some sequence has no token yet, or has no one from this step
     double planning_seconds{0};  // in which the backend had nothing to do
     Stopwatch clock{};           // started with the launch
@@ -107,7 +108,7 @@ struct Engine::Impl {
   void finish(const Launched& step, Launched* next);  // `next`: the one launched after it, if there is one
   void fail_running(const std::exception& error);
   void publish();  // copies the state to where other threads may read it
-  int hand_out(const Slice& slice, const DraftPath& path, std::span<SampledToken> tokens);
+  int hand_out(const Slice& slice, const DraftPath& path, std::span<SampledToken> tokens, const Drafts& made);
   void end(RequestId id, Event event);
   void put(Event event);
 
@@ -200,6 +201,7 @@ std::optional<Engine::Impl::Launched> Engine::Impl::launch() {
     path = std::move(paths.at(slice.request));
     path.cut(slice.num_drafts);
   }
+  if (speculator) next.num_to_draft = speculator->num_to_draft();
   if (!under_way) next.planning_seconds = planning.seconds();
   next.clock = {};
   try {
@@ -241,7 +243,8 @@ void Engine::Impl::finish(const Launched& step, Launched* next) {
     output = end_of_prompt;
     if (!slice.gives_token) continue;
     const auto num_rows = static_cast<ptrdiff_t>(1 + step.paths[i].rows.size());
-    measure.num_tokens += hand_out(slice, step.paths[i], {output, output + num_rows});
+    const Drafts none, &made = result.drafts.empty() ? none : result.drafts[i];
+    measure.num_tokens += hand_out(slice, step.paths[i], {output, output + num_rows}, made);
     output += num_rows;
   }
   publish();
@@ -249,6 +252,7 @@ void Engine::Impl::finish(const Launched& step, Launched* next) {
   if (speculator && !step.slices.empty()) {
     measure.num_more_rows = report.num_tokens - report.num_sequences;
     measure.seconds = report.backend_seconds + report.other_seconds;
+    measure.has_chain = step.num_to_draft > 0;
     if (!step.has_prompt) speculator->add(measure);
     if (next) consider_drafts(*next);
   }
@@ -259,7 +263,7 @@ void Engine::Impl::finish(const Launched& step, Launched* next) {
 std::unordered_map<RequestId, DraftPath> Engine::Impl::plan_drafts(const DraftRoom& room) {
   std::unordered_map<RequestId, DraftPath> paths;
   std::vector<DraftRoom::Place*> places;
-  std::vector<speculative::Speculator::Draft> proposed;
+  std::vector<speculative::Speculator::Choice> proposed;
   for (DraftRoom::Place& place : room.places) {
     const auto track = tracks.find(place.request);
     if (track == tracks.end()) continue;  // in its prompt
@@ -278,7 +282,7 @@ std::unordered_map<RequestId, DraftPath> Engine::Impl::plan_drafts(const DraftRo
 
 // Asks whether there would be something to draft, when the next step was launched without: then the one after it waits for its tokens.
 void Engine::Impl::consider_drafts(const Launched& next) {
-  std::vector<speculative::Speculator::Draft> proposed;
+  std::vector<speculative::Speculator::Choice> proposed;
   int num_rows = 0;
   for (const Slice& slice : next.slices) {
     num_rows += slice.num_tokens;
@@ -332,6 +336,7 @@ void Engine::Impl::launch_backend(Launched& next) {
   } const drop_drafts{&next, &sequence_of};
   std::vector<OutputRow> outputs;
   std::vector<Run> runs;
+  int num_drafting = 0;
   outputs.reserve(static_cast<size_t>(next.num_outputs));  // the runs hold spans of it
   for (size_t i = 0; i < next.slices.size(); ++i) {
     Slice& slice = next.slices[i];
@@ -365,7 +370,12 @@ void Engine::Impl::launch_backend(Launched& next) {
     Run run{.first_position = slice.first_position,
             .full = std::exchange(slice.full, {}),
             .sliding = std::exchange(slice.sliding, {}),
-            .outputs = std::span(outputs).subspan(first_output)};
+            .outputs = std::span(outputs).subspan(first_output),
+            .num_drafted = slice.num_drafts};
+    if (!slice.gives_token)
+      run.next = sequence.tokens()[static_cast<size_t>(slice.first_position + slice.num_tokens)];
+    else if (num_drafting++ < kMaxDraftingRuns)
+      run.num_to_draft = next.num_to_draft;
     if (slice.follows) {
       run.tokens = {&kNotKnown, 1};
       run.follows = under_way->output_rows.at(slice.request);
@@ -379,8 +389,9 @@ void Engine::Impl::launch_backend(Launched& next) {
 }
 
 // Adds the token of the row behind the known tokens, then that of each further row while the drafts before it are the tokens that came.
-// Returns how many tokens were added.
-int Engine::Impl::hand_out(const Slice& slice, const DraftPath& path, std::span<SampledToken> tokens) {
+// Returns how many tokens were added. `made`: what the backend's draft head expects behind them.
+int Engine::Impl::hand_out(const Slice& slice, const DraftPath& path, std::span<SampledToken> tokens,
+                           const Drafts& made) {
   const auto found = sequences.find(slice.request);
   if (found == sequences.end()) return 0;  // it ended or was cancelled when this step was already launched
   Sequence& sequence = found->second;
@@ -428,7 +439,13 @@ int Engine::Impl::hand_out(const Slice& slice, const DraftPath& path, std::span<
   } else if (speculator) {
     auto& track = tracks[slice.request];
     if (!track) track = speculator->start(sequence.prompt(), sequence.prediction());
-    for (const TokenId token : added()) speculator->push(*track, token);
+    // Tokens that a constraint forces may stand behind those that the head's drafts follow.
+    int position = static_cast<int>(num_known);
+    for (const TokenId token : added()) {
+      if (position++ == made.first_position) speculator->take(*track, made.tokens);
+      speculator->push(*track, token);
+    }
+    if (position == made.first_position) speculator->take(*track, made.tokens);
   }
   return num_added;
 }

@@ -121,15 +121,31 @@ std::vector<TokenId> read_tokens(HeadFile& file, const DraftHeadConfig& config) 
 
 }  // namespace
 
-std::shared_ptr<const DraftHead> open_draft_head(const fs::path& folder, const Weights& model) {
+DraftHead with_parts_of(const Weights& model, DraftHead head) {
+  const auto take = [&](Matrix& matrix, const Matrix& models) {
+    if (!matrix.is_gone()) return;
+    if (models.is_gone())
+      throw InputError(
+          "{}: the head has no lm_head of its own and would use the model's, which was quantised: leave "
+          "lm_head out of "
+          "--mxfp4-layers and --fp8-layers",
+          head.source);
+    matrix = models;
+  };
+  take(head.embedding, model.embedding);
+  take(head.unembedding, model.unembedding);
+  return head;
+}
+
+std::shared_ptr<const DraftHead> open_draft_head(const fs::path& folder, const Config& model) {
   const fs::path config_file = folder / "config.json";
   std::error_code error;
   if (!fs::exists(config_file, error))
     throw InputError("{}: is no draft head: there is no config.json in it", folder.string());
   auto head = std::make_shared<DraftHead>();
   head->source = folder.string();
-  head->config = parse_draft_head_config(read_text_file(config_file, kMaxConfigBytes), config_file.string(),
-                                         model.config);
+  head->config =
+      parse_draft_head_config(read_text_file(config_file, kMaxConfigBytes), config_file.string(), model);
   const DraftHeadConfig& config = head->config;
   const int hidden = config.hidden, q_width = config.num_heads * config.head_dim,
             kv_width = config.num_kv_heads * config.head_dim;
@@ -151,13 +167,12 @@ std::shared_ptr<const DraftHead> open_draft_head(const fs::path& folder, const W
   head->up = file.matrix(layer("mlp.up_proj.weight"), config.intermediate, hidden);
   head->down = file.matrix(layer("mlp.down_proj.weight"), hidden, config.intermediate);
   head->final_norm = file.vector("norm.weight", hidden);
-  const bool has_whole_vocabulary = config.draft_vocab == config.vocab;
-  head->unembedding = has_whole_vocabulary && !file.find("lm_head.weight")
-                          ? model.unembedding
-                          : file.matrix("lm_head.weight", config.draft_vocab, hidden);
-  head->embedding = file.find("embed_tokens.weight")
-                        ? file.matrix("embed_tokens.weight", config.vocab, hidden)
-                        : model.embedding;
+  head->unembedding = {config.draft_vocab, hidden, {}};
+  head->embedding = {config.vocab, hidden, {}};
+  if (config.draft_vocab < config.vocab || file.find("lm_head.weight"))
+    head->unembedding = file.matrix("lm_head.weight", config.draft_vocab, hidden);
+  if (file.find("embed_tokens.weight"))
+    head->embedding = file.matrix("embed_tokens.weight", config.vocab, hidden);
   head->tokens = read_tokens(file, config);
   file.refuse_unused();
   head->storage = container.storage;

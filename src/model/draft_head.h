@@ -65,16 +65,20 @@ struct DraftHead {
   Vector mlp_norm;        // [H]
   Matrix gate, up, down;  // [I, H], [I, H], [H, I]
   Vector final_norm;      // [H]
-  Matrix unembedding;     // [draft_vocab, H]
-  Matrix embedding;       // [V, H]: the file's, or the model's
+  // Where the file has none of these they are the model's, and nothing is stored here.
+  Matrix unembedding;  // [draft_vocab, H]
+  Matrix embedding;    // [V, H]
 
   std::vector<TokenId> tokens;  // [draft_vocab]: the model's id of each draft id
   std::string source;           // for messages
   std::shared_ptr<const void> storage;
 };
 
-// Opens a folder with config.json and model.safetensors. What the file lacks is the model's, which must outlive the head: embeddings, and
-// the unembedding of a head with the whole vocabulary. Throws InputError.
-std::shared_ptr<const DraftHead> open_draft_head(const std::filesystem::path& folder, const Weights& model);
+// The head with the model's matrices in place of those that it lacks. Throws InputError where the model has them no more.
+DraftHead with_parts_of(const Weights& model, DraftHead head);
+
+// Opens a folder with config.json and model.safetensors. A file may lack embeddings, and the unembedding of a head with the whole
+// vocabulary. Throws InputError.
+std::shared_ptr<const DraftHead> open_draft_head(const std::filesystem::path& folder, const Config& model);
 
 }  // namespace nibble

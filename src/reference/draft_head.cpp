@@ -138,11 +138,11 @@ void draft_logits(const DraftLogitsArgs& args) {
   linear({args.normed, args.head.unembedding, {}, args.logits, args.pool});
 }
 
-HeadDrafter::HeadDrafter(std::shared_ptr<const DraftHead> head, int num_full_pages)
-    : head_(std::move(head)),
+HeadDrafter::HeadDrafter(const DraftHead& head, const Weights& model, int num_full_pages)
+    : head_(with_parts_of(model, head)),
       num_full_pages_(num_full_pages),
-      rope_(rope_table(head_->config)),
-      kv_(cache_config(head_->config), num_full_pages + kMaxDraftingRuns, 0),
+      rope_(rope_table(head_.config)),
+      kv_(cache_config(head_.config), num_full_pages + kMaxDraftingRuns, 0),
       taps_({0, 0}) {}
 
 size_t HeadDrafter::num_bytes(const DraftHeadConfig& head, int num_full_pages) {
@@ -150,10 +150,10 @@ size_t HeadDrafter::num_bytes(const DraftHeadConfig& head, int num_full_pages) {
 }
 
 Trace HeadDrafter::trace(ptrdiff_t num_rows) {
-  const ptrdiff_t hidden = head_->config.hidden;
+  const ptrdiff_t hidden = head_.config.hidden;
   taps_ = Array<float, 2>({num_rows, static_cast<ptrdiff_t>(DraftHeadConfig::kNumTaps) * hidden});
   return [this, hidden](int stage, View<const float, 2> x) {
-    const auto& taps = head_->config.taps;
+    const auto& taps = head_.config.taps;
     const auto tap = std::find(taps.begin(), taps.end(), stage - 1);
     if (tap == taps.end()) return;
     for (ptrdiff_t t = 0; t < x.shape[0]; ++t)
@@ -162,8 +162,8 @@ Trace HeadDrafter::trace(ptrdiff_t num_rows) {
 }
 
 std::vector<Drafts> HeadDrafter::draft(const Batch& batch, std::span<const BatchRow> rows,
-                                   std::span<const SampledToken> outputs, ThreadPool* pool) {
-  const DraftHead& head = *head_;
+                                       std::span<const SampledToken> outputs, ThreadPool* pool) {
+  const DraftHead& head = head_;
   DraftSlots slots = draft_slots(batch, outputs);
   std::vector<BatchRow> slot_rows(rows.begin(), rows.end());
   for (size_t t = 0; t < slot_rows.size(); ++t) slot_rows[t].token = slots.next[t];

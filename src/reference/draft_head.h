@@ -57,8 +57,8 @@ void draft_logits(const DraftLogitsArgs& args);
 // A head beside the model that it drafts for.
 class HeadDrafter {
  public:
-  // Throws nothing: the head was opened for this model.
-  HeadDrafter(std::shared_ptr<const DraftHead> head, int num_full_pages);
+  // Takes what the head lacks from the model, which must outlive this.
+  HeadDrafter(const DraftHead& head, const Weights& model, int num_full_pages);
   // Keeps what the step's forward pass leaves behind the layers that the head reads.
   Trace trace(ptrdiff_t num_rows);
   // Behind a step: fills the head's cache for its rows, and drafts what its runs ask for.
@@ -68,7 +68,7 @@ class HeadDrafter {
   static size_t num_bytes(const DraftHeadConfig& head, int num_full_pages);  // of its cache
 
  private:
-  std::shared_ptr<const DraftHead> head_;
+  DraftHead head_;
   int num_full_pages_;
   RopeTable rope_;
   KvCache kv_;

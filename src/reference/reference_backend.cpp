@@ -21,7 +21,7 @@ class ReferenceBackend final : public Backend {
         weights_(quantise_dense(std::move(weights), options.dense, pool_)),
         rope_(make_rope_table(config().rope, config().head_dim)),
         kv_(config(), options.num_full_pages, options.num_sliding_pages) {
-    if (options.draft_head) drafter_.emplace(options.draft_head, options.num_full_pages);
+    if (options.draft_head) drafter_.emplace(*options.draft_head, *weights_, options.num_full_pages);
   }
 
   std::string_view name() const override { return "reference"; }

@@ -22,6 +22,8 @@ using speculative::SpeculationOptions;
 constexpr int kDraftsByName{5};
 constexpr int kMaxLookup{64};
 
+constexpr std::string_view kOfHead{"eagle3="};  // --speculate eagle3=FOLDER
+
 // The drafters with a name in `names`, and those that requests ask for.
 SpeculationOptions with_drafters(const std::vector<std::string_view>& names) {
   SpeculationOptions options;
@@ -62,16 +64,23 @@ SpeculationOptions read_config(const std::string& text) {
   const harmony::Json json = harmony::parse_json(text, "--speculative-config");
   const Field config(json, "--speculative-config");
   const std::string method = config.need_string("method");
-  if (method != "ngram" && method != "suffix")
-    config.need("method", "").refuse("ngram or suffix, which are the methods that nibble has");
+  const bool is_head = method == speculative::kHeadDrafter;
+  if (method != "ngram" && method != "suffix" && !is_head)
+    config.need("method", "").refuse("ngram, suffix or eagle3, which are the methods that nibble has");
   if (method == "ngram")
     config.allow_only({"method", "num_speculative_tokens", "prompt_lookup_min", "prompt_lookup_max"});
+  else if (is_head)
+    config.allow_only({"method", "num_speculative_tokens", "model"});
   else
     config.allow_only({"method", "num_speculative_tokens"});
   SpeculationOptions options = named(method);
   if (method == "ngram") options.ngram = read_lengths(config);
-  options.max_drafts =
-      find_number(config, "num_speculative_tokens", speculative::kMaxDrafts).value_or(options.max_drafts);
+  if (is_head) {
+    options.draft_head = config.need_string("model");
+    if (options.draft_head.empty()) config.need("model", "").refuse("the folder of an EAGLE-3 head");
+  }
+  const int most = is_head ? kMaxDraftsOfHead : speculative::kMaxDrafts;
+  options.max_drafts = find_number(config, "num_speculative_tokens", most).value_or(options.max_drafts);
   return options;
 }
 
@@ -86,7 +95,22 @@ SpeculationOptions read_speculation(const Settings& settings) {
   }
   const std::string how = settings.speculate.value_or("off");
   if (how == "off") return {};
-  return how == "auto" ? with_drafters({"suffix", "ngram"}) : named(how);
+  if (how == "auto") return with_drafters({"suffix", "ngram"});
+  if (how == "suffix" || how == "ngram") return named(how);
+  if (!how.starts_with(kOfHead) || how.size() == kOfHead.size())
+    throw InputError("--speculate '{}': accepted is one of auto, off, ngram, suffix, eagle3=FOLDER", how);
+  SpeculationOptions options = with_drafters({"suffix", "ngram", speculative::kHeadDrafter});
+  options.draft_head = how.substr(kOfHead.size());
+  return options;
+}
+
+void open_draft_head(ResolvedSettings& setup, const Config& config) {
+  const std::filesystem::path& folder = setup.speculation.draft_head;
+  if (folder.empty()) return;
+  if (setup.backend->is_device)
+    throw InputError("{}: the backend {} can't run draft heads yet: try --backend cpu, or --speculate auto",
+                     folder.string(), setup.backend->name);
+  setup.options.draft_head = open_draft_head(folder, config);
 }
 
 }  // namespace nibble

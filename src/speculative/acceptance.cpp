@@ -6,14 +6,10 @@ namespace nibble::speculative {
 
 size_t Acceptance::index_of(int place) { return std::min(static_cast<size_t>(place), kNumPlaces - 1); }
 
-void Acceptance::add(int num_right, bool has_wrong) {
-  const auto count = [&](int place, bool is_right) {
-    Place& counts = places_[index_of(place)];
-    counts.num = counts.num * kept_ + 1;
-    counts.num_right = counts.num_right * kept_ + is_right;
-  };
-  for (int place = 0; place < num_right; ++place) count(place, true);
-  if (has_wrong) count(num_right, false);
+void Acceptance::add(int place, bool is_right) {
+  Place& counts = places_[index_of(place)];
+  counts.num = counts.num * kept_ + 1;
+  counts.num_right = counts.num_right * kept_ + is_right;
 }
 
 double Acceptance::chance(int place, double prior, double prior_weight) const {

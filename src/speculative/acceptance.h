@@ -11,8 +11,8 @@ class Acceptance {
   // Each new count leaves the share `kept` of the earlier ones.
   explicit Acceptance(double kept) : kept_(kept) {}
 
-  // A proposal's first `num_right` tokens were right, and the one after them, if there is one, was wrong.
-  void add(int num_right, bool has_wrong);
+  // The token at `place`, whose predecessors were right, was right or wrong.
+  void add(int place, bool is_right);
   // The chance that the token at `place` is right, given those before it. Where little was counted, `prior` counts as so much.
   double chance(int place, double prior, double prior_weight) const;
 

@@ -17,31 +17,92 @@ constexpr double kGainToBegin{1.05}, kGainToGoOn{1.01};
 // While every step has drafts one in so many has none, so that the cost of a plain step is known; and where costs speak against drafts
 // that are likely right, they are measured again after so many steps.
 constexpr int kStepsToPlain{64}, kStepsToProbe{128};
+// The head is tried after so many steps; each time in vain doubles that, up to the last. It goes off below this gain of late, of which
+// older steps keep this share.
+constexpr int kMostStepsToTry{1024}, kStepsToTryAgain{32};
+constexpr double kLeastChainGain{1.0}, kKeptGain{0.9};
+// The head drafts a few tokens when it is tried, and two more than were worth checking when it is on.
+constexpr int kDraftsToTry{3}, kMoreDrafts{2};
+
 // A probe takes each drafted row to cost this share of a plain step, whatever was measured.
 constexpr double kProbeShare{0.2};
 
 }  // namespace
 
+bool Controller::is_too_much(double seconds, double plain_seconds) const {
+  return seconds - plain_seconds > account_seconds_ + kStake * plain_seconds;
+}
+
+double Controller::usual_seconds(const StepMeasure& step) const {
+  return step.has_chain ? chain_seconds(step.num_sequences, step.num_more_rows)
+                        : *costs_.seconds(step.num_sequences, step.num_more_rows);
+}
+
+double Controller::chain_seconds(int num_sequences, int num_more_rows) const {
+  const std::optional<double> measured = chain_costs_.measured(num_sequences, num_more_rows);
+  return measured
+             ? *measured
+             : *costs_.seconds(num_sequences, num_more_rows) + chain_share_ * *costs_.plain(num_sequences);
+}
+
 void Controller::add(const StepMeasure& step) {
-  costs_.add(step.num_sequences, step.num_more_rows, step.seconds);
+  (step.has_chain ? chain_costs_ : costs_).add(step.num_sequences, step.num_more_rows, step.seconds);
   const std::optional<double> plain = costs_.plain(step.num_sequences);
   if (!plain) return;
   // A step that something else made slow says nothing about drafts: one such step would close the account for thousands.
-  const double usual = *costs_.seconds(step.num_sequences, step.num_more_rows);
-  const double seconds = std::min(step.seconds, kMostOfUsual * usual);
-  if (step.num_drafts > 0)
-    account_seconds_ += *plain * step.num_tokens / step.num_sequences - seconds;
+  const double seconds = std::min(step.seconds, kMostOfUsual * usual_seconds(step));
+  const double plain_seconds = *plain * step.num_tokens / step.num_sequences;
+  if (step.has_chain && step.num_drafts == 0)
+    chain_share_ += (1 - kKeptGain) * (std::max(0.0, seconds / *plain - 1) - chain_share_);
+  if (is_chaining_ && step.has_chain) {
+    chain_gain_ = kKeptGain * chain_gain_ + (1 - kKeptGain) * plain_seconds / seconds;
+    is_chaining_ = chain_gain_ >= kLeastChainGain;
+    if (!is_chaining_) steps_to_try_ = kStepsToTryAgain;
+  }
+  if (step.num_drafts > 0 || step.has_chain)
+    account_seconds_ += plain_seconds - seconds;
   else
     account_seconds_ += kAllowance * seconds;
   account_seconds_ = std::min(account_seconds_, kMostInAccount * *plain);
 }
 
+// The number of drafts that gives the most tokens a second in steps that make the next drafts too. `chances` descend.
+Controller::Best Controller::best_with_chain(int num_sequences, int num_more_rows,
+                                             std::span<const double> chances) const {
+  double num_tokens = num_sequences;
+  Best best{.speed = num_tokens / chain_seconds(num_sequences, num_more_rows)};
+  for (size_t n = 1; n <= chances.size(); ++n) {
+    num_tokens += chances[n - 1];
+    const double seconds = chain_seconds(num_sequences, num_more_rows + static_cast<int>(n));
+    if (is_too_much(seconds, *costs_.seconds(num_sequences, num_more_rows))) break;
+    const double speed = num_tokens / seconds;
+    if (speed > best.speed) best = {n, speed};
+  }
+  return best;
+}
+
+// With the head off: whether it goes on, after it was tried, or is tried now.
+void Controller::try_head(double plain_speed, const Best& best) {
+  if (std::exchange(is_trying_, false)) {
+    is_chaining_ = best.num_drafts > 0 && best.speed > plain_speed * kGainToBegin;
+    chain_gain_ = best.speed / plain_speed;
+    steps_to_try_ = is_chaining_ ? kStepsToTryAgain : std::min(2 * steps_to_try_, kMostStepsToTry);
+  } else if (++num_since_try_ >= steps_to_try_) {
+    num_since_try_ = 0;
+    is_trying_ = true;
+  }
+}
+
 void Controller::choose(int num_sequences, int num_more_rows, int num_rows_left,
                         std::span<DraftOffer> offers) {
   for (DraftOffer& offer : offers) offer.num_taken = 0;
+  num_to_draft_ = 0;
   const bool was_drafting = std::exchange(is_drafting_, false);
   const std::optional<double> plain = costs_.seconds(num_sequences, num_more_rows);
-  if (!plain || account_seconds_ < 0) return;
+  if (!plain || account_seconds_ < 0) {
+    is_chaining_ = is_trying_ = false;
+    return;
+  }
   if (was_drafting && ++num_drafted_in_a_row_ >= kStepsToPlain) {
     num_drafted_in_a_row_ = 0;
     is_drafting_ = true;  // the step after goes on
@@ -60,6 +121,20 @@ void Controller::choose(int num_sequences, int num_more_rows, int num_rows_left,
   std::stable_sort(drafts.begin(), drafts.end(),
                    [](const Draft& a, const Draft& b) { return a.chance > b.chance; });
   drafts.resize(std::min(drafts.size(), static_cast<size_t>(std::max(0, num_rows_left))));
+  if (has_head_) {
+    std::vector<double> chances;
+    for (const Draft& draft : drafts) chances.push_back(draft.chance);
+    const Best best = best_with_chain(num_sequences, num_more_rows, chances);
+    if (!is_chaining_) try_head(num_sequences / *plain, best);
+    if (is_chaining_) {
+      for (size_t n = 0; n < best.num_drafts; ++n) ++drafts[n].offer->num_taken;
+      num_to_draft_ =
+          std::min(kMaxDraftsOfHead, static_cast<int>(best.num_drafts) / num_sequences + kMoreDrafts);
+      is_drafting_ = true;
+      return;
+    }
+    if (is_trying_) num_to_draft_ = kDraftsToTry;
+  }
   double num_tokens = num_sequences;
   double best_speed = num_tokens / *plain * (was_drafting ? kGainToGoOn : kGainToBegin);
   size_t num_best = 0;
@@ -68,7 +143,7 @@ void Controller::choose(int num_sequences, int num_more_rows, int num_rows_left,
     const auto num_drafts = static_cast<int>(n);
     const double seconds = is_probe ? *plain * (1 + kProbeShare * num_drafts)
                                     : *costs_.seconds(num_sequences, num_more_rows + num_drafts);
-    if (seconds - *plain > account_seconds_ + kStake * *plain) break;
+    if (is_too_much(seconds, *plain)) break;
     if (num_tokens / seconds <= best_speed) continue;
     best_speed = num_tokens / seconds;
     num_best = n;

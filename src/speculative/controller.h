@@ -6,6 +6,11 @@
 // more than is there and a few plain steps. So drafting never costs more than a hundredth of the time, and those few steps, whatever the
 // drafts are; and what was won once can't be lost for long, because the account has an upper end.
 //
+// A draft head works before anybody knows whether its drafts will be checked: a step that is to have some pays for them in the step
+// before. So the head is on or off. On, every step makes drafts for the next, and its cost is that of such steps. Off, it is tried for
+// one step now and then, at first soon and then ever more seldom; its drafts are compared with what comes, and it goes on when they
+// would have paid. It goes off when the steps with it have given no more tokens a second than plain ones.
+//
 // It knows no clock: the time of steps is told to it.
 #pragma once
 
@@ -13,6 +18,7 @@
 #include <span>
 #include <vector>
 
+#include "model/batch.h"
 #include "speculative/step_costs.h"
 
 namespace nibble::speculative {
@@ -29,17 +35,41 @@ struct StepMeasure {
   int num_drafts{0};     // of them
   int num_tokens{0};     // that the step gave
   double seconds{0};
+  bool has_chain{false};  // a draft head made drafts for the next step in it
 };
 
 class Controller {
  public:
+  explicit Controller(bool has_head = false) : has_head_(has_head) {}
   // A step in which every sequence got a token, prompts apart.
   void add(const StepMeasure& step);
   // For the next step, which has `num_more_rows` beyond one for each sequence without drafts, and room for `num_rows_left`.
   void choose(int num_sequences, int num_more_rows, int num_rows_left, std::span<DraftOffer> offers);
 
+  // Tokens that the head is to draft for each sequence in the step that was chosen last.
+  int num_to_draft() const { return num_to_draft_; }
+
  private:
+  struct Best {
+    size_t num_drafts{0};
+    double speed{0};  // tokens a second
+  };
+  // Says whether a step would put too much at stake.
+  bool is_too_much(double seconds, double plain_seconds) const;
+  double usual_seconds(const StepMeasure& step) const;
+  double chain_seconds(int num_sequences, int num_more_rows) const;
+  Best best_with_chain(int num_sequences, int num_more_rows, std::span<const double> chances) const;
+  void try_head(double plain_speed, const Best& best);
+
+  const bool has_head_;
   StepCosts costs_;
+  StepCosts chain_costs_;     // of steps in which the head made drafts
+  double chain_share_{0.15};  // what that is thought to cost, in plain steps, where it was not measured
+  bool is_chaining_{false}, is_trying_{false};
+  int num_to_draft_{0};
+  int num_since_try_{0}, steps_to_try_{1};
+  double chain_gain_{
+      0};  // plain steps' time for the tokens of steps with the head, over the time of these: of late
   double account_seconds_{0};
   int num_drafted_in_a_row_{0};
   int num_plain_since_probe_{0};

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/token.h"
+#include "model/batch.h"
 
 namespace nibble::speculative {
 
@@ -16,6 +17,8 @@ struct Proposal {
   std::vector<TokenId> tokens{};
   // So many tokens before these are the same where the drafter has them from. The more there are, the likelier these are right.
   int num_matched{0};
+  std::vector<float>
+      probabilities{};  // what the drafter gives each of them behind those before it; empty: it has no such figure
 };
 
 // Belongs to one sequence.
@@ -26,6 +29,8 @@ class Drafter {
   virtual void push(std::span<const TokenId> tokens) = 0;
   // At most `most` tokens that may come next; often none.
   virtual Proposal propose(int most) = 0;
+  // The backend's draft head expects these behind the tokens that were pushed. Whoever proposes something else does not listen.
+  virtual void take(std::span<const Draft>) {}
 };
 
 }  // namespace nibble::speculative

@@ -10,6 +10,7 @@ std::unique_ptr<Drafter> make_prediction(const DrafterSources& sources) {
 std::unique_ptr<Drafter> make_suffix(const DrafterSources& sources) {
   return std::make_unique<SuffixDrafter>(*sources.finished);
 }
+std::unique_ptr<Drafter> make_eagle3(const DrafterSources&) { return std::make_unique<HeadDrafter>(); }
 std::unique_ptr<Drafter> make_ngram(const DrafterSources& sources) {
   return std::make_unique<NgramDrafter>(sources.ngram);
 }
@@ -19,6 +20,7 @@ constexpr DrafterRow kDrafterTable[] = {
     {"prediction", &make_prediction, true},
     {"suffix", &make_suffix, false},
     {"ngram", &make_ngram, false},
+    {kHeadDrafter, &make_eagle3, false},
 };
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "speculative/drafter.h"
+#include "speculative/head.h"
 #include "speculative/ngram.h"
 #include "speculative/prediction.h"
 #include "speculative/suffix.h"
@@ -29,6 +30,8 @@ struct DrafterRow {
   std::unique_ptr<Drafter> (*make)(const DrafterSources& sources);
   bool by_request;  // takes part wherever a request asks for it, and has no name as an option
 };
+// The drafter for which the backend needs a draft head.
+inline constexpr std::string_view kHeadDrafter{"eagle3"};
 std::span<const DrafterRow> drafter_table();
 
 }  // namespace nibble::speculative

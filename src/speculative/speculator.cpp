@@ -20,10 +20,17 @@ std::array<Acceptance, 3> all_kinds(double kept) {
 
 }  // namespace
 
-size_t Track::kind_of(int num_matched) { return num_matched < 6 ? 0 : num_matched < 16 ? 1 : 2; }
+size_t Track::kind_of(const Proposal& proposal, size_t place) {
+  const auto of = [](auto value, auto middle, auto high) {
+    return value < middle ? 0u : value < high ? 1u : 2u;
+  };
+  return proposal.probabilities.empty() ? of(proposal.num_matched, 6, 16)
+                                        : of(proposal.probabilities[place], 0.4f, 0.8f);
+}
 
 Speculator::Speculator(const SpeculationOptions& options)
     : options_(options),
+      controller_(!options.draft_head.empty()),
       acceptance_(options.drafters.size(), all_kinds(kKeptOfAll)),
       is_drafting_(!options.by_cost) {
   NIBBLE_CHECK(options_.max_drafts > 0 && options_.max_drafts <= kMaxDrafts, "{} drafts",
@@ -49,16 +56,20 @@ void Speculator::push(Track& track, TokenId token) {
     const std::vector<TokenId>& watched = line.watched.tokens;
     if (watched.empty()) continue;
     const bool is_right = watched[line.num_right] == token;
+    const size_t kind = Track::kind_of(line.watched, line.num_right);
+    line.acceptance[kind].add(static_cast<int>(line.num_right), is_right);
+    acceptance_[line.index][kind].add(static_cast<int>(line.num_right), is_right);
     line.num_right += is_right;
     if (is_right && line.num_right < watched.size()) continue;
-    const size_t kind = Track::kind_of(line.watched.num_matched);
-    line.acceptance[kind].add(static_cast<int>(line.num_right), !is_right);
-    acceptance_[line.index][kind].add(static_cast<int>(line.num_right), !is_right);
     line.num_misses = line.num_right > 0 ? 0 : line.num_misses + 1;
     line.num_steps_to_wait = std::min(1 << std::min(line.num_misses, 8), kMostStepsToWait) - 1;
     line.watched = {};
     line.num_right = 0;
   }
+}
+
+void Speculator::take(Track& track, std::span<const Draft> drafts) {
+  for (Track::Line& line : track.lines_) line.drafter->take(drafts);
 }
 
 // The proposal of the drafter that is expected to be right the longest.
@@ -72,10 +83,10 @@ Speculator::Best Speculator::best_of(Track& track, int most) {
     }
     Proposal proposal = line.drafter->propose(most);
     if (proposal.tokens.empty()) continue;
-    const size_t kind = Track::kind_of(proposal.num_matched);
     std::vector<double> chances;
     double chance = 1, sum = 0;
     for (int place = 0; place < static_cast<int>(proposal.tokens.size()); ++place) {
+      const size_t kind = Track::kind_of(proposal, static_cast<size_t>(place));
       const double of_all = acceptance_[line.index][kind].chance(place, kFirstChance, kFirstWeight);
       chance *= line.acceptance[kind].chance(place, of_all, kWeightOfAll);
       chances.push_back(chance);
@@ -90,20 +101,25 @@ Speculator::Best Speculator::best_of(Track& track, int most) {
   return best;
 }
 
-void Speculator::choose(int num_rows, int num_sequences, int num_rows_left, std::span<Draft> drafts) {
-  std::vector<DraftOffer> offers(drafts.size());
-  for (size_t i = 0; i < drafts.size(); ++i) {
-    Best best = best_of(*drafts[i].track, std::min(drafts[i].most, options_.max_drafts));
-    drafts[i].tokens = std::move(best.tokens);
+void Speculator::choose(int num_rows, int num_sequences, int num_rows_left, std::span<Choice> choices) {
+  std::vector<DraftOffer> offers(choices.size());
+  for (size_t i = 0; i < choices.size(); ++i) {
+    Best best = best_of(*choices[i].track, std::min(choices[i].most, options_.max_drafts));
+    choices[i].tokens = std::move(best.tokens);
     offers[i].chances = std::move(best.chances);
   }
   if (!options_.by_cost) return;
   controller_.choose(num_sequences, num_rows - num_sequences, num_rows_left, offers);
-  is_drafting_ = false;
-  for (size_t i = 0; i < drafts.size(); ++i) {
-    drafts[i].tokens.resize(static_cast<size_t>(offers[i].num_taken));
+  is_drafting_ = controller_.num_to_draft() > 0;
+  for (size_t i = 0; i < choices.size(); ++i) {
+    choices[i].tokens.resize(static_cast<size_t>(offers[i].num_taken));
     is_drafting_ |= offers[i].num_taken > 0;
   }
+}
+
+int Speculator::num_to_draft() const {
+  if (options_.draft_head.empty()) return 0;
+  return options_.by_cost ? controller_.num_to_draft() : std::min(options_.max_drafts, kMaxDraftsOfHead);
 }
 
 }  // namespace nibble::speculative

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <array>
+#include <filesystem>
 #include <memory>
 #include <span>
 #include <vector>
@@ -21,6 +22,8 @@ struct SpeculationOptions {
   bool by_cost{true};                   // the controller decides; else all that is proposed is drafted
   int max_drafts{16};                   // of a sequence in a step, at most kMaxDrafts
   NgramLengths ngram{};
+  // A folder with a draft head, which the backend must have been given (setup/speculation.h). Empty: there is none.
+  std::filesystem::path draft_head{};
 };
 
 // The drafters of one sequence.
@@ -30,9 +33,9 @@ class Track {
 
  private:
   friend class Speculator;
-  // Proposals that match much of the text are another thing than those that match little of it.
+  // Proposals that match much of the text are another thing than those that match little of it, and so are drafts that a head is sure of.
   static constexpr size_t kNumKinds{3};
-  static size_t kind_of(int num_matched);
+  static size_t kind_of(const Proposal& proposal, size_t place);
 
   struct Line {
     size_t index;  // of the drafter, in the options
@@ -55,15 +58,19 @@ class Speculator {
   std::unique_ptr<Track> start(std::span<const TokenId> prompt, const Prediction* prediction) const;
   // A token came.
   void push(Track& track, TokenId token);
+  // The backend's head drafted these behind the tokens that came.
+  void take(Track& track, std::span<const Draft> drafts);
   void finish(std::span<const TokenId> answer) { finished_.add(answer); }
 
-  struct Draft {
+  struct Choice {
     Track* track{nullptr};
     int most{0};                    // tokens that have room
     std::vector<TokenId> tokens{};  // the choice
   };
   // Fills in the drafts of the next step, whose size without drafts is given.
-  void choose(int num_rows, int num_sequences, int num_rows_left, std::span<Draft> drafts);
+  void choose(int num_rows, int num_sequences, int num_rows_left, std::span<Choice> choices);
+  // Tokens that the head is to draft for each sequence in that step, for the one after it.
+  int num_to_draft() const;
   // A step in which every sequence got a token, prompts apart.
   void add(const StepMeasure& step) { controller_.add(step); }
   // Says whether drafts would have been chosen when that was asked last: the next step then begins when this one's tokens are known.

@@ -41,8 +41,9 @@ std::optional<double> StepCosts::plain(int num_sequences) const {
   return measured.num < kEnoughSteps ? std::nullopt : std::optional(measured.middle());
 }
 
-bool StepCosts::is_measured(int num_sequences, int num_more_rows) const {
-  return rows_[row_of(num_sequences)][column_of(num_more_rows)].num > 0;
+std::optional<double> StepCosts::measured(int num_sequences, int num_more_rows) const {
+  const Measured& measured = rows_[row_of(num_sequences)][column_of(num_more_rows)];
+  return measured.num == 0 ? std::nullopt : std::optional(measured.middle());
 }
 
 std::optional<double> StepCosts::seconds(int num_sequences, int num_more_rows) const {

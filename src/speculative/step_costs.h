@@ -15,7 +15,8 @@ class StepCosts {
   std::optional<double> plain(int num_sequences) const;
   // Likewise. Beyond the sizes that were measured a row is guessed to cost little, so that it is tried.
   std::optional<double> seconds(int num_sequences, int num_more_rows) const;
-  bool is_measured(int num_sequences, int num_more_rows) const;
+  // What was measured at about this size; nothing where nothing was.
+  std::optional<double> measured(int num_sequences, int num_more_rows) const;
 
  private:
   static constexpr std::array<int, 15> kMoreRows{0, 1, 2, 3, 4, 6, 8, 11, 15, 20, 27, 36, 48, 64, 96};

@@ -12,6 +12,7 @@
 #include "engine/engine.h"
 #include "grammar/languages/schema/json_schema.h"
 #include "grammar/matching/text_constraint.h"
+#include "model/draft_head.h"
 #include "model/weights.h"
 #include "reference/reference_backend.h"
 #include "tests/engine/answers.h"
@@ -107,6 +108,11 @@ class SpeculationOnBackend : public testing::TestWithParam<SpeculatingBackend> {
     return all;
   }
 
+  static std::shared_ptr<const DraftHead> head_of(const speculative::SpeculationOptions& speculation) {
+    if (speculation.draft_head.empty()) return nullptr;
+    return open_draft_head(speculation.draft_head, weights()->config);
+  }
+
   // All at once.
   Served serve(const std::vector<Asked>& all, const speculative::SpeculationOptions& speculation,
                int num_full_pages = 200, int max_sequences = 6) const {
@@ -120,7 +126,8 @@ class SpeculationOnBackend : public testing::TestWithParam<SpeculatingBackend> {
         GetParam().make(weights(), {.num_full_pages = options.num_full_pages,
                                     .num_sliding_pages = options.num_sliding_pages,
                                     .max_batch_tokens = options.max_batch_tokens,
-                                    .num_threads = 1});
+                                    .num_threads = 1,
+                                    .draft_head = head_of(speculation)});
     Engine engine(*backend, tokenizer(), options);
     Answers answers(engine);
     std::vector<std::pair<RequestId, size_t>> ids;  // and after how many tokens it is cancelled
@@ -184,6 +191,8 @@ class SpeculationOnBackend : public testing::TestWithParam<SpeculatingBackend> {
   static speculative::SpeculationOptions drafter(std::string_view name, bool by_cost, int max_drafts) {
     speculative::SpeculationOptions options{.by_cost = by_cost, .max_drafts = max_drafts};
     options.ngram = {.least = 2, .most = 8};
+    if (name == "all" || name == speculative::kHeadDrafter)
+      options.draft_head = test::source_path("models/tiny-gpt-oss-eagle3/specforge");
     for (const speculative::DrafterRow& row : speculative::drafter_table())
       if (name == "all" || row.name == name || row.by_request) options.drafters.emplace_back(row.make);
     return options;
@@ -216,10 +225,13 @@ TEST_P(SpeculationOnBackend, MixedRequestsAreAnsweredToTheBitAsWithout) {
   expect_same(known, plain);
   EXPECT_GT(known.state.drafts.num_accepted, known.state.drafts.num_tokens / 3);
   EXPECT_LT(known.state.drafts.num_accepted, known.state.drafts.num_tokens);
-  for (const char* name : {"ngram", "suffix"}) {
+  for (const char* name : {"eagle3", "ngram", "suffix"}) {
     SCOPED_TRACE(name);
     const Served drafted = serve(all, drafter(name, false, 6));
     expect_same(drafted, plain);
+    if (name == speculative::kHeadDrafter) {
+      EXPECT_GT(drafted.state.drafts.num_accepted, drafted.state.drafts.num_tokens / 4);
+    }
     if (GetParam().is_slow) break;
     EXPECT_GT(drafted.state.drafts.num_accepted, 0u);
     EXPECT_LT(drafted.state.drafts.num_accepted, drafted.state.drafts.num_tokens);

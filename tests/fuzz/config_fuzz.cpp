@@ -1,5 +1,5 @@
-// Reads any text as a configuration. It is refused with an InputError, or it is valid: written and read back it is equal, its
-// sizes do not overflow, and a step has a cost.
+// Reads any text as a configuration, and as that of a draft head. A configuration is refused with an InputError, or it is valid: written
+// and read back it is equal, its sizes do not overflow, and a step has a cost. That of a head is refused, or names layers of the model.
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
@@ -7,16 +7,41 @@
 #include "core/check.h"
 #include "core/error.h"
 #include "model/config.h"
+#include "model/draft_head.h"
 #include "model/ops.h"
 #include "model/weights.h"
 
+namespace {
+
+void check_line(const nibble::InputError& error) {
+  NIBBLE_CHECK(std::string_view(error.what()).find('\n') == std::string_view::npos, "{}", error.what());
+}
+
+void read_as_draft_head(std::string_view text) {
+  using namespace nibble;
+  Config model = *named_config("gpt-oss-20b");
+  model.hidden = 256;
+  model.vocab = 4096;
+  try {
+    const DraftHeadConfig head = parse_draft_head_config(text, "fuzz", model);
+    NIBBLE_CHECK(head.taps[0] >= 0 && head.taps[0] < head.taps[1] && head.taps[1] < head.taps[2]);
+    NIBBLE_CHECK(head.taps[2] < model.num_layers && head.num_heads % head.num_kv_heads == 0);
+    NIBBLE_CHECK(std::ssize(rope_frequencies(head).frequencies) == head.head_dim / 2);
+  } catch (const InputError& error) {
+    check_line(error);
+  }
+}
+
+}  // namespace
+
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace nibble;
+  read_as_draft_head({reinterpret_cast<const char*>(data), size});
   Config config;
   try {
     config = parse_config({reinterpret_cast<const char*>(data), size}, "fuzz");
   } catch (const InputError& error) {
-    NIBBLE_CHECK(std::string_view(error.what()).find('\n') == std::string_view::npos, "{}", error.what());
+    check_line(error);
     return 0;
   }
   const Config again = parse_config(to_json(config), "written");

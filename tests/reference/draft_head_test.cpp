@@ -38,7 +38,7 @@ class DraftHeads : public testing::TestWithParam<HeadGolden> {
   DraftHeads()
       : head_(open_draft_head(
             std::filesystem::path(test::source_path("models/tiny-gpt-oss-eagle3")) / GetParam().head,
-            *tiny())),
+            tiny()->config)),
         golden_(open_container(folder() / (std::string(GetParam().golden) + ".safetensors"))) {}
 
   static std::filesystem::path folder() { return test::source_path("tests/golden/eagle3"); }
@@ -68,7 +68,7 @@ class DraftHeads : public testing::TestWithParam<HeadGolden> {
 };
 
 TEST_P(DraftHeads, ComputesTheGoldenFeaturesSlotsOutputsAndLogits) {
-  const DraftHead& head = *head_;
+  const DraftHead head = with_parts_of(*tiny(), *head_);
   const DraftHeadConfig& config = head.config;
   const std::string name = "prose33.";
   const auto ids = tensor<int32_t>(name + "ids"), greedy = tensor<int32_t>(name + "greedy");

@@ -40,7 +40,21 @@ TEST(Speculate, ReachesTheEngine) {
   EXPECT_EQ(resolve(settings).speculation.drafters.size(), 2u);
 }
 
+TEST(Speculate, NamesTheFolderOfADraftHead) {
+  const auto with_head = speculate("eagle3=some/folder");
+  EXPECT_EQ(with_head.draft_head, "some/folder");
+  EXPECT_EQ(with_head.drafters.size(), 4u);
+  EXPECT_TRUE(with_head.by_cost);
+  for (const char* how : {"eagle3", "eagle3=", "medusa", ""})
+    EXPECT_THAT(error_of([&] { speculate(how); }),
+                HasSubstr("accepted is one of auto, off, ngram, suffix, eagle3=FOLDER"));
+}
+
 TEST(SpeculativeConfig, HasTheMeaningOfVllms) {
+  const auto head = config(R"({"method": "eagle3", "model": "some/folder", "num_speculative_tokens": 3})");
+  EXPECT_EQ(head.draft_head, "some/folder");
+  EXPECT_EQ(head.max_drafts, 3);
+  EXPECT_FALSE(head.by_cost);
   const auto both = config(
       R"({"method": "ngram", "num_speculative_tokens": 7, "prompt_lookup_min": 2, "prompt_lookup_max": 4})");
   EXPECT_EQ(both.max_drafts, 7);
@@ -53,8 +67,11 @@ TEST(SpeculativeConfig, HasTheMeaningOfVllms) {
 }
 
 TEST(SpeculativeConfig, WhatCannotBeIsRefusedByName) {
-  EXPECT_THAT(config_refusal(R"({"method": "eagle3", "model": "x"})"),
-              HasSubstr("--speculative-config.method must be ngram or suffix"));
+  EXPECT_THAT(config_refusal(R"({"method": "medusa", "model": "x"})"),
+              HasSubstr("--speculative-config.method must be ngram, suffix or eagle3"));
+  EXPECT_THAT(config_refusal(R"({"method": "eagle3"})"), HasSubstr("--speculative-config.model"));
+  EXPECT_THAT(config_refusal(R"({"method": "eagle3", "model": "x", "num_speculative_tokens": 17})"),
+              HasSubstr("num_speculative_tokens must be a whole number from 1 to 16, not 17"));
   EXPECT_THAT(config_refusal(R"({"num_speculative_tokens": 3})"), HasSubstr("--speculative-config.method"));
   EXPECT_THAT(config_refusal(R"({"method": "ngram", "prompt_lookup_min": 0})"),
               HasSubstr("prompt_lookup_min must be a whole number from 1 to 64, not 0"));

@@ -20,15 +20,21 @@ const Cost kByRows = [](int n, int more) {
 const Cost kByBytes = [](int n, int more) { return 0.001 * (1 + 0.37 * (n - 1 + more)); };  // a 120b on a GPU
 const Cost kFree = [](int n, int more) { return 0.001 * (1 + 0.01 * (n + more)); };
 
+// A proposal's first `num_right` tokens were right, and the one after them, if there is one, was wrong.
+void count(Acceptance& acceptance, int num_right, bool has_wrong) {
+  for (int place = 0; place < num_right; ++place) acceptance.add(place, true);
+  if (has_wrong) acceptance.add(num_right, false);
+}
+
 TEST(Acceptance, IsTheShareOfThoseThatWereRightLately) {
   Acceptance acceptance(0.9);
   EXPECT_DOUBLE_EQ(acceptance.chance(0, 0.3, 2), 0.3);
-  for (int n = 0; n < 100; ++n) acceptance.add(2, true);
+  for (int n = 0; n < 100; ++n) count(acceptance, 2, true);
   EXPECT_GT(acceptance.chance(1, 0.3, 2), 0.85);
   EXPECT_LT(acceptance.chance(2, 0.3, 2), 0.1);
-  for (int n = 0; n < 20; ++n) acceptance.add(0, true);
+  for (int n = 0; n < 20; ++n) count(acceptance, 0, true);
   EXPECT_LT(acceptance.chance(0, 0.3, 2), 0.2);
-  acceptance.add(3, false);  // a proposal that ended: nothing was wrong
+  count(acceptance, 3, false);  // a proposal that ended: nothing was wrong
   EXPECT_GT(acceptance.chance(2, 0, 0), 0.09);
 }
 
@@ -74,8 +80,8 @@ Played play(const Cost& cost, int num_sequences, int num_tokens, int depth,
         return std::uniform_real_distribution<>(0, 1)(random) < chance(played.num_tokens / num_sequences);
       };
       while (num_right < depth && is_right()) ++num_right;
-      acceptance[i].add(num_right, num_right < depth);
-      of_all.add(num_right, num_right < depth);
+      count(acceptance[i], num_right, num_right < depth);
+      count(of_all, num_right, num_right < depth);
       step.num_drafts += offers[i].num_taken;
       step.num_tokens += 1 + std::min(num_right, offers[i].num_taken);
     }
@@ -190,7 +196,7 @@ TEST(Speculator, BelievesTheDrafterThatWasRight) {
   };
   Speculator speculator({.drafters = {always(1), always(2)}, .max_drafts = 4});
   const auto track = speculator.start(std::vector<TokenId>{5}, nullptr);
-  std::vector<Speculator::Draft> drafts{{.track = track.get(), .most = 8}};
+  std::vector<Speculator::Choice> drafts{{.track = track.get(), .most = 8}};
   for (int n = 0; n < 40; ++n) {
     speculator.choose(1, 1, 100, drafts);
     for (int token = 0; token <= std::ssize(drafts[0].tokens); ++token) speculator.push(*track, 2);
@@ -210,7 +216,7 @@ TEST(Speculator, ToldToDraftAlwaysTakesAllThatIsProposed) {
                          .by_cost = false,
                          .max_drafts = 5});
   const auto track = speculator.start({}, nullptr);
-  std::vector<Speculator::Draft> drafts{{.track = track.get(), .most = 8}};
+  std::vector<Speculator::Choice> drafts{{.track = track.get(), .most = 8}};
   speculator.choose(1, 1, 100, drafts);
   EXPECT_EQ(drafts[0].tokens.size(), 5u);
 }

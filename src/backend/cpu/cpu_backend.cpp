@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "backend/cpu/dense/qkv.h"
+#include "backend/cpu/draft/head_drafter.h"
 #include "backend/cpu/forward.h"
 #include "backend/cpu/parallel.h"
 #include "backend/sample.h"
@@ -83,6 +84,9 @@ class CpuBackend final : public Backend {
         activations_(make_activations(config(), options.max_batch_tokens, pool_.num_threads(),
                                       takes_int8(cpu_options))) {
     check_fits(model_);
+    if (options.draft_head)
+      drafter_.emplace(*options.draft_head, *model_.weights, machine_, takes_int8(cpu_options),
+                       options.num_full_pages);
   }
 
   std::string_view name() const override { return "cpu"; }
@@ -110,6 +114,7 @@ class CpuBackend final : public Backend {
   RopeFrequencies rope_;
   KvCache kv_;
   Activations activations_;
+  std::optional<HeadDrafter> drafter_;
 };
 
 // Lists operation by operation; layers in different formats add a row for each format.
@@ -199,7 +204,13 @@ StepResult CpuBackend::run(const Batch& batch, std::vector<TimedWork>* work) {
             sample({logits.row(o), static_cast<size_t>(vocab)}, *outputs[index].row, outputs[index].position);
     });
   };
-  forward({machine_, model_, rope_, rows, output_rows, kv_, activations_, take_logits, clock});
+  std::function<void(int, View<const float, 2>)> tap;
+  if (drafter_) {
+    drafter_->start(std::ssize(rows));
+    tap = [&](int layer, View<const float, 2> x) { drafter_->keep(layer, x); };
+  }
+  forward({machine_, model_, rope_, rows, output_rows, kv_, activations_, take_logits, clock, tap});
+  if (drafter_) result.drafts = drafter_->draft(batch, result.outputs);
   return result;
 }
 
@@ -215,13 +226,20 @@ MemoryPlan plan(const Config& config, const BackendOptions& options, const CpuOp
   const ConvertedBytes converted = converted_bytes(config, options.dense);
   const bool int8 = takes_int8(cpu_options);
   const size_t packed = int8 ? expert_bytes(config) : 0;
-  return {
+  MemoryPlan plan{
       .weight_bytes = converted.after + packed,  // the rest is used where it is mapped
       .replaced_weight_bytes = converted.before + packed,
       .released_weight_bytes = packed,
       .kv_bytes =
           KvCache::num_bytes(config, options.kv_format, options.num_full_pages, options.num_sliding_pages),
       .workspace_bytes = activations_bytes(config, options.max_batch_tokens, num_threads_of(options), int8)};
+  if (options.draft_head) {
+    const DraftHeadConfig& head = options.draft_head->config;
+    plan.weight_bytes += HeadDrafter::weight_bytes(head);
+    plan.kv_bytes += HeadDrafter::kv_bytes(head, options.num_full_pages);
+    plan.workspace_bytes += HeadDrafter::workspace_bytes(head, options.max_batch_tokens);
+  }
+  return plan;
 }
 
 void retune(Backend& backend, const CpuTuning& tuning) { static_cast<CpuBackend&>(backend).retune(tuning); }

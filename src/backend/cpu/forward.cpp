@@ -23,7 +23,7 @@ View<T, rank> first(View<T, rank> view, ptrdiff_t count) {
 }  // namespace
 
 void forward(const ForwardArgs& args) {
-  const auto& [machine, packed, rope, rows, outputs, kv_cache, a, take_logits, clock] = args;
+  const auto& [machine, packed, rope, rows, outputs, kv_cache, a, take_logits, clock, tap] = args;
   const Weights& weights = *packed.weights;
   const Config& config = weights.config;
   const float eps = config.rms_eps;
@@ -53,6 +53,7 @@ void forward(const ForwardArgs& args) {
     experts({machine, a.normed, chosen, a.chosen_weights, layer, strips, config.num_experts,
              config.swiglu_limit, a.gated, a.normed_q8, a.gated_q8, a.down_panels, x});
     clock.lap(Operation::kExpertsUp, "experts");
+    if (tap) tap(static_cast<int>(n), x);
   }
   for (ptrdiff_t o = 0; o < std::ssize(outputs); o += kOutputRows) {
     const auto block = outputs.subspan(o, std::min<size_t>(kOutputRows, outputs.size() - o));

@@ -27,6 +27,8 @@ struct ForwardArgs {
   // Receives the logits [n, V] of outputs [first, first + n), which it may overwrite; n is at most kOutputRows.
   std::function<void(ptrdiff_t first, View<float, 2> logits)> take_logits;
   WorkClock& clock;  // records the time of each operation
+  std::function<void(int layer, View<const float, 2> x)>
+      tap{};  // may be empty; gets the residual stream behind each layer
 };
 void forward(const ForwardArgs& args);
 

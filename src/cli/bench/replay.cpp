@@ -24,6 +24,7 @@
 #include "harmony/render.h"
 #include "setup/load.h"
 #include "setup/machine.h"
+#include "setup/speculation.h"
 
 namespace nibble::cli {
 namespace {
@@ -170,10 +171,11 @@ std::string table_of(const Way& off, const Way& on) {
 
 std::string replay(const ReplayOptions& options, const Settings& settings, const std::string& command_line) {
   const std::string began = utc_now();
-  const ResolvedSettings setup = resolve(settings);
+  ResolvedSettings setup = resolve(settings);
   if (setup.speculation.drafters.empty())
     throw InputError("--replay compares drafting with none: say how to draft with --speculate");
   const Model model = open_model(options.model, setup.places);
+  open_draft_head(setup, model.config);
   const Tokenizer tokenizer = open_tokenizer(model.source, setup.places);
   const Capacity capacity{context_of(model.config, setup), options.num_clients};
   const std::vector<GenerationRequest> requests =

@@ -15,6 +15,7 @@
 #include "core/error.h"
 #include "core/output.h"
 #include "setup/load.h"
+#include "setup/speculation.h"
 
 namespace nibble::cli {
 namespace {
@@ -63,8 +64,9 @@ void converse(Conversation& conversation, const std::function<LineReader::Outcom
 }
 
 int chat(const std::string& argument, const Settings& settings) {
-  const ResolvedSettings setup = resolve(settings);
+  ResolvedSettings setup = resolve(settings);
   const Model model = open_model(argument, setup.places);
+  open_draft_head(setup, model.config);
   const Tokenizer tokenizer = open_tokenizer(model.source, setup.places);
   const Capacity capacity{context_of(model.config, setup), 1};
   const BackendOptions room = backend_options(model.config, setup, capacity);

@@ -1,0 +1,263 @@
+#include "backend/cpu/draft/head_drafter.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "backend/cpu/activations.h"
+#include "backend/cpu/attention/attend.h"
+#include "backend/cpu/attention/rope.h"
+#include "backend/cpu/dense/embed.h"
+#include "backend/cpu/dense/rms_norm.h"
+#include "backend/cpu/parallel.h"
+#include "backend/cpu/split_order.h"
+#include "backend/draft_chain.h"
+
+namespace nibble::cpu {
+namespace {
+
+// A sink that takes nothing. Minus infinity would make the difference of two of them, which is no number.
+constexpr float kNoSink{-1e30f};
+
+// A cache of one full layer.
+Config cache_config(const DraftHeadConfig& head) {
+  Config config;
+  config.num_layers = 1;
+  config.num_kv_heads = head.num_kv_heads;
+  config.head_dim = head.head_dim;
+  config.layer_kinds = {LayerKind::kFull};
+  return config;
+}
+
+void to_split(const float* from, ptrdiff_t count, float* to) {
+  for (ptrdiff_t i = 0; i < count; ++i) to[split_index(i)] = from[i];
+}
+
+}  // namespace
+
+void HeadDrafter::Rows::resize(ptrdiff_t num_rows, ptrdiff_t width) {
+  elements.assign(static_cast<size_t>(num_rows * width),
+                  0.0f);  // the padding of rows to whole blocks stays zero
+  view = View<float, 2>(elements.data(), {num_rows, width});
+}
+
+HeadDrafter::HeadDrafter(const DraftHead& head, const Weights& model, const Machine& machine, bool int8,
+                         int num_full_pages)
+    : head_(with_parts_of(model, head)),
+      machine_(machine),
+      num_full_pages_(num_full_pages),
+      rope_(rope_frequencies(head_.config)),
+      no_sinks_(static_cast<size_t>(head_.config.num_heads), kNoSink),
+      fc_(head_.fc, machine, int8),
+      q_(head_.q, machine, int8),
+      k_(head_.k, machine, int8),
+      v_(head_.v, machine, int8),
+      o_(head_.o, machine, int8),
+      gate_(head_.gate, machine, int8),
+      up_(head_.up, machine, int8),
+      down_(head_.down, machine, int8),
+      unembedding_(head_.unembedding, machine, int8),
+      kv_(cache_config(head_.config), Format::kBf16, num_full_pages + kMaxDraftingRuns, 0) {}
+
+size_t HeadDrafter::weight_bytes(const DraftHeadConfig& head) {
+  const auto bytes = [](int rows, int cols) {
+    return matrix_bytes(cols % kBlock == 0 ? Format::kMxfp4 : Format::kBf16, static_cast<size_t>(rows),
+                        static_cast<size_t>(cols));
+  };
+  const int q_width = head.num_heads * head.head_dim, kv_width = head.num_kv_heads * head.head_dim;
+  return bytes(head.hidden, 3 * head.hidden) + bytes(q_width + 2 * kv_width, 2 * head.hidden) +
+         bytes(head.hidden, q_width) + 2 * bytes(head.intermediate, head.hidden) +
+         bytes(head.hidden, head.intermediate) + bytes(head.draft_vocab, head.hidden);
+}
+
+size_t HeadDrafter::kv_bytes(const DraftHeadConfig& head, int num_full_pages) {
+  return KvCache::num_bytes(cache_config(head), Format::kBf16, num_full_pages + kMaxDraftingRuns, 0);
+}
+
+size_t HeadDrafter::workspace_bytes(const DraftHeadConfig& head, int max_rows) {
+  const size_t hidden = static_cast<size_t>(head.hidden),
+               kv_width = static_cast<size_t>(head.num_kv_heads * head.head_dim);
+  // Three outputs of layers, the features, the embedding, and the input of the layer, keys, values, and angles of each row.
+  const size_t row = 7 * hidden + 2 * kv_width + static_cast<size_t>(head.head_dim);
+  const size_t output = 5 * hidden + 3 * static_cast<size_t>(head.num_heads * head.head_dim) +
+                        3 * static_cast<size_t>(head.intermediate) + static_cast<size_t>(head.draft_vocab);
+  return sizeof(float) * (static_cast<size_t>(max_rows) * row + kMaxDraftingRuns * output);
+}
+
+void HeadDrafter::start(ptrdiff_t num_rows) {
+  taps_.resize(num_rows, padded(static_cast<ptrdiff_t>(DraftHeadConfig::kNumTaps) * head_.config.hidden));
+}
+
+void HeadDrafter::keep(int layer, View<const float, 2> x) {
+  const auto& taps = head_.config.taps;
+  const auto tap = std::find(taps.begin(), taps.end(), layer);
+  if (tap == taps.end()) return;
+  const ptrdiff_t hidden = head_.config.hidden;
+  for (ptrdiff_t t = 0; t < x.shape[0]; ++t)
+    std::copy_n(x.row(t), hidden, taps_.view.row(t) + (tap - taps.begin()) * hidden);
+}
+
+void HeadDrafter::append(std::span<const BatchRow> rows) {
+  const ptrdiff_t num_rows = std::ssize(rows), head_dim = head_.config.head_dim;
+  keys_.resize(num_rows, k_.rows());
+  values_.resize(num_rows, v_.rows());
+  k_.multiply(machine_, input_.view, keys_.view);
+  v_.multiply(machine_, input_.view, values_.view);
+  const LayerKv& kv = kv_.layer(0);
+  for (ptrdiff_t t = 0; t < num_rows; ++t)
+    for (int head = 0; head < head_.config.num_kv_heads; ++head) {
+      const BatchRow& row = rows[static_cast<size_t>(t)];
+      float* key = keys_.view.row(t) + head * head_dim;
+      rotate({key, static_cast<size_t>(head_dim)}, cosines_.view.row(t), sines_.view.row(t));
+      kv.store(key, kv.keys(row.run->full, row.position, head), row.position);
+      kv.store(values_.view.row(t) + head * head_dim, kv.values(row.run->full, row.position, head),
+               row.position);
+    }
+}
+
+// From queries_ to attended_.
+void HeadDrafter::attend_to_slots(std::span<const BatchRow> rows) {
+  const DraftHeadConfig& head = head_.config;
+  const ptrdiff_t num_rows = std::ssize(rows), width = padded(head.head_dim);
+  split_queries_.resize(num_rows, head.num_heads * width);
+  for (ptrdiff_t n = 0; n < num_rows; ++n)
+    for (ptrdiff_t h = 0; h < head.num_heads; ++h)
+      to_split(queries_.view.row(n) + h * head.head_dim, head.head_dim,
+               split_queries_.view.row(n) + h * width);
+  parts_.resize(kParts, head.num_heads * (2 + width));
+  attended_.resize(num_rows, padded(ptrdiff_t{1} * head.num_heads * head.head_dim));
+  attend({machine_, View<const float, 3>(split_queries_.view.data, {num_rows, head.num_heads, width}), rows,
+          kv_.layer(0), Vector{no_sinks_.data(), Format::kF32, head.num_heads}, std::nullopt,
+          View<float, 3>(parts_.view.data, {kParts, head.num_heads, 2 + width}), attended_.view});
+}
+
+// Writes the slots of all rows; out_ is that of the rows `outputs`. The token of a row is the one behind its position.
+void HeadDrafter::run_layer(View<const float, 2> features, std::span<const BatchRow> rows,
+                            std::span<const int> outputs) {
+  const DraftHead& head = head_;
+  const DraftHeadConfig& config = head.config;
+  const ptrdiff_t num_rows = std::ssize(rows), hidden = config.hidden, half = padded(hidden);
+  embedded_.resize(num_rows, hidden);
+  embed({rows, head.embedding, embedded_.view});
+  cosines_.resize(num_rows, config.head_dim / 2);
+  sines_.resize(num_rows, config.head_dim / 2);
+  rotations({rope_, rows, cosines_.view, sines_.view});
+  input_.resize(num_rows, 2 * half);
+  for_each(machine_.pool, num_rows, static_cast<double>(num_rows * hidden), [&](ptrdiff_t t, int) {
+    rms_norm(embedded_.view.row(t), head.token_norm, config.rms_eps, input_.view.row(t));
+    rms_norm(features.row(t), head.hidden_norm, config.rms_eps, input_.view.row(t) + half);
+  });
+  append(rows);
+  if (outputs.empty()) return;
+
+  const ptrdiff_t num_outputs = std::ssize(outputs);
+  std::vector<BatchRow> own_rows;
+  own_input_.resize(num_outputs, 2 * half);
+  queries_.resize(num_outputs, q_.rows());
+  Rows next;
+  next.resize(num_outputs, hidden);
+  for (ptrdiff_t n = 0; n < num_outputs; ++n) {
+    const int row = outputs[static_cast<size_t>(n)];
+    own_rows.push_back(rows[static_cast<size_t>(row)]);
+    std::copy_n(input_.view.row(row), 2 * half, own_input_.view.row(n));
+    for (ptrdiff_t i = 0; i < hidden; ++i)
+      next.view(n, i) =
+          config.norm_before_residual ? input_.view(row, half + split_index(i)) : features(row, i);
+  }
+  q_.multiply(machine_, own_input_.view, queries_.view);
+  for (ptrdiff_t n = 0; n < num_outputs; ++n)
+    for (ptrdiff_t h = 0; h < config.num_heads; ++h)
+      rotate({queries_.view.row(n) + h * config.head_dim, static_cast<size_t>(config.head_dim)},
+             cosines_.view.row(outputs[static_cast<size_t>(n)]),
+             sines_.view.row(outputs[static_cast<size_t>(n)]));
+  attend_to_slots(own_rows);
+
+  const auto add = [&](const HeadMatrix& matrix, View<const float, 2> x) {  // next += W x
+    projected_.resize(num_outputs, hidden);
+    matrix.multiply(machine_, x, projected_.view);
+    for (size_t i = 0; i < next.elements.size(); ++i) next.elements[i] += projected_.elements[i];
+  };
+  add(o_, attended_.view);
+  normed_.resize(num_outputs, half);
+  gate_out_.resize(num_outputs, config.intermediate);
+  up_out_.resize(num_outputs, config.intermediate);
+  gated_.resize(num_outputs, padded(config.intermediate));
+  for (ptrdiff_t n = 0; n < num_outputs; ++n)
+    rms_norm(next.view.row(n), head.mlp_norm, config.rms_eps, normed_.view.row(n));
+  gate_.multiply(machine_, normed_.view, gate_out_.view);
+  up_.multiply(machine_, normed_.view, up_out_.view);
+  for (ptrdiff_t n = 0; n < num_outputs; ++n)
+    for (ptrdiff_t i = 0; i < config.intermediate; ++i) {
+      const float gate = gate_out_.view(n, i);
+      gated_.view(n, split_index(i)) = gate / (1 + std::exp(-gate)) * up_out_.view(n, i);
+    }
+  add(down_, gated_.view);
+  out_ = std::move(next);
+}
+
+std::vector<Drafts> HeadDrafter::draft(const Batch& batch, std::span<const SampledToken> outputs) {
+  const DraftHead& head = head_;
+  const DraftHeadConfig& config = head.config;
+  const DraftSlots slots = draft_slots(batch, outputs);
+  std::vector<BatchRow> rows = rows_of(batch);
+  for (size_t t = 0; t < rows.size(); ++t) rows[t].token = slots.next[t];
+
+  Rows split_taps;
+  split_taps.resize(taps_.view.shape[0], taps_.view.shape[1]);
+  for (ptrdiff_t t = 0; t < taps_.view.shape[0]; ++t)
+    if (config.norm_before_fc)
+      rms_norm(taps_.view.row(t), head.features_norm, config.rms_eps, split_taps.view.row(t));
+    else
+      to_split(taps_.view.row(t), ptrdiff_t{3} * config.hidden, split_taps.view.row(t));
+  features_.resize(std::ssize(rows), config.hidden);
+  fc_.multiply(machine_, split_taps.view, features_.view);
+
+  std::vector<int> ends;
+  std::vector<Run> runs;  // of the chains: what they look at is the page table
+  std::vector<std::vector<PageId>> pages;
+  for (const DraftChain& chain : slots.chains) {
+    ends.push_back(chain.row);
+    const PageTableView& full = batch.runs[chain.run].full;
+    pages.push_back(with_scratch_page(full, static_cast<PageId>(num_full_pages_ + std::ssize(pages))));
+    runs.push_back({.full = {pages.back(), full.first_page}});
+  }
+  run_layer(features_.view, rows, ends);
+
+  std::vector<Drafts> drafts(slots.chains.empty() ? 0 : batch.runs.size());
+  for (const DraftChain& chain : slots.chains) drafts[chain.run].first_position = chain.position + 2;
+  std::vector<size_t> live(slots.chains.size());  // the chains that go on, whose rows those of out_ are
+  for (size_t n = 0; n < live.size(); ++n) live[n] = n;
+  for (int step = 0; !live.empty(); ++step) {
+    const auto num_live = std::ssize(live);
+    normed_.resize(num_live, padded(config.hidden));
+    for (ptrdiff_t n = 0; n < num_live; ++n)
+      rms_norm(out_.view.row(n), head.final_norm, config.rms_eps, normed_.view.row(n));
+    logits_.resize(num_live, config.draft_vocab);
+    unembedding_.multiply(machine_, normed_.view, logits_.view);
+    std::vector<size_t> next;
+    std::vector<int> all;
+    std::vector<BatchRow> chain_rows;
+    Rows before;
+    before.resize(num_live, config.hidden);
+    for (size_t n = 0; n < live.size(); ++n) {
+      const DraftChain& chain = slots.chains[live[n]];
+      const auto row = static_cast<ptrdiff_t>(n);
+      std::vector<Draft>& tokens = drafts[chain.run].tokens;
+      tokens.push_back(
+          best_draft({logits_.view.row(row), static_cast<size_t>(config.draft_vocab)}, head.tokens));
+      if (std::ssize(tokens) == chain.num_drafts) continue;
+      for (ptrdiff_t i = 0; i < config.hidden; ++i)
+        before.view(std::ssize(next), i) =
+            config.norm_output ? normed_.view(row, split_index(i)) : out_.view(row, i);
+      all.push_back(static_cast<int>(next.size()));
+      next.push_back(live[n]);
+      chain_rows.push_back(
+          {.token = tokens.back().token, .position = chain.position + 1 + step, .run = &runs[live[n]]});
+    }
+    live = std::move(next);
+    if (!live.empty()) run_layer(before.view, chain_rows, all);
+  }
+  return drafts;
+}
+
+}  // namespace nibble::cpu

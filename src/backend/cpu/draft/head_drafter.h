@@ -1,0 +1,61 @@
+// Runs a draft head behind the steps of the model that it drafts for. reference/draft_head.h has its formulas, backend/draft_chain.h what
+// a step asks of it. Keys and values are BF16.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "backend/cpu/batch_row.h"
+#include "backend/cpu/draft/head_matrix.h"
+#include "backend/cpu/kv_cache.h"
+#include "backend/cpu/machine.h"
+#include "core/view.h"
+#include "model/batch.h"
+#include "model/draft_head.h"
+
+namespace nibble::cpu {
+
+class HeadDrafter {
+ public:
+  // Takes what the head lacks from the model, which must outlive this. Throws InputError where the model has it no more.
+  HeadDrafter(const DraftHead& head, const Weights& model, const Machine& machine, bool int8,
+              int num_full_pages);
+
+  // Makes room for what a step of so many rows leaves behind the layers that the head reads; then keeps it, layer by layer.
+  void start(ptrdiff_t num_rows);
+  void keep(int layer, View<const float, 2> x);
+  // Behind a step: fills the head's cache for its rows, and drafts what its runs ask for.
+  std::vector<Drafts> draft(const Batch& batch, std::span<const SampledToken> outputs);
+
+  // Of matrices, cache, and what a step of so many rows takes.
+  static size_t weight_bytes(const DraftHeadConfig& head);
+  static size_t kv_bytes(const DraftHeadConfig& head, int num_full_pages);
+  static size_t workspace_bytes(const DraftHeadConfig& head, int max_rows);
+
+ private:
+  // Rows of floats, of which a step has its own number.
+  struct Rows {
+    std::vector<float> elements;
+    View<float, 2> view{};
+    void resize(ptrdiff_t num_rows, ptrdiff_t width);
+  };
+  void run_layer(View<const float, 2> features, std::span<const BatchRow> rows, std::span<const int> outputs);
+  void append(std::span<const BatchRow> rows);
+  void attend_to_slots(std::span<const BatchRow> rows);
+
+  DraftHead head_;
+  const Machine& machine_;
+  int num_full_pages_;
+  RopeFrequencies rope_;
+  std::vector<float> no_sinks_;
+  HeadMatrix fc_, q_, k_, v_, o_, gate_, up_, down_, unembedding_;
+  KvCache kv_;
+  // By their rows: those of the step or of the chain, then those whose output is wanted.
+  Rows taps_, features_, embedded_, input_, keys_, values_, cosines_, sines_;
+  Rows own_input_, queries_, split_queries_, parts_, attended_, projected_, normed_, gate_out_, up_out_,
+      gated_, logits_;
+  Rows out_;  // g
+};
+
+}  // namespace nibble::cpu
