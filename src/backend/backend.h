@@ -30,6 +30,8 @@ struct BackendOptions {
   Format kv_format{Format::kBf16};
   // Drafts what the runs of a step ask for (Run::num_to_draft). Null: none does.
   std::shared_ptr<const DraftHead> draft_head{};
+  Format draft_head_format{
+      Format::kMxfp4};  // of its matrices, or kBf16: as the file has them, which is what the reference takes
 };
 
 // Bytes that a backend takes before it starts, beside the mapped weights. It reads replaced_weight_bytes of those when it starts and

@@ -95,6 +95,9 @@ constexpr Setting kTable[] = {
     {"speculative-config", kDrafts, "JSON",
      "the same as vLLM has it: '{\"method\": \"ngram\", \"num_speculative_tokens\": 5}'", "none",
      TextField{&S::speculative_config}},
+    {"draft-head-dtype", kDrafts, "NAME",
+     "what a draft head's matrices are held in: mxfp4, or bf16, as its file has them", "",
+     ChoiceField<std::string>{&S::draft_head_dtype, {"mxfp4", "bf16"}}},
 
     {"shared-budget", kDevice, "KB", "run the kernels of a GPU that has so much shared memory per CTA",
      "the most that this GPU has",

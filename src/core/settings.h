@@ -40,6 +40,7 @@ struct Settings {
   std::optional<std::string> mxfp4_layers;
   std::optional<std::string> fp8_layers;
   std::string kv_dtype{"bf16"};
+  std::string draft_head_dtype{"mxfp4"};
   std::optional<std::string> experts_activations;
   std::optional<std::string> prompt_activations;
   std::optional<std::string> require;

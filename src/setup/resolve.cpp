@@ -83,6 +83,7 @@ ResolvedSettings resolve(const Settings& settings) {
   setup.backend = settings.backend ? &find_backend(*settings.backend) : &best_backend();
   setup.options.dense = dense_formats(settings);
   setup.options.kv_format = settings.kv_dtype == "fp8" ? Format::kE4m3 : Format::kBf16;
+  setup.options.draft_head_format = settings.draft_head_dtype == "bf16" ? Format::kBf16 : Format::kMxfp4;
   setup.own.cpu.isa = settings.isa.value_or("");
   setup.own.cpu.expert_activations = expert_activations(settings, *setup.backend);
   setup.own.cuda = cuda_options(settings, *setup.backend);

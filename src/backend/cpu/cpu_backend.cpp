@@ -84,9 +84,7 @@ class CpuBackend final : public Backend {
         activations_(make_activations(config(), options.max_batch_tokens, pool_.num_threads(),
                                       takes_int8(cpu_options))) {
     check_fits(model_);
-    if (options.draft_head)
-      drafter_.emplace(*options.draft_head, *model_.weights, machine_, takes_int8(cpu_options),
-                       options.num_full_pages);
+    if (options.draft_head) drafter_.emplace(options, *model_.weights, machine_, takes_int8(cpu_options));
   }
 
   std::string_view name() const override { return "cpu"; }
@@ -235,7 +233,7 @@ MemoryPlan plan(const Config& config, const BackendOptions& options, const CpuOp
       .workspace_bytes = activations_bytes(config, options.max_batch_tokens, num_threads_of(options), int8)};
   if (options.draft_head) {
     const DraftHeadConfig& head = options.draft_head->config;
-    plan.weight_bytes += HeadDrafter::weight_bytes(head);
+    plan.weight_bytes += HeadDrafter::weight_bytes(head, options.draft_head_format);
     plan.kv_bytes += HeadDrafter::kv_bytes(head, options.num_full_pages);
     plan.workspace_bytes += HeadDrafter::workspace_bytes(head, options.max_batch_tokens);
   }

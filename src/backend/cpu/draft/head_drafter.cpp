@@ -12,6 +12,7 @@
 #include "backend/cpu/parallel.h"
 #include "backend/cpu/split_order.h"
 #include "backend/draft_chain.h"
+#include "core/error.h"
 
 namespace nibble::cpu {
 namespace {
@@ -41,27 +42,32 @@ void HeadDrafter::Rows::resize(ptrdiff_t num_rows, ptrdiff_t width) {
   view = View<float, 2>(elements.data(), {num_rows, width});
 }
 
-HeadDrafter::HeadDrafter(const DraftHead& head, const Weights& model, const Machine& machine, bool int8,
-                         int num_full_pages)
-    : head_(with_parts_of(model, head)),
+HeadDrafter::HeadDrafter(const BackendOptions& options, const Weights& model, const Machine& machine,
+                         bool int8)
+    : head_(with_parts_of(model, *options.draft_head)),
       machine_(machine),
-      num_full_pages_(num_full_pages),
+      num_full_pages_(options.num_full_pages),
       rope_(rope_frequencies(head_.config)),
       no_sinks_(static_cast<size_t>(head_.config.num_heads), kNoSink),
-      fc_(head_.fc, machine, int8),
-      q_(head_.q, machine, int8),
-      k_(head_.k, machine, int8),
-      v_(head_.v, machine, int8),
-      o_(head_.o, machine, int8),
-      gate_(head_.gate, machine, int8),
-      up_(head_.up, machine, int8),
-      down_(head_.down, machine, int8),
-      unembedding_(head_.unembedding, machine, int8),
-      kv_(cache_config(head_.config), Format::kBf16, num_full_pages + kMaxDraftingRuns, 0) {}
+      fc_(head_.fc, options.draft_head_format, machine, int8, head_.source),
+      q_(head_.q, options.draft_head_format, machine, int8, head_.source),
+      k_(head_.k, options.draft_head_format, machine, int8, head_.source),
+      v_(head_.v, options.draft_head_format, machine, int8, head_.source),
+      o_(head_.o, options.draft_head_format, machine, int8, head_.source),
+      gate_(head_.gate, options.draft_head_format, machine, int8, head_.source),
+      up_(head_.up, options.draft_head_format, machine, int8, head_.source),
+      down_(head_.down, options.draft_head_format, machine, int8, head_.source),
+      unembedding_(head_.unembedding, options.draft_head_format, machine, int8, head_.source),
+      kv_(cache_config(head_.config), Format::kBf16, options.num_full_pages + kMaxDraftingRuns, 0) {
+  if (!head_.embedding.blocks() && head_.embedding.format() != Format::kBf16)
+    throw InputError(
+        "{}: the draft head's embedding is {}, the CPU backend takes BF16: try --backend reference",
+        head_.source, stored_name(head_.embedding));
+}
 
-size_t HeadDrafter::weight_bytes(const DraftHeadConfig& head) {
-  const auto bytes = [](int rows, int cols) {
-    return matrix_bytes(cols % kBlock == 0 ? Format::kMxfp4 : Format::kBf16, static_cast<size_t>(rows),
+size_t HeadDrafter::weight_bytes(const DraftHeadConfig& head, Format format) {
+  const auto bytes = [format](int rows, int cols) {
+    return matrix_bytes(cols % kBlock == 0 ? format : Format::kBf16, static_cast<size_t>(rows),
                         static_cast<size_t>(cols));
   };
   const int q_width = head.num_heads * head.head_dim, kv_width = head.num_kv_heads * head.head_dim;

@@ -6,6 +6,7 @@
 #include <span>
 #include <vector>
 
+#include "backend/backend.h"
 #include "backend/cpu/batch_row.h"
 #include "backend/cpu/draft/head_matrix.h"
 #include "backend/cpu/kv_cache.h"
@@ -19,8 +20,8 @@ namespace nibble::cpu {
 class HeadDrafter {
  public:
   // Takes what the head lacks from the model, which must outlive this. Throws InputError where the model has it no more.
-  HeadDrafter(const DraftHead& head, const Weights& model, const Machine& machine, bool int8,
-              int num_full_pages);
+  // `int8`: as for the model's experts.
+  HeadDrafter(const BackendOptions& options, const Weights& model, const Machine& machine, bool int8);
 
   // Makes room for what a step of so many rows leaves behind the layers that the head reads; then keeps it, layer by layer.
   void start(ptrdiff_t num_rows);
@@ -29,7 +30,7 @@ class HeadDrafter {
   std::vector<Drafts> draft(const Batch& batch, std::span<const SampledToken> outputs);
 
   // Of matrices, cache, and what a step of so many rows takes.
-  static size_t weight_bytes(const DraftHeadConfig& head);
+  static size_t weight_bytes(const DraftHeadConfig& head, Format format);
   static size_t kv_bytes(const DraftHeadConfig& head, int num_full_pages);
   static size_t workspace_bytes(const DraftHeadConfig& head, int max_rows);
 

@@ -6,11 +6,22 @@
 #include "backend/cpu/dense/dot.h"
 #include "backend/cpu/parallel.h"
 #include "backend/cpu/q8.h"
+#include "core/error.h"
 
 namespace nibble::cpu {
 
-HeadMatrix::HeadMatrix(const Matrix& matrix, const Machine& machine, bool int8) : matrix_(matrix) {
-  if (matrix.cols % kBlock != 0 || (!matrix.blocks() && matrix.format() == Format::kMxfp4)) return;
+HeadMatrix::HeadMatrix(const Matrix& matrix, Format format, const Machine& machine, bool int8,
+                       const std::string& source)
+    : matrix_(matrix) {
+  const bool is_mxfp4 = !matrix.blocks() && matrix.format() == Format::kMxfp4;
+  if (format != Format::kMxfp4 || matrix.cols % kBlock != 0 || is_mxfp4) {
+    if (!std::holds_alternative<Elements>(matrix.stored) || !machine.kernels.dot(matrix.format()))
+      throw InputError(
+          "{}: a matrix of the draft head is {}, for which the CPU backend has no kernel: try "
+          "--draft-head-dtype mxfp4",
+          source, stored_name(matrix));
+    return;
+  }
   QuantisedMatrix quantised = quantise(matrix, Format::kMxfp4, machine.pool);
   matrix_ = quantised.matrix;
   const StripRow* strip = machine.kernels.strip(Format::kMxfp4);
