@@ -19,12 +19,12 @@ constexpr double kGainToBegin{1.05}, kGainToGoOn{1.01};
 constexpr int kStepsToPlain{64}, kStepsToProbe{128};
 // The head is tried after so many steps; each time in vain doubles that, up to the last. It goes off below this gain of late, of which
 // older steps keep this share.
-constexpr int kMostStepsToTry{1024}, kStepsToTryAgain{32};
+constexpr int kMostStepsToTry{128}, kStepsToTryAgain{32};
 constexpr double kLeastChainGain{1.0}, kKeptGain{0.9};
 // The head drafts a few tokens when it is tried, and two more than were worth checking when it is on.
 constexpr int kDraftsToTry{3}, kMoreDrafts{2};
 
-// A probe takes each drafted row to cost this share of a plain step, whatever was measured.
+// A probe takes a drafted row for each sequence to cost this share of a plain step, whatever was measured.
 constexpr double kProbeShare{0.2};
 
 }  // namespace
@@ -87,7 +87,7 @@ void Controller::try_head(double plain_speed, const Best& best) {
     is_chaining_ = best.num_drafts > 0 && best.speed > plain_speed * kGainToBegin;
     chain_gain_ = best.speed / plain_speed;
     steps_to_try_ = is_chaining_ ? kStepsToTryAgain : std::min(2 * steps_to_try_, kMostStepsToTry);
-  } else if (++num_since_try_ >= steps_to_try_) {
+  } else if (account_seconds_ >= 0 && ++num_since_try_ >= steps_to_try_) {
     num_since_try_ = 0;
     is_trying_ = true;
   }
@@ -99,7 +99,9 @@ void Controller::choose(int num_sequences, int num_more_rows, int num_rows_left,
   num_to_draft_ = 0;
   const bool was_drafting = std::exchange(is_drafting_, false);
   const std::optional<double> plain = costs_.seconds(num_sequences, num_more_rows);
-  if (!plain || account_seconds_ < 0) {
+  // What the head was tried for, or has just lost, is paid back before anything else is drafted; until then it may lose a few steps more.
+  const bool has_head_at_work = is_chaining_ || is_trying_;
+  if (!plain || account_seconds_ < (has_head_at_work ? -kStake * *plain : 0)) {
     is_chaining_ = is_trying_ = false;
     return;
   }
@@ -134,6 +136,7 @@ void Controller::choose(int num_sequences, int num_more_rows, int num_rows_left,
       return;
     }
     if (is_trying_) num_to_draft_ = kDraftsToTry;
+    if (account_seconds_ < 0) return;
   }
   double num_tokens = num_sequences;
   double best_speed = num_tokens / *plain * (was_drafting ? kGainToGoOn : kGainToBegin);
@@ -141,7 +144,7 @@ void Controller::choose(int num_sequences, int num_more_rows, int num_rows_left,
   for (size_t n = 1; n <= drafts.size(); ++n) {
     num_tokens += drafts[n - 1].chance;
     const auto num_drafts = static_cast<int>(n);
-    const double seconds = is_probe ? *plain * (1 + kProbeShare * num_drafts)
+    const double seconds = is_probe ? *plain * (1 + kProbeShare * num_drafts / num_sequences)
                                     : *costs_.seconds(num_sequences, num_more_rows + num_drafts);
     if (is_too_much(seconds, *plain)) break;
     if (num_tokens / seconds <= best_speed) continue;

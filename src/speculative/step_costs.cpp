@@ -6,9 +6,9 @@
 namespace nibble::speculative {
 namespace {
 
-// A row that was never measured is taken to cost this share of a plain step. From the bytes of experts at one sequence
-// (docs/speculation.md) a row costs 0.3 to 0.7 of a step on a GPU, and about 1 on a CPU: a guess that is too low is tried once, one
-// that is too high never.
+// A row for each sequence, where that was never measured, is taken to cost this share of a plain step. From the bytes of experts at one
+// sequence (docs/speculation.md) it costs 0.3 to 0.7 of a step on a GPU, and about 1 on a CPU: a guess that is too low is tried once,
+// one that is too high never.
 constexpr double kGuessedShare{0.2};
 constexpr size_t kEnoughSteps{3};
 
@@ -59,7 +59,7 @@ std::optional<double> StepCosts::seconds(int num_sequences, int num_more_rows) c
   const int num_beyond = num_more_rows - kMoreRows[below];
   if (above == row.size()) {  // rows get cheaper, as they share more experts
     const double per_row = below == 0 ? 0 : 0.5 * (least - *none) / kMoreRows[below];
-    return least + std::max(per_row, kGuessedShare * *none) * num_beyond;
+    return least + std::max(per_row, kGuessedShare / num_sequences * *none) * num_beyond;
   }
   const double most = std::max(least, row[above].middle());
   return least + (most - least) * num_beyond / (kMoreRows[above] - kMoreRows[below]);
