@@ -69,9 +69,11 @@ struct Run {
   int follows{-1};
 
   // The rest is for a draft head (model/draft_head.h) and not read without one.
-  int num_drafted{0};   // of the tokens, the last ones that are drafts: right as long as the rows before them choose them
-  TokenId next{-1};     // the token behind the last one, where it is known; else the last row chooses it
-  int num_to_draft{0};  // tokens that the head drafts, behind the one that is chosen behind the last right draft
+  int num_drafted{
+      0};  // of the tokens, the last ones that are drafts: right as long as the rows before them choose them
+  TokenId next{-1};  // the token behind the last one, where it is known; else the last row chooses it
+  int num_to_draft{
+      0};  // tokens that the head drafts, behind the one that is chosen behind the last right draft
 };
 
 // At most so many runs of a step may ask for drafts, and each for so many.

@@ -1,6 +1,7 @@
 """Drafts over HTTP and on the command line: the same answers, told what they came to. NIBBLE_BINARY names the program."""
 
 import json
+import pathlib
 
 import openai
 import pytest
@@ -9,6 +10,7 @@ from test_cli import nibble
 from test_metrics import scrape
 from test_serve import QUESTION, serving
 
+HEAD = pathlib.Path(__file__).parents[2] / "models/tiny-gpt-oss-eagle3/specforge"
 REPEAT = [{"role": "user", "content": "Repeat after me: befallen cable longing torch"}]
 NAMES = {
     "type": "json_schema",
@@ -64,7 +66,10 @@ def test_every_way_to_draft_gives_the_answers_of_none():
         _, samples = scrape(server)
         assert samples[("vllm:spec_decode_num_drafts_total", ("engine", "0"))] == 0
     config = '{"method": "ngram", "num_speculative_tokens": 7, "prompt_lookup_min": 2}'
-    for flags in [("--speculate", "suffix"), ("--speculate", "auto"), ("--speculative-config", config)]:
+    head = json.dumps({"method": "eagle3", "model": str(HEAD), "num_speculative_tokens": 3})
+    by_cost = [("--speculate", "auto"), ("--speculate", f"eagle3={HEAD}")]
+    always = [("--speculate", "suffix"), ("--speculative-config", config), ("--speculative-config", head)]
+    for flags in by_cost + always:
         with serving(*flags) as server:
             assert answers(server) == plain, flags
             _, samples = scrape(server)
@@ -74,7 +79,7 @@ def test_every_way_to_draft_gives_the_answers_of_none():
                 assert of_vllm == samples[("nibble:" + name, *labels)]
                 return of_vllm
 
-            if flags[1] == "auto":
+            if flags in by_cost:
                 continue  # what pays is up to the machine
             drafted, right = total("spec_decode_num_draft_tokens_total"), total("spec_decode_num_accepted_tokens_total")
             assert drafted >= right > 0 and total("spec_decode_num_drafts_total") > 0
@@ -119,8 +124,10 @@ def test_run_says_what_the_drafts_came_to():
 
 def test_what_cannot_be_drafted_with_is_refused_in_a_line():
     for flags, why in [
-        (("--speculate", "eagle3"), b"auto, off, ngram, suffix"),
-        (("--speculative-config", '{"method": "medusa"}'), b"must be ngram or suffix"),
+        (("--speculate", "eagle3"), b"auto, off, ngram, suffix, eagle3=FOLDER"),
+            (("--speculate", "eagle3=/nowhere"), b"/nowhere: is no draft head"),
+            (("--speculate", f"eagle3={HEAD.parents[1] / 'tiny-gpt-oss'}"), b"'architectures'"),
+        (("--speculative-config", '{"method": "medusa"}'), b"must be ngram, suffix or eagle3"),
         (("--speculate", "auto", "--speculative-config", '{"method": "ngram"}'), b"leave one out"),
     ]:
         refused = nibble("run", "tiny", "-p", "x", *flags)
