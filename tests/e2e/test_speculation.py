@@ -147,3 +147,19 @@ def test_bench_replays_requests_with_drafts_and_without(tmp_path):
     assert b"--replay" in nibble("bench", "tiny", "--speculate", "auto").stderr
     file.write_text('{"prompt": 7}\n')
     assert b"line 1.prompt" in nibble(*bench, "--speculate", "auto").stderr
+
+
+def test_forced_acceptance_says_what_drafts_would_give():
+    ran = nibble("bench", "tiny", "--acceptance", "1,1,0", "--acceptance", "0", "-n", "60", "-r", "1", "--threads", "1", "--json")
+    assert ran.returncode == 0, ran.stderr
+    record = json.loads(ran.stdout)
+    assert [step["rows"] for step in record["steps"]] == [1, 2, 3, 4, 6, 8, 16]
+    assert all(step["seconds"] > 0 and step["by_bytes"] >= 1 for step in record["steps"])
+    tokens = {(run["acceptance"], run["drafts"]): run["tokens_per_step"] for run in record["runs"]}
+    # The first two are right and the third is not, whatever is drafted.
+    assert [tokens["1,1,0", drafts] for drafts in ("off", "1 drafts", "3 drafts", "5 drafts")] == [1, 2, 3, 3]
+    assert all(tokens["0", drafts] == 1 for drafts in ("off", "1 drafts", "3 drafts", "5 drafts", "auto"))
+    assert 1 <= tokens["1,1,0", "auto"] <= 3
+    for wrong in ("1.5", "0.5,", "", "x"):
+        refused = nibble("bench", "tiny", "--acceptance", wrong)
+        assert refused.returncode == 2 and b"--acceptance" in refused.stderr, wrong

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "cli/bench/acceptance.h"
 #include "cli/bench/compare.h"
 #include "cli/bench/replay.h"
 #include "cli/bench/report.h"
@@ -46,12 +47,18 @@ work (model, formats, backend, tests) are refused; what else differs is said.
 turns, and says how fast each was and which drafts were right; the answers must be the same. A line of the file is
 {"prompt": TEXT}, with "prediction", "temperature", "seed", "max_tokens", "reasoning" and "raw" where they are wanted.
 
+--acceptance says what drafts would give that are right with given chances: 0.7,0.5,0.3 for the first three of a sequence,
+or one number for all. It times steps of 1 to 16 rows of a sequence, beside what their bytes say, and decodes -n tokens
+with no drafts, with 1, 3 and 5 in each step, and with as many as --speculate auto takes; which are right is drawn, the
+same way every time. So synthetic weights show when drafts pay. It may be given several times.
+
 Examples:
   nibble bench synthetic:gpt-oss-20b -p 512,2048 -n 32,128
   nibble bench openai/gpt-oss-20b -p 0 -n 128 -d 0,4096,16384 -r 10
   nibble bench tiny --threads 1 --record A.jsonl
   nibble bench --compare A.jsonl B.jsonl
   nibble bench tiny --speculate auto --replay requests.jsonl
+  nibble bench synthetic:gpt-oss-20b --acceptance 0.7,0.5,0.3 --acceptance 0.9
   nibble bench serve http://127.0.0.1:8080 --clients 1,4,16   # a server)"};
 
 constexpr int kMaxTokens{1 << 20};
@@ -66,6 +73,7 @@ struct BenchOptions {
   std::vector<std::string> compared;    // two files; empty: measure
   std::optional<std::string> replayed;  // a file of requests
   int num_clients{1};
+  std::vector<std::string> acceptance;  // profiles of it
 };
 
 std::vector<BenchTest> tests_of(const BenchOptions& options) {
@@ -183,6 +191,12 @@ Action define_bench(CLI::App& command, Settings& settings) {
       ->check(CLI::Range(1, 1024))
       ->needs(replayed);
   command
+      .add_option("--acceptance", options->acceptance,
+                  "decode as if the draft at each place were right with these chances")
+      ->type_name("LIST")
+      ->take_all()
+      ->excludes(replayed);
+  command
       .add_option("--record", options->record, "append what --json prints to a file, beside what is printed")
       ->type_name("FILE");
   command
@@ -206,8 +220,26 @@ Action define_bench(CLI::App& command, Settings& settings) {
                               with_batch(settings, options->max_batch_tokens), command_line(command)));
       return kDone;
     }
+    if (!options->acceptance.empty()) {
+      const auto one = [](const std::vector<std::string>& values, const char* flag, int least) {
+        const std::vector<int> numbers = read_numbers(values, flag, least, kMaxTokens);
+        if (numbers.size() != 1) throw InputError("{}: --acceptance takes one number", flag);
+        return numbers[0];
+      };
+      fmt::print("{}",
+                 bench_acceptance({.model = options->model,
+                                   .profiles = options->acceptance,
+                                   .num_tokens = one(options->output_lengths, "-n", 1),
+                                   .depth = one(options->depths, "-d", 0),
+                                   .num_repetitions = options->num_repetitions,
+                                   .as_json = options->as_json},
+                                  with_batch(settings, options->max_batch_tokens), command_line(command)));
+      return kDone;
+    }
     if (settings.speculate || settings.speculative_config)
-      throw InputError("--speculate: random tokens can't be drafted; give texts with --replay FILE");
+      throw InputError(
+          "--speculate: random tokens can't be drafted; give texts with --replay FILE, or chances with "
+          "--acceptance");
     return bench(*options, with_batch(settings, options->max_batch_tokens), command_line(command));
   };
 }

@@ -11,10 +11,10 @@ namespace {
 // The logits of a step are in memory at once: at most 256 MB, which is 333 rows of gpt-oss.
 constexpr int kMaxLogits{1 << 26};
 
-// Asks for the likeliest token after the last one.
-OutputRow greedy_row(std::span<const TokenId> tokens) {
+// Asks for the likeliest token behind one.
+OutputRow greedy_row(size_t index) {
   static const SampleParams kGreedy;
-  return {.token_index = static_cast<int>(tokens.size()) - 1, .sample = &kGreedy, .prompt = {}, .output = {}};
+  return {.token_index = static_cast<int>(index), .sample = &kGreedy, .prompt = {}, .output = {}};
 }
 
 }  // namespace
@@ -57,13 +57,19 @@ void BackendSequence::reserve(int num_tokens) {
   NIBBLE_CHECK(has_room, "{} tokens behind {}", num_tokens, pages_.length());
 }
 
+void BackendSequence::run_checking_step(std::span<const TokenId> tokens, int offset) {
+  std::vector<OutputRow> outputs;
+  for (size_t row = 0; row < tokens.size(); ++row) outputs.push_back(greedy_row(row));
+  step(tokens, offset, outputs, false);
+}
+
 void BackendSequence::run_repeatable_step(std::span<const TokenId> tokens, int offset, bool wants_next) {
-  const OutputRow last = greedy_row(tokens);
+  const OutputRow last = greedy_row(tokens.size() - 1);
   step(tokens, offset, {&last, wants_next ? size_t{1} : size_t{0}}, false);
 }
 
 std::vector<TimedWork> BackendSequence::profile(std::span<const TokenId> tokens, int offset) {
-  const OutputRow last = greedy_row(tokens);
+  const OutputRow last = greedy_row(tokens.size() - 1);
   const Run run = run_of(tokens, offset, {&last, 1});
   return backend_.profile({{&run, 1}, false});
 }

@@ -30,6 +30,8 @@ class BackendSequence {
   // Runs one step over tokens that begin `offset` positions after the end; reserve() has to cover them. The sequence does not grow, so
   // that the same step can be run any number of times. With `wants_next` the likeliest next token is chosen.
   void run_repeatable_step(std::span<const TokenId> tokens, int offset, bool wants_next);
+  // The same with every row choosing a token, as where drafts are checked.
+  void run_checking_step(std::span<const TokenId> tokens, int offset);
   // The same with wants_next, recorded by Backend::profile.
   std::vector<TimedWork> profile(std::span<const TokenId> tokens, int offset);
 

@@ -1,0 +1,277 @@
+#include "cli/bench/acceptance.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <charconv>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <utility>
+
+#include "cli/measure/backend_sequence.h"
+#include "cli/measure/run_record.h"
+#include "cli/measure/sample_statistics.h"
+#include "cli/measure/speed_tests.h"
+#include "core/clock.h"
+#include "core/error.h"
+#include "core/random.h"
+#include "core/take_until.h"
+#include "model/ops.h"
+#include "setup/load.h"
+#include "setup/machine.h"
+#include "speculative/speculator.h"
+
+namespace nibble::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr uint64_t kSeed{1};
+constexpr int kRows[]{1, 2, 3, 4, 6, 8, 16};  // of one sequence in a step
+constexpr int kStepsOfRows{16};               // timed of each in a repetition
+constexpr int kFixedDepths[]{1, 3, 5};
+constexpr int kNumAcceptanceWarmups{1};
+
+struct Profile {
+  std::string name;
+  std::vector<double> chances;  // by place; one: for every place
+  double chance(size_t place) const {
+    return chances.size() == 1 ? chances[0] : place < chances.size() ? chances[place] : 0;
+  }
+};
+
+Profile read_profile(const std::string& text) {
+  Profile profile{.name = text, .chances = {}};
+  bool has_more = true;
+  for (std::string_view rest = text; has_more;) {
+    has_more = rest.find(',') != std::string_view::npos;
+    const std::string_view number = take_until(rest, ',');
+    double chance{-1};
+    const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), chance);
+    if (error != std::errc() || end != number.data() + number.size() || !(chance >= 0 && chance <= 1))
+      throw InputError("--acceptance {}: accepted are numbers from 0 to 1 with commas between them", text);
+    profile.chances.push_back(chance);
+  }
+  return profile;
+}
+
+double uniform(uint64_t draw) { return static_cast<double>(random_bits(kSeed, draw) >> 11) * 0x1p-53; }
+
+// The text that comes, whatever is drafted. Positions count from the first token that is timed.
+TokenId token_at(int position) { return tokens_at(position, 1, 256)[0]; }
+
+// Proposes that text up to a place that is drawn, and something else behind it.
+class ForcedDrafter final : public speculative::Drafter {
+ public:
+  explicit ForcedDrafter(const Profile& profile) : profile_(profile) {}
+  void push(std::span<const TokenId> tokens) override { position_ += static_cast<int>(tokens.size()); }
+  speculative::Proposal propose(int most) override {
+    speculative::Proposal proposal;
+    bool is_right = true;
+    for (int place = 0; place < most; ++place) {
+      const auto draw =
+          static_cast<uint64_t>(position_) * speculative::kMaxDrafts + static_cast<uint64_t>(place);
+      is_right = is_right && uniform(draw) < profile_.chance(static_cast<size_t>(place));
+      proposal.tokens.push_back(token_at(position_ + place) + !is_right);
+    }
+    return proposal;
+  }
+
+ private:
+  const Profile& profile_;
+  int position_{0};
+};
+
+// A number of drafts in every step, or as many as the controller takes.
+struct Way {
+  std::string name;
+  speculative::SpeculationOptions speculation;
+  std::vector<double> tokens_per_second{};
+  double tokens_per_step{0};
+};
+
+std::vector<Way> ways(const Profile& profile) {
+  const auto make = [&profile](const speculative::DrafterSources&) {
+    return std::make_unique<ForcedDrafter>(profile);
+  };
+  std::vector<Way> all{{.name = "off", .speculation = {}}};
+  for (const int depth : kFixedDepths)
+    all.push_back({.name = fmt::format("{} drafts", depth),
+                   .speculation = {.drafters = {make}, .by_cost = false, .max_drafts = depth}});
+  all.push_back({.name = "auto", .speculation = {.drafters = {make}}});
+  return all;
+}
+
+// Runs a sequence, and times it.
+class Runner {
+ public:
+  Runner(BackendSequence& sequence, const Config& config, const AcceptanceOptions& options)
+      : sequence_(sequence), vocab_(config.vocab), options_(options) {}
+
+  // Returns tokens a second.
+  double run(Way& way) {
+    std::optional<speculative::Speculator> speculator;
+    std::unique_ptr<speculative::Track> track;
+    if (!way.speculation.drafters.empty()) {
+      speculator.emplace(way.speculation);
+      track = speculator->start({}, nullptr);
+    }
+    int num_tokens = 0, num_steps = 0;
+    const Stopwatch clock;
+    for (; num_tokens < options_.num_tokens; ++num_steps) {
+      const Stopwatch step_clock;
+      std::vector<speculative::Speculator::Choice> choice{
+          {.track = track.get(), .most = speculative::kMaxDrafts}};
+      if (speculator) speculator->choose(1, 1, speculative::kMaxDrafts, choice);
+      const std::vector<TokenId>& drafts = choice[0].tokens;
+      const auto num_drafts = static_cast<int>(drafts.size());
+      sequence_.run_checking_step(tokens_at(options_.depth + num_tokens, 1 + num_drafts, vocab_), num_tokens);
+      size_t num_right = 0;
+      while (num_right < drafts.size() &&
+             drafts[num_right] == token_at(num_tokens + static_cast<int>(num_right)))
+        ++num_right;
+      for (size_t n = 0; speculator && n <= num_right; ++n)
+        speculator->push(*track, token_at(num_tokens + static_cast<int>(n)));
+      num_tokens += 1 + static_cast<int>(num_right);
+      if (speculator)
+        speculator->add({.num_sequences = 1,
+                         .num_more_rows = num_drafts,
+                         .num_drafts = num_drafts,
+                         .num_tokens = 1 + static_cast<int>(num_right),
+                         .seconds = step_clock.seconds()});
+    }
+    way.tokens_per_step = static_cast<double>(num_tokens) / num_steps;
+    return num_tokens / clock.seconds();
+  }
+
+  // Seconds of a step of so many rows: the middle of some.
+  double step_seconds(int num_rows) {
+    const std::vector<TokenId> tokens = tokens_at(options_.depth, num_rows, vocab_);
+    std::vector<double> seconds;
+    for (int step = 0; step < kStepsOfRows; ++step) {
+      const Stopwatch clock;
+      sequence_.run_checking_step(tokens, 0);
+      seconds.push_back(clock.seconds());
+    }
+    return statistics_of(seconds).median;
+  }
+
+ private:
+  BackendSequence& sequence_;
+  int vocab_;
+  const AcceptanceOptions& options_;
+};
+
+double bytes_of(const Config& config, const StorageFormats& formats, int num_rows, int depth) {
+  Cost sum;
+  for (const OperationCost& row : step_costs(config, formats, num_rows, depth + num_rows)) sum += row.cost;
+  return static_cast<double>(sum.bytes_touched());
+}
+
+struct RowCost {
+  int num_rows;
+  double seconds, ratio, ratio_of_bytes;
+};
+struct ProfileResult {
+  std::string name;
+  std::vector<Way> ways;
+};
+
+// Of side-by-side repetitions, the middle of the ratios.
+double ratio_of(const Way& way, const Way& other) {
+  std::vector<double> ratios;
+  for (size_t n = 0; n < way.tokens_per_second.size(); ++n)
+    ratios.push_back(way.tokens_per_second[n] / other.tokens_per_second[n]);
+  return statistics_of(ratios).median;
+}
+const Way& best_of(const ProfileResult& result) {
+  const auto speed = [](const Way& way) { return statistics_of(way.tokens_per_second).median; };
+  return *std::max_element(result.ways.begin(), result.ways.end() - 1,  // all but auto, the last
+                           [&](const Way& a, const Way& b) { return speed(a) < speed(b); });
+}
+
+std::string tables(const std::vector<RowCost>& rows, const std::vector<ProfileResult>& results) {
+  std::string text = "| rows of one sequence | ms a step | over one row | by bytes | of that |\n";
+  text += "| ---: | ---: | ---: | ---: | ---: |\n";
+  for (const RowCost& row : rows)
+    text += fmt::format("| {} | {:.3f} | {:.2f} | {:.2f} | {:.2f} |\n", row.num_rows, row.seconds * 1e3,
+                        row.ratio, row.ratio_of_bytes, row.ratio / row.ratio_of_bytes);
+  text += "\n| acceptance | drafts | tok/s | of off | of the best but auto | tokens a step |\n";
+  text += "| --- | --- | ---: | ---: | ---: | ---: |\n";
+  for (const ProfileResult& result : results)
+    for (const Way& way : result.ways)
+      text += fmt::format("| {} | {} | {:.1f} | {:.3f} | {:.3f} | {:.2f} |\n", result.name, way.name,
+                          statistics_of(way.tokens_per_second).median, ratio_of(way, result.ways[0]),
+                          ratio_of(way, best_of(result)), way.tokens_per_step);
+  return text;
+}
+
+}  // namespace
+
+std::string bench_acceptance(const AcceptanceOptions& options, const Settings& settings,
+                             const std::string& command_line) {
+  std::vector<Profile> profiles;
+  for (const std::string& text : options.profiles) profiles.push_back(read_profile(text));
+  const std::string began = utc_now();
+  const ResolvedSettings setup = resolve(settings);
+  const Model model = open_model(options.model, setup.places);
+  const int most_tokens = options.num_tokens + 2 * (speculative::kMaxDrafts + 1);
+  const BenchTest test{.kind = BenchKind::kDecode, .num_tokens = most_tokens, .depth = options.depth};
+  const BackendOptions room = room_for({&test, 1}, model.config, setup);
+  const std::unique_ptr<Backend> backend = load(model, setup, room);
+
+  BackendSequence sequence(*backend, room);
+  sequence.feed(tokens_at(0, options.depth, model.config.vocab));
+  sequence.reserve(most_tokens);
+  Runner runner(sequence, model.config, options);
+  const StorageFormats formats = formats_of(model, setup);
+  std::vector<std::vector<double>> seconds(std::size(kRows));
+  std::vector<ProfileResult> results;
+  for (const Profile& profile : profiles) results.push_back({profile.name, ways(profile)});
+  for (int n = 0; n < kNumAcceptanceWarmups + options.num_repetitions; ++n) {
+    const bool counts = n >= kNumAcceptanceWarmups;
+    for (size_t i = 0; i < std::size(kRows); ++i) {
+      const double step = runner.step_seconds(kRows[i]);
+      if (counts) seconds[i].push_back(step);
+    }
+    for (ProfileResult& result : results)
+      for (Way& way : result.ways) {
+        const double speed = runner.run(way);
+        if (counts) way.tokens_per_second.push_back(speed);
+      }
+  }
+  std::vector<RowCost> rows;
+  for (size_t i = 0; i < std::size(kRows); ++i) {
+    const double step = statistics_of(seconds[i]).median;
+    rows.push_back({kRows[i], step, rows.empty() ? 1 : step / rows[0].seconds,
+                    bytes_of(model.config, formats, kRows[i], options.depth) /
+                        bytes_of(model.config, formats, 1, options.depth)});
+  }
+  if (!options.as_json) return tables(rows, results);
+
+  const BackendRow& row = *setup.backend;
+  Json record =
+      to_json(RunRecord{.date = began,
+                        .command_line = command_line,
+                        .machine = describe_machine(row.device ? std::optional(row.device()) : std::nullopt),
+                        .kernels = backend->kernels(),
+                        .num_warmups = kNumAcceptanceWarmups});
+  record["model"] = model.source.name;
+  record["depth"] = options.depth;
+  for (const RowCost& cost : rows)
+    record["steps"].push_back({{"rows", cost.num_rows},
+                               {"seconds", cost.seconds},
+                               {"over_one_row", cost.ratio},
+                               {"by_bytes", cost.ratio_of_bytes}});
+  for (const ProfileResult& result : results)
+    for (const Way& way : result.ways)
+      record["runs"].push_back({{"acceptance", result.name},
+                                {"drafts", way.name},
+                                {"tokens_per_second", way.tokens_per_second},
+                                {"tokens_per_step", way.tokens_per_step}});
+  return record_line(record);
+}
+
+}  // namespace nibble::cli
