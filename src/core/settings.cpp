@@ -40,6 +40,8 @@ constexpr Setting kTable[] = {
      NumberField<std::optional<uint64_t>>{&S::seed, 0, 0x1p64}},
     {"max-tokens", kSampling, "N", "end the answer after N tokens, reasoning included",
      "what the context has room for", NumberField<std::optional<int>>{&S::max_tokens, 1, 1 << 20}, "", "n"},
+    {"reasoning-budget", kSampling, "N", "end the reasoning after N tokens; 0: none of it, -1: no limit",
+     "no limit", NumberField<std::optional<int>>{&S::reasoning_budget, -1, 1 << 20}},
     {"stop", kSampling, "TEXT", "end the answer before TEXT; may be given several times", "none",
      TextListField{&S::stop}},
     {"json-schema", kSampling, "FILE", "hold the answer to the JSON schema in FILE", "none",

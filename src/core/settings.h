@@ -27,7 +27,7 @@ struct Settings {
   double presence_penalty{0};
   double frequency_penalty{0};
   std::optional<uint64_t> seed;
-  std::optional<int> max_tokens;
+  std::optional<int> max_tokens, reasoning_budget;
   std::vector<std::string> stop;
   std::optional<std::string> json_schema, grammar;  // files
   // kDetail: reported for each token.

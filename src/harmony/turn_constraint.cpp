@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 #include "core/check.h"
 #include "core/error.h"
@@ -18,13 +19,15 @@ std::array<TokenId, 7> all_of(const ControlTokens& control) {
 
 }  // namespace
 
-TurnConstraint::TurnConstraint(std::shared_ptr<const TurnGrammar> turn) : turn_(std::move(turn)) {
+TurnConstraint::TurnConstraint(std::shared_ptr<const TurnGrammar> turn)
+    : turn_(std::move(turn)), num_reasoning_left_(turn_->rules.max_reasoning_tokens) {
   begin_header(Part::kAuthor, turn_->author);
   NIBBLE_CHECK(matcher_->accept("assistant"));
 }
 
 void TurnConstraint::accept_begun(std::span<const TokenId> begun) {
   const Tokenizer& tokenizer = turn_->vocabulary.tokenizer();
+  const std::optional<int> limit = std::exchange(num_reasoning_left_, std::nullopt);
   for (size_t i = 0; i < begun.size(); ++i) {
     if (accept(begun[i])) continue;
     const std::string before = tokenizer.decode(begun.first(i));
@@ -33,6 +36,7 @@ void TurnConstraint::accept_begun(std::span<const TokenId> begun) {
         "message, or let a new one begin",
         grammar::one_line(tokenizer.bytes(begun[i])), grammar::one_line(before));
   }
+  num_reasoning_left_ = limit;
 }
 
 void TurnConstraint::begin_header(Part part, const TurnGrammar::Text& text) {
@@ -100,16 +104,20 @@ void TurnConstraint::go_behind(TokenId control) {
       return begin_header(Part::kAuthor, turn.author);
     case Part::kAuthor:
       read_recipient();
-      return begin_header(Part::kChannel, tool_ ? turn.channel_of_call : turn.channel);
+      return begin_header(Part::kChannel, tool_                      ? turn.channel_of_call
+                                          : num_reasoning_left_ == 0 ? turn.channel_behind_reasoning
+                                                                     : turn.channel);
     case Part::kChannel:
       if (!tool_) read_recipient();
       is_final_ = header_.starts_with("final");
+      is_reasoning_ = !tool_ && header_.starts_with("analysis");
       if (control == turn.control.message) return begin_text();
       return begin_header(Part::kType, tool_ ? turn.type_of_call : turn.type_of_final);
     case Part::kType:
       return begin_text();
     case Part::kText:
       matcher_.reset();
+      is_reasoning_ = false;
       part_ = control == turn.control.end ? Part::kStart : Part::kEnd;
       return;
     case Part::kEnd:
@@ -123,7 +131,12 @@ bool TurnConstraint::accept(TokenId token) {
     go_behind(token);
     return true;
   }
-  if (!matcher_) return part_ == Part::kText && has_token(turn_->vocabulary.ordinary_mask(), token);
+  if (!matcher_) {
+    if (part_ != Part::kText || must_end_reasoning() || !has_token(turn_->vocabulary.ordinary_mask(), token))
+      return false;
+    if (is_reasoning_ && num_reasoning_left_) --*num_reasoning_left_;
+    return true;
+  }
   if (!matcher_->accept(token)) return false;
   if (part_ != Part::kText) header_ += turn_->vocabulary.tokenizer().bytes(token);
   return true;
@@ -136,7 +149,7 @@ void TurnConstraint::fill_mask(std::span<uint32_t> mask) {
   const std::span<uint32_t> own = mask.first(ordinary.size());
   if (matcher_)
     matcher_->fill_mask(own);
-  else if (part_ == Part::kText)
+  else if (part_ == Part::kText && !must_end_reasoning())
     std::copy(ordinary.begin(), ordinary.end(), own.begin());
   else
     std::fill(own.begin(), own.end(), 0);
@@ -148,7 +161,7 @@ void TurnConstraint::fill_mask(std::span<uint32_t> mask) {
 // The rest of the matcher's text, then what follows it. A text under a grammar may be long, so it is gone back in; headers are copied.
 std::vector<TokenId> TurnConstraint::forced_tokens() {
   std::vector<TokenId> forced;
-  bool must_end = part_ == Part::kStart;
+  bool must_end = part_ == Part::kStart || must_end_reasoning();
   if (matcher_) {
     const size_t num_steps = matcher_->num_steps();
     forced = matcher_->forced_tokens();
@@ -157,7 +170,7 @@ std::vector<TokenId> TurnConstraint::forced_tokens() {
     matcher_->rollback(num_steps);
   }
   if (!must_end) return forced;
-  if (part_ == Part::kText) {
+  if (part_ == Part::kText && matcher_) {
     forced.push_back(terminator());
     return forced;
   }

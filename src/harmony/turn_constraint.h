@@ -20,7 +20,7 @@ class TurnConstraint : public grammar::Constraint {
   explicit TurnConstraint(std::shared_ptr<const TurnGrammar> turn);
 
   // Goes on behind what the prompt has of the answer already: a message's header, from behind "<|start|>assistant", and the beginning of
-  // its text. Throws InputError where that is not what the answer may be.
+  // its text, whose tokens count as no reasoning of the answer. Throws InputError where that is not what the answer may be.
   void accept_begun(std::span<const TokenId> begun);
 
   std::unique_ptr<Constraint> fork() const override { return std::make_unique<TurnConstraint>(*this); }
@@ -46,6 +46,7 @@ class TurnConstraint : public grammar::Constraint {
   void begin_text();
   void read_recipient();
   bool may_end_channel_with(TokenId control) const;
+  bool must_end_reasoning() const { return is_reasoning_ && num_reasoning_left_ == 0; }
   bool allows_control(TokenId control) const;
   void go_behind(TokenId control);
   TokenId terminator() const;
@@ -57,6 +58,9 @@ class TurnConstraint : public grammar::Constraint {
   std::string header_;             // since its last control token
   const TurnTool* tool_{nullptr};  // one of turn_'s; null: no call
   bool is_final_{false};
+  bool is_reasoning_{false};  // its text has begun
+  // These are of the turn.
+  std::optional<int> num_reasoning_left_;  // tokens of it that may still come; nothing: any number
 };
 
 }  // namespace nibble::harmony

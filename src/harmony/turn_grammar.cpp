@@ -37,14 +37,16 @@ TurnGrammar::Text author_text(const std::vector<std::string>& names) {
   return builder.build(builder.choice({assistant, builder.sequence({assistant, recipient(builder, names)})}));
 }
 
-TurnGrammar::Text channel_text(const std::vector<std::string>& names, bool has_preamble, bool has_final) {
+TurnGrammar::Text channel_text(const std::vector<std::string>& names, const TurnRules& rules,
+                               bool has_reasoning) {
   GrammarBuilder builder;
-  std::vector<NodeId> forms{builder.text("analysis")};
-  if (has_preamble) forms.push_back(builder.text("commentary"));
+  std::vector<NodeId> forms;
+  if (has_reasoning) forms.push_back(builder.text("analysis"));
+  if (!rules.body) forms.push_back(builder.text("commentary"));
   if (!names.empty())
     forms.push_back(builder.sequence(
         {thinking_channel(builder), recipient(builder, names), end_of_call_header(builder)}));
-  if (has_final) {
+  if (!rules.must_call) {
     forms.push_back(builder.text("final"));
     forms.push_back(builder.text("final "));  // <|constrain|>json
   }
@@ -81,7 +83,9 @@ TurnGrammar::TurnGrammar(TurnRules turn_rules, const grammar::VocabularyTrie& tu
     : rules(std::move(turn_rules)), vocabulary(turn_vocabulary), control(turn_vocabulary.tokenizer()) {
   const std::vector<std::string> names = checked_names(rules);
   author = author_text(names);
-  channel = channel_text(names, !rules.body, !rules.must_call);
+  channel = channel_text(names, rules, /*has_reasoning=*/true);
+  if (rules.max_reasoning_tokens)
+    channel_behind_reasoning = channel_text(names, rules, /*has_reasoning=*/false);
   if (!rules.must_call) type_of_final = grammar::compile_choice({"json"}).grammar;
   if (names.empty()) return;
   channel_of_call = channel_of_call_text();

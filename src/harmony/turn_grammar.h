@@ -13,9 +13,13 @@
 // in any way. A final message ends in <|return|>, and not in <|end|>, which stands there in a prompt: sampling does not stop at <|end|>,
 // and the model would go on behind its answer. At <|endoftext|> it stops, but no message ends in it. Where the final message has a grammar,
 // no thought is on "commentary": such a preamble is told to the user, and its words would stand before the text that is asked for.
+//
+// Reasoning is the text of the thoughts on "analysis". Where its tokens are limited, they are counted over all thoughts of the turn; at the
+// limit the thought must end, and no other begins on that channel. A preamble is no reasoning, nor is a call, whatever its channel.
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -32,9 +36,10 @@ struct TurnTool {
 };
 
 struct TurnRules {
-  std::vector<TurnTool> tools{};             // those that may be called
-  bool must_call{false};                     // the turn ends in a call, never in a final message
-  std::shared_ptr<grammar::Grammar> body{};  // the final message's; null: any text
+  std::vector<TurnTool> tools{};              // those that may be called
+  bool must_call{false};                      // the turn ends in a call, never in a final message
+  std::shared_ptr<grammar::Grammar> body{};   // the final message's; null: any text
+  std::optional<int> max_reasoning_tokens{};  // 0: there is none; nothing: as long as the model likes
 };
 
 struct TurnGrammar {
@@ -52,6 +57,7 @@ struct TurnGrammar {
   using Text = std::shared_ptr<grammar::Grammar>;
   Text author;                       // behind <|start|>
   Text channel, channel_of_call;     // behind <|channel|>; where the recipient stood before it
+  Text channel_behind_reasoning;     // where no more of it may come; null: it has no limit
   Text type_of_final, type_of_call;  // behind <|constrain|>
 };
 

@@ -101,6 +101,18 @@ def test_synthetic_weights_need_no_files():
     assert "5 output tokens" in done.stderr.decode()
 
 
+def test_reasoning_has_a_budget():
+    def thought(*flags):
+        report = json.loads(answer("run", "tiny", "-p", "What is 17 + 25?", "--temperature", 0, "--json", *flags))
+        assert report["answer"]
+        return report["reasoning"]
+
+    whole = thought()
+    assert thought("--reasoning-budget", -1) == whole and thought("--reasoning-budget", 0) == ""
+    assert whole.startswith(thought("--reasoning-budget", 4)) and 0 < len(thought("--reasoning-budget", 4)) < len(whole)
+    assert "--reasoning-budget" in refusal("run", "tiny", "--raw", "-p", "x", "--reasoning-budget", 4)
+
+
 def test_ctrl_c_ends_the_answer_and_keeps_what_there_is():
     command = [NIBBLE, "run", "tiny", "--raw", "-p", "Once", "--max-tokens", "20000"]
     environment = {**os.environ, "NIBBLE_THREADS": "1"}

@@ -1,10 +1,11 @@
 // Makes the rules of a turn of the first byte, and chooses tokens by the others. A bit of the mask is set where, and only where, its token
-// is accepted, and forced tokens are. Some token is legal up to the turn's end, none behind it, and the parser reads
-// a whole turn without a repair.
+// is accepted, and forced tokens are. Some token is legal up to the turn's end, none behind it, the parser reads a whole turn without a
+// repair, and there is no more reasoning than may be.
 #include <array>
 
 #include "grammar/languages/regex.h"
 #include "grammar/languages/schema/json_schema.h"
+#include "harmony/chat.h"
 #include "harmony/parse.h"
 #include "harmony/turn_constraint.h"
 #include "tests/fuzz/grammar_masks.h"
@@ -12,7 +13,7 @@
 namespace nibble::harmony {
 namespace {
 
-// Bits: three tools, a call is demanded, and what the final message is.
+// Bits: three tools, a call is demanded, what the final message is, and how much reasoning there may be.
 TurnRules rules_of(uint8_t bits) {
   static const auto object = grammar::compile_json_object().grammar;
   static const auto number = grammar::compile_regex("[0-9]{1,3}").grammar;
@@ -22,13 +23,15 @@ TurnRules rules_of(uint8_t bits) {
   if (bits & 4) rules.tools.push_back({"b"});
   rules.must_call = (bits & 8) && !rules.tools.empty();
   rules.body = bits & 16 ? object : bits & 32 ? number : nullptr;
+  constexpr std::optional<int> kBudgets[]{std::nullopt, 0, 3, 20};
+  rules.max_reasoning_tokens = kBudgets[bits / 64];
   return rules;
 }
 
 // Compiled once: an input is mostly about the tokens.
 std::shared_ptr<const TurnGrammar> grammar_of(uint8_t bits) {
-  static std::array<std::shared_ptr<const TurnGrammar>, 64> grammars;
-  auto& known = grammars[bits % grammars.size()];
+  static std::array<std::shared_ptr<const TurnGrammar>, 256> grammars;
+  auto& known = grammars[bits];
   if (!known) known = std::make_shared<const TurnGrammar>(rules_of(bits), grammar::fuzz_vocabulary());
   return known;
 }
@@ -58,6 +61,7 @@ void check_turn(const uint8_t* data, size_t size) {
   TurnConstraint constraint(grammar_of(data[0]));
   std::vector<uint32_t> mask(vocabulary.num_mask_words() + data[0] / 64);
   Parser parser(tokenizer, Role::kAssistant);
+  int num_reasoning = 0;
   for (size_t i = 1; i < size && !constraint.has_ended(); ++i) {
     constraint.fill_mask(mask);
     std::vector<TokenId> legal;
@@ -70,7 +74,11 @@ void check_turn(const uint8_t* data, size_t size) {
         data[i] < 128 ? data[i] % legal.size() : legal.size() - 1 - (255u - data[i]) % legal.size();
     NIBBLE_CHECK(constraint.accept(legal[choice]));
     parser.push(legal[choice]);
+    if (const auto& messages = parser.messages(); !messages.empty())
+      num_reasoning += !tokenizer.is_special(legal[choice]) && !messages.back().is_complete &&
+                       part_of(messages.back().message) == Part::kReasoning;
   }
+  NIBBLE_CHECK(num_reasoning <= grammar_of(data[0])->rules.max_reasoning_tokens.value_or(num_reasoning));
   if (!constraint.has_ended()) return;
   for (TokenId token = 0; token < tokenizer.num_tokens(); ++token) NIBBLE_CHECK(!constraint.accept(token));
   parser.finish();

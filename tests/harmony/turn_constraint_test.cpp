@@ -262,6 +262,97 @@ TEST(TurnConstraint, GoesOnWithAMessageThatThePromptHasBegun) {
                 testing::AllOf(HasSubstr("the message to continue does not fit"), HasSubstr(where)));
 }
 
+TurnRules with_budget(int max_reasoning_tokens, TurnRules rules = {}) {
+  rules.max_reasoning_tokens = max_reasoning_tokens;
+  return rules;
+}
+
+// "x" is one token.
+const std::string kAnalysis{"<|channel|>analysis<|message|>"}, kNext{"<|end|><|start|>assistant"};
+
+TEST(TurnConstraint, AtItsBudgetReasoningMustEndAndNoMoreBegins) {
+  TurnRules with_body = two_functions_and_python();
+  with_body.body = grammar::compile_json_object().grammar;
+  for (const TurnRules& rules : {TurnRules{}, two_functions_and_python(), with_body}) {
+    TurnConstraint constraint = constraint_of(with_budget(3, rules)), unlimited = constraint_of(rules);
+    ASSERT_TRUE(accepts(constraint, kAnalysis));
+    ASSERT_TRUE(accepts(unlimited, kAnalysis));
+    for (int i = 0; i < 3; ++i) {
+      EXPECT_EQ(mask_of(constraint), mask_of(unlimited)) << i;
+      EXPECT_TRUE(constraint.forced_tokens().empty());
+      ASSERT_TRUE(accepts(constraint, "x"));
+    }
+    EXPECT_THAT(legal_texts(constraint), ElementsAre("<|end|>"));
+    EXPECT_FALSE(accepts(constraint, "x"));
+    ASSERT_TRUE(accepts(constraint, kNext + "<|channel|>"));
+    TurnConstraint other = constraint;
+    EXPECT_TRUE(accepts(constraint, "final<|message|>{}<|return|>"));
+    EXPECT_TRUE(constraint.has_ended());
+    if (rules.tools.empty()) {
+      EXPECT_THAT(legal_texts(other), Not(Contains("a")));
+    } else {  // a call on that channel is no reasoning
+      ASSERT_TRUE(accepts(other, "analysis"));
+      EXPECT_FALSE(accepts(other, "<|message|>"));
+      EXPECT_TRUE(accepts(other, " to=python code<|message|>1 + 1 is a long sum<|call|>"));
+    }
+  }
+}
+
+TEST(TurnConstraint, TheBudgetIsOfAllReasoningOfTheTurnAndOfNothingElse) {
+  TurnConstraint constraint = constraint_of(with_budget(4, two_functions_and_python()));
+  ASSERT_TRUE(accepts(constraint, kAnalysis + "xx" + kNext));
+  ASSERT_TRUE(accepts(constraint, "<|channel|>commentary<|message|>Let me see, which takes words." + kNext));
+  TurnConstraint empty = constraint;  // a thought of no token takes none
+  ASSERT_TRUE(accepts(empty, kAnalysis + kNext + kAnalysis + "xx"));
+  EXPECT_THAT(legal_texts(empty), ElementsAre("<|end|>"));
+  ASSERT_TRUE(accepts(constraint, kAnalysis + "x"));
+  EXPECT_FALSE(legal_texts(constraint).size() == 1);
+  EXPECT_TRUE(accepts(constraint, kNext + "<|channel|>analysis to=python<|message|>a long text"));
+}
+
+TEST(TurnConstraint, WithoutABudgetForReasoningThereIsNone) {
+  TurnConstraint constraint = constraint_of(with_budget(0));
+  EXPECT_FALSE(accepts(constraint, "<|channel|>a"));
+  constraint = constraint_of(with_budget(0, {.body = grammar::compile_json_object().grammar}));
+  EXPECT_TRUE(accepts(constraint, "<|channel|>final<|message|>{}<|return|>"));
+  TurnRules rules = two_functions_and_python();
+  rules.must_call = true;
+  constraint = constraint_of(with_budget(0, rules));
+  EXPECT_TRUE(accepts(constraint, "<|channel|>commentary to=python<|message|>1<|call|>"));
+}
+
+// Masks, accepted and forced tokens must agree along a turn, and a fork must count for itself.
+TEST(TurnConstraint, WhatFollowsTheLastReasoningIsForced) {
+  const auto forced_text = [](TurnRules rules) {
+    TurnConstraint constraint = constraint_of(with_budget(2, std::move(rules)));
+    EXPECT_TRUE(accepts(constraint, kAnalysis + "x"));
+    const std::unique_ptr<grammar::Constraint> fork = constraint.fork();
+    EXPECT_TRUE(accepts(constraint, "x"));
+    EXPECT_TRUE(fork->forced_tokens().empty());
+    const std::vector<TokenId> forced = constraint.forced_tokens();
+    std::string text;
+    for (const TokenId token : forced) {
+      EXPECT_TRUE(has_token(mask_of(constraint), token));
+      EXPECT_TRUE(constraint.accept(token));
+      text += tiny().bytes(token);
+    }
+    return text;
+  };
+  EXPECT_EQ(forced_text({}), "<|end|><|start|>assistant<|channel|>");
+  EXPECT_EQ(forced_text(two_functions_and_python()), "<|end|><|start|>assistant");
+  EXPECT_THAT(forced_text({.body = grammar::compile_json_object().grammar}),
+              testing::StartsWith("<|end|><|start|>assistant<|channel|>"));
+}
+
+TEST(TurnConstraint, WhatThePromptHasOfTheReasoningIsNotOfTheBudget) {
+  for (const int budget : {0, 2}) {
+    TurnConstraint constraint = constraint_of(with_budget(budget));
+    constraint.accept_begun(ids_of(kAnalysis + "xxxxx", tiny()));
+    for (int i = 0; i < budget; ++i) ASSERT_TRUE(accepts(constraint, "x"));
+    EXPECT_THAT(legal_texts(constraint), ElementsAre("<|end|>"));
+  }
+}
+
 TEST(TurnGrammar, RefusesToolsThatNoHeaderCanName) {
   const auto error = [](TurnRules rules) { return error_of([&] { constraint_of(std::move(rules)); }); };
   EXPECT_THAT(error({.tools = {{"functions.get time"}}}), HasSubstr("'functions.get time'"));

@@ -23,15 +23,8 @@ std::optional<grammar::Source> source_of(const Settings& settings) {
   return std::nullopt;
 }
 
-}  // namespace
-
-std::optional<harmony::ResponseFormat> response_format(const Settings& settings) {
-  if (!settings.json_schema) return std::nullopt;
-  return harmony::ResponseFormat{
-      .name = "response", .description = {}, .schema = text_in(*settings.json_schema)};
-}
-
-std::shared_ptr<const grammar::Constraint> AnswerFormat::constraint(const Settings& settings, bool is_chat) {
+// What --json-schema or --grammar asks for; null where there is neither.
+std::shared_ptr<grammar::Grammar> grammar_of(const Settings& settings) {
   const std::optional<grammar::Source> source = source_of(settings);
   if (!source) return nullptr;
   const std::string& path = settings.json_schema ? *settings.json_schema : *settings.grammar;
@@ -42,12 +35,29 @@ std::shared_ptr<const grammar::Constraint> AnswerFormat::constraint(const Settin
     throw InputError("{}: {}", path, error.what());
   }
   for (const std::string& warning : compiled.warnings) log::warn("{}: {}", path, warning);
+  return compiled.grammar;
+}
+
+}  // namespace
+
+std::optional<harmony::ResponseFormat> response_format(const Settings& settings) {
+  if (!settings.json_schema) return std::nullopt;
+  return harmony::ResponseFormat{
+      .name = "response", .description = {}, .schema = text_in(*settings.json_schema)};
+}
+
+std::shared_ptr<const grammar::Constraint> AnswerFormat::constraint(const Settings& settings, bool is_chat) {
+  const bool has_budget = settings.reasoning_budget.value_or(-1) >= 0;
+  if (has_budget && !is_chat)
+    throw InputError("--reasoning-budget: a raw text has no reasoning that is told apart; leave it out");
+  harmony::TurnRules rules;
+  rules.body = grammar_of(settings);
+  if (!rules.body && !has_budget) return nullptr;
   if (!vocabulary_) vocabulary_.emplace(tokenizer_);
   if (!is_chat)
-    return std::make_shared<grammar::TextConstraint>(compiled.grammar, *vocabulary_,
+    return std::make_shared<grammar::TextConstraint>(rules.body, *vocabulary_,
                                                      harmony::stop_tokens(tokenizer_));
-  harmony::TurnRules rules;
-  rules.body = compiled.grammar;
+  if (has_budget) rules.max_reasoning_tokens = settings.reasoning_budget;
   return std::make_shared<harmony::TurnConstraint>(
       std::make_shared<const harmony::TurnGrammar>(std::move(rules), *vocabulary_));
 }

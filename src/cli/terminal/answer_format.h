@@ -1,4 +1,4 @@
-// Holds answers to the form that --json-schema or --grammar asks for.
+// Holds answers to the form that --json-schema or --grammar asks for, and their reasoning to --reasoning-budget.
 #pragma once
 
 #include <memory>
@@ -20,7 +20,8 @@ class AnswerFormat {
   // The tokenizer must outlive this and what it makes.
   explicit AnswerFormat(const Tokenizer& tokenizer) : tokenizer_(tokenizer) {}
 
-  // null where the settings ask for no form. In a chat the final message has it, in a raw text all that is written. Throws InputError.
+  // null where the settings ask for neither. In a chat the final message has the form, in a raw text all that is written. Throws
+  // InputError.
   std::shared_ptr<const grammar::Constraint> constraint(const Settings& settings, bool is_chat);
 
  private:

@@ -144,6 +144,12 @@ bool read_thinking(const Field& request, ChatRequest& read) {
     if (name != "enabled" && name != "adaptive" && name != "disabled" && name != "between_tools")
       type.refuse(kTypes);
     is_shown = name != "disabled";
+    if (const auto budget = thinking->find("budget_tokens")) {
+      if (name == "enabled")
+        read.params.max_reasoning_tokens = read_reasoning_budget(*budget);
+      else
+        read.params.ignored.add("thinking.budget_tokens");
+    }
     if (!is_shown) {
       read.chat.reasoning_effort = harmony::ReasoningEffort::kLow;
       read.params.ignored.add("thinking", "low");

@@ -50,6 +50,20 @@ void read_stream(const Field& request, GenerationParams& params) {
   params.continuous_usage = read_boolean(*options, "continuous_usage_stats");
 }
 
+// By any of its names.
+void read_reasoning_limit(const Field& request, GenerationParams& params) {
+  std::vector<Field> said;
+  for (const char* key : {"thinking_token_budget", "reasoning_budget", "thinking_budget"})
+    if (const auto field = request.find(key)) said.push_back(*field);
+  if (const auto reasoning = request.find("reasoning"))
+    if (const auto field = reasoning->find("max_tokens")) said.push_back(*field);
+  for (const Field& field : said) {
+    if (field.value() != said.front().value())
+      field.refuse(fmt::format("the same as {}, or absent", said.front().place()));
+    params.max_reasoning_tokens = read_reasoning_budget(field);
+  }
+}
+
 std::vector<std::pair<TokenId, float>> read_logit_bias(const Field& request) {
   std::vector<std::pair<TokenId, float>> biases;
   const auto field = request.find("logit_bias");
@@ -108,6 +122,11 @@ harmony::ReasoningEffort read_effort(const Field& field, IgnoredFields& ignored)
   const auto known = harmony::reasoning_effort_of(level);
   if (!known) field.refuse("low, medium or high");
   return *known;
+}
+
+std::optional<int> read_reasoning_budget(const Field& field) {
+  const auto most = static_cast<int>(read_whole_number(field, -1, INT_MAX));
+  return most < 0 ? std::nullopt : std::optional(most);
 }
 
 std::vector<std::string> read_texts(const Field& request, const char* key, size_t most) {
@@ -179,6 +198,7 @@ GenerationParams read_generation_params(Api api, const Field& request) {
     params.truncate_prompt = static_cast<int>(read_whole_number(*most, -1, INT_MAX));
     if (*params.truncate_prompt == 0) most->refuse("-1, or 1 or more: a prompt needs a token");
   }
+  if (api == Api::kChat || api == Api::kResponses) read_reasoning_limit(request, params);
   params.ignore_eos = read_boolean(request, "ignore_eos");
   params.format = read_output_format(api, request);
   if (params.format.source && params.ignore_eos)

@@ -33,11 +33,12 @@ struct GenerationParams {
   std::optional<int>
       truncate_prompt;  // keep so many of the prompt's last tokens; -1: as many as there is room for
   OutputFormat format;
-  bool must_call{false};        // the answer ends with a call of a tool
-  bool holds_arguments{false};  // to their schemas, where a tool does not say
-  int prompt_logprobs{-1};      // as GenerationRequest has it
-  int num_choices{1};           // answers to each prompt
-  bool ignore_eos{false};       // generate on after the model's end token, for measuring
+  std::optional<int> max_reasoning_tokens;  // of a chat's answer; nothing: as many as the model likes
+  bool must_call{false};                    // the answer ends with a call of a tool
+  bool holds_arguments{false};              // to their schemas, where a tool does not say
+  int prompt_logprobs{-1};                  // as GenerationRequest has it
+  int num_choices{1};                       // answers to each prompt
+  bool ignore_eos{false};                   // generate on after the model's end token, for measuring
   bool return_token_ids{false};
   bool stream{false};
   bool include_usage{false};     // a stream ends with a chunk of usage
@@ -59,6 +60,9 @@ std::vector<std::string> read_texts(const harmony::Field& request, const char* k
 
 // The model knows low, medium and high. Others' levels become the nearest of these, and are added to `ignored`.
 harmony::ReasoningEffort read_effort(const harmony::Field& field, IgnoredFields& ignored);
+
+// A limit of reasoning, in tokens; nothing for -1, by which other engines say that there is none.
+std::optional<int> read_reasoning_budget(const harmony::Field& field);
 
 std::vector<TokenId> read_tokens(const harmony::Field& field, std::string_view accepted);
 int64_t read_whole_number(const harmony::Field& field, int64_t least, int64_t most);

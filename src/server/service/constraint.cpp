@@ -59,10 +59,18 @@ std::shared_ptr<grammar::Grammar> arguments_of(GrammarShelf& shelf, const Offere
   }
 }
 
+// The limit of reasoning; nothing where the answer is no longer than that, for an answer without a constraint costs the engine less.
+std::optional<int> reasoning_limit(const GenerationParams& params) {
+  if (params.max_tokens && params.max_reasoning_tokens && *params.max_tokens <= *params.max_reasoning_tokens)
+    return std::nullopt;
+  return params.max_reasoning_tokens;
+}
+
 harmony::TurnRules rules_of(GrammarShelf& shelf, GenerationParams& params,
                             const std::vector<OfferedTool>& offered) {
   harmony::TurnRules rules;
   rules.must_call = params.must_call;
+  rules.max_reasoning_tokens = reasoning_limit(params);
   rules.body = body_of(shelf, params);
   const bool are_held = params.must_call || params.holds_arguments;
   for (const OfferedTool& tool : offered)
@@ -107,10 +115,12 @@ void GrammarShelf::make_room() {
 asio::awaitable<void> constrain_chat(Service& service, GenerationParams& params,
                                      const std::vector<OfferedTool>& offered, const ChatPrompt& prompt,
                                      std::vector<GenerationRequest>& requests) {
-  if (!params.format.source && offered.empty()) co_return;
+  const bool has_budget = reasoning_limit(params).has_value();
+  if (!params.format.source && offered.empty() && !has_budget) co_return;
   if (params.ignore_eos) {  // which goes on behind an answer's end, where no constraint has anything to say
-    if (!params.must_call) co_return;
-    throw HttpError(400, "ignore_eos must be false where a tool must be called");
+    if (!params.must_call && !has_budget) co_return;
+    throw HttpError(400, "ignore_eos must be false where {}",
+                    params.must_call ? "a tool must be called" : "reasoning has a budget of tokens");
   }
   co_await offload_if(service, true, [&] {
     GrammarShelf& shelf = shelf_of(service);

@@ -38,8 +38,8 @@ class GrammarShelf {
 };
 
 // The answers of a chat: the channels and headers of harmony, calls of the tools that may be called with arguments as they are declared,
-// and a final message of the format. Without tools and a format, and with ignore_eos, there is no constraint. What is not enforced is added
-// to params.ignored. Throws HttpError (400).
+// a final message of the format, and no more reasoning than may be. Without any of these, and with ignore_eos, there is no constraint. What
+// is not enforced is added to params.ignored. Throws HttpError (400).
 asio::awaitable<void> constrain_chat(Service& service, GenerationParams& params,
                                      const std::vector<OfferedTool>& offered, const ChatPrompt& prompt,
                                      std::vector<GenerationRequest>& requests);

@@ -64,6 +64,20 @@ TEST(AnthropicRequest, ParametersArriveWhereTheyBelong) {
   EXPECT_FALSE(read_anthropic(R"({"role": "user", "content": "Hi"})").shows_thinking);
 }
 
+TEST(AnthropicRequest, ThinkingThatIsEnabledMayHaveABudget) {
+  const auto read_thinking = [](const std::string& thinking) {
+    return read_anthropic(R"({"role": "user", "content": "Hi"})", R"(, "thinking": )" + thinking).chat.params;
+  };
+  EXPECT_EQ(read_thinking(R"({"type": "enabled", "budget_tokens": 5})").max_reasoning_tokens, 5);
+  EXPECT_EQ(read_thinking(R"({"type": "enabled", "budget_tokens": 5})").ignored.text(), "");
+  EXPECT_EQ(read_thinking(R"({"type": "enabled"})").max_reasoning_tokens, std::nullopt);
+  const GenerationParams adaptive = read_thinking(R"({"type": "adaptive", "budget_tokens": 5})");
+  EXPECT_EQ(adaptive.max_reasoning_tokens, std::nullopt);
+  EXPECT_EQ(adaptive.ignored.text(), "thinking.budget_tokens");
+  EXPECT_THAT(error_of([&] { read_thinking(R"({"type": "enabled", "budget_tokens": -5})"); }),
+              HasSubstr("request.thinking.budget_tokens must be a whole number from -1 to"));
+}
+
 TEST(AnthropicRequest, WhatCanNotBeReadIsRefused) {
   EXPECT_THAT(error_of([] { read_anthropic_request(R"({"messages": []})", true); }),
               HasSubstr("max_tokens is missing"));

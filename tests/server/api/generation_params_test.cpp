@@ -192,7 +192,7 @@ TEST(ApiRequest, AFieldOfAnotherEngineIsNeverAnsweredAsIfObeyed) {
         R"("structured_outputs": {"regex": "a", "disable_any_whitespace": true})", R"("typical_p": 0.5)",
         R"("skip_special_tokens": false)", R"("chat_template": "x")", R"("n_predict": 5)",
         R"("lora_path": "x")", R"("mirostat": 2)", R"("repeat_penalty": 1.1)", R"("audio": {})",
-        R"("echo": true)", R"("modalities": ["text", "audio"])", R"("reasoning": {"max_tokens": 5})",
+        R"("echo": true)", R"("modalities": ["text", "audio"])",
         R"("chat_template_kwargs": {"enable_thinking": false})", R"("web_search_options": {})"})
     EXPECT_THAT(refusal(more), HasSubstr("must be")) << more;
   // Values that ask for nothing.
@@ -200,6 +200,29 @@ TEST(ApiRequest, AFieldOfAnotherEngineIsNeverAnsweredAsIfObeyed) {
       ignored_by(R"("use_beam_search": false, "typical_p": 1.0, "skip_special_tokens": true, "mirostat": 0,
                           "n_predict": -1, "modalities": ["text"], "grammar": "", "echo": false)"),
       "");
+}
+
+TEST(ApiRequest, ReasoningHasALimitByAnyOfItsNames) {
+  EXPECT_EQ(read_chat("").params.max_reasoning_tokens, std::nullopt);
+  for (const char* more :
+       {R"("thinking_token_budget": 7)", R"("reasoning_budget": 7.0)", R"("thinking_budget": 7)",
+        R"("reasoning": {"max_tokens": 7})", R"("thinking_budget": 7, "reasoning_budget": 7)"})
+    EXPECT_EQ(read_chat(more).params.max_reasoning_tokens, 7) << more;
+  EXPECT_EQ(read_chat(R"("reasoning_budget": 0)").params.max_reasoning_tokens, 0);
+  for (const char* more : {R"("reasoning_budget": -1)", R"("thinking_token_budget": null)"}) {
+    EXPECT_EQ(read_chat(more).params.max_reasoning_tokens, std::nullopt) << more;
+    EXPECT_EQ(ignored_by(more), "");
+  }
+  EXPECT_EQ(refusal(R"("reasoning_budget": -2)"),
+            "request.reasoning_budget must be a whole number from -1 to 2147483647, not -2");
+  for (const char* value : {"true", "1.5", "\"7\"", "[7]", "2147483648"})
+    EXPECT_THAT(refusal(fmt::format(R"("thinking_token_budget": {})", value)),
+                HasSubstr("request.thinking_token_budget must be a whole number"));
+  EXPECT_EQ(
+      refusal(R"("thinking_token_budget": 7, "reasoning": {"max_tokens": 8})"),
+      "request.reasoning.max_tokens must be the same as request.thinking_token_budget, or absent, not 8");
+  EXPECT_THAT(error_of([] { read_completion(R"("thinking_token_budget": 7)"); }),
+              HasSubstr("request.thinking_token_budget must be absent"));
 }
 
 TEST(ApiRequest, AnAnswerGoesOnWithAMessageOfTheAssistantOnly) {
