@@ -5,6 +5,7 @@
 
 #include <random>
 
+#include "grammar/languages/lark.h"
 #include "grammar/languages/regex.h"
 #include "grammar/languages/schema/json_schema.h"
 #include "tests/error_of.h"
@@ -94,6 +95,30 @@ TEST(Mask, OfRegularExpressionsIsWhatTryingEveryTokenFinds) {
                             ".{0,20}", R"(\p{L}+|\s)", "[^a-z]{3,}x?", "[a-z ]{0,9}[0-9]?",
                             "([a-z]{1,12}\\.)*", ".{5}[A-Z]*", "(the|then|there)+", "[\\s\\S]*END"})
     for (int i = 0; i < 5; ++i) follow_and_compare(compile_regex(regex), sampler, 20, regex);
+}
+
+// Half of the tokens begin with a blank, and what may follow is asked of the place behind it.
+TEST(Mask, WhereABlankMayComeIsWhatTryingEveryTokenFinds) {
+  Sampler sampler(12);
+  for (const char* regex :
+       {" .+", " .{0,9}", " ?[a-z]{0,5}x?", "( \\w+)+", "[A-Z]?( [a-z]+)*\\.", "( \\p{L}+)+", " [^e]*",
+        "(a| )+ ?b", "( .{1,6}\n)+", "[a-z]{1,3} ( |[a-z]+)", " (the|of|and)( [a-z]{2,4}){1,3}"})
+    for (int i = 0; i < 5; ++i) follow_and_compare(compile_regex(regex), sampler, 12, regex);
+  // With a pattern and a length it depends on both how long a token may be.
+  for (const char* pattern : {"^ .*$", "^[a-z]+( [a-z]+)*$", "^( [a-z]{3})+$", "^a? ?[a-z ]*z$"})
+    for (unsigned most = 1; most < 24; most += sampler.below(4) + 1) {
+      const Json schema{{"type", "string"}, {"pattern", pattern}, {"minLength", 1}, {"maxLength", most}};
+      Compiled compiled;
+      if (error_of([&] { compiled = compile_json_schema(schema); }) == "accepted")
+        follow_and_compare(compiled, sampler, 12, schema.dump());
+    }
+}
+
+TEST(Mask, OfAPatchIsWhatTryingEveryTokenFinds) {
+  const Compiled patch = compile_lark(
+      "start: \"*** Add File:\" / .+/ LF line+ \"***\"\nline: \"+\" /(.*)/ LF\n%import common.LF\n");
+  Sampler sampler(13);
+  for (int i = 0; i < 8; ++i) follow_and_compare(patch, sampler, 40, "a patch");
 }
 
 TEST(Mask, OfAnyJsonObjectIsWhatTryingEveryTokenFinds) {

@@ -111,7 +111,7 @@ class Automaton {
   // True if the character that one is in the middle of can be one that may follow.
   bool can_complete(uint32_t row, uint32_t place);
   uint32_t add(Expression expression);
-  void find_run(Expression start, size_t slice, ContentRuns& runs);
+  void find_run(Expression start, size_t set, ContentRuns& runs);
 
   Expressions& expressions_;
   Expression root_;

@@ -23,19 +23,22 @@ const ContentRuns& Automaton::content_runs(uint32_t state) {
     runs.num_characters.fill(kMaxContentCharacters);
     return runs;
   }
-  // Where all kinds may follow, so may some of them.
-  const size_t all = kNumContentSlices - 1;
+  // Where all kinds may follow, so may some of them, and where no text is one character longer, none of some kinds is.
+  const size_t all = kNumContentSets - 1;
   find_run(from, all, runs);
-  if (runs.num_characters[all] == kMaxContentCharacters && runs.num_missing[all] == 0) {
-    runs.num_characters.fill(kMaxContentCharacters);
+  const bool ends_there = (runs.ends_there >> all & 1) != 0;
+  if (ends_there || (runs.num_characters[all] == kMaxContentCharacters && runs.num_missing[all] == 0)) {
+    runs.num_characters.fill(runs.num_characters[all]);
+    runs.num_missing.fill(runs.num_missing[all]);
+    if (ends_there) runs.ends_there = kAllContentSets;
     return runs;
   }
-  for (size_t slice = 0; slice < all; ++slice) find_run(from, slice, runs);
+  for (size_t set = 0; set < all; ++set) find_run(from, set, runs);
   return runs;
 }
 
 // Level by level: the expressions behind all texts of one more character.
-void Automaton::find_run(Expression start, size_t slice, ContentRuns& runs) {
+void Automaton::find_run(Expression start, size_t set, ContentRuns& runs) {
   std::vector<Expression> level{start}, seen{start};
   uint32_t num_missing = 0;
   for (uint32_t num_characters = 0;; ++num_characters) {
@@ -43,7 +46,7 @@ void Automaton::find_run(Expression start, size_t slice, ContentRuns& runs) {
     bool has_dead = false, has_live = false, has_new = false;
     for (const Expression expression : level)
       for (uint32_t c = 0; c < alphabet_->classes.size(); ++c) {
-        if ((alphabet_->classes.content(c) & kContentSlices[slice]) == 0) continue;
+        if ((alphabet_->classes.content(c) & kContentSets[set]) == 0) continue;
         const Expression derivative =
             expressions_.derivative(expression, alphabet_->classes.representative(c));
         if (!is_live(derivative)) {
@@ -61,14 +64,14 @@ void Automaton::find_run(Expression start, size_t slice, ContentRuns& runs) {
         }
       }
     if (has_dead || seen.size() > kMaxExpressionsInRun) {
-      runs.num_characters[slice] = static_cast<uint8_t>(num_characters);
-      if (has_dead && !has_live) runs.ends_there |= 1u << slice;
-      runs.num_missing[slice] = ContentRuns::kNever;
+      runs.num_characters[set] = static_cast<uint8_t>(num_characters);
+      if (has_dead && !has_live) runs.ends_there |= 1u << set;
+      runs.num_missing[set] = ContentRuns::kNever;
       return;
     }
     if (!has_new || num_characters + 1 == kMaxContentCharacters) {
-      runs.num_characters[slice] = kMaxContentCharacters;
-      runs.num_missing[slice] = static_cast<uint16_t>(std::min<uint32_t>(num_missing, ContentRuns::kNever));
+      runs.num_characters[set] = kMaxContentCharacters;
+      runs.num_missing[set] = static_cast<uint16_t>(std::min<uint32_t>(num_missing, ContentRuns::kNever));
       return;
     }
     level = std::move(next);

@@ -45,7 +45,9 @@ Matcher::Content Matcher::content_behind(const Item& item) {
     return content;
   const Terminal& terminal = grammar_->terminals[op.a];
   Automaton& automaton = grammar_->automata[terminal.index];
-  const ContentRuns& runs = automaton.content_runs(item.state);
+  // Of a token that begins with a blank it is asked what may follow there.
+  const ContentRuns& at_once = automaton.content_runs(item.state);
+  const ContentRuns& behind_blank = automaton.content_runs(automaton.next(item.state, ' '));
   const uint32_t limit =
       terminal.is_counted && terminal.max != kUnlimited ? terminal.max - item.counter : kUnlimited;
   std::optional<bool> may_go_on;
@@ -55,14 +57,18 @@ Matcher::Content Matcher::content_behind(const Item& item) {
     return *may_go_on;
   };
   for (uint32_t slice = 0; slice < kNumContentSlices; ++slice) {
-    const uint32_t bit = 1u << slice, num = runs.num_characters[slice];
+    const bool has_blank = begins_with_blank(slice);
+    const ContentRuns& runs = has_blank ? behind_blank : at_once;
+    const size_t set = set_of(slice);
+    if (runs.num_characters[set] == 0) continue;
+    const uint32_t bit = 1u << slice, num = runs.num_characters[set] + uint32_t{has_blank};
     const bool takes_all = num >= vocabulary_->most_characters(slice);
-    if (num == 0 || (!takes_all && ((runs.ends_there & bit) == 0 || may_leave()))) continue;
+    if (!takes_all && ((runs.ends_there >> set & 1) == 0 || may_leave())) continue;
     uint32_t& max_characters = content.max_characters[slice];
     max_characters = std::min(limit, takes_all ? kUnlimited : num);
     if (terminal.has_pattern) {
       // Tokens that leave room for what is missing behind them are legal; of others it depends on what they are.
-      const uint32_t missing = runs.num_missing[slice];
+      const uint32_t missing = runs.num_missing[set];
       max_characters = missing == ContentRuns::kNever || missing >= limit ? 0 : limit - missing;
       if (missing > 0 && max_characters < VocabularyTrie::kMaxMaskCharacters) continue;
       if (missing > 0 && max_characters < kMaxContentCharacters) content.to_try |= bit;

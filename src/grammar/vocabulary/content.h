@@ -1,9 +1,11 @@
 // Content: whole characters of UTF-8 without a quote, a backslash, or a control character, which most of a text is made of. Of o200k's
 // tokens 97 % are nothing else.
 //
-// Tokens of content are shared out to slices by the kinds of characters that they have. Where a grammar allows any text of a slice's
-// kinds, however long a token is, the slice's bits are copied instead of found: in a JSON string all slices, in an identifier those of
-// letters and digits, in \p{L}+ those of letters of all scripts.
+// Tokens of content are shared out to slices by the kinds of characters that they have, and by a blank that they begin with. Where a
+// grammar allows any text of a slice's kinds, however long a token is, the slice's bits are copied instead of found: in a JSON string all
+// slices, in an identifier those of letters and digits, in \p{L}+ those of letters of all scripts. Half of o200k's tokens begin with a
+// blank and have no other: of these it is asked what may follow behind the blank, so that a text that may go on with a blank, and then with
+// any word, has slices as well.
 #pragma once
 
 #include <array>
@@ -17,28 +19,30 @@ inline constexpr ContentKinds kLowerContent{1}, kUpperContent{2}, kDigitContent{
     kDashContent{16}, kPunctuationContent{32}, kLetterContent{64}, kWordContent{128},
     kOtherContent{256};  // the last three beyond ASCII
 
-// A token is of the first slice that has all of its kinds. In o200k those of lower and upper case with and without a blank, and of words
-// beyond ASCII, have 20,000 to 50,000 tokens each, the others some thousands.
-inline constexpr std::array<ContentKinds, 17> kContentSlices{
+// A text is of the first set that has all of its kinds.
+inline constexpr std::array<ContentKinds, 13> kContentSets{
     kLowerContent,
-    kLowerContent | kBlankContent,
     kUpperContent,
     kLowerContent | kUpperContent,
-    kLowerContent | kUpperContent | kBlankContent,
     kDigitContent,
     kLetterContent,
-    kLetterContent | kBlankContent,
-    kLetterContent | kLowerContent | kUpperContent | kBlankContent,
+    kLetterContent | kLowerContent | kUpperContent,
     kLetterContent | kWordContent,
-    kLetterContent | kWordContent | kBlankContent,
-    kLetterContent | kWordContent | kLowerContent | kUpperContent | kBlankContent,
+    kLetterContent | kWordContent | kLowerContent | kUpperContent,
     kLowerContent | kDashContent,
     kLowerContent | kUpperContent | kDashContent,
     kLowerContent | kPunctuationContent,
     kLowerContent | kUpperContent | kPunctuationContent | kDashContent,
     0x1FF,
 };
-inline constexpr size_t kNumContentSlices{kContentSlices.size()};
+inline constexpr size_t kNumContentSets{kContentSets.size()};
+inline constexpr uint32_t kAllContentSets{(1u << kNumContentSets) - 1};  // as bits
+
+// Slice `set` has the tokens of that set, slice kNumContentSets + `set` those that are a blank and a text of the set. In o200k those of lower
+// case, of lower and upper case, and of letters beyond ASCII have 9,000 to 47,000 tokens each, the others up to some thousands.
+inline constexpr size_t kNumContentSlices{2 * kNumContentSets};
+constexpr bool begins_with_blank(size_t slice) { return slice >= kNumContentSets; }
+constexpr size_t set_of(size_t slice) { return slice % kNumContentSets; }
 inline constexpr uint32_t kAllContentSlices{(1u << kNumContentSlices) - 1};  // as bits
 // Tokens of more characters count as no content. o200k's longest has 128.
 inline constexpr uint32_t kMaxContentCharacters{128};
@@ -98,15 +102,15 @@ constexpr ContentKinds content_kinds(char32_t first, char32_t last) {
   return kinds;
 }
 
-// Tells how long texts of each slice's kinds may be at a place.
+// Tells how long texts of each set may be at a place.
 struct ContentRuns {
-  // For each slice: every such text of up to so many characters may follow; kMaxContentCharacters: of any number.
-  std::array<uint8_t, kNumContentSlices> num_characters{};
-  // Bits by slice: no such text of one character more may follow.
+  // For each set: every such text of up to so many characters may follow; kMaxContentCharacters: of any number.
+  std::array<uint8_t, kNumContentSets> num_characters{};
+  // Bits by set: no such text of one character more may follow.
   uint32_t ends_there{0};
   // Behind every such text the whole may end with any number of further characters from this one on; kNever: not so. Worked out
   // only where lengths are asked for as well.
-  std::array<uint16_t, kNumContentSlices> num_missing{};
+  std::array<uint16_t, kNumContentSets> num_missing{};
   static constexpr uint16_t kNever{0xFFFF};
 };
 

@@ -11,22 +11,32 @@ namespace {
 
 struct Content {
   uint32_t num_characters{0};
-  ContentKinds kinds{0};
+  size_t slice{0};
 };
 
 // Nothing if it is not content, or too long.
 std::optional<Content> content_of(std::string_view bytes) {
   if (well_formed_prefix(bytes) != bytes.size()) return std::nullopt;
   Content content;
+  const bool has_blank = bytes.size() > 1 && bytes[0] == ' ';
+  if (has_blank) {
+    content.num_characters = 1;
+    bytes.remove_prefix(1);
+  }
+  ContentKinds kinds = 0;
   while (!bytes.empty()) {
     const Character character = first_character(bytes);
     const ContentKinds kind = content_kinds(character.code_point, character.code_point);
     if (kind == 0) return std::nullopt;
-    content.kinds |= kind;
+    kinds |= kind;
     ++content.num_characters;
     bytes.remove_prefix(character.num_bytes);
   }
-  return content.num_characters <= kMaxContentCharacters ? std::optional(content) : std::nullopt;
+  if (content.num_characters > kMaxContentCharacters) return std::nullopt;
+  const auto set = std::find_if(kContentSets.begin(), kContentSets.end(),
+                                [&](ContentKinds all) { return (kinds & ~all) == 0; });
+  content.slice = static_cast<size_t>(set - kContentSets.begin()) + (has_blank ? kNumContentSets : 0);
+  return content;
 }
 
 }  // namespace
@@ -52,17 +62,15 @@ VocabularyTrie::VocabularyTrie(const Tokenizer& tokenizer)
       others.push_back(entry);
       continue;
     }
-    const auto found = std::find_if(kContentSlices.begin(), kContentSlices.end(),
-                                    [&](ContentKinds kinds) { return (content->kinds & ~kinds) == 0; });
-    const auto slice = static_cast<size_t>(found - kContentSlices.begin());
-    of_slice[slice].push_back(entry);
-    add_token(slices_[slice].mask, entry.token);
-    slices_[slice].most_characters = std::max(slices_[slice].most_characters, content->num_characters);
+    of_slice[content->slice].push_back(entry);
+    Slice& slice = slices_[content->slice];
+    add_token(slice.mask, entry.token);
+    slice.most_characters = std::max(slice.most_characters, content->num_characters);
     for (uint32_t most = std::min(content->num_characters, kMaxMaskCharacters + 1);
          most < content_masks_.size(); ++most)
       add_token(content_masks_[most], entry.token);
     if (content->num_characters > kMaxMaskCharacters)
-      long_content_.push_back({entry.token, content->num_characters, slice});
+      long_content_.push_back({entry.token, content->num_characters, content->slice});
   }
   nodes_ = tree_of(all);
   other_nodes_ = tree_of(others);
