@@ -59,9 +59,10 @@ struct RemoteKernels {
   std::vector<KernelChoice> kernels;
 };
 
-// A count of events since the backend was made.
+// A count of steps since the backend was made, by how it launched them.
 struct Counter {
-  std::string name;
+  std::string_view name;   // for people: "steps of a recorded graph"
+  std::string_view label;  // of metrics: "graph_replayed"
   size_t value{0};
 };
 
@@ -71,6 +72,7 @@ class Backend {
   virtual std::string_view name() const = 0;
   virtual const Config& config() const = 0;
   virtual std::vector<KernelChoice> kernels() const = 0;
+  // Empty: this backend has one way to launch a step. Called by the thread that launches steps.
   virtual std::vector<Counter> counters() const { return {}; }
   // Runs the model over the batch: writes K and V of every row, returns results for the output rows. The caller
   // guarantees that page tables cover the positions, that no two runs write the same page, and that there are at most

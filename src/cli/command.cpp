@@ -33,10 +33,14 @@ const char* title(SettingGroup group) {
   return "";
 }
 
+std::string off_flag(const Setting& setting) { return fmt::format("--{}", setting.off); }
+
 // The NIBBLE_* variable's value; null where it is not set, or the command has no such setting, or its flag was given.
 const char* value_of_variable(const CLI::App& command, const Setting& setting) {
-  const CLI::Option* option = command.get_option_no_throw(flag(setting));
-  return option && option->count() == 0 ? std::getenv(variable(setting).c_str()) : nullptr;
+  const CLI::Option *option = command.get_option_no_throw(flag(setting)),
+                    *off = setting.off.empty() ? nullptr : command.get_option_no_throw(off_flag(setting));
+  return option && option->count() == 0 && !(off && off->count() > 0) ? std::getenv(variable(setting).c_str())
+                                                                      : nullptr;
 }
 
 // The innermost command that was given; the program itself where none was.
@@ -122,6 +126,12 @@ void add_settings(CLI::App& command, Settings& settings, std::initializer_list<S
     option->group(title(setting.group));
     const bool is_list = std::holds_alternative<TextListField>(setting.field);
     option->multi_option_policy(is_list ? CLI::MultiOptionPolicy::TakeAll : CLI::MultiOptionPolicy::TakeLast);
+    if (setting.off.empty()) continue;
+    command
+        .add_flag_callback(
+            off_flag(setting), [&settings, &setting] { set(settings, setting, "off", off_flag(setting)); },
+            fmt::format("short for {} off, and wins over it", flag(setting)))
+        ->group(title(setting.group));
   }
 }
 

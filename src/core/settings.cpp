@@ -78,6 +78,8 @@ constexpr Setting kTable[] = {
     {"jit", kMachine, "WHETHER",
      "let the driver compile PTX on a GPU that nibble has no machine code for: on, off", "",
      ChoiceField<std::string>{&S::jit, {"on", "off"}}},
+    {"graphs", kMachine, "WHETHER", "run a GPU's decode steps as CUDA graphs: on, off", "",
+     ChoiceField<std::string>{&S::graphs, {"on", "off"}}, "", "", "no-graphs"},
     {"context", kMachine, "N", "the most tokens of prompt and answer together",
      "32768, or the model's if less", NumberField<std::optional<int>>{&S::context, 1, 1 << 20},
      "max-model-len", "c"},

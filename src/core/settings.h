@@ -45,6 +45,7 @@ struct Settings {
   std::optional<std::string> prompt_activations;
   std::optional<std::string> require;
   std::string jit{"on"};
+  std::string graphs{"on"};
   std::optional<int> context;
   std::optional<int> max_batch_tokens;
   std::optional<int> max_sequences;
@@ -114,6 +115,7 @@ struct Setting {
       field;
   std::string_view also{};    // a second name of the flag, as vLLM has it
   std::string_view letter{};  // a short name of the flag, as llama.cpp has it
+  std::string_view off{};     // a flag without a value that sets "off"
 };
 
 std::span<const Setting> setting_table();

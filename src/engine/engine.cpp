@@ -311,7 +311,8 @@ void Engine::Impl::publish() {
            .pages = {full.num_pages(), sliding.num_pages()},
            .num_faults = num_faults,
            .counts = scheduler.counts(),
-           .drafts = drafts};
+           .drafts = drafts,
+           .steps = backend.counters()};
 }
 
 void Engine::Impl::launch_backend(Launched& next) {

@@ -47,6 +47,7 @@ struct EngineState {
   uint64_t num_faults{0};            // steps that the backend could not run
   SchedulerCounts counts{};
   speculative::DraftCounts drafts{};
+  std::vector<Counter> steps{};  // of the backend, by how it launched them
 };
 
 class Engine {

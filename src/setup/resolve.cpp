@@ -64,7 +64,8 @@ cuda::CudaOptions cuda_options(const Settings& settings, const BackendRow& backe
         std::pair{"--multiprocessors", settings.multiprocessors.has_value()},
         std::pair{"--gpu-memory-utilization",
                   settings.gpu_memory_utilization != Settings{}.gpu_memory_utilization},
-        std::pair{"--prompt-activations", settings.prompt_activations.value_or("bf16") != "bf16"}})
+        std::pair{"--prompt-activations", settings.prompt_activations.value_or("bf16") != "bf16"},
+        std::pair{"--no-graphs", settings.graphs == "off"}})
     if (is_given && !backend.is_device)
       throw InputError("{}: the backend {} runs on no GPU: leave it out", flag, backend.name);
   cuda::CudaOptions options;
@@ -72,6 +73,7 @@ cuda::CudaOptions cuda_options(const Settings& settings, const BackendRow& backe
     options.shared_budget = std::stoi(*settings.shared_budget);  // one of the choices
   options.num_multiprocessors = settings.multiprocessors;
   options.may_compile = settings.jit == "on";
+  options.has_graphs = settings.graphs == "on";
   options.prompt_activations = block_format(settings.prompt_activations.value_or("bf16"));
   return options;
 }

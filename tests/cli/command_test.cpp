@@ -26,7 +26,7 @@ struct Program {
   CLI::App* command = app.add_subcommand("run");
   Program() {
     app.require_subcommand(1);
-    add_settings(*command, settings, {SettingGroup::kSampling});
+    add_settings(*command, settings, {SettingGroup::kSampling, SettingGroup::kMachine});
     command->callback([this] { read_environment(*command, settings); });
   }
   void parse(const std::string& line) { app.parse(line); }
@@ -69,8 +69,18 @@ TEST(Command, AVariableSetsWhatNoFlagSets) {
   EXPECT_EQ(program.settings.top_k, 7);
 }
 
+TEST(Command, AFlagWithoutAValueTurnsASettingOff) {
+  const Variable graphs("NIBBLE_GRAPHS", "on");
+  Program off, on;
+  off.parse("run --no-graphs --graphs on");
+  EXPECT_EQ(off.settings.graphs, "off");
+  EXPECT_EQ(command_line(*off.command), "nibble run --graphs on --no-graphs");
+  on.parse("run");
+  EXPECT_EQ(on.settings.graphs, "on");
+}
+
 TEST(Command, AVariableOfAnotherCommandIsNotRead) {
-  const Variable context("NIBBLE_CONTEXT", "nonsense");
+  const Variable history("NIBBLE_HISTORY", "nonsense");
   Program program;
   EXPECT_NO_THROW(program.parse("run"));
 }

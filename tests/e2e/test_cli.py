@@ -231,6 +231,8 @@ def test_prompts_that_can_not_be_run():
         (["run", "tiny", "-p", "x", "--backend", "cpu", "--multiprocessors", "48"], "the backend cpu runs on no GPU"),
         (["run", "tiny", "-p", "x", "--prompt-activations", "fp8"], "one of bf16, mxfp8x2, mxfp8, mxfp4"),
         (["run", "tiny", "-p", "x", "--backend", "cpu", "--prompt-activations", "mxfp8"], "the backend cpu runs on no GPU"),
+        (["run", "tiny", "-p", "x", "--backend", "cpu", "--no-graphs"], "--no-graphs: the backend cpu runs on no GPU"),
+        (["run", "tiny", "-p", "x", "--graphs", "some"], "one of on, off"),
         (["verify", "--backend", "cuda"], "--backend cuda"),
         (["verify", "--backend", "cpu"], "unit tests"),
         (["harmony", "render", "tiny", "--drop-analysis", "some"], "last-final"),

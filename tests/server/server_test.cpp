@@ -42,7 +42,12 @@ class GatedBackend : public ToyBackend {
     if (is_gated) gate.acquire();
     return ToyBackend::step(batch);
   }
+  std::vector<Counter> counters() const override {
+    if (!counts_steps) return {};
+    return {{"steps one way", "one_way", static_cast<size_t>(num_begun)}, {"steps another way", "other", 0}};
+  }
 
+  std::atomic<bool> counts_steps{false};
   std::atomic<int> num_begun{0};
   std::atomic<bool> is_gated{false};
   std::counting_semaphore<> gate{0};
@@ -173,6 +178,25 @@ TEST(Server, AnEngineFaultFailsTheRequestsOfItsStepAndServingGoesOn) {
   EXPECT_THAT(metrics, HasSubstr("nibble:engine_faults_total{model_name=\"toy\"} 2\n"));
   EXPECT_THAT(metrics,
               HasSubstr("nibble:request_success_total{model_name=\"toy\",finished_reason=\"error\"} 2\n"));
+}
+
+TEST(Server, StepsAreCountedByHowTheBackendLaunchedThemWhereItHasSeveralWays) {
+  Running running(model_with_a_fault, room_for(64, 1));
+  const auto metrics_after_an_answer = [&] {
+    EXPECT_THAT(running.ask(R"({"prompt": "abc", "max_tokens": 4, "temperature": 0})"),
+                HasSubstr("\"text\":\"!!!!\""));
+    while (running.engine.state().num_running > 0) std::this_thread::sleep_for(1ms);  // the last step counts
+    return running.server.metrics().text(running.engine.state());
+  };
+  EXPECT_THAT(metrics_after_an_answer(), testing::Not(HasSubstr("backend_steps_total")));
+  running.backend.counts_steps = true;
+  const std::string metrics = metrics_after_an_answer();
+  const auto line = [](const char* launch, int count) {
+    return fmt::format("nibble:backend_steps_total{{model_name=\"toy\",launch=\"{}\"}} {}\n", launch, count);
+  };
+  EXPECT_THAT(metrics, HasSubstr("# TYPE nibble:backend_steps_total counter\n"));
+  EXPECT_THAT(metrics, HasSubstr(line("one_way", running.backend.num_begun)));
+  EXPECT_THAT(metrics, HasSubstr(line("other", 0)));
 }
 
 TEST(Server, AFaultInAStreamThatHasBegunIsAnEventOfItsOwn) {

@@ -84,6 +84,16 @@ TEST(Resolve, WrongFlagsAreRefusedBeforeAModelIsOpened) {
   EXPECT_THAT(refusal(settings), HasSubstr("--prompt-activations: the backend cpu runs on no GPU"));
   settings.prompt_activations = "bf16";  // what runs anyway
   EXPECT_EQ(refusal(settings), "accepted");
+  settings.graphs = "off";
+  EXPECT_THAT(refusal(settings), HasSubstr("--no-graphs: the backend cpu runs on no GPU"));
+}
+
+TEST(Resolve, AGpuHasGraphsUnlessTheyAreTurnedOff) {
+  if (all_backends().front().name != "cuda") GTEST_SKIP() << "a program without CUDA";
+  Settings settings = on_backend("cuda");
+  EXPECT_TRUE(resolve(settings).own.cuda.has_graphs);
+  settings.graphs = "off";
+  EXPECT_FALSE(resolve(settings).own.cuda.has_graphs);
 }
 
 Settings with_layers(const std::string& fp8, const std::string& mxfp4) {

@@ -79,7 +79,8 @@ CudaBackend::CudaBackend(const Weights& weights, const BackendOptions& options, 
       kv_(config_, options, stream_),
       work_(config_, options, own, stream_),
       input_(config_, options, work_->input),
-      pinned_logits_(static_cast<size_t>(kOutputRows) * static_cast<size_t>(config_.vocab) * sizeof(float)) {
+      pinned_logits_(static_cast<size_t>(kOutputRows) * static_cast<size_t>(config_.vocab) * sizeof(float)),
+      graphs_(own.has_graphs) {
   for (Launched& step : launched_)
     step.results = PinnedBuffer(static_cast<size_t>(options.max_batch_tokens) * sizeof(SampleResult));
   prepare_kernels();
@@ -149,7 +150,7 @@ std::vector<TimedWork> CudaBackend::profile(const Batch& batch) {
   NIBBLE_CHECK(!shape.have_masks, "a step with masks is not profiled");
   recorder.clear(stream_);
   stream_.record(&recorder);
-  if (shape.is_decode()) {
+  if (shape.is_decode() && graphs_.are_on()) {
     const StepGraph graph(stream_, [&] { enqueue_decode(shape); });
     graph.launch(stream_);
     stream_.wait();

@@ -11,6 +11,7 @@ struct CudaOptions {
   // These two let a large GPU run what a small one runs.
   std::optional<int> shared_budget{};        // KB per CTA (budget.h); not set: the largest that the GPU has
   std::optional<int> num_multiprocessors{};  // that launches are made for; not set: all
+  bool has_graphs{true};                     // decode steps are recorded and run again as CUDA graphs
   bool may_compile{true};  // the driver may compile PTX where there is no machine code for the GPU (images.h)
   // The activations that experts multiply their weights with in steps of many tokens; not set: bfloat16, as in all others.
   std::optional<BlockFormat> prompt_activations{};

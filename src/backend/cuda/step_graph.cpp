@@ -21,6 +21,10 @@ void StepGraph::launch(const OwnedStream& stream) const {
 
 void StepGraphs::launch(const StepShape& shape, const OwnedStream& stream,
                         const std::function<void()>& enqueue) {
+  if (!are_on_) {
+    count_step_without();
+    return enqueue();
+  }
   const auto [graph, is_new] = graphs_.try_emplace(shape, stream, enqueue);
   ++(is_new ? num_misses_ : num_hits_);
   if (is_new)
@@ -30,9 +34,9 @@ void StepGraphs::launch(const StepShape& shape, const OwnedStream& stream,
 }
 
 std::vector<Counter> StepGraphs::counters() const {
-  return {{"steps of a recorded graph", num_hits_},
-          {"steps that recorded one", num_misses_},
-          {"steps without a graph", num_without_}};
+  return {{"steps of a recorded graph", "graph_replayed", num_hits_},
+          {"steps that recorded one", "graph_recorded", num_misses_},
+          {"steps without a graph", "no_graph", num_without_}};
 }
 
 }  // namespace nibble::cuda

@@ -30,12 +30,16 @@ class StepGraph {
 // The graphs of all shapes so far.
 class StepGraphs {
  public:
-  // Launches the graph of this shape, which is recorded the first time.
+  // `are_on`: no step is recorded where they are not (--no-graphs).
+  explicit StepGraphs(bool are_on) : are_on_(are_on) {}
+  bool are_on() const { return are_on_; }
+  // Launches the graph of this shape, which is recorded the first time. Where graphs are off, enqueues the step.
   void launch(const StepShape& shape, const OwnedStream& stream, const std::function<void()>& enqueue);
   void count_step_without() { ++num_without_; }
   std::vector<Counter> counters() const;
 
  private:
+  bool are_on_;
   std::map<StepShape, StepGraph> graphs_;
   size_t num_hits_{0}, num_misses_{0}, num_without_{0};
 };

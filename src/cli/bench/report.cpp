@@ -121,7 +121,7 @@ Json bench_json(const BenchSetup& setup, std::span<const BenchResult> results) {
   json["max_batch_tokens"] = setup.max_batch_tokens;
   json["num_repetitions"] = setup.num_repetitions;
   json["counters"] = Json::object();
-  for (const Counter& counter : setup.counters) json["counters"][counter.name] = counter.value;
+  for (const Counter& counter : setup.counters) json["counters"][std::string(counter.name)] = counter.value;
   json["contradictions"] = contradictions(results, setup.read_bandwidth, setup.reuse());
   json["tests"] = Json::array();
   for (const BenchResult& result : results) json["tests"].push_back(result_json(setup, result));

@@ -94,6 +94,9 @@ struct Metrics::Impl {
   Counter& hits = counter("nibble:prefix_cache_hits_total", "Tokens found in the prefix cache.");
   Counter& preemptions =
       counter("nibble:num_preemptions_total", "Answers put aside because the KV cache was full.");
+  prometheus::Family<Counter>& steps = counters(
+      "nibble:backend_steps_total",
+      "Steps by how a GPU's backend launched them: as a graph that was there, recording one, without.");
   Counter& faults = counter("nibble:engine_faults_total", "Steps that the engine could not run.");
 
   Counter& num_drafts = counter("nibble:spec_decode_num_drafts_total",
@@ -167,6 +170,8 @@ void Metrics::Impl::copy(const EngineState& state) {
   raise(hits, state.counts.num_cached_tokens);
   raise(preemptions, state.counts.num_preemptions);
   raise(faults, state.num_faults);
+  for (const nibble::Counter& launched : state.steps)
+    raise(steps.Add({{"launch", std::string(launched.label)}}), launched.value);
   raise(num_drafts, state.drafts.num_drafts);
   raise(draft_tokens, state.drafts.num_tokens);
   raise(accepted_tokens, state.drafts.num_accepted);

@@ -137,6 +137,33 @@ TEST(CudaGraphs, ServeWhateverParametersTheRowsHaveAndAreCounted) {
   EXPECT_EQ(num_steps(2), 1u);
 }
 
+// The launches of a step are the same ones. A step of 9 sequences has three spare rows, whose logits nobody gets.
+TEST(CudaGraphs, ChangeNoBitWhereTheyAreTurnedOff) {
+  const auto weights = open_shared("tests/golden/random/b");
+  const std::vector<TokenId> ids = random_ids(40, weights->config.vocab, 6);
+  const auto logits_of = [&](bool has_graphs) {
+    CudaOptions own = pretended();
+    own.has_graphs = has_graphs;
+    std::unique_ptr<Backend> made = make(weights, options_of(Fulfilment::kNumPages), own);
+    const Backend& backend = *made;
+    Feeder feeder(std::move(made), Fulfilment::kNumPages);
+    for (size_t step = 0; step < 3; ++step) {
+      std::vector<Feeder::Part> parts;
+      for (int s = 0; s < 9; ++s)
+        parts.push_back({s, std::span(ids).subspan(3 * static_cast<size_t>(s) + step, 1)});
+      feeder.feed(parts);
+    }
+    const std::vector<Counter> counts = backend.counters();
+    EXPECT_EQ(counts.at(0).value, has_graphs ? 2u : 0u);
+    EXPECT_EQ(counts.at(1).value, has_graphs ? 1u : 0u);
+    EXPECT_EQ(counts.at(2).value, has_graphs ? 0u : 3u);
+    std::vector<float> logits;
+    for (int s = 0; s < 9; ++s) logits.insert(logits.end(), feeder.logits(s).begin(), feeder.logits(s).end());
+    return logits;
+  };
+  EXPECT_EQ(logits_of(true), logits_of(false));
+}
+
 // A step of 9 sequences runs in a graph of 12 rows.
 TEST(CudaGraphs, HaveSpareRowsThatChangeNoBit) {
   const auto weights = open_shared("tests/golden/random/b");

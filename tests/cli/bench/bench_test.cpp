@@ -296,7 +296,7 @@ const BenchSetup kSetup{
     .num_repetitions = 3,
     .read_bandwidth = 50e9,
     .tuning = std::nullopt,
-    .counters = {{"steps that hit", 7}, {"steps that missed", 2}}};
+    .counters = {{"steps that hit", "hit", 7}, {"steps that missed", "missed", 2}}};
 // 100 tokens per second of 0.2 GB each are 20 GB/s.
 const BenchResult kResult{{BenchKind::kDecode, 32, 4096}, {98, 104, 98}, 32, 0.2e9};
 
