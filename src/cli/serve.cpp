@@ -28,8 +28,8 @@ namespace fs = std::filesystem;
 
 constexpr const char* kServeFooter{R"(
 Endpoints: /v1/chat/completions, /v1/completions, /v1/responses (and what is stored of them), /v1/models, /apply-template,
-/tokenize, /detokenize, /tokenizer_info, /health, /version, /metrics, /status.json; in a browser a chat at / and what runs at /status.
-ctrl-C (or SIGTERM) refuses new requests and ends when those that run are done; a second one ends at once (exit code 130).
+/tokenize, /detokenize, /tokenizer_info, /health, /live, /version, /metrics, /status.json; in a browser a chat at / and what runs at
+/status. ctrl-C (or SIGTERM) refuses new requests and ends when those that run are done; a second one ends at once (exit code 130).
 A body may have 8 MiB; all that are longer than 16 KiB share 256 MiB while they are sent and read, and get status 429 beyond.
 --log-level info tells each request on stderr: its id, path, status and time, never its text (but with --log-bodies).
 
@@ -54,7 +54,7 @@ struct ServeOptions {
   std::optional<std::string> key_file;
   bool has_no_page{false};
   int max_queue{256};
-  int shutdown_seconds{30};
+  int shutdown_delay_seconds{0}, shutdown_seconds{30};
 };
 
 // Reads one key from each line; blank lines are skipped.
@@ -119,6 +119,7 @@ int serve(const ServeOptions& options, const Settings& settings) {
   server_options.date = settings.date;
   server_options.version = this_build().version;
   server_options.has_page = !options.has_no_page;
+  server_options.shutdown_delay = std::chrono::seconds(options.shutdown_delay_seconds);
   server_options.shutdown_timeout = std::chrono::seconds(options.shutdown_seconds);
   ResolvedSettings setup = resolve(settings);
   const Model model = open_model(options.model, setup.places);
@@ -203,8 +204,13 @@ Action define_serve(CLI::App& command, Settings& settings) {
       "open connections; further ones wait until one closes", "N")
       ->check(CLI::Range(1, 1 << 20))
       ->capture_default_str();
-  add("--shutdown-timeout", options->shutdown_seconds,
-      "seconds that running requests get after ctrl-C or SIGTERM", "N")
+  add("--shutdown-delay", options->shutdown_delay_seconds,
+      "seconds after ctrl-C or SIGTERM in which requests are still taken,\n"
+      "while /health says 503: load balancers look elsewhere before one fails",
+      "N")
+      ->check(CLI::Range(0, 86400))
+      ->capture_default_str();
+  add("--shutdown-timeout", options->shutdown_seconds, "seconds that running requests get then", "N")
       ->check(CLI::Range(0, 86400))
       ->capture_default_str();
   command.add_flag("--no-page", options->has_no_page, "serve the API alone, without the pages / and /status")

@@ -16,16 +16,23 @@
 namespace nibble::server {
 namespace {
 
+// Ready: may requests be sent here?
 asio::awaitable<void> health(Service& service, Exchange& exchange) {
   switch (service.state) {
     case ServiceState::kLoading:
       return reply_json(exchange, 503, {{"status", "loading"}});
     case ServiceState::kReady:
       return reply_json(exchange, 200, {{"status", "ok"}});
+    case ServiceState::kLeaving:
     case ServiceState::kDraining:
       break;
   }
   return reply_json(exchange, 503, {{"status", "draining"}});
+}
+
+// Alive: does the I/O thread answer? Who restarts a server that does not must not restart one that loads, drains or is full.
+asio::awaitable<void> live(Service&, Exchange& exchange) {
+  return reply_json(exchange, 200, {{"status", "ok"}});
 }
 
 asio::awaitable<void> version(Service& service, Exchange& exchange) {
@@ -66,6 +73,7 @@ constexpr Route kRoutes[] = {
     {"GET", "/page/{id}", &page_file, true, false, false},
     {"GET", "/status.json", &status, false, false, false},
     {"GET", "/health", &health, true, false, false},
+    {"GET", "/live", &live, true, false, false},
     {"GET", "/version", &version, false, false, false},
     {"GET", "/metrics", &metrics, false, false, false},
     {"GET", "/v1/models", &models, false, true, false},

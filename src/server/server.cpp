@@ -16,6 +16,7 @@
 #include <boost/asio/thread_pool.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <csignal>
+#include <cstdlib>
 #include <future>
 #include <thread>
 
@@ -36,6 +37,9 @@ constexpr std::chrono::milliseconds kPatience{50};
 constexpr std::chrono::seconds kTrimInterval{5};
 // Time to send the error to clients whose requests were cancelled at shutdown.
 constexpr std::chrono::seconds kLastWords{2};
+// The exit code after a signal while the model loads: nothing can be lost then. The default action would not do, because the kernel keeps
+// it from the first process of a container, which is what the server is there.
+constexpr int kInterruptedCode{130};
 
 }  // namespace
 
@@ -44,8 +48,9 @@ struct Server::Impl {
       : service(given),
         routes(service),
         http(std::make_unique<HttpServer>(*io, given.address, given.limits, given.cors_origins, routes)),
-        signals(std::make_unique<asio::signal_set>(*io)) {
+        signals(std::make_unique<asio::signal_set>(*io, SIGINT, SIGTERM)) {
     http->start();
+    asio::co_spawn(*io, end_on_signal(), asio::detached);
     thread = std::thread([this] { io->run(); });
   }
 
@@ -66,7 +71,7 @@ struct Server::Impl {
     service.gate.reset();
   }
 
-  asio::awaitable<void> drain_on_signal();
+  asio::awaitable<void> end_on_signal();
   asio::awaitable<void> give_back_memory();
   asio::awaitable<bool> wait_until_idle(std::chrono::seconds patience);
 
@@ -79,15 +84,22 @@ struct Server::Impl {
   std::thread thread;
 };
 
-asio::awaitable<void> Server::Impl::drain_on_signal() {
+asio::awaitable<void> Server::Impl::end_on_signal() {
   error_code error;
   co_await signals->async_wait(asio::redirect_error(asio::use_awaitable, error));
-  service.state = ServiceState::kDraining;
-  http->drain();
-  log::info("draining: {} requests run or wait", service.gate->num_choices());
+  if (service.state == ServiceState::kLoading) std::_Exit(kInterruptedCode);
   signals->async_wait([this](const error_code& ended, int) {
     if (!ended) has_ended = true;  // the second signal
   });
+  http->drain();
+  service.state = ServiceState::kLeaving;
+  if (const auto delay = service.options.shutdown_delay; delay.count() > 0) {
+    log::info("leaving: requests are taken for {} s more", delay.count());
+    asio::steady_timer timer(*io, delay);
+    co_await timer.async_wait(asio::redirect_error(asio::use_awaitable, error));
+  }
+  service.state = ServiceState::kDraining;
+  log::info("draining: {} requests run or wait", service.gate->num_choices());
   was_complete = co_await wait_until_idle(service.options.shutdown_timeout);
   if (!was_complete) {
     log::warn("{} requests are cancelled: --shutdown-timeout has passed", service.gate->num_choices());
@@ -140,15 +152,12 @@ uint16_t Server::port() const { return impl_->http->port(); }
 
 void Server::open(Engine& engine, const ServedModel& model, size_t max_requests) {
   Impl& server = *impl_;
-  server.signals->add(SIGINT);
-  server.signals->add(SIGTERM);
   std::promise<void> is_open;
   asio::post(*server.io, [&] {
     server.service.model = model;
     server.service.gate =
         std::make_unique<EngineGate>(server.io->get_executor(), engine, server.service.metrics, max_requests);
     server.service.state = ServiceState::kReady;
-    asio::co_spawn(*server.io, server.drain_on_signal(), asio::detached);
     asio::co_spawn(*server.io, server.give_back_memory(), asio::detached);
     is_open.set_value();
   });

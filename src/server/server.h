@@ -1,5 +1,5 @@
 // The HTTP server from start to shutdown. It listens before the model is loaded, and answers 503 until then; SIGINT and
-// SIGTERM end it.
+// SIGTERM end it, and while the model loads the whole program, with exit code 130.
 #pragma once
 
 #include <cstdint>
@@ -27,9 +27,9 @@ class Server {
   // time. The engine and the tokenizer must outlive serve(). Called once.
   void open(Engine& engine, const ServedModel& model, size_t max_requests);
 
-  // Serves until SIGINT or SIGTERM, then refuses new requests and lets running ones end; those that are not done after
-  // shutdown_timeout are cancelled, and a second signal ends at once. Returns whether every request was answered in full.
-  // Called once, after open().
+  // Serves until SIGINT or SIGTERM. From then on /health says that it is not ready; after shutdown_delay new requests are refused and
+  // running ones end; those that are not done after shutdown_timeout are cancelled. A second signal ends at once. Returns whether
+  // every request was answered in full. Called once, after open().
   bool serve(Engine& engine);
 
  private:

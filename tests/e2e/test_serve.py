@@ -49,9 +49,9 @@ class Server:
         head = f"POST {path} HTTP/1.1\r\nHost: x\r\nContent-Length: {len(data)}\r\n{headers}\r\n"
         return self.send(head.encode() + data)
 
-    def health(self):
+    def health(self, path="/health"):
         try:
-            with urllib.request.urlopen(self.url + "/health", timeout=30) as reply:
+            with urllib.request.urlopen(self.url + path, timeout=30) as reply:
                 return reply.status
         except urllib.error.HTTPError as error:
             return error.code
@@ -600,6 +600,41 @@ def test_after_the_timeout_what_runs_is_cancelled_and_told_so():
         assert status_of(whole) == 503
         assert b'"error":{"message":"the server is shutting down' in stream.read()
         assert server.process.wait(timeout=10) == 130
+
+
+def test_in_the_delay_requests_are_taken_though_the_server_is_not_ready():
+    with serving("--shutdown-delay", 2, "--api-key", "secret") as server:
+        assert (server.health(), server.health("/live")) == (200, 200)
+        began = time.monotonic()
+        server.process.send_signal(signal.SIGTERM)
+        while server.health() != 503:
+            assert time.monotonic() < began + 1
+        assert server.health("/live") == 200
+        reply = server.client("secret").completions.with_raw_response.create(model="tiny", prompt="a", max_tokens=2)
+        assert reply.parse().usage.completion_tokens == 2
+        assert reply.headers["connection"] == "close"  # so that the next request goes elsewhere
+        assert server.process.wait(timeout=10) == 0 and time.monotonic() > began + 2
+
+
+def test_a_second_signal_ends_at_once_in_the_delay_too():
+    with serving("--shutdown-delay", 60) as server:
+        server.process.send_signal(signal.SIGTERM)
+        while server.health() != 503:
+            time.sleep(0.01)
+        server.process.send_signal(signal.SIGTERM)
+        assert server.process.wait(timeout=10) == 130
+
+
+def test_a_signal_while_the_model_loads_ends_with_a_code():
+    """By the program itself: of the first process in a container the kernel would keep the signal."""
+    process = subprocess.Popen([NIBBLE, "serve", "tiny", "--port", "0"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    try:
+        assert process.stdout.readline().startswith(b"Loading")
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(timeout=10) == 130
+    finally:
+        process.kill()
+        process.communicate()
 
 
 def test_a_second_signal_ends_at_once():

@@ -460,6 +460,7 @@ TEST(Server, SaysThatItIsLoadingAndHasAnIdForEachAnswer) {
   EXPECT_THAT(health, StartsWith("HTTP/1.1 503 "));
   EXPECT_THAT(health, HasSubstr("\r\nX-Request-Id: mine-7\r\n"));
   EXPECT_THAT(health, EndsWith("{\"status\":\"loading\"}\n"));
+  EXPECT_THAT(ask("GET /live HTTP/1.1\r\nConnection: close\r\n\r\n"), StartsWith("HTTP/1.1 200 "));
   const std::string refused = ask(
       "POST /v1/completions HTTP/1.1\r\nX-Request-Id: a b\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
   EXPECT_THAT(refused, StartsWith("HTTP/1.1 503 "));

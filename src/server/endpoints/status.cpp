@@ -14,6 +14,7 @@ std::string_view name(ServiceState state) {
       return "loading";
     case ServiceState::kReady:
       return "ready";
+    case ServiceState::kLeaving:
     case ServiceState::kDraining:
       break;
   }

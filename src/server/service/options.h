@@ -40,7 +40,8 @@ struct ServerOptions {
   size_t max_response_bytes{64 << 20};  // memory for conversations kept for previous_response_id
   // A stream without a token sends a comment this often, because proxies cut silent connections.
   std::chrono::milliseconds keep_alive{15'000};
-  std::chrono::seconds shutdown_timeout{30};  // time for running requests after the first signal
+  std::chrono::seconds shutdown_delay{0};     // after the first signal, in which requests are still taken
+  std::chrono::seconds shutdown_timeout{30};  // then, for running requests
 };
 
 }  // namespace nibble::server

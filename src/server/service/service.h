@@ -29,7 +29,12 @@ class GrammarShelf;  // service/constraint.h
 
 class BackgroundResponse;  // endpoints/responses.cpp
 
-enum class ServiceState { kLoading, kReady, kDraining };
+enum class ServiceState {
+  kLoading,
+  kReady,
+  kLeaving,   // a signal has come: requests are still taken, but /health sends them elsewhere
+  kDraining,  // new requests are refused
+};
 
 struct Service {
   explicit Service(const ServerOptions& given);
