@@ -90,9 +90,9 @@ def test_what_is_asked_of_a_pod_is_there(tmp_path):
     probes = {probe: CONTAINER[probe]["httpGet"] for probe in ("startupProbe", "readinessProbe", "livenessProbe")}
     assert [probe["path"] for probe in probes.values()] == ["/health", "/health", "/live"]
     [endpoint] = YAMLS["kubernetes/pod-monitor.yaml"]["spec"]["podMetricsEndpoints"]
-    [rule] = YAMLS["kubernetes/prometheus-adapter-values.yaml"]["rules"]["custom"]
+    [rule] = YAMLS["values/prometheus-adapter.yaml"]["rules"]["custom"]
     [metric] = YAMLS["kubernetes/autoscaler.yaml"]["spec"]["metrics"]
-    gateways = [YAMLS["gateway/llm-d-router-values.yaml"]["router"]["epp"], YAMLS["gateway/inferencepool-values.yaml"]["inferenceExtension"]]
+    gateways = [YAMLS["values/llm-d-router.yaml"]["router"]["epp"], YAMLS["values/inferencepool.yaml"]["inferenceExtension"]]
     assert {endpoint["path"], *(gateway["metricsDataSource"]["path"] for gateway in gateways)} == {"/metrics"}
     with deployed("kubernetes/deployment.yaml", tmp_path) as server:
         _, samples = scrape(server)  # without a key
@@ -113,7 +113,7 @@ def test_what_is_asked_of_a_pod_is_there(tmp_path):
 
 def test_manifests_are_of_the_same_replicas():
     assert len(YAMLS) == 8
-    for name in (name for name in YAMLS if name.startswith("kubernetes/") and not name.endswith("-values.yaml")):
+    for name in (name for name in YAMLS if name.startswith("kubernetes/")):
         assert YAMLS[name].keys() == {"apiVersion", "kind", "metadata", "spec"} and YAMLS[name]["metadata"]["name"] == "nibble"
     spec = {name.removeprefix("kubernetes/").removesuffix(".yaml"): told.get("spec") for name, told in YAMLS.items()}
     for selector in (spec["deployment"]["selector"], spec["pod-monitor"]["selector"], spec["disruption-budget"]["selector"]):
@@ -127,7 +127,7 @@ def test_manifests_are_of_the_same_replicas():
     [port] = CONTAINER["ports"]
     asking = [CONTAINER[probe]["httpGet"] for probe in ("startupProbe", "readinessProbe", "livenessProbe")] + spec["pod-monitor"]["podMetricsEndpoints"]
     assert {asked["port"] for asked in asking} | {port["targetPort"] for port in spec["service"]["ports"]} == {port["name"]}
-    pools = [YAMLS["gateway/llm-d-router-values.yaml"]["router"], YAMLS["gateway/inferencepool-values.yaml"]["inferencePool"]]
+    pools = [YAMLS["values/llm-d-router.yaml"]["router"], YAMLS["values/inferencepool.yaml"]["inferencePool"]]
     servers = [pools[0]["modelServers"], {**pools[1], **pools[1]["modelServers"]}]
     assert all(server["matchLabels"] == LABELS and server["targetPorts"] == [{"number": port["containerPort"]}] for server in servers)
 
