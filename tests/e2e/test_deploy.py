@@ -155,6 +155,7 @@ def test_a_server_has_time_to_end():
     last_words = 2  # the server's own, for answers that it cancels
     assert POD["spec"]["terminationGracePeriodSeconds"] > sum(seconds["kubernetes/deployment.yaml"]) + last_words
     assert int(re.search(r"^TimeoutStopSec=(\d+)$", UNIT, re.MULTILINE)[1]) > sum(seconds["nibble@.service"]) + last_words
+    assert {int(stop) for stop in re.findall(r"--stop-timeout (\d+)", TEXTS["README.md"])} == {40} and 40 > sum(seconds["Containerfile"]) + last_words
     ready = CONTAINER["readinessProbe"]
     assert seconds["kubernetes/deployment.yaml"][0] > ready["periodSeconds"] * ready["failureThreshold"]
     interval, fall = map(int, re.search(r"check inter (\d+)s fall (\d+) ", TEXTS["haproxy.cfg"]).groups())

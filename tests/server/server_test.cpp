@@ -522,6 +522,37 @@ TEST(Server, EndsInTheMiddleOfEverything) {
   EXPECT_FALSE(running.was_complete);
 }
 
+TEST(Server, TakesRequestsInTheDelayAfterASignalAndSaysThatItIsNotReady) {
+  ServerOptions options = any_port();
+  options.shutdown_delay = 1s;
+  Running running(model_with_a_fault, room_for(512, 16), options);
+  const auto health = [&] {
+    const Connection connection(running.server.port());
+    connection.send("GET /health HTTP/1.1\r\nConnection: close\r\n\r\n");
+    return connection.read();
+  };
+  EXPECT_THAT(health(), StartsWith("HTTP/1.1 200 "));
+  ::kill(::getpid(), SIGTERM);
+  std::string told;
+  do told = health();
+  while (told.starts_with("HTTP/1.1 200 "));
+  EXPECT_THAT(told, EndsWith("{\"status\":\"draining\"}\n"));
+  EXPECT_THAT(running.ask(R"({"prompt": "abc", "max_tokens": 4, "temperature": 0})"),
+              StartsWith("HTTP/1.1 200 "));
+  running.thread.join();
+  EXPECT_TRUE(running.was_complete);
+}
+
+TEST(Server, ASecondSignalEndsInTheDelay) {
+  ServerOptions options = any_port();
+  options.shutdown_delay = 1h;
+  Running running(model_with_a_fault, room_for(512, 16), options);
+  ::kill(::getpid(), SIGTERM);
+  ::kill(::getpid(), SIGINT);
+  running.thread.join();
+  EXPECT_FALSE(running.was_complete);
+}
+
 TEST(Server, WhoSendsNothingIsDisconnectedAndMakesRoomForOthers) {
   ServerOptions options = any_port();
   options.limits.max_connections = 1;
