@@ -18,6 +18,15 @@ std::vector<const SampledToken*> choices(const Run& run, std::span<const Sampled
 
 }  // namespace
 
+Config draft_cache_config(const DraftHeadConfig& head) {
+  Config config;
+  config.num_layers = 1;
+  config.num_kv_heads = head.num_kv_heads;
+  config.head_dim = head.head_dim;
+  config.layer_kinds = {LayerKind::kFull};
+  return config;
+}
+
 DraftSlots draft_slots(const Batch& batch, std::span<const SampledToken> outputs) {
   DraftSlots slots;
   for (size_t n = 0; n < batch.runs.size(); ++n) {

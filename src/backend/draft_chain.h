@@ -10,8 +10,13 @@
 #include <vector>
 
 #include "model/batch.h"
+#include "model/config.h"
+#include "model/draft_head.h"
 
 namespace nibble {
+
+// What a KV cache is made of for the head: a model of one full layer.
+Config draft_cache_config(const DraftHeadConfig& head);
 
 // A run that asks for drafts.
 struct DraftChain {

@@ -14,16 +14,6 @@
 namespace nibble::reference {
 namespace {
 
-// A cache of one full layer.
-Config cache_config(const DraftHeadConfig& head) {
-  Config config;
-  config.num_layers = 1;
-  config.num_kv_heads = head.num_kv_heads;
-  config.head_dim = head.head_dim;
-  config.layer_kinds = {LayerKind::kFull};
-  return config;
-}
-
 RopeTable rope_table(const DraftHeadConfig& head) {
   return {.frequencies = rope_frequencies(head).frequencies, .concentration = 1};
 }
@@ -142,11 +132,11 @@ HeadDrafter::HeadDrafter(const DraftHead& head, const Weights& model, int num_fu
     : head_(with_parts_of(model, head)),
       num_full_pages_(num_full_pages),
       rope_(rope_table(head_.config)),
-      kv_(cache_config(head_.config), num_full_pages + kMaxDraftingRuns, 0),
+      kv_(draft_cache_config(head_.config), num_full_pages + kMaxDraftingRuns, 0),
       taps_({0, 0}) {}
 
 size_t HeadDrafter::num_bytes(const DraftHeadConfig& head, int num_full_pages) {
-  return KvCache::num_bytes(cache_config(head), num_full_pages + kMaxDraftingRuns, 0);
+  return KvCache::num_bytes(draft_cache_config(head), num_full_pages + kMaxDraftingRuns, 0);
 }
 
 Trace HeadDrafter::trace(ptrdiff_t num_rows) {

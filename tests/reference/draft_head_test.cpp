@@ -8,6 +8,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "backend/draft_chain.h"
 #include "core/mapped_file.h"
 #include "formats/container.h"
 #include "kv/page_pool.h"
@@ -77,11 +78,7 @@ TEST_P(DraftHeads, ComputesTheGoldenFeaturesSlotsOutputsAndLogits) {
   PagePool full(kNumPages), sliding(kNumPages);
   SequencePages pages(full, sliding, 128);
   ASSERT_TRUE(pages.reserve(static_cast<int>(num_slots) + kDepth));
-  Config cache;
-  cache.num_kv_heads = config.num_kv_heads;
-  cache.head_dim = config.head_dim;
-  cache.layer_kinds = {LayerKind::kFull};
-  const KvCache kv(cache, kNumPages, 0);
+  const KvCache kv(draft_cache_config(config), kNumPages, 0);
   const RopeTable rope{.frequencies = rope_frequencies(config).frequencies, .concentration = 1};
 
   Array<float, 2> features({num_slots, config.hidden});

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <functional>
+#include <optional>
 #include <random>
 
 #include "speculative/acceptance.h"
@@ -52,62 +53,22 @@ TEST(StepCosts, AreTheMiddleOfWhatWasMeasuredAndALineBetween) {
   EXPECT_DOUBLE_EQ(*costs.seconds(1, 2), 1.0);
 }
 
-// Plays an engine whose drafts are right with the chances that `chances` gives for a token of the answer, against one without.
+// Plays an engine whose drafts are right with the chance that `chance` gives for a token of the answer, against one without. With
+// `chain_share` they are a draft head's: what it drafted in a step can be checked in the next, and a step takes this share of a plain step
+// more for each token that the head drafts in it. Else there are `depth` of them in every step.
 struct Played {
   double seconds{0}, plain_seconds{0};
   int num_steps{0}, num_tokens{0};
 };
 Played play(const Cost& cost, int num_sequences, int num_tokens, int depth,
-            const std::function<double(int)>& chance, bool is_disturbed = false) {
-  Controller controller;
+            const std::function<double(int)>& chance, bool is_disturbed = false,
+            std::optional<double> chain_share = {}) {
+  Controller controller(chain_share.has_value());
   std::mt19937 random(7);
   Played played;
   // As a speculator would: chances are learned from what comes, drafted or not, of each sequence and of all.
   Acceptance of_all(0.995);
   std::vector<Acceptance> acceptance(static_cast<size_t>(num_sequences), Acceptance(0.8));
-  while (played.num_tokens < num_tokens) {
-    std::vector<DraftOffer> offers(static_cast<size_t>(num_sequences));
-    for (size_t i = 0; i < offers.size(); ++i) {
-      double all = 1;
-      for (int place = 0; place < depth; ++place)
-        offers[i].chances.push_back(all *= acceptance[i].chance(place, of_all.chance(place, 0.3, 2), 2));
-    }
-    controller.choose(num_sequences, 0, 1000, offers);
-    StepMeasure step{.num_sequences = num_sequences};
-    for (size_t i = 0; i < offers.size(); ++i) {
-      int num_right = 0;
-      const auto is_right = [&] {
-        return std::uniform_real_distribution<>(0, 1)(random) < chance(played.num_tokens / num_sequences);
-      };
-      while (num_right < depth && is_right()) ++num_right;
-      count(acceptance[i], num_right, num_right < depth);
-      count(of_all, num_right, num_right < depth);
-      step.num_drafts += offers[i].num_taken;
-      step.num_tokens += 1 + std::min(num_right, offers[i].num_taken);
-    }
-    step.num_more_rows = step.num_drafts;
-    const double noise = std::uniform_real_distribution<>(0.97, 1.03)(random);
-    step.seconds = noise * cost(num_sequences, step.num_more_rows);
-    played.seconds += step.seconds;
-    played.plain_seconds += cost(num_sequences, 0) * step.num_tokens / num_sequences;
-    played.num_tokens += step.num_tokens;
-    ++played.num_steps;
-    if (is_disturbed && random() % 50 == 0) step.seconds *= 30;  // another program had the processor
-    controller.add(step);
-  }
-  return played;
-}
-
-// Plays an engine with a draft head: what it drafted in a step can be checked in the next, and each step in which it drafts takes
-// `chain_share` of a plain step more for a token that it drafts.
-Played play_head(const Cost& cost, double chain_share, int num_sequences, int num_tokens,
-                 const std::function<double(int)>& chance) {
-  Controller controller(/*has_head=*/true);
-  std::mt19937 random(7);
-  Played played;
-  Acceptance of_all(0.995);
-  std::vector<Acceptance> acceptance(static_cast<size_t>(num_sequences), Acceptance(0.8));
-  int depth = 0;  // tokens that the head drafted in the step before
   while (played.num_tokens < num_tokens) {
     std::vector<DraftOffer> offers(static_cast<size_t>(num_sequences));
     for (size_t i = 0; i < offers.size(); ++i) {
@@ -123,23 +84,32 @@ Played play_head(const Cost& cost, double chain_share, int num_sequences, int nu
         return std::uniform_real_distribution<>(0, 1)(random) < chance(played.num_tokens / num_sequences);
       };
       while (num_right < depth && is_right()) ++num_right;
-      if (depth > 0) count(acceptance[i], num_right, num_right < depth);
-      if (depth > 0) count(of_all, num_right, num_right < depth);
+      count(acceptance[i], num_right, num_right < depth);
+      count(of_all, num_right, num_right < depth);
       step.num_drafts += offers[i].num_taken;
       step.num_tokens += 1 + std::min(num_right, offers[i].num_taken);
     }
-    depth = controller.num_to_draft();
     step.num_more_rows = step.num_drafts;
     const double noise = std::uniform_real_distribution<>(0.97, 1.03)(random);
-    step.seconds =
-        noise * (cost(num_sequences, step.num_more_rows) + depth * chain_share * cost(num_sequences, 0));
+    double seconds = cost(num_sequences, step.num_more_rows);
+    if (chain_share) {
+      depth = controller.num_to_draft();
+      seconds += depth * *chain_share * cost(num_sequences, 0);
+    }
+    step.seconds = noise * seconds;
     played.seconds += step.seconds;
     played.plain_seconds += cost(num_sequences, 0) * step.num_tokens / num_sequences;
     played.num_tokens += step.num_tokens;
     ++played.num_steps;
+    if (is_disturbed && random() % 50 == 0) step.seconds *= 30;  // another program had the processor
     controller.add(step);
   }
   return played;
+}
+
+Played play_head(const Cost& cost, double chain_share, int num_sequences, int num_tokens,
+                 const std::function<double(int)>& chance) {
+  return play(cost, num_sequences, num_tokens, 0, chance, false, chain_share);
 }
 
 TEST(Controller, WithAHeadNeverLosesMoreThanAFiftiethEither) {

@@ -20,16 +20,6 @@ namespace {
 // A sink that takes nothing. Minus infinity would make the difference of two of them, which is no number.
 constexpr float kNoSink{-1e30f};
 
-// A cache of one full layer.
-Config cache_config(const DraftHeadConfig& head) {
-  Config config;
-  config.num_layers = 1;
-  config.num_kv_heads = head.num_kv_heads;
-  config.head_dim = head.head_dim;
-  config.layer_kinds = {LayerKind::kFull};
-  return config;
-}
-
 void to_split(const float* from, ptrdiff_t count, float* to) {
   for (ptrdiff_t i = 0; i < count; ++i) to[split_index(i)] = from[i];
 }
@@ -58,7 +48,7 @@ HeadDrafter::HeadDrafter(const BackendOptions& options, const Weights& model, co
       up_(head_.up, options.draft_head_format, machine, int8, head_.source),
       down_(head_.down, options.draft_head_format, machine, int8, head_.source),
       unembedding_(head_.unembedding, options.draft_head_format, machine, int8, head_.source),
-      kv_(cache_config(head_.config), Format::kBf16, options.num_full_pages + kMaxDraftingRuns, 0) {
+      kv_(draft_cache_config(head_.config), Format::kBf16, options.num_full_pages + kMaxDraftingRuns, 0) {
   if (!head_.embedding.blocks() && head_.embedding.format() != Format::kBf16)
     throw InputError(
         "{}: the draft head's embedding is {}, the CPU backend takes BF16: try --backend reference",
@@ -77,7 +67,7 @@ size_t HeadDrafter::weight_bytes(const DraftHeadConfig& head, Format format) {
 }
 
 size_t HeadDrafter::kv_bytes(const DraftHeadConfig& head, int num_full_pages) {
-  return KvCache::num_bytes(cache_config(head), Format::kBf16, num_full_pages + kMaxDraftingRuns, 0);
+  return KvCache::num_bytes(draft_cache_config(head), Format::kBf16, num_full_pages + kMaxDraftingRuns, 0);
 }
 
 size_t HeadDrafter::workspace_bytes(const DraftHeadConfig& head, int max_rows) {
