@@ -14,6 +14,7 @@
 #include "kv/page_pool.h"
 #include "kv/page_table.h"
 #include "reference/reference_backend.h"
+#include "tests/backend/draft_rounds.h"
 #include "tests/folders.h"
 
 namespace nibble::reference {
@@ -122,63 +123,29 @@ TEST_P(DraftHeads, ComputesTheGoldenFeaturesSlotsOutputsAndLogits) {
   }
 }
 
-// Rounds as in the golden data: a step checks three drafts and makes the next three, from what it has computed.
 TEST_P(DraftHeads, DraftAndAreAcceptedAsInTheGoldenRounds) {
   for (const std::string& name : prompts()) {
     SCOPED_TRACE(name);
     const auto ids = tensor<int32_t>(name + ".ids"), greedy = tensor<int32_t>(name + ".greedy");
-    const auto rounds = tensor<int32_t>(name + ".chain_drafts"),
+    const auto golden = tensor<int32_t>(name + ".chain_drafts"),
                accepted = tensor<int32_t>(name + ".chain_accepted");
     const auto gaps = tensor<float>(name + ".chain_gaps");
     const std::unique_ptr<Backend> backend =
         make(tiny(), {.num_full_pages = kNumPages, .num_sliding_pages = kNumPages, .draft_head = head_});
-    PagePool full(kNumPages), sliding(kNumPages);
-    SequencePages pages(full, sliding, tiny()->config.window);
-    const SampleParams sample;
-    std::vector<TokenId> known(ids.begin(), ids.end());
-    std::vector<Draft> drafts;
-    // Runs what is not in the cache yet, and the drafts behind it; returns how many were right.
-    const auto step = [&] {
-      const int first = pages.length();
-      std::vector<TokenId> tokens(known.begin() + first, known.end());
-      const auto num_known = static_cast<int>(tokens.size());
-      for (const Draft& draft : drafts) tokens.push_back(draft.token);
-      std::vector<OutputRow> outputs;
-      for (int row = num_known - 1; row < static_cast<int>(tokens.size()); ++row)
-        outputs.push_back({.token_index = row, .sample = &sample});
-      EXPECT_TRUE(pages.reserve(first + static_cast<int>(tokens.size())));
-      const nibble::Run run{.tokens = tokens,
-                            .first_position = first,
-                            .full = pages.full(),
-                            .sliding = pages.sliding(),
-                            .outputs = outputs,
-                            .num_drafted = static_cast<int>(drafts.size()),
-                            .num_to_draft = kDepth};
-      const StepResult result = backend->step({.runs = {&run, 1}});
-      int num_right = 0;
-      known.push_back(result.outputs[0].token);
-      while (num_right < std::ssize(drafts) && known.back() == drafts[static_cast<size_t>(num_right)].token)
-        known.push_back(result.outputs[static_cast<size_t>(++num_right)].token);
-      pages.advance(num_known + num_right);
-      EXPECT_EQ(result.drafts[0].first_position, static_cast<int>(known.size()));
-      drafts = result.drafts[0].tokens;
-      return num_right;
-    };
-    step();
+    const DraftRounds run =
+        run_draft_rounds(*backend, ids, static_cast<int>(greedy.size()), kDepth, kNumPages);
+    ASSERT_EQ(run.rounds.size(), accepted.size());
     for (size_t round = 0; round < accepted.size(); ++round) {
-      ASSERT_EQ(drafts.size(), kDepth);
+      const DraftRound& found = run.rounds[round];
+      ASSERT_EQ(found.drafts.size(), kDepth);
       for (size_t place = 0; place < kDepth; ++place) {
-        EXPECT_EQ(drafts[place].token, rounds[round * kDepth + place])
+        EXPECT_EQ(found.drafts[place].token, golden[round * kDepth + place])
             << "round " << round << ", whose best token leads by " << gaps[round * kDepth + place];
-        EXPECT_TRUE(drafts[place].probability > 0 && drafts[place].probability <= 1);
+        EXPECT_TRUE(found.drafts[place].probability > 0 && found.drafts[place].probability <= 1);
       }
-      const int num_right = step();
-      // The last round ends with the golden continuation.
-      const auto left =
-          static_cast<int>(ids.size() + greedy.size()) - static_cast<int>(known.size()) + num_right + 1;
-      EXPECT_EQ(std::min(num_right, left), accepted[round]) << "round " << round;
+      EXPECT_EQ(found.num_right, accepted[round]) << "round " << round;
     }
-    EXPECT_TRUE(std::equal(greedy.begin(), greedy.end(), known.begin() + std::ssize(ids)));
+    EXPECT_TRUE(std::equal(greedy.begin(), greedy.end(), run.answer.begin()));
   }
 }
 

@@ -1,0 +1,73 @@
+// Runs a sequence on a backend with a draft head in rounds, as golden data has them: a step checks the drafts of the step before and makes
+// the next.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <span>
+#include <vector>
+
+#include "backend/backend.h"
+#include "kv/page_pool.h"
+#include "kv/page_table.h"
+
+namespace nibble {
+
+struct DraftRound {
+  std::vector<Draft> drafts;
+  int num_right{0};  // of them; in the last round no more than the continuation has
+};
+struct DraftRounds {
+  std::vector<TokenId> answer;  // greedy, perhaps a few tokens longer than was asked for
+  std::vector<DraftRound> rounds;
+};
+
+// The backend must have `num_pages` pages of each kind and draft `depth` tokens at a time.
+inline DraftRounds run_draft_rounds(Backend& backend, std::span<const TokenId> prompt, int num_tokens,
+                                    int depth, int num_pages) {
+  PagePool full(num_pages), sliding(num_pages);
+  SequencePages pages(full, sliding, backend.config().window);
+  const SampleParams greedy;
+  std::vector<TokenId> known(prompt.begin(), prompt.end());
+  std::vector<Draft> drafts;
+  // Runs what is not in the cache yet, and the drafts behind it; returns how many were right.
+  const auto step = [&] {
+    const int first = pages.length();
+    std::vector<TokenId> tokens(known.begin() + first, known.end());
+    const auto num_known = static_cast<int>(tokens.size());
+    for (const Draft& draft : drafts) tokens.push_back(draft.token);
+    std::vector<OutputRow> outputs;
+    for (int row = num_known - 1; row < static_cast<int>(tokens.size()); ++row)
+      outputs.push_back({.token_index = row, .sample = &greedy});
+    EXPECT_TRUE(pages.reserve(static_cast<int>(tokens.size())));
+    const Run run{.tokens = tokens,
+                  .first_position = first,
+                  .full = pages.full(),
+                  .sliding = pages.sliding(),
+                  .outputs = outputs,
+                  .num_drafted = static_cast<int>(drafts.size()),
+                  .num_to_draft = depth};
+    const StepResult result = backend.step({.runs = {&run, 1}});
+    int num_right = 0;
+    known.push_back(result.outputs[0].token);
+    while (num_right < std::ssize(drafts) && known.back() == drafts[static_cast<size_t>(num_right)].token)
+      known.push_back(result.outputs[static_cast<size_t>(++num_right)].token);
+    pages.advance(num_known + num_right);
+    EXPECT_EQ(result.drafts[0].first_position, static_cast<int>(known.size()));
+    drafts = result.drafts[0].tokens;
+    return num_right;
+  };
+  DraftRounds done;
+  const auto end = prompt.size() + static_cast<size_t>(num_tokens);
+  step();
+  while (known.size() < end) {
+    DraftRound& round = done.rounds.emplace_back(DraftRound{.drafts = drafts});
+    const auto left = static_cast<int>(end - known.size());
+    round.num_right = std::min(step(), left);
+  }
+  done.answer.assign(known.begin() + std::ssize(prompt), known.end());
+  return done;
+}
+
+}  // namespace nibble
