@@ -14,8 +14,9 @@ namespace {
 
 using Element = Fields::Element;
 
-constexpr int kMaxWidth{1 << 18}, kMaxHeads{1024}, kMaxHeadDim{1024}, kMaxContext{1 << 24};
-constexpr size_t kMaxDepth{32};
+constexpr int kMaxDraftWidth{1 << 18}, kMaxDraftHeads{1024}, kMaxDraftHeadDim{1024},
+    kMaxDraftContext{1 << 24};
+constexpr size_t kMaxDraftDepth{32};
 
 void must_be_one_of(const Fields& fields, std::string_view name,
                     std::initializer_list<std::string_view> accepted) {
@@ -28,7 +29,7 @@ void must_be_one_of(const Fields& fields, std::string_view name,
 
 // A field that must have the model's value.
 int of_model(const Fields& fields, std::string_view name, int value) {
-  if (fields.integer({name}, 1, kMaxContext) != value)
+  if (fields.integer({name}, 1, kMaxDraftContext) != value)
     fields.refuse(name, fmt::format("{}, the model's: the head was made for another", value));
   return value;
 }
@@ -55,7 +56,7 @@ void read_rope(const Fields& fields, DraftHeadConfig& config) {
       Llama3Rope{.factor = rope.number("factor", 1, 1e6),
                  .low_turns = rope.number("low_freq_factor", 1e-3, 1e6),
                  .high_turns = rope.number("high_freq_factor", 1e-3, 1e6),
-                 .original_context = rope.integer({"original_max_position_embeddings"}, 1, kMaxContext)};
+                 .original_context = rope.integer({"original_max_position_embeddings"}, 1, kMaxDraftContext)};
   if (config.llama3->high_turns <= config.llama3->low_turns)
     rope.refuse("high_freq_factor", "a number above low_freq_factor");
 }
@@ -65,12 +66,12 @@ void read_layer(const Fields& fields, const Config& model, DraftHeadConfig& conf
   config.hidden = of_model(fields, "hidden_size", model.hidden);
   config.vocab = of_model(fields, "vocab_size", model.vocab);
   fields.must_be_number("num_hidden_layers", 1);
-  config.intermediate = fields.integer({"intermediate_size"}, 1, kMaxWidth);
-  config.num_heads = fields.integer({"num_attention_heads"}, 1, kMaxHeads);
-  config.num_kv_heads = fields.integer({"num_key_value_heads"}, 1, kMaxHeads);
+  config.intermediate = fields.integer({"intermediate_size"}, 1, kMaxDraftWidth);
+  config.num_heads = fields.integer({"num_attention_heads"}, 1, kMaxDraftHeads);
+  config.num_kv_heads = fields.integer({"num_key_value_heads"}, 1, kMaxDraftHeads);
   if (config.num_heads % config.num_kv_heads != 0)
     fields.refuse("num_key_value_heads", fmt::format("a divisor of the {} query heads", config.num_heads));
-  config.head_dim = fields.integer_or("head_dim", config.hidden / config.num_heads, 2, kMaxHeadDim);
+  config.head_dim = fields.integer_or("head_dim", config.hidden / config.num_heads, 2, kMaxDraftHeadDim);
   if (config.head_dim % 2 != 0) fields.refuse("head_dim", "an even number: RoPE turns pairs");
   config.rms_eps = static_cast<float>(fields.number_or("rms_norm_eps", config.rms_eps, 1e-30, 1));
   fields.must_be("hidden_act", "silu");
@@ -211,7 +212,7 @@ DraftHeadConfig read_speculators(const Fields& fields, const Config& model) {
 DraftHeadConfig parse_draft_head_config(std::string_view text, const std::string& origin,
                                         const Config& model) {
   simdjson::dom::parser parser;
-  const Fields fields(parse_untrusted_json(parser, text, kMaxDepth, origin), origin);
+  const Fields fields(parse_untrusted_json(parser, text, kMaxDraftDepth, origin), origin);
   if (!fields.find("architectures")) fields.refuse("architectures", "that of an EAGLE-3 head");
   must_be_one_of(fields, "architectures",
                  {R"(["LlamaForCausalLMEagle3"])", R"(["Eagle3Speculator"])", R"(["Eagle3DraftModel"])"});

@@ -28,13 +28,13 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr uint64_t kSeed{1};
-constexpr int kRows[]{1, 2, 3, 4, 6, 8, 16};  // of one sequence in a step
-constexpr int kStepsOfRows{16};               // timed of each in a repetition
+constexpr uint64_t kDrawSeed{1};
+constexpr int kRowsOfStep[]{1, 2, 3, 4, 6, 8, 16};  // of one sequence in a step
+constexpr int kStepsOfRows{16};                     // timed of each in a repetition
 constexpr int kFixedDepths[]{1, 3, 5};
 constexpr int kNumAcceptanceWarmups{1};
 
-struct Profile {
+struct AcceptanceProfile {
   std::string name;
   std::vector<double> chances;  // by place; one: for every place
   double chance(size_t place) const {
@@ -42,8 +42,8 @@ struct Profile {
   }
 };
 
-Profile read_profile(const std::string& text) {
-  Profile profile{.name = text, .chances = {}};
+AcceptanceProfile read_profile(const std::string& text) {
+  AcceptanceProfile profile{.name = text, .chances = {}};
   bool has_more = true;
   for (std::string_view rest = text; has_more;) {
     has_more = rest.find(',') != std::string_view::npos;
@@ -57,7 +57,9 @@ Profile read_profile(const std::string& text) {
   return profile;
 }
 
-double uniform(uint64_t draw) { return static_cast<double>(random_bits(kSeed, draw) >> 11) * 0x1p-53; }
+double uniform_draw(uint64_t draw) {
+  return static_cast<double>(random_bits(kDrawSeed, draw) >> 11) * 0x1p-53;
+}
 
 // The text that comes, whatever is drafted. Positions count from the first token that is timed.
 TokenId token_at(int position) { return tokens_at(position, 1, 256)[0]; }
@@ -65,7 +67,7 @@ TokenId token_at(int position) { return tokens_at(position, 1, 256)[0]; }
 // Proposes that text up to a place that is drawn, and something else behind it.
 class ForcedDrafter final : public speculative::Drafter {
  public:
-  explicit ForcedDrafter(const Profile& profile) : profile_(profile) {}
+  explicit ForcedDrafter(const AcceptanceProfile& profile) : profile_(profile) {}
   void push(std::span<const TokenId> tokens) override { position_ += static_cast<int>(tokens.size()); }
   speculative::Proposal propose(int most) override {
     speculative::Proposal proposal;
@@ -73,30 +75,30 @@ class ForcedDrafter final : public speculative::Drafter {
     for (int place = 0; place < most; ++place) {
       const auto draw =
           static_cast<uint64_t>(position_) * speculative::kMaxDrafts + static_cast<uint64_t>(place);
-      is_right = is_right && uniform(draw) < profile_.chance(static_cast<size_t>(place));
+      is_right = is_right && uniform_draw(draw) < profile_.chance(static_cast<size_t>(place));
       proposal.tokens.push_back(token_at(position_ + place) + !is_right);
     }
     return proposal;
   }
 
  private:
-  const Profile& profile_;
+  const AcceptanceProfile& profile_;
   int position_{0};
 };
 
 // A number of drafts in every step, or as many as the controller takes.
-struct Way {
+struct DraftedWay {
   std::string name;
   speculative::SpeculationOptions speculation;
   std::vector<double> tokens_per_second{};
   double tokens_per_step{0};
 };
 
-std::vector<Way> ways(const Profile& profile) {
+std::vector<DraftedWay> drafted_ways(const AcceptanceProfile& profile) {
   const auto make = [&profile](const speculative::DrafterSources&) {
     return std::make_unique<ForcedDrafter>(profile);
   };
-  std::vector<Way> all{{.name = "off", .speculation = {}}};
+  std::vector<DraftedWay> all{{.name = "off", .speculation = {}}};
   for (const int depth : kFixedDepths)
     all.push_back({.name = fmt::format("{} drafts", depth),
                    .speculation = {.drafters = {make}, .by_cost = false, .max_drafts = depth}});
@@ -105,13 +107,13 @@ std::vector<Way> ways(const Profile& profile) {
 }
 
 // Runs a sequence, and times it.
-class Runner {
+class DraftedRunner {
  public:
-  Runner(BackendSequence& sequence, const Config& config, const AcceptanceOptions& options)
+  DraftedRunner(BackendSequence& sequence, const Config& config, const AcceptanceOptions& options)
       : sequence_(sequence), vocab_(config.vocab), options_(options) {}
 
   // Returns tokens a second.
-  double run(Way& way) {
+  double run(DraftedWay& way) {
     std::optional<speculative::Speculator> speculator;
     std::unique_ptr<speculative::Track> track;
     if (!way.speculation.drafters.empty()) {
@@ -164,47 +166,48 @@ class Runner {
   const AcceptanceOptions& options_;
 };
 
-double bytes_of(const Config& config, const StorageFormats& formats, int num_rows, int depth) {
+double bytes_of_rows(const Config& config, const StorageFormats& formats, int num_rows, int depth) {
   Cost sum;
   for (const OperationCost& row : step_costs(config, formats, num_rows, depth + num_rows)) sum += row.cost;
   return static_cast<double>(sum.bytes_touched());
 }
 
-struct RowCost {
+struct MeasuredRows {
   int num_rows;
   double seconds, ratio, ratio_of_bytes;
 };
 struct ProfileResult {
   std::string name;
-  std::vector<Way> ways;
+  std::vector<DraftedWay> ways;
 };
 
 // Of side-by-side repetitions, the middle of the ratios.
-double ratio_of(const Way& way, const Way& other) {
+double speed_ratio(const DraftedWay& way, const DraftedWay& other) {
   std::vector<double> ratios;
   for (size_t n = 0; n < way.tokens_per_second.size(); ++n)
     ratios.push_back(way.tokens_per_second[n] / other.tokens_per_second[n]);
   return statistics_of(ratios).median;
 }
-const Way& best_of(const ProfileResult& result) {
-  const auto speed = [](const Way& way) { return statistics_of(way.tokens_per_second).median; };
+const DraftedWay& best_fixed(const ProfileResult& result) {
+  const auto speed = [](const DraftedWay& way) { return statistics_of(way.tokens_per_second).median; };
   return *std::max_element(result.ways.begin(), result.ways.end() - 1,  // all but auto, the last
-                           [&](const Way& a, const Way& b) { return speed(a) < speed(b); });
+                           [&](const DraftedWay& a, const DraftedWay& b) { return speed(a) < speed(b); });
 }
 
-std::string tables(const std::vector<RowCost>& rows, const std::vector<ProfileResult>& results) {
+std::string acceptance_tables(const std::vector<MeasuredRows>& rows,
+                              const std::vector<ProfileResult>& results) {
   std::string text = "| rows of one sequence | ms a step | over one row | by bytes | of that |\n";
   text += "| ---: | ---: | ---: | ---: | ---: |\n";
-  for (const RowCost& row : rows)
+  for (const MeasuredRows& row : rows)
     text += fmt::format("| {} | {:.3f} | {:.2f} | {:.2f} | {:.2f} |\n", row.num_rows, row.seconds * 1e3,
                         row.ratio, row.ratio_of_bytes, row.ratio / row.ratio_of_bytes);
   text += "\n| acceptance | drafts | tok/s | of off | of the best but auto | tokens a step |\n";
   text += "| --- | --- | ---: | ---: | ---: | ---: |\n";
   for (const ProfileResult& result : results)
-    for (const Way& way : result.ways)
+    for (const DraftedWay& way : result.ways)
       text += fmt::format("| {} | {} | {:.1f} | {:.3f} | {:.3f} | {:.2f} |\n", result.name, way.name,
-                          statistics_of(way.tokens_per_second).median, ratio_of(way, result.ways[0]),
-                          ratio_of(way, best_of(result)), way.tokens_per_step);
+                          statistics_of(way.tokens_per_second).median, speed_ratio(way, result.ways[0]),
+                          speed_ratio(way, best_fixed(result)), way.tokens_per_step);
   return text;
 }
 
@@ -212,7 +215,7 @@ std::string tables(const std::vector<RowCost>& rows, const std::vector<ProfileRe
 
 std::string bench_acceptance(const AcceptanceOptions& options, const Settings& settings,
                              const std::string& command_line) {
-  std::vector<Profile> profiles;
+  std::vector<AcceptanceProfile> profiles;
   for (const std::string& text : options.profiles) profiles.push_back(read_profile(text));
   const std::string began = utc_now();
   const ResolvedSettings setup = resolve(settings);
@@ -225,31 +228,31 @@ std::string bench_acceptance(const AcceptanceOptions& options, const Settings& s
   BackendSequence sequence(*backend, room);
   sequence.feed(tokens_at(0, options.depth, model.config.vocab));
   sequence.reserve(most_tokens);
-  Runner runner(sequence, model.config, options);
+  DraftedRunner runner(sequence, model.config, options);
   const StorageFormats formats = formats_of(model, setup);
-  std::vector<std::vector<double>> seconds(std::size(kRows));
+  std::vector<std::vector<double>> seconds(std::size(kRowsOfStep));
   std::vector<ProfileResult> results;
-  for (const Profile& profile : profiles) results.push_back({profile.name, ways(profile)});
+  for (const AcceptanceProfile& profile : profiles) results.push_back({profile.name, drafted_ways(profile)});
   for (int n = 0; n < kNumAcceptanceWarmups + options.num_repetitions; ++n) {
     const bool counts = n >= kNumAcceptanceWarmups;
-    for (size_t i = 0; i < std::size(kRows); ++i) {
-      const double step = runner.step_seconds(kRows[i]);
+    for (size_t i = 0; i < std::size(kRowsOfStep); ++i) {
+      const double step = runner.step_seconds(kRowsOfStep[i]);
       if (counts) seconds[i].push_back(step);
     }
     for (ProfileResult& result : results)
-      for (Way& way : result.ways) {
+      for (DraftedWay& way : result.ways) {
         const double speed = runner.run(way);
         if (counts) way.tokens_per_second.push_back(speed);
       }
   }
-  std::vector<RowCost> rows;
-  for (size_t i = 0; i < std::size(kRows); ++i) {
+  std::vector<MeasuredRows> rows;
+  for (size_t i = 0; i < std::size(kRowsOfStep); ++i) {
     const double step = statistics_of(seconds[i]).median;
-    rows.push_back({kRows[i], step, rows.empty() ? 1 : step / rows[0].seconds,
-                    bytes_of(model.config, formats, kRows[i], options.depth) /
-                        bytes_of(model.config, formats, 1, options.depth)});
+    rows.push_back({kRowsOfStep[i], step, rows.empty() ? 1 : step / rows[0].seconds,
+                    bytes_of_rows(model.config, formats, kRowsOfStep[i], options.depth) /
+                        bytes_of_rows(model.config, formats, 1, options.depth)});
   }
-  if (!options.as_json) return tables(rows, results);
+  if (!options.as_json) return acceptance_tables(rows, results);
 
   const BackendRow& row = *setup.backend;
   Json record =
@@ -260,13 +263,13 @@ std::string bench_acceptance(const AcceptanceOptions& options, const Settings& s
                         .num_warmups = kNumAcceptanceWarmups});
   record["model"] = model.source.name;
   record["depth"] = options.depth;
-  for (const RowCost& cost : rows)
+  for (const MeasuredRows& cost : rows)
     record["steps"].push_back({{"rows", cost.num_rows},
                                {"seconds", cost.seconds},
                                {"over_one_row", cost.ratio},
                                {"by_bytes", cost.ratio_of_bytes}});
   for (const ProfileResult& result : results)
-    for (const Way& way : result.ways)
+    for (const DraftedWay& way : result.ways)
       record["runs"].push_back({{"acceptance", result.name},
                                 {"drafts", way.name},
                                 {"tokens_per_second", way.tokens_per_second},
