@@ -57,6 +57,17 @@ def test_a_rate_and_a_chat_with_a_shared_prefix(server):
     assert load["seconds"] > 0.02
 
 
+def test_requests_have_what_they_are_told_to(server):
+    form = '{"regex": "[a-z ]{4000}", "ignore_eos": false}'
+    [load] = loads_of(server.url, *SMALL, "--extra-body", form)
+    assert load["num_failed"] == 0 and load["num_output_tokens"] == 12 * 6
+    [load] = loads_of(server.url, *SMALL, "--extra-body", '{"max_tokens": 2}')
+    assert load["num_output_tokens"] == 12 * 2
+    for wrong in ("[1]", "{", ""):
+        refused = bench(server.url, *SMALL, "--extra-body", wrong)
+        assert refused.returncode == 2 and refused.stderr.startswith("nibble: --extra-body: accepted is a JSON object")
+
+
 def test_the_table_has_a_row_for_each_load(server):
     done = bench(server.url, *SMALL, "--clients", "1,2", "--seed", 3)
     rows = [line for line in done.stdout.splitlines() if line.startswith("| ")]

@@ -517,6 +517,8 @@ TEST(Server, EndsInTheMiddleOfEverything) {
     connections.back()->post("/v1/completions",
                              R"({"prompt": "abc", "pad": ")" + (i < 3 ? "" : padding) + "\"}");
   }
+  while (running.backend.num_begun == 0)
+    std::this_thread::sleep_for(1ms);  // else there may be nothing to wait for
   ::kill(::getpid(), SIGTERM);
   running.thread.join();
   EXPECT_FALSE(running.was_complete);

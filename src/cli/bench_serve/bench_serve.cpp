@@ -37,7 +37,8 @@ Examples:
   nibble bench serve http://127.0.0.1:8080 --clients 1,4,16,64
   nibble bench serve http://10.0.0.5:8000 --rate 0.5,1,2 --requests 300 \
        --prompt-tokens exp:1000 --output-tokens 50-400
-  nibble bench serve http://127.0.0.1:8080 --api chat --prefix-tokens 2000 --clients 16 --json)"};
+  nibble bench serve http://127.0.0.1:8080 --api chat --prefix-tokens 2000 --clients 16 --json
+  nibble bench serve http://127.0.0.1:8080 --extra-body '{"regex": "[a-z ]{4000}", "ignore_eos": false}')"};
 
 constexpr int kMostClients{1 << 16};
 constexpr int kMostTokens{1 << 20};
@@ -55,6 +56,7 @@ struct BenchServeOptions {
   double temperature{1};
   std::optional<uint64_t> seed;
   double timeout_seconds{600};
+  std::optional<std::string> extra_body;
   bool as_json{false};
 };
 
@@ -89,6 +91,12 @@ Workload workload_of(const BenchServeOptions& options, const Endpoint& endpoint)
                     .num_prefixes = options.num_prefixes,
                     .temperature = options.temperature,
                     .seed = options.seed ? *options.seed : std::random_device()()};
+  if (options.extra_body) {
+    workload.extra_body =
+        nlohmann::ordered_json::parse(*options.extra_body, nullptr, /*allow_exceptions=*/false);
+    if (!workload.extra_body.is_object())
+      throw InputError("--extra-body: accepted is a JSON object, as '{{\"top_p\": 0.9}}'");
+  }
   if (!options.model) workload.model = first_model(endpoint, options.timeout_seconds);
   return workload;
 }
@@ -190,6 +198,8 @@ Action define_bench_serve(CLI::App& bench) {
   add("--timeout", options->timeout_seconds, "seconds for one request", "S")
       ->check(CLI::Range(0.01, 1e6))
       ->capture_default_str();
+  add("--extra-body", options->extra_body, "members of each request, beside or in place of what it has",
+      "JSON");
   command.add_flag("--json", options->as_json, "one JSON object in place of the table; times are in seconds");
   command.footer(kBenchServeFooter);
   return [options, &command] { return bench_serve(*options, command_line(command)); };

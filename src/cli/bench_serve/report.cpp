@@ -125,6 +125,7 @@ Json serve_json(const BenchServeSetup& setup, const std::vector<BenchServeResult
   json["num_prefixes"] = workload.num_prefixes;
   json["temperature"] = workload.temperature;
   json["seed"] = workload.seed;
+  if (!workload.extra_body.empty()) json["extra_body"] = workload.extra_body;
   json["loads"] = Json::array();
   for (const BenchServeResult& result : results) json["loads"].push_back(result_json(result));
   return json;

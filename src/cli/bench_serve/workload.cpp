@@ -107,6 +107,7 @@ Json request_body(const Workload& workload, uint64_t index) {
   body["ignore_eos"] = true;
   body["stream"] = true;
   body["stream_options"] = {{"include_usage", true}};
+  body.update(workload.extra_body);
   return body;
 }
 

@@ -33,6 +33,8 @@ struct Workload {
   int num_prefixes{1};
   double temperature{1};
   uint64_t seed{0};
+  nlohmann::ordered_json extra_body =
+      nlohmann::ordered_json::object();  // members that each request has beside or in place of its own
 };
 
 // The body of request `index`: streamed, with usage, and with ignore_eos, which makes answers as long as asked for where the

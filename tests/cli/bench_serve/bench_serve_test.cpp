@@ -158,6 +158,15 @@ TEST(BenchServe, ARequestFollowsFromTheSeed) {
   EXPECT_EQ(body["stream_options"]["include_usage"], true);
 }
 
+TEST(RequestBody, HasWhatWasSaidBesideOrInPlaceOfItsOwn) {
+  Workload workload = workload_of(BenchApi::kCompletions);
+  auto expected = request_body(workload, 3);
+  workload.extra_body = {{"regex", "[a-z]+"}, {"ignore_eos", false}};
+  expected["regex"] = "[a-z]+";
+  expected["ignore_eos"] = false;
+  EXPECT_EQ(request_body(workload, 3), expected);
+}
+
 TEST(BenchServe, ArrivalsAreAPoissonProcess) {
   constexpr int kCount{10000};
   const std::vector<double> times = poisson_arrivals(4, kCount, 3);
