@@ -20,12 +20,12 @@ import pytest
 from test_serve import ENDLESS, NIBBLE, Server, first_event
 
 DEPLOY = pathlib.Path(__file__).parents[2] / "deploy"
-PROXIES = pathlib.Path(os.environ.get("NIBBLE_PROXIES", "/nowhere"))
+PROXIES = pathlib.Path(os.environ.get("E2E_PROXIES", "/nowhere"))
 ENVIRONMENT = {**os.environ, "LD_LIBRARY_PATH": ":".join(map(str, (PROXIES / "usr/lib").glob("*-linux-gnu")))}
 # Times of haproxy.cfg are divided by five, and with them the delay. The rest keeps memory small.
 FLAGS = ("--shutdown-delay", "1", "--context", "2048", "--max-sequences", "4")
 
-pytestmark = pytest.mark.skipif("NIBBLE_PROXIES" not in os.environ, reason="tools/end_to_end unpacks HAProxy and nginx where it can")
+pytestmark = pytest.mark.skipif("E2E_PROXIES" not in os.environ, reason="tools/end_to_end unpacks HAProxy and nginx where it can")
 
 
 def free_ports(number):

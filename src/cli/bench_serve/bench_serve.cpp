@@ -38,7 +38,8 @@ Examples:
   nibble bench serve http://10.0.0.5:8000 --rate 0.5,1,2 --requests 300 \
        --prompt-tokens exp:1000 --output-tokens 50-400
   nibble bench serve http://127.0.0.1:8080 --api chat --prefix-tokens 2000 --clients 16 --json
-  nibble bench serve http://127.0.0.1:8080 --extra-body '{"regex": "[a-z ]{4000}", "ignore_eos": false}')"};
+  nibble bench serve http://127.0.0.1:8080 --clients 16 \
+       --extra-body '{"regex": "[a-z ]{4000}", "ignore_eos": false}')"};
 
 constexpr int kMostClients{1 << 16};
 constexpr int kMostTokens{1 << 20};
