@@ -8,7 +8,7 @@
 namespace nibble {
 namespace {
 
-// What the rows of a run chose; null: nothing.
+// Lists, by row of a run, the token that the row chose; null where it chose none.
 std::vector<const SampledToken*> choices(const Run& run, std::span<const SampledToken> outputs) {
   std::vector<const SampledToken*> chosen(run.tokens.size());
   for (size_t i = 0; i < run.outputs.size(); ++i)

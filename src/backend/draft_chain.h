@@ -1,4 +1,4 @@
-// What every backend with a draft head does alike: where the drafts of a run begin, and on which pages the head's keys and values lie.
+// Backends with a draft head share these steps: they find where the drafts of a run begin, and the pages of the head's keys and values.
 //
 // The head has one slot for a position: the model's features there and the token behind it, which the step has just chosen or the prompt
 // has. Keys and values of slot p lie at position p of the pages that the full layers have, in storage of the head's own: so they are
@@ -15,7 +15,7 @@
 
 namespace nibble {
 
-// What a KV cache is made of for the head: a model of one full layer.
+// Describes the head to the classes that make a KV cache: as a model of one full layer.
 Config draft_cache_config(const DraftHeadConfig& head);
 
 // A run that asks for drafts.

@@ -99,7 +99,7 @@ void Controller::choose(int num_sequences, int num_more_rows, int num_rows_left,
   num_to_draft_ = 0;
   const bool was_drafting = std::exchange(is_drafting_, false);
   const std::optional<double> plain = costs_.seconds(num_sequences, num_more_rows);
-  // What the head was tried for, or has just lost, is paid back before anything else is drafted; until then it may lose a few steps more.
+  // A head at work may run into debt by a few steps: a trial alone costs more than the account has. Other drafts wait until that is paid.
   const bool has_head_at_work = is_chaining_ || is_trying_;
   if (!plain || account_seconds_ < (has_head_at_work ? -kStake * *plain : 0)) {
     is_chaining_ = is_trying_ = false;

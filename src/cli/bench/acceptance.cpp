@@ -181,7 +181,7 @@ struct ProfileResult {
   std::vector<DraftedWay> ways;
 };
 
-// Of side-by-side repetitions, the middle of the ratios.
+// Returns the median ratio of two ways' speeds, over repetitions that stand side by side.
 double speed_ratio(const DraftedWay& way, const DraftedWay& other) {
   std::vector<double> ratios;
   for (size_t n = 0; n < way.tokens_per_second.size(); ++n)
@@ -254,13 +254,7 @@ std::string bench_acceptance(const AcceptanceOptions& options, const Settings& s
   }
   if (!options.as_json) return acceptance_tables(rows, results);
 
-  const BackendRow& row = *setup.backend;
-  Json record =
-      to_json(RunRecord{.date = began,
-                        .command_line = command_line,
-                        .machine = describe_machine(row.device ? std::optional(row.device()) : std::nullopt),
-                        .kernels = backend->kernels(),
-                        .num_warmups = kNumAcceptanceWarmups});
+  Json record = to_json(record_of_run(began, command_line, *setup.backend, *backend, kNumAcceptanceWarmups));
   record["model"] = model.source.name;
   record["depth"] = options.depth;
   for (const MeasuredRows& cost : rows)

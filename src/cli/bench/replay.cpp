@@ -196,13 +196,7 @@ std::string replay(const ReplayOptions& options, const Settings& settings, const
     NIBBLE_CHECK(on.last.answers == off.last.answers, "drafts have changed an answer");
   }
   if (!options.as_json) return table_of(off, on);
-  const BackendRow& row = *setup.backend;
-  Json record =
-      to_json(RunRecord{.date = began,
-                        .command_line = command_line,
-                        .machine = describe_machine(row.device ? std::optional(row.device()) : std::nullopt),
-                        .kernels = backend->kernels(),
-                        .num_warmups = kNumReplayWarmups});
+  Json record = to_json(record_of_run(began, command_line, *setup.backend, *backend, kNumReplayWarmups));
   record["model"] = model.source.name;
   record["num_clients"] = options.num_clients;
   record["num_answers"] = requests.size();

@@ -33,6 +33,15 @@ Json to_json(const DeviceFacts& device) {
 
 }  // namespace
 
+RunRecord record_of_run(const std::string& began, const std::string& command_line, const BackendRow& row,
+                        const Backend& backend, int num_warmups) {
+  return {.date = began,
+          .command_line = command_line,
+          .machine = describe_machine(row.device ? std::optional(row.device()) : std::nullopt),
+          .kernels = backend.kernels(),
+          .num_warmups = num_warmups};
+}
+
 std::string utc_now() {
   const std::time_t now = std::time(nullptr);
   std::tm time{};

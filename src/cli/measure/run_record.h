@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "backend/backend.h"
+#include "setup/backends.h"
 #include "setup/machine.h"
 
 namespace nibble::cli {
@@ -18,6 +19,10 @@ struct RunRecord {
   std::vector<KernelChoice> kernels;  // empty where a server ran the model: it does not tell
   int num_warmups{0};                 // before those that were timed, of each test
 };
+
+// The record of a run that has just ended, on the backend of this row; `began` is utc_now() of its beginning.
+RunRecord record_of_run(const std::string& began, const std::string& command_line, const BackendRow& row,
+                        const Backend& backend, int num_warmups);
 
 std::string utc_now();  // "2026-11-22T02:36:02Z"
 

@@ -45,7 +45,7 @@ Matcher::Content Matcher::content_behind(const Item& item) {
     return content;
   const Terminal& terminal = grammar_->terminals[op.a];
   Automaton& automaton = grammar_->automata[terminal.index];
-  // Of a token that begins with a blank it is asked what may follow there.
+  // A token that begins with a blank is legal if the blank is, and the rest of it behind the blank.
   const ContentRuns& at_once = automaton.content_runs(item.state);
   const ContentRuns& behind_blank = automaton.content_runs(automaton.next(item.state, ' '));
   const uint32_t limit =

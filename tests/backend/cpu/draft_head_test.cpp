@@ -5,10 +5,12 @@
 #include <numeric>
 
 #include "backend/cpu/cpu_backend.h"
+#include "backend/cpu/dense/qkv.h"
 #include "core/mapped_file.h"
 #include "formats/container.h"
 #include "model/draft_head.h"
 #include "tests/backend/draft_rounds.h"
+#include "tests/error_of.h"
 #include "tests/folders.h"
 
 namespace nibble::cpu {
@@ -70,6 +72,22 @@ TEST(DraftHeadOnCpu, IsRightAsOftenAsInTheGoldenRounds) {
 TEST(DraftHeadOnCpu, InMxfp4IsRightHardlyLessOften) {
   const GoldenAndFound rounds = run_golden_rounds(Format::kMxfp4);
   EXPECT_GT(rounds.found.in_a_round(), 0.95 * rounds.golden.in_a_round());
+}
+
+// The file of a head is a stranger's: attention keeps a head's sums in arrays of a fixed size.
+TEST(DraftHeadOnCpu, WithWiderHeadsThanAttentionTakesIsRefused) {
+  const auto weights =
+      std::make_shared<const Weights>(open_weights(test::source_path("models/tiny-gpt-oss")));
+  DraftHead head =
+      *open_draft_head(test::source_path("models/tiny-gpt-oss-eagle3/specforge"), weights->config);
+  head.config.head_dim = 2 * kMaxHeadDim;
+  const std::string refusal = error_of([&] {
+    make(weights, {.num_full_pages = 1,
+                   .num_sliding_pages = 1,
+                   .num_threads = 1,
+                   .draft_head = std::make_shared<const DraftHead>(head)});
+  });
+  EXPECT_NE(refusal.find("head_dim 512 is more than"), std::string::npos) << refusal;
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include "backend/cpu/attention/attend.h"
 #include "backend/cpu/attention/rope.h"
 #include "backend/cpu/dense/embed.h"
+#include "backend/cpu/dense/qkv.h"
 #include "backend/cpu/dense/rms_norm.h"
 #include "backend/cpu/parallel.h"
 #include "backend/cpu/split_order.h"
@@ -49,6 +50,10 @@ HeadDrafter::HeadDrafter(const BackendOptions& options, const Weights& model, co
       down_(head_.down, options.draft_head_format, machine, int8, head_.source),
       unembedding_(head_.unembedding, options.draft_head_format, machine, int8, head_.source),
       kv_(draft_cache_config(head_.config), Format::kBf16, options.num_full_pages + kMaxDraftingRuns, 0) {
+  if (head_.config.head_dim > kMaxHeadDim)
+    throw InputError(
+        "{}: head_dim {} is more than the {} that the CPU backend can do: try --backend reference",
+        head_.source, head_.config.head_dim, kMaxHeadDim);
   if (!head_.embedding.blocks() && head_.embedding.format() != Format::kBf16)
     throw InputError(
         "{}: the draft head's embedding is {}, the CPU backend takes BF16: try --backend reference",

@@ -29,7 +29,7 @@ class HeadDrafter {
   // Behind a step: fills the head's cache for its rows, and drafts what its runs ask for.
   std::vector<Drafts> draft(const Batch& batch, std::span<const SampledToken> outputs);
 
-  // Of matrices, cache, and what a step of so many rows takes.
+  // Bytes that the matrices, the cache, and a step of so many rows take.
   static size_t weight_bytes(const DraftHeadConfig& head, Format format);
   static size_t kv_bytes(const DraftHeadConfig& head, int num_full_pages);
   static size_t workspace_bytes(const DraftHeadConfig& head, int max_rows);
