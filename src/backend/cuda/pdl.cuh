@@ -42,6 +42,11 @@ struct LaunchShape {
   int threads;
   size_t shared_bytes{0};
   unsigned cluster_ctas{1};  // along x; ignored where there are no clusters
+  // Has each CTA take a multiprocessor to itself, by asking for more than half of the chip's shared memory; a smaller budget, which the
+  // kernel's own need is held to, is only pretended. A launch that has one CTA for each multiprocessor needs that: where two fit, the first
+  // multiprocessors that are free get two, and others none. experts_down() of one token took a third longer when the compiler had come to
+  // need few enough registers.
+  bool is_alone{false};
 };
 
 // Launches the kernel with `args` and, as its last argument, the places of its timestamps.
@@ -66,21 +71,15 @@ void launch(const LaunchContext& gpu, const Label& label, void (*kernel)(Params.
   cudaLaunchConfig_t config{};
   config.gridDim = shape.grid;
   config.blockDim = dim3(static_cast<unsigned>(shape.threads));
-  config.dynamicSmemBytes = shape.shared_bytes;
+  config.dynamicSmemBytes = shape.is_alone
+                                ? std::max(shape.shared_bytes, alone_bytes(device_caps().shared_bytes))
+                                : shape.shared_bytes;
   config.stream = gpu.stream;
   config.attrs = attributes;
   config.numAttrs = num_attributes;
   check(cudaLaunchKernelEx(&config, kernel, args...,
                            gpu.stream.recorder ? gpu.stream.recorder->next(label) : Timestamps{}),
         "launching a kernel");
-}
-
-// The same launch with so much shared memory that one CTA fits on a multiprocessor. A launch that has one for each needs that: where two
-// fit, the first multiprocessors that are free get two, and others none. experts_down() of one token took a third longer when the compiler
-// had come to need few enough registers.
-inline LaunchShape alone(LaunchShape shape) {
-  shape.shared_bytes = std::max(shape.shared_bytes, alone_bytes(device_caps().shared_bytes));
-  return shape;
 }
 
 // Gives all kernels of a step the same split of a multiprocessor's memory into L1 and shared memory. A change of the

@@ -188,8 +188,7 @@ void launch_linear(const LaunchContext& gpu, const Label& label, int cols, int n
   args.weights = shape.strips(weights, ctas);
   const auto passes = static_cast<unsigned>((num_tokens + shape.columns - 1) / shape.columns);
   with_warps_for<layout>(shape.of, [&](auto warps, auto slots) {
-    launch(gpu, label, kernel(warps, slots), alone({dim3(ctas, passes), shape.threads(), shape.shared_bytes}),
-           args, shape.columns);
+    launch(gpu, label, kernel(warps, slots), alone(shape, {ctas, passes}), args, shape.columns);
   });
 }
 

@@ -465,8 +465,8 @@ void experts_up(const LaunchContext& gpu, const ExpertsUpArgs& args) {
   NIBBLE_CHECK(shape.columns == columns, "{} of {} pairs fit", shape.columns, columns);
   launched.up.weights = shape.strips(weights, grid.x);
   launch(gpu, {Operation::kExpertsUp, "experts_up"},
-         shape.of.warps == 8 ? experts_up_kernel<8> : experts_up_kernel<16>,
-         alone({grid, shape.threads(), shape.shared_bytes}), launched, shape.columns);
+         shape.of.warps == 8 ? experts_up_kernel<8> : experts_up_kernel<16>, alone(shape, grid), launched,
+         shape.columns);
 }
 bool has_route_and_experts_up(const Target& target, const Strips& router, const Strips& up, int hidden,
                               int experts_per_token) {
@@ -490,7 +490,7 @@ void route_and_experts_up(const LaunchContext& gpu, const RouteAndExpertsUpArgs&
   launched.up.weights = shape.strips(weights, grid.x);
   launch(gpu, {Operation::kExpertsUp, "experts_up", Operation::kRoute, "route"},
          shape.of.warps == 8 ? route_and_experts_up_kernel<8> : route_and_experts_up_kernel<16>,
-         alone({grid, shape.threads(), shape.shared_bytes}), launched);
+         alone(shape, grid), launched);
 }
 void experts_down(const LaunchContext& gpu, const ExpertsDownArgs& args) {
   ExpertsDownArgs launched = args;
@@ -506,7 +506,7 @@ void experts_down(const LaunchContext& gpu, const ExpertsDownArgs& args) {
          is_single ? shape.of.warps == 8 ? experts_down_kernel<8, true> : experts_down_kernel<16, true>
          : shape.of.warps == 8 ? experts_down_kernel<8, false>
                                : experts_down_kernel<16, false>,
-         alone({grid, shape.threads(), shape.shared_bytes}), launched, shape.columns);
+         alone(shape, grid), launched, shape.columns);
 }
 
 void prepare_experts() {

@@ -16,6 +16,7 @@
 #include "backend/cuda/decode/stream_shape.h"
 #include "backend/cuda/layout/fragments.cuh"
 #include "backend/cuda/layout/strips.h"
+#include "backend/cuda/pdl.cuh"
 #include "backend/cuda/ptx/barrier.cuh"
 #include "backend/cuda/ptx/copy.cuh"
 #include "backend/cuda/ptx/load.cuh"
@@ -30,6 +31,11 @@ namespace nibble::cuda {
 // The number of CTAs that share a dense matrix: each gets a unit of work or more.
 inline unsigned num_ctas_for(const Target& target, const Strips& weights) {
   return static_cast<unsigned>(std::min(target.num_multiprocessors, weights.num_strips));
+}
+
+// A launch of this shape, each of whose CTAs has a multiprocessor to itself.
+inline LaunchShape alone(const StreamShape& shape, const dim3& grid) {
+  return {grid, shape.threads(), shape.shared_bytes, /*cluster_ctas=*/1, /*is_alone=*/true};
 }
 
 // A warp's ring buffer in shared memory. A slot's barrier tells when it is full; it is empty when the warp has read it, since nobody else
