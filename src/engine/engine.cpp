@@ -2,8 +2,9 @@
 // requests and cancellations in, events out. Everything else belongs to the engine's thread alone.
 //
 // Where the backend can (Backend::steps_ahead), the next step is planned and launched before this one's tokens are waited for: stop
-// rules, text and events of this step are worked out while the next one runs. Drafts are made of tokens that are known: while there is
-// something to draft, a step begins when the one before it has ended.
+// rules, text and events of this step are worked out while the next one runs. Drafts are made of tokens that are known, and a
+// constraint goes on by them: while there is something to draft, or a sequence with a constraint, a step begins when the one before it
+// has ended.
 #include "engine/engine.h"
 
 #include <algorithm>
@@ -98,8 +99,12 @@ struct Engine::Impl {
 
   void run();
   bool take_orders();  // waits while there is nothing to do; returns false when the engine is to end
-  bool waits_for_drafts() const {
-    return speculator && speculator->is_drafting() && backend.steps_ahead() > 0;
+  // Says whether the next step has to wait for the tokens of the one under way: something may be drafted behind them, or they decide how
+  // a sequence is sampled, as those of a constraint do. If it did not wait, such a sequence would have a row in every second step alone;
+  // while it waits, the backend stands still for what the host does between two steps.
+  bool waits_for_tokens() const {
+    return backend.steps_ahead() > 0 &&
+           (scheduler.waits_for_tokens() || (speculator && speculator->is_drafting()));
   }
   std::optional<Launched> launch();  // nothing where there is nothing to run
   std::unordered_map<RequestId, DraftPath> plan_drafts(const DraftRoom& room);
@@ -141,7 +146,7 @@ struct Engine::Impl {
 
 void Engine::Impl::run() {
   while (take_orders()) {
-    if (under_way && waits_for_drafts()) {
+    if (under_way && waits_for_tokens()) {
       finish(*under_way, nullptr);
       under_way.reset();
       if (scheduler.is_idle()) continue;

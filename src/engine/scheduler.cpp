@@ -246,6 +246,12 @@ std::vector<Slice> Scheduler::next(const PlanDrafts& plan_drafts) {
   return slices;
 }
 
+bool Scheduler::waits_for_tokens() const {
+  return std::any_of(running_.begin(), running_.end(), [](const Running& sequence) {
+    return sequence.needs_awaited() && sequence.num_tokens() < sequence.max_tokens;
+  });
+}
+
 void Scheduler::push(RequestId request, TokenId token) { add_token(request, token, /*is_awaited=*/true); }
 void Scheduler::append(RequestId request, TokenId token) { add_token(request, token, /*is_awaited=*/false); }
 

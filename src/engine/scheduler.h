@@ -76,8 +76,8 @@ struct DraftRoom {
 using PlanDrafts = std::function<void(const DraftRoom& room)>;
 
 struct SequenceNeeds {
-  // Its next step is not planned before the tokens of the step before are known, because they decide how it is sampled. Alone it loses
-  // what the host does between two steps; among others it runs in every second step.
+  // Its next step is not planned before the tokens of the step before are known, because they decide how it is sampled
+  // (waits_for_tokens()).
   bool known_tokens{false};
   bool whole_prompt{false};  // run from its first token, whatever the prefix cache has of it
 };
@@ -106,6 +106,9 @@ class Scheduler {
   // planned before the tokens of the step before it are known. Empty if there is no sequence, or none without those tokens.
   // `plan_drafts` is asked for drafts when all else is planned. A sequence with drafts has no row in a step that is planned ahead.
   std::vector<Slice> next(const PlanDrafts& plan_drafts = {});
+  // Says whether a step that is planned now, before the tokens of the last one are known, has no place for a sequence because it needs
+  // them.
+  bool waits_for_tokens() const;
   // Reports the token that a step sampled for a sequence; ignored if the sequence was removed meanwhile.
   void push(RequestId request, TokenId token);
   // Adds a token that no step samples, behind those that are known; ignored likewise. No token of the sequence may be awaited.
@@ -138,9 +141,10 @@ class Scheduler {
     int num_awaited{0};  // more tokens, which steps that were planned sample
     int num_drafts{0};   // in the step that was planned last, until accept()
     int num_tokens() const { return static_cast<int>(tokens.size()) + num_awaited; }
+    bool needs_awaited() const { return needs.known_tokens && num_awaited > 0; }
     // Tokens that the next step can run and no planned one does. The last one of a complete answer is never run.
     int num_missing() const {
-      const bool is_held = (needs.known_tokens && num_awaited > 0) || num_drafts > 0;
+      const bool is_held = needs_awaited() || num_drafts > 0;
       return num_tokens() < max_tokens && !is_held ? num_tokens() - pages.length() : 0;
     }
   };

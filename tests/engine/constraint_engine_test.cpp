@@ -5,9 +5,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <mutex>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <random>
+#include <semaphore>
 #include <set>
 
 #include "core/error.h"
@@ -75,6 +77,28 @@ TEST_P(EngineConstraint, EveryAnswerIsATextOfItsGrammarAndWhatTheModelSaysOfIt) 
     }
     EXPECT_EQ(toy.engine.state().counts.num_preemptions > 0, num_pages == 14);
   }
+}
+
+TEST_P(EngineConstraint, AmongOthersARequestHasAPlaceInEveryStep) {
+  constexpr int kNumTokens{30};
+  std::binary_semaphore has_begun{0}, others_are_there{0};
+  std::once_flag first_call;
+  Toy toy([&](std::span<const TokenId> context) {
+    std::call_once(first_call, [&] {
+      has_begun.release();
+      others_are_there.acquire();
+    });
+    return toy_logits(context);
+  });
+  std::vector<RequestId> ids{toy.engine.submit(request({token_of('a')}, kNumTokens))};
+  has_begun.acquire();
+  const auto letters = grammar::compile_regex("[a-z]{1000}").grammar;
+  for (const char who : {'b', 'c', 'd'})
+    ids.push_back(toy.engine.submit(constrained({token_of(who)}, letters, kNumTokens)));
+  others_are_there.release();
+  for (const RequestId id : ids) EXPECT_EQ(std::ssize(toy.answers.wait_for(id).tokens), kNumTokens);
+  // The first one is a step before the others, or two with one that was launched ahead.
+  EXPECT_LE(toy.backend.num_steps(), kNumTokens + 2);
 }
 
 TEST_P(EngineConstraint, TokensThatMustFollowTakeNoStep) {

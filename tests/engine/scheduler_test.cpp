@@ -75,8 +75,10 @@ TEST(Scheduler, PlansNoStepAheadForWhomWaitsForTheirTokens) {
   Scheduler scheduler(scheduler_options());
   scheduler.add(id(1), prompt(id(1), 10), 3, {.known_tokens = true});
   add(scheduler, id(2), 10, 9);
+  EXPECT_FALSE(scheduler.waits_for_tokens());
   EXPECT_EQ(scheduler.next().size(), 2u);
   for (int n = 0; n < 2; ++n) {
+    EXPECT_TRUE(scheduler.waits_for_tokens());
     const std::vector<Slice> ahead = scheduler.next();
     EXPECT_EQ(part_of(ahead, id(1)).num_tokens, 0);
     EXPECT_TRUE(part_of(ahead, id(2)).follows);
@@ -86,6 +88,7 @@ TEST(Scheduler, PlansNoStepAheadForWhomWaitsForTheirTokens) {
     EXPECT_EQ(part.first_position, 10 + n);
     scheduler.push(id(2), 7);
   }
+  EXPECT_FALSE(scheduler.waits_for_tokens()) << "the token that it waits for is its last";
 }
 
 // Offers every sequence so many drafts.
