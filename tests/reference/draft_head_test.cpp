@@ -5,17 +5,12 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <map>
-#include <nlohmann/json.hpp>
 
 #include "backend/draft_chain.h"
-#include "core/mapped_file.h"
-#include "formats/container.h"
 #include "kv/page_pool.h"
 #include "kv/page_table.h"
 #include "reference/reference_backend.h"
-#include "tests/backend/draft_rounds.h"
-#include "tests/folders.h"
+#include "tests/backend/draft_golden.h"
 
 namespace nibble::reference {
 namespace {
@@ -23,40 +18,13 @@ namespace {
 // Two float32 implementations of the head, this golden one and PyTorch's, differ by up to 2.3e-5 in a logit (tests/golden/README.md). The
 // reference rounds less than either, and each of the two may be that far from exact.
 constexpr float kHeadTolerance{4.6e-5f};
-constexpr int kNumPages{32}, kDepth{3};
-
-const std::shared_ptr<const Weights>& tiny() {
-  static const auto weights =
-      std::make_shared<const Weights>(open_weights(test::source_path("models/tiny-gpt-oss")));
-  return weights;
-}
-
-struct HeadGolden {
-  const char *head, *golden;
-};
+constexpr int kNumPages{kPagesOfRounds}, kDepth{kDraftDepth};
 
 class DraftHeads : public testing::TestWithParam<HeadGolden> {
  protected:
-  DraftHeads()
-      : head_(open_draft_head(
-            std::filesystem::path(test::source_path("models/tiny-gpt-oss-eagle3")) / GetParam().head,
-            tiny()->config)),
-        golden_(open_container(folder() / (std::string(GetParam().golden) + ".safetensors"))) {}
-
-  static std::filesystem::path folder() { return test::source_path("tests/golden/eagle3"); }
-  std::vector<std::string> prompts() const {
-    const auto index =
-        nlohmann::json::parse(read_text_file(folder() / (std::string(GetParam().golden) + ".json")));
-    std::vector<std::string> names;
-    for (const auto& prompt : index["prompts"]) names.push_back(prompt["name"]);
-    return names;
-  }
-
   template <typename T>
   std::span<const T> tensor(const std::string& name) const {
-    const Tensor* found = golden_.find(name);
-    if (!found) throw std::runtime_error("no golden tensor " + name);
-    return {reinterpret_cast<const T*>(found->data.data()), found->data.size() / sizeof(T)};
+    return golden_.tensor<T>(name);
   }
 
   static void expect_near(std::span<const float> golden, const float* found, const std::string& what) {
@@ -65,12 +33,12 @@ class DraftHeads : public testing::TestWithParam<HeadGolden> {
     EXPECT_LE(furthest, kHeadTolerance) << what;
   }
 
-  std::shared_ptr<const DraftHead> head_;
-  Container golden_;
+  const std::shared_ptr<const DraftHead> head_ = open_golden_head(GetParam());
+  const HeadGoldenData golden_{GetParam()};
 };
 
 TEST_P(DraftHeads, ComputesTheGoldenFeaturesSlotsOutputsAndLogits) {
-  const DraftHead head = with_parts_of(*tiny(), *head_);
+  const DraftHead head = with_parts_of(*model_of_heads(), *head_);
   const DraftHeadConfig& config = head.config;
   const std::string name = "prose33.";
   const auto ids = tensor<int32_t>(name + "ids"), greedy = tensor<int32_t>(name + "greedy");
@@ -124,14 +92,14 @@ TEST_P(DraftHeads, ComputesTheGoldenFeaturesSlotsOutputsAndLogits) {
 }
 
 TEST_P(DraftHeads, DraftAndAreAcceptedAsInTheGoldenRounds) {
-  for (const std::string& name : prompts()) {
+  for (const std::string& name : golden_.prompts()) {
     SCOPED_TRACE(name);
     const auto ids = tensor<int32_t>(name + ".ids"), greedy = tensor<int32_t>(name + ".greedy");
     const auto golden = tensor<int32_t>(name + ".chain_drafts"),
                accepted = tensor<int32_t>(name + ".chain_accepted");
     const auto gaps = tensor<float>(name + ".chain_gaps");
-    const std::unique_ptr<Backend> backend =
-        make(tiny(), {.num_full_pages = kNumPages, .num_sliding_pages = kNumPages, .draft_head = head_});
+    const std::unique_ptr<Backend> backend = make(
+        model_of_heads(), {.num_full_pages = kNumPages, .num_sliding_pages = kNumPages, .draft_head = head_});
     const DraftRounds run =
         run_draft_rounds(*backend, ids, static_cast<int>(greedy.size()), kDepth, kNumPages);
     ASSERT_EQ(run.rounds.size(), accepted.size());
@@ -149,9 +117,7 @@ TEST_P(DraftHeads, DraftAndAreAcceptedAsInTheGoldenRounds) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(, DraftHeads,
-                         testing::Values(HeadGolden{"specforge", "main"}, HeadGolden{"modelopt", "modelopt"},
-                                         HeadGolden{"speculators", "speculators"}),
+INSTANTIATE_TEST_SUITE_P(, DraftHeads, testing::ValuesIn(kHeadGoldens),
                          [](const auto& info) { return std::string(info.param.head); });
 
 }  // namespace
