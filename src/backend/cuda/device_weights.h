@@ -37,8 +37,7 @@ inline Strips router_strips(const Config& config) {
 size_t device_weight_bytes(const Config& config, const DenseFormats& dense);
 
 // Uploads the weights through two pinned buffers, or generates them on the device by their Recipe, and repacks them
-// there. Takes at most kStagingBytes beside the result. Throws InputError for a format that no kernel reads.
-inline constexpr size_t kStagingBytes{size_t{512} << 20};
+// there. Takes kStagingBytes (uploader.h) beside the result. Throws InputError for a format that no kernel reads.
 DeviceWeights upload(const Weights& weights, const DenseFormats& dense, int num_threads);
 
 }  // namespace nibble::cuda

@@ -6,6 +6,7 @@
 
 #include "backend/cuda/chip/device.h"
 #include "backend/cuda/device_weights.h"
+#include "backend/cuda/uploader.h"
 #include "backend/cuda/workspace.h"
 #include "core/error.h"
 

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "backend/cuda/device_weights.h"
+#include "backend/cuda/uploader.h"
 #include "backend/cuda/workspace.h"
 #include "tests/error_of.h"
 

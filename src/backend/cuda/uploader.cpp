@@ -1,0 +1,182 @@
+#include "backend/cuda/uploader.h"
+
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "core/bytes_text.h"
+#include "core/check.h"
+#include "core/error.h"
+#include "core/log.h"
+
+namespace nibble::cuda {
+namespace {
+
+constexpr size_t kPieceBytes{size_t{32} << 20}, kThreadBytes{size_t{1} << 20};
+
+size_t matrix_elements(int rows, int cols) { return static_cast<size_t>(rows) * static_cast<size_t>(cols); }
+
+size_t peak_resident_bytes() {
+  rusage usage{};
+  ::getrusage(RUSAGE_SELF, &usage);
+  return static_cast<size_t>(usage.ru_maxrss) << 10;
+}
+
+}  // namespace
+
+void drop_all_pages(const MappedFiles& files) {
+  for (const auto& file : files) file->drop_pages(file->bytes());
+}
+
+Uploader::Uploader(std::string source, MappedFiles dropped_files, int num_threads)
+    : source_(std::move(source)),
+      dropped_files_(std::move(dropped_files)),
+      pool_(num_threads),
+      staging_(kStagingBytes),
+      largest_scale_(sizeof(int)) {
+  check(cudaMemsetAsync(largest_scale_.as<void>(), 0, sizeof(int), stream_), "clearing a number");
+  for (Half& half : halves_) {
+    half.pinned = PinnedBuffer(kPieceBytes);
+    check(cudaEventCreateWithFlags(&half.is_free, cudaEventDisableTiming), "making an event");
+  }
+  since_ = {};  // the clock starts after pinning, which takes seconds
+}
+
+Uploader::~Uploader() {
+  for (const Half& half : halves_) cudaEventDestroy(half.is_free);
+}
+
+void Uploader::vector(const Vector& from, float* to) {
+  const auto count = static_cast<size_t>(from.count);
+  if (from.format == Format::kF32) {
+    copy(from.data, count * sizeof(float), reinterpret_cast<uint8_t*>(to));
+  } else {
+    copy(from.data, count * sizeof(Bf16), staging());
+    widen(stream_, {staging_.as<uint16_t>(), to, from.count});
+  }
+}
+
+void Uploader::rows(const Matrix& from, const char* what, __nv_bfloat16* to) {
+  bring(bf16_of(from, what), 0, matrix_elements(from.rows, from.cols) * sizeof(Bf16),
+        reinterpret_cast<uint8_t*>(to));
+}
+
+void Uploader::dense(const Matrix& from, const char* what, int first_row, const Strips& to) {
+  const Source source = bf16_of(from, what);
+  const size_t row_bytes = static_cast<size_t>(from.cols) * sizeof(Bf16);
+  const int max_rows = static_cast<int>(kStagingBytes / row_bytes) / kStripRows * kStripRows;
+  for (int row = 0; row < from.rows; row += max_rows) {
+    const int count = std::min(max_rows, from.rows - row);
+    bring(source, static_cast<size_t>(row) * row_bytes, static_cast<size_t>(count) * row_bytes, staging());
+    const PackBf16Args args{staging_.as<uint16_t>(), first_row + row, count, from.cols, to,
+                            largest_scale_.as<int>()};
+    to.layout == Layout::kBf16 ? pack(stream_, args) : quantise(stream_, args);
+  }
+}
+
+void Uploader::experts(const ExpertMatrices& from, int num_experts, RowOrder order, const Strips& to) {
+  const Matrix& first = from.first;
+  if (first.blocks() || first.format() != Format::kMxfp4)
+    throw InputError("{}: the experts are {}, the CUDA backend takes MXFP4", source_, stored_name(first));
+  Source codes_source, scales_source;
+  if (const auto* recipe = std::get_if<Recipe>(&first.stored)) {
+    codes_source.words = &recipe->data;
+    scales_source.words = &recipe->scales;
+  } else {
+    codes_source.data = static_cast<const uint8_t*>(first.elements().data);
+    scales_source.data = first.elements().scales;
+  }
+  const size_t code_bytes = matrix_elements(first.rows, first.cols) / 2,
+               scale_bytes = matrix_elements(first.rows, first.cols) / 32;
+  const int max_experts = static_cast<int>(kStagingBytes / (code_bytes + scale_bytes));
+  NIBBLE_CHECK(max_experts > 0, "an expert of {} bytes", code_bytes);
+  for (int expert = 0; expert < num_experts; expert += max_experts) {
+    const auto count = static_cast<size_t>(std::min(max_experts, num_experts - expert));
+    uint8_t* scales = staging() + count * code_bytes;
+    bring(codes_source, static_cast<size_t>(expert) * code_bytes, count * code_bytes, staging());
+    bring(scales_source, static_cast<size_t>(expert) * scale_bytes, count * scale_bytes, scales);
+    pack(stream_,
+         PackMxfp4Args{staging(), scales, static_cast<int>(count), first.rows, first.cols, order, to,
+                       const_cast<uint8_t*>(to.data) + static_cast<size_t>(expert) * to.matrix_bytes(),
+                       largest_scale_.as<int>()});
+  }
+}
+
+void Uploader::finish(size_t weight_bytes) {
+  int largest = 0;
+  check(cudaMemcpyAsync(&largest, largest_scale_.as<int>(), sizeof(int), cudaMemcpyDeviceToHost, stream_),
+        "reading a number");
+  stream_.wait();
+  if (largest > kLargestScale)
+    throw InputError(
+        "{}: a block of MXFP4 has the scale 2^{}, the CUDA backend takes up to 2^{}: try --backend cpu",
+        source_, largest - 127, kLargestScale - 127);
+  const double seconds = since_.seconds();
+  drop_all_pages(dropped_files_);
+  log::info("loading {} took {} of the GPU's memory ({} of weights), and at most {} of the host's with files",
+            source_, bytes_text(weight_bytes + kStagingBytes), bytes_text(weight_bytes),
+            bytes_text(peak_resident_bytes()));
+  if (num_copied_ == 0 || has_recipes_) return;
+  const double rate = static_cast<double>(num_copied_) / seconds, max_rate = host_to_device_rate();
+  log::info("{:.2f} GB to the GPU in {:.2f} s: {:.1f} GB/s, {:.0f} % of {:.1f} GB/s from pinned memory",
+            static_cast<double>(num_copied_) / 1e9, seconds, rate / 1e9, 100 * rate / max_rate,
+            max_rate / 1e9);
+}
+
+Uploader::Source Uploader::bf16_of(const Matrix& matrix, const char* what) const {
+  if (matrix.blocks() || matrix.format() != Format::kBf16)
+    throw InputError("{}: {} is {}, the CUDA backend takes BF16: try --backend cpu or reference", source_,
+                     what, stored_name(matrix));
+  if (const auto* recipe = std::get_if<Recipe>(&matrix.stored)) return {nullptr, &recipe->data};
+  return {static_cast<const uint8_t*>(matrix.elements().data), nullptr};
+}
+
+// Bytes per second of a plain copy from a pinned buffer.
+double Uploader::host_to_device_rate() {
+  constexpr int kCopies{16};
+  const Stopwatch since;
+  for (int copy = 0; copy < kCopies; ++copy)
+    check(cudaMemcpyAsync(staging(), halves_[0].pinned.as<uint8_t>(), kPieceBytes, cudaMemcpyHostToDevice,
+                          stream_),
+          "measuring how fast bytes are copied");
+  stream_.wait();
+  return kCopies * static_cast<double>(kPieceBytes) / since.seconds();
+}
+
+void Uploader::bring(const Source& from, size_t offset, size_t bytes, uint8_t* to) {
+  from.words ? generate_on_device(*from.words, offset, bytes, to) : copy(from.data + offset, bytes, to);
+}
+
+void Uploader::copy(const void* from, size_t bytes, uint8_t* to) {
+  num_copied_ += bytes;
+  const auto* next = static_cast<const uint8_t*>(from);
+  // Its neighbours in a folio would be read twice for a vector. They go when the matrix does, or in the end.
+  const bool is_large = bytes >= MappedFile::kFolioBytes;
+  for (size_t done = 0; done < bytes; done += kPieceBytes) {
+    const size_t count = std::min(kPieceBytes, bytes - done);
+    Half& half = halves_[next_half_++ % 2];
+    check(cudaEventSynchronize(half.is_free), "copying weights");
+    pool_.for_each(static_cast<ptrdiff_t>((count + kThreadBytes - 1) / kThreadBytes),
+                   [&](ptrdiff_t item, int) {
+                     const size_t first = static_cast<size_t>(item) * kThreadBytes;
+                     std::memcpy(half.pinned.as<uint8_t>() + first, next + done + first,
+                                 std::min(kThreadBytes, count - first));
+                   });
+    check(cudaMemcpyAsync(to + done, half.pinned.as<uint8_t>(), count, cudaMemcpyHostToDevice, stream_),
+          "copying weights");
+    check(cudaEventRecord(half.is_free, stream_), "copying weights");
+    if (is_large) drop_pages_until(dropped_files_, {static_cast<const std::byte*>(from) + done, count});
+  }
+}
+
+void Uploader::generate_on_device(const RandomWords& words, size_t offset, size_t bytes, uint8_t* to) {
+  NIBBLE_CHECK(offset % 8 == 0, "bytes from {} on", offset);
+  has_recipes_ = true;
+  // Fills whole words. Bytes beyond the end are padding, or are overwritten by the tensor that follows.
+  fill(stream_,
+       {reinterpret_cast<uint64_t*>(to), offset / 8, (bytes + 7) / 8, words.seed, words.mask, words.base});
+}
+
+}  // namespace nibble::cuda

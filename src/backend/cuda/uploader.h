@@ -1,0 +1,73 @@
+// Copies weights from the host to the device and has them repacked there.
+#pragma once
+
+#include <cuda_bf16.h>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "backend/cuda/chip/device.h"
+#include "backend/cuda/layout/pack.h"
+#include "core/clock.h"
+#include "core/mapped_file.h"
+#include "core/thread_pool.h"
+#include "model/weights.h"
+
+namespace nibble::cuda {
+
+// Bytes of the device that an Uploader takes beside the weights.
+inline constexpr size_t kStagingBytes{size_t{512} << 20};
+
+void drop_all_pages(const MappedFiles& files);
+
+// A piece is copied into one of two pinned buffers while the other one's piece is on its way. All methods throw InputError for a format
+// that no kernel reads; `what` names a matrix in the message.
+class Uploader {
+ public:
+  // `source` names the weights in messages. Pages of `dropped_files` leave the page cache when they have been copied.
+  Uploader(std::string source, MappedFiles dropped_files, int num_threads);
+  Uploader(const Uploader&) = delete;
+  Uploader& operator=(const Uploader&) = delete;
+  ~Uploader();
+
+  void vector(const Vector& from, float* to);
+  void rows(const Matrix& from, const char* what, __nv_bfloat16* to);
+  // Packs the rows of `from` as rows first_row .. of `to`.
+  void dense(const Matrix& from, const char* what, int first_row, const Strips& to);
+  void experts(const ExpertMatrices& from, int num_experts, RowOrder order, const Strips& to);
+  // Throws InputError where a scale of MXFP4 is larger than the layout holds. Logs the rate that was reached, beside the rate of a plain
+  // copy from pinned memory, and the memory that loading took.
+  void finish(size_t weight_bytes);
+
+ private:
+  // Bytes come from memory of the host, or from a recipe, by which the device generates them.
+  struct Source {
+    const uint8_t* data{nullptr};
+    const RandomWords* words{nullptr};
+  };
+  struct Half {
+    PinnedBuffer pinned;
+    cudaEvent_t is_free{nullptr};
+  };
+
+  uint8_t* staging() const { return staging_.as<uint8_t>(); }
+  Source bf16_of(const Matrix& matrix, const char* what) const;
+  double host_to_device_rate();
+  void bring(const Source& from, size_t offset, size_t bytes, uint8_t* to);
+  void copy(const void* from, size_t bytes, uint8_t* to);
+  void generate_on_device(const RandomWords& words, size_t offset, size_t bytes, uint8_t* to);
+
+  std::string source_;
+  MappedFiles dropped_files_;
+  ThreadPool pool_;
+  OwnedStream stream_;
+  DeviceBuffer staging_, largest_scale_;
+  std::array<Half, 2> halves_;
+  size_t next_half_{0}, num_copied_{0};
+  bool has_recipes_{false};
+  Stopwatch since_;
+};
+
+}  // namespace nibble::cuda
