@@ -107,9 +107,6 @@ SpeculationOptions read_speculation(const Settings& settings) {
 void open_draft_head(ResolvedSettings& setup, const Config& config) {
   const std::filesystem::path& folder = setup.speculation.draft_head;
   if (folder.empty()) return;
-  if (setup.backend->is_device)
-    throw InputError("{}: the backend {} can't run draft heads yet: try --backend cpu, or --speculate auto",
-                     folder.string(), setup.backend->name);
   setup.options.draft_head = open_draft_head(folder, config);
 }
 

@@ -7,6 +7,7 @@
 
 #include "backend/cuda/chip/images.h"
 #include "backend/cuda/chip/stream_timer.h"
+#include "backend/cuda/draft/head_drafter.h"
 #include "backend/cuda/forward.h"
 #include "backend/cuda/limits.h"
 #include "backend/cuda/step_graph.h"
@@ -36,24 +37,37 @@ class CudaBackend final : public Backend {
 
  private:
   Model model() const { return {config_, weights_, kv_}; }
-  void enqueue_layers(const StepShape& shape) { run_layers(model(), plan_, *work_, shape, stream_); }
+  void enqueue_layers(const StepShape& shape) {
+    Tap tap;
+    if (drafter_)
+      tap = [&](size_t layer, const ResidualInput& x) {
+        drafter_->keep(stream_, layer, shape.num_tokens, x);
+      };
+    run_layers(model(), plan_, *work_, shape, stream_, tap);
+  }
   void enqueue_unembed(const StepShape& shape, int first, int count) {
     run_unembed(model(), plan_, *work_, shape, first, count, stream_);
   }
   void enqueue_sample(const StepShape& shape, int first, int count) {
     run_sample(model(), plan_, *work_, shape, first, count, stream_);
   }
+  void enqueue_draft(const StepShape& shape) {
+    if (drafter_) drafter_->draft(stream_, shape, *work_);
+  }
   // A graph ends before the sampling where that waits for masks.
   void enqueue_decode(const StepShape& shape) {
     enqueue_layers(shape);
     enqueue_unembed(shape, 0, shape.num_outputs);
-    if (!shape.have_masks) enqueue_sample(shape, 0, shape.num_outputs);
+    if (shape.have_masks) return;
+    enqueue_sample(shape, 0, shape.num_outputs);
+    enqueue_draft(shape);
   }
   // A step that was launched.
   struct Launched {
     PinnedBuffer results;
     int num_outputs{0};
     std::vector<float> logits;
+    DraftDownload drafts;
     OwnedEvent end;
   };
   void download_logits(int count, std::vector<float>& logits);
@@ -69,6 +83,7 @@ class CudaBackend final : public Backend {
   std::array<Launched, 2> launched_;  // in turn
   size_t num_launched_{0}, num_waited_for_{0};
   StepGraphs graphs_;
+  std::optional<HeadDrafter> drafter_;
 };
 
 CudaBackend::CudaBackend(const Weights& weights, const BackendOptions& options, const CudaOptions& own,
@@ -83,6 +98,7 @@ CudaBackend::CudaBackend(const Weights& weights, const BackendOptions& options, 
       graphs_(own.has_graphs) {
   for (Launched& step : launched_)
     step.results = PinnedBuffer(static_cast<size_t>(options.max_batch_tokens) * sizeof(SampleResult));
+  if (options.draft_head) drafter_.emplace(weights, weights_, options, plan_.target(), stream_);
   prepare_kernels();
   stream_.wait();
 }
@@ -111,6 +127,7 @@ void CudaBackend::launch(const Batch& batch) {
     if (shape.have_masks) {
       input_.upload_masks(stream_);
       enqueue_sample(shape, 0, shape.num_outputs);
+      enqueue_draft(shape);
     }
     if (batch.want_logits) download_logits(step.num_outputs, step.logits);
   } else if (shape.num_tokens > 0) {
@@ -123,12 +140,14 @@ void CudaBackend::launch(const Batch& batch) {
       enqueue_sample(shape, first, count);
       if (batch.want_logits) download_logits(count, step.logits);
     }
+    enqueue_draft(shape);
   }
   if (step.num_outputs > 0)
     check(cudaMemcpyAsync(step.results.as<void>(), work_->results,
                           static_cast<size_t>(step.num_outputs) * sizeof(SampleResult),
                           cudaMemcpyDeviceToHost, stream_),
           "copying tokens");
+  if (drafter_) drafter_->download(stream_, batch, shape, step.drafts);
   check(cudaEventRecord(step.end, stream_), "launching a step");
   ++num_launched_;
 }
@@ -140,6 +159,7 @@ StepResult CudaBackend::wait() {
   StepResult result{.outputs = {}, .logits = std::move(step.logits)};
   for (int i = 0; i < step.num_outputs; ++i)
     result.outputs.push_back(to_sampled(step.results.as<SampleResult>()[i]));
+  if (drafter_) result.drafts = drafter_->read(step.drafts);
   return result;
 }
 
@@ -161,6 +181,7 @@ std::vector<TimedWork> CudaBackend::profile(const Batch& batch) {
       enqueue_unembed(shape, first, count);
       enqueue_sample(shape, first, count);
     }
+    enqueue_draft(shape);
   }
   stream_.record(nullptr);
   stream_.wait();
@@ -185,6 +206,7 @@ std::unique_ptr<Backend> make(std::shared_ptr<const Weights> weights, const Back
   Plan plan(config, options, target_of(device_caps(), own), weights->source, own.prompt_activations);
   if (const std::string reason = why_not_budget(plan, config, device_caps()); !reason.empty())
     throw InputError("--backend cuda: {}", reason);
+  check_draft_head(options, plan.target());
   if (const std::string reason =
           why_not_memory(config, weights->source, options, own, free_device_bytes(device_caps()));
       !reason.empty())

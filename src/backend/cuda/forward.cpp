@@ -46,9 +46,7 @@ void attend(const Config& config, const DeviceLayer& layer, const Plan& plan, co
         std::min(args.max_chunks, chunks_for((config.window + kPagePositions - 2) / kPagePositions + 1));
   args.partials = work.attend_partials;
   args.tickets = work.attend_tickets;
-  const auto row_floats =
-      static_cast<size_t>(config.num_kv_heads) * static_cast<size_t>(args.max_chunks) * kPartialFloats;
-  const int rows_per_launch = std::max(1, static_cast<int>(kAttendScratchBytes / sizeof(float) / row_floats));
+  const int rows_per_launch = rows_of_attend(config.num_kv_heads, args.max_chunks);
   for (args.first_row = 0; args.first_row < shape.num_single_rows; args.first_row += rows_per_launch)
     plan.attend_rows(stream, std::min(rows_per_launch, shape.num_single_rows - args.first_row), args);
 }
@@ -88,7 +86,7 @@ void experts(const Model& model, size_t index, const NormInput& norm, const Plan
 }  // namespace
 
 void run_layers(const Model& model, const Plan& plan, const Workspace& work, const StepShape& shape,
-                Stream stream) {
+                Stream stream, const Tap& tap) {
   const Config& config = model.config;
   const int T = shape.num_tokens, Nq = config.num_heads, Nkv = config.num_kv_heads;
   const StepInput in = parts_of(work.input, shape).step();
@@ -115,6 +113,7 @@ void run_layers(const Model& model, const Plan& plan, const Workspace& work, con
                           work.project_parts, image_rows});
     experts(model, l, {stream_in_parts(config, plan, work, T), layer.mlp_norm, config.rms_eps}, plan, work, T,
             stream);
+    if (tap) tap(l, stream_in(config, work, /*with_experts=*/true));
   }
 }
 

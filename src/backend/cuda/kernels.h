@@ -69,7 +69,7 @@ struct QkvArgs {
   NormInput norm;
   const __nv_bfloat16* normed;  // [T, H], where the kernel takes the norm (kernel_table.h: Pass)
   Strips weights;
-  const float* bias;
+  const float* bias;  // or null
   int num_tokens;
   float* parts;       // [2, T, rows]
   int image_rows{0};  // of `normed`
@@ -145,9 +145,9 @@ void attend_tiles(const LaunchContext& gpu, int num_tiles, const AttendTilesArgs
 struct ProjectArgs {
   const __nv_bfloat16* attended;
   int cols;
-  ResidualInput residual;
+  ResidualInput residual;  // its x may be null: there is none, and `hidden` is the number of rows of W
   Strips weights;
-  const float* bias;
+  const float* bias;  // or null
   int num_tokens;
   float* parts;       // [2, T, H]; x and b are in the first part
   int image_rows{0};  // of `attended`

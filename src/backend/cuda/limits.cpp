@@ -6,6 +6,7 @@
 
 #include "backend/cuda/chip/device.h"
 #include "backend/cuda/device_weights.h"
+#include "backend/cuda/draft/head_drafter.h"
 #include "backend/cuda/uploader.h"
 #include "backend/cuda/workspace.h"
 #include "core/error.h"
@@ -27,9 +28,9 @@ std::string advice(const Config& config, const BackendOptions& options, const Cu
   const size_t without_kv = total_bytes(needed) - needed.kv_bytes;
   BackendOptions pages = options;
   pages.num_full_pages = 0;
-  const size_t sliding_bytes = kv_bytes(config, pages);
+  const size_t sliding_bytes = memory_plan(config, pages, own).kv_bytes;
   pages.num_full_pages = 1;
-  const size_t page_bytes = kv_bytes(config, pages) - sliding_bytes;
+  const size_t page_bytes = memory_plan(config, pages, own).kv_bytes - sliding_bytes;
   if (without_kv + sliding_bytes + page_bytes <= free) {
     const size_t num_pages = (free - without_kv - sliding_bytes) / page_bytes;
     return fmt::format(
@@ -73,6 +74,10 @@ void check_shapes(const Config& c, std::string_view source) {
         fmt::format("{} experts for a token (up to {} are taken)", c.experts_per_token, kMaxExpertsPerToken));
 }
 
+void check_draft_head(const BackendOptions& options, const Target& target) {
+  if (options.draft_head) check_head(*options.draft_head, options.draft_head_format, target);
+}
+
 std::string why_not_budget(const Plan& plan, const Config& config, const DeviceCaps& caps) {
   const SharedNeed need = most_shared(plan, config);
   const Budget budget = plan.target().budget;
@@ -93,6 +98,11 @@ MemoryPlan memory_plan(const Config& config, const BackendOptions& options, cons
   plan.weight_bytes = device_weight_bytes(config, options.dense);
   plan.kv_bytes = kv_bytes(config, options);
   plan.workspace_bytes = workspace_bytes(config, options, own);
+  if (options.draft_head) {
+    plan.weight_bytes += head_weight_bytes(options);
+    plan.kv_bytes += HeadDrafter::kv_bytes(options);
+    plan.workspace_bytes += HeadDrafter::workspace_bytes(options);
+  }
   return plan;
 }
 

@@ -13,6 +13,9 @@ namespace nibble::cuda {
 // Throws InputError. `source` names the model.
 void check_shapes(const Config& config, std::string_view source);
 
+// Throws InputError where options.draft_head, if there is one, does not run on the target.
+void check_draft_head(const BackendOptions& options, const Target& target);
+
 // Says why the plan's kernels do not run within its budget; empty where they do.
 std::string why_not_budget(const Plan& plan, const Config& config, const DeviceCaps& caps);
 

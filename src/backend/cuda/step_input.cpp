@@ -13,7 +13,15 @@ namespace {
 // Upper bound on a step's page ids: the page tables of all runs.
 size_t max_page_ids(const BackendOptions& options) {
   return static_cast<size_t>(options.num_full_pages) + static_cast<size_t>(options.num_sliding_pages) +
-         2 * kSparePages;
+         2 * kSparePages + (options.draft_head ? kMaxDraftingRuns : 0);
+}
+
+// The number of chunks in which attention sees positions up to this one. Rounded up to a power of two: few grid sizes, so that a graph
+// serves many steps.
+int chunks_up_to(int position) {
+  int chunks = 1;
+  while (chunks < chunks_for(position / kPagePositions + 1)) chunks *= 2;
+  return chunks;
 }
 
 }  // namespace
@@ -23,12 +31,15 @@ InputParts parts_of(uint8_t* input, const StepShape& shape) {
   auto* tiles = reinterpret_cast<TileInput*>(rows + shape.num_tokens);
   auto* sample = reinterpret_cast<SampleRow*>(tiles + shape.num_tiles);
   auto* output_rows = reinterpret_cast<int*>(sample + shape.num_outputs);
-  return {rows, tiles, sample, output_rows, reinterpret_cast<uint32_t*>(output_rows + shape.num_outputs)};
+  auto* draft_runs = reinterpret_cast<DraftRun*>(output_rows + shape.num_outputs);
+  return {rows,        tiles,      sample,
+          output_rows, draft_runs, reinterpret_cast<uint32_t*>(draft_runs + shape.num_runs)};
 }
 
 size_t max_input_bytes(const BackendOptions& options) {
   return static_cast<size_t>(options.max_batch_tokens) *
-             (sizeof(RowInput) + sizeof(TileInput) + sizeof(SampleRow) + sizeof(int)) +
+             (sizeof(RowInput) + sizeof(TileInput) + sizeof(SampleRow) + sizeof(int) +
+              (options.draft_head ? sizeof(DraftRun) : 0)) +
          max_page_ids(options) * sizeof(uint32_t);
 }
 
@@ -36,6 +47,7 @@ int chunks_for(int num_pages) { return (num_pages + kChunkPages - 1) / kChunkPag
 
 InputUpload::InputUpload(const Config& config, const BackendOptions& options, uint8_t* device)
     : max_tokens_(options.max_batch_tokens),
+      has_head_(options.draft_head != nullptr),
       spare_full_{static_cast<PageId>(options.num_full_pages)},
       spare_sliding_{static_cast<PageId>(options.num_sliding_pages)},
       max_page_ids_(max_page_ids(options)),
@@ -59,6 +71,10 @@ StepShape InputUpload::upload(const Batch& batch, Stream stream) {
     shape.writes_kv &= run.tokens.size() == 1;
     last_position = std::max(last_position, run.first_position + static_cast<int>(run.tokens.size()) - 1);
     num_page_ids += run.full.pages.size() + run.sliding.pages.size();
+    if (!has_head_ || !begins_chain(run)) continue;
+    ++shape.num_chains;
+    ++num_page_ids;
+    shape.num_drafts = std::max(shape.num_drafts, run.num_to_draft);
   }
   NIBBLE_CHECK(shape.num_tokens <= max_tokens_, "{} rows, {} allowed", shape.num_tokens, max_tokens_);
   const int num_tokens = shape.num_tokens;
@@ -68,9 +84,12 @@ StepShape InputUpload::upload(const Batch& batch, Stream stream) {
   if (has_spare_rows) num_page_ids += 2 * kSparePages;
   NIBBLE_CHECK(num_page_ids <= max_page_ids_, "{} page ids, {} allowed", num_page_ids, max_page_ids_);
   NIBBLE_CHECK(last_position < kMaxChunks * kChunkPages * kPagePositions, "position {}", last_position);
-  // The number of chunks is rounded up to a power of two: few grid sizes, so that a graph serves many steps.
-  shape.full_chunks = 1;
-  while (shape.full_chunks < chunks_for(last_position / kPagePositions + 1)) shape.full_chunks *= 2;
+  NIBBLE_CHECK(shape.num_chains <= kMaxDraftingRuns && shape.num_drafts <= kMaxDraftsOfHead,
+               "{} runs ask for {} drafts", shape.num_chains, shape.num_drafts);
+  shape.full_chunks = chunks_up_to(last_position);
+  if (has_head_) shape.num_runs = shape.is_decode() ? shape.num_tokens : static_cast<int>(batch.runs.size());
+  if (shape.num_chains > 0)
+    shape.draft_chunks = std::min(chunks_up_to(last_position + shape.num_drafts), kMaxChunks);
 
   std::swap(pinned_, last_pinned_);
   const InputParts in = parts_of(pinned_.as<uint8_t>(), shape);
@@ -78,15 +97,22 @@ StepShape InputUpload::upload(const Batch& batch, Stream stream) {
   int* output_row = in.output_rows;
   sample_rows_.start(in.sample);
   uint32_t next_page = 0;
-  int next_single = 0, next_tiled = shape.num_single_rows;
+  int next_single = 0, next_tiled = shape.num_single_rows, next_output = 0, next_chain = 0;
+  DraftRun* draft_run = in.draft_runs;
   const auto add_table = [&](const PageTableView& table) {
     const uint32_t first = next_page - static_cast<uint32_t>(table.first_page);
     for (const PageId page : table.pages) in.page_ids[next_page++] = static_cast<uint32_t>(page);
     return first;
   };
   for (const Run& run : batch.runs) {
-    const uint32_t full = add_table(run.full), sliding = add_table(run.sliding);
-    const auto num_rows = static_cast<int>(run.tokens.size());
+    const bool has_chain = has_head_ && begins_chain(run);
+    const uint32_t full = add_table(run.full);
+    if (has_chain)  // a page of the head's own, for the drafts' slots that leave the run's pages
+      in.page_ids[next_page++] =
+          static_cast<uint32_t>(spare_full_) + static_cast<uint32_t>(kSparePages + next_chain);
+    const uint32_t sliding = add_table(run.sliding);
+    const auto num_rows = static_cast<int>(run.tokens.size()),
+               num_outputs = static_cast<int>(run.outputs.size());
     const bool is_tiled = num_rows >= kMinTiledRows;
     int& next_row = is_tiled ? next_tiled : next_single;
     const int first_row = std::exchange(next_row, next_row + num_rows);
@@ -95,6 +121,15 @@ StepShape InputUpload::upload(const Batch& batch, Stream stream) {
                                 run.first_position + i, full, sliding};
     for (int i = 0; is_tiled && i < num_rows; i += kTileRows)
       *tile++ = {first_row + i, std::min(kTileRows, num_rows - i)};
+    if (has_head_)
+      *draft_run++ = {first_row,
+                      num_rows,
+                      run.num_drafted,
+                      run.next,
+                      next_output,
+                      num_outputs,
+                      has_chain ? next_chain++ : -1};
+    next_output += num_outputs;
     for (const OutputRow& output : run.outputs) {
       *output_row++ = first_row + output.token_index;
       sample_rows_.add(output, run.first_position + output.token_index + 1, run.follows < 0 ? -1 : first_row);
@@ -108,7 +143,9 @@ StepShape InputUpload::upload(const Batch& batch, Stream stream) {
       *output_row++ = row;
       sample_rows_.add({}, 0);
     }
+    if (has_head_) *draft_run++ = {num_tokens, shape.num_tokens - num_tokens, 0, kAny, next_output, 0, -1};
   }
+  std::fill(draft_run, in.draft_runs + shape.num_runs, DraftRun{});
   shape.are_greedy = sample_rows_.are_greedy();
   shape.have_masks = sample_rows_.have_masks();
   sample_rows_.upload(stream);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "backend/backend.h"
+#include "backend/cuda/draft/slots.h"
 #include "backend/cuda/row_input.h"
 #include "backend/cuda/sample/sample_rows.h"
 
@@ -24,6 +25,9 @@ struct StepShape {
   bool are_greedy{false};
   bool have_masks{false};  // the sampling waits for InputUpload::upload_masks()
   bool writes_kv{false};   // every row belongs to another sequence: attend_rows() writes
+  // Where there is a draft head: the batch's runs, the chains of drafts behind the step, the drafts of the longest, and the chunks of its
+  // attention.
+  int num_runs{0}, num_chains{0}, num_drafts{0}, draft_chunks{0};
   bool is_decode() const {
     return num_tokens > 0 && num_tokens <= kMaxGraphTokens && writes_kv && num_outputs == num_tokens;
   }
@@ -32,10 +36,11 @@ struct StepShape {
 
 // The parts of an input, wherever it lies.
 struct InputParts {
-  RowInput* rows;     // [num_tokens]
-  TileInput* tiles;   // [num_tiles]
-  SampleRow* sample;  // [num_outputs]
-  int* output_rows;   // [num_outputs]
+  RowInput* rows;        // [num_tokens]
+  TileInput* tiles;      // [num_tiles]
+  SampleRow* sample;     // [num_outputs]
+  int* output_rows;      // [num_outputs]
+  DraftRun* draft_runs;  // [num_runs]
   uint32_t* page_ids;
 
   StepInput step() const { return {rows, tiles, page_ids}; }
@@ -45,6 +50,9 @@ InputParts parts_of(uint8_t* input, const StepShape& shape);
 size_t max_input_bytes(const BackendOptions& options);
 
 int chunks_for(int num_pages);  // of attend_rows()
+
+// Says whether the step drafts behind a run, if one of its rows chooses a token.
+inline bool begins_chain(const Run& run) { return run.num_to_draft > 0 && run.next < 0; }
 
 class InputUpload {
  public:
@@ -58,6 +66,7 @@ class InputUpload {
 
  private:
   int max_tokens_;
+  bool has_head_;
   PageId spare_full_, spare_sliding_;
   size_t max_page_ids_;
   uint8_t* device_;

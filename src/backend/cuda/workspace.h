@@ -14,6 +14,13 @@ inline constexpr int kOutputRows{64};  // rows of logits computed at a time
 inline constexpr int kSparePages{
     1};  // of each kind, behind those that sequences have (graph_rows in step_input.h)
 inline constexpr size_t kAttendScratchBytes{size_t{64} << 20};
+// The rows of a launch of attend_rows(), whose partial results take that scratch.
+constexpr int rows_of_attend(int num_kv_heads, int max_chunks) {
+  const auto row_floats =
+      static_cast<size_t>(num_kv_heads) * static_cast<size_t>(max_chunks) * size_t{kPartialFloats};
+  const size_t rows = kAttendScratchBytes / sizeof(float) / row_floats;
+  return rows > 1 ? static_cast<int>(rows) : 1;
+}
 
 // Activations of a step of up to T rows, and scratch that kernels hand to each other.
 struct Workspace {

@@ -60,6 +60,8 @@ __device__ void stream_matrix(const Timestamps& timestamps, const Strips& weight
   }
 }
 
+__device__ float bias_at(const float* bias, int row) { return bias ? bias[row] : 0.0f; }
+
 struct Ignore {
   template <typename... Args>
   __device__ void operator()(const Args&...) const {}
@@ -80,7 +82,7 @@ __global__ void __launch_bounds__(32 * warps, 1)
             args.norm, count, [&](int column) { return first + column; }, to, activation_stride(cols),
             Ignore{});
       },
-      [&](int row, int) { return args.bias[row]; },
+      [&](int row, int) { return bias_at(args.bias, row); },
       [&](int row, int token, float sum, float bias, int part, bool is_whole) {
         const size_t rest = size_t{1} * args.num_tokens * rows, at = size_t{1} * token * rows + row;
         args.parts[part * rest + at] = part ? sum : sum + bias;
@@ -101,7 +103,9 @@ __global__ void __launch_bounds__(32 * warps, 1)
         rows.prefetch(args.attended, args.cols, count, row_at);
         rows.store(args.attended, args.cols, count, row_at, to, activation_stride(args.cols));
       },
-      [&](int row, int token) { return residual.one(token, row) + args.bias[row]; },
+      [&](int row, int token) {
+        return (residual.x ? residual.one(token, row) : 0.0f) + bias_at(args.bias, row);
+      },
       [&](int row, int token, float sum, float x_and_bias, int part, bool is_whole) {
         const size_t rest = size_t{1} * args.num_tokens * residual.hidden,
                      at = size_t{1} * token * residual.hidden + row;

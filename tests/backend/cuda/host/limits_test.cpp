@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "backend/cuda/device_weights.h"
+#include "backend/cuda/layout/layout_of.h"
 #include "backend/cuda/uploader.h"
 #include "backend/cuda/workspace.h"
 #include "tests/error_of.h"
@@ -124,6 +125,90 @@ TEST(CudaLimits, BlockScaledActivationsTakeRoomWhereTheyAreAskedFor) {
   EXPECT_EQ(more(BlockFormat::kMxfp4), rows * 45 * (32 + 4));
   EXPECT_EQ(memory_plan(config, options, {.prompt_activations = BlockFormat::kMxfp8}).workspace_bytes,
             without + more(BlockFormat::kMxfp8));
+}
+
+// The head of the public files: MLP of 17,280, 64 heads, 32,000 tokens, and the model's embedding.
+DraftHead public_head() {
+  DraftHead head;
+  head.config = {.hidden = 2880,
+                 .vocab = 201088,
+                 .draft_vocab = 32000,
+                 .intermediate = 17280,
+                 .num_heads = 64,
+                 .num_kv_heads = 8,
+                 .head_dim = 64,
+                 .taps = {1, 17, 33}};
+  static const float element{0};
+  head.unembedding = {32000, 2880, Elements{.format = Format::kBf16, .data = &element}};
+  head.embedding = {201088, 2880, {}};
+  head.source = "a head";
+  return head;
+}
+
+TEST(CudaLimits, APlanCountsADraftHead) {
+  const Config config = *named_config("gpt-oss-120b");
+  BackendOptions options = room_for(8192);
+  const MemoryPlan without = memory_plan(config, options, {});
+  options.draft_head = std::make_shared<const DraftHead>(public_head());
+  const MemoryPlan with = memory_plan(config, options, {});
+  // A tile of 64 columns and 16 rows is 544 bytes in MXFP4, 2,048 in BF16: fc, qkv, o, gate and up, down, lm_head.
+  const size_t num_tiles = 180 * 135 + 320 * 90 + 180 * 64 + 2 * 1080 * 45 + 180 * 270 + size_t{2000} * 45;
+  const auto weights = [&](Format format) {
+    options.draft_head_format = format;
+    return memory_plan(config, options, {}).weight_bytes - without.weight_bytes;
+  };
+  constexpr size_t kVectors{4 * 2880 * 4 + 32000 * 4}, kAlignments{12 * 256};
+  EXPECT_NEAR(static_cast<double>(weights(Format::kMxfp4)), static_cast<double>(num_tiles * 544 + kVectors),
+              kAlignments);
+  EXPECT_NEAR(static_cast<double>(weights(Format::kBf16)), static_cast<double>(num_tiles * 2048 + kVectors),
+              kAlignments);
+  // A page of each full layer's, a spare one, and one for each chain.
+  EXPECT_EQ(with.kv_bytes - without.kv_bytes, size_t{8192 / 32 + 1 + 64} * 32 * 2 * 8 * 64 * 2);
+  EXPECT_GT(with.workspace_bytes,
+            without.workspace_bytes + size_t{3} * 2880 * 2 * static_cast<size_t>(options.max_batch_tokens));
+}
+
+// A head without an unembedding takes the model's where it lies on the device in the same format.
+TEST(CudaLimits, AHeadSharesTheModelsUnembeddingInItsFormat) {
+  DraftHead head = public_head();
+  head.config.draft_vocab = 201088;
+  head.unembedding = {201088, 2880, {}};
+  const Config config = *named_config("gpt-oss-120b");
+  BackendOptions options = room_for(8192);
+  options.draft_head = std::make_shared<const DraftHead>(head);
+  const auto bytes_of_head = [&](Format of_model, Format of_head) {
+    options.dense.unembedding = of_model;
+    options.draft_head_format = of_head;
+    return memory_plan(config, options, {}).weight_bytes - device_weight_bytes(config, options.dense);
+  };
+  const auto own = [](Format format) { return make_strips(layout_of(format), 201088, 2880).matrix_bytes(); };
+  for (const Format format : {Format::kBf16, Format::kMxfp4}) {
+    const Format other = format == Format::kBf16 ? Format::kMxfp4 : Format::kBf16;
+    EXPECT_EQ(bytes_of_head(format, format) + own(format), bytes_of_head(other, format));
+  }
+}
+
+TEST(CudaLimits, AHeadWithoutAKernelIsRefused) {
+  const auto refusal = [](const char* gpu, Format format, auto change) {
+    DraftHead head = public_head();
+    change(head.config);
+    BackendOptions options;
+    options.draft_head = std::make_shared<const DraftHead>(head);
+    options.draft_head_format = format;
+    return error_of([&] { check_draft_head(options, target_of(known_gpu(gpu), {})); });
+  };
+  const auto as_it_is = [](DraftHeadConfig&) {};
+  for (const std::string& gpu : known_gpu_names())
+    for (const Format format : {Format::kMxfp4, Format::kBf16})
+      EXPECT_EQ(refusal(gpu.c_str(), format, as_it_is), "accepted") << gpu;
+  EXPECT_THAT(refusal("h200", Format::kMxfp4, [](DraftHeadConfig& c) { c.head_dim = 128; }),
+              AllOf(HasSubstr("a head: head_dim 128"), HasSubstr("try --backend cpu")));
+  EXPECT_THAT(refusal("h200", Format::kMxfp4, [](DraftHeadConfig& c) { c.num_kv_heads = 4; }),
+              HasSubstr("16 query heads of a key/value head"));
+  EXPECT_THAT(refusal("h200", Format::kMxfp4, [](DraftHeadConfig& c) { c.intermediate = 100; }),
+              HasSubstr("intermediate 100"));
+  EXPECT_THAT(refusal("gb10", Format::kMxfp4, [](DraftHeadConfig& c) { c.intermediate = 32 * 1024; }),
+              HasSubstr("a row of 32768 numbers takes"));
 }
 
 }  // namespace

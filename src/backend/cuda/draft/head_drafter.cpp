@@ -1,0 +1,326 @@
+#include "backend/cuda/draft/head_drafter.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <numeric>
+#include <type_traits>
+
+#include "backend/draft_chain.h"
+#include "core/check.h"
+
+namespace nibble::cuda {
+namespace {
+
+static_assert(kNumTaps == DraftHeadConfig::kNumTaps);
+static_assert(kMaxDraftingRuns <= kOutputRows);  // the sampling's scratch is for so many rows
+
+// A sink that takes nothing. Minus infinity would make the difference of two of them, which is no number.
+constexpr float kNoSinkLogit{-1e30f};
+// Rows whose slots are filled at a time: products of so many use a GPU well, and what they leave is small beside a step's.
+constexpr int kSliceRows{512};
+
+// The last position that attention takes.
+constexpr int kLastPosition{kMaxChunks * kChunkPages * kPagePositions - 1};
+
+// Floats of a product's sums for up to `rows` rows: up to kFewTokens come in two parts.
+size_t parts_of_rows(int rows, int width) {
+  return static_cast<size_t>(std::max(rows, 2 * std::min(rows, kFewTokens))) * static_cast<size_t>(width);
+}
+
+// The head's cache: the pages of the full layers, a spare one (graph_rows in step_input.h), and one for each chain behind those of its run.
+BackendOptions cache_options(const BackendOptions& options) {
+  BackendOptions own;
+  own.num_full_pages = options.num_full_pages + kMaxDraftingRuns;
+  own.kv_format = Format::kBf16;
+  return own;
+}
+
+size_t place_head_workspace(const BackendOptions& options, uint8_t* base, HeadWorkspace& w) {
+  size_t size = 0;
+  const auto take = [&](auto*& pointer, size_t count) {
+    using T = std::remove_reference_t<decltype(*pointer)>;
+    pointer = base ? reinterpret_cast<T*>(base + size) : nullptr;
+    size += (count * sizeof(T) + 255) / 256 * 256;
+  };
+  const DraftHeadConfig& head = options.draft_head->config;
+  const int slice = std::min(kSliceRows, options.max_batch_tokens),
+            kv_width = head.num_kv_heads * head.head_dim, q_width = head.num_heads * head.head_dim;
+  const auto T = static_cast<size_t>(options.max_batch_tokens), S = static_cast<size_t>(slice),
+             H = static_cast<size_t>(head.hidden), I = static_cast<size_t>(head.intermediate);
+  constexpr size_t kN{kMaxDraftingRuns}, kDrafts{kMaxDraftsOfHead};
+  take(w.taps, T * kNumTaps * H);
+  take(w.slots, T);
+  take(w.chain_rows, kDrafts * kN);
+  take(w.features, parts_of_rows(slice, head.hidden));
+  take(w.input, S * 2 * H);
+  take(w.kv_parts, parts_of_rows(slice, 2 * kv_width));
+  take(w.chain_input, kN * 2 * H);
+  take(w.residual, kN * H);
+  take(w.qkv_parts, parts_of_rows(kMaxDraftingRuns, q_width + 2 * kv_width));
+  take(w.attended, kN * static_cast<size_t>(q_width));
+  take(w.project_parts, parts_of_rows(kMaxDraftingRuns, head.hidden));
+  take(w.normed, kN * H);
+  take(w.gate_parts, parts_of_rows(kMaxDraftingRuns, 2 * head.intermediate));
+  take(w.gated, kN * I);
+  take(w.out_parts, parts_of_rows(kMaxDraftingRuns, head.hidden));
+  take(w.logits, kN * static_cast<size_t>(head.draft_vocab));
+  take(w.attend_tickets, kN * static_cast<size_t>(head.num_kv_heads));
+  take(w.positions, kN);
+  take(w.results, kDrafts * kN);
+  take(w.sample_rows, kN);
+  take(w.row_numbers, kN);
+  take(w.sinks, static_cast<size_t>(head.num_heads));
+  take(w.rope_frequencies, static_cast<size_t>(head.head_dim) / 2);
+  return size;
+}
+
+// Bytes from the first position to the last result of a step's chains.
+size_t download_bytes(const HeadWorkspace& work, const StepShape& shape) {
+  const auto* end = work.results + static_cast<ptrdiff_t>(shape.num_drafts) * shape.num_chains;
+  return static_cast<size_t>(reinterpret_cast<const uint8_t*>(end) -
+                             reinterpret_cast<const uint8_t*>(work.positions));
+}
+
+template <typename T>
+void copy_to_device(T* to, const std::vector<T>& from) {
+  check(cudaMemcpy(to, from.data(), from.size() * sizeof(T), cudaMemcpyHostToDevice),
+        "copying a draft head's constants");
+}
+
+}  // namespace
+
+size_t HeadDrafter::kv_bytes(const BackendOptions& options) {
+  return cuda::kv_bytes(draft_cache_config(options.draft_head->config), cache_options(options));
+}
+
+size_t HeadDrafter::workspace_bytes(const BackendOptions& options) {
+  HeadWorkspace unplaced;
+  return place_head_workspace(options, nullptr, unplaced);
+}
+
+HeadDrafter::HeadDrafter(const Weights& model, const DeviceWeights& device, const BackendOptions& options,
+                         const Target& target, Stream stream)
+    : head_(options.draft_head),
+      target_(target),
+      weights_(upload_head(model, device, options)),
+      kv_(draft_cache_config(head_->config), cache_options(options), stream),
+      bytes_(workspace_bytes(options)) {
+  place_head_workspace(options, bytes_.as<uint8_t>(), work_);
+  check(cudaMemsetAsync(bytes_.as<void>(), 0, bytes_.bytes(), stream), "clearing the workspace");
+  check(cudaStreamSynchronize(stream), "clearing the workspace");
+  SampleRow likeliest{};
+  likeliest.follows = -1;
+  likeliest.top_p = kAllTokens;
+  likeliest.repetition_penalty = 1;
+  std::vector<int> row_numbers(kMaxDraftingRuns);
+  std::iota(row_numbers.begin(), row_numbers.end(), 0);
+  copy_to_device(work_.sample_rows, std::vector<SampleRow>(kMaxDraftingRuns, likeliest));
+  copy_to_device(work_.row_numbers, row_numbers);
+  copy_to_device(work_.sinks, std::vector<float>(static_cast<size_t>(head_->config.num_heads), kNoSinkLogit));
+  copy_to_device(work_.rope_frequencies, rope_frequencies(head_->config).frequencies);
+  prepare_head_rows();
+}
+
+void HeadDrafter::keep(Stream stream, size_t layer, int num_rows, const ResidualInput& x) const {
+  const auto& taps = head_->config.taps;
+  const auto tap = std::find(taps.begin(), taps.end(), static_cast<int>(layer));
+  if (tap == taps.end()) return;
+  keep_tap(on(stream), num_rows, {x, static_cast<int>(tap - taps.begin()), work_.taps});
+}
+
+// y = W x, and the residual, of rows of bfloat16. Returns y in the one or two parts that are in `parts`.
+ResidualInput HeadDrafter::multiply(Stream stream, const __nv_bfloat16* x, int cols, const Strips& weights,
+                                    int num_rows, float* parts, ResidualInput residual) const {
+  residual.hidden = weights.rows;
+  const ProjectArgs args{x, cols, residual, weights, nullptr, num_rows, parts};
+  ResidualInput y;
+  y.x = parts;
+  y.hidden = weights.rows;
+  if (num_rows > kFewTokens) {
+    project_many(on(stream), args);
+    return y;
+  }
+  project(on(stream), args);
+  y.x_rest = parts + static_cast<size_t>(num_rows) * static_cast<size_t>(weights.rows);
+  return y;
+}
+
+// y = W norm(x), for rows of the chains.
+ResidualInput HeadDrafter::norm_and_multiply(Stream stream, const NormInput& norm, const Strips& weights,
+                                             int num_rows, float* parts) const {
+  if (num_rows > kFewTokens) {
+    rms_norm(on(stream), {norm, num_rows, nullptr, work_.normed});
+    return multiply(stream, work_.normed, norm.residual.hidden, weights, num_rows, parts);
+  }
+  qkv(on(stream), {norm, nullptr, weights, nullptr, num_rows, parts});
+  ResidualInput y;
+  y.x = parts;
+  y.x_rest = parts + static_cast<size_t>(num_rows) * static_cast<size_t>(weights.rows);
+  y.hidden = weights.rows;
+  return y;
+}
+
+DraftInputArgs HeadDrafter::input_args() const {
+  DraftInputArgs args{};
+  args.embedding = weights_.embedding;
+  args.token_norm = weights_.token_norm;
+  args.hidden_norm = weights_.hidden_norm;
+  args.eps = head_->config.rms_eps;
+  args.norm_before_residual = head_->config.norm_before_residual;
+  args.chain_z = work_.chain_input;
+  args.residual = work_.residual;
+  return args;
+}
+
+// Keys and values of rows [first, first + num_rows) of the step, and the inputs of the chains that begin there.
+void HeadDrafter::fill_slots(Stream stream, const InputParts& in, int first, int num_rows) const {
+  const DraftHeadConfig& config = head_->config;
+  const int num_features = kNumTaps * config.hidden;
+  __nv_bfloat16* taps = work_.taps + static_cast<size_t>(first) * static_cast<size_t>(num_features);
+  if (config.norm_before_fc)
+    norm_taps(on(stream), num_rows, {taps, weights_.features_norm, config.hidden, config.rms_eps});
+  DraftInputArgs args = input_args();
+  args.features = multiply(stream, taps, num_features, weights_.fc, num_rows, work_.features);
+  args.slots = work_.slots + first;
+  args.z = work_.input;
+  draft_input(on(stream), num_rows, args);
+  const ResidualInput kv =
+      multiply(stream, work_.input, 2 * config.hidden, weights_.kv, num_rows, work_.kv_parts);
+  append(on(stream), {{in.rows + first, nullptr, in.page_ids},
+                      kv.x,
+                      kv.x_rest != nullptr,
+                      num_rows,
+                      /*num_heads=*/0,
+                      config.num_kv_heads,
+                      {work_.rope_frequencies, 1},
+                      kv_.pages(0),
+                      nullptr});
+}
+
+// The scratch of a launch limits its rows.
+void HeadDrafter::attend(Stream stream, const StepShape& shape, const Workspace& work,
+                         AttendArgs args) const {
+  args.max_chunks = shape.draft_chunks;
+  args.partials = work.attend_partials;
+  args.tickets = work_.attend_tickets;
+  const int rows_per_launch = rows_of_attend(args.num_kv_heads, args.max_chunks);
+  for (args.first_row = 0; args.first_row < shape.num_chains; args.first_row += rows_per_launch)
+    attend_rows(on(stream), std::min(rows_per_launch, shape.num_chains - args.first_row), args);
+}
+
+// g of the chains' slots, whose inputs lie in the workspace. The first slots are in the cache, the others are written here.
+ResidualInput HeadDrafter::run_layer(Stream stream, const StepShape& shape, const Workspace& work,
+                                     int draft) const {
+  const DraftHeadConfig& config = head_->config;
+  const int N = shape.num_chains, q_width = config.num_heads * config.head_dim;
+  const ResidualInput parts =
+      multiply(stream, work_.chain_input, 2 * config.hidden, weights_.qkv, N, work_.qkv_parts);
+  const StepInput in{work_.chain_rows + draft * N, nullptr, parts_of(work.input, shape).page_ids};
+  attend(stream, shape, work,
+         {in,
+          parts.x,
+          parts.x_rest != nullptr,
+          N,
+          config.num_heads,
+          config.num_kv_heads,
+          {work_.rope_frequencies, 1},
+          kv_.pages(0),
+          /*window=*/0,
+          work_.sinks,
+          /*writes_kv=*/draft > 0,
+          /*first_row=*/0,
+          /*max_chunks=*/0,
+          nullptr,
+          nullptr,
+          work_.attended});
+  ResidualInput residual;
+  residual.x = work_.residual;
+  const ResidualInput r =
+      multiply(stream, work_.attended, q_width, weights_.o, N, work_.project_parts, residual);
+  const ResidualInput gate_up = norm_and_multiply(stream, {r, weights_.mlp_norm, config.rms_eps},
+                                                  weights_.gate_up, N, work_.gate_parts);
+  draft_gate(on(stream), N, {gate_up.x, gate_up.x_rest != nullptr, config.intermediate, work_.gated});
+  return multiply(stream, work_.gated, config.intermediate, weights_.down, N, work_.out_parts, r);
+}
+
+void HeadDrafter::choose(Stream stream, const StepShape& shape, const Workspace& work,
+                         const ResidualInput& out, int draft) const {
+  const DraftHeadConfig& config = head_->config;
+  const int N = shape.num_chains;
+  const NormInput norm{out, weights_.final_norm, config.rms_eps};
+  const UnembedArgs args{norm, work_.row_numbers, N, weights_.unembedding, work_.logits, work_.normed};
+  if (N > kFewTokens) {
+    rms_norm(on(stream), {norm, N, nullptr, work_.normed});
+    unembed_many(on(stream), args);
+  } else {
+    unembed(on(stream), args);
+  }
+  sample(on(stream), N,
+         {work_.sample_rows, nullptr, work_.logits, config.draft_vocab, /*are_greedy=*/false, work.best,
+          work.sample_tickets, work_.results + draft * N});
+}
+
+void HeadDrafter::draft(Stream stream, const StepShape& shape, const Workspace& work) const {
+  const InputParts in = parts_of(work.input, shape);
+  place_drafts(on(stream), shape.num_runs,
+               {in.draft_runs,
+                {in.rows, in.output_rows, in.sample, work.results},
+                shape.num_chains,
+                shape.num_drafts,
+                kLastPosition,
+                work_.slots,
+                work_.chain_rows,
+                work_.positions});
+  for (int first = 0; first < shape.num_tokens; first += kSliceRows)
+    fill_slots(stream, in, first, std::min(kSliceRows, shape.num_tokens - first));
+  for (int draft = 0; draft < shape.num_drafts; ++draft) {
+    const ResidualInput out = run_layer(stream, shape, work, draft);
+    choose(stream, shape, work, out, draft);
+    if (draft + 1 == shape.num_drafts) break;
+    DraftInputArgs args = input_args();
+    args.features = out;
+    args.features_norm = head_->config.norm_output ? weights_.final_norm : nullptr;
+    args.chosen = work_.results + draft * shape.num_chains;
+    args.tokens = weights_.tokens;
+    draft_input(on(stream), shape.num_chains, args);
+  }
+}
+
+void HeadDrafter::download(Stream stream, const Batch& batch, const StepShape& shape,
+                           DraftDownload& to) const {
+  to.asked.clear();
+  to.num_runs = batch.runs.size();
+  for (size_t n = 0; n < batch.runs.size(); ++n)
+    if (begins_chain(batch.runs[n])) to.asked.push_back({n, batch.runs[n].num_to_draft});
+  if (to.asked.empty()) return;
+  const size_t bytes = download_bytes(work_, shape);
+  if (to.bytes.bytes() < bytes) to.bytes = PinnedBuffer(bytes);
+  check(cudaMemcpyAsync(to.bytes.as<void>(), work_.positions, bytes, cudaMemcpyDeviceToHost, stream),
+        "copying drafts");
+}
+
+std::vector<Drafts> HeadDrafter::read(const DraftDownload& from) const {
+  std::vector<Drafts> drafts;
+  if (from.asked.empty()) return drafts;
+  const auto* positions = from.bytes.as<int>();
+  const auto* results = reinterpret_cast<const SampleResult*>(
+      from.bytes.as<uint8_t>() +
+      (reinterpret_cast<const uint8_t*>(work_.results) - reinterpret_cast<const uint8_t*>(work_.positions)));
+  const size_t num_chains = from.asked.size();
+  for (size_t n = 0; n < num_chains; ++n) {
+    if (positions[n] < 0) continue;
+    drafts.resize(from.num_runs);
+    Drafts& of_run = drafts[from.asked[n].run];
+    of_run.first_position = positions[n] + 2;
+    for (int draft = 0; draft < from.asked[n].num_drafts; ++draft) {
+      const SampleResult& chosen = results[static_cast<size_t>(draft) * num_chains + n];
+      const auto id = static_cast<size_t>(std::max(chosen.token, 0));
+      of_run.tokens.push_back(
+          {.token = head_->tokens[id], .probability = chosen.token < 0 ? 0 : std::exp(chosen.logprob)});
+    }
+  }
+  return drafts;
+}
+
+}  // namespace nibble::cuda

@@ -1,0 +1,38 @@
+// A draft head's weights on the device.
+#pragma once
+
+#include <cuda_bf16.h>
+
+#include "backend/backend.h"
+#include "backend/cuda/chip/target.h"
+#include "backend/cuda/device_weights.h"
+
+namespace nibble::cuda {
+
+struct HeadWeights {
+  float* features_norm{nullptr};  // [3 H]; null where the head has none
+  float *token_norm{nullptr}, *hidden_norm{nullptr}, *mlp_norm{nullptr}, *final_norm{nullptr};  // [H]
+  Strips fc;                                                                                    // [H, 3 H]
+  Strips qkv;                               // [Nq D + 2 Nkv D, 2 H]
+  Strips kv;                                // the last 2 Nkv D rows of these
+  Strips o;                                 // [H, Nq D]
+  Strips gate_up;                           // [2 I, H]: gate, then up
+  Strips down;                              // [H, I]
+  Strips unembedding;                       // [draft vocabulary, H]
+  const __nv_bfloat16* embedding{nullptr};  // [V, H]
+  int* tokens{nullptr};                     // [draft vocabulary]: the model's ids
+  DeviceBuffer storage;
+};
+
+// Throws InputError where the kernels do not take the head's shapes, or no budget of the target holds a row of its activations.
+void check_head(const DraftHead& head, Format format, const Target& target);
+
+// Bytes of the device: without the parts that the head shares with the model (see upload_head).
+size_t head_weight_bytes(const BackendOptions& options);
+
+// Uploads options.draft_head in options.draft_head_format. What it lacks is the model's on the device, `device`, which must outlive it; or
+// of `model`, where that is held in another format. Takes kStagingBytes beside the result. Throws InputError for a format that no kernel
+// reads.
+HeadWeights upload_head(const Weights& model, const DeviceWeights& device, const BackendOptions& options);
+
+}  // namespace nibble::cuda

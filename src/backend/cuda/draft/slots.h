@@ -1,0 +1,75 @@
+// Where the drafts of a run begin, worked out on the device from what the step's rows have chosen: backend/draft_chain.h has the rule, and
+// draft_slots() there does the same on the host. Needs no GPU: tests/backend/cuda/host/draft_slots_test.cpp. C++17, for device code.
+#pragma once
+
+#include <cstdint>
+
+#include "backend/cuda/row_input.h"
+#include "backend/cuda/sample/sample_input.h"
+
+namespace nibble::cuda {
+
+// A run of the batch as a draft head sees it. Its rows follow each other, in the step's order on the device.
+struct DraftRun {
+  int32_t first_row, num_rows;  // no rows: there is no such run
+  int32_t num_drafted;          // of these, the last ones
+  int32_t next;                 // the token behind the last row; -1: that row chooses it
+  int32_t first_output, num_outputs;
+  int32_t chain;  // number of the chain that drafts for it; -1: none does
+};
+
+// A row of the step, or of a chain, whose slot is filled.
+struct DraftSlot {
+  int32_t token;  // behind the row
+  int32_t chain;  // that begins with this slot; -1: none
+};
+
+// What the rows of a step have chosen.
+struct DraftChoices {
+  const RowInput* rows;         // [T]
+  const int* output_rows;       // [outputs], ascending within a run
+  const SampleRow* sample;      // [outputs]
+  const SampleResult* results;  // [outputs]
+};
+
+// The last row of a run whose token is known to be right, and what is behind it.
+struct DraftStart {
+  int32_t row;     // of the run
+  int32_t token;   // behind that row
+  bool is_chosen;  // by that row: a chain may begin there
+};
+
+// The output of a row of the run that chooses a token; -1: it has none.
+constexpr int output_at(const DraftRun& run, const DraftChoices& choices, int row) {
+  int first = run.first_output, end = run.first_output + run.num_outputs;
+  while (first < end) {
+    const int middle = first + (end - first) / 2;
+    if (choices.output_rows[middle] < run.first_row + row)
+      first = middle + 1;
+    else
+      end = middle;
+  }
+  const bool is_there = first < run.first_output + run.num_outputs &&
+                        choices.output_rows[first] == run.first_row + row &&
+                        choices.sample[first].temperature >= 0;
+  return is_there ? first : -1;
+}
+
+// The token behind a row of the run that chose none: the next row's, or the one that the caller knows. A last row without either keeps its
+// own: its slot is written again by the step that knows.
+constexpr int32_t known_token(const DraftRun& run, const DraftChoices& choices, int row) {
+  if (row + 1 < run.num_rows) return choices.rows[run.first_row + row + 1].token;
+  return run.next >= 0 ? run.next : choices.rows[run.first_row + row].token;
+}
+
+constexpr DraftStart draft_start(const DraftRun& run, const DraftChoices& choices) {
+  const int last = run.num_rows - 1;
+  int row = last - run.num_drafted, output = output_at(run, choices, row);
+  // A draft is right if the row before it chose it, or needs no row because nothing else could follow.
+  while (row < last && (output < 0 || choices.results[output].token == known_token(run, choices, row)))
+    output = output_at(run, choices, ++row);
+  const bool is_chosen = run.next < 0 && output >= 0 && choices.results[output].token >= 0;
+  return {row, is_chosen ? choices.results[output].token : known_token(run, choices, row), is_chosen};
+}
+
+}  // namespace nibble::cuda

@@ -1,0 +1,97 @@
+// Holds what the device does about the slots of a step (draft/slots.h) to what draft_slots() does on the host, for random runs. Needs no
+// GPU.
+#include "backend/cuda/draft/slots.h"
+
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "backend/draft_chain.h"
+
+namespace nibble::cuda {
+namespace {
+
+constexpr int kTokens{3};  // so few that many drafts are right
+
+// A random batch, and the same as it lies on the device.
+struct RandomStep {
+  std::mt19937 random;
+  SampleParams sample;
+  std::vector<std::vector<TokenId>> tokens;
+  std::vector<std::vector<OutputRow>> outputs;
+  std::vector<nibble::Run> runs;
+  std::vector<SampledToken> chosen;
+  std::vector<RowInput> rows;
+  std::vector<int> output_rows;
+  std::vector<SampleRow> sample_rows;
+  std::vector<SampleResult> results;
+  std::vector<DraftRun> draft_runs;
+
+  explicit RandomStep(unsigned seed) : random(seed) {
+    const int num_runs = 1 + below(4);
+    for (int n = 0; n < num_runs; ++n) add_run();
+    for (int n = 0; n < num_runs; ++n) {
+      const auto i = static_cast<size_t>(n);
+      runs[i].tokens = tokens[i];
+      runs[i].outputs = outputs[i];
+    }
+  }
+  int below(int n) { return static_cast<int>(random() % static_cast<unsigned>(n)); }
+  void add_run() {
+    const int num_rows = 1 + below(6), first_row = static_cast<int>(rows.size());
+    std::vector<TokenId>& of_run = tokens.emplace_back();
+    std::vector<OutputRow>& outputs_of_run = outputs.emplace_back();
+    DraftRun& draft_run = draft_runs.emplace_back(
+        DraftRun{first_row, num_rows, below(num_rows), -1, static_cast<int>(chosen.size()), 0, -1});
+    if (below(4) == 0) draft_run.next = below(kTokens);
+    for (int row = 0; row < num_rows; ++row) {
+      of_run.push_back(below(kTokens));
+      rows.push_back({of_run.back(), 40 + row, 0, 0});
+      if (below(3) == 0) continue;
+      const bool is_sampled = below(4) > 0;  // else logits alone are wanted
+      const TokenId token = is_sampled && below(6) > 0 ? below(kTokens) : -1;
+      outputs_of_run.push_back({.token_index = row, .sample = is_sampled ? &sample : nullptr});
+      chosen.push_back({.token = token});
+      output_rows.push_back(first_row + row);
+      sample_rows.push_back({});
+      sample_rows.back().temperature = is_sampled ? 0.0f : -1.0f;
+      results.push_back({token, 0, 0, {}});
+      ++draft_run.num_outputs;
+    }
+    runs.push_back({.first_position = 40,
+                    .num_drafted = draft_run.num_drafted,
+                    .next = draft_run.next,
+                    .num_to_draft = 1});
+  }
+};
+
+TEST(DeviceDraftSlots, AreThoseOfTheHost) {
+  int num_chains = 0, num_moved = 0, num_without = 0;
+  for (unsigned seed = 0; seed < 20'000; ++seed) {
+    RandomStep step(seed);
+    const DraftSlots expected = draft_slots({.runs = step.runs}, step.chosen);
+    const DraftChoices choices{step.rows.data(), step.output_rows.data(), step.sample_rows.data(),
+                               step.results.data()};
+    std::vector<TokenId> next(step.rows.size());
+    std::vector<int> chain_rows;
+    for (const DraftRun& run : step.draft_runs) {
+      const DraftStart start = draft_start(run, choices);
+      for (int row = 0; row < run.num_rows; ++row)
+        next[static_cast<size_t>(run.first_row + row)] =
+            row == start.row ? start.token : known_token(run, choices, row);
+      if (start.is_chosen) chain_rows.push_back(run.first_row + start.row);
+      num_moved += start.is_chosen && start.row < run.num_rows - 1;
+      num_without += !start.is_chosen;
+    }
+    ASSERT_EQ(next, expected.next) << seed;
+    ASSERT_EQ(chain_rows.size(), expected.chains.size()) << seed;
+    for (size_t n = 0; n < chain_rows.size(); ++n) ASSERT_EQ(chain_rows[n], expected.chains[n].row) << seed;
+    num_chains += static_cast<int>(chain_rows.size());
+  }
+  EXPECT_GT(num_chains, 10'000);
+  EXPECT_GT(num_moved, 1'000);
+  EXPECT_GT(num_without, 1'000);
+}
+
+}  // namespace
+}  // namespace nibble::cuda
