@@ -21,6 +21,7 @@
 #include "model/synthetic.h"
 #include "setup/load.h"
 #include "setup/memory.h"
+#include "setup/speculation.h"
 #include "setup/verified.h"
 
 namespace nibble::cli {
@@ -153,7 +154,8 @@ std::vector<KernelChoice> list_kernels(const Model& model, const ResolvedSetting
   } else {
     weights = make_synthetic(small, model.source.name);
   }
-  const BackendOptions room = backend_options(small, setup, {kPageTokens, 1});
+  BackendOptions room = backend_options(small, setup, {kPageTokens, 1});
+  room.draft_head = nullptr;  // it would not fit the small model
   ThreadPool pool(room.num_threads);
   auto taken = with_elements(std::make_shared<const Weights>(std::move(weights)), takes_blocks(setup), pool);
   const auto kernels = setup.backend->make(std::move(taken), room, setup.own)->kernels();
@@ -186,6 +188,7 @@ struct Report {
   std::vector<KernelChoice> kernels;  // empty unless --kernels is given
   std::string device, refusal;        // of RemoteKernels; empty unless --gpu is given
   std::optional<Verified> verified;   // what nibble verify found on this machine's GPU, if it ran
+  std::string draft_head{};           // the folder, and the format; empty: there is none
 
   std::string proof(const KernelChoice& row) const {
     return row.check.empty() || !device.empty() ? std::string() : proof_of(verified, row.check);
@@ -225,8 +228,9 @@ void print(const Report& report) {
                100.0 * static_cast<double>(bytes) / static_cast<double>(weights));
 
   const MemoryPlan& plan = report.plan;
-  fmt::print("\nmemory for {} x {} tokens on backend {}\n", report.capacity.num_sequences,
-             report.capacity.context, report.backend);
+  fmt::print("\nmemory for {} x {} tokens on backend {}{}{}\n", report.capacity.num_sequences,
+             report.capacity.context, report.backend,
+             report.draft_head.empty() ? "" : ", with the draft head ", report.draft_head);
   const size_t kept = report.kept_weight_bytes;
   fmt::print("  {:<20} {:>10}\n", "weights", bytes_text(kept));
   if (plan.weight_bytes > 0)
@@ -287,6 +291,7 @@ void print_json(const Report& report, bool with_tensors) {
   json["memory"] = {{"context", report.capacity.context}, {"num_sequences", report.capacity.num_sequences},
                     {"backend", report.backend},          {"own_weight_bytes", report.plan.weight_bytes},
                     {"kv_bytes", report.plan.kv_bytes},   {"workspace_bytes", report.plan.workspace_bytes}};
+  if (!report.draft_head.empty()) json["memory"]["draft_head"] = report.draft_head;
   json["bytes_per_decoded_token"] = total(report.decode).bytes_touched();
   for (const OperationCost& row : report.decode)
     json["bytes_by_operation"][std::string(name(row.operation))] = row.cost.bytes_touched();
@@ -310,7 +315,7 @@ int inspect(const InspectOptions& options, Settings settings) {
   if (options.gpu && !options.show_kernels)
     throw InputError("--gpu {}: only --kernels depends on it: add that", *options.gpu);
   if (options.gpu && !settings.backend) settings.backend = "cuda";  // this machine may have none
-  const ResolvedSettings setup = resolve(settings);
+  ResolvedSettings setup = resolve(settings);
   const ModelSource source = find_model(options.model, setup.places);
   std::vector<TensorLine> tensors = list_tensors(source);
   Json metadata = list_metadata(source);
@@ -333,6 +338,10 @@ int inspect(const InspectOptions& options, Settings settings) {
                 {},
                 {}};
   const Config& config = report.model.config;
+  open_draft_head(setup, config);
+  if (setup.options.draft_head)
+    report.draft_head = fmt::format("{} in {}", setup.options.draft_head->source,
+                                    nibble::name(setup.options.draft_head_format));
   report.capacity = {context_of(config, setup), options.num_sequences};
   report.plan = setup.backend->plan(config, backend_options(config, setup, report.capacity), setup.own);
   report.kept_weight_bytes = kept_weight_bytes(report.model, report.plan, setup);
@@ -370,7 +379,8 @@ Action define_inspect(CLI::App& command, Settings& settings) {
                   "with --kernels: on this GPU instead, which need not be here: gb10, sm_121, ...")
       ->type_name("NAME");
   command.add_flag("--json", options->as_json, "one JSON object");
-  add_settings(command, settings, {SettingGroup::kMachine, SettingGroup::kDevice, SettingGroup::kPlaces});
+  add_settings(command, settings,
+               {SettingGroup::kMachine, SettingGroup::kDrafts, SettingGroup::kDevice, SettingGroup::kPlaces});
   command.footer(kInspectFooter);
   return [options, &settings] { return inspect(*options, settings); };
 }

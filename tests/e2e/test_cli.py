@@ -302,6 +302,15 @@ def test_inspect_names_kernels_and_tensors():
     assert answer("inspect", "synthetic:gpt-oss-20b", "--kernels", "--isa", "portable").count("portable") >= 1
 
 
+def test_inspect_counts_a_draft_head():
+    head = ROOT / "models" / "tiny-gpt-oss-eagle3" / "specforge"
+    plain = json.loads(answer("inspect", "tiny", "--json", "--backend", "cpu"))["memory"]
+    with_head = json.loads(answer("inspect", "tiny", "--json", "--backend", "cpu", "--speculate", f"eagle3={head}"))["memory"]
+    assert with_head["draft_head"] == f"{head} in MXFP4" and "draft_head" not in plain
+    for part in ["own_weight_bytes", "kv_bytes", "workspace_bytes"]:
+        assert with_head[part] > plain[part]
+
+
 with_cuda = pytest.mark.skipif(not CUDA_NIBBLE.exists(), reason="the CUDA backend is not built")
 
 

@@ -55,7 +55,7 @@ class CudaBackend final : public Backend {
     if (drafter_) drafter_->draft(stream_, shape, *work_);
   }
   // A graph ends before the sampling where that waits for masks.
-  void enqueue_decode(const StepShape& shape) {
+  void enqueue_recorded(const StepShape& shape) {
     enqueue_layers(shape);
     enqueue_unembed(shape, 0, shape.num_outputs);
     if (shape.have_masks) return;
@@ -122,8 +122,8 @@ void CudaBackend::launch(const Batch& batch) {
   const StepShape shape = input_.upload(batch, stream_);
   step.num_outputs = 0;  // without those of spare rows
   for (const Run& run : batch.runs) step.num_outputs += static_cast<int>(run.outputs.size());
-  if (shape.is_decode()) {
-    graphs_.launch(shape, stream_, [&] { enqueue_decode(shape); });
+  if (shape.is_recorded()) {
+    graphs_.launch(shape, stream_, [&] { enqueue_recorded(shape); });
     if (shape.have_masks) {
       input_.upload_masks(stream_);
       enqueue_sample(shape, 0, shape.num_outputs);
@@ -170,8 +170,8 @@ std::vector<TimedWork> CudaBackend::profile(const Batch& batch) {
   NIBBLE_CHECK(!shape.have_masks, "a step with masks is not profiled");
   recorder.clear(stream_);
   stream_.record(&recorder);
-  if (shape.is_decode() && graphs_.are_on()) {
-    const StepGraph graph(stream_, [&] { enqueue_decode(shape); });
+  if (shape.is_recorded() && graphs_.are_on()) {
+    const StepGraph graph(stream_, [&] { enqueue_recorded(shape); });
     graph.launch(stream_);
     stream_.wait();
   } else {
@@ -228,6 +228,7 @@ RemoteKernels kernels_on(std::string_view gpu, const Config& config, const Backe
   const DeviceCaps caps = known_gpu(gpu);
   check_shapes(config, source);
   const Plan plan(config, options, target_of(caps, own), source, own.prompt_activations);
+  check_draft_head(options, plan.target());
   std::string refusal = why_not_budget(plan, config, caps);
   const std::string memory = why_not_memory(config, source, options, own, caps.total_bytes);
   if (!refusal.empty() && !memory.empty()) refusal += "; ";

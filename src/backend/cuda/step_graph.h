@@ -1,4 +1,4 @@
-// Decode steps launch the same kernels again and again: as one CUDA graph they cost the host a single call.
+// Steps that decode, or check drafts, launch the same kernels again and again: as one CUDA graph they cost the host a single call.
 #pragma once
 
 #include <cuda_runtime_api.h>

@@ -78,7 +78,7 @@ StepShape InputUpload::upload(const Batch& batch, Stream stream) {
   }
   NIBBLE_CHECK(shape.num_tokens <= max_tokens_, "{} rows, {} allowed", shape.num_tokens, max_tokens_);
   const int num_tokens = shape.num_tokens;
-  if (shape.is_decode() && graph_rows(num_tokens) <= max_tokens_)
+  if (shape.is_recorded() && graph_rows(num_tokens) <= max_tokens_)
     shape.num_tokens = shape.num_outputs = shape.num_single_rows = graph_rows(num_tokens);
   const bool has_spare_rows = shape.num_tokens > num_tokens;
   if (has_spare_rows) num_page_ids += 2 * kSparePages;
@@ -87,7 +87,8 @@ StepShape InputUpload::upload(const Batch& batch, Stream stream) {
   NIBBLE_CHECK(shape.num_chains <= kMaxDraftingRuns && shape.num_drafts <= kMaxDraftsOfHead,
                "{} runs ask for {} drafts", shape.num_chains, shape.num_drafts);
   shape.full_chunks = chunks_up_to(last_position);
-  if (has_head_) shape.num_runs = shape.is_decode() ? shape.num_tokens : static_cast<int>(batch.runs.size());
+  if (has_head_)
+    shape.num_runs = shape.is_recorded() ? shape.num_tokens : static_cast<int>(batch.runs.size());
   if (shape.num_chains > 0)
     shape.draft_chunks = std::min(chunks_up_to(last_position + shape.num_drafts), kMaxChunks);
 

@@ -10,7 +10,7 @@
 namespace nibble::cuda {
 
 inline constexpr int kMaxGraphTokens{64};
-// The rows of a decode step's graph: few sizes, so that few graphs serve all steps. The rows that are too many hold a token of a
+// The rows of a graph: few sizes, so that few graphs serve all steps. The rows that are too many hold a token of a
 // sequence that nobody has, in a page of its own (kSparePages), and no token is chosen for them.
 constexpr int graph_rows(int num_tokens) {
   const int step = num_tokens <= 8 ? 1 : num_tokens <= 32 ? 4 : 8;
@@ -28,8 +28,9 @@ struct StepShape {
   // Where there is a draft head: the batch's runs, the chains of drafts behind the step, the drafts of the longest, and the chunks of its
   // attention.
   int num_runs{0}, num_chains{0}, num_drafts{0}, draft_chunks{0};
-  bool is_decode() const {
-    return num_tokens > 0 && num_tokens <= kMaxGraphTokens && writes_kv && num_outputs == num_tokens;
+  // Steps that decode, or check drafts, come in few shapes, again and again.
+  bool is_recorded() const {
+    return num_tokens > 0 && num_tokens <= kMaxGraphTokens && num_tiles == 0 && num_outputs == num_tokens;
   }
   friend auto operator<=>(const StepShape&, const StepShape&) = default;
 };

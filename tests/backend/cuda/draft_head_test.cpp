@@ -93,6 +93,8 @@ class DraftFeeder {
 
   explicit DraftFeeder(std::unique_ptr<Backend> backend) : backend_(std::move(backend)) {}
 
+  std::vector<Counter> counters() const { return backend_->counters(); }
+
   // Takes all tokens but the drafts for right. `more_pages`: pages that a run has beyond its tokens.
   StepResult feed(const std::vector<DraftingPart>& parts, int more_pages = 0) {
     std::vector<std::vector<OutputRow>> outputs(parts.size());
@@ -159,6 +161,7 @@ std::vector<StepResult> mixed_steps(DraftFeeder& feeder) {
   results.push_back(feeder.feed({part(1, 61, 4, 3, 2), part(2, 100, 40, 0, 5), part(0, 601, 3, 2, 3)}));
   results.push_back(feeder.feed({part(0, 602, 1, 0, 0), part(1, 62, 1, 0, 0), part(2, 140, 1, 0, 0)}));
   results.push_back(feeder.feed({part(0, 603, 6, 5, 16)}));
+  results.push_back(feeder.feed({part(0, 604, 4, 3, 1), part(1, 63, 3, 2, 3), part(2, 141, 2, 1, 3)}));
   return results;
 }
 
@@ -191,11 +194,16 @@ TEST(CudaDraftHeads, DraftTheSameInAGraphAndWithout) {
   DraftFeeder recorded = tiny_feeder(&kHeadGoldens[0]), launched = tiny_feeder(&kHeadGoldens[0], false);
   const std::vector<StepResult> in_graph = mixed_steps(recorded), without = mixed_steps(launched);
   for (size_t step = 0; step < without.size(); ++step) {
+    EXPECT_EQ(in_graph[step].logits, without[step].logits) << step;
     ASSERT_EQ(in_graph[step].drafts.size(), without[step].drafts.size());
     for (size_t run = 0; run < without[step].drafts.size(); ++run)
       expect_same_drafts(in_graph[step].drafts[run], without[step].drafts[run],
                          fmt::format("step {}, run {}", step, run));
   }
+  // Those with a long run are no graph. The last one, which checks drafts, has 9 rows, and its graph 12.
+  const std::vector<Counter> counts = recorded.counters();
+  EXPECT_EQ(counts.at(0).value + counts.at(1).value, 4u);
+  EXPECT_EQ(counts.at(2).value, 2u);
 }
 
 // Up to 16 chains stream the weights, more share a pass; and the rows of a long step are taken in slices.
