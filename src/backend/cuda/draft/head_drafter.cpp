@@ -2,12 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <numeric>
 #include <type_traits>
 
 #include "backend/draft_chain.h"
-#include "core/check.h"
 
 namespace nibble::cuda {
 namespace {
