@@ -18,33 +18,55 @@ constexpr int kGatherThreads{256}, kGatherRows{16};
 static_assert(kBatchColumns % kGatherRows == 0);
 
 // Copies the norms of 16 pairs of a group to its place in the image of pairs. Pieces of 16 bytes change places, because a row's place in
-// its eight has changed.
+// its eight has changed. A batch has two or three pairs in a group: so all threads share each pair's pieces, and what says where they lie is
+// asked for before it is known to be needed. With a thread for each of 16 pairs it took three times as long.
 __global__ void __launch_bounds__(kGatherThreads)
     gather_kernel(const __grid_constant__ ExpertsUpArgs args, Timestamps timestamps) {
   const EndTimestamp end_timestamp(timestamps);
-  constexpr int kPieces{kCellPieces};
+  __shared__ int tokens[kGatherRows];
   wait_for_predecessor(timestamps);
   let_successor_start();
-  const int group = static_cast<int>(blockIdx.x), first = static_cast<int>(blockIdx.y) * kGatherRows;
-  if (group >= __ldcg(args.groups.count)) return;
-  const int in_slab = static_cast<int>(threadIdx.x) / kPieces % kGatherRows, slot = first + in_slab;
-  if (slot >= __ldcg(args.groups.num_pairs + group)) return;
-  const int piece = static_cast<int>(threadIdx.x) % kPieces;
-  const int token = __ldcg(args.groups.pairs + group * args.groups.size + slot) / args.experts_per_token;
-  const int row = __ldcg(args.groups.image_row + group) + slot;
-  const auto* from = reinterpret_cast<const uint8_t*>(args.normed) + (piece ^ token % kRowsOfSwizzle) * 16;
-  auto* to = reinterpret_cast<uint8_t*>(args.gathered) + (piece ^ row % kRowsOfSwizzle) * 16;
-  if (has_padding(args.up.intermediate) && piece >= kFirstPaddingPiece)  // experts_up writes the rest
+  const int group = static_cast<int>(blockIdx.x), first = static_cast<int>(blockIdx.y) * kGatherRows,
+            own = static_cast<int>(threadIdx.x);
+  const int num_groups = __ldcg(args.groups.count),
+            num_rows = min(__ldcg(args.groups.num_pairs + group) - first, kGatherRows),
+            first_row = __ldcg(args.groups.image_row + group) + first;
+  if (own < kGatherRows)
+    tokens[own] = __ldcg(args.groups.pairs + group * args.groups.size + first + own) / args.experts_per_token;
+  if (group >= num_groups) return;
+  __syncthreads();
+  const int pieces_of_row = args.up.weights.num_tiles * kCellPieces, num_pieces = num_rows * pieces_of_row;
+  const auto* const from = reinterpret_cast<const uint8_t*>(args.normed);
+  auto* const to = reinterpret_cast<uint8_t*>(args.gathered);
+  constexpr int kAhead{4};  // pieces that a thread asks for at once
+  for (int i = own; i < num_pieces; i += kAhead * kGatherThreads) {
+    uint4 pieces[kAhead];
+    const auto visit = [&](const auto& f) {
+#pragma unroll
+      for (int n = 0; n < kAhead; ++n) {
+        const int at = i + n * kGatherThreads, in_slab = at / pieces_of_row,
+                  of_row = at - in_slab * pieces_of_row;
+        if (at < num_pieces) f(pieces[n], in_slab, of_row / kCellPieces, of_row % kCellPieces);
+      }
+    };
+    visit([&](uint4& to_register, int in_slab, int tile, int piece) {
+      const int token = tokens[in_slab];
+      to_register = __ldcg(reinterpret_cast<const uint4*>(from + cell_of(token, tile, args.image_rows) +
+                                                          (piece ^ token % kRowsOfSwizzle) * 16));
+    });
+    visit([&](const uint4& loaded, int in_slab, int tile, int piece) {
+      const int row = first_row + in_slab;
+      *reinterpret_cast<uint4*>(to + cell_of(row, tile, args.image_pairs) +
+                                (piece ^ row % kRowsOfSwizzle) * 16) = loaded;
+    });
+  }
+  const int padding = own % kCellPieces, row = first_row + own / kCellPieces;
+  if (has_padding(args.up.intermediate) && padding >= kFirstPaddingPiece && own / kCellPieces < num_rows)
     *reinterpret_cast<uint4*>(reinterpret_cast<uint8_t*>(args.gated) +
                               cell_of(row, args.up.intermediate / kTileCols, args.image_pairs) +
-                              (piece ^ row % kRowsOfSwizzle) * 16) = {};
-  const int num_tiles = args.up.weights.num_tiles;
-#pragma unroll 4
-  for (int tile = static_cast<int>(threadIdx.x) / (kPieces * kGatherRows); tile < num_tiles;
-       tile += kGatherThreads / (kPieces * kGatherRows))
-    *reinterpret_cast<uint4*>(to + cell_of(row, tile, args.image_pairs)) =
-        __ldcg(reinterpret_cast<const uint4*>(from + cell_of(token, tile, args.image_rows)));
+                              (padding ^ row % kRowsOfSwizzle) * 16) = {};  // experts_up writes the rest
 }
+static_assert(kGatherRows * kCellPieces <= kGatherThreads);
 
 template <typename Shape>
 __global__ void __launch_bounds__(Shape::kThreads, Shape::kCtas)
