@@ -24,7 +24,7 @@ ResidualInput stream_in(const Config& config, const Workspace& work, bool with_e
 ResidualInput stream_in_parts(const Config& config, const Plan& plan, const Workspace& work, int num_tokens) {
   ResidualInput r;
   r.x = work.project_parts;
-  if (!plan.has_norms(num_tokens))
+  if (plan.leaves_parts(num_tokens))
     r.x_rest = work.project_parts + static_cast<size_t>(num_tokens) * static_cast<size_t>(config.hidden);
   r.hidden = config.hidden;
   return r;
@@ -74,7 +74,7 @@ void experts(const Model& model, size_t index, const NormInput& norm, const Plan
     if (plan.has_norms(T))
       plan.rms_norm(stream, {norm, T, work.x, work.normed, work.normed_blocks, image_rows});
     plan.route(stream, {norm, layer.router, layer.router_bias, T, K, work.x, work.normed, work.router_logits,
-                        work.chosen, work.rank, work.route_ticket, groups, image_rows});
+                        work.chosen, work.rank, work.route_ticket, groups, image_rows, work.router_sums});
     plan.experts_up(stream, {work.normed, groups, T, K, plan.max_groups(T), up, work.gated,
                              work.normed_blocks, work.gated_blocks, work.gathered, image_rows, image_pairs});
   }
@@ -103,10 +103,10 @@ void run_layers(const Model& model, const Plan& plan, const Workspace& work, con
     if (plan.has_norms(T)) plan.rms_norm(stream, {norm, T, work.x, work.normed, {}, image_rows});
     plan.qkv(stream, {norm, work.normed, layer.qkv, layer.qkv_bias, T, work.qkv_parts, image_rows});
     if (!shape.writes_kv)
-      plan.append(stream, {in, work.qkv_parts, !plan.has_norms(T), T, Nq, Nkv, rope, pages,
+      plan.append(stream, {in, work.qkv_parts, plan.leaves_parts(T), T, Nq, Nkv, rope, pages,
                            shape.num_tiles > 0 ? work.attended : nullptr, image_rows});
     attend(config, layer, plan, work, shape, stream,
-           {in, work.qkv_parts, !plan.has_norms(T), T, Nq, Nkv, rope, pages, /*window=*/0, layer.sinks,
+           {in, work.qkv_parts, plan.leaves_parts(T), T, Nq, Nkv, rope, pages, /*window=*/0, layer.sinks,
             shape.writes_kv,
             /*first_row=*/0, /*max_chunks=*/0, nullptr, nullptr, work.attended, image_rows});
     plan.project(stream, {work.attended, Nq * config.head_dim, x, layer.o, layer.o_bias, T,
@@ -123,7 +123,7 @@ void run_unembed(const Model& model, const Plan& plan, const Workspace& work, co
   const ResidualInput left = stream_in(model.config, work, /*with_experts=*/true);
   const NormInput norm{left, model.weights.final_norm, model.config.rms_eps};
   const int* rows = in.output_rows + first;
-  if (plan.has_norms(count))  // of these rows alone
+  if (plan.unembeds_normed(count))  // of these rows alone
     plan.rms_norm(stream, {norm, count, nullptr, work.normed, {}, image_rows_of(plan, work, count), rows});
   plan.unembed(stream, {norm, rows, count, model.weights.unembedding, work.logits, work.normed,
                         image_rows_of(plan, work, count)});

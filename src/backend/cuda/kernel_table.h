@@ -33,16 +33,16 @@ class Families {
 inline constexpr Families kEverywhere{Family::kSm80,  Family::kSm86,  Family::kSm89, Family::kSm90,
                                       Family::kSm100, Family::kSm120, Family::kSm121};
 
-// A kernel passes over its weights for so many columns (tokens, or pairs of a token and an expert) at once. It takes the norm of its
-// input, which rms_norm has computed, or computes it.
+// A kernel passes over its weights for so many columns (tokens, or pairs of a token and an expert) at once.
 struct Pass {
-  int columns{0};  // 0: it has no weights
-  bool takes_norm{false};
+  int columns{0};           // 0: it has no weights
+  bool takes_norm{false};   // of its input, which rms_norm has computed; else the kernel computes it
+  bool leaves_parts{true};  // sums that another reads are in two parts (kernels.h)
   bool takes_image{false};  // multiplies activations that lie in an image (layout/image.h)
 };
-inline constexpr Pass kNoPass{}, kFewPass{kMaxColumns, false}, kManyPass{kManyColumns, true},
-    kBatchPass{kBatchColumns, true, true}, kWgmmaPass{kManyColumns, true, true},
-    kWidePass{kMostColumns, true, true};
+inline constexpr Pass kNoPass{}, kFewPass{kMaxColumns}, kNormPass{kMaxColumns, true},
+    kManyPass{kManyColumns, true, false}, kBatchPass{kBatchColumns, true, false, true},
+    kWgmmaPass{kManyColumns, true, false, true}, kWidePass{kMostColumns, true, false, true};
 
 template <typename Args>
 using Launch = void (*)(const LaunchContext&, const Args&);

@@ -9,6 +9,7 @@ void prepare_kernels() {
   memory_bus();  // before a step is recorded, while memory may be taken
   prepare_embed();
   prepare_linear();
+  prepare_router();
   prepare_append();
   prepare_attend_rows();
   prepare_attend_tiles();

@@ -75,6 +75,7 @@ struct QkvArgs {
   int image_rows{0};  // of `normed`
 };
 void qkv(const LaunchContext& gpu, const QkvArgs& args);
+void qkv_normed(const LaunchContext& gpu, const QkvArgs& args);  // takes the norm
 
 struct RopeInput {
   const float* frequencies;  // [D / 2]
@@ -179,9 +180,11 @@ struct RouteArgs {
   int* rank;              // [T, K], scratch
   unsigned* ticket;       // zero before and after every launch
   Groups groups;
-  int image_rows{0};  // of `normed`
+  int image_rows{0};     // of `normed`
+  float* sums{nullptr};  // [segments, T, rows in whole strips], scratch of route_batch()
 };
 void route(const LaunchContext& gpu, const RouteArgs& args);
+void route_batch(const LaunchContext& gpu, const RouteArgs& args);  // takes the norm
 
 struct UpWeights {  // [E, 2 I, H]: a strip is 8 gate rows and their up rows
   Strips weights;
@@ -316,6 +319,7 @@ void experts_down_blocks(const LaunchContext& gpu, const ExpertsDownArgs& args);
 void prepare_kernels();
 void prepare_embed();
 void prepare_linear();
+void prepare_router();
 void prepare_append();
 void prepare_attend_rows();
 void prepare_attend_tiles();

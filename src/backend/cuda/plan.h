@@ -24,6 +24,10 @@ class Plan {
 
   // Says whether a step of T tokens computes norms once, with rms_norm; else each kernel that needs one computes it.
   bool has_norms(int num_tokens) const { return find(Operation::kRmsNorm, num_tokens) != nullptr; }
+  // Says whether unembed takes the norms of its rows, of which there are so many.
+  bool unembeds_normed(int num_rows) const { return row(Operation::kUnembed, num_rows).pass.takes_norm; }
+  // Says whether the sums that qkv, and project, leave are in two parts.
+  bool leaves_parts(int num_tokens) const { return row(Operation::kQkv, num_tokens).pass.leaves_parts; }
   // Says whether one launch, route_and_experts_up(), routes and does the first half of the experts.
   bool routes_with_experts(int num_tokens) const;
   // Says whether activations that are multiplied lie in images (layout/image.h).

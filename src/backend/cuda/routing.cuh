@@ -24,12 +24,12 @@ __device__ inline bool is_last_cta(unsigned* ticket) {
   return is_last;
 }
 
-// One warp chooses a token's experts and computes their weights.
-__device__ inline void rank_token(const RouteArgs& args, int token) {
-  const int lane = static_cast<int>(threadIdx.x) % 32, num_experts = args.weights.rows;
+// One warp chooses a token's experts and computes their weights. logit_of(expert) is called by the lane that ranks the expert (Ranking).
+template <typename LogitOf>
+__device__ void rank_token(const RouteArgs& args, int token, const LogitOf& logit_of) {
+  const int lane = static_cast<int>(threadIdx.x) % 32;
   const int first_pair = token * args.experts_per_token;
-  Ranking ranking(num_experts,
-                  [&](int e) { return __ldcg(args.logits + size_t{1} * token * num_experts + e); });
+  Ranking ranking(args.weights.rows, logit_of);
   float logit = -INFINITY;
   for (int k = 0; k < args.experts_per_token; ++k) {
     const Ranking::Place place = ranking.next();
@@ -38,6 +38,12 @@ __device__ inline void rank_token(const RouteArgs& args, int token) {
   }
   const float weight = weight_of_place(logit);
   if (lane < args.experts_per_token) args.groups.weight[first_pair + lane] = weight;
+}
+
+// The same by the logits that are in memory.
+__device__ inline void rank_token(const RouteArgs& args, int token) {
+  const float* logits = args.logits + size_t{1} * token * args.weights.rows;
+  rank_token(args, token, [&](int expert) { return __ldcg(logits + expert); });
 }
 
 // One CTA groups the step's pairs by expert. The order of an expert's pairs may differ from run to run; no result

@@ -15,7 +15,7 @@ namespace {
 
 static_assert(kPagePositions == kPageTokens);
 
-// Number of words in RoutingMailbox::sums: 16 for each segment of the router's strips.
+// Sums of a token that segments of the router's strips have, 16 each: words of RoutingMailbox::sums, floats of RouteArgs::sums.
 size_t num_router_sums(const Config& config) {
   const Strips router = router_strips(config);
   return size_t{1} * static_cast<size_t>(router.num_strips * router.num_segments) * kStripRows;
@@ -48,6 +48,8 @@ size_t place(const Config& config, const BackendOptions& options, const CudaOpti
   take(w.project_parts, 2 * T * H);
   take_rows_or_image(w.normed, T, w.image_rows, config.hidden);
   take(w.router_logits, T * static_cast<size_t>(config.num_experts));
+  take(w.router_sums,
+       num_router_sums(config) * static_cast<size_t>(std::min(options.max_batch_tokens, kNarrowTokens)));
   take(w.pair_weights, T * K);
   take(w.chosen, T * K);
   take(w.rank, T * K);

@@ -97,9 +97,10 @@ class StepModel {
   }
 
  private:
+  bool has_norms() const { return step_.num_tokens > kOwnNorms; }
   int launches_of(Operation operation) const {
     if (operation == Operation::kEmbed || operation == Operation::kUnembed) return 1;
-    if (operation == Operation::kRmsNorm) return is_prompt_ ? 2 * config_.num_layers : 0;
+    if (operation == Operation::kRmsNorm) return has_norms() ? 2 * config_.num_layers : 0;
     return config_.num_layers;
   }
 
@@ -123,7 +124,7 @@ class StepModel {
       case Operation::kRmsNorm: {
         // Reads the residual stream and what was left to be added to it: the experts' outputs, or a second part. Writes both.
         LaunchWork work;
-        if (is_prompt_) work.activations = real(t) * h * (4.0 + 2.0 * (config_.experts_per_token + 1) + 6.0);
+        if (has_norms()) work.activations = real(t) * h * (4.0 + 2.0 * (config_.experts_per_token + 1) + 6.0);
         return work;
       }
       default:

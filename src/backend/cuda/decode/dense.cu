@@ -98,10 +98,8 @@ __global__ void __launch_bounds__(32 * warps, 1)
   stream_matrix<layout, warps, slots>(
       timestamps, args.weights, args.cols, args.num_tokens, pass_columns, false,
       [&](__nv_bfloat16* to, int first, int count) {
-        const auto row_at = [&](int column) { return first + column; };
-        RowPrefetch<warps> rows;
-        rows.prefetch(args.attended, args.cols, count, row_at);
-        rows.store(args.attended, args.cols, count, row_at, to, activation_stride(args.cols));
+        copy_rows<warps>(args.attended + size_t{1} * first * args.cols, args.cols, count, to,
+                         activation_stride(args.cols));
       },
       [&](int row, int token) {
         return (residual.x ? residual.one(token, row) : 0.0f) + bias_at(args.bias, row);
@@ -206,13 +204,27 @@ void qkv(const LaunchContext& gpu, const QkvArgs& args) {
         [](auto w, auto s) { return qkv_kernel<layout, decltype(w)::value, decltype(s)::value>; });
   });
 }
-void project(const LaunchContext& gpu, const ProjectArgs& args) {
+namespace {
+void launch_project(const LaunchContext& gpu, const Label& label, const ProjectArgs& args) {
   with_layout(args.weights.layout, [&](auto l) {
     constexpr Layout layout = decltype(l)::value;
-    launch_linear<layout>(
-        gpu, {Operation::kProject, "project"}, args.cols, args.num_tokens, args,
-        [](auto w, auto s) { return project_kernel<layout, decltype(w)::value, decltype(s)::value>; });
+    launch_linear<layout>(gpu, label, args.cols, args.num_tokens, args, [](auto w, auto s) {
+      return project_kernel<layout, decltype(w)::value, decltype(s)::value>;
+    });
   });
+}
+}  // namespace
+
+void project(const LaunchContext& gpu, const ProjectArgs& args) {
+  launch_project(gpu, {Operation::kProject, "project"}, args);
+}
+// The same product as project(), of norms and without a residual.
+void qkv_normed(const LaunchContext& gpu, const QkvArgs& args) {
+  ResidualInput none;
+  none.hidden = args.weights.rows;
+  launch_project(
+      gpu, {Operation::kQkv, "qkv"},
+      {args.normed, args.norm.residual.hidden, none, args.weights, args.bias, args.num_tokens, args.parts});
 }
 void unembed(const LaunchContext& gpu, const UnembedArgs& args) {
   with_layout(args.weights.layout, [&](auto l) {

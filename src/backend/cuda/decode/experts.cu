@@ -5,6 +5,7 @@
 #include <type_traits>
 
 #include "backend/cuda/choice.cuh"
+#include "backend/cuda/decode/router_segment.cuh"
 #include "backend/cuda/inputs.cuh"
 #include "backend/cuda/kernels.h"
 #include "backend/cuda/pdl.cuh"
@@ -253,45 +254,6 @@ __device__ uint32_t tag_of(const RoutingMailbox& routing) {
   return load_now(routing.step) * routing.num_layers + routing.layer;
 }
 
-// A segment of the router's strips, loaded from memory straight into a warp's registers.
-struct RouterSegment {
-  static constexpr int kTiles{kRouterSegmentTiles};
-  uint4 parts[kTiles][4];  // of (G, m): A registers
-  int first_tile, num_tiles;
-
-  __device__ RouterSegment(const Strips& router, int unit) : first_tile(0), num_tiles(0) {
-    if (unit >= router.num_strips * router.num_segments) return;
-    const UnitCursor cursor(router, unit);
-    first_tile = cursor.first_tile(router);
-    num_tiles = cursor.num_tiles(router);
-    const auto* from = reinterpret_cast<const uint4*>(
-        router.data + size_t{1} * (unit / router.num_segments) * router.strip_bytes +
-        size_t{1} * first_tile * tile_bytes(Layout::kBf16));
-#pragma unroll
-    for (int tile = 0; tile < kTiles; ++tile)
-#pragma unroll
-      for (int part = 0; part < 4; ++part)
-        if (tile < num_tiles) parts[tile][part] = from[(tile * 4 + part) * 32 + threadIdx.x % 32];
-  }
-  // Adds the segment's products to `sums`, with the same bits as UnitStream.
-  __device__ void add(const Columns& columns, float (&sums)[4]) const {
-    const LaneColumn column(columns, static_cast<int>(threadIdx.x) % 32);
-#pragma unroll
-    for (int tile = 0; tile < kTiles; ++tile)
-      if (tile < num_tiles)
-#pragma unroll
-        for (int group = 0; group < 2; ++group) {
-          const uint4 b = column.activations(first_tile + tile, group);
-          const auto multiply = [&](const uint4& part, uint32_t b0, uint32_t b1) {
-            const uint32_t a[4]{part.x, part.y, part.z, part.w};
-            mma_bf16(sums, a, b0, b1);
-          };
-          multiply(parts[tile][2 * group], b.x, b.y);
-          multiply(parts[tile][2 * group + 1], b.z, b.w);
-        }
-  }
-};
-
 // Leaves the router's logits of a single token in shared memory, and synchronizes the CTA. One warp of the launch
 // adds up each segment of the router and publishes the sums; every CTA polls for all sums and adds up the segments.
 // No kernel has to end for that.
@@ -303,7 +265,9 @@ __device__ void gather_logits(const RouteAndExpertsUpArgs& args, const RouterSeg
   const int segments = args.router.num_segments, num_sums = args.router.num_strips * segments * kStripRows;
   if (segment.num_tiles > 0) {
     float own[4]{};
-    segment.add(columns, own);
+    const LaneColumn column(columns, lane);
+    segment.add([&](int tile, int group) { return column.activations(segment.first_tile + tile, group); },
+                own);
     if (lane % 4 == 0) {
       uint64_t* to = args.routing.sums + size_t{1} * unit * kStripRows + lane / 4;
       publish(to, tag, __float_as_uint(own[0]));

@@ -22,9 +22,9 @@ double with_rest(double bound, double a, double b, double c = 0) {
   return bound + 0x1p-23 * (std::abs(a) + std::abs(b) + std::abs(c));
 }
 
-// Adds the two parts of a sum, as its reader does; a kernel that takes the norm leaves one.
+// Adds the two parts of a sum, as its reader does, where there are two.
 double joined(const Subject& subject, const std::vector<float>& parts, size_t at) {
-  return double{parts[at]} + (subject.row.pass.takes_norm ? 0 : double{parts[parts.size() / 2 + at]});
+  return double{parts[at]} + (subject.row.pass.leaves_parts ? double{parts[parts.size() / 2 + at]} : 0);
 }
 
 // The terms that a layer has to add to x: none in the first layer, the experts' outputs in the others.
@@ -210,13 +210,16 @@ void check_route_case(Comparison& comparison, const Subject& subject, const Case
       logits(tokens * static_cast<size_t>(E));
   const Activations multiplied_with = multiplied(subject, norm, T);
   const DeviceArray<uint16_t> normed = given_norm(subject, multiplied_with);
+  const Strips strips = matrix.strips();
+  const DeviceArray<float> sums(tokens *
+                                static_cast<size_t>(strips.num_segments * strips.num_strips * kStripRows));
   const DeviceArray<int> chosen(tokens * static_cast<size_t>(K)), rank(tokens * static_cast<size_t>(K));
   const DeviceArray<unsigned> ticket(std::vector<unsigned>{0});
   const int size = subject.row.pass.columns, max_groups = max_num_groups(T, E, K, size);
   const DeviceGroups groups(T, K, max_groups, size);
   check(cudaDeviceSynchronize(), "preparing a check");
   RouteArgs args{norm.input(),
-                 matrix.strips(),
+                 strips,
                  device_bias.data(),
                  T,
                  K,
@@ -227,7 +230,8 @@ void check_route_case(Comparison& comparison, const Subject& subject, const Case
                  rank.data(),
                  ticket.data(),
                  groups.view(),
-                 image_rows_of(subject, T)};
+                 image_rows_of(subject, T),
+                 sums.data()};
   subject.launch(args);
   check(cudaStreamSynchronize(subject.stream()), "checking route");
 

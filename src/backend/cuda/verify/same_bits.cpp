@@ -11,7 +11,7 @@ const KernelRow* row_by_mma(const KernelRow& row) {
   const auto rows = kernel_rows();
   const auto found = std::find_if(rows.begin(), rows.end(), [&](const KernelRow& other) {
     return other.operation == row.operation && other.weights == row.weights && other.pass.takes_norm &&
-           !other.pass.takes_image && !block_format_of(other);
+           !other.pass.leaves_parts && !other.pass.takes_image && !block_format_of(other);
   });
   NIBBLE_CHECK(found != rows.end(), "{} has no row by mma.sync", name(row));
   return &*found;

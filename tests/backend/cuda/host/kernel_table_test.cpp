@@ -110,7 +110,9 @@ TEST(CudaKernelTable, RowsHaveNamesOfTheirOwn) {
 TEST(CudaKernelTable, MatrixProductsSayHowMuchSharedMemoryTheyTakeAndFitTheSmallestBudget) {
   const Config config = *named_config("gpt-oss-120b");
   for (const KernelRow& row : kernel_rows()) {
-    if (row.pass.columns == 0) continue;
+    const auto* const routes = std::get_if<Launch<RouteArgs>>(&row.launcher);
+    const bool is_in_registers = routes && *routes == &route_batch;
+    if (row.pass.columns == 0 || is_in_registers) continue;
     ASSERT_NE(row.shared_bytes, nullptr) << name(row);
     EXPECT_GT(row.shared_bytes(config, row.weights), size_t{24} << 10) << name(row);
     EXPECT_LE(row.shared_bytes(config, row.weights),

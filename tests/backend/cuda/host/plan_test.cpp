@@ -34,7 +34,7 @@ int count_rows(const Plan& plan, Operation operation, int num_rows) {
       [&](const KernelRow* row) { return row->operation == operation && row->takes(num_rows); }));
 }
 
-// Up to so many rows every kernel that needs a norm computes it.
+// Up to so many rows decoding's kernels run.
 int most_few_rows(const Target& target) { return multiplies_by_wgmma(target) ? kMaxColumns : kFewTokens; }
 
 TEST(CudaPlan, HasOneKernelForEveryOperationFormatAndNumberOfRowsOnEveryGpu) {
@@ -46,7 +46,7 @@ TEST(CudaPlan, HasOneKernelForEveryOperationFormatAndNumberOfRowsOnEveryGpu) {
           for (const Operation operation : kOperations)
             for (int rows = 1; rows <= kMaxTokens; ++rows) {
               const bool is_part_of_others =
-                  (operation == Operation::kRmsNorm && rows <= most_few_rows(plan.target())) ||
+                  (operation == Operation::kRmsNorm && rows <= kOwnNorms) ||
                   (operation == Operation::kAppend && rows == 1);
               ASSERT_EQ(count_rows(plan, operation, rows), is_part_of_others ? 0 : 1)
                   << nibble::name(operation) << " of " << rows << " rows on " << gpu;
