@@ -24,8 +24,9 @@ constexpr int rows_of_attend(int num_kv_heads, int max_chunks) {
 
 // Activations of a step of up to T rows, and scratch that kernels hand to each other.
 struct Workspace {
-  float *x{nullptr}, *qkv_parts{nullptr}, *project_parts{nullptr}, *router_logits{nullptr}, *router_sums{nullptr},
-      *pair_weights{nullptr}, *experts_out{nullptr}, *logits{nullptr}, *attend_partials{nullptr};
+  float *x{nullptr}, *qkv_parts{nullptr}, *project_parts{nullptr}, *router_logits{nullptr},
+      *router_sums{nullptr}, *pair_weights{nullptr}, *experts_out{nullptr}, *logits{nullptr},
+      *attend_partials{nullptr};
   // Room for activations row by row, and for the same as images of so many rows (layout/image.h).
   __nv_bfloat16 *attended{nullptr}, *normed{nullptr}, *gated{nullptr};
   int image_rows{0}, image_pairs{0};

@@ -45,9 +45,8 @@ TEST(CudaPlan, HasOneKernelForEveryOperationFormatAndNumberOfRowsOnEveryGpu) {
           const Plan plan = plan_of(model, target_of(known_gpu(gpu), {}), options_with(dense, kv));
           for (const Operation operation : kOperations)
             for (int rows = 1; rows <= kMaxTokens; ++rows) {
-              const bool is_part_of_others =
-                  (operation == Operation::kRmsNorm && rows <= kOwnNorms) ||
-                  (operation == Operation::kAppend && rows == 1);
+              const bool is_part_of_others = (operation == Operation::kRmsNorm && rows <= kOwnNorms) ||
+                                             (operation == Operation::kAppend && rows == 1);
               ASSERT_EQ(count_rows(plan, operation, rows), is_part_of_others ? 0 : 1)
                   << nibble::name(operation) << " of " << rows << " rows on " << gpu;
             }
