@@ -70,6 +70,7 @@ class Controller {
   int num_since_try_{0}, steps_to_try_{1};
   double chain_gain_{
       0};  // plain steps' time for the tokens of steps with the head, over the time of these: of late
+  bool has_account_{false};  // from the first step on whose cost is known
   double account_seconds_{0};
   int num_drafted_in_a_row_{0};
   int num_plain_since_probe_{0};

@@ -172,6 +172,11 @@ TEST(Controller, GainsWhereDraftsAreGoodAndRowsCheap) {
   EXPECT_LT(fair.seconds, 0.9 * fair.plain_seconds);
 }
 
+TEST(Controller, DoesNotGiveUpGoodDraftsBehindTheFirstWrongOnes) {
+  const Played likely = play(kByBytes, 1, 128, 8, [](int) { return 0.7; });
+  EXPECT_LT(likely.seconds, likely.plain_seconds / 1.15);
+}
+
 TEST(Controller, StepsThatSomethingElseMadeSlowDoNotDecide) {
   const Played good = play(
       kByBytes, 1, 4000, 12, [](int) { return 0.9; }, true);
