@@ -4,18 +4,11 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <atomic>
-#include <csignal>
-#include <semaphore>
-#include <stdexcept>
 #include <thread>
 
-#include "core/log.h"
-#include "tests/engine/toy_backend.h"
-#include "tests/folders.h"
-#include "tests/server/connection.h"
+#include "tests/server/toy_server.h"
 
 namespace nibble::server {
 namespace {
@@ -26,105 +19,6 @@ using test::Connection;
 using testing::EndsWith;
 using testing::HasSubstr;
 using testing::StartsWith;
-
-const Tokenizer& tiny() {
-  static const Tokenizer tokenizer = Tokenizer::open(test::source_path("models/tiny-gpt-oss"));
-  return tokenizer;
-}
-
-// Lets steps run one by one as the test allows, or all of them.
-class GatedBackend : public ToyBackend {
- public:
-  using ToyBackend::ToyBackend;
-
-  StepResult step(const Batch& batch) override {
-    ++num_begun;
-    if (is_gated) gate.acquire();
-    return ToyBackend::step(batch);
-  }
-  std::vector<Counter> counters() const override {
-    if (!counts_steps) return {};
-    return {{"steps one way", "one_way", static_cast<size_t>(num_begun)}, {"steps another way", "other", 0}};
-  }
-
-  std::atomic<bool> counts_steps{false};
-  std::atomic<int> num_begun{0};
-  std::atomic<bool> is_gated{false};
-  std::counting_semaphore<> gate{0};
-};
-
-EngineOptions room_for(int max_batch_tokens, int max_sequences) {
-  EngineOptions options;
-  options.num_full_pages = 200;
-  options.num_sliding_pages = 100;
-  options.max_batch_tokens = max_batch_tokens;
-  options.max_sequences = max_sequences;
-  return options;
-}
-
-struct Running {
-  explicit Running(ToyModel model, const EngineOptions& engine_options = room_for(512, 16),
-                   const ServerOptions& options = any_port(), size_t max_choices = 100)
-      : backend(engine_options, std::move(model)),
-        server(options),
-        engine(backend, tiny(), measured(engine_options)) {
-    spdlog::set_level(spdlog::level::err);
-    ServedModel served;
-    served.tokenizer = &tiny();
-    served.vocab = kToyVocab;
-    served.stop_tokens = {tiny().special("<|return|>").value()};
-    served.max_context = backend.config().max_context;
-    served.setup = {.backend = "toy",
-                    .device = "a test",
-                    .kernels = {{"attend", "BF16", "F32", "any", "toy::attend", "the only one"}},
-                    .memory = {{"KV cache", 1000}},
-                    .memory_budget = 3000};
-    server.open(engine, served, max_choices);
-    thread = std::thread([this] { was_complete = server.serve(engine); });
-  }
-  ~Running() {
-    open_gate();
-    if (!thread.joinable()) return;
-    ::kill(::getpid(), SIGTERM);
-    thread.join();
-  }
-
-  EngineOptions measured(EngineOptions given) {
-    given.on_step = [this](const StepReport& report) { server.metrics().observe_step(report); };
-    return given;
-  }
-
-  void open_gate() {
-    backend.is_gated = false;
-    backend.gate.release(1000);
-  }
-
-  void wait_until_someone_has_gone() {
-    while (server.metrics().text(std::nullopt).find("status=\"499\"") == std::string::npos)
-      std::this_thread::sleep_for(1ms);
-  }
-
-  std::string ask(const std::string& body) const {
-    const Connection connection(server.port());
-    connection.post("/v1/completions", body);
-    return connection.read();
-  }
-
-  GatedBackend backend;
-  Server server;
-  Engine engine;
-  std::thread thread;
-  bool was_complete{false};
-};
-
-// A model that answers "!" for ever, and throws if the context begins with an X.
-std::vector<float> model_with_a_fault(std::span<const TokenId> context) {
-  static const TokenId x = tiny().encode("X", SpecialTokens::kOrdinary)[0];
-  if (context.front() == x) throw std::runtime_error("the device is on fire");
-  std::vector<float> logits(kToyVocab, 0.0f);
-  logits[0] = 10;
-  return logits;
-}
 
 TEST(Server, AHeadIsAnsweredWithoutABodyAndTheConnectionGoesOn) {
   Running running(model_with_a_fault, room_for(64, 1));
@@ -293,138 +187,6 @@ TEST(Server, AClientThatGoesWhileItsRequestIsReadIsNotAnswered) {
   EXPECT_LT(running.backend.num_begun, 1000);
 }
 
-constexpr size_t kMega{1 << 20};
-constexpr const char* kGoOn{"HTTP/1.1 100 Continue\r\n\r\n"};
-
-ServerOptions room_for_three_bodies() {
-  ServerOptions options = any_port();
-  options.limits.max_body_bytes = options.limits.max_bodies_bytes = 3 * kMega;
-  return options;
-}
-
-// Takes the whole budget for bodies, as soon as the I/O thread has freed it; fails if something holds a part of it for ever.
-void expect_all_room_for_bodies(const Running& running) {
-  std::string answer;
-  for (int i = 0; i < 1000 && answer != kGoOn; ++i) {
-    std::this_thread::sleep_for(10ms);
-    answer = Connection(running.server.port()).announce("/tokenize", 3 * kMega);
-  }
-  EXPECT_EQ(answer, kGoOn);
-}
-
-std::string completion_of(size_t num_bytes) {
-  const std::string begin = R"({"prompt": "abc", "max_tokens": 4, "temperature": 0, "pad": ")";
-  return begin + std::string(num_bytes - begin.size() - 2, 'x') + "\"}";
-}
-
-TEST(Server, BodiesShareOneBoundAndShortOnesAreTakenBesideLargeOnes) {
-  Running running(model_with_a_fault, room_for(512, 16), room_for_three_bodies());
-  const uint16_t port = running.server.port();
-  const Connection slow(port), wrong(port);
-  auto goes = std::make_unique<Connection>(port);
-  for (const Connection* writer : std::initializer_list<const Connection*>{&slow, &wrong, goes.get()}) {
-    EXPECT_EQ(writer->announce("/v1/completions", kMega), kGoOn);
-    writer->send("{");
-  }
-  const Connection refused(port);
-  const std::string answer = refused.announce("/v1/completions", kMega);
-  EXPECT_THAT(answer, StartsWith("HTTP/1.1 429 "));
-  EXPECT_THAT(answer, HasSubstr("\r\nRetry-After: 1\r\n"));
-  EXPECT_THAT(answer, HasSubstr("\r\nConnection: close\r\n"));
-  EXPECT_THAT(refused.read(),
-              HasSubstr("the bodies of other requests fill the 3145728 bytes that there are"));
-  EXPECT_THAT(running.ask(completion_of(16 << 10)), HasSubstr("\"text\":\"!!!!\""));
-  EXPECT_THAT(running.ask(completion_of((16 << 10) + 1)), StartsWith("HTTP/1.1 429 "));
-
-  goes.reset();
-  wrong.send("nonsense" + std::string(kMega - 9, ' '));
-  EXPECT_THAT(wrong.read_until("\r\n\r\n"), StartsWith("HTTP/1.1 400 "));
-  slow.send(completion_of(kMega).substr(1));
-  EXPECT_THAT(slow.read_until("finish_reason"), HasSubstr("\"text\":\"!!!!\""));
-  expect_all_room_for_bodies(running);
-}
-
-std::string in_a_chunk(const std::string& path, const std::string& body) {
-  return fmt::format(
-      "POST {} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nTransfer-Encoding: "
-      "chunked\r\n\r\n{:x}\r\n{}\r\n0\r\n\r\n",
-      path, body.size(), body);
-}
-
-TEST(Server, ABodyInChunksIsCountedAsItComes) {
-  Running running(model_with_a_fault, room_for(512, 16), room_for_three_bodies());
-  const uint16_t port = running.server.port();
-  running.backend.is_gated = true;
-  const Connection first(port), second(port), small(port);
-  // The body of a request to /v1/responses stays counted until the response ends.
-  first.send(in_a_chunk("/v1/responses", R"({"input": "abc", "max_output_tokens": 4, "pad": ")" +
-                                             std::string(2 * kMega, 'x') + "\"}"));
-  while (running.backend.num_begun == 0) std::this_thread::sleep_for(1ms);
-  second.send(in_a_chunk("/v1/completions", completion_of(2 * kMega)));
-  EXPECT_THAT(second.read(), StartsWith("HTTP/1.1 429 "));
-  small.send(in_a_chunk("/v1/completions", completion_of(16 << 10)));
-  running.open_gate();
-  EXPECT_THAT(small.read(), HasSubstr("\"text\":\"!!!!\""));
-  EXPECT_THAT(first.read(), StartsWith("HTTP/1.1 200 "));
-  expect_all_room_for_bodies(running);
-}
-
-TEST(Server, AConversationThatIsGoneOnWithIsCountedAsABody) {
-  ServerOptions options = room_for_three_bodies();
-  options.limits.max_bodies_bytes = kMega;
-  Running running(model_with_a_fault, room_for(512, 16), options);
-  const auto respond = [&](const std::string& more) {
-    const Connection connection(running.server.port());
-    connection.post("/v1/responses", R"({"max_output_tokens": 4, )" + more + "}");
-    return connection.read();
-  };
-  // Reasoning of finished turns is stored, but is not in the prompt.
-  const std::string told =
-      respond(R"("input": [{"type": "reasoning", "content": [{"type": "reasoning_text", "text": ")" +
-              std::string(kMega / 2, 'x') +
-              R"("}]}, {"role": "assistant", "content": "b"}, {"role": "user", "content": "abc"}])");
-  ASSERT_THAT(told, StartsWith("HTTP/1.1 200 "));
-  const std::string id = told.substr(told.find("resp_"), std::string("resp_").size() + 24);
-  const std::string next = R"("input": "abc", "previous_response_id": ")" + id + "\"";
-  EXPECT_THAT(respond(next), StartsWith("HTTP/1.1 200 "));
-  running.backend.is_gated = true;
-  const Connection first(running.server.port());
-  first.post("/v1/responses", "{" + next + "}");
-  while (running.server.metrics()
-             .text(running.engine.state())
-             .find("num_requests_running{model_name=\"toy\"} 1") == std::string::npos)
-    std::this_thread::sleep_for(1ms);
-  EXPECT_THAT(respond(next), StartsWith("HTTP/1.1 429 "));
-}
-
-TEST(Server, ABodyIsHeldNoLongerThanItTakesToReadIt) {
-  const std::string chat = R"({"messages": [{"role": "user", "content": "abc"}], "max_tokens": 4, "pad": ")";
-  for (const auto& [path, body] :
-       {std::pair("/v1/completions", completion_of(3 * kMega)),
-        std::pair("/v1/chat/completions", chat + std::string(2 * kMega, 'x') + "\"}")}) {
-    Running running(model_with_a_fault, room_for(512, 16), room_for_three_bodies());
-    running.backend.is_gated = true;
-    const Connection connection(running.server.port());
-    connection.post(path, body);
-    while (running.backend.num_begun == 0) std::this_thread::sleep_for(1ms);
-    expect_all_room_for_bodies(running);
-    running.open_gate();
-    EXPECT_THAT(connection.read(), StartsWith("HTTP/1.1 200 "));
-  }
-}
-
-TEST(Server, WhatAChunkHasBesideItsDataIsBounded) {
-  Running running(model_with_a_fault, room_for(512, 16));
-  const std::string head = "POST /v1/completions HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n";
-  std::string trailer = "0\r\n";
-  for (int i = 0; i < 20000; ++i) trailer += "a: b\r\n";
-  for (const std::string& flood : {"5;a=" + std::string(100'000, 'x'), trailer}) {
-    const Connection connection(running.server.port());
-    connection.send(head + flood);
-    EXPECT_THAT(connection.read_until("\r\n\r\n"), StartsWith("HTTP/1.1 431 "));
-  }
-}
-
 TEST(Server, WhoDoesNotTakeTheAnswerIsLeft) {
   ServerOptions options = any_port();
   options.limits.write_timeout = 1s;
@@ -503,56 +265,6 @@ TEST(Server, TellsWhatItDoesAndHowItWasSetUp) {
                         R"("weights":"BF16","activations":"F32","rows":"any","kernel":"toy::attend",)"
                         R"("reason":"the only one"}],"memory":[{"what":"KV cache","bytes":1000}],)"
                         R"("memory_budget":3000})"));
-}
-
-TEST(Server, EndsInTheMiddleOfEverything) {
-  ServerOptions options = any_port();
-  options.shutdown_timeout = 0s;
-  Running running(model_with_a_fault, room_for(512, 1), options);
-  running.backend.is_gated = true;
-  std::vector<std::unique_ptr<Connection>> connections;
-  const std::string padding(1 << 20, 'x');
-  for (int i = 0; i < 20; ++i) {  // at the end some may still wait to be parsed
-    connections.push_back(std::make_unique<Connection>(running.server.port()));
-    connections.back()->post("/v1/completions",
-                             R"({"prompt": "abc", "pad": ")" + (i < 3 ? "" : padding) + "\"}");
-  }
-  while (running.backend.num_begun == 0)
-    std::this_thread::sleep_for(1ms);  // else there may be nothing to wait for
-  ::kill(::getpid(), SIGTERM);
-  running.thread.join();
-  EXPECT_FALSE(running.was_complete);
-}
-
-TEST(Server, TakesRequestsInTheDelayAfterASignalAndSaysThatItIsNotReady) {
-  ServerOptions options = any_port();
-  options.shutdown_delay = 1s;
-  Running running(model_with_a_fault, room_for(512, 16), options);
-  const auto health = [&] {
-    const Connection connection(running.server.port());
-    connection.send("GET /health HTTP/1.1\r\nConnection: close\r\n\r\n");
-    return connection.read();
-  };
-  EXPECT_THAT(health(), StartsWith("HTTP/1.1 200 "));
-  ::kill(::getpid(), SIGTERM);
-  std::string told;
-  do told = health();
-  while (told.starts_with("HTTP/1.1 200 "));
-  EXPECT_THAT(told, EndsWith("{\"status\":\"draining\"}\n"));
-  EXPECT_THAT(running.ask(R"({"prompt": "abc", "max_tokens": 4, "temperature": 0})"),
-              StartsWith("HTTP/1.1 200 "));
-  running.thread.join();
-  EXPECT_TRUE(running.was_complete);
-}
-
-TEST(Server, ASecondSignalEndsInTheDelay) {
-  ServerOptions options = any_port();
-  options.shutdown_delay = 1h;
-  Running running(model_with_a_fault, room_for(512, 16), options);
-  ::kill(::getpid(), SIGTERM);
-  ::kill(::getpid(), SIGINT);
-  running.thread.join();
-  EXPECT_FALSE(running.was_complete);
 }
 
 TEST(Server, WhoSendsNothingIsDisconnectedAndMakesRoomForOthers) {

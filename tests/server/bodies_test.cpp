@@ -1,0 +1,152 @@
+// Tests what the bodies of all requests may take together, and for how long.
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <memory>
+
+#include "tests/server/toy_server.h"
+
+namespace nibble::server {
+namespace {
+
+using namespace std::chrono_literals;
+using test::any_port;
+using test::Connection;
+using testing::HasSubstr;
+using testing::StartsWith;
+
+constexpr size_t kMega{1 << 20};
+constexpr const char* kGoOn{"HTTP/1.1 100 Continue\r\n\r\n"};
+
+ServerOptions room_for_three_bodies() {
+  ServerOptions options = any_port();
+  options.limits.max_body_bytes = options.limits.max_bodies_bytes = 3 * kMega;
+  return options;
+}
+
+// Takes the whole budget for bodies, as soon as the I/O thread has freed it; fails if something holds a part of it for ever.
+void expect_all_room_for_bodies(const Running& running) {
+  std::string answer;
+  for (int i = 0; i < 1000 && answer != kGoOn; ++i) {
+    std::this_thread::sleep_for(10ms);
+    answer = Connection(running.server.port()).announce("/tokenize", 3 * kMega);
+  }
+  EXPECT_EQ(answer, kGoOn);
+}
+
+std::string completion_of(size_t num_bytes) {
+  const std::string begin = R"({"prompt": "abc", "max_tokens": 4, "temperature": 0, "pad": ")";
+  return begin + std::string(num_bytes - begin.size() - 2, 'x') + "\"}";
+}
+
+TEST(Server, BodiesShareOneBoundAndShortOnesAreTakenBesideLargeOnes) {
+  Running running(model_with_a_fault, room_for(512, 16), room_for_three_bodies());
+  const uint16_t port = running.server.port();
+  const Connection slow(port), wrong(port);
+  auto goes = std::make_unique<Connection>(port);
+  for (const Connection* writer : std::initializer_list<const Connection*>{&slow, &wrong, goes.get()}) {
+    EXPECT_EQ(writer->announce("/v1/completions", kMega), kGoOn);
+    writer->send("{");
+  }
+  const Connection refused(port);
+  const std::string answer = refused.announce("/v1/completions", kMega);
+  EXPECT_THAT(answer, StartsWith("HTTP/1.1 429 "));
+  EXPECT_THAT(answer, HasSubstr("\r\nRetry-After: 1\r\n"));
+  EXPECT_THAT(answer, HasSubstr("\r\nConnection: close\r\n"));
+  EXPECT_THAT(refused.read(),
+              HasSubstr("the bodies of other requests fill the 3145728 bytes that there are"));
+  EXPECT_THAT(running.ask(completion_of(16 << 10)), HasSubstr("\"text\":\"!!!!\""));
+  EXPECT_THAT(running.ask(completion_of((16 << 10) + 1)), StartsWith("HTTP/1.1 429 "));
+
+  goes.reset();
+  wrong.send("nonsense" + std::string(kMega - 9, ' '));
+  EXPECT_THAT(wrong.read_until("\r\n\r\n"), StartsWith("HTTP/1.1 400 "));
+  slow.send(completion_of(kMega).substr(1));
+  EXPECT_THAT(slow.read_until("finish_reason"), HasSubstr("\"text\":\"!!!!\""));
+  expect_all_room_for_bodies(running);
+}
+
+std::string in_a_chunk(const std::string& path, const std::string& body) {
+  return fmt::format(
+      "POST {} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nTransfer-Encoding: "
+      "chunked\r\n\r\n{:x}\r\n{}\r\n0\r\n\r\n",
+      path, body.size(), body);
+}
+
+TEST(Server, ABodyInChunksIsCountedAsItComes) {
+  Running running(model_with_a_fault, room_for(512, 16), room_for_three_bodies());
+  const uint16_t port = running.server.port();
+  running.backend.is_gated = true;
+  const Connection first(port), second(port), small(port);
+  // The body of a request to /v1/responses stays counted until the response ends.
+  first.send(in_a_chunk("/v1/responses", R"({"input": "abc", "max_output_tokens": 4, "pad": ")" +
+                                             std::string(2 * kMega, 'x') + "\"}"));
+  while (running.backend.num_begun == 0) std::this_thread::sleep_for(1ms);
+  second.send(in_a_chunk("/v1/completions", completion_of(2 * kMega)));
+  EXPECT_THAT(second.read(), StartsWith("HTTP/1.1 429 "));
+  small.send(in_a_chunk("/v1/completions", completion_of(16 << 10)));
+  running.open_gate();
+  EXPECT_THAT(small.read(), HasSubstr("\"text\":\"!!!!\""));
+  EXPECT_THAT(first.read(), StartsWith("HTTP/1.1 200 "));
+  expect_all_room_for_bodies(running);
+}
+
+TEST(Server, AConversationThatIsGoneOnWithIsCountedAsABody) {
+  ServerOptions options = room_for_three_bodies();
+  options.limits.max_bodies_bytes = kMega;
+  Running running(model_with_a_fault, room_for(512, 16), options);
+  const auto respond = [&](const std::string& more) {
+    const Connection connection(running.server.port());
+    connection.post("/v1/responses", R"({"max_output_tokens": 4, )" + more + "}");
+    return connection.read();
+  };
+  // Reasoning of finished turns is stored, but is not in the prompt.
+  const std::string told =
+      respond(R"("input": [{"type": "reasoning", "content": [{"type": "reasoning_text", "text": ")" +
+              std::string(kMega / 2, 'x') +
+              R"("}]}, {"role": "assistant", "content": "b"}, {"role": "user", "content": "abc"}])");
+  ASSERT_THAT(told, StartsWith("HTTP/1.1 200 "));
+  const std::string id = told.substr(told.find("resp_"), std::string("resp_").size() + 24);
+  const std::string next = R"("input": "abc", "previous_response_id": ")" + id + "\"";
+  EXPECT_THAT(respond(next), StartsWith("HTTP/1.1 200 "));
+  running.backend.is_gated = true;
+  const Connection first(running.server.port());
+  first.post("/v1/responses", "{" + next + "}");
+  while (running.server.metrics()
+             .text(running.engine.state())
+             .find("num_requests_running{model_name=\"toy\"} 1") == std::string::npos)
+    std::this_thread::sleep_for(1ms);
+  EXPECT_THAT(respond(next), StartsWith("HTTP/1.1 429 "));
+}
+
+TEST(Server, ABodyIsHeldNoLongerThanItTakesToReadIt) {
+  const std::string chat = R"({"messages": [{"role": "user", "content": "abc"}], "max_tokens": 4, "pad": ")";
+  for (const auto& [path, body] :
+       {std::pair("/v1/completions", completion_of(3 * kMega)),
+        std::pair("/v1/chat/completions", chat + std::string(2 * kMega, 'x') + "\"}")}) {
+    Running running(model_with_a_fault, room_for(512, 16), room_for_three_bodies());
+    running.backend.is_gated = true;
+    const Connection connection(running.server.port());
+    connection.post(path, body);
+    while (running.backend.num_begun == 0) std::this_thread::sleep_for(1ms);
+    expect_all_room_for_bodies(running);
+    running.open_gate();
+    EXPECT_THAT(connection.read(), StartsWith("HTTP/1.1 200 "));
+  }
+}
+
+TEST(Server, WhatAChunkHasBesideItsDataIsBounded) {
+  Running running(model_with_a_fault, room_for(512, 16));
+  const std::string head = "POST /v1/completions HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n";
+  std::string trailer = "0\r\n";
+  for (int i = 0; i < 20000; ++i) trailer += "a: b\r\n";
+  for (const std::string& flood : {"5;a=" + std::string(100'000, 'x'), trailer}) {
+    const Connection connection(running.server.port());
+    connection.send(head + flood);
+    EXPECT_THAT(connection.read_until("\r\n\r\n"), StartsWith("HTTP/1.1 431 "));
+  }
+}
+
+}  // namespace
+}  // namespace nibble::server
