@@ -33,7 +33,7 @@ is filled in order of depth.
 
 GB/s is what weights and KV cache make a step read at least, each byte once (experts of a prefill: as many as independent
 uniform routing would hit); share is its share of the bandwidth that all cores together measure at the start. A note stands
-where repetitions differ by more than a tenth (noisy) or are equal in four digits (suspiciously equal), where the weights
+where repetitions differ by more than a tenth (noisy) or are equal in five digits (suspiciously equal), where the weights
 fit into the caches, so that the share says nothing of the memory (in caches), and where they don't and it is over 100 %.
 Below the table stands what contradicts itself: a share over 100 %, more tokens in less time, a test that is faster the
 more is in the KV cache. Several lengths and several depths make a grid: a row for each depth, medians in the cells.

@@ -61,10 +61,10 @@ TEST(Bench, ADeviationOfMoreThanATenthIsNoisy) {
   EXPECT_EQ(statistics_of(std::array{89.0, 100.0, 111.0}).note, "noisy");
 }
 
-TEST(Bench, RepetitionsThatAgreeInFourDigitsAreSuspicious) {
-  EXPECT_EQ(statistics_of(std::array{1234.1, 1234.2, 1233.9}).note, "suspiciously equal");
-  EXPECT_EQ(statistics_of(std::array{1234.1, 1234.2, 1236.0}).note, "");
-  EXPECT_EQ(statistics_of(std::array{1234.1, 1234.2}).note, "");  // two may agree by chance
+TEST(Bench, RepetitionsThatAgreeInFiveDigitsAreSuspicious) {
+  EXPECT_EQ(statistics_of(std::array{1234.11, 1234.12, 1234.09}).note, "suspiciously equal");
+  EXPECT_EQ(statistics_of(std::array{1234.1, 1234.2, 1233.9}).note, "");
+  EXPECT_EQ(statistics_of(std::array{1234.11, 1234.12}).note, "");  // two may agree by chance
 }
 
 // whether two sets of repetitions differ
