@@ -337,7 +337,7 @@ def test_kernels_are_listed_for_a_gpu_that_is_not_here():
         report = json.loads(inspect_gpu(gpu, "--json", "--fp8-layers", "qkv").stdout)
         assert said in report["gpu"]["name"]
         rows = [(row["operation"], row["weights"], row["rows"]) for row in report["kernels"]]
-        assert [row[2] for row in rows if row[:2] == ("qkv", "FP8")] == ["1-8", *many]
+        assert [row[2] for row in rows if row[:2] == ("qkv", "FP8")] == ["1-2", "3-8", *many]
         assert len(rows) == len(set(rows))
     assert report["gpu"]["refusal"] is None
     listed = inspect_gpu("gb10").stdout
