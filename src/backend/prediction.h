@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -15,6 +16,14 @@ struct PredictedStep {
   int num_tokens{1};  // new ones; 1: decoding
   int context{1};     // positions that the last of them sees
   bool wants_next{true};
+};
+
+// Several devices that share each layer, its heads and its experts' units, and add up what they have of it behind attention and behind the
+// experts.
+struct PredictedCount {
+  int num_devices{1};
+  std::optional<double>
+      sum_seconds{};  // of a sum of one row, beside its bytes; not set: as the device's library does it
 };
 
 // An operation of a step, summed over the layers; times in microseconds. Memory, the issue of instructions and the tensor cores work at
@@ -38,9 +47,20 @@ struct PredictedDevice {
   std::string read_source;
 };
 
+// How several devices are linked.
+struct PredictedLink {
+  double bandwidth{0};      // bytes per second, one way
+  double sum_seconds{0};    // of a sum of one row, beside its bytes
+  bool is_measured{false};  // else expected
+  std::string source;
+};
+
 struct StepPrediction {
-  PredictedDevice device;
-  std::vector<PredictedTime> operations;  // in the order of a step
+  PredictedDevice device;  // one of them
+  // In the order of a step. Of several devices: those of the one with the largest share, in whose serial times the sums are.
+  std::vector<PredictedTime> operations;
+  PredictedLink link{};
+  double sums{0};  // microseconds of a step that sums over devices take
 };
 
 }  // namespace nibble

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "cli/measure/number_list.h"
 #include "cli/measure/run_record.h"
@@ -29,6 +30,10 @@ measured; the model was fitted to these runs. On other chips instructions, bytes
 rates are others, of which some are datasheets' ("expected"); nibble was not measured there. Prompts of 120b on an H200, in steps
 of 2,048 tokens, are predicted 17 % too fast (512 tokens), 6.5 % too slow (2,048) and 2 % too slow (8,192).
 
+--count N shares each layer among N of them, as tensor parallelism does: heads, the experts' units, the vocabulary. Two sums a layer
+then go over their link, by NCCL, or in --sum-latency microseconds a row beside their bytes. nibble itself runs on one GPU, so none
+of this could be held to a measurement.
+
 --multiprocessors and --shared-budget pretend as they do for the commands that run; memory that M multiprocessors cannot
 take is then not read.
 
@@ -36,12 +41,15 @@ Examples:
   nibble predict synthetic:gpt-oss-120b --gpu gb10
   nibble predict synthetic:gpt-oss-120b --gpu gb10 -d 0,16384 --fp8-layers all --kv-dtype fp8
   nibble predict synthetic:gpt-oss-20b --gpu rtx5090 -p 512,2048 --max-batch-tokens 2048
-  nibble predict synthetic:gpt-oss-120b --gpu h200 --multiprocessors 48)"};
+  nibble predict synthetic:gpt-oss-120b --gpu h200 --multiprocessors 48
+  nibble predict synthetic:gpt-oss-120b --gpu h200 --count 2 --sum-latency 3)"};
 
 constexpr int kMaxPredictedTokens{1 << 20};
 
 struct PredictOptions {
   std::string model, gpu;
+  int count{1};
+  std::optional<double> sum_latency{};  // microseconds
   std::vector<std::string> prompt_lengths{"2048"}, output_lengths{"128"}, depths{"0"};
   bool as_json{false};
 };
@@ -50,7 +58,9 @@ struct PredictOptions {
 struct Predictions {
   std::string command_line, model;
   PredictedDevice device;
-  std::string refusal;  // why nibble does not run the model there; empty where it does
+  int count{1};
+  PredictedLink link{};  // where there are several
+  std::string refusal;   // why nibble does not run the model there; empty where it does
   int max_batch_tokens{0};
   std::vector<PredictedTest> tests;
 };
@@ -74,6 +84,12 @@ void print_operations(const PredictedTest& test) {
 
 void print_text(const Predictions& found) {
   fmt::print("A prediction, not a measurement: {} on {}\n", found.model, found.device.description);
+  if (found.count > 1)
+    fmt::print(
+        "{} of them, linked at {:.0f} GB/s one way ({}: {}), a sum of a row in {:.1f} us beside its bytes; "
+        "shares are of one\n",
+        found.count, found.link.bandwidth / 1e9, found.link.is_measured ? "measured" : "expected",
+        found.link.source, found.link.sum_seconds * 1e6);
   if (!found.refusal.empty()) fmt::print("nibble does not run it there: {}\n", found.refusal);
   fmt::print("reads {:.0f} GB/s ({}: {})\n\n", found.device.read_bandwidth / 1e9,
              found.device.is_read_measured ? "measured" : "expected", found.device.read_source);
@@ -83,6 +99,12 @@ void print_text(const Predictions& found) {
     fmt::print("| {:<18} | {:>9} | {:>7.0f} | {:>5.1f} % |\n", name(test.test),
                fmt::format("{:.{}f}", test.tokens_per_second(), test.tokens_per_second() < 1000 ? 1 : 0),
                bytes_per_second(test) / 1e9, 100 * bytes_per_second(test) / found.device.read_bandwidth);
+  if (found.count > 1)
+    for (const PredictedTest& test : found.tests)
+      fmt::print(
+          "{}: of a step's {:.1f} us, sums over the GPUs take {:.1f}; they are in what is serial of project "
+          "and experts down\n",
+          name(test.test), test.microseconds(), test.sums);
   for (const PredictedTest& test : found.tests) print_operations(test);
 }
 
@@ -111,7 +133,13 @@ void print_json(const Predictions& found) {
               {"read_bytes_per_second", found.device.read_bandwidth},
               {"is_read_measured", found.device.is_read_measured},
               {"read_source", found.device.read_source}}},
+            {"num_gpus", found.count},
             {"max_batch_tokens", found.max_batch_tokens}};
+  if (found.count > 1)
+    json["link"] = {{"bytes_per_second", found.link.bandwidth},
+                    {"sum_seconds", found.link.sum_seconds},
+                    {"is_measured", found.link.is_measured},
+                    {"source", found.link.source}};
   for (const PredictedTest& test : found.tests)
     json["tests"].push_back(
         {{"test", name(test.test)},
@@ -121,6 +149,7 @@ void print_json(const Predictions& found) {
          {"tokens_per_second", test.tokens_per_second()},
          {"num_steps", test.num_steps},
          {"bytes_per_step", test.bytes()},
+         {"sums_us", test.sums},
          {"share_of_read_bandwidth", bytes_per_second(test) / found.device.read_bandwidth},
          {"operations", operations_json(test)}});
   fmt::print("{}", record_line(json));
@@ -140,24 +169,28 @@ int predict(const PredictOptions& options, Settings settings, const std::string&
                      backend.name);
   const Model model = open_model(options.model, setup.places);
   const BackendOptions room = room_for(tests, model.config, setup);
-  const RemoteKernels remote =
-      backend.kernels_on(options.gpu, model.config, room, setup.own, model.source.name);
+  RemoteKernels remote = backend.kernels_on(options.gpu, model.config, room, setup.own, model.source.name);
+  if (options.count > 1) remote.refusal = "it runs on one GPU";
   check_requirements(setup.requirements, backend.name, remote.kernels);
 
   Predictions found{.command_line = command_line,
                     .model = model.source.name,
                     .device = {},
+                    .count = options.count,
                     .refusal = remote.refusal,
                     .max_batch_tokens = room.max_batch_tokens,
                     .tests = {}};
   const StorageFormats formats = formats_of(model, setup);
+  PredictedCount count{.num_devices = options.count};
+  if (options.sum_latency) count.sum_seconds = *options.sum_latency * 1e-6;
   for (const BenchTest& test : tests) {
     std::vector<StepPrediction> steps;
     for (const TestStep& step : steps_of(test, room.max_batch_tokens))
-      steps.push_back(
-          backend.predict_on(options.gpu, model.config, formats, setup.own,
-                             {step.num_tokens, test.depth + step.offset + step.num_tokens, step.wants_next}));
+      steps.push_back(backend.predict_on(
+          options.gpu, model.config, formats, setup.own,
+          {step.num_tokens, test.depth + step.offset + step.num_tokens, step.wants_next}, count));
     found.device = steps.front().device;
+    found.link = steps.front().link;
     found.tests.push_back(mean_of(test, steps));
   }
   options.as_json ? print_json(found) : print_text(found);
@@ -183,7 +216,8 @@ double PredictedTest::tokens_per_second() const {
 }
 
 PredictedTest mean_of(const BenchTest& test, std::span<const StepPrediction> steps) {
-  PredictedTest mean{test, static_cast<int>(steps.size()), {}};
+  PredictedTest mean{.test = test, .num_steps = static_cast<int>(steps.size()), .operations = {}};
+  for (const StepPrediction& step : steps) mean.sums += step.sums / mean.num_steps;
   for (const Operation operation : kOperations) {
     PredictedTime sum{.operation = operation};
     bool is_there = false;
@@ -209,6 +243,14 @@ Action define_predict(CLI::App& command, Settings& settings) {
       .add_option("--gpu", options->gpu, "the GPU, which need not be here: gb10, rtx5090, h200, sm_121, ...")
       ->type_name("NAME")
       ->required();
+  command.add_option("--count", options->count, "so many of them share the model [1]")
+      ->type_name("N")
+      ->check(CLI::IsMember({1, 2, 4, 8}));
+  command
+      .add_option("--sum-latency", options->sum_latency,
+                  "microseconds of a sum of one row over them, beside its bytes [as NCCL does it]")
+      ->type_name("US")
+      ->check(CLI::Range(0.0, 1e6));
   add_numbers(command, "-p,--prompt-lengths", options->prompt_lengths,
               "tokens of the prompts to prefill; 0: none");
   add_numbers(command, "-n,--output-lengths", options->output_lengths, "tokens to decode; 0: none");

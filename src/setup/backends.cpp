@@ -85,8 +85,9 @@ RemoteKernels cuda_kernels_on(std::string_view gpu, const Config& config, const 
   return cuda::kernels_on(gpu, config, options, own.cuda, source);
 }
 StepPrediction cuda_predict_on(std::string_view gpu, const Config& config, const StorageFormats& formats,
-                               const OwnOptions& own, const PredictedStep& step) {
-  return cuda::predict_on(gpu, config, formats, own.cuda, step);
+                               const OwnOptions& own, const PredictedStep& step,
+                               const PredictedCount& count) {
+  return cuda::predict_on(gpu, config, formats, own.cuda, step, count);
 }
 #endif
 bool cpu_takes_int8(const OwnOptions& own) { return cpu::takes_int8(own.cpu); }

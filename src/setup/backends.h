@@ -68,7 +68,7 @@ struct BackendRow {
                               const OwnOptions&, std::string_view source);
   // Predicts how long a step would take on a device of this name. Null: there are no names.
   StepPrediction (*predict_on)(std::string_view device, const Config&, const StorageFormats&,
-                               const OwnOptions&, const PredictedStep&);
+                               const OwnOptions&, const PredictedStep&, const PredictedCount&);
 };
 
 std::span<const BackendRow> all_backends();  // best first

@@ -49,6 +49,7 @@ struct ChipRow {
   int shared_kilobytes, gigabytes;
   ChipSpeeds speeds;
   bool is_integrated{false};
+  ChipLink link{};
 };
 
 // Products per clock: every mma.sync of sm_12x and of sm_89 issues once in 4 clocks, and half as often on GeForce where it sums in
@@ -67,13 +68,18 @@ constexpr ChipSpeeds expected(double gigabytes, double gigahertz, double product
   return {gigabytes * 1e9, false, gigahertz * 1e9, products, static_cast<size_t>(cache_megabytes * 1e6),
           source};
 }
+// Of two H200 the bandwidth and a sum by NCCL in a graph were measured; sums of more cards, and other cards' links, are what others found
+// (sgl-project/sglang#22734 and #32479).
+constexpr ChipLink kNvLink4{387e9, {12.7e-6, 16e-6, 20e-6}, true, "two H200 of one host"};
+constexpr ChipLink kPcie5{50e9, {20e-6, 30e-6, 45e-6}, false, "PCIe 5 x16"};
+constexpr ChipLink kConnectX7{22e9, {31e-6, 0, 0}, false, "200 GbE"};
 constexpr ChipRow kChips[]{
     {"gb10", "NVIDIA GB10", 121, 48, 99, 128,
-     measured(262, 2.42, kQuarter, 25.2, "dreamference/ling-engine, report M0"), true},
+     measured(262, 2.42, kQuarter, 25.2, "dreamference/ling-engine, report M0"), true, kConnectX7},
     {"rtx5090", "NVIDIA GeForce RTX 5090", 120, 170, 99, 32,
-     measured(1674, 2.85, kThrottled, 96, "Don-Chad/ninfer-3090#17")},
+     measured(1674, 2.85, kThrottled, 96, "Don-Chad/ninfer-3090#17"), false, kPcie5},
     {"pro6000", "NVIDIA RTX PRO 6000 Blackwell", 120, 188, 99, 96,
-     expected(1674, 2.62, kQuarter, 128, "as the RTX 5090, whose memory it has")},
+     expected(1674, 2.62, kQuarter, 128, "as the RTX 5090, whose memory it has"), false, kPcie5},
     {"rtx4090", "NVIDIA GeForce RTX 4090", 89, 128, 99, 24,
      measured(921, 2.52, kThrottled, 72, "krrishnarraj/clpeak#106")},
     {"l40s", "NVIDIA L40S", 89, 142, 99, 48, expected(800, 2.52, kQuarter, 96, "0.93 of 864")},
@@ -82,9 +88,9 @@ constexpr ChipRow kChips[]{
     {"a10", "NVIDIA A10", 86, 72, 99, 24, expected(550, 1.70, kQuarter, 6, "0.92 of 600")},
     {"a100", "NVIDIA A100 80 GB", 80, 108, 163, 80, expected(1800, 1.41, kAmpere, 40, "0.88 of 2039")},
     {"h100", "NVIDIA H100 80 GB", 90, 132, 227, 80,
-     measured(3100, 1.98, kHopper, 52.4, "records/cuda-bench.jsonl: 3.08 to 3.12 TB/s")},
+     measured(3100, 1.98, kHopper, 52.4, "records/cuda-bench.jsonl: 3.08 to 3.12 TB/s"), false, kNvLink4},
     {"h200", "NVIDIA H200", 90, 132, 227, 141,
-     measured(4550, 1.98, kHopper, 62.9, "records/cuda-bench.jsonl: 4.51 to 4.64 TB/s")},
+     measured(4550, 1.98, kHopper, 62.9, "records/cuda-bench.jsonl: 4.51 to 4.64 TB/s"), false, kNvLink4},
     {"b200", "NVIDIA B200", 100, 148, 227, 180, expected(7300, 1.85, kAmpere, 126, "0.91 of 8000")},
 };
 
@@ -135,6 +141,7 @@ DeviceCaps known_gpu(std::string_view name) {
 }
 
 ChipSpeeds known_speeds(std::string_view name) { return chip_of(name).speeds; }
+ChipLink known_link(std::string_view name) { return chip_of(name).link; }
 
 std::vector<std::string> known_gpu_names() {
   std::vector<std::string> names;

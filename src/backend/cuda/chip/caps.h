@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <iterator>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -56,6 +57,17 @@ struct ChipSpeeds {
   const char* source{""};        // of the read bandwidth
 };
 ChipSpeeds known_speeds(std::string_view name);  // throws as known_gpu()
+
+// What links cards of a kind: those of one host, and two GB10 by their cable. A sum over the cards of a row of the residual stream takes
+// so long by NCCL, beside its bytes.
+inline constexpr int kCountsOfLinks[]{2, 4, 8};
+struct ChipLink {
+  double bandwidth{0};                              // bytes per second, one way; 0: not known
+  double sum_seconds[std::size(kCountsOfLinks)]{};  // 0: not known
+  bool is_measured{false};                          // else expected
+  const char* source{""};
+};
+ChipLink known_link(std::string_view name);  // throws as known_gpu()
 
 // A chip that nibble knows, by its own name ("gb10") or that of its family ("sm_121"). Throws InputError that lists the names.
 DeviceCaps known_gpu(std::string_view name);

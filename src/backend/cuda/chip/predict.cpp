@@ -10,6 +10,7 @@
 #include "backend/cuda/layout/layout_of.h"
 #include "backend/cuda/prompt/prompt_warps.h"
 #include "backend/cuda/row_input.h"
+#include "core/error.h"
 
 namespace nibble::cuda {
 namespace {
@@ -254,12 +255,64 @@ std::vector<PredictedTime> predict(const ChipSpeeds& chip, const Target& target,
   return StepModel(chip, target, config, formats, step).operations();
 }
 
+namespace {
+
+PredictedLink link_of(std::string_view gpu, const PredictedCount& count) {
+  const ChipLink known = known_link(gpu);
+  const auto* const found =
+      std::find(std::begin(kCountsOfLinks), std::end(kCountsOfLinks), count.num_devices);
+  const double seconds =
+      found == std::end(kCountsOfLinks) ? 0 : known.sum_seconds[found - std::begin(kCountsOfLinks)];
+  if (known.bandwidth == 0 || seconds == 0)
+    throw InputError("--count {}: how so many of {} are linked is not known", count.num_devices,
+                     known_gpu(gpu).name);
+  return {known.bandwidth, count.sum_seconds.value_or(seconds), known.is_measured, known.source};
+}
+
+// The largest share of one of several GPUs.
+Config share_of(const Config& config, int num_gpus) {
+  if (config.num_kv_heads % num_gpus != 0)
+    throw InputError("--count {}: {} heads of keys and values can't be shared evenly", num_gpus,
+                     config.num_kv_heads);
+  Config share = config;
+  share.num_heads /= num_gpus;
+  share.num_kv_heads /= num_gpus;
+  // Experts are cut between tiles, so that no share has half a tile.
+  share.intermediate = ceiling(ceiling(config.intermediate, kTileCols), num_gpus) * kTileCols;
+  share.vocab = ceiling(ceiling(config.vocab, kStripRows), num_gpus) * kStripRows;
+  return share;
+}
+
+// Microseconds of a sum over the GPUs of a step's rows.
+double sum_microseconds(const PredictedLink& link, int num_gpus, const Config& config, int num_tokens) {
+  const double bytes = 4.0 * num_tokens * config.hidden, others = num_gpus - 1, a = link.sum_seconds,
+               w = link.bandwidth;
+  const double few = std::min(a + others * bytes / w, 2 * a + 2 * others / num_gpus * bytes / w),
+               many = 2 * a + others / num_gpus * 1.5 * bytes / w;
+  return (num_tokens > kFewTokens ? std::min(few, many) : few) * kMicro;
+}
+
+}  // namespace
+
 StepPrediction predict_on(std::string_view gpu, const Config& config, const StorageFormats& formats,
-                          const CudaOptions& own, const PredictedStep& step) {
+                          const CudaOptions& own, const PredictedStep& step, const PredictedCount& count) {
   const DeviceCaps caps = known_gpu(gpu);
   const ChipSpeeds chip = known_speeds(gpu);
-  return {{describe(caps), chip.read_bandwidth, chip.is_read_measured, chip.source},
-          predict(chip, target_of(caps, own), config, formats, step)};
+  StepPrediction found{{describe(caps), chip.read_bandwidth, chip.is_read_measured, chip.source}, {}};
+  if (count.num_devices == 1) {
+    found.operations = predict(chip, target_of(caps, own), config, formats, step);
+    return found;
+  }
+  found.link = link_of(gpu, count);
+  found.operations = predict(chip, target_of(caps, own), share_of(config, count.num_devices), formats, step);
+  const double sum =
+      config.num_layers * sum_microseconds(found.link, count.num_devices, config, step.num_tokens);
+  for (PredictedTime& row : found.operations)
+    if (row.operation == Operation::kProject || row.operation == Operation::kExpertsDown) {
+      row.serial += sum;
+      found.sums += sum;
+    }
+  return found;
 }
 
 }  // namespace nibble::cuda

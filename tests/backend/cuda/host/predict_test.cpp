@@ -189,6 +189,50 @@ TEST(CudaPredict, AnOperationTakesItsLongestPartAndWhatIsSerial) {
   EXPECT_EQ(both.serial, 23 - 8);
 }
 
+StepPrediction shared_by(int num_gpus, const PredictedStep& step, std::optional<double> sum_seconds = {}) {
+  return predict_on("h200", *named_config("gpt-oss-120b"), {}, {}, step, {num_gpus, sum_seconds});
+}
+size_t bytes_of(const StepPrediction& found) {
+  size_t sum = 0;
+  for (const PredictedTime& row : found.operations) sum += row.bytes;
+  return sum;
+}
+
+// 120b in BF16: 5.00, 2.53, 1.30 and 0.66 GB for a token on each of 1, 2, 4 and 8; the router is everybody's, and 45 tiles of an
+// expert's width are not shared evenly.
+TEST(CudaPredict, SeveralGpusEachReadTheirShare) {
+  EXPECT_NEAR(static_cast<double>(bytes_of(shared_by(1, kDecode))), 5.00e9, 0.02e9);
+  EXPECT_NEAR(static_cast<double>(bytes_of(shared_by(2, kDecode))), 2.53e9, 0.02e9);
+  EXPECT_NEAR(static_cast<double>(bytes_of(shared_by(4, kDecode))), 1.30e9, 0.02e9);
+  EXPECT_NEAR(static_cast<double>(bytes_of(shared_by(8, kDecode))), 0.67e9, 0.02e9);
+}
+
+// Two sums in each of 36 layers: of 11,520 bytes to one other GPU at 387 GB/s, or of 2,048 rows in parts, and their norms in half as many
+// bytes, half of each for either.
+TEST(CudaPredict, SumsOverGpusTakeTheirLatencyAndTheirBytes) {
+  EXPECT_NEAR(shared_by(2, kDecode, 3e-6).sums, 72 * (3 + 11520 / 387e3), 0.01);
+  EXPECT_NEAR(shared_by(2, kDecode).sums, 72 * (12.7 + 11520 / 387e3), 0.01);
+  EXPECT_NEAR(shared_by(2, {2048, 2048, true}, 3e-6).sums, 72 * (6 + 0.5 * 1.5 * 2048 * 11520 / 387e3), 1);
+  EXPECT_EQ(shared_by(1, kDecode).sums, 0);
+  const StepPrediction without = shared_by(2, kDecode, 0), with = shared_by(2, kDecode, 10e-6);
+  EXPECT_NEAR(sum_of_times(with.operations) - sum_of_times(without.operations), 720, 0.01);
+}
+
+TEST(CudaPredict, SeveralGpusAreRefusedWhereTheirLinkOrTheirShareIsNotKnown) {
+  const Config config = *named_config("gpt-oss-120b");
+  const auto error = [&](const char* gpu, int num_gpus) {
+    return error_of([&] { predict_on(gpu, config, {}, {}, kDecode, {num_gpus, {}}); });
+  };
+  EXPECT_THAT(error("l40s", 2), HasSubstr("how so many of NVIDIA L40S are linked is not known"));
+  EXPECT_THAT(error("gb10", 4), HasSubstr("--count 4"));
+  Config odd = config;
+  odd.num_kv_heads = 6;
+  EXPECT_THAT(error_of([&] {
+                predict_on("h200", odd, {}, {}, kDecode, {4, {}});
+              }),
+              HasSubstr("6 heads of keys and values"));
+}
+
 TEST(CudaPredict, AnUnknownGpuIsAnsweredWithTheKnownOnes) {
   EXPECT_THAT(error_of([] { predicted_for("gtx1080", kDecode); }), HasSubstr("known are gb10"));
 }
