@@ -10,7 +10,7 @@ namespace {
 constexpr double kAllowance{0.01};  // of the time of plain steps, to lose on drafts
 // In plain steps: what may be at stake beyond what is in the account, what is in it at first, and the most that is in it. Without anything
 // in it at first, drafts of which seven in ten are right were given up behind the first that was wrong, for the hundred steps that the
-// account takes to be even: of 128 tokens `auto` then gained 8 % where 15 were to be had, now 12.
+// account takes to be even: played with the times of an H200, 128 tokens then gained 8 % where 15 were to be had, and gain 12 now.
 constexpr double kStake{3}, kFirstInAccount{3}, kMostInAccount{16};
 // A step is booked with at most so many times what its size usually costs.
 constexpr double kMostOfUsual{1.5};

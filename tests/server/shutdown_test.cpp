@@ -34,10 +34,14 @@ TEST(Server, EndsInTheMiddleOfEverything) {
   EXPECT_FALSE(running.was_complete);
 }
 
-TEST(Server, TakesRequestsInTheDelayAfterASignalAndSaysThatItIsNotReady) {
+ServerOptions with_delay(std::chrono::seconds delay) {
   ServerOptions options = any_port();
-  options.shutdown_delay = 1s;
-  Running running(model_with_a_fault, room_for(512, 16), options);
+  options.shutdown_delay = delay;
+  return options;
+}
+
+TEST(Server, TakesRequestsInTheDelayAfterASignalAndSaysThatItIsNotReady) {
+  Running running(model_with_a_fault, room_for(512, 16), with_delay(1s));
   const auto health = [&] {
     const Connection connection(running.server.port());
     connection.send("GET /health HTTP/1.1\r\nConnection: close\r\n\r\n");
@@ -56,9 +60,7 @@ TEST(Server, TakesRequestsInTheDelayAfterASignalAndSaysThatItIsNotReady) {
 }
 
 TEST(Server, ASecondSignalEndsInTheDelay) {
-  ServerOptions options = any_port();
-  options.shutdown_delay = 1h;
-  Running running(model_with_a_fault, room_for(512, 16), options);
+  Running running(model_with_a_fault, room_for(512, 16), with_delay(1h));
   ::kill(::getpid(), SIGTERM);
   ::kill(::getpid(), SIGINT);
   running.thread.join();

@@ -79,7 +79,7 @@ TEST(CudaDraftHeads, InMxfp4AreRightHardlyLessOften) {
   EXPECT_GT(rounds.found.in_a_round(), 0.95 * 0.98 * rounds.golden.in_a_round());
 }
 
-// What a step is asked for one sequence: its next tokens, of which the last ones are drafts.
+// A step is asked for this of one sequence. `tokens` are its next ones, of which the last num_drafted are drafts.
 struct DraftingPart {
   int sequence;
   std::span<const TokenId> tokens;

@@ -68,9 +68,11 @@ constexpr ChipSpeeds expected(double gigabytes, double gigahertz, double product
   return {gigabytes * 1e9, false, gigahertz * 1e9, products, static_cast<size_t>(cache_megabytes * 1e6),
           source};
 }
-// Of two H200 the bandwidth and a sum by NCCL in a graph were measured; sums of more cards, and other cards' links, are what others found
-// (sgl-project/sglang#22734 and #32479).
+// Two H200 were measured: the bandwidth from one to the other, and a sum by NCCL in a graph. Sums of more cards, and other cards' links, are
+// what others found (sgl-project/sglang#22734 and #32479).
 constexpr ChipLink kNvLink4{387e9, {12.7e-6, 16e-6, 20e-6}, true, "two H200 of one host"};
+constexpr ChipLink kNvLink4OfOthers{
+    kNvLink4.bandwidth, {12.7e-6, 16e-6, 20e-6}, false, "as two H200 of one host"};
 constexpr ChipLink kPcie5{50e9, {20e-6, 30e-6, 45e-6}, false, "PCIe 5 x16"};
 constexpr ChipLink kConnectX7{22e9, {31e-6, 0, 0}, false, "200 GbE"};
 constexpr ChipRow kChips[]{
@@ -88,7 +90,8 @@ constexpr ChipRow kChips[]{
     {"a10", "NVIDIA A10", 86, 72, 99, 24, expected(550, 1.70, kQuarter, 6, "0.92 of 600")},
     {"a100", "NVIDIA A100 80 GB", 80, 108, 163, 80, expected(1800, 1.41, kAmpere, 40, "0.88 of 2039")},
     {"h100", "NVIDIA H100 80 GB", 90, 132, 227, 80,
-     measured(3100, 1.98, kHopper, 52.4, "records/cuda-bench.jsonl: 3.08 to 3.12 TB/s"), false, kNvLink4},
+     measured(3100, 1.98, kHopper, 52.4, "records/cuda-bench.jsonl: 3.08 to 3.12 TB/s"), false,
+     kNvLink4OfOthers},
     {"h200", "NVIDIA H200", 90, 132, 227, 141,
      measured(4550, 1.98, kHopper, 62.9, "records/cuda-bench.jsonl: 4.51 to 4.64 TB/s"), false, kNvLink4},
     {"b200", "NVIDIA B200", 100, 148, 227, 180, expected(7300, 1.85, kAmpere, 126, "0.91 of 8000")},

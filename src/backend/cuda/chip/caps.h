@@ -58,13 +58,13 @@ struct ChipSpeeds {
 };
 ChipSpeeds known_speeds(std::string_view name);  // throws as known_gpu()
 
-// What links cards of a kind: those of one host, and two GB10 by their cable. A sum over the cards of a row of the residual stream takes
-// so long by NCCL, beside its bytes.
+// A link joins cards of a kind: those of one host, or two GB10 by a cable. sum_seconds is how long NCCL takes, beside the bytes, to add up a
+// row of the residual stream over 2, 4 or 8 cards.
 inline constexpr int kCountsOfLinks[]{2, 4, 8};
 struct ChipLink {
   double bandwidth{0};                              // bytes per second, one way; 0: not known
   double sum_seconds[std::size(kCountsOfLinks)]{};  // 0: not known
-  bool is_measured{false};                          // else expected
+  bool is_measured{false};                          // between two cards; else, and of more cards, expected
   const char* source{""};
 };
 ChipLink known_link(std::string_view name);  // throws as known_gpu()

@@ -261,12 +261,15 @@ PredictedLink link_of(std::string_view gpu, const PredictedCount& count) {
   const ChipLink known = known_link(gpu);
   const auto* const found =
       std::find(std::begin(kCountsOfLinks), std::end(kCountsOfLinks), count.num_devices);
-  const double seconds =
-      found == std::end(kCountsOfLinks) ? 0 : known.sum_seconds[found - std::begin(kCountsOfLinks)];
-  if (known.bandwidth == 0 || seconds == 0)
+  if (known.bandwidth == 0 || found == std::end(kCountsOfLinks))
     throw InputError("--count {}: how so many of {} are linked is not known", count.num_devices,
                      known_gpu(gpu).name);
-  return {known.bandwidth, count.sum_seconds.value_or(seconds), known.is_measured, known.source};
+  const double seconds = count.sum_seconds.value_or(known.sum_seconds[found - std::begin(kCountsOfLinks)]);
+  if (seconds == 0 && !count.sum_seconds)
+    throw InputError(
+        "--count {}: how long so many of {} take for a sum is not known: say it, --sum-latency US",
+        count.num_devices, known_gpu(gpu).name);
+  return {known.bandwidth, seconds, known.is_measured && count.num_devices == 2, known.source};
 }
 
 // The largest share of one of several GPUs.

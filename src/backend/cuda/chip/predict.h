@@ -22,8 +22,9 @@ std::vector<PredictedTime> predict(const ChipSpeeds& chip, const Target& target,
 // The same of a chip by its name (caps.h), with what it is.
 // Throws InputError for a number of GPUs that does not divide the heads, or whose link is not known.
 //
-// Of several each has its share of heads, of experts' units and of the vocabulary: what rules is the largest. A sum of m bytes over N of
-// them is sent to all at once, or its parts to those who add them up. Prompts may also send parts in float32 and their norms in bfloat16:
+// Each of several GPUs has a share of the heads, of the experts' units and of the vocabulary; the step takes as long as the largest share. A
+// sum of m bytes over N GPUs is sent to all at once, or its parts to those who add them up. Prompts may also send parts in float32 and
+// their norms in bfloat16:
 //
 //   min(a + (N - 1) m / w, 2 a + 2 (N - 1) / N m / w)     prompts: or 2 a + (N - 1) / N (m + m / 2) / w, if that is less
 //

@@ -18,7 +18,7 @@
 
 namespace nibble::cuda {
 
-// What a head works in. S rows of a step at a time, N chains.
+// The arrays that a head works in: for S rows of a step at a time, and for N chains.
 struct HeadWorkspace {
   __nv_bfloat16* taps{nullptr};   // [T, 3, H]
   DraftSlot* slots{nullptr};      // [T]
@@ -31,7 +31,7 @@ struct HeadWorkspace {
   float *residual{nullptr}, *qkv_parts{nullptr}, *project_parts{nullptr}, *gate_parts{nullptr},
       *out_parts{nullptr}, *logits{nullptr};
   unsigned* attend_tickets{nullptr};  // zero before and after every launch
-  // What goes to the host: positions [N], then results [drafts, N].
+  // These go to the host in one copy: positions [N], then results [drafts, N].
   int* positions{nullptr};
   SampleResult* results{nullptr};
   // Constant.

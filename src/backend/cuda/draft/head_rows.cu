@@ -1,4 +1,4 @@
-// What a draft head computes row by row, between its products. A row's numbers depend on no other row's.
+// These kernels compute what a draft head needs row by row, between its products. A row's numbers depend on no other row's.
 #include "backend/cuda/draft/head_rows.h"
 #include "backend/cuda/inputs.cuh"
 #include "backend/cuda/pdl.cuh"

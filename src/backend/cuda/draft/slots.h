@@ -24,7 +24,7 @@ struct DraftSlot {
   int32_t chain;  // that begins with this slot; -1: none
 };
 
-// What the rows of a step have chosen.
+// Tells which tokens the rows of a step have chosen.
 struct DraftChoices {
   const RowInput* rows;         // [T]
   const int* output_rows;       // [outputs], ascending within a run

@@ -218,13 +218,24 @@ TEST(CudaPredict, SumsOverGpusTakeTheirLatencyAndTheirBytes) {
   EXPECT_NEAR(sum_of_times(with.operations) - sum_of_times(without.operations), 720, 0.01);
 }
 
+TEST(CudaPredict, ALinkCountsAsMeasuredBetweenTheCardsThatWere) {
+  const auto is_measured = [](const char* gpu, int num_gpus) {
+    return predict_on(gpu, *named_config("gpt-oss-120b"), {}, {}, kDecode, {num_gpus, {}}).link.is_measured;
+  };
+  EXPECT_TRUE(is_measured("h200", 2));
+  EXPECT_FALSE(is_measured("h200", 4));
+  EXPECT_FALSE(is_measured("h100", 2));
+}
+
 TEST(CudaPredict, SeveralGpusAreRefusedWhereTheirLinkOrTheirShareIsNotKnown) {
   const Config config = *named_config("gpt-oss-120b");
   const auto error = [&](const char* gpu, int num_gpus) {
     return error_of([&] { predict_on(gpu, config, {}, {}, kDecode, {num_gpus, {}}); });
   };
   EXPECT_THAT(error("l40s", 2), HasSubstr("how so many of NVIDIA L40S are linked is not known"));
-  EXPECT_THAT(error("gb10", 4), HasSubstr("--count 4"));
+  EXPECT_THAT(error("h200", 3), HasSubstr("--count 3"));
+  EXPECT_THAT(error("gb10", 4), HasSubstr("--sum-latency"));
+  EXPECT_GT(predict_on("gb10", config, {}, {}, kDecode, {4, 40e-6}).sums, 72 * 40);
   Config odd = config;
   odd.num_kv_heads = 6;
   EXPECT_THAT(error_of([&] {
