@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <array>
+#include <deque>
 #include <fstream>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -25,7 +26,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr const char* kProfileFooter{R"(
-One step, again and again: -d tokens are in the KV cache, and -p tokens come (1: decoding). On a GPU each launch leaves when its
+One step, again and again: -d tokens of a sequence are in the KV cache, and -p tokens come (1: decoding), of -s sequences. On a GPU each launch leaves when its
 first block could begin and when its last one was done; gaps are the times in between, in which the next one waits. The parts add
 up to the recorded step; below stands what a step takes by the host's clock when nobody records. Norms that an operation makes for
 itself count as its own; "launches" of the CPU are operations.
@@ -33,11 +34,13 @@ itself count as its own; "launches" of the CPU are operations.
 Examples:
   nibble profile synthetic:gpt-oss-120b
   nibble profile synthetic:gpt-oss-120b -d 16384 --mxfp4-layers all
+  nibble profile synthetic:gpt-oss-120b -s 64 -d 160 --temperature 1
   nibble profile synthetic:gpt-oss-120b -p 2048 --max-batch-tokens 2048 --trace step.json)"};
 
 struct ProfileOptions {
   std::string model;
-  int num_tokens{1}, depth{0}, num_repetitions{20};
+  int num_tokens{1}, depth{0}, num_sequences{1}, num_repetitions{20};
+  float temperature{0};
   std::optional<std::string> trace;
   bool as_json{false};
 };
@@ -68,29 +71,76 @@ size_t part_of(Operation operation) {
   NIBBLE_CHECK(false, "operation {}", static_cast<int>(operation));
 }
 
+// A step of sequences of the same length, each with as many tokens, behind the last of which one is chosen. It can be run any number of
+// times.
+class ProfiledStep {
+ public:
+  ProfiledStep(Backend& backend, const BackendOptions& room, const ProfileOptions& options)
+      : sample_{.temperature = options.temperature},
+        last_{.token_index = options.num_tokens - 1, .sample = &sample_, .prompt = {}, .output = {}} {
+    const int length = options.depth + options.num_tokens, vocab = backend.config().vocab;
+    sequences_.emplace_back(backend, room);
+    while (static_cast<int>(sequences_.size()) < options.num_sequences)
+      sequences_.push_back(sequences_.front().beside());
+    for (int n = 0; n < options.num_sequences; ++n) {
+      BackendSequence& sequence = sequences_[static_cast<size_t>(n)];
+      sequence.feed(tokens_at(n * length, options.depth, vocab));
+      sequence.reserve(options.num_tokens);
+      tokens_.push_back(tokens_at(n * length + options.depth, options.num_tokens, vocab));
+      runs_.push_back(sequence.run_of(tokens_.back(), 0, {&last_, 1}));
+    }
+  }
+  ProfiledStep(const ProfiledStep&) = delete;
+
+  Batch batch() const { return {runs_, false}; }
+
+ private:
+  SampleParams sample_;
+  OutputRow last_;
+  std::deque<BackendSequence> sequences_;
+  std::deque<std::vector<TokenId>> tokens_;
+  std::vector<Run> runs_;
+};
+
 struct Steps {
   std::vector<std::vector<TimedWork>> recorded;
   std::vector<double> unrecorded;  // microseconds that a step takes when nobody records
 };
 
 // Each kind in turn: a machine that is faster later is so for both.
-Steps run_steps(BackendSequence& sequence, std::span<const TokenId> tokens, int num_repetitions) {
-  for (int warmup = 0; warmup < kNumWarmups; ++warmup) sequence.run_repeatable_step(tokens, 0, true);
+Steps run_steps(Backend& backend, const Batch& batch, int num_repetitions) {
+  for (int warmup = 0; warmup < kNumWarmups; ++warmup) backend.step(batch);
   Steps steps;
   for (int repetition = 0; repetition < num_repetitions; ++repetition) {
-    steps.recorded.push_back(sequence.profile(tokens, 0));
+    steps.recorded.push_back(backend.profile(batch));
     const Stopwatch watch;
-    sequence.run_repeatable_step(tokens, 0, true);
+    backend.step(batch);
     steps.unrecorded.push_back(watch.seconds() * 1e6);
   }
   return steps;
+}
+
+// What the step must read. Each sequence reads its own KV cache.
+std::vector<OperationCost> costs_of(const ProfileOptions& options, const Config& config,
+                                    const StorageFormats& formats) {
+  const int length = options.depth + options.num_tokens;
+  std::vector<OperationCost> costs =
+      step_costs(config, formats, options.num_sequences * options.num_tokens, length);
+  for (const OperationCost& of_one : step_costs(config, formats, options.num_tokens, length))
+    if (of_one.operation == Operation::kAttend)
+      for (OperationCost& row : costs)
+        if (row.operation == Operation::kAttend) {
+          row.cost = {};
+          for (int n = 0; n < options.num_sequences; ++n) row.cost += of_one.cost;
+        }
+  return costs;
 }
 
 // The result of `nibble profile`.
 struct Profile {
   RunRecord record;
   std::string model, backend;
-  int num_threads{0}, num_tokens{0}, depth{0}, num_repetitions{0};
+  int num_threads{0}, num_tokens{0}, depth{0}, num_sequences{0}, num_repetitions{0};
   double read_bandwidth{0};  // bytes per second
   std::vector<PartTime> parts;
   SampleStatistics unrecorded;  // microseconds of a step when nobody records
@@ -145,6 +195,7 @@ Json profile_json(const Profile& profile) {
   json["threads"] = profile.num_threads;
   json["num_tokens"] = profile.num_tokens;
   json["depth"] = profile.depth;
+  json["num_sequences"] = profile.num_sequences;
   json["num_repetitions"] = profile.num_repetitions;
   json["step_us"] = profile.unrecorded.median;
   json["step_us_standard_deviation"] = profile.unrecorded.standard_deviation;
@@ -166,18 +217,16 @@ int profile(const ProfileOptions& options, const Settings& settings, const std::
   const BackendRow& row = *setup.backend;
   const Model model = open_model(options.model, setup.places);
   const BenchTest test{BenchKind::kPrefill, options.num_tokens, options.depth};
-  const BackendOptions room = room_for({&test, 1}, model.config, setup);
-  if (options.num_tokens > room.max_batch_tokens)
-    throw InputError("-p {}: a step has up to {} tokens (--max-batch-tokens)", options.num_tokens,
+  const BackendOptions room = room_for({&test, 1}, model.config, setup, options.num_sequences);
+  if (options.num_tokens > room.max_batch_tokens / options.num_sequences)
+    throw InputError("-p {} for {} sequence{}: a step has up to {} tokens (--max-batch-tokens)",
+                     options.num_tokens, options.num_sequences, options.num_sequences == 1 ? "" : "s",
                      room.max_batch_tokens);
   const double bandwidth = setup.backend->read_bandwidth();
   const std::unique_ptr<Backend> backend = load(model, setup, room);
 
-  BackendSequence sequence(*backend, room);
-  sequence.feed(tokens_at(0, options.depth, model.config.vocab));
-  sequence.reserve(options.num_tokens);
-  const std::vector<TokenId> tokens = tokens_at(options.depth, options.num_tokens, model.config.vocab);
-  const auto [recorded, unrecorded] = run_steps(sequence, tokens, options.num_repetitions);
+  const ProfiledStep step(*backend, room, options);
+  const auto [recorded, unrecorded] = run_steps(*backend, step.batch(), options.num_repetitions);
   if (recorded.front().empty())
     throw InputError("the backend {} does not say where its time goes: cpu and cuda do", backend->name());
 
@@ -192,10 +241,10 @@ int profile(const ProfileOptions& options, const Settings& settings, const std::
       .num_threads = room.num_threads > 0 ? room.num_threads : num_usable_cores(),
       .num_tokens = options.num_tokens,
       .depth = options.depth,
+      .num_sequences = options.num_sequences,
       .num_repetitions = options.num_repetitions,
       .read_bandwidth = bandwidth,
-      .parts = part_times(recorded, step_costs(model.config, formats_of(model, setup), options.num_tokens,
-                                               options.depth + options.num_tokens)),
+      .parts = part_times(recorded, costs_of(options, model.config, formats_of(model, setup))),
       .unrecorded = statistics_of(unrecorded)};
   options.as_json ? fmt::print("{}", record_line(profile_json(profile))) : print_table(profile);
   if (options.trace) {
@@ -269,9 +318,13 @@ Action define_profile(CLI::App& command, Settings& settings) {
         ->type_name("N")
         ->check(CLI::Range(least, most));
   };
-  add_number("-p,--prompt-length", options->num_tokens, "tokens of the step", 1, 1 << 20);
-  add_number("-d,--depth", options->depth, "tokens in the KV cache before it", 0, 1 << 20);
+  add_number("-p,--prompt-length", options->num_tokens, "tokens of each sequence in the step", 1, 1 << 20);
+  add_number("-d,--depth", options->depth, "tokens in the KV cache before them", 0, 1 << 20);
+  add_number("-s,--sequences", options->num_sequences, "sequences of the step", 1, 1024);
   add_number("-r,--repetitions", options->num_repetitions, "how often it runs", 1, 1000);
+  command.add_option("--temperature", options->temperature, "that tokens are chosen with [0: the likeliest]")
+      ->type_name("T")
+      ->check(CLI::Range(0.0, 2.0));
   command.add_option("--trace", options->trace, "write one step in the format of Chrome's trace viewer")
       ->type_name("FILE");
   command.add_flag("--json", options->as_json, "one JSON object in place of the table");

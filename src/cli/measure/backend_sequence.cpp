@@ -1,6 +1,7 @@
 #include "cli/measure/backend_sequence.h"
 
 #include <algorithm>
+#include <utility>
 #include <vector>
 
 #include "core/check.h"
@@ -20,12 +21,16 @@ OutputRow greedy_row(size_t index) {
 }  // namespace
 
 BackendSequence::BackendSequence(Backend& backend, const BackendOptions& room)
+    : BackendSequence(backend, room.max_batch_tokens, std::make_shared<Pools>(room)) {}
+
+BackendSequence::BackendSequence(Backend& backend, int max_batch_tokens, std::shared_ptr<Pools> pools)
     : backend_(backend),
-      max_batch_tokens_(room.max_batch_tokens),
-      max_rows_(std::clamp(kMaxLogits / backend.config().vocab, 1, room.max_batch_tokens)),
-      full_(room.num_full_pages),
-      sliding_(room.num_sliding_pages),
-      pages_(full_, sliding_, backend.config().window) {}
+      max_batch_tokens_(max_batch_tokens),
+      max_rows_(std::clamp(kMaxLogits / backend.config().vocab, 1, max_batch_tokens)),
+      pools_(std::move(pools)),
+      pages_(pools_->full, pools_->sliding, backend.config().window) {}
+
+BackendSequence BackendSequence::beside() const { return {backend_, max_batch_tokens_, pools_}; }
 
 void BackendSequence::feed(std::span<const TokenId> tokens, const Visit& visit) {
   const size_t vocab = static_cast<size_t>(backend_.config().vocab);
@@ -66,12 +71,6 @@ void BackendSequence::run_checking_step(std::span<const TokenId> tokens, int off
 void BackendSequence::run_repeatable_step(std::span<const TokenId> tokens, int offset, bool wants_next) {
   const OutputRow last = greedy_row(tokens.size() - 1);
   step(tokens, offset, {&last, wants_next ? size_t{1} : size_t{0}}, false);
-}
-
-std::vector<TimedWork> BackendSequence::profile(std::span<const TokenId> tokens, int offset) {
-  const OutputRow last = greedy_row(tokens.size() - 1);
-  const Run run = run_of(tokens, offset, {&last, 1});
-  return backend_.profile({{&run, 1}, false});
 }
 
 Run BackendSequence::run_of(std::span<const TokenId> tokens, int offset,

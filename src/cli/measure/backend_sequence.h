@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -12,10 +13,12 @@
 
 namespace nibble::cli {
 
-// One sequence in a backend that was made with room for one.
+// A sequence in a backend that has nothing else in its KV cache.
 class BackendSequence {
  public:
   BackendSequence(Backend& backend, const BackendOptions& room);
+  // Another, empty one, which takes its pages from the same pools.
+  BackendSequence beside() const;
 
   int length() const { return pages_.length(); }  // positions in the KV cache
 
@@ -32,18 +35,22 @@ class BackendSequence {
   void run_repeatable_step(std::span<const TokenId> tokens, int offset, bool wants_next);
   // The same with every row choosing a token, as where drafts are checked.
   void run_checking_step(std::span<const TokenId> tokens, int offset);
-  // The same with wants_next, recorded by Backend::profile.
-  std::vector<TimedWork> profile(std::span<const TokenId> tokens, int offset);
+  // The run of such a step, for a batch of several sequences. It points into this object and into what it is given.
+  Run run_of(std::span<const TokenId> tokens, int offset, std::span<const OutputRow> outputs) const;
 
  private:
-  Run run_of(std::span<const TokenId> tokens, int offset, std::span<const OutputRow> outputs) const;
+  struct Pools {
+    explicit Pools(const BackendOptions& room) : full(room.num_full_pages), sliding(room.num_sliding_pages) {}
+    PagePool full, sliding;
+  };
+  BackendSequence(Backend& backend, int max_batch_tokens, std::shared_ptr<Pools> pools);
   StepResult step(std::span<const TokenId> tokens, int offset, std::span<const OutputRow> outputs,
                   bool want_logits);
 
   Backend& backend_;
   int max_batch_tokens_;
   int max_rows_;  // the most rows of a step with logits
-  PagePool full_, sliding_;
+  std::shared_ptr<Pools> pools_;
   SequencePages pages_;
 };
 

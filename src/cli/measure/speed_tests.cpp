@@ -76,8 +76,8 @@ std::vector<BenchTest> list_tests(std::span<const int> prompt_lengths, std::span
   return tests;
 }
 
-BackendOptions room_for(std::span<const BenchTest> tests, const Config& config,
-                        const ResolvedSettings& setup) {
+BackendOptions room_for(std::span<const BenchTest> tests, const Config& config, const ResolvedSettings& setup,
+                        int num_sequences) {
   const int context = setup.context ? context_of(config, setup) : config.max_context;
   int num_positions = 0, num_tokens = 0;
   for (const BenchTest& test : tests) {
@@ -87,11 +87,11 @@ BackendOptions room_for(std::span<const BenchTest> tests, const Config& config,
     num_positions = std::max(num_positions, test.depth + test.num_tokens);
     num_tokens = std::max(num_tokens, test.num_tokens);
   }
-  BackendOptions room = backend_options(config, setup, {num_positions, 1});
+  BackendOptions room = backend_options(config, setup, {num_positions, num_sequences});
   // Sliding layers keep the positions that are timed, too, because they are run again.
-  room.num_sliding_pages =
-      std::min(num_pages_for(num_positions),
-               std::max(room.num_sliding_pages, max_sliding_pages(config.window, num_tokens)));
+  room.num_sliding_pages = std::min(
+      num_sequences * num_pages_for(num_positions),
+      std::max(room.num_sliding_pages, num_sequences * max_sliding_pages(config.window, num_tokens)));
   return room;
 }
 

@@ -35,10 +35,10 @@ std::vector<TestStep> steps_of(const BenchTest& test, int max_batch_tokens);
 std::vector<BenchTest> list_tests(std::span<const int> prompt_lengths, std::span<const int> output_lengths,
                                   std::vector<int> depths);
 
-// Options of a backend with room for all tests. Throws InputError where a test is longer than the model was made for, or than
-// --context allows.
-BackendOptions room_for(std::span<const BenchTest> tests, const Config& config,
-                        const ResolvedSettings& setup);
+// Options of a backend with room for all tests, each in so many sequences at once. Throws InputError where a test is longer than the
+// model was made for, or than --context allows.
+BackendOptions room_for(std::span<const BenchTest> tests, const Config& config, const ResolvedSettings& setup,
+                        int num_sequences = 1);
 
 // Pseudo-random tokens, the same in every run.
 std::vector<TokenId> tokens_at(int first_position, int num_tokens, int vocab);
