@@ -66,7 +66,7 @@ void Controller::add(const StepMeasure& step) {
     account_seconds_ += plain_seconds - seconds;
   else
     account_seconds_ += kAllowance * seconds;
-  account_seconds_ = std::min(account_seconds_, kMostInAccount * *plain);
+  account_seconds_ = std::min(account_seconds_, kMostInAccount * *plain) - step.catch_up_seconds;
 }
 
 // The number of drafts that gives the most tokens a second in steps that make the next drafts too. `chances` descend.
@@ -82,6 +82,14 @@ Controller::Best Controller::best_with_chain(int num_sequences, int num_more_row
     if (speed > best.speed) best = {n, speed};
   }
   return best;
+}
+
+// The number of drafts to make for each sequence where so many of all that were made are worth checking. A model makes one more than
+// those, to learn of its chance, only where all were.
+int Controller::num_to_make(size_t num_checked, size_t num_made, int num_sequences) const {
+  if (chain_ == Chain::kHead) return static_cast<int>(num_checked) / num_sequences + kMoreDrafts;
+  const int each = (static_cast<int>(num_checked) + num_sequences - 1) / num_sequences;
+  return std::max(1, each + (num_checked == num_made ? 1 : 0));
 }
 
 // With the head off: whether it goes on, after it was tried, or is tried now.
@@ -126,15 +134,14 @@ void Controller::choose(int num_sequences, int num_more_rows, int num_rows_left,
   std::stable_sort(drafts.begin(), drafts.end(),
                    [](const Draft& a, const Draft& b) { return a.chance > b.chance; });
   drafts.resize(std::min(drafts.size(), static_cast<size_t>(std::max(0, num_rows_left))));
-  if (has_head_) {
+  if (chain_ != Chain::kNone) {
     std::vector<double> chances;
     for (const Draft& draft : drafts) chances.push_back(draft.chance);
     const Best best = best_with_chain(num_sequences, num_more_rows, chances);
     if (!is_chaining_) try_head(num_sequences / *plain, best);
     if (is_chaining_) {
       for (size_t n = 0; n < best.num_drafts; ++n) ++drafts[n].offer->num_taken;
-      num_to_draft_ =
-          std::min(kMaxDraftsOfHead, static_cast<int>(best.num_drafts) / num_sequences + kMoreDrafts);
+      num_to_draft_ = std::min(kMaxDraftsOfHead, num_to_make(best.num_drafts, chances.size(), num_sequences));
       is_drafting_ = true;
       return;
     }

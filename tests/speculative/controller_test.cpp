@@ -63,7 +63,7 @@ struct Played {
 Played play(const Cost& cost, int num_sequences, int num_tokens, int depth,
             const std::function<double(int)>& chance, bool is_disturbed = false,
             std::optional<double> chain_share = {}) {
-  Controller controller(chain_share.has_value());
+  Controller controller(chain_share ? Chain::kHead : Chain::kNone);
   std::mt19937 random(7);
   Played played;
   // As a speculator would: chances are learned from what comes, drafted or not, of each sequence and of all.
