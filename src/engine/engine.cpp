@@ -309,8 +309,8 @@ void Engine::Impl::consider_drafts(const Launched& next) {
     if (const auto track = tracks.find(slice.request); track != tracks.end())
       proposed.push_back({.track = track->second.get(), .most = speculative::kMaxDrafts});
   }
-  speculator->choose(num_rows, static_cast<int>(next.slices.size()),
-                     limits.scheduler.max_batch_tokens - num_rows, proposed);
+  speculator->consider(num_rows, static_cast<int>(next.slices.size()),
+                       limits.scheduler.max_batch_tokens - num_rows, proposed);
 }
 
 // Every sequence that runs may have shared pages that the step was to write. Those that wait have none, and run afterwards.

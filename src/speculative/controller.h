@@ -67,7 +67,7 @@ class Controller {
   int num_to_make(size_t num_checked, size_t num_made, int num_sequences) const;
   void try_head(double plain_speed, const Best& best);
 
-  const Chain chain_;
+  Chain chain_;
   StepCosts costs_;
   StepCosts chain_costs_;     // of steps in which the head made drafts
   double chain_share_{0.15};  // what that is thought to cost, in plain steps, where it was not measured

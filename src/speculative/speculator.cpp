@@ -123,6 +123,13 @@ void Speculator::choose(int num_rows, int num_sequences, int num_rows_left, std:
   }
 }
 
+// The controller takes note of what it has decided: it would take drafts that are to be made in the next step for made, and find none.
+void Speculator::consider(int num_rows, int num_sequences, int num_rows_left, std::span<Choice> choices) {
+  const Controller before = controller_;
+  choose(num_rows, num_sequences, num_rows_left, choices);
+  if (is_drafting_) controller_ = before;
+}
+
 int Speculator::num_to_draft() const {
   if (!has_head() && !model_) return 0;
   return options_.by_cost ? controller_.num_to_draft() : std::min(options_.max_drafts, kMaxDraftsOfHead);

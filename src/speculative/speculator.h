@@ -73,6 +73,8 @@ class Speculator {
   };
   // Fills in the drafts of the next step, whose size without drafts is given.
   void choose(int num_rows, int num_sequences, int num_rows_left, std::span<Choice> choices);
+  // Asks whether a step of this size would have drafts, for is_drafting(). Where it would, that is decided again when the step is planned.
+  void consider(int num_rows, int num_sequences, int num_rows_left, std::span<Choice> choices);
   // Tokens that the head or the model is to draft for each sequence in that step, for the one after it.
   int num_to_draft() const;
   bool has_head() const { return !options_.draft_head.empty(); }

@@ -11,6 +11,7 @@
 
 #include "tests/engine/toy_backend.h"
 #include "tests/engine/toy_drafter.h"
+#include "tests/engine/toy_engine.h"
 
 namespace nibble::speculative {
 namespace {
@@ -164,6 +165,29 @@ TEST(DraftModel, IsNotAskedAgainWhenItFails) {
   toy.run(3);
   EXPECT_TRUE(toy.proposed(text).empty());
   EXPECT_EQ(num_calls, 4);
+}
+
+// The controller makes up its mind when the step ahead has been launched, and the trial comes with the one after it.
+TEST(DraftModel, IsTriedWhereStepsRunAheadToo) {
+  EngineOptions options{
+      .num_full_pages = 40, .num_sliding_pages = 40, .max_batch_tokens = 64, .max_sequences = 1};
+  const auto drafting = std::make_shared<ToyBackend>(options, toy_logits);
+  options.speculation = {
+      .drafters = {[](const DrafterSources& sources) {
+        return std::make_unique<ModelDrafter>(*sources.model);
+      }},
+      .draft_model = "toy",
+      .model = {drafting, options.num_full_pages, options.num_sliding_pages, options.max_batch_tokens}};
+  for (const int num_ahead : {0, 1}) {
+    ToyBackend backend(options, toy_logits, num_ahead);
+    const int num_before = drafting->num_steps();
+    {
+      Engine engine(backend, tokenizer(), options);
+      Answers answers(engine);
+      answers.wait_for(engine.submit({.prompt = some_text(10, 1), .stop = {.max_tokens = 100}}));
+    }
+    EXPECT_GE(drafting->num_steps(), num_before + 3) << num_ahead << " steps ahead";
+  }
 }
 
 }  // namespace
