@@ -70,14 +70,13 @@ void Controller::add(const StepMeasure& step) {
 }
 
 // The number of drafts that gives the most tokens a second in steps that make the next drafts too. `chances` descend.
-Controller::Best Controller::best_with_chain(int num_sequences, int num_more_rows,
-                                             std::span<const double> chances) const {
+Controller::Best Controller::best_with_chain(int num_sequences, std::span<const double> chances) const {
   double num_tokens = num_sequences;
-  Best best{.speed = num_tokens / chain_seconds(num_sequences, num_more_rows)};
+  Best best{.speed = num_tokens / chain_seconds(num_sequences, 0)};
   for (size_t n = 1; n <= chances.size(); ++n) {
     num_tokens += chances[n - 1];
-    const double seconds = chain_seconds(num_sequences, num_more_rows + static_cast<int>(n));
-    if (is_too_much(seconds, *costs_.seconds(num_sequences, num_more_rows))) break;
+    const double seconds = chain_seconds(num_sequences, static_cast<int>(n));
+    if (is_too_much(seconds, *costs_.plain(num_sequences))) break;
     const double speed = num_tokens / seconds;
     if (speed > best.speed) best = {n, speed};
   }
@@ -104,12 +103,16 @@ void Controller::try_head(double plain_speed, const Best& best) {
   }
 }
 
-void Controller::choose(int num_sequences, int num_more_rows, int num_rows_left,
-                        std::span<DraftOffer> offers) {
+void Controller::pass() {
+  num_to_draft_ = 0;
+  is_trying_ = is_drafting_ = false;
+}
+
+void Controller::choose(int num_sequences, int num_rows_left, std::span<DraftOffer> offers) {
   for (DraftOffer& offer : offers) offer.num_taken = 0;
   num_to_draft_ = 0;
   const bool was_drafting = std::exchange(is_drafting_, false);
-  const std::optional<double> plain = costs_.seconds(num_sequences, num_more_rows);
+  const std::optional<double> plain = costs_.plain(num_sequences);
   // A head at work may run into debt by a few steps: a trial alone costs more than the account has. Other drafts wait until that is paid.
   const bool has_head_at_work = is_chaining_ || is_trying_;
   if (!plain || account_seconds_ < (has_head_at_work ? -kStake * *plain : 0)) {
@@ -137,7 +140,7 @@ void Controller::choose(int num_sequences, int num_more_rows, int num_rows_left,
   if (chain_ != Chain::kNone) {
     std::vector<double> chances;
     for (const Draft& draft : drafts) chances.push_back(draft.chance);
-    const Best best = best_with_chain(num_sequences, num_more_rows, chances);
+    const Best best = best_with_chain(num_sequences, chances);
     if (!is_chaining_) try_head(num_sequences / *plain, best);
     if (is_chaining_) {
       for (size_t n = 0; n < best.num_drafts; ++n) ++drafts[n].offer->num_taken;
@@ -155,7 +158,7 @@ void Controller::choose(int num_sequences, int num_more_rows, int num_rows_left,
     num_tokens += drafts[n - 1].chance;
     const auto num_drafts = static_cast<int>(n);
     const double seconds = is_probe ? *plain * (1 + kProbeShare * num_drafts / num_sequences)
-                                    : *costs_.seconds(num_sequences, num_more_rows + num_drafts);
+                                    : *costs_.seconds(num_sequences, num_drafts);
     if (is_too_much(seconds, *plain)) break;
     if (num_tokens / seconds <= best_speed) continue;
     best_speed = num_tokens / seconds;

@@ -48,8 +48,10 @@ class Controller {
   explicit Controller(Chain chain = Chain::kNone) : chain_(chain) {}
   // A step in which every sequence got a token, prompts apart.
   void add(const StepMeasure& step);
-  // For the next step, which has `num_more_rows` beyond one for each sequence without drafts, and room for `num_rows_left`.
-  void choose(int num_sequences, int num_more_rows, int num_rows_left, std::span<DraftOffer> offers);
+  // For the next step, which has one row for each sequence without drafts, and room for `num_rows_left`.
+  void choose(int num_sequences, int num_rows_left, std::span<DraftOffer> offers);
+  // The next step has no drafts, whatever is offered.
+  void pass();
 
   // Tokens that are to be drafted for each sequence in the step that was chosen last.
   int num_to_draft() const { return num_to_draft_; }
@@ -63,7 +65,7 @@ class Controller {
   bool is_too_much(double seconds, double plain_seconds) const;
   double usual_seconds(const StepMeasure& step) const;
   double chain_seconds(int num_sequences, int num_more_rows) const;
-  Best best_with_chain(int num_sequences, int num_more_rows, std::span<const double> chances) const;
+  Best best_with_chain(int num_sequences, std::span<const double> chances) const;
   int num_to_make(size_t num_checked, size_t num_made, int num_sequences) const;
   void try_head(double plain_speed, const Best& best);
 

@@ -115,7 +115,14 @@ void Speculator::choose(int num_rows, int num_sequences, int num_rows_left, std:
     offers[i].chances = std::move(best.chances);
   }
   if (!options_.by_cost) return;
-  controller_.choose(num_sequences, num_rows - num_sequences, num_rows_left, offers);
+  // What a step with a prompt costs is not measured, so nobody knows what drafts add to it.
+  if (num_rows > num_sequences) {
+    is_drafting_ = false;
+    for (Choice& choice : choices) choice.tokens.clear();
+    controller_.pass();
+    return;
+  }
+  controller_.choose(num_sequences, num_rows_left, offers);
   is_drafting_ = controller_.num_to_draft() > 0;
   for (size_t i = 0; i < choices.size(); ++i) {
     choices[i].tokens.resize(static_cast<size_t>(offers[i].num_taken));

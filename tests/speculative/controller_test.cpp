@@ -76,7 +76,7 @@ Played play(const Cost& cost, int num_sequences, int num_tokens, int depth,
       for (int place = 0; place < depth; ++place)
         offers[i].chances.push_back(all *= acceptance[i].chance(place, of_all.chance(place, 0.3, 2), 2));
     }
-    controller.choose(num_sequences, 0, 1000, offers);
+    controller.choose(num_sequences, 1000, offers);
     StepMeasure step{.num_sequences = num_sequences, .has_chain = controller.num_to_draft() > 0};
     for (size_t i = 0; i < offers.size(); ++i) {
       int num_right = 0;
@@ -190,17 +190,17 @@ TEST(Controller, TakesTheLikeliestDraftsOfAllSequences) {
   Controller controller;
   for (int n = 0; n < 3; ++n) controller.add({.num_sequences = 2, .num_tokens = 2, .seconds = 1});
   std::vector<DraftOffer> offers{{.chances = {0.99, 0.98, 0.97, 0.1}}, {.chances = {0.05, 0.04}}};
-  controller.choose(2, 0, 100, offers);
+  controller.choose(2, 100, offers);
   EXPECT_EQ(offers[0].num_taken, 3);
   EXPECT_EQ(offers[1].num_taken, 0);
-  controller.choose(2, 0, 2, offers);
+  controller.choose(2, 2, offers);
   EXPECT_EQ(offers[0].num_taken, 2) << "two rows are left";
 }
 
 TEST(Controller, DraftsNothingBeforeItKnowsWhatAPlainStepCosts) {
   Controller controller;
   std::vector<DraftOffer> offers{{.chances = {1, 1, 1}}};
-  controller.choose(1, 0, 100, offers);
+  controller.choose(1, 100, offers);
   EXPECT_EQ(offers[0].num_taken, 0);
 }
 
@@ -210,7 +210,7 @@ TEST(Controller, FindsOutWhenCostsHaveFallen) {
   const auto run = [&](const Cost& cost, int num_steps) {
     int num_drafts = 0;
     for (int n = 0; n < num_steps; ++n) {
-      controller.choose(1, 0, 100, offers);
+      controller.choose(1, 100, offers);
       const int taken = offers[0].num_taken;
       controller.add({.num_sequences = 1,
                       .num_more_rows = taken,
