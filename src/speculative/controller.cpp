@@ -41,14 +41,14 @@ double Controller::usual_seconds(const StepMeasure& step) const {
 }
 
 double Controller::chain_seconds(int num_sequences, int num_more_rows) const {
-  const std::optional<double> measured = chain_costs_.measured(num_sequences, num_more_rows);
+  const std::optional<double> measured = costs_.seconds_with_chain(num_sequences, num_more_rows);
   return measured
              ? *measured
              : *costs_.seconds(num_sequences, num_more_rows) + chain_share_ * *costs_.plain(num_sequences);
 }
 
 void Controller::add(const StepMeasure& step) {
-  (step.has_chain ? chain_costs_ : costs_).add(step.num_sequences, step.num_more_rows, step.seconds);
+  costs_.add(step.num_sequences, step.num_more_rows, step.seconds, step.has_chain);
   const std::optional<double> plain = costs_.plain(step.num_sequences);
   if (!plain) return;
   if (!std::exchange(has_account_, true)) account_seconds_ = kFirstInAccount * *plain;

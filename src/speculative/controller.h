@@ -71,7 +71,6 @@ class Controller {
 
   Chain chain_;
   StepCosts costs_;
-  StepCosts chain_costs_;     // of steps in which the head made drafts
   double chain_share_{0.15};  // what that is thought to cost, in plain steps, where it was not measured
   bool is_chaining_{false}, is_trying_{false};
   int num_to_draft_{0};

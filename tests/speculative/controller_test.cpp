@@ -42,15 +42,32 @@ TEST(Acceptance, IsTheShareOfThoseThatWereRightLately) {
 TEST(StepCosts, AreTheMiddleOfWhatWasMeasuredAndALineBetween) {
   StepCosts costs;
   EXPECT_FALSE(costs.plain(1));
-  for (const double seconds : {1.0, 9.0, 1.0}) costs.add(1, 0, seconds);  // something else took the machine
+  for (const double seconds : {1.0, 9.0, 1.0})
+    costs.add(1, 0, seconds, false);  // something else took the machine
   EXPECT_EQ(costs.plain(1), 1.0);
   EXPECT_FALSE(costs.plain(2));
-  costs.add(1, 8, 5.0);
+  costs.add(1, 8, 5.0, false);
   EXPECT_DOUBLE_EQ(*costs.seconds(1, 4), 3.0);
   EXPECT_DOUBLE_EQ(*costs.seconds(1, 8), 5.0);
   EXPECT_GT(*costs.seconds(1, 16), 6.0);
-  costs.add(1, 2, 0.5);  // a step with more rows is never believed to be faster
+  costs.add(1, 2, 0.5, false);  // a step with more rows is never believed to be faster
   EXPECT_DOUBLE_EQ(*costs.seconds(1, 2), 1.0);
+}
+
+TEST(StepCosts, TellStepsOfOtherSizesApart) {
+  StepCosts costs;
+  for (int num = 1; num <= 128; ++num)
+    for (int n = 0; n < 7; ++n) costs.add(num, 0, num, false);
+  for (int num = 1; num <= 128; ++num) {
+    EXPECT_LE(*costs.plain(num), 1.125 * num) << num;
+    EXPECT_GE(*costs.plain(num), num) << num;
+  }
+  // What rows add is kept apart from the plain step, so it holds for another number of sequences, and with a chain.
+  costs.add(64, 8, *costs.plain(64) + 10, false);
+  costs.add(64, 8, *costs.plain(64) + 15, true);
+  EXPECT_DOUBLE_EQ(*costs.seconds(100, 8), *costs.plain(100) + 10);
+  EXPECT_DOUBLE_EQ(*costs.seconds_with_chain(100, 8), *costs.plain(100) + 15);
+  EXPECT_FALSE(costs.seconds_with_chain(100, 4));
 }
 
 // Plays an engine whose drafts are right with the chance that `chance` gives for a token of the answer, against one without. With
