@@ -189,6 +189,8 @@ struct Report {
   std::string device, refusal;        // of RemoteKernels; empty unless --gpu is given
   std::optional<Verified> verified;   // what nibble verify found on this machine's GPU, if it ran
   std::string draft_head{};           // the folder, and the format; empty: there is none
+  std::string draft_model{};          // its name; empty: there is none
+  size_t draft_model_bytes{0};
 
   std::string proof(const KernelChoice& row) const {
     return row.check.empty() || !device.empty() ? std::string() : proof_of(verified, row.check);
@@ -237,9 +239,13 @@ void print(const Report& report) {
     fmt::print("  {:<20} {:>10}\n", "weights, own layout", bytes_text(plan.weight_bytes));
   fmt::print("  {:<20} {:>10}\n  {:<20} {:>10}\n", "KV cache", bytes_text(plan.kv_bytes), "workspace",
              bytes_text(plan.workspace_bytes));
-  fmt::print("  {:<20} {:>10}  of {} available here\n", "total",
-             bytes_text(kept + plan.weight_bytes + plan.kv_bytes + plan.workspace_bytes),
-             bytes_text(available_bytes()));
+  if (!report.draft_model.empty())
+    fmt::print("  {:<20} {:>10}  {}\n", "model that drafts", bytes_text(report.draft_model_bytes),
+               report.draft_model);
+  fmt::print(
+      "  {:<20} {:>10}  of {} available here\n", "total",
+      bytes_text(kept + plan.weight_bytes + plan.kv_bytes + plan.workspace_bytes + report.draft_model_bytes),
+      bytes_text(available_bytes()));
 
   const Cost all = total(report.decode);
   fmt::print("\none decoded token at position {} reads {} bytes ({})\n", report.capacity.context,
@@ -292,6 +298,8 @@ void print_json(const Report& report, bool with_tensors) {
                     {"backend", report.backend},          {"own_weight_bytes", report.plan.weight_bytes},
                     {"kv_bytes", report.plan.kv_bytes},   {"workspace_bytes", report.plan.workspace_bytes}};
   if (!report.draft_head.empty()) json["memory"]["draft_head"] = report.draft_head;
+  if (!report.draft_model.empty())
+    json["memory"]["draft_model"] = {{"model", report.draft_model}, {"bytes", report.draft_model_bytes}};
   json["bytes_per_decoded_token"] = total(report.decode).bytes_touched();
   for (const OperationCost& row : report.decode)
     json["bytes_by_operation"][std::string(name(row.operation))] = row.cost.bytes_touched();
@@ -338,11 +346,15 @@ int inspect(const InspectOptions& options, Settings settings) {
                 {},
                 {}};
   const Config& config = report.model.config;
-  open_draft_head(setup, config);
+  report.capacity = {context_of(config, setup), options.num_sequences};
+  open_drafters(setup, report.model, report.capacity);
   if (setup.options.draft_head)
     report.draft_head = fmt::format("{} in {}", setup.options.draft_head->source,
                                     nibble::name(setup.options.draft_head_format));
-  report.capacity = {context_of(config, setup), options.num_sequences};
+  if (setup.draft_model) {
+    report.draft_model = setup.draft_model->model.source.name;
+    report.draft_model_bytes = setup.draft_model_bytes;
+  }
   report.plan = setup.backend->plan(config, backend_options(config, setup, report.capacity), setup.own);
   report.kept_weight_bytes = kept_weight_bytes(report.model, report.plan, setup);
   report.decode = step_costs(config, formats_of(report.model, setup), 1, report.capacity.context);

@@ -110,9 +110,9 @@ int run(const RunOptions& options, const Settings& settings) {
   ResolvedSettings setup = resolve(settings);
   const std::string prompt = prompt_of(options);
   const Model model = open_model(options.model, setup.places);
-  open_draft_head(setup, model.config);
   const Tokenizer tokenizer = open_tokenizer(model.source, setup.places);
   const Capacity capacity{context_of(model.config, setup), 1};
+  open_drafters(setup, model, capacity);
   GenerationRequest request = make_request(prompt_tokens(options, settings, prompt, tokenizer), settings,
                                            model.config, tokenizer, capacity.context);
   AnswerFormat format(tokenizer);
@@ -120,6 +120,7 @@ int run(const RunOptions& options, const Settings& settings) {
 
   const BackendOptions room = backend_options(model.config, setup, capacity);
   const std::unique_ptr<Backend> backend = load(model, setup, room);
+  load_draft_model(setup);
   Engine engine(*backend, tokenizer, engine_options(setup, room, capacity));
 
   CatchInterrupt interrupt;

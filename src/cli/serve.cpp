@@ -103,7 +103,8 @@ server::SetupFacts setup_facts(const Model& model, const ResolvedSettings& setup
   const std::pair<const char*, size_t> parts[] = {{"weights", kept},
                                                   {"weights in the backend's layout", plan.weight_bytes},
                                                   {"KV cache", plan.kv_bytes},
-                                                  {"workspace", plan.workspace_bytes}};
+                                                  {"workspace", plan.workspace_bytes},
+                                                  {"model that drafts", setup.draft_model_bytes}};
   for (const auto& [what, bytes] : parts)
     if (bytes > 0) facts.memory.push_back({what, bytes});
   facts.memory_budget = budget;
@@ -123,9 +124,9 @@ int serve(const ServeOptions& options, const Settings& settings) {
   server_options.shutdown_timeout = std::chrono::seconds(options.shutdown_seconds);
   ResolvedSettings setup = resolve(settings);
   const Model model = open_model(options.model, setup.places);
-  open_draft_head(setup, model.config);
   const Tokenizer tokenizer = open_tokenizer(model.source, setup.places);
   const Capacity capacity{context_of(model.config, setup), setup.max_sequences};
+  open_drafters(setup, model, capacity);
 
   server::ServedModel served;
   served.tokenizer = &tokenizer;
@@ -142,6 +143,7 @@ int serve(const ServeOptions& options, const Settings& settings) {
   const size_t budget = memory_budget(setup);
   const BackendOptions room = serving_options(model, setup, capacity, budget);
   const std::unique_ptr<Backend> backend = load(model, setup, room);
+  load_draft_model(setup);
   EngineOptions engine_settings = engine_options(setup, room, capacity);
   engine_settings.on_step = [&server](const StepReport& report) { server.metrics().observe_step(report); };
   Engine engine(*backend, tokenizer, engine_settings);

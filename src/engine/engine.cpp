@@ -109,6 +109,7 @@ struct Engine::Impl {
   std::optional<Launched> launch();  // nothing where there is nothing to run
   std::unordered_map<RequestId, DraftPath> plan_drafts(const DraftRoom& room);
   void consider_drafts(const Launched& next);
+  speculative::DraftModel::CatchUp make_drafts(const Launched& step);
   void launch_backend(Launched& next);                // throws what the backend throws
   void finish(const Launched& step, Launched* next);  // `next`: the one launched after it, if there is one
   void fail_running(const std::exception& error);
@@ -253,15 +254,29 @@ void Engine::Impl::finish(const Launched& step, Launched* next) {
     output += num_rows;
   }
   publish();
+  const bool makes_drafts = speculator && !next && step.num_to_draft > 0;
+  const speculative::DraftModel::CatchUp catch_up =
+      makes_drafts ? make_drafts(step) : speculative::DraftModel::CatchUp{};
   if (!next) report.other_seconds += handing_out.seconds();
   if (speculator && !step.slices.empty()) {
     measure.num_more_rows = report.num_tokens - report.num_sequences;
-    measure.seconds = report.backend_seconds + report.other_seconds;
+    measure.seconds =
+        report.backend_seconds + report.other_seconds - catch_up.prompt_seconds - catch_up.answer_seconds;
+    measure.catch_up_seconds = catch_up.answer_seconds;
     measure.has_chain = step.num_to_draft > 0;
     if (!step.has_prompt) speculator->add(measure);
     if (next) consider_drafts(*next);
   }
   if (on_step) on_step(report);
+}
+
+// The model that drafts, if there is one, makes drafts behind the texts that got a token.
+speculative::DraftModel::CatchUp Engine::Impl::make_drafts(const Launched& step) {
+  std::vector<speculative::Track*> texts;
+  for (const Slice& slice : step.slices)
+    if (const auto track = tracks.find(slice.request); slice.gives_token && track != tracks.end())
+      texts.push_back(track->second.get());
+  return speculator->make_drafts(texts, step.num_to_draft);
 }
 
 // Paths along what is believed to follow, for the sequences that have a place in the next step.
@@ -294,8 +309,8 @@ void Engine::Impl::consider_drafts(const Launched& next) {
     if (const auto track = tracks.find(slice.request); track != tracks.end())
       proposed.push_back({.track = track->second.get(), .most = speculative::kMaxDrafts});
   }
-  speculator->choose(num_rows, static_cast<int>(next.slices.size()),
-                     limits.scheduler.max_batch_tokens - num_rows, proposed);
+  speculator->consider(num_rows, static_cast<int>(next.slices.size()),
+                       limits.scheduler.max_batch_tokens - num_rows, proposed);
 }
 
 // Every sequence that runs may have shared pages that the step was to write. Those that wait have none, and run afterwards.
@@ -380,7 +395,7 @@ void Engine::Impl::launch_backend(Launched& next) {
             .num_drafted = slice.num_drafts};
     if (!slice.gives_token)
       run.next = sequence.tokens()[static_cast<size_t>(slice.first_position + slice.num_tokens)];
-    else if (num_drafting++ < kMaxDraftingRuns)
+    else if (speculator && speculator->has_head() && num_drafting++ < kMaxDraftingRuns)
       run.num_to_draft = next.num_to_draft;
     if (slice.follows) {
       run.tokens = {&kNotKnown, 1};

@@ -32,23 +32,32 @@ size_t needed_bytes(const Model& model, const ResolvedSettings& setup, const Bac
 }
 
 size_t memory_budget(const ResolvedSettings& setup) {
-  if (!setup.backend->memory) return available_bytes();
-  const DeviceMemory memory = setup.backend->memory();
-  return std::min(static_cast<size_t>(setup.device_memory_share * static_cast<double>(memory.total)),
-                  memory.free);
+  size_t budget = 0;
+  if (setup.backend->memory) {
+    const DeviceMemory memory = setup.backend->memory();
+    budget = std::min(static_cast<size_t>(setup.device_memory_share * static_cast<double>(memory.total)),
+                      memory.free);
+  } else {
+    budget = available_bytes();
+  }
+  return budget - std::min(budget, setup.draft_model_bytes);
 }
 
 void check_memory(const Model& model, const ResolvedSettings& setup, const BackendOptions& options) {
   const MemoryPlan plan = setup.backend->plan(model.config, options, setup.own);
   const size_t weights = kept_weight_bytes(model, plan, setup) + plan.weight_bytes;
-  const size_t needed = needed_bytes(model, setup, options);
+  const size_t needed = needed_bytes(model, setup, options) + setup.draft_model_bytes;
   const size_t available = available_bytes();
   if (needed <= available) return;
   throw InputError(
-      "{} needs {} of memory (weights {}, KV cache {}, workspace {}) and {} are available: {}; 'nibble "
+      "{} needs {} of memory (weights {}, KV cache {}, workspace {}{}) and {} are available: {}; 'nibble "
       "inspect' shows the plan",
       model.source.name, bytes_text(needed), bytes_text(weights), bytes_text(plan.kv_bytes),
-      bytes_text(plan.workspace_bytes), bytes_text(available),
+      bytes_text(plan.workspace_bytes),
+      setup.draft_model_bytes > 0
+          ? fmt::format(", the model that drafts {}", bytes_text(setup.draft_model_bytes))
+          : "",
+      bytes_text(available),
       weights > available ? "the weights alone do not fit"
                           : "a smaller --context, --max-batch-tokens or --max-sequences takes less");
 }

@@ -15,7 +15,8 @@ size_t kept_weight_bytes(const Model& model, const MemoryPlan& plan, const Resol
 
 // Bytes that the model takes with these options: on a device what it holds there, else what the host has to keep.
 size_t needed_bytes(const Model& model, const ResolvedSettings& setup, const BackendOptions& options);
-// Bytes that it may take: --gpu-memory-utilization of a device and no more than is free, else what the host has available.
+// Bytes that it may take: --gpu-memory-utilization of a device and no more than is free, else what the host has available; without those
+// of a model that drafts, which is loaded later.
 size_t memory_budget(const ResolvedSettings& setup);
 
 // Throws InputError where the host's memory lacks.

@@ -2,6 +2,7 @@
 // a model is opened, so that a wrong flag is refused at once.
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <vector>
 
@@ -15,6 +16,8 @@
 
 namespace nibble {
 
+struct DraftModelSetup;
+
 struct ResolvedSettings {
   const BackendRow* backend{nullptr};
   BackendOptions options{};  // all but the numbers of pages, which depend on the model (setup/capacity.h)
@@ -27,6 +30,9 @@ struct ResolvedSettings {
   double device_memory_share{0};                  // --gpu-memory-utilization
   bool shares_prefixes{false};                    // --prefix-cache
   speculative::SpeculationOptions speculation{};  // --speculate, --speculative-config
+  std::shared_ptr<const DraftModelSetup>
+      draft_model{};            // the model that drafts (setup/speculation.h); null: none does
+  size_t draft_model_bytes{0};  // that it takes
   Places places{};
 };
 

@@ -6,11 +6,15 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/error.h"
 #include "harmony/field.h"
 #include "harmony/json_text.h"
+#include "setup/load.h"
+#include "setup/memory.h"
+#include "setup/tokenizer.h"
 
 namespace nibble {
 namespace {
@@ -22,7 +26,12 @@ using speculative::SpeculationOptions;
 constexpr int kDraftsByName{5};
 constexpr int kMaxLookup{64};
 
-constexpr std::string_view kOfHead{"eagle3="};  // --speculate eagle3=FOLDER
+// --speculate eagle3=FOLDER, --speculate model=MODEL
+constexpr std::string_view kOfHead{"eagle3="}, kOfModel{"model="};
+constexpr std::string_view kMethodOfModel{"draft_model"};  // vLLM's name for it
+
+// A prompt is read in steps of at most so many tokens: a longer one would hold up those who have a token in every step.
+constexpr int kMostDraftRows{2048};
 
 // The drafters with a name in `names`, and those that requests ask for.
 SpeculationOptions with_drafters(const std::vector<std::string_view>& names) {
@@ -64,24 +73,58 @@ SpeculationOptions read_config(const std::string& text) {
   const harmony::Json json = harmony::parse_json(text, "--speculative-config");
   const Field config(json, "--speculative-config");
   const std::string method = config.need_string("method");
-  const bool is_head = method == speculative::kHeadDrafter;
-  if (method != "ngram" && method != "suffix" && !is_head)
-    config.need("method", "").refuse("ngram, suffix or eagle3, which are the methods that nibble has");
+  const bool is_head = method == speculative::kHeadDrafter, is_model = method == kMethodOfModel;
+  if (method != "ngram" && method != "suffix" && !is_head && !is_model)
+    config.need("method", "")
+        .refuse("ngram, suffix, eagle3 or draft_model, which are the methods that nibble has");
   if (method == "ngram")
     config.allow_only({"method", "num_speculative_tokens", "prompt_lookup_min", "prompt_lookup_max"});
-  else if (is_head)
+  else if (is_head || is_model)
     config.allow_only({"method", "num_speculative_tokens", "model"});
   else
     config.allow_only({"method", "num_speculative_tokens"});
-  SpeculationOptions options = named(method);
+  SpeculationOptions options = named(is_model ? speculative::kModelDrafter : method);
   if (method == "ngram") options.ngram = read_lengths(config);
   if (is_head) {
     options.draft_head = config.need_string("model");
     if (options.draft_head.empty()) config.need("model", "").refuse("the folder of an EAGLE-3 head");
   }
-  const int most = is_head ? kMaxDraftsOfHead : speculative::kMaxDrafts;
+  if (is_model) {
+    options.draft_model = config.need_string("model");
+    if (options.draft_model.empty()) config.need("model", "").refuse("the name or the path of a model");
+  }
+  const int most = is_head || is_model ? kMaxDraftsOfHead : speculative::kMaxDrafts;
   options.max_drafts = find_number(config, "num_speculative_tokens", most).value_or(options.max_drafts);
   return options;
+}
+
+// A model's tokens mean to another what they mean to itself if both have the same vocabulary.
+void check_vocabulary(const Model& drafting, const Model& model, const Places& places) {
+  if (drafting.config.vocab != model.config.vocab)
+    throw InputError(
+        "{} has a vocabulary of {} tokens and {} one of {}: a model drafts for one with the same",
+        drafting.source.name, drafting.config.vocab, model.source.name, model.config.vocab);
+  const Tokenizer its = open_tokenizer(drafting.source, places),
+                  theirs = open_tokenizer(model.source, places);
+  for (TokenId id = 0; id < std::max(its.num_tokens(), theirs.num_tokens()); ++id)
+    if (its.bytes(id) != theirs.bytes(id))
+      throw InputError(
+          "token {} is another one to {} than to {}: a model drafts for one with the same vocabulary", id,
+          drafting.source.name, model.source.name);
+}
+
+// As many pages as the sequences can need, in at most kMostDraftCacheBytes, but for one sequence always.
+BackendOptions room_of_draft_model(const Model& drafting, const ResolvedSettings& setup,
+                                   const Capacity& capacity) {
+  ResolvedSettings own = setup;
+  own.options.draft_head = nullptr;
+  own.options.max_batch_tokens = std::min(setup.options.max_batch_tokens, kMostDraftRows);
+  const int context = std::min(capacity.context, drafting.config.max_context);
+  for (int num_sequences = capacity.num_sequences;; num_sequences = (num_sequences + 1) / 2) {
+    const BackendOptions room = backend_options(drafting.config, own, {context, num_sequences});
+    const size_t bytes = setup.backend->plan(drafting.config, room, setup.own).kv_bytes;
+    if (num_sequences == 1 || bytes <= kMostDraftCacheBytes) return room;
+  }
 }
 
 }  // namespace
@@ -97,17 +140,44 @@ SpeculationOptions read_speculation(const Settings& settings) {
   if (how == "off") return {};
   if (how == "auto") return with_drafters({"suffix", "ngram"});
   if (how == "suffix" || how == "ngram") return named(how);
-  if (!how.starts_with(kOfHead) || how.size() == kOfHead.size())
-    throw InputError("--speculate '{}': accepted is one of auto, off, ngram, suffix, eagle3=FOLDER", how);
-  SpeculationOptions options = with_drafters({"suffix", "ngram", speculative::kHeadDrafter});
-  options.draft_head = how.substr(kOfHead.size());
-  return options;
+  const auto names_a = [&](std::string_view kind) {
+    return how.starts_with(kind) && how.size() > kind.size();
+  };
+  if (names_a(kOfHead)) {
+    SpeculationOptions options = with_drafters({"suffix", "ngram", speculative::kHeadDrafter});
+    options.draft_head = how.substr(kOfHead.size());
+    return options;
+  }
+  if (names_a(kOfModel)) {
+    SpeculationOptions options = with_drafters({"suffix", "ngram", speculative::kModelDrafter});
+    options.draft_model = how.substr(kOfModel.size());
+    return options;
+  }
+  throw InputError(
+      "--speculate '{}': accepted is one of auto, off, ngram, suffix, eagle3=FOLDER, model=MODEL", how);
 }
 
-void open_draft_head(ResolvedSettings& setup, const Config& config) {
-  const std::filesystem::path& folder = setup.speculation.draft_head;
-  if (folder.empty()) return;
-  setup.options.draft_head = open_draft_head(folder, config);
+void open_drafters(ResolvedSettings& setup, const Model& model, const Capacity& capacity) {
+  const SpeculationOptions& asked = setup.speculation;
+  if (!asked.draft_head.empty()) setup.options.draft_head = open_draft_head(asked.draft_head, model.config);
+  if (asked.draft_model.empty()) return;
+  Model drafting = open_model(asked.draft_model, setup.places);
+  check_vocabulary(drafting, model, setup.places);
+  BackendOptions room = room_of_draft_model(drafting, setup, capacity);
+  setup.draft_model_bytes = needed_bytes(drafting, setup, room);
+  setup.draft_model = std::make_shared<const DraftModelSetup>(DraftModelSetup{std::move(drafting), room});
+}
+
+void load_draft_model(ResolvedSettings& setup) {
+  if (!setup.draft_model) return;
+  const auto& [model, room] = *setup.draft_model;
+  ResolvedSettings own = setup;
+  own.requirements.clear();  // they are of the model that answers
+  own.draft_model_bytes = 0;
+  setup.speculation.model = {.backend = load(model, own, room),
+                             .num_full_pages = room.num_full_pages,
+                             .num_sliding_pages = room.num_sliding_pages,
+                             .max_batch_tokens = room.max_batch_tokens};
 }
 
 }  // namespace nibble

@@ -41,14 +41,14 @@ double Controller::usual_seconds(const StepMeasure& step) const {
 }
 
 double Controller::chain_seconds(int num_sequences, int num_more_rows) const {
-  const std::optional<double> measured = chain_costs_.measured(num_sequences, num_more_rows);
+  const std::optional<double> measured = costs_.seconds_with_chain(num_sequences, num_more_rows);
   return measured
              ? *measured
              : *costs_.seconds(num_sequences, num_more_rows) + chain_share_ * *costs_.plain(num_sequences);
 }
 
 void Controller::add(const StepMeasure& step) {
-  (step.has_chain ? chain_costs_ : costs_).add(step.num_sequences, step.num_more_rows, step.seconds);
+  costs_.add(step.num_sequences, step.num_more_rows, step.seconds, step.has_chain);
   const std::optional<double> plain = costs_.plain(step.num_sequences);
   if (!plain) return;
   if (!std::exchange(has_account_, true)) account_seconds_ = kFirstInAccount * *plain;
@@ -66,22 +66,29 @@ void Controller::add(const StepMeasure& step) {
     account_seconds_ += plain_seconds - seconds;
   else
     account_seconds_ += kAllowance * seconds;
-  account_seconds_ = std::min(account_seconds_, kMostInAccount * *plain);
+  account_seconds_ = std::min(account_seconds_, kMostInAccount * *plain) - step.catch_up_seconds;
 }
 
 // The number of drafts that gives the most tokens a second in steps that make the next drafts too. `chances` descend.
-Controller::Best Controller::best_with_chain(int num_sequences, int num_more_rows,
-                                             std::span<const double> chances) const {
+Controller::Best Controller::best_with_chain(int num_sequences, std::span<const double> chances) const {
   double num_tokens = num_sequences;
-  Best best{.speed = num_tokens / chain_seconds(num_sequences, num_more_rows)};
+  Best best{.speed = num_tokens / chain_seconds(num_sequences, 0)};
   for (size_t n = 1; n <= chances.size(); ++n) {
     num_tokens += chances[n - 1];
-    const double seconds = chain_seconds(num_sequences, num_more_rows + static_cast<int>(n));
-    if (is_too_much(seconds, *costs_.seconds(num_sequences, num_more_rows))) break;
+    const double seconds = chain_seconds(num_sequences, static_cast<int>(n));
+    if (is_too_much(seconds, *costs_.plain(num_sequences))) break;
     const double speed = num_tokens / seconds;
     if (speed > best.speed) best = {n, speed};
   }
   return best;
+}
+
+// The number of drafts to make for each sequence where so many of all that were made are worth checking. A model makes one more than
+// those, to learn of its chance, only where all were.
+int Controller::num_to_make(size_t num_checked, size_t num_made, int num_sequences) const {
+  if (chain_ == Chain::kHead) return static_cast<int>(num_checked) / num_sequences + kMoreDrafts;
+  const int each = (static_cast<int>(num_checked) + num_sequences - 1) / num_sequences;
+  return std::max(1, each + (num_checked == num_made ? 1 : 0));
 }
 
 // With the head off: whether it goes on, after it was tried, or is tried now.
@@ -96,12 +103,16 @@ void Controller::try_head(double plain_speed, const Best& best) {
   }
 }
 
-void Controller::choose(int num_sequences, int num_more_rows, int num_rows_left,
-                        std::span<DraftOffer> offers) {
+void Controller::pass() {
+  num_to_draft_ = 0;
+  is_trying_ = is_drafting_ = false;
+}
+
+void Controller::choose(int num_sequences, int num_rows_left, std::span<DraftOffer> offers) {
   for (DraftOffer& offer : offers) offer.num_taken = 0;
   num_to_draft_ = 0;
   const bool was_drafting = std::exchange(is_drafting_, false);
-  const std::optional<double> plain = costs_.seconds(num_sequences, num_more_rows);
+  const std::optional<double> plain = costs_.plain(num_sequences);
   // A head at work may run into debt by a few steps: a trial alone costs more than the account has. Other drafts wait until that is paid.
   const bool has_head_at_work = is_chaining_ || is_trying_;
   if (!plain || account_seconds_ < (has_head_at_work ? -kStake * *plain : 0)) {
@@ -126,15 +137,14 @@ void Controller::choose(int num_sequences, int num_more_rows, int num_rows_left,
   std::stable_sort(drafts.begin(), drafts.end(),
                    [](const Draft& a, const Draft& b) { return a.chance > b.chance; });
   drafts.resize(std::min(drafts.size(), static_cast<size_t>(std::max(0, num_rows_left))));
-  if (has_head_) {
+  if (chain_ != Chain::kNone) {
     std::vector<double> chances;
     for (const Draft& draft : drafts) chances.push_back(draft.chance);
-    const Best best = best_with_chain(num_sequences, num_more_rows, chances);
+    const Best best = best_with_chain(num_sequences, chances);
     if (!is_chaining_) try_head(num_sequences / *plain, best);
     if (is_chaining_) {
       for (size_t n = 0; n < best.num_drafts; ++n) ++drafts[n].offer->num_taken;
-      num_to_draft_ =
-          std::min(kMaxDraftsOfHead, static_cast<int>(best.num_drafts) / num_sequences + kMoreDrafts);
+      num_to_draft_ = std::min(kMaxDraftsOfHead, num_to_make(best.num_drafts, chances.size(), num_sequences));
       is_drafting_ = true;
       return;
     }
@@ -148,7 +158,7 @@ void Controller::choose(int num_sequences, int num_more_rows, int num_rows_left,
     num_tokens += drafts[n - 1].chance;
     const auto num_drafts = static_cast<int>(n);
     const double seconds = is_probe ? *plain * (1 + kProbeShare * num_drafts / num_sequences)
-                                    : *costs_.seconds(num_sequences, num_more_rows + num_drafts);
+                                    : *costs_.seconds(num_sequences, num_drafts);
     if (is_too_much(seconds, *plain)) break;
     if (num_tokens / seconds <= best_speed) continue;
     best_speed = num_tokens / seconds;

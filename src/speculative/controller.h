@@ -29,24 +29,31 @@ struct DraftOffer {
   int num_taken{0};               // the choice
 };
 
+// Who makes drafts in a step for the next one. A model's cost so much that it makes no more than are likely to be checked.
+enum class Chain { kNone, kHead, kModel };
+
 struct StepMeasure {
   int num_sequences{0};
   int num_more_rows{0};  // beyond one for each sequence
   int num_drafts{0};     // of them
   int num_tokens{0};     // that the step gave
   double seconds{0};
-  bool has_chain{false};  // a draft head made drafts for the next step in it
+  bool has_chain{false};  // drafts were made for the next step in it
+  // Beside these: the model that drafts read what it lagged behind by.
+  double catch_up_seconds{0};
 };
 
 class Controller {
  public:
-  explicit Controller(bool has_head = false) : has_head_(has_head) {}
+  explicit Controller(Chain chain = Chain::kNone) : chain_(chain) {}
   // A step in which every sequence got a token, prompts apart.
   void add(const StepMeasure& step);
-  // For the next step, which has `num_more_rows` beyond one for each sequence without drafts, and room for `num_rows_left`.
-  void choose(int num_sequences, int num_more_rows, int num_rows_left, std::span<DraftOffer> offers);
+  // For the next step, which has one row for each sequence without drafts, and room for `num_rows_left`.
+  void choose(int num_sequences, int num_rows_left, std::span<DraftOffer> offers);
+  // The next step has no drafts, whatever is offered.
+  void pass();
 
-  // Tokens that the head is to draft for each sequence in the step that was chosen last.
+  // Tokens that are to be drafted for each sequence in the step that was chosen last.
   int num_to_draft() const { return num_to_draft_; }
 
  private:
@@ -58,12 +65,12 @@ class Controller {
   bool is_too_much(double seconds, double plain_seconds) const;
   double usual_seconds(const StepMeasure& step) const;
   double chain_seconds(int num_sequences, int num_more_rows) const;
-  Best best_with_chain(int num_sequences, int num_more_rows, std::span<const double> chances) const;
+  Best best_with_chain(int num_sequences, std::span<const double> chances) const;
+  int num_to_make(size_t num_checked, size_t num_made, int num_sequences) const;
   void try_head(double plain_speed, const Best& best);
 
-  const bool has_head_;
+  Chain chain_;
   StepCosts costs_;
-  StepCosts chain_costs_;     // of steps in which the head made drafts
   double chain_share_{0.15};  // what that is thought to cost, in plain steps, where it was not measured
   bool is_chaining_{false}, is_trying_{false};
   int num_to_draft_{0};

@@ -31,6 +31,10 @@ class Drafter {
   virtual Proposal propose(int most) = 0;
   // The backend's draft head expects these behind the tokens that were pushed. Whoever proposes something else does not listen.
   virtual void take(std::span<const Draft>) {}
+  // True where drafts are made, and paid for, before they are asked for: then they are asked for in every step.
+  virtual bool has_made_drafts() const { return false; }
+  // So many drafts are wanted for the next step. A model makes them for all sequences together (model.h).
+  virtual void want(int) {}
 };
 
 }  // namespace nibble::speculative

@@ -11,16 +11,19 @@ std::unique_ptr<Drafter> make_suffix(const DrafterSources& sources) {
   return std::make_unique<SuffixDrafter>(*sources.finished);
 }
 std::unique_ptr<Drafter> make_eagle3(const DrafterSources&) { return std::make_unique<HeadDrafter>(); }
+std::unique_ptr<Drafter> make_model(const DrafterSources& sources) {
+  if (!sources.model) return nullptr;
+  return std::make_unique<ModelDrafter>(*sources.model);
+}
 std::unique_ptr<Drafter> make_ngram(const DrafterSources& sources) {
   return std::make_unique<NgramDrafter>(sources.ngram);
 }
 
 // The first of several drafters that are believed equally is asked.
 constexpr DrafterRow kDrafterTable[] = {
-    {"prediction", &make_prediction, true},
-    {"suffix", &make_suffix, false},
-    {"ngram", &make_ngram, false},
-    {kHeadDrafter, &make_eagle3, false},
+    {"prediction", &make_prediction, true}, {"suffix", &make_suffix, false},
+    {"ngram", &make_ngram, false},          {kHeadDrafter, &make_eagle3, false},
+    {kModelDrafter, &make_model, false},
 };
 
 }  // namespace

@@ -10,6 +10,7 @@
 
 #include "speculative/drafter.h"
 #include "speculative/head.h"
+#include "speculative/model.h"
 #include "speculative/ngram.h"
 #include "speculative/prediction.h"
 #include "speculative/suffix.h"
@@ -21,6 +22,7 @@ struct DrafterSources {
   const Prediction* prediction{nullptr};  // what the client expects the answer to be; null: nothing
   NgramLengths ngram{};
   const FinishedTexts* finished{nullptr};
+  DraftModel* model{nullptr};  // null: there is none
 };
 // Null: the drafter has nothing to say to this request.
 using MakeDrafter = std::function<std::unique_ptr<Drafter>(const DrafterSources& sources)>;
@@ -32,6 +34,8 @@ struct DrafterRow {
 };
 // The drafter for which the backend needs a draft head.
 inline constexpr std::string_view kHeadDrafter{"eagle3"};
+// The drafter for which the engine needs a second backend.
+inline constexpr std::string_view kModelDrafter{"model"};
 std::span<const DrafterRow> drafter_table();
 
 }  // namespace nibble::speculative

@@ -11,6 +11,7 @@ class HeadDrafter final : public Drafter {
   void push(std::span<const TokenId> tokens) override;
   void take(std::span<const Draft> drafts) override { drafts_.assign(drafts.begin(), drafts.end()); }
   Proposal propose(int most) override;
+  bool has_made_drafts() const override { return true; }
 
  private:
   std::vector<Draft> drafts_;  // of the tokens behind those that were pushed

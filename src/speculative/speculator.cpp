@@ -14,6 +14,11 @@ constexpr double kKeptOfOne{0.8}, kKeptOfAll{0.995};
 constexpr double kFirstChance{0.3}, kFirstWeight{2}, kWeightOfAll{2};
 constexpr int kMostStepsToWait{8};
 
+Chain chain_of(const SpeculationOptions& options) {
+  if (options.model.backend) return Chain::kModel;
+  return options.draft_head.empty() ? Chain::kNone : Chain::kHead;
+}
+
 std::array<Acceptance, 3> all_kinds(double kept) {
   return {Acceptance(kept), Acceptance(kept), Acceptance(kept)};
 }
@@ -30,7 +35,8 @@ size_t Track::kind_of(const Proposal& proposal, size_t place) {
 
 Speculator::Speculator(const SpeculationOptions& options)
     : options_(options),
-      controller_(!options.draft_head.empty()),
+      model_(options.model.backend ? std::make_unique<DraftModel>(options.model) : nullptr),
+      controller_(chain_of(options)),
       acceptance_(options.drafters.size(), all_kinds(kKeptOfAll)),
       is_drafting_(!options.by_cost) {
   NIBBLE_CHECK(options_.max_drafts > 0 && options_.max_drafts <= kMaxDrafts, "{} drafts",
@@ -41,8 +47,8 @@ std::unique_ptr<Track> Speculator::start(std::span<const TokenId> prompt,
                                          const Prediction* prediction) const {
   auto track = std::make_unique<Track>();
   for (size_t i = 0; i < options_.drafters.size(); ++i) {
-    auto drafter =
-        options_.drafters[i]({.prediction = prediction, .ngram = options_.ngram, .finished = &finished_});
+    auto drafter = options_.drafters[i](
+        {.prediction = prediction, .ngram = options_.ngram, .finished = &finished_, .model = model_.get()});
     if (!drafter) continue;
     drafter->push(prompt);
     track->lines_.push_back({.index = i, .drafter = std::move(drafter), .acceptance = all_kinds(kKeptOfOne)});
@@ -77,7 +83,7 @@ Speculator::Best Speculator::best_of(Track& track, int most) {
   Best best;
   double best_sum = 0;
   for (Track::Line& line : track.lines_) {
-    if (options_.by_cost && line.num_steps_to_wait > 0) {
+    if (options_.by_cost && line.num_steps_to_wait > 0 && !line.drafter->has_made_drafts()) {
       --line.num_steps_to_wait;
       continue;
     }
@@ -109,7 +115,14 @@ void Speculator::choose(int num_rows, int num_sequences, int num_rows_left, std:
     offers[i].chances = std::move(best.chances);
   }
   if (!options_.by_cost) return;
-  controller_.choose(num_sequences, num_rows - num_sequences, num_rows_left, offers);
+  // What a step with a prompt costs is not measured, so nobody knows what drafts add to it.
+  if (num_rows > num_sequences) {
+    is_drafting_ = false;
+    for (Choice& choice : choices) choice.tokens.clear();
+    controller_.pass();
+    return;
+  }
+  controller_.choose(num_sequences, num_rows_left, offers);
   is_drafting_ = controller_.num_to_draft() > 0;
   for (size_t i = 0; i < choices.size(); ++i) {
     choices[i].tokens.resize(static_cast<size_t>(offers[i].num_taken));
@@ -117,9 +130,23 @@ void Speculator::choose(int num_rows, int num_sequences, int num_rows_left, std:
   }
 }
 
+// The controller takes note of what it has decided: it would take drafts that are to be made in the next step for made, and find none.
+void Speculator::consider(int num_rows, int num_sequences, int num_rows_left, std::span<Choice> choices) {
+  const Controller before = controller_;
+  choose(num_rows, num_sequences, num_rows_left, choices);
+  if (is_drafting_) controller_ = before;
+}
+
 int Speculator::num_to_draft() const {
-  if (options_.draft_head.empty()) return 0;
+  if (!has_head() && !model_) return 0;
   return options_.by_cost ? controller_.num_to_draft() : std::min(options_.max_drafts, kMaxDraftsOfHead);
+}
+
+DraftModel::CatchUp Speculator::make_drafts(std::span<Track* const> tracks, int num_drafts) {
+  if (!model_) return {};
+  for (Track* track : tracks)
+    for (Track::Line& line : track->lines_) line.drafter->want(num_drafts);
+  return model_->run();
 }
 
 }  // namespace nibble::speculative

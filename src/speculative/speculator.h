@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <memory>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "speculative/acceptance.h"
@@ -24,6 +25,9 @@ struct SpeculationOptions {
   NgramLengths ngram{};
   // A folder with a draft head, which the backend must have been given (setup/speculation.h). Empty: there is none.
   std::filesystem::path draft_head{};
+  // The name or the path of a model that drafts, and what it was loaded to. Empty: there is none.
+  std::string draft_model{};
+  DraftModelOptions model{};
 };
 
 // The drafters of one sequence.
@@ -69,8 +73,13 @@ class Speculator {
   };
   // Fills in the drafts of the next step, whose size without drafts is given.
   void choose(int num_rows, int num_sequences, int num_rows_left, std::span<Choice> choices);
-  // Tokens that the head is to draft for each sequence in that step, for the one after it.
+  // Asks whether a step of this size would have drafts, for is_drafting(). Where it would, that is decided again when the step is planned.
+  void consider(int num_rows, int num_sequences, int num_rows_left, std::span<Choice> choices);
+  // Tokens that the head or the model is to draft for each sequence in that step, for the one after it.
   int num_to_draft() const;
+  bool has_head() const { return !options_.draft_head.empty(); }
+  // The model makes so many drafts behind each of the texts, where there is a model.
+  DraftModel::CatchUp make_drafts(std::span<Track* const> tracks, int num_drafts);
   // A step in which every sequence got a token, prompts apart.
   void add(const StepMeasure& step) { controller_.add(step); }
   // Says whether drafts would have been chosen when that was asked last: the next step then begins when this one's tokens are known.
@@ -85,6 +94,7 @@ class Speculator {
 
   SpeculationOptions options_;
   FinishedTexts finished_;
+  std::unique_ptr<DraftModel> model_;
   Controller controller_;
   std::vector<std::array<Acceptance, Track::kNumKinds>> acceptance_;  // of all sequences, by drafter
   bool is_drafting_;

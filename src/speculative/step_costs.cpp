@@ -22,6 +22,13 @@ double StepCosts::Measured::middle() const {
   return *middle;
 }
 
+size_t StepCosts::plain_of(int num_sequences) {
+  const auto num = static_cast<size_t>(std::max(1, num_sequences));
+  if (num <= 8) return num - 1;
+  const auto doublings = static_cast<size_t>(std::bit_width(num)) - 4;  // beyond 8
+  return std::min(7 + 8 * doublings + ((num >> doublings) - 8), kNumPlainSizes - 1);
+}
+
 size_t StepCosts::row_of(int num_sequences) {
   const int log = std::bit_width(static_cast<unsigned>(std::max(1, num_sequences))) - 1;
   return std::min(static_cast<size_t>(log), kNumSequenceSizes - 1);
@@ -32,36 +39,42 @@ size_t StepCosts::column_of(int num_more_rows) {
   return static_cast<size_t>(above - kMoreRows.begin()) - 1;
 }
 
-void StepCosts::add(int num_sequences, int num_more_rows, double seconds) {
-  rows_[row_of(num_sequences)][column_of(num_more_rows)].add(seconds);
+void StepCosts::add(int num_sequences, int num_more_rows, double seconds, bool has_chain) {
+  if (num_more_rows == 0 && !has_chain) {
+    plain_[plain_of(num_sequences)].add(seconds);
+  } else if (const std::optional<double> none = plain(num_sequences)) {
+    auto& rows = has_chain ? chain_ : more_;
+    rows[row_of(num_sequences)][column_of(num_more_rows)].add(seconds - *none);
+  }
 }
 
 std::optional<double> StepCosts::plain(int num_sequences) const {
-  const Measured& measured = rows_[row_of(num_sequences)][0];
+  const Measured& measured = plain_[plain_of(num_sequences)];
   return measured.num < kEnoughSteps ? std::nullopt : std::optional(measured.middle());
 }
 
-std::optional<double> StepCosts::measured(int num_sequences, int num_more_rows) const {
-  const Measured& measured = rows_[row_of(num_sequences)][column_of(num_more_rows)];
-  return measured.num == 0 ? std::nullopt : std::optional(measured.middle());
+std::optional<double> StepCosts::seconds_with_chain(int num_sequences, int num_more_rows) const {
+  const std::optional<double> none = plain(num_sequences);
+  const Measured& measured = chain_[row_of(num_sequences)][column_of(num_more_rows)];
+  return !none || measured.num == 0 ? std::nullopt : std::optional(*none + std::max(0.0, measured.middle()));
 }
 
 std::optional<double> StepCosts::seconds(int num_sequences, int num_more_rows) const {
   const std::optional<double> none = plain(num_sequences);
   if (!none || num_more_rows == 0) return none;
-  const Row& row = rows_[row_of(num_sequences)];
+  const Row& row = more_[row_of(num_sequences)];
   const size_t column = column_of(num_more_rows);
   size_t below = column, above = column + 1;
-  while (row[below].num == 0) --below;  // the first one has been measured
+  while (below > 0 && row[below].num == 0) --below;
   while (above < row.size() && row[above].num == 0) ++above;
-  const double least = std::max(*none, row[below].middle());
+  const double least = *none + (below == 0 ? 0.0 : std::max(0.0, row[below].middle()));
   if (kMoreRows[below] == num_more_rows) return least;
   const int num_beyond = num_more_rows - kMoreRows[below];
   if (above == row.size()) {  // rows get cheaper, as they share more experts
     const double per_row = below == 0 ? 0 : 0.5 * (least - *none) / kMoreRows[below];
     return least + std::max(per_row, kGuessedShare / num_sequences * *none) * num_beyond;
   }
-  const double most = std::max(least, row[above].middle());
+  const double most = std::max(least, *none + row[above].middle());
   return least + (most - least) * num_beyond / (kMoreRows[above] - kMoreRows[below]);
 }
 

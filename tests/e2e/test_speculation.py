@@ -67,8 +67,10 @@ def test_every_way_to_draft_gives_the_answers_of_none():
         assert samples[("vllm:spec_decode_num_drafts_total", ("engine", "0"))] == 0
     config = '{"method": "ngram", "num_speculative_tokens": 7, "prompt_lookup_min": 2}'
     head = json.dumps({"method": "eagle3", "model": str(HEAD), "num_speculative_tokens": 3})
-    by_cost = [("--speculate", "auto"), ("--speculate", f"eagle3={HEAD}")]
-    always = [("--speculate", "suffix"), ("--speculative-config", config), ("--speculative-config", head)]
+    model = json.dumps({"method": "draft_model", "model": "tiny", "num_speculative_tokens": 3})
+    by_cost = [("--speculate", "auto"), ("--speculate", f"eagle3={HEAD}"), ("--speculate", "model=tiny")]
+    configs = [("--speculative-config", how) for how in (config, head, model)]
+    always = [("--speculate", "suffix"), *configs]
     for flags in by_cost + always:
         with serving(*flags) as server:
             assert answers(server) == plain, flags
@@ -124,10 +126,11 @@ def test_run_says_what_the_drafts_came_to():
 
 def test_what_cannot_be_drafted_with_is_refused_in_a_line():
     for flags, why in [
-        (("--speculate", "eagle3"), b"auto, off, ngram, suffix, eagle3=FOLDER"),
-            (("--speculate", "eagle3=/nowhere"), b"/nowhere: is no draft head"),
-            (("--speculate", f"eagle3={HEAD.parents[1] / 'tiny-gpt-oss'}"), b"'architectures'"),
-        (("--speculative-config", '{"method": "medusa"}'), b"must be ngram, suffix or eagle3"),
+        (("--speculate", "eagle3"), b"auto, off, ngram, suffix, eagle3=FOLDER, model=MODEL"),
+        (("--speculate", "model=synthetic:gpt-oss-20b"), b"a vocabulary of 201088 tokens and tiny one of 4096"),
+        (("--speculate", "eagle3=/nowhere"), b"/nowhere: is no draft head"),
+        (("--speculate", f"eagle3={HEAD.parents[1] / 'tiny-gpt-oss'}"), b"'architectures'"),
+        (("--speculative-config", '{"method": "medusa"}'), b"must be ngram, suffix, eagle3 or draft_model"),
         (("--speculate", "auto", "--speculative-config", '{"method": "ngram"}'), b"leave one out"),
     ]:
         refused = nibble("run", "tiny", "-p", "x", *flags)

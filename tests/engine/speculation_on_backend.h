@@ -112,9 +112,23 @@ class SpeculationOnBackend : public testing::TestWithParam<SpeculatingBackend> {
     return open_draft_head(speculation.draft_head, weights()->config);
   }
 
+  // The model itself drafts, in small steps, and with too few pages for all texts.
+  static speculative::DraftModelOptions draft_model_of(const speculative::SpeculationOptions& speculation,
+                                                       std::shared_ptr<const Weights> drafting) {
+    if (speculation.draft_model.empty()) return {};
+    speculative::DraftModelOptions model{
+        .num_full_pages = 40, .num_sliding_pages = 30, .max_batch_tokens = 24};
+    model.backend = GetParam().make(std::move(drafting), {.num_full_pages = model.num_full_pages,
+                                                          .num_sliding_pages = model.num_sliding_pages,
+                                                          .max_batch_tokens = model.max_batch_tokens,
+                                                          .num_threads = 1});
+    return model;
+  }
+
   // All at once.
-  Served serve(const std::vector<Asked>& all, const speculative::SpeculationOptions& speculation,
+  Served serve(const std::vector<Asked>& all, speculative::SpeculationOptions speculation,
                int num_full_pages = 200, int max_sequences = 6) const {
+    speculation.model = draft_model_of(speculation, weights());
     const EngineOptions options{.num_full_pages = num_full_pages,
                                 .num_sliding_pages = 60,
                                 .max_batch_tokens = 64,
@@ -192,6 +206,7 @@ class SpeculationOnBackend : public testing::TestWithParam<SpeculatingBackend> {
     options.ngram = {.least = 2, .most = 8};
     if (name == "all" || name == speculative::kHeadDrafter)
       options.draft_head = test::source_path("models/tiny-gpt-oss-eagle3/specforge");
+    if (name == speculative::kModelDrafter) options.draft_model = "itself";
     for (const speculative::DrafterRow& row : speculative::drafter_table())
       if (name == "all" || row.name == name || row.by_request) options.drafters.emplace_back(row.make);
     return options;
@@ -226,18 +241,21 @@ TEST_P(SpeculationOnBackend, MixedRequestsAreAnsweredToTheBitAsWithout) {
   expect_same(known, plain);
   EXPECT_GT(known.state.drafts.num_accepted, known.state.drafts.num_tokens / 3);
   EXPECT_LT(known.state.drafts.num_accepted, known.state.drafts.num_tokens);
-  for (const char* name : {"eagle3", "ngram", "suffix"}) {
+  for (const char* name : {"model", "eagle3", "ngram", "suffix"}) {
     SCOPED_TRACE(name);
     const Served drafted = serve(all, drafter(name, false, 6));
     expect_same(drafted, plain);
-    if (name == speculative::kHeadDrafter) {
+    const bool has_network = name == speculative::kHeadDrafter || name == speculative::kModelDrafter;
+    if (has_network) {
       EXPECT_GT(drafted.state.drafts.num_accepted, drafted.state.drafts.num_tokens / 4);
     }
+    if (GetParam().is_slow && has_network) continue;
     if (GetParam().is_slow) break;
     EXPECT_GT(drafted.state.drafts.num_accepted, 0u);
     EXPECT_LT(drafted.state.drafts.num_accepted, drafted.state.drafts.num_tokens);
   }
   expect_same(serve(all, drafter("all", true, 16)), plain);
+  expect_same(serve(all, drafter("model", true, 16)), plain);
 }
 
 TEST_P(SpeculationOnBackend, AndAloneAndWithPagesThatRunOut) {
@@ -269,6 +287,25 @@ TEST_P(SpeculationOnBackend, WhatIsAcceptedTakesNoStep) {
   EXPECT_EQ(plain.answers[0].finished->num_steps, 40);
   EXPECT_EQ(finished.num_steps + static_cast<int>(finished.drafts.num_accepted), 40);
   EXPECT_GT(finished.drafts.num_accepted, 10u);
+}
+
+// A model that drafts for itself says what it will say: greedy, every draft is right.
+TEST_P(SpeculationOnBackend, AModelKnowsItsOwnAnswers) {
+  std::vector<Asked> all = mixed_requests(GetParam().is_slow ? 2 : 12, 1);
+  for (Asked& asked : all) {
+    asked.request.sample = {};
+    asked.request.stop = {.max_tokens = 30};
+    asked.request.bans = {};
+    asked.request.constraint = nullptr;
+    asked.request.prediction = nullptr;
+    asked.cancel_after = 0;
+    asked.num_choices = 1;
+  }
+  const Served plain = serve(all, {});
+  const Served drafted = serve(all, drafter("model", false, 4));
+  expect_same(drafted, plain);
+  EXPECT_EQ(drafted.state.drafts.num_accepted, drafted.state.drafts.num_tokens);
+  EXPECT_GT(drafted.state.drafts.num_tokens, 10 * all.size());
 }
 
 }  // namespace nibble

@@ -3,8 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "setup/memory.h"
 #include "setup/resolve.h"
 #include "tests/error_of.h"
+#include "tests/folders.h"
 
 namespace nibble {
 namespace {
@@ -47,10 +49,62 @@ TEST(Speculate, NamesTheFolderOfADraftHead) {
   EXPECT_TRUE(with_head.by_cost);
   for (const char* how : {"eagle3", "eagle3=", "medusa", ""})
     EXPECT_THAT(error_of([&] { speculate(how); }),
-                HasSubstr("accepted is one of auto, off, ngram, suffix, eagle3=FOLDER"));
+                HasSubstr("accepted is one of auto, off, ngram, suffix, eagle3=FOLDER, model=MODEL"));
+}
+
+TEST(Speculate, NamesAModelThatDrafts) {
+  const auto with_model = speculate("model=tiny");
+  EXPECT_EQ(with_model.draft_model, "tiny");
+  EXPECT_EQ(with_model.drafters.size(), 4u);
+  EXPECT_TRUE(with_model.by_cost);
+}
+
+// Opens the drafters that the flags ask for, beside a model.
+std::string refusal_beside(const char* model, const char* how, const char* tokenizer = nullptr) {
+  Settings settings;
+  settings.backend = "reference";
+  settings.speculate = how;
+  if (tokenizer) settings.tokenizer = tokenizer;
+  settings.models = test::source_path("models");
+  ResolvedSettings setup = resolve(settings);
+  return error_of([&] { open_drafters(setup, open_model(model, setup.places), {1024, 4}); });
+}
+
+TEST(DraftModel, HasTheVocabularyOfTheModelItDraftsFor) {
+  EXPECT_THAT(refusal_beside("tiny", "model=synthetic:gpt-oss-20b"),
+              HasSubstr("synthetic:gpt-oss-20b has a vocabulary of 201088 tokens and tiny one of 4096"));
+  // As many tokens, but not the same: synthetic weights have those of the 256 bytes.
+  const std::string config = "synthetic:" + test::source_path("models/tiny-gpt-oss/config.json");
+  EXPECT_THAT(refusal_beside("tiny", ("model=" + config).c_str()), HasSubstr("is another one to synthetic:"));
+  EXPECT_EQ(refusal_beside(config.c_str(), ("model=" + config).c_str()), "accepted");
+  EXPECT_THAT(refusal_beside("tiny", "model=nowhere"), HasSubstr("nowhere"));
+}
+
+TEST(DraftModel, TakesMemoryBesideTheOther) {
+  Settings settings;
+  settings.backend = "reference";
+  settings.speculate = "model=tiny";
+  settings.models = test::source_path("models");
+  ResolvedSettings setup = resolve(settings);
+  const Model model = open_model("tiny", setup.places);
+  const size_t budget = memory_budget(setup);
+  open_drafters(setup, model, {1024, 4});
+  EXPECT_GT(setup.draft_model_bytes, weight_bytes(model.config));
+  EXPECT_LT(memory_budget(setup), budget);
+  EXPECT_EQ(setup.draft_model->options.num_full_pages, 4 * 1024 / kPageTokens);
+  // However many sequences there may be, keys and values are bounded.
+  open_drafters(setup, model, {131072, 4096});
+  const auto& [drafting, room] = *setup.draft_model;
+  EXPECT_LE(setup.backend->plan(drafting.config, room, setup.own).kv_bytes, kMostDraftCacheBytes);
+  EXPECT_GE(room.num_full_pages, 131072 / kPageTokens);
 }
 
 TEST(SpeculativeConfig, HasTheMeaningOfVllms) {
+  const auto model = config(R"({"method": "draft_model", "model": "tiny", "num_speculative_tokens": 3})");
+  EXPECT_EQ(model.draft_model, "tiny");
+  EXPECT_EQ(model.max_drafts, 3);
+  EXPECT_EQ(model.drafters.size(), 2u);
+  EXPECT_FALSE(model.by_cost);
   const auto head = config(R"({"method": "eagle3", "model": "some/folder", "num_speculative_tokens": 3})");
   EXPECT_EQ(head.draft_head, "some/folder");
   EXPECT_EQ(head.max_drafts, 3);
@@ -68,8 +122,10 @@ TEST(SpeculativeConfig, HasTheMeaningOfVllms) {
 
 TEST(SpeculativeConfig, WhatCannotBeIsRefusedByName) {
   EXPECT_THAT(config_refusal(R"({"method": "medusa", "model": "x"})"),
-              HasSubstr("--speculative-config.method must be ngram, suffix or eagle3"));
+              HasSubstr("--speculative-config.method must be ngram, suffix, eagle3 or draft_model"));
   EXPECT_THAT(config_refusal(R"({"method": "eagle3"})"), HasSubstr("--speculative-config.model"));
+  EXPECT_THAT(config_refusal(R"({"method": "draft_model", "model": ""})"),
+              HasSubstr("--speculative-config.model"));
   EXPECT_THAT(config_refusal(R"({"method": "eagle3", "model": "x", "num_speculative_tokens": 17})"),
               HasSubstr("num_speculative_tokens must be a whole number from 1 to 16, not 17"));
   EXPECT_THAT(config_refusal(R"({"num_speculative_tokens": 3})"), HasSubstr("--speculative-config.method"));

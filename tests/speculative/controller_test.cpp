@@ -42,15 +42,32 @@ TEST(Acceptance, IsTheShareOfThoseThatWereRightLately) {
 TEST(StepCosts, AreTheMiddleOfWhatWasMeasuredAndALineBetween) {
   StepCosts costs;
   EXPECT_FALSE(costs.plain(1));
-  for (const double seconds : {1.0, 9.0, 1.0}) costs.add(1, 0, seconds);  // something else took the machine
+  for (const double seconds : {1.0, 9.0, 1.0})
+    costs.add(1, 0, seconds, false);  // something else took the machine
   EXPECT_EQ(costs.plain(1), 1.0);
   EXPECT_FALSE(costs.plain(2));
-  costs.add(1, 8, 5.0);
+  costs.add(1, 8, 5.0, false);
   EXPECT_DOUBLE_EQ(*costs.seconds(1, 4), 3.0);
   EXPECT_DOUBLE_EQ(*costs.seconds(1, 8), 5.0);
   EXPECT_GT(*costs.seconds(1, 16), 6.0);
-  costs.add(1, 2, 0.5);  // a step with more rows is never believed to be faster
+  costs.add(1, 2, 0.5, false);  // a step with more rows is never believed to be faster
   EXPECT_DOUBLE_EQ(*costs.seconds(1, 2), 1.0);
+}
+
+TEST(StepCosts, TellStepsOfOtherSizesApart) {
+  StepCosts costs;
+  for (int num = 1; num <= 128; ++num)
+    for (int n = 0; n < 7; ++n) costs.add(num, 0, num, false);
+  for (int num = 1; num <= 128; ++num) {
+    EXPECT_LE(*costs.plain(num), 1.125 * num) << num;
+    EXPECT_GE(*costs.plain(num), num) << num;
+  }
+  // What rows add is kept apart from the plain step, so it holds for another number of sequences, and with a chain.
+  costs.add(64, 8, *costs.plain(64) + 10, false);
+  costs.add(64, 8, *costs.plain(64) + 15, true);
+  EXPECT_DOUBLE_EQ(*costs.seconds(100, 8), *costs.plain(100) + 10);
+  EXPECT_DOUBLE_EQ(*costs.seconds_with_chain(100, 8), *costs.plain(100) + 15);
+  EXPECT_FALSE(costs.seconds_with_chain(100, 4));
 }
 
 // Plays an engine whose drafts are right with the chance that `chance` gives for a token of the answer, against one without. With
@@ -63,7 +80,7 @@ struct Played {
 Played play(const Cost& cost, int num_sequences, int num_tokens, int depth,
             const std::function<double(int)>& chance, bool is_disturbed = false,
             std::optional<double> chain_share = {}) {
-  Controller controller(chain_share.has_value());
+  Controller controller(chain_share ? Chain::kHead : Chain::kNone);
   std::mt19937 random(7);
   Played played;
   // As a speculator would: chances are learned from what comes, drafted or not, of each sequence and of all.
@@ -76,7 +93,7 @@ Played play(const Cost& cost, int num_sequences, int num_tokens, int depth,
       for (int place = 0; place < depth; ++place)
         offers[i].chances.push_back(all *= acceptance[i].chance(place, of_all.chance(place, 0.3, 2), 2));
     }
-    controller.choose(num_sequences, 0, 1000, offers);
+    controller.choose(num_sequences, 1000, offers);
     StepMeasure step{.num_sequences = num_sequences, .has_chain = controller.num_to_draft() > 0};
     for (size_t i = 0; i < offers.size(); ++i) {
       int num_right = 0;
@@ -190,17 +207,17 @@ TEST(Controller, TakesTheLikeliestDraftsOfAllSequences) {
   Controller controller;
   for (int n = 0; n < 3; ++n) controller.add({.num_sequences = 2, .num_tokens = 2, .seconds = 1});
   std::vector<DraftOffer> offers{{.chances = {0.99, 0.98, 0.97, 0.1}}, {.chances = {0.05, 0.04}}};
-  controller.choose(2, 0, 100, offers);
+  controller.choose(2, 100, offers);
   EXPECT_EQ(offers[0].num_taken, 3);
   EXPECT_EQ(offers[1].num_taken, 0);
-  controller.choose(2, 0, 2, offers);
+  controller.choose(2, 2, offers);
   EXPECT_EQ(offers[0].num_taken, 2) << "two rows are left";
 }
 
 TEST(Controller, DraftsNothingBeforeItKnowsWhatAPlainStepCosts) {
   Controller controller;
   std::vector<DraftOffer> offers{{.chances = {1, 1, 1}}};
-  controller.choose(1, 0, 100, offers);
+  controller.choose(1, 100, offers);
   EXPECT_EQ(offers[0].num_taken, 0);
 }
 
@@ -210,7 +227,7 @@ TEST(Controller, FindsOutWhenCostsHaveFallen) {
   const auto run = [&](const Cost& cost, int num_steps) {
     int num_drafts = 0;
     for (int n = 0; n < num_steps; ++n) {
-      controller.choose(1, 0, 100, offers);
+      controller.choose(1, 100, offers);
       const int taken = offers[0].num_taken;
       controller.add({.num_sequences = 1,
                       .num_more_rows = taken,

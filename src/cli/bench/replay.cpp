@@ -175,13 +175,14 @@ std::string replay(const ReplayOptions& options, const Settings& settings, const
   if (setup.speculation.drafters.empty())
     throw InputError("--replay compares drafting with none: say how to draft with --speculate");
   const Model model = open_model(options.model, setup.places);
-  open_draft_head(setup, model.config);
   const Tokenizer tokenizer = open_tokenizer(model.source, setup.places);
   const Capacity capacity{context_of(model.config, setup), options.num_clients};
+  open_drafters(setup, model, capacity);
   const std::vector<GenerationRequest> requests =
       read_requests(options.file, settings, model.config, tokenizer, capacity.context);
   const BackendOptions room = backend_options(model.config, setup, capacity);
   const std::unique_ptr<Backend> backend = load(model, setup, room);
+  load_draft_model(setup);
 
   Way off{.name = "off", .options = engine_options(setup, room, capacity)}, on = off;
   off.options.speculation = {};

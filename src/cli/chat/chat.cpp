@@ -66,11 +66,12 @@ void converse(Conversation& conversation, const std::function<LineReader::Outcom
 int chat(const std::string& argument, const Settings& settings) {
   ResolvedSettings setup = resolve(settings);
   const Model model = open_model(argument, setup.places);
-  open_draft_head(setup, model.config);
   const Tokenizer tokenizer = open_tokenizer(model.source, setup.places);
   const Capacity capacity{context_of(model.config, setup), 1};
+  open_drafters(setup, model, capacity);
   const BackendOptions room = backend_options(model.config, setup, capacity);
   const std::unique_ptr<Backend> backend = load(model, setup, room);
+  load_draft_model(setup);
   Engine engine(*backend, tokenizer, engine_options(setup, room, capacity));
 
   CatchInterrupt interrupt;

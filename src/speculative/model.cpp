@@ -1,0 +1,185 @@
+#include "speculative/model.h"
+
+#include <algorithm>
+#include <cmath>
+#include <exception>
+#include <utility>
+
+#include "core/check.h"
+#include "core/clock.h"
+#include "core/log.h"
+
+namespace nibble::speculative {
+namespace {
+
+// A round begins at most so many tokens behind the text: the last draft, where all of them came, and the token behind it.
+constexpr int kUsualLag{2};
+
+const SampleParams kLikeliest{.num_logprobs = 0};
+
+// True if `tokens` and the first text have whole pages in common behind the positions that the first text has filled: it then waits for
+// whoever fills them now, and shares them.
+bool has_more_in_common(std::span<const TokenId> tokens, std::span<const TokenId> other, int num_filled) {
+  const auto [end, _] = std::mismatch(tokens.begin(), tokens.end() - 1, other.begin(), other.end());
+  return (end - tokens.begin()) / kPageTokens > num_filled / kPageTokens;
+}
+
+}  // namespace
+
+// What a text has in the first step of a round.
+struct DraftModel::Reading {
+  ModelDrafter* text;
+  int first_position, num_rows;
+  int num_drafts;  // 0: the text is not caught up with yet
+};
+
+DraftModel::DraftModel(const DraftModelOptions& options)
+    : options_(options),
+      full_pool_(options.num_full_pages),
+      sliding_pool_(options.num_sliding_pages),
+      cache_(full_pool_, sliding_pool_, options.backend->config().window) {
+  NIBBLE_CHECK(options.max_batch_tokens > 0, "{} rows", options.max_batch_tokens);
+}
+
+SequencePages DraftModel::empty_pages() {
+  return {full_pool_, sliding_pool_, options_.backend->config().window};
+}
+
+DraftModel::CatchUp DraftModel::run() {
+  std::vector<ModelDrafter*> wanting = std::exchange(wanting_, {});
+  if (has_failed_) return {};
+  std::vector<Reading> readings = plan(std::move(wanting));
+  if (readings.empty()) return {};
+  try {
+    return draft(readings);
+  } catch (const std::exception& error) {
+    has_failed_ = true;
+    log::warn("the model that drafts could not be run, and is not asked again: {}", error.what());
+    return {};
+  }
+}
+
+// Those that lag the least come first, so that one with much to read puts off nobody's drafts.
+std::vector<DraftModel::Reading> DraftModel::plan(std::vector<ModelDrafter*> wanting) {
+  // Behind a text that has not gone on the drafts of the last round stand.
+  std::erase_if(wanting, [](const ModelDrafter* text) { return !text->pages_ || text->lag() == 0; });
+  for (ModelDrafter* text : wanting) text->keep_right_drafts(cache_);
+  std::stable_sort(wanting.begin(), wanting.end(),
+                   [](const ModelDrafter* a, const ModelDrafter* b) { return a->lag() < b->lag(); });
+  std::vector<Reading> readings;
+  int num_rows_left = options_.max_batch_tokens;
+  for (ModelDrafter* text : wanting) {
+    const int num_rows = std::min(text->lag(), num_rows_left);
+    if (num_rows == 0) break;
+    const auto fills_the_same = [&](const Reading& other) {
+      return other.num_rows > kUsualLag &&
+             has_more_in_common(text->text_, other.text->text_, text->num_filled());
+    };
+    if (text->lag() > kUsualLag && std::any_of(readings.begin(), readings.end(), fills_the_same)) continue;
+    const int num_drafts = num_rows == text->lag() ? text->num_wanted_ : 0;
+    const int num_positions = num_rows + std::max(0, num_drafts - 1);
+    if (text->num_filled() + num_positions > options_.backend->config().max_context ||
+        !text->pages_->reserve(num_positions)) {
+      text->pages_.reset();
+      continue;
+    }
+    readings.push_back({text, text->num_filled(), num_rows, num_drafts});
+    num_rows_left -= num_rows;
+  }
+  return readings;
+}
+
+DraftModel::CatchUp DraftModel::draft(std::span<Reading> readings) {
+  static const OutputRow kNone{};
+  std::vector<OutputRow> outputs(readings.size(), kNone);
+  std::vector<Run> runs;
+  int num_rows = 0, num_behind = 0, num_of_prompts = 0, num_rounds = 0;
+  for (size_t i = 0; i < readings.size(); ++i) {
+    const Reading& reading = readings[i];
+    const ModelDrafter& text = *reading.text;
+    outputs[i] = {.token_index = reading.num_rows - 1, .sample = &kLikeliest, .prompt = {}, .output = {}};
+    runs.push_back({.tokens = std::span(text.text_)
+                                  .subspan(static_cast<size_t>(reading.first_position),
+                                           static_cast<size_t>(reading.num_rows)),
+                    .first_position = reading.first_position,
+                    .full = text.pages_->full(),
+                    .sliding = text.pages_->sliding(),
+                    .outputs = std::span(outputs).subspan(i, reading.num_drafts > 0 ? 1 : 0)});
+    const int behind = std::max(0, reading.num_rows - (reading.num_drafts > 0 ? kUsualLag : 0));
+    num_rows += reading.num_rows;
+    num_behind += behind;
+    num_of_prompts += std::clamp(text.num_prompt_tokens_ - reading.first_position, 0, behind);
+    num_rounds = std::max(num_rounds, reading.num_drafts);
+  }
+  const Stopwatch clock;
+  std::vector<Draft> last = step(runs);
+  const double seconds_of_row = clock.seconds() / num_rows;
+  for (const Reading& reading : readings) reading.text->pages_->advance(reading.num_rows);
+
+  std::vector<std::vector<Draft>> drafts;
+  std::vector<ModelDrafter*> texts;
+  for (const Reading& reading : readings) {
+    if (reading.num_drafts == 0) continue;
+    drafts.push_back({last[texts.size()]});
+    texts.push_back(reading.text);
+  }
+  outputs.assign(texts.size(), {.token_index = 0, .sample = &kLikeliest, .prompt = {}, .output = {}});
+  for (int num_made = 1; num_made < num_rounds; ++num_made) {
+    runs.clear();
+    for (size_t i = 0; i < texts.size(); ++i) {
+      if (num_made >= texts[i]->num_wanted_) continue;
+      texts[i]->drafted_.push_back(drafts[i].back().token);
+      runs.push_back({.tokens = std::span(texts[i]->drafted_).last(1),
+                      .first_position = static_cast<int>(texts[i]->text_.size()) - 1 + num_made,
+                      .full = texts[i]->pages_->full(),
+                      .sliding = texts[i]->pages_->sliding(),
+                      .outputs = std::span(outputs).subspan(i, 1)});
+    }
+    last = step(runs);
+    auto next = last.begin();
+    for (size_t i = 0; i < texts.size(); ++i)
+      if (num_made < texts[i]->num_wanted_) drafts[i].push_back(*next++);
+  }
+  for (size_t i = 0; i < texts.size(); ++i) texts[i]->made_.take(drafts[i]);
+  return {.prompt_seconds = seconds_of_row * num_of_prompts,
+          .answer_seconds = seconds_of_row * (num_behind - num_of_prompts)};
+}
+
+// The likeliest token of each output row.
+std::vector<Draft> DraftModel::step(std::span<const Run> runs) {
+  std::vector<Draft> tokens;
+  for (const SampledToken& token : options_.backend->step({.runs = runs}).outputs)
+    tokens.push_back({.token = token.token, .probability = std::exp(token.logprob)});
+  return tokens;
+}
+
+ModelDrafter::ModelDrafter(DraftModel& model) : model_(&model), pages_(model.empty_pages()) {}
+
+void ModelDrafter::push(std::span<const TokenId> tokens) {
+  if (text_.empty()) num_prompt_tokens_ = static_cast<int>(tokens.size());
+  text_.insert(text_.end(), tokens.begin(), tokens.end());
+  made_.push(tokens);
+}
+
+void ModelDrafter::want(int num_drafts) {
+  num_wanted_ = num_drafts;
+  model_->wanting_.push_back(this);
+}
+
+// Counts drafts that came as filled, but for the last token of the text, which always runs. A text that lags goes on behind pages that
+// others have filled, where these are more than its own.
+void ModelDrafter::keep_right_drafts(PrefixCache& cache) {
+  const auto behind = std::span(text_).subspan(static_cast<size_t>(num_filled()));
+  const auto [end, _] = std::mismatch(drafted_.begin(), drafted_.end(), behind.begin(), behind.end() - 1);
+  pages_->advance(static_cast<int>(end - drafted_.begin()));
+  drafted_.clear();
+  pages_->give_back_unfilled();
+  pages_->add_to(cache, text_);
+  if (lag() <= kPageTokens) return;
+  const Prefix known = cache.find(text_);
+  if (known.num_tokens() <= num_filled()) return;
+  pages_.emplace(model_->empty_pages());
+  pages_->resume(known);
+}
+
+}  // namespace nibble::speculative

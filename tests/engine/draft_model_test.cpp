@@ -1,0 +1,194 @@
+// Tests the model that drafts, on the toy model, which sees through the page tables what the model was given: each draft must be the
+// likeliest token behind the whole text and the drafts before it.
+#include "speculative/model.h"
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <random>
+#include <stdexcept>
+#include <vector>
+
+#include "tests/engine/toy_backend.h"
+#include "tests/engine/toy_drafter.h"
+#include "tests/engine/toy_engine.h"
+
+namespace nibble::speculative {
+namespace {
+
+using Text = std::vector<TokenId>;
+
+// A model with its pages, and texts that it drafts for.
+class DraftingToy {
+ public:
+  struct Room {
+    int num_full_pages{64}, num_sliding_pages{64}, max_batch_tokens{40};
+  };
+  explicit DraftingToy(Room room) : DraftingToy(room, toy_logits) {}
+  DraftingToy(Room room, ToyModel toy)
+      : next_(likeliest(toy)),
+        backend_(std::make_shared<ToyBackend>(EngineOptions{.num_full_pages = room.num_full_pages,
+                                                            .num_sliding_pages = room.num_sliding_pages,
+                                                            .max_batch_tokens = room.max_batch_tokens},
+                                              std::move(toy))),
+        model_({backend_, room.num_full_pages, room.num_sliding_pages, room.max_batch_tokens}) {}
+
+  size_t add(const Text& prompt) {
+    texts_.push_back(prompt);
+    drafters_.push_back(std::make_unique<ModelDrafter>(model_));
+    drafters_.back()->push(prompt);
+    return texts_.size() - 1;
+  }
+  void push(size_t text, TokenId token) {
+    texts_[text].push_back(token);
+    drafters_[text]->push({&token, 1});
+  }
+  // One round for all texts.
+  DraftModel::CatchUp run(int num_drafts) {
+    for (const auto& drafter : drafters_)
+      if (drafter) drafter->want(num_drafts);
+    return model_.run();
+  }
+  Text proposed(size_t text) { return drafters_[text]->propose(16).tokens; }
+  Text right(size_t text, int num) const {
+    Text context = texts_[text];
+    for (int n = 0; n < num; ++n) context.push_back(next_(context));
+    return {context.end() - num, context.end()};
+  }
+  void end(size_t text) { drafters_[text].reset(); }
+  int num_steps() const { return backend_->num_steps(); }
+
+ private:
+  NextToken next_;
+  std::vector<Text> texts_;
+  std::shared_ptr<ToyBackend> backend_;
+  DraftModel model_;
+  std::vector<std::unique_ptr<ModelDrafter>> drafters_;
+};
+
+Text some_text(size_t num_tokens, unsigned seed) {
+  std::mt19937 random(seed);
+  Text text(num_tokens);
+  for (TokenId& token : text) token = static_cast<TokenId>(random() % 256);
+  return text;
+}
+
+TEST(DraftModel, DraftsTheLikeliestTokensHoweverTheTextGoesOn) {
+  DraftingToy toy({});
+  for (unsigned n = 0; n < 4; ++n) toy.add(some_text(5 + 9 * n, n));
+  for (int n = 0; n < 2; ++n) toy.run(3);  // the prompts are longer than a step together
+  for (size_t text = 0; text < 4; ++text) toy.push(text, 5);
+  std::mt19937 random(5);
+  for (int round = 0; round < 80; ++round) {
+    const int num_drafts = 1 + static_cast<int>(random() % 6);
+    toy.run(num_drafts);
+    for (size_t text = 0; text < 4; ++text) {
+      const Text drafts = toy.proposed(text);
+      ASSERT_EQ(drafts, toy.right(text, num_drafts)) << "round " << round;
+      // Some of them come, and then another token.
+      const size_t num_right = random() % (drafts.size() + 1);
+      for (size_t n = 0; n < num_right; ++n) toy.push(text, drafts[n]);
+      toy.push(text, static_cast<TokenId>(random() % 256));
+      EXPECT_TRUE(toy.proposed(text).empty());  // they are of another text
+    }
+  }
+}
+
+TEST(DraftModel, CatchesUpInBoundedStepsWithWhatItHasNotRead) {
+  DraftingToy toy({.num_full_pages = 40, .num_sliding_pages = 20, .max_batch_tokens = 40});
+  const size_t longer = toy.add(some_text(150, 1)), shorter = toy.add(some_text(20, 2));
+  const DraftModel::CatchUp of_prompts = toy.run(2);
+  EXPECT_GT(of_prompts.prompt_seconds, 0);
+  EXPECT_EQ(of_prompts.answer_seconds, 0);
+  EXPECT_EQ(toy.proposed(shorter),
+            toy.right(shorter, 2));  // the shorter one does not wait for the longer one
+  EXPECT_TRUE(toy.proposed(longer).empty());
+  for (int n = 0; n < 4; ++n) toy.run(2);
+  EXPECT_EQ(toy.proposed(longer), toy.right(longer, 2));
+  for (int n = 0; n < 30; ++n) toy.push(longer, 7);  // nobody asked for drafts meanwhile
+  const DraftModel::CatchUp of_answer = toy.run(2);
+  EXPECT_EQ(of_answer.prompt_seconds, 0);
+  EXPECT_GT(of_answer.answer_seconds, 0);
+  EXPECT_EQ(toy.proposed(longer), toy.right(longer, 2));
+}
+
+TEST(DraftModel, ReadsTheSamePromptOnce) {
+  DraftingToy toy({.num_full_pages = 40, .num_sliding_pages = 40, .max_batch_tokens = 64});
+  const Text prompt = some_text(64 * 4 + 3, 1);
+  for (int n = 0; n < 4; ++n) toy.add(prompt);
+  for (int n = 0; n < 5; ++n) toy.run(1);
+  for (size_t text = 0; text < 4; ++text) EXPECT_EQ(toy.proposed(text), toy.right(text, 1));
+  // Four steps for the pages that all share, and one for the three tokens behind them.
+  EXPECT_EQ(toy.num_steps(), 5);
+  toy.end(0);
+  const size_t again = toy.add(prompt);  // when some have ended, too
+  toy.run(1);
+  EXPECT_EQ(toy.proposed(again), toy.right(again, 1));
+}
+
+TEST(DraftModel, GivesUpTextsForWhichThereIsNoRoom) {
+  DraftingToy toy({.num_full_pages = 4, .num_sliding_pages = 4, .max_batch_tokens = 64});
+  const size_t first = toy.add(some_text(40, 1)), second = toy.add(some_text(60, 2));
+  toy.run(2);
+  toy.run(2);
+  EXPECT_EQ(toy.proposed(first), toy.right(first, 2));
+  EXPECT_EQ(toy.proposed(second), toy.right(second, 2));
+  const size_t third = toy.add(some_text(50, 3));
+  toy.run(2);
+  EXPECT_TRUE(toy.proposed(third).empty());
+  toy.push(first, 9);
+  toy.end(second);
+  toy.run(2);
+  EXPECT_EQ(toy.proposed(first), toy.right(first, 2));
+  EXPECT_TRUE(toy.proposed(third).empty());  // for good
+  const size_t fourth = toy.add(some_text(50, 4));
+  toy.run(2);
+  EXPECT_EQ(toy.proposed(fourth), toy.right(fourth, 2));
+  const size_t beyond_context = toy.add(some_text(5000, 5));
+  toy.run(2);
+  EXPECT_TRUE(toy.proposed(beyond_context).empty());
+}
+
+TEST(DraftModel, IsNotAskedAgainWhenItFails) {
+  int num_calls = 0;
+  DraftingToy toy({}, [&](std::span<const TokenId> context) {
+    if (++num_calls == 4) throw std::runtime_error("the device is lost");
+    return toy_logits(context);
+  });
+  const size_t text = toy.add(some_text(10, 1));
+  toy.run(3);
+  EXPECT_EQ(toy.proposed(text).size(), 3u);
+  toy.push(text, 1);
+  toy.run(3);
+  EXPECT_TRUE(toy.proposed(text).empty());
+  toy.push(text, 1);
+  toy.run(3);
+  EXPECT_TRUE(toy.proposed(text).empty());
+  EXPECT_EQ(num_calls, 4);
+}
+
+// The controller makes up its mind when the step ahead has been launched, and the trial comes with the one after it.
+TEST(DraftModel, IsTriedWhereStepsRunAheadToo) {
+  EngineOptions options{
+      .num_full_pages = 40, .num_sliding_pages = 40, .max_batch_tokens = 64, .max_sequences = 1};
+  const auto drafting = std::make_shared<ToyBackend>(options, toy_logits);
+  options.speculation = {
+      .drafters = {[](const DrafterSources& sources) {
+        return std::make_unique<ModelDrafter>(*sources.model);
+      }},
+      .draft_model = "toy",
+      .model = {drafting, options.num_full_pages, options.num_sliding_pages, options.max_batch_tokens}};
+  for (const int num_ahead : {0, 1}) {
+    ToyBackend backend(options, toy_logits, num_ahead);
+    const int num_before = drafting->num_steps();
+    {
+      Engine engine(backend, tokenizer(), options);
+      Answers answers(engine);
+      answers.wait_for(engine.submit({.prompt = some_text(10, 1), .stop = {.max_tokens = 100}}));
+    }
+    EXPECT_GE(drafting->num_steps(), num_before + 3) << num_ahead << " steps ahead";
+  }
+}
+
+}  // namespace
+}  // namespace nibble::speculative
