@@ -90,7 +90,7 @@ CudaBackend::CudaBackend(const Weights& weights, const BackendOptions& options, 
                          Plan plan)
     : config_(weights.config),
       plan_(std::move(plan)),
-      weights_(upload(weights, options.dense, options.num_threads)),
+      weights_(upload(weights, whole_of(weights.config), options.dense, options.num_threads)),
       kv_(config_, options, stream_),
       work_(config_, options, own, stream_),
       input_(config_, options, work_->input),

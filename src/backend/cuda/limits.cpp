@@ -95,7 +95,7 @@ std::string why_not_budget(const Plan& plan, const Config& config, const DeviceC
 
 MemoryPlan memory_plan(const Config& config, const BackendOptions& options, const CudaOptions& own) {
   MemoryPlan plan;
-  plan.weight_bytes = device_weight_bytes(config, options.dense);
+  plan.weight_bytes = device_weight_bytes(config, whole_of(config), options.dense);
   plan.kv_bytes = kv_bytes(config, options);
   plan.workspace_bytes = workspace_bytes(config, options, own);
   if (options.draft_head) {

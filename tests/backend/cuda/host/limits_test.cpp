@@ -94,7 +94,8 @@ TEST(CudaLimits, AContextThatDoesNotFitIsAnsweredWithTheOneThatDoes) {
 TEST(CudaLimits, WeightsThatDoNotFitAreAnsweredWithSmallerOnesIfThoseDo) {
   const Config config = *named_config("gpt-oss-20b");
   const size_t smallest =
-      device_weight_bytes(config, {Format::kMxfp4, Format::kMxfp4, Format::kMxfp4}) + kStagingBytes;
+      device_weight_bytes(config, whole_of(config), {Format::kMxfp4, Format::kMxfp4, Format::kMxfp4}) +
+      kStagingBytes;
   EXPECT_THAT(memory_refusal("gpt-oss-20b", room_for(4096), smallest + kGigabyte / 2),
               HasSubstr("--mxfp4-layers all"));
   EXPECT_THAT(memory_refusal("gpt-oss-120b", room_for(4096), 24 * kGigabyte),
@@ -179,7 +180,8 @@ TEST(CudaLimits, AHeadSharesTheModelsUnembeddingInItsFormat) {
   const auto bytes_of_head = [&](Format of_model, Format of_head) {
     options.dense.unembedding = of_model;
     options.draft_head_format = of_head;
-    return memory_plan(config, options, {}).weight_bytes - device_weight_bytes(config, options.dense);
+    return memory_plan(config, options, {}).weight_bytes -
+           device_weight_bytes(config, whole_of(config), options.dense);
   };
   const auto own = [](Format format) { return make_strips(layout_of(format), 201088, 2880).matrix_bytes(); };
   for (const Format format : {Format::kBf16, Format::kMxfp4}) {
