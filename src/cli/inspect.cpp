@@ -380,7 +380,8 @@ Action define_inspect(CLI::App& command, Settings& settings) {
       ->type_name("NAME");
   command.add_flag("--json", options->as_json, "one JSON object");
   add_settings(command, settings,
-               {SettingGroup::kMachine, SettingGroup::kDrafts, SettingGroup::kDevice, SettingGroup::kPlaces});
+               {SettingGroup::kMachine, SettingGroup::kDrafts, SettingGroup::kDevice, SettingGroup::kGpus,
+                SettingGroup::kPlaces});
   command.footer(kInspectFooter);
   return [options, &settings] { return inspect(*options, settings); };
 }

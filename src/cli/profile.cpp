@@ -275,7 +275,8 @@ Action define_profile(CLI::App& command, Settings& settings) {
   command.add_option("--trace", options->trace, "write one step in the format of Chrome's trace viewer")
       ->type_name("FILE");
   command.add_flag("--json", options->as_json, "one JSON object in place of the table");
-  add_settings(command, settings, {SettingGroup::kMachine, SettingGroup::kDevice, SettingGroup::kPlaces});
+  add_settings(command, settings,
+               {SettingGroup::kMachine, SettingGroup::kDevice, SettingGroup::kGpus, SettingGroup::kPlaces});
   command.footer(kProfileFooter);
   return [options, &settings, &command] { return profile(*options, settings, command_line(command)); };
 }

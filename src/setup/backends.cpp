@@ -11,6 +11,7 @@
 #include "backend/cuda/cuda_backend.h"
 #include "backend/cuda/kernel_table.h"
 #include "backend/cuda/limits.h"
+#include "backend/cuda/ranks/cards.h"
 #include "backend/cuda/verify/probes/probes.h"
 #endif
 #include "core/error.h"
@@ -69,8 +70,16 @@ std::unique_ptr<Backend> make_cuda(std::shared_ptr<const Weights> weights, const
                                    const OwnOptions& own) {
   return cuda::make(std::move(weights), options, own.cuda);
 }
-DeviceMemory cuda_memory() {
-  return {cuda::device_caps().total_bytes, cuda::loadable_bytes(cuda::device_caps())};
+DeviceMemory cuda_memory(const OwnOptions& own) {
+  const std::vector<int> devices = cuda::devices_of(own.cuda);
+  std::vector<DeviceMemory> all;
+  for (const int device : devices) {
+    cuda::use_device(device);
+    all.push_back({cuda::device_caps().total_bytes, cuda::loadable_bytes(cuda::device_caps())});
+  }
+  cuda::use_device(devices.front());
+  return *std::min_element(all.begin(), all.end(),
+                           [](const DeviceMemory& a, const DeviceMemory& b) { return a.free < b.free; });
 }
 // A step of 8,192 tokens works in some 2 GB, and takes a prompt of as many a quarter faster than four of 2,048 do on an H200
 // (docs/performance.md). Answers of others wait for it, 0.25 s with gpt-oss-120b.
@@ -119,7 +128,7 @@ double host_bandwidth() {
 constexpr BackendRow kBackends[] = {
 #if NIBBLE_CUDA
     {"cuda",
-     "one NVIDIA GPU",
+     "NVIDIA GPUs, one or several",
      &cuda_batch_sizes,
      &plan_cuda,
      &make_cuda,

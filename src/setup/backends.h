@@ -54,8 +54,8 @@ struct BackendRow {
   GoldenTolerance (*tolerance)(const Config&, const GoldenSet&, std::span<const KernelChoice>);
   // Measures how fast it reads the memory that it decodes from, in bytes per second, with all cores.
   double (*read_bandwidth)();
-  DeviceMemory (*memory)();  // null: the host's
-  DeviceFacts (*device)();   // the device and its present state, for records; null: the host's cores
+  DeviceMemory (*memory)(const OwnOptions&);  // of the GPU that has least free; null: the host's
+  DeviceFacts (*device)();  // the device and its present state, for records; null: the host's cores
   // Changes the tuning of a backend that `make` made, between steps. Null: there is nothing to tune.
   void (*retune)(Backend&, const cpu::CpuTuning&);
   // The roundings of these kernels that the reference has to repeat for a comparison place by place. Not set, or null: they decide so

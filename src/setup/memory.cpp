@@ -33,7 +33,7 @@ size_t needed_bytes(const Model& model, const ResolvedSettings& setup, const Bac
 
 size_t memory_budget(const ResolvedSettings& setup) {
   if (!setup.backend->memory) return available_bytes();
-  const DeviceMemory memory = setup.backend->memory();
+  const DeviceMemory memory = setup.backend->memory(setup.own);
   return std::min(static_cast<size_t>(setup.device_memory_share * static_cast<double>(memory.total)),
                   memory.free);
 }

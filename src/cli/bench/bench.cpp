@@ -182,7 +182,8 @@ Action define_bench(CLI::App& command, Settings& settings) {
                                 "one JSON object with every sample, in place of the table");
   command.add_flag("--csv", options->as_csv, "the table as CSV")->excludes(json);
   add_settings(command, settings,
-               {SettingGroup::kMachine, SettingGroup::kDrafts, SettingGroup::kDevice, SettingGroup::kPlaces});
+               {SettingGroup::kMachine, SettingGroup::kDrafts, SettingGroup::kDevice, SettingGroup::kGpus,
+                SettingGroup::kPlaces});
   auto* replayed =
       command.add_option("--replay", options->replayed, "run the requests of FILE with drafts and without");
   replayed->type_name("FILE");
