@@ -188,6 +188,7 @@ struct Report {
   std::vector<KernelChoice> kernels;  // empty unless --kernels is given
   std::string device, refusal;        // of RemoteKernels; empty unless --gpu is given
   std::optional<Verified> verified;   // what nibble verify found on this machine's GPU, if it ran
+  int num_gpus{1};                    // that share the model
   std::string draft_head{};           // the folder, and the format; empty: there is none
 
   std::string proof(const KernelChoice& row) const {
@@ -228,8 +229,9 @@ void print(const Report& report) {
                100.0 * static_cast<double>(bytes) / static_cast<double>(weights));
 
   const MemoryPlan& plan = report.plan;
-  fmt::print("\nmemory for {} x {} tokens on backend {}{}{}\n", report.capacity.num_sequences,
+  fmt::print("\nmemory for {} x {} tokens on backend {}{}{}{}\n", report.capacity.num_sequences,
              report.capacity.context, report.backend,
+             report.num_gpus == 1 ? "" : fmt::format(", of the fullest of {} GPUs", report.num_gpus),
              report.draft_head.empty() ? "" : ", with the draft head ", report.draft_head);
   const size_t kept = report.kept_weight_bytes;
   fmt::print("  {:<20} {:>10}\n", "weights", bytes_text(kept));
@@ -336,7 +338,8 @@ int inspect(const InspectOptions& options, Settings settings) {
                 {},
                 {},
                 {},
-                {}};
+                {},
+                setup.own.cuda.num_ranks()};
   const Config& config = report.model.config;
   open_draft_head(setup, config);
   if (setup.options.draft_head)

@@ -170,7 +170,7 @@ int profile(const ProfileOptions& options, const Settings& settings, const std::
   if (options.num_tokens > room.max_batch_tokens)
     throw InputError("-p {}: a step has up to {} tokens (--max-batch-tokens)", options.num_tokens,
                      room.max_batch_tokens);
-  const double bandwidth = setup.backend->read_bandwidth();
+  const double bandwidth = setup.backend->read_bandwidth(setup.own);
   const std::unique_ptr<Backend> backend = load(model, setup, room);
 
   BackendSequence sequence(*backend, room);

@@ -2,6 +2,8 @@
 #include "setup/backends.h"
 
 #include <algorithm>
+#include <set>
+#include <vector>
 
 #include "backend/cpu/cpu_backend.h"
 #include "backend/cpu/kernel_table.h"
@@ -81,6 +83,16 @@ DeviceMemory cuda_memory(const OwnOptions& own) {
   return *std::min_element(all.begin(), all.end(),
                            [](const DeviceMemory& a, const DeviceMemory& b) { return a.free < b.free; });
 }
+double cuda_bandwidth(const OwnOptions& own) {
+  double sum = 0;
+  const std::vector<int> devices = cuda::devices_of(own.cuda);
+  for (const int device : std::set<int>(devices.begin(), devices.end())) {
+    cuda::use_device(device);
+    sum += cuda::read_bandwidth();
+  }
+  cuda::use_device(devices.front());
+  return sum;
+}
 // A step of 8,192 tokens works in some 2 GB, and takes a prompt of as many a quarter faster than four of 2,048 do on an H200
 // (docs/performance.md). Answers of others wait for it, 0.25 s with gpt-oss-120b.
 BatchSizes cuda_batch_sizes() {
@@ -120,7 +132,7 @@ std::unique_ptr<Backend> make(std::shared_ptr<const Weights> weights, const Back
   return function(std::move(weights), options);
 }
 
-double host_bandwidth() {
+double host_bandwidth(const OwnOptions&) {
   ThreadPool all_cores(0);
   return read_bandwidth(all_cores, make_cold_bytes(all_cores));
 }
@@ -138,7 +150,7 @@ constexpr BackendRow kBackends[] = {
      &never,
      &cuda::why_not,
      &cuda_tolerance,
-     &cuda::read_bandwidth,
+     &cuda_bandwidth,
      &cuda_memory,
      &cuda::device_facts,
      nullptr,

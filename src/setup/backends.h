@@ -52,8 +52,8 @@ struct BackendRow {
   std::string (*why_not)();                 // why this machine cannot run it; empty where it can
   // The tolerance of its results against golden data, with the kernels that it chose.
   GoldenTolerance (*tolerance)(const Config&, const GoldenSet&, std::span<const KernelChoice>);
-  // Measures how fast it reads the memory that it decodes from, in bytes per second, with all cores.
-  double (*read_bandwidth)();
+  // Measures how fast it reads the memory that it decodes from, in bytes per second, with all cores, or all GPUs that share the model.
+  double (*read_bandwidth)(const OwnOptions&);
   DeviceMemory (*memory)(const OwnOptions&);  // of the GPU that has least free; null: the host's
   DeviceFacts (*device)();  // the device and its present state, for records; null: the host's cores
   // Changes the tuning of a backend that `make` made, between steps. Null: there is nothing to tune.

@@ -6,6 +6,8 @@
 #include <optional>
 #include <utility>
 
+#include <fmt/format.h>
+
 #include "backend/cuda/chip/images.h"
 #include "backend/cuda/chip/stream_timer.h"
 #include "backend/cuda/limits.h"
@@ -49,7 +51,7 @@ class CudaBackend final : public Backend {
 
   std::string_view name() const override { return "cuda"; }
   const Config& config() const override { return config_; }
-  std::vector<KernelChoice> kernels() const override { return choices(first_rank().plan()); }
+  std::vector<KernelChoice> kernels() const override;
   std::vector<Counter> counters() const override { return first_card().graphs.counters(); }
   StepResult step(const Batch& batch) override {
     launch(batch);
@@ -108,6 +110,26 @@ class CudaBackend final : public Backend {
   size_t num_launched_{0}, num_waited_for_{0};
   std::optional<HeadDrafter> drafter_;  // only where one rank has the model
 };
+
+// The first rank's, and how ranks add up what they have.
+std::vector<KernelChoice> CudaBackend::kernels() const {
+  std::vector<KernelChoice> rows = choices(first_rank().plan());
+  if (!is_shared()) return rows;
+  for (const Operation operation : {Operation::kProject, Operation::kExpertsDown}) {
+    KernelChoice sum =
+        *std::find_if(rows.begin(), rows.end(), [&](const auto& row) { return row.operation == operation; });
+    sum.reason = "docs/decisions/0017";
+    sum.check.clear();
+    sum.kernel = fmt::format("sum over {} ranks: words with tags, to all", num_ranks_);
+    sum.to_rows = kTaggedRows;
+    rows.push_back(sum);
+    sum.kernel = fmt::format("sum over {} ranks: rows, then flags, to all", num_ranks_);
+    sum.from_rows = kTaggedRows + 1;
+    sum.to_rows = kAnyRows;
+    rows.push_back(sum);
+  }
+  return rows;
+}
 
 // The GPUs that the ranks run on, each once.
 std::vector<int> cards_of(const std::vector<RankPlan>& plans) {

@@ -112,7 +112,7 @@ int bench(const BenchOptions& options, const Settings& settings, const std::stri
   const BackendOptions room = room_for(tests, model.config, resolved);
   const auto device = [&] { return row.device ? std::optional(row.device()) : std::nullopt; };
   // Before the weights are loaded, because it takes memory of its own.
-  const double read_bandwidth = row.read_bandwidth();
+  const double read_bandwidth = row.read_bandwidth(resolved.own);
   const std::unique_ptr<Backend> backend = load(model, resolved, room);
 
   BenchSetup setup{.record = {.date = began,
