@@ -308,6 +308,7 @@ StepResult CudaBackend::wait() {
 
 // The launches of the first GPU are recorded; the others run the same step.
 std::vector<TimedWork> CudaBackend::profile(const Batch& batch) {
+  threads_.use_first();  // for the recorder's memory
   Recorder recorder;
   std::vector<StepShape> shapes(cards_.size());
   std::vector<std::unique_ptr<StepGraph>> graphs(cards_.size());

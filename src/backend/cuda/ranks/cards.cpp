@@ -62,7 +62,7 @@ CardThreads::~CardThreads() {
 }
 
 void CardThreads::run(const std::function<void(size_t)>& f) {
-  use_device(devices_.front());
+  use_first();
   if (threads_.empty()) return f(0);
   task_ = &f;
   num_busy_ = threads_.size();

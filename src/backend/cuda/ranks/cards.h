@@ -30,6 +30,7 @@ class CardThreads {
   CardThreads& operator=(const CardThreads&) = delete;
   ~CardThreads();
 
+  void use_first() const { use_device(devices_.front()); }
   // Calls f(n) for each GPU on its thread, which uses the GPU, and returns when all are done. Throws what the first of them threw.
   void run(const std::function<void(size_t)>& f);
 

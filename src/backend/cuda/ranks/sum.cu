@@ -9,7 +9,7 @@
 namespace nibble::cuda {
 namespace {
 
-constexpr int kFewThreads{128}, kManyThreads{256}, kMeetThreads{256};
+constexpr int kFewThreads{128}, kManyThreads{512}, kMeetThreads{256};
 
 // Counts how long a thread has polled.
 class Patience {
@@ -118,6 +118,14 @@ __global__ void __launch_bounds__(kFewThreads)
   }
 }
 
+// Calls f(first of the thread's batch) for each batch of kBatch fours, kManyThreads apart. All of a batch is loaded before any of it is stored:
+// one by one, each would take the latency of memory.
+constexpr unsigned kBatch{2};
+template <typename F>
+__device__ void for_batches(unsigned first, unsigned last, const F& f) {
+  for (unsigned i = first + threadIdx.x; i < last; i += kBatch * kManyThreads) f(i);
+}
+
 // CTA n of every rank has the same fours of the rows: it sends its own to all, says so, waits for the CTAs n of the others, and adds up.
 template <Turn turn>
 __global__ void __launch_bounds__(kManyThreads)
@@ -133,15 +141,21 @@ __global__ void __launch_bounds__(kManyThreads)
   let_successor_start();
   const uint32_t tag = tag_of(links, args.number);
   if constexpr (turn != Turn::kWait) {
-    for (unsigned i = first + threadIdx.x; i < last; i += kManyThreads) {
-      const unsigned row = by_fours.quotient(i);
-      const float4 own = own_sum<float4>(args, row, 4 * static_cast<int>(by_fours.remainder(i)));
+    for_batches(first, last, [&](unsigned from) {
+      float4 own[kBatch];
+#pragma unroll
+      for (unsigned n = 0; n < kBatch; ++n)
+        if (const unsigned i = from + n * kManyThreads; i < last)
+          own[n] = own_sum<float4>(args, by_fours.quotient(i), 4 * static_cast<int>(by_fours.remainder(i)));
       for (int step = 0; step < links.num_ranks; ++step) {
         const int to = (links.rank + step) % links.num_ranks;
-        reinterpret_cast<float4*>(links.inboxes[to].rows + place_of(links, args.slot, links.rank, room))[i] =
-            own;
+        auto* rows =
+            reinterpret_cast<float4*>(links.inboxes[to].rows + place_of(links, args.slot, links.rank, room));
+#pragma unroll
+        for (unsigned n = 0; n < kBatch; ++n)
+          if (const unsigned i = from + n * kManyThreads; i < last) rows[i] = own[n];
       }
-    }
+    });
     __syncthreads();
     if (is_peer)
       store_release_system(
@@ -156,23 +170,34 @@ __global__ void __launch_bounds__(kManyThreads)
       }
     }
     __syncthreads();
-    for (unsigned i = first + threadIdx.x; i < last; i += kManyThreads) {
-      float4 sum{}, more[kMaxRanks];
-      if (args.x) sum = __ldcg(reinterpret_cast<const float4*>(args.x) + i);
+    const auto rows_of = [&](int r) {
+      return reinterpret_cast<const float4*>(inbox.rows + place_of(links, args.slot, r, room));
+    };
+    for_batches(first, last, [&](unsigned from) {
+      float4 sum[kBatch], more[kBatch][kMaxRanks];
 #pragma unroll
-      for (int r = 0; r < kMaxRanks; ++r)
-        if (r < links.num_ranks)
-          more[r] =
-              __ldcg(reinterpret_cast<const float4*>(inbox.rows + place_of(links, args.slot, r, room)) + i);
-      if (args.x)
-        add_to(sum, more[0]);
-      else
-        sum = more[0];
+      for (unsigned n = 0; n < kBatch; ++n) {
+        const unsigned i = from + n * kManyThreads;
+        if (i >= last) continue;
+        if (args.x) sum[n] = __ldcg(reinterpret_cast<const float4*>(args.x) + i);
 #pragma unroll
-      for (int r = 1; r < kMaxRanks; ++r)
-        if (r < links.num_ranks) add_to(sum, more[r]);
-      reinterpret_cast<float4*>(args.out)[i] = sum;
-    }
+        for (int r = 0; r < kMaxRanks; ++r)
+          if (r < links.num_ranks) more[n][r] = __ldcg(rows_of(r) + i);
+      }
+#pragma unroll
+      for (unsigned n = 0; n < kBatch; ++n) {
+        const unsigned i = from + n * kManyThreads;
+        if (i >= last) continue;
+        if (args.x)
+          add_to(sum[n], more[n][0]);
+        else
+          sum[n] = more[n][0];
+#pragma unroll
+        for (int r = 1; r < kMaxRanks; ++r)
+          if (r < links.num_ranks) add_to(sum[n], more[n][r]);
+        reinterpret_cast<float4*>(args.out)[i] = sum[n];
+      }
+    });
   }
 }
 
