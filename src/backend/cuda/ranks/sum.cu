@@ -10,6 +10,7 @@ namespace nibble::cuda {
 namespace {
 
 constexpr int kFewThreads{128}, kManyThreads{512}, kMeetThreads{256};
+constexpr int kManyCtas{2};  // that fit a multiprocessor, so that all are resident on every chip that has 32
 
 // Counts how long a thread has polled.
 class Patience {
@@ -118,17 +119,17 @@ __global__ void __launch_bounds__(kFewThreads)
   }
 }
 
-// Calls f(first of the thread's batch) for each batch of kBatch fours, kManyThreads apart. All of a batch is loaded before any of it is stored:
-// one by one, each would take the latency of memory.
-constexpr unsigned kBatch{2};
-template <typename F>
+// Calls f(first of the thread's batch) for each batch of so many fours, kManyThreads apart. All of a batch is loaded before any of it is
+// stored: one by one, each would take the latency of memory.
+constexpr unsigned kSent{2}, kAdded{4};
+template <unsigned batch, typename F>
 __device__ void for_batches(unsigned first, unsigned last, const F& f) {
-  for (unsigned i = first + threadIdx.x; i < last; i += kBatch * kManyThreads) f(i);
+  for (unsigned i = first + threadIdx.x; i < last; i += batch * kManyThreads) f(i);
 }
 
 // CTA n of every rank has the same fours of the rows: it sends its own to all, says so, waits for the CTAs n of the others, and adds up.
 template <Turn turn>
-__global__ void __launch_bounds__(kManyThreads)
+__global__ void __launch_bounds__(kManyThreads, kManyCtas)
     sum_many_kernel(const __grid_constant__ SumArgs args, Divisor by_fours, Timestamps timestamps) {
   const EndTimestamp end_timestamp(timestamps);
   const Links& links = args.links;
@@ -141,10 +142,10 @@ __global__ void __launch_bounds__(kManyThreads)
   let_successor_start();
   const uint32_t tag = tag_of(links, args.number);
   if constexpr (turn != Turn::kWait) {
-    for_batches(first, last, [&](unsigned from) {
-      float4 own[kBatch];
+    for_batches<kSent>(first, last, [&](unsigned from) {
+      float4 own[kSent];
 #pragma unroll
-      for (unsigned n = 0; n < kBatch; ++n)
+      for (unsigned n = 0; n < kSent; ++n)
         if (const unsigned i = from + n * kManyThreads; i < last)
           own[n] = own_sum<float4>(args, by_fours.quotient(i), 4 * static_cast<int>(by_fours.remainder(i)));
       for (int step = 0; step < links.num_ranks; ++step) {
@@ -152,7 +153,7 @@ __global__ void __launch_bounds__(kManyThreads)
         auto* rows =
             reinterpret_cast<float4*>(links.inboxes[to].rows + place_of(links, args.slot, links.rank, room));
 #pragma unroll
-        for (unsigned n = 0; n < kBatch; ++n)
+        for (unsigned n = 0; n < kSent; ++n)
           if (const unsigned i = from + n * kManyThreads; i < last) rows[i] = own[n];
       }
     });
@@ -173,30 +174,25 @@ __global__ void __launch_bounds__(kManyThreads)
     const auto rows_of = [&](int r) {
       return reinterpret_cast<const float4*>(inbox.rows + place_of(links, args.slot, r, room));
     };
-    for_batches(first, last, [&](unsigned from) {
-      float4 sum[kBatch], more[kBatch][kMaxRanks];
+    for_batches<kAdded>(first, last, [&](unsigned from) {
+      float4 sum[kAdded];
+      const auto visit = [&](const auto& f) {
 #pragma unroll
-      for (unsigned n = 0; n < kBatch; ++n) {
-        const unsigned i = from + n * kManyThreads;
-        if (i >= last) continue;
-        if (args.x) sum[n] = __ldcg(reinterpret_cast<const float4*>(args.x) + i);
-#pragma unroll
-        for (int r = 0; r < kMaxRanks; ++r)
-          if (r < links.num_ranks) more[n][r] = __ldcg(rows_of(r) + i);
-      }
-#pragma unroll
-      for (unsigned n = 0; n < kBatch; ++n) {
-        const unsigned i = from + n * kManyThreads;
-        if (i >= last) continue;
-        if (args.x)
-          add_to(sum[n], more[n][0]);
+        for (unsigned n = 0; n < kAdded; ++n)
+          if (const unsigned i = from + n * kManyThreads; i < last) f(n, i);
+      };
+      if (args.x)
+        visit([&](unsigned n, unsigned i) { sum[n] = __ldcg(reinterpret_cast<const float4*>(args.x) + i); });
+      for (int r = 0; r < links.num_ranks; ++r) {
+        const auto* rows = reinterpret_cast<const float4*>(inbox.rows + place_of(links, args.slot, r, room));
+        float4 more[kAdded];
+        visit([&](unsigned n, unsigned i) { more[n] = __ldcg(rows + i); });
+        if (r == 0 && !args.x)
+          visit([&](unsigned n, unsigned) { sum[n] = more[n]; });
         else
-          sum[n] = more[n][0];
-#pragma unroll
-        for (int r = 1; r < kMaxRanks; ++r)
-          if (r < links.num_ranks) add_to(sum[n], more[n][r]);
-        reinterpret_cast<float4*>(args.out)[i] = sum[n];
+          visit([&](unsigned n, unsigned) { add_to(sum[n], more[n]); });
       }
+      visit([&](unsigned n, unsigned i) { reinterpret_cast<float4*>(args.out)[i] = sum[n]; });
     });
   }
 }
@@ -255,6 +251,8 @@ void sum_over_ranks(const LaunchContext& gpu, const SumArgs& args, Turn turn) {
   const int hidden = args.links.hidden;
   NIBBLE_CHECK(args.num_rows <= kSumRows && args.num_parts <= kMaxExpertsPerToken && hidden % 4 == 0,
                "{} parts of {} rows of {}", args.num_parts, args.num_rows, hidden);
+  NIBBLE_CHECK(device_caps().num_multiprocessors * kManyCtas >= kSumCtas, "{} multiprocessors",
+               device_caps().num_multiprocessors);
   with_turn(turn, [&](auto t) {
     constexpr Turn kTurn = decltype(t)::value;
     if (args.num_rows <= kTaggedRows) {
