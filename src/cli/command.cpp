@@ -25,6 +25,7 @@ const char* title(SettingGroup group) {
     case SettingGroup::kCache:
     case SettingGroup::kDrafts:
     case SettingGroup::kDevice:
+    case SettingGroup::kGpus:
       return "Machine";
     case SettingGroup::kPlaces:
     case SettingGroup::kChat:

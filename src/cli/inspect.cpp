@@ -188,6 +188,7 @@ struct Report {
   std::vector<KernelChoice> kernels;  // empty unless --kernels is given
   std::string device, refusal;        // of RemoteKernels; empty unless --gpu is given
   std::optional<Verified> verified;   // what nibble verify found on this machine's GPU, if it ran
+  int num_gpus{1};                    // that share the model
   std::string draft_head{};           // the folder, and the format; empty: there is none
   std::string draft_model{};          // its name; empty: there is none
   size_t draft_model_bytes{0};
@@ -230,8 +231,9 @@ void print(const Report& report) {
                100.0 * static_cast<double>(bytes) / static_cast<double>(weights));
 
   const MemoryPlan& plan = report.plan;
-  fmt::print("\nmemory for {} x {} tokens on backend {}{}{}\n", report.capacity.num_sequences,
+  fmt::print("\nmemory for {} x {} tokens on backend {}{}{}{}\n", report.capacity.num_sequences,
              report.capacity.context, report.backend,
+             report.num_gpus == 1 ? "" : fmt::format(", of the fullest of {} GPUs", report.num_gpus),
              report.draft_head.empty() ? "" : ", with the draft head ", report.draft_head);
   const size_t kept = report.kept_weight_bytes;
   fmt::print("  {:<20} {:>10}\n", "weights", bytes_text(kept));
@@ -344,7 +346,8 @@ int inspect(const InspectOptions& options, Settings settings) {
                 {},
                 {},
                 {},
-                {}};
+                {},
+                setup.own.cuda.num_ranks()};
   const Config& config = report.model.config;
   report.capacity = {context_of(config, setup), options.num_sequences};
   open_drafters(setup, report.model, report.capacity);
@@ -392,7 +395,8 @@ Action define_inspect(CLI::App& command, Settings& settings) {
       ->type_name("NAME");
   command.add_flag("--json", options->as_json, "one JSON object");
   add_settings(command, settings,
-               {SettingGroup::kMachine, SettingGroup::kDrafts, SettingGroup::kDevice, SettingGroup::kPlaces});
+               {SettingGroup::kMachine, SettingGroup::kDrafts, SettingGroup::kDevice, SettingGroup::kGpus,
+                SettingGroup::kPlaces});
   command.footer(kInspectFooter);
   return [options, &settings] { return inspect(*options, settings); };
 }

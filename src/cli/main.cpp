@@ -4,12 +4,15 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdio>
 #include <memory>
 #include <new>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <system_error>
+#include <vector>
 
 #include "cli/bench/bench.h"
 #include "cli/chat/chat.h"
@@ -110,7 +113,11 @@ int run_command(int argc, char** argv) {
     });
   }
   try {
-    program.parse(argc, argv);
+    // vLLM's short name has two letters, which CLI11 takes for -t p.
+    std::vector<const char*> arguments(argv, argv + argc);
+    std::replace_if(
+        arguments.begin(), arguments.end(), [](std::string_view text) { return text == "-tp"; }, "--tp");
+    program.parse(argc, arguments.data());
   } catch (const CLI::CallForVersion& call) {
     fmt::print("{}", call.what());
     return kDone;

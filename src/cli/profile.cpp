@@ -222,7 +222,7 @@ int profile(const ProfileOptions& options, const Settings& settings, const std::
     throw InputError("-p {} for {} sequence{}: a step has up to {} tokens (--max-batch-tokens)",
                      options.num_tokens, options.num_sequences, options.num_sequences == 1 ? "" : "s",
                      room.max_batch_tokens);
-  const double bandwidth = setup.backend->read_bandwidth();
+  const double bandwidth = setup.backend->read_bandwidth(setup.own);
   const std::unique_ptr<Backend> backend = load(model, setup, room);
 
   const ProfiledStep step(*backend, room, options);
@@ -328,7 +328,8 @@ Action define_profile(CLI::App& command, Settings& settings) {
   command.add_option("--trace", options->trace, "write one step in the format of Chrome's trace viewer")
       ->type_name("FILE");
   command.add_flag("--json", options->as_json, "one JSON object in place of the table");
-  add_settings(command, settings, {SettingGroup::kMachine, SettingGroup::kDevice, SettingGroup::kPlaces});
+  add_settings(command, settings,
+               {SettingGroup::kMachine, SettingGroup::kDevice, SettingGroup::kGpus, SettingGroup::kPlaces});
   command.footer(kProfileFooter);
   return [options, &settings, &command] { return profile(*options, settings, command_line(command)); };
 }

@@ -231,7 +231,7 @@ Action define_serve(CLI::App& command, Settings& settings) {
       ->group(group);
   add_settings(command, settings,
                {SettingGroup::kDate, SettingGroup::kMachine, SettingGroup::kBatch, SettingGroup::kCache,
-                SettingGroup::kDrafts, SettingGroup::kDevice, SettingGroup::kPlaces});
+                SettingGroup::kDrafts, SettingGroup::kDevice, SettingGroup::kGpus, SettingGroup::kPlaces});
   command.footer(kServeFooter);
   return [options, &settings] { return serve(*options, settings); };
 }

@@ -109,6 +109,13 @@ constexpr Setting kTable[] = {
     {"multiprocessors", kDevice, "N", "launch as on a GPU with N multiprocessors", "all that it has",
      NumberField<std::optional<int>>{&S::multiprocessors, 1, 1024}},
 
+    {"tensor-parallel-size", kGpus, "N",
+     "share the model among N GPUs, each with a part of every layer; also -tp",
+     "1, or as many as --gpus names", NumberField<std::optional<int>>{&S::tensor_parallel_size, 1, 64}, "tp"},
+    {"gpus", kGpus, "LIST", "run on these GPUs: 0,2,3", "the first ones", TextField{&S::gpus}},
+    {"tensor-split", kGpus, "LIST", "parts of the model that each GPU takes: 3,1", "equal ones",
+     TextField{&S::tensor_split}},
+
     {"models", kPlaces, "DIR", "folder of the bundled models", "beside the program", TextField{&S::models}},
     {"tokenizer", kPlaces, "FILE", "tokenizer.json or .tiktoken; bytes: the 256 bytes alone",
      "the model's own", TextField{&S::tokenizer}},

@@ -58,6 +58,10 @@ struct Settings {
   // kDevice: what a GPU is taken for.
   std::optional<std::string> shared_budget;
   std::optional<int> multiprocessors;
+  // kGpus: which GPUs share the model.
+  std::optional<int> tensor_parallel_size;
+  std::optional<std::string> gpus;
+  std::optional<std::string> tensor_split;
   // kPlaces: where files are, and the log.
   std::optional<std::string> models;     // folder of the bundled models
   std::optional<std::string> tokenizer;  // a vocabulary file in place of the model's own
@@ -78,6 +82,7 @@ enum class SettingGroup {
   kCache,
   kDrafts,
   kDevice,
+  kGpus,
   kPlaces,
   kChat
 };

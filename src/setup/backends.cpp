@@ -2,6 +2,8 @@
 #include "setup/backends.h"
 
 #include <algorithm>
+#include <set>
+#include <vector>
 
 #include "backend/cpu/cpu_backend.h"
 #include "backend/cpu/kernel_table.h"
@@ -11,6 +13,7 @@
 #include "backend/cuda/cuda_backend.h"
 #include "backend/cuda/kernel_table.h"
 #include "backend/cuda/limits.h"
+#include "backend/cuda/ranks/cards.h"
 #include "backend/cuda/verify/probes/probes.h"
 #endif
 #include "core/error.h"
@@ -69,8 +72,26 @@ std::unique_ptr<Backend> make_cuda(std::shared_ptr<const Weights> weights, const
                                    const OwnOptions& own) {
   return cuda::make(std::move(weights), options, own.cuda);
 }
-DeviceMemory cuda_memory() {
-  return {cuda::device_caps().total_bytes, cuda::loadable_bytes(cuda::device_caps())};
+DeviceMemory cuda_memory(const OwnOptions& own) {
+  const std::vector<int> devices = cuda::devices_of(own.cuda);
+  std::vector<DeviceMemory> all;
+  for (const int device : devices) {
+    cuda::use_device(device);
+    all.push_back({cuda::device_caps().total_bytes, cuda::loadable_bytes(cuda::device_caps())});
+  }
+  cuda::use_device(devices.front());
+  return *std::min_element(all.begin(), all.end(),
+                           [](const DeviceMemory& a, const DeviceMemory& b) { return a.free < b.free; });
+}
+double cuda_bandwidth(const OwnOptions& own) {
+  double sum = 0;
+  const std::vector<int> devices = cuda::devices_of(own.cuda);
+  for (const int device : std::set<int>(devices.begin(), devices.end())) {
+    cuda::use_device(device);
+    sum += cuda::read_bandwidth();
+  }
+  cuda::use_device(devices.front());
+  return sum;
 }
 // A step of 8,192 tokens works in some 2 GB, and takes a prompt of as many a quarter faster than four of 2,048 do on an H200
 // (docs/performance.md). Answers of others wait for it, 0.25 s with gpt-oss-120b.
@@ -111,7 +132,7 @@ std::unique_ptr<Backend> make(std::shared_ptr<const Weights> weights, const Back
   return function(std::move(weights), options);
 }
 
-double host_bandwidth() {
+double host_bandwidth(const OwnOptions&) {
   ThreadPool all_cores(0);
   return read_bandwidth(all_cores, make_cold_bytes(all_cores));
 }
@@ -119,7 +140,7 @@ double host_bandwidth() {
 constexpr BackendRow kBackends[] = {
 #if NIBBLE_CUDA
     {"cuda",
-     "one NVIDIA GPU",
+     "NVIDIA GPUs, one or several",
      &cuda_batch_sizes,
      &plan_cuda,
      &make_cuda,
@@ -129,7 +150,7 @@ constexpr BackendRow kBackends[] = {
      &never,
      &cuda::why_not,
      &cuda_tolerance,
-     &cuda::read_bandwidth,
+     &cuda_bandwidth,
      &cuda_memory,
      &cuda::device_facts,
      nullptr,

@@ -52,10 +52,10 @@ struct BackendRow {
   std::string (*why_not)();                 // why this machine cannot run it; empty where it can
   // The tolerance of its results against golden data, with the kernels that it chose.
   GoldenTolerance (*tolerance)(const Config&, const GoldenSet&, std::span<const KernelChoice>);
-  // Measures how fast it reads the memory that it decodes from, in bytes per second, with all cores.
-  double (*read_bandwidth)();
-  DeviceMemory (*memory)();  // null: the host's
-  DeviceFacts (*device)();   // the device and its present state, for records; null: the host's cores
+  // Measures how fast it reads the memory that it decodes from, in bytes per second, with all cores, or all GPUs that share the model.
+  double (*read_bandwidth)(const OwnOptions&);
+  DeviceMemory (*memory)(const OwnOptions&);  // of the GPU that has least free; null: the host's
+  DeviceFacts (*device)();  // the device and its present state, for records; null: the host's cores
   // Changes the tuning of a backend that `make` made, between steps. Null: there is nothing to tune.
   void (*retune)(Backend&, const cpu::CpuTuning&);
   // The roundings of these kernels that the reference has to repeat for a comparison place by place. Not set, or null: they decide so

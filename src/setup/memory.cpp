@@ -34,7 +34,7 @@ size_t needed_bytes(const Model& model, const ResolvedSettings& setup, const Bac
 size_t memory_budget(const ResolvedSettings& setup) {
   size_t budget = 0;
   if (setup.backend->memory) {
-    const DeviceMemory memory = setup.backend->memory();
+    const DeviceMemory memory = setup.backend->memory(setup.own);
     budget = std::min(static_cast<size_t>(setup.device_memory_share * static_cast<double>(memory.total)),
                       memory.free);
   } else {

@@ -1,8 +1,10 @@
 #include "setup/resolve.h"
 
+#include <charconv>
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "core/error.h"
 #include "core/take_until.h"
@@ -58,6 +60,44 @@ std::optional<cuda::BlockFormat> block_format(std::string_view name) {
   return std::nullopt;
 }
 
+// Whole numbers from `least` to `most` with commas between them.
+std::vector<int> read_numbers(const char* flag, std::string_view list, int least, int most,
+                              const char* what) {
+  std::vector<int> numbers;
+  for (std::string_view rest = list; !rest.empty() || numbers.empty();) {
+    const std::string_view text = take_until(rest, ',');
+    int number = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+    if (error != std::errc{} || end != text.data() + text.size() || number < least || number > most)
+      throw InputError("{} '{}': accepted are {} with commas between them", flag, list, what);
+    numbers.push_back(number);
+  }
+  return numbers;
+}
+
+// The GPUs that share the model, and the parts that they take.
+void read_gpus(const Settings& settings, cuda::CudaOptions& options) {
+  if (settings.gpus)
+    options.gpus = read_numbers("--gpus", *settings.gpus, 0, 63, "numbers of GPUs, of which the first is 0,");
+  if (settings.tensor_split)
+    options.parts =
+        read_numbers("--tensor-split", *settings.tensor_split, 1, 1000, "whole numbers from 1 to 1000");
+  else if (settings.tensor_parallel_size || settings.gpus)
+    options.parts.assign(
+        static_cast<size_t>(settings.tensor_parallel_size.value_or(static_cast<int>(options.gpus.size()))),
+        1);
+  const auto check = [&](const char* flag, const std::string& value, size_t count) {
+    if (count != options.parts.size())
+      throw InputError("{} {}: that is {} GPU{}, and {} {}", flag, value, count, count == 1 ? "" : "s",
+                       settings.tensor_split ? "--tensor-split has parts for" : "--tensor-parallel-size says",
+                       options.parts.size());
+  };
+  if (settings.gpus) check("--gpus", *settings.gpus, options.gpus.size());
+  if (settings.tensor_parallel_size)
+    check("--tensor-parallel-size", fmt::to_string(*settings.tensor_parallel_size),
+          static_cast<size_t>(*settings.tensor_parallel_size));
+}
+
 cuda::CudaOptions cuda_options(const Settings& settings, const BackendRow& backend) {
   for (const auto& [flag, is_given] :
        {std::pair{"--shared-budget", settings.shared_budget.has_value()},
@@ -65,7 +105,10 @@ cuda::CudaOptions cuda_options(const Settings& settings, const BackendRow& backe
         std::pair{"--gpu-memory-utilization",
                   settings.gpu_memory_utilization != Settings{}.gpu_memory_utilization},
         std::pair{"--prompt-activations", settings.prompt_activations.value_or("bf16") != "bf16"},
-        std::pair{"--no-graphs", settings.graphs == "off"}})
+        std::pair{"--no-graphs", settings.graphs == "off"},
+        std::pair{"--tensor-parallel-size", settings.tensor_parallel_size.value_or(1) > 1},
+        std::pair{"--gpus", settings.gpus.has_value()},
+        std::pair{"--tensor-split", settings.tensor_split.has_value()}})
     if (is_given && !backend.is_device)
       throw InputError("{}: the backend {} runs on no GPU: leave it out", flag, backend.name);
   cuda::CudaOptions options;
@@ -75,6 +118,7 @@ cuda::CudaOptions cuda_options(const Settings& settings, const BackendRow& backe
   options.may_compile = settings.jit == "on";
   options.has_graphs = settings.graphs == "on";
   options.prompt_activations = block_format(settings.prompt_activations.value_or("bf16"));
+  read_gpus(settings, options);
   return options;
 }
 

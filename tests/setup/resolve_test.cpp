@@ -96,6 +96,38 @@ TEST(Resolve, AGpuHasGraphsUnlessTheyAreTurnedOff) {
   EXPECT_FALSE(resolve(settings).own.cuda.has_graphs);
 }
 
+TEST(Resolve, GpusShareAModelInThePartsThatAreAskedFor) {
+  Settings settings = on_backend("cpu");
+  settings.tensor_parallel_size = 1;  // what runs anyway
+  EXPECT_EQ(refusal(settings), "accepted");
+  settings.tensor_parallel_size = 2;
+  EXPECT_THAT(refusal(settings), HasSubstr("--tensor-parallel-size: the backend cpu runs on no GPU"));
+  if (all_backends().front().name != "cuda") GTEST_SKIP() << "a program without CUDA";
+  const auto parts_of = [](const Settings& asked) { return resolve(asked).own.cuda.parts; };
+  settings = on_backend("cuda");
+  EXPECT_EQ(parts_of(settings), (std::vector<int>{1}));
+  settings.gpus = "2";
+  EXPECT_EQ(parts_of(settings), (std::vector<int>{1}));
+  EXPECT_EQ(resolve(settings).own.cuda.gpus, (std::vector<int>{2}));
+  settings.gpus = "0,2,3";
+  EXPECT_EQ(parts_of(settings), (std::vector<int>{1, 1, 1}));
+  settings.tensor_parallel_size = 2;
+  EXPECT_THAT(refusal(settings),
+              HasSubstr("--gpus 0,2,3: that is 3 GPUs, and --tensor-parallel-size says 2"));
+  settings.gpus = "0,,1";
+  EXPECT_THAT(refusal(settings), HasSubstr("--gpus '0,,1': accepted are numbers of GPUs"));
+  settings.gpus.reset();
+  EXPECT_EQ(parts_of(settings), (std::vector<int>{1, 1}));
+  settings.tensor_split = "3,1";
+  EXPECT_EQ(parts_of(settings), (std::vector<int>{3, 1}));
+  settings.tensor_split = "3,0";
+  EXPECT_THAT(refusal(settings),
+              HasSubstr("--tensor-split '3,0': accepted are whole numbers from 1 to 1000"));
+  settings.tensor_split = "3,1,1";
+  EXPECT_THAT(refusal(settings),
+              HasSubstr("--tensor-parallel-size 2: that is 2 GPUs, and --tensor-split has parts for 3"));
+}
+
 Settings with_layers(const std::string& fp8, const std::string& mxfp4) {
   Settings settings;
   settings.fp8_layers = fp8;

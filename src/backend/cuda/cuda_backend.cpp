@@ -2,15 +2,17 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <optional>
 #include <utility>
 
+#include <fmt/format.h>
+
 #include "backend/cuda/chip/images.h"
 #include "backend/cuda/chip/stream_timer.h"
-#include "backend/cuda/draft/head_drafter.h"
-#include "backend/cuda/forward.h"
 #include "backend/cuda/limits.h"
-#include "backend/cuda/step_graph.h"
+#include "backend/cuda/rank.h"
+#include "backend/cuda/ranks/cards.h"
 #include "core/check.h"
 #include "core/error.h"
 #include "core/log.h"
@@ -18,14 +20,39 @@
 namespace nibble::cuda {
 namespace {
 
+// A GPU and the ranks that it runs: one, or several for tests, which then take turns.
+struct Card {
+  explicit Card(bool has_graphs) : graphs(has_graphs) {}
+
+  OwnedStream stream;
+  std::vector<std::unique_ptr<Rank>> ranks;
+  StepGraphs graphs;
+  OwnedEvent end[2];  // of the launched steps, in turn
+
+  // Has each rank send what the others need of it, and wait for what it needs of them.
+  template <typename F>
+  void take_turns(const F& f) {
+    if (ranks.size() == 1) return f(*ranks.front(), Turn::kSendAndWait);
+    for (const Turn turn : {Turn::kSend, Turn::kWait})
+      for (const auto& rank : ranks) f(*rank, turn);
+  }
+};
+
+struct RankPlan {
+  Share share;
+  int device;
+  Plan plan;
+};
+
 class CudaBackend final : public Backend {
  public:
-  CudaBackend(const Weights& weights, const BackendOptions& options, const CudaOptions& own, Plan plan);
+  CudaBackend(const Weights& weights, const BackendOptions& options, const CudaOptions& own,
+              std::vector<RankPlan> plans);
 
   std::string_view name() const override { return "cuda"; }
   const Config& config() const override { return config_; }
-  std::vector<KernelChoice> kernels() const override { return choices(plan_); }
-  std::vector<Counter> counters() const override { return graphs_.counters(); }
+  std::vector<KernelChoice> kernels() const override;
+  std::vector<Counter> counters() const override { return first_card().graphs.counters(); }
   StepResult step(const Batch& batch) override {
     launch(batch);
     return wait();
@@ -36,30 +63,30 @@ class CudaBackend final : public Backend {
   std::vector<TimedWork> profile(const Batch& batch) override;
 
  private:
-  Model model() const { return {config_, weights_, kv_}; }
-  void enqueue_layers(const StepShape& shape) {
-    Tap tap;
-    if (drafter_)
-      tap = [&](size_t layer, const ResidualInput& x) {
-        drafter_->keep(stream_, layer, shape.num_tokens, x);
-      };
-    run_layers(model(), plan_, *work_, shape, stream_, tap);
+  Card& first_card() const { return *cards_.front(); }
+  Rank& first_rank() const { return *first_card().ranks.front(); }  // which draws the samples
+  bool is_shared() const { return num_ranks_ > 1; }
+  bool is_first(const Card& card) const { return &card == &first_card(); }
+  void try_links();
+
+  StepShape upload(Card& card, const Batch& batch) const {
+    StepShape shape;
+    for (const auto& rank : card.ranks) shape = rank->input().upload(batch, card.stream);
+    return shape;
   }
-  void enqueue_unembed(const StepShape& shape, int first, int count) {
-    run_unembed(model(), plan_, *work_, shape, first, count, stream_);
-  }
-  void enqueue_sample(const StepShape& shape, int first, int count) {
-    run_sample(model(), plan_, *work_, shape, first, count, stream_);
-  }
+  void enqueue_layers(Card& card, const StepShape& shape);
+  void enqueue_unembed(Card& card, const StepShape& shape, int first, int count);
+  // `logits`: the logits are copied to pinned_logits_ as well.
+  void enqueue_sample(Card& card, const StepShape& shape, int first, int count, bool logits = false);
   void enqueue_draft(const StepShape& shape) {
-    if (drafter_) drafter_->draft(stream_, shape, *work_);
+    if (drafter_) drafter_->draft(first_card().stream, shape, first_rank().work());
   }
   // A graph ends before the sampling where that waits for masks.
-  void enqueue_recorded(const StepShape& shape) {
-    enqueue_layers(shape);
-    enqueue_unembed(shape, 0, shape.num_outputs);
+  void enqueue_recorded(Card& card, const StepShape& shape) {
+    enqueue_layers(card, shape);
+    enqueue_unembed(card, shape, 0, shape.num_outputs);
     if (shape.have_masks) return;
-    enqueue_sample(shape, 0, shape.num_outputs);
+    enqueue_sample(card, shape, 0, shape.num_outputs);
     enqueue_draft(shape);
   }
   // A step that was launched.
@@ -68,94 +95,210 @@ class CudaBackend final : public Backend {
     int num_outputs{0};
     std::vector<float> logits;
     DraftDownload drafts;
-    OwnedEvent end;
   };
-  void download_logits(int count, std::vector<float>& logits);
+  void launch_on(Card& card, const StepShape& shape, bool want_logits, Launched& step);
+  void copy_logits(int count);
+  void take_logits(int count, std::vector<float>& logits);
 
   Config config_;
-  Plan plan_;
-  DeviceWeights weights_;
-  OwnedStream stream_;
-  KvStorage kv_;
-  OwnedWorkspace work_;
-  InputUpload input_;
+  int num_ranks_;
+  CardThreads threads_;
+  std::vector<std::unique_ptr<Card>> cards_;
+  FailureFlag failure_;
   PinnedBuffer pinned_logits_;
   std::array<Launched, 2> launched_;  // in turn
   size_t num_launched_{0}, num_waited_for_{0};
-  StepGraphs graphs_;
-  std::optional<HeadDrafter> drafter_;
+  std::optional<HeadDrafter> drafter_;  // only where one rank has the model
 };
 
+// The first rank's, and how ranks add up what they have.
+std::vector<KernelChoice> CudaBackend::kernels() const {
+  std::vector<KernelChoice> rows = choices(first_rank().plan());
+  if (!is_shared()) return rows;
+  for (const Operation operation : {Operation::kProject, Operation::kExpertsDown}) {
+    KernelChoice sum =
+        *std::find_if(rows.begin(), rows.end(), [&](const auto& row) { return row.operation == operation; });
+    sum.reason = "docs/decisions/0017";
+    sum.check.clear();
+    sum.kernel = fmt::format("sum over {} ranks: words with tags, to all", num_ranks_);
+    sum.to_rows = kTaggedRows;
+    rows.push_back(sum);
+    sum.kernel = fmt::format("sum over {} ranks: rows, then flags, to all", num_ranks_);
+    sum.from_rows = kTaggedRows + 1;
+    sum.to_rows = kAnyRows;
+    rows.push_back(sum);
+  }
+  return rows;
+}
+
+// The GPUs that the ranks run on, each once.
+std::vector<int> cards_of(const std::vector<RankPlan>& plans) {
+  std::vector<int> cards;
+  for (const RankPlan& plan : plans)
+    if (std::find(cards.begin(), cards.end(), plan.device) == cards.end()) cards.push_back(plan.device);
+  return cards;
+}
+
 CudaBackend::CudaBackend(const Weights& weights, const BackendOptions& options, const CudaOptions& own,
-                         Plan plan)
+                         std::vector<RankPlan> plans)
     : config_(weights.config),
-      plan_(std::move(plan)),
-      weights_(upload(weights, options.dense, options.num_threads)),
-      kv_(config_, options, stream_),
-      work_(config_, options, own, stream_),
-      input_(config_, options, work_->input),
-      pinned_logits_(static_cast<size_t>(kOutputRows) * static_cast<size_t>(config_.vocab) * sizeof(float)),
-      graphs_(own.has_graphs) {
+      num_ranks_(static_cast<int>(plans.size())),
+      threads_(cards_of(plans)),
+      cards_(cards_of(plans).size()),
+      pinned_logits_(static_cast<size_t>(kOutputRows) * static_cast<size_t>(config_.vocab) * sizeof(float)) {
+  const std::vector<int> devices = cards_of(plans);
+  if (is_shared()) connect(devices);
+  threads_.run([&](size_t n) {
+    cards_[n] = std::make_unique<Card>(own.has_graphs);
+    Card& card = *cards_[n];
+    for (RankPlan& plan : plans)
+      if (plan.device == devices[n])
+        card.ranks.push_back(
+            std::make_unique<Rank>(weights, plan.share, options, own, std::move(plan.plan), card.stream));
+    if (n == 0 && options.draft_head)
+      drafter_.emplace(weights, first_rank().weights(), options, first_rank().plan().target(), card.stream);
+    prepare_kernels();
+    card.stream.wait();
+  });
   for (Launched& step : launched_)
     step.results = PinnedBuffer(static_cast<size_t>(options.max_batch_tokens) * sizeof(SampleResult));
-  if (options.draft_head) drafter_.emplace(weights, weights_, options, plan_.target(), stream_);
-  prepare_kernels();
-  stream_.wait();
+  if (!is_shared()) return;
+  std::vector<Rank*> ranks(plans.size());
+  for (const auto& card : cards_)
+    for (const auto& rank : card->ranks) ranks[static_cast<size_t>(rank->share().rank)] = rank.get();
+  for (Rank* rank : ranks) rank->link(ranks, StepNumbers(config_, options.max_batch_tokens), failure_.data());
+  try_links();
 }
 
-// Appends the logits of the outputs that were computed last.
-void CudaBackend::download_logits(int count, std::vector<float>& logits) {
+// A driver may say that GPUs can write to each other where the machine then drops what they write.
+void CudaBackend::try_links() {
+  threads_.run([&](size_t n) {
+    for (const auto& rank : cards_[n]->ranks) rank->begin_trial(cards_[n]->stream);
+  });
+  std::atomic<bool> are_right{true};
+  threads_.run([&](size_t n) {
+    Card& card = *cards_[n];
+    card.take_turns([&](Rank& rank, Turn turn) { rank.run_trial(turn, card.stream); });
+    for (const auto& rank : card.ranks)
+      if (!rank->trial_was_right(card.stream)) are_right = false;
+  });
+  if (failure_.take() || !are_right)
+    throw InputError(
+        "--tensor-parallel-size {}: the driver says that the GPUs can write into each other's memory, but "
+        "what "
+        "they write does not arrive; IOMMU and ACS settings of the machine can cause that",
+        num_ranks_);
+}
+
+void CudaBackend::enqueue_layers(Card& card, const StepShape& shape) {
+  Tap tap;
+  if (drafter_)
+    tap = [&](size_t layer, const ResidualInput& x) {
+      drafter_->keep(card.stream, layer, shape.num_tokens, x);
+    };
+  for (const auto& rank : card.ranks) rank->embed(shape, card.stream);
+  for (int half = 0; half < first_rank().num_halves(); ++half) {
+    for (const auto& rank : card.ranks) rank->run_half(shape, half, card.stream, tap);
+    if (!is_shared()) continue;
+    for (int n = 0; n < Rank::num_sums(shape); ++n)
+      card.take_turns([&](Rank& rank, Turn turn) { rank.sum(shape, half, n, turn, card.stream); });
+  }
+}
+
+void CudaBackend::enqueue_unembed(Card& card, const StepShape& shape, int first, int count) {
+  for (const auto& rank : card.ranks) rank->unembed(shape, first, count, card.stream);
+  if (is_shared())
+    card.take_turns([&](Rank& rank, Turn turn) { rank.meet_with_logits(first, turn, card.stream); });
+}
+
+// The others write the next logits when all have met again.
+void CudaBackend::enqueue_sample(Card& card, const StepShape& shape, int first, int count, bool logits) {
+  if (is_first(card)) {
+    first_rank().sample(shape, first, count, card.stream);
+    if (logits) copy_logits(count);
+  }
+  if (is_shared())
+    card.take_turns([&](Rank& rank, Turn turn) { rank.meet_with_tokens(first, count, turn, card.stream); });
+}
+
+void CudaBackend::copy_logits(int count) {
   const size_t num_logits = static_cast<size_t>(count) * static_cast<size_t>(config_.vocab);
-  const auto* downloaded = pinned_logits_.as<float>();
-  check(cudaMemcpyAsync(pinned_logits_.as<void>(), work_->logits, num_logits * sizeof(float),
-                        cudaMemcpyDeviceToHost, stream_),
+  check(cudaMemcpyAsync(pinned_logits_.as<void>(), first_rank().work().logits, num_logits * sizeof(float),
+                        cudaMemcpyDeviceToHost, first_card().stream),
         "copying logits");
-  stream_.wait();
-  logits.insert(logits.end(), downloaded, downloaded + num_logits);
 }
 
-// Logits are for tests and tools: who wants them waits for the step here.
+// Appends the logits that were copied last.
+void CudaBackend::take_logits(int count, std::vector<float>& logits) {
+  first_card().stream.wait();
+  const auto* downloaded = pinned_logits_.as<float>();
+  logits.insert(logits.end(), downloaded,
+                downloaded + static_cast<size_t>(count) * static_cast<size_t>(config_.vocab));
+}
+
+// Before anything of a step is launched, every GPU has its graph and its input: one that waits for another's launches would wait for memory that
+// is taken as well.
 void CudaBackend::launch(const Batch& batch) {
   NIBBLE_CHECK(num_launched_ - num_waited_for_ < launched_.size(), "nobody waits for the steps");
   Launched& step = launched_[num_launched_ % launched_.size()];
   step.logits.clear();
-  const StepShape shape = input_.upload(batch, stream_);
   step.num_outputs = 0;  // without those of spare rows
   for (const Run& run : batch.runs) step.num_outputs += static_cast<int>(run.outputs.size());
+  std::vector<StepShape> shapes(cards_.size());
+  threads_.run([&](size_t n) {
+    Card& card = *cards_[n];
+    shapes[n] = upload(card, batch);
+    if (shapes[n].is_recorded())
+      card.graphs.prepare(shapes[n], card.stream, [&] { enqueue_recorded(card, shapes[n]); });
+  });
+  threads_.run([&](size_t n) { launch_on(*cards_[n], shapes[n], batch.want_logits, step); });
+  if (drafter_) drafter_->download(first_card().stream, batch, shapes.front(), step.drafts);
+  for (const auto& card : cards_)
+    check(cudaEventRecord(card->end[num_launched_ % launched_.size()], card->stream), "launching a step");
+  ++num_launched_;
+}
+
+// Logits are for tests and tools: who wants them waits for the step here.
+void CudaBackend::launch_on(Card& card, const StepShape& shape, bool want_logits, Launched& step) {
+  const bool takes_logits = want_logits && is_first(card);
   if (shape.is_recorded()) {
-    graphs_.launch(shape, stream_, [&] { enqueue_recorded(shape); });
+    card.graphs.launch(shape, card.stream, [&] { enqueue_recorded(card, shape); });
     if (shape.have_masks) {
-      input_.upload_masks(stream_);
-      enqueue_sample(shape, 0, shape.num_outputs);
-      enqueue_draft(shape);
+      if (is_first(card)) first_rank().input().upload_masks(card.stream);
+      enqueue_sample(card, shape, 0, shape.num_outputs);
+      if (is_first(card)) enqueue_draft(shape);
     }
-    if (batch.want_logits) download_logits(step.num_outputs, step.logits);
+    if (takes_logits) {
+      copy_logits(step.num_outputs);
+      take_logits(step.num_outputs, step.logits);
+    }
   } else if (shape.num_tokens > 0) {
-    graphs_.count_step_without();
-    enqueue_layers(shape);
-    input_.upload_masks(stream_);
+    card.graphs.count_step_without();
+    enqueue_layers(card, shape);
+    if (is_first(card)) first_rank().input().upload_masks(card.stream);
     for (int first = 0; first < shape.num_outputs; first += kOutputRows) {
       const int count = std::min(kOutputRows, shape.num_outputs - first);
-      enqueue_unembed(shape, first, count);
-      enqueue_sample(shape, first, count);
-      if (batch.want_logits) download_logits(count, step.logits);
+      enqueue_unembed(card, shape, first, count);
+      enqueue_sample(card, shape, first, count, takes_logits);
+      if (takes_logits) take_logits(count, step.logits);
     }
-    enqueue_draft(shape);
+    if (is_first(card)) enqueue_draft(shape);
   }
-  if (step.num_outputs > 0)
-    check(cudaMemcpyAsync(step.results.as<void>(), work_->results,
+  if (is_first(card) && step.num_outputs > 0)
+    check(cudaMemcpyAsync(step.results.as<void>(), first_rank().work().results,
                           static_cast<size_t>(step.num_outputs) * sizeof(SampleResult),
-                          cudaMemcpyDeviceToHost, stream_),
+                          cudaMemcpyDeviceToHost, card.stream),
           "copying tokens");
-  if (drafter_) drafter_->download(stream_, batch, shape, step.drafts);
-  check(cudaEventRecord(step.end, stream_), "launching a step");
-  ++num_launched_;
 }
 
 StepResult CudaBackend::wait() {
   NIBBLE_CHECK(num_waited_for_ < num_launched_, "no step was launched");
-  Launched& step = launched_[num_waited_for_++ % launched_.size()];
-  check(cudaEventSynchronize(step.end), "running a step");
+  const size_t turn = num_waited_for_++ % launched_.size();
+  Launched& step = launched_[turn];
+  for (const auto& card : cards_) check(cudaEventSynchronize(card->end[turn]), "running a step");
+  if (failure_.take())
+    throw InputError(
+        "a GPU waited for another one for too long: the step was given up, and its tokens are lost");
   StepResult result{.outputs = {}, .logits = std::move(step.logits)};
   for (int i = 0; i < step.num_outputs; ++i)
     result.outputs.push_back(to_sampled(step.results.as<SampleResult>()[i]));
@@ -163,28 +306,39 @@ StepResult CudaBackend::wait() {
   return result;
 }
 
+// The launches of the first GPU are recorded; the others run the same step.
 std::vector<TimedWork> CudaBackend::profile(const Batch& batch) {
+  threads_.use_first();  // for the recorder's memory
   Recorder recorder;
-  const StepShape shape = input_.upload(batch, stream_);
-  if (shape.num_tokens == 0) return {};
-  NIBBLE_CHECK(!shape.have_masks, "a step with masks is not profiled");
-  recorder.clear(stream_);
-  stream_.record(&recorder);
-  if (shape.is_recorded() && graphs_.are_on()) {
-    const StepGraph graph(stream_, [&] { enqueue_recorded(shape); });
-    graph.launch(stream_);
-    stream_.wait();
-  } else {
-    enqueue_layers(shape);
-    for (int first = 0; first < shape.num_outputs; first += kOutputRows) {
-      const int count = std::min(kOutputRows, shape.num_outputs - first);
-      enqueue_unembed(shape, first, count);
-      enqueue_sample(shape, first, count);
+  std::vector<StepShape> shapes(cards_.size());
+  std::vector<std::unique_ptr<StepGraph>> graphs(cards_.size());
+  const auto uses_graph = [&](size_t n) { return shapes[n].is_recorded() && cards_[n]->graphs.are_on(); };
+  recorder.clear(first_card().stream);
+  threads_.run([&](size_t n) {
+    Card& card = *cards_[n];
+    shapes[n] = upload(card, batch);
+    NIBBLE_CHECK(!shapes[n].have_masks, "a step with masks is not profiled");
+    if (is_first(card)) card.stream.record(&recorder);
+    if (uses_graph(n))
+      graphs[n] = std::make_unique<StepGraph>(card.stream, [&] { enqueue_recorded(card, shapes[n]); });
+  });
+  threads_.run([&](size_t n) {
+    Card& card = *cards_[n];
+    const StepShape& shape = shapes[n];
+    if (graphs[n]) {
+      graphs[n]->launch(card.stream);
+    } else if (shape.num_tokens > 0) {
+      enqueue_layers(card, shape);
+      for (int first = 0; first < shape.num_outputs; first += kOutputRows) {
+        const int count = std::min(kOutputRows, shape.num_outputs - first);
+        enqueue_unembed(card, shape, first, count);
+        enqueue_sample(card, shape, first, count);
+      }
+      if (is_first(card)) enqueue_draft(shape);
     }
-    enqueue_draft(shape);
-  }
-  stream_.record(nullptr);
-  stream_.wait();
+    card.stream.record(nullptr);
+    card.stream.wait();
+  });
   return recorder.read();
 }
 
@@ -196,31 +350,64 @@ MemoryPlan plan(const Config& config, const BackendOptions& options, const CudaO
   return memory_plan(config, options, own);
 }
 
+namespace {
+
+// The plan of the GPU that the calling thread uses. Throws InputError where it cannot run its share.
+Plan plan_of_device(const Weights& weights, const Share& share, const BackendOptions& options,
+                    const CudaOptions& own) {
+  const DeviceCaps& caps = device_caps();
+  check_images(caps.name, caps.compute_capability, images(), own.may_compile);
+  const Config config = config_of(weights.config, share);
+  Plan plan(config, options, target_of(caps, own), weights.source, own.prompt_activations);
+  if (const std::string reason = why_not_budget(plan, config, caps); !reason.empty())
+    throw InputError("--backend cuda: {}", reason);
+  check_draft_head(options, plan.target());
+  return plan;
+}
+
+}  // namespace
+
 std::unique_ptr<Backend> make(std::shared_ptr<const Weights> weights, const BackendOptions& options,
                               const CudaOptions& own) {
   if (const std::string missing = why_not(); !missing.empty())
     throw InputError("--backend cuda: {}", missing);
-  check_images(device_caps().name, device_caps().compute_capability, images(), own.may_compile);
   const Config& config = weights->config;
   check_shapes(config, weights->source);
-  Plan plan(config, options, target_of(device_caps(), own), weights->source, own.prompt_activations);
-  if (const std::string reason = why_not_budget(plan, config, device_caps()); !reason.empty())
-    throw InputError("--backend cuda: {}", reason);
-  check_draft_head(options, plan.target());
-  if (const std::string reason =
-          why_not_memory(config, weights->source, options, own, free_device_bytes(device_caps()));
-      !reason.empty())
-    throw InputError("{}", reason);
-  const Target& target = plan.target();
-  log::info("kernels of {} for {}: {} KB of shared memory per CTA, {} multiprocessors", name(target.family),
-            device_caps().name, kilobytes(target.budget), target.num_multiprocessors);
-  if (own.prompt_activations && !target.has_block_products)
-    log::warn(
-        "--prompt-activations: {} has no instruction for block-scaled products: prompts in {} run by its "
-        "twin in "
-        "software, which is slow",
-        device_caps().name, nibble::name(format_of(*own.prompt_activations)));
-  return std::make_unique<CudaBackend>(*weights, options, own, std::move(plan));
+  if (own.num_ranks() > 1 && options.draft_head)
+    throw InputError(
+        "--tensor-parallel-size {}: a draft head runs on one GPU only, and not beside a model on several",
+        own.num_ranks());
+  if (own.num_ranks() > kMaxRanks)
+    throw InputError("--tensor-parallel-size {}: up to {} GPUs share a model", own.num_ranks(), kMaxRanks);
+  const std::vector<int> devices = devices_of(own);
+  std::vector<RankPlan> plans;
+  for (const Share& share : shares_of(config, own.parts, weights->source)) {
+    const int device = devices[static_cast<size_t>(share.rank)];
+    use_device(device);
+    plans.push_back({share, device, plan_of_device(*weights, share, options, own)});
+    const Target& target = plans.back().plan.target();
+    log::info("kernels of {} for {}: {} KB of shared memory per CTA, {} multiprocessors", name(target.family),
+              device_caps().name, kilobytes(target.budget), target.num_multiprocessors);
+    if (own.num_ranks() > 1)
+      log::info(
+          "GPU {} has {} of {} heads of keys and values, {} of {} units an expert, {} of {} rows of lm_head",
+          device, share.kv_heads.count, config.num_kv_heads, share.units.count, config.intermediate,
+          share.vocab.count, config.vocab);
+    if (own.prompt_activations && !target.has_block_products)
+      log::warn(
+          "--prompt-activations: {} has no instruction for block-scaled products: prompts in {} run by its "
+          "twin in "
+          "software, which is slow",
+          device_caps().name, nibble::name(format_of(*own.prompt_activations)));
+  }
+  for (const int device : cards_of(plans)) {
+    use_device(device);
+    if (const std::string reason =
+            why_not_memory(config, weights->source, options, own, free_device_bytes(device_caps()), device);
+        !reason.empty())
+      throw InputError("{}", reason);
+  }
+  return std::make_unique<CudaBackend>(*weights, options, own, std::move(plans));
 }
 
 RemoteKernels kernels_on(std::string_view gpu, const Config& config, const BackendOptions& options,

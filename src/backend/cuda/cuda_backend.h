@@ -1,4 +1,4 @@
-// The model on one NVIDIA GPU (sm_80 or later).
+// The model on NVIDIA GPUs (sm_80 or later): on one, or shared among several, each with a rank (docs/scaling.md).
 #pragma once
 
 #include <memory>

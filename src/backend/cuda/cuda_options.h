@@ -2,6 +2,7 @@
 #pragma once
 
 #include <optional>
+#include <vector>
 
 #include "backend/cuda/block_format.h"
 
@@ -15,6 +16,12 @@ struct CudaOptions {
   bool may_compile{true};  // the driver may compile PTX where there is no machine code for the GPU (images.h)
   // The activations that experts multiply their weights with in steps of many tokens; not set: bfloat16, as in all others.
   std::optional<BlockFormat> prompt_activations{};
+  // Several GPUs that share the model: the number of each one, of which one may be named twice, for tests; none: the first ones. And the
+  // parts of the model that each has, in proportion.
+  std::vector<int> gpus{};
+  std::vector<int> parts{1};
+
+  int num_ranks() const { return static_cast<int>(parts.size()); }
 };
 
 }  // namespace nibble::cuda

@@ -8,7 +8,8 @@ namespace nibble::cuda {
 namespace {
 
 // Assigns every tensor its place in the arena.
-DeviceWeights place(const Config& config, const DenseFormats& dense, Arena& arena) {
+DeviceWeights place(const Config& whole, const Share& share, const DenseFormats& dense, Arena& arena) {
+  const Config config = config_of(whole, share);
   const int hidden = config.hidden, experts = config.num_experts;
   const int q = config.num_heads * config.head_dim, qkv = q + 2 * config.num_kv_heads * config.head_dim;
   const auto count = [](int a, int b = 1) { return static_cast<size_t>(a) * static_cast<size_t>(b); };
@@ -33,7 +34,9 @@ DeviceWeights place(const Config& config, const DenseFormats& dense, Arena& aren
     weights.layers.push_back(layer);
   }
   weights.final_norm = arena.take_array<float>(count(hidden));
-  weights.unembedding = arena.take_strips(make_strips(layout_of(dense.unembedding), config.vocab, hidden));
+  weights.unembedding =
+      arena.take_strips(make_strips(layout_of(dense.unembedding), share.vocab.count, hidden));
+  weights.first_of_vocab = share.vocab.first;
   return weights;
 }
 
@@ -65,55 +68,59 @@ void log_conversions(const Weights& weights, const DenseFormats& dense, const De
 
 }  // namespace
 
-size_t device_weight_bytes(const Config& config, const DenseFormats& dense) {
+size_t device_weight_bytes(const Config& whole, const Share& share, const DenseFormats& dense) {
   Arena arena(nullptr);
-  place(config, dense, arena);
+  place(whole, share, dense, arena);
   return arena.size();
 }
 
-DeviceWeights upload(const Weights& weights, const DenseFormats& dense, int num_threads) {
-  const Config& config = weights.config;
+DeviceWeights upload(const Weights& weights, const Share& share, const DenseFormats& dense, int num_threads) {
+  const Config& whole = weights.config;
   // Where host and device share their memory, the weights and the page cache's copy of them would not fit together, and a cache that
   // is full of them, as after a download, leaves the driver none to give. Elsewhere the cache makes a second start faster.
   const MappedFiles dropped_files = device_caps().is_integrated ? weights.files : MappedFiles{};
   drop_all_pages(dropped_files);
-  DeviceBuffer storage(device_weight_bytes(config, dense));
+  DeviceBuffer storage(device_weight_bytes(whole, share, dense));
   Arena arena(storage.as<uint8_t>());
-  DeviceWeights device = place(config, dense, arena);
+  DeviceWeights device = place(whole, share, dense, arena);
   device.storage = std::move(storage);
 
   Uploader uploader(weights.source, dropped_files, num_threads);
   uploader.rows(weights.embedding, "the embedding", device.embedding);
-  const int q_rows = config.num_heads * config.head_dim, kv_rows = config.num_kv_heads * config.head_dim;
+  const Slice q = share.q(whole), kv = share.k_and_v(whole), o = share.o(whole), up = share.gate_up(whole),
+              down = share.down(whole);
+  // A bias that is added to a sum of all ranks is added by one: the others have zeros.
+  const auto bias_added_once = [&](const Vector& first, int num, float* to) {
+    if (share.adds_once())
+      uploader.vectors(first, num, {0, first.count}, to);
+    else
+      uploader.zeros(num * first.count, to);
+  };
   for (size_t l = 0; l < weights.layers.size(); ++l) {
     const LayerWeights& from = weights.layers[l];
     const DeviceLayer& to = device.layers[l];
     uploader.vector(from.attention_norm, to.attention_norm);
-    uploader.dense(from.q, "q", 0, to.qkv);
-    uploader.dense(from.k, "k", q_rows, to.qkv);
-    uploader.dense(from.v, "v", q_rows + kv_rows, to.qkv);
-    uploader.vector(from.q_bias, to.qkv_bias);
-    uploader.vector(from.k_bias, to.qkv_bias + q_rows);
-    uploader.vector(from.v_bias, to.qkv_bias + q_rows + kv_rows);
-    uploader.vector(from.sinks, to.sinks);
-    uploader.dense(from.o, "o", 0, to.o);
-    uploader.vector(from.o_bias, to.o_bias);
+    uploader.dense(from.q, "q", q, 0, to.qkv);
+    uploader.dense(from.k, "k", kv, q.rows.count, to.qkv);
+    uploader.dense(from.v, "v", kv, q.rows.count + kv.rows.count, to.qkv);
+    uploader.vectors(from.q_bias, 1, q.rows, to.qkv_bias);
+    uploader.vectors(from.k_bias, 1, kv.rows, to.qkv_bias + q.rows.count);
+    uploader.vectors(from.v_bias, 1, kv.rows, to.qkv_bias + q.rows.count + kv.rows.count);
+    uploader.vectors(from.sinks, 1, share.heads, to.sinks);
+    uploader.dense(from.o, "o", o, 0, to.o);
+    bias_added_once(from.o_bias, 1, to.o_bias);
     uploader.vector(from.mlp_norm, to.mlp_norm);
     uploader.dense(from.router, "the router", 0, to.router);
     uploader.vector(from.router_bias, to.router_bias);
-    uploader.experts(from.gate_up, config.num_experts, RowOrder::kGateAndUp, to.up);
-    uploader.experts(from.down, config.num_experts, RowOrder::kAsStored, to.down);
-    // The biases of all experts are contiguous.
-    Vector up_bias = from.gate_up.first_bias, down_bias = from.down.first_bias;
-    up_bias.count *= config.num_experts;
-    down_bias.count *= config.num_experts;
-    uploader.vector(up_bias, to.up_bias);
-    uploader.vector(down_bias, to.down_bias);
+    uploader.experts(from.gate_up, whole.num_experts, up, RowOrder::kGateAndUp, to.up);
+    uploader.experts(from.down, whole.num_experts, down, RowOrder::kAsStored, to.down);
+    uploader.vectors(from.gate_up.first_bias, whole.num_experts, up.rows, to.up_bias);
+    bias_added_once(from.down.first_bias, whole.num_experts, to.down_bias);
   }
   uploader.vector(weights.final_norm, device.final_norm);
-  uploader.dense(weights.unembedding, "the unembedding", 0, device.unembedding);
+  uploader.dense(weights.unembedding, "the unembedding", share.unembedding(whole), 0, device.unembedding);
   uploader.finish(device.storage.bytes());
-  log_conversions(weights, dense, device);
+  if (share.rank == 0) log_conversions(weights, dense, device);
   return device;
 }
 

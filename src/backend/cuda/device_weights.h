@@ -1,4 +1,4 @@
-// The weights on the device, in the layouts that the kernels read (strips.h).
+// A rank's share of the weights on its device (model/share.h), in the layouts that the kernels read (strips.h).
 #pragma once
 
 #include <cuda_bf16.h>
@@ -9,6 +9,7 @@
 #include "backend/cuda/chip/device.h"
 #include "backend/cuda/layout/strips.h"
 #include "core/progress.h"
+#include "model/share.h"
 #include "model/weights.h"
 
 namespace nibble::cuda {
@@ -26,6 +27,7 @@ struct DeviceWeights {
   std::vector<DeviceLayer> layers;
   float* final_norm{nullptr};
   Strips unembedding;
+  int first_of_vocab{0};  // the token of the unembedding's first row
   DeviceBuffer storage;
 };
 
@@ -33,11 +35,11 @@ inline Strips router_strips(const Config& config) {
   return make_strips(Layout::kBf16, config.num_experts, config.hidden, kRouterSegmentTiles);
 }
 
-// Bytes that the weights take on the device.
-size_t device_weight_bytes(const Config& config, const DenseFormats& dense);
+// Bytes that a share of the weights of `whole` takes on the device.
+size_t device_weight_bytes(const Config& whole, const Share& share, const DenseFormats& dense);
 
-// Uploads the weights through two pinned buffers, or generates them on the device by their Recipe, and repacks them
+// Uploads the share through two pinned buffers, or generates them on the device by their Recipe, and repacks them
 // there. Takes kStagingBytes (uploader.h) beside the result. Throws InputError for a format that no kernel reads.
-DeviceWeights upload(const Weights& weights, const DenseFormats& dense, int num_threads);
+DeviceWeights upload(const Weights& weights, const Share& share, const DenseFormats& dense, int num_threads);
 
 }  // namespace nibble::cuda

@@ -10,7 +10,8 @@ int image_rows_of(const Plan& plan, const Workspace& work, int T) {
   return plan.has_images(T) ? work.image_rows : 0;
 }
 
-// The residual stream in front of a layer: x, and the experts' outputs of the layer before it, unless they were added already.
+// The residual stream in front of a layer: x, and the experts' outputs of the layer before it, unless they were added already, as where
+// ranks have added up theirs.
 ResidualInput stream_in(const Config& config, const Workspace& work, bool with_experts) {
   ResidualInput r;
   r.x = work.x;
@@ -20,13 +21,14 @@ ResidualInput stream_in(const Config& config, const Workspace& work, bool with_e
   return r;
 }
 
-// The residual stream behind attention, in the one or two parts that project() leaves.
-ResidualInput stream_in_parts(const Config& config, const Plan& plan, const Workspace& work, int num_tokens) {
+// The residual stream behind attention, in the one or two parts that project() leaves; in one, where ranks have added up theirs.
+ResidualInput stream_in_parts(const Model& model, const Plan& plan, const Workspace& work, int num_tokens) {
+  const int hidden = model.config.hidden;
   ResidualInput r;
   r.x = work.project_parts;
-  if (plan.leaves_parts(num_tokens))
-    r.x_rest = work.project_parts + static_cast<size_t>(num_tokens) * static_cast<size_t>(config.hidden);
-  r.hidden = config.hidden;
+  if (!model.is_shared && plan.leaves_parts(num_tokens))
+    r.x_rest = work.project_parts + static_cast<size_t>(num_tokens) * static_cast<size_t>(hidden);
+  r.hidden = hidden;
   return r;
 }
 
@@ -83,57 +85,86 @@ void experts(const Model& model, size_t index, const NormInput& norm, const Plan
                      layer.down, layer.down_bias, work.experts_out, work.gated_blocks, image_pairs});
 }
 
-}  // namespace
-
-void run_layers(const Model& model, const Plan& plan, const Workspace& work, const StepShape& shape,
-                Stream stream, const Tap& tap) {
+// Attention of a layer: leaves the residual stream in parts, or what this rank adds to it.
+void attention(const Model& model, size_t index, const Plan& plan, const Workspace& work,
+               const StepShape& shape, Stream stream) {
   const Config& config = model.config;
   const int T = shape.num_tokens, Nq = config.num_heads, Nkv = config.num_kv_heads;
   const StepInput in = parts_of(work.input, shape).step();
   const RopeInput rope{work.rope_frequencies, work.rope_concentration};
   const int image_rows = image_rows_of(plan, work, T);
-  plan.embed(stream, T, {in, model.weights.embedding, config.hidden, work.x, work.step, work.results});
-  for (size_t l = 0; l < model.weights.layers.size(); ++l) {
-    const DeviceLayer& layer = model.weights.layers[l];
-    const LayerPages pages = model.kv.pages(l);
-    const ResidualInput left = stream_in(config, work, /*with_experts=*/l > 0);
-    const NormInput norm{left, layer.attention_norm, config.rms_eps};
-    // Where norms are computed once, that adds up the residual stream as well, in place.
-    const ResidualInput x = plan.has_norms(T) ? stream_in(config, work, /*with_experts=*/false) : left;
-    if (plan.has_norms(T)) plan.rms_norm(stream, {norm, T, work.x, work.normed, {}, image_rows});
-    plan.qkv(stream, {norm, work.normed, layer.qkv, layer.qkv_bias, T, work.qkv_parts, image_rows});
-    if (!shape.writes_kv)
-      plan.append(stream, {in, work.qkv_parts, plan.leaves_parts(T), T, Nq, Nkv, rope, pages,
-                           shape.num_tiles > 0 ? work.attended : nullptr, image_rows});
-    attend(config, layer, plan, work, shape, stream,
-           {in, work.qkv_parts, plan.leaves_parts(T), T, Nq, Nkv, rope, pages, /*window=*/0, layer.sinks,
-            shape.writes_kv,
-            /*first_row=*/0, /*max_chunks=*/0, nullptr, nullptr, work.attended, image_rows});
-    plan.project(stream, {work.attended, Nq * config.head_dim, x, layer.o, layer.o_bias, T,
-                          work.project_parts, image_rows});
-    experts(model, l, {stream_in_parts(config, plan, work, T), layer.mlp_norm, config.rms_eps}, plan, work, T,
-            stream);
-    if (tap) tap(l, stream_in(config, work, /*with_experts=*/true));
-  }
+  const DeviceLayer& layer = model.weights.layers[index];
+  const LayerPages pages = model.kv.pages(index);
+  const ResidualInput left = stream_in(config, work, /*with_experts=*/index > 0 && !model.is_shared);
+  const NormInput norm{left, layer.attention_norm, config.rms_eps};
+  // Where norms are computed once, that adds up the residual stream as well, in place.
+  ResidualInput x = plan.has_norms(T) ? stream_in(config, work, /*with_experts=*/false) : left;
+  if (!model.adds_once) x.x = nullptr;
+  if (plan.has_norms(T)) plan.rms_norm(stream, {norm, T, work.x, work.normed, {}, image_rows});
+  plan.qkv(stream, {norm, work.normed, layer.qkv, layer.qkv_bias, T, work.qkv_parts, image_rows});
+  if (!shape.writes_kv)
+    plan.append(stream, {in, work.qkv_parts, plan.leaves_parts(T), T, Nq, Nkv, rope, pages,
+                         shape.num_tiles > 0 ? work.attended : nullptr, image_rows});
+  attend(config, layer, plan, work, shape, stream,
+         {in, work.qkv_parts, plan.leaves_parts(T), T, Nq, Nkv, rope, pages, /*window=*/0, layer.sinks,
+          shape.writes_kv,
+          /*first_row=*/0, /*max_chunks=*/0, nullptr, nullptr, work.attended, image_rows});
+  plan.project(stream, {work.attended, Nq * config.head_dim, x, layer.o, layer.o_bias, T, work.project_parts,
+                        image_rows});
+}
+
+}  // namespace
+
+void run_embed(const Model& model, const Plan& plan, const Workspace& work, const StepShape& shape,
+               Stream stream) {
+  const StepInput in = parts_of(work.input, shape).step();
+  plan.embed(stream, shape.num_tokens,
+             {in, model.weights.embedding, model.config.hidden, work.x, work.step, work.results});
+}
+
+void run_half_layer(const Model& model, const Plan& plan, const Workspace& work, const StepShape& shape,
+                    int half, Stream stream, const Tap& tap) {
+  const auto layer = static_cast<size_t>(half / 2);
+  if (half % 2 == 0) return attention(model, layer, plan, work, shape, stream);
+  const NormInput norm{stream_in_parts(model, plan, work, shape.num_tokens),
+                       model.weights.layers[layer].mlp_norm, model.config.rms_eps};
+  experts(model, layer, norm, plan, work, shape.num_tokens, stream);
+  if (tap) tap(layer, stream_in(model.config, work, /*with_experts=*/true));
+}
+
+HalfOutput output_of_half(const Model& model, const Plan& plan, const Workspace& work, int num_tokens,
+                          int half) {
+  const auto H = static_cast<size_t>(model.config.hidden);
+  if (half % 2 == 0)
+    return {work.project_parts,
+            plan.leaves_parts(num_tokens) ? 2 : 1,
+            static_cast<size_t>(num_tokens) * H,
+            H,
+            nullptr,
+            work.project_parts};
+  const int K = model.config.experts_per_token;
+  return {work.experts_out, K, H, static_cast<size_t>(K) * H, work.x, work.x};
 }
 
 void run_unembed(const Model& model, const Plan& plan, const Workspace& work, const StepShape& shape,
                  int first, int count, Stream stream) {
   const InputParts in = parts_of(work.input, shape);
-  const ResidualInput left = stream_in(model.config, work, /*with_experts=*/true);
+  const ResidualInput left = stream_in(model.config, work, /*with_experts=*/!model.is_shared);
   const NormInput norm{left, model.weights.final_norm, model.config.rms_eps};
   const int* rows = in.output_rows + first;
+  const int image_rows = image_rows_of(plan, work, count);
   if (plan.unembeds_normed(count))  // of these rows alone
-    plan.rms_norm(stream, {norm, count, nullptr, work.normed, {}, image_rows_of(plan, work, count), rows});
-  plan.unembed(stream, {norm, rows, count, model.weights.unembedding, work.logits, work.normed,
-                        image_rows_of(plan, work, count)});
+    plan.rms_norm(stream, {norm, count, nullptr, work.normed, {}, image_rows, rows});
+  plan.unembed(stream,
+               {norm, rows, count, model.weights.unembedding, model.logits + model.weights.first_of_vocab,
+                work.normed, image_rows, model.config.vocab});
 }
 
 void run_sample(const Model& model, const Plan& plan, const Workspace& work, const StepShape& shape,
                 int first, int count, Stream stream) {
   const InputParts in = parts_of(work.input, shape);
   plan.sample(stream, count,
-              {in.sample + first, in.rows, work.logits, model.config.vocab, shape.are_greedy, work.best,
+              {in.sample + first, in.rows, model.logits, model.config.vocab, shape.are_greedy, work.best,
                work.sample_tickets, work.results + first});
 }
 

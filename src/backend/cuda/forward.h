@@ -10,18 +10,39 @@
 
 namespace nibble::cuda {
 
+// What a rank has of the model (model/share.h).
 struct Model {
-  const Config& config;
+  const Config& config;  // the rank's
   const DeviceWeights& weights;
   const KvStorage& kv;
+  bool
+      is_shared;  // with other ranks: behind each half of a layer, and behind the logits, something is to be done (ranks/sum.h)
+  bool adds_once;  // the residual stream is added to attention's output here
+  float* logits;   // [kOutputRows, V], where samples are drawn: in the memory of the first rank
 };
 
 // Launches what reads the residual stream behind a layer; the next layer may change it.
 using Tap = std::function<void(size_t layer, const ResidualInput& x)>;
 
-// Everything up to the last layer, for all rows of a step. `tap` may be empty.
-void run_layers(const Model& model, const Plan& plan, const Workspace& work, const StepShape& shape,
-                Stream stream, const Tap& tap);
+// Everything up to the last layer, for all rows of a step: run_embed(), then the halves of all layers in order, attention's and the experts'.
+// `tap` may be empty.
+void run_embed(const Model& model, const Plan& plan, const Workspace& work, const StepShape& shape,
+               Stream stream);
+void run_half_layer(const Model& model, const Plan& plan, const Workspace& work, const StepShape& shape,
+                    int half, Stream stream, const Tap& tap);
+inline int num_halves(const Model& model) { return 2 * static_cast<int>(model.weights.layers.size()); }
+
+// What a half leaves, where the model is shared: the sum over ranks and parts is to be added to x, if there is one, and to be left in `out`.
+// Part p of row r begins at p part_stride + r row_stride.
+struct HalfOutput {
+  const float* parts;
+  int num_parts;
+  size_t part_stride, row_stride;
+  const float* x;  // [T, H] or null
+  float* out;      // [T, H]
+};
+HalfOutput output_of_half(const Model& model, const Plan& plan, const Workspace& work, int num_tokens,
+                          int half);
 
 // The logits of outputs [first, first + count), which are at most kOutputRows, and the tokens that are chosen by them.
 void run_unembed(const Model& model, const Plan& plan, const Workspace& work, const StepShape& shape,

@@ -2,6 +2,7 @@
 
 #include "backend/cuda/chip/device.h"
 #include "backend/cuda/chip/pace.h"
+#include "backend/cuda/ranks/sum.h"
 
 namespace nibble::cuda {
 
@@ -23,6 +24,7 @@ void prepare_kernels() {
     prepare_wgmma_experts();
   }
   prepare_sample();
+  prepare_sums();
 }
 
 }  // namespace nibble::cuda

@@ -257,10 +257,13 @@ struct UnembedArgs {
   const int* rows;  // [num_rows], indices into the step's rows
   int num_rows;
   Strips weights;
-  float* logits;  // [num_rows, V]
+  float* logits;  // [num_rows, V], from the token of the weights' first row on
   // [num_rows, H], where the kernel takes the norm (kernel_table.h: Pass).
   const __nv_bfloat16* normed{nullptr};
   int image_rows{0};  // of `normed`
+  int row_stride{
+      weights
+          .rows};  // from the logits of one row to those of the next: more where the weights are a share of V
 };
 void unembed(const LaunchContext& gpu, const UnembedArgs& args);
 

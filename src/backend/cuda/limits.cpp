@@ -3,10 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 
 #include "backend/cuda/chip/device.h"
 #include "backend/cuda/device_weights.h"
 #include "backend/cuda/draft/head_drafter.h"
+#include "backend/cuda/ranks/inbox.h"
 #include "backend/cuda/uploader.h"
 #include "backend/cuda/workspace.h"
 #include "core/error.h"
@@ -24,13 +26,13 @@ size_t total_bytes(const MemoryPlan& plan) {
 
 // Says what to do where `needed` does not fit into `free`.
 std::string advice(const Config& config, const BackendOptions& options, const CudaOptions& own,
-                   const MemoryPlan& needed, size_t free) {
+                   const MemoryPlan& needed, size_t free, std::optional<int> device) {
   const size_t without_kv = total_bytes(needed) - needed.kv_bytes;
   BackendOptions pages = options;
   pages.num_full_pages = 0;
-  const size_t sliding_bytes = memory_plan(config, pages, own).kv_bytes;
+  const size_t sliding_bytes = memory_plan(config, pages, own, device).kv_bytes;
   pages.num_full_pages = 1;
-  const size_t page_bytes = memory_plan(config, pages, own).kv_bytes - sliding_bytes;
+  const size_t page_bytes = memory_plan(config, pages, own, device).kv_bytes - sliding_bytes;
   if (without_kv + sliding_bytes + page_bytes <= free) {
     const size_t num_pages = (free - without_kv - sliding_bytes) / page_bytes;
     return fmt::format(
@@ -42,7 +44,7 @@ std::string advice(const Config& config, const BackendOptions& options, const Cu
   }
   BackendOptions small = options;
   small.dense = {Format::kMxfp4, Format::kMxfp4, Format::kMxfp4};
-  const MemoryPlan smallest = memory_plan(config, small, own);
+  const MemoryPlan smallest = memory_plan(config, small, own, device);
   if (smallest.weight_bytes + kStagingBytes < free && smallest.weight_bytes < needed.weight_bytes)
     return fmt::format("--mxfp4-layers all makes the weights smaller, {:.1f} GB",
                        gigabytes(smallest.weight_bytes));
@@ -93,17 +95,40 @@ std::string why_not_budget(const Plan& plan, const Config& config, const DeviceC
       caps.name, caps.shared_bytes >> 10, name(*need.row), kilobytes_needed);
 }
 
-MemoryPlan memory_plan(const Config& config, const BackendOptions& options, const CudaOptions& own) {
-  MemoryPlan plan;
-  plan.weight_bytes = device_weight_bytes(config, options.dense);
-  plan.kv_bytes = kv_bytes(config, options);
-  plan.workspace_bytes = workspace_bytes(config, options, own);
-  if (options.draft_head) {
-    plan.weight_bytes += head_weight_bytes(options);
-    plan.kv_bytes += HeadDrafter::kv_bytes(options);
-    plan.workspace_bytes += HeadDrafter::workspace_bytes(options);
+namespace {
+
+MemoryPlan plan_of_share(const Config& whole, const Share& share, const BackendOptions& options,
+                         const CudaOptions& own) {
+  const Config config = config_of(whole, share);
+  return {.weight_bytes = device_weight_bytes(whole, share, options.dense),
+          .kv_bytes = kv_bytes(config, options),
+          .workspace_bytes = workspace_bytes(config, options, own) +
+                             inbox_bytes(config, share.num_ranks, options.max_batch_tokens)};
+}
+
+}  // namespace
+
+MemoryPlan memory_plan(const Config& config, const BackendOptions& options, const CudaOptions& own,
+                       std::optional<int> device) {
+  MemoryPlan fullest;
+  std::map<int, MemoryPlan> plans;  // of each GPU
+  for (const Share& share : shares_of(config, own.parts, "the model")) {
+    const MemoryPlan of_share = plan_of_share(config, share, options, own);
+    const auto rank = static_cast<size_t>(share.rank);
+    const int of_rank = own.gpus.empty() ? share.rank : own.gpus[rank];
+    if (device && of_rank != *device) continue;
+    MemoryPlan& plan = plans[of_rank];
+    plan.weight_bytes += of_share.weight_bytes;
+    plan.kv_bytes += of_share.kv_bytes;
+    plan.workspace_bytes += of_share.workspace_bytes;
+    if (total_bytes(plan) > total_bytes(fullest)) fullest = plan;
   }
-  return plan;
+  if (options.draft_head) {
+    fullest.weight_bytes += head_weight_bytes(options);
+    fullest.kv_bytes += HeadDrafter::kv_bytes(options);
+    fullest.workspace_bytes += HeadDrafter::workspace_bytes(options);
+  }
+  return fullest;
 }
 
 size_t loadable_bytes(const DeviceCaps& caps) {
@@ -112,8 +137,8 @@ size_t loadable_bytes(const DeviceCaps& caps) {
 }
 
 std::string why_not_memory(const Config& config, std::string_view source, const BackendOptions& options,
-                           const CudaOptions& own, size_t free) {
-  const MemoryPlan needed = memory_plan(config, options, own);
+                           const CudaOptions& own, size_t free, std::optional<int> device) {
+  const MemoryPlan needed = memory_plan(config, options, own, device);
   if (total_bytes(needed) <= free) return {};
   return fmt::format(
       "{} needs {:.1f} GB on the GPU (weights {:.1f}, KV cache {:.1f}, workspace {:.1f}, {:.1f} while "
@@ -121,7 +146,7 @@ std::string why_not_memory(const Config& config, std::string_view source, const 
       "and {:.1f} are free: {}",
       source, gigabytes(total_bytes(needed)), gigabytes(needed.weight_bytes), gigabytes(needed.kv_bytes),
       gigabytes(needed.workspace_bytes), gigabytes(kStagingBytes), gigabytes(free),
-      advice(config, options, own, needed, free));
+      advice(config, options, own, needed, free, device));
 }
 
 }  // namespace nibble::cuda

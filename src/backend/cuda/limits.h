@@ -2,6 +2,7 @@
 // than the GPU's CTAs have, and those that do not fit into the GPU's memory. Needs no GPU.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -19,11 +20,13 @@ void check_draft_head(const BackendOptions& options, const Target& target);
 // Says why the plan's kernels do not run within its budget; empty where they do.
 std::string why_not_budget(const Plan& plan, const Config& config, const DeviceCaps& caps);
 
-MemoryPlan memory_plan(const Config& config, const BackendOptions& options, const CudaOptions& own);
+// Of one GPU; of that which has most to take, if several share the model and none is named.
+MemoryPlan memory_plan(const Config& config, const BackendOptions& options, const CudaOptions& own,
+                       std::optional<int> device = {});
 
-// Says what a model needs where that is more than `free` bytes, and what would fit; empty where it fits.
+// Says what a model needs of the GPU where that is more than `free` bytes, and what would fit; empty where it fits.
 std::string why_not_memory(const Config& config, std::string_view source, const BackendOptions& options,
-                           const CudaOptions& own, size_t free);
+                           const CudaOptions& own, size_t free, std::optional<int> device = {});
 
 // Counts what weights, cache and workspace can take of the GPU's memory now: what is free, less what loading takes beside them.
 size_t loadable_bytes(const DeviceCaps& caps);

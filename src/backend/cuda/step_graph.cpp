@@ -1,5 +1,7 @@
 #include "backend/cuda/step_graph.h"
 
+#include <utility>
+
 #include "backend/cuda/kernels.h"
 #include "core/log.h"
 
@@ -19,18 +21,23 @@ void StepGraph::launch(const OwnedStream& stream) const {
   check(cudaGraphLaunch(executable_, stream), "launching a step");
 }
 
+void StepGraphs::prepare(const StepShape& shape, const OwnedStream& stream,
+                         const std::function<void()>& enqueue) {
+  if (!are_on_ || !graphs_.try_emplace(shape, stream, enqueue).second) return;
+  log::info("recorded a graph for {} rows of up to {} positions; there are {}", shape.num_tokens,
+            shape.full_chunks * kChunkPages * kPagePositions, graphs_.size());
+}
+
 void StepGraphs::launch(const StepShape& shape, const OwnedStream& stream,
                         const std::function<void()>& enqueue) {
   if (!are_on_) {
     count_step_without();
     return enqueue();
   }
-  const auto [graph, is_new] = graphs_.try_emplace(shape, stream, enqueue);
-  ++(is_new ? num_misses_ : num_hits_);
-  if (is_new)
-    log::info("recorded a graph for {} rows of up to {} positions; there are {}", shape.num_tokens,
-              shape.full_chunks * kChunkPages * kPagePositions, graphs_.size());
-  graph->second.launch(stream);
+  prepare(shape, stream, enqueue);
+  Entry& entry = graphs_.at(shape);
+  ++(std::exchange(entry.was_launched, true) ? num_hits_ : num_misses_);
+  entry.graph.launch(stream);
 }
 
 std::vector<Counter> StepGraphs::counters() const {

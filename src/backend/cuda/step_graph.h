@@ -33,14 +33,22 @@ class StepGraphs {
   // `are_on`: no step is recorded where they are not (--no-graphs).
   explicit StepGraphs(bool are_on) : are_on_(are_on) {}
   bool are_on() const { return are_on_; }
+  // Records the graph of this shape, if there is none: where several GPUs wait for each other's launches, all are ready before the first.
+  void prepare(const StepShape& shape, const OwnedStream& stream, const std::function<void()>& enqueue);
   // Launches the graph of this shape, which is recorded the first time. Where graphs are off, enqueues the step.
   void launch(const StepShape& shape, const OwnedStream& stream, const std::function<void()>& enqueue);
   void count_step_without() { ++num_without_; }
   std::vector<Counter> counters() const;
 
  private:
+  struct Entry {
+    Entry(const OwnedStream& stream, const std::function<void()>& enqueue) : graph(stream, enqueue) {}
+    StepGraph graph;
+    bool was_launched{false};
+  };
+
   bool are_on_;
-  std::map<StepShape, StepGraph> graphs_;
+  std::map<StepShape, Entry> graphs_;
   size_t num_hits_{0}, num_misses_{0}, num_without_{0};
 };
 

@@ -48,14 +48,19 @@ Uploader::~Uploader() {
   for (const Half& half : halves_) cudaEventDestroy(half.is_free);
 }
 
-void Uploader::vector(const Vector& from, float* to) {
-  const auto count = static_cast<size_t>(from.count);
-  if (from.format == Format::kF32) {
-    copy(from.data, count * sizeof(float), reinterpret_cast<uint8_t*>(to));
+void Uploader::vectors(const Vector& first, int num, const IndexRange& part, float* to) {
+  const Slice slice{{0, num}, part};
+  if (first.format == Format::kF32) {
+    copy(pieces_of(first.data, {sizeof(float), 1}, num, first.count, 1, slice),
+         reinterpret_cast<uint8_t*>(to));
   } else {
-    copy(from.data, count * sizeof(Bf16), staging());
-    widen(stream_, {staging_.as<uint16_t>(), to, from.count});
+    copy(pieces_of(first.data, {sizeof(Bf16), 1}, num, first.count, 1, slice), staging());
+    widen(stream_, {staging_.as<uint16_t>(), to, num * part.count});
   }
+}
+
+void Uploader::zeros(int count, float* to) {
+  check(cudaMemsetAsync(to, 0, static_cast<size_t>(count) * sizeof(float), stream_), "clearing biases");
 }
 
 void Uploader::rows(const Matrix& from, const char* what, __nv_bfloat16* to) {
@@ -63,44 +68,61 @@ void Uploader::rows(const Matrix& from, const char* what, __nv_bfloat16* to) {
         reinterpret_cast<uint8_t*>(to));
 }
 
-void Uploader::dense(const Matrix& from, const char* what, int first_row, const Strips& to) {
+void Uploader::dense(const Matrix& from, const char* what, const Slice& slice, int first_row,
+                     const Strips& to) {
   const Source source = bf16_of(from, what);
   const size_t row_bytes = static_cast<size_t>(from.cols) * sizeof(Bf16);
   const int max_rows = static_cast<int>(kStagingBytes / row_bytes) / kStripRows * kStripRows;
-  for (int row = 0; row < from.rows; row += max_rows) {
-    const int count = std::min(max_rows, from.rows - row);
-    bring(source, static_cast<size_t>(row) * row_bytes, static_cast<size_t>(count) * row_bytes, staging());
-    const PackBf16Args args{staging_.as<uint16_t>(), first_row + row, count, from.cols, to,
-                            largest_scale_.as<int>()};
+  for (int row = 0; row < slice.rows.count; row += max_rows) {
+    const int count = std::min(max_rows, slice.rows.count - row);
+    bring(source, static_cast<size_t>(slice.rows.first + row) * row_bytes,
+          static_cast<size_t>(count) * row_bytes, staging());
+    const PackBf16Args args{staging_.as<uint16_t>(),  first_row + row, count,           slice.cols.count, to,
+                            largest_scale_.as<int>(), from.cols,       slice.cols.first};
     to.layout == Layout::kBf16 ? pack(stream_, args) : quantise(stream_, args);
   }
 }
 
-void Uploader::experts(const ExpertMatrices& from, int num_experts, RowOrder order, const Strips& to) {
+void Uploader::experts(const ExpertMatrices& from, int num_experts, const Slice& slice, RowOrder order,
+                       const Strips& to) {
   const Matrix& first = from.first;
   if (first.blocks() || first.format() != Format::kMxfp4)
     throw InputError("{}: the experts are {}, the CUDA backend takes MXFP4", source_, stored_name(first));
-  Source codes_source, scales_source;
-  if (const auto* recipe = std::get_if<Recipe>(&first.stored)) {
-    codes_source.words = &recipe->data;
-    scales_source.words = &recipe->scales;
-  } else {
-    codes_source.data = static_cast<const uint8_t*>(first.elements().data);
-    scales_source.data = first.elements().scales;
-  }
   const size_t code_bytes = matrix_elements(first.rows, first.cols) / 2,
                scale_bytes = matrix_elements(first.rows, first.cols) / 32;
   const int max_experts = static_cast<int>(kStagingBytes / (code_bytes + scale_bytes));
   NIBBLE_CHECK(max_experts > 0, "an expert of {} bytes", code_bytes);
   for (int expert = 0; expert < num_experts; expert += max_experts) {
-    const auto count = static_cast<size_t>(std::min(max_experts, num_experts - expert));
-    uint8_t* scales = staging() + count * code_bytes;
-    bring(codes_source, static_cast<size_t>(expert) * code_bytes, count * code_bytes, staging());
-    bring(scales_source, static_cast<size_t>(expert) * scale_bytes, count * scale_bytes, scales);
-    pack(stream_,
-         PackMxfp4Args{staging(), scales, static_cast<int>(count), first.rows, first.cols, order, to,
+    const int count = std::min(max_experts, num_experts - expert);
+    uint8_t* scales = staging() + static_cast<size_t>(count) * code_bytes;
+    PackMxfp4Args args{staging(),
+                       scales,
+                       count,
+                       slice.rows.count,
+                       slice.cols.count,
+                       order,
+                       to,
                        const_cast<uint8_t*>(to.data) + static_cast<size_t>(expert) * to.matrix_bytes(),
-                       largest_scale_.as<int>()});
+                       largest_scale_.as<int>()};
+    const auto first_of = [&](size_t bytes) { return static_cast<size_t>(expert) * bytes; };
+    const auto all_of = [&](size_t bytes) { return static_cast<size_t>(count) * bytes; };
+    if (const auto* recipe =
+            std::get_if<Recipe>(&first.stored)) {  // whole experts, of which the slice is packed
+      generate_on_device(recipe->data, first_of(code_bytes), all_of(code_bytes), staging());
+      generate_on_device(recipe->scales, first_of(scale_bytes), all_of(scale_bytes), scales);
+      args.stored_rows = first.rows;
+      args.stored_cols = first.cols;
+      args.first_row = slice.rows.first;
+      args.first_col = slice.cols.first;
+    } else {
+      const Elements& elements = first.elements();
+      const auto copy_slices = [&](const uint8_t* all, size_t bytes, ElementSize size, uint8_t* to_staging) {
+        copy(pieces_of(all + first_of(bytes), size, first.rows, first.cols, count, slice), to_staging);
+      };
+      copy_slices(static_cast<const uint8_t*>(elements.data), code_bytes, {1, 2}, staging());
+      copy_slices(elements.scales, scale_bytes, {1, 32}, scales);
+    }
+    pack(stream_, args);
   }
 }
 
@@ -146,28 +168,40 @@ double Uploader::host_to_device_rate() {
 }
 
 void Uploader::bring(const Source& from, size_t offset, size_t bytes, uint8_t* to) {
-  from.words ? generate_on_device(*from.words, offset, bytes, to) : copy(from.data + offset, bytes, to);
+  if (from.words)
+    generate_on_device(*from.words, offset, bytes, to);
+  else
+    copy({reinterpret_cast<const std::byte*>(from.data) + offset, bytes, bytes, 1}, to);
 }
 
-void Uploader::copy(const void* from, size_t bytes, uint8_t* to) {
+void Uploader::copy(const Pieces& from, uint8_t* to) {
+  const size_t bytes = from.total();
   num_copied_ += bytes;
-  const auto* next = static_cast<const uint8_t*>(from);
-  // Its neighbours in a folio would be read twice for a vector. They go when the matrix does, or in the end.
-  const bool is_large = bytes >= MappedFile::kFolioBytes;
+  // Bytes [first, last) of the pieces one behind the other.
+  const auto gather = [&](size_t first, size_t last, uint8_t* into) {
+    while (first < last) {
+      const size_t piece = first / from.bytes, at = first % from.bytes;
+      const size_t count = std::min(from.bytes - at, last - first);
+      std::memcpy(into, from.data + piece * from.stride + at, count);
+      into += count;
+      first += count;
+    }
+  };
+  // Its neighbours in a folio would be read twice for a vector. They go when the matrix does, or in the end; so do the bytes between pieces.
+  const bool is_large = bytes >= MappedFile::kFolioBytes && from.count == 1;
   for (size_t done = 0; done < bytes; done += kPieceBytes) {
     const size_t count = std::min(kPieceBytes, bytes - done);
     Half& half = halves_[next_half_++ % 2];
     check(cudaEventSynchronize(half.is_free), "copying weights");
-    pool_.for_each(static_cast<ptrdiff_t>((count + kThreadBytes - 1) / kThreadBytes),
-                   [&](ptrdiff_t item, int) {
-                     const size_t first = static_cast<size_t>(item) * kThreadBytes;
-                     std::memcpy(half.pinned.as<uint8_t>() + first, next + done + first,
-                                 std::min(kThreadBytes, count - first));
-                   });
+    pool_.for_each(static_cast<ptrdiff_t>((count + kThreadBytes - 1) / kThreadBytes), [&](ptrdiff_t item,
+                                                                                          int) {
+      const size_t first = static_cast<size_t>(item) * kThreadBytes;
+      gather(done + first, done + std::min(first + kThreadBytes, count), half.pinned.as<uint8_t>() + first);
+    });
     check(cudaMemcpyAsync(to + done, half.pinned.as<uint8_t>(), count, cudaMemcpyHostToDevice, stream_),
           "copying weights");
     check(cudaEventRecord(half.is_free, stream_), "copying weights");
-    if (is_large) drop_pages_until(dropped_files_, {static_cast<const std::byte*>(from) + done, count});
+    if (is_large) drop_pages_until(dropped_files_, {from.data + done, count});
   }
 }
 

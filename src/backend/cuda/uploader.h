@@ -13,6 +13,7 @@
 #include "core/clock.h"
 #include "core/mapped_file.h"
 #include "core/thread_pool.h"
+#include "model/share.h"
 #include "model/weights.h"
 
 namespace nibble::cuda {
@@ -32,11 +33,20 @@ class Uploader {
   Uploader& operator=(const Uploader&) = delete;
   ~Uploader();
 
-  void vector(const Vector& from, float* to);
+  void vector(const Vector& from, float* to) { vectors(from, 1, {0, from.count}, to); }
+  // The same part of each of `num` consecutive vectors, of which `first` is the first.
+  void vectors(const Vector& first, int num, const IndexRange& part, float* to);
+  void zeros(int count, float* to);
   void rows(const Matrix& from, const char* what, __nv_bfloat16* to);
-  // Packs the rows of `from` as rows first_row .. of `to`.
-  void dense(const Matrix& from, const char* what, int first_row, const Strips& to);
-  void experts(const ExpertMatrices& from, int num_experts, RowOrder order, const Strips& to);
+  // Packs a slice of `from` as rows first_row .. of `to`. Of a recipe, and of columns of BF16, whole rows come to the device, where the
+  // rest is left out.
+  void dense(const Matrix& from, const char* what, const Slice& slice, int first_row, const Strips& to);
+  void dense(const Matrix& from, const char* what, int first_row, const Strips& to) {
+    dense(from, what, {{0, from.rows}, {0, from.cols}}, first_row, to);
+  }
+  // Packs the slice of each expert.
+  void experts(const ExpertMatrices& from, int num_experts, const Slice& slice, RowOrder order,
+               const Strips& to);
   // Throws InputError where a scale of MXFP4 is larger than the layout holds. Logs the rate that was reached, beside the rate of a plain
   // copy from pinned memory, and the memory that loading took.
   void finish(size_t weight_bytes);
@@ -56,7 +66,7 @@ class Uploader {
   Source bf16_of(const Matrix& matrix, const char* what) const;
   double host_to_device_rate();
   void bring(const Source& from, size_t offset, size_t bytes, uint8_t* to);
-  void copy(const void* from, size_t bytes, uint8_t* to);
+  void copy(const Pieces& from, uint8_t* to);  // one behind the other
   void generate_on_device(const RandomWords& words, size_t offset, size_t bytes, uint8_t* to);
 
   std::string source_;

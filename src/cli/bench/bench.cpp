@@ -112,7 +112,7 @@ int bench(const BenchOptions& options, const Settings& settings, const std::stri
   const BackendOptions room = room_for(tests, model.config, resolved);
   const auto device = [&] { return row.device ? std::optional(row.device()) : std::nullopt; };
   // Before the weights are loaded, because it takes memory of its own.
-  const double read_bandwidth = row.read_bandwidth();
+  const double read_bandwidth = row.read_bandwidth(resolved.own);
   const std::unique_ptr<Backend> backend = load(model, resolved, room);
 
   BenchSetup setup{.record = {.date = began,
@@ -182,7 +182,8 @@ Action define_bench(CLI::App& command, Settings& settings) {
                                 "one JSON object with every sample, in place of the table");
   command.add_flag("--csv", options->as_csv, "the table as CSV")->excludes(json);
   add_settings(command, settings,
-               {SettingGroup::kMachine, SettingGroup::kDrafts, SettingGroup::kDevice, SettingGroup::kPlaces});
+               {SettingGroup::kMachine, SettingGroup::kDrafts, SettingGroup::kDevice, SettingGroup::kGpus,
+                SettingGroup::kPlaces});
   auto* replayed =
       command.add_option("--replay", options->replayed, "run the requests of FILE with drafts and without");
   replayed->type_name("FILE");

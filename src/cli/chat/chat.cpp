@@ -104,7 +104,7 @@ Action define_chat(CLI::App& command, Settings& settings) {
   add_settings(command, settings,
                {SettingGroup::kInstruction, SettingGroup::kDate, SettingGroup::kSampling,
                 SettingGroup::kMachine, SettingGroup::kCache, SettingGroup::kDrafts, SettingGroup::kDevice,
-                SettingGroup::kPlaces, SettingGroup::kChat});
+                SettingGroup::kGpus, SettingGroup::kPlaces, SettingGroup::kChat});
   command.footer(kChatFooter);
   return [model, &settings] { return chat(*model, settings); };
 }

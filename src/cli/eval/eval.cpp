@@ -304,7 +304,7 @@ Action define_eval(CLI::App& command, Settings& settings) {
   command.add_flag("--json", options->as_json, "figures as one JSON object");
   add_settings(command, settings,
                {SettingGroup::kMachine, SettingGroup::kBatch, SettingGroup::kCache, SettingGroup::kDevice,
-                SettingGroup::kPlaces});
+                SettingGroup::kGpus, SettingGroup::kPlaces});
   command.footer(kEvalFooter);
   return [options, &settings] { return eval(*options, settings); };
 }

@@ -6,8 +6,8 @@
 
 #include "backend/cuda/cuda_backend.h"
 #include "engine/engine.h"
-#include "tests/backend/contract.h"
 #include "tests/backend/cuda/pretended.h"
+#include "tests/backend/fulfilment.h"
 #include "tests/engine/answers.h"
 
 namespace nibble::cuda {
@@ -26,7 +26,8 @@ class StepByStep : public Backend {
   std::unique_ptr<Backend> backend_;
 };
 
-class CudaAhead : public testing::Test {
+// Of one rank, and of two that share a GPU.
+class CudaAhead : public testing::TestWithParam<int> {
  protected:
   // More requests than may run at once, in a cache that is too small for those that run.
   const EngineOptions options_{.num_full_pages = 30,
@@ -42,7 +43,10 @@ class CudaAhead : public testing::Test {
     options.num_full_pages = options_.num_full_pages;
     options.num_sliding_pages = options_.num_sliding_pages;
     options.max_batch_tokens = options_.max_batch_tokens;
-    return make(weights_, options, pretended());
+    CudaOptions own = pretended();
+    own.parts.assign(static_cast<size_t>(GetParam()), 1);
+    own.gpus.assign(static_cast<size_t>(GetParam()), 0);
+    return make(weights_, options, own);
   }
 
   std::vector<GenerationRequest> requests() const {
@@ -74,7 +78,8 @@ class CudaAhead : public testing::Test {
   }
 };
 
-TEST_F(CudaAhead, AnswersHaveTheSameBits) {
+INSTANTIATE_TEST_SUITE_P(Ranks, CudaAhead, testing::Values(1, 2), testing::PrintToStringParamName());
+TEST_P(CudaAhead, AnswersHaveTheSameBits) {
   const std::unique_ptr<Backend> ahead = backend();
   EXPECT_EQ(ahead->steps_ahead(), 1);
   StepByStep step_by_step(backend());

@@ -1,10 +1,13 @@
 #include "backend/cuda/chip/device.h"
 
+#include <array>
+#include <mutex>
 #include <utility>
 
 #include "backend/cuda/chip/images.h"
 #include "backend/cuda/chip/pace.h"
 #include "core/available_bytes.h"
+#include "core/check.h"
 #include "core/error.h"
 #include "core/log.h"
 
@@ -28,21 +31,35 @@ std::string why_no_device() {
   return {};
 }
 
+namespace {
+
+DeviceCaps ask_for_caps(int device) {
+  cudaDeviceProp properties{};
+  check(cudaGetDeviceProperties(&properties, device), "asking for its properties");
+  DeviceCaps found =
+      caps_of({properties.name, 10 * properties.major + properties.minor, properties.multiProcessorCount,
+               properties.sharedMemPerBlockOptin, properties.totalGlobalMem, properties.integrated != 0});
+  if (!found.is_of_family())
+    log::info("{} is sm_{}, which nibble has no code for: it runs as {}", found.name,
+              found.compute_capability, name(found.family));
+  if (const std::optional<ImageChoice> choice = choose_image(images(), found.compute_capability))
+    found = with_code_of(std::move(found), choice->image.compute_capability);
+  return found;
+}
+
+}  // namespace
+
 const DeviceCaps& device_caps() {
-  static const DeviceCaps caps = [] {
-    cudaDeviceProp properties{};
-    check(cudaGetDeviceProperties(&properties, 0), "asking for its properties");
-    DeviceCaps found =
-        caps_of({properties.name, 10 * properties.major + properties.minor, properties.multiProcessorCount,
-                 properties.sharedMemPerBlockOptin, properties.totalGlobalMem, properties.integrated != 0});
-    if (!found.is_of_family())
-      log::info("{} is sm_{}, which nibble has no code for: it runs as {}", found.name,
-                found.compute_capability, name(found.family));
-    if (const std::optional<ImageChoice> choice = choose_image(images(), found.compute_capability))
-      found = with_code_of(std::move(found), choice->image.compute_capability);
-    return found;
-  }();
-  return caps;
+  constexpr size_t kMostDevices{64};
+  static std::array<std::once_flag, kMostDevices> is_asked;
+  static std::array<DeviceCaps, kMostDevices> caps;
+  int device = 0;
+  if (cudaGetDevice(&device) != cudaSuccess)
+    device = 0;  // the question for its properties fails, and says why
+  const auto index = static_cast<size_t>(device);
+  NIBBLE_CHECK(index < kMostDevices, "GPU number {}", device);
+  std::call_once(is_asked[index], [&] { caps[index] = ask_for_caps(device); });
+  return caps[index];
 }
 
 size_t free_device_bytes(const DeviceCaps& caps) {

@@ -1,4 +1,4 @@
-// The GPU (one, the first that is visible): properties and streams.
+// The GPU that the calling thread uses, the first one unless it says another (ranks/cards.h): properties and streams.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -21,7 +21,7 @@ struct Stream {
 // The reason why there is no usable GPU, in one line; empty where there is one.
 std::string why_no_device();
 
-// The GPU of this machine. The driver is asked once.
+// That GPU. The driver is asked once for each.
 const DeviceCaps& device_caps();
 // Memory that is free at this moment: the driver is asked each time, so this is for planning, not for launches. On a GPU that shares
 // the host's memory it is what the host has available: there the driver calls the page cache taken.

@@ -127,7 +127,7 @@ __global__ void __launch_bounds__(32 * warps, 1)
       },
       [](int, int) { return 0.0f; },
       [&](int row, int output, float sum, float, int, bool) {
-        args.logits[size_t{1} * output * args.weights.rows + row] = sum;
+        args.logits[size_t{1} * output * args.row_stride + row] = sum;
       });
 }
 

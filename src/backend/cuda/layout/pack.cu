@@ -10,6 +10,10 @@ namespace {
 
 constexpr int kThreads{256};
 
+__device__ uint16_t stored_at(const PackBf16Args& args, int row, int col) {
+  return args.from[size_t{1} * row * args.stored_cols + args.first_col + col];
+}
+
 unsigned num_ctas_for(size_t count) { return static_cast<unsigned>((count + kThreads - 1) / kThreads); }
 
 // Each thread writes the 16 bytes that one lane reads of one part of a tile.
@@ -26,8 +30,7 @@ __global__ void pack_bf16_kernel(const PackBf16Args args, size_t count) {
   uint16_t values[8];  // registers a0 .. a3 in pairs
   for (int i = 0; i < 8; ++i) {
     const int of_row = row + 8 * (i / 2 % 2), of_col = col + 2 * (i / 4) + i % 2;
-    values[i] =
-        of_row < args.rows && of_col < args.cols ? args.from[size_t{1} * of_row * args.cols + of_col] : 0;
+    values[i] = of_row < args.rows && of_col < args.cols ? stored_at(args, of_row, of_col) : 0;
   }
   auto* to = const_cast<uint8_t*>(args.to.data) + size_t{1} * strip * args.to.strip_bytes +
              tile * tile_bytes(Layout::kBf16) + part * 512 + lane * 16;
@@ -85,28 +88,29 @@ __global__ void pack_mxfp4_kernel(const PackMxfp4Args args, size_t count) {
     if (args.order == RowOrder::kAsStored) return strip * kStripRows + row;
     return 2 * (strip * 8 + row % 8) + row / 8;
   };
-  const uint8_t* codes = args.codes + matrix * args.rows * (args.cols / 2);
-  const uint8_t* scales = args.scales + matrix * args.rows * (args.cols / 32);
+  const auto place_of = [&](int row, int col, int per_byte) {
+    return (matrix * args.stored_rows + args.first_row + row) * (args.stored_cols / per_byte) +
+           (args.first_col + col) / per_byte;
+  };
   write_lane(
       args.data + matrix * args.to.matrix_bytes() + size_t{1} * strip * args.to.strip_bytes, tile, lane,
       args.largest_scale,
       [&](int row, int col) -> uint8_t {
         const int stored = stored_row(row);
         if (stored >= args.rows || col >= args.cols) return 0;
-        const uint8_t byte = codes[size_t{1} * stored * (args.cols / 2) + col / 2];
+        const uint8_t byte = args.codes[place_of(stored, col, 2)];
         return col % 2 ? byte >> 4 : byte & 15;
       },
       [&](int row, int block) -> uint8_t {
         const int stored = stored_row(row);
-        return stored < args.rows && block < args.cols / 32
-                   ? scales[size_t{1} * stored * (args.cols / 32) + block]
-                   : 127;
+        return stored < args.rows && block < args.cols / 32 ? args.scales[place_of(stored, 32 * block, 32)]
+                                                            : 127;
       });
 }
 
 __device__ float value_at(const PackBf16Args& args, int row, int col) {
   if (row >= args.rows || col >= args.cols) return 0;
-  return __uint_as_float(uint32_t{args.from[size_t{1} * row * args.cols + col]} << 16);
+  return __uint_as_float(uint32_t{stored_at(args, row, col)} << 16);
 }
 
 // formats/mxfp4.h: the shared exponent is that of the largest magnitude, less 2, and at least 2^-127.
@@ -139,8 +143,8 @@ __global__ void row_scale_kernel(const PackBf16Args args) {
   __syncthreads();
   const int row = static_cast<int>(blockIdx.x);
   unsigned own = 0;
-  for (int col = static_cast<int>(threadIdx.x); col < args.cols; col += kThreads)
-    own = max(own, args.from[size_t{1} * row * args.cols + col] & 0x7FFFu);
+  for (int col = static_cast<int>(threadIdx.x); col < args.stored_cols; col += kThreads)
+    own = max(own, args.from[size_t{1} * row * args.stored_cols + col] & 0x7FFFu);
   atomicMax(&largest, own);
   __syncthreads();
   if (threadIdx.x != 0) return;

@@ -39,7 +39,7 @@ struct DenseOutput {
   float* out;         // [T, rows]
   const float* bias;  // [rows] or null
   const float* x;     // [T, rows] or null
-  int rows;
+  int rows;           // of the matrix, or more, where `out` has more
 };
 
 // Takes a strip's sums to their place. Where the matrix is cut anywhere (`cuts`), decoding leaves its sums in two parts, which their reader
@@ -147,7 +147,7 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kCtas)
   const EndTimestamp end_timestamp(timestamps);
   multiply_tokens<Shape>(timestamps, args.weights,
                          rows_of<Shape>(args.normed, args.norm.residual.hidden, args.image_rows),
-                         args.num_rows, 0, {args.logits, nullptr, nullptr, args.weights.rows});
+                         args.num_rows, 0, {args.logits, nullptr, nullptr, args.row_stride});
 }
 
 template <typename Shape>

@@ -84,6 +84,11 @@ void SampleRows::upload(Stream stream) {
     outgrown_masks_ = std::move(device_masks_);
     device_masks_ = DeviceBuffer(2 * all_masks);
   }
+  // Taken here and not where they are filled: while other GPUs wait for this one's choice, memory that is taken could wait for them.
+  if (all_masks > 0) {
+    std::swap(pinned_masks_, last_pinned_masks_);
+    if (pinned_masks_.bytes() < all_masks) pinned_masks_ = PinnedBuffer(2 * all_masks);
+  }
   for (size_t i = 0; i < masks_.size(); ++i)
     masks_[i].row->mask = device_masks_.as<uint32_t>() + i * mask_words(static_cast<int>(index_.size()));
   if (adjustments_.empty()) return;
@@ -106,9 +111,6 @@ void SampleRows::upload(Stream stream) {
 
 void SampleRows::upload_masks(Stream stream) {
   if (masks_.empty()) return;
-  std::swap(pinned_masks_, last_pinned_masks_);
-  if (pinned_masks_.bytes() < masks_.size() * mask_bytes())
-    pinned_masks_ = PinnedBuffer(2 * masks_.size() * mask_bytes());
   const size_t num_words = mask_words(static_cast<int>(index_.size()));
   auto* const words = pinned_masks_.as<uint32_t>();
   for (size_t i = 0; i < masks_.size(); ++i) masks_[i].source->fill({words + i * num_words, num_words});

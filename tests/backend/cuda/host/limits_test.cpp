@@ -94,7 +94,8 @@ TEST(CudaLimits, AContextThatDoesNotFitIsAnsweredWithTheOneThatDoes) {
 TEST(CudaLimits, WeightsThatDoNotFitAreAnsweredWithSmallerOnesIfThoseDo) {
   const Config config = *named_config("gpt-oss-20b");
   const size_t smallest =
-      device_weight_bytes(config, {Format::kMxfp4, Format::kMxfp4, Format::kMxfp4}) + kStagingBytes;
+      device_weight_bytes(config, whole_of(config), {Format::kMxfp4, Format::kMxfp4, Format::kMxfp4}) +
+      kStagingBytes;
   EXPECT_THAT(memory_refusal("gpt-oss-20b", room_for(4096), smallest + kGigabyte / 2),
               HasSubstr("--mxfp4-layers all"));
   EXPECT_THAT(memory_refusal("gpt-oss-120b", room_for(4096), 24 * kGigabyte),
@@ -109,6 +110,26 @@ TEST(CudaLimits, APlanCountsWhatIsTaken) {
   EXPECT_EQ(plan.kv_bytes, size_t{12} * (8192 + 32 + 41 * 32) * 2 * 8 * 64 * 2);
   EXPECT_EQ(plan.workspace_bytes, workspace_bytes(config, options, {}));
   EXPECT_GT(plan.weight_bytes, 12 * kGigabyte);
+}
+
+// Two GPUs have half of everything but the router, the embedding and what a step works in; one of four parts has less than the other three.
+TEST(CudaLimits, APlanForSeveralGpusIsThatOfTheFullest) {
+  const Config config = *named_config("gpt-oss-120b");
+  const BackendOptions options = room_for(8192);
+  const MemoryPlan whole = memory_plan(config, options, {}),
+                   half = memory_plan(config, options, {.parts = {1, 1}}),
+                   large = memory_plan(config, options, {.parts = {3, 1}}),
+                   small = memory_plan(config, options, {.parts = {3, 1}}, 1),
+                   both = memory_plan(config, options, {.gpus = {0, 0}, .parts = {3, 1}});
+  EXPECT_EQ(2 * half.kv_bytes, whole.kv_bytes);
+  EXPECT_GT(2 * half.weight_bytes, whole.weight_bytes + size_t{2} * 201088 * 2880);
+  EXPECT_LT(static_cast<double>(half.weight_bytes), 0.53 * static_cast<double>(whole.weight_bytes));
+  EXPECT_GT(large.weight_bytes, 2 * small.weight_bytes);
+  EXPECT_EQ(4 * small.kv_bytes, whole.kv_bytes);
+  EXPECT_EQ(both.weight_bytes, large.weight_bytes + small.weight_bytes);
+  EXPECT_EQ(both.kv_bytes, whole.kv_bytes);
+  EXPECT_THAT(why_not_memory(config, "a model", options, {.parts = {3, 1}}, 30 * kGigabyte), Not(IsEmpty()));
+  EXPECT_THAT(why_not_memory(config, "a model", options, {.parts = {3, 1}}, 30 * kGigabyte, 1), IsEmpty());
 }
 
 // Norms and gated units of 2,880 columns, 45 tiles: a word of scales each, and codes of 1 byte a column, or 2, or half a one.
@@ -179,7 +200,8 @@ TEST(CudaLimits, AHeadSharesTheModelsUnembeddingInItsFormat) {
   const auto bytes_of_head = [&](Format of_model, Format of_head) {
     options.dense.unembedding = of_model;
     options.draft_head_format = of_head;
-    return memory_plan(config, options, {}).weight_bytes - device_weight_bytes(config, options.dense);
+    return memory_plan(config, options, {}).weight_bytes -
+           device_weight_bytes(config, whole_of(config), options.dense);
   };
   const auto own = [](Format format) { return make_strips(layout_of(format), 201088, 2880).matrix_bytes(); };
   for (const Format format : {Format::kBf16, Format::kMxfp4}) {

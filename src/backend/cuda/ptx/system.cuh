@@ -1,0 +1,36 @@
+// Loads and stores whose other side is a thread of another GPU: of the scope of the system.
+#pragma once
+
+#include <cstdint>
+
+namespace nibble::cuda {
+
+struct TwoWords {
+  uint64_t first, second;
+};
+
+// Each word arrives whole; which one first is not said, and nothing else is ordered by them.
+__device__ inline void store_relaxed_system(uint64_t* to, const TwoWords& words) {
+  asm volatile("st.relaxed.sys.global.v2.u64 [%0], {%1, %2};" ::"l"(to), "l"(words.first), "l"(words.second)
+               : "memory");
+}
+__device__ inline TwoWords load_relaxed_system(const uint64_t* from) {
+  TwoWords words;
+  asm volatile("ld.relaxed.sys.global.v2.u64 {%0, %1}, [%2];"
+               : "=l"(words.first), "=l"(words.second)
+               : "l"(from)
+               : "memory");
+  return words;
+}
+
+// Who loads this number has everything that this thread, and those of its CTA that it has synchronised with, stored before.
+__device__ inline void store_release_system(uint32_t* to, uint32_t number) {
+  asm volatile("st.release.sys.global.u32 [%0], %1;" ::"l"(to), "r"(number) : "memory");
+}
+__device__ inline uint32_t load_acquire_system(const uint32_t* from) {
+  uint32_t number;
+  asm volatile("ld.acquire.sys.global.u32 %0, [%1];" : "=r"(number) : "l"(from) : "memory");
+  return number;
+}
+
+}  // namespace nibble::cuda

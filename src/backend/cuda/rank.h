@@ -1,0 +1,76 @@
+// One device's share of the model, and what it works in; and a GPU with the ranks that it runs, which is one, or several for tests.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "backend/cuda/draft/head_drafter.h"
+#include "backend/cuda/forward.h"
+#include "backend/cuda/ranks/inbox.h"
+#include "backend/cuda/step_graph.h"
+#include "model/share.h"
+
+namespace nibble::cuda {
+
+class Rank {
+ public:
+  // On the device that is current.
+  Rank(const Weights& weights, const Share& share, const BackendOptions& options, const CudaOptions& own,
+       Plan plan, const OwnedStream& stream);
+
+  const Share& share() const { return share_; }
+  const Plan& plan() const { return plan_; }
+  const DeviceWeights& weights() const { return weights_; }
+  const Workspace& work() const { return *work_; }
+  const Inbox& inbox() const { return *inbox_; }
+  InputUpload& input() { return input_; }
+  // Called once when all ranks are there, in their order.
+  void link(const std::vector<Rank*>& all, const StepNumbers& numbers, uint32_t* failure);
+
+  void embed(const StepShape& shape, Stream stream) const {
+    run_embed(model(), plan_, *work_, shape, stream);
+  }
+  int num_halves() const { return cuda::num_halves(model()); }
+  void run_half(const StepShape& shape, int half, Stream stream, const Tap& tap) const {
+    run_half_layer(model(), plan_, *work_, shape, half, stream, tap);
+  }
+  // The n-th launch of the sum behind a half; the number of them in a step of so many rows.
+  static int num_sums(const StepShape& shape) { return (shape.num_tokens + kSumRows - 1) / kSumRows; }
+  void sum(const StepShape& shape, int half, int n, Turn turn, Stream stream) const;
+  void unembed(const StepShape& shape, int first, int count, Stream stream) const {
+    run_unembed(model(), plan_, *work_, shape, first, count, stream);
+  }
+  void meet_with_logits(int first_output, Turn turn, Stream stream) const;
+  void sample(const StepShape& shape, int first, int count, Stream stream) const {
+    run_sample(model(), plan_, *work_, shape, first, count, stream);
+  }
+  void meet_with_tokens(int first_output, int count, Turn turn, Stream stream) const;
+
+  // A trial of the links before the first step: sums of 1 and of more rows, whose terms and results are known.
+  void begin_trial(Stream stream) const;
+  void run_trial(Turn turn, Stream stream) const;
+  bool trial_was_right(Stream stream) const;  // waits for it
+
+ private:
+  Model model() const { return {config_, weights_, kv_, share_.num_ranks > 1, share_.adds_once(), logits_}; }
+  LaunchContext on(Stream stream) const { return {stream, plan_.target()}; }
+  int trial_rows() const;
+  SumArgs trial_sum(int num_rows, int slot) const;
+
+  Share share_;
+  Config config_;
+  Plan plan_;
+  DeviceWeights weights_;
+  KvStorage kv_;
+  OwnedWorkspace work_;
+  OwnedInbox inbox_;
+  InputUpload input_;
+  int max_batch_tokens_;
+  float* logits_;
+  Links links_;
+  std::vector<uint32_t*> results_of_all_;
+  std::optional<StepNumbers> numbers_;
+};
+
+}  // namespace nibble::cuda

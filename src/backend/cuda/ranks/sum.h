@@ -1,0 +1,75 @@
+// What ranks tell each other in a step, by kernels that write into the others' memory and poll their own: the sums of what they have behind
+// attention and behind the experts, and that all have come so far.
+//
+// Every rank adds up the same numbers in the same order, by rank: all have the same bits, in every step and with any number of rows.
+// Nothing waits for ever: a rank that the others keep waiting says so in Links::failure, and goes on with what it has.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "backend/cuda/chip/target.h"
+#include "backend/cuda/layout/divisor.h"
+
+namespace nibble::cuda {
+
+inline constexpr int kMaxRanks{8};
+// Up to so many rows a sum travels as words that are a float and a tag: they need no fence, but twice the bytes.
+inline constexpr int kTaggedRows{16};
+// More rows than these are several sums: they decide how large an inbox is.
+inline constexpr int kSumRows{2048};
+inline constexpr int kSumCtas{
+    128};  // of a sum of many rows, on every chip: CTA n waits for the others' CTAs n
+inline constexpr int kInboxSlots{2};
+
+// Where the other ranks write, in the memory of the rank that reads it. Sums use the slots in turn. A rank sends sum n + 1 when it has all of
+// sum n, for which every other one had to have read sum n - 1: two slots are enough.
+struct Inbox {
+  uint64_t* words{nullptr};     // [slots, N, kTaggedRows H]: a float below a tag
+  float* rows{nullptr};         // [slots, N, row_room H]
+  uint32_t* flags{nullptr};     // [slots, N, kSumCtas]: tags of what `rows` holds
+  uint32_t* arrivals{nullptr};  // [N]: tags
+};
+
+struct Links {
+  int rank{0}, num_ranks{1};
+  int hidden{0}, row_room{0};
+  Inbox inboxes[kMaxRanks];
+  const uint32_t* step{nullptr};  // of this rank; all count the same steps
+  uint32_t tags_per_step{0};      // the tag of number n of a step is *step tags_per_step + n
+  uint32_t* failure{
+      nullptr};  // in memory of the host, which all ranks share: becomes 1 where one has waited too long
+  unsigned long long patience_ns{0};
+};
+
+// What a launch does: where ranks share a GPU, one runs after the other, and none may wait for one that has not sent yet.
+enum class Turn { kSendAndWait, kSend, kWait };
+
+// out = x + the sum over ranks of the sum of their parts, x being the same on all of them.
+struct SumArgs {
+  Links links;
+  int number;  // of the tag, in the step
+  int slot;
+  const float* parts;  // part p of row r begins at p part_stride + r row_stride
+  int num_parts;       // up to kMaxExpertsPerToken
+  size_t part_stride, row_stride;
+  const float* x;  // [rows, H] or null: there is none
+  float* out;      // [rows, H], which may be x or the first part
+  int num_rows;    // up to kSumRows
+};
+void sum_over_ranks(const LaunchContext& gpu, const SumArgs& args, Turn turn);
+
+// Says to all ranks that this one has come so far: what its launches before this one wrote to them has arrived when they go on. The first rank
+// may send some words with it.
+struct MeetArgs {
+  Links links;
+  int number;
+  const uint32_t* words{nullptr};  // [num_words]
+  uint32_t* to[kMaxRanks]{};       // where they go on each rank
+  int num_words{0};
+};
+void meet(const LaunchContext& gpu, const MeetArgs& args, Turn turn);
+
+void prepare_sums();
+
+}  // namespace nibble::cuda

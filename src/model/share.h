@@ -1,0 +1,73 @@
+// What a rank has of a model that several ranks run together, one on each GPU: of every layer some key/value heads with the query heads
+// that read them, and some units of every expert; of the unembedding some rows. Norms, the router and the embedding are every rank's. Behind
+// attention and behind the experts the ranks add up what they have, and what is added once is the first rank's: the residual stream and
+// the biases of `o` and `down`.
+//
+// Units are dealt out in tiles of 64, because the contraction of `down` is read in those, and rows of the unembedding in strips of 16
+// (backend/cuda/layout/strips.h).
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "model/config.h"
+
+namespace nibble {
+
+struct IndexRange {
+  int first{0}, count{0};
+  constexpr int end() const { return first + count; }
+  friend bool operator==(const IndexRange&, const IndexRange&) = default;
+};
+
+// Rows and columns of a matrix.
+struct Slice {
+  IndexRange rows, cols;
+};
+
+class Share {
+ public:
+  int rank{0}, num_ranks{1};
+  IndexRange kv_heads, heads, units, vocab;  // indices into those of the whole model
+
+  // Says whether the rank adds what is added once.
+  bool adds_once() const { return rank == 0; }
+  // What the rank has of a layer's matrices: model/weights.h has their shapes.
+  Slice q(const Config& whole) const;
+  Slice k_and_v(const Config& whole) const;  // of each
+  Slice o(const Config& whole) const;
+  Slice gate_up(const Config& whole) const;  // of each expert
+  Slice down(const Config& whole) const;     // of each expert
+  Slice unembedding(const Config& whole) const;
+};
+
+// The share of a rank that runs the model alone.
+Share whole_of(const Config& config);
+
+// The shares of as many ranks as there are parts, in proportion to these: {1, 1} is two equal shares, {3, 1} three quarters and one. Throws
+// InputError where the number of key/value heads is no multiple of that of the ranks, or some rank would have nothing; `source` names
+// the model.
+std::vector<Share> shares_of(const Config& whole, std::span<const int> parts, std::string_view source);
+
+// The model as a rank sees it: with its heads and its experts' width. The vocabulary stays whole, because tokens are.
+Config config_of(const Config& whole, const Share& share);
+
+// Bytes in memory: `count` pieces of so many bytes each, which begin a stride apart.
+struct Pieces {
+  const std::byte* data{nullptr};
+  size_t bytes{0}, stride{0}, count{0};
+
+  size_t total() const { return bytes * count; }
+};
+// A slice of each of several consecutive matrices of rows x cols elements. The slice has all rows or
+// all columns of them, as those of a Share have.
+struct ElementSize {  // so many elements take so many bytes
+  size_t bytes, elements;
+};
+Pieces pieces_of(const void* data, ElementSize size, int rows, int cols, int num_matrices,
+                 const Slice& slice);
+
+}  // namespace nibble

@@ -1,0 +1,39 @@
+// Tests the numbers of what ranks tell each other. Needs no GPU.
+#include "backend/cuda/ranks/inbox.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+
+namespace nibble::cuda {
+namespace {
+
+// A word that another sum, or another step, left must not be taken for this one's.
+TEST(CudaInbox, NoTwoMessagesOfAStepHaveTheSameNumber) {
+  Config config;
+  config.num_layers = 3;
+  config.hidden = 64;
+  for (const int max_batch_tokens : {1, 64, 2048, 2049, 8192}) {
+    const StepNumbers numbers(config, max_batch_tokens);
+    std::set<int> all{numbers.last()};
+    size_t num_messages = 1;
+    for (int half = 0; half < 2 * config.num_layers; ++half)
+      for (int launch = 0; launch * kSumRows < max_batch_tokens; ++launch, ++num_messages)
+        all.insert(numbers.of_sum(half, launch));
+    for (int first = 0; first < max_batch_tokens; first += 64, num_messages += 2)
+      all.insert({numbers.of_logits(first), numbers.of_tokens(first)});
+    EXPECT_EQ(all.size(), num_messages) << max_batch_tokens;
+    EXPECT_EQ(*all.begin(), 0);
+    EXPECT_LT(*all.rbegin(), numbers.count());
+  }
+}
+
+TEST(CudaInbox, OneRankTakesNone) {
+  EXPECT_EQ(inbox_bytes(*named_config("gpt-oss-20b"), 1, 8192), 0u);
+  // Two slots for each of two senders: 16 rows of words and 2,048 rows of floats, and flags.
+  EXPECT_NEAR(static_cast<double>(inbox_bytes(*named_config("gpt-oss-20b"), 2, 8192)),
+              4.0 * 2880 * (16 * 8 + 2048 * 4), 10'000);
+}
+
+}  // namespace
+}  // namespace nibble::cuda

@@ -1,0 +1,364 @@
+// Tests a model that several ranks share. On one GPU they take turns (CudaOptions::gpus names it several times); where the machine has as many
+// GPUs, the same is tested with a GPU each. Needs a GPU: not part of ./test (docs/gpu.md).
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <cmath>
+#include <cstring>
+#include <thread>
+
+#include "backend/cuda/cuda_backend.h"
+#include "backend/cuda/kernel_table.h"
+#include "backend/cuda/ranks/cards.h"
+#include "backend/cuda/ranks/inbox.h"
+#include "core/error.h"
+#include "core/random.h"
+#include "model/golden.h"
+#include "model/synthetic.h"
+#include "tests/backend/cuda/golden_agreement.h"
+#include "tests/backend/cuda/pretended.h"
+#include "tests/backend/fulfilment.h"
+#include "tests/error_of.h"
+
+namespace nibble::cuda {
+namespace {
+
+int num_gpus() {
+  int count = 0;
+  return cudaGetDeviceCount(&count) == cudaSuccess ? count : 0;
+}
+
+CudaOptions shared_among(std::vector<int> gpus, std::vector<int> parts = {}) {
+  CudaOptions own = pretended();
+  own.parts = parts.empty() ? std::vector<int>(gpus.size(), 1) : std::move(parts);
+  own.gpus = std::move(gpus);
+  return own;
+}
+std::vector<int> one_gpu(int num_ranks) { return std::vector<int>(static_cast<size_t>(num_ranks), 0); }
+std::vector<int> a_gpu_each(int num_ranks) {
+  std::vector<int> gpus;
+  for (int gpu = 0; gpu < num_ranks; ++gpu) gpus.push_back(gpu);
+  return gpus;
+}
+
+BackendOptions options_with(int num_pages, const DenseFormats& dense = {}, Format kv = Format::kBf16) {
+  BackendOptions options;
+  options.num_full_pages = options.num_sliding_pages = num_pages;
+  options.max_batch_tokens = 1024;
+  options.dense = dense;
+  options.kv_format = kv;
+  return options;
+}
+
+constexpr DenseFormats kFp8{Format::kE4m3, Format::kE4m3, Format::kE4m3},
+    kMxfp4{Format::kMxfp4, Format::kMxfp4, Format::kMxfp4};
+
+Fulfilment shared_fulfilment(const std::string& name, const std::vector<int>& gpus,
+                             const DenseFormats& dense = {}, Format kv = Format::kBf16) {
+  return {name, [=](auto weights) {
+            return make(weights, options_with(Fulfilment::kNumPages, dense, kv), shared_among(gpus));
+          }};
+}
+
+std::string name_of_bits(const testing::TestParamInfo<std::tuple<Fulfilment, const char*>>& info) {
+  return std::get<0>(info.param).name;
+}
+constexpr const char* kTiny{"../../../models/tiny-gpt-oss"};  // beside the random models
+
+// Random model b has 3 heads of keys and values, and 3.5 tiles of units.
+INSTANTIATE_TEST_SUITE_P(CudaThreeRanks, BackendBits,
+                         testing::Combine(testing::Values(shared_fulfilment("bf16", one_gpu(3)),
+                                                          shared_fulfilment("fp8", one_gpu(3), kFp8,
+                                                                            Format::kE4m3),
+                                                          shared_fulfilment("mxfp4", one_gpu(3), kMxfp4)),
+                                          testing::Values("b")),
+                         name_of_bits);
+INSTANTIATE_TEST_SUITE_P(CudaTwoRanks, BackendBits,
+                         testing::Combine(testing::Values(shared_fulfilment("bf16", one_gpu(2))),
+                                          testing::Values(kTiny)),
+                         name_of_bits);
+INSTANTIATE_TEST_SUITE_P(CudaTwoRanks, BackendOutputs, testing::Values(shared_fulfilment("bf16", one_gpu(2))),
+                         [](const auto& info) { return info.param.name; });
+
+// With a GPU for each rank; skipped where the machine has fewer.
+class CudaGpus : public testing::TestWithParam<int> {
+ protected:
+  void SetUp() override {
+    if (num_gpus() < GetParam()) GTEST_SKIP() << "this machine has " << num_gpus() << " GPUs";
+  }
+};
+INSTANTIATE_TEST_SUITE_P(Cuda, CudaGpus, testing::Values(2, 4, 8), testing::PrintToStringParamName());
+
+// 8 heads of keys and values; 9.5 tiles of units, so that shares are uneven and the last one ends in half a tile.
+Config eight_heads() {
+  Config config = *named_config("gpt-oss-20b");
+  config.num_layers = 4;
+  config.layer_kinds.resize(4);
+  config.hidden = 320;
+  config.intermediate = 608;
+  config.num_heads = 16;
+  config.num_kv_heads = 8;
+  config.num_experts = 8;
+  config.experts_per_token = 4;
+  config.vocab = 1000;
+  return config;
+}
+
+// Logits of two sequences that were fed as prompts of more and fewer rows than sums have protocols for, and then token by token.
+std::vector<float> logits_of(const std::shared_ptr<const Weights>& weights, const CudaOptions& own) {
+  Feeder feeder(make(weights, options_with(Fulfilment::kNumPages), own), Fulfilment::kNumPages);
+  const std::vector<TokenId> ids = random_ids(320, weights->config.vocab, 3);
+  const std::span<const TokenId> all(ids);
+  feeder.feed({{0, all.first(280)}, {1, all.first(9)}});
+  feeder.feed({{1, all.subspan(9, 11)}});
+  for (size_t i = 0; i < 4; ++i) feeder.feed({{0, all.subspan(280 + i, 1)}, {1, all.subspan(20 + i, 1)}});
+  for (size_t i = 0; i < 4; ++i) feeder.feed({{0, all.subspan(284 + i, 1)}});
+  feeder.feed({{1, all.subspan(24, 20)}, {0, all.subspan(288, 1)}});
+  std::vector<float> logits = feeder.logits(0);
+  logits.insert(logits.end(), feeder.logits(1).begin(), feeder.logits(1).end());
+  return logits;
+}
+
+// The relative distance of the median row, because in some the router tips where sums are rounded elsewhere.
+double median_distance(const std::vector<float>& a, const std::vector<float>& b, int vocab) {
+  EXPECT_EQ(a.size(), b.size());
+  std::vector<double> distances;
+  for (size_t first = 0; first < a.size(); first += static_cast<size_t>(vocab)) {
+    double error = 0, norm = 0;
+    for (size_t i = first; i < first + static_cast<size_t>(vocab); ++i) {
+      error += std::pow(double{a[i]} - double{b[i]}, 2);
+      norm += std::pow(double{b[i]}, 2);
+    }
+    distances.push_back(std::sqrt(error / norm));
+  }
+  std::sort(distances.begin(), distances.end());
+  return distances[distances.size() / 2];
+}
+
+TEST(CudaRanks, HaveTheLogitsOfOneGpuHoweverManyThereAre) {
+  const Config config = eight_heads();
+  const auto weights = std::make_shared<const Weights>(make_synthetic(config, "eight heads"));
+  const std::vector<float> alone = logits_of(weights, pretended());
+  for (const int num_ranks : {2, 4, 8}) {
+    const CudaOptions own = shared_among(one_gpu(num_ranks));
+    const std::vector<float> shared = logits_of(weights, own);
+    const double distance = median_distance(shared, alone, config.vocab);
+    fmt::print("{} ranks: {:.1e} from one\n", num_ranks, distance);
+    EXPECT_LT(distance, 0.01) << num_ranks;  // roundings to bfloat16 that turn
+    EXPECT_EQ(logits_of(weights, own), shared) << num_ranks;
+  }
+  const double uneven =
+      median_distance(logits_of(weights, shared_among({0, 0}, {3, 1})), alone, config.vocab);
+  fmt::print("3 to 1: {:.1e} from one\n", uneven);
+  EXPECT_LT(uneven, 0.01);
+}
+
+// Which GPU a rank is on changes no bit.
+TEST_P(CudaGpus, GiveTheBitsThatRanksOnOneGpuHave) {
+  const auto weights = std::make_shared<const Weights>(make_synthetic(eight_heads(), "eight heads"));
+  const std::vector<float> on_one = logits_of(weights, shared_among(one_gpu(GetParam())));
+  for (int time = 0; time < 5; ++time)
+    EXPECT_EQ(logits_of(weights, shared_among(a_gpu_each(GetParam()))), on_one);
+}
+
+// Weights that the device makes have shares as those that come from the host.
+TEST(CudaRanks, HaveTheSameSharesOfWeightsThatTheDeviceMakes) {
+  const Config config = eight_heads();
+  const auto copied = std::make_shared<const Weights>(make_synthetic(config, "copied")),
+             described = std::make_shared<const Weights>(describe_synthetic(config, "described"));
+  EXPECT_EQ(logits_of(described, shared_among({0, 0}, {3, 1})),
+            logits_of(copied, shared_among({0, 0}, {3, 1})));
+}
+
+TEST(CudaRanks, AgreeWithGoldenData) { expect_golden_agreement(shared_among(one_gpu(2))); }
+TEST_P(CudaGpus, AgreeWithGoldenData) {
+  if (GetParam() > 2) GTEST_SKIP() << "the miniature model has two heads of keys and values";
+  expect_golden_agreement(shared_among(a_gpu_each(2)));
+}
+
+TEST(CudaRanks, RefuseWhatTheyCannotRun) {
+  const auto weights = open_shared("models/tiny-gpt-oss");
+  const auto refusal = [&](const CudaOptions& own) {
+    return error_of([&] { make(weights, options_with(80), own); });
+  };
+  EXPECT_NE(refusal(shared_among(one_gpu(3))).find("2 heads of keys and values"), std::string::npos);
+  EXPECT_NE(refusal(shared_among({0, num_gpus()})).find("--gpus 0,"), std::string::npos);
+  CudaOptions many = pretended();
+  many.parts = {1, 1, 1, 1, 1, 1, 1, 1, 1};
+  EXPECT_NE(refusal(many).find("up to 8 GPUs"), std::string::npos);
+}
+
+// The links of ranks with nothing else on them.
+class SumTest : public testing::Test {
+ protected:
+  static constexpr int kHidden{320}, kParts{4}, kMostRows{300};
+
+  struct TestRank {
+    TestRank(int number, int num_ranks, const Config& config)
+        : inbox(config, num_ranks, kMostRows, stream), rank(number) {
+      check(cudaMemset(step.as<void>(), 0, sizeof(uint32_t)), "testing sums");
+      stream.wait();
+    }
+    OwnedStream stream;
+    DeviceBuffer step{sizeof(uint32_t)};
+    DeviceBuffer parts{size_t{kParts} * kMostRows * kHidden * sizeof(float)},
+        x{size_t{kMostRows} * kHidden * sizeof(float)}, out{size_t{kMostRows} * kHidden * sizeof(float)};
+    OwnedInbox inbox;
+    int rank;
+    Links links;
+  };
+
+  void make_ranks(const std::vector<int>& gpus) {
+    Config config;
+    config.hidden = kHidden;
+    config.num_layers = 1;
+    devices_ = gpus;
+    if (gpus.back() != 0) connect(gpus);
+    for (const int gpu : gpus) {
+      use_device(gpu);
+      ranks_.push_back(
+          std::make_unique<TestRank>(static_cast<int>(ranks_.size()), static_cast<int>(gpus.size()), config));
+      prepare_sums();
+    }
+    for (const auto& rank : ranks_) {
+      rank->links = {rank->rank,   static_cast<int>(gpus.size()), kHidden, kMostRows,
+                     {},           rank->step.as<uint32_t>(),     100,     failure_.data(),
+                     2'000'000'000};
+      for (size_t r = 0; r < ranks_.size(); ++r) rank->links.inboxes[r] = *ranks_[r]->inbox;
+    }
+  }
+
+  static float term(int rank, int part, size_t place, int seed) {
+    const uint64_t bits = random_bits(static_cast<uint64_t>(100 * seed + 10 * rank + part), place);
+    return static_cast<float>(static_cast<int>(bits % 2000001) - 1000000) * 1.7e-5f;
+  }
+
+  // Terms of a sum of so many rows: parts lie as experts leave them.
+  void put_terms(int num_rows, int seed) {
+    for (size_t r = 0; r < ranks_.size(); ++r) {
+      use_device(devices_[r]);
+      std::vector<float> parts, x;
+      for (int row = 0; row < num_rows; ++row)
+        for (int part = 0; part < kParts; ++part)
+          for (int i = 0; i < kHidden; ++i)
+            parts.push_back(term(static_cast<int>(r), part, static_cast<size_t>(row * kHidden + i), seed));
+      for (int i = 0; i < num_rows * kHidden; ++i) x.push_back(term(9, 9, static_cast<size_t>(i), seed));
+      check(cudaMemcpy(ranks_[r]->parts.as<void>(), parts.data(), parts.size() * sizeof(float),
+                       cudaMemcpyHostToDevice),
+            "testing sums");
+      check(cudaMemcpy(ranks_[r]->x.as<void>(), x.data(), x.size() * sizeof(float), cudaMemcpyHostToDevice),
+            "testing sums");
+    }
+  }
+  std::vector<float> expected_sums(int num_rows, int seed, bool has_x) const {
+    std::vector<float> sums;
+    for (size_t i = 0; i < static_cast<size_t>(num_rows * kHidden); ++i) {
+      float sum = has_x ? term(9, 9, i, seed) : 0;
+      for (size_t r = 0; r < ranks_.size(); ++r) {
+        float own = term(static_cast<int>(r), 0, i, seed);
+        for (int part = 1; part < kParts; ++part) own += term(static_cast<int>(r), part, i, seed);
+        sum = r == 0 && !has_x ? own : sum + own;
+      }
+      sums.push_back(sum);
+    }
+    return sums;
+  }
+  std::vector<float> sums_of(size_t r, int num_rows) const {
+    use_device(devices_[r]);
+    std::vector<float> sums(static_cast<size_t>(num_rows * kHidden));
+    ranks_[r]->stream.wait();
+    check(cudaMemcpy(sums.data(), ranks_[r]->out.as<void>(), sums.size() * sizeof(float),
+                     cudaMemcpyDeviceToHost),
+          "testing sums");
+    return sums;
+  }
+  void launch_sum(size_t r, int number, int num_rows, bool has_x, Turn turn) const {
+    use_device(devices_[r]);
+    const TestRank& rank = *ranks_[r];
+    const Stream stream = rank.stream;
+    sum_over_ranks(
+        {stream, this_target()},
+        {rank.links, number, number % kInboxSlots, rank.parts.as<float>(), kParts, kHidden,
+         size_t{kParts} * kHidden, has_x ? rank.x.as<float>() : nullptr, rank.out.as<float>(), num_rows},
+        turn);
+  }
+
+  std::vector<int> devices_;
+  FailureFlag failure_;
+  std::vector<std::unique_ptr<TestRank>> ranks_;
+};
+
+TEST_F(SumTest, HasTheSameBitsOnEveryRankInTheOrderOfRanks) {
+  for (const int num_ranks : {2, 3, 8}) {
+    ranks_.clear();
+    make_ranks(one_gpu(num_ranks));
+    int number = 1;
+    for (const int num_rows : {1, 2, 16, 17, 64, 300})
+      for (const bool has_x : {false, true}) {
+        put_terms(num_rows, number);
+        for (size_t r = 0; r < ranks_.size(); ++r) launch_sum(r, number, num_rows, has_x, Turn::kSend);
+        for (size_t r = 0; r < ranks_.size(); ++r) ranks_[r]->stream.wait();
+        for (size_t r = 0; r < ranks_.size(); ++r) launch_sum(r, number, num_rows, has_x, Turn::kWait);
+        const std::vector<float> expected = expected_sums(num_rows, number, has_x);
+        for (size_t r = 0; r < ranks_.size(); ++r)
+          ASSERT_EQ(sums_of(r, num_rows), expected) << num_rows << " rows, rank " << r << " of " << num_ranks;
+        ++number;
+      }
+    EXPECT_FALSE(failure_.take());
+  }
+}
+
+TEST_F(SumTest, IsGivenUpWhereARankDoesNotCome) {
+  make_ranks(one_gpu(2));
+  for (const auto& rank : ranks_) rank->links.patience_ns = 50'000'000;
+  for (const int num_rows : {1, 64}) {
+    put_terms(num_rows, 1);
+    launch_sum(0, 1, num_rows, true, Turn::kSendAndWait);
+    sums_of(0, num_rows);
+    EXPECT_TRUE(failure_.take());
+    EXPECT_FALSE(failure_.take());
+  }
+}
+
+// A hundred thousand sums, with a delay before some of a rank's launches.
+TEST_F(SumTest, ComesOutRightWhicheverGpuIsLate) {
+  if (num_gpus() < 2) GTEST_SKIP() << "this machine has one GPU";
+  make_ranks({0, 1});
+  constexpr int kRounds{200}, kSums{500};
+  for (const int num_rows : {1, 8, 40}) {
+    put_terms(num_rows, num_rows);
+    std::vector<std::thread> hosts;
+    for (size_t r = 0; r < 2; ++r)
+      hosts.emplace_back([&, r] {
+        uint32_t step = 1;
+        for (int round = 0; round < kRounds / (num_rows > 8 ? 4 : 1); ++round) {
+          const uint64_t random = random_bits(r + 7, static_cast<uint64_t>(round));
+          if (random % 8 == 0) std::this_thread::sleep_for(std::chrono::microseconds(random / 8 % 2000));
+          use_device(devices_[r]);
+          for (int n = 0; n < kSums; ++n) {
+            if (n % 100 == 0) {
+              check(cudaMemcpyAsync(ranks_[r]->step.as<void>(), &step, sizeof step, cudaMemcpyHostToDevice,
+                                    ranks_[r]->stream),
+                    "testing sums");
+              ranks_[r]->stream.wait();
+              ++step;
+            }
+            launch_sum(r, n % 100, num_rows, true, Turn::kSendAndWait);
+          }
+        }
+        ranks_[r]->stream.wait();
+      });
+    for (std::thread& host : hosts) host.join();
+    ASSERT_FALSE(failure_.take());
+    const std::vector<float> expected = expected_sums(num_rows, num_rows, true);
+    for (size_t r = 0; r < 2; ++r) EXPECT_EQ(sums_of(r, num_rows), expected);
+    for (const auto& rank : ranks_) {  // the next number of rows begins with other tags
+      rank->links.tags_per_step += 1'000'000;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace nibble::cuda

@@ -1,0 +1,59 @@
+// What a backend is made with in the tests of the contract (contract.h), and their fixtures: a program has the tests once, and may instantiate
+// them anywhere.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "model/weights.h"
+#include "tests/backend/feeder.h"
+#include "tests/folders.h"
+
+namespace nibble {
+
+struct Fulfilment {
+  static constexpr int kNumPages{80};  // pages of each kind; a step has up to 1,024 tokens
+  std::string name;
+  std::function<std::unique_ptr<Backend>(std::shared_ptr<const Weights>)> make;
+};
+
+inline std::shared_ptr<const Weights> open_shared(const std::filesystem::path& folder) {
+  return std::make_shared<const Weights>(open_weights(std::filesystem::path{test::source_path()} / folder));
+}
+
+// Random model a has a window of 16; b has one of 100, and full and sliding layers in the opposite order.
+class BackendBits : public testing::TestWithParam<std::tuple<Fulfilment, const char*>> {
+ protected:
+  const std::shared_ptr<const Weights> weights_ =
+      open_shared(std::filesystem::path("tests/golden/random") / std::get<1>(GetParam()));
+
+  std::vector<TokenId> ids(int count, uint64_t seed) const {
+    return random_ids(count, weights_->config.vocab, seed);
+  }
+  Feeder feeder() const { return Feeder(std::get<0>(GetParam()).make(weights_), Fulfilment::kNumPages); }
+  std::vector<float> logits_alone(const std::vector<TokenId>& ids) const {
+    Feeder alone = feeder();
+    alone.feed({{0, ids}});
+    return alone.logits(0);
+  }
+};
+// Runs the miniature model.
+class BackendOutputs : public testing::TestWithParam<Fulfilment> {
+ protected:
+  static inline const std::shared_ptr<const Weights> weights = open_shared("models/tiny-gpt-oss");
+  const std::unique_ptr<Backend> backend_ = GetParam().make(weights);
+
+  // A run of `ids` from position 0, in the first pages.
+  StepResult run(const std::vector<TokenId>& ids, const std::vector<OutputRow>& outputs, bool want_logits) {
+    const std::vector<PageId> pages{PageId{0}, PageId{1}};
+    const nibble::Run runs[]{{ids, 0, {pages}, {pages}, outputs}};
+    return backend_->step({.runs = runs, .want_logits = want_logits});
+  }
+};
+}  // namespace nibble
