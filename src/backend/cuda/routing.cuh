@@ -10,20 +10,6 @@
 
 namespace nibble::cuda {
 
-// True in the CTA that arrives last: everything that the others wrote before is then visible. The ticket is left 0.
-__device__ inline bool is_last_cta(unsigned* ticket) {
-  __shared__ bool is_last;
-  __threadfence();
-  __syncthreads();
-  if (threadIdx.x == 0) {
-    is_last = atomicAdd(ticket, 1) == gridDim.x * gridDim.y - 1;
-    if (is_last) *ticket = 0;
-  }
-  __syncthreads();
-  __threadfence();
-  return is_last;
-}
-
 // One warp chooses a token's experts and computes their weights. logit_of(expert) is called by the lane that ranks the expert (Ranking).
 template <typename LogitOf>
 __device__ void rank_token(const RouteArgs& args, int token, const LogitOf& logit_of) {

@@ -15,6 +15,7 @@
 #include "backend/cuda/layout/image.h"
 #include "backend/cuda/ptx/load.cuh"
 #include "backend/cuda/ptx/mma.cuh"
+#include "backend/cuda/ticket.cuh"
 
 namespace nibble::cuda {
 namespace {
@@ -129,15 +130,32 @@ __device__ PageSums attend_page(const PageRegisters<format>& page, int page_firs
   return sums;
 }
 
-// A partial result of a page or chunk, in memory: outputs [8 heads][64], then references [8], then sums [8].
+// A partial result of a page or chunk, in memory: outputs [8 heads][64], then references [8], then sums [8]. The fours of a head's outputs
+// lie in an order by which neither the lanes that store a page's nor the two neighbours that a lane reads meet in a bank of shared memory.
 struct Partial {
   float* data;
-  __device__ float& out(int head, int d) const { return data[head * kHeadDim + d]; }
+  __device__ float4& four(int head, int i) const {
+    return reinterpret_cast<float4*>(data)[head * (kHeadDim / 4) + (i ^ (i / 8 + head % 2 * 2))];
+  }
+  __device__ float2& two(int head, int i) const {
+    return reinterpret_cast<float2*>(&four(head, i / 2))[i % 2];
+  }
   __device__ float& reference(int head) const { return data[kMaxGroupHeads * kHeadDim + head]; }
   __device__ float& sum(int head) const { return data[kMaxGroupHeads * (kHeadDim + 1) + head]; }
 };
 
-static_assert(kMaxGroupHeads * kMaxChunks <= kAttendWarps * kPartialFloats && kMaxGroupHeads <= kAttendWarps);
+// The join of partial results by one warp, for one head: lane l has elements 2 l and 2 l + 1 of the output.
+struct Joined {
+  float reference{-INFINITY}, sum{0};
+  float2 out{0, 0};
+  __device__ void add(float factor, float more_sum, const float2& more) {
+    sum = fmaf(more_sum, factor, sum);
+    out.x = fmaf(more.x, factor, out.x);
+    out.y = fmaf(more.y, factor, out.y);
+  }
+};
+
+static_assert(kMaxGroupHeads <= kAttendWarps && kAttendWarps <= 32 && kHeadDim == 2 * 32);
 
 template <KvFormat format>
 __global__ void __launch_bounds__(kAttendThreads, 2)
@@ -146,9 +164,7 @@ __global__ void __launch_bounds__(kAttendThreads, 2)
   using Element = typename KvCodec<format>::Element;
   __shared__ __align__(16) __nv_bfloat16 queries[kMaxGroupHeads][kHeadDim];
   __shared__ __align__(16) Element own_key[kHeadDim], own_value[kHeadDim];
-  __shared__ float partials[kAttendWarps][kPartialFloats];
-  __shared__ float references[kMaxGroupHeads], sums[kMaxGroupHeads];
-  __shared__ bool is_last;
+  __shared__ __align__(16) float partials[kAttendWarps][kPartialFloats];
   const int kv_head = static_cast<int>(blockIdx.x), chunk = static_cast<int>(blockIdx.y);
   const int launch_row = static_cast<int>(blockIdx.z), row_index = args.first_row + launch_row;
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
@@ -170,13 +186,8 @@ __global__ void __launch_bounds__(kAttendThreads, 2)
   if (has_page && args.writes_kv) cached.load(keys, values);
   const int element = static_cast<int>(threadIdx.x) % kHalf;
   const Rotation rotation(args.rope, element, row.position);
-  constexpr int kOutputs{kMaxGroupHeads * kHeadDim / kAttendThreads};  // outputs per thread
-  float sinks[kOutputs];
-#pragma unroll
-  for (int n = 0; n < kOutputs; ++n) {
-    const int head = (n * kAttendThreads + static_cast<int>(threadIdx.x)) / kHeadDim;
-    if (head < group_heads) sinks[n] = load_now(args.sinks + kv_head * group_heads + head) * kLog2E;
-  }
+  // Each warp joins one head's results.
+  const float sink = warp < group_heads ? load_now(args.sinks + kv_head * group_heads + warp) * kLog2E : 0.0f;
   wait_for_predecessor(timestamps);
   let_successor_start();
   if (chunk >= num_chunks) return;
@@ -224,9 +235,10 @@ __global__ void __launch_bounds__(kAttendThreads, 2)
     const PageSums page_sums = attend_page(cached, (first_page + page) * kPagePositions, first, last, a);
     const Partial own{partials[warp]};
 #pragma unroll
-    for (int j = 0; j < 8; ++j) {
-      own.out(g, 8 * (2 * t) + j) = page_sums.out[j][0];
-      own.out(g, 8 * (2 * t + 1) + j) = page_sums.out[j][1];
+    for (int n = 0; n < 4; ++n) {  // elements 16 t + 4 n and on
+      const float(&out)[8][2] = page_sums.out;
+      const int c = n / 2, j = n % 2 * 4;
+      own.four(g, 4 * t + n) = make_float4(out[j][c], out[j + 1][c], out[j + 2][c], out[j + 3][c]);
     }
     if (t == 0) {
       own.reference(g) = page_sums.reference;
@@ -235,81 +247,66 @@ __global__ void __launch_bounds__(kAttendThreads, 2)
   }
   __syncthreads();
 
-  const size_t first_partial = (size_t{1} * launch_row * args.num_kv_heads + kv_head) * args.max_chunks;
-  const auto store = [&](int i, __nv_bfloat16 value) {
-    const int head = kv_head * group_heads + i / kHeadDim;
-    args.out[element_of(row_index, head, args.num_heads, args.image_rows, i % kHeadDim)] = value;
+  const auto store = [&](const Joined& joined) {
+    const SinkFactors factors(joined.reference, sink);
+    const auto put = [&](int d, float out) {
+      args.out[element_of(row_index, kv_head * group_heads + warp, args.num_heads, args.image_rows, d)] =
+          factors(out, joined.sum);
+    };
+    put(2 * lane, joined.out.x);
+    put(2 * lane + 1, joined.out.y);
   };
-  const int num_warps = min(kAttendWarps, num_pages - chunk * kChunkPages);
-#pragma unroll
-  for (int n = 0; n < kOutputs; ++n) {
-    const int i = n * kAttendThreads + static_cast<int>(threadIdx.x), head = i / kHeadDim, d = i % kHeadDim;
-    if (head >= group_heads) continue;
-    float reference = -INFINITY, sum = 0, out = 0;
-    for (int w = 0; w < num_warps; ++w) {
-      const Partial part{partials[w]};
-      const Join join(reference, part.reference(head));
-      reference = join.reference;
-      sum = join(sum, part.sum(head));
-      out = join(out, part.out(head, d));
+  const size_t first_partial = (size_t{1} * launch_row * args.num_kv_heads + kv_head) * args.max_chunks;
+  if (warp < group_heads) {
+    // Lane p knows the factor of page p.
+    const int num_partials = min(kAttendWarps, num_pages - chunk * kChunkPages);
+    float factor = -INFINITY, sum = 0;
+    if (lane < num_partials) {
+      const Partial part{partials[lane]};
+      factor = part.reference(warp);
+      sum = part.sum(warp);
     }
+    Joined joined;
+    joined.reference = reduce_warp(factor, Maximum());
+    factor = power_of_two(factor - joined.reference);
+#pragma unroll
+    for (int p = 0; p < kAttendWarps; ++p)
+      if (p < num_partials)
+        joined.add(__shfl_sync(~0u, factor, p), __shfl_sync(~0u, sum, p),
+                   Partial{partials[p]}.two(warp, lane));
     if (num_chunks == 1) {
-      store(i, SinkFactors(reference, sinks[n])(out, sum));
+      store(joined);
     } else {
       const Partial part{args.partials + (first_partial + chunk) * kPartialFloats};
-      part.out(head, d) = out;
-      if (d == 0) {
-        part.reference(head) = reference;
-        part.sum(head) = sum;
+      part.two(warp, lane) = joined.out;
+      if (lane == 0) {
+        part.reference(warp) = joined.reference;
+        part.sum(warp) = joined.sum;
       }
     }
   }
-  if (num_chunks == 1) return;
-
-  __threadfence();
-  __syncthreads();
-  unsigned* ticket = args.tickets + launch_row * args.num_kv_heads + kv_head;
-  if (threadIdx.x == 0) is_last = atomicAdd(ticket, 1) == static_cast<unsigned>(num_chunks) - 1;
-  __syncthreads();
-  if (!is_last) return;
-  __threadfence();
-  // The last CTA of a head joins the chunks. First a warp per head works out the factor of each chunk's output; then the outputs are
-  // added up, with loads that do not depend on each other.
+  if (num_chunks == 1 ||
+      !is_last_of(args.tickets + launch_row * args.num_kv_heads + kv_head, static_cast<unsigned>(num_chunks)))
+    return;
+  // The last CTA of a key/value head joins its chunks.
+  if (warp >= group_heads) return;
   const auto chunk_at = [&](int c) { return Partial{args.partials + (first_partial + c) * kPartialFloats}; };
-  float* factors = partials[0] + warp * kMaxChunks;
-  if (warp < group_heads) {
-    float reference = -INFINITY, sum = 0;
-    for (int c = lane; c < num_chunks; c += 32) {
-      factors[c] = __ldcg(&chunk_at(c).reference(warp));
-      reference = fmaxf(reference, factors[c]);
+  Joined joined;
+  for (int c = lane; c < num_chunks; c += 32)
+    joined.reference = fmaxf(joined.reference, __ldcg(&chunk_at(c).reference(warp)));
+  joined.reference = reduce_warp(joined.reference, Maximum());
+  for (int first_chunk = 0; first_chunk < num_chunks; first_chunk += 32) {
+    float factor = 0, sum = 0;
+    if (const int c = first_chunk + lane; c < num_chunks) {
+      factor = power_of_two(__ldcg(&chunk_at(c).reference(warp)) - joined.reference);
+      sum = __ldcg(&chunk_at(c).sum(warp));
     }
-    reference = reduce_warp(reference, Maximum());
-    for (int first_chunk = 0; first_chunk < num_chunks; first_chunk += 32) {
-      float own = 0;
-      if (const int c = first_chunk + lane; c < num_chunks) {
-        factors[c] = power_of_two(factors[c] - reference);
-        own = factors[c] * __ldcg(&chunk_at(c).sum(warp));
-      }
-#pragma unroll
-      for (int from = 0; from < 32; ++from) sum += __shfl_sync(~0u, own, from);  // in the order of chunks
-    }
-    if (lane == 0) {
-      references[warp] = reference;
-      sums[warp] = sum;
-    }
+#pragma unroll 16
+    for (int i = 0; i < min(32, num_chunks - first_chunk); ++i)
+      joined.add(__shfl_sync(~0u, factor, i), __shfl_sync(~0u, sum, i),
+                 __ldcg(&chunk_at(first_chunk + i).two(warp, lane)));
   }
-  __syncthreads();
-#pragma unroll
-  for (int n = 0; n < kOutputs; ++n) {
-    const int i = n * kAttendThreads + static_cast<int>(threadIdx.x), head = i / kHeadDim, d = i % kHeadDim;
-    if (head >= group_heads) continue;
-    float out = 0;
-#pragma unroll 8
-    for (int c = 0; c < num_chunks; ++c)
-      out = fmaf(__ldcg(&chunk_at(c).out(head, d)), partials[0][head * kMaxChunks + c], out);
-    store(i, SinkFactors(references[head], sinks[n])(out, sums[head]));
-  }
-  if (threadIdx.x == 0) *ticket = 0;
+  store(joined);
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include "backend/cuda/pdl.cuh"
 #include "backend/cuda/ptx/load.cuh"
 #include "backend/cuda/routing.cuh"
+#include "backend/cuda/ticket.cuh"
 
 namespace nibble::cuda {
 namespace {
@@ -154,7 +155,7 @@ __global__ void __launch_bounds__(32 * warps, 1)
       [&](int row, int token, float sum, float bias, int, bool) {
         __stcg(args.logits + size_t{1} * token * num_experts + row, sum + bias);
       });
-  if (!is_last_cta(args.ticket)) return;
+  if (!is_last_of(args.ticket, gridDim.x * gridDim.y)) return;
   for (int token = static_cast<int>(threadIdx.x) / 32; token < args.num_tokens; token += warps)
     rank_token(args, token);
   __syncthreads();

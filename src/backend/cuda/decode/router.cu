@@ -8,6 +8,7 @@
 #include "backend/cuda/layout/image.h"
 #include "backend/cuda/pdl.cuh"
 #include "backend/cuda/routing.cuh"
+#include "backend/cuda/ticket.cuh"
 
 namespace nibble::cuda {
 namespace {
@@ -108,7 +109,7 @@ __global__ void __launch_bounds__(32 * kRankWarps)
   }
   bool is_last = true;
   if (gridDim.x > 1)
-    is_last = is_last_cta(args.ticket);
+    is_last = is_last_of(args.ticket, gridDim.x);
   else
     __syncthreads();
   if (is_last) group_pairs<32 * kRankWarps>(args);

@@ -5,6 +5,7 @@
 #include "backend/cuda/pdl.cuh"
 #include "backend/cuda/prompt/store_block.cuh"
 #include "backend/cuda/routing.cuh"
+#include "backend/cuda/ticket.cuh"
 
 namespace nibble::cuda {
 namespace {
@@ -19,7 +20,7 @@ __global__ void __launch_bounds__(kThreads, 1)
   let_successor_start();
   const int token = static_cast<int>(blockIdx.x * kWarps + threadIdx.x / 32);
   if (token < args.num_tokens) rank_token(args, token);
-  if (is_last_cta(args.ticket)) group_pairs<kThreads>(args);
+  if (is_last_of(args.ticket, gridDim.x)) group_pairs<kThreads>(args);
 }
 
 // Normalises the token of this CTA. `row`, in shared memory, becomes its norm, padded with zeros to whole tiles.

@@ -24,6 +24,7 @@
 #include "backend/cuda/ordered.cuh"
 #include "backend/cuda/pdl.cuh"
 #include "backend/cuda/ptx/exp2.cuh"
+#include "backend/cuda/ticket.cuh"
 #include "backend/cuda/warp_reduce.cuh"
 #include "core/random.h"
 
@@ -444,7 +445,6 @@ __global__ void __launch_bounds__(kBestThreads)
   const EndTimestamp end_timestamp(timestamps);
   using Reduce = cub::BlockReduce<uint64_t, kBestThreads>;
   __shared__ Reduce::TempStorage reduce;
-  __shared__ bool is_last;
   const SampleRow& row = args.rows[blockIdx.y];  // the step's input was there before the step's first kernel
   const float temperature = row.temperature;
   const bool is_greedy = has_only_likeliest(row);
@@ -457,19 +457,12 @@ __global__ void __launch_bounds__(kBestThreads)
     likeliest.consider(token, ordered(logits[token]));
   const uint64_t best = Reduce(reduce).Reduce(likeliest.packed(), Largest());  // in the first thread
   uint64_t* const bests = args.best + blockIdx.y * kBestCtas;
-  if (thread == 0) {
-    bests[cta] = best;
-    __threadfence();
-    is_last = atomicAdd(args.tickets + blockIdx.y, 1) == kBestCtas - 1;
-  }
-  __syncthreads();
-  if (!is_last) return;
-  __threadfence();
+  if (thread == 0) bests[cta] = best;
+  if (!is_last_of(args.tickets + blockIdx.y, kBestCtas)) return;
   const uint64_t best_of_all =
       Reduce(reduce).Reduce(thread < kBestCtas ? __ldcg(bests + thread) : 0, Largest());
   if (thread == 0) {
     bests[0] = best_of_all;
-    args.tickets[blockIdx.y] = 0;
     if (is_greedy)
       args.results[blockIdx.y] = {temperature < 0 || best_of_all == 0 ? -1 : token_of(best_of_all), 0, 0, {}};
   }

@@ -1,0 +1,26 @@
+// How the last of several CTAs to end its part of some work finds out that it is the last, and goes on with what all of them wrote.
+#pragma once
+
+namespace nibble::cuda {
+
+// True in the last of `count` CTAs that come here, whose loads past L1 (__ldcg) then find all that any thread of any of them stored before. All
+// threads of a CTA call it. The ticket is 0 before and after.
+//
+// One thread fences for its CTA: it has synchronised with the others, and what it releases includes what they stored. A fence waits for
+// what its warp has under way, and those of a multiprocessor wait for each other, so a __threadfence() in each warp costs as many times more.
+__device__ inline bool is_last_of(unsigned* ticket, unsigned count) {
+  __shared__ bool is_last;
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    unsigned before;
+    asm volatile("atom.acq_rel.gpu.global.inc.u32 %0, [%1], %2;"
+                 : "=r"(before)
+                 : "l"(ticket), "r"(count - 1)
+                 : "memory");
+    is_last = before == count - 1;
+  }
+  __syncthreads();
+  return is_last;
+}
+
+}  // namespace nibble::cuda
