@@ -15,10 +15,10 @@ constexpr double kStake{3}, kFirstInAccount{3}, kMostInAccount{16};
 // A step is booked with at most so many times what its size usually costs.
 constexpr double kMostOfUsual{1.5};
 // The gain that is expected of drafts when they begin, and while they go on.
-constexpr double kGainToBegin{1.05}, kGainToGoOn{1.01};
+constexpr double kGainToBegin{1.03}, kGainToGoOn{1.01};
 // While every step has drafts one in so many has none, so that the cost of a plain step is known; and where costs speak against drafts
 // that are likely right, they are measured again after so many steps.
-constexpr int kStepsToPlain{64}, kStepsToProbe{128};
+constexpr int kStepsToPlain{128}, kStepsToProbe{128};
 // The head is tried after so many steps; each time in vain doubles that, up to the last. It goes off below this gain of late, of which
 // older steps keep this share.
 constexpr int kMostStepsToTry{128}, kStepsToTryAgain{32};

@@ -11,7 +11,7 @@ namespace {
 // Shares that remain of a sequence's own counts, which so follow a change in it soon, and of the counts of all sequences.
 constexpr double kKeptOfOne{0.8}, kKeptOfAll{0.995};
 // Before anything was counted a draft is believed so much; and the counts of all weigh so much among a sequence's own.
-constexpr double kFirstChance{0.3}, kFirstWeight{2}, kWeightOfAll{2};
+constexpr double kFirstChance{0.3}, kFirstWeight{2}, kWeightOfAll{4};
 constexpr int kMostStepsToWait{8};
 
 Chain chain_of(const SpeculationOptions& options) {

@@ -18,13 +18,14 @@ class StepCosts {
   void add(int num_sequences, int num_more_rows, double seconds, bool has_chain);
   // Nothing until steps of about so many sequences were measured without more rows.
   std::optional<double> plain(int num_sequences) const;
-  // Likewise. Beyond the sizes that were measured a row is guessed to cost little, so that it is tried.
+  // Likewise. Beyond the sizes that were measured a row is guessed to cost half of those, or little, so that it is tried.
   std::optional<double> seconds(int num_sequences, int num_more_rows) const;
   // With drafts made for the next step; nothing where that was not measured at about this size.
   std::optional<double> seconds_with_chain(int num_sequences, int num_more_rows) const;
 
  private:
-  static constexpr std::array<int, 15> kMoreRows{0, 1, 2, 3, 4, 6, 8, 11, 15, 20, 27, 36, 48, 64, 96};
+  static constexpr std::array<int, 25> kMoreRows{0,  1,  2,  3,  4,   5,   6,   7,   8,   11,  15,   20,  27,
+                                                 36, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536};
   static constexpr size_t kNumSequenceSizes{8};  // 1, 2, 4, ..., 128: rounded down
   // 1 to 8, then eighths of a doubling: 9, 10, ..., 16, 18, ..., 32, 36, ..., 128: rounded down.
   static constexpr size_t kNumPlainSizes{40};

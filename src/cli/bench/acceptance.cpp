@@ -86,10 +86,10 @@ class ForcedDrafter final : public speculative::Drafter {
   int position_{0};
 };
 
-// A number of drafts in every step, or as many as the controller takes.
+// A number of drafts in every step, or as many as the controller takes. What it has learned it knows in the next run, as a server does.
 struct DraftedWay {
   std::string name;
-  speculative::SpeculationOptions speculation;
+  std::unique_ptr<speculative::Speculator> speculator{};  // null: nothing is drafted
   std::vector<double> tokens_per_second{};
   double tokens_per_step{0};
 };
@@ -98,11 +98,15 @@ std::vector<DraftedWay> drafted_ways(const AcceptanceProfile& profile) {
   const auto make = [&profile](const speculative::DrafterSources&) {
     return std::make_unique<ForcedDrafter>(profile);
   };
-  std::vector<DraftedWay> all{{.name = "off", .speculation = {}}};
+  const auto speculator = [](const speculative::SpeculationOptions& options) {
+    return std::make_unique<speculative::Speculator>(options);
+  };
+  std::vector<DraftedWay> all;
+  all.push_back({.name = "off"});
   for (const int depth : kFixedDepths)
     all.push_back({.name = fmt::format("{} drafts", depth),
-                   .speculation = {.drafters = {make}, .by_cost = false, .max_drafts = depth}});
-  all.push_back({.name = "auto", .speculation = {.drafters = {make}}});
+                   .speculator = speculator({.drafters = {make}, .by_cost = false, .max_drafts = depth})});
+  all.push_back({.name = "auto", .speculator = speculator({.drafters = {make}})});
   return all;
 }
 
@@ -114,12 +118,8 @@ class DraftedRunner {
 
   // Returns tokens a second.
   double run(DraftedWay& way) {
-    std::optional<speculative::Speculator> speculator;
-    std::unique_ptr<speculative::Track> track;
-    if (!way.speculation.drafters.empty()) {
-      speculator.emplace(way.speculation);
-      track = speculator->start({}, nullptr);
-    }
+    speculative::Speculator* const speculator = way.speculator.get();
+    const std::unique_ptr<speculative::Track> track = speculator ? speculator->start({}, nullptr) : nullptr;
     int num_tokens = 0, num_steps = 0;
     const Stopwatch clock;
     for (; num_tokens < options_.num_tokens; ++num_steps) {
@@ -232,7 +232,8 @@ std::string bench_acceptance(const AcceptanceOptions& options, const Settings& s
   const StorageFormats formats = formats_of(model, setup);
   std::vector<std::vector<double>> seconds(std::size(kRowsOfStep));
   std::vector<ProfileResult> results;
-  for (const AcceptanceProfile& profile : profiles) results.push_back({profile.name, drafted_ways(profile)});
+  for (const AcceptanceProfile& profile : profiles)
+    results.push_back({.name = profile.name, .ways = drafted_ways(profile)});
   for (int n = 0; n < kNumAcceptanceWarmups + options.num_repetitions; ++n) {
     const bool counts = n >= kNumAcceptanceWarmups;
     for (size_t i = 0; i < std::size(kRowsOfStep); ++i) {
