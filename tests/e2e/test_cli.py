@@ -217,6 +217,11 @@ def test_prompts_that_can_not_be_run():
         (["bench", "tiny", "-p", "512,x"], "with commas between"),
         (["bench", "tiny", "-p", "0", "-n", "0"], "nothing to measure"),
         (["bench", "tiny", "--record", "/nowhere/a.jsonl"], "--record /nowhere/a.jsonl: it cannot be written"),
+        (["bench", "tiny", "--clients", "2", "--record", "/nowhere/a.jsonl"], "--record /nowhere/a.jsonl: it cannot be written"),
+        (["bench", "tiny", "--clients", "0"], "from 1 to 1024"),
+        (["bench", "tiny", "--clients", "2", "-p", "16,32"], "-p: --clients takes one number"),
+        (["bench", "tiny", "--clients", "2", "-d", "5"], "--depths excludes --clients"),
+        (["bench", "tiny", "--clients", "2", "--csv"], "--csv is for prompts and decoding of one sequence"),
         (["convert", "tiny", "out"], "synthetic:gpt-oss-20b"),
         (["verify"], "the preset 'cuda' builds it"),  # the release preset is without it
         (["inspect", "tiny", "--kernels", "--gpu", "gb10"], "the preset 'cuda' builds it"),
@@ -658,6 +663,16 @@ def test_records_of_bench_are_compared_and_other_work_is_refused(tmp_path):
     said = refusal("bench", "--compare", files["a"], files["other"])
     assert "not the same work: the backend is cpu and reference" in said
     assert "leave MODEL out" in refusal("bench", "tiny", "--compare", files["a"], files["b"])
+
+
+def test_bench_runs_requests_of_many_clients_without_a_server(tmp_path):
+    table = answer("bench", "tiny", "--clients", "1,3", "-p", 16, "-n", 4, "-r", 2, "--record", tmp_path / "a.jsonl")
+    rows = rows_of(table)[2:]
+    assert [row[0] for row in rows] == ["1", "3"]
+    assert all(float(cell) > 0 for row in rows for cell in (row[1], row[3]))
+    run = json.loads((tmp_path / "a.jsonl").read_text())
+    assert (run["num_prompt_tokens"], run["num_output_tokens"], run["requests_of_client"]) == (16, 4, 4)
+    assert [(load["num_clients"], len(load["tokens_per_second"])) for load in run["loads"]] == [(1, 2), (3, 2)]
 
 
 @pytest.mark.parametrize("command", [["bench", "tiny", "-p", 16, "-n", 2, "-r", 2], ["profile", "tiny", "-r", 3]])

@@ -11,7 +11,6 @@
 #include <utility>
 
 #include "cli/measure/backend_sequence.h"
-#include "cli/measure/run_record.h"
 #include "cli/measure/sample_statistics.h"
 #include "cli/measure/speed_tests.h"
 #include "core/clock.h"
@@ -213,8 +212,8 @@ std::string acceptance_tables(const std::vector<MeasuredRows>& rows,
 
 }  // namespace
 
-std::string bench_acceptance(const AcceptanceOptions& options, const Settings& settings,
-                             const std::string& command_line) {
+RunOutput bench_acceptance(const AcceptanceOptions& options, const Settings& settings,
+                           const std::string& command_line) {
   std::vector<AcceptanceProfile> profiles;
   for (const std::string& text : options.profiles) profiles.push_back(read_profile(text));
   const std::string began = utc_now();
@@ -253,8 +252,6 @@ std::string bench_acceptance(const AcceptanceOptions& options, const Settings& s
                     bytes_of_rows(model.config, formats, kRowsOfStep[i], options.depth) /
                         bytes_of_rows(model.config, formats, 1, options.depth)});
   }
-  if (!options.as_json) return acceptance_tables(rows, results);
-
   Json record = to_json(record_of_run(began, command_line, *setup.backend, *backend, kNumAcceptanceWarmups));
   record["model"] = model.source.name;
   record["depth"] = options.depth;
@@ -269,7 +266,7 @@ std::string bench_acceptance(const AcceptanceOptions& options, const Settings& s
                                 {"drafts", way.name},
                                 {"tokens_per_second", way.tokens_per_second},
                                 {"tokens_per_step", way.tokens_per_step}});
-  return record_line(record);
+  return {acceptance_tables(rows, results), record_line(record)};
 }
 
 }  // namespace nibble::cli

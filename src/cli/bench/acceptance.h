@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "cli/measure/run_record.h"
 #include "core/settings.h"
 
 namespace nibble::cli {
@@ -17,11 +18,10 @@ struct AcceptanceOptions {
   int num_tokens{128};  // of a run
   int depth{0};         // in the KV cache before
   int num_repetitions{5};
-  bool as_json{false};
 };
 
-// Returns what is to be printed: two tables, or a record as a line of JSON. Throws InputError.
-std::string bench_acceptance(const AcceptanceOptions& options, const Settings& settings,
-                             const std::string& command_line);
+// Throws InputError.
+RunOutput bench_acceptance(const AcceptanceOptions& options, const Settings& settings,
+                           const std::string& command_line);
 
 }  // namespace nibble::cli

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "cli/bench/acceptance.h"
+#include "cli/bench/clients.h"
 #include "cli/bench/compare.h"
 #include "cli/bench/replay.h"
 #include "cli/bench/report.h"
@@ -47,6 +48,9 @@ work (model, formats, backend, tests) are refused; what else differs is said.
 turns, and says how fast each was and which drafts were right; the answers must be the same. A line of the file is
 {"prompt": TEXT}, with "prediction", "temperature", "seed", "max_tokens", "reasoning" and "raw" where they are wanted.
 
+--clients runs requests of -p random tokens, which give -n each, through an engine, so many at once, 4 for each client one
+behind the other: what a server would give without HTTP. bench serve with the same lengths says what it gives with it.
+
 --acceptance says what drafts would give that are right with given chances: 0.7,0.5,0.3 for the first three of a sequence,
 or one number for all. It times steps of 1 to 16 rows of a sequence, beside what their bytes say, and decodes -n tokens
 with no drafts, with 1, 3 and 5 in each step, and with as many as --speculate auto takes; which are right is drawn, the
@@ -57,11 +61,12 @@ Examples:
   nibble bench openai/gpt-oss-20b -p 0 -n 128 -d 0,4096,16384 -r 10
   nibble bench tiny --threads 1 --record A.jsonl
   nibble bench --compare A.jsonl B.jsonl
+  nibble bench synthetic:gpt-oss-120b --tokenizer bytes --clients 1,16,64 -p 1024 -n 256
   nibble bench tiny --speculate auto --replay requests.jsonl
   nibble bench synthetic:gpt-oss-20b --acceptance 0.7,0.5,0.3 --acceptance 0.9
   nibble bench serve http://127.0.0.1:8080 --clients 1,4,16   # a server)"};
 
-constexpr int kMaxTokens{1 << 20};
+constexpr int kMaxTokens{1 << 20}, kMaxClients{1024};
 
 struct BenchOptions {
   std::string model;
@@ -72,7 +77,7 @@ struct BenchOptions {
   std::optional<std::string> record;    // file that the record is appended to
   std::vector<std::string> compared;    // two files; empty: measure
   std::optional<std::string> replayed;  // a file of requests
-  int num_clients{1};
+  std::vector<std::string> num_clients;
   std::vector<std::string> acceptance;  // profiles of it
 };
 
@@ -100,6 +105,11 @@ std::ofstream open_record(const BenchOptions& options) {
   file.open(*options.record, std::ios::app);
   if (!file) throw InputError("--record {}: it cannot be written", *options.record);
   return file;
+}
+
+void append(std::ofstream& file, const BenchOptions& options, const std::string& line) {
+  if (options.record && !(file << line).flush())
+    throw InputError("--record {}: it cannot be written", *options.record);
 }
 
 int bench(const BenchOptions& options, const Settings& settings, const std::string& command_line) {
@@ -143,8 +153,7 @@ int bench(const BenchOptions& options, const Settings& settings, const std::stri
   setup.record.machine.device = device();  // its clocks and its heat are still those of the work
   setup.counters = backend->counters();
   const std::string line = record_line(bench_json(setup, results));
-  if (options.record && !(record << line).flush())
-    throw InputError("--record {}: it cannot be written", *options.record);
+  append(record, options, line);
   if (options.as_json)
     fmt::print("{}", line);
   else if (!options.as_csv)
@@ -170,7 +179,8 @@ Action define_bench(CLI::App& command, Settings& settings) {
   add_numbers(command, "-p,--prompt-lengths", options->prompt_lengths,
               "tokens of the prompts to prefill; 0: none");
   add_numbers(command, "-n,--output-lengths", options->output_lengths, "tokens to decode; 0: none");
-  add_numbers(command, "-d,--depths", options->depths, "tokens in the KV cache before those that are timed");
+  auto* depths = add_numbers(command, "-d,--depths", options->depths,
+                             "tokens in the KV cache before those that are timed");
   command
       .add_option("-r,--repetitions", options->num_repetitions,
                   fmt::format("how often each test is timed [{}]", options->num_repetitions))
@@ -187,16 +197,16 @@ Action define_bench(CLI::App& command, Settings& settings) {
   auto* replayed =
       command.add_option("--replay", options->replayed, "run the requests of FILE with drafts and without");
   replayed->type_name("FILE");
-  command.add_option("--clients", options->num_clients, "with --replay: requests that run at once [1]")
-      ->type_name("N")
-      ->check(CLI::Range(1, 1024))
-      ->needs(replayed);
+  auto* clients = add_numbers(command, "--clients", options->num_clients,
+                              "requests that run at once in an engine, a load each; one with --replay")
+                      ->excludes(depths);
   command
       .add_option("--acceptance", options->acceptance,
                   "decode as if the draft at each place were right with these chances")
       ->type_name("LIST")
       ->take_all()
-      ->excludes(replayed);
+      ->excludes(replayed)
+      ->excludes(clients);
   command
       .add_option("--record", options->record, "append what --json prints to a file, beside what is printed")
       ->type_name("FILE");
@@ -212,31 +222,49 @@ Action define_bench(CLI::App& command, Settings& settings) {
     if (!options->compared.empty()) return compare(command, options->compared);
     if (options->model.empty())
       throw InputError("MODEL is required; 'nibble bench --help' says what is accepted");
+    const auto one = [](const std::vector<std::string>& values, const char* flag, int least,
+                        const char* with) {
+      const std::vector<int> numbers = read_numbers(values, flag, least, kMaxTokens);
+      if (numbers.size() != 1) throw InputError("{}: {} takes one number", flag, with);
+      return numbers[0];
+    };
+    const auto print = [&](const auto& run) {
+      if (options->as_csv) throw InputError("--csv is for prompts and decoding of one sequence");
+      std::ofstream file = open_record(*options);
+      const RunOutput output = run(with_batch(settings, options->max_batch_tokens), command_line(command));
+      append(file, *options, output.record);
+      fmt::print("{}", options->as_json ? output.record : output.table);
+      return kDone;
+    };
+    const std::vector<int> num_clients = read_numbers(options->num_clients, "--clients", 1, kMaxClients);
     if (options->replayed) {
-      fmt::print("{}", replay({.model = options->model,
-                               .file = *options->replayed,
-                               .num_clients = options->num_clients,
-                               .num_repetitions = options->num_repetitions,
-                               .as_json = options->as_json},
-                              with_batch(settings, options->max_batch_tokens), command_line(command)));
-      return kDone;
+      if (num_clients.size() > 1) throw InputError("--clients: --replay takes one number");
+      return print([&](const Settings& all, const std::string& line) {
+        return replay({.model = options->model,
+                       .file = *options->replayed,
+                       .num_clients = num_clients.empty() ? 1 : num_clients[0],
+                       .num_repetitions = options->num_repetitions},
+                      all, line);
+      });
     }
-    if (!options->acceptance.empty()) {
-      const auto one = [](const std::vector<std::string>& values, const char* flag, int least) {
-        const std::vector<int> numbers = read_numbers(values, flag, least, kMaxTokens);
-        if (numbers.size() != 1) throw InputError("{}: --acceptance takes one number", flag);
-        return numbers[0];
-      };
-      fmt::print("{}",
-                 bench_acceptance({.model = options->model,
-                                   .profiles = options->acceptance,
-                                   .num_tokens = one(options->output_lengths, "-n", 1),
-                                   .depth = one(options->depths, "-d", 0),
-                                   .num_repetitions = options->num_repetitions,
-                                   .as_json = options->as_json},
-                                  with_batch(settings, options->max_batch_tokens), command_line(command)));
-      return kDone;
-    }
+    if (!options->acceptance.empty())
+      return print([&](const Settings& all, const std::string& line) {
+        return bench_acceptance({.model = options->model,
+                                 .profiles = options->acceptance,
+                                 .num_tokens = one(options->output_lengths, "-n", 1, "--acceptance"),
+                                 .depth = one(options->depths, "-d", 0, "--acceptance"),
+                                 .num_repetitions = options->num_repetitions},
+                                all, line);
+      });
+    if (!num_clients.empty())
+      return print([&](const Settings& all, const std::string& line) {
+        return bench_clients({.model = options->model,
+                              .num_clients = num_clients,
+                              .num_prompt_tokens = one(options->prompt_lengths, "-p", 1, "--clients"),
+                              .num_output_tokens = one(options->output_lengths, "-n", 2, "--clients"),
+                              .num_repetitions = options->num_repetitions},
+                             all, line);
+      });
     if (settings.speculate || settings.speculative_config)
       throw InputError(
           "--speculate: random tokens can't be drafted; give texts with --replay FILE, or chances with "

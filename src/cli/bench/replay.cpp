@@ -4,17 +4,13 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <chrono>
-#include <map>
 #include <nlohmann/json.hpp>
-#include <variant>
 
-#include "cli/measure/run_record.h"
+#include "cli/bench/run_requests.h"
 #include "cli/measure/sample_statistics.h"
 #include "cli/terminal/new_request.h"
 #include "cli/terminal/speed.h"
 #include "core/check.h"
-#include "core/clock.h"
 #include "core/error.h"
 #include "core/mapped_file.h"
 #include "core/take_until.h"
@@ -84,49 +80,12 @@ std::vector<GenerationRequest> read_requests(const std::string& file, const Sett
   return requests;
 }
 
-struct Replayed {
-  std::vector<std::vector<TokenId>> answers;
-  double seconds{
-      0};  // alone: from each answer's first token to its last; of several at once: of all together
-  size_t num_tokens{0}, num_steps{0};  // of answers; a step of two answers counts for each
-  speculative::DraftCounts drafts{};
-};
-
-Replayed run_all(Engine& engine, const std::vector<GenerationRequest>& requests, int num_clients) {
-  Replayed replayed{.answers = std::vector<std::vector<TokenId>>(requests.size())};
-  const Stopwatch clock;
-  std::map<RequestId, size_t> running;
-  size_t next = 0;
-  double decode_seconds = 0;
-  while (next < requests.size() || !running.empty()) {
-    while (next < requests.size() && std::ssize(running) < num_clients) {
-      const RequestId id = engine.submit(requests[next]);
-      running[id] = next++;
-    }
-    const std::optional<Event> event = engine.wait_event(std::chrono::seconds(1));
-    if (!event) continue;
-    if (const auto* token = std::get_if<TokenEvent>(&*event)) {
-      replayed.answers[running.at(token->request)].push_back(token->token.token);
-    } else if (const auto* finished = std::get_if<FinishedEvent>(&*event)) {
-      running.erase(finished->request);
-      replayed.num_tokens += static_cast<size_t>(finished->num_output_tokens);
-      replayed.num_steps += static_cast<size_t>(finished->num_steps);
-      decode_seconds += finished->decode_seconds;
-    } else {
-      throw InputError("{}", std::get<FailedEvent>(*event).message);
-    }
-  }
-  replayed.seconds = num_clients == 1 ? decode_seconds : clock.seconds();
-  replayed.drafts = engine.state().drafts;
-  return replayed;
-}
-
 // One of the two ways to run: without drafts, and with.
 struct Way {
   std::string name;
   EngineOptions options;
   std::vector<double> tokens_per_second{};
-  Replayed last{};
+  RequestsRun last{};
 };
 
 // The median ratio of two ways' speeds. Each ratio is of one repetition, whose runs stand side by side, so that other work slows both.
@@ -169,7 +128,7 @@ std::string table_of(const Way& off, const Way& on) {
 
 }  // namespace
 
-std::string replay(const ReplayOptions& options, const Settings& settings, const std::string& command_line) {
+RunOutput replay(const ReplayOptions& options, const Settings& settings, const std::string& command_line) {
   const std::string began = utc_now();
   ResolvedSettings setup = resolve(settings);
   if (setup.speculation.drafters.empty())
@@ -190,13 +149,13 @@ std::string replay(const ReplayOptions& options, const Settings& settings, const
   for (int n = 0; n < kNumReplayWarmups + options.num_repetitions; ++n) {
     for (Way* way : {&off, &on}) {
       Engine engine(*backend, tokenizer, way->options);  // which has seen nothing
-      way->last = run_all(engine, requests, options.num_clients);
+      way->last = run_requests(engine, requests, options.num_clients);
+      const double seconds = options.num_clients == 1 ? way->last.decode_seconds : way->last.seconds;
       if (n >= kNumReplayWarmups)
-        way->tokens_per_second.push_back(static_cast<double>(way->last.num_tokens) / way->last.seconds);
+        way->tokens_per_second.push_back(static_cast<double>(way->last.num_tokens) / seconds);
     }
     NIBBLE_CHECK(on.last.answers == off.last.answers, "drafts have changed an answer");
   }
-  if (!options.as_json) return table_of(off, on);
   Json record = to_json(record_of_run(began, command_line, *setup.backend, *backend, kNumReplayWarmups));
   record["model"] = model.source.name;
   record["num_clients"] = options.num_clients;
@@ -204,7 +163,7 @@ std::string replay(const ReplayOptions& options, const Settings& settings, const
   record["num_tokens"] = off.last.num_tokens;
   record["ways"] = {to_json(off), to_json(on)};
   record["ratio"] = ratio_of(on, off);
-  return record_line(record);
+  return {table_of(off, on), record_line(record)};
 }
 
 }  // namespace nibble::cli

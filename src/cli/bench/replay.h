@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "cli/measure/run_record.h"
 #include "core/settings.h"
 
 namespace nibble::cli {
@@ -12,10 +13,9 @@ struct ReplayOptions {
   std::string file;    // JSON lines, one for each request
   int num_clients{1};  // requests that run at once
   int num_repetitions{5};
-  bool as_json{false};
 };
 
-// Returns what is to be printed: a table, or a record as a line of JSON. Throws InputError.
-std::string replay(const ReplayOptions& options, const Settings& settings, const std::string& command_line);
+// Throws InputError.
+RunOutput replay(const ReplayOptions& options, const Settings& settings, const std::string& command_line);
 
 }  // namespace nibble::cli

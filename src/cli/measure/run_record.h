@@ -31,6 +31,11 @@ nlohmann::ordered_json to_json(const Machine& machine);
 // The members that each record begins with; records/README.md says what they are. What is not known is null.
 nlohmann::ordered_json to_json(const RunRecord& record);
 
+// What a run that makes a table has to say: the table, and a line of a file of records (record_line).
+struct RunOutput {
+  std::string table, record;
+};
+
 // One record as a line for a file of them. Text that is no UTF-8, of a path, is replaced.
 std::string record_line(const nlohmann::ordered_json& record);
 
