@@ -1,6 +1,8 @@
 // How the last of several CTAs to end its part of some work finds out that it is the last, and goes on with what all of them wrote.
 #pragma once
 
+#include "backend/cuda/ptx/atomic.cuh"
+
 namespace nibble::cuda {
 
 // True in the last of `count` CTAs that come here, whose loads past L1 (__ldcg) then find all that any thread of any of them stored before. All
@@ -11,14 +13,7 @@ namespace nibble::cuda {
 __device__ inline bool is_last_of(unsigned* ticket, unsigned count) {
   __shared__ bool is_last;
   __syncthreads();
-  if (threadIdx.x == 0) {
-    unsigned before;
-    asm volatile("atom.acq_rel.gpu.global.inc.u32 %0, [%1], %2;"
-                 : "=r"(before)
-                 : "l"(ticket), "r"(count - 1)
-                 : "memory");
-    is_last = before == count - 1;
-  }
+  if (threadIdx.x == 0) is_last = increment_up_to(ticket, count - 1) == count - 1;
   __syncthreads();
   return is_last;
 }

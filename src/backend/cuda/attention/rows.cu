@@ -176,6 +176,7 @@ __global__ void __launch_bounds__(kAttendThreads, 2)
   const int last = row.position, first = args.window ? max(0, last - args.window + 1) : 0;
   const int first_page = first / kPagePositions, num_pages = last / kPagePositions - first_page + 1;
   const int num_chunks = (num_pages + kChunkPages - 1) / kChunkPages;
+  if (chunk >= num_chunks) return;  // the launch has chunks for the longest row of a graph
   const int page = chunk * kChunkPages + warp;
   const bool has_page = page < num_pages;
   const Element* keys = nullptr;
@@ -186,11 +187,11 @@ __global__ void __launch_bounds__(kAttendThreads, 2)
   if (has_page && args.writes_kv) cached.load(keys, values);
   const int element = static_cast<int>(threadIdx.x) % kHalf;
   const Rotation rotation(args.rope, element, row.position);
-  // Each warp joins one head's results.
-  const float sink = warp < group_heads ? load_now(args.sinks + kv_head * group_heads + warp) * kLog2E : 0.0f;
+  // Each warp joins one head's results. The sink is multiplied where it is needed: here that would wait for the pages, which were asked for
+  // before it, and the row's q would be asked for only then.
+  const float sink = warp < group_heads ? load_now(args.sinks + kv_head * group_heads + warp) : 0.0f;
   wait_for_predecessor(timestamps);
   let_successor_start();
-  if (chunk >= num_chunks) return;
 
   const QkvRow parts =
       qkv_row(args.parts, args.has_rest, row_index, args.num_tokens, args.num_heads, args.num_kv_heads);
@@ -248,7 +249,7 @@ __global__ void __launch_bounds__(kAttendThreads, 2)
   __syncthreads();
 
   const auto store = [&](const Joined& joined) {
-    const SinkFactors factors(joined.reference, sink);
+    const SinkFactors factors(joined.reference, sink * kLog2E);
     const auto put = [&](int d, float out) {
       args.out[element_of(row_index, kv_head * group_heads + warp, args.num_heads, args.image_rows, d)] =
           factors(out, joined.sum);
