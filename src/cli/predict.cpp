@@ -30,9 +30,9 @@ measured; the model was fitted to these runs. On other chips instructions, bytes
 rates are others, of which some are datasheets' ("expected"); nibble was not measured there. Prompts of 120b on an H200, in steps
 of up to 8,192 tokens, are predicted 21 % too fast (512 tokens) and 1 % too fast (2,048 and 8,192).
 
---count N shares each layer among N of them, as tensor parallelism does: heads, the experts' units, the vocabulary. Two sums a layer
-then go over their link, by NCCL, or in --sum-latency microseconds a row beside their bytes. nibble itself runs on one GPU, so none
-of this could be held to a measurement.
+--count N shares each layer among N of them, as --tensor-parallel-size does: heads, the experts' units, the vocabulary. Two sums a layer
+then go over their link, in as long as NCCL takes for a row, or --sum-latency microseconds, beside their bytes. None of this could
+be held to a measurement.
 
 --multiprocessors and --shared-budget pretend as they do for the commands that run; memory that M multiprocessors cannot
 take is then not read.
@@ -162,7 +162,8 @@ int predict(const PredictOptions& options, Settings settings, const std::string&
                  read_numbers(options.depths, "-d", 0, kMaxPredictedTokens));
   if (tests.empty()) throw InputError("-p 0 and -n 0 leave nothing to predict");
   if (!settings.backend) settings.backend = "cuda";  // this machine may have no GPU
-  const ResolvedSettings setup = resolve(settings);
+  ResolvedSettings setup = resolve(settings);
+  setup.own.cuda.parts.assign(static_cast<size_t>(options.count), 1);
   const BackendRow& backend = *setup.backend;
   if (!backend.predict_on)
     throw InputError("--gpu {}: the backend {} runs on no GPU: leave --backend out", options.gpu,
@@ -170,7 +171,6 @@ int predict(const PredictOptions& options, Settings settings, const std::string&
   const Model model = open_model(options.model, setup.places);
   const BackendOptions room = room_for(tests, model.config, setup);
   RemoteKernels remote = backend.kernels_on(options.gpu, model.config, room, setup.own, model.source.name);
-  if (options.count > 1) remote.refusal = "it runs on one GPU";
   check_requirements(setup.requirements, backend.name, remote.kernels);
 
   Predictions found{.command_line = command_line,
@@ -181,14 +181,14 @@ int predict(const PredictOptions& options, Settings settings, const std::string&
                     .max_batch_tokens = room.max_batch_tokens,
                     .tests = {}};
   const StorageFormats formats = formats_of(model, setup);
-  PredictedCount count{.num_devices = options.count};
-  if (options.sum_latency) count.sum_seconds = *options.sum_latency * 1e-6;
+  std::optional<double> sum_seconds;
+  if (options.sum_latency) sum_seconds = *options.sum_latency * 1e-6;
   for (const BenchTest& test : tests) {
     std::vector<StepPrediction> steps;
     for (const TestStep& step : steps_of(test, room.max_batch_tokens))
       steps.push_back(backend.predict_on(
           options.gpu, model.config, formats, setup.own,
-          {step.num_tokens, test.depth + step.offset + step.num_tokens, step.wants_next}, count));
+          {step.num_tokens, test.depth + step.offset + step.num_tokens, step.wants_next}, sum_seconds));
     found.device = steps.front().device;
     found.link = steps.front().link;
     found.tests.push_back(mean_of(test, steps));
