@@ -61,7 +61,7 @@ void check_isa(const BackendOptions&, const OwnOptions& own) { cpu::isa_of(own.c
 void check_reference(const BackendOptions& options, const OwnOptions&) { reference::check(options); }
 
 std::string nothing() { return {}; }
-BatchSizes host_batch_sizes() { return {512, 16}; }
+BatchSizes host_batch_sizes(std::optional<size_t>) { return {512, 16}; }
 bool always(const OwnOptions&) { return true; }
 #if NIBBLE_CUDA
 bool never(const OwnOptions&) { return false; }
@@ -95,10 +95,10 @@ double cuda_bandwidth(const OwnOptions& own) {
 }
 // A step of 8,192 tokens works in some 2 GB, and takes a prompt of as many a quarter faster than four of 2,048 do on an H200
 // (docs/performance.md). Answers of others wait for it, 0.25 s with gpt-oss-120b.
-BatchSizes cuda_batch_sizes() {
+BatchSizes cuda_batch_sizes(std::optional<size_t> device_bytes) {
   constexpr size_t kMuch{size_t{64} << 30};
-  const bool has_much = cuda::why_not().empty() && cuda::device_caps().total_bytes >= kMuch;
-  return has_much ? BatchSizes{8192, 64} : BatchSizes{2048, 16};
+  if (!device_bytes && cuda::why_not().empty()) device_bytes = cuda::device_caps().total_bytes;
+  return device_bytes >= kMuch ? BatchSizes{8192, 64} : BatchSizes{2048, 16};
 }
 std::vector<KernelCheck> check_cuda(const OwnOptions& own) { return cuda::kernel_checks(own.cuda); }
 RemoteKernels cuda_kernels_on(std::string_view gpu, const Config& config, const BackendOptions& options,

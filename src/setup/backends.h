@@ -40,7 +40,8 @@ struct BatchSizes {
 struct BackendRow {
   std::string_view name;
   std::string_view what;
-  BatchSizes (*batch_sizes)();  // on this machine
+  BatchSizes (*batch_sizes)(
+      std::optional<size_t> device_bytes);  // on a device with so much memory; not set: on this machine
   MemoryPlan (*plan)(const Config&, const BackendOptions&, const OwnOptions&);
   std::unique_ptr<Backend> (*make)(std::shared_ptr<const Weights>, const BackendOptions&, const OwnOptions&);
   // Has memory of its own, which it checks itself, and takes recipes in place of elements (model/weights.h).

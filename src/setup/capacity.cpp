@@ -21,14 +21,15 @@ int context_of(const Config& config, const ResolvedSettings& setup) {
   return *setup.context;
 }
 
+int sliding_pages_of(const Config& config) { return 2 * max_sliding_pages(config.window, 1) + 2; }
+
 BackendOptions backend_options(const Config& config, const ResolvedSettings& setup,
                                const Capacity& capacity) {
   BackendOptions options = setup.options;
   const int pages = num_pages_for(capacity.context);
   options.num_full_pages = capacity.num_sequences * pages;
-  // Each sequence: those that its window reaches, those that the end of its prompt reached (decision 8), one that it has just left, and
-  // one to go on. Together: the rows of a step and of the one before it, whose pages are given back with the step after.
-  const int per_sequence = 2 * max_sliding_pages(config.window, 1) + 2;
+  // Together they need those of the rows of a step and of the one before it, whose pages are given back with the step after.
+  const int per_sequence = sliding_pages_of(config);
   const int most =
       max_sliding_pages(config.window, options.max_batch_tokens);  // of one that has a step alone
   options.num_sliding_pages = std::min(
@@ -58,6 +59,18 @@ BackendOptions serving_options(const Model& model, const ResolvedSettings& setup
   }
   options.num_full_pages = most;
   return options;
+}
+
+int most_sequences(const Model& model, const ResolvedSettings& setup, int context, size_t budget) {
+  const auto fits = [&](int count) {
+    return needed_bytes(model, setup, backend_options(model.config, setup, {context, count})) <= budget;
+  };
+  int most = 0, too_many = kMostPages / num_pages_for(context) + 1;
+  while (too_many - most > 1) {
+    const int middle = most + (too_many - most) / 2;
+    (fits(middle) ? most : too_many) = middle;
+  }
+  return most;
 }
 
 EngineOptions engine_options(const ResolvedSettings& setup, const BackendOptions& options,

@@ -17,6 +17,10 @@ inline constexpr int kDefaultContext{32768};
 // --context, or kDefaultContext if the model was made for as many. Throws InputError beyond what the model was made for.
 int context_of(const Config& config, const ResolvedSettings& setup);
 
+// Pages of sliding layers that a sequence needs: those that its window reaches, those that the end of its prompt reached (decision 8), one
+// that it has just left, and one to go on.
+int sliding_pages_of(const Config& config);
+
 // The setup's options with the pages of the KV cache that the capacity takes.
 BackendOptions backend_options(const Config& config, const ResolvedSettings& setup, const Capacity& capacity);
 // The same for a server, which may take `budget` bytes in all (setup/memory.h): a device's KV cache takes all that is left of them, the
@@ -24,6 +28,8 @@ BackendOptions backend_options(const Config& config, const ResolvedSettings& set
 // the pages are that sequence's, and loading says what lacks.
 BackendOptions serving_options(const Model& model, const ResolvedSettings& setup, const Capacity& capacity,
                                size_t budget);
+// The most sequences of so many tokens that fit into `budget` bytes together; 0: not even one does.
+int most_sequences(const Model& model, const ResolvedSettings& setup, int context, size_t budget);
 EngineOptions engine_options(const ResolvedSettings& setup, const BackendOptions& options,
                              const Capacity& capacity);
 

@@ -71,6 +71,18 @@ TEST_F(ServingCapacity, ThereIsRoomForOneSequenceOrTheBackendRefuses) {
   EXPECT_EQ(num_full_pages(0), 100);
 }
 
+TEST_F(ServingCapacity, AsManySequencesFitAsTheirPagesDo) {
+  const auto bytes = [&](int count) {
+    const BackendOptions options = backend_options(model_.config, setup_, {3200, count});
+    return static_cast<size_t>(1000 + 10 * options.num_full_pages + options.num_sliding_pages);
+  };
+  EXPECT_EQ(most_sequences(model_, setup_, 3200, bytes(7)), 7);
+  EXPECT_EQ(most_sequences(model_, setup_, 3200, bytes(7) - 1), 6);
+  EXPECT_EQ(most_sequences(model_, setup_, 3200, bytes(1) - 1), 0);
+  EXPECT_EQ(most_sequences(model_, setup_, 3200, size_t{1} << 40),
+            (1 << 20) / 100);  // all pages that a step can name
+}
+
 TEST_F(ServingCapacity, TheHostsMemoryIsTakenOnlyForTheSequencesThatWereAskedFor) {
   row_.is_device = false;
   const size_t weights = kept_weight_bytes(model_, plan_of_pages(model_.config, {}, {}), setup_);

@@ -42,6 +42,11 @@ inline constexpr double kBatchIssueUse{0.57}, kNextExpert{1.8};
 inline constexpr double kProductUse{0.59}, kMostProducts{0.19};
 // The same by wgmma, fitted to 2,048 tokens of 120b on an H200 (commit e0758f2). Attention multiplies by mma.sync.
 inline constexpr double kMostProductsByWgmma{0.37};
+// Dense products by wgmma for up to kNarrowTokens: microseconds that a CTA takes for a tile of its 64 rows, and more for each 8 columns of it.
+// Few CTAs have work, project's are 45, and each waits for its own latencies. Fitted to qkv and project of 16 and 64 rows
+// (docs/decisions/0016), of which it is within 12 %.
+inline constexpr int kNarrowRows{64};
+inline constexpr double kNarrowTile{0.21}, kNarrowColumns{0.017};
 // The share of the read bandwidth that streaming weights reach: lm_head in BF16 read at 98 % on an H100 (docs/performance.md).
 inline constexpr double kReadUse{0.98};
 // From the request of a slot of a ring until it can be requested again, seconds. An H100 at the knee of its bandwidth answers after 1.0 to

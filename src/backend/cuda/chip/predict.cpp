@@ -42,7 +42,9 @@ struct LaunchWork {
   double slots{0}, products{0}, clocks{0};
   double balance{1};  // the longest share of a CTA over the mean
   double issue_use{kIssueUse};
-  double serial{0};  // microseconds at the clock of a Hopper, beside those of the operation
+  double chain{
+      0};  // microseconds, at the clock of a Hopper, that the longest CTA takes for one tile after the other
+  double serial{0};  // of the same, beside those of the operation
   Layout layout{Layout::kBf16};
 };
 
@@ -131,17 +133,18 @@ class StepModel {
     const int h = config_.hidden, i = config_.intermediate, heads = config_.num_heads * config_.head_dim,
               kv = config_.num_kv_heads * config_.head_dim, t = rows_;
     const double pairs = real(t) * config_.experts_per_token;
+    const bool is_narrow = t <= kNarrowTokens;
     switch (operation) {
       case Operation::kQkv:
-        return dense(formats_.qkv, heads + 2 * kv, h, t, /*in=*/2, /*out=*/8);
+        return dense(formats_.qkv, heads + 2 * kv, h, t, /*out=*/8, is_narrow);
       case Operation::kProject:
-        return dense(formats_.attention_output, h, heads, t, 2, 12);
+        return dense(formats_.attention_output, h, heads, t, 12, is_narrow);
       case Operation::kRoute:
         if (is_batch_) return few(Format::kBf16, config_.num_experts, h, ceiling(t, kMaxColumns));
-        return dense(Format::kBf16, config_.num_experts, h, t, 2, 4);
+        return dense(Format::kBf16, config_.num_experts, h, t, 4, true);
       case Operation::kUnembed:
         if (step_.num_sequences > most_few())
-          return dense(formats_.unembedding, config_.vocab, h, step_.num_sequences, 2, 4);
+          return dense(formats_.unembedding, config_.vocab, h, step_.num_sequences, 4, true);
         return few(formats_.unembedding, config_.vocab, h, ceiling(step_.num_sequences, kMaxColumns));
       case Operation::kExpertsUp:
         return experts(2 * i, h, pairs * (2.0 * h + 2.0 * i));
@@ -183,12 +186,22 @@ class StepModel {
     return work;
   }
 
-  // A dense matrix, with activations of so many bytes in and out for each column and row.
-  LaunchWork dense(Format weights, int rows, int cols, int num_tokens, double in, double out) const {
+  // Of CTAs with a narrow strip of rows.
+  void make_narrow(LaunchWork& work, int rows, int cols, int num_tokens) const {
+    const double items = ceiling(rows, kNarrowRows) * real(ceiling(num_tokens, kManyColumns)),
+                 column_tiles = ceiling(std::min(num_tokens, kManyColumns), 8);
+    work.balance = 1;
+    work.chain = std::ceil(items / target_.num_multiprocessors) * ceiling(cols, kTileCols) *
+                 (kNarrowTile + kNarrowColumns * column_tiles);
+  }
+
+  // A dense matrix, with outputs of so many bytes for each column and row. `is_narrow`: wgmma multiplies narrow strips.
+  LaunchWork dense(Format weights, int rows, int cols, int num_tokens, double out, bool is_narrow) const {
     if (!is_many_) return few(weights, rows, cols, ceiling(num_tokens, kMaxColumns));
     LaunchWork work = many(weights, rows, cols, columns_of(num_tokens));
+    if (by_wgmma_ && is_narrow) make_narrow(work, rows, cols, num_tokens);
     // Every block of rows reads all tokens, from L2 if that holds them.
-    const double read = in * num_tokens * cols;
+    const double read = 2.0 * num_tokens * cols;
     const int row_blocks = ceiling(ceiling(rows, kStripRows), prompt_row_warps(work.layout));
     work.activations = read * (read > real(chip_.cache_bytes) ? row_blocks : 1) + out * num_tokens * rows;
     return work;
@@ -282,7 +295,7 @@ class StepModel {
     const bool by_wgmma = is_many_ && by_wgmma_ && operation != Operation::kAttend;
     const double rate =
         std::min(chip_.products_per_clock * kProductUse, by_wgmma ? kMostProductsByWgmma : kMostProducts);
-    time.products = work.balance * work.products / (rate * clocks) * kMicro;
+    time.products = std::max(work.balance * work.products / (rate * clocks) * kMicro, work.chain * slower);
     const double prologue = serial.prologue * slower;
     const double longest = std::max({time.memory, time.issue, time.products});
     time.serial = (serial.serial + work.serial) * slower +
