@@ -11,7 +11,7 @@
 #include "backend/cuda/kernels.h"
 #include "backend/cuda/layout/layout_of.h"
 #include "backend/cuda/prompt/prompt_warps.h"
-#include "backend/cuda/ranks/sum.h"
+#include "backend/cuda/ranks/protocol.h"
 #include "backend/cuda/row_input.h"
 #include "core/check.h"
 #include "core/error.h"

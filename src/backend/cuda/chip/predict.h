@@ -26,7 +26,7 @@ std::vector<PredictedTime> predict(const ChipSpeeds& chip, const Target& target,
 // The same of a chip by its name (caps.h), with what it is; of several that share the model as own.parts says (model/share.h). Throws
 // InputError where they cannot share it, or where their link is not known.
 //
-// A step takes as long as the longest of its shares, and its sums. Each GPU sends what it has to all others (ranks/sum.h): of m bytes, with
+// A step takes as long as the longest of its shares, and its sums. Each GPU sends what it has to all others (ranks/protocol.h): of m bytes, with
 // their tags, over N GPUs a sum takes
 //
 //   a + (N - 1) m / w
