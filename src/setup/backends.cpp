@@ -72,16 +72,22 @@ std::unique_ptr<Backend> make_cuda(std::shared_ptr<const Weights> weights, const
                                    const OwnOptions& own) {
   return cuda::make(std::move(weights), options, own.cuda);
 }
-DeviceMemory cuda_memory(const OwnOptions& own) {
+std::vector<MemoryPlan> plans_cuda(const Config& config, const BackendOptions& options,
+                                   const OwnOptions& own) {
+  std::vector<MemoryPlan> plans;
+  for (const cuda::GpuPlan& gpu : cuda::memory_plans(config, options, own.cuda)) plans.push_back(gpu.plan);
+  return plans;
+}
+std::vector<DeviceMemory> cuda_memory(const OwnOptions& own) {
   const std::vector<int> devices = cuda::devices_of(own.cuda);
   std::vector<DeviceMemory> all;
-  for (const int device : devices) {
-    cuda::use_device(device);
+  for (auto device = devices.begin(); device != devices.end(); ++device) {
+    if (std::find(devices.begin(), device, *device) != device) continue;  // it was there already
+    cuda::use_device(*device);
     all.push_back({cuda::device_caps().total_bytes, cuda::loadable_bytes(cuda::device_caps())});
   }
   cuda::use_device(devices.front());
-  return *std::min_element(all.begin(), all.end(),
-                           [](const DeviceMemory& a, const DeviceMemory& b) { return a.free < b.free; });
+  return all;
 }
 double cuda_bandwidth(const OwnOptions& own) {
   double sum = 0;
@@ -152,6 +158,7 @@ constexpr BackendRow kBackends[] = {
      &cuda_tolerance,
      &cuda_bandwidth,
      &cuda_memory,
+     &plans_cuda,
      &cuda::device_facts,
      nullptr,
      nullptr,
@@ -174,6 +181,7 @@ constexpr BackendRow kBackends[] = {
      &host_bandwidth,
      nullptr,
      nullptr,
+     nullptr,
      &cpu::retune,
      &cpu_rounding,
      nullptr,
@@ -192,6 +200,7 @@ constexpr BackendRow kBackends[] = {
      &nothing,
      &float32_tolerance,
      &host_bandwidth,
+     nullptr,
      nullptr,
      nullptr,
      nullptr,

@@ -42,7 +42,8 @@ struct BackendRow {
   std::string_view what;
   BatchSizes (*batch_sizes)(
       std::optional<size_t> device_bytes);  // on a device with so much memory; not set: on this machine
-  MemoryPlan (*plan)(const Config&, const BackendOptions&, const OwnOptions&);
+  MemoryPlan (*plan)(const Config&, const BackendOptions&,
+                     const OwnOptions&);  // of the fullest GPU, or of the host
   std::unique_ptr<Backend> (*make)(std::shared_ptr<const Weights>, const BackendOptions&, const OwnOptions&);
   // Has memory of its own, which it checks itself, and takes recipes in place of elements (model/weights.h).
   bool is_device;
@@ -55,7 +56,9 @@ struct BackendRow {
   GoldenTolerance (*tolerance)(const Config&, const GoldenSet&, std::span<const KernelChoice>);
   // Measures how fast it reads the memory that it decodes from, in bytes per second, with all cores, or all GPUs that share the model.
   double (*read_bandwidth)(const OwnOptions&);
-  DeviceMemory (*memory)(const OwnOptions&);  // of the GPU that has least free; null: the host's
+  std::vector<DeviceMemory> (*memory)(const OwnOptions&);  // of each GPU; null: the host's
+  // The plan of each GPU, in the order of `memory`. Null: `plan` is all.
+  std::vector<MemoryPlan> (*plans)(const Config&, const BackendOptions&, const OwnOptions&);
   DeviceFacts (*device)();  // the device and its present state, for records; null: the host's cores
   // Changes the tuning of a backend that `make` made, between steps. Null: there is nothing to tune.
   void (*retune)(Backend&, const cpu::CpuTuning&);

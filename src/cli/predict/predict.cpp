@@ -93,8 +93,11 @@ PredictedTest predict_test(const BenchTest& test, int num_sequences, int max_bat
   return mean_of(test, steps, num_sequences);
 }
 
-size_t budget_of(const ResolvedSettings& setup, const PredictedDevice& device) {
-  return static_cast<size_t>(setup.device_memory_share * static_cast<double>(device.memory_bytes));
+// Of each GPU.
+std::vector<size_t> budgets_of(const ResolvedSettings& setup, size_t memory_bytes) {
+  return std::vector<size_t>(
+      setup.own.cuda.parts.size(),
+      static_cast<size_t>(setup.device_memory_share * static_cast<double>(memory_bytes)));
 }
 
 PredictedMemory predict_memory(const Model& model, const ResolvedSettings& setup,
@@ -105,15 +108,16 @@ PredictedMemory predict_memory(const Model& model, const ResolvedSettings& setup
                                setup.own);
   };
   const MemoryPlan one = plan(1);
+  const std::vector<size_t> budgets = budgets_of(setup, device.memory_bytes);
   PredictedMemory memory{.total_bytes = device.memory_bytes,
-                         .budget_bytes = budget_of(setup, device),
+                         .budget_bytes = budgets.front(),
                          .weight_bytes = one.weight_bytes,
                          .workspace_bytes = one.workspace_bytes,
                          .sequence_bytes = plan(2).kv_bytes - one.kv_bytes,
                          .context = context};
-  memory.most_sequences = most_sequences(model, setup, context, memory.budget_bytes);
+  memory.most_sequences = most_sequences(model, setup, context, budgets);
   for (const int num_sequences : batches) {
-    const BackendOptions room = serving_options(model, setup, {context, num_sequences}, memory.budget_bytes);
+    const BackendOptions room = serving_options(model, setup, {context, num_sequences}, budgets);
     const int free_pages = room.num_full_pages - num_sequences * num_pages_for(context);
     const bool fits = num_sequences <= memory.most_sequences;
     memory.rows.push_back({num_sequences, fits ? int64_t{free_pages} * kPageTokens : -1});
@@ -147,11 +151,11 @@ std::vector<PredictedReplicas> predict_replicas(const Request& request, std::spa
   const StepSeconds seconds = [&](const PredictedStep& step) {
     return microseconds_of(predictor(step)) / 1e6;
   };
+  const std::vector<size_t> budgets = budgets_of(setup, memory.total_bytes);
   std::vector<PredictedReplicas> found;
   for (const int count : counts)
     for (const PredictedMemory::Row& row : memory.rows) {
-      const BackendOptions room =
-          serving_options(model, setup, {memory.context, row.num_sequences}, memory.budget_bytes);
+      const BackendOptions room = serving_options(model, setup, {memory.context, row.num_sequences}, budgets);
       const int num_running =
           std::min(row.num_sequences, room.num_full_pages / num_pages_for(request.num_tokens()));
       for (const bool by_prefix : {false, true})
