@@ -31,9 +31,13 @@ double share_that_fits(double room, double num_prefixes, double pages, double ow
 
 CacheRoom room_beside(const BackendOptions& options, const Config& config, const Request& request,
                       int num_running) {
-  return {static_cast<double>(options.num_full_pages - num_running * num_pages_for(request.num_tokens())),
-          static_cast<double>(options.num_sliding_pages - num_running * sliding_pages_of(config)),
-          config.window};
+  // Of full pages a sequence holds its own, beside the beginnings, which are counted for all; of sliding ones those that its window
+  // reaches, and those that its prompt's end reached, which count as used whenever it leaves one behind (decision 8).
+  const int full = num_pages_for(request.num_tokens() - request.prefix_tokens),
+            sliding = max_sliding_pages(config.window, 1) + num_pages_for(request.prompt_tokens) -
+                      first_reached_page(request.prompt_tokens, config.window);
+  return {static_cast<double>(options.num_full_pages - num_running * full),
+          static_cast<double>(options.num_sliding_pages - num_running * sliding), config.window};
 }
 
 double found_share(const CacheRoom& room, const Request& request, double num_prefixes) {

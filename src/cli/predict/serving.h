@@ -30,7 +30,8 @@ CacheRoom room_beside(const BackendOptions& options, const Config& config, const
 // The share of requests whose beginning is still in the cache of a replica that gets so many different ones, at random, once it has run
 // for long. A page that was used longest ago is taken first, so a beginning is found if it was asked for among the last T requests (Che's
 // approximation): of each kind of page, those of the beginnings that were, and what T requests have left behind of their own, fill the room.
-// To go on behind a beginning takes all of its full pages, and the sliding ones that its end reaches.
+// To go on behind a beginning takes all of its full pages, and the sliding ones that its end reaches. Within 15 points of what the scheduler
+// finds (tests/cli/predict/serving_test.cpp).
 double found_share(const CacheRoom& room, const Request& request, double num_prefixes);
 
 using StepSeconds = std::function<double(const PredictedStep&)>;

@@ -8,6 +8,8 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "core/random.h"
+#include "engine/scheduler.h"
 #include "kv/page_table.h"
 #include "setup/capacity.h"
 #include "tests/folders.h"
@@ -55,6 +57,69 @@ TEST(Serving, PrefixesAreFoundAsOftenAsTwoReplicasFoundThem) {
     EXPECT_NEAR(share, sorted[sorted.size() / 2], 0.03)
         << (setup.by_prefix ? "by prefix" : "by turns") << (setup.is_large ? ", large" : ", small");
   }
+}
+
+// The share of requests whose beginning a scheduler finds, of `num_requests` with so many at once, all equally likely; those before are not
+// counted.
+double share_found_by_scheduler(const BackendOptions& options, const Request& request, int num_running) {
+  constexpr uint64_t kNumBefore{400}, kNumRequests{1200};
+  Scheduler scheduler({.max_batch_tokens = options.max_batch_tokens,
+                       .max_sequences = num_running,
+                       .num_full_pages = options.num_full_pages,
+                       .num_sliding_pages = options.num_sliding_pages,
+                       .window = 128});
+  std::vector<TokenId> prompt(static_cast<size_t>(request.prompt_tokens));
+  uint64_t num_added = 0, num_found = 0;
+  const auto add = [&] {
+    const uint64_t id = ++num_added,
+                   prefix = random_bits(1, id) % static_cast<uint64_t>(request.num_prefixes);
+    for (size_t i = 0; i < prompt.size(); ++i)
+      prompt[i] = static_cast<TokenId>(
+          random_bits(i < static_cast<size_t>(request.prefix_tokens) ? 1'000'000 + prefix : id, i) % 200000);
+    scheduler.add(RequestId{id}, prompt, request.answer_tokens);
+  };
+  std::map<RequestId, int> num_left;
+  for (int n = 0; n < num_running; ++n) add();
+  while (num_added < kNumBefore + kNumRequests) {
+    for (const Slice& slice : scheduler.next()) {
+      const auto id = static_cast<uint64_t>(slice.request);
+      if (num_left.emplace(slice.request, request.answer_tokens).second && id > kNumBefore)
+        num_found += slice.first_position >= request.prefix_tokens;
+      if (!slice.gives_token) continue;
+      scheduler.push(slice.request,
+                     static_cast<TokenId>(random_bits(id, 5000 + num_left[slice.request]) % 200000));
+      if (--num_left[slice.request] > 0) continue;
+      scheduler.remove(slice.request);
+      add();
+    }
+  }
+  return static_cast<double>(num_found) / kNumRequests;
+}
+
+// Pools as servers size them, whether full pages are scarce or not. Sequences that run at the same time share beginnings that the
+// arithmetic takes for lost, and beginnings that run again leave pages behind that it does not count.
+TEST(Serving, PrefixesAreFoundNearlyAsOftenAsTheSchedulerFindsThem) {
+  const Config config = *named_config("gpt-oss-20b");
+  double least = 1, most = 0;
+  for (const int num_prefixes : {20, 100})
+    for (const int num_running : {4, 16, 32})
+      for (const int max_batch_tokens : {512, 8192})
+        for (const int num_full_pages : {1500, 20000}) {
+          const Request request{1024, 64, 768, num_prefixes};
+          ResolvedSettings setup = resolve({});
+          setup.options.max_batch_tokens = max_batch_tokens;
+          BackendOptions options = backend_options(config, setup, {32768, num_running});
+          options.num_full_pages = num_full_pages;
+          const CacheRoom room = room_beside(options, config, request, num_running);
+          const double found = share_found_by_scheduler(options, request, num_running);
+          EXPECT_NEAR(found_share(room, request, num_prefixes), found, 0.15)
+              << num_prefixes << " beginnings, " << num_running << " at once, " << num_full_pages << " and "
+              << options.num_sliding_pages << " pages";
+          least = std::min(least, found);
+          most = std::max(most, found);
+        }
+  EXPECT_LT(least, 0.05);
+  EXPECT_GT(most, 0.95);
 }
 
 // Pages of full layers for 100 beginnings of 10 pages, and sliding ones for all of these.
