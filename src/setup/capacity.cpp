@@ -21,15 +21,14 @@ int context_of(const Config& config, const ResolvedSettings& setup) {
   return *setup.context;
 }
 
-int sliding_pages_of(const Config& config) { return 2 * max_sliding_pages(config.window, 1) + 2; }
-
 BackendOptions backend_options(const Config& config, const ResolvedSettings& setup,
                                const Capacity& capacity) {
   BackendOptions options = setup.options;
   const int pages = num_pages_for(capacity.context);
   options.num_full_pages = capacity.num_sequences * pages;
-  // Together they need those of the rows of a step and of the one before it, whose pages are given back with the step after.
-  const int per_sequence = sliding_pages_of(config);
+  // Each sequence: those that its window reaches, those that the end of its prompt reached (decision 8), one that it has just left, and
+  // one to go on. Together: the rows of a step and of the one before it, whose pages are given back with the step after.
+  const int per_sequence = 2 * max_sliding_pages(config.window, 1) + 2;
   const int most =
       max_sliding_pages(config.window, options.max_batch_tokens);  // of one that has a step alone
   options.num_sliding_pages = std::min(

@@ -20,10 +20,6 @@ inline constexpr int kDefaultContext{32768};
 // --context, or kDefaultContext if the model was made for as many. Throws InputError beyond what the model was made for.
 int context_of(const Config& config, const ResolvedSettings& setup);
 
-// Pages of sliding layers that a sequence needs: those that its window reaches, those that the end of its prompt reached (decision 8), one
-// that it has just left, and one to go on.
-int sliding_pages_of(const Config& config);
-
 // The setup's options with the pages of the KV cache that the capacity takes.
 BackendOptions backend_options(const Config& config, const ResolvedSettings& setup, const Capacity& capacity);
 // The same for a server, which may take `budgets` (setup/memory.h): the KV cache on devices takes all that is left where least is, the

@@ -4,7 +4,6 @@
 #include <cmath>
 
 #include "kv/page_table.h"
-#include "setup/capacity.h"
 
 namespace nibble::cli {
 namespace {
