@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstddef>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -11,19 +10,14 @@
 
 namespace nibble {
 
-// A step of one sequence.
+// A step of one sequence, or of several that are alike.
 struct PredictedStep {
-  int num_tokens{1};  // new ones; 1: decoding
+  int num_tokens{1};  // new ones of each sequence; 1: decoding
   int context{1};     // positions that the last of them sees
   bool wants_next{true};
-};
+  int num_sequences{1};
 
-// Several devices that share each layer, its heads and its experts' units, and add up what they have of it behind attention and behind the
-// experts.
-struct PredictedCount {
-  int num_devices{1};
-  std::optional<double>
-      sum_seconds{};  // of a sum of one row, beside its bytes; not set: as the device's library does it
+  int num_rows() const { return num_sequences * num_tokens; }
 };
 
 // An operation of a step, summed over the layers; times in microseconds. Memory, the issue of instructions and the tensor cores work at
@@ -45,6 +39,7 @@ struct PredictedDevice {
   double read_bandwidth{0};      // bytes per second, of the whole device
   bool is_read_measured{false};  // else expected
   std::string read_source;
+  size_t memory_bytes{0};
 };
 
 // How several devices are linked.

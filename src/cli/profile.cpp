@@ -120,22 +120,6 @@ Steps run_steps(Backend& backend, const Batch& batch, int num_repetitions) {
   return steps;
 }
 
-// What the step must read. Each sequence reads its own KV cache.
-std::vector<OperationCost> costs_of(const ProfileOptions& options, const Config& config,
-                                    const StorageFormats& formats) {
-  const int length = options.depth + options.num_tokens;
-  std::vector<OperationCost> costs =
-      step_costs(config, formats, options.num_sequences * options.num_tokens, length);
-  for (const OperationCost& of_one : step_costs(config, formats, options.num_tokens, length))
-    if (of_one.operation == Operation::kAttend)
-      for (OperationCost& row : costs)
-        if (row.operation == Operation::kAttend) {
-          row.cost = {};
-          for (int n = 0; n < options.num_sequences; ++n) row.cost += of_one.cost;
-        }
-  return costs;
-}
-
 // The result of `nibble profile`.
 struct Profile {
   RunRecord record;
@@ -244,7 +228,8 @@ int profile(const ProfileOptions& options, const Settings& settings, const std::
       .num_sequences = options.num_sequences,
       .num_repetitions = options.num_repetitions,
       .read_bandwidth = bandwidth,
-      .parts = part_times(recorded, costs_of(options, model.config, formats_of(model, setup))),
+      .parts = part_times(recorded, step_costs(model.config, formats_of(model, setup), options.num_tokens,
+                                               options.depth + options.num_tokens, options.num_sequences)),
       .unrecorded = statistics_of(unrecorded)};
   options.as_json ? fmt::print("{}", record_line(profile_json(profile))) : print_table(profile);
   if (options.trace) {

@@ -88,7 +88,7 @@ std::string served_name(const ServeOptions& options) {
 
 // Collects what /status tells of the setup. `budget` is what the model could take before it was loaded.
 server::SetupFacts setup_facts(const Model& model, const ResolvedSettings& setup, const BackendOptions& room,
-                               const Backend& backend, size_t budget) {
+                               const Backend& backend, std::span<const size_t> budgets) {
   server::SetupFacts facts;
   facts.backend = setup.backend->name;
   const int num_threads = room.num_threads > 0 ? room.num_threads : num_usable_cores();
@@ -105,9 +105,12 @@ server::SetupFacts setup_facts(const Model& model, const ResolvedSettings& setup
                                                   {"KV cache", plan.kv_bytes},
                                                   {"workspace", plan.workspace_bytes},
                                                   {"model that drafts", setup.draft_model_bytes}};
-  for (const auto& [what, bytes] : parts)
+  const int64_t left = least_room(model, setup, room, budgets);
+  facts.memory_budget = left > 0 ? static_cast<size_t>(left) : 0;
+  for (const auto& [what, bytes] : parts) {
     if (bytes > 0) facts.memory.push_back({what, bytes});
-  facts.memory_budget = budget;
+    facts.memory_budget += bytes;
+  }
   return facts;
 }
 
@@ -140,14 +143,14 @@ int serve(const ServeOptions& options, const Settings& settings) {
   server::Server server(server_options);
   fmt::print("Loading {}; {} answers /health meanwhile.\n", server_options.model_id, server.address());
   std::fflush(stdout);
-  const size_t budget = memory_budget(setup);
-  const BackendOptions room = serving_options(model, setup, capacity, budget);
+  const std::vector<size_t> budgets = memory_budgets(setup);
+  const BackendOptions room = serving_options(model, setup, capacity, budgets);
   const std::unique_ptr<Backend> backend = load(model, setup, room);
   load_draft_model(setup);
   EngineOptions engine_settings = engine_options(setup, room, capacity);
   engine_settings.on_step = [&server](const StepReport& report) { server.metrics().observe_step(report); };
   Engine engine(*backend, tokenizer, engine_settings);
-  served.setup = setup_facts(model, setup, room, *backend, budget);
+  served.setup = setup_facts(model, setup, room, *backend, budgets);
   server.open(engine, served, static_cast<size_t>(setup.max_sequences + options.max_queue));
   fmt::print("Serving {} on {}\n", server_options.model_id, server.address());
   fmt::print("Room for {} sequences of up to {} tokens: a KV cache of {} tokens ({}), {} rows a step.\n",

@@ -114,9 +114,9 @@ double expected_experts_hit(int num_experts, int experts_per_token, int num_toke
 }
 
 std::vector<OperationCost> step_costs(const Config& config, const StorageFormats& formats, int num_tokens,
-                                      int context) {
-  const int t = num_tokens, h = config.hidden, nq = config.num_heads, nkv = config.num_kv_heads,
-            d = config.head_dim, k = config.experts_per_token;
+                                      int context, int num_sequences) {
+  const int t = num_tokens * num_sequences, h = config.hidden, nq = config.num_heads,
+            nkv = config.num_kv_heads, d = config.head_dim, k = config.experts_per_token;
   const double num_experts_hit = expected_experts_hit(config.num_experts, k, t);
   const auto [embedding, qkv, output, router, experts, unembedding, vectors, kv] = formats;
 
@@ -125,14 +125,17 @@ std::vector<OperationCost> step_costs(const Config& config, const StorageFormats
     const int window = kind == LayerKind::kSliding ? config.window : 0;
     norms += cost(RmsNorm{t, h, vectors});
     qkvs += cost(Qkv{t, h, nq, nkv, d, qkv, vectors, kv});
-    attends += cost(Attend{t, context, window, nq, nkv, d, vectors, kv});
+    Cost attend = cost(Attend{num_tokens, context, window, nq, nkv, d, vectors, kv});
+    attend.kv_bytes *= size(num_sequences);
+    attend.flops *= size(num_sequences);
+    attends += attend;
     projects += cost(Project{t, h, nq, d, output, vectors});
     norms += cost(RmsNorm{t, h, vectors});
     routes += cost(Route{t, h, config.num_experts, router, vectors});
     ups += cost(ExpertsUp{t, h, config.intermediate, k, num_experts_hit, experts, vectors});
     downs += cost(ExpertsDown{t, h, config.intermediate, k, num_experts_hit, experts, vectors});
   }
-  norms += cost(RmsNorm{1, h, vectors});
+  norms += cost(RmsNorm{num_sequences, h, vectors});
   return {{Operation::kEmbed, cost(Embed{t, h, embedding})},
           {Operation::kRmsNorm, norms},
           {Operation::kQkv, qkvs},
@@ -141,7 +144,7 @@ std::vector<OperationCost> step_costs(const Config& config, const StorageFormats
           {Operation::kRoute, routes},
           {Operation::kExpertsUp, ups},
           {Operation::kExpertsDown, downs},
-          {Operation::kUnembed, cost(Unembed{1, h, config.vocab, unembedding})}};
+          {Operation::kUnembed, cost(Unembed{num_sequences, h, config.vocab, unembedding})}};
 }
 
 Cost total(const std::vector<OperationCost>& costs) {

@@ -127,10 +127,10 @@ struct OperationCost {
   Operation operation;
   Cost cost;  // sum over all layers
 };
-// The costs of a step of one sequence: `num_tokens` new tokens, of which the last sees `context` positions, and one
-// row of logits. num_tokens is 1 in decoding.
+// The costs of a step of so many sequences, each with a cache of its own: of each `num_tokens` new tokens, of which the last sees `context`
+// positions, and one row of logits. num_tokens is 1 in decoding.
 std::vector<OperationCost> step_costs(const Config& config, const StorageFormats& formats, int num_tokens,
-                                      int context);
+                                      int context, int num_sequences = 1);
 Cost total(const std::vector<OperationCost>& costs);
 
 // Bytes that a sequence takes in the KV cache: full layers keep all positions, sliding layers those that the window

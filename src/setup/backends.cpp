@@ -61,7 +61,7 @@ void check_isa(const BackendOptions&, const OwnOptions& own) { cpu::isa_of(own.c
 void check_reference(const BackendOptions& options, const OwnOptions&) { reference::check(options); }
 
 std::string nothing() { return {}; }
-BatchSizes host_batch_sizes() { return {512, 16}; }
+BatchSizes host_batch_sizes(std::optional<size_t>) { return {512, 16}; }
 bool always(const OwnOptions&) { return true; }
 #if NIBBLE_CUDA
 bool never(const OwnOptions&) { return false; }
@@ -72,16 +72,22 @@ std::unique_ptr<Backend> make_cuda(std::shared_ptr<const Weights> weights, const
                                    const OwnOptions& own) {
   return cuda::make(std::move(weights), options, own.cuda);
 }
-DeviceMemory cuda_memory(const OwnOptions& own) {
+std::vector<MemoryPlan> plans_cuda(const Config& config, const BackendOptions& options,
+                                   const OwnOptions& own) {
+  std::vector<MemoryPlan> plans;
+  for (const cuda::GpuPlan& gpu : cuda::memory_plans(config, options, own.cuda)) plans.push_back(gpu.plan);
+  return plans;
+}
+std::vector<DeviceMemory> cuda_memory(const OwnOptions& own) {
   const std::vector<int> devices = cuda::devices_of(own.cuda);
   std::vector<DeviceMemory> all;
-  for (const int device : devices) {
-    cuda::use_device(device);
+  for (auto device = devices.begin(); device != devices.end(); ++device) {
+    if (std::find(devices.begin(), device, *device) != device) continue;  // it was there already
+    cuda::use_device(*device);
     all.push_back({cuda::device_caps().total_bytes, cuda::loadable_bytes(cuda::device_caps())});
   }
   cuda::use_device(devices.front());
-  return *std::min_element(all.begin(), all.end(),
-                           [](const DeviceMemory& a, const DeviceMemory& b) { return a.free < b.free; });
+  return all;
 }
 double cuda_bandwidth(const OwnOptions& own) {
   double sum = 0;
@@ -95,10 +101,10 @@ double cuda_bandwidth(const OwnOptions& own) {
 }
 // A step of 8,192 tokens works in some 2 GB, and takes a prompt of as many a quarter faster than four of 2,048 do on an H200
 // (docs/performance.md). Answers of others wait for it, 0.25 s with gpt-oss-120b.
-BatchSizes cuda_batch_sizes() {
+BatchSizes cuda_batch_sizes(std::optional<size_t> device_bytes) {
   constexpr size_t kMuch{size_t{64} << 30};
-  const bool has_much = cuda::why_not().empty() && cuda::device_caps().total_bytes >= kMuch;
-  return has_much ? BatchSizes{8192, 64} : BatchSizes{2048, 16};
+  if (!device_bytes && cuda::why_not().empty()) device_bytes = cuda::device_caps().total_bytes;
+  return device_bytes >= kMuch ? BatchSizes{8192, 64} : BatchSizes{2048, 16};
 }
 std::vector<KernelCheck> check_cuda(const OwnOptions& own) { return cuda::kernel_checks(own.cuda); }
 RemoteKernels cuda_kernels_on(std::string_view gpu, const Config& config, const BackendOptions& options,
@@ -107,8 +113,8 @@ RemoteKernels cuda_kernels_on(std::string_view gpu, const Config& config, const 
 }
 StepPrediction cuda_predict_on(std::string_view gpu, const Config& config, const StorageFormats& formats,
                                const OwnOptions& own, const PredictedStep& step,
-                               const PredictedCount& count) {
-  return cuda::predict_on(gpu, config, formats, own.cuda, step, count);
+                               std::optional<double> sum_seconds) {
+  return cuda::predict_on(gpu, config, formats, own.cuda, step, sum_seconds);
 }
 #endif
 bool cpu_takes_int8(const OwnOptions& own) { return cpu::takes_int8(own.cpu); }
@@ -152,6 +158,7 @@ constexpr BackendRow kBackends[] = {
      &cuda_tolerance,
      &cuda_bandwidth,
      &cuda_memory,
+     &plans_cuda,
      &cuda::device_facts,
      nullptr,
      nullptr,
@@ -174,6 +181,7 @@ constexpr BackendRow kBackends[] = {
      &host_bandwidth,
      nullptr,
      nullptr,
+     nullptr,
      &cpu::retune,
      &cpu_rounding,
      nullptr,
@@ -192,6 +200,7 @@ constexpr BackendRow kBackends[] = {
      &nothing,
      &float32_tolerance,
      &host_bandwidth,
+     nullptr,
      nullptr,
      nullptr,
      nullptr,

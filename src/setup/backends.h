@@ -40,8 +40,10 @@ struct BatchSizes {
 struct BackendRow {
   std::string_view name;
   std::string_view what;
-  BatchSizes (*batch_sizes)();  // on this machine
-  MemoryPlan (*plan)(const Config&, const BackendOptions&, const OwnOptions&);
+  BatchSizes (*batch_sizes)(
+      std::optional<size_t> device_bytes);  // on a device with so much memory; not set: on this machine
+  MemoryPlan (*plan)(const Config&, const BackendOptions&,
+                     const OwnOptions&);  // of the fullest GPU, or of the host
   std::unique_ptr<Backend> (*make)(std::shared_ptr<const Weights>, const BackendOptions&, const OwnOptions&);
   // Has memory of its own, which it checks itself, and takes recipes in place of elements (model/weights.h).
   bool is_device;
@@ -54,7 +56,9 @@ struct BackendRow {
   GoldenTolerance (*tolerance)(const Config&, const GoldenSet&, std::span<const KernelChoice>);
   // Measures how fast it reads the memory that it decodes from, in bytes per second, with all cores, or all GPUs that share the model.
   double (*read_bandwidth)(const OwnOptions&);
-  DeviceMemory (*memory)(const OwnOptions&);  // of the GPU that has least free; null: the host's
+  std::vector<DeviceMemory> (*memory)(const OwnOptions&);  // of each GPU; null: the host's
+  // The plan of each GPU, in the order of `memory`. Null: `plan` is all.
+  std::vector<MemoryPlan> (*plans)(const Config&, const BackendOptions&, const OwnOptions&);
   DeviceFacts (*device)();  // the device and its present state, for records; null: the host's cores
   // Changes the tuning of a backend that `make` made, between steps. Null: there is nothing to tune.
   void (*retune)(Backend&, const cpu::CpuTuning&);
@@ -66,9 +70,10 @@ struct BackendRow {
   // The kernels that a device of this name would run; `source` names the model in messages. Null: there are no names.
   RemoteKernels (*kernels_on)(std::string_view device, const Config&, const BackendOptions&,
                               const OwnOptions&, std::string_view source);
-  // Predicts how long a step would take on a device of this name. Null: there are no names.
+  // Predicts how long a step would take on a device of this name, or on several that share the model, and take so long for a sum of a
+  // row; not set: as their library does it. Null: there are no names.
   StepPrediction (*predict_on)(std::string_view device, const Config&, const StorageFormats&,
-                               const OwnOptions&, const PredictedStep&, const PredictedCount&);
+                               const OwnOptions&, const PredictedStep&, std::optional<double> sum_seconds);
 };
 
 std::span<const BackendRow> all_backends();  // best first

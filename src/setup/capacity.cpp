@@ -38,26 +38,39 @@ BackendOptions backend_options(const Config& config, const ResolvedSettings& set
 }
 
 BackendOptions serving_options(const Model& model, const ResolvedSettings& setup, const Capacity& capacity,
-                               size_t budget) {
+                               std::span<const size_t> budgets) {
   BackendOptions options = backend_options(model.config, setup, capacity);
-  const auto needed = [&](int num_full_pages) {
+  const auto have_room = [&](int num_full_pages) {
     BackendOptions asked = options;
     asked.num_full_pages = num_full_pages;
-    return needed_bytes(model, setup, asked);
+    return least_room(model, setup, asked, budgets) >= 0;
   };
   const int least = num_pages_for(capacity.context);
   int most = setup.backend->is_device ? kMostPages : options.num_full_pages;
-  if (needed(most) > budget) {
+  if (!have_room(most)) {
     // The largest number of pages that fits: `fits` does, or is the least that will do; `most` does not.
     int fits = least;
     while (most - fits > 1) {
       const int middle = fits + (most - fits) / 2;
-      (needed(middle) <= budget ? fits : most) = middle;
+      (have_room(middle) ? fits : most) = middle;
     }
     most = fits;
   }
   options.num_full_pages = most;
   return options;
+}
+
+int most_sequences(const Model& model, const ResolvedSettings& setup, int context,
+                   std::span<const size_t> budgets) {
+  const auto fits = [&](int count) {
+    return least_room(model, setup, backend_options(model.config, setup, {context, count}), budgets) >= 0;
+  };
+  int most = 0, too_many = kMostPages / num_pages_for(context) + 1;
+  while (too_many - most > 1) {
+    const int middle = most + (too_many - most) / 2;
+    (fits(middle) ? most : too_many) = middle;
+  }
+  return most;
 }
 
 EngineOptions engine_options(const ResolvedSettings& setup, const BackendOptions& options,

@@ -1,6 +1,9 @@
 // Sizes a backend and an engine for a number of sequences and tokens.
 #pragma once
 
+#include <cstddef>
+#include <span>
+
 #include "engine/engine.h"
 #include "model/config.h"
 #include "setup/model.h"
@@ -19,11 +22,14 @@ int context_of(const Config& config, const ResolvedSettings& setup);
 
 // The setup's options with the pages of the KV cache that the capacity takes.
 BackendOptions backend_options(const Config& config, const ResolvedSettings& setup, const Capacity& capacity);
-// The same for a server, which may take `budget` bytes in all (setup/memory.h): a device's KV cache takes all that is left of them, the
-// host's no more than the capacity asks for, since other programs use that memory too. Where the budget is too small for one sequence,
+// The same for a server, which may take `budgets` (setup/memory.h): the KV cache on devices takes all that is left where least is, the
+// host's no more than the capacity asks for, since other programs use that memory too. Where a budget is too small for one sequence,
 // the pages are that sequence's, and loading says what lacks.
 BackendOptions serving_options(const Model& model, const ResolvedSettings& setup, const Capacity& capacity,
-                               size_t budget);
+                               std::span<const size_t> budgets);
+// The most sequences of so many tokens that fit into the budgets together; 0: not even one does.
+int most_sequences(const Model& model, const ResolvedSettings& setup, int context,
+                   std::span<const size_t> budgets);
 EngineOptions engine_options(const ResolvedSettings& setup, const BackendOptions& options,
                              const Capacity& capacity);
 

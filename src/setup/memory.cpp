@@ -1,9 +1,11 @@
 #include "setup/memory.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "core/available_bytes.h"
 #include "core/bytes_text.h"
+#include "core/check.h"
 #include "core/error.h"
 
 namespace nibble {
@@ -25,22 +27,46 @@ size_t kept_weight_bytes(const Model& model, const MemoryPlan& plan, const Resol
   return kept;
 }
 
-size_t needed_bytes(const Model& model, const ResolvedSettings& setup, const BackendOptions& options) {
-  const MemoryPlan plan = setup.backend->plan(model.config, options, setup.own);
-  const size_t planned = plan.weight_bytes + plan.kv_bytes + plan.workspace_bytes;
-  return setup.backend->is_device ? planned : kept_weight_bytes(model, plan, setup) + planned;
+namespace {
+
+size_t planned_bytes(const MemoryPlan& plan) {
+  return plan.weight_bytes + plan.kv_bytes + plan.workspace_bytes;
 }
 
-size_t memory_budget(const ResolvedSettings& setup) {
-  size_t budget = 0;
+}  // namespace
+
+size_t needed_bytes(const Model& model, const ResolvedSettings& setup, const BackendOptions& options) {
+  const MemoryPlan plan = setup.backend->plan(model.config, options, setup.own);
+  return setup.backend->is_device ? planned_bytes(plan)
+                                  : kept_weight_bytes(model, plan, setup) + planned_bytes(plan);
+}
+
+std::vector<size_t> memory_budgets(const ResolvedSettings& setup) {
+  std::vector<size_t> budgets;
   if (setup.backend->memory) {
-    const DeviceMemory memory = setup.backend->memory(setup.own);
-    budget = std::min(static_cast<size_t>(setup.device_memory_share * static_cast<double>(memory.total)),
-                      memory.free);
+    for (const DeviceMemory& memory : setup.backend->memory(setup.own))
+      budgets.push_back(std::min(
+          static_cast<size_t>(setup.device_memory_share * static_cast<double>(memory.total)), memory.free));
   } else {
-    budget = available_bytes();
+    budgets.push_back(available_bytes());
   }
-  return budget - std::min(budget, setup.draft_model_bytes);
+  for (size_t& budget : budgets) budget -= std::min(budget, setup.draft_model_bytes);
+  return budgets;
+}
+
+int64_t least_room(const Model& model, const ResolvedSettings& setup, const BackendOptions& options,
+                   std::span<const size_t> budgets) {
+  std::vector<size_t> needed;
+  if (setup.backend->plans)
+    for (const MemoryPlan& plan : setup.backend->plans(model.config, options, setup.own))
+      needed.push_back(planned_bytes(plan));
+  else
+    needed.push_back(needed_bytes(model, setup, options));
+  NIBBLE_CHECK(needed.size() == budgets.size(), "{} plans, {} budgets", needed.size(), budgets.size());
+  int64_t least = std::numeric_limits<int64_t>::max();
+  for (size_t n = 0; n < needed.size(); ++n)
+    least = std::min(least, static_cast<int64_t>(budgets[n]) - static_cast<int64_t>(needed[n]));
+  return least;
 }
 
 void check_memory(const Model& model, const ResolvedSettings& setup, const BackendOptions& options) {

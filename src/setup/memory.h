@@ -2,6 +2,9 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
 
 #include "backend/backend.h"
 #include "setup/model.h"
@@ -13,11 +16,14 @@ namespace nibble {
 // given back, weights that were made can't.
 size_t kept_weight_bytes(const Model& model, const MemoryPlan& plan, const ResolvedSettings& setup);
 
-// Bytes that the model takes with these options: on a device what it holds there, else what the host has to keep.
+// Bytes that the model takes with these options: on the fullest device what it holds there, else what the host has to keep.
 size_t needed_bytes(const Model& model, const ResolvedSettings& setup, const BackendOptions& options);
-// Bytes that it may take: --gpu-memory-utilization of a device and no more than is free, else what the host has available; without those
-// of a model that drafts, which is loaded later.
-size_t memory_budget(const ResolvedSettings& setup);
+// Bytes that it may take on each device: --gpu-memory-utilization of it and no more than is free; else what the host has available. Without
+// those of a model that drafts, which is loaded later.
+std::vector<size_t> memory_budgets(const ResolvedSettings& setup);
+// What is left of each budget, of which there are as many as memory_budgets() gives; the smallest, negative where it does not fit there.
+int64_t least_room(const Model& model, const ResolvedSettings& setup, const BackendOptions& options,
+                   std::span<const size_t> budgets);
 
 // Throws InputError where the host's memory lacks.
 void check_memory(const Model& model, const ResolvedSettings& setup, const BackendOptions& options);

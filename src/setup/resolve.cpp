@@ -133,7 +133,7 @@ ResolvedSettings resolve(const Settings& settings) {
   setup.own.cpu.isa = settings.isa.value_or("");
   setup.own.cpu.expert_activations = expert_activations(settings, *setup.backend);
   setup.own.cuda = cuda_options(settings, *setup.backend);
-  const BatchSizes sizes = setup.backend->batch_sizes();
+  const BatchSizes sizes = setup.backend->batch_sizes({});
   setup.options.max_batch_tokens = settings.max_batch_tokens.value_or(sizes.max_batch_tokens);
   setup.requirements = read_requirements(settings.require.value_or(""));
   setup.context = settings.context;

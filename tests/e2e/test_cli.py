@@ -397,22 +397,79 @@ def test_speed_is_predicted_for_a_gpu_that_is_not_here():
 
 
 @with_cuda
-def test_a_model_shared_by_several_gpus_is_predicted_as_one_that_nibble_does_not_run():
+def test_a_model_shared_by_several_gpus_is_predicted():
     one, two, fast = (
         json.loads(predict_gpu("h200", "--json", "-p", 0, *arguments).stdout)
         for arguments in [(), ("--count", 2), ("--count", 2, "--sum-latency", 3)]
     )
     assert one["num_gpus"] == 1 and "link" not in one and two["num_gpus"] == 2
-    assert two["gpu"]["refusal"] == "it runs on one GPU" and two["link"]["is_measured"]
+    assert two["gpu"]["refusal"] is None and two["link"]["is_measured"]
     assert two["tests"][0]["sums_us"] == pytest.approx(fast["tests"][0]["sums_us"] + 72 * 9.7, abs=1)
     for shared in (two, fast):
         assert shared["tests"][0]["bytes_per_step"] < 0.52 * one["tests"][0]["bytes_per_step"]
     assert two["tests"][0]["tokens_per_second"] < one["tests"][0]["tokens_per_second"] < fast["tests"][0]["tokens_per_second"]
     text = predict_gpu("gb10", "--count", 2, "-p", 0).stdout
-    assert "2 of them, linked at 22 GB/s one way (expected: 200 GbE)" in text and "nibble does not run it there" in text
-    for arguments, said in [(("l40s", "--count", 2), "linked is not known"), (("h200", "--count", 3), "--count")]:
+    assert "2 of them, linked at 22 GB/s one way (expected: 200 GbE)" in text and "nibble does not run it there" not in text
+    for arguments, said in [(("l40s", "--count", 2), "linked is not known"), (("h200", "--count", 3), "--count 3")]:
         done = predict_gpu(*arguments)
         assert done.returncode == 2 and said in done.stderr
+
+
+@with_cuda
+def test_a_server_is_predicted_nearly_as_fast_as_it_was_measured():
+    measured = {}
+    for line in (ROOT / "records" / "serve.jsonl").read_text().splitlines():
+        record = json.loads(line)
+        if isinstance(record.get("nibble"), dict) and record["nibble"]["commit"].startswith("f5adb75"):
+            measured |= {load["num_clients"]: load["output_tokens_per_second"] for load in record["loads"]}
+    assert sorted(measured) == [1, 2, 4, 8, 16, 32, 64]
+    arguments = ["-p", 64, "-n", 192, "--batch", ",".join(map(str, measured)), "--replicas", 1]
+    report = json.loads(predict_gpu("h200", "--json", *arguments).stdout)
+    assert report["max_batch_tokens"] == 8192  # as a server on an H200 has it
+    for row in report["replicas"]:
+        # HTTP, sampling parameters and the tokenizer are not counted.
+        assert 1 < row["output_tokens_per_second"] / measured[row["num_running"]] < 1.1, row
+        assert row["requests_per_second"] == pytest.approx(row["num_running"] / (row["prompt_seconds"] + row["answer_seconds"]))
+
+
+@with_cuda
+def test_memory_is_predicted_as_a_server_would_divide_it():
+    one, fp8, two = (
+        json.loads(predict_gpu("h200", "--json", "-p", 0, "-n", 1, "--batch", "1,40,64", *arguments).stdout)["memory"]
+        for arguments in [(), ("--kv-dtype", "fp8"), ("--count", 2)]
+    )
+    assert one["budget_bytes"] == pytest.approx(0.9 * one["bytes"], rel=1e-6) and one["context"] == 32768
+    assert one["sequence_bytes"] == pytest.approx(32768 * 36864, rel=0.02) and fp8["sequence_bytes"] == pytest.approx(one["sequence_bytes"] / 2)
+    assert [row["fits"] for row in one["batches"]] == [True, one["most_sequences"] >= 40, False] and 40 <= one["most_sequences"] < 64
+    assert one["batches"][0]["free_tokens"] == pytest.approx(one["batches"][1]["free_tokens"] + 39 * 32768, rel=0.02)
+    # Two cards have the weights once, so more than twice as many sequences.
+    assert two["weight_bytes"] < 0.53 * one["weight_bytes"] and two["most_sequences"] > 2.5 * one["most_sequences"]
+    text = predict_gpu("rtx5090", "-p", 0, "-n", 1, "--batch", 8).stdout
+    assert "0 fit" in text and "do not fit" in text and "nibble does not run it there" in text
+
+
+@with_cuda
+def test_replicas_are_predicted_with_their_prefixes():
+    arguments = ["-p", 1024, "-n", 128, "--batch", 16, "--prefix-tokens", 512, "--prefixes", 400, "--replicas", "1,8"]
+    one, turns, prefix = json.loads(predict_gpu("h200", "--json", *arguments).stdout)["replicas"]
+    assert [(row["num_replicas"], row["by_prefix"]) for row in (one, turns, prefix)] == [(1, False), (8, False), (8, True)]
+    assert turns["requests_per_second"] == pytest.approx(8 * one["requests_per_second"])
+    assert 0 < turns["found_share"] < prefix["found_share"] <= 1
+    assert prefix["requests_per_second"] > turns["requests_per_second"]
+    rows = [row for row in rows_of(predict_gpu("h200", *arguments).stdout) if row[2:3] == ["by prefix"]]
+    assert len(rows) == 1 and rows[0][:2] == ["8", "16"]
+    for wrong, said in [
+        (["--replicas", 2, "-d", "0,64"], "one -p and one -n"),
+        (["--replicas", 2, "-p", 0], "one -p and one -n"),
+        (["--replicas", 2, "-p", 2000, "-n", 100, "--context", 2048], "requests of 2100 tokens"),
+        (["--replicas", 2, "-p", 64, "--prefix-tokens", 65], "--prefix-tokens 65"),
+        (["--prefixes", 2], "--replicas"),
+        (["--batch", 0], "--batch"),
+    ]:
+        done = predict_gpu("h200", *wrong)
+        assert done.returncode == 2 and said in done.stderr, done.stderr
+    done = predict_gpu("rtx5090", "--replicas", 2)
+    assert done.returncode == 2 and "not one sequence" in done.stderr
 
 
 @with_cuda

@@ -88,6 +88,17 @@ TEST(StepCost, TokensOfAStepShareWeightsButNotWork) {
   EXPECT_GT(many.flops, 600 * one.flops);
 }
 
+TEST(StepCost, SequencesShareWeightsButNotTheirCaches) {
+  const auto one = step_costs(k120b, {}, 1, 1000), many = step_costs(k120b, {}, 1, 1000, 64),
+             run = step_costs(k120b, {}, 64, 1000);
+  EXPECT_EQ(of(many, Operation::kAttend).kv_bytes, 64 * of(one, Operation::kAttend).kv_bytes);
+  EXPECT_EQ(of(many, Operation::kAttend).weight_bytes, of(one, Operation::kAttend).weight_bytes);
+  EXPECT_EQ(total(many).flops, 64 * total(one).flops);
+  for (const Operation operation : {Operation::kQkv, Operation::kExpertsUp, Operation::kExpertsDown})
+    EXPECT_EQ(of(many, operation).bytes_touched(), of(run, operation).bytes_touched());
+  EXPECT_EQ(of(many, Operation::kUnembed).weight_bytes, of(one, Operation::kUnembed).weight_bytes);
+}
+
 TEST(StepCost, ADecodedTokenComputesTwiceItsActiveParameters) {
   // Each active weight is in one product, except for the embedding's row, biases, norms and sinks.
   const auto costs = step_costs(k20b, {}, 1, 1);

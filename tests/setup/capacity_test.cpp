@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
+
 #include "setup/memory.h"
 #include "tests/error_of.h"
 
@@ -48,7 +50,7 @@ class ServingCapacity : public testing::Test {
     setup_.backend = &row_;
   }
   int num_full_pages(size_t budget) const {
-    return serving_options(model_, setup_, capacity_, budget).num_full_pages;
+    return serving_options(model_, setup_, capacity_, {&budget, 1}).num_full_pages;
   }
 
   BackendRow row_{find_backend("cpu")};
@@ -69,6 +71,45 @@ TEST_F(ServingCapacity, ThereIsRoomForOneSequenceOrTheBackendRefuses) {
   EXPECT_EQ(num_full_pages(beside_ + 1000), 100);
   EXPECT_EQ(num_full_pages(beside_ + 999), 100);
   EXPECT_EQ(num_full_pages(0), 100);
+}
+
+TEST_F(ServingCapacity, AsManySequencesFitAsTheirPagesDo) {
+  const auto bytes = [&](int count) {
+    const BackendOptions options = backend_options(model_.config, setup_, {3200, count});
+    return static_cast<size_t>(1000 + 10 * options.num_full_pages + options.num_sliding_pages);
+  };
+  const auto most = [&](size_t budget) { return most_sequences(model_, setup_, 3200, {&budget, 1}); };
+  EXPECT_EQ(most(bytes(7)), 7);
+  EXPECT_EQ(most(bytes(7) - 1), 6);
+  EXPECT_EQ(most(bytes(1) - 1), 0);
+  EXPECT_EQ(most(size_t{1} << 40),
+            (1 << 20) / 100);  // all pages that a step can name
+}
+
+// Two GPUs, of which the first has three quarters of all.
+std::vector<MemoryPlan> plans_of_two(const Config& config, const BackendOptions& options,
+                                     const OwnOptions& own) {
+  const MemoryPlan whole = plan_of_pages(config, options, own);
+  return {{.weight_bytes = whole.weight_bytes * 3 / 4, .kv_bytes = whole.kv_bytes * 3 / 4},
+          {.weight_bytes = whole.weight_bytes / 4, .kv_bytes = whole.kv_bytes / 4}};
+}
+
+TEST_F(ServingCapacity, EachGpuHasItsPartOfThePages) {
+  const auto pages = [&](size_t first, size_t second) {
+    return serving_options(model_, setup_, capacity_, std::array{first, second}).num_full_pages;
+  };
+  const size_t whole = 2 * beside_ + 80000;
+  const int of_whole = num_full_pages(whole), of_half = num_full_pages(whole / 2);
+  row_.plans = &plans_of_two;
+  ASSERT_GT(of_half, 1000);
+  // Cards as large as their parts have room for as much as one card of that size, whichever has less bytes.
+  EXPECT_NEAR(pages(whole * 3 / 4, whole / 4), of_whole, 1);
+  EXPECT_NEAR(pages(whole * 3 / 4, whole), of_whole, 1);
+  EXPECT_NEAR(pages(whole, whole / 4), of_whole, 1);
+  // A small card fills up first, though another one has more to take.
+  EXPECT_NEAR(pages(whole, whole / 8), of_half, 1);
+  EXPECT_EQ(pages(whole, 0), 100);
+  EXPECT_EQ(most_sequences(model_, setup_, 3200, std::array<size_t, 2>{whole, 0}), 0);
 }
 
 TEST_F(ServingCapacity, TheHostsMemoryIsTakenOnlyForTheSequencesThatWereAskedFor) {

@@ -87,10 +87,10 @@ TEST(DraftModel, TakesMemoryBesideTheOther) {
   settings.models = test::source_path("models");
   ResolvedSettings setup = resolve(settings);
   const Model model = open_model("tiny", setup.places);
-  const size_t budget = memory_budget(setup);
+  const size_t budget = memory_budgets(setup).front();
   open_drafters(setup, model, {1024, 4});
   EXPECT_GT(setup.draft_model_bytes, weight_bytes(model.config));
-  EXPECT_LT(memory_budget(setup), budget);
+  EXPECT_LT(memory_budgets(setup).front(), budget);
   EXPECT_EQ(setup.draft_model->options.num_full_pages, 4 * 1024 / kPageTokens);
   // However many sequences there may be, keys and values are bounded.
   open_drafters(setup, model, {131072, 4096});

@@ -58,6 +58,7 @@ constexpr Room kRooms[] = {
     {"cli/chat/", 3},  //
     {"cli/convert/", 3},
     {"cli/eval/", 3},
+    {"cli/predict/", 3},
     {"cli/verify/", 3},  //
     {"cli/bench/", 4},   //
     {"cli/main", 5},

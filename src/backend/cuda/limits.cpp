@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <map>
 
 #include "backend/cuda/chip/device.h"
 #include "backend/cuda/device_weights.h"
@@ -108,26 +107,34 @@ MemoryPlan plan_of_share(const Config& whole, const Share& share, const BackendO
 
 }  // namespace
 
+std::vector<GpuPlan> memory_plans(const Config& config, const BackendOptions& options,
+                                  const CudaOptions& own) {
+  std::vector<GpuPlan> gpus;
+  for (const Share& share : shares_of(config, own.parts, "the model")) {
+    const MemoryPlan of_share = plan_of_share(config, share, options, own);
+    const int device = own.gpus.empty() ? share.rank : own.gpus[static_cast<size_t>(share.rank)];
+    auto gpu =
+        std::find_if(gpus.begin(), gpus.end(), [&](const GpuPlan& row) { return row.device == device; });
+    if (gpu == gpus.end()) gpu = gpus.insert(gpu, {device, {}});
+    gpu->plan.weight_bytes += of_share.weight_bytes;
+    gpu->plan.kv_bytes += of_share.kv_bytes;
+    gpu->plan.workspace_bytes += of_share.workspace_bytes;
+  }
+  if (options.draft_head) {  // which runs only where one GPU has the model
+    MemoryPlan& plan = gpus.front().plan;
+    plan.weight_bytes += head_weight_bytes(options);
+    plan.kv_bytes += HeadDrafter::kv_bytes(options);
+    plan.workspace_bytes += HeadDrafter::workspace_bytes(options);
+  }
+  return gpus;
+}
+
 MemoryPlan memory_plan(const Config& config, const BackendOptions& options, const CudaOptions& own,
                        std::optional<int> device) {
   MemoryPlan fullest;
-  std::map<int, MemoryPlan> plans;  // of each GPU
-  for (const Share& share : shares_of(config, own.parts, "the model")) {
-    const MemoryPlan of_share = plan_of_share(config, share, options, own);
-    const auto rank = static_cast<size_t>(share.rank);
-    const int of_rank = own.gpus.empty() ? share.rank : own.gpus[rank];
-    if (device && of_rank != *device) continue;
-    MemoryPlan& plan = plans[of_rank];
-    plan.weight_bytes += of_share.weight_bytes;
-    plan.kv_bytes += of_share.kv_bytes;
-    plan.workspace_bytes += of_share.workspace_bytes;
-    if (total_bytes(plan) > total_bytes(fullest)) fullest = plan;
-  }
-  if (options.draft_head) {
-    fullest.weight_bytes += head_weight_bytes(options);
-    fullest.kv_bytes += HeadDrafter::kv_bytes(options);
-    fullest.workspace_bytes += HeadDrafter::workspace_bytes(options);
-  }
+  for (const GpuPlan& gpu : memory_plans(config, options, own))
+    if ((!device || gpu.device == *device) && total_bytes(gpu.plan) > total_bytes(fullest))
+      fullest = gpu.plan;
   return fullest;
 }
 

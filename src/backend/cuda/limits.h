@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "backend/backend.h"
 #include "backend/cuda/plan.h"
@@ -20,6 +21,13 @@ void check_draft_head(const BackendOptions& options, const Target& target);
 // Says why the plan's kernels do not run within its budget; empty where they do.
 std::string why_not_budget(const Plan& plan, const Config& config, const DeviceCaps& caps);
 
+// Of each GPU that has a share of the model, in the order in which ranks first name them.
+struct GpuPlan {
+  int device;
+  MemoryPlan plan;
+};
+std::vector<GpuPlan> memory_plans(const Config& config, const BackendOptions& options,
+                                  const CudaOptions& own);
 // Of one GPU; of that which has most to take, if several share the model and none is named.
 MemoryPlan memory_plan(const Config& config, const BackendOptions& options, const CudaOptions& own,
                        std::optional<int> device = {});

@@ -53,7 +53,7 @@ void Rank::sum(const StepShape& shape, int half, int n, Turn turn, Stream stream
   const HalfOutput output = output_of_half(model(), plan_, *work_, shape.num_tokens, half);
   const auto first = static_cast<size_t>(n * kSumRows), at = first * static_cast<size_t>(config_.hidden);
   sum_over_ranks(on(stream),
-                 {links_, numbers_->of_sum(half, n), (half * num_sums(shape) + n) % kInboxSlots,
+                 {links_, numbers_->of_sum(half, n), slot_of_sum(half, n, num_sums(shape)),
                   output.parts + first * output.row_stride, output.num_parts, output.part_stride,
                   output.row_stride, output.x ? output.x + at : nullptr, output.out + at,
                   std::min(kSumRows, shape.num_tokens - n * kSumRows)},

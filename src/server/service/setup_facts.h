@@ -19,8 +19,8 @@ struct SetupFacts {
   std::string backend;  // "cpu"
   std::string device;   // what it runs on, in a line
   std::vector<Kernel> kernels;
-  std::vector<Memory> memory;  // the plan's parts
-  size_t memory_budget{0};     // what all of them could take when the server started
+  std::vector<Memory> memory;  // the plan's parts, of several GPUs those of the fullest
+  size_t memory_budget{0};     // these parts, and what was left when the server started where least was
 };
 
 }  // namespace nibble::server

@@ -42,7 +42,7 @@ const FamilyRow& row_for(const DeviceProperties& properties) {
   return *nearest;
 }
 
-// From vendors' datasheets; memory in units of 1e9 bytes, as it is sold. The first chip of a family stands for it.
+// From vendors' datasheets; memory in units of 1e9 bytes, as it is sold, but of the H200 as its driver counts it. The first chip of a family stands for it.
 struct ChipRow {
   const char *name, *product;
   int compute_capability, num_multiprocessors;
@@ -92,7 +92,7 @@ constexpr ChipRow kChips[]{
     {"h100", "NVIDIA H100 80 GB", 90, 132, 227, 80,
      measured(3100, 1.98, kHopper, 52.4, "records/cuda-bench.jsonl: 3.08 to 3.12 TB/s"), false,
      kNvLink4OfOthers},
-    {"h200", "NVIDIA H200", 90, 132, 227, 141,
+    {"h200", "NVIDIA H200", 90, 132, 227, 150,
      measured(4550, 1.98, kHopper, 62.9, "records/cuda-bench.jsonl: 4.51 to 4.64 TB/s"), false, kNvLink4},
     {"b200", "NVIDIA B200", 100, 148, 227, 180, expected(7300, 1.85, kAmpere, 126, "0.91 of 8000")},
 };

@@ -11,18 +11,18 @@ namespace nibble::cuda {
 // refills a ring counted as taken; other families differ by a few. `few`: kernels for up to 16 tokens, a tile for one pass (qkv_kernel:
 // 477, 614 and 409 for a segment of 5). `many` and `many_columns`: kernels of prompts, a tile, and each tile of 8 columns that it is
 // multiplied with (experts_up_many_kernel, qkv_many_kernel: loops for 2 to 8 of those; a fifth of a segment's end and the warps that copy
-// are counted in). To count them, with the packages nvidia-cuda-cuobjdump and nvidia-cuda-nvdisasm of PyPI on the PATH:
+// are counted in). `batch`: kernels of experts by wgmma in steps of less than kManyTokens, a tile (454 for a segment of 5, docs/decisions/0015). To count them, with the packages nvidia-cuda-cuobjdump and nvidia-cuda-nvdisasm of PyPI on the PATH:
 //
 //   cuobjdump -sass -arch sm_90a build/cuda/CMakeFiles/nibble_cuda_kernels.dir/src/backend/cuda/decode/dense.cu.o
 //   (the same of prompt/dense.cu.o and prompt/experts.cu.o; the loops are those with HMMA in them)
 struct LoopCost {
   Layout layout;
-  double few, many, many_columns;
+  double few, many, many_columns, batch;
 };
 inline constexpr LoopCost kLoopCosts[]{
-    {Layout::kBf16, 95, 63, 8.0},
-    {Layout::kE4m3, 123, 108, 9.0},
-    {Layout::kMxfp4, 82, 111, 8.2},
+    {Layout::kBf16, 95, 63, 8.0, 0},
+    {Layout::kE4m3, 123, 108, 9.0, 0},
+    {Layout::kMxfp4, 82, 111, 8.2, 91},
 };
 // attend_tiles_kernel: about 400 for the 34 products of a page and two rows.
 inline constexpr double kAttendInstructionsPerProduct{12};
@@ -32,12 +32,21 @@ inline constexpr double kAttendProductShare{34.0 / 32};  // two of the 34 add up
 // shared memory the loop of MXFP4 reached 0.7 to 0.76 (38.4 weights a clock on an H200); 0.78 fits whole steps on an H200 that launches for
 // 132, 96, 64 and 48 of its multiprocessors.
 inline constexpr double kIssueUse{0.78};
+// Experts of 2 to 64 rows reach less on an H200, by mma.sync and by wgmma alike (docs/decisions/0015 has their times; the pipe of masks and
+// shifts was busy for 0.69 to 0.82). The same fit has a CTA take so many microseconds where it goes on from one expert to the next: its strips begin
+// in one and end in another in all steps but those of one token.
+inline constexpr double kBatchIssueUse{0.57}, kNextExpert{1.8};
 // Products: an H200 multiplied MXFP4 strips with 64 columns, without loads, at 0.59 of its rate (0.64 a clock and multiprocessor). In whole
 // prompts the loop waits for its own latencies: 2,048 tokens of 120b took what 0.19 products a clock take (records/cuda-bench.jsonl, commit
 // ff71ee7). A chip with a lower rate is bound by that rate, of which the share is a guess until one is measured.
 inline constexpr double kProductUse{0.59}, kMostProducts{0.19};
 // The same by wgmma, fitted to 2,048 tokens of 120b on an H200 (commit e0758f2). Attention multiplies by mma.sync.
 inline constexpr double kMostProductsByWgmma{0.37};
+// Dense products by wgmma for up to kNarrowTokens: microseconds that a CTA takes for a tile of its 64 rows, and more for each 8 columns of it.
+// Few CTAs have work, project's are 45, and each waits for its own latencies. Fitted to qkv and project of 16 and 64 rows
+// (docs/decisions/0016), of which it is within 12 %.
+inline constexpr int kNarrowRows{64};
+inline constexpr double kNarrowTile{0.21}, kNarrowColumns{0.017};
 // The share of the read bandwidth that streaming weights reach: lm_head in BF16 read at 98 % on an H100 (docs/performance.md).
 inline constexpr double kReadUse{0.98};
 // From the request of a slot of a ring until it can be requested again, seconds. An H100 at the knee of its bandwidth answers after 1.0 to
@@ -56,20 +65,31 @@ inline constexpr double kAttendClocksPerPage{1750};
 // records/cuda-predict.jsonl) and to the parts of a step on an H100 (records/cuda-profile.jsonl): qkv, attend and project together 8.3 us
 // a layer, route, experts_up and experts_down 10.4, the ends of a step 6.8, the prologue 2.3; within these they are divided by those parts
 // and by the timestamps of docs/decisions/0005 (the last CTA of experts_up is 3.5 us behind the first). All predicted speeds are within
-// 5 % of the measured.
+// 5 % of the measured. rms_norm is that of docs/decisions/0016, on an H200.
 inline constexpr double kSerialHz{1.98e9};
 struct SerialCost {
   Operation operation;
   double serial, prologue;
 };
+inline constexpr double kPrologue{2.3};
 inline constexpr SerialCost kSerialCosts[]{
-    {Operation::kEmbed, 1.5, 0},     {Operation::kRmsNorm, 2.0, 0},   {Operation::kQkv, 2.6, 2.3},
-    {Operation::kAppend, 1.5, 0},    {Operation::kAttend, 3.1, 0},    {Operation::kProject, 2.6, 2.3},
-    {Operation::kRoute, 4.0, 0},     {Operation::kExpertsUp, 3.7, 0}, {Operation::kExpertsDown, 2.7, 2.3},
-    {Operation::kUnembed, 2.1, 2.3}, {Operation::kSample, 3.2, 0},
+    {Operation::kEmbed, 1.5, 0},
+    {Operation::kRmsNorm, 4.0, 0},
+    {Operation::kQkv, 2.6, kPrologue},
+    {Operation::kAppend, 1.5, 0},
+    {Operation::kAttend, 3.1, 0},
+    {Operation::kProject, 2.6, kPrologue},
+    {Operation::kRoute, 4.0, 0},
+    {Operation::kExpertsUp, 3.7, 0},
+    {Operation::kExpertsDown, 2.7, kPrologue},
+    {Operation::kUnembed, 2.1, kPrologue},
+    {Operation::kSample, 3.2, 0},
 };
 // More at each launch where kernels do not begin while their predecessors end: chains of streaming kernels took 2.0 to 2.1 us a boundary
 // as a graph, and 1.0 to 1.3 with dependent launches (one H100).
 inline constexpr double kWithoutDependentLaunch{1.0};
+// Steps of several rows, from the traces of docs/decisions/0016 on an H200. Each row beyond the first, in kernels that compute their own
+// norms. The router where it is a launch of its own, and the ranking.
+inline constexpr double kNormOfRow{1.4}, kRouteAlone{5.7};
 
 }  // namespace nibble::cuda

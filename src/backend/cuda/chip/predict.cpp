@@ -3,14 +3,19 @@
 #include <algorithm>
 #include <cmath>
 #include <iterator>
+#include <utility>
 
 #include "backend/cuda/chip/costs.h"
 #include "backend/cuda/decode/stream_shape.h"
 #include "backend/cuda/groups.h"
+#include "backend/cuda/kernels.h"
 #include "backend/cuda/layout/layout_of.h"
 #include "backend/cuda/prompt/prompt_warps.h"
+#include "backend/cuda/ranks/protocol.h"
 #include "backend/cuda/row_input.h"
+#include "core/check.h"
 #include "core/error.h"
+#include "model/share.h"
 
 namespace nibble::cuda {
 namespace {
@@ -25,7 +30,9 @@ int ceiling(int count, int size) { return (count + size - 1) / size; }
 
 template <typename Row, size_t size, typename Key>
 const Row& row_of(const Row (&rows)[size], Key Row::*key, Key wanted) {
-  return *std::find_if(std::begin(rows), std::end(rows), [&](const Row& row) { return row.*key == wanted; });
+  for (const Row& row : rows)
+    if (row.*key == wanted) return row;
+  NIBBLE_CHECK(false, "{}", static_cast<int>(wanted));
 }
 
 // One launch has so much to do.
@@ -34,6 +41,10 @@ struct LaunchWork {
   double activations{0};  // bytes of these that pass through memory, in prompts
   double slots{0}, products{0}, clocks{0};
   double balance{1};  // the longest share of a CTA over the mean
+  double issue_use{kIssueUse};
+  double chain{
+      0};  // microseconds, at the clock of a Hopper, that the longest CTA takes for one tile after the other
+  double serial{0};  // of the same, beside those of the operation
   Layout layout{Layout::kBf16};
 };
 
@@ -49,9 +60,16 @@ struct ColumnTiles {
 };
 ColumnTiles columns_of(int count) { return {real(ceiling(count, kManyColumns)), real(column_tiles(count))}; }
 
-// The groups that the experts of a layer make of a prompt, expected of independent uniform routing: the pairs of an expert are then
-// distributed binomially.
-ColumnTiles expert_columns(const Config& config, int num_tokens) {
+// The columns of a step by wgmma whose groups have kBatchColumns.
+ColumnTiles batch_columns_of(int count) {
+  const double groups = real(ceiling(count, kBatchColumns));
+  return {groups, groups * kBatchColumns / 8};
+}
+
+// The groups that the experts of a layer make of a step, expected of independent uniform routing: the pairs of an expert are then
+// distributed binomially. `columns_of`: those of an expert with so many pairs.
+template <typename F>
+ColumnTiles expert_columns(const Config& config, int num_tokens, const F& columns_of) {
   const double p = real(config.experts_per_token) / config.num_experts;
   if (p >= 1)
     return {config.num_experts * columns_of(num_tokens).blocks,
@@ -77,11 +95,15 @@ class StepModel {
         config_(config),
         formats_(formats),
         step_(step),
-        is_prompt_(step.num_tokens > kFewTokens) {}
+        rows_(step.num_rows()),
+        by_wgmma_(multiplies_by_wgmma(target)),
+        is_many_(rows_ > most_few()),
+        is_batch_(rows_ > 1 && (by_wgmma_ ? rows_ < kManyTokens : !is_many_)) {}
 
   std::vector<PredictedTime> operations() const {
     std::vector<PredictedTime> found;
-    for (const OperationCost& row : step_costs(config_, formats_, step_.num_tokens, step_.context)) {
+    for (const OperationCost& row :
+         step_costs(config_, formats_, step_.num_tokens, step_.context, step_.num_sequences)) {
       if (row.operation == Operation::kUnembed && !step_.wants_next) continue;
       if (row.operation == Operation::kAttend) {
         if (step_.num_tokens > 1) found.push_back(repeated(Operation::kAppend, {}, config_.num_layers, 0));
@@ -93,12 +115,14 @@ class StepModel {
         found.push_back(repeated(row.operation, work, launches, row.cost.bytes_touched()));
       }
     }
-    if (step_.wants_next) found.push_back(repeated(Operation::kSample, {}, 1, 0));
+    if (step_.wants_next) found.push_back(repeated(Operation::kSample, sample(), 1, 0));
     return found;
   }
 
  private:
-  bool has_norms() const { return step_.num_tokens > kOwnNorms; }
+  // Up to so many rows, kernels for few tokens run.
+  int most_few() const { return by_wgmma_ ? kMaxColumns : kFewTokens; }
+  bool has_norms() const { return rows_ > kOwnNorms; }
   int launches_of(Operation operation) const {
     if (operation == Operation::kEmbed || operation == Operation::kUnembed) return 1;
     if (operation == Operation::kRmsNorm) return has_norms() ? 2 * config_.num_layers : 0;
@@ -107,17 +131,21 @@ class StepModel {
 
   LaunchWork work_of(Operation operation) const {
     const int h = config_.hidden, i = config_.intermediate, heads = config_.num_heads * config_.head_dim,
-              kv = config_.num_kv_heads * config_.head_dim, t = step_.num_tokens;
+              kv = config_.num_kv_heads * config_.head_dim, t = rows_;
     const double pairs = real(t) * config_.experts_per_token;
+    const bool is_narrow = t <= kNarrowTokens;
     switch (operation) {
       case Operation::kQkv:
-        return dense(formats_.qkv, heads + 2 * kv, h, t, /*in=*/2, /*out=*/8);
+        return dense(formats_.qkv, heads + 2 * kv, h, t, /*out=*/8, is_narrow);
       case Operation::kProject:
-        return dense(formats_.attention_output, h, heads, t, 2, 12);
+        return dense(formats_.attention_output, h, heads, t, 12, is_narrow);
       case Operation::kRoute:
-        return dense(Format::kBf16, config_.num_experts, h, t, 2, 4);
+        if (is_batch_) return few(Format::kBf16, config_.num_experts, h, ceiling(t, kMaxColumns));
+        return dense(Format::kBf16, config_.num_experts, h, t, 4, true);
       case Operation::kUnembed:
-        return few(formats_.unembedding, config_.vocab, h, 1);
+        if (step_.num_sequences > most_few())
+          return dense(formats_.unembedding, config_.vocab, h, step_.num_sequences, 4, true);
+        return few(formats_.unembedding, config_.vocab, h, ceiling(step_.num_sequences, kMaxColumns));
       case Operation::kExpertsUp:
         return experts(2 * i, h, pairs * (2.0 * h + 2.0 * i));
       case Operation::kExpertsDown:
@@ -158,74 +186,120 @@ class StepModel {
     return work;
   }
 
-  // A dense matrix, with activations of so many bytes in and out for each column and row.
-  LaunchWork dense(Format weights, int rows, int cols, int num_tokens, double in, double out) const {
-    if (!is_prompt_) return few(weights, rows, cols, ceiling(num_tokens, kMaxColumns));
+  // Of CTAs with a narrow strip of rows.
+  void make_narrow(LaunchWork& work, int rows, int cols, int num_tokens) const {
+    const double items = ceiling(rows, kNarrowRows) * real(ceiling(num_tokens, kManyColumns)),
+                 column_tiles = ceiling(std::min(num_tokens, kManyColumns), 8);
+    work.balance = 1;
+    work.chain = std::ceil(items / target_.num_multiprocessors) * ceiling(cols, kTileCols) *
+                 (kNarrowTile + kNarrowColumns * column_tiles);
+  }
+
+  // A dense matrix, with outputs of so many bytes for each column and row. `is_narrow`: wgmma multiplies narrow strips.
+  LaunchWork dense(Format weights, int rows, int cols, int num_tokens, double out, bool is_narrow) const {
+    if (!is_many_) return few(weights, rows, cols, ceiling(num_tokens, kMaxColumns));
     LaunchWork work = many(weights, rows, cols, columns_of(num_tokens));
+    if (by_wgmma_ && is_narrow) make_narrow(work, rows, cols, num_tokens);
     // Every block of rows reads all tokens, from L2 if that holds them.
-    const double read = in * num_tokens * cols;
+    const double read = 2.0 * num_tokens * cols;
     const int row_blocks = ceiling(ceiling(rows, kStripRows), prompt_row_warps(work.layout));
     work.activations = read * (read > real(chip_.cache_bytes) ? row_blocks : 1) + out * num_tokens * rows;
     return work;
   }
 
   LaunchWork experts(int rows, int cols, double activations) const {
-    if (!is_prompt_) {
-      const int num_tokens = step_.num_tokens;
-      return few(Format::kMxfp4, rows, cols,
-                 expected_experts_hit(config_.num_experts, config_.experts_per_token, num_tokens));
+    LaunchWork work;
+    if (!is_many_) {
+      work = few(Format::kMxfp4, rows, cols,
+                 expected_experts_hit(config_.num_experts, config_.experts_per_token, rows_));
+    } else if (is_batch_) {
+      work.layout = Layout::kMxfp4;
+      const ColumnTiles columns = expert_columns(config_, rows_, batch_columns_of);
+      const Strips strips = make_strips(work.layout, rows, cols);
+      const double tiles = real(strips.num_strips) * strips.num_tiles;
+      work.slots = tiles * columns.blocks * row_of(kLoopCosts, &LoopCost::layout, work.layout).batch;
+      work.products = 4 * tiles * columns.tiles;
+      work.activations = activations;
+    } else {
+      work = many(Format::kMxfp4, rows, cols, expert_columns(config_, rows_, columns_of));
+      work.activations = activations;
     }
-    LaunchWork work = many(Format::kMxfp4, rows, cols, expert_columns(config_, step_.num_tokens));
-    work.activations = activations;
+    if (is_batch_) {
+      work.issue_use = kBatchIssueUse;
+      work.serial = kNextExpert;
+    }
+    return work;
+  }
+
+  LaunchWork sample() const {
+    LaunchWork work;
+    work.activations = 4.0 * config_.vocab * step_.num_sequences;
     return work;
   }
 
   PredictedTime attend() const {
     PredictedTime sum{.operation = Operation::kAttend};
+    const bool is_tiled = step_.num_tokens >= kMinTiledRows;
     for (const LayerKind kind : config_.layer_kinds) {
       const int window = kind == LayerKind::kSliding ? config_.window : 0;
       const Cost attended =
           cost(Attend{step_.num_tokens, step_.context, window, config_.num_heads, config_.num_kv_heads,
                       config_.head_dim, formats_.vectors, formats_.kv});
+      const size_t bytes =
+          attended.weight_bytes + attended.kv_bytes * static_cast<size_t>(step_.num_sequences);
       LaunchWork work;
-      work.bytes = real(attended.bytes_touched());
-      if (is_prompt_) {
+      work.bytes = real(bytes);
+      if (is_tiled) {
         constexpr double kFlops{2.0 * 16 * 8 * 16};  // of a product, whose rows are two tokens' heads
         const double heads = real(config_.num_heads) / config_.num_kv_heads;
-        work.products = real(attended.flops) / kFlops * 8 / heads * kAttendProductShare;
+        work.products = step_.num_sequences * real(attended.flops) / kFlops * 8 / heads * kAttendProductShare;
         work.slots = work.products * kAttendInstructionsPerProduct;
-        work.activations = real(step_.num_tokens) * config_.num_heads * config_.head_dim * (8 + 2);
+        work.activations = real(rows_) * config_.num_heads * config_.head_dim * (8 + 2);
       } else {
         const int reach = window == 0 ? step_.context : std::min(step_.context, window);
-        work.clocks = real(ceiling(reach, kPagePositions)) * config_.num_kv_heads * step_.num_tokens *
-                      kAttendClocksPerPage;
+        work.clocks =
+            real(ceiling(reach, kPagePositions)) * config_.num_kv_heads * rows_ * kAttendClocksPerPage;
       }
-      sum += launch(Operation::kAttend, work, attended.bytes_touched());
+      sum += launch(Operation::kAttend, work, bytes);
     }
     return sum;
   }
 
   double bandwidth(Layout layout) const {
-    const int hidden = config_.hidden, columns = std::min(step_.num_tokens, kMaxColumns);
+    const int hidden = config_.hidden, columns = std::min(rows_, kMaxColumns);
     const StreamShape shape =
         stream_shape(target_.budget, make_strips(layout, hidden, hidden), hidden, columns, 1);
     const double ring = real(shape.of.warps * shape.of.slots * slot_bytes(layout));
     return std::min(kReadUse * chip_.read_bandwidth, target_.num_multiprocessors * ring / kSlotSeconds);
   }
 
+  SerialCost serial_of(Operation operation) const {
+    SerialCost cost = row_of(kSerialCosts, &SerialCost::operation, operation);
+    const bool is_route = operation == Operation::kRoute;
+    if (is_route && rows_ > 1) cost.serial = kRouteAlone;
+    if (!has_norms() && rows_ > 1 && (is_route || operation == Operation::kQkv)) {
+      cost.prologue = kPrologue;
+      cost.serial += (rows_ - 1) * kNormOfRow;
+    }
+    if (operation == Operation::kUnembed && step_.num_sequences <= most_few())
+      cost.serial += (step_.num_sequences - 1) * kNormOfRow;
+    return cost;
+  }
+
   PredictedTime launch(Operation operation, const LaunchWork& work, size_t bytes) const {
-    const SerialCost& serial = row_of(kSerialCosts, &SerialCost::operation, operation);
+    const SerialCost serial = serial_of(operation);
     const double slower = kSerialHz / chip_.clock_hz, clocks = target_.num_multiprocessors * chip_.clock_hz;
     PredictedTime time{.operation = operation, .num_launches = 1, .bytes = bytes};
     time.memory = (work.bytes + work.activations) / bandwidth(work.layout) * kMicro;
-    time.issue = (work.balance * work.slots / (4 * kIssueUse) + work.clocks) / clocks * kMicro;
-    const bool by_wgmma = is_prompt_ && multiplies_by_wgmma(target_) && operation != Operation::kAttend;
+    time.issue = (work.balance * work.slots / (4 * work.issue_use) + work.clocks) / clocks * kMicro;
+    const bool by_wgmma = is_many_ && by_wgmma_ && operation != Operation::kAttend;
     const double rate =
         std::min(chip_.products_per_clock * kProductUse, by_wgmma ? kMostProductsByWgmma : kMostProducts);
-    time.products = work.balance * work.products / (rate * clocks) * kMicro;
+    time.products = std::max(work.balance * work.products / (rate * clocks) * kMicro, work.chain * slower);
     const double prologue = serial.prologue * slower;
     const double longest = std::max({time.memory, time.issue, time.products});
-    time.serial = serial.serial * slower + (target_.has_dependent_launch ? 0 : kWithoutDependentLaunch) +
+    time.serial = (serial.serial + work.serial) * slower +
+                  (target_.has_dependent_launch ? 0 : kWithoutDependentLaunch) +
                   std::max(time.memory, prologue + std::max(time.issue, time.products)) - longest;
     return time;
   }
@@ -245,7 +319,9 @@ class StepModel {
   const Config& config_;
   const StorageFormats& formats_;
   const PredictedStep& step_;
-  bool is_prompt_;
+  int rows_;
+  bool by_wgmma_, is_many_;
+  bool is_batch_;  // a group has few of the pairs that share an expert
 };
 
 }  // namespace
@@ -257,59 +333,59 @@ std::vector<PredictedTime> predict(const ChipSpeeds& chip, const Target& target,
 
 namespace {
 
-PredictedLink link_of(std::string_view gpu, const PredictedCount& count) {
+PredictedLink link_of(std::string_view gpu, int num_gpus, std::optional<double> sum_seconds) {
   const ChipLink known = known_link(gpu);
-  const auto* const found =
-      std::find(std::begin(kCountsOfLinks), std::end(kCountsOfLinks), count.num_devices);
+  const auto* const found = std::find(std::begin(kCountsOfLinks), std::end(kCountsOfLinks), num_gpus);
   if (known.bandwidth == 0 || found == std::end(kCountsOfLinks))
-    throw InputError("--count {}: how so many of {} are linked is not known", count.num_devices,
-                     known_gpu(gpu).name);
-  const double seconds = count.sum_seconds.value_or(known.sum_seconds[found - std::begin(kCountsOfLinks)]);
-  if (seconds == 0 && !count.sum_seconds)
+    throw InputError("--count {}: how so many of {} are linked is not known", num_gpus, known_gpu(gpu).name);
+  const double seconds = sum_seconds.value_or(known.sum_seconds[found - std::begin(kCountsOfLinks)]);
+  if (seconds == 0 && !sum_seconds)
     throw InputError(
-        "--count {}: how long so many of {} take for a sum is not known: say it, --sum-latency US",
-        count.num_devices, known_gpu(gpu).name);
-  return {known.bandwidth, seconds, known.is_measured && count.num_devices == 2, known.source};
+        "--count {}: how long so many of {} take for a sum is not known: say it, --sum-latency US", num_gpus,
+        known_gpu(gpu).name);
+  return {known.bandwidth, seconds, known.is_measured && num_gpus == 2, known.source};
 }
 
-// The largest share of one of several GPUs.
-Config share_of(const Config& config, int num_gpus) {
-  if (config.num_kv_heads % num_gpus != 0)
-    throw InputError("--count {}: {} heads of keys and values can't be shared evenly", num_gpus,
-                     config.num_kv_heads);
-  Config share = config;
-  share.num_heads /= num_gpus;
-  share.num_kv_heads /= num_gpus;
-  // Experts are cut between tiles, so that no share has half a tile.
-  share.intermediate = ceiling(ceiling(config.intermediate, kTileCols), num_gpus) * kTileCols;
-  share.vocab = ceiling(ceiling(config.vocab, kStripRows), num_gpus) * kStripRows;
-  return share;
+// Microseconds of the sums over the GPUs behind half a layer.
+double sum_microseconds(const PredictedLink& link, int num_gpus, int hidden, int num_rows) {
+  const double number_bytes = num_rows <= kTaggedRows ? 8 : 4,
+               sent = number_bytes * num_rows * hidden * (num_gpus - 1);
+  return (ceiling(num_rows, kSumRows) * link.sum_seconds + sent / link.bandwidth) * kMicro;
 }
 
-// Microseconds of a sum over the GPUs of a step's rows.
-double sum_microseconds(const PredictedLink& link, int num_gpus, const Config& config, int num_tokens) {
-  const double bytes = 4.0 * num_tokens * config.hidden, others = num_gpus - 1, a = link.sum_seconds,
-               w = link.bandwidth;
-  const double few = std::min(a + others * bytes / w, 2 * a + 2 * others / num_gpus * bytes / w),
-               many = 2 * a + others / num_gpus * 1.5 * bytes / w;
-  return (num_tokens > kFewTokens ? std::min(few, many) : few) * kMicro;
+// A share as a model of its own, with its rows of the unembedding.
+Config model_of(const Config& whole, const Share& share) {
+  Config config = config_of(whole, share);
+  config.vocab = share.vocab.count;
+  return config;
 }
 
 }  // namespace
 
 StepPrediction predict_on(std::string_view gpu, const Config& config, const StorageFormats& formats,
-                          const CudaOptions& own, const PredictedStep& step, const PredictedCount& count) {
+                          const CudaOptions& own, const PredictedStep& step,
+                          std::optional<double> sum_seconds) {
   const DeviceCaps caps = known_gpu(gpu);
   const ChipSpeeds chip = known_speeds(gpu);
-  StepPrediction found{{describe(caps), chip.read_bandwidth, chip.is_read_measured, chip.source}, {}};
-  if (count.num_devices == 1) {
-    found.operations = predict(chip, target_of(caps, own), config, formats, step);
+  const Target target = target_of(caps, own);
+  const int num_gpus = own.num_ranks();
+  StepPrediction found{
+      {describe(caps), chip.read_bandwidth, chip.is_read_measured, chip.source, caps.total_bytes}, {}};
+  if (num_gpus == 1) {
+    found.operations = predict(chip, target, config, formats, step);
     return found;
   }
-  found.link = link_of(gpu, count);
-  found.operations = predict(chip, target_of(caps, own), share_of(config, count.num_devices), formats, step);
+  found.link = link_of(gpu, num_gpus, sum_seconds);
+  double longest = 0;
+  for (const Share& share : shares_of(config, own.parts, "the model")) {
+    std::vector<PredictedTime> operations = predict(chip, target, model_of(config, share), formats, step);
+    double time = 0;
+    for (const PredictedTime& row : operations) time += row.total();
+    if (time > longest) found.operations = std::move(operations);
+    longest = std::max(longest, time);
+  }
   const double sum =
-      config.num_layers * sum_microseconds(found.link, count.num_devices, config, step.num_tokens);
+      config.num_layers * sum_microseconds(found.link, num_gpus, config.hidden, step.num_rows());
   for (PredictedTime& row : found.operations)
     if (row.operation == Operation::kProject || row.operation == Operation::kExpertsDown) {
       row.serial += sum;

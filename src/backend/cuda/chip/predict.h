@@ -10,6 +10,10 @@
 // The model is held to measurements of decoding (tests/backend/cuda/host/predict_test.cpp). Needs no GPU.
 #pragma once
 
+#include <optional>
+#include <string_view>
+#include <vector>
+
 #include "backend/cuda/chip/target.h"
 #include "backend/prediction.h"
 #include "model/ops.h"
@@ -19,18 +23,17 @@ namespace nibble::cuda {
 std::vector<PredictedTime> predict(const ChipSpeeds& chip, const Target& target, const Config& config,
                                    const StorageFormats& formats, const PredictedStep& step);
 
-// The same of a chip by its name (caps.h), with what it is.
-// Throws InputError for a number of GPUs that does not divide the heads, or whose link is not known.
+// The same of a chip by its name (caps.h), with what it is; of several that share the model as own.parts says (model/share.h). Throws
+// InputError where they cannot share it, or where their link is not known.
 //
-// Each of several GPUs has a share of the heads, of the experts' units and of the vocabulary; the step takes as long as the largest share. A
-// sum of m bytes over N GPUs is sent to all at once, or its parts to those who add them up. Prompts may also send parts in float32 and
-// their norms in bfloat16:
+// A step takes as long as the longest of its shares, and its sums. Each GPU sends what it has to all others (ranks/protocol.h): of m bytes, with
+// their tags, over N GPUs a sum takes
 //
-//   min(a + (N - 1) m / w, 2 a + 2 (N - 1) / N m / w)     prompts: or 2 a + (N - 1) / N (m + m / 2) / w, if that is less
+//   a + (N - 1) m / w
 //
-// a: the sum's latency. w: the link's bandwidth.
+// a: the sum's latency, `sum_seconds`; not set: what NCCL takes. w: the link's bandwidth.
 StepPrediction predict_on(std::string_view gpu, const Config& config, const StorageFormats& formats,
                           const CudaOptions& own, const PredictedStep& step,
-                          const PredictedCount& count = {});
+                          std::optional<double> sum_seconds = {});
 
 }  // namespace nibble::cuda

@@ -33,12 +33,8 @@ class Patience {
   unsigned long long since_{0};
 };
 
-__device__ uint32_t tag_of(const Links& links, int number) {
-  return __ldcg(links.step) * links.tags_per_step + static_cast<uint32_t>(number);
-}
-// The place in an inbox of what a rank sends, if each has room for so much.
-__device__ size_t place_of(const Links& links, int slot, int from_rank, int room) {
-  return (size_t{1} * slot * links.num_ranks + from_rank) * room;
+__device__ uint32_t tag_in_step(const Links& links, int number) {
+  return tag_of(__ldcg(links.step), links.tags_per_step, number);
 }
 
 __device__ void add_to(float2& sum, float2 more) {
@@ -66,15 +62,11 @@ __device__ Few own_sum(const SumArgs& args, size_t row, int col) {
   return loaded[0];
 }
 
-__device__ uint64_t tagged(float number, uint32_t tag) {
-  return uint64_t{tag} << 32 | __float_as_uint(number);
-}
-__device__ float untagged(uint64_t word) { return __uint_as_float(static_cast<uint32_t>(word)); }
 __device__ float2 wait_for_two(const uint64_t* from, uint32_t tag, Patience& patience) {
   TwoWords words = load_relaxed_system(from);
-  while ((words.first >> 32 != tag || words.second >> 32 != tag) && !patience.is_over())
+  while (!(has_tag(words.first, tag) && has_tag(words.second, tag)) && !patience.is_over())
     words = load_relaxed_system(from);
-  return {untagged(words.first), untagged(words.second)};
+  return {__uint_as_float(untagged(words.first)), __uint_as_float(untagged(words.second))};
 }
 
 // A thread has two neighbours of a row.
@@ -88,28 +80,28 @@ __global__ void __launch_bounds__(kFewThreads)
   wait_for_predecessor(timestamps);
   let_successor_start();
   if (row >= static_cast<unsigned>(args.num_rows)) return;
-  const uint32_t tag = tag_of(links, args.number);
+  const uint32_t tag = tag_in_step(links, args.number);
   const size_t at = size_t{row} * links.hidden + col;
   const int room = kTaggedRows * links.hidden;
   float2 sum{};
   if (args.x) sum = __ldcg(reinterpret_cast<const float2*>(args.x + at));
   const float2 own = own_sum<float2>(args, row, col);
   if constexpr (turn != Turn::kWait) {
-    const TwoWords words{tagged(own.x, tag), tagged(own.y, tag)};
-    for (int step = 1; step < links.num_ranks;
-         ++step) {  // each begins with its neighbour, so that no link has all at once
-      const int to = (links.rank + step) % links.num_ranks;
-      store_relaxed_system(links.inboxes[to].words + place_of(links, args.slot, links.rank, room) + at,
-                           words);
+    const TwoWords words{tagged(__float_as_uint(own.x), tag), tagged(__float_as_uint(own.y), tag)};
+    for (int distance = 1; distance < links.num_ranks; ++distance) {
+      const int to = peer_of(links.rank, distance, links.num_ranks);
+      store_relaxed_system(
+          links.inboxes[to].words + place_of(links.num_ranks, args.slot, links.rank, room) + at, words);
     }
   }
   if constexpr (turn != Turn::kSend) {
     Patience patience(links);
     const uint64_t* inbox = links.inboxes[links.rank].words;
     for (int r = 0; r < links.num_ranks; ++r) {
-      const float2 more = r == links.rank
-                              ? own
-                              : wait_for_two(inbox + place_of(links, args.slot, r, room) + at, tag, patience);
+      const float2 more =
+          r == links.rank
+              ? own
+              : wait_for_two(inbox + place_of(links.num_ranks, args.slot, r, room) + at, tag, patience);
       if (r == 0 && !args.x)
         sum = more;
       else
@@ -140,7 +132,7 @@ __global__ void __launch_bounds__(kManyThreads, kManyCtas)
   const bool is_peer = thread < links.num_ranks && thread != links.rank;
   wait_for_predecessor(timestamps);
   let_successor_start();
-  const uint32_t tag = tag_of(links, args.number);
+  const uint32_t tag = tag_in_step(links, args.number);
   if constexpr (turn != Turn::kWait) {
     for_batches<kSent>(first, last, [&](unsigned from) {
       float4 own[kSent];
@@ -148,10 +140,10 @@ __global__ void __launch_bounds__(kManyThreads, kManyCtas)
       for (unsigned n = 0; n < kSent; ++n)
         if (const unsigned i = from + n * kManyThreads; i < last)
           own[n] = own_sum<float4>(args, by_fours.quotient(i), 4 * static_cast<int>(by_fours.remainder(i)));
-      for (int step = 0; step < links.num_ranks; ++step) {
-        const int to = (links.rank + step) % links.num_ranks;
-        auto* rows =
-            reinterpret_cast<float4*>(links.inboxes[to].rows + place_of(links, args.slot, links.rank, room));
+      for (int distance = 0; distance < links.num_ranks; ++distance) {
+        const int to = peer_of(links.rank, distance, links.num_ranks);
+        auto* rows = reinterpret_cast<float4*>(links.inboxes[to].rows +
+                                               place_of(links.num_ranks, args.slot, links.rank, room));
 #pragma unroll
         for (unsigned n = 0; n < kSent; ++n)
           if (const unsigned i = from + n * kManyThreads; i < last) rows[i] = own[n];
@@ -159,20 +151,22 @@ __global__ void __launch_bounds__(kManyThreads, kManyCtas)
     });
     __syncthreads();
     if (is_peer)
-      store_release_system(
-          links.inboxes[thread].flags + place_of(links, args.slot, links.rank, kSumCtas) + blockIdx.x, tag);
+      store_release_system(links.inboxes[thread].flags +
+                               place_of(links.num_ranks, args.slot, links.rank, kSumCtas) + blockIdx.x,
+                           tag);
   }
   if constexpr (turn != Turn::kSend) {
     const Inbox& inbox = links.inboxes[links.rank];
     if (is_peer) {
       Patience patience(links);
-      const uint32_t* flag = inbox.flags + place_of(links, args.slot, thread, kSumCtas) + blockIdx.x;
+      const uint32_t* flag =
+          inbox.flags + place_of(links.num_ranks, args.slot, thread, kSumCtas) + blockIdx.x;
       while (load_acquire_system(flag) != tag && !patience.is_over()) {
       }
     }
     __syncthreads();
     const auto rows_of = [&](int r) {
-      return reinterpret_cast<const float4*>(inbox.rows + place_of(links, args.slot, r, room));
+      return reinterpret_cast<const float4*>(inbox.rows + place_of(links.num_ranks, args.slot, r, room));
     };
     for_batches<kAdded>(first, last, [&](unsigned from) {
       float4 sum[kAdded];
@@ -184,7 +178,8 @@ __global__ void __launch_bounds__(kManyThreads, kManyCtas)
       if (args.x)
         visit([&](unsigned n, unsigned i) { sum[n] = __ldcg(reinterpret_cast<const float4*>(args.x) + i); });
       for (int r = 0; r < links.num_ranks; ++r) {
-        const auto* rows = reinterpret_cast<const float4*>(inbox.rows + place_of(links, args.slot, r, room));
+        const auto* rows =
+            reinterpret_cast<const float4*>(inbox.rows + place_of(links.num_ranks, args.slot, r, room));
         float4 more[kAdded];
         visit([&](unsigned n, unsigned i) { more[n] = __ldcg(rows + i); });
         if (r == 0 && !args.x)
@@ -206,7 +201,7 @@ __global__ void __launch_bounds__(kMeetThreads)
   const bool is_peer = thread < links.num_ranks && thread != links.rank;
   wait_for_predecessor(timestamps);
   let_successor_start();
-  const uint32_t tag = tag_of(links, args.number);
+  const uint32_t tag = tag_in_step(links, args.number);
   if constexpr (turn != Turn::kWait) {
     for (int i = thread; i < args.num_words; i += kMeetThreads) {
       const uint32_t word = __ldcg(args.words + i);
@@ -221,7 +216,7 @@ __global__ void __launch_bounds__(kMeetThreads)
       // Another rank may be a meeting ahead.
       Patience patience(links);
       const uint32_t* arrival = links.inboxes[links.rank].arrivals + thread;
-      while (static_cast<int>(load_acquire_system(arrival) - tag) < 0 && !patience.is_over()) {
+      while (!has_come(load_acquire_system(arrival), tag) && !patience.is_over()) {
       }
     }
     __syncthreads();

@@ -10,20 +10,11 @@
 
 #include "backend/cuda/chip/target.h"
 #include "backend/cuda/layout/divisor.h"
+#include "backend/cuda/ranks/protocol.h"
 
 namespace nibble::cuda {
 
-inline constexpr int kMaxRanks{8};
-// Up to so many rows a sum travels as words that are a float and a tag: they need no fence, but twice the bytes.
-inline constexpr int kTaggedRows{16};
-// More rows than these are several sums: they decide how large an inbox is.
-inline constexpr int kSumRows{2048};
-inline constexpr int kSumCtas{
-    128};  // of a sum of many rows, on every chip: CTA n waits for the others' CTAs n
-inline constexpr int kInboxSlots{2};
-
-// Where the other ranks write, in the memory of the rank that reads it. Sums use the slots in turn. A rank sends sum n + 1 when it has all of
-// sum n, for which every other one had to have read sum n - 1: two slots are enough.
+// Where the other ranks write, in the memory of the rank that reads it (protocol.h).
 struct Inbox {
   uint64_t* words{nullptr};     // [slots, N, kTaggedRows H]: a float below a tag
   float* rows{nullptr};         // [slots, N, row_room H]

@@ -132,6 +132,18 @@ TEST(CudaLimits, APlanForSeveralGpusIsThatOfTheFullest) {
   EXPECT_THAT(why_not_memory(config, "a model", options, {.parts = {3, 1}}, 30 * kGigabyte, 1), IsEmpty());
 }
 
+TEST(CudaLimits, EachGpuThatSharesTheModelHasAPlan) {
+  const Config config = *named_config("gpt-oss-120b");
+  const BackendOptions options = room_for(8192);
+  const auto plans = memory_plans(config, options, {.gpus = {4, 2, 4, 2}, .parts = {5, 1, 1, 1}});
+  ASSERT_EQ(plans.size(), 2u);
+  EXPECT_EQ(plans[0].device, 4);  // as ranks name them
+  EXPECT_EQ(plans[1].device, 2);
+  EXPECT_EQ(plans[0].plan.kv_bytes, 3 * plans[1].plan.kv_bytes);
+  EXPECT_EQ(plans[0].plan.kv_bytes + plans[1].plan.kv_bytes, memory_plan(config, options, {}).kv_bytes);
+  EXPECT_EQ(memory_plans(config, options, {.parts = {3, 1}})[1].device, 1);
+}
+
 // Norms and gated units of 2,880 columns, 45 tiles: a word of scales each, and codes of 1 byte a column, or 2, or half a one.
 TEST(CudaLimits, BlockScaledActivationsTakeRoomWhereTheyAreAskedFor) {
   const Config config = *named_config("gpt-oss-20b");

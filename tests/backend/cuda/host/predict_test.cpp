@@ -90,6 +90,42 @@ TEST(CudaPredict, DecodingIsWithinATenthOfWhatWasMeasured) {
   EXPECT_TRUE(gpus.contains("h100") && gpus.contains("h200"));
 }
 
+// Steps of 1 to 64 sequences as a server runs them, one token each.
+TEST(CudaPredict, AStepOfSeveralSequencesIsWithinASixteenthOfWhatWasMeasured) {
+  std::ifstream file(test::source_path("records/cuda-profile.jsonl"));
+  std::set<int> counts, depths;
+  for (std::string line; std::getline(file, line);) {
+    const nlohmann::json record = nlohmann::json::parse(line);
+    if (record.value("commit", "") != "e9d6cf1") continue;
+    const int num_sequences = record.at("num_sequences"), depth = record.at("depth");
+    counts.insert(num_sequences);
+    depths.insert(depth);
+    const double measured = record.at("step_us_by_host"),
+                 time = time_on("h200", {1, depth + 1, true, num_sequences});
+    EXPECT_NEAR(time / measured, 1, 1.0 / 16) << time << " predicted, measured: " << record;
+  }
+  EXPECT_EQ(counts, (std::set<int>{1, 2, 4, 8, 16, 32, 64}));
+  EXPECT_EQ(depths, (std::set<int>{160, 1024, 16384, 131000}));
+}
+
+// Sequences share weights, of experts the more the more there are, but not their caches.
+TEST(CudaPredict, SequencesShareWeightsAndNoCache) {
+  for (const std::string& gpu : known_gpu_names()) {
+    double last = 0;
+    for (const int count : {1, 2, 4, 8, 16, 32, 64, 128}) {
+      const double time = time_on(gpu, {1, 1024, true, count});
+      EXPECT_GT(time, last) << count << " on " << gpu;
+      EXPECT_LT(time, 2 * last + (count == 1 ? 1e9 : 0)) << count << " on " << gpu;
+      last = time;
+    }
+  }
+  const auto attended = [](int count) {
+    return operation_of(predicted_for("h200", {1, 100000, true, count}), Operation::kAttend);
+  };
+  EXPECT_NEAR(static_cast<double>(attended(8).bytes), 8.0 * static_cast<double>(attended(1).bytes), 1e5);
+  EXPECT_NEAR(attended(8).issue, 8 * attended(1).issue, 1);
+}
+
 // lm_head in BF16 is a single stream of 1.16 GB: no chip reads it faster than it can, and a chip that is bound by memory hardly slower.
 TEST(CudaPredict, NothingIsReadFasterThanTheChipReads) {
   for (const std::string& gpu : known_gpu_names())
@@ -105,10 +141,12 @@ TEST(CudaPredict, NothingIsReadFasterThanTheChipReads) {
 TEST(CudaPredict, BytesAreThoseOfTheModelsOperations) {
   const Config config = *named_config("gpt-oss-120b");
   const StorageFormats formats = stored_as(Format::kE4m3, Format::kE4m3);
-  for (const PredictedStep& step : {PredictedStep{1, 1000, true}, PredictedStep{512, 1000, true}}) {
+  for (const PredictedStep& step : {PredictedStep{1, 1000, true}, PredictedStep{512, 1000, true},
+                                    PredictedStep{1, 1000, true, 64}, PredictedStep{100, 1000, true, 5}}) {
     size_t bytes = 0;
     for (const PredictedTime& row : predicted_for("gb10", step, formats)) bytes += row.bytes;
-    EXPECT_EQ(bytes, total(step_costs(config, formats, step.num_tokens, step.context)).bytes_touched());
+    EXPECT_EQ(bytes, total(step_costs(config, formats, step.num_tokens, step.context, step.num_sequences))
+                         .bytes_touched());
   }
   EXPECT_EQ(operation_of(predicted_for("gb10", {512, 512, false}), Operation::kUnembed).num_launches, 0);
 }
@@ -189,8 +227,13 @@ TEST(CudaPredict, AnOperationTakesItsLongestPartAndWhatIsSerial) {
   EXPECT_EQ(both.serial, 23 - 8);
 }
 
+CudaOptions among(int num_gpus) {
+  CudaOptions own;
+  own.parts.assign(static_cast<size_t>(num_gpus), 1);
+  return own;
+}
 StepPrediction shared_by(int num_gpus, const PredictedStep& step, std::optional<double> sum_seconds = {}) {
-  return predict_on("h200", *named_config("gpt-oss-120b"), {}, {}, step, {num_gpus, sum_seconds});
+  return predict_on("h200", *named_config("gpt-oss-120b"), {}, among(num_gpus), step, sum_seconds);
 }
 size_t bytes_of(const StepPrediction& found) {
   size_t sum = 0;
@@ -207,12 +250,13 @@ TEST(CudaPredict, SeveralGpusEachReadTheirShare) {
   EXPECT_NEAR(static_cast<double>(bytes_of(shared_by(8, kDecode))), 0.67e9, 0.02e9);
 }
 
-// Two sums in each of 36 layers: of 11,520 bytes to one other GPU at 387 GB/s, or of 2,048 rows in parts, and their norms in half as many
-// bytes, half of each for either.
+// Two sums in each of 36 layers: of a row of 11,520 bytes, with as many of tags, to one other GPU at 387 GB/s; of more than 16 without. More
+// than 2,048 rows are sums one after the other.
 TEST(CudaPredict, SumsOverGpusTakeTheirLatencyAndTheirBytes) {
-  EXPECT_NEAR(shared_by(2, kDecode, 3e-6).sums, 72 * (3 + 11520 / 387e3), 0.01);
-  EXPECT_NEAR(shared_by(2, kDecode).sums, 72 * (12.7 + 11520 / 387e3), 0.01);
-  EXPECT_NEAR(shared_by(2, {2048, 2048, true}, 3e-6).sums, 72 * (6 + 0.5 * 1.5 * 2048 * 11520 / 387e3), 1);
+  EXPECT_NEAR(shared_by(2, kDecode, 3e-6).sums, 72 * (3 + 23040 / 387e3), 0.01);
+  EXPECT_NEAR(shared_by(2, kDecode).sums, 72 * (12.7 + 23040 / 387e3), 0.01);
+  EXPECT_NEAR(shared_by(8, {1, 64, true, 64}, 3e-6).sums, 72 * (3 + 7 * 64 * 11520 / 387e3), 0.01);
+  EXPECT_NEAR(shared_by(2, {3000, 3000, true}, 3e-6).sums, 72 * (6 + 3000 * 11520 / 387e3), 1);
   EXPECT_EQ(shared_by(1, kDecode).sums, 0);
   const StepPrediction without = shared_by(2, kDecode, 0), with = shared_by(2, kDecode, 10e-6);
   EXPECT_NEAR(sum_of_times(with.operations) - sum_of_times(without.operations), 720, 0.01);
@@ -220,7 +264,7 @@ TEST(CudaPredict, SumsOverGpusTakeTheirLatencyAndTheirBytes) {
 
 TEST(CudaPredict, ALinkCountsAsMeasuredBetweenTheCardsThatWere) {
   const auto is_measured = [](const char* gpu, int num_gpus) {
-    return predict_on(gpu, *named_config("gpt-oss-120b"), {}, {}, kDecode, {num_gpus, {}}).link.is_measured;
+    return predict_on(gpu, *named_config("gpt-oss-120b"), {}, among(num_gpus), kDecode).link.is_measured;
   };
   EXPECT_TRUE(is_measured("h200", 2));
   EXPECT_FALSE(is_measured("h200", 4));
@@ -230,17 +274,15 @@ TEST(CudaPredict, ALinkCountsAsMeasuredBetweenTheCardsThatWere) {
 TEST(CudaPredict, SeveralGpusAreRefusedWhereTheirLinkOrTheirShareIsNotKnown) {
   const Config config = *named_config("gpt-oss-120b");
   const auto error = [&](const char* gpu, int num_gpus) {
-    return error_of([&] { predict_on(gpu, config, {}, {}, kDecode, {num_gpus, {}}); });
+    return error_of([&] { predict_on(gpu, config, {}, among(num_gpus), kDecode); });
   };
   EXPECT_THAT(error("l40s", 2), HasSubstr("how so many of NVIDIA L40S are linked is not known"));
   EXPECT_THAT(error("h200", 3), HasSubstr("--count 3"));
   EXPECT_THAT(error("gb10", 4), HasSubstr("--sum-latency"));
-  EXPECT_GT(predict_on("gb10", config, {}, {}, kDecode, {4, 40e-6}).sums, 72 * 40);
+  EXPECT_GT(predict_on("gb10", config, {}, among(4), kDecode, 40e-6).sums, 72 * 40);
   Config odd = config;
   odd.num_kv_heads = 6;
-  EXPECT_THAT(error_of([&] {
-                predict_on("h200", odd, {}, {}, kDecode, {4, {}});
-              }),
+  EXPECT_THAT(error_of([&] { predict_on("h200", odd, {}, among(4), kDecode); }),
               HasSubstr("6 heads of keys and values"));
 }
 

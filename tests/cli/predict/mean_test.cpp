@@ -1,4 +1,4 @@
-#include "cli/predict.h"
+#include "cli/predict/predicted_test.h"
 
 #include <gtest/gtest.h>
 
@@ -18,6 +18,14 @@ TEST(Predict, IsTheMeanOverTheStepsOfATest) {
   EXPECT_DOUBLE_EQ(mean.microseconds(), (10 + 20 + 6) / 2.0);
   EXPECT_EQ(mean.bytes(), (100u + 200 + 50) / 2);
   EXPECT_DOUBLE_EQ(mean.tokens_per_second(), 60 / 36e-6);
+}
+
+TEST(Predict, SequencesDecodeTogether) {
+  const std::vector<StepPrediction> steps{step_of({{Operation::kQkv, 36, 100, 8, 2, 1, 2}})};
+  const PredictedTest test = mean_of({BenchKind::kDecode, 1, 64}, steps, 8);
+  EXPECT_DOUBLE_EQ(test.tokens_per_second(), 8 / 10e-6);
+  EXPECT_EQ(name(test), "tg1 @ d64 x 8");
+  EXPECT_EQ(name(mean_of({BenchKind::kDecode, 1, 64}, steps)), "tg1 @ d64");
 }
 
 // A step whose instructions rule beside one whose memory does: neither part alone is as long as both.

@@ -1,0 +1,82 @@
+#include "cli/predict/serving.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "kv/page_table.h"
+
+namespace nibble::cli {
+namespace {
+
+// The share of beginnings that were asked for among the last T requests, if `room` pages are all that these fill. `pages`: those of a
+// beginning; `own_pages`: those that a request leaves behind beside it.
+double share_that_fits(double room, double num_prefixes, double pages, double own_pages) {
+  if (room <= 0) return 0;
+  const auto share = [&](double requests) { return 1 - std::exp(-requests / num_prefixes); };
+  const auto filled = [&](double requests) {
+    return num_prefixes * pages * share(requests) + requests * own_pages;
+  };
+  // After so many requests all but e^-40 of the beginnings were asked for.
+  double least = 0, most = 40 * num_prefixes;
+  if (filled(most) <= room) return 1;
+  for (int halving = 0; halving < 60; ++halving) {
+    const double middle = (least + most) / 2;
+    (filled(middle) <= room ? least : most) = middle;
+  }
+  return share(least);
+}
+
+}  // namespace
+
+CacheRoom room_beside(const BackendOptions& options, const Config& config, const Request& request,
+                      int num_running) {
+  // Of full pages a sequence holds its own, beside the beginnings, which are counted for all; of sliding ones those that its window
+  // reaches, and those that its prompt's end reached, which count as used whenever it leaves one behind (decision 8).
+  const int full = num_pages_for(request.num_tokens() - request.prefix_tokens),
+            sliding = max_sliding_pages(config.window, 1) + num_pages_for(request.prompt_tokens) -
+                      first_reached_page(request.prompt_tokens, config.window);
+  return {static_cast<double>(options.num_full_pages - num_running * full),
+          static_cast<double>(options.num_sliding_pages - num_running * sliding), config.window};
+}
+
+double found_share(const CacheRoom& room, const Request& request, double num_prefixes) {
+  const int pages = request.prefix_tokens / kPageTokens;  // a page that is not full is not known
+  const double own_pages = static_cast<double>(request.num_tokens() - request.prefix_tokens) / kPageTokens;
+  const int reached = pages - first_reached_page(pages * kPageTokens, room.window);
+  return std::min(share_that_fits(room.full_pages, num_prefixes, pages, own_pages),
+                  share_that_fits(room.sliding_pages, num_prefixes, reached, own_pages));
+}
+
+ServingRound round_of(const Request& request, int num_running, double found, int max_batch_tokens,
+                      const StepSeconds& step_seconds) {
+  const int known = static_cast<int>(found * (request.prefix_tokens / kPageTokens) * kPageTokens),
+            num_new = std::max(1, request.prompt_tokens - known), chunk = std::min(num_new, max_batch_tokens),
+            together = std::clamp(max_batch_tokens / chunk, 1, num_running);
+  ServingRound round;
+  for (int offset = 0; offset < num_new; offset += chunk) {
+    const int num_tokens = std::min(chunk, num_new - offset);
+    round.prompt_seconds += step_seconds({num_tokens, request.prompt_tokens - num_new + offset + num_tokens,
+                                          offset + num_tokens == num_new, together});
+  }
+  round.prompt_seconds *= static_cast<double>(num_running) / together;
+  const int middle = request.prompt_tokens + request.answer_tokens / 2;
+  round.answer_seconds = (request.answer_tokens - 1) * step_seconds({1, middle, true, num_running});
+  return round;
+}
+
+PredictedReplicas replicas_of(const BackendOptions& options, const Config& config, const Request& request,
+                              int num_replicas, int num_running, bool by_prefix,
+                              const StepSeconds& step_seconds) {
+  PredictedReplicas found{num_replicas, num_running, by_prefix, {}, {}};
+  if (request.prefix_tokens > 0) {
+    const double num_prefixes = by_prefix
+                                    ? std::max(1.0, static_cast<double>(request.num_prefixes) / num_replicas)
+                                    : request.num_prefixes;
+    found.found = found_share(room_beside(options, config, request, num_running), request, num_prefixes);
+  }
+  found.round =
+      round_of(request, num_running, found.found.value_or(0), options.max_batch_tokens, step_seconds);
+  return found;
+}
+
+}  // namespace nibble::cli
