@@ -5,14 +5,17 @@
 #include "core/available_bytes.h"
 #include "core/bytes_text.h"
 #include "core/error.h"
+#include "setup/nodes.h"
 
 namespace nibble {
 
 size_t kept_weight_bytes(const Model& model, const MemoryPlan& plan, const ResolvedSettings& setup) {
-  const size_t all = weight_bytes(model.config);
-  if (!model.weights) return all - plan.released_weight_bytes;
+  const size_t all = weight_bytes(config_here(model.config, setup));
+  // What is made, or converted, is whole when a share is taken of it.
+  const size_t whole = setup.nodes ? weight_bytes(model.config) : 0;
+  if (!model.weights) return all + whole - plan.released_weight_bytes;
   if (!has_blocks(*model.weights)) return all - plan.replaced_weight_bytes;
-  if (!takes_blocks(setup)) return all;
+  if (!takes_blocks(setup)) return all + whole;
   // Blocks are not converted: dense layers take the bytes of their blocks, and the plan counts the experts' strips.
   const auto saved = [](const Matrix& matrix) {
     const size_t elements = static_cast<size_t>(matrix.rows) * static_cast<size_t>(matrix.cols);
@@ -26,7 +29,7 @@ size_t kept_weight_bytes(const Model& model, const MemoryPlan& plan, const Resol
 }
 
 size_t needed_bytes(const Model& model, const ResolvedSettings& setup, const BackendOptions& options) {
-  const MemoryPlan plan = setup.backend->plan(model.config, options, setup.own);
+  const MemoryPlan plan = setup.backend->plan(config_here(model.config, setup), options, setup.own);
   const size_t planned = plan.weight_bytes + plan.kv_bytes + plan.workspace_bytes;
   return setup.backend->is_device ? planned : kept_weight_bytes(model, plan, setup) + planned;
 }
@@ -44,7 +47,7 @@ size_t memory_budget(const ResolvedSettings& setup) {
 }
 
 void check_memory(const Model& model, const ResolvedSettings& setup, const BackendOptions& options) {
-  const MemoryPlan plan = setup.backend->plan(model.config, options, setup.own);
+  const MemoryPlan plan = setup.backend->plan(config_here(model.config, setup), options, setup.own);
   const size_t weights = kept_weight_bytes(model, plan, setup) + plan.weight_bytes;
   const size_t needed = needed_bytes(model, setup, options) + setup.draft_model_bytes;
   const size_t available = available_bytes();
