@@ -24,6 +24,8 @@ constexpr std::chrono::seconds kStepPatience{20};
 // A connection is tried for so long, and a handshake.
 constexpr std::chrono::seconds kTryPatience{5};
 constexpr std::chrono::milliseconds kRetryPause{50};
+// Who waits longer for another node to come says so.
+constexpr double kQuietSeconds{2};
 // A process that was killed closes both connections at once, and the watch knows it in no time.
 constexpr std::chrono::seconds kVerdictPatience{1};
 
@@ -48,7 +50,7 @@ Result run(asio::io_context& io, tcp::socket& socket, asio::awaitable<Result> wo
 // Tries again and again while the head is not there.
 tcp::socket connect(asio::io_context& io, const tcp::endpoint& head, std::chrono::seconds patience) {
   const Stopwatch waiting;
-  for (bool is_first = true;; is_first = false) {
+  for (bool has_told = false;;) {
     tcp::socket socket(io);
     error_code error = asio::error::timed_out;
     socket.async_connect(head, [&](const error_code& ended) { error = ended; });
@@ -59,7 +61,10 @@ tcp::socket connect(asio::io_context& io, const tcp::endpoint& head, std::chrono
     if (!error) error = asio::error::connection_refused;
     if (waiting.seconds() > static_cast<double>(patience.count()))
       throw NodeLost(fmt::format("no head answers at {}: {}", text_of_endpoint(head), error.message()));
-    if (is_first) log::info("waiting for the head at {}: {}", text_of_endpoint(head), error.message());
+    if (!has_told && waiting.seconds() > kQuietSeconds) {
+      log::warn("waiting for the head at {}: {}", text_of_endpoint(head), error.message());
+      has_told = true;
+    }
     std::this_thread::sleep_for(kRetryPause);
   }
 }
@@ -109,14 +114,20 @@ std::shared_ptr<NodeLinks> NodeLinks::lead(const NodeOptions& options, const Roo
                                                    });
   std::future<void> all_here = entrance->all_are_here();
   entrance->open();
-  log::info("waiting for {} at {}", entrance->missing(), text_of_endpoint(options.head));
+  const auto missing = [&] {
+    std::promise<std::string> text;
+    asio::post(links->watch_.io(), [&] { text.set_value(entrance->missing()); });
+    return text.get_future().get();
+  };
   const Stopwatch waiting;
-  while (all_here.wait_for(std::chrono::milliseconds(20)) != std::future_status::ready) {
+  for (bool has_told = false; all_here.wait_for(kRetryPause) != std::future_status::ready;) {
     if (const auto end = links->watch_.end()) throw NodeLost(end->why);
+    if (!has_told && waiting.seconds() > kQuietSeconds) {
+      log::warn("waiting for {} at {}", missing(), text_of_endpoint(options.head));
+      has_told = true;
+    }
     if (waiting.seconds() < static_cast<double>(options.patience.count())) continue;
-    std::promise<std::string> missing;
-    asio::post(links->watch_.io(), [&] { missing.set_value(entrance->missing()); });
-    const std::string why = fmt::format("{} did not join at {} within {} s", missing.get_future().get(),
+    const std::string why = fmt::format("{} did not join at {} within {} s", missing(),
                                         text_of_endpoint(options.head), options.patience.count());
     links->give_up(why);
     throw NodeLost(why);

@@ -12,10 +12,17 @@
 #include <vector>
 
 #include "backend/cpu/cpu_backend.h"
+#include "core/log.h"
 #include "model/share_weights.h"
 #include "nodes/head_backend.h"
 
 namespace nibble::nodes {
+
+// Before any node's thread logs. Refusals are not shown: tests read what followers are told.
+inline const bool kLogIsStarted = [] {
+  log::start(spdlog::level::err, log::Format::kText);
+  return true;
+}();
 
 inline constexpr const char* kTestSecret{"a secret of some bytes"};
 
