@@ -11,6 +11,7 @@ namespace {
 
 // "nibble" and the version of these messages.
 constexpr uint64_t kMagic{0x0001'656c'6262'696e};
+constexpr uint32_t kNoRank{0xffff};  // any number above all ranks
 constexpr std::string_view kFollowerProof{"nibble follower"}, kHeadProof{"nibble head"};
 constexpr size_t kDigestBytes{sizeof(Digest)}, kHelloBytes{8 + 4 + kDigestBytes},
     kChallengeBytes{8 + kDigestBytes}, kRequestBytes{4 + kNumFacts * kFactBytes},
@@ -90,7 +91,8 @@ asio::awaitable<Joining> receive_follower(tcp::socket& socket, const HeadSide& h
   const Digest proof = digest_of(reader);
   const std::span request = std::span(signed_request).subspan(kDigestBytes);
   const bool has_secret = head.secret.is_proof(proof, kFollowerProof, joined(hello, challenge, request));
-  const Joining joining{static_cast<int>(reader.number<uint32_t>() & 0xffff), static_cast<Channel>(channel)};
+  const Joining joining{static_cast<int>(std::min(reader.number<uint32_t>(), kNoRank)),
+                        static_cast<Channel>(channel)};
   const Facts theirs = facts_of(reader), ours = cut(head.facts);
   const std::optional<std::string> differs = difference(ours, joining.rank, theirs);
   const Answer answer = !has_secret ? Answer::kWrongSecret : differs ? Answer::kDiffers : head.judge(joining);

@@ -30,7 +30,11 @@ size_t kept_weight_bytes(const Model& model, const MemoryPlan& plan, const Resol
 
 size_t needed_bytes(const Model& model, const ResolvedSettings& setup, const BackendOptions& options) {
   const MemoryPlan plan = setup.backend->plan(config_here(model.config, setup), options, setup.own);
-  const size_t planned = plan.weight_bytes + plan.kv_bytes + plan.workspace_bytes;
+  size_t planned = plan.weight_bytes + plan.kv_bytes + plan.workspace_bytes;
+  // The terms of a sum, from all nodes.
+  if (setup.nodes)
+    planned += setup.nodes->parts.size() * static_cast<size_t>(options.max_batch_tokens) *
+               static_cast<size_t>(model.config.hidden) * sizeof(float);
   return setup.backend->is_device ? planned : kept_weight_bytes(model, plan, setup) + planned;
 }
 
