@@ -116,7 +116,8 @@ constexpr Setting kTable[] = {
     {"tensor-split", kGpus, "LIST", "parts of the model that each GPU takes: 3,1", "equal ones",
      TextField{&S::tensor_split}},
 
-    {"nodes", kNodes, "N", "share the model among N machines, each with a part of every layer",
+    {"nodes", kNodes, "N",
+     "share the model among N machines, on their CPUs so far, each with a part of every layer",
      "this one alone", NumberField<std::optional<int>>{&S::nodes, 2, 8}},
     {"node-rank", kNodes, "R", "which of them this is: 0 is the head, which answers; the others help it",
      "none", NumberField<std::optional<int>>{&S::node_rank, 0, 7}},

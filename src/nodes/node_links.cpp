@@ -183,16 +183,12 @@ void NodeLinks::add_up(std::span<float> terms) {
     must_wait();
     check(headers_[0], header, 0);
   }
-  const auto terms_of = [&](size_t rank) {
-    return static_cast<int>(rank) == rank_ ? terms.data() : of_rank(rank).data();
-  };
-  std::vector<const float*> all;
-  for (size_t rank = 0; rank < ranks; ++rank) all.push_back(terms_of(rank));
-  for (size_t i = 0; i < count; ++i) {
-    float sum = all[0][i];
-    for (size_t rank = 1; rank < ranks; ++rank) sum += all[rank][i];
-    terms[i] = sum;
+  const std::span<float> sums = is_head() ? terms : of_rank(0);
+  for (size_t rank = 1; rank < ranks; ++rank) {
+    const std::span<const float> more = static_cast<int>(rank) == rank_ ? terms : of_rank(rank);
+    for (size_t i = 0; i < count; ++i) sums[i] += more[i];
   }
+  if (!is_head()) std::copy(sums.begin(), sums.end(), terms.begin());
 }
 
 void NodeLinks::collect(View<float, 2> logits) {
