@@ -73,7 +73,7 @@ std::string refusal(Answer answer, int rank) {
 
 }  // namespace
 
-asio::awaitable<Joining> receive_follower(tcp::socket& socket, const HeadSide& head) {
+asio::awaitable<Joining> receive_follower(tcp::socket& socket, HeadSide head) {
   const Bytes hello = co_await read_bytes(socket, kHelloBytes, "it");
   Reader greeting(hello);
   if (greeting.number<uint64_t>() != kMagic) throw InputError("it is no nibble that talks as this one");
@@ -110,8 +110,8 @@ asio::awaitable<Joining> receive_follower(tcp::socket& socket, const HeadSide& h
   co_return joining;
 }
 
-asio::awaitable<Room> join_head(tcp::socket& socket, const Secret& secret, const Facts& facts,
-                                Joining joining, const std::string& address) {
+asio::awaitable<Room> join_head(tcp::socket& socket, Secret secret, Facts facts, Joining joining,
+                                std::string address) {
   const std::string who = fmt::format("--head {}: the head", address);
   Writer writer;
   writer.number(kMagic);

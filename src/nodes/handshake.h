@@ -18,6 +18,8 @@
 
 namespace nibble::nodes {
 
+// Coroutines take what they are given by value, because they begin when they are waited for; the socket is the caller's to close.
+
 // The control connection has heartbeats and last words, the data connection steps, sums and logits.
 enum class Channel : uint32_t { kControl, kData };
 
@@ -36,10 +38,10 @@ struct HeadSide {
   Room room;
   std::function<Answer(const Joining&)> judge;
 };
-asio::awaitable<Joining> receive_follower(tcp::socket& socket, const HeadSide& head);
+asio::awaitable<Joining> receive_follower(tcp::socket& socket, HeadSide head);
 
 // The follower's side. Returns the head's room; throws InputError that says why it may not join. `address` is the head's, for messages.
-asio::awaitable<Room> join_head(tcp::socket& socket, const Secret& secret, const Facts& facts,
-                                Joining joining, const std::string& address);
+asio::awaitable<Room> join_head(tcp::socket& socket, Secret secret, Facts facts, Joining joining,
+                                std::string address);
 
 }  // namespace nibble::nodes
