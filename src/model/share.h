@@ -1,5 +1,5 @@
-// What a rank has of a model that several ranks run together, one on each GPU: of every layer some key/value heads with the query heads
-// that read them, and some units of every expert; of the unembedding some rows. Norms, the router and the embedding are every rank's. Behind
+// What a rank has of a model that several ranks run together, each on a GPU or a machine: of every layer some key/value heads with the
+// query heads that read them, and some units of every expert; of the unembedding some rows. Norms, the router and the embedding are every rank's. Behind
 // attention and behind the experts the ranks add up what they have, and what is added once is the first rank's: the residual stream and
 // the biases of `o` and `down`.
 //

@@ -56,6 +56,11 @@ tcp::socket connect(asio::io_context& io, const tcp::endpoint& head, std::chrono
     socket.async_connect(head, [&](const error_code& ended) { error = ended; });
     io.restart();
     io.run_for(kTryPatience);
+    if (!io.stopped()) {
+      socket.close();
+      io.run();  // until the handler was called, which writes to this loop's `error`
+      error = asio::error::timed_out;
+    }
     // Where nobody listens, TCP may connect a socket of this machine with itself.
     if (!error && socket.local_endpoint(error) != head) return socket;
     if (!error) error = asio::error::connection_refused;
@@ -81,7 +86,7 @@ tcp::endpoint read_address(const std::string& text) {
   const auto [end, failure] = std::from_chars(first, last, port);
   error_code error;
   const auto address = asio::ip::make_address(host == "localhost" ? "127.0.0.1" : host, error);
-  if (colon == std::string::npos || failure != std::errc{} || end != last || error ||
+  if (colon == std::string::npos || failure != std::errc{} || end != last || port == 0 || error ||
       address.is_v6() != is_v6)
     throw InputError("--head '{}': accepted is an address of node 0 and a port, as 192.168.100.1:7000", text);
   if (address.is_unspecified() || address.is_multicast())

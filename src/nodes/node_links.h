@@ -37,7 +37,8 @@ struct NodeOptions {
 
 class NodeLinks final : public RankLinks {
  public:
-  // The head: listens, and returns when all have joined; who comes later is refused. Throws InputError if the address can't be listened on, NodeLost if somebody did not come.
+  // The head: listens, and returns when all have joined; who comes later is refused. Throws InputError if the address can't be listened
+  // on, NodeLost if somebody did not come.
   static std::shared_ptr<NodeLinks> lead(const NodeOptions& options, const Room& room);
   // A follower. Throws InputError if the head refuses it, NodeLost if there is none.
   static std::shared_ptr<NodeLinks> join(const NodeOptions& options);

@@ -42,8 +42,8 @@ TEST(HeadAddress, IsOneAddressAndAPort) {
   EXPECT_EQ(read_address("10.0.0.1:7000"), tcp::endpoint(asio::ip::make_address("10.0.0.1"), 7000));
   EXPECT_EQ(read_address("localhost:1"), tcp::endpoint(asio::ip::make_address("127.0.0.1"), 1));
   EXPECT_EQ(read_address("[::1]:65535"), tcp::endpoint(asio::ip::make_address("::1"), 65535));
-  for (const char* text : {"", "7000", "10.0.0.1", "10.0.0.1:", "10.0.0.1:70000", "10.0.0.1:7x", "spark:7000",
-                           "::1:7000", "[10.0.0.1]:7"})
+  for (const char* text : {"", "7000", "10.0.0.1", "10.0.0.1:", "10.0.0.1:0", "10.0.0.1:70000", "10.0.0.1:7x",
+                           "spark:7000", "::1:7000", "[10.0.0.1]:7"})
     EXPECT_THAT(error_of([&] { read_address(text); }), HasSubstr("accepted is")) << text;
   for (const char* text : {"0.0.0.0:7000", "[::]:7000"})
     EXPECT_THAT(error_of([&] { read_address(text); }), HasSubstr("name one address")) << text;
@@ -174,7 +174,7 @@ TEST_F(Join, ANodeThatGoesIsLostAtOnceAndWhoWaitsForItIsTold) {
   const Stopwatch since;
   follower.reset();
   EXPECT_THAT(waiting.get(), HasSubstr("closed its connection"));
-  EXPECT_LT(since.seconds(), 1);
+  EXPECT_LT(since.seconds(), 2.5);  // no silence was waited for
   EXPECT_THAT(lost_.get_future().get(), HasSubstr("node 1 at 127.0.0.1:"));
   std::vector<float> terms(1);
   EXPECT_THAT(loss_of([&] { links->add_up(terms); }), HasSubstr("node 1 at 127.0.0.1:"));
