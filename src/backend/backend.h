@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "backend/rank_links.h"
 #include "backend/timed_work.h"
 #include "model/batch.h"
 #include "model/config.h"
@@ -32,6 +33,8 @@ struct BackendOptions {
   std::shared_ptr<const DraftHead> draft_head{};
   Format draft_head_format{
       Format::kMxfp4};  // of its matrices, or kBf16: as the file has them, which is what the reference takes
+  // The weights are those of a rank (model/share_weights.h), whose process runs the same steps as the others. Null: they are the whole.
+  std::shared_ptr<RankLinks> links{};
 };
 
 // Bytes that a backend takes before it starts, beside the mapped weights. It reads replaced_weight_bytes of those when it starts and

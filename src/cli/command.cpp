@@ -26,6 +26,7 @@ const char* title(SettingGroup group) {
     case SettingGroup::kDrafts:
     case SettingGroup::kDevice:
     case SettingGroup::kGpus:
+    case SettingGroup::kNodes:
       return "Machine";
     case SettingGroup::kPlaces:
     case SettingGroup::kChat:

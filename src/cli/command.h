@@ -20,6 +20,8 @@ inline constexpr int kDone{0};         // all went well
 inline constexpr int kCheckFailed{1};  // eval --golden or verify found a difference
 inline constexpr int kBadInput{2};  // a flag, a file or a request can't be used; one line on stderr says why
 inline constexpr int kFailed{3};    // out of memory, or the disk is full
+inline constexpr int kNodeLost{
+    4};  // another node was lost, or did not come; all nodes end so, to be started again
 inline constexpr int kSignalBase{128};  // plus the number of the signal that ended it, as shells report it
 inline constexpr int kInterrupted{kSignalBase + 2};  // by ctrl-C
 

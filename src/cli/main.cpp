@@ -36,6 +36,7 @@
 #include "core/error.h"
 #include "core/log.h"
 #include "core/output.h"
+#include "nodes/node_lost.h"
 
 namespace nibble::cli {
 namespace {
@@ -76,7 +77,8 @@ Settings (what the commands' help lists as Instructions, Sampling, Machine and P
 variables: --max-batch-tokens by NIBBLE_MAX_BATCH_TOKENS, and so on. The flag wins.
 
 Exit codes: 0 done; 1 a check did not hold (eval --golden, verify); 2 bad input, one line on stderr says what is accepted;
-3 out of memory, a full disk, output that can't be written, or another failure of the machine; 130 interrupted by ctrl-C.
+3 out of memory, a full disk, output that can't be written, or another failure of the machine; 4 another node was lost
+(--nodes), and whoever started this one should start it again; 130 interrupted by ctrl-C.
 
 Examples:
   nibble run tiny -p "What is 17 + 25?" --temperature 0
@@ -139,6 +141,9 @@ int run_program(int argc, char** argv) {
   } catch (const InputError& error) {
     print_error(error.what());
     return kBadInput;
+  } catch (const nodes::NodeLost& error) {
+    print_error(error.what());
+    return kNodeLost;
   } catch (const std::bad_alloc&) {
     print_error("out of memory: a smaller --context, --max-sequences or --max-batch-tokens takes less");
     return kFailed;

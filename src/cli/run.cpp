@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "cli/nodes.h"
 #include "cli/terminal/answer.h"
 #include "cli/terminal/answer_format.h"
 #include "cli/terminal/answer_printer.h"
@@ -108,6 +109,7 @@ int run(const RunOptions& options, const Settings& settings) {
   if (settings.logprobs && !options.as_json)
     throw InputError("--logprobs needs --json, which has room for them");
   ResolvedSettings setup = resolve(settings);
+  if (const auto code = follow_head(setup, options.model)) return *code;
   const std::string prompt = prompt_of(options);
   const Model model = open_model(options.model, setup.places);
   const Tokenizer tokenizer = open_tokenizer(model.source, setup.places);
@@ -153,7 +155,7 @@ Action define_run(CLI::App& command, Settings& settings) {
   add_settings(command, settings,
                {SettingGroup::kInstruction, SettingGroup::kDate, SettingGroup::kSampling,
                 SettingGroup::kDetail, SettingGroup::kMachine, SettingGroup::kDrafts, SettingGroup::kDevice,
-                SettingGroup::kGpus, SettingGroup::kPlaces});
+                SettingGroup::kGpus, SettingGroup::kNodes, SettingGroup::kPlaces});
   command.footer(kRunFooter);
   return [options, &settings] { return run(*options, settings); };
 }

@@ -9,6 +9,7 @@
 #include <memory>
 
 #include "cli/measure/kernels_json.h"
+#include "cli/nodes.h"
 #include "cli/version.h"
 #include "core/bytes_text.h"
 #include "core/error.h"
@@ -19,6 +20,7 @@
 #include "setup/load.h"
 #include "setup/machine.h"
 #include "setup/memory.h"
+#include "setup/nodes.h"
 #include "setup/speculation.h"
 
 namespace nibble::cli {
@@ -98,7 +100,7 @@ server::SetupFacts setup_facts(const Model& model, const ResolvedSettings& setup
   for (const KernelChoice& row : backend.kernels())
     facts.kernels.push_back({std::string(name(row.operation)), row.weights, row.activations, rows_text(row),
                              row.kernel, row.reason});
-  const MemoryPlan plan = setup.backend->plan(model.config, room, setup.own);
+  const MemoryPlan plan = setup.backend->plan(config_here(model.config, setup), room, setup.own);
   const size_t kept = setup.backend->is_device ? 0 : kept_weight_bytes(model, plan, setup);
   const std::pair<const char*, size_t> parts[] = {{"weights", kept},
                                                   {"weights in the backend's layout", plan.weight_bytes},
@@ -126,6 +128,7 @@ int serve(const ServeOptions& options, const Settings& settings) {
   server_options.shutdown_delay = std::chrono::seconds(options.shutdown_delay_seconds);
   server_options.shutdown_timeout = std::chrono::seconds(options.shutdown_seconds);
   ResolvedSettings setup = resolve(settings);
+  if (const auto code = follow_head(setup, options.model)) return *code;
   const Model model = open_model(options.model, setup.places);
   const Tokenizer tokenizer = open_tokenizer(model.source, setup.places);
   const Capacity capacity{context_of(model.config, setup), setup.max_sequences};
@@ -155,7 +158,8 @@ int serve(const ServeOptions& options, const Settings& settings) {
   fmt::print("Serving {} on {}\n", server_options.model_id, server.address());
   fmt::print("Room for {} sequences of up to {} tokens: a KV cache of {} tokens ({}), {} rows a step.\n",
              capacity.num_sequences, capacity.context, int64_t{room.num_full_pages} * kPageTokens,
-             bytes_text(setup.backend->plan(model.config, room, setup.own).kv_bytes), room.max_batch_tokens);
+             bytes_text(setup.backend->plan(config_here(model.config, setup), room, setup.own).kv_bytes),
+             room.max_batch_tokens);
   std::fflush(stdout);
   return server.serve(engine) ? kDone : kInterrupted;
 }
@@ -234,7 +238,8 @@ Action define_serve(CLI::App& command, Settings& settings) {
       ->group(group);
   add_settings(command, settings,
                {SettingGroup::kDate, SettingGroup::kMachine, SettingGroup::kBatch, SettingGroup::kCache,
-                SettingGroup::kDrafts, SettingGroup::kDevice, SettingGroup::kGpus, SettingGroup::kPlaces});
+                SettingGroup::kDrafts, SettingGroup::kDevice, SettingGroup::kGpus, SettingGroup::kNodes,
+                SettingGroup::kPlaces});
   command.footer(kServeFooter);
   return [options, &settings] { return serve(*options, settings); };
 }

@@ -14,8 +14,8 @@ namespace {
 constexpr std::string_view kPrefix{"NIBBLE_"};
 
 bool is_of_others(std::string_view name) {
-  return name == "NIBBLE_BINARY" || name == "NIBBLE_PORT" || name.starts_with("NIBBLE_PORT_") ||
-         name.starts_with("NIBBLE_SERVICE_");
+  return name == "NIBBLE_BINARY" || name == "NIBBLE_SECRET" || name == "NIBBLE_PORT" ||
+         name.starts_with("NIBBLE_PORT_") || name.starts_with("NIBBLE_SERVICE_");
 }
 
 // Letters to insert, delete or replace to make one of the other (Levenshtein).

@@ -116,6 +116,16 @@ constexpr Setting kTable[] = {
     {"tensor-split", kGpus, "LIST", "parts of the model that each GPU takes: 3,1", "equal ones",
      TextField{&S::tensor_split}},
 
+    {"nodes", kNodes, "N",
+     "share the model among N machines, on their CPUs so far, each with a part of every layer",
+     "this one alone", NumberField<std::optional<int>>{&S::nodes, 2, 8}},
+    {"node-rank", kNodes, "R", "which of them this is: 0 is the head, which answers; the others help it",
+     "none", NumberField<std::optional<int>>{&S::node_rank, 0, 7}},
+    {"head", kNodes, "ADDRESS:PORT", "where node 0 listens for the others, on this one address alone", "none",
+     TextField{&S::head}},
+    {"secret-file", kNodes, "FILE", "the secret that all nodes have in common",
+     "what the variable NIBBLE_SECRET holds", TextField{&S::secret_file}},
+
     {"models", kPlaces, "DIR", "folder of the bundled models", "beside the program", TextField{&S::models}},
     {"tokenizer", kPlaces, "FILE", "tokenizer.json or .tiktoken; bytes: the 256 bytes alone",
      "the model's own", TextField{&S::tokenizer}},

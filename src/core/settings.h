@@ -62,6 +62,11 @@ struct Settings {
   std::optional<int> tensor_parallel_size;
   std::optional<std::string> gpus;
   std::optional<std::string> tensor_split;
+  // kNodes: which machines share the model.
+  std::optional<int> nodes;
+  std::optional<int> node_rank;
+  std::optional<std::string> head;
+  std::optional<std::string> secret_file;
   // kPlaces: where files are, and the log.
   std::optional<std::string> models;     // folder of the bundled models
   std::optional<std::string> tokenizer;  // a vocabulary file in place of the model's own
@@ -83,6 +88,7 @@ enum class SettingGroup {
   kDrafts,
   kDevice,
   kGpus,
+  kNodes,
   kPlaces,
   kChat
 };

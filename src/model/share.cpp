@@ -29,14 +29,14 @@ IndexRange times(const IndexRange& range, int factor) { return {range.first * fa
 
 }  // namespace
 
-Slice Share::q(const Config& whole) const { return {times(heads, whole.head_dim), {0, whole.hidden}}; }
-Slice Share::k_and_v(const Config& whole) const {
+MatrixSlice Share::q(const Config& whole) const { return {times(heads, whole.head_dim), {0, whole.hidden}}; }
+MatrixSlice Share::k_and_v(const Config& whole) const {
   return {times(kv_heads, whole.head_dim), {0, whole.hidden}};
 }
-Slice Share::o(const Config& whole) const { return {{0, whole.hidden}, times(heads, whole.head_dim)}; }
-Slice Share::gate_up(const Config& whole) const { return {times(units, 2), {0, whole.hidden}}; }
-Slice Share::down(const Config& whole) const { return {{0, whole.hidden}, units}; }
-Slice Share::unembedding(const Config& whole) const { return {vocab, {0, whole.hidden}}; }
+MatrixSlice Share::o(const Config& whole) const { return {{0, whole.hidden}, times(heads, whole.head_dim)}; }
+MatrixSlice Share::gate_up(const Config& whole) const { return {times(units, 2), {0, whole.hidden}}; }
+MatrixSlice Share::down(const Config& whole) const { return {{0, whole.hidden}, units}; }
+MatrixSlice Share::unembedding(const Config& whole) const { return {vocab, {0, whole.hidden}}; }
 
 Share whole_of(const Config& config) {
   Share share;
@@ -47,13 +47,14 @@ Share whole_of(const Config& config) {
   return share;
 }
 
-std::vector<Share> shares_of(const Config& whole, std::span<const int> parts, std::string_view source) {
+std::vector<Share> shares_of(const Config& whole, std::span<const int> parts, std::string_view source,
+                             std::string_view flag) {
   const int num_ranks = static_cast<int>(parts.size()), group = whole.num_heads / whole.num_kv_heads;
   if (whole.num_kv_heads % num_ranks != 0)
     throw InputError(
-        "--tensor-parallel-size {}: {} has {} heads of keys and values, of which every GPU takes as many: {} "
-        "does not divide them",
-        num_ranks, source, whole.num_kv_heads, num_ranks);
+        "{} {}: {} has {} heads of keys and values, of which every part takes as many: {} does not divide "
+        "them",
+        flag, num_ranks, source, whole.num_kv_heads, num_ranks);
   std::vector<Share> shares(parts.size());
   for (size_t rank = 0; rank < parts.size(); ++rank) {
     Share& share = shares[rank];
@@ -65,10 +66,9 @@ std::vector<Share> shares_of(const Config& whole, std::span<const int> parts, st
     share.vocab = part_of_rank(whole.vocab, kStripVocab, parts, rank);
     if (share.kv_heads.count == 0 || share.units.count == 0 || share.vocab.count == 0)
       throw InputError(
-          "--tensor-parallel-size {}: {} has {} heads of keys and values and {} units an expert, of which "
-          "GPU "
-          "number {} would have {} and {}: fewer GPUs, or a more even --tensor-split",
-          num_ranks, source, whole.num_kv_heads, whole.intermediate, rank, share.kv_heads.count,
+          "{} {}: {} has {} heads of keys and values and {} units an expert, of which part {} would have {} "
+          "and {}: take fewer parts, or a more even --tensor-split",
+          flag, num_ranks, source, whole.num_kv_heads, whole.intermediate, rank, share.kv_heads.count,
           share.units.count);
   }
   return shares;
@@ -83,7 +83,7 @@ Config config_of(const Config& whole, const Share& share) {
 }
 
 Pieces pieces_of(const void* data, ElementSize size, int rows, int cols, int num_matrices,
-                 const Slice& slice) {
+                 const MatrixSlice& slice) {
   const auto bytes_of = [&](int num_cols) {
     return static_cast<size_t>(num_cols) * size.bytes / size.elements;
   };

@@ -1,5 +1,5 @@
-// What a rank has of a model that several ranks run together, one on each GPU: of every layer some key/value heads with the query heads
-// that read them, and some units of every expert; of the unembedding some rows. Norms, the router and the embedding are every rank's. Behind
+// What a rank has of a model that several ranks run together, each on a GPU or a machine: of every layer some key/value heads with the
+// query heads that read them, and some units of every expert; of the unembedding some rows. Norms, the router and the embedding are every rank's. Behind
 // attention and behind the experts the ranks add up what they have, and what is added once is the first rank's: the residual stream and
 // the biases of `o` and `down`.
 //
@@ -24,7 +24,7 @@ struct IndexRange {
 };
 
 // Rows and columns of a matrix.
-struct Slice {
+struct MatrixSlice {
   IndexRange rows, cols;
 };
 
@@ -36,12 +36,12 @@ class Share {
   // Says whether the rank adds what is added once.
   bool adds_once() const { return rank == 0; }
   // What the rank has of a layer's matrices: model/weights.h has their shapes.
-  Slice q(const Config& whole) const;
-  Slice k_and_v(const Config& whole) const;  // of each
-  Slice o(const Config& whole) const;
-  Slice gate_up(const Config& whole) const;  // of each expert
-  Slice down(const Config& whole) const;     // of each expert
-  Slice unembedding(const Config& whole) const;
+  MatrixSlice q(const Config& whole) const;
+  MatrixSlice k_and_v(const Config& whole) const;  // of each
+  MatrixSlice o(const Config& whole) const;
+  MatrixSlice gate_up(const Config& whole) const;  // of each expert
+  MatrixSlice down(const Config& whole) const;     // of each expert
+  MatrixSlice unembedding(const Config& whole) const;
 };
 
 // The share of a rank that runs the model alone.
@@ -49,8 +49,9 @@ Share whole_of(const Config& config);
 
 // The shares of as many ranks as there are parts, in proportion to these: {1, 1} is two equal shares, {3, 1} three quarters and one. Throws
 // InputError where the number of key/value heads is no multiple of that of the ranks, or some rank would have nothing; `source` names
-// the model.
-std::vector<Share> shares_of(const Config& whole, std::span<const int> parts, std::string_view source);
+// the model, and `flag` what asked for so many ranks.
+std::vector<Share> shares_of(const Config& whole, std::span<const int> parts, std::string_view source,
+                             std::string_view flag = "--tensor-parallel-size");
 
 // The model as a rank sees it: with its heads and its experts' width. The vocabulary stays whole, because tokens are.
 Config config_of(const Config& whole, const Share& share);
@@ -68,6 +69,6 @@ struct ElementSize {  // so many elements take so many bytes
   size_t bytes, elements;
 };
 Pieces pieces_of(const void* data, ElementSize size, int rows, int cols, int num_matrices,
-                 const Slice& slice);
+                 const MatrixSlice& slice);
 
 }  // namespace nibble

@@ -48,6 +48,7 @@ struct BackendRow {
   // Has memory of its own, which it checks itself, and takes recipes in place of elements (model/weights.h).
   bool is_device;
   bool takes_expert_activations;  // --experts-activations
+  bool runs_on_nodes;  // --nodes: its processes on several machines can share a model (BackendOptions::links)
   // Throws InputError where this machine or this backend can't run with the options. Null: it takes all.
   void (*check)(const BackendOptions&, const OwnOptions&);
   bool (*takes_blocks)(const OwnOptions&);  // takes matrices in blocks, as with_elements() leaves them

@@ -4,15 +4,19 @@
 #include "core/progress.h"
 #include "core/thread_pool.h"
 #include "model/convert_blocks.h"
+#include "model/share_weights.h"
 #include "model/synthetic.h"
+#include "nodes/head_backend.h"
 #include "setup/memory.h"
+#include "setup/nodes.h"
 #include "setup/read_weights.h"
 
 namespace nibble {
 namespace {
 
-// Weights in the forms that the backend takes: elements, blocks, or, for a device, recipes.
-std::shared_ptr<const Weights> prepare_weights(const Model& model, const ResolvedSettings& setup) {
+// Weights in the forms that the backend takes: elements, blocks, or, for a device, recipes. With links it is the share of a rank.
+std::shared_ptr<const Weights> prepare_weights(const Model& model, const ResolvedSettings& setup,
+                                               const RankLinks* links) {
   std::shared_ptr<const Weights> weights = model.weights;
   if (weights && has_blocks(*weights)) {
     ThreadPool pool(setup.threads.value_or(0));
@@ -22,10 +26,16 @@ std::shared_ptr<const Weights> prepare_weights(const Model& model, const Resolve
   if (setup.backend->is_device)
     return weights ? weights
                    : std::make_shared<const Weights>(describe_synthetic(model.config, model.source.name));
-  if (!weights) {
+  const bool is_made = !weights;
+  if (is_made) {
     const ReportProgress report = show_progress("making " + model.source.name);
-    return std::make_shared<const Weights>(make_synthetic(model.config, model.source.name, 0, report));
+    weights = std::make_shared<const Weights>(make_synthetic(model.config, model.source.name, 0, report));
   }
+  if (links)
+    weights =
+        share_of(*weights, links->share(),
+                 show_progress(fmt::format("taking the share of node {}", links->share().rank), "layers"));
+  if (is_made) return weights;
   read_weights(*weights, show_progress("loading " + model.source.name));
   return weights;
 }
@@ -37,15 +47,47 @@ void log_tuning(const ResolvedSettings& setup, const BackendOptions& options) {
     log::info("as nibble tune found: {}", to_json(Tuning{options.num_threads, tuning}).dump());
 }
 
+std::unique_ptr<Backend> load_here(const Model& model, const ResolvedSettings& setup,
+                                   const BackendOptions& options) {
+  if (!setup.backend->is_device) check_memory(model, setup, options);
+  log_tuning(setup, options);
+  std::unique_ptr<Backend> backend =
+      setup.backend->make(prepare_weights(model, setup, options.links.get()), options, setup.own);
+  check_requirements(setup.requirements, setup.backend->name, backend->kernels());
+  return backend;
+}
+
+// The backend of a rank. What makes it impossible is told to the other nodes.
+std::unique_ptr<Backend> load_rank(const Model& model, const ResolvedSettings& setup, BackendOptions options,
+                                   std::shared_ptr<nodes::NodeLinks> links) {
+  try {
+    options.links = links;
+    return load_here(model, setup, options);
+  } catch (const std::exception& error) {
+    links->give_up(error.what());
+    throw;
+  }
+}
+
 }  // namespace
 
 std::unique_ptr<Backend> load(const Model& model, const ResolvedSettings& setup,
                               const BackendOptions& options) {
-  if (!setup.backend->is_device) check_memory(model, setup, options);
-  log_tuning(setup, options);
-  std::unique_ptr<Backend> backend = setup.backend->make(prepare_weights(model, setup), options, setup.own);
-  check_requirements(setup.requirements, setup.backend->name, backend->kernels());
-  return backend;
+  if (!setup.nodes) return load_here(model, setup, options);
+  const auto links =
+      nodes::NodeLinks::lead(node_options(model, setup),
+                             {options.num_full_pages, options.num_sliding_pages, options.max_batch_tokens});
+  return nodes::lead_backend(load_rank(model, setup, options, links), links, model.config);
+}
+
+void follow(const Model& model, const ResolvedSettings& setup) {
+  const auto links = nodes::NodeLinks::join(node_options(model, setup));
+  BackendOptions options = setup.options;
+  options.num_full_pages = links->room().num_full_pages;
+  options.num_sliding_pages = links->room().num_sliding_pages;
+  options.max_batch_tokens = links->room().max_batch_tokens;
+  const std::unique_ptr<Backend> backend = load_rank(model, setup, options, links);
+  nodes::follow(*backend, *links, model.config);
 }
 
 }  // namespace nibble

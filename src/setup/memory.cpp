@@ -7,14 +7,17 @@
 #include "core/bytes_text.h"
 #include "core/check.h"
 #include "core/error.h"
+#include "setup/nodes.h"
 
 namespace nibble {
 
 size_t kept_weight_bytes(const Model& model, const MemoryPlan& plan, const ResolvedSettings& setup) {
-  const size_t all = weight_bytes(model.config);
-  if (!model.weights) return all - plan.released_weight_bytes;
+  const size_t all = weight_bytes(config_here(model.config, setup));
+  // What is made, or converted, is whole when a share is taken of it.
+  const size_t whole = setup.nodes ? weight_bytes(model.config) : 0;
+  if (!model.weights) return all + whole - plan.released_weight_bytes;
   if (!has_blocks(*model.weights)) return all - plan.replaced_weight_bytes;
-  if (!takes_blocks(setup)) return all;
+  if (!takes_blocks(setup)) return all + whole;
   // Blocks are not converted: dense layers take the bytes of their blocks, and the plan counts the experts' strips.
   const auto saved = [](const Matrix& matrix) {
     const size_t elements = static_cast<size_t>(matrix.rows) * static_cast<size_t>(matrix.cols);
@@ -36,9 +39,13 @@ size_t planned_bytes(const MemoryPlan& plan) {
 }  // namespace
 
 size_t needed_bytes(const Model& model, const ResolvedSettings& setup, const BackendOptions& options) {
-  const MemoryPlan plan = setup.backend->plan(model.config, options, setup.own);
-  return setup.backend->is_device ? planned_bytes(plan)
-                                  : kept_weight_bytes(model, plan, setup) + planned_bytes(plan);
+  const MemoryPlan plan = setup.backend->plan(config_here(model.config, setup), options, setup.own);
+  size_t planned = planned_bytes(plan);
+  // The terms of a sum, from all nodes.
+  if (setup.nodes)
+    planned += setup.nodes->parts.size() * static_cast<size_t>(options.max_batch_tokens) *
+               static_cast<size_t>(model.config.hidden) * sizeof(float);
+  return setup.backend->is_device ? planned : kept_weight_bytes(model, plan, setup) + planned;
 }
 
 std::vector<size_t> memory_budgets(const ResolvedSettings& setup) {
@@ -70,7 +77,7 @@ int64_t least_room(const Model& model, const ResolvedSettings& setup, const Back
 }
 
 void check_memory(const Model& model, const ResolvedSettings& setup, const BackendOptions& options) {
-  const MemoryPlan plan = setup.backend->plan(model.config, options, setup.own);
+  const MemoryPlan plan = setup.backend->plan(config_here(model.config, setup), options, setup.own);
   const size_t weights = kept_weight_bytes(model, plan, setup) + plan.weight_bytes;
   const size_t needed = needed_bytes(model, setup, options) + setup.draft_model_bytes;
   const size_t available = available_bytes();

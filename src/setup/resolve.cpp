@@ -8,6 +8,7 @@
 
 #include "core/error.h"
 #include "core/take_until.h"
+#include "setup/nodes.h"
 #include "setup/speculation.h"
 
 namespace nibble {
@@ -74,14 +75,16 @@ std::vector<int> read_numbers(const char* flag, std::string_view list, int least
   }
   return numbers;
 }
+std::vector<int> read_split(const std::string& split) {
+  return read_numbers("--tensor-split", split, 1, 1000, "whole numbers from 1 to 1000");
+}
 
 // The GPUs that share the model, and the parts that they take.
 void read_gpus(const Settings& settings, cuda::CudaOptions& options) {
   if (settings.gpus)
     options.gpus = read_numbers("--gpus", *settings.gpus, 0, 63, "numbers of GPUs, of which the first is 0,");
   if (settings.tensor_split)
-    options.parts =
-        read_numbers("--tensor-split", *settings.tensor_split, 1, 1000, "whole numbers from 1 to 1000");
+    options.parts = read_split(*settings.tensor_split);
   else if (settings.tensor_parallel_size || settings.gpus)
     options.parts.assign(
         static_cast<size_t>(settings.tensor_parallel_size.value_or(static_cast<int>(options.gpus.size()))),
@@ -98,6 +101,39 @@ void read_gpus(const Settings& settings, cuda::CudaOptions& options) {
           static_cast<size_t>(*settings.tensor_parallel_size));
 }
 
+// The place of this process among nodes; null where there is one.
+std::shared_ptr<NodeSetup> node_setup(const Settings& settings, const ResolvedSettings& setup) {
+  if (!settings.nodes) {
+    for (const auto& [flag, is_given] : {std::pair{"--node-rank", settings.node_rank.has_value()},
+                                         std::pair{"--head", settings.head.has_value()},
+                                         std::pair{"--secret-file", settings.secret_file.has_value()}})
+      if (is_given) throw InputError("{} goes with --nodes, which says how many there are", flag);
+    return nullptr;
+  }
+  const int count = *settings.nodes;
+  if (!setup.backend->runs_on_nodes)
+    throw InputError("--nodes {}: several machines share a model on their CPUs so far: --backend cpu", count);
+  if (!setup.speculation.draft_head.empty() || !setup.speculation.draft_model.empty())
+    throw InputError(
+        "--nodes {}: a head or a model drafts where one machine has the model: --speculate auto does without",
+        count);
+  if (!settings.node_rank || !settings.head)
+    throw InputError(
+        "--nodes {}: each node needs --node-rank R, and --head ADDRESS:PORT, where node 0 is to listen",
+        count);
+  if (*settings.node_rank >= count)
+    throw InputError("--node-rank {}: {} nodes are numbered from 0 to {}", *settings.node_rank, count,
+                     count - 1);
+  std::vector<int> parts(static_cast<size_t>(count), 1);
+  if (settings.tensor_split) parts = read_split(*settings.tensor_split);
+  if (std::ssize(parts) != count)
+    throw InputError("--tensor-split {}: that is {} parts for {} nodes", *settings.tensor_split, parts.size(),
+                     count);
+  return std::make_shared<NodeSetup>(NodeSetup{*settings.node_rank, std::move(parts),
+                                               nodes::read_address(*settings.head),
+                                               read_secret(settings.secret_file)});
+}
+
 cuda::CudaOptions cuda_options(const Settings& settings, const BackendRow& backend) {
   for (const auto& [flag, is_given] :
        {std::pair{"--shared-budget", settings.shared_budget.has_value()},
@@ -108,7 +144,7 @@ cuda::CudaOptions cuda_options(const Settings& settings, const BackendRow& backe
         std::pair{"--no-graphs", settings.graphs == "off"},
         std::pair{"--tensor-parallel-size", settings.tensor_parallel_size.value_or(1) > 1},
         std::pair{"--gpus", settings.gpus.has_value()},
-        std::pair{"--tensor-split", settings.tensor_split.has_value()}})
+        std::pair{"--tensor-split", settings.tensor_split && !settings.nodes}})
     if (is_given && !backend.is_device)
       throw InputError("{}: the backend {} runs on no GPU: leave it out", flag, backend.name);
   cuda::CudaOptions options;
@@ -141,6 +177,7 @@ ResolvedSettings resolve(const Settings& settings) {
   setup.device_memory_share = settings.gpu_memory_utilization;
   setup.shares_prefixes = settings.prefix_cache == "on";
   setup.speculation = read_speculation(settings);
+  setup.nodes = node_setup(settings, setup);
   setup.places = resolve_places(settings);
   if (setup.backend->check) setup.backend->check(setup.options, setup.own);
 
@@ -167,6 +204,8 @@ ResolvedSettings unquantised(ResolvedSettings setup) {
   return setup;
 }
 
-bool takes_blocks(const ResolvedSettings& setup) { return setup.backend->takes_blocks(setup.own); }
+bool takes_blocks(const ResolvedSettings& setup) {
+  return !setup.nodes && setup.backend->takes_blocks(setup.own);  // shares are taken of elements
+}
 
 }  // namespace nibble

@@ -17,6 +17,7 @@
 namespace nibble {
 
 struct DraftModelSetup;
+struct NodeSetup;
 
 struct ResolvedSettings {
   const BackendRow* backend{nullptr};
@@ -33,6 +34,8 @@ struct ResolvedSettings {
   std::shared_ptr<const DraftModelSetup>
       draft_model{};            // the model that drafts (setup/speculation.h); null: none does
   size_t draft_model_bytes{0};  // that it takes
+  std::shared_ptr<NodeSetup>
+      nodes{};  // --nodes: this process among those that share the model (setup/nodes.h)
   Places places{};
 };
 

@@ -27,8 +27,8 @@ TEST(UnknownVariables, ASettingIsNone) {
 }
 
 TEST(UnknownVariables, ThoseThatOthersSetAreNone) {
-  EXPECT_THAT(warnings({"NIBBLE_BINARY=x", "NIBBLE_PORT=tcp://10.0.0.1:80", "NIBBLE_PORT_80_TCP=x",
-                        "NIBBLE_SERVICE_PORT_HTTP=80", "NIBBLED=1", "nibble_seed=1"}),
+  EXPECT_THAT(warnings({"NIBBLE_BINARY=x", "NIBBLE_SECRET=x", "NIBBLE_PORT=tcp://10.0.0.1:80",
+                        "NIBBLE_PORT_80_TCP=x", "NIBBLE_SERVICE_PORT_HTTP=80", "NIBBLED=1", "nibble_seed=1"}),
               IsEmpty());
 }
 

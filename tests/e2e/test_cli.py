@@ -19,6 +19,7 @@ CUDA_NIBBLE = ROOT / "build" / "cuda" / "nibble"  # as ./test cuda builds it
 TINY = ROOT / "models" / "tiny-gpt-oss"
 GOLDEN = ROOT / "tests" / "golden"
 QUESTION = "What is 17 + 25?"
+NODES = ["--nodes", "2", "--node-rank", "0", "--head", "127.0.0.1:7000"]
 
 
 def nibble(*arguments, stdin=b"", env=None):
@@ -242,6 +243,19 @@ def test_prompts_that_can_not_be_run():
         (["run", "tiny", "-p", "x", "--backend", "cpu", "--gpus", "0,1"], "--gpus: the backend cpu runs on no GPU"),
         (["run", "tiny", "-p", "x", "--backend", "cpu", "--tensor-split", "3,1"], "the backend cpu runs on no GPU"),
         (["run", "tiny", "-p", "x", "--tensor-parallel-size", "0"], "a whole number from 1 to 64"),
+        (["run", "tiny", "-p", "x", "--backend", "cpu", "--nodes", "9"], "a whole number from 2 to 8"),
+        (["run", "tiny", "-p", "x", "--backend", "cpu", "--nodes", "2"], "each node needs --node-rank R, and --head"),
+        (["run", "tiny", "-p", "x", "--backend", "cpu", *NODES[:-1], "spark:7000"], "an address of node 0 and a port"),
+        (["run", "tiny", "-p", "x", "--backend", "cpu", *NODES[:-1], "0.0.0.0:7000"], "name one address of node 0"),
+        (["run", "tiny", "-p", "x", "--backend", "cpu", *NODES], "--secret-file FILE, or the variable NIBBLE_SECRET"),
+        (["run", "tiny", "-p", "x", "--backend", "cpu", *NODES, "--secret-file", "/nowhere"], "/nowhere"),
+        (["run", "tiny", "-p", "x", "--backend", "cpu", *NODES, "--node-rank", "2"], "2 nodes are numbered from 0 to 1"),
+        (["run", "tiny", "-p", "x", "--backend", "cpu", *NODES, "--tensor-split", "1,1,1"], "3 parts for 2 nodes"),
+        (["run", "tiny", "-p", "x", "--backend", "cpu", *NODES, "--speculate", "model=tiny"], "--speculate auto does without"),
+        (["run", "tiny", "-p", "x", "--backend", "reference", *NODES], "on their CPUs so far: --backend cpu"),
+        (["run", "tiny", "-p", "x", "--head", "127.0.0.1:7000"], "--head goes with --nodes"),
+        (["eval", "tiny", "--text", "a", "--compare", "--backend", "cpu", *NODES, "--secret-file", str(ROOT / "deploy" / "nibble@.service")], "runs two models at once"),
+        (["run", "tiny", "-p", "x", "--backend", "cpu", *NODES, "--secret-file", str(TINY / "config.json")], "at least 16 bytes"),
         (["verify", "--backend", "cuda"], "--backend cuda"),
         (["verify", "--backend", "cpu"], "unit tests"),
         (["harmony", "render", "tiny", "--drop-analysis", "some"], "last-final"),

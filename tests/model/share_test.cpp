@@ -56,26 +56,27 @@ TEST(Share, AddsWhatIsAddedOnceInOneRankOnly) {
 
 TEST(Share, IsRefusedWhereHeadsDoNotDivideOrARankWouldHaveNothing) {
   const Config config = *named_config("gpt-oss-20b");
-  EXPECT_EQ(error_of([&] { shares_of(config, Parts(3, 1), "20b"); }),
-            "--tensor-parallel-size 3: 20b has 8 heads of keys and values, of which every GPU takes as many: "
-            "3 does not divide them");
+  EXPECT_EQ(
+      error_of([&] { shares_of(config, Parts(3, 1), "20b"); }),
+      "--tensor-parallel-size 3: 20b has 8 heads of keys and values, of which every part takes as many: "
+      "3 does not divide them");
   EXPECT_EQ(error_of([&] {
               shares_of(config, Parts{100, 1}, "20b");
             }),
             "--tensor-parallel-size 2: 20b has 8 heads of keys and values and 2880 units an expert, of which "
-            "GPU number 1 would have 0 and 0: fewer GPUs, or a more even --tensor-split");
+            "part 1 would have 0 and 0: take fewer parts, or a more even --tensor-split");
   EXPECT_NE(error_of([&] { shares_of(config_with(8, 8, 96, 99), Parts(4, 1), "narrow"); }), "");
 }
 
 // Copies every rank's pieces to where the slice says that they belong, and returns what comes of it; each element must come once.
 std::vector<std::byte> joined(const std::vector<std::byte>& stored, ElementSize size, int rows, int cols,
-                              int num_matrices, const std::vector<Slice>& slices) {
+                              int num_matrices, const std::vector<MatrixSlice>& slices) {
   const auto bytes_of = [&](int num_cols) {
     return static_cast<size_t>(num_cols) * size.bytes / size.elements;
   };
   std::vector<std::byte> found(stored.size());
   size_t num_bytes = 0;
-  for (const Slice& slice : slices) {
+  for (const MatrixSlice& slice : slices) {
     const Pieces pieces = pieces_of(stored.data(), size, rows, cols, num_matrices, slice);
     std::vector<std::byte> own;  // as one after the other they arrive at a rank
     for (size_t i = 0; i < pieces.count; ++i)
@@ -112,7 +113,7 @@ TEST(Share, JoinedAgainIsTheWholeToTheByte) {
                                         static_cast<size_t>(cols) * size.bytes / size.elements);
           for (size_t i = 0; i < stored.size(); ++i) stored[i] = std::byte(random_bits(seed, i));
           ++seed;
-          std::vector<Slice> slices;
+          std::vector<MatrixSlice> slices;
           for (const Share& share : shares) slices.push_back((share.*slice_of)(config));
           ASSERT_EQ(joined(stored, size, rows, cols, num_matrices, slices), stored)
               << num_ranks << " ranks, width " << width;

@@ -4,11 +4,10 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <memory>
 #include <optional>
 
-#include "model/share.h"
+#include "model/share_weights.h"
 #include "model/synthetic.h"
 #include "reference/activations.h"
 #include "reference/attend.h"
@@ -26,82 +25,14 @@ namespace {
 
 constexpr int kTokens{40}, kRankPages{2};
 
-// Copies of a rank's shares.
-class CopiedShare {
- public:
-  CopiedShare(const Weights& whole, const Share& share) : share_(share), whole_(whole.config) {
-    weights_.config = config_of(whole.config, share);
-    weights_.embedding = whole.embedding;
-    weights_.final_norm = whole.final_norm;
-    weights_.unembedding = dense(whole.unembedding, share.unembedding(whole_));
-    for (const LayerWeights& from : whole.layers) {
-      LayerWeights& to = weights_.layers.emplace_back(from);
-      const Slice q = share.q(whole_), kv = share.k_and_v(whole_), up = share.gate_up(whole_);
-      to.q = dense(from.q, q);
-      to.k = dense(from.k, kv);
-      to.v = dense(from.v, kv);
-      to.o = dense(from.o, share.o(whole_));
-      to.q_bias = vectors(from.q_bias, 1, q.rows);
-      to.k_bias = vectors(from.k_bias, 1, kv.rows);
-      to.v_bias = vectors(from.v_bias, 1, kv.rows);
-      to.sinks = vectors(from.sinks, 1, share.heads);
-      to.gate_up.first = mxfp4(from.gate_up.first, up);
-      to.gate_up.first_bias = vectors(from.gate_up.first_bias, whole_.num_experts, up.rows);
-      to.down.first = mxfp4(from.down.first, share.down(whole_));
-      if (share.adds_once()) continue;
-      to.o_bias = zeros(from.o_bias, 1);
-      to.down.first_bias = zeros(from.down.first_bias, whole_.num_experts);
-    }
-  }
-  const Weights& operator*() const { return weights_; }
-
- private:
-  const void* keep(const Pieces& pieces) {
-    auto bytes = std::make_unique<std::byte[]>(pieces.total());
-    for (size_t i = 0; i < pieces.count; ++i)
-      std::memcpy(bytes.get() + i * pieces.bytes, pieces.data + i * pieces.stride, pieces.bytes);
-    return kept_.emplace_back(std::move(bytes)).get();
-  }
-  Matrix dense(const Matrix& from, const Slice& slice) {
-    const Elements& all = from.elements();
-    EXPECT_EQ(all.format, Format::kBf16);
-    return {
-        slice.rows.count, slice.cols.count,
-        Elements{all.format, keep(pieces_of(all.data, {sizeof(Bf16), 1}, from.rows, from.cols, 1, slice))}};
-  }
-  Matrix mxfp4(const Matrix& first, const Slice& slice) {
-    const Elements& all = first.elements();
-    const auto part = [&](const void* data, ElementSize size) {
-      return keep(pieces_of(data, size, first.rows, first.cols, whole_.num_experts, slice));
-    };
-    return {
-        slice.rows.count, slice.cols.count,
-        Elements{all.format, part(all.data, {1, 2}), static_cast<const uint8_t*>(part(all.scales, {1, 32}))}};
-  }
-  Vector vectors(const Vector& first, int num, const IndexRange& part) {
-    const size_t bytes = first.format == Format::kF32 ? sizeof(float) : sizeof(Bf16);
-    return {keep(pieces_of(first.data, {bytes, 1}, num, first.count, 1, {{0, num}, part})), first.format,
-            part.count};
-  }
-  Vector zeros(const Vector& first, int num) {
-    auto bytes = std::make_unique<std::byte[]>(static_cast<size_t>(num * first.count) * sizeof(float));
-    return {kept_.emplace_back(std::move(bytes)).get(), Format::kF32, first.count};
-  }
-
-  const Share share_;
-  const Config whole_;
-  Weights weights_;
-  std::vector<std::unique_ptr<std::byte[]>> kept_;
-};
-
 struct ReferenceRank {
   ReferenceRank(const Weights& whole, const Share& of)
       : share(of),
-        copies(whole, of),
-        kv((*copies).config, kRankPages, kRankPages),
-        a((*copies).config, kTokens) {}
+        weights(share_of(whole, of)),
+        kv(weights->config, kRankPages, kRankPages),
+        a(weights->config, kTokens) {}
   Share share;
-  CopiedShare copies;
+  std::shared_ptr<const Weights> weights;
   KvCache kv;
   Activations a;
 };
@@ -131,7 +62,7 @@ std::vector<float> shared_logits(const Weights& whole, std::span<const int> part
     const auto window =
         whole.layers[l].kind == LayerKind::kSliding ? std::optional(config.window) : std::nullopt;
     for (ReferenceRank& rank : ranks) {
-      const LayerWeights& layer = (*rank.copies).layers[l];
+      const LayerWeights& layer = rank.weights->layers[l];
       qkv({rank.a.x, rows, layer, config.rms_eps, rope, rank.a.q, rank.kv.layer(l)});
       attend({rank.a.q, rows, rank.kv.layer(l), layer.sinks, window, rank.a.attended});
       if (!rank.share.adds_once()) fill(rank.a.x, 0);
@@ -142,7 +73,7 @@ std::vector<float> shared_logits(const Weights& whole, std::span<const int> part
     add_up(ranks, own, /*has_x=*/false);
     own.clear();
     for (ReferenceRank& rank : ranks) {
-      const LayerWeights& layer = (*rank.copies).layers[l];
+      const LayerWeights& layer = rank.weights->layers[l];
       route({rank.a.x, layer, config.rms_eps, rank.a.normed, rank.a.chosen, rank.a.chosen_weights});
       Array<float, 2> terms({std::ssize(rows), config.hidden});
       experts({rank.a.normed, rank.a.chosen, rank.a.chosen_weights, layer, config.num_experts,
@@ -154,8 +85,8 @@ std::vector<float> shared_logits(const Weights& whole, std::span<const int> part
   std::vector<float> logits(outputs.size() * static_cast<size_t>(config.vocab));
   for (ReferenceRank& rank : ranks) {
     Array<float, 2> own({std::ssize(outputs), rank.share.vocab.count});
-    unembed({rank.a.x, outputs, whole.final_norm, (*rank.copies).unembedding, config.rms_eps, rank.a.normed,
-             own});
+    unembed(
+        {rank.a.x, outputs, whole.final_norm, rank.weights->unembedding, config.rms_eps, rank.a.normed, own});
     for (size_t row = 0; row < outputs.size(); ++row)
       std::copy_n(own.view().row(static_cast<ptrdiff_t>(row)), rank.share.vocab.count,
                   logits.begin() + static_cast<ptrdiff_t>(row) * config.vocab + rank.share.vocab.first);

@@ -23,15 +23,15 @@ struct Folder {
 };
 // The contract of backends lies a floor below those who fulfil it, so that the reference can fulfil it too.
 constexpr Folder kFolders[] = {
-    {"core", 0},                                                  //
-    {"formats", 1},     {"text", 1},                              //
-    {"grammar", 2},     {"model", 2},                             //
-    {"harmony", 3},     {"kv", 3},          {"backend", 3},       //
-    {"reference", 4},   {"backend/cpu", 4}, {"backend/cuda", 4},  //
-    {"speculative", 5},                                           //
-    {"engine", 6},                                                //
-    {"setup", 7},                                                 //
-    {"server", 8},                                                //
+    {"core", 0},                                                                //
+    {"formats", 1},     {"text", 1},                                            //
+    {"grammar", 2},     {"model", 2},                                           //
+    {"harmony", 3},     {"kv", 3},          {"backend", 3},                     //
+    {"reference", 4},   {"backend/cpu", 4}, {"backend/cuda", 4}, {"nodes", 4},  //
+    {"speculative", 5},                                                         //
+    {"engine", 6},                                                              //
+    {"setup", 7},                                                               //
+    {"server", 8},                                                              //
     {"cli", 9},
 };
 
@@ -52,7 +52,8 @@ constexpr Room kRooms[] = {
     {"cli/command", 1},
     {"cli/version", 1},  //
     {"cli/terminal/", 2},
-    {"cli/measure/", 2},  //
+    {"cli/measure/", 2},
+    {"cli/nodes", 2},  //
     {"cli/*", 3},
     {"cli/bench_serve/", 3},
     {"cli/chat/", 3},  //

@@ -82,8 +82,10 @@ class CpuBackend final : public Backend {
         rope_(rope_frequencies(config().rope, config().head_dim)),
         kv_(config(), options.kv_format, options.num_full_pages, options.num_sliding_pages),
         activations_(make_activations(config(), options.max_batch_tokens, pool_.num_threads(),
-                                      takes_int8(cpu_options))) {
+                                      takes_int8(cpu_options))),
+        links_(options.links) {
     check_fits(model_);
+    NIBBLE_CHECK(!links_ || !options.draft_head, "a draft head beside a rank");
     if (options.draft_head) drafter_.emplace(options, *model_.weights, machine_, takes_int8(cpu_options));
   }
 
@@ -112,6 +114,7 @@ class CpuBackend final : public Backend {
   RopeFrequencies rope_;
   KvCache kv_;
   Activations activations_;
+  std::shared_ptr<RankLinks> links_;
   std::optional<HeadDrafter> drafter_;
 };
 
@@ -207,7 +210,8 @@ StepResult CpuBackend::run(const Batch& batch, std::vector<TimedWork>* work) {
     drafter_->start(std::ssize(rows));
     tap = [&](int layer, View<const float, 2> x) { drafter_->keep(layer, x); };
   }
-  forward({machine_, model_, rope_, rows, output_rows, kv_, activations_, take_logits, clock, tap});
+  forward(
+      {machine_, model_, rope_, rows, output_rows, kv_, activations_, take_logits, clock, tap, links_.get()});
   if (drafter_) result.drafts = drafter_->draft(batch, result.outputs);
   return result;
 }

@@ -23,13 +23,21 @@ View<T, rank> first(View<T, rank> view, ptrdiff_t count) {
 }  // namespace
 
 void forward(const ForwardArgs& args) {
-  const auto& [machine, packed, rope, rows, outputs, kv_cache, a, take_logits, clock, tap] = args;
+  const auto& [machine, packed, rope, rows, outputs, kv_cache, a, take_logits, clock, tap, links] = args;
   const Weights& weights = *packed.weights;
   const Config& config = weights.config;
   const float eps = config.rms_eps;
   const ptrdiff_t T = std::ssize(rows);
   const View<float, 2> x = first(a.x, T);
   const View<int, 2> chosen = first(a.chosen, T);
+  // Each half of a layer adds to x. Ranks add up what they have of it: what is added once, the x of before, is the first rank's.
+  const std::span<float> stream(x.data, static_cast<size_t>(T * config.hidden));
+  const auto begin_half = [&, links = links] {
+    if (links && !links->share().adds_once()) std::fill(stream.begin(), stream.end(), 0.0f);
+  };
+  const auto end_half = [&, links = links] {
+    if (links) links->add_up(stream);
+  };
 
   embed({rows, weights.embedding, x});
   rotations({rope, rows, a.cosines, a.sines});
@@ -44,22 +52,30 @@ void forward(const ForwardArgs& args) {
     clock.lap(Operation::kQkv, "qkv");
     attend({machine, a.q, rows, kv, layer.sinks, window, a.parts, a.attended});
     clock.lap(Operation::kAttend, "attend");
+    begin_half();
     project({machine, a.attended, layer.o, strips && strips->o ? &*strips->o : nullptr, a.attended_q8,
              layer.o_bias, x});  // x += Wo attended + bo
+    end_half();
     clock.lap(Operation::kProject, "project");
     route({machine, x, layer, eps, a.router_logits, a.normed, chosen,
            a.chosen_weights});  // norm, gate, top K, softmax
     clock.lap(Operation::kRoute, "route");
+    begin_half();
     experts({machine, a.normed, chosen, a.chosen_weights, layer, strips, config.num_experts,
              config.swiglu_limit, a.gated, a.normed_q8, a.gated_q8, a.down_panels, x});
+    end_half();
     clock.lap(Operation::kExpertsUp, "experts");
     if (tap) tap(static_cast<int>(n), x);
   }
   for (ptrdiff_t o = 0; o < std::ssize(outputs); o += kOutputRows) {
     const auto block = outputs.subspan(o, std::min<size_t>(kOutputRows, outputs.size() - o));
+    const View<float, 2> logits = first(a.logits, std::ssize(block));
+    View<float, 2> own = logits;  // the columns of this rank's rows of the unembedding
+    if (links) own.data += links->share().vocab.first;
     unembed({machine, x, block, weights.final_norm, weights.unembedding,
-             packed.unembedding ? &*packed.unembedding : nullptr, eps, a.normed, a.normed_q8, a.logits});
-    take_logits(o, first(a.logits, std::ssize(block)));
+             packed.unembedding ? &*packed.unembedding : nullptr, eps, a.normed, a.normed_q8, own});
+    if (links) links->collect(logits);
+    if (!links || links->share().rank == 0) take_logits(o, logits);
     clock.lap(Operation::kUnembed, "unembed");
   }
 }

@@ -12,6 +12,7 @@
 #include "backend/cpu/machine.h"
 #include "backend/cpu/packed_model.h"
 #include "backend/cpu/work_clock.h"
+#include "backend/rank_links.h"
 #include "model/weights.h"
 
 namespace nibble::cpu {
@@ -28,7 +29,8 @@ struct ForwardArgs {
   std::function<void(ptrdiff_t first, View<float, 2> logits)> take_logits;
   WorkClock& clock;  // records the time of each operation
   std::function<void(int layer, View<const float, 2> x)>
-      tap{};  // may be empty; gets the residual stream behind each layer
+      tap{};                  // may be empty; gets the residual stream behind each layer
+  RankLinks* links{nullptr};  // the weights are a rank's; take_logits is called by the first rank alone
 };
 void forward(const ForwardArgs& args);
 

@@ -87,8 +87,8 @@ DeviceWeights upload(const Weights& weights, const Share& share, const DenseForm
 
   Uploader uploader(weights.source, dropped_files, num_threads);
   uploader.rows(weights.embedding, "the embedding", device.embedding);
-  const Slice q = share.q(whole), kv = share.k_and_v(whole), o = share.o(whole), up = share.gate_up(whole),
-              down = share.down(whole);
+  const MatrixSlice q = share.q(whole), kv = share.k_and_v(whole), o = share.o(whole),
+                    up = share.gate_up(whole), down = share.down(whole);
   // A bias that is added to a sum of all ranks is added by one: the others have zeros.
   const auto bias_added_once = [&](const Vector& first, int num, float* to) {
     if (share.adds_once())

@@ -49,7 +49,7 @@ Uploader::~Uploader() {
 }
 
 void Uploader::vectors(const Vector& first, int num, const IndexRange& part, float* to) {
-  const Slice slice{{0, num}, part};
+  const MatrixSlice slice{{0, num}, part};
   if (first.format == Format::kF32) {
     copy(pieces_of(first.data, {sizeof(float), 1}, num, first.count, 1, slice),
          reinterpret_cast<uint8_t*>(to));
@@ -68,7 +68,7 @@ void Uploader::rows(const Matrix& from, const char* what, __nv_bfloat16* to) {
         reinterpret_cast<uint8_t*>(to));
 }
 
-void Uploader::dense(const Matrix& from, const char* what, const Slice& slice, int first_row,
+void Uploader::dense(const Matrix& from, const char* what, const MatrixSlice& slice, int first_row,
                      const Strips& to) {
   const Source source = bf16_of(from, what);
   const size_t row_bytes = static_cast<size_t>(from.cols) * sizeof(Bf16);
@@ -83,7 +83,7 @@ void Uploader::dense(const Matrix& from, const char* what, const Slice& slice, i
   }
 }
 
-void Uploader::experts(const ExpertMatrices& from, int num_experts, const Slice& slice, RowOrder order,
+void Uploader::experts(const ExpertMatrices& from, int num_experts, const MatrixSlice& slice, RowOrder order,
                        const Strips& to) {
   const Matrix& first = from.first;
   if (first.blocks() || first.format() != Format::kMxfp4)

@@ -40,12 +40,12 @@ class Uploader {
   void rows(const Matrix& from, const char* what, __nv_bfloat16* to);
   // Packs a slice of `from` as rows first_row .. of `to`. Of a recipe, and of columns of BF16, whole rows come to the device, where the
   // rest is left out.
-  void dense(const Matrix& from, const char* what, const Slice& slice, int first_row, const Strips& to);
+  void dense(const Matrix& from, const char* what, const MatrixSlice& slice, int first_row, const Strips& to);
   void dense(const Matrix& from, const char* what, int first_row, const Strips& to) {
     dense(from, what, {{0, from.rows}, {0, from.cols}}, first_row, to);
   }
   // Packs the slice of each expert.
-  void experts(const ExpertMatrices& from, int num_experts, const Slice& slice, RowOrder order,
+  void experts(const ExpertMatrices& from, int num_experts, const MatrixSlice& slice, RowOrder order,
                const Strips& to);
   // Throws InputError where a scale of MXFP4 is larger than the layout holds. Logs the rate that was reached, beside the rate of a plain
   // copy from pinned memory, and the memory that loading took.

@@ -12,6 +12,7 @@
 #include "cli/eval/golden_report.h"
 #include "cli/eval/perplexity.h"
 #include "cli/eval/tasks.h"
+#include "cli/nodes.h"
 #include "cli/terminal/new_request.h"
 #include "core/clock.h"
 #include "core/error.h"
@@ -275,7 +276,10 @@ int eval(const EvalOptions& options, const Settings& settings) {
   if (std::count(std::begin(kinds), std::end(kinds), true) != 1)
     throw InputError("eval needs exactly one of --text FILE, --tasks FILE and --golden FILE");
   if (options.is_compared && options.text.empty()) throw InputError("--compare goes with --text FILE");
-  const ResolvedSettings setup = resolve(settings);
+  ResolvedSettings setup = resolve(settings);
+  if (options.is_compared && setup.nodes)
+    throw InputError("--compare runs two models at once, and --nodes shares one");
+  if (const auto code = follow_head(setup, options.model)) return *code;
   if (options.is_compared) return eval_compare(options, setup);
   if (!options.text.empty()) return eval_text(options, setup);
   return options.tasks.empty() ? eval_golden(options, setup) : eval_tasks(options, settings, setup);
@@ -304,7 +308,7 @@ Action define_eval(CLI::App& command, Settings& settings) {
   command.add_flag("--json", options->as_json, "figures as one JSON object");
   add_settings(command, settings,
                {SettingGroup::kMachine, SettingGroup::kBatch, SettingGroup::kCache, SettingGroup::kDevice,
-                SettingGroup::kGpus, SettingGroup::kPlaces});
+                SettingGroup::kGpus, SettingGroup::kNodes, SettingGroup::kPlaces});
   command.footer(kEvalFooter);
   return [options, &settings] { return eval(*options, settings); };
 }

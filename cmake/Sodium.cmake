@@ -1,0 +1,6 @@
+# nibble_sodium: libsodium, whose HMAC, hash and random numbers nodes know each other by. Statically where the archive is there.
+find_path(SODIUM_INCLUDE sodium.h REQUIRED)
+find_library(SODIUM_LIBRARY NAMES libsodium.a sodium REQUIRED)
+add_library(nibble_sodium INTERFACE)
+target_include_directories(nibble_sodium SYSTEM INTERFACE ${SODIUM_INCLUDE})
+target_link_libraries(nibble_sodium INTERFACE ${SODIUM_LIBRARY})

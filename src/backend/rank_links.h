@@ -1,0 +1,23 @@
+// What the ranks of a model (model/share.h) tell each other in a step, where each is a process of its own. All make the same calls in the same
+// order and with the same shapes. What they tell lies in the memory that the backend computes in.
+#pragma once
+
+#include <span>
+
+#include "core/view.h"
+#include "model/share.h"
+
+namespace nibble {
+
+class RankLinks {
+ public:
+  virtual ~RankLinks() = default;
+  virtual const Share& share() const = 0;  // of this process
+  // Replaces the terms by the sums over all ranks, added in float32 in the order of ranks: all have the same bits, and an element's do not
+  // depend on how many there are.
+  virtual void add_up(std::span<float> terms) = 0;
+  // Gives the first rank what it lacks of `logits` [n, V]. Each rank has the columns of its share.
+  virtual void collect(View<float, 2> logits) = 0;
+};
+
+}  // namespace nibble

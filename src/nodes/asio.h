@@ -1,0 +1,18 @@
+// Boost.Asio's names, as all files here use them.
+#pragma once
+
+#include <boost/asio/awaitable.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/redirect_error.hpp>
+#include <boost/asio/use_awaitable.hpp>
+
+namespace nibble::nodes {
+
+namespace asio = boost::asio;
+using boost::system::error_code;
+using tcp = asio::ip::tcp;
+
+// The token of an operation that a coroutine waits for, and whose error it looks at.
+inline auto told(error_code& error) { return asio::redirect_error(asio::use_awaitable, error); }
+
+}  // namespace nibble::nodes

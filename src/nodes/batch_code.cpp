@@ -1,0 +1,149 @@
+// Layout, in numbers of 32 bits:
+//
+//   runs, tokens, pages and outputs of all
+//   for each run: its tokens, first position, full pages, first of them, sliding pages, first of them, outputs
+//   the tokens of all runs, then their pages (full, then sliding, run by run), then their outputs' token indices
+#include "nodes/batch_code.h"
+
+#include <algorithm>
+
+namespace nibble::nodes {
+namespace {
+
+constexpr size_t kWord{sizeof(uint32_t)}, kHeadWords{4}, kRunWords{7};
+
+size_t total_words(size_t runs, size_t tokens, size_t pages, size_t outputs) {
+  return kHeadWords + runs * kRunWords + tokens + pages + outputs;
+}
+
+struct Counts {
+  size_t runs{0}, tokens{0}, pages{0}, outputs{0};
+  size_t bytes() const { return kWord * total_words(runs, tokens, pages, outputs); }
+};
+
+// The number that comes next, which is below `end`.
+int below(Reader& reader, uint32_t end, const char* what) {
+  const auto value = reader.number<uint32_t>();
+  if (value >= end) throw InputError("{} {}, where there are {}", what, value, end);
+  return static_cast<int>(value);
+}
+int at_most(Reader& reader, int most, const char* what) {
+  return below(reader, static_cast<uint32_t>(most) + 1, what);
+}
+
+// Throws InputError unless the table has the pages of the positions from `first_read` on.
+void check_reach(const PageTableView& table, int first_read, int end) {
+  const int end_page = table.first_page + static_cast<int>(table.pages.size());
+  if (first_read / kPageTokens < table.first_page || (end - 1) / kPageTokens >= end_page)
+    throw InputError("positions {} to {} are not in pages {} to {}", first_read, end - 1, table.first_page,
+                     end_page - 1);
+}
+
+int num_pages_of(const Config& config) { return (config.max_context + kPageTokens - 1) / kPageTokens; }
+
+}  // namespace
+
+size_t most_bytes(const Room& room, const Config& config) {
+  const auto rows = static_cast<size_t>(room.max_batch_tokens);
+  return Counts{rows, rows, rows * 2 * static_cast<size_t>(num_pages_of(config)), rows}.bytes();
+}
+
+Bytes encode(const Batch& batch) {
+  Counts all{.runs = batch.runs.size()};
+  for (const Run& run : batch.runs) {
+    all.tokens += run.tokens.size();
+    all.pages += run.full.pages.size() + run.sliding.pages.size();
+    all.outputs += run.outputs.size();
+  }
+  Writer writer;
+  const auto put = [&](auto value) { writer.number(static_cast<uint32_t>(value)); };
+  for (const size_t count : {all.runs, all.tokens, all.pages, all.outputs}) put(count);
+  for (const Run& run : batch.runs) {
+    put(run.tokens.size());
+    put(run.first_position);
+    for (const PageTableView* table : {&run.full, &run.sliding}) {
+      put(table->pages.size());
+      put(table->first_page);
+    }
+    put(run.outputs.size());
+  }
+  for (const Run& run : batch.runs)
+    for (const TokenId token : run.tokens) put(token);
+  for (const Run& run : batch.runs)
+    for (const PageTableView* table : {&run.full, &run.sliding})
+      for (const PageId page : table->pages) put(page);
+  for (const Run& run : batch.runs)
+    for (const OutputRow& output : run.outputs) put(output.token_index);
+  return writer.take();
+}
+
+ReceivedBatch::ReceivedBatch(std::span<const uint8_t> bytes, const Room& room, const Config& config) {
+  Reader reader(bytes);
+  const auto count = [&] { return size_t{reader.number<uint32_t>()}; };
+  const Counts all{count(), count(), count(), count()};
+  const auto rows = static_cast<size_t>(room.max_batch_tokens);
+  // Each is compared by itself, so that the sum can't overflow.
+  if (all.runs > rows || all.tokens > rows || all.outputs > rows || all.pages > bytes.size() ||
+      all.bytes() != bytes.size())
+    throw InputError("a step of {} runs, {} tokens, {} pages and {} outputs in {} bytes, of at most {} rows",
+                     all.runs, all.tokens, all.pages, all.outputs, bytes.size(), rows);
+  struct Sizes {
+    size_t tokens, full, sliding, outputs;
+  };
+  std::vector<Sizes> sizes;
+  Counts seen;
+  for (size_t i = 0; i < all.runs; ++i) {
+    Run& run = runs_.emplace_back();
+    Sizes& size = sizes.emplace_back();
+    size.tokens = count();
+    run.first_position = below(reader, static_cast<uint32_t>(config.max_context), "position");
+    size.full = count();
+    run.full.first_page = at_most(reader, num_pages_of(config), "page");
+    size.sliding = count();
+    run.sliding.first_page = at_most(reader, num_pages_of(config), "page");
+    size.outputs = count();
+    seen.tokens += size.tokens;
+    seen.pages += size.full + size.sliding;
+    seen.outputs += size.outputs;
+    if (size.tokens == 0 || size.outputs > size.tokens)
+      throw InputError("run {} has no tokens for its outputs", i);
+  }
+  if (seen.tokens != all.tokens || seen.pages != all.pages || seen.outputs != all.outputs)
+    throw InputError("the runs of a step are not what it says");
+
+  tokens_.resize(all.tokens);
+  for (TokenId& token : tokens_) token = below(reader, static_cast<uint32_t>(config.vocab), "token");
+  pages_.reserve(all.pages);
+  for (const Sizes& size : sizes)
+    for (const auto& [num_pages, num_there] :
+         {std::pair{size.full, room.num_full_pages}, {size.sliding, room.num_sliding_pages}})
+      for (size_t i = 0; i < num_pages; ++i)
+        pages_.push_back(static_cast<PageId>(below(reader, static_cast<uint32_t>(num_there), "page")));
+  for (const Sizes& size : sizes) {
+    int next = 0;
+    for (size_t i = 0; i < size.outputs; ++i) {
+      const int index = below(reader, static_cast<uint32_t>(size.tokens), "output");
+      if (index < next) throw InputError("outputs that do not ascend");
+      next = index + 1;
+      outputs_.push_back({.token_index = index, .prompt = {}, .output = {}});
+    }
+  }
+  size_t token = 0, page = 0, output = 0;
+  const auto take = [](auto& all_of_them, size_t& first, size_t num) {
+    const std::span taken(all_of_them.data() + first, num);
+    first += num;
+    return taken;
+  };
+  for (size_t i = 0; i < all.runs; ++i) {
+    Run& run = runs_[i];
+    run.tokens = take(tokens_, token, sizes[i].tokens);
+    run.full.pages = take(pages_, page, sizes[i].full);
+    run.sliding.pages = take(pages_, page, sizes[i].sliding);
+    run.outputs = take(outputs_, output, sizes[i].outputs);
+    const int end = run.first_position + static_cast<int>(run.tokens.size());
+    check_reach(run.full, 0, end);
+    check_reach(run.sliding, std::max(0, run.first_position - config.window + 1), end);
+  }
+}
+
+}  // namespace nibble::nodes

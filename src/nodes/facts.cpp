@@ -1,0 +1,93 @@
+#include "nodes/facts.h"
+
+#include <fmt/format.h>
+#include <sodium.h>
+
+#include <algorithm>
+#include <span>
+
+namespace nibble::nodes {
+namespace {
+
+class Hash {
+ public:
+  Hash() { crypto_hash_sha256_init(&state_); }
+  void add(const void* data, size_t bytes) {
+    crypto_hash_sha256_update(&state_, static_cast<const uint8_t*>(data), bytes);
+  }
+  // The number of bytes, and some of them: the first, the last, and what lies evenly between.
+  void sample(const void* data, size_t bytes) {
+    constexpr size_t kSamples{8}, kSampleBytes{64};
+    add(&bytes, sizeof bytes);
+    if (bytes <= kSamples * kSampleBytes) return add(data, bytes);
+    for (size_t i = 0; i < kSamples; ++i)
+      add(static_cast<const std::byte*>(data) + (bytes - kSampleBytes) / (kSamples - 1) * i, kSampleBytes);
+  }
+  void sample(const Vector& vector, size_t count = 1) {
+    sample(vector.data, num_bytes(vector.format, 1) * static_cast<size_t>(vector.count) * count);
+  }
+  void sample(const Matrix& first, size_t count = 1) {
+    const auto elements = count * static_cast<size_t>(first.rows) * static_cast<size_t>(first.cols);
+    if (const Blocks* blocks = first.blocks()) {
+      const size_t bytes = num_blocks_bytes(*blocks, first, count);
+      sample(blocks->rows, bytes);
+      if (blocks->odd_rows) sample(blocks->odd_rows, bytes);
+      return;
+    }
+    const Elements& stored = first.elements();
+    const size_t scales = stored.scales ? elements / 32 : 0;
+    sample(stored.data, num_bytes(stored.format, elements) - scales);
+    if (stored.scales) sample(stored.scales, scales);
+  }
+  std::string digits() {
+    uint8_t digest[crypto_hash_sha256_BYTES];
+    crypto_hash_sha256_final(&state_, digest);
+    constexpr size_t kDigits{32};
+    char text[kDigits + 1];
+    return sodium_bin2hex(text, sizeof text, digest, kDigits / 2);
+  }
+
+ private:
+  static size_t num_blocks_bytes(const Blocks& blocks, const Matrix& first, size_t count) {
+    const size_t rows = static_cast<size_t>(first.rows) * count / (blocks.odd_rows ? 2 : 1);
+    return rows * row_of(blocks, 0, static_cast<size_t>(first.cols)).size();
+  }
+  crypto_hash_sha256_state state_;
+};
+
+}  // namespace
+
+std::optional<std::string> difference(const Facts& head, int rank, const Facts& follower) {
+  for (size_t i = 0; i < kNumFacts; ++i)
+    if (head[i] != follower[i])
+      return fmt::format("node {} has {} than node 0: {}, and node 0 {}", rank, kFactNames[i], follower[i],
+                         head[i]);
+  return std::nullopt;
+}
+
+std::string identity_of(const Config& config) {
+  Hash hash;
+  const std::string json = to_json(config);
+  hash.add(json.data(), json.size());
+  return hash.digits();
+}
+
+std::string identity_of(const Weights& weights) {
+  const auto experts = static_cast<size_t>(weights.config.num_experts);
+  Hash hash;
+  for (const Matrix* matrix : {&weights.embedding, &weights.unembedding}) hash.sample(*matrix);
+  hash.sample(weights.final_norm);
+  for (const LayerWeights& layer : weights.layers) {
+    for (const Matrix* matrix : {&layer.q, &layer.k, &layer.v, &layer.o, &layer.router}) hash.sample(*matrix);
+    for (const Vector* vector : {&layer.attention_norm, &layer.q_bias, &layer.k_bias, &layer.v_bias,
+                                 &layer.sinks, &layer.o_bias, &layer.mlp_norm, &layer.router_bias})
+      hash.sample(*vector);
+    for (const ExpertMatrices* matrices : {&layer.gate_up, &layer.down}) {
+      hash.sample(matrices->first, experts);
+      hash.sample(matrices->first_bias, experts);
+    }
+  }
+  return hash.digits();
+}
+
+}  // namespace nibble::nodes

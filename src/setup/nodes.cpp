@@ -1,0 +1,65 @@
+#include "setup/nodes.h"
+
+#include <fmt/ranges.h>
+
+#include <cstdlib>
+
+#include "backend/cpu/cpu_backend.h"
+#include "backend/cpu/kernel_table.h"
+#include "core/error.h"
+#include "core/mapped_file.h"
+
+namespace nibble {
+namespace {
+
+std::vector<Share> shares_here(const Config& whole, const NodeSetup& node, const std::string& source) {
+  return shares_of(whole, node.parts, source, "--nodes");
+}
+
+}  // namespace
+
+nodes::Secret read_secret(const std::optional<std::string>& file) {
+  if (file) {
+    const std::string text = read_text_file(*file, 4096);
+    return {text.substr(0, text.find_first_of("\r\n")), "--secret-file " + *file};
+  }
+  const char* variable = std::getenv("NIBBLE_SECRET");
+  if (!variable)
+    throw InputError(
+        "--nodes: a secret keeps strangers out: --secret-file FILE, or the variable NIBBLE_SECRET, the same "
+        "on all nodes");
+  return {variable, "NIBBLE_SECRET"};
+}
+
+Config config_here(const Config& whole, const ResolvedSettings& setup) {
+  if (!setup.nodes) return whole;
+  return config_of(whole,
+                   shares_here(whole, *setup.nodes, "the model")[static_cast<size_t>(setup.nodes->rank)]);
+}
+
+nodes::NodeOptions node_options(const Model& model, const ResolvedSettings& setup) {
+  using nodes::Fact;
+  const NodeSetup& node = *setup.nodes;
+  const DenseFormats& dense = setup.options.dense;
+  nodes::Facts facts;
+  const auto set = [&](Fact fact, std::string text) { at(facts, fact) = std::move(text); };
+  set(Fact::kProgram, node.program);
+  set(Fact::kModel, nodes::identity_of(model.config));
+  set(Fact::kWeights, model.weights ? nodes::identity_of(*model.weights) : "synthetic");
+  set(Fact::kFormats,
+      fmt::format("qkv {}, o {}, lm_head {}, KV cache {}", name(dense.qkv), name(dense.attention_output),
+                  name(dense.unembedding), name(setup.options.kv_format)));
+  // Instruction sets add in orders of their own, by which two nodes could choose two experts.
+  set(Fact::kKernels,
+      fmt::format("{} {}, experts in {}", setup.backend->name, cpu::name(cpu::isa_of(setup.own.cpu.isa)),
+                  cpu::takes_int8(setup.own.cpu) ? "int8" : "float"));
+  set(Fact::kSplit, fmt::format("{} nodes, parts {}", node.parts.size(), fmt::join(node.parts, ",")));
+  return {.head = node.head,
+          .secret = node.secret,
+          .facts = std::move(facts),
+          .shares = shares_here(model.config, node, model.source.name),
+          .rank = node.rank,
+          .on_lost = node.on_lost};
+}
+
+}  // namespace nibble

@@ -1,0 +1,103 @@
+// Nodes as threads of a test, which join over the loopback device.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <exception>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "backend/cpu/cpu_backend.h"
+#include "core/log.h"
+#include "model/share_weights.h"
+#include "nodes/head_backend.h"
+
+namespace nibble::nodes {
+
+// Before any node's thread logs. Refusals are not shown: tests read what followers are told.
+inline const bool kLogIsStarted = [] {
+  log::start(spdlog::level::err, log::Format::kText);
+  return true;
+}();
+
+inline constexpr const char* kTestSecret{"a secret of some bytes"};
+
+inline Facts test_facts() { return {"0.1.0", "shape", "weights", "formats", "kernels", "split"}; }
+
+// A port of the loopback device that is free now.
+inline tcp::endpoint free_address() {
+  asio::io_context io;
+  tcp::acceptor acceptor(io, {asio::ip::make_address("127.0.0.1"), 0});
+  return acceptor.local_endpoint();
+}
+
+// Two shares of nothing in particular.
+inline std::vector<Share> shares_of_two() {
+  Config config = *named_config("gpt-oss-20b");
+  return shares_of(config, std::vector<int>{1, 1}, "20b", "--nodes");
+}
+
+inline NodeOptions node_options(const tcp::endpoint& head, const std::vector<Share>& shares, int rank) {
+  return {.head = head,
+          .secret = Secret(kTestSecret, "the test"),
+          .facts = test_facts(),
+          .shares = shares,
+          .rank = rank,
+          .on_lost = [](const std::string&) {},
+          .patience = std::chrono::seconds(20)};
+}
+
+// Followers in threads, which run what the head says until it is done.
+class Followers {
+ public:
+  Followers(std::shared_ptr<const Weights> whole, const std::vector<NodeOptions>& nodes,
+            const BackendOptions& options, const cpu::CpuOptions& own) {
+    for (const NodeOptions& node : nodes)
+      threads_.emplace_back([=] {
+        const std::shared_ptr<NodeLinks> links = NodeLinks::join(node);
+        BackendOptions mine = options;
+        mine.links = links;
+        const auto backend = cpu::make(share_of(*whole, links->share()), mine, own);
+        follow(*backend, *links, whole->config);
+      });
+  }
+  ~Followers() {
+    for (std::thread& thread : threads_) thread.join();
+  }
+
+ private:
+  std::vector<std::thread> threads_;
+};
+
+// The head's backend, with its followers: what a test of backends takes.
+class SharedBackend final : public Backend {
+ public:
+  SharedBackend(std::shared_ptr<const Weights> whole, const std::vector<int>& parts, BackendOptions options,
+                const cpu::CpuOptions& own) {
+    const tcp::endpoint head = free_address();
+    const std::vector<Share> shares = shares_of(whole->config, parts, whole->source, "--nodes");
+    std::vector<NodeOptions> nodes;
+    for (int rank = 0; rank < static_cast<int>(parts.size()); ++rank)
+      nodes.push_back(node_options(head, shares, rank));
+    followers_ =
+        std::make_unique<Followers>(whole, std::vector(nodes.begin() + 1, nodes.end()), options, own);
+    const auto links = NodeLinks::lead(
+        nodes[0], {options.num_full_pages, options.num_sliding_pages, options.max_batch_tokens});
+    options.links = links;
+    backend_ = lead_backend(cpu::make(share_of(*whole, shares[0]), options, own), links, whole->config);
+  }
+  std::string_view name() const override { return backend_->name(); }
+  const Config& config() const override { return backend_->config(); }
+  std::vector<KernelChoice> kernels() const override { return backend_->kernels(); }
+  StepResult step(const Batch& batch) override { return backend_->step(batch); }
+
+ private:
+  std::unique_ptr<Followers> followers_;
+  std::unique_ptr<Backend> backend_;  // destroyed first, which ends the followers
+};
+
+}  // namespace nibble::nodes
