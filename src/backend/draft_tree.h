@@ -20,8 +20,9 @@ struct PlaceInRun {
 };
 std::vector<PlaceInRun> places_of(const Run& run);
 
-// The slot of `position`, as a row at `last_position` with this path sees it.
+// The slot of `position`, as a row at `last_position` with this path sees it. Without a path it may lie behind the row.
 inline int slot_of(int position, int last_position, std::span<const int> path) {
+  if (path.empty()) return position;
   const int place = position - (last_position + 1 - static_cast<int>(path.size()));
   return place < 0 ? position : path[static_cast<size_t>(place)];
 }

@@ -47,6 +47,7 @@ TEST(DraftTree, PlacesEachTokenBehindItsParent) {
   EXPECT_EQ(seen(102), 103);
   EXPECT_EQ(seen(103), 106);
   EXPECT_EQ(seen(104), 107);
+  EXPECT_EQ(slot_of(130, 104, {}), 130) << "behind a row without a path";
 }
 
 TEST(DraftTree, WithoutBranchesHasEachTokenAtItsPosition) {
