@@ -81,6 +81,8 @@ class Backend {
   // guarantees that page tables cover the positions, that no two runs write the same page, and that there are at most
   // max_batch_tokens rows. A token gets the same bits alone and in any batch.
   virtual StepResult step(const Batch& batch) = 0;
+  // True: the drafts of a run may be a tree (Run::parents). Else they are a chain.
+  virtual bool takes_trees() const { return false; }
   // The number of steps that can be launched while another is under way: 0 where launch() runs the whole step.
   virtual int steps_ahead() const { return 0; }
   // step() in two halves. launch() begins a step, and needs the batch no more when it returns; if it throws, nothing was begun. wait()

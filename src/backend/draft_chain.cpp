@@ -2,18 +2,17 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
+#include "backend/draft_tree.h"
 #include "core/check.h"
 
 namespace nibble {
 namespace {
 
-// Lists, by row of a run, the token that the row chose; null where it chose none.
-std::vector<const SampledToken*> choices(const Run& run, std::span<const SampledToken> outputs) {
-  std::vector<const SampledToken*> chosen(run.tokens.size());
-  for (size_t i = 0; i < run.outputs.size(); ++i)
-    if (run.outputs[i].sample) chosen[static_cast<size_t>(run.outputs[i].token_index)] = &outputs[i];
-  return chosen;
+size_t first_of_last_level(const Drafts& drafts) {
+  const auto first = std::find(drafts.parents.begin(), drafts.parents.end(), drafts.parents.back());
+  return static_cast<size_t>(first - drafts.parents.begin());
 }
 
 }  // namespace
@@ -29,25 +28,39 @@ Config draft_cache_config(const DraftHeadConfig& head) {
 
 DraftSlots draft_slots(const Batch& batch, std::span<const SampledToken> outputs) {
   DraftSlots slots;
+  int first_row = 0;
   for (size_t n = 0; n < batch.runs.size(); ++n) {
     const Run& run = batch.runs[n];
-    const auto first_row = static_cast<int>(slots.next.size());
-    const std::vector<const SampledToken*> chosen = choices(run, outputs.first(run.outputs.size()));
+    const auto num_tokens = static_cast<int>(run.tokens.size());
+    const auto chosen = outputs.first(run.outputs.size());
     outputs = outputs.subspan(run.outputs.size());
-    const auto last = run.tokens.size() - 1;
-    // A draft is right if the row before it chose it, or needs no row because nothing else could follow.
-    size_t right = last - static_cast<size_t>(run.num_drafted);
-    while (right < last && (!chosen[right] || chosen[right]->token == run.tokens[right + 1])) ++right;
-    for (size_t row = 0; row <= last; ++row)
-      slots.next.push_back(row < last ? run.tokens[row + 1] : run.next >= 0 ? run.next : run.tokens[row]);
-    const SampledToken* choice = run.next >= 0 ? nullptr : chosen[right];
-    if (!choice || choice->token < 0) continue;
-    slots.next[static_cast<size_t>(first_row) + right] = choice->token;
+    const std::vector<int> path = right_path(run, chosen);
+    const auto first_slot = static_cast<int>(slots.next.size());
+    std::vector<int> rows(static_cast<size_t>(run.parents.empty() ? num_tokens : path[0]));
+    std::iota(rows.begin(), rows.end(), 0);
+    if (!run.parents.empty()) rows.insert(rows.end(), path.begin(), path.end());
+    for (size_t i = 0; i < rows.size(); ++i) {
+      slots.rows.push_back(first_row + rows[i]);
+      const auto row = static_cast<size_t>(rows[i]);
+      slots.next.push_back(i + 1 < rows.size() ? run.tokens[static_cast<size_t>(rows[i + 1])]
+                           : run.next >= 0     ? run.next
+                                               : run.tokens[row]);
+    }
+    first_row += num_tokens;
+    const int right = path.back();
+    const auto choice = std::find_if(run.outputs.begin(), run.outputs.end(), [&](const OutputRow& output) {
+      return output.token_index == right && output.sample;
+    });
+    if (run.next >= 0 || choice == run.outputs.end()) continue;
+    const TokenId token = chosen[static_cast<size_t>(choice - run.outputs.begin())].token;
+    if (token < 0) continue;
+    const int right_slot = first_slot + (run.parents.empty() ? right : static_cast<int>(rows.size()) - 1);
+    slots.next[static_cast<size_t>(right_slot)] = token;
     if (run.num_to_draft > 0)
       slots.chains.push_back({.run = n,
-                              .row = first_row + static_cast<int>(right),
+                              .row = right_slot,
                               .num_drafts = run.num_to_draft,
-                              .position = run.first_position + static_cast<int>(right)});
+                              .position = run.first_position + path[0] + static_cast<int>(path.size()) - 1});
   }
   NIBBLE_CHECK(slots.chains.size() <= kMaxDraftingRuns, "{} runs ask for drafts", slots.chains.size());
   return slots;
@@ -59,11 +72,30 @@ std::vector<PageId> with_scratch_page(const PageTableView& full, PageId scratch)
   return pages;
 }
 
-Draft best_draft(std::span<const float> logits, std::span<const TokenId> tokens) {
-  const auto best = std::max_element(logits.begin(), logits.end());
+std::vector<Draft> best_drafts(std::span<const float> logits, std::span<const TokenId> tokens, int topk) {
+  std::vector<size_t> best(logits.size());
+  std::iota(best.begin(), best.end(), size_t{0});
+  const auto end = best.begin() + std::min(std::ssize(best), static_cast<ptrdiff_t>(topk));
+  std::partial_sort(best.begin(), end, best.end(), [&](size_t a, size_t b) {
+    return logits[a] > logits[b] || (logits[a] == logits[b] && a < b);
+  });
+  const float most = logits[best.front()];
   float sum = 0;
-  for (const float logit : logits) sum += std::exp(logit - *best);
-  return {.token = tokens[static_cast<size_t>(best - logits.begin())], .probability = 1 / sum};
+  for (const float logit : logits) sum += std::exp(logit - most);
+  std::vector<Draft> drafts;
+  for (auto i = best.begin(); i < end; ++i)
+    drafts.push_back({.token = tokens[*i], .probability = std::exp(logits[*i] - most) / sum});
+  return drafts;
 }
+
+void add_level(Drafts& drafts, std::span<const Draft> level) {
+  const int parent = drafts.tokens.empty() ? -1 : static_cast<int>(first_of_last_level(drafts));
+  for (const Draft& draft : level) {
+    drafts.tokens.push_back(draft);
+    drafts.parents.push_back(parent);
+  }
+}
+
+Draft likeliest_of_last_level(const Drafts& drafts) { return drafts.tokens[first_of_last_level(drafts)]; }
 
 }  // namespace nibble

@@ -22,13 +22,14 @@ Config draft_cache_config(const DraftHeadConfig& head);
 struct DraftChain {
   size_t run{0};
   int row{
-      0};  // of the batch: the last whose token is known to be right; the drafts follow the token behind it
+      0};  // of DraftSlots: the last whose token is known to be right; the drafts follow the token behind it
   int num_drafts{0};
   int position{0};  // of that row
 };
 
 struct DraftSlots {
-  std::vector<TokenId> next;  // [T]: the token behind each row
+  std::vector<int> rows;  // of the batch, whose slots are filled: all, but of a tree's drafts the right ones
+  std::vector<TokenId> next;  // the token behind each of these
   std::vector<DraftChain> chains;
 };
 // `outputs`: what the output rows of the batch chose.
@@ -38,7 +39,12 @@ DraftSlots draft_slots(const Batch& batch, std::span<const SampledToken> outputs
 static_assert(kMaxDraftsOfHead <= kPageTokens);
 std::vector<PageId> with_scratch_page(const PageTableView& full, PageId scratch);
 
-// The likeliest of a head's logits, as the model's token.
-Draft best_draft(std::span<const float> logits, std::span<const TokenId> tokens);
+// The likeliest `topk` of a head's logits, as the model's tokens.
+std::vector<Draft> best_drafts(std::span<const float> logits, std::span<const TokenId> tokens, int topk);
+
+// Adds the drafts for one more place, likeliest first, behind the likeliest of the place before it.
+void add_level(Drafts& drafts, std::span<const Draft> level);
+// The likeliest draft for the last place.
+Draft likeliest_of_last_level(const Drafts& drafts);
 
 }  // namespace nibble

@@ -97,8 +97,9 @@ constexpr Setting kTable[] = {
      "eagle3=FOLDER (auto with an EAGLE-3 head), model=MODEL (auto with a smaller model), off",
      "off", TextField{&S::speculate}},
     {"speculative-config", kDrafts, "JSON",
-     "the same as vLLM has it: '{\"method\": \"ngram\", \"num_speculative_tokens\": 5}'", "none",
-     TextField{&S::speculative_config}},
+     "the same as vLLM has it: '{\"method\": \"ngram\", \"num_speculative_tokens\": 5}'; with \"topk\": K "
+     "drafts are trees, of up to K tokens for one place",
+     "none", TextField{&S::speculative_config}},
     {"draft-head-dtype", kDrafts, "NAME",
      "what a draft head's matrices are held in: mxfp4, or bf16, as its file has them", "",
      ChoiceField<std::string>{&S::draft_head_dtype, {"mxfp4", "bf16"}}},

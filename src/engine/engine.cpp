@@ -12,6 +12,7 @@
 #include <deque>
 #include <exception>
 #include <mutex>
+#include <numeric>
 #include <thread>
 #include <unordered_map>
 #include <utility>
@@ -50,9 +51,17 @@ RequestLimits limits_of(const Config& config, const EngineOptions& options) {
                         .prefix_cache = options.prefix_cache}};
 }
 
-std::optional<speculative::Speculator> speculator_of(const EngineOptions& options) {
+std::optional<speculative::Speculator> speculator_of(const EngineOptions& options, const Backend& backend) {
   if (options.speculation.drafters.empty()) return std::nullopt;
-  return std::optional<speculative::Speculator>(options.speculation);
+  speculative::SpeculationOptions speculation = options.speculation;
+  if (!backend.takes_trees() && speculation.topk > 1) {
+    if (!speculation.by_cost)
+      throw InputError(
+          "topk is {}, which makes trees of drafts, and the {} backend takes chains: leave it out",
+          speculation.topk, backend.name());
+    speculation.topk = 1;
+  }
+  return std::optional<speculative::Speculator>(std::move(speculation));
 }
 
 }  // namespace
@@ -69,7 +78,7 @@ struct Engine::Impl {
         tokenizer(vocabulary),
         limits(limits_of(model.config(), options)),
         scheduler(limits.scheduler),
-        speculator(speculator_of(options)),
+        speculator(speculator_of(options, model)),
         on_step(options.on_step) {
     publish();
     thread = std::thread([this] { run(); });
@@ -87,7 +96,7 @@ struct Engine::Impl {
   // A step that was launched. The page tables in its slices are no longer valid.
   struct Launched {
     std::vector<Slice> slices{};
-    std::vector<DraftPath> paths{};                    // of each slice
+    std::vector<DraftTree> trees{};                    // of each slice
     std::vector<int> num_prompt_rows{};                // for each slice: output rows before that of its token
     std::unordered_map<RequestId, int> output_rows{};  // those of sequences that get a token
     int num_outputs{0};
@@ -107,14 +116,15 @@ struct Engine::Impl {
            (scheduler.waits_for_tokens() || (speculator && speculator->is_drafting()));
   }
   std::optional<Launched> launch();  // nothing where there is nothing to run
-  std::unordered_map<RequestId, DraftPath> plan_drafts(const DraftRoom& room);
+  std::unordered_map<RequestId, DraftTree> plan_drafts(const DraftRoom& room);
   void consider_drafts(const Launched& next);
   speculative::DraftModel::CatchUp make_drafts(const Launched& step);
-  void launch_backend(Launched& next);                // throws what the backend throws
-  void finish(const Launched& step, Launched* next);  // `next`: the one launched after it, if there is one
+  void launch_backend(Launched& next);          // throws what the backend throws
+  void finish(Launched& step, Launched* next);  // `next`: the one launched after it, if there is one
   void fail_running(const std::exception& error);
   void publish();  // copies the state to where other threads may read it
-  int hand_out(const Slice& slice, const DraftPath& path, std::span<SampledToken> tokens, const Drafts& made);
+  int hand_out(const Slice& slice, const DraftTree& chain, std::span<SampledToken> tokens,
+               const Drafts& made);
   void end(RequestId id, Event event);
   void put(Event event);
 
@@ -192,9 +202,9 @@ bool Engine::Impl::take_orders() {
 
 std::optional<Engine::Impl::Launched> Engine::Impl::launch() {
   const Stopwatch planning;
-  std::unordered_map<RequestId, DraftPath> paths;
+  std::unordered_map<RequestId, DraftTree> trees;
   Launched next{.slices = speculator
-                              ? scheduler.next([&](const DraftRoom& room) { paths = plan_drafts(room); })
+                              ? scheduler.next([&](const DraftRoom& room) { trees = plan_drafts(room); })
                               : scheduler.next()};
   publish();
   if (next.slices.empty()) return {};  // everything was cancelled, or waits for its last token
@@ -202,10 +212,10 @@ std::optional<Engine::Impl::Launched> Engine::Impl::launch() {
     Sequence& sequence = sequences.at(slice.request);
     sequence.start(slice.first_position);
     next.has_prompt |= sequence.output().empty() || !slice.gives_token;
-    DraftPath& path = next.paths.emplace_back();
+    DraftTree& tree = next.trees.emplace_back();
     if (slice.num_drafts == 0) continue;
-    path = std::move(paths.at(slice.request));
-    path.cut(slice.num_drafts);
+    tree = std::move(trees.at(slice.request));
+    tree.cut(slice.num_drafts);
   }
   if (speculator) next.num_to_draft = speculator->num_to_draft();
   if (!under_way) next.planning_seconds = planning.seconds();
@@ -219,7 +229,7 @@ std::optional<Engine::Impl::Launched> Engine::Impl::launch() {
   return next;
 }
 
-void Engine::Impl::finish(const Launched& step, Launched* next) {
+void Engine::Impl::finish(Launched& step, Launched* next) {
   StepResult result;
   try {
     result = backend.wait();
@@ -248,9 +258,15 @@ void Engine::Impl::finish(const Launched& step, Launched* next) {
       for (auto row = output; row != end_of_prompt; ++row) found->second.push_prompt(std::move(*row));
     output = end_of_prompt;
     if (!slice.gives_token) continue;
-    const auto num_rows = static_cast<ptrdiff_t>(1 + step.paths[i].rows.size());
+    const auto num_rows = static_cast<ptrdiff_t>(1 + step.trees[i].rows.size());
     const Drafts none, &made = result.drafts.empty() ? none : result.drafts[i];
-    measure.num_tokens += hand_out(slice, step.paths[i], {output, output + num_rows}, made);
+    std::span<SampledToken> tokens{output, output + num_rows};
+    std::vector<SampledToken> tokens_of_path;
+    if (!step.trees[i].is_chain()) {
+      for (int& row : result.kept.at(i)) row -= slice.num_tokens - slice.num_drafts;
+      tokens = tokens_of_path = step.trees[i].keep(result.kept[i], tokens);
+    }
+    measure.num_tokens += hand_out(slice, step.trees[i], tokens, made);
     output += num_rows;
   }
   publish();
@@ -279,9 +295,9 @@ speculative::DraftModel::CatchUp Engine::Impl::make_drafts(const Launched& step)
   return speculator->make_drafts(texts, step.num_to_draft);
 }
 
-// Paths along what is believed to follow, for the sequences that have a place in the next step.
-std::unordered_map<RequestId, DraftPath> Engine::Impl::plan_drafts(const DraftRoom& room) {
-  std::unordered_map<RequestId, DraftPath> paths;
+// Drafts along what is believed to follow, for the sequences that have a place in the next step.
+std::unordered_map<RequestId, DraftTree> Engine::Impl::plan_drafts(const DraftRoom& room) {
+  std::unordered_map<RequestId, DraftTree> trees;
   std::vector<DraftRoom::Place*> places;
   std::vector<speculative::Speculator::Choice> proposed;
   for (DraftRoom::Place& place : room.places) {
@@ -293,11 +309,12 @@ std::unordered_map<RequestId, DraftPath> Engine::Impl::plan_drafts(const DraftRo
   speculator->choose(room.num_rows, room.num_sequences, room.num_rows_left, proposed);
   for (size_t i = 0; i < places.size(); ++i) {
     if (proposed[i].tokens.empty()) continue;
-    DraftPath path = sequences.at(places[i]->request).path_along(proposed[i].tokens, places[i]->most);
-    places[i]->num_drafts = static_cast<int>(path.drafts.size());
-    paths.emplace(places[i]->request, std::move(path));
+    DraftTree tree =
+        sequences.at(places[i]->request).tree_along(proposed[i].tokens, proposed[i].parents, places[i]->most);
+    places[i]->num_drafts = static_cast<int>(tree.drafts.size());
+    trees.emplace(places[i]->request, std::move(tree));
   }
-  return paths;
+  return trees;
 }
 
 // Asks whether there would be something to draft, when the next step was launched without: then the one after it waits for its tokens.
@@ -344,19 +361,21 @@ void Engine::Impl::launch_backend(Launched& next) {
     next.num_prompt_rows.push_back(static_cast<int>(prompt_rows.back().size()));
     next.num_outputs += next.num_prompt_rows.back() + slice.gives_token;
   }
-  for (const DraftPath& path : next.paths) next.num_outputs += static_cast<int>(path.rows.size());
+  for (const DraftTree& tree : next.trees) next.num_outputs += static_cast<int>(tree.rows.size());
   // Drafts stand behind the known tokens while the backend reads them.
   const auto sequence_of = [&](size_t i) -> Sequence& { return sequences.at(next.slices[i].request); };
-  for (size_t i = 0; i < next.slices.size(); ++i) sequence_of(i).add_drafts(next.paths[i].drafts);
+  for (size_t i = 0; i < next.slices.size(); ++i) sequence_of(i).add_drafts(next.trees[i].drafts);
   struct DropDrafts {
     Launched* step;
     decltype(sequence_of)* of;
     ~DropDrafts() {
-      for (size_t i = 0; i < step->slices.size(); ++i) (*of)(i).drop_drafts(step->paths[i].drafts.size());
+      for (size_t i = 0; i < step->slices.size(); ++i) (*of)(i).drop_drafts(step->trees[i].drafts.size());
     }
   } const drop_drafts{&next, &sequence_of};
   std::vector<OutputRow> outputs;
   std::vector<Run> runs;
+  std::deque<std::vector<TokenId>> outputs_then;  // behind drafts of trees
+  std::deque<std::vector<int>> parents;           // of trees
   int num_drafting = 0;
   outputs.reserve(static_cast<size_t>(next.num_outputs));  // the runs hold spans of it
   for (size_t i = 0; i < next.slices.size(); ++i) {
@@ -380,23 +399,37 @@ void Engine::Impl::launch_backend(Launched& next) {
                          .prompt = sequence.prompt(),
                          .output = output,
                          .mask = sequence.mask()});
-      for (const DraftPath::Row& checked : next.paths[i].rows)
-        outputs.push_back(
-            {.token_index = num_known - 1 + checked.num_before,
-             .sample = &checked.sample,
-             .prompt = sequence.prompt(),
-             .output = sequence.output().first(output.size() + static_cast<size_t>(checked.num_before)),
-             .mask = checked.allowed.get()});
+      const DraftTree& tree = next.trees[i];
+      const bool is_chain = tree.is_chain();
+      for (const DraftTree::Row& checked : tree.rows) {
+        auto output_then = sequence.output().first(output.size() + static_cast<size_t>(checked.draft) + 1);
+        if (!is_chain) {
+          std::vector<TokenId>& tokens = outputs_then.emplace_back(output.begin(), output.end());
+          for (const TokenId draft : tree.drafts_to(checked.draft)) tokens.push_back(draft);
+          output_then = tokens;
+        }
+        outputs.push_back({.token_index = num_known + checked.draft,
+                           .sample = &checked.sample,
+                           .prompt = sequence.prompt(),
+                           .output = output_then,
+                           .mask = checked.allowed.get()});
+      }
+      if (!is_chain) {
+        std::vector<int>& of_run = parents.emplace_back(static_cast<size_t>(num_known));
+        std::iota(of_run.begin(), of_run.end(), -1);
+        for (const int draft : tree.parents) of_run.push_back(num_known + draft);
+      }
     }
     Run run{.first_position = slice.first_position,
             .full = std::exchange(slice.full, {}),
             .sliding = std::exchange(slice.sliding, {}),
             .outputs = std::span(outputs).subspan(first_output),
             .num_drafted = slice.num_drafts};
+    if (!next.trees[i].is_chain()) run.parents = parents.back();
     if (!slice.gives_token)
       run.next = sequence.tokens()[static_cast<size_t>(slice.first_position + slice.num_tokens)];
     else if (speculator && speculator->has_head() && num_drafting++ < kMaxDraftingRuns)
-      run.num_to_draft = next.num_to_draft;
+      run.num_to_draft = next.num_to_draft, run.draft_topk = speculator->topk();
     if (slice.follows) {
       run.tokens = {&kNotKnown, 1};
       run.follows = under_way->output_rows.at(slice.request);
@@ -411,7 +444,7 @@ void Engine::Impl::launch_backend(Launched& next) {
 
 // Adds the token of the row behind the known tokens, then that of each further row while the drafts before it are the tokens that came.
 // Returns how many tokens were added. `made`: what the backend's draft head expects behind them.
-int Engine::Impl::hand_out(const Slice& slice, const DraftPath& path, std::span<SampledToken> tokens,
+int Engine::Impl::hand_out(const Slice& slice, const DraftTree& chain, std::span<SampledToken> tokens,
                            const Drafts& made) {
   const auto found = sequences.find(slice.request);
   if (found == sequences.end()) return 0;  // it ended or was cancelled when this step was already launched
@@ -420,15 +453,16 @@ int Engine::Impl::hand_out(const Slice& slice, const DraftPath& path, std::span<
   const auto added = [&] { return sequence.tokens().subspan(num_known); };
   const auto num_right = [&] {
     const auto [end, _] =
-        std::mismatch(path.drafts.begin(), path.drafts.end(), added().begin(), added().end());
-    return static_cast<int>(end - path.drafts.begin());
+        std::mismatch(chain.drafts.begin(), chain.drafts.end(), added().begin(), added().end());
+    return static_cast<int>(end - chain.drafts.begin());
   };
   std::optional<FailedEvent> failure;
   for (size_t row = 0; row < tokens.size() && !sequence.end() && !failure; ++row) {
     SampledToken& token = tokens[row];
     if (row > 0) {
-      const DraftPath::Row& checked = path.rows[row - 1];
-      if (num_right() < checked.num_before || std::ssize(added()) != checked.num_before) break;
+      const DraftTree::Row& checked = chain.rows[row - 1];
+      const int num_before = checked.draft + 1;
+      if (num_right() < num_before || std::ssize(added()) != num_before) break;
       if (checked.allowed && checked.allowed->fault()) break;  // a row of its own will say so
     }
     if (token.token == -1) {
@@ -463,10 +497,10 @@ int Engine::Impl::hand_out(const Slice& slice, const DraftPath& path, std::span<
     // Tokens that a constraint forces may stand behind those that the head's drafts follow.
     int position = static_cast<int>(num_known);
     for (const TokenId token : added()) {
-      if (position++ == made.first_position) speculator->take(*track, made.tokens);
+      if (position++ == made.first_position) speculator->take(*track, made);
       speculator->push(*track, token);
     }
-    if (position == made.first_position) speculator->take(*track, made.tokens);
+    if (position == made.first_position) speculator->take(*track, made);
   }
   return num_added;
 }

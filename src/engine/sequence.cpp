@@ -66,50 +66,78 @@ const SampleParams& Sequence::sample(std::span<const TokenId> output, int index)
   return sampling_.at(output, index);
 }
 
-DraftPath Sequence::path_along(std::span<const TokenId> proposed, int most) {
-  DraftPath path;
-  std::unique_ptr<AllowedTokens> allowed;  // behind the drafts so far
-  if (!allowed_.are_all()) allowed = std::make_unique<AllowedTokens>(allowed_);
-  std::deque<TokenId> forced = forced_;
+DraftTree Sequence::tree_along(std::span<const TokenId> proposed, std::span<const int> parents, int most) {
+  DraftTree tree;
   const auto is_stop = [&](TokenId token) {
     return std::find(stop_.tokens.begin(), stop_.tokens.end(), token) != stop_.tokens.end();
   };
-  std::vector<TokenId> output_then;
-  if (sampling_.needs_output()) output_then.assign(output().begin(), output().end());
-  while (std::ssize(path.drafts) < most) {
-    TokenId next{};
-    if (!forced.empty()) {
-      next = forced.front();
-      proposed =
-          !proposed.empty() && proposed.front() == next ? proposed.subspan(1) : std::span<const TokenId>{};
-      forced.pop_front();
-    } else if (!proposed.empty()) {
-      next = proposed.front();
-      proposed = proposed.subspan(1);
-      if (allowed && !is_stop(next)) {
-        const std::optional<std::vector<TokenId>> behind = allowed->try_push(next);
-        if (!behind) break;
-        forced.assign(behind->begin(), behind->end());
+  const auto fork = [](const AllowedTokens* allowed) {
+    return allowed ? std::make_unique<AllowedTokens>(*allowed) : nullptr;
+  };
+  // What stands behind a proposed token.
+  struct Place {
+    int draft{-1};                          // that it is
+    std::vector<int> forced{};              // drafts that must follow
+    bool goes_on{false};                    // others may follow behind these
+    const AllowedTokens* allowed{nullptr};  // then; null: all
+  };
+  // How the token behind a draft is chosen, where several may follow.
+  const auto sample_behind = [&](int draft) {
+    const std::vector<TokenId> path = tree.drafts_to(draft);
+    std::vector<TokenId> output_then;
+    if (sampling_.needs_output()) {
+      output_then.assign(output().begin(), output().end());
+      output_then.insert(output_then.end(), path.begin(), path.end());
+    }
+    return sampling_.at(output_then, static_cast<int>(output().size() + path.size()));
+  };
+  // Adds the drafts that must follow one (-1: the known tokens), and the rows behind it and behind these.
+  const auto go_on = [&](int draft, std::span<const TokenId> forced, std::unique_ptr<AllowedTokens> allowed) {
+    Place place{.draft = draft};
+    for (int last = draft;; forced = forced.subspan(1)) {
+      place.goes_on = forced.empty();
+      if (last >= 0 && (forced.empty() || num_logprobs_ >= 0)) {
+        DraftTree::Row& row = tree.rows.emplace_back(DraftTree::Row{.draft = last});
+        row.sample = forced.empty() ? sample_behind(last) : choosing(forced.front(), num_logprobs_);
+        if (forced.empty()) place.allowed = (row.allowed = std::move(allowed)).get();
       }
-    } else {
-      break;
+      if (forced.empty() || std::ssize(tree.drafts) == most || is_stop(forced.front())) return place;
+      tree.drafts.push_back(forced.front());
+      tree.parents.push_back(std::exchange(last, static_cast<int>(tree.parents.size())));
+      place.forced.push_back(last);
     }
-    if (is_stop(next)) break;
-    path.drafts.push_back(next);
-    if (sampling_.needs_output()) output_then.push_back(next);
-    if (!forced.empty() && num_logprobs_ < 0) continue;
-    DraftPath::Row& row = path.rows.emplace_back();
-    row.num_before = static_cast<int>(path.drafts.size());
-    if (!forced.empty()) {
-      row.sample = choosing(forced.front(), num_logprobs_);
-    } else {
-      row.sample = sampling_.at(output_then, static_cast<int>(output().size() + path.drafts.size()));
-      if (allowed) row.allowed = std::make_unique<AllowedTokens>(*allowed);
-    }
-  }
-  return path;
-}
+  };
+  const AllowedTokens* allowed_next = allowed_.are_all() ? nullptr : &allowed_;
+  Place root =
+      go_on(-1, std::vector(forced_.begin(), forced_.end()), forced_.empty() ? nullptr : fork(allowed_next));
+  if (forced_.empty()) root.allowed = allowed_next;
 
+  std::vector<Place> places(proposed.size());
+  for (size_t i = 0; i < proposed.size(); ++i) {
+    const int parent = parent_of(parents, i);
+    const Place& from = parent < 0 ? root : places[static_cast<size_t>(parent)];
+    const TokenId token = proposed[i];
+    if (!from.forced.empty()) {
+      if (tree.drafts[static_cast<size_t>(from.forced.front())] != token) continue;
+      places[i] = from;
+      places[i].draft = from.forced.front();
+      places[i].forced.erase(places[i].forced.begin());
+      continue;
+    }
+    if (!from.goes_on || std::ssize(tree.drafts) == most || is_stop(token)) continue;
+    std::unique_ptr<AllowedTokens> allowed = fork(from.allowed);
+    std::vector<TokenId> forced;
+    if (allowed) {
+      std::optional<std::vector<TokenId>> behind = allowed->try_push(token);
+      if (!behind) continue;
+      forced = *std::move(behind);
+    }
+    tree.drafts.push_back(token);
+    tree.parents.push_back(from.draft);
+    places[i] = go_on(static_cast<int>(tree.drafts.size()) - 1, forced, std::move(allowed));
+  }
+  return tree;
+}
 FailedEvent Sequence::failure_at(int position) const {
   if (!sampling_.has_bans() && !allowed_.are_listed())  // a constraint alone leaves a token
     return {id_, fmt::format("the model gave no number as logit at position {}: its weights may be damaged",

@@ -11,7 +11,7 @@
 #include "core/clock.h"
 #include "engine/allowed_tokens.h"
 #include "engine/bans.h"
-#include "engine/draft_path.h"
+#include "engine/draft_tree.h"
 #include "engine/event.h"
 #include "engine/generation_request.h"
 #include "engine/scheduler.h"
@@ -34,8 +34,9 @@ class Sequence {
   // How the token of the answer with this index is sampled, behind the `output` that is known, and which tokens it may be.
   const SampleParams& sample(std::span<const TokenId> output, int index);
   TokenMask* mask() { return allowed_.are_all() || !forced_.empty() ? nullptr : &allowed_; }
-  // The path along `proposed`, at most `most` tokens: up to the first that may not follow, or that would end the answer.
-  DraftPath path_along(std::span<const TokenId> proposed, int most);
+  // At most `most` drafts along `proposed`, which stand behind each other as parent_of() has it: those that may follow and do not end the
+  // answer, and what must follow these.
+  DraftTree tree_along(std::span<const TokenId> proposed, std::span<const int> parents, int most);
   // While a step is launched its drafts stand behind the tokens that are known.
   void add_drafts(std::span<const TokenId> drafts) {
     tokens_.insert(tokens_.end(), drafts.begin(), drafts.end());

@@ -58,6 +58,12 @@ struct OutputRow {
   TokenMask* mask{nullptr};  // null: every token may be chosen
 };
 
+// The index of the token that token i of a tree stands behind, -1 where that is none of these. `parents` is empty where each stands
+// behind the one before it: a chain.
+inline int parent_of(std::span<const int> parents, size_t i) {
+  return parents.empty() ? static_cast<int>(i) - 1 : parents[i];
+}
+
 // New tokens of one sequence, at consecutive positions that its page tables already cover.
 struct Run {
   std::span<const TokenId> tokens{};
@@ -67,13 +73,20 @@ struct Run {
   // n >= 0: the run is of one token, the one that the step before chooses in its output row n; what `tokens` holds is not read. Only
   // for backends with steps_ahead() > 0 (backend/backend.h).
   int follows{-1};
-
-  // The rest is for a draft head (model/draft_head.h) and not read without one.
   int num_drafted{
       0};  // of the tokens, the last ones that are drafts: right as long as the rows before them choose them
+  // Not empty: the drafts are a tree, for which a backend must have takes_trees() (backend/backend.h). See parent_of(); the tokens that are
+  // known are a chain, no two drafts behind the same token are equal, and one without an output row has one draft behind it at most.
+  // A token's position is one behind its parent's; it sees the cache before the run, and the tokens that lead to it. Token i's slot in the
+  // cache is that of position first_position + i: the pages cover all of these. Behind the step the right drafts lie at their positions
+  // (StepResult::kept).
+  std::span<const int> parents{};
+
+  // The rest is for a draft head (model/draft_head.h) and not read without one.
   TokenId next{-1};  // the token behind the last one, where it is known; else the last row chooses it
   int num_to_draft{
       0};  // tokens that the head drafts, behind the one that is chosen behind the last right draft
+  int draft_topk{1};  // and how many for each of these places: more than 1 only with takes_trees()
 };
 
 // At most so many runs of a step may ask for drafts, and each for so many.
@@ -104,12 +117,17 @@ struct Draft {
 struct Drafts {
   int first_position{0};
   std::vector<Draft> tokens{};
+  std::vector<int> parents{};  // as parent_of() has them; the likeliest of those behind one token comes first
 };
 
 struct StepResult {
   std::vector<SampledToken> outputs;  // one for each output row, runs in order
   std::vector<float> logits;          // [output rows, V] if requested, else empty
   std::vector<Drafts> drafts{};       // of each run, if any asked for some
+  // Of each run, if any has a tree of drafts: the right ones of a tree, as indices of its tokens, each behind the one before it. A draft
+  // is right where the row of the right token before it chose it, or where that has no row. Their keys and values now lie behind those of
+  // the known tokens, one at each position.
+  std::vector<std::vector<int>> kept{};
 };
 
 }  // namespace nibble

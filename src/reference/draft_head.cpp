@@ -155,12 +155,16 @@ std::vector<Drafts> HeadDrafter::draft(const Batch& batch, std::span<const Batch
                                        std::span<const SampledToken> outputs, ThreadPool* pool) {
   const DraftHead& head = head_;
   DraftSlots slots = draft_slots(batch, outputs);
-  std::vector<BatchRow> slot_rows(rows.begin(), rows.end());
-  for (size_t t = 0; t < slot_rows.size(); ++t) slot_rows[t].token = slots.next[t];
+  std::vector<BatchRow> slot_rows;
+  for (size_t n = 0; n < slots.rows.size(); ++n) {
+    slot_rows.push_back(rows[static_cast<size_t>(slots.rows[n])]);
+    slot_rows.back().token = slots.next[n];
+    slot_rows.back().path.clear();
+  }
   std::vector<int> ends;
   for (const DraftChain& chain : slots.chains) ends.push_back(chain.row);
-  const Array<float, 2> features({std::ssize(rows), head.config.hidden});
-  join_features({head, taps_, features, pool});
+  const Array<float, 2> features({std::ssize(slot_rows), head.config.hidden});
+  join_features({head, rows_at(taps_, slots.rows), features, pool});
   Array<float, 2> out({std::ssize(ends), head.config.hidden});
   const LayerKv& kv = kv_.layer(0);
   draft_layer({head, rope_, features, slot_rows, ends, kv, out, pool});
@@ -185,14 +189,14 @@ std::vector<Drafts> HeadDrafter::draft(const Batch& batch, std::span<const Batch
       const DraftChain& chain = slots.chains[live[n]];
       const std::span<const float> row(logits.view().row(static_cast<ptrdiff_t>(n)),
                                        static_cast<size_t>(head.config.draft_vocab));
-      std::vector<Draft>& tokens = drafts[chain.run].tokens;
-      tokens.push_back(best_draft(row, head.tokens));
-      if (std::ssize(tokens) == chain.num_drafts) continue;
+      const std::vector<Draft> level = best_drafts(row, head.tokens, batch.runs[chain.run].draft_topk);
+      add_level(drafts[chain.run], level);
+      if (step + 1 == chain.num_drafts) continue;
       next.push_back(live[n]);
       kept.push_back(static_cast<int>(n));
       all.push_back(static_cast<int>(all.size()));
       const PageTableView& full = batch.runs[chain.run].full;
-      chain_rows.push_back({.token = tokens.back().token,
+      chain_rows.push_back({.token = level.front().token,
                             .position = chain.position + 1 + step,
                             .full = {pages[live[n]], full.first_page},
                             .sliding = {}});

@@ -1,5 +1,9 @@
 #include "reference/kv_cache.h"
 
+#include <algorithm>
+#include <utility>
+
+#include "backend/draft_tree.h"
 #include "core/check.h"
 
 namespace nibble::reference {
@@ -13,20 +17,33 @@ size_t page_elements(const Config& config) {
 
 std::vector<BatchRow> rows_of(const Batch& batch) {
   std::vector<BatchRow> rows;
-  for (const Run& run : batch.runs)
-    for (size_t i = 0; i < run.tokens.size(); ++i)
-      rows.push_back({run.tokens[i], run.first_position + static_cast<int>(i), run.full, run.sliding});
+  for (const Run& run : batch.runs) {
+    auto token = run.tokens.begin();
+    for (PlaceInRun& place : places_of(run))
+      rows.push_back({*token++, place.position, run.full, run.sliding, std::move(place.path)});
+  }
   return rows;
 }
 
 float* LayerKv::at(const View<float, 4>& pages, const BatchRow& row, int kv_head, int position) const {
   const PageTableView& table = kind == LayerKind::kFull ? row.full : row.sliding;
-  const ptrdiff_t place = position / kPageTokens - table.first_page;
-  NIBBLE_CHECK(place >= 0 && place < std::ssize(table.pages), "position {}, pages {} to {}", position,
+  const int slot = slot_of(position, row.position, row.path);
+  const ptrdiff_t place = slot / kPageTokens - table.first_page;
+  NIBBLE_CHECK(place >= 0 && place < std::ssize(table.pages), "slot {}, pages {} to {}", slot,
                table.first_page, table.first_page + std::ssize(table.pages));
   const auto page = static_cast<ptrdiff_t>(table.pages[place]);
   NIBBLE_CHECK(page < pages.shape[0], "page {} of {}", page, pages.shape[0]);
-  return pages.row(page, kv_head, position % kPageTokens);
+  return pages.row(page, kv_head, slot % kPageTokens);
+}
+
+void KvCache::move(const Run& run, int from, int to) const {
+  const BatchRow there{.position = from, .full = run.full, .sliding = run.sliding},
+      here{.position = to, .full = run.full, .sliding = run.sliding};
+  for (const LayerKv& layer : layers_)
+    for (int head = 0; head < layer.keys.shape[1]; ++head) {
+      std::copy_n(layer.key(there, head, from), layer.keys.shape[3], layer.key(here, head, to));
+      std::copy_n(layer.value(there, head, from), layer.values.shape[3], layer.value(here, head, to));
+    }
 }
 
 size_t KvCache::num_bytes(const Config& config, int num_full_pages, int num_sliding_pages) {

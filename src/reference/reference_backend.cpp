@@ -4,6 +4,7 @@
 #include <optional>
 #include <utility>
 
+#include "backend/draft_tree.h"
 #include "backend/sample.h"
 #include "core/error.h"
 #include "core/thread_pool.h"
@@ -27,6 +28,7 @@ class ReferenceBackend final : public Backend {
   std::string_view name() const override { return "reference"; }
   const Config& config() const override { return weights_->config; }
   std::vector<KernelChoice> kernels() const override;
+  bool takes_trees() const override { return true; }
   StepResult step(const Batch& batch) override;
 
  private:
@@ -76,15 +78,17 @@ StepResult ReferenceBackend::step(const Batch& batch) {
   std::vector<float> scratch(vocab);
   for (const Run& run : batch.runs)
     for (const OutputRow& output : run.outputs) {
-      const auto index = static_cast<ptrdiff_t>(result.outputs.size());
+      const size_t index = result.outputs.size();
       SampledToken token;
       if (output.sample) {
-        std::copy_n(logits.row(index), vocab, scratch.begin());
-        token = sample(scratch, output, run.first_position + output.token_index + 1);
+        std::copy_n(logits.row(static_cast<ptrdiff_t>(index)), vocab, scratch.begin());
+        token = sample(scratch, output, rows[static_cast<size_t>(outputs[index])].position + 1);
       }
       result.outputs.push_back(std::move(token));
     }
   if (!batch.want_logits) result.logits.clear();
+  result.kept = keep_right_drafts(batch, result.outputs,
+                                  [&](const Run& run, int from, int to) { kv_.move(run, from, to); });
   if (drafter_) result.drafts = drafter_->draft(batch, rows, result.outputs, &pool_);
   return result;
 }

@@ -25,6 +25,8 @@ using speculative::SpeculationOptions;
 // A drafter that was named may draft so many tokens where nobody says how many: few, because every row costs in a mixture of experts.
 constexpr int kDraftsByName{5};
 constexpr int kMaxLookup{64};
+// Tokens for one place where cost decides. A third is seldom worth a row.
+constexpr int kTopkByCost{2};
 
 // --speculate eagle3=FOLDER, --speculate model=MODEL
 constexpr std::string_view kOfHead{"eagle3="}, kOfModel{"model="};
@@ -35,7 +37,7 @@ constexpr int kMostDraftRows{2048};
 
 // The drafters with a name in `names`, and those that requests ask for.
 SpeculationOptions with_drafters(const std::vector<std::string_view>& names) {
-  SpeculationOptions options;
+  SpeculationOptions options{.topk = kTopkByCost};
   for (const speculative::DrafterRow& row : speculative::drafter_table())
     if (row.by_request || std::find(names.begin(), names.end(), row.name) != names.end())
       options.drafters.emplace_back(row.make);
@@ -46,6 +48,7 @@ SpeculationOptions named(std::string_view name) {
   SpeculationOptions options = with_drafters({name});
   options.by_cost = false;
   options.max_drafts = kDraftsByName;
+  options.topk = 1;
   return options;
 }
 
@@ -80,9 +83,9 @@ SpeculationOptions read_config(const std::string& text) {
   if (method == "ngram")
     config.allow_only({"method", "num_speculative_tokens", "prompt_lookup_min", "prompt_lookup_max"});
   else if (is_head || is_model)
-    config.allow_only({"method", "num_speculative_tokens", "model"});
+    config.allow_only({"method", "num_speculative_tokens", "topk", "model"});
   else
-    config.allow_only({"method", "num_speculative_tokens"});
+    config.allow_only({"method", "num_speculative_tokens", "topk"});
   SpeculationOptions options = named(is_model ? speculative::kModelDrafter : method);
   if (method == "ngram") options.ngram = read_lengths(config);
   if (is_head) {
@@ -95,6 +98,7 @@ SpeculationOptions read_config(const std::string& text) {
   }
   const int most = is_head || is_model ? kMaxDraftsOfHead : speculative::kMaxDrafts;
   options.max_drafts = find_number(config, "num_speculative_tokens", most).value_or(options.max_drafts);
+  options.topk = find_number(config, "topk", speculative::kMaxTopk).value_or(1);
   return options;
 }
 

@@ -83,12 +83,12 @@ Controller::Best Controller::best_with_chain(int num_sequences, std::span<const 
   return best;
 }
 
-// The number of drafts to make for each sequence where so many of all that were made are worth checking. A model makes one more than
-// those, to learn of its chance, only where all were.
-int Controller::num_to_make(size_t num_checked, size_t num_made, int num_sequences) const {
-  if (chain_ == Chain::kHead) return static_cast<int>(num_checked) / num_sequences + kMoreDrafts;
-  const int each = (static_cast<int>(num_checked) + num_sequences - 1) / num_sequences;
-  return std::max(1, each + (num_checked == num_made ? 1 : 0));
+// The number of places to draft for behind each sequence where so many of all are worth checking. A model drafts for one more than
+// those, to learn of its chance, only where these are all that it drafted for.
+int Controller::num_to_make(int num_checked, bool are_all, int num_sequences) const {
+  if (chain_ == Chain::kHead) return num_checked / num_sequences + kMoreDrafts;
+  const int each = (num_checked + num_sequences - 1) / num_sequences;
+  return std::max(1, each + are_all);
 }
 
 // With the head off: whether it goes on, after it was tried, or is tried now.
@@ -133,7 +133,7 @@ void Controller::choose(int num_sequences, int num_rows_left, std::span<DraftOff
   std::vector<Draft> drafts;
   for (DraftOffer& offer : offers)
     for (const double chance : offer.chances) drafts.push_back({chance, &offer});
-  // The sort is stable: the earlier draft of a sequence stays in front of the later one.
+  // The sort is stable: the earlier draft of a sequence stays in front of the later one, which may stand behind it.
   std::stable_sort(drafts.begin(), drafts.end(),
                    [](const Draft& a, const Draft& b) { return a.chance > b.chance; });
   drafts.resize(std::min(drafts.size(), static_cast<size_t>(std::max(0, num_rows_left))));
@@ -144,7 +144,10 @@ void Controller::choose(int num_sequences, int num_rows_left, std::span<DraftOff
     if (!is_chaining_) try_head(num_sequences / *plain, best);
     if (is_chaining_) {
       for (size_t n = 0; n < best.num_drafts; ++n) ++drafts[n].offer->num_taken;
-      num_to_draft_ = std::min(kMaxDraftsOfHead, num_to_make(best.num_drafts, chances.size(), num_sequences));
+      int num_checked = 0;
+      for (const DraftOffer& offer : offers) num_checked += offer.depth_taken();
+      const bool are_all = best.num_drafts == chances.size();
+      num_to_draft_ = std::min(kMaxDraftsOfHead, num_to_make(num_checked, are_all, num_sequences));
       is_drafting_ = true;
       return;
     }

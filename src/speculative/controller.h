@@ -25,8 +25,11 @@ namespace nibble::speculative {
 
 // Drafts for one sequence.
 struct DraftOffer {
-  std::vector<double> chances{};  // [i] that drafts 0 to i are all right: never ascending
-  int num_taken{0};               // the choice
+  std::vector<double> chances{};  // [i] that draft i and those that lead to it are all right: never ascending
+  int num_taken{0};               // the choice: the first
+  // [i] how many of drafts 0 to i can be right at once; empty: all, as they are a chain.
+  std::vector<int> depths{};
+  int depth_taken() const { return depths.empty() || num_taken == 0 ? num_taken : depths[num_taken - 1]; }
 };
 
 // Who makes drafts in a step for the next one. A model's cost so much that it makes no more than are likely to be checked.
@@ -66,7 +69,7 @@ class Controller {
   double usual_seconds(const StepMeasure& step) const;
   double chain_seconds(int num_sequences, int num_more_rows) const;
   Best best_with_chain(int num_sequences, std::span<const double> chances) const;
-  int num_to_make(size_t num_checked, size_t num_made, int num_sequences) const;
+  int num_to_make(int num_checked, bool are_all, int num_sequences) const;
   void try_head(double plain_speed, const Best& best);
 
   Chain chain_;

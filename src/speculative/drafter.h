@@ -15,6 +15,9 @@ inline constexpr int kMaxDrafts{32};  // of one sequence in one step
 
 struct Proposal {
   std::vector<TokenId> tokens{};
+  // What each stands behind, as parent_of() has it: of those behind one token the likeliest comes first. The first tokens are worth more to
+  // the drafter than later ones.
+  std::vector<int> parents{};
   // So many tokens before these are the same where the drafter has them from. The more there are, the likelier these are right.
   int num_matched{0};
   std::vector<float>
@@ -30,7 +33,7 @@ class Drafter {
   // At most `most` tokens that may come next; often none.
   virtual Proposal propose(int most) = 0;
   // The backend's draft head expects these behind the tokens that were pushed. Whoever proposes something else does not listen.
-  virtual void take(std::span<const Draft>) {}
+  virtual void take(const Drafts&) {}
   // True where drafts are made, and paid for, before they are asked for: then they are asked for in every step.
   virtual bool has_made_drafts() const { return false; }
   // So many drafts are wanted for the next step. A model makes them for all sequences together (model.h).

@@ -8,7 +8,7 @@ std::unique_ptr<Drafter> make_prediction(const DrafterSources& sources) {
   return std::make_unique<PredictionDrafter>(*sources.prediction);
 }
 std::unique_ptr<Drafter> make_suffix(const DrafterSources& sources) {
-  return std::make_unique<SuffixDrafter>(*sources.finished);
+  return std::make_unique<SuffixDrafter>(*sources.finished, sources.topk);
 }
 std::unique_ptr<Drafter> make_eagle3(const DrafterSources&) { return std::make_unique<HeadDrafter>(); }
 std::unique_ptr<Drafter> make_model(const DrafterSources& sources) {

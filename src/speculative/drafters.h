@@ -23,6 +23,7 @@ struct DrafterSources {
   NgramLengths ngram{};
   const FinishedTexts* finished{nullptr};
   DraftModel* model{nullptr};  // null: there is none
+  int topk{1};                 // tokens for one place, at most
 };
 // Null: the drafter has nothing to say to this request.
 using MakeDrafter = std::function<std::unique_ptr<Drafter>(const DrafterSources& sources)>;

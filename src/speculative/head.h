@@ -9,12 +9,18 @@ namespace nibble::speculative {
 class HeadDrafter final : public Drafter {
  public:
   void push(std::span<const TokenId> tokens) override;
-  void take(std::span<const Draft> drafts) override { drafts_.assign(drafts.begin(), drafts.end()); }
+  void take(const Drafts& drafts) override {
+    drafts_ = drafts;
+    last_ = -1;
+    has_left_ = false;
+  }
   Proposal propose(int most) override;
   bool has_made_drafts() const override { return true; }
 
  private:
-  std::vector<Draft> drafts_;  // of the tokens behind those that were pushed
+  Drafts drafts_;
+  int last_{-1};          // the draft that the text has reached, -1: none yet
+  bool has_left_{false};  // it went on otherwise
 };
 
 }  // namespace nibble::speculative

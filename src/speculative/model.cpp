@@ -5,6 +5,7 @@
 #include <exception>
 #include <utility>
 
+#include "backend/draft_chain.h"
 #include "core/check.h"
 #include "core/clock.h"
 #include "core/log.h"
@@ -14,8 +15,6 @@ namespace {
 
 // A round begins at most so many tokens behind the text: the last draft, where all of them came, and the token behind it.
 constexpr int kUsualLag{2};
-
-const SampleParams kLikeliest{.num_logprobs = 0};
 
 // True if `tokens` and the first text have whole pages in common behind the positions that the first text has filled: it then waits for
 // whoever fills them now, and shares them.
@@ -35,6 +34,7 @@ struct DraftModel::Reading {
 
 DraftModel::DraftModel(const DraftModelOptions& options)
     : options_(options),
+      likeliest_{.num_logprobs = options.topk > 1 ? options.topk : 0},
       full_pool_(options.num_full_pages),
       sliding_pool_(options.num_sliding_pages),
       cache_(full_pool_, sliding_pool_, options.backend->config().window) {
@@ -97,7 +97,7 @@ DraftModel::CatchUp DraftModel::draft(std::span<Reading> readings) {
   for (size_t i = 0; i < readings.size(); ++i) {
     const Reading& reading = readings[i];
     const ModelDrafter& text = *reading.text;
-    outputs[i] = {.token_index = reading.num_rows - 1, .sample = &kLikeliest, .prompt = {}, .output = {}};
+    outputs[i] = {.token_index = reading.num_rows - 1, .sample = &likeliest_, .prompt = {}, .output = {}};
     runs.push_back({.tokens = std::span(text.text_)
                                   .subspan(static_cast<size_t>(reading.first_position),
                                            static_cast<size_t>(reading.num_rows)),
@@ -112,23 +112,23 @@ DraftModel::CatchUp DraftModel::draft(std::span<Reading> readings) {
     num_rounds = std::max(num_rounds, reading.num_drafts);
   }
   const Stopwatch clock;
-  std::vector<Draft> last = step(runs);
+  std::vector<std::vector<Draft>> last = step(runs);
   const double seconds_of_row = clock.seconds() / num_rows;
   for (const Reading& reading : readings) reading.text->pages_->advance(reading.num_rows);
 
-  std::vector<std::vector<Draft>> drafts;
+  std::vector<Drafts> drafts;
   std::vector<ModelDrafter*> texts;
   for (const Reading& reading : readings) {
     if (reading.num_drafts == 0) continue;
-    drafts.push_back({last[texts.size()]});
+    add_level(drafts.emplace_back(), last[texts.size()]);
     texts.push_back(reading.text);
   }
-  outputs.assign(texts.size(), {.token_index = 0, .sample = &kLikeliest, .prompt = {}, .output = {}});
+  outputs.assign(texts.size(), {.token_index = 0, .sample = &likeliest_, .prompt = {}, .output = {}});
   for (int num_made = 1; num_made < num_rounds; ++num_made) {
     runs.clear();
     for (size_t i = 0; i < texts.size(); ++i) {
       if (num_made >= texts[i]->num_wanted_) continue;
-      texts[i]->drafted_.push_back(drafts[i].back().token);
+      texts[i]->drafted_.push_back(likeliest_of_last_level(drafts[i]).token);
       runs.push_back({.tokens = std::span(texts[i]->drafted_).last(1),
                       .first_position = static_cast<int>(texts[i]->text_.size()) - 1 + num_made,
                       .full = texts[i]->pages_->full(),
@@ -138,19 +138,24 @@ DraftModel::CatchUp DraftModel::draft(std::span<Reading> readings) {
     last = step(runs);
     auto next = last.begin();
     for (size_t i = 0; i < texts.size(); ++i)
-      if (num_made < texts[i]->num_wanted_) drafts[i].push_back(*next++);
+      if (num_made < texts[i]->num_wanted_) add_level(drafts[i], *next++);
   }
   for (size_t i = 0; i < texts.size(); ++i) texts[i]->made_.take(drafts[i]);
   return {.prompt_seconds = seconds_of_row * num_of_prompts,
           .answer_seconds = seconds_of_row * (num_behind - num_of_prompts)};
 }
 
-// The likeliest token of each output row.
-std::vector<Draft> DraftModel::step(std::span<const Run> runs) {
-  std::vector<Draft> tokens;
-  for (const SampledToken& token : options_.backend->step({.runs = runs}).outputs)
-    tokens.push_back({.token = token.token, .probability = std::exp(token.logprob)});
-  return tokens;
+// The likeliest tokens of each output row.
+std::vector<std::vector<Draft>> DraftModel::step(std::span<const Run> runs) {
+  std::vector<std::vector<Draft>> levels;
+  for (const SampledToken& chosen : options_.backend->step({.runs = runs}).outputs) {
+    std::vector<Draft>& level = levels.emplace_back();
+    level.push_back({.token = chosen.token, .probability = std::exp(chosen.logprob)});
+    for (const TokenLogprob& other : chosen.top)
+      if (other.token != chosen.token && std::ssize(level) < options_.topk)
+        level.push_back({.token = other.token, .probability = std::exp(other.logprob)});
+  }
+  return levels;
 }
 
 ModelDrafter::ModelDrafter(DraftModel& model) : model_(&model), pages_(model.empty_pages()) {}

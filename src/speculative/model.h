@@ -24,6 +24,7 @@ struct DraftModelOptions {
   std::shared_ptr<Backend> backend{};           // null: no model drafts
   int num_full_pages{0}, num_sliding_pages{0};  // must equal the backend's
   int max_batch_tokens{0};                      // likewise
+  int topk{1};                                  // tokens that it drafts for one place, at most
 };
 
 class ModelDrafter;
@@ -49,9 +50,10 @@ class DraftModel {
   SequencePages empty_pages();
   std::vector<Reading> plan(std::vector<ModelDrafter*> wanting);
   CatchUp draft(std::span<Reading> readings);
-  std::vector<Draft> step(std::span<const Run> runs);
+  std::vector<std::vector<Draft>> step(std::span<const Run> runs);
 
   DraftModelOptions options_;
+  SampleParams likeliest_;
   PagePool full_pool_, sliding_pool_;
   PrefixCache cache_;
   std::vector<ModelDrafter*> wanting_;

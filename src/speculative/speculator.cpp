@@ -1,6 +1,7 @@
 #include "speculative/speculator.h"
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
 #include "core/check.h"
@@ -19,36 +20,84 @@ Chain chain_of(const SpeculationOptions& options) {
   return options.draft_head.empty() ? Chain::kNone : Chain::kHead;
 }
 
+std::unique_ptr<DraftModel> draft_model_of(const SpeculationOptions& options) {
+  if (!options.model.backend) return nullptr;
+  DraftModelOptions model = options.model;
+  model.topk = options.topk;
+  return std::make_unique<DraftModel>(model);
+}
+
 std::array<Acceptance, 3> all_kinds(double kept) {
   return {Acceptance(kept), Acceptance(kept), Acceptance(kept)};
 }
 
+// Puts the likeliest tokens first. None comes before one that it stands behind, whose chance is no less.
+void sort_by_chance(Proposal& proposal, DraftOffer& offer) {
+  const Proposal before = proposal;
+  const std::vector<double> chances = offer.chances;
+  std::vector<size_t> order(chances.size()), place_of(chances.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return chances[a] > chances[b]; });
+  std::vector<int> depths;
+  int deepest = 0;
+  proposal.parents.resize(order.size());
+  for (size_t n = 0; n < order.size(); ++n) {
+    place_of[order[n]] = n;
+    const int parent = parent_of(before.parents, order[n]);
+    const int place = parent < 0 ? -1 : static_cast<int>(place_of[static_cast<size_t>(parent)]);
+    proposal.tokens[n] = before.tokens[order[n]];
+    proposal.parents[n] = place;
+    offer.chances[n] = chances[order[n]];
+    depths.push_back(place < 0 ? 1 : depths[static_cast<size_t>(place)] + 1);
+    deepest = std::max(deepest, depths.back());
+    offer.depths.push_back(deepest);
+  }
+}
+
 }  // namespace
 
-size_t Track::kind_of(const Proposal& proposal, size_t place) {
+size_t Track::kind_of(const Proposal& proposal, double probability) {
   const auto of = [](auto value, auto middle, auto high) {
     return value < middle ? 0u : value < high ? 1u : 2u;
   };
   return proposal.probabilities.empty() ? of(proposal.num_matched, 6, 16)
-                                        : of(proposal.probabilities[place], 0.4f, 0.8f);
+                                        : of(static_cast<float>(probability), 0.4f, 0.8f);
+}
+
+std::vector<size_t> Track::kinds_of(const Proposal& proposal) {
+  std::vector<size_t> kinds;
+  std::vector<double> left(proposal.tokens.size() + 1,
+                           1);  // of the probability behind each token, the text first
+  for (size_t i = 0; i < proposal.tokens.size(); ++i) {
+    const double probability = proposal.probabilities.empty() ? 0 : double{proposal.probabilities[i]};
+    double& rest = left[static_cast<size_t>(parent_of(proposal.parents, i) + 1)];
+    kinds.push_back(kind_of(proposal, probability / rest));
+    rest = std::max(1e-6, rest - probability);
+  }
+  return kinds;
 }
 
 Speculator::Speculator(const SpeculationOptions& options)
     : options_(options),
-      model_(options.model.backend ? std::make_unique<DraftModel>(options.model) : nullptr),
+      model_(draft_model_of(options)),
       controller_(chain_of(options)),
       acceptance_(options.drafters.size(), all_kinds(kKeptOfAll)),
+      acceptance_of_others_(acceptance_),
       is_drafting_(!options.by_cost) {
-  NIBBLE_CHECK(options_.max_drafts > 0 && options_.max_drafts <= kMaxDrafts, "{} drafts",
-               options_.max_drafts);
+  NIBBLE_CHECK(options_.max_drafts > 0 && options_.max_drafts <= kMaxDrafts && options_.topk > 0 &&
+                   options_.topk <= kMaxTopk,
+               "{} drafts, {} for one place", options_.max_drafts, options_.topk);
 }
 
 std::unique_ptr<Track> Speculator::start(std::span<const TokenId> prompt,
                                          const Prediction* prediction) const {
   auto track = std::make_unique<Track>();
   for (size_t i = 0; i < options_.drafters.size(); ++i) {
-    auto drafter = options_.drafters[i](
-        {.prediction = prediction, .ngram = options_.ngram, .finished = &finished_, .model = model_.get()});
+    auto drafter = options_.drafters[i]({.prediction = prediction,
+                                         .ngram = options_.ngram,
+                                         .finished = &finished_,
+                                         .model = model_.get(),
+                                         .topk = options_.topk});
     if (!drafter) continue;
     drafter->push(prompt);
     track->lines_.push_back({.index = i, .drafter = std::move(drafter), .acceptance = all_kinds(kKeptOfOne)});
@@ -59,23 +108,63 @@ std::unique_ptr<Track> Speculator::start(std::span<const TokenId> prompt,
 void Speculator::push(Track& track, TokenId token) {
   for (Track::Line& line : track.lines_) {
     line.drafter->push({&token, 1});
-    const std::vector<TokenId>& watched = line.watched.tokens;
-    if (watched.empty()) continue;
-    const bool is_right = watched[line.num_right] == token;
-    const size_t kind = Track::kind_of(line.watched, line.num_right);
-    line.acceptance[kind].add(static_cast<int>(line.num_right), is_right);
-    acceptance_[line.index][kind].add(static_cast<int>(line.num_right), is_right);
+    const Proposal& watched = line.watched;
+    if (watched.tokens.empty()) continue;
+    const std::vector<size_t> kinds = Track::kinds_of(watched);
+    const int parent = line.last_right;
+    bool is_first = true, is_right = false;
+    for (size_t i = 0; i < watched.tokens.size() && !is_right; ++i) {
+      if (parent_of(watched.parents, i) != parent) continue;
+      is_right = watched.tokens[i] == token;
+      if (std::exchange(is_first, false)) {
+        line.acceptance[kinds[i]].add(line.num_right, is_right);
+        acceptance_[line.index][kinds[i]].add(line.num_right, is_right);
+      } else {
+        acceptance_of_others_[line.index][kinds[i]].add(0, is_right);
+      }
+      if (is_right) line.last_right = static_cast<int>(i);
+    }
     line.num_right += is_right;
-    if (is_right && line.num_right < watched.size()) continue;
+    const auto is_behind_it = [&](size_t i) { return parent_of(watched.parents, i) == line.last_right; };
+    bool goes_on = false;
+    for (size_t i = 0; i < watched.tokens.size() && is_right; ++i) goes_on |= is_behind_it(i);
+    if (goes_on) continue;
     line.num_misses = line.num_right > 0 ? 0 : line.num_misses + 1;
     line.num_steps_to_wait = std::min(1 << std::min(line.num_misses, 8), kMostStepsToWait) - 1;
     line.watched = {};
+    line.last_right = -1;
     line.num_right = 0;
   }
 }
 
-void Speculator::take(Track& track, std::span<const Draft> drafts) {
+void Speculator::take(Track& track, const Drafts& drafts) {
   for (Track::Line& line : track.lines_) line.drafter->take(drafts);
+}
+
+// [i] that token i is right, and those that lead to it.
+std::vector<double> Speculator::chances_of(const Track::Line& line, const Proposal& proposal) const {
+  const std::vector<size_t> kinds = Track::kinds_of(proposal);
+  std::vector<double> chances;
+  std::vector<int> depths;
+  // Behind each token, the text first: that it is right, and those that stood first behind it are not.
+  std::vector<double> left(proposal.tokens.size() + 1, -1);
+  left[0] = 1;
+  std::vector<bool> has_first(left.size());
+  for (size_t i = 0; i < proposal.tokens.size(); ++i) {
+    const int parent = parent_of(proposal.parents, i);
+    const auto behind = static_cast<size_t>(parent + 1);
+    depths.push_back(parent < 0 ? 0 : depths[static_cast<size_t>(parent)] + 1);
+    const double of_all =
+        has_first[behind] ? acceptance_of_others_[line.index][kinds[i]].chance(0, kFirstChance, kFirstWeight)
+                          : acceptance_[line.index][kinds[i]].chance(depths[i], kFirstChance, kFirstWeight);
+    const double chance =
+        has_first[behind] ? of_all : line.acceptance[kinds[i]].chance(depths[i], of_all, kWeightOfAll);
+    has_first[behind] = true;
+    chances.push_back(left[behind] * chance);
+    left[behind] *= 1 - chance;
+    left[i + 1] = chances[i];
+  }
+  return chances;
 }
 
 // The proposal of the drafter that is expected to be right the longest.
@@ -89,21 +178,15 @@ Speculator::Best Speculator::best_of(Track& track, int most) {
     }
     Proposal proposal = line.drafter->propose(most);
     if (proposal.tokens.empty()) continue;
-    std::vector<double> chances;
-    double chance = 1, sum = 0;
-    for (int place = 0; place < static_cast<int>(proposal.tokens.size()); ++place) {
-      const size_t kind = Track::kind_of(proposal, static_cast<size_t>(place));
-      const double of_all = acceptance_[line.index][kind].chance(place, kFirstChance, kFirstWeight);
-      chance *= line.acceptance[kind].chance(place, of_all, kWeightOfAll);
-      chances.push_back(chance);
-      sum += chance;
-    }
+    std::vector<double> chances = chances_of(line, proposal);
+    const double sum = std::accumulate(chances.begin(), chances.end(), 0.0);
     if (line.watched.tokens.empty()) line.watched = proposal;
     if (sum <= best_sum) continue;
     best_sum = sum;
-    best = {std::move(proposal.tokens), std::move(chances)};
+    best = {std::move(proposal), {.chances = std::move(chances)}};
     if (!options_.by_cost) break;
   }
+  if (options_.by_cost) sort_by_chance(best.proposal, best.offer);
   return best;
 }
 
@@ -111,8 +194,9 @@ void Speculator::choose(int num_rows, int num_sequences, int num_rows_left, std:
   std::vector<DraftOffer> offers(choices.size());
   for (size_t i = 0; i < choices.size(); ++i) {
     Best best = best_of(*choices[i].track, std::min(choices[i].most, options_.max_drafts));
-    choices[i].tokens = std::move(best.tokens);
-    offers[i].chances = std::move(best.chances);
+    choices[i].tokens = std::move(best.proposal.tokens);
+    choices[i].parents = std::move(best.proposal.parents);
+    offers[i] = std::move(best.offer);
   }
   if (!options_.by_cost) return;
   // What a step with a prompt costs is not measured, so nobody knows what drafts add to it.
@@ -126,6 +210,7 @@ void Speculator::choose(int num_rows, int num_sequences, int num_rows_left, std:
   is_drafting_ = controller_.num_to_draft() > 0;
   for (size_t i = 0; i < choices.size(); ++i) {
     choices[i].tokens.resize(static_cast<size_t>(offers[i].num_taken));
+    if (!choices[i].parents.empty()) choices[i].parents.resize(choices[i].tokens.size());
     is_drafting_ |= offers[i].num_taken > 0;
   }
 }

@@ -18,10 +18,14 @@
 
 namespace nibble::speculative {
 
+inline constexpr int kMaxTopk{8};
+
 struct SpeculationOptions {
   std::vector<MakeDrafter> drafters{};  // none: nothing is drafted
   bool by_cost{true};                   // the controller decides; else all that is proposed is drafted
   int max_drafts{16};                   // of a sequence in a step, at most kMaxDrafts
+  // Tokens for one place, at most kMaxTopk. More than 1: drafts are trees, where the backend takes them.
+  int topk{1};
   NgramLengths ngram{};
   // A folder with a draft head, which the backend must have been given (setup/speculation.h). Empty: there is none.
   std::filesystem::path draft_head{};
@@ -39,7 +43,9 @@ class Track {
   friend class Speculator;
   // Proposals that match much of the text are another thing than those that match little of it, and so are drafts that a head is sure of.
   static constexpr size_t kNumKinds{3};
-  static size_t kind_of(const Proposal& proposal, size_t place);
+  // `probability`: of this token, where those that stand before it at its place are wrong.
+  static size_t kind_of(const Proposal& proposal, double probability);
+  static std::vector<size_t> kinds_of(const Proposal& proposal);  // of each token
 
   struct Line {
     size_t index;  // of the drafter, in the options
@@ -47,7 +53,7 @@ class Track {
     std::array<Acceptance, kNumKinds> acceptance;
     // A proposal that is compared with what comes.
     Proposal watched{};
-    size_t num_right{0};
+    int last_right{-1}, num_right{0};  // the token that has come last, and how many have
     // One that has been wrong is not asked in each step.
     int num_misses{0}, num_steps_to_wait{0};
   };
@@ -63,13 +69,14 @@ class Speculator {
   // A token came.
   void push(Track& track, TokenId token);
   // The backend's head drafted these behind the tokens that came.
-  void take(Track& track, std::span<const Draft> drafts);
+  void take(Track& track, const Drafts& drafts);
   void finish(std::span<const TokenId> answer) { finished_.add(answer); }
 
   struct Choice {
     Track* track{nullptr};
     int most{0};                    // tokens that have room
     std::vector<TokenId> tokens{};  // the choice
+    std::vector<int> parents{};     // what each stands behind, as parent_of() has it
   };
   // Fills in the drafts of the next step, whose size without drafts is given.
   void choose(int num_rows, int num_sequences, int num_rows_left, std::span<Choice> choices);
@@ -77,6 +84,7 @@ class Speculator {
   void consider(int num_rows, int num_sequences, int num_rows_left, std::span<Choice> choices);
   // Tokens that the head or the model is to draft for each sequence in that step, for the one after it.
   int num_to_draft() const;
+  int topk() const { return options_.topk; }  // for each of the places that the head drafts for
   bool has_head() const { return !options_.draft_head.empty(); }
   // The model makes so many drafts behind each of the texts, where there is a model.
   DraftModel::CatchUp make_drafts(std::span<Track* const> tracks, int num_drafts);
@@ -86,17 +94,20 @@ class Speculator {
   bool is_drafting() const { return is_drafting_; }
 
  private:
+  // The tokens of a proposal, and what is believed of them.
   struct Best {
-    std::vector<TokenId> tokens{};
-    std::vector<double> chances{};
+    Proposal proposal{};
+    DraftOffer offer{};
   };
+  std::vector<double> chances_of(const Track::Line& line, const Proposal& proposal) const;
   Best best_of(Track& track, int most);
 
   SpeculationOptions options_;
   FinishedTexts finished_;
   std::unique_ptr<DraftModel> model_;
   Controller controller_;
-  std::vector<std::array<Acceptance, Track::kNumKinds>> acceptance_;  // of all sequences, by drafter
+  // Of all sequences, by drafter: of the first token for a place, by place; and of the others, where those before them are wrong.
+  std::vector<std::array<Acceptance, Track::kNumKinds>> acceptance_, acceptance_of_others_;
   bool is_drafting_;
 };
 

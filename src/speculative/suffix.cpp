@@ -1,6 +1,7 @@
 #include "speculative/suffix.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 namespace nibble::speculative {
@@ -57,15 +58,22 @@ Proposal SuffixDrafter::propose(int most) {
   Proposal proposal;
   for (const Occurrence& place : places)
     proposal.num_matched = std::max(proposal.num_matched, place.num_matched);
+  // What may come next: a token behind one that is proposed, and the places that have both.
+  struct Candidate {
+    double chance;
+    int parent, depth;
+    TokenId token;
+    std::vector<Occurrence> places;
+  };
+  std::vector<Candidate> candidates;
   // A place with a longer match says more. A proposal is no longer than twice what matched.
   const auto weight = [](const Occurrence& place) { return place.num_matched * place.num_matched; };
-  const int end = std::min(most, 2 * proposal.num_matched);
-  double chance = 1;
-  for (int i = 0; i < end; ++i) {
+  const auto add_candidates = [&](double chance, int parent, int depth, std::vector<Occurrence> at) {
+    if (depth == 2 * proposal.num_matched) return;
     std::vector<std::pair<TokenId, int>> votes;  // few
     int sum = 0;
-    for (const Occurrence& place : places) {
-      const TokenId token = place.at(static_cast<size_t>(i));
+    for (const Occurrence& place : at) {
+      const TokenId token = place.at(static_cast<size_t>(depth));
       sum += weight(place);
       const auto vote =
           std::find_if(votes.begin(), votes.end(), [&](const auto& v) { return v.first == token; });
@@ -74,14 +82,28 @@ Proposal SuffixDrafter::propose(int most) {
       else
         votes.emplace_back(token, weight(place));
     }
-    const auto best = std::max_element(votes.begin(), votes.end(),
-                                       [](const auto& a, const auto& b) { return a.second < b.second; });
-    if (best == votes.end() || best->first == kEndOfAnswer) break;
-    chance *= static_cast<double>(best->second) / sum;
-    if (chance < kMinShare) break;
-    proposal.tokens.push_back(best->first);
-    std::erase_if(places,
-                  [&](const Occurrence& place) { return place.at(static_cast<size_t>(i)) != best->first; });
+    std::stable_sort(votes.begin(), votes.end(),
+                     [](const auto& a, const auto& b) { return a.second > b.second; });
+    for (size_t n = 0; n < std::min(votes.size(), static_cast<size_t>(topk_)); ++n) {
+      const TokenId token = votes[n].first;
+      const double chance_of_it = chance * votes[n].second / sum;
+      if (token == kEndOfAnswer || chance_of_it < kMinShare) continue;
+      Candidate& candidate = candidates.emplace_back(Candidate{chance_of_it, parent, depth, token, {}});
+      std::copy_if(at.begin(), at.end(), std::back_inserter(candidate.places),
+                   [&](const Occurrence& place) { return place.at(static_cast<size_t>(depth)) == token; });
+    }
+  };
+  add_candidates(1, -1, 0, std::move(places));
+  while (!candidates.empty() && std::ssize(proposal.tokens) < most) {
+    const auto best =
+        std::max_element(candidates.begin(), candidates.end(),
+                         [](const Candidate& a, const Candidate& b) { return a.chance < b.chance; });
+    Candidate next = std::move(*best);
+    candidates.erase(best);
+    proposal.tokens.push_back(next.token);
+    proposal.parents.push_back(next.parent);
+    add_candidates(next.chance, static_cast<int>(proposal.tokens.size()) - 1, next.depth + 1,
+                   std::move(next.places));
   }
   return proposal;
 }

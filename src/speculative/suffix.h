@@ -1,6 +1,6 @@
 // Suffix decoding (arXiv 2411.04975): looks for the longest end of the sequence that occurred before, in the sequence itself or in an
-// answer that this engine has finished, and counts what followed there. The counts decide which token is proposed, and when a proposal
-// ends.
+// answer that this engine has finished, and counts what followed there. The counts decide which tokens are proposed, and when a proposal
+// ends. A tree of them goes on wherever that is likeliest.
 //
 // In place of a suffix tree an index leads to the latest places of a few tokens, and a bounded number of them is looked at: a
 // proposal takes a few microseconds, a token of the text a few bytes.
@@ -46,8 +46,8 @@ class FinishedTexts {
 
 class SuffixDrafter final : public Drafter {
  public:
-  // `finished` must outlive this.
-  explicit SuffixDrafter(const FinishedTexts& finished) : finished_(&finished) {}
+  // `finished` must outlive this. At most `topk` tokens are proposed for one place.
+  explicit SuffixDrafter(const FinishedTexts& finished, int topk = 1) : finished_(&finished), topk_(topk) {}
   void push(std::span<const TokenId> tokens) override {
     for (const TokenId token : tokens) text_.push(token);
   }
@@ -55,6 +55,7 @@ class SuffixDrafter final : public Drafter {
 
  private:
   const FinishedTexts* finished_;
+  int topk_;
   IndexedText text_;
 };
 

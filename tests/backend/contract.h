@@ -51,6 +51,49 @@ TEST_P(BackendBits, AreTheSameForDecodeRowsAmongChunksOfAPrompt) {
   EXPECT_EQ(mixed.logits(2), logits_alone(prompt));
 }
 
+// The right drafts come late in the tree, behind wrong ones for the same places, which have wrong ones behind them. Before it, between and
+// behind it lie ends of pages and of windows.
+TEST_P(BackendBits, AreTheSameInATreeOfDraftsAndBehindIt) {
+  if (!feeder().takes_trees()) GTEST_SKIP() << "drafts are chains here";
+  const auto wrong = [](TokenId token) { return token == 0 ? 1 : token - 1; };
+  struct Case {
+    int length;
+    size_t num_known;
+  };
+  for (const auto [length, num_known] : {Case{14, 1}, Case{26, 3}, Case{97, 1}}) {
+    SCOPED_TRACE(length);
+    const std::vector<TokenId> other = ids(40, 71);
+    std::vector<TokenId> text = ids(length, 70);
+    Feeder plain = feeder(), drafted = feeder();
+    plain.feed({{0, text}});
+    for (int n = 0; n < 9; ++n) {
+      text.push_back(plain.likeliest_next(0));
+      plain.feed({{0, std::span(text).last(1)}});
+    }
+    const auto all = std::span<const TokenId>(text);
+    const auto prompt = all.first(static_cast<size_t>(length)), known = all.subspan(prompt.size(), num_known);
+    const auto g = all.subspan(prompt.size() + num_known);
+    const std::vector<TokenId> drafts{wrong(g[0]), wrong(g[0]), g[0], wrong(g[1]),
+                                      wrong(g[2]), g[1],        g[2], wrong(g[3])};
+    const std::vector<int> parents{-1, 0, -1, 2, 3, 2, 5, 6};
+    drafted.feed({{0, prompt}, {1, std::span(other).first(20)}});
+    std::vector<int> kept;
+    const auto logits = drafted.feed_tree({0, known}, drafts, parents, {1, std::span(other).last(20)}, kept);
+    EXPECT_EQ(kept, (std::vector<int>{2, 5, 6}));
+    for (size_t draft = 0; draft < drafts.size(); ++draft) {
+      std::vector<TokenId> path;
+      for (int at = static_cast<int>(draft); at >= 0; at = parents[static_cast<size_t>(at)])
+        path.insert(path.begin(), drafts[static_cast<size_t>(at)]);
+      path.insert(path.begin(), text.begin(), text.begin() + std::ssize(prompt) + std::ssize(known));
+      const std::vector<float> alone = logits_alone(path);
+      EXPECT_TRUE(std::equal(logits[draft].rbegin(), logits[draft].rend(), alone.rbegin())) << draft;
+    }
+    drafted.feed({{0, g.subspan(3)}});
+    EXPECT_EQ(drafted.logits(0), plain.logits(0));
+    EXPECT_EQ(drafted.logits(1), logits_alone(other));
+  }
+}
+
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(BackendOutputs);
 
 TEST_P(BackendOutputs, AreThoseThatAreAskedForInTheirOrder) {

@@ -74,11 +74,56 @@ TEST(DraftSlots, DraftNothingBehindARowThatChoseNoToken) {
   EXPECT_TRUE(SlotsOfRun(2, 0, 1, {-1}).slots().chains.empty());
 }
 
-TEST(BestDraft, IsTheLikeliestTokenWithItsProbability) {
+// Known 10; drafts 20 and 21 behind it, 30 and 31 behind 21, 40 behind 31.
+struct SlotsOfTree : SlotsOfRun {
+  std::vector<int> parents{-1, 0, 0, 2, 2, 4};
+  explicit SlotsOfTree(const std::vector<TokenId>& choices) : SlotsOfRun(6, 5, 0, choices) {
+    tokens = {10, 20, 21, 30, 31, 40};
+    run.parents = parents;
+  }
+};
+
+TEST(DraftSlots, OfATreeAreThoseOfItsRightDrafts) {
+  const DraftSlots all = SlotsOfTree({21, 0, 31, 0, 40, 50}).slots();
+  EXPECT_EQ(all.rows, (std::vector<int>{0, 2, 4, 5}));
+  EXPECT_EQ(all.next, (std::vector<TokenId>{21, 31, 40, 50}));
+  ASSERT_EQ(all.chains.size(), 1u);
+  EXPECT_EQ(all.chains[0].row, 3);
+  EXPECT_EQ(all.chains[0].position, 103);
+  const DraftSlots none = SlotsOfTree({99, 30, 30, 0, 40, 50}).slots();
+  EXPECT_EQ(none.rows, (std::vector<int>{0}));
+  EXPECT_EQ(none.next, (std::vector<TokenId>{99}));
+  EXPECT_EQ(none.chains[0].position, 100);
+  SlotsOfTree tree({21, 0, 30, 77, 40, 50});
+  SlotsOfRun before(3, 0, 2, {13});  // a run before it in the batch
+  const std::vector<nibble::Run> runs{before.run, tree.run};
+  std::vector<SampledToken> chosen = before.chosen;
+  chosen.insert(chosen.end(), tree.chosen.begin(), tree.chosen.end());
+  const DraftSlots second = draft_slots({.runs = runs}, chosen);
+  EXPECT_EQ(second.rows, (std::vector<int>{0, 1, 2, 3, 5, 6}));
+  EXPECT_EQ(second.next, (std::vector<TokenId>{11, 12, 13, 21, 30, 77}));
+  EXPECT_EQ(second.chains[1].row, 5);
+  EXPECT_EQ(second.chains[1].position, 102);
+}
+
+TEST(BestDrafts, AreTheLikeliestTokensWithTheirProbabilities) {
   const std::vector<float> logits{0, 0, std::log(2.0f)};
-  const Draft draft = best_draft(logits, std::vector<TokenId>{5, 6, 900});
-  EXPECT_EQ(draft.token, 900);
-  EXPECT_FLOAT_EQ(draft.probability, 0.5f);
+  const std::vector<TokenId> tokens{5, 6, 900};
+  const std::vector<Draft> best = best_drafts(logits, tokens, 2);
+  ASSERT_EQ(best.size(), 2u);
+  EXPECT_EQ(best[0].token, 900);
+  EXPECT_FLOAT_EQ(best[0].probability, 0.5f);
+  EXPECT_EQ(best[1].token, 5);
+  EXPECT_FLOAT_EQ(best[1].probability, 0.25f);
+  EXPECT_EQ(best_drafts(logits, tokens, 9).size(), 3u);
+}
+
+TEST(AddLevel, PutsEachBehindTheLikeliestOfThePlaceBefore) {
+  Drafts drafts;
+  for (const TokenId first : {10, 20, 30})
+    add_level(drafts, std::vector<Draft>{{.token = first}, {.token = first + 1}});
+  EXPECT_EQ(drafts.parents, (std::vector<int>{-1, -1, 0, 0, 2, 2}));
+  EXPECT_EQ(likeliest_of_last_level(drafts).token, 30);
 }
 
 TEST(WithScratchPage, PutsItBehindThePagesOfTheRun) {

@@ -70,4 +70,71 @@ inline DraftRounds run_draft_rounds(Backend& backend, std::span<const TokenId> p
   return done;
 }
 
+// Runs rounds in which the drafts are trees, greedy. In each the head's next drafts must be, to the bit, those that it makes behind the same
+// text run as a prompt, by `fresh`. Both backends have `num_pages` pages of each kind. Counts the drafts that are right and not the first
+// for their place.
+inline void expect_drafts_behind_trees_as_behind_prompts(Backend& backend, Backend& fresh,
+                                                         std::span<const TokenId> prompt, int num_tokens,
+                                                         int depth, int topk, int num_pages,
+                                                         int& num_others_right) {
+  const SampleParams greedy;
+  PagePool full(num_pages), sliding(num_pages);
+  SequencePages pages(full, sliding, backend.config().window);
+  std::vector<TokenId> known(prompt.begin(), prompt.end());
+  Drafts drafts;
+  while (std::ssize(known) < std::ssize(prompt) + num_tokens) {
+    const int first = pages.length();
+    std::vector<TokenId> tokens(known.begin() + first, known.end());
+    const auto num_known = static_cast<int>(tokens.size());
+    std::vector<int> parents;
+    for (int i = 0; i < num_known; ++i) parents.push_back(i - 1);
+    for (const Draft& draft : drafts.tokens) tokens.push_back(draft.token);
+    for (const int parent : drafts.parents) parents.push_back(num_known + parent);
+    std::vector<OutputRow> outputs;
+    for (int row = num_known - 1; row < static_cast<int>(tokens.size()); ++row)
+      outputs.push_back({.token_index = row, .sample = &greedy});
+    ASSERT_TRUE(pages.reserve(static_cast<int>(tokens.size())));
+    const Run run{.tokens = tokens,
+                  .first_position = first,
+                  .full = pages.full(),
+                  .sliding = pages.sliding(),
+                  .outputs = outputs,
+                  .num_drafted = static_cast<int>(drafts.tokens.size()),
+                  .parents = drafts.tokens.empty() ? std::span<const int>{} : parents,
+                  .num_to_draft = depth,
+                  .draft_topk = topk};
+    const StepResult result = backend.step({.runs = {&run, 1}});
+    known.push_back(result.outputs[0].token);
+    const std::vector<int> none, &kept = result.kept.empty() ? none : result.kept[0];
+    for (const int row : kept) {
+      known.push_back(result.outputs[static_cast<size_t>(row - num_known + 1)].token);
+      num_others_right +=
+          row > 0 && parents[static_cast<size_t>(row)] == parents[static_cast<size_t>(row) - 1];
+    }
+    pages.advance(num_known + static_cast<int>(kept.size()));
+    drafts = result.drafts[0];
+
+    PagePool fresh_full(num_pages), fresh_sliding(num_pages);
+    SequencePages fresh_pages(fresh_full, fresh_sliding, backend.config().window);
+    const std::span<const TokenId> text(known.data(), known.size() - 1);
+    ASSERT_TRUE(fresh_pages.reserve(static_cast<int>(text.size())));
+    const OutputRow last{.token_index = static_cast<int>(text.size()) - 1, .sample = &greedy};
+    const Run prefill{.tokens = text,
+                      .full = fresh_pages.full(),
+                      .sliding = fresh_pages.sliding(),
+                      .outputs = {&last, 1},
+                      .num_to_draft = depth,
+                      .draft_topk = topk};
+    const StepResult expected = fresh.step({.runs = {&prefill, 1}});
+    ASSERT_EQ(expected.outputs[0].token, known.back());
+    EXPECT_EQ(drafts.first_position, expected.drafts[0].first_position);
+    EXPECT_EQ(drafts.parents, expected.drafts[0].parents);
+    ASSERT_EQ(drafts.tokens.size(), static_cast<size_t>(depth * topk));
+    for (size_t i = 0; i < drafts.tokens.size(); ++i) {
+      EXPECT_EQ(drafts.tokens[i].token, expected.drafts[0].tokens[i].token);
+      EXPECT_EQ(drafts.tokens[i].probability, expected.drafts[0].tokens[i].probability);
+    }
+  }
+}
+
 }  // namespace nibble

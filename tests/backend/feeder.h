@@ -61,6 +61,63 @@ class Feeder {
       feed({{sequence, tokens.subspan(first, std::min(chunk, tokens.size() - first))}});
   }
 
+  // Runs tokens that are known and a tree of drafts behind the last of them (`parents`: the draft that each stands behind, -1: none), in one
+  // step with other parts. Adds the logits of the known tokens and of the right drafts, greedy, to the sequence's. Returns those of all
+  // drafts, and the right ones in `kept`.
+  std::vector<std::vector<float>> feed_tree(const Part& known, std::span<const TokenId> drafts,
+                                            std::span<const int> parents, const Part& other,
+                                            std::vector<int>& kept) {
+    const SampleParams greedy;
+    const auto num_known = static_cast<int>(known.tokens.size());
+    const auto vocab = static_cast<ptrdiff_t>(backend_->config().vocab);
+    std::vector<TokenId> tokens(known.tokens.begin(), known.tokens.end());
+    tokens.insert(tokens.end(), drafts.begin(), drafts.end());
+    std::vector<int> run_parents;
+    for (int i = 0; i < num_known; ++i) run_parents.push_back(i - 1);
+    for (const int parent : parents) run_parents.push_back(num_known + parent);
+    std::vector<OutputRow> outputs, other_outputs;
+    for (int i = 0; i < std::ssize(tokens); ++i) outputs.push_back({.token_index = i, .sample = &greedy});
+    for (int i = 0; i < std::ssize(other.tokens); ++i) other_outputs.push_back({.token_index = i});
+    SequencePages &pages = sequences_[known.sequence].pages, &other_pages = sequences_[other.sequence].pages;
+    EXPECT_TRUE(pages.reserve(static_cast<int>(tokens.size())));
+    EXPECT_TRUE(other_pages.reserve(static_cast<int>(other.tokens.size())));
+    const Run runs[]{{.tokens = other.tokens,
+                      .first_position = other_pages.length(),
+                      .full = other_pages.full(),
+                      .sliding = other_pages.sliding(),
+                      .outputs = other_outputs},
+                     {.tokens = tokens,
+                      .first_position = pages.length(),
+                      .full = pages.full(),
+                      .sliding = pages.sliding(),
+                      .outputs = outputs,
+                      .num_drafted = static_cast<int>(drafts.size()),
+                      .parents = run_parents}};
+    const StepResult result = backend_->step({.runs = runs, .want_logits = true});
+    auto next = result.logits.begin();
+    const auto take = [&](int sequence, ptrdiff_t num_rows) {
+      auto& logits = sequences_[sequence].logits;
+      logits.insert(logits.end(), next, next + num_rows * vocab);
+      next += num_rows * vocab;
+    };
+    take(other.sequence, std::ssize(other.tokens));
+    take(known.sequence, num_known);
+    std::vector<std::vector<float>> of_drafts;
+    for (size_t i = 0; i < drafts.size(); ++i, next += vocab) of_drafts.emplace_back(next, next + vocab);
+    kept.clear();
+    for (const int row : result.kept.at(1)) {
+      kept.push_back(row - num_known);
+      auto& logits = sequences_[known.sequence].logits;
+      const std::vector<float>& of_draft = of_drafts[kept.back()];
+      logits.insert(logits.end(), of_draft.begin(), of_draft.end());
+    }
+    pages.advance(num_known + static_cast<int>(kept.size()));
+    pages.give_back_unfilled();
+    other_pages.advance(static_cast<int>(other.tokens.size()));
+    return of_drafts;
+  }
+  bool takes_trees() const { return backend_->takes_trees(); }
+
   const std::vector<float>& logits(int sequence) const { return sequences_[sequence].logits; }
   TokenId likeliest_next(int sequence) const {
     const auto last = logits(sequence).end() - backend_->config().vocab;

@@ -68,8 +68,10 @@ def test_every_way_to_draft_gives_the_answers_of_none():
     config = '{"method": "ngram", "num_speculative_tokens": 7, "prompt_lookup_min": 2}'
     head = json.dumps({"method": "eagle3", "model": str(HEAD), "num_speculative_tokens": 3})
     model = json.dumps({"method": "draft_model", "model": "tiny", "num_speculative_tokens": 3})
+    tree = '{"method": "suffix", "num_speculative_tokens": 8, "topk": 3}'
+    tree_of_head = json.dumps({"method": "eagle3", "model": str(HEAD), "num_speculative_tokens": 6, "topk": 2})
     by_cost = [("--speculate", "auto"), ("--speculate", f"eagle3={HEAD}"), ("--speculate", "model=tiny")]
-    configs = [("--speculative-config", how) for how in (config, head, model)]
+    configs = [("--speculative-config", how) for how in (config, head, model, tree, tree_of_head)]
     always = [("--speculate", "suffix"), *configs]
     for flags in by_cost + always:
         with serving(*flags) as server:
@@ -130,6 +132,7 @@ def test_what_cannot_be_drafted_with_is_refused_in_a_line():
         (("--speculate", "model=synthetic:gpt-oss-20b"), b"a vocabulary of 201088 tokens and tiny one of 4096"),
         (("--speculate", "eagle3=/nowhere"), b"/nowhere: is no draft head"),
         (("--speculate", f"eagle3={HEAD.parents[1] / 'tiny-gpt-oss'}"), b"'architectures'"),
+        (("--speculative-config", '{"method": "suffix", "topk": 9}'), b"topk must be a whole number from 1 to 8"),
         (("--speculative-config", '{"method": "medusa"}'), b"must be ngram, suffix, eagle3 or draft_model"),
         (("--speculate", "auto", "--speculative-config", '{"method": "ngram"}'), b"leave one out"),
     ]:

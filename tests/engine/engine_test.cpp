@@ -381,6 +381,64 @@ TEST_P(EngineFault, OptionsThatNoRequestCouldRunWithAreRefused) {
 
 // ---- prompts that begin alike, and pages that run out ----
 
+// A backend that takes chains of drafts alone.
+struct ChainBackend : ToyBackend {
+  using ToyBackend::ToyBackend;
+  bool takes_trees() const override { return false; }
+};
+
+TEST(EngineTrees, AreChainsWhereTheBackendTakesNoneAndCostDecidesElseRefused) {
+  EngineOptions given = options();
+  given.speculation = drafts_of(likeliest(toy_logits), 5, 2);
+  ChainBackend backend(given, toy_logits);
+  EXPECT_THAT(error_of([&] { Engine(backend, tokenizer(), given); }),
+              HasSubstr("topk is 2, which makes trees of drafts, and the toy backend takes chains"));
+  given.speculation.by_cost = true;
+  Engine engine(backend, tokenizer(), given);
+}
+
+// The drafter makes the same trees of few right tokens and many wrong ones in every step.
+TEST(EngineTrees, GiveTokensOfBranchesThatAreNotTheFirst) {
+  struct Second final : speculative::Drafter {
+    void push(std::span<const TokenId> tokens) override {
+      text.insert(text.end(), tokens.begin(), tokens.end());
+    }
+    speculative::Proposal propose(int most) override {
+      if (most < 6) return {};
+      std::vector<TokenId> context = text;
+      speculative::Proposal proposal;
+      int parent = -1;
+      for (int place = 0; place < 3; ++place) {
+        const TokenId right = likeliest(toy_logits)(context);
+        context.push_back(right);
+        for (const TokenId token : {right == 7 ? 8 : 7, right}) {
+          proposal.tokens.push_back(token);
+          proposal.parents.push_back(parent);
+        }
+        parent = static_cast<int>(proposal.tokens.size()) - 1;
+      }
+      return proposal;
+    }
+    std::vector<TokenId> text{};
+  };
+  EngineOptions given{
+      .num_full_pages = 200, .num_sliding_pages = 100, .max_batch_tokens = 64, .max_sequences = 8};
+  given.speculation = {
+      .drafters = {[](const speculative::DrafterSources&) { return std::make_unique<Second>(); }},
+      .by_cost = false,
+      .max_drafts = 6,
+      .topk = 2};
+  ToyBackend backend(given, toy_logits);
+  Engine engine(backend, tokenizer(), given);
+  Answers answers(engine);
+  const GenerationRequest asked = request(tokens_of("Once upon a time"), 41);
+  const Answer& answer = answers.wait_for(engine.submit(asked));
+  EXPECT_EQ(answer.tokens, run_alone(asked));
+  // Four tokens a step behind the first, until the answer's end leaves no room for six drafts.
+  EXPECT_EQ(answer.finished->drafts.num_accepted, 3 * answer.finished->drafts.num_drafts);
+  EXPECT_GE(answer.finished->drafts.num_drafts, 8u);
+}
+
 TEST_P(EnginePrefix, TheAnswersAreThoseOfTheModelWithSharedPagesAndWithout) {
   for (const bool prefix_cache : {true, false}) {
     std::mt19937 random(3);

@@ -28,6 +28,7 @@ struct SpeculatingBackend {
   size_t num_requests;
   int max_tokens;
   bool is_slow;  // the requests are too few for every drafter to be right and wrong
+  bool takes_trees{true};
 };
 
 class SpeculationOnBackend : public testing::TestWithParam<SpeculatingBackend> {
@@ -201,8 +202,9 @@ class SpeculationOnBackend : public testing::TestWithParam<SpeculatingBackend> {
     }
   }
 
-  static speculative::SpeculationOptions drafter(std::string_view name, bool by_cost, int max_drafts) {
-    speculative::SpeculationOptions options{.by_cost = by_cost, .max_drafts = max_drafts};
+  static speculative::SpeculationOptions drafter(std::string_view name, bool by_cost, int max_drafts,
+                                                 int topk = 1) {
+    speculative::SpeculationOptions options{.by_cost = by_cost, .max_drafts = max_drafts, .topk = topk};
     options.ngram = {.least = 2, .most = 8};
     if (name == "all" || name == speculative::kHeadDrafter)
       options.draft_head = test::source_path("models/tiny-gpt-oss-eagle3/specforge");
@@ -258,6 +260,29 @@ TEST_P(SpeculationOnBackend, MixedRequestsAreAnsweredToTheBitAsWithout) {
   expect_same(serve(all, drafter("model", true, 16)), plain);
 }
 
+// Trees of drafts, and on the way the same as above.
+TEST_P(SpeculationOnBackend, MixedRequestsAreAnsweredToTheBitWithTrees) {
+  if (!GetParam().takes_trees) GTEST_SKIP() << "drafts are chains here";
+  const std::vector<Asked> all = mixed_requests(GetParam().num_requests, GetParam().max_tokens);
+  const Served plain = serve(all, {});
+  const Served known = serve(all, drafts_of(oracle(all, plain), 12, 3));
+  expect_same(known, plain);
+  EXPECT_GT(known.state.drafts.num_accepted, known.state.drafts.num_tokens / 8);
+  for (const char* name : {"model", "eagle3", "suffix"}) {
+    SCOPED_TRACE(name);
+    const Served chains = serve(all, drafter(name, false, 3)), trees = serve(all, drafter(name, false, 8, 3));
+    expect_same(trees, plain);
+    if (GetParam().is_slow) break;
+    // Where a chain's draft for a place is wrong, the tree may have the right one beside it.
+    const auto first_share = [](const Served& served) {
+      const speculative::DraftCounts& drafts = served.state.drafts;
+      return static_cast<double>(drafts.accepted_at[0]) / static_cast<double>(drafts.num_drafts);
+    };
+    EXPECT_GT(first_share(trees), first_share(chains));
+  }
+  expect_same(serve(all, drafter("all", true, 16, 2)), plain);
+}
+
 TEST_P(SpeculationOnBackend, AndAloneAndWithPagesThatRunOut) {
   std::vector<Asked> all = mixed_requests(GetParam().is_slow ? 4 : 24, 1);
   for (Asked& asked : all) {
@@ -273,6 +298,9 @@ TEST_P(SpeculationOnBackend, AndAloneAndWithPagesThatRunOut) {
   if (!GetParam().is_slow) {
     EXPECT_GT(narrow.state.counts.num_preemptions, 0u);
   }
+  if (!GetParam().takes_trees) return;
+  expect_same(serve(all, drafts_of(oracle(all, plain), 7, 2), 200, 1), plain);
+  expect_same(serve(all, drafts_of(oracle(all, plain), 7, 2), 9), plain);
 }
 
 // Half of the drafts are right: the steps are fewer by what was accepted, and the tokens the same.

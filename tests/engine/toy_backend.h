@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "backend/backend.h"
+#include "backend/draft_tree.h"
 #include "backend/sample.h"
 #include "core/random.h"
 #include "engine/engine.h"
@@ -66,6 +67,7 @@ class ToyBackend : public Backend {
   std::vector<KernelChoice> kernels() const override { return {}; }
   int num_steps() const { return num_steps_; }  // call it when the engine is destroyed or idle
 
+  bool takes_trees() const override { return true; }
   int steps_ahead() const override { return steps_ahead_; }
   void launch(const Batch& batch) override {
     EXPECT_LE(std::ssize(launched_), steps_ahead_);
@@ -90,22 +92,28 @@ class ToyBackend : public Backend {
     ++num_steps_;
     check(batch);
     for (const Run& run : batch.runs) {
+      const std::vector<PlaceInRun> places = places_of(run);
       for (size_t i = 0; i < run.tokens.size(); ++i) {
-        const int position = run.first_position + static_cast<int>(i);
-        at(full_, run.full, position) = {run.tokens[i], position};
-        at(sliding_, run.sliding, position) = {run.tokens[i], position};
+        const int slot = run.first_position + static_cast<int>(i);
+        at(full_, run.full, slot) = {run.tokens[i], places[i].position};
+        at(sliding_, run.sliding, slot) = {run.tokens[i], places[i].position};
       }
     }
     StepResult result;
     for (const Run& run : batch.runs) {
+      const std::vector<PlaceInRun> places = places_of(run);
       for (const OutputRow& row : run.outputs) {
-        const std::vector<TokenId> context = read_context(run, run.first_position + row.token_index);
+        const std::vector<TokenId> context = read_context(run, places[static_cast<size_t>(row.token_index)]);
         if (!std::equal(row.output.rbegin(), row.output.rend(), context.rbegin()))
           ADD_FAILURE() << "the row's output is not what it sees";
         std::vector<float> logits = model_(context);
         result.outputs.push_back(sample(logits, row, static_cast<int>(context.size())));
       }
     }
+    result.kept = keep_right_drafts(batch, result.outputs, [&](const Run& run, int from, int to) {
+      at(full_, run.full, to) = at(full_, run.full, from);
+      at(sliding_, run.sliding, to) = at(sliding_, run.sliding, from);
+    });
     return result;
   }
 
@@ -128,6 +136,7 @@ class ToyBackend : public Backend {
           tokens(given.tokens.begin(), given.tokens.end()),
           full(given.full.pages.begin(), given.full.pages.end()),
           sliding(given.sliding.pages.begin(), given.sliding.pages.end()),
+          parents(given.parents.begin(), given.parents.end()),
           rows(given.outputs.begin(), given.outputs.end()) {
       EXPECT_TRUE(run.follows < 0 || tokens.size() == 1u);
       for (OutputRow& row : rows) {
@@ -154,12 +163,15 @@ class ToyBackend : public Backend {
               .first_position = run.first_position,
               .full = {full, run.full.first_page},
               .sliding = {sliding, run.sliding.first_page},
-              .outputs = rows};
+              .outputs = rows,
+              .num_drafted = run.num_drafted,
+              .parents = parents};
     }
 
     Run run;  // its spans are void
     std::vector<TokenId> tokens;
     std::vector<PageId> full, sliding;
+    std::vector<int> parents;
     std::vector<OutputRow> rows;
     std::vector<SampleParams> samples;
     std::deque<CopiedMask> masks;
@@ -181,15 +193,16 @@ class ToyBackend : public Backend {
   }
 
   // Without EXPECT_EQ: most of the time under sanitizers went into millions of these.
-  std::vector<TokenId> read_context(const Run& run, int last) {
+  std::vector<TokenId> read_context(const Run& run, const PlaceInRun& place) {
     std::vector<TokenId> context;
+    const int last = place.position;
     for (int p = 0; p <= last; ++p) {
-      const Cell& cell = at(full_, run.full, p);
+      const Cell& cell = at(full_, run.full, slot_of(p, last, place.path));
       if (cell.position != p) ADD_FAILURE() << "a page of a full layer was overwritten at " << p;
       context.push_back(cell.token);
     }
     for (int p = std::max(0, last - config_.window + 1); p <= last; ++p) {
-      const Cell& cell = at(sliding_, run.sliding, p);
+      const Cell& cell = at(sliding_, run.sliding, slot_of(p, last, place.path));
       if (cell.position != p || cell.token != context[static_cast<size_t>(p)])
         ADD_FAILURE() << "a page of a sliding layer was overwritten at " << p;
     }
@@ -217,12 +230,13 @@ class ToyBackend : public Backend {
         EXPECT_FALSE(writes_what_is_in(run.full, run.first_position, other.full));
         EXPECT_FALSE(writes_what_is_in(run.sliding, run.first_position, other.sliding));
       }
+      const std::vector<PlaceInRun> places = places_of(run);
       for (const OutputRow& row : run.outputs) {
         EXPECT_TRUE(&row == &run.outputs.front() || row.token_index > (&row)[-1].token_index);
         EXPECT_LT(row.token_index, static_cast<int>(run.tokens.size()));
         if (row.prompt.empty()) continue;  // a row of the prompt
         EXPECT_EQ(row.prompt.size() + row.output.size(),
-                  static_cast<size_t>(run.first_position + row.token_index + 1));
+                  static_cast<size_t>(places[static_cast<size_t>(row.token_index)].position) + 1);
       }
     }
     EXPECT_LE(num_rows, static_cast<size_t>(max_batch_tokens_));

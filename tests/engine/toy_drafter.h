@@ -19,12 +19,13 @@ using NextToken = std::function<TokenId(std::span<const TokenId> context)>;
 
 class ToyDrafter final : public speculative::Drafter {
  public:
-  explicit ToyDrafter(NextToken next) : next_(std::move(next)) {}
+  // `topk` above 1: trees, of which one path is right for a while.
+  explicit ToyDrafter(NextToken next, int topk = 1) : next_(std::move(next)), topk_(topk) {}
   void push(std::span<const TokenId> tokens) override {
     text_.insert(text_.end(), tokens.begin(), tokens.end());
   }
   speculative::Proposal propose(int most) override {
-    const auto below = [&](int n) { return static_cast<int>(random_() % static_cast<unsigned>(n)); };
+    if (topk_ > 1) return propose_tree(most);
     std::vector<TokenId> context = text_;
     const int num_right = below(most + 1), num = num_right + below(4);
     for (int i = 0; i < std::min(num, most); ++i) {
@@ -36,7 +37,36 @@ class ToyDrafter final : public speculative::Drafter {
   }
 
  private:
+  int below(int n) { return static_cast<int>(random_() % static_cast<unsigned>(n)); }
+  // The tokens come in any order that has none before the one that it stands behind.
+  speculative::Proposal propose_tree(int most) {
+    struct Place {
+      std::vector<TokenId> context;
+      bool is_right;
+      std::vector<TokenId> behind{};
+    };
+    std::vector<Place> places{{text_, true}};  // behind the text, then behind each token
+    speculative::Proposal proposal;
+    for (int num = below(most + 1), misses = 0; std::ssize(proposal.tokens) < num && misses < 50; ++misses) {
+      const int at =
+          below(2) == 0 ? static_cast<int>(places.size()) - 1 : below(static_cast<int>(places.size()));
+      Place& from = places[static_cast<size_t>(at)];
+      const TokenId right = from.is_right ? next_(from.context) : -1;
+      const TokenId token = right >= 0 && below(3) > 0 ? right : below(kToyVocab);
+      if (std::ssize(from.behind) == topk_ || std::count(from.behind.begin(), from.behind.end(), token) > 0)
+        continue;
+      from.behind.push_back(token);
+      Place place{from.context, token == right};
+      place.context.push_back(token);
+      places.push_back(std::move(place));
+      proposal.tokens.push_back(token);
+      proposal.parents.push_back(at - 1);
+    }
+    return proposal;
+  }
+
   NextToken next_;
+  int topk_;
   std::vector<TokenId> text_;
   std::mt19937 random_{1};
 };
@@ -53,12 +83,14 @@ inline NextToken likeliest(ToyModel model) {
   };
 }
 
-// All that such a drafter says is drafted, up to `max_drafts` tokens.
-inline speculative::SpeculationOptions drafts_of(NextToken next, int max_drafts) {
-  return {
-      .drafters = {[next](const speculative::DrafterSources&) { return std::make_unique<ToyDrafter>(next); }},
-      .by_cost = false,
-      .max_drafts = max_drafts};
+// All that such a drafter says is drafted, up to `max_drafts` tokens, up to `topk` behind one.
+inline speculative::SpeculationOptions drafts_of(NextToken next, int max_drafts, int topk = 1) {
+  return {.drafters = {[next](const speculative::DrafterSources& sources) {
+            return std::make_unique<ToyDrafter>(next, sources.topk);
+          }},
+          .by_cost = false,
+          .max_drafts = max_drafts,
+          .topk = topk};
 }
 
 }  // namespace nibble

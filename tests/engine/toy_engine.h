@@ -34,13 +34,16 @@ struct HowToRun {
   int steps_ahead{0};
   int max_drafts{0};    // 0: no drafts
   bool by_cost{false};  // drafts where they pay, which is up to the machine
+  int topk{1};          // above 1: trees of drafts
   friend void PrintTo(const HowToRun& how, std::ostream* out) {
-    *out << how.steps_ahead << " steps ahead, " << how.max_drafts << " drafts";
+    *out << how.steps_ahead << " steps ahead, " << how.max_drafts << " drafts, " << how.topk
+         << " for a place";
   }
 };
 inline constexpr HowToRun kWithoutDrafts[] = {{0, 0}, {1, 0}};
-inline constexpr HowToRun kAllWays[] = {{0, 0}, {1, 0}, {0, 7}, {1, 3}, {1, 6, true}};
-inline int steps_ahead{0}, max_drafts{0};
+inline constexpr HowToRun kAllWays[] = {
+    {0, 0}, {1, 0}, {0, 7}, {1, 3}, {1, 6, true}, {0, 12, false, 3}, {1, 9, true, 2}};
+inline int steps_ahead{0}, max_drafts{0}, topk{1};
 inline bool by_cost{false};
 class EngineAnswers : public testing::TestWithParam<HowToRun> {
  protected:
@@ -48,13 +51,14 @@ class EngineAnswers : public testing::TestWithParam<HowToRun> {
     steps_ahead = GetParam().steps_ahead;
     max_drafts = GetParam().max_drafts;
     by_cost = GetParam().by_cost;
+    topk = GetParam().topk;
   }
 };
 
 inline EngineOptions options() {
   EngineOptions options{
       .num_full_pages = 200, .num_sliding_pages = 100, .max_batch_tokens = 64, .max_sequences = 8};
-  if (max_drafts > 0) options.speculation = drafts_of(likeliest(toy_logits), max_drafts);
+  if (max_drafts > 0) options.speculation = drafts_of(likeliest(toy_logits), max_drafts, topk);
   options.speculation.by_cost = by_cost;
   return options;
 }
@@ -94,7 +98,7 @@ inline GenerationRequest request(const Tokens& prompt, int max_tokens) {
 // A request to a toy model that gives the tokens of a script.
 inline Answer answer_with(const Tokens& script, const StopParams& stop) {
   EngineOptions given = options();
-  if (max_drafts > 0) given.speculation = drafts_of(likeliest(scripted(1, script)), max_drafts);
+  if (max_drafts > 0) given.speculation = drafts_of(likeliest(scripted(1, script)), max_drafts, topk);
   Toy toy(scripted(1, script), given);
   GenerationRequest asked = request({0}, 0);
   asked.stop = stop;

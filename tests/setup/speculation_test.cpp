@@ -120,7 +120,19 @@ TEST(SpeculativeConfig, HasTheMeaningOfVllms) {
   EXPECT_EQ(config(R"({"method": "suffix", "num_speculative_tokens": 32})").max_drafts, 32);
 }
 
+TEST(SpeculativeConfig, SaysHowManyTokensThereMayBeForOnePlace) {
+  EXPECT_EQ(config(R"({"method": "suffix"})").topk, 1);
+  EXPECT_EQ(config(R"({"method": "suffix", "topk": 3})").topk, 3);
+  EXPECT_EQ(config(R"({"method": "eagle3", "model": "x", "topk": 8})").topk, 8);
+  EXPECT_EQ(config(R"({"method": "draft_model", "model": "x", "topk": 2})").topk, 2);
+  EXPECT_EQ(speculate("suffix").topk, 1);
+  EXPECT_GT(speculate("auto").topk, 1);
+}
+
 TEST(SpeculativeConfig, WhatCannotBeIsRefusedByName) {
+  EXPECT_THAT(config_refusal(R"({"method": "suffix", "topk": 9})"),
+              HasSubstr("topk must be a whole number from 1 to 8, not 9"));
+  EXPECT_THAT(config_refusal(R"({"method": "ngram", "topk": 2})"), HasSubstr("topk"));
   EXPECT_THAT(config_refusal(R"({"method": "medusa", "model": "x"})"),
               HasSubstr("--speculative-config.method must be ngram, suffix, eagle3 or draft_model"));
   EXPECT_THAT(config_refusal(R"({"method": "eagle3"})"), HasSubstr("--speculative-config.model"));

@@ -319,5 +319,53 @@ TEST(Speculator, ToldToDraftAlwaysTakesAllThatIsProposed) {
   EXPECT_EQ(drafts[0].tokens.size(), 5u);
 }
 
+// Proposes 1 and 2 for each of three places, behind the first and the second of the place before.
+struct Branching final : Drafter {
+  void push(std::span<const TokenId>) override {}
+  Proposal propose(int most) override {
+    Proposal all{.tokens = {1, 2, 1, 2, 1, 2, 1, 2}, .parents = {-1, -1, 0, 0, 1, 1, 2, 2}};
+    all.tokens.resize(std::min(all.tokens.size(), static_cast<size_t>(most)));
+    all.parents.resize(all.tokens.size());
+    return all;
+  }
+};
+
+// What is chosen when 1 has come for six tokens in ten, 2 for most of the others, and steps cost so much.
+Speculator::Choice choice_of_branches(const Cost& cost) {
+  Speculator speculator(
+      {.drafters = {[](const DrafterSources&) { return std::make_unique<Branching>(); }}, .topk = 2});
+  const auto track = speculator.start(std::vector<TokenId>{5}, nullptr);
+  std::vector<Speculator::Choice> choice{{.track = track.get(), .most = 8}};
+  std::mt19937 random(1);
+  for (int n = 0; n < 400; ++n) {
+    choice[0].tokens.clear();
+    speculator.choose(1, 1, 100, choice);
+    const auto taken = static_cast<int>(choice[0].tokens.size());
+    for (int token = 0; token < 2; ++token) {
+      const auto drawn = random() % 20;
+      speculator.push(*track, drawn < 12 ? 1 : drawn < 19 ? 2 : 3);
+    }
+    speculator.add({.num_sequences = 1,
+                    .num_more_rows = taken,
+                    .num_drafts = taken,
+                    .num_tokens = 2,
+                    .seconds = cost(1, taken)});
+  }
+  for (int n = 0; choice[0].tokens.empty() && n < 20; ++n) speculator.choose(1, 1, 100, choice);
+  return choice[0];
+}
+
+TEST(Speculator, DraftsATreeOnlyWhereItGainsMoreThanAChain) {
+  const Speculator::Choice chain = choice_of_branches(kByBytes), tree = choice_of_branches(kFree);
+  EXPECT_EQ(chain.tokens, std::vector<TokenId>(chain.tokens.size(), 1));
+  EXPECT_GE(chain.tokens.size(), 1u);
+  EXPECT_LE(chain.tokens.size(), 2u);
+  for (size_t i = 0; i < chain.parents.size(); ++i) EXPECT_EQ(chain.parents[i], static_cast<int>(i) - 1);
+  // 1, 1 behind it (0.36), 2 in the place of the first (0.35), and 2 behind the first (0.21): each gains more than a row costs.
+  EXPECT_GE(tree.tokens.size(), 4u);
+  EXPECT_EQ(std::count(tree.parents.begin(), tree.parents.end(), -1), 2);
+  EXPECT_EQ(std::count(tree.parents.begin(), tree.parents.end(), 0), 2);
+}
+
 }  // namespace
 }  // namespace nibble::speculative

@@ -127,6 +127,63 @@ TEST(Suffix, ProposesFromTheSequenceItself) {
   EXPECT_THAT(proposed(repetitive, Tokens(40, 7), 5), ElementsAre(7, 7, 7, 7, 7));
 }
 
+TEST(Suffix, ATreeGoesOnWhereTheCountsSaySo) {
+  FinishedTexts finished;
+  for (const TokenId last : {40, 40, 40, 41, 41, 42}) finished.add(Tokens{1, 2, 3, 30, last, last + 10});
+  SuffixDrafter drafter(finished, 2);
+  const Proposal proposal = (drafter.push(Tokens{9, 1, 2, 3}), drafter.propose(16));
+  EXPECT_THAT(proposal.tokens, ElementsAre(30, 40, 50, 41, 51)) << "42 is the third for its place";
+  EXPECT_THAT(proposal.parents, ElementsAre(-1, 0, 1, 0, 3));
+  EXPECT_THAT(drafter.propose(4).tokens, ElementsAre(30, 40, 50, 41));
+}
+
+TEST(Suffix, ATreeHasWhatFollowedWhereOtherAnswersEnded) {
+  FinishedTexts finished;
+  for (const Tokens& end : {Tokens{}, Tokens{}, Tokens{40}}) finished.add(Tokens{1, 2, 3} + end);
+  SuffixDrafter chain(finished), tree(finished, 2);
+  EXPECT_THAT(proposed(chain, {9, 1, 2, 3}, 4), IsEmpty());
+  EXPECT_THAT(proposed(tree, {9, 1, 2, 3}, 4), ElementsAre(40));
+}
+
+Drafts drafts_with(std::vector<Draft> tokens, std::vector<int> parents) {
+  return {.tokens = std::move(tokens), .parents = std::move(parents)};
+}
+
+TEST(Head, ProposesItsDraftsByTheProbabilityOfAllThatLeadToThem) {
+  HeadDrafter drafter;
+  drafter.take(drafts_with({{10, 0.6f}, {11, 0.3f}, {20, 0.4f}, {21, 0.4f}, {30, 1}}, {-1, -1, 0, 0, 2}));
+  const Proposal proposal = drafter.propose(8);
+  EXPECT_THAT(proposal.tokens, ElementsAre(10, 11, 20, 21, 30));
+  EXPECT_THAT(proposal.parents, ElementsAre(-1, -1, 0, 0, 2));
+  EXPECT_THAT(proposal.probabilities, ElementsAre(0.6f, 0.3f, 0.4f, 0.4f, 1));
+  EXPECT_THAT(drafter.propose(2).tokens, ElementsAre(10, 11));
+}
+
+TEST(Head, GoesOnBehindADraftThatCame) {
+  const Drafts drafts =
+      drafts_with({{10, 0.6f}, {11, 0.3f}, {20, 0.1f}, {21, 0.1f}, {30, 1}}, {-1, -1, 0, 0, 2});
+  HeadDrafter drafter;
+  drafter.take(drafts);
+  drafter.push(Tokens{10});
+  EXPECT_THAT(drafter.propose(8).tokens, ElementsAre(20, 21, 30));
+  EXPECT_THAT(drafter.propose(8).parents, ElementsAre(-1, -1, 0));
+  drafter.push(Tokens{21});
+  EXPECT_THAT(drafter.propose(8).tokens, IsEmpty());
+  drafter.take(drafts);
+  drafter.push(Tokens{12});
+  EXPECT_THAT(drafter.propose(8).tokens, IsEmpty());
+  drafter.push(Tokens{10});
+  EXPECT_THAT(drafter.propose(8).tokens, IsEmpty()) << "it left them";
+}
+
+TEST(Head, TakesDraftsWithoutParentsForAChain) {
+  HeadDrafter drafter;
+  drafter.take(drafts_with({{10, 0.6f}, {11, 0.3f}, {12, 0.9f}}, {}));
+  drafter.push(Tokens{10});
+  EXPECT_THAT(drafter.propose(8).tokens, ElementsAre(11, 12));
+  EXPECT_THAT(drafter.propose(8).parents, ElementsAre(-1, 0));
+}
+
 TEST(PredictionText, IsFollowedAndFoundAgainBehindWhatDiffers) {
   const Prediction prediction{.before = {900, 901, 902}, .text = tokens_from(0, 40)};
   PredictionDrafter drafter(prediction);

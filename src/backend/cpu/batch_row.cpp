@@ -1,12 +1,15 @@
 #include "backend/cpu/batch_row.h"
 
+#include <utility>
+
 namespace nibble::cpu {
 
 std::vector<BatchRow> rows_of(const Batch& batch) {
   std::vector<BatchRow> rows;
   for (const Run& run : batch.runs) {
-    int position = run.first_position;
-    for (const TokenId token : run.tokens) rows.push_back({token, position++, &run});
+    auto token = run.tokens.begin();
+    for (PlaceInRun& place : places_of(run))
+      rows.push_back({*token++, place.position, &run, std::move(place.path)});
   }
   return rows;
 }

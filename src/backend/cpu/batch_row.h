@@ -3,6 +3,7 @@
 
 #include <vector>
 
+#include "backend/draft_tree.h"
 #include "model/batch.h"
 #include "model/config.h"
 
@@ -12,7 +13,10 @@ struct BatchRow {
   TokenId token{0};
   int position{0};
   const Run* run{nullptr};
+  std::vector<int> path{};  // where it sees its last positions: slot_of()
 
+  // Where in the cache a position is that the row sees.
+  int slot(int seen) const { return slot_of(seen, position, path); }
   const PageTableView& pages(LayerKind kind) const {
     return kind == LayerKind::kFull ? run->full : run->sliding;
   }

@@ -9,6 +9,7 @@
 #include "backend/cpu/draft/head_drafter.h"
 #include "backend/cpu/forward.h"
 #include "backend/cpu/parallel.h"
+#include "backend/draft_tree.h"
 #include "backend/sample.h"
 #include "core/check.h"
 #include "core/error.h"
@@ -92,6 +93,7 @@ class CpuBackend final : public Backend {
   std::string_view name() const override { return "cpu"; }
   const Config& config() const override { return model_.weights->config; }
   std::vector<KernelChoice> kernels() const override;
+  bool takes_trees() const override { return true; }
   StepResult step(const Batch& batch) override { return run(batch, nullptr); }
   std::vector<TimedWork> profile(const Batch& batch) override {
     std::vector<TimedWork> work;
@@ -187,7 +189,7 @@ StepResult CpuBackend::run(const Batch& batch, std::vector<TimedWork>* work) {
   for (const Run& run : batch.runs) {
     for (const OutputRow& output : run.outputs) {
       output_rows.push_back(first_row + output.token_index);
-      outputs.push_back({&output, run.first_position + output.token_index + 1});
+      outputs.push_back({&output, rows[output_rows.back()].position + 1});
     }
     first_row += static_cast<int>(run.tokens.size());
   }
@@ -212,6 +214,8 @@ StepResult CpuBackend::run(const Batch& batch, std::vector<TimedWork>* work) {
   }
   forward(
       {machine_, model_, rope_, rows, output_rows, kv_, activations_, take_logits, clock, tap, links_.get()});
+  result.kept = keep_right_drafts(batch, result.outputs,
+                                  [&](const Run& run, int from, int to) { kv_.move(run, from, to); });
   if (drafter_) result.drafts = drafter_->draft(batch, result.outputs);
   return result;
 }

@@ -43,6 +43,20 @@ KvCache::KvCache(const Config& config, Format format, int num_full_pages, int nu
   }
 }
 
+void KvCache::move(const Run& run, int from, int to) const {
+  for (const LayerKv& layer : layers_) {
+    const PageTableView& pages = layer.kind == LayerKind::kFull ? run.full : run.sliding;
+    const auto move_row = [&](const std::byte* old_page, std::byte* new_page) {
+      std::copy_n(old_page + from % kPageTokens * layer.row_bytes(), layer.row_bytes(),
+                  new_page + to % kPageTokens * layer.row_bytes());
+    };
+    for (int head = 0; head < layer.num_kv_heads; ++head) {
+      move_row(layer.keys(pages, from, head), layer.keys(pages, to, head));
+      move_row(layer.values(pages, from, head), layer.values(pages, to, head));
+    }
+  }
+}
+
 size_t KvCache::num_bytes(const Config& config, Format format, int num_full_pages, int num_sliding_pages) {
   size_t bytes = 0;
   for (const LayerKind kind : config.layer_kinds)

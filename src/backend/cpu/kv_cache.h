@@ -16,7 +16,7 @@
 
 namespace nibble::cpu {
 
-// The pages of one layer.
+// The pages of one layer. What is called a position here is a slot where the drafts of a sequence are a tree (backend/draft_tree.h).
 struct LayerKv {
   LayerKind kind{LayerKind::kFull};
   Format format{Format::kBf16};  // or kE4m3
@@ -42,6 +42,8 @@ class KvCache {
  public:
   KvCache(const Config& config, Format format, int num_full_pages, int num_sliding_pages);
   const LayerKv& layer(size_t index) const { return layers_[index]; }
+  // Puts what lies in slot `from` of the run's sequence in slot `to`, in all layers.
+  void move(const Run& run, int from, int to) const;
 
   static size_t num_bytes(const Config& config, Format format, int num_full_pages, int num_sliding_pages);
 

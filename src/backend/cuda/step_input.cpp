@@ -61,6 +61,8 @@ StepShape InputUpload::upload(const Batch& batch, Stream stream) {
   int last_position = 0;
   size_t num_page_ids = 0;
   for (const Run& run : batch.runs) {
+    NIBBLE_CHECK(run.parents.empty() && run.draft_topk == 1, "a run of {} tokens has a tree of drafts",
+                 run.tokens.size());
     const auto num_rows = static_cast<int>(run.tokens.size());
     shape.num_tokens += num_rows;
     if (num_rows < kMinTiledRows)

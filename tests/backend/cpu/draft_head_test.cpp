@@ -37,6 +37,22 @@ TEST(DraftHeadOnCpu, InMxfp4IsRightHardlyLessOften) {
   EXPECT_GT(rounds.found.in_a_round(), 0.95 * rounds.golden.in_a_round());
 }
 
+TEST(DraftHeadOnCpu, DraftsBehindATreeAsBehindAPrompt) {
+  const auto make_backend = [] {
+    return make(model_of_heads(), {.num_full_pages = kPagesOfRounds,
+                                   .num_sliding_pages = kPagesOfRounds,
+                                   .num_threads = 1,
+                                   .draft_head = open_golden_head(kHeadGoldens[0])});
+  };
+  const HeadGoldenData golden(kHeadGoldens[0]);
+  int num_others_right = 0;
+  for (const std::string& name : golden.prompts())
+    expect_drafts_behind_trees_as_behind_prompts(*make_backend(), *make_backend(),
+                                                 golden.tensor<int32_t>(name + ".ids"), 40, 3, 2,
+                                                 kPagesOfRounds, num_others_right);
+  EXPECT_GT(num_others_right, 2);
+}
+
 // The file of a head is a stranger's: attention keeps a head's sums in arrays of a fixed size.
 TEST(DraftHeadOnCpu, WithWiderHeadsThanAttentionTakesIsRefused) {
   DraftHead head = *open_golden_head(kHeadGoldens[0]);

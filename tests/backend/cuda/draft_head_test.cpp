@@ -278,7 +278,7 @@ INSTANTIATE_TEST_SUITE_P(Backends, SpeculationOnBackend,
                                                               return make(std::move(weights), options,
                                                                           pretended());
                                                             },
-                                                            120, 28, false}),
+                                                            120, 28, false, false}),
                          [](const auto& instance) { return std::string(instance.param.name); });
 
 }  // namespace

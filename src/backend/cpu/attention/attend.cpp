@@ -50,10 +50,31 @@ void prefetch(const std::byte* page, const LayerKv& kv) {
     __builtin_prefetch(page + line, 0, 2);
 }
 
+// The keys and values of a row of a tree of drafts, whose last positions lie anywhere, put where they would lie in one page. So the
+// kernels add in the same order.
+struct GatheredPage {
+  static constexpr size_t kMostBytes{size_t{2} * kPageTokens * kMaxHeadDim};  // of BF16
+  alignas(64) std::byte keys[kMostBytes], values[kMostBytes];
+
+  // Positions [first, end), all of one page.
+  void gather(const LayerKv& kv, const BatchRow& row, int kv_head, int first, int end) {
+    const PageTableView& pages = row.pages(kv.kind);
+    const size_t row_bytes = kv.row_bytes();
+    for (int position = first; position < end; ++position) {
+      const int slot = row.slot(position);
+      const size_t from = slot % kPageTokens * row_bytes, to = position % kPageTokens * row_bytes;
+      std::copy_n(kv.keys(pages, slot, kv_head) + from, row_bytes, keys + to);
+      std::copy_n(kv.values(pages, slot, kv_head) + from, row_bytes, values + to);
+    }
+  }
+};
+
 // Sums one piece of the positions that row t sees; the first piece includes the sink.
 void attend_piece(const AttendArgs& args, ptrdiff_t t, const Heads& heads, const Seen& seen, int index,
                   Softmax& softmax) {
-  const PageTableView& pages = args.rows[t].pages(args.kv.kind);
+  const BatchRow& row = args.rows[t];
+  const PageTableView& pages = row.pages(args.kv.kind);
+  const int first_in_path = row.position + 1 - static_cast<int>(row.path.size());
   const Kernels& kernels = args.machine.kernels;
   const int head_dim = args.kv.head_dim;
   const float scale = 1 / std::sqrt(static_cast<float>(head_dim));
@@ -73,9 +94,17 @@ void attend_piece(const AttendArgs& args, ptrdiff_t t, const Heads& heads, const
       prefetch(args.kv.keys(pages, next, heads.kv_head), args.kv);
       prefetch(args.kv.values(pages, next, heads.kv_head), args.kv);
     }
+    const std::byte* keys = args.kv.keys(pages, first, heads.kv_head);
+    const std::byte* values = args.kv.values(pages, first, heads.kv_head);
+    GatheredPage gathered;
+    if (next > first_in_path) {
+      gathered.gather(args.kv, row, heads.kv_head, first, next);
+      keys = gathered.keys;
+      values = gathered.values;
+    }
     float scores[kMaxHeads][kPageTokens];
     kernels.dot(args.kv.format)
-        ->kernel({.weights = args.kv.keys(pages, first, heads.kv_head),
+        ->kernel({.weights = keys,
                   .scales = nullptr,
                   .row_scales = nullptr,
                   .cols = head_dim,
@@ -87,7 +116,7 @@ void attend_piece(const AttendArgs& args, ptrdiff_t t, const Heads& heads, const
                   .y_stride = kPageTokens});
     for (int h = 0; h < heads.count; ++h) softmax.add_scores(h, scores[h], count, scale);
     kernels.weigh(args.kv.format)
-        ->kernel({.values = args.kv.values(pages, first, heads.kv_head) + first_in_page * args.kv.row_bytes(),
+        ->kernel({.values = values + first_in_page * args.kv.row_bytes(),
                   .num_positions = count,
                   .head_dim = head_dim,
                   .weights = scores[0],

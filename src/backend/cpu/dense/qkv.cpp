@@ -49,9 +49,9 @@ void project_head(const QkvArgs& args, ptrdiff_t item) {
       const BatchRow& row = args.rows[first + t];
       const PageTableView& pages = row.pages(args.kv.kind);
       const int kv_head = static_cast<int>(head);
-      std::byte* page =
-          is_k ? args.kv.keys(pages, row.position, kv_head) : args.kv.values(pages, row.position, kv_head);
-      args.kv.store(y, page, row.position);
+      const int slot = row.slot(row.position);
+      std::byte* page = is_k ? args.kv.keys(pages, slot, kv_head) : args.kv.values(pages, slot, kv_head);
+      args.kv.store(y, page, slot);
     }
   }
 }

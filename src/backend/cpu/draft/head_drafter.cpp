@@ -200,16 +200,19 @@ std::vector<Drafts> HeadDrafter::draft(const Batch& batch, std::span<const Sampl
   const DraftHead& head = head_;
   const DraftHeadConfig& config = head.config;
   const DraftSlots slots = draft_slots(batch, outputs);
-  std::vector<BatchRow> rows = rows_of(batch);
-  for (size_t t = 0; t < rows.size(); ++t) rows[t].token = slots.next[t];
-
+  const std::vector<BatchRow> batch_rows = rows_of(batch);
+  std::vector<BatchRow> rows;
   Rows split_taps;
-  split_taps.resize(taps_.view.shape[0], taps_.view.shape[1]);
-  for (ptrdiff_t t = 0; t < taps_.view.shape[0]; ++t)
+  split_taps.resize(std::ssize(slots.rows), taps_.view.shape[1]);
+  for (size_t n = 0; n < slots.rows.size(); ++n) {
+    const auto t = static_cast<ptrdiff_t>(slots.rows[n]), row = static_cast<ptrdiff_t>(n);
+    rows.push_back(
+        {slots.next[n], batch_rows[static_cast<size_t>(t)].position, batch_rows[static_cast<size_t>(t)].run});
     if (config.norm_before_fc)
-      rms_norm(taps_.view.row(t), head.features_norm, config.rms_eps, split_taps.view.row(t));
+      rms_norm(taps_.view.row(t), head.features_norm, config.rms_eps, split_taps.view.row(row));
     else
-      to_split(taps_.view.row(t), ptrdiff_t{3} * config.hidden, split_taps.view.row(t));
+      to_split(taps_.view.row(t), ptrdiff_t{3} * config.hidden, split_taps.view.row(row));
+  }
   features_.resize(std::ssize(rows), config.hidden);
   fc_.multiply(machine_, split_taps.view, features_.view);
 
@@ -243,17 +246,18 @@ std::vector<Drafts> HeadDrafter::draft(const Batch& batch, std::span<const Sampl
     for (size_t n = 0; n < live.size(); ++n) {
       const DraftChain& chain = slots.chains[live[n]];
       const auto row = static_cast<ptrdiff_t>(n);
-      std::vector<Draft>& tokens = drafts[chain.run].tokens;
-      tokens.push_back(
-          best_draft({logits_.view.row(row), static_cast<size_t>(config.draft_vocab)}, head.tokens));
-      if (std::ssize(tokens) == chain.num_drafts) continue;
+      const std::vector<Draft> level =
+          best_drafts({logits_.view.row(row), static_cast<size_t>(config.draft_vocab)}, head.tokens,
+                      batch.runs[chain.run].draft_topk);
+      add_level(drafts[chain.run], level);
+      if (step + 1 == chain.num_drafts) continue;
       for (ptrdiff_t i = 0; i < config.hidden; ++i)
         before.view(std::ssize(next), i) =
             config.norm_output ? normed_.view(row, split_index(i)) : out_.view(row, i);
       all.push_back(static_cast<int>(next.size()));
       next.push_back(live[n]);
       chain_rows.push_back(
-          {.token = tokens.back().token, .position = chain.position + 1 + step, .run = &runs[live[n]]});
+          {.token = level.front().token, .position = chain.position + 1 + step, .run = &runs[live[n]]});
     }
     live = std::move(next);
     if (!live.empty()) run_layer(before.view, chain_rows, all);
