@@ -43,7 +43,8 @@ std::map<ReplicaSetup, std::vector<double>> measured_shares() {
 TEST(Serving, PrefixesAreFoundAsOftenAsTwoReplicasFoundThem) {
   const Request chat{650, 16, 576, 40};
   const Config config = *named_config("gpt-oss-20b");  // windows of 128, as the bundled model
-  constexpr double kNumRequests{400}, kClientsOfReplica{2};
+  constexpr double kNumRequests{400};
+  constexpr int kClientsOfReplica{2};
   const auto shares = measured_shares();
   ASSERT_EQ(shares.size(), 4u);
   for (const auto& [setup, measured] : shares) {

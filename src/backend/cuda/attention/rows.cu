@@ -187,8 +187,8 @@ __global__ void __launch_bounds__(kAttendThreads, 2)
   if (has_page && args.writes_kv) cached.load(keys, values);
   const int element = static_cast<int>(threadIdx.x) % kHalf;
   const Rotation rotation(args.rope, element, row.position);
-  // Each warp joins one head's results. The sink is multiplied where it is needed: here that would wait for the pages, which were asked for
-  // before it, and the row's q would be asked for only then.
+  // Each warp joins one head's results. The sink is used behind the products: to wait for it here would be to wait for the pages, which were
+  // asked for before it, and the row's q would be asked for only then.
   const float sink = warp < group_heads ? load_now(args.sinks + kv_head * group_heads + warp) : 0.0f;
   wait_for_predecessor(timestamps);
   let_successor_start();
@@ -249,7 +249,7 @@ __global__ void __launch_bounds__(kAttendThreads, 2)
   __syncthreads();
 
   const auto store = [&](const Joined& joined) {
-    const SinkFactors factors(joined.reference, sink * kLog2E);
+    const SinkFactors factors(joined.reference, from_here(sink) * kLog2E);
     const auto put = [&](int d, float out) {
       args.out[element_of(row_index, kv_head * group_heads + warp, args.num_heads, args.image_rows, d)] =
           factors(out, joined.sum);

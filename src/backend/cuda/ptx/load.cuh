@@ -52,6 +52,13 @@ __device__ inline float2 load_now(const float2* from) {
   return value;
 }
 
+// The value, which nothing is computed of before this place. The compiler else moves arithmetic up to where a load was asked for, and waits
+// there.
+__device__ inline float from_here(float value) {
+  asm volatile("" : "+f"(value));
+  return value;
+}
+
 // Words that CTAs pass to each other while both run. Nothing is ordered by them: a word carries all that is passed.
 __device__ inline uint64_t load_relaxed(const uint64_t* from) {
   uint64_t word;
