@@ -95,7 +95,7 @@ constexpr Setting kTable[] = {
     {"speculate", kDrafts, "HOW",
      "draft tokens and check several in a step; the text is the same: auto (where it pays), ngram, suffix, "
      "eagle3=FOLDER (auto with an EAGLE-3 head), model=MODEL (auto with a smaller model), off",
-     "off", TextField{&S::speculate}},
+     "auto", TextField{&S::speculate}},
     {"speculative-config", kDrafts, "JSON",
      "the same as vLLM has it: '{\"method\": \"ngram\", \"num_speculative_tokens\": 5}'; with \"topk\": K "
      "drafts are trees, of up to K tokens for one place",

@@ -140,7 +140,7 @@ SpeculationOptions read_speculation(const Settings& settings) {
                        *settings.speculate);
     return read_config(*settings.speculative_config);
   }
-  const std::string how = settings.speculate.value_or("off");
+  const std::string how = settings.speculate.value_or("auto");
   if (how == "off") return {};
   if (how == "auto") return with_drafters({"suffix", "ngram"});
   if (how == "suffix" || how == "ngram") return named(how);

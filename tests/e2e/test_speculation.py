@@ -61,7 +61,7 @@ def answers(server):
 
 
 def test_every_way_to_draft_gives_the_answers_of_none():
-    with serving() as server:
+    with serving("--speculate", "off") as server:
         plain = answers(server)
         _, samples = scrape(server)
         assert samples[("vllm:spec_decode_num_drafts_total", ("engine", "0"))] == 0
@@ -116,7 +116,7 @@ def test_what_a_client_predicts_is_drafted_and_counted():
 
 def test_run_says_what_the_drafts_came_to():
     ask = ("run", "tiny", "-p", "Repeat after me: befallen cable longing torch", "--temperature", "0")
-    plain, drafted = nibble(*ask), nibble(*ask, "--speculate", "ngram")
+    plain, drafted = nibble(*ask, "--speculate", "off"), nibble(*ask, "--speculate", "ngram")
     assert drafted.returncode == 0 and drafted.stdout == plain.stdout
     assert b"tokens a step" not in plain.stderr
     assert b" tokens a step, " in drafted.stderr and b"by place 0." in drafted.stderr

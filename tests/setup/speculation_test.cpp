@@ -29,6 +29,8 @@ std::string config_refusal(const char* json) {
 
 TEST(Speculate, SaysWhichDraftersTakePart) {
   EXPECT_TRUE(speculate("off").drafters.empty());
+  EXPECT_TRUE(read_speculation({}).by_cost);
+  EXPECT_EQ(read_speculation({}).drafters.size(), speculate("auto").drafters.size());
   EXPECT_EQ(speculate("auto").drafters.size(), 3u);
   EXPECT_TRUE(speculate("auto").by_cost);
   EXPECT_EQ(speculate("ngram").drafters.size(), 2u);  // and what requests predict
