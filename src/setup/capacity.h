@@ -22,8 +22,8 @@ int context_of(const Config& config, const ResolvedSettings& setup);
 
 // The setup's options with the pages of the KV cache that the capacity takes.
 BackendOptions backend_options(const Config& config, const ResolvedSettings& setup, const Capacity& capacity);
-// The same for a server, which may take `budgets` (setup/memory.h): the KV cache on devices takes all that is left where least is, the
-// host's no more than the capacity asks for, since other programs use that memory too. Where a budget is too small for one sequence,
+// The same for a server, which may take `budgets` (setup/memory.h): the KV cache on devices takes all that is left where least is, with an
+// eighth as many pages of sliding layers as of full ones where sequences need fewer, the host's no more than the capacity asks for, since other programs use that memory too. Where a budget is too small for one sequence,
 // the pages are that sequence's, and loading says what lacks.
 BackendOptions serving_options(const Model& model, const ResolvedSettings& setup, const Capacity& capacity,
                                std::span<const size_t> budgets);

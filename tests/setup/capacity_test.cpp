@@ -62,9 +62,17 @@ class ServingCapacity : public testing::Test {
 };
 
 TEST_F(ServingCapacity, ADevicesCacheTakesWhatTheWeightsLeave) {
-  EXPECT_EQ(num_full_pages(beside_ + 70000), 7000);
-  EXPECT_EQ(num_full_pages(beside_ + 69999), 6999);
+  EXPECT_EQ(num_full_pages(beside_ + 6000), 600);
+  EXPECT_EQ(num_full_pages(beside_ + 5999), 599);
   EXPECT_EQ(num_full_pages(beside_ + 1010), 101);
+}
+
+// Where sequences need fewer: of 81 bytes 80 are those of 8 pages of full layers.
+TEST_F(ServingCapacity, ADevicesCacheHasSlidingPagesForPrefixes) {
+  const std::array<size_t, 1> budget{1000 + 81 * 1000};
+  const BackendOptions options = serving_options(model_, setup_, capacity_, budget);
+  EXPECT_EQ(options.num_full_pages, 8000);
+  EXPECT_EQ(options.num_sliding_pages, 1000);
 }
 
 TEST_F(ServingCapacity, ThereIsRoomForOneSequenceOrTheBackendRefuses) {
