@@ -149,7 +149,8 @@ def test_bench_replays_requests_with_drafts_and_without(tmp_path):
     record = json.loads(nibble(*bench, "--speculate", "ngram", "--json").stdout)
     off, on = record["ways"]
     assert off["tokens_per_step"] == 1 < on["tokens_per_step"]
-    assert b"say how to draft" in nibble(*bench).stderr
+    assert "| auto | " in nibble(*bench).stdout.decode()
+    assert b"say how to draft" in nibble(*bench, "--speculate", "off").stderr
     assert b"--replay" in nibble("bench", "tiny", "--speculate", "auto").stderr
     file.write_text('{"prompt": 7}\n')
     assert b"line 1.prompt" in nibble(*bench, "--speculate", "auto").stderr

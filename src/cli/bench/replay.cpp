@@ -145,7 +145,7 @@ RunOutput replay(const ReplayOptions& options, const Settings& settings, const s
 
   Way off{.name = "off", .options = engine_options(setup, room, capacity)}, on = off;
   off.options.speculation = {};
-  on.name = settings.speculate.value_or("config");
+  on.name = settings.speculate.value_or(settings.speculative_config ? "config" : "auto");
   for (int n = 0; n < kNumReplayWarmups + options.num_repetitions; ++n) {
     for (Way* way : {&off, &on}) {
       Engine engine(*backend, tokenizer, way->options);  // which has seen nothing
