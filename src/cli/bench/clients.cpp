@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <nlohmann/json.hpp>
 
 #include "cli/bench/run_requests.h"
@@ -30,8 +31,9 @@ std::vector<GenerationRequest> random_requests(const ClientsOptions& options, in
   std::vector<GenerationRequest> requests(static_cast<size_t>(count));
   for (int n = 0; n < count; ++n) {
     GenerationRequest& request = requests[static_cast<size_t>(n)];
-    request.prompt =
-        tokens_at((first_index + n) * options.num_prompt_tokens, options.num_prompt_tokens, vocab);
+    // Positions of random tokens are counted in 31 bits.
+    const int64_t first = int64_t{first_index + n} * options.num_prompt_tokens % (int64_t{1} << 30);
+    request.prompt = tokens_at(static_cast<int>(first), options.num_prompt_tokens, vocab);
     request.sample.temperature = 1;
     request.sample.seed = static_cast<uint64_t>(first_index + n);
     request.stop.max_tokens = options.num_output_tokens;

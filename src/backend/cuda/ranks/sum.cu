@@ -10,7 +10,7 @@ namespace nibble::cuda {
 namespace {
 
 constexpr int kFewThreads{128}, kManyThreads{512}, kMeetThreads{256};
-constexpr int kManyCtas{2};  // that fit a multiprocessor, so that all are resident on every chip that has 32
+constexpr int kManyCtas{2};  // that fit a multiprocessor: all of kSumCtas are resident on a chip that has 64
 
 // Counts how long a thread has polled.
 class Patience {
