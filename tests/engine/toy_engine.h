@@ -105,22 +105,20 @@ inline Answer answer_with(const Tokens& script, const StopParams& stop) {
   return toy.ask(asked);
 }
 
-// Bans as generation_request.h defines them, token by token.
+// Bans as generation_request.h defines them.
 inline void ban(const GenerationRequest& asked, const Tokens& output, std::vector<float>& logits) {
-  const auto contains = [](const Tokens& tokens, TokenId token) {
-    return std::count(tokens.begin(), tokens.end(), token) > 0;
-  };
-  if (!asked.bans.allowed && asked.bans.runs.empty() && asked.stop.min_tokens == 0) return;
-  Tokens after = output;
-  after.push_back(0);
-  for (TokenId token = 0; token < kToyVocab; ++token) {
-    after.back() = token;
-    bool is_banned = asked.bans.allowed && !contains(*asked.bans.allowed, token);
-    is_banned |= std::ssize(output) < asked.stop.min_tokens && contains(asked.stop.tokens, token);
-    for (const Tokens& run : asked.bans.runs)
-      is_banned |= run.size() <= after.size() && std::equal(run.rbegin(), run.rend(), after.rbegin());
-    if (is_banned) logits[static_cast<size_t>(token)] = -std::numeric_limits<float>::infinity();
+  constexpr float kNever{-std::numeric_limits<float>::infinity()};
+  if (asked.bans.allowed) {
+    std::vector<float> allowed(logits.size(), kNever);
+    for (const TokenId token : *asked.bans.allowed)
+      allowed[static_cast<size_t>(token)] = logits[static_cast<size_t>(token)];
+    logits = allowed;
   }
+  if (std::ssize(output) < asked.stop.min_tokens)
+    for (const TokenId token : asked.stop.tokens) logits[static_cast<size_t>(token)] = kNever;
+  for (const Tokens& run : asked.bans.runs)
+    if (run.size() <= output.size() + 1 && std::equal(run.rbegin() + 1, run.rend(), output.rbegin()))
+      logits[static_cast<size_t>(run.back())] = kNever;
 }
 
 // The mask of a constraint, put on logits.
