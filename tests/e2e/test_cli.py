@@ -254,6 +254,8 @@ def test_prompts_that_can_not_be_run():
         (["run", "tiny", "-p", "x", "--backend", "cpu", *NODES, "--speculate", "model=tiny"], "--speculate auto does without"),
         (["run", "tiny", "-p", "x", "--backend", "reference", *NODES], "on their CPUs so far: --backend cpu"),
         (["run", "tiny", "-p", "x", "--head", "127.0.0.1:7000"], "--head goes with --nodes"),
+        (["run", "tiny", "-p", "x", "--backend", "cpu", "--expert-parallel"], "--expert-parallel goes with --nodes"),
+        (["run", "tiny", "-p", "x", "--enable-expert-parallel"], "its name is --expert-parallel"),
         (["eval", "tiny", "--text", "a", "--compare", "--backend", "cpu", *NODES, "--secret-file", str(ROOT / "deploy" / "nibble@.service")], "runs two models at once"),
         (["run", "tiny", "-p", "x", "--backend", "cpu", *NODES, "--secret-file", str(TINY / "config.json")], "at least 16 bytes"),
         (["verify", "--backend", "cuda"], "--backend cuda"),
