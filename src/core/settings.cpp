@@ -127,7 +127,7 @@ constexpr Setting kTable[] = {
     {"secret-file", kNodes, "FILE", "the secret that all nodes have in common",
      "what the variable NIBBLE_SECRET holds", TextField{&S::secret_file}},
     {"expert-parallel", kNodes, "",
-     "give each machine some of the experts as a whole, where it had a part of each", "",
+     "give each machine some of the experts as a whole, in place of a part of each", "",
      SwitchField{&S::expert_parallel}},
 
     {"models", kPlaces, "DIR", "folder of the bundled models", "beside the program", TextField{&S::models}},
