@@ -2,11 +2,14 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "model/expert_load.h"
 #include "model/operation.h"
+#include "model/share.h"
 
 namespace nibble {
 
@@ -42,6 +45,13 @@ struct PredictedDevice {
   size_t memory_bytes{0};
 };
 
+// How several devices share a model.
+struct PredictedSharing {
+  // Of a sum of one row, beside its bytes; not set: as their library does it.
+  std::optional<double> sum_seconds{};
+  ExpertSplit split{ExpertSplit::kUnits};
+};
+
 // How several devices are linked.
 struct PredictedLink {
   double bandwidth{0};      // bytes per second, one way
@@ -55,7 +65,8 @@ struct StepPrediction {
   // In the order of a step. Of several devices: those of the one with the largest share, in whose serial times the sums are.
   std::vector<PredictedTime> operations;
   PredictedLink link{};
-  double sums{0};  // microseconds of a step that sums over devices take
+  double sums{0};     // microseconds of a step that sums over devices take
+  ExpertLoad load{};  // in a layer, of the device with the most
 };
 
 }  // namespace nibble

@@ -89,6 +89,7 @@ constexpr std::pair<std::string_view, std::string_view> kNamesElsewhere[]{
     {"--speculative-algorithm", "--speculate"},
     {"--kv-cache-dtype", "--kv-dtype"},
     {"--no-jit", "--jit"},
+    {"--enable-expert-parallel", "--expert-parallel"},
 };
 
 // A hint for `flag`; empty where the command has none of that meaning.
@@ -121,8 +122,13 @@ void add_settings(CLI::App& command, Settings& settings, std::initializer_list<S
     std::string names = flag(setting);
     if (!setting.letter.empty()) names = fmt::format("-{},{}", setting.letter, names);
     if (!setting.also.empty()) names += fmt::format(",--{}", setting.also);
-    CLI::Option* option = command.add_option_function<std::vector<std::string>>(
-        names, assign, fmt::format("{} [{}]", setting.help, default_of(setting)));
+    const std::string help = fmt::format("{} [{}]", setting.help, default_of(setting));
+    if (std::holds_alternative<SwitchField>(setting.field)) {
+      const auto turn_on = [&settings, &setting] { set(settings, setting, "on", flag(setting)); };
+      command.add_flag_callback(names, turn_on, help)->group(title(setting.group));
+      continue;
+    }
+    CLI::Option* option = command.add_option_function<std::vector<std::string>>(names, assign, help);
     // Each flag takes one value. Where a setting has one value the last flag wins, so that a script can put its defaults first.
     option->expected(1)->allow_extra_args(false)->type_name(std::string(setting.value));
     option->group(title(setting.group));

@@ -126,6 +126,9 @@ constexpr Setting kTable[] = {
      TextField{&S::head}},
     {"secret-file", kNodes, "FILE", "the secret that all nodes have in common",
      "what the variable NIBBLE_SECRET holds", TextField{&S::secret_file}},
+    {"expert-parallel", kNodes, "",
+     "give each machine some of the experts as a whole, in place of a part of each", "",
+     SwitchField{&S::expert_parallel}},
 
     {"models", kPlaces, "DIR", "folder of the bundled models", "beside the program", TextField{&S::models}},
     {"tokenizer", kPlaces, "FILE", "tokenizer.json or .tiktoken; bytes: the 256 bytes alone",
@@ -187,6 +190,10 @@ bool assign(Settings& settings, const ChoiceField<Member>& field, std::string_vi
   }
   return false;
 }
+bool assign(Settings& settings, const SwitchField& field, std::string_view text) {
+  settings.*field.member = text == "on";
+  return text == "on" || text == "off";
+}
 bool assign(Settings& settings, const TextField& field, std::string_view text) {
   settings.*field.member = std::string(text);
   return true;
@@ -222,10 +229,12 @@ template <typename Member>
 std::string describe(const ChoiceField<Member>& field) {
   return fmt::format("one of {}", fmt::join(choices(field), ", "));
 }
+std::string describe(const SwitchField&) { return "one of on, off"; }
 std::string describe(const TextField&) { return "any text"; }
 std::string describe(const DateField&) { return "a date as 2025-06-28"; }
 std::string describe(const TextListField&) { return "any text of at least one letter"; }
 
+std::string print(bool value) { return value ? "on" : "off"; }
 std::string print(int value) { return fmt::to_string(value); }
 std::string print(double value) { return fmt::to_string(value); }
 std::string print(const std::string& value) { return value; }

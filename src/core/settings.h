@@ -67,6 +67,7 @@ struct Settings {
   std::optional<int> node_rank;
   std::optional<std::string> head;
   std::optional<std::string> secret_file;
+  bool expert_parallel{false};
   // kPlaces: where files are, and the log.
   std::optional<std::string> models;     // folder of the bundled models
   std::optional<std::string> tokenizer;  // a vocabulary file in place of the model's own
@@ -104,6 +105,9 @@ struct ChoiceField {
   Member Settings::*member;
   std::string_view accepted[12];  // unused places are empty
 };
+struct SwitchField {  // a flag without a value; its variable says on or off
+  bool Settings::*member;
+};
 struct TextField {
   std::optional<std::string> Settings::*member;
 };
@@ -117,12 +121,12 @@ struct TextListField {  // each flag adds one text
 struct Setting {
   std::string_view name;  // "top-k": the flag --top-k, the variable NIBBLE_TOP_K
   SettingGroup group;
-  std::string_view value;  // placeholder in --help: "N"
+  std::string_view value;  // placeholder in --help: "N"; empty for a switch
   std::string_view help;
   std::string_view unset;  // --help: what an unset optional means; empty where there is always a value
   std::variant<NumberField<int>, NumberField<double>, NumberField<std::optional<int>>,
                NumberField<std::optional<uint64_t>>, ChoiceField<std::string>,
-               ChoiceField<std::optional<std::string>>, TextField, DateField, TextListField>
+               ChoiceField<std::optional<std::string>>, SwitchField, TextField, DateField, TextListField>
       field;
   std::string_view also{};    // a second name of the flag, as vLLM has it
   std::string_view letter{};  // a short name of the flag, as llama.cpp has it

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "core/index_range.h"
 #include "core/token.h"
 
 namespace nibble {
@@ -42,6 +43,10 @@ struct Config {
   RopeConfig rope;
   int max_context{131072};
   std::vector<TokenId> eos;  // from config.json; harmony's stop tokens are added where the tokenizer has them
+  // Of a rank that has whole experts (model/share.h): those that it has. The router still chooses among all. Not set: it has all.
+  std::optional<IndexRange> own_experts{};
+
+  IndexRange experts() const { return own_experts.value_or(IndexRange{0, num_experts}); }
 
   friend bool operator==(const Config&, const Config&) = default;
 };

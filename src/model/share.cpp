@@ -43,18 +43,20 @@ Share whole_of(const Config& config) {
   share.kv_heads.count = config.num_kv_heads;
   share.heads.count = config.num_heads;
   share.units.count = config.intermediate;
+  share.experts.count = config.num_experts;
   share.vocab.count = config.vocab;
   return share;
 }
 
 std::vector<Share> shares_of(const Config& whole, std::span<const int> parts, std::string_view source,
-                             std::string_view flag) {
+                             std::string_view flag, ExpertSplit split) {
   const int num_ranks = static_cast<int>(parts.size()), group = whole.num_heads / whole.num_kv_heads;
   if (whole.num_kv_heads % num_ranks != 0)
     throw InputError(
         "{} {}: {} has {} heads of keys and values, of which every part takes as many: {} does not divide "
         "them",
         flag, num_ranks, source, whole.num_kv_heads, num_ranks);
+  const bool has_whole = split == ExpertSplit::kWhole;
   std::vector<Share> shares(parts.size());
   for (size_t rank = 0; rank < parts.size(); ++rank) {
     Share& share = shares[rank];
@@ -62,14 +64,22 @@ std::vector<Share> shares_of(const Config& whole, std::span<const int> parts, st
     share.num_ranks = num_ranks;
     share.kv_heads = part_of_rank(whole.num_kv_heads, 1, parts, rank);
     share.heads = times(share.kv_heads, group);
-    share.units = part_of_rank(whole.intermediate, kTileUnits, parts, rank);
+    share.units = {0, whole.intermediate};
+    share.experts = {0, whole.num_experts};
+    if (has_whole)
+      share.experts = part_of_rank(whole.num_experts, 1, parts, rank);
+    else
+      share.units = part_of_rank(whole.intermediate, kTileUnits, parts, rank);
+    const int own = has_whole ? share.experts.count : share.units.count;
     share.vocab = part_of_rank(whole.vocab, kStripVocab, parts, rank);
-    if (share.kv_heads.count == 0 || share.units.count == 0 || share.vocab.count == 0)
+    if (share.kv_heads.count == 0 || own == 0 || share.vocab.count == 0)
       throw InputError(
-          "{} {}: {} has {} heads of keys and values and {} units an expert, of which part {} would have {} "
+          "{} {}: {} has {} heads of keys and values and {}, of which part {} would have {} "
           "and {}: take fewer parts, or a more even --tensor-split",
-          flag, num_ranks, source, whole.num_kv_heads, whole.intermediate, rank, share.kv_heads.count,
-          share.units.count);
+          flag, num_ranks, source, whole.num_kv_heads,
+          has_whole ? fmt::format("{} experts", whole.num_experts)
+                    : fmt::format("{} units an expert", whole.intermediate),
+          rank, share.kv_heads.count, own);
   }
   return shares;
 }
@@ -79,6 +89,7 @@ Config config_of(const Config& whole, const Share& share) {
   config.num_heads = share.heads.count;
   config.num_kv_heads = share.kv_heads.count;
   config.intermediate = share.units.count;
+  if (share.experts.count < whole.num_experts) config.own_experts = share.experts;
   return config;
 }
 

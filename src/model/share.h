@@ -1,7 +1,7 @@
 // What a rank has of a model that several ranks run together, each on a GPU or a machine: of every layer some key/value heads with the
-// query heads that read them, and some units of every expert; of the unembedding some rows. Norms, the router and the embedding are every rank's. Behind
-// attention and behind the experts the ranks add up what they have, and what is added once is the first rank's: the residual stream and
-// the biases of `o` and `down`.
+// query heads that read them, and some units of every expert, or some experts as a whole; of the unembedding some rows. Norms, the router and the
+// embedding are every rank's. Behind attention and behind the experts the ranks add up what they have, and what is added once is the first
+// rank's: the residual stream and the bias of `o`. An expert's bias of `down` is added by who has its first unit.
 //
 // Units are dealt out in tiles of 64, because the contraction of `down` is read in those, and rows of the unembedding in strips of 16
 // (backend/cuda/layout/strips.h).
@@ -13,15 +13,10 @@
 #include <string_view>
 #include <vector>
 
+#include "core/index_range.h"
 #include "model/config.h"
 
 namespace nibble {
-
-struct IndexRange {
-  int first{0}, count{0};
-  constexpr int end() const { return first + count; }
-  friend bool operator==(const IndexRange&, const IndexRange&) = default;
-};
 
 // Rows and columns of a matrix.
 struct MatrixSlice {
@@ -31,10 +26,11 @@ struct MatrixSlice {
 class Share {
  public:
   int rank{0}, num_ranks{1};
-  IndexRange kv_heads, heads, units, vocab;  // indices into those of the whole model
+  IndexRange kv_heads, heads, units, experts, vocab;  // indices into those of the whole model
 
-  // Says whether the rank adds what is added once.
+  // Says whether the rank adds what is added once, and the bias of `down` of the experts that it has, or has a part of.
   bool adds_once() const { return rank == 0; }
+  bool adds_down_bias() const { return units.first == 0; }
   // What the rank has of a layer's matrices: model/weights.h has their shapes.
   MatrixSlice q(const Config& whole) const;
   MatrixSlice k_and_v(const Config& whole) const;  // of each
@@ -44,6 +40,9 @@ class Share {
   MatrixSlice unembedding(const Config& whole) const;
 };
 
+// What of the experts a rank has: units of each, or some of them as a whole.
+enum class ExpertSplit { kUnits, kWhole };
+
 // The share of a rank that runs the model alone.
 Share whole_of(const Config& config);
 
@@ -51,9 +50,10 @@ Share whole_of(const Config& config);
 // InputError where the number of key/value heads is no multiple of that of the ranks, or some rank would have nothing; `source` names
 // the model, and `flag` what asked for so many ranks.
 std::vector<Share> shares_of(const Config& whole, std::span<const int> parts, std::string_view source,
-                             std::string_view flag = "--tensor-parallel-size");
+                             std::string_view flag = "--tensor-parallel-size",
+                             ExpertSplit split = ExpertSplit::kUnits);
 
-// The model as a rank sees it: with its heads and its experts' width. The vocabulary stays whole, because tokens are.
+// The model as a rank sees it: with its heads, its experts and their width. The vocabulary stays whole, because tokens are.
 Config config_of(const Config& whole, const Share& share);
 
 // Bytes in memory: `count` pieces of so many bytes each, which begin a stride apart.

@@ -22,7 +22,7 @@ constexpr ElementSize kScaleSize{1, 32};
 
 class ShareTaker {
  public:
-  ShareTaker(const Weights& whole, const Share& share) : whole_(whole), share_(share) {}
+  explicit ShareTaker(const Weights& whole) : whole_(whole) {}
 
   Matrix matrices(const Matrix& first, int count, const MatrixSlice& slice, Buffers& kept) const {
     const Elements& all = first.elements();
@@ -38,9 +38,9 @@ class ShareTaker {
     return {keep(pieces_of(first.data, size_of(first.format), count, first.count, 1, slice), kept),
             first.format, part.count};
   }
-  // `count` vectors of what is added once.
-  Vector once(const Vector& first, int count, Buffers& kept) const {
-    if (share_.adds_once()) return first;
+  // `count` vectors of what one rank alone adds.
+  Vector once(const Vector& first, int count, bool is_added_here, Buffers& kept) const {
+    if (is_added_here) return first;
     Buffer& zeros = kept.emplace_back(static_cast<size_t>(count * first.count) * sizeof(float));
     std::memset(zeros.data(), 0, zeros.bytes());
     return {zeros.data(), Format::kF32, first.count};
@@ -59,7 +59,6 @@ class ShareTaker {
   }
 
   const Weights& whole_;
-  const Share& share_;
 };
 
 struct ShareStorage {
@@ -72,7 +71,7 @@ struct ShareStorage {
 std::shared_ptr<const Weights> share_of(const Weights& whole, const Share& share,
                                         const ReportProgress& report) {
   const Config& config = whole.config;
-  const ShareTaker taker(whole, share);
+  const ShareTaker taker(whole);
   const auto storage = std::make_shared<ShareStorage>();
   storage->whole = whole.storage;
   auto weights = std::make_shared<Weights>();
@@ -93,14 +92,16 @@ std::shared_ptr<const Weights> share_of(const Weights& whole, const Share& share
     to.k_bias = taker.vectors(from.k_bias, 1, kv.rows, dense);
     to.v_bias = taker.vectors(from.v_bias, 1, kv.rows, dense);
     to.sinks = taker.vectors(from.sinks, 1, share.heads, dense);
-    to.o_bias = taker.once(from.o_bias, 1, dense);
-    to.gate_up.first_bias = taker.vectors(from.gate_up.first_bias, config.num_experts, up.rows, dense);
-    to.down.first_bias = taker.once(from.down.first_bias, config.num_experts, dense);
+    to.o_bias = taker.once(from.o_bias, 1, share.adds_once(), dense);
+    const auto [expert, num_experts] = share.experts;
+    to.gate_up.first_bias = taker.vectors(from.gate_up.bias(expert), num_experts, up.rows, dense);
+    to.down.first_bias = taker.once(from.down.bias(expert), num_experts, share.adds_down_bias(), dense);
     auto experts = std::make_shared<ShareStorage>();
-    const bool has_views = share.num_ranks == 1 || config.num_experts == 1;
+    const bool has_views = up.rows.count == from.gate_up.first.rows || num_experts == 1;
     if (has_views) experts->whole = from.experts_storage;
-    to.gate_up.first = taker.matrices(from.gate_up.first, config.num_experts, up, experts->copies);
-    to.down.first = taker.matrices(from.down.first, config.num_experts, share.down(config), experts->copies);
+    to.gate_up.first = taker.matrices(from.gate_up.matrix(expert), num_experts, up, experts->copies);
+    to.down.first =
+        taker.matrices(from.down.matrix(expert), num_experts, share.down(config), experts->copies);
     to.experts_storage = std::move(experts);
     if (report) report(weights->layers.size(), whole.layers.size());
   }

@@ -9,8 +9,8 @@
 
 namespace nibble {
 
-// Parts that lie together are views of the whole; of others, the columns of `o` and what there is of the experts, there are copies, and the
-// pages of a mapped file that they came from are released. Biases that are added once are zeros but for the first rank. The whole is kept no
+// Parts that lie together are views of the whole, as whole experts do; of others, the columns of `o` and units of experts, there are copies, and
+// the pages of a mapped file that they came from are released. Biases that another rank adds are zeros. The whole is kept no
 // longer than by its storage, and has no blocks. Reports layers.
 std::shared_ptr<const Weights> share_of(const Weights& whole, const Share& share,
                                         const ReportProgress& report = {});

@@ -226,10 +226,11 @@ std::vector<TensorSpec> tensor_specs(const Config& config) {
     add(name + ".weight", kDense, {out, in});
     add(name + ".bias", kBias, {out});
   };
+  const uint64_t own = extent(config.experts().count);
   const auto add_experts = [&](const std::string& name, uint64_t out, uint64_t in) {
-    add(name + "_blocks", kCodes, {e, out, in / kMxfp4BlockSize, kMxfp4CodeBytes});
-    add(name + "_scales", kScales, {e, out, in / kMxfp4BlockSize});
-    add(name + "_bias", kBias, {e, out});
+    add(name + "_blocks", kCodes, {own, out, in / kMxfp4BlockSize, kMxfp4CodeBytes});
+    add(name + "_scales", kScales, {own, out, in / kMxfp4BlockSize});
+    add(name + "_bias", kBias, {own, out});
   };
 
   add("model.embed_tokens.weight", kDense, {v, h});

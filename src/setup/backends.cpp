@@ -113,8 +113,8 @@ RemoteKernels cuda_kernels_on(std::string_view gpu, const Config& config, const 
 }
 StepPrediction cuda_predict_on(std::string_view gpu, const Config& config, const StorageFormats& formats,
                                const OwnOptions& own, const PredictedStep& step,
-                               std::optional<double> sum_seconds) {
-  return cuda::predict_on(gpu, config, formats, own.cuda, step, sum_seconds);
+                               const PredictedSharing& sharing) {
+  return cuda::predict_on(gpu, config, formats, own.cuda, step, sharing);
 }
 #endif
 bool cpu_takes_int8(const OwnOptions& own) { return cpu::takes_int8(own.cpu); }

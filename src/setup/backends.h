@@ -71,10 +71,9 @@ struct BackendRow {
   // The kernels that a device of this name would run; `source` names the model in messages. Null: there are no names.
   RemoteKernels (*kernels_on)(std::string_view device, const Config&, const BackendOptions&,
                               const OwnOptions&, std::string_view source);
-  // Predicts how long a step would take on a device of this name, or on several that share the model, and take so long for a sum of a
-  // row; not set: as their library does it. Null: there are no names.
+  // Predicts how long a step would take on a device of this name, or on several that share the model. Null: there are no names.
   StepPrediction (*predict_on)(std::string_view device, const Config&, const StorageFormats&,
-                               const OwnOptions&, const PredictedStep&, std::optional<double> sum_seconds);
+                               const OwnOptions&, const PredictedStep&, const PredictedSharing&);
 };
 
 std::span<const BackendRow> all_backends();  // best first

@@ -13,7 +13,7 @@ namespace nibble {
 namespace {
 
 std::vector<Share> shares_here(const Config& whole, const NodeSetup& node, const std::string& source) {
-  return shares_of(whole, node.parts, source, "--nodes");
+  return shares_of(whole, node.parts, source, "--nodes", node.split);
 }
 
 }  // namespace
@@ -53,7 +53,8 @@ nodes::NodeOptions node_options(const Model& model, const ResolvedSettings& setu
   set(Fact::kKernels,
       fmt::format("{} {}, experts in {}", setup.backend->name, cpu::name(cpu::isa_of(setup.own.cpu.isa)),
                   cpu::takes_int8(setup.own.cpu) ? "int8" : "float"));
-  set(Fact::kSplit, fmt::format("{} nodes, parts {}", node.parts.size(), fmt::join(node.parts, ",")));
+  set(Fact::kSplit, fmt::format("parts {}{}", fmt::join(node.parts, ","),
+                                node.split == ExpertSplit::kWhole ? ", whole experts" : ""));
   return {.head = node.head,
           .secret = node.secret,
           .facts = std::move(facts),

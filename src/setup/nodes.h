@@ -1,4 +1,5 @@
-// The place of a process among the machines that share a model: --nodes, --node-rank, --head, --secret-file.
+// The place of a process among the machines that share a model: --nodes, --node-rank, --head, --secret-file,
+// --expert-parallel.
 #pragma once
 
 #include <functional>
@@ -15,6 +16,7 @@ namespace nibble {
 struct NodeSetup {
   int rank;
   std::vector<int> parts;  // of the model that each node takes
+  ExpertSplit split;       // --expert-parallel
   nodes::tcp::endpoint head;
   nodes::Secret secret;
   // Set by the command: the version of this program, and what is done when a node is lost (nodes::NodeOptions::on_lost).

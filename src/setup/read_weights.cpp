@@ -27,7 +27,7 @@ void append(std::vector<Bytes>& parts, const Matrix& matrix, size_t num_matrices
 // Vectors are left out: they lie among the matrices and have a thousandth of their bytes.
 std::vector<Bytes> matrices(const Weights& weights) {
   std::vector<Bytes> parts;
-  const size_t experts = static_cast<size_t>(weights.config.num_experts);
+  const size_t experts = static_cast<size_t>(weights.config.experts().count);
   append(parts, weights.embedding, 1);
   for (const LayerWeights& layer : weights.layers) {
     for (const Matrix* matrix : {&layer.q, &layer.k, &layer.v, &layer.o, &layer.router})

@@ -104,9 +104,12 @@ void read_gpus(const Settings& settings, cuda::CudaOptions& options) {
 // The place of this process among nodes; null where there is one.
 std::shared_ptr<NodeSetup> node_setup(const Settings& settings, const ResolvedSettings& setup) {
   if (!settings.nodes) {
+    if (settings.expert_parallel && setup.own.cuda.num_ranks() > 1)
+      throw InputError("--expert-parallel: GPUs have a part of every expert so far: leave it out");
     for (const auto& [flag, is_given] : {std::pair{"--node-rank", settings.node_rank.has_value()},
                                          std::pair{"--head", settings.head.has_value()},
-                                         std::pair{"--secret-file", settings.secret_file.has_value()}})
+                                         std::pair{"--secret-file", settings.secret_file.has_value()},
+                                         std::pair{"--expert-parallel", settings.expert_parallel}})
       if (is_given) throw InputError("{} goes with --nodes, which says how many there are", flag);
     return nullptr;
   }
@@ -129,7 +132,8 @@ std::shared_ptr<NodeSetup> node_setup(const Settings& settings, const ResolvedSe
   if (std::ssize(parts) != count)
     throw InputError("--tensor-split {}: that is {} parts for {} nodes", *settings.tensor_split, parts.size(),
                      count);
-  return std::make_shared<NodeSetup>(NodeSetup{*settings.node_rank, std::move(parts),
+  const ExpertSplit split = settings.expert_parallel ? ExpertSplit::kWhole : ExpertSplit::kUnits;
+  return std::make_shared<NodeSetup>(NodeSetup{*settings.node_rank, std::move(parts), split,
                                                nodes::read_address(*settings.head),
                                                read_secret(settings.secret_file)});
 }

@@ -79,6 +79,16 @@ TEST(Command, AFlagWithoutAValueTurnsASettingOff) {
   EXPECT_EQ(on.settings.graphs, "on");
 }
 
+TEST(Command, AFlagWithoutAValueTurnsASwitchOn) {
+  Settings settings;
+  CLI::App app("", "nibble");
+  add_settings(app, settings, {SettingGroup::kNodes});
+  app.parse("--nodes 2 --expert-parallel --node-rank 1");
+  EXPECT_TRUE(settings.expert_parallel);
+  EXPECT_EQ(settings.node_rank, 1);
+  EXPECT_EQ(command_line(app), "nibble --nodes 2 --node-rank 1 --expert-parallel");
+}
+
 TEST(Command, AVariableOfAnotherCommandIsNotRead) {
   const Variable history("NIBBLE_HISTORY", "nonsense");
   Program program;

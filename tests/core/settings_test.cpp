@@ -73,6 +73,13 @@ TEST(Settings, ValuesArriveInTheirMember) {
   EXPECT_EQ(with("system", "").system, "");
 }
 
+TEST(Settings, ASwitchIsOnOrOff) {
+  EXPECT_TRUE(with("expert-parallel", "on").expert_parallel);
+  EXPECT_FALSE(with("expert-parallel", "off").expert_parallel);
+  EXPECT_EQ(refusal("expert-parallel", "1"), "--expert-parallel '1': accepted is one of on, off");
+  EXPECT_EQ(default_of(row("expert-parallel")), "off");
+}
+
 TEST(Settings, AListGrowsWithEachValue) {
   Settings settings;
   set(settings, row("stop"), "\n\n", "--stop");

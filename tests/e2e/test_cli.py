@@ -254,6 +254,8 @@ def test_prompts_that_can_not_be_run():
         (["run", "tiny", "-p", "x", "--backend", "cpu", *NODES, "--speculate", "model=tiny"], "--speculate auto does without"),
         (["run", "tiny", "-p", "x", "--backend", "reference", *NODES], "on their CPUs so far: --backend cpu"),
         (["run", "tiny", "-p", "x", "--head", "127.0.0.1:7000"], "--head goes with --nodes"),
+        (["run", "tiny", "-p", "x", "--backend", "cpu", "--expert-parallel"], "--expert-parallel goes with --nodes"),
+        (["run", "tiny", "-p", "x", "--enable-expert-parallel"], "its name is --expert-parallel"),
         (["eval", "tiny", "--text", "a", "--compare", "--backend", "cpu", *NODES, "--secret-file", str(ROOT / "deploy" / "nibble@.service")], "runs two models at once"),
         (["run", "tiny", "-p", "x", "--backend", "cpu", *NODES, "--secret-file", str(TINY / "config.json")], "at least 16 bytes"),
         (["verify", "--backend", "cuda"], "--backend cuda"),
@@ -422,9 +424,14 @@ def test_a_model_shared_by_several_gpus_is_predicted():
     for shared in (two, fast):
         assert shared["tests"][0]["bytes_per_step"] < 0.52 * one["tests"][0]["bytes_per_step"]
     assert two["tests"][0]["tokens_per_second"] < one["tests"][0]["tokens_per_second"] < fast["tests"][0]["tokens_per_second"]
+    both = json.loads(predict_gpu("h200", "--json", "-p", 0, "--count", 2, "--expert-parallel", "--batch", "1,64").stdout)
+    for parts, whole in zip(both["tests"], both["tests_of_whole_experts"], strict=True):
+        assert parts["test"] == whole["test"] and parts["sums_us"] == whole["sums_us"]
+        assert whole["tokens_per_second"] < parts["tokens_per_second"]
+    assert "whole experts on each GPU" in predict_gpu("h200", "--count", 2, "-p", 0, "--expert-parallel").stdout
     text = predict_gpu("gb10", "--count", 2, "-p", 0).stdout
     assert "2 of them, linked at 22 GB/s one way (expected: 200 GbE)" in text and "nibble does not run it there" not in text
-    for arguments, said in [(("l40s", "--count", 2), "linked is not known"), (("h200", "--count", 3), "--count 3")]:
+    for arguments, said in [(("l40s", "--count", 2), "linked is not known"), (("h200", "--count", 3), "--count 3"), (("h200", "--count", 1, "--expert-parallel"), "--count says how many")]:
         done = predict_gpu(*arguments)
         assert done.returncode == 2 and said in done.stderr
 

@@ -17,6 +17,7 @@ from test_cli import GOLDEN, NIBBLE, QUESTION
 from test_serve import ENDLESS, Server, first_event
 
 LOST = 4  # exit code: another node was lost
+SPLITS = [[], ["--expert-parallel"]]
 
 
 def free_port():
@@ -70,13 +71,15 @@ def test_two_nodes_answer_as_one(place):
     assert run_both("run", "tiny", "-p", QUESTION, "--temperature", 0, *place) == "17 + 25 = 42.\n"
 
 
-def test_golden_data_agree_on_two_nodes(place):
-    report = json.loads(run_both("eval", "tiny", "--golden", GOLDEN / "golden.json", "--limit", 4, "--json", *place))
+@pytest.mark.parametrize("split", SPLITS)
+def test_golden_data_agree_on_two_nodes(place, split):
+    report = json.loads(run_both("eval", "tiny", "--golden", GOLDEN / "golden.json", "--limit", 4, "--json", *place, *split))
     assert all(prompt["is_within"] for prompt in report["prompts"]) and len(report["prompts"]) == 4
 
 
-def test_tasks_are_solved_by_two_nodes(place):
-    report = json.loads(run_both("eval", "tiny", "--tasks", GOLDEN / "eval" / "tasks.jsonl", "--limit", 20, "--json", *place))
+@pytest.mark.parametrize("split", SPLITS)
+def test_tasks_are_solved_by_two_nodes(place, split):
+    report = json.loads(run_both("eval", "tiny", "--tasks", GOLDEN / "eval" / "tasks.jsonl", "--limit", 20, "--json", *place, *split))
     assert report["num_tasks"] == 20 and report["num_different_from_checkpoint"] <= 1
 
 
@@ -90,6 +93,7 @@ def test_tasks_are_solved_by_two_nodes(place):
         (["--kv-dtype", "fp8"], {}, "node 1 has other formats than node 0"),
         (["--tensor-split", "1,1", "--experts-activations", "float"], {}, "node 1 has other kernels than node 0"),
         (["--isa", "portable", "--experts-activations", "int8"], {}, "node 1 has other kernels than node 0"),
+        (["--expert-parallel"], {}, "node 1 has another split than node 0: parts 1,1, whole experts, and node 0 parts 1,1"),
     ],
 )
 def test_a_node_that_differs_is_refused_with_a_line_on_both_sides(place, tmp_path, flags, env, told):

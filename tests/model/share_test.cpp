@@ -3,11 +3,15 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <array>
 #include <cstdint>
+#include <memory>
 #include <numeric>
 
 #include "core/random.h"
-#include "model/weights.h"
+#include "model/share_weights.h"
+#include "model/synthetic.h"
 #include "tests/error_of.h"
 #include "tests/model/small_model.h"
 
@@ -66,6 +70,38 @@ TEST(Share, IsRefusedWhereHeadsDoNotDivideOrARankWouldHaveNothing) {
             "--tensor-parallel-size 2: 20b has 8 heads of keys and values and 2880 units an expert, of which "
             "part 1 would have 0 and 0: take fewer parts, or a more even --tensor-split");
   EXPECT_NE(error_of([&] { shares_of(config_with(8, 8, 96, 99), Parts(4, 1), "narrow"); }), "");
+  EXPECT_EQ(
+      error_of([&] {
+        shares_of(config, Parts{100, 1}, "20b", "--nodes", ExpertSplit::kWhole);
+      }),
+      "--nodes 2: 20b has 8 heads of keys and values and 32 experts, of which part 1 would have 0 and 0: "
+      "take fewer parts, or a more even --tensor-split");
+}
+
+TEST(Share, OfWholeExpertsHasEachOfThemOnceAndAsWideAsItIs) {
+  for (int num_ranks = 1; num_ranks <= 8; ++num_ranks)
+    for (const int num_experts : {num_ranks, 8, 13, 32, 37, 128}) {
+      Config config = config_with(num_ranks * 2, 3, 96, 400);
+      config.num_experts = num_experts;
+      const auto shares = shares_of(config, Parts(static_cast<size_t>(num_ranks), 1), "model", "--nodes",
+                                    ExpertSplit::kWhole);
+      int next = 0;
+      for (const Share& share : shares) {
+        EXPECT_EQ(share.experts.first, next);
+        next = share.experts.end();
+        EXPECT_EQ(share.units, (IndexRange{0, config.intermediate}));
+        EXPECT_TRUE(share.adds_down_bias());
+        EXPECT_EQ(config_of(config, share).experts(), share.experts);
+        EXPECT_EQ(config_of(config, share).num_experts, num_experts);  // of which the router chooses
+      }
+      EXPECT_EQ(next, num_experts);
+      const auto counts = counts_of(shares, &Share::experts);
+      EXPECT_LE(std::ranges::max(counts) - std::ranges::min(counts), 1) << num_experts << " of " << num_ranks;
+    }
+  Config config = *named_config("gpt-oss-120b");
+  EXPECT_EQ(
+      counts_of(shares_of(config, Parts{3, 1}, "120b", "--nodes", ExpertSplit::kWhole), &Share::experts),
+      (Parts{96, 32}));
 }
 
 // Copies every rank's pieces to where the slice says that they belong, and returns what comes of it; each element must come once.
@@ -130,6 +166,67 @@ TEST(Share, JoinedAgainIsTheWholeToTheByte) {
         check(config.vocab, H, 1, kBf16, &Share::unembedding);
       }
     }
+}
+
+std::span<const std::byte> bytes_of(const void* data, size_t count) {
+  return {static_cast<const std::byte*>(data), count};
+}
+// The bytes of all experts of these shares, one rank after the other: codes, scales and biases apart.
+std::array<std::vector<std::byte>, 3> joined_experts(const std::vector<std::shared_ptr<const Weights>>& ranks,
+                                                     size_t layer, ExpertMatrices LayerWeights::*which) {
+  std::array<std::vector<std::byte>, 3> all;
+  for (const auto& rank : ranks) {
+    const ExpertMatrices& experts = rank->layers[layer].*which;
+    for (int e = 0; e < rank->config.experts().count; ++e) {
+      const Matrix matrix = experts.matrix(e);
+      const Vector bias = experts.bias(e);
+      const auto elements = static_cast<size_t>(matrix.rows) * static_cast<size_t>(matrix.cols);
+      const auto codes = bytes_of(matrix.elements().data, elements / 2),
+                 scales = bytes_of(matrix.elements().scales, elements / 32),
+                 biases = bytes_of(bias.data, num_bytes(bias.format, 1) * static_cast<size_t>(bias.count));
+      all[0].insert(all[0].end(), codes.begin(), codes.end());
+      all[1].insert(all[1].end(), scales.begin(), scales.end());
+      all[2].insert(all[2].end(), biases.begin(), biases.end());
+    }
+  }
+  return all;
+}
+
+TEST(Share, OfWholeExpertsJoinedAgainIsAllTheirBytes) {
+  for (int num_ranks = 1; num_ranks <= 8; ++num_ranks) {
+    Config config = config_with(num_ranks * 2, 1, 96, 16 * num_ranks);
+    config.num_experts = 11;
+    const auto whole = std::make_shared<const Weights>(make_synthetic(config, "a model"));
+    std::vector<std::shared_ptr<const Weights>> ranks;
+    for (const Share& share : shares_of(config, Parts(static_cast<size_t>(num_ranks), 1), "a model",
+                                        "--nodes", ExpertSplit::kWhole))
+      ranks.push_back(share_of(*whole, share));
+    for (size_t layer = 0; layer < whole->layers.size(); ++layer) {
+      for (const auto which : {&LayerWeights::gate_up, &LayerWeights::down})
+        EXPECT_EQ(joined_experts(ranks, layer, which), joined_experts({whole}, layer, which)) << num_ranks;
+      for (const auto& rank : ranks) EXPECT_EQ(rank->layers[layer].router.rows, 11);
+    }
+  }
+}
+
+// Whoever has the first units of an expert adds its bias, whichever way experts are cut.
+TEST(Share, AddsEachBiasOfDownOnce) {
+  Config config = config_with(4, 1, 320, 64);
+  const Weights whole = make_synthetic(config, "a model");
+  EXPECT_NE(whole.layers[1].down.bias(1)[1], 0);
+  for (const ExpertSplit split : {ExpertSplit::kUnits, ExpertSplit::kWhole}) {
+    std::vector<float> sums(static_cast<size_t>(config.num_experts * config.hidden));
+    for (const Share& share : shares_of(config, Parts(4, 1), "a model", "--nodes", split)) {
+      const auto own = share_of(whole, share);
+      for (int e = 0; e < share.experts.count; ++e)
+        for (int i = 0; i < config.hidden; ++i)
+          sums[static_cast<size_t>((share.experts.first + e) * config.hidden + i)] +=
+              own->layers[1].down.bias(e)[i];
+    }
+    for (int e = 0; e < config.num_experts; ++e)
+      for (int i = 0; i < config.hidden; ++i)
+        ASSERT_EQ(sums[static_cast<size_t>(e * config.hidden + i)], whole.layers[1].down.bias(e)[i]) << e;
+  }
 }
 
 }  // namespace

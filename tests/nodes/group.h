@@ -77,9 +77,9 @@ class Followers {
 class SharedBackend final : public Backend {
  public:
   SharedBackend(std::shared_ptr<const Weights> whole, const std::vector<int>& parts, BackendOptions options,
-                const cpu::CpuOptions& own) {
+                const cpu::CpuOptions& own, ExpertSplit split = ExpertSplit::kUnits) {
     const tcp::endpoint head = free_address();
-    const std::vector<Share> shares = shares_of(whole->config, parts, whole->source, "--nodes");
+    const std::vector<Share> shares = shares_of(whole->config, parts, whole->source, "--nodes", split);
     std::vector<NodeOptions> nodes;
     for (int rank = 0; rank < static_cast<int>(parts.size()); ++rank)
       nodes.push_back(node_options(head, shares, rank));

@@ -21,23 +21,28 @@ BackendOptions options_of_node() {
           .num_threads = 1};
 }
 
-Fulfilment shared_by(const char* name, std::vector<int> parts, cpu::ExpertActivations experts) {
+Fulfilment shared_by(const char* name, std::vector<int> parts, cpu::ExpertActivations experts,
+                     ExpertSplit split = ExpertSplit::kUnits) {
   return {name, [=](std::shared_ptr<const Weights> weights) -> std::unique_ptr<Backend> {
             return std::make_unique<SharedBackend>(std::move(weights), parts, options_of_node(),
-                                                   cpu::CpuOptions{.expert_activations = experts});
+                                                   cpu::CpuOptions{.expert_activations = experts}, split);
           }};
 }
 
 const Fulfilment kTwo = shared_by("Two", {1, 1}, cpu::ExpertActivations::kDefault),
-                 kThree = shared_by("Three", {1, 1, 1}, cpu::ExpertActivations::kFloat);
+                 kThree = shared_by("Three", {1, 1, 1}, cpu::ExpertActivations::kFloat),
+                 kTwoOfExperts =
+                     shared_by("TwoOfExperts", {1, 1}, cpu::ExpertActivations::kInt8, ExpertSplit::kWhole),
+                 kThreeOfExperts = shared_by("ThreeOfExperts", {1, 1, 1}, cpu::ExpertActivations::kDefault,
+                                             ExpertSplit::kWhole);
 
 std::string name_of_case(const testing::TestParamInfo<Fulfilment>& info) { return info.param.name; }
 
 // Model b has 3 heads of keys and values, and 3.5 tiles of units.
 INSTANTIATE_TEST_SUITE_P(OfNodes, BackendBits,
-                         testing::Combine(testing::Values(kThree), testing::Values("b")),
+                         testing::Combine(testing::Values(kThree, kThreeOfExperts), testing::Values("b")),
                          [](const auto& info) { return std::get<0>(info.param).name; });
-INSTANTIATE_TEST_SUITE_P(OfNodes, BackendOutputs, testing::Values(kTwo), name_of_case);
+INSTANTIATE_TEST_SUITE_P(OfNodes, BackendOutputs, testing::Values(kTwo, kTwoOfExperts), name_of_case);
 
 // 8 heads of keys and values; 9.5 tiles of units; 9.4 strips of the vocabulary.
 Config config_for_nodes() {
@@ -81,15 +86,42 @@ TEST(SharedBackend, HasTheLogitsOfTheWholeModelAndTheSameBitsInEachRun) {
   const cpu::CpuOptions floats{.expert_activations = cpu::ExpertActivations::kFloat};
   const std::vector<float> whole = logits_of(cpu::make(weights, options_of_node(), floats), ids);
   const std::vector<float> exact = logits_of(reference::make(weights, options_of_node()), ids);
-  for (const std::vector<int>& parts :
-       std::vector<std::vector<int>>{{1, 1}, {1, 1, 1, 1}, {3, 1}, {1, 5}, {1, 1, 1, 1, 1, 1, 1, 1}}) {
+  const auto expect_whole = [&](const std::vector<int>& parts, ExpertSplit split) {
+    SCOPED_TRACE(fmt::format("{} nodes{}", parts.size(), split == ExpertSplit::kWhole ? ", experts" : ""));
     const auto shared = [&] {
-      return logits_of(std::make_unique<SharedBackend>(weights, parts, options_of_node(), floats), ids);
+      return logits_of(std::make_unique<SharedBackend>(weights, parts, options_of_node(), floats, split),
+                       ids);
     };
     const std::vector<float> logits = shared();
-    EXPECT_EQ(shared(), logits) << parts.size();
-    EXPECT_LT(relative_error(logits, whole), 1e-3) << parts.size();
-    EXPECT_LT(relative_error(logits, exact), 1e-2) << parts.size();  // whose keys and values are float32
+    EXPECT_EQ(shared(), logits);
+    EXPECT_LT(relative_error(logits, whole), 1e-3);
+    EXPECT_LT(relative_error(logits, exact), 1e-2);  // whose keys and values are float32
+  };
+  for (const std::vector<int>& parts :
+       std::vector<std::vector<int>>{{1, 1}, {1, 1, 1, 1}, {3, 1}, {1, 5}, {1, 1, 1, 1, 1, 1, 1, 1}})
+    expect_whole(parts, ExpertSplit::kUnits);
+  for (const std::vector<int>& parts : std::vector<std::vector<int>>{{1, 1}, {1, 1, 1, 1}, {3, 1}, {5, 2}})
+    expect_whole(parts, ExpertSplit::kWhole);
+}
+
+// More experts for a token than there are nodes, and nodes with different numbers of them.
+TEST(SharedBackend, OfWholeExpertsHasTheWholeModelsLogitsForEitherKindOfActivations) {
+  Config config = config_for_nodes();
+  config.num_experts = 11;
+  config.experts_per_token = 4;
+  const auto weights = std::make_shared<const Weights>(make_synthetic(config, "eleven experts"));
+  const std::vector<TokenId> ids = random_ids(45, config.vocab, 3);
+  for (const auto activations : {cpu::ExpertActivations::kFloat, cpu::ExpertActivations::kInt8}) {
+    const cpu::CpuOptions own{.expert_activations = activations};
+    const std::vector<float> whole = logits_of(cpu::make(weights, options_of_node(), own), ids);
+    for (const std::vector<int>& parts :
+         std::vector<std::vector<int>>{{1, 1}, {7, 1}, {1, 1, 1, 1}, {1, 1, 1, 1, 1, 1, 1, 1}}) {
+      const std::vector<float> shared = logits_of(
+          std::make_unique<SharedBackend>(weights, parts, options_of_node(), own, ExpertSplit::kWhole), ids);
+      // Where float32 sums decide how an activation is rounded to int8, it differs by a step, one of 254 of its block's largest.
+      EXPECT_LT(relative_error(shared, whole), activations == cpu::ExpertActivations::kFloat ? 1e-3 : 1e-2)
+          << parts.size();
+    }
   }
 }
 

@@ -50,6 +50,12 @@ TEST_F(NodesTest, HaveHalfOfTheWeightsAndOfTheCacheEach) {
     EXPECT_EQ(here.vocab, model.config.vocab);
   }
   EXPECT_EQ(config_here(model.config, resolve({})), model.config);
+  Settings of_experts = of_node(1);
+  of_experts.expert_parallel = true;
+  const Config here = config_here(model.config, resolve(of_experts));
+  EXPECT_EQ(here.intermediate, model.config.intermediate);
+  EXPECT_EQ(here.experts(), (IndexRange{16, 16}));
+  EXPECT_LT(weight_bytes(here), weight_bytes(config_here(model.config, resolve(of_node(0)))));
   Settings uneven = of_node(1);
   uneven.tensor_split = "3,1";
   EXPECT_EQ(config_here(model.config, resolve(uneven)).num_kv_heads, 2);
@@ -81,6 +87,16 @@ TEST_F(NodesTest, TellWhatDecidesResults) {
   EXPECT_THAT(difference([](Settings& s) { s.isa = "portable"; }),
               HasSubstr("cpu portable, experts in float"));
   EXPECT_EQ(difference([](Settings& s) { s.threads = 7; }), "none");
+  EXPECT_EQ(difference([](Settings& s) { s.expert_parallel = true; }),
+            "node 1 has another split than node 0: parts 1,1, whole experts, and node 0 parts 1,1");
+  // All of the longest text is compared, and sent.
+  Settings eight = of_node(1);
+  eight.nodes = 8;
+  eight.expert_parallel = true;
+  eight.tensor_split = "1000,1000,1000,1000,1000,1000,1000,1000";
+  const Model model = open_model("synthetic:gpt-oss-20b", {});
+  nodes::Facts facts = node_options(model, resolve(eight)).facts;
+  EXPECT_LE(at(facts, nodes::Fact::kSplit).size(), nodes::kFactBytes);
 }
 
 TEST_F(NodesTest, AreNoMoreThanTheHeadsOfKeysAndValuesDivideInto) {

@@ -128,6 +128,17 @@ TEST(Resolve, GpusShareAModelInThePartsThatAreAskedFor) {
               HasSubstr("--tensor-parallel-size 2: that is 2 GPUs, and --tensor-split has parts for 3"));
 }
 
+TEST(Resolve, WholeExpertsAreForSeveralNodes) {
+  Settings settings = on_backend("cpu");
+  settings.expert_parallel = true;
+  EXPECT_EQ(refusal(settings), "--expert-parallel goes with --nodes, which says how many there are");
+  if (all_backends().front().name != "cuda") GTEST_SKIP() << "a program without CUDA";
+  settings = on_backend("cuda");
+  settings.expert_parallel = true;
+  settings.tensor_parallel_size = 2;
+  EXPECT_EQ(refusal(settings), "--expert-parallel: GPUs have a part of every expert so far: leave it out");
+}
+
 Settings with_layers(const std::string& fp8, const std::string& mxfp4) {
   Settings settings;
   settings.fp8_layers = fp8;

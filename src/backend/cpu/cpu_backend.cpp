@@ -21,10 +21,10 @@ int num_threads_of(const BackendOptions& options) {
   return options.num_threads > 0 ? options.num_threads : num_usable_cores();
 }
 
-// Bytes of the experts as they are stored; each layer has [E, 2I, H] and [E, H, I].
+// Bytes of the rank's experts as they are stored; each layer has [E, 2I, H] and [E, H, I].
 size_t expert_bytes(const Config& config) {
   const auto size = [](int extent) { return static_cast<size_t>(extent); };
-  return nibble::num_bytes(Format::kMxfp4, size(config.num_layers) * size(config.num_experts) * 3 *
+  return nibble::num_bytes(Format::kMxfp4, size(config.num_layers) * size(config.experts().count) * 3 *
                                                size(config.intermediate) * size(config.hidden));
 }
 

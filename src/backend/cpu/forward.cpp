@@ -61,7 +61,7 @@ void forward(const ForwardArgs& args) {
            a.chosen_weights});  // norm, gate, top K, softmax
     clock.lap(Operation::kRoute, "route");
     begin_half();
-    experts({machine, a.normed, chosen, a.chosen_weights, layer, strips, config.num_experts,
+    experts({machine, a.normed, chosen, a.chosen_weights, layer, strips, config.experts(),
              config.swiglu_limit, a.gated, a.normed_q8, a.gated_q8, a.down_panels, x});
     end_half();
     clock.lap(Operation::kExpertsUp, "experts");

@@ -66,7 +66,7 @@ class Packer {
   }
   PackedMatrix take(ExpertMatrices& experts) {
     PackedMatrix packed =
-        pack(experts.first, kept_.config.num_experts, strip_rows_, kept_.is_mapped(), pool_);
+        pack(experts.first, kept_.config.experts().count, strip_rows_, kept_.is_mapped(), pool_);
     experts.first.stored = {};
     return packed;
   }

@@ -31,7 +31,8 @@ On other chips instructions, bytes and serial parts are the same and only the ch
 
 --count N shares each layer among N of them, as --tensor-parallel-size does: heads, the experts' units, the vocabulary. Two sums a layer
 then go over their link, in as long as NCCL takes for a row, or --sum-latency microseconds, beside their bytes. None of this could
-be held to a measurement.
+be held to a measurement. --expert-parallel predicts the same beside whole experts on each, with the load of the GPU that has most:
+the experts that a step hits there and their pairs with tokens, expected of routing by chance. Real routing is less even.
 
 Memory is what `nibble serve` would take: nine tenths of the GPU's, unless --gpu-memory-utilization says otherwise there, of which the
 KV cache gets what weights and workspace leave. --context says how many tokens a sequence may have.
@@ -51,6 +52,7 @@ Examples:
   nibble predict synthetic:gpt-oss-20b --gpu rtx5090 -p 512,2048 --max-batch-tokens 2048
   nibble predict synthetic:gpt-oss-120b --gpu h200 --multiprocessors 48
   nibble predict synthetic:gpt-oss-120b --gpu h200 --count 2 --sum-latency 3
+  nibble predict synthetic:gpt-oss-120b --gpu h200 --count 2 --expert-parallel --batch 1,64,256
   nibble predict synthetic:gpt-oss-120b --gpu h200 --batch 1,8,64 --context 8192
   nibble predict synthetic:gpt-oss-120b --gpu h200 -p 1024 -n 256 --batch 32 --replicas 1,8,64)"};
 
@@ -60,6 +62,7 @@ struct PredictOptions {
   std::string model, gpu;
   int count{1};
   std::optional<double> sum_latency{};  // microseconds
+  bool expert_parallel{false};
   std::vector<std::string> prompt_lengths{"2048"}, output_lengths{"128"}, depths{"0"}, batches{"1"},
       replicas{};
   int prefix_tokens{0}, num_prefixes{1};
@@ -73,8 +76,8 @@ class Predictor {
       : gpu_(options.gpu), setup_(setup), model_(model), formats_(formats_of(model, setup)) {
     if (options.sum_latency) sum_seconds_ = *options.sum_latency * 1e-6;
   }
-  StepPrediction operator()(const PredictedStep& step) const {
-    return setup_.backend->predict_on(gpu_, model_.config, formats_, setup_.own, step, sum_seconds_);
+  StepPrediction operator()(const PredictedStep& step, ExpertSplit split = ExpertSplit::kUnits) const {
+    return setup_.backend->predict_on(gpu_, model_.config, formats_, setup_.own, step, {sum_seconds_, split});
   }
 
  private:
@@ -86,11 +89,12 @@ class Predictor {
 };
 
 PredictedTest predict_test(const BenchTest& test, int num_sequences, int max_batch_tokens,
-                           const Predictor& predictor) {
+                           const Predictor& predictor, ExpertSplit split) {
   std::vector<StepPrediction> steps;
   for (const TestStep& step : steps_of(test, max_batch_tokens))
     steps.push_back(predictor(
-        {step.num_tokens, test.depth + step.offset + step.num_tokens, step.wants_next, num_sequences}));
+        {step.num_tokens, test.depth + step.offset + step.num_tokens, step.wants_next, num_sequences},
+        split));
   return mean_of(test, steps, num_sequences);
 }
 
@@ -172,6 +176,8 @@ int predict(const PredictOptions& options, Settings settings, const std::string&
                  read_numbers(options.output_lengths, "-n", 0, kMaxPredictedTokens),
                  read_numbers(options.depths, "-d", 0, kMaxPredictedTokens));
   if (tests.empty()) throw InputError("-p 0 and -n 0 leave nothing to predict");
+  if (options.expert_parallel && options.count == 1)
+    throw InputError("--expert-parallel: several GPUs share the model: --count says how many");
   const std::vector<int> batches = read_numbers(options.batches, "--batch", 1, kMaxSequences),
                          replicas = read_numbers(options.replicas, "--replicas", 1, kMaxReplicas);
   if (!settings.backend) settings.backend = "cuda";  // this machine may have no GPU
@@ -198,12 +204,18 @@ int predict(const PredictOptions& options, Settings settings, const std::string&
                     .refusal = remote.refusal,
                     .max_batch_tokens = room.max_batch_tokens,
                     .tests = {},
+                    .of_experts = {},
                     .memory = predict_memory(model, setup, any.device, batches),
                     .request = {},
                     .replicas = {}};
   for (const BenchTest& test : tests)
-    for (const int num_sequences : test.kind == BenchKind::kDecode ? batches : std::vector{1})
-      found.tests.push_back(predict_test(test, num_sequences, room.max_batch_tokens, predictor));
+    for (const int num_sequences : test.kind == BenchKind::kDecode ? batches : std::vector{1}) {
+      const auto predicted = [&](ExpertSplit split) {
+        return predict_test(test, num_sequences, room.max_batch_tokens, predictor, split);
+      };
+      found.tests.push_back(predicted(ExpertSplit::kUnits));
+      if (options.expert_parallel) found.of_experts.push_back(predicted(ExpertSplit::kWhole));
+    }
   if (!replicas.empty()) {
     found.request = request_of(options, tests, found.memory.context);
     found.replicas = predict_replicas(found.request, replicas, model, setup, found.memory, predictor);
@@ -229,6 +241,10 @@ Action define_predict(CLI::App& command, Settings& settings) {
                   "microseconds of a sum of one row over them, beside its bytes [as NCCL does it]")
       ->type_name("US")
       ->check(CLI::Range(0.0, 1e6))
+      ->needs("--count");
+  command
+      .add_flag("--expert-parallel", options->expert_parallel,
+                "also with whole experts on each of them, in place of a part of each")
       ->needs("--count");
   add_numbers(command, "-p,--prompt-lengths", options->prompt_lengths,
               "tokens of the prompts to prefill; 0: none");

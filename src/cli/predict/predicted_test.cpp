@@ -39,7 +39,11 @@ PredictedTest mean_of(const BenchTest& test, std::span<const StepPrediction> ste
                      .num_sequences = num_sequences,
                      .num_steps = static_cast<int>(steps.size()),
                      .operations = {}};
-  for (const StepPrediction& step : steps) mean.sums += step.sums / mean.num_steps;
+  for (const StepPrediction& step : steps) {
+    mean.sums += step.sums / mean.num_steps;
+    mean.load.hit += step.load.hit / mean.num_steps;
+    mean.load.pairs += step.load.pairs / mean.num_steps;
+  }
   for (const Operation operation : kOperations) {
     PredictedTime sum{.operation = operation};
     bool is_there = false;

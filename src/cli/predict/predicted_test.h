@@ -16,6 +16,7 @@ struct PredictedTest {
   int num_steps{0};
   std::vector<PredictedTime> operations;  // of a step
   double sums{0};                         // microseconds of a step that sums over devices take
+  ExpertLoad load{};                      // in a layer, of the device with the most
 
   double microseconds() const;  // of a step
   size_t bytes() const;         // of weights and KV cache that a step reads

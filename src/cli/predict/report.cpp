@@ -25,6 +25,25 @@ void print_operations(const PredictedTest& test) {
                row.products, row.serial, row.total(), row.bound());
 }
 
+// What the fullest GPU has over the mean of all.
+double unevenness(double most, double of_all, int count) { return most * count / of_all; }
+
+void print_whole_experts(const Predictions& found) {
+  fmt::print(
+      "\nwhole experts on each GPU, which nibble does on nodes alone, beside a part of every expert\n\n");
+  fmt::print("| {:<18} | {:>9} | {:>9} | {:>7} | {:>20} | {:>13} |\n", "predicted", "parts t/s", "whole t/s",
+             "gain", "most experts hit", "most pairs");
+  fmt::print("| {:-<18} | {:->9} | {:->9} | {:->7} | {:->20} | {:->13} |\n", "", ":", ":", ":", ":", ":");
+  for (size_t i = 0; i < found.tests.size(); ++i) {
+    const PredictedTest &parts = found.tests[i], &whole = found.of_experts[i];
+    fmt::print("| {:<18} | {:>9.0f} | {:>9.0f} | {:>+5.1f} % | {:>5.1f} ({:.3f} x mean) | {:.3f} x mean |\n",
+               name(parts), parts.tokens_per_second(), whole.tokens_per_second(),
+               100 * (whole.tokens_per_second() / parts.tokens_per_second() - 1), whole.load.hit,
+               unevenness(whole.load.hit, parts.load.hit, found.count),
+               unevenness(whole.load.pairs, parts.load.pairs, found.count));
+  }
+}
+
 void print_memory(const PredictedMemory& memory) {
   fmt::print(
       "\nmemory of each GPU: weights {}, workspace {}, of {} that both and the KV cache may take ({} in "
@@ -70,6 +89,20 @@ Json operations_json(const PredictedTest& test) {
                     {"us", row.total()},
                     {"rules", row.bound()}});
   return rows;
+}
+
+Json test_json(const PredictedTest& test, double read_bandwidth) {
+  return {{"test", name(test)},
+          {"kind", test.test.kind == BenchKind::kDecode ? "decode" : "prefill"},
+          {"num_tokens", test.test.num_tokens},
+          {"depth", test.test.depth},
+          {"num_sequences", test.num_sequences},
+          {"tokens_per_second", test.tokens_per_second()},
+          {"num_steps", test.num_steps},
+          {"bytes_per_step", test.bytes()},
+          {"sums_us", test.sums},
+          {"share_of_read_bandwidth", test.bytes_per_second() / read_bandwidth},
+          {"operations", operations_json(test)}};
 }
 
 Json memory_json(const PredictedMemory& memory) {
@@ -127,6 +160,7 @@ void print_text(const Predictions& found) {
           "{}: of a step's {:.1f} us, sums over the GPUs take {:.1f}; they are in what is serial of project "
           "and experts down\n",
           name(test), test.microseconds(), test.sums);
+  if (!found.of_experts.empty()) print_whole_experts(found);
   print_memory(found.memory);
   if (!found.replicas.empty()) print_replicas(found);
   for (const PredictedTest& test : found.tests) print_operations(test);
@@ -150,18 +184,13 @@ void print_json(const Predictions& found) {
                     {"is_measured", found.link.is_measured},
                     {"source", found.link.source}};
   for (const PredictedTest& test : found.tests)
-    json["tests"].push_back(
-        {{"test", name(test)},
-         {"kind", test.test.kind == BenchKind::kDecode ? "decode" : "prefill"},
-         {"num_tokens", test.test.num_tokens},
-         {"depth", test.test.depth},
-         {"num_sequences", test.num_sequences},
-         {"tokens_per_second", test.tokens_per_second()},
-         {"num_steps", test.num_steps},
-         {"bytes_per_step", test.bytes()},
-         {"sums_us", test.sums},
-         {"share_of_read_bandwidth", test.bytes_per_second() / found.device.read_bandwidth},
-         {"operations", operations_json(test)}});
+    json["tests"].push_back(test_json(test, found.device.read_bandwidth));
+  for (const PredictedTest& test : found.of_experts) {
+    Json row = test_json(test, found.device.read_bandwidth);
+    row["most_experts_hit"] = test.load.hit;
+    row["most_pairs"] = test.load.pairs;
+    json["tests_of_whole_experts"].push_back(row);
+  }
   json["memory"] = memory_json(found.memory);
   if (!found.replicas.empty()) json["replicas"] = replicas_json(found);
   fmt::print("{}", record_line(json));

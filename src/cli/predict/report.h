@@ -34,6 +34,8 @@ struct Predictions {
   std::string refusal;   // why nibble does not run the model there; empty where it does
   int max_batch_tokens{0};
   std::vector<PredictedTest> tests;
+  std::vector<PredictedTest>
+      of_experts;  // the same tests where each GPU has whole experts; empty: not asked for
   PredictedMemory memory;
   Request request;  // of the replicas
   std::vector<PredictedReplicas> replicas;

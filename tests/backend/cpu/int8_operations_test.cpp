@@ -79,7 +79,7 @@ void expect_int8_experts(const Machine& machine, const Config& config, int num_t
            rows_view(weights, num_tokens),
            layer,
            &packed,
-           E,
+           {0, E},
            config.swiglu_limit,
            {},
            a.normed_q8,

@@ -227,7 +227,7 @@ void expect_experts(const Machine& machine, const Config& config, const Activati
            weights_view,
            layer,
            nullptr,
-           num_experts,
+           {0, num_experts},
            config.swiglu_limit,
            a.gated,
            {},

@@ -14,34 +14,37 @@
 namespace nibble::cpu {
 namespace {
 
-// Pairs (row, k), sorted by expert: places [group.first, group.first + group.count) hold those that chose
+// Pairs (row, k) of own experts, sorted by expert: places [group.first, group.first + group.count) hold those that chose
 // group.expert, rows ascending. The number of a pair is row * K + k.
 struct Group {
-  int expert;
+  int expert;  // its index among the own ones
   ptrdiff_t first, count;
 };
 struct Grouping {
   std::vector<Group> groups;        // one for each expert that some row chose
-  std::vector<ptrdiff_t> pair_at;   // [T K]: the pair at a place
-  std::vector<ptrdiff_t> place_of;  // [T K]: its inverse
+  std::vector<ptrdiff_t> pair_at;   // the pair at a place
+  std::vector<ptrdiff_t> place_of;  // [T K]: its inverse, or kElsewhere
 };
+constexpr ptrdiff_t kElsewhere{-1};  // the place of a pair whose expert another rank has
 
-Grouping group_by_expert(View<const int, 2> chosen, int num_experts) {
+Grouping group_by_expert(View<const int, 2> chosen, const IndexRange& own) {
   const ptrdiff_t num_pairs = chosen.shape[0] * chosen.shape[1];
-  std::vector<ptrdiff_t> next(num_experts);  // counts, then the next free place
-  for (ptrdiff_t pair = 0; pair < num_pairs; ++pair) ++next[chosen.data[pair]];
+  std::vector<ptrdiff_t> next(own.count);  // counts, then the next free place
+  for (ptrdiff_t pair = 0; pair < num_pairs; ++pair)
+    if (own.has(chosen.data[pair])) ++next[chosen.data[pair] - own.first];
   Grouping grouping;
-  grouping.pair_at.resize(num_pairs);
-  grouping.place_of.resize(num_pairs);
+  grouping.place_of.resize(num_pairs, kElsewhere);
   ptrdiff_t first = 0;
-  for (int e = 0; e < num_experts; ++e) {
+  for (int e = 0; e < own.count; ++e) {
     const ptrdiff_t count = next[e];
     if (count > 0) grouping.groups.push_back({e, first, count});
     next[e] = first;
     first += count;
   }
+  grouping.pair_at.resize(first);
   for (ptrdiff_t pair = 0; pair < num_pairs; ++pair) {
-    const ptrdiff_t place = next[chosen.data[pair]]++;
+    if (!own.has(chosen.data[pair])) continue;
+    const ptrdiff_t place = next[chosen.data[pair] - own.first]++;
     grouping.pair_at[place] = pair;
     grouping.place_of[pair] = place;
   }
@@ -157,7 +160,9 @@ void down_panel(const ExpertsArgs& args, const Grouping& grouping, ptrdiff_t fir
   for (ptrdiff_t t = 0; t < args.x.shape[0]; ++t) {
     float sums[kMaxPanelRows]{};
     for (ptrdiff_t k = 0; k < args.chosen.shape[1]; ++k) {
-      const float* y = outputs.row(grouping.place_of[t * args.chosen.shape[1] + k]);
+      const ptrdiff_t place = grouping.place_of[t * args.chosen.shape[1] + k];
+      if (place == kElsewhere) continue;
+      const float* y = outputs.row(place);
       const float weight = args.weights(t, k);
       for (ptrdiff_t r = 0; r < num_rows; ++r) sums[r] += weight * y[r];
     }
@@ -168,7 +173,7 @@ void down_panel(const ExpertsArgs& args, const Grouping& grouping, ptrdiff_t fir
 }  // namespace
 
 void experts(const ExpertsArgs& args) {
-  const Grouping grouping = group_by_expert(args.chosen, args.num_experts);
+  const Grouping grouping = group_by_expert(args.chosen, args.own);
   const Matrix &up = args.layer.gate_up.first, &down = args.layer.down.first;
   const auto num_pairs = static_cast<double>(grouping.pair_at.size());
 
@@ -178,10 +183,16 @@ void experts(const ExpertsArgs& args) {
     for_each(args.machine.pool, num_rows, static_cast<double>(num_rows * up.cols), [&](ptrdiff_t t, int) {
       const ptrdiff_t experts_per_token = args.chosen.shape[1];
       const ptrdiff_t* places = &grouping.place_of[t * experts_per_token];
-      const Q8Block* first = args.normed_q8.row(places[0]);
-      to_q8(args.normed.row(t), up.cols, args.normed_q8.row(places[0]));
-      for (ptrdiff_t k = 1; k < experts_per_token; ++k)
-        std::copy_n(first, up.cols / kBlock, args.normed_q8.row(places[k]));
+      const Q8Block* first = nullptr;
+      for (ptrdiff_t k = 0; k < experts_per_token; ++k) {
+        if (places[k] == kElsewhere) continue;
+        Q8Block* const row = args.normed_q8.row(places[k]);
+        if (first)
+          std::copy_n(first, up.cols / kBlock, row);
+        else
+          to_q8(args.normed.row(t), up.cols, row);
+        first = row;
+      }
     });
     // An item takes a panel of gates and the same number of linear rows.
     const ptrdiff_t up_blocks = up.rows / kBlockRows;

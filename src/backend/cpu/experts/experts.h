@@ -18,6 +18,7 @@
 
 #include "backend/cpu/machine.h"
 #include "backend/cpu/packed_model.h"
+#include "core/index_range.h"
 #include "core/view.h"
 #include "model/weights.h"
 
@@ -28,9 +29,9 @@ struct ExpertsArgs {
   View<const float, 2> normed;   // [T, H*]
   View<const int, 2> chosen;     // [T, K], below E
   View<const float, 2> weights;  // [T, K]
-  const LayerWeights& layer;     // gate_up (W1, b1), down (W2, b2)
+  const LayerWeights& layer;     // gate_up (W1, b1), down (W2, b2) of its own experts
   const PackedLayer* packed;     // W1, W2 in strips, for int8 activations; or null
-  int num_experts;               // E
+  IndexRange own;                // of the E experts: those whose weights are here; of others come no terms
   float swiglu_limit;
   View<float, 2> gated;  // h [T K, I*], scratch for float activations
   // Scratch for int8 activations, sorted by expert, then by row: rows that share weights are neighbours.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <iterator>
+#include <span>
 #include <utility>
 
 #include "backend/cuda/chip/costs.h"
@@ -86,16 +87,25 @@ ColumnTiles expert_columns(const Config& config, int num_tokens, const F& column
   return sum;
 }
 
+// Of a device that has all experts, or a part of each.
+ExpertLoad load_of_all(const Config& config, const PredictedStep& step) {
+  const int rows = step.num_rows();
+  return {expected_experts_hit(config.num_experts, config.experts_per_token, rows),
+          real(rows) * config.experts_per_token};
+}
+
 class StepModel {
  public:
   StepModel(const ChipSpeeds& chip, const Target& target, const Config& config, const StorageFormats& formats,
-            const PredictedStep& step)
+            const PredictedStep& step, const ExpertLoad& load)
       : chip_(chip),
         target_(target),
         config_(config),
         formats_(formats),
         step_(step),
         rows_(step.num_rows()),
+        load_(load),
+        all_(load_of_all(config, step)),
         by_wgmma_(multiplies_by_wgmma(target)),
         is_many_(rows_ > most_few()),
         is_batch_(rows_ > 1 && (by_wgmma_ ? rows_ < kManyTokens : !is_many_)) {}
@@ -111,8 +121,11 @@ class StepModel {
       } else {
         const int launches = launches_of(row.operation);
         LaunchWork work = work_of(row.operation);
-        work.bytes = real(row.cost.bytes_touched()) / std::max(1, launches);
-        found.push_back(repeated(row.operation, work, launches, row.cost.bytes_touched()));
+        double bytes = real(row.cost.bytes_touched());
+        if (row.operation == Operation::kExpertsUp || row.operation == Operation::kExpertsDown)
+          bytes *= load_.hit / all_.hit;
+        work.bytes = bytes / std::max(1, launches);
+        found.push_back(repeated(row.operation, work, launches, static_cast<size_t>(bytes)));
       }
     }
     if (step_.wants_next) found.push_back(repeated(Operation::kSample, sample(), 1, 0));
@@ -132,7 +145,6 @@ class StepModel {
   LaunchWork work_of(Operation operation) const {
     const int h = config_.hidden, i = config_.intermediate, heads = config_.num_heads * config_.head_dim,
               kv = config_.num_kv_heads * config_.head_dim, t = rows_;
-    const double pairs = real(t) * config_.experts_per_token;
     const bool is_narrow = t <= kNarrowTokens;
     switch (operation) {
       case Operation::kQkv:
@@ -147,9 +159,9 @@ class StepModel {
           return dense(formats_.unembedding, config_.vocab, h, step_.num_sequences, 4, true);
         return few(formats_.unembedding, config_.vocab, h, ceiling(step_.num_sequences, kMaxColumns));
       case Operation::kExpertsUp:
-        return experts(2 * i, h, pairs * (2.0 * h + 2.0 * i));
+        return experts(2 * i, h, load_.pairs * (2.0 * h + 2.0 * i));
       case Operation::kExpertsDown:
-        return experts(h, i, pairs * (2.0 * i + 4.0 * h));
+        return experts(h, i, load_.pairs * (2.0 * i + 4.0 * h));
       case Operation::kRmsNorm: {
         // Reads the residual stream and what was left to be added to it: the experts' outputs, or a second part. Writes both.
         LaunchWork work;
@@ -170,6 +182,15 @@ class StepModel {
     work.slots = tiles * row_of(kLoopCosts, &LoopCost::layout, work.layout).few;
     work.products = 4 * tiles;
     return work;
+  }
+
+  // An expert's first block of columns is there where the expert is hit; how many more there are depends on its pairs.
+  template <typename F>
+  ColumnTiles own_columns(const F& columns_of_pairs) const {
+    const ColumnTiles sum = expert_columns(config_, rows_, columns_of_pairs), first = columns_of_pairs(1);
+    const double more = load_.pairs / all_.pairs;
+    return {first.blocks * load_.hit + more * (sum.blocks - first.blocks * all_.hit),
+            first.tiles * load_.hit + more * (sum.tiles - first.tiles * all_.hit)};
   }
 
   LaunchWork many(Format weights, int rows, int cols, const ColumnTiles& columns) const {
@@ -210,18 +231,17 @@ class StepModel {
   LaunchWork experts(int rows, int cols, double activations) const {
     LaunchWork work;
     if (!is_many_) {
-      work = few(Format::kMxfp4, rows, cols,
-                 expected_experts_hit(config_.num_experts, config_.experts_per_token, rows_));
+      work = few(Format::kMxfp4, rows, cols, load_.hit);
     } else if (is_batch_) {
       work.layout = Layout::kMxfp4;
-      const ColumnTiles columns = expert_columns(config_, rows_, batch_columns_of);
+      const ColumnTiles columns = own_columns(batch_columns_of);
       const Strips strips = make_strips(work.layout, rows, cols);
       const double tiles = real(strips.num_strips) * strips.num_tiles;
       work.slots = tiles * columns.blocks * row_of(kLoopCosts, &LoopCost::layout, work.layout).batch;
       work.products = 4 * tiles * columns.tiles;
       work.activations = activations;
     } else {
-      work = many(Format::kMxfp4, rows, cols, expert_columns(config_, rows_, columns_of));
+      work = many(Format::kMxfp4, rows, cols, own_columns(columns_of));
       work.activations = activations;
     }
     if (is_batch_) {
@@ -320,6 +340,7 @@ class StepModel {
   const StorageFormats& formats_;
   const PredictedStep& step_;
   int rows_;
+  ExpertLoad load_, all_;  // of this device; of all experts
   bool by_wgmma_, is_many_;
   bool is_batch_;  // a group has few of the pairs that share an expert
 };
@@ -328,7 +349,7 @@ class StepModel {
 
 std::vector<PredictedTime> predict(const ChipSpeeds& chip, const Target& target, const Config& config,
                                    const StorageFormats& formats, const PredictedStep& step) {
-  return StepModel(chip, target, config, formats, step).operations();
+  return StepModel(chip, target, config, formats, step, load_of_all(config, step)).operations();
 }
 
 namespace {
@@ -353,18 +374,27 @@ double sum_microseconds(const PredictedLink& link, int num_gpus, int hidden, int
   return (ceiling(num_rows, kSumRows) * link.sum_seconds + sent / link.bandwidth) * kMicro;
 }
 
-// A share as a model of its own, with its rows of the unembedding.
+// A share as a model of its own, with its rows of the unembedding. Which experts it has is left to its load.
 Config model_of(const Config& whole, const Share& share) {
   Config config = config_of(whole, share);
   config.vocab = share.vocab.count;
+  config.own_experts.reset();
   return config;
+}
+
+ExpertLoad load_of(const Config& config, std::span<const Share> shares, ExpertSplit split,
+                   const PredictedStep& step) {
+  if (split == ExpertSplit::kUnits) return load_of_all(config, step);
+  std::vector<int> counts;
+  for (const Share& share : shares) counts.push_back(share.experts.count);
+  return largest_load(counts, config.experts_per_token, step.num_rows());
 }
 
 }  // namespace
 
 StepPrediction predict_on(std::string_view gpu, const Config& config, const StorageFormats& formats,
                           const CudaOptions& own, const PredictedStep& step,
-                          std::optional<double> sum_seconds) {
+                          const PredictedSharing& sharing) {
   const DeviceCaps caps = known_gpu(gpu);
   const ChipSpeeds chip = known_speeds(gpu);
   const Target target = target_of(caps, own);
@@ -375,10 +405,14 @@ StepPrediction predict_on(std::string_view gpu, const Config& config, const Stor
     found.operations = predict(chip, target, config, formats, step);
     return found;
   }
-  found.link = link_of(gpu, num_gpus, sum_seconds);
+  found.link = link_of(gpu, num_gpus, sharing.sum_seconds);
+  const std::vector<Share> shares = shares_of(config, own.parts, "the model", "--count", sharing.split);
+  found.load = load_of(config, shares, sharing.split, step);
   double longest = 0;
-  for (const Share& share : shares_of(config, own.parts, "the model")) {
-    std::vector<PredictedTime> operations = predict(chip, target, model_of(config, share), formats, step);
+  for (const Share& share : shares) {
+    const Config model = model_of(config, share);
+    std::vector<PredictedTime> operations =
+        StepModel(chip, target, model, formats, step, found.load).operations();
     double time = 0;
     for (const PredictedTime& row : operations) time += row.total();
     if (time > longest) found.operations = std::move(operations);

@@ -10,7 +10,6 @@
 // The model is held to measurements of decoding (tests/backend/cuda/host/predict_test.cpp). Needs no GPU.
 #pragma once
 
-#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -26,14 +25,16 @@ std::vector<PredictedTime> predict(const ChipSpeeds& chip, const Target& target,
 // The same of a chip by its name (caps.h), with what it is; of several that share the model as own.parts says (model/share.h). Throws
 // InputError where they cannot share it, or where their link is not known.
 //
-// A step takes as long as the longest of its shares, and its sums. Each GPU sends what it has to all others (ranks/protocol.h): of m bytes, with
-// their tags, over N GPUs a sum takes
+// A step takes as long as the longest of its shares, and its sums. Of whole experts that is the share in which each layer has the largest load
+// that is expected (model/expert_load.h). Each GPU sends what it has to all others (ranks/protocol.h): of m bytes, with their tags, over N GPUs
+// a sum takes
 //
 //   a + (N - 1) m / w
 //
-// a: the sum's latency, `sum_seconds`; not set: what NCCL takes. w: the link's bandwidth.
+// a: the sum's latency, `sharing.sum_seconds`; not set: what NCCL takes. w: the link's bandwidth. nibble's GPUs share units of every expert:
+// whole experts are predicted alone.
 StepPrediction predict_on(std::string_view gpu, const Config& config, const StorageFormats& formats,
                           const CudaOptions& own, const PredictedStep& step,
-                          std::optional<double> sum_seconds = {});
+                          const PredictedSharing& sharing = {});
 
 }  // namespace nibble::cuda
