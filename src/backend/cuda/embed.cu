@@ -1,4 +1,5 @@
 // embed: the first kernel of a step. Also a kernel that reads a lot of memory, for measuring bandwidth.
+#include "backend/cuda/chip/run_kernel.cuh"
 #include "backend/cuda/kernels.h"
 #include "backend/cuda/pdl.cuh"
 
@@ -45,8 +46,8 @@ __global__ void __launch_bounds__(1024) read_kernel(const __grid_constant__ Read
 }  // namespace
 
 void read_all(Stream stream, int num_multiprocessors, const ReadArgs& args) {
-  read_kernel<<<static_cast<unsigned>(num_multiprocessors * 2), 1024, 0, stream>>>(args);
-  check(cudaGetLastError(), "reading its memory");
+  run_kernel(stream, "reading its memory", read_kernel, static_cast<unsigned>(num_multiprocessors * 2), 1024,
+             args);
 }
 
 void prepare_embed() { prefer_shared_memory(embed_kernel); }

@@ -206,7 +206,7 @@ std::vector<KernelCheck> kernel_checks(const CudaOptions& options) {
   const Target target = target_of(device_caps(), options);
   std::vector<KernelCheck> checks;
   for (const KernelRow* row : rows_with_code_for(target, kRows))
-    checks.push_back({name(*row), [row, target] { return row->check(*row, target); }});
+    checks.push_back({name(*row), [row, target] { return row->check(*row, target, {}); }});
   return checks;
 }
 

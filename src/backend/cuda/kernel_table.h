@@ -53,6 +53,11 @@ using Launcher = std::variant<LaunchRows<EmbedArgs>, Launch<RmsNormArgs>, Launch
                               Launch<RouteArgs>, Launch<RouteAndExpertsUpArgs>, Launch<ExpertsUpArgs>,
                               Launch<ExpertsDownArgs>, Launch<UnembedArgs>, LaunchRows<SampleArgs>>;
 
+// The largest cases that a check of a row runs. `nibble verify` runs all; on a GPU that is emulated the larger ones take minutes.
+struct CaseLimits {
+  int hidden{kAnyRows}, num_tokens{kAnyRows}, num_positions{kAnyRows};
+};
+
 struct KernelRow {
   Operation operation;
   Format weights;  // for append and attend: format of the KV cache
@@ -68,7 +73,7 @@ struct KernelRow {
   std::string (*why_not)(const Config& config, const Target& target);
   const char* kernel;
   const char* reason;  // why this kernel, or the record that shows it
-  KernelFinding (*check)(const KernelRow& row, const Target& target);
+  KernelFinding (*check)(const KernelRow& row, const Target& target, const CaseLimits& limits);
 
   bool takes(int num_rows) const { return from_rows <= num_rows && num_rows <= to_rows; }
 

@@ -7,6 +7,7 @@
 #include "backend/cuda/choice.cuh"
 #include "backend/cuda/decode/stream.cuh"
 #include "backend/cuda/layout/image.h"
+#include "backend/cuda/ptx/registers.cuh"
 
 namespace nibble::cuda {
 
@@ -36,7 +37,7 @@ __device__ inline void rank_token(const RouteArgs& args, int token) {
 // depends on it.
 template <int threads>
 __device__ void group_pairs(const RouteArgs& args) {
-  extern __shared__ int counts[];  // [E]: number of pairs, later index of the expert's first group
+  NIBBLE_DYNAMIC_SHARED(int, counts);  // [E]: number of pairs, later index of the expert's first group
   const int num_experts = args.weights.rows, num_pairs = args.num_tokens * args.experts_per_token;
   const int size = args.groups.size;
   for (int e = static_cast<int>(threadIdx.x); e < num_experts; e += threads) counts[e] = 0;

@@ -13,6 +13,7 @@
 #include "backend/cuda/ptx/copy.cuh"
 #include "backend/cuda/ptx/load.cuh"
 #include "backend/cuda/ptx/mma.cuh"
+#include "backend/cuda/ptx/registers.cuh"
 
 namespace nibble::cuda {
 namespace {
@@ -210,7 +211,7 @@ template <KvFormat format>
 __global__ void __launch_bounds__(kTileThreads, 1)
     attend_tiles_kernel(const __grid_constant__ AttendTilesArgs args, Timestamps timestamps) {
   const EndTimestamp end_timestamp(timestamps);
-  extern __shared__ __align__(128) uint8_t stages[];
+  NIBBLE_DYNAMIC_SHARED(__align__(128) uint8_t, stages);
   // The longest rows come first: the last CTAs of a launch are then short.
   const TileInput tile = args.input.tiles[gridDim.y - 1 - blockIdx.y];
   const int kv_head = static_cast<int>(blockIdx.x), warp = static_cast<int>(threadIdx.x) / 32;
@@ -332,9 +333,9 @@ __global__ void __launch_bounds__(kTileThreads, 1)
     auto* out = reinterpret_cast<__nv_bfloat162*>(elements_of(half));
 #pragma unroll
     for (int j = 0; j < 8; ++j)
-      out[args.image_rows ? place_in_cell(row[half], 8 * j + 2 * t) / 4 : 4 * j + t] = {
-          finish(sums.outputs[j][2 * half], sums.sum[half]),
-          finish(sums.outputs[j][2 * half + 1], sums.sum[half])};
+      out[args.image_rows ? place_in_cell(row[half], 8 * j + 2 * t) / 4 : 4 * j + t] =
+          __nv_bfloat162(finish(sums.outputs[j][2 * half], sums.sum[half]),
+                         finish(sums.outputs[j][2 * half + 1], sums.sum[half]));
   }
 }
 

@@ -60,15 +60,15 @@ class Ring {
   __device__ void prefetch(const uint8_t* from, int num_bytes) {
     const uint32_t to = address(prefetch_slot_);
     pace_.ask(prefetch_slot_, num_bytes);
-#if __CUDA_ARCH__ >= 900
-    if (lane_ == 0) {
-      arrive_and_expect(barrier(prefetch_slot_), num_bytes);
-      bulk_copy(to, from, num_bytes, barrier(prefetch_slot_), kEvictFirst);
+    if constexpr (kHasBulkCopies) {
+      if (lane_ == 0) {
+        arrive_and_expect(barrier(prefetch_slot_), num_bytes);
+        bulk_copy(to, from, num_bytes, barrier(prefetch_slot_), kEvictFirst);
+      }
+    } else {
+      for (int at = static_cast<int>(lane_) * 16; at < num_bytes; at += 512) copy_16(to + at, from + at);
+      arrive_after_copies(barrier(prefetch_slot_));
     }
-#else
-    for (int at = static_cast<int>(lane_) * 16; at < num_bytes; at += 512) copy_16(to + at, from + at);
-    arrive_after_copies(barrier(prefetch_slot_));
-#endif
     prefetch_slot_ = prefetch_slot_ + 1 == slots ? 0 : prefetch_slot_ + 1;
   }
 
@@ -279,7 +279,7 @@ struct CtaMemory {
 };
 template <Layout layout, int warps, int slots>
 __device__ CtaMemory cta_memory(int cols, int columns) {
-  extern __shared__ __align__(128) uint8_t memory[];
+  NIBBLE_DYNAMIC_SHARED(__align__(128) uint8_t, memory);
   const size_t activations = ring_bytes(layout, {warps, slots}),
                partials = activations + activation_bytes(cols, columns);
   return {memory, reinterpret_cast<__nv_bfloat16*>(memory + activations),

@@ -3,6 +3,7 @@
 #include <cuda_fp8.h>
 #include <cuda_runtime.h>
 
+#include "backend/cuda/chip/run_kernel.cuh"
 #include "core/random.h"
 
 namespace nibble::cuda {
@@ -215,31 +216,28 @@ int strips_of(int rows) { return (rows + kStripRows - 1) / kStripRows; }
 
 void pack(Stream stream, const PackBf16Args& args) {
   const size_t count = size_t{128} * strips_of(args.rows) * args.to.num_tiles;
-  pack_bf16_kernel<<<num_ctas_for(count), kThreads, 0, stream>>>(args, count);
-  check(cudaGetLastError(), "packing weights");
+  run_kernel(stream, "packing weights", pack_bf16_kernel, num_ctas_for(count), kThreads, args, count);
 }
 void pack(Stream stream, const PackMxfp4Args& args) {
   const size_t count = size_t{32} * args.num_matrices * args.to.num_strips * args.to.num_tiles;
-  pack_mxfp4_kernel<<<num_ctas_for(count), kThreads, 0, stream>>>(args, count);
-  check(cudaGetLastError(), "packing weights");
+  run_kernel(stream, "packing weights", pack_mxfp4_kernel, num_ctas_for(count), kThreads, args, count);
 }
 void quantise(Stream stream, const PackBf16Args& args) {
+  constexpr const char* kWhat{"quantising weights"};
   const size_t tiles = size_t{1} * strips_of(args.rows) * args.to.num_tiles;
   if (args.to.layout == Layout::kE4m3) {
-    row_scale_kernel<<<static_cast<unsigned>(args.rows), kThreads, 0, stream>>>(args);
-    quantise_e4m3_kernel<<<num_ctas_for(64 * tiles), kThreads, 0, stream>>>(args, 64 * tiles);
+    run_kernel(stream, kWhat, row_scale_kernel, static_cast<unsigned>(args.rows), kThreads, args);
+    run_kernel(stream, kWhat, quantise_e4m3_kernel, num_ctas_for(64 * tiles), kThreads, args, 64 * tiles);
   } else {
-    quantise_mxfp4_kernel<<<num_ctas_for(32 * tiles), kThreads, 0, stream>>>(args, 32 * tiles);
+    run_kernel(stream, kWhat, quantise_mxfp4_kernel, num_ctas_for(32 * tiles), kThreads, args, 32 * tiles);
   }
-  check(cudaGetLastError(), "quantising weights");
 }
 void fill(Stream stream, const FillArgs& args) {
-  fill_kernel<<<num_ctas_for(args.num_words), kThreads, 0, stream>>>(args);
-  check(cudaGetLastError(), "making weights");
+  run_kernel(stream, "making weights", fill_kernel, num_ctas_for(args.num_words), kThreads, args);
 }
 void widen(Stream stream, const WidenArgs& args) {
-  widen_kernel<<<num_ctas_for(static_cast<size_t>(args.count)), kThreads, 0, stream>>>(args);
-  check(cudaGetLastError(), "reading vectors");
+  run_kernel(stream, "reading vectors", widen_kernel, num_ctas_for(static_cast<size_t>(args.count)), kThreads,
+             args);
 }
 
 }  // namespace nibble::cuda

@@ -7,6 +7,7 @@
 #include "backend/cuda/prompt/block_columns.cuh"
 #include "backend/cuda/prompt/group_items.cuh"
 #include "backend/cuda/prompt/store_block.cuh"
+#include "backend/cuda/ptx/registers.cuh"
 
 namespace nibble::cuda {
 namespace {
@@ -27,7 +28,7 @@ template <typename Shape>
 class Gathered {
  public:
   __device__ Gathered() {
-    extern __shared__ __align__(128) uint8_t memory[];
+    NIBBLE_DYNAMIC_SHARED(__align__(128) uint8_t, memory);
     numbers_ = reinterpret_cast<__nv_bfloat16*>(memory + Shape::kStagesBytes) +
                static_cast<int>(threadIdx.x) / kThreads * Shape::kColumns * kBlockCols;
   }

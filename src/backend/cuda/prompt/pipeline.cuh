@@ -22,6 +22,7 @@
 #include "backend/cuda/prompt/prompt_warps.h"
 #include "backend/cuda/ptx/barrier.cuh"
 #include "backend/cuda/ptx/copy.cuh"
+#include "backend/cuda/ptx/registers.cuh"
 
 namespace nibble::cuda {
 
@@ -243,7 +244,7 @@ __device__ void multiply_by_warps(const Strips& weights, const typename Shape::R
 template <typename Shape, typename Items, typename Begin>
 __device__ void multiply_items(const Strips& weights, const typename Shape::Rows& activations,
                                const Items& items, unsigned cuts, const Begin& begin) {
-  extern __shared__ __align__(1024) uint8_t memory[];
+  NIBBLE_DYNAMIC_SHARED(__align__(1024) uint8_t, memory);
   Stages<Shape> stages(memory);
   if constexpr (Shape::kIsWgmma)
     Shape::multiply_items(weights, activations, items, cuts, stages, begin);

@@ -25,13 +25,13 @@ __device__ inline void fence_barrier_init() {
 __device__ inline void arrive(uint32_t barrier) {
   asm volatile("{.reg .b64 state;\n mbarrier.arrive.shared::cta.b64 state, [%0];}" ::"r"(barrier) : "memory");
 }
+// Arrives, and has the phase wait for so many bytes of bulk copies as well: where there are such copies (kHasBulkCopies).
+__device__ inline void arrive_and_expect([[maybe_unused]] uint32_t barrier, [[maybe_unused]] int num_bytes) {
 #if __CUDA_ARCH__ >= 900
-// Arrives, and has the phase wait for so many bytes of bulk copies as well.
-__device__ inline void arrive_and_expect(uint32_t barrier, int num_bytes) {
   asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(num_bytes)
                : "memory");
-}
 #endif
+}
 // Arrives when all cp.async that this thread has issued are done.
 __device__ inline void arrive_after_copies(uint32_t barrier) {
   asm volatile("cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%0];" ::"r"(barrier) : "memory");

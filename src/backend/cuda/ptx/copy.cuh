@@ -35,20 +35,21 @@ inline constexpr bool kHasBulkCopies{true};
 inline constexpr bool kHasBulkCopies{false};
 #endif
 
-#if __CUDA_ARCH__ >= 900
 // A policy of L2 for bulk copies, as createpolicy makes it: what is read once leaves first.
 inline constexpr uint64_t kEvictFirst{0x12F0000000000000}, kEvictNormal{0x1000000000000000};
 
 // One thread has the copy engine copy num_bytes, a multiple of 16, which the barrier was told to expect. The destination is named as this
-// CTA's shared memory: for one in a cluster ptxas calls a routine on sm_120 and sm_121.
-__device__ inline void bulk_copy(uint32_t to, const void* from, int num_bytes, uint32_t barrier,
-                                 uint64_t policy) {
+// CTA's shared memory: for one in a cluster ptxas calls a routine on sm_120 and sm_121. Nothing is in it where there is no copy engine.
+__device__ inline void bulk_copy([[maybe_unused]] uint32_t to, [[maybe_unused]] const void* from,
+                                 [[maybe_unused]] int num_bytes, [[maybe_unused]] uint32_t barrier,
+                                 [[maybe_unused]] uint64_t policy) {
+#if __CUDA_ARCH__ >= 900
   asm volatile(
       "cp.async.bulk.shared::cta.global.mbarrier::complete_tx::bytes.L2::cache_hint [%0], [%1], %2, [%3], "
       "%4;" ::"r"(to),
       "l"(from), "r"(num_bytes), "r"(barrier), "l"(policy)
       : "memory");
-}
 #endif
+}
 
 }  // namespace nibble::cuda

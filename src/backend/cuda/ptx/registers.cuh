@@ -19,7 +19,8 @@ __device__ inline unsigned thread_of_cta() {
   return thread;
 }
 
-// The dynamic shared memory that the launch gave each CTA.
+// The dynamic shared memory that the launch gave each CTA: an array of it, and how much it is.
+#define NIBBLE_DYNAMIC_SHARED(type, name) extern __shared__ type name[]
 __device__ inline uint32_t dynamic_shared_bytes() {
   uint32_t bytes;
   asm("mov.u32 %0, %dynamic_smem_size;" : "=r"(bytes));

@@ -260,13 +260,17 @@ void check_attend_tiles_case(Comparison& comparison, const Subject& subject, con
 }
 
 template <typename CheckAttendCase>
-KernelFinding check_attend_cases(const KernelRow& row, const Target& target,
+KernelFinding check_attend_cases(const KernelRow& row, const Target& target, const CaseLimits& limits,
                                  const CheckAttendCase& check_case) {
   prepare_kernels();
   Comparison comparison;
   const OwnedStream stream;
   const Subject subject{row, {stream, target}};
   for (AttendCase c : attend_cases()) {
+    if (c.num_tokens() > limits.num_tokens ||
+        std::any_of(c.runs.begin(), c.runs.end(),
+                    [&](const TestRun& run) { return run.first_position >= limits.num_positions; }))
+      continue;
     c.kv = row.weights;
     comparison.at(c.text(), [&] { check_case(comparison, subject, c); });
   }
@@ -275,14 +279,14 @@ KernelFinding check_attend_cases(const KernelRow& row, const Target& target,
 
 }  // namespace
 
-KernelFinding check_append(const KernelRow& row, const Target& target) {
-  return check_attend_cases(row, target, check_append_case);
+KernelFinding check_append(const KernelRow& row, const Target& target, const CaseLimits& limits) {
+  return check_attend_cases(row, target, limits, check_append_case);
 }
-KernelFinding check_attend_rows(const KernelRow& row, const Target& target) {
-  return check_attend_cases(row, target, check_attend_rows_case);
+KernelFinding check_attend_rows(const KernelRow& row, const Target& target, const CaseLimits& limits) {
+  return check_attend_cases(row, target, limits, check_attend_rows_case);
 }
-KernelFinding check_attend_tiles(const KernelRow& row, const Target& target) {
-  return check_attend_cases(row, target, check_attend_tiles_case);
+KernelFinding check_attend_tiles(const KernelRow& row, const Target& target, const CaseLimits& limits) {
+  return check_attend_cases(row, target, limits, check_attend_tiles_case);
 }
 
 }  // namespace nibble::cuda::verify

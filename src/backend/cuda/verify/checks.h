@@ -13,18 +13,19 @@
 
 namespace nibble::cuda::verify {
 
-KernelFinding check_embed(const KernelRow& row, const Target& target);
-KernelFinding check_rms_norm(const KernelRow& row, const Target& target);
-KernelFinding check_qkv(const KernelRow& row, const Target& target);
-KernelFinding check_append(const KernelRow& row, const Target& target);
-KernelFinding check_attend_rows(const KernelRow& row, const Target& target);
-KernelFinding check_attend_tiles(const KernelRow& row, const Target& target);
-KernelFinding check_project(const KernelRow& row, const Target& target);
-KernelFinding check_route(const KernelRow& row, const Target& target);
-KernelFinding check_experts_up(const KernelRow& row, const Target& target);
-KernelFinding check_route_and_experts_up(const KernelRow& row, const Target& target);
-KernelFinding check_experts_down(const KernelRow& row, const Target& target);
-KernelFinding check_unembed(const KernelRow& row, const Target& target);
-KernelFinding check_sample(const KernelRow& row, const Target& target);
+KernelFinding check_embed(const KernelRow& row, const Target& target, const CaseLimits& limits);
+KernelFinding check_rms_norm(const KernelRow& row, const Target& target, const CaseLimits& limits);
+KernelFinding check_qkv(const KernelRow& row, const Target& target, const CaseLimits& limits);
+KernelFinding check_append(const KernelRow& row, const Target& target, const CaseLimits& limits);
+KernelFinding check_attend_rows(const KernelRow& row, const Target& target, const CaseLimits& limits);
+KernelFinding check_attend_tiles(const KernelRow& row, const Target& target, const CaseLimits& limits);
+KernelFinding check_project(const KernelRow& row, const Target& target, const CaseLimits& limits);
+KernelFinding check_route(const KernelRow& row, const Target& target, const CaseLimits& limits);
+KernelFinding check_experts_up(const KernelRow& row, const Target& target, const CaseLimits& limits);
+KernelFinding check_route_and_experts_up(const KernelRow& row, const Target& target,
+                                         const CaseLimits& limits);
+KernelFinding check_experts_down(const KernelRow& row, const Target& target, const CaseLimits& limits);
+KernelFinding check_unembed(const KernelRow& row, const Target& target, const CaseLimits& limits);
+KernelFinding check_sample(const KernelRow& row, const Target& target, const CaseLimits& limits);
 
 }  // namespace nibble::cuda::verify

@@ -303,20 +303,20 @@ void check_unembed_case(Comparison& comparison, const Subject& subject, const Ca
 
 }  // namespace
 
-KernelFinding check_rms_norm(const KernelRow& row, const Target& target) {
-  return check_cases(row, target, check_rms_norm_case);
+KernelFinding check_rms_norm(const KernelRow& row, const Target& target, const CaseLimits& limits) {
+  return check_cases(row, target, limits, check_rms_norm_case);
 }
-KernelFinding check_qkv(const KernelRow& row, const Target& target) {
-  return check_cases(row, target, check_qkv_case);
+KernelFinding check_qkv(const KernelRow& row, const Target& target, const CaseLimits& limits) {
+  return check_cases(row, target, limits, check_qkv_case);
 }
-KernelFinding check_project(const KernelRow& row, const Target& target) {
-  return check_cases(row, target, check_project_case);
+KernelFinding check_project(const KernelRow& row, const Target& target, const CaseLimits& limits) {
+  return check_cases(row, target, limits, check_project_case);
 }
-KernelFinding check_route(const KernelRow& row, const Target& target) {
-  return check_cases(row, target, check_route_case);
+KernelFinding check_route(const KernelRow& row, const Target& target, const CaseLimits& limits) {
+  return check_cases(row, target, limits, check_route_case);
 }
-KernelFinding check_unembed(const KernelRow& row, const Target& target) {
-  return check_cases(row, target, check_unembed_case);
+KernelFinding check_unembed(const KernelRow& row, const Target& target, const CaseLimits& limits) {
+  return check_cases(row, target, limits, check_unembed_case);
 }
 
 }  // namespace nibble::cuda::verify

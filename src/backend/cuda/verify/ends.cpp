@@ -166,11 +166,11 @@ void check_sample_case(Comparison& comparison, const Subject& subject, const Cas
 
 }  // namespace
 
-KernelFinding check_embed(const KernelRow& row, const Target& target) {
-  return check_cases(row, target, check_embed_case);
+KernelFinding check_embed(const KernelRow& row, const Target& target, const CaseLimits& limits) {
+  return check_cases(row, target, limits, check_embed_case);
 }
-KernelFinding check_sample(const KernelRow& row, const Target& target) {
-  return check_cases(row, target, check_sample_case);
+KernelFinding check_sample(const KernelRow& row, const Target& target, const CaseLimits& limits) {
+  return check_cases(row, target, limits, check_sample_case);
 }
 
 }  // namespace nibble::cuda::verify

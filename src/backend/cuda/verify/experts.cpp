@@ -325,14 +325,15 @@ void check_experts_down_case(Comparison& comparison, const Subject& subject, con
 
 }  // namespace
 
-KernelFinding check_experts_up(const KernelRow& row, const Target& target) {
-  return check_cases(row, target, check_experts_up_case);
+KernelFinding check_experts_up(const KernelRow& row, const Target& target, const CaseLimits& limits) {
+  return check_cases(row, target, limits, check_experts_up_case);
 }
-KernelFinding check_route_and_experts_up(const KernelRow& row, const Target& target) {
-  return check_cases(row, target, check_route_and_experts_up_case);
+KernelFinding check_route_and_experts_up(const KernelRow& row, const Target& target,
+                                         const CaseLimits& limits) {
+  return check_cases(row, target, limits, check_route_and_experts_up_case);
 }
-KernelFinding check_experts_down(const KernelRow& row, const Target& target) {
-  return check_cases(row, target, check_experts_down_case);
+KernelFinding check_experts_down(const KernelRow& row, const Target& target, const CaseLimits& limits) {
+  return check_cases(row, target, limits, check_experts_down_case);
 }
 
 }  // namespace nibble::cuda::verify

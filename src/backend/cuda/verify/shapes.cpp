@@ -48,7 +48,8 @@ std::string Case::text() const {
       shape.intermediate, shape.vocab, num_tokens, name(values));
 }
 
-KernelFinding check_cases(const KernelRow& row, const Target& on, CheckCase check_case) {
+KernelFinding check_cases(const KernelRow& row, const Target& on, const CaseLimits& limits,
+                          CheckCase check_case) {
   prepare_kernels();
   Target target = on;  // products that wgmma takes the place of are checked as if there were none
   if (row.pass.columns > 0) target.has_wgmma = row.pass.takes_image;
@@ -58,7 +59,7 @@ KernelFinding check_cases(const KernelRow& row, const Target& on, CheckCase chec
   uint64_t seed = 0;
   const auto run = [&](const Shape& shape, int tokens, Values values) {
     if (tokens < row.from_rows || tokens > std::min(row.to_rows, kMaxShapeTokens) ||
-        !fits(row, target, shape))
+        !fits(row, target, shape) || tokens > limits.num_tokens || shape.hidden > limits.hidden)
       return;
     const Case c{shape, tokens, values, seed += 100};
     comparison.at(c.text(), [&] { check_case(comparison, subject, c); });

@@ -45,6 +45,7 @@ using CheckCase = void (*)(Comparison& comparison, const Subject& subject, const
 
 // Runs a check on every shape with typical values, and on one shape with all kinds of values: with each number of
 // tokens that the row takes, and at the row's limits.
-KernelFinding check_cases(const KernelRow& row, const Target& target, CheckCase check_case);
+KernelFinding check_cases(const KernelRow& row, const Target& target, const CaseLimits& limits,
+                          CheckCase check_case);
 
 }  // namespace nibble::cuda::verify

@@ -11,7 +11,7 @@
 namespace nibble::cuda {
 namespace {
 
-KernelFinding check_nothing(const KernelRow&, const Target&) { return {}; }
+KernelFinding check_nothing(const KernelRow&, const Target&, const CaseLimits&) { return {}; }
 
 KernelRow table_row(const char* kernel, Families families) {
   return {.operation = Operation::kQkv,

@@ -1,0 +1,165 @@
+// Comes before everything in a .cu file that is compiled for the CPU: what CUDA C++ has beyond C++, for threads that are fibers
+// (emulated_gpu.h). The toolkit's headers give the types, and their functions on the host; atomics and exchanges of a warp are here.
+#pragma once
+
+#include <cuda_bf16.h>
+#include <cuda_fp8.h>
+#include <cuda_runtime.h>
+
+#include <algorithm>
+#include <atomic>
+#include <bit>
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+
+#include "tests/backend/cuda/emulated/emulated_gpu.h"
+
+#undef __global__
+#undef __device__
+#undef __host__
+#undef __shared__
+#undef __launch_bounds__
+#undef __grid_constant__
+#undef __forceinline__
+#undef __noinline__
+#define __global__
+#define __device__
+#define __host__
+#define __shared__ static thread_local  // a CTA is a thread of the host
+#define __launch_bounds__(...)
+#define __grid_constant__
+#define __forceinline__ inline
+#define __noinline__
+
+// The toolkit's own is a template that asks the driver.
+#define cudaLaunchKernelEx nibble::emulated::launch
+template <typename... Params>
+cudaError_t cudaFuncSetAttribute(void (*)(Params...), cudaFuncAttribute, int) {
+  return cudaSuccess;
+}
+
+using std::max;
+using std::min;
+using std::signbit;
+
+namespace nibble::emulated {
+
+// What each lane of the warp has given.
+template <typename T>
+class Given {
+ public:
+  explicit Given(const uint8_t* bytes) : bytes_(bytes) {}
+  T operator[](int lane) const {
+    T of_lane;
+    std::memcpy(&of_lane, bytes_ + static_cast<size_t>(lane) * kExchangeBytes, sizeof(T));
+    return of_lane;
+  }
+
+ private:
+  const uint8_t* bytes_;
+};
+// All lanes take part. What it returns is valid until the exchange after the next.
+template <typename T>
+Given<T> exchange(const T& own) {
+  static_assert(sizeof(T) <= kExchangeBytes && std::is_trivially_copyable_v<T>);
+  return Given<T>(exchange_bytes(&own, sizeof(T)));
+}
+inline int lane() { return static_cast<int>(threadIdx.x % 32); }
+
+}  // namespace nibble::emulated
+
+inline void __syncthreads() { nibble::emulated::sync_cta(); }
+inline void __syncwarp(unsigned = ~0u) { nibble::emulated::exchange(char{}); }
+inline void __threadfence() { std::atomic_thread_fence(std::memory_order_seq_cst); }
+template <typename T>
+T __shfl_sync(unsigned, T value, int from, int = 32) {
+  return nibble::emulated::exchange(value)[from % 32];
+}
+template <typename T>
+T __shfl_xor_sync(unsigned, T value, int distance, int = 32) {
+  return nibble::emulated::exchange(value)[nibble::emulated::lane() ^ distance];
+}
+inline unsigned __reduce_max_sync(unsigned, unsigned value) {
+  const auto all = nibble::emulated::exchange(value);
+  for (int lane = 0; lane < 32; ++lane) value = std::max(value, all[lane]);
+  return value;
+}
+inline unsigned __ballot_sync(unsigned, bool vote) {
+  const auto all = nibble::emulated::exchange(vote);
+  unsigned votes = 0;
+  for (int lane = 0; lane < 32; ++lane) votes |= unsigned{all[lane]} << lane;
+  return votes;
+}
+
+template <typename T>
+T __ldcg(const T* from) {
+  return *from;
+}
+template <typename T>
+T __ldcs(const T* from) {
+  return *from;
+}
+template <typename T>
+void __stcg(T* to, T value) {
+  *to = value;
+}
+template <typename T>
+T atomicAdd(T* number, T more) {
+  return std::atomic_ref(*number).fetch_add(more);
+}
+template <typename T>
+T atomicMax(T* number, T other) {
+  std::atomic_ref<T> shared(*number);
+  T before = shared.load();
+  while (before < other && !shared.compare_exchange_weak(before, other)) {
+  }
+  return before;
+}
+template <typename T>
+T atomicMin(T* number, T other) {
+  std::atomic_ref<T> shared(*number);
+  T before = shared.load();
+  while (other < before && !shared.compare_exchange_weak(before, other)) {
+  }
+  return before;
+}
+template <typename T>
+T atomicOr(T* number, T bits) {
+  return std::atomic_ref(*number).fetch_or(bits);
+}
+template <typename T>
+T atomicExch(T* number, T value) {
+  return std::atomic_ref(*number).exchange(value);
+}
+
+inline uint32_t __byte_perm(uint32_t low, uint32_t high, uint32_t choice) {
+  const uint64_t bytes = uint64_t{high} << 32 | low;
+  uint32_t chosen = 0;
+  for (int i = 0; i < 4; ++i)
+    chosen |= static_cast<uint32_t>(bytes >> 8 * (choice >> 4 * i & 7) & 0xFF) << 8 * i;
+  return chosen;
+}
+inline uint32_t __funnelshift_l(uint32_t low, uint32_t high, uint32_t shift) {
+  return static_cast<uint32_t>((uint64_t{high} << 32 | low) << (shift & 31) >> 32);
+}
+inline float __uint_as_float(uint32_t bits) { return std::bit_cast<float>(bits); }
+inline float __int_as_float(int bits) { return std::bit_cast<float>(bits); }
+inline uint32_t __float_as_uint(float number) { return std::bit_cast<uint32_t>(number); }
+inline int __float_as_int(float number) { return std::bit_cast<int>(number); }
+inline float __fmul_rn(float a, float b) { return a * b; }
+inline float __fadd_rn(float a, float b) { return a + b; }
+inline float __fsub_rn(float a, float b) { return a - b; }
+inline float __fdiv_rn(float a, float b) { return a / b; }
+inline float __fdividef(float a, float b) { return a / b; }
+inline float rsqrtf(float number) { return 1 / std::sqrt(number); }
+inline int __ffs(int bits) { return __builtin_ffs(bits); }
+inline int __clzll(long long bits) {
+  return bits ? __builtin_clzll(static_cast<unsigned long long>(bits)) : 64;
+}
+inline uint64_t __umul64hi(uint64_t a, uint64_t b) {
+  return static_cast<uint64_t>(static_cast<unsigned __int128>(a) * b >> 64);
+}
+inline unsigned long long __float2ull_rn(float number) {
+  return static_cast<unsigned long long>(std::nearbyint(number));
+}

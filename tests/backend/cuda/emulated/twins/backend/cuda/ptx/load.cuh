@@ -1,0 +1,39 @@
+// The twin of ptx/load.cuh. An address of shared memory is an offset into the CTA's.
+#pragma once
+
+namespace nibble::cuda {
+
+template <typename T>
+T load_shared(uint32_t from) {
+  T value;
+  std::memcpy(&value, emulated::shared_memory.bytes + from, sizeof value);
+  return value;
+}
+inline uint4 load_shared_16(uint32_t from) { return load_shared<uint4>(from); }
+inline uint2 load_shared_8(uint32_t from) { return load_shared<uint2>(from); }
+inline uint32_t load_shared_4(uint32_t from) { return load_shared<uint32_t>(from); }
+
+inline void load_transposed(uint32_t (&matrices)[4], uint32_t row) {
+  const auto rows = emulated::exchange(row);
+  const int lane = emulated::lane(), g = lane / 4, t = lane % 4;
+  for (int m = 0; m < 4; ++m) {
+    const auto element = [&](int of_row) {
+      return uint32_t{load_shared<uint16_t>(rows[8 * m + of_row] + 2u * static_cast<uint32_t>(g))};
+    };
+    matrices[m] = element(2 * t) | element(2 * t + 1) << 16;
+  }
+}
+
+template <typename T>
+T load_now(const T* from) {
+  return *from;
+}
+inline float from_here(float value) { return value; }
+
+inline uint64_t load_relaxed(const uint64_t* from) {
+  emulated::yield();
+  return std::atomic_ref(*const_cast<uint64_t*>(from)).load();
+}
+inline void store_relaxed(uint64_t* to, uint64_t word) { std::atomic_ref(*to).store(word); }
+
+}  // namespace nibble::cuda

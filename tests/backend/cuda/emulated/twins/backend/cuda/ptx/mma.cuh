@@ -1,0 +1,39 @@
+// The twin of ptx/mma.cuh. Products are added up in float32 one after the other: hardware adds otherwise, and no test may depend on it.
+#pragma once
+
+#define NIBBLE_FP8_MMA 0
+
+namespace nibble::cuda {
+
+inline float bf16_at(uint32_t word, int half) {
+  return std::bit_cast<float>(half ? word & 0xFFFF0000u : word << 16);
+}
+inline float f16_at(uint32_t word, int half) {
+  return __half2float(__half(__half_raw{static_cast<unsigned short>(word >> 16 * half)}));
+}
+template <typename At>
+void mma_of(float (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1, const At& at) {
+  struct Operands {
+    uint32_t a[4], b[2];
+  };
+  const auto all = emulated::exchange(Operands{{a[0], a[1], a[2], a[3]}, {b0, b1}});
+  const int lane = emulated::lane(), g = lane / 4, t = lane % 4;
+  for (int pair = 0; pair < 4; ++pair) {  // of the contraction: 2 pair, 2 pair + 1, and 8 more
+    const Operands of_rows = all[4 * g + pair];
+    for (int c = 0; c < 2; ++c) {
+      const Operands of_column = all[4 * (2 * t + c) + pair];
+      for (int r = 0; r < 2; ++r)
+        for (int k = 0; k < 4; ++k)
+          d[2 * r + c] += at(of_rows.a[r + k / 2 * 2], k % 2) * at(of_column.b[k / 2], k % 2);
+    }
+  }
+}
+inline void mma_bf16(float (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
+  mma_of(d, a, b0, b1, [](uint32_t word, int half) { return bf16_at(word, half); });
+}
+inline void mma_f16(float (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
+  mma_of(d, a, b0, b1, [](uint32_t word, int half) { return f16_at(word, half); });
+}
+inline void mma_e4m3(float (&)[4], const uint32_t (&)[4], uint32_t, uint32_t) {}
+
+}  // namespace nibble::cuda

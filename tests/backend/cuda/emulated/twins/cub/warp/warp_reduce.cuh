@@ -1,0 +1,18 @@
+// Of CUB what the kernels use.
+#pragma once
+
+namespace cub {
+
+template <typename T>
+struct WarpReduce {
+  struct TempStorage {};
+  explicit WarpReduce(TempStorage&) {}
+  T Sum(T value) {  // CUB has it in the first lane alone
+    const auto all = nibble::emulated::exchange(value);
+    T sum{};
+    for (int lane = 0; lane < 32; ++lane) sum += all[lane];
+    return sum;
+  }
+};
+
+}  // namespace cub
