@@ -357,6 +357,7 @@ Plan plan_of_device(const Weights& weights, const Share& share, const BackendOpt
                     const CudaOptions& own) {
   const DeviceCaps& caps = device_caps();
   check_images(caps.name, caps.compute_capability, images(), own.may_compile);
+  check_ranks(caps, share.num_ranks);
   const Config config = config_of(weights.config, share);
   Plan plan(config, options, target_of(caps, own), weights.source, own.prompt_activations);
   if (const std::string reason = why_not_budget(plan, config, caps); !reason.empty())
@@ -414,6 +415,7 @@ RemoteKernels kernels_on(std::string_view gpu, const Config& config, const Backe
                          const CudaOptions& own, std::string_view source) {
   const DeviceCaps caps = known_gpu(gpu);
   check_shapes(config, source);
+  check_ranks(caps, own.num_ranks());
   const Plan plan(config, options, target_of(caps, own), source, own.prompt_activations);
   check_draft_head(options, plan.target());
   std::string refusal = why_not_budget(plan, config, caps);

@@ -8,6 +8,7 @@
 #include "backend/cuda/device_weights.h"
 #include "backend/cuda/draft/head_drafter.h"
 #include "backend/cuda/ranks/inbox.h"
+#include "backend/cuda/ranks/protocol.h"
 #include "backend/cuda/uploader.h"
 #include "backend/cuda/workspace.h"
 #include "core/error.h"
@@ -73,6 +74,14 @@ void check_shapes(const Config& c, std::string_view source) {
   if (c.experts_per_token > kMaxExpertsPerToken)
     refuse(
         fmt::format("{} experts for a token (up to {} are taken)", c.experts_per_token, kMaxExpertsPerToken));
+}
+
+void check_ranks(const DeviceCaps& caps, int num_ranks) {
+  if (num_ranks > 1 && caps.num_multiprocessors < kLeastMultiprocessors)
+    throw InputError(
+        "--tensor-parallel-size {}: {} has {} multiprocessors, and the sums over several GPUs need {}; leave "
+        "out the flag",
+        num_ranks, caps.name, caps.num_multiprocessors, kLeastMultiprocessors);
 }
 
 void check_draft_head(const BackendOptions& options, const Target& target) {

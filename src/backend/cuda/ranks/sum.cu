@@ -10,7 +10,6 @@ namespace nibble::cuda {
 namespace {
 
 constexpr int kFewThreads{128}, kManyThreads{512}, kMeetThreads{256};
-constexpr int kManyCtas{2};  // that fit a multiprocessor: all of kSumCtas are resident on a chip that has 64
 
 // Counts how long a thread has polled.
 class Patience {
@@ -121,7 +120,7 @@ __device__ void for_batches(unsigned first, unsigned last, const F& f) {
 
 // CTA n of every rank has the same fours of the rows: it sends its own to all, says so, waits for the CTAs n of the others, and adds up.
 template <Turn turn>
-__global__ void __launch_bounds__(kManyThreads, kManyCtas)
+__global__ void __launch_bounds__(kManyThreads, kResidentSumCtas)
     sum_many_kernel(const __grid_constant__ SumArgs args, Divisor by_fours, Timestamps timestamps) {
   const EndTimestamp end_timestamp(timestamps);
   const Links& links = args.links;
@@ -246,7 +245,7 @@ void sum_over_ranks(const LaunchContext& gpu, const SumArgs& args, Turn turn) {
   const int hidden = args.links.hidden;
   NIBBLE_CHECK(args.num_rows <= kSumRows && args.num_parts <= kMaxExpertsPerToken && hidden % 4 == 0,
                "{} parts of {} rows of {}", args.num_parts, args.num_rows, hidden);
-  NIBBLE_CHECK(device_caps().num_multiprocessors * kManyCtas >= kSumCtas, "{} multiprocessors",
+  NIBBLE_CHECK(device_caps().num_multiprocessors >= kLeastMultiprocessors, "{} multiprocessors",
                device_caps().num_multiprocessors);
   with_turn(turn, [&](auto t) {
     constexpr Turn kTurn = decltype(t)::value;

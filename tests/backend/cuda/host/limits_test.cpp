@@ -51,6 +51,18 @@ TEST(CudaLimits, AForcedBudgetIsRefusedByItsFlag) {
   EXPECT_THAT(why_not_on("h200", wide_model(), {.shared_budget = 227}), IsEmpty());
 }
 
+// All CTAs of a sum have to be on the chip at once.
+TEST(CudaLimits, ASmallGpuIsNoRankOfSeveral) {
+  const auto refusal = [](const char* gpu, int num_ranks) {
+    return error_of([&] { check_ranks(known_gpu(gpu), num_ranks); });
+  };
+  EXPECT_THAT(refusal("gb10", 2),
+              AllOf(HasSubstr("--tensor-parallel-size 2"), HasSubstr(known_gpu("gb10").name),
+                    HasSubstr("48 multiprocessors"), HasSubstr("need 64")));
+  EXPECT_EQ(refusal("gb10", 1), "accepted");
+  EXPECT_EQ(refusal("h200", 8), "accepted");
+}
+
 TEST(CudaLimits, ShapesWithoutAKernelAreNamed) {
   const Config good = *named_config("gpt-oss-20b");
   const auto refusal = [&](auto change) {
