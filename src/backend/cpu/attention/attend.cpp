@@ -46,8 +46,8 @@ struct Heads {
 
 // Prefetches the keys or the values of one head in one page.
 void prefetch(const std::byte* page, const LayerKv& kv) {
-  for (size_t line = 0; line < kPageTokens * kv.row_bytes(); line += 64)
-    __builtin_prefetch(page + line, 0, 2);
+  const size_t num_bytes = kPageTokens * kv.row_bytes();
+  for (size_t line = 0; line < num_bytes; line += 64) __builtin_prefetch(page + line, 0, 2);
 }
 
 // The keys and values of a row of a tree of drafts, whose last positions lie anywhere, put where they would lie in one page. So the
