@@ -5,6 +5,7 @@
 #include <atomic>
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -357,7 +358,8 @@ Plan plan_of_device(const Weights& weights, const Share& share, const BackendOpt
                     const CudaOptions& own) {
   const DeviceCaps& caps = device_caps();
   check_images(caps.name, caps.compute_capability, images(), own.may_compile);
-  check_ranks(caps, share.num_ranks);
+  if (const std::string reason = why_not_ranks(caps, share.num_ranks); !reason.empty())
+    throw InputError("--tensor-parallel-size {}: {}; leave out the flag", share.num_ranks, reason);
   const Config config = config_of(weights.config, share);
   Plan plan(config, options, target_of(caps, own), weights.source, own.prompt_activations);
   if (const std::string reason = why_not_budget(plan, config, caps); !reason.empty())
@@ -415,13 +417,12 @@ RemoteKernels kernels_on(std::string_view gpu, const Config& config, const Backe
                          const CudaOptions& own, std::string_view source) {
   const DeviceCaps caps = known_gpu(gpu);
   check_shapes(config, source);
-  check_ranks(caps, own.num_ranks());
   const Plan plan(config, options, target_of(caps, own), source, own.prompt_activations);
   check_draft_head(options, plan.target());
-  std::string refusal = why_not_budget(plan, config, caps);
-  const std::string memory = why_not_memory(config, source, options, own, caps.total_bytes);
-  if (!refusal.empty() && !memory.empty()) refusal += "; ";
-  return {describe(caps), refusal + memory, choices(plan)};
+  std::vector<std::string> refusals{why_not_ranks(caps, own.num_ranks()), why_not_budget(plan, config, caps),
+                                    why_not_memory(config, source, options, own, caps.total_bytes)};
+  std::erase(refusals, "");
+  return {describe(caps), fmt::format("{}", fmt::join(refusals, "; ")), choices(plan)};
 }
 
 }  // namespace nibble::cuda

@@ -76,12 +76,10 @@ void check_shapes(const Config& c, std::string_view source) {
         fmt::format("{} experts for a token (up to {} are taken)", c.experts_per_token, kMaxExpertsPerToken));
 }
 
-void check_ranks(const DeviceCaps& caps, int num_ranks) {
-  if (num_ranks > 1 && caps.num_multiprocessors < kLeastMultiprocessors)
-    throw InputError(
-        "--tensor-parallel-size {}: {} has {} multiprocessors, and the sums over several GPUs need {}; leave "
-        "out the flag",
-        num_ranks, caps.name, caps.num_multiprocessors, kLeastMultiprocessors);
+std::string why_not_ranks(const DeviceCaps& caps, int num_ranks) {
+  if (num_ranks == 1 || caps.num_multiprocessors >= kLeastMultiprocessors) return {};
+  return fmt::format("{} has {} multiprocessors, and the sums over several GPUs need {}", caps.name,
+                     caps.num_multiprocessors, kLeastMultiprocessors);
 }
 
 void check_draft_head(const BackendOptions& options, const Target& target) {

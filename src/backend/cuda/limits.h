@@ -15,8 +15,8 @@ namespace nibble::cuda {
 // Throws InputError. `source` names the model.
 void check_shapes(const Config& config, std::string_view source);
 
-// Throws InputError where the GPU is too small to be one of so many ranks.
-void check_ranks(const DeviceCaps& caps, int num_ranks);
+// Why the GPU is too small to be one of so many ranks; empty where it is not.
+std::string why_not_ranks(const DeviceCaps& caps, int num_ranks);
 
 // Throws InputError where options.draft_head, if there is one, does not run on the target.
 void check_draft_head(const BackendOptions& options, const Target& target);
