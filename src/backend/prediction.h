@@ -47,7 +47,7 @@ struct PredictedDevice {
 
 // How several devices share a model.
 struct PredictedSharing {
-  // Of a sum of one row, beside its bytes; not set: as their library does it.
+  // How long a sum of one row takes, beside its bytes; not set: as long as their library takes.
   std::optional<double> sum_seconds{};
   ExpertSplit split{ExpertSplit::kUnits};
 };

@@ -1,5 +1,5 @@
-// What a step asks of the ranks' experts where each rank has some as a whole (model/share.h), expected of independent uniform routing: each
-// token chooses K of all, every set of them as likely. Real routing is less even.
+// The work that a step gives to ranks each of which has some experts as a whole (model/share.h), as independent uniform routing makes one
+// expect it: each token chooses K of all, every set of them as likely. Real routing is less even.
 #pragma once
 
 #include <span>

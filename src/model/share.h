@@ -40,7 +40,7 @@ class Share {
   MatrixSlice unembedding(const Config& whole) const;
 };
 
-// What of the experts a rank has: units of each, or some of them as a whole.
+// How ranks divide the experts: each rank has units of every one, or some of them as a whole.
 enum class ExpertSplit { kUnits, kWhole };
 
 // The share of a rank that runs the model alone.

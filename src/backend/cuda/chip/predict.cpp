@@ -87,7 +87,7 @@ ColumnTiles expert_columns(const Config& config, int num_tokens, const F& column
   return sum;
 }
 
-// Of a device that has all experts, or a part of each.
+// The load of a device that has all experts, or a part of each.
 ExpertLoad load_of_all(const Config& config, const PredictedStep& step) {
   const int rows = step.num_rows();
   return {expected_experts_hit(config.num_experts, config.experts_per_token, rows),

@@ -15,8 +15,8 @@ inline constexpr int kMaxRanks{8};
 inline constexpr int kTaggedRows{16};
 // More rows than these are several sums: they decide how large an inbox is.
 inline constexpr int kSumRows{2048};
-// The CTAs of a sum of many rows, on every chip: CTA n waits for the others' CTAs n. So all have to be resident at once, and so many fit a
-// multiprocessor.
+// The CTAs of a sum of many rows, on every chip. CTA n waits for the CTAs n of the other ranks, so all of them have to be resident at once.
+// A multiprocessor holds kResidentSumCtas.
 inline constexpr int kSumCtas{128}, kResidentSumCtas{2};
 inline constexpr int kLeastMultiprocessors{kSumCtas / kResidentSumCtas};
 inline constexpr int kInboxSlots{2};

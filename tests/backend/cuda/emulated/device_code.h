@@ -12,6 +12,7 @@
 #include <cmath>
 #include <cstdint>
 #include <cstring>
+#include <functional>
 
 #include "tests/backend/cuda/emulated/emulated_gpu.h"
 
@@ -45,7 +46,7 @@ using std::signbit;
 
 namespace nibble::emulated {
 
-// What each lane of the warp has given.
+// The values that the lanes of a warp have given.
 template <typename T>
 class Given {
  public:
@@ -108,29 +109,22 @@ template <typename T>
 T atomicAdd(T* number, T more) {
   return std::atomic_ref(*number).fetch_add(more);
 }
-template <typename T>
-T atomicMax(T* number, T other) {
+// Puts `other` in the place of the number where that is better.
+template <typename T, typename Better>
+T replace_by(T* number, T other, const Better& is_better) {
   std::atomic_ref<T> shared(*number);
   T before = shared.load();
-  while (before < other && !shared.compare_exchange_weak(before, other)) {
+  while (is_better(other, before) && !shared.compare_exchange_weak(before, other)) {
   }
   return before;
+}
+template <typename T>
+T atomicMax(T* number, T other) {
+  return replace_by(number, other, std::greater<T>());
 }
 template <typename T>
 T atomicMin(T* number, T other) {
-  std::atomic_ref<T> shared(*number);
-  T before = shared.load();
-  while (other < before && !shared.compare_exchange_weak(before, other)) {
-  }
-  return before;
-}
-template <typename T>
-T atomicOr(T* number, T bits) {
-  return std::atomic_ref(*number).fetch_or(bits);
-}
-template <typename T>
-T atomicExch(T* number, T value) {
-  return std::atomic_ref(*number).exchange(value);
+  return replace_by(number, other, std::less<T>());
 }
 
 inline uint32_t __byte_perm(uint32_t low, uint32_t high, uint32_t choice) {

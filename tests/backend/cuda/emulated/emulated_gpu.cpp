@@ -4,6 +4,7 @@
 #include <ucontext.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
@@ -29,7 +30,7 @@ struct Fiber {
   jmp_buf jump;
   bool has_begun, has_ended;
 };
-// What lanes give each other. Two rounds alternate: a lane may be at the next while others still read this one's.
+// A warp, and the values that its lanes give each other. Two rounds alternate: a lane may be at the next while others still read this one's.
 struct Warp {
   unsigned num_arrived, round;
   std::array<std::array<uint8_t, kExchangeBytes>, kLanes> given[2];

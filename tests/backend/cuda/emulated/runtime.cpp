@@ -1,8 +1,7 @@
-// Of the CUDA runtime what the backend calls, for a GPU that is emulated: memory is the host's, and everything has ended when the call that
-// asked for it returns.
+// The functions of the CUDA runtime that the backend calls, for a GPU that is emulated: memory is the host's, and everything has ended when
+// the call that asked for it returns.
 #include <cuda_runtime_api.h>
 
-#include <chrono>
 #include <cstdlib>
 #include <cstring>
 

@@ -1,4 +1,4 @@
-// Of cooperative groups what the kernels use, in their order of additions.
+// The part of cooperative groups that the kernels use; reduce() adds in the same order.
 #pragma once
 
 namespace cooperative_groups {

@@ -1,4 +1,4 @@
-// Of CUB what the kernels use.
+// The part of CUB that the kernels use.
 #pragma once
 
 namespace cub {
