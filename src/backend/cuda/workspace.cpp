@@ -15,10 +15,9 @@ namespace {
 
 static_assert(kPagePositions == kPageTokens);
 
-// Sums of a token that segments of the router's strips have, 16 each: words of RoutingMailbox::sums, floats of RouteArgs::sums.
-size_t num_router_sums(const Config& config) {
-  const Strips router = router_strips(config);
-  return size_t{1} * static_cast<size_t>(router.num_strips * router.num_segments) * kStripRows;
+// Sums that segments of the router's strips have: words of RoutingMailbox::sums, floats of RouteArgs::sums.
+size_t num_router_sums(const Config& config, int num_tokens) {
+  return num_segment_sums(router_strips(config), num_tokens);
 }
 
 // Assigns every array its place behind `base`, or only adds up their sizes where that is null.
@@ -48,8 +47,7 @@ size_t place(const Config& config, const BackendOptions& options, const CudaOpti
   take(w.project_parts, 2 * T * H);
   take_rows_or_image(w.normed, T, w.image_rows, config.hidden);
   take(w.router_logits, T * static_cast<size_t>(config.num_experts));
-  take(w.router_sums,
-       num_router_sums(config) * static_cast<size_t>(std::min(options.max_batch_tokens, kNarrowTokens)));
+  take(w.router_sums, num_router_sums(config, std::min(options.max_batch_tokens, kNarrowTokens)));
   take(w.pair_weights, T * K);
   take(w.chosen, T * K);
   take(w.rank, T * K);
@@ -77,7 +75,7 @@ size_t place(const Config& config, const BackendOptions& options, const CudaOpti
   take(w.route_ticket, 1);
   take(w.sample_tickets, kOutputRows);
   take(w.attend_tickets, T * Nkv);
-  take(w.routing_sums, num_router_sums(config));
+  take(w.routing_sums, num_router_sums(config, 1));
   take(w.routing_experts, K);
   take(w.step, 1);
   take(w.rope_frequencies, D / 2);

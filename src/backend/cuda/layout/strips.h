@@ -104,6 +104,12 @@ constexpr Strips make_strips(Layout layout, int rows, int cols, int max_segment_
   return strips;
 }
 
+// The floats that hold the sums of each segment apart, for so many columns: [segments, columns, rows in whole strips].
+constexpr size_t num_segment_sums(const Strips& strips, int num_columns) {
+  return size_t{1} * static_cast<size_t>(strips.num_segments) * static_cast<size_t>(num_columns) *
+         static_cast<size_t>(strips.num_strips * kStripRows);
+}
+
 // Returns where share n begins, if `num` have an even share of count things. 32 bits are enough: kMaxVocab rows of 4,096 columns are 2^19
 // units, and there are some hundred CTAs.
 constexpr unsigned part_of(unsigned count, unsigned n, const Divisor& num) { return num.quotient(count * n); }

@@ -211,8 +211,7 @@ void check_route_case(Comparison& comparison, const Subject& subject, const Case
   const Activations multiplied_with = multiplied(subject, norm, T);
   const DeviceArray<uint16_t> normed = given_norm(subject, multiplied_with);
   const Strips strips = matrix.strips();
-  const DeviceArray<float> sums(tokens *
-                                static_cast<size_t>(strips.num_segments * strips.num_strips * kStripRows));
+  const DeviceArray<float> sums(num_segment_sums(strips, T));
   const DeviceArray<int> chosen(tokens * static_cast<size_t>(K)), rank(tokens * static_cast<size_t>(K));
   const DeviceArray<unsigned> ticket(std::vector<unsigned>{0});
   const int size = subject.row.pass.columns, max_groups = max_num_groups(T, E, K, size);
