@@ -101,7 +101,8 @@ void attention(const Model& model, size_t index, const Plan& plan, const Workspa
   ResidualInput x = plan.has_norms(T) ? stream_in(config, work, /*with_experts=*/false) : left;
   if (!model.adds_once) x.x = nullptr;
   if (plan.has_norms(T)) plan.rms_norm(stream, {norm, T, work.x, work.normed, {}, image_rows});
-  plan.qkv(stream, {norm, work.normed, layer.qkv, layer.qkv_bias, T, work.qkv_parts, image_rows});
+  plan.qkv(stream,
+           {norm, work.normed, layer.qkv, layer.qkv_bias, T, work.qkv_parts, image_rows, work.segment_sums});
   if (!shape.writes_kv)
     plan.append(stream, {in, work.qkv_parts, plan.leaves_parts(T), T, Nq, Nkv, rope, pages,
                          shape.num_tiles > 0 ? work.attended : nullptr, image_rows});
@@ -110,7 +111,7 @@ void attention(const Model& model, size_t index, const Plan& plan, const Workspa
           shape.writes_kv,
           /*first_row=*/0, /*max_chunks=*/0, nullptr, nullptr, work.attended, image_rows});
   plan.project(stream, {work.attended, Nq * config.head_dim, x, layer.o, layer.o_bias, T, work.project_parts,
-                        image_rows});
+                        image_rows, work.segment_sums});
 }
 
 }  // namespace

@@ -19,6 +19,9 @@ inline constexpr int kMostColumns{96};
 inline constexpr int kBatchColumns{16};
 // From so many tokens on, groups of a step by wgmma have kManyColumns, and kMostColumns.
 inline constexpr int kManyTokens{129}, kWideTokens{1024};
+// Up to so many, CTAs share the contraction of its qkv and project (prompt/split_dense.cu): the sums of segments, which then go through
+// memory, grow with the tokens.
+inline constexpr int kSplitTokens{kManyColumns};
 // Up to so many, its dense products are for batches: more and smaller CTAs.
 inline constexpr int kNarrowTokens{255};
 inline constexpr int kMaxColumns{8};  // tokens, or pairs, of a pass for few tokens: n of mma.m16n8k16

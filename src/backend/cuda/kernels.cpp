@@ -21,6 +21,7 @@ void prepare_kernels() {
   prepare_prompt_rows();
   if (device_caps().has_wgmma) {
     prepare_wgmma_dense();
+    prepare_split_dense();
     prepare_wgmma_experts();
   }
   prepare_sample();

@@ -71,8 +71,9 @@ struct QkvArgs {
   Strips weights;
   const float* bias;  // or null
   int num_tokens;
-  float* parts;       // [2, T, rows]
-  int image_rows{0};  // of `normed`
+  float* parts;          // [2, T, rows]
+  int image_rows{0};     // of `normed`
+  float* sums{nullptr};  // [segments, T, rows in whole strips], scratch of qkv_split()
 };
 void qkv(const LaunchContext& gpu, const QkvArgs& args);
 void qkv_normed(const LaunchContext& gpu, const QkvArgs& args);  // takes the norm
@@ -150,8 +151,9 @@ struct ProjectArgs {
   Strips weights;
   const float* bias;  // or null
   int num_tokens;
-  float* parts;       // [2, T, H]; x and b are in the first part
-  int image_rows{0};  // of `attended`
+  float* parts;          // [2, T, H]; x and b are in the first part
+  int image_rows{0};     // of `attended`
+  float* sums{nullptr};  // [segments, T, rows in whole strips], scratch of project_split()
 };
 void project(const LaunchContext& gpu, const ProjectArgs& args);
 
@@ -307,8 +309,10 @@ void experts_down_many(const LaunchContext& gpu, const ExpertsDownArgs& args);
 // The same by wgmma, for up to kMostColumns.
 void qkv_wgmma(const LaunchContext& gpu, const QkvArgs& args);
 void qkv_narrow(const LaunchContext& gpu, const QkvArgs& args);  // for batches: more and smaller CTAs
+void qkv_split(const LaunchContext& gpu, const QkvArgs& args);   // up to kSplitTokens, a CTA for a segment
 void project_wgmma(const LaunchContext& gpu, const ProjectArgs& args);
 void project_narrow(const LaunchContext& gpu, const ProjectArgs& args);
+void project_split(const LaunchContext& gpu, const ProjectArgs& args);
 void unembed_wgmma(const LaunchContext& gpu, const UnembedArgs& args);
 void logits_wgmma(const LaunchContext& gpu, const RouteArgs& args);
 void route_wgmma(const LaunchContext& gpu, const RouteArgs& args);
@@ -332,6 +336,7 @@ void prepare_prompt_experts();
 void prepare_prompt_blocks();
 void prepare_prompt_rows();
 void prepare_wgmma_dense();
+void prepare_split_dense();
 void prepare_wgmma_experts();
 void prepare_sample();
 

@@ -19,6 +19,13 @@ static_assert(kPagePositions == kPageTokens);
 size_t num_router_sums(const Config& config, int num_tokens) {
   return num_segment_sums(router_strips(config), num_tokens);
 }
+// Those of qkv_split() and project_split(), of the larger; the segments are those of any layout.
+size_t num_split_sums(const Config& config, int num_tokens) {
+  const int T = std::min(num_tokens, kSplitTokens), queries = config.num_heads * config.head_dim,
+            both = 2 * config.num_kv_heads * config.head_dim;
+  return std::max(num_segment_sums(make_strips(Layout::kBf16, queries + both, config.hidden), T),
+                  num_segment_sums(make_strips(Layout::kBf16, config.hidden, queries), T));
+}
 
 // Assigns every array its place behind `base`, or only adds up their sizes where that is null.
 size_t place(const Config& config, const BackendOptions& options, const CudaOptions& own, uint8_t* base,
@@ -71,7 +78,9 @@ size_t place(const Config& config, const BackendOptions& options, const CudaOpti
   take(w.logits, kOutputRows * static_cast<size_t>(config.vocab));
   take(w.best, static_cast<size_t>(kOutputRows) * kBestCtas);
   take(w.results, T);
-  take(w.attend_partials, kAttendScratchBytes / sizeof(float));
+  take(w.attend_partials,
+       std::max(kAttendScratchBytes / sizeof(float), num_split_sums(config, options.max_batch_tokens)));
+  w.segment_sums = w.attend_partials;
   take(w.route_ticket, 1);
   take(w.sample_tickets, kOutputRows);
   take(w.attend_tickets, T * Nkv);

@@ -28,6 +28,21 @@ struct TokenItems {
   __device__ int row(const PromptItem& item, int column) const { return item.first_column + column; }
 };
 
+// Items of a dense matrix that are a segment each, of a block of rows for all tokens, of which a shape has columns enough. The segments of the
+// same rows follow each other, so that CTAs that run at the same time read neighbouring weights.
+template <typename Shape>
+struct SegmentItems {
+  static constexpr bool kAreReadOnce{true};
+  const Strips& weights;
+  int num_tokens;
+
+  __host__ __device__ int count() const { return row_blocks<Shape>(weights) * weights.num_segments; }
+  __device__ SegmentItem at(int index) const {
+    const auto block = static_cast<int>(weights.by_segments.quotient(static_cast<unsigned>(index)));
+    return {{0, block * Shape::kStrips, 0, num_tokens}, index - block * weights.num_segments};
+  }
+};
+
 // Activations of `cols` columns, in rows or, for a shape that takes it, in an image.
 template <typename Shape>
 __device__ typename Shape::Rows rows_of(const __nv_bfloat16* activations, int cols, int image_rows) {

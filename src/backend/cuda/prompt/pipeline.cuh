@@ -46,6 +46,10 @@ struct PromptItem {
   int matrix, first_strip, first_column, columns;
   int image_row{0};  // of the first column, where activations lie in an image
 };
+// An item of which only one segment is multiplied (split_dense.cu).
+struct SegmentItem : PromptItem {
+  int segment;
+};
 
 template <typename Shape>
 constexpr int row_blocks(const Strips& weights) {
@@ -240,7 +244,7 @@ __device__ void multiply_by_warps(const Strips& weights, const typename Shape::R
 
 // Multiplies all items of this CTA, in the first bytes of its dynamic shared memory. `cuts`: how many CTAs share the matrix where it is
 // cut anywhere, 0 if strips are whole (strips.h). begin(item, strip) is called before a strip is multiplied, so that it can ask for what its
-// sums will meet, and returns what takes them: take(part, is_whole, sums).
+// sums will meet, and returns what takes them: take(part, is_whole, sums), or take(sums) of the one segment of a SegmentItem.
 template <typename Shape, typename Items, typename Begin>
 __device__ void multiply_items(const Strips& weights, const typename Shape::Rows& activations,
                                const Items& items, unsigned cuts, const Begin& begin) {

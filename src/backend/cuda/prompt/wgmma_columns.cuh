@@ -29,8 +29,8 @@ template <typename Items, typename F>
 __device__ __forceinline__ void for_each_item(const Items& items, const F& f) {
   const int count = items.count(), step = static_cast<int>(gridDim.x);
   int index = static_cast<int>(blockIdx.x);
-  for (PromptItem next = items.at(min(index, count - 1)); index < count; index += step) {
-    const PromptItem item = next;
+  for (auto next = items.at(min(index, count - 1)); index < count; index += step) {
+    const auto item = next;
     next = items.at(min(index + step, count - 1));
     f(item);
   }
@@ -78,22 +78,34 @@ struct WgmmaShape {
       return;
     }
     if constexpr (kSharesRegisters) take_registers<kProductRegisters>();
-    for_each_item(
-        items, [&](const PromptItem& item) { multiply_item_of<kStep>(weights, item, cuts, stages, begin); });
+    for_each_item(items,
+                  [&](const auto& item) { multiply_item_of<kStep>(weights, item, cuts, stages, begin); });
 #endif
   }
 
 #if NIBBLE_WGMMA
  private:
   // Takes the smallest product that holds the item's columns, from so many tiles of 8 columns on.
-  template <int tiles, typename Begin>
-  static __device__ __forceinline__ void multiply_item_of(const Strips& weights, const PromptItem& item,
+  template <int tiles, typename Item, typename Begin>
+  static __device__ __forceinline__ void multiply_item_of(const Strips& weights, const Item& item,
                                                           unsigned cuts, Stages<WgmmaShape>& stages,
                                                           const Begin& begin) {
     if constexpr (8 * tiles < kColumns)
       if (item.columns > 8 * tiles)
         return multiply_item_of<tiles + kStep>(weights, item, cuts, stages, begin);
     multiply_item<tiles>(weights, item, cuts, stages, begin);
+  }
+
+  // The tiles of an item, from the first to the one behind its last.
+  struct TileRange {
+    int first, end;
+  };
+  static __device__ TileRange tiles_of(const Strips& weights, const PromptItem&) {
+    return {0, weights.num_tiles};
+  }
+  static __device__ TileRange tiles_of(const Strips& weights, const SegmentItem& item) {
+    const int first = item.segment * weights.segment_tiles;
+    return {first, min(first + weights.segment_tiles, weights.num_tiles)};
   }
 
   static __device__ int tiles_of_stage(const Strips& weights, int first_tile) {
@@ -109,14 +121,16 @@ struct WgmmaShape {
     const bool is_strip = lane < kStrips;
     const uint32_t place = is_strip ? kWeightPlace + lane * kStripBytes : tile_of_lane * kColumnBytes;
     const uint64_t policy = is_strip && Items::kAreReadOnce ? kEvictFirst : kEvictNormal;
-    for_each_item(items, [&](const PromptItem& item) {
+    for_each_item(items, [&](const auto& item) {
+      const TileRange tiles = tiles_of(weights, item);
       const int num_strips = min(kStrips, weights.num_strips - item.first_strip);
       const int cell_bytes = whole_eights(item.columns) * kCellBytes;
-      const uint8_t* from =
-          is_strip ? weights.data + item.matrix * weights.matrix_bytes() +
-                         size_t{1} * (item.first_strip + lane) * weights.strip_bytes
-                   : activations.data + cell_of(item.image_row, tile_of_lane, activations.num_rows);
-      for (int tile = 0; tile < weights.num_tiles;) {
+      const uint8_t* from = is_strip ? weights.data + item.matrix * weights.matrix_bytes() +
+                                           size_t{1} * (item.first_strip + lane) * weights.strip_bytes +
+                                           tiles.first * tile_bytes(layout)
+                                     : activations.data + cell_of(item.image_row, tiles.first + tile_of_lane,
+                                                                  activations.num_rows);
+      for (int tile = tiles.first; tile < tiles.end;) {
         const int num_tiles = tiles_of_stage(weights, tile), strip_bytes = num_tiles * tile_bytes(layout);
         stages.wait_until_empty();
         if (lane == 0) arrive_and_expect(stages.full(), num_strips * strip_bytes + num_tiles * cell_bytes);
@@ -194,6 +208,18 @@ struct WgmmaShape {
     leave();
   }
 
+  // Sums of a segment of the warp's strip, from zero.
+  template <int tiles>
+  static __device__ __forceinline__ void multiply_segment(const Strips& weights, int segment, int warp,
+                                                          Stages<WgmmaShape>& stages,
+                                                          float (&sums)[tiles][4]) {
+    const int num_tiles = min(weights.segment_tiles, weights.num_tiles - segment * weights.segment_tiles);
+    if constexpr (kTiles > 1)
+      add_stage<tiles>(num_tiles, kWeightPlace + warp * kStripBytes, stages, sums);
+    else
+      add_stages<tiles>(num_tiles, warp * kStripBytes, stages, sums);
+  }
+
   template <int tiles, typename Begin>
   static __device__ __forceinline__ void multiply_item(const Strips& weights, const PromptItem& item,
                                                        unsigned cuts, Stages<WgmmaShape>& stages,
@@ -214,12 +240,8 @@ struct WgmmaShape {
           totals[n][i] = -0.0f;  // added to a sum, it leaves all its bits as they are
 #pragma unroll 1
       for (int segment = first; segment < last; ++segment) {
-        const int num_tiles = min(weights.segment_tiles, weights.num_tiles - segment * weights.segment_tiles);
         float sums[tiles][4];
-        if constexpr (kTiles > 1)
-          add_stage<tiles>(num_tiles, kWeightPlace + warp * kStripBytes, stages, sums);
-        else
-          add_stages<tiles>(num_tiles, warp * kStripBytes, stages, sums);
+        multiply_segment<tiles>(weights, segment, warp, stages, sums);
 #pragma unroll
         for (int n = 0; n < tiles; ++n)
 #pragma unroll
@@ -228,6 +250,17 @@ struct WgmmaShape {
       if (has_strip) take(first > 0, last - first == weights.num_segments, totals);
       first = last;
     }
+  }
+  template <int tiles, typename Begin>
+  static __device__ __forceinline__ void multiply_item(const Strips& weights, const SegmentItem& item,
+                                                       unsigned, Stages<WgmmaShape>& stages,
+                                                       const Begin& begin) {
+    const int warp = static_cast<int>(threadIdx.x) / 32, strip = item.first_strip + warp;
+    const bool has_strip = strip < weights.num_strips;  // as above
+    const auto take = begin(item, has_strip ? strip : 0);
+    float sums[tiles][4];
+    multiply_segment<tiles>(weights, item.segment, warp, stages, sums);
+    if (has_strip) take(sums);
   }
 #endif
 };

@@ -49,6 +49,10 @@ DeviceArray<uint16_t> given_norm(const Subject& subject, const Activations& norm
 int image_rows_of(const Subject& subject, int num_rows) {
   return subject.row.pass.takes_image ? whole_eights(num_rows) : 0;
 }
+// Room for the sums of segments, in steps that a kernel may leave them in (qkv_split() and project_split()).
+DeviceArray<float> room_for_sums(const Strips& strips, int num_tokens) {
+  return DeviceArray<float>(num_tokens <= kSplitTokens ? num_segment_sums(strips, num_tokens) : 0);
+}
 // The activations that the kernel multiplies with.
 Activations multiplied(const Subject& subject, const TestNorm& norm, int num_tokens) {
   Activations normed = norm.normed(all_tokens(num_tokens));
@@ -108,6 +112,7 @@ void check_qkv_case(Comparison& comparison, const Subject& subject, const Case& 
   const DeviceArray<float> parts(2 * static_cast<size_t>(T) * static_cast<size_t>(rows));
   const Activations x = multiplied(subject, norm, T);
   const DeviceArray<uint16_t> normed = given_norm(subject, x);
+  const DeviceArray<float> sums = room_for_sums(matrix.strips(), T);
   check(cudaDeviceSynchronize(), "preparing a check");
   QkvArgs args{norm.input(),
                bf16(normed),
@@ -115,11 +120,13 @@ void check_qkv_case(Comparison& comparison, const Subject& subject, const Case& 
                device_bias.data(),
                T,
                parts.data(),
-               image_rows_of(subject, T)};
+               image_rows_of(subject, T),
+               sums.data()};
   subject.launch(args);
   check(cudaStreamSynchronize(subject.stream()), "checking qkv");
 
   const std::vector<float> actual = parts.read(comparison, "parts");
+  sums.read(comparison, "sums of segments");
   const Products expected = matrix.times(x);
   for (int t = 0; t < T; ++t)
     for (int row = 0; row < rows; ++row) {
@@ -147,13 +154,22 @@ void check_project_case(Comparison& comparison, const Subject& subject, const Ca
                                                                            : attended);
   const DeviceArray<float> device_bias(bias);
   const DeviceArray<float> parts(2 * static_cast<size_t>(T) * static_cast<size_t>(rows));
+  const DeviceArray<float> sums = room_for_sums(matrix.strips(), T);
   check(cudaDeviceSynchronize(), "preparing a check");
-  ProjectArgs args{bf16(device_attended), cols, residual.input(), matrix.strips(),
-                   device_bias.data(),    T,    parts.data(),     image_rows_of(subject, T)};
+  ProjectArgs args{bf16(device_attended),
+                   cols,
+                   residual.input(),
+                   matrix.strips(),
+                   device_bias.data(),
+                   T,
+                   parts.data(),
+                   image_rows_of(subject, T),
+                   sums.data()};
   subject.launch(args);
   check(cudaStreamSynchronize(subject.stream()), "checking project");
 
   const std::vector<float> actual = parts.read(comparison, "parts");
+  sums.read(comparison, "sums of segments");
   const Products expected = matrix.times(Activations(T, cols, attended));
   for (int t = 0; t < T; ++t)
     for (int row = 0; row < rows; ++row) {

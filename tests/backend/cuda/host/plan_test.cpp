@@ -53,6 +53,26 @@ TEST(CudaPlan, HasOneKernelForEveryOperationFormatAndNumberOfRowsOnEveryGpu) {
         }
 }
 
+// The split kernels take one block of 64 tokens, and the workspace has room for its sums alone.
+TEST(CudaPlan, SharesTheContractionOfABatchWhereWgmmaMultiplies) {
+  const auto is_split = [](const Plan& plan, int rows) {
+    const auto* const qkv = std::get_if<Launch<QkvArgs>>(&plan.find(Operation::kQkv, rows)->launcher);
+    const auto* const project =
+        std::get_if<Launch<ProjectArgs>>(&plan.find(Operation::kProject, rows)->launcher);
+    EXPECT_EQ(*qkv == &qkv_split, *project == &project_split) << rows << " rows";
+    return *qkv == &qkv_split;
+  };
+  for (const Format dense : {Format::kBf16, Format::kE4m3, Format::kMxfp4}) {
+    const BackendOptions options = options_with(dense, Format::kBf16);
+    const Plan plan = plan_of("gpt-oss-120b", target_of(known_gpu("h200"), {}), options);
+    const Plan other = plan_of("gpt-oss-120b", target_of(known_gpu("b200"), {}), options);
+    for (int rows = 1; rows <= kMaxTokens; ++rows) {
+      EXPECT_EQ(is_split(plan, rows), rows > kMaxColumns && rows <= 64) << rows << " rows";
+      EXPECT_FALSE(is_split(other, rows)) << rows << " rows";
+    }
+  }
+}
+
 TEST(CudaPlan, TakesTheRowsOfTheModelsFormats) {
   const BackendOptions options = options_with(Format::kE4m3, Format::kE4m3);
   const Plan plan = plan_of("gpt-oss-20b", target_of(known_gpu("h100"), {}), options);
