@@ -151,6 +151,8 @@ struct Engine::Impl {
   std::function<void(const StepReport&)> on_step;
   std::optional<Launched> under_way;
   std::optional<Stopwatch> since_step;  // started when the last step ended
+  // When the last step ended by the device's clock, if it gave every sequence a token and there has been work since.
+  std::optional<uint64_t> decode_ended_ns;
 
   std::thread thread;  // last, so that it starts when the other members exist
 };
@@ -178,6 +180,7 @@ void Engine::Impl::run() {
 
 bool Engine::Impl::take_orders() {
   std::deque<Order> taken;
+  if (scheduler.is_idle() && !under_way) decode_ended_ns.reset();
   {
     std::unique_lock lock(mutex);
     order_came.wait(lock, [&] { return is_closing || !orders.empty() || !scheduler.is_idle() || under_way; });
@@ -235,6 +238,7 @@ void Engine::Impl::finish(Launched& step, Launched* next) {
     result = backend.wait();
   } catch (const std::exception& error) {
     since_step.emplace();
+    decode_ended_ns.reset();
     if (step.slices.empty()) return;
     fail_running(error);
     if (next) *next = {};  // its sequences have failed, and nobody else is touched if it fails too
@@ -245,6 +249,10 @@ void Engine::Impl::finish(Launched& step, Launched* next) {
                     .other_seconds = step.planning_seconds};
   if (since_step) report.backend_seconds = std::min(report.backend_seconds, since_step->seconds());
   const Stopwatch& handing_out = since_step.emplace();
+  const bool is_timed = result.device_times && !step.has_prompt;
+  if (is_timed && decode_ended_ns)
+    report.device_idle_seconds = 1e-9 * static_cast<double>(result.device_times->begin_ns - *decode_ended_ns);
+  decode_ended_ns = is_timed ? std::optional(result.device_times->end_ns) : std::nullopt;
   NIBBLE_CHECK(step.slices.empty() || std::ssize(result.outputs) == step.num_outputs, "{} tokens for {} rows",
                result.outputs.size(), step.num_outputs);
   auto output = result.outputs.begin();

@@ -24,6 +24,9 @@ struct StepReport {
   double backend_seconds{
       0};  // running the model, from the end of the step before if that ended later than this began
   double other_seconds{0};  // planning the step and sending out its events, while the backend had no other
+  // How long the device was idle between the step before and this one: where it says when they began and ended (StepResult), both gave
+  // every sequence a token, and there was work all the time.
+  std::optional<double> device_idle_seconds{};
 };
 
 struct EngineOptions {

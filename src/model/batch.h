@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -120,6 +121,11 @@ struct Drafts {
   std::vector<int> parents{};  // as parent_of() has them; the likeliest of those behind one token comes first
 };
 
+// When a device began a step and had its last token, by a clock of its own, in nanoseconds.
+struct DeviceTimes {
+  uint64_t begin_ns{0}, end_ns{0};
+};
+
 struct StepResult {
   std::vector<SampledToken> outputs;  // one for each output row, runs in order
   std::vector<float> logits;          // [output rows, V] if requested, else empty
@@ -128,6 +134,8 @@ struct StepResult {
   // is right where the row of the right token before it chose it, or where that has no row. Their keys and values now lie behind those of
   // the known tokens, one at each position.
   std::vector<std::vector<int>> kept{};
+  // Not set where a backend has no such clock, by a step that gives no token, and with a draft head, whose work comes behind the tokens.
+  std::optional<DeviceTimes> device_times{};
 };
 
 }  // namespace nibble

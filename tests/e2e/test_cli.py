@@ -752,6 +752,7 @@ def test_bench_runs_requests_of_many_clients_without_a_server(tmp_path):
     run = json.loads((tmp_path / "a.jsonl").read_text())
     assert (run["num_prompt_tokens"], run["num_output_tokens"], run["requests_of_client"]) == (16, 4, 4)
     assert [(load["num_clients"], len(load["tokens_per_second"])) for load in run["loads"]] == [(1, 2), (3, 2)]
+    assert "idle" not in table and [load["device_idle_seconds"] for load in run["loads"]] == [None, None]  # a CPU has no clock
 
 
 @pytest.mark.parametrize("command", [["bench", "tiny", "-p", 16, "-n", 2, "-r", 2], ["profile", "tiny", "-r", 3]])

@@ -652,6 +652,44 @@ TEST_P(EngineCancel, AnEngineThatIsDestroyedFinishesItsStepAndRunsNoFurtherOne) 
   lets_calls_pass.join();
 }
 
+// A backend with a clock of its own: a step takes 1,000 ns, and 250 n pass between the first n steps and the next.
+class ClockedBackend : public ToyBackend {
+ public:
+  using ToyBackend::ToyBackend;
+  StepResult step(const Batch& batch) override {
+    StepResult result = ToyBackend::step(batch);
+    now_ns_ += 250 * static_cast<uint64_t>(num_steps() - 1);
+    result.device_times = DeviceTimes{now_ns_, now_ns_ + 1000};
+    now_ns_ += 1000;
+    return result;
+  }
+
+ private:
+  uint64_t now_ns_{uint64_t{1} << 60};  // such clocks count from 1970
+};
+
+// Steps of a prompt, and those around them, are not between two steps of decoding; nor is the time in which nothing was to do.
+TEST_P(EngineAnswers, SayHowLongADeviceWithAClockWasIdleBetweenStepsOfDecoding) {
+  if (max_drafts > 0) return;  // how many steps there are is up to the drafts
+  EngineOptions given = options();
+  std::vector<StepReport> reports;
+  given.on_step = [&](const StepReport& report) { reports.push_back(report); };
+  {
+    ClockedBackend backend(given, toy_logits, steps_ahead);
+    Engine engine(backend, tokenizer(), given);
+    Answers answers(engine);
+    for (int n = 0; n < 2; ++n) answers.wait_for(engine.submit(request(Tokens(3, 7 + n), 6)));
+  }
+  ASSERT_EQ(reports.size(), 12u);  // each answer has six tokens: one of the prompt's step, five of decoding
+  const size_t first =
+      steps_ahead > 0 ? 3 : 2;  // the step launched before the first token was known counts as the prompt's
+  for (size_t i = 0; i < reports.size(); ++i) {
+    ASSERT_EQ(reports[i].device_idle_seconds.has_value(), i % 6 >= first) << i;
+    EXPECT_NEAR(reports[i].device_idle_seconds.value_or(0),
+                i % 6 >= first ? 250e-9 * static_cast<double>(i) : 0, 1e-12);
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Ahead, EngineAnswers, testing::ValuesIn(kAllWays));
 INSTANTIATE_TEST_SUITE_P(Ahead, EngineEnd, testing::ValuesIn(kAllWays));
 INSTANTIATE_TEST_SUITE_P(Ahead, EngineText, testing::ValuesIn(kAllWays));

@@ -92,7 +92,7 @@ class CudaBackend final : public Backend {
   }
   // A step that was launched.
   struct Launched {
-    PinnedBuffer results;
+    PinnedBuffer output;  // StepTimes, and the results behind it
     int num_outputs{0};
     std::vector<float> logits;
     DraftDownload drafts;
@@ -162,7 +162,8 @@ CudaBackend::CudaBackend(const Weights& weights, const BackendOptions& options, 
     card.stream.wait();
   });
   for (Launched& step : launched_)
-    step.results = PinnedBuffer(static_cast<size_t>(options.max_batch_tokens) * sizeof(SampleResult));
+    step.output = PinnedBuffer(sizeof(StepTimes) +
+                               static_cast<size_t>(options.max_batch_tokens) * sizeof(SampleResult));
   if (!is_shared()) return;
   std::vector<Rank*> ranks(plans.size());
   for (const auto& card : cards_)
@@ -286,8 +287,8 @@ void CudaBackend::launch_on(Card& card, const StepShape& shape, bool want_logits
     if (is_first(card)) enqueue_draft(shape);
   }
   if (is_first(card) && step.num_outputs > 0)
-    check(cudaMemcpyAsync(step.results.as<void>(), first_rank().work().results,
-                          static_cast<size_t>(step.num_outputs) * sizeof(SampleResult),
+    check(cudaMemcpyAsync(step.output.as<void>(), first_rank().work().times,
+                          sizeof(StepTimes) + static_cast<size_t>(step.num_outputs) * sizeof(SampleResult),
                           cudaMemcpyDeviceToHost, card.stream),
           "copying tokens");
 }
@@ -301,9 +302,13 @@ StepResult CudaBackend::wait() {
     throw InputError(
         "a GPU waited for another one for too long: the step was given up, and its tokens are lost");
   StepResult result{.outputs = {}, .logits = std::move(step.logits)};
-  for (int i = 0; i < step.num_outputs; ++i)
-    result.outputs.push_back(to_sampled(step.results.as<SampleResult>()[i]));
-  if (drafter_) result.drafts = drafter_->read(step.drafts);
+  const auto* times = step.output.as<StepTimes>();
+  const auto* results = reinterpret_cast<const SampleResult*>(times + 1);
+  for (int i = 0; i < step.num_outputs; ++i) result.outputs.push_back(to_sampled(results[i]));
+  if (drafter_)
+    result.drafts = drafter_->read(step.drafts);
+  else if (step.num_outputs > 0)
+    result.device_times = DeviceTimes{times->begin_ns, times->end_ns};
   return result;
 }
 

@@ -2,6 +2,7 @@
 #include "backend/cuda/chip/run_kernel.cuh"
 #include "backend/cuda/kernels.h"
 #include "backend/cuda/pdl.cuh"
+#include "backend/cuda/step_times.cuh"
 
 namespace nibble::cuda {
 namespace {
@@ -14,7 +15,10 @@ __global__ void __launch_bounds__(kThreads)
   wait_for_predecessor(timestamps);
   let_successor_start();
   const int row = static_cast<int>(blockIdx.x);
-  if (row == 0 && threadIdx.x == 0) ++*args.step;
+  if (row == 0 && threadIdx.x == 0) {
+    ++*args.step;
+    begin_step(args.times);
+  }
   int token = args.input.rows[row].token;
   if (token < 0) {
     token = max(args.last_results[-1 - token].token, 0);  // -1: there was no number among its logits

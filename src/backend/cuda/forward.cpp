@@ -120,7 +120,7 @@ void run_embed(const Model& model, const Plan& plan, const Workspace& work, cons
                Stream stream) {
   const StepInput in = parts_of(work.input, shape).step();
   plan.embed(stream, shape.num_tokens,
-             {in, model.weights.embedding, model.config.hidden, work.x, work.step, work.results});
+             {in, model.weights.embedding, model.config.hidden, work.x, work.step, work.results, work.times});
 }
 
 void run_half_layer(const Model& model, const Plan& plan, const Workspace& work, const StepShape& shape,
@@ -166,7 +166,7 @@ void run_sample(const Model& model, const Plan& plan, const Workspace& work, con
   const InputParts in = parts_of(work.input, shape);
   plan.sample(stream, count,
               {in.sample + first, in.rows, model.logits, model.config.vocab, shape.are_greedy, work.best,
-               work.sample_tickets, work.results + first});
+               work.sample_tickets, work.results + first, work.times});
 }
 
 }  // namespace nibble::cuda

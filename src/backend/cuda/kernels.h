@@ -19,12 +19,13 @@
 #include "backend/cuda/layout/strips.h"
 #include "backend/cuda/row_input.h"
 #include "backend/cuda/sample/sample_input.h"
+#include "backend/cuda/step_times.h"
 
 namespace nibble::cuda {
 
 inline constexpr int kMaxExpertsPerToken{8}, kMaxExperts{128};
 
-// x = embedding[token]; also increments the step number.
+// x = embedding[token]; also increments the step number, and begins the step's times.
 struct EmbedArgs {
   StepInput input;
   const __nv_bfloat16* embedding;  // [V, H]
@@ -32,6 +33,7 @@ struct EmbedArgs {
   float* x;  // [T, H]
   uint32_t* step;
   const SampleResult* last_results;  // of the step before
+  StepTimes* times{nullptr};         // or null
 };
 void embed(const LaunchContext& gpu, int num_tokens, const EmbedArgs& args);
 
@@ -278,7 +280,8 @@ struct SampleArgs {
   bool are_greedy;    // every row asks for nothing but the likeliest token
   uint64_t* best;     // [rows, kBestCtas], scratch
   unsigned* tickets;  // [rows], zero before and after every launch
-  SampleResult* results;  // [rows]
+  SampleResult* results;      // [rows]
+  StepTimes* times{nullptr};  // or null: their end is put off to that of these rows
 };
 inline constexpr int kBestCtas{64};
 void sample(const LaunchContext& gpu, int num_rows, const SampleArgs& args);

@@ -72,6 +72,7 @@ void Rank::meet_with_tokens(int first_output, int count, Turn turn, Stream strea
     args.words = results_of_all_.front() + first;
     for (size_t r = 0; r < results_of_all_.size(); ++r) args.to[r] = results_of_all_[r] + first;
     args.num_words = count * static_cast<int>(kResultWords);
+    args.times = work_->times;
   }
   meet(on(stream), args, turn);
 }

@@ -14,6 +14,8 @@ namespace nibble::cuda {
 namespace {
 
 static_assert(kPagePositions == kPageTokens);
+constexpr size_t kAlignment{256};
+static_assert(sizeof(StepTimes) == kAlignment);  // the results lie right behind it
 
 // Sums that segments of the router's strips have: words of RoutingMailbox::sums, floats of RouteArgs::sums.
 size_t num_router_sums(const Config& config, int num_tokens) {
@@ -34,7 +36,7 @@ size_t place(const Config& config, const BackendOptions& options, const CudaOpti
   const auto take = [&](auto*& pointer, size_t count) {
     using T = std::remove_reference_t<decltype(*pointer)>;
     pointer = base ? reinterpret_cast<T*>(base + size) : nullptr;
-    size += (count * sizeof(T) + 255) / 256 * 256;
+    size += (count * sizeof(T) + kAlignment - 1) / kAlignment * kAlignment;
   };
   const auto T = static_cast<size_t>(options.max_batch_tokens), H = static_cast<size_t>(config.hidden),
              D = static_cast<size_t>(config.head_dim), Nq = static_cast<size_t>(config.num_heads),
@@ -77,6 +79,7 @@ size_t place(const Config& config, const BackendOptions& options, const CudaOpti
   take(w.experts_out, T * K * H);
   take(w.logits, kOutputRows * static_cast<size_t>(config.vocab));
   take(w.best, static_cast<size_t>(kOutputRows) * kBestCtas);
+  take(w.times, 1);
   take(w.results, T);
   take(w.attend_partials,
        std::max(kAttendScratchBytes / sizeof(float), num_split_sums(config, options.max_batch_tokens)));

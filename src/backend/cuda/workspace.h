@@ -37,6 +37,8 @@ struct Workspace {
   BlockRows normed_blocks, gated_blocks;  // only with --prompt-activations
   int *chosen{nullptr}, *rank{nullptr}, *group_count{nullptr}, *group_expert{nullptr},
       *group_pairs_count{nullptr}, *group_pairs{nullptr}, *group_image_row{nullptr};
+  // The results lie right behind the times: one copy brings both to the host.
+  StepTimes* times{nullptr};
   SampleResult* results{nullptr};
   uint64_t* best{nullptr};
   uint64_t *routing_sums{nullptr},

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/bench/run_requests.h"
+#include "cli/bench_serve/latency.h"
 #include "cli/measure/sample_statistics.h"
 #include "cli/measure/speed_tests.h"
 #include "setup/load.h"
@@ -23,6 +24,7 @@ struct ClientsLoad {
   int num_clients;
   std::vector<double> tokens_per_second{};
   std::vector<double> seconds_per_token{};  // of one answer, mean over all
+  std::vector<double> idle_seconds{};       // of the device, between steps (StepReport)
 };
 
 // Every request is one of its own, in each repetition: a prefix cache knows nothing of any.
@@ -41,17 +43,33 @@ std::vector<GenerationRequest> random_requests(const ClientsOptions& options, in
   return requests;
 }
 
+// With a column for how long the device was idle, where it says.
 std::string table_of(const ClientsOptions& options, const std::vector<ClientsLoad>& loads) {
   std::string table = fmt::format("Prompts of {} tokens, answers of {}, {} for each client.\n\n",
                                   options.num_prompt_tokens, options.num_output_tokens, kRequestsOfClient);
-  table += "| clients | output tok/s |      ± | ms between tokens |\n";
-  table += "| ------: | -----------: | -----: | ----------------: |\n";
+  const bool has_idle =
+      std::any_of(loads.begin(), loads.end(), [](const auto& load) { return !load.idle_seconds.empty(); });
+  table += "| clients | output tok/s |      ± | ms between tokens |";
+  table += has_idle ? " us idle between steps, p50 / p99 |\n" : "\n";
+  table += "| ------: | -----------: | -----: | ----------------: |";
+  table += has_idle ? " -------------------------------: |\n" : "\n";
   for (const ClientsLoad& load : loads) {
     const SampleStatistics speed = statistics_of(load.tokens_per_second);
-    table += fmt::format("| {:7} | {:12.1f} | {:6.1f} | {:17.2f} |\n", load.num_clients, speed.median,
+    table += fmt::format("| {:7} | {:12.1f} | {:6.1f} | {:17.2f} |", load.num_clients, speed.median,
                          speed.standard_deviation, 1e3 * statistics_of(load.seconds_per_token).median);
+    const auto idle = percentiles_of(load.idle_seconds);
+    if (has_idle)
+      table += fmt::format(" {:>32} |",
+                           idle ? fmt::format("{:.1f} / {:.1f}", 1e6 * idle->p50, 1e6 * idle->p99) : "-");
+    table += '\n';
   }
   return table;
+}
+
+Json idle_json(const ClientsLoad& load) {
+  const auto idle = percentiles_of(load.idle_seconds);
+  if (!idle) return nullptr;
+  return {{"num_steps", load.idle_seconds.size()}, {"p50", idle->p50}, {"p99", idle->p99}};
 }
 
 }  // namespace
@@ -80,7 +98,12 @@ RunOutput bench_clients(const ClientsOptions& options, const Settings& settings,
       const int count = kRequestsOfClient * load.num_clients;
       const auto requests = random_requests(options, model.config.vocab, count, num_requests);
       num_requests += count;
-      Engine engine(*backend, tokenizer, engine_options(setup, room, capacity));
+      EngineOptions of_engine = engine_options(setup, room, capacity);
+      of_engine.on_step = [&load, n](const StepReport& report) {
+        if (n >= kNumWarmups && report.device_idle_seconds)
+          load.idle_seconds.push_back(*report.device_idle_seconds);
+      };
+      Engine engine(*backend, tokenizer, of_engine);
       const RequestsRun run = run_requests(engine, requests, load.num_clients);
       if (n < kNumWarmups) continue;
       load.tokens_per_second.push_back(static_cast<double>(run.num_tokens) / run.seconds);
@@ -95,7 +118,8 @@ RunOutput bench_clients(const ClientsOptions& options, const Settings& settings,
   for (const ClientsLoad& load : loads)
     record["loads"].push_back({{"num_clients", load.num_clients},
                                {"tokens_per_second", load.tokens_per_second},
-                               {"seconds_per_token", load.seconds_per_token}});
+                               {"seconds_per_token", load.seconds_per_token},
+                               {"device_idle_seconds", idle_json(load)}});
   return {table_of(options, loads), record_line(record)};
 }
 

@@ -136,6 +136,7 @@ struct Metrics::Impl {
   Histogram& overhead =
       histogram("nibble:scheduler_step_seconds",
                 "What a step takes beside the model: planning it, handing out what it gave.", kOverheadTimes);
+  Histogram* device_idle{nullptr};  // of devices with a clock
   prometheus::Family<Counter>& responses = counters(
       "nibble:http_requests_total", "HTTP requests, by endpoint and status (499: the client had gone).");
   prometheus::Family<Histogram>& response_times =
@@ -188,6 +189,12 @@ void Metrics::observe_step(const StepReport& report) {
   impl_->step_sequences.Observe(report.num_sequences);
   impl_->step_seconds.Observe(report.backend_seconds + report.other_seconds);
   impl_->overhead.Observe(report.other_seconds);
+  if (!report.device_idle_seconds) return;
+  if (!impl_->device_idle)
+    impl_->device_idle = &impl_->histogram(
+        "nibble:device_idle_seconds",
+        "Between two steps in which every answer gets a token, the GPU had nothing to do.", kOverheadTimes);
+  impl_->device_idle->Observe(*report.device_idle_seconds);
 }
 
 void Metrics::observe_first_token(double seconds) {

@@ -1,5 +1,5 @@
-// Tests that an answer of the CUDA backend has the same bits whether the engine waits for each step or runs one ahead of it. Needs a GPU:
-// not part of ./test (docs/gpu.md).
+// Tests that an answer of the CUDA backend has the same bits whether the engine waits for each step or runs one ahead of it, and the times
+// of steps by the device's clock. Needs a GPU: not part of ./test (docs/gpu.md).
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -77,6 +77,36 @@ class CudaAhead : public testing::TestWithParam<int> {
     return all;
   }
 };
+
+// The times of steps that are launched one behind the other: each begins when the one before it has ended.
+TEST_P(CudaAhead, StepsBeginAndEndOneBehindTheOtherByTheDevicesClock) {
+  const std::unique_ptr<Backend> tested = backend();
+  const PageId page{0};
+  const TokenId token{33};
+  const SampleParams greedy, drawn{.temperature = 1};
+  uint64_t last_end = 0;
+  int num_under_way = 0;
+  const auto wait = [&] {
+    const std::optional<DeviceTimes> times = tested->wait().device_times;
+    --num_under_way;
+    ASSERT_TRUE(times);
+    EXPECT_LE(last_end, times->begin_ns);
+    EXPECT_LT(times->begin_ns, times->end_ns);
+    EXPECT_LT(times->end_ns - times->begin_ns, uint64_t{10'000'000'000});
+    last_end = times->end_ns;
+  };
+  for (int n = 0; n < 24; ++n) {  // the first of a kind records a graph, and the others run it
+    const OutputRow output{.token_index = 0, .sample = n % 3 == 0 ? &drawn : &greedy};
+    const nibble::Run run{.tokens = {&token, 1},
+                          .first_position = n,
+                          .full = {.pages = {&page, 1}},
+                          .sliding = {.pages = {&page, 1}},
+                          .outputs = {&output, 1}};
+    tested->launch({.runs = {&run, 1}});
+    if (++num_under_way == 2) wait();
+  }
+  wait();
+}
 
 INSTANTIATE_TEST_SUITE_P(Ranks, CudaAhead, testing::Values(1, 2), testing::PrintToStringParamName());
 TEST_P(CudaAhead, AnswersHaveTheSameBits) {

@@ -4,6 +4,7 @@
 #include "backend/cuda/pdl.cuh"
 #include "backend/cuda/ptx/registers.cuh"
 #include "backend/cuda/ptx/system.cuh"
+#include "backend/cuda/step_times.cuh"
 #include "core/check.h"
 
 namespace nibble::cuda {
@@ -219,6 +220,7 @@ __global__ void __launch_bounds__(kMeetThreads)
       }
     }
     __syncthreads();
+    if (thread == 0) end_step(args.times);
   }
 }
 

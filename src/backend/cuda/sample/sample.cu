@@ -24,6 +24,7 @@
 #include "backend/cuda/ordered.cuh"
 #include "backend/cuda/pdl.cuh"
 #include "backend/cuda/ptx/exp2.cuh"
+#include "backend/cuda/step_times.cuh"
 #include "backend/cuda/ticket.cuh"
 #include "backend/cuda/warp_reduce.cuh"
 #include "core/random.h"
@@ -465,6 +466,7 @@ __global__ void __launch_bounds__(kBestThreads)
     bests[0] = best_of_all;
     if (is_greedy)
       args.results[blockIdx.y] = {temperature < 0 || best_of_all == 0 ? -1 : token_of(best_of_all), 0, 0, {}};
+    end_step(args.times);
   }
 }
 
@@ -519,6 +521,7 @@ __global__ void __launch_bounds__(kThreads)
       result.token = token;
       result.logprob = tells ? logprob(row.logit(token)) : 0;
       result.num_top = tells ? num_top : 0;
+      end_step(args.times);
     }
   }
   Cluster::sync();  // no CTA may end while another still reads its shared memory

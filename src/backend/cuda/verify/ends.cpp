@@ -36,16 +36,21 @@ void check_embed_case(Comparison& comparison, const Subject& subject, const Case
   const DeviceArray<SampleResult> device_results(results);
   const DeviceArray<float> x(static_cast<size_t>(T) * H);
   const DeviceArray<uint32_t> step(std::vector<uint32_t>{41});
+  const DeviceArray<StepTimes> times(1);
   check(cudaDeviceSynchronize(), "preparing a check");
   subject.launch(T, EmbedArgs{{device_rows.data(), nullptr, nullptr},
                               bf16(device_embedding),
                               c.shape.hidden,
                               x.data(),
                               step.data(),
-                              device_results.data()});
+                              device_results.data(),
+                              times.data()});
   check(cudaStreamSynchronize(subject.stream()), "checking embed");
 
   comparison.equal("step", 0, 0, step.read(comparison, "step")[0], 42);
+  const StepTimes written = times.read(comparison, "times")[0];
+  comparison.equal("begin", 0, 0, written.begin_ns > 0 && written.begin_ns != ~0ull, true);
+  comparison.equal("end", 0, 0, static_cast<double>(written.end_ns), 0);
   const auto actual = x.read(comparison, "x");
   for (size_t t = 0; t < rows.size(); ++t)
     for (size_t i = 0; i < H; ++i)
@@ -144,12 +149,14 @@ void check_sample_case(Comparison& comparison, const Subject& subject, const Cas
   const DeviceArray<SampleResult> results(num_rows);
   const DeviceArray<uint64_t> best(num_rows * kBestCtas);
   const DeviceArray<unsigned> tickets(std::vector<unsigned>(num_rows, 0));
+  const DeviceArray<StepTimes> times(std::vector<StepTimes>(1));
   check(cudaDeviceSynchronize(), "preparing a check");
-  subject.launch(c.num_tokens,
-                 SampleArgs{device_rows.data(), nullptr, device_logits.data(), c.shape.vocab,
-                            sample_rows.are_greedy(), best.data(), tickets.data(), results.data()});
+  subject.launch(c.num_tokens, SampleArgs{device_rows.data(), nullptr, device_logits.data(), c.shape.vocab,
+                                          sample_rows.are_greedy(), best.data(), tickets.data(),
+                                          results.data(), times.data()});
   check(cudaStreamSynchronize(subject.stream()), "checking sample");
   comparison.equal("only greedy rows", -1, 0, sample_rows.are_greedy(), are_greedy);
+  comparison.equal("has an end", -1, 0, times.read(comparison, "times")[0].end_ns > 0, true);
 
   const auto actual = results.read(comparison, "results");
   const auto tickets_left = tickets.read(comparison, "tickets");
