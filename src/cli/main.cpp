@@ -29,7 +29,7 @@
 #include "cli/serve.h"
 #include "cli/standard_streams.h"
 #include "cli/tokenize.h"
-#include "cli/tune.h"
+#include "cli/tune/tune.h"
 #include "cli/unknown_variables.h"
 #include "cli/verify/verify.h"
 #include "cli/version.h"
@@ -59,7 +59,7 @@ constexpr CommandRow kCommands[] = {
      &define_bench},
     {"profile", "show where the time of one step goes", &define_profile},
     {"predict", "predict how fast a model would run on a GPU that need not be here", &define_predict},
-    {"tune", "measure how this machine's CPU is best used; never needed", &define_tune},
+    {"tune", "measure how this machine's CPU is best used, or a GPU's kernels; never needed", &define_tune},
     {"verify", "check every kernel on this very machine", &define_verify},
     {"tokenize", "turn text into token ids and back", &define_tokenize},
     {"harmony", "render a conversation to tokens, and parse tokens to messages", &define_harmony},

@@ -14,6 +14,7 @@
 #include "backend/cuda/kernel_table.h"
 #include "backend/cuda/limits.h"
 #include "backend/cuda/ranks/cards.h"
+#include "backend/cuda/tune/trials.h"
 #include "backend/cuda/verify/probes/probes.h"
 #endif
 #include "core/error.h"
@@ -116,6 +117,11 @@ StepPrediction cuda_predict_on(std::string_view gpu, const Config& config, const
                                const PredictedSharing& sharing) {
   return cuda::predict_on(gpu, config, formats, own.cuda, step, sharing);
 }
+KernelTrials try_cuda_kernels(const Config& config, const BackendOptions& options, const OwnOptions& own,
+                              std::span<const int> num_rows, int num_repetitions,
+                              const ReportProgress& report) {
+  return cuda::try_kernels(config, options, own.cuda, num_rows, num_repetitions, report);
+}
 #endif
 bool cpu_takes_int8(const OwnOptions& own) { return cpu::takes_int8(own.cpu); }
 
@@ -166,7 +172,8 @@ constexpr BackendRow kBackends[] = {
      &check_cuda,
      &cuda::verify::machine_probes,
      &cuda_kernels_on,
-     &cuda_predict_on},
+     &cuda_predict_on,
+     &try_cuda_kernels},
 #endif
     {"cpu",
      "all cores, dense weights as they are stored",
@@ -189,6 +196,7 @@ constexpr BackendRow kBackends[] = {
      nullptr,
      nullptr,
      nullptr,
+     nullptr,
      nullptr},
     {"reference",
      "plain loops in float32, slow: what the others are tested against",
@@ -203,6 +211,7 @@ constexpr BackendRow kBackends[] = {
      &nothing,
      &float32_tolerance,
      &host_bandwidth,
+     nullptr,
      nullptr,
      nullptr,
      nullptr,

@@ -13,8 +13,10 @@
 #include "backend/cuda/cuda_options.h"
 #include "backend/device_facts.h"
 #include "backend/kernel_check.h"
+#include "backend/kernel_trials.h"
 #include "backend/machine_probe.h"
 #include "backend/prediction.h"
+#include "core/progress.h"
 #include "model/golden.h"
 #include "model/ops.h"
 #include "reference/rounding.h"
@@ -74,6 +76,10 @@ struct BackendRow {
   // Predicts how long a step would take on a device of this name, or on several that share the model. Null: there are no names.
   StepPrediction (*predict_on)(std::string_view device, const Config&, const StorageFormats&,
                                const OwnOptions&, const PredictedStep&, const PredictedSharing&);
+  // Tries its kernels with these numbers of rows, and times each so often. Null: no table of numbers of rows chooses them.
+  KernelTrials (*try_kernels)(const Config&, const BackendOptions&, const OwnOptions&,
+                              std::span<const int> num_rows, int num_repetitions,
+                              const ReportProgress& report);
 };
 
 std::span<const BackendRow> all_backends();  // best first

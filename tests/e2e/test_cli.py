@@ -691,6 +691,7 @@ def test_tune_leaves_a_file_that_other_commands_obey(tmp_path):
     assert "panel_rows has to be a whole number from 16 to 192, a multiple of 16" in refusal(
         "run", "tiny", "-p", "x", "--tuning", kept)
     assert "nothing to tune" in refusal("tune", "tiny", "--backend", "reference")
+    assert "--rows and --record are for --backend cuda" in refusal("tune", "tiny", "--record", tmp_path / "a.jsonl")
 
 
 def test_profile_shows_every_part_of_a_step():

@@ -60,6 +60,7 @@ constexpr Room kRooms[] = {
     {"cli/convert/", 3},
     {"cli/eval/", 3},
     {"cli/predict/", 3},
+    {"cli/tune/", 3},
     {"cli/verify/", 3},  //
     {"cli/bench/", 4},   //
     {"cli/main", 5},

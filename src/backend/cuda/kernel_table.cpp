@@ -175,6 +175,17 @@ std::string name(const KernelRow& row) {
   return row.from_rows > 1 ? fmt::format("{}/{}-", name, row.from_rows) : name;
 }
 
+// One launch for routing and experts is made for one token, and the sums of segments have room for so many (workspace.cpp).
+int most_rows(const KernelRow& row) {
+  if (std::holds_alternative<Launch<RouteAndExpertsUpArgs>>(row.launcher)) return 1;
+  const auto launches = [&](auto launcher) {
+    const auto* const held = std::get_if<decltype(launcher)>(&row.launcher);
+    return held && *held == launcher;
+  };
+  if (launches(&qkv_split) || launches(&project_split)) return kSplitTokens;
+  return launches(&route_batch) ? kNarrowTokens : kAnyRows;
+}
+
 Format format_of(BlockFormat format) {
   switch (format) {
     case BlockFormat::kMxfp8x2:

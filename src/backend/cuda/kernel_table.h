@@ -92,6 +92,9 @@ std::span<const KernelRow> kernel_rows();
 // of activations.
 std::string name(const KernelRow& row);
 
+// The most rows that its kernel can take, which may be more than the table gives it: `nibble tune` tries it with others.
+int most_rows(const KernelRow& row);
+
 // The format of the activations of a row that multiplies them in this one; and the reverse, where it is one of block-scaled products of
 // MXFP4 weights.
 Format format_of(BlockFormat format);

@@ -31,7 +31,7 @@ size_t num_split_sums(const Config& config, int num_tokens) {
 
 // Assigns every array its place behind `base`, or only adds up their sizes where that is null.
 size_t place(const Config& config, const BackendOptions& options, const CudaOptions& own, uint8_t* base,
-             Workspace& w) {
+             Workspace& w, std::span<const KernelRow> table) {
   size_t size = 0;
   const auto take = [&](auto*& pointer, size_t count) {
     using T = std::remove_reference_t<decltype(*pointer)>;
@@ -42,7 +42,7 @@ size_t place(const Config& config, const BackendOptions& options, const CudaOpti
              D = static_cast<size_t>(config.head_dim), Nq = static_cast<size_t>(config.num_heads),
              Nkv = static_cast<size_t>(config.num_kv_heads),
              K = static_cast<size_t>(config.experts_per_token);
-  const GroupRoom groups = group_room(config, options.max_batch_tokens, kernel_rows());
+  const GroupRoom groups = group_room(config, options.max_batch_tokens, table);
   w.image_rows = whole_eights(options.max_batch_tokens);
   w.image_pairs = whole_eights(options.max_batch_tokens * config.experts_per_token) + 8 * groups.num_groups;
   const auto take_rows_or_image = [&](__nv_bfloat16*& rows, size_t count, int image_rows, int cols) {
@@ -97,15 +97,16 @@ size_t place(const Config& config, const BackendOptions& options, const CudaOpti
 
 }  // namespace
 
-size_t workspace_bytes(const Config& config, const BackendOptions& options, const CudaOptions& own) {
+size_t workspace_bytes(const Config& config, const BackendOptions& options, const CudaOptions& own,
+                       std::span<const KernelRow> rows) {
   Workspace unplaced;
-  return place(config, options, own, nullptr, unplaced);
+  return place(config, options, own, nullptr, unplaced, rows);
 }
 
 OwnedWorkspace::OwnedWorkspace(const Config& config, const BackendOptions& options, const CudaOptions& own,
-                               Stream stream)
-    : bytes_(workspace_bytes(config, options, own)) {
-  place(config, options, own, bytes_.as<uint8_t>(), work_);
+                               Stream stream, std::span<const KernelRow> rows)
+    : bytes_(workspace_bytes(config, options, own, rows)) {
+  place(config, options, own, bytes_.as<uint8_t>(), work_, rows);
   check(cudaMemsetAsync(bytes_.as<void>(), 0, bytes_.bytes(), stream), "clearing the workspace");
   const RopeFrequencies rope = rope_frequencies(config.rope, config.head_dim);
   work_.rope_concentration = rope.concentration;

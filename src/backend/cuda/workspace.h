@@ -3,9 +3,11 @@
 
 #include <cuda_bf16.h>
 
+#include <span>
 #include <vector>
 
 #include "backend/backend.h"
+#include "backend/cuda/kernel_table.h"
 #include "backend/cuda/kernels.h"
 
 namespace nibble::cuda {
@@ -51,11 +53,14 @@ struct Workspace {
   uint8_t* input{nullptr};  // step_input.h
 };
 
-size_t workspace_bytes(const Config& config, const BackendOptions& options, const CudaOptions& own);
+// `rows`: of which each may be what runs a step.
+size_t workspace_bytes(const Config& config, const BackendOptions& options, const CudaOptions& own,
+                       std::span<const KernelRow> rows = kernel_rows());
 
 class OwnedWorkspace {
  public:
-  OwnedWorkspace(const Config& config, const BackendOptions& options, const CudaOptions& own, Stream stream);
+  OwnedWorkspace(const Config& config, const BackendOptions& options, const CudaOptions& own, Stream stream,
+                 std::span<const KernelRow> rows = kernel_rows());
   const Workspace& operator*() const { return work_; }
   const Workspace* operator->() const { return &work_; }
 

@@ -2,7 +2,6 @@
 
 #include <CLI/CLI.hpp>
 #include <cstdio>
-#include <fstream>
 #include <memory>
 #include <optional>
 #include <string>
@@ -16,6 +15,7 @@
 #include "cli/bench/table.h"
 #include "cli/bench_serve/bench_serve.h"
 #include "cli/measure/number_list.h"
+#include "cli/measure/record_file.h"
 #include "cli/measure/speed_tests.h"
 #include "core/error.h"
 #include "core/thread_pool.h"
@@ -50,6 +50,7 @@ turns, and says how fast each was and which drafts were right; the answers must 
 
 --clients runs requests of -p random tokens, which give -n each, through an engine, so many at once, 4 for each client one
 behind the other: what a server would give without HTTP. bench serve with the same lengths says what it gives with it.
+On a GPU the table has how long that was idle between two steps of decoding, by its own clock.
 
 --acceptance says what drafts would give that are right with given chances: 0.7,0.5,0.3 for the first three of a sequence,
 or one number for all. It times steps of 1 to 16 rows of a sequence, beside what their bytes say, and decodes -n tokens
@@ -98,23 +99,9 @@ Settings with_batch(Settings settings, const std::optional<std::string>& max_bat
   return settings;
 }
 
-// Opened before anything is measured, so that a path that can't be written costs no time.
-std::ofstream open_record(const BenchOptions& options) {
-  std::ofstream file;
-  if (!options.record) return file;
-  file.open(*options.record, std::ios::app);
-  if (!file) throw InputError("--record {}: it cannot be written", *options.record);
-  return file;
-}
-
-void append(std::ofstream& file, const BenchOptions& options, const std::string& line) {
-  if (options.record && !(file << line).flush())
-    throw InputError("--record {}: it cannot be written", *options.record);
-}
-
 int bench(const BenchOptions& options, const Settings& settings, const std::string& command_line) {
   const std::vector<BenchTest> tests = tests_of(options);
-  std::ofstream record = open_record(options);
+  RecordFile record(options.record);
   const std::string began = utc_now();
   const ResolvedSettings resolved = resolve(settings);
   const BackendRow& row = *resolved.backend;
@@ -153,7 +140,7 @@ int bench(const BenchOptions& options, const Settings& settings, const std::stri
   setup.record.machine.device = device();  // its clocks and its heat are still those of the work
   setup.counters = backend->counters();
   const std::string line = record_line(bench_json(setup, results));
-  append(record, options, line);
+  record.append(line);
   if (options.as_json)
     fmt::print("{}", line);
   else if (!options.as_csv)
@@ -230,9 +217,9 @@ Action define_bench(CLI::App& command, Settings& settings) {
     };
     const auto print = [&](const auto& run) {
       if (options->as_csv) throw InputError("--csv is for prompts and decoding of one sequence");
-      std::ofstream file = open_record(*options);
+      RecordFile file(options->record);
       const RunOutput output = run(with_batch(settings, options->max_batch_tokens), command_line(command));
-      append(file, *options, output.record);
+      file.append(output.record);
       fmt::print("{}", options->as_json ? output.record : output.table);
       return kDone;
     };

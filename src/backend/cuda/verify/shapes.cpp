@@ -2,14 +2,10 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-
 #include "backend/cuda/kernels.h"
 
 namespace nibble::cuda::verify {
 namespace {
-
-constexpr int kMaxShapeTokens{kWideTokens};
 
 // The granularities of the kernels: a tile has 64 columns, a segment up to 5 tiles, an MXFP4 block 32 columns; a
 // strip has 16 rows; a pass takes 8 tokens, or 64 if there are more than 16. So the shapes have one and a half tiles,
@@ -58,8 +54,8 @@ KernelFinding check_cases(const KernelRow& row, const Target& on, const CaseLimi
   const Subject subject{row, {stream, target}};
   uint64_t seed = 0;
   const auto run = [&](const Shape& shape, int tokens, Values values) {
-    if (tokens < row.from_rows || tokens > std::min(row.to_rows, kMaxShapeTokens) ||
-        !fits(row, target, shape) || tokens > limits.num_tokens || shape.hidden > limits.hidden)
+    if (tokens < row.from_rows || tokens > row.to_rows || tokens == kAnyRows || !fits(row, target, shape) ||
+        tokens > limits.num_tokens || shape.hidden > limits.hidden)
       return;
     const Case c{shape, tokens, values, seed += 100};
     comparison.at(c.text(), [&] { check_case(comparison, subject, c); });

@@ -1,4 +1,4 @@
-#include "cli/tune.h"
+#include "cli/tune/tune.h"
 
 #include <fmt/format.h>
 
@@ -6,11 +6,15 @@
 #include <algorithm>
 #include <cstdio>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "cli/measure/number_list.h"
+#include "cli/measure/record_file.h"
 #include "cli/measure/sample_statistics.h"
 #include "cli/measure/speed_tests.h"
+#include "cli/tune/kernels.h"
 #include "core/error.h"
 #include "core/thread_pool.h"
 #include "setup/load.h"
@@ -26,8 +30,13 @@ of any answer, and none is needed: what nibble comes with was measured too. Valu
 threads one after the other: each has to load the model), and one replaces what nibble comes with where it is better by more than
 2 %, and in four rounds of five: noise is not kept. Nothing else should run meanwhile.
 
+With --backend cuda it changes nothing, and is for whoever edits the table of kernels: each kernel is run with numbers of rows that
+the table gives to others, where it can take them, checked against the formula with so many, and then timed within a step, with
+random weights of the model's shapes in four layers. The table's rows by these times are printed, with their thresholds.
+
 Examples:
   nibble tune openai/gpt-oss-20b
+  nibble tune synthetic:gpt-oss-120b --backend cuda --record tune.jsonl
   nibble tune gpt-oss-20b.gguf --tuning tuning.json --threads 16   # into a file of one's own)"};
 
 constexpr double kWorthIt{1.02};
@@ -38,6 +47,8 @@ constexpr BenchTest kTests[]{kPrompt, kFewTokens, kAnswer};
 struct TuneOptions {
   std::string model;
   int num_rounds{5};
+  std::vector<std::string> rows{kTunedRows};
+  std::optional<std::string> record;
 };
 
 struct TunedValue {
@@ -117,13 +128,30 @@ int tune_threads(const Model& model, ResolvedSettings setup, int num_rounds) {
   return counts[best_of("threads", counts, "requests", speeds)];
 }
 
-int tune(const TuneOptions& options, Settings settings) {
+int tune_on_device(const TuneOptions& options, const ResolvedSettings& setup,
+                   const std::string& command_line) {
+  RecordFile file(options.record);
+  const RunOutput output = tune_kernels({.num_rows = read_numbers(options.rows, "--rows", 2, kMostTunedRows),
+                                         .num_repetitions = options.num_rounds,
+                                         .record_name = options.record.value_or("...")},
+                                        open_model(options.model, setup.places), setup, command_line);
+  file.append(output.record);
+  fmt::print("{}", output.table);
+  return kDone;
+}
+
+int tune(const TuneOptions& options, Settings settings, const std::string& command_line) {
   const std::filesystem::path path = tuning_path(settings);
   settings.tuning = "off";  // begin with the built-in values
   if (!settings.backend) settings.backend = "cpu";
   ResolvedSettings setup = resolve(settings);
   const BackendRow& row = *setup.backend;
-  if (!row.retune) throw InputError("--backend {}: there is nothing to tune: cpu is what can be", row.name);
+  if (row.try_kernels) return tune_on_device(options, setup, command_line);
+  if (!row.retune)
+    throw InputError("--backend {}: there is nothing to tune: cpu and cuda are what can be", row.name);
+  if (options.record || options.rows != TuneOptions{}.rows)
+    throw InputError(
+        "--rows and --record are for --backend cuda: what is found of a CPU goes to the file of --tuning");
   const Model model = open_model(options.model, setup.places);
 
   fmt::print(
@@ -172,9 +200,13 @@ Action define_tune(CLI::App& command, Settings& settings) {
                   fmt::format("how often each value is timed [{}]", options->num_rounds))
       ->type_name("N")
       ->check(CLI::Range(1, 100));
-  add_settings(command, settings, {SettingGroup::kMachine, SettingGroup::kPlaces});
+  add_numbers(command, "--rows", options->rows, "on a GPU: with so many rows each kernel is tried");
+  command
+      .add_option("--record", options->record, "on a GPU: append what was measured to a file, as a JSON line")
+      ->type_name("FILE");
+  add_settings(command, settings, {SettingGroup::kMachine, SettingGroup::kDevice, SettingGroup::kPlaces});
   command.footer(kTuneFooter);
-  return [options, &settings] { return tune(*options, settings); };
+  return [options, &settings, &command] { return tune(*options, settings, command_line(command)); };
 }
 
 }  // namespace nibble::cli

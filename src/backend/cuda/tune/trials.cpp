@@ -1,0 +1,266 @@
+#include "backend/cuda/tune/trials.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "backend/cuda/chip/images.h"
+#include "backend/cuda/forward.h"
+#include "backend/cuda/limits.h"
+#include "backend/cuda/ranks/cards.h"
+#include "backend/cuda/recorder.h"
+#include "backend/cuda/step_graph.h"
+#include "backend/cuda/tune/step_kernels.h"
+#include "core/error.h"
+#include "model/share.h"
+#include "model/synthetic.h"
+
+namespace nibble::cuda {
+namespace {
+
+// Enough that a layer's weights have left the cache when it comes again: four of gpt-oss-20b are 1.7 GB, of which two rows read an eighth.
+constexpr int kTrialLayers{4};
+constexpr int kTrialWarmups{2};
+
+Config with_few_layers(Config config) {
+  config.num_layers = std::min(config.num_layers, kTrialLayers);
+  config.layer_kinds.resize(static_cast<size_t>(config.num_layers));
+  return config;
+}
+
+// The numbers of rows that steps have, ascending.
+std::vector<int> rows_of_steps(std::span<const int> num_rows) {
+  std::set<int> rows;
+  for (const int rows_of_step : num_rows)
+    rows.insert(rows_of_step <= kMaxGraphTokens ? graph_rows(rows_of_step) : rows_of_step);
+  return {rows.begin(), rows.end()};
+}
+
+double median_of(std::vector<double> numbers) {
+  const auto middle = numbers.begin() + std::ssize(numbers) / 2;
+  std::nth_element(numbers.begin(), middle, numbers.end());
+  return *middle;
+}
+
+// A step with its input: of decoding, a token of each of several sequences, or a sequence's prompt.
+class TrialStep {
+ public:
+  TrialStep(int num_rows, int vocab) {
+    const bool is_prompt = num_rows > kMaxGraphTokens;
+    for (int row = 0; row < num_rows; ++row) {
+      tokens_.push_back(static_cast<TokenId>(int64_t{7919} * row % vocab));
+      pages_.push_back(static_cast<PageId>(row));
+    }
+    output_ = {.token_index = is_prompt ? num_rows - 1 : 0, .sample = &sample_, .prompt = {}, .output = {}};
+    const size_t run_tokens = is_prompt ? tokens_.size() : 1;
+    const size_t run_pages = (run_tokens + kPageTokens - 1) / kPageTokens;
+    for (size_t first = 0; first < tokens_.size(); first += run_tokens) {
+      const PageTableView table{std::span(pages_).subspan(first, run_pages)};
+      runs_.push_back({.tokens = std::span(tokens_).subspan(first, run_tokens),
+                       .full = table,
+                       .sliding = table,
+                       .outputs = {&output_, 1}});
+    }
+  }
+  TrialStep(const TrialStep&) = delete;
+
+  Batch batch() const { return {runs_, false}; }
+
+  // Pages that steps of up to so many rows take.
+  static int num_pages(int most_rows) {
+    return std::max(kMaxGraphTokens, (most_rows + kPageTokens - 1) / kPageTokens);
+  }
+
+ private:
+  SampleParams sample_{};
+  OutputRow output_{};
+  std::vector<TokenId> tokens_;
+  std::vector<PageId> pages_;
+  std::vector<nibble::Run> runs_;
+};
+
+// The model whose steps are timed.
+class TrialModel {
+ public:
+  TrialModel(const Config& config, const BackendOptions& options, const CudaOptions& own,
+             std::span<const KernelRow> rows)
+      : config_(config),
+        has_graphs_(own.has_graphs),
+        weights_(upload(describe_synthetic(config, "nibble tune"), whole_of(config), options.dense,
+                        options.num_threads)),
+        kv_(config, options, stream_),
+        work_(config, options, own, stream_, rows),
+        input_(config, options, work_->input) {
+    stream_.wait();
+  }
+
+  // The median over repetitions.
+  std::map<Operation, double> time(const Plan& plan, int num_rows, int num_repetitions) {
+    const TrialStep step(num_rows, config_.vocab);
+    const StepShape shape = input_.upload(step.batch(), stream_);
+    const auto launch_all = [&] { enqueue(plan, shape); };
+    std::map<Operation, std::vector<double>> samples;
+    std::optional<Recorder> recorder;
+    std::optional<StepGraph> graph;  // as a backend has it
+    for (int n = 0; n < kTrialWarmups + num_repetitions; ++n) {
+      if (!graph) {
+        recorder.emplace();
+        stream_.record(&*recorder);
+      }
+      recorder->clear(stream_);
+      if (has_graphs_ && shape.is_recorded()) {
+        if (!graph) graph.emplace(stream_, launch_all);
+        graph->launch(stream_);
+      } else {
+        launch_all();
+      }
+      stream_.record(nullptr);
+      stream_.wait();
+      if (n < kTrialWarmups) continue;
+      for (const auto& [operation, microseconds] : times_of(recorder->read()))
+        samples[operation].push_back(microseconds);
+    }
+    std::map<Operation, double> medians;
+    for (const auto& [operation, of_operation] : samples) medians[operation] = median_of(of_operation);
+    return medians;
+  }
+
+ private:
+  void enqueue(const Plan& plan, const StepShape& shape) {
+    const Model model{config_, weights_, kv_, /*is_shared=*/false, /*adds_once=*/true, work_->logits};
+    run_embed(model, plan, *work_, shape, stream_);
+    for (int half = 0; half < num_halves(model); ++half)
+      run_half_layer(model, plan, *work_, shape, half, stream_, {});
+    if (shape.num_tokens <= kOutputRows)
+      run_unembed(model, plan, *work_, shape, 0, shape.num_outputs, stream_);
+  }
+
+  // Microseconds for a layer, or for the step, of each operation. Launches overlap: what another still ran is not counted again.
+  std::map<Operation, double> times_of(const std::vector<TimedWork>& step) const {
+    std::map<Operation, double> sums;
+    double end = step.front().begin;
+    for (const TimedWork& work : step) {
+      sums[work.operation] += std::max(0.0, work.end - std::max(work.begin, end)) /
+                              (work.operation == Operation::kUnembed ? 1 : config_.num_layers);
+      end = std::max(end, work.end);
+    }
+    return sums;
+  }
+
+  Config config_;
+  bool has_graphs_;
+  OwnedStream stream_;
+  DeviceWeights weights_;
+  KvStorage kv_;
+  OwnedWorkspace work_;
+  InputUpload input_;
+};
+
+// The faults of kernels with numbers of rows that the table does not give them, each found once.
+class TrialChecks {
+ public:
+  explicit TrialChecks(const Target& target) : target_(target) {}
+
+  // What is wrong with it; empty where it is right.
+  const std::string& fault_of(const KernelRow& row, int num_rows) {
+    const auto [found, is_new] = faults_.try_emplace({row.operation, std::string_view(row.kernel), num_rows});
+    if (!is_new) return found->second;
+    KernelRow checked = row;
+    checked.from_rows = checked.to_rows = num_rows;
+    const KernelFinding finding = row.check(checked, target_, {});
+    if (finding.num_compared == 0)
+      found->second = "its check has no case for it";
+    else if (!finding.is_right())
+      found->second = fmt::format("{:.3g} times the bound at {}", finding.worst, finding.at);
+    return found->second;
+  }
+
+ private:
+  Target target_;
+  std::map<std::tuple<Operation, std::string_view, int>, std::string> faults_;
+};
+
+}  // namespace
+
+KernelTrials try_kernels(const Config& whole, const BackendOptions& given, const CudaOptions& given_own,
+                         std::span<const int> num_rows, int num_repetitions, const ReportProgress& report) {
+  if (const std::string missing = why_no_device(); !missing.empty())
+    throw InputError("--backend cuda: {}", missing);
+  CudaOptions own = given_own;
+  own.gpus = {devices_of(given_own).front()};
+  own.parts = {1};
+  own.prompt_activations.reset();
+  use_device(own.gpus.front());
+  const DeviceCaps& caps = device_caps();
+  check_images(caps.name, caps.compute_capability, images(), own.may_compile);
+  check_shapes(whole, "nibble tune");
+  const Config config = with_few_layers(whole);
+  const std::vector<int> rows_to_try = rows_of_steps(num_rows);
+  BackendOptions options = given;
+  options.max_batch_tokens = rows_to_try.back();
+  options.num_full_pages = options.num_sliding_pages = TrialStep::num_pages(rows_to_try.back());
+  const Target target = target_of(caps, own);
+  const Plan plan(config, options, target, "nibble tune");
+  for (const std::string& reason :
+       {why_not_budget(plan, config, caps),
+        why_not_memory(config, "nibble tune", options, own, free_device_bytes(caps))})
+    if (!reason.empty()) throw InputError("{}", reason);
+
+  const std::vector<StepKernels> candidates = step_kernels(config, options, target);
+  std::vector<KernelRow> all_rows;
+  for (const StepKernels& candidate : candidates)
+    all_rows.insert(all_rows.end(), candidate.rows.begin(), candidate.rows.end());
+  prepare_kernels();
+
+  KernelTrials result;
+  std::vector<std::pair<size_t, int>> right;
+  TrialChecks checks(target);
+  Meter meter(2 * rows_to_try.size(), report);  // each is checked, and then timed
+  for (const int rows : rows_to_try) {
+    std::set<std::pair<Operation, std::string_view>> told;
+    for (size_t c = 0; c < candidates.size(); ++c) {
+      if (rows > candidates[c].most_rows()) continue;
+      bool is_right = true;
+      for (const Operation operation : kTriedOperations) {
+        const KernelRow* row = candidates[c].find(operation);
+        if (!row || (operation == Operation::kUnembed && rows > kOutputRows)) continue;
+        const std::string& fault = checks.fault_of(*row, rows);
+        is_right &= fault.empty();
+        if (!fault.empty() && told.emplace(operation, row->kernel).second)
+          result.trials.push_back({operation, row->kernel, rows, 0, fault});
+      }
+      if (is_right) right.emplace_back(c, rows);
+    }
+    meter.add(right.empty() || right.back().second != rows ? 2 : 1);  // none of them is timed
+  }
+
+  TrialModel model(config, options, own, all_rows);
+  std::vector<StepTrial> trials;
+  std::set<std::tuple<Operation, std::string_view, int>> told;
+  for (size_t i = 0; i < right.size(); ++i) {
+    const auto [c, rows] = right[i];
+    const StepKernels& candidate = candidates[c];
+    const Plan tried(config, options, target_of(candidate, target), "nibble tune", {}, candidate.rows);
+    trials.push_back({c, rows, model.time(tried, rows, num_repetitions)});
+    for (const Operation operation : kTriedOperations) {
+      const KernelRow* row = candidate.find(operation);
+      const auto& times = trials.back().microseconds;
+      if (const auto time = times.find(operation);
+          row && time != times.end() && told.emplace(operation, row->kernel, rows).second)
+        result.trials.push_back({operation, row->kernel, rows, time->second});
+    }
+    if (i + 1 == right.size() || right[i + 1].second != rows) meter.add(1);
+  }
+  result.chosen = ranges_of(candidates, chosen_now(candidates, trials), plan);
+  result.fastest = ranges_of(candidates, fastest(candidates, trials, whole.num_layers), plan);
+  return result;
+}
+
+}  // namespace nibble::cuda

@@ -1,0 +1,184 @@
+// Tests which kernels `nibble tune` tries on a GPU, and what it makes of their times. Needs no GPU.
+#include "backend/cuda/tune/step_kernels.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "backend/cuda/limits.h"
+
+namespace nibble::cuda {
+namespace {
+
+using testing::ElementsAre;
+using enum Operation;
+
+BackendOptions trial_options() {
+  BackendOptions options;
+  options.max_batch_tokens = 2048;
+  return options;
+}
+Target trial_target(const char* gpu) { return target_of(known_gpu(gpu), {}); }
+std::vector<StepKernels> kernels_on(const Target& target) {
+  return step_kernels(*named_config("gpt-oss-120b"), trial_options(), target);
+}
+Plan table_plan(const Target& target) {
+  return {*named_config("gpt-oss-120b"), trial_options(), target, "a test"};
+}
+
+std::vector<int> rows_of(const std::vector<StepKernels>& candidates, bool may_be_chosen) {
+  std::vector<int> rows;
+  for (const StepKernels& kernels : candidates)
+    if (kernels.may_be_chosen == may_be_chosen) rows.push_back(kernels.of_rows);
+  return rows;
+}
+
+// A candidate for each number of rows at which the table changes; on Hopper the products of mma.sync beside them.
+TEST(CudaTune, TriesWhatTheTableRunsOfAnyNumberOfRows) {
+  const auto hopper = kernels_on(trial_target("h100"));
+  EXPECT_THAT(rows_of(hopper, true), ElementsAre(2, kOwnNorms + 1, kMaxColumns + 1, kSplitTokens + 1,
+                                                 kManyTokens, kNarrowTokens + 1, kWideTokens));
+  EXPECT_THAT(rows_of(hopper, false), ElementsAre(kFewTokens + 1));
+  const auto blackwell = kernels_on(trial_target("gb10"));
+  EXPECT_THAT(rows_of(blackwell, true), ElementsAre(2, kOwnNorms + 1, kFewTokens + 1));
+  EXPECT_THAT(rows_of(blackwell, false), ElementsAre());
+}
+
+// Each makes a plan in which its kernels take every number of rows, and agree with each other as those of the table do.
+TEST(CudaTune, ACandidateMakesAStepOfAnyNumberOfRowsThatItCanTake) {
+  for (const char* gpu : {"h100", "gb10"}) {
+    const Target target = trial_target(gpu);
+    for (const StepKernels& kernels : kernels_on(target)) {
+      const Plan plan(*named_config("gpt-oss-120b"), trial_options(), target_of(kernels, target), "a test",
+                      {}, kernels.rows);
+      for (const int rows : {2, 3, 12, 64, 200, 2048}) {
+        for (const Operation operation : kTriedOperations) {
+          const KernelRow *tried = plan.find(operation, rows), *expected = kernels.find(operation);
+          ASSERT_EQ(tried == nullptr, expected == nullptr) << name(operation);
+          if (tried) {
+            EXPECT_STREQ(tried->kernel, expected->kernel);
+          }
+        }
+        EXPECT_EQ(plan.find(kQkv, rows)->pass.takes_norm, plan.has_norms(rows));
+        EXPECT_EQ(plan.find(kExpertsUp, rows)->pass.columns, plan.group_size(rows));
+        EXPECT_EQ(plan.find(kExpertsDown, rows)->pass.takes_image, plan.has_images(rows));
+        EXPECT_FALSE(plan.routes_with_experts(rows));
+      }
+      EXPECT_EQ(kernels.most_rows() < kAnyRows,
+                std::string_view(kernels.find(kRoute)->kernel).starts_with("route_batch"));
+    }
+  }
+}
+
+TEST(CudaTune, TheTableGivesNoKernelMoreRowsThanItCanTake) {
+  for (const std::string& gpu : known_gpu_names()) {
+    const Plan plan = table_plan(trial_target(gpu.c_str()));
+    for (const KernelRow* row : plan.chosen())
+      EXPECT_TRUE(row->to_rows == kAnyRows || row->to_rows <= most_rows(*row)) << name(*row);
+  }
+}
+
+// Times, norms left out, in which the candidate `best` of attention's products is fast, and the candidate `best_experts` of the experts'.
+std::vector<StepTrial> trials_where(const std::vector<StepKernels>& candidates, int rows, size_t best,
+                                    size_t best_experts, double ratio) {
+  std::vector<StepTrial> trials;
+  for (size_t c = 0; c < candidates.size(); ++c) {
+    if (rows > candidates[c].most_rows()) continue;
+    StepTrial& trial = trials.emplace_back(StepTrial{c, rows, {}});
+    for (const Operation operation : kTriedOperations) {
+      if (operation == kRmsNorm || !candidates[c].find(operation)) continue;
+      const bool is_of_experts = operation == kRoute || operation == kExpertsUp || operation == kExpertsDown;
+      trial.microseconds[operation] = c == (is_of_experts ? best_experts : best) ? 10 / ratio : 10;
+    }
+  }
+  return trials;
+}
+
+const KernelChoice* choice_of(const std::vector<KernelChoice>& ranges, Operation operation, int rows) {
+  const auto found = std::find_if(ranges.begin(), ranges.end(), [&](const KernelChoice& range) {
+    return range.operation == operation && range.from_rows <= rows && rows <= range.to_rows;
+  });
+  return found == ranges.end() ? nullptr : &*found;
+}
+
+// Where every kernel takes as long, and where another is faster by no more than noise, the table stays as it is.
+TEST(CudaTune, TheTableStaysWhereNothingIsFasterBeyondNoise) {
+  for (const char* gpu : {"h100", "gb10"}) {
+    const Target target = trial_target(gpu);
+    const auto candidates = kernels_on(target);
+    const Plan plan = table_plan(target);
+    std::vector<StepTrial> trials;
+    for (const int rows : {2, 4, 8, 12, 16, 24, 128, 129, 255, 256, 1023, 1024, 2048}) {
+      const auto more = trials_where(candidates, rows, 1, 1, 1.01);
+      trials.insert(trials.end(), more.begin(), more.end());
+    }
+    const auto ranges = ranges_of(candidates, chosen_now(candidates, trials), plan);
+    EXPECT_TRUE(ranges_of(candidates, fastest(candidates, trials, 36), plan) == ranges) << gpu;
+    for (const KernelRow* row : plan.chosen())
+      if (std::find(std::begin(kTriedOperations), std::end(kTriedOperations), row->operation) !=
+          std::end(kTriedOperations))
+        for (const int rows : {row->from_rows, std::min(row->to_rows, 2048)}) {
+          const KernelChoice* choice = choice_of(ranges, row->operation, rows);
+          ASSERT_TRUE(choice) << name(*row) << " on " << gpu;
+          EXPECT_EQ(choice->kernel, row->kernel) << rows << " rows on " << gpu;
+        }
+  }
+}
+
+// Experts in groups of 64 are faster from 64 rows on than those of 16: attention's products stay, those that share the contraction up to
+// the rows that they can take, and the threshold moves.
+TEST(CudaTune, AFasterKernelTakesOverAtTheRowsThatWereTried) {
+  const Target target = trial_target("h100");
+  const auto candidates = kernels_on(target);
+  ASSERT_EQ(candidates[3].of_rows, kSplitTokens + 1);
+  ASSERT_EQ(candidates[4].of_rows, kManyTokens);
+  std::vector<StepTrial> trials = trials_where(candidates, 48, 2, 2, 1);
+  for (const int rows : {64, 128, 129}) {
+    const auto more = trials_where(candidates, rows, rows == 64 ? 2 : 3, 4, 1.5);
+    trials.insert(trials.end(), more.begin(), more.end());
+  }
+  const auto choices = fastest(candidates, trials, 36);
+  const auto ranges = ranges_of(candidates, choices, table_plan(target));
+  EXPECT_THAT(choice_of(ranges, kExpertsUp, 63)->kernel, testing::HasSubstr("16 pairs"));
+  EXPECT_EQ(choice_of(ranges, kExpertsUp, 63)->to_rows, 63);
+  EXPECT_THAT(choice_of(ranges, kExpertsUp, 64)->kernel, testing::HasSubstr("64 pairs"));
+  EXPECT_THAT(choice_of(ranges, kQkv, 64)->kernel, testing::HasSubstr("qkv_split"));
+  EXPECT_THAT(choice_of(ranges, kQkv, 65)->kernel, testing::HasSubstr("qkv_narrow"));
+}
+
+// The experts of decoding take their activations row by row, and attention's products by wgmma leave them in an image: they make no step
+// together, however fast.
+TEST(CudaTune, KernelsThatDoNotFitTogetherAreNotChosen) {
+  const auto candidates = kernels_on(trial_target("h100"));
+  const auto trials = trials_where(candidates, 16, 2, 1, 100);
+  const auto choices = fastest(candidates, trials, 36);
+  ASSERT_EQ(choices.size(), 1u);
+  EXPECT_EQ(candidates[choices[0].attention].find(kQkv)->pass.takes_image,
+            candidates[choices[0].experts].find(kExpertsUp)->pass.takes_image);
+}
+
+// Products by mma.sync are timed on Hopper, and never chosen there.
+TEST(CudaTune, WhatMayNotBeChosenIsNot) {
+  const auto candidates = kernels_on(trial_target("h100"));
+  const size_t by_mma = candidates.size() - 1;
+  ASSERT_FALSE(candidates[by_mma].may_be_chosen);
+  for (const StepChoice& choice : fastest(candidates, trials_where(candidates, 64, by_mma, by_mma, 10), 36)) {
+    EXPECT_NE(choice.attention, by_mma);
+    EXPECT_NE(choice.experts, by_mma);
+  }
+}
+
+// A kernel that its check refused is not timed: where it is the table's own, any other that was timed stands in.
+TEST(CudaTune, WhereTheTablesKernelsWereRefusedTheFastestOfTheOthersIsChosen) {
+  const auto candidates = kernels_on(trial_target("gb10"));
+  std::vector<StepTrial> trials = trials_where(candidates, 12, 2, 2, 1.5);
+  std::erase_if(trials, [](const StepTrial& trial) { return trial.candidate == 1; });
+  EXPECT_TRUE(chosen_now(candidates, trials).empty());
+  const auto choices = fastest(candidates, trials, 24);
+  ASSERT_EQ(choices.size(), 1u);
+  EXPECT_EQ(choices[0].attention, 2u);
+}
+
+}  // namespace
+}  // namespace nibble::cuda
