@@ -30,10 +30,12 @@ __device__ inline void unpack_mxfp4(uint32_t word, uint32_t scales, uint32_t (&a
   const auto& pair = reinterpret_cast<const __nv_bfloat162&>(scales);
   const __nv_bfloat162 upper = __low2bfloat162(pair),
                        lower = __high2bfloat162(pair);  // chosen by the multiplication itself
-  a[0] = multiply_pair(word & 0x81C081C0u, upper);
-  a[1] = multiply_pair((word << 4) & 0x81C081C0u, lower);
-  a[2] = multiply_pair(__funnelshift_l(word, word, 10) & 0x81C081C0u, upper);
-  a[3] = multiply_pair(((word << 6) & 0x80C080C0u) | ((word >> 2) & 0x01000100u), lower);
+  constexpr uint32_t kCode{0x81C081C0};
+  const uint32_t turned = __funnelshift_l(word, word, 6);
+  a[0] = multiply_pair(word & kCode, upper);
+  a[1] = multiply_pair((word << 3) & kCode, lower);
+  a[2] = multiply_pair(turned & kCode, upper);
+  a[3] = multiply_pair((turned & 0x001B001Bu) * (1u << 14 | 1u << 8 | 1u << 3) & kCode, lower);
 }
 
 // Four A registers of two words of E4M3 codes, of rows g and g + 8.

@@ -40,14 +40,13 @@ __global__ void pack_bf16_kernel(const PackBf16Args args, size_t count) {
 
 // The word of (G, m) (strips.h), from the codes of rows g and g + 8 at columns 4 m .. 4 m + 3 of the lane's eight.
 __device__ uint32_t word_of(const uint8_t (&upper)[4], const uint8_t (&lower)[4]) {
-  const auto half = [](uint32_t a0, uint32_t a1, uint32_t a2, uint32_t other_a2, uint32_t a3) {
-    const auto sign = [](uint32_t code) { return code >> 3 & 1; };
+  const auto half = [](uint32_t a0, uint32_t a1, uint32_t a2, uint32_t other_a3) {
+    const auto bit = [](uint32_t code, int i) { return code >> i & 1; };
     const auto rest = [](uint32_t code) { return code & 7; };
-    return sign(a0) << 15 | rest(a0) << 6 | sign(a1) << 11 | rest(a1) << 2 | sign(a2) << 5 |
-           rest(other_a2) << 12 | sign(a3) << 9 | (a3 >> 2 & 1) << 10 | (a3 & 3);
+    return bit(a0, 3) << 15 | rest(a0) << 6 | bit(a1, 3) << 12 | rest(a1) << 3 | bit(a2, 3) << 9 | rest(a2) |
+           bit(other_a3, 1) << 14 | bit(other_a3, 0) << 13 | bit(other_a3, 3) << 11 | bit(other_a3, 2) << 10;
   };
-  return half(upper[0], lower[0], upper[2], upper[3], lower[2]) |
-         half(upper[1], lower[1], upper[3], upper[2], lower[3]) << 16;
+  return half(upper[0], lower[0], upper[2], lower[3]) | half(upper[1], lower[1], upper[3], lower[2]) << 16;
 }
 
 // Writes one lane's codes of a tile and, in every fourth lane, the scales of its rows: code_at(row in strip, column),

@@ -13,11 +13,12 @@
 //          a1 and a3. In each 16-bit half the first of the two has its sign at bit 15 and the rest at 10-4, the second its
 //          sign at 11 and the rest at 14-12 and 3-0. Read as bfloat16, each is the value times 2^-120.
 //   MXFP4  512 bytes: a lane's 16 bytes are four words (G, m). The 8 codes of a word lie so that a shift and a mask extract
-//          each of a0..a2, and two of each extract a3. In each 16-bit half (the even column is the low half) a0 has its sign
-//          at bit 15 and its exponent and mantissa at 8-6, a1 at 11 and 4-2, a2 at 5 and, in the other half, 14-12, a3 has
-//          its sign at 9, the rest at 10, 1 and 0. Read as bfloat16, each is the value times 2^-126, subnormals included,
-//          which the tensor cores take as they are. No layout of 16 bits has four equal patterns. Of the layouts with
-//          three, this one keeps the bits of the fourth code together but for one. Behind the codes come 32 bytes of scales: a
+//          each of a0..a2. In each 16-bit half (the even column is the low half) a0 has its sign at bit 15 and its exponent and
+//          mantissa at 8-6, a1 at 12 and 5-3, a2 at 9 and 2-0. No layout of 16 bits has four equal patterns, so a3 has what is left, in
+//          the other half: its sign at 11, its exponent at 10 and 14, its mantissa at 13. Turned left by 6 with the word, these four
+//          bits reach their places by one multiplication with three powers of two: no two of its terms meet below or at a bit that is
+//          kept. Read as bfloat16, each code is its value times 2^-126, subnormals included,
+//          which the tensor cores take as they are. Behind the codes come 32 bytes of scales: a
 //          word for each g, with the bytes (row g, G = 0), (row g + 8, G = 0), (row g, G = 1), (row g + 8, G = 1). A byte is the
 //          exponent of the bfloat16 that a code's value times 2^-126 is multiplied by: 126 more than E8M0 stores.
 //

@@ -50,16 +50,17 @@ __host__ __device__ inline uint32_t choose_bytes(uint32_t x, uint32_t y, uint32_
 #endif
 }
 
-// Unpacks the two words (G, 0) and (G, 1) of a group of 32 columns (strips.h) to the A registers of kMxfp8: 18 instructions for 16
-// codes, as many as bfloat16 takes. Once the bytes of both words are interleaved, each container is in reach of shifts within its byte.
+// Unpacks the two words (G, 0) and (G, 1) of a group of 32 columns (strips.h) to the A registers of kMxfp8: 19 instructions for 16
+// codes, where bfloat16 takes 16. Once the bytes of both words are interleaved, each container is in reach of shifts within its byte.
 __host__ __device__ inline void unpack_containers(uint32_t first, uint32_t second, uint32_t (&a)[4]) {
   const uint32_t low = choose_bytes(first, second, 0x6240), high = choose_bytes(first, second, 0x7351);
-  const uint32_t high_left_2 = high << 2, high_left_4 = high << 4;
-  const uint32_t other_half = high << 14 | high >> 18;  // of the other 16 bits, shifted right by 2
+  const uint32_t high_left_4 = high << 4;
+  const uint32_t other_left_2 = high << 18 | high >> 14,  // of the other 16 bits, shifted left by 2, and right by 3
+      other_right_3 = high << 13 | high >> 19;
   a[0] = (high >> 2 & 0x20202020u) | (high_left_4 & 0x10101010u) | (low >> 4 & 0x0C0C0C0Cu);
-  a[1] = (low & 0x1C1C1C1Cu) | (high_left_2 & 0x20202020u);
-  a[2] = (low & 0x20202020u) | (other_half & 0x1C1C1C1Cu);
-  a[3] = (high_left_4 & 0x20202020u) | (high_left_2 & 0x10101010u) | (low << 2 & 0x0C0C0C0Cu);
+  a[1] = (high << 1 & 0x20202020u) | (low >> 1 & 0x1C1C1C1Cu);
+  a[2] = (high_left_4 & 0x20202020u) | (low << 2 & 0x1C1C1C1Cu);
+  a[3] = (other_left_2 & 0x30303030u) | (other_right_3 & 0x0C0C0C0Cu);
 }
 
 // The same for kMxfp4, of the four words of a tile: (0, 0), (0, 1), (1, 0), (1, 1).

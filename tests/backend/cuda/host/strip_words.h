@@ -28,9 +28,9 @@ inline uint32_t strip_word(const LaneCodes& codes, int m) {
     const uint32_t a0 = codes.upper[4 * m + h], a1 = codes.lower[4 * m + h], a2 = codes.upper[4 * m + 2 + h],
                    a3 = codes.lower[4 * m + 2 + h];
     put(a0 >> 3, 15, h), put(a0 & 7, 6, h);
-    put(a1 >> 3, 11, h), put(a1 & 7, 2, h);
-    put(a2 >> 3, 5, h), put(a2 & 7, 12, 1 - h);
-    put(a3 >> 3, 9, h), put(a3 >> 2 & 1, 10, h), put(a3 & 3, 0, h);
+    put(a1 >> 3, 12, h), put(a1 & 7, 3, h);
+    put(a2 >> 3, 9, h), put(a2 & 7, 0, h);
+    put(a3 >> 3, 11, 1 - h), put(a3 >> 2 & 1, 10, 1 - h), put(a3 >> 1 & 1, 14, 1 - h), put(a3 & 1, 13, 1 - h);
   }
   return word;
 }
