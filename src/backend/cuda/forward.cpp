@@ -158,7 +158,7 @@ void run_unembed(const Model& model, const Plan& plan, const Workspace& work, co
     plan.rms_norm(stream, {norm, count, nullptr, work.normed, {}, image_rows, rows});
   plan.unembed(stream,
                {norm, rows, count, model.weights.unembedding, model.logits + model.weights.first_of_vocab,
-                work.normed, image_rows, model.config.vocab});
+                work.normed, image_rows, model.config.vocab, work.unembed_deals});
 }
 
 void run_sample(const Model& model, const Plan& plan, const Workspace& work, const StepShape& shape,

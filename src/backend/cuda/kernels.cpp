@@ -10,6 +10,7 @@ void prepare_kernels() {
   memory_bus();  // before a step is recorded, while memory may be taken
   prepare_embed();
   prepare_linear();
+  prepare_unembed();
   prepare_router();
   prepare_append();
   prepare_attend_rows();

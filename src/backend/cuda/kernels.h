@@ -268,7 +268,9 @@ struct UnembedArgs {
   int row_stride{
       weights
           .rows};  // from the logits of one row to those of the next: more where the weights are a share of V
+  unsigned* deals{nullptr};  // of unembed(): [1 + kMostDeals], 0 before and after
 };
+inline constexpr unsigned kMostDeals{kFewTokens};  // one for each pass
 void unembed(const LaunchContext& gpu, const UnembedArgs& args);
 
 // Chooses a token from each row of logits, and computes the log-probabilities that are asked for.
@@ -329,6 +331,7 @@ void experts_down_blocks(const LaunchContext& gpu, const ExpertsDownArgs& args);
 void prepare_kernels();
 void prepare_embed();
 void prepare_linear();
+void prepare_unembed();
 void prepare_router();
 void prepare_append();
 void prepare_attend_rows();

@@ -86,6 +86,7 @@ size_t place(const Config& config, const BackendOptions& options, const CudaOpti
   w.segment_sums = w.attend_partials;
   take(w.route_ticket, 1);
   take(w.sample_tickets, kOutputRows);
+  take(w.unembed_deals, 1 + kMostDeals);
   take(w.attend_tickets, T * Nkv);
   take(w.routing_sums, num_router_sums(config, 1));
   take(w.routing_experts, K);

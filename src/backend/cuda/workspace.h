@@ -46,8 +46,9 @@ struct Workspace {
   uint64_t *routing_sums{nullptr},
       *routing_experts{nullptr};  // mailboxes of a single token (RoutingMailbox), zero before the first step
   uint32_t* step{nullptr};        // zero before the first step
-  // Zero before the first step: route [1], sample [kOutputRows], attend [rows, Nkv].
-  unsigned *route_ticket{nullptr}, *sample_tickets{nullptr}, *attend_tickets{nullptr};
+  // Zero before the first step: route [1], sample [kOutputRows], attend [rows, Nkv], unembed [1 + kMostDeals].
+  unsigned *route_ticket{nullptr}, *sample_tickets{nullptr}, *attend_tickets{nullptr},
+      *unembed_deals{nullptr};
   float* rope_frequencies{nullptr};  // [D / 2]
   float rope_concentration{1};
   uint8_t* input{nullptr};  // step_input.h

@@ -43,5 +43,18 @@ TEST_P(CudaOps, AgreesWithPlainLoopsOnEveryShape) {
              finding.num_compared, finding.worst, finding.at);
 }
 
+// Each of two CTAs has more strips than those that its number fixes, so that some are dealt out.
+TEST(CudaOpsOnFewMultiprocessors, UnembeddingsAgreeWithPlainLoops) {
+  Target target = this_target();
+  target.num_multiprocessors = 2;
+  for (const KernelRow& row : rows_to_check()) {
+    if (row.operation != Operation::kUnembed) continue;
+    const KernelFinding finding = row.check(row, target, kCaseLimits);
+    EXPECT_GT(finding.num_compared, 0u) << name(row);
+    EXPECT_TRUE(finding.is_right()) << name(row) << ": " << finding.worst << " times the bound at "
+                                    << finding.at;
+  }
+}
+
 }  // namespace
 }  // namespace nibble::cuda

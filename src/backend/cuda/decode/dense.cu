@@ -1,6 +1,7 @@
-// The dense matrix products: qkv, project, route, unembed.
+// The dense matrix products of a layer: qkv, project, route.
 #include <algorithm>
 
+#include "backend/cuda/decode/with_warps.h"
 #include "backend/cuda/inputs.cuh"
 #include "backend/cuda/kernels.h"
 #include "backend/cuda/pdl.cuh"
@@ -113,25 +114,6 @@ __global__ void __launch_bounds__(32 * warps, 1)
       });
 }
 
-template <Layout layout, int warps, int slots>
-__global__ void __launch_bounds__(32 * warps, 1)
-    unembed_kernel(const __grid_constant__ UnembedArgs args, int pass_columns, Timestamps timestamps) {
-  const EndTimestamp end_timestamp(timestamps);
-  const int cols = args.norm.residual.hidden;
-  const NormWeights<warps> norm_weights(args.norm.weights, cols);
-  stream_matrix<layout, warps, slots>(
-      timestamps, args.weights, cols, args.num_rows, pass_columns, true,
-      [&](__nv_bfloat16* to, int first, int count) {
-        norm_weights.load(
-            args.norm, count, [&](int column) { return args.rows[first + column]; }, to,
-            activation_stride(cols), Ignore{});
-      },
-      [](int, int) { return 0.0f; },
-      [&](int row, int output, float sum, float, int, bool) {
-        args.logits[size_t{1} * output * args.row_stride + row] = sum;
-      });
-}
-
 template <int warps, int slots>
 __global__ void __launch_bounds__(32 * warps, 1)
     route_kernel(const __grid_constant__ RouteArgs args, int pass_columns, Timestamps timestamps) {
@@ -160,23 +142,6 @@ __global__ void __launch_bounds__(32 * warps, 1)
     rank_token(args, token);
   __syncthreads();
   group_pairs<32 * warps>(args);
-}
-
-// Calls f(warps, slots) with integral constants.
-template <typename F>
-void with_warps(StreamWarps of, const F& f) {
-  const std::integral_constant<int, 2> two;
-  const std::integral_constant<int, 3> three;
-  const std::integral_constant<int, 8> eight;
-  const std::integral_constant<int, 16> sixteen;
-  of.warps == 8 ? f(eight, two) : of.slots == 2 ? f(sixteen, two) : f(sixteen, three);
-}
-// The same without those that a layout is not compiled for.
-template <Layout layout, typename F>
-void with_warps_for(StreamWarps of, const F& f) {
-  with_warps(of, [&](auto warps, auto slots) {
-    if constexpr (is_for({decltype(warps)::value, decltype(slots)::value}, layout)) f(warps, slots);
-  });
 }
 
 // kernel(warps, slots) is the kernel for those.
@@ -227,14 +192,6 @@ void qkv_normed(const LaunchContext& gpu, const QkvArgs& args) {
       gpu, {Operation::kQkv, "qkv"},
       {args.normed, args.norm.residual.hidden, none, args.weights, args.bias, args.num_tokens, args.parts});
 }
-void unembed(const LaunchContext& gpu, const UnembedArgs& args) {
-  with_layout(args.weights.layout, [&](auto l) {
-    constexpr Layout layout = decltype(l)::value;
-    launch_linear<layout>(
-        gpu, {Operation::kUnembed, "unembed"}, args.norm.residual.hidden, args.num_rows, args,
-        [](auto w, auto s) { return unembed_kernel<layout, decltype(w)::value, decltype(s)::value>; });
-  });
-}
 void route(const LaunchContext& gpu, const RouteArgs& args) {
   launch_linear<Layout::kBf16>(
       gpu, {Operation::kRoute, "route"}, args.norm.residual.hidden, args.num_tokens, args,
@@ -249,7 +206,6 @@ void prepare_linear() {
         constexpr int warps = decltype(w)::value, slots = decltype(s)::value;
         allow_all_shared_bytes(qkv_kernel<layout, warps, slots>);
         allow_all_shared_bytes(project_kernel<layout, warps, slots>);
-        allow_all_shared_bytes(unembed_kernel<layout, warps, slots>);
       });
     });
     with_warps(of, [&](auto w, auto s) {

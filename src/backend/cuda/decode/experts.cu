@@ -81,6 +81,7 @@ static_assert(is_for({16, kExpertSlots}, Layout::kMxfp4));
 
 // The experts of the groups.
 struct GroupMatrices {
+  static constexpr bool kMayEnd{false};
   const Strips& weights;
   const GroupTable& table;
   __device__ const uint8_t* operator()(int group) const {

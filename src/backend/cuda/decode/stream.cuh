@@ -141,8 +141,10 @@ struct UnitCursor {
   }
 };
 
-// The matrices whose units a CTA takes. A functor of another type returns the address of the matrix with this index.
+// The matrices whose units a CTA takes. A functor of another type returns the address of the matrix with this index; where they may end, it
+// returns how many strips the matrix has as well, and only the last, or those behind it, have fewer than the others (dealt.cuh).
 struct OneMatrix {
+  static constexpr bool kMayEnd{false};
   const uint8_t* data;
   __device__ const uint8_t* operator()(int) const { return data; }
 };
@@ -184,7 +186,8 @@ class UnitStream {
               sums_of_unit = kStripRows * columns.count;
     const LaneColumn lane_column(columns, lane);
     float* to = partials + (to_multiply_.unit - base) * sums_of_unit + lane / 4 * columns.count + column;
-    for (; to_multiply_.unit < end; to_multiply_.advance(strips_, warps), to += warps * sums_of_unit) {
+    for (; to_multiply_.unit < (Matrices::kMayEnd ? min(end, last_) : end);
+         to_multiply_.advance(strips_, warps), to += warps * sums_of_unit) {
       const int num_tiles = to_multiply_.num_tiles(strips_), first_tile = to_multiply_.first_tile(strips_);
       float sums[4]{};
       int tile = 0;
@@ -249,7 +252,16 @@ class UnitStream {
     const int index =
         kHasSeveral ? static_cast<int>(strips_.by_strips.quotient(static_cast<unsigned>(strip))) : 0;
     matrix_end_ = (index + 1) * strips_.num_strips * strips_.num_segments;
-    from_ = matrices_(index) + size_t{1} * (strip - index * strips_.num_strips) * strips_.strip_bytes +
+    const uint8_t* matrix = nullptr;
+    if constexpr (Matrices::kMayEnd) {
+      const auto found = matrices_(index);
+      matrix = found.data;
+      if (found.num_strips < strips_.num_strips)
+        last_ = (index * strips_.num_strips + found.num_strips) * strips_.num_segments;
+    } else {
+      matrix = matrices_(index);
+    }
+    from_ = matrix + size_t{1} * (strip - index * strips_.num_strips) * strips_.strip_bytes +
             to_prefetch_.segment * strips_.segment_bytes;
   }
 
@@ -258,8 +270,8 @@ class UnitStream {
 
   const Strips& strips_;
   const Matrices matrices_;
-  const unsigned thread_;  // reading it takes longer than a product
-  int last_;
+  const unsigned thread_;                 // reading it takes longer than a product
+  int last_;                              // where matrices may end, a warp knows it when it has come there
   UnitCursor to_prefetch_, to_multiply_;  // the unit to prefetch next, and the unit to multiply next
   const uint8_t* from_{nullptr};          // where the unit to prefetch lies
   int matrix_end_{0};                     // the first unit of the next matrix

@@ -68,5 +68,14 @@ __device__ inline uint64_t load_relaxed(const uint64_t* from) {
 __device__ inline void store_relaxed(uint64_t* to, uint64_t word) {
   asm volatile("st.relaxed.gpu.global.u64 [%0], %1;" ::"l"(to), "l"(word) : "memory");
 }
+// The same among the warps of a CTA, in its shared memory.
+__device__ inline uint64_t load_relaxed_in_cta(const uint64_t* from) {
+  uint64_t word;
+  asm volatile("ld.relaxed.cta.u64 %0, [%1];" : "=l"(word) : "l"(from) : "memory");
+  return word;
+}
+__device__ inline void store_relaxed_in_cta(uint64_t* to, uint64_t word) {
+  asm volatile("st.relaxed.cta.u64 [%0], %1;" ::"l"(to), "l"(word) : "memory");
+}
 
 }  // namespace nibble::cuda

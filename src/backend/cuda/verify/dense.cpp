@@ -299,8 +299,11 @@ void check_unembed_case(Comparison& comparison, const Subject& subject, const Ca
                    logits.data(),
                    bf16(normed),
                    image_rows_of(subject, num_rows)};
+  const DeviceArray<unsigned> deals(std::vector<unsigned>(1 + kMostDeals));
+  args.deals = deals.data();
   subject.launch(args);
   check(cudaStreamSynchronize(subject.stream()), "checking unembed");
+  for (const unsigned number : deals.read(comparison, "deals")) comparison.equal("deals", 0, 0, number, 0);
 
   const auto actual = logits.read(comparison, "logits");
   const Products expected = matrix.times(x);

@@ -35,5 +35,7 @@ inline uint64_t load_relaxed(const uint64_t* from) {
   return std::atomic_ref(*const_cast<uint64_t*>(from)).load();
 }
 inline void store_relaxed(uint64_t* to, uint64_t word) { std::atomic_ref(*to).store(word); }
+inline uint64_t load_relaxed_in_cta(const uint64_t* from) { return load_relaxed(from); }
+inline void store_relaxed_in_cta(uint64_t* to, uint64_t word) { store_relaxed(to, word); }
 
 }  // namespace nibble::cuda

@@ -1,0 +1,121 @@
+// Strips of a matrix that CTAs take as they come for them, in place of equal shares. Multiprocessors of one chip do not read memory alike
+// fast: of a launch that reads for long, equal shares end when the slowest has its own (docs/decisions/0019).
+//
+// Strips are dealt in hands, a few neighbours at a time, and a CTA numbers its hands from 0. Most are fixed by its own number; each further one
+// is the next of the launch, by a counter in memory. Asking takes longer than a piece of weights, so the warp that first comes to a
+// hand asks for the one kAhead further on, and all warps find the answer in shared memory.
+#pragma once
+
+#include <algorithm>
+#include <climits>
+
+#include "backend/cuda/layout/strips.h"
+#include "backend/cuda/ptx/load.cuh"
+
+namespace nibble::cuda {
+
+// A hand is as many bytes in every layout, 92 KB of gpt-oss: what a multiprocessor reads in 2.7 us.
+constexpr int hand_strips(Layout layout) {
+  return layout == Layout::kBf16 ? 1 : layout == Layout::kE4m3 ? 2 : 4;
+}
+
+struct DealtMatrix {
+  Strips hand;     // one hand, which is a matrix of its own for the stream
+  int num_strips;  // of all hands
+  int num_fixed;   // hands of each CTA
+};
+
+inline constexpr int kHandsAhead{2};
+
+// The slowest multiprocessor of an H200 reads at 0.8 of their mean.
+inline DealtMatrix dealt(const Strips& weights, unsigned num_ctas) {
+  constexpr double kFixed{0.7};
+  DealtMatrix to{weights, weights.num_strips, 0};
+  to.hand.num_strips = hand_strips(weights.layout);
+  to.hand.by_strips = Divisor(static_cast<unsigned>(to.hand.num_strips));
+  const double share = static_cast<double>(weights.num_strips) / (num_ctas * to.hand.num_strips);
+  to.num_fixed = std::max(kHandsAhead, static_cast<int>(kFixed * share));
+  return to;
+}
+
+struct DealTable {
+  // The answers of so many hands, in turn; many more would take a kernel past 1 KB of static arrays (budget.h).
+  static constexpr int kRoom{96};
+
+  // In the upper half the number of the CTA's hand and 1, in the lower the number that it has in the matrix.
+  uint64_t hands[kRoom];
+  int num_asked;
+  int num_strips;  // of the CTA, when it is known
+};
+
+template <Layout layout>
+class DealtHands {
+ public:
+  static constexpr bool kMayEnd{true};
+  struct Hand {
+    const uint8_t* data;
+    int num_strips;  // fewer than others have in the last, and none behind it
+  };
+
+  // `next`: counts the hands that were asked for, 0 at first; the CTAs of a launch share it. Synchronizes the CTA.
+  __device__ DealtHands(const DealtMatrix& matrix, DealTable& table, unsigned* next)
+      : matrix_(matrix), table_(table), next_(next) {
+    for (int i = static_cast<int>(threadIdx.x); i < DealTable::kRoom; i += static_cast<int>(blockDim.x))
+      table.hands[i] = 0;
+    if (threadIdx.x == 0) {
+      table.num_asked = matrix.num_fixed;
+      table.num_strips = INT_MAX;
+    }
+    __syncthreads();
+  }
+
+  // The CTA's hand k. Called by whole warps.
+  __device__ Hand operator()(int k) const {
+    int number = 0;
+    if (threadIdx.x % 32 == 0) {
+      if (const int last = k + kHandsAhead; last >= matrix_.num_fixed)
+        for (int n = atomicMax(&table_.num_asked, last + 1); n <= last; ++n) ask_for(n);
+      number = number_of(k);
+    }
+    number = __shfl_sync(~0u, number, 0);
+    const int first = number * kStrips, num = min(max(matrix_.num_strips - first, 0), kStrips);
+    if (num < kStrips && threadIdx.x % 32 == 0) atomicMin(&table_.num_strips, k * kStrips + num);
+    return {matrix_.hand.data + size_t{1} * first * matrix_.hand.strip_bytes, num};
+  }
+
+  // As many strips as may pass before the CTA synchronizes: answers for them are still there when warps have `units` of later strips in
+  // their rings, and have asked for more.
+  static __host__ __device__ constexpr int most_between_syncs(int units, int num_segments) {
+    return (DealTable::kRoom - kHandsAhead - 2) * kStrips - (units + num_segments - 1) / num_segments;
+  }
+  // How many of the CTA's strips [from, from + count) there are, when all warps have come to the end of them and have synchronized.
+  __device__ int num_from(int from, int count) const { return min(max(table_.num_strips - from, 0), count); }
+  // Which of the matrix's strips is the CTA's strip k, which there is.
+  __device__ int strip_of(int k) const { return number_of(k / kStrips) * kStrips + k % kStrips; }
+
+ private:
+  static constexpr int kStrips{hand_strips(layout)};
+
+  static __device__ uint64_t tag(int k) { return static_cast<uint64_t>(k + 1); }
+  __device__ uint64_t* answer_of(int k) const { return &table_.hands[k % DealTable::kRoom]; }
+  // Answers come in order, so that behind a hand that there is no more there is none.
+  __device__ void ask_for(int k) const {
+    number_of(k - 1);
+    const unsigned number = static_cast<unsigned>(matrix_.num_fixed) * gridDim.x + atomicAdd(next_, 1u);
+    store_relaxed_in_cta(answer_of(k), tag(k) << 32 | number);
+  }
+  // Waits for the answer.
+  __device__ int number_of(int k) const {
+    if (k < matrix_.num_fixed) return static_cast<int>(k * gridDim.x + blockIdx.x);
+    uint64_t answer;
+    do answer = load_relaxed_in_cta(answer_of(k));
+    while (answer >> 32 != tag(k));
+    return static_cast<int>(answer & 0xFFFFFFFFu);
+  }
+
+  const DealtMatrix& matrix_;
+  DealTable& table_;
+  unsigned* const next_;
+};
+
+}  // namespace nibble::cuda

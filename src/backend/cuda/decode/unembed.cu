@@ -1,0 +1,106 @@
+// unembed of a few rows. No launch of a step reads more, 1.2 GB in bfloat16, so its strips are dealt out (dealt.cuh).
+#include <algorithm>
+#include <climits>
+
+#include "backend/cuda/decode/dealt.cuh"
+#include "backend/cuda/decode/with_warps.h"
+#include "backend/cuda/inputs.cuh"
+#include "backend/cuda/kernels.h"
+#include "backend/cuda/pdl.cuh"
+#include "backend/cuda/ticket.cuh"
+#include "core/check.h"
+
+namespace nibble::cuda {
+namespace {
+
+struct DealtUnembedArgs {
+  UnembedArgs of;
+  DealtMatrix matrix;
+};
+
+template <Layout layout, int warps, int slots>
+__global__ void __launch_bounds__(32 * warps, 1)
+    unembed_kernel(const __grid_constant__ DealtUnembedArgs dealt, int pass_columns, Timestamps timestamps) {
+  using Hands = DealtHands<layout>;
+  // Units: those in the slots of all warps, and one at which each warp's prefetch stands.
+  constexpr int kMostAhead{(slots + 1) * warps};
+  static_assert(Hands::most_between_syncs(kMostAhead, 1) > 0);
+  const EndTimestamp end_timestamp(timestamps);
+  const UnembedArgs& args = dealt.of;
+  const Strips& weights = dealt.matrix.hand;
+  const int cols = args.norm.residual.hidden;
+  const NormWeights<warps> norm_weights(args.norm.weights, cols);
+  const CtaMemory shared = cta_memory<layout, warps, slots>(cols, pass_columns);
+  const int first_column = static_cast<int>(blockIdx.y) * pass_columns,
+            count = min(pass_columns, args.num_rows - first_column);
+  __shared__ DealTable table;
+  const Hands hands(dealt.matrix, table, args.deals + 1 + blockIdx.y);
+  UnitStream<layout, warps, slots, Hands> stream(weights, hands, 0, INT_MAX, shared.ring);
+  stream.start_prefetch();
+  wait_for_predecessor(timestamps);
+  let_successor_start();
+  norm_weights.load(
+      args.norm, count, [&](int column) { return args.rows[first_column + column]; }, shared.activations,
+      activation_stride(cols), [](int, int, float4, uint2) {});
+  stream.fill_ring();
+
+  const int segments = weights.num_segments,
+            batch = min(shared.num_partials / (kStripRows * count * segments),
+                        Hands::most_between_syncs(kMostAhead, segments));
+  int num = batch;
+  for (int from = 0; num == batch; from += batch) {
+    stream.run((from + batch) * segments, {shared.activations, activation_stride(cols), count},
+               shared.partials, from * segments);
+    __syncthreads();
+    num = hands.num_from(from, batch);
+    for (int i = static_cast<int>(threadIdx.x); i < num * kStripRows * count; i += 32 * warps) {
+      const int in_batch = divide(i, count), column = i - in_batch * count,
+                strip = from + in_batch / kStripRows, strip_row = in_batch % kStripRows,
+                row = hands.strip_of(strip) * kStripRows + strip_row;
+      if (row >= weights.rows) continue;
+      float sum = sum_segments(shared.partials, from * segments, (from + batch) * segments, strip, segments,
+                               strip_row, column, count);
+      if constexpr (layout == Layout::kE4m3)  // rounded by itself, not fused with an addition: as in prompts
+        sum = __fmul_rn(load_now(weights.row_scales + row), sum);
+      args.logits[size_t{1} * (first_column + column) * args.row_stride + row] = sum;
+    }
+    __syncthreads();
+  }
+  if (is_last_of(args.deals, gridDim.x * gridDim.y) && threadIdx.x < gridDim.y)
+    args.deals[1 + threadIdx.x] = 0;
+}
+
+}  // namespace
+
+void unembed(const LaunchContext& gpu, const UnembedArgs& args) {
+  const Strips& weights = args.weights;
+  with_layout(weights.layout, [&](auto l) {
+    constexpr Layout layout = decltype(l)::value;
+    const unsigned ctas = num_ctas_for(gpu.target, weights);
+    // A fast CTA takes up to twice its share.
+    const int units = 2 * (weights.num_strips / static_cast<int>(ctas) + 1) * weights.num_segments;
+    const StreamShape shape =
+        stream_shape(gpu.target.budget, weights, args.norm.residual.hidden, args.num_rows, units);
+    const auto passes = static_cast<unsigned>((args.num_rows + shape.columns - 1) / shape.columns);
+    NIBBLE_CHECK(passes <= kMostDeals, "{} passes", passes);
+    DealtUnembedArgs launched{args, dealt(weights, ctas)};
+    launched.matrix.hand = shape.strips(launched.matrix.hand, ctas);
+    with_warps_for<layout>(shape.of, [&](auto w, auto s) {
+      launch(gpu, {Operation::kUnembed, "unembed"},
+             unembed_kernel<layout, decltype(w)::value, decltype(s)::value>, alone(shape, {ctas, passes}),
+             launched, shape.columns);
+    });
+  });
+}
+
+void prepare_unembed() {
+  for (const StreamWarps of : kStreamWarps)
+    for_each_layout([&](auto l) {
+      constexpr Layout layout = decltype(l)::value;
+      with_warps_for<layout>(of, [&](auto w, auto s) {
+        allow_all_shared_bytes(unembed_kernel<layout, decltype(w)::value, decltype(s)::value>);
+      });
+    });
+}
+
+}  // namespace nibble::cuda
