@@ -30,6 +30,9 @@ struct Card {
   StepGraphs graphs;
   OwnedEvent end[2];  // of the launched steps, in turn
 
+  void count_launch() const {
+    for (const auto& rank : ranks) rank->input().count_launch();
+  }
   // Has each rank send what the others need of it, and wait for what it needs of them.
   template <typename F>
   void take_turns(const F& f) {
@@ -92,7 +95,7 @@ class CudaBackend final : public Backend {
   }
   // A step that was launched.
   struct Launched {
-    PinnedBuffer output;  // StepTimes, and the results behind it
+    uint32_t step{0};  // its number (step_exchange.h)
     int num_outputs{0};
     std::vector<float> logits;
     DraftDownload drafts;
@@ -161,9 +164,6 @@ CudaBackend::CudaBackend(const Weights& weights, const BackendOptions& options, 
     prepare_kernels();
     card.stream.wait();
   });
-  for (Launched& step : launched_)
-    step.output = PinnedBuffer(sizeof(StepTimes) +
-                               static_cast<size_t>(options.max_batch_tokens) * sizeof(SampleResult));
   if (!is_shared()) return;
   std::vector<Rank*> ranks(plans.size());
   for (const auto& card : cards_)
@@ -254,6 +254,7 @@ void CudaBackend::launch(const Batch& batch) {
       card.graphs.prepare(shapes[n], card.stream, [&] { enqueue_recorded(card, shapes[n]); });
   });
   threads_.run([&](size_t n) { launch_on(*cards_[n], shapes[n], batch.want_logits, step); });
+  step.step = first_rank().input().step();
   if (drafter_) drafter_->download(first_card().stream, batch, shapes.front(), step.drafts);
   for (const auto& card : cards_)
     check(cudaEventRecord(card->end[num_launched_ % launched_.size()], card->stream), "launching a step");
@@ -286,11 +287,7 @@ void CudaBackend::launch_on(Card& card, const StepShape& shape, bool want_logits
     }
     if (is_first(card)) enqueue_draft(shape);
   }
-  if (is_first(card) && step.num_outputs > 0)
-    check(cudaMemcpyAsync(step.output.as<void>(), first_rank().work().times,
-                          sizeof(StepTimes) + static_cast<size_t>(step.num_outputs) * sizeof(SampleResult),
-                          cudaMemcpyDeviceToHost, card.stream),
-          "copying tokens");
+  if (shape.num_tokens > 0) card.count_launch();
 }
 
 StepResult CudaBackend::wait() {
@@ -302,13 +299,17 @@ StepResult CudaBackend::wait() {
     throw InputError(
         "a GPU waited for another one for too long: the step was given up, and its tokens are lost");
   StepResult result{.outputs = {}, .logits = std::move(step.logits)};
-  const auto* times = step.output.as<StepTimes>();
-  const auto* results = reinterpret_cast<const SampleResult*>(times + 1);
-  for (int i = 0; i < step.num_outputs; ++i) result.outputs.push_back(to_sampled(results[i]));
-  if (drafter_)
-    result.drafts = drafter_->read(step.drafts);
-  else if (step.num_outputs > 0)
-    result.device_times = DeviceTimes{times->begin_ns, times->end_ns};
+  if (drafter_) result.drafts = drafter_->read(step.drafts);
+  if (step.num_outputs == 0) return result;
+  const StepOutput& output = *first_rank().work().exchange.outputs[step.step % 2];
+  NIBBLE_CHECK(output.step == step.step, "step {} ran as number {}", step.step, output.step);
+  const auto* rows = reinterpret_cast<const RowOutput*>(&output + 1);
+  DeviceTimes times{output.begin_ns, output.met_ns};
+  for (int i = 0; i < step.num_outputs; ++i) {
+    result.outputs.push_back(to_sampled(rows[i].result));
+    times.end_ns = std::max<uint64_t>(times.end_ns, rows[i].end_ns);
+  }
+  if (!drafter_) result.device_times = times;
   return result;
 }
 
@@ -342,6 +343,7 @@ std::vector<TimedWork> CudaBackend::profile(const Batch& batch) {
       }
       if (is_first(card)) enqueue_draft(shape);
     }
+    if (shape.num_tokens > 0) card.count_launch();
     card.stream.record(nullptr);
     card.stream.wait();
   });

@@ -1,33 +1,69 @@
-// embed: the first kernel of a step. Also a kernel that reads a lot of memory, for measuring bandwidth.
+// embed: the first kernel of a step, which brings its input from the host. Also a kernel that reads a lot of memory, for measuring bandwidth.
 #include "backend/cuda/chip/run_kernel.cuh"
 #include "backend/cuda/kernels.h"
 #include "backend/cuda/pdl.cuh"
-#include "backend/cuda/step_times.cuh"
+#include "backend/cuda/ptx/atomic.cuh"
+#include "backend/cuda/ptx/registers.cuh"
 
 namespace nibble::cuda {
 namespace {
 
-constexpr int kThreads{256};
+constexpr int kRowThreads{256}, kBringThreads{256}, kThreads{kRowThreads + kBringThreads};
 
+__device__ void embed_row(const EmbedArgs& args, RowInput row) {
+  if (row.token < 0)
+    row.token = max(args.last_results[-1 - row.token].token, 0);  // -1: there was no number among its logits
+  if (threadIdx.x == 0) reinterpret_cast<RowInput*>(args.input)[blockIdx.x] = row;
+  const __nv_bfloat16* from = args.embedding + size_t{1} * row.token * args.hidden;
+  for (int i = static_cast<int>(threadIdx.x); i < args.hidden; i += kRowThreads)
+    args.x[size_t{1} * blockIdx.x * args.hidden + i] = __bfloat162float(from[i]);
+}
+
+// The CTA's share of what lies behind the rows.
+__device__ void bring_rest(const uint4* from, uint4* to, unsigned num_quads) {
+  constexpr unsigned kAhead{4};
+  const unsigned stride = gridDim.x * kBringThreads;
+  for (unsigned i = gridDim.x + blockIdx.x * kBringThreads + threadIdx.x - kRowThreads; i < num_quads;
+       i += kAhead * stride) {
+    uint4 quads[kAhead];
+#pragma unroll
+    for (unsigned ahead = 0; ahead < kAhead; ++ahead)
+      quads[ahead] =
+          i + ahead * stride < num_quads ? __ldcg(from + i + ahead * stride) : make_uint4(0, 0, 0, 0);
+#pragma unroll
+    for (unsigned ahead = 0; ahead < kAhead; ++ahead)
+      if (i + ahead * stride < num_quads) to[i + ahead * stride] = quads[ahead];
+  }
+}
+
+// A CTA for each row. The host's memory is a microsecond or two away, so what is wanted of it is asked for at once: first the row and the
+// header, then, beside the embedding, the rest.
 __global__ void __launch_bounds__(kThreads)
     embed_kernel(const __grid_constant__ EmbedArgs args, Timestamps timestamps) {
+  static_assert(sizeof(RowInput) == sizeof(uint4) && sizeof(InputHeader) == sizeof(uint4));
+  __shared__ RowInput row;
+  __shared__ unsigned num_bytes;
   const EndTimestamp end_timestamp(timestamps);
   wait_for_predecessor(timestamps);
+  const unsigned long long begin_ns = now_ns();
   let_successor_start();
-  const int row = static_cast<int>(blockIdx.x);
-  if (row == 0 && threadIdx.x == 0) {
-    ++*args.step;
-    begin_step(args.times);
+  const uint32_t step = __ldcg(args.step) + 1;
+  const InputHeader* const header = args.exchange.inputs[step % 2];
+  const auto* const from = reinterpret_cast<const uint4*>(header + 1);
+  if (threadIdx.x == 0) {
+    if (blockIdx.x == 0) *args.exchange.outputs[step % 2] = {begin_ns, 0, step};
+    const uint4 words = __ldcg(from + blockIdx.x);
+    num_bytes = __ldcg(&header->num_bytes);
+    row = {static_cast<int>(words.x), static_cast<int>(words.y), words.z, words.w};
   }
-  int token = args.input.rows[row].token;
-  if (token < 0) {
-    token = max(args.last_results[-1 - token].token, 0);  // -1: there was no number among its logits
-    __syncthreads();                                      // all threads have read where it is
-    if (threadIdx.x == 0) args.input.rows[row].token = token;
-  }
-  const __nv_bfloat16* from = args.embedding + size_t{1} * token * args.hidden;
-  for (int i = static_cast<int>(threadIdx.x); i < args.hidden; i += kThreads)
-    args.x[size_t{1} * row * args.hidden + i] = __bfloat162float(from[i]);
+  __syncthreads();
+  // The last CTA that has read the step's number counts it. This thread has the least to bring.
+  if (threadIdx.x == kThreads - 1 && increment_up_to(args.ticket, gridDim.x - 1) == gridDim.x - 1)
+    *args.step = step;
+  if (threadIdx.x < kRowThreads)
+    embed_row(args, row);
+  else
+    bring_rest(from, reinterpret_cast<uint4*>(args.input), (num_bytes + 15) / 16);
 }
 
 __global__ void __launch_bounds__(1024) read_kernel(const __grid_constant__ ReadArgs args) {

@@ -118,9 +118,9 @@ void attention(const Model& model, size_t index, const Plan& plan, const Workspa
 
 void run_embed(const Model& model, const Plan& plan, const Workspace& work, const StepShape& shape,
                Stream stream) {
-  const StepInput in = parts_of(work.input, shape).step();
   plan.embed(stream, shape.num_tokens,
-             {in, model.weights.embedding, model.config.hidden, work.x, work.step, work.results, work.times});
+             {work.exchange, work.input, model.weights.embedding, model.config.hidden, work.x, work.step,
+              work.embed_ticket, work.results});
 }
 
 void run_half_layer(const Model& model, const Plan& plan, const Workspace& work, const StepShape& shape,
@@ -166,7 +166,7 @@ void run_sample(const Model& model, const Plan& plan, const Workspace& work, con
   const InputParts in = parts_of(work.input, shape);
   plan.sample(stream, count,
               {in.sample + first, in.rows, model.logits, model.config.vocab, shape.are_greedy, work.best,
-               work.sample_tickets, work.results + first, work.times});
+               work.sample_tickets, work.results + first, work.step, work.exchange, first});
 }
 
 }  // namespace nibble::cuda

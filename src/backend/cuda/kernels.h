@@ -19,21 +19,22 @@
 #include "backend/cuda/layout/strips.h"
 #include "backend/cuda/row_input.h"
 #include "backend/cuda/sample/sample_input.h"
-#include "backend/cuda/step_times.h"
+#include "backend/cuda/step_exchange.h"
 
 namespace nibble::cuda {
 
 inline constexpr int kMaxExpertsPerToken{8}, kMaxExperts{128};
 
-// x = embedding[token]; also increments the step number, and begins the step's times.
+// x = embedding[token]. Before that it counts the step, says that it begins, and brings the step's input from the host.
 struct EmbedArgs {
-  StepInput input;
+  StepExchange exchange;
+  uint8_t* input;  // where the input goes, on the device; the tokens of its rows are known then
   const __nv_bfloat16* embedding;  // [V, H]
   int hidden;
-  float* x;  // [T, H]
-  uint32_t* step;
+  float* x;                          // [T, H]
+  uint32_t* step;                    // its number: one more behind the launch
+  unsigned* ticket;                  // zero before and after every launch
   const SampleResult* last_results;  // of the step before
-  StepTimes* times{nullptr};         // or null
 };
 void embed(const LaunchContext& gpu, int num_tokens, const EmbedArgs& args);
 
@@ -282,8 +283,11 @@ struct SampleArgs {
   bool are_greedy;    // every row asks for nothing but the likeliest token
   uint64_t* best;     // [rows, kBestCtas], scratch
   unsigned* tickets;  // [rows], zero before and after every launch
-  SampleResult* results;      // [rows]
-  StepTimes* times{nullptr};  // or null: their end is put off to that of these rows
+  SampleResult* results;  // [rows]
+  // For a step whose results the host wants as well: its number, and which of its outputs the first row is. null: the host does not.
+  const uint32_t* step{nullptr};
+  StepExchange exchange{};
+  int first_output{0};
 };
 inline constexpr int kBestCtas{64};
 void sample(const LaunchContext& gpu, int num_rows, const SampleArgs& args);

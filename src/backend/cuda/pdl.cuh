@@ -1,6 +1,7 @@
 // Programmatic dependent launch: a kernel may begin while the one before it still runs. Until wait_for_predecessor()
 // it may read only weights and what earlier steps left; after that it sees everything that the kernels before it
-// wrote (PTX ISA: griddepcontrol).
+// wrote (PTX ISA: griddepcontrol). It may read the step's input as well, unless it is the kernel right behind embed, which brings that: a
+// kernel begins when the one before it is behind its wait, so when the one before that has ended.
 #pragma once
 
 #include <cuda_runtime.h>

@@ -28,7 +28,7 @@ Rank::Rank(const Weights& weights, const Share& share, const BackendOptions& opt
       kv_(config_, options, stream),
       work_(config_, options, own, stream),
       inbox_(config_, share.num_ranks, options.max_batch_tokens, stream),
-      input_(config_, options, work_->input),
+      input_(config_, options, *work_),
       max_batch_tokens_(options.max_batch_tokens),
       logits_(work_->logits) {}
 
@@ -72,7 +72,7 @@ void Rank::meet_with_tokens(int first_output, int count, Turn turn, Stream strea
     args.words = results_of_all_.front() + first;
     for (size_t r = 0; r < results_of_all_.size(); ++r) args.to[r] = results_of_all_[r] + first;
     args.num_words = count * static_cast<int>(kResultWords);
-    args.times = work_->times;
+    args.exchange = work_->exchange;
   }
   meet(on(stream), args, turn);
 }

@@ -8,7 +8,7 @@ namespace nibble::cuda {
 inline constexpr int kPagePositions{
     32};  // the same as kPageTokens of the host's headers, which kernels do not include
 
-struct RowInput {
+struct alignas(16) RowInput {
   int32_t
       token;  // -1 - n: the one that the step before chose for its output row n; the step's first kernel puts it here
   int32_t position;
@@ -24,7 +24,7 @@ struct TileInput {
 inline constexpr int kTileRows{24};
 
 struct StepInput {
-  RowInput* rows;            // [T]
+  const RowInput* rows;      // [T]
   const TileInput* tiles;    // those of attend_tiles()
   const uint32_t* page_ids;  // both page tables of every run
 };

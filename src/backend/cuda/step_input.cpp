@@ -37,23 +37,23 @@ InputParts parts_of(uint8_t* input, const StepShape& shape) {
 }
 
 size_t max_input_bytes(const BackendOptions& options) {
-  return static_cast<size_t>(options.max_batch_tokens) *
-             (sizeof(RowInput) + sizeof(TileInput) + sizeof(SampleRow) + sizeof(int) +
-              (options.draft_head ? sizeof(DraftRun) : 0)) +
-         max_page_ids(options) * sizeof(uint32_t);
+  const size_t bytes = static_cast<size_t>(options.max_batch_tokens) *
+                           (sizeof(RowInput) + sizeof(TileInput) + sizeof(SampleRow) + sizeof(int) +
+                            (options.draft_head ? sizeof(DraftRun) : 0)) +
+                       max_page_ids(options) * sizeof(uint32_t);
+  return (bytes + 15) / 16 * 16;
 }
 
 int chunks_for(int num_pages) { return (num_pages + kChunkPages - 1) / kChunkPages; }
 
-InputUpload::InputUpload(const Config& config, const BackendOptions& options, uint8_t* device)
+InputUpload::InputUpload(const Config& config, const BackendOptions& options, const Workspace& work)
     : max_tokens_(options.max_batch_tokens),
       has_head_(options.draft_head != nullptr),
       spare_full_{static_cast<PageId>(options.num_full_pages)},
       spare_sliding_{static_cast<PageId>(options.num_sliding_pages)},
       max_page_ids_(max_page_ids(options)),
-      device_(device),
-      pinned_(max_input_bytes(options)),
-      last_pinned_(max_input_bytes(options)),
+      exchange_(work.exchange),
+      device_step_(work.step),
       sample_rows_(config.vocab) {}
 
 StepShape InputUpload::upload(const Batch& batch, Stream stream) {
@@ -94,8 +94,13 @@ StepShape InputUpload::upload(const Batch& batch, Stream stream) {
   if (shape.num_chains > 0)
     shape.draft_chunks = std::min(chunks_up_to(last_position + shape.num_drafts), kMaxChunks);
 
-  std::swap(pinned_, last_pinned_);
-  const InputParts in = parts_of(pinned_.as<uint8_t>(), shape);
+  if (std::exchange(is_to_launch_, false)) {
+    check(cudaStreamSynchronize(stream), "counting steps");
+    check(cudaMemcpy(&step_, device_step_, sizeof step_, cudaMemcpyDeviceToHost), "counting steps");
+  }
+  InputHeader* const header = exchange_.inputs[(step_ + 1) % 2];
+  auto* const input = reinterpret_cast<uint8_t*>(header + 1);
+  const InputParts in = parts_of(input, shape);
   TileInput* tile = in.tiles;
   int* output_row = in.output_rows;
   sample_rows_.start(in.sample);
@@ -152,11 +157,14 @@ StepShape InputUpload::upload(const Batch& batch, Stream stream) {
   shape.are_greedy = sample_rows_.are_greedy();
   shape.have_masks = sample_rows_.have_masks();
   sample_rows_.upload(stream);
-  const auto bytes =
-      static_cast<size_t>(reinterpret_cast<uint8_t*>(in.page_ids + num_page_ids) - pinned_.as<uint8_t>());
-  check(cudaMemcpyAsync(device_, pinned_.as<uint8_t>(), bytes, cudaMemcpyHostToDevice, stream),
-        "copying the step");
+  header->num_bytes = static_cast<uint32_t>(reinterpret_cast<uint8_t*>(in.page_ids + num_page_ids) - input);
+  is_to_launch_ = shape.num_tokens > 0;
   return shape;
+}
+
+void InputUpload::count_launch() {
+  NIBBLE_CHECK(std::exchange(is_to_launch_, false), "step {} has no input", step_ + 1);
+  ++step_;
 }
 
 }  // namespace nibble::cuda

@@ -1,13 +1,16 @@
-// The input of a step on its way to the device: rows, sampling parameters, output rows and page ids, packed so that one copy uploads
-// them.
+// The input of a step on its way to the device: rows, sampling parameters, output rows and page ids, packed in memory of the host, from
+// where embed, the first kernel of the step, brings it.
 #pragma once
 
 #include "backend/backend.h"
 #include "backend/cuda/draft/slots.h"
 #include "backend/cuda/row_input.h"
 #include "backend/cuda/sample/sample_rows.h"
+#include "backend/cuda/step_exchange.h"
 
 namespace nibble::cuda {
+
+struct Workspace;
 
 inline constexpr int kMaxGraphTokens{64};
 // The rows of a graph: few sizes, so that few graphs serve all steps. The rows that are too many hold a token of a
@@ -48,20 +51,26 @@ struct InputParts {
 };
 InputParts parts_of(uint8_t* input, const StepShape& shape);
 
-size_t max_input_bytes(const BackendOptions& options);
+size_t max_input_bytes(const BackendOptions& options);  // whole 16
 
 int chunks_for(int num_pages);  // of attend_rows()
 
 // Says whether the step drafts behind a run, if one of its rows chooses a token.
 inline bool begins_chain(const Run& run) { return run.num_to_draft > 0 && run.next < 0; }
 
+// Embed of step n reads the place n % 2 (step_exchange.h). So each batch with tokens is put there for the step behind the last one whose
+// embed is in the stream, and `step_` counts these: a batch without tokens has no embed, and one whose launch failed may have none.
 class InputUpload {
  public:
-  // `device`: max_input_bytes() on the device.
-  InputUpload(const Config& config, const BackendOptions& options, uint8_t* device);
+  // `work`: what steps of this input run in; its `step` and its `exchange` are used.
+  InputUpload(const Config& config, const BackendOptions& options, const Workspace& work);
 
-  // Enqueues the copy of a batch's input. The step before the previous one must have ended.
+  // Has a batch's input ready for the next embed. The step before the previous one must have ended.
   StepShape upload(const Batch& batch, Stream stream);
+  // To be called when the step that was uploaded has been launched, unless it has no tokens. Where that was not done, because the launch
+  // failed somewhere, the next upload waits for the stream and asks the device for its number.
+  void count_launch();
+  uint32_t step() const { return step_; }  // the number of the step that was counted last
   // Enqueues the copy of the masks of its output rows, when everything before the sampling has been launched.
   void upload_masks(Stream stream) { sample_rows_.upload_masks(stream); }
 
@@ -70,8 +79,10 @@ class InputUpload {
   bool has_head_;
   PageId spare_full_, spare_sliding_;
   size_t max_page_ids_;
-  uint8_t* device_;
-  PinnedBuffer pinned_, last_pinned_;  // in turn: the previous step's copy may still be waiting to begin
+  StepExchange exchange_;
+  const uint32_t* device_step_;
+  uint32_t step_{0};
+  bool is_to_launch_{false};  // something was uploaded, and its launch was not counted
   SampleRows sample_rows_;
 };
 

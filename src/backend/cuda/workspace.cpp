@@ -15,7 +15,6 @@ namespace {
 
 static_assert(kPagePositions == kPageTokens);
 constexpr size_t kAlignment{256};
-static_assert(sizeof(StepTimes) == kAlignment);  // the results lie right behind it
 
 // Sums that segments of the router's strips have: words of RoutingMailbox::sums, floats of RouteArgs::sums.
 size_t num_router_sums(const Config& config, int num_tokens) {
@@ -79,11 +78,11 @@ size_t place(const Config& config, const BackendOptions& options, const CudaOpti
   take(w.experts_out, T * K * H);
   take(w.logits, kOutputRows * static_cast<size_t>(config.vocab));
   take(w.best, static_cast<size_t>(kOutputRows) * kBestCtas);
-  take(w.times, 1);
   take(w.results, T);
   take(w.attend_partials,
        std::max(kAttendScratchBytes / sizeof(float), num_split_sums(config, options.max_batch_tokens)));
   w.segment_sums = w.attend_partials;
+  take(w.embed_ticket, 1);
   take(w.route_ticket, 1);
   take(w.sample_tickets, kOutputRows);
   take(w.unembed_deals, 1 + kMostDeals);
@@ -108,6 +107,13 @@ OwnedWorkspace::OwnedWorkspace(const Config& config, const BackendOptions& optio
                                Stream stream, std::span<const KernelRow> rows)
     : bytes_(workspace_bytes(config, options, own, rows)) {
   place(config, options, own, bytes_.as<uint8_t>(), work_, rows);
+  for (int turn : {0, 1}) {
+    inputs_[turn] = PinnedBuffer(sizeof(InputHeader) + max_input_bytes(options));
+    outputs_[turn] =
+        PinnedBuffer(sizeof(StepOutput) + static_cast<size_t>(options.max_batch_tokens) * sizeof(RowOutput));
+    work_.exchange.inputs[turn] = inputs_[turn].as<InputHeader>();
+    work_.exchange.outputs[turn] = outputs_[turn].as<StepOutput>();
+  }
   check(cudaMemsetAsync(bytes_.as<void>(), 0, bytes_.bytes(), stream), "clearing the workspace");
   const RopeFrequencies rope = rope_frequencies(config.rope, config.head_dim);
   work_.rope_concentration = rope.concentration;

@@ -39,19 +39,18 @@ struct Workspace {
   BlockRows normed_blocks, gated_blocks;  // only with --prompt-activations
   int *chosen{nullptr}, *rank{nullptr}, *group_count{nullptr}, *group_expert{nullptr},
       *group_pairs_count{nullptr}, *group_pairs{nullptr}, *group_image_row{nullptr};
-  // The results lie right behind the times: one copy brings both to the host.
-  StepTimes* times{nullptr};
   SampleResult* results{nullptr};
   uint64_t* best{nullptr};
   uint64_t *routing_sums{nullptr},
       *routing_experts{nullptr};  // mailboxes of a single token (RoutingMailbox), zero before the first step
   uint32_t* step{nullptr};        // zero before the first step
-  // Zero before the first step: route [1], sample [kOutputRows], attend [rows, Nkv], unembed [1 + kMostDeals].
-  unsigned *route_ticket{nullptr}, *sample_tickets{nullptr}, *attend_tickets{nullptr},
+  // Zero before the first step: embed [1], route [1], sample [kOutputRows], attend [rows, Nkv], unembed [1 + kMostDeals].
+  unsigned *embed_ticket{nullptr}, *route_ticket{nullptr}, *sample_tickets{nullptr}, *attend_tickets{nullptr},
       *unembed_deals{nullptr};
   float* rope_frequencies{nullptr};  // [D / 2]
   float rope_concentration{1};
   uint8_t* input{nullptr};  // step_input.h
+  StepExchange exchange;    // with the host: room for an input and the outputs of max_batch_tokens, twice
 };
 
 // `rows`: of which each may be what runs a step.
@@ -68,6 +67,7 @@ class OwnedWorkspace {
  private:
   Workspace work_;
   DeviceBuffer bytes_;
+  PinnedBuffer inputs_[2], outputs_[2];  // of the exchange
 };
 
 // Bytes of one layer's KV cache, and of all of them.

@@ -27,8 +27,7 @@ __global__ void __launch_bounds__(kThreads, 1)
 using NormRow = __nv_bfloat16[kMaxHidden];
 __device__ void rms_norm_token(const RmsNormArgs& args, const Timestamps& timestamps, NormRow& row) {
   const int token = static_cast<int>(blockIdx.x), hidden = args.norm.residual.hidden;
-  const int from =
-      args.rows ? args.rows[token] : token;  // the step's input was there before the step's first kernel
+  const int from = args.rows ? args.rows[token] : token;  // the step's input is there (pdl.cuh)
   const NormWeights<kWarps> norm_weights(args.norm.weights, hidden);
   wait_for_predecessor(timestamps);
   let_successor_start();

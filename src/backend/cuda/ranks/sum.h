@@ -11,7 +11,7 @@
 #include "backend/cuda/chip/target.h"
 #include "backend/cuda/layout/divisor.h"
 #include "backend/cuda/ranks/protocol.h"
-#include "backend/cuda/step_times.h"
+#include "backend/cuda/step_exchange.h"
 
 namespace nibble::cuda {
 
@@ -59,7 +59,7 @@ struct MeetArgs {
   const uint32_t* words{nullptr};  // [num_words]
   uint32_t* to[kMaxRanks]{};       // where they go on each rank
   int num_words{0};
-  StepTimes* times{nullptr};  // or null: their end is put off to that of the meeting
+  StepExchange exchange{};  // where the host is told the time of the meeting; null: nowhere
 };
 void meet(const LaunchContext& gpu, const MeetArgs& args, Turn turn);
 

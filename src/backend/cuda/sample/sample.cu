@@ -24,7 +24,6 @@
 #include "backend/cuda/ordered.cuh"
 #include "backend/cuda/pdl.cuh"
 #include "backend/cuda/ptx/exp2.cuh"
-#include "backend/cuda/step_times.cuh"
 #include "backend/cuda/ticket.cuh"
 #include "backend/cuda/warp_reduce.cuh"
 #include "core/random.h"
@@ -439,6 +438,13 @@ __device__ bool has_only_likeliest(const SampleRow& row) {
                                  row.num_logprobs < 0 && row.mask == nullptr);
 }
 
+// Where the host finds the row's result; null: it does not want it. Called behind wait_for_predecessor().
+__device__ RowOutput* row_output(const SampleArgs& args) {
+  if (!args.step) return nullptr;
+  return reinterpret_cast<RowOutput*>(args.exchange.outputs[__ldcg(args.step) % 2] + 1) + args.first_output +
+         blockIdx.y;
+}
+
 // The likeliest token of each row, packed; 0 where no logit is a number above -infinity. Greedy rows need nothing
 // else.
 __global__ void __launch_bounds__(kBestThreads)
@@ -446,11 +452,12 @@ __global__ void __launch_bounds__(kBestThreads)
   const EndTimestamp end_timestamp(timestamps);
   using Reduce = cub::BlockReduce<uint64_t, kBestThreads>;
   __shared__ Reduce::TempStorage reduce;
-  const SampleRow& row = args.rows[blockIdx.y];  // the step's input was there before the step's first kernel
+  const SampleRow& row = args.rows[blockIdx.y];  // the step's input is there (pdl.cuh)
   const float temperature = row.temperature;
   const bool is_greedy = has_only_likeliest(row);
   wait_for_predecessor(timestamps);
   let_successor_start();
+  RowOutput* const output = row_output(args);
   const int cta = static_cast<int>(blockIdx.x), thread = static_cast<int>(threadIdx.x);
   const float* logits = args.logits + size_t{1} * blockIdx.y * args.vocab;
   Likeliest likeliest;
@@ -464,9 +471,14 @@ __global__ void __launch_bounds__(kBestThreads)
       Reduce(reduce).Reduce(thread < kBestCtas ? __ldcg(bests + thread) : 0, Largest());
   if (thread == 0) {
     bests[0] = best_of_all;
-    if (is_greedy)
-      args.results[blockIdx.y] = {temperature < 0 || best_of_all == 0 ? -1 : token_of(best_of_all), 0, 0, {}};
-    end_step(args.times);
+    if (!is_greedy) return;
+    const int token = temperature < 0 || best_of_all == 0 ? -1 : token_of(best_of_all);
+    args.results[blockIdx.y] = {token, 0, 0, {}};
+    if (!output) return;
+    output->result.token = token;
+    output->result.logprob = 0;
+    output->result.num_top = 0;
+    output->end_ns = now_ns();
   }
 }
 
@@ -479,6 +491,7 @@ __global__ void __launch_bounds__(kThreads)
   wait_for_predecessor(timestamps);
   let_successor_start();
   if (has_only_likeliest(params)) return;
+  RowOutput* const output = row_output(args);
   SampleResult& result = args.results[blockIdx.y];
   uint64_t best = args.best[blockIdx.y * kBestCtas];
   Row row(args.logits + size_t{1} * blockIdx.y * args.vocab, args.vocab, shared);
@@ -521,8 +534,13 @@ __global__ void __launch_bounds__(kThreads)
       result.token = token;
       result.logprob = tells ? logprob(row.logit(token)) : 0;
       result.num_top = tells ? num_top : 0;
-      end_step(args.times);
     }
+    __syncthreads();
+    constexpr int kResultWords{sizeof(SampleResult) / sizeof(uint32_t)};
+    if (output && threadIdx.x < kResultWords)
+      reinterpret_cast<uint32_t*>(&output->result)[threadIdx.x] =
+          reinterpret_cast<const uint32_t*>(&result)[threadIdx.x];
+    if (output && threadIdx.x == 0) output->end_ns = now_ns();
   }
   Cluster::sync();  // no CTA may end while another still reads its shared memory
 }

@@ -97,19 +97,19 @@ class TrialModel {
                         options.num_threads)),
         kv_(config, options, stream_),
         work_(config, options, own, stream_, rows),
-        input_(config, options, work_->input) {
+        input_(config, options, *work_) {
     stream_.wait();
   }
 
   // The median over repetitions.
   std::map<Operation, double> time(const Plan& plan, int num_rows, int num_repetitions) {
     const TrialStep step(num_rows, config_.vocab);
-    const StepShape shape = input_.upload(step.batch(), stream_);
-    const auto launch_all = [&] { enqueue(plan, shape); };
     std::map<Operation, std::vector<double>> samples;
     std::optional<Recorder> recorder;
     std::optional<StepGraph> graph;  // as a backend has it
     for (int n = 0; n < kTrialWarmups + num_repetitions; ++n) {
+      const StepShape shape = input_.upload(step.batch(), stream_);
+      const auto launch_all = [&] { enqueue(plan, shape); };
       if (!graph) {
         recorder.emplace();
         stream_.record(&*recorder);
@@ -121,6 +121,7 @@ class TrialModel {
       } else {
         launch_all();
       }
+      input_.count_launch();
       stream_.record(nullptr);
       stream_.wait();
       if (n < kTrialWarmups) continue;

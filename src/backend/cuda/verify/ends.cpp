@@ -1,6 +1,7 @@
 // The checks of embed and sample, the first and the last operation of a step.
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <limits>
 #include <numeric>
 
@@ -16,6 +17,45 @@ namespace {
 
 constexpr int kLogprobs{3};
 
+// Memory of the host in the place whose turn it is in a step, and in the other one, which a kernel leaves alone. Poison at first.
+template <typename T>
+class PlacesInTurn {
+ public:
+  PlacesInTurn(uint32_t step, size_t bytes) : step_(step), places_{PinnedBuffer(bytes), PinnedBuffer(bytes)} {
+    for (const PinnedBuffer& place : places_) std::memset(place.as<void>(), kPoison, place.bytes());
+  }
+  void tell(T* (&turns)[2]) const {
+    for (size_t i = 0; i < 2; ++i) turns[i] = places_[i].template as<T>();
+  }
+  T* now() const { return places_[step_ % 2].template as<T>(); }
+  T* other() const { return places_[(step_ + 1) % 2].template as<T>(); }
+  // Compares the other place, and this one from a byte on, with poison.
+  void expect_poison(Comparison& comparison, const char* what, size_t from) const {
+    const auto* const own = reinterpret_cast<const uint8_t*>(now());
+    const auto* const left_alone = reinterpret_cast<const uint8_t*>(other());
+    for (size_t i = 0; i < places_[0].bytes(); ++i) {
+      comparison.equal(what, -2, static_cast<ptrdiff_t>(i), left_alone[i], kPoison);
+      if (i >= from) comparison.equal(what, -1, static_cast<ptrdiff_t>(i), own[i], kPoison);
+    }
+  }
+
+ private:
+  static constexpr int kPoison{0xFF};
+  uint32_t step_;
+  PinnedBuffer places_[2];
+};
+
+// The number of a case's step.
+uint32_t step_of(const Case& c) { return static_cast<uint32_t>(41 + c.seed / 100 % 2); }
+
+// The bytes behind the rows: no whole 16, and of few rows more than their threads bring at a time.
+size_t rest_bytes(const Case& c) {
+  return static_cast<size_t>(std::min(c.num_tokens, 4)) * 20'004 + 4 * (c.seed % 4);
+}
+
+// The input of another step, which embed must not take.
+constexpr int kOtherToken{3};
+
 void check_embed_case(Comparison& comparison, const Subject& subject, const Case& c) {
   const int T = c.num_tokens;
   const auto H = static_cast<size_t>(c.shape.hidden), vocab = static_cast<size_t>(c.shape.vocab);
@@ -29,37 +69,67 @@ void check_embed_case(Comparison& comparison, const Subject& subject, const Case
     const auto token = static_cast<int32_t>(tokens.back());
     const size_t chosen_as = results.size() - 1 - t;  // every third was chosen by the step before
     results[chosen_as].token = token;
-    rows.push_back({t % 3 == 1 ? -1 - static_cast<int32_t>(chosen_as) : token, 0, 0, 0});
+    const auto t32 = static_cast<uint32_t>(t);
+    rows.push_back({t % 3 == 1 ? -1 - static_cast<int32_t>(chosen_as) : token, static_cast<int32_t>(t) + 1,
+                    t32 + 1000, t32 + 2000});
   }
+  const size_t row_bytes = rows.size() * sizeof(RowInput), num_bytes = row_bytes + rest_bytes(c),
+               room = (num_bytes + 15) / 16 * 16;
+  const uint32_t number = step_of(c);
+  const PlacesInTurn<InputHeader> inputs(number, sizeof(InputHeader) + room);
+  const PlacesInTurn<StepOutput> outputs(number, 2 * sizeof(StepOutput));
+  EmbedArgs args{};
+  inputs.tell(args.exchange.inputs);
+  outputs.tell(args.exchange.outputs);
+  const auto byte_of_rest = [&](size_t i) { return static_cast<uint8_t>(random_bits(c.seed + 2, i)); };
+  inputs.now()->num_bytes = static_cast<uint32_t>(num_bytes);
+  auto* const host_input = reinterpret_cast<uint8_t*>(inputs.now() + 1);
+  std::memcpy(host_input, rows.data(), row_bytes);
+  for (size_t i = row_bytes; i < num_bytes; ++i) host_input[i] = byte_of_rest(i);
+  inputs.other()->num_bytes = static_cast<uint32_t>(row_bytes);
+  std::fill_n(reinterpret_cast<RowInput*>(inputs.other() + 1), rows.size(), RowInput{kOtherToken, 7, 7, 7});
+
+  const DeviceArray<uint8_t> input(room);
   const DeviceArray<uint16_t> device_embedding(embedding);
-  const DeviceArray<RowInput> device_rows(rows);
   const DeviceArray<SampleResult> device_results(results);
   const DeviceArray<float> x(static_cast<size_t>(T) * H);
-  const DeviceArray<uint32_t> step(std::vector<uint32_t>{41});
-  const DeviceArray<StepTimes> times(1);
+  const DeviceArray<uint32_t> step(std::vector<uint32_t>{number - 1});
+  const DeviceArray<unsigned> ticket(std::vector<unsigned>{0});
+  args.input = input.data();
+  args.embedding = bf16(device_embedding);
+  args.hidden = c.shape.hidden;
+  args.x = x.data();
+  args.step = step.data();
+  args.ticket = ticket.data();
+  args.last_results = device_results.data();
   check(cudaDeviceSynchronize(), "preparing a check");
-  subject.launch(T, EmbedArgs{{device_rows.data(), nullptr, nullptr},
-                              bf16(device_embedding),
-                              c.shape.hidden,
-                              x.data(),
-                              step.data(),
-                              device_results.data(),
-                              times.data()});
+  subject.launch(T, args);
   check(cudaStreamSynchronize(subject.stream()), "checking embed");
 
-  comparison.equal("step", 0, 0, step.read(comparison, "step")[0], 42);
-  const StepTimes written = times.read(comparison, "times")[0];
-  comparison.equal("begin", 0, 0, written.begin_ns > 0 && written.begin_ns != ~0ull, true);
-  comparison.equal("end", 0, 0, static_cast<double>(written.end_ns), 0);
+  comparison.equal("step", 0, 0, step.read(comparison, "step")[0], number);
+  comparison.equal("ticket", 0, 0, ticket.read(comparison, "ticket")[0], 0);
+  const StepOutput& output = *outputs.now();
+  comparison.equal("step for the host", 0, 0, output.step, number);
+  comparison.equal("begin", 0, 0, output.begin_ns > 0 && output.begin_ns != ~0ull, true);
+  comparison.equal("meeting", 0, 0, static_cast<double>(output.met_ns), 0);
+  outputs.expect_poison(comparison, "output", sizeof(StepOutput));
   const auto actual = x.read(comparison, "x");
   for (size_t t = 0; t < rows.size(); ++t)
     for (size_t i = 0; i < H; ++i)
       comparison.equal("x", static_cast<ptrdiff_t>(t), static_cast<ptrdiff_t>(i), actual[t * H + i],
                        float_of(embedding[tokens[t] * H + i]));
-  const auto rows_after = device_rows.read(comparison, "rows");
-  for (size_t t = 0; t < rows.size(); ++t)
-    comparison.equal("token", static_cast<ptrdiff_t>(t), 0, rows_after[t].token,
-                     static_cast<int32_t>(tokens[t]));
+  const auto input_after = input.read(comparison, "input");
+  for (size_t t = 0; t < rows.size(); ++t) {
+    RowInput row;
+    std::memcpy(&row, &input_after[t * sizeof row], sizeof row);
+    const auto index = static_cast<ptrdiff_t>(t);
+    comparison.equal("token", index, 0, row.token, static_cast<int32_t>(tokens[t]));
+    comparison.equal("position", index, 0, row.position, rows[t].position);
+    comparison.equal("full pages", index, 0, row.full_pages, rows[t].full_pages);
+    comparison.equal("sliding pages", index, 0, row.sliding_pages, rows[t].sliding_pages);
+  }
+  for (size_t i = row_bytes; i < num_bytes; ++i)
+    comparison.equal("rest", 0, static_cast<ptrdiff_t>(i), input_after[i], byte_of_rest(i));
 }
 
 // NaN and -infinity are never chosen, ties go to the lower token.
@@ -149,14 +219,26 @@ void check_sample_case(Comparison& comparison, const Subject& subject, const Cas
   const DeviceArray<SampleResult> results(num_rows);
   const DeviceArray<uint64_t> best(num_rows * kBestCtas);
   const DeviceArray<unsigned> tickets(std::vector<unsigned>(num_rows, 0));
-  const DeviceArray<StepTimes> times(std::vector<StepTimes>(1));
+  // The host is told as well, of the outputs from one in the middle of the step on.
+  constexpr size_t kFirstOutput{5};
+  const uint32_t number = step_of(c);
+  const DeviceArray<uint32_t> step(std::vector<uint32_t>{number});
+  const size_t told_bytes = sizeof(StepOutput) + (kFirstOutput + num_rows) * sizeof(RowOutput);
+  const PlacesInTurn<StepOutput> outputs(number, told_bytes + sizeof(RowOutput));
+  SampleArgs args{
+      device_rows.data(), nullptr,        device_logits.data(), c.shape.vocab, sample_rows.are_greedy(),
+      best.data(),        tickets.data(), results.data(),       step.data()};
+  outputs.tell(args.exchange.outputs);
+  args.first_output = kFirstOutput;
   check(cudaDeviceSynchronize(), "preparing a check");
-  subject.launch(c.num_tokens, SampleArgs{device_rows.data(), nullptr, device_logits.data(), c.shape.vocab,
-                                          sample_rows.are_greedy(), best.data(), tickets.data(),
-                                          results.data(), times.data()});
+  subject.launch(c.num_tokens, args);
   check(cudaStreamSynchronize(subject.stream()), "checking sample");
   comparison.equal("only greedy rows", -1, 0, sample_rows.are_greedy(), are_greedy);
-  comparison.equal("has an end", -1, 0, times.read(comparison, "times")[0].end_ns > 0, true);
+  outputs.expect_poison(comparison, "outputs", told_bytes);
+  const auto* const all_told = reinterpret_cast<const RowOutput*>(outputs.now() + 1);
+  for (const auto* byte = reinterpret_cast<const uint8_t*>(outputs.now());
+       byte < reinterpret_cast<const uint8_t*>(all_told + kFirstOutput); ++byte)
+    comparison.equal("outputs before", -1, 0, *byte, 0xFF);
 
   const auto actual = results.read(comparison, "results");
   const auto tickets_left = tickets.read(comparison, "tickets");
@@ -166,8 +248,17 @@ void check_sample_case(Comparison& comparison, const Subject& subject, const Cas
     const auto index = static_cast<ptrdiff_t>(row);
     std::vector<float> allowed(of_row, of_row + vocab);
     for (size_t v = 1; is_masked(row) && v < vocab; v += 2) allowed[v] = -INFINITY;
-    comparison.equal("token", index, 0, actual[row].token, likeliest(allowed.data(), vocab));
-    if (params[row].num_logprobs >= 0) check_logprobs(comparison, index, of_row, vocab, actual[row]);
+    const RowOutput& told = all_told[kFirstOutput + row];
+    comparison.equal("end", index, 0, told.end_ns > 0 && told.end_ns != ~0ull, true);
+    for (const SampleResult* result : {&actual[row], &told.result}) {
+      comparison.equal("token", index, 0, result->token, likeliest(allowed.data(), vocab));
+      if (params[row].num_logprobs >= 0) {
+        check_logprobs(comparison, index, of_row, vocab, *result);
+      } else {
+        comparison.equal("number of logprobs", index, 0, result->num_top, 0);
+        comparison.equal("logprob", index, 0, result->logprob, 0);
+      }
+    }
   }
 }
 
