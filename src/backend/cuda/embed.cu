@@ -1,5 +1,6 @@
 // embed: the first kernel of a step, which brings its input from the host. Also a kernel that reads a lot of memory, for measuring bandwidth.
 #include "backend/cuda/chip/run_kernel.cuh"
+#include "backend/cuda/inputs.cuh"
 #include "backend/cuda/kernels.h"
 #include "backend/cuda/pdl.cuh"
 #include "backend/cuda/ptx/atomic.cuh"
@@ -14,9 +15,15 @@ __device__ void embed_row(const EmbedArgs& args, RowInput row) {
   if (row.token < 0)
     row.token = max(args.last_results[-1 - row.token].token, 0);  // -1: there was no number among its logits
   if (threadIdx.x == 0) reinterpret_cast<RowInput*>(args.input)[blockIdx.x] = row;
-  const __nv_bfloat16* from = args.embedding + size_t{1} * row.token * args.hidden;
-  for (int i = static_cast<int>(threadIdx.x); i < args.hidden; i += kRowThreads)
-    args.x[size_t{1} * blockIdx.x * args.hidden + i] = __bfloat162float(from[i]);
+  const int num_eights = args.hidden / 8;  // whole: check_shapes() in limits.h
+  const auto* const from =
+      reinterpret_cast<const uint4*>(args.embedding) + size_t{1} * row.token * num_eights;
+  auto* const to = reinterpret_cast<float4*>(args.x) + size_t{2} * blockIdx.x * num_eights;
+  for (int i = static_cast<int>(threadIdx.x); i < num_eights; i += kRowThreads) {
+    const uint4 eight = from[i];
+    to[2 * i] = four_floats({eight.x, eight.y});
+    to[2 * i + 1] = four_floats({eight.z, eight.w});
+  }
 }
 
 // The CTA's share of what lies behind the rows.

@@ -63,6 +63,11 @@ __device__ inline uint2 four_bf16(float4 v) {
   const __nv_bfloat162 low = __floats2bfloat162_rn(v.x, v.y), high = __floats2bfloat162_rn(v.z, v.w);
   return make_uint2(reinterpret_cast<const uint32_t&>(low), reinterpret_cast<const uint32_t&>(high));
 }
+__device__ inline float4 four_floats(uint2 four) {
+  const auto low = __bfloat1622float2(reinterpret_cast<const __nv_bfloat162&>(four.x)),
+             high = __bfloat1622float2(reinterpret_cast<const __nv_bfloat162&>(four.y));
+  return make_float4(low.x, low.y, high.x, high.y);
+}
 
 // RMS norm of rows of the residual stream. The constructor prefetches the norm's weights into registers, which may
 // happen before the activations are there; load() applies them.

@@ -11,12 +11,6 @@ namespace {
 constexpr int kThreads{256}, kWarps{kThreads / 32};
 constexpr int kFours{kMaxHidden / 4 / kThreads};  // of a row of H, in each thread
 
-__device__ float4 four_floats(uint2 four) {
-  const auto low = __bfloat1622float2(reinterpret_cast<const __nv_bfloat162&>(four.x)),
-             high = __bfloat1622float2(reinterpret_cast<const __nv_bfloat162&>(four.y));
-  return make_float4(low.x, low.y, high.x, high.y);
-}
-
 __device__ float4 scaled(float4 x, float factor, float4 weights) {
   return make_float4(x.x * factor * weights.x, x.y * factor * weights.y, x.z * factor * weights.z,
                      x.w * factor * weights.w);

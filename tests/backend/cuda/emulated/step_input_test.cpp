@@ -47,8 +47,8 @@ class StepInputs : public testing::Test {
   }
   void run_embed(const StepShape& shape) {
     embed({stream_, this_target()}, shape.num_tokens,
-          {work_.exchange, device_input_.data(), embedding_.data(), kHidden, x_.data(), &step_, &ticket_,
-           nullptr});
+          {work_.exchange, device_input_.data(), reinterpret_cast<const __nv_bfloat16*>(embedding_.data()),
+           kHidden, reinterpret_cast<float*>(x_.data()), &step_, &ticket_, nullptr});
   }
   // Compares what embed has brought with the batch.
   void expect_input(const StepShape& shape, TokenId token) {
@@ -71,8 +71,8 @@ class StepInputs : public testing::Test {
   uint32_t step_{0};
   unsigned ticket_{0};
   alignas(16) std::array<uint8_t, 4096> device_input_{};
-  std::vector<__nv_bfloat16> embedding_{std::vector<__nv_bfloat16>(kVocab * kHidden)};
-  std::vector<float> x_{std::vector<float>(2 * kHidden)};
+  std::vector<uint4> embedding_{std::vector<uint4>(kVocab)};
+  std::vector<float4> x_{std::vector<float4>(2 * kHidden / 4)};
   OwnedStream stream_;
   std::optional<InputUpload> upload_;
 };
