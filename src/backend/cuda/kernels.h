@@ -273,6 +273,7 @@ struct UnembedArgs {
 };
 inline constexpr unsigned kMostDeals{kFewTokens};  // one for each pass
 void unembed(const LaunchContext& gpu, const UnembedArgs& args);
+void unembed_dealt(const LaunchContext& gpu, const UnembedArgs& args);  // where the layout is not MXFP4
 
 // Chooses a token from each row of logits, and computes the log-probabilities that are asked for.
 struct SampleArgs {

@@ -14,10 +14,8 @@
 
 namespace nibble::cuda {
 
-// A hand is as many bytes in every layout, 92 KB of gpt-oss: what a multiprocessor reads in 2.7 us.
-constexpr int hand_strips(Layout layout) {
-  return layout == Layout::kBf16 ? 1 : layout == Layout::kE4m3 ? 2 : 4;
-}
+// A hand is as many bytes in both layouts, 92 KB of gpt-oss: what a multiprocessor reads in 2.7 us.
+constexpr int hand_strips(Layout layout) { return layout == Layout::kBf16 ? 1 : 2; }
 
 struct DealtMatrix {
   Strips hand;     // one hand, which is a matrix of its own for the stream

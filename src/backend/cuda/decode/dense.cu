@@ -1,4 +1,4 @@
-// The dense matrix products of a layer: qkv, project, route.
+// The dense matrix products of a layer: qkv, project, route. Also lm_head in MXFP4.
 #include <algorithm>
 
 #include "backend/cuda/decode/with_warps.h"
@@ -114,6 +114,25 @@ __global__ void __launch_bounds__(32 * warps, 1)
       });
 }
 
+template <Layout layout, int warps, int slots>
+__global__ void __launch_bounds__(32 * warps, 1)
+    unembed_shares_kernel(const __grid_constant__ UnembedArgs args, int pass_columns, Timestamps timestamps) {
+  const EndTimestamp end_timestamp(timestamps);
+  const int cols = args.norm.residual.hidden;
+  const NormWeights<warps> norm_weights(args.norm.weights, cols);
+  stream_matrix<layout, warps, slots>(
+      timestamps, args.weights, cols, args.num_rows, pass_columns, true,
+      [&](__nv_bfloat16* to, int first, int count) {
+        norm_weights.load(
+            args.norm, count, [&](int column) { return args.rows[first + column]; }, to,
+            activation_stride(cols), Ignore{});
+      },
+      [](int, int) { return 0.0f; },
+      [&](int row, int output, float sum, float, int, bool) {
+        args.logits[size_t{1} * output * args.row_stride + row] = sum;
+      });
+}
+
 template <int warps, int slots>
 __global__ void __launch_bounds__(32 * warps, 1)
     route_kernel(const __grid_constant__ RouteArgs args, int pass_columns, Timestamps timestamps) {
@@ -192,6 +211,15 @@ void qkv_normed(const LaunchContext& gpu, const QkvArgs& args) {
       gpu, {Operation::kQkv, "qkv"},
       {args.normed, args.norm.residual.hidden, none, args.weights, args.bias, args.num_tokens, args.parts});
 }
+// In MXFP4 a strip is 24 KB, and dealing takes longer than it saves: 99 us in place of 73 (docs/decisions/0019).
+void unembed(const LaunchContext& gpu, const UnembedArgs& args) {
+  if (args.weights.layout != Layout::kMxfp4) return unembed_dealt(gpu, args);
+  launch_linear<Layout::kMxfp4>(
+      gpu, {Operation::kUnembed, "unembed"}, args.norm.residual.hidden, args.num_rows, args,
+      [](auto w, auto s) {
+        return unembed_shares_kernel<Layout::kMxfp4, decltype(w)::value, decltype(s)::value>;
+      });
+}
 void route(const LaunchContext& gpu, const RouteArgs& args) {
   launch_linear<Layout::kBf16>(
       gpu, {Operation::kRoute, "route"}, args.norm.residual.hidden, args.num_tokens, args,
@@ -207,6 +235,9 @@ void prepare_linear() {
         allow_all_shared_bytes(qkv_kernel<layout, warps, slots>);
         allow_all_shared_bytes(project_kernel<layout, warps, slots>);
       });
+    });
+    with_warps_for<Layout::kMxfp4>(of, [&](auto w, auto s) {
+      allow_all_shared_bytes(unembed_shares_kernel<Layout::kMxfp4, decltype(w)::value, decltype(s)::value>);
     });
     with_warps(of, [&](auto w, auto s) {
       allow_all_shared_bytes(route_kernel<decltype(w)::value, decltype(s)::value>);

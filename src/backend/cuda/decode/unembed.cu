@@ -1,4 +1,4 @@
-// unembed of a few rows. No launch of a step reads more, 1.2 GB in bfloat16, so its strips are dealt out (dealt.cuh).
+// unembed of a few rows, in BF16 and E4M3. No launch of a step reads more, 1.2 GB in bfloat16, so its strips are dealt out (dealt.cuh).
 #include <algorithm>
 #include <climits>
 
@@ -70,11 +70,17 @@ __global__ void __launch_bounds__(32 * warps, 1)
     args.deals[1 + threadIdx.x] = 0;
 }
 
+template <typename F>
+void with_dealt_layout(Layout layout, const F& f) {
+  layout == Layout::kBf16 ? f(std::integral_constant<Layout, Layout::kBf16>())
+                          : f(std::integral_constant<Layout, Layout::kE4m3>());
+}
+
 }  // namespace
 
-void unembed(const LaunchContext& gpu, const UnembedArgs& args) {
+void unembed_dealt(const LaunchContext& gpu, const UnembedArgs& args) {
   const Strips& weights = args.weights;
-  with_layout(weights.layout, [&](auto l) {
+  with_dealt_layout(weights.layout, [&](auto l) {
     constexpr Layout layout = decltype(l)::value;
     const unsigned ctas = num_ctas_for(gpu.target, weights);
     // A fast CTA takes up to twice its share.
@@ -95,12 +101,13 @@ void unembed(const LaunchContext& gpu, const UnembedArgs& args) {
 
 void prepare_unembed() {
   for (const StreamWarps of : kStreamWarps)
-    for_each_layout([&](auto l) {
-      constexpr Layout layout = decltype(l)::value;
-      with_warps_for<layout>(of, [&](auto w, auto s) {
-        allow_all_shared_bytes(unembed_kernel<layout, decltype(w)::value, decltype(s)::value>);
+    for (const Layout some : {Layout::kBf16, Layout::kE4m3})
+      with_dealt_layout(some, [&](auto l) {
+        constexpr Layout layout = decltype(l)::value;
+        with_warps_for<layout>(of, [&](auto w, auto s) {
+          allow_all_shared_bytes(unembed_kernel<layout, decltype(w)::value, decltype(s)::value>);
+        });
       });
-    });
 }
 
 }  // namespace nibble::cuda

@@ -1,11 +1,15 @@
-// Tests that embed brings the input that the host has put there for its step, whatever became of the launches before it.
+// Tests that embed brings the input that the host has put there for its step, whatever became of the launches before it. Needs a GPU, or one
+// that is emulated.
 #include "backend/cuda/step_input.h"
 
 #include <gtest/gtest.h>
 
+#include <array>
+#include <optional>
 #include <vector>
 
 #include "backend/cuda/kernels.h"
+#include "backend/cuda/verify/device_array.h"
 #include "backend/cuda/workspace.h"
 #include "tests/backend/cuda/pretended.h"
 
@@ -13,6 +17,7 @@ namespace nibble::cuda {
 namespace {
 
 constexpr int kVocab{100}, kHidden{8};
+constexpr size_t kInputBytes{4096};
 
 // A step of two sequences, of which each has a token and two pages of either kind.
 class StepInputs : public testing::Test {
@@ -27,7 +32,7 @@ class StepInputs : public testing::Test {
       work_.exchange.inputs[turn] = inputs_[turn].as<InputHeader>();
       work_.exchange.outputs[turn] = outputs_[turn].as<StepOutput>();
     }
-    work_.step = &step_;
+    work_.step = step_.data();
     upload_.emplace(config_, options_, work_);
   }
 
@@ -48,11 +53,20 @@ class StepInputs : public testing::Test {
   void run_embed(const StepShape& shape) {
     embed({stream_, this_target()}, shape.num_tokens,
           {work_.exchange, device_input_.data(), reinterpret_cast<const __nv_bfloat16*>(embedding_.data()),
-           kHidden, reinterpret_cast<float*>(x_.data()), &step_, &ticket_, nullptr});
+           kHidden, x_.data(), step_.data(), ticket_.data(), nullptr});
+    stream_.wait();
+  }
+  uint32_t device_step() const {
+    uint32_t step = 0;
+    check(cudaMemcpy(&step, step_.data(), sizeof step, cudaMemcpyDeviceToHost), "reading");
+    return step;
   }
   // Compares what embed has brought with the batch.
   void expect_input(const StepShape& shape, TokenId token) {
-    const InputParts in = parts_of(device_input_.data(), shape);
+    alignas(16) std::array<uint8_t, kInputBytes> brought;
+    check(cudaMemcpy(brought.data(), device_input_.data(), brought.size(), cudaMemcpyDeviceToHost),
+          "reading");
+    const InputParts in = parts_of(brought.data(), shape);
     for (int row = 0; row < 2; ++row) {
       EXPECT_EQ(in.rows[row].token, token + row);
       EXPECT_EQ(in.rows[row].position, token);
@@ -68,11 +82,11 @@ class StepInputs : public testing::Test {
   BackendOptions options_;
   PinnedBuffer inputs_[2], outputs_[2];
   Workspace work_;
-  uint32_t step_{0};
-  unsigned ticket_{0};
-  alignas(16) std::array<uint8_t, 4096> device_input_{};
-  std::vector<uint4> embedding_{std::vector<uint4>(kVocab)};
-  std::vector<float4> x_{std::vector<float4>(2 * kHidden / 4)};
+  verify::DeviceArray<uint32_t> step_{std::vector<uint32_t>(1)};
+  verify::DeviceArray<unsigned> ticket_{std::vector<unsigned>(1)};
+  verify::DeviceArray<uint8_t> device_input_{kInputBytes};
+  verify::DeviceArray<uint16_t> embedding_{std::vector<uint16_t>(kVocab * kHidden)};
+  verify::DeviceArray<float> x_{2 * kHidden};
   OwnedStream stream_;
   std::optional<InputUpload> upload_;
 };
@@ -118,7 +132,7 @@ TEST_F(StepInputs, ALaunchThatFailedBehindItsEmbedTakesATurn) {
     run_embed(shape);
     expect_input(shape, token + 1);
   }
-  EXPECT_EQ(upload_->step(), step_);
+  EXPECT_EQ(upload_->step(), device_step());
 }
 
 using StepInputsDeathTest = StepInputs;
