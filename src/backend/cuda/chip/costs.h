@@ -9,9 +9,9 @@ namespace nibble::cuda {
 
 // Warp instructions of a strip's tiles of 64 columns. They are those on the path of a full segment of sm_90a, the branch of lane 0 that
 // refills a ring counted as taken; other families differ by a few. `few`: kernels for up to 16 tokens, a tile for one pass (qkv_kernel:
-// 477, 614 and 409 for a segment of 5). `many` and `many_columns`: kernels of prompts, a tile, and each tile of 8 columns that it is
+// 477, 614 and 389 for a segment of 5). `many` and `many_columns`: kernels of prompts, a tile, and each tile of 8 columns that it is
 // multiplied with (experts_up_many_kernel, qkv_many_kernel: loops for 2 to 8 of those; a fifth of a segment's end and the warps that copy
-// are counted in). `batch`: kernels of experts by wgmma in steps of less than kManyTokens, a tile (454 for a segment of 5, docs/decisions/0015). To count them, with the packages nvidia-cuda-cuobjdump and nvidia-cuda-nvdisasm of PyPI on the PATH:
+// are counted in). `batch`: kernels of experts by wgmma in steps of less than kManyTokens, a tile (434 for a segment of 5, docs/decisions/0015). To count them, with the packages nvidia-cuda-cuobjdump and nvidia-cuda-nvdisasm of PyPI on the PATH:
 //
 //   cuobjdump -sass -arch sm_90a build/cuda/CMakeFiles/nibble_cuda_kernels.dir/src/backend/cuda/decode/dense.cu.o
 //   (the same of prompt/dense.cu.o and prompt/experts.cu.o; the loops are those with HMMA in them)
@@ -22,7 +22,7 @@ struct LoopCost {
 inline constexpr LoopCost kLoopCosts[]{
     {Layout::kBf16, 95, 63, 8.0, 0},
     {Layout::kE4m3, 123, 108, 9.0, 0},
-    {Layout::kMxfp4, 82, 111, 8.2, 91},
+    {Layout::kMxfp4, 78, 107, 8.2, 87},
 };
 // attend_tiles_kernel: about 400 for the 34 products of a page and two rows.
 inline constexpr double kAttendInstructionsPerProduct{12};
@@ -47,6 +47,10 @@ inline constexpr double kMostProductsByWgmma{0.37};
 // (docs/decisions/0016), of which it is within 12 %.
 inline constexpr int kNarrowRows{64};
 inline constexpr double kNarrowTile{0.21}, kNarrowColumns{0.017};
+// Up to kSplitTokens an item is a segment, so many CTAs share a multiprocessor, and the kernel that joins them takes so many microseconds beside
+// its bytes (docs/decisions/0016).
+inline constexpr int kSplitCtas{2};
+inline constexpr double kJoin{1.0};
 // The share of the read bandwidth that streaming weights reach: lm_head in BF16 read at 98 % on an H100 (docs/performance.md).
 inline constexpr double kReadUse{0.98};
 // From the request of a slot of a ring until it can be requested again, seconds. An H100 at the knee of its bandwidth answers after 1.0 to

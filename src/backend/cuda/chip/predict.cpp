@@ -145,12 +145,12 @@ class StepModel {
   LaunchWork work_of(Operation operation) const {
     const int h = config_.hidden, i = config_.intermediate, heads = config_.num_heads * config_.head_dim,
               kv = config_.num_kv_heads * config_.head_dim, t = rows_;
-    const bool is_narrow = t <= kNarrowTokens;
+    const bool is_narrow = t <= kNarrowTokens, is_split = t <= kSplitTokens;
     switch (operation) {
       case Operation::kQkv:
-        return dense(formats_.qkv, heads + 2 * kv, h, t, /*out=*/8, is_narrow);
+        return dense(formats_.qkv, heads + 2 * kv, h, t, /*out=*/8, is_narrow, is_split);
       case Operation::kProject:
-        return dense(formats_.attention_output, h, heads, t, 12, is_narrow);
+        return dense(formats_.attention_output, h, heads, t, 12, is_narrow, is_split);
       case Operation::kRoute:
         if (is_batch_) return few(Format::kBf16, config_.num_experts, h, ceiling(t, kMaxColumns));
         return dense(Format::kBf16, config_.num_experts, h, t, 4, true);
@@ -216,8 +216,21 @@ class StepModel {
                  (kNarrowTile + kNarrowColumns * column_tiles);
   }
 
-  // A dense matrix, with outputs of so many bytes for each column and row. `is_narrow`: wgmma multiplies narrow strips.
-  LaunchWork dense(Format weights, int rows, int cols, int num_tokens, double out, bool is_narrow) const {
+  // Of CTAs that each have a segment at a time. The sums of all segments are written, and read by a second kernel.
+  void share_contraction(LaunchWork& work, int rows, int cols, int num_tokens) const {
+    const Strips strips = make_strips(work.layout, rows, cols);
+    const double items = real(ceiling(rows, kNarrowRows)) * strips.num_segments;
+    work.chain *=
+        std::ceil(items / (kSplitCtas * target_.num_multiprocessors)) * strips.segment_tiles /
+        (std::ceil(ceiling(rows, kNarrowRows) / real(target_.num_multiprocessors)) * strips.num_tiles);
+    work.activations += 2 * real(sizeof(float)) * num_tokens * rows * strips.num_segments;
+    work.serial = kJoin;
+  }
+
+  // A dense matrix, with outputs of so many bytes for each column and row. `is_narrow`: wgmma multiplies narrow strips; `is_split`: and shares
+  // the contraction.
+  LaunchWork dense(Format weights, int rows, int cols, int num_tokens, double out, bool is_narrow,
+                   bool is_split = false) const {
     if (!is_many_) return few(weights, rows, cols, ceiling(num_tokens, kMaxColumns));
     LaunchWork work = many(weights, rows, cols, columns_of(num_tokens));
     if (by_wgmma_ && is_narrow) make_narrow(work, rows, cols, num_tokens);
@@ -225,6 +238,7 @@ class StepModel {
     const double read = 2.0 * num_tokens * cols;
     const int row_blocks = ceiling(ceiling(rows, kStripRows), prompt_row_warps(work.layout));
     work.activations = read * (read > real(chip_.cache_bytes) ? row_blocks : 1) + out * num_tokens * rows;
+    if (by_wgmma_ && is_split) share_contraction(work, rows, cols, num_tokens);
     return work;
   }
 
