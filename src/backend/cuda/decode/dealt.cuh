@@ -3,7 +3,7 @@
 //
 // Strips are dealt in hands, a few neighbours at a time, and a CTA numbers its hands from 0. Most are fixed by its own number; each further one
 // is the next of the launch, by a counter in memory. Asking takes longer than a piece of weights, so the warp that first comes to a
-// hand asks for the one kAhead further on, and all warps find the answer in shared memory.
+// hand asks for the one kHandsAhead further on, and all warps find the answer in shared memory.
 #pragma once
 
 #include <algorithm>
