@@ -268,17 +268,26 @@ TEST_P(SpeculationOnBackend, MixedRequestsAreAnsweredToTheBitWithTrees) {
   const Served known = serve(all, drafts_of(oracle(all, plain), 12, 3));
   expect_same(known, plain);
   EXPECT_GT(known.state.drafts.num_accepted, known.state.drafts.num_tokens / 8);
+  // One request after the other, each to its end: suffix finds the same finished answers in every run.
+  std::vector<Asked> in_turn(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(all.size() / 3));
+  for (Asked& asked : in_turn) asked.cancel_after = 0;
   for (const char* name : {"model", "eagle3", "suffix"}) {
     SCOPED_TRACE(name);
-    const Served chains = serve(all, drafter(name, false, 3)), trees = serve(all, drafter(name, false, 8, 3));
-    expect_same(trees, plain);
+    expect_same(serve(all, drafter(name, false, 8, 3)), plain);
     if (GetParam().is_slow) break;
-    // Where a chain's draft for a place is wrong, the tree may have the right one beside it.
-    const auto first_share = [](const Served& served) {
-      const speculative::DraftCounts& drafts = served.state.drafts;
+    const auto counts = [&](int max_drafts, int topk) {
+      return serve(in_turn, drafter(name, false, max_drafts, topk), 200, 1).state.drafts;
+    };
+    const speculative::DraftCounts trees = counts(8, 3), chains = counts(3, 1);
+    EXPECT_GT(trees.num_accepted, chains.num_accepted);
+    // Where a chain's draft for a place is wrong, the tree may have the right one beside it. For suffix this share says nothing: it proposes
+    // only where it finds a match, so a tree that goes further has its next proposals at other places than the chain.
+    const auto first_share = [](const speculative::DraftCounts& drafts) {
       return static_cast<double>(drafts.accepted_at[0]) / static_cast<double>(drafts.num_drafts);
     };
-    EXPECT_GT(first_share(trees), first_share(chains));
+    if (std::string_view(name) != "suffix") {
+      EXPECT_GT(first_share(trees), first_share(chains));
+    }
   }
   expect_same(serve(all, drafter("all", true, 16, 2)), plain);
 }
