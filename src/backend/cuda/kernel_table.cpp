@@ -17,6 +17,7 @@ namespace {
 constexpr const char* kOnly{"the only one of its format"};
 constexpr const char* kStrips{"docs/decisions/0005"};  // alternatives that were measured
 constexpr const char* kBatch{"docs/decisions/0016"};
+constexpr const char* kDealt{"docs/decisions/0019"};
 constexpr const char* kMany{"weights are read once for 64 tokens"};
 constexpr const char* kWgmma{"all four tensor cores of a multiprocessor for one product"};
 constexpr const char* kBlocks{"--prompt-activations"};
@@ -144,11 +145,13 @@ constexpr KernelRow kRows[]{
     {kExpertsDown, kMxfp4, kMxfp8x2, kFewTokens + 1,    kAnyRows,          kEverywhere,     kManyPass,  &experts_down_blocks,  &blocks<BlockFormat::kMxfp8x2>, kAnyModel,           "experts_down_blocks: two block-scaled terms, 64 pairs",   kBlocks, &verify::check_experts_down},
     {kExpertsDown, kMxfp4, kMxfp8,   kFewTokens + 1,    kAnyRows,          kEverywhere,     kManyPass,  &experts_down_blocks,  &blocks<BlockFormat::kMxfp8>,   kAnyModel,           "experts_down_blocks: block-scaled, 64 pairs",             kBlocks, &verify::check_experts_down},
     {kExpertsDown, kMxfp4, kMxfp4,   kFewTokens + 1,    kAnyRows,          kEverywhere,     kManyPass,  &experts_down_blocks,  &blocks<BlockFormat::kMxfp4>,   kAnyModel,           "experts_down_blocks: block-scaled, 64 pairs",             kBlocks, &verify::check_experts_down},
-    {kUnembed,     kBf16,  kBf16,    1,                 kMaxColumns,       kEverywhere,     kFewPass,   &unembed,              &dense_hidden,                  kAnyModel,           "unembed: norm, strips of 16 rows",                        kStrips, &verify::check_unembed},
+    {kUnembed,     kBf16,  kBf16,    1,                 kMaxColumns,       kNotHopper,      kFewPass,   &unembed,              &dense_hidden,                  kAnyModel,           "unembed: norm, strips of 16 rows",                        kStrips, &verify::check_unembed},
+    {kUnembed,     kBf16,  kBf16,    1,                 kMaxColumns,       {Family::kSm90}, kDealtPass, &unembed_dealt,        &dense_hidden,                  kAnyModel,           "unembed_dealt: norm, strips of 16 rows dealt out",        kDealt, &verify::check_unembed},
     {kUnembed,     kBf16,  kBf16,    kMaxColumns + 1,   kFewTokens,        kEverywhere,     kFewPass,   &unembed,              &dense_hidden,                  &why_not_mma,        "unembed: norm, strips of 16 rows",                        kStrips, &verify::check_unembed},
     {kUnembed,     kBf16,  kBf16,    kFewTokens + 1,    kAnyRows,          kEverywhere,     kManyPass,  &unembed_many,         &many,                          &why_not_mma,        "unembed_many: strips of 16 rows for 64 tokens",           kMany,   &verify::check_unembed},
     {kUnembed,     kBf16,  kBf16,    kMaxColumns + 1,   kAnyRows,          {Family::kSm90}, kWgmmaPass, &unembed_wgmma,        &wgmma,                         &why_not_wgmma,      "unembed_wgmma: strips of 16 rows for 64 tokens",          kWgmma,  &verify::check_unembed},
-    {kUnembed,     kE4m3,  kBf16,    1,                 kMaxColumns,       kEverywhere,     kFewPass,   &unembed,              &dense_hidden,                  kAnyModel,           "unembed: norm, strips of 16 rows",                        kStrips, &verify::check_unembed},
+    {kUnembed,     kE4m3,  kBf16,    1,                 kMaxColumns,       kNotHopper,      kFewPass,   &unembed,              &dense_hidden,                  kAnyModel,           "unembed: norm, strips of 16 rows",                        kStrips, &verify::check_unembed},
+    {kUnembed,     kE4m3,  kBf16,    1,                 kMaxColumns,       {Family::kSm90}, kDealtPass, &unembed_dealt,        &dense_hidden,                  kAnyModel,           "unembed_dealt: norm, strips of 16 rows dealt out",        kDealt, &verify::check_unembed},
     {kUnembed,     kE4m3,  kBf16,    kMaxColumns + 1,   kFewTokens,        kEverywhere,     kFewPass,   &unembed,              &dense_hidden,                  &why_not_mma,        "unembed: norm, strips of 16 rows",                        kStrips, &verify::check_unembed},
     {kUnembed,     kE4m3,  kBf16,    kFewTokens + 1,    kAnyRows,          kEverywhere,     kManyPass,  &unembed_many,         &many,                          &why_not_mma,        "unembed_many: strips of 16 rows for 64 tokens",           kMany,   &verify::check_unembed},
     {kUnembed,     kE4m3,  kBf16,    kMaxColumns + 1,   kAnyRows,          {Family::kSm90}, kWgmmaPass, &unembed_wgmma,        &wgmma,                         &why_not_wgmma,      "unembed_wgmma: strips of 16 rows for 64 tokens",          kWgmma,  &verify::check_unembed},
@@ -170,6 +173,7 @@ std::string name(const KernelRow& row) {
   for (char& letter : name)
     if (letter == ' ') letter = '-';
   if (row.pass.takes_image) name += "/wgmma";
+  if (row.pass.deals_out) name += "/dealt";
   if (row.from_rows == row.to_rows) return fmt::format("{}/{}", name, row.from_rows);
   if (row.to_rows < kAnyRows) return fmt::format("{}/{}-{}", name, row.from_rows, row.to_rows);
   return row.from_rows > 1 ? fmt::format("{}/{}-", name, row.from_rows) : name;

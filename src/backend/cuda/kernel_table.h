@@ -31,7 +31,8 @@ class Families {
   unsigned bits_{0};
 };
 inline constexpr Families kEverywhere{Family::kSm80,  Family::kSm86,  Family::kSm89, Family::kSm90,
-                                      Family::kSm100, Family::kSm120, Family::kSm121};
+                                      Family::kSm100, Family::kSm120, Family::kSm121},
+    kNotHopper{Family::kSm80, Family::kSm86, Family::kSm89, Family::kSm100, Family::kSm120, Family::kSm121};
 
 // A kernel passes over its weights for so many columns (tokens, or pairs of a token and an expert) at once.
 struct Pass {
@@ -39,10 +40,12 @@ struct Pass {
   bool takes_norm{false};   // of its input, which rms_norm has computed; else the kernel computes it
   bool leaves_parts{true};  // sums that another reads are in two parts (kernels.h)
   bool takes_image{false};  // multiplies activations that lie in an image (layout/image.h)
+  bool deals_out{false};    // a CTA that has done its strips takes others (decode/dealt.cuh)
 };
 inline constexpr Pass kNoPass{}, kFewPass{kMaxColumns}, kNormPass{kMaxColumns, true},
-    kManyPass{kManyColumns, true, false}, kBatchPass{kBatchColumns, true, false, true},
-    kWgmmaPass{kManyColumns, true, false, true}, kWidePass{kMostColumns, true, false, true};
+    kDealtPass{kMaxColumns, false, true, false, true}, kManyPass{kManyColumns, true, false},
+    kBatchPass{kBatchColumns, true, false, true}, kWgmmaPass{kManyColumns, true, false, true},
+    kWidePass{kMostColumns, true, false, true};
 
 template <typename Args>
 using Launch = void (*)(const LaunchContext&, const Args&);

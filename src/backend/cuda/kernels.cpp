@@ -10,7 +10,7 @@ void prepare_kernels() {
   memory_bus();  // before a step is recorded, while memory may be taken
   prepare_embed();
   prepare_linear();
-  prepare_unembed();
+  prepare_unembed_dealt();
   prepare_router();
   prepare_append();
   prepare_attend_rows();

@@ -269,11 +269,11 @@ struct UnembedArgs {
   int row_stride{
       weights
           .rows};  // from the logits of one row to those of the next: more where the weights are a share of V
-  unsigned* deals{nullptr};  // of unembed(): [1 + kMostDeals], 0 before and after
+  unsigned* deals{nullptr};  // [1 + kMostDeals], 0 before and after: unembed_dealt() counts in it
 };
-inline constexpr unsigned kMostDeals{kFewTokens};  // one for each pass
+inline constexpr unsigned kMostDeals{64};  // one for each pass
 void unembed(const LaunchContext& gpu, const UnembedArgs& args);
-void unembed_dealt(const LaunchContext& gpu, const UnembedArgs& args);  // where the layout is not MXFP4
+void unembed_dealt(const LaunchContext& gpu, const UnembedArgs& args);  // weights in BF16 or E4M3
 
 // Chooses a token from each row of logits, and computes the log-probabilities that are asked for.
 struct SampleArgs {
@@ -336,7 +336,7 @@ void experts_down_blocks(const LaunchContext& gpu, const ExpertsDownArgs& args);
 void prepare_kernels();
 void prepare_embed();
 void prepare_linear();
-void prepare_unembed();
+void prepare_unembed_dealt();
 void prepare_router();
 void prepare_append();
 void prepare_attend_rows();

@@ -1,4 +1,4 @@
-// What the host and the kernels of a step tell each other through the host's memory, which the device reads and writes itself: a copy by
+// The host and the kernels of a step exchange input and tokens through the host's memory, which the device reads and writes itself: a copy by
 // the copy engine in front of a step or behind it would have the device idle while work goes over from one engine to the other.
 //
 // There are two places of each kind, in turn: those of step n are number n % 2. Both sides count the steps, the device in Workspace::step

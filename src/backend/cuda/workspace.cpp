@@ -14,13 +14,14 @@ namespace nibble::cuda {
 namespace {
 
 static_assert(kPagePositions == kPageTokens);
+static_assert(kMostDeals >= kOutputRows);
 constexpr size_t kAlignment{256};
 
 // Sums that segments of the router's strips have: words of RoutingMailbox::sums, floats of RouteArgs::sums.
 size_t num_router_sums(const Config& config, int num_tokens) {
   return num_segment_sums(router_strips(config), num_tokens);
 }
-// Those of qkv_split() and project_split(), of the larger; the segments are those of any layout.
+// The larger of the numbers of sums that qkv_split() and project_split() leave. All layouts have the same segments.
 size_t num_split_sums(const Config& config, int num_tokens) {
   const int T = std::min(num_tokens, kSplitTokens), queries = config.num_heads * config.head_dim,
             both = 2 * config.num_kv_heads * config.head_dim;

@@ -34,7 +34,7 @@ struct Workspace {
   int image_rows{0}, image_pairs{0};
   __nv_bfloat16* gathered{
       nullptr};  // in the place of qkv_parts, which nobody reads any more when pairs are gathered
-  // Of qkv_split() and project_split(), in the place of attend_partials, which only attention between the two needs.
+  // Scratch for qkv_split() and project_split(), in the place of attend_partials, which only attention between the two needs.
   float* segment_sums{nullptr};
   BlockRows normed_blocks, gated_blocks;  // only with --prompt-activations
   int *chosen{nullptr}, *rank{nullptr}, *group_count{nullptr}, *group_expert{nullptr},

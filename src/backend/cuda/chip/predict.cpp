@@ -207,7 +207,7 @@ class StepModel {
     return work;
   }
 
-  // Of CTAs with a narrow strip of rows.
+  // The product where a CTA has a narrow strip of rows.
   void make_narrow(LaunchWork& work, int rows, int cols, int num_tokens) const {
     const double items = ceiling(rows, kNarrowRows) * real(ceiling(num_tokens, kManyColumns)),
                  column_tiles = ceiling(std::min(num_tokens, kManyColumns), 8);
@@ -216,7 +216,7 @@ class StepModel {
                  (kNarrowTile + kNarrowColumns * column_tiles);
   }
 
-  // Of CTAs that each have a segment at a time. The sums of all segments are written, and read by a second kernel.
+  // The product where a CTA has a segment at a time. The sums of all segments are written, and a second kernel reads them.
   void share_contraction(LaunchWork& work, int rows, int cols, int num_tokens) const {
     const Strips strips = make_strips(work.layout, rows, cols);
     const double items = real(ceiling(rows, kNarrowRows)) * strips.num_segments;

@@ -81,14 +81,14 @@ class DealtHands {
     return {matrix_.hand.data + size_t{1} * first * matrix_.hand.strip_bytes, num};
   }
 
-  // As many strips as may pass before the CTA synchronizes: answers for them are still there when warps have `units` of later strips in
-  // their rings, and have asked for more.
+  // Returns how many strips may pass before the CTA synchronizes: the table still has the answers for them when warps have `units` of later
+  // strips in their rings, and have asked for more.
   static __host__ __device__ constexpr int most_between_syncs(int units, int num_segments) {
     return (DealTable::kRoom - kHandsAhead - 2) * kStrips - (units + num_segments - 1) / num_segments;
   }
-  // How many of the CTA's strips [from, from + count) there are, when all warps have come to the end of them and have synchronized.
+  // Returns how many of the CTA's strips [from, from + count) exist. Called when all warps have come to the end of them and have synchronized.
   __device__ int num_from(int from, int count) const { return min(max(table_.num_strips - from, 0), count); }
-  // Which of the matrix's strips is the CTA's strip k, which there is.
+  // Returns the number that the CTA's strip k has in the matrix. The strip must exist.
   __device__ int strip_of(int k) const { return number_of(k / kStrips) * kStrips + k % kStrips; }
 
  private:

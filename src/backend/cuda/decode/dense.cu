@@ -1,4 +1,4 @@
-// The dense matrix products of a layer: qkv, project, route. Also lm_head in MXFP4.
+// The dense matrix products: qkv, project, route, unembed.
 #include <algorithm>
 
 #include "backend/cuda/decode/with_warps.h"
@@ -116,7 +116,7 @@ __global__ void __launch_bounds__(32 * warps, 1)
 
 template <Layout layout, int warps, int slots>
 __global__ void __launch_bounds__(32 * warps, 1)
-    unembed_shares_kernel(const __grid_constant__ UnembedArgs args, int pass_columns, Timestamps timestamps) {
+    unembed_kernel(const __grid_constant__ UnembedArgs args, int pass_columns, Timestamps timestamps) {
   const EndTimestamp end_timestamp(timestamps);
   const int cols = args.norm.residual.hidden;
   const NormWeights<warps> norm_weights(args.norm.weights, cols);
@@ -211,14 +211,13 @@ void qkv_normed(const LaunchContext& gpu, const QkvArgs& args) {
       gpu, {Operation::kQkv, "qkv"},
       {args.normed, args.norm.residual.hidden, none, args.weights, args.bias, args.num_tokens, args.parts});
 }
-// In MXFP4 a strip is 24 KB, and dealing takes longer than it saves: 99 us in place of 73 (docs/decisions/0019).
 void unembed(const LaunchContext& gpu, const UnembedArgs& args) {
-  if (args.weights.layout != Layout::kMxfp4) return unembed_dealt(gpu, args);
-  launch_linear<Layout::kMxfp4>(
-      gpu, {Operation::kUnembed, "unembed"}, args.norm.residual.hidden, args.num_rows, args,
-      [](auto w, auto s) {
-        return unembed_shares_kernel<Layout::kMxfp4, decltype(w)::value, decltype(s)::value>;
-      });
+  with_layout(args.weights.layout, [&](auto l) {
+    constexpr Layout layout = decltype(l)::value;
+    launch_linear<layout>(
+        gpu, {Operation::kUnembed, "unembed"}, args.norm.residual.hidden, args.num_rows, args,
+        [](auto w, auto s) { return unembed_kernel<layout, decltype(w)::value, decltype(s)::value>; });
+  });
 }
 void route(const LaunchContext& gpu, const RouteArgs& args) {
   launch_linear<Layout::kBf16>(
@@ -234,10 +233,8 @@ void prepare_linear() {
         constexpr int warps = decltype(w)::value, slots = decltype(s)::value;
         allow_all_shared_bytes(qkv_kernel<layout, warps, slots>);
         allow_all_shared_bytes(project_kernel<layout, warps, slots>);
+        allow_all_shared_bytes(unembed_kernel<layout, warps, slots>);
       });
-    });
-    with_warps_for<Layout::kMxfp4>(of, [&](auto w, auto s) {
-      allow_all_shared_bytes(unembed_shares_kernel<Layout::kMxfp4, decltype(w)::value, decltype(s)::value>);
     });
     with_warps(of, [&](auto w, auto s) {
       allow_all_shared_bytes(route_kernel<decltype(w)::value, decltype(s)::value>);

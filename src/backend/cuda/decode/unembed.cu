@@ -1,4 +1,5 @@
-// unembed of a few rows, in BF16 and E4M3. No launch of a step reads more, 1.2 GB in bfloat16, so its strips are dealt out (dealt.cuh).
+// unembed of a few rows where its strips are dealt out (dealt.cuh): no launch of a step reads more, 1.2 GB in bfloat16. In MXFP4 it does not pay, and
+// the kernel table keeps equal shares (dense.cu) for it.
 #include <algorithm>
 #include <climits>
 
@@ -20,7 +21,8 @@ struct DealtUnembedArgs {
 
 template <Layout layout, int warps, int slots>
 __global__ void __launch_bounds__(32 * warps, 1)
-    unembed_kernel(const __grid_constant__ DealtUnembedArgs dealt, int pass_columns, Timestamps timestamps) {
+    unembed_dealt_kernel(const __grid_constant__ DealtUnembedArgs dealt, int pass_columns,
+                         Timestamps timestamps) {
   using Hands = DealtHands<layout>;
   // Units: those in the slots of all warps, and one at which each warp's prefetch stands.
   constexpr int kMostAhead{(slots + 1) * warps};
@@ -70,18 +72,21 @@ __global__ void __launch_bounds__(32 * warps, 1)
     args.deals[1 + threadIdx.x] = 0;
 }
 
+// Calls f(layout) with integral constants.
 template <typename F>
-void with_dealt_layout(Layout layout, const F& f) {
-  layout == Layout::kBf16 ? f(std::integral_constant<Layout, Layout::kBf16>())
-                          : f(std::integral_constant<Layout, Layout::kE4m3>());
+void for_dealt_layouts(const F& f) {
+  f(std::integral_constant<Layout, Layout::kBf16>());
+  f(std::integral_constant<Layout, Layout::kE4m3>());
 }
 
 }  // namespace
 
 void unembed_dealt(const LaunchContext& gpu, const UnembedArgs& args) {
   const Strips& weights = args.weights;
-  with_dealt_layout(weights.layout, [&](auto l) {
+  NIBBLE_CHECK(weights.layout != Layout::kMxfp4, "no kernel deals out MXFP4");
+  for_dealt_layouts([&](auto l) {
     constexpr Layout layout = decltype(l)::value;
+    if (weights.layout != layout) return;
     const unsigned ctas = num_ctas_for(gpu.target, weights);
     // A fast CTA takes up to twice its share.
     const int units = 2 * (weights.num_strips / static_cast<int>(ctas) + 1) * weights.num_segments;
@@ -93,21 +98,20 @@ void unembed_dealt(const LaunchContext& gpu, const UnembedArgs& args) {
     launched.matrix.hand = shape.strips(launched.matrix.hand, ctas);
     with_warps_for<layout>(shape.of, [&](auto w, auto s) {
       launch(gpu, {Operation::kUnembed, "unembed"},
-             unembed_kernel<layout, decltype(w)::value, decltype(s)::value>, alone(shape, {ctas, passes}),
-             launched, shape.columns);
+             unembed_dealt_kernel<layout, decltype(w)::value, decltype(s)::value>,
+             alone(shape, {ctas, passes}), launched, shape.columns);
     });
   });
 }
 
-void prepare_unembed() {
+void prepare_unembed_dealt() {
   for (const StreamWarps of : kStreamWarps)
-    for (const Layout some : {Layout::kBf16, Layout::kE4m3})
-      with_dealt_layout(some, [&](auto l) {
-        constexpr Layout layout = decltype(l)::value;
-        with_warps_for<layout>(of, [&](auto w, auto s) {
-          allow_all_shared_bytes(unembed_kernel<layout, decltype(w)::value, decltype(s)::value>);
-        });
+    for_dealt_layouts([&](auto l) {
+      constexpr Layout layout = decltype(l)::value;
+      with_warps_for<layout>(of, [&](auto w, auto s) {
+        allow_all_shared_bytes(unembed_dealt_kernel<layout, decltype(w)::value, decltype(s)::value>);
       });
+    });
 }
 
 }  // namespace nibble::cuda

@@ -247,8 +247,7 @@ void HeadDrafter::choose(Stream stream, const StepShape& shape, const Workspace&
   const DraftHeadConfig& config = head_->config;
   const int N = shape.num_chains;
   const NormInput norm{out, weights_.final_norm, config.rms_eps};
-  UnembedArgs args{norm, work_.row_numbers, N, weights_.unembedding, work_.logits, work_.normed};
-  args.deals = work.unembed_deals;
+  const UnembedArgs args{norm, work_.row_numbers, N, weights_.unembedding, work_.logits, work_.normed};
   if (N > kFewTokens) {
     rms_norm(on(stream), {norm, N, nullptr, work_.normed});
     unembed_many(on(stream), args);

@@ -76,7 +76,7 @@ std::vector<OfRows> by_rows(std::span<const StepTrial> trials) {
   return all;
 }
 
-// What the table takes; null where its own kernels were refused.
+// Returns the trial of the kernels that the table takes; null where they were refused.
 const StepTrial* trial_of_table(std::span<const StepKernels> candidates, const OfRows& trials) {
   const StepTrial* found = nullptr;
   int of_rows = 0;

@@ -2,7 +2,7 @@
 //
 // Kernels of a step depend on each other: who computes norms, whether sums come in parts, whether activations lie in images, how many pairs
 // a group of an expert has. So a candidate is what the table runs in steps of some number of rows, all of it, asked to run steps of another.
-// What the products of attention and those of the experts agree on they may take from two candidates.
+// A step may take the products of attention from one candidate and those of the experts from another, where the two agree on these things.
 //
 // Tiles, stages and warps are constants of a kernel: the table has a row for each that is compiled, and there is nothing else to try.
 #pragma once
@@ -50,8 +50,8 @@ struct StepChoice {
   int num_rows{0};
   size_t attention{0}, experts{0};
 };
-// What the table takes for each number of rows that was tried, and what is fastest: another choice than the table's only where a step of
-// `num_layers` layers is faster by more than kWorthIt with it. `trials` are in the order of rows.
+// chosen_now() returns the table's choice for each number of rows that was tried, and fastest() the best: it differs from the table's only
+// where a step of `num_layers` layers is faster with it by more than kWorthIt. `trials` are in the order of rows.
 inline constexpr double kWorthIt{1.02};
 std::vector<StepChoice> chosen_now(std::span<const StepKernels> candidates,
                                    std::span<const StepTrial> trials);

@@ -169,7 +169,7 @@ class TrialChecks {
  public:
   explicit TrialChecks(const Target& target) : target_(target) {}
 
-  // What is wrong with it; empty where it is right.
+  // Returns what is wrong with the kernel; empty where it is right.
   const std::string& fault_of(const KernelRow& row, int num_rows) {
     const auto [found, is_new] = faults_.try_emplace({row.operation, std::string_view(row.kernel), num_rows});
     if (!is_new) return found->second;

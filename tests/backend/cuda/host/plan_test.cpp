@@ -181,21 +181,25 @@ TEST(CudaPlan, RefusesWhatNoRowRuns) {
 // A row that is for one family alone takes the place of the one that is for all others.
 TEST(CudaPlan, TakesAFamilysOwnRow) {
   std::vector<KernelRow> rows(kernel_rows().begin(), kernel_rows().end());
-  for (KernelRow& row : rows)
-    if (row.operation == Operation::kUnembed && row.from_rows == 1)
-      row.families = {Family::kSm80, Family::kSm86, Family::kSm89, Family::kSm90, Family::kSm100};
-  KernelRow own = *std::find_if(rows.begin(), rows.end(), [](const KernelRow& row) {
-    return row.operation == Operation::kUnembed && row.weights == Format::kBf16;
-  });
+  const auto kernel_on = [&](const char* gpu, Operation operation) {
+    const Plan plan(*named_config("gpt-oss-20b"), {}, target_of(known_gpu(gpu), {}), "a model", {}, rows);
+    return std::string(plan.find(operation, 1)->kernel);
+  };
+  EXPECT_EQ(kernel_on("h200", Operation::kUnembed).substr(0, 14), "unembed_dealt:");
+  EXPECT_EQ(kernel_on("gb10", Operation::kUnembed).substr(0, 8), "unembed:");
+
+  const auto is_its_row = [](const KernelRow& row) {
+    return row.operation == Operation::kProject && row.weights == Format::kBf16 && row.from_rows == 1;
+  };
+  const auto shared = std::find_if(rows.begin(), rows.end(), is_its_row);
+  ASSERT_NE(shared, rows.end());
+  shared->families = {Family::kSm80, Family::kSm86, Family::kSm89, Family::kSm90, Family::kSm100};
+  KernelRow own = *shared;
   own.families = {Family::kSm120, Family::kSm121};
   own.kernel = "own";
   rows.push_back(own);
-  const auto kernel_on = [&](const char* gpu) {
-    const Plan plan(*named_config("gpt-oss-20b"), {}, target_of(known_gpu(gpu), {}), "a model", {}, rows);
-    return std::string(plan.find(Operation::kUnembed, 1)->kernel);
-  };
-  EXPECT_EQ(kernel_on("gb10"), "own");
-  EXPECT_NE(kernel_on("h200"), "own");
+  EXPECT_EQ(kernel_on("gb10", Operation::kProject), "own");
+  EXPECT_NE(kernel_on("h200", Operation::kProject), "own");
 }
 
 }  // namespace
