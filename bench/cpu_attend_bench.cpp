@@ -8,7 +8,7 @@
 #include "backend/cpu/activations.h"
 #include "backend/cpu/attention/attend.h"
 #include "bench/peaks.h"
-#include "model/synthetic.h"
+#include "model/checkpoint/synthetic.h"
 
 namespace nibble::bench {
 namespace {

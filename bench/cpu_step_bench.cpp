@@ -8,8 +8,8 @@
 
 #include "backend/cpu/cpu_backend.h"
 #include "bench/peaks.h"
+#include "model/checkpoint/synthetic.h"
 #include "model/ops.h"
-#include "model/synthetic.h"
 #include "tests/folders.h"
 
 namespace nibble::bench {

@@ -14,7 +14,7 @@
 #include "backend/timed_work.h"
 #include "model/batch.h"
 #include "model/config.h"
-#include "model/draft_head.h"
+#include "model/draft_head/draft_head.h"
 #include "model/operation.h"
 #include "model/quantize.h"
 #include "model/weights.h"
@@ -33,7 +33,7 @@ struct BackendOptions {
   std::shared_ptr<const DraftHead> draft_head{};
   Format draft_head_format{
       Format::kMxfp4};  // of its matrices, or kBf16: as the file has them, which is what the reference takes
-  // The weights are those of a rank (model/share_weights.h), whose process runs the same steps as the others. Null: they are the whole.
+  // The weights are those of a rank (model/shares/share_weights.h), whose process runs the same steps as the others. Null: they are the whole.
   std::shared_ptr<RankLinks> links{};
 };
 

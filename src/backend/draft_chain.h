@@ -11,7 +11,7 @@
 
 #include "model/batch.h"
 #include "model/config.h"
-#include "model/draft_head.h"
+#include "model/draft_head/draft_head.h"
 
 namespace nibble {
 

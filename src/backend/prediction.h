@@ -7,9 +7,9 @@
 #include <string_view>
 #include <vector>
 
-#include "model/expert_load.h"
 #include "model/operation.h"
-#include "model/share.h"
+#include "model/shares/expert_load.h"
+#include "model/shares/share.h"
 
 namespace nibble {
 

@@ -1,11 +1,11 @@
-// What the ranks of a model (model/share.h) tell each other in a step, where each is a process of its own. All make the same calls in the same
+// What the ranks of a model (model/shares/share.h) tell each other in a step, where each is a process of its own. All make the same calls in the same
 // order and with the same shapes. What they tell lies in the memory that the backend computes in.
 #pragma once
 
 #include <span>
 
 #include "core/view.h"
-#include "model/share.h"
+#include "model/shares/share.h"
 
 namespace nibble {
 

@@ -83,7 +83,7 @@ struct Run {
   // (StepResult::kept).
   std::span<const int> parents{};
 
-  // The rest is for a draft head (model/draft_head.h) and not read without one.
+  // The rest is for a draft head (model/draft_head/draft_head.h) and not read without one.
   TokenId next{-1};  // the token behind the last one, where it is known; else the last row chooses it
   int num_to_draft{
       0};  // tokens that the head drafts, behind the one that is chosen behind the last right draft

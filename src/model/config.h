@@ -43,7 +43,7 @@ struct Config {
   RopeConfig rope;
   int max_context{131072};
   std::vector<TokenId> eos;  // from config.json; harmony's stop tokens are added where the tokenizer has them
-  // The experts that a rank has, where ranks have whole ones (model/share.h). The router still chooses among all. Not set: all are here.
+  // The experts that a rank has, where ranks have whole ones (model/shares/share.h). The router still chooses among all. Not set: all are here.
   std::optional<IndexRange> own_experts{};
 
   IndexRange experts() const { return own_experts.value_or(IndexRange{0, num_experts}); }

@@ -1,4 +1,4 @@
-// The network of a draft head (model/draft_head.h), one slot for each row: the features of position i, f_i, and the token of position
+// The network of a draft head (model/draft_head/draft_head.h), one slot for each row: the features of position i, f_i, and the token of position
 // i + 1, t, which is known by then. All norms are root-mean-square norms, and no product has a bias.
 //
 //   f = Wfc norm([x^a, x^b, x^c])            x^a, ...: the residual stream behind the three layers; norm only with norm_before_fc
@@ -16,7 +16,7 @@
 #include "core/thread_pool.h"
 #include "core/view.h"
 #include "model/batch.h"
-#include "model/draft_head.h"
+#include "model/draft_head/draft_head.h"
 #include "reference/array.h"
 #include "reference/forward.h"
 #include "reference/kv_cache.h"

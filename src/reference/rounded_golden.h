@@ -2,7 +2,7 @@
 #pragma once
 
 #include "core/thread_pool.h"
-#include "model/golden.h"
+#include "model/golden/golden.h"
 #include "model/weights.h"
 #include "reference/rounding.h"
 

@@ -17,7 +17,7 @@
 #include "backend/machine_probe.h"
 #include "backend/prediction.h"
 #include "core/progress.h"
-#include "model/golden.h"
+#include "model/golden/golden.h"
 #include "model/ops.h"
 #include "reference/rounding.h"
 

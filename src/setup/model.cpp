@@ -1,6 +1,6 @@
 #include "setup/model.h"
 
-#include "model/synthetic.h"
+#include "model/checkpoint/synthetic.h"
 
 namespace nibble {
 

@@ -8,7 +8,7 @@
 
 #include "core/error.h"
 #include "formats/gguf.h"
-#include "model/gguf_tokenizer.h"
+#include "model/checkpoint/gguf_tokenizer.h"
 
 namespace nibble {
 namespace {

@@ -1,4 +1,4 @@
-// Proposes what a draft head has made of the model's own hidden states (model/draft_head.h). The backend runs the head at the end of a
+// Proposes what a draft head has made of the model's own hidden states (model/draft_head/draft_head.h). The backend runs the head at the end of a
 // step; this keeps its drafts until the next one.
 #pragma once
 

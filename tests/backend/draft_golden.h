@@ -17,7 +17,7 @@
 #include "backend/backend.h"
 #include "core/mapped_file.h"
 #include "formats/container.h"
-#include "model/draft_head.h"
+#include "model/draft_head/draft_head.h"
 #include "model/weights.h"
 #include "tests/backend/draft_rounds.h"
 #include "tests/folders.h"

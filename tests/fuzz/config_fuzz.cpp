@@ -7,7 +7,7 @@
 #include "core/check.h"
 #include "core/error.h"
 #include "model/config.h"
-#include "model/draft_head.h"
+#include "model/draft_head/draft_head.h"
 #include "model/ops.h"
 #include "model/weights.h"
 

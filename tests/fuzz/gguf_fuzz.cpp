@@ -8,8 +8,8 @@
 #include "core/log.h"
 #include "formats/container_error.h"
 #include "formats/gguf.h"
-#include "model/gguf_config.h"
-#include "model/gguf_tokenizer.h"
+#include "model/checkpoint/gguf_config.h"
+#include "model/checkpoint/gguf_tokenizer.h"
 #include "text/bpe_model.h"
 
 namespace {

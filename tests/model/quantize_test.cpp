@@ -13,7 +13,7 @@
 #include "core/log.h"
 #include "core/random.h"
 #include "formats/mxfp4.h"
-#include "model/synthetic.h"
+#include "model/checkpoint/synthetic.h"
 #include "tests/error_of.h"
 #include "tests/model/small_model.h"
 

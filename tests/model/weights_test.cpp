@@ -7,8 +7,8 @@
 #include <numeric>
 
 #include "core/error.h"
-#include "model/synthetic.h"
-#include "model/write_checkpoint.h"
+#include "model/checkpoint/synthetic.h"
+#include "model/checkpoint/write_checkpoint.h"
 #include "tests/error_of.h"
 #include "tests/folders.h"
 #include "tests/model/small_model.h"

@@ -13,7 +13,7 @@
 
 #include "backend/cpu/cpu_backend.h"
 #include "core/log.h"
-#include "model/share_weights.h"
+#include "model/shares/share_weights.h"
 #include "nodes/head_backend.h"
 
 namespace nibble::nodes {

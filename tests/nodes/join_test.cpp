@@ -9,7 +9,7 @@
 #include <future>
 
 #include "core/clock.h"
-#include "model/synthetic.h"
+#include "model/checkpoint/synthetic.h"
 #include "nodes/handshake.h"
 #include "tests/error_of.h"
 #include "tests/model/small_model.h"

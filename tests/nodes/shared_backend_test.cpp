@@ -3,8 +3,8 @@
 
 #include <cmath>
 
+#include "model/checkpoint/synthetic.h"
 #include "model/quantize.h"
-#include "model/synthetic.h"
 #include "reference/reference_backend.h"
 #include "tests/backend/contract.h"
 #include "tests/nodes/group.h"

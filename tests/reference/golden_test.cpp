@@ -8,7 +8,7 @@
 
 #include "kv/page_pool.h"
 #include "kv/page_table.h"
-#include "model/golden.h"
+#include "model/golden/golden.h"
 #include "model/weights.h"
 #include "reference/array.h"
 #include "reference/forward.h"

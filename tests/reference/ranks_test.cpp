@@ -1,4 +1,4 @@
-// The forward pass of a model that ranks share (model/share.h), with the reference's operations: each rank has copies of its shares alone, and
+// The forward pass of a model that ranks share (model/shares/share.h), with the reference's operations: each rank has copies of its shares alone, and
 // they add up what they have behind attention and behind the experts, in the order of ranks.
 #include <gtest/gtest.h>
 
@@ -7,8 +7,8 @@
 #include <memory>
 #include <optional>
 
-#include "model/share_weights.h"
-#include "model/synthetic.h"
+#include "model/checkpoint/synthetic.h"
+#include "model/shares/share_weights.h"
 #include "reference/activations.h"
 #include "reference/attend.h"
 #include "reference/embed.h"

@@ -7,7 +7,7 @@
 #include <filesystem>
 
 #include "core/mapped_file.h"
-#include "model/write_gguf.h"
+#include "model/checkpoint/write_gguf.h"
 #include "setup/tokenizer.h"
 #include "tests/folders.h"
 

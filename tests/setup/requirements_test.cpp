@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "backend/cpu/cpu_backend.h"
-#include "model/synthetic.h"
+#include "model/checkpoint/synthetic.h"
 #include "reference/reference_backend.h"
 #include "tests/error_of.h"
 

@@ -72,6 +72,13 @@ constexpr Room kRooms[] = {
     {"grammar/program/", 3},     //
     {"grammar/languages/", 4},   //
     {"grammar/matching/", 4},    //
+    // What a model is lies in the folder itself. Where it comes from, its head that drafts, what is compared with it, and how machines divide
+    // it, do not see each other.
+    {"model/", 0},  //
+    {"model/checkpoint/", 1},
+    {"model/draft_head/", 1},
+    {"model/golden/", 1},
+    {"model/shares/", 1},  //
     // HTTP knows nothing of OpenAI's API, its types nothing of an engine, and the table of routes names every endpoint.
     {"server/http/", 0},
     {"server/page/", 0},

@@ -1,4 +1,4 @@
-// A rank's share of the weights on its device (model/share.h), in the layouts that the kernels read (strips.h).
+// A rank's share of the weights on its device (model/shares/share.h), in the layouts that the kernels read (strips.h).
 #pragma once
 
 #include <cuda_bf16.h>
@@ -9,7 +9,7 @@
 #include "backend/cuda/chip/device.h"
 #include "backend/cuda/layout/strips.h"
 #include "core/progress.h"
-#include "model/share.h"
+#include "model/shares/share.h"
 #include "model/weights.h"
 
 namespace nibble::cuda {

@@ -10,7 +10,7 @@
 
 namespace nibble::cuda {
 
-// What a rank has of the model (model/share.h).
+// What a rank has of the model (model/shares/share.h).
 struct Model {
   const Config& config;  // the rank's
   const DeviceWeights& weights;

@@ -9,7 +9,7 @@
 #include "backend/cuda/forward.h"
 #include "backend/cuda/ranks/inbox.h"
 #include "backend/cuda/step_graph.h"
-#include "model/share.h"
+#include "model/shares/share.h"
 
 namespace nibble::cuda {
 

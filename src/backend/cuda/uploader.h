@@ -13,7 +13,7 @@
 #include "core/clock.h"
 #include "core/mapped_file.h"
 #include "core/thread_pool.h"
-#include "model/share.h"
+#include "model/shares/share.h"
 #include "model/weights.h"
 
 namespace nibble::cuda {

@@ -12,9 +12,9 @@
 #include "core/output.h"
 #include "core/progress.h"
 #include "formats/gguf.h"
-#include "model/synthetic.h"
-#include "model/write_checkpoint.h"
-#include "model/write_gguf.h"
+#include "model/checkpoint/synthetic.h"
+#include "model/checkpoint/write_checkpoint.h"
+#include "model/checkpoint/write_gguf.h"
 #include "setup/model_source.h"
 
 namespace nibble::cli {

@@ -6,8 +6,8 @@
 
 #include "core/mapped_file.h"
 #include "harmony/control_tokens.h"
-#include "model/gguf_tokenizer.h"
-#include "model/write_gguf.h"
+#include "model/checkpoint/gguf_tokenizer.h"
+#include "model/checkpoint/write_gguf.h"
 #include "text/tokenizer.h"
 
 namespace nibble::cli {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "formats/gguf.h"
-#include "model/write_checkpoint.h"
+#include "model/checkpoint/write_checkpoint.h"
 #include "setup/model_source.h"
 
 namespace nibble::cli {

@@ -8,7 +8,7 @@
 
 #include "backend/backend.h"
 #include "core/progress.h"
-#include "model/golden.h"
+#include "model/golden/golden.h"
 
 namespace nibble::cli {
 

@@ -1,7 +1,7 @@
 // Compares the whole model with golden data of other implementations, and with the reference with this backend's KV
 // rounding.
 //
-// The tolerance is that of a BF16 cache, the only rounding of the CPU backend besides float32 sums; model/golden_tolerance.cpp
+// The tolerance is that of a BF16 cache, the only rounding of the CPU backend besides float32 sums; model/golden/golden_tolerance.cpp
 // derives it. Another expert at a near tie of the router is no error, however much it changes. So positions with a
 // margin below the tolerance's, and later ones of the sequence, which see their keys and values, are not compared row
 // by row.
@@ -12,7 +12,7 @@
 #include <filesystem>
 
 #include "backend/cpu/cpu_backend.h"
-#include "model/golden.h"
+#include "model/golden/golden.h"
 #include "model/quantize.h"
 #include "model/weights.h"
 #include "reference/rounded_golden.h"

@@ -6,8 +6,8 @@
 #include <gtest/gtest.h>
 
 #include "backend/cuda/kernel_table.h"
-#include "model/golden.h"
-#include "model/synthetic.h"
+#include "model/checkpoint/synthetic.h"
+#include "model/golden/golden.h"
 #include "tests/backend/contract.h"
 #include "tests/backend/cuda/golden_agreement.h"
 #include "tests/backend/cuda/pretended.h"

@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "backend/cuda/cuda_backend.h"
-#include "model/golden.h"
+#include "model/golden/golden.h"
 #include "tests/backend/contract.h"
 #include "tests/backend/cuda/pretended.h"
 #include "tests/backend/draft_golden.h"

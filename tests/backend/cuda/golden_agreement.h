@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "backend/cuda/cuda_backend.h"
-#include "model/golden.h"
+#include "model/golden/golden.h"
 #include "tests/backend/fulfilment.h"
 #include "tests/folders.h"
 

@@ -13,7 +13,7 @@
 #include "backend/cpu/machine.h"
 #include "core/view.h"
 #include "model/batch.h"
-#include "model/draft_head.h"
+#include "model/draft_head/draft_head.h"
 
 namespace nibble::cpu {
 

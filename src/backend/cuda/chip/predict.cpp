@@ -16,7 +16,7 @@
 #include "backend/cuda/row_input.h"
 #include "core/check.h"
 #include "core/error.h"
-#include "model/share.h"
+#include "model/shares/share.h"
 
 namespace nibble::cuda {
 namespace {

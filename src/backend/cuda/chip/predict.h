@@ -22,11 +22,11 @@ namespace nibble::cuda {
 std::vector<PredictedTime> predict(const ChipSpeeds& chip, const Target& target, const Config& config,
                                    const StorageFormats& formats, const PredictedStep& step);
 
-// The same of a chip by its name (caps.h), with what it is; of several that share the model as own.parts says (model/share.h). Throws
+// The same of a chip by its name (caps.h), with what it is; of several that share the model as own.parts says (model/shares/share.h). Throws
 // InputError where they cannot share it, or where their link is not known.
 //
 // A step takes as long as the longest of its shares, and its sums. Of whole experts that is the share in which each layer has the largest load
-// that is expected (model/expert_load.h). Each GPU sends what it has to all others (ranks/protocol.h): of m bytes, with their tags, over N GPUs
+// that is expected (model/shares/expert_load.h). Each GPU sends what it has to all others (ranks/protocol.h): of m bytes, with their tags, over N GPUs
 // a sum takes
 //
 //   a + (N - 1) m / w

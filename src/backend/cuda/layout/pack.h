@@ -41,7 +41,7 @@ void pack(Stream stream, const PackMxfp4Args& args);
 // A row's scale is that of all its stored columns, so that the shares of a matrix are those of the quantised whole.
 void quantise(Stream stream, const PackBf16Args& args);
 
-// Generates synthetic weights (model/synthetic.h): words (random(seed, i) & mask) + base.
+// Generates synthetic weights (model/checkpoint/synthetic.h): words (random(seed, i) & mask) + base.
 struct FillArgs {
   uint64_t* to;
   size_t first_word, num_words;

@@ -19,8 +19,8 @@
 #include "backend/cuda/step_graph.h"
 #include "backend/cuda/tune/step_kernels.h"
 #include "core/error.h"
-#include "model/share.h"
-#include "model/synthetic.h"
+#include "model/checkpoint/synthetic.h"
+#include "model/shares/share.h"
 
 namespace nibble::cuda {
 namespace {

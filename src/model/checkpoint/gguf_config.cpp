@@ -1,0 +1,259 @@
+#include "model/checkpoint/gguf_config.h"
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "core/error.h"
+#include "formats/container_error.h"
+
+namespace nibble {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr std::string_view kArchitecture{"gpt-oss"}, kConfigPrefix{"gpt-oss."};
+
+// Keys without their prefix. A key that is not listed may change what the model computes, and is refused.
+constexpr std::string_view kKnownKeys[] = {"block_count",
+                                           "context_length",
+                                           "embedding_length",
+                                           "feed_forward_length",
+                                           "expert_feed_forward_length",
+                                           "attention.head_count",
+                                           "attention.head_count_kv",
+                                           "attention.key_length",
+                                           "attention.value_length",
+                                           "attention.layer_norm_rms_epsilon",
+                                           "attention.sliding_window",
+                                           "attention.sliding_window_pattern",
+                                           "expert_count",
+                                           "expert_used_count",
+                                           "vocab_size",
+                                           "rope.dimension_count",
+                                           "rope.freq_base",
+                                           "rope.freq_base_swa",
+                                           "rope.scaling.type",
+                                           "rope.scaling.factor",
+                                           "rope.scaling.original_context_length",
+                                           "rope.scaling.finetuned",
+                                           "rope.scaling.yarn_beta_fast",
+                                           "rope.scaling.yarn_beta_slow"};
+
+// Reads values by key; its errors name file and key.
+class ConfigReader {
+ public:
+  explicit ConfigReader(const Gguf& gguf) : gguf_(gguf) {}
+
+  const GgufValue* find(std::string_view key) const {
+    return gguf_.value(std::string(kConfigPrefix) + std::string(key));
+  }
+
+  int64_t integer(std::string_view key) const {
+    const GgufValue* value = find(key);
+    const std::optional<int64_t> number = value ? value->integer() : std::nullopt;
+    if (!number) refuse(key, value ? "is no whole number" : "is missing");
+    return *number;
+  }
+  double number(std::string_view key) const {
+    const GgufValue* value = find(key);
+    const std::optional<double> number = value ? value->number() : std::nullopt;
+    if (!number || !std::isfinite(*number)) refuse(key, value ? "is no finite number" : "is missing");
+    return *number;
+  }
+  double number_or(std::string_view key, double otherwise) const {
+    return find(key) ? number(key) : otherwise;
+  }
+  // A key that repeats another one, if it is present, must have the same value: nibble knows no model where they
+  // differ.
+  void must_be(std::string_view key, double expected) const {
+    if (find(key) && number(key) != expected)
+      refuse(key, fmt::format("is {}; accepted: {}", number(key), expected));
+  }
+  std::string text_or(std::string_view key, std::string_view otherwise) const {
+    const GgufValue* value = find(key);
+    if (!value) return std::string(otherwise);
+    const std::optional<std::string_view> text = value->text();
+    if (!text) refuse(key, "is no string");
+    return std::string(*text);
+  }
+
+  [[noreturn]] void refuse(std::string_view key, const std::string& why) const {
+    throw InputError("{}: metadata '{}{}' {}", path(), kConfigPrefix, key, why);
+  }
+  std::string path() const { return gguf_.files[0].string(); }
+
+ private:
+  const Gguf& gguf_;
+};
+
+void check_architecture(const Gguf& gguf) {
+  const GgufValue* value = gguf.value("general.architecture");
+  const std::optional<std::string_view> name = value ? value->text() : std::nullopt;
+  if (name == kArchitecture) return;
+  throw InputError("{}: 'general.architecture' is {}; accepted: \"{}\"{}", gguf.files[0].string(),
+                   name ? in_quotes(*name) : "missing", kArchitecture,
+                   name == "gptoss" ? " (this is Ollama's spelling, whose tensors have other names: take the "
+                                      "file from which it was made)"
+                                    : "");
+}
+
+void check_keys(const Gguf& gguf) {
+  for (const auto& [key, value] : gguf.metadata)
+    if (key.starts_with(kConfigPrefix) &&
+        std::ranges::find(kKnownKeys, key.substr(kConfigPrefix.size())) == std::end(kKnownKeys))
+      throw InputError("{}: metadata {} are unknown, and may change what the model computes",
+                       gguf.files[0].string(), in_quotes(key));
+}
+
+// The pattern is a period p (the last of each p layers is full) or a boolean for each layer. The default is a period
+// of 2.
+Json layer_types(const ConfigReader& reader, int64_t num_layers) {
+  constexpr std::string_view kKey{"attention.sliding_window_pattern"};
+  constexpr int64_t kDefaultPeriod{2}, kMostLayers{1 << 16};  // config.json's rules are stricter
+  if (num_layers < 1 || num_layers > kMostLayers) reader.refuse("block_count", "is no number of layers");
+  const GgufValue* value = reader.find(kKey);
+  std::vector<int64_t> slides;
+  if (value && value->type == GgufType::kArray) {
+    const auto flags = value->element_type == GgufType::kBool ? value->integers() : std::nullopt;
+    if (!flags || flags->size() != static_cast<size_t>(num_layers))
+      reader.refuse(kKey, fmt::format("is no list of {} booleans, nor a number", num_layers));
+    slides = *flags;
+  } else {
+    const int64_t period = value ? reader.integer(kKey) : kDefaultPeriod;
+    if (period < 1) reader.refuse(kKey, fmt::format("is {}; accepted: 1 and more", period));
+    for (int64_t i = 0; i < num_layers; ++i) slides.push_back(i % period < period - 1);
+  }
+  Json types = Json::array();
+  for (const int64_t slide : slides) types.push_back(slide ? "sliding_attention" : "full_attention");
+  return types;
+}
+
+Json rope_scaling(const ConfigReader& reader) {
+  const std::string type = reader.text_or("rope.scaling.type", "none");
+  if (type == "none") return {{"rope_type", "default"}};
+  if (type != "yarn")
+    reader.refuse("rope.scaling.type", fmt::format("is {}; accepted: yarn, none", in_quotes(type)));
+  return {{"rope_type", "yarn"},
+          {"factor", reader.number("rope.scaling.factor")},
+          {"original_max_position_embeddings", reader.integer("rope.scaling.original_context_length")},
+          {"beta_fast", reader.number_or("rope.scaling.yarn_beta_fast", 32)},
+          {"beta_slow", reader.number_or("rope.scaling.yarn_beta_slow", 1)},
+          {"truncate", false}};
+}
+
+// Files have one token, and some a list besides.
+Json eos(const Gguf& gguf) {
+  Json ids = Json::array();
+  const auto refuse = [&](std::string_view key) {
+    throw InputError("{}: metadata '{}' are no token ids", gguf.files[0].string(), key);
+  };
+  constexpr std::string_view kOne{"tokenizer.ggml.eos_token_id"}, kMany{"tokenizer.ggml.eos_token_ids"};
+  if (const GgufValue* value = gguf.value(kOne)) {
+    if (!value->integer()) refuse(kOne);
+    ids.push_back(*value->integer());
+  }
+  if (const GgufValue* value = gguf.value(kMany)) {
+    const auto list = value->integers();
+    if (!list) refuse(kMany);
+    for (const int64_t id : *list)
+      if (std::ranges::find(ids, Json(id)) == ids.end()) ids.push_back(id);
+  }
+  return ids;
+}
+
+// Counts the rows of the embedding: the file's list of tokens may be shorter or absent.
+uint64_t vocab_size(const Gguf& gguf) {
+  const GgufTensor* embedding = gguf.find("token_embd.weight");
+  if (!embedding || embedding->shape.size() != 2)
+    throw InputError("{}: has no matrix 'token_embd.weight'; all files of the model are needed",
+                     gguf.files[0].string());
+  return embedding->shape[0];
+}
+
+}  // namespace
+
+Config gguf_config(const Gguf& gguf) {
+  check_architecture(gguf);
+  check_keys(gguf);
+  const ConfigReader reader(gguf);
+  Json config{{"model_type", "gpt_oss"},
+              {"num_hidden_layers", reader.integer("block_count")},
+              {"hidden_size", reader.integer("embedding_length")},
+              {"intermediate_size", reader.integer("expert_feed_forward_length")},
+              {"num_attention_heads", reader.integer("attention.head_count")},
+              {"num_key_value_heads", reader.integer("attention.head_count_kv")},
+              {"head_dim", reader.integer("attention.key_length")},
+              {"num_local_experts", reader.integer("expert_count")},
+              {"num_experts_per_tok", reader.integer("expert_used_count")},
+              {"vocab_size", vocab_size(gguf)},
+              {"max_position_embeddings", reader.integer("context_length")},
+              {"sliding_window", reader.integer("attention.sliding_window")},
+              {"layer_types", layer_types(reader, reader.integer("block_count"))},
+              {"rms_norm_eps", reader.number("attention.layer_norm_rms_epsilon")},
+              {"rope_theta", reader.number("rope.freq_base")},
+              {"rope_scaling", rope_scaling(reader)},
+              {"eos_token_id", eos(gguf)}};
+  const auto head_dim = static_cast<double>(reader.integer("attention.key_length"));
+  reader.must_be("attention.value_length", head_dim);
+  reader.must_be("rope.dimension_count", head_dim);
+  reader.must_be("rope.freq_base_swa", reader.number("rope.freq_base"));
+  reader.must_be("vocab_size", static_cast<double>(vocab_size(gguf)));
+  return parse_config(config.dump(),
+                      fmt::format("{}: its metadata, in the words of a config.json", reader.path()));
+}
+
+void add_config(const Config& config, const std::string& origin, GgufMetadata& metadata) {
+  if (config.swiglu_limit != Config{}.swiglu_limit)
+    throw InputError("{}: has the SwiGLU limit {}; GGUF has no key for it and takes {}", origin,
+                     config.swiglu_limit, Config{}.swiglu_limit);
+  if (config.rope.factor != 1 && config.rope.truncate)
+    throw InputError("{}: has YaRN with truncation; GGUF has no key for it and takes none", origin);
+  const auto key = [](std::string_view name) { return std::string(kConfigPrefix) + std::string(name); };
+  const auto add = [&](std::string_view name, int value) {
+    metadata.add(key(name), static_cast<uint32_t>(value));
+  };
+  const auto add_float = [&](std::string_view name, double value) {
+    if (static_cast<double>(static_cast<float>(value)) != value)
+      throw InputError("{}: {} is {}, which GGUF's float32 does not hold", origin, name, value);
+    metadata.add(key(name), static_cast<float>(value));
+  };
+  metadata.add("general.architecture", kArchitecture);
+  metadata.add("general.type", std::string_view("model"));
+  metadata.add("general.quantization_version", uint32_t{2});
+  add("block_count", config.num_layers);
+  add("context_length", config.max_context);
+  add("embedding_length", config.hidden);
+  add("feed_forward_length", config.intermediate);
+  add("expert_feed_forward_length", config.intermediate);
+  add("attention.head_count", config.num_heads);
+  add("attention.head_count_kv", config.num_kv_heads);
+  add("attention.key_length", config.head_dim);
+  add("attention.value_length", config.head_dim);
+  metadata.add(key("attention.layer_norm_rms_epsilon"), config.rms_eps);
+  add("attention.sliding_window", config.window);
+  std::vector<uint8_t> slides;
+  bool alternates = true;
+  for (const LayerKind kind : config.layer_kinds) {
+    slides.push_back(kind == LayerKind::kSliding);
+    alternates &= slides.back() == slides.size() % 2;
+  }
+  if (!alternates) metadata.add_booleans(key("attention.sliding_window_pattern"), slides);
+  add("expert_count", config.num_experts);
+  add("expert_used_count", config.experts_per_token);
+  add("vocab_size", config.vocab);
+  add_float("rope.freq_base", config.rope.theta);
+  if (config.rope.factor != 1) {
+    metadata.add(key("rope.scaling.type"), std::string_view("yarn"));
+    add_float("rope.scaling.factor", config.rope.factor);
+    add("rope.scaling.original_context_length", config.rope.original_context);
+    add_float("rope.scaling.yarn_beta_fast", config.rope.beta_fast);
+    add_float("rope.scaling.yarn_beta_slow", config.rope.beta_slow);
+  }
+  if (config.eos.empty()) return;
+  metadata.add("tokenizer.ggml.eos_token_id", static_cast<uint32_t>(config.eos[0]));
+  if (config.eos.size() > 1)
+    metadata.add("tokenizer.ggml.eos_token_ids", std::vector<int32_t>(config.eos.begin(), config.eos.end()));
+}
+
+}  // namespace nibble

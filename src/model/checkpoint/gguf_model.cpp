@@ -1,0 +1,248 @@
+#include "model/checkpoint/gguf_model.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "core/buffer.h"
+#include "core/error.h"
+#include "core/log.h"
+#include "formats/ggml_blocks.h"
+#include "formats/mxfp4.h"
+#include "model/checkpoint/gguf_config.h"
+#include "model/convert_blocks.h"
+
+namespace nibble {
+namespace {
+
+struct FieldName {
+  std::string_view huggingface, gguf;  // without the layer's prefix
+};
+constexpr FieldName kNames[] = {
+    {"model.embed_tokens.weight", "token_embd.weight"},
+    {"model.norm.weight", "output_norm.weight"},
+    {"lm_head.weight", "output.weight"},
+    {"input_layernorm.weight", "attn_norm.weight"},
+    {"self_attn.q_proj.weight", "attn_q.weight"},
+    {"self_attn.q_proj.bias", "attn_q.bias"},
+    {"self_attn.k_proj.weight", "attn_k.weight"},
+    {"self_attn.k_proj.bias", "attn_k.bias"},
+    {"self_attn.v_proj.weight", "attn_v.weight"},
+    {"self_attn.v_proj.bias", "attn_v.bias"},
+    {"self_attn.sinks", "attn_sinks.weight"},
+    {"self_attn.o_proj.weight", "attn_output.weight"},
+    {"self_attn.o_proj.bias", "attn_output.bias"},
+    {"post_attention_layernorm.weight", "post_attention_norm.weight"},
+    {"mlp.router.weight", "ffn_gate_inp.weight"},
+    {"mlp.router.bias", "ffn_gate_inp.bias"},
+    {"mlp.experts.gate_up_proj_blocks", "ffn_gate_exps.weight"},
+    {"mlp.experts.gate_up_proj_scales", "ffn_gate_exps.weight"},
+    {"mlp.experts.gate_up_proj_bias", "ffn_gate_exps.bias"},
+    {"mlp.experts.down_proj_blocks", "ffn_down_exps.weight"},
+    {"mlp.experts.down_proj_scales", "ffn_down_exps.weight"},
+    {"mlp.experts.down_proj_bias", "ffn_down_exps.bias"},
+};
+constexpr std::string_view kLayers{"model.layers."}, kGateUp{".mlp.experts.gate_up_proj"};
+
+bool is_experts(const TensorSpec& spec) {
+  return spec.kind == TensorKind::kCodes || spec.kind == TensorKind::kScales;
+}
+bool is_vector(const TensorSpec& spec) { return spec.kind != TensorKind::kDense && !is_experts(spec); }
+bool is_gate_up(const TensorSpec& spec) { return spec.name.find(kGateUp) != std::string::npos; }
+
+// A tensor's shape in GGUF, in elements: codes and scales are one matrix for each expert; gate and up have half of
+// the rows each.
+Shape gguf_shape(const TensorSpec& spec) {
+  Shape shape = spec.shape;
+  if (is_experts(spec)) shape = {shape[0], shape[1], shape[2] * kMxfp4BlockSize};
+  if (is_gate_up(spec)) shape[1] /= 2;
+  return shape;
+}
+
+size_t row_bytes(GgmlType type, uint64_t cols) { return cols / block_elements(type) * block_bytes(type); }
+
+}  // namespace
+
+GgufName gguf_name(const TensorSpec& spec) {
+  std::string_view field = spec.name;
+  std::string prefix;
+  if (field.starts_with(kLayers)) {
+    const size_t dot = field.find('.', kLayers.size());
+    prefix = fmt::format("blk.{}.", field.substr(kLayers.size(), dot - kLayers.size()));
+    field.remove_prefix(dot + 1);
+  }
+  const auto* row = std::ranges::find(kNames, field, &FieldName::huggingface);
+  NIBBLE_CHECK(row != std::end(kNames), "no GGUF name for {}", spec.name);
+  GgufName name{prefix + std::string(row->gguf), {}};
+  if (is_gate_up(spec)) {
+    name.up = name.name;
+    name.up.replace(name.up.find("gate"), 4, "up");
+  }
+  return name;
+}
+
+GgufModel::GgufModel(const std::filesystem::path& path)
+    : gguf_(open_gguf(path)), config_(gguf_config(gguf_)) {
+  std::unordered_set<const GgufTensor*> used;
+  for (const TensorSpec& spec : tensor_specs(config_)) {
+    const Place where = place(spec);
+    check(spec, where);
+    used.insert({where.tensor, where.up});
+  }
+  for (const GgufTensor& tensor : gguf_.tensors)
+    if (!used.contains(&tensor))
+      throw InputError("{}: tensor '{}' has no place in the model that the metadata describe ({} layers)",
+                       gguf_.files[tensor.file_index].string(), tensor.name, config_.num_layers);
+}
+
+const GgufTensor* GgufModel::find(const std::string& name, const Shape& shape) const {
+  const GgufTensor* tensor = gguf_.find(name);
+  if (!tensor)
+    throw InputError(
+        "{}: tensor '{}' is missing among the {} that are there; all files of the model are needed",
+        gguf_.files[0].string(), name, gguf_.tensors.size());
+  if (tensor->shape != shape)
+    throw InputError("{}: tensor '{}' is {} {}, the metadata need {}",
+                     gguf_.files[tensor->file_index].string(), name, nibble::name(tensor->type),
+                     tensor->shape, shape);
+  return tensor;
+}
+
+// Some files hold q, k and v as rows of one tensor.
+GgufModel::Place GgufModel::place(const TensorSpec& spec) const {
+  const GgufName name = gguf_name(spec);
+  const Shape shape = gguf_shape(spec);
+  constexpr std::string_view kSeparate[] = {"attn_q.", "attn_k.", "attn_v."};
+  const auto rows = [&](int num_heads) { return static_cast<uint64_t>(num_heads * config_.head_dim); };
+  const uint64_t first_rows[] = {0, rows(config_.num_heads), rows(config_.num_heads + config_.num_kv_heads)};
+  for (size_t i = 0; i < std::size(kSeparate) && !gguf_.find(name.name); ++i) {
+    const size_t at = name.name.find(kSeparate[i]);
+    if (at == std::string::npos) continue;
+    std::string fused = name.name;
+    fused.replace(at, kSeparate[i].size(), "attn_qkv.");
+    if (!gguf_.find(fused)) break;
+    Shape all = shape;
+    all[0] = rows(config_.num_heads + 2 * config_.num_kv_heads);
+    return {find(fused, all), first_rows[i], nullptr};
+  }
+  return {find(name.name, shape), 0, name.up.empty() ? nullptr : find(name.up, shape)};
+}
+
+void GgufModel::check(const TensorSpec& spec, const Place& place) const {
+  for (const GgufTensor* tensor : {place.tensor, place.up}) {
+    if (!tensor) continue;
+    const auto refuse = [&](std::string_view what) {
+      throw InputError("{}: tensor '{}' is {}; {}", gguf_.files[tensor->file_index].string(), tensor->name,
+                       name(tensor->type), what);
+    };
+    if (is_experts(spec) && tensor->type != GgmlType::kMxfp4)
+      refuse("nibble has kernels for experts in MXFP4 alone");
+    if (is_vector(spec) && tensor->type != GgmlType::kF32 && tensor->type != GgmlType::kF16 &&
+        tensor->type != GgmlType::kBf16)
+      refuse("accepted for norms, biases and sinks: F32, F16, BF16");
+  }
+}
+
+StoredTensor GgufModel::stored(const TensorSpec& spec) const {
+  if (is_experts(spec)) return {nullptr, DType::kU8};
+  const Place where = place(spec);
+  const GgmlType type = where.tensor->type;
+  const bool is_as_used = type == GgmlType::kBf16 || (is_vector(spec) && type == GgmlType::kF32);
+  if (where.up || !is_as_used) return {nullptr, is_vector(spec) ? DType::kF32 : DType::kBf16};
+  const uint64_t cols = is_vector(spec) ? 1 : spec.shape[1];
+  return {where.tensor->data.data() + where.first_row * row_bytes(type, cols),
+          type == GgmlType::kF32 ? DType::kF32 : DType::kBf16};
+}
+
+Blocks GgufModel::blocks(const TensorSpec& spec) const {
+  const Place where = place(spec);
+  const GgmlType type = where.tensor->type;
+  const uint64_t cols = is_experts(spec) ? spec.shape[2] * kMxfp4BlockSize : spec.shape[1];
+  return {type, where.tensor->data.data() + where.first_row * row_bytes(type, cols),
+          where.up ? where.up->data.data() : nullptr};
+}
+
+size_t GgufModel::num_bytes(const TensorSpec& spec) const {
+  return *num_elements(spec.shape) * static_cast<size_t>(num_bits(stored(spec).dtype)) / 8;
+}
+
+GgmlType GgufModel::type(const TensorSpec& spec) const { return place(spec).tensor->type; }
+
+bool GgufModel::convert(const TensorSpec& spec, std::byte* to, ThreadPool& pool) const {
+  if (is_experts(spec)) {
+    const uint64_t rows = spec.shape[0] * spec.shape[1], cols = spec.shape[2] * kMxfp4BlockSize;
+    auto* bytes = reinterpret_cast<uint8_t*>(to);
+    const bool is_codes = spec.kind == TensorKind::kCodes;
+    to_mxfp4(blocks(spec), rows, cols, is_codes ? bytes : nullptr, is_codes ? nullptr : bytes, pool);
+    return true;
+  }
+  if (!is_vector(spec))
+    return to_bf16(blocks(spec), spec.shape[0], spec.shape[1], reinterpret_cast<Bf16*>(to), pool);
+  convert_vector(spec, reinterpret_cast<float*>(to));
+  return true;
+}
+
+void GgufModel::convert_vector(const TensorSpec& spec, float* values) const {
+  const Place where = place(spec);
+  const GgmlType type = where.tensor->type;
+  const size_t count = *num_elements(spec.shape);
+  if (!where.up) {
+    const size_t first = row_bytes(type, where.first_row);
+    dequantise(type, where.tensor->data.subspan(first, row_bytes(type, count)), {values, count});
+    return;
+  }
+  std::vector<float> half(count / 2);
+  for (const size_t i : {0u, 1u}) {
+    const GgufTensor& from = i == 0 ? *where.tensor : *where.up;
+    dequantise(from.type, from.data, half);
+    for (size_t j = 0; j < half.size(); ++j) values[2 * j + i] = half[j];
+  }
+}
+
+TensorSource open_gguf_source(const std::filesystem::path& path) {
+  struct Opened {
+    explicit Opened(const std::filesystem::path& file) : model(file) {}
+    GgufModel model;
+    ThreadPool pool{0};
+  };
+  const auto opened = std::make_shared<Opened>(path);
+  const auto read = [opened](const TensorSpec& spec, Buffer& room) {
+    StoredTensor stored = opened->model.stored(spec);
+    if (stored.data) return stored;
+    const size_t bytes = opened->model.num_bytes(spec);
+    if (room.bytes() < bytes) room = Buffer(bytes);
+    if (!opened->model.convert(spec, room.data(), opened->pool))
+      log::info("{}: {} to BF16, rounded to nearest", spec.name, name(opened->model.type(spec)));
+    return StoredTensor{room.data(), stored.dtype};
+  };
+  return {.config = opened->model.config(),
+          .name = path.string(),
+          .dtype = [opened](const TensorSpec& spec) { return opened->model.stored(spec).dtype; },
+          .read = read};
+}
+
+Weights open_gguf_weights(const std::filesystem::path& path) {
+  struct Opened {
+    explicit Opened(const std::filesystem::path& file) : model(file) {}
+    GgufModel model;
+    std::vector<Buffer> vectors;
+  };
+  const auto opened = std::make_shared<Opened>(path);
+  const GgufModel& model = opened->model;
+  Weights weights = bind_weights(model.config(), [&](const TensorSpec& spec) -> DescribedTensor {
+    const StoredTensor stored = model.stored(spec);
+    if (stored.data || spec.kind == TensorKind::kScales) return stored;
+    if (!is_vector(spec)) return model.blocks(spec);
+    Buffer& vector = opened->vectors.emplace_back(model.num_bytes(spec));
+    model.convert_vector(spec, vector.as<float>());
+    return StoredTensor{vector.data(), stored.dtype};
+  });
+  weights.source = path.string();
+  weights.files = model.gguf().mapped;
+  weights.storage = opened;
+  return weights;
+}
+
+}  // namespace nibble

@@ -1,0 +1,200 @@
+// Finds the tensors of a checkpoint by Hugging Face's or OpenAI's names, and refuses those that do not fit its
+// configuration.
+#include <optional>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <unordered_set>
+
+#include "core/error.h"
+#include "formats/container.h"
+#include "model/bind_weights.h"
+#include "model/checkpoint/gguf_model.h"
+#include "model/config.h"
+#include "model/weights.h"
+
+namespace nibble {
+namespace {
+
+namespace fs = std::filesystem;
+
+// The place of a tensor in a file: a stored tensor's name and shape, and the first row in it.
+struct Place {
+  std::string name;
+  Shape shape;
+  uint64_t first_row;
+};
+
+struct OpenAiName {
+  std::string_view huggingface, openai;  // without the layer's prefix
+};
+constexpr OpenAiName kOpenAiNames[] = {
+    {"model.embed_tokens.weight", "embedding.weight"},
+    {"model.norm.weight", "norm.scale"},
+    {"lm_head.weight", "unembedding.weight"},
+    {"input_layernorm.weight", "attn.norm.scale"},
+    {"self_attn.q_proj.weight", "attn.qkv.weight"},
+    {"self_attn.q_proj.bias", "attn.qkv.bias"},
+    {"self_attn.k_proj.weight", "attn.qkv.weight"},
+    {"self_attn.k_proj.bias", "attn.qkv.bias"},
+    {"self_attn.v_proj.weight", "attn.qkv.weight"},
+    {"self_attn.v_proj.bias", "attn.qkv.bias"},
+    {"self_attn.sinks", "attn.sinks"},
+    {"self_attn.o_proj.weight", "attn.out.weight"},
+    {"self_attn.o_proj.bias", "attn.out.bias"},
+    {"post_attention_layernorm.weight", "mlp.norm.scale"},
+    {"mlp.router.weight", "mlp.gate.weight"},
+    {"mlp.router.bias", "mlp.gate.bias"},
+    {"mlp.experts.gate_up_proj_blocks", "mlp.mlp1_weight.blocks"},
+    {"mlp.experts.gate_up_proj_scales", "mlp.mlp1_weight.scales"},
+    {"mlp.experts.gate_up_proj_bias", "mlp.mlp1_bias"},
+    {"mlp.experts.down_proj_blocks", "mlp.mlp2_weight.blocks"},
+    {"mlp.experts.down_proj_scales", "mlp.mlp2_weight.scales"},
+    {"mlp.experts.down_proj_bias", "mlp.mlp2_bias"},
+};
+
+std::string_view openai_name(std::string_view huggingface) {
+  for (const OpenAiName& row : kOpenAiNames)
+    if (row.huggingface == huggingface) return row.openai;
+  NIBBLE_CHECK(false, "no OpenAI name for {}", huggingface);
+}
+
+Place huggingface_place(const TensorSpec& spec, const Config&) { return {spec.name, spec.shape, 0}; }
+
+// "model.layers.7.self_attn.sinks" -> "block.7.attn.sinks". One tensor holds the rows of q, then those of k and of v.
+Place openai_place(const TensorSpec& spec, const Config& config) {
+  constexpr std::string_view kLayers{"model.layers."};
+  const std::string_view name = spec.name;
+  if (!name.starts_with(kLayers)) return {std::string(openai_name(name)), spec.shape, 0};
+  const size_t dot = name.find('.', kLayers.size());
+  const std::string_view layer = name.substr(kLayers.size(), dot - kLayers.size());
+  const std::string_view field = name.substr(dot + 1);
+  Place place{fmt::format("block.{}.{}", layer, openai_name(field)), spec.shape, 0};
+
+  const auto rows = [&](int num_heads) { return static_cast<uint64_t>(num_heads * config.head_dim); };
+  const uint64_t q_rows = rows(config.num_heads), kv_rows = rows(config.num_kv_heads);
+  if (place.name.find(".attn.qkv.") != std::string::npos) place.shape[0] = q_rows + 2 * kv_rows;
+  if (field.starts_with("self_attn.k_proj")) place.first_row = q_rows;
+  if (field.starts_with("self_attn.v_proj")) place.first_row = q_rows + kv_rows;
+  return place;
+}
+
+struct Naming {
+  std::string_view recognised_by;
+  Place (*place)(const TensorSpec& spec, const Config& config);
+};
+constexpr Naming kNamings[] = {
+    {"model.embed_tokens.weight", &huggingface_place},
+    {"embedding.weight", &openai_place},
+};
+
+// The tensors of a container; remembers which were located, so that the rest can be refused.
+class Checkpoint {
+ public:
+  Checkpoint(const Container& container, const Config& config, std::string source)
+      : container_(container), config_(config), source_(std::move(source)) {
+    for (const Naming& naming : kNamings)
+      if (!naming_ && container.find(naming.recognised_by)) naming_ = &naming;
+    if (!naming_)
+      throw InputError("{}: is no gpt-oss checkpoint: has neither '{}' (Hugging Face) nor '{}' (OpenAI)",
+                       source_, kNamings[0].recognised_by, kNamings[1].recognised_by);
+  }
+
+  StoredTensor locate(const TensorSpec& spec) {
+    const Place place = naming_->place(spec, config_);
+    const Tensor* tensor = container_.find(place.name);
+    if (!tensor) refuse_missing(spec, place);
+    const bool is_code = spec.dtype == DType::kU8;
+    const bool fits_dtype = tensor->dtype == spec.dtype || (!is_code && tensor->dtype == DType::kF32);
+    if (!fits_dtype || tensor->shape != place.shape)
+      throw InputError("{}: tensor '{}' is {} {}, config.json needs {} {}", file_of(*tensor), place.name,
+                       tensor->dtype, tensor->shape, is_code ? "U8" : "BF16 or F32", place.shape);
+    used_.insert(tensor);
+    const size_t row_bytes = tensor->data.size() / place.shape[0];
+    return {tensor->data.data() + place.first_row * row_bytes, tensor->dtype};
+  }
+
+  void refuse_unused() const {
+    for (const Tensor& tensor : container_.tensors)
+      if (!used_.contains(&tensor))
+        throw InputError(
+            "{}: {} of {} tensors have no place in the model that config.json describes ({} layers), '{}' "
+            "for "
+            "one; one of the two is of another model",
+            file_of(tensor), container_.tensors.size() - used_.size(), container_.tensors.size(),
+            config_.num_layers, tensor.name);
+  }
+
+ private:
+  std::string file_of(const Tensor& tensor) const { return container_.files[tensor.file_index].string(); }
+
+  [[noreturn]] void refuse_missing(const TensorSpec& spec, const Place& place) const {
+    constexpr std::string_view kBlocks{"_blocks"};
+    if (spec.kind == TensorKind::kCodes) {
+      const std::string dequantised = spec.name.substr(0, spec.name.size() - kBlocks.size());
+      if (const Tensor* tensor = container_.find(dequantised))
+        throw InputError(
+            "{}: '{}' is {} {}: experts that were expanded from MXFP4. nibble takes them as released, '{}' "
+            "and scales",
+            file_of(*tensor), dequantised, tensor->dtype, tensor->shape, place.name);
+    }
+    throw InputError(
+        "{}: tensor '{}' is missing among the {} that are there; all files of the checkpoint are needed, and "
+        "the config.json of the same model",
+        source_, place.name, container_.tensors.size());
+  }
+
+  const Container& container_;
+  const Config& config_;
+  std::string source_;
+  const Naming* naming_{nullptr};
+  std::unordered_set<const Tensor*> used_;
+};
+
+Config config_beside(const fs::path& folder) {
+  const fs::path file = folder / "config.json";
+  std::error_code error;
+  if (!fs::exists(file, error))
+    throw InputError("{}: there is no config.json beside the tensors", folder.string());
+  return read_config(file);
+}
+
+}  // namespace
+
+TensorSource open_source(const fs::path& path) {
+  if (is_gguf(path)) return open_gguf_source(path);
+  const bool is_folder = fs::is_directory(path);
+  struct Opened {
+    Container container;
+    Config config;
+  };
+  const auto opened = std::make_shared<Opened>();
+  opened->container = is_folder ? open_container_folder(path) : open_container(path);
+  opened->config = config_beside(is_folder ? path : fs::absolute(path).parent_path());
+  const auto checkpoint = std::make_shared<Checkpoint>(opened->container, opened->config, path.string());
+  for (const TensorSpec& spec : tensor_specs(opened->config)) checkpoint->locate(spec);
+  checkpoint->refuse_unused();
+  return {.config = opened->config,
+          .name = path.string(),
+          .dtype = [opened, checkpoint](const TensorSpec& spec) { return checkpoint->locate(spec).dtype; },
+          .read = [opened, checkpoint](const TensorSpec& spec, Buffer&) { return checkpoint->locate(spec); }};
+}
+
+Weights open_weights(const fs::path& path) {
+  std::error_code error;
+  if (!fs::exists(path, error)) throw InputError("{}: no such file or folder", path.string());
+  if (is_gguf(path)) return open_gguf_weights(path);
+  const bool is_folder = fs::is_directory(path, error);
+  const Container container = is_folder ? open_container_folder(path) : open_container(path);
+  const Config config = config_beside(is_folder ? path : fs::absolute(path).parent_path());
+
+  Checkpoint checkpoint(container, config, path.string());
+  Weights weights = bind_weights(config, [&](const TensorSpec& spec) { return checkpoint.locate(spec); });
+  checkpoint.refuse_unused();
+  weights.source = path.string();
+  weights.storage = container.storage;
+  weights.files = container.mapped;
+  return weights;
+}
+
+}  // namespace nibble
