@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <cstring>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -14,7 +15,7 @@
 #include "engine/engine.h"
 #include "grammar/languages/schema/json_schema.h"
 #include "grammar/matching/text_constraint.h"
-#include "model/draft_head.h"
+#include "model/draft_head/draft_head.h"
 #include "model/weights.h"
 #include "tests/engine/answers.h"
 #include "tests/engine/toy_drafter.h"
@@ -124,6 +125,12 @@ class SpeculationOnBackend : public testing::TestWithParam<SpeculatingBackend> {
                                                           .max_batch_tokens = model.max_batch_tokens,
                                                           .num_threads = 1});
     return model;
+  }
+
+  // Those of the backend's row, or as many as NIBBLE_MIXED_REQUESTS says: a thousand take minutes.
+  static size_t num_requests() {
+    const char* const asked = std::getenv("NIBBLE_MIXED_REQUESTS");
+    return asked ? std::stoul(asked) : GetParam().num_requests;
   }
 
   // All at once.
@@ -236,7 +243,7 @@ class SpeculationOnBackend : public testing::TestWithParam<SpeculatingBackend> {
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(SpeculationOnBackend);
 
 TEST_P(SpeculationOnBackend, MixedRequestsAreAnsweredToTheBitAsWithout) {
-  const std::vector<Asked> all = mixed_requests(GetParam().num_requests, GetParam().max_tokens);
+  const std::vector<Asked> all = mixed_requests(num_requests(), GetParam().max_tokens);
   const Served plain = serve(all, {});
   EXPECT_EQ(plain.state.drafts.num_drafts, 0u);
   const Served known = serve(all, drafts_of(oracle(all, plain), 9));
@@ -263,7 +270,7 @@ TEST_P(SpeculationOnBackend, MixedRequestsAreAnsweredToTheBitAsWithout) {
 // Trees of drafts, and on the way the same as above.
 TEST_P(SpeculationOnBackend, MixedRequestsAreAnsweredToTheBitWithTrees) {
   if (!GetParam().takes_trees) GTEST_SKIP() << "drafts are chains here";
-  const std::vector<Asked> all = mixed_requests(GetParam().num_requests, GetParam().max_tokens);
+  const std::vector<Asked> all = mixed_requests(num_requests(), GetParam().max_tokens);
   const Served plain = serve(all, {});
   const Served known = serve(all, drafts_of(oracle(all, plain), 12, 3));
   expect_same(known, plain);
