@@ -4,33 +4,23 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <atomic>
 #include <mutex>
-#include <optional>
 #include <random>
-#include <semaphore>
 #include <set>
 #include <stdexcept>
 #include <thread>
 
 #include "core/error.h"
-#include "tests/engine/stop_oracle.h"
 #include "tests/engine/toy_engine.h"
 #include "tests/error_of.h"
 
 namespace nibble {
 namespace {
 
-using testing::ElementsAre;
 using testing::HasSubstr;
 
-TokenId special(const char* name) { return tokenizer().special(name).value(); }
-
-class EngineEnd : public EngineAnswers {};
-class EngineText : public EngineAnswers {};
 class EngineFault : public EngineAnswers {};
 class EnginePrefix : public EngineAnswers {};
-class EngineCancel : public EngineAnswers {};
 
 TEST_P(EngineAnswers, AnswersWithWhatTheModelSays) {
   Toy toy;
@@ -170,146 +160,6 @@ TEST_P(EngineAnswers, ServesFirstComeFirstServed) {
   for (int n = 0; n < 20; ++n) asked.push_back(toy.engine.submit(random_request(random)));
   toy.answers.wait_for(asked.back());
   EXPECT_EQ(toy.answers.ends(), asked);
-}
-
-// ---- how an answer ends ----
-
-TEST_P(EngineEnd, AStopTokenIsReportedAndAddsNoText) {
-  const Answer ordinary = answer_with(tokens_of("abcdef"), {.max_tokens = 6, .tokens = tokens_of("zd")});
-  EXPECT_EQ(ordinary.tokens, tokens_of("abcd"));
-  EXPECT_EQ(ordinary.text, "abc");
-  EXPECT_EQ(ordinary.finished->reason, FinishReason::kStopToken);
-
-  const TokenId end = special("<|return|>");
-  const Answer control =
-      answer_with(tokens_of("a") + Tokens{end} + tokens_of("b"), {.max_tokens = 3, .tokens = {end}});
-  EXPECT_EQ(control.tokens, tokens_of("a") + Tokens{end});
-  EXPECT_EQ(control.text, "a");
-}
-
-TEST_P(EngineEnd, AStopStringEndsTheTextBeforeItAcrossTokens) {
-  const Answer answer =
-      answer_with(tokens_of("one STOP two"), {.max_tokens = 12, .strings = {"STOP", "two"}});
-  EXPECT_EQ(answer.text, "one ");
-  EXPECT_EQ(answer.tokens, tokens_of("one STOP"));
-  EXPECT_EQ(answer.finished->reason, FinishReason::kStopString);
-  EXPECT_THAT(answer.pieces, ElementsAre("o", "n", "e", " ", "", "", "", ""));
-}
-
-TEST_P(EngineEnd, TextThatMightBecomeAStopStringWaitsUntilItCannot) {
-  const Answer answer = answer_with(tokens_of("a STO!"), {.max_tokens = 6, .strings = {"STOP"}});
-  EXPECT_THAT(answer.pieces, ElementsAre("a", " ", "", "", "", "STO!"));
-  const Answer cut = answer_with(tokens_of("a ST"), {.max_tokens = 4, .strings = {"STOP"}});
-  EXPECT_EQ(cut.finished->text, "ST");
-  EXPECT_EQ(cut.text, "a ST");
-  EXPECT_EQ(cut.finished->reason, FinishReason::kMaxTokens);
-}
-
-TEST_P(EngineEnd, TheStopIsKeptWhereThatIsAskedFor) {
-  EXPECT_EQ(
-      answer_with(tokens_of("abcdef"), {.max_tokens = 6, .tokens = tokens_of("d"), .keeps_stop = true}).text,
-      "abcd");
-  EXPECT_EQ(
-      answer_with(tokens_of("one STOP two"), {.max_tokens = 12, .strings = {"STOP"}, .keeps_stop = true})
-          .text,
-      "one STOP");
-}
-
-TEST_P(EngineEnd, NothingEndsAnAnswerBeforeItsLeastTokens) {
-  Toy toy;
-  GenerationRequest asked = request(tokens_of("x"), 60);
-  asked.stop.tokens = tokens_of("abcdef");
-  EXPECT_LT(toy.ask(asked).tokens.size(), 10u);
-  asked.stop.min_tokens = 30;
-  EXPECT_GE(toy.ask(asked).tokens.size(), 31u);
-  // Stop strings are looked for in the text behind them.
-  EXPECT_EQ(answer_with(tokens_of("ab ab ab"), {.max_tokens = 8, .min_tokens = 4, .strings = {"ab"}}).text,
-            "ab ab ");
-}
-
-TEST_P(EngineEnd, AnAnswerWithoutATokenThatItMayHaveFailsAlone) {
-  Toy toy;
-  GenerationRequest asked = request(tokens_of("x"), 60);
-  asked.bans = {.allowed = std::make_shared<Tokens>(tokens_of("ab")),
-                .runs = {tokens_of("a"), tokens_of("bb")}};
-  const Answer& answer = toy.ask(asked);
-  EXPECT_EQ(answer.tokens, tokens_of("b"));
-  ASSERT_TRUE(answer.failed);
-  EXPECT_THAT(answer.failed->message, HasSubstr("every token is banned at position 1"));
-  EXPECT_TRUE(toy.ask(request(tokens_of("x"), 5)).finished);
-}
-
-TEST_P(EngineEnd, AStopStringOfManyBytesIsFoundAcrossTheTokensOfItsCharacters) {
-  const Answer answer =
-      answer_with(tokens_of("caf\u00e9 \U0001F600!"), {.max_tokens = 11, .strings = {"\U0001F600"}});
-  EXPECT_EQ(answer.text, "caf\u00e9 ");
-  EXPECT_EQ(answer.finished->reason, FinishReason::kStopString);
-  EXPECT_EQ(answer.tokens.size(), 10u);
-}
-
-TEST_P(EngineEnd, StopStringsCutRandomTextWhereSearchingItWouldCut) {
-  Toy toy;
-  int num_stopped = 0;
-  for (int n = 0; n < 60; ++n) {
-    GenerationRequest asked = request({n}, 80);
-    const std::string whole = text_of(run_alone(asked));
-    asked.stop.strings = {"abc", "cdef", "fffa"};
-    const Answer& answer = toy.ask(asked);
-    const StoppedText expected = cut_at_stop(whole, asked.stop.strings);
-    EXPECT_EQ(answer.text, expected.text);
-    EXPECT_EQ(answer.finished->reason == FinishReason::kStopString, expected.has_stopped);
-    num_stopped += expected.has_stopped;
-  }
-  EXPECT_GT(num_stopped, 10);
-  EXPECT_LT(num_stopped, 60);
-}
-
-TEST_P(EngineEnd, WithoutMaxTokensTheContextIsFilled) {
-  EngineOptions small = options();
-  small.max_context = 100;
-  Toy toy(toy_logits, small);
-  const Answer& answer = toy.ask(request(Tokens(30, 1), 0));
-  EXPECT_EQ(answer.tokens.size(), 70u);
-  EXPECT_EQ(answer.finished->reason, FinishReason::kContextFull);
-  EXPECT_EQ(toy.ask(request(Tokens(30, 1), 1000)).finished->reason, FinishReason::kContextFull);
-  EXPECT_EQ(toy.ask(request(Tokens(30, 1), 70)).finished->reason, FinishReason::kMaxTokens);
-  EXPECT_EQ(toy.ask(request(Tokens(99, 1), 0)).tokens.size(), 1u);
-}
-
-TEST_P(EngineEnd, WithoutMaxTokensAnAnswerUsesAllOfASmallCache) {
-  EngineOptions small = options();
-  small.num_full_pages = 2;
-  Toy toy(toy_logits, small);
-  EXPECT_EQ(toy.ask(request(Tokens(30, 1), 0)).tokens.size(),
-            35u);  // 65 in 64 positions: the last is never fed back
-}
-
-// ---- text ----
-
-TEST_P(EngineText, ACharacterComesWhenItsLastByteDoes) {
-  const Answer answer = answer_with(tokens_of("\U0001F600a"), {.max_tokens = 5});
-  EXPECT_THAT(answer.pieces, ElementsAre("", "", "", "\U0001F600", "a"));
-}
-
-TEST_P(EngineText, HalfACharacterAtTheEndBecomesOneReplacementCharacter) {
-  const Answer answer = answer_with(tokens_of("a\xF0\x9F"), {.max_tokens = 3});
-  EXPECT_THAT(answer.pieces, ElementsAre("a", "", ""));
-  EXPECT_EQ(answer.finished->text, "\uFFFD");
-}
-
-TEST_P(EngineText, AControlTokenHasNoneAndEndsWhatIsWaiting) {
-  const TokenId end = special("<|end|>");
-  const Answer answer =
-      answer_with(tokens_of("xs") + Tokens{end} + tokens_of("t\xC3") + Tokens{end} + tokens_of("\xA9"),
-                  {.max_tokens = 7, .strings = {"st"}});
-  EXPECT_THAT(answer.pieces, ElementsAre("x", "", "s", "t", "", "\uFFFD", "\uFFFD"));
-  EXPECT_EQ(answer.finished->reason, FinishReason::kMaxTokens);
-}
-
-TEST_P(EngineText, AnIdWithoutATokenHasNone) {
-  const TokenId unused = kToyVocab - 1;
-  ASSERT_GE(unused, tokenizer().num_tokens());
-  EXPECT_EQ(answer_with(tokens_of("a") + Tokens{unused} + tokens_of("b"), {.max_tokens = 3}).text, "ab");
 }
 
 // ---- faults ----
@@ -521,137 +371,6 @@ TEST_P(EnginePrefix, ChoicesOfARequestThatCannotBeRunAllFail) {
   for (const RequestId id : toy.engine.submit_choices({}, 3)) EXPECT_TRUE(toy.answers.wait_for(id).failed);
 }
 
-// ---- cancelling ----
-
-// A model that blocks until the test releases it, so that the test decides what happens during a step.
-struct Gate {
-  ToyModel model() {
-    return [this](std::span<const TokenId> context) {
-      arrived.release();
-      passed.acquire();
-      return toy_logits(context);
-    };
-  }
-  std::counting_semaphore<> arrived{0}, passed{0};
-};
-
-TEST_P(EngineCancel, EndsARunningRequestAtTheNextStep) {
-  Gate gate;
-  std::optional<Toy> toy(std::in_place, gate.model());
-  const RequestId id = toy->engine.submit(request(tokens_of("cancel me"), 50));
-  gate.arrived.acquire();  // its first step is under way
-  toy->engine.cancel(id);
-  gate.passed.release(1 + steps_ahead);
-  const Answer answer = toy->answers.wait_for(id);
-  EXPECT_EQ(answer.finished.value().reason, FinishReason::kCancelled);
-  EXPECT_EQ(answer.tokens.size(), 1u);  // that of the step that was under way
-  toy.reset();
-  for (int n = 0; n < steps_ahead; ++n) EXPECT_TRUE(gate.arrived.try_acquire());  // launched already
-  EXPECT_FALSE(gate.arrived.try_acquire()) << "a step was run for nobody";
-}
-
-TEST_P(EngineCancel, EndsAWaitingRequestBeforeItHasRun) {
-  Gate gate;
-  EngineOptions one_at_a_time = options();
-  one_at_a_time.max_sequences = 1;
-  Toy toy(gate.model(), one_at_a_time);
-  const RequestId first = toy.engine.submit(request(tokens_of("first"), 2));
-  gate.arrived.acquire();
-  const RequestId second = toy.engine.submit(request(tokens_of("second"), 2));
-  toy.engine.cancel(second);
-  gate.passed.release(2);
-  const Answer& cancelled = toy.answers.wait_for(second);
-  EXPECT_EQ(cancelled.finished.value().reason, FinishReason::kCancelled);
-  EXPECT_TRUE(cancelled.tokens.empty());
-  EXPECT_EQ(cancelled.finished->prefill_seconds, 0);
-  EXPECT_EQ(toy.answers.wait_for(first).tokens.size(), 2u);
-}
-
-TEST_P(EngineCancel, FreesThePagesForTheNextInTheQueue) {
-  EngineOptions small = options();
-  small.num_full_pages = 10;
-  Gate gate;
-  Toy toy(gate.model(), small);
-  const RequestId first = toy.engine.submit(request(tokens_of("all pages"), 300));
-  gate.arrived.acquire();
-  const RequestId second = toy.engine.submit(request(tokens_of("all pages too"), 300));
-  toy.engine.cancel(first);
-  gate.passed.release(1 + steps_ahead + 300);
-  EXPECT_EQ(toy.answers.wait_for(second).tokens.size(), 300u);
-}
-
-TEST_P(EngineCancel, OfWhatHasEndedOrNeverWasDoesNothing) {
-  Toy toy;
-  const GenerationRequest asked = request(tokens_of("done"), 3);
-  const RequestId id = toy.engine.submit(asked);
-  toy.answers.wait_for(id);
-  toy.engine.cancel(id);
-  toy.engine.cancel(RequestId{12345});
-  EXPECT_EQ(toy.ask(asked).tokens, run_alone(asked));
-  EXPECT_FALSE(toy.engine.wait_event(std::chrono::milliseconds(0)));
-}
-
-TEST_P(EngineCancel, AtRandomMomentsTouchesNobodyElse) {
-  std::mt19937 random(5);
-  EngineOptions narrow = options();
-  narrow.num_full_pages = 40;
-  narrow.num_sliding_pages = 20;
-  Toy toy(toy_logits, narrow);
-  std::map<RequestId, GenerationRequest> kept;
-  std::vector<RequestId> running, cancelled;
-  for (int n = 0; n < 300; ++n) {
-    const GenerationRequest next = random_request(random);
-    const RequestId id = toy.engine.submit(next);
-    if (n % 2 == 0)
-      kept[id] = next;
-    else
-      running.push_back(id);
-    for (int events = static_cast<int>(random() % 8); events > 0; --events)
-      if (toy.answers.ends().size() < static_cast<size_t>(n)) toy.answers.take();
-    if (running.size() > 5) {
-      const auto chosen = running.begin() + static_cast<ptrdiff_t>(random() % running.size());
-      toy.engine.cancel(*chosen);
-      cancelled.push_back(*chosen);
-      running.erase(chosen);
-    }
-  }
-  for (const RequestId id : running) toy.engine.cancel(id), cancelled.push_back(id);
-  int num_cut = 0;
-  for (const RequestId id : cancelled)
-    num_cut += toy.answers.wait_for(id).finished.value().reason == FinishReason::kCancelled;
-  EXPECT_GT(num_cut, 0);  // the others had ended before
-  for (const auto& [id, given] : kept) EXPECT_EQ(toy.answers.wait_for(id).tokens, run_alone(given));
-  // This request needs every page, so it ends only if all of them were freed.
-  EXPECT_TRUE(toy.ask(request(Tokens(100, 1), 40 * kPageTokens - 100 + 1)).finished);
-}
-
-TEST_P(EngineCancel, AnEngineThatIsDestroyedFinishesItsStepAndRunsNoFurtherOne) {
-  constexpr int kAnswerTokens{1000};
-  Gate gate;
-  std::atomic<int> num_begun{0}, num_done{0};  // calls of the model: one for each token
-  const ToyModel counted = [&, logits = gate.model()](std::span<const TokenId> context) {
-    ++num_begun;
-    std::vector<float> result = logits(context);
-    ++num_done;
-    return result;
-  };
-  ToyBackend backend(options(), counted, steps_ahead);
-  std::optional<Engine> engine(std::in_place, backend, tokenizer(), options());
-  for (int n = 0; n < 20; ++n) engine->submit(request(Tokens(3, n), kAnswerTokens));
-  gate.arrived.acquire();  // a step is under way, and stands still
-
-  // Were the engine to run its requests to their ends, it would take 20,000 calls.
-  std::atomic<bool> is_destroyed{false};
-  std::thread lets_calls_pass([&] {
-    for (; !is_destroyed; std::this_thread::sleep_for(std::chrono::milliseconds(1))) gate.passed.release();
-  });
-  engine.reset();
-  EXPECT_EQ(num_begun.load(), num_done.load()) << "the step that was under way has not ended";
-  EXPECT_LT(num_begun.load(), kAnswerTokens);
-  is_destroyed = true;
-  lets_calls_pass.join();
-}
-
 // A backend with a clock of its own: a step takes 1,000 ns, and 250 n pass between the first n steps and the next.
 class ClockedBackend : public ToyBackend {
  public:
@@ -691,13 +410,9 @@ TEST_P(EngineAnswers, SayHowLongADeviceWithAClockWasIdleBetweenStepsOfDecoding) 
 }
 
 INSTANTIATE_TEST_SUITE_P(Ahead, EngineAnswers, testing::ValuesIn(kAllWays));
-INSTANTIATE_TEST_SUITE_P(Ahead, EngineEnd, testing::ValuesIn(kAllWays));
-INSTANTIATE_TEST_SUITE_P(Ahead, EngineText, testing::ValuesIn(kAllWays));
 INSTANTIATE_TEST_SUITE_P(Ahead, EngineFault, testing::ValuesIn(kAllWays));
 INSTANTIATE_TEST_SUITE_P(Ahead, EnginePrefix,
                          testing::Values(HowToRun{0, 0}, HowToRun{1, 0}, HowToRun{0, 4}));
-// Its tests count the calls of the model.
-INSTANTIATE_TEST_SUITE_P(Ahead, EngineCancel, testing::ValuesIn(kWithoutDrafts));
 
 }  // namespace
 }  // namespace nibble

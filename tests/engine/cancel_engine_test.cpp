@@ -1,0 +1,153 @@
+// Tests that a request can be cancelled at any moment and touches nobody else, on the toy model.
+#include "engine/engine.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <optional>
+#include <random>
+#include <semaphore>
+#include <thread>
+
+#include "tests/engine/toy_engine.h"
+
+namespace nibble {
+namespace {
+
+class EngineCancel : public EngineAnswers {};
+
+// A model that blocks until the test releases it, so that the test decides what happens during a step.
+struct Gate {
+  ToyModel model() {
+    return [this](std::span<const TokenId> context) {
+      arrived.release();
+      passed.acquire();
+      return toy_logits(context);
+    };
+  }
+  std::counting_semaphore<> arrived{0}, passed{0};
+};
+
+TEST_P(EngineCancel, EndsARunningRequestAtTheNextStep) {
+  Gate gate;
+  std::optional<Toy> toy(std::in_place, gate.model());
+  const RequestId id = toy->engine.submit(request(tokens_of("cancel me"), 50));
+  gate.arrived.acquire();  // its first step is under way
+  toy->engine.cancel(id);
+  gate.passed.release(1 + steps_ahead);
+  const Answer answer = toy->answers.wait_for(id);
+  EXPECT_EQ(answer.finished.value().reason, FinishReason::kCancelled);
+  EXPECT_EQ(answer.tokens.size(), 1u);  // that of the step that was under way
+  toy.reset();
+  for (int n = 0; n < steps_ahead; ++n) EXPECT_TRUE(gate.arrived.try_acquire());  // launched already
+  EXPECT_FALSE(gate.arrived.try_acquire()) << "a step was run for nobody";
+}
+
+TEST_P(EngineCancel, EndsAWaitingRequestBeforeItHasRun) {
+  Gate gate;
+  EngineOptions one_at_a_time = options();
+  one_at_a_time.max_sequences = 1;
+  Toy toy(gate.model(), one_at_a_time);
+  const RequestId first = toy.engine.submit(request(tokens_of("first"), 2));
+  gate.arrived.acquire();
+  const RequestId second = toy.engine.submit(request(tokens_of("second"), 2));
+  toy.engine.cancel(second);
+  gate.passed.release(2);
+  const Answer& cancelled = toy.answers.wait_for(second);
+  EXPECT_EQ(cancelled.finished.value().reason, FinishReason::kCancelled);
+  EXPECT_TRUE(cancelled.tokens.empty());
+  EXPECT_EQ(cancelled.finished->prefill_seconds, 0);
+  EXPECT_EQ(toy.answers.wait_for(first).tokens.size(), 2u);
+}
+
+TEST_P(EngineCancel, FreesThePagesForTheNextInTheQueue) {
+  EngineOptions small = options();
+  small.num_full_pages = 10;
+  Gate gate;
+  Toy toy(gate.model(), small);
+  const RequestId first = toy.engine.submit(request(tokens_of("all pages"), 300));
+  gate.arrived.acquire();
+  const RequestId second = toy.engine.submit(request(tokens_of("all pages too"), 300));
+  toy.engine.cancel(first);
+  gate.passed.release(1 + steps_ahead + 300);
+  EXPECT_EQ(toy.answers.wait_for(second).tokens.size(), 300u);
+}
+
+TEST_P(EngineCancel, OfWhatHasEndedOrNeverWasDoesNothing) {
+  Toy toy;
+  const GenerationRequest asked = request(tokens_of("done"), 3);
+  const RequestId id = toy.engine.submit(asked);
+  toy.answers.wait_for(id);
+  toy.engine.cancel(id);
+  toy.engine.cancel(RequestId{12345});
+  EXPECT_EQ(toy.ask(asked).tokens, run_alone(asked));
+  EXPECT_FALSE(toy.engine.wait_event(std::chrono::milliseconds(0)));
+}
+
+TEST_P(EngineCancel, AtRandomMomentsTouchesNobodyElse) {
+  std::mt19937 random(5);
+  EngineOptions narrow = options();
+  narrow.num_full_pages = 40;
+  narrow.num_sliding_pages = 20;
+  Toy toy(toy_logits, narrow);
+  std::map<RequestId, GenerationRequest> kept;
+  std::vector<RequestId> running, cancelled;
+  for (int n = 0; n < 300; ++n) {
+    const GenerationRequest next = random_request(random);
+    const RequestId id = toy.engine.submit(next);
+    if (n % 2 == 0)
+      kept[id] = next;
+    else
+      running.push_back(id);
+    for (int events = static_cast<int>(random() % 8); events > 0; --events)
+      if (toy.answers.ends().size() < static_cast<size_t>(n)) toy.answers.take();
+    if (running.size() > 5) {
+      const auto chosen = running.begin() + static_cast<ptrdiff_t>(random() % running.size());
+      toy.engine.cancel(*chosen);
+      cancelled.push_back(*chosen);
+      running.erase(chosen);
+    }
+  }
+  for (const RequestId id : running) toy.engine.cancel(id), cancelled.push_back(id);
+  int num_cut = 0;
+  for (const RequestId id : cancelled)
+    num_cut += toy.answers.wait_for(id).finished.value().reason == FinishReason::kCancelled;
+  EXPECT_GT(num_cut, 0);  // the others had ended before
+  for (const auto& [id, given] : kept) EXPECT_EQ(toy.answers.wait_for(id).tokens, run_alone(given));
+  // This request needs every page, so it ends only if all of them were freed.
+  EXPECT_TRUE(toy.ask(request(Tokens(100, 1), 40 * kPageTokens - 100 + 1)).finished);
+}
+
+TEST_P(EngineCancel, AnEngineThatIsDestroyedFinishesItsStepAndRunsNoFurtherOne) {
+  constexpr int kAnswerTokens{1000};
+  Gate gate;
+  std::atomic<int> num_begun{0}, num_done{0};  // calls of the model: one for each token
+  const ToyModel counted = [&, logits = gate.model()](std::span<const TokenId> context) {
+    ++num_begun;
+    std::vector<float> result = logits(context);
+    ++num_done;
+    return result;
+  };
+  ToyBackend backend(options(), counted, steps_ahead);
+  std::optional<Engine> engine(std::in_place, backend, tokenizer(), options());
+  for (int n = 0; n < 20; ++n) engine->submit(request(Tokens(3, n), kAnswerTokens));
+  gate.arrived.acquire();  // a step is under way, and stands still
+
+  // Were the engine to run its requests to their ends, it would take 20,000 calls.
+  std::atomic<bool> is_destroyed{false};
+  std::thread lets_calls_pass([&] {
+    for (; !is_destroyed; std::this_thread::sleep_for(std::chrono::milliseconds(1))) gate.passed.release();
+  });
+  engine.reset();
+  EXPECT_EQ(num_begun.load(), num_done.load()) << "the step that was under way has not ended";
+  EXPECT_LT(num_begun.load(), kAnswerTokens);
+  is_destroyed = true;
+  lets_calls_pass.join();
+}
+
+// Its tests count the calls of the model.
+INSTANTIATE_TEST_SUITE_P(Ahead, EngineCancel, testing::ValuesIn(kWithoutDrafts));
+
+}  // namespace
+}  // namespace nibble
