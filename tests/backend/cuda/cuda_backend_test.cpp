@@ -1,5 +1,5 @@
-// Tests the CUDA backend against the contract of all backends, and against golden data. Needs a GPU: not part of
-// ./test (docs/gpu.md).
+// Tests the CUDA backend against the contract of all backends, and against golden data. Needs a GPU (docs/gpu.md); ./test runs a few of these
+// on one that is emulated.
 #include "backend/cuda/cuda_backend.h"
 
 #include <fmt/format.h>

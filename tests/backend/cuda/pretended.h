@@ -12,6 +12,9 @@ namespace nibble::cuda {
 
 inline CudaOptions pretended() {
   CudaOptions options;
+#ifdef NIBBLE_EMULATED_GPU
+  options.has_graphs = false;  // that one has none
+#endif
   if (const char* text = std::getenv("NIBBLE_SHARED_BUDGET")) options.shared_budget = std::stoi(text);
   if (const char* text = std::getenv("NIBBLE_MULTIPROCESSORS")) options.num_multiprocessors = std::stoi(text);
   return options;
