@@ -341,6 +341,7 @@ void prepare_router();
 void prepare_append();
 void prepare_attend_rows();
 void prepare_attend_tiles();
+void prepare_keep_drafts();
 void prepare_experts();
 void prepare_prompt_dense();
 void prepare_prompt_experts();
