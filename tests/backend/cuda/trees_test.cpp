@@ -38,6 +38,7 @@ class TreeSequence {
     case_.seed = 7000;
     cache_.emplace(case_);
     cache_->upload();
+    check(cudaDeviceSynchronize(), "preparing a test");
     append(gpu(), {input(), device_parts_.data(), false, num_rows_, kTreeHeads, kTreeKvHeads, rope(), pages(),
                    nullptr});
     stream_.wait();
@@ -50,6 +51,7 @@ class TreeSequence {
         partials(num_heads * kMaxTreeChunks * kPartialFloats);
     const DeviceArray<unsigned> tickets((std::vector<unsigned>(num_heads)));
     const DeviceArray<uint16_t> out(static_cast<size_t>(num_rows_) * kRowOut);
+    check(cudaDeviceSynchronize(), "preparing a test");
     attend_rows(gpu(), num_rows_,
                 {input(), device_parts_.data(), false, num_rows_, kTreeHeads, kTreeKvHeads, rope(), pages(),
                  case_.window, sinks.data(), /*writes_kv=*/false, /*first_row=*/0, kMaxTreeChunks,
@@ -256,6 +258,7 @@ TEST(TreesOnGpu, RightDraftsMoveToWhereAChainHasThem) {
         for (const int turn : {0, 1}) exchange.kept[turn] = kept[turn].as<int32_t>();
         StepInput input = sequence.input();
         input.rows = device_rows.data();
+        check(cudaDeviceSynchronize(), "preparing a test");
         keep_drafts(sequence.gpu(), /*num_runs=*/2, /*num_layers=*/2,
                     {runs.data(),
                      {input.rows, device_parents.data(), device_output_rows.data(), device_sample.data(),
