@@ -11,9 +11,9 @@
 namespace nibble::cuda {
 namespace {
 
-// Room for the paths of rows of trees, in slots for each row of a step. A row behind the one before it goes on with that one's path (upload()
-// below), so long chains in a tree take a slot a row, and only its other rows, of which a tree of the engine has up to 32
-// (speculative/drafter.h), take a path of their own.
+// Room for the paths of rows of trees, in slots for each row of a step. A row behind the one before it goes on with that one's path, so long
+// chains in a tree take a slot a row, and only its other rows, of which a tree of the engine has up to 32 (speculative/drafter.h), take a path
+// of their own.
 constexpr size_t kPathSlots{64};
 
 // Upper bound on a step's page ids: the page tables of all runs, and the paths.
@@ -39,6 +39,24 @@ struct PlacedTree {
     for (int row = 0; row < static_cast<int>(places.size()); ++row)
       sum += goes_on(row) ? 1 : of(row).path.size();
     return sum;
+  }
+  // Changes rows of the step, which are filled in as those of a chain, and adds their paths at `next` of the page ids.
+  void put_into(const InputParts& in, int first_row, uint32_t& next) const {
+    for (int i = 0; i < static_cast<int>(places.size()); ++i) {
+      const auto& [position, path] = of(i);
+      const int row = first_row + i;
+      in.rows[row].position = position;
+      in.parents[row] = run->parents[static_cast<size_t>(i)];
+      if (path.empty()) continue;
+      if (goes_on(i)) {
+        in.paths[row] = in.paths[row - 1];
+        in.page_ids[next++] = static_cast<uint32_t>(path.back());
+        continue;
+      }
+      const int first = position + 1 - static_cast<int>(path.size());
+      in.paths[row] = {first, next - static_cast<uint32_t>(first)};
+      for (const int slot : path) in.page_ids[next++] = static_cast<uint32_t>(slot);
+    }
   }
 };
 
@@ -179,21 +197,7 @@ StepShape InputUpload::upload(const Batch& batch, Stream stream) {
       }
     }
     if (!run.parents.empty()) {
-      const PlacedTree& tree = *next_tree++;
-      for (int i = 0; i < num_rows; ++i) {
-        const auto& [position, path] = tree.of(i);
-        in.rows[first_row + i].position = position;
-        in.parents[first_row + i] = run.parents[static_cast<size_t>(i)];
-        if (path.empty()) continue;
-        const int first = position + 1 - static_cast<int>(path.size());
-        if (tree.goes_on(i)) {
-          in.paths[first_row + i] = in.paths[first_row + i - 1];
-          in.page_ids[next_page++] = static_cast<uint32_t>(path.back());
-        } else {
-          in.paths[first_row + i] = {first, next_page - static_cast<uint32_t>(first)};
-          for (const int slot : path) in.page_ids[next_page++] = static_cast<uint32_t>(slot);
-        }
-      }
+      next_tree++->put_into(in, first_row, next_page);
       trees_.push_back(
           {static_cast<size_t>(&run - batch.runs.data()), first_row, num_rows - run.num_drafted - 1});
     }

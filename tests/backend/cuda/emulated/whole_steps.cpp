@@ -1,13 +1,26 @@
-// Whole steps of the backend on the emulated GPU: that trees of drafts are checked, moved and drafted. The tests of tests/backend/cuda hold it
-// to much more, and take an hour here.
+// Whole steps of the backend on the emulated GPU: that it gives what is asked for, and checks, moves and drafts trees of drafts. The tests of
+// tests/backend/cuda hold it to much more, and take an hour here.
 #include <gtest/gtest.h>
 
 #include "backend/cuda/cuda_backend.h"
+#include "tests/backend/contract.h"
 #include "tests/backend/cuda/pretended.h"
 #include "tests/backend/draft_golden.h"
 
 namespace nibble::cuda {
 namespace {
+
+INSTANTIATE_TEST_SUITE_P(Emulated, BackendOutputs,
+                         testing::Values(Fulfilment{"bf16", [](auto weights) {
+                                                      BackendOptions options;
+                                                      options.num_full_pages = options.num_sliding_pages =
+                                                          kPagesOfRounds;
+                                                      options.max_batch_tokens = 64;
+                                                      options.num_threads = 1;
+                                                      CudaOptions own = pretended();
+                                                      own.has_graphs = false;
+                                                      return make(weights, options, own);
+                                                    }}));
 
 TEST(EmulatedSteps, DraftBehindATreeAsBehindAPrompt) {
   const auto make_backend = [] {
