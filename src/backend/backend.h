@@ -83,6 +83,8 @@ class Backend {
   virtual StepResult step(const Batch& batch) = 0;
   // True: the drafts of a run may be a tree (Run::parents). Else they are a chain.
   virtual bool takes_trees() const { return false; }
+  // False: where drafts are taken by their cost they are chains all the same, and only who asks for trees has them.
+  virtual bool tries_trees() const { return takes_trees(); }
   // The number of steps that can be launched while another is under way: 0 where launch() runs the whole step.
   virtual int steps_ahead() const { return 0; }
   // step() in two halves. launch() begins a step, and needs the batch no more when it returns; if it throws, nothing was begun. wait()

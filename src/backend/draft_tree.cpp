@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "backend/right_drafts.h"
 #include "core/check.h"
 
 namespace nibble {
@@ -28,14 +29,17 @@ std::vector<int> right_path(const Run& run, std::span<const SampledToken> output
       run.tokens.size());  // by token; null where none was chosen behind it
   for (size_t i = 0; i < run.outputs.size(); ++i)
     if (run.outputs[i].sample) chosen[static_cast<size_t>(run.outputs[i].token_index)] = &outputs[i];
-  const size_t last_known = run.tokens.size() - static_cast<size_t>(run.num_drafted) - 1;
-  std::vector<int> path{static_cast<int>(last_known)};
-  for (size_t i = last_known + 1; i < run.tokens.size(); ++i) {
-    if (parent_of(run.parents, i) != path.back()) continue;
-    const SampledToken* choice = chosen[static_cast<size_t>(path.back())];
-    // A draft needs no row before it where nothing else could follow.
-    if (!choice || choice->token == run.tokens[i]) path.push_back(static_cast<int>(i));
-  }
+  const int last_known = static_cast<int>(run.tokens.size()) - run.num_drafted - 1;
+  std::vector<int> path{last_known};
+  for_right_drafts(
+      last_known, last_known + 1, static_cast<int>(run.tokens.size()),
+      [&](int i) { return parent_of(run.parents, static_cast<size_t>(i)); },
+      [&](int i) {
+        const int parent = parent_of(run.parents, static_cast<size_t>(i));
+        const SampledToken* choice = chosen[static_cast<size_t>(parent)];
+        return !choice || choice->token == run.tokens[static_cast<size_t>(i)];
+      },
+      [&](int i) { path.push_back(i); });
   return path;
 }
 

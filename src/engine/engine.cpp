@@ -54,13 +54,10 @@ RequestLimits limits_of(const Config& config, const EngineOptions& options) {
 std::optional<speculative::Speculator> speculator_of(const EngineOptions& options, const Backend& backend) {
   if (options.speculation.drafters.empty()) return std::nullopt;
   speculative::SpeculationOptions speculation = options.speculation;
-  if (!backend.takes_trees() && speculation.topk > 1) {
-    if (!speculation.by_cost)
-      throw InputError(
-          "topk is {}, which makes trees of drafts, and the {} backend takes chains: leave it out",
-          speculation.topk, backend.name());
-    speculation.topk = 1;
-  }
+  if (speculation.by_cost && !backend.tries_trees()) speculation.topk = 1;
+  if (speculation.topk > 1 && !backend.takes_trees())
+    throw InputError("topk is {}, which makes trees of drafts, and the {} backend takes chains: leave it out",
+                     speculation.topk, backend.name());
   return std::optional<speculative::Speculator>(std::move(speculation));
 }
 

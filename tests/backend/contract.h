@@ -137,6 +137,56 @@ TEST_P(BackendOutputs, AreDrawnForThePositionAfterTheRow) {
   EXPECT_NE(result.outputs[0].token, sample(scratch, outputs[0], 39).token);
 }
 
+struct OneToken : TokenMask {
+  explicit OneToken(TokenId allowed) : token(allowed) {}
+  void fill(std::span<uint32_t> words) override {
+    std::fill(words.begin(), words.end(), 0u);
+    words[static_cast<size_t>(token) / 32] = 1u << token % 32;
+  }
+  TokenId token;
+};
+
+// Behind the known token are A and B, behind B is C, and behind that D. Masks let B, C and D be chosen; B's row is left out once, since nothing
+// but C can follow.
+TEST_P(BackendOutputs, DecideByTheirMasksWhichDraftsOfATreeAreRight) {
+  if (!backend_->takes_trees()) GTEST_SKIP() << "drafts are chains here";
+  const std::vector<TokenId> text = random_ids(45, weights->config.vocab, 12);
+  const TokenId a = text[0], b = text[41], c = text[42], d = text[43];
+  ASSERT_NE(a, b);
+  const std::vector<PageId> pages{PageId{0}, PageId{1}};
+  const SampleParams greedy;
+  const OutputRow last{.token_index = 0};
+  const auto logits_behind = [&] {
+    const nibble::Run run{std::span(text).subspan(44, 1), 44, {pages}, {pages}, {&last, 1}};
+    return backend_->step({.runs = {&run, 1}, .want_logits = true}).logits;
+  };
+  run(std::vector<TokenId>(text.begin(), text.begin() + 44), {}, false);
+  const std::vector<float> plain = logits_behind();
+  for (const bool has_row_of_b : {true, false}) {
+    run(std::vector<TokenId>(text.begin(), text.begin() + 40), {}, false);
+    const std::vector<TokenId> tokens{text[40], a, b, c, d};
+    const std::vector<int> parents{-1, 0, 0, 2, 3};
+    OneToken only_b(b), only_c(c), only_d(d);
+    std::vector<OutputRow> outputs{{.token_index = 0, .sample = &greedy, .mask = &only_b},
+                                   {.token_index = 1, .sample = &greedy}};
+    if (has_row_of_b) outputs.push_back({.token_index = 2, .sample = &greedy, .mask = &only_c});
+    outputs.push_back({.token_index = 3, .sample = &greedy, .mask = &only_d});
+    outputs.push_back({.token_index = 4, .sample = &greedy});
+    const nibble::Run tree{.tokens = tokens,
+                           .first_position = 40,
+                           .full = {pages},
+                           .sliding = {pages},
+                           .outputs = outputs,
+                           .num_drafted = 4,
+                           .parents = parents};
+    const StepResult result = backend_->step({.runs = {&tree, 1}});
+    ASSERT_EQ(result.outputs.size(), outputs.size());
+    EXPECT_EQ(result.outputs[0].token, b);
+    EXPECT_EQ(result.kept, (std::vector<std::vector<int>>{{2, 3, 4}}));
+    EXPECT_EQ(logits_behind(), plain);
+  }
+}
+
 TEST_P(BackendOutputs, OfAnEmptyBatchAreNone) {
   const StepResult result = backend_->step({});
   EXPECT_TRUE(result.outputs.empty());

@@ -247,6 +247,36 @@ TEST(EngineTrees, AreChainsWhereTheBackendTakesNoneAndCostDecidesElseRefused) {
   Engine engine(backend, tokenizer(), given);
 }
 
+// A backend that takes trees, and does not try them where cost decides.
+struct UntriedBackend : ToyBackend {
+  using ToyBackend::ToyBackend;
+  bool tries_trees() const override { return false; }
+  StepResult step(const Batch& batch) override {
+    for (const Run& run : batch.runs) {
+      num_drafts += run.num_drafted;
+      num_trees += !run.parents.empty();
+    }
+    return ToyBackend::step(batch);
+  }
+  int num_drafts{0}, num_trees{0};
+};
+
+TEST(EngineTrees, AreForWhoAsksForThemWhereTheBackendDoesNotTryThem) {
+  for (const bool by_cost : {true, false}) {
+    EngineOptions given = options();
+    given.speculation = drafts_of(likeliest(toy_logits), 5, 2);
+    given.speculation.by_cost = by_cost;
+    UntriedBackend backend(given, toy_logits);
+    {
+      Engine engine(backend, tokenizer(), given);
+      Answers answers(engine);
+      answers.wait_for(engine.submit(request(Tokens(3, 7), 200)));
+    }
+    EXPECT_EQ(backend.num_trees > 0, !by_cost);
+    EXPECT_GT(backend.num_drafts, 0);
+  }
+}
+
 // The drafter makes the same trees of few right tokens and many wrong ones in every step.
 TEST(EngineTrees, GiveTokensOfBranchesThatAreNotTheFirst) {
   struct Second final : speculative::Drafter {

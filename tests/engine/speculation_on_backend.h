@@ -29,7 +29,6 @@ struct SpeculatingBackend {
   size_t num_requests;
   int max_tokens;
   bool is_slow;  // the requests are too few for every drafter to be right and wrong
-  bool takes_trees{true};
 };
 
 class SpeculationOnBackend : public testing::TestWithParam<SpeculatingBackend> {
@@ -269,7 +268,6 @@ TEST_P(SpeculationOnBackend, MixedRequestsAreAnsweredToTheBitAsWithout) {
 
 // Trees of drafts, and on the way the same as above.
 TEST_P(SpeculationOnBackend, MixedRequestsAreAnsweredToTheBitWithTrees) {
-  if (!GetParam().takes_trees) GTEST_SKIP() << "drafts are chains here";
   const std::vector<Asked> all = mixed_requests(num_requests(), GetParam().max_tokens);
   const Served plain = serve(all, {});
   const Served known = serve(all, drafts_of(oracle(all, plain), 12, 3));
@@ -314,7 +312,6 @@ TEST_P(SpeculationOnBackend, AndAloneAndWithPagesThatRunOut) {
   if (!GetParam().is_slow) {
     EXPECT_GT(narrow.state.counts.num_preemptions, 0u);
   }
-  if (!GetParam().takes_trees) return;
   expect_same(serve(all, drafts_of(oracle(all, plain), 7, 2), 200, 1), plain);
   expect_same(serve(all, drafts_of(oracle(all, plain), 7, 2), 9), plain);
 }

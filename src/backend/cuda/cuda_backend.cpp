@@ -61,6 +61,8 @@ class CudaBackend final : public Backend {
     launch(batch);
     return wait();
   }
+  bool takes_trees() const override { return true; }
+  bool tries_trees() const override { return false; }  // until their speed has been measured
   int steps_ahead() const override { return 1; }
   void launch(const Batch& batch) override;
   StepResult wait() override;
@@ -82,8 +84,11 @@ class CudaBackend final : public Backend {
   void enqueue_unembed(Card& card, const StepShape& shape, int first, int count);
   // `logits`: the logits are copied to pinned_logits_ as well.
   void enqueue_sample(Card& card, const StepShape& shape, int first, int count, bool logits = false);
-  void enqueue_draft(const StepShape& shape) {
-    if (drafter_) drafter_->draft(first_card().stream, shape, first_rank().work());
+  // What comes behind the choice of all tokens.
+  void enqueue_drafts(Card& card, const StepShape& shape) {
+    if (shape.have_trees)
+      for (const auto& rank : card.ranks) rank->keep_drafts(shape, card.stream);
+    if (drafter_ && is_first(card)) drafter_->draft(card.stream, shape, first_rank().work());
   }
   // A graph ends before the sampling where that waits for masks.
   void enqueue_recorded(Card& card, const StepShape& shape) {
@@ -91,13 +96,15 @@ class CudaBackend final : public Backend {
     enqueue_unembed(card, shape, 0, shape.num_outputs);
     if (shape.have_masks) return;
     enqueue_sample(card, shape, 0, shape.num_outputs);
-    enqueue_draft(shape);
+    enqueue_drafts(card, shape);
   }
   // A step that was launched.
   struct Launched {
     uint32_t step{0};  // its number (step_exchange.h)
     int num_outputs{0};
     std::vector<float> logits;
+    std::vector<TreeOfStep> trees;
+    size_t num_runs{0};
     DraftDownload drafts;
   };
   void launch_on(Card& card, const StepShape& shape, bool want_logits, Launched& step);
@@ -255,6 +262,8 @@ void CudaBackend::launch(const Batch& batch) {
   });
   threads_.run([&](size_t n) { launch_on(*cards_[n], shapes[n], batch.want_logits, step); });
   step.step = first_rank().input().step();
+  step.trees = first_rank().input().trees();
+  step.num_runs = batch.runs.size();
   if (drafter_) drafter_->download(first_card().stream, batch, shapes.front(), step.drafts);
   for (const auto& card : cards_)
     check(cudaEventRecord(card->end[num_launched_ % launched_.size()], card->stream), "launching a step");
@@ -269,7 +278,7 @@ void CudaBackend::launch_on(Card& card, const StepShape& shape, bool want_logits
     if (shape.have_masks) {
       if (is_first(card)) first_rank().input().upload_masks(card.stream);
       enqueue_sample(card, shape, 0, shape.num_outputs);
-      if (is_first(card)) enqueue_draft(shape);
+      enqueue_drafts(card, shape);
     }
     if (takes_logits) {
       copy_logits(step.num_outputs);
@@ -285,7 +294,7 @@ void CudaBackend::launch_on(Card& card, const StepShape& shape, bool want_logits
       enqueue_sample(card, shape, first, count, takes_logits);
       if (takes_logits) take_logits(count, step.logits);
     }
-    if (is_first(card)) enqueue_draft(shape);
+    enqueue_drafts(card, shape);
   }
   if (shape.num_tokens > 0) card.count_launch();
 }
@@ -300,6 +309,12 @@ StepResult CudaBackend::wait() {
         "a GPU waited for another one for too long: the step was given up, and its tokens are lost");
   StepResult result{.outputs = {}, .logits = std::move(step.logits)};
   if (drafter_) result.drafts = drafter_->read(step.drafts);
+  const int32_t* const kept = first_rank().work().exchange.kept[step.step % 2];
+  for (const TreeOfStep& tree : step.trees) {
+    result.kept.resize(step.num_runs);
+    for (int row = tree.last_known; (row = kept[tree.first_row + row]) >= 0;)
+      result.kept[tree.run].push_back(row);
+  }
   if (step.num_outputs == 0) return result;
   const StepOutput& output = *first_rank().work().exchange.outputs[step.step % 2];
   NIBBLE_CHECK(output.step == step.step, "step {} ran as number {}", step.step, output.step);
@@ -341,7 +356,7 @@ std::vector<TimedWork> CudaBackend::profile(const Batch& batch) {
         enqueue_unembed(card, shape, first, count);
         enqueue_sample(card, shape, first, count);
       }
-      if (is_first(card)) enqueue_draft(shape);
+      enqueue_drafts(card, shape);
     }
     if (shape.num_tokens > 0) card.count_launch();
     card.stream.record(nullptr);

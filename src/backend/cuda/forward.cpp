@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "backend/cuda/attention/keep_drafts.h"
+
 namespace nibble::cuda {
 namespace {
 
@@ -167,6 +169,14 @@ void run_sample(const Model& model, const Plan& plan, const Workspace& work, con
   plan.sample(stream, count,
               {in.sample + first, in.rows, model.logits, model.config.vocab, shape.are_greedy, work.best,
                work.sample_tickets, work.results + first, work.step, work.exchange, first});
+}
+
+void run_keep_drafts(const Model& model, const Plan& plan, const Workspace& work, const StepShape& shape,
+                     Stream stream) {
+  const InputParts in = parts_of(work.input, shape);
+  keep_drafts({stream, plan.target()}, shape.num_runs, model.kv.num_layers(),
+              {in.draft_runs, in.choices(work.results), in.step(), model.kv.on_device(),
+               model.config.num_kv_heads, work.step, work.exchange});
 }
 
 }  // namespace nibble::cuda

@@ -49,5 +49,8 @@ void run_unembed(const Model& model, const Plan& plan, const Workspace& work, co
                  int first, int count, Stream stream);
 void run_sample(const Model& model, const Plan& plan, const Workspace& work, const StepShape& shape,
                 int first, int count, Stream stream);
+// In a step with trees, when all its tokens are chosen: has the right drafts' keys and values at their positions.
+void run_keep_drafts(const Model& model, const Plan& plan, const Workspace& work, const StepShape& shape,
+                     Stream stream);
 
 }  // namespace nibble::cuda

@@ -15,6 +15,7 @@ void prepare_kernels() {
   prepare_append();
   prepare_attend_rows();
   prepare_attend_tiles();
+  prepare_keep_drafts();
   prepare_experts();
   prepare_prompt_dense();
   prepare_prompt_experts();

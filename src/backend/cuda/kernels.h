@@ -93,8 +93,8 @@ struct LayerPages {
   KvFormat format;
 };
 
-// Writes rope(k) and v of every row to the cache, for steps in which rows of one sequence see each other. Elsewhere
-// attend_rows() does it.
+// Writes rope(k) and v of every row to the cache, in the slots of StepInput, for steps in which rows of one sequence see each other.
+// Elsewhere attend_rows() does it.
 struct AppendArgs {
   StepInput input;
   const float* parts;  // result of qkv()
@@ -107,7 +107,7 @@ struct AppendArgs {
 };
 void append(const LaunchContext& gpu, const AppendArgs& args);
 
-// out = softmax(rope(q) k / 8, sink) v over the positions that the row sees, for rows one by one.
+// out = softmax(rope(q) k / 8, sink) v over the positions that the row sees, for rows one by one; in a tree along its path (RowPath).
 struct AttendArgs {
   StepInput input;
   const float* parts;  // result of qkv()
@@ -341,6 +341,7 @@ void prepare_router();
 void prepare_append();
 void prepare_attend_rows();
 void prepare_attend_tiles();
+void prepare_keep_drafts();
 void prepare_experts();
 void prepare_prompt_dense();
 void prepare_prompt_experts();

@@ -46,6 +46,9 @@ class Rank {
     run_sample(model(), plan_, *work_, shape, first, count, stream);
   }
   void meet_with_tokens(int first_output, int count, Turn turn, Stream stream) const;
+  void keep_drafts(const StepShape& shape, Stream stream) const {  // behind all tokens
+    run_keep_drafts(model(), plan_, *work_, shape, stream);
+  }
 
   // A trial of the links before the first step: sums of 1 and of more rows, whose terms and results are known.
   void begin_trial(Stream stream) const;

@@ -23,10 +23,21 @@ struct TileInput {
 };
 inline constexpr int kTileRows{24};
 
+// Where a row of a tree of drafts sees its last positions: keys and values lie in slots, of which a chain has the one of its position.
+struct RowPath {
+  int32_t
+      first;  // positions from here up to the row's own are on the path; those before it are their own slots
+  uint32_t slots;  // position p of the path is in slot page_ids[slots + p]
+};
+inline constexpr int kNoPath{0x7FFFFFFF};  // RowPath::first of a row that sees every position in its own slot
+
 struct StepInput {
   const RowInput* rows;      // [T]
   const TileInput* tiles;    // those of attend_tiles()
-  const uint32_t* page_ids;  // both page tables of every run
+  const uint32_t* page_ids;  // both page tables of every run, and the paths
+  // [T], only for steps with trees: the slot that a row's key and value go to (-1: none), and its path. null: every position is its own slot.
+  const int32_t* slots{nullptr};
+  const RowPath* paths{nullptr};
 };
 
 }  // namespace nibble::cuda

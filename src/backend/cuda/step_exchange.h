@@ -33,6 +33,9 @@ static_assert(sizeof(StepOutput) % alignof(RowOutput) == 0);  // the rows lie be
 struct StepExchange {
   InputHeader* inputs[2]{};
   StepOutput* outputs[2]{};
+  // [T]: of the last known row of a tree of drafts, and of each right one, the row of the run that is the next right one; -1: none is. Those
+  // of other rows are not written.
+  int32_t* kept[2]{};
 };
 
 }  // namespace nibble::cuda

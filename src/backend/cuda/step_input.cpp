@@ -5,15 +5,64 @@
 
 #include "backend/cuda/kernels.h"
 #include "backend/cuda/workspace.h"
+#include "backend/draft_tree.h"
 #include "core/check.h"
 
 namespace nibble::cuda {
 namespace {
 
-// Upper bound on a step's page ids: the page tables of all runs.
+// Room for the paths of rows of trees, in slots for each row of a step. A row behind the one before it goes on with that one's path, so long
+// chains in a tree take a slot a row, and only its other rows, of which a tree of the engine has up to 32 (speculative/drafter.h), take a path
+// of their own.
+constexpr size_t kPathSlots{64};
+
+// Upper bound on a step's page ids: the page tables of all runs, and the paths.
 size_t max_page_ids(const BackendOptions& options) {
   return static_cast<size_t>(options.num_full_pages) + static_cast<size_t>(options.num_sliding_pages) +
-         2 * kSparePages + (options.draft_head ? kMaxDraftingRuns : 0);
+         2 * kSparePages + (options.draft_head ? kMaxDraftingRuns : 0) +
+         kPathSlots * static_cast<size_t>(options.max_batch_tokens);
+}
+
+// The rows of a run with a tree of drafts.
+struct PlacedTree {
+  const Run* run;
+  std::vector<PlaceInRun> places;
+
+  const PlaceInRun& of(int row) const { return places[static_cast<size_t>(row)]; }
+  // Says whether a row's path is that of the row before it, and its own slot behind.
+  bool goes_on(int row) const {
+    return row > 0 && parent_of(run->parents, static_cast<size_t>(row)) == row - 1 &&
+           !of(row - 1).path.empty();
+  }
+  size_t num_path_slots() const {
+    size_t sum = 0;
+    for (int row = 0; row < static_cast<int>(places.size()); ++row)
+      sum += goes_on(row) ? 1 : of(row).path.size();
+    return sum;
+  }
+  // Changes rows of the step, which are filled in as those of a chain, and adds their paths at `next` of the page ids.
+  void put_into(const InputParts& in, int first_row, uint32_t& next) const {
+    for (int i = 0; i < static_cast<int>(places.size()); ++i) {
+      const auto& [position, path] = of(i);
+      const int row = first_row + i;
+      in.rows[row].position = position;
+      in.parents[row] = run->parents[static_cast<size_t>(i)];
+      if (path.empty()) continue;
+      if (goes_on(i)) {
+        in.paths[row] = in.paths[row - 1];
+        in.page_ids[next++] = static_cast<uint32_t>(path.back());
+        continue;
+      }
+      const int first = position + 1 - static_cast<int>(path.size());
+      in.paths[row] = {first, next - static_cast<uint32_t>(first)};
+      for (const int slot : path) in.page_ids[next++] = static_cast<uint32_t>(slot);
+    }
+  }
+};
+
+// Rows of a tree are attended to one by one: the keys that they see do not lie side by side.
+bool is_tiled(const Run& run) {
+  return static_cast<int>(run.tokens.size()) >= kMinTiledRows && run.parents.empty();
 }
 
 // The number of chunks in which attention sees positions up to this one. Rounded up to a power of two: few grid sizes, so that a graph
@@ -32,14 +81,22 @@ InputParts parts_of(uint8_t* input, const StepShape& shape) {
   auto* sample = reinterpret_cast<SampleRow*>(tiles + shape.num_tiles);
   auto* output_rows = reinterpret_cast<int*>(sample + shape.num_outputs);
   auto* draft_runs = reinterpret_cast<DraftRun*>(output_rows + shape.num_outputs);
-  return {rows,        tiles,      sample,
-          output_rows, draft_runs, reinterpret_cast<uint32_t*>(draft_runs + shape.num_runs)};
+  auto* rest = reinterpret_cast<int32_t*>(draft_runs + shape.num_runs);
+  InputParts parts{rows, tiles, sample, output_rows, draft_runs, nullptr, nullptr, nullptr, nullptr};
+  if (shape.have_trees) {
+    parts.slots = rest;
+    parts.parents = parts.slots + shape.num_tokens;
+    parts.paths = reinterpret_cast<RowPath*>(parts.parents + shape.num_tokens);
+    rest = reinterpret_cast<int32_t*>(parts.paths + shape.num_tokens);
+  }
+  parts.page_ids = reinterpret_cast<uint32_t*>(rest);
+  return parts;
 }
 
 size_t max_input_bytes(const BackendOptions& options) {
   const size_t bytes = static_cast<size_t>(options.max_batch_tokens) *
                            (sizeof(RowInput) + sizeof(TileInput) + sizeof(SampleRow) + sizeof(int) +
-                            (options.draft_head ? sizeof(DraftRun) : 0)) +
+                            sizeof(DraftRun) + 2 * sizeof(int32_t) + sizeof(RowPath)) +
                        max_page_ids(options) * sizeof(uint32_t);
   return (bytes + 15) / 16 * 16;
 }
@@ -60,12 +117,13 @@ StepShape InputUpload::upload(const Batch& batch, Stream stream) {
   StepShape shape{.writes_kv = true};
   int last_position = 0;
   size_t num_page_ids = 0;
+  std::vector<PlacedTree> trees;
   for (const Run& run : batch.runs) {
-    NIBBLE_CHECK(run.parents.empty() && run.draft_topk == 1, "a run of {} tokens has a tree of drafts",
-                 run.tokens.size());
     const auto num_rows = static_cast<int>(run.tokens.size());
     shape.num_tokens += num_rows;
-    if (num_rows < kMinTiledRows)
+    if (!run.parents.empty())
+      num_page_ids += trees.emplace_back(PlacedTree{&run, places_of(run)}).num_path_slots();
+    if (!is_tiled(run))
       shape.num_single_rows += num_rows;
     else
       shape.num_tiles += (num_rows + kTileRows - 1) / kTileRows;
@@ -77,6 +135,8 @@ StepShape InputUpload::upload(const Batch& batch, Stream stream) {
     ++shape.num_chains;
     ++num_page_ids;
     shape.num_drafts = std::max(shape.num_drafts, run.num_to_draft);
+    shape.draft_trees |= run.draft_topk > 1;
+    NIBBLE_CHECK(run.draft_topk <= kMaxTop, "{} drafts for a place, {} allowed", run.draft_topk, kMaxTop);
   }
   NIBBLE_CHECK(shape.num_tokens <= max_tokens_, "{} rows, {} allowed", shape.num_tokens, max_tokens_);
   const int num_tokens = shape.num_tokens;
@@ -89,7 +149,8 @@ StepShape InputUpload::upload(const Batch& batch, Stream stream) {
   NIBBLE_CHECK(shape.num_chains <= kMaxDraftingRuns && shape.num_drafts <= kMaxDraftsOfHead,
                "{} runs ask for {} drafts", shape.num_chains, shape.num_drafts);
   shape.full_chunks = chunks_up_to(last_position);
-  if (has_head_)
+  shape.have_trees = !trees.empty();
+  if (has_head_ || shape.have_trees)
     shape.num_runs = shape.is_recorded() ? shape.num_tokens : static_cast<int>(batch.runs.size());
   if (shape.num_chains > 0)
     shape.draft_chunks = std::min(chunks_up_to(last_position + shape.num_drafts), kMaxChunks);
@@ -107,6 +168,8 @@ StepShape InputUpload::upload(const Batch& batch, Stream stream) {
   uint32_t next_page = 0;
   int next_single = 0, next_tiled = shape.num_single_rows, next_output = 0, next_chain = 0;
   DraftRun* draft_run = in.draft_runs;
+  trees_.clear();
+  auto next_tree = trees.begin();
   const auto add_table = [&](const PageTableView& table) {
     const uint32_t first = next_page - static_cast<uint32_t>(table.first_page);
     for (const PageId page : table.pages) in.page_ids[next_page++] = static_cast<uint32_t>(page);
@@ -121,26 +184,39 @@ StepShape InputUpload::upload(const Batch& batch, Stream stream) {
     const uint32_t sliding = add_table(run.sliding);
     const auto num_rows = static_cast<int>(run.tokens.size()),
                num_outputs = static_cast<int>(run.outputs.size());
-    const bool is_tiled = num_rows >= kMinTiledRows;
-    int& next_row = is_tiled ? next_tiled : next_single;
+    int& next_row = is_tiled(run) ? next_tiled : next_single;
     const int first_row = std::exchange(next_row, next_row + num_rows);
     for (int i = 0; i < num_rows; ++i)
       in.rows[first_row + i] = {run.follows < 0 ? run.tokens[static_cast<size_t>(i)] : -1 - run.follows,
                                 run.first_position + i, full, sliding};
-    for (int i = 0; is_tiled && i < num_rows; i += kTileRows)
+    if (shape.have_trees) {
+      for (int i = 0; i < num_rows; ++i) {
+        in.slots[first_row + i] = run.first_position + i;
+        in.parents[first_row + i] = i - 1;
+        in.paths[first_row + i] = {kNoPath, 0};
+      }
+    }
+    if (!run.parents.empty()) {
+      next_tree++->put_into(in, first_row, next_page);
+      trees_.push_back(
+          {static_cast<size_t>(&run - batch.runs.data()), first_row, num_rows - run.num_drafted - 1});
+    }
+    for (int i = 0; is_tiled(run) && i < num_rows; i += kTileRows)
       *tile++ = {first_row + i, std::min(kTileRows, num_rows - i)};
-    if (has_head_)
+    if (shape.num_runs > 0)
       *draft_run++ = {first_row,
                       num_rows,
                       run.num_drafted,
                       run.next,
                       next_output,
                       num_outputs,
-                      has_chain ? next_chain++ : -1};
+                      has_chain ? next_chain++ : -1,
+                      !run.parents.empty()};
     next_output += num_outputs;
     for (const OutputRow& output : run.outputs) {
-      *output_row++ = first_row + output.token_index;
-      sample_rows_.add(output, run.first_position + output.token_index + 1, run.follows < 0 ? -1 : first_row);
+      const int row = first_row + output.token_index;
+      *output_row++ = row;
+      sample_rows_.add(output, in.rows[row].position + 1, run.follows < 0 ? -1 : first_row);
     }
   }
   if (has_spare_rows) {
@@ -148,10 +224,15 @@ StepShape InputUpload::upload(const Batch& batch, Stream stream) {
     const uint32_t full = add_table({{&spare_full_, 1}}), sliding = add_table({{&spare_sliding_, 1}});
     for (int row = num_tokens; row < shape.num_tokens; ++row) {
       in.rows[row] = {kAny, 0, full, sliding};
+      if (shape.have_trees) {
+        in.slots[row] = 0;
+        in.paths[row] = {kNoPath, 0};
+      }
       *output_row++ = row;
       sample_rows_.add({}, 0);
     }
-    if (has_head_) *draft_run++ = {num_tokens, shape.num_tokens - num_tokens, 0, kAny, next_output, 0, -1};
+    if (shape.num_runs > 0)
+      *draft_run++ = {num_tokens, shape.num_tokens - num_tokens, 0, kAny, next_output, 0, -1, false};
   }
   std::fill(draft_run, in.draft_runs + shape.num_runs, DraftRun{});
   shape.are_greedy = sample_rows_.are_greedy();

@@ -2,6 +2,8 @@
 // where embed, the first kernel of the step, brings it.
 #pragma once
 
+#include <vector>
+
 #include "backend/backend.h"
 #include "backend/cuda/draft/slots.h"
 #include "backend/cuda/row_input.h"
@@ -28,9 +30,11 @@ struct StepShape {
   bool are_greedy{false};
   bool have_masks{false};  // the sampling waits for InputUpload::upload_masks()
   bool writes_kv{false};   // every row belongs to another sequence: attend_rows() writes
-  // Where there is a draft head: the batch's runs, the chains of drafts behind the step, the drafts of the longest, and the chunks of its
-  // attention.
-  int num_runs{0}, num_chains{0}, num_drafts{0}, draft_chunks{0};
+  bool have_trees{false};  // some runs' drafts are trees (Run::parents)
+  int num_runs{0};         // of the batch, where there is a draft head or there are trees
+  // Where there is a draft head: the chains of drafts behind the step, the drafts of the longest, and the chunks of its attention.
+  int num_chains{0}, num_drafts{0}, draft_chunks{0};
+  bool draft_trees{false};  // some run asks for several tokens for a place (Run::draft_topk)
   // Steps that decode, or check drafts, come in few shapes, again and again.
   bool is_recorded() const {
     return num_tokens > 0 && num_tokens <= kMaxGraphTokens && num_tiles == 0 && num_outputs == num_tokens;
@@ -45,9 +49,15 @@ struct InputParts {
   SampleRow* sample;     // [num_outputs]
   int* output_rows;      // [num_outputs]
   DraftRun* draft_runs;  // [num_runs]
+  // [num_tokens] where there are trees, else null; `parents` as DraftChoices has them.
+  int32_t *slots, *parents;
+  RowPath* paths;
   uint32_t* page_ids;
 
-  StepInput step() const { return {rows, tiles, page_ids}; }
+  StepInput step() const { return {rows, tiles, page_ids, slots, paths}; }
+  DraftChoices choices(const SampleResult* results) const {
+    return {rows, parents, output_rows, sample, results};
+  }
 };
 InputParts parts_of(uint8_t* input, const StepShape& shape);
 
@@ -57,6 +67,13 @@ int chunks_for(int num_pages);  // of attend_rows()
 
 // Says whether the step drafts behind a run, if one of its rows chooses a token.
 inline bool begins_chain(const Run& run) { return run.num_to_draft > 0 && run.next < 0; }
+
+// A run of the batch whose drafts are a tree, and where its rows are among the step's.
+struct TreeOfStep {
+  size_t run;
+  int first_row;
+  int last_known;  // row of the run
+};
 
 // Embed of step n reads the place n % 2 (step_exchange.h). So each batch with tokens is put there for the step behind the last one whose
 // embed is in the stream, and `step_` counts these: a batch without tokens has no embed, and one whose launch failed may have none.
@@ -71,6 +88,7 @@ class InputUpload {
   // failed somewhere, the next upload waits for the stream and asks the device for its number.
   void count_launch();
   uint32_t step() const { return step_; }  // the number of the step that was counted last
+  const std::vector<TreeOfStep>& trees() const { return trees_; }  // of the batch that was uploaded last
   // Enqueues the copy of the masks of its output rows, when everything before the sampling has been launched.
   void upload_masks(Stream stream) { sample_rows_.upload_masks(stream); }
 
@@ -84,6 +102,7 @@ class InputUpload {
   uint32_t step_{0};
   bool is_to_launch_{false};  // something was uploaded, and its launch was not counted
   SampleRows sample_rows_;
+  std::vector<TreeOfStep> trees_;
 };
 
 }  // namespace nibble::cuda

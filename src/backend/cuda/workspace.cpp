@@ -114,6 +114,8 @@ OwnedWorkspace::OwnedWorkspace(const Config& config, const BackendOptions& optio
         PinnedBuffer(sizeof(StepOutput) + static_cast<size_t>(options.max_batch_tokens) * sizeof(RowOutput));
     work_.exchange.inputs[turn] = inputs_[turn].as<InputHeader>();
     work_.exchange.outputs[turn] = outputs_[turn].as<StepOutput>();
+    kept_[turn] = PinnedBuffer(static_cast<size_t>(options.max_batch_tokens) * sizeof(int32_t));
+    work_.exchange.kept[turn] = kept_[turn].as<int32_t>();
   }
   check(cudaMemsetAsync(bytes_.as<void>(), 0, bytes_.bytes(), stream), "clearing the workspace");
   const RopeFrequencies rope = rope_frequencies(config.rope, config.head_dim);
@@ -138,7 +140,7 @@ size_t kv_bytes(const Config& config, const BackendOptions& options) {
 }
 
 KvStorage::KvStorage(const Config& config, const BackendOptions& options, Stream stream)
-    : bytes_(kv_bytes(config, options)) {
+    : bytes_(kv_bytes(config, options)), table_(config.layer_kinds.size() * sizeof(LayerPages)) {
   check(cudaMemsetAsync(bytes_.as<void>(), 0, bytes_.bytes(), stream), "clearing the KV cache");
   const KvFormat format = options.kv_format == Format::kE4m3 ? KvFormat::kE4m3 : KvFormat::kBf16;
   auto* next = bytes_.as<uint8_t>();
@@ -146,6 +148,9 @@ KvStorage::KvStorage(const Config& config, const BackendOptions& options, Stream
     layers_.push_back({next, kind == LayerKind::kSliding, format});
     next += kv_layer_bytes(config, options, kind);
   }
+  check(cudaMemcpyAsync(table_.as<void>(), layers_.data(), table_.bytes(), cudaMemcpyHostToDevice, stream),
+        "copying where layers have their pages");
+  check(cudaStreamSynchronize(stream), "copying where layers have their pages");
 }
 
 }  // namespace nibble::cuda

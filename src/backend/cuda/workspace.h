@@ -67,7 +67,7 @@ class OwnedWorkspace {
  private:
   Workspace work_;
   DeviceBuffer bytes_;
-  PinnedBuffer inputs_[2], outputs_[2];  // of the exchange
+  PinnedBuffer inputs_[2], outputs_[2], kept_[2];  // of the exchange
 };
 
 // Bytes of one layer's KV cache, and of all of them.
@@ -80,9 +80,11 @@ class KvStorage {
  public:
   KvStorage(const Config& config, const BackendOptions& options, Stream stream);
   LayerPages pages(size_t layer) const { return layers_[layer]; }
+  const LayerPages* on_device() const { return table_.as<LayerPages>(); }  // [layers]
+  int num_layers() const { return static_cast<int>(layers_.size()); }
 
  private:
-  DeviceBuffer bytes_;
+  DeviceBuffer bytes_, table_;
   std::vector<LayerPages> layers_;
 };
 

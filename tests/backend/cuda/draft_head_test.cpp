@@ -271,6 +271,18 @@ TEST(CudaDraftHeads, DraftTheSameAcrossTheEndOfTheirPages) {
   }
 }
 
+TEST(CudaDraftHeads, DraftBehindATreeAsBehindAPrompt) {
+  const HeadGoldenData golden(kHeadGoldens[0]);
+  int num_others_right = 0;
+  const auto make_backend = making(kHeadGoldens[0], Format::kMxfp4);
+  for (const int topk : {2, 8})
+    for (const std::string& name : golden.prompts())
+      expect_drafts_behind_trees_as_behind_prompts(*make_backend(), *make_backend(),
+                                                   golden.tensor<int32_t>(name + ".ids"), 40, 3, topk,
+                                                   kPagesOfRounds, num_others_right);
+  EXPECT_GT(num_others_right, 4);
+}
+
 // Instantiates what every backend with drafts is held to, a head's and others.
 INSTANTIATE_TEST_SUITE_P(Backends, SpeculationOnBackend,
                          testing::Values(SpeculatingBackend{"Cuda",
@@ -278,7 +290,7 @@ INSTANTIATE_TEST_SUITE_P(Backends, SpeculationOnBackend,
                                                               return make(std::move(weights), options,
                                                                           pretended());
                                                             },
-                                                            120, 28, false, false}),
+                                                            120, 28, false}),
                          [](const auto& instance) { return std::string(instance.param.name); });
 
 }  // namespace

@@ -11,6 +11,7 @@
 #include "backend/cuda/kernels.h"
 #include "backend/cuda/verify/device_array.h"
 #include "backend/cuda/workspace.h"
+#include "backend/draft_tree.h"
 #include "tests/backend/cuda/pretended.h"
 
 namespace nibble::cuda {
@@ -133,6 +134,73 @@ TEST_F(StepInputs, ALaunchThatFailedBehindItsEmbedTakesATurn) {
     expect_input(shape, token + 1);
   }
   EXPECT_EQ(upload_->step(), device_step());
+}
+
+// A tree whose paths fork and go on, between a sequence that decodes and a chain of drafts, with spare rows behind them.
+TEST_F(StepInputs, ARowOfATreeFindsItsPositionsOnItsPath) {
+  options_.max_batch_tokens = 24;
+  for (int turn : {0, 1}) {
+    inputs_[turn] = PinnedBuffer(sizeof(InputHeader) + max_input_bytes(options_));
+    work_.exchange.inputs[turn] = inputs_[turn].as<InputHeader>();
+  }
+  upload_.emplace(config_, options_, work_);
+  const std::vector<TokenId> tokens{5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+  const std::vector<int> parents{-1, 0, 1, 1, 3, 4, 2, 6, 7, 4, 9};
+  const PageId pages[]{PageId{3}, PageId{9}};
+  const SampleParams greedy;
+  std::vector<OutputRow> outputs;
+  for (int row = 0; row < 11; ++row) outputs.push_back({.token_index = row, .sample = &greedy});
+  const auto run_of = [&](size_t num_tokens, int num_drafted) {
+    return nibble::Run{.tokens = std::span(tokens).first(num_tokens),
+                       .first_position = 26,
+                       .full = {.pages = pages},
+                       .sliding = {.pages = pages},
+                       .outputs = std::span(outputs).first(num_tokens),
+                       .num_drafted = num_drafted};
+  };
+  nibble::Run tree = run_of(11, 9);
+  tree.parents = parents;
+  const nibble::Run runs[]{run_of(1, 0), tree, run_of(3, 2)};
+  const StepShape shape = upload_->upload({.runs = runs}, stream_);
+  EXPECT_TRUE(shape.have_trees);
+  EXPECT_TRUE(shape.is_recorded());
+  EXPECT_EQ(shape.num_tokens, 16) << "one is spare";
+  EXPECT_EQ(shape.num_runs, 16);
+  ASSERT_EQ(upload_->trees().size(), 1u);
+  EXPECT_EQ(upload_->trees()[0].run, 1u);
+  EXPECT_EQ(upload_->trees()[0].first_row, 1);
+  EXPECT_EQ(upload_->trees()[0].last_known, 1);
+  upload_->count_launch();
+  x_ = verify::DeviceArray<float>(16 * kHidden);
+  run_embed(shape);
+  alignas(16) std::array<uint8_t, kInputBytes> brought;
+  check(cudaMemcpy(brought.data(), device_input_.data(), brought.size(), cudaMemcpyDeviceToHost), "reading");
+  const InputParts in = parts_of(brought.data(), shape);
+  int row = 0;
+  for (const nibble::Run& run : runs) {
+    const DraftRun& draft_run = in.draft_runs[&run - runs];
+    EXPECT_EQ(draft_run.first_row, row);
+    EXPECT_EQ(draft_run.is_tree, !run.parents.empty());
+    int slot = 26;
+    for (const PlaceInRun& place : places_of(run)) {
+      SCOPED_TRACE(row);
+      EXPECT_EQ(in.rows[row].position, place.position);
+      EXPECT_EQ(in.sample[row].position, place.position + 1);
+      EXPECT_EQ(in.slots[row], slot);
+      EXPECT_EQ(in.parents[row], parent_of(run.parents, static_cast<size_t>(slot - 26)));
+      for (int seen = 0; seen <= place.position; ++seen) {
+        const RowPath path = in.paths[row];
+        const int found = seen < path.first
+                              ? seen
+                              : static_cast<int>(in.page_ids[path.slots + static_cast<uint32_t>(seen)]);
+        EXPECT_EQ(found, slot_of(seen, place.position, place.path)) << seen;
+      }
+      ++row, ++slot;
+    }
+  }
+  EXPECT_EQ(in.slots[row], 0);
+  EXPECT_EQ(in.paths[row].first, kNoPath);
+  for (int run = 4; run < 16; ++run) EXPECT_EQ(in.draft_runs[run].num_rows, 0);
 }
 
 using StepInputsDeathTest = StepInputs;

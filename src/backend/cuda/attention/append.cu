@@ -17,15 +17,18 @@ __global__ void __launch_bounds__(kThreads)
   const int row_index = static_cast<int>(blockIdx.x), kv_head = static_cast<int>(blockIdx.y);
   const RowInput row = args.input.rows[row_index];
   const Rotation rotation(args.rope, static_cast<int>(threadIdx.x) % kHalf, row.position);
-  auto* keys = page_of<format>(args.pages, args.input, row, row.position / kPagePositions, args.num_kv_heads,
-                               kv_head) +
-               row.position % kPagePositions * kHeadDim;
+  const int slot = args.input.slots ? args.input.slots[row_index] : row.position;
+  auto* keys = slot < 0 ? nullptr
+                        : page_of<format>(args.pages, args.input, row, slot / kPagePositions,
+                                          args.num_kv_heads, kv_head) +
+                              slot % kPagePositions * kHeadDim;
   wait_for_predecessor(timestamps);
   let_successor_start();
   const QkvRow parts =
       qkv_row(args.parts, args.has_rest, row_index, args.num_tokens, args.num_heads, args.num_kv_heads);
-  make_row<format>(parts, args.num_heads, args.num_kv_heads, kv_head, rotation, keys,
-                   keys + size_t{1} * args.num_kv_heads * kPageElements);
+  if (keys)
+    make_row<format>(parts, args.num_heads, args.num_kv_heads, kv_head, rotation, keys,
+                     keys + size_t{1} * args.num_kv_heads * kPageElements);
   if (!args.queries) return;
   const int group_heads = args.num_heads / args.num_kv_heads, head = static_cast<int>(threadIdx.x) / kHalf,
             element = static_cast<int>(threadIdx.x) % kHalf;

@@ -84,12 +84,17 @@ __device__ inline QkvRow qkv_row(const float* parts, bool has_rest, int row, int
   return {parts + size_t{1} * row * width, has_rest ? size_t{1} * num_tokens * width : 0};
 }
 
+__device__ inline uint32_t page_id(const LayerPages& pages, const StepInput& input, const RowInput& row,
+                                   int page) {
+  const uint32_t first = pages.is_sliding ? row.sliding_pages : row.full_pages;
+  return input.page_ids[static_cast<uint32_t>(first + static_cast<uint32_t>(page))];
+}
+
 template <KvFormat format>
 __device__ typename KvCodec<format>::Element* page_of(const LayerPages& pages, const StepInput& input,
                                                       const RowInput& row, int page, int num_kv_heads,
                                                       int kv_head) {
-  const uint32_t first = pages.is_sliding ? row.sliding_pages : row.full_pages;
-  const uint32_t id = input.page_ids[static_cast<uint32_t>(first + static_cast<uint32_t>(page))];
+  const uint32_t id = page_id(pages, input, row, page);
   return static_cast<typename KvCodec<format>::Element*>(pages.data) +
          (size_t{2} * id * num_kv_heads + kv_head) * kPageElements;
 }

@@ -39,20 +39,20 @@ struct PageRegisters {
   static __device__ int position_of(int half, int i) {
     return 16 * half + 8 * (i / 2) + 2 * (static_cast<int>(threadIdx.x) % 4) + i % 2;
   }
-  __device__ void load(const Element* page_keys, const Element* page_values) {
+  // `key_at`: the key of a position of the page. Its value lies `to_value` elements behind it.
+  template <typename KeyAt>
+  __device__ void load(const KeyAt& key_at, size_t to_value) {
     const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
 #pragma unroll
     for (int n = 0; n < 4; ++n)
 #pragma unroll
       for (int half = 0; half < 2; ++half)
-        keys[n][half] =
-            *reinterpret_cast<const Eight*>(page_keys + (8 * n + g) * kHeadDim + 32 * half + 8 * t);
+        keys[n][half] = *reinterpret_cast<const Eight*>(key_at(8 * n + g) + 32 * half + 8 * t);
 #pragma unroll
     for (int half = 0; half < 2; ++half)
 #pragma unroll
       for (int i = 0; i < 4; ++i)
-        values[half][i] =
-            *reinterpret_cast<const Eight*>(page_values + position_of(half, i) * kHeadDim + 8 * g);
+        values[half][i] = *reinterpret_cast<const Eight*>(key_at(position_of(half, i)) + to_value + 8 * g);
   }
   // Puts in the key and value of the current position, which were not yet in the cache when the page was loaded.
   __device__ void replace(int position, const Element* key, const Element* value) {
@@ -157,7 +157,25 @@ struct Joined {
 
 static_assert(kMaxGroupHeads <= kAttendWarps && kAttendWarps <= 32 && kHeadDim == 2 * 32);
 
-template <KvFormat format>
+// Where a key lies, in rows of kHeadDim elements from the beginning of the cache: a lane's, of the position of its number on a page, as a row
+// of a tree sees it. Positions behind the row are not used and need no slot of their own.
+__device__ uint32_t key_on_path(const AttendArgs& args, int row_index, const RowInput& row, int page,
+                                int kv_head) {
+  const RowPath path = args.input.paths[row_index];
+  const int position = page * kPagePositions + static_cast<int>(threadIdx.x) % 32;
+  const bool is_on_path = position >= path.first && position <= row.position;
+  const int slot = is_on_path
+                       ? static_cast<int>(args.input.page_ids[path.slots + static_cast<uint32_t>(position)])
+                       : position;
+  const uint32_t id = page_id(args.pages, args.input, row, slot / kPagePositions);
+  return (2 * id * static_cast<uint32_t>(args.num_kv_heads) + static_cast<uint32_t>(kv_head)) *
+             kPagePositions +
+         static_cast<uint32_t>(slot % kPagePositions);
+}
+
+// `in_trees`: rows see their last positions on their paths (RowPath), else every position in its own slot. Where its keys lie changes nothing of
+// what a lane does with a position.
+template <KvFormat format, bool in_trees>
 __global__ void __launch_bounds__(kAttendThreads, 2)
     attend_kernel(const __grid_constant__ AttendArgs args, Timestamps timestamps) {
   const EndTimestamp end_timestamp(timestamps);
@@ -182,9 +200,19 @@ __global__ void __launch_bounds__(kAttendThreads, 2)
   const Element* keys = nullptr;
   if (has_page)
     keys = page_of<format>(args.pages, args.input, row, first_page + page, args.num_kv_heads, kv_head);
-  const Element* values = keys + size_t{1} * args.num_kv_heads * kPageElements;
+  const size_t to_value = size_t{1} * args.num_kv_heads * kPageElements;
+  uint32_t lane_key = 0;
+  if constexpr (in_trees)
+    if (has_page) lane_key = key_on_path(args, row_index, row, first_page + page, kv_head);
+  const auto key_at = [&](int position) {
+    if constexpr (in_trees)
+      return static_cast<const Element*>(args.pages.data) +
+             size_t{1} * __shfl_sync(~0u, lane_key, position) * kHeadDim;
+    else
+      return keys + position * kHeadDim;
+  };
   PageRegisters<format> cached;
-  if (has_page && args.writes_kv) cached.load(keys, values);
+  if (has_page && args.writes_kv) cached.load(key_at, to_value);
   const int element = static_cast<int>(threadIdx.x) % kHalf;
   const Rotation rotation(args.rope, element, row.position);
   // Each warp joins one head's results. The sink is used behind the products: to wait for it here would be to wait for the pages, which were
@@ -195,7 +223,7 @@ __global__ void __launch_bounds__(kAttendThreads, 2)
 
   const QkvRow parts =
       qkv_row(args.parts, args.has_rest, row_index, args.num_tokens, args.num_heads, args.num_kv_heads);
-  if (has_page && !args.writes_kv) cached.load(keys, values);
+  if (has_page && !args.writes_kv) cached.load(key_at, to_value);
   static_assert(kMaxGroupHeads * kHalf == kAttendThreads);
   const int own_head = static_cast<int>(threadIdx.x) / kHalf;
   float2 rotated{0, 0};
@@ -221,7 +249,7 @@ __global__ void __launch_bounds__(kAttendThreads, 2)
               reinterpret_cast<const uint32_t*>(from)[lane];
         };
         put(keys, own_key);
-        put(values, own_value);
+        put(keys + to_value, own_value);
       }
     }
     uint32_t a[4][2];
@@ -313,18 +341,22 @@ __global__ void __launch_bounds__(kAttendThreads, 2)
 }  // namespace
 
 void prepare_attend_rows() {
-  prefer_shared_memory(attend_kernel<KvFormat::kBf16>);
-  prefer_shared_memory(attend_kernel<KvFormat::kE4m3>);
+  prefer_shared_memory(attend_kernel<KvFormat::kBf16, false>);
+  prefer_shared_memory(attend_kernel<KvFormat::kE4m3, false>);
+  prefer_shared_memory(attend_kernel<KvFormat::kBf16, true>);
+  prefer_shared_memory(attend_kernel<KvFormat::kE4m3, true>);
 }
 
 void attend_rows(const LaunchContext& gpu, int num_rows, const AttendArgs& args) {
-  launch(
-      gpu, {Operation::kAttend, "attend"},
-      args.pages.format == KvFormat::kBf16 ? attend_kernel<KvFormat::kBf16> : attend_kernel<KvFormat::kE4m3>,
-      {dim3(static_cast<unsigned>(args.num_kv_heads), static_cast<unsigned>(args.max_chunks),
-            static_cast<unsigned>(num_rows)),
-       kAttendThreads},
-      args);
+  const bool is_bf16 = args.pages.format == KvFormat::kBf16, in_trees = args.input.paths != nullptr;
+  launch(gpu, {Operation::kAttend, "attend"},
+         in_trees  ? is_bf16 ? attend_kernel<KvFormat::kBf16, true> : attend_kernel<KvFormat::kE4m3, true>
+          : is_bf16 ? attend_kernel<KvFormat::kBf16, false>
+                   : attend_kernel<KvFormat::kE4m3, false>,
+         {dim3(static_cast<unsigned>(args.num_kv_heads), static_cast<unsigned>(args.max_chunks),
+               static_cast<unsigned>(num_rows)),
+          kAttendThreads},
+         args);
 }
 
 }  // namespace nibble::cuda

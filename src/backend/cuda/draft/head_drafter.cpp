@@ -49,6 +49,7 @@ size_t place_head_workspace(const BackendOptions& options, uint8_t* base, HeadWo
   constexpr size_t kN{kMaxDraftingRuns}, kDrafts{kMaxDraftsOfHead};
   take(w.taps, T * kNumTaps * H);
   take(w.slots, T);
+  take(w.kv_slots, T);
   take(w.chain_rows, kDrafts * kN);
   take(w.features, parts_of_rows(slice, head.hidden));
   take(w.input, S * 2 * H);
@@ -66,7 +67,7 @@ size_t place_head_workspace(const BackendOptions& options, uint8_t* base, HeadWo
   take(w.attend_tickets, kN * static_cast<size_t>(head.num_kv_heads));
   take(w.positions, kN);
   take(w.results, kDrafts * kN);
-  take(w.sample_rows, kN);
+  take(w.sample_rows, 2 * kN);
   take(w.row_numbers, kN);
   take(w.sinks, static_cast<size_t>(head.num_heads));
   take(w.rope_frequencies, static_cast<size_t>(head.head_dim) / 2);
@@ -113,7 +114,10 @@ HeadDrafter::HeadDrafter(const Weights& model, const DeviceWeights& device, cons
   likeliest.repetition_penalty = 1;
   std::vector<int> row_numbers(kMaxDraftingRuns);
   std::iota(row_numbers.begin(), row_numbers.end(), 0);
-  copy_to_device(work_.sample_rows, std::vector<SampleRow>(kMaxDraftingRuns, likeliest));
+  std::vector<SampleRow> sample_rows(kMaxDraftingRuns, likeliest);
+  likeliest.num_logprobs = kMaxTop;
+  sample_rows.resize(size_t{2} * kMaxDraftingRuns, likeliest);
+  copy_to_device(work_.sample_rows, sample_rows);
   copy_to_device(work_.row_numbers, row_numbers);
   copy_to_device(work_.sinks, std::vector<float>(static_cast<size_t>(head_->config.num_heads), kNoSinkLogit));
   copy_to_device(work_.rope_frequencies, rope_frequencies(head_->config).frequencies);
@@ -172,7 +176,8 @@ DraftInputArgs HeadDrafter::input_args() const {
 }
 
 // Keys and values of rows [first, first + num_rows) of the step, and the inputs of the chains that begin there.
-void HeadDrafter::fill_slots(Stream stream, const InputParts& in, int first, int num_rows) const {
+void HeadDrafter::fill_slots(Stream stream, const StepShape& shape, const InputParts& in, int first,
+                             int num_rows) const {
   const DraftHeadConfig& config = head_->config;
   const int num_features = kNumTaps * config.hidden;
   __nv_bfloat16* taps = work_.taps + static_cast<size_t>(first) * static_cast<size_t>(num_features);
@@ -185,7 +190,8 @@ void HeadDrafter::fill_slots(Stream stream, const InputParts& in, int first, int
   draft_input(on(stream), num_rows, args);
   const ResidualInput kv =
       multiply(stream, work_.input, 2 * config.hidden, weights_.kv, num_rows, work_.kv_parts);
-  append(on(stream), {{in.rows + first, nullptr, in.page_ids},
+  const int32_t* kv_slots = shape.have_trees ? work_.kv_slots + first : nullptr;
+  append(on(stream), {{in.rows + first, nullptr, in.page_ids, kv_slots},
                       kv.x,
                       kv.x_rest != nullptr,
                       num_rows,
@@ -254,24 +260,19 @@ void HeadDrafter::choose(Stream stream, const StepShape& shape, const Workspace&
   } else {
     unembed(on(stream), args);
   }
-  sample(on(stream), N,
-         {work_.sample_rows, nullptr, work_.logits, config.draft_vocab, /*are_greedy=*/false, work.best,
-          work.sample_tickets, work_.results + draft * N});
+  sample(
+      on(stream), N,
+      {work_.sample_rows + (shape.draft_trees ? kMaxDraftingRuns : 0), nullptr, work_.logits,
+       config.draft_vocab, /*are_greedy=*/false, work.best, work.sample_tickets, work_.results + draft * N});
 }
 
 void HeadDrafter::draft(Stream stream, const StepShape& shape, const Workspace& work) const {
   const InputParts in = parts_of(work.input, shape);
   place_drafts(on(stream), shape.num_runs,
-               {in.draft_runs,
-                {in.rows, in.output_rows, in.sample, work.results},
-                shape.num_chains,
-                shape.num_drafts,
-                kLastPosition,
-                work_.slots,
-                work_.chain_rows,
-                work_.positions});
+               {in.draft_runs, in.choices(work.results), shape.num_chains, shape.num_drafts, kLastPosition,
+                work_.slots, shape.have_trees ? work_.kv_slots : nullptr, work_.chain_rows, work_.positions});
   for (int first = 0; first < shape.num_tokens; first += kSliceRows)
-    fill_slots(stream, in, first, std::min(kSliceRows, shape.num_tokens - first));
+    fill_slots(stream, shape, in, first, std::min(kSliceRows, shape.num_tokens - first));
   for (int draft = 0; draft < shape.num_drafts; ++draft) {
     const ResidualInput out = run_layer(stream, shape, work, draft);
     choose(stream, shape, work, out, draft);
@@ -290,7 +291,8 @@ void HeadDrafter::download(Stream stream, const Batch& batch, const StepShape& s
   to.asked.clear();
   to.num_runs = batch.runs.size();
   for (size_t n = 0; n < batch.runs.size(); ++n)
-    if (begins_chain(batch.runs[n])) to.asked.push_back({n, batch.runs[n].num_to_draft});
+    if (begins_chain(batch.runs[n]))
+      to.asked.push_back({n, batch.runs[n].num_to_draft, batch.runs[n].draft_topk});
   if (to.asked.empty()) return;
   const size_t bytes = download_bytes(work_, shape);
   if (to.bytes.bytes() < bytes) to.bytes = PinnedBuffer(bytes);
@@ -313,9 +315,14 @@ std::vector<Drafts> HeadDrafter::read(const DraftDownload& from) const {
     of_run.first_position = positions[n] + 2;
     for (int draft = 0; draft < from.asked[n].num_drafts; ++draft) {
       const SampleResult& chosen = results[static_cast<size_t>(draft) * num_chains + n];
-      const auto id = static_cast<size_t>(std::max(chosen.token, 0));
-      of_run.tokens.push_back(
-          {.token = head_->tokens[id], .probability = chosen.token < 0 ? 0 : std::exp(chosen.logprob)});
+      const auto as_draft = [&](int id, float logprob) {
+        return Draft{.token = head_->tokens[static_cast<size_t>(std::max(id, 0))],
+                     .probability = id < 0 ? 0 : std::exp(logprob)};
+      };
+      std::vector<Draft> level{as_draft(chosen.token, chosen.logprob)};
+      for (int place = 1; place < std::min(from.asked[n].topk, chosen.num_top); ++place)
+        level.push_back(as_draft(chosen.top[place].token, chosen.top[place].logprob));
+      add_level(of_run, level);
     }
   }
   return drafts;

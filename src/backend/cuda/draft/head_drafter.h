@@ -22,6 +22,7 @@ namespace nibble::cuda {
 struct HeadWorkspace {
   __nv_bfloat16* taps{nullptr};   // [T, 3, H]
   DraftSlot* slots{nullptr};      // [T]
+  int32_t* kv_slots{nullptr};     // [T], for steps with trees
   RowInput* chain_rows{nullptr};  // [drafts, N]
   // For S rows: f in one or two parts, the layer's input, keys and values.
   float *features{nullptr}, *kv_parts{nullptr};
@@ -35,8 +36,9 @@ struct HeadWorkspace {
   int* positions{nullptr};
   SampleResult* results{nullptr};
   // Constant.
-  SampleRow* sample_rows{nullptr};  // [N]: the likeliest token, and its log-probability
-  int* row_numbers{nullptr};        // [N]: 0, 1, ...
+  // [N]: the likeliest token, and its log-probability; then [N]: the same, and the kMaxTop likeliest.
+  SampleRow* sample_rows{nullptr};
+  int* row_numbers{nullptr};  // [N]: 0, 1, ...
   float *sinks{nullptr}, *rope_frequencies{nullptr};
 };
 
@@ -45,7 +47,7 @@ struct DraftDownload {
   PinnedBuffer bytes;
   struct Asked {
     size_t run;
-    int num_drafts;
+    int num_drafts, topk;
   };
   std::vector<Asked> asked;  // of each chain
   size_t num_runs{0};
@@ -76,7 +78,7 @@ class HeadDrafter {
   ResidualInput norm_and_multiply(Stream stream, const NormInput& norm, const Strips& weights, int num_rows,
                                   float* parts) const;
   DraftInputArgs input_args() const;
-  void fill_slots(Stream stream, const InputParts& in, int first, int num_rows) const;
+  void fill_slots(Stream stream, const StepShape& shape, const InputParts& in, int first, int num_rows) const;
   void attend(Stream stream, const StepShape& shape, const Workspace& work, AttendArgs args) const;
   ResidualInput run_layer(Stream stream, const StepShape& shape, const Workspace& work, int draft) const;
   void choose(Stream stream, const StepShape& shape, const Workspace& work, const ResidualInput& out,

@@ -75,13 +75,27 @@ __global__ void __launch_bounds__(kThreads)
   let_successor_start();
   const DraftRun run = args.runs[blockIdx.x];
   if (run.num_rows == 0) return;
-  if (threadIdx.x == 0) start = draft_start(run, args.choices);
-  __syncthreads();
+  const int end_of_chain = run.num_rows - (run.is_tree ? run.num_drafted : 0);
+  const auto put = [&](int row, int token, int chain) {
+    args.slots[run.first_row + row] = {max(token, 0), chain};
+  };
   for (int row = static_cast<int>(threadIdx.x); row < run.num_rows; row += kThreads) {
-    const bool is_start = row == start.row;
-    const int token = is_start ? start.token : known_token(run, args.choices, row);
-    args.slots[run.first_row + row] = {max(token, 0), is_start ? run.chain : -1};
+    put(row, known_token(run, args.choices, row), -1);
+    if (args.kv_slots)
+      args.kv_slots[run.first_row + row] =
+          row < end_of_chain ? args.choices.rows[run.first_row + row].position : -1;
   }
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    start = draft_start(run, args.choices, [&](int row, int next) {
+      if (!run.is_tree) return;
+      const RowInput right = args.choices.rows[run.first_row + next];
+      put(row, right.token, -1);
+      args.kv_slots[run.first_row + next] = right.position;
+    });
+    put(start.row, start.token, run.chain);
+  }
+  __syncthreads();
   if (run.chain < 0) return;
   const RowInput row = args.choices.rows[run.first_row + start.row];
   if (threadIdx.x == 0) args.positions[run.chain] = start.is_chosen ? row.position : -1;

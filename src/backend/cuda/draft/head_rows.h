@@ -34,6 +34,9 @@ struct PlaceDraftsArgs {
   DraftChoices choices;
   int num_chains, num_drafts, max_position;
   DraftSlot* slots;  // [T]
+  // [T]: the slot of each row in the head's cache, its position; -1 for a draft of a tree that is wrong. null: there are no trees, and all
+  // rows have theirs.
+  int32_t* kv_slots;
   RowInput*
       chain_rows;  // [num_drafts, num_chains]; positions beyond max_position become that: nobody needs their drafts
   int*

@@ -1,11 +1,12 @@
-// Where the drafts of a run begin, worked out on the device from what the step's rows have chosen: backend/draft_chain.h has the rule, and
-// draft_slots() there does the same on the host. Needs no GPU: tests/backend/cuda/host/draft_slots_test.cpp. C++17, for device code.
+// Which drafts of a run are right, and where the next ones begin, worked out on the device from what the step's rows have chosen:
+// backend/right_drafts.h has the rule, and draft_slots() of backend/draft_chain.h does the same on the host. Needs no GPU: tests/backend/cuda/host/draft_slots_test.cpp. C++17, for device code.
 #pragma once
 
 #include <cstdint>
 
 #include "backend/cuda/row_input.h"
 #include "backend/cuda/sample/sample_input.h"
+#include "backend/right_drafts.h"
 
 namespace nibble::cuda {
 
@@ -15,7 +16,8 @@ struct DraftRun {
   int32_t num_drafted;          // of these, the last ones
   int32_t next;                 // the token behind the last row; -1: that row chooses it
   int32_t first_output, num_outputs;
-  int32_t chain;  // number of the chain that drafts for it; -1: none does
+  int32_t chain;    // number of the chain that drafts for it; -1: none does
+  int32_t is_tree;  // its drafts are a tree (DraftChoices::parents); else a chain
 };
 
 // A row of the step, or of a chain, whose slot is filled.
@@ -27,6 +29,7 @@ struct DraftSlot {
 // Tells which tokens the rows of a step have chosen.
 struct DraftChoices {
   const RowInput* rows;         // [T]
+  const int* parents;           // [T], read for trees: the row of the run that each stands behind
   const int* output_rows;       // [outputs], ascending within a run
   const SampleRow* sample;      // [outputs]
   const SampleResult* results;  // [outputs]
@@ -55,19 +58,37 @@ constexpr int output_at(const DraftRun& run, const DraftChoices& choices, int ro
   return is_there ? first : -1;
 }
 
-// The token behind a row of the run that chose none: the next row's, or the one that the caller knows. A last row without either keeps its
-// own: its slot is written again by the step that knows.
+// The token behind a row of the run that chose none: the next row's, unless that is another branch of a tree, or the one that the caller
+// knows. A last row without either keeps its own: its slot is written again by the step that knows.
 constexpr int32_t known_token(const DraftRun& run, const DraftChoices& choices, int row) {
-  if (row + 1 < run.num_rows) return choices.rows[run.first_row + row + 1].token;
+  const int end_of_chain = run.num_rows - (run.is_tree ? run.num_drafted : 0);
+  if (row + 1 < end_of_chain) return choices.rows[run.first_row + row + 1].token;
   return run.next >= 0 ? run.next : choices.rows[run.first_row + row].token;
 }
 
-constexpr DraftStart draft_start(const DraftRun& run, const DraftChoices& choices) {
-  const int last = run.num_rows - 1;
-  int row = last - run.num_drafted, output = output_at(run, choices, row);
-  // A draft is right if the row before it chose it, or needs no row because nothing else could follow.
-  while (row < last && (output < 0 || choices.results[output].token == known_token(run, choices, row)))
-    output = output_at(run, choices, ++row);
+// The row of the run that a row stands behind.
+constexpr int parent_of_row(const DraftRun& run, const DraftChoices& choices, int row) {
+  return run.is_tree ? choices.parents[run.first_row + row] : row - 1;
+}
+// Says whether the row before a draft chose it, or needs none because nothing else could follow.
+constexpr bool fits(const DraftRun& run, const DraftChoices& choices, int row) {
+  const int output = output_at(run, choices, parent_of_row(run, choices, row));
+  return output < 0 || choices.results[output].token == choices.rows[run.first_row + row].token;
+}
+
+// Calls follow(row, next) for each right draft `next`, which stands behind `row`.
+template <typename Follow>
+constexpr DraftStart draft_start(const DraftRun& run, const DraftChoices& choices, const Follow& follow) {
+  const int last_known = run.num_rows - 1 - run.num_drafted;
+  int before = last_known;
+  const int row = for_right_drafts(
+      last_known, last_known + 1, run.num_rows, [&](int i) { return parent_of_row(run, choices, i); },
+      [&](int i) { return fits(run, choices, i); },
+      [&](int i) {
+        follow(before, i);
+        before = i;
+      });
+  const int output = output_at(run, choices, row);
   const bool is_chosen = run.next < 0 && output >= 0 && choices.results[output].token >= 0;
   return {row, is_chosen ? choices.results[output].token : known_token(run, choices, row), is_chosen};
 }

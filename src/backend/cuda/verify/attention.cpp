@@ -27,6 +27,15 @@ std::vector<TestRun> many_sequences(int count) {
   return runs;
 }
 
+// Known tokens, and drafts behind the last of them: two branches that fork again, so that a row's ancestors lie apart among other rows. The
+// first draft stands where a chain would have it.
+TestRun tree(int first_position, int num_known) {
+  std::vector<int> parents;
+  for (int i = 0; i < num_known; ++i) parents.push_back(i - 1);
+  for (const int parent : {-1, -1, 0, 1, 1, 3, 4, 6, 6, 8}) parents.push_back(num_known + parent);
+  return {first_position, static_cast<int>(parents.size()), parents};
+}
+
 std::vector<AttendCase> attend_cases() {
   const auto page_edges =
       decoding({0, 1, 30, 31, 32, 33, 63, 64, 95, 126, 127, 128, 129, 158, 159, 160, 161});
@@ -52,6 +61,13 @@ std::vector<AttendCase> attend_cases() {
     for (const int window : {0, 128})
       for (const auto& runs : {decoding({0, 255, 300, 1500}), few})
         cases.push_back({8, 1, window, runs, Values::kTypical, 8, sink});
+  // At a page's beginning, its end and its middle, at the edges of windows and chunks, and beside chains.
+  for (const int window : {0, 1, 2, 5, 32, 33, 128})
+    for (const auto& runs : {std::vector<TestRun>{tree(0, 1), tree(32, 1), tree(22, 2), tree(27, 1), {40, 1}},
+                             std::vector<TestRun>{tree(95, 1), {250, 5}, tree(250, 3), tree(505, 1)}})
+      cases.push_back({8, 2, window, runs});
+  cases.push_back({64, 8, 128, {tree(251, 1), tree(31, 1)}});
+  cases.push_back({6, 2, 0, {tree(120, 2), tree(600, 1)}, Values::kTypical, 1024, 5, /*rows_per_launch=*/7});
   cases.push_back({2, 1, 0, many_sequences(512)});
   cases.push_back({2, 1, 128, many_sequences(512)});
   cases.push_back({2, 1, 0, {{0, 512}}});
@@ -118,8 +134,8 @@ void check_appended(Comparison& comparison, const Step& step, const std::vector<
   for (size_t row = 0; row < step.cache.rows().size(); ++row)
     for (int head = 0; head < step.c.num_kv_heads; ++head)
       for (const int which : {0, 1}) {
-        const auto [position, run] = step.cache.rows()[row];
-        const size_t place = step.cache.place(run, position, head, which);
+        const size_t place =
+            step.cache.place(step.cache.rows()[row].run, step.cache.rows()[row].slot, head, which);
         const Rounded* expected = step.truth.key_or_value(row, head, which);
         for (size_t i = 0; i < kHeadDim; ++i) {
           is_own[place + i] = true;
@@ -231,6 +247,7 @@ void check_attend_rows_case(Comparison& comparison, const Subject& subject, cons
 
 // A run is cut into tiles at every kTileRows rows, as a step does it.
 void check_attend_tiles_case(Comparison& comparison, const Subject& subject, const AttendCase& c) {
+  if (c.has_trees()) return;  // they have no tiles (step_input.cpp)
   Step step(c);
   const auto sinks = make_sinks(c);
   step.truth.put_into(step.cache);

@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "backend/cuda/verify/host_threads.h"
+#include "backend/draft_tree.h"
 
 namespace nibble::cuda::verify {
 namespace {
@@ -61,7 +62,9 @@ struct Head {
   int last() const { return cache.rows()[row].position; }
   int first() const { return c.window ? std::max(0, last() - c.window + 1) : 0; }
   const uint16_t* bits(int position, int which) const {
-    return cache.bits().data() + cache.place(cache.rows()[row].run, position, kv_head(), which);
+    const CacheRow& own_row = cache.rows()[row];
+    return cache.bits().data() +
+           cache.place(own_row.run, slot_of(position, last(), own_row.path), kv_head(), which);
   }
   const Rounded* own(int position, int which) const {
     return c.writes_kv() && position == last() ? rotated.key_or_value(row, kv_head(), which) : nullptr;
@@ -173,9 +176,8 @@ void RotatedRows::put_into(TestCache& cache) const {
   for (size_t row = 0; row < cache.rows().size(); ++row)
     for (int head = 0; head < num_kv_heads_; ++head)
       for (const int which : {0, 1}) {
-        const auto [position, run] = cache.rows()[row];
         const Rounded* from = key_or_value(row, head, which);
-        const size_t to = cache.place(run, position, head, which);
+        const size_t to = cache.place(cache.rows()[row].run, cache.rows()[row].slot, head, which);
         for (size_t i = 0; i < kHeadDim; ++i) cache.bits()[to + i] = to_bf16(from[i].value).bits;
       }
 }

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <numeric>
 
+#include "backend/draft_tree.h"
 #include "core/e4m3.h"
 #include "core/random.h"
 
@@ -35,23 +36,30 @@ bool AttendCase::writes_kv() const {
   return std::all_of(runs.begin(), runs.end(), [](const TestRun& run) { return run.num_tokens == 1; });
 }
 
+bool AttendCase::has_trees() const {
+  return std::any_of(runs.begin(), runs.end(), [](const TestRun& run) { return !run.parents.empty(); });
+}
+
 std::string AttendCase::text() const {
   return fmt::format(
-      "{}/{} heads, window {}, {} runs, the first of {} tokens at {}, {} values, sharpness {}, sinks "
+      "{}/{} heads, window {}, {} runs, the first of {} tokens at {}{}, {} values, sharpness {}, sinks "
       "about {}",
-      num_heads, num_kv_heads, window, runs.size(), runs[0].num_tokens, runs[0].first_position, name(values),
-      sharpness, sink);
+      num_heads, num_kv_heads, window, runs.size(), runs[0].num_tokens, runs[0].first_position,
+      has_trees() ? ", with trees" : "", name(values), sharpness, sink);
 }
 
 TestCache::TestCache(const AttendCase& c)
-    : kv_(c.kv), num_kv_heads_(c.num_kv_heads), is_sliding_(c.window > 0) {
+    : kv_(c.kv), num_kv_heads_(c.num_kv_heads), is_sliding_(c.window > 0), has_trees_(c.has_trees()) {
   size_t num_pages = 0;
   for (const TestRun& run : c.runs) {
     const int first_seen = c.window ? std::max(0, run.first_position - c.window + 1) : 0;
     const int first_page = first_seen / kPagePositions;
     const int end_page = (run.first_position + run.num_tokens - 1) / kPagePositions + 1;
-    for (int i = 0; i < run.num_tokens; ++i)
-      rows_.push_back({run.first_position + i, static_cast<int>(tables_.size())});
+    const std::vector<TokenId> tokens(static_cast<size_t>(run.num_tokens));
+    int slot = run.first_position;
+    for (PlaceInRun& place :
+         places_of({.tokens = tokens, .first_position = run.first_position, .parents = run.parents}))
+      rows_.push_back({place.position, static_cast<int>(tables_.size()), slot++, std::move(place.path)});
     tables_.push_back({first_page, std::vector<uint32_t>(static_cast<size_t>(end_page - first_page))});
     num_pages += tables_.back().pages.size();
   }
@@ -80,12 +88,12 @@ TestCache::TestCache(const AttendCase& c)
   }
 }
 
-size_t TestCache::place(int run, int position, int kv_head, int which) const {
+size_t TestCache::place(int run, int slot, int kv_head, int which) const {
   const Table& table = tables_[static_cast<size_t>(run)];
-  const size_t page = table.pages[static_cast<size_t>(position / kPagePositions - table.first_page)];
+  const size_t page = table.pages[static_cast<size_t>(slot / kPagePositions - table.first_page)];
   const size_t head = (2 * page + static_cast<size_t>(which)) * static_cast<size_t>(num_kv_heads_) +
                       static_cast<size_t>(kv_head);
-  return head * kPageElements + static_cast<size_t>(position % kPagePositions * kHeadDim);
+  return head * kPageElements + static_cast<size_t>(slot % kPagePositions * kHeadDim);
 }
 
 void TestCache::upload() {
@@ -98,9 +106,17 @@ void TestCache::upload() {
     page_ids.insert(page_ids.end(), table.pages.begin(), table.pages.end());
   }
   std::vector<RowInput> rows;
+  std::vector<int32_t> slots;
+  std::vector<RowPath> paths;
   for (const CacheRow& row : rows_) {
     const uint32_t table = first[static_cast<size_t>(row.run)];
     rows.push_back({0, row.position, is_sliding_ ? kNoTable : table, is_sliding_ ? table : kNoTable});
+    slots.push_back(row.slot);
+    const int first_on_path = row.position + 1 - static_cast<int>(row.path.size());
+    paths.push_back(row.path.empty() ? RowPath{kNoPath, 0}
+                                     : RowPath{first_on_path, static_cast<uint32_t>(page_ids.size()) -
+                                                                  static_cast<uint32_t>(first_on_path)});
+    page_ids.insert(page_ids.end(), row.path.begin(), row.path.end());
   }
   std::vector<uint8_t> bytes(bits_.size() * num_bytes(kv_, 1));
   for (size_t i = 0; i < bits_.size(); ++i) {
@@ -112,6 +128,8 @@ void TestCache::upload() {
   device_bytes_.emplace(bytes);
   device_rows_.emplace(rows);
   device_page_ids_.emplace(page_ids);
+  device_slots_.emplace(slots);
+  device_paths_.emplace(paths);
 }
 
 std::vector<uint16_t> TestCache::read(Comparison& comparison) const {

@@ -14,9 +14,10 @@ namespace nibble::cuda::verify {
 
 inline constexpr int kHeadDim{64};
 
-// New tokens of one sequence at consecutive positions.
+// New tokens of one sequence, at consecutive positions where `parents` is empty (model/batch.h: Run::parents).
 struct TestRun {
   int first_position, num_tokens;
+  std::vector<int> parents{};
 };
 
 // A case of the checks of attention.
@@ -35,12 +36,15 @@ struct AttendCase {
   int width() const { return (num_heads + 2 * num_kv_heads) * kHeadDim; }  // elements of a row of q, k and v
   // Says whether every row belongs to another sequence: attend() then writes keys and values.
   bool writes_kv() const;
+  bool has_trees() const;
   std::string text() const;
 };
 
 struct CacheRow {
   int position;
   int run;
+  int slot;               // its own
+  std::vector<int> path;  // of the positions before it (backend/draft_tree.h)
 };
 
 // A run's pages begin with the first page that a row's window reaches. Positions before the run hold random keys and
@@ -50,14 +54,21 @@ class TestCache {
   explicit TestCache(const AttendCase& c);
 
   const std::vector<CacheRow>& rows() const { return rows_; }
-  // Index of a head's key (which = 0) or value (1).
-  size_t place(int run, int position, int kv_head, int which) const;
+  // Index of a head's key (which = 0) or value (1) in a slot.
+  size_t place(int run, int slot, int kv_head, int which) const;
   // The cache's elements as bfloat16, which can represent every number of E4M3.
   std::vector<uint16_t>& bits() { return bits_; }
   const std::vector<uint16_t>& bits() const { return bits_; }
 
   void upload();
-  StepInput input() const { return {device_rows_->data(), nullptr, device_page_ids_->data()}; }
+  StepInput input() const {
+    StepInput input{device_rows_->data(), nullptr, device_page_ids_->data()};
+    if (has_trees_) {
+      input.slots = device_slots_->data();
+      input.paths = device_paths_->data();
+    }
+    return input;
+  }
   LayerPages pages() const {
     return {device_bytes_->data(), is_sliding_, kv_ == Format::kE4m3 ? KvFormat::kE4m3 : KvFormat::kBf16};
   }
@@ -71,12 +82,15 @@ class TestCache {
 
   Format kv_;
   int num_kv_heads_, is_sliding_;
+  bool has_trees_;
   std::vector<CacheRow> rows_;
   std::vector<Table> tables_;
   std::vector<uint16_t> bits_;
   std::optional<DeviceArray<uint8_t>> device_bytes_;
   std::optional<DeviceArray<RowInput>> device_rows_;
   std::optional<DeviceArray<uint32_t>> device_page_ids_;
+  std::optional<DeviceArray<int32_t>> device_slots_;
+  std::optional<DeviceArray<RowPath>> device_paths_;
 };
 
 }  // namespace nibble::cuda::verify

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <random>
 
 #include "backend/draft_chain.h"
@@ -19,34 +20,46 @@ struct RandomStep {
   SampleParams sample;
   std::vector<std::vector<TokenId>> tokens;
   std::vector<std::vector<OutputRow>> outputs;
+  std::vector<std::vector<int>> parents;  // of trees; empty: a chain
   std::vector<nibble::Run> runs;
   std::vector<SampledToken> chosen;
   std::vector<RowInput> rows;
+  std::vector<int> row_parents;
   std::vector<int> output_rows;
   std::vector<SampleRow> sample_rows;
   std::vector<SampleResult> results;
   std::vector<DraftRun> draft_runs;
 
-  explicit RandomStep(unsigned seed) : random(seed) {
+  RandomStep(unsigned seed, bool has_trees) : random(seed) {
     const int num_runs = 1 + below(4);
-    for (int n = 0; n < num_runs; ++n) add_run();
+    for (int n = 0; n < num_runs; ++n) add_run(has_trees && below(4) > 0);
     for (int n = 0; n < num_runs; ++n) {
       const auto i = static_cast<size_t>(n);
       runs[i].tokens = tokens[i];
       runs[i].outputs = outputs[i];
+      runs[i].parents = parents[i];
     }
   }
   int below(int n) { return static_cast<int>(random() % static_cast<unsigned>(n)); }
-  void add_run() {
-    const int num_rows = 1 + below(6), first_row = static_cast<int>(rows.size());
+  DraftChoices choices() const {
+    return {rows.data(), row_parents.data(), output_rows.data(), sample_rows.data(), results.data()};
+  }
+  void add_run(bool is_tree) {
+    const int num_rows = 1 + below(is_tree ? 12 : 6), first_row = static_cast<int>(rows.size());
+    std::vector<int>& parents_of_run = parents.emplace_back();
     std::vector<TokenId>& of_run = tokens.emplace_back();
     std::vector<OutputRow>& outputs_of_run = outputs.emplace_back();
     DraftRun& draft_run = draft_runs.emplace_back(
-        DraftRun{first_row, num_rows, below(num_rows), -1, static_cast<int>(chosen.size()), 0, -1});
+        DraftRun{first_row, num_rows, below(num_rows), -1, static_cast<int>(chosen.size()), 0, -1, is_tree});
+    const int last_known = num_rows - 1 - draft_run.num_drafted;
     if (below(4) == 0) draft_run.next = below(kTokens);
     for (int row = 0; row < num_rows; ++row) {
       of_run.push_back(below(kTokens));
-      rows.push_back({of_run.back(), 40 + row, 0, 0});
+      const int parent = is_tree && row > last_known ? last_known + below(row - last_known) : row - 1;
+      if (is_tree) parents_of_run.push_back(parent);
+      row_parents.push_back(parent);
+      rows.push_back({of_run.back(),
+                      parent < 0 ? 40 : rows[static_cast<size_t>(first_row + parent)].position + 1, 0, 0});
       if (below(3) == 0) continue;
       const bool is_sampled = below(4) > 0;  // else logits alone are wanted
       const TokenId token = is_sampled && below(6) > 0 ? below(kTokens) : -1;
@@ -68,14 +81,13 @@ struct RandomStep {
 TEST(DeviceDraftSlots, AreThoseOfTheHost) {
   int num_chains = 0, num_moved = 0, num_without = 0;
   for (unsigned seed = 0; seed < 20'000; ++seed) {
-    RandomStep step(seed);
+    const RandomStep step(seed, /*has_trees=*/false);
     const DraftSlots expected = draft_slots({.runs = step.runs}, step.chosen);
-    const DraftChoices choices{step.rows.data(), step.output_rows.data(), step.sample_rows.data(),
-                               step.results.data()};
+    const DraftChoices choices = step.choices();
     std::vector<TokenId> next(step.rows.size());
     std::vector<int> chain_rows;
     for (const DraftRun& run : step.draft_runs) {
-      const DraftStart start = draft_start(run, choices);
+      const DraftStart start = draft_start(run, choices, [](int, int) {});
       for (int row = 0; row < run.num_rows; ++row)
         next[static_cast<size_t>(run.first_row + row)] =
             row == start.row ? start.token : known_token(run, choices, row);
@@ -91,6 +103,53 @@ TEST(DeviceDraftSlots, AreThoseOfTheHost) {
   EXPECT_GT(num_chains, 10'000);
   EXPECT_GT(num_moved, 1'000);
   EXPECT_GT(num_without, 1'000);
+}
+
+// Drafts behind the same token may be equal here, and of these more than one right: both take the first that has right ones behind it.
+TEST(DeviceDraftSlots, OfTreesAreThoseOfTheHost) {
+  int num_moved = 0, num_chains = 0;
+  for (unsigned seed = 0; seed < 20'000; ++seed) {
+    const RandomStep step(seed, /*has_trees=*/true);
+    const DraftSlots expected = draft_slots({.runs = step.runs}, step.chosen);
+    const DraftChoices choices = step.choices();
+    DraftSlots found;
+    for (size_t n = 0; n < step.draft_runs.size(); ++n) {
+      const DraftRun& run = step.draft_runs[n];
+      std::vector<int> filled, next;
+      const auto fill = [&](int row, int token) {
+        filled.push_back(row);
+        next.push_back(token);
+      };
+      for (int row = 0; row < run.num_rows - (run.is_tree ? run.num_drafted : 0); ++row)
+        fill(row, known_token(run, choices, row));
+      const DraftStart start = draft_start(run, choices, [&](int row, int right) {
+        if (!run.is_tree) return;
+        ASSERT_EQ(row, filled.back());
+        next.back() = choices.rows[run.first_row + right].token;
+        fill(right, known_token(run, choices, right));
+        num_moved += right != row + 1;
+      });
+      const auto at =
+          static_cast<size_t>(std::find(filled.begin(), filled.end(), start.row) - filled.begin());
+      next[at] = start.token;
+      if (start.is_chosen)
+        found.chains.push_back({.run = n,
+                                .row = static_cast<int>(found.rows.size() + at),
+                                .position = choices.rows[run.first_row + start.row].position});
+      for (const int row : filled) found.rows.push_back(run.first_row + row);
+      found.next.insert(found.next.end(), next.begin(), next.end());
+    }
+    ASSERT_EQ(found.rows, expected.rows) << seed;
+    ASSERT_EQ(found.next, expected.next) << seed;
+    ASSERT_EQ(found.chains.size(), expected.chains.size()) << seed;
+    for (size_t n = 0; n < found.chains.size(); ++n) {
+      ASSERT_EQ(found.chains[n].row, expected.chains[n].row) << seed;
+      ASSERT_EQ(found.chains[n].position, expected.chains[n].position) << seed;
+    }
+    num_chains += static_cast<int>(found.chains.size());
+  }
+  EXPECT_GT(num_chains, 10'000);
+  EXPECT_GT(num_moved, 1'000);
 }
 
 }  // namespace

@@ -1,0 +1,22 @@
+// Launch function of keep_drafts: C++17, for device code.
+#pragma once
+
+#include "backend/cuda/draft/slots.h"
+#include "backend/cuda/kernels.h"
+
+namespace nibble::cuda {
+
+// Behind the sampling of a step with trees of drafts: moves keys and values of the right drafts to the slots of their positions, in all
+// layers, and tells the host which these are (StepExchange::kept).
+struct KeepDraftsArgs {
+  const DraftRun* runs;  // [num_runs]
+  DraftChoices choices;
+  StepInput input;
+  const LayerPages* layers;  // [num_layers], in device memory; all of one format
+  int num_kv_heads;
+  const uint32_t* step;
+  StepExchange exchange;
+};
+void keep_drafts(const LaunchContext& gpu, int num_runs, int num_layers, const KeepDraftsArgs& args);
+
+}  // namespace nibble::cuda
