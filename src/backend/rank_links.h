@@ -1,5 +1,5 @@
-// What the ranks of a model (model/shares/share.h) tell each other in a step, where each is a process of its own. All make the same calls in the same
-// order and with the same shapes. What they tell lies in the memory that the backend computes in.
+// The ranks of a model (model/shares/share.h) exchange sums and tokens in a step through these calls, where each rank is a process of its own.
+// All make the same calls in the same order and with the same shapes. The data lie in the memory that the backend computes in.
 #pragma once
 
 #include <span>

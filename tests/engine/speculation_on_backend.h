@@ -276,15 +276,17 @@ TEST_P(SpeculationOnBackend, MixedRequestsAreAnsweredToTheBitWithTrees) {
   // One request after the other, each to its end: suffix finds the same finished answers in every run.
   std::vector<Asked> in_turn(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(all.size() / 3));
   for (Asked& asked : in_turn) asked.cancel_after = 0;
+  uint64_t num_accepted_in_trees = 0, num_accepted_in_chains = 0;
   for (const char* name : {"model", "eagle3", "suffix"}) {
     SCOPED_TRACE(name);
     expect_same(serve(all, drafter(name, false, 8, 3)), plain);
     if (GetParam().is_slow) break;
-    const auto counts = [&](int max_drafts, int topk) {
-      return serve(in_turn, drafter(name, false, max_drafts, topk), 200, 1).state.drafts;
+    const auto counts = [&](int topk) {
+      return serve(in_turn, drafter(name, false, 8, topk), 200, 1).state.drafts;
     };
-    const speculative::DraftCounts trees = counts(8, 3), chains = counts(3, 1);
-    EXPECT_GT(trees.num_accepted, chains.num_accepted);
+    const speculative::DraftCounts trees = counts(3), chains = counts(1);
+    num_accepted_in_trees += trees.num_accepted;
+    num_accepted_in_chains += chains.num_accepted;
     // Where a chain's draft for a place is wrong, the tree may have the right one beside it. For suffix this share says nothing: it proposes
     // only where it finds a match, so a tree that goes further has its next proposals at other places than the chain.
     const auto first_share = [](const speculative::DraftCounts& drafts) {
@@ -293,6 +295,9 @@ TEST_P(SpeculationOnBackend, MixedRequestsAreAnsweredToTheBitWithTrees) {
     if (std::string_view(name) != "suffix") {
       EXPECT_GT(first_share(trees), first_share(chains));
     }
+  }
+  if (!GetParam().is_slow) {
+    EXPECT_GT(num_accepted_in_trees, num_accepted_in_chains) << "of as many drafts";
   }
   expect_same(serve(all, drafter("all", true, 16, 2)), plain);
 }

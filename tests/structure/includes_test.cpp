@@ -72,8 +72,8 @@ constexpr Room kRooms[] = {
     {"grammar/program/", 3},     //
     {"grammar/languages/", 4},   //
     {"grammar/matching/", 4},    //
-    // What a model is lies in the folder itself. Where it comes from, its head that drafts, what is compared with it, and how machines divide
-    // it, do not see each other.
+    // The folder itself holds what defines a model: config, weights, operations. The rooms for its files, for heads that draft, for golden data
+    // and for shares of several machines do not see each other.
     {"model/", 0},  //
     {"model/checkpoint/", 1},
     {"model/draft_head/", 1},

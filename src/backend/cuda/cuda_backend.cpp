@@ -84,7 +84,7 @@ class CudaBackend final : public Backend {
   void enqueue_unembed(Card& card, const StepShape& shape, int first, int count);
   // `logits`: the logits are copied to pinned_logits_ as well.
   void enqueue_sample(Card& card, const StepShape& shape, int first, int count, bool logits = false);
-  // What comes behind the choice of all tokens.
+  // Enqueues the work behind the choice of all tokens: right drafts of trees move to their positions, and a head drafts the next ones.
   void enqueue_drafts(Card& card, const StepShape& shape) {
     if (shape.have_trees)
       for (const auto& rank : card.ranks) rank->keep_drafts(shape, card.stream);

@@ -10,7 +10,7 @@
 
 namespace nibble::cuda {
 
-// What a rank has of the model (model/shares/share.h).
+// A rank computes with this: its share of the model (model/shares/share.h), its KV cache, and whether others have shares too.
 struct Model {
   const Config& config;  // the rank's
   const DeviceWeights& weights;

@@ -205,7 +205,7 @@ TEST(TreesOnGpu, RightDraftsMoveToWhereAChainHasThem) {
       for (size_t row = 0; row < num_rows; ++row) tokens[row] = 100 + static_cast<TokenId>(row);
       for (int end = tree.num_known - 1; end < tree.num_rows(); ++end) {
         SCOPED_TRACE(testing::Message() << "to row " << end << " of the tree at " << tree.first_position);
-        // What the rows choose, for the host and for the device. The run's first output is not the step's.
+        // The choices of the rows, once for the host and once for the device. The run's first output is not the step's.
         constexpr int kFirstRow{0}, kFirstOutput{3};
         const SampleParams greedy;
         std::vector<OutputRow> outputs;

@@ -1,4 +1,4 @@
-// Which drafts of a run are right, and where the next ones begin, worked out on the device from what the step's rows have chosen:
+// The device works out which drafts of a run are right, and where the next ones begin, from the tokens that the step's rows have chosen.
 // backend/right_drafts.h has the rule, and draft_slots() of backend/draft_chain.h does the same on the host. Needs no GPU:
 // tests/backend/cuda/host/draft_slots_test.cpp. C++17, for device code.
 #pragma once
