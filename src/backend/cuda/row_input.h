@@ -23,7 +23,7 @@ struct TileInput {
 };
 inline constexpr int kTileRows{24};
 
-// Where a row of a tree of drafts sees its last positions: keys and values lie in slots, of which a chain has the one of its position.
+// A row of a tree of drafts sees its last positions on this path. Keys and values lie in slots; in a chain each position has its own.
 struct RowPath {
   int32_t
       first;  // positions from here up to the row's own are on the path; those before it are their own slots

@@ -157,8 +157,8 @@ struct Joined {
 
 static_assert(kMaxGroupHeads <= kAttendWarps && kAttendWarps <= 32 && kHeadDim == 2 * 32);
 
-// Where a key lies, in rows of kHeadDim elements from the beginning of the cache: a lane's, of the position of its number on a page, as a row
-// of a tree sees it. Positions behind the row are not used and need no slot of their own.
+// Returns where a lane's key lies, in rows of kHeadDim elements from the beginning of the cache: the key of the position with the lane's number
+// on a page, as a row of a tree sees it. Positions behind the row are not used and need no slot of their own.
 __device__ uint32_t key_on_path(const AttendArgs& args, int row_index, const RowInput& row, int page,
                                 int kv_head) {
   const RowPath path = args.input.paths[row_index];

@@ -438,7 +438,7 @@ __device__ bool has_only_likeliest(const SampleRow& row) {
                                  row.num_logprobs < 0 && row.mask == nullptr);
 }
 
-// Where the host finds the row's result; null: it does not want it. Called behind wait_for_predecessor().
+// Returns the place in which the host finds the row's result; null where it does not want it. Called behind wait_for_predecessor().
 __device__ RowOutput* row_output(const SampleArgs& args) {
   if (!args.step) return nullptr;
   return reinterpret_cast<RowOutput*>(args.exchange.outputs[__ldcg(args.step) % 2] + 1) + args.first_output +
