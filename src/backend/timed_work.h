@@ -12,6 +12,7 @@ struct TimedWork {
   Operation operation;    // of one that runs several operations, the first
   std::string_view name;  // the backend's own
   double begin{0}, end{0};
+  bool is_draft{false};  // of a draft head, behind the step or in it
 };
 
 }  // namespace nibble

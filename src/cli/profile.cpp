@@ -19,6 +19,7 @@
 #include "core/error.h"
 #include "core/thread_pool.h"
 #include "setup/load.h"
+#include "setup/speculation.h"
 
 namespace nibble::cli {
 namespace {
@@ -29,12 +30,14 @@ constexpr const char* kProfileFooter{R"(
 One step, again and again: -d tokens of a sequence are in the KV cache, and -p tokens come (1: decoding), of -s sequences. On a GPU each launch leaves when its
 first block could begin and when its last one was done; gaps are the times in between, in which the next one waits. The parts add
 up to the recorded step; below stands what a step takes by the host's clock when nobody records. Norms that an operation makes for
-itself count as its own; "launches" of the CPU are operations.
+itself count as its own; "launches" of the CPU are operations. With a draft head it drafts behind every step 3 tokens, or as many as
+--speculative-config says; "draft head" is all that it adds.
 
 Examples:
   nibble profile synthetic:gpt-oss-120b
   nibble profile synthetic:gpt-oss-120b -d 16384 --mxfp4-layers all
   nibble profile synthetic:gpt-oss-120b -s 64 -d 160 --temperature 1
+  nibble profile synthetic:gpt-oss-120b --speculate eagle3=FOLDER
   nibble profile synthetic:gpt-oss-120b -p 2048 --max-batch-tokens 2048 --trace step.json)"};
 
 struct ProfileOptions {
@@ -45,8 +48,9 @@ struct ProfileOptions {
   bool as_json{false};
 };
 
-constexpr std::array<std::string_view, 5> kPartNames{"dense", "experts", "attention", "norms and routing",
-                                                     "lm_head and sampling"};
+constexpr std::array<std::string_view, 6> kPartNames{
+    "dense", "experts", "attention", "norms and routing", "lm_head and sampling", "draft head"};
+constexpr size_t kDraftPart{5};
 
 // An index of kPartNames.
 size_t part_of(Operation operation) {
@@ -70,12 +74,13 @@ size_t part_of(Operation operation) {
   }
   NIBBLE_CHECK(false, "operation {}", static_cast<int>(operation));
 }
+size_t part_of(const TimedWork& work) { return work.is_draft ? kDraftPart : part_of(work.operation); }
 
 // A step of sequences of the same length, each with as many tokens, behind the last of which one is chosen. It can be run any number of
 // times.
 class ProfiledStep {
  public:
-  ProfiledStep(Backend& backend, const BackendOptions& room, const ProfileOptions& options)
+  ProfiledStep(Backend& backend, const BackendOptions& room, const ProfileOptions& options, int num_drafts)
       : sample_{.temperature = options.temperature},
         last_{.token_index = options.num_tokens - 1, .sample = &sample_, .prompt = {}, .output = {}} {
     const int length = options.depth + options.num_tokens, vocab = backend.config().vocab;
@@ -88,6 +93,7 @@ class ProfiledStep {
       sequence.reserve(options.num_tokens);
       tokens_.push_back(tokens_at(n * length + options.depth, options.num_tokens, vocab));
       runs_.push_back(sequence.run_of(tokens_.back(), 0, {&last_, 1}));
+      runs_.back().num_to_draft = num_drafts;
     }
   }
   ProfiledStep(const ProfiledStep&) = delete;
@@ -125,6 +131,7 @@ struct Profile {
   RunRecord record;
   std::string model, backend;
   int num_threads{0}, num_tokens{0}, depth{0}, num_sequences{0}, num_repetitions{0};
+  int num_drafts{0};         // of each sequence, by a draft head
   double read_bandwidth{0};  // bytes per second
   std::vector<PartTime> parts;
   SampleStatistics unrecorded;  // microseconds of a step when nobody records
@@ -180,6 +187,7 @@ Json profile_json(const Profile& profile) {
   json["num_tokens"] = profile.num_tokens;
   json["depth"] = profile.depth;
   json["num_sequences"] = profile.num_sequences;
+  json["num_drafts"] = profile.num_drafts;
   json["num_repetitions"] = profile.num_repetitions;
   json["step_us"] = profile.unrecorded.median;
   json["step_us_standard_deviation"] = profile.unrecorded.standard_deviation;
@@ -195,11 +203,27 @@ Json profile_json(const Profile& profile) {
   return json;
 }
 
+// The tokens that a draft head drafts behind the step; 0 where none was asked for. Other drafters take no time of a device.
+int drafts_of_head(const speculative::SpeculationOptions& asked, int num_sequences) {
+  if (!asked.draft_model.empty())
+    throw InputError(
+        "profile shows the steps of one model: leave out the one that drafts, or profile it by itself");
+  if (asked.draft_head.empty()) return 0;
+  if (num_sequences > kMaxDraftingRuns)
+    throw InputError("-s {}: a draft head drafts for up to {} sequences of a step", num_sequences,
+                     kMaxDraftingRuns);
+  constexpr int kUsual{3};
+  return asked.by_cost ? kUsual : asked.max_drafts;
+}
+
 int profile(const ProfileOptions& options, const Settings& settings, const std::string& command_line) {
   const std::string began = utc_now();
-  const ResolvedSettings setup = resolve(settings);
+  ResolvedSettings setup = resolve(settings);
   const BackendRow& row = *setup.backend;
   const Model model = open_model(options.model, setup.places);
+  const int num_drafts = drafts_of_head(setup.speculation, options.num_sequences);
+  if (num_drafts > 0)
+    open_drafters(setup, model, {options.depth + options.num_tokens + num_drafts, options.num_sequences});
   const BenchTest test{BenchKind::kPrefill, options.num_tokens, options.depth};
   const BackendOptions room = room_for({&test, 1}, model.config, setup, options.num_sequences);
   if (options.num_tokens > room.max_batch_tokens / options.num_sequences)
@@ -209,7 +233,7 @@ int profile(const ProfileOptions& options, const Settings& settings, const std::
   const double bandwidth = setup.backend->read_bandwidth(setup.own);
   const std::unique_ptr<Backend> backend = load(model, setup, room);
 
-  const ProfiledStep step(*backend, room, options);
+  const ProfiledStep step(*backend, room, options, num_drafts);
   const auto [recorded, unrecorded] = run_steps(*backend, step.batch(), options.num_repetitions);
   if (recorded.front().empty())
     throw InputError("the backend {} does not say where its time goes: cpu and cuda do", backend->name());
@@ -227,9 +251,14 @@ int profile(const ProfileOptions& options, const Settings& settings, const std::
       .depth = options.depth,
       .num_sequences = options.num_sequences,
       .num_repetitions = options.num_repetitions,
+      .num_drafts = num_drafts,
       .read_bandwidth = bandwidth,
-      .parts = part_times(recorded, step_costs(model.config, formats_of(model, setup), options.num_tokens,
-                                               options.depth + options.num_tokens, options.num_sequences)),
+      .parts = part_times(
+          recorded,
+          {step_costs(model.config, formats_of(model, setup), options.num_tokens,
+                      options.depth + options.num_tokens, options.num_sequences),
+           num_drafts > 0 ? bytes_of(room.draft_head->config, room.draft_head_format).of_step(num_drafts)
+                          : 0}),
       .unrecorded = statistics_of(unrecorded)};
   options.as_json ? fmt::print("{}", record_line(profile_json(profile))) : print_table(profile);
   if (options.trace) {
@@ -243,11 +272,14 @@ int profile(const ProfileOptions& options, const Settings& settings, const std::
 }  // namespace
 
 std::vector<PartTime> part_times(std::span<const std::vector<TimedWork>> repetitions,
-                                 const std::vector<OperationCost>& costs) {
+                                 const StepBytes& bytes) {
   std::vector<PartTime> parts;
   for (const std::string_view name : kPartNames) parts.push_back({.part = name});
-  for (const TimedWork& work : repetitions.front()) ++parts[part_of(work.operation)].num_launches;
-  for (const OperationCost& row : costs) parts[part_of(row.operation)].bytes += row.cost.bytes_touched();
+  for (const TimedWork& work : repetitions.front()) ++parts[part_of(work)].num_launches;
+  for (const OperationCost& row : bytes.operations)
+    parts[part_of(row.operation)].bytes += row.cost.bytes_touched();
+
+  parts[kDraftPart].bytes = bytes.of_drafts;
 
   std::vector<std::vector<double>> times(kPartNames.size() + 1);
   for (const std::vector<TimedWork>& step : repetitions) {
@@ -255,7 +287,7 @@ std::vector<PartTime> part_times(std::span<const std::vector<TimedWork>> repetit
     double end = step.front().begin;
     for (const TimedWork& work : step) {
       sums.back() += std::max(0.0, work.begin - end);
-      sums[part_of(work.operation)] += std::max(0.0, work.end - std::max(work.begin, end));
+      sums[part_of(work)] += std::max(0.0, work.end - std::max(work.begin, end));
       end = std::max(end, work.end);
     }
     for (size_t part = 0; part < sums.size(); ++part) times[part].push_back(sums[part]);
@@ -266,6 +298,7 @@ std::vector<PartTime> part_times(std::span<const std::vector<TimedWork>> repetit
     parts[part].microseconds = statistics.median;
     parts[part].deviation = statistics.standard_deviation;
   }
+  if (parts[kDraftPart].num_launches == 0) parts.erase(parts.begin() + kDraftPart);
   return parts;
 }
 
@@ -286,12 +319,12 @@ std::string chrome_trace(std::span<const TimedWork> work) {
   Json events = Json::array();
   for (const TimedWork& piece : work)
     events.push_back({{"name", piece.name},
-                      {"cat", kPartNames[part_of(piece.operation)]},
+                      {"cat", kPartNames[part_of(piece)]},
                       {"ph", "X"},
                       {"ts", piece.begin},
                       {"dur", piece.end - piece.begin},
                       {"pid", 0},
-                      {"tid", part_of(piece.operation)}});
+                      {"tid", part_of(piece)}});
   return Json{{"traceEvents", events}}.dump();
 }
 
@@ -314,7 +347,8 @@ Action define_profile(CLI::App& command, Settings& settings) {
       ->type_name("FILE");
   command.add_flag("--json", options->as_json, "one JSON object in place of the table");
   add_settings(command, settings,
-               {SettingGroup::kMachine, SettingGroup::kDevice, SettingGroup::kGpus, SettingGroup::kPlaces});
+               {SettingGroup::kMachine, SettingGroup::kDrafts, SettingGroup::kDevice, SettingGroup::kGpus,
+                SettingGroup::kPlaces});
   command.footer(kProfileFooter);
   return [options, &settings, &command] { return profile(*options, settings, command_line(command)); };
 }

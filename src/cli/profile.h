@@ -13,6 +13,12 @@
 
 namespace nibble::cli {
 
+// What a step reads: the model's operations, and a draft head.
+struct StepBytes {
+  std::vector<OperationCost> operations;
+  size_t of_drafts{0};
+};
+
 // A part of a step: its time is the median over repetitions.
 struct PartTime {
   std::string_view part;
@@ -22,10 +28,9 @@ struct PartTime {
   size_t bytes{0};  // weights and KV cache that it has to read
 };
 
-// The parts of a step in the order of the table, then "gaps": the time in which no launch ran. Each is a median of its own, so that their
+// The parts of a step in the order of the table, that of a draft head only where there is one, then "gaps": the time in which no launch ran. Each is a median of its own, so that their
 // sum is close to the median step, not equal. `repetitions` are of the same step, and not empty.
-std::vector<PartTime> part_times(std::span<const std::vector<TimedWork>> repetitions,
-                                 const std::vector<OperationCost>& costs);
+std::vector<PartTime> part_times(std::span<const std::vector<TimedWork>> repetitions, const StepBytes& bytes);
 
 // The bytes that each repetition of the step reads again.
 Reuse reuse_of(const std::vector<PartTime>& parts, std::optional<size_t> cache_bytes);

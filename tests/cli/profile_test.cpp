@@ -12,9 +12,10 @@ const std::vector<TimedWork> kStep{{Operation::kQkv, "qkv", 0, 10},
                                    {Operation::kAttend, "attend", 11, 15},
                                    {Operation::kProject, "project", 14, 20},  // its first block began early
                                    {Operation::kUnembed, "unembed", 23, 30}};
-const std::vector<OperationCost> kCosts{{Operation::kQkv, {.weight_bytes = 100}},
-                                        {Operation::kProject, {.weight_bytes = 50}},
-                                        {Operation::kUnembed, {.weight_bytes = 7}}};
+const StepBytes kBytes{{{Operation::kQkv, {.weight_bytes = 100}},
+                        {Operation::kProject, {.weight_bytes = 50}},
+                        {Operation::kUnembed, {.weight_bytes = 7}}},
+                       9};
 
 const PartTime& find(const std::vector<PartTime>& parts, std::string_view name) {
   return *std::find_if(parts.begin(), parts.end(), [&](const PartTime& part) { return part.part == name; });
@@ -23,13 +24,13 @@ const PartTime& find(const std::vector<PartTime>& parts, std::string_view name) 
 TEST(Profile, AddsUpToTheStepEvenWhereWorkOverlaps) {
   const std::vector<std::vector<TimedWork>> steps{kStep};
   double sum = 0;
-  for (const PartTime& part : part_times(steps, kCosts)) sum += part.microseconds;
+  for (const PartTime& part : part_times(steps, kBytes)) sum += part.microseconds;
   EXPECT_DOUBLE_EQ(sum, 30);
 }
 
 TEST(Profile, GivesEachPartItsTimeLaunchesAndBytes) {
   const std::vector<std::vector<TimedWork>> steps{kStep};
-  const std::vector<PartTime> parts = part_times(steps, kCosts);
+  const std::vector<PartTime> parts = part_times(steps, kBytes);
   EXPECT_DOUBLE_EQ(find(parts, "dense").microseconds, 10 + 5);
   EXPECT_EQ(find(parts, "dense").num_launches, 2);
   EXPECT_EQ(find(parts, "dense").bytes, 150u);
@@ -39,23 +40,33 @@ TEST(Profile, GivesEachPartItsTimeLaunchesAndBytes) {
   EXPECT_EQ(find(parts, "experts").num_launches, 0);
 }
 
+TEST(Profile, CountsWhatADraftHeadDoesByItself) {
+  std::vector<std::vector<TimedWork>> steps{kStep};
+  EXPECT_EQ(part_times(steps, kBytes).size(), 6u);
+  steps[0].push_back({Operation::kQkv, "qkv", 31, 33, /*is_draft=*/true});
+  const std::vector<PartTime> parts = part_times(steps, kBytes);
+  EXPECT_DOUBLE_EQ(find(parts, "dense").microseconds, 10 + 5);
+  EXPECT_DOUBLE_EQ(find(parts, "draft head").microseconds, 2);
+  EXPECT_EQ(find(parts, "draft head").bytes, 9u);
+}
+
 TEST(Profile, TakesTheMedianOfRepetitions) {
   std::vector<std::vector<TimedWork>> steps(3, kStep);
   steps[1][0].end = 10.5;
   steps[2].back().end = 1000;
-  EXPECT_DOUBLE_EQ(find(part_times(steps, kCosts), "lm_head and sampling").microseconds, 7);
+  EXPECT_DOUBLE_EQ(find(part_times(steps, kBytes), "lm_head and sampling").microseconds, 7);
 }
 
 TEST(Profile, SaysHowFarRepetitionsLieApart) {
   std::vector<std::vector<TimedWork>> steps(2, kStep);
   steps[1][0].end = 10.5;
-  EXPECT_DOUBLE_EQ(find(part_times(steps, kCosts), "dense").deviation, 0.5 / std::sqrt(2));
-  EXPECT_EQ(find(part_times(steps, kCosts), "lm_head and sampling").deviation, 0);
+  EXPECT_DOUBLE_EQ(find(part_times(steps, kBytes), "dense").deviation, 0.5 / std::sqrt(2));
+  EXPECT_EQ(find(part_times(steps, kBytes), "lm_head and sampling").deviation, 0);
 }
 
 TEST(Profile, AShareOverAHundredPerCentIsFlaggedUnlessTheStepFitsIntoTheCaches) {
   const std::vector<std::vector<TimedWork>> steps{kStep};
-  const std::vector<PartTime> parts = part_times(steps, kCosts);  // dense: 150 bytes in 15 us, 10 MB/s
+  const std::vector<PartTime> parts = part_times(steps, kBytes);  // dense: 150 bytes in 15 us, 10 MB/s
   const auto flagged = [&](double bandwidth, std::optional<size_t> cache_bytes) {
     return contradictions(parts, bandwidth, reuse_of(parts, cache_bytes));
   };

@@ -701,6 +701,17 @@ def test_profile_shows_every_part_of_a_step():
     assert report["step_us"] > 0 and report["step_us_standard_deviation"] > 0
 
 
+def test_profile_shows_what_a_draft_head_adds_to_a_step():
+    head = ROOT / "models" / "tiny-gpt-oss-eagle3" / "specforge"
+    report = json.loads(answer("profile", "tiny", "-r", 30, "--json", "--speculate", f"eagle3={head}"))
+    drafts = next(part for part in report["parts"] if part["part"] == "draft head")
+    assert report["num_drafts"] == 3 and drafts["us"] > 0 and drafts["launches"] > 0
+    # fc, k and v, and three times the layer and the unembedding, in blocks of 32 that take 17 bytes.
+    elements = 256 * 768 + 2 * 128 * 512 + 3 * (768 * 512 + 256 * 512 + 3 * 1024 * 256 + 1024 * 256)
+    assert drafts["bytes"] == elements // 32 * 17
+    assert "leave out the one that drafts" in refusal("profile", "tiny", "--speculate", "model=tiny")
+
+
 def test_profile_says_which_backends_can():
     result = nibble("profile", "tiny", "--backend", "reference")
     assert result.returncode == 2 and b"does not say where its time goes" in result.stderr

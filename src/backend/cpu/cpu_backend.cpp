@@ -216,7 +216,10 @@ StepResult CpuBackend::run(const Batch& batch, std::vector<TimedWork>* work) {
       {machine_, model_, rope_, rows, output_rows, kv_, activations_, take_logits, clock, tap, links_.get()});
   result.kept = keep_right_drafts(batch, result.outputs,
                                   [&](const Run& run, int from, int to) { kv_.move(run, from, to); });
-  if (drafter_) result.drafts = drafter_->draft(batch, result.outputs);
+  if (drafter_) {
+    result.drafts = drafter_->draft(batch, result.outputs);
+    clock.lap(Operation::kEmbed, "draft head", /*is_draft=*/true);
+  }
   return result;
 }
 

@@ -12,10 +12,10 @@ class WorkClock {
  public:
   explicit WorkClock(std::vector<TimedWork>* work) : work_(work) {}  // null: records nothing
   // Records the time since the last lap, or since construction.
-  void lap(Operation operation, std::string_view name) {
+  void lap(Operation operation, std::string_view name, bool is_draft = false) {
     if (!work_) return;
     const double now = watch_.seconds() * 1e6;
-    work_->push_back({operation, name, last_, now});
+    work_->push_back({operation, name, last_, now, is_draft});
     last_ = now;
   }
 

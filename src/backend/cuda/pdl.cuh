@@ -78,8 +78,9 @@ void launch(const LaunchContext& gpu, const Label& label, void (*kernel)(Params.
   config.stream = gpu.stream;
   config.attrs = attributes;
   config.numAttrs = num_attributes;
-  check(cudaLaunchKernelEx(&config, kernel, args...,
-                           gpu.stream.recorder ? gpu.stream.recorder->next(label) : Timestamps{}),
+  check(cudaLaunchKernelEx(
+            &config, kernel, args...,
+            gpu.stream.recorder ? gpu.stream.recorder->next(label, gpu.stream.is_draft) : Timestamps{}),
         "launching a kernel");
 }
 

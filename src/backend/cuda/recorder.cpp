@@ -6,10 +6,10 @@ namespace nibble::cuda {
 
 Recorder::Recorder() : times_(3 * kMaxLaunches * sizeof(unsigned long long)) {}
 
-Timestamps Recorder::next(const Label& label) {
-  NIBBLE_CHECK(labels_.size() < kMaxLaunches, "more than {} launches", kMaxLaunches);
-  auto* times = times_.as<unsigned long long>() + labels_.size();
-  labels_.push_back(label);
+Timestamps Recorder::next(const Label& label, bool is_draft) {
+  NIBBLE_CHECK(launches_.size() < kMaxLaunches, "more than {} launches", kMaxLaunches);
+  auto* times = times_.as<unsigned long long>() + launches_.size();
+  launches_.push_back({label, is_draft});
   return {times, times + kMaxLaunches, times + 2 * kMaxLaunches};
 }
 
@@ -26,15 +26,15 @@ std::vector<TimedWork> Recorder::read() const {
   const unsigned long long zero = times[0];
   const auto microseconds = [&](unsigned long long time) { return static_cast<double>(time - zero) / 1e3; };
   std::vector<TimedWork> work;
-  for (size_t i = 0; i < labels_.size(); ++i) {
-    const Label& label = labels_[i];
+  for (size_t i = 0; i < launches_.size(); ++i) {
+    const auto& [label, is_draft] = launches_[i];
     double begin = microseconds(times[i]);
     if (label.first_name) {
       const double middle = microseconds(times[kMaxLaunches + i]);
-      work.push_back({label.first_operation, label.first_name, begin, middle});
+      work.push_back({label.first_operation, label.first_name, begin, middle, is_draft});
       begin = middle;
     }
-    work.push_back({label.operation, label.name, begin, microseconds(times[2 * kMaxLaunches + i])});
+    work.push_back({label.operation, label.name, begin, microseconds(times[2 * kMaxLaunches + i]), is_draft});
   }
   return work;
 }

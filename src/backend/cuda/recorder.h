@@ -28,8 +28,8 @@ struct Label {
 class Recorder {
  public:
   Recorder();
-  // Reserves the timestamps of the next launch.
-  Timestamps next(const Label& label);
+  // Reserves the timestamps of the next launch. `is_draft`: TimedWork has it.
+  Timestamps next(const Label& label, bool is_draft);
   // Resets all timestamps; before the launches run.
   void clear(cudaStream_t stream);
   // Reads the timestamps in order of launch; after all have run.
@@ -37,7 +37,11 @@ class Recorder {
 
  private:
   static constexpr size_t kMaxLaunches{4096};  // launches per step
-  std::vector<Label> labels_;
+  struct Launch {
+    Label label;
+    bool is_draft;
+  };
+  std::vector<Launch> launches_;
   DeviceBuffer times_;  // [3, kMaxLaunches]: Timestamps
 };
 

@@ -10,6 +10,7 @@
 #include "core/error.h"
 #include "core/mapped_file.h"
 #include "formats/container.h"
+#include "formats/mxfp4.h"
 
 namespace nibble {
 namespace {
@@ -120,6 +121,19 @@ std::vector<TokenId> read_tokens(HeadFile& file, const DraftHeadConfig& config) 
 }
 
 }  // namespace
+
+DraftHeadBytes bytes_of(const DraftHeadConfig& head, Format format) {
+  const auto bytes = [format](int rows, int cols) {
+    return matrix_bytes(static_cast<size_t>(cols) % kMxfp4BlockSize == 0 ? format : Format::kBf16,
+                        static_cast<size_t>(rows), static_cast<size_t>(cols));
+  };
+  const int q_width = head.num_heads * head.head_dim, kv_width = head.num_kv_heads * head.head_dim;
+  return {.fc = bytes(head.hidden, static_cast<int>(DraftHeadConfig::kNumTaps) * head.hidden),
+          .k_and_v = bytes(2 * kv_width, 2 * head.hidden),
+          .draft = bytes(q_width + 2 * kv_width, 2 * head.hidden) + bytes(head.hidden, q_width) +
+                   2 * bytes(head.intermediate, head.hidden) + bytes(head.hidden, head.intermediate) +
+                   bytes(head.draft_vocab, head.hidden)};
+}
 
 DraftHead with_parts_of(const Weights& model, DraftHead head) {
   const auto take = [&](Matrix& matrix, const Matrix& models) {

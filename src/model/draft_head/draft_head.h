@@ -54,6 +54,15 @@ DraftHeadConfig parse_draft_head_config(std::string_view json, const std::string
 
 RopeFrequencies rope_frequencies(const DraftHeadConfig& config);
 
+// The bytes of a head's matrices that are held in `format`; one whose rows are no whole blocks is in BF16.
+struct DraftHeadBytes {
+  size_t fc{0}, k_and_v{0};  // what a step reads that fills the slots of its rows
+  size_t draft{0};           // and for each draft: the layer, k and v among it, and the unembedding
+
+  size_t of_step(int num_drafts) const { return fc + k_and_v + static_cast<size_t>(num_drafts) * draft; }
+};
+DraftHeadBytes bytes_of(const DraftHeadConfig& config, Format format);
+
 struct DraftHead {
   DraftHeadConfig config;
   Vector features_norm;  // [3 H]; empty without norm_before_fc

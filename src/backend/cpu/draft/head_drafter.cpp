@@ -61,14 +61,8 @@ HeadDrafter::HeadDrafter(const BackendOptions& options, const Weights& model, co
 }
 
 size_t HeadDrafter::weight_bytes(const DraftHeadConfig& head, Format format) {
-  const auto bytes = [format](int rows, int cols) {
-    return matrix_bytes(cols % kBlock == 0 ? format : Format::kBf16, static_cast<size_t>(rows),
-                        static_cast<size_t>(cols));
-  };
-  const int q_width = head.num_heads * head.head_dim, kv_width = head.num_kv_heads * head.head_dim;
-  return bytes(head.hidden, 3 * head.hidden) + bytes(q_width + 2 * kv_width, 2 * head.hidden) +
-         bytes(head.hidden, q_width) + 2 * bytes(head.intermediate, head.hidden) +
-         bytes(head.hidden, head.intermediate) + bytes(head.draft_vocab, head.hidden);
+  const DraftHeadBytes bytes = bytes_of(head, format);
+  return bytes.fc + bytes.draft;
 }
 
 size_t HeadDrafter::kv_bytes(const DraftHeadConfig& head, int num_full_pages) {

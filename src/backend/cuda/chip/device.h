@@ -15,6 +15,7 @@ namespace nibble::cuda {
 struct Stream {
   cudaStream_t handle{nullptr};
   Recorder* recorder{nullptr};
+  bool is_draft{false};  // what is launched is recorded as a draft head's
   operator cudaStream_t() const { return handle; }
 };
 

@@ -72,7 +72,10 @@ class HeadDrafter {
   static size_t workspace_bytes(const BackendOptions& options);
 
  private:
-  LaunchContext on(Stream stream) const { return {stream, target_}; }
+  LaunchContext on(Stream stream) const {
+    stream.is_draft = true;
+    return {stream, target_};
+  }
   ResidualInput multiply(Stream stream, const __nv_bfloat16* x, int cols, const Strips& weights, int num_rows,
                          float* parts, ResidualInput residual = {}) const;
   ResidualInput norm_and_multiply(Stream stream, const NormInput& norm, const Strips& weights, int num_rows,
