@@ -1,10 +1,11 @@
 // The experts' matrix products: experts_up (with SwiGLU) and experts_down. A group is one expert and up to 8 pairs of token and slot. The
-// strips of all groups are shared evenly: a CTA may have the end of one group and the beginning of the next. A single token makes one group
+// strips of all groups are shared (group_share.h): a CTA may have the end of one group and the beginning of the next. A single token makes one group
 // for each of its experts, before anybody has counted them: there each slot has its CTAs.
 #include <algorithm>
 #include <type_traits>
 
 #include "backend/cuda/choice.cuh"
+#include "backend/cuda/decode/group_share.h"
 #include "backend/cuda/decode/router_segment.cuh"
 #include "backend/cuda/inputs.cuh"
 #include "backend/cuda/kernels.h"
@@ -60,6 +61,13 @@ __device__ Share share_of_strips(const Strips& weights, int num_strips) {
   const auto first = [&](unsigned cta) {
     return static_cast<int>(part_of(static_cast<unsigned>(num_strips), cta, weights.by_ctas)) *
            weights.num_segments;
+  };
+  return {first(blockIdx.x), first(blockIdx.x + 1)};
+}
+// Returns its share of the strips of all groups.
+__device__ Share share_of_groups(const Strips& weights, int num_groups) {
+  const auto first = [&](unsigned cta) {
+    return first_strip_of(weights, num_groups, cta) * weights.num_segments;
   };
   return {first(blockIdx.x), first(blockIdx.x + 1)};
 }
@@ -194,7 +202,7 @@ __global__ void __launch_bounds__(32 * warps, 1)
   wait_for_predecessor(timestamps);
   let_successor_start();
   const GroupTable table(args.groups, args.max_groups);
-  const Share share = share_of_strips(weights, table.count() * weights.num_strips);
+  const Share share = share_of_groups(weights, table.count());
   const CtaMemory shared = cta_memory<Layout::kMxfp4, warps, kExpertSlots>(cols, pass_columns);
   ExpertStream<warps, GroupMatrices> stream(weights, {weights, table}, share.first, share.last, shared.ring);
   const auto row_at = [&](const Group& group) {
@@ -389,7 +397,7 @@ __global__ void __launch_bounds__(32 * warps, 1)
     run(stream, piece_of_slot(share), {chosen, 1, nullptr, slot}, true, [] {});
   } else {
     const GroupTable table(args.groups, args.max_groups);
-    const Share share = share_of_strips(weights, table.count() * weights.num_strips);
+    const Share share = share_of_groups(weights, table.count());
     ExpertStream<warps, GroupMatrices> stream(weights, {weights, table}, share.first, share.last,
                                               shared.ring);
     for (int from = share.first; from < share.last;) {
@@ -410,10 +418,13 @@ dim3 grid_for_slots(const Target& target, const Strips& weights, int num_slots) 
 dim3 grid_for_groups(const Target& target, const Strips& weights, int max_groups) {
   return {static_cast<unsigned>(std::min(target.num_multiprocessors, max_groups * weights.num_strips))};
 }
-// The most units that a CTA takes of one of `num` experts.
-int units_of_cta(const dim3& grid, const Strips& weights, int num) {
-  const int strips = num * weights.num_strips / static_cast<int>(grid.x * grid.y) + 1;
+// The most units that a CTA takes of one expert, where all CTAs share so many strips.
+int units_of_cta(const dim3& grid, const Strips& weights, unsigned num_strips) {
+  const auto strips = static_cast<int>(num_strips / (grid.x * grid.y)) + 1;
   return std::min(strips, weights.num_strips) * weights.num_segments;
+}
+unsigned strips_of_slots(const Strips& weights, int num_slots) {
+  return static_cast<unsigned>(num_slots * weights.num_strips);
 }
 
 int num_router_units(const Strips& router) { return router.num_strips * router.num_segments; }
@@ -426,7 +437,7 @@ void experts_up(const LaunchContext& gpu, const ExpertsUpArgs& args) {
   const dim3 grid = grid_for_groups(gpu.target, weights, args.max_groups);
   const int columns = std::min(args.groups.size, args.num_tokens);
   const StreamShape shape = stream_shape(gpu.target.budget, weights, args.up.hidden, columns,
-                                         units_of_cta(grid, weights, args.max_groups));
+                                         units_of_cta(grid, weights, num_places(weights, args.max_groups)));
   NIBBLE_CHECK(shape.columns == columns, "{} of {} pairs fit", shape.columns, columns);
   launched.up.weights = shape.strips(weights, grid.x);
   launch(gpu, {Operation::kExpertsUp, "experts_up"},
@@ -437,8 +448,8 @@ bool has_route_and_experts_up(const Target& target, const Strips& router, const 
                               int experts_per_token) {
   const dim3 grid = grid_for_slots(target, up, experts_per_token);
   const int num_ctas = static_cast<int>(grid.x * grid.y), units = num_router_units(router);
-  const StreamShape shape =
-      stream_shape(target.budget, up, hidden, 1, units_of_cta(grid, up, experts_per_token));
+  const StreamShape shape = stream_shape(target.budget, up, hidden, 1,
+                                         units_of_cta(grid, up, strips_of_slots(up, experts_per_token)));
   return static_cast<size_t>(units) * unit_bytes(1) <= ring_bytes(up.layout, shape.of) &&
          router.segment_tiles <= RouterSegment::kTiles && units <= num_ctas * shape.of.warps &&
          num_ctas <= target.num_multiprocessors;
@@ -450,8 +461,9 @@ void route_and_experts_up(const LaunchContext& gpu, const RouteAndExpertsUpArgs&
       "{} experts of {} strips", args.router.rows, weights.num_strips);
   RouteAndExpertsUpArgs launched = args;
   const dim3 grid = grid_for_slots(gpu.target, weights, args.experts_per_token);
-  const StreamShape shape = stream_shape(gpu.target.budget, weights, args.up.hidden, 1,
-                                         units_of_cta(grid, weights, args.experts_per_token));
+  const StreamShape shape =
+      stream_shape(gpu.target.budget, weights, args.up.hidden, 1,
+                   units_of_cta(grid, weights, strips_of_slots(weights, args.experts_per_token)));
   launched.up.weights = shape.strips(weights, grid.x);
   launch(gpu, {Operation::kExpertsUp, "experts_up", Operation::kRoute, "route"},
          shape.of.warps == 8 ? route_and_experts_up_kernel<8> : route_and_experts_up_kernel<16>,
@@ -463,8 +475,10 @@ void experts_down(const LaunchContext& gpu, const ExpertsDownArgs& args) {
   const dim3 grid = is_single ? grid_for_slots(gpu.target, args.weights, args.max_groups)
                               : grid_for_groups(gpu.target, args.weights, args.max_groups);
   const int columns = is_single ? 1 : std::min(args.groups.size, args.num_tokens);
+  const unsigned strips =
+      is_single ? strips_of_slots(args.weights, args.max_groups) : num_places(args.weights, args.max_groups);
   const StreamShape shape = stream_shape(gpu.target.budget, args.weights, args.intermediate, columns,
-                                         units_of_cta(grid, args.weights, args.max_groups));
+                                         units_of_cta(grid, args.weights, strips));
   NIBBLE_CHECK(shape.columns == columns, "{} of {} pairs fit", shape.columns, columns);
   launched.weights = shape.strips(args.weights, grid.x);
   launch(gpu, {Operation::kExpertsDown, "experts_down"},
