@@ -26,6 +26,13 @@ inline constexpr int kSplitTokens{kManyColumns};
 inline constexpr int kNarrowTokens{255};
 inline constexpr int kMaxColumns{8};  // tokens, or pairs, of a pass for few tokens: n of mma.m16n8k16
 
+// So few pairs are grouped by their readers, each warp for itself: a lane for each pair.
+inline constexpr int kMatchedPairs{32};
+// Says whether those of a step are, whose groups hold `size` pairs. No expert then has more pairs than a group holds.
+constexpr bool are_matched(int num_tokens, int experts_per_token, int size) {
+  return size == kMaxColumns && num_tokens <= size && num_tokens * experts_per_token <= kMatchedPairs;
+}
+
 // The most groups that a step of T tokens may need, if a group holds `size` pairs, for any choice of K of E experts: all of an expert's
 // groups are full but one.
 constexpr int max_num_groups(int num_tokens, int num_experts, int experts_per_token, int size) {

@@ -169,6 +169,10 @@ struct Groups {
   int* pairs;               // [groups, size]
   float* weight;            // [T, K], indexed by pair
   int* image_row{nullptr};  // [groups]: where each begins in images of pairs, a multiple of 8
+  // [num_chosen]: the experts of all pairs, from which readers find the groups themselves (are_matched); all of the above but `size` and
+  // `weight` then holds nothing. null: it holds the groups.
+  const int* chosen{nullptr};
+  int num_chosen{0};
 };
 
 // normed = norm(x), unless the kernel takes it (kernel_table.h: Pass); then the K largest of W normed + b, and the softmax

@@ -159,6 +159,7 @@ __global__ void __launch_bounds__(32 * warps, 1)
   if (!is_last_of(args.ticket, gridDim.x * gridDim.y)) return;
   for (int token = static_cast<int>(threadIdx.x) / 32; token < args.num_tokens; token += warps)
     rank_token(args, token);
+  if (args.groups.chosen) return;
   __syncthreads();
   group_pairs<32 * warps>(args);
 }

@@ -17,41 +17,69 @@
 namespace nibble::cuda {
 namespace {
 
-// An expert and its pairs.
+// An expert and its pairs: a list of them, or the bits of `matched`, or, where neither is there, the slot of a single token.
 struct Group {
   int expert, count;
-  const int* pairs;  // null: a single token, whose pair is its slot
+  const int* pairs;
+  unsigned matched;
   int slot;
 
-  __device__ int pair(int column) const { return pairs ? __ldcg(pairs + column) : slot; }
+  __device__ int pair(int column) const {
+    if (pairs) return __ldcg(pairs + column);
+    if (matched == 0) return slot;
+    unsigned rest = matched;
+    for (int n = 0; n < column; ++n) rest &= rest - 1;
+    return __ffs(static_cast<int>(rest)) - 1;
+  }
 };
 
 // Holds what a CTA has to know about the groups to find its own. All of it is asked for at once, because each of these loads takes as long
-// as a strip's weights.
+// as a strip's weights. Few pairs are grouped here: the first lane of those whose pairs share an expert has their group.
 class GroupTable {
  public:
   __device__ GroupTable(const Groups& groups, int max_groups) : groups_(groups) {
     const int lane = static_cast<int>(threadIdx.x) % 32;
+    if (groups.chosen) {
+      match(lane < groups.num_chosen ? __ldcg(groups.chosen + lane) : -1 - lane);
+      return;
+    }
+    index_ = lane;
     if (lane < max_groups) {
       expert_ = __ldcg(groups.expert + lane);
-      num_pairs_ = __ldcg(groups.num_pairs + lane);
+      pairs_ = static_cast<unsigned>(__ldcg(groups.num_pairs + lane));
     }
     count_ = __ldcg(groups.count);
   }
   __device__ int count() const { return count_; }
   // Called by whole warps.
   __device__ int expert(int index) const {
-    return index < 32 ? __shfl_sync(~0u, expert_, index) : __ldcg(groups_.expert + index);
+    return index < 32 ? __shfl_sync(~0u, expert_, lane_of(index)) : __ldcg(groups_.expert + index);
   }
   __device__ Group group(int index) const {
-    const int num_pairs =
-        index < 32 ? __shfl_sync(~0u, num_pairs_, index) : __ldcg(groups_.num_pairs + index);
-    return {expert(index), num_pairs, groups_.pairs + index * groups_.size, 0};
+    const unsigned pairs = index < 32 ? __shfl_sync(~0u, pairs_, lane_of(index))
+                                      : static_cast<unsigned>(__ldcg(groups_.num_pairs + index));
+    if (groups_.chosen) return {expert(index), __popc(pairs), nullptr, pairs, 0};
+    return {expert(index), static_cast<int>(pairs), groups_.pairs + index * groups_.size, 0, 0};
   }
 
  private:
+  // `expert`: of the lane's pair, and a number of its own in a lane without one, below 0.
+  __device__ void match(int expert) {
+    expert_ = expert;
+    pairs_ = __match_any_sync(~0u, expert);
+    const unsigned before = (1u << threadIdx.x % 32) - 1;
+    const bool is_first = expert >= 0 && (pairs_ & before) == 0;
+    const unsigned first = __ballot_sync(~0u, is_first);
+    index_ = is_first ? __popc(first & before) : -1;
+    count_ = __popc(first);
+  }
+  __device__ int lane_of(int index) const {
+    return __ffs(static_cast<int>(__ballot_sync(~0u, index_ == index))) - 1;
+  }
+
   const Groups& groups_;
-  int expert_{0}, num_pairs_{0}, count_{0};  // of the group that is the lane's; count_ is the same in all
+  int expert_{0}, index_{-1}, count_{0};  // of the lane's group; count_ is the same in all
+  unsigned pairs_{0};                     // their number or, where they are matched, their bits
 };
 
 // The units that a CTA takes, whole strips. Those of group n follow those of group n - 1.
@@ -337,7 +365,7 @@ __global__ void __launch_bounds__(32 * warps, 1)
   }
   __syncthreads();
   if (timestamps.middle && threadIdx.x == 0) atomicMax(timestamps.middle, now_ns());
-  const Group group{chosen, 1, nullptr, slot};
+  const Group group{chosen, 1, nullptr, 0, slot};
   auto epilogue = up_epilogue<warps>(args.up, piece_of_slot(share), group, args.gated);
   ExpertStream<warps, OneMatrix> stream(weights, {weights.data + group.expert * weights.matrix_bytes()},
                                         share.first, share.last, shared.ring);
@@ -361,8 +389,10 @@ __global__ void __launch_bounds__(32 * warps, 1)
   const int cols = args.intermediate, slot = static_cast<int>(blockIdx.y);
   const CtaMemory shared = cta_memory<Layout::kMxfp4, warps, kExpertSlots>(cols, pass_columns);
   float single_weight = 0;
+  __shared__ float weights_of_pairs[kMatchedPairs];
   const auto weight_of = [&](int pair) {
-    return is_single ? single_weight : __ldcg(args.groups.weight + pair);
+    if (is_single) return single_weight;
+    return args.groups.chosen ? weights_of_pairs[pair] : __ldcg(args.groups.weight + pair);
   };
   const auto row_at = [](const Group& group) { return [&group](int column) { return group.pair(column); }; };
   RowPrefetch<warps> rows;
@@ -394,8 +424,11 @@ __global__ void __launch_bounds__(32 * warps, 1)
     __syncthreads();
     ExpertStream<warps, OneMatrix> stream(weights, {weights.data + chosen * weights.matrix_bytes()},
                                           share.first, share.last, shared.ring);
-    run(stream, piece_of_slot(share), {chosen, 1, nullptr, slot}, true, [] {});
+    run(stream, piece_of_slot(share), {chosen, 1, nullptr, 0, slot}, true, [] {});
   } else {
+    // The routing is there: it is older than the launch before this one. Where the weights are needed they would be waited for.
+    if (args.groups.chosen && static_cast<int>(threadIdx.x) < args.groups.num_chosen)
+      weights_of_pairs[threadIdx.x] = __ldcg(args.groups.weight + threadIdx.x);
     const GroupTable table(args.groups, args.max_groups);
     const Share share = share_of_groups(weights, table.count());
     ExpertStream<warps, GroupMatrices> stream(weights, {weights, table}, share.first, share.last,

@@ -65,7 +65,7 @@ __global__ void __launch_bounds__(32 * kSumWarps)
   }
 }
 
-// Each warp adds up the sums of one token and ranks its experts; then the last CTA groups the pairs.
+// Each warp adds up the sums of one token and ranks its experts; then the last CTA groups the pairs, unless their readers do.
 __global__ void __launch_bounds__(32 * kRankWarps)
     rank_sums_kernel(const __grid_constant__ RouteArgs args, Timestamps timestamps) {
   const EndTimestamp end_timestamp(timestamps);
@@ -107,6 +107,7 @@ __global__ void __launch_bounds__(32 * kRankWarps)
         args.logits[size_t{1} * token * num_experts + kFour * lane + i] = of_lane[i];
     rank_token(args, token, [&](int expert) { return of_lane[expert % kFour]; });
   }
+  if (args.groups.chosen) return;
   bool is_last = true;
   if (gridDim.x > 1)
     is_last = is_last_of(args.ticket, gridDim.x);

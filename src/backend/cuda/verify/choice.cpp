@@ -45,20 +45,27 @@ TestChoice choose(const float* logits, int num_experts, int experts_per_token) {
 DeviceGroups::DeviceGroups(int num_tokens, int experts_per_token, int max_groups, int size)
     : experts_per_token_(experts_per_token),
       size_(size),
+      are_matched_(are_matched(num_tokens, experts_per_token, size)),
       count_(1),
       expert_(static_cast<size_t>(max_groups)),
       num_pairs_(static_cast<size_t>(max_groups)),
       pairs_(static_cast<size_t>(max_groups * size_)),
       image_row_(static_cast<size_t>(max_groups)),
+      chosen_(static_cast<size_t>(num_tokens * experts_per_token)),
       weight_(static_cast<size_t>(num_tokens * experts_per_token)) {}
 
 DeviceGroups::DeviceGroups(const std::vector<TestChoice>& choices, int num_experts, int max_groups, int size)
     : DeviceGroups(static_cast<int>(choices.size()), static_cast<int>(choices.front().experts.size()),
                    max_groups, size) {
-  std::vector<int> expert, num_pairs, pairs;
+  std::vector<int> expert, num_pairs, pairs, chosen;
   std::vector<float> weight;
-  for (const TestChoice& choice : choices)
+  for (const TestChoice& choice : choices) {
     for (const double w : choice.weights) weight.push_back(static_cast<float>(w));
+    chosen.insert(chosen.end(), choice.experts.begin(), choice.experts.end());
+  }
+  put(weight_, weight);
+  put(chosen_, chosen);
+  if (are_matched_) return;
   for (int e = 0; e < num_experts; ++e) {
     bool is_open = false;  // whether this expert has a group with room
     for (size_t t = 0; t < choices.size(); ++t)
@@ -78,7 +85,6 @@ DeviceGroups::DeviceGroups(const std::vector<TestChoice>& choices, int num_exper
   put(expert_, expert);
   put(num_pairs_, num_pairs);
   put(pairs_, pairs);
-  put(weight_, weight);
   std::vector<int> image_row;
   image_row_of_pair_.resize(weight.size());
   int row = 0;
@@ -97,14 +103,20 @@ int DeviceGroups::image_pairs() const {
 }
 
 Groups DeviceGroups::view() const {
-  return {size_,         count_.data(),  expert_.data(),   num_pairs_.data(),
-          pairs_.data(), weight_.data(), image_row_.data()};
+  Groups groups{size_,         count_.data(),  expert_.data(),   num_pairs_.data(),
+                pairs_.data(), weight_.data(), image_row_.data()};
+  if (are_matched_) groups.chosen = chosen_.data(), groups.num_chosen = static_cast<int>(weight_.count());
+  return groups;
 }
 
 GroupsRead DeviceGroups::read(Comparison& comparison) const {
-  return {count_.read(comparison, "group count")[0],     expert_.read(comparison, "group experts"),
-          num_pairs_.read(comparison, "group sizes"),    pairs_.read(comparison, "group pairs"),
-          image_row_.read(comparison, "rows of groups"), weight_.read(comparison, "weights")};
+  return {count_.read(comparison, "group count")[0],
+          expert_.read(comparison, "group experts"),
+          num_pairs_.read(comparison, "group sizes"),
+          pairs_.read(comparison, "group pairs"),
+          image_row_.read(comparison, "rows of groups"),
+          chosen_.read(comparison, "chosen"),
+          weight_.read(comparison, "weights")};
 }
 
 DeviceRoutingMailbox::DeviceRoutingMailbox(const Strips& router, int experts_per_token)

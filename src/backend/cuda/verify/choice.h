@@ -23,7 +23,7 @@ inline MatrixShape router_shape(int num_experts, int hidden) {
 
 struct GroupsRead {
   int count;
-  std::vector<int> expert, num_pairs, pairs, image_row;
+  std::vector<int> expert, num_pairs, pairs, image_row, chosen;
   std::vector<float> weight;
 };
 
@@ -37,12 +37,15 @@ class DeviceGroups {
   int image_pairs() const;
   const std::vector<int>& image_row_of_pair() const { return image_row_of_pair_; }
 
+  // Without groups where readers find them (are_matched): those are poison then.
   Groups view() const;
+  int* chosen() const { return chosen_.data(); }  // [T, K]
   GroupsRead read(Comparison& comparison) const;
 
  private:
   int experts_per_token_, size_;
-  DeviceArray<int> count_, expert_, num_pairs_, pairs_, image_row_;
+  bool are_matched_;
+  DeviceArray<int> count_, expert_, num_pairs_, pairs_, image_row_, chosen_;
   std::vector<int> image_row_of_pair_;
   DeviceArray<float> weight_;
 };
