@@ -86,7 +86,7 @@ __global__ void __launch_bounds__(32 * kRankWarps)
       const auto* sums =
           reinterpret_cast<const float4*>(args.sums + size_t{1} * token * width + kFour * lane);
       const size_t stride = size_t{1} * args.num_tokens * width / kFour;
-      constexpr int kRun{8};  // sums that are asked for at once
+      constexpr int kRun{16};  // sums that are asked for at once: a router of gpt-oss has 15 segments
       for (int first = 0; first < segments; first += kRun) {
         float4 more[kRun];
 #pragma unroll
