@@ -9,7 +9,7 @@ namespace nibble::cuda {
 // Up to kFewTokens a step is bound by memory. Beyond that weights are read once for kManyColumns tokens, or pairs of a token and an expert
 // (prompt/). Only the kernel table decides by this number.
 inline constexpr int kFewTokens{16}, kManyColumns{64};
-// Up to so many tokens, each kernel that needs a norm computes it; beyond, rms_norm computes it once. All CTAs of a kernel read the rows
+// Up to so many tokens, each kernel that needs a norm computes it, and one launch routes them and begins with their experts; beyond, rms_norm computes it once. All CTAs of a kernel read the rows
 // for it, in turn: with 8 rows that took 8 us, and a launch takes 4.
 inline constexpr int kOwnNorms{2};
 // Columns of a pass of MXFP4 by wgmma (prompt/wgmma_columns.cuh), where a step has pairs enough. With 128, 2 % more of the tensor cores would

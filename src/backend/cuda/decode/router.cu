@@ -19,7 +19,7 @@ constexpr int kRankWarps{16};
 // A lane's B registers for a group of 32 columns of a token, from `normed` as it lies in memory.
 template <bool is_image>
 __device__ uint4 activations_of(const RouteArgs& args, int token, int tile, int group, int t) {
-  const int cols = args.norm.residual.hidden, first = tile * kTileCols + 32 * group;
+  const int cols = args.hidden, first = tile * kTileCols + 32 * group;
   if constexpr (is_image) {
     const auto* cell = reinterpret_cast<const uint8_t*>(args.normed) + cell_of(token, tile, args.image_rows);
     const auto pair = [&](int of) {

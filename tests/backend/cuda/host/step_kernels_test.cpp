@@ -66,10 +66,11 @@ TEST(CudaTune, ACandidateMakesAStepOfAnyNumberOfRowsThatItCanTake) {
         EXPECT_EQ(plan.find(kExpertsUp, rows)->pass.columns, plan.group_size(rows));
         EXPECT_EQ(plan.find(kExpertsUp, rows)->pass.takes_image, plan.has_images(rows));
         EXPECT_EQ(plan.find(kExpertsDown, rows)->pass.takes_image, plan.has_images_of_pairs(rows));
-        EXPECT_FALSE(plan.routes_with_experts(rows));
+        EXPECT_EQ(plan.routes_with_experts(rows), kernels.of_rows == kOwnNorms);
       }
+      const std::string_view router = kernels.find(kRoute)->kernel;
       EXPECT_EQ(kernels.most_rows() < kAnyRows,
-                std::string_view(kernels.find(kRoute)->kernel).starts_with("route_batch"));
+                router.starts_with("route_batch") || router.starts_with("route_and_experts_up"));
     }
   }
 }
