@@ -62,22 +62,26 @@ void experts(const Model& model, size_t index, const NormInput& norm, const Plan
   const DeviceLayer& layer = model.weights.layers[index];
   const int K = config.experts_per_token;
   const UpWeights up{layer.up, layer.up_bias, config.hidden, config.intermediate, config.swiglu_limit};
-  const Groups groups{plan.group_size(T), work.group_count,  work.group_expert,   work.group_pairs_count,
-                      work.group_pairs,   work.pair_weights, work.group_image_row};
-  const int image_rows = image_rows_of(plan, work, T), image_pairs = image_rows ? work.image_pairs : 0;
-  const RoutingMailbox routing{work.routing_sums,
-                               work.routing_experts,
-                               work.pair_weights,
-                               work.step,
-                               static_cast<uint32_t>(model.weights.layers.size()),
-                               static_cast<uint32_t>(index)};
+  Groups groups{plan.group_size(T), work.group_count,  work.group_expert,   work.group_pairs_count,
+                work.group_pairs,   work.pair_weights, work.group_image_row};
+  if (are_matched(T, K, groups.size)) groups.chosen = work.chosen, groups.num_chosen = T * K;
+  const int image_rows = image_rows_of(plan, work, T),
+            image_pairs = plan.has_images_of_pairs(T) ? work.image_pairs : 0;
+  RoutingMailbox routing;
+  if (plan.routes_with_experts(T))
+    routing = {work.routing_sums,
+               work.routing_experts,
+               work.pair_weights,
+               work.step,
+               static_cast<uint32_t>(model.weights.layers.size()),
+               static_cast<uint32_t>(index)};
   if (plan.routes_with_experts(T)) {
     plan.route_and_experts_up(stream,
-                              {norm, layer.router, layer.router_bias, K, work.x, routing, up, work.gated});
+                              {norm, layer.router, layer.router_bias, T, K, work.x, routing, up, work.gated});
   } else {
     if (plan.has_norms(T))
       plan.rms_norm(stream, {norm, T, work.x, work.normed, work.normed_blocks, image_rows});
-    plan.route(stream, {norm, layer.router, layer.router_bias, T, K, work.x, work.normed, work.router_logits,
+    plan.route(stream, {config.hidden, layer.router, layer.router_bias, T, K, work.normed, work.router_logits,
                         work.chosen, work.rank, work.route_ticket, groups, image_rows, work.router_sums});
     plan.experts_up(stream, {work.normed, groups, T, K, plan.max_groups(T), up, work.gated,
                              work.normed_blocks, work.gated_blocks, work.gathered, image_rows, image_pairs});

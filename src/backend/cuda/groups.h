@@ -9,7 +9,7 @@ namespace nibble::cuda {
 // Up to kFewTokens a step is bound by memory. Beyond that weights are read once for kManyColumns tokens, or pairs of a token and an expert
 // (prompt/). Only the kernel table decides by this number.
 inline constexpr int kFewTokens{16}, kManyColumns{64};
-// Up to so many tokens, each kernel that needs a norm computes it; beyond, rms_norm computes it once. All CTAs of a kernel read the rows
+// Up to so many tokens, each kernel that needs a norm computes it, and one launch routes them and begins with their experts; beyond, rms_norm computes it once. All CTAs of a kernel read the rows
 // for it, in turn: with 8 rows that took 8 us, and a launch takes 4.
 inline constexpr int kOwnNorms{2};
 // Columns of a pass of MXFP4 by wgmma (prompt/wgmma_columns.cuh), where a step has pairs enough. With 128, 2 % more of the tensor cores would
@@ -25,6 +25,13 @@ inline constexpr int kSplitTokens{kManyColumns};
 // Up to so many, its dense products are for batches: more and smaller CTAs.
 inline constexpr int kNarrowTokens{255};
 inline constexpr int kMaxColumns{8};  // tokens, or pairs, of a pass for few tokens: n of mma.m16n8k16
+
+// So few pairs are grouped by their readers, each warp for itself: a lane for each pair.
+inline constexpr int kMatchedPairs{32};
+// Says whether those of a step are, whose groups hold `size` pairs. No expert then has more pairs than a group holds.
+constexpr bool are_matched(int num_tokens, int experts_per_token, int size) {
+  return size == kMaxColumns && num_tokens <= size && num_tokens * experts_per_token <= kMatchedPairs;
+}
 
 // The most groups that a step of T tokens may need, if a group holds `size` pairs, for any choice of K of E experts: all of an expert's
 // groups are full but one.

@@ -39,6 +39,7 @@ size_t group_intermediate(const Config& c, Format weights) {
   return least_stream_bytes(layout_of(weights), c.intermediate, kMaxColumns);
 }
 size_t one_hidden(const Config& c, Format) { return least_stream_bytes(Layout::kMxfp4, c.hidden, 1); }
+size_t two_hidden(const Config& c, Format) { return least_stream_bytes(Layout::kMxfp4, c.hidden, 2); }
 size_t many(const Config&, Format weights) { return many_shared_bytes(layout_of(weights)); }
 template <BlockFormat format>
 size_t blocks(const Config&, Format) {
@@ -119,27 +120,29 @@ constexpr KernelRow kRows[]{
     {kProject,     kMxfp4, kBf16,    kSplitTokens + 1,  kNarrowTokens,     {Family::kSm90}, kWgmmaPass, &project_narrow,       &wgmma,                         &why_not_wgmma,      "project_narrow: strips of 16 rows for 64 tokens",         kWgmma,  &verify::check_project},
     {kProject,     kMxfp4, kBf16,    kNarrowTokens + 1, kAnyRows,          {Family::kSm90}, kWgmmaPass, &project_wgmma,        &wgmma,                         &why_not_wgmma,      "project_wgmma: strips of 16 rows for 128 tokens",         kWgmma,  &verify::check_project},
     {kRoute,       kBf16,  kBf16,    1,                 1,                 kEverywhere,     kFewPass,   &route_and_experts_up, &one_hidden,                    &why_not_one_launch, "route_and_experts_up: norm, top K, SwiGLU in one launch", kStrips, &verify::check_route_and_experts_up},
-    {kRoute,       kBf16,  kBf16,    2,                 kOwnNorms,         kEverywhere,     kFewPass,   &route,                &dense_hidden,                  kAnyModel,           "route: norm, top K, groups of 8",                         kStrips, &verify::check_route},
+    {kRoute,       kBf16,  kBf16,    2,                 kOwnNorms,         kEverywhere,     kFewPass,   &route_and_experts_up, &two_hidden,                    &why_not_one_launch, "route_and_experts_up: norm, top K, SwiGLU in one launch", kBatch,  &verify::check_route_and_experts_up},
     {kRoute,       kBf16,  kBf16,    kOwnNorms + 1,     kMaxColumns,       kEverywhere,     kNormPass,  &route_batch,          kLittle,                        kAnyModel,           "route_batch: top K, groups of 8",                         kBatch,  &verify::check_route},
     {kRoute,       kBf16,  kBf16,    kMaxColumns + 1,   kFewTokens,        kEverywhere,     kNormPass,  &route_batch,          kLittle,                        &why_not_mma,        "route_batch: top K, groups of 8",                         kBatch,  &verify::check_route},
+    {kRoute,       kBf16,  kBf16,    kMaxColumns + 1,   kFewTokens,        {Family::kSm90}, kImagePass, &route_batch,          kLittle,                        &why_not_wgmma,      "route_batch: top K, groups of 8",                         kBatch,  &verify::check_route},
     {kRoute,       kBf16,  kBf16,    kFewTokens + 1,    kAnyRows,          kEverywhere,     kManyPass,  &route_many,           &many,                          &why_not_mma,        "route_many: top K, groups of 64",                         kMany,   &verify::check_route},
-    {kRoute,       kBf16,  kBf16,    kMaxColumns + 1,   kManyTokens - 1,   {Family::kSm90}, kBatchPass, &route_batch,          kLittle,                        &why_not_wgmma,      "route_batch: top K, groups of 16",                        kBatch,  &verify::check_route},
+    {kRoute,       kBf16,  kBf16,    kFewTokens + 1,    kManyTokens - 1,   {Family::kSm90}, kBatchPass, &route_batch,          kLittle,                        &why_not_wgmma,      "route_batch: top K, groups of 16",                        kBatch,  &verify::check_route},
     {kRoute,       kBf16,  kBf16,    kManyTokens,       kWideTokens - 1,   {Family::kSm90}, kWgmmaPass, &route_wgmma,          &wgmma,                         &why_not_wgmma,      "route_wgmma: top K, groups of 64",                        kWgmma,  &verify::check_route},
     {kRoute,       kBf16,  kBf16,    kWideTokens,       kAnyRows,          {Family::kSm90}, kWidePass,  &route_wgmma,          &wgmma,                         &why_not_wgmma,      "route_wgmma: top K, groups of 96" ,                       kWgmma,  &verify::check_route},
     {kExpertsUp,   kMxfp4, kBf16,    1,                 1,                 kEverywhere,     kFewPass,   &route_and_experts_up, &one_hidden,                    &why_not_one_launch, "route_and_experts_up: norm, top K, SwiGLU in one launch", kStrips, &verify::check_route_and_experts_up},
-    {kExpertsUp,   kMxfp4, kBf16,    2,                 kMaxColumns,       kEverywhere,     kFewPass,   &experts_up,           &group_hidden,                  kAnyModel,           "experts_up: strips of 8 gates and their ups, SwiGLU",     kStrips, &verify::check_experts_up},
+    {kExpertsUp,   kMxfp4, kBf16,    2,                 kOwnNorms,         kEverywhere,     kFewPass,   &route_and_experts_up, &two_hidden,                    &why_not_one_launch, "route_and_experts_up: norm, top K, SwiGLU in one launch", kBatch,  &verify::check_route_and_experts_up},
+    {kExpertsUp,   kMxfp4, kBf16,    kOwnNorms + 1,     kMaxColumns,       kEverywhere,     kFewPass,   &experts_up,           &group_hidden,                  kAnyModel,           "experts_up: strips of 8 gates and their ups, SwiGLU",     kStrips, &verify::check_experts_up},
     {kExpertsUp,   kMxfp4, kBf16,    kMaxColumns + 1,   kFewTokens,        kEverywhere,     kFewPass,   &experts_up,           &group_hidden,                  &why_not_mma,        "experts_up: strips of 8 gates and their ups, SwiGLU",     kStrips, &verify::check_experts_up},
+    {kExpertsUp,   kMxfp4, kBf16,    kMaxColumns + 1,   kFewTokens,        {Family::kSm90}, kImagePass, &experts_up,           &group_hidden,                  &why_not_wgmma,      "experts_up: strips of 8 gates and their ups, SwiGLU",     kBatch,  &verify::check_experts_up},
     {kExpertsUp,   kMxfp4, kBf16,    kFewTokens + 1,    kAnyRows,          kEverywhere,     kManyPass,  &experts_up_many,      &many,                          &why_not_mma,        "experts_up_many: the same for 64 pairs",                  kMany,   &verify::check_experts_up},
-    {kExpertsUp,   kMxfp4, kBf16,    kMaxColumns + 1,   kManyTokens - 1,   {Family::kSm90}, kBatchPass, &experts_up_wgmma,     &wgmma,                         &why_not_wgmma,      "experts_up_wgmma: the same for 16 pairs",                 kWgmma,  &verify::check_experts_up},
+    {kExpertsUp,   kMxfp4, kBf16,    kFewTokens + 1,    kManyTokens - 1,   {Family::kSm90}, kBatchPass, &experts_up_wgmma,     &wgmma,                         &why_not_wgmma,      "experts_up_wgmma: the same for 16 pairs",                 kWgmma,  &verify::check_experts_up},
     {kExpertsUp,   kMxfp4, kBf16,    kManyTokens,       kWideTokens - 1,   {Family::kSm90}, kWgmmaPass, &experts_up_wgmma,     &wgmma,                         &why_not_wgmma,      "experts_up_wgmma: the same for 64 pairs",                 kWgmma,  &verify::check_experts_up},
     {kExpertsUp,   kMxfp4, kBf16,    kWideTokens,       kAnyRows,          {Family::kSm90}, kWidePass,  &experts_up_wgmma,     &wgmma,                         &why_not_wgmma,      "experts_up_wgmma: the same for 96 pairs" ,                kWgmma,  &verify::check_experts_up},
     {kExpertsUp,   kMxfp4, kMxfp8x2, kFewTokens + 1,    kAnyRows,          kEverywhere,     kManyPass,  &experts_up_blocks,    &blocks<BlockFormat::kMxfp8x2>, kAnyModel,           "experts_up_blocks: two block-scaled terms, 64 pairs",     kBlocks, &verify::check_experts_up},
     {kExpertsUp,   kMxfp4, kMxfp8,   kFewTokens + 1,    kAnyRows,          kEverywhere,     kManyPass,  &experts_up_blocks,    &blocks<BlockFormat::kMxfp8>,   kAnyModel,           "experts_up_blocks: block-scaled, 64 pairs",               kBlocks, &verify::check_experts_up},
     {kExpertsUp,   kMxfp4, kMxfp4,   kFewTokens + 1,    kAnyRows,          kEverywhere,     kManyPass,  &experts_up_blocks,    &blocks<BlockFormat::kMxfp4>,   kAnyModel,           "experts_up_blocks: block-scaled, 64 pairs",               kBlocks, &verify::check_experts_up},
-    {kExpertsDown, kMxfp4, kBf16,    1,                 kMaxColumns,       kEverywhere,     kFewPass,   &experts_down,         &group_intermediate,            kAnyModel,           "experts_down: strips of 16 rows, weighted",               kStrips, &verify::check_experts_down},
-    {kExpertsDown, kMxfp4, kBf16,    kMaxColumns + 1,   kFewTokens,        kEverywhere,     kFewPass,   &experts_down,         &group_intermediate,            &why_not_mma,        "experts_down: strips of 16 rows, weighted",               kStrips, &verify::check_experts_down},
+    {kExpertsDown, kMxfp4, kBf16,    1,                 kFewTokens,        kEverywhere,     kFewPass,   &experts_down,         &group_intermediate,            kAnyModel,           "experts_down: strips of 16 rows, weighted",               kStrips, &verify::check_experts_down},
     {kExpertsDown, kMxfp4, kBf16,    kFewTokens + 1,    kAnyRows,          kEverywhere,     kManyPass,  &experts_down_many,    &many,                          &why_not_mma,        "experts_down_many: the same for 64 pairs",                kMany,   &verify::check_experts_down},
-    {kExpertsDown, kMxfp4, kBf16,    kMaxColumns + 1,   kManyTokens - 1,   {Family::kSm90}, kBatchPass, &experts_down_wgmma,   &wgmma,                         &why_not_wgmma,      "experts_down_wgmma: the same for 16 pairs",               kWgmma,  &verify::check_experts_down},
+    {kExpertsDown, kMxfp4, kBf16,    kFewTokens + 1,    kManyTokens - 1,   {Family::kSm90}, kBatchPass, &experts_down_wgmma,   &wgmma,                         &why_not_wgmma,      "experts_down_wgmma: the same for 16 pairs",               kWgmma,  &verify::check_experts_down},
     {kExpertsDown, kMxfp4, kBf16,    kManyTokens,       kWideTokens - 1,   {Family::kSm90}, kWgmmaPass, &experts_down_wgmma,   &wgmma,                         &why_not_wgmma,      "experts_down_wgmma: the same for 64 pairs",               kWgmma,  &verify::check_experts_down},
     {kExpertsDown, kMxfp4, kBf16,    kWideTokens,       kAnyRows,          {Family::kSm90}, kWidePass,  &experts_down_wgmma,   &wgmma,                         &why_not_wgmma,      "experts_down_wgmma: the same for 96 pairs" ,              kWgmma,  &verify::check_experts_down},
     {kExpertsDown, kMxfp4, kMxfp8x2, kFewTokens + 1,    kAnyRows,          kEverywhere,     kManyPass,  &experts_down_blocks,  &blocks<BlockFormat::kMxfp8x2>, kAnyModel,           "experts_down_blocks: two block-scaled terms, 64 pairs",   kBlocks, &verify::check_experts_down},
@@ -172,16 +175,16 @@ std::string name(const KernelRow& row) {
   if (block_format_of(row)) name += fmt::format("/{}", nibble::name(row.activations));
   for (char& letter : name)
     if (letter == ' ') letter = '-';
-  if (row.pass.takes_image) name += "/wgmma";
+  if (row.pass.takes_image) name += row.pass.columns > kMaxColumns ? "/wgmma" : "/image";
   if (row.pass.deals_out) name += "/dealt";
   if (row.from_rows == row.to_rows) return fmt::format("{}/{}", name, row.from_rows);
   if (row.to_rows < kAnyRows) return fmt::format("{}/{}-{}", name, row.from_rows, row.to_rows);
   return row.from_rows > 1 ? fmt::format("{}/{}-", name, row.from_rows) : name;
 }
 
-// One launch for routing and experts is made for one token, and the sums of segments have room for so many (workspace.cpp).
+// One launch for routing and experts is made for one token or two, and the sums of segments have room for so many (workspace.cpp).
 int most_rows(const KernelRow& row) {
-  if (std::holds_alternative<Launch<RouteAndExpertsUpArgs>>(row.launcher)) return 1;
+  if (std::holds_alternative<Launch<RouteAndExpertsUpArgs>>(row.launcher)) return kOwnNorms;
   const auto launches = [&](auto launcher) {
     const auto* const held = std::get_if<decltype(launcher)>(&row.launcher);
     return held && *held == launcher;

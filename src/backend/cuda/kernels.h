@@ -169,27 +169,28 @@ struct Groups {
   int* pairs;               // [groups, size]
   float* weight;            // [T, K], indexed by pair
   int* image_row{nullptr};  // [groups]: where each begins in images of pairs, a multiple of 8
+  // [num_chosen]: the experts of all pairs, from which readers find the groups themselves (are_matched); all of the above but `size` and
+  // `weight` then holds nothing. null: it holds the groups.
+  const int* chosen{nullptr};
+  int num_chosen{0};
 };
 
-// normed = norm(x), unless the kernel takes it (kernel_table.h: Pass); then the K largest of W normed + b, and the softmax
-// over them.
+// The K largest of W normed + b, and the softmax over them.
 struct RouteArgs {
-  NormInput norm;  // input: the two parts of project()
+  int hidden;
   Strips weights;  // [E, H]
   const float* bias;
   int num_tokens, experts_per_token;
-  float* x;               // [T, H]: sum of the two parts
-  __nv_bfloat16* normed;  // [T, H]
-  float* logits;          // [T, E]
-  int* chosen;            // [T, K], scratch
-  int* rank;              // [T, K], scratch
-  unsigned* ticket;       // zero before and after every launch
+  const __nv_bfloat16* normed;  // [T, H]
+  float* logits;                // [T, E]
+  int* chosen;                  // [T, K], scratch
+  int* rank;                    // [T, K], scratch
+  unsigned* ticket;             // zero before and after every launch
   Groups groups;
   int image_rows{0};     // of `normed`
   float* sums{nullptr};  // [segments, T, rows in whole strips], scratch of route_batch()
 };
-void route(const LaunchContext& gpu, const RouteArgs& args);
-void route_batch(const LaunchContext& gpu, const RouteArgs& args);  // takes the norm
+void route_batch(const LaunchContext& gpu, const RouteArgs& args);
 
 struct UpWeights {  // [E, 2 I, H]: a strip is 8 gate rows and their up rows
   Strips weights;
@@ -207,34 +208,35 @@ struct ExpertsUpArgs {
   // experts_up_blocks() reads and writes these in place of normed and gated; they have the same format.
   BlockRows normed_blocks{};  // [T, H]
   BlockRows gated_blocks{};   // [T K, I]
-  // experts_up_wgmma() takes `normed` as an image, gathers the pairs of groups in another, scratch, and leaves `gated` as one.
+  // experts_up() takes `normed` as an image where image_rows is not 0, and leaves `gated` row by row.
+  // experts_up_wgmma() takes an image, gathers the pairs of groups in another, scratch, and leaves `gated` as one.
   __nv_bfloat16* gathered{nullptr};  // [pairs of groups, H]
   int image_rows{0}, image_pairs{0};
 };
 void experts_up(const LaunchContext& gpu, const ExpertsUpArgs& args);
 
-// Mailboxes in which the CTAs of route_and_experts_up, and those of experts_down after it, pass on a single token's routing. A word
+// Mailboxes in which the CTAs of route_and_experts_up, and those of experts_down after it, pass on the routing of a token or two. A word
 // has 32 bits of payload below a tag, the number of step and layer; a reader polls it until it carries the current tag, so nothing
 // has to be reset. That takes half as long as ending one kernel and starting the next.
 struct RoutingMailbox {
-  uint64_t* sums;     // [segments of the router's strips, 16]
-  uint64_t* experts;  // [K]
-  float* weights;     // [K]
-  const uint32_t* step;
-  uint32_t num_layers, layer;  // tag: *step num_layers + layer
+  uint64_t* sums{nullptr};     // [T, segments of the router's strips, 16]
+  uint64_t* experts{nullptr};  // [T, K]
+  float* weights{nullptr};     // [T, K]
+  const uint32_t* step{nullptr};
+  uint32_t num_layers{0}, layer{0};  // tag: *step num_layers + layer
 };
 
-// route() and experts_up() of a single token in one launch. Its CTAs wait for each other, so all must be resident at once: at
+// The norm, the router and experts_up() of up to kOwnNorms tokens in one launch. Its CTAs wait for each other, so all must be resident at once: at
 // most one per multiprocessor.
 struct RouteAndExpertsUpArgs {
   NormInput norm;  // input: the two parts of project()
   Strips router;   // [E, H]
   const float* router_bias;
-  int experts_per_token;
-  float* x;  // [H]: sum of the two parts
+  int num_tokens, experts_per_token;
+  float* x;  // [T, H]: sum of the two parts
   RoutingMailbox routing;
   UpWeights up;
-  __nv_bfloat16* gated;  // [K, I]
+  __nv_bfloat16* gated;  // [T K, I]
 };
 void route_and_experts_up(const LaunchContext& gpu, const RouteAndExpertsUpArgs& args);
 // Says whether route_and_experts_up() can run: its CTAs are enough for the router's segments, and few enough to be resident at once.
@@ -244,8 +246,9 @@ bool has_route_and_experts_up(const Target& target, const Strips& router, const 
 // out = weight (W[e] gated + b[e]).                      W [E, H, I]
 struct ExpertsDownArgs {
   const __nv_bfloat16* gated;
-  Groups groups;           // read for several tokens
-  RoutingMailbox routing;  // read for a single token
+  Groups groups;  // read for several tokens; of two in mailboxes only num_chosen
+  RoutingMailbox
+      routing;  // read where it is there: behind route_and_experts_up(), and always for a single token
   int num_tokens, max_groups;
   int hidden, intermediate;
   Strips weights;

@@ -28,10 +28,14 @@ class Plan {
   bool unembeds_normed(int num_rows) const { return row(Operation::kUnembed, num_rows).pass.takes_norm; }
   // Says whether the sums that qkv, and project, leave are in two parts.
   bool leaves_parts(int num_tokens) const { return row(Operation::kQkv, num_tokens).pass.leaves_parts; }
-  // Says whether one launch, route_and_experts_up(), routes and does the first half of the experts.
+  // Says whether one launch, route_and_experts_up(), computes the norm, routes and does the first half of the experts.
   bool routes_with_experts(int num_tokens) const;
   // Says whether activations that are multiplied lie in images (layout/image.h).
   bool has_images(int num_tokens) const { return row(Operation::kQkv, num_tokens).pass.takes_image; }
+  // Says whether the pairs of a token and an expert do as well.
+  bool has_images_of_pairs(int num_tokens) const {
+    return row(Operation::kExpertsUp, num_tokens).pass.has_image_of_pairs();
+  }
   int group_size(int num_tokens) const { return row(Operation::kRoute, num_tokens).pass.columns; }
   int max_groups(int num_tokens) const;  // of a step of T tokens, for any routing
 
@@ -62,7 +66,7 @@ class Plan {
     row(Operation::kRoute, args.num_tokens).launch(on(stream), args);
   }
   void route_and_experts_up(Stream stream, const RouteAndExpertsUpArgs& args) const {
-    row(Operation::kRoute, 1).launch(on(stream), args);
+    row(Operation::kRoute, args.num_tokens).launch(on(stream), args);
   }
   void experts_up(Stream stream, const ExpertsUpArgs& args) const {
     row(Operation::kExpertsUp, args.num_tokens).launch(on(stream), args);

@@ -88,8 +88,8 @@ size_t place(const Config& config, const BackendOptions& options, const CudaOpti
   take(w.sample_tickets, kOutputRows);
   take(w.unembed_deals, 1 + kMostDeals);
   take(w.attend_tickets, T * Nkv);
-  take(w.routing_sums, num_router_sums(config, 1));
-  take(w.routing_experts, K);
+  take(w.routing_sums, num_router_sums(config, kOwnNorms));
+  take(w.routing_experts, kOwnNorms * K);
   take(w.step, 1);
   take(w.rope_frequencies, D / 2);
   take(w.input, max_input_bytes(options));

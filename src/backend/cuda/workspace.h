@@ -42,8 +42,9 @@ struct Workspace {
   SampleResult* results{nullptr};
   uint64_t* best{nullptr};
   uint64_t *routing_sums{nullptr},
-      *routing_experts{nullptr};  // mailboxes of a single token (RoutingMailbox), zero before the first step
-  uint32_t* step{nullptr};        // zero before the first step
+      *routing_experts{
+          nullptr};  // mailboxes of up to kOwnNorms tokens (RoutingMailbox), zero before the first step
+  uint32_t* step{nullptr};  // zero before the first step
   // Zero before the first step: embed [1], route [1], sample [kOutputRows], attend [rows, Nkv], unembed [1 + kMostDeals].
   unsigned *embed_ticket{nullptr}, *route_ticket{nullptr}, *sample_tickets{nullptr}, *attend_tickets{nullptr},
       *unembed_deals{nullptr};

@@ -56,5 +56,26 @@ TEST(CudaOpsOnFewMultiprocessors, UnembeddingsAgreeWithPlainLoops) {
   }
 }
 
+// Each of three CTAs goes from one expert to the next, and to several more, with 2 to 8 columns: of the shapes that are checked, one has as
+// many experts as a token chooses, so that all tokens share them, and others have more.
+TEST(CudaOpsOnFewMultiprocessors, ExpertsAgreeWithPlainLoopsInEveryBudget) {
+  for (const Budget budget : {Budget::k99, Budget::k227}) {
+    Target target = this_target();
+    if (budget > target.budget) continue;
+    target.budget = budget;
+    target.num_multiprocessors = 3;
+    for (const KernelRow& row : rows_to_check()) {
+      const bool is_of_experts =
+          row.operation == Operation::kExpertsUp || row.operation == Operation::kExpertsDown;
+      if (!is_of_experts || row.pass.columns != kMaxColumns || row.to_rows == 1) continue;
+      if (row.pass.takes_image && budget != Budget::k227) continue;
+      const KernelFinding finding = row.check(row, target, kCaseLimits);
+      EXPECT_GT(finding.num_compared, 0u) << name(row);
+      EXPECT_TRUE(finding.is_right()) << name(row) << " in " << kilobytes(budget) << " KB: " << finding.worst
+                                      << " times the bound at " << finding.at;
+    }
+  }
+}
+
 }  // namespace
 }  // namespace nibble::cuda

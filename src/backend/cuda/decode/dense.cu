@@ -1,4 +1,4 @@
-// The dense matrix products: qkv, project, route, unembed.
+// The dense matrix products: qkv, project, unembed.
 #include <algorithm>
 
 #include "backend/cuda/decode/with_warps.h"
@@ -6,8 +6,6 @@
 #include "backend/cuda/kernels.h"
 #include "backend/cuda/pdl.cuh"
 #include "backend/cuda/ptx/load.cuh"
-#include "backend/cuda/routing.cuh"
-#include "backend/cuda/ticket.cuh"
 
 namespace nibble::cuda {
 namespace {
@@ -133,36 +131,6 @@ __global__ void __launch_bounds__(32 * warps, 1)
       });
 }
 
-template <int warps, int slots>
-__global__ void __launch_bounds__(32 * warps, 1)
-    route_kernel(const __grid_constant__ RouteArgs args, int pass_columns, Timestamps timestamps) {
-  const EndTimestamp end_timestamp(timestamps);
-  const int cols = args.norm.residual.hidden, num_experts = args.weights.rows;
-  const NormWeights<warps> norm_weights(args.norm.weights, cols);
-  stream_matrix<Layout::kBf16, warps, slots>(
-      timestamps, args.weights, cols, args.num_tokens, pass_columns, true,
-      [&](__nv_bfloat16* to, int first, int count) {
-        const bool is_writer = blockIdx.x == 0;
-        norm_weights.load(
-            args.norm, count, [&](int column) { return first + column; }, to, activation_stride(cols),
-            [&](int column, int i, float4 x, uint2 normed) {
-              if (!is_writer) return;
-              const size_t at = size_t{1} * (first + column) * (cols / 4) + i;
-              reinterpret_cast<float4*>(args.x)[at] = x;
-              reinterpret_cast<uint2*>(args.normed)[at] = normed;
-            });
-      },
-      [&](int row, int) { return args.bias[row]; },
-      [&](int row, int token, float sum, float bias, int, bool) {
-        __stcg(args.logits + size_t{1} * token * num_experts + row, sum + bias);
-      });
-  if (!is_last_of(args.ticket, gridDim.x * gridDim.y)) return;
-  for (int token = static_cast<int>(threadIdx.x) / 32; token < args.num_tokens; token += warps)
-    rank_token(args, token);
-  __syncthreads();
-  group_pairs<32 * warps>(args);
-}
-
 // kernel(warps, slots) is the kernel for those.
 template <Layout layout, typename Args, typename Kernel>
 void launch_linear(const LaunchContext& gpu, const Label& label, int cols, int num_tokens, Args args,
@@ -219,11 +187,6 @@ void unembed(const LaunchContext& gpu, const UnembedArgs& args) {
         [](auto w, auto s) { return unembed_kernel<layout, decltype(w)::value, decltype(s)::value>; });
   });
 }
-void route(const LaunchContext& gpu, const RouteArgs& args) {
-  launch_linear<Layout::kBf16>(
-      gpu, {Operation::kRoute, "route"}, args.norm.residual.hidden, args.num_tokens, args,
-      [](auto w, auto s) { return route_kernel<decltype(w)::value, decltype(s)::value>; });
-}
 
 void prepare_linear() {
   for (const StreamWarps of : kStreamWarps) {
@@ -235,9 +198,6 @@ void prepare_linear() {
         allow_all_shared_bytes(project_kernel<layout, warps, slots>);
         allow_all_shared_bytes(unembed_kernel<layout, warps, slots>);
       });
-    });
-    with_warps(of, [&](auto w, auto s) {
-      allow_all_shared_bytes(route_kernel<decltype(w)::value, decltype(s)::value>);
     });
   }
 }

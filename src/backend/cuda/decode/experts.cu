@@ -1,10 +1,12 @@
 // The experts' matrix products: experts_up (with SwiGLU) and experts_down. A group is one expert and up to 8 pairs of token and slot. The
-// strips of all groups are shared evenly: a CTA may have the end of one group and the beginning of the next. A single token makes one group
-// for each of its experts, before anybody has counted them: there each slot has its CTAs.
+// strips of all groups are shared (group_share.h): a CTA may have the end of one group and the beginning of the next. A single token makes
+// one group for each of its experts, before anybody has counted them: there each slot has its CTAs. Of up to two tokens the router is in
+// the launch of experts_up.
 #include <algorithm>
 #include <type_traits>
 
 #include "backend/cuda/choice.cuh"
+#include "backend/cuda/decode/group_share.h"
 #include "backend/cuda/decode/router_segment.cuh"
 #include "backend/cuda/inputs.cuh"
 #include "backend/cuda/kernels.h"
@@ -16,41 +18,77 @@
 namespace nibble::cuda {
 namespace {
 
-// An expert and its pairs.
+// An expert and its pairs: a list of them, or the bits of `matched`, or, where neither is there, the slot of a single token.
 struct Group {
   int expert, count;
-  const int* pairs;  // null: a single token, whose pair is its slot
+  const int* pairs;
+  unsigned matched;
   int slot;
 
-  __device__ int pair(int column) const { return pairs ? __ldcg(pairs + column) : slot; }
+  __device__ int pair(int column) const {
+    if (pairs) return __ldcg(pairs + column);
+    if (matched == 0) return slot;
+    unsigned rest = matched;
+    for (int n = 0; n < column; ++n) rest &= rest - 1;
+    return __ffs(static_cast<int>(rest)) - 1;
+  }
 };
 
 // Holds what a CTA has to know about the groups to find its own. All of it is asked for at once, because each of these loads takes as long
-// as a strip's weights.
+// as a strip's weights. Few pairs are grouped here: the first lane of those whose pairs share an expert has their group.
 class GroupTable {
  public:
   __device__ GroupTable(const Groups& groups, int max_groups) : groups_(groups) {
     const int lane = static_cast<int>(threadIdx.x) % 32;
+    if (groups.chosen) {
+      match(lane < groups.num_chosen ? __ldcg(groups.chosen + lane) : -1 - lane);
+      return;
+    }
+    index_ = lane;
     if (lane < max_groups) {
       expert_ = __ldcg(groups.expert + lane);
-      num_pairs_ = __ldcg(groups.num_pairs + lane);
+      pairs_ = static_cast<unsigned>(__ldcg(groups.num_pairs + lane));
     }
     count_ = __ldcg(groups.count);
+  }
+  // Groups few pairs that are known already: `expert_of(pair)` is called by the pair's lane.
+  template <typename ExpertOf>
+  __device__ GroupTable(const Groups& groups, int num_pairs, const ExpertOf& expert_of) : groups_(groups) {
+    const int lane = static_cast<int>(threadIdx.x) % 32;
+    match(lane < num_pairs ? expert_of(lane) : -1 - lane);
   }
   __device__ int count() const { return count_; }
   // Called by whole warps.
   __device__ int expert(int index) const {
-    return index < 32 ? __shfl_sync(~0u, expert_, index) : __ldcg(groups_.expert + index);
+    return index < 32 ? __shfl_sync(~0u, expert_, lane_of(index)) : __ldcg(groups_.expert + index);
   }
   __device__ Group group(int index) const {
-    const int num_pairs =
-        index < 32 ? __shfl_sync(~0u, num_pairs_, index) : __ldcg(groups_.num_pairs + index);
-    return {expert(index), num_pairs, groups_.pairs + index * groups_.size, 0};
+    const unsigned pairs = index < 32 ? __shfl_sync(~0u, pairs_, lane_of(index))
+                                      : static_cast<unsigned>(__ldcg(groups_.num_pairs + index));
+    if (is_matched_) return {expert(index), __popc(pairs), nullptr, pairs, 0};
+    return {expert(index), static_cast<int>(pairs), groups_.pairs + index * groups_.size, 0, 0};
   }
 
  private:
+  // `expert`: of the lane's pair, and a number of its own in a lane without one, below 0.
+  __device__ void match(int expert) {
+    is_matched_ = true;
+    expert_ = expert;
+    pairs_ = __match_any_sync(~0u, expert);
+    const unsigned before = (1u << threadIdx.x % 32) - 1;
+    const bool is_first = expert >= 0 && (pairs_ & before) == 0;
+    const unsigned first = __ballot_sync(~0u, is_first);
+    index_ = is_first ? __popc(first & before) : -1;
+    count_ = __popc(first);
+  }
+  __device__ int lane_of(int index) const {
+    return __ffs(static_cast<int>(__ballot_sync(~0u, index_ == index))) - 1;
+  }
+
   const Groups& groups_;
-  int expert_{0}, num_pairs_{0}, count_{0};  // of the group that is the lane's; count_ is the same in all
+  int expert_{0}, index_{-1}, count_{0};  // of the lane's group; count_ is the same in all
+  bool is_matched_{false};
+  unsigned pairs_{0};  // their number or, where they are matched, their bits
 };
 
 // The units that a CTA takes, whole strips. Those of group n follow those of group n - 1.
@@ -60,6 +98,13 @@ __device__ Share share_of_strips(const Strips& weights, int num_strips) {
   const auto first = [&](unsigned cta) {
     return static_cast<int>(part_of(static_cast<unsigned>(num_strips), cta, weights.by_ctas)) *
            weights.num_segments;
+  };
+  return {first(blockIdx.x), first(blockIdx.x + 1)};
+}
+// Returns its share of the strips of all groups.
+__device__ Share share_of_groups(const Strips& weights, int num_groups) {
+  const auto first = [&](unsigned cta) {
+    return first_strip_of(weights, num_groups, cta) * weights.num_segments;
   };
   return {first(blockIdx.x), first(blockIdx.x + 1)};
 }
@@ -185,6 +230,9 @@ __device__ auto down_epilogue(const ExpertsDownArgs& args, const Piece& piece, c
                                                                         prepare, take);
 }
 
+// Four rows of gpt-oss: with 16 rows all but one of 4,000 groups have no more pairs by chance.
+constexpr int kGroupRooms{3};
+
 template <int warps>
 __global__ void __launch_bounds__(32 * warps, 1)
     experts_up_kernel(const __grid_constant__ ExpertsUpArgs args, int pass_columns, Timestamps timestamps) {
@@ -194,28 +242,29 @@ __global__ void __launch_bounds__(32 * warps, 1)
   wait_for_predecessor(timestamps);
   let_successor_start();
   const GroupTable table(args.groups, args.max_groups);
-  const Share share = share_of_strips(weights, table.count() * weights.num_strips);
+  const Share share = share_of_groups(weights, table.count());
   const CtaMemory shared = cta_memory<Layout::kMxfp4, warps, kExpertSlots>(cols, pass_columns);
   ExpertStream<warps, GroupMatrices> stream(weights, {weights, table}, share.first, share.last, shared.ring);
+  const ActivationRows normed{args.normed, cols, args.image_rows};
   const auto row_at = [&](const Group& group) {
     return [&](int column) { return group.pair(column) / args.experts_per_token; };
   };
-  RowPrefetch<warps> rows;
+  RowPrefetch<warps, kGroupRooms> rows;
   for (int from = share.first; from < share.last;) {
     const Piece piece = piece_from(weights, share, from);
     const Group group = table.group(piece.group);
     const bool is_first = from == share.first;
     // Activations are requested first: behind weights they would wait for those.
-    if (is_first) rows.prefetch(args.normed, cols, group.count, row_at(group));
+    if (is_first) rows.prefetch(normed, group.count, row_at(group));
     auto epilogue = up_epilogue<warps>(args.up, piece, group, args.gated);
     if (is_first) {
       stream.start_prefetch();
       stream.fill_ring();
     }
-    rows.store(args.normed, cols, group.count, row_at(group), shared.activations, activation_stride(cols));
+    rows.store(normed, group.count, row_at(group), shared.activations, activation_stride(cols));
     if (piece.last < share.last) {
       const Group next = table.group(piece.group + 1);
-      rows.prefetch(args.normed, cols, next.count, row_at(next));
+      rows.prefetch(normed, next.count, row_at(next));
     }
     epilogue.run(stream, cols, shared);
     from = piece.last;
@@ -255,14 +304,16 @@ __device__ uint32_t tag_of(const RoutingMailbox& routing) {
   return load_now(routing.step) * routing.num_layers + routing.layer;
 }
 
-// Leaves the router's logits of a single token in shared memory, and synchronizes the CTA. One warp of the launch
-// adds up each segment of the router and publishes the sums; every CTA polls for all sums and adds up the segments.
-// No kernel has to end for that.
+// Leaves the router's logits of one token or two in shared memory, kMaxExperts apart, and synchronizes the CTA. One warp of the launch adds
+// up each segment of the router and publishes the sums; every CTA polls for all sums and adds up the segments. No kernel has to end for that.
 // `sums`: room for the sums of all segments. The ring has it: no weights are asked for before the experts are known.
-template <int warps>
+template <int warps, int tokens>
 __device__ void gather_logits(const RouteAndExpertsUpArgs& args, const RouterSegment& segment, int unit,
                               uint32_t tag, float bias, const Columns& columns, float* sums, float* logits) {
-  const int expert = static_cast<int>(threadIdx.x), lane = expert % 32, strip = expert / kStripRows;
+  static_assert(tokens <= 2 && tokens * kMaxExperts <= 32 * warps);  // lane 4 n has the columns 0 and 1
+  const auto thread = static_cast<int>(threadIdx.x);
+  const int token = tokens == 1 ? 0 : thread / kMaxExperts;
+  const int expert = thread - token * kMaxExperts, lane = thread % 32, strip = expert / kStripRows;
   const int segments = args.router.num_segments, num_sums = args.router.num_strips * segments * kStripRows;
   if (segment.num_tiles > 0) {
     float own[4]{};
@@ -271,15 +322,19 @@ __device__ void gather_logits(const RouteAndExpertsUpArgs& args, const RouterSeg
                 own);
     if (lane % 4 == 0) {
       uint64_t* to = args.routing.sums + size_t{1} * unit * kStripRows + lane / 4;
-      publish(to, tag, __float_as_uint(own[0]));
-      publish(to + 8, tag, __float_as_uint(own[2]));
+#pragma unroll
+      for (int n = 0; n < tokens; ++n) {
+        publish(to + n * num_sums, tag, __float_as_uint(own[n]));
+        publish(to + n * num_sums + 8, tag, __float_as_uint(own[2 + n]));
+      }
     }
   }
-  wait_for_all<32 * warps>(args.routing.sums, num_sums, tag, sums);
+  wait_for_all<32 * warps>(args.routing.sums, tokens * num_sums, tag, sums);
   __syncthreads();
-  if (expert < args.router.rows)
-    logits[expert] =
-        sum_segments(sums, 0, args.router.num_strips * segments, strip, segments, expert % kStripRows, 0, 1) +
+  if (token < tokens && expert < args.router.rows)
+    logits[token * kMaxExperts + expert] =
+        sum_segments(sums + token * num_sums, 0, args.router.num_strips * segments, strip, segments,
+                     expert % kStripRows, 0, 1) +
         bias;
   __syncthreads();
 }
@@ -307,8 +362,8 @@ __global__ void __launch_bounds__(32 * warps, 1)
       });
   __shared__ float logits[kMaxExperts];
   __shared__ int chosen;
-  gather_logits<warps>(args, segment, unit, tag, bias, {shared.activations, activation_stride(cols), 1},
-                       reinterpret_cast<float*>(shared.ring), logits);
+  gather_logits<warps, 1>(args, segment, unit, tag, bias, {shared.activations, activation_stride(cols), 1},
+                          reinterpret_cast<float*>(shared.ring), logits);
   // One warp ranks the experts, only down to this CTA's slot: each place takes 0.3 us.
   const int lane = static_cast<int>(threadIdx.x) % 32, slot = static_cast<int>(blockIdx.y);
   const bool ranks = threadIdx.x < 32;
@@ -329,7 +384,7 @@ __global__ void __launch_bounds__(32 * warps, 1)
   }
   __syncthreads();
   if (timestamps.middle && threadIdx.x == 0) atomicMax(timestamps.middle, now_ns());
-  const Group group{chosen, 1, nullptr, slot};
+  const Group group{chosen, 1, nullptr, 0, slot};
   auto epilogue = up_epilogue<warps>(args.up, piece_of_slot(share), group, args.gated);
   ExpertStream<warps, OneMatrix> stream(weights, {weights.data + group.expert * weights.matrix_bytes()},
                                         share.first, share.last, shared.ring);
@@ -344,6 +399,71 @@ __global__ void __launch_bounds__(32 * warps, 1)
   epilogue.run(stream, cols, shared);
 }
 
+// The same of two tokens. Every CTA ranks the experts of both, and the strips of all groups are shared: which experts these are decides what
+// a CTA has. Both norms stay in shared memory, so that nothing is loaded from one group to the next.
+template <int warps>
+__global__ void __launch_bounds__(32 * warps, 1)
+    route_two_and_experts_up_kernel(const __grid_constant__ RouteAndExpertsUpArgs args,
+                                    Timestamps timestamps) {
+  const EndTimestamp end_timestamp(timestamps);
+  constexpr int kTokens{2};
+  const Strips& weights = args.up.weights;
+  const int cols = args.up.hidden, stride = activation_stride(cols), K = args.experts_per_token;
+  const auto cta = static_cast<int>(blockIdx.x), thread = static_cast<int>(threadIdx.x), lane = thread % 32;
+  const int unit = cta + static_cast<int>(threadIdx.x / 32 * gridDim.x);
+  const RouterSegment segment(args.router, unit);
+  const uint32_t tag = tag_of(args.routing);
+  const float bias =
+      thread % kMaxExperts < args.router.rows ? load_now(args.router_bias + thread % kMaxExperts) : 0;
+  const NormWeights<warps> norm_weights(args.norm.weights, cols);
+  const CtaMemory shared = cta_memory<Layout::kMxfp4, warps, kExpertSlots>(cols, kTokens);
+  wait_for_predecessor(timestamps);
+  let_successor_start();
+  norm_weights.load(
+      args.norm, kTokens, [](int column) { return column; }, shared.activations, stride,
+      [&](int column, int i, float4 x, uint2) {
+        if (cta == 0) reinterpret_cast<float4*>(args.x)[column * (cols / 4) + i] = x;
+      });
+  auto* const sums = reinterpret_cast<float*>(shared.ring);
+  float* const logits = sums + kTokens * args.router.num_strips * args.router.num_segments * kStripRows;
+  gather_logits<warps, kTokens>(args, segment, unit, tag, bias, {shared.activations, stride, kTokens}, sums,
+                                logits);
+  __shared__ int chosen[kTokens * kMaxExpertsPerToken];
+  if (thread < 32 * kTokens) {
+    const int first = thread / 32 * K;
+    Ranking ranking(args.router.rows, [&](int e) { return logits[thread / 32 * kMaxExperts + e]; });
+    float logit = -INFINITY;
+    for (int k = 0; k < K; ++k) {
+      const Ranking::Place place = ranking.next();
+      if (lane == k) logit = place.logit, chosen[first + k] = place.expert;
+    }
+    const float weight = weight_of_place(logit);
+    if (cta == 0 && lane < K) {
+      args.routing.weights[first + lane] = weight;
+      publish(args.routing.experts + first + lane, tag, static_cast<uint32_t>(chosen[first + lane]));
+    }
+  }
+  __syncthreads();
+  if (timestamps.middle && thread == 0) atomicMax(timestamps.middle, now_ns());
+  const Groups none{};
+  const GroupTable table(none, kTokens * K, [&](int pair) { return chosen[pair]; });
+  const Share share = share_of_groups(weights, table.count());
+  ExpertStream<warps, GroupMatrices> stream(weights, {weights, table}, share.first, share.last, shared.ring);
+  for (int from = share.first; from < share.last;) {
+    const Piece piece = piece_from(weights, share, from);
+    const Group group = table.group(piece.group);
+    auto epilogue = up_epilogue<warps>(args.up, piece, group, args.gated);
+    if (from == share.first) {
+      stream.start_prefetch();
+      stream.fill_ring();
+    }
+    CtaMemory of_group = shared;  // one token's norm or, from the first on, both
+    of_group.activations += group.pair(0) / K * stride;
+    epilogue.run(stream, cols, of_group);
+    from = piece.last;
+  }
+}
+
 template <int warps, bool is_single>
 __global__ void __launch_bounds__(32 * warps, 1)
     experts_down_kernel(const __grid_constant__ ExpertsDownArgs args, int pass_columns,
@@ -353,14 +473,17 @@ __global__ void __launch_bounds__(32 * warps, 1)
   const int cols = args.intermediate, slot = static_cast<int>(blockIdx.y);
   const CtaMemory shared = cta_memory<Layout::kMxfp4, warps, kExpertSlots>(cols, pass_columns);
   float single_weight = 0;
+  __shared__ float weights_of_pairs[kMatchedPairs];
+  // Whether the launch before this one routes as well, and with it whether the groups are found here.
+  const bool has_mailbox = args.routing.experts, is_matched = has_mailbox || args.groups.chosen;
   const auto weight_of = [&](int pair) {
-    return is_single ? single_weight : __ldcg(args.groups.weight + pair);
+    if (is_single) return single_weight;
+    return is_matched ? weights_of_pairs[pair] : __ldcg(args.groups.weight + pair);
   };
   const auto row_at = [](const Group& group) { return [&group](int column) { return group.pair(column); }; };
-  RowPrefetch<warps> rows;
-  const auto ask_for_rows = [&](const Group& group) {
-    rows.prefetch(args.gated, cols, group.count, row_at(group));
-  };
+  RowPrefetch<warps, is_single ? 1 : kGroupRooms> rows;
+  const ActivationRows gated{args.gated, cols};
+  const auto ask_for_rows = [&](const Group& group) { rows.prefetch(gated, group.count, row_at(group)); };
   // `ask_for_next` is called when this piece's rows are in their place.
   const auto run = [&](auto& stream, const Piece& piece, const Group& group, bool is_first,
                        const auto& ask_for_next) {
@@ -371,9 +494,11 @@ __global__ void __launch_bounds__(32 * warps, 1)
       let_successor_start();
       ask_for_rows(group);
       if (is_single) single_weight = __ldcg(args.routing.weights + slot);
+      if (!is_single && has_mailbox && static_cast<int>(threadIdx.x) < args.groups.num_chosen)
+        weights_of_pairs[threadIdx.x] = __ldcg(args.routing.weights + threadIdx.x);
       stream.fill_ring();
     }
-    rows.store(args.gated, cols, group.count, row_at(group), shared.activations, activation_stride(cols));
+    rows.store(gated, group.count, row_at(group), shared.activations, activation_stride(cols));
     ask_for_next();
     epilogue.run(stream, cols, shared);
   };
@@ -386,10 +511,23 @@ __global__ void __launch_bounds__(32 * warps, 1)
     __syncthreads();
     ExpertStream<warps, OneMatrix> stream(weights, {weights.data + chosen * weights.matrix_bytes()},
                                           share.first, share.last, shared.ring);
-    run(stream, piece_of_slot(share), {chosen, 1, nullptr, slot}, true, [] {});
+    run(stream, piece_of_slot(share), {chosen, 1, nullptr, 0, slot}, true, [] {});
   } else {
-    const GroupTable table(args.groups, args.max_groups);
-    const Share share = share_of_strips(weights, table.count() * weights.num_strips);
+    __shared__ int chosen_of_pairs[kMatchedPairs];
+    const auto thread = static_cast<int>(threadIdx.x);
+    if (has_mailbox) {
+      if (thread < args.groups.num_chosen)
+        chosen_of_pairs[thread] =
+            static_cast<int>(wait_for(args.routing.experts + thread, tag_of(args.routing)));
+      __syncthreads();
+    } else if (is_matched && thread < args.groups.num_chosen) {
+      // The routing is older than the launch before this one. Where the weights are needed they would be waited for.
+      weights_of_pairs[thread] = __ldcg(args.groups.weight + thread);
+    }
+    const GroupTable table = has_mailbox ? GroupTable(args.groups, args.groups.num_chosen,
+                                                      [&](int pair) { return chosen_of_pairs[pair]; })
+                                         : GroupTable(args.groups, args.max_groups);
+    const Share share = share_of_groups(weights, table.count());
     ExpertStream<warps, GroupMatrices> stream(weights, {weights, table}, share.first, share.last,
                                               shared.ring);
     for (int from = share.first; from < share.last;) {
@@ -410,10 +548,13 @@ dim3 grid_for_slots(const Target& target, const Strips& weights, int num_slots) 
 dim3 grid_for_groups(const Target& target, const Strips& weights, int max_groups) {
   return {static_cast<unsigned>(std::min(target.num_multiprocessors, max_groups * weights.num_strips))};
 }
-// The most units that a CTA takes of one of `num` experts.
-int units_of_cta(const dim3& grid, const Strips& weights, int num) {
-  const int strips = num * weights.num_strips / static_cast<int>(grid.x * grid.y) + 1;
+// The most units that a CTA takes of one expert, where all CTAs share so many strips.
+int units_of_cta(const dim3& grid, const Strips& weights, unsigned num_strips) {
+  const auto strips = static_cast<int>(num_strips / (grid.x * grid.y)) + 1;
   return std::min(strips, weights.num_strips) * weights.num_segments;
+}
+unsigned strips_of_slots(const Strips& weights, int num_slots) {
+  return static_cast<unsigned>(num_slots * weights.num_strips);
 }
 
 int num_router_units(const Strips& router) { return router.num_strips * router.num_segments; }
@@ -426,35 +567,69 @@ void experts_up(const LaunchContext& gpu, const ExpertsUpArgs& args) {
   const dim3 grid = grid_for_groups(gpu.target, weights, args.max_groups);
   const int columns = std::min(args.groups.size, args.num_tokens);
   const StreamShape shape = stream_shape(gpu.target.budget, weights, args.up.hidden, columns,
-                                         units_of_cta(grid, weights, args.max_groups));
+                                         units_of_cta(grid, weights, num_places(weights, args.max_groups)));
   NIBBLE_CHECK(shape.columns == columns, "{} of {} pairs fit", shape.columns, columns);
   launched.up.weights = shape.strips(weights, grid.x);
   launch(gpu, {Operation::kExpertsUp, "experts_up"},
          shape.of.warps == 8 ? experts_up_kernel<8> : experts_up_kernel<16>, alone(shape, grid), launched,
          shape.columns);
 }
+namespace {
+// The launch of two tokens: the shape that it has, and the CTAs that share the groups' strips.
+dim3 grid_for_two(const Target& target, const Strips& up, int experts_per_token) {
+  return grid_for_groups(target, up, 2 * experts_per_token);
+}
+StreamShape shape_for_two(const Target& target, const Strips& up, int hidden, int experts_per_token) {
+  const dim3 grid = grid_for_two(target, up, experts_per_token);
+  return stream_shape(target.budget, up, hidden, 2,
+                      units_of_cta(grid, up, num_places(up, 2 * experts_per_token)));
+}
+bool has_route_and_experts_up_of_two(const Target& target, const Strips& router, const Strips& up, int hidden,
+                                     int experts_per_token) {
+  const StreamShape shape = shape_for_two(target, up, hidden, experts_per_token);
+  const int num_ctas = static_cast<int>(grid_for_two(target, up, experts_per_token).x),
+            units = num_router_units(router);
+  return shape.columns == 2 &&
+         2 * (static_cast<size_t>(units) * unit_bytes(1) + kMaxExperts * sizeof(float)) <=
+             ring_bytes(up.layout, shape.of) &&
+         units <= num_ctas * shape.of.warps;
+}
+}  // namespace
+
 bool has_route_and_experts_up(const Target& target, const Strips& router, const Strips& up, int hidden,
                               int experts_per_token) {
   const dim3 grid = grid_for_slots(target, up, experts_per_token);
   const int num_ctas = static_cast<int>(grid.x * grid.y), units = num_router_units(router);
-  const StreamShape shape =
-      stream_shape(target.budget, up, hidden, 1, units_of_cta(grid, up, experts_per_token));
+  const StreamShape shape = stream_shape(target.budget, up, hidden, 1,
+                                         units_of_cta(grid, up, strips_of_slots(up, experts_per_token)));
   return static_cast<size_t>(units) * unit_bytes(1) <= ring_bytes(up.layout, shape.of) &&
          router.segment_tiles <= RouterSegment::kTiles && units <= num_ctas * shape.of.warps &&
-         num_ctas <= target.num_multiprocessors;
+         num_ctas <= target.num_multiprocessors &&
+         has_route_and_experts_up_of_two(target, router, up, hidden, experts_per_token);
 }
 void route_and_experts_up(const LaunchContext& gpu, const RouteAndExpertsUpArgs& args) {
   const Strips& weights = args.up.weights;
   NIBBLE_CHECK(
       has_route_and_experts_up(gpu.target, args.router, weights, args.up.hidden, args.experts_per_token),
       "{} experts of {} strips", args.router.rows, weights.num_strips);
+  NIBBLE_CHECK(args.num_tokens <= kOwnNorms, "{} tokens", args.num_tokens);
   RouteAndExpertsUpArgs launched = args;
+  constexpr Label kLabel{Operation::kExpertsUp, "experts_up", Operation::kRoute, "route"};
+  if (args.num_tokens == 2) {
+    const dim3 grid = grid_for_two(gpu.target, weights, args.experts_per_token);
+    const StreamShape shape = shape_for_two(gpu.target, weights, args.up.hidden, args.experts_per_token);
+    launched.up.weights = shape.strips(weights, grid.x);
+    return launch(
+        gpu, kLabel,
+        shape.of.warps == 8 ? route_two_and_experts_up_kernel<8> : route_two_and_experts_up_kernel<16>,
+        alone(shape, grid), launched);
+  }
   const dim3 grid = grid_for_slots(gpu.target, weights, args.experts_per_token);
-  const StreamShape shape = stream_shape(gpu.target.budget, weights, args.up.hidden, 1,
-                                         units_of_cta(grid, weights, args.experts_per_token));
+  const StreamShape shape =
+      stream_shape(gpu.target.budget, weights, args.up.hidden, 1,
+                   units_of_cta(grid, weights, strips_of_slots(weights, args.experts_per_token)));
   launched.up.weights = shape.strips(weights, grid.x);
-  launch(gpu, {Operation::kExpertsUp, "experts_up", Operation::kRoute, "route"},
-         shape.of.warps == 8 ? route_and_experts_up_kernel<8> : route_and_experts_up_kernel<16>,
+  launch(gpu, kLabel, shape.of.warps == 8 ? route_and_experts_up_kernel<8> : route_and_experts_up_kernel<16>,
          alone(shape, grid), launched);
 }
 void experts_down(const LaunchContext& gpu, const ExpertsDownArgs& args) {
@@ -463,8 +638,10 @@ void experts_down(const LaunchContext& gpu, const ExpertsDownArgs& args) {
   const dim3 grid = is_single ? grid_for_slots(gpu.target, args.weights, args.max_groups)
                               : grid_for_groups(gpu.target, args.weights, args.max_groups);
   const int columns = is_single ? 1 : std::min(args.groups.size, args.num_tokens);
+  const unsigned strips =
+      is_single ? strips_of_slots(args.weights, args.max_groups) : num_places(args.weights, args.max_groups);
   const StreamShape shape = stream_shape(gpu.target.budget, args.weights, args.intermediate, columns,
-                                         units_of_cta(grid, args.weights, args.max_groups));
+                                         units_of_cta(grid, args.weights, strips));
   NIBBLE_CHECK(shape.columns == columns, "{} of {} pairs fit", shape.columns, columns);
   launched.weights = shape.strips(args.weights, grid.x);
   launch(gpu, {Operation::kExpertsDown, "experts_down"},
@@ -479,6 +656,8 @@ void prepare_experts() {
   allow_all_shared_bytes(experts_up_kernel<16>);
   allow_all_shared_bytes(route_and_experts_up_kernel<8>);
   allow_all_shared_bytes(route_and_experts_up_kernel<16>);
+  allow_all_shared_bytes(route_two_and_experts_up_kernel<8>);
+  allow_all_shared_bytes(route_two_and_experts_up_kernel<16>);
   allow_all_shared_bytes(experts_down_kernel<8, true>);
   allow_all_shared_bytes(experts_down_kernel<8, false>);
   allow_all_shared_bytes(experts_down_kernel<16, true>);

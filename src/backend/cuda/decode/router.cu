@@ -19,7 +19,7 @@ constexpr int kRankWarps{16};
 // A lane's B registers for a group of 32 columns of a token, from `normed` as it lies in memory.
 template <bool is_image>
 __device__ uint4 activations_of(const RouteArgs& args, int token, int tile, int group, int t) {
-  const int cols = args.norm.residual.hidden, first = tile * kTileCols + 32 * group;
+  const int cols = args.hidden, first = tile * kTileCols + 32 * group;
   if constexpr (is_image) {
     const auto* cell = reinterpret_cast<const uint8_t*>(args.normed) + cell_of(token, tile, args.image_rows);
     const auto pair = [&](int of) {
@@ -65,7 +65,7 @@ __global__ void __launch_bounds__(32 * kSumWarps)
   }
 }
 
-// Each warp adds up the sums of one token and ranks its experts; then the last CTA groups the pairs.
+// Each warp adds up the sums of one token and ranks its experts; then the last CTA groups the pairs, unless their readers do.
 __global__ void __launch_bounds__(32 * kRankWarps)
     rank_sums_kernel(const __grid_constant__ RouteArgs args, Timestamps timestamps) {
   const EndTimestamp end_timestamp(timestamps);
@@ -86,7 +86,7 @@ __global__ void __launch_bounds__(32 * kRankWarps)
       const auto* sums =
           reinterpret_cast<const float4*>(args.sums + size_t{1} * token * width + kFour * lane);
       const size_t stride = size_t{1} * args.num_tokens * width / kFour;
-      constexpr int kRun{8};  // sums that are asked for at once
+      constexpr int kRun{16};  // sums that are asked for at once: a router of gpt-oss has 15 segments
       for (int first = 0; first < segments; first += kRun) {
         float4 more[kRun];
 #pragma unroll
@@ -107,6 +107,7 @@ __global__ void __launch_bounds__(32 * kRankWarps)
         args.logits[size_t{1} * token * num_experts + kFour * lane + i] = of_lane[i];
     rank_token(args, token, [&](int expert) { return of_lane[expert % kFour]; });
   }
+  if (args.groups.chosen) return;
   bool is_last = true;
   if (gridDim.x > 1)
     is_last = is_last_of(args.ticket, gridDim.x);

@@ -151,8 +151,7 @@ template <typename Shape>
 __global__ void __launch_bounds__(Shape::kThreads, Shape::kCtas)
     logits_many_kernel(const __grid_constant__ RouteArgs args, Timestamps timestamps) {
   const EndTimestamp end_timestamp(timestamps);
-  multiply_tokens<Shape>(timestamps, args.weights,
-                         rows_of<Shape>(args.normed, args.norm.residual.hidden, args.image_rows),
+  multiply_tokens<Shape>(timestamps, args.weights, rows_of<Shape>(args.normed, args.hidden, args.image_rows),
                          args.num_tokens, 0, {args.logits, args.bias, nullptr, args.weights.rows});
 }
 

@@ -45,20 +45,27 @@ TestChoice choose(const float* logits, int num_experts, int experts_per_token) {
 DeviceGroups::DeviceGroups(int num_tokens, int experts_per_token, int max_groups, int size)
     : experts_per_token_(experts_per_token),
       size_(size),
+      are_matched_(are_matched(num_tokens, experts_per_token, size)),
       count_(1),
       expert_(static_cast<size_t>(max_groups)),
       num_pairs_(static_cast<size_t>(max_groups)),
       pairs_(static_cast<size_t>(max_groups * size_)),
       image_row_(static_cast<size_t>(max_groups)),
+      chosen_(static_cast<size_t>(num_tokens * experts_per_token)),
       weight_(static_cast<size_t>(num_tokens * experts_per_token)) {}
 
 DeviceGroups::DeviceGroups(const std::vector<TestChoice>& choices, int num_experts, int max_groups, int size)
     : DeviceGroups(static_cast<int>(choices.size()), static_cast<int>(choices.front().experts.size()),
                    max_groups, size) {
-  std::vector<int> expert, num_pairs, pairs;
+  std::vector<int> expert, num_pairs, pairs, chosen;
   std::vector<float> weight;
-  for (const TestChoice& choice : choices)
+  for (const TestChoice& choice : choices) {
     for (const double w : choice.weights) weight.push_back(static_cast<float>(w));
+    chosen.insert(chosen.end(), choice.experts.begin(), choice.experts.end());
+  }
+  put(weight_, weight);
+  put(chosen_, chosen);
+  if (are_matched_) return;
   for (int e = 0; e < num_experts; ++e) {
     bool is_open = false;  // whether this expert has a group with room
     for (size_t t = 0; t < choices.size(); ++t)
@@ -78,7 +85,6 @@ DeviceGroups::DeviceGroups(const std::vector<TestChoice>& choices, int num_exper
   put(expert_, expert);
   put(num_pairs_, num_pairs);
   put(pairs_, pairs);
-  put(weight_, weight);
   std::vector<int> image_row;
   image_row_of_pair_.resize(weight.size());
   int row = 0;
@@ -97,31 +103,43 @@ int DeviceGroups::image_pairs() const {
 }
 
 Groups DeviceGroups::view() const {
-  return {size_,         count_.data(),  expert_.data(),   num_pairs_.data(),
-          pairs_.data(), weight_.data(), image_row_.data()};
+  Groups groups{size_,         count_.data(),  expert_.data(),   num_pairs_.data(),
+                pairs_.data(), weight_.data(), image_row_.data()};
+  if (are_matched_) groups.chosen = chosen_.data(), groups.num_chosen = static_cast<int>(weight_.count());
+  return groups;
 }
 
 GroupsRead DeviceGroups::read(Comparison& comparison) const {
-  return {count_.read(comparison, "group count")[0],     expert_.read(comparison, "group experts"),
-          num_pairs_.read(comparison, "group sizes"),    pairs_.read(comparison, "group pairs"),
-          image_row_.read(comparison, "rows of groups"), weight_.read(comparison, "weights")};
+  return {count_.read(comparison, "group count")[0],
+          expert_.read(comparison, "group experts"),
+          num_pairs_.read(comparison, "group sizes"),
+          pairs_.read(comparison, "group pairs"),
+          image_row_.read(comparison, "rows of groups"),
+          chosen_.read(comparison, "chosen"),
+          weight_.read(comparison, "weights")};
 }
 
-DeviceRoutingMailbox::DeviceRoutingMailbox(const Strips& router, int experts_per_token)
-    : sums_(std::vector<uint64_t>(static_cast<size_t>(router.num_strips * router.num_segments * kStripRows),
-                                  0)),
-      experts_(std::vector<uint64_t>(static_cast<size_t>(experts_per_token), 0)),
-      weights_(static_cast<size_t>(experts_per_token)),
+DeviceRoutingMailbox::DeviceRoutingMailbox(const Strips& router, int num_tokens, int experts_per_token)
+    : num_tokens_(num_tokens),
+      sums_(std::vector<uint64_t>(num_segment_sums(router, num_tokens), 0)),
+      experts_(std::vector<uint64_t>(static_cast<size_t>(num_tokens * experts_per_token), 0)),
+      weights_(static_cast<size_t>(num_tokens * experts_per_token)),
       step_(std::vector<uint32_t>{kStep}) {}
 
-DeviceRoutingMailbox::DeviceRoutingMailbox(const TestChoice& choice)
-    : sums_(0),
-      experts_(choice.experts.size()),
-      weights_(std::vector<float>(choice.weights.begin(), choice.weights.end())),
+DeviceRoutingMailbox::DeviceRoutingMailbox(const std::vector<TestChoice>& choices)
+    : num_tokens_(static_cast<int>(choices.size())),
+      sums_(0),
+      experts_(choices.size() * choices.front().experts.size()),
+      weights_(experts_.count()),
       step_(std::vector<uint32_t>{kStep}) {
   std::vector<uint64_t> words;
-  for (const int e : choice.experts) words.push_back(uint64_t{kTag} << 32 | static_cast<uint32_t>(e));
+  std::vector<float> weights;
+  for (const TestChoice& choice : choices) {
+    for (const int e : choice.experts) words.push_back(uint64_t{kTag} << 32 | static_cast<uint32_t>(e));
+    weights.insert(weights.end(), choice.weights.begin(), choice.weights.end());
+  }
   put(experts_, words);
+  put(weights_, weights);
 }
 
 RoutingMailbox DeviceRoutingMailbox::view() const {
@@ -134,29 +152,34 @@ std::vector<float> DeviceRoutingMailbox::read_logits(Comparison& comparison, con
   for (size_t i = 0; i < words.size(); ++i)
     comparison.equal("tag of a router sum", 0, static_cast<ptrdiff_t>(i), static_cast<double>(words[i] >> 32),
                      kTag);
-  std::vector<float> logits(bias.size());
-  for (int e = 0; e < router.rows; ++e) {
+  std::vector<float> logits;
+  for (int i = 0; i < num_tokens_ * router.rows; ++i) {
+    const int token = i / router.rows, e = i % router.rows;
     float sum = 0;
     for (int segment = 0; segment < router.num_segments; ++segment) {
-      const int unit = e / kStripRows * router.num_segments + segment;
+      const int unit = (token * router.num_strips + e / kStripRows) * router.num_segments + segment;
       const float more = std::bit_cast<float>(
           static_cast<uint32_t>(words[static_cast<size_t>(unit * kStripRows + e % kStripRows)]));
       sum = segment ? sum + more : more;
     }
-    logits[static_cast<size_t>(e)] = sum + bias[static_cast<size_t>(e)];
+    logits.push_back(sum + bias[static_cast<size_t>(e)]);
   }
   return logits;
 }
 
-void DeviceRoutingMailbox::check_choice(Comparison& comparison, const TestChoice& expected) const {
+void DeviceRoutingMailbox::check_choices(Comparison& comparison,
+                                         const std::vector<TestChoice>& expected) const {
   const auto experts = experts_.read(comparison, "experts");
   const auto weights = weights_.read(comparison, "weights");
-  for (size_t k = 0; k < experts.size(); ++k) {
-    const auto slot = static_cast<ptrdiff_t>(k);
-    comparison.equal("tag of an expert", 0, slot, static_cast<double>(experts[k] >> 32), kTag);
-    comparison.equal("expert", 0, slot, static_cast<double>(experts[k] & 0xFFFFFFFFu), expected.experts[k]);
-    comparison.near("weight", 0, slot, weights[k], expected.weights[k], expected.bounds[k]);
-  }
+  size_t pair = 0;
+  for (size_t t = 0; t < expected.size(); ++t)
+    for (size_t k = 0; k < expected[t].experts.size(); ++k, ++pair) {
+      const auto token = static_cast<ptrdiff_t>(t), slot = static_cast<ptrdiff_t>(k);
+      comparison.equal("tag of an expert", token, slot, static_cast<double>(experts[pair] >> 32), kTag);
+      comparison.equal("expert", token, slot, static_cast<double>(experts[pair] & 0xFFFFFFFFu),
+                       expected[t].experts[k]);
+      comparison.near("weight", token, slot, weights[pair], expected[t].weights[k], expected[t].bounds[k]);
+    }
 }
 
 }  // namespace nibble::cuda::verify

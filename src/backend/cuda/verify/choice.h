@@ -23,7 +23,7 @@ inline MatrixShape router_shape(int num_experts, int hidden) {
 
 struct GroupsRead {
   int count;
-  std::vector<int> expert, num_pairs, pairs, image_row;
+  std::vector<int> expert, num_pairs, pairs, image_row, chosen;
   std::vector<float> weight;
 };
 
@@ -37,31 +37,37 @@ class DeviceGroups {
   int image_pairs() const;
   const std::vector<int>& image_row_of_pair() const { return image_row_of_pair_; }
 
+  // Without groups where readers find them (are_matched): those are poison then.
   Groups view() const;
+  int* chosen() const { return chosen_.data(); }  // [T, K]
   GroupsRead read(Comparison& comparison) const;
 
  private:
   int experts_per_token_, size_;
-  DeviceArray<int> count_, expert_, num_pairs_, pairs_, image_row_;
+  bool are_matched_;
+  DeviceArray<int> count_, expert_, num_pairs_, pairs_, image_row_, chosen_;
   std::vector<int> image_row_of_pair_;
   DeviceArray<float> weight_;
 };
 
-// The routing of a single token, in the form of RoutingMailbox.
+// The routing of a few tokens, in the form of RoutingMailbox.
 class DeviceRoutingMailbox {
  public:
-  DeviceRoutingMailbox(const Strips& router, int experts_per_token);  // in the state before the first step
-  explicit DeviceRoutingMailbox(const TestChoice& choice);  // in the state that route_and_experts_up() leaves
+  DeviceRoutingMailbox(const Strips& router, int num_tokens,
+                       int experts_per_token);  // in the state before the first step
+  explicit DeviceRoutingMailbox(
+      const std::vector<TestChoice>& choices);  // in the state that route_and_experts_up() leaves
 
   RoutingMailbox view() const;
-  // The kernel's own logits: an expert's segment sums, added in order, and its bias.
+  // The kernel's own logits of all tokens: an expert's segment sums, added in order, and its bias.
   std::vector<float> read_logits(Comparison& comparison, const Strips& router,
                                  const std::vector<float>& bias) const;
-  void check_choice(Comparison& comparison, const TestChoice& expected) const;
+  void check_choices(Comparison& comparison, const std::vector<TestChoice>& expected) const;
 
  private:
   static constexpr uint32_t kStep{7}, kNumLayers{36}, kLayer{5}, kTag{kStep * kNumLayers + kLayer};
 
+  int num_tokens_;
   DeviceArray<uint64_t> sums_, experts_;
   DeviceArray<float> weights_;
   DeviceArray<uint32_t> step_;

@@ -1,4 +1,4 @@
-// The checks of the experts' products: experts_up, for a single token together with its routing, and experts_down.
+// The checks of the experts' products: experts_up, for a token or two together with their routing, and experts_down.
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -179,7 +179,7 @@ void check_experts_up_case(Comparison& comparison, const Subject& subject, const
   const TestRouting routing(c);
   const int size = subject.row.pass.columns, max_groups = max_num_groups(T, E, K, size);
   const DeviceGroups groups(routing.choices(), E, max_groups, size);
-  const int image_pairs = takes_image ? groups.image_pairs() : 0;
+  const int image_pairs = subject.row.pass.has_image_of_pairs() ? groups.image_pairs() : 0;
   const TestUp test(c, subject.stream(), subject.row.weights, image_pairs);
   if (const auto format = block_format_of(subject.row)) {
     const HostBlocks blocks = quantise_rows(*format, T, H, normed);
@@ -214,7 +214,7 @@ void check_experts_up_case(Comparison& comparison, const Subject& subject, const
                    test.gated_array(), gated);
 }
 
-// Values for the router of a single token: its activations carry 2^96, so sums of its products have to stay below
+// Values for the router of a token or two: its activations carry 2^96, so sums of its products have to stay below
 // 2^31.
 Values router_values(const Case& c) {
   return c.values == Values::kHuge || c.values == Values::kMixed ? Values::kTypical : c.values;
@@ -222,34 +222,41 @@ Values router_values(const Case& c) {
 
 // The choice is compared exactly, because it is derived from the kernel's own logits.
 void check_route_and_experts_up_case(Comparison& comparison, const Subject& subject, const Case& c) {
-  const int H = c.shape.hidden, E = c.shape.num_experts, K = c.shape.experts_per_token;
-  const TestResidual residual(c, 1, {.has_rest = true});
+  const int T = c.num_tokens, H = c.shape.hidden, E = c.shape.num_experts, K = c.shape.experts_per_token;
+  const TestResidual residual(c, T, {.has_rest = true});
   const TestNorm norm(c, residual);
   const TestMatrix router(subject.stream(), Format::kBf16, Origin::kStored, router_shape(E, H),
                           router_values(c), c.seed + 30);
   const auto bias = random_floats(router_values(c), c.seed + 31, static_cast<size_t>(E));
-  const DeviceArray<float> device_bias(bias), x(static_cast<size_t>(H));
-  const DeviceRoutingMailbox routing(router.strips(), K);
+  const DeviceArray<float> device_bias(bias), x(static_cast<size_t>(T) * static_cast<size_t>(H));
+  const DeviceRoutingMailbox routing(router.strips(), T, K);
   const TestUp test(c, subject.stream(), Format::kMxfp4);
   check(cudaDeviceSynchronize(), "preparing a check");
-  subject.launch(RouteAndExpertsUpArgs{norm.input(), router.strips(), device_bias.data(), K, x.data(),
+  subject.launch(RouteAndExpertsUpArgs{norm.input(), router.strips(), device_bias.data(), T, K, x.data(),
                                        routing.view(), test.weights(), test.gated()});
   check(cudaStreamSynchronize(subject.stream()), "checking route_and_experts_up");
 
   const auto actual_x = x.read(comparison, "x");
-  for (int i = 0; i < H; ++i)
-    comparison.equal("x", 0, i, actual_x[static_cast<size_t>(i)], residual.at(0, i));
-  const Activations normed = norm.normed({0});
+  std::vector<int> tokens;
+  for (int t = 0; t < T; ++t) {
+    tokens.push_back(t);
+    for (int i = 0; i < H; ++i)
+      comparison.equal("x", t, i, actual_x[static_cast<size_t>(t * H + i)], residual.at(t, i));
+  }
+  const Activations normed = norm.normed(tokens);
   const Products logits = router.times(normed);
   const auto actual_logits = routing.read_logits(comparison, router.strips(), bias);
-  for (int e = 0; e < E; ++e) {
-    const auto at = static_cast<size_t>(e);
-    const Near expected = with_bias(logits, at, bias[at]);
-    comparison.near("logits", 0, e, actual_logits[at], expected.value, expected.bound);
+  std::vector<TestChoice> choices;
+  for (const int t : tokens) {
+    for (int e = 0; e < E; ++e) {
+      const Near expected = with_bias(logits, logits.at(t, e), bias[static_cast<size_t>(e)]);
+      comparison.near("logits", t, e, actual_logits[static_cast<size_t>(t * E + e)], expected.value,
+                      expected.bound);
+    }
+    choices.push_back(choose(actual_logits.data() + t * E, E, K));
   }
-  const TestChoice choice = choose(actual_logits.data(), E, K);
-  routing.check_choice(comparison, choice);
-  test.compare(comparison, normed, TestRouting({choice}), test.read(comparison, 0, {}));
+  routing.check_choices(comparison, choices);
+  test.compare(comparison, normed, TestRouting(choices), test.read(comparison, 0, {}));
 }
 
 void check_experts_down_case(Comparison& comparison, const Subject& subject, const Case& c) {
@@ -264,10 +271,11 @@ void check_experts_down_case(Comparison& comparison, const Subject& subject, con
   const DeviceArray<float> out(static_cast<size_t>(T * K) * static_cast<size_t>(H));
   const int size = subject.row.pass.columns, max_groups = max_num_groups(T, E, K, size);
   // Of these two, the one that the kernel must not read is poison.
-  const DeviceGroups groups =
-      T == 1 ? DeviceGroups(T, K, max_groups, size) : DeviceGroups(routing.choices(), E, max_groups, size);
-  const DeviceRoutingMailbox single(routing.choices().front());
-  const int image_pairs = subject.row.pass.takes_image ? groups.image_pairs() : 0;
+  const bool has_mailbox = T <= kOwnNorms;
+  const DeviceGroups groups = has_mailbox ? DeviceGroups(T, K, max_groups, size)
+                                          : DeviceGroups(routing.choices(), E, max_groups, size);
+  const DeviceRoutingMailbox mailbox(routing.choices());
+  const int image_pairs = subject.row.pass.has_image_of_pairs() ? groups.image_pairs() : 0;
   std::vector<uint16_t> image(image_bytes(image_pairs, I) / 2, 0);
   for (int pair = 0; image_pairs && pair < T * K; ++pair)
     for (int i = 0; i < I; ++i)
@@ -277,7 +285,7 @@ void check_experts_down_case(Comparison& comparison, const Subject& subject, con
   const DeviceArray<uint16_t> device_gated(image_pairs ? image : gated);
   ExpertsDownArgs args{bf16(device_gated),
                        groups.view(),
-                       T == 1 ? single.view() : RoutingMailbox{},
+                       has_mailbox ? mailbox.view() : RoutingMailbox{},
                        T,
                        max_groups,
                        H,

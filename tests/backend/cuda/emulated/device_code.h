@@ -92,6 +92,12 @@ inline unsigned __ballot_sync(unsigned, bool vote) {
   for (int lane = 0; lane < 32; ++lane) votes |= unsigned{all[lane]} << lane;
   return votes;
 }
+inline unsigned __match_any_sync(unsigned, int value) {
+  const auto all = nibble::emulated::exchange(value);
+  unsigned same = 0;
+  for (int lane = 0; lane < 32; ++lane) same |= unsigned{all[lane] == value} << lane;
+  return same;
+}
 
 template <typename T>
 T __ldcg(const T* from) {
@@ -147,6 +153,7 @@ inline float __fsub_rn(float a, float b) { return a - b; }
 inline float __fdiv_rn(float a, float b) { return a / b; }
 inline float __fdividef(float a, float b) { return a / b; }
 inline float rsqrtf(float number) { return 1 / std::sqrt(number); }
+inline int __popc(unsigned bits) { return std::popcount(bits); }
 inline int __ffs(int bits) { return __builtin_ffs(bits); }
 inline int __clzll(long long bits) {
   return bits ? __builtin_clzll(static_cast<unsigned long long>(bits)) : 64;

@@ -62,6 +62,18 @@ TEST(CudaGroups, AreLaunchedWithLittleWaste) {
   EXPECT_EQ(max_groups_of(1, 128, 4), 4);  // decoding gpt-oss: a group for each chosen expert
 }
 
+// A warp has 32 lanes, one for each pair, and finds one group for each expert.
+TEST(CudaGroups, AreMatchedWhereAWarpHasALaneForEachPairAndAGroupHoldsAllOfAnExpert) {
+  for (int tokens = 1; tokens <= 64; ++tokens)
+    for (const int chosen : {1, 2, 4, 8})
+      for (const int size : {8, 16, 64})
+        if (are_matched(tokens, chosen, size)) {
+          EXPECT_LE(tokens * chosen, 32);
+          EXPECT_LE(tokens, size);
+        }
+  for (int tokens = 1; tokens <= 16; ++tokens) EXPECT_EQ(are_matched(tokens, 4, 8), tokens <= 8) << tokens;
+}
+
 TEST(CudaGroups, HaveBuffersForEveryStepUpToTheLargest) {
   for (const int max_tokens : {1, 8, 15, 16, 17, 18, 64, 100, 512})
     for (const int experts : {1, 4, 32, 128})

@@ -5,6 +5,8 @@
 
 #include <cstdint>
 
+#include "backend/cuda/decode/group_share.h"
+
 namespace nibble::cuda {
 namespace {
 
@@ -74,6 +76,32 @@ TEST(CudaStreamShape, SharesEvenlyAndCompletelyHoweverManyCtasThereAre) {
           const int scale = whole_strips ? strips.num_segments : 1;
           EXPECT_EQ(range.first, units * cta / num_ctas * scale);
           EXPECT_EQ(range.last, units * (cta + 1) / num_ctas * scale);
+        }
+      }
+}
+
+// A share counts its strips, and for each group that it begins behind another one kCrossingStrips more, of which the CTA before it may have
+// taken some.
+TEST(CudaStreamShape, SharesTheStripsOfGroupsCompletelyAndEvenlyWhereStepsBetweenThemCountAsStrips) {
+  for (const int rows : {16, 96, 2880, 5760})
+    for (const unsigned num_ctas : {1u, 7u, 33u, 132u})
+      for (const int num_groups : {0, 1, 2, 8, 29, 64}) {
+        const Strips plain = make_strips(Layout::kMxfp4, rows, 2880);
+        const Strips strips = stream_shape(Budget::k227, plain, 2880, 1, 9).strips(plain, num_ctas);
+        EXPECT_EQ(first_strip_of(strips, num_groups, 0), 0);
+        EXPECT_EQ(first_strip_of(strips, num_groups, num_ctas), num_groups * strips.num_strips);
+        const double even = num_places(strips, num_groups) / static_cast<double>(num_ctas);
+        for (unsigned cta = 0; cta < num_ctas; ++cta) {
+          const int first = first_strip_of(strips, num_groups, cta),
+                    last = first_strip_of(strips, num_groups, cta + 1);
+          ASSERT_LE(first, last);
+          int steps = 0;
+          for (int group = 1; group < num_groups; ++group)
+            steps += first < group * strips.num_strips && group * strips.num_strips < last;
+          EXPECT_LT(last - first + steps * kCrossingStrips, even + 1);
+          if (steps == 0) {
+            EXPECT_GT(last - first, even - 1 - 2 * kCrossingStrips);
+          }
         }
       }
 }
