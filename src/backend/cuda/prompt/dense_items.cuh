@@ -13,6 +13,7 @@ namespace nibble::cuda {
 template <typename Shape>
 struct TokenItems {
   static constexpr bool kAreReadOnce{false};  // the weights: blocks of tokens share them
+  static constexpr bool kAreKnownAhead{true};
   int num_row_blocks, num_tokens;
 
   __host__ __device__ int num_token_blocks() const {
@@ -32,7 +33,7 @@ struct TokenItems {
 // same rows follow each other, so that CTAs that run at the same time read neighbouring weights.
 template <typename Shape>
 struct SegmentItems {
-  static constexpr bool kAreReadOnce{true};
+  static constexpr bool kAreReadOnce{true}, kAreKnownAhead{true};
   const Strips& weights;
   int num_tokens;
 
@@ -121,12 +122,11 @@ template <typename Shape>
 __device__ void multiply_tokens(const Timestamps& timestamps, const Strips& weights,
                                 const typename Shape::Rows& activations, int num_tokens, unsigned cuts,
                                 const DenseOutput& to) {
-  wait_for_predecessor(timestamps);
-  let_successor_start();
   const TokenItems<Shape> items(weights, num_tokens);
-  multiply_items<Shape>(weights, activations, items, cuts, [&](const PromptItem& item, int strip) {
-    return DenseSums<Shape>(to, weights, item, strip, cuts != 0);
-  });
+  multiply_items<Shape>(timestamps, weights, activations, items, cuts,
+                        [&](const PromptItem& item, int strip) {
+                          return DenseSums<Shape>(to, weights, item, strip, cuts != 0);
+                        });
 }
 
 template <typename Shape>

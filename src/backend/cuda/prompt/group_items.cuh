@@ -14,16 +14,14 @@ namespace nibble::cuda {
 template <typename Shape, typename RowOf>
 struct GroupItems {
   static constexpr bool kAreReadOnce{true};  // the weights, but for experts of several groups
+  static constexpr bool kAreKnownAhead{false};
   const Groups& groups;
   const RowOf& row_of;  // the row of the activations of a pair
-  int num_row_blocks, num_items;
+  int num_row_blocks;
 
   __device__ GroupItems(const Groups& all, const Strips& weights, const RowOf& row)
-      : groups(all),
-        row_of(row),
-        num_row_blocks(row_blocks<Shape>(weights)),
-        num_items(__ldcg(all.count) * num_row_blocks) {}
-  __device__ int count() const { return num_items; }
+      : groups(all), row_of(row), num_row_blocks(row_blocks<Shape>(weights)) {}
+  __device__ int count() const { return __ldcg(groups.count) * num_row_blocks; }
   __device__ PromptItem at(int index) const {
     const int group = index / num_row_blocks;
     return {__ldcg(groups.expert + group), index % num_row_blocks * Shape::kStrips, group * groups.size,
@@ -87,10 +85,8 @@ template <typename Shape, typename RowOf, typename Begin>
 __device__ void multiply_groups(const Timestamps& timestamps, const Strips& weights, const Groups& groups,
                                 const typename Shape::Rows& activations, const RowOf& row_of,
                                 const Begin& begin) {
-  wait_for_predecessor(timestamps);
-  let_successor_start();
   const GroupItems<Shape, RowOf> items(groups, weights, row_of);
-  multiply_items<Shape>(weights, activations, items, 0, [&](const PromptItem& item, int strip) {
+  multiply_items<Shape>(timestamps, weights, activations, items, 0, [&](const PromptItem& item, int strip) {
     const auto take = begin(item.matrix, strip, static_cast<int>(threadIdx.x) % 32 / 4);
     if constexpr (Shape::kColumns <= kBatchColumns) {
       return [take, pairs = PairsOfBatch<Shape, decltype(take)>(groups, item, take)](
