@@ -13,7 +13,6 @@ namespace nibble::cuda {
 template <typename Shape>
 struct TokenItems {
   static constexpr bool kAreReadOnce{false};  // the weights: blocks of tokens share them
-  static constexpr bool kAreKnownAhead{true};
   int num_row_blocks, num_tokens;
 
   __host__ __device__ int num_token_blocks() const {
@@ -33,7 +32,7 @@ struct TokenItems {
 // same rows follow each other, so that CTAs that run at the same time read neighbouring weights.
 template <typename Shape>
 struct SegmentItems {
-  static constexpr bool kAreReadOnce{true}, kAreKnownAhead{true};
+  static constexpr bool kAreReadOnce{true};
   const Strips& weights;
   int num_tokens;
 

@@ -11,10 +11,14 @@
 namespace nibble::cuda {
 
 // `first_column` is the place of the group's pairs.
+//
+// By wgmma groups are read before the launch ahead has ended. They are there by then. The launch that ranks the experts writes them, and
+// behind it come those that gather pairs, experts_up and experts_down. Each of these waits before it lets the next one start (pdl.cuh); and none
+// starts before every CTA of the one ahead has let it. So when experts_up starts, each CTA that gathers has seen the ranking end, and what a
+// launch stored is in L2 when the wait for it is over: from there __ldcg reads it. experts_down starts later still.
 template <typename Shape, typename RowOf>
 struct GroupItems {
   static constexpr bool kAreReadOnce{true};  // the weights, but for experts of several groups
-  static constexpr bool kAreKnownAhead{false};
   const Groups& groups;
   const RowOf& row_of;  // the row of the activations of a pair
   int num_row_blocks;

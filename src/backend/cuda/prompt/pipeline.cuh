@@ -244,9 +244,9 @@ __device__ void multiply_by_warps(const Strips& weights, const typename Shape::R
 }
 
 // Waits for the predecessor, and multiplies all items of this CTA, in the first bytes of its dynamic shared memory. `cuts`: how many CTAs
-// share the matrix where it is cut anywhere, 0 if strips are whole (strips.h). Where Items::kAreKnownAhead, wgmma's shapes ask the items what
-// they are, and for their weights, before they wait. begin(item, strip) is called before a strip is multiplied, so that it can ask for what its
-// sums will meet, and returns what takes them: take(part, is_whole, sums), or take(sums) of the one segment of a SegmentItem.
+// share the matrix where it is cut anywhere, 0 if strips are whole (strips.h). A shape of wgmma asks the items what they are, and for their
+// weights, before it waits; others when they have waited. begin(item, strip) is called before a strip is multiplied, so that it can ask for
+// what its sums will meet, and returns what takes them: take(part, is_whole, sums), or take(sums) of the one segment of a SegmentItem.
 template <typename Shape, typename Items, typename Begin>
 __device__ void multiply_items(const Timestamps& timestamps, const Strips& weights,
                                const typename Shape::Rows& activations, const Items& items, unsigned cuts,

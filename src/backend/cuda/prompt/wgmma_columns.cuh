@@ -3,7 +3,8 @@
 // weights and one with activations. Sums and their order are those of mma.sync, to the bit.
 //
 // The warp of the weights does not wait for the kernel before this one, which leaves the activations: while that ends, the weights of the
-// first stages are on their way. It can not run ahead by more than that, because who empties a stage has waited.
+// first stages are on their way. So what the items are has to be known by then (group_items.cuh). It cannot run ahead by more than the
+// stages, because who empties one has waited.
 //
 // A stage of MXFP4 is a whole segment, and its loop is unrolled: there are two sets of A registers, and a set is unpacked while the
 // products of the other are under way. Of BF16 and E4M3, which are 4 and 2 times as many bytes, a stage is a tile.
@@ -27,12 +28,15 @@ struct ImageRows {
       : data(reinterpret_cast<const uint8_t*>(image)), num_rows(image_rows) {}
 };
 
-// Calls f(item) for each item of this CTA. What the next one is, is asked long before it is needed: that takes as long as a stage.
-template <typename Items, typename F>
-__device__ __forceinline__ void for_each_item(const Items& items, const F& f) {
+// Calls f(item) for each item of this CTA, and begin() when the first is known. What the next one is, is asked long before it is needed: that
+// takes as long as a stage.
+template <typename Items, typename Begin, typename F>
+__device__ __forceinline__ void for_each_item(const Items& items, const Begin& begin, const F& f) {
   const int count = items.count(), step = static_cast<int>(gridDim.x);
   int index = static_cast<int>(blockIdx.x);
-  for (auto next = items.at(min(index, count - 1)); index < count; index += step) {
+  auto next = items.at(min(index, count - 1));
+  begin();
+  for (; index < count; index += step) {
     const auto item = next;
     next = items.at(min(index + step, count - 1));
     f(item);
@@ -77,15 +81,16 @@ struct WgmmaShape {
     const int warp = static_cast<int>(threadIdx.x) / 32;
     if (warp >= kWarps) {
       if constexpr (kSharesRegisters) give_registers<kCopyRegisters>();
-      if (!Items::kAreKnownAhead || warp > kWarps) wait_for_predecessor(timestamps);
       if (warp == kWarps) copy_weights(weights, items, stages);
-      if (warp == kWarps + 1) copy_activations(weights, activations, items, stages);
+      if (warp == kWarps + 1) copy_activations(timestamps, weights, activations, items, stages);
       return;
     }
     if constexpr (kSharesRegisters) take_registers<kProductRegisters>();
-    wait_for_predecessor(timestamps);
-    let_successor_start();
-    for_each_item(items,
+    const auto wait = [&] {
+      wait_for_predecessor(timestamps);
+      let_successor_start();
+    };
+    for_each_item(items, wait,
                   [&](const auto& item) { multiply_item_of<kStep>(weights, item, cuts, stages, begin); });
 #endif
   }
@@ -126,33 +131,39 @@ struct WgmmaShape {
     const int lane = static_cast<int>(threadIdx.x) % 32;
     const uint32_t place = kWeightPlace + lane * kStripBytes;
     const uint64_t policy = Items::kAreReadOnce ? kEvictFirst : kEvictNormal;
-    for_each_item(items, [&](const auto& item) {
-      const int num_strips = min(kStrips, weights.num_strips - item.first_strip);
-      const uint8_t* from = weights.data + item.matrix * weights.matrix_bytes() +
-                            size_t{1} * (item.first_strip + lane) * weights.strip_bytes +
-                            tiles_of(weights, item).first * tile_bytes(layout);
-      for_each_stage(weights, item, stages, [&](int num_tiles) {
-        const int num_bytes = num_tiles * tile_bytes(layout);
-        copy_part(stages, lane < num_strips, place, from, num_bytes, num_strips * num_bytes, policy);
-        from += num_bytes;
-      });
-    });
+    for_each_item(
+        items, [] {},
+        [&](const auto& item) {
+          const int num_strips = min(kStrips, weights.num_strips - item.first_strip);
+          const uint8_t* from = weights.data + item.matrix * weights.matrix_bytes() +
+                                size_t{1} * (item.first_strip + lane) * weights.strip_bytes +
+                                tiles_of(weights, item).first * tile_bytes(layout);
+          for_each_stage(weights, item, stages, [&](int num_tiles) {
+            const int num_bytes = num_tiles * tile_bytes(layout);
+            copy_part(stages, lane < num_strips, place, from, num_bytes, num_strips * num_bytes, policy);
+            from += num_bytes;
+          });
+        });
   }
   // A lane copies one tile of a stage's columns.
   template <typename Items>
-  static __device__ void copy_activations(const Strips& weights, const ImageRows& activations,
-                                          const Items& items, Stages<WgmmaShape> stages) {
+  static __device__ void copy_activations(const Timestamps& timestamps, const Strips& weights,
+                                          const ImageRows& activations, const Items& items,
+                                          Stages<WgmmaShape> stages) {
     const int lane = static_cast<int>(threadIdx.x) % 32;
     const uint32_t place = lane * kColumnBytes;
-    for_each_item(items, [&](const auto& item) {
-      const int num_bytes = whole_eights(item.columns) * kCellBytes;
-      const uint8_t* from = activations.data + cell_of(item.image_row, tiles_of(weights, item).first + lane,
-                                                       activations.num_rows);
-      for_each_stage(weights, item, stages, [&](int num_tiles) {
-        copy_part(stages, lane < num_tiles, place, from, num_bytes, num_tiles * num_bytes, kEvictNormal);
-        from += cell_of(0, num_tiles, activations.num_rows);
-      });
-    });
+    for_each_item(
+        items, [&] { wait_for_predecessor(timestamps); },
+        [&](const auto& item) {
+          const int num_bytes = whole_eights(item.columns) * kCellBytes;
+          const uint8_t* from =
+              activations.data +
+              cell_of(item.image_row, tiles_of(weights, item).first + lane, activations.num_rows);
+          for_each_stage(weights, item, stages, [&](int num_tiles) {
+            copy_part(stages, lane < num_tiles, place, from, num_bytes, num_tiles * num_bytes, kEvictNormal);
+            from += cell_of(0, num_tiles, activations.num_rows);
+          });
+        });
   }
   // Calls f(number of tiles) for each stage of an item when it is empty.
   template <typename Item, typename F>
