@@ -159,8 +159,9 @@ __global__ void __launch_bounds__(32 * warps, 1)
   if (!is_last_of(args.ticket, gridDim.x * gridDim.y)) return;
   for (int token = static_cast<int>(threadIdx.x) / 32; token < args.num_tokens; token += warps)
     rank_token(args, token);
+  int* const counts = cleared_counts<32 * warps>(args);
   __syncthreads();
-  group_pairs<32 * warps>(args);
+  group_pairs<32 * warps>(args, counts);
 }
 
 // kernel(warps, slots) is the kernel for those.
