@@ -317,23 +317,37 @@ __global__ void __launch_bounds__(kAttendThreads, 2)
   if (num_chunks == 1 ||
       !is_last_of(args.tickets + launch_row * args.num_kv_heads + kv_head, static_cast<unsigned>(num_chunks)))
     return;
-  // The last CTA of a key/value head joins its chunks.
+  // The last CTA of a key/value head joins its chunks. It asks for as many outputs as its registers hold, together with the references and
+  // sums, and for a later chunk's as soon as one has been added: trips to memory are what it waits for.
   if (warp >= group_heads) return;
-  const auto chunk_at = [&](int c) { return Partial{args.partials + (first_partial + c) * kPartialFloats}; };
+  const Partial first_chunk{args.partials + first_partial * kPartialFloats};
+  const float2* const outs = &first_chunk.two(warp, lane);
+  constexpr int kOutsOfChunk{kPartialFloats / 2};
+  float2 ahead[32];
+#pragma unroll
+  for (int i = 0; i < 32; ++i)
+    if (i < num_chunks) ahead[i] = __ldcg(outs + i * kOutsOfChunk);
+  float reference = -INFINITY, sum = 0;  // of the lane's chunk among 32
+  const auto load_chunk = [&](int c) {
+    reference = c < num_chunks ? __ldcg(&first_chunk.reference(warp) + c * kPartialFloats) : -INFINITY;
+    sum = c < num_chunks ? __ldcg(&first_chunk.sum(warp) + c * kPartialFloats) : 0;
+  };
+  load_chunk(lane);
   Joined joined;
-  for (int c = lane; c < num_chunks; c += 32)
-    joined.reference = fmaxf(joined.reference, __ldcg(&chunk_at(c).reference(warp)));
+  joined.reference = reference;
+  for (int c = lane + 32; c < num_chunks; c += 32)
+    joined.reference = fmaxf(joined.reference, __ldcg(&first_chunk.reference(warp) + c * kPartialFloats));
   joined.reference = reduce_warp(joined.reference, Maximum());
-  for (int first_chunk = 0; first_chunk < num_chunks; first_chunk += 32) {
-    float factor = 0, sum = 0;
-    if (const int c = first_chunk + lane; c < num_chunks) {
-      factor = power_of_two(__ldcg(&chunk_at(c).reference(warp)) - joined.reference);
-      sum = __ldcg(&chunk_at(c).sum(warp));
+  for (int first_of_32 = 0; first_of_32 < num_chunks; first_of_32 += 32) {
+    const float factor = power_of_two(reference - joined.reference), sum_now = sum;
+    load_chunk(first_of_32 + 32 + lane);
+    const float2* const later = outs + (first_of_32 + 32) * kOutsOfChunk;
+#pragma unroll
+    for (int i = 0; i < 32; ++i) {
+      if (first_of_32 + i >= num_chunks) break;
+      joined.add(__shfl_sync(~0u, factor, i), __shfl_sync(~0u, sum_now, i), ahead[i]);
+      if (first_of_32 + 32 + i < num_chunks) ahead[i] = __ldcg(later + i * kOutsOfChunk);
     }
-#pragma unroll 16
-    for (int i = 0; i < min(32, num_chunks - first_chunk); ++i)
-      joined.add(__shfl_sync(~0u, factor, i), __shfl_sync(~0u, sum, i),
-                 __ldcg(&chunk_at(first_chunk + i).two(warp, lane)));
   }
   store(joined);
 }
