@@ -11,9 +11,10 @@
 
 namespace nibble::cuda {
 
-// One warp chooses a token's experts and computes their weights. logit_of(expert) is called by the lane that ranks the expert (Ranking).
+// One warp chooses a token's experts, which it leaves in `chosen`, and computes their weights. logit_of(expert) is called by the lane that
+// ranks the expert (Ranking).
 template <typename LogitOf>
-__device__ void rank_token(const RouteArgs& args, int token, const LogitOf& logit_of) {
+__device__ void rank_token(const RouteArgs& args, int token, const LogitOf& logit_of, int* chosen) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
   const int first_pair = token * args.experts_per_token;
   Ranking ranking(args.weights.rows, logit_of);
@@ -21,46 +22,62 @@ __device__ void rank_token(const RouteArgs& args, int token, const LogitOf& logi
   for (int k = 0; k < args.experts_per_token; ++k) {
     const Ranking::Place place = ranking.next();
     if (lane == k) logit = place.logit;
-    if (lane == 0) args.chosen[first_pair + k] = place.expert;
+    if (lane == 0) chosen[k] = place.expert;
   }
   const float weight = weight_of_place(logit);
   if (lane < args.experts_per_token) args.groups.weight[first_pair + lane] = weight;
 }
 
-// The same by the logits that are in memory.
+// The same by the logits that are in memory, and into memory.
 __device__ inline void rank_token(const RouteArgs& args, int token) {
   const float* logits = args.logits + size_t{1} * token * args.weights.rows;
-  rank_token(args, token, [&](int expert) { return __ldcg(logits + expert); });
+  rank_token(
+      args, token, [&](int expert) { return __ldcg(logits + expert); },
+      args.chosen + token * args.experts_per_token);
 }
 
-// One CTA groups the step's pairs by expert. The order of an expert's pairs may differ from run to run; no result
-// depends on it.
+// Returns [E] in the CTA's dynamic shared memory, where group_pairs() counts: zeros, when the CTA has synchronized.
 template <int threads>
-__device__ void group_pairs(const RouteArgs& args) {
-  NIBBLE_DYNAMIC_SHARED(int, counts);  // [E]: number of pairs, later index of the expert's first group
+__device__ int* cleared_counts(const RouteArgs& args) {
+  NIBBLE_DYNAMIC_SHARED(int, counts);
+  for (int e = static_cast<int>(threadIdx.x); e < args.weights.rows; e += threads) counts[e] = 0;
+  return counts;
+}
+
+// Returns i / size, which mostly is 0: few experts have more pairs than a group, and a division takes longer than a load.
+__device__ inline int groups_before(int i, int size) { return i < size ? 0 : i / size; }
+
+// One CTA groups the step's pairs by expert; expert_of(pair) has been chosen for it. The order of an expert's pairs may differ from run to
+// run; no result depends on it. A thread keeps its first pair in registers. A batch has no others: through memory, its pairs would wait
+// twice for it.
+template <int threads, typename ExpertOf>
+__device__ void group_pairs(const RouteArgs& args, int* counts, const ExpertOf& expert_of) {
   const int num_experts = args.weights.rows, num_pairs = args.num_tokens * args.experts_per_token;
-  const int size = args.groups.size;
-  for (int e = static_cast<int>(threadIdx.x); e < num_experts; e += threads) counts[e] = 0;
+  const int size = args.groups.size, own = static_cast<int>(threadIdx.x);
+  int own_expert = 0, own_rank = 0;
+  if (own < num_pairs) {
+    own_expert = expert_of(own);
+    own_rank = atomicAdd(&counts[own_expert], 1);
+  }
+  for (int pair = own + threads; pair < num_pairs; pair += threads)
+    args.rank[pair] = atomicAdd(&counts[expert_of(pair)], 1);
   __syncthreads();
-  for (int pair = static_cast<int>(threadIdx.x); pair < num_pairs; pair += threads)
-    args.rank[pair] = atomicAdd(&counts[__ldcg(args.chosen + pair)], 1);
-  __syncthreads();
-  if (threadIdx.x <
+  if (own <
       32) {  // each lane has a run of consecutive experts; a prefix sum over lanes gives the first group of each run
-    const int lane = threadIdx.x, run = (num_experts + 31) / 32;
-    int own = 0, own_rows = 0;  // groups, and rows of images of pairs
-    for (int e = lane * run; e < min((lane + 1) * run, num_experts); ++e) {
-      own += (counts[e] + size - 1) / size;
-      own_rows += whole_eights(counts[e]);
+    const int run = (num_experts + 31) / 32, first = own * run, last = min(first + run, num_experts);
+    int num_groups = 0, num_rows = 0;  // of the lane's experts: groups, and rows of images of pairs
+    for (int e = first; e < last; ++e) {
+      num_groups += (counts[e] > 0) + groups_before(counts[e] - 1, size);
+      num_rows += whole_eights(counts[e]);
     }
     int before = 0, count = 0, row = 0;
     cub::WarpScan<int>::TempStorage nothing;  // WarpScan shuffles: it needs no shared memory
-    cub::WarpScan<int>(nothing).ExclusiveSum(own, before, count);
-    cub::WarpScan<int>(nothing).ExclusiveSum(own_rows, row);
-    if (lane == 0) *args.groups.count = count;
-    for (int e = lane * run; e < min((lane + 1) * run, num_experts); ++e) {
+    cub::WarpScan<int>(nothing).ExclusiveSum(num_groups, before, count);
+    cub::WarpScan<int>(nothing).ExclusiveSum(num_rows, row);
+    if (own == 0) *args.groups.count = count;
+    for (int e = first; e < last; ++e) {
       const int pairs = counts[e];
-      counts[e] = before;
+      counts[e] = before;  // the expert's first group
       for (int rest = pairs; rest > 0; rest -= size, ++before) {
         args.groups.expert[before] = e;
         args.groups.num_pairs[before] = min(rest, size);
@@ -70,10 +87,19 @@ __device__ void group_pairs(const RouteArgs& args) {
     }
   }
   __syncthreads();
-  for (int pair = static_cast<int>(threadIdx.x); pair < num_pairs; pair += threads) {
-    const int group = counts[__ldcg(args.chosen + pair)] + args.rank[pair] / size;
-    args.groups.pairs[group * size + args.rank[pair] % size] = pair;
-  }
+  const auto put = [&](int pair, int expert, int rank) {
+    const int group = groups_before(rank, size);
+    args.groups.pairs[(counts[expert] + group) * size + rank - group * size] = pair;
+  };
+  if (own < num_pairs) put(own, own_expert, own_rank);
+  for (int pair = own + threads; pair < num_pairs; pair += threads)
+    put(pair, expert_of(pair), args.rank[pair]);
+}
+
+// The same of experts that are in memory.
+template <int threads>
+__device__ void group_pairs(const RouteArgs& args, int* counts) {
+  group_pairs<threads>(args, counts, [&](int pair) { return __ldcg(args.chosen + pair); });
 }
 
 }  // namespace nibble::cuda

@@ -66,11 +66,16 @@ bool is_tiled(const Run& run) {
 }
 
 // The number of chunks in which attention sees positions up to this one. Rounded up to a power of two: few grid sizes, so that a graph
-// serves many steps.
+// serves many steps. From 64 chunks on it is rounded to the next quarter between two of these: the CTAs of chunks that no row has come last,
+// and the next kernel can begin only when each of them has had its turn.
 int chunks_up_to(int position) {
+  constexpr int kInQuartersFrom{64};
+  const int needed = chunks_for(position / kPagePositions + 1);
   int chunks = 1;
-  while (chunks < chunks_for(position / kPagePositions + 1)) chunks *= 2;
-  return chunks;
+  while (chunks < needed) chunks *= 2;
+  if (chunks <= kInQuartersFrom) return chunks;
+  const int quarter = chunks / 8;
+  return (needed + quarter - 1) / quarter * quarter;
 }
 
 }  // namespace

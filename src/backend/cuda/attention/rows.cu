@@ -36,23 +36,27 @@ struct PageRegisters {
   Eight keys[4][2];    // position 8 n + g, elements 32 half + 8 t ..
   Eight values[2][4];  // position position_of(half, i), elements 8 g ..
 
+  // The first value's position is the lane's; the others have so many positions more.
+  static constexpr int values_apart(int half, int i) { return 16 * half + 8 * (i / 2) + i % 2; }
   static __device__ int position_of(int half, int i) {
-    return 16 * half + 8 * (i / 2) + 2 * (static_cast<int>(threadIdx.x) % 4) + i % 2;
+    return values_apart(half, i) + 2 * (static_cast<int>(threadIdx.x) % 4);
   }
-  // `key_at`: the key of a position of the page. Its value lies `to_value` elements behind it.
-  template <typename KeyAt>
-  __device__ void load(const KeyAt& key_at, size_t to_value) {
+  // keys_from(position, element) is called with what is the lane's own, and returns at(positions, elements), the place so much further on,
+  // which is known when this is compiled. A value lies `to_value` elements behind its key.
+  template <typename KeysFrom>
+  __device__ void load(const KeysFrom& keys_from, size_t to_value) {
     const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
+    const auto key_at = keys_from(g, size_t{8} * t), value_at = keys_from(2 * t, to_value + 8 * g);
 #pragma unroll
     for (int n = 0; n < 4; ++n)
 #pragma unroll
       for (int half = 0; half < 2; ++half)
-        keys[n][half] = *reinterpret_cast<const Eight*>(key_at(8 * n + g) + 32 * half + 8 * t);
+        keys[n][half] = *reinterpret_cast<const Eight*>(key_at(8 * n, 32 * half));
 #pragma unroll
     for (int half = 0; half < 2; ++half)
 #pragma unroll
       for (int i = 0; i < 4; ++i)
-        values[half][i] = *reinterpret_cast<const Eight*>(key_at(position_of(half, i)) + to_value + 8 * g);
+        values[half][i] = *reinterpret_cast<const Eight*>(value_at(values_apart(half, i), 0));
   }
   // Puts in the key and value of the current position, which were not yet in the cache when the page was loaded.
   __device__ void replace(int position, const Element* key, const Element* value) {
@@ -79,11 +83,12 @@ struct PageSums {
 };
 
 // `queries`: the lane's A registers of the four 16-wide steps over D. Positions outside of [first, last] are masked;
-// at least one position of the page is inside.
+// at least one position of the page is inside. Of most pages all are, and what masks is passed over.
 template <KvFormat format>
-__device__ PageSums attend_page(const PageRegisters<format>& page, int page_first, int first, int last,
+__device__ PageSums attend_page(PageRegisters<format>& page, int page_first, int first, int last,
                                 const uint32_t (&queries)[4][2]) {
   const int t = threadIdx.x % 4;
+  const bool has_end = page_first + kPagePositions - 1 > last;
   float scores[4][4]{};  // tile n: positions 8 n + {2 t, 2 t + 1}
 #pragma unroll
   for (int n = 0; n < 4; ++n)
@@ -96,20 +101,29 @@ __device__ PageSums attend_page(const PageRegisters<format>& page, int page_firs
 #pragma unroll
   for (int n = 0; n < 4; ++n)
 #pragma unroll
-    for (int c = 0; c < 2; ++c) {
-      const int position = page_first + 8 * n + 2 * t + c;
-      scores[n][c] = position < first || position > last ? -INFINITY : scores[n][c] * kScoreScale;
-    }
+    for (int c = 0; c < 2; ++c) scores[n][c] = __fmul_rn(scores[n][c], kScoreScale);  // as in attend_tiles()
+  if (has_end || page_first < first) {
+#pragma unroll
+    for (int n = 0; n < 4; ++n)
+#pragma unroll
+      for (int c = 0; c < 2; ++c)
+        if (const int position = page_first + 8 * n + 2 * t + c; position < first || position > last)
+          scores[n][c] = -INFINITY;
+  }
+  if (has_end) {  // positions not written yet may hold anything, even NaN
+#pragma unroll
+    for (int half = 0; half < 2; ++half)
+#pragma unroll
+      for (int i = 0; i < 4; ++i)
+        if (page_first + PageRegisters<format>::position_of(half, i) > last) page.values[half][i] = {};
+  }
   PageSums sums{exponentials_of_page<0>(scores), 0, {}};
   float total[4]{};
 #pragma unroll
   for (int half = 0; half < 2; ++half) {  // 16 positions
     uint4 v[4];
 #pragma unroll
-    for (int i = 0; i < 4; ++i)  // positions not written yet may hold anything, even NaN
-      v[i] = page_first + PageRegisters<format>::position_of(half, i) > last
-                 ? make_uint4(0, 0, 0, 0)
-                 : KvCodec<format>::to_bf16(page.values[half][i]);
+    for (int i = 0; i < 4; ++i) v[i] = KvCodec<format>::to_bf16(page.values[half][i]);
     const uint32_t a0 = pair_of(scores[2 * half][0], scores[2 * half][1]);
     const uint32_t a2 = pair_of(scores[2 * half + 1][0], scores[2 * half + 1][1]);
     mma_upper(total, a0, a2, kOnes, kOnes);
@@ -174,10 +188,10 @@ __device__ uint32_t key_on_path(const AttendArgs& args, int row_index, const Row
 }
 
 // `in_trees`: rows see their last positions on their paths (RowPath), else every position in its own slot. Where its keys lie changes nothing of
-// what a lane does with a position.
+// what a lane does with a position. `group_heads`: the query heads of a key/value head, for which a kernel would divide.
 template <KvFormat format, bool in_trees>
 __global__ void __launch_bounds__(kAttendThreads, 2)
-    attend_kernel(const __grid_constant__ AttendArgs args, Timestamps timestamps) {
+    attend_kernel(const __grid_constant__ AttendArgs args, int group_heads, Timestamps timestamps) {
   const EndTimestamp end_timestamp(timestamps);
   using Element = typename KvCodec<format>::Element;
   __shared__ __align__(16) __nv_bfloat16 queries[kMaxGroupHeads][kHeadDim];
@@ -186,7 +200,6 @@ __global__ void __launch_bounds__(kAttendThreads, 2)
   const int kv_head = static_cast<int>(blockIdx.x), chunk = static_cast<int>(blockIdx.y);
   const int launch_row = static_cast<int>(blockIdx.z), row_index = args.first_row + launch_row;
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
-  const int group_heads = args.num_heads / args.num_kv_heads;
 
   // The step's input, the weights and the cache of earlier steps do not depend on the kernels before this one: they
   // are read before waiting for those.
@@ -204,15 +217,19 @@ __global__ void __launch_bounds__(kAttendThreads, 2)
   uint32_t lane_key = 0;
   if constexpr (in_trees)
     if (has_page) lane_key = key_on_path(args, row_index, row, first_page + page, kv_head);
-  const auto key_at = [&](int position) {
-    if constexpr (in_trees)
-      return static_cast<const Element*>(args.pages.data) +
-             size_t{1} * __shfl_sync(~0u, lane_key, position) * kHeadDim;
-    else
-      return keys + position * kHeadDim;
+  const auto keys_from = [&](int position, size_t element) {
+    if constexpr (in_trees) {
+      const Element* const from = static_cast<const Element*>(args.pages.data) + element;
+      return [from, position, lane_key](int positions, int elements) {
+        return from + size_t{1} * __shfl_sync(~0u, lane_key, position + positions) * kHeadDim + elements;
+      };
+    } else {
+      const Element* const from = keys + (position * kHeadDim + element);
+      return [from](int positions, int elements) { return from + (positions * kHeadDim + elements); };
+    }
   };
   PageRegisters<format> cached;
-  if (has_page && args.writes_kv) cached.load(key_at, to_value);
+  if (has_page && args.writes_kv) cached.load(keys_from, to_value);
   const int element = static_cast<int>(threadIdx.x) % kHalf;
   const Rotation rotation(args.rope, element, row.position);
   // Each warp joins one head's results. The sink is used behind the products: to wait for it here would be to wait for the pages, which were
@@ -223,7 +240,7 @@ __global__ void __launch_bounds__(kAttendThreads, 2)
 
   const QkvRow parts =
       qkv_row(args.parts, args.has_rest, row_index, args.num_tokens, args.num_heads, args.num_kv_heads);
-  if (has_page && !args.writes_kv) cached.load(key_at, to_value);
+  if (has_page && !args.writes_kv) cached.load(keys_from, to_value);
   static_assert(kMaxGroupHeads * kHalf == kAttendThreads);
   const int own_head = static_cast<int>(threadIdx.x) / kHalf;
   float2 rotated{0, 0};
@@ -317,23 +334,37 @@ __global__ void __launch_bounds__(kAttendThreads, 2)
   if (num_chunks == 1 ||
       !is_last_of(args.tickets + launch_row * args.num_kv_heads + kv_head, static_cast<unsigned>(num_chunks)))
     return;
-  // The last CTA of a key/value head joins its chunks.
+  // The last CTA of a key/value head joins its chunks. It asks for as many outputs as its registers hold, together with the references and
+  // sums, and for a later chunk's as soon as one has been added: trips to memory are what it waits for.
   if (warp >= group_heads) return;
-  const auto chunk_at = [&](int c) { return Partial{args.partials + (first_partial + c) * kPartialFloats}; };
+  const Partial first_chunk{args.partials + first_partial * kPartialFloats};
+  const float2* const outs = &first_chunk.two(warp, lane);
+  constexpr int kOutsOfChunk{kPartialFloats / 2};
+  float2 ahead[32];
+#pragma unroll
+  for (int i = 0; i < 32; ++i)
+    if (i < num_chunks) ahead[i] = __ldcg(outs + i * kOutsOfChunk);
+  float reference = -INFINITY, sum = 0;  // of the lane's chunk among 32
+  const auto load_chunk = [&](int c) {
+    reference = c < num_chunks ? __ldcg(&first_chunk.reference(warp) + c * kPartialFloats) : -INFINITY;
+    sum = c < num_chunks ? __ldcg(&first_chunk.sum(warp) + c * kPartialFloats) : 0;
+  };
+  load_chunk(lane);
   Joined joined;
-  for (int c = lane; c < num_chunks; c += 32)
-    joined.reference = fmaxf(joined.reference, __ldcg(&chunk_at(c).reference(warp)));
+  joined.reference = reference;
+  for (int c = lane + 32; c < num_chunks; c += 32)
+    joined.reference = fmaxf(joined.reference, __ldcg(&first_chunk.reference(warp) + c * kPartialFloats));
   joined.reference = reduce_warp(joined.reference, Maximum());
-  for (int first_chunk = 0; first_chunk < num_chunks; first_chunk += 32) {
-    float factor = 0, sum = 0;
-    if (const int c = first_chunk + lane; c < num_chunks) {
-      factor = power_of_two(__ldcg(&chunk_at(c).reference(warp)) - joined.reference);
-      sum = __ldcg(&chunk_at(c).sum(warp));
+  for (int first_of_32 = 0; first_of_32 < num_chunks; first_of_32 += 32) {
+    const float factor = power_of_two(reference - joined.reference), sum_now = sum;
+    load_chunk(first_of_32 + 32 + lane);
+    const float2* const later = outs + (first_of_32 + 32) * kOutsOfChunk;
+#pragma unroll
+    for (int i = 0; i < 32; ++i) {
+      if (first_of_32 + i >= num_chunks) break;
+      joined.add(__shfl_sync(~0u, factor, i), __shfl_sync(~0u, sum_now, i), ahead[i]);
+      if (first_of_32 + 32 + i < num_chunks) ahead[i] = __ldcg(later + i * kOutsOfChunk);
     }
-#pragma unroll 16
-    for (int i = 0; i < min(32, num_chunks - first_chunk); ++i)
-      joined.add(__shfl_sync(~0u, factor, i), __shfl_sync(~0u, sum, i),
-                 __ldcg(&chunk_at(first_chunk + i).two(warp, lane)));
   }
   store(joined);
 }
@@ -356,7 +387,7 @@ void attend_rows(const LaunchContext& gpu, int num_rows, const AttendArgs& args)
          {dim3(static_cast<unsigned>(args.num_kv_heads), static_cast<unsigned>(args.max_chunks),
                static_cast<unsigned>(num_rows)),
           kAttendThreads},
-         args);
+         args, args.num_heads / args.num_kv_heads);
 }
 
 }  // namespace nibble::cuda

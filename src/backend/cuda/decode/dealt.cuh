@@ -1,8 +1,8 @@
 // Strips of a matrix that CTAs take as they come for them, in place of equal shares. Multiprocessors of one chip do not read memory alike
 // fast: of a launch that reads for long, equal shares end when the slowest has its own (docs/decisions/0019).
 //
-// Strips are dealt in hands, a few neighbours at a time, and a CTA numbers its hands from 0. Most are fixed by its own number; each further one
-// is the next of the launch, by a counter in memory. Asking takes longer than a piece of weights, so the warp that first comes to a
+// Strips are dealt in hands, a few neighbours at a time, and a CTA numbers its hands from 0. Most are fixed by its own number, and lie side by
+// side in memory; each further one is the next of the launch, by a counter in memory. Asking takes longer than a piece of weights, so the warp that first comes to a
 // hand asks for the one kHandsAhead further on, and all warps find the answer in shared memory.
 #pragma once
 
@@ -104,7 +104,7 @@ class DealtHands {
   }
   // Waits for the answer.
   __device__ int number_of(int k) const {
-    if (k < matrix_.num_fixed) return static_cast<int>(k * gridDim.x + blockIdx.x);
+    if (k < matrix_.num_fixed) return static_cast<int>(blockIdx.x) * matrix_.num_fixed + k;
     uint64_t answer;
     do answer = load_relaxed_in_cta(answer_of(k));
     while (answer >> 32 != tag(k));

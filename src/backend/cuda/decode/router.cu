@@ -65,15 +65,20 @@ __global__ void __launch_bounds__(32 * kSumWarps)
   }
 }
 
-// Each warp adds up the sums of one token and ranks its experts; then the last CTA groups the pairs, unless their readers do.
+// Each warp adds up the sums of one token and ranks its experts; then the last CTA groups the pairs, unless their readers do. Where there is one
+// CTA that groups, the experts do not leave it.
 __global__ void __launch_bounds__(32 * kRankWarps)
     rank_sums_kernel(const __grid_constant__ RouteArgs args, Timestamps timestamps) {
   const EndTimestamp end_timestamp(timestamps);
   constexpr int kFour{4};
   static_assert(kMaxExperts == kFour * 32);
   const int lane = static_cast<int>(threadIdx.x) % 32, num_experts = args.weights.rows;
-  const int token = static_cast<int>(blockIdx.x * kRankWarps + threadIdx.x / 32);
+  const int warp = static_cast<int>(threadIdx.x) / 32,
+            token = static_cast<int>(blockIdx.x) * kRankWarps + warp;
   const int width = args.weights.num_strips * kStripRows, segments = args.weights.num_segments;
+  __shared__ int chosen[kRankWarps * kMaxExpertsPerToken];
+  const bool is_alone = gridDim.x == 1;
+  int* const counts = cleared_counts<32 * kRankWarps>(args);
   float bias[kFour];  // of the experts that the lane ranks
 #pragma unroll
   for (int i = 0; i < kFour; ++i)
@@ -85,13 +90,13 @@ __global__ void __launch_bounds__(32 * kRankWarps)
     if (kFour * lane < width) {
       const auto* sums =
           reinterpret_cast<const float4*>(args.sums + size_t{1} * token * width + kFour * lane);
-      const size_t stride = size_t{1} * args.num_tokens * width / kFour;
-      constexpr int kRun{16};  // sums that are asked for at once: a router of gpt-oss has 15 segments
+      const auto stride = static_cast<unsigned>(args.num_tokens * width / kFour);
+      constexpr int kRun{16};  // sums that are asked for at once: gpt-oss has 15 segments
       for (int first = 0; first < segments; first += kRun) {
         float4 more[kRun];
 #pragma unroll
         for (int n = 0; n < kRun; ++n)
-          if (first + n < segments) more[n] = __ldcg(sums + (first + n) * stride);
+          if (first + n < segments) more[n] = __ldcg(sums + static_cast<unsigned>(first + n) * stride);
 #pragma unroll
         for (int n = 0; n < kRun; ++n) {
           if (first + n >= segments) break;
@@ -105,15 +110,18 @@ __global__ void __launch_bounds__(32 * kRankWarps)
     for (int i = 0; i < kFour; ++i)
       if (kFour * lane + i < num_experts)
         args.logits[size_t{1} * token * num_experts + kFour * lane + i] = of_lane[i];
-    rank_token(args, token, [&](int expert) { return of_lane[expert % kFour]; });
+    const int K = args.experts_per_token;
+    rank_token(
+        args, token, [&](int expert) { return of_lane[static_cast<unsigned>(expert) % kFour]; },
+        is_alone && !args.groups.chosen ? chosen + warp * K : args.chosen + token * K);
   }
   if (args.groups.chosen) return;
-  bool is_last = true;
-  if (gridDim.x > 1)
-    is_last = is_last_of(args.ticket, gridDim.x);
-  else
+  if (is_alone) {
     __syncthreads();
-  if (is_last) group_pairs<32 * kRankWarps>(args);
+    group_pairs<32 * kRankWarps>(args, counts, [&](int pair) { return chosen[pair]; });
+  } else if (is_last_of(args.ticket, gridDim.x)) {
+    group_pairs<32 * kRankWarps>(args, counts);
+  }
 }
 
 }  // namespace

@@ -60,13 +60,12 @@ __global__ void __launch_bounds__(PromptWarps::kThreads, 1)
   static_assert(Shape::kStrips % kGatherWarps == 0 && Shape::kColumns == kManyColumns);
   const EndTimestamp end_timestamp(timestamps);
   const UpWeights& up = args.up;
-  wait_for_predecessor(timestamps);
-  let_successor_start();
   const auto row_of = [&](int pair) { return pair / args.experts_per_token; };
   const GroupItems<Shape, decltype(row_of)> items(args.groups, up.weights, row_of);
   const Gathered<Shape> gathered;
   multiply_items<Shape>(
-      up.weights, WholeBlockRows(args.normed_blocks), items, 0, [&](const PromptItem& item, int strip) {
+      timestamps, up.weights, WholeBlockRows(args.normed_blocks), items, 0,
+      [&](const PromptItem& item, int strip) {
         const int g = static_cast<int>(threadIdx.x) % 32 / 4, first = first_column_of_lane<Shape>();
         const float2 bias = up_bias(up, item.matrix, strip * kStripUnits + g);
         return [&up, &args, &items, &gathered, item, strip, g, first, bias](int, bool, const auto& sums) {

@@ -121,12 +121,11 @@ template <typename Shape>
 __device__ void multiply_tokens(const Timestamps& timestamps, const Strips& weights,
                                 const typename Shape::Rows& activations, int num_tokens, unsigned cuts,
                                 const DenseOutput& to) {
-  wait_for_predecessor(timestamps);
-  let_successor_start();
   const TokenItems<Shape> items(weights, num_tokens);
-  multiply_items<Shape>(weights, activations, items, cuts, [&](const PromptItem& item, int strip) {
-    return DenseSums<Shape>(to, weights, item, strip, cuts != 0);
-  });
+  multiply_items<Shape>(timestamps, weights, activations, items, cuts,
+                        [&](const PromptItem& item, int strip) {
+                          return DenseSums<Shape>(to, weights, item, strip, cuts != 0);
+                        });
 }
 
 template <typename Shape>

@@ -11,19 +11,21 @@
 namespace nibble::cuda {
 
 // `first_column` is the place of the group's pairs.
+//
+// By wgmma groups are read before the launch ahead has ended. They are there by then. The launch that ranks the experts writes them, and
+// behind it come those that gather pairs, experts_up and experts_down. Each of these waits before it lets the next one start (pdl.cuh); and none
+// starts before every CTA of the one ahead has let it. So when experts_up starts, each CTA that gathers has seen the ranking end, and what a
+// launch stored is in L2 when the wait for it is over: from there __ldcg reads it. experts_down starts later still.
 template <typename Shape, typename RowOf>
 struct GroupItems {
   static constexpr bool kAreReadOnce{true};  // the weights, but for experts of several groups
   const Groups& groups;
   const RowOf& row_of;  // the row of the activations of a pair
-  int num_row_blocks, num_items;
+  int num_row_blocks;
 
   __device__ GroupItems(const Groups& all, const Strips& weights, const RowOf& row)
-      : groups(all),
-        row_of(row),
-        num_row_blocks(row_blocks<Shape>(weights)),
-        num_items(__ldcg(all.count) * num_row_blocks) {}
-  __device__ int count() const { return num_items; }
+      : groups(all), row_of(row), num_row_blocks(row_blocks<Shape>(weights)) {}
+  __device__ int count() const { return __ldcg(groups.count) * num_row_blocks; }
   __device__ PromptItem at(int index) const {
     const int group = index / num_row_blocks;
     return {__ldcg(groups.expert + group), index % num_row_blocks * Shape::kStrips, group * groups.size,
@@ -87,10 +89,8 @@ template <typename Shape, typename RowOf, typename Begin>
 __device__ void multiply_groups(const Timestamps& timestamps, const Strips& weights, const Groups& groups,
                                 const typename Shape::Rows& activations, const RowOf& row_of,
                                 const Begin& begin) {
-  wait_for_predecessor(timestamps);
-  let_successor_start();
   const GroupItems<Shape, RowOf> items(groups, weights, row_of);
-  multiply_items<Shape>(weights, activations, items, 0, [&](const PromptItem& item, int strip) {
+  multiply_items<Shape>(timestamps, weights, activations, items, 0, [&](const PromptItem& item, int strip) {
     const auto take = begin(item.matrix, strip, static_cast<int>(threadIdx.x) % 32 / 4);
     if constexpr (Shape::kColumns <= kBatchColumns) {
       return [take, pairs = PairsOfBatch<Shape, decltype(take)>(groups, item, take)](

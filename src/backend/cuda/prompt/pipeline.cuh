@@ -130,8 +130,8 @@ __device__ void copy_items(const Strips& weights, const typename Shape::Rows& ac
   const int row_place = Shape::kWeightBytes + row * Shape::kRowBytes + (piece ^ (row % 2 * kSwap)) * 16;
   constexpr int kScalePlace{Shape::kWeightBytes + Shape::kColumns * Shape::kRowBytes};
   static_assert(Shape::kScaleBytes == 0 || Shape::kColumns <= kLanes);
-  for (int index = static_cast<int>(blockIdx.x); index < items.count();
-       index += static_cast<int>(gridDim.x)) {
+  const int num_items = items.count();
+  for (int index = static_cast<int>(blockIdx.x); index < num_items; index += static_cast<int>(gridDim.x)) {
     const PromptItem item = items.at(index);
     const uint8_t* matrix = weights.data + item.matrix * weights.matrix_bytes() +
                             size_t{1} * item.first_strip * weights.strip_bytes;
@@ -213,10 +213,11 @@ __device__ void multiply_by_warps(const Strips& weights, const typename Shape::R
     return;
   }
   const typename Shape::Lane lane;
-  PromptItem next = items.at(min(first_index, items.count() - 1));
-  for (int index = first_index; index < items.count(); index += static_cast<int>(gridDim.x)) {
+  const int num_items = items.count();
+  PromptItem next = items.at(min(first_index, num_items - 1));
+  for (int index = first_index; index < num_items; index += static_cast<int>(gridDim.x)) {
     const PromptItem item = next;
-    next = items.at(min(index + static_cast<int>(gridDim.x), items.count() - 1));  // long before it is needed
+    next = items.at(min(index + static_cast<int>(gridDim.x), num_items - 1));  // long before it is needed
     const int strip = item.first_strip + warp % Shape::kRowWarps;
     const int columns = item.columns - warp / Shape::kRowWarps * Shape::kWarpColumns;
     if (strip >= weights.num_strips || columns <= 0) {
@@ -242,18 +243,23 @@ __device__ void multiply_by_warps(const Strips& weights, const typename Shape::R
   }
 }
 
-// Multiplies all items of this CTA, in the first bytes of its dynamic shared memory. `cuts`: how many CTAs share the matrix where it is
-// cut anywhere, 0 if strips are whole (strips.h). begin(item, strip) is called before a strip is multiplied, so that it can ask for what its
-// sums will meet, and returns what takes them: take(part, is_whole, sums), or take(sums) of the one segment of a SegmentItem.
+// Waits for the predecessor, and multiplies all items of this CTA, in the first bytes of its dynamic shared memory. `cuts`: how many CTAs
+// share the matrix where it is cut anywhere, 0 if strips are whole (strips.h). A shape of wgmma asks the items what they are, and for their
+// weights, before it waits; others when they have waited. begin(item, strip) is called before a strip is multiplied, so that it can ask for
+// what its sums will meet, and returns what takes them: take(part, is_whole, sums), or take(sums) of the one segment of a SegmentItem.
 template <typename Shape, typename Items, typename Begin>
-__device__ void multiply_items(const Strips& weights, const typename Shape::Rows& activations,
-                               const Items& items, unsigned cuts, const Begin& begin) {
+__device__ void multiply_items(const Timestamps& timestamps, const Strips& weights,
+                               const typename Shape::Rows& activations, const Items& items, unsigned cuts,
+                               const Begin& begin) {
   NIBBLE_DYNAMIC_SHARED(__align__(1024) uint8_t, memory);
   Stages<Shape> stages(memory);
-  if constexpr (Shape::kIsWgmma)
-    Shape::multiply_items(weights, activations, items, cuts, stages, begin);
-  else
+  if constexpr (Shape::kIsWgmma) {
+    Shape::multiply_items(timestamps, weights, activations, items, cuts, stages, begin);
+  } else {
+    wait_for_predecessor(timestamps);
+    let_successor_start();
     multiply_by_warps<Shape>(weights, activations, items, cuts, stages, begin);
+  }
 }
 
 // The first of the item's columns that the lane has sums of.

@@ -16,11 +16,12 @@ constexpr int kWarps{16}, kThreads{32 * kWarps};
 __global__ void __launch_bounds__(kThreads, 1)
     rank_many_kernel(const __grid_constant__ RouteArgs args, Timestamps timestamps) {
   const EndTimestamp end_timestamp(timestamps);
+  int* const counts = cleared_counts<kThreads>(args);
   wait_for_predecessor(timestamps);
   let_successor_start();
   const int token = static_cast<int>(blockIdx.x * kWarps + threadIdx.x / 32);
   if (token < args.num_tokens) rank_token(args, token);
-  if (is_last_of(args.ticket, gridDim.x)) group_pairs<kThreads>(args);
+  if (is_last_of(args.ticket, gridDim.x)) group_pairs<kThreads>(args, counts);
 }
 
 // Normalises the token of this CTA. `row`, in shared memory, becomes its norm, padded with zeros to whole tiles.

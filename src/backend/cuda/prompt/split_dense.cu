@@ -26,11 +26,9 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kCtas)
     split_kernel(const __grid_constant__ SplitArgs args, Timestamps timestamps) {
   static_assert(kSplitTokens <= Shape::kColumns);
   const EndTimestamp end_timestamp(timestamps);
-  wait_for_predecessor(timestamps);
-  let_successor_start();
   const int width = args.weights.num_strips * kStripRows;
   multiply_items<Shape>(
-      args.weights, typename Shape::Rows(args.activations, args.image_rows),
+      timestamps, args.weights, typename Shape::Rows(args.activations, args.image_rows),
       SegmentItems<Shape>{args.weights, args.num_tokens}, 0, [&](const SegmentItem& item, int strip) {
         const int first_row = strip * kStripRows + static_cast<int>(threadIdx.x) % 32 / 4;
         const size_t first = size_t{1} * item.segment * args.num_tokens + first_column_of_lane<Shape>();

@@ -1,6 +1,10 @@
 // Products of many tokens (pipeline.cuh) by wgmma, on Hopper, with activations in bfloat16 that lie in an image (layout/image.h). One to
-// three warpgroups multiply, each four strips, 64 rows, with the item's columns; one warp more has the copy engine fill the stages. Sums
-// and their order are those of mma.sync, to the bit.
+// three warpgroups multiply, each four strips, 64 rows, with the item's columns; two warps more have the copy engine fill the stages, one with
+// weights and one with activations. Sums and their order are those of mma.sync, to the bit.
+//
+// The warp of the weights does not wait for the kernel before this one, which leaves the activations: while that ends, the weights of the
+// first stages are on their way. So what the items are has to be known by then (group_items.cuh). It cannot run ahead by more than the
+// stages, because who empties one has waited.
 //
 // A stage of MXFP4 is a whole segment, and its loop is unrolled: there are two sets of A registers, and a set is unpacked while the
 // products of the other are under way. Of BF16 and E4M3, which are 4 and 2 times as many bytes, a stage is a tile.
@@ -24,12 +28,15 @@ struct ImageRows {
       : data(reinterpret_cast<const uint8_t*>(image)), num_rows(image_rows) {}
 };
 
-// Calls f(item) for each item of this CTA. What the next one is, is asked long before it is needed: that takes as long as a stage.
-template <typename Items, typename F>
-__device__ __forceinline__ void for_each_item(const Items& items, const F& f) {
+// Calls f(item) for each item of this CTA, and begin() when the first is known. What the next one is, is asked long before it is needed: that
+// takes as long as a stage.
+template <typename Items, typename Begin, typename F>
+__device__ __forceinline__ void for_each_item(const Items& items, const Begin& begin, const F& f) {
   const int count = items.count(), step = static_cast<int>(gridDim.x);
   int index = static_cast<int>(blockIdx.x);
-  for (auto next = items.at(min(index, count - 1)); index < count; index += step) {
+  auto next = items.at(min(index, count - 1));
+  begin();
+  for (; index < count; index += step) {
     const auto item = next;
     next = items.at(min(index + step, count - 1));
     f(item);
@@ -41,7 +48,7 @@ template <Layout layout, int columns, int warpgroups, int ctas = 1>
 struct WgmmaShape {
   static constexpr bool kIsWgmma{true};
   static constexpr Layout kLayout{layout};
-  static constexpr int kWarps{4 * warpgroups}, kCtas{ctas}, kCopyLanes{1};
+  static constexpr int kWarps{4 * warpgroups}, kCtas{ctas}, kCopyLanes{2};
   static constexpr int kRowWarps{kWarps}, kStrips{kWarps}, kColumns{columns}, kWarpColumns{columns};
   // A stage: tiles of columns, which wgmma asks for at a multiple of 1,024 bytes, and strips.
   static constexpr int kTiles{layout == Layout::kMxfp4 ? kMaxSegmentTiles : 1};
@@ -51,7 +58,7 @@ struct WgmmaShape {
   static constexpr int kStages{(static_cast<int>(usable_bytes(Budget::k227)) / kCtas - 1024) /
                                stages_bytes(1, kStageBytes)};  // 1 KB of each CTA is the driver's
   static constexpr int kBytes{stages_bytes(kStages, kStageBytes)};
-  static_assert(kStages >= 2 && kColumns % kRowsOfSwizzle == 0 && kStrips + kTiles <= 32);
+  static_assert(kStages >= 2 && kColumns % kRowsOfSwizzle == 0 && kStrips <= 32 && kTiles <= 32);
   using Rows = ImageRows;
   // Products have so many tiles of 8 columns more from one to the next. A group of pairs has any number of columns, and most items of tokens
   // are full. With more than 8 sizes the compiler no longer has all of them in one function, and lets products wait for each other.
@@ -60,25 +67,30 @@ struct WgmmaShape {
   // A CTA's threads have 65,536 registers. A segment's sums of 64 rows and 128 columns take 64 of a thread, and the totals as many. So the
   // warps that do not multiply give theirs up, a whole warpgroup of them. Fewer threads have enough.
   static constexpr bool kSharesRegisters{warpgroups > 1 && kCtas == 1};
-  static constexpr int kThreads{32 * (kWarps + (kSharesRegisters ? 4 : 1))};
+  static constexpr int kThreads{32 * (kWarps + (kSharesRegisters ? 4 : 2))};
   static constexpr int kCopyRegisters{warpgroups > 2 ? 32 : 40},
       kProductRegisters{warpgroups > 2 ? 160 : 232};
   static_assert(!kSharesRegisters || 32 * (kWarps * kProductRegisters + 4 * kCopyRegisters) <= 65536);
 
   // On other families there is nothing in it, and no row of the kernel table launches it.
   template <typename Items, typename Begin>
-  static __device__ void multiply_items(const Strips& weights, const ImageRows& activations,
-                                        const Items& items, unsigned cuts, Stages<WgmmaShape>& stages,
-                                        const Begin& begin) {
+  static __device__ void multiply_items(const Timestamps& timestamps, const Strips& weights,
+                                        const ImageRows& activations, const Items& items, unsigned cuts,
+                                        Stages<WgmmaShape>& stages, const Begin& begin) {
 #if NIBBLE_WGMMA
     const int warp = static_cast<int>(threadIdx.x) / 32;
     if (warp >= kWarps) {
       if constexpr (kSharesRegisters) give_registers<kCopyRegisters>();
-      if (warp == kWarps) copy_items(weights, activations, items, stages);
+      if (warp == kWarps) copy_weights(weights, items, stages);
+      if (warp == kWarps + 1) copy_activations(timestamps, weights, activations, items, stages);
       return;
     }
     if constexpr (kSharesRegisters) take_registers<kProductRegisters>();
-    for_each_item(items,
+    const auto wait = [&] {
+      wait_for_predecessor(timestamps);
+      let_successor_start();
+    };
+    for_each_item(items, wait,
                   [&](const auto& item) { multiply_item_of<kStep>(weights, item, cuts, stages, begin); });
 #endif
   }
@@ -112,37 +124,67 @@ struct WgmmaShape {
     return kTiles == 1 ? 1 : min(weights.segment_tiles, weights.num_tiles - first_tile);
   }
 
-  // A lane copies one strip's part of a stage, or one tile of the columns. The first tells the barrier of all their bytes: with 32
-  // arrivals a dense product of 16 tokens took 8 to 15 % longer.
+  // A lane copies one strip's part of a stage. The first tells the barrier of all lanes' bytes: with 32 arrivals a dense product of 16 tokens
+  // took 8 to 15 % longer.
   template <typename Items>
-  static __device__ void copy_items(const Strips& weights, const ImageRows& activations, const Items& items,
-                                    Stages<WgmmaShape>& stages) {
-    const int lane = static_cast<int>(threadIdx.x) % 32, tile_of_lane = lane - kStrips;
-    const bool is_strip = lane < kStrips;
-    const uint32_t place = is_strip ? kWeightPlace + lane * kStripBytes : tile_of_lane * kColumnBytes;
-    const uint64_t policy = is_strip && Items::kAreReadOnce ? kEvictFirst : kEvictNormal;
-    for_each_item(items, [&](const auto& item) {
-      const TileRange tiles = tiles_of(weights, item);
-      const int num_strips = min(kStrips, weights.num_strips - item.first_strip);
-      const int cell_bytes = whole_eights(item.columns) * kCellBytes;
-      const uint8_t* from = is_strip ? weights.data + item.matrix * weights.matrix_bytes() +
-                                           size_t{1} * (item.first_strip + lane) * weights.strip_bytes +
-                                           tiles.first * tile_bytes(layout)
-                                     : activations.data + cell_of(item.image_row, tiles.first + tile_of_lane,
-                                                                  activations.num_rows);
-      for (int tile = tiles.first; tile < tiles.end;) {
-        const int num_tiles = tiles_of_stage(weights, tile), strip_bytes = num_tiles * tile_bytes(layout);
-        stages.wait_until_empty();
-        if (lane == 0) arrive_and_expect(stages.full(), num_strips * strip_bytes + num_tiles * cell_bytes);
-        __syncwarp();
-        if (is_strip ? lane < num_strips : tile_of_lane < num_tiles)
-          bulk_copy(stages.address() + place, from, is_strip ? strip_bytes : cell_bytes, stages.full(),
-                    policy);
-        from += is_strip ? strip_bytes : cell_of(0, num_tiles, activations.num_rows);
-        tile += num_tiles;
-        stages.advance();
-      }
-    });
+  static __device__ void copy_weights(const Strips& weights, const Items& items, Stages<WgmmaShape> stages) {
+    const int lane = static_cast<int>(threadIdx.x) % 32;
+    const uint32_t place = kWeightPlace + lane * kStripBytes;
+    const uint64_t policy = Items::kAreReadOnce ? kEvictFirst : kEvictNormal;
+    for_each_item(
+        items, [] {},
+        [&](const auto& item) {
+          const int num_strips = min(kStrips, weights.num_strips - item.first_strip);
+          const uint8_t* from = weights.data + item.matrix * weights.matrix_bytes() +
+                                size_t{1} * (item.first_strip + lane) * weights.strip_bytes +
+                                tiles_of(weights, item).first * tile_bytes(layout);
+          for_each_stage(weights, item, stages, [&](int num_tiles) {
+            const int num_bytes = num_tiles * tile_bytes(layout);
+            copy_part(stages, lane < num_strips, place, from, num_bytes, num_strips * num_bytes, policy);
+            from += num_bytes;
+          });
+        });
+  }
+  // A lane copies one tile of a stage's columns.
+  template <typename Items>
+  static __device__ void copy_activations(const Timestamps& timestamps, const Strips& weights,
+                                          const ImageRows& activations, const Items& items,
+                                          Stages<WgmmaShape> stages) {
+    const int lane = static_cast<int>(threadIdx.x) % 32;
+    const uint32_t place = lane * kColumnBytes;
+    for_each_item(
+        items, [&] { wait_for_predecessor(timestamps); },
+        [&](const auto& item) {
+          const int num_bytes = whole_eights(item.columns) * kCellBytes;
+          const uint8_t* from =
+              activations.data +
+              cell_of(item.image_row, tiles_of(weights, item).first + lane, activations.num_rows);
+          for_each_stage(weights, item, stages, [&](int num_tiles) {
+            copy_part(stages, lane < num_tiles, place, from, num_bytes, num_tiles * num_bytes, kEvictNormal);
+            from += cell_of(0, num_tiles, activations.num_rows);
+          });
+        });
+  }
+  // Calls f(number of tiles) for each stage of an item when it is empty.
+  template <typename Item, typename F>
+  static __device__ __forceinline__ void for_each_stage(const Strips& weights, const Item& item,
+                                                        Stages<WgmmaShape>& stages, const F& f) {
+    const TileRange tiles = tiles_of(weights, item);
+    for (int tile = tiles.first; tile < tiles.end;) {
+      const int num_tiles = tiles_of_stage(weights, tile);
+      stages.wait_until_empty();
+      f(num_tiles);
+      tile += num_tiles;
+      stages.advance();
+    }
+  }
+  // A warp's part of a stage: each lane that has a piece copies it.
+  static __device__ __forceinline__ void copy_part(const Stages<WgmmaShape>& stages, bool has_piece,
+                                                   uint32_t place, const uint8_t* from, int piece_bytes,
+                                                   int all_bytes, uint64_t policy) {
+    if (threadIdx.x % 32 == 0) arrive_and_expect(stages.full(), all_bytes);
+    __syncwarp();
+    if (has_piece) bulk_copy(stages.address() + place, from, piece_bytes, stages.full(), policy);
   }
 
   // Products of a tile, in two groups of 32 columns of the contraction, each with its set of A. Calls between() when all products of the

@@ -74,12 +74,11 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kCtas)
     experts_up_wgmma_kernel(const __grid_constant__ ExpertsUpArgs args, Timestamps timestamps) {
   const EndTimestamp end_timestamp(timestamps);
   const UpWeights& up = args.up;
-  wait_for_predecessor(timestamps);
-  let_successor_start();
   const auto pair_itself = [](int pair) { return pair; };
   const GroupItems<Shape, decltype(pair_itself)> items(args.groups, up.weights, pair_itself);
   multiply_items<Shape>(
-      up.weights, {args.gathered, args.image_pairs}, items, 0, [&](const PromptItem& item, int strip) {
+      timestamps, up.weights, {args.gathered, args.image_pairs}, items, 0,
+      [&](const PromptItem& item, int strip) {
         const int g = static_cast<int>(threadIdx.x) % 32 / 4, unit = strip * (kStripRows / 2) + g;
         const float2 bias = unit < up.intermediate ? up_bias(up, item.matrix, unit) : float2{};
         return [&up, &args, item, g, unit, bias](int, bool, const auto& sums) {

@@ -10,13 +10,14 @@ namespace {
 // The granularities of the kernels: a tile has 64 columns, a segment up to 5 tiles, an MXFP4 block 32 columns; a
 // strip has 16 rows; a pass takes 8 tokens, or 64 if there are more than 16. So the shapes have one and a half tiles,
 // less and more; whole strips and parts of strips; one token less and one more; the sizes of gpt-oss itself; and the
-// largest sizes that are accepted. 33,000 rows of 45 tiles are more sums than a CTA has room for at once.
+// largest sizes that are accepted. 33,000 rows of 45 tiles are more sums than a CTA has room for at once; 65 tokens with 8 experts are more pairs
+// than the CTA that groups them has threads.
 std::vector<Shape> shapes() {
   return {{32, 1, 1, 1, 1, 32, 1, {1, 2, 3}},
           {96, 2, 1, 4, 4, 64, 100, {1, 2, 7, 8, 9, 15, 16, 17, 511, 512, kWideTokens}},
           {160, 6, 3, 8, 3, 224, 257, {1, 2, 8, 31, 32, 33, 63, 64, 65, 127, 128, 129}},
           {544, 8, 1, 33, 5, 96, 1000, {1, 2, 4, 5, 6, 9, 17, 24}},
-          {320, 16, 4, 128, 8, 160, 3333, {1, 2, 3, 64, 255, 256}},
+          {320, 16, 4, 128, 8, 160, 3333, {1, 2, 3, 64, 65, 255, 256}},
           {2880, 64, 8, 5, 4, 2880, 33000, {1, 2, 4, 8, 9, 16, 17, 65}},
           {4096, 16, 2, 3, 1, 4096, 513, {1, 2, 7, 16, 33}}};
 }

@@ -29,19 +29,26 @@ void wait_for_copies() {}
 inline constexpr bool kHasBulkCopies{true};
 inline constexpr uint64_t kEvictFirst{1}, kEvictNormal{0};
 
-// The bytes that phases still expect, by their barriers.
-inline thread_local std::map<uint32_t, int> expected_bytes;
-// The arrival is counted when the bytes are there: no barrier here expects bytes with more than one arrival.
-inline void arrive_and_expect(uint32_t barrier, int num_bytes) { expected_bytes[barrier] += num_bytes; }
+// What phases still expect, by their barriers: bytes, and the arrivals that told of them, which are counted when the bytes are there.
+struct Expected {
+  int num_bytes, num_arrivals;
+};
+inline thread_local std::map<uint32_t, Expected> expected_of;
+inline void arrive_and_expect(uint32_t barrier, int num_bytes) {
+  Expected& expected = expected_of[barrier];
+  expected.num_bytes += num_bytes;
+  ++expected.num_arrivals;
+}
 inline void bulk_copy(uint32_t to, const void* from, int num_bytes, uint32_t barrier, uint64_t) {
-  int& expected = expected_bytes[barrier];
-  if (num_bytes % 16 || to % 16 || reinterpret_cast<uintptr_t>(from) % 16 || num_bytes > expected) {
-    std::fprintf(stderr, "a bulk copy of %d bytes, of %d expected, from %p to %u\n", num_bytes, expected,
-                 from, to);
+  Expected& expected = expected_of[barrier];
+  if (num_bytes % 16 || to % 16 || reinterpret_cast<uintptr_t>(from) % 16 || num_bytes > expected.num_bytes) {
+    std::fprintf(stderr, "a bulk copy of %d bytes, of %d expected, from %p to %u\n", num_bytes,
+                 expected.num_bytes, from, to);
     std::abort();
   }
   copy_bytes(to, from, num_bytes);
-  if ((expected -= num_bytes) == 0) arrive(barrier);
+  if ((expected.num_bytes -= num_bytes) > 0) return;
+  for (; expected.num_arrivals > 0; --expected.num_arrivals) arrive(barrier);
 }
 
 }  // namespace nibble::cuda
