@@ -131,13 +131,16 @@ std::vector<KernelChoice> CudaBackend::kernels() const {
         *std::find_if(rows.begin(), rows.end(), [&](const auto& row) { return row.operation == operation; });
     sum.reason = "docs/decisions/0017";
     sum.check.clear();
-    sum.kernel = fmt::format("sum over {} ranks: words with tags, to all", num_ranks_);
-    sum.to_rows = kTaggedRows;
-    rows.push_back(sum);
-    sum.kernel = fmt::format("sum over {} ranks: rows, then flags, to all", num_ranks_);
-    sum.from_rows = kTaggedRows + 1;
-    sum.to_rows = kAnyRows;
-    rows.push_back(sum);
+    const int most_words = tagged_rows(num_ranks_);
+    const auto add = [&](std::string_view how, int from_rows, int to_rows) {
+      sum.kernel = fmt::format("sum over {} ranks: {}", num_ranks_, how);
+      sum.from_rows = from_rows;
+      sum.to_rows = to_rows;
+      rows.push_back(sum);
+    };
+    add("words with tags, to all", 1, kOwnNorms);
+    add("words with tags, to all, and the next norm", kOwnNorms + 1, most_words);
+    add("rows to their owners, their norms to all", most_words + 1, kAnyRows);
   }
   return rows;
 }
@@ -380,8 +383,6 @@ Plan plan_of_device(const Weights& weights, const Share& share, const BackendOpt
                     const CudaOptions& own) {
   const DeviceCaps& caps = device_caps();
   check_images(caps.name, caps.compute_capability, images(), own.may_compile);
-  if (const std::string reason = why_not_ranks(caps, share.num_ranks); !reason.empty())
-    throw InputError("--tensor-parallel-size {}: {}; leave out the flag", share.num_ranks, reason);
   const Config config = config_of(weights.config, share);
   Plan plan(config, options, target_of(caps, own), weights.source, own.prompt_activations);
   if (const std::string reason = why_not_budget(plan, config, caps); !reason.empty())
