@@ -38,11 +38,10 @@ struct HalfOutput {
   const float* parts;
   int num_parts;
   size_t part_stride, row_stride;
-  const float* x;  // [T, H]
-  float* out;      // [T, H]
-  const float*
-      norm;  // weights of the next one, which is to be left in work.normed; null: it is computed elsewhere
-  int image_rows;  // of work.normed
+  const float* x;     // [T, H]
+  float* out;         // [T, H]
+  const float* norm;  // weights of the norm to leave in work.normed as well; null: it is computed elsewhere
+  int image_rows;     // of work.normed
 };
 HalfOutput output_of_half(const Model& model, const Plan& plan, const Workspace& work, int num_tokens,
                           int half);

@@ -438,11 +438,17 @@ StepPrediction predict_on(std::string_view gpu, const Config& config, const Stor
   }
   const double sum =
       config.num_layers * sum_microseconds(found.link, num_gpus, config.hidden, step.num_rows());
-  for (PredictedTime& row : found.operations)
+  for (PredictedTime& row : found.operations) {
     if (row.operation == Operation::kProject || row.operation == Operation::kExpertsDown) {
       row.serial += sum;
       found.sums += sum;
     }
+    // But for the one in front of the first layer, norms are computed in the launches of sums.
+    if (row.operation == Operation::kRmsNorm && row.num_launches > 1) {
+      for (double* part : {&row.memory, &row.issue, &row.products, &row.serial}) *part /= row.num_launches;
+      row.num_launches = 1;
+    }
+  }
   return found;
 }
 

@@ -259,6 +259,7 @@ TEST(CudaPredict, SumsOverGpusTakeTheirLatencyAndTheirBytes) {
   EXPECT_NEAR(shared_by(2, {3000, 3000, true}, 3e-6).sums, 72 * (6 + 1500 * 17280 / 387e3), 1);
   EXPECT_NEAR(shared_by(2, {10000, 10000, true}, 3e-6).sums, 72 * (12 + 5000 * 17280 / 387e3), 1);
   EXPECT_EQ(shared_by(1, kDecode).sums, 0);
+  EXPECT_EQ(operation_of(shared_by(2, {1, 64, true, 64}).operations, Operation::kRmsNorm).num_launches, 1);
   const StepPrediction without = shared_by(2, kDecode, 0), with = shared_by(2, kDecode, 10e-6);
   EXPECT_NEAR(sum_of_times(with.operations) - sum_of_times(without.operations), 720, 0.01);
 }
