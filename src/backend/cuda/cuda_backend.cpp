@@ -122,25 +122,30 @@ class CudaBackend final : public Backend {
   std::optional<HeadDrafter> drafter_;  // only where one rank has the model
 };
 
-// The first rank's, and how ranks add up what they have.
-std::vector<KernelChoice> CudaBackend::kernels() const {
-  std::vector<KernelChoice> rows = choices(first_rank().plan());
-  if (!is_shared()) return rows;
+// The kernels of a plan, and how so many ranks add up what they have.
+std::vector<KernelChoice> choices_of(const Plan& plan, int num_ranks) {
+  std::vector<KernelChoice> rows = choices(plan);
+  if (num_ranks == 1) return rows;
   for (const Operation operation : {Operation::kProject, Operation::kExpertsDown}) {
     KernelChoice sum =
         *std::find_if(rows.begin(), rows.end(), [&](const auto& row) { return row.operation == operation; });
     sum.reason = "docs/decisions/0017";
     sum.check.clear();
-    sum.kernel = fmt::format("sum over {} ranks: words with tags, to all", num_ranks_);
-    sum.to_rows = kTaggedRows;
-    rows.push_back(sum);
-    sum.kernel = fmt::format("sum over {} ranks: rows, then flags, to all", num_ranks_);
-    sum.from_rows = kTaggedRows + 1;
-    sum.to_rows = kAnyRows;
-    rows.push_back(sum);
+    const auto add = [&](std::string_view how, int from_rows, int to_rows) {
+      sum.kernel = fmt::format("sum over {} ranks: {}", num_ranks, how);
+      sum.from_rows = from_rows;
+      sum.to_rows = to_rows;
+      rows.push_back(sum);
+    };
+    const int most_words = tagged_rows(num_ranks);
+    add("words with tags, to all", 1, kOwnNorms);
+    add("words with tags, to all, and the next norm", kOwnNorms + 1, most_words);
+    add("terms to the owners of rows, their norms to all", most_words + 1, kAnyRows);
   }
   return rows;
 }
+
+std::vector<KernelChoice> CudaBackend::kernels() const { return choices_of(first_rank().plan(), num_ranks_); }
 
 // The GPUs that the ranks run on, each once.
 std::vector<int> cards_of(const std::vector<RankPlan>& plans) {
@@ -380,8 +385,6 @@ Plan plan_of_device(const Weights& weights, const Share& share, const BackendOpt
                     const CudaOptions& own) {
   const DeviceCaps& caps = device_caps();
   check_images(caps.name, caps.compute_capability, images(), own.may_compile);
-  if (const std::string reason = why_not_ranks(caps, share.num_ranks); !reason.empty())
-    throw InputError("--tensor-parallel-size {}: {}; leave out the flag", share.num_ranks, reason);
   const Config config = config_of(weights.config, share);
   Plan plan(config, options, target_of(caps, own), weights.source, own.prompt_activations);
   if (const std::string reason = why_not_budget(plan, config, caps); !reason.empty())
@@ -444,7 +447,7 @@ RemoteKernels kernels_on(std::string_view gpu, const Config& config, const Backe
   std::vector<std::string> refusals{why_not_ranks(caps, own.num_ranks()), why_not_budget(plan, config, caps),
                                     why_not_memory(config, source, options, own, caps.total_bytes)};
   std::erase(refusals, "");
-  return {describe(caps), fmt::format("{}", fmt::join(refusals, "; ")), choices(plan)};
+  return {describe(caps), fmt::format("{}", fmt::join(refusals, "; ")), choices_of(plan, own.num_ranks())};
 }
 
 }  // namespace nibble::cuda

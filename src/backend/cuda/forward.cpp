@@ -23,11 +23,22 @@ ResidualInput stream_in(const Config& config, const Workspace& work, bool with_e
   return r;
 }
 
+// Ranks add up what project() leaves in the place of x, unless kernels compute norms themselves: those that read x there write it as well.
+float* sum_behind_attention(const Plan& plan, const Workspace& work, int num_tokens) {
+  return plan.has_norms(num_tokens) ? work.x : work.project_parts;
+}
+
+// Says whether the sum over ranks behind a half leaves the norm that comes next, which no launch of its own then computes. Block-scaled
+// formats of it are made from the whole x.
+bool sums_leave_norms(const Model& model, const Plan& plan, const Workspace& work, int num_tokens) {
+  return model.is_shared && plan.has_norms(num_tokens) && !work.normed_blocks.codes;
+}
+
 // The residual stream behind attention, in the one or two parts that project() leaves; in one, where ranks have added up theirs.
 ResidualInput stream_in_parts(const Model& model, const Plan& plan, const Workspace& work, int num_tokens) {
   const int hidden = model.config.hidden;
   ResidualInput r;
-  r.x = work.project_parts;
+  r.x = model.is_shared ? sum_behind_attention(plan, work, num_tokens) : work.project_parts;
   if (!model.is_shared && plan.leaves_parts(num_tokens))
     r.x_rest = work.project_parts + static_cast<size_t>(num_tokens) * static_cast<size_t>(hidden);
   r.hidden = hidden;
@@ -79,7 +90,7 @@ void experts(const Model& model, size_t index, const NormInput& norm, const Plan
     plan.route_and_experts_up(stream,
                               {norm, layer.router, layer.router_bias, T, K, work.x, routing, up, work.gated});
   } else {
-    if (plan.has_norms(T))
+    if (plan.has_norms(T) && !sums_leave_norms(model, plan, work, T))
       plan.rms_norm(stream, {norm, T, work.x, work.normed, work.normed_blocks, image_rows});
     plan.route(stream, {config.hidden, layer.router, layer.router_bias, T, K, work.normed, work.router_logits,
                         work.chosen, work.rank, work.route_ticket, groups, image_rows, work.router_sums});
@@ -105,8 +116,9 @@ void attention(const Model& model, size_t index, const Plan& plan, const Workspa
   const NormInput norm{left, layer.attention_norm, config.rms_eps};
   // Where norms are computed once, that adds up the residual stream as well, in place.
   ResidualInput x = plan.has_norms(T) ? stream_in(config, work, /*with_experts=*/false) : left;
-  if (!model.adds_once) x.x = nullptr;
-  if (plan.has_norms(T)) plan.rms_norm(stream, {norm, T, work.x, work.normed, {}, image_rows});
+  if (model.is_shared) x.x = nullptr;  // the sum over ranks adds it
+  if (plan.has_norms(T) && (index == 0 || !sums_leave_norms(model, plan, work, T)))
+    plan.rms_norm(stream, {norm, T, work.x, work.normed, {}, image_rows});
   plan.qkv(stream,
            {norm, work.normed, layer.qkv, layer.qkv_bias, T, work.qkv_parts, image_rows, work.segment_sums});
   if (!shape.writes_kv)
@@ -142,15 +154,30 @@ void run_half_layer(const Model& model, const Plan& plan, const Workspace& work,
 HalfOutput output_of_half(const Model& model, const Plan& plan, const Workspace& work, int num_tokens,
                           int half) {
   const auto H = static_cast<size_t>(model.config.hidden);
+  const auto layer = static_cast<size_t>(half / 2);
+  const int K = model.config.experts_per_token;
+  const bool leaves_norm = sums_leave_norms(model, plan, work, num_tokens);
+  const int image_rows = image_rows_of(plan, work, num_tokens);
   if (half % 2 == 0)
-    return {work.project_parts,
+    return {Operation::kProject,
+            work.project_parts,
             plan.leaves_parts(num_tokens) ? 2 : 1,
             static_cast<size_t>(num_tokens) * H,
             H,
-            nullptr,
-            work.project_parts};
-  const int K = model.config.experts_per_token;
-  return {work.experts_out, K, H, static_cast<size_t>(K) * H, work.x, work.x};
+            work.x,
+            sum_behind_attention(plan, work, num_tokens),
+            leaves_norm ? model.weights.layers[layer].mlp_norm : nullptr,
+            image_rows};
+  const bool is_last = half + 1 == num_halves(model);  // behind it all ranks unembed rows of x
+  return {Operation::kExpertsDown,
+          work.experts_out,
+          K,
+          H,
+          static_cast<size_t>(K) * H,
+          work.x,
+          work.x,
+          leaves_norm && !is_last ? model.weights.layers[layer + 1].attention_norm : nullptr,
+          image_rows};
 }
 
 void run_unembed(const Model& model, const Plan& plan, const Workspace& work, const StepShape& shape,

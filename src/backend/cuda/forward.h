@@ -17,8 +17,7 @@ struct Model {
   const KvStorage& kv;
   bool
       is_shared;  // with other ranks: behind each half of a layer, and behind the logits, something is to be done (ranks/sum.h)
-  bool adds_once;  // the residual stream is added to attention's output here
-  float* logits;   // [kOutputRows, V], where samples are drawn: in the memory of the first rank
+  float* logits;  // [kOutputRows, V], where samples are drawn: in the memory of the first rank
 };
 
 // Launches what reads the residual stream behind a layer; the next layer may change it.
@@ -32,14 +31,17 @@ void run_half_layer(const Model& model, const Plan& plan, const Workspace& work,
                     int half, Stream stream, const Tap& tap);
 inline int num_halves(const Model& model) { return 2 * static_cast<int>(model.weights.layers.size()); }
 
-// What a half leaves, where the model is shared: the sum over ranks and parts is to be added to x, if there is one, and to be left in `out`.
-// Part p of row r begins at p part_stride + r row_stride.
+// What a half leaves, where the model is shared: the sum over ranks and parts is to be added to x, and to be left in `out`. Part p of row r
+// begins at p part_stride + r row_stride.
 struct HalfOutput {
+  Operation operation;  // that has left it
   const float* parts;
   int num_parts;
   size_t part_stride, row_stride;
-  const float* x;  // [T, H] or null
-  float* out;      // [T, H]
+  const float* x;     // [T, H]
+  float* out;         // [T, H]
+  const float* norm;  // weights of the norm to leave in work.normed as well; null: it is computed elsewhere
+  int image_rows;     // of work.normed
 };
 HalfOutput output_of_half(const Model& model, const Plan& plan, const Workspace& work, int num_tokens,
                           int half);

@@ -8,7 +8,6 @@
 #include "backend/cuda/device_weights.h"
 #include "backend/cuda/draft/head_drafter.h"
 #include "backend/cuda/ranks/inbox.h"
-#include "backend/cuda/ranks/protocol.h"
 #include "backend/cuda/uploader.h"
 #include "backend/cuda/workspace.h"
 #include "core/error.h"
@@ -77,9 +76,8 @@ void check_shapes(const Config& c, std::string_view source) {
 }
 
 std::string why_not_ranks(const DeviceCaps& caps, int num_ranks) {
-  if (num_ranks == 1 || caps.num_multiprocessors >= kLeastMultiprocessors) return {};
-  return fmt::format("{} has {} multiprocessors, and the sums over several GPUs need {}", caps.name,
-                     caps.num_multiprocessors, kLeastMultiprocessors);
+  if (num_ranks == 1 || caps.family != Family::kSm121) return {};
+  return fmt::format("a machine has one {}, and GPUs of several machines do not share a model", caps.name);
 }
 
 void check_draft_head(const BackendOptions& options, const Target& target) {

@@ -15,7 +15,7 @@ namespace nibble::cuda {
 // Throws InputError. `source` names the model.
 void check_shapes(const Config& config, std::string_view source);
 
-// Why the GPU is too small to be one of so many ranks; empty where it is not.
+// Why so many GPUs of a kind cannot share a model; empty where they can.
 std::string why_not_ranks(const DeviceCaps& caps, int num_ranks);
 
 // Throws InputError where options.draft_head, if there is one, does not run on the target.

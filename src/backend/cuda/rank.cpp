@@ -37,13 +37,14 @@ void Rank::link(const std::vector<Rank*>& all, const StepNumbers& numbers, uint3
   links_.rank = share_.rank;
   links_.num_ranks = share_.num_ranks;
   links_.hidden = config_.hidden;
-  links_.row_room = std::min(max_batch_tokens_, kSumRows);
+  links_.own_room = own_room(share_.num_ranks, max_batch_tokens_);
   links_.step = work_->step;
   links_.tags_per_step = static_cast<uint32_t>(numbers.count());
   links_.failure = failure;
   links_.patience_ns = kPatienceNs;
   for (size_t r = 0; r < all.size(); ++r) {
     links_.inboxes[r] = all[r]->inbox();
+    links_.outputs[r] = {all[r]->work_->x, all[r]->work_->normed};
     results_of_all_.push_back(reinterpret_cast<uint32_t*>(all[r]->work_->results));
   }
   logits_ = all.front()->work_->logits;
@@ -51,12 +52,21 @@ void Rank::link(const std::vector<Rank*>& all, const StepNumbers& numbers, uint3
 
 void Rank::sum(const StepShape& shape, int half, int n, Turn turn, Stream stream) const {
   const HalfOutput output = output_of_half(model(), plan_, *work_, shape.num_tokens, half);
-  const auto first = static_cast<size_t>(n * kSumRows), at = first * static_cast<size_t>(config_.hidden);
+  const int first_row = n * kSumRows;
   sum_over_ranks(on(stream),
-                 {links_, numbers_->of_sum(half, n), slot_of_sum(half, n, num_sums(shape)),
-                  output.parts + first * output.row_stride, output.num_parts, output.part_stride,
-                  output.row_stride, output.x ? output.x + at : nullptr, output.out + at,
-                  std::min(kSumRows, shape.num_tokens - n * kSumRows)},
+                 {links_,
+                  output.operation,
+                  numbers_->of_sum(half, n),
+                  slot_of_sum(half, n, num_sums(shape)),
+                  first_row,
+                  std::min(kSumRows, shape.num_tokens - first_row),
+                  output.parts,
+                  output.num_parts,
+                  output.part_stride,
+                  output.row_stride,
+                  output.x,
+                  output.out,
+                  {output.norm, config_.rms_eps, output.image_rows}},
                  turn);
 }
 
@@ -77,45 +87,62 @@ void Rank::meet_with_tokens(int first_output, int count, Turn turn, Stream strea
   meet(on(stream), args, turn);
 }
 
-int Rank::trial_rows() const { return std::min(max_batch_tokens_, kTaggedRows + 1); }
+int Rank::trial_rows() const { return std::min(max_batch_tokens_, tagged_rows(share_.num_ranks) + 1); }
 
 void Rank::begin_trial(Stream stream) const {
   std::vector<float> terms(static_cast<size_t>(trial_rows()) * static_cast<size_t>(config_.hidden));
+  const size_t bytes = terms.size() * sizeof(float);
   for (size_t i = 0; i < terms.size(); ++i) terms[i] = trial_term(share_.rank, i);
-  check(cudaMemcpyAsync(work_->project_parts, terms.data(), terms.size() * sizeof(float),
-                        cudaMemcpyHostToDevice, stream),
+  check(cudaMemcpyAsync(work_->project_parts, terms.data(), bytes, cudaMemcpyHostToDevice, stream),
         "trying the links");
+  for (float* x : {work_->x, work_->experts_out})
+    check(cudaMemsetAsync(x, 0, bytes, stream), "trying the links");
   check(cudaStreamSynchronize(stream), "trying the links");
 }
 
-SumArgs Rank::trial_sum(int num_rows, int slot) const {
-  SumArgs args{
-      links_,  numbers_->last(), slot,    work_->project_parts, 1, 0, static_cast<size_t>(config_.hidden),
-      nullptr, work_->x,         num_rows};
+SumArgs Rank::trial_sum(float* x, int num_rows) const {
+  SumArgs args{links_,
+               Operation::kProject,
+               numbers_->last(),
+               0,
+               0,
+               num_rows,
+               work_->project_parts,
+               1,
+               0,
+               static_cast<size_t>(config_.hidden),
+               x,
+               x,
+               {}};
   args.links.patience_ns = kTrialPatienceNs;
   return args;
 }
 
-// The sum of more rows goes over that of one row. The step is number 0, which no batch has.
+// A sum that is dealt out, where a step has as many rows, and words. The step is number 0, which no batch has.
 void Rank::run_trial(Turn turn, Stream stream) const {
-  sum_over_ranks(on(stream), trial_sum(trial_rows(), 0), turn);
-  sum_over_ranks(on(stream), trial_sum(1, 1), turn);
+  sum_over_ranks(on(stream), trial_sum(work_->x, trial_rows()), turn);
+  SumArgs one_row = trial_sum(work_->experts_out, 1);
+  one_row.slot = 1;
+  sum_over_ranks(on(stream), one_row, turn);
   MeetArgs args{links_, numbers_->last()};
   args.links.patience_ns = kTrialPatienceNs;
   meet(on(stream), args, turn);
 }
 
 bool Rank::trial_was_right(Stream stream) const {
-  std::vector<float> sums(static_cast<size_t>(trial_rows()) * static_cast<size_t>(config_.hidden));
-  check(cudaMemcpyAsync(sums.data(), work_->x, sums.size() * sizeof(float), cudaMemcpyDeviceToHost, stream),
-        "trying the links");
-  check(cudaStreamSynchronize(stream), "trying the links");
-  for (size_t i = 0; i < sums.size(); ++i) {
-    float expected = 0;
-    for (int r = 0; r < share_.num_ranks; ++r) expected += trial_term(r, i);
-    if (sums[i] != expected) return false;
-  }
-  return true;
+  const auto is_right = [&](const float* x, int num_rows) {
+    std::vector<float> sums(static_cast<size_t>(num_rows) * static_cast<size_t>(config_.hidden));
+    check(cudaMemcpyAsync(sums.data(), x, sums.size() * sizeof(float), cudaMemcpyDeviceToHost, stream),
+          "trying the links");
+    check(cudaStreamSynchronize(stream), "trying the links");
+    for (size_t i = 0; i < sums.size(); ++i) {
+      float expected = 0;
+      for (int r = 0; r < share_.num_ranks; ++r) expected += trial_term(r, i);
+      if (sums[i] != expected) return false;
+    }
+    return true;
+  };
+  return is_right(work_->x, trial_rows()) && is_right(work_->experts_out, 1);
 }
 
 }  // namespace nibble::cuda

@@ -56,10 +56,10 @@ class Rank {
   bool trial_was_right(Stream stream) const;  // waits for it
 
  private:
-  Model model() const { return {config_, weights_, kv_, share_.num_ranks > 1, share_.adds_once(), logits_}; }
+  Model model() const { return {config_, weights_, kv_, share_.num_ranks > 1, logits_}; }
   LaunchContext on(Stream stream) const { return {stream, plan_.target()}; }
   int trial_rows() const;
-  SumArgs trial_sum(int num_rows, int slot) const;
+  SumArgs trial_sum(float* x, int num_rows) const;
 
   Share share_;
   Config config_;

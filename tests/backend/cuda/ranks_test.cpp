@@ -11,6 +11,7 @@
 
 #include "backend/cuda/cuda_backend.h"
 #include "backend/cuda/kernel_table.h"
+#include "backend/cuda/layout/image.h"
 #include "backend/cuda/ranks/cards.h"
 #include "backend/cuda/ranks/inbox.h"
 #include "core/error.h"
@@ -80,7 +81,7 @@ INSTANTIATE_TEST_SUITE_P(CudaTwoRanks, BackendBits,
                                           testing::Values(kTiny)),
                          name_of_bits);
 INSTANTIATE_TEST_SUITE_P(CudaTwoRanks, BackendOutputs, testing::Values(shared_fulfilment("bf16", one_gpu(2))),
-                         [](const auto& info) { return info.param.name; });
+                         [](const auto& instance) { return instance.param.name; });
 
 // With a GPU for each rank; skipped where the machine has fewer.
 class CudaGpus : public testing::TestWithParam<int> {
@@ -190,43 +191,70 @@ TEST(CudaRanks, RefuseWhatTheyCannotRun) {
   EXPECT_NE(refusal(many).find("up to 8 GPUs"), std::string::npos);
 }
 
-// The links of ranks with nothing else on them.
+// The most rows of a sum here, and the ranks that share it.
+#ifdef NIBBLE_EMULATED_GPU
+constexpr int kMostSummed{300};
+constexpr int kCountsOfRanks[]{2, 3, 8};
+#else
+constexpr int kMostSummed{kSumRows};
+constexpr int kCountsOfRanks[]{2, 3, 4, 8};
+#endif
+
+// The links of ranks with nothing else on them. Sums are in the place of x, from some row of a step on.
 class SumTest : public testing::Test {
  protected:
-  static constexpr int kHidden{320}, kParts{4}, kMostRows{300};
+  static constexpr int kHidden{352}, kParts{4}, kFirstRow{3}, kStepRows{kFirstRow + kMostSummed};
+  static constexpr float kEps{1e-5f};
 
   struct TestRank {
     TestRank(int number, int num_ranks, const Config& config)
-        : inbox(config, num_ranks, kMostRows, stream), rank(number) {
+        : inbox(config, num_ranks, kMostSummed, stream), rank(number) {
       check(cudaMemset(step.as<void>(), 0, sizeof(uint32_t)), "testing sums");
+      std::vector<float> weights;
+      for (int i = 0; i < kHidden; ++i) weights.push_back(1 + 0.01f * static_cast<float>(i % 17));
+      check(cudaMemcpy(norm_weights.as<void>(), weights.data(), norm_weights.bytes(), cudaMemcpyHostToDevice),
+            "testing sums");
       stream.wait();
     }
+    SumOutputs outputs() const { return {x.as<float>(), normed.as<__nv_bfloat16>()}; }
+
     OwnedStream stream;
     DeviceBuffer step{sizeof(uint32_t)};
-    DeviceBuffer parts{size_t{kParts} * kMostRows * kHidden * sizeof(float)},
-        x{size_t{kMostRows} * kHidden * sizeof(float)}, out{size_t{kMostRows} * kHidden * sizeof(float)};
+    DeviceBuffer parts{size_t{kParts} * kStepRows * kHidden * sizeof(float)},
+        x{size_t{kStepRows} * kHidden * sizeof(float)}, normed{normed_bytes()},
+        norm_weights{kHidden * sizeof(float)};
     OwnedInbox inbox;
     int rank;
     Links links;
   };
+  static int image_rows() { return whole_eights(kStepRows); }
+  static size_t normed_bytes() { return image_bytes(image_rows(), kHidden); }
 
   void make_ranks(const std::vector<int>& gpus) {
     Config config;
     config.hidden = kHidden;
     config.num_layers = 1;
     devices_ = gpus;
+    const auto num_ranks = static_cast<int>(gpus.size());
     if (gpus.back() != 0) connect(gpus);
     for (const int gpu : gpus) {
       use_device(gpu);
-      ranks_.push_back(
-          std::make_unique<TestRank>(static_cast<int>(ranks_.size()), static_cast<int>(gpus.size()), config));
-      prepare_sums();
+      ranks_.push_back(std::make_unique<TestRank>(static_cast<int>(ranks_.size()), num_ranks, config));
+      prepare_kernels();
     }
     for (const auto& rank : ranks_) {
-      rank->links = {rank->rank,   static_cast<int>(gpus.size()), kHidden, kMostRows,
-                     {},           rank->step.as<uint32_t>(),     100,     failure_.data(),
-                     2'000'000'000};
-      for (size_t r = 0; r < ranks_.size(); ++r) rank->links.inboxes[r] = *ranks_[r]->inbox;
+      rank->links.rank = rank->rank;
+      rank->links.num_ranks = num_ranks;
+      rank->links.hidden = kHidden;
+      rank->links.own_room = own_room(num_ranks, kMostSummed);
+      rank->links.step = rank->step.as<uint32_t>();
+      rank->links.tags_per_step = 100;
+      rank->links.failure = failure_.data();
+      rank->links.patience_ns = 2'000'000'000;
+      for (size_t r = 0; r < ranks_.size(); ++r) {
+        rank->links.inboxes[r] = *ranks_[r]->inbox;
+        rank->links.outputs[r] = ranks_[r]->outputs();
+      }
     }
   }
 
@@ -237,52 +265,108 @@ class SumTest : public testing::Test {
 
   // Terms of a sum of so many rows: parts lie as experts leave them.
   void put_terms(int num_rows, int seed) {
+    const size_t num_floats = static_cast<size_t>(num_rows) * kHidden, first = size_t{kFirstRow} * kHidden;
+    std::vector<float> x;
+    for (size_t i = 0; i < num_floats; ++i) x.push_back(term(9, 9, i, seed));
     for (size_t r = 0; r < ranks_.size(); ++r) {
       use_device(devices_[r]);
-      std::vector<float> parts, x;
+      std::vector<float> parts;
       for (int row = 0; row < num_rows; ++row)
         for (int part = 0; part < kParts; ++part)
           for (int i = 0; i < kHidden; ++i)
             parts.push_back(term(static_cast<int>(r), part, static_cast<size_t>(row * kHidden + i), seed));
-      for (int i = 0; i < num_rows * kHidden; ++i) x.push_back(term(9, 9, static_cast<size_t>(i), seed));
-      check(cudaMemcpy(ranks_[r]->parts.as<void>(), parts.data(), parts.size() * sizeof(float),
+      check(cudaMemcpy(ranks_[r]->parts.as<float>() + kParts * first, parts.data(),
+                       parts.size() * sizeof(float), cudaMemcpyHostToDevice),
+            "testing sums");
+      check(cudaMemcpy(ranks_[r]->x.as<float>() + first, x.data(), x.size() * sizeof(float),
                        cudaMemcpyHostToDevice),
             "testing sums");
-      check(cudaMemcpy(ranks_[r]->x.as<void>(), x.data(), x.size() * sizeof(float), cudaMemcpyHostToDevice),
-            "testing sums");
+      check(cudaMemset(ranks_[r]->normed.as<void>(), 0, normed_bytes()), "testing sums");
     }
   }
-  std::vector<float> expected_sums(int num_rows, int seed, bool has_x) const {
+  // What x becomes by so many sums.
+  std::vector<float> expected_sums(int num_rows, int seed, int times = 1) const {
     std::vector<float> sums;
     for (size_t i = 0; i < static_cast<size_t>(num_rows * kHidden); ++i) {
-      float sum = has_x ? term(9, 9, i, seed) : 0;
+      float own[kMaxRanks], sum = term(9, 9, i, seed);
       for (size_t r = 0; r < ranks_.size(); ++r) {
-        float own = term(static_cast<int>(r), 0, i, seed);
-        for (int part = 1; part < kParts; ++part) own += term(static_cast<int>(r), part, i, seed);
-        sum = r == 0 && !has_x ? own : sum + own;
+        own[r] = term(static_cast<int>(r), 0, i, seed);
+        for (int part = 1; part < kParts; ++part) own[r] += term(static_cast<int>(r), part, i, seed);
       }
+      for (int time = 0; time < times; ++time)
+        for (size_t r = 0; r < ranks_.size(); ++r) sum += own[r];
       sums.push_back(sum);
     }
     return sums;
   }
-  std::vector<float> sums_of(size_t r, int num_rows) const {
+  template <typename T>
+  std::vector<T> copied(size_t r, const T* from, size_t count) const {
     use_device(devices_[r]);
-    std::vector<float> sums(static_cast<size_t>(num_rows * kHidden));
+    std::vector<T> values(count);
     ranks_[r]->stream.wait();
-    check(cudaMemcpy(sums.data(), ranks_[r]->out.as<void>(), sums.size() * sizeof(float),
-                     cudaMemcpyDeviceToHost),
-          "testing sums");
+    check(cudaMemcpy(values.data(), from, count * sizeof(T), cudaMemcpyDeviceToHost), "testing sums");
+    return values;
+  }
+  // The sums of a rank. Where rows have owners who alone need them, those of others are left out, here and in `expected`.
+  std::vector<float> sums_of(size_t r, int num_rows, bool has_norm, std::vector<float>& expected) const {
+    std::vector<float> sums = copied(r, ranks_[r]->x.as<float>() + size_t{kFirstRow} * kHidden,
+                                     static_cast<size_t>(num_rows) * kHidden);
+    const auto num_ranks = static_cast<int>(ranks_.size());
+    if (has_norm && num_rows > tagged_rows(num_ranks))
+      for (int row = 0; row < num_rows; ++row)
+        if (owner_of(row, num_ranks) != static_cast<int>(r))
+          for (int i = 0; i < kHidden; ++i)
+            sums[static_cast<size_t>(row * kHidden + i)] = expected[static_cast<size_t>(row * kHidden + i)] =
+                0;
     return sums;
   }
-  void launch_sum(size_t r, int number, int num_rows, bool has_x, Turn turn) const {
+  std::vector<uint16_t> normed_by(size_t r) const {
+    return copied(r, ranks_[r]->normed.as<uint16_t>(), normed_bytes() / 2);
+  }
+  // What rms_norm() leaves of these sums.
+  std::vector<uint16_t> expected_norms(const std::vector<float>& sums, int norm_image_rows) const {
+    use_device(devices_[0]);
+    const TestRank& rank = *ranks_[0];
+    const auto num_rows = static_cast<int>(sums.size() / kHidden);
+    std::vector<float> padded(size_t{kFirstRow} * kHidden);  // the norms of rows of zeros are zeros
+    padded.insert(padded.end(), sums.begin(), sums.end());
+    const DeviceBuffer x(padded.size() * sizeof(float)), normed(normed_bytes());
+    check(cudaMemcpy(x.as<void>(), padded.data(), x.bytes(), cudaMemcpyHostToDevice), "testing sums");
+    check(cudaMemset(normed.as<void>(), 0, normed.bytes()), "testing sums");
+    RmsNormArgs args{};
+    args.norm.residual.x = x.as<float>();
+    args.norm.residual.hidden = kHidden;
+    args.norm.weights = rank.norm_weights.as<float>();
+    args.norm.eps = kEps;
+    args.num_tokens = kFirstRow + num_rows;
+    args.normed = normed.as<__nv_bfloat16>();
+    args.image_rows = norm_image_rows;
+    rms_norm({Stream(rank.stream), this_target()}, args);
+    return copied(0, normed.as<uint16_t>(), normed_bytes() / 2);
+  }
+  struct Kind {
+    bool has_norm{true};
+    int image_rows{0};
+  };
+  void launch_sum(size_t r, int number, int num_rows, const Kind& kind, Turn turn) const {
     use_device(devices_[r]);
     const TestRank& rank = *ranks_[r];
     const Stream stream = rank.stream;
-    sum_over_ranks(
-        {stream, this_target()},
-        {rank.links, number, number % kInboxSlots, rank.parts.as<float>(), kParts, kHidden,
-         size_t{kParts} * kHidden, has_x ? rank.x.as<float>() : nullptr, rank.out.as<float>(), num_rows},
-        turn);
+    sum_over_ranks({stream, this_target()},
+                   {rank.links,
+                    Operation::kExpertsDown,
+                    number,
+                    number % kInboxSlots,
+                    kFirstRow,
+                    num_rows,
+                    rank.parts.as<float>(),
+                    kParts,
+                    kHidden,
+                    size_t{kParts} * kHidden,
+                    rank.x.as<float>(),
+                    rank.x.as<float>(),
+                    {kind.has_norm ? rank.norm_weights.as<float>() : nullptr, kEps, kind.image_rows}},
+                   turn);
   }
 
   std::vector<int> devices_;
@@ -290,22 +374,36 @@ class SumTest : public testing::Test {
   std::vector<std::unique_ptr<TestRank>> ranks_;
 };
 
+// Whatever way the numbers take, the sums are those of a loop over the ranks, and the norms those of rms_norm().
 TEST_F(SumTest, HasTheSameBitsOnEveryRankInTheOrderOfRanks) {
-  for (const int num_ranks : {2, 3, 8}) {
+  for (const int num_ranks : kCountsOfRanks) {
     ranks_.clear();
     make_ranks(one_gpu(num_ranks));
+    const int most_words = tagged_rows(num_ranks);
     int number = 1;
-    for (const int num_rows : {1, 2, 16, 17, 64, 300})
-      for (const bool has_x : {false, true}) {
+    for (const int num_rows :
+         {1, 2, 3, 16, 17, most_words - 1, most_words, most_words + 1, 299, 300, 2048, 8192}) {
+      if (num_rows > kMostSummed) continue;
+      for (const Kind kind : {Kind{false, 0}, Kind{true, 0}, Kind{true, image_rows()}}) {
         put_terms(num_rows, number);
-        for (size_t r = 0; r < ranks_.size(); ++r) launch_sum(r, number, num_rows, has_x, Turn::kSend);
+        for (size_t r = 0; r < ranks_.size(); ++r) launch_sum(r, number, num_rows, kind, Turn::kSend);
         for (size_t r = 0; r < ranks_.size(); ++r) ranks_[r]->stream.wait();
-        for (size_t r = 0; r < ranks_.size(); ++r) launch_sum(r, number, num_rows, has_x, Turn::kWait);
-        const std::vector<float> expected = expected_sums(num_rows, number, has_x);
-        for (size_t r = 0; r < ranks_.size(); ++r)
-          ASSERT_EQ(sums_of(r, num_rows), expected) << num_rows << " rows, rank " << r << " of " << num_ranks;
+        for (size_t r = 0; r < ranks_.size(); ++r) launch_sum(r, number, num_rows, kind, Turn::kWait);
+        for (size_t r = 0; r < ranks_.size(); ++r) ranks_[r]->stream.wait();
+        const std::vector<float> all = expected_sums(num_rows, number);
+        const std::vector<uint16_t> norms =
+            kind.has_norm ? expected_norms(all, kind.image_rows) : std::vector<uint16_t>();
+        for (size_t r = 0; r < ranks_.size(); ++r) {
+          std::vector<float> expected = all;
+          const std::vector<float> sums = sums_of(r, num_rows, kind.has_norm, expected);
+          ASSERT_EQ(sums == expected, true) << num_rows << " rows, rank " << r << " of " << num_ranks;
+          if (kind.has_norm) {
+            ASSERT_EQ(normed_by(r) == norms, true) << num_rows << " rows, rank " << r << " of " << num_ranks;
+          }
+        }
         ++number;
       }
+    }
     EXPECT_FALSE(failure_.take());
   }
 }
@@ -313,27 +411,30 @@ TEST_F(SumTest, HasTheSameBitsOnEveryRankInTheOrderOfRanks) {
 TEST_F(SumTest, IsGivenUpWhereARankDoesNotCome) {
   make_ranks(one_gpu(2));
   for (const auto& rank : ranks_) rank->links.patience_ns = 50'000'000;
-  for (const int num_rows : {1, 64}) {
-    put_terms(num_rows, 1);
-    launch_sum(0, 1, num_rows, true, Turn::kSendAndWait);
-    sums_of(0, num_rows);
-    EXPECT_TRUE(failure_.take());
-    EXPECT_FALSE(failure_.take());
-  }
+  for (const int num_rows : {1, 64, 300})
+    for (const Kind kind : {Kind{false, 0}, Kind{true, 0}}) {
+      put_terms(num_rows, 1);
+      launch_sum(0, 1, num_rows, kind, Turn::kSendAndWait);
+      ranks_[0]->stream.wait();
+      EXPECT_TRUE(failure_.take()) << num_rows;
+      EXPECT_FALSE(failure_.take());
+    }
 }
 
 // A hundred thousand sums, with a delay before some of a rank's launches.
 TEST_F(SumTest, ComesOutRightWhicheverGpuIsLate) {
   if (num_gpus() < 2) GTEST_SKIP() << "this machine has one GPU";
   make_ranks({0, 1});
-  constexpr int kRounds{200}, kSums{500};
-  for (const int num_rows : {1, 8, 40}) {
+  constexpr int kSums{500};
+  for (const int num_rows : {1, 8, 40, 300}) {
+    const Kind kind{num_rows > kOwnNorms, image_rows()};
+    const int num_rounds = num_rows == 300 ? 10 : num_rows == 40 ? 50 : 200;
     put_terms(num_rows, num_rows);
     std::vector<std::thread> hosts;
     for (size_t r = 0; r < 2; ++r)
       hosts.emplace_back([&, r] {
         uint32_t step = 1;
-        for (int round = 0; round < kRounds / (num_rows > 8 ? 4 : 1); ++round) {
+        for (int round = 0; round < num_rounds; ++round) {
           const uint64_t random = random_bits(r + 7, static_cast<uint64_t>(round));
           if (random % 8 == 0) std::this_thread::sleep_for(std::chrono::microseconds(random / 8 % 2000));
           use_device(devices_[r]);
@@ -345,15 +446,23 @@ TEST_F(SumTest, ComesOutRightWhicheverGpuIsLate) {
               ranks_[r]->stream.wait();
               ++step;
             }
-            launch_sum(r, n % 100, num_rows, true, Turn::kSendAndWait);
+            launch_sum(r, n % 100, num_rows, kind, Turn::kSendAndWait);
           }
         }
         ranks_[r]->stream.wait();
       });
     for (std::thread& host : hosts) host.join();
     ASSERT_FALSE(failure_.take());
-    const std::vector<float> expected = expected_sums(num_rows, num_rows, true);
-    for (size_t r = 0; r < 2; ++r) EXPECT_EQ(sums_of(r, num_rows), expected);
+    const std::vector<float> all = expected_sums(num_rows, num_rows, num_rounds * kSums);
+    for (size_t r = 0; r < 2; ++r) {
+      std::vector<float> expected = all;
+      const std::vector<float> sums = sums_of(r, num_rows, kind.has_norm, expected);
+      EXPECT_EQ(sums == expected, true) << num_rows << " rows, rank " << r;
+      if (kind.has_norm) {
+        EXPECT_EQ(normed_by(r) == expected_norms(all, kind.image_rows), true)
+            << num_rows << " rows, rank " << r;
+      }
+    }
     for (const auto& rank : ranks_) {  // the next number of rows begins with other tags
       rank->links.tags_per_step += 1'000'000;
     }

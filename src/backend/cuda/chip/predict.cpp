@@ -381,11 +381,15 @@ PredictedLink link_of(std::string_view gpu, int num_gpus, std::optional<double> 
   return {known.bandwidth, seconds, known.is_measured && num_gpus == 2, known.source};
 }
 
-// Microseconds of the sums over the GPUs behind half a layer.
+// Microseconds of the sums over the GPUs behind half a layer: of words, or of rows that are dealt out, which pass over the link twice
+// (ranks/protocol.h).
 double sum_microseconds(const PredictedLink& link, int num_gpus, int hidden, int num_rows) {
-  const double number_bytes = num_rows <= kTaggedRows ? 8 : 4,
+  constexpr double kWordBytes{8}, kTermBytes{4}, kNormBytes{2};
+  const bool are_words = num_rows <= tagged_rows(num_gpus);
+  const double passes = are_words ? 1 : 2 * ceiling(num_rows, kSumRows),
+               number_bytes = are_words ? kWordBytes : (kTermBytes + kNormBytes) / num_gpus,
                sent = number_bytes * num_rows * hidden * (num_gpus - 1);
-  return (ceiling(num_rows, kSumRows) * link.sum_seconds + sent / link.bandwidth) * kMicro;
+  return (passes * link.sum_seconds + sent / link.bandwidth) * kMicro;
 }
 
 // A share as a model of its own, with its rows of the unembedding. Which experts it has is left to its load.
@@ -434,11 +438,17 @@ StepPrediction predict_on(std::string_view gpu, const Config& config, const Stor
   }
   const double sum =
       config.num_layers * sum_microseconds(found.link, num_gpus, config.hidden, step.num_rows());
-  for (PredictedTime& row : found.operations)
+  for (PredictedTime& row : found.operations) {
     if (row.operation == Operation::kProject || row.operation == Operation::kExpertsDown) {
       row.serial += sum;
       found.sums += sum;
     }
+    // But for the one in front of the first layer, norms are computed in the launches of sums.
+    if (row.operation == Operation::kRmsNorm && row.num_launches > 1) {
+      for (double* part : {&row.memory, &row.issue, &row.products, &row.serial}) *part /= row.num_launches;
+      row.num_launches = 1;
+    }
+  }
   return found;
 }
 

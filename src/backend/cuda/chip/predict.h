@@ -26,10 +26,10 @@ std::vector<PredictedTime> predict(const ChipSpeeds& chip, const Target& target,
 // InputError where they cannot share it, or where their link is not known.
 //
 // A step takes as long as the longest of its shares, and its sums. Of whole experts that is the share in which each layer has the largest load
-// that is expected (model/shares/expert_load.h). Each GPU sends what it has to all others (ranks/protocol.h): of m bytes, with their tags, over N GPUs
-// a sum takes
+// that is expected (model/shares/expert_load.h). A sum of R rows of H numbers over N GPUs takes (ranks/protocol.h)
 //
-//   a + (N - 1) m / w
+//   a + 8 (N - 1) R H / w,         which is words to all others, or of more rows
+//   2 a + 6 (N - 1) / N R H / w,   terms to the owners of rows and their norms to all
 //
 // a: the sum's latency, `sharing.sum_seconds`; not set: what NCCL takes. w: the link's bandwidth. nibble's GPUs share units of every expert:
 // whole experts are predicted alone.

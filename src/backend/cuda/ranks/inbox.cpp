@@ -10,22 +10,27 @@
 namespace nibble::cuda {
 namespace {
 
-int row_room(int max_batch_tokens) { return std::min(max_batch_tokens, kSumRows); }
+int rounded_up(int count, int size) { return (count + size - 1) / size; }
 
 Inbox place_inbox(const Config& config, int num_ranks, int max_batch_tokens, Arena& arena) {
-  const size_t senders = size_t{kInboxSlots} * static_cast<size_t>(num_ranks),
-               hidden = static_cast<size_t>(config.hidden);
+  const auto senders = static_cast<size_t>(num_ranks), hidden = static_cast<size_t>(config.hidden),
+             words = static_cast<size_t>(tagged_rows(num_ranks)),
+             rows = static_cast<size_t>(std::min(max_batch_tokens, kSumRows)),
+             owned = static_cast<size_t>(own_room(num_ranks, max_batch_tokens));
   Inbox inbox;
-  inbox.words = arena.take_array<uint64_t>(senders * kTaggedRows * hidden);
-  inbox.rows = arena.take_array<float>(senders * static_cast<size_t>(row_room(max_batch_tokens)) * hidden);
-  inbox.flags = arena.take_array<uint32_t>(senders * kSumCtas);
-  inbox.arrivals = arena.take_array<uint32_t>(static_cast<size_t>(num_ranks));
+  inbox.words = arena.take_array<uint64_t>(kInboxSlots * senders * words * hidden);
+  inbox.terms = arena.take_array<float>(senders * owned * hidden);
+  inbox.flags = arena.take_array<uint32_t>(senders * owned);
+  inbox.returned = arena.take_array<uint32_t>(rows);
+  inbox.arrivals = arena.take_array<uint32_t>(senders);
   return inbox;
 }
 
-int rounded_up(int count, int size) { return (count + size - 1) / size; }
-
 }  // namespace
+
+int own_room(int num_ranks, int max_batch_tokens) {
+  return most_owned(std::min(max_batch_tokens, kSumRows), num_ranks);
+}
 
 size_t inbox_bytes(const Config& config, int num_ranks, int max_batch_tokens) {
   if (num_ranks == 1) return 0;

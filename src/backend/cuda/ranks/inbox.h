@@ -13,6 +13,9 @@ namespace nibble::cuda {
 // Bytes of an inbox; 0 where there is one rank.
 size_t inbox_bytes(const Config& config, int num_ranks, int max_batch_tokens);
 
+// The most rows that a rank owns of a sum (Links::own_room).
+int own_room(int num_ranks, int max_batch_tokens);
+
 class OwnedInbox {
  public:
   // On the device that is current. Cleared when `stream` has run.

@@ -1,193 +1,162 @@
-#include "backend/cuda/ranks/sum.h"
-
-#include "backend/cuda/kernels.h"
+// Sums of few rows, as words with tags, and meetings.
+#include "backend/cuda/layout/divisor.h"
 #include "backend/cuda/pdl.cuh"
-#include "backend/cuda/ptx/registers.cuh"
-#include "backend/cuda/ptx/system.cuh"
+#include "backend/cuda/ranks/links.cuh"
 #include "core/check.h"
 
 namespace nibble::cuda {
 namespace {
 
-constexpr int kFewThreads{128}, kManyThreads{512}, kMeetThreads{256};
+constexpr int kFewThreads{128}, kMeetThreads{256};
+// Of a CTA for each row. One that polls has to be resident with all others: a multiprocessor has one, because two would have too few registers.
+constexpr int kWarps{16}, kResidents{1};
+constexpr int kPartsAtOnce{3};  // behind the first: with it as many as gpt-oss has experts for a token
+using WordRow = RowOfCta<kWarps>;
 
-// Counts how long a thread has polled.
-class Patience {
- public:
-  __device__ explicit Patience(const Links& links) : links_(links) {}
-  // Says that the thread has polled for too long, or that another one has.
-  __device__ bool is_over() {
-    constexpr unsigned kPolls{1024};  // the failure is in memory of the host, and far away
-    if (++polls_ % kPolls != 0) return false;
-    if (since_ == 0) since_ = now_ns();
-    if (*static_cast<const volatile uint32_t*>(links_.failure) != 0) return true;
-    if (now_ns() - since_ < links_.patience_ns) return false;
-    *static_cast<volatile uint32_t*>(links_.failure) = 1;
-    return true;
-  }
-
- private:
-  const Links& links_;
-  unsigned polls_{0};
-  unsigned long long since_{0};
-};
-
-__device__ uint32_t tag_in_step(const Links& links, int number) {
-  return tag_of(__ldcg(links.step), links.tags_per_step, number);
+__device__ TwoWords two_words(float first, float second, uint32_t tag) {
+  return {tagged(__float_as_uint(first), tag), tagged(__float_as_uint(second), tag)};
+}
+__device__ bool have_tag(const TwoWords& words, uint32_t tag) {
+  return has_tag(words.first, tag) && has_tag(words.second, tag);
+}
+__device__ float2 two_floats(const TwoWords& words) {
+  return {__uint_as_float(untagged(words.first)), __uint_as_float(untagged(words.second))};
+}
+// The words of a rank in another's inbox, or in its own, of a place in the rows of the sum.
+__device__ uint64_t* words_of(const SumArgs& args, int of_rank, int in_inbox, size_t at) {
+  const Links& links = args.links;
+  const int room = tagged_rows(links.num_ranks) * links.hidden;
+  return links.inboxes[in_inbox].words + place_of(links.num_ranks, args.slot, of_rank, room) + at;
+}
+template <typename F>
+__device__ void for_peers(const Links& links, const F& f) {
+#pragma unroll 1
+  for (int distance = 1; distance < links.num_ranks; ++distance)
+    f(peer_of(links.rank, distance, links.num_ranks));
 }
 
 __device__ void add_to(float2& sum, float2 more) {
   sum.x += more.x;
   sum.y += more.y;
 }
-__device__ void add_to(float4& sum, float4 more) {
-  sum.x += more.x;
-  sum.y += more.y;
-  sum.z += more.z;
-  sum.w += more.w;
-}
-
-// The rank's own parts of a few neighbours of a row, added up in their order. All loads are issued first.
-template <typename Few>
-__device__ Few own_sum(const SumArgs& args, size_t row, int col) {
+// The rank's own parts of two neighbours of a row of the step, added up in their order. All loads are issued first.
+__device__ float2 own_pair(const SumArgs& args, int row, int col) {
   const float* from = args.parts + row * args.row_stride + col;
-  Few loaded[kMaxExpertsPerToken];
+  float2 loaded[kMaxExpertsPerToken];
 #pragma unroll
   for (int p = 0; p < kMaxExpertsPerToken; ++p)
-    if (p < args.num_parts) loaded[p] = __ldcg(reinterpret_cast<const Few*>(from + p * args.part_stride));
+    if (p < args.num_parts) loaded[p] = __ldcg(reinterpret_cast<const float2*>(from + p * args.part_stride));
 #pragma unroll
   for (int p = 1; p < kMaxExpertsPerToken; ++p)
     if (p < args.num_parts) add_to(loaded[0], loaded[p]);
   return loaded[0];
 }
 
-__device__ float2 wait_for_two(const uint64_t* from, uint32_t tag, Patience& patience) {
-  TwoWords words = load_relaxed_system(from);
-  while (!(has_tag(words.first, tag) && has_tag(words.second, tag)) && !patience.is_over())
-    words = load_relaxed_system(from);
-  return {__uint_as_float(untagged(words.first)), __uint_as_float(untagged(words.second))};
-}
-
-// A thread has two neighbours of a row.
+// For one or two rows, whose readers compute the norm. A thread has two neighbours of a row.
 template <Turn turn>
 __global__ void __launch_bounds__(kFewThreads)
-    sum_few_kernel(const __grid_constant__ SumArgs args, Divisor by_pairs, Timestamps timestamps) {
+    sum_pairs_kernel(const __grid_constant__ SumArgs args, Divisor by_pairs, Timestamps timestamps) {
   const EndTimestamp end_timestamp(timestamps);
   const Links& links = args.links;
-  const unsigned i = blockIdx.x * kFewThreads + threadIdx.x, row = by_pairs.quotient(i);
-  const int col = 2 * static_cast<int>(by_pairs.remainder(i));
+  const unsigned i = blockIdx.x * kFewThreads + threadIdx.x;
+  const int row = static_cast<int>(by_pairs.quotient(i)), col = 2 * static_cast<int>(by_pairs.remainder(i));
   wait_for_predecessor(timestamps);
   let_successor_start();
-  if (row >= static_cast<unsigned>(args.num_rows)) return;
+  if (row >= args.num_rows) return;
   const uint32_t tag = tag_in_step(links, args.number);
-  const size_t at = size_t{row} * links.hidden + col;
-  const int room = kTaggedRows * links.hidden;
-  float2 sum{};
-  if (args.x) sum = __ldcg(reinterpret_cast<const float2*>(args.x + at));
-  const float2 own = own_sum<float2>(args, row, col);
+  const size_t sent_at = size_t{1} * row * links.hidden + col,
+               at = size_t{1} * args.first_row * links.hidden + sent_at;
+  float2 sum = __ldcg(reinterpret_cast<const float2*>(args.x + at));
+  const float2 own = own_pair(args, args.first_row + row, col);
   if constexpr (turn != Turn::kWait) {
-    const TwoWords words{tagged(__float_as_uint(own.x), tag), tagged(__float_as_uint(own.y), tag)};
-    for (int distance = 1; distance < links.num_ranks; ++distance) {
-      const int to = peer_of(links.rank, distance, links.num_ranks);
-      store_relaxed_system(
-          links.inboxes[to].words + place_of(links.num_ranks, args.slot, links.rank, room) + at, words);
-    }
+    const TwoWords words = two_words(own.x, own.y, tag);
+    for_peers(links, [&](int to) { store_relaxed_system(words_of(args, links.rank, to, sent_at), words); });
   }
   if constexpr (turn != Turn::kSend) {
     Patience patience(links);
-    const uint64_t* inbox = links.inboxes[links.rank].words;
     for (int r = 0; r < links.num_ranks; ++r) {
-      const float2 more =
-          r == links.rank
-              ? own
-              : wait_for_two(inbox + place_of(links.num_ranks, args.slot, r, room) + at, tag, patience);
-      if (r == 0 && !args.x)
-        sum = more;
-      else
-        add_to(sum, more);
+      if (r == links.rank) {
+        add_to(sum, own);
+        continue;
+      }
+      const uint64_t* from = words_of(args, r, links.rank, sent_at);
+      TwoWords words = load_relaxed_system(from);
+      while (!have_tag(words, tag) && !patience.is_over()) words = load_relaxed_system(from);
+      add_to(sum, two_floats(words));
     }
     *reinterpret_cast<float2*>(args.out + at) = sum;
   }
 }
 
-// Calls f(first of the thread's batch) for each batch of so many fours, kManyThreads apart. All of a batch is loaded before any of it is
-// stored: one by one, each would take the latency of memory.
-constexpr unsigned kSent{2}, kAdded{4};
-template <unsigned batch, typename F>
-__device__ void for_batches(unsigned first, unsigned last, const F& f) {
-  for (unsigned i = first + threadIdx.x; i < last; i += batch * kManyThreads) f(i);
+// The thread's fours of a row that another rank has sent. All words are asked for before any is looked at.
+__device__ void wait_for_row(const uint64_t* from, int hidden, uint32_t tag, Patience& patience,
+                             float4 (&to)[WordRow::kFours]) {
+  bool has_come = false;
+  while (!has_come) {
+    TwoWords words[WordRow::kFours][2];
+    WordRow::for_fours(hidden, [&](int n, int col) {
+      words[n][0] = load_relaxed_system(from + col);
+      words[n][1] = load_relaxed_system(from + col + 2);
+    });
+    has_come = true;
+    WordRow::for_fours(hidden, [&](int n, int) {
+      has_come = has_come && have_tag(words[n][0], tag) && have_tag(words[n][1], tag);
+      const float2 low = two_floats(words[n][0]), high = two_floats(words[n][1]);
+      to[n] = {low.x, low.y, high.x, high.y};
+    });
+    has_come = has_come || patience.is_over();
+  }
 }
 
-// CTA n of every rank has the same fours of the rows: it sends its own to all, says so, waits for the CTAs n of the others, and adds up.
+// A CTA has rows as far apart as there are CTAs: it sends all of them, and then adds them up and computes their norms. What is its own it loads
+// twice, the second time while the others' words are under way.
 template <Turn turn>
-__global__ void __launch_bounds__(kManyThreads, kResidentSumCtas)
-    sum_many_kernel(const __grid_constant__ SumArgs args, Divisor by_fours, Timestamps timestamps) {
+__global__ void __launch_bounds__(WordRow::kThreads, kResidents)
+    sum_words_kernel(const __grid_constant__ SumArgs args, Timestamps timestamps) {
   const EndTimestamp end_timestamp(timestamps);
+  __shared__ __align__(16) SharedNorm normed;
   const Links& links = args.links;
-  const unsigned num_fours = static_cast<unsigned>(args.num_rows * (links.hidden / 4)),
-                 each = (num_fours + kSumCtas - 1) / kSumCtas, first = blockIdx.x * each,
-                 last = min(first + each, num_fours);
-  const int room = links.row_room * links.hidden, thread = static_cast<int>(threadIdx.x);
-  const bool is_peer = thread < links.num_ranks && thread != links.rank;
+  const int hidden = links.hidden, first = static_cast<int>(blockIdx.x), step = static_cast<int>(gridDim.x);
+  const NormWeights<kWarps> norm_weights(args.norm.weights, args.norm.weights ? hidden : 0);
   wait_for_predecessor(timestamps);
   let_successor_start();
   const uint32_t tag = tag_in_step(links, args.number);
-  if constexpr (turn != Turn::kWait) {
-    for_batches<kSent>(first, last, [&](unsigned from) {
-      float4 own[kSent];
-#pragma unroll
-      for (unsigned n = 0; n < kSent; ++n)
-        if (const unsigned i = from + n * kManyThreads; i < last)
-          own[n] = own_sum<float4>(args, by_fours.quotient(i), 4 * static_cast<int>(by_fours.remainder(i)));
-      for (int distance = 0; distance < links.num_ranks; ++distance) {
-        const int to = peer_of(links.rank, distance, links.num_ranks);
-        auto* rows = reinterpret_cast<float4*>(links.inboxes[to].rows +
-                                               place_of(links.num_ranks, args.slot, links.rank, room));
-#pragma unroll
-        for (unsigned n = 0; n < kSent; ++n)
-          if (const unsigned i = from + n * kManyThreads; i < last) rows[i] = own[n];
-      }
-    });
-    __syncthreads();
-    if (is_peer)
-      store_release_system(links.inboxes[thread].flags +
-                               place_of(links.num_ranks, args.slot, links.rank, kSumCtas) + blockIdx.x,
-                           tag);
-  }
-  if constexpr (turn != Turn::kSend) {
-    const Inbox& inbox = links.inboxes[links.rank];
-    if (is_peer) {
-      Patience patience(links);
-      const uint32_t* flag =
-          inbox.flags + place_of(links.num_ranks, args.slot, thread, kSumCtas) + blockIdx.x;
-      while (load_acquire_system(flag) != tag && !patience.is_over()) {
-      }
+  if constexpr (turn != Turn::kWait)
+    for (int row = first; row < args.num_rows; row += step) {
+      float4 own[WordRow::kFours];
+      WordRow::add_parts<kPartsAtOnce>(args, args.first_row + row, own);
+      WordRow::for_fours(hidden, [&](int n, int col) {
+        const TwoWords low = two_words(own[n].x, own[n].y, tag), high = two_words(own[n].z, own[n].w, tag);
+        for_peers(links, [&](int to) {
+          uint64_t* words = words_of(args, links.rank, to, size_t{1} * row * hidden + col);
+          store_relaxed_system(words, low);
+          store_relaxed_system(words + 2, high);
+        });
+      });
     }
-    __syncthreads();
-    const auto rows_of = [&](int r) {
-      return reinterpret_cast<const float4*>(inbox.rows + place_of(links.num_ranks, args.slot, r, room));
-    };
-    for_batches<kAdded>(first, last, [&](unsigned from) {
-      float4 sum[kAdded];
-      const auto visit = [&](const auto& f) {
-#pragma unroll
-        for (unsigned n = 0; n < kAdded; ++n)
-          if (const unsigned i = from + n * kManyThreads; i < last) f(n, i);
-      };
-      if (args.x)
-        visit([&](unsigned n, unsigned i) { sum[n] = __ldcg(reinterpret_cast<const float4*>(args.x) + i); });
+  if constexpr (turn != Turn::kSend) {
+    Patience patience(links);
+    for (int row = first; row < args.num_rows; row += step) {
+      const int of_step = args.first_row + row;
+      const size_t at = size_t{1} * of_step * hidden;
+      float4 sum[WordRow::kFours]{}, own[WordRow::kFours], more[WordRow::kFours];
+      WordRow::load(args.x + at, hidden, sum);
+      WordRow::add_parts<kPartsAtOnce>(args, of_step, own);
       for (int r = 0; r < links.num_ranks; ++r) {
-        const auto* rows =
-            reinterpret_cast<const float4*>(inbox.rows + place_of(links.num_ranks, args.slot, r, room));
-        float4 more[kAdded];
-        visit([&](unsigned n, unsigned i) { more[n] = __ldcg(rows + i); });
-        if (r == 0 && !args.x)
-          visit([&](unsigned n, unsigned) { sum[n] = more[n]; });
-        else
-          visit([&](unsigned n, unsigned) { add_to(sum[n], more[n]); });
+        if (r == links.rank) {
+          WordRow::add(own, hidden, sum);
+        } else {
+          wait_for_row(words_of(args, r, links.rank, size_t{1} * row * hidden), hidden, tag, patience, more);
+          WordRow::add(more, hidden, sum);
+        }
       }
-      visit([&](unsigned n, unsigned i) { reinterpret_cast<float4*>(args.out)[i] = sum[n]; });
-    });
+      WordRow::store(sum, hidden, args.out + at);
+      if (!args.norm.weights) continue;
+      WordRow::normalise(args, norm_weights, of_step, normed);
+      WordRow::for_pieces(normed, of_step, hidden, args.norm.image_rows, [&](size_t element, uint4 piece) {
+        *reinterpret_cast<uint4*>(links.outputs[links.rank].normed + element) = piece;
+      });
+    }
   }
 }
 
@@ -224,42 +193,30 @@ __global__ void __launch_bounds__(kMeetThreads)
   }
 }
 
-// Calls f(integral constant of the turn).
-template <typename F>
-void with_turn(Turn turn, const F& f) {
-  switch (turn) {
-    case Turn::kSendAndWait:
-      return f(std::integral_constant<Turn, Turn::kSendAndWait>());
-    case Turn::kSend:
-      return f(std::integral_constant<Turn, Turn::kSend>());
-    case Turn::kWait:
-      return f(std::integral_constant<Turn, Turn::kWait>());
-  }
-}
-
-Label label_of(const SumArgs& args) {
-  return {args.x ? Operation::kExpertsDown : Operation::kProject, "sum"};
-}
-
 }  // namespace
 
-void sum_over_ranks(const LaunchContext& gpu, const SumArgs& args, Turn turn) {
+void sum_words(const LaunchContext& gpu, const SumArgs& args, Turn turn) {
   const int hidden = args.links.hidden;
-  NIBBLE_CHECK(args.num_rows <= kSumRows && args.num_parts <= kMaxExpertsPerToken && hidden % 4 == 0,
-               "{} parts of {} rows of {}", args.num_parts, args.num_rows, hidden);
-  NIBBLE_CHECK(device_caps().num_multiprocessors >= kLeastMultiprocessors, "{} multiprocessors",
-               device_caps().num_multiprocessors);
   with_turn(turn, [&](auto t) {
     constexpr Turn kTurn = decltype(t)::value;
-    if (args.num_rows <= kTaggedRows) {
+    if (args.num_rows <= kOwnNorms && !args.norm.weights) {
       const auto ctas = static_cast<unsigned>((args.num_rows * (hidden / 2) + kFewThreads - 1) / kFewThreads);
-      launch(gpu, label_of(args), sum_few_kernel<kTurn>, {dim3(ctas), kFewThreads}, args,
+      launch(gpu, label_of(args), sum_pairs_kernel<kTurn>, {dim3(ctas), kFewThreads}, args,
              Divisor(static_cast<unsigned>(hidden / 2)));
     } else {
-      launch(gpu, label_of(args), sum_many_kernel<kTurn>, {dim3(kSumCtas), kManyThreads}, args,
-             Divisor(static_cast<unsigned>(hidden / 4)));
+      const int ctas = std::min(args.num_rows, kResidents * device_caps().num_multiprocessors);
+      launch(gpu, label_of(args), sum_words_kernel<kTurn>,
+             {dim3(static_cast<unsigned>(ctas)), WordRow::kThreads}, args);
     }
   });
+}
+
+void sum_over_ranks(const LaunchContext& gpu, const SumArgs& args, Turn turn) {
+  NIBBLE_CHECK(
+      args.num_rows <= kSumRows && args.num_parts <= kMaxExpertsPerToken && args.links.hidden % 32 == 0,
+      "{} parts of {} rows of {}", args.num_parts, args.num_rows, args.links.hidden);
+  if (args.num_rows <= tagged_rows(args.links.num_ranks)) return sum_words(gpu, args, turn);
+  sum_dealt(gpu, args, turn);
 }
 
 void meet(const LaunchContext& gpu, const MeetArgs& args, Turn turn) {
@@ -271,10 +228,11 @@ void meet(const LaunchContext& gpu, const MeetArgs& args, Turn turn) {
 void prepare_sums() {
   for (const Turn turn : {Turn::kSendAndWait, Turn::kSend, Turn::kWait})
     with_turn(turn, [&](auto t) {
-      prefer_shared_memory(sum_few_kernel<decltype(t)::value>);
-      prefer_shared_memory(sum_many_kernel<decltype(t)::value>);
+      prefer_shared_memory(sum_pairs_kernel<decltype(t)::value>);
+      prefer_shared_memory(sum_words_kernel<decltype(t)::value>);
       prefer_shared_memory(meet_kernel<decltype(t)::value>);
     });
+  prepare_dealt_sums();
 }
 
 }  // namespace nibble::cuda

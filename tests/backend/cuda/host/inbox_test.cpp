@@ -13,7 +13,7 @@ TEST(CudaInbox, NoTwoMessagesOfAStepHaveTheSameNumber) {
   Config config;
   config.num_layers = 3;
   config.hidden = 64;
-  for (const int max_batch_tokens : {1, 64, 2048, 2049, 8192}) {
+  for (const int max_batch_tokens : {1, 64, 2048, kSumRows, kSumRows + 1, 3 * kSumRows}) {
     const StepNumbers numbers(config, max_batch_tokens);
     std::set<int> all{numbers.last()};
     size_t num_messages = 1;
@@ -30,9 +30,13 @@ TEST(CudaInbox, NoTwoMessagesOfAStepHaveTheSameNumber) {
 
 TEST(CudaInbox, OneRankTakesNone) {
   EXPECT_EQ(inbox_bytes(*named_config("gpt-oss-20b"), 1, 8192), 0u);
-  // Two slots for each of two senders: 16 rows of words and 2,048 rows of floats, and flags.
-  EXPECT_NEAR(static_cast<double>(inbox_bytes(*named_config("gpt-oss-20b"), 2, 8192)),
-              4.0 * 2880 * (16 * 8 + 2048 * 4), 10'000);
+  // Words: two slots for 128 rows from each of two senders, for 18 from each of eight. Floats: all rows of a sum, since each has one owner, from
+  // every sender. Flags are the rest.
+  const Config config = *named_config("gpt-oss-20b");
+  EXPECT_NEAR(static_cast<double>(inbox_bytes(config, 2, 8192)), 2880.0 * (2 * 2 * 128 * 8 + 8192 * 4),
+              100'000);
+  EXPECT_NEAR(static_cast<double>(inbox_bytes(config, 8, 20'000)), 2880.0 * (2 * 8 * 18 * 8 + 8192 * 4),
+              100'000);
 }
 
 }  // namespace

@@ -50,6 +50,26 @@ TEST(CudaKernelsOn, ListsTheActivationsOfPrompts) {
             2);
 }
 
+// Behind each half of a layer, for every number of rows.
+TEST(CudaKernelsOn, SaysHowSeveralGpusAddUpWhatTheyHave) {
+  const auto sums_of = [](std::vector<int> parts) {
+    CudaOptions own;
+    own.parts = std::move(parts);
+    std::vector<KernelChoice> sums = ask("h200", own).kernels;
+    std::erase_if(sums,
+                  [](const KernelChoice& row) { return row.kernel.find("sum over") == row.kernel.npos; });
+    return sums;
+  };
+  EXPECT_THAT(sums_of({1}), IsEmpty());
+  const std::vector<KernelChoice> sums = sums_of({1, 1, 1, 1});
+  ASSERT_EQ(sums.size(), 6u);
+  for (size_t i = 0; i < sums.size(); ++i) {
+    EXPECT_THAT(sums[i].kernel, HasSubstr("4 ranks"));
+    EXPECT_EQ(sums[i].from_rows, i % 3 == 0 ? 1 : sums[i - 1].to_rows + 1);
+  }
+  EXPECT_EQ(sums[2].to_rows, kAnyRows);
+}
+
 TEST(CudaKernelsOn, AnUnknownGpuIsAnsweredWithTheKnownOnes) {
   EXPECT_THAT(error_of([] { ask("sm_42"); }), HasSubstr("known are gb10"));
 }

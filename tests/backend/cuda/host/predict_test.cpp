@@ -249,14 +249,17 @@ TEST(CudaPredict, SeveralGpusEachReadTheirShare) {
   EXPECT_NEAR(static_cast<double>(bytes_of(shared_by(8, kDecode))), 0.67e9, 0.02e9);
 }
 
-// Two sums in each of 36 layers: of a row of 11,520 bytes, with as many of tags, to one other GPU at 387 GB/s; of more than 16 without. More
-// than 2,048 rows are sums one after the other.
+// Two sums in each of 36 layers. A row has 2,880 numbers: words of 8 bytes, to all other GPUs at 387 GB/s. Of many rows a GPU sends what it
+// does not own as 4 bytes a number, and to each other what it owns as 2, one after the other; more than 8,192 rows are two such sums.
 TEST(CudaPredict, SumsOverGpusTakeTheirLatencyAndTheirBytes) {
   EXPECT_NEAR(shared_by(2, kDecode, 3e-6).sums, 72 * (3 + 23040 / 387e3), 0.01);
   EXPECT_NEAR(shared_by(2, kDecode).sums, 72 * (12.7 + 23040 / 387e3), 0.01);
-  EXPECT_NEAR(shared_by(8, {1, 64, true, 64}, 3e-6).sums, 72 * (3 + 7 * 64 * 11520 / 387e3), 0.01);
-  EXPECT_NEAR(shared_by(2, {3000, 3000, true}, 3e-6).sums, 72 * (6 + 3000 * 11520 / 387e3), 1);
+  EXPECT_NEAR(shared_by(2, {1, 64, true, 64}, 3e-6).sums, 72 * (3 + 64 * 23040 / 387e3), 0.01);
+  EXPECT_NEAR(shared_by(8, {1, 64, true, 64}, 3e-6).sums, 72 * (6 + 7 * 8 * 17280 / 387e3), 0.01);
+  EXPECT_NEAR(shared_by(2, {3000, 3000, true}, 3e-6).sums, 72 * (6 + 1500 * 17280 / 387e3), 1);
+  EXPECT_NEAR(shared_by(2, {10000, 10000, true}, 3e-6).sums, 72 * (12 + 5000 * 17280 / 387e3), 1);
   EXPECT_EQ(shared_by(1, kDecode).sums, 0);
+  EXPECT_EQ(operation_of(shared_by(2, {1, 64, true, 64}).operations, Operation::kRmsNorm).num_launches, 1);
   const StepPrediction without = shared_by(2, kDecode, 0), with = shared_by(2, kDecode, 10e-6);
   EXPECT_NEAR(sum_of_times(with.operations) - sum_of_times(without.operations), 720, 0.01);
 }

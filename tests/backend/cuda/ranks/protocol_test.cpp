@@ -1,5 +1,5 @@
 // Runs the protocol of ranks (backend/cuda/ranks/protocol.h) with threads of the host in place of GPUs: the same words, flags and slots, in
-// the same order as the kernels of sum.cu, with C++'s atomics. Under ThreadSanitizer a row that is written while it is read is an error.
+// the same order as the kernels of sums, with C++'s atomics. Under ThreadSanitizer a row that is written while it is read is an error.
 #include "backend/cuda/ranks/protocol.h"
 
 #include <gtest/gtest.h>
@@ -21,21 +21,25 @@ using Clock = std::chrono::steady_clock;
 
 // Of a step: halves of layers, each with one sum, then two meetings.
 constexpr int kHalves{6}, kLogits{kHalves}, kTokens{kHalves + 1}, kMessages{kHalves + 2};
-constexpr int kNumbers{6}, kCtas{2};  // of a sum of few rows; CTAs of one of many, each with as many numbers
+constexpr int kNumbers{6},
+    kRows{7};  // numbers of a row, of which a sum of words has one; rows of a sum that is dealt out
 
-enum class Kind { kFew, kMany };
+enum class Kind { kWords, kDealt };
 
 struct TwinInbox {
   TwinInbox(int num_ranks, int num_slots)
       : words(place_of(num_ranks, num_slots, 0, kNumbers)),
-        rows(place_of(num_ranks, num_slots, 0, kCtas * kNumbers)),
-        flags(place_of(num_ranks, num_slots, 0, kCtas)),
-        arrivals(static_cast<size_t>(num_ranks)) {}
+        terms(static_cast<size_t>(num_ranks * most_owned(kRows, num_ranks) * kNumbers)),
+        flags(static_cast<size_t>(num_ranks * most_owned(kRows, num_ranks))),
+        returned(kRows),
+        arrivals(static_cast<size_t>(num_ranks)),
+        sums(size_t{kRows} * kNumbers) {}
 
   std::vector<std::atomic<uint64_t>> words;
-  std::vector<float> rows;
-  std::vector<std::atomic<uint32_t>> flags, arrivals;
-  uint32_t token{0};  // what the first rank sends with a meeting
+  std::vector<float> terms;
+  std::vector<std::atomic<uint32_t>> flags, returned, arrivals;
+  std::vector<float> sums;  // that owners of rows have sent, and this rank's own
+  uint32_t token{0};        // what the first rank sends with a meeting
 };
 
 float term_of(int rank, uint32_t step, int half, size_t i) {
@@ -52,6 +56,8 @@ class Twin {
     for (int rank = 0; rank < num_ranks; ++rank) inboxes_.emplace_back(num_ranks, num_slots);
   }
 
+  // A mutant's is false: a rank goes on without the rows that others own.
+  bool waits_for_rows{true};
   // Called by each rank at each of these places; tests delay ranks in it.
   std::function<void(int rank, uint32_t step, int half)> before_sending, before_reading;
 
@@ -77,8 +83,8 @@ class Twin {
       const auto note = [&] {
         if (before_reading) before_reading(rank, step, half);
       };
-      kind == Kind::kFew ? sum_few(rank, step, half, tag, slot, note)
-                         : sum_many(rank, step, half, tag, slot, note);
+      kind == Kind::kWords ? sum_words(rank, step, half, tag, slot, note)
+                           : sum_dealt(rank, step, half, tag, note);
     }
     if (!failed_) meet(rank, tag_of(step, kMessages, kLogits), {});
     if (!failed_) meet(rank, tag_of(step, kMessages, kTokens), step + 7);
@@ -86,7 +92,7 @@ class Twin {
   }
 
   template <typename F>
-  void sum_few(int rank, uint32_t step, int half, uint32_t tag, int slot, const F& before_reading) {
+  void sum_words(int rank, uint32_t step, int half, uint32_t tag, int slot, const F& before_reading) {
     for (int distance = 1; distance < num_ranks_; ++distance) {
       TwinInbox& to = inbox(peer_of(rank, distance, num_ranks_));
       for (size_t i = 0; i < kNumbers; ++i)
@@ -107,32 +113,44 @@ class Twin {
   }
 
   template <typename F>
-  void sum_many(int rank, uint32_t step, int half, uint32_t tag, int slot, const F& before_reading) {
-    constexpr int kRoom{kCtas * kNumbers};
-    for (int cta = 0; cta < kCtas; ++cta) {
-      const auto first = static_cast<size_t>(cta) * kNumbers;
-      for (int distance = 0; distance < num_ranks_; ++distance) {
-        TwinInbox& to = inbox(peer_of(rank, distance, num_ranks_));
-        for (size_t i = first; i < first + kNumbers; ++i)
-          to.rows[place_of(num_ranks_, slot, rank, kRoom) + i] = term_of(rank, step, half, i);
-      }
-      for (int distance = 1; distance < num_ranks_; ++distance)
-        flag_of(peer_of(rank, distance, num_ranks_), slot, rank, cta).store(tag, std::memory_order_release);
+  void sum_dealt(int rank, uint32_t step, int half, uint32_t tag, const F& before_reading) {
+    const int own_room = most_owned(kRows, num_ranks_), num_others = own_room * (num_ranks_ - 1);
+    const auto place = [&](int from, int row) {
+      return place_of(1, 0, from, own_room) + static_cast<size_t>(index_of(row, num_ranks_));
+    };
+    const auto first_of = [](int row) { return static_cast<size_t>(row * kNumbers); };
+    for (int n = 0; n < num_others; ++n) {
+      const int row = others_row(n, rank, num_ranks_);
+      if (row >= kRows) continue;
+      TwinInbox& to = inbox(owner_of(row, num_ranks_));
+      for (size_t i = 0; i < kNumbers; ++i)
+        to.terms[place(rank, row) * kNumbers + i] = term_of(rank, step, half, first_of(row) + i);
+      to.flags[place(rank, row)].store(tag, std::memory_order_release);
     }
     before_reading();
-    for (int cta = 0; cta < kCtas; ++cta) {
+    for (int row = rank; row < kRows; row += num_ranks_) {
+      TwinInbox& own = inbox(rank);
       for (int r = 0; r < num_ranks_; ++r)
-        if (r != rank)
-          poll([&] { return flag_of(rank, slot, r, cta).load(std::memory_order_acquire) == tag; });
+        if (r != rank) poll([&] { return own.flags[place(r, row)].load(std::memory_order_acquire) == tag; });
       if (failed_) return;
-      const auto first = static_cast<size_t>(cta) * kNumbers;
-      for (size_t i = first; i < first + kNumbers; ++i) {
+      for (size_t i = 0; i < kNumbers; ++i) {
         float sum = 0;
         for (int r = 0; r < num_ranks_; ++r)
-          sum += inbox(rank).rows[place_of(num_ranks_, slot, r, kRoom) + i];
-        check_sum(sum, step, half, i);
+          sum += r == rank ? term_of(rank, step, half, first_of(row) + i)
+                           : own.terms[place(r, row) * kNumbers + i];
+        for (int r = 0; r < num_ranks_; ++r) inbox(r).sums[first_of(row) + i] = sum;
       }
+      for (int r = 0; r < num_ranks_; ++r)
+        if (r != rank) inbox(r).returned[static_cast<size_t>(row)].store(tag, std::memory_order_release);
     }
+    if (!waits_for_rows) return;
+    for (int n = 0; n < num_others; ++n)
+      if (const int row = others_row(n, rank, num_ranks_); row < kRows)
+        poll([&] {
+          return inbox(rank).returned[static_cast<size_t>(row)].load(std::memory_order_acquire) == tag;
+        });
+    if (failed_) return;
+    for (size_t i = 0; i < inbox(rank).sums.size(); ++i) check_sum(inbox(rank).sums[i], step, half, i);
   }
 
   void meet(int rank, uint32_t tag, uint32_t token) {
@@ -163,9 +181,6 @@ class Twin {
   }
 
   TwinInbox& inbox(int rank) { return inboxes_[static_cast<size_t>(rank)]; }
-  std::atomic<uint32_t>& flag_of(int rank, int slot, int from_rank, int cta) {
-    return inbox(rank).flags[place_of(num_ranks_, slot, from_rank, kCtas) + static_cast<size_t>(cta)];
-  }
 
   int num_ranks_, num_slots_;
   std::chrono::milliseconds patience_;
@@ -176,7 +191,7 @@ class Twin {
 constexpr std::chrono::seconds kLong{20};
 
 TEST(RanksProtocol, EveryRankHasEverySumWhateverTheDelays) {
-  const auto in_turn = [](uint32_t step) { return step % 3 == 0 ? Kind::kMany : Kind::kFew; };
+  const auto in_turn = [](uint32_t step) { return step % 3 == 0 ? Kind::kDealt : Kind::kWords; };
   for (const int num_ranks : {2, 3, 4, 8}) {
     Twin twin(num_ranks, kInboxSlots, kLong);
     twin.before_sending = [](int rank, uint32_t step, int half) {
@@ -191,7 +206,7 @@ TEST(RanksProtocol, EveryRankHasEverySumWhateverTheDelays) {
 }
 
 // The second rank is slow to read: it waits for the first to send the sum behind the one that it has to read, as far as that may be.
-bool is_right_for_a_slow_reader(int num_slots, Kind kind) {
+bool is_right_for_a_slow_reader(int num_slots) {
   Twin twin(2, num_slots, std::chrono::milliseconds(num_slots == 1 ? 50 : 5000));
   std::atomic<int> sent{0};
   twin.before_reading = [&](int rank, uint32_t, int half) {
@@ -199,14 +214,46 @@ bool is_right_for_a_slow_reader(int num_slots, Kind kind) {
     if (rank == 1 && half < 2)
       while (sent < half + 2) std::this_thread::yield();
   };
-  return twin.run(1, [kind](uint32_t) { return kind; });
+  return twin.run(1, [](uint32_t) { return Kind::kWords; });
 }
 
-TEST(RanksProtocol, TwoSlotsAreEnoughForASlowReaderAndOneIsNot) {
-  for (const Kind kind : {Kind::kFew, Kind::kMany}) {
-    EXPECT_TRUE(is_right_for_a_slow_reader(kInboxSlots, kind));
-    EXPECT_FALSE(is_right_for_a_slow_reader(1, kind));
-  }
+TEST(RanksProtocol, TwoSlotsOfWordsAreEnoughForASlowReaderAndOneIsNot) {
+  EXPECT_TRUE(is_right_for_a_slow_reader(kInboxSlots));
+  EXPECT_FALSE(is_right_for_a_slow_reader(1));
+}
+
+// The second rank gives the first one time to send the next sum's terms over those that it has to read.
+bool is_right_for_a_slow_owner(bool waits_for_rows) {
+  Twin twin(2, kInboxSlots, std::chrono::milliseconds(waits_for_rows ? 5000 : 50));
+  twin.waits_for_rows = waits_for_rows;
+  std::atomic<int> sent{0};
+  twin.before_reading = [&](int rank, uint32_t, int half) {
+    if (rank == 0) sent = half + 1;
+    if (rank == 1 && half == 0)
+      for (int n = 0; n < 100 && sent < 2; ++n) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  };
+  return twin.run(1, [](uint32_t) { return Kind::kDealt; });
+}
+
+TEST(RanksProtocol, TermsNeedOneSlotBecauseRowsAreWaitedFor) {
+  EXPECT_TRUE(is_right_for_a_slow_owner(true));
+  EXPECT_FALSE(is_right_for_a_slow_owner(false));
+}
+
+TEST(RanksProtocol, EveryRowHasOneOwnerToWhomEveryOtherRankSendsItsTerms) {
+  for (const int num_ranks : {2, 3, 4, 8})
+    for (const int num_rows : {1, 7, 8, 100})
+      for (int rank = 0; rank < num_ranks; ++rank) {
+        std::vector<int> times(static_cast<size_t>(num_rows));
+        for (int row = rank; row < num_rows; row += num_ranks) ++times[static_cast<size_t>(row)];
+        for (int n = 0; n < most_owned(num_rows, num_ranks) * (num_ranks - 1); ++n)
+          if (const int row = others_row(n, rank, num_ranks); row < num_rows) {
+            ++times[static_cast<size_t>(row)];
+            EXPECT_NE(owner_of(row, num_ranks), rank);
+            EXPECT_LT(index_of(row, num_ranks), most_owned(num_rows, num_ranks));
+          }
+        EXPECT_EQ(times, std::vector<int>(static_cast<size_t>(num_rows), 1));
+      }
 }
 
 TEST(RanksProtocol, TagsMayWrap) {

@@ -1,0 +1,157 @@
+// What the kernels of sums have in common: how long they poll, a rank's own terms, and where a row's norm goes.
+#pragma once
+
+#include <type_traits>
+
+#include "backend/cuda/inputs.cuh"
+#include "backend/cuda/layout/image.h"
+#include "backend/cuda/ptx/registers.cuh"
+#include "backend/cuda/ptx/system.cuh"
+#include "backend/cuda/ranks/sum.h"
+
+namespace nibble::cuda {
+
+// Counts how long a thread has polled.
+class Patience {
+ public:
+  __device__ explicit Patience(const Links& links) : links_(links) {}
+  // Says that the thread has polled for too long, or that another one has.
+  __device__ bool is_over() {
+    constexpr unsigned kPolls{1024};  // the failure is in memory of the host, and far away
+    if (++polls_ % kPolls != 0) return false;
+    if (since_ == 0) since_ = now_ns();
+    if (*static_cast<const volatile uint32_t*>(links_.failure) != 0) return true;
+    if (now_ns() - since_ < links_.patience_ns) return false;
+    *static_cast<volatile uint32_t*>(links_.failure) = 1;
+    return true;
+  }
+
+ private:
+  const Links& links_;
+  unsigned polls_{0};
+  unsigned long long since_{0};
+};
+
+__device__ inline uint32_t tag_in_step(const Links& links, int number) {
+  return tag_of(__ldcg(links.step), links.tags_per_step, number);
+}
+
+__device__ inline void wait_for_flag(const Links& links, const uint32_t* flag, uint32_t tag) {
+  Patience patience(links);
+  while (load_acquire_system(flag) != tag && !patience.is_over()) {
+  }
+}
+
+__device__ inline void add_to(float4& sum, float4 more) {
+  sum.x += more.x;
+  sum.y += more.y;
+  sum.z += more.z;
+  sum.w += more.w;
+}
+
+// The reverse of lane_order() (layout/image.h): the column that lies in a place of an image.
+constexpr int column_at(int place) {
+  const int m = place / 16 % 2, h = place / 8 % 2, t = place / 2 % 4;
+  return place / 32 * 32 + 8 * t + 4 * m + 2 * h + place % 2;
+}
+constexpr bool column_at_reverses_lane_order() {
+  for (int col = 0; col < kTileCols; ++col)
+    if (column_at(lane_order(col)) != col) return false;
+  return true;
+}
+static_assert(column_at_reverses_lane_order());
+
+// A row's norm in shared memory.
+using SharedNorm = __nv_bfloat16[kMaxHidden];
+
+// A CTA that has a row at a time, of which each thread has fours.
+template <int warps>
+struct RowOfCta {
+  static constexpr int kThreads{32 * warps}, kFours{kMaxHidden / 4 / kThreads};
+
+  // Calls f(n, col) for each four of the thread.
+  template <typename F>
+  static __device__ void for_fours(int hidden, const F& f) {
+#pragma unroll
+    for (int n = 0; n < kFours; ++n)
+      if (const int col = 4 * (n * kThreads + static_cast<int>(threadIdx.x)); col < hidden) f(n, col);
+  }
+  static __device__ void load(const float* row, int hidden, float4 (&to)[kFours]) {
+    for_fours(hidden, [&](int n, int col) { to[n] = __ldcg(reinterpret_cast<const float4*>(row + col)); });
+  }
+  static __device__ void add(const float4 (&more)[kFours], int hidden, float4 (&to)[kFours]) {
+    for_fours(hidden, [&](int n, int) { add_to(to[n], more[n]); });
+  }
+  // The rank's own parts of a row of the step, added up in their order. Of those behind the first, `at_once` are loaded at the same time:
+  // each takes 4 kFours registers.
+  template <int at_once>
+  static __device__ void add_parts(const SumArgs& args, int row, float4 (&sum)[kFours]) {
+    const int hidden = args.links.hidden;
+    const float* from = args.parts + row * args.row_stride;
+    load(from, hidden, sum);
+#pragma unroll 1
+    for (int first = 1; first < args.num_parts; first += at_once) {
+      float4 parts[at_once][kFours];
+#pragma unroll
+      for (int p = 0; p < at_once; ++p)
+        if (first + p < args.num_parts) load(from + (first + p) * args.part_stride, hidden, parts[p]);
+#pragma unroll
+      for (int p = 0; p < at_once; ++p)
+        if (first + p < args.num_parts) add(parts[p], hidden, sum);
+    }
+  }
+  static __device__ void store(const float4 (&from)[kFours], int hidden, float* row) {
+    for_fours(hidden, [&](int n, int col) { *reinterpret_cast<float4*>(row + col) = from[n]; });
+  }
+
+  // Leaves the norm of a row of x in shared memory. The thread has stored its fours of x there itself, at once before this. The norm is
+  // made of what is loaded again, so that it is rms_norm() that computes it, to the bit. Synchronizes the CTA at the end.
+  static __device__ void normalise(const SumArgs& args, const NormWeights<warps>& weights, int row,
+                                   SharedNorm& to) {
+    NormInput norm{};
+    norm.residual.x = args.out;
+    norm.residual.hidden = args.links.hidden;
+    norm.eps = args.norm.eps;
+    weights.load(
+        norm, 1, [&](int) { return row; }, to, 0, [](auto...) {});
+  }
+
+  // Calls f(element, piece) for the pieces of 16 bytes of a row's norm: `element` of [T, H], or of an image, is where it lies.
+  template <typename F>
+  static __device__ void for_pieces(const SharedNorm& normed, int row, int hidden, int image_rows,
+                                    const F& f) {
+    const int num_pieces = (image_rows ? padded_cols(hidden) : hidden) / 8;
+    for (int piece = static_cast<int>(threadIdx.x); piece < num_pieces; piece += kThreads) {
+      const int col = 8 * piece, cell_piece = piece % kCellPieces;
+      if (image_rows == 0) {
+        f(size_t{1} * row * hidden + col, *reinterpret_cast<const uint4*>(normed + col));
+        continue;
+      }
+      uint32_t pairs[4];
+#pragma unroll
+      for (int pair = 0; pair < 4; ++pair)
+        pairs[pair] = *reinterpret_cast<const uint32_t*>(normed + column_at(col + 2 * pair));
+      f(cell_of(row, col / kTileCols, image_rows) / 2 + (cell_piece ^ row % kRowsOfSwizzle) * 8,
+        make_uint4(pairs[0], pairs[1], pairs[2], pairs[3]));
+    }
+  }
+};
+
+// Calls f(integral constant of the turn).
+template <typename F>
+void with_turn(Turn turn, const F& f) {
+  switch (turn) {
+    case Turn::kSendAndWait:
+      return f(std::integral_constant<Turn, Turn::kSendAndWait>());
+    case Turn::kSend:
+      return f(std::integral_constant<Turn, Turn::kSend>());
+    case Turn::kWait:
+      return f(std::integral_constant<Turn, Turn::kWait>());
+  }
+}
+
+inline Label label_of(const SumArgs& args) {
+  return {args.behind, args.norm.weights ? "sum and norm" : "sum"};
+}
+
+}  // namespace nibble::cuda

@@ -1,0 +1,171 @@
+// Sums of many rows, each of which has an owner (protocol.h):
+//
+//   every rank   sends its terms of a row to the owner, and a flag;
+//   the owner    adds up x and all terms in the order of ranks, has x of its rows, and sends the row's norm to all, and a flag;
+//   every rank   waits until all rows have come back.
+//
+// Of R rows of H numbers (N - 1) / N R H (4 + 2) bytes leave a rank: 2,048 rows of 2,880 on two are 11.8 MB of terms and 5.9 MB of norms, 46 us
+// at 387 GB/s. Memory has 153 MB behind the experts, whose 4 parts of a token are 94 MB, 49 us at 3.1 TB/s, and 77 MB behind attention. All of
+// that is under way at the same time: half of the CTAs send and wait, the others add up, and both begin with the launch.
+//
+// The CTAs of a rank are as many as its chip holds at once, because they poll. Flags are of rows, so other ranks may have other numbers of CTAs.
+#include "backend/cuda/pdl.cuh"
+#include "backend/cuda/ranks/links.cuh"
+#include "core/check.h"
+
+namespace nibble::cuda {
+namespace {
+
+// A multiprocessor holds one CTA that sends, and one that adds up.
+constexpr int kDealtWarps{16}, kOfEach{1};
+constexpr int kPartsAtOnce{2};  // behind the first: more do not fit the registers
+// Rows that a CTA sends behind one fence, which takes 2 us: one by one, 132 CTAs would send no more than 430 GB/s, of which the link takes 387.
+constexpr int kSentAtOnce{2};
+using DealtRow = RowOfCta<kDealtWarps>;
+
+struct CtaOf {
+  int index, count;
+};
+
+// A thread for each other rank.
+__device__ bool is_peer(const Links& links, int thread) {
+  return thread < links.num_ranks && thread != links.rank;
+}
+
+__device__ void send_terms(const SumArgs& args, uint32_t tag, const CtaOf& cta) {
+  const Links& links = args.links;
+  const int hidden = links.hidden, most = most_owned(args.num_rows, links.num_ranks) * (links.num_ranks - 1);
+  for (int first = cta.index; first < most; first += kSentAtOnce * cta.count) {
+    uint32_t* flag = nullptr;  // of the row that the calling thread announces
+    for (int i = 0; i < kSentAtOnce; ++i) {
+      const int n = first + i * cta.count, row = others_row(n, links.rank, links.num_ranks);
+      if (n >= most || row >= args.num_rows) continue;
+      const Inbox& inbox = links.inboxes[owner_of(row, links.num_ranks)];
+      const size_t place = place_of(1, 0, links.rank, links.own_room) + index_of(row, links.num_ranks);
+      float4 own[DealtRow::kFours];
+      DealtRow::add_parts<kPartsAtOnce>(args, args.first_row + row, own);
+      DealtRow::store(own, hidden, inbox.terms + place * hidden);
+      if (static_cast<int>(threadIdx.x) == i) flag = inbox.flags + place;
+    }
+    __syncthreads();
+    if (flag) store_release_system(flag, tag);
+  }
+}
+
+// Waits for the rows that send_terms() sent terms of.
+__device__ void wait_for_rows(const SumArgs& args, uint32_t tag, const CtaOf& cta) {
+  const Links& links = args.links;
+  const int most = most_owned(args.num_rows, links.num_ranks) * (links.num_ranks - 1);
+  for (int n = cta.index + static_cast<int>(threadIdx.x) * cta.count; n < most;
+       n += DealtRow::kThreads * cta.count)
+    if (const int row = others_row(n, links.rank, links.num_ranks); row < args.num_rows)
+      wait_for_flag(links, links.inboxes[links.rank].returned + row, tag);
+}
+
+// Adds up a row that this rank owns.
+__device__ void add_up(const SumArgs& args, uint32_t tag, int row, float4 (&sum)[DealtRow::kFours]) {
+  const Links& links = args.links;
+  const Inbox& inbox = links.inboxes[links.rank];
+  const int hidden = links.hidden, of_step = args.first_row + row, thread = static_cast<int>(threadIdx.x);
+  const auto place_from = [&](int r) {
+    return place_of(1, 0, r, links.own_room) + index_of(row, links.num_ranks);
+  };
+  float4 own[DealtRow::kFours], more[DealtRow::kFours];
+  DealtRow::add_parts<kPartsAtOnce>(args, of_step, own);
+  DealtRow::load(args.x + size_t{1} * of_step * hidden, hidden, sum);
+  if (is_peer(links, thread)) wait_for_flag(links, inbox.flags + place_from(thread), tag);
+  __syncthreads();
+#pragma unroll 1
+  for (int r = 0; r < links.num_ranks; ++r) {
+    if (r == links.rank) {
+      DealtRow::add(own, hidden, sum);
+    } else {
+      DealtRow::load(inbox.terms + place_from(r) * hidden, hidden, more);
+      DealtRow::add(more, hidden, sum);
+    }
+  }
+}
+
+// `has_norm`: all ranks get the norm of a row, else its x.
+template <bool has_norm>
+__device__ void add_up_rows(const SumArgs& args, uint32_t tag, const CtaOf& cta) {
+  __shared__ __align__(16) SharedNorm normed;
+  const Links& links = args.links;
+  const int hidden = links.hidden, thread = static_cast<int>(threadIdx.x);
+  for (int n = cta.index;; n += cta.count) {
+    const int row = n * links.num_ranks + links.rank, of_step = args.first_row + row;
+    if (row >= args.num_rows) return;
+    const size_t at = size_t{1} * of_step * hidden;
+    float4 sum[DealtRow::kFours]{};
+    add_up(args, tag, row, sum);
+    if constexpr (has_norm) {
+      DealtRow::store(sum, hidden, args.out + at);
+      const NormWeights<kDealtWarps> norm_weights(args.norm.weights, hidden);  // in L1 from the second row on
+      DealtRow::normalise(args, norm_weights, of_step, normed);
+      DealtRow::for_pieces(normed, of_step, hidden, args.norm.image_rows, [&](size_t element, uint4 piece) {
+#pragma unroll 1
+        for (int distance = 0; distance < links.num_ranks; ++distance)
+          *reinterpret_cast<uint4*>(links.outputs[peer_of(links.rank, distance, links.num_ranks)].normed +
+                                    element) = piece;
+      });
+    } else {
+      for (int distance = 0; distance < links.num_ranks; ++distance)
+        DealtRow::store(sum, hidden, links.outputs[peer_of(links.rank, distance, links.num_ranks)].x + at);
+    }
+    __syncthreads();
+    // By the last warp, which has least to do: while it waits for its fence, the others load the next row.
+    const int to = thread - (DealtRow::kThreads - 32);
+    if (to >= 0 && is_peer(links, to)) store_release_system(links.inboxes[to].returned + row, tag);
+  }
+}
+
+// Ranks that take turns need not wait for rows: each has sent its own back before anything else runs.
+template <Turn turn, bool has_norm>
+__global__ void __launch_bounds__(DealtRow::kThreads, 2 * kOfEach)
+    sum_dealt_kernel(const __grid_constant__ SumArgs args, int num_senders, Timestamps timestamps) {
+  const EndTimestamp end_timestamp(timestamps);
+  const int cta = static_cast<int>(blockIdx.x);
+  wait_for_predecessor(timestamps);
+  let_successor_start();
+  const uint32_t tag = tag_in_step(args.links, args.number);
+  if (cta < num_senders) {
+    const CtaOf sender{cta, num_senders};
+    send_terms(args, tag, sender);
+    if constexpr (turn == Turn::kSendAndWait) wait_for_rows(args, tag, sender);
+  } else {
+    add_up_rows<has_norm>(args, tag, {cta - num_senders, static_cast<int>(gridDim.x) - num_senders});
+  }
+}
+
+// Calls f(kernel) with the one of a turn, with or without a norm.
+template <typename F>
+void with_kernel(Turn turn, bool has_norm, const F& f) {
+  with_turn(turn, [&](auto t) {
+    constexpr Turn kTurn = decltype(t)::value;
+    has_norm ? f(sum_dealt_kernel<kTurn, true>) : f(sum_dealt_kernel<kTurn, false>);
+  });
+}
+
+}  // namespace
+
+void sum_dealt(const LaunchContext& gpu, const SumArgs& args, Turn turn) {
+  const Links& links = args.links;
+  const SumOutputs& own = links.outputs[links.rank];
+  NIBBLE_CHECK(args.x == own.x && args.out == own.x, "a sum that is dealt out is in the place of x");
+  const int most = most_owned(args.num_rows, links.num_ranks),
+            room = kOfEach * device_caps().num_multiprocessors,
+            num_senders = turn == Turn::kWait ? 0 : std::min(room, most * (links.num_ranks - 1)),
+            num_adders = turn == Turn::kSend ? 0 : std::min(room, most);
+  with_kernel(turn, args.norm.weights != nullptr, [&](auto* kernel) {
+    launch(gpu, label_of(args), kernel,
+           {dim3(static_cast<unsigned>(num_senders + num_adders)), DealtRow::kThreads}, args, num_senders);
+  });
+}
+
+void prepare_dealt_sums() {
+  for (const Turn turn : {Turn::kSendAndWait, Turn::kSend, Turn::kWait})
+    for (const bool has_norm : {false, true})
+      with_kernel(turn, has_norm, [](auto* kernel) { prefer_shared_memory(kernel); });
+}
+
+}  // namespace nibble::cuda
