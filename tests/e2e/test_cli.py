@@ -431,7 +431,7 @@ def test_a_model_shared_by_several_gpus_is_predicted():
     assert "whole experts on each GPU" in predict_gpu("h200", "--count", 2, "-p", 0, "--expert-parallel").stdout
     text = predict_gpu("gb10", "--count", 2, "-p", 0).stdout
     assert "2 of them, linked at 22 GB/s one way (expected: 200 GbE)" in text
-    assert "nibble does not run it there: NVIDIA GB10 has 48 multiprocessors, and the sums over several GPUs need 64" in text
+    assert "nibble does not run it there: NVIDIA GB10 has 48 multiprocessors, and sums that GPUs write into each other's memory need 64 (those of NCCL" in text
     for arguments, said in [(("l40s", "--count", 2), "linked is not known"), (("h200", "--count", 3), "--count 3"), (("h200", "--count", 1, "--expert-parallel"), "--count says how many")]:
         done = predict_gpu(*arguments)
         assert done.returncode == 2 and said in done.stderr

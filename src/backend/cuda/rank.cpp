@@ -27,7 +27,6 @@ Rank::Rank(const Weights& weights, const Share& share, const BackendOptions& opt
       weights_(upload(weights, share, options.dense, options.num_threads)),
       kv_(config_, options, stream),
       work_(config_, options, own, stream),
-      inbox_(config_, share.num_ranks, options.max_batch_tokens, stream),
       input_(config_, options, *work_),
       max_batch_tokens_(options.max_batch_tokens),
       logits_(work_->logits) {}
@@ -43,7 +42,7 @@ void Rank::link(const std::vector<Rank*>& all, const StepNumbers& numbers, uint3
   links_.failure = failure;
   links_.patience_ns = kPatienceNs;
   for (size_t r = 0; r < all.size(); ++r) {
-    links_.inboxes[r] = all[r]->inbox();
+    links_.inboxes[r] = **all[r]->inbox_;
     results_of_all_.push_back(reinterpret_cast<uint32_t*>(all[r]->work_->results));
   }
   logits_ = all.front()->work_->logits;
@@ -52,20 +51,29 @@ void Rank::link(const std::vector<Rank*>& all, const StepNumbers& numbers, uint3
 void Rank::sum(const StepShape& shape, int half, int n, Turn turn, Stream stream) const {
   const HalfOutput output = output_of_half(model(), plan_, *work_, shape.num_tokens, half);
   const auto first = static_cast<size_t>(n * kSumRows), at = first * static_cast<size_t>(config_.hidden);
+  const float *const parts = output.parts + first * output.row_stride, *const x =
+                                                                           output.x ? output.x + at : nullptr;
+  const int num_rows = std::min(kSumRows, shape.num_tokens - n * kSumRows);
+  if (nccl_)
+    return nccl_->sum(on(stream), half % 2 == 0 ? Operation::kProject : Operation::kExpertsDown,
+                      {parts, output.num_parts, output.part_stride, output.row_stride, x, output.out + at,
+                       num_rows, config_.hidden});
   sum_over_ranks(on(stream),
-                 {links_, numbers_->of_sum(half, n), slot_of_sum(half, n, num_sums(shape)),
-                  output.parts + first * output.row_stride, output.num_parts, output.part_stride,
-                  output.row_stride, output.x ? output.x + at : nullptr, output.out + at,
-                  std::min(kSumRows, shape.num_tokens - n * kSumRows)},
+                 {links_, numbers_->of_sum(half, n), slot_of_sum(half, n, num_sums(shape)), parts,
+                  output.num_parts, output.part_stride, output.row_stride, x, output.out + at, num_rows},
                  turn);
 }
 
-void Rank::meet_with_logits(int first_output, Turn turn, Stream stream) const {
+void Rank::meet_with_logits(int first_output, int count, Turn turn, Stream stream) const {
+  if (nccl_) return nccl_->gather_logits(logits_, count, config_.vocab, stream);
   MeetArgs args{links_, numbers_->of_logits(first_output)};
   meet(on(stream), args, turn);
 }
 
 void Rank::meet_with_tokens(int first_output, int count, Turn turn, Stream stream) const {
+  if (nccl_)
+    return nccl_->broadcast(work_->results + first_output, static_cast<size_t>(count) * sizeof(SampleResult),
+                            stream);
   MeetArgs args{links_, numbers_->of_tokens(first_output)};
   if (share_.rank == 0) {
     const size_t first = static_cast<size_t>(first_output) * kResultWords;
@@ -98,6 +106,15 @@ SumArgs Rank::trial_sum(int num_rows, int slot) const {
 
 // The sum of more rows goes over that of one row. The step is number 0, which no batch has.
 void Rank::run_trial(Turn turn, Stream stream) const {
+  if (nccl_) {
+    for (const int num_rows : {trial_rows(), 1})
+      nccl_->sum(on(stream), Operation::kProject,
+                 {work_->project_parts, 1, 0, static_cast<size_t>(config_.hidden), nullptr, work_->x,
+                  num_rows, config_.hidden});
+    // What these send means nothing yet: ranks that send to one another for the first time connect then, and not while a graph is recorded.
+    nccl_->gather_logits(logits_, 1, config_.vocab, stream);
+    return nccl_->broadcast(work_->results, sizeof(SampleResult), stream);
+  }
   sum_over_ranks(on(stream), trial_sum(trial_rows(), 0), turn);
   sum_over_ranks(on(stream), trial_sum(1, 1), turn);
   MeetArgs args{links_, numbers_->last()};
