@@ -252,7 +252,7 @@ def test_prompts_that_can_not_be_run():
         (["run", "tiny", "-p", "x", "--backend", "cpu", *NODES, "--node-rank", "2"], "2 nodes are numbered from 0 to 1"),
         (["run", "tiny", "-p", "x", "--backend", "cpu", *NODES, "--tensor-split", "1,1,1"], "3 parts for 2 nodes"),
         (["run", "tiny", "-p", "x", "--backend", "cpu", *NODES, "--speculate", "model=tiny"], "--speculate auto does without"),
-        (["run", "tiny", "-p", "x", "--backend", "reference", *NODES], "on their CPUs so far: --backend cpu"),
+        (["run", "tiny", "-p", "x", "--backend", "reference", *NODES], "the backend reference runs on one machine: --backend cpu, or cuda"),
         (["run", "tiny", "-p", "x", "--head", "127.0.0.1:7000"], "--head goes with --nodes"),
         (["run", "tiny", "-p", "x", "--backend", "cpu", "--expert-parallel"], "--expert-parallel goes with --nodes"),
         (["run", "tiny", "-p", "x", "--enable-expert-parallel"], "its name is --expert-parallel"),
