@@ -116,9 +116,14 @@ constexpr Setting kTable[] = {
     {"gpus", kGpus, "LIST", "run on these GPUs: 0,2,3", "the first ones", TextField{&S::gpus}},
     {"tensor-split", kGpus, "LIST", "parts of the model that each GPU takes: 3,1", "equal ones",
      TextField{&S::tensor_split}},
+    {"nccl", kGpus, "FILE",
+     "add up over GPUs with NCCL, by this library; nodes, and GPUs that can't write into each other's "
+     "memory, do so "
+     "anyway",
+     "libnccl.so.2, where it is needed", TextField{&S::nccl}},
 
     {"nodes", kNodes, "N",
-     "share the model among N machines, on their CPUs so far, each with a part of every layer",
+     "share the model among N machines, each with a part of every layer, on their CPUs or a GPU of each",
      "this one alone", NumberField<std::optional<int>>{&S::nodes, 2, 8}},
     {"node-rank", kNodes, "R", "which of them this is: 0 is the head, which answers; the others help it",
      "none", NumberField<std::optional<int>>{&S::node_rank, 0, 7}},

@@ -62,6 +62,7 @@ struct Settings {
   std::optional<int> tensor_parallel_size;
   std::optional<std::string> gpus;
   std::optional<std::string> tensor_split;
+  std::optional<std::string> nccl;
   // kNodes: which machines share the model.
   std::optional<int> nodes;
   std::optional<int> node_rank;

@@ -10,10 +10,11 @@
 
 namespace nibble::nodes {
 
-enum class Fact { kProgram, kModel, kWeights, kFormats, kKernels, kSplit };
+enum class Fact { kProgram, kModel, kWeights, kFormats, kKernels, kDeviceLinks, kSplit };
 inline constexpr std::string_view kFactNames[]{"another nibble", "a model of another shape",
                                                "other weights",  "other formats",
-                                               "other kernels",  "another split"};
+                                               "other kernels",  "another NCCL",
+                                               "another split"};
 inline constexpr size_t kNumFacts{std::size(kFactNames)}, kFactBytes{64};
 
 // A text of printable ASCII for each, of at most kFactBytes.

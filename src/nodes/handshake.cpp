@@ -10,12 +10,12 @@ namespace nibble::nodes {
 namespace {
 
 // "nibble" and the version of these messages.
-constexpr uint64_t kMagic{0x0001'656c'6262'696e};
+constexpr uint64_t kMagic{0x0002'656c'6262'696e};
 constexpr uint32_t kNoRank{0xffff};  // any number above all ranks
 constexpr std::string_view kFollowerProof{"nibble follower"}, kHeadProof{"nibble head"};
 constexpr size_t kDigestBytes{sizeof(Digest)}, kHelloBytes{8 + 4 + kDigestBytes},
     kChallengeBytes{8 + kDigestBytes}, kRequestBytes{4 + kNumFacts * kFactBytes},
-    kReplyBytes{4 + kNumFacts * kFactBytes + 3 * 4};
+    kReplyBytes{4 + kNumFacts * kFactBytes + 3 * 4 + sizeof(GroupId)};
 
 void put(Writer& writer, const Facts& facts) {
   for (const std::string& fact : facts) writer.text(fact, kFactBytes);
@@ -101,6 +101,7 @@ asio::awaitable<Joining> receive_follower(tcp::socket& socket, HeadSide head) {
   put(writer, has_secret ? head.facts : Facts{});
   for (const int number : {head.room.num_full_pages, head.room.num_sliding_pages, head.room.max_batch_tokens})
     writer.number(static_cast<uint32_t>(has_secret ? number : 0));
+  writer.raw(has_secret ? head.group : GroupId{});
   const Bytes reply = writer.take();
   const Digest own_proof =
       has_secret ? head.secret.prove(kHeadProof, joined(hello, challenge, signed_request, reply)) : Digest{};
@@ -110,8 +111,8 @@ asio::awaitable<Joining> receive_follower(tcp::socket& socket, HeadSide head) {
   co_return joining;
 }
 
-asio::awaitable<Room> join_head(tcp::socket& socket, Secret secret, Facts facts, Joining joining,
-                                std::string address) {
+asio::awaitable<Invitation> join_head(tcp::socket& socket, Secret secret, Facts facts, Joining joining,
+                                      std::string address) {
   const std::string who = fmt::format("--head {}: the head", address);
   Writer writer;
   writer.number(kMagic);
@@ -151,7 +152,9 @@ asio::awaitable<Room> join_head(tcp::socket& socket, Secret secret, Facts facts,
       room.num_sliding_pages > kMostPages || room.max_batch_tokens < 1 || room.max_batch_tokens > kMostRows)
     throw InputError("--head {}: it has no room: {} and {} pages, {} rows", address, room.num_full_pages,
                      room.num_sliding_pages, room.max_batch_tokens);
-  co_return room;
+  GroupId group;
+  std::ranges::copy(reader.raw(group.size()), group.begin());
+  co_return Invitation{room, group};
 }
 
 }  // namespace nibble::nodes

@@ -4,13 +4,14 @@
 //   follower -> head   hello: a magic number, which connection, a nonce
 //   head -> follower   challenge: the magic number, a nonce
 //   follower -> head   its proof of hello, challenge and what follows: rank, facts
-//   head -> follower   its answer, its proof of all of that, its facts, the room
+//   head -> follower   its answer, its proof of all of that, its facts, the room, the group's id
 //
 // All messages have a fixed size. A head that gets a wrong proof answers nothing but that.
 #pragma once
 
 #include <functional>
 
+#include "backend/rank_links.h"
 #include "nodes/asio.h"
 #include "nodes/batch_code.h"
 #include "nodes/facts.h"
@@ -36,12 +37,18 @@ struct HeadSide {
   Secret secret;
   Facts facts;
   Room room;
+  GroupId group;
   std::function<Answer(const Joining&)> judge;
 };
 asio::awaitable<Joining> receive_follower(tcp::socket& socket, HeadSide head);
 
-// The follower's side. Returns the head's room; throws InputError that says why it may not join. `address` is the head's, for messages.
-asio::awaitable<Room> join_head(tcp::socket& socket, Secret secret, Facts facts, Joining joining,
-                                std::string address);
+// What the head tells those who may join.
+struct Invitation {
+  Room room;
+  GroupId group;
+};
+// The follower's side. Throws InputError that says why it may not join. `address` is the head's, for messages.
+asio::awaitable<Invitation> join_head(tcp::socket& socket, Secret secret, Facts facts, Joining joining,
+                                      std::string address);
 
 }  // namespace nibble::nodes

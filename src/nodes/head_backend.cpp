@@ -17,6 +17,7 @@ auto run_or_lose(NodeLinks& links, const Part& part) {
   } catch (const std::exception& error) {
     const std::string why = fmt::format("node {} could not go on: {}", links.share().rank, error.what());
     links.lose(why);
+    links.check_alive();
     throw NodeLost(why);
   }
 }

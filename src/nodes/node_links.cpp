@@ -97,6 +97,7 @@ tcp::endpoint read_address(const std::string& text) {
 NodeLinks::NodeLinks(const NodeOptions& options)
     : shares_(options.shares),
       rank_(options.rank),
+      group_(options.group),
       headers_(options.shares.size()),
       watch_([this, on_lost = options.on_lost](const End& end) {
         wire_.close();
@@ -109,14 +110,15 @@ std::shared_ptr<NodeLinks> NodeLinks::lead(const NodeOptions& options, const Roo
   const std::shared_ptr<NodeLinks> links(new NodeLinks(options));
   NodeLinks* self = links.get();
   links->room_ = room;
-  const auto entrance = std::make_shared<Entrance>(links->watch_.io(), options.head, links->num_nodes(),
-                                                   HeadSide{options.secret, options.facts, room, {}},
-                                                   [self](const Joining& joining, tcp::socket connection) {
-                                                     if (joining.channel == Channel::kControl)
-                                                       self->watch_.add(joining.rank, std::move(connection));
-                                                     else
-                                                       self->wire_.add(joining.rank, std::move(connection));
-                                                   });
+  const auto entrance =
+      std::make_shared<Entrance>(links->watch_.io(), options.head, links->num_nodes(),
+                                 HeadSide{options.secret, options.facts, room, options.group, {}},
+                                 [self](const Joining& joining, tcp::socket connection) {
+                                   if (joining.channel == Channel::kControl)
+                                     self->watch_.add(joining.rank, std::move(connection));
+                                   else
+                                     self->wire_.add(joining.rank, std::move(connection));
+                                 });
   std::future<void> all_here = entrance->all_are_here();
   entrance->open();
   const auto missing = [&] {
@@ -145,9 +147,11 @@ std::shared_ptr<NodeLinks> NodeLinks::join(const NodeOptions& options) {
   asio::io_context io;
   const auto enter = [&](Channel channel) {
     tcp::socket socket = connect(io, options.head, options.patience);
-    links->room_ = run(io, socket,
-                       join_head(socket, options.secret, options.facts, {options.rank, channel},
-                                 text_of_endpoint(options.head)));
+    const Invitation invitation = run(io, socket,
+                                      join_head(socket, options.secret, options.facts,
+                                                {options.rank, channel}, text_of_endpoint(options.head)));
+    links->room_ = invitation.room;
+    links->group_ = invitation.group;
     return socket;
   };
   tcp::socket control = enter(Channel::kControl);
@@ -244,6 +248,15 @@ void NodeLinks::collect(View<float, 2> logits) {
     check(headers_[static_cast<size_t>(of.rank)], header_of(of), of.rank);
     copy(of, first, /*is_received=*/true);
   });
+}
+
+void NodeLinks::lose(const std::string& why) {
+  if (!watch_.wait_end(kVerdictPatience)) watch_.lose(why);
+}
+
+void NodeLinks::check_alive() const {
+  // A head that is done has had all that it waited for: the step that runs here ends too.
+  if (const auto end = watch_.end(); end && !end->is_done) throw NodeLost(end->why);
 }
 
 void NodeLinks::meet() {

@@ -30,6 +30,7 @@ struct NodeOptions {
   Facts facts;
   std::vector<Share> shares;  // of all nodes
   int rank;                   // of this one
+  GroupId group{};            // the head's; the others are told
   // Called once when a node was lost, on a thread of its own, after everything that waits was told. The process should end then.
   std::function<void(const std::string& what)> on_lost;
   std::chrono::seconds patience{120};  // for the others to join, and for the head to be there
@@ -49,6 +50,8 @@ class NodeLinks final : public RankLinks {
   const Share& share() const override { return shares_[static_cast<size_t>(rank_)]; }
   void add_up(std::span<float> terms) override;
   void collect(View<float, 2> logits) override;
+  const GroupId& group() const override { return group_; }
+  void check_alive() const override;
 
   // The head waits until all have a backend; a follower says that it has one.
   void meet();
@@ -60,8 +63,9 @@ class NodeLinks final : public RankLinks {
   void end_all() { watch_.leave_done(); }
   // This node ends with an error of its own, before it has run a step.
   void give_up(const std::string& why) { watch_.leave_failed(why); }
-  // This node can't go on with the step that it has begun.
-  void lose(const std::string& why) { watch_.lose(why); }
+  // This node can't go on with the step that it has begun; unless the watch knows another reason in a moment: what a device waits for fails too
+  // where another node was killed.
+  void lose(const std::string& why);
 
  private:
   enum class Kind : uint32_t { kReady, kStep, kSum, kLogits };
@@ -83,6 +87,7 @@ class NodeLinks final : public RankLinks {
   std::vector<Share> shares_;
   int rank_;
   Room room_;
+  GroupId group_;
   uint64_t num_messages_{0};
   std::vector<float> floats_;    // what others have sent, by rank, or what is sent in pieces
   std::vector<Header> headers_;  // received, by rank

@@ -14,6 +14,7 @@
 #include "backend/cuda/kernel_table.h"
 #include "backend/cuda/limits.h"
 #include "backend/cuda/ranks/cards.h"
+#include "backend/cuda/ranks/connection.h"
 #include "backend/cuda/tune/trials.h"
 #include "backend/cuda/verify/probes/probes.h"
 #endif
@@ -73,6 +74,11 @@ std::unique_ptr<Backend> make_cuda(std::shared_ptr<const Weights> weights, const
                                    const OwnOptions& own) {
   return cuda::make(std::move(weights), options, own.cuda);
 }
+RankTraits cuda_rank_traits(const OwnOptions& own) {
+  const cuda::RankTraits traits = cuda::rank_traits(own.cuda);
+  return {traits.kernels, traits.nccl};
+}
+GroupId cuda_new_group(const OwnOptions& own) { return cuda::new_group(own.cuda); }
 std::vector<MemoryPlan> plans_cuda(const Config& config, const BackendOptions& options,
                                    const OwnOptions& own) {
   std::vector<MemoryPlan> plans;
@@ -144,6 +150,13 @@ std::unique_ptr<Backend> make(std::shared_ptr<const Weights> weights, const Back
   return function(std::move(weights), options);
 }
 
+// Instruction sets add in orders of their own, by which two nodes could choose two experts.
+RankTraits cpu_rank_traits(const OwnOptions& own) {
+  return {fmt::format("cpu {}, experts in {}", cpu::name(cpu::isa_of(own.cpu.isa)),
+                      cpu::takes_int8(own.cpu) ? "int8" : "float"),
+          "none"};
+}
+
 double host_bandwidth(const OwnOptions&) {
   ThreadPool all_cores(0);
   return read_bandwidth(all_cores, make_cold_bytes(all_cores));
@@ -158,7 +171,8 @@ constexpr BackendRow kBackends[] = {
      &make_cuda,
      true,
      false,
-     false,
+     &cuda_rank_traits,
+     &cuda_new_group,
      nullptr,
      &never,
      &cuda::why_not,
@@ -182,7 +196,8 @@ constexpr BackendRow kBackends[] = {
      &make_cpu,
      false,
      true,
-     true,
+     &cpu_rank_traits,
+     nullptr,
      &check_isa,
      &cpu_takes_int8,
      &nothing,
@@ -205,7 +220,8 @@ constexpr BackendRow kBackends[] = {
      &make<&reference::make>,
      false,
      false,
-     false,
+     nullptr,
+     nullptr,
      &check_reference,
      &always,
      &nothing,

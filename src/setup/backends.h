@@ -39,6 +39,11 @@ struct BatchSizes {
   int max_batch_tokens, max_sequences;
 };
 
+// What processes on several machines that share a model must have alike: what decides bits, and the library that connects their devices.
+struct RankTraits {
+  std::string kernels, device_links;
+};
+
 struct BackendRow {
   std::string_view name;
   std::string_view what;
@@ -50,7 +55,10 @@ struct BackendRow {
   // Has memory of its own, which it checks itself, and takes recipes in place of elements (model/weights.h).
   bool is_device;
   bool takes_expert_activations;  // --experts-activations
-  bool runs_on_nodes;  // --nodes: its processes on several machines can share a model (BackendOptions::links)
+  // --nodes: its processes on several machines share a model (BackendOptions::links). Null: they can't.
+  RankTraits (*rank_traits)(const OwnOptions&);
+  // By what the devices of nodes find each other; the head's process makes it. Null: they need nothing.
+  GroupId (*new_group)(const OwnOptions&);
   // Throws InputError where this machine or this backend can't run with the options. Null: it takes all.
   void (*check)(const BackendOptions&, const OwnOptions&);
   bool (*takes_blocks)(const OwnOptions&);  // takes matrices in blocks, as with_elements() leaves them

@@ -74,9 +74,10 @@ std::unique_ptr<Backend> load_rank(const Model& model, const ResolvedSettings& s
 std::unique_ptr<Backend> load(const Model& model, const ResolvedSettings& setup,
                               const BackendOptions& options) {
   if (!setup.nodes) return load_here(model, setup, options);
-  const auto links =
-      nodes::NodeLinks::lead(node_options(model, setup),
-                             {options.num_full_pages, options.num_sliding_pages, options.max_batch_tokens});
+  nodes::NodeOptions node = node_options(model, setup);
+  if (setup.backend->new_group) node.group = setup.backend->new_group(setup.own);
+  const auto links = nodes::NodeLinks::lead(
+      node, {options.num_full_pages, options.num_sliding_pages, options.max_batch_tokens});
   return nodes::lead_backend(load_rank(model, setup, options, links), links, model.config);
 }
 

@@ -41,8 +41,8 @@ size_t planned_bytes(const MemoryPlan& plan) {
 size_t needed_bytes(const Model& model, const ResolvedSettings& setup, const BackendOptions& options) {
   const MemoryPlan plan = setup.backend->plan(config_here(model.config, setup), options, setup.own);
   size_t planned = planned_bytes(plan);
-  // The terms of a sum, from all nodes.
-  if (setup.nodes)
+  // The terms of a sum, from all nodes; a device's plan has them.
+  if (setup.nodes && !setup.backend->is_device)
     planned += setup.nodes->parts.size() * static_cast<size_t>(options.max_batch_tokens) *
                static_cast<size_t>(model.config.hidden) * sizeof(float);
   return setup.backend->is_device ? planned : kept_weight_bytes(model, plan, setup) + planned;

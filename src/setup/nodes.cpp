@@ -4,8 +4,6 @@
 
 #include <cstdlib>
 
-#include "backend/cpu/cpu_backend.h"
-#include "backend/cpu/kernel_table.h"
 #include "core/error.h"
 #include "core/mapped_file.h"
 
@@ -32,7 +30,7 @@ nodes::Secret read_secret(const std::optional<std::string>& file) {
 }
 
 Config config_here(const Config& whole, const ResolvedSettings& setup) {
-  if (!setup.nodes) return whole;
+  if (!setup.nodes || setup.backend->is_device) return whole;
   return config_of(whole,
                    shares_here(whole, *setup.nodes, "the model")[static_cast<size_t>(setup.nodes->rank)]);
 }
@@ -49,10 +47,9 @@ nodes::NodeOptions node_options(const Model& model, const ResolvedSettings& setu
   set(Fact::kFormats,
       fmt::format("qkv {}, o {}, lm_head {}, KV cache {}", name(dense.qkv), name(dense.attention_output),
                   name(dense.unembedding), name(setup.options.kv_format)));
-  // Instruction sets add in orders of their own, by which two nodes could choose two experts.
-  set(Fact::kKernels,
-      fmt::format("{} {}, experts in {}", setup.backend->name, cpu::name(cpu::isa_of(setup.own.cpu.isa)),
-                  cpu::takes_int8(setup.own.cpu) ? "int8" : "float"));
+  const RankTraits traits = setup.backend->rank_traits(setup.own);
+  set(Fact::kKernels, traits.kernels);
+  set(Fact::kDeviceLinks, traits.device_links);
   set(Fact::kSplit, fmt::format("parts {}{}", fmt::join(node.parts, ","),
                                 node.split == ExpertSplit::kWhole ? ", whole experts" : ""));
   return {.head = node.head,

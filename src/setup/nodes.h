@@ -27,7 +27,7 @@ struct NodeSetup {
 // The first line of the file, or what NIBBLE_SECRET holds. Throws InputError where there is none.
 nodes::Secret read_secret(const std::optional<std::string>& file);
 
-// The configuration of what this process has of the model.
+// The configuration of what this process has of the model, for backends whose own options do not say it.
 Config config_here(const Config& whole, const ResolvedSettings& setup);
 
 // What a node joins with. Throws InputError where the model can't be cut so.

@@ -8,6 +8,7 @@
 
 #include "core/error.h"
 #include "core/take_until.h"
+#include "nodes/interface.h"
 #include "setup/nodes.h"
 #include "setup/speculation.h"
 
@@ -83,6 +84,11 @@ std::vector<int> read_split(const std::string& split) {
 void read_gpus(const Settings& settings, cuda::CudaOptions& options) {
   if (settings.gpus)
     options.gpus = read_numbers("--gpus", *settings.gpus, 0, 63, "numbers of GPUs, of which the first is 0,");
+  if (settings.nodes) {  // the parts are theirs
+    if (options.gpus.size() > 1 || settings.tensor_parallel_size.value_or(1) > 1)
+      throw InputError("--nodes {}: one GPU of each machine so far: --gpus N says which", *settings.nodes);
+    return;
+  }
   if (settings.tensor_split)
     options.parts = read_split(*settings.tensor_split);
   else if (settings.tensor_parallel_size || settings.gpus)
@@ -101,11 +107,16 @@ void read_gpus(const Settings& settings, cuda::CudaOptions& options) {
           static_cast<size_t>(*settings.tensor_parallel_size));
 }
 
+// Has the GPU be one of those that nodes have.
+void share_among_nodes(const NodeSetup& node, cuda::CudaOptions& options) {
+  options.parts = node.parts;
+  options.node_rank = node.rank;
+  options.interface = nodes::interface_to(node.head).value_or("");
+}
+
 // The place of this process among nodes; null where there is one.
 std::shared_ptr<NodeSetup> node_setup(const Settings& settings, const ResolvedSettings& setup) {
   if (!settings.nodes) {
-    if (settings.expert_parallel && setup.own.cuda.num_ranks() > 1)
-      throw InputError("--expert-parallel: GPUs have a part of every expert so far: leave it out");
     for (const auto& [flag, is_given] : {std::pair{"--node-rank", settings.node_rank.has_value()},
                                          std::pair{"--head", settings.head.has_value()},
                                          std::pair{"--secret-file", settings.secret_file.has_value()},
@@ -114,8 +125,9 @@ std::shared_ptr<NodeSetup> node_setup(const Settings& settings, const ResolvedSe
     return nullptr;
   }
   const int count = *settings.nodes;
-  if (!setup.backend->runs_on_nodes)
-    throw InputError("--nodes {}: several machines share a model on their CPUs so far: --backend cpu", count);
+  if (!setup.backend->rank_traits)
+    throw InputError("--nodes {}: the backend {} runs on one machine: --backend cpu, or cuda", count,
+                     setup.backend->name);
   if (!setup.speculation.draft_head.empty() || !setup.speculation.draft_model.empty())
     throw InputError(
         "--nodes {}: a head or a model drafts where one machine has the model: --speculate auto does without",
@@ -147,7 +159,7 @@ cuda::CudaOptions cuda_options(const Settings& settings, const BackendRow& backe
         std::pair{"--prompt-activations", settings.prompt_activations.value_or("bf16") != "bf16"},
         std::pair{"--no-graphs", settings.graphs == "off"},
         std::pair{"--tensor-parallel-size", settings.tensor_parallel_size.value_or(1) > 1},
-        std::pair{"--gpus", settings.gpus.has_value()},
+        std::pair{"--gpus", settings.gpus.has_value()}, std::pair{"--nccl", settings.nccl.has_value()},
         std::pair{"--tensor-split", settings.tensor_split && !settings.nodes}})
     if (is_given && !backend.is_device)
       throw InputError("{}: the backend {} runs on no GPU: leave it out", flag, backend.name);
@@ -159,6 +171,10 @@ cuda::CudaOptions cuda_options(const Settings& settings, const BackendRow& backe
   options.has_graphs = settings.graphs == "on";
   options.prompt_activations = block_format(settings.prompt_activations.value_or("bf16"));
   read_gpus(settings, options);
+  options.nccl = settings.nccl.value_or("");
+  if (settings.nccl && !settings.nodes && options.num_ranks() == 1)
+    throw InputError(
+        "--nccl goes with --tensor-parallel-size, --gpus or --nodes, which say what it is to connect");
   return options;
 }
 
@@ -181,7 +197,11 @@ ResolvedSettings resolve(const Settings& settings) {
   setup.device_memory_share = settings.gpu_memory_utilization;
   setup.shares_prefixes = settings.prefix_cache == "on";
   setup.speculation = read_speculation(settings);
+  if (settings.expert_parallel && setup.backend->is_device &&
+      (settings.nodes || setup.own.cuda.num_ranks() > 1))
+    throw InputError("--expert-parallel: GPUs have a part of every expert so far: leave it out");
   setup.nodes = node_setup(settings, setup);
+  if (setup.nodes && setup.backend->is_device) share_among_nodes(*setup.nodes, setup.own.cuda);
   setup.places = resolve_places(settings);
   if (setup.backend->check) setup.backend->check(setup.options, setup.own);
 

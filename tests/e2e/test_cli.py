@@ -252,7 +252,7 @@ def test_prompts_that_can_not_be_run():
         (["run", "tiny", "-p", "x", "--backend", "cpu", *NODES, "--node-rank", "2"], "2 nodes are numbered from 0 to 1"),
         (["run", "tiny", "-p", "x", "--backend", "cpu", *NODES, "--tensor-split", "1,1,1"], "3 parts for 2 nodes"),
         (["run", "tiny", "-p", "x", "--backend", "cpu", *NODES, "--speculate", "model=tiny"], "--speculate auto does without"),
-        (["run", "tiny", "-p", "x", "--backend", "reference", *NODES], "on their CPUs so far: --backend cpu"),
+        (["run", "tiny", "-p", "x", "--backend", "reference", *NODES], "the backend reference runs on one machine: --backend cpu, or cuda"),
         (["run", "tiny", "-p", "x", "--head", "127.0.0.1:7000"], "--head goes with --nodes"),
         (["run", "tiny", "-p", "x", "--backend", "cpu", "--expert-parallel"], "--expert-parallel goes with --nodes"),
         (["run", "tiny", "-p", "x", "--enable-expert-parallel"], "its name is --expert-parallel"),
@@ -431,7 +431,7 @@ def test_a_model_shared_by_several_gpus_is_predicted():
     assert "whole experts on each GPU" in predict_gpu("h200", "--count", 2, "-p", 0, "--expert-parallel").stdout
     text = predict_gpu("gb10", "--count", 2, "-p", 0).stdout
     assert "2 of them, linked at 22 GB/s one way (expected: 200 GbE)" in text
-    assert "nibble does not run it there: a machine has one NVIDIA GB10, and GPUs of several machines do not share a model" in text
+    assert "nibble does not run it there: a machine has one NVIDIA GB10; several machines share a model by --nodes" in text
     for arguments, said in [(("l40s", "--count", 2), "linked is not known"), (("h200", "--count", 3), "--count 3"), (("h200", "--count", 1, "--expert-parallel"), "--count says how many")]:
         done = predict_gpu(*arguments)
         assert done.returncode == 2 and said in done.stderr

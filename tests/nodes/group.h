@@ -26,7 +26,7 @@ inline const bool kLogIsStarted = [] {
 
 inline constexpr const char* kTestSecret{"a secret of some bytes"};
 
-inline Facts test_facts() { return {"0.1.0", "shape", "weights", "formats", "kernels", "split"}; }
+inline Facts test_facts() { return {"0.1.0", "shape", "weights", "formats", "kernels", "links", "split"}; }
 
 // A port of the loopback device that is free now.
 inline tcp::endpoint free_address() {
@@ -51,18 +51,25 @@ inline NodeOptions node_options(const tcp::endpoint& head, const std::vector<Sha
           .patience = std::chrono::seconds(20)};
 }
 
+// Makes the backend of a rank, whose links are in the options.
+using MakeRank =
+    std::function<std::unique_ptr<Backend>(std::shared_ptr<const Weights> whole, const BackendOptions&)>;
+
 // Followers in threads, which run what the head says until it is done.
 class Followers {
  public:
   Followers(std::shared_ptr<const Weights> whole, const std::vector<NodeOptions>& nodes,
-            const BackendOptions& options, const cpu::CpuOptions& own) {
+            const BackendOptions& options, const MakeRank& make_rank) {
     for (const NodeOptions& node : nodes)
       threads_.emplace_back([=] {
         const std::shared_ptr<NodeLinks> links = NodeLinks::join(node);
         BackendOptions mine = options;
         mine.links = links;
-        const auto backend = cpu::make(share_of(*whole, links->share()), mine, own);
-        follow(*backend, *links, whole->config);
+        try {
+          const auto backend = make_rank(whole, mine);
+          follow(*backend, *links, whole->config);
+        } catch (const NodeLost&) {  // of which the head is told
+        }
       });
   }
   ~Followers() {
@@ -77,18 +84,29 @@ class Followers {
 class SharedBackend final : public Backend {
  public:
   SharedBackend(std::shared_ptr<const Weights> whole, const std::vector<int>& parts, BackendOptions options,
-                const cpu::CpuOptions& own, ExpertSplit split = ExpertSplit::kUnits) {
+                const cpu::CpuOptions& own, ExpertSplit split = ExpertSplit::kUnits)
+      : SharedBackend(
+            std::move(whole), parts, std::move(options),
+            [own](const auto& all, const BackendOptions& mine) {
+              return cpu::make(share_of(*all, mine.links->share()), mine, own);
+            },
+            split) {}
+  // `group`: that of the ranks' devices.
+  SharedBackend(std::shared_ptr<const Weights> whole, const std::vector<int>& parts, BackendOptions options,
+                const MakeRank& make_rank, ExpertSplit split = ExpertSplit::kUnits,
+                const GroupId& group = {}) {
     const tcp::endpoint head = free_address();
     const std::vector<Share> shares = shares_of(whole->config, parts, whole->source, "--nodes", split);
     std::vector<NodeOptions> nodes;
     for (int rank = 0; rank < static_cast<int>(parts.size()); ++rank)
       nodes.push_back(node_options(head, shares, rank));
+    nodes[0].group = group;
     followers_ =
-        std::make_unique<Followers>(whole, std::vector(nodes.begin() + 1, nodes.end()), options, own);
+        std::make_unique<Followers>(whole, std::vector(nodes.begin() + 1, nodes.end()), options, make_rank);
     const auto links = NodeLinks::lead(
         nodes[0], {options.num_full_pages, options.num_sliding_pages, options.max_batch_tokens});
     options.links = links;
-    backend_ = lead_backend(cpu::make(share_of(*whole, shares[0]), options, own), links, whole->config);
+    backend_ = lead_backend(make_rank(whole, options), links, whole->config);
   }
   std::string_view name() const override { return backend_->name(); }
   const Config& config() const override { return backend_->config(); }

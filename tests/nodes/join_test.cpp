@@ -11,6 +11,7 @@
 #include "core/clock.h"
 #include "model/checkpoint/synthetic.h"
 #include "nodes/handshake.h"
+#include "nodes/interface.h"
 #include "tests/error_of.h"
 #include "tests/model/small_model.h"
 #include "tests/nodes/group.h"
@@ -21,6 +22,7 @@ namespace {
 using testing::HasSubstr;
 
 constexpr Room kSmallRoom{.num_full_pages = 4, .num_sliding_pages = 3, .max_batch_tokens = 8};
+constexpr GroupId kTestGroup{1, 2, 3, 200};
 
 TEST(Secret, ProofIsHmacSha256OfPurposeAndMessage) {
   const Secret secret(kTestSecret, "the test");
@@ -49,6 +51,10 @@ TEST(HeadAddress, IsOneAddressAndAPort) {
     EXPECT_THAT(error_of([&] { read_address(text); }), HasSubstr("name one address")) << text;
 }
 
+TEST(Interface, IsTheOneThatLeadsToAnAddress) {
+  EXPECT_EQ(interface_to(read_address("127.0.0.1:7000")), "lo");
+}
+
 TEST(Identity, TellsModelsApart) {
   const Config config = small_config();
   const Weights first = make_synthetic(config, "first", 1);
@@ -71,6 +77,7 @@ class Join : public testing::Test {
   std::future<std::shared_ptr<NodeLinks>> lead() {
     NodeOptions own = options(0);
     own.on_lost = [this](const std::string& what) { lost_.set_value(what); };
+    own.group = kTestGroup;
     return std::async(std::launch::async, [own] { return NodeLinks::lead(own, kSmallRoom); });
   }
   static std::string refusal_of(const NodeOptions& follower) {
@@ -95,6 +102,7 @@ TEST_F(Join, IsRefusedToWhoDiffersAndTheHeadGoesOnWaiting) {
   const auto follower = NodeLinks::join(options(1));
   EXPECT_EQ(follower->room(), kSmallRoom);
   const auto links = head.get();
+  EXPECT_EQ(follower->group(), kTestGroup);
   EXPECT_THAT(refusal_of(options(1)), HasSubstr("a node 1 has joined already"));
   links->end_all();
 }
@@ -128,7 +136,8 @@ TEST_F(Join, IsRefusedByAFollowerWhoseHeadDoesNotHaveTheSecret) {
   // It repeats the greeting's magic number as a challenge and welcomes whoever comes.
   const auto impostor = std::async(std::launch::async, [&] {
     tcp::socket socket = acceptor.accept();
-    std::vector<uint8_t> hello(44), request(32 + 4 + 6 * 64), reply(32 + 4 + 6 * 64 + 12);
+    std::vector<uint8_t> hello(44), request(32 + 4 + kNumFacts * kFactBytes),
+        reply(request.size() + 12 + sizeof(GroupId));
     error_code error;
     asio::read(socket, asio::buffer(hello), error);
     std::vector<uint8_t> challenge(hello.begin(), hello.begin() + 40);
@@ -178,12 +187,14 @@ TEST_F(Join, ANodeThatGoesIsLostAtOnceAndWhoWaitsForItIsTold) {
   EXPECT_THAT(lost_.get_future().get(), HasSubstr("node 1 at 127.0.0.1:"));
   std::vector<float> terms(1);
   EXPECT_THAT(loss_of([&] { links->add_up(terms); }), HasSubstr("node 1 at 127.0.0.1:"));
+  EXPECT_THAT(loss_of([&] { links->check_alive(); }), HasSubstr("node 1 at 127.0.0.1:"));
 }
 
 TEST_F(Join, ANodeThatEndsWithAnErrorTellsTheOthersWhy) {
   auto head = lead();
   auto follower = NodeLinks::join(options(1));
   const auto links = head.get();
+  links->check_alive();
   follower->give_up("it has no memory left");
   EXPECT_THAT(loss_of([&] { links->meet(); }), HasSubstr("it has no memory left"));
 }
@@ -195,6 +206,7 @@ TEST_F(Join, AHeadThatIsDoneEndsWhoWaitsForASteps) {
   auto waiting = std::async(std::launch::async, [&] { return follower->receive_step(1000).has_value(); });
   links->end_all();
   EXPECT_FALSE(waiting.get());
+  EXPECT_EQ(loss_of([&] { follower->check_alive(); }), "nothing was lost");
 }
 
 // A node that has joined and says no more, as one whose cable was pulled.
@@ -208,7 +220,7 @@ TEST_F(Join, ASilentNodeIsLostAfterThreeSeconds) {
                                  asio::use_future);
     io.restart();
     io.run();
-    EXPECT_EQ(joined.get(), kSmallRoom);
+    EXPECT_EQ(joined.get().room, kSmallRoom);
   }
   const auto links = head.get();
   const Stopwatch since;

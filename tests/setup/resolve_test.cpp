@@ -128,6 +128,45 @@ TEST(Resolve, GpusShareAModelInThePartsThatAreAskedFor) {
               HasSubstr("--tensor-parallel-size 2: that is 2 GPUs, and --tensor-split has parts for 3"));
 }
 
+// A secret is long enough for a test, and the first of two nodes.
+Settings first_of_two(const char* backend) {
+  Settings settings = on_backend(backend);
+  settings.nodes = 2;
+  settings.node_rank = 0;
+  settings.head = "127.0.0.1:7000";
+  setenv("NIBBLE_SECRET", "a secret of some bytes", 1);
+  return settings;
+}
+
+TEST(Resolve, NodesHaveAGpuEachAndFindEachOtherOverTheHeadsInterface) {
+  EXPECT_THAT(refusal(first_of_two("reference")),
+              HasSubstr("--nodes 2: the backend reference runs on one machine"));
+  Settings settings = first_of_two("cpu");
+  settings.nccl = "libnccl.so.2";
+  EXPECT_EQ(refusal(settings), "--nccl: the backend cpu runs on no GPU: leave it out");
+  if (all_backends().front().name != "cuda") GTEST_SKIP() << "a program without CUDA";
+  settings = first_of_two("cuda");
+  settings.tensor_split = "3,1";
+  settings.gpus = "2";
+  settings.nccl = "libnccl.so.2";
+  const cuda::CudaOptions own = resolve(settings).own.cuda;
+  EXPECT_EQ(own.parts, (std::vector<int>{3, 1}));
+  EXPECT_EQ(own.node_rank, 0);
+  EXPECT_EQ(own.gpus, (std::vector<int>{2}));
+  EXPECT_EQ(own.nccl, "libnccl.so.2");
+  EXPECT_EQ(own.interface, "lo");
+  settings.gpus = "2,3";
+  EXPECT_THAT(refusal(settings), HasSubstr("--nodes 2: one GPU of each machine so far"));
+  settings.gpus.reset();
+  settings.tensor_parallel_size = 2;
+  EXPECT_THAT(refusal(settings), HasSubstr("--nodes 2: one GPU of each machine so far"));
+  settings = on_backend("cuda");
+  settings.nccl = "libnccl.so.2";
+  EXPECT_THAT(refusal(settings), HasSubstr("--nccl goes with --tensor-parallel-size, --gpus or --nodes"));
+  settings.tensor_parallel_size = 2;
+  EXPECT_TRUE(resolve(settings).own.cuda.asks_for_nccl());
+}
+
 TEST(Resolve, WholeExpertsAreForSeveralNodes) {
   Settings settings = on_backend("cpu");
   settings.expert_parallel = true;
@@ -136,6 +175,9 @@ TEST(Resolve, WholeExpertsAreForSeveralNodes) {
   settings = on_backend("cuda");
   settings.expert_parallel = true;
   settings.tensor_parallel_size = 2;
+  EXPECT_EQ(refusal(settings), "--expert-parallel: GPUs have a part of every expert so far: leave it out");
+  settings = first_of_two("cuda");
+  settings.expert_parallel = true;
   EXPECT_EQ(refusal(settings), "--expert-parallel: GPUs have a part of every expert so far: leave it out");
 }
 

@@ -14,7 +14,9 @@
 #include "backend/cuda/limits.h"
 #include "backend/cuda/rank.h"
 #include "backend/cuda/ranks/cards.h"
+#include "backend/cuda/ranks/connection.h"
 #include "core/check.h"
+#include "core/clock.h"
 #include "core/error.h"
 #include "core/log.h"
 
@@ -48,10 +50,13 @@ struct RankPlan {
   Plan plan;
 };
 
+// A rank waits so long for a step that NCCL holds up.
+constexpr double kPatienceSeconds{20};
+
 class CudaBackend final : public Backend {
  public:
   CudaBackend(const Weights& weights, const BackendOptions& options, const CudaOptions& own,
-              std::vector<RankPlan> plans);
+              std::vector<RankPlan> plans, Connection connection);
 
   std::string_view name() const override { return "cuda"; }
   const Config& config() const override { return config_; }
@@ -70,10 +75,16 @@ class CudaBackend final : public Backend {
 
  private:
   Card& first_card() const { return *cards_.front(); }
-  Rank& first_rank() const { return *first_card().ranks.front(); }  // which draws the samples
+  Rank& first_rank() const { return *first_card().ranks.front(); }
   bool is_shared() const { return num_ranks_ > 1; }
   bool is_first(const Card& card) const { return &card == &first_card(); }
+  // Says whether samples are drawn here: by the first rank of all.
+  bool draws(const Card& card) const { return is_first(card) && first_rank().share().rank == 0; }
+  void connect_ranks(const BackendOptions& options);
   void try_links();
+  // NCCL does not end by itself when a rank is lost. Throws what the links, or NCCL, say of that, or that it has taken too long.
+  void wait_for(const OwnedEvent& event);
+  void give_up_nccl();
 
   StepShape upload(Card& card, const Batch& batch) const {
     StepShape shape;
@@ -90,11 +101,17 @@ class CudaBackend final : public Backend {
       for (const auto& rank : card.ranks) rank->keep_drafts(shape, card.stream);
     if (drafter_ && is_first(card)) drafter_->draft(card.stream, shape, first_rank().work());
   }
-  // A graph ends before the sampling where that waits for masks.
+  // A graph ends before the sampling where that waits for masks, or where ranks are processes: those that record what NCCL does must all do so
+  // in the same step, and the others know nothing of how tokens are chosen.
+  bool ends_before_sampling(const StepShape& shape) const { return shape.have_masks || connection_.links; }
+  StepShape shape_of_graph(StepShape shape) const {
+    if (connection_.links) shape.are_greedy = shape.have_masks = false;
+    return shape;
+  }
   void enqueue_recorded(Card& card, const StepShape& shape) {
     enqueue_layers(card, shape);
     enqueue_unembed(card, shape, 0, shape.num_outputs);
-    if (shape.have_masks) return;
+    if (ends_before_sampling(shape)) return;
     enqueue_sample(card, shape, 0, shape.num_outputs);
     enqueue_drafts(card, shape);
   }
@@ -113,6 +130,7 @@ class CudaBackend final : public Backend {
 
   Config config_;
   int num_ranks_;
+  Connection connection_;
   CardThreads threads_;
   std::vector<std::unique_ptr<Card>> cards_;
   FailureFlag failure_;
@@ -123,20 +141,24 @@ class CudaBackend final : public Backend {
 };
 
 // The kernels of a plan, and how so many ranks add up what they have.
-std::vector<KernelChoice> choices_of(const Plan& plan, int num_ranks) {
+std::vector<KernelChoice> choices_of(const Plan& plan, int num_ranks, const Connection& connection) {
   std::vector<KernelChoice> rows = choices(plan);
   if (num_ranks == 1) return rows;
   for (const Operation operation : {Operation::kProject, Operation::kExpertsDown}) {
     KernelChoice sum =
         *std::find_if(rows.begin(), rows.end(), [&](const auto& row) { return row.operation == operation; });
-    sum.reason = "docs/decisions/0017";
+    sum.reason = connection.nccl ? "docs/decisions/0018" : "docs/decisions/0017";
     sum.check.clear();
     const auto add = [&](std::string_view how, int from_rows, int to_rows) {
-      sum.kernel = fmt::format("sum over {} ranks: {}", num_ranks, how);
+      sum.kernel = fmt::format("sum over {} {}: {}", num_ranks, connection.links ? "nodes" : "ranks", how);
       sum.from_rows = from_rows;
       sum.to_rows = to_rows;
       rows.push_back(sum);
     };
+    if (connection.nccl) {
+      add(fmt::format("moved by NCCL {}, added by rank", connection.nccl->version()), 1, kAnyRows);
+      continue;
+    }
     const int most_words = tagged_rows(num_ranks);
     add("words with tags, to all", 1, kOwnNorms);
     add("words with tags, to all, and the next norm", kOwnNorms + 1, most_words);
@@ -145,7 +167,9 @@ std::vector<KernelChoice> choices_of(const Plan& plan, int num_ranks) {
   return rows;
 }
 
-std::vector<KernelChoice> CudaBackend::kernels() const { return choices_of(first_rank().plan(), num_ranks_); }
+std::vector<KernelChoice> CudaBackend::kernels() const {
+  return choices_of(first_rank().plan(), num_ranks_, connection_);
+}
 
 // The GPUs that the ranks run on, each once.
 std::vector<int> cards_of(const std::vector<RankPlan>& plans) {
@@ -156,16 +180,19 @@ std::vector<int> cards_of(const std::vector<RankPlan>& plans) {
 }
 
 CudaBackend::CudaBackend(const Weights& weights, const BackendOptions& options, const CudaOptions& own,
-                         std::vector<RankPlan> plans)
+                         std::vector<RankPlan> plans, Connection connection)
     : config_(weights.config),
-      num_ranks_(static_cast<int>(plans.size())),
+      num_ranks_(own.num_ranks()),
+      connection_(std::move(connection)),
       threads_(cards_of(plans)),
       cards_(cards_of(plans).size()),
       pinned_logits_(static_cast<size_t>(kOutputRows) * static_cast<size_t>(config_.vocab) * sizeof(float)) {
   const std::vector<int> devices = cards_of(plans);
-  if (is_shared()) connect(devices);
+  if (is_shared() && !connection_.nccl) connect(devices);
+  // What NCCL does for several GPUs of one process may deadlock in graphs, by its documentation.
+  const bool may_record = !connection_.nccl || connection_.links;
   threads_.run([&](size_t n) {
-    cards_[n] = std::make_unique<Card>(own.has_graphs);
+    cards_[n] = std::make_unique<Card>(own.has_graphs && may_record);
     Card& card = *cards_[n];
     for (RankPlan& plan : plans)
       if (plan.device == devices[n])
@@ -177,11 +204,24 @@ CudaBackend::CudaBackend(const Weights& weights, const BackendOptions& options, 
     card.stream.wait();
   });
   if (!is_shared()) return;
-  std::vector<Rank*> ranks(plans.size());
+  connect_ranks(options);
+  try_links();
+}
+
+void CudaBackend::connect_ranks(const BackendOptions& options) {
+  if (connection_.nccl) {
+    const GroupId group = connection_.links ? connection_.links->group() : connection_.nccl->new_group();
+    return threads_.run(
+        [&](size_t n) { cards_[n]->ranks.front()->join(connection_.nccl, group, connection_.shares); });
+  }
+  threads_.run([&](size_t n) {
+    for (const auto& rank : cards_[n]->ranks) rank->make_inbox(cards_[n]->stream);
+    cards_[n]->stream.wait();
+  });
+  std::vector<Rank*> ranks(static_cast<size_t>(num_ranks_));
   for (const auto& card : cards_)
     for (const auto& rank : card->ranks) ranks[static_cast<size_t>(rank->share().rank)] = rank.get();
   for (Rank* rank : ranks) rank->link(ranks, StepNumbers(config_, options.max_batch_tokens), failure_.data());
-  try_links();
 }
 
 // A driver may say that GPUs can write to each other where the machine then drops what they write.
@@ -193,9 +233,17 @@ void CudaBackend::try_links() {
   threads_.run([&](size_t n) {
     Card& card = *cards_[n];
     card.take_turns([&](Rank& rank, Turn turn) { rank.run_trial(turn, card.stream); });
-    for (const auto& rank : card.ranks)
-      if (!rank->trial_was_right(card.stream)) are_right = false;
+    check(cudaEventRecord(card.end[0], card.stream), "trying the links");
   });
+  for (const auto& card : cards_) wait_for(card->end[0]);
+  threads_.run([&](size_t n) {
+    for (const auto& rank : cards_[n]->ranks)
+      if (!rank->trial_was_right(cards_[n]->stream)) are_right = false;
+  });
+  if (connection_.nccl && !are_right)
+    throw InputError("{} {}: NCCL {} brings other numbers than were sent",
+                     connection_.links ? "--nodes" : "--tensor-parallel-size", num_ranks_,
+                     connection_.nccl->version());
   if (failure_.take() || !are_right)
     throw InputError(
         "--tensor-parallel-size {}: the driver says that the GPUs can write into each other's memory, but "
@@ -222,16 +270,16 @@ void CudaBackend::enqueue_layers(Card& card, const StepShape& shape) {
 void CudaBackend::enqueue_unembed(Card& card, const StepShape& shape, int first, int count) {
   for (const auto& rank : card.ranks) rank->unembed(shape, first, count, card.stream);
   if (is_shared())
-    card.take_turns([&](Rank& rank, Turn turn) { rank.meet_with_logits(first, turn, card.stream); });
+    card.take_turns([&](Rank& rank, Turn turn) { rank.meet_with_logits(first, count, turn, card.stream); });
 }
 
-// The others write the next logits when all have met again.
+// The others write the next logits when all have met again. Those of other processes get tokens with the next step.
 void CudaBackend::enqueue_sample(Card& card, const StepShape& shape, int first, int count, bool logits) {
-  if (is_first(card)) {
+  if (draws(card)) {
     first_rank().sample(shape, first, count, card.stream);
     if (logits) copy_logits(count);
   }
-  if (is_shared())
+  if (is_shared() && !connection_.links)
     card.take_turns([&](Rank& rank, Turn turn) { rank.meet_with_tokens(first, count, turn, card.stream); });
 }
 
@@ -257,13 +305,14 @@ void CudaBackend::launch(const Batch& batch) {
   Launched& step = launched_[num_launched_ % launched_.size()];
   step.logits.clear();
   step.num_outputs = 0;  // without those of spare rows
-  for (const Run& run : batch.runs) step.num_outputs += static_cast<int>(run.outputs.size());
+  for (const Run& run : batch.runs)
+    if (draws(first_card())) step.num_outputs += static_cast<int>(run.outputs.size());
   std::vector<StepShape> shapes(cards_.size());
   threads_.run([&](size_t n) {
     Card& card = *cards_[n];
     shapes[n] = upload(card, batch);
     if (shapes[n].is_recorded())
-      card.graphs.prepare(shapes[n], card.stream, [&] { enqueue_recorded(card, shapes[n]); });
+      card.graphs.prepare(shape_of_graph(shapes[n]), card.stream, [&] { enqueue_recorded(card, shapes[n]); });
   });
   threads_.run([&](size_t n) { launch_on(*cards_[n], shapes[n], batch.want_logits, step); });
   step.step = first_rank().input().step();
@@ -277,11 +326,11 @@ void CudaBackend::launch(const Batch& batch) {
 
 // Logits are for tests and tools: who wants them waits for the step here.
 void CudaBackend::launch_on(Card& card, const StepShape& shape, bool want_logits, Launched& step) {
-  const bool takes_logits = want_logits && is_first(card);
+  const bool takes_logits = want_logits && draws(card);
   if (shape.is_recorded()) {
-    card.graphs.launch(shape, card.stream, [&] { enqueue_recorded(card, shape); });
-    if (shape.have_masks) {
-      if (is_first(card)) first_rank().input().upload_masks(card.stream);
+    card.graphs.launch(shape_of_graph(shape), card.stream, [&] { enqueue_recorded(card, shape); });
+    if (ends_before_sampling(shape)) {
+      if (draws(card)) first_rank().input().upload_masks(card.stream);
       enqueue_sample(card, shape, 0, shape.num_outputs);
       enqueue_drafts(card, shape);
     }
@@ -292,7 +341,7 @@ void CudaBackend::launch_on(Card& card, const StepShape& shape, bool want_logits
   } else if (shape.num_tokens > 0) {
     card.graphs.count_step_without();
     enqueue_layers(card, shape);
-    if (is_first(card)) first_rank().input().upload_masks(card.stream);
+    if (draws(card)) first_rank().input().upload_masks(card.stream);
     for (int first = 0; first < shape.num_outputs; first += kOutputRows) {
       const int count = std::min(kOutputRows, shape.num_outputs - first);
       enqueue_unembed(card, shape, first, count);
@@ -308,7 +357,7 @@ StepResult CudaBackend::wait() {
   NIBBLE_CHECK(num_waited_for_ < num_launched_, "no step was launched");
   const size_t turn = num_waited_for_++ % launched_.size();
   Launched& step = launched_[turn];
-  for (const auto& card : cards_) check(cudaEventSynchronize(card->end[turn]), "running a step");
+  for (const auto& card : cards_) wait_for(card->end[turn]);
   if (failure_.take())
     throw InputError(
         "a GPU waited for another one for too long: the step was given up, and its tokens are lost");
@@ -331,6 +380,33 @@ StepResult CudaBackend::wait() {
   }
   if (!drafter_) result.device_times = times;
   return result;
+}
+
+void CudaBackend::wait_for(const OwnedEvent& event) {
+  if (!connection_.nccl) return check(cudaEventSynchronize(event), "running a step");
+  const Stopwatch waiting;
+  for (unsigned polls = 1;; ++polls) {
+    const cudaError_t error = cudaEventQuery(event);
+    if (error != cudaErrorNotReady) return check(error, "running a step");
+    constexpr unsigned kPolls{256};
+    if (polls % kPolls != 0) continue;
+    std::this_thread::yield();
+    if (connection_.links) connection_.links->check_alive();
+    try {
+      for (const auto& card : cards_) card->ranks.front()->nccl()->check();
+      if (waiting.seconds() > kPatienceSeconds)
+        throw InputError("a GPU waited for another one for {} s: the step was given up", kPatienceSeconds);
+    } catch (const InputError&) {
+      if (!connection_.links) give_up_nccl();
+      throw;
+    }
+  }
+}
+
+// A group of NCCL that has failed is of no more use, nor is this backend: launch() says so. What GPUs still do in it ends here. A node is left to
+// whoever ends its process: to abort, NCCL waits until no graph has its work any more.
+void CudaBackend::give_up_nccl() {
+  threads_.run([&](size_t n) { cards_[n]->ranks.front()->nccl()->abort(); });
 }
 
 // The launches of the first GPU are recorded; the others run the same step.
@@ -406,11 +482,14 @@ std::unique_ptr<Backend> make(std::shared_ptr<const Weights> weights, const Back
         "--tensor-parallel-size {}: a draft head runs on one GPU only, and not beside a model on several",
         own.num_ranks());
   if (own.num_ranks() > kMaxRanks)
-    throw InputError("--tensor-parallel-size {}: up to {} GPUs share a model", own.num_ranks(), kMaxRanks);
+    throw InputError("{} {}: up to {} GPUs share a model", own.flag(), own.num_ranks(), kMaxRanks);
   const std::vector<int> devices = devices_of(own);
+  Connection connection = connection_of(config, options, own, weights->source, devices);
+  const std::vector<Share> shares = shares_here(config, own, weights->source);
   std::vector<RankPlan> plans;
-  for (const Share& share : shares_of(config, own.parts, weights->source)) {
-    const int device = devices[static_cast<size_t>(share.rank)];
+  for (size_t n = 0; n < shares.size(); ++n) {
+    const Share& share = shares[n];
+    const int device = devices[n];
     use_device(device);
     plans.push_back({share, device, plan_of_device(*weights, share, options, own)});
     const Target& target = plans.back().plan.target();
@@ -435,7 +514,7 @@ std::unique_ptr<Backend> make(std::shared_ptr<const Weights> weights, const Back
         !reason.empty())
       throw InputError("{}", reason);
   }
-  return std::make_unique<CudaBackend>(*weights, options, own, std::move(plans));
+  return std::make_unique<CudaBackend>(*weights, options, own, std::move(plans), std::move(connection));
 }
 
 RemoteKernels kernels_on(std::string_view gpu, const Config& config, const BackendOptions& options,
@@ -444,10 +523,12 @@ RemoteKernels kernels_on(std::string_view gpu, const Config& config, const Backe
   check_shapes(config, source);
   const Plan plan(config, options, target_of(caps, own), source, own.prompt_activations);
   check_draft_head(options, plan.target());
-  std::vector<std::string> refusals{why_not_ranks(caps, own.num_ranks()), why_not_budget(plan, config, caps),
+  std::vector<std::string> refusals{own.asks_for_nccl() ? "" : why_not_ranks(caps, own.num_ranks()),
+                                    why_not_budget(plan, config, caps),
                                     why_not_memory(config, source, options, own, caps.total_bytes)};
   std::erase(refusals, "");
-  return {describe(caps), fmt::format("{}", fmt::join(refusals, "; ")), choices_of(plan, own.num_ranks())};
+  return {describe(caps), fmt::format("{}", fmt::join(refusals, "; ")),
+          choices_of(plan, own.num_ranks(), {})};
 }
 
 }  // namespace nibble::cuda

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "backend/cuda/block_format.h"
@@ -21,7 +22,15 @@ struct CudaOptions {
   std::vector<int> gpus{};
   std::vector<int> parts{1};
 
+  // Each part is a process's of its own, and this is the number of this one's, which has one GPU. Not set: all are of this process.
+  std::optional<int> node_rank{};
+  // NCCL connects nodes, GPUs that cannot write into each other's memory, and others where its library is named here. `interface`: Nccl::load().
+  std::string nccl{}, interface {};
+
   int num_ranks() const { return static_cast<int>(parts.size()); }
+  bool asks_for_nccl() const { return node_rank || !nccl.empty(); }
+  // The one by which the parts came, for messages.
+  const char* flag() const { return node_rank ? "--nodes" : "--tensor-parallel-size"; }
 };
 
 }  // namespace nibble::cuda

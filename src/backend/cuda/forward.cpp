@@ -31,7 +31,7 @@ float* sum_behind_attention(const Plan& plan, const Workspace& work, int num_tok
 // Says whether the sum over ranks behind a half leaves the norm that comes next, which no launch of its own then computes. Block-scaled
 // formats of it are made from the whole x.
 bool sums_leave_norms(const Model& model, const Plan& plan, const Workspace& work, int num_tokens) {
-  return model.is_shared && plan.has_norms(num_tokens) && !work.normed_blocks.codes;
+  return model.has_own_sums && plan.has_norms(num_tokens) && !work.normed_blocks.codes;
 }
 
 // The residual stream behind attention, in the one or two parts that project() leaves; in one, where ranks have added up theirs.

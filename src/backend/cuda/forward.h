@@ -17,7 +17,9 @@ struct Model {
   const KvStorage& kv;
   bool
       is_shared;  // with other ranks: behind each half of a layer, and behind the logits, something is to be done (ranks/sum.h)
-  float* logits;  // [kOutputRows, V], where samples are drawn: in the memory of the first rank
+  bool
+      has_own_sums;  // with other ranks that write into each other's memory: their sums can leave norms, those that NCCL moves do not
+  float* logits;     // [kOutputRows, V], where samples are drawn: in the memory of the first rank
 };
 
 // Launches what reads the residual stream behind a layer; the next layer may change it.

@@ -2,6 +2,7 @@
 
 #include "backend/cuda/chip/device.h"
 #include "backend/cuda/chip/pace.h"
+#include "backend/cuda/ranks/add_parts.h"
 #include "backend/cuda/ranks/sum.h"
 
 namespace nibble::cuda {
@@ -28,6 +29,7 @@ void prepare_kernels() {
   }
   prepare_sample();
   prepare_sums();
+  prepare_add_parts();
 }
 
 }  // namespace nibble::cuda

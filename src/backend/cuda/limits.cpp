@@ -8,6 +8,7 @@
 #include "backend/cuda/device_weights.h"
 #include "backend/cuda/draft/head_drafter.h"
 #include "backend/cuda/ranks/inbox.h"
+#include "backend/cuda/ranks/nccl_rank.h"
 #include "backend/cuda/uploader.h"
 #include "backend/cuda/workspace.h"
 #include "core/error.h"
@@ -77,7 +78,13 @@ void check_shapes(const Config& c, std::string_view source) {
 
 std::string why_not_ranks(const DeviceCaps& caps, int num_ranks) {
   if (num_ranks == 1 || caps.family != Family::kSm121) return {};
-  return fmt::format("a machine has one {}, and GPUs of several machines do not share a model", caps.name);
+  return fmt::format("a machine has one {}; several machines share a model by --nodes", caps.name);
+}
+
+std::vector<Share> shares_here(const Config& config, const CudaOptions& own, std::string_view source) {
+  const std::vector<Share> all = shares_of(config, own.parts, source, own.flag());
+  if (!own.node_rank) return all;
+  return {all[static_cast<size_t>(*own.node_rank)]};
 }
 
 void check_draft_head(const BackendOptions& options, const Target& target) {
@@ -106,8 +113,10 @@ MemoryPlan plan_of_share(const Config& whole, const Share& share, const BackendO
   const Config config = config_of(whole, share);
   return {.weight_bytes = device_weight_bytes(whole, share, options.dense),
           .kv_bytes = kv_bytes(config, options),
-          .workspace_bytes = workspace_bytes(config, options, own) +
-                             inbox_bytes(config, share.num_ranks, options.max_batch_tokens)};
+          .workspace_bytes =
+              workspace_bytes(config, options, own) +
+              (own.asks_for_nccl() ? nccl_rank_bytes(config.hidden, share.num_ranks, options.max_batch_tokens)
+                                   : inbox_bytes(config, share.num_ranks, options.max_batch_tokens))};
 }
 
 }  // namespace
@@ -115,9 +124,10 @@ MemoryPlan plan_of_share(const Config& whole, const Share& share, const BackendO
 std::vector<GpuPlan> memory_plans(const Config& config, const BackendOptions& options,
                                   const CudaOptions& own) {
   std::vector<GpuPlan> gpus;
-  for (const Share& share : shares_of(config, own.parts, "the model")) {
-    const MemoryPlan of_share = plan_of_share(config, share, options, own);
-    const int device = own.gpus.empty() ? share.rank : own.gpus[static_cast<size_t>(share.rank)];
+  const std::vector<Share> shares = shares_here(config, own, "the model");
+  for (size_t n = 0; n < shares.size(); ++n) {
+    const MemoryPlan of_share = plan_of_share(config, shares[n], options, own);
+    const int device = own.gpus.empty() ? static_cast<int>(n) : own.gpus[n];
     auto gpu =
         std::find_if(gpus.begin(), gpus.end(), [&](const GpuPlan& row) { return row.device == device; });
     if (gpu == gpus.end()) gpu = gpus.insert(gpu, {device, {}});

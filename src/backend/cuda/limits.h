@@ -9,14 +9,18 @@
 
 #include "backend/backend.h"
 #include "backend/cuda/plan.h"
+#include "model/shares/share.h"
 
 namespace nibble::cuda {
 
 // Throws InputError. `source` names the model.
 void check_shapes(const Config& config, std::string_view source);
 
-// Why so many GPUs of a kind cannot share a model; empty where they can.
+// Why so many GPUs of a kind cannot share a model on one machine; empty where they can.
 std::string why_not_ranks(const DeviceCaps& caps, int num_ranks);
+
+// The shares of the ranks of this process: of all, or, with CudaOptions::node_rank, of one. Throws as shares_of() does.
+std::vector<Share> shares_here(const Config& config, const CudaOptions& own, std::string_view source);
 
 // Throws InputError where options.draft_head, if there is one, does not run on the target.
 void check_draft_head(const BackendOptions& options, const Target& target);

@@ -27,7 +27,6 @@ Rank::Rank(const Weights& weights, const Share& share, const BackendOptions& opt
       weights_(upload(weights, share, options.dense, options.num_threads)),
       kv_(config_, options, stream),
       work_(config_, options, own, stream),
-      inbox_(config_, share.num_ranks, options.max_batch_tokens, stream),
       input_(config_, options, *work_),
       max_batch_tokens_(options.max_batch_tokens),
       logits_(work_->logits) {}
@@ -43,7 +42,7 @@ void Rank::link(const std::vector<Rank*>& all, const StepNumbers& numbers, uint3
   links_.failure = failure;
   links_.patience_ns = kPatienceNs;
   for (size_t r = 0; r < all.size(); ++r) {
-    links_.inboxes[r] = all[r]->inbox();
+    links_.inboxes[r] = **all[r]->inbox_;
     links_.outputs[r] = {all[r]->work_->x, all[r]->work_->normed};
     results_of_all_.push_back(reinterpret_cast<uint32_t*>(all[r]->work_->results));
   }
@@ -52,14 +51,20 @@ void Rank::link(const std::vector<Rank*>& all, const StepNumbers& numbers, uint3
 
 void Rank::sum(const StepShape& shape, int half, int n, Turn turn, Stream stream) const {
   const HalfOutput output = output_of_half(model(), plan_, *work_, shape.num_tokens, half);
-  const int first_row = n * kSumRows;
+  const int first_row = n * kSumRows, num_rows = std::min(kSumRows, shape.num_tokens - first_row);
+  if (nccl_) {
+    const auto first = static_cast<size_t>(first_row), at = first * static_cast<size_t>(config_.hidden);
+    return nccl_->sum(on(stream), output.operation,
+                      {output.parts + first * output.row_stride, output.num_parts, output.part_stride,
+                       output.row_stride, output.x + at, output.out + at, num_rows, config_.hidden});
+  }
   sum_over_ranks(on(stream),
                  {links_,
                   output.operation,
                   numbers_->of_sum(half, n),
                   slot_of_sum(half, n, num_sums(shape)),
                   first_row,
-                  std::min(kSumRows, shape.num_tokens - first_row),
+                  num_rows,
                   output.parts,
                   output.num_parts,
                   output.part_stride,
@@ -70,12 +75,16 @@ void Rank::sum(const StepShape& shape, int half, int n, Turn turn, Stream stream
                  turn);
 }
 
-void Rank::meet_with_logits(int first_output, Turn turn, Stream stream) const {
+void Rank::meet_with_logits(int first_output, int count, Turn turn, Stream stream) const {
+  if (nccl_) return nccl_->gather_logits(logits_, count, config_.vocab, stream);
   MeetArgs args{links_, numbers_->of_logits(first_output)};
   meet(on(stream), args, turn);
 }
 
 void Rank::meet_with_tokens(int first_output, int count, Turn turn, Stream stream) const {
+  if (nccl_)
+    return nccl_->broadcast(work_->results + first_output, static_cast<size_t>(count) * sizeof(SampleResult),
+                            stream);
   MeetArgs args{links_, numbers_->of_tokens(first_output)};
   if (share_.rank == 0) {
     const size_t first = static_cast<size_t>(first_output) * kResultWords;
@@ -120,6 +129,18 @@ SumArgs Rank::trial_sum(float* x, int num_rows) const {
 
 // A sum that is dealt out, where a step has as many rows, and words. The step is number 0, which no batch has.
 void Rank::run_trial(Turn turn, Stream stream) const {
+  if (nccl_) {
+    const auto sum = [&](float* x, int num_rows) {
+      nccl_->sum(
+          on(stream), Operation::kProject,
+          {work_->project_parts, 1, 0, static_cast<size_t>(config_.hidden), x, x, num_rows, config_.hidden});
+    };
+    sum(work_->x, trial_rows());
+    sum(work_->experts_out, 1);
+    // What these send means nothing yet: ranks that send to one another for the first time connect then, and not while a graph is recorded.
+    nccl_->gather_logits(logits_, 1, config_.vocab, stream);
+    return nccl_->broadcast(work_->results, sizeof(SampleResult), stream);
+  }
   sum_over_ranks(on(stream), trial_sum(work_->x, trial_rows()), turn);
   SumArgs one_row = trial_sum(work_->experts_out, 1);
   one_row.slot = 1;

@@ -8,6 +8,7 @@
 #include "backend/cuda/draft/head_drafter.h"
 #include "backend/cuda/forward.h"
 #include "backend/cuda/ranks/inbox.h"
+#include "backend/cuda/ranks/nccl_rank.h"
 #include "backend/cuda/step_graph.h"
 #include "model/shares/share.h"
 
@@ -23,10 +24,15 @@ class Rank {
   const Plan& plan() const { return plan_; }
   const DeviceWeights& weights() const { return weights_; }
   const Workspace& work() const { return *work_; }
-  const Inbox& inbox() const { return *inbox_; }
   InputUpload& input() { return input_; }
-  // Called once when all ranks are there, in their order.
+  // Ranks that write into each other's memory: each makes an inbox, on its device, and is linked once all have one; they are in their order.
+  void make_inbox(Stream stream) { inbox_.emplace(config_, share_.num_ranks, max_batch_tokens_, stream); }
   void link(const std::vector<Rank*>& all, const StepNumbers& numbers, uint32_t* failure);
+  // Ranks that NCCL connects. Returns when all are there.
+  void join(std::shared_ptr<const Nccl> nccl, const GroupId& group, const std::vector<Share>& shares) {
+    nccl_.emplace(std::move(nccl), group, shares, share_.rank, config_.hidden, max_batch_tokens_);
+  }
+  NcclRank* nccl() { return nccl_ ? &*nccl_ : nullptr; }
 
   void embed(const StepShape& shape, Stream stream) const {
     run_embed(model(), plan_, *work_, shape, stream);
@@ -41,7 +47,7 @@ class Rank {
   void unembed(const StepShape& shape, int first, int count, Stream stream) const {
     run_unembed(model(), plan_, *work_, shape, first, count, stream);
   }
-  void meet_with_logits(int first_output, Turn turn, Stream stream) const;
+  void meet_with_logits(int first_output, int count, Turn turn, Stream stream) const;
   void sample(const StepShape& shape, int first, int count, Stream stream) const {
     run_sample(model(), plan_, *work_, shape, first, count, stream);
   }
@@ -56,7 +62,10 @@ class Rank {
   bool trial_was_right(Stream stream) const;  // waits for it
 
  private:
-  Model model() const { return {config_, weights_, kv_, share_.num_ranks > 1, logits_}; }
+  Model model() const {
+    const bool is_shared = share_.num_ranks > 1;
+    return {config_, weights_, kv_, is_shared, is_shared && !nccl_, logits_};
+  }
   LaunchContext on(Stream stream) const { return {stream, plan_.target()}; }
   int trial_rows() const;
   SumArgs trial_sum(float* x, int num_rows) const;
@@ -67,7 +76,8 @@ class Rank {
   DeviceWeights weights_;
   KvStorage kv_;
   OwnedWorkspace work_;
-  OwnedInbox inbox_;
+  std::optional<OwnedInbox> inbox_;
+  std::optional<NcclRank> nccl_;
   InputUpload input_;
   int max_batch_tokens_;
   float* logits_;

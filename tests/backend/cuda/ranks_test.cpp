@@ -6,6 +6,7 @@
 #include <atomic>
 #include <chrono>
 #include <cmath>
+#include <cstdlib>
 #include <cstring>
 #include <thread>
 
@@ -162,6 +163,20 @@ TEST_P(CudaGpus, GiveTheBitsThatRanksOnOneGpuHave) {
   const std::vector<float> on_one = logits_of(weights, shared_among(one_gpu(GetParam())));
   for (int time = 0; time < 5; ++time)
     EXPECT_EQ(logits_of(weights, shared_among(a_gpu_each(GetParam()))), on_one);
+}
+
+// NCCL adds up in the order of ranks too. NIBBLE_TEST_NCCL names its library; it takes a GPU for each rank.
+TEST_P(CudaGpus, HaveTheSameBitsWhereNcclConnectsThem) {
+  const char* const library = std::getenv("NIBBLE_TEST_NCCL");
+  if (!library) GTEST_SKIP() << "NIBBLE_TEST_NCCL names no library";
+  const auto weights = std::make_shared<const Weights>(make_synthetic(eight_heads(), "eight heads"));
+  CudaOptions own = shared_among(a_gpu_each(GetParam()));
+  const std::vector<float> written = logits_of(weights, own);
+  own.nccl = library;
+  for (int time = 0; time < 3; ++time) EXPECT_EQ(logits_of(weights, own), written);
+  own.gpus = one_gpu(GetParam());
+  EXPECT_NE(error_of([&] { make(weights, options_with(80), own); }).find("NCCL takes each GPU once"),
+            std::string::npos);
 }
 
 // Weights that the device makes have shares as those that come from the host.

@@ -19,6 +19,7 @@ std::vector<int> devices_of(const CudaOptions& own) {
     return count == 1 ? std::string("this machine has one GPU, number 0")
                       : fmt::format("this machine has {} GPUs, numbers 0 to {}", count, count - 1);
   };
+  if (own.node_rank && own.gpus.empty()) return {0};
   if (own.gpus.empty()) {
     std::vector<int> first;
     for (int device = 0; device < own.num_ranks(); ++device) first.push_back(device);
@@ -31,17 +32,22 @@ std::vector<int> devices_of(const CudaOptions& own) {
   return own.gpus;
 }
 
-void connect(std::span<const int> devices) {
+std::string why_not_connected(std::span<const int> devices) {
   for (const int from : devices)
     for (const int to : devices) {
       if (from == to) continue;
       int can_access = 0;
       check(cudaDeviceCanAccessPeer(&can_access, from, to), "asking what it can write to");
       if (!can_access)
-        throw InputError(
-            "--tensor-parallel-size {}: GPU {} cannot write into the memory of GPU {} (no peer access), and "
-            "without that nibble cannot run a model on both",
-            devices.size(), from, to);
+        return fmt::format("GPU {} cannot write into the memory of GPU {} (no peer access)", from, to);
+    }
+  return {};
+}
+
+void connect(std::span<const int> devices) {
+  for (const int from : devices)
+    for (const int to : devices) {
+      if (from == to) continue;
       use_device(from);
       const cudaError_t error = cudaDeviceEnablePeerAccess(to, 0);
       if (error == cudaErrorPeerAccessAlreadyEnabled)

@@ -19,7 +19,9 @@ void use_device(int device);  // what this thread asks of a GPU from now on is a
 // The GPU of each rank, by the options: those that are named, else the first ones. Throws InputError where the machine has fewer.
 std::vector<int> devices_of(const CudaOptions& own);
 
-// Lets each of the GPUs write into the memory of the others. Throws InputError where one cannot.
+// Says in a line why some of the GPUs cannot write into the memory of others; empty where all can.
+std::string why_not_connected(std::span<const int> devices);
+// Lets each of the GPUs write into the memory of the others.
 void connect(std::span<const int> devices);
 
 // One thread for each of several GPUs, of which the first is the caller's.

@@ -1,0 +1,87 @@
+#include "backend/cuda/ranks/nccl.h"
+
+#include <dlfcn.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+
+#include "core/error.h"
+
+namespace nibble::cuda {
+namespace {
+
+constexpr int kSuccess{0}, kInProgress{7};
+// The first version that has NCCL_RUNTIME_CONNECT. From 2.9 on the code of a version is 10,000 major + 100 minor + patch.
+constexpr int kOldest{2'22'00};
+
+std::string text_of_version(int code) {
+  return fmt::format("{}.{}.{}", code / 10'000, code / 100 % 100, code % 100);
+}
+
+// NCCL reads these when it makes its first id or group. Whatever the user has set stays, but for NVLink multicast: where its resources are missing it
+// fails in place of doing without.
+void set_environment(const std::string& interface) {
+  setenv("NCCL_NVLS_ENABLE", "0", 1);
+  setenv("NCCL_RUNTIME_CONNECT", "0",
+         0);  // all connect when a group begins, and not while a graph is recorded
+  if (!interface.empty()) setenv("NCCL_SOCKET_IFNAME", ("=" + interface).c_str(), 0);
+}
+
+}  // namespace
+
+std::shared_ptr<const Nccl> Nccl::load(const std::string& library, const std::string& interface) {
+  const std::string name = library.empty() ? "libnccl.so.2" : library;
+  set_environment(interface);
+  // Never closed: it has threads that run until the process ends.
+  void* const handle = dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (!handle)
+    throw InputError("NCCL: {}; {}", dlerror(),
+                     library.empty() ? "--nccl names the file of a libnccl.so.2 that is elsewhere"
+                                     : "--nccl names the file of a libnccl.so.2");
+  const std::shared_ptr<Nccl> nccl(new Nccl);
+  const auto find = [&](auto& function, const char* symbol) {
+    void* const address = dlsym(handle, symbol);
+    if (!address) throw InputError("NCCL: {} lacks {}: it is no NCCL, or an older one", name, symbol);
+    std::memcpy(&function, &address, sizeof address);
+  };
+  find(nccl->get_version, "ncclGetVersion");
+  find(nccl->get_error_string, "ncclGetErrorString");
+  int code = 0;
+  nccl->check(nccl->get_version(&code), "asking for its version");
+  nccl->version_ = text_of_version(code);
+  if (code < kOldest)
+    throw InputError("NCCL: {} is version {}, and nibble needs {} or later", name, nccl->version_,
+                     text_of_version(kOldest));
+  find(nccl->get_last_error, "ncclGetLastError");
+  find(nccl->get_unique_id, "ncclGetUniqueId");
+  find(nccl->comm_init_rank, "ncclCommInitRank");
+  find(nccl->comm_get_async_error, "ncclCommGetAsyncError");
+  find(nccl->comm_abort, "ncclCommAbort");
+  find(nccl->all_gather, "ncclAllGather");
+  find(nccl->broadcast, "ncclBroadcast");
+  find(nccl->send, "ncclSend");
+  find(nccl->receive, "ncclRecv");
+  find(nccl->group_start, "ncclGroupStart");
+  find(nccl->group_end, "ncclGroupEnd");
+  return nccl;
+}
+
+GroupId Nccl::new_group() const {
+  NcclId id;
+  check(get_unique_id(&id), "beginning a group");
+  GroupId group;
+  std::memcpy(group.data(), id.bytes, sizeof id.bytes);
+  return group;
+}
+
+void Nccl::check(int result, const char* what, NcclComm* comm) const {
+  if (result == kSuccess || result == kInProgress) return;
+  std::string detail = get_last_error ? get_last_error(comm) : "";
+  std::replace(detail.begin(), detail.end(), '\n', ' ');
+  throw InputError("NCCL {}: {}: {}{}{}", version_, what, get_error_string(result),
+                   detail.empty() ? "" : ": ", detail);
+}
+
+}  // namespace nibble::cuda

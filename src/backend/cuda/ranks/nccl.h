@@ -1,0 +1,53 @@
+// NCCL, which is loaded when it is needed: neither its header nor its library takes part in the build. What is declared here is of its ABI what
+// nibble calls (NVIDIA/nccl: src/nccl.h.in).
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <memory>
+#include <string>
+
+#include "backend/rank_links.h"
+
+namespace nibble::cuda {
+
+struct NcclComm;  // a rank in a group, which NCCL owns
+struct NcclId {
+  char bytes[sizeof(GroupId)];
+};
+enum class NcclType : int { kUint8 = 1, kFloat32 = 7 };
+
+class Nccl {
+ public:
+  // `library`: its path; empty: libnccl.so.2, where the loader finds it. `interface`: the network interface over which ranks find each other, if
+  // NCCL_SOCKET_IFNAME does not say another; empty: NCCL chooses. Throws InputError where the library is not there, is too old, or lacks a
+  // function.
+  static std::shared_ptr<const Nccl> load(const std::string& library, const std::string& interface = {});
+  Nccl(const Nccl&) = delete;
+  Nccl& operator=(const Nccl&) = delete;
+
+  const std::string& version() const { return version_; }  // "2.28.9"
+  GroupId new_group() const;                               // its first rank listens from now on
+  // Throws InputError that says what was tried. `comm`: of what the details are told, if there are any.
+  void check(int result, const char* what, NcclComm* comm = nullptr) const;
+
+  int (*get_version)(int*){nullptr};
+  const char* (*get_error_string)(int){nullptr};
+  const char* (*get_last_error)(NcclComm*){nullptr};
+  int (*get_unique_id)(NcclId*){nullptr};
+  int (*comm_init_rank)(NcclComm**, int num_ranks, NcclId, int rank){nullptr};
+  int (*comm_get_async_error)(NcclComm*, int*){nullptr};
+  int (*comm_abort)(NcclComm*){nullptr};
+  int (*all_gather)(const void*, void*, size_t count, NcclType, NcclComm*, cudaStream_t){nullptr};
+  int (*broadcast)(const void*, void*, size_t count, NcclType, int root, NcclComm*, cudaStream_t){nullptr};
+  int (*send)(const void*, size_t count, NcclType, int to, NcclComm*, cudaStream_t){nullptr};
+  int (*receive)(void*, size_t count, NcclType, int from, NcclComm*, cudaStream_t){nullptr};
+  int (*group_start)(){nullptr};
+  int (*group_end)(){nullptr};
+
+ private:
+  Nccl() = default;
+  std::string version_;
+};
+
+}  // namespace nibble::cuda
