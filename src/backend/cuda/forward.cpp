@@ -76,8 +76,7 @@ void experts(const Model& model, size_t index, const NormInput& norm, const Plan
   Groups groups{plan.group_size(T), work.group_count,  work.group_expert,   work.group_pairs_count,
                 work.group_pairs,   work.pair_weights, work.group_image_row};
   if (are_matched(T, K, groups.size)) groups.chosen = work.chosen, groups.num_chosen = T * K;
-  const int image_rows = image_rows_of(plan, work, T),
-            image_pairs = plan.has_images_of_pairs(T) ? work.image_pairs : 0;
+  const int image_rows = image_rows_of(plan, work, T), image_pairs = image_rows ? work.image_pairs : 0;
   RoutingMailbox routing;
   if (plan.routes_with_experts(T))
     routing = {work.routing_sums,

@@ -3,7 +3,6 @@
 
 #include "backend/cuda/decode/stream.cuh"
 #include "backend/cuda/kernels.h"
-#include "backend/cuda/layout/image.h"
 #include "backend/cuda/ptx/copy.cuh"
 #include "backend/cuda/ptx/exp2.cuh"
 #include "backend/cuda/warp_reduce.cuh"
@@ -157,41 +156,24 @@ __device__ void copy_rows(const __nv_bfloat16* from, int cols, int num_rows, __n
   __syncthreads();
 }
 
-// Activations [., cols] that lie row by row or, where image_rows is not 0, in an image.
-struct ActivationRows {
-  const __nv_bfloat16* data;
-  int cols;
-  int image_rows{0};
-
-  // Elements 4 i .. 4 i + 3 of a row.
-  __device__ uint2 four(int row, int i) const {
-    if (image_rows == 0) return reinterpret_cast<const uint2*>(data + size_t{1} * row * cols)[i];
-    const auto* cell = reinterpret_cast<const uint8_t*>(data) + cell_of(row, 4 * i / kTileCols, image_rows);
-    const auto pair = [&](int col) {
-      return *reinterpret_cast<const uint32_t*>(cell + place_in_cell(row, col));
-    };
-    return make_uint2(pair(4 * i), pair(4 * i + 2));
-  }
-};
-
-// Prefetches rows of activations into registers, as many as fit into room for `rooms` rows of 4096, and stores them to shared
+// Prefetches rows of a bfloat16 matrix [., cols] into registers, as many as fit into room for `rooms` rows of 4096, and stores them to shared
 // memory later. The rest comes when it is stored, behind weights.
 template <int warps, int rooms>
 class RowPrefetch {
  public:
   template <typename RowAt>
-  __device__ void prefetch(const ActivationRows& from, int count, const RowAt& row_at) {
+  __device__ void prefetch(const __nv_bfloat16* from, int cols, int count, const RowAt& row_at) {
 #pragma unroll
     for (int n = 0; n < kAhead; ++n) {
       const int i = n * kThreads + static_cast<int>(threadIdx.x);
-      if (i < count * padded_cols(from.cols) / 4) prefetched_[n] = four(from, i, row_at);
+      if (i < count * padded_cols(cols) / 4) prefetched_[n] = four(from, cols, i, row_at);
     }
   }
   // to[column] = row row_at(column); synchronizes the CTA at the end.
   template <typename RowAt>
-  __device__ void store(const ActivationRows& from, int count, const RowAt& row_at, __nv_bfloat16* to,
-                        int stride) const {
-    const int num_fours = padded_cols(from.cols) / 4;
+  __device__ void store(const __nv_bfloat16* from, int cols, int count, const RowAt& row_at,
+                        __nv_bfloat16* to, int stride) const {
+    const int num_fours = padded_cols(cols) / 4;
     const auto put = [&](int i, uint2 values) {
       const int column = i < num_fours ? 0 : i / num_fours;
       reinterpret_cast<uint2*>(to + column * stride)[i - column * num_fours] = values;
@@ -202,7 +184,7 @@ class RowPrefetch {
       if (i < count * num_fours) put(i, prefetched_[n]);
     }
     for (int i = kAhead * kThreads + static_cast<int>(threadIdx.x); i < count * num_fours; i += kThreads)
-      put(i, four(from, i, row_at));
+      put(i, four(from, cols, i, row_at));
     __syncthreads();
   }
 
@@ -210,11 +192,11 @@ class RowPrefetch {
   static constexpr int kThreads{32 * warps}, kAhead{rooms * 4096 / 4 / kThreads};
 
   template <typename RowAt>
-  static __device__ uint2 four(const ActivationRows& from, int i, const RowAt& row_at) {
-    const int num_fours = padded_cols(from.cols) / 4, column = i < num_fours ? 0 : i / num_fours;
+  static __device__ uint2 four(const __nv_bfloat16* from, int cols, int i, const RowAt& row_at) {
+    const int num_fours = padded_cols(cols) / 4, column = i < num_fours ? 0 : i / num_fours;
     const int four = i - column * num_fours;
-    if (4 * four >= from.cols) return make_uint2(0, 0);
-    return from.four(row_at(column), four);
+    if (4 * four >= cols) return make_uint2(0, 0);
+    return reinterpret_cast<const uint2*>(from + size_t{1} * row_at(column) * cols)[four];
   }
   uint2 prefetched_[kAhead];
 };

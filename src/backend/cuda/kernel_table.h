@@ -39,16 +39,13 @@ struct Pass {
   int columns{0};           // 0: it has no weights
   bool takes_norm{false};   // of its input, which rms_norm has computed; else the kernel computes it
   bool leaves_parts{true};  // sums that another reads are in two parts (kernels.h)
-  bool takes_image{false};  // takes activations that lie in an image (layout/image.h)
+  bool takes_image{false};  // multiplies activations that lie in an image (layout/image.h)
   bool deals_out{false};    // a CTA that has done its strips takes others (decode/dealt.cuh)
-
-  // Pairs of a token and an expert lie in an image as well. Decoding's kernels have them row by row.
-  constexpr bool has_image_of_pairs() const { return takes_image && columns > kMaxColumns; }
 };
 inline constexpr Pass kNoPass{}, kFewPass{kMaxColumns}, kNormPass{kMaxColumns, true},
     kDealtPass{kMaxColumns, false, true, false, true}, kManyPass{kManyColumns, true, false},
-    kImagePass{kMaxColumns, true, false, true}, kBatchPass{kBatchColumns, true, false, true},
-    kWgmmaPass{kManyColumns, true, false, true}, kWidePass{kMostColumns, true, false, true};
+    kBatchPass{kBatchColumns, true, false, true}, kWgmmaPass{kManyColumns, true, false, true},
+    kWidePass{kMostColumns, true, false, true};
 
 template <typename Args>
 using Launch = void (*)(const LaunchContext&, const Args&);

@@ -208,8 +208,7 @@ struct ExpertsUpArgs {
   // experts_up_blocks() reads and writes these in place of normed and gated; they have the same format.
   BlockRows normed_blocks{};  // [T, H]
   BlockRows gated_blocks{};   // [T K, I]
-  // experts_up() takes `normed` as an image where image_rows is not 0, and leaves `gated` row by row.
-  // experts_up_wgmma() takes an image, gathers the pairs of groups in another, scratch, and leaves `gated` as one.
+  // experts_up_wgmma() takes `normed` as an image, gathers the pairs of groups in another, scratch, and leaves `gated` as one.
   __nv_bfloat16* gathered{nullptr};  // [pairs of groups, H]
   int image_rows{0}, image_pairs{0};
 };

@@ -32,10 +32,6 @@ class Plan {
   bool routes_with_experts(int num_tokens) const;
   // Says whether activations that are multiplied lie in images (layout/image.h).
   bool has_images(int num_tokens) const { return row(Operation::kQkv, num_tokens).pass.takes_image; }
-  // Says whether the pairs of a token and an expert do as well.
-  bool has_images_of_pairs(int num_tokens) const {
-    return row(Operation::kExpertsUp, num_tokens).pass.has_image_of_pairs();
-  }
   int group_size(int num_tokens) const { return row(Operation::kRoute, num_tokens).pass.columns; }
   int max_groups(int num_tokens) const;  // of a step of T tokens, for any routing
 

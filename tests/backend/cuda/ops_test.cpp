@@ -68,7 +68,6 @@ TEST(CudaOpsOnFewMultiprocessors, ExpertsAgreeWithPlainLoopsInEveryBudget) {
       const bool is_of_experts =
           row.operation == Operation::kExpertsUp || row.operation == Operation::kExpertsDown;
       if (!is_of_experts || row.pass.columns != kMaxColumns || row.to_rows == 1) continue;
-      if (row.pass.takes_image && budget != Budget::k227) continue;
       const KernelFinding finding = row.check(row, target, kCaseLimits);
       EXPECT_GT(finding.num_compared, 0u) << name(row);
       EXPECT_TRUE(finding.is_right()) << name(row) << " in " << kilobytes(budget) << " KB: " << finding.worst

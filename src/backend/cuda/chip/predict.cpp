@@ -244,7 +244,7 @@ class StepModel {
 
   LaunchWork experts(int rows, int cols, double activations) const {
     LaunchWork work;
-    if (rows_ <= kFewTokens) {
+    if (!is_many_) {
       work = few(Format::kMxfp4, rows, cols, load_.hit);
     } else if (is_batch_) {
       work.layout = Layout::kMxfp4;

@@ -245,7 +245,6 @@ __global__ void __launch_bounds__(32 * warps, 1)
   const Share share = share_of_groups(weights, table.count());
   const CtaMemory shared = cta_memory<Layout::kMxfp4, warps, kExpertSlots>(cols, pass_columns);
   ExpertStream<warps, GroupMatrices> stream(weights, {weights, table}, share.first, share.last, shared.ring);
-  const ActivationRows normed{args.normed, cols, args.image_rows};
   const auto row_at = [&](const Group& group) {
     return [&](int column) { return group.pair(column) / args.experts_per_token; };
   };
@@ -255,16 +254,16 @@ __global__ void __launch_bounds__(32 * warps, 1)
     const Group group = table.group(piece.group);
     const bool is_first = from == share.first;
     // Activations are requested first: behind weights they would wait for those.
-    if (is_first) rows.prefetch(normed, group.count, row_at(group));
+    if (is_first) rows.prefetch(args.normed, cols, group.count, row_at(group));
     auto epilogue = up_epilogue<warps>(args.up, piece, group, args.gated);
     if (is_first) {
       stream.start_prefetch();
       stream.fill_ring();
     }
-    rows.store(normed, group.count, row_at(group), shared.activations, activation_stride(cols));
+    rows.store(args.normed, cols, group.count, row_at(group), shared.activations, activation_stride(cols));
     if (piece.last < share.last) {
       const Group next = table.group(piece.group + 1);
-      rows.prefetch(normed, next.count, row_at(next));
+      rows.prefetch(args.normed, cols, next.count, row_at(next));
     }
     epilogue.run(stream, cols, shared);
     from = piece.last;
@@ -482,8 +481,9 @@ __global__ void __launch_bounds__(32 * warps, 1)
   };
   const auto row_at = [](const Group& group) { return [&group](int column) { return group.pair(column); }; };
   RowPrefetch<warps, is_single ? 1 : kGroupRooms> rows;
-  const ActivationRows gated{args.gated, cols};
-  const auto ask_for_rows = [&](const Group& group) { rows.prefetch(gated, group.count, row_at(group)); };
+  const auto ask_for_rows = [&](const Group& group) {
+    rows.prefetch(args.gated, cols, group.count, row_at(group));
+  };
   // `ask_for_next` is called when this piece's rows are in their place.
   const auto run = [&](auto& stream, const Piece& piece, const Group& group, bool is_first,
                        const auto& ask_for_next) {
@@ -498,7 +498,7 @@ __global__ void __launch_bounds__(32 * warps, 1)
         weights_of_pairs[threadIdx.x] = __ldcg(args.routing.weights + threadIdx.x);
       stream.fill_ring();
     }
-    rows.store(gated, group.count, row_at(group), shared.activations, activation_stride(cols));
+    rows.store(args.gated, cols, group.count, row_at(group), shared.activations, activation_stride(cols));
     ask_for_next();
     epilogue.run(stream, cols, shared);
   };

@@ -179,7 +179,7 @@ void check_experts_up_case(Comparison& comparison, const Subject& subject, const
   const TestRouting routing(c);
   const int size = subject.row.pass.columns, max_groups = max_num_groups(T, E, K, size);
   const DeviceGroups groups(routing.choices(), E, max_groups, size);
-  const int image_pairs = subject.row.pass.has_image_of_pairs() ? groups.image_pairs() : 0;
+  const int image_pairs = takes_image ? groups.image_pairs() : 0;
   const TestUp test(c, subject.stream(), subject.row.weights, image_pairs);
   if (const auto format = block_format_of(subject.row)) {
     const HostBlocks blocks = quantise_rows(*format, T, H, normed);
@@ -275,7 +275,7 @@ void check_experts_down_case(Comparison& comparison, const Subject& subject, con
   const DeviceGroups groups = has_mailbox ? DeviceGroups(T, K, max_groups, size)
                                           : DeviceGroups(routing.choices(), E, max_groups, size);
   const DeviceRoutingMailbox mailbox(routing.choices());
-  const int image_pairs = subject.row.pass.has_image_of_pairs() ? groups.image_pairs() : 0;
+  const int image_pairs = subject.row.pass.takes_image ? groups.image_pairs() : 0;
   std::vector<uint16_t> image(image_bytes(image_pairs, I) / 2, 0);
   for (int pair = 0; image_pairs && pair < T * K; ++pair)
     for (int i = 0; i < I; ++i)

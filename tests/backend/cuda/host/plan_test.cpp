@@ -98,8 +98,8 @@ TEST(CudaPlan, KernelsOfAStepAgreeOnNormsAndGroups) {
                 plan.routes_with_experts(tokens));
     }
     const int few = most_few_rows(plan.target());
-    EXPECT_EQ(plan.group_size(kFewTokens), 8);
-    EXPECT_EQ(plan.group_size(kFewTokens + 1), few == kMaxColumns ? 16 : 64);
+    EXPECT_EQ(plan.group_size(few), 8);
+    EXPECT_EQ(plan.group_size(few + 1), few == kMaxColumns ? 16 : 64);
     EXPECT_EQ(plan.max_groups(1), 4);  // a group for each chosen expert
   }
 }
@@ -163,8 +163,7 @@ TEST(CudaPlan, MultipliesManyTokensByWgmmaOnHopperWhereItsStagesHaveRoom) {
         for (const int rows : {1, kMaxColumns, kMaxColumns + 1, kFewTokens + 1, kManyTokens, kNarrowTokens,
                                kNarrowTokens + 1, kWideTokens - 1, kWideTokens})
           EXPECT_EQ(plan.find(operation, rows)->pass.takes_image,
-                    caps.family == Family::kSm90 && budget == 227 &&
-                        rows > (operation == Operation::kExpertsDown ? kFewTokens : kMaxColumns))
+                    caps.family == Family::kSm90 && budget == 227 && rows > kMaxColumns)
               << gpu << ", " << budget << " KB: " << nibble::name(operation) << " of " << rows;
     }
 }
