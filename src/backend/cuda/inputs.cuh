@@ -156,9 +156,8 @@ __device__ void copy_rows(const __nv_bfloat16* from, int cols, int num_rows, __n
   __syncthreads();
 }
 
-// Prefetches rows of a bfloat16 matrix [., cols] into registers, as many as fit into room for `rooms` rows of 4096, and stores them to shared
-// memory later. The rest comes when it is stored, behind weights.
-template <int warps, int rooms>
+// Prefetches rows of a bfloat16 matrix [., cols] into registers, and stores them to shared memory later.
+template <int warps>
 class RowPrefetch {
  public:
   template <typename RowAt>
@@ -189,7 +188,7 @@ class RowPrefetch {
   }
 
  private:
-  static constexpr int kThreads{32 * warps}, kAhead{rooms * 4096 / 4 / kThreads};
+  static constexpr int kThreads{32 * warps}, kAhead{4096 / 4 / kThreads};  // enough for one row of 4096
 
   template <typename RowAt>
   static __device__ uint2 four(const __nv_bfloat16* from, int cols, int i, const RowAt& row_at) {

@@ -230,9 +230,6 @@ __device__ auto down_epilogue(const ExpertsDownArgs& args, const Piece& piece, c
                                                                         prepare, take);
 }
 
-// Four rows of gpt-oss: with 16 rows all but one of 4,000 groups have no more pairs by chance.
-constexpr int kGroupRooms{3};
-
 template <int warps>
 __global__ void __launch_bounds__(32 * warps, 1)
     experts_up_kernel(const __grid_constant__ ExpertsUpArgs args, int pass_columns, Timestamps timestamps) {
@@ -248,7 +245,7 @@ __global__ void __launch_bounds__(32 * warps, 1)
   const auto row_at = [&](const Group& group) {
     return [&](int column) { return group.pair(column) / args.experts_per_token; };
   };
-  RowPrefetch<warps, kGroupRooms> rows;
+  RowPrefetch<warps> rows;
   for (int from = share.first; from < share.last;) {
     const Piece piece = piece_from(weights, share, from);
     const Group group = table.group(piece.group);
@@ -480,7 +477,7 @@ __global__ void __launch_bounds__(32 * warps, 1)
     return is_matched ? weights_of_pairs[pair] : __ldcg(args.groups.weight + pair);
   };
   const auto row_at = [](const Group& group) { return [&group](int column) { return group.pair(column); }; };
-  RowPrefetch<warps, is_single ? 1 : kGroupRooms> rows;
+  RowPrefetch<warps> rows;
   const auto ask_for_rows = [&](const Group& group) {
     rows.prefetch(args.gated, cols, group.count, row_at(group));
   };
