@@ -1,6 +1,8 @@
 // The twin of ptx/mma.cuh. Products are added up in float32 one after the other: hardware adds otherwise, and no test may depend on it.
 #pragma once
 
+#include "core/f16.h"
+
 #define NIBBLE_FP8_MMA 0
 
 namespace nibble::cuda {
@@ -9,14 +11,18 @@ inline float bf16_at(uint32_t word, int half) {
   return std::bit_cast<float>(half ? word & 0xFFFF0000u : word << 16);
 }
 inline float f16_at(uint32_t word, int half) {
-  return __half2float(__half(__half_raw{static_cast<unsigned short>(word >> 16 * half)}));
+  return to_float(F16{static_cast<uint16_t>(word >> 16 * half)});
 }
 template <typename At>
 void mma_of(float (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1, const At& at) {
   struct Operands {
-    uint32_t a[4], b[2];
+    float a[4][2], b[2][2];  // a word's two numbers
   };
-  const auto all = emulated::exchange(Operands{{a[0], a[1], a[2], a[3]}, {b0, b1}});
+  const auto all = emulated::exchange(Operands{{{at(a[0], 0), at(a[0], 1)},
+                                                {at(a[1], 0), at(a[1], 1)},
+                                                {at(a[2], 0), at(a[2], 1)},
+                                                {at(a[3], 0), at(a[3], 1)}},
+                                               {{at(b0, 0), at(b0, 1)}, {at(b1, 0), at(b1, 1)}}});
   const int lane = emulated::lane(), g = lane / 4, t = lane % 4;
   for (int pair = 0; pair < 4; ++pair) {  // of the contraction: 2 pair, 2 pair + 1, and 8 more
     const Operands of_rows = all[4 * g + pair];
@@ -24,7 +30,7 @@ void mma_of(float (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1, con
       const Operands of_column = all[4 * (2 * t + c) + pair];
       for (int r = 0; r < 2; ++r)
         for (int k = 0; k < 4; ++k)
-          d[2 * r + c] += at(of_rows.a[r + k / 2 * 2], k % 2) * at(of_column.b[k / 2], k % 2);
+          d[2 * r + c] += of_rows.a[r + k / 2 * 2][k % 2] * of_column.b[k / 2][k % 2];
     }
   }
 }
