@@ -28,8 +28,8 @@ class Rank {
   // Called once when all ranks are there, in their order.
   void link(const std::vector<Rank*>& all, const StepNumbers& numbers, uint32_t* failure);
 
-  void embed(const StepShape& shape, Stream stream) const {
-    run_embed(model(), plan_, *work_, shape, stream);
+  void embed(const StepShape& shape, Stream stream, const MadeDrafts& last_drafts) const {
+    run_embed(model(), plan_, *work_, shape, stream, last_drafts);
   }
   int num_halves() const { return cuda::num_halves(model()); }
   void run_half(const StepShape& shape, int half, Stream stream, const Tap& tap) const {
