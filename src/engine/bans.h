@@ -20,6 +20,11 @@ class BannedSampling {
 
   // True if what is banned depends on the answer's tokens, not only on their number.
   bool needs_output() const { return needs_output_; }
+  // True if the number of the answer's tokens, or they themselves, decide how the next one is sampled.
+  bool depends_on_output() const {
+    return needs_output_ || min_tokens_ > 0 || sample_.repetition_penalty != 1 ||
+           sample_.presence_penalty != 0 || sample_.frequency_penalty != 0;
+  }
   bool has_bans() const { return !runs_.empty() || min_tokens_ > 0; }
   // How the token behind `output` is sampled. Where needs_output() is false the answer may have more tokens than `output`: `index` is
   // how many. Valid until the next call.

@@ -4,7 +4,7 @@
 // Where the backend can (Backend::steps_ahead), the next step is planned and launched before this one's tokens are waited for: stop
 // rules, text and events of this step are worked out while the next one runs. Drafts are made of tokens that are known, and a
 // constraint goes on by them: while there is something to draft, or a sequence with a constraint, a step begins when the one before it
-// has ended.
+// has ended. Only drafts that the backend makes itself (Speculator::has_head_alone) need not be known to be launched.
 #include "engine/engine.h"
 
 #include <algorithm>
@@ -51,6 +51,12 @@ RequestLimits limits_of(const Config& config, const EngineOptions& options) {
                         .prefix_cache = options.prefix_cache}};
 }
 
+SchedulerOptions scheduler_options(const RequestLimits& limits, bool runs_behind_drafts) {
+  SchedulerOptions options = limits.scheduler;
+  options.runs_behind_drafts = runs_behind_drafts;
+  return options;
+}
+
 std::optional<speculative::Speculator> speculator_of(const EngineOptions& options, const Backend& backend) {
   if (options.speculation.drafters.empty()) return std::nullopt;
   speculative::SpeculationOptions speculation = options.speculation;
@@ -74,8 +80,9 @@ struct Engine::Impl {
       : backend(model),
         tokenizer(vocabulary),
         limits(limits_of(model.config(), options)),
-        scheduler(limits.scheduler),
         speculator(speculator_of(options, model)),
+        runs_behind_drafts(model.steps_ahead() > 0 && speculator && speculator->has_head_alone()),
+        scheduler(scheduler_options(limits, runs_behind_drafts)),
         on_step(options.on_step) {
     publish();
     thread = std::thread([this] { run(); });
@@ -98,6 +105,7 @@ struct Engine::Impl {
     std::unordered_map<RequestId, int> output_rows{};  // those of sequences that get a token
     int num_outputs{0};
     int num_to_draft{0};         // tokens that a draft head makes for each sequence with a token
+    bool all_draft{true};        // each sequence with a token asks for these
     bool has_prompt{false};      // some sequence has no token yet, or has no one from this step
     double planning_seconds{0};  // in which the backend had nothing to do
     Stopwatch clock{};           // started with the launch
@@ -109,12 +117,14 @@ struct Engine::Impl {
   // a sequence is sampled, as those of a constraint do. If it did not wait, such a sequence would have a row in every second step alone;
   // while it waits, the backend stands still for what the host does between two steps.
   bool waits_for_tokens() const {
-    return backend.steps_ahead() > 0 &&
-           (scheduler.waits_for_tokens() || (speculator && speculator->is_drafting()));
+    const bool needs_drafts =
+        speculator && speculator->is_drafting() && !(runs_behind_drafts && under_way->all_draft);
+    return backend.steps_ahead() > 0 && (scheduler.waits_for_tokens() || needs_drafts);
   }
   std::optional<Launched> launch();  // nothing where there is nothing to run
   std::unordered_map<RequestId, DraftTree> plan_drafts(const DraftRoom& room);
   void consider_drafts(const Launched& next);
+  void tell_drafts(RequestId request, const Drafts& made, Launched& next);
   speculative::DraftModel::CatchUp make_drafts(const Launched& step);
   void launch_backend(Launched& next);          // throws what the backend throws
   void finish(Launched& step, Launched* next);  // `next`: the one launched after it, if there is one
@@ -138,9 +148,11 @@ struct Engine::Impl {
   EngineState state;
 
   // Used by the engine's thread only.
+  std::optional<speculative::Speculator> speculator;
+  // A step is launched before its drafts are known, and which of those before are right.
+  const bool runs_behind_drafts;
   Scheduler scheduler;
   std::unordered_map<RequestId, Sequence> sequences;
-  std::optional<speculative::Speculator> speculator;
   std::unordered_map<RequestId, std::unique_ptr<speculative::Track>>
       tracks;  // of sequences that have a token
   speculative::DraftCounts drafts;
@@ -191,7 +203,7 @@ bool Engine::Impl::take_orders() {
                                      .try_emplace(order.id, order.id, std::move(*order.request), max_output,
                                                   tokenizer, order.submitted)
                                      .first->second;
-      scheduler.add(order.id, sequence.prompt(), max_output, sequence.needs());
+      scheduler.add(order.id, sequence.prompt(), max_output, sequence.needs(runs_behind_drafts));
     } else if (const auto found = sequences.find(order.id); found != sequences.end()) {
       end(order.id, found->second.finish(FinishReason::kCancelled));
     }
@@ -273,6 +285,7 @@ void Engine::Impl::finish(Launched& step, Launched* next) {
     }
     measure.num_tokens += hand_out(slice, step.trees[i], tokens, made);
     output += num_rows;
+    if (next) tell_drafts(slice.request, made, *next);
   }
   publish();
   const bool makes_drafts = speculator && !next && step.num_to_draft > 0;
@@ -286,9 +299,17 @@ void Engine::Impl::finish(Launched& step, Launched* next) {
     measure.catch_up_seconds = catch_up.answer_seconds;
     measure.has_chain = step.num_to_draft > 0;
     if (!step.has_prompt) speculator->add(measure);
-    if (next) consider_drafts(*next);
+    if (next && !runs_behind_drafts) consider_drafts(*next);
   }
   if (on_step) on_step(report);
+}
+
+// A step that was launched before these drafts were known has them: the first of them.
+void Engine::Impl::tell_drafts(RequestId request, const Drafts& made, Launched& next) {
+  for (size_t i = 0; i < next.slices.size() && !made.tokens.empty(); ++i)
+    if (next.slices[i].request == request && next.slices[i].follows)
+      for (size_t n = 0; n < next.trees[i].drafts.size(); ++n)
+        next.trees[i].drafts[n] = made.tokens.at(n).token;
 }
 
 // The model that drafts, if there is one, makes drafts behind the texts that got a token.
@@ -306,6 +327,11 @@ std::unordered_map<RequestId, DraftTree> Engine::Impl::plan_drafts(const DraftRo
   std::vector<DraftRoom::Place*> places;
   std::vector<speculative::Speculator::Choice> proposed;
   for (DraftRoom::Place& place : room.places) {
+    if (place.follows) {
+      place.num_drafts = std::min(place.most, under_way->num_to_draft);
+      trees.emplace(place.request, sequences.at(place.request).unknown_chain(place.num_drafts));
+      continue;
+    }
     const auto track = tracks.find(place.request);
     if (track == tracks.end()) continue;  // in its prompt
     places.push_back(&place);
@@ -358,7 +384,7 @@ void Engine::Impl::publish() {
 }
 
 void Engine::Impl::launch_backend(Launched& next) {
-  static constexpr TokenId kNotKnown{0};
+  static constexpr TokenId kNotKnown[1 + kMaxDraftsOfHead]{};
   std::vector<std::vector<SampleParams>> prompt_rows;
   for (const Slice& slice : next.slices) {
     prompt_rows.push_back(
@@ -435,9 +461,11 @@ void Engine::Impl::launch_backend(Launched& next) {
       run.next = sequence.tokens()[static_cast<size_t>(slice.first_position + slice.num_tokens)];
     else if (speculator && speculator->has_head() && num_drafting++ < kMaxDraftingRuns)
       run.num_to_draft = next.num_to_draft, run.draft_topk = speculator->topk();
+    next.all_draft &= !slice.gives_token || run.num_to_draft > 0;
     if (slice.follows) {
-      run.tokens = {&kNotKnown, 1};
+      run.tokens = std::span(kNotKnown).first(static_cast<size_t>(slice.num_tokens));
       run.follows = under_way->output_rows.at(slice.request);
+      run.num_unsure = slice.num_unsure;
     } else {
       run.tokens = sequence.tokens().subspan(static_cast<size_t>(slice.first_position),
                                              static_cast<size_t>(slice.num_tokens));

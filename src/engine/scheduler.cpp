@@ -96,7 +96,7 @@ bool Scheduler::has_room(const Waiting& sequence, const Prefix& known) const {
 bool Scheduler::is_being_filled(std::span<const TokenId> tokens) const {
   tokens = tokens.first(tokens.size() - 1);  // the last token is always run
   return std::any_of(running_.begin(), running_.end(), [&](const Running& other) {
-    if (other.num_missing() <= 1 || other.needs.whole_prompt) return false;
+    if (num_missing(other) <= 1 || other.needs.whole_prompt) return false;
     const auto [end, _] =
         std::mismatch(tokens.begin(), tokens.end(), other.tokens.begin(), other.tokens.end());
     return (end - tokens.begin()) / kPageTokens > other.pages.length() / kPageTokens;
@@ -148,12 +148,20 @@ void Scheduler::preempt_youngest() {
   ++counts_.num_preemptions;
 }
 
-// Positions up to the last one that is ever run: that of the answer's last token but one.
+// Positions that a slice may need, and the one behind its last draft where a step that is planned ahead may need that, up to the last one
+// that is ever run: that of the answer's last token but one.
+int Scheduler::num_places(const Slice& slice, const Running& sequence) const {
+  const bool has_one_behind = options_.runs_behind_drafts && slice.num_drafts > 0;
+  return std::min(slice.num_unsure + slice.num_tokens + has_one_behind,
+                  sequence.max_tokens - 1 - slice.first_position);
+}
+
 int Scheduler::most_drafts(const Running& sequence, const Slice& slice) const {
-  const int end = slice.first_position + slice.num_tokens;
+  const int end = slice.first_position + slice.num_unsure + slice.num_tokens;
   const int num_pages = static_cast<int>(sequence.pages.full().pages.size());
   const int num_spare = std::min(full_pool_.num_free(), sliding_pool_.num_free()) - num_running();
-  const int num_with_pages = (num_pages + std::max(0, num_spare)) * kPageTokens - end;
+  const int num_with_pages =
+      (num_pages + std::max(0, num_spare)) * kPageTokens - end - options_.runs_behind_drafts;
   return std::max(0, std::min(num_with_pages, sequence.max_tokens - 1 - end));
 }
 
@@ -167,11 +175,11 @@ void Scheduler::add_drafts(const PlanDrafts& plan_drafts, std::vector<Slice>& sl
   auto sequence = running_.begin();
   for (Slice& slice : slices) {  // in the order of the sequences
     while (sequence->request != slice.request) ++sequence;
-    if (!slice.gives_token || slice.follows) continue;
+    if (!slice.gives_token || (slice.follows && !options_.runs_behind_drafts)) continue;
     const int most = std::min(num_rows_left, most_drafts(*sequence, slice));
     if (most == 0) continue;
     drafted.push_back({&*sequence, &slice});
-    places.push_back({.request = slice.request, .most = most});
+    places.push_back({.request = slice.request, .follows = slice.follows, .most = most});
   }
   if (places.empty()) return;
   plan_drafts({.num_rows = options_.max_batch_tokens - num_rows_left,
@@ -185,7 +193,7 @@ void Scheduler::add_drafts(const PlanDrafts& plan_drafts, std::vector<Slice>& sl
     slice->num_drafts = std::clamp(places[i].num_drafts, 0, most);
     slice->num_tokens += slice->num_drafts;
     num_rows_left -= slice->num_drafts;
-    const bool has_room = running->pages.reserve(slice->num_tokens);
+    const bool has_room = running->pages.reserve(num_places(*slice, *running));
     NIBBLE_CHECK(has_room);
     running->num_drafts = slice->num_drafts;
   }
@@ -193,24 +201,29 @@ void Scheduler::add_drafts(const PlanDrafts& plan_drafts, std::vector<Slice>& sl
 
 std::vector<Slice> Scheduler::next(const PlanDrafts& plan_drafts) {
   for (Running& sequence : running_) {
-    NIBBLE_CHECK(sequence.num_awaited <= 1, "request {} awaits {} tokens",
-                 static_cast<uint64_t>(sequence.request), sequence.num_awaited);
+    NIBBLE_CHECK(sequence.num_awaited <= 1 && sequence.num_drafts_before == 0,
+                 "request {} awaits {} tokens, behind {} drafts", static_cast<uint64_t>(sequence.request),
+                 sequence.num_awaited, sequence.num_drafts_before);
     // Not earlier: until the step before was launched, its page tables must not change.
     add_to_cache(sequence);
   }
   admit();
   std::vector<Slice> slices;
-  const auto decodes = [](const Running& sequence) {
-    return sequence.num_missing() == 1;
+  const auto decodes = [&](const Running& sequence) {
+    return num_missing(sequence) == 1;
   };  // also true for the last token of a prompt
   auto num_decoding = static_cast<int>(std::count_if(running_.begin(), running_.end(), decodes));
   int num_rows_left = options_.max_batch_tokens;
   // Oldest first, so that a sequence that is preempted has no slice in the step yet.
   for (auto sequence = running_.begin(); sequence != running_.end(); ++sequence) {
-    int num_tokens = decodes(*sequence) ? 1 : std::min(sequence->num_missing(), num_rows_left - num_decoding);
+    int num_tokens = decodes(*sequence) ? 1 : std::min(num_missing(*sequence), num_rows_left - num_decoding);
     if (num_tokens == 0) continue;
+    const int num_unsure = std::exchange(sequence->num_drafts, 0);  // has its place: see num_places()
+    sequence->num_drafts_before = num_unsure;
     num_decoding -= decodes(*sequence);
     int room = make_room(*sequence);
+    NIBBLE_CHECK(num_unsure == 0 || room > num_unsure, "request {} has room for {} of {} drafts",
+                 static_cast<uint64_t>(sequence->request), room, num_unsure);
     while (room == 0 && &*sequence != &running_.back()) {
       num_decoding -= decodes(running_.back());
       preempt_youngest();
@@ -220,16 +233,17 @@ std::vector<Slice> Scheduler::next(const PlanDrafts& plan_drafts) {
     NIBBLE_CHECK(num_tokens > 0 || running_.size() > 1, "request {} is alone and has no room after {} tokens",
                  static_cast<uint64_t>(sequence->request), sequence->pages.length());
     if (num_tokens == 0) break;  // no room for the youngest: it keeps its pages until another needs them
-    const bool has_room = sequence->pages.reserve(num_tokens);
+    const bool has_room = sequence->pages.reserve(num_unsure + num_tokens);
     NIBBLE_CHECK(has_room);
     num_rows_left -= num_tokens;
     const int first_position = sequence->pages.length();
-    const bool gives_token = num_tokens == sequence->num_missing();
+    const bool gives_token = num_tokens == num_missing(*sequence);
     slices.push_back({.request = sequence->request,
                       .first_position = first_position,
                       .num_tokens = num_tokens,
                       .gives_token = gives_token,
-                      .follows = first_position == std::ssize(sequence->tokens)});
+                      .follows = first_position == std::ssize(sequence->tokens),
+                      .num_unsure = num_unsure});
     sequence->num_awaited += gives_token;
   }
   if (plan_drafts) add_drafts(plan_drafts, slices, num_rows_left);
@@ -247,8 +261,8 @@ std::vector<Slice> Scheduler::next(const PlanDrafts& plan_drafts) {
 }
 
 bool Scheduler::waits_for_tokens() const {
-  return std::any_of(running_.begin(), running_.end(), [](const Running& sequence) {
-    return sequence.needs_awaited() && sequence.num_tokens() < sequence.max_tokens;
+  return std::any_of(running_.begin(), running_.end(), [&](const Running& sequence) {
+    return sequence.needs_awaited(options_.runs_behind_drafts) && !sequence.is_complete();
   });
 }
 
@@ -259,20 +273,22 @@ void Scheduler::accept(RequestId request, int num_drafts) {
   const auto found = std::find_if(running_.begin(), running_.end(),
                                   [&](const Running& sequence) { return sequence.request == request; });
   if (found == running_.end()) return;
-  NIBBLE_CHECK(found->num_awaited == 0 && num_drafts <= found->num_drafts &&
-                   found->pages.length() + num_drafts <= found->num_tokens(),
+  int& in_slice = found->num_drafts_before > 0 ? found->num_drafts_before : found->num_drafts;
+  NIBBLE_CHECK(num_drafts <= in_slice && found->pages.length() + num_drafts <= found->num_tokens(),
                "request {}: {} of {} drafts after {} of {} tokens", static_cast<uint64_t>(request),
-               num_drafts, found->num_drafts, found->pages.length(), found->num_tokens());
-  found->num_drafts = 0;
+               num_drafts, in_slice, found->pages.length(), found->num_tokens());
+  in_slice = 0;
   found->pages.advance(num_drafts);
-  found->pages.give_back_unfilled();
+  found->pages.give_back_unfilled(found->num_drafts > 0 ? found->num_drafts + 1 : 0);
 }
 
 void Scheduler::add_token(RequestId request, TokenId token, bool is_awaited) {
   const auto is_meant = [&](const auto& sequence) { return sequence.request == request; };
   if (const auto found = std::find_if(running_.begin(), running_.end(), is_meant); found != running_.end()) {
-    NIBBLE_CHECK((found->num_awaited > 0) == is_awaited, "request {} awaits {} tokens",
-                 static_cast<uint64_t>(request), found->num_awaited);
+    const int num_ahead =
+        options_.runs_behind_drafts;  // what a step that is planned ahead gives may be awaited
+    NIBBLE_CHECK(is_awaited ? found->num_awaited > 0 : found->num_awaited <= num_ahead,
+                 "request {} awaits {} tokens", static_cast<uint64_t>(request), found->num_awaited);
     found->tokens.push_back(token);
     found->num_awaited -= is_awaited;
   } else if (const auto preempted = std::find_if(waiting_.begin(), waiting_.end(), is_meant);

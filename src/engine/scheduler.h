@@ -19,6 +19,10 @@
 // only once accept() says that the tokens came. Those of the others stay unfilled: the next step writes them again, no window has moved
 // over them, and the prefix cache does not see them. Drafts take what nobody needs: rows that are left when all others have theirs, and
 // pages beyond one more of each kind for every sequence that runs. So they never put a sequence off.
+//
+// Where a backend makes the drafts itself, a step can be planned ahead of what is accepted too. The positions of such a slice are then known
+// but for the drafts of the step before (Slice::num_unsure): it has pages for the last that they can be, no window moves further than the
+// first, and accept() says where they were. So that the row behind the last draft has a place whatever is accepted, drafts take one more.
 #pragma once
 
 #include <cstdint>
@@ -43,6 +47,9 @@ struct SchedulerOptions {
   int num_full_pages{0}, num_sliding_pages{0};
   int window{128};          // positions that a sliding layer attends to
   bool prefix_cache{true};  // false: every prompt is run from its first token, nothing is shared
+  // The backend makes the drafts of a step in the step before: so a sequence with drafts that nobody knows to be right has its place in a
+  // step that is planned ahead, and drafts there.
+  bool runs_behind_drafts{false};
 };
 
 struct PageCounts {
@@ -58,7 +65,8 @@ struct Slice {
   int num_tokens{0};        // drafts included
   int num_drafts{0};        // of them, behind those that are known
   bool gives_token{false};  // it includes the last token, so the step samples the next one
-  bool follows{false};      // its one token is the one that the step before samples, and not known yet
+  bool follows{false};      // its first token is the one that the step before samples, and not known yet
+  int num_unsure{0};  // drafts of the step before, of which each that is right puts it one position further
   PageTableView full{}, sliding{};  // valid until the next call of a non-const function of the scheduler
 };
 
@@ -66,12 +74,13 @@ struct Slice {
 struct DraftRoom {
   struct Place {
     RequestId request{};
-    int most{0};        // as many drafts have pages, and a place in the answer
-    int num_drafts{0};  // to be set
+    bool follows{false};  // Slice::follows: the drafts are those that the step before makes
+    int most{0};          // as many drafts have pages, and a place in the answer
+    int num_drafts{0};    // to be set
   };
   int num_rows{0}, num_sequences{0};  // of the step without drafts
   int num_rows_left{0};
-  std::span<Place> places{};  // of slices that give a token behind tokens that are all known
+  std::span<Place> places{};  // of slices that give a token
 };
 using PlanDrafts = std::function<void(const DraftRoom& room)>;
 
@@ -104,16 +113,18 @@ class Scheduler {
 
   // Admits sequences that there is room for, then plans a step and reserves its pages, preempting if there are too few. One step may be
   // planned before the tokens of the step before it are known. Empty if there is no sequence, or none without those tokens.
-  // `plan_drafts` is asked for drafts when all else is planned. A sequence with drafts has no row in a step that is planned ahead.
+  // `plan_drafts` is asked for drafts when all else is planned. A sequence with drafts has no row in a step that is planned ahead, unless
+  // runs_behind_drafts is set and the answer can't be complete with them.
   std::vector<Slice> next(const PlanDrafts& plan_drafts = {});
   // Says whether a step that is planned now, before the tokens of the last one are known, has no place for a sequence because it needs
   // them.
   bool waits_for_tokens() const;
   // Reports the token that a step sampled for a sequence; ignored if the sequence was removed meanwhile.
   void push(RequestId request, TokenId token);
-  // Adds a token that no step samples, behind those that are known; ignored likewise. No token of the sequence may be awaited.
+  // Adds a token behind those that are known, which no step samples or a step behind a draft; ignored likewise. No token of that step or
+  // one before it may be awaited.
   void append(RequestId request, TokenId token);
-  // Says how many of the drafts of the last slice are the tokens that followed, which push() and append() have told before. Ignored if
+  // Says how many of the drafts of the oldest slice with drafts are the tokens that followed, which push() and append() have told. Ignored if
   // the sequence was removed or preempted meanwhile.
   void accept(RequestId request, int num_drafts);
 
@@ -139,16 +150,25 @@ class Scheduler {
     SequencePages pages;
     SequenceNeeds needs{};
     int num_awaited{0};  // more tokens, which steps that were planned sample
-    int num_drafts{0};   // in the step that was planned last, until accept()
-    int num_tokens() const { return static_cast<int>(tokens.size()) + num_awaited; }
-    bool needs_awaited() const { return needs.known_tokens && num_awaited > 0; }
-    // Tokens that the next step can run and no planned one does. The last one of a complete answer is never run.
-    int num_missing() const {
-      const bool is_held = needs_awaited() || num_drafts > 0;
-      return num_tokens() < max_tokens && !is_held ? num_tokens() - pages.length() : 0;
+    // In the step that was planned last, and in the one before it where that one follows it: until accept().
+    int num_drafts{0}, num_drafts_before{0};
+    int num_tokens() const {
+      return static_cast<int>(tokens.size()) + num_awaited;
+    }  // or more, by right drafts
+    bool is_complete() const { return num_tokens() >= max_tokens; }
+    // Behind drafts that nobody knows to be right there may be no further position: then it waits for that, too.
+    bool needs_awaited(bool runs_behind_drafts) const {
+      return num_awaited > 0 &&
+             (needs.known_tokens ||
+              (num_drafts > 0 && (!runs_behind_drafts || num_tokens() + num_drafts >= max_tokens)));
     }
   };
 
+  // Tokens that the next step can run and no planned one does. The last one of a complete answer is never run.
+  int num_missing(const Running& sequence) const {
+    const bool is_held = sequence.is_complete() || sequence.needs_awaited(options_.runs_behind_drafts);
+    return is_held ? 0 : sequence.num_tokens() - sequence.pages.length();
+  }
   void add_token(RequestId request, TokenId token, bool is_awaited);
   void admit();
   void add_to_cache(Running& sequence);
@@ -156,6 +176,7 @@ class Scheduler {
   bool has_room(const Waiting& sequence, const Prefix& known) const;
   PageCounts pages_for(size_t num_tokens, int num_filled) const;
   int make_room(Running& sequence);
+  int num_places(const Slice& slice, const Running& sequence) const;
   int most_drafts(const Running& sequence, const Slice& slice) const;
   void add_drafts(const PlanDrafts& plan_drafts, std::vector<Slice>& slices, int num_rows_left);
   void preempt_youngest();

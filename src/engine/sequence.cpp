@@ -138,6 +138,18 @@ DraftTree Sequence::tree_along(std::span<const TokenId> proposed, std::span<cons
   }
   return tree;
 }
+
+DraftTree Sequence::unknown_chain(int num_drafts) {
+  DraftTree chain;
+  chain.drafts.resize(static_cast<size_t>(num_drafts));
+  for (int draft = 0; draft < num_drafts; ++draft) {
+    chain.parents.push_back(draft - 1);
+    chain.rows.push_back(
+        {.draft = draft, .sample = sampling_.at(output(), static_cast<int>(output().size()))});
+  }
+  return chain;
+}
+
 FailedEvent Sequence::failure_at(int position) const {
   if (!sampling_.has_bans() && !allowed_.are_listed())  // a constraint alone leaves a token
     return {id_, fmt::format("the model gave no number as logit at position {}: its weights may be damaged",

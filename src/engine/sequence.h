@@ -37,6 +37,8 @@ class Sequence {
   // At most `most` drafts along `proposed`, which stand behind each other as parent_of() has it: those that may follow and do not end the
   // answer, and what must follow these.
   DraftTree tree_along(std::span<const TokenId> proposed, std::span<const int> parents, int most);
+  // A chain of drafts that nobody knows yet: their tokens are to be filled in. Only where needs(true) does not ask for known tokens.
+  DraftTree unknown_chain(int num_drafts);
   // While a step is launched its drafts stand behind the tokens that are known.
   void add_drafts(std::span<const TokenId> drafts) {
     tokens_.insert(tokens_.end(), drafts.begin(), drafts.end());
@@ -47,8 +49,12 @@ class Sequence {
   // Why the answer can't go on, whatever was sampled.
   const std::optional<std::string>& fault() const { return allowed_.fault(); }
 
-  SequenceNeeds needs() const {
-    return {.known_tokens = sampling_.needs_output() || allowed_.depend_on_answer(),
+  // `behind_drafts`: steps are planned behind drafts of a head that nobody knows yet. Where nobody knows which of these are right, no more is
+  // said of the answer than where it began: neither its tokens nor their number.
+  SequenceNeeds needs(bool behind_drafts) const {
+    const bool is_unlike_others = sampling_.depends_on_output() || !allowed_.are_all() || prediction_;
+    return {.known_tokens = sampling_.needs_output() || allowed_.depend_on_answer() ||
+                            (behind_drafts && is_unlike_others),
             .whole_prompt = prompt_logprobs_.has_value()};
   }
   // Log-probabilities of the prompt, where they are asked for: before a step that runs `num_tokens` from `first_position` on, how its

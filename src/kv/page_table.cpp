@@ -68,8 +68,8 @@ void SequencePages::advance(int num_tokens) {
   length_ += num_tokens;
 }
 
-void SequencePages::give_back_unfilled() {
-  const auto num_full = static_cast<size_t>(num_pages_for(length_));
+void SequencePages::give_back_unfilled(int num_kept) {
+  const size_t num_full = std::min(full_.size(), static_cast<size_t>(num_pages_for(length_ + num_kept)));
   const size_t num_sliding = num_full - static_cast<size_t>(first_sliding_page_);
   give_back(*full_pool_, std::span(full_).subspan(num_full));
   give_back(*sliding_pool_, std::span(sliding_).subspan(num_sliding));

@@ -28,8 +28,8 @@ class SequencePages {
   int make_room();
   // Counts positions as filled by a step that was planned; at most those that were reserved.
   void advance(int num_tokens);
-  // Gives back pages that no filled position is in.
-  void give_back_unfilled();
+  // Gives back pages that no filled position is in, nor one of the next `num_kept`.
+  void give_back_unfilled(int num_kept = 0);
   // Adds the pages that were filled since the last call to the cache, and replaces a page by an identical cached one
   // where there is one. `tokens` are those that are known; a page with others waits. To be called before each make_room().
   void add_to(PrefixCache& cache, std::span<const TokenId> tokens);

@@ -71,9 +71,14 @@ struct Run {
   int first_position{0};
   PageTableView full{}, sliding{};
   std::span<const OutputRow> outputs{};  // ascending token_index
-  // n >= 0: the run is of one token, the one that the step before chooses in its output row n; what `tokens` holds is not read. Only
-  // for backends with steps_ahead() > 0 (backend/backend.h).
+  // n >= 0: the step before makes the run's tokens, and what `tokens` holds is not read. The first is the one that is chosen in output row n
+  // of that step or, where drafts stand behind that row, behind the last of them that is right. The others are drafts, the first that the
+  // step makes behind that token, of a chain (num_to_draft). Only for backends with steps_ahead() > 0 (backend/backend.h).
   int follows{-1};
+  // Of a run that follows: the number of drafts behind row n. Each that is right puts all tokens one position further behind first_position,
+  // and the page tables cover that. More than 0, or drafts of its own, only where the run before it asked for drafts; then its rows have no
+  // penalties, and no run of the batch has a tree.
+  int num_unsure{0};
   int num_drafted{
       0};  // of the tokens, the last ones that are drafts: right as long as the rows before them choose them
   // Not empty: the drafts are a tree, for which a backend must have takes_trees() (backend/backend.h). See parent_of(); the tokens that are

@@ -83,7 +83,9 @@ Speculator::Speculator(const SpeculationOptions& options)
       controller_(chain_of(options)),
       acceptance_(options.drafters.size(), all_kinds(kKeptOfAll)),
       acceptance_of_others_(acceptance_),
-      is_drafting_(!options.by_cost) {
+      is_drafting_(!options.by_cost),
+      has_head_alone_(!options.by_cost && options.topk == 1 && has_head() &&
+                      start({}, nullptr)->lines_.size() == 1) {
   NIBBLE_CHECK(options_.max_drafts > 0 && options_.max_drafts <= kMaxDrafts && options_.topk > 0 &&
                    options_.topk <= kMaxTopk,
                "{} drafts, {} for one place", options_.max_drafts, options_.topk);

@@ -85,6 +85,9 @@ class Speculator {
   // Tokens that the head or the model is to draft for each sequence in that step, for the one after it.
   int num_to_draft() const;
   int topk() const { return options_.topk; }  // for each of the places that the head drafts for
+  // Says whether all drafts are what the head makes, always as many, one behind the other, but for those that a request predicts. Then a step
+  // needs no choice of the host. Where cost decides, how likely the drafts are says how many are worth a row.
+  bool has_head_alone() const { return has_head_alone_; }
   bool has_head() const { return !options_.draft_head.empty(); }
   // The model makes so many drafts behind each of the texts, where there is a model.
   DraftModel::CatchUp make_drafts(std::span<Track* const> tracks, int num_drafts);
@@ -109,6 +112,7 @@ class Speculator {
   // Of all sequences, by drafter: of the first token for a place, by place; and of the others, where those before them are wrong.
   std::vector<std::array<Acceptance, Track::kNumKinds>> acceptance_, acceptance_of_others_;
   bool is_drafting_;
+  bool has_head_alone_;
 };
 
 }  // namespace nibble::speculative

@@ -319,6 +319,85 @@ TEST(EngineTrees, GiveTokensOfBranchesThatAreNotTheFirst) {
   EXPECT_GE(answer.finished->drafts.num_drafts, 8u);
 }
 
+// ---- drafts that the backend makes ----
+
+// Counts the runs that are launched behind others' tokens, and those of them whose positions are not known.
+struct CountingBackend : ToyBackend {
+  using ToyBackend::ToyBackend;
+  void launch(const Batch& batch) override {
+    for (const Run& run : batch.runs) {
+      num_runs += run.num_to_draft > 0;
+      num_behind_tokens += run.follows >= 0 && run.num_drafted > 0;
+      num_behind_drafts += run.num_unsure > 0;
+    }
+    ToyBackend::launch(batch);
+  }
+  int num_runs{0}, num_behind_tokens{0}, num_behind_drafts{0};
+};
+
+// Requests whose tokens are chosen by seed and position alone, in a cache that is too small for them; some end early or are cancelled.
+TEST(EngineAhead, StepsAreLaunchedBehindDraftsBeforeTheseAreKnown) {
+  for (const int num_drafts : {1, 4, 9}) {
+    EngineOptions given{
+        .num_full_pages = 18, .num_sliding_pages = 18, .max_batch_tokens = 64, .max_sequences = 6};
+    given.speculation = drafts_of_head(num_drafts);
+    CountingBackend backend(given, toy_logits, 1);
+    std::vector<std::pair<RequestId, GenerationRequest>> asked;
+    {
+      Engine engine(backend, tokenizer(), given);
+      Answers answers(engine);
+      std::mt19937 random(9);
+      for (int n = 0; n < 60; ++n) {
+        GenerationRequest next = random_request(random);
+        next.sample.repetition_penalty = 1;
+        next.sample.presence_penalty = 0;
+        next.stop.max_tokens += 60;
+        next.stop.min_tokens = 0;
+        next.bans = {};
+        next.sample.logit_bias = {{token_of('c'), 1.0f}};
+        next.sample.num_logprobs = n % 3;
+        asked.emplace_back(engine.submit(next), next);
+        if (n % 7 == 3) engine.cancel(asked.back().first);
+      }
+      for (const auto& [id, request] : asked) {
+        const Answer& answer = answers.wait_for(id);
+        Tokens expected = run_alone(request);
+        if (answer.finished.value().reason == FinishReason::kCancelled) expected.resize(answer.tokens.size());
+        EXPECT_EQ(answer.tokens, expected);
+      }
+      const EngineState state = engine.state();
+      EXPECT_GT(state.counts.num_preemptions, 0u);
+      EXPECT_GT(state.drafts.num_accepted, state.drafts.num_drafts / 3);
+      EXPECT_EQ(state.pages_held.full, 0);
+    }
+    EXPECT_GT(backend.num_behind_tokens, backend.num_runs / 2);
+    EXPECT_GT(backend.num_behind_drafts, backend.num_runs / 2);
+  }
+}
+
+// A prediction is the host's to draft, and penalties count what the host has seen.
+TEST(EngineAhead, ARequestThatNeedsWhatIsKnownHasAllStepsWait) {
+  for (const bool predicts : {false, true}) {
+    EngineOptions given = options();
+    given.speculation = drafts_of_head(4);
+    CountingBackend backend(given, toy_logits, 1);
+    {
+      Engine engine(backend, tokenizer(), given);
+      Answers answers(engine);
+      GenerationRequest asked = request(tokens_of("Once upon a time"), 60);
+      if (predicts)
+        asked.prediction =
+            std::make_shared<speculative::Prediction>(speculative::Prediction{Tokens{}, tokens_of("ab")});
+      else
+        asked.sample.frequency_penalty = 0.5f;
+      EXPECT_EQ(answers.wait_for(engine.submit(asked)).tokens, run_alone(asked));
+      EXPECT_GT(engine.state().drafts.num_accepted, 0u);
+    }
+    EXPECT_GT(backend.num_runs, 0);
+    EXPECT_EQ(backend.num_behind_tokens + backend.num_behind_drafts, 0);
+  }
+}
+
 TEST_P(EnginePrefix, TheAnswersAreThoseOfTheModelWithSharedPagesAndWithout) {
   for (const bool prefix_cache : {true, false}) {
     std::mt19937 random(3);

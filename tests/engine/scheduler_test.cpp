@@ -118,6 +118,46 @@ TEST(SchedulerDrafts, ThoseThatCameArePartOfTheTextAndTheOthersLeaveNoTrace) {
   EXPECT_EQ(part_of(scheduler.next(), id(1)).first_position, 34);
 }
 
+TEST(SchedulerDrafts, ThatAStepMakesItselfStandBehindOthersThatNobodyKnowsToBeRight) {
+  SchedulerOptions options = scheduler_options();
+  options.runs_behind_drafts = true;
+  Scheduler scheduler(options);
+  add(scheduler, id(1), 26, 11);
+  scheduler.next();  // its token is awaited
+  Slice part = part_of(scheduler.next(drafting(4)), id(1));
+  EXPECT_TRUE(part.follows);
+  EXPECT_EQ(part.num_unsure, 0);
+  EXPECT_EQ(part.num_drafts, 4);
+  scheduler.push(id(1), 1);
+  part = part_of(scheduler.next(drafting(4)), id(1));  // behind positions 26 to 30
+  EXPECT_TRUE(part.follows && part.gives_token);
+  EXPECT_EQ(part.first_position, 27);
+  EXPECT_EQ(part.num_unsure, 4);
+  EXPECT_EQ(part.num_tokens, 5);
+  EXPECT_EQ(part.full.pages.size(), 2u);
+  for (int n = 0; n < 4; ++n) n == 0 ? scheduler.push(id(1), 1) : scheduler.append(id(1), 1);
+  scheduler.accept(id(1), 3);
+  EXPECT_FALSE(scheduler.waits_for_tokens());
+  part = part_of(scheduler.next(drafting(4)), id(1));
+  EXPECT_EQ(part.first_position, 31);
+  EXPECT_EQ(part.num_unsure, 4);
+  EXPECT_EQ(part.num_drafts, 0) << "these might stand behind the answer's last token";
+  scheduler.push(id(1), 1);
+  scheduler.accept(id(1), 0);
+  part = part_of(scheduler.next(drafting(4)), id(1));
+  EXPECT_EQ(part.first_position, 32);
+  EXPECT_EQ(part.num_drafts, 3);
+  scheduler.push(id(1), 1);
+  EXPECT_TRUE(scheduler.waits_for_tokens()) << "these may be the last";
+  EXPECT_TRUE(scheduler.next(drafting(4)).empty());
+  for (int n = 0; n < 2; ++n) n == 0 ? scheduler.push(id(1), 1) : scheduler.append(id(1), 1);
+  scheduler.accept(id(1), 1);
+  part = part_of(scheduler.next(drafting(4)), id(1));
+  EXPECT_FALSE(part.follows);
+  EXPECT_EQ(part.first_position, 34);
+  EXPECT_EQ(part.num_drafts, 1);
+}
+
 TEST(SchedulerDrafts, TakeRowsThatNobodyElseNeedsAndEndWithTheAnswer) {
   Scheduler scheduler(scheduler_options());
   add(scheduler, id(1), 10, 50);

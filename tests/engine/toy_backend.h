@@ -1,13 +1,14 @@
 // A backend whose model is a function of the whole context, and whose paged cache holds tokens instead of keys and
 // values. The context is read back through the page tables, so a wrong page, position or chunk changes the text. It checks
 // the contract of a step on every step. With `steps_ahead` it runs a step only when it is waited for, and so puts in the tokens that
-// were not known when the step was launched.
+// were not known when the step was launched. Where drafts are asked for it makes them as a draft head does: right or wrong by chance.
 #pragma once
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <deque>
+#include <exception>
 #include <functional>
 #include <limits>
 #include <span>
@@ -80,11 +81,32 @@ class ToyBackend : public Backend {
     CopiedBatch copy = std::move(launched_.front());
     launched_.pop_front();
     std::vector<Run> runs;
-    for (CopiedRun& run : copy.runs) runs.push_back(run.view(last_tokens_));
-    last_tokens_.assign(runs.size(), 0);  // if it throws, the next step's rows follow something
+    for (CopiedRun& run : copy.runs) runs.push_back(run.view(behind_));
+    behind_.clear();  // if it throws, the next step's rows follow something
+    for (const Run& run : runs)
+      for (const OutputRow& row : run.outputs)
+        behind_.push_back({{0}, std::vector<TokenId>(row.sample ? kMaxDraftsOfHead : 0)});
     StepResult result = step({.runs = runs});
-    last_tokens_.clear();
-    for (const SampledToken& sampled : result.outputs) last_tokens_.push_back(std::max(sampled.token, 0));
+    std::span<const SampledToken> chosen = result.outputs;
+    auto behind = behind_.begin();
+    for (size_t n = 0; n < runs.size(); ++n) {
+      const auto of_run = chosen.first(runs[n].outputs.size());
+      chosen = chosen.subspan(of_run.size());
+      const std::vector<int> path = right_path(runs[n], of_run);
+      for (size_t i = 0; i < of_run.size(); ++i, ++behind) {
+        behind->tokens = {std::max(of_run[i].token, 0)};
+        if (runs[n].outputs[i].token_index != path[0]) continue;
+        behind->tokens.clear();
+        for (size_t right = 1; right < path.size(); ++right)
+          behind->tokens.push_back(runs[n].tokens[static_cast<size_t>(path[right])]);
+        for (size_t other = 0; other < of_run.size(); ++other)
+          if (runs[n].outputs[other].token_index == path.back())
+            behind->tokens.push_back(std::max(of_run[other].token, 0));
+        if (!result.drafts.empty())
+          for (size_t draft = 0; draft < result.drafts[n].tokens.size(); ++draft)
+            behind->drafts[draft] = result.drafts[n].tokens[draft].token;
+      }
+    }
     return result;
   }
 
@@ -110,6 +132,7 @@ class ToyBackend : public Backend {
         result.outputs.push_back(sample(logits, row, static_cast<int>(context.size())));
       }
     }
+    make_drafts(batch, result);
     result.kept = keep_right_drafts(batch, result.outputs, [&](const Run& run, int from, int to) {
       at(full_, run.full, to) = at(full_, run.full, from);
       at(sliding_, run.sliding, to) = at(sliding_, run.sliding, from);
@@ -129,6 +152,12 @@ class ToyBackend : public Backend {
     std::vector<uint32_t> words_;
   };
 
+  // What a step has put behind the known token of an output row.
+  struct Behind {
+    std::vector<TokenId> tokens{};  // its right drafts, and what was chosen behind them
+    std::vector<TokenId> drafts{};  // behind these
+  };
+
   // A run that needs nothing of the batch that it was copied from.
   struct CopiedRun {
     explicit CopiedRun(const Run& given)
@@ -138,7 +167,8 @@ class ToyBackend : public Backend {
           sliding(given.sliding.pages.begin(), given.sliding.pages.end()),
           parents(given.parents.begin(), given.parents.end()),
           rows(given.outputs.begin(), given.outputs.end()) {
-      EXPECT_TRUE(run.follows < 0 || tokens.size() == 1u);
+      EXPECT_TRUE(run.follows < 0 || static_cast<int>(tokens.size()) == 1 + run.num_drafted);
+      EXPECT_TRUE(run.follows >= 0 || run.num_unsure == 0);
       for (OutputRow& row : rows) {
         samples.push_back(*row.sample);
         masks.emplace_back(row.mask);
@@ -147,12 +177,22 @@ class ToyBackend : public Backend {
       }
     }
     // The run as it would be in a step whose tokens are all known.
-    Run view(std::span<const TokenId> last_tokens) {
+    Run view(std::span<const Behind> last) {
+      int num_right = 0;
       if (run.follows >= 0) {
-        tokens[0] = last_tokens[static_cast<size_t>(run.follows)];
-        if (!rows.empty()) {
-          texts.back().push_back(tokens[0]);
-          rows.back().output = texts.back();
+        const Behind& behind = last[static_cast<size_t>(run.follows)];
+        num_right = static_cast<int>(behind.tokens.size()) - 1;
+        EXPECT_LE(num_right, run.num_unsure);
+        tokens[0] = behind.tokens.back();
+        for (size_t draft = 1; draft < tokens.size(); ++draft) tokens[draft] = behind.drafts[draft - 1];
+        std::vector<TokenId> known;
+        if (!rows.empty()) known.assign(rows[0].output.begin(), rows[0].output.end());
+        for (size_t i = 0; i < rows.size(); ++i) {
+          std::vector<TokenId>& text = texts[2 * i + 1];
+          text = known;
+          text.insert(text.end(), behind.tokens.begin(), behind.tokens.end());
+          text.insert(text.end(), tokens.begin() + 1, tokens.begin() + rows[i].token_index + 1);
+          rows[i].output = text;
         }
       }
       for (size_t i = 0; i < rows.size(); ++i) {
@@ -160,12 +200,14 @@ class ToyBackend : public Backend {
         if (rows[i].mask) rows[i].mask = &masks[i];
       }
       return {.tokens = tokens,
-              .first_position = run.first_position,
+              .first_position = run.first_position + num_right,
               .full = {full, run.full.first_page},
               .sliding = {sliding, run.sliding.first_page},
               .outputs = rows,
               .num_drafted = run.num_drafted,
-              .parents = parents};
+              .parents = parents,
+              .next = run.next,
+              .num_to_draft = run.num_to_draft};
     }
 
     Run run;  // its spans are void
@@ -190,6 +232,40 @@ class ToyBackend : public Backend {
     const int page = position / kPageTokens - table.first_page;
     const auto place = static_cast<size_t>(table.pages[static_cast<size_t>(page)]) * kPageTokens;
     return cells.at(place + static_cast<size_t>(position % kPageTokens));
+  }
+
+  // Chains behind the tokens that the last right drafts' rows have chosen. A third of the drafts are another token than the likeliest.
+  void make_drafts(const Batch& batch, StepResult& result) {
+    std::span<const SampledToken> chosen = result.outputs;
+    for (size_t n = 0; n < batch.runs.size(); ++n) {
+      const Run& run = batch.runs[n];
+      const auto of_run = chosen.first(run.outputs.size());
+      chosen = chosen.subspan(of_run.size());
+      if (run.num_to_draft == 0 || run.next >= 0 || of_run.empty()) continue;
+      const std::vector<int> path = right_path(run, of_run);
+      const PlaceInRun place = places_of(run)[static_cast<size_t>(path.back())];
+      TokenId token = -1;
+      for (size_t i = 0; i < of_run.size(); ++i)
+        if (run.outputs[i].token_index == path.back()) token = of_run[i].token;
+      if (token < 0) continue;
+      result.drafts.resize(batch.runs.size());
+      result.drafts[n].first_position = place.position + 2;
+      std::vector<TokenId> context = read_context(run, place);
+      for (int draft = 0; draft < run.num_to_draft; ++draft) {
+        context.push_back(token);
+        const uint64_t chance = mix64(context.size() + static_cast<uint64_t>(token));
+        token = chance % 3 == 0 ? static_cast<TokenId>(chance % kToyVocab) : likeliest_behind(context);
+        result.drafts[n].tokens.push_back({.token = token, .probability = 0.5f});
+      }
+    }
+  }
+  TokenId likeliest_behind(std::span<const TokenId> context) {
+    try {
+      const std::vector<float> logits = model_(context);
+      return static_cast<TokenId>(std::max_element(logits.begin(), logits.end()) - logits.begin());
+    } catch (const std::exception&) {  // a script has ended
+      return 0;
+    }
   }
 
   // Without EXPECT_EQ: most of the time under sanitizers went into millions of these.
@@ -224,6 +300,10 @@ class ToyBackend : public Backend {
     EXPECT_FALSE(batch.runs.empty());
     for (const Run& run : batch.runs) {
       EXPECT_FALSE(run.tokens.empty());
+      const int last_page = (run.first_position + static_cast<int>(run.tokens.size()) - 1) / kPageTokens;
+      for (const PageTableView& table : {run.full, run.sliding})
+        ASSERT_LT(last_page - table.first_page, std::ssize(table.pages))
+            << "no page covers the last position";
       num_rows += run.tokens.size();
       for (const Run& other : batch.runs) {
         if (&other == &run) continue;
@@ -246,7 +326,7 @@ class ToyBackend : public Backend {
   ToyModel model_;
   int steps_ahead_;
   std::deque<CopiedBatch> launched_;
-  std::vector<TokenId> last_tokens_;  // of the step that ran last
+  std::vector<Behind> behind_;  // the output rows of the step that ran last
   int max_batch_tokens_;
   std::vector<Cell> full_, sliding_;
   int num_steps_{0};

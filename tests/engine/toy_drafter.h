@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "speculative/drafter.h"
+#include "speculative/head.h"
 #include "tests/engine/toy_backend.h"
 
 namespace nibble {
@@ -91,6 +92,16 @@ inline speculative::SpeculationOptions drafts_of(NextToken next, int max_drafts,
           .by_cost = false,
           .max_drafts = max_drafts,
           .topk = topk};
+}
+
+// What the toy backend's own draft head makes, always as many.
+inline speculative::SpeculationOptions drafts_of_head(int max_drafts) {
+  return {.drafters = {[](const speculative::DrafterSources&) {
+            return std::make_unique<speculative::HeadDrafter>();
+          }},
+          .by_cost = false,
+          .max_drafts = max_drafts,
+          .draft_head = "toy"};
 }
 
 }  // namespace nibble

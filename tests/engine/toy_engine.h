@@ -35,16 +35,24 @@ struct HowToRun {
   int max_drafts{0};    // 0: no drafts
   bool by_cost{false};  // drafts where they pay, which is up to the machine
   int topk{1};          // above 1: trees of drafts
+  bool by_head{false};  // the backend makes the drafts
   friend void PrintTo(const HowToRun& how, std::ostream* out) {
-    *out << how.steps_ahead << " steps ahead, " << how.max_drafts << " drafts, " << how.topk
-         << " for a place";
+    *out << how.steps_ahead << " steps ahead, " << how.max_drafts << " drafts, " << how.topk << " for a place"
+         << (how.by_head ? ", by the backend" : "");
   }
 };
 inline constexpr HowToRun kWithoutDrafts[] = {{0, 0}, {1, 0}};
-inline constexpr HowToRun kAllWays[] = {
-    {0, 0}, {1, 0}, {0, 7}, {1, 3}, {1, 6, true}, {0, 12, false, 3}, {1, 9, true, 2}};
+inline constexpr HowToRun kAllWays[] = {{0, 0},
+                                        {1, 0},
+                                        {0, 7},
+                                        {1, 3},
+                                        {1, 6, true},
+                                        {0, 12, false, 3},
+                                        {1, 9, true, 2},
+                                        {0, 4, false, 1, true},
+                                        {1, 4, false, 1, true}};
 inline int steps_ahead{0}, max_drafts{0}, topk{1};
-inline bool by_cost{false};
+inline bool by_cost{false}, by_head{false};
 class EngineAnswers : public testing::TestWithParam<HowToRun> {
  protected:
   void SetUp() override {
@@ -52,13 +60,18 @@ class EngineAnswers : public testing::TestWithParam<HowToRun> {
     max_drafts = GetParam().max_drafts;
     by_cost = GetParam().by_cost;
     topk = GetParam().topk;
+    by_head = GetParam().by_head;
   }
 };
+
+inline speculative::SpeculationOptions drafts(ToyModel model) {
+  return by_head ? drafts_of_head(max_drafts) : drafts_of(likeliest(std::move(model)), max_drafts, topk);
+}
 
 inline EngineOptions options() {
   EngineOptions options{
       .num_full_pages = 200, .num_sliding_pages = 100, .max_batch_tokens = 64, .max_sequences = 8};
-  if (max_drafts > 0) options.speculation = drafts_of(likeliest(toy_logits), max_drafts, topk);
+  if (max_drafts > 0) options.speculation = drafts(toy_logits);
   options.speculation.by_cost = by_cost;
   return options;
 }
@@ -98,7 +111,7 @@ inline GenerationRequest request(const Tokens& prompt, int max_tokens) {
 // A request to a toy model that gives the tokens of a script.
 inline Answer answer_with(const Tokens& script, const StopParams& stop) {
   EngineOptions given = options();
-  if (max_drafts > 0) given.speculation = drafts_of(likeliest(scripted(1, script)), max_drafts, topk);
+  if (max_drafts > 0) given.speculation = drafts(scripted(1, script));
   Toy toy(scripted(1, script), given);
   GenerationRequest asked = request({0}, 0);
   asked.stop = stop;

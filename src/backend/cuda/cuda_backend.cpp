@@ -258,7 +258,8 @@ void CudaBackend::enqueue_layers(Card& card, const StepShape& shape) {
     tap = [&](size_t layer, const ResidualInput& x) {
       drafter_->keep(card.stream, layer, shape.num_tokens, x);
     };
-  for (const auto& rank : card.ranks) rank->embed(shape, card.stream);
+  const MadeDrafts last_drafts = drafter_ ? drafter_->made() : MadeDrafts{};
+  for (const auto& rank : card.ranks) rank->embed(shape, card.stream, last_drafts);
   for (int half = 0; half < first_rank().num_halves(); ++half) {
     for (const auto& rank : card.ranks) rank->run_half(shape, half, card.stream, tap);
     if (!is_shared()) continue;

@@ -11,8 +11,10 @@ namespace {
 
 constexpr int kRowThreads{256}, kBringThreads{256}, kThreads{kRowThreads + kBringThreads};
 
-__device__ void embed_row(const EmbedArgs& args, RowInput row) {
-  if (row.token < 0)
+__device__ void embed_row(const EmbedArgs& args, int num_chains, RowInput row) {
+  if (row.position < 0)
+    row = row_behind(args.last_drafts, num_chains, row);
+  else if (row.token < 0)
     row.token = max(args.last_results[-1 - row.token].token, 0);  // -1: there was no number among its logits
   if (threadIdx.x == 0) reinterpret_cast<RowInput*>(args.input)[blockIdx.x] = row;
   const int num_eights = args.hidden / 8;  // whole: check_shapes() in limits.h
@@ -49,7 +51,7 @@ __global__ void __launch_bounds__(kThreads)
     embed_kernel(const __grid_constant__ EmbedArgs args, Timestamps timestamps) {
   static_assert(sizeof(RowInput) == sizeof(uint4) && sizeof(InputHeader) == sizeof(uint4));
   __shared__ RowInput row;
-  __shared__ unsigned num_bytes;
+  __shared__ unsigned num_bytes, num_chains;
   const EndTimestamp end_timestamp(timestamps);
   wait_for_predecessor(timestamps);
   const unsigned long long begin_ns = now_ns();
@@ -60,7 +62,9 @@ __global__ void __launch_bounds__(kThreads)
   if (threadIdx.x == 0) {
     if (blockIdx.x == 0) *args.exchange.outputs[step % 2] = {begin_ns, 0, step};
     const uint4 words = __ldcg(from + blockIdx.x);
-    num_bytes = __ldcg(&header->num_bytes);
+    const uint2 numbers = __ldcg(reinterpret_cast<const uint2*>(header));
+    num_bytes = numbers.x;
+    num_chains = numbers.y;
     row = {static_cast<int>(words.x), static_cast<int>(words.y), words.z, words.w};
   }
   __syncthreads();
@@ -68,7 +72,7 @@ __global__ void __launch_bounds__(kThreads)
   if (threadIdx.x == kThreads - 1 && increment_up_to(args.ticket, gridDim.x - 1) == gridDim.x - 1)
     *args.step = step;
   if (threadIdx.x < kRowThreads)
-    embed_row(args, row);
+    embed_row(args, static_cast<int>(num_chains), row);
   else
     bring_rest(from, reinterpret_cast<uint4*>(args.input), (num_bytes + 15) / 16);
 }

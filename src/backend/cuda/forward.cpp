@@ -134,10 +134,10 @@ void attention(const Model& model, size_t index, const Plan& plan, const Workspa
 }  // namespace
 
 void run_embed(const Model& model, const Plan& plan, const Workspace& work, const StepShape& shape,
-               Stream stream) {
+               Stream stream, const MadeDrafts& last_drafts) {
   plan.embed(stream, shape.num_tokens,
              {work.exchange, work.input, model.weights.embedding, model.config.hidden, work.x, work.step,
-              work.embed_ticket, work.results});
+              work.embed_ticket, work.results, last_drafts});
 }
 
 void run_half_layer(const Model& model, const Plan& plan, const Workspace& work, const StepShape& shape,

@@ -26,9 +26,9 @@ struct Model {
 using Tap = std::function<void(size_t layer, const ResidualInput& x)>;
 
 // Everything up to the last layer, for all rows of a step: run_embed(), then the halves of all layers in order, attention's and the experts'.
-// `tap` may be empty.
+// `tap` may be empty; `last_drafts` is for embed (EmbedArgs).
 void run_embed(const Model& model, const Plan& plan, const Workspace& work, const StepShape& shape,
-               Stream stream);
+               Stream stream, const MadeDrafts& last_drafts = {});
 void run_half_layer(const Model& model, const Plan& plan, const Workspace& work, const StepShape& shape,
                     int half, Stream stream, const Tap& tap);
 inline int num_halves(const Model& model) { return 2 * static_cast<int>(model.weights.layers.size()); }

@@ -15,6 +15,7 @@
 
 #include "backend/cuda/block_rows.h"
 #include "backend/cuda/chip/target.h"
+#include "backend/cuda/draft/slots.h"
 #include "backend/cuda/groups.h"
 #include "backend/cuda/layout/strips.h"
 #include "backend/cuda/row_input.h"
@@ -25,7 +26,8 @@ namespace nibble::cuda {
 
 inline constexpr int kMaxExpertsPerToken{8}, kMaxExperts{128};
 
-// x = embedding[token]. Before that it counts the step, says that it begins, and brings the step's input from the host.
+// x = embedding[token]. Before that it counts the step, says that it begins, brings the step's input from the host, and fills in what the step
+// before has left.
 struct EmbedArgs {
   StepExchange exchange;
   uint8_t* input;  // where the input goes, on the device; the tokens of its rows are known then
@@ -35,6 +37,7 @@ struct EmbedArgs {
   uint32_t* step;                    // its number: one more behind the launch
   unsigned* ticket;                  // zero before and after every launch
   const SampleResult* last_results;  // of the step before
+  MadeDrafts last_drafts;            // by the step before, where there is a draft head
 };
 void embed(const LaunchContext& gpu, int num_tokens, const EmbedArgs& args);
 

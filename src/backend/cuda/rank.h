@@ -34,8 +34,8 @@ class Rank {
   }
   NcclRank* nccl() { return nccl_ ? &*nccl_ : nullptr; }
 
-  void embed(const StepShape& shape, Stream stream) const {
-    run_embed(model(), plan_, *work_, shape, stream);
+  void embed(const StepShape& shape, Stream stream, const MadeDrafts& last_drafts) const {
+    run_embed(model(), plan_, *work_, shape, stream, last_drafts);
   }
   int num_halves() const { return cuda::num_halves(model()); }
   void run_half(const StepShape& shape, int half, Stream stream, const Tap& tap) const {

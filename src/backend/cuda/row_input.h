@@ -8,10 +8,11 @@ namespace nibble::cuda {
 inline constexpr int kPagePositions{
     32};  // the same as kPageTokens of the host's headers, which kernels do not include
 
+// The step's first kernel fills in what only the device knows.
 struct alignas(16) RowInput {
+  int32_t token;  // -1 - n: the one that the step before chose for its output row n
   int32_t
-      token;  // -1 - n: the one that the step before chose for its output row n; the step's first kernel puts it here
-  int32_t position;
+      position;  // -1 - i: the row is number i of a run that goes on behind chain -1 - token of the step before (row_behind())
   uint32_t full_pages,
       sliding_pages;  // where this row's page tables begin in the step's page ids, less their first_page:
                       //   position p is in page_ids[full_pages + p / kPagePositions]

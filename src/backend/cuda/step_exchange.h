@@ -14,7 +14,8 @@ namespace nibble::cuda {
 
 // In front of a step's input, which is rows of 16 bytes at first (InputParts).
 struct alignas(16) InputHeader {
-  uint32_t num_bytes;  // behind the header
+  uint32_t num_bytes;   // behind the header
+  uint32_t num_chains;  // of drafts, that the step before has made
 };
 
 // Times are nanoseconds of the device's own clock. A step begins at what its first kernel finds behind wait_for_predecessor(): the kernel

@@ -134,7 +134,8 @@ StepShape InputUpload::upload(const Batch& batch, Stream stream) {
       shape.num_tiles += (num_rows + kTileRows - 1) / kTileRows;
     shape.num_outputs += static_cast<int>(run.outputs.size());
     shape.writes_kv &= run.tokens.size() == 1;
-    last_position = std::max(last_position, run.first_position + static_cast<int>(run.tokens.size()) - 1);
+    last_position = std::max(last_position,
+                             run.first_position + run.num_unsure + static_cast<int>(run.tokens.size()) - 1);
     num_page_ids += run.full.pages.size() + run.sliding.pages.size();
     if (!has_head_ || !begins_chain(run)) continue;
     ++shape.num_chains;
@@ -174,6 +175,8 @@ StepShape InputUpload::upload(const Batch& batch, Stream stream) {
   int next_single = 0, next_tiled = shape.num_single_rows, next_output = 0, next_chain = 0;
   DraftRun* draft_run = in.draft_runs;
   trees_.clear();
+  const std::vector<int> last_chains = std::exchange(chains_, {});
+  header->num_chains = static_cast<uint32_t>(std::exchange(num_chains_, shape.num_chains));
   auto next_tree = trees.begin();
   const auto add_table = [&](const PageTableView& table) {
     const uint32_t first = next_page - static_cast<uint32_t>(table.first_page);
@@ -181,19 +184,26 @@ StepShape InputUpload::upload(const Batch& batch, Stream stream) {
     return first;
   };
   for (const Run& run : batch.runs) {
-    const bool has_chain = has_head_ && begins_chain(run);
+    const int chain = has_head_ && begins_chain(run) ? next_chain++ : -1;
     const uint32_t full = add_table(run.full);
-    if (has_chain)  // a page of the head's own, for the drafts' slots that leave the run's pages
+    if (chain >= 0)  // a page of the head's own, for the drafts' slots that leave the run's pages
       in.page_ids[next_page++] =
-          static_cast<uint32_t>(spare_full_) + static_cast<uint32_t>(kSparePages + next_chain);
+          static_cast<uint32_t>(spare_full_) + static_cast<uint32_t>(kSparePages + chain);
     const uint32_t sliding = add_table(run.sliding);
     const auto num_rows = static_cast<int>(run.tokens.size()),
                num_outputs = static_cast<int>(run.outputs.size());
     int& next_row = is_tiled(run) ? next_tiled : next_single;
     const int first_row = std::exchange(next_row, next_row + num_rows);
-    for (int i = 0; i < num_rows; ++i)
-      in.rows[first_row + i] = {run.follows < 0 ? run.tokens[static_cast<size_t>(i)] : -1 - run.follows,
-                                run.first_position + i, full, sliding};
+    const bool is_behind_chain = run.follows >= 0 && (run.num_unsure > 0 || run.num_drafted > 0);
+    if (is_behind_chain) {
+      const int last = last_chains.at(static_cast<size_t>(run.follows));
+      NIBBLE_CHECK(last >= 0 && !shape.have_trees, "no chain to stand behind output row {}", run.follows);
+      for (int i = 0; i < num_rows; ++i) in.rows[first_row + i] = {-1 - last, -1 - i, full, sliding};
+    } else {
+      for (int i = 0; i < num_rows; ++i)
+        in.rows[first_row + i] = {run.follows < 0 ? run.tokens[static_cast<size_t>(i)] : -1 - run.follows,
+                                  run.first_position + i, full, sliding};
+    }
     if (shape.have_trees) {
       for (int i = 0; i < num_rows; ++i) {
         in.slots[first_row + i] = run.first_position + i;
@@ -209,19 +219,15 @@ StepShape InputUpload::upload(const Batch& batch, Stream stream) {
     for (int i = 0; is_tiled(run) && i < num_rows; i += kTileRows)
       *tile++ = {first_row + i, std::min(kTileRows, num_rows - i)};
     if (shape.num_runs > 0)
-      *draft_run++ = {first_row,
-                      num_rows,
-                      run.num_drafted,
-                      run.next,
-                      next_output,
-                      num_outputs,
-                      has_chain ? next_chain++ : -1,
-                      !run.parents.empty()};
+      *draft_run++ = {first_row,   num_rows,    run.num_drafted, run.next,
+                      next_output, num_outputs, chain,           !run.parents.empty()};
     next_output += num_outputs;
     for (const OutputRow& output : run.outputs) {
       const int row = first_row + output.token_index;
       *output_row++ = row;
-      sample_rows_.add(output, in.rows[row].position + 1, run.follows < 0 ? -1 : first_row);
+      sample_rows_.add(output, is_behind_chain ? -1 - row : in.rows[row].position + 1,
+                       run.follows < 0 || is_behind_chain ? -1 : first_row);
+      chains_.push_back(output.token_index == num_rows - 1 - run.num_drafted ? chain : -1);
     }
   }
   if (has_spare_rows) {

@@ -102,6 +102,9 @@ class InputUpload {
   uint32_t step_{0};
   bool is_to_launch_{false};  // something was uploaded, and its launch was not counted
   SampleRows sample_rows_;
+  // Of the batch that was uploaded last: the chain that drafts behind the last known token of a run, by that token's output row; -1: none.
+  std::vector<int> chains_;
+  int num_chains_{0};
   std::vector<TreeOfStep> trees_;
 };
 

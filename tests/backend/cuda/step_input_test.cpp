@@ -53,8 +53,15 @@ class StepInputs : public testing::Test {
   }
   void run_embed(const StepShape& shape) {
     embed({stream_, this_target()}, shape.num_tokens,
-          {work_.exchange, device_input_.data(), reinterpret_cast<const __nv_bfloat16*>(embedding_.data()),
-           kHidden, x_.data(), step_.data(), ticket_.data(), nullptr});
+          {work_.exchange,
+           device_input_.data(),
+           reinterpret_cast<const __nv_bfloat16*>(embedding_.data()),
+           kHidden,
+           x_.data(),
+           step_.data(),
+           ticket_.data(),
+           nullptr,
+           {}});
     stream_.wait();
   }
   uint32_t device_step() const {

@@ -65,7 +65,7 @@ size_t place_head_workspace(const BackendOptions& options, uint8_t* base, HeadWo
   take(w.out_parts, parts_of_rows(kMaxDraftingRuns, head.hidden));
   take(w.logits, kN * static_cast<size_t>(head.draft_vocab));
   take(w.attend_tickets, kN * static_cast<size_t>(head.num_kv_heads));
-  take(w.positions, kN);
+  take(w.starts, kN);
   take(w.results, kDrafts * kN);
   take(w.sample_rows, 2 * kN);
   take(w.row_numbers, kN);
@@ -74,11 +74,11 @@ size_t place_head_workspace(const BackendOptions& options, uint8_t* base, HeadWo
   return size;
 }
 
-// Bytes from the first position to the last result of a step's chains.
+// Bytes from the first start to the last result of a step's chains.
 size_t download_bytes(const HeadWorkspace& work, const StepShape& shape) {
   const auto* end = work.results + static_cast<ptrdiff_t>(shape.num_drafts) * shape.num_chains;
   return static_cast<size_t>(reinterpret_cast<const uint8_t*>(end) -
-                             reinterpret_cast<const uint8_t*>(work.positions));
+                             reinterpret_cast<const uint8_t*>(work.starts));
 }
 
 template <typename T>
@@ -270,7 +270,7 @@ void HeadDrafter::draft(Stream stream, const StepShape& shape, const Workspace& 
   const InputParts in = parts_of(work.input, shape);
   place_drafts(on(stream), shape.num_runs,
                {in.draft_runs, in.choices(work.results), shape.num_chains, shape.num_drafts, kLastPosition,
-                work_.slots, shape.have_trees ? work_.kv_slots : nullptr, work_.chain_rows, work_.positions});
+                work_.slots, shape.have_trees ? work_.kv_slots : nullptr, work_.chain_rows, work_.starts});
   for (int first = 0; first < shape.num_tokens; first += kSliceRows)
     fill_slots(stream, shape, in, first, std::min(kSliceRows, shape.num_tokens - first));
   for (int draft = 0; draft < shape.num_drafts; ++draft) {
@@ -296,23 +296,23 @@ void HeadDrafter::download(Stream stream, const Batch& batch, const StepShape& s
   if (to.asked.empty()) return;
   const size_t bytes = download_bytes(work_, shape);
   if (to.bytes.bytes() < bytes) to.bytes = PinnedBuffer(bytes);
-  check(cudaMemcpyAsync(to.bytes.as<void>(), work_.positions, bytes, cudaMemcpyDeviceToHost, stream),
+  check(cudaMemcpyAsync(to.bytes.as<void>(), work_.starts, bytes, cudaMemcpyDeviceToHost, stream),
         "copying drafts");
 }
 
 std::vector<Drafts> HeadDrafter::read(const DraftDownload& from) const {
   std::vector<Drafts> drafts;
   if (from.asked.empty()) return drafts;
-  const auto* positions = from.bytes.as<int>();
+  const auto* starts = from.bytes.as<ChainStart>();
   const auto* results = reinterpret_cast<const SampleResult*>(
       from.bytes.as<uint8_t>() +
-      (reinterpret_cast<const uint8_t*>(work_.results) - reinterpret_cast<const uint8_t*>(work_.positions)));
+      (reinterpret_cast<const uint8_t*>(work_.results) - reinterpret_cast<const uint8_t*>(work_.starts)));
   const size_t num_chains = from.asked.size();
   for (size_t n = 0; n < num_chains; ++n) {
-    if (positions[n] < 0) continue;
+    if (starts[n].token < 0) continue;
     drafts.resize(from.num_runs);
     Drafts& of_run = drafts[from.asked[n].run];
-    of_run.first_position = positions[n] + 2;
+    of_run.first_position = starts[n].position + 2;
     for (int draft = 0; draft < from.asked[n].num_drafts; ++draft) {
       const SampleResult& chosen = results[static_cast<size_t>(draft) * num_chains + n];
       const auto as_draft = [&](int id, float logprob) {

@@ -32,8 +32,8 @@ struct HeadWorkspace {
   float *residual{nullptr}, *qkv_parts{nullptr}, *project_parts{nullptr}, *gate_parts{nullptr},
       *out_parts{nullptr}, *logits{nullptr};
   unsigned* attend_tickets{nullptr};  // zero before and after every launch
-  // These go to the host in one copy: positions [N], then results [drafts, N].
-  int* positions{nullptr};
+  // These go to the host in one copy, and stay for the next step: starts [N], then results [drafts, N].
+  ChainStart* starts{nullptr};
   SampleResult* results{nullptr};
   // Constant.
   // [N]: the likeliest token, and its log-probability; then [N]: the same, and the kMaxTop likeliest.
@@ -63,6 +63,8 @@ class HeadDrafter {
   void keep(Stream stream, size_t layer, int num_rows, const ResidualInput& x) const;
   // Behind the sampling of a step: fills the head's cache for its rows, and drafts what its runs ask for.
   void draft(Stream stream, const StepShape& shape, const Workspace& work) const;
+  // What that leaves for the next step's embed.
+  MadeDrafts made() const { return {work_.starts, work_.results, weights_.tokens}; }
   // Enqueues the copy of the drafts; read() may be called when the step has ended.
   void download(Stream stream, const Batch& batch, const StepShape& shape, DraftDownload& to) const;
   std::vector<Drafts> read(const DraftDownload& from) const;

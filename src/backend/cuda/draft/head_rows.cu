@@ -98,7 +98,7 @@ __global__ void __launch_bounds__(kThreads)
   __syncthreads();
   if (run.chain < 0) return;
   const RowInput row = args.choices.rows[run.first_row + start.row];
-  if (threadIdx.x == 0) args.positions[run.chain] = start.is_chosen ? row.position : -1;
+  if (threadIdx.x == 0) args.starts[run.chain] = {row.position, start.is_chosen ? start.token : -1};
   if (const int n = static_cast<int>(threadIdx.x); n < args.num_drafts)
     args.chain_rows[n * args.num_chains + run.chain] = {0, min(row.position + n, args.max_position),
                                                         row.full_pages, row.sliding_pages};

@@ -39,8 +39,7 @@ struct PlaceDraftsArgs {
   int32_t* kv_slots;
   RowInput*
       chain_rows;  // [num_drafts, num_chains]; positions beyond max_position become that: nobody needs their drafts
-  int*
-      positions;  // [num_chains]: of the row that a chain begins behind; -1: that row chose no token, and there is no chain
+  ChainStart* starts;  // [num_chains]
 };
 void place_drafts(const LaunchContext& gpu, int num_runs, const PlaceDraftsArgs& args);
 

@@ -27,6 +27,34 @@ struct DraftSlot {
   int32_t chain;  // that begins with this slot; -1: none
 };
 
+// Where a chain of drafts begins.
+struct ChainStart {
+  int32_t position;  // of the last row that is right
+  int32_t token;     // that it chose, behind which the drafts stand; -1: it chose none, and there is no chain
+};
+
+// The chains of a step, for the step behind it.
+struct MadeDrafts {
+  const ChainStart* starts;     // [chains]
+  const SampleResult* results;  // [drafts, chains]; ids are the head's own
+  const int* tokens;            // [draft vocabulary]: the model's ids
+};
+
+// Fills in a row of a run that goes on behind a chain: the first has the token that the chain stands behind, the others its drafts. A run
+// whose chain does not exist is run in vain, at positions that its pages cover.
+constexpr RowInput row_behind(const MadeDrafts& made, int num_chains, RowInput row) {
+  const int chain = -1 - row.token, number = -1 - row.position;
+  const ChainStart start = made.starts[chain];
+  int token = start.token;
+  if (number > 0) {
+    const int draft = made.results[(number - 1) * num_chains + chain].token;
+    token = made.tokens[draft < 0 ? 0 : draft];
+  }
+  row.token = token < 0 ? 0 : token;
+  row.position = start.position + 1 + number;
+  return row;
+}
+
 // Tells which tokens the rows of a step have chosen.
 struct DraftChoices {
   const RowInput* rows;         // [T]

@@ -524,7 +524,9 @@ __global__ void __launch_bounds__(kThreads)
       bound = row.keep(bound, kReach, One{largest}, 0, static_cast<uint64_t>(params.top_k));
     if (params.top_p != kAllTokens)
       bound = row.keep(bound, kReach * params.temperature, weight, params.top_p, 1);
-    const uint64_t bits = random_bits(params.seed, static_cast<uint64_t>(params.position));
+    const int position =
+        params.position < 0 ? args.input[-1 - params.position].position + 1 : params.position;
+    const uint64_t bits = random_bits(params.seed, static_cast<uint64_t>(position));
     token = row.draw(bound, weight, bits >> 11 << 11);  // the same 53 bits as random_unit
   }
   if (blockIdx.x == 0) {

@@ -30,7 +30,8 @@ struct SampleRow {
   // The step's row whose token counts as one more of the output, because the host does not know it yet; -1: none. Behind the row's
   // adjustments there is room for one more, in case that token has none.
   int32_t follows;
-  int32_t position;      // position of the token to be chosen
+  int32_t
+      position;  // of the token to be chosen; -1 - n: the one behind the step's row n, which the device knows
   int32_t top_k;         // 0: all
   int32_t num_logprobs;  // -1: none; at most kMaxTop
   float temperature;     // negative: no token is wanted

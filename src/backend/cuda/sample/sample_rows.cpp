@@ -55,6 +55,7 @@ void SampleRows::add(const OutputRow& output, int position, int follows) {
                "temperature {}, top_p {}, min_p {}, top_k {}", params.temperature, params.top_p, params.min_p,
                params.top_k);
   NIBBLE_CHECK(params.num_logprobs <= kMaxTop, "{} log-probabilities of {}", params.num_logprobs, kMaxTop);
+  NIBBLE_CHECK(position >= 0 || !counts_output(params), "penalties of an output that is not known");
   row.seed = params.seed;
   row.position = position;
   row.top_p = params.top_p < 1 ? static_cast<uint64_t>(std::ceil(std::ldexp(double{params.top_p}, 64))) - 1

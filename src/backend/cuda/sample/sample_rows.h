@@ -21,8 +21,8 @@ class SampleRows {
     adjustments_.clear();
     masks_.clear();
   }
-  // Parameters that engine/validate.h would refuse, and tokens outside of the vocabulary, are a bug of the caller. `follows`: the step's
-  // row whose token belongs to the output and is not known yet (Run::follows); -1: all are known.
+  // Parameters that engine/validate.h would refuse, and tokens outside of the vocabulary, are a bug of the caller. `position`: as SampleRow
+  // has it; where the device alone knows it nothing may count the output. `follows`: the step's row whose token belongs to the output and is not known yet (Run::follows); -1: all are known.
   void add(const OutputRow& output, int position, int follows = -1);
   // Says whether no row asks for anything but its likeliest token.
   bool are_greedy() const { return are_greedy_; }

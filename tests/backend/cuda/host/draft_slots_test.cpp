@@ -152,5 +152,26 @@ TEST(DeviceDraftSlots, OfTreesAreThoseOfTheHost) {
   EXPECT_GT(num_moved, 1'000);
 }
 
+TEST(DeviceDraftSlots, ARunBehindAChainHasItsTokenItsDraftsAndThePositionsBehindIt) {
+  const ChainStart starts[]{{40, 7}, {31, 9}, {12, -1}};
+  constexpr int kChains{3}, kLevels{2};
+  const int tokens[]{100, 101, 102, 103};  // of the model, by the head's ids
+  const int drafted[kLevels][kChains]{{3, 1, 0}, {2, -1, 1}};
+  std::vector<SampleResult> results;
+  for (const auto& level : drafted)
+    for (const int id : level) results.push_back({id, 0, 0, {}});
+  const MadeDrafts made{starts, results.data(), tokens};
+  const int expected[kChains][1 + kLevels]{{7, 103, 102}, {9, 101, 100}, {0, 100, 101}};
+  for (int chain = 0; chain < kChains; ++chain) {
+    for (int number = 0; number <= kLevels; ++number) {
+      const RowInput row = row_behind(made, kChains, {-1 - chain, -1 - number, 5, 6});
+      EXPECT_EQ(row.token, expected[chain][number]);
+      EXPECT_EQ(row.position, starts[chain].position + 1 + number);
+      EXPECT_EQ(row.full_pages, 5u);
+      EXPECT_EQ(row.sliding_pages, 6u);
+    }
+  }
+}
+
 }  // namespace
 }  // namespace nibble::cuda
