@@ -8,6 +8,7 @@
 
 #include "backend/cuda/ranks/connection.h"
 #include "backend/cuda/ranks/nccl_rank.h"
+#include "backend/cuda/ranks/protocol.h"
 #include "tests/error_of.h"
 
 namespace nibble::cuda {
@@ -72,7 +73,7 @@ TEST_F(CudaNccl, IsAskedForBeforeAnythingElseByANode) {
 
 // The terms of two ranks, 2,048 rows of each, beside what NCCL takes.
 TEST_F(CudaNccl, TakesMemoryForTheTermsOfAllRanks) {
-  EXPECT_EQ(nccl_rank_bytes(2880, 2, 8192) - nccl_rank_bytes(2880, 1, 8192), size_t{2048} * 2880 * 4);
+  EXPECT_EQ(nccl_rank_bytes(2880, 2, 8192) - nccl_rank_bytes(2880, 1, 8192), size_t{kSumRows} * 2880 * 4);
   EXPECT_EQ(nccl_rank_bytes(2880, 2, 100) - nccl_rank_bytes(2880, 1, 100), size_t{100} * 2880 * 4);
 }
 
