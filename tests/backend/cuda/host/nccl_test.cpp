@@ -71,7 +71,7 @@ TEST_F(CudaNccl, IsAskedForBeforeAnythingElseByANode) {
   EXPECT_THAT(error_of([&] { rank_traits(own); }), HasSubstr("/nowhere/libnccl.so.2"));
 }
 
-// The terms of two ranks, 2,048 rows of each, beside what NCCL takes.
+// The terms of two ranks, as many rows of each as a sum has at most, beside what NCCL takes.
 TEST_F(CudaNccl, TakesMemoryForTheTermsOfAllRanks) {
   EXPECT_EQ(nccl_rank_bytes(2880, 2, 8192) - nccl_rank_bytes(2880, 1, 8192), size_t{kSumRows} * 2880 * 4);
   EXPECT_EQ(nccl_rank_bytes(2880, 2, 100) - nccl_rank_bytes(2880, 1, 100), size_t{100} * 2880 * 4);
