@@ -406,7 +406,7 @@ std::unique_ptr<Backend> make(std::shared_ptr<const Weights> weights, const Back
     throw InputError("--tensor-parallel-size {}: up to {} GPUs share a model", own.num_ranks(), kMaxRanks);
   const std::vector<int> devices = devices_of(own);
   std::vector<RankPlan> plans;
-  for (const Share& share : shares_of(config, own.parts, weights->source)) {
+  for (const Share& share : shares_of(config, own, weights->source)) {
     const int device = devices[static_cast<size_t>(share.rank)];
     use_device(device);
     plans.push_back({share, device, plan_of_device(*weights, share, options, own)});
@@ -415,9 +415,10 @@ std::unique_ptr<Backend> make(std::shared_ptr<const Weights> weights, const Back
               device_caps().name, kilobytes(target.budget), target.num_multiprocessors);
     if (own.num_ranks() > 1)
       log::info(
-          "GPU {} has {} of {} heads of keys and values, {} of {} units an expert, {} of {} rows of lm_head",
-          device, share.kv_heads.count, config.num_kv_heads, share.units.count, config.intermediate,
-          share.vocab.count, config.vocab);
+          "GPU {} has {} of {} heads of keys and values, {} of {} experts with {} of {} units each, {} of {} "
+          "rows of lm_head",
+          device, share.kv_heads.count, config.num_kv_heads, share.experts.count, config.num_experts,
+          share.units.count, config.intermediate, share.vocab.count, config.vocab);
     if (own.prompt_activations && !target.has_block_products)
       log::warn(
           "--prompt-activations: {} has no instruction for block-scaled products: prompts in {} run by its "

@@ -20,6 +20,7 @@ struct CudaOptions {
   // parts of the model that each has, in proportion.
   std::vector<int> gpus{};
   std::vector<int> parts{1};
+  bool have_whole_experts{false};  // each some, in place of a part of every one
 
   int num_ranks() const { return static_cast<int>(parts.size()); }
 };

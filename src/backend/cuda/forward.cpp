@@ -72,19 +72,20 @@ void experts(const Model& model, size_t index, const NormInput& norm, const Plan
                                static_cast<uint32_t>(model.weights.layers.size()),
                                static_cast<uint32_t>(index)};
   if (plan.routes_with_experts(T)) {
-    plan.route_and_experts_up(stream,
-                              {norm, layer.router, layer.router_bias, K, work.x, routing, up, work.gated});
+    plan.route_and_experts_up(stream, {norm, layer.router, layer.router_bias, K, config.experts(), work.x,
+                                       routing, up, work.gated});
   } else {
     if (plan.has_norms(T))
       plan.rms_norm(stream, {norm, T, work.x, work.normed, work.normed_blocks, image_rows});
-    plan.route(stream, {norm, layer.router, layer.router_bias, T, K, work.x, work.normed, work.router_logits,
-                        work.chosen, work.rank, work.route_ticket, groups, image_rows, work.router_sums});
+    plan.route(stream, {norm, layer.router, layer.router_bias, T, K, config.experts(), work.x, work.normed,
+                        work.router_logits, work.chosen, work.rank, work.route_ticket, groups, image_rows,
+                        work.router_sums});
     plan.experts_up(stream, {work.normed, groups, T, K, plan.max_groups(T), up, work.gated,
                              work.normed_blocks, work.gated_blocks, work.gathered, image_rows, image_pairs});
   }
-  plan.experts_down(stream,
-                    {work.gated, groups, routing, T, plan.max_groups(T), config.hidden, config.intermediate,
-                     layer.down, layer.down_bias, work.experts_out, work.gated_blocks, image_pairs});
+  plan.experts_down(stream, {work.gated, groups, routing, config.experts(), config.num_experts, T,
+                             plan.max_groups(T), config.hidden, config.intermediate, layer.down,
+                             layer.down_bias, work.experts_out, work.gated_blocks, image_pairs});
 }
 
 // Attention of a layer: leaves the residual stream in parts, or what this rank adds to it.
@@ -144,9 +145,17 @@ HalfOutput output_of_half(const Model& model, const Plan& plan, const Workspace&
             static_cast<size_t>(num_tokens) * H,
             H,
             nullptr,
-            work.project_parts};
+            work.project_parts,
+            nullptr};
   const int K = model.config.experts_per_token;
-  return {work.experts_out, K, H, static_cast<size_t>(K) * H, work.x, work.x};
+  const bool has_all = !model.config.own_experts;
+  return {work.experts_out,
+          K,
+          H,
+          static_cast<size_t>(K) * H,
+          work.x,
+          work.x,
+          has_all ? nullptr : work.pair_weights};
 }
 
 void run_unembed(const Model& model, const Plan& plan, const Workspace& work, const StepShape& shape,

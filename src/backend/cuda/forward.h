@@ -33,13 +33,14 @@ void run_half_layer(const Model& model, const Plan& plan, const Workspace& work,
 inline int num_halves(const Model& model) { return 2 * static_cast<int>(model.weights.layers.size()); }
 
 // What a half leaves, where the model is shared: the sum over ranks and parts is to be added to x, if there is one, and to be left in `out`.
-// Part p of row r begins at p part_stride + r row_stride.
+// Part p of row r begins at p part_stride + r row_stride. Where there are weights, [T, num_parts], a part of weight 0 is not there.
 struct HalfOutput {
   const float* parts;
   int num_parts;
   size_t part_stride, row_stride;
   const float* x;  // [T, H] or null
   float* out;      // [T, H]
+  const float* weights;
 };
 HalfOutput output_of_half(const Model& model, const Plan& plan, const Workspace& work, int num_tokens,
                           int half);

@@ -114,10 +114,15 @@ MemoryPlan plan_of_share(const Config& whole, const Share& share, const BackendO
 
 }  // namespace
 
+std::vector<Share> shares_of(const Config& whole, const CudaOptions& own, std::string_view source) {
+  return nibble::shares_of(whole, own.parts, source, "--tensor-parallel-size",
+                           own.have_whole_experts ? ExpertSplit::kWhole : ExpertSplit::kUnits);
+}
+
 std::vector<GpuPlan> memory_plans(const Config& config, const BackendOptions& options,
                                   const CudaOptions& own) {
   std::vector<GpuPlan> gpus;
-  for (const Share& share : shares_of(config, own.parts, "the model")) {
+  for (const Share& share : shares_of(config, own, "the model")) {
     const MemoryPlan of_share = plan_of_share(config, share, options, own);
     const int device = own.gpus.empty() ? share.rank : own.gpus[static_cast<size_t>(share.rank)];
     auto gpu =

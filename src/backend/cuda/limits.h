@@ -9,6 +9,7 @@
 
 #include "backend/backend.h"
 #include "backend/cuda/plan.h"
+#include "model/shares/share.h"
 
 namespace nibble::cuda {
 
@@ -23,6 +24,9 @@ void check_draft_head(const BackendOptions& options, const Target& target);
 
 // Says why the plan's kernels do not run within its budget; empty where they do.
 std::string why_not_budget(const Plan& plan, const Config& config, const DeviceCaps& caps);
+
+// The share of each rank. Throws InputError as the function of that name in model/shares/share.h.
+std::vector<Share> shares_of(const Config& whole, const CudaOptions& own, std::string_view source);
 
 // Of each GPU that has a share of the model, in the order in which ranks first name them.
 struct GpuPlan {

@@ -56,7 +56,8 @@ void Rank::sum(const StepShape& shape, int half, int n, Turn turn, Stream stream
                  {links_, numbers_->of_sum(half, n), slot_of_sum(half, n, num_sums(shape)),
                   output.parts + first * output.row_stride, output.num_parts, output.part_stride,
                   output.row_stride, output.x ? output.x + at : nullptr, output.out + at,
-                  std::min(kSumRows, shape.num_tokens - n * kSumRows)},
+                  std::min(kSumRows, shape.num_tokens - n * kSumRows),
+                  output.weights ? output.weights + first * static_cast<size_t>(output.num_parts) : nullptr},
                  turn);
 }
 

@@ -18,13 +18,16 @@ __device__ void rank_token(const RouteArgs& args, int token, const LogitOf& logi
   const int first_pair = token * args.experts_per_token;
   Ranking ranking(args.weights.rows, logit_of);
   float logit = -INFINITY;
+  bool is_here = false;
   for (int k = 0; k < args.experts_per_token; ++k) {
     const Ranking::Place place = ranking.next();
+    const int expert = args.own.has(place.expert) ? place.expert - args.own.first : -1;
     if (lane == k) logit = place.logit;
-    if (lane == 0) args.chosen[first_pair + k] = place.expert;
+    if (lane == k) is_here = expert >= 0;
+    if (lane == 0) args.chosen[first_pair + k] = expert;
   }
   const float weight = weight_of_place(logit);
-  if (lane < args.experts_per_token) args.groups.weight[first_pair + lane] = weight;
+  if (lane < args.experts_per_token) args.groups.weight[first_pair + lane] = is_here ? weight : 0;
 }
 
 // The same by the logits that are in memory.
@@ -33,17 +36,18 @@ __device__ inline void rank_token(const RouteArgs& args, int token) {
   rank_token(args, token, [&](int expert) { return __ldcg(logits + expert); });
 }
 
-// One CTA groups the step's pairs by expert. The order of an expert's pairs may differ from run to run; no result
-// depends on it.
+// One CTA groups the step's pairs by expert, those whose expert is here. The order of an expert's pairs may differ from run to run; no
+// result depends on it.
 template <int threads>
 __device__ void group_pairs(const RouteArgs& args) {
   NIBBLE_DYNAMIC_SHARED(int, counts);  // [E]: number of pairs, later index of the expert's first group
-  const int num_experts = args.weights.rows, num_pairs = args.num_tokens * args.experts_per_token;
+  const int num_experts = args.own.count, num_pairs = args.num_tokens * args.experts_per_token;
   const int size = args.groups.size;
   for (int e = static_cast<int>(threadIdx.x); e < num_experts; e += threads) counts[e] = 0;
   __syncthreads();
   for (int pair = static_cast<int>(threadIdx.x); pair < num_pairs; pair += threads)
-    args.rank[pair] = atomicAdd(&counts[__ldcg(args.chosen + pair)], 1);
+    if (const int expert = __ldcg(args.chosen + pair); expert >= 0)
+      args.rank[pair] = atomicAdd(&counts[expert], 1);
   __syncthreads();
   if (threadIdx.x <
       32) {  // each lane has a run of consecutive experts; a prefix sum over lanes gives the first group of each run
@@ -71,7 +75,9 @@ __device__ void group_pairs(const RouteArgs& args) {
   }
   __syncthreads();
   for (int pair = static_cast<int>(threadIdx.x); pair < num_pairs; pair += threads) {
-    const int group = counts[__ldcg(args.chosen + pair)] + args.rank[pair] / size;
+    const int expert = __ldcg(args.chosen + pair);
+    if (expert < 0) continue;
+    const int group = counts[expert] + args.rank[pair] / size;
     args.groups.pairs[group * size + args.rank[pair] % size] = pair;
   }
 }

@@ -213,7 +213,8 @@ __device__ void multiply_by_warps(const Strips& weights, const typename Shape::R
     return;
   }
   const typename Shape::Lane lane;
-  PromptItem next = items.at(min(first_index, items.count() - 1));
+  if (first_index >= items.count()) return;  // there are none, where other ranks have all chosen experts
+  PromptItem next = items.at(first_index);
   for (int index = first_index; index < items.count(); index += static_cast<int>(gridDim.x)) {
     const PromptItem item = next;
     next = items.at(min(index + static_cast<int>(gridDim.x), items.count() - 1));  // long before it is needed

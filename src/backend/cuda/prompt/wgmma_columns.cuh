@@ -29,7 +29,8 @@ template <typename Items, typename F>
 __device__ __forceinline__ void for_each_item(const Items& items, const F& f) {
   const int count = items.count(), step = static_cast<int>(gridDim.x);
   int index = static_cast<int>(blockIdx.x);
-  for (auto next = items.at(min(index, count - 1)); index < count; index += step) {
+  if (index >= count) return;  // there may be none at all (pipeline.cuh)
+  for (auto next = items.at(index); index < count; index += step) {
     const auto item = next;
     next = items.at(min(index + step, count - 1));
     f(item);

@@ -54,7 +54,10 @@ __device__ Few own_sum(const SumArgs& args, size_t row, int col) {
   Few loaded[kMaxExpertsPerToken];
 #pragma unroll
   for (int p = 0; p < kMaxExpertsPerToken; ++p)
-    if (p < args.num_parts) loaded[p] = __ldcg(reinterpret_cast<const Few*>(from + p * args.part_stride));
+    if (p < args.num_parts) {
+      const bool is_there = !args.weights || __ldcg(args.weights + row * args.num_parts + p) != 0;
+      loaded[p] = is_there ? __ldcg(reinterpret_cast<const Few*>(from + p * args.part_stride)) : Few{};
+    }
 #pragma unroll
   for (int p = 1; p < kMaxExpertsPerToken; ++p)
     if (p < args.num_parts) add_to(loaded[0], loaded[p]);

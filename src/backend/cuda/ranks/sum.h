@@ -48,6 +48,8 @@ struct SumArgs {
   const float* x;  // [rows, H] or null: there is none
   float* out;      // [rows, H], which may be x or the first part
   int num_rows;    // up to kSumRows
+  // [rows, num_parts]: parts of weight 0 are left out, whatever lies there. null: none is.
+  const float* weights{nullptr};
 };
 void sum_over_ranks(const LaunchContext& gpu, const SumArgs& args, Turn turn);
 

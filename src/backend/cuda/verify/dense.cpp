@@ -184,9 +184,10 @@ void check_project_case(Comparison& comparison, const Subject& subject, const Ca
   compare_with_mma(comparison, subject, "bits of project", rows, args, parts, actual);
 }
 
-// The choice is compared exactly, because it is derived from the kernel's own logits.
+// The choice is compared exactly, because it is derived from the kernel's own logits. Pairs of experts that are not here are in no group.
 void check_choices(Comparison& comparison, const Case& c, const std::vector<float>& logits,
                    const DeviceGroups& groups, int max_groups, int size) {
+  const IndexRange own = own_experts(c);
   const int T = c.num_tokens, E = c.shape.num_experts, K = c.shape.experts_per_token;
   const GroupsRead read = groups.read(comparison);
   comparison.equal("groups at most", 0, 0, std::max(read.count, max_groups), max_groups);
@@ -208,8 +209,9 @@ void check_choices(Comparison& comparison, const Case& c, const std::vector<floa
     const TestChoice choice = choose(logits.data() + t * E, E, K);
     for (int k = 0; k < K; ++k) {
       const auto slot = static_cast<size_t>(k), pair = static_cast<size_t>(t * K + k);
-      comparison.equal("expert", t, k, expert_of_pair[pair], choice.experts[slot]);
-      comparison.near("weight", t, k, read.weight[pair], choice.weights[slot], choice.bounds[slot]);
+      const int expert = choice.experts[slot];
+      comparison.equal("expert", t, k, expert_of_pair[pair], own.has(expert) ? expert - own.first : -1);
+      check_weight(comparison, t, k, read.weight[pair], choice, own);
     }
   }
 }
@@ -230,7 +232,8 @@ void check_route_case(Comparison& comparison, const Subject& subject, const Case
   const DeviceArray<float> sums(num_segment_sums(strips, T));
   const DeviceArray<int> chosen(tokens * static_cast<size_t>(K)), rank(tokens * static_cast<size_t>(K));
   const DeviceArray<unsigned> ticket(std::vector<unsigned>{0});
-  const int size = subject.row.pass.columns, max_groups = max_num_groups(T, E, K, size);
+  const IndexRange own = own_experts(c);
+  const int size = subject.row.pass.columns, max_groups = max_num_groups(T, own.count, K, size);
   const DeviceGroups groups(T, K, max_groups, size);
   check(cudaDeviceSynchronize(), "preparing a check");
   RouteArgs args{norm.input(),
@@ -238,6 +241,7 @@ void check_route_case(Comparison& comparison, const Subject& subject, const Case
                  device_bias.data(),
                  T,
                  K,
+                 own,
                  x.data(),
                  bf16(normed),
                  logits.data(),

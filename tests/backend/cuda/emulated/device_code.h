@@ -148,6 +148,7 @@ inline float __fdiv_rn(float a, float b) { return a / b; }
 inline float __fdividef(float a, float b) { return a / b; }
 inline float rsqrtf(float number) { return 1 / std::sqrt(number); }
 inline int __ffs(int bits) { return __builtin_ffs(bits); }
+inline int __popc(unsigned bits) { return std::popcount(bits); }
 inline int __clzll(long long bits) {
   return bits ? __builtin_clzll(static_cast<unsigned long long>(bits)) : 64;
 }
