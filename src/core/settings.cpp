@@ -116,6 +116,9 @@ constexpr Setting kTable[] = {
     {"gpus", kGpus, "LIST", "run on these GPUs: 0,2,3", "the first ones", TextField{&S::gpus}},
     {"tensor-split", kGpus, "LIST", "parts of the model that each GPU takes: 3,1", "equal ones",
      TextField{&S::tensor_split}},
+    {"expert-parallel", kGpus, "",
+     "give each GPU, or each machine of --nodes, some of the experts as a whole, in place of a part of each",
+     "", SwitchField{&S::expert_parallel}},
 
     {"nodes", kNodes, "N",
      "share the model among N machines, on their CPUs so far, each with a part of every layer",
@@ -126,9 +129,6 @@ constexpr Setting kTable[] = {
      TextField{&S::head}},
     {"secret-file", kNodes, "FILE", "the secret that all nodes have in common",
      "what the variable NIBBLE_SECRET holds", TextField{&S::secret_file}},
-    {"expert-parallel", kNodes, "",
-     "give each machine some of the experts as a whole, in place of a part of each", "",
-     SwitchField{&S::expert_parallel}},
 
     {"models", kPlaces, "DIR", "folder of the bundled models", "beside the program", TextField{&S::models}},
     {"tokenizer", kPlaces, "FILE", "tokenizer.json or .tiktoken; bytes: the 256 bytes alone",

@@ -104,13 +104,12 @@ void read_gpus(const Settings& settings, cuda::CudaOptions& options) {
 // The place of this process among nodes; null where there is one.
 std::shared_ptr<NodeSetup> node_setup(const Settings& settings, const ResolvedSettings& setup) {
   if (!settings.nodes) {
-    if (settings.expert_parallel && setup.own.cuda.num_ranks() > 1)
-      throw InputError("--expert-parallel: GPUs have a part of every expert so far: leave it out");
     for (const auto& [flag, is_given] : {std::pair{"--node-rank", settings.node_rank.has_value()},
                                          std::pair{"--head", settings.head.has_value()},
-                                         std::pair{"--secret-file", settings.secret_file.has_value()},
-                                         std::pair{"--expert-parallel", settings.expert_parallel}})
+                                         std::pair{"--secret-file", settings.secret_file.has_value()}})
       if (is_given) throw InputError("{} goes with --nodes, which says how many there are", flag);
+    if (settings.expert_parallel && setup.own.cuda.num_ranks() == 1)
+      throw InputError("--expert-parallel goes with --nodes, or with several GPUs (--tensor-parallel-size)");
     return nullptr;
   }
   const int count = *settings.nodes;
@@ -159,6 +158,7 @@ cuda::CudaOptions cuda_options(const Settings& settings, const BackendRow& backe
   options.has_graphs = settings.graphs == "on";
   options.prompt_activations = block_format(settings.prompt_activations.value_or("bf16"));
   read_gpus(settings, options);
+  options.have_whole_experts = settings.expert_parallel;
   return options;
 }
 
