@@ -121,6 +121,9 @@ constexpr Setting kTable[] = {
      "memory, do so "
      "anyway",
      "libnccl.so.2, where it is needed", TextField{&S::nccl}},
+    {"expert-parallel", kGpus, "",
+     "give each GPU, or each machine of --nodes, some of the experts as a whole, in place of a part of each",
+     "", SwitchField{&S::expert_parallel}},
 
     {"nodes", kNodes, "N",
      "share the model among N machines, each with a part of every layer, on their CPUs or a GPU of each",
@@ -131,9 +134,6 @@ constexpr Setting kTable[] = {
      TextField{&S::head}},
     {"secret-file", kNodes, "FILE", "the secret that all nodes have in common",
      "what the variable NIBBLE_SECRET holds", TextField{&S::secret_file}},
-    {"expert-parallel", kNodes, "",
-     "give each machine some of the experts as a whole, in place of a part of each", "",
-     SwitchField{&S::expert_parallel}},
 
     {"models", kPlaces, "DIR", "folder of the bundled models", "beside the program", TextField{&S::models}},
     {"tokenizer", kPlaces, "FILE", "tokenizer.json or .tiktoken; bytes: the 256 bytes alone",

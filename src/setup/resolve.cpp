@@ -119,9 +119,10 @@ std::shared_ptr<NodeSetup> node_setup(const Settings& settings, const ResolvedSe
   if (!settings.nodes) {
     for (const auto& [flag, is_given] : {std::pair{"--node-rank", settings.node_rank.has_value()},
                                          std::pair{"--head", settings.head.has_value()},
-                                         std::pair{"--secret-file", settings.secret_file.has_value()},
-                                         std::pair{"--expert-parallel", settings.expert_parallel}})
+                                         std::pair{"--secret-file", settings.secret_file.has_value()}})
       if (is_given) throw InputError("{} goes with --nodes, which says how many there are", flag);
+    if (settings.expert_parallel && setup.own.cuda.num_ranks() == 1)
+      throw InputError("--expert-parallel goes with --nodes, or with several GPUs (--tensor-parallel-size)");
     return nullptr;
   }
   const int count = *settings.nodes;
@@ -171,6 +172,7 @@ cuda::CudaOptions cuda_options(const Settings& settings, const BackendRow& backe
   options.has_graphs = settings.graphs == "on";
   options.prompt_activations = block_format(settings.prompt_activations.value_or("bf16"));
   read_gpus(settings, options);
+  options.have_whole_experts = settings.expert_parallel;
   options.nccl = settings.nccl.value_or("");
   if (settings.nccl && !settings.nodes && options.num_ranks() == 1)
     throw InputError(
@@ -197,9 +199,6 @@ ResolvedSettings resolve(const Settings& settings) {
   setup.device_memory_share = settings.gpu_memory_utilization;
   setup.shares_prefixes = settings.prefix_cache == "on";
   setup.speculation = read_speculation(settings);
-  if (settings.expert_parallel && setup.backend->is_device &&
-      (settings.nodes || setup.own.cuda.num_ranks() > 1))
-    throw InputError("--expert-parallel: GPUs have a part of every expert so far: leave it out");
   setup.nodes = node_setup(settings, setup);
   if (setup.nodes && setup.backend->is_device) share_among_nodes(*setup.nodes, setup.own.cuda);
   setup.places = resolve_places(settings);

@@ -82,11 +82,11 @@ TEST(Command, AFlagWithoutAValueTurnsASettingOff) {
 TEST(Command, AFlagWithoutAValueTurnsASwitchOn) {
   Settings settings;
   CLI::App app("", "nibble");
-  add_settings(app, settings, {SettingGroup::kNodes});
+  add_settings(app, settings, {SettingGroup::kGpus, SettingGroup::kNodes});
   app.parse("--nodes 2 --expert-parallel --node-rank 1");
   EXPECT_TRUE(settings.expert_parallel);
   EXPECT_EQ(settings.node_rank, 1);
-  EXPECT_EQ(command_line(app), "nibble --nodes 2 --node-rank 1 --expert-parallel");
+  EXPECT_EQ(command_line(app), "nibble --expert-parallel --nodes 2 --node-rank 1");
 }
 
 TEST(Command, AVariableOfAnotherCommandIsNotRead) {

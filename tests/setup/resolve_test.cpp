@@ -167,18 +167,23 @@ TEST(Resolve, NodesHaveAGpuEachAndFindEachOtherOverTheHeadsInterface) {
   EXPECT_TRUE(resolve(settings).own.cuda.asks_for_nccl());
 }
 
-TEST(Resolve, WholeExpertsAreForSeveralNodes) {
+TEST(Resolve, WholeExpertsAreForSeveralNodesOrGpus) {
   Settings settings = on_backend("cpu");
   settings.expert_parallel = true;
-  EXPECT_EQ(refusal(settings), "--expert-parallel goes with --nodes, which says how many there are");
+  const std::string several =
+      "--expert-parallel goes with --nodes, or with several GPUs (--tensor-parallel-size)";
+  EXPECT_EQ(refusal(settings), several);
   if (all_backends().front().name != "cuda") GTEST_SKIP() << "a program without CUDA";
   settings = on_backend("cuda");
   settings.expert_parallel = true;
-  settings.tensor_parallel_size = 2;
-  EXPECT_EQ(refusal(settings), "--expert-parallel: GPUs have a part of every expert so far: leave it out");
+  EXPECT_EQ(refusal(settings), several);
+  settings.tensor_split = "3,1";
+  EXPECT_TRUE(resolve(settings).own.cuda.have_whole_experts);
+  settings.expert_parallel = false;
+  EXPECT_FALSE(resolve(settings).own.cuda.have_whole_experts);
   settings = first_of_two("cuda");
   settings.expert_parallel = true;
-  EXPECT_EQ(refusal(settings), "--expert-parallel: GPUs have a part of every expert so far: leave it out");
+  EXPECT_TRUE(resolve(settings).own.cuda.have_whole_experts);
 }
 
 Settings with_layers(const std::string& fp8, const std::string& mxfp4) {

@@ -499,9 +499,10 @@ std::unique_ptr<Backend> make(std::shared_ptr<const Weights> weights, const Back
               device_caps().name, kilobytes(target.budget), target.num_multiprocessors);
     if (own.num_ranks() > 1)
       log::info(
-          "GPU {} has {} of {} heads of keys and values, {} of {} units an expert, {} of {} rows of lm_head",
-          device, share.kv_heads.count, config.num_kv_heads, share.units.count, config.intermediate,
-          share.vocab.count, config.vocab);
+          "GPU {} has {} of {} heads of keys and values, {} of {} experts with {} of {} units each, {} of {} "
+          "rows of lm_head",
+          device, share.kv_heads.count, config.num_kv_heads, share.experts.count, config.num_experts,
+          share.units.count, config.intermediate, share.vocab.count, config.vocab);
     if (own.prompt_activations && !target.has_block_products)
       log::warn(
           "--prompt-activations: {} has no instruction for block-scaled products: prompts in {} run by its "

@@ -21,6 +21,7 @@ struct CudaOptions {
   // parts of the model that each has, in proportion.
   std::vector<int> gpus{};
   std::vector<int> parts{1};
+  bool have_whole_experts{false};  // each some, in place of a part of every one
 
   // Each part is a process's of its own, and this is the number of this one's, which has one GPU. Not set: all are of this process.
   std::optional<int> node_rank{};

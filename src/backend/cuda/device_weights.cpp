@@ -10,7 +10,7 @@ namespace {
 // Assigns every tensor its place in the arena.
 DeviceWeights place(const Config& whole, const Share& share, const DenseFormats& dense, Arena& arena) {
   const Config config = config_of(whole, share);
-  const int hidden = config.hidden, experts = config.num_experts;
+  const int hidden = config.hidden, experts = config.experts().count;
   const int q = config.num_heads * config.head_dim, qkv = q + 2 * config.num_kv_heads * config.head_dim;
   const auto count = [](int a, int b = 1) { return static_cast<size_t>(a) * static_cast<size_t>(b); };
   DeviceWeights weights;
@@ -26,7 +26,7 @@ DeviceWeights place(const Config& whole, const Share& share, const DenseFormats&
     layer.o_bias = arena.take_array<float>(count(hidden));
     layer.mlp_norm = arena.take_array<float>(count(hidden));
     layer.router = arena.take_strips(router_strips(config));
-    layer.router_bias = arena.take_array<float>(count(experts));
+    layer.router_bias = arena.take_array<float>(count(config.num_experts));
     layer.up = arena.take_strips(make_strips(Layout::kMxfp4, 2 * config.intermediate, hidden), experts);
     layer.up_bias = arena.take_array<float>(count(experts, 2 * config.intermediate));
     layer.down = arena.take_strips(make_strips(Layout::kMxfp4, hidden, config.intermediate), experts);
@@ -90,12 +90,13 @@ DeviceWeights upload(const Weights& weights, const Share& share, const DenseForm
   const MatrixSlice q = share.q(whole), kv = share.k_and_v(whole), o = share.o(whole),
                     up = share.gate_up(whole), down = share.down(whole);
   // A bias that is added to a sum of all ranks is added by one: the others have zeros.
-  const auto bias_added_once = [&](const Vector& first, int num, float* to) {
-    if (share.adds_once())
+  const auto bias_added_once = [&](bool is_added_here, const Vector& first, int num, float* to) {
+    if (is_added_here)
       uploader.vectors(first, num, {0, first.count}, to);
     else
       uploader.zeros(num * first.count, to);
   };
+  const auto [expert, num_experts] = share.experts;
   for (size_t l = 0; l < weights.layers.size(); ++l) {
     const LayerWeights& from = weights.layers[l];
     const DeviceLayer& to = device.layers[l];
@@ -108,14 +109,14 @@ DeviceWeights upload(const Weights& weights, const Share& share, const DenseForm
     uploader.vectors(from.v_bias, 1, kv.rows, to.qkv_bias + q.rows.count + kv.rows.count);
     uploader.vectors(from.sinks, 1, share.heads, to.sinks);
     uploader.dense(from.o, "o", o, 0, to.o);
-    bias_added_once(from.o_bias, 1, to.o_bias);
+    bias_added_once(share.adds_once(), from.o_bias, 1, to.o_bias);
     uploader.vector(from.mlp_norm, to.mlp_norm);
     uploader.dense(from.router, "the router", 0, to.router);
     uploader.vector(from.router_bias, to.router_bias);
-    uploader.experts(from.gate_up, whole.num_experts, up, RowOrder::kGateAndUp, to.up);
-    uploader.experts(from.down, whole.num_experts, down, RowOrder::kAsStored, to.down);
-    uploader.vectors(from.gate_up.first_bias, whole.num_experts, up.rows, to.up_bias);
-    bias_added_once(from.down.first_bias, whole.num_experts, to.down_bias);
+    uploader.experts(from.gate_up, share.experts, up, RowOrder::kGateAndUp, to.up);
+    uploader.experts(from.down, share.experts, down, RowOrder::kAsStored, to.down);
+    uploader.vectors(from.gate_up.bias(expert), num_experts, up.rows, to.up_bias);
+    bias_added_once(share.adds_down_bias(), from.down.bias(expert), num_experts, to.down_bias);
   }
   uploader.vector(weights.final_norm, device.final_norm);
   uploader.dense(weights.unembedding, "the unembedding", share.unembedding(whole), 0, device.unembedding);

@@ -86,19 +86,20 @@ void experts(const Model& model, size_t index, const NormInput& norm, const Plan
                static_cast<uint32_t>(model.weights.layers.size()),
                static_cast<uint32_t>(index)};
   if (plan.routes_with_experts(T)) {
-    plan.route_and_experts_up(stream,
-                              {norm, layer.router, layer.router_bias, T, K, work.x, routing, up, work.gated});
+    plan.route_and_experts_up(stream, {norm, layer.router, layer.router_bias, T, K, config.experts(), work.x,
+                                       routing, up, work.gated});
   } else {
     if (plan.has_norms(T) && !sums_leave_norms(model, plan, work, T))
       plan.rms_norm(stream, {norm, T, work.x, work.normed, work.normed_blocks, image_rows});
-    plan.route(stream, {config.hidden, layer.router, layer.router_bias, T, K, work.normed, work.router_logits,
-                        work.chosen, work.rank, work.route_ticket, groups, image_rows, work.router_sums});
+    plan.route(stream, {config.hidden, layer.router, layer.router_bias, T, K, config.experts(), work.normed,
+                        work.router_logits, work.chosen, work.rank, work.route_ticket, groups, image_rows,
+                        work.router_sums});
     plan.experts_up(stream, {work.normed, groups, T, K, plan.max_groups(T), up, work.gated,
                              work.normed_blocks, work.gated_blocks, work.gathered, image_rows, image_pairs});
   }
-  plan.experts_down(stream,
-                    {work.gated, groups, routing, T, plan.max_groups(T), config.hidden, config.intermediate,
-                     layer.down, layer.down_bias, work.experts_out, work.gated_blocks, image_pairs});
+  plan.experts_down(stream, {work.gated, groups, routing, config.experts(), config.num_experts, T,
+                             plan.max_groups(T), config.hidden, config.intermediate, layer.down,
+                             layer.down_bias, work.experts_out, work.gated_blocks, image_pairs});
 }
 
 // Attention of a layer: leaves the residual stream in parts, or what this rank adds to it.
@@ -166,7 +167,8 @@ HalfOutput output_of_half(const Model& model, const Plan& plan, const Workspace&
             work.x,
             sum_behind_attention(plan, work, num_tokens),
             leaves_norm ? model.weights.layers[layer].mlp_norm : nullptr,
-            image_rows};
+            image_rows,
+            nullptr};
   const bool is_last = half + 1 == num_halves(model);  // behind it all ranks unembed rows of x
   return {Operation::kExpertsDown,
           work.experts_out,
@@ -176,7 +178,8 @@ HalfOutput output_of_half(const Model& model, const Plan& plan, const Workspace&
           work.x,
           work.x,
           leaves_norm && !is_last ? model.weights.layers[layer + 1].attention_norm : nullptr,
-          image_rows};
+          image_rows,
+          model.config.own_experts ? work.pair_weights : nullptr};
 }
 
 void run_unembed(const Model& model, const Plan& plan, const Workspace& work, const StepShape& shape,

@@ -34,7 +34,7 @@ void run_half_layer(const Model& model, const Plan& plan, const Workspace& work,
 inline int num_halves(const Model& model) { return 2 * static_cast<int>(model.weights.layers.size()); }
 
 // What a half leaves, where the model is shared: the sum over ranks and parts is to be added to x, and to be left in `out`. Part p of row r
-// begins at p part_stride + r row_stride.
+// begins at p part_stride + r row_stride. Where there are weights, [T, num_parts], a part of weight 0 is not there.
 struct HalfOutput {
   Operation operation;  // that has left it
   const float* parts;
@@ -44,6 +44,7 @@ struct HalfOutput {
   float* out;         // [T, H]
   const float* norm;  // weights of the norm to leave in work.normed as well; null: it is computed elsewhere
   int image_rows;     // of work.normed
+  const float* weights;
 };
 HalfOutput output_of_half(const Model& model, const Plan& plan, const Workspace& work, int num_tokens,
                           int half);

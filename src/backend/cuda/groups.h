@@ -34,10 +34,10 @@ constexpr bool are_matched(int num_tokens, int experts_per_token, int size) {
 }
 
 // The most groups that a step of T tokens may need, if a group holds `size` pairs, for any choice of K of E experts: all of an expert's
-// groups are full but one.
+// groups are full but one. Where E are those of a rank, fewer than K perhaps, a single token still has K: its slots, whoever has their experts.
 constexpr int max_num_groups(int num_tokens, int num_experts, int experts_per_token, int size) {
   const int num_pairs = num_tokens * experts_per_token;
-  return std::min(num_pairs, num_experts + num_pairs / size);
+  return std::min(num_pairs, std::max(num_experts, experts_per_token) + num_pairs / size);
 }
 
 }  // namespace nibble::cuda

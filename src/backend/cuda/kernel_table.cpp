@@ -238,7 +238,7 @@ GroupRoom group_room(const Config& config, int max_tokens, std::span<const Kerne
   for (const KernelRow& row : rows) {
     if (row.operation != Operation::kRoute || row.from_rows > max_tokens) continue;
     // The number of groups grows with the number of tokens.
-    const int groups = max_num_groups(std::min(row.to_rows, max_tokens), config.num_experts,
+    const int groups = max_num_groups(std::min(row.to_rows, max_tokens), config.experts().count,
                                       config.experts_per_token, row.pass.columns);
     room.num_groups = std::max(room.num_groups, groups);
     room.num_pairs = std::max(room.num_pairs, groups * row.pass.columns);

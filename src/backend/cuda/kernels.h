@@ -21,6 +21,7 @@
 #include "backend/cuda/row_input.h"
 #include "backend/cuda/sample/sample_input.h"
 #include "backend/cuda/step_exchange.h"
+#include "core/index_range.h"
 
 namespace nibble::cuda {
 
@@ -163,11 +164,13 @@ struct ProjectArgs {
 };
 void project(const LaunchContext& gpu, const ProjectArgs& args);
 
-// The pairs of a token and an expert, grouped by expert: groups of up to `size` pairs, pair = token K + slot.
+// The pairs of a token and an expert, grouped by expert: groups of up to `size` pairs, pair = token K + slot. Where ranks have whole experts
+// (model/shares/share.h), all of them choose among all experts, and each multiplies with its own: matrices and groups count these from 0, and
+// a pair of another rank's expert is in no group and has the weight 0.
 struct Groups {
   int size;                 // the columns of a pass of experts_up() and experts_down()
   int* count;               // number of groups
-  int* expert;              // [groups]
+  int* expert;              // [groups], of those that are here
   int* num_pairs;           // [groups]
   int* pairs;               // [groups, size]
   float* weight;            // [T, K], indexed by pair
@@ -184,9 +187,10 @@ struct RouteArgs {
   Strips weights;  // [E, H]
   const float* bias;
   int num_tokens, experts_per_token;
+  IndexRange own;               // the experts whose weights are here
   const __nv_bfloat16* normed;  // [T, H]
   float* logits;                // [T, E]
-  int* chosen;                  // [T, K], scratch
+  int* chosen;                  // [T, K], scratch: experts as the weights count them; below 0: another rank's
   int* rank;                    // [T, K], scratch
   unsigned* ticket;             // zero before and after every launch
   Groups groups;
@@ -222,7 +226,7 @@ void experts_up(const LaunchContext& gpu, const ExpertsUpArgs& args);
 // has to be reset. That takes half as long as ending one kernel and starting the next.
 struct RoutingMailbox {
   uint64_t* sums{nullptr};     // [T, segments of the router's strips, 16]
-  uint64_t* experts{nullptr};  // [T, K]
+  uint64_t* experts{nullptr};  // [T, K], of all ranks
   float* weights{nullptr};     // [T, K]
   const uint32_t* step{nullptr};
   uint32_t num_layers{0}, layer{0};  // tag: *step num_layers + layer
@@ -235,7 +239,8 @@ struct RouteAndExpertsUpArgs {
   Strips router;   // [E, H]
   const float* router_bias;
   int num_tokens, experts_per_token;
-  float* x;  // [T, H]: sum of the two parts
+  IndexRange own;  // the experts whose weights are here
+  float* x;        // [T, H]: sum of the two parts
   RoutingMailbox routing;
   UpWeights up;
   __nv_bfloat16* gated;  // [T K, I]
@@ -245,12 +250,14 @@ void route_and_experts_up(const LaunchContext& gpu, const RouteAndExpertsUpArgs&
 bool has_route_and_experts_up(const Target& target, const Strips& router, const Strips& up, int hidden,
                               int experts_per_token);
 
-// out = weight (W[e] gated + b[e]).                      W [E, H, I]
+// out = weight (W[e] gated + b[e]), of pairs whose expert is here.      W [E, H, I]
 struct ExpertsDownArgs {
   const __nv_bfloat16* gated;
   Groups groups;  // read for several tokens; of two in mailboxes only num_chosen
   RoutingMailbox
-      routing;  // read where it is there: behind route_and_experts_up(), and always for a single token
+      routing;      // read where it is there: behind route_and_experts_up(), and always for a single token
+  IndexRange own;   // the experts whose weights are here, read with `routing`
+  int num_experts;  // E, those of all ranks
   int num_tokens, max_groups;
   int hidden, intermediate;
   Strips weights;

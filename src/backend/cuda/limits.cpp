@@ -81,8 +81,13 @@ std::string why_not_ranks(const DeviceCaps& caps, int num_ranks) {
   return fmt::format("a machine has one {}; several machines share a model by --nodes", caps.name);
 }
 
+std::vector<Share> shares_of(const Config& config, const CudaOptions& own, std::string_view source) {
+  return nibble::shares_of(config, own.parts, source, own.flag(),
+                           own.have_whole_experts ? ExpertSplit::kWhole : ExpertSplit::kUnits);
+}
+
 std::vector<Share> shares_here(const Config& config, const CudaOptions& own, std::string_view source) {
-  const std::vector<Share> all = shares_of(config, own.parts, source, own.flag());
+  const std::vector<Share> all = shares_of(config, own, source);
   if (!own.node_rank) return all;
   return {all[static_cast<size_t>(*own.node_rank)]};
 }

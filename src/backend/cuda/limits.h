@@ -19,6 +19,9 @@ void check_shapes(const Config& config, std::string_view source);
 // Why so many GPUs of a kind cannot share a model on one machine; empty where they can.
 std::string why_not_ranks(const DeviceCaps& caps, int num_ranks);
 
+// The share of each rank. Throws InputError as the function of that name in model/shares/share.h.
+std::vector<Share> shares_of(const Config& config, const CudaOptions& own, std::string_view source);
+
 // The shares of the ranks of this process: of all, or, with CudaOptions::node_rank, of one. Throws as shares_of() does.
 std::vector<Share> shares_here(const Config& config, const CudaOptions& own, std::string_view source);
 

@@ -53,7 +53,7 @@ bool are_asked_for(const KernelRow& row, const std::vector<const KernelRow*>& ro
 
 Plan::Plan(const Config& config, const BackendOptions& options, const Target& target, std::string_view source,
            std::optional<BlockFormat> prompt_activations, std::span<const KernelRow> rows)
-    : target_(target), num_experts_(config.num_experts), experts_per_token_(config.experts_per_token) {
+    : target_(target), num_experts_(config.experts().count), experts_per_token_(config.experts_per_token) {
   if (prompt_activations) target_.has_wgmma = false;  // it takes activations in another layout
   const std::vector<const KernelRow*> valid = rows_valid_for(target.family, rows);
   for (const Operation operation : kOperations) {

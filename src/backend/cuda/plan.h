@@ -82,7 +82,7 @@ class Plan {
   LaunchContext on(Stream stream) const { return {stream, target_}; }
 
   Target target_;
-  int num_experts_, experts_per_token_;
+  int num_experts_, experts_per_token_;  // that are here; of all
   std::vector<const KernelRow*> chosen_;
 };
 

@@ -54,9 +54,11 @@ void Rank::sum(const StepShape& shape, int half, int n, Turn turn, Stream stream
   const int first_row = n * kSumRows, num_rows = std::min(kSumRows, shape.num_tokens - first_row);
   if (nccl_) {
     const auto first = static_cast<size_t>(first_row), at = first * static_cast<size_t>(config_.hidden);
-    return nccl_->sum(on(stream), output.operation,
-                      {output.parts + first * output.row_stride, output.num_parts, output.part_stride,
-                       output.row_stride, output.x + at, output.out + at, num_rows, config_.hidden});
+    return nccl_->sum(
+        on(stream), output.operation,
+        {output.parts + first * output.row_stride, output.num_parts, output.part_stride, output.row_stride,
+         output.x + at, output.out + at, num_rows, config_.hidden,
+         output.weights ? output.weights + first * static_cast<size_t>(output.num_parts) : nullptr});
   }
   sum_over_ranks(on(stream),
                  {links_,
@@ -71,7 +73,8 @@ void Rank::sum(const StepShape& shape, int half, int n, Turn turn, Stream stream
                   output.row_stride,
                   output.x,
                   output.out,
-                  {output.norm, config_.rms_eps, output.image_rows}},
+                  {output.norm, config_.rms_eps, output.image_rows},
+                  output.weights},
                  turn);
 }
 

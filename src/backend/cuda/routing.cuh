@@ -19,13 +19,15 @@ __device__ void rank_token(const RouteArgs& args, int token, const LogitOf& logi
   const int first_pair = token * args.experts_per_token;
   Ranking ranking(args.weights.rows, logit_of);
   float logit = -INFINITY;
+  bool is_here = false;  // the expert of the slot that is the lane's
   for (int k = 0; k < args.experts_per_token; ++k) {
     const Ranking::Place place = ranking.next();
-    if (lane == k) logit = place.logit;
-    if (lane == 0) chosen[k] = place.expert;
+    const int expert = number_of(args.own, place.expert);
+    if (lane == k) logit = place.logit, is_here = expert >= 0;
+    if (lane == 0) chosen[k] = expert;
   }
   const float weight = weight_of_place(logit);
-  if (lane < args.experts_per_token) args.groups.weight[first_pair + lane] = weight;
+  if (lane < args.experts_per_token) args.groups.weight[first_pair + lane] = is_here ? weight : 0;
 }
 
 // The same by the logits that are in memory, and into memory.
@@ -47,20 +49,20 @@ __device__ int* cleared_counts(const RouteArgs& args) {
 // Returns i / size, which mostly is 0: few experts have more pairs than a group, and a division takes longer than a load.
 __device__ inline int groups_before(int i, int size) { return i < size ? 0 : i / size; }
 
-// One CTA groups the step's pairs by expert; expert_of(pair) has been chosen for it. The order of an expert's pairs may differ from run to
-// run; no result depends on it. A thread keeps its first pair in registers. A batch has no others: through memory, its pairs would wait
-// twice for it.
+// One CTA groups the step's pairs by expert; expert_of(pair) has been chosen for it, or, below 0, another rank's. The order of an expert's
+// pairs may differ from run to run; no result depends on it. A thread keeps its first pair in registers. A batch has no others: through
+// memory, its pairs would wait twice for it.
 template <int threads, typename ExpertOf>
 __device__ void group_pairs(const RouteArgs& args, int* counts, const ExpertOf& expert_of) {
-  const int num_experts = args.weights.rows, num_pairs = args.num_tokens * args.experts_per_token;
+  const int num_experts = args.own.count, num_pairs = args.num_tokens * args.experts_per_token;
   const int size = args.groups.size, own = static_cast<int>(threadIdx.x);
-  int own_expert = 0, own_rank = 0;
+  int own_expert = -1, own_rank = 0;
   if (own < num_pairs) {
     own_expert = expert_of(own);
-    own_rank = atomicAdd(&counts[own_expert], 1);
+    if (own_expert >= 0) own_rank = atomicAdd(&counts[own_expert], 1);
   }
   for (int pair = own + threads; pair < num_pairs; pair += threads)
-    args.rank[pair] = atomicAdd(&counts[expert_of(pair)], 1);
+    if (const int expert = expert_of(pair); expert >= 0) args.rank[pair] = atomicAdd(&counts[expert], 1);
   __syncthreads();
   if (own <
       32) {  // each lane has a run of consecutive experts; a prefix sum over lanes gives the first group of each run
@@ -91,9 +93,9 @@ __device__ void group_pairs(const RouteArgs& args, int* counts, const ExpertOf& 
     const int group = groups_before(rank, size);
     args.groups.pairs[(counts[expert] + group) * size + rank - group * size] = pair;
   };
-  if (own < num_pairs) put(own, own_expert, own_rank);
+  if (own_expert >= 0) put(own, own_expert, own_rank);
   for (int pair = own + threads; pair < num_pairs; pair += threads)
-    put(pair, expert_of(pair), args.rank[pair]);
+    if (const int expert = expert_of(pair); expert >= 0) put(pair, expert, args.rank[pair]);
 }
 
 // The same of experts that are in memory.

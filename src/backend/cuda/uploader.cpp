@@ -83,8 +83,8 @@ void Uploader::dense(const Matrix& from, const char* what, const MatrixSlice& sl
   }
 }
 
-void Uploader::experts(const ExpertMatrices& from, int num_experts, const MatrixSlice& slice, RowOrder order,
-                       const Strips& to) {
+void Uploader::experts(const ExpertMatrices& from, const IndexRange& which, const MatrixSlice& slice,
+                       RowOrder order, const Strips& to) {
   const Matrix& first = from.first;
   if (first.blocks() || first.format() != Format::kMxfp4)
     throw InputError("{}: the experts are {}, the CUDA backend takes MXFP4", source_, stored_name(first));
@@ -92,8 +92,8 @@ void Uploader::experts(const ExpertMatrices& from, int num_experts, const Matrix
                scale_bytes = matrix_elements(first.rows, first.cols) / 32;
   const int max_experts = static_cast<int>(kStagingBytes / (code_bytes + scale_bytes));
   NIBBLE_CHECK(max_experts > 0, "an expert of {} bytes", code_bytes);
-  for (int expert = 0; expert < num_experts; expert += max_experts) {
-    const int count = std::min(max_experts, num_experts - expert);
+  for (int expert = 0; expert < which.count; expert += max_experts) {
+    const int count = std::min(max_experts, which.count - expert);
     uint8_t* scales = staging() + static_cast<size_t>(count) * code_bytes;
     PackMxfp4Args args{staging(),
                        scales,
@@ -104,7 +104,7 @@ void Uploader::experts(const ExpertMatrices& from, int num_experts, const Matrix
                        to,
                        const_cast<uint8_t*>(to.data) + static_cast<size_t>(expert) * to.matrix_bytes(),
                        largest_scale_.as<int>()};
-    const auto first_of = [&](size_t bytes) { return static_cast<size_t>(expert) * bytes; };
+    const auto first_of = [&](size_t bytes) { return static_cast<size_t>(which.first + expert) * bytes; };
     const auto all_of = [&](size_t bytes) { return static_cast<size_t>(count) * bytes; };
     if (const auto* recipe =
             std::get_if<Recipe>(&first.stored)) {  // whole experts, of which the slice is packed

@@ -44,8 +44,8 @@ class Uploader {
   void dense(const Matrix& from, const char* what, int first_row, const Strips& to) {
     dense(from, what, {{0, from.rows}, {0, from.cols}}, first_row, to);
   }
-  // Packs the slice of each expert.
-  void experts(const ExpertMatrices& from, int num_experts, const MatrixSlice& slice, RowOrder order,
+  // Packs the slice of each of these experts.
+  void experts(const ExpertMatrices& from, const IndexRange& which, const MatrixSlice& slice, RowOrder order,
                const Strips& to);
   // Throws InputError where a scale of MXFP4 is larger than the layout holds. Logs the rate that was reached, beside the rate of a plain
   // copy from pinned memory, and the memory that loading took.

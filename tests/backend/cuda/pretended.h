@@ -14,6 +14,7 @@ inline CudaOptions pretended() {
   CudaOptions options;
 #ifdef NIBBLE_EMULATED_GPU
   options.has_graphs = false;  // that one has none
+  options.num_multiprocessors = 6;
 #endif
   if (const char* text = std::getenv("NIBBLE_SHARED_BUDGET")) options.shared_budget = std::stoi(text);
   if (const char* text = std::getenv("NIBBLE_MULTIPROCESSORS")) options.num_multiprocessors = std::stoi(text);

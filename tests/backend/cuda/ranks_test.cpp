@@ -38,6 +38,10 @@ CudaOptions shared_among(std::vector<int> gpus, std::vector<int> parts = {}) {
   own.gpus = std::move(gpus);
   return own;
 }
+CudaOptions with_whole_experts(CudaOptions own) {
+  own.have_whole_experts = true;
+  return own;
+}
 std::vector<int> one_gpu(int num_ranks) { return std::vector<int>(static_cast<size_t>(num_ranks), 0); }
 std::vector<int> a_gpu_each(int num_ranks) {
   std::vector<int> gpus;
@@ -57,11 +61,10 @@ BackendOptions options_with(int num_pages, const DenseFormats& dense = {}, Forma
 constexpr DenseFormats kFp8{Format::kE4m3, Format::kE4m3, Format::kE4m3},
     kMxfp4{Format::kMxfp4, Format::kMxfp4, Format::kMxfp4};
 
-Fulfilment shared_fulfilment(const std::string& name, const std::vector<int>& gpus,
-                             const DenseFormats& dense = {}, Format kv = Format::kBf16) {
-  return {name, [=](auto weights) {
-            return make(weights, options_with(Fulfilment::kNumPages, dense, kv), shared_among(gpus));
-          }};
+Fulfilment shared_fulfilment(const std::string& name, const CudaOptions& own, const DenseFormats& dense = {},
+                             Format kv = Format::kBf16) {
+  return {name,
+          [=](auto weights) { return make(weights, options_with(Fulfilment::kNumPages, dense, kv), own); }};
 }
 
 std::string name_of_bits(const testing::TestParamInfo<std::tuple<Fulfilment, const char*>>& info) {
@@ -69,19 +72,26 @@ std::string name_of_bits(const testing::TestParamInfo<std::tuple<Fulfilment, con
 }
 constexpr const char* kTiny{"../../../models/tiny-gpt-oss"};  // beside the random models
 
+const CudaOptions kTwo = shared_among(one_gpu(2)), kThree = shared_among(one_gpu(3)),
+                  kTwoOfExperts = with_whole_experts(kTwo), kThreeOfExperts = with_whole_experts(kThree);
+
 // Random model b has 3 heads of keys and values, and 3.5 tiles of units.
 INSTANTIATE_TEST_SUITE_P(CudaThreeRanks, BackendBits,
-                         testing::Combine(testing::Values(shared_fulfilment("bf16", one_gpu(3)),
-                                                          shared_fulfilment("fp8", one_gpu(3), kFp8,
+                         testing::Combine(testing::Values(shared_fulfilment("bf16", kThree),
+                                                          shared_fulfilment("fp8", kThree, kFp8,
                                                                             Format::kE4m3),
-                                                          shared_fulfilment("mxfp4", one_gpu(3), kMxfp4)),
+                                                          shared_fulfilment("mxfp4", kThree, kMxfp4),
+                                                          shared_fulfilment("experts", kThreeOfExperts)),
                                           testing::Values("b")),
                          name_of_bits);
 INSTANTIATE_TEST_SUITE_P(CudaTwoRanks, BackendBits,
-                         testing::Combine(testing::Values(shared_fulfilment("bf16", one_gpu(2))),
+                         testing::Combine(testing::Values(shared_fulfilment("bf16", kTwo),
+                                                          shared_fulfilment("experts", kTwoOfExperts)),
                                           testing::Values(kTiny)),
                          name_of_bits);
-INSTANTIATE_TEST_SUITE_P(CudaTwoRanks, BackendOutputs, testing::Values(shared_fulfilment("bf16", one_gpu(2))),
+INSTANTIATE_TEST_SUITE_P(CudaTwoRanks, BackendOutputs,
+                         testing::Values(shared_fulfilment("bf16", kTwo),
+                                         shared_fulfilment("experts", kTwoOfExperts)),
                          [](const auto& instance) { return instance.param.name; });
 
 // With a GPU for each rank; skipped where the machine has fewer.
@@ -143,18 +153,49 @@ TEST(CudaRanks, HaveTheLogitsOfOneGpuHoweverManyThereAre) {
   const Config config = eight_heads();
   const auto weights = std::make_shared<const Weights>(make_synthetic(config, "eight heads"));
   const std::vector<float> alone = logits_of(weights, pretended());
-  for (const int num_ranks : {2, 4, 8}) {
-    const CudaOptions own = shared_among(one_gpu(num_ranks));
-    const std::vector<float> shared = logits_of(weights, own);
-    const double distance = median_distance(shared, alone, config.vocab);
-    fmt::print("{} ranks: {:.1e} from one\n", num_ranks, distance);
-    EXPECT_LT(distance, 0.01) << num_ranks;  // roundings to bfloat16 that turn
-    EXPECT_EQ(logits_of(weights, own), shared) << num_ranks;
+  for (const auto& parts :
+       std::vector<std::vector<int>>{{1, 1}, {1, 1, 1, 1}, {1, 1, 1, 1, 1, 1, 1, 1}, {3, 1}}) {
+    for (const bool of_experts : {false, true}) {
+      CudaOptions own = shared_among(one_gpu(static_cast<int>(parts.size())), parts);
+      own.have_whole_experts = of_experts;
+      const std::vector<float> shared = logits_of(weights, own);
+      const double distance = median_distance(shared, alone, config.vocab);
+      const std::string split =
+          fmt::format("{}{}", fmt::join(parts, ":"), of_experts ? ", whole experts" : "");
+      fmt::print("{}: {:.1e} from one\n", split, distance);
+      EXPECT_LT(distance, 0.01) << split;  // roundings to bfloat16 that turn
+      EXPECT_EQ(logits_of(weights, own), shared) << split;
+    }
   }
-  const double uneven =
-      median_distance(logits_of(weights, shared_among({0, 0}, {3, 1})), alone, config.vocab);
-  fmt::print("3 to 1: {:.1e} from one\n", uneven);
-  EXPECT_LT(uneven, 0.01);
+}
+
+// A rank may have no expert that a token chose, or that any of a step's tokens did, and fewer experts than a token chooses. Bits are the same
+// in steps of one token, of few, and of many.
+TEST(CudaRanks, HaveTheLogitsOfOneGpuWhereSomeHaveNoneOfTheChosenExperts) {
+  Config config = eight_heads();
+  config.num_layers = 2;
+  config.layer_kinds.resize(2);
+  config.num_experts = 16;
+  config.experts_per_token = 2;
+  const auto weights = std::make_shared<const Weights>(make_synthetic(config, "sixteen experts"));
+  const std::vector<TokenId> ids = random_ids(29, config.vocab, 5);
+  const auto logits = [&](const CudaOptions& own, const std::vector<size_t>& chunks) {
+    Feeder feeder(make(weights, options_with(Fulfilment::kNumPages), own), Fulfilment::kNumPages);
+    size_t first = 0;
+    for (const size_t count : chunks) {
+      feeder.feed({{0, std::span(ids).subspan(first, count)}});
+      first += count;
+    }
+    return feeder.logits(0);
+  };
+  const std::vector<size_t> chunks{17, 1, 1, 2, 8}, others{1, 1, 2, 4, 1, 9, 2, 1, 8};
+  const std::vector<float> alone = logits(pretended(), chunks);
+  for (const auto& parts : std::vector<std::vector<int>>{{1, 1}, {14, 2}, {1, 1, 1, 1, 1, 1, 1, 1}}) {
+    const CudaOptions own = with_whole_experts(shared_among(one_gpu(static_cast<int>(parts.size())), parts));
+    const std::vector<float> shared = logits(own, chunks);
+    EXPECT_LT(median_distance(shared, alone, config.vocab), 0.01) << fmt::format("{}", fmt::join(parts, ":"));
+    EXPECT_EQ(logits(own, others), shared);
+  }
 }
 
 // Which GPU a rank is on changes no bit.
@@ -163,6 +204,8 @@ TEST_P(CudaGpus, GiveTheBitsThatRanksOnOneGpuHave) {
   const std::vector<float> on_one = logits_of(weights, shared_among(one_gpu(GetParam())));
   for (int time = 0; time < 5; ++time)
     EXPECT_EQ(logits_of(weights, shared_among(a_gpu_each(GetParam()))), on_one);
+  EXPECT_EQ(logits_of(weights, with_whole_experts(shared_among(a_gpu_each(GetParam())))),
+            logits_of(weights, with_whole_experts(shared_among(one_gpu(GetParam())))));
 }
 
 // NCCL adds up in the order of ranks too. NIBBLE_TEST_NCCL names its library; it takes a GPU for each rank.
@@ -184,11 +227,13 @@ TEST(CudaRanks, HaveTheSameSharesOfWeightsThatTheDeviceMakes) {
   const Config config = eight_heads();
   const auto copied = std::make_shared<const Weights>(make_synthetic(config, "copied")),
              described = std::make_shared<const Weights>(describe_synthetic(config, "described"));
-  EXPECT_EQ(logits_of(described, shared_among({0, 0}, {3, 1})),
-            logits_of(copied, shared_among({0, 0}, {3, 1})));
+  const CudaOptions own = shared_among({0, 0}, {3, 1}), of_experts = with_whole_experts(own);
+  EXPECT_EQ(logits_of(described, own), logits_of(copied, own));
+  EXPECT_EQ(logits_of(described, of_experts), logits_of(copied, of_experts));
 }
 
-TEST(CudaRanks, AgreeWithGoldenData) { expect_golden_agreement(shared_among(one_gpu(2))); }
+TEST(CudaRanks, AgreeWithGoldenData) { expect_golden_agreement(kTwo); }
+TEST(CudaRanks, OfWholeExpertsAgreeWithGoldenData) { expect_golden_agreement(kTwoOfExperts); }
 TEST_P(CudaGpus, AgreeWithGoldenData) {
   if (GetParam() > 2) GTEST_SKIP() << "the miniature model has two heads of keys and values";
   expect_golden_agreement(shared_among(a_gpu_each(2)));
@@ -237,7 +282,7 @@ class SumTest : public testing::Test {
     DeviceBuffer step{sizeof(uint32_t)};
     DeviceBuffer parts{size_t{kParts} * kStepRows * kHidden * sizeof(float)},
         x{size_t{kStepRows} * kHidden * sizeof(float)}, normed{normed_bytes()},
-        norm_weights{kHidden * sizeof(float)};
+        norm_weights{kHidden * sizeof(float)}, part_weights{size_t{kParts} * kStepRows * sizeof(float)};
     OwnedInbox inbox;
     int rank;
     Links links;
@@ -278,6 +323,10 @@ class SumTest : public testing::Test {
     return static_cast<float>(static_cast<int>(bits % 2000001) - 1000000) * 1.7e-5f;
   }
 
+  // Of the parts that may be left out some are: of one rank all, in every third row.
+  static bool is_left_out(int rank, int part, int row) {
+    return (row + part + 2 * rank) % 3 == 0 || (rank == 1 && row % 3 == 0);
+  }
   // Terms of a sum of so many rows: parts lie as experts leave them.
   void put_terms(int num_rows, int seed) {
     const size_t num_floats = static_cast<size_t>(num_rows) * kHidden, first = size_t{kFirstRow} * kHidden;
@@ -296,17 +345,28 @@ class SumTest : public testing::Test {
       check(cudaMemcpy(ranks_[r]->x.as<float>() + first, x.data(), x.size() * sizeof(float),
                        cudaMemcpyHostToDevice),
             "testing sums");
+      std::vector<float> weights(size_t{kParts} * kFirstRow);
+      for (int row = 0; row < num_rows; ++row)
+        for (int part = 0; part < kParts; ++part)
+          weights.push_back(is_left_out(static_cast<int>(r), part, row) ? 0 : 0.25f);
+      check(cudaMemcpy(ranks_[r]->part_weights.as<void>(), weights.data(), weights.size() * sizeof(float),
+                       cudaMemcpyHostToDevice),
+            "testing sums");
       check(cudaMemset(ranks_[r]->normed.as<void>(), 0, normed_bytes()), "testing sums");
     }
   }
   // What x becomes by so many sums.
-  std::vector<float> expected_sums(int num_rows, int seed, int times = 1) const {
+  std::vector<float> expected_sums(int num_rows, int seed, int times = 1, bool leaves_out = false) const {
     std::vector<float> sums;
     for (size_t i = 0; i < static_cast<size_t>(num_rows * kHidden); ++i) {
       float own[kMaxRanks], sum = term(9, 9, i, seed);
       for (size_t r = 0; r < ranks_.size(); ++r) {
-        own[r] = term(static_cast<int>(r), 0, i, seed);
-        for (int part = 1; part < kParts; ++part) own[r] += term(static_cast<int>(r), part, i, seed);
+        const auto rank = static_cast<int>(r), row = static_cast<int>(i) / kHidden;
+        const auto term_of = [&](int part) {
+          return leaves_out && is_left_out(rank, part, row) ? 0 : term(rank, part, i, seed);
+        };
+        own[r] = term_of(0);
+        for (int part = 1; part < kParts; ++part) own[r] += term_of(part);
       }
       for (int time = 0; time < times; ++time)
         for (size_t r = 0; r < ranks_.size(); ++r) sum += own[r];
@@ -362,6 +422,7 @@ class SumTest : public testing::Test {
   struct Kind {
     bool has_norm{true};
     int image_rows{0};
+    bool leaves_out{false};  // parts of weight 0
   };
   void launch_sum(size_t r, int number, int num_rows, const Kind& kind, Turn turn) const {
     use_device(devices_[r]);
@@ -380,7 +441,8 @@ class SumTest : public testing::Test {
                     size_t{kParts} * kHidden,
                     rank.x.as<float>(),
                     rank.x.as<float>(),
-                    {kind.has_norm ? rank.norm_weights.as<float>() : nullptr, kEps, kind.image_rows}},
+                    {kind.has_norm ? rank.norm_weights.as<float>() : nullptr, kEps, kind.image_rows},
+                    kind.leaves_out ? rank.part_weights.as<float>() : nullptr},
                    turn);
   }
 
@@ -399,13 +461,15 @@ TEST_F(SumTest, HasTheSameBitsOnEveryRankInTheOrderOfRanks) {
     for (const int num_rows :
          {1, 2, 3, 16, 17, most_words - 1, most_words, most_words + 1, 299, 300, 2048, 8192}) {
       if (num_rows > kMostSummed) continue;
-      for (const Kind kind : {Kind{false, 0}, Kind{true, 0}, Kind{true, image_rows()}}) {
+      // As ranks that have whole experts leave out the pairs of others, of which there may be all.
+      for (const Kind kind : {Kind{false, 0}, Kind{true, 0}, Kind{true, image_rows()}, Kind{false, 0, true},
+                              Kind{true, image_rows(), true}}) {
         put_terms(num_rows, number);
         for (size_t r = 0; r < ranks_.size(); ++r) launch_sum(r, number, num_rows, kind, Turn::kSend);
         for (size_t r = 0; r < ranks_.size(); ++r) ranks_[r]->stream.wait();
         for (size_t r = 0; r < ranks_.size(); ++r) launch_sum(r, number, num_rows, kind, Turn::kWait);
         for (size_t r = 0; r < ranks_.size(); ++r) ranks_[r]->stream.wait();
-        const std::vector<float> all = expected_sums(num_rows, number);
+        const std::vector<float> all = expected_sums(num_rows, number, 1, kind.leaves_out);
         const std::vector<uint16_t> norms =
             kind.has_norm ? expected_norms(all, kind.image_rows) : std::vector<uint16_t>();
         for (size_t r = 0; r < ranks_.size(); ++r) {

@@ -70,7 +70,7 @@ class GroupTable {
   }
 
  private:
-  // `expert`: of the lane's pair, and a number of its own in a lane without one, below 0.
+  // `expert`: of the lane's pair. Below 0 there is none: a lane without a pair, or one whose pair is another rank's.
   __device__ void match(int expert) {
     is_matched_ = true;
     expert_ = expert;
@@ -93,13 +93,31 @@ class GroupTable {
 
 // The units that a CTA takes, whole strips. Those of group n follow those of group n - 1.
 using Share = UnitRange;
-// Returns this blockIdx.x's even share of `num_strips` strips.
-__device__ Share share_of_strips(const Strips& weights, int num_strips) {
+// Returns this blockIdx.x's even share of `num_strips` strips, which so many rows of CTAs divide.
+__device__ Share share_of_strips(const Strips& weights, int num_strips, unsigned row = 0,
+                                 unsigned num_rows = 1) {
   const auto first = [&](unsigned cta) {
-    return static_cast<int>(part_of(static_cast<unsigned>(num_strips), cta, weights.by_ctas)) *
+    return static_cast<int>(weights.by_ctas.quotient(static_cast<unsigned>(num_strips) * cta / num_rows)) *
            weights.num_segments;
   };
-  return {first(blockIdx.x), first(blockIdx.x + 1)};
+  const unsigned cta = row * gridDim.x + blockIdx.x;
+  return {first(cta), first(cta + 1)};
+}
+
+// What a row of CTAs takes of a single token. Where other ranks have some of the chosen experts, their slots' rows help with the others:
+// with two slots of four here, each has two rows; with three, the fourth row has nothing.
+struct SlotPart {
+  int slot, expert;        // as the weights count experts
+  unsigned row, num_rows;  // of the slot; 0: nothing
+};
+// `expert` is that of the slot that is the lane's. Called by a whole warp.
+__device__ SlotPart part_of_slots(const IndexRange& own, int expert) {
+  unsigned here = __ballot_sync(~0u, threadIdx.x % 32 < gridDim.y && own.has(expert));
+  const unsigned count = __popc(here), num_rows = count > 0 ? gridDim.y / count : 0;
+  if (blockIdx.y >= count * num_rows) return {0, 0, 0, 0};
+  for (unsigned before = blockIdx.y % count; before > 0; --before) here &= here - 1;
+  const int slot = __ffs(static_cast<int>(here)) - 1;
+  return {slot, __shfl_sync(~0u, expert, slot) - own.first, blockIdx.y / count, num_rows};
 }
 // Returns its share of the strips of all groups.
 __device__ Share share_of_groups(const Strips& weights, int num_groups) {
@@ -335,7 +353,8 @@ __device__ void gather_logits(const RouteAndExpertsUpArgs& args, const RouterSeg
   __syncthreads();
 }
 
-template <int warps>
+// `has_all`: no other rank has experts.
+template <int warps, bool has_all>
 __global__ void __launch_bounds__(32 * warps, 1)
     route_and_experts_up_kernel(const __grid_constant__ RouteAndExpertsUpArgs args, Timestamps timestamps) {
   const EndTimestamp end_timestamp(timestamps);
@@ -348,7 +367,7 @@ __global__ void __launch_bounds__(32 * warps, 1)
       static_cast<int>(threadIdx.x) < args.router.rows ? load_now(args.router_bias + threadIdx.x) : 0;
   const NormWeights<warps> norm_weights(args.norm.weights, cols);
   const CtaMemory shared = cta_memory<Layout::kMxfp4, warps, kExpertSlots>(cols, 1);
-  const Share share = share_of_strips(weights, weights.num_strips);
+  const Share of_row = share_of_strips(weights, weights.num_strips);
   wait_for_predecessor(timestamps);
   let_successor_start();
   norm_weights.load(
@@ -357,41 +376,52 @@ __global__ void __launch_bounds__(32 * warps, 1)
         if (cta == 0) reinterpret_cast<float4*>(args.x)[i] = x;
       });
   __shared__ float logits[kMaxExperts];
-  __shared__ int chosen;
+  __shared__ SlotPart taken;
   gather_logits<warps, 1>(args, segment, unit, tag, bias, {shared.activations, activation_stride(cols), 1},
                           reinterpret_cast<float*>(shared.ring), logits);
-  // One warp ranks the experts, only down to this CTA's slot: each place takes 0.3 us.
+  // One warp ranks the experts, only down to this CTA's slot, unless others decide what it takes: each place takes 0.3 us.
   const int lane = static_cast<int>(threadIdx.x) % 32, slot = static_cast<int>(blockIdx.y);
   const bool ranks = threadIdx.x < 32;
   Ranking ranking(ranks ? args.router.rows : 0, [&](int e) { return logits[e]; });
-  float logit = -INFINITY;
+  float logit = -INFINITY;  // of the slot that is the lane's
+  int of_lane = 0;          // its expert
   const auto rank = [&](int from, int to) {
     int expert = 0;
     for (int k = from; k < to; ++k) {
       const Ranking::Place place = ranking.next();
       if (lane == k) logit = place.logit;
+      if (!has_all && lane == k) of_lane = place.expert;
       expert = place.expert;
     }
     return expert;
   };
   if (ranks) {
-    const int expert = rank(0, slot + 1);
-    if (lane == 0) chosen = expert;
+    const int expert = rank(0, has_all ? slot + 1 : args.experts_per_token);
+    const SlotPart part = has_all ? SlotPart{slot, expert, 0, 1} : part_of_slots(args.own, of_lane);
+    if (lane == 0) taken = part;
   }
   __syncthreads();
   if (timestamps.middle && threadIdx.x == 0) atomicMax(timestamps.middle, now_ns());
-  const Group group{chosen, 1, nullptr, 0, slot};
+  const SlotPart part = has_all ? SlotPart{slot, taken.expert, 0, 1} : taken;
+  const auto pass_on = [&] {
+    if (!ranks || blockIdx.x > 0) return;
+    if (has_all) rank(slot + 1, args.experts_per_token);
+    const int expert = has_all ? part.expert : of_lane;
+    const float weight = weight_of_place(logit);
+    if (lane != slot) return;
+    args.routing.weights[slot] = has_all || args.own.has(expert) ? weight : 0;
+    publish(args.routing.experts + slot, tag, static_cast<uint32_t>(expert));
+  };
+  if (part.num_rows == 0) return pass_on();
+  const Share share =
+      has_all ? of_row : share_of_strips(weights, weights.num_strips, part.row, part.num_rows);
+  const Group group{part.expert, 1, nullptr, 0, part.slot};
   auto epilogue = up_epilogue<warps>(args.up, piece_of_slot(share), group, args.gated);
   ExpertStream<warps, OneMatrix> stream(weights, {weights.data + group.expert * weights.matrix_bytes()},
                                         share.first, share.last, shared.ring);
   stream.start_prefetch();
   stream.fill_ring();
-  if (ranks && blockIdx.x == 0) {
-    rank(slot + 1, args.experts_per_token);
-    const float weight = weight_of_place(logit);
-    if (lane == slot) args.routing.weights[slot] = weight;
-    if (lane == 0) publish(args.routing.experts + slot, tag, static_cast<uint32_t>(chosen));
-  }
+  pass_on();
   epilogue.run(stream, cols, shared);
 }
 
@@ -435,14 +465,14 @@ __global__ void __launch_bounds__(32 * warps, 1)
     }
     const float weight = weight_of_place(logit);
     if (cta == 0 && lane < K) {
-      args.routing.weights[first + lane] = weight;
+      args.routing.weights[first + lane] = args.own.has(chosen[first + lane]) ? weight : 0;
       publish(args.routing.experts + first + lane, tag, static_cast<uint32_t>(chosen[first + lane]));
     }
   }
   __syncthreads();
   if (timestamps.middle && thread == 0) atomicMax(timestamps.middle, now_ns());
   const Groups none{};
-  const GroupTable table(none, kTokens * K, [&](int pair) { return chosen[pair]; });
+  const GroupTable table(none, kTokens * K, [&](int pair) { return number_of(args.own, chosen[pair]); });
   const Share share = share_of_groups(weights, table.count());
   ExpertStream<warps, GroupMatrices> stream(weights, {weights, table}, share.first, share.last, shared.ring);
   for (int from = share.first; from < share.last;) {
@@ -460,13 +490,14 @@ __global__ void __launch_bounds__(32 * warps, 1)
   }
 }
 
-template <int warps, bool is_single>
+template <int warps, bool is_single, bool has_all>
 __global__ void __launch_bounds__(32 * warps, 1)
     experts_down_kernel(const __grid_constant__ ExpertsDownArgs args, int pass_columns,
                         Timestamps timestamps) {
   const EndTimestamp end_timestamp(timestamps);
   const Strips& weights = args.weights;
-  const int cols = args.intermediate, slot = static_cast<int>(blockIdx.y);
+  const int cols = args.intermediate;
+  int slot = static_cast<int>(blockIdx.y);
   const CtaMemory shared = cta_memory<Layout::kMxfp4, warps, kExpertSlots>(cols, pass_columns);
   float single_weight = 0;
   __shared__ float weights_of_pairs[kMatchedPairs];
@@ -500,15 +531,28 @@ __global__ void __launch_bounds__(32 * warps, 1)
     epilogue.run(stream, cols, shared);
   };
   if constexpr (is_single) {
-    const Share share = share_of_strips(weights, weights.num_strips);
+    Share share = share_of_strips(weights, weights.num_strips);
     // route_and_experts_up publishes its choice long before it ends: the weights are requested before the activations are there.
-    __shared__ int chosen;
-    if (threadIdx.x == 0)
-      chosen = static_cast<int>(wait_for(args.routing.experts + slot, tag_of(args.routing)));
+    const auto chosen = [&](int of_slot) {
+      return static_cast<int>(wait_for(args.routing.experts + of_slot, tag_of(args.routing)));
+    };
+    __shared__ SlotPart taken;
+    if constexpr (has_all) {
+      if (threadIdx.x == 0) taken.expert = chosen(slot);
+    } else if (threadIdx.x < 32) {
+      const SlotPart part = part_of_slots(args.own, threadIdx.x < gridDim.y ? chosen(threadIdx.x) : 0);
+      if (threadIdx.x == 0) taken = part;
+    }
     __syncthreads();
-    ExpertStream<warps, OneMatrix> stream(weights, {weights.data + chosen * weights.matrix_bytes()},
+    if constexpr (!has_all) {
+      if (taken.num_rows == 0) return wait_for_predecessor(timestamps);
+      slot = taken.slot;
+      share = share_of_strips(weights, weights.num_strips, taken.row, taken.num_rows);
+    }
+    const int expert = taken.expert;
+    ExpertStream<warps, OneMatrix> stream(weights, {weights.data + expert * weights.matrix_bytes()},
                                           share.first, share.last, shared.ring);
-    run(stream, piece_of_slot(share), {chosen, 1, nullptr, 0, slot}, true, [] {});
+    run(stream, piece_of_slot(share), {expert, 1, nullptr, 0, slot}, true, [] {});
   } else {
     __shared__ int chosen_of_pairs[kMatchedPairs];
     const auto thread = static_cast<int>(threadIdx.x);
@@ -521,9 +565,10 @@ __global__ void __launch_bounds__(32 * warps, 1)
       // The routing is older than the launch before this one. Where the weights are needed they would be waited for.
       weights_of_pairs[thread] = __ldcg(args.groups.weight + thread);
     }
-    const GroupTable table = has_mailbox ? GroupTable(args.groups, args.groups.num_chosen,
-                                                      [&](int pair) { return chosen_of_pairs[pair]; })
-                                         : GroupTable(args.groups, args.max_groups);
+    const GroupTable table =
+        has_mailbox ? GroupTable(args.groups, args.groups.num_chosen,
+                                 [&](int pair) { return number_of(args.own, chosen_of_pairs[pair]); })
+                    : GroupTable(args.groups, args.max_groups);
     const Share share = share_of_groups(weights, table.count());
     ExpertStream<warps, GroupMatrices> stream(weights, {weights, table}, share.first, share.last,
                                               shared.ring);
@@ -534,6 +579,8 @@ __global__ void __launch_bounds__(32 * warps, 1)
       });
       from = piece.last;
     }
+    // The launch must not end before the one in front of it, even where no pair's expert is here.
+    if (share.first == share.last) wait_for_predecessor(timestamps);
   }
 }
 
@@ -626,7 +673,11 @@ void route_and_experts_up(const LaunchContext& gpu, const RouteAndExpertsUpArgs&
       stream_shape(gpu.target.budget, weights, args.up.hidden, 1,
                    units_of_cta(grid, weights, strips_of_slots(weights, args.experts_per_token)));
   launched.up.weights = shape.strips(weights, grid.x);
-  launch(gpu, kLabel, shape.of.warps == 8 ? route_and_experts_up_kernel<8> : route_and_experts_up_kernel<16>,
+  launch(gpu, kLabel,
+         args.own.count == args.router.rows ? shape.of.warps == 8 ? route_and_experts_up_kernel<8, true>
+                                                                  : route_and_experts_up_kernel<16, true>
+         : shape.of.warps == 8 ? route_and_experts_up_kernel<8, false>
+                                            : route_and_experts_up_kernel<16, false>,
          alone(shape, grid), launched);
 }
 void experts_down(const LaunchContext& gpu, const ExpertsDownArgs& args) {
@@ -641,24 +692,33 @@ void experts_down(const LaunchContext& gpu, const ExpertsDownArgs& args) {
                                          units_of_cta(grid, args.weights, strips));
   NIBBLE_CHECK(shape.columns == columns, "{} of {} pairs fit", shape.columns, columns);
   launched.weights = shape.strips(args.weights, grid.x);
+  const bool has_all = args.own.count == args.num_experts;
+  const auto kernel = [&](auto w) {
+    constexpr int warps = decltype(w)::value;
+    if (!is_single) return experts_down_kernel<warps, false, true>;
+    return has_all ? experts_down_kernel<warps, true, true> : experts_down_kernel<warps, true, false>;
+  };
   launch(gpu, {Operation::kExpertsDown, "experts_down"},
-         is_single ? shape.of.warps == 8 ? experts_down_kernel<8, true> : experts_down_kernel<16, true>
-         : shape.of.warps == 8 ? experts_down_kernel<8, false>
-                               : experts_down_kernel<16, false>,
+         shape.of.warps == 8 ? kernel(std::integral_constant<int, 8>())
+                             : kernel(std::integral_constant<int, 16>()),
          alone(shape, grid), launched, shape.columns);
 }
 
 void prepare_experts() {
   allow_all_shared_bytes(experts_up_kernel<8>);
   allow_all_shared_bytes(experts_up_kernel<16>);
-  allow_all_shared_bytes(route_and_experts_up_kernel<8>);
-  allow_all_shared_bytes(route_and_experts_up_kernel<16>);
+  allow_all_shared_bytes(route_and_experts_up_kernel<8, true>);
+  allow_all_shared_bytes(route_and_experts_up_kernel<8, false>);
+  allow_all_shared_bytes(route_and_experts_up_kernel<16, true>);
+  allow_all_shared_bytes(route_and_experts_up_kernel<16, false>);
   allow_all_shared_bytes(route_two_and_experts_up_kernel<8>);
   allow_all_shared_bytes(route_two_and_experts_up_kernel<16>);
-  allow_all_shared_bytes(experts_down_kernel<8, true>);
-  allow_all_shared_bytes(experts_down_kernel<8, false>);
-  allow_all_shared_bytes(experts_down_kernel<16, true>);
-  allow_all_shared_bytes(experts_down_kernel<16, false>);
+  allow_all_shared_bytes(experts_down_kernel<8, true, true>);
+  allow_all_shared_bytes(experts_down_kernel<8, true, false>);
+  allow_all_shared_bytes(experts_down_kernel<8, false, true>);
+  allow_all_shared_bytes(experts_down_kernel<16, true, true>);
+  allow_all_shared_bytes(experts_down_kernel<16, true, false>);
+  allow_all_shared_bytes(experts_down_kernel<16, false, true>);
 }
 
 }  // namespace nibble::cuda

@@ -214,7 +214,8 @@ __device__ void multiply_by_warps(const Strips& weights, const typename Shape::R
   }
   const typename Shape::Lane lane;
   const int num_items = items.count();
-  PromptItem next = items.at(min(first_index, num_items - 1));
+  if (first_index >= num_items) return;  // there may be none: other ranks have all chosen experts
+  PromptItem next = items.at(first_index);
   for (int index = first_index; index < num_items; index += static_cast<int>(gridDim.x)) {
     const PromptItem item = next;
     next = items.at(min(index + static_cast<int>(gridDim.x), num_items - 1));  // long before it is needed

@@ -34,7 +34,8 @@ template <typename Items, typename Begin, typename F>
 __device__ __forceinline__ void for_each_item(const Items& items, const Begin& begin, const F& f) {
   const int count = items.count(), step = static_cast<int>(gridDim.x);
   int index = static_cast<int>(blockIdx.x);
-  auto next = items.at(min(index, count - 1));
+  if (index >= count) return begin();  // there may be none at all: other ranks have all chosen experts
+  auto next = items.at(index);
   begin();
   for (; index < count; index += step) {
     const auto item = next;

@@ -33,7 +33,10 @@ __global__ void __launch_bounds__(kThreads)
   if (args.x) sum = __ldcg(reinterpret_cast<const float4*>(args.x) + i);
 #pragma unroll
   for (int p = 0; p < kMostParts; ++p)
-    if (p < args.num_parts) loaded[p] = __ldcg(reinterpret_cast<const float4*>(from + p * args.part_stride));
+    if (p < args.num_parts) {
+      const bool is_there = !args.weights || __ldcg(args.weights + row * args.num_parts + p) != 0;
+      loaded[p] = is_there ? __ldcg(reinterpret_cast<const float4*>(from + p * args.part_stride)) : float4{};
+    }
   if (args.x)
     add_four(sum, loaded[0]);
   else

@@ -16,6 +16,7 @@ struct AddArgs {
   const float* x;  // [rows, hidden] or null: there is none
   float* out;      // [rows, hidden], which may be x
   int num_rows, hidden;
+  const float* weights{nullptr};  // [rows, num_parts]: parts of weight 0 count as zeros. null: none does
 };
 void add_parts(const LaunchContext& gpu, const Label& label, const AddArgs& args);
 

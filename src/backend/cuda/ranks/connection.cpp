@@ -6,6 +6,7 @@
 
 #include "backend/cuda/chip/device.h"
 #include "backend/cuda/chip/target.h"
+#include "backend/cuda/limits.h"
 #include "backend/cuda/ranks/cards.h"
 #include "core/check.h"
 #include "core/error.h"
@@ -18,7 +19,7 @@ Connection connection_of(const Config& config, const BackendOptions& options, co
   Connection connection;
   if (own.num_ranks() == 1) return connection;
   connection.links = options.links;
-  connection.shares = shares_of(config, own.parts, source, own.flag());
+  connection.shares = shares_of(config, own, source);
   NIBBLE_CHECK(!own.node_rank || connection.links, "a node without links");
   const std::string no_access = own.asks_for_nccl() ? "" : why_not_connected(devices);
   if (!own.asks_for_nccl() && no_access.empty()) return connection;

@@ -42,6 +42,20 @@ __device__ inline void wait_for_flag(const Links& links, const uint32_t* flag, u
   }
 }
 
+// Bit p says whether this rank has part p of a row of the step; one that it does not have counts as zeros. All loads are issued first: no
+// part is asked for before its weight is there.
+__device__ inline unsigned parts_here(const SumArgs& args, int row) {
+  if (!args.weights) return ~0u;
+  float weights[kMaxExpertsPerToken];
+  unsigned here = 0;
+#pragma unroll
+  for (int p = 0; p < kMaxExpertsPerToken; ++p)
+    weights[p] = p < args.num_parts ? __ldcg(args.weights + row * args.num_parts + p) : 0;
+#pragma unroll
+  for (int p = 0; p < kMaxExpertsPerToken; ++p) here |= (weights[p] != 0 ? 1u : 0u) << p;
+  return here;
+}
+
 __device__ inline void add_to(float4& sum, float4 more) {
   sum.x += more.x;
   sum.y += more.y;
@@ -87,14 +101,20 @@ struct RowOfCta {
   template <int at_once>
   static __device__ void add_parts(const SumArgs& args, int row, float4 (&sum)[kFours]) {
     const int hidden = args.links.hidden;
-    const float* from = args.parts + row * args.row_stride;
-    load(from, hidden, sum);
+    const unsigned here = parts_here(args, row);
+    const auto load_part = [&](int part, float4(&to)[kFours]) {
+      if (here >> part & 1)
+        load(args.parts + row * args.row_stride + part * args.part_stride, hidden, to);
+      else
+        for_fours(hidden, [&](int n, int) { to[n] = {}; });
+    };
+    load_part(0, sum);
 #pragma unroll 1
     for (int first = 1; first < args.num_parts; first += at_once) {
       float4 parts[at_once][kFours];
 #pragma unroll
       for (int p = 0; p < at_once; ++p)
-        if (first + p < args.num_parts) load(from + (first + p) * args.part_stride, hidden, parts[p]);
+        if (first + p < args.num_parts) load_part(first + p, parts[p]);
 #pragma unroll
       for (int p = 0; p < at_once; ++p)
         if (first + p < args.num_parts) add(parts[p], hidden, sum);

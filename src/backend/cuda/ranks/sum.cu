@@ -42,10 +42,13 @@ __device__ void add_to(float2& sum, float2 more) {
 // The rank's own parts of two neighbours of a row of the step, added up in their order. All loads are issued first.
 __device__ float2 own_pair(const SumArgs& args, int row, int col) {
   const float* from = args.parts + row * args.row_stride + col;
+  const unsigned here = parts_here(args, row);
   float2 loaded[kMaxExpertsPerToken];
 #pragma unroll
   for (int p = 0; p < kMaxExpertsPerToken; ++p)
-    if (p < args.num_parts) loaded[p] = __ldcg(reinterpret_cast<const float2*>(from + p * args.part_stride));
+    if (p < args.num_parts)
+      loaded[p] =
+          here >> p & 1 ? __ldcg(reinterpret_cast<const float2*>(from + p * args.part_stride)) : float2{};
 #pragma unroll
   for (int p = 1; p < kMaxExpertsPerToken; ++p)
     if (p < args.num_parts) add_to(loaded[0], loaded[p]);

@@ -66,6 +66,8 @@ struct SumArgs {
   const float* x;  // [T, H]
   float* out;      // [T, H]
   SumNorm norm;
+  // [T, num_parts]: parts of weight 0 are left out, whatever lies there. null: none is.
+  const float* weights{nullptr};
 };
 // out = x + the sum over ranks of the sum of their parts; and its norm in this rank's `normed`, where there is one. Up to tagged_rows().
 void sum_words(const LaunchContext& gpu, const SumArgs& args, Turn turn);

@@ -6,6 +6,7 @@
 #include "backend/cuda/kernels.h"
 #include "backend/cuda/verify/device_array.h"
 #include "backend/cuda/verify/matrix.h"
+#include "core/index_range.h"
 
 namespace nibble::cuda::verify {
 
@@ -15,6 +16,10 @@ struct TestChoice {
   std::vector<double> weights, bounds;  // how far a float32 weight may be off
 };
 TestChoice choose(const float* logits, int num_experts, int experts_per_token);
+
+// Compares the weight of a slot, which is 0 where `own` does not have its expert.
+void check_weight(Comparison& comparison, int token, ptrdiff_t slot, float actual, const TestChoice& expected,
+                  const IndexRange& own);
 
 // The router's shape, with segments as short as at load (device_weights.h).
 inline MatrixShape router_shape(int num_experts, int hidden) {
@@ -62,7 +67,8 @@ class DeviceRoutingMailbox {
   // The kernel's own logits of all tokens: an expert's segment sums, added in order, and its bias.
   std::vector<float> read_logits(Comparison& comparison, const Strips& router,
                                  const std::vector<float>& bias) const;
-  void check_choices(Comparison& comparison, const std::vector<TestChoice>& expected) const;
+  void check_choices(Comparison& comparison, const std::vector<TestChoice>& expected,
+                     const IndexRange& own) const;
 
  private:
   static constexpr uint32_t kStep{7}, kNumLayers{36}, kLayer{5}, kTag{kStep * kNumLayers + kLayer};

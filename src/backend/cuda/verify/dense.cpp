@@ -184,9 +184,10 @@ void check_project_case(Comparison& comparison, const Subject& subject, const Ca
   compare_with_mma(comparison, subject, "bits of project", rows, args, parts, actual);
 }
 
-// The choice is compared exactly, because it is derived from the kernel's own logits.
+// The choice is compared exactly, because it is derived from the kernel's own logits. Pairs of experts that are not here are in no group.
 void check_choices(Comparison& comparison, const Case& c, const std::vector<float>& logits,
                    const DeviceGroups& groups, int max_groups, int size) {
+  const IndexRange own = own_experts(c);
   const int T = c.num_tokens, E = c.shape.num_experts, K = c.shape.experts_per_token;
   const GroupsRead read = groups.read(comparison);
   const bool are_there = !are_matched(T, K, size);
@@ -210,8 +211,9 @@ void check_choices(Comparison& comparison, const Case& c, const std::vector<floa
     const TestChoice choice = choose(logits.data() + t * E, E, K);
     for (int k = 0; k < K; ++k) {
       const auto slot = static_cast<size_t>(k), pair = static_cast<size_t>(t * K + k);
-      comparison.equal("expert", t, k, expert_of_pair[pair], choice.experts[slot]);
-      comparison.near("weight", t, k, read.weight[pair], choice.weights[slot], choice.bounds[slot]);
+      const int expert = choice.experts[slot];
+      comparison.equal("expert", t, k, expert_of_pair[pair], own.has(expert) ? expert - own.first : -1);
+      check_weight(comparison, t, k, read.weight[pair], choice, own);
     }
   }
 }
@@ -231,12 +233,23 @@ void check_route_case(Comparison& comparison, const Subject& subject, const Case
   const DeviceArray<float> sums(num_segment_sums(strips, T));
   const DeviceArray<int> rank(tokens * static_cast<size_t>(K));
   const DeviceArray<unsigned> ticket(std::vector<unsigned>{0});
-  const int size = subject.row.pass.columns, max_groups = max_num_groups(T, E, K, size);
+  const IndexRange own = own_experts(c);
+  const int size = subject.row.pass.columns, max_groups = max_num_groups(T, own.count, K, size);
   const DeviceGroups groups(T, K, max_groups, size);
   check(cudaDeviceSynchronize(), "preparing a check");
-  RouteArgs args{H,           strips,        device_bias.data(), T,
-                 K,           bf16(normed),  logits.data(),      groups.chosen(),
-                 rank.data(), ticket.data(), groups.view(),      image_rows_of(subject, T),
+  RouteArgs args{H,
+                 strips,
+                 device_bias.data(),
+                 T,
+                 K,
+                 own,
+                 bf16(normed),
+                 logits.data(),
+                 groups.chosen(),
+                 rank.data(),
+                 ticket.data(),
+                 groups.view(),
+                 image_rows_of(subject, T),
                  sums.data()};
   subject.launch(args);
   check(cudaStreamSynchronize(subject.stream()), "checking route");

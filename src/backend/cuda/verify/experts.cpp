@@ -23,8 +23,9 @@ constexpr float kLimit{7};
 // The choices of all tokens. A pair is token K + slot.
 class TestRouting {
  public:
-  explicit TestRouting(std::vector<TestChoice> choices) : choices_(std::move(choices)) {}
-  explicit TestRouting(const Case& c) {
+  TestRouting(std::vector<TestChoice> choices, const IndexRange& own)
+      : choices_(std::move(choices)), own_(own) {}
+  explicit TestRouting(const Case& c) : own_{0, c.shape.num_experts} {
     const auto logits = random_floats(c.values == Values::kTypical ? Values::kTypical : Values::kEqual,
                                       c.seed + 50, static_cast<size_t>(c.num_tokens * c.shape.num_experts));
     for (int t = 0; t < c.num_tokens; ++t)
@@ -38,20 +39,23 @@ class TestRouting {
   }
   size_t token_of(int pair) const { return static_cast<size_t>(pair) / per_token(); }
 
-  // Calls body(expert, its pairs).
+  void leave_out_all_but(const IndexRange& own) { own_ = own; }
+  // Calls body(expert, its pairs) for each expert that is here; they count from 0.
   template <typename Body>
   void for_each_expert(const Body& body) const {
     std::map<int, std::vector<int>> pairs;
     int pair = 0;
     for (const TestChoice& choice : choices_)
       for (const int e : choice.experts) pairs[e].push_back(pair++);
-    for (const auto& [expert, of_expert] : pairs) body(expert, of_expert);
+    std::erase_if(pairs, [&](const auto& of) { return !own_.has(of.first); });
+    for (const auto& [expert, of_expert] : pairs) body(expert - own_.first, of_expert);
   }
 
  private:
   size_t per_token() const { return choices_.front().experts.size(); }
 
   std::vector<TestChoice> choices_;
+  IndexRange own_;
 };
 
 double swish(double gate) { return gate / (1 + std::exp(-1.702 * gate)); }
@@ -230,9 +234,12 @@ void check_route_and_experts_up_case(Comparison& comparison, const Subject& subj
   const auto bias = random_floats(router_values(c), c.seed + 31, static_cast<size_t>(E));
   const DeviceArray<float> device_bias(bias), x(static_cast<size_t>(T) * static_cast<size_t>(H));
   const DeviceRoutingMailbox routing(router.strips(), T, K);
-  const TestUp test(c, subject.stream(), Format::kMxfp4);
+  const IndexRange own = own_experts(c);
+  Case here = c;
+  here.shape.num_experts = own.count;
+  const TestUp test(here, subject.stream(), Format::kMxfp4);
   check(cudaDeviceSynchronize(), "preparing a check");
-  subject.launch(RouteAndExpertsUpArgs{norm.input(), router.strips(), device_bias.data(), T, K, x.data(),
+  subject.launch(RouteAndExpertsUpArgs{norm.input(), router.strips(), device_bias.data(), T, K, own, x.data(),
                                        routing.view(), test.weights(), test.gated()});
   check(cudaStreamSynchronize(subject.stream()), "checking route_and_experts_up");
 
@@ -255,23 +262,28 @@ void check_route_and_experts_up_case(Comparison& comparison, const Subject& subj
     }
     choices.push_back(choose(actual_logits.data() + t * E, E, K));
   }
-  routing.check_choices(comparison, choices);
-  test.compare(comparison, normed, TestRouting(choices), test.read(comparison, 0, {}));
+  routing.check_choices(comparison, choices, own);
+  test.compare(comparison, normed, TestRouting(choices, own), test.read(comparison, 0, {}));
 }
 
 void check_experts_down_case(Comparison& comparison, const Subject& subject, const Case& c) {
   const int T = c.num_tokens, H = c.shape.hidden, I = c.shape.intermediate, E = c.shape.num_experts,
             K = c.shape.experts_per_token;
   const auto gated = random_bf16(c.values, c.seed + 70, static_cast<size_t>(T * K) * static_cast<size_t>(I));
-  const TestRouting routing(c);
+  TestRouting routing(c);
+  const int size = subject.row.pass.columns, max_groups = max_num_groups(T, E, K, size);
+  // Kernels for many columns, which `nibble tune` tries with few rows, have groups.
+  const bool has_mailbox = T <= kOwnNorms && size == kMaxColumns;
+  // Without a mailbox, groups say which pairs are here.
+  const IndexRange own = has_mailbox ? own_experts(c) : IndexRange{0, E};
+  routing.leave_out_all_but(own);
   const TestMatrix matrix(subject.stream(), subject.row.weights, Origin::kStored,
-                          {.rows = H, .cols = I, .num_matrices = E}, c.values, c.seed + 71);
-  const auto bias = random_floats(c.values, c.seed + 73, static_cast<size_t>(E) * static_cast<size_t>(H));
+                          {.rows = H, .cols = I, .num_matrices = own.count}, c.values, c.seed + 71);
+  const auto bias =
+      random_floats(c.values, c.seed + 73, static_cast<size_t>(own.count) * static_cast<size_t>(H));
   const DeviceArray<float> device_bias(bias);
   const DeviceArray<float> out(static_cast<size_t>(T * K) * static_cast<size_t>(H));
-  const int size = subject.row.pass.columns, max_groups = max_num_groups(T, E, K, size);
-  // Of these two, the one that the kernel must not read is poison. Kernels for many columns, which `nibble tune` tries with few rows, have groups.
-  const bool has_mailbox = T <= kOwnNorms && size == kMaxColumns;
+  // Of these two, the one that the kernel must not read is poison.
   const DeviceGroups groups = has_mailbox ? DeviceGroups(T, K, max_groups, size)
                                           : DeviceGroups(routing.choices(), E, max_groups, size);
   const DeviceRoutingMailbox mailbox(routing.choices());
@@ -286,6 +298,8 @@ void check_experts_down_case(Comparison& comparison, const Subject& subject, con
   ExpertsDownArgs args{bf16(device_gated),
                        groups.view(),
                        has_mailbox ? mailbox.view() : RoutingMailbox{},
+                       own,
+                       E,
                        T,
                        max_groups,
                        H,

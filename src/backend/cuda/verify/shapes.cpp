@@ -45,6 +45,11 @@ std::string Case::text() const {
       shape.intermediate, shape.vocab, num_tokens, name(values));
 }
 
+IndexRange own_experts(const Case& c) {
+  const int E = c.shape.num_experts;
+  return c.seed / 100 % 2 ? IndexRange{0, E} : IndexRange{E / 3, (E + 1) / 2};
+}
+
 KernelFinding check_cases(const KernelRow& row, const Target& on, const CaseLimits& limits,
                           CheckCase check_case) {
   prepare_kernels();

@@ -7,6 +7,7 @@
 #include "backend/cuda/kernel_table.h"
 #include "backend/cuda/verify/comparison.h"
 #include "backend/cuda/verify/values.h"
+#include "core/index_range.h"
 
 namespace nibble::cuda::verify {
 
@@ -23,6 +24,9 @@ struct Case {
 
   std::string text() const;
 };
+
+// The experts whose weights are here: all or, in every other case, some, as a rank of several may have.
+IndexRange own_experts(const Case& c);
 
 // A row of the kernel table, and what it is launched on.
 struct Subject {

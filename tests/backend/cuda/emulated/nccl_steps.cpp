@@ -25,20 +25,22 @@ BackendOptions options_of_nodes() {
   return options;
 }
 
-CudaOptions node_of(std::vector<int> parts, int rank) {
+CudaOptions node_of(std::vector<int> parts, int rank, ExpertSplit split) {
   CudaOptions own = pretended();
   own.parts = std::move(parts);
   own.node_rank = rank;
+  own.have_whole_experts = split == ExpertSplit::kWhole;
   own.nccl = FAKE_NCCL;
   return own;
 }
 
-std::unique_ptr<Backend> shared_by(std::shared_ptr<const Weights> weights, const std::vector<int>& parts) {
-  const nodes::MakeRank make_rank = [parts](const auto& whole, const BackendOptions& mine) {
-    return make(whole, mine, node_of(parts, mine.links->share().rank));
+std::unique_ptr<Backend> shared_by(std::shared_ptr<const Weights> weights, const std::vector<int>& parts,
+                                   ExpertSplit split = ExpertSplit::kUnits) {
+  const nodes::MakeRank make_rank = [parts, split](const auto& whole, const BackendOptions& mine) {
+    return make(whole, mine, node_of(parts, mine.links->share().rank, split));
   };
   return std::make_unique<nodes::SharedBackend>(std::move(weights), parts, options_of_nodes(), make_rank,
-                                                ExpertSplit::kUnits, new_group(node_of(parts, 0)));
+                                                split, new_group(node_of(parts, 0, split)));
 }
 
 // Four heads of keys and values; 2.5 tiles of units.
@@ -68,16 +70,18 @@ TEST(EmulatedNodes, HaveTheLogitsOfOneGpuAndTheSameBitsHoweverAPromptIsCut) {
   const auto weights = std::make_shared<const Weights>(make_synthetic(four_heads(), "four heads"));
   const std::vector<TokenId> ids = random_ids(43, weights->config.vocab, 3);
   const std::vector<float> alone = logits_of(make(weights, options_of_nodes(), pretended()), ids, 40);
-  const std::vector<float> shared = logits_of(shared_by(weights, {3, 1}), ids, 40);
-  EXPECT_EQ(logits_of(shared_by(weights, {3, 1}), ids, 7), shared);
-  ASSERT_EQ(shared.size(), alone.size());
-  double error = 0, norm = 0;
-  for (size_t i = 0; i < alone.size(); ++i) {
-    error += std::pow(double{shared[i]} - double{alone[i]}, 2);
-    norm += std::pow(double{alone[i]}, 2);
+  for (const ExpertSplit split : {ExpertSplit::kUnits, ExpertSplit::kWhole}) {
+    const std::vector<float> shared = logits_of(shared_by(weights, {3, 1}, split), ids, 40);
+    EXPECT_EQ(logits_of(shared_by(weights, {3, 1}, split), ids, 7), shared);
+    ASSERT_EQ(shared.size(), alone.size());
+    double error = 0, norm = 0;
+    for (size_t i = 0; i < alone.size(); ++i) {
+      error += std::pow(double{shared[i]} - double{alone[i]}, 2);
+      norm += std::pow(double{alone[i]}, 2);
+    }
+    EXPECT_GT(norm, 1);
+    EXPECT_LT(std::sqrt(error / norm), 0.02);  // roundings to bfloat16 that turn
   }
-  EXPECT_GT(norm, 1);
-  EXPECT_LT(std::sqrt(error / norm), 0.02);  // roundings to bfloat16 that turn
 }
 
 // Terms of such different sizes that another order would give other bits.

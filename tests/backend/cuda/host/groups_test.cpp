@@ -60,6 +60,7 @@ TEST(CudaGroups, AreLaunchedWithLittleWaste) {
             << tokens << " tokens, " << chosen << " of " << experts << " experts";
       }
   EXPECT_EQ(max_groups_of(1, 128, 4), 4);  // decoding gpt-oss: a group for each chosen expert
+  EXPECT_EQ(max_groups_of(1, 2, 4), 4);    // or a slot of one, where a rank has two experts
 }
 
 // A warp has 32 lanes, one for each pair, and finds one group for each expert.

@@ -139,6 +139,23 @@ TEST(CudaLimits, APlanForSeveralGpusIsThatOfTheFullest) {
   EXPECT_THAT(why_not_memory(config, "a model", options, {.parts = {3, 1}}, 30 * kGigabyte, 1), IsEmpty());
 }
 
+// Of 128 experts two GPUs have 64 each, where parts of them are 23 and 22 of 45 tiles; dense weights are divided alike.
+TEST(CudaLimits, APlanOfWholeExpertsCountsTheRanksOwn) {
+  const Config config = *named_config("gpt-oss-120b");
+  const BackendOptions options = room_for(8192);
+  const auto weights_of = [&](const CudaOptions& own, int device) {
+    return static_cast<double>(memory_plan(config, options, own, device).weight_bytes);
+  };
+  const CudaOptions whole{.parts = {1, 1}, .have_whole_experts = true}, parts{.parts = {1, 1}};
+  const double expert = 36 * (3.0 * 2880 * 2880 * 17 / 32 + 4.0 * 3 * 2880);
+  EXPECT_NEAR(weights_of(whole, 0), weights_of(whole, 1), 0.001 * weights_of(whole, 0));
+  EXPECT_NEAR(weights_of(parts, 0) - weights_of(whole, 0), (23 / 45.0 - 0.5) * 128 * expert,
+              0.01 * 64 * expert);
+  const CudaOptions uneven{.parts = {3, 1}, .have_whole_experts = true};
+  const double dense = 2.0 * 2880 * (36 * (5120 + 4096) + 201088);
+  EXPECT_NEAR(weights_of(uneven, 0) - weights_of(uneven, 1), 64 * expert + dense / 2, 0.01 * expert);
+}
+
 TEST(CudaLimits, EachGpuThatSharesTheModelHasAPlan) {
   const Config config = *named_config("gpt-oss-120b");
   const BackendOptions options = room_for(8192);
