@@ -190,7 +190,7 @@ CudaBackend::CudaBackend(const Weights& weights, const BackendOptions& options, 
       pinned_logits_(static_cast<size_t>(kOutputRows) * static_cast<size_t>(config_.vocab) * sizeof(float)) {
   const std::vector<int> devices = cards_of(plans);
   if (is_shared() && !connection_.nccl) connect(devices);
-  // What NCCL does for several GPUs of one process may deadlock in graphs, by its documentation.
+  // NCCL may deadlock where several GPUs of one process run its work in graphs: its documentation says so.
   const bool may_record = !connection_.nccl || connection_.links;
   threads_.run([&](size_t n) {
     cards_[n] = std::make_unique<Card>(own.has_graphs && may_record);

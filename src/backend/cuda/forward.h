@@ -33,7 +33,7 @@ void run_half_layer(const Model& model, const Plan& plan, const Workspace& work,
                     int half, Stream stream, const Tap& tap);
 inline int num_halves(const Model& model) { return 2 * static_cast<int>(model.weights.layers.size()); }
 
-// What a half leaves, where the model is shared: the sum over ranks and parts is to be added to x, and to be left in `out`. Part p of row r
+// The output that half a layer leaves for the sum over ranks, where the model is shared: the sum over ranks and parts is to be added to x, and to be left in `out`. Part p of row r
 // begins at p part_stride + r row_stride. Where there are weights, [T, num_parts], a part of weight 0 is not there.
 struct HalfOutput {
   Operation operation;  // that has left it

@@ -140,7 +140,7 @@ void Rank::run_trial(Turn turn, Stream stream) const {
     };
     sum(work_->x, trial_rows());
     sum(work_->experts_out, 1);
-    // What these send means nothing yet: ranks that send to one another for the first time connect then, and not while a graph is recorded.
+    // These two calls send nothing that is read. They make NCCL connect all pairs of ranks now: while a graph is recorded it could not.
     nccl_->gather_logits(logits_, 1, config_.vocab, stream);
     return nccl_->broadcast(work_->results, sizeof(SampleResult), stream);
   }

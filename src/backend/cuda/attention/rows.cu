@@ -83,7 +83,7 @@ struct PageSums {
 };
 
 // `queries`: the lane's A registers of the four 16-wide steps over D. Positions outside of [first, last] are masked;
-// at least one position of the page is inside. Of most pages all are, and what masks is passed over.
+// at least one position of the page is inside. Most pages lie inside as a whole: for these the code that masks is passed over.
 template <KvFormat format>
 __device__ PageSums attend_page(PageRegisters<format>& page, int page_first, int first, int last,
                                 const uint32_t (&queries)[4][2]) {

@@ -104,7 +104,7 @@ __device__ Share share_of_strips(const Strips& weights, int num_strips, unsigned
   return {first(cta), first(cta + 1)};
 }
 
-// What a row of CTAs takes of a single token. Where other ranks have some of the chosen experts, their slots' rows help with the others:
+// The part of a single token's experts that a row of CTAs takes. Where other ranks have some of the chosen experts, their slots' rows help with the others:
 // with two slots of four here, each has two rows; with three, the fourth row has nothing.
 struct SlotPart {
   int slot, expert;        // as the weights count experts

@@ -63,7 +63,7 @@ class HeadDrafter {
   void keep(Stream stream, size_t layer, int num_rows, const ResidualInput& x) const;
   // Behind the sampling of a step: fills the head's cache for its rows, and drafts what its runs ask for.
   void draft(Stream stream, const StepShape& shape, const Workspace& work) const;
-  // What that leaves for the next step's embed.
+  // The chains and drafts that draft() leaves on the device for the next step's embed.
   MadeDrafts made() const { return {work_.starts, work_.results, weights_.tokens}; }
   // Enqueues the copy of the drafts; read() may be called when the step has ended.
   void download(Stream stream, const Batch& batch, const StepShape& shape, DraftDownload& to) const;

@@ -23,7 +23,7 @@ struct Connection {
 Connection connection_of(const Config& config, const BackendOptions& options, const CudaOptions& own,
                          std::string_view source, std::vector<int> devices);
 
-// What ranks that are processes must have alike: what decides bits, which is the chip and the options of the kernels; and the NCCL that connects
+// The traits that ranks which are processes must have alike: the chip and the options of the kernels, which decide bits; and the NCCL that connects
 // them. Throws InputError where this machine cannot be one of them.
 struct RankTraits {
   std::string kernels, nccl;

@@ -1,4 +1,4 @@
-// What the kernels of sums have in common: how long they poll, a rank's own terms, and where a row's norm goes.
+// Code that the kernels of sums share: how long they poll, how they read a rank's own terms, and where they store a row's norm.
 #pragma once
 
 #include <type_traits>

@@ -9,7 +9,7 @@
 namespace nibble::cuda {
 namespace {
 
-// What NCCL takes of a GPU's memory is its own affair: by its documentation 4 MB for each direction of each of up to 32 channels. Not measured.
+// Memory of a GPU that is left to NCCL, a guess that has not been measured: its documentation speaks of 4 MB for each direction of each of up to 32 channels.
 constexpr size_t kBytesOfNccl{size_t{512} << 20};
 
 size_t gathered_bytes(int hidden, int num_ranks, int max_batch_tokens) {
