@@ -3,6 +3,7 @@
 #include "backend/cuda/kernels.h"
 #include "backend/cuda/layout/divisor.h"
 #include "backend/cuda/pdl.cuh"
+#include "backend/cuda/ranks/links.cuh"
 #include "backend/cuda/ranks/protocol.h"
 #include "core/check.h"
 
@@ -11,13 +12,6 @@ namespace {
 
 constexpr int kThreads{128}, kMostParts{8};
 static_assert(kMostParts >= kMaxExpertsPerToken && kMostParts >= kMaxRanks);
-
-__device__ void add_four(float4& sum, float4 more) {
-  sum.x += more.x;
-  sum.y += more.y;
-  sum.z += more.z;
-  sum.w += more.w;
-}
 
 // A thread has four neighbours of a row. All loads are issued first. No CTA waits for another one, so there may be any number of them.
 __global__ void __launch_bounds__(kThreads)
@@ -38,12 +32,12 @@ __global__ void __launch_bounds__(kThreads)
       loaded[p] = is_there ? __ldcg(reinterpret_cast<const float4*>(from + p * args.part_stride)) : float4{};
     }
   if (args.x)
-    add_four(sum, loaded[0]);
+    add_to(sum, loaded[0]);
   else
     sum = loaded[0];
 #pragma unroll
   for (int p = 1; p < kMostParts; ++p)
-    if (p < args.num_parts) add_four(sum, loaded[p]);
+    if (p < args.num_parts) add_to(sum, loaded[p]);
   reinterpret_cast<float4*>(args.out)[i] = sum;
 }
 
