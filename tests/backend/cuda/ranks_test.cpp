@@ -269,12 +269,10 @@ class SumTest : public testing::Test {
   struct TestRank {
     TestRank(int number, int num_ranks, const Config& config)
         : inbox(config, num_ranks, kMostSummed, stream), rank(number) {
-      check(cudaMemset(step.as<void>(), 0, sizeof(uint32_t)), "testing sums");
+      fill_on_device(step.as<void>(), 0, sizeof(uint32_t), "testing sums");
       std::vector<float> weights;
       for (int i = 0; i < kHidden; ++i) weights.push_back(1 + 0.01f * static_cast<float>(i % 17));
-      check(cudaMemcpy(norm_weights.as<void>(), weights.data(), norm_weights.bytes(), cudaMemcpyHostToDevice),
-            "testing sums");
-      stream.wait();
+      copy_to_device(norm_weights.as<void>(), weights.data(), norm_weights.bytes(), "testing sums");
     }
     SumOutputs outputs() const { return {x.as<float>(), normed.as<__nv_bfloat16>()}; }
 
@@ -339,20 +337,16 @@ class SumTest : public testing::Test {
         for (int part = 0; part < kParts; ++part)
           for (int i = 0; i < kHidden; ++i)
             parts.push_back(term(static_cast<int>(r), part, static_cast<size_t>(row * kHidden + i), seed));
-      check(cudaMemcpy(ranks_[r]->parts.as<float>() + kParts * first, parts.data(),
-                       parts.size() * sizeof(float), cudaMemcpyHostToDevice),
-            "testing sums");
-      check(cudaMemcpy(ranks_[r]->x.as<float>() + first, x.data(), x.size() * sizeof(float),
-                       cudaMemcpyHostToDevice),
-            "testing sums");
+      copy_to_device(ranks_[r]->parts.as<float>() + kParts * first, parts.data(),
+                     parts.size() * sizeof(float), "testing sums");
+      copy_to_device(ranks_[r]->x.as<float>() + first, x.data(), x.size() * sizeof(float), "testing sums");
       std::vector<float> weights(size_t{kParts} * kFirstRow);
       for (int row = 0; row < num_rows; ++row)
         for (int part = 0; part < kParts; ++part)
           weights.push_back(is_left_out(static_cast<int>(r), part, row) ? 0 : 0.25f);
-      check(cudaMemcpy(ranks_[r]->part_weights.as<void>(), weights.data(), weights.size() * sizeof(float),
-                       cudaMemcpyHostToDevice),
-            "testing sums");
-      check(cudaMemset(ranks_[r]->normed.as<void>(), 0, normed_bytes()), "testing sums");
+      copy_to_device(ranks_[r]->part_weights.as<void>(), weights.data(), weights.size() * sizeof(float),
+                     "testing sums");
+      fill_on_device(ranks_[r]->normed.as<void>(), 0, normed_bytes(), "testing sums");
     }
   }
   // What x becomes by so many sums.
@@ -406,8 +400,8 @@ class SumTest : public testing::Test {
     std::vector<float> padded(size_t{kFirstRow} * kHidden);  // the norms of rows of zeros are zeros
     padded.insert(padded.end(), sums.begin(), sums.end());
     const DeviceBuffer x(padded.size() * sizeof(float)), normed(normed_bytes());
-    check(cudaMemcpy(x.as<void>(), padded.data(), x.bytes(), cudaMemcpyHostToDevice), "testing sums");
-    check(cudaMemset(normed.as<void>(), 0, normed.bytes()), "testing sums");
+    copy_to_device(x.as<void>(), padded.data(), x.bytes(), "testing sums");
+    fill_on_device(normed.as<void>(), 0, normed.bytes(), "testing sums");
     RmsNormArgs args{};
     args.norm.residual.x = x.as<float>();
     args.norm.residual.hidden = kHidden;

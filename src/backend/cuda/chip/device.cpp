@@ -69,6 +69,15 @@ size_t free_device_bytes(const DeviceCaps& caps) {
   return free_bytes;
 }
 
+void copy_to_device(void* to, const void* from, size_t bytes, const char* what) {
+  check(cudaMemcpy(to, from, bytes, cudaMemcpyHostToDevice), what);
+  check(cudaDeviceSynchronize(), what);
+}
+void fill_on_device(void* to, int byte, size_t bytes, const char* what) {
+  check(cudaMemset(to, byte, bytes), what);
+  check(cudaDeviceSynchronize(), what);
+}
+
 void* DeviceMemory::allocate(size_t bytes) {
   void* data = nullptr;
   check(cudaMalloc(&data, bytes), "taking its memory");
@@ -93,7 +102,7 @@ void OwnedStream::wait() const { check(cudaStreamSynchronize(stream_), "running 
 Bus memory_bus() {
   static const DeviceBuffer clock = [] {
     DeviceBuffer cleared(sizeof(unsigned long long));
-    check(cudaMemset(cleared.as<void>(), 0, cleared.bytes()), "pretending a slower memory");
+    fill_on_device(cleared.as<void>(), 0, cleared.bytes(), "pretending a slower memory");
     return cleared;
   }();
   return {clock.as<unsigned long long>()};

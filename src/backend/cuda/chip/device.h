@@ -28,6 +28,11 @@ const DeviceCaps& device_caps();
 // the host's memory it is what the host has available: there the driver calls the page cache taken.
 size_t free_device_bytes(const DeviceCaps& caps);
 
+// Returns when the bytes are in the GPU's memory: cudaMemcpy and cudaMemset may return before that, and the streams of this program wait for
+// neither. `what` is what an error says was being done.
+void copy_to_device(void* to, const void* from, size_t bytes, const char* what);
+void fill_on_device(void* to, int byte, size_t bytes, const char* what);
+
 class OwnedStream {
  public:
   OwnedStream();

@@ -82,9 +82,8 @@ size_t download_bytes(const HeadWorkspace& work, const StepShape& shape) {
 }
 
 template <typename T>
-void copy_to_device(T* to, const std::vector<T>& from) {
-  check(cudaMemcpy(to, from.data(), from.size() * sizeof(T), cudaMemcpyHostToDevice),
-        "copying a draft head's constants");
+void put(T* to, const std::vector<T>& from) {
+  copy_to_device(to, from.data(), from.size() * sizeof(T), "copying a draft head's constants");
 }
 
 }  // namespace
@@ -117,10 +116,10 @@ HeadDrafter::HeadDrafter(const Weights& model, const DeviceWeights& device, cons
   std::vector<SampleRow> sample_rows(kMaxDraftingRuns, likeliest);
   likeliest.num_logprobs = kMaxTop;
   sample_rows.resize(size_t{2} * kMaxDraftingRuns, likeliest);
-  copy_to_device(work_.sample_rows, sample_rows);
-  copy_to_device(work_.row_numbers, row_numbers);
-  copy_to_device(work_.sinks, std::vector<float>(static_cast<size_t>(head_->config.num_heads), kNoSinkLogit));
-  copy_to_device(work_.rope_frequencies, rope_frequencies(head_->config).frequencies);
+  put(work_.sample_rows, sample_rows);
+  put(work_.row_numbers, row_numbers);
+  put(work_.sinks, std::vector<float>(static_cast<size_t>(head_->config.num_heads), kNoSinkLogit));
+  put(work_.rope_frequencies, rope_frequencies(head_->config).frequencies);
   prepare_head_rows();
 }
 

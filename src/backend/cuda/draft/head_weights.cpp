@@ -122,8 +122,7 @@ HeadWeights upload_head(const Weights& model, const DeviceWeights& device, const
   else
     to.embedding = device.embedding;
   uploader.finish(to.storage.bytes());
-  check(cudaMemcpy(to.tokens, from.tokens.data(), from.tokens.size() * sizeof(int), cudaMemcpyHostToDevice),
-        "copying tokens");
+  copy_to_device(to.tokens, from.tokens.data(), from.tokens.size() * sizeof(int), "copying tokens");
   return to;
 }
 

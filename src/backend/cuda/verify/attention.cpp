@@ -113,8 +113,7 @@ struct Step {
         device_parts(parts) {
     if (has_rest()) return;
     const size_t half = parts.size() / 2;
-    check(cudaMemset(device_parts.data() + half, 0xFF, half * sizeof(float)), "poisoning the second part");
-    check(cudaDeviceSynchronize(), "poisoning the second part");
+    fill_on_device(device_parts.data() + half, 0xFF, half * sizeof(float), "poisoning the second part");
   }
   bool has_rest() const {
     return c.seed / 2000 % 2 == 0;

@@ -13,8 +13,7 @@ namespace {
 // Overwrites the beginning of an array of poison.
 template <typename T>
 void put(const DeviceArray<T>& array, const std::vector<T>& from) {
-  check(cudaMemcpy(array.data(), from.data(), from.size() * sizeof(T), cudaMemcpyHostToDevice),
-        "copying groups");
+  copy_to_device(array.data(), from.data(), from.size() * sizeof(T), "copying groups");
 }
 
 }  // namespace

@@ -21,15 +21,11 @@ class DeviceArray {
     poison();
   }
   explicit DeviceArray(const std::vector<T>& from) : DeviceArray(from.size()) {
-    check(cudaMemcpy(data(), from.data(), count_ * sizeof(T), cudaMemcpyHostToDevice), "copying inputs");
-    check(cudaDeviceSynchronize(), "copying inputs");  // cudaMemcpy may return before the copy is done
+    copy_to_device(data(), from.data(), count_ * sizeof(T), "copying inputs");
   }
 
-  // Sets all bytes to 0xFF. cudaMemset may return before that is done, and no other stream waits for it.
-  void poison() const {
-    check(cudaMemset(bytes_.as<void>(), 0xFF, bytes_.bytes()), "poisoning");
-    check(cudaDeviceSynchronize(), "poisoning");
-  }
+  // Sets all bytes to 0xFF.
+  void poison() const { fill_on_device(bytes_.as<void>(), 0xFF, bytes_.bytes(), "poisoning"); }
 
   T* data() const { return reinterpret_cast<T*>(bytes_.as<uint8_t>() + kGuard); }
   size_t count() const { return count_; }

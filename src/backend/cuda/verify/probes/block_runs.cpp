@@ -31,8 +31,7 @@ std::vector<WarpRegisters> multiply_here(BlockProduct product, BlockForm form, S
   std::vector<WarpRegisters> result(warps.size());
   const size_t size = warps.size() * sizeof(WarpRegisters);
   const DeviceBuffer buffer(size);
-  check(cudaMemcpy(buffer.as<void>(), warps.data(), size, cudaMemcpyHostToDevice), "copying operands");
-  check(cudaDeviceSynchronize(), "copying operands");  // cudaMemcpy may return before the copy is done
+  copy_to_device(buffer.as<void>(), warps.data(), size, "copying operands");
   multiply_blocks(
       stream, {product, form, bytes.a, bytes.b, buffer.as<WarpRegisters>(), static_cast<int>(warps.size())});
   stream.wait();
