@@ -23,7 +23,10 @@ namespace nibble {
 
 // The options of every backend. A backend's own ones are in a struct beside it (backend/cpu/cpu_options.h).
 struct BackendOptions {
-  int num_full_pages{0}, num_sliding_pages{0};  // in the KV cache; page ids are below these
+  // More than 1 where ranks have sequences of their own: a run has all its pages in one of the caches. Cache c has the pages from
+  // c num_full_pages on, and from c num_sliding_pages on.
+  int num_kv_caches{1};
+  int num_full_pages{0}, num_sliding_pages{0};  // of each KV cache
   int max_batch_tokens{512};                    // the largest number of rows in a step
   int num_threads{0};                           // 0: all cores that the process may use
   DenseFormats dense{};                         // quantises these matrices when weights are loaded

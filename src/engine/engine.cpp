@@ -37,6 +37,8 @@ RequestLimits limits_of(const Config& config, const EngineOptions& options) {
     throw InputError(
         "the context is {} tokens: it must be 1 to {}, which the model was made for, or 0 for all",
         options.max_context, config.max_context);
+  if (options.num_kv_caches < 1)
+    throw InputError("num_kv_caches is {}: it must be 1 or more", options.num_kv_caches);
   if (options.num_full_pages < 1 || options.num_sliding_pages < 1)
     throw InputError(
         "the KV cache has {} pages for full and {} for sliding-window layers: it needs 1 or more",
@@ -45,6 +47,7 @@ RequestLimits limits_of(const Config& config, const EngineOptions& options) {
           .max_context = options.max_context > 0 ? options.max_context : config.max_context,
           .scheduler = {.max_batch_tokens = options.max_batch_tokens,
                         .max_sequences = options.max_sequences,
+                        .num_kv_caches = options.num_kv_caches,
                         .num_full_pages = options.num_full_pages,
                         .num_sliding_pages = options.num_sliding_pages,
                         .window = config.window,
@@ -371,12 +374,18 @@ void Engine::Impl::fail_running(const std::exception& error) {
 }
 
 void Engine::Impl::publish() {
-  const PagePool &full = scheduler.full_pool(), &sliding = scheduler.sliding_pool();
+  const SchedulerOptions& sizes = limits.scheduler;
+  PageCounts pages, held;
+  for (int cache = 0; cache < sizes.num_kv_caches; ++cache) {
+    const auto [full, sliding] = scheduler.num_free_pages(cache);
+    pages.full += sizes.num_full_pages, pages.sliding += sizes.num_sliding_pages;
+    held.full += sizes.num_full_pages - full, held.sliding += sizes.num_sliding_pages - sliding;
+  }
   const std::lock_guard lock(mutex);
   state = {.num_running = scheduler.num_running(),
            .num_waiting = scheduler.num_waiting(),
-           .pages_held = {full.num_pages() - full.num_free(), sliding.num_pages() - sliding.num_free()},
-           .pages = {full.num_pages(), sliding.num_pages()},
+           .pages_held = held,
+           .pages = pages,
            .num_faults = num_faults,
            .counts = scheduler.counts(),
            .drafts = drafts,

@@ -30,7 +30,9 @@ struct StepReport {
 };
 
 struct EngineOptions {
-  int num_full_pages{0}, num_sliding_pages{0};  // must equal the backend's
+  // These three must equal the backend's.
+  int num_kv_caches{1};
+  int num_full_pages{0}, num_sliding_pages{0};  // of each KV cache
   int max_batch_tokens{512};                    // rows of one step; longer prompts are fed in chunks
   int max_sequences{16};  // running at once (never more than rows); the rest wait, first come first served
   int max_context{0};     // tokens of prompt and output together; 0: the model's limit

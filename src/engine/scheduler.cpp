@@ -22,12 +22,18 @@ PageCounts max_pages(int num_prompt_tokens, int max_output_tokens, const Schedul
   return {full, std::min(full, max_sliding_pages(options.window, largest_chunk))};
 }
 
-Scheduler::Scheduler(const SchedulerOptions& options)
-    : options_(options), full_pool_(options.num_full_pages), sliding_pool_(options.num_sliding_pages) {
-  NIBBLE_CHECK(options_.max_batch_tokens > 0 && options_.max_sequences > 0, "{} rows, {} sequences",
-               options_.max_batch_tokens, options_.max_sequences);
+Scheduler::KvCache::KvCache(const SchedulerOptions& options, int number)
+    : full(options.num_full_pages, number * options.num_full_pages),
+      sliding(options.num_sliding_pages, number * options.num_sliding_pages) {
+  if (options.prefix_cache) prefixes.emplace(full, sliding, options.window);
+}
+
+Scheduler::Scheduler(const SchedulerOptions& options) : options_(options) {
+  NIBBLE_CHECK(options_.max_batch_tokens > 0 && options_.max_sequences > 0 && options_.num_kv_caches > 0,
+               "{} rows, {} sequences, {} KV caches", options_.max_batch_tokens, options_.max_sequences,
+               options_.num_kv_caches);
   options_.max_sequences = std::min(options_.max_sequences, options_.max_batch_tokens);
-  if (options_.prefix_cache) cache_.emplace(full_pool_, sliding_pool_, options_.window);
+  for (int number = 0; number < options_.num_kv_caches; ++number) caches_.emplace_back(options_, number);
 }
 
 void Scheduler::add(RequestId request, std::span<const TokenId> prompt, int max_output_tokens,
@@ -36,10 +42,11 @@ void Scheduler::add(RequestId request, std::span<const TokenId> prompt, int max_
                max_output_tokens);
   const auto num_prompt_tokens = static_cast<int>(prompt.size());
   const PageCounts most = max_pages(num_prompt_tokens, max_output_tokens, options_);
-  NIBBLE_CHECK(most.full <= full_pool_.num_pages() && most.sliding <= sliding_pool_.num_pages(),
-               "{} of {} full pages, {} of {} sliding pages", most.full, full_pool_.num_pages(), most.sliding,
-               sliding_pool_.num_pages());
+  NIBBLE_CHECK(most.full <= options_.num_full_pages && most.sliding <= options_.num_sliding_pages,
+               "{} of {} full pages, {} of {} sliding pages", most.full, options_.num_full_pages,
+               most.sliding, options_.num_sliding_pages);
   waiting_.push_back({request,
+                      num_arrivals_++,
                       {prompt.begin(), prompt.end()},
                       num_prompt_tokens,
                       num_prompt_tokens + max_output_tokens,
@@ -53,6 +60,7 @@ void Scheduler::remove(RequestId request) {
                                   [&](const Running& sequence) { return sequence.request == request; });
   if (found == running_.end()) return;
   add_to_cache(*found);
+  --found->cache->num_running;
   running_.erase(found);
 }
 
@@ -60,12 +68,25 @@ std::vector<RequestId> Scheduler::remove_running() {
   std::vector<RequestId> removed;
   for (const Running& sequence : running_) removed.push_back(sequence.request);
   running_.clear();
-  if (cache_) cache_->clear();
+  for (KvCache& cache : caches_) {
+    cache.num_running = 0;
+    if (cache.prefixes) cache.prefixes->clear();
+  }
   return removed;
 }
 
+bool Scheduler::is_running(RequestId request) const {
+  return std::any_of(running_.begin(), running_.end(),
+                     [&](const Running& sequence) { return sequence.request == request; });
+}
+
+PageCounts Scheduler::num_free_pages(int kv_cache) const {
+  const KvCache& cache = caches_.at(static_cast<size_t>(kv_cache));
+  return {cache.full.num_free(), cache.sliding.num_free()};
+}
+
 void Scheduler::add_to_cache(Running& sequence) {
-  if (cache_) sequence.pages.add_to(*cache_, sequence.tokens);
+  if (auto& prefixes = sequence.cache->prefixes) sequence.pages.add_to(*prefixes, sequence.tokens);
 }
 
 // Pages that a sequence of `num_tokens` known tokens needs to run them all, once `num_filled` positions are filled.
@@ -77,18 +98,29 @@ PageCounts Scheduler::pages_for(size_t num_tokens, int num_filled) const {
                          max_sliding_pages(options_.window, chunk))};
 }
 
-bool Scheduler::has_room(const Waiting& sequence, const Prefix& known) const {
-  int full_left = full_pool_.num_free(), sliding_left = sliding_pool_.num_free();
+bool Scheduler::has_room(const KvCache& cache, const Waiting& sequence, const Prefix& known) const {
+  // A sequence that runs alone has the whole cache; if its prompt does not fit at once it is fed in smaller chunks.
+  if (cache.num_running == 0) return true;
+  int full_left = cache.full.num_free(), sliding_left = cache.sliding.num_free();
   for (const Running& other : running_) {
+    if (other.cache != &cache) continue;
     const PageCounts needed = pages_for(other.num_tokens(), other.pages.length());
     full_left -= 1 + std::max(0, needed.full - static_cast<int>(other.pages.full().pages.size()));
     sliding_left -= 1 + std::max(0, needed.sliding - static_cast<int>(other.pages.sliding().pages.size()));
   }
   const PageCounts needed = pages_for(sequence.tokens.size(), known.num_tokens());
-  full_left -= needed.full - static_cast<int>(known.full.size()) + num_unheld(full_pool_, known.full);
+  full_left -= needed.full - static_cast<int>(known.full.size()) + num_unheld(cache.full, known.full);
   sliding_left -=
-      needed.sliding - static_cast<int>(known.sliding.size()) + num_unheld(sliding_pool_, known.sliding);
+      needed.sliding - static_cast<int>(known.sliding.size()) + num_unheld(cache.sliding, known.sliding);
   return full_left >= 0 && sliding_left >= 0;
+}
+
+// A KV cache with more running sequences takes no other for what it knows of the prompt. A step waits for the rank with most rows, so
+// sequences are spread evenly; but a prompt that is known need not run. An eighth more is a compromise that has not been measured.
+int Scheduler::most_running() const {
+  const auto fewer = [](const KvCache& a, const KvCache& b) { return a.num_running < b.num_running; };
+  const int fewest = std::min_element(caches_.begin(), caches_.end(), fewer)->num_running;
+  return fewest + std::max(1, fewest / 8);
 }
 
 // Only prompts count. An answer fills a page every kPageTokens steps, which is too slow to wait for. A prompt that is run whole may be
@@ -96,7 +128,8 @@ bool Scheduler::has_room(const Waiting& sequence, const Prefix& known) const {
 bool Scheduler::is_being_filled(std::span<const TokenId> tokens) const {
   tokens = tokens.first(tokens.size() - 1);  // the last token is always run
   return std::any_of(running_.begin(), running_.end(), [&](const Running& other) {
-    if (num_missing(other) <= 1 || other.needs.whole_prompt) return false;
+    if (num_missing(other) <= 1 || other.needs.whole_prompt || other.cache->num_running > most_running())
+      return false;
     const auto [end, _] =
         std::mismatch(tokens.begin(), tokens.end(), other.tokens.begin(), other.tokens.end());
     return (end - tokens.begin()) / kPageTokens > other.pages.length() / kPageTokens;
@@ -106,18 +139,34 @@ bool Scheduler::is_being_filled(std::span<const TokenId> tokens) const {
 void Scheduler::admit() {
   while (!waiting_.empty() && num_running() < options_.max_sequences) {
     Waiting& head = waiting_.front();
-    const bool may_share = cache_ && !head.needs.whole_prompt;
+    const bool may_share = options_.prefix_cache && !head.needs.whole_prompt;
     if (may_share && is_being_filled(head.tokens)) return;
-    const Prefix known = may_share ? cache_->find(head.tokens) : Prefix{};
-    // A sequence that runs alone has the whole pool; if its prompt does not fit at once it is fed in smaller chunks.
-    if (!running_.empty() && !has_room(head, known)) return;
+    KvCache* chosen = nullptr;
+    Prefix known;
+    for (KvCache& cache : caches_) {
+      Prefix here =
+          may_share && cache.num_running <= most_running() ? cache.prefixes->find(head.tokens) : Prefix{};
+      if (!has_room(cache, head, here)) continue;
+      const auto rank = [](const Prefix& prefix, const KvCache& in) {
+        return std::pair(-prefix.num_tokens(), in.num_running);
+      };
+      if (chosen && rank(known, *chosen) <= rank(here, cache)) continue;
+      chosen = &cache;
+      known = std::move(here);
+    }
+    if (!chosen) return;
     if (!head.has_run) {
       counts_.num_prompt_tokens += head.tokens.size();
       counts_.num_cached_tokens += static_cast<uint64_t>(known.num_tokens());
     }
-    running_.push_back({head.request, std::move(head.tokens), head.num_prompt_tokens, head.max_tokens,
-                        SequencePages(full_pool_, sliding_pool_, options_.window), head.needs});
-    running_.back().pages.resume(known);
+    const auto younger = std::find_if(running_.begin(), running_.end(),
+                                      [&](const Running& other) { return other.arrival > head.arrival; });
+    const auto admitted =
+        running_.insert(younger, {head.request, head.arrival, chosen, std::move(head.tokens),
+                                  head.num_prompt_tokens, head.max_tokens,
+                                  SequencePages(chosen->full, chosen->sliding, options_.window), head.needs});
+    admitted->pages.resume(known);
+    ++chosen->num_running;
     waiting_.pop_front();
   }
 }
@@ -129,22 +178,31 @@ void Scheduler::admit() {
 int Scheduler::make_room(Running& sequence) {
   const int num_sliding_before = sequence.pages.sliding().first_page;
   const int num_tokens = sequence.pages.make_room();
-  if (cache_ && sequence.pages.sliding().first_page > num_sliding_before) {
+  auto& prefixes = sequence.cache->prefixes;
+  if (prefixes && sequence.pages.sliding().first_page > num_sliding_before) {
     const int last = sequence.num_prompt_tokens / kPageTokens;
     const int first = first_reached_page(last * kPageTokens, options_.window);
     const int end = std::min(last + 1, sequence.pages.length() / kPageTokens);
     if (first < end)
-      cache_->touch_sliding(
+      prefixes->touch_sliding(
           sequence.pages.full().pages.subspan(static_cast<size_t>(first), static_cast<size_t>(end - first)));
   }
   return num_tokens;
 }
 
-void Scheduler::preempt_youngest() {
-  Running& youngest = running_.back();
-  waiting_.push_front({youngest.request, std::move(youngest.tokens), youngest.num_prompt_tokens,
-                       youngest.max_tokens, true, youngest.needs});
-  running_.pop_back();
+std::list<Scheduler::Running>::iterator Scheduler::youngest_in(const KvCache& cache) {
+  auto youngest = std::prev(running_.end());
+  while (youngest->cache != &cache) --youngest;
+  return youngest;
+}
+
+void Scheduler::preempt(std::list<Running>::iterator sequence) {
+  const auto younger = std::find_if(waiting_.begin(), waiting_.end(),
+                                    [&](const Waiting& other) { return other.arrival > sequence->arrival; });
+  waiting_.insert(younger, {sequence->request, sequence->arrival, std::move(sequence->tokens),
+                            sequence->num_prompt_tokens, sequence->max_tokens, true, sequence->needs});
+  --sequence->cache->num_running;
+  running_.erase(sequence);
   ++counts_.num_preemptions;
 }
 
@@ -159,7 +217,8 @@ int Scheduler::num_places(const Slice& slice, const Running& sequence) const {
 int Scheduler::most_drafts(const Running& sequence, const Slice& slice) const {
   const int end = slice.first_position + slice.num_unsure + slice.num_tokens;
   const int num_pages = static_cast<int>(sequence.pages.full().pages.size());
-  const int num_spare = std::min(full_pool_.num_free(), sliding_pool_.num_free()) - num_running();
+  const KvCache& cache = *sequence.cache;
+  const int num_spare = std::min(cache.full.num_free(), cache.sliding.num_free()) - cache.num_running;
   const int num_with_pages =
       (num_pages + std::max(0, num_spare)) * kPageTokens - end - options_.runs_behind_drafts;
   return std::max(0, std::min(num_with_pages, sequence.max_tokens - 1 - end));
@@ -224,15 +283,17 @@ std::vector<Slice> Scheduler::next(const PlanDrafts& plan_drafts) {
     int room = make_room(*sequence);
     NIBBLE_CHECK(num_unsure == 0 || room > num_unsure, "request {} has room for {} of {} drafts",
                  static_cast<uint64_t>(sequence->request), room, num_unsure);
-    while (room == 0 && &*sequence != &running_.back()) {
-      num_decoding -= decodes(running_.back());
-      preempt_youngest();
+    for (auto youngest = youngest_in(*sequence->cache); room == 0 && youngest != sequence;
+         youngest = youngest_in(*sequence->cache)) {
+      num_decoding -= decodes(*youngest);
+      preempt(youngest);
       room = make_room(*sequence);
     }
     num_tokens = std::min(num_tokens, room);
-    NIBBLE_CHECK(num_tokens > 0 || running_.size() > 1, "request {} is alone and has no room after {} tokens",
+    NIBBLE_CHECK(num_tokens > 0 || sequence->cache->num_running > 1,
+                 "request {} is alone and has no room after {} tokens",
                  static_cast<uint64_t>(sequence->request), sequence->pages.length());
-    if (num_tokens == 0) break;  // no room for the youngest: it keeps its pages until another needs them
+    if (num_tokens == 0) continue;  // no room for the youngest: it keeps its pages until another needs them
     const bool has_room = sequence->pages.reserve(num_unsure + num_tokens);
     NIBBLE_CHECK(has_room);
     num_rows_left -= num_tokens;

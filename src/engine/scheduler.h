@@ -8,6 +8,9 @@
 //   the queue. Later it is computed again from its first token, answer included, or from what the prefix cache still has of
 //   it. The oldest is never preempted, and alone it has room for its worst case. So it advances in every step, and every
 //   sequence ends at some time.
+//   Where ranks have sequences of their own there are several KV caches, and a sequence has all its pages in one of them: in that
+//   with the fewest running sequences, or in one with a few more that knows more of its prompt. Only sequences in the same cache compete
+//   for pages.
 //   A step gives one row to each sequence that decodes; the prompts share the remaining rows, oldest first.
 //   A prompt waits while another prompt fills pages that both have in common, and then shares them.
 //
@@ -44,6 +47,8 @@ namespace nibble {
 struct SchedulerOptions {
   int max_batch_tokens{512};  // rows of one step
   int max_sequences{16};      // running at once; cut to max_batch_tokens, so that each can have a row
+  int num_kv_caches{1};
+  // Of each KV cache: cache c has the pages from c num_full_pages on, and from c num_sliding_pages on.
   int num_full_pages{0}, num_sliding_pages{0};
   int window{128};          // positions that a sliding layer attends to
   bool prefix_cache{true};  // false: every prompt is run from its first token, nothing is shared
@@ -55,7 +60,7 @@ struct SchedulerOptions {
 struct PageCounts {
   int full{0}, sliding{0};
 };
-// The most pages that a sequence needs at any time. The last token of an answer is never fed back: it needs no room.
+// The most pages that a sequence needs at any time, all in one KV cache. The last token of an answer is never fed back: it needs no room.
 PageCounts max_pages(int num_prompt_tokens, int max_output_tokens, const SchedulerOptions& options);
 
 // The part of a step that belongs to one sequence.
@@ -102,7 +107,7 @@ class Scheduler {
  public:
   explicit Scheduler(const SchedulerOptions& options);
 
-  // Puts a sequence at the end of the queue. Its worst case must fit the pools: see max_pages.
+  // Puts a sequence at the end of the queue. Its worst case must fit a KV cache: see max_pages.
   void add(RequestId request, std::span<const TokenId> prompt, int max_output_tokens,
            SequenceNeeds needs = {});
   // Removes a sequence in any state and frees its pages. Does nothing if there is none of this id.
@@ -131,13 +136,20 @@ class Scheduler {
   bool is_idle() const { return waiting_.empty() && running_.empty(); }
   int num_waiting() const { return static_cast<int>(waiting_.size()); }
   int num_running() const { return static_cast<int>(running_.size()); }
+  bool is_running(RequestId request) const;
   const SchedulerCounts& counts() const { return counts_; }
-  const PagePool& full_pool() const { return full_pool_; }
-  const PagePool& sliding_pool() const { return sliding_pool_; }
+  PageCounts num_free_pages(int kv_cache) const;  // without a holder
 
  private:
+  struct KvCache {
+    KvCache(const SchedulerOptions& options, int number);
+    PagePool full, sliding;
+    std::optional<PrefixCache> prefixes;
+    int num_running{0};  // sequences
+  };
   struct Waiting {
     RequestId request;
+    uint64_t arrival;
     std::vector<TokenId> tokens;        // prompt, then the answer so far
     int num_prompt_tokens, max_tokens;  // max_tokens: of prompt and answer
     bool has_run;                       // it was preempted
@@ -145,6 +157,8 @@ class Scheduler {
   };
   struct Running {
     RequestId request;
+    uint64_t arrival;
+    KvCache* cache;
     std::vector<TokenId> tokens;  // those that are known
     int num_prompt_tokens, max_tokens;
     SequencePages pages;
@@ -172,20 +186,22 @@ class Scheduler {
   void add_token(RequestId request, TokenId token, bool is_awaited);
   void admit();
   void add_to_cache(Running& sequence);
+  int most_running() const;
   bool is_being_filled(std::span<const TokenId> tokens) const;
-  bool has_room(const Waiting& sequence, const Prefix& known) const;
+  bool has_room(const KvCache& cache, const Waiting& sequence, const Prefix& known) const;
   PageCounts pages_for(size_t num_tokens, int num_filled) const;
   int make_room(Running& sequence);
   int num_places(const Slice& slice, const Running& sequence) const;
   int most_drafts(const Running& sequence, const Slice& slice) const;
   void add_drafts(const PlanDrafts& plan_drafts, std::vector<Slice>& slices, int num_rows_left);
-  void preempt_youngest();
+  std::list<Running>::iterator youngest_in(const KvCache& cache);
+  void preempt(std::list<Running>::iterator sequence);
 
   SchedulerOptions options_;
-  PagePool full_pool_, sliding_pool_;
-  std::optional<PrefixCache> cache_;
+  std::deque<KvCache> caches_;
   SchedulerCounts counts_;
-  // Both are in the order of arrival, and every running sequence came before every waiting one.
+  uint64_t num_arrivals_{0};
+  // Both are in the order of arrival. Every sequence that runs in a KV cache came before every waiting one that was preempted there.
   std::deque<Waiting> waiting_;
   std::list<Running> running_;
 };

@@ -4,19 +4,23 @@
 
 namespace nibble {
 
-PagePool::PagePool(int num_pages) : num_free_(num_pages) {
-  NIBBLE_CHECK(num_pages >= 0, "{} pages", num_pages);
+PagePool::PagePool(int num_pages, int first_page)
+    : first_page_(static_cast<size_t>(first_page)), num_free_(num_pages) {
+  NIBBLE_CHECK(num_pages >= 0 && first_page >= 0, "{} pages from {} on", num_pages, first_page);
   pages_.resize(static_cast<size_t>(num_pages) + 1);
   pages_.back().before = pages_.back().after = pages_.size() - 1;
   worthless_.reserve(pages_.size());
-  for (int page = num_pages - 1; page >= 0; --page) worthless_.push_back(static_cast<PageId>(page));
+  for (size_t index = pages_.size() - 1; index-- > 0;) worthless_.push_back(page_at(index));
 }
 
-PagePool::Page& PagePool::at(PageId page) {
-  const auto index = static_cast<size_t>(page);
-  NIBBLE_CHECK(index + 1 < pages_.size(), "page {} of {}", index, num_pages());
-  return pages_[index];
+size_t PagePool::index_of(PageId page) const {
+  const size_t index = static_cast<size_t>(page) - first_page_;  // wraps around for a page before them
+  NIBBLE_CHECK(index + 1 < pages_.size(), "page {} of {} from {} on", static_cast<size_t>(page), num_pages(),
+               first_page_);
+  return index;
 }
+
+PagePool::Page& PagePool::at(PageId page) { return pages_[index_of(page)]; }
 
 void PagePool::link_last(size_t index) {
   const size_t ring = pages_.size() - 1, last = pages_[ring].before;
@@ -35,7 +39,7 @@ void PagePool::unlink(size_t index) {
 std::optional<PageId> PagePool::take() {
   if (num_free_ == 0) return std::nullopt;
   if (worthless_.empty()) {
-    const auto oldest = static_cast<PageId>(pages_.back().after);
+    const PageId oldest = page_at(pages_.back().after);
     if (reclaim_) reclaim_(oldest);
     forget(oldest);
   }
@@ -51,7 +55,7 @@ void PagePool::share(PageId page) {
   NIBBLE_CHECK(shared.num_holders > 0 || shared.is_kept, "page {} is neither held nor kept",
                static_cast<size_t>(page));
   if (shared.num_holders++ > 0) return;
-  unlink(static_cast<size_t>(page));
+  unlink(index_of(page));
   --num_free_;
 }
 
@@ -61,7 +65,7 @@ void PagePool::give_back(PageId page) {
   if (--given.num_holders > 0) return;
   ++num_free_;
   if (given.is_kept)
-    link_last(static_cast<size_t>(page));
+    link_last(index_of(page));
   else
     worthless_.push_back(page);
 }
@@ -76,15 +80,15 @@ void PagePool::forget(PageId page) {
   NIBBLE_CHECK(is_kept(page), "page {} is not kept", static_cast<size_t>(page));
   at(page).is_kept = false;
   if (is_held(page)) return;
-  unlink(static_cast<size_t>(page));
+  unlink(index_of(page));
   worthless_.push_back(page);
 }
 
 void PagePool::touch(PageId page) {
   NIBBLE_CHECK(is_kept(page), "page {} is not kept", static_cast<size_t>(page));
   if (is_held(page)) return;
-  unlink(static_cast<size_t>(page));
-  link_last(static_cast<size_t>(page));
+  unlink(index_of(page));
+  link_last(index_of(page));
 }
 
 }  // namespace nibble

@@ -17,7 +17,8 @@ namespace nibble {
 
 class PagePool {
  public:
-  explicit PagePool(int num_pages);
+  // Its pages have the numbers [first_page, first_page + num_pages).
+  explicit PagePool(int num_pages, int first_page = 0);
   PagePool(const PagePool&) = delete;
   PagePool& operator=(const PagePool&) = delete;
 
@@ -32,6 +33,8 @@ class PagePool {
   void on_reclaim(std::function<void(PageId)> reclaim) { reclaim_ = std::move(reclaim); }
 
   int num_pages() const { return static_cast<int>(pages_.size()) - 1; }
+  PageId page_at(size_t index) const { return static_cast<PageId>(first_page_ + index); }
+  size_t index_of(PageId page) const;         // of a page of this pool; it is below num_pages()
   int num_free() const { return num_free_; }  // pages without a holder: take() succeeds that often
   bool is_held(PageId page) const { return at(page).num_holders > 0; }
   bool is_kept(PageId page) const { return at(page).is_kept; }
@@ -48,6 +51,7 @@ class PagePool {
   void unlink(size_t index);
 
   std::vector<Page> pages_;  // the pages, and a sentinel that closes the ring of kept pages without a holder
+  size_t first_page_;
   std::vector<PageId> worthless_;  // neither held nor kept
   int num_free_;
   std::function<void(PageId)> reclaim_;

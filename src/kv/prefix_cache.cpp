@@ -82,7 +82,7 @@ PrefixCache::Pages PrefixCache::add(std::optional<PageId> before, std::span<cons
   if (!run.sliding) {
     sliding_pool_->keep(filled.sliding);
     run.sliding = filled.sliding;
-    full_of_[static_cast<size_t>(filled.sliding)] = *full;
+    full_of_[sliding_pool_->index_of(filled.sliding)] = *full;
   }
   return {*full, *run.sliding};
 }
@@ -95,8 +95,8 @@ void PrefixCache::touch_sliding(std::span<const PageId> full) {
 void PrefixCache::clear() {
   full_by_hash_.clear();
   for (PagePool* pool : {full_pool_, sliding_pool_})
-    for (int page = 0; page < pool->num_pages(); ++page)
-      if (pool->is_kept(static_cast<PageId>(page))) pool->forget(static_cast<PageId>(page));
+    for (size_t i = 0; i < static_cast<size_t>(pool->num_pages()); ++i)
+      if (pool->is_kept(pool->page_at(i))) pool->forget(pool->page_at(i));
 }
 
 void PrefixCache::forget_full(PageId page) {
@@ -109,6 +109,6 @@ void PrefixCache::forget_full(PageId page) {
   full_by_hash_.erase(std::find_if(first, last, [&](const auto& entry) { return entry.second == page; }));
 }
 
-void PrefixCache::forget_sliding(PageId page) { at(full_of_[static_cast<size_t>(page)]).sliding.reset(); }
+void PrefixCache::forget_sliding(PageId page) { at(full_of_[sliding_pool_->index_of(page)]).sliding.reset(); }
 
 }  // namespace nibble

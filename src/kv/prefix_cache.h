@@ -62,14 +62,14 @@ class PrefixCache {
   void clear();
 
  private:
-  struct TokenRun {  // stored at the index of its full page
+  struct TokenRun {  // stored at the index of its full page in the pool
     uint64_t hash;
     std::optional<PageId> before, sliding;
     std::array<TokenId, kPageTokens> tokens;
     int num_after;  // runs that follow this one
   };
-  TokenRun& at(PageId full) { return runs_[static_cast<size_t>(full)]; }
-  const TokenRun& at(PageId full) const { return runs_[static_cast<size_t>(full)]; }
+  TokenRun& at(PageId full) { return runs_[full_pool_->index_of(full)]; }
+  const TokenRun& at(PageId full) const { return runs_[full_pool_->index_of(full)]; }
   uint64_t hash_of(std::optional<PageId> before, std::span<const TokenId> tokens) const;
   std::optional<PageId> find_run(std::optional<PageId> before, std::span<const TokenId> tokens) const;
   void forget_full(PageId page);
@@ -80,7 +80,7 @@ class PrefixCache {
   int window_;
   PageHash hash_;
   std::vector<TokenRun> runs_;
-  std::vector<PageId> full_of_;  // maps a kept sliding page to the full page of its run
+  std::vector<PageId> full_of_;  // maps a kept sliding page, by its index, to the full page of its run
   std::unordered_multimap<uint64_t, PageId> full_by_hash_;
 };
 

@@ -30,15 +30,16 @@ BackendOptions backend_options(const Config& config, const ResolvedSettings& set
                                const Capacity& capacity) {
   BackendOptions options = setup.options;
   const int pages = num_pages_for(capacity.context);
-  options.num_full_pages = capacity.num_sequences * pages;
+  const int num_sequences = (capacity.num_sequences + options.num_kv_caches - 1) / options.num_kv_caches;
+  options.num_full_pages = num_sequences * pages;
   // Each sequence: those that its window reaches, those that the end of its prompt reached (decision 8), one that it has just left, and
   // one to go on. Together: the rows of a step and of the one before it, whose pages are given back with the step after.
   const int per_sequence = 2 * max_sliding_pages(config.window, 1) + 2;
   const int most =
       max_sliding_pages(config.window, options.max_batch_tokens);  // of one that has a step alone
-  options.num_sliding_pages = std::min(
-      capacity.num_sequences * pages,
-      std::max(most, capacity.num_sequences * per_sequence + 2 * num_pages_for(options.max_batch_tokens)));
+  options.num_sliding_pages =
+      std::min(num_sequences * pages,
+               std::max(most, num_sequences * per_sequence + 2 * num_pages_for(options.max_batch_tokens)));
   return options;
 }
 
@@ -85,6 +86,7 @@ int most_sequences(const Model& model, const ResolvedSettings& setup, int contex
 EngineOptions engine_options(const ResolvedSettings& setup, const BackendOptions& options,
                              const Capacity& capacity) {
   EngineOptions engine;
+  engine.num_kv_caches = options.num_kv_caches;
   engine.num_full_pages = options.num_full_pages;
   engine.num_sliding_pages = options.num_sliding_pages;
   engine.max_batch_tokens = options.max_batch_tokens;

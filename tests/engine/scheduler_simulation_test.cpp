@@ -28,8 +28,8 @@ class Simulation {
         drafts_(drafts),
         scheduler_(given),
         random_(seed),
-        full_(static_cast<size_t>(given.num_full_pages)),
-        sliding_(static_cast<size_t>(given.num_sliding_pages)) {
+        full_(static_cast<size_t>(given.num_kv_caches * given.num_full_pages)),
+        sliding_(static_cast<size_t>(given.num_kv_caches * given.num_sliding_pages)) {
     for (std::vector<TokenId>& text : texts_) {
       text.resize(static_cast<size_t>(1 + below(150)));
       for (TokenId& token : text) token = below(1000);
@@ -39,8 +39,9 @@ class Simulation {
   void run(int num_requests) {
     int num_steps = 0;
     for (int n = 0; n < num_requests || !books_.empty(); ++num_steps) {
-      if (num_here() < 40 && below(3) == 0) {
-        for (int burst = 1 + below(6); burst > 0 && n < num_requests; --burst) add(id(++n));
+      if (num_here() < 40 * options_.num_kv_caches && below(3) == 0) {
+        for (int burst = 1 + below(6 * options_.num_kv_caches); burst > 0 && n < num_requests; --burst)
+          add(id(++n));
       }
       if (!books_.empty() && below(40) == 0) remove(std::next(books_.begin(), below(num_here()))->first);
       step();
@@ -48,13 +49,15 @@ class Simulation {
       ASSERT_LT(num_steps, 100 * num_requests) << "it does not come to an end";
     }
     EXPECT_TRUE(scheduler_.is_idle());
-    EXPECT_EQ(scheduler_.full_pool().num_free(), options_.num_full_pages);
-    EXPECT_EQ(scheduler_.sliding_pool().num_free(), options_.num_sliding_pages);
+    EXPECT_EQ(num_free_pages().full, std::ssize(full_));
+    EXPECT_EQ(num_free_pages().sliding, std::ssize(sliding_));
     EXPECT_GT(num_put_aside_, static_cast<uint64_t>(num_requests / 500))
         << "the cache was never short: the simulation shows too little";
     if (options_.prefix_cache) {
       EXPECT_GT(num_cached_, num_begun_ / 20) << "nothing was shared";
     }
+    for (size_t cache = 0; cache < static_cast<size_t>(options_.num_kv_caches); ++cache)
+      EXPECT_GT(num_slices_of_.at(cache), num_requests) << "KV cache " << cache;
     EXPECT_EQ(num_right_ > num_requests, drafts_);
     EXPECT_EQ(num_wrong_ > num_requests, drafts_);
     EXPECT_EQ(num_drafts_behind_drafts_ > num_requests, runs_ahead_ && options_.runs_behind_drafts);
@@ -89,6 +92,21 @@ class Simulation {
   int below(int n) { return static_cast<int>(random_() % static_cast<unsigned>(n)); }
   int num_here() const { return static_cast<int>(books_.size()); }
 
+  PageCounts num_free_pages() const {
+    PageCounts sum;
+    for (int cache = 0; cache < options_.num_kv_caches; ++cache) {
+      const auto [full, sliding] = scheduler_.num_free_pages(cache);
+      sum.full += full, sum.sliding += sliding;
+    }
+    return sum;
+  }
+  bool is_a_cache_full() const {
+    for (int cache = 0; cache < options_.num_kv_caches; ++cache)
+      if (const auto [full, sliding] = scheduler_.num_free_pages(cache); full == 0 || sliding == 0)
+        return true;
+    return false;
+  }
+
   void add(RequestId request) {
     Book book{};
     if (below(4) != 0) {
@@ -117,6 +135,10 @@ class Simulation {
   static PageId page_of(const PageTableView& table, int position) {
     return table.pages[static_cast<size_t>(position / kPageTokens - table.first_page)];
   }
+  static int cache_of(PageId page, int num_pages) { return static_cast<int>(page) / num_pages; }
+  int cache_of(const Slice& slice) const {
+    return cache_of(slice.full.pages.front(), options_.num_full_pages);
+  }
   static uint64_t& at(std::vector<Page>& store, const PageTableView& table, int position) {
     return store[static_cast<size_t>(page_of(table, position))][static_cast<size_t>(position % kPageTokens)];
   }
@@ -132,6 +154,10 @@ class Simulation {
     ASSERT_EQ(slice.sliding.first_page, first_seen / kPageTokens);
     ASSERT_EQ(slice.sliding.first_page + static_cast<int>(slice.sliding.pages.size()),
               last / kPageTokens + 1);
+    for (const PageId page : slice.full.pages)
+      ASSERT_EQ(cache_of(page, options_.num_full_pages), cache_of(slice)) << "pages of two KV caches";
+    for (const PageId page : slice.sliding.pages)
+      ASSERT_EQ(cache_of(page, options_.num_sliding_pages), cache_of(slice)) << "pages of two KV caches";
     // It is enough to compare the last position of each page: its fingerprint depends on all before it.
     for (int p = first - 1; p >= 0; p = p / kPageTokens * kPageTokens - 1)
       ASSERT_EQ(at(full_, slice.full, p), book.fingerprints[static_cast<size_t>(p)]) << "position " << p;
@@ -155,8 +181,8 @@ class Simulation {
       }
     }
     if (std::ssize(slices) < scheduler_.num_running()) return;  // sequences without a slice hold pages too
-    ASSERT_EQ(scheduler_.full_pool().num_free(), std::count(full.begin(), full.end(), 0)) << "lost";
-    ASSERT_EQ(scheduler_.sliding_pool().num_free(), std::count(sliding.begin(), sliding.end(), 0)) << "lost";
+    ASSERT_EQ(num_free_pages().full, std::count(full.begin(), full.end(), 0)) << "lost";
+    ASSERT_EQ(num_free_pages().sliding, std::count(sliding.begin(), sliding.end(), 0)) << "lost";
   }
 
   void step() {
@@ -166,9 +192,9 @@ class Simulation {
     };
     const std::vector<Slice> slices = drafts_ ? scheduler_.next(plan_drafts) : scheduler_.next();
     if (slices.empty()) {
-      auto book = books_.begin();
-      for (int n = 0; n < scheduler_.num_running(); ++n, ++book)
-        ASSERT_TRUE(book->second.is_complete() || is_held(book->second)) << "a sequence has no row";
+      for (const auto& [request, book] : books_)
+        ASSERT_TRUE(!scheduler_.is_running(request) || book.is_complete() || is_held(book))
+            << "a sequence has no row";
       ASSERT_EQ(scheduler_.num_running() == 0, books_.empty());
       report();
       return;
@@ -209,19 +235,22 @@ class Simulation {
     check_sharing(slices);
     if (testing::Test::HasFatalFailure()) return;
 
-    // First come, first served, also after preemptions: the running sequences are the oldest.
+    // First come, first served, also after preemptions: the running sequences are the oldest. With several KV caches one that was
+    // preempted in one of them can wait while younger ones run in the others.
     ASSERT_EQ(scheduler_.num_running() + scheduler_.num_waiting(), num_here());
+    for (const auto& [request, slice] : parts) ++num_slices_of_.at(static_cast<size_t>(cache_of(slice)));
     ASSERT_TRUE(parts.contains(books_.begin()->first) || books_.begin()->second.is_complete() ||
                 is_held(books_.begin()->second))
         << "the oldest does not go on";
-    const bool was_short = scheduler_.counts().num_preemptions > num_preempted_before ||
-                           scheduler_.full_pool().num_free() == 0 ||
-                           scheduler_.sliding_pool().num_free() == 0;
+    const bool was_short = scheduler_.counts().num_preemptions > num_preempted_before || is_a_cache_full();
     int place = 0;
     for (auto& [request, book] : books_) {
       const auto part = parts.find(request);
-      if (place++ >= scheduler_.num_running()) {
-        ASSERT_TRUE(part == parts.end()) << "overtaken";
+      const bool is_among_oldest = place++ < scheduler_.num_running();
+      ASSERT_TRUE(options_.num_kv_caches > 1 || scheduler_.is_running(request) == is_among_oldest)
+          << "overtaken";
+      if (!scheduler_.is_running(request)) {
+        ASSERT_TRUE(part == parts.end()) << "has a slice and does not run";
         num_put_aside_ += book.num_run > 0;
         book.num_run = book.num_unsure = book.num_unsure_right = 0;
         continue;
@@ -301,6 +330,7 @@ class Simulation {
   std::map<RequestId, Book> books_;       // by id, which is the order of arrival
   int64_t num_cached_{0}, num_begun_{0};  // tokens
   uint64_t num_put_aside_{0};
+  std::array<int64_t, 3> num_slices_of_{};  // of sequences in each KV cache
 };
 
 // Together 125,000 arrivals; fewer under sanitizers, which are ten times slower and find faults in the first thousands.
@@ -316,26 +346,35 @@ constexpr int kNumArrivals{6250};
 constexpr int kNumArrivals{6250};
 #endif
 
-TEST(Scheduler, HoldsItsPromisesOverAHundredThousandRandomArrivals) {
+// `num_kv_caches` for sequences that ranks have each for themselves.
+void simulate(int num_kv_caches) {
   for (const unsigned seed : {1u, 4u, 5u, 6u, 8u}) {
     const bool runs_ahead = seed % 2 == 0, drafts = seed > 4, runs_behind_drafts = seed > 6;
     for (const int window : {16, 128}) {
       for (const bool prefix_cache : {true, false}) {
-        Simulation({.max_batch_tokens = 40,
-                    .max_sequences = 12,
-                    .num_full_pages = 24,
+        Simulation({.max_batch_tokens = 40 * num_kv_caches,
+                    .max_sequences = 12 * num_kv_caches,
+                    .num_kv_caches = num_kv_caches,
+                    .num_full_pages = num_kv_caches == 1 ? 24 : 20,
                     .num_sliding_pages = 16,
                     .window = window,
                     .prefix_cache = prefix_cache,
                     .runs_behind_drafts = runs_behind_drafts},
                    runs_ahead, drafts, seed)
-            .run(kNumArrivals);
-        ASSERT_FALSE(HasFatalFailure()) << "one step ahead: " << runs_ahead << ", drafts: " << drafts
-                                        << ", behind drafts: " << runs_behind_drafts << ", window " << window
-                                        << ", cache " << prefix_cache;
+            .run(kNumArrivals / num_kv_caches);
+        ASSERT_FALSE(testing::Test::HasFatalFailure())
+            << "one step ahead: " << runs_ahead << ", drafts: " << drafts
+            << ", behind drafts: " << runs_behind_drafts << ", window " << window << ", cache "
+            << prefix_cache;
       }
     }
   }
+}
+
+TEST(Scheduler, HoldsItsPromisesOverAHundredThousandRandomArrivals) { simulate(1); }
+
+TEST(Scheduler, HoldsItsPromisesWhereEverySequenceHasItsPagesInOneOfSeveralKvCaches) {
+  for (const int num_kv_caches : {2, 3}) simulate(num_kv_caches);
 }
 
 }  // namespace

@@ -107,11 +107,11 @@ TEST(SchedulerDrafts, ThoseThatCameArePartOfTheTextAndTheOthersLeaveNoTrace) {
   EXPECT_EQ(part.num_tokens, 5);
   EXPECT_EQ(part.num_drafts, 4);
   EXPECT_EQ(part.full.pages.size(), 2u);
-  EXPECT_EQ(scheduler.full_pool().num_free(), 98);
+  EXPECT_EQ(scheduler.num_free_pages(0).full, 98);
   EXPECT_TRUE(scheduler.next(drafting(4)).empty()) << "what comes next is not known";
   scheduler.push(id(1), 1);
   scheduler.accept(id(1), 0);
-  EXPECT_EQ(scheduler.full_pool().num_free(), 99) << "a page that only drafts were in";
+  EXPECT_EQ(scheduler.num_free_pages(0).full, 99) << "a page that only drafts were in";
   EXPECT_EQ(part_of(scheduler.next(drafting(4)), id(1)).first_position, 31);
   for (int n = 0; n < 3; ++n) n == 0 ? scheduler.push(id(1), 1) : scheduler.append(id(1), 1);
   scheduler.accept(id(1), 2);
@@ -262,7 +262,7 @@ TEST(Scheduler, CountsPagesThatThoseWhoRunHaveYetToTake) {
   add(scheduler, id(1), 250, 10);  // 8 pages, 2 of them in the first step
   add(scheduler, id(2), 33, 10);   // 2 pages and 1 for the first: more than are free
   EXPECT_EQ(run_step(scheduler).size(), 1u);
-  EXPECT_EQ(scheduler.full_pool().num_free(), 8);
+  EXPECT_EQ(scheduler.num_free_pages(0).full, 8);
   EXPECT_EQ(scheduler.num_waiting(), 1);
 }
 
@@ -278,6 +278,76 @@ TEST(Scheduler, NobodyOvertakesTheHeadOfTheQueue) {
   scheduler.remove(id(2));
   run_step(scheduler);
   EXPECT_EQ(part_of(run_step(scheduler), id(3)).num_tokens, 10);
+}
+
+// ---- several KV caches, each of a rank with sequences of its own ----
+
+SchedulerOptions options_of_caches(int num_kv_caches) {
+  SchedulerOptions options = scheduler_options();
+  options.num_kv_caches = num_kv_caches;
+  return options;
+}
+int cache_of(const std::vector<Slice>& slices, RequestId request) {
+  return static_cast<int>(part_of(slices, request).full.pages.front()) / scheduler_options().num_full_pages;
+}
+
+TEST(SchedulerCaches, SequencesAreSpreadOverThem) {
+  Scheduler scheduler(options_of_caches(3));
+  for (int n = 1; n <= 6; ++n) add(scheduler, id(n), 4, 10);
+  const std::vector<Slice> slices = run_step(scheduler);
+  for (int n = 1; n <= 6; ++n) EXPECT_EQ(cache_of(slices, id(n)), (n - 1) % 3) << n;
+  scheduler.remove(id(2));
+  scheduler.remove(id(5));
+  for (int n = 7; n <= 8; ++n) add(scheduler, id(n), 4, 10);
+  const std::vector<Slice> next = run_step(scheduler);
+  EXPECT_EQ(cache_of(next, id(7)), 1);
+  EXPECT_EQ(cache_of(next, id(8)), 1);
+}
+
+TEST(SchedulerCaches, APromptGoesWhereItIsKnownUnlessManyMoreRunThere) {
+  Scheduler scheduler(options_of_caches(2));
+  const std::vector<TokenId> known(70, 7);
+  add(scheduler, id(1), 4, 10);  // in the first cache
+  scheduler.add(id(2), known, 10);
+  run_step(scheduler);
+  run_step(scheduler);
+  scheduler.remove(id(1));
+  scheduler.add(id(3), known, 10);
+  std::vector<Slice> slices = run_step(scheduler);
+  EXPECT_EQ(cache_of(slices, id(3)), 1) << "one more runs there, and 64 tokens are known";
+  EXPECT_EQ(part_of(slices, id(3)).first_position, 64);
+  scheduler.add(id(4), known, 10);
+  slices = run_step(scheduler);
+  EXPECT_EQ(cache_of(slices, id(4)), 0) << "two more run there";
+  EXPECT_EQ(part_of(slices, id(4)).first_position, 0);
+}
+
+TEST(SchedulerCaches, OnlySequencesOfTheSameOneCompeteForItsPages) {
+  SchedulerOptions small = options_of_caches(2);
+  small.num_full_pages = 8;
+  small.prefix_cache = false;
+  Scheduler scheduler(small);
+  const auto cache_here = [&](const std::vector<Slice>& slices, int n) {
+    return static_cast<int>(part_of(slices, id(n)).full.pages.front()) / small.num_full_pages;
+  };
+  for (int n = 1; n <= 4; ++n) add(scheduler, id(n), n % 2 == 1 ? 60 : 4, 100);
+  int num_steps = 0;
+  while (scheduler.counts().num_preemptions == 0) {
+    ASSERT_LT(++num_steps, 200);
+    const std::vector<Slice> slices = run_step(scheduler);
+    for (int n = 1; n <= 4; ++n)
+      if (part_of(slices, id(n)).num_tokens > 0) {
+        EXPECT_EQ(cache_here(slices, n), (n - 1) % 2);
+      }
+  }
+  EXPECT_FALSE(scheduler.is_running(id(3))) << "the youngest where pages ran out";
+  EXPECT_TRUE(scheduler.is_running(id(4))) << "younger, in the other cache";
+  // It goes on where there is room, in front of those that came later.
+  add(scheduler, id(5), 1, 1);
+  scheduler.remove(id(2));
+  const std::vector<Slice> slices = run_step(scheduler);
+  EXPECT_EQ(part_of(slices, id(3)).first_position, 0);
+  EXPECT_EQ(cache_here(slices, 3), 1);
 }
 
 // ---- pages run out ----
@@ -301,7 +371,7 @@ TEST(SchedulerPreemption, TheYoungestGivesItsPagesToTheOldest) {
   EXPECT_EQ(position_of_second, 127);  // one step behind the first, which needed a fifth page
   EXPECT_EQ(scheduler.num_running(), 1);
   EXPECT_EQ(scheduler.num_waiting(), 1);
-  EXPECT_EQ(scheduler.full_pool().num_free(), 3);
+  EXPECT_EQ(scheduler.num_free_pages(0).full, 3);
   add(scheduler, id(3), 1, 1);
   EXPECT_EQ(part_of(run_step(scheduler), id(3)).num_tokens, 0) << "overtook the one that was put aside";
   scheduler.remove(id(1));
@@ -373,7 +443,7 @@ TEST(SchedulerPrefix, AfterAStepThatFailedNothingIsKnown) {
     EXPECT_EQ(part_of(scheduler.next(), id(n)).first_position, 0);
     EXPECT_TRUE(part_of(scheduler.next(), id(n)).follows);  // planned before the failure is known
     EXPECT_EQ(scheduler.remove_running(), std::vector{id(n)});
-    EXPECT_EQ(scheduler.full_pool().num_free(), 100);
+    EXPECT_EQ(scheduler.num_free_pages(0).full, 100);
   }
 }
 
@@ -389,7 +459,7 @@ TEST(SchedulerPrefix, EqualPromptsWaitForTheFirstAndShareItsPages) {
     for (size_t page = 0; page < 4; ++page) EXPECT_EQ(slice.full.pages[page], slices[0].full.pages[page]);
     EXPECT_EQ(slice.full.pages[4] == slices[0].full.pages[4], &slice == &slices[0]);
   }
-  EXPECT_EQ(scheduler.full_pool().num_free(), 100 - 4 - 3);
+  EXPECT_EQ(scheduler.num_free_pages(0).full, 100 - 4 - 3);
 }
 
 TEST(SchedulerPrefix, TurnedOffNothingIsSharedAndNobodyWaits) {
@@ -428,12 +498,12 @@ TEST(Scheduler, PagesAreFreeAtOnceWhenASequenceIsRemoved) {
   add(scheduler, id(1), 300, 100);
   run_step(scheduler);
   run_step(scheduler);
-  EXPECT_EQ(scheduler.full_pool().num_free(), 96);
+  EXPECT_EQ(scheduler.num_free_pages(0).full, 96);
   scheduler.remove(id(1));
   scheduler.remove(id(1));  // it was already removed: nothing happens
   scheduler.remove(id(7));
-  EXPECT_EQ(scheduler.full_pool().num_free(), 100);
-  EXPECT_EQ(scheduler.sliding_pool().num_free(), 100);
+  EXPECT_EQ(scheduler.num_free_pages(0).full, 100);
+  EXPECT_EQ(scheduler.num_free_pages(0).sliding, 100);
   EXPECT_TRUE(scheduler.is_idle());
   EXPECT_TRUE(scheduler.next().empty());
 }
