@@ -90,6 +90,7 @@ constexpr std::pair<std::string_view, std::string_view> kNamesElsewhere[]{
     {"--kv-cache-dtype", "--kv-dtype"},
     {"--no-jit", "--jit"},
     {"--enable-expert-parallel", "--expert-parallel"},
+    {"--enable-dp-attention", "--data-parallel-attention"},
 };
 
 // A hint for `flag`; empty where the command has none of that meaning.

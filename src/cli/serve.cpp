@@ -157,7 +157,8 @@ int serve(const ServeOptions& options, const Settings& settings) {
   server.open(engine, served, static_cast<size_t>(setup.max_sequences + options.max_queue));
   fmt::print("Serving {} on {}\n", server_options.model_id, server.address());
   fmt::print("Room for {} sequences of up to {} tokens: a KV cache of {} tokens ({}), {} rows a step.\n",
-             capacity.num_sequences, capacity.context, int64_t{room.num_full_pages} * kPageTokens,
+             capacity.num_sequences, capacity.context,
+             int64_t{room.num_kv_caches} * room.num_full_pages * kPageTokens,
              bytes_text(setup.backend->plan(config_here(model.config, setup), room, setup.own).kv_bytes),
              room.max_batch_tokens);
   std::fflush(stdout);

@@ -63,6 +63,7 @@ struct Settings {
   std::optional<std::string> gpus;
   std::optional<std::string> tensor_split;
   std::optional<std::string> nccl;
+  bool data_parallel_attention{false};
   // kNodes: which machines share the model.
   std::optional<int> nodes;
   std::optional<int> node_rank;

@@ -123,9 +123,16 @@ std::shared_ptr<NodeSetup> node_setup(const Settings& settings, const ResolvedSe
       if (is_given) throw InputError("{} goes with --nodes, which says how many there are", flag);
     if (settings.expert_parallel && setup.own.cuda.num_ranks() == 1)
       throw InputError("--expert-parallel goes with --nodes, or with several GPUs (--tensor-parallel-size)");
+    if (settings.data_parallel_attention && setup.own.cuda.num_ranks() == 1)
+      throw InputError("--data-parallel-attention goes with several GPUs (--tensor-parallel-size)");
     return nullptr;
   }
   const int count = *settings.nodes;
+  if (settings.data_parallel_attention)
+    throw InputError(
+        "--data-parallel-attention: nodes share the heads of every sequence: it goes with several GPUs of "
+        "one "
+        "machine (--tensor-parallel-size)");
   if (!setup.backend->rank_traits)
     throw InputError("--nodes {}: the backend {} runs on one machine: --backend cpu, or cuda", count,
                      setup.backend->name);
@@ -173,6 +180,7 @@ cuda::CudaOptions cuda_options(const Settings& settings, const BackendRow& backe
   options.prompt_activations = block_format(settings.prompt_activations.value_or("bf16"));
   read_gpus(settings, options);
   options.have_whole_experts = settings.expert_parallel;
+  options.have_own_sequences = settings.data_parallel_attention;
   options.nccl = settings.nccl.value_or("");
   if (settings.nccl && !settings.nodes && options.num_ranks() == 1)
     throw InputError(
@@ -191,6 +199,7 @@ ResolvedSettings resolve(const Settings& settings) {
   setup.own.cpu.isa = settings.isa.value_or("");
   setup.own.cpu.expert_activations = expert_activations(settings, *setup.backend);
   setup.own.cuda = cuda_options(settings, *setup.backend);
+  if (setup.own.cuda.have_own_sequences) setup.options.num_kv_caches = setup.own.cuda.num_ranks();
   const BatchSizes sizes = setup.backend->batch_sizes({});
   setup.options.max_batch_tokens = settings.max_batch_tokens.value_or(sizes.max_batch_tokens);
   setup.requirements = read_requirements(settings.require.value_or(""));

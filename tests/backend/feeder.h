@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <deque>
 #include <memory>
 #include <span>
 #include <vector>
@@ -23,9 +24,14 @@ inline std::vector<TokenId> random_ids(int count, int vocab, uint64_t seed) {
 
 class Feeder {
  public:
-  // `num_pages` is the number of pages of each kind that the backend was made with.
-  Feeder(std::unique_ptr<Backend> backend, int num_pages)
-      : backend_(std::move(backend)), full_(num_pages), sliding_(num_pages) {}
+  // `num_pages` is the number of pages of each kind that each of the backend's KV caches was made with. Sequences take these in turn.
+  Feeder(std::unique_ptr<Backend> backend, int num_pages, int num_kv_caches = 1)
+      : backend_(std::move(backend)) {
+    for (int cache = 0; cache < num_kv_caches; ++cache) {
+      full_.emplace_back(num_pages, cache * num_pages);
+      sliding_.emplace_back(num_pages, cache * num_pages);
+    }
+  }
 
   struct Part {
     int sequence;
@@ -36,8 +42,7 @@ class Feeder {
     std::vector<std::vector<OutputRow>> outputs(parts.size());
     std::vector<Run> runs;
     for (size_t p = 0; p < parts.size(); ++p) {
-      while (std::ssize(sequences_) <= parts[p].sequence)
-        sequences_.push_back({SequencePages(full_, sliding_, backend_->config().window), {}});
+      while (std::ssize(sequences_) <= parts[p].sequence) add_sequence();
       SequencePages& pages = sequences_[parts[p].sequence].pages;
       ASSERT_TRUE(pages.reserve(static_cast<int>(parts[p].tokens.size())));
       for (int i = 0; i < std::ssize(parts[p].tokens); ++i)
@@ -130,7 +135,12 @@ class Feeder {
     std::vector<float> logits;
   };
   std::unique_ptr<Backend> backend_;
-  PagePool full_, sliding_;
+  void add_sequence() {
+    const size_t cache = sequences_.size() % full_.size();
+    sequences_.push_back({SequencePages(full_[cache], sliding_[cache], backend_->config().window), {}});
+  }
+
+  std::deque<PagePool> full_, sliding_;  // of each KV cache
   std::vector<Sequence> sequences_;
 };
 

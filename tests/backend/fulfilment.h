@@ -21,6 +21,7 @@ struct Fulfilment {
   static constexpr int kNumPages{80};  // pages of each kind; a step has up to 1,024 tokens
   std::string name;
   std::function<std::unique_ptr<Backend>(std::shared_ptr<const Weights>)> make;
+  int num_kv_caches{1};
 };
 
 inline std::shared_ptr<const Weights> open_shared(const std::filesystem::path& folder) {
@@ -36,7 +37,10 @@ class BackendBits : public testing::TestWithParam<std::tuple<Fulfilment, const c
   std::vector<TokenId> ids(int count, uint64_t seed) const {
     return random_ids(count, weights_->config.vocab, seed);
   }
-  Feeder feeder() const { return Feeder(std::get<0>(GetParam()).make(weights_), Fulfilment::kNumPages); }
+  Feeder feeder() const {
+    const Fulfilment& tested = std::get<0>(GetParam());
+    return Feeder(tested.make(weights_), Fulfilment::kNumPages, tested.num_kv_caches);
+  }
   std::vector<float> logits_alone(const std::vector<TokenId>& ids) const {
     Feeder alone = feeder();
     alone.feed({{0, ids}});

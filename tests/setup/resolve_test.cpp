@@ -186,6 +186,25 @@ TEST(Resolve, WholeExpertsAreForSeveralNodesOrGpus) {
   EXPECT_TRUE(resolve(settings).own.cuda.have_whole_experts);
 }
 
+TEST(Resolve, SequencesOfTheirOwnAreForSeveralGpusOfOneMachine) {
+  Settings settings = on_backend("cpu");
+  settings.data_parallel_attention = true;
+  const std::string several = "--data-parallel-attention goes with several GPUs (--tensor-parallel-size)";
+  EXPECT_EQ(refusal(settings), several);
+  settings = first_of_two("cpu");
+  settings.data_parallel_attention = true;
+  EXPECT_THAT(refusal(settings), HasSubstr("--data-parallel-attention: nodes share the heads"));
+  if (all_backends().front().name != "cuda") GTEST_SKIP() << "a program without CUDA";
+  settings = on_backend("cuda");
+  settings.data_parallel_attention = true;
+  EXPECT_EQ(refusal(settings), several);
+  settings.tensor_parallel_size = 2;
+  EXPECT_TRUE(resolve(settings).own.cuda.have_own_sequences);
+  EXPECT_EQ(resolve(settings).options.num_kv_caches, 2);
+  settings.data_parallel_attention = false;
+  EXPECT_EQ(resolve(settings).options.num_kv_caches, 1);
+}
+
 Settings with_layers(const std::string& fp8, const std::string& mxfp4) {
   Settings settings;
   settings.fp8_layers = fp8;

@@ -32,6 +32,11 @@ struct Card {
   StepGraphs graphs;
   OwnedEvent end[2];  // of the launched steps, in turn
 
+  // What ranks have in common of the step that was uploaded last; rows of their own they have each for themselves.
+  const StepShape& shape() const { return ranks.front()->shape(); }
+  void upload(const Batch& batch) {
+    for (const auto& rank : ranks) rank->take(batch, stream);
+  }
   void count_launch() const {
     for (const auto& rank : ranks) rank->input().count_launch();
   }
@@ -66,7 +71,8 @@ class CudaBackend final : public Backend {
     launch(batch);
     return wait();
   }
-  bool takes_trees() const override { return true; }
+  // What moves right drafts to their positions does so for all rows, and has no rows of a rank's own.
+  bool takes_trees() const override { return !first_rank().share().has_own_sequences; }
   // A tree of the miniature's head makes hardly more tokens a step than a chain, in a longer step (docs/speculation.md).
   bool tries_trees() const override { return false; }
   int steps_ahead() const override { return 1; }
@@ -87,34 +93,35 @@ class CudaBackend final : public Backend {
   void wait_for(const OwnedEvent& event);
   void give_up_nccl();
 
-  StepShape upload(Card& card, const Batch& batch) const {
-    StepShape shape;
-    for (const auto& rank : card.ranks) shape = rank->input().upload(batch, card.stream);
-    return shape;
-  }
-  void enqueue_layers(Card& card, const StepShape& shape);
-  void enqueue_unembed(Card& card, const StepShape& shape, int first, int count);
+  // Launches are of the step that was uploaded to the card last.
+  void enqueue_layers(Card& card);
+  void enqueue_unembed(Card& card, int first, int count);
   // `logits`: the logits are copied to pinned_logits_ as well.
-  void enqueue_sample(Card& card, const StepShape& shape, int first, int count, bool logits = false);
+  void enqueue_sample(Card& card, int first, int count, bool logits = false);
   // Enqueues the work behind the choice of all tokens: right drafts of trees move to their positions, and a head drafts the next ones.
-  void enqueue_drafts(Card& card, const StepShape& shape) {
-    if (shape.have_trees)
-      for (const auto& rank : card.ranks) rank->keep_drafts(shape, card.stream);
-    if (drafter_ && is_first(card)) drafter_->draft(card.stream, shape, first_rank().work());
+  void enqueue_drafts(Card& card) {
+    if (card.shape().have_trees)
+      for (const auto& rank : card.ranks) rank->keep_drafts(card.stream);
+    if (drafter_ && is_first(card)) drafter_->draft(card.stream, card.shape(), first_rank().work());
   }
   // A graph ends before the sampling where that waits for masks, or where ranks are processes: those that record what NCCL does must all do so
   // in the same step, and the others know nothing of how tokens are chosen.
   bool ends_before_sampling(const StepShape& shape) const { return shape.have_masks || connection_.links; }
-  StepShape shape_of_graph(StepShape shape) const {
-    if (connection_.links) shape.are_greedy = shape.have_masks = false;
-    return shape;
+  StepGraphs::Key key_of_graph(const Card& card) const {
+    StepGraphs::Key shapes;
+    for (const auto& rank : card.ranks) {
+      StepShape& shape = shapes.emplace_back(rank->shape());
+      if (connection_.links) shape.are_greedy = shape.have_masks = false;
+    }
+    return shapes;
   }
-  void enqueue_recorded(Card& card, const StepShape& shape) {
-    enqueue_layers(card, shape);
-    enqueue_unembed(card, shape, 0, shape.num_outputs);
+  void enqueue_recorded(Card& card) {
+    const StepShape& shape = card.shape();
+    enqueue_layers(card);
+    enqueue_unembed(card, 0, shape.num_outputs);
     if (ends_before_sampling(shape)) return;
-    enqueue_sample(card, shape, 0, shape.num_outputs);
-    enqueue_drafts(card, shape);
+    enqueue_sample(card, 0, shape.num_outputs);
+    enqueue_drafts(card);
   }
   // A step that was launched.
   struct Launched {
@@ -125,7 +132,7 @@ class CudaBackend final : public Backend {
     size_t num_runs{0};
     DraftDownload drafts;
   };
-  void launch_on(Card& card, const StepShape& shape, bool want_logits, Launched& step);
+  void launch_on(Card& card, bool want_logits, Launched& step);
   void copy_logits(int count);
   void take_logits(int count, std::vector<float>& logits);
 
@@ -253,32 +260,32 @@ void CudaBackend::try_links() {
         num_ranks_);
 }
 
-void CudaBackend::enqueue_layers(Card& card, const StepShape& shape) {
+void CudaBackend::enqueue_layers(Card& card) {
   Tap tap;
   if (drafter_)
     tap = [&](size_t layer, const ResidualInput& x) {
-      drafter_->keep(card.stream, layer, shape.num_tokens, x);
+      drafter_->keep(card.stream, layer, card.shape().num_tokens, x);
     };
   const MadeDrafts last_drafts = drafter_ ? drafter_->made() : MadeDrafts{};
-  for (const auto& rank : card.ranks) rank->embed(shape, card.stream, last_drafts);
+  for (const auto& rank : card.ranks) rank->embed(card.stream, last_drafts);
   for (int half = 0; half < first_rank().num_halves(); ++half) {
-    for (const auto& rank : card.ranks) rank->run_half(shape, half, card.stream, tap);
+    for (const auto& rank : card.ranks) rank->run_half(half, card.stream, tap);
     if (!is_shared()) continue;
-    for (int n = 0; n < Rank::num_sums(shape); ++n)
-      card.take_turns([&](Rank& rank, Turn turn) { rank.sum(shape, half, n, turn, card.stream); });
+    for (int n = 0; n < card.ranks.front()->num_sums(); ++n)
+      card.take_turns([&](Rank& rank, Turn turn) { rank.sum(half, n, turn, card.stream); });
   }
 }
 
-void CudaBackend::enqueue_unembed(Card& card, const StepShape& shape, int first, int count) {
-  for (const auto& rank : card.ranks) rank->unembed(shape, first, count, card.stream);
+void CudaBackend::enqueue_unembed(Card& card, int first, int count) {
+  for (const auto& rank : card.ranks) rank->unembed(first, count, card.stream);
   if (is_shared())
     card.take_turns([&](Rank& rank, Turn turn) { rank.meet_with_logits(first, count, turn, card.stream); });
 }
 
 // The others write the next logits when all have met again. Those of other processes get tokens with the next step.
-void CudaBackend::enqueue_sample(Card& card, const StepShape& shape, int first, int count, bool logits) {
+void CudaBackend::enqueue_sample(Card& card, int first, int count, bool logits) {
   if (draws(card)) {
-    first_rank().sample(shape, first, count, card.stream);
+    first_rank().sample(first, count, card.stream);
     if (logits) copy_logits(count);
   }
   if (is_shared() && !connection_.links)
@@ -309,32 +316,32 @@ void CudaBackend::launch(const Batch& batch) {
   step.num_outputs = 0;  // without those of spare rows
   for (const Run& run : batch.runs)
     if (draws(first_card())) step.num_outputs += static_cast<int>(run.outputs.size());
-  std::vector<StepShape> shapes(cards_.size());
   threads_.run([&](size_t n) {
     Card& card = *cards_[n];
-    shapes[n] = upload(card, batch);
-    if (shapes[n].is_recorded())
-      card.graphs.prepare(shape_of_graph(shapes[n]), card.stream, [&] { enqueue_recorded(card, shapes[n]); });
+    card.upload(batch);
+    if (card.shape().is_recorded())
+      card.graphs.prepare(key_of_graph(card), card.stream, [&] { enqueue_recorded(card); });
   });
-  threads_.run([&](size_t n) { launch_on(*cards_[n], shapes[n], batch.want_logits, step); });
+  threads_.run([&](size_t n) { launch_on(*cards_[n], batch.want_logits, step); });
   step.step = first_rank().input().step();
   step.trees = first_rank().input().trees();
   step.num_runs = batch.runs.size();
-  if (drafter_) drafter_->download(first_card().stream, batch, shapes.front(), step.drafts);
+  if (drafter_) drafter_->download(first_card().stream, batch, first_card().shape(), step.drafts);
   for (const auto& card : cards_)
     check(cudaEventRecord(card->end[num_launched_ % launched_.size()], card->stream), "launching a step");
   ++num_launched_;
 }
 
 // Logits are for tests and tools: who wants them waits for the step here.
-void CudaBackend::launch_on(Card& card, const StepShape& shape, bool want_logits, Launched& step) {
+void CudaBackend::launch_on(Card& card, bool want_logits, Launched& step) {
+  const StepShape& shape = card.shape();
   const bool takes_logits = want_logits && draws(card);
   if (shape.is_recorded()) {
-    card.graphs.launch(shape_of_graph(shape), card.stream, [&] { enqueue_recorded(card, shape); });
+    card.graphs.launch(key_of_graph(card), card.stream, [&] { enqueue_recorded(card); });
     if (ends_before_sampling(shape)) {
       if (draws(card)) first_rank().input().upload_masks(card.stream);
-      enqueue_sample(card, shape, 0, shape.num_outputs);
-      enqueue_drafts(card, shape);
+      enqueue_sample(card, 0, shape.num_outputs);
+      enqueue_drafts(card);
     }
     if (takes_logits) {
       copy_logits(step.num_outputs);
@@ -342,15 +349,15 @@ void CudaBackend::launch_on(Card& card, const StepShape& shape, bool want_logits
     }
   } else if (shape.num_tokens > 0) {
     card.graphs.count_step_without();
-    enqueue_layers(card, shape);
+    enqueue_layers(card);
     if (draws(card)) first_rank().input().upload_masks(card.stream);
     for (int first = 0; first < shape.num_outputs; first += kOutputRows) {
       const int count = std::min(kOutputRows, shape.num_outputs - first);
-      enqueue_unembed(card, shape, first, count);
-      enqueue_sample(card, shape, first, count, takes_logits);
+      enqueue_unembed(card, first, count);
+      enqueue_sample(card, first, count, takes_logits);
       if (takes_logits) take_logits(count, step.logits);
     }
-    enqueue_drafts(card, shape);
+    enqueue_drafts(card);
   }
   if (shape.num_tokens > 0) card.count_launch();
 }
@@ -415,31 +422,30 @@ void CudaBackend::give_up_nccl() {
 std::vector<TimedWork> CudaBackend::profile(const Batch& batch) {
   threads_.use_first();  // for the recorder's memory
   Recorder recorder;
-  std::vector<StepShape> shapes(cards_.size());
   std::vector<std::unique_ptr<StepGraph>> graphs(cards_.size());
-  const auto uses_graph = [&](size_t n) { return shapes[n].is_recorded() && cards_[n]->graphs.are_on(); };
+  const auto uses_graph = [](const Card& card) { return card.shape().is_recorded() && card.graphs.are_on(); };
   recorder.clear(first_card().stream);
   threads_.run([&](size_t n) {
     Card& card = *cards_[n];
-    shapes[n] = upload(card, batch);
-    NIBBLE_CHECK(!shapes[n].have_masks, "a step with masks is not profiled");
+    card.upload(batch);
+    NIBBLE_CHECK(!card.shape().have_masks, "a step with masks is not profiled");
     if (is_first(card)) card.stream.record(&recorder);
-    if (uses_graph(n))
-      graphs[n] = std::make_unique<StepGraph>(card.stream, [&] { enqueue_recorded(card, shapes[n]); });
+    if (uses_graph(card))
+      graphs[n] = std::make_unique<StepGraph>(card.stream, [&] { enqueue_recorded(card); });
   });
   threads_.run([&](size_t n) {
     Card& card = *cards_[n];
-    const StepShape& shape = shapes[n];
+    const StepShape& shape = card.shape();
     if (graphs[n]) {
       graphs[n]->launch(card.stream);
     } else if (shape.num_tokens > 0) {
-      enqueue_layers(card, shape);
+      enqueue_layers(card);
       for (int first = 0; first < shape.num_outputs; first += kOutputRows) {
         const int count = std::min(kOutputRows, shape.num_outputs - first);
-        enqueue_unembed(card, shape, first, count);
-        enqueue_sample(card, shape, first, count);
+        enqueue_unembed(card, first, count);
+        enqueue_sample(card, first, count);
       }
-      enqueue_drafts(card, shape);
+      enqueue_drafts(card);
     }
     if (shape.num_tokens > 0) card.count_launch();
     card.stream.record(nullptr);
@@ -483,6 +489,12 @@ std::unique_ptr<Backend> make(std::shared_ptr<const Weights> weights, const Back
     throw InputError(
         "--tensor-parallel-size {}: a draft head runs on one GPU only, and not beside a model on several",
         own.num_ranks());
+  if (own.have_own_sequences && options.max_batch_tokens < kLeastOwnRows)
+    throw InputError(
+        "--data-parallel-attention: a step has {} rows at least: --max-batch-tokens {} is too few",
+        kLeastOwnRows, options.max_batch_tokens);
+  NIBBLE_CHECK(options.num_kv_caches == (own.have_own_sequences ? own.num_ranks() : 1), "{} KV caches",
+               options.num_kv_caches);
   if (own.num_ranks() > kMaxRanks)
     throw InputError("{} {}: up to {} GPUs share a model", own.flag(), own.num_ranks(), kMaxRanks);
   const std::vector<int> devices = devices_of(own);
@@ -499,9 +511,11 @@ std::unique_ptr<Backend> make(std::shared_ptr<const Weights> weights, const Back
               device_caps().name, kilobytes(target.budget), target.num_multiprocessors);
     if (own.num_ranks() > 1)
       log::info(
-          "GPU {} has {} of {} heads of keys and values, {} of {} experts with {} of {} units each, {} of {} "
+          "GPU {} has {} of {} heads of keys and values{}, {} of {} experts with {} of {} units each, {} of "
+          "{} "
           "rows of lm_head",
-          device, share.kv_heads.count, config.num_kv_heads, share.experts.count, config.num_experts,
+          device, share.kv_heads.count, config.num_kv_heads,
+          share.has_own_sequences ? " of some sequences" : "", share.experts.count, config.num_experts,
           share.units.count, config.intermediate, share.vocab.count, config.vocab);
     if (own.prompt_activations && !target.has_block_products)
       log::warn(

@@ -22,6 +22,9 @@ struct CudaOptions {
   std::vector<int> gpus{};
   std::vector<int> parts{1};
   bool have_whole_experts{false};  // each some, in place of a part of every one
+  // Each computes attention of some sequences, in place of some heads of all. It has a KV cache for these
+  // (BackendOptions::num_kv_caches).
+  bool have_own_sequences{false};
 
   // Each part is a process's of its own, and this is the number of this one's, which has one GPU. Not set: all are of this process.
   std::optional<int> node_rank{};

@@ -109,7 +109,7 @@ DeviceWeights upload(const Weights& weights, const Share& share, const DenseForm
     uploader.vectors(from.v_bias, 1, kv.rows, to.qkv_bias + q.rows.count + kv.rows.count);
     uploader.vectors(from.sinks, 1, share.heads, to.sinks);
     uploader.dense(from.o, "o", o, 0, to.o);
-    bias_added_once(share.adds_once(), from.o_bias, 1, to.o_bias);
+    bias_added_once(share.adds_o_bias(), from.o_bias, 1, to.o_bias);
     uploader.vector(from.mlp_norm, to.mlp_norm);
     uploader.dense(from.router, "the router", 0, to.router);
     uploader.vector(from.router_bias, to.router_bias);

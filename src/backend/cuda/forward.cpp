@@ -23,13 +23,15 @@ ResidualInput stream_in(const Config& config, const Workspace& work, bool with_e
   return r;
 }
 
-// Ranks add up what project() leaves in the place of x, unless kernels compute norms themselves: those that read x there write it as well.
-float* sum_behind_attention(const Plan& plan, const Workspace& work, int num_tokens) {
-  return plan.has_norms(num_tokens) ? work.x : work.project_parts;
+// Ranks add up what project() leaves in the place of x, unless kernels compute norms themselves: those that read x there write it as well. Then
+// the sum is in the place of what project() left; if that is of a rank's own rows, which have other places, where the experts' outputs were.
+float* sum_behind_attention(const Model& model, const Plan& plan, const Workspace& work, int num_tokens) {
+  if (plan.has_norms(num_tokens)) return work.x;
+  return model.has_own_sequences ? work.experts_out : work.project_parts;
 }
 
 // Says whether the sum over ranks behind a half leaves the norm that comes next, which no launch of its own then computes. Block-scaled
-// formats of it are made from the whole x.
+// formats of it are made from the whole x. Behind the experts no sum does where a rank has rows of its own, which it reads alone.
 bool sums_leave_norms(const Model& model, const Plan& plan, const Workspace& work, int num_tokens) {
   return model.has_own_sums && plan.has_norms(num_tokens) && !work.normed_blocks.codes;
 }
@@ -38,7 +40,7 @@ bool sums_leave_norms(const Model& model, const Plan& plan, const Workspace& wor
 ResidualInput stream_in_parts(const Model& model, const Plan& plan, const Workspace& work, int num_tokens) {
   const int hidden = model.config.hidden;
   ResidualInput r;
-  r.x = model.is_shared ? sum_behind_attention(plan, work, num_tokens) : work.project_parts;
+  r.x = model.is_shared ? sum_behind_attention(model, plan, work, num_tokens) : work.project_parts;
   if (!model.is_shared && plan.leaves_parts(num_tokens))
     r.x_rest = work.project_parts + static_cast<size_t>(num_tokens) * static_cast<size_t>(hidden);
   r.hidden = hidden;
@@ -106,8 +108,9 @@ void experts(const Model& model, size_t index, const NormInput& norm, const Plan
 void attention(const Model& model, size_t index, const Plan& plan, const Workspace& work,
                const StepShape& shape, Stream stream) {
   const Config& config = model.config;
-  const int T = shape.num_tokens, Nq = config.num_heads, Nkv = config.num_kv_heads;
-  const StepInput in = parts_of(work.input, shape).step();
+  const int T = shape.num_attention_rows(), Nq = config.num_heads, Nkv = config.num_kv_heads;
+  const InputParts parts = parts_of(work.input, shape);
+  const StepInput in = parts.step();
   const RopeInput rope{work.rope_frequencies, work.rope_concentration};
   const int image_rows = image_rows_of(plan, work, T);
   const DeviceLayer& layer = model.weights.layers[index];
@@ -117,7 +120,9 @@ void attention(const Model& model, size_t index, const Plan& plan, const Workspa
   // Where norms are computed once, that adds up the residual stream as well, in place.
   ResidualInput x = plan.has_norms(T) ? stream_in(config, work, /*with_experts=*/false) : left;
   if (model.is_shared) x.x = nullptr;  // the sum over ranks adds it
-  if (plan.has_norms(T) && (index == 0 || !sums_leave_norms(model, plan, work, T)))
+  if (model.has_own_sequences)
+    plan.rms_norm(stream, {norm, T, nullptr, work.normed, {}, image_rows, parts.own_rows});
+  else if (plan.has_norms(T) && (index == 0 || !sums_leave_norms(model, plan, work, T)))
     plan.rms_norm(stream, {norm, T, work.x, work.normed, {}, image_rows});
   plan.qkv(stream,
            {norm, work.normed, layer.qkv, layer.qkv_bias, T, work.qkv_parts, image_rows, work.segment_sums});
@@ -151,8 +156,9 @@ void run_half_layer(const Model& model, const Plan& plan, const Workspace& work,
   if (tap) tap(layer, stream_in(model.config, work, /*with_experts=*/true));
 }
 
-HalfOutput output_of_half(const Model& model, const Plan& plan, const Workspace& work, int num_tokens,
+HalfOutput output_of_half(const Model& model, const Plan& plan, const Workspace& work, const StepShape& shape,
                           int half) {
+  const int num_tokens = shape.num_tokens, num_projected = shape.num_attention_rows();
   const auto H = static_cast<size_t>(model.config.hidden);
   const auto layer = static_cast<size_t>(half / 2);
   const int K = model.config.experts_per_token;
@@ -161,14 +167,15 @@ HalfOutput output_of_half(const Model& model, const Plan& plan, const Workspace&
   if (half % 2 == 0)
     return {Operation::kProject,
             work.project_parts,
-            plan.leaves_parts(num_tokens) ? 2 : 1,
-            static_cast<size_t>(num_tokens) * H,
+            plan.leaves_parts(num_projected) ? 2 : 1,
+            static_cast<size_t>(num_projected) * H,
             H,
             work.x,
-            sum_behind_attention(plan, work, num_tokens),
+            sum_behind_attention(model, plan, work, num_tokens),
             leaves_norm ? model.weights.layers[layer].mlp_norm : nullptr,
             image_rows,
-            nullptr};
+            nullptr,
+            model.has_own_sequences ? parts_of(work.input, shape).own_of_rows : nullptr};
   const bool is_last = half + 1 == num_halves(model);  // behind it all ranks unembed rows of x
   return {Operation::kExpertsDown,
           work.experts_out,
@@ -177,9 +184,11 @@ HalfOutput output_of_half(const Model& model, const Plan& plan, const Workspace&
           static_cast<size_t>(K) * H,
           work.x,
           work.x,
-          leaves_norm && !is_last ? model.weights.layers[layer + 1].attention_norm : nullptr,
+          leaves_norm && !is_last && !model.has_own_sequences ? model.weights.layers[layer + 1].attention_norm
+                                                              : nullptr,
           image_rows,
-          model.config.own_experts ? work.pair_weights : nullptr};
+          model.config.own_experts ? work.pair_weights : nullptr,
+          nullptr};
 }
 
 void run_unembed(const Model& model, const Plan& plan, const Workspace& work, const StepShape& shape,

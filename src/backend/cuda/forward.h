@@ -19,7 +19,8 @@ struct Model {
       is_shared;  // with other ranks: behind each half of a layer, and behind the logits, something is to be done (ranks/sum.h)
   bool
       has_own_sums;  // with other ranks that write into each other's memory: their sums can leave norms, those that NCCL moves do not
-  float* logits;     // [kOutputRows, V], where samples are drawn: in the memory of the first rank
+  bool has_own_sequences;  // attention is of the rank's own rows of a step (StepShape::num_own_rows)
+  float* logits;           // [kOutputRows, V], where samples are drawn: in the memory of the first rank
 };
 
 // Launches what reads the residual stream behind a layer; the next layer may change it.
@@ -34,7 +35,8 @@ void run_half_layer(const Model& model, const Plan& plan, const Workspace& work,
 inline int num_halves(const Model& model) { return 2 * static_cast<int>(model.weights.layers.size()); }
 
 // The output that half a layer leaves for the sum over ranks, where the model is shared: the sum over ranks and parts is to be added to x, and to be left in `out`. Part p of row r
-// begins at p part_stride + r row_stride. Where there are weights, [T, num_parts], a part of weight 0 is not there.
+// begins at p part_stride + r row_stride. Where there are weights, [T, num_parts], a part of weight 0 is not there; where there are part_rows,
+// [T], they say which row of `parts` has those of a row of the step, and -1 where none has.
 struct HalfOutput {
   Operation operation;  // that has left it
   const float* parts;
@@ -45,8 +47,9 @@ struct HalfOutput {
   const float* norm;  // weights of the norm to leave in work.normed as well; null: it is computed elsewhere
   int image_rows;     // of work.normed
   const float* weights;
+  const int* part_rows;
 };
-HalfOutput output_of_half(const Model& model, const Plan& plan, const Workspace& work, int num_tokens,
+HalfOutput output_of_half(const Model& model, const Plan& plan, const Workspace& work, const StepShape& shape,
                           int half);
 
 // The logits of outputs [first, first + count), which are at most kOutputRows, and the tokens that are chosen by them.

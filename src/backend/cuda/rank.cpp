@@ -27,7 +27,7 @@ Rank::Rank(const Weights& weights, const Share& share, const BackendOptions& opt
       weights_(upload(weights, share, options.dense, options.num_threads)),
       kv_(config_, options, stream),
       work_(config_, options, own, stream),
-      input_(config_, options, *work_),
+      input_(config_, options, *work_, share.rank),
       max_batch_tokens_(options.max_batch_tokens),
       logits_(work_->logits) {}
 
@@ -49,22 +49,24 @@ void Rank::link(const std::vector<Rank*>& all, const StepNumbers& numbers, uint3
   logits_ = all.front()->work_->logits;
 }
 
-void Rank::sum(const StepShape& shape, int half, int n, Turn turn, Stream stream) const {
-  const HalfOutput output = output_of_half(model(), plan_, *work_, shape.num_tokens, half);
-  const int first_row = n * kSumRows, num_rows = std::min(kSumRows, shape.num_tokens - first_row);
+void Rank::sum(int half, int n, Turn turn, Stream stream) const {
+  const HalfOutput output = output_of_half(model(), plan_, *work_, shape_, half);
+  const int first_row = n * kSumRows, num_rows = std::min(kSumRows, shape_.num_tokens - first_row);
   if (nccl_) {
     const auto first = static_cast<size_t>(first_row), at = first * static_cast<size_t>(config_.hidden);
     return nccl_->sum(
         on(stream), output.operation,
-        {output.parts + first * output.row_stride, output.num_parts, output.part_stride, output.row_stride,
-         output.x + at, output.out + at, num_rows, config_.hidden,
-         output.weights ? output.weights + first * static_cast<size_t>(output.num_parts) : nullptr});
+        // Rows that are named are counted from the first of all.
+        {output.parts + (output.part_rows ? 0 : first * output.row_stride), output.num_parts,
+         output.part_stride, output.row_stride, output.x + at, output.out + at, num_rows, config_.hidden,
+         output.weights ? output.weights + first * static_cast<size_t>(output.num_parts) : nullptr,
+         output.part_rows ? output.part_rows + first : nullptr});
   }
   sum_over_ranks(on(stream),
                  {links_,
                   output.operation,
                   numbers_->of_sum(half, n),
-                  slot_of_sum(half, n, num_sums(shape)),
+                  slot_of_sum(half, n, num_sums()),
                   first_row,
                   num_rows,
                   output.parts,
@@ -74,7 +76,8 @@ void Rank::sum(const StepShape& shape, int half, int n, Turn turn, Stream stream
                   output.x,
                   output.out,
                   {output.norm, config_.rms_eps, output.image_rows},
-                  output.weights},
+                  output.weights,
+                  output.part_rows},
                  turn);
 }
 

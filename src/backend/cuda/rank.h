@@ -25,6 +25,9 @@ class Rank {
   const DeviceWeights& weights() const { return weights_; }
   const Workspace& work() const { return *work_; }
   InputUpload& input() { return input_; }
+  // Has a batch's input ready (InputUpload::upload). Launches are of this step until the next call.
+  void take(const Batch& batch, Stream stream) { shape_ = input_.upload(batch, stream); }
+  const StepShape& shape() const { return shape_; }
   // Ranks that write into each other's memory: each makes an inbox, on its device, and is linked once all have one; they are in their order.
   void make_inbox(Stream stream) { inbox_.emplace(config_, share_.num_ranks, max_batch_tokens_, stream); }
   void link(const std::vector<Rank*>& all, const StepNumbers& numbers, uint32_t* failure);
@@ -34,26 +37,26 @@ class Rank {
   }
   NcclRank* nccl() { return nccl_ ? &*nccl_ : nullptr; }
 
-  void embed(const StepShape& shape, Stream stream, const MadeDrafts& last_drafts) const {
-    run_embed(model(), plan_, *work_, shape, stream, last_drafts);
+  void embed(Stream stream, const MadeDrafts& last_drafts) const {
+    run_embed(model(), plan_, *work_, shape_, stream, last_drafts);
   }
   int num_halves() const { return cuda::num_halves(model()); }
-  void run_half(const StepShape& shape, int half, Stream stream, const Tap& tap) const {
-    run_half_layer(model(), plan_, *work_, shape, half, stream, tap);
+  void run_half(int half, Stream stream, const Tap& tap) const {
+    run_half_layer(model(), plan_, *work_, shape_, half, stream, tap);
   }
-  // The n-th launch of the sum behind a half; the number of them in a step of so many rows.
-  static int num_sums(const StepShape& shape) { return (shape.num_tokens + kSumRows - 1) / kSumRows; }
-  void sum(const StepShape& shape, int half, int n, Turn turn, Stream stream) const;
-  void unembed(const StepShape& shape, int first, int count, Stream stream) const {
-    run_unembed(model(), plan_, *work_, shape, first, count, stream);
+  // The n-th launch of the sum behind a half, and the number of them.
+  int num_sums() const { return (shape_.num_tokens + kSumRows - 1) / kSumRows; }
+  void sum(int half, int n, Turn turn, Stream stream) const;
+  void unembed(int first, int count, Stream stream) const {
+    run_unembed(model(), plan_, *work_, shape_, first, count, stream);
   }
   void meet_with_logits(int first_output, int count, Turn turn, Stream stream) const;
-  void sample(const StepShape& shape, int first, int count, Stream stream) const {
-    run_sample(model(), plan_, *work_, shape, first, count, stream);
+  void sample(int first, int count, Stream stream) const {
+    run_sample(model(), plan_, *work_, shape_, first, count, stream);
   }
   void meet_with_tokens(int first_output, int count, Turn turn, Stream stream) const;
-  void keep_drafts(const StepShape& shape, Stream stream) const {  // behind all tokens
-    run_keep_drafts(model(), plan_, *work_, shape, stream);
+  void keep_drafts(Stream stream) const {  // behind all tokens
+    run_keep_drafts(model(), plan_, *work_, shape_, stream);
   }
 
   // A trial of the links before the first step: sums of 1 and of more rows, whose terms and results are known.
@@ -64,7 +67,7 @@ class Rank {
  private:
   Model model() const {
     const bool is_shared = share_.num_ranks > 1;
-    return {config_, weights_, kv_, is_shared, is_shared && !nccl_, logits_};
+    return {config_, weights_, kv_, is_shared, is_shared && !nccl_, share_.has_own_sequences, logits_};
   }
   LaunchContext on(Stream stream) const { return {stream, plan_.target()}; }
   int trial_rows() const;
@@ -79,6 +82,7 @@ class Rank {
   std::optional<OwnedInbox> inbox_;
   std::optional<NcclRank> nccl_;
   InputUpload input_;
+  StepShape shape_;
   int max_batch_tokens_;
   float* logits_;
   Links links_;

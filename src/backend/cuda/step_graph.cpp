@@ -21,21 +21,19 @@ void StepGraph::launch(const OwnedStream& stream) const {
   check(cudaGraphLaunch(executable_, stream), "launching a step");
 }
 
-void StepGraphs::prepare(const StepShape& shape, const OwnedStream& stream,
-                         const std::function<void()>& enqueue) {
-  if (!are_on_ || !graphs_.try_emplace(shape, stream, enqueue).second) return;
-  log::info("recorded a graph for {} rows of up to {} positions; there are {}", shape.num_tokens,
-            shape.full_chunks * kChunkPages * kPagePositions, graphs_.size());
+void StepGraphs::prepare(const Key& shapes, const OwnedStream& stream, const std::function<void()>& enqueue) {
+  if (!are_on_ || !graphs_.try_emplace(shapes, stream, enqueue).second) return;
+  log::info("recorded a graph for {} rows of up to {} positions; there are {}", shapes.front().num_tokens,
+            shapes.front().full_chunks * kChunkPages * kPagePositions, graphs_.size());
 }
 
-void StepGraphs::launch(const StepShape& shape, const OwnedStream& stream,
-                        const std::function<void()>& enqueue) {
+void StepGraphs::launch(const Key& shapes, const OwnedStream& stream, const std::function<void()>& enqueue) {
   if (!are_on_) {
     count_step_without();
     return enqueue();
   }
-  prepare(shape, stream, enqueue);
-  Entry& entry = graphs_.at(shape);
+  prepare(shapes, stream, enqueue);
+  Entry& entry = graphs_.at(shapes);
   ++(std::exchange(entry.was_launched, true) ? num_hits_ : num_misses_);
   entry.graph.launch(stream);
 }

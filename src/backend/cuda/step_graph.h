@@ -27,16 +27,17 @@ class StepGraph {
   cudaGraphExec_t executable_{nullptr};
 };
 
-// The graphs of all shapes so far.
+// The graphs of all steps so far, by the shapes that the ranks of the GPU have of a step.
 class StepGraphs {
  public:
+  using Key = std::vector<StepShape>;
   // `are_on`: no step is recorded where they are not (--no-graphs).
   explicit StepGraphs(bool are_on) : are_on_(are_on) {}
   bool are_on() const { return are_on_; }
-  // Records the graph of this shape, if there is none: where several GPUs wait for each other's launches, all are ready before the first.
-  void prepare(const StepShape& shape, const OwnedStream& stream, const std::function<void()>& enqueue);
-  // Launches the graph of this shape, which is recorded the first time. Where graphs are off, enqueues the step.
-  void launch(const StepShape& shape, const OwnedStream& stream, const std::function<void()>& enqueue);
+  // Records the graph of such a step, if there is none: where several GPUs wait for each other's launches, all are ready before the first.
+  void prepare(const Key& shapes, const OwnedStream& stream, const std::function<void()>& enqueue);
+  // Launches the graph of such a step, which is recorded the first time. Where graphs are off, enqueues the step.
+  void launch(const Key& shapes, const OwnedStream& stream, const std::function<void()>& enqueue);
   void count_step_without() { ++num_without_; }
   std::vector<Counter> counters() const;
 
@@ -48,7 +49,7 @@ class StepGraphs {
   };
 
   bool are_on_;
-  std::map<StepShape, Entry> graphs_;
+  std::map<Key, Entry> graphs_;
   size_t num_hits_{0}, num_misses_{0}, num_without_{0};
 };
 

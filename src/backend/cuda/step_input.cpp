@@ -82,12 +82,19 @@ int chunks_up_to(int position) {
 
 InputParts parts_of(uint8_t* input, const StepShape& shape) {
   auto* rows = reinterpret_cast<RowInput*>(input);
-  auto* tiles = reinterpret_cast<TileInput*>(rows + shape.num_tokens);
+  auto* attention_rows = shape.num_own_rows > 0 ? rows + shape.num_tokens : rows;
+  auto* tiles = reinterpret_cast<TileInput*>(rows + shape.num_tokens + shape.num_own_rows);
   auto* sample = reinterpret_cast<SampleRow*>(tiles + shape.num_tiles);
   auto* output_rows = reinterpret_cast<int*>(sample + shape.num_outputs);
   auto* draft_runs = reinterpret_cast<DraftRun*>(output_rows + shape.num_outputs);
   auto* rest = reinterpret_cast<int32_t*>(draft_runs + shape.num_runs);
-  InputParts parts{rows, tiles, sample, output_rows, draft_runs, nullptr, nullptr, nullptr, nullptr};
+  InputParts parts{rows,    attention_rows, tiles,   sample,  output_rows, draft_runs,
+                   nullptr, nullptr,        nullptr, nullptr, nullptr,     nullptr};
+  if (shape.num_own_rows > 0) {
+    parts.own_rows = rest;
+    parts.own_of_rows = parts.own_rows + shape.num_own_rows;
+    rest = parts.own_of_rows + shape.num_tokens;
+  }
   if (shape.have_trees) {
     parts.slots = rest;
     parts.parents = parts.slots + shape.num_tokens;
@@ -100,7 +107,7 @@ InputParts parts_of(uint8_t* input, const StepShape& shape) {
 
 size_t max_input_bytes(const BackendOptions& options) {
   const size_t bytes = static_cast<size_t>(options.max_batch_tokens) *
-                           (sizeof(RowInput) + sizeof(TileInput) + sizeof(SampleRow) + sizeof(int) +
+                           (2 * sizeof(RowInput) + sizeof(TileInput) + sizeof(SampleRow) + 3 * sizeof(int) +
                             sizeof(DraftRun) + 2 * sizeof(int32_t) + sizeof(RowPath)) +
                        max_page_ids(options) * sizeof(uint32_t);
   return (bytes + 15) / 16 * 16;
@@ -108,8 +115,11 @@ size_t max_input_bytes(const BackendOptions& options) {
 
 int chunks_for(int num_pages) { return (num_pages + kChunkPages - 1) / kChunkPages; }
 
-InputUpload::InputUpload(const Config& config, const BackendOptions& options, const Workspace& work)
+InputUpload::InputUpload(const Config& config, const BackendOptions& options, const Workspace& work, int rank)
     : max_tokens_(options.max_batch_tokens),
+      num_kv_caches_(options.num_kv_caches),
+      first_full_(num_kv_caches_ > 1 ? static_cast<uint32_t>(rank * options.num_full_pages) : 0),
+      first_sliding_(num_kv_caches_ > 1 ? static_cast<uint32_t>(rank * options.num_sliding_pages) : 0),
       has_head_(options.draft_head != nullptr),
       spare_full_{static_cast<PageId>(options.num_full_pages)},
       spare_sliding_{static_cast<PageId>(options.num_sliding_pages)},
@@ -118,9 +128,16 @@ InputUpload::InputUpload(const Config& config, const BackendOptions& options, co
       device_step_(work.step),
       sample_rows_(config.vocab) {}
 
+// Says whether attention of the run is computed here: whether its pages are in this rank's KV cache.
+bool InputUpload::is_own(const Run& run) const {
+  return num_kv_caches_ == 1 ||
+         static_cast<uint32_t>(run.full.pages.front()) - first_full_ < static_cast<uint32_t>(spare_full_);
+}
+
 StepShape InputUpload::upload(const Batch& batch, Stream stream) {
   StepShape shape{.writes_kv = true};
-  int last_position = 0;
+  const bool has_own_rows = num_kv_caches_ > 1;
+  int last_position = 0, num_single_rows = 0;  // the latter of all ranks
   size_t num_page_ids = 0;
   std::vector<PlacedTree> trees;
   for (const Run& run : batch.runs) {
@@ -128,11 +145,15 @@ StepShape InputUpload::upload(const Batch& batch, Stream stream) {
     shape.num_tokens += num_rows;
     if (!run.parents.empty())
       num_page_ids += trees.emplace_back(PlacedTree{&run, places_of(run)}).num_path_slots();
+    shape.num_outputs += static_cast<int>(run.outputs.size());
+    shape.any_tiles |= is_tiled(run);
+    if (!is_tiled(run)) num_single_rows += num_rows;
+    if (!is_own(run)) continue;
+    if (has_own_rows) shape.num_own_rows += num_rows;
     if (!is_tiled(run))
       shape.num_single_rows += num_rows;
     else
       shape.num_tiles += (num_rows + kTileRows - 1) / kTileRows;
-    shape.num_outputs += static_cast<int>(run.outputs.size());
     shape.writes_kv &= run.tokens.size() == 1;
     last_position = std::max(last_position,
                              run.first_position + run.num_unsure + static_cast<int>(run.tokens.size()) - 1);
@@ -146,9 +167,17 @@ StepShape InputUpload::upload(const Batch& batch, Stream stream) {
   }
   NIBBLE_CHECK(shape.num_tokens <= max_tokens_, "{} rows, {} allowed", shape.num_tokens, max_tokens_);
   const int num_tokens = shape.num_tokens;
-  if (shape.is_recorded() && graph_rows(num_tokens) <= max_tokens_)
-    shape.num_tokens = shape.num_outputs = shape.num_single_rows = graph_rows(num_tokens);
-  const bool has_spare_rows = shape.num_tokens > num_tokens;
+  const int num_own_rows = shape.num_own_rows;
+  const bool is_padded = shape.is_recorded() && graph_rows(num_tokens) <= max_tokens_;
+  if (is_padded) shape.num_tokens = shape.num_outputs = num_single_rows = graph_rows(num_tokens);
+  if (has_own_rows) {
+    const int least = std::max(num_own_rows, kLeastOwnRows);
+    shape.num_own_rows = is_padded ? graph_rows(least) : least;
+    shape.num_single_rows += shape.num_own_rows - num_own_rows;
+  } else {
+    shape.num_single_rows = num_single_rows;
+  }
+  const bool has_spare_rows = shape.num_tokens > num_tokens || shape.num_own_rows > num_own_rows;
   if (has_spare_rows) num_page_ids += 2 * kSparePages;
   NIBBLE_CHECK(num_page_ids <= max_page_ids_, "{} page ids, {} allowed", num_page_ids, max_page_ids_);
   NIBBLE_CHECK(last_position < kMaxChunks * kChunkPages * kPagePositions, "position {}", last_position);
@@ -172,24 +201,28 @@ StepShape InputUpload::upload(const Batch& batch, Stream stream) {
   int* output_row = in.output_rows;
   sample_rows_.start(in.sample);
   uint32_t next_page = 0;
-  int next_single = 0, next_tiled = shape.num_single_rows, next_output = 0, next_chain = 0;
+  int next_single = 0, next_tiled = num_single_rows, next_output = 0, next_chain = 0;
+  int next_own_single = 0, next_own_tiled = shape.num_single_rows;
+  if (has_own_rows) std::fill_n(in.own_of_rows, shape.num_tokens, -1);
   DraftRun* draft_run = in.draft_runs;
   trees_.clear();
   const std::vector<int> last_chains = std::exchange(chains_, {});
   header->num_chains = static_cast<uint32_t>(std::exchange(num_chains_, shape.num_chains));
   auto next_tree = trees.begin();
-  const auto add_table = [&](const PageTableView& table) {
+  // `first_here`: the page that is the first one of the rank's own KV cache.
+  const auto add_table = [&](const PageTableView& table, uint32_t first_here) {
     const uint32_t first = next_page - static_cast<uint32_t>(table.first_page);
-    for (const PageId page : table.pages) in.page_ids[next_page++] = static_cast<uint32_t>(page);
+    for (const PageId page : table.pages) in.page_ids[next_page++] = static_cast<uint32_t>(page) - first_here;
     return first;
   };
   for (const Run& run : batch.runs) {
     const int chain = has_head_ && begins_chain(run) ? next_chain++ : -1;
-    const uint32_t full = add_table(run.full);
+    const bool is_here = is_own(run);
+    const uint32_t full = is_here ? add_table(run.full, first_full_) : 0;
     if (chain >= 0)  // a page of the head's own, for the drafts' slots that leave the run's pages
       in.page_ids[next_page++] =
           static_cast<uint32_t>(spare_full_) + static_cast<uint32_t>(kSparePages + chain);
-    const uint32_t sliding = add_table(run.sliding);
+    const uint32_t sliding = is_here ? add_table(run.sliding, first_sliding_) : 0;
     const auto num_rows = static_cast<int>(run.tokens.size()),
                num_outputs = static_cast<int>(run.outputs.size());
     int& next_row = is_tiled(run) ? next_tiled : next_single;
@@ -216,8 +249,18 @@ StepShape InputUpload::upload(const Batch& batch, Stream stream) {
       trees_.push_back(
           {static_cast<size_t>(&run - batch.runs.data()), first_row, num_rows - run.num_drafted - 1});
     }
-    for (int i = 0; is_tiled(run) && i < num_rows; i += kTileRows)
-      *tile++ = {first_row + i, std::min(kTileRows, num_rows - i)};
+    int attention_row = first_row;
+    if (has_own_rows && is_here) {
+      int& next_own = is_tiled(run) ? next_own_tiled : next_own_single;
+      attention_row = std::exchange(next_own, next_own + num_rows);
+      for (int i = 0; i < num_rows; ++i) {
+        in.attention_rows[attention_row + i] = in.rows[first_row + i];
+        in.own_rows[attention_row + i] = first_row + i;
+        in.own_of_rows[first_row + i] = attention_row + i;
+      }
+    }
+    for (int i = 0; is_here && is_tiled(run) && i < num_rows; i += kTileRows)
+      *tile++ = {attention_row + i, std::min(kTileRows, num_rows - i)};
     if (shape.num_runs > 0)
       *draft_run++ = {first_row,   num_rows,    run.num_drafted, run.next,
                       next_output, num_outputs, chain,           !run.parents.empty()};
@@ -232,7 +275,11 @@ StepShape InputUpload::upload(const Batch& batch, Stream stream) {
   }
   if (has_spare_rows) {
     constexpr TokenId kAny{0};
-    const uint32_t full = add_table({{&spare_full_, 1}}), sliding = add_table({{&spare_sliding_, 1}});
+    const uint32_t full = add_table({{&spare_full_, 1}}, 0), sliding = add_table({{&spare_sliding_, 1}}, 0);
+    for (int row = next_own_single; has_own_rows && row < shape.num_single_rows; ++row) {
+      in.attention_rows[row] = {kAny, 0, full, sliding};
+      in.own_rows[row] = 0;
+    }
     for (int row = num_tokens; row < shape.num_tokens; ++row) {
       in.rows[row] = {kAny, 0, full, sliding};
       if (shape.have_trees) {

@@ -6,6 +6,7 @@
 
 #include "backend/backend.h"
 #include "backend/cuda/draft/slots.h"
+#include "backend/cuda/groups.h"
 #include "backend/cuda/row_input.h"
 #include "backend/cuda/sample/sample_rows.h"
 #include "backend/cuda/step_exchange.h"
@@ -22,11 +23,18 @@ constexpr int graph_rows(int num_tokens) {
   return (num_tokens + step - 1) / step * step;
 }
 
+// The rows that a rank with sequences of its own computes attention for are as many as these at least: kernels of fewer compute their norm
+// themselves, of rows that lie side by side. Those that are too many stand for the step's first row, in a page that nobody has.
+inline constexpr int kLeastOwnRows{kOwnNorms + 1};
+
 // A step's shape decides which kernels it launches, and with which grids: steps of one shape share a CUDA graph.
 struct StepShape {
   int num_tokens{0}, num_outputs{0}, full_chunks{0};
+  // Where ranks have sequences of their own, the rows of this rank's: attention is of them alone. 0: it is of all rows.
+  int num_own_rows{0};
   int num_single_rows{0},
-      num_tiles{0};  // rows that are attended to one by one come first; the others are in tiles
+      num_tiles{0};       // rows that are attended to one by one come first; the others are in tiles
+  bool any_tiles{false};  // of any rank: all ranks launch a step in the same way
   bool are_greedy{false};
   bool have_masks{false};  // the sampling waits for InputUpload::upload_masks()
   bool writes_kv{false};   // every row belongs to another sequence: attend_rows() writes
@@ -37,24 +45,30 @@ struct StepShape {
   bool draft_trees{false};  // some run asks for several tokens for a place (Run::draft_topk)
   // Steps that decode, or check drafts, come in few shapes, again and again.
   bool is_recorded() const {
-    return num_tokens > 0 && num_tokens <= kMaxGraphTokens && num_tiles == 0 && num_outputs == num_tokens;
+    return num_tokens > 0 && num_tokens <= kMaxGraphTokens && !any_tiles && num_outputs == num_tokens;
   }
+  int num_attention_rows() const { return num_own_rows > 0 ? num_own_rows : num_tokens; }
   friend auto operator<=>(const StepShape&, const StepShape&) = default;
 };
 
 // The parts of an input, wherever it lies.
 struct InputParts {
-  RowInput* rows;        // [num_tokens]
+  RowInput* rows;  // [num_tokens]
+  // Attention's rows: [num_own_rows] where there are any, else `rows`; positions and pages, no tokens. Tiles count these.
+  RowInput* attention_rows;
   TileInput* tiles;      // [num_tiles]
   SampleRow* sample;     // [num_outputs]
   int* output_rows;      // [num_outputs]
   DraftRun* draft_runs;  // [num_runs]
+  // Where there are rows of a rank's own, else null: the step's row that each of them is, [num_own_rows]; and for each row of the step, [num_tokens],
+  // the one of them that it is, -1 for the rows of others.
+  int *own_rows, *own_of_rows;
   // [num_tokens] where there are trees, else null; `parents` as DraftChoices has them.
   int32_t *slots, *parents;
   RowPath* paths;
   uint32_t* page_ids;
 
-  StepInput step() const { return {rows, tiles, page_ids, slots, paths}; }
+  StepInput step() const { return {attention_rows, tiles, page_ids, slots, paths}; }
   DraftChoices choices(const SampleResult* results) const {
     return {rows, parents, output_rows, sample, results};
   }
@@ -79,8 +93,9 @@ struct TreeOfStep {
 // embed is in the stream, and `step_` counts these: a batch without tokens has no embed, and one whose launch failed may have none.
 class InputUpload {
  public:
-  // `work`: what steps of this input run in; its `step` and its `exchange` are used.
-  InputUpload(const Config& config, const BackendOptions& options, const Workspace& work);
+  // `work`: what steps of this input run in; its `step` and its `exchange` are used. `rank`: where there are several KV caches, the one that
+  // is here.
+  InputUpload(const Config& config, const BackendOptions& options, const Workspace& work, int rank = 0);
 
   // Has a batch's input ready for the next embed. The step before the previous one must have ended.
   StepShape upload(const Batch& batch, Stream stream);
@@ -93,7 +108,10 @@ class InputUpload {
   void upload_masks(Stream stream) { sample_rows_.upload_masks(stream); }
 
  private:
-  int max_tokens_;
+  bool is_own(const Run& run) const;
+
+  int max_tokens_, num_kv_caches_;
+  uint32_t first_full_, first_sliding_;  // pages of the KV cache that is here
   bool has_head_;
   PageId spare_full_, spare_sliding_;
   size_t max_page_ids_;

@@ -49,9 +49,10 @@ Share whole_of(const Config& config) {
 }
 
 std::vector<Share> shares_of(const Config& whole, std::span<const int> parts, std::string_view source,
-                             std::string_view flag, ExpertSplit split) {
+                             std::string_view flag, ExpertSplit split, AttentionSplit attention) {
   const int num_ranks = static_cast<int>(parts.size()), group = whole.num_heads / whole.num_kv_heads;
-  if (whole.num_kv_heads % num_ranks != 0)
+  const bool has_own_sequences = attention == AttentionSplit::kSequences;
+  if (!has_own_sequences && whole.num_kv_heads % num_ranks != 0)
     throw InputError(
         "{} {}: {} has {} heads of keys and values, of which every part takes as many: {} does not divide "
         "them",
@@ -62,7 +63,9 @@ std::vector<Share> shares_of(const Config& whole, std::span<const int> parts, st
     Share& share = shares[rank];
     share.rank = static_cast<int>(rank);
     share.num_ranks = num_ranks;
-    share.kv_heads = part_of_rank(whole.num_kv_heads, 1, parts, rank);
+    share.has_own_sequences = has_own_sequences;
+    share.kv_heads = {0, whole.num_kv_heads};
+    if (!has_own_sequences) share.kv_heads = part_of_rank(whole.num_kv_heads, 1, parts, rank);
     share.heads = times(share.kv_heads, group);
     share.units = {0, whole.intermediate};
     share.experts = {0, whole.num_experts};

@@ -92,7 +92,7 @@ std::shared_ptr<const Weights> share_of(const Weights& whole, const Share& share
     to.k_bias = taker.vectors(from.k_bias, 1, kv.rows, dense);
     to.v_bias = taker.vectors(from.v_bias, 1, kv.rows, dense);
     to.sinks = taker.vectors(from.sinks, 1, share.heads, dense);
-    to.o_bias = taker.once(from.o_bias, 1, share.adds_once(), dense);
+    to.o_bias = taker.once(from.o_bias, 1, share.adds_o_bias(), dense);
     const auto [expert, num_experts] = share.experts;
     to.gate_up.first_bias = taker.vectors(from.gate_up.bias(expert), num_experts, up.rows, dense);
     to.down.first_bias = taker.once(from.down.bias(expert), num_experts, share.adds_down_bias(), dense);

@@ -34,6 +34,7 @@ inline void expect_golden_agreement(const CudaOptions& own) {
     BackendOptions options;
     options.num_full_pages = options.num_sliding_pages = kPages;
     options.max_batch_tokens = 1024;
+    if (own.have_own_sequences) options.num_kv_caches = own.num_ranks();
     Feeder feeder(make(weights, options, own), kPages);
     feeder.feed_in_chunks(0, std::span(ids).first(prompt.ids.size()), 512);
     feeder.feed_in_chunks(0, std::span(ids).subspan(prompt.ids.size()), 1);

@@ -42,6 +42,10 @@ CudaOptions with_whole_experts(CudaOptions own) {
   own.have_whole_experts = true;
   return own;
 }
+CudaOptions with_own_sequences(CudaOptions own) {
+  own.have_own_sequences = true;
+  return own;
+}
 std::vector<int> one_gpu(int num_ranks) { return std::vector<int>(static_cast<size_t>(num_ranks), 0); }
 std::vector<int> a_gpu_each(int num_ranks) {
   std::vector<int> gpus;
@@ -61,10 +65,21 @@ BackendOptions options_with(int num_pages, const DenseFormats& dense = {}, Forma
 constexpr DenseFormats kFp8{Format::kE4m3, Format::kE4m3, Format::kE4m3},
     kMxfp4{Format::kMxfp4, Format::kMxfp4, Format::kMxfp4};
 
+// As many KV caches as there are ranks with sequences of their own.
+int num_kv_caches(const CudaOptions& own) { return own.have_own_sequences ? own.num_ranks() : 1; }
+std::unique_ptr<Backend> make_shared_backend(const std::shared_ptr<const Weights>& weights,
+                                             BackendOptions options, const CudaOptions& own) {
+  options.num_kv_caches = num_kv_caches(own);
+  return make(weights, options, own);
+}
+
 Fulfilment shared_fulfilment(const std::string& name, const CudaOptions& own, const DenseFormats& dense = {},
                              Format kv = Format::kBf16) {
   return {name,
-          [=](auto weights) { return make(weights, options_with(Fulfilment::kNumPages, dense, kv), own); }};
+          [=](auto weights) {
+            return make_shared_backend(weights, options_with(Fulfilment::kNumPages, dense, kv), own);
+          },
+          num_kv_caches(own)};
 }
 
 std::string name_of_bits(const testing::TestParamInfo<std::tuple<Fulfilment, const char*>>& info) {
@@ -73,25 +88,31 @@ std::string name_of_bits(const testing::TestParamInfo<std::tuple<Fulfilment, con
 constexpr const char* kTiny{"../../../models/tiny-gpt-oss"};  // beside the random models
 
 const CudaOptions kTwo = shared_among(one_gpu(2)), kThree = shared_among(one_gpu(3)),
-                  kTwoOfExperts = with_whole_experts(kTwo), kThreeOfExperts = with_whole_experts(kThree);
+                  kTwoOfExperts = with_whole_experts(kTwo), kThreeOfExperts = with_whole_experts(kThree),
+                  kTwoOfSequences = with_own_sequences(kTwo), kThreeOfSequences = with_own_sequences(kThree);
 
 // Random model b has 3 heads of keys and values, and 3.5 tiles of units.
-INSTANTIATE_TEST_SUITE_P(CudaThreeRanks, BackendBits,
-                         testing::Combine(testing::Values(shared_fulfilment("bf16", kThree),
-                                                          shared_fulfilment("fp8", kThree, kFp8,
-                                                                            Format::kE4m3),
-                                                          shared_fulfilment("mxfp4", kThree, kMxfp4),
-                                                          shared_fulfilment("experts", kThreeOfExperts)),
-                                          testing::Values("b")),
-                         name_of_bits);
+INSTANTIATE_TEST_SUITE_P(
+    CudaThreeRanks, BackendBits,
+    testing::Combine(testing::Values(shared_fulfilment("bf16", kThree),
+                                     shared_fulfilment("fp8", kThree, kFp8, Format::kE4m3),
+                                     shared_fulfilment("mxfp4", kThree, kMxfp4),
+                                     shared_fulfilment("experts", kThreeOfExperts),
+                                     shared_fulfilment("sequences", kThreeOfSequences),
+                                     shared_fulfilment("sequences_fp8", kThreeOfSequences, kFp8,
+                                                       Format::kE4m3)),
+                     testing::Values("b")),
+    name_of_bits);
 INSTANTIATE_TEST_SUITE_P(CudaTwoRanks, BackendBits,
                          testing::Combine(testing::Values(shared_fulfilment("bf16", kTwo),
-                                                          shared_fulfilment("experts", kTwoOfExperts)),
+                                                          shared_fulfilment("experts", kTwoOfExperts),
+                                                          shared_fulfilment("sequences", kTwoOfSequences)),
                                           testing::Values(kTiny)),
                          name_of_bits);
 INSTANTIATE_TEST_SUITE_P(CudaTwoRanks, BackendOutputs,
                          testing::Values(shared_fulfilment("bf16", kTwo),
-                                         shared_fulfilment("experts", kTwoOfExperts)),
+                                         shared_fulfilment("experts", kTwoOfExperts),
+                                         shared_fulfilment("sequences", kTwoOfSequences)),
                          [](const auto& instance) { return instance.param.name; });
 
 // With a GPU for each rank; skipped where the machine has fewer.
@@ -120,7 +141,8 @@ Config eight_heads() {
 
 // Logits of two sequences that were fed as prompts of more and fewer rows than sums have protocols for, and then token by token.
 std::vector<float> logits_of(const std::shared_ptr<const Weights>& weights, const CudaOptions& own) {
-  Feeder feeder(make(weights, options_with(Fulfilment::kNumPages), own), Fulfilment::kNumPages);
+  Feeder feeder(make_shared_backend(weights, options_with(Fulfilment::kNumPages), own), Fulfilment::kNumPages,
+                num_kv_caches(own));
   const std::vector<TokenId> ids = random_ids(320, weights->config.vocab, 3);
   const std::span<const TokenId> all(ids);
   feeder.feed({{0, all.first(280)}, {1, all.first(9)}});
@@ -155,13 +177,16 @@ TEST(CudaRanks, HaveTheLogitsOfOneGpuHoweverManyThereAre) {
   const std::vector<float> alone = logits_of(weights, pretended());
   for (const auto& parts :
        std::vector<std::vector<int>>{{1, 1}, {1, 1, 1, 1}, {1, 1, 1, 1, 1, 1, 1, 1}, {3, 1}}) {
-    for (const bool of_experts : {false, true}) {
+    for (const auto& [of_experts, of_sequences] :
+         {std::pair{false, false}, std::pair{true, false}, std::pair{false, true}, std::pair{true, true}}) {
       CudaOptions own = shared_among(one_gpu(static_cast<int>(parts.size())), parts);
       own.have_whole_experts = of_experts;
+      own.have_own_sequences = of_sequences;
       const std::vector<float> shared = logits_of(weights, own);
       const double distance = median_distance(shared, alone, config.vocab);
       const std::string split =
-          fmt::format("{}{}", fmt::join(parts, ":"), of_experts ? ", whole experts" : "");
+          fmt::format("{}{}{}", fmt::join(parts, ":"), of_experts ? ", whole experts" : "",
+                      of_sequences ? ", own sequences" : "");
       fmt::print("{}: {:.1e} from one\n", split, distance);
       EXPECT_LT(distance, 0.01) << split;  // roundings to bfloat16 that turn
       EXPECT_EQ(logits_of(weights, own), shared) << split;
@@ -204,8 +229,76 @@ TEST_P(CudaGpus, GiveTheBitsThatRanksOnOneGpuHave) {
   const std::vector<float> on_one = logits_of(weights, shared_among(one_gpu(GetParam())));
   for (int time = 0; time < 5; ++time)
     EXPECT_EQ(logits_of(weights, shared_among(a_gpu_each(GetParam()))), on_one);
-  EXPECT_EQ(logits_of(weights, with_whole_experts(shared_among(a_gpu_each(GetParam())))),
-            logits_of(weights, with_whole_experts(shared_among(one_gpu(GetParam())))));
+  for (const auto& divided : {with_whole_experts, with_own_sequences})
+    EXPECT_EQ(logits_of(weights, divided(shared_among(a_gpu_each(GetParam())))),
+              logits_of(weights, divided(shared_among(one_gpu(GetParam())))));
+}
+
+// Which rank has a sequence changes no bit either, nor how many rows of a step each has.
+TEST(CudaRanks, HaveTheSameBitsWhicheverHasTheSequence) {
+  const auto weights = std::make_shared<const Weights>(make_synthetic(eight_heads(), "eight heads"));
+  const std::vector<TokenId> ids = random_ids(150, weights->config.vocab, 7);
+  const std::span<const TokenId> all(ids);
+  for (const CudaOptions& own : {kTwoOfSequences, with_whole_experts(kThreeOfSequences)}) {
+    const int count = own.num_ranks();
+    const auto feeder = [&] {
+      return Feeder(make_shared_backend(weights, options_with(Fulfilment::kNumPages), own),
+                    Fulfilment::kNumPages, count);
+    };
+    Feeder together = feeder();
+    // Sequence n is the n-th rank's, and all have the same text: as prompts in tiles, in few rows, and token by token, among others.
+    std::vector<Feeder::Part> parts;
+    for (int n = 0; n < 2 * count; ++n) parts.push_back({n, all.first(n < count ? 100 : 40)});
+    together.feed(parts);
+    for (size_t at = 100; at < 104; ++at)
+      for (int n = 0; n < count; ++n)
+        together.feed({{n, all.subspan(at, 1)}, {n + count, all.subspan(at, 1)}});
+    parts.clear();
+    for (int n = 0; n < count; ++n) parts.push_back({n, all.subspan(104, n == 0 ? 46 : 1)});
+    together.feed(parts);
+    for (int n = 1; n < count; ++n) together.feed_in_chunks(n, all.subspan(105), 9);
+    Feeder alone = feeder();
+    alone.feed_in_chunks(0, all, 150);
+    for (int n = 0; n < count; ++n) EXPECT_EQ(together.logits(n), alone.logits(0)) << "sequence " << n;
+  }
+}
+
+// Steps that choose tokens are recorded, and padded, with rows of each rank's own.
+TEST(CudaRanks, WithSequencesOfTheirOwnChooseTheSameTokensInBatchesOfEverySize) {
+  const auto weights = open_shared("models/tiny-gpt-oss");
+  constexpr int kSequences{11}, kPages{Fulfilment::kNumPages};
+  const SampleParams greedy;
+  const auto texts_of = [&](int at_once, int count) {
+    const auto backend = make_shared_backend(weights, options_with(kPages), kTwoOfSequences);
+    std::vector<std::vector<TokenId>> texts;
+    for (int n = 0; n < count; ++n) texts.push_back(random_ids(3 + n, weights->config.vocab, n + 1));
+    for (int first = 0; first < count; first += at_once)
+      for (int step = 0; step < 6; ++step) {
+        std::vector<std::array<PageId, 1>> pages;
+        std::vector<OutputRow> outputs;
+        const int end = std::min(count, first + at_once);
+        for (int n = first; n < end; ++n) {
+          // Most of them are the second rank's.
+          pages.push_back({static_cast<PageId>(n % 4 == 0 ? n : kPages + n)});
+          const auto last = static_cast<int>(texts[n].size()) - 1;
+          outputs.push_back({.token_index = step == 0 ? last : 0, .sample = &greedy});
+        }
+        std::vector<nibble::Run> runs;
+        for (int n = first; n < end; ++n) {
+          const std::span<const TokenId> text(texts[n]);
+          const size_t known = step == 0 ? 0 : text.size() - 1;
+          const PageTableView table{pages[n - first]};
+          runs.push_back({text.subspan(known), static_cast<int>(known), table, table,
+                          std::span(outputs).subspan(n - first, 1)});
+        }
+        const StepResult result = backend->step({.runs = runs});
+        for (int n = first; n < end; ++n) texts[n].push_back(result.outputs[n - first].token);
+      }
+    return texts;
+  };
+  const auto alone = texts_of(1, kSequences);
+  for (const int at_once : {2, 3, 5, 9, kSequences})
+    EXPECT_EQ(texts_of(at_once, kSequences), alone) << at_once;
 }
 
 // NCCL adds up in the order of ranks too. NIBBLE_TEST_NCCL names its library; it takes a GPU for each rank.
@@ -234,6 +327,7 @@ TEST(CudaRanks, HaveTheSameSharesOfWeightsThatTheDeviceMakes) {
 
 TEST(CudaRanks, AgreeWithGoldenData) { expect_golden_agreement(kTwo); }
 TEST(CudaRanks, OfWholeExpertsAgreeWithGoldenData) { expect_golden_agreement(kTwoOfExperts); }
+TEST(CudaRanks, WithSequencesOfTheirOwnAgreeWithGoldenData) { expect_golden_agreement(kTwoOfSequences); }
 TEST_P(CudaGpus, AgreeWithGoldenData) {
   if (GetParam() > 2) GTEST_SKIP() << "the miniature model has two heads of keys and values";
   expect_golden_agreement(shared_among(a_gpu_each(2)));
@@ -249,6 +343,12 @@ TEST(CudaRanks, RefuseWhatTheyCannotRun) {
   CudaOptions many = pretended();
   many.parts = {1, 1, 1, 1, 1, 1, 1, 1, 1};
   EXPECT_NE(refusal(many).find("up to 8 GPUs"), std::string::npos);
+  BackendOptions short_steps = options_with(80);
+  short_steps.max_batch_tokens = 2;
+  EXPECT_NE(error_of([&] {
+              make_shared_backend(weights, short_steps, kTwoOfSequences);
+            }).find("--max-batch-tokens 2 is too few"),
+            std::string::npos);
 }
 
 // The most rows of a sum here, and the ranks that share it.

@@ -209,6 +209,36 @@ TEST(Share, OfWholeExpertsJoinedAgainIsAllTheirBytes) {
   }
 }
 
+// With sequences of its own a rank has all of attention, bias included, and the same part of the rest as with heads: any number of ranks.
+TEST(Share, OfSequencesHasAllOfAttentionAndTheSameOfTheRest) {
+  Config config = config_with(8, 2, 640, 200);
+  const Weights whole = make_synthetic(config, "a model");
+  for (const int num_ranks : {2, 3, 5, 8})
+    for (const ExpertSplit split : {ExpertSplit::kUnits, ExpertSplit::kWhole}) {
+      const Parts parts(static_cast<size_t>(num_ranks), 1);
+      int num_units = 0, num_experts = 0, num_vocab = 0;
+      for (const Share& share :
+           shares_of(config, parts, "a model", "--gpus", split, AttentionSplit::kSequences)) {
+        EXPECT_TRUE(share.has_own_sequences);
+        EXPECT_EQ(config_of(config, share).num_heads, config.num_heads);
+        EXPECT_EQ(config_of(config, share).num_kv_heads, config.num_kv_heads);
+        const auto own = share_of(whole, share);
+        const LayerWeights &here = own->layers[1], &there = whole.layers[1];
+        EXPECT_EQ(here.q.rows, there.q.rows);
+        EXPECT_EQ(here.o.cols, there.o.cols);
+        for (int i = 0; i < config.hidden; ++i)
+          ASSERT_EQ(here.o_bias[i], there.o_bias[i]) << "rank " << share.rank;
+        num_units += share.units.count;
+        num_experts += share.experts.count;
+        num_vocab += share.vocab.count;
+      }
+      const bool is_whole = split == ExpertSplit::kWhole;
+      EXPECT_EQ(num_units, config.intermediate * (is_whole ? num_ranks : 1));
+      EXPECT_EQ(num_experts, config.num_experts * (is_whole ? 1 : num_ranks));
+      EXPECT_EQ(num_vocab, config.vocab);
+    }
+}
+
 // Whoever has the first units of an expert adds its bias, whichever way experts are cut.
 TEST(Share, AddsEachBiasOfDownOnce) {
   Config config = config_with(4, 1, 320, 64);

@@ -28,10 +28,10 @@ __global__ void __launch_bounds__(kThreads, 1)
 using NormRow = __nv_bfloat16[kMaxHidden];
 __device__ void rms_norm_token(const RmsNormArgs& args, const Timestamps& timestamps, NormRow& row) {
   const int token = static_cast<int>(blockIdx.x), hidden = args.norm.residual.hidden;
-  const int from = args.rows ? args.rows[token] : token;  // the step's input is there (pdl.cuh)
   const NormWeights<kWarps> norm_weights(args.norm.weights, hidden);
   wait_for_predecessor(timestamps);
   let_successor_start();
+  const int from = args.rows ? args.rows[token] : token;  // may be of the step's input: not before the wait
   norm_weights.load(
       args.norm, 1, [&](int) { return from; }, row, activation_stride(hidden),
       [&](int, int i, float4 x, uint2 normed) {

@@ -22,13 +22,15 @@ __global__ void __launch_bounds__(kThreads)
   wait_for_predecessor(timestamps);
   let_successor_start();
   if (row >= static_cast<unsigned>(args.num_rows)) return;
-  const float* from = args.parts + size_t{row} * args.row_stride + col;
+  const int part_row = args.part_rows ? __ldcg(args.part_rows + row) : static_cast<int>(row);
+  const float* from = args.parts + max(part_row, 0) * args.row_stride + col;
   float4 loaded[kMostParts], sum{};
   if (args.x) sum = __ldcg(reinterpret_cast<const float4*>(args.x) + i);
 #pragma unroll
   for (int p = 0; p < kMostParts; ++p)
     if (p < args.num_parts) {
-      const bool is_there = !args.weights || __ldcg(args.weights + row * args.num_parts + p) != 0;
+      const bool is_there =
+          part_row >= 0 && (!args.weights || __ldcg(args.weights + row * args.num_parts + p) != 0);
       loaded[p] = is_there ? __ldcg(reinterpret_cast<const float4*>(from + p * args.part_stride)) : float4{};
     }
   if (args.x)

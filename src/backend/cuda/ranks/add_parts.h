@@ -17,6 +17,7 @@ struct AddArgs {
   float* out;      // [rows, hidden], which may be x
   int num_rows, hidden;
   const float* weights{nullptr};  // [rows, num_parts]: parts of weight 0 count as zeros. null: none does
+  const int* part_rows{nullptr};  // [rows]: as SumArgs has them (sum.h)
 };
 void add_parts(const LaunchContext& gpu, const Label& label, const AddArgs& args);
 

@@ -56,6 +56,11 @@ __device__ inline unsigned parts_here(const SumArgs& args, int row) {
   return here;
 }
 
+// The row of SumArgs::parts that has this rank's parts of a row of the step; -1: it has none, which count as zeros.
+__device__ inline int part_row(const SumArgs& args, int row) {
+  return args.part_rows ? __ldcg(args.part_rows + row) : row;
+}
+
 __device__ inline void add_to(float4& sum, float4 more) {
   sum.x += more.x;
   sum.y += more.y;
@@ -100,11 +105,11 @@ struct RowOfCta {
   // each takes 4 kFours registers.
   template <int at_once>
   static __device__ void add_parts(const SumArgs& args, int row, float4 (&sum)[kFours]) {
-    const int hidden = args.links.hidden;
-    const unsigned here = parts_here(args, row);
+    const int hidden = args.links.hidden, from = part_row(args, row);
+    const unsigned here = from < 0 ? 0 : parts_here(args, row);
     const auto load_part = [&](int part, float4(&to)[kFours]) {
       if (here >> part & 1)
-        load(args.parts + row * args.row_stride + part * args.part_stride, hidden, to);
+        load(args.parts + from * args.row_stride + part * args.part_stride, hidden, to);
       else
         for_fours(hidden, [&](int n, int) { to[n] = {}; });
     };

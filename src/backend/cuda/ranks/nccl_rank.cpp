@@ -39,7 +39,8 @@ void NcclRank::sum(const LaunchContext& gpu, Operation operation, const AddArgs&
   const size_t count = static_cast<size_t>(terms.num_rows) * static_cast<size_t>(terms.hidden);
   auto* const gathered = gathered_.as<float>();
   const float* own = terms.parts;
-  if (terms.num_parts > 1 || terms.weights || terms.row_stride != static_cast<size_t>(terms.hidden)) {
+  if (terms.num_parts > 1 || terms.weights || terms.part_rows ||
+      terms.row_stride != static_cast<size_t>(terms.hidden)) {
     AddArgs parts = terms;
     parts.x = nullptr;
     own = parts.out = gathered + static_cast<size_t>(rank_) * count;

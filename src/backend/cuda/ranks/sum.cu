@@ -41,8 +41,9 @@ __device__ void add_to(float2& sum, float2 more) {
 }
 // The rank's own parts of two neighbours of a row of the step, added up in their order. All loads are issued first.
 __device__ float2 own_pair(const SumArgs& args, int row, int col) {
-  const float* from = args.parts + row * args.row_stride + col;
-  const unsigned here = parts_here(args, row);
+  const int part = part_row(args, row);
+  const float* from = args.parts + max(part, 0) * args.row_stride + col;
+  const unsigned here = part < 0 ? 0 : parts_here(args, row);
   float2 loaded[kMaxExpertsPerToken];
 #pragma unroll
   for (int p = 0; p < kMaxExpertsPerToken; ++p)

@@ -68,6 +68,8 @@ struct SumArgs {
   SumNorm norm;
   // [T, num_parts]: parts of weight 0 are left out, whatever lies there. null: none is.
   const float* weights{nullptr};
+  // [T]: the row of `parts` that has this rank's parts of a row of the step, -1 where it has none. null: each is in its own row.
+  const int* part_rows{nullptr};
 };
 // out = x + the sum over ranks of the sum of their parts; and its norm in this rank's `normed`, where there is one. Up to tagged_rows().
 void sum_words(const LaunchContext& gpu, const SumArgs& args, Turn turn);

@@ -135,7 +135,9 @@ class TrialModel {
 
  private:
   void enqueue(const Plan& plan, const StepShape& shape) {
-    const Model model{config_, weights_, kv_, /*is_shared=*/false, /*has_own_sums=*/false, work_->logits};
+    const Model model{
+        config_,      weights_, kv_, /*is_shared=*/false, /*has_own_sums=*/false, /*has_own_sequences=*/false,
+        work_->logits};
     run_embed(model, plan, *work_, shape, stream_);
     for (int half = 0; half < num_halves(model); ++half)
       run_half_layer(model, plan, *work_, shape, half, stream_, {});
