@@ -5,6 +5,9 @@
 // rules, text and events of this step are worked out while the next one runs. Drafts are made of tokens that are known, and a
 // constraint goes on by them: while there is something to draft, or a sequence with a constraint, a step begins when the one before it
 // has ended. Only drafts that the backend makes itself (Speculator::has_head_alone) need not be known to be launched.
+//
+// Where no answer goes on, the next step has prompts alone. It is not planned ahead, and waits a moment for more of them: answers that end
+// together are followed by requests that come together, and each step of prompts that is saved is worth many such moments.
 #include "engine/engine.h"
 
 #include <algorithm>
@@ -86,7 +89,10 @@ struct Engine::Impl {
         speculator(speculator_of(options, model)),
         runs_behind_drafts(model.steps_ahead() > 0 && speculator && speculator->has_head_alone()),
         scheduler(scheduler_options(limits, runs_behind_drafts)),
-        on_step(options.on_step) {
+        on_step(options.on_step),
+        gathering(options.gathering),
+        longest_gathering(gathering.at_most),
+        num_together(limits.scheduler.max_sequences) {
     publish();
     thread = std::thread([this] { run(); });
   }
@@ -112,10 +118,15 @@ struct Engine::Impl {
     bool has_prompt{false};      // some sequence has no token yet, or has no one from this step
     double planning_seconds{0};  // in which the backend had nothing to do
     Stopwatch clock{};           // started with the launch
+    // No sequence has a row behind its prompt.
+    bool has_prompts_alone{false};
   };
 
   void run();
   bool take_orders();  // waits while there is nothing to do; returns false when the engine is to end
+  bool gather();  // waits for requests that come together with those that are there; returns false as above
+  // Says whether a sequence that runs has a row in the next step, as far as that can be counted ahead: a stop token may end any.
+  bool goes_on() const;
   // Says whether the next step has to wait for the tokens of the one under way: something may be drafted behind them, or they decide how
   // a sequence is sampled, as those of a constraint do. If it did not wait, such a sequence would have a row in every second step alone;
   // while it waits, the backend stands still for what the host does between two steps.
@@ -161,6 +172,12 @@ struct Engine::Impl {
   speculative::DraftCounts drafts;
   uint64_t num_faults{0};
   std::function<void(const StepReport&)> on_step;
+  const GatherOptions gathering;
+  std::chrono::duration<double> longest_gathering;
+  // Started with the first of the requests that were gathered last, until all have ended; and how many came with it, or soon enough to be
+  // waited for.
+  std::optional<Stopwatch> since_first;
+  int num_together;
   std::optional<Launched> under_way;
   std::optional<Stopwatch> since_step;  // started when the last step ended
   // When the last step ended by the device's clock, if it gave every sequence a token and there has been work since.
@@ -170,11 +187,11 @@ struct Engine::Impl {
 };
 
 void Engine::Impl::run() {
-  while (take_orders()) {
-    if (under_way && waits_for_tokens()) {
+  while (take_orders() && gather()) {
+    if (under_way && (!goes_on() || waits_for_tokens())) {
       finish(*under_way, nullptr);
       under_way.reset();
-      if (scheduler.is_idle()) continue;
+      if (!goes_on()) continue;
     }
     std::optional<Launched> next = launch();
     if (under_way) finish(*under_way, next ? &*next : nullptr);
@@ -192,7 +209,10 @@ void Engine::Impl::run() {
 
 bool Engine::Impl::take_orders() {
   std::deque<Order> taken;
-  if (scheduler.is_idle() && !under_way) decode_ended_ns.reset();
+  if (scheduler.is_idle() && !under_way) {
+    decode_ended_ns.reset();
+    since_first.reset();
+  }
   {
     std::unique_lock lock(mutex);
     order_came.wait(lock, [&] { return is_closing || !orders.empty() || !scheduler.is_idle() || under_way; });
@@ -207,11 +227,40 @@ bool Engine::Impl::take_orders() {
                                                   tokenizer, order.submitted)
                                      .first->second;
       scheduler.add(order.id, sequence.prompt(), max_output, sequence.needs(runs_behind_drafts));
+      num_together +=
+          since_first && since_first->seconds() - order.submitted.seconds() < longest_gathering.count();
     } else if (const auto found = sequences.find(order.id); found != sequences.end()) {
       end(order.id, found->second.finish(FinishReason::kCancelled));
     }
   }
   if (!taken.empty()) publish();
+  return true;
+}
+
+bool Engine::Impl::goes_on() const {
+  int num_going_on = scheduler.num_running();
+  if (!under_way) return num_going_on > 0;
+  for (const Slice& slice : under_way->slices)
+    if (const auto found = sequences.find(slice.request); found != sequences.end() && slice.gives_token)
+      num_going_on -= found->second.ends_with_next();
+  return num_going_on > 0;
+}
+
+// The device has nothing to do meanwhile. A client that is alone waits once: after that one request is as many as came together.
+bool Engine::Impl::gather() {
+  if (under_way || scheduler.is_idle() || goes_on()) return true;
+  const int num_expected =
+      std::min(std::exchange(num_together, scheduler.num_waiting()), limits.scheduler.max_sequences);
+  since_first.emplace();
+  while (!scheduler.is_idle() && scheduler.num_waiting() < num_expected) {  // idle: all were cancelled
+    const auto left = longest_gathering - std::chrono::duration<double>(since_first->seconds());
+    if (left.count() <= 0) break;
+    {
+      std::unique_lock lock(mutex);
+      order_came.wait_for(lock, left, [&] { return is_closing || !orders.empty(); });
+    }
+    if (!take_orders()) return false;
+  }
   return true;
 }
 
@@ -223,10 +272,12 @@ std::optional<Engine::Impl::Launched> Engine::Impl::launch() {
                               : scheduler.next()};
   publish();
   if (next.slices.empty()) return {};  // everything was cancelled, or waits for its last token
+  next.has_prompts_alone = true;
   for (const Slice& slice : next.slices) {
     Sequence& sequence = sequences.at(slice.request);
     sequence.start(slice.first_position);
     next.has_prompt |= sequence.output().empty() || !slice.gives_token;
+    next.has_prompts_alone &= slice.first_position < std::ssize(sequence.prompt());
     DraftTree& tree = next.trees.emplace_back();
     if (slice.num_drafts == 0) continue;
     tree = std::move(trees.at(slice.request));
@@ -261,6 +312,9 @@ void Engine::Impl::finish(Launched& step, Launched* next) {
                     .other_seconds = step.planning_seconds};
   if (since_step) report.backend_seconds = std::min(report.backend_seconds, since_step->seconds());
   const Stopwatch& handing_out = since_step.emplace();
+  if (step.has_prompts_alone)
+    longest_gathering = std::min(
+        gathering.at_most, std::chrono::duration<double>(gathering.share_of_step * report.backend_seconds));
   const bool is_timed = result.device_times && !step.has_prompt;
   if (is_timed && decode_ended_ns)
     report.device_idle_seconds = 1e-9 * static_cast<double>(result.device_times->begin_ns - *decode_ended_ns);

@@ -29,6 +29,13 @@ struct StepReport {
   std::optional<double> device_idle_seconds{};
 };
 
+// A step with a few prompts reads almost all experts, as one with many does. So where no answer goes on, a step waits until as many requests
+// have come as came together the last time: at most this long, and no longer than this share of what such a step last took.
+struct GatherOptions {
+  std::chrono::duration<double> at_most{1e-3};
+  double share_of_step{1.0 / 16};
+};
+
 struct EngineOptions {
   // These three must equal the backend's.
   int num_kv_caches{1};
@@ -41,6 +48,7 @@ struct EngineOptions {
   bool prefix_cache{true};
   // Without drafters every token takes a step. The answers are the same.
   speculative::SpeculationOptions speculation{};
+  GatherOptions gathering{};
   // May be empty. Called after each step on the engine's thread, which waits for it.
   std::function<void(const StepReport&)> on_step{};
 };

@@ -72,6 +72,8 @@ class Sequence {
   std::optional<TokenId> next_forced() const;
   // The reason why the answer has ended; nothing while it goes on.
   std::optional<FinishReason> end() const { return end_; }
+  // The next token ends the answer, whatever it is: there may be no more.
+  bool ends_with_next() const { return output().size() + 1 >= max_output_tokens_; }
   // A step gave tokens, and was to give those that were drafted, if there were any.
   void count_step(int num_drafted, int num_right) {
     ++num_steps_;

@@ -7,7 +7,6 @@
 #include <chrono>
 #include <optional>
 #include <random>
-#include <semaphore>
 #include <thread>
 
 #include "tests/engine/toy_engine.h"
@@ -16,18 +15,6 @@ namespace nibble {
 namespace {
 
 class EngineCancel : public EngineAnswers {};
-
-// A model that blocks until the test releases it, so that the test decides what happens during a step.
-struct Gate {
-  ToyModel model() {
-    return [this](std::span<const TokenId> context) {
-      arrived.release();
-      passed.acquire();
-      return toy_logits(context);
-    };
-  }
-  std::counting_semaphore<> arrived{0}, passed{0};
-};
 
 TEST_P(EngineCancel, EndsARunningRequestAtTheNextStep) {
   Gate gate;

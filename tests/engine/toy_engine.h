@@ -6,6 +6,7 @@
 #include <limits>
 #include <memory>
 #include <random>
+#include <semaphore>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -85,6 +86,18 @@ struct Toy {
   ToyBackend backend;
   Engine engine;
   Answers answers;
+};
+
+// A model that blocks until the test releases it, so that the test decides what happens during a step.
+struct Gate {
+  ToyModel model() {
+    return [this](std::span<const TokenId> context) {
+      arrived.release();
+      passed.acquire();
+      return toy_logits(context);
+    };
+  }
+  std::counting_semaphore<> arrived{0}, passed{0};
 };
 
 // The text with one token for each byte.

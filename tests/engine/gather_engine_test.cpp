@@ -1,0 +1,157 @@
+// Tests which requests share a step where no answer goes on, on the toy model. No test depends on how long anything takes: the engine may wait
+// for an hour or not at all, and where it waits and should not, the test does not end.
+#include "engine/engine.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <optional>
+#include <thread>
+#include <vector>
+
+#include "tests/engine/toy_engine.h"
+
+namespace nibble {
+namespace {
+
+using testing::Each;
+using testing::ElementsAre;
+using testing::SizeIs;
+
+class EngineGather : public EngineAnswers {};
+
+// However short the toy's steps are.
+constexpr GatherOptions kAnHour{.at_most = std::chrono::hours(1), .share_of_step = 1e12};
+constexpr GatherOptions kNever{.at_most = std::chrono::seconds(0)};
+
+EngineOptions gathering(const GatherOptions& given, int max_sequences) {
+  EngineOptions result = options();
+  result.gathering = given;
+  result.max_sequences = max_sequences;
+  return result;
+}
+
+// Notes how many sequences each step has. Where `first_launch` is set, the first one stands still until the test lets it go.
+struct NotingBackend : ToyBackend {
+  using ToyBackend::ToyBackend;
+  void launch(const Batch& batch) override {
+    if (first_launch && num_sequences.empty()) {
+      first_launch->arrived.release();
+      first_launch->passed.acquire();
+    }
+    num_sequences.push_back(batch.runs.size());
+    ToyBackend::launch(batch);
+  }
+  std::vector<size_t> num_sequences{};  // read it when the engine is destroyed
+  Gate* first_launch{nullptr};
+};
+
+// Returns when the engine waits for more requests than there are now, this one included, or is about to.
+RequestId submit_and_wait_until_taken(Engine& engine, const GenerationRequest& asked) {
+  const int num_before = engine.state().num_waiting;
+  const RequestId id = engine.submit(asked);
+  while (engine.state().num_waiting == num_before) std::this_thread::yield();
+  return id;
+}
+
+TEST_P(EngineGather, RequestsThatComeOneAfterTheOtherRunInOneStep) {
+  const EngineOptions given = gathering(kAnHour, 3);
+  NotingBackend backend(given, toy_logits, steps_ahead);
+  {
+    Engine engine(backend, tokenizer(), given);
+    Answers answers(engine);
+    for (int round = 0; round < 2; ++round) {  // the second time, as many as the first time
+      std::vector<RequestId> asked;
+      for (int n = 0; n < 2; ++n)
+        asked.push_back(submit_and_wait_until_taken(engine, request(Tokens(3, 3 * round + n), 4)));
+      asked.push_back(engine.submit(request(Tokens(3, 3 * round + 2), 4)));
+      for (const RequestId id : asked) answers.wait_for(id);
+    }
+  }
+  EXPECT_THAT(backend.num_sequences, testing::AllOf(SizeIs(8), Each(3)));  // four tokens, twice
+}
+
+// The last step of an answer is under way when the second request comes, and still when the third one does.
+TEST_P(EngineGather, RequestsThatComeWhileTheLastStepOfAnAnswerRunsAreRunInOne) {
+  const EngineOptions given = gathering(kNever, 8);
+  Gate launch, model;
+  NotingBackend backend(given, model.model(), steps_ahead);
+  backend.first_launch = &launch;
+  {
+    Engine engine(backend, tokenizer(), given);
+    Answers answers(engine);
+    engine.submit(request({1}, 1));
+    launch.arrived.acquire();
+    const RequestId second = engine.submit(request({2}, 1));
+    launch.passed.release();
+    model.arrived.acquire();
+    const RequestId third = engine.submit(request({3}, 1));
+    model.passed.release(3);
+    answers.wait_for(second);
+    answers.wait_for(third);
+  }
+  EXPECT_THAT(backend.num_sequences, ElementsAre(1, 2));
+}
+
+TEST_P(EngineGather, AnAnswerThatGoesOnWaitsForNobody) {
+  Gate gate;
+  Toy toy(gate.model(), gathering(kAnHour, 2));
+  const RequestId is_long = toy.engine.submit(request({1}, 40));
+  const RequestId is_short = toy.engine.submit(request({2}, 1));
+  gate.passed.release(2);
+  toy.answers.wait_for(is_short);
+  // From here on nobody else comes together with anybody, though two did.
+  const RequestId joins = toy.engine.submit(request({3}, 4));
+  gate.passed.release(39 + 4);
+  EXPECT_EQ(toy.answers.wait_for(joins).tokens.size(), 4u);
+  EXPECT_EQ(toy.answers.wait_for(is_long).tokens.size(), 40u);
+}
+
+TEST_P(EngineGather, ARequestThatWaitsForOthersCanBeCancelled) {
+  Toy toy(toy_logits, gathering(kAnHour, 8));
+  const RequestId id = submit_and_wait_until_taken(toy.engine, request({1}, 4));
+  toy.engine.cancel(id);
+  EXPECT_EQ(toy.answers.wait_for(id).finished.value().reason, FinishReason::kCancelled);
+  EXPECT_EQ(toy.backend.num_steps(), 0);
+}
+
+TEST_P(EngineGather, AnEngineThatWaitsForRequestsCanBeDestroyed) {
+  const EngineOptions given = gathering(kAnHour, 8);
+  ToyBackend backend(given, toy_logits, steps_ahead);
+  std::optional<Engine> engine(std::in_place, backend, tokenizer(), given);
+  submit_and_wait_until_taken(*engine, request({1}, 4));
+  engine.reset();
+  EXPECT_EQ(backend.num_steps(), 0);
+}
+
+TEST_P(EngineGather, AsManyAreWaitedForAsCameTogetherTheLastTime) {
+  const EngineOptions given = gathering(kAnHour, 8);
+  Gate gate;
+  NotingBackend backend(given, gate.model(), steps_ahead);
+  {
+    Engine engine(backend, tokenizer(), given);
+    Answers answers(engine);
+    const RequestId alone = submit_and_wait_until_taken(engine, request({1}, 5));
+    engine.cancel(alone);
+    answers.wait_for(alone);
+    const RequestId first = engine.submit(request({2}, 5));  // one had come, so this one is enough
+    gate.arrived.acquire();
+    // These are too late for its step, and would have been waited for.
+    const RequestId second = engine.submit(request({3}, 1)), third = engine.submit(request({4}, 1));
+    gate.passed.release(5 + 1 + 1);
+    for (const RequestId id : {first, second, third}) answers.wait_for(id);
+    EXPECT_EQ(answers[first].tokens.size(), 5u);
+    gate.passed.release(3);
+    std::vector<RequestId> together;
+    for (int n = 0; n < 3; ++n) together.push_back(engine.submit(request({5 + n}, 1)));
+    for (const RequestId id : together) answers.wait_for(id);
+  }
+  EXPECT_EQ(backend.num_sequences.front(), 1u);
+  EXPECT_EQ(backend.num_sequences.back(), 3u);
+}
+
+INSTANTIATE_TEST_SUITE_P(Ahead, EngineGather, testing::ValuesIn(kWithoutDrafts));
+
+}  // namespace
+}  // namespace nibble
