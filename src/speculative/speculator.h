@@ -54,10 +54,11 @@ class Track {
     // A proposal that is compared with what comes.
     Proposal watched{};
     int last_right{-1}, num_right{0};  // the token that has come last, and how many have
-    // One that has been wrong is not asked in each step.
+    // One that has been wrong is not asked in each step, unless the sequence has drafts in its steps.
     int num_misses{0}, num_steps_to_wait{0};
   };
   std::vector<Line> lines_;
+  bool has_drafts_{false};  // in the step that was chosen last, where cost decides
 };
 
 class Speculator {

@@ -1,0 +1,164 @@
+// Plays a whole speculator, what it learns of its drafter as well as its controller, against drafts that are right with a given chance,
+// beside none and fixed numbers of drafts. No clock takes part.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "core/random.h"
+#include "speculative/speculator.h"
+
+// The controller's tests, which may be compiled together with these, have some of the names too.
+namespace nibble::speculative::forced {
+namespace {
+
+constexpr int kFixedDepths[]{0, 1, 3, 5};  // as nibble bench --acceptance has them
+
+// Milliseconds of a step with so many rows, of however many sequences.
+using Cost = std::function<double(int num_rows)>;
+struct NamedCost {
+  const char* name;
+  Cost cost;
+};
+// The 120b on an H200 (docs/speculation.md), a line between what was measured of one sequence.
+double ms_of_h200(int num_rows) {
+  constexpr std::array kRows{1, 2, 3, 4, 6, 8, 16, 33};
+  constexpr std::array kMs{1.861, 2.912, 3.309, 3.917, 4.817, 5.710, 9.380, 17.18};
+  size_t n = 0;
+  while (num_rows > kRows[n + 1]) ++n;
+  return kMs[n] + (kMs[n + 1] - kMs[n]) * (num_rows - kRows[n]) / (kRows[n + 1] - kRows[n]);
+}
+const NamedCost kOfH200{"of an H200", ms_of_h200};
+const NamedCost kByRows{"by rows", [](int num_rows) { return 1.0 * num_rows; }};  // a CPU
+const NamedCost kByExperts{"by experts", [](int num_rows) {
+                             return 1.3 + 13.6 * (1 - std::pow(1 - 4.0 / 128, num_rows)) + 0.006 * num_rows;
+                           }};
+const NamedCost kFree{"free", [](int num_rows) { return 1 + 0.01 * num_rows; }};
+
+// The text that comes is all 0. Whether a draft of a token is right belongs to the token, so that all numbers of drafts meet the same.
+struct Text {
+  std::function<double(int position)> chance;
+  bool is_easy(uint64_t sequence, int position) const {
+    return random_unit(7 + sequence, static_cast<uint64_t>(position)) < chance(position);
+  }
+};
+
+struct Forced final : Drafter {
+  Forced(const Text& of, uint64_t its_sequence, int& asked)
+      : text(of), sequence(its_sequence), num_asked(asked) {}
+  void push(std::span<const TokenId> tokens) override { position += static_cast<int>(tokens.size()); }
+  Proposal propose(int most) override {
+    ++num_asked;
+    Proposal proposal;
+    bool is_right = true;
+    for (int place = 0; place < most; ++place) {
+      is_right = is_right && text.is_easy(sequence, position + place);
+      proposal.tokens.push_back(!is_right);
+    }
+    return proposal;
+  }
+  const Text& text;
+  uint64_t sequence;
+  int& num_asked;
+  int position{0};
+};
+
+struct Played {
+  double ms{0};
+  int num_tokens{0}, num_steps{0}, num_asked{0};
+  double speed() const { return num_tokens / ms; }
+};
+
+// With so many drafts of each sequence in each step; nothing: with as many as the controller takes.
+Played play(const Cost& cost, int num_sequences, const Text& text, std::optional<int> depth, int num_tokens) {
+  Played played;
+  uint64_t num_drafters = 0;
+  const auto make = [&](const DrafterSources&) {
+    return std::make_unique<Forced>(text, num_drafters++, played.num_asked);
+  };
+  SpeculationOptions options{.drafters = {make}, .by_cost = !depth};
+  if (depth) options.max_drafts = std::max(1, *depth);
+  Speculator speculator(options);
+  num_drafters = 0;  // The speculator may have made one to see what it is.
+  std::vector<std::unique_ptr<Track>> tracks;
+  std::vector<Speculator::Choice> choices;
+  for (int n = 0; n < num_sequences; ++n) {
+    tracks.push_back(speculator.start({}, nullptr));
+    choices.push_back({.track = tracks.back().get(), .most = depth.value_or(kMaxDrafts)});
+  }
+  for (; played.num_tokens < num_tokens; ++played.num_steps) {
+    speculator.choose(num_sequences, num_sequences, 32 * num_sequences, choices);
+    StepMeasure step{.num_sequences = num_sequences};
+    for (Speculator::Choice& choice : choices) {
+      const auto wrong = std::find(choice.tokens.begin(), choice.tokens.end(), 1);
+      const auto num_right = static_cast<int>(wrong - choice.tokens.begin());
+      for (int n = 0; n <= num_right; ++n) speculator.push(*choice.track, 0);
+      step.num_drafts += static_cast<int>(choice.tokens.size());
+      step.num_tokens += 1 + num_right;
+    }
+    step.num_more_rows = step.num_drafts;
+    const double noise = 0.98 + 0.04 * random_unit(6, static_cast<uint64_t>(played.num_steps));
+    const double ms = noise * cost(num_sequences + step.num_drafts);
+    step.seconds = ms / 1e3;
+    speculator.add(step);
+    played.ms += ms;
+    played.num_tokens += step.num_tokens;
+  }
+  return played;
+}
+
+Text with_chance(double chance) {
+  return {[=](int) { return chance; }};
+}
+
+// Returns the speed of `auto` over that of the best of none and the fixed numbers of drafts.
+double of_the_best(const Cost& cost, int num_sequences, double chance, int num_tokens) {
+  const Text text = with_chance(chance);
+  double best = 0;
+  for (const int depth : kFixedDepths)
+    best = std::max(best, play(cost, num_sequences, text, depth, num_tokens).speed());
+  return play(cost, num_sequences, text, {}, num_tokens).speed() / best;
+}
+
+TEST(ForcedAcceptance, AutoIsNowhereBelowTheBestOfNoneAndFixedNumbersOfDrafts) {
+  for (const auto& [name, cost] : {kOfH200, kByRows, kFree})
+    for (int tenths = 0; tenths <= 10; ++tenths) {
+      const double of_best = of_the_best(cost, 1, tenths / 10.0, 20000);
+      EXPECT_GT(of_best, 0.98) << "cost " << name << ", chance " << tenths << "/10";
+    }
+}
+
+TEST(ForcedAcceptance, NorIsItWithManySequences) {
+  for (const auto& [name, cost] : {kByRows, kByExperts, kFree})
+    for (const int num_sequences : {4, 16, 64})
+      for (int tenths = 0; tenths <= 10; ++tenths) {
+        const double of_best = of_the_best(cost, num_sequences, tenths / 10.0, 400 * num_sequences);
+        // The first steps, in which it learns, count here.
+        EXPECT_GT(of_best, 0.94) << "cost " << name << ", chance " << tenths << "/10, " << num_sequences
+                                 << " sequences";
+      }
+}
+
+TEST(ForcedAcceptance, NeverLosesMoreThanAFiftiethToNoneWhateverTheDrafts) {
+  const Text in_turns{[](int position) { return position / 200 % 2 == 0 ? 1.0 : 0.0; }};
+  for (const auto& [name, cost] : {kOfH200, kByRows, kFree}) {
+    const double none = play(cost, 1, in_turns, 0, 20000).speed();
+    EXPECT_GT(play(cost, 1, in_turns, {}, 20000).speed(), 0.98 * none) << "cost " << name;
+  }
+}
+
+TEST(ForcedAcceptance, ADrafterIsAskedInEachStepWhereItPaysAndSeldomWhereNot) {
+  const Played pays = play(kOfH200.cost, 1, with_chance(0.8), {}, 4000);
+  EXPECT_GT(pays.num_asked, 0.97 * pays.num_steps);
+  const Played does_not = play(kOfH200.cost, 1, with_chance(0.1), {}, 4000);
+  EXPECT_LT(does_not.num_asked, 0.3 * does_not.num_steps);
+}
+
+}  // namespace
+}  // namespace nibble::speculative::forced
