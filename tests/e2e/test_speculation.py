@@ -167,6 +167,13 @@ def test_forced_acceptance_says_what_drafts_would_give():
     assert [tokens["1,1,0", drafts] for drafts in ("off", "1 drafts", "3 drafts", "5 drafts")] == [1, 2, 3, 3]
     assert all(tokens["0", drafts] == 1 for drafts in ("off", "1 drafts", "3 drafts", "5 drafts", "auto"))
     assert 1 <= tokens["1,1,0", "auto"] <= 3
+    # Which are right is the same in each run of the program, and something else in each repetition.
+    def tokens_a_step(repetitions):
+        ask = ("--acceptance", "0.5", "-n", "60", "-r", str(repetitions), "--threads", "1", "--json")
+        return [run["tokens_per_step"] for run in json.loads(nibble("bench", "tiny", *ask).stdout)["runs"] if run["drafts"] != "auto"]
+
+    once, again, twice = tokens_a_step(1), tokens_a_step(1), tokens_a_step(2)
+    assert once == again and once[0] == twice[0] == 1 and once[2] != twice[2]
     for wrong in ("1.5", "0.5,", "", "x"):
         refused = nibble("bench", "tiny", "--acceptance", wrong)
         assert refused.returncode == 2 and b"--acceptance" in refused.stderr, wrong

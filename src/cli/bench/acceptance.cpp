@@ -27,7 +27,6 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr uint64_t kDrawSeed{1};
 constexpr int kRowsOfStep[]{1, 2, 3, 4, 6, 8, 16};  // of one sequence in a step
 constexpr int kStepsOfRows{16};                     // timed of each in a repetition
 constexpr int kFixedDepths[]{1, 3, 5};
@@ -56,25 +55,22 @@ AcceptanceProfile read_profile(const std::string& text) {
   return profile;
 }
 
-double uniform_draw(uint64_t draw) {
-  return static_cast<double>(random_bits(kDrawSeed, draw) >> 11) * 0x1p-53;
-}
-
 // The text that comes, whatever is drafted. Positions count from the first token that is timed.
 TokenId token_at(int position) { return tokens_at(position, 1, 256)[0]; }
 
-// Proposes that text up to a place that is drawn, and something else behind it.
+// Proposes that text up to the first token that is drawn to be missed, and something else behind it. What is drawn belongs to the token,
+// wherever drafts begin, so that all numbers of drafts meet the same: a step ends behind a miss, so none meets a draw twice.
 class ForcedDrafter final : public speculative::Drafter {
  public:
-  explicit ForcedDrafter(const AcceptanceProfile& profile) : profile_(profile) {}
+  ForcedDrafter(const AcceptanceProfile& profile, uint64_t draw_seed)
+      : profile_(profile), draw_seed_(draw_seed) {}
   void push(std::span<const TokenId> tokens) override { position_ += static_cast<int>(tokens.size()); }
   speculative::Proposal propose(int most) override {
     speculative::Proposal proposal;
     bool is_right = true;
     for (int place = 0; place < most; ++place) {
-      const auto draw =
-          static_cast<uint64_t>(position_) * speculative::kMaxDrafts + static_cast<uint64_t>(place);
-      is_right = is_right && uniform_draw(draw) < profile_.chance(static_cast<size_t>(place));
+      const auto position = static_cast<uint64_t>(position_ + place);
+      is_right = is_right && random_unit(draw_seed_, position) < profile_.chance(static_cast<size_t>(place));
       proposal.tokens.push_back(token_at(position_ + place) + !is_right);
     }
     return proposal;
@@ -82,6 +78,7 @@ class ForcedDrafter final : public speculative::Drafter {
 
  private:
   const AcceptanceProfile& profile_;
+  uint64_t draw_seed_;
   int position_{0};
 };
 
@@ -89,13 +86,13 @@ class ForcedDrafter final : public speculative::Drafter {
 struct DraftedWay {
   std::string name;
   std::unique_ptr<speculative::Speculator> speculator{};  // null: nothing is drafted
-  std::vector<double> tokens_per_second{};
-  double tokens_per_step{0};
+  std::vector<double> tokens_per_second{}, tokens_per_step{};
 };
 
-std::vector<DraftedWay> drafted_ways(const AcceptanceProfile& profile) {
-  const auto make = [&profile](const speculative::DrafterSources&) {
-    return std::make_unique<ForcedDrafter>(profile);
+// `draw_seed` is read when a run begins.
+std::vector<DraftedWay> drafted_ways(const AcceptanceProfile& profile, const uint64_t& draw_seed) {
+  const auto make = [&](const speculative::DrafterSources&) {
+    return std::make_unique<ForcedDrafter>(profile, draw_seed);
   };
   const auto speculator = [](const speculative::SpeculationOptions& options) {
     return std::make_unique<speculative::Speculator>(options);
@@ -115,8 +112,7 @@ class DraftedRunner {
   DraftedRunner(BackendSequence& sequence, const Config& config, const AcceptanceOptions& options)
       : sequence_(sequence), vocab_(config.vocab), options_(options) {}
 
-  // Returns tokens a second.
-  double run(DraftedWay& way) {
+  void run(DraftedWay& way, bool counts) {
     speculative::Speculator* const speculator = way.speculator.get();
     const std::unique_ptr<speculative::Track> track = speculator ? speculator->start({}, nullptr) : nullptr;
     int num_tokens = 0, num_steps = 0;
@@ -143,8 +139,10 @@ class DraftedRunner {
                          .num_tokens = 1 + static_cast<int>(num_right),
                          .seconds = step_clock.seconds()});
     }
-    way.tokens_per_step = static_cast<double>(num_tokens) / num_steps;
-    return num_tokens / clock.seconds();
+    const double seconds = clock.seconds();
+    if (!counts) return;
+    way.tokens_per_second.push_back(num_tokens / seconds);
+    way.tokens_per_step.push_back(static_cast<double>(num_tokens) / num_steps);
   }
 
   // Seconds of a step of so many rows: the middle of some.
@@ -180,12 +178,13 @@ struct ProfileResult {
   std::vector<DraftedWay> ways;
 };
 
-// Returns the median ratio of two ways' speeds, over repetitions that stand side by side.
-double speed_ratio(const DraftedWay& way, const DraftedWay& other) {
+// The ratios of two ways' speeds in repetitions that stand side by side, ascending.
+std::vector<double> speed_ratios(const DraftedWay& way, const DraftedWay& other) {
   std::vector<double> ratios;
   for (size_t n = 0; n < way.tokens_per_second.size(); ++n)
     ratios.push_back(way.tokens_per_second[n] / other.tokens_per_second[n]);
-  return statistics_of(ratios).median;
+  std::sort(ratios.begin(), ratios.end());
+  return ratios;
 }
 const DraftedWay& best_fixed(const ProfileResult& result) {
   const auto speed = [](const DraftedWay& way) { return statistics_of(way.tokens_per_second).median; };
@@ -200,13 +199,17 @@ std::string acceptance_tables(const std::vector<MeasuredRows>& rows,
   for (const MeasuredRows& row : rows)
     text += fmt::format("| {} | {:.3f} | {:.2f} | {:.2f} | {:.2f} |\n", row.num_rows, row.seconds * 1e3,
                         row.ratio, row.ratio_of_bytes, row.ratio / row.ratio_of_bytes);
-  text += "\n| acceptance | drafts | tok/s | of off | of the best but auto | tokens a step |\n";
-  text += "| --- | --- | ---: | ---: | ---: | ---: |\n";
+  text += "\n| acceptance | drafts | tok/s | of off | of the best but auto | least, most | tokens a step |\n";
+  text += "| --- | --- | ---: | ---: | ---: | ---: | ---: |\n";
   for (const ProfileResult& result : results)
-    for (const DraftedWay& way : result.ways)
-      text += fmt::format("| {} | {} | {:.1f} | {:.3f} | {:.3f} | {:.2f} |\n", result.name, way.name,
-                          statistics_of(way.tokens_per_second).median, speed_ratio(way, result.ways[0]),
-                          speed_ratio(way, best_fixed(result)), way.tokens_per_step);
+    for (const DraftedWay& way : result.ways) {
+      const std::vector<double> of_best = speed_ratios(way, best_fixed(result));
+      const double of_off = statistics_of(speed_ratios(way, result.ways[0])).median;
+      text += fmt::format("| {} | {} | {:.1f} | {:.3f} | {:.3f} | {:.3f}, {:.3f} | {:.2f} |\n", result.name,
+                          way.name, statistics_of(way.tokens_per_second).median, of_off,
+                          statistics_of(of_best).median, of_best.front(), of_best.back(),
+                          statistics_of(way.tokens_per_step).mean);
+    }
   return text;
 }
 
@@ -231,19 +234,19 @@ RunOutput bench_acceptance(const AcceptanceOptions& options, const Settings& set
   const StorageFormats formats = formats_of(model, setup);
   std::vector<std::vector<double>> seconds(std::size(kRowsOfStep));
   std::vector<ProfileResult> results;
+  uint64_t draw_seed{0};
   for (const AcceptanceProfile& profile : profiles)
-    results.push_back({.name = profile.name, .ways = drafted_ways(profile)});
+    results.push_back({.name = profile.name, .ways = drafted_ways(profile, draw_seed)});
   for (int n = 0; n < kNumAcceptanceWarmups + options.num_repetitions; ++n) {
     const bool counts = n >= kNumAcceptanceWarmups;
+    // Each repetition meets other misses, else more of them would say nothing more about chance.
+    draw_seed = static_cast<uint64_t>(n);
     for (size_t i = 0; i < std::size(kRowsOfStep); ++i) {
       const double step = runner.step_seconds(kRowsOfStep[i]);
       if (counts) seconds[i].push_back(step);
     }
     for (ProfileResult& result : results)
-      for (DraftedWay& way : result.ways) {
-        const double speed = runner.run(way);
-        if (counts) way.tokens_per_second.push_back(speed);
-      }
+      for (DraftedWay& way : result.ways) runner.run(way, counts);
   }
   std::vector<MeasuredRows> rows;
   for (size_t i = 0; i < std::size(kRowsOfStep); ++i) {
@@ -265,7 +268,7 @@ RunOutput bench_acceptance(const AcceptanceOptions& options, const Settings& set
       record["runs"].push_back({{"acceptance", result.name},
                                 {"drafts", way.name},
                                 {"tokens_per_second", way.tokens_per_second},
-                                {"tokens_per_step", way.tokens_per_step}});
+                                {"tokens_per_step", statistics_of(way.tokens_per_step).mean}});
   return {acceptance_tables(rows, results), record_line(record)};
 }
 

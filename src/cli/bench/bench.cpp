@@ -54,8 +54,9 @@ On a GPU the table has how long that was idle between two steps of decoding, by 
 
 --acceptance says what drafts would give that are right with given chances: 0.7,0.5,0.3 for the first three of a sequence,
 or one number for all. It times steps of 1 to 16 rows of a sequence, beside what their bytes say, and decodes -n tokens
-with no drafts, with 1, 3 and 5 in each step, and with as many as --speculate auto takes; which are right is drawn, the
-same way every time. So synthetic weights show when drafts pay. It may be given several times.
+(512 where it is not given) with no drafts, with 1, 3 and 5 in each step, and with as many as --speculate auto takes. Which
+are right is drawn, for all of them alike, anew in each repetition, the same way every time. So synthetic weights show when
+drafts pay. It may be given several times.
 
 Examples:
   nibble bench synthetic:gpt-oss-20b -p 512,2048 -n 32,128
@@ -236,12 +237,12 @@ Action define_bench(CLI::App& command, Settings& settings) {
     }
     if (!options->acceptance.empty())
       return print([&](const Settings& all, const std::string& line) {
-        return bench_acceptance({.model = options->model,
-                                 .profiles = options->acceptance,
-                                 .num_tokens = one(options->output_lengths, "-n", 1, "--acceptance"),
-                                 .depth = one(options->depths, "-d", 0, "--acceptance"),
-                                 .num_repetitions = options->num_repetitions},
-                                all, line);
+        AcceptanceOptions asked{.model = options->model,
+                                .profiles = options->acceptance,
+                                .depth = one(options->depths, "-d", 0, "--acceptance"),
+                                .num_repetitions = options->num_repetitions};
+        if (command.count("-n") > 0) asked.num_tokens = one(options->output_lengths, "-n", 1, "--acceptance");
+        return bench_acceptance(asked, all, line);
       });
     if (!num_clients.empty())
       return print([&](const Settings& all, const std::string& line) {
