@@ -212,6 +212,7 @@ TEST(Share, OfWholeExpertsJoinedAgainIsAllTheirBytes) {
 // With sequences of its own a rank has all of attention, bias included, and the same part of the rest as with heads: any number of ranks.
 TEST(Share, OfSequencesHasAllOfAttentionAndTheSameOfTheRest) {
   Config config = config_with(8, 2, 640, 200);
+  config.num_experts = 11;
   const Weights whole = make_synthetic(config, "a model");
   for (const int num_ranks : {2, 3, 5, 8})
     for (const ExpertSplit split : {ExpertSplit::kUnits, ExpertSplit::kWhole}) {
