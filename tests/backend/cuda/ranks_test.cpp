@@ -307,9 +307,11 @@ TEST_P(CudaGpus, HaveTheSameBitsWhereNcclConnectsThem) {
   if (!library) GTEST_SKIP() << "NIBBLE_TEST_NCCL names no library";
   const auto weights = std::make_shared<const Weights>(make_synthetic(eight_heads(), "eight heads"));
   CudaOptions own = shared_among(a_gpu_each(GetParam()));
-  const std::vector<float> written = logits_of(weights, own);
+  const std::vector<float> written = logits_of(weights, own),
+                           written_of_sequences = logits_of(weights, with_own_sequences(own));
   own.nccl = library;
   for (int time = 0; time < 3; ++time) EXPECT_EQ(logits_of(weights, own), written);
+  EXPECT_EQ(logits_of(weights, with_own_sequences(own)), written_of_sequences);
   own.gpus = one_gpu(GetParam());
   EXPECT_NE(error_of([&] { make(weights, options_with(80), own); }).find("NCCL takes each GPU once"),
             std::string::npos);

@@ -94,7 +94,7 @@ class StepInputs : public testing::Test {
   verify::DeviceArray<unsigned> ticket_{std::vector<unsigned>(1)};
   verify::DeviceArray<uint8_t> device_input_{kInputBytes};
   verify::DeviceArray<uint16_t> embedding_{std::vector<uint16_t>(kVocab * kHidden)};
-  verify::DeviceArray<float> x_{2 * kHidden};
+  verify::DeviceArray<float> x_{4 * kHidden};
   OwnedStream stream_;
   std::optional<InputUpload> upload_;
 };
@@ -141,6 +141,48 @@ TEST_F(StepInputs, ALaunchThatFailedBehindItsEmbedTakesATurn) {
     expect_input(shape, token + 1);
   }
   EXPECT_EQ(upload_->step(), device_step());
+}
+
+// The second of two ranks with sequences of their own gets all rows, and for attention its own ones alone, with the numbers that their pages
+// have in its KV cache. They are padded with rows of nobody.
+TEST_F(StepInputs, ARankWithSequencesOfItsOwnFindsTheirRowsAmongAll) {
+  options_.num_kv_caches = 2;
+  upload_.emplace(config_, options_, work_, /*rank=*/1);
+  const SampleParams greedy;
+  const OutputRow output{.token_index = 0, .sample = &greedy};
+  const TokenId tokens[]{11, 12, 13, 14};
+  const auto pages_of = [&](int cache, int page) {
+    return static_cast<PageId>(cache * options_.num_full_pages + page);
+  };
+  const std::array<PageId, 1> pages[]{{pages_of(0, 3)}, {pages_of(1, 5)}, {pages_of(0, 4)}, {pages_of(1, 0)}};
+  std::vector<nibble::Run> runs;
+  for (size_t n = 0; n < 4; ++n)
+    runs.push_back({.tokens = {&tokens[n], 1},
+                    .first_position = static_cast<int>(n),
+                    .full = {.pages = pages[n]},
+                    .sliding = {.pages = pages[n]},
+                    .outputs = {&output, 1}});
+  const StepShape shape = upload_->upload({.runs = runs}, stream_);
+  EXPECT_EQ(shape.num_tokens, 4);
+  EXPECT_EQ(shape.num_own_rows, kLeastOwnRows);
+  EXPECT_EQ(shape.num_single_rows, kLeastOwnRows);
+  upload_->count_launch();
+  run_embed(shape);
+  alignas(16) std::array<uint8_t, kInputBytes> brought;
+  check(cudaMemcpy(brought.data(), device_input_.data(), brought.size(), cudaMemcpyDeviceToHost), "reading");
+  const InputParts in = parts_of(brought.data(), shape);
+  for (int row = 0; row < 4; ++row) EXPECT_EQ(in.rows[row].token, tokens[row]);
+  EXPECT_EQ(std::vector<int>(in.own_rows, in.own_rows + 2), (std::vector<int>{1, 3}));
+  EXPECT_EQ(std::vector<int>(in.own_of_rows, in.own_of_rows + 4), (std::vector<int>{-1, 0, -1, 1}));
+  const uint32_t own_pages[]{5, 0,
+                             static_cast<uint32_t>(options_.num_full_pages)};  // the last is the spare one
+  const int positions[]{1, 3, 0};
+  for (int row = 0; row < kLeastOwnRows; ++row) {
+    const RowInput& own = in.step().rows[row];
+    EXPECT_EQ(own.position, positions[row]) << row;
+    for (const uint32_t first : {own.full_pages, own.sliding_pages})
+      EXPECT_EQ(in.page_ids[first], own_pages[row]) << row;
+  }
 }
 
 // A tree whose paths fork and go on, between a sequence that decodes and a chain of drafts, with spare rows behind them.
