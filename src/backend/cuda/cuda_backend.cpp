@@ -148,8 +148,10 @@ class CudaBackend final : public Backend {
   std::optional<HeadDrafter> drafter_;  // only where one rank has the model
 };
 
-// The kernels of a plan, and how so many ranks add up what they have.
-std::vector<KernelChoice> choices_of(const Plan& plan, int num_ranks, const Connection& connection) {
+// The kernels of a plan, and how so many ranks add up what they have. Behind the experts, ranks with sequences of their own need the sum of
+// all rows, and norms of theirs alone.
+std::vector<KernelChoice> choices_of(const Plan& plan, int num_ranks, bool have_own_sequences,
+                                     const Connection& connection) {
   std::vector<KernelChoice> rows = choices(plan);
   if (num_ranks == 1) return rows;
   for (const Operation operation : {Operation::kProject, Operation::kExpertsDown}) {
@@ -168,6 +170,11 @@ std::vector<KernelChoice> choices_of(const Plan& plan, int num_ranks, const Conn
       continue;
     }
     const int most_words = tagged_rows(num_ranks);
+    if (have_own_sequences && operation == Operation::kExpertsDown) {
+      add("words with tags, to all", 1, most_words);
+      add("terms to the owners of rows, their sums to all", most_words + 1, kAnyRows);
+      continue;
+    }
     add("words with tags, to all", 1, kOwnNorms);
     add("words with tags, to all, and the next norm", kOwnNorms + 1, most_words);
     add("terms to the owners of rows, their norms to all", most_words + 1, kAnyRows);
@@ -176,7 +183,7 @@ std::vector<KernelChoice> choices_of(const Plan& plan, int num_ranks, const Conn
 }
 
 std::vector<KernelChoice> CudaBackend::kernels() const {
-  return choices_of(first_rank().plan(), num_ranks_, connection_);
+  return choices_of(first_rank().plan(), num_ranks_, first_rank().share().has_own_sequences, connection_);
 }
 
 // The GPUs that the ranks run on, each once.
@@ -545,7 +552,7 @@ RemoteKernels kernels_on(std::string_view gpu, const Config& config, const Backe
                                     why_not_memory(config, source, options, own, caps.total_bytes)};
   std::erase(refusals, "");
   return {describe(caps), fmt::format("{}", fmt::join(refusals, "; ")),
-          choices_of(plan, own.num_ranks(), {})};
+          choices_of(plan, own.num_ranks(), own.have_own_sequences, {})};
 }
 
 }  // namespace nibble::cuda

@@ -29,8 +29,7 @@ void print_operations(const PredictedTest& test) {
 double unevenness(double most, double of_all, int count) { return most * count / of_all; }
 
 void print_whole_experts(const Predictions& found) {
-  fmt::print(
-      "\nwhole experts on each GPU, which nibble does on nodes alone, beside a part of every expert\n\n");
+  fmt::print("\nwhole experts on each GPU (--expert-parallel) beside a part of every expert\n\n");
   fmt::print("| {:<18} | {:>9} | {:>9} | {:>7} | {:>20} | {:>13} |\n", "predicted", "parts t/s", "whole t/s",
              "gain", "most experts hit", "most pairs");
   fmt::print("| {:-<18} | {:->9} | {:->9} | {:->7} | {:->20} | {:->13} |\n", "", ":", ":", ":", ":", ":");

@@ -52,9 +52,10 @@ TEST(CudaKernelsOn, ListsTheActivationsOfPrompts) {
 
 // Behind each half of a layer, for every number of rows.
 TEST(CudaKernelsOn, SaysHowSeveralGpusAddUpWhatTheyHave) {
-  const auto sums_of = [](std::vector<int> parts) {
+  const auto sums_of = [](std::vector<int> parts, bool have_own_sequences = false) {
     CudaOptions own;
     own.parts = std::move(parts);
+    own.have_own_sequences = have_own_sequences;
     std::vector<KernelChoice> sums = ask("h200", own).kernels;
     std::erase_if(sums,
                   [](const KernelChoice& row) { return row.kernel.find("sum over") == row.kernel.npos; });
@@ -68,6 +69,13 @@ TEST(CudaKernelsOn, SaysHowSeveralGpusAddUpWhatTheyHave) {
     EXPECT_EQ(sums[i].from_rows, i % 3 == 0 ? 1 : sums[i - 1].to_rows + 1);
   }
   EXPECT_EQ(sums[2].to_rows, kAnyRows);
+  const std::vector<KernelChoice> of_sequences = sums_of({1, 1, 1, 1}, true);
+  ASSERT_EQ(of_sequences.size(), 5u);
+  for (const KernelChoice& row : of_sequences)
+    if (row.operation == Operation::kExpertsDown) {
+      EXPECT_THAT(row.kernel, testing::Not(HasSubstr("norm")));
+    }
+  EXPECT_EQ(of_sequences[4].from_rows, of_sequences[3].to_rows + 1);
 }
 
 TEST(CudaKernelsOn, AnUnknownGpuIsAnsweredWithTheKnownOnes) {

@@ -156,6 +156,20 @@ TEST(CudaLimits, APlanOfWholeExpertsCountsTheRanksOwn) {
   EXPECT_NEAR(weights_of(uneven, 0) - weights_of(uneven, 1), 64 * expert + dense / 2, 0.01 * expert);
 }
 
+// A rank with sequences of its own has all of qkv and o, and keys and values of all heads in as many pages as one GPU.
+TEST(CudaLimits, APlanOfOwnSequencesCountsAllOfAttention) {
+  const Config config = *named_config("gpt-oss-120b");
+  BackendOptions options = room_for(8192);
+  const CudaOptions heads{.parts = {1, 1}}, sequences{.parts = {1, 1}, .have_own_sequences = true};
+  const MemoryPlan of_heads = memory_plan(config, options, heads, 1),
+                   of_sequences = memory_plan(config, options, sequences, 1);
+  EXPECT_EQ(of_sequences.kv_bytes, memory_plan(config, options, {}).kv_bytes);
+  EXPECT_EQ(of_sequences.kv_bytes, 2 * of_heads.kv_bytes);
+  const double attention = 2.0 * 2880 * 36 * (5120 + 4096);
+  EXPECT_NEAR(static_cast<double>(of_sequences.weight_bytes - of_heads.weight_bytes), attention / 2,
+              0.01 * attention);
+}
+
 TEST(CudaLimits, EachGpuThatSharesTheModelHasAPlan) {
   const Config config = *named_config("gpt-oss-120b");
   const BackendOptions options = room_for(8192);
