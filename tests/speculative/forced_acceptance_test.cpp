@@ -27,14 +27,18 @@ struct NamedCost {
   Cost cost;
 };
 // The 120b on an H200 (docs/speculation.md), a line between what was measured of one sequence.
-double ms_of_h200(int num_rows) {
-  constexpr std::array kRows{1, 2, 3, 4, 6, 8, 16, 33};
-  constexpr std::array kMs{1.861, 2.912, 3.309, 3.917, 4.817, 5.710, 9.380, 17.18};
-  size_t n = 0;
-  while (num_rows > kRows[n + 1]) ++n;
-  return kMs[n] + (kMs[n + 1] - kMs[n]) * (num_rows - kRows[n]) / (kRows[n + 1] - kRows[n]);
+Cost between(const std::array<double, 8>& ms) {
+  return [=](int num_rows) {
+    constexpr std::array kRows{1, 2, 3, 4, 6, 8, 16, 33};
+    size_t n = 0;
+    while (num_rows > kRows[n + 1]) ++n;
+    return ms[n] + (ms[n + 1] - ms[n]) * (num_rows - kRows[n]) / (kRows[n + 1] - kRows[n]);
+  };
 }
-const NamedCost kOfH200{"of an H200", ms_of_h200};
+const NamedCost kOfH200{"of an H200", between({1.861, 2.912, 3.309, 3.917, 4.817, 5.710, 9.380, 17.18})};
+// Measured later: a second row costs less, so a draft pays from a chance of 0.43 on. The 33 rows were not measured.
+const NamedCost kOfH200Now{"of an H200 now",
+                           between({1.822, 2.599, 3.157, 3.660, 4.535, 5.371, 8.356, 15.0})};
 const NamedCost kByRows{"by rows", [](int num_rows) { return 1.0 * num_rows; }};  // a CPU
 const NamedCost kByExperts{"by experts", [](int num_rows) {
                              return 1.3 + 13.6 * (1 - std::pow(1 - 4.0 / 128, num_rows)) + 0.006 * num_rows;
@@ -127,11 +131,24 @@ double of_the_best(const Cost& cost, int num_sequences, double chance, int num_t
 }
 
 TEST(ForcedAcceptance, AutoIsNowhereBelowTheBestOfNoneAndFixedNumbersOfDrafts) {
-  for (const auto& [name, cost] : {kOfH200, kByRows, kFree})
+  for (const auto& [name, cost] : {kOfH200, kOfH200Now, kByRows, kFree})
     for (int tenths = 0; tenths <= 10; ++tenths) {
       const double of_best = of_the_best(cost, 1, tenths / 10.0, 20000);
       EXPECT_GT(of_best, 0.98) << "cost " << name << ", chance " << tenths << "/10";
     }
+}
+
+// What is believed of drafts wobbles. That must not stop those that pay a little.
+TEST(ForcedAcceptance, ASmallGainIsKept) {
+  for (const double chance : {0.4, 0.42, 0.45, 0.5, 0.55, 0.6})
+    EXPECT_GT(of_the_best(kOfH200Now.cost, 1, chance, 40000), 0.983) << "chance " << chance;
+}
+
+// Nor may what keeps them keep the controller from seeing when drafts turn right or wrong.
+TEST(ForcedAcceptance, ShortGoodTimesAreUsed) {
+  const Text in_turns{[](int position) { return position / 50 % 2 == 0 ? 1.0 : 0.0; }};
+  const double none = play(kOfH200Now.cost, 1, in_turns, 0, 20000).speed();
+  EXPECT_GT(play(kOfH200Now.cost, 1, in_turns, {}, 20000).speed(), 1.12 * none);
 }
 
 TEST(ForcedAcceptance, NorIsItWithManySequences) {
@@ -147,7 +164,7 @@ TEST(ForcedAcceptance, NorIsItWithManySequences) {
 
 TEST(ForcedAcceptance, NeverLosesMoreThanAFiftiethToNoneWhateverTheDrafts) {
   const Text in_turns{[](int position) { return position / 200 % 2 == 0 ? 1.0 : 0.0; }};
-  for (const auto& [name, cost] : {kOfH200, kByRows, kFree}) {
+  for (const auto& [name, cost] : {kOfH200, kOfH200Now, kByRows, kFree}) {
     const double none = play(cost, 1, in_turns, 0, 20000).speed();
     EXPECT_GT(play(cost, 1, in_turns, {}, 20000).speed(), 0.98 * none) << "cost " << name;
   }
