@@ -125,10 +125,8 @@ constexpr Setting kTable[] = {
      "give each GPU, or each machine of --nodes, some of the experts as a whole, in place of a part of each",
      "", SwitchField{&S::expert_parallel}},
     {"data-parallel-attention", kGpus, "",
-     "give each GPU some of the sequences, with attention and the KV cache of these, in place of some heads "
-     "of "
-     "all",
-     "", SwitchField{&S::data_parallel_attention}},
+     "give each GPU some of the sequences, their attention and KV cache, in place of some heads of all", "",
+     SwitchField{&S::data_parallel_attention}},
 
     {"nodes", kNodes, "N",
      "share the model among N machines, each with a part of every layer, on their CPUs or a GPU of each",

@@ -127,9 +127,9 @@ int Scheduler::most_running() const {
 // known already.
 bool Scheduler::is_being_filled(std::span<const TokenId> tokens) const {
   tokens = tokens.first(tokens.size() - 1);  // the last token is always run
+  const int most = most_running();
   return std::any_of(running_.begin(), running_.end(), [&](const Running& other) {
-    if (num_missing(other) <= 1 || other.needs.whole_prompt || other.cache->num_running > most_running())
-      return false;
+    if (num_missing(other) <= 1 || other.needs.whole_prompt || other.cache->num_running > most) return false;
     const auto [end, _] =
         std::mismatch(tokens.begin(), tokens.end(), other.tokens.begin(), other.tokens.end());
     return (end - tokens.begin()) / kPageTokens > other.pages.length() / kPageTokens;
@@ -141,16 +141,16 @@ void Scheduler::admit() {
     Waiting& head = waiting_.front();
     const bool may_share = options_.prefix_cache && !head.needs.whole_prompt;
     if (may_share && is_being_filled(head.tokens)) return;
+    const auto order = [](const Prefix& prefix, const KvCache& in) {
+      return std::pair(-prefix.num_tokens(), in.num_running);
+    };
+    const int most = most_running();
     KvCache* chosen = nullptr;
     Prefix known;
     for (KvCache& cache : caches_) {
-      Prefix here =
-          may_share && cache.num_running <= most_running() ? cache.prefixes->find(head.tokens) : Prefix{};
+      Prefix here = may_share && cache.num_running <= most ? cache.prefixes->find(head.tokens) : Prefix{};
       if (!has_room(cache, head, here)) continue;
-      const auto rank = [](const Prefix& prefix, const KvCache& in) {
-        return std::pair(-prefix.num_tokens(), in.num_running);
-      };
-      if (chosen && rank(known, *chosen) <= rank(here, cache)) continue;
+      if (chosen && order(known, *chosen) <= order(here, cache)) continue;
       chosen = &cache;
       known = std::move(here);
     }

@@ -130,9 +130,8 @@ std::shared_ptr<NodeSetup> node_setup(const Settings& settings, const ResolvedSe
   const int count = *settings.nodes;
   if (settings.data_parallel_attention)
     throw InputError(
-        "--data-parallel-attention: nodes share the heads of every sequence: it goes with several GPUs of "
-        "one "
-        "machine (--tensor-parallel-size)");
+        "--data-parallel-attention: nodes share the heads of every sequence; several GPUs of one machine "
+        "(--tensor-parallel-size) take it");
   if (!setup.backend->rank_traits)
     throw InputError("--nodes {}: the backend {} runs on one machine: --backend cpu, or cuda", count,
                      setup.backend->name);
