@@ -77,10 +77,9 @@ void experts(const Model& model, size_t index, const NormInput& norm, const Plan
   const UpWeights up{layer.up, layer.up_bias, config.hidden, config.intermediate, config.swiglu_limit};
   Groups groups{plan.group_size(T), work.group_count,  work.group_expert,   work.group_pairs_count,
                 work.group_pairs,   work.pair_weights, work.group_image_row};
-  if (are_matched(T, K, groups.size)) groups.chosen = work.chosen, groups.num_chosen = T * K;
   const int image_rows = image_rows_of(plan, work, T), image_pairs = image_rows ? work.image_pairs : 0;
   RoutingMailbox routing;
-  if (plan.routes_with_experts(T))
+  if (are_matched(T, K, groups.size))
     routing = {work.routing_sums,
                work.routing_experts,
                work.pair_weights,
@@ -91,15 +90,23 @@ void experts(const Model& model, size_t index, const NormInput& norm, const Plan
     plan.route_and_experts_up(stream, {norm, layer.router, layer.router_bias, T, K, config.experts(), work.x,
                                        routing, up, work.gated});
   } else {
-    if (plan.has_norms(T) && !sums_leave_norms(model, plan, work, T))
+    const bool wants_norm = plan.has_norms(T) && !sums_leave_norms(model, plan, work, T),
+               norms_in_router = plan.norms_in_router(T);
+    if (wants_norm && !norms_in_router)
       plan.rms_norm(stream, {norm, T, work.x, work.normed, work.normed_blocks, image_rows});
-    plan.route(stream, {config.hidden, layer.router, layer.router_bias, T, K, config.experts(), work.normed,
-                        work.router_logits, work.chosen, work.rank, work.route_ticket, groups, image_rows,
-                        work.router_sums});
+    RouteArgs route{config.hidden,     layer.router, layer.router_bias,  T,           K,
+                    config.experts(),  work.normed,  work.router_logits, work.chosen, work.rank,
+                    work.route_ticket, groups,       image_rows};
+    if (wants_norm && norms_in_router) {
+      route.norm = norm;
+      if (norm.residual.x != work.x) route.x = work.x;  // where ranks have added it up, it is there
+    }
+    plan.route(stream, route);
     plan.experts_up(stream, {work.normed, groups, T, K, plan.max_groups(T), up, work.gated,
-                             work.normed_blocks, work.gated_blocks, work.gathered, image_rows, image_pairs});
+                             work.normed_blocks, work.gated_blocks, work.gathered, image_rows, image_pairs,
+                             work.router_logits, routing, config.num_experts, config.experts()});
   }
-  plan.experts_down(stream, {work.gated, groups, routing, config.experts(), config.num_experts, T,
+  plan.experts_down(stream, {work.gated, groups, routing, config.experts(), config.num_experts, T, K,
                              plan.max_groups(T), config.hidden, config.intermediate, layer.down,
                              layer.down_bias, work.experts_out, work.gated_blocks, image_pairs});
 }
@@ -197,7 +204,7 @@ void run_unembed(const Model& model, const Plan& plan, const Workspace& work, co
   const ResidualInput left = stream_in(model.config, work, /*with_experts=*/!model.is_shared);
   const NormInput norm{left, model.weights.final_norm, model.config.rms_eps};
   const int* rows = in.output_rows + first;
-  const int image_rows = image_rows_of(plan, work, count);
+  const int image_rows = plan.unembeds_image(count) ? work.image_rows : 0;
   if (plan.unembeds_normed(count))  // of these rows alone
     plan.rms_norm(stream, {norm, count, nullptr, work.normed, {}, image_rows, rows});
   plan.unembed(stream,

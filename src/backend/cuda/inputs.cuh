@@ -86,49 +86,63 @@ class NormWeights {
   }
 
   // to[column] = bf16(norm of the row token_at(column)) for columns [0, count); synchronizes the CTA at the end.
-  // `visit(column, i, x, normed)` gets every four elements of x and of the result. All threads of the CTA take part.
-  template <typename TokenAt, typename Visit>
+  // `visit(column, i, x, normed)` gets every four elements of x and of the result. All threads of the CTA take part. So many rows are loaded,
+  // and added up, at once; each takes 8 registers of a thread of 512, and as many for each of its terms that is on its way.
+  template <int at_once = 1, typename TokenAt, typename Visit>
   __device__ void load(const NormInput& args, int count, const TokenAt& token_at, __nv_bfloat16* to,
                        int stride, const Visit& visit) const {
-    __shared__ float sums[2][kOrderWarps];
+    __shared__ float sums[2][at_once][kOrderWarps];
     const Residual residual(args.residual);
     const int num_fours = residual.hidden / 4;
-    for (int column = 0; column < count; ++column) {
-      const int token = token_at(column);
-      float4 x[kFours];
+    for (int first = 0; first < count; first += at_once) {
+      const auto for_each_row = [&](const auto& f) {
 #pragma unroll
-      for (int n = 0; n < kFours; ++n) {
-        const int i = n * kThreads + static_cast<int>(threadIdx.x);
-        x[n] = i < num_fours ? residual.four(token, i) : make_float4(0, 0, 0, 0);
-      }
-      float* warp_sums = sums[column % 2];  // two buffers: other warps may still read the previous column's
+        for (int row = 0; row < at_once; ++row)
+          if (at_once == 1 || first + row < count) f(row, first + row);
+      };
+      float4 x[at_once][kFours];
+      for_each_row([&](int row, int column) {
+        const int token = token_at(column);
 #pragma unroll
-      for (int share = 0; share < kShares; ++share) {
-        float squares = 0;
-#pragma unroll
-        for (int n = share; n < kFours; n += kShares)
-          squares += x[n].x * x[n].x + x[n].y * x[n].y + x[n].z * x[n].z + x[n].w * x[n].w;
-        squares = reduce_warp(squares, cooperative_groups::plus<float>());
-        if (threadIdx.x % 32 == 0) warp_sums[share * warps + threadIdx.x / 32] = squares;
-      }
-      __syncthreads();
-      float sum = 0;
-#pragma unroll
-      for (int warp = 0; warp < kOrderWarps; ++warp) sum += warp_sums[warp];
-      const float factor = rsqrtf(sum / static_cast<float>(residual.hidden) + args.eps);
-#pragma unroll
-      for (int n = 0; n < kFours; ++n) {
-        const int i = n * kThreads + static_cast<int>(threadIdx.x);
-        if (i < num_fours) {
-          const float4 g = fours_[n];
-          const uint2 normed = four_bf16(
-              {x[n].x * factor * g.x, x[n].y * factor * g.y, x[n].z * factor * g.z, x[n].w * factor * g.w});
-          visit(column, i, x[n], normed);
-          reinterpret_cast<uint2*>(to + column * stride)[i] = normed;
-        } else if (4 * i < padded_cols(residual.hidden)) {
-          reinterpret_cast<uint2*>(to + column * stride)[i] = make_uint2(0, 0);
+        for (int n = 0; n < kFours; ++n) {
+          const int i = n * kThreads + static_cast<int>(threadIdx.x);
+          x[row][n] = i < num_fours ? residual.four(token, i) : make_float4(0, 0, 0, 0);
         }
-      }
+      });
+      auto& of_rows = sums[first / at_once % 2];  // two buffers: other warps may still read the last rows'
+      for_each_row([&](int row, int) {
+#pragma unroll
+        for (int share = 0; share < kShares; ++share) {
+          float squares = 0;
+#pragma unroll
+          for (int n = share; n < kFours; n += kShares)
+            squares += x[row][n].x * x[row][n].x + x[row][n].y * x[row][n].y + x[row][n].z * x[row][n].z +
+                       x[row][n].w * x[row][n].w;
+          squares = reduce_warp(squares, cooperative_groups::plus<float>());
+          if (threadIdx.x % 32 == 0) of_rows[row][share * warps + threadIdx.x / 32] = squares;
+        }
+      });
+      __syncthreads();
+      for_each_row([&](int row, int column) {
+        float sum = 0;
+#pragma unroll
+        for (int warp = 0; warp < kOrderWarps; ++warp) sum += of_rows[row][warp];
+        const float factor = rsqrtf(sum / static_cast<float>(residual.hidden) + args.eps);
+#pragma unroll
+        for (int n = 0; n < kFours; ++n) {
+          const int i = n * kThreads + static_cast<int>(threadIdx.x);
+          const float4 v = x[row][n];
+          if (i < num_fours) {
+            const float4 g = fours_[n];
+            const uint2 normed =
+                four_bf16({v.x * factor * g.x, v.y * factor * g.y, v.z * factor * g.z, v.w * factor * g.w});
+            visit(column, i, v, normed);
+            reinterpret_cast<uint2*>(to + column * stride)[i] = normed;
+          } else if (4 * i < padded_cols(residual.hidden)) {
+            reinterpret_cast<uint2*>(to + column * stride)[i] = make_uint2(0, 0);
+          }
+        }
+      });
     }
     __syncthreads();
   }

@@ -121,7 +121,7 @@ constexpr KernelRow kRows[]{
     {kProject,     kMxfp4, kBf16,    kNarrowTokens + 1, kAnyRows,          {Family::kSm90}, kWgmmaPass, &project_wgmma,        &wgmma,                         &why_not_wgmma,      "project_wgmma: strips of 16 rows for 128 tokens",         kWgmma,  &verify::check_project},
     {kRoute,       kBf16,  kBf16,    1,                 1,                 kEverywhere,     kFewPass,   &route_and_experts_up, &one_hidden,                    &why_not_one_launch, "route_and_experts_up: norm, top K, SwiGLU in one launch", kStrips, &verify::check_route_and_experts_up},
     {kRoute,       kBf16,  kBf16,    2,                 kOwnNorms,         kEverywhere,     kFewPass,   &route_and_experts_up, &two_hidden,                    &why_not_one_launch, "route_and_experts_up: norm, top K, SwiGLU in one launch", kBatch,  &verify::check_route_and_experts_up},
-    {kRoute,       kBf16,  kBf16,    kOwnNorms + 1,     kMaxColumns,       kEverywhere,     kNormPass,  &route_batch,          kLittle,                        kAnyModel,           "route_batch: top K, groups of 8",                         kBatch,  &verify::check_route},
+    {kRoute,       kBf16,  kBf16,    kOwnNorms + 1,     kMaxColumns,       kEverywhere,     kRouterPass, &route_batch,          kLittle,                       kAnyModel,           "route_batch: norm, logits",                               kBatch,  &verify::check_route},
     {kRoute,       kBf16,  kBf16,    kMaxColumns + 1,   kFewTokens,        kEverywhere,     kNormPass,  &route_batch,          kLittle,                        &why_not_mma,        "route_batch: top K, groups of 8",                         kBatch,  &verify::check_route},
     {kRoute,       kBf16,  kBf16,    kFewTokens + 1,    kAnyRows,          kEverywhere,     kManyPass,  &route_many,           &many,                          &why_not_mma,        "route_many: top K, groups of 64",                         kMany,   &verify::check_route},
     {kRoute,       kBf16,  kBf16,    kMaxColumns + 1,   kManyTokens - 1,   {Family::kSm90}, kBatchPass, &route_batch,          kLittle,                        &why_not_wgmma,      "route_batch: top K, groups of 16",                        kBatch,  &verify::check_route},
@@ -129,7 +129,7 @@ constexpr KernelRow kRows[]{
     {kRoute,       kBf16,  kBf16,    kWideTokens,       kAnyRows,          {Family::kSm90}, kWidePass,  &route_wgmma,          &wgmma,                         &why_not_wgmma,      "route_wgmma: top K, groups of 96" ,                       kWgmma,  &verify::check_route},
     {kExpertsUp,   kMxfp4, kBf16,    1,                 1,                 kEverywhere,     kFewPass,   &route_and_experts_up, &one_hidden,                    &why_not_one_launch, "route_and_experts_up: norm, top K, SwiGLU in one launch", kStrips, &verify::check_route_and_experts_up},
     {kExpertsUp,   kMxfp4, kBf16,    2,                 kOwnNorms,         kEverywhere,     kFewPass,   &route_and_experts_up, &two_hidden,                    &why_not_one_launch, "route_and_experts_up: norm, top K, SwiGLU in one launch", kBatch,  &verify::check_route_and_experts_up},
-    {kExpertsUp,   kMxfp4, kBf16,    kOwnNorms + 1,     kMaxColumns,       kEverywhere,     kFewPass,   &experts_up,           &group_hidden,                  kAnyModel,           "experts_up: strips of 8 gates and their ups, SwiGLU",     kStrips, &verify::check_experts_up},
+    {kExpertsUp,   kMxfp4, kBf16,    kOwnNorms + 1,     kMaxColumns,       kEverywhere,     kFewPass,   &experts_up,           &group_hidden,                  kAnyModel,           "experts_up: top K, strips of 8 gates, their ups, SwiGLU", kBatch,  &verify::check_experts_up},
     {kExpertsUp,   kMxfp4, kBf16,    kMaxColumns + 1,   kFewTokens,        kEverywhere,     kFewPass,   &experts_up,           &group_hidden,                  &why_not_mma,        "experts_up: strips of 8 gates and their ups, SwiGLU",     kStrips, &verify::check_experts_up},
     {kExpertsUp,   kMxfp4, kBf16,    kFewTokens + 1,    kAnyRows,          kEverywhere,     kManyPass,  &experts_up_many,      &many,                          &why_not_mma,        "experts_up_many: the same for 64 pairs",                  kMany,   &verify::check_experts_up},
     {kExpertsUp,   kMxfp4, kBf16,    kMaxColumns + 1,   kManyTokens - 1,   {Family::kSm90}, kBatchPass, &experts_up_wgmma,     &wgmma,                         &why_not_wgmma,      "experts_up_wgmma: the same for 16 pairs",                 kWgmma,  &verify::check_experts_up},
@@ -148,10 +148,11 @@ constexpr KernelRow kRows[]{
     {kExpertsDown, kMxfp4, kMxfp8,   kFewTokens + 1,    kAnyRows,          kEverywhere,     kManyPass,  &experts_down_blocks,  &blocks<BlockFormat::kMxfp8>,   kAnyModel,           "experts_down_blocks: block-scaled, 64 pairs",             kBlocks, &verify::check_experts_down},
     {kExpertsDown, kMxfp4, kMxfp4,   kFewTokens + 1,    kAnyRows,          kEverywhere,     kManyPass,  &experts_down_blocks,  &blocks<BlockFormat::kMxfp4>,   kAnyModel,           "experts_down_blocks: block-scaled, 64 pairs",             kBlocks, &verify::check_experts_down},
     {kUnembed,     kBf16,  kBf16,    1,                 kMaxColumns,       kNotHopper,      kFewPass,   &unembed,              &dense_hidden,                  kAnyModel,           "unembed: norm, strips of 16 rows",                        kStrips, &verify::check_unembed},
-    {kUnembed,     kBf16,  kBf16,    1,                 kMaxColumns,       {Family::kSm90}, kDealtPass, &unembed_dealt,        &dense_hidden,                  kAnyModel,           "unembed_dealt: norm, strips of 16 rows dealt out",        kDealt, &verify::check_unembed},
+    {kUnembed,     kBf16,  kBf16,    1,                 kOwnNorms,         {Family::kSm90}, kDealtPass, &unembed_dealt,        &dense_hidden,                  kAnyModel,           "unembed_dealt: norm, strips of 16 rows dealt out",        kDealt, &verify::check_unembed},
+    {kUnembed,     kBf16,  kBf16,    kOwnNorms + 1,     kMaxColumns,       {Family::kSm90}, kDealtPass, &unembed_dealt,        &dense_hidden,                  &why_not_mma,        "unembed_dealt: norm, strips of 16 rows dealt out",        kDealt, &verify::check_unembed},
     {kUnembed,     kBf16,  kBf16,    kMaxColumns + 1,   kFewTokens,        kEverywhere,     kFewPass,   &unembed,              &dense_hidden,                  &why_not_mma,        "unembed: norm, strips of 16 rows",                        kStrips, &verify::check_unembed},
     {kUnembed,     kBf16,  kBf16,    kFewTokens + 1,    kAnyRows,          kEverywhere,     kManyPass,  &unembed_many,         &many,                          &why_not_mma,        "unembed_many: strips of 16 rows for 64 tokens",           kMany,   &verify::check_unembed},
-    {kUnembed,     kBf16,  kBf16,    kMaxColumns + 1,   kAnyRows,          {Family::kSm90}, kWgmmaPass, &unembed_wgmma,        &wgmma,                         &why_not_wgmma,      "unembed_wgmma: strips of 16 rows for 64 tokens",          kWgmma,  &verify::check_unembed},
+    {kUnembed,     kBf16,  kBf16,    kOwnNorms + 1,     kAnyRows,          {Family::kSm90}, kWgmmaPass, &unembed_wgmma,        &wgmma,                         &why_not_wgmma,      "unembed_wgmma: strips of 16 rows for 64 tokens",          kDealt,  &verify::check_unembed},
     {kUnembed,     kE4m3,  kBf16,    1,                 kMaxColumns,       kNotHopper,      kFewPass,   &unembed,              &dense_hidden,                  kAnyModel,           "unembed: norm, strips of 16 rows",                        kStrips, &verify::check_unembed},
     {kUnembed,     kE4m3,  kBf16,    1,                 kMaxColumns,       {Family::kSm90}, kDealtPass, &unembed_dealt,        &dense_hidden,                  kAnyModel,           "unembed_dealt: norm, strips of 16 rows dealt out",        kDealt, &verify::check_unembed},
     {kUnembed,     kE4m3,  kBf16,    kMaxColumns + 1,   kFewTokens,        kEverywhere,     kFewPass,   &unembed,              &dense_hidden,                  &why_not_mma,        "unembed: norm, strips of 16 rows",                        kStrips, &verify::check_unembed},
@@ -181,15 +182,14 @@ std::string name(const KernelRow& row) {
   return row.from_rows > 1 ? fmt::format("{}/{}-", name, row.from_rows) : name;
 }
 
-// One launch for routing and experts is made for one token or two, and the sums of segments have room for so many (workspace.cpp).
+// One launch for routing and experts is made for one token or two, and there is room for so many tokens' sums of segments (workspace.cpp).
 int most_rows(const KernelRow& row) {
   if (std::holds_alternative<Launch<RouteAndExpertsUpArgs>>(row.launcher)) return kOwnNorms;
   const auto launches = [&](auto launcher) {
     const auto* const held = std::get_if<decltype(launcher)>(&row.launcher);
     return held && *held == launcher;
   };
-  if (launches(&qkv_split) || launches(&project_split)) return kSplitTokens;
-  return launches(&route_batch) ? kNarrowTokens : kAnyRows;
+  return launches(&qkv_split) || launches(&project_split) ? kSplitTokens : kAnyRows;
 }
 
 Format format_of(BlockFormat format) {

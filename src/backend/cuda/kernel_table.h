@@ -41,9 +41,11 @@ struct Pass {
   bool leaves_parts{true};  // sums that another reads are in two parts (kernels.h)
   bool takes_image{false};  // multiplies activations that lie in an image (layout/image.h)
   bool deals_out{false};    // a CTA that has done its strips takes others (decode/dealt.cuh)
+  bool makes_norm{false};   // computes the norm that it takes where nobody has
 };
 inline constexpr Pass kNoPass{}, kFewPass{kMaxColumns}, kNormPass{kMaxColumns, true},
-    kDealtPass{kMaxColumns, false, true, false, true}, kManyPass{kManyColumns, true, false},
+    kDealtPass{kMaxColumns, false, true, false, true},
+    kRouterPass{kMaxColumns, true, true, false, false, true}, kManyPass{kManyColumns, true, false},
     kBatchPass{kBatchColumns, true, false, true}, kWgmmaPass{kManyColumns, true, false, true},
     kWidePass{kMostColumns, true, false, true};
 

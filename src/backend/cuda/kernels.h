@@ -175,10 +175,6 @@ struct Groups {
   int* pairs;               // [groups, size]
   float* weight;            // [T, K], indexed by pair
   int* image_row{nullptr};  // [groups]: where each begins in images of pairs, a multiple of 8
-  // [num_chosen]: the experts of all pairs, from which readers find the groups themselves (are_matched); all of the above but `size` and
-  // `weight` then holds nothing. null: it holds the groups.
-  const int* chosen{nullptr};
-  int num_chosen{0};
 };
 
 // The K largest of W normed + b, and the softmax over them.
@@ -187,17 +183,23 @@ struct RouteArgs {
   Strips weights;  // [E, H]
   const float* bias;
   int num_tokens, experts_per_token;
-  IndexRange own;               // the experts whose weights are here
-  const __nv_bfloat16* normed;  // [T, H]
-  float* logits;                // [T, E]
-  int* chosen;                  // [T, K], scratch: experts as the weights count them; below 0: another rank's
-  int* rank;                    // [T, K], scratch
-  unsigned* ticket;             // zero before and after every launch
+  IndexRange own;         // the experts whose weights are here
+  __nv_bfloat16* normed;  // [T, H]
+  float* logits;          // [T, E]
+  int* chosen;            // [T, K], scratch: experts as the weights count them; below 0: another rank's
+  int* rank;              // [T, K], scratch
+  unsigned* ticket;       // zero before and after every launch
   Groups groups;
-  int image_rows{0};     // of `normed`
-  float* sums{nullptr};  // [segments, T, rows in whole strips], scratch of route_batch()
+  int image_rows{0};  // of `normed`
+  // Where its weights are there, route_batch() computes the norm of up to kMaxColumns tokens, which do not lie in an image: it leaves that
+  // in `normed`, and where `x` is there, the sum of the two parts of project() in it.
+  NormInput norm{};
+  float* x{nullptr};  // [T, H]
 };
+// Of up to kMatchedPairs pairs (are_matched) it leaves the logits, by which experts_up() ranks.
 void route_batch(const LaunchContext& gpu, const RouteArgs& args);
+// The choice alone, and groups, by the logits.
+void rank_experts(const LaunchContext& gpu, const RouteArgs& args);
 
 struct UpWeights {  // [E, 2 I, H]: a strip is 8 gate rows and their up rows
   Strips weights;
@@ -205,6 +207,18 @@ struct UpWeights {  // [E, 2 I, H]: a strip is 8 gate rows and their up rows
   int hidden, intermediate;
   float limit;
 };
+// Mailboxes in which CTAs pass on the routing of a few tokens (are_matched): those of route_and_experts_up to each other, and they, or those of
+// experts_up(), to those of experts_down after them. A word
+// has 32 bits of payload below a tag, the number of step and layer; a reader polls it until it carries the current tag, so nothing
+// has to be reset. That takes half as long as ending one kernel and starting the next.
+struct RoutingMailbox {
+  uint64_t* sums{nullptr};     // [T, segments of the router's strips, 16], of up to kOwnNorms tokens
+  uint64_t* experts{nullptr};  // [T, K], of all ranks
+  float* weights{nullptr};     // [T, K]
+  const uint32_t* step{nullptr};
+  uint32_t num_layers{0}, layer{0};  // tag: *step num_layers + layer
+};
+
 // gated = swiglu(W[e] normed + b[e]).
 struct ExpertsUpArgs {
   const __nv_bfloat16* normed;  // [T, H]
@@ -218,19 +232,14 @@ struct ExpertsUpArgs {
   // experts_up_wgmma() takes `normed` as an image, gathers the pairs of groups in another, scratch, and leaves `gated` as one.
   __nv_bfloat16* gathered{nullptr};  // [pairs of groups, H]
   int image_rows{0}, image_pairs{0};
+  // Where the mailbox is there, nobody has chosen yet (are_matched): each CTA of experts_up() ranks the experts of all tokens by these logits,
+  // groups the pairs for itself, and the first passes the routing on. `groups` then holds its size alone.
+  const float* logits{nullptr};  // [T, E]
+  RoutingMailbox routing{};
+  int num_experts{0};  // E, those of all ranks
+  IndexRange own{};    // the experts whose weights are here
 };
 void experts_up(const LaunchContext& gpu, const ExpertsUpArgs& args);
-
-// Mailboxes in which the CTAs of route_and_experts_up, and those of experts_down after it, pass on the routing of a token or two. A word
-// has 32 bits of payload below a tag, the number of step and layer; a reader polls it until it carries the current tag, so nothing
-// has to be reset. That takes half as long as ending one kernel and starting the next.
-struct RoutingMailbox {
-  uint64_t* sums{nullptr};     // [T, segments of the router's strips, 16]
-  uint64_t* experts{nullptr};  // [T, K], of all ranks
-  float* weights{nullptr};     // [T, K]
-  const uint32_t* step{nullptr};
-  uint32_t num_layers{0}, layer{0};  // tag: *step num_layers + layer
-};
 
 // The norm, the router and experts_up() of up to kOwnNorms tokens in one launch. Its CTAs wait for each other, so all must be resident at once: at
 // most one per multiprocessor.
@@ -253,12 +262,11 @@ bool has_route_and_experts_up(const Target& target, const Strips& router, const 
 // out = weight (W[e] gated + b[e]), of pairs whose expert is here.      W [E, H, I]
 struct ExpertsDownArgs {
   const __nv_bfloat16* gated;
-  Groups groups;  // read for several tokens; of two in mailboxes only num_chosen
-  RoutingMailbox
-      routing;      // read where it is there: behind route_and_experts_up(), and always for a single token
-  IndexRange own;   // the experts whose weights are here, read with `routing`
-  int num_experts;  // E, those of all ranks
-  int num_tokens, max_groups;
+  Groups groups;           // read where there is no mailbox
+  RoutingMailbox routing;  // there for few tokens (are_matched), and always for a single one
+  IndexRange own;          // the experts whose weights are here, read with `routing`
+  int num_experts;         // E, those of all ranks
+  int num_tokens, experts_per_token, max_groups;
   int hidden, intermediate;
   Strips weights;
   const float* bias;         // [E, H]

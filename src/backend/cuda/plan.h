@@ -24,8 +24,14 @@ class Plan {
 
   // Says whether a step of T tokens computes norms once, with rms_norm; else each kernel that needs one computes it.
   bool has_norms(int num_tokens) const { return find(Operation::kRmsNorm, num_tokens) != nullptr; }
+  // Says whether the router's launch then computes the norm in front of it.
+  bool norms_in_router(int num_tokens) const {
+    return num_tokens <= kMaxColumns && row(Operation::kRoute, num_tokens).pass.makes_norm;
+  }
   // Says whether unembed takes the norms of its rows, of which there are so many.
   bool unembeds_normed(int num_rows) const { return row(Operation::kUnembed, num_rows).pass.takes_norm; }
+  // Says whether these lie in an image.
+  bool unembeds_image(int num_rows) const { return row(Operation::kUnembed, num_rows).pass.takes_image; }
   // Says whether the sums that qkv, and project, leave are in two parts.
   bool leaves_parts(int num_tokens) const { return row(Operation::kQkv, num_tokens).pass.leaves_parts; }
   // Says whether one launch, route_and_experts_up(), computes the norm, routes and does the first half of the experts.

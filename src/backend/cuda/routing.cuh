@@ -11,13 +11,12 @@
 
 namespace nibble::cuda {
 
-// One warp chooses a token's experts, which it leaves in `chosen`, and computes their weights. logit_of(expert) is called by the lane that
-// ranks the expert (Ranking).
-template <typename LogitOf>
-__device__ void rank_token(const RouteArgs& args, int token, const LogitOf& logit_of, int* chosen) {
+// One warp chooses a token's experts by its logits, leaves them in `chosen`, and computes their weights.
+__device__ inline void rank_token(const RouteArgs& args, int token, int* chosen) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
   const int first_pair = token * args.experts_per_token;
-  Ranking ranking(args.weights.rows, logit_of);
+  const float* logits = args.logits + size_t{1} * token * args.weights.rows;
+  Ranking ranking(args.weights.rows, [&](int expert) { return __ldcg(logits + expert); });
   float logit = -INFINITY;
   bool is_here = false;  // the expert of the slot that is the lane's
   for (int k = 0; k < args.experts_per_token; ++k) {
@@ -28,14 +27,6 @@ __device__ void rank_token(const RouteArgs& args, int token, const LogitOf& logi
   }
   const float weight = weight_of_place(logit);
   if (lane < args.experts_per_token) args.groups.weight[first_pair + lane] = is_here ? weight : 0;
-}
-
-// The same by the logits that are in memory, and into memory.
-__device__ inline void rank_token(const RouteArgs& args, int token) {
-  const float* logits = args.logits + size_t{1} * token * args.weights.rows;
-  rank_token(
-      args, token, [&](int expert) { return __ldcg(logits + expert); },
-      args.chosen + token * args.experts_per_token);
 }
 
 // Returns [E] in the CTA's dynamic shared memory, where group_pairs() counts: zeros, when the CTA has synchronized.
@@ -96,12 +87,6 @@ __device__ void group_pairs(const RouteArgs& args, int* counts, const ExpertOf& 
   if (own_expert >= 0) put(own, own_expert, own_rank);
   for (int pair = own + threads; pair < num_pairs; pair += threads)
     if (const int expert = expert_of(pair); expert >= 0) put(pair, expert, args.rank[pair]);
-}
-
-// The same of experts that are in memory.
-template <int threads>
-__device__ void group_pairs(const RouteArgs& args, int* counts) {
-  group_pairs<threads>(args, counts, [&](int pair) { return __ldcg(args.chosen + pair); });
 }
 
 }  // namespace nibble::cuda

@@ -17,10 +17,6 @@ static_assert(kPagePositions == kPageTokens);
 static_assert(kMostDeals >= kOutputRows);
 constexpr size_t kAlignment{256};
 
-// Sums that segments of the router's strips have: words of RoutingMailbox::sums, floats of RouteArgs::sums.
-size_t num_router_sums(const Config& config, int num_tokens) {
-  return num_segment_sums(router_strips(config), num_tokens);
-}
 // The larger of the numbers of sums that qkv_split() and project_split() leave. All layouts have the same segments.
 size_t num_split_sums(const Config& config, int num_tokens) {
   const int T = std::min(num_tokens, kSplitTokens), queries = config.num_heads * config.head_dim,
@@ -56,7 +52,6 @@ size_t place(const Config& config, const BackendOptions& options, const CudaOpti
   take(w.project_parts, 2 * T * H);
   take_rows_or_image(w.normed, T, w.image_rows, config.hidden);
   take(w.router_logits, T * static_cast<size_t>(config.num_experts));
-  take(w.router_sums, num_router_sums(config, std::min(options.max_batch_tokens, kNarrowTokens)));
   take(w.pair_weights, T * K);
   take(w.chosen, T * K);
   take(w.rank, T * K);
@@ -88,8 +83,8 @@ size_t place(const Config& config, const BackendOptions& options, const CudaOpti
   take(w.sample_tickets, kOutputRows);
   take(w.unembed_deals, 1 + kMostDeals);
   take(w.attend_tickets, T * Nkv);
-  take(w.routing_sums, num_router_sums(config, kOwnNorms));
-  take(w.routing_experts, kOwnNorms * K);
+  take(w.routing_sums, num_segment_sums(router_strips(config), kOwnNorms));
+  take(w.routing_experts, kMatchedPairs);
   take(w.step, 1);
   take(w.rope_frequencies, D / 2);
   take(w.input, max_input_bytes(options));

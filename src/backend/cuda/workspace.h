@@ -27,8 +27,7 @@ constexpr int rows_of_attend(int num_kv_heads, int max_chunks) {
 // Activations of a step of up to T rows, and scratch that kernels hand to each other.
 struct Workspace {
   float *x{nullptr}, *qkv_parts{nullptr}, *project_parts{nullptr}, *router_logits{nullptr},
-      *router_sums{nullptr}, *pair_weights{nullptr}, *experts_out{nullptr}, *logits{nullptr},
-      *attend_partials{nullptr};
+      *pair_weights{nullptr}, *experts_out{nullptr}, *logits{nullptr}, *attend_partials{nullptr};
   // Room for activations row by row, and for the same as images of so many rows (layout/image.h).
   __nv_bfloat16 *attended{nullptr}, *normed{nullptr}, *gated{nullptr};
   int image_rows{0}, image_pairs{0};
@@ -41,10 +40,8 @@ struct Workspace {
       *group_pairs_count{nullptr}, *group_pairs{nullptr}, *group_image_row{nullptr};
   SampleResult* results{nullptr};
   uint64_t* best{nullptr};
-  uint64_t *routing_sums{nullptr},
-      *routing_experts{
-          nullptr};  // mailboxes of up to kOwnNorms tokens (RoutingMailbox), zero before the first step
-  uint32_t* step{nullptr};  // zero before the first step
+  uint64_t *routing_sums{nullptr}, *routing_experts{nullptr};  // RoutingMailbox, zero before the first step
+  uint32_t* step{nullptr};                                     // zero before the first step
   // Zero before the first step: embed [1], route [1], sample [kOutputRows], attend [rows, Nkv], unembed [1 + kMostDeals].
   unsigned *embed_ticket{nullptr}, *route_ticket{nullptr}, *sample_tickets{nullptr}, *attend_tickets{nullptr},
       *unembed_deals{nullptr};

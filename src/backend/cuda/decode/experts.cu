@@ -35,15 +35,11 @@ struct Group {
 };
 
 // Holds what a CTA has to know about the groups to find its own. All of it is asked for at once, because each of these loads takes as long
-// as a strip's weights. Few pairs are grouped here: the first lane of those whose pairs share an expert has their group.
+// as a strip's weights. Few pairs (are_matched) are grouped here: the first lane of those whose pairs share an expert has their group.
 class GroupTable {
  public:
   __device__ GroupTable(const Groups& groups, int max_groups) : groups_(groups) {
     const int lane = static_cast<int>(threadIdx.x) % 32;
-    if (groups.chosen) {
-      match(lane < groups.num_chosen ? __ldcg(groups.chosen + lane) : -1 - lane);
-      return;
-    }
     index_ = lane;
     if (lane < max_groups) {
       expert_ = __ldcg(groups.expert + lane);
@@ -51,7 +47,7 @@ class GroupTable {
     }
     count_ = __ldcg(groups.count);
   }
-  // Groups few pairs that are known already: `expert_of(pair)` is called by the pair's lane.
+  // Groups few pairs: `expert_of(pair)` is called by the pair's lane.
   template <typename ExpertOf>
   __device__ GroupTable(const Groups& groups, int num_pairs, const ExpertOf& expert_of) : groups_(groups) {
     const int lane = static_cast<int>(threadIdx.x) % 32;
@@ -248,15 +244,64 @@ __device__ auto down_epilogue(const ExpertsDownArgs& args, const Piece& piece, c
                                                                         prepare, take);
 }
 
+__device__ void publish(uint64_t* to, uint32_t tag, uint32_t bits) {
+  store_relaxed(to, uint64_t{tag} << 32 | bits);
+}
+__device__ uint32_t wait_for(const uint64_t* from, uint32_t tag) {
+  uint64_t word = load_relaxed(from);
+  while (word >> 32 != tag) word = load_relaxed(from);
+  return static_cast<uint32_t>(word);
+}
+__device__ uint32_t tag_of(const RoutingMailbox& routing) {
+  return load_now(routing.step) * routing.num_layers + routing.layer;
+}
+
+// A warp chooses the experts of a token, by logit_of(expert), and leaves them in `chosen`. Where `passes_on`, it also leaves the routing to
+// experts_down.
+template <typename LogitOf>
+__device__ void rank_for_cta(int num_experts, int experts_per_token, const IndexRange& own, int token,
+                             const LogitOf& logit_of, const RoutingMailbox& routing, uint32_t tag,
+                             bool passes_on, int* chosen) {
+  const int lane = static_cast<int>(threadIdx.x) % 32, first = token * experts_per_token;
+  Ranking ranking(num_experts, logit_of);
+  float logit = -INFINITY;
+  int expert = 0;  // of the slot that is the lane's
+  for (int k = 0; k < experts_per_token; ++k) {
+    const Ranking::Place place = ranking.next();
+    if (lane == k) logit = place.logit, expert = place.expert;
+  }
+  const float weight = weight_of_place(logit);
+  if (lane >= experts_per_token) return;
+  chosen[first + lane] = expert;
+  if (!passes_on) return;
+  routing.weights[first + lane] = own.has(expert) ? weight : 0;
+  publish(routing.experts + first + lane, tag, static_cast<uint32_t>(expert));
+}
+
 template <int warps>
 __global__ void __launch_bounds__(32 * warps, 1)
     experts_up_kernel(const __grid_constant__ ExpertsUpArgs args, int pass_columns, Timestamps timestamps) {
   const EndTimestamp end_timestamp(timestamps);
   const Strips& weights = args.up.weights;
-  const int cols = args.up.hidden;
+  const int cols = args.up.hidden, num_pairs = args.num_tokens * args.experts_per_token;
+  const auto warp = static_cast<int>(threadIdx.x / 32);
+  const bool ranks = args.routing.experts;
+  __shared__ int chosen[kMatchedPairs];
   wait_for_predecessor(timestamps);
   let_successor_start();
-  const GroupTable table(args.groups, args.max_groups);
+  if (ranks) {
+    if (warp < args.num_tokens) {
+      const float* logits = args.logits + size_t{1} * warp * args.num_experts;
+      rank_for_cta(
+          args.num_experts, args.experts_per_token, args.own, warp,
+          [&](int expert) { return __ldcg(logits + expert); }, args.routing, tag_of(args.routing),
+          blockIdx.x == 0, chosen);
+    }
+    __syncthreads();
+  }
+  const GroupTable table =
+      ranks ? GroupTable(args.groups, num_pairs, [&](int pair) { return number_of(args.own, chosen[pair]); })
+            : GroupTable(args.groups, args.max_groups);
   const Share share = share_of_groups(weights, table.count());
   const CtaMemory shared = cta_memory<Layout::kMxfp4, warps, kExpertSlots>(cols, pass_columns);
   ExpertStream<warps, GroupMatrices> stream(weights, {weights, table}, share.first, share.last, shared.ring);
@@ -285,14 +330,6 @@ __global__ void __launch_bounds__(32 * warps, 1)
   }
 }
 
-__device__ void publish(uint64_t* to, uint32_t tag, uint32_t bits) {
-  store_relaxed(to, uint64_t{tag} << 32 | bits);
-}
-__device__ uint32_t wait_for(const uint64_t* from, uint32_t tag) {
-  uint64_t word = load_relaxed(from);
-  while (word >> 32 != tag) word = load_relaxed(from);
-  return static_cast<uint32_t>(word);
-}
 // Called by the whole CTA. Each thread polls several words at once, so that their latencies overlap.
 template <int threads>
 __device__ void wait_for_all(const uint64_t* from, int count, uint32_t tag, float* to) {
@@ -314,10 +351,6 @@ __device__ void wait_for_all(const uint64_t* from, int count, uint32_t tag, floa
         to[first + n * threads] = __uint_as_float(static_cast<uint32_t>(word[n]));
   }
 }
-__device__ uint32_t tag_of(const RoutingMailbox& routing) {
-  return load_now(routing.step) * routing.num_layers + routing.layer;
-}
-
 // Leaves the router's logits of one token or two in shared memory, kMaxExperts apart, and synchronizes the CTA. One warp of the launch adds
 // up each segment of the router and publishes the sums; every CTA polls for all sums and adds up the segments. No kernel has to end for that.
 // `sums`: room for the sums of all segments. The ring has it: no weights are asked for before the experts are known.
@@ -435,7 +468,7 @@ __global__ void __launch_bounds__(32 * warps, 1)
   constexpr int kTokens{2};
   const Strips& weights = args.up.weights;
   const int cols = args.up.hidden, stride = activation_stride(cols), K = args.experts_per_token;
-  const auto cta = static_cast<int>(blockIdx.x), thread = static_cast<int>(threadIdx.x), lane = thread % 32;
+  const auto cta = static_cast<int>(blockIdx.x), thread = static_cast<int>(threadIdx.x);
   const int unit = cta + static_cast<int>(threadIdx.x / 32 * gridDim.x);
   const RouterSegment segment(args.router, unit);
   const uint32_t tag = tag_of(args.routing);
@@ -445,8 +478,10 @@ __global__ void __launch_bounds__(32 * warps, 1)
   const CtaMemory shared = cta_memory<Layout::kMxfp4, warps, kExpertSlots>(cols, kTokens);
   wait_for_predecessor(timestamps);
   let_successor_start();
-  norm_weights.load(
-      args.norm, kTokens, [](int column) { return column; }, shared.activations, stride,
+  NormInput norm = args.norm;
+  norm.residual.experts = nullptr;  // which the compiler so knows
+  norm_weights.template load<kTokens>(
+      norm, kTokens, [](int column) { return column; }, shared.activations, stride,
       [&](int column, int i, float4 x, uint2) {
         if (cta == 0) reinterpret_cast<float4*>(args.x)[column * (cols / 4) + i] = x;
       });
@@ -455,20 +490,10 @@ __global__ void __launch_bounds__(32 * warps, 1)
   gather_logits<warps, kTokens>(args, segment, unit, tag, bias, {shared.activations, stride, kTokens}, sums,
                                 logits);
   __shared__ int chosen[kTokens * kMaxExpertsPerToken];
-  if (thread < 32 * kTokens) {
-    const int first = thread / 32 * K;
-    Ranking ranking(args.router.rows, [&](int e) { return logits[thread / 32 * kMaxExperts + e]; });
-    float logit = -INFINITY;
-    for (int k = 0; k < K; ++k) {
-      const Ranking::Place place = ranking.next();
-      if (lane == k) logit = place.logit, chosen[first + k] = place.expert;
-    }
-    const float weight = weight_of_place(logit);
-    if (cta == 0 && lane < K) {
-      args.routing.weights[first + lane] = args.own.has(chosen[first + lane]) ? weight : 0;
-      publish(args.routing.experts + first + lane, tag, static_cast<uint32_t>(chosen[first + lane]));
-    }
-  }
+  if (const int token = thread / 32; token < kTokens)
+    rank_for_cta(
+        args.router.rows, K, args.own, token, [&](int e) { return logits[token * kMaxExperts + e]; },
+        args.routing, tag, cta == 0, chosen);
   __syncthreads();
   if (timestamps.middle && thread == 0) atomicMax(timestamps.middle, now_ns());
   const Groups none{};
@@ -501,11 +526,12 @@ __global__ void __launch_bounds__(32 * warps, 1)
   const CtaMemory shared = cta_memory<Layout::kMxfp4, warps, kExpertSlots>(cols, pass_columns);
   float single_weight = 0;
   __shared__ float weights_of_pairs[kMatchedPairs];
-  // Whether the launch before this one routes as well, and with it whether the groups are found here.
-  const bool has_mailbox = args.routing.experts, is_matched = has_mailbox || args.groups.chosen;
+  // Whether the launch before this one has chosen the experts; then the groups are found here.
+  const bool has_mailbox = args.routing.experts;
+  const int num_pairs = args.num_tokens * args.experts_per_token;
   const auto weight_of = [&](int pair) {
     if (is_single) return single_weight;
-    return is_matched ? weights_of_pairs[pair] : __ldcg(args.groups.weight + pair);
+    return has_mailbox ? weights_of_pairs[pair] : __ldcg(args.groups.weight + pair);
   };
   const auto row_at = [](const Group& group) { return [&group](int column) { return group.pair(column); }; };
   RowPrefetch<warps> rows;
@@ -522,7 +548,7 @@ __global__ void __launch_bounds__(32 * warps, 1)
       let_successor_start();
       ask_for_rows(group);
       if (is_single) single_weight = __ldcg(args.routing.weights + slot);
-      if (!is_single && has_mailbox && static_cast<int>(threadIdx.x) < args.groups.num_chosen)
+      if (!is_single && has_mailbox && static_cast<int>(threadIdx.x) < num_pairs)
         weights_of_pairs[threadIdx.x] = __ldcg(args.routing.weights + threadIdx.x);
       stream.fill_ring();
     }
@@ -557,16 +583,13 @@ __global__ void __launch_bounds__(32 * warps, 1)
     __shared__ int chosen_of_pairs[kMatchedPairs];
     const auto thread = static_cast<int>(threadIdx.x);
     if (has_mailbox) {
-      if (thread < args.groups.num_chosen)
+      if (thread < num_pairs)
         chosen_of_pairs[thread] =
             static_cast<int>(wait_for(args.routing.experts + thread, tag_of(args.routing)));
       __syncthreads();
-    } else if (is_matched && thread < args.groups.num_chosen) {
-      // The routing is older than the launch before this one. Where the weights are needed they would be waited for.
-      weights_of_pairs[thread] = __ldcg(args.groups.weight + thread);
     }
     const GroupTable table =
-        has_mailbox ? GroupTable(args.groups, args.groups.num_chosen,
+        has_mailbox ? GroupTable(args.groups, num_pairs,
                                  [&](int pair) { return number_of(args.own, chosen_of_pairs[pair]); })
                     : GroupTable(args.groups, args.max_groups);
     const Share share = share_of_groups(weights, table.count());

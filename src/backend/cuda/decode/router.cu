@@ -1,20 +1,73 @@
-// The router of a batch: few strips, which few CTAs would read one after the other. Each CTA takes one segment of one strip instead, for all
-// tokens, so that 120 of them (128 experts of 2,880 columns) load weights and activations at once, straight into registers. The segments'
-// sums go through memory, and are added up in order by whoever ranks the experts.
-#include <algorithm>
-
+// The router of a batch: few strips, which few CTAs would read one after the other. Each warp of a CTA takes a segment of the CTA's strip
+// instead, and loads it straight into registers before the activations are there. The segments' sums meet in shared memory, where they are
+// added up in order. Of few tokens the launch computes the norm as well.
 #include "backend/cuda/decode/router_segment.cuh"
+#include "backend/cuda/inputs.cuh"
 #include "backend/cuda/kernels.h"
 #include "backend/cuda/layout/image.h"
 #include "backend/cuda/pdl.cuh"
-#include "backend/cuda/routing.cuh"
-#include "backend/cuda/ticket.cuh"
+#include "core/check.h"
 
 namespace nibble::cuda {
 namespace {
 
-constexpr int kSumWarps{8};  // at most, each with 8 tokens at a time
-constexpr int kRankWarps{16};
+constexpr int kWarps{16};
+constexpr int kMostSegments{(kMaxHidden / kTileCols + kRouterSegmentTiles - 1) /
+                            kRouterSegmentTiles};  // of a strip
+
+// A strip of the router, and the sums of its segments with up to 8 tokens. All threads of a CTA construct it, and call its functions.
+class RouterStrip {
+ public:
+  using Sums = float[kMostSegments][kStripRows][kMaxColumns];
+
+  __device__ RouterStrip(const RouteArgs& args, int strip, Sums& sums)
+      : args_(args), strip_(strip), sums_(sums), segment_(args.weights, unit_of(warp())) {
+    const int row = row_of_thread();
+    if (row < args.weights.rows) bias_ = load_now(args.bias + row);
+  }
+
+  // Leaves the logits of `count` tokens from `first` on. activations(segment) asks for a segment's and returns what yields the lane's B registers
+  // of each tile and group.
+  template <typename Activations>
+  __device__ void multiply(int first, int count, const Activations& activations) {
+    const int segments = args_.weights.num_segments;
+    for (int segment = warp(); segment < segments; segment += kWarps) {
+      if (segment >= kWarps) segment_ = RouterSegment(args_.weights, unit_of(segment));
+      float sums[4]{};
+      segment_.add(activations(segment_), sums);
+#pragma unroll
+      for (int i = 0; i < 4; ++i) sums_[segment][lane() / 4 + i / 2 * 8][2 * (lane() % 4) + i % 2] = sums[i];
+    }
+    __syncthreads();
+    const int row = row_of_thread(), column = static_cast<int>(threadIdx.x) % kMaxColumns;
+    if (row >= args_.weights.rows || column >= count) return;
+    const auto& of_thread = sums_;
+    float logit = of_thread[0][row - strip_ * kStripRows][column];
+    for (int segment = 1; segment < segments; ++segment)
+      logit += of_thread[segment][row - strip_ * kStripRows][column];
+    args_.logits[size_t{1} * (first + column) * args_.weights.rows + row] = logit + bias_;
+  }
+
+ private:
+  static __device__ int warp() { return static_cast<int>(threadIdx.x) / 32; }
+  static __device__ int lane() { return static_cast<int>(threadIdx.x) % 32; }
+  // The row whose logits the thread adds up, of one token; behind the matrix where it has none.
+  __device__ int row_of_thread() const {
+    const int row = static_cast<int>(threadIdx.x) / kMaxColumns;
+    return row < kStripRows ? strip_ * kStripRows + row : args_.weights.rows;
+  }
+  // Behind the last unit where the strip has no such segment.
+  __device__ int unit_of(int segment) const {
+    const int segments = args_.weights.num_segments;
+    return segment < segments ? strip_ * segments + segment : args_.weights.num_strips * segments;
+  }
+
+  const RouteArgs& args_;
+  const int strip_;
+  Sums& sums_;
+  RouterSegment segment_;
+  float bias_{0};
+};
 
 // A lane's B registers for a group of 32 columns of a token, from `normed` as it lies in memory.
 template <bool is_image>
@@ -32,115 +85,85 @@ __device__ uint4 activations_of(const RouteArgs& args, int token, int tile, int 
   }
 }
 
-// A CTA for each segment of each strip, a warp for every eighth group of 8 tokens.
+// A CTA for each strip and 8 tokens, whose norms are there.
 template <bool is_image>
-__global__ void __launch_bounds__(32 * kSumWarps)
-    router_sums_kernel(const __grid_constant__ RouteArgs args, Timestamps timestamps) {
+__global__ void __launch_bounds__(32 * kWarps)
+    router_kernel(const __grid_constant__ RouteArgs args, Timestamps timestamps) {
   const EndTimestamp end_timestamp(timestamps);
-  const Strips& router = args.weights;
-  const auto unit = static_cast<int>(blockIdx.x);
-  const int lane = static_cast<int>(threadIdx.x) % 32, g = lane / 4, t = lane % 4, T = args.num_tokens;
-  const RouterSegment segment(router, unit);
-  const int strip = unit / router.num_segments, width = router.num_strips * kStripRows;
-  float* const to =
-      args.sums + size_t{1} * (unit - strip * router.num_segments) * T * width + strip * kStripRows + g;
+  __shared__ RouterStrip::Sums sums;
+  RouterStrip strip(args, static_cast<int>(blockIdx.x), sums);
+  const int lane = static_cast<int>(threadIdx.x) % 32, first = static_cast<int>(blockIdx.y) * kMaxColumns,
+            token = min(first + lane / 4, args.num_tokens - 1);
   wait_for_predecessor(timestamps);
   let_successor_start();
-  for (int first = static_cast<int>(threadIdx.x) / 32 * 8; first < T;
-       first += static_cast<int>(blockDim.x) / 32 * 8) {
-    uint4 b[RouterSegment::kTiles][2];  // asked for at once
+  strip.multiply(first, args.num_tokens - first, [&](const RouterSegment& segment) {
+    struct {
+      uint4 of[RouterSegment::kTiles][2];
+      __device__ uint4 operator()(int tile, int group) const { return of[tile][group]; }
+    } b;  // asked for at once
 #pragma unroll
     for (int tile = 0; tile < RouterSegment::kTiles; ++tile)
 #pragma unroll
       for (int group = 0; group < 2; ++group)
         if (tile < segment.num_tiles)
-          b[tile][group] =
-              activations_of<is_image>(args, min(first + g, T - 1), segment.first_tile + tile, group, t);
-    float sums[4]{};
-    segment.add([&](int tile, int group) { return b[tile][group]; }, sums);
-#pragma unroll
-    for (int i = 0; i < 4; ++i)
-      if (const int token = first + 2 * t + i % 2; token < T)
-        to[size_t{1} * token * width + i / 2 * 8] = sums[i];
-  }
+          b.of[tile][group] =
+              activations_of<is_image>(args, token, segment.first_tile + tile, group, lane % 4);
+    return b;
+  });
 }
 
-// Each warp adds up the sums of one token and ranks its experts; then the last CTA groups the pairs, unless their readers do. Where there is one
-// CTA that groups, the experts do not leave it.
-__global__ void __launch_bounds__(32 * kRankWarps)
-    rank_sums_kernel(const __grid_constant__ RouteArgs args, Timestamps timestamps) {
+// A CTA for each strip and two tokens, whose norms it computes. Those of the first strip leave them. That the strips' CTAs all compute them
+// costs nothing: each has a multiprocessor to itself, and reads two rows from L2.
+constexpr int kNormsOfCta{2};
+__global__ void __launch_bounds__(32 * kWarps, 1)
+    norm_and_router_kernel(const __grid_constant__ RouteArgs args, Timestamps timestamps) {
   const EndTimestamp end_timestamp(timestamps);
-  constexpr int kFour{4};
-  static_assert(kMaxExperts == kFour * 32);
-  const int lane = static_cast<int>(threadIdx.x) % 32, num_experts = args.weights.rows;
-  const int warp = static_cast<int>(threadIdx.x) / 32,
-            token = static_cast<int>(blockIdx.x) * kRankWarps + warp;
-  const int width = args.weights.num_strips * kStripRows, segments = args.weights.num_segments;
-  __shared__ int chosen[kRankWarps * kMaxExpertsPerToken];
-  const bool is_alone = gridDim.x == 1;
-  int* const counts = cleared_counts<32 * kRankWarps>(args);
-  float bias[kFour];  // of the experts that the lane ranks
-#pragma unroll
-  for (int i = 0; i < kFour; ++i)
-    bias[i] = kFour * lane + i < num_experts ? load_now(args.bias + kFour * lane + i) : 0;
+  __shared__ RouterStrip::Sums sums;
+  NIBBLE_DYNAMIC_SHARED(__align__(16) __nv_bfloat16, normed);
+  RouterStrip strip(args, static_cast<int>(blockIdx.x), sums);
+  const int first = static_cast<int>(blockIdx.y) * kNormsOfCta, stride = activation_stride(args.hidden),
+            count = min(kNormsOfCta, args.num_tokens - first), num_fours = args.hidden / 4;
+  const NormWeights<kWarps> norm_weights(args.norm.weights, args.hidden);
+  NormInput norm = args.norm;
+  norm.residual.experts = nullptr;  // which the compiler so knows
   wait_for_predecessor(timestamps);
   let_successor_start();
-  if (token < args.num_tokens) {
-    float4 logits{-0.0f, -0.0f, -0.0f, -0.0f};  // added to a sum, it leaves all its bits as they are
-    if (kFour * lane < width) {
-      const auto* sums =
-          reinterpret_cast<const float4*>(args.sums + size_t{1} * token * width + kFour * lane);
-      const auto stride = static_cast<unsigned>(args.num_tokens * width / kFour);
-      constexpr int kRun{16};  // sums that are asked for at once: gpt-oss has 15 segments
-      for (int first = 0; first < segments; first += kRun) {
-        float4 more[kRun];
-#pragma unroll
-        for (int n = 0; n < kRun; ++n)
-          if (first + n < segments) more[n] = __ldcg(sums + static_cast<unsigned>(first + n) * stride);
-#pragma unroll
-        for (int n = 0; n < kRun; ++n) {
-          if (first + n >= segments) break;
-          logits.x += more[n].x, logits.y += more[n].y, logits.z += more[n].z, logits.w += more[n].w;
-        }
-      }
-    }
-    const float of_lane[kFour]{logits.x + bias[0], logits.y + bias[1], logits.z + bias[2],
-                               logits.w + bias[3]};
-#pragma unroll
-    for (int i = 0; i < kFour; ++i)
-      if (kFour * lane + i < num_experts)
-        args.logits[size_t{1} * token * num_experts + kFour * lane + i] = of_lane[i];
-    const int K = args.experts_per_token;
-    rank_token(
-        args, token, [&](int expert) { return of_lane[static_cast<unsigned>(expert) % kFour]; },
-        is_alone && !args.groups.chosen ? chosen + warp * K : args.chosen + token * K);
-  }
-  if (args.groups.chosen) return;
-  if (is_alone) {
-    __syncthreads();
-    group_pairs<32 * kRankWarps>(args, counts, [&](int pair) { return chosen[pair]; });
-  } else if (is_last_of(args.ticket, gridDim.x)) {
-    group_pairs<32 * kRankWarps>(args, counts);
-  }
+  norm_weights.load<kNormsOfCta>(
+      norm, count, [&](int column) { return first + column; }, normed, stride,
+      [&](int column, int i, float4 x, uint2 result) {
+        if (blockIdx.x > 0) return;
+        const size_t at = size_t{1} * (first + column) * num_fours + i;
+        if (args.x) reinterpret_cast<float4*>(args.x)[at] = x;
+        reinterpret_cast<uint2*>(args.normed)[at] = result;
+      });
+  const LaneColumn lane_column({normed, stride, count}, static_cast<int>(threadIdx.x) % 32);
+  strip.multiply(first, count, [&](const RouterSegment& segment) {
+    return [&](int tile, int group) { return lane_column.activations(segment.first_tile + tile, group); };
+  });
 }
 
 }  // namespace
 
 void route_batch(const LaunchContext& gpu, const RouteArgs& args) {
-  const auto tokens = static_cast<unsigned>(args.num_tokens);
-  const auto units = static_cast<unsigned>(args.weights.num_strips * args.weights.num_segments);
-  const int warps = std::min((args.num_tokens + 7) / 8, kSumWarps);
+  const bool makes_norm = args.norm.weights;
+  NIBBLE_CHECK(!makes_norm || (args.num_tokens <= kMaxColumns && args.image_rows == 0), "{} norms",
+               args.num_tokens);
+  const int tokens_of_cta = makes_norm ? kNormsOfCta : kMaxColumns;
   launch(gpu, {Operation::kRoute, "route"},
-         args.image_rows ? router_sums_kernel<true> : router_sums_kernel<false>, {dim3(units), 32 * warps},
+         makes_norm        ? norm_and_router_kernel
+         : args.image_rows ? router_kernel<true>
+                           : router_kernel<false>,
+         {dim3(static_cast<unsigned>(args.weights.num_strips),
+               static_cast<unsigned>((args.num_tokens + tokens_of_cta - 1) / tokens_of_cta)),
+          32 * kWarps, makes_norm ? activation_bytes(args.hidden, kNormsOfCta) : 0},
          args);
-  launch(gpu, {Operation::kRoute, "rank"}, rank_sums_kernel,
-         {dim3((tokens + kRankWarps - 1) / kRankWarps), 32 * kRankWarps, sizeof(int) * kMaxExperts}, args);
+  if (!are_matched(args.num_tokens, args.experts_per_token, args.groups.size)) rank_experts(gpu, args);
 }
 
 void prepare_router() {
-  prefer_shared_memory(router_sums_kernel<true>);
-  prefer_shared_memory(router_sums_kernel<false>);
-  prefer_shared_memory(rank_sums_kernel);
+  prefer_shared_memory(router_kernel<true>);
+  prefer_shared_memory(router_kernel<false>);
+  prefer_shared_memory(norm_and_router_kernel);
 }
 
 }  // namespace nibble::cuda

@@ -12,16 +12,25 @@ namespace {
 
 constexpr int kWarps{16}, kThreads{32 * kWarps};
 
-// Each warp ranks the experts of one token; then the last CTA groups the pairs.
+// Each warp ranks the experts of one token; then the last CTA groups the pairs. Where there is one CTA, the experts do not leave it.
 __global__ void __launch_bounds__(kThreads, 1)
-    rank_many_kernel(const __grid_constant__ RouteArgs args, Timestamps timestamps) {
+    rank_experts_kernel(const __grid_constant__ RouteArgs args, Timestamps timestamps) {
   const EndTimestamp end_timestamp(timestamps);
+  __shared__ int chosen[kWarps * kMaxExpertsPerToken];
+  const bool is_alone = gridDim.x == 1;
+  const int warp = static_cast<int>(threadIdx.x) / 32, K = args.experts_per_token;
   int* const counts = cleared_counts<kThreads>(args);
   wait_for_predecessor(timestamps);
   let_successor_start();
-  const int token = static_cast<int>(blockIdx.x * kWarps + threadIdx.x / 32);
-  if (token < args.num_tokens) rank_token(args, token);
-  if (is_last_of(args.ticket, gridDim.x)) group_pairs<kThreads>(args, counts);
+  const int token = static_cast<int>(blockIdx.x) * kWarps + warp;
+  if (token < args.num_tokens)
+    rank_token(args, token, is_alone ? chosen + warp * K : args.chosen + token * K);
+  if (is_alone) {
+    __syncthreads();
+    group_pairs<kThreads>(args, counts, [&](int pair) { return chosen[pair]; });
+  } else if (is_last_of(args.ticket, gridDim.x)) {
+    group_pairs<kThreads>(args, counts, [&](int pair) { return __ldcg(args.chosen + pair); });
+  }
 }
 
 // Normalises the token of this CTA. `row`, in shared memory, becomes its norm, padded with zeros to whole tiles.
@@ -84,25 +93,23 @@ void rms_norm(const LaunchContext& gpu, const RmsNormArgs& args) {
   else
     launch(gpu, {Operation::kRmsNorm, "rms_norm"}, rms_norm_kernel, shape, args);
 }
-namespace {
-void rank_many(const LaunchContext& gpu, const RouteArgs& args) {
+void rank_experts(const LaunchContext& gpu, const RouteArgs& args) {
   const auto ctas = static_cast<unsigned>((args.num_tokens + kWarps - 1) / kWarps);
-  launch(gpu, {Operation::kRoute, "rank"}, rank_many_kernel,
+  launch(gpu, {Operation::kRoute, "rank"}, rank_experts_kernel,
          {dim3(ctas), kThreads, sizeof(int) * kMaxExperts}, args);
 }
-}  // namespace
 
 void route_many(const LaunchContext& gpu, const RouteArgs& args) {
   logits_many(gpu, args);
-  rank_many(gpu, args);
+  rank_experts(gpu, args);
 }
 void route_wgmma(const LaunchContext& gpu, const RouteArgs& args) {
   logits_wgmma(gpu, args);
-  rank_many(gpu, args);
+  rank_experts(gpu, args);
 }
 
 void prepare_prompt_rows() {
-  prefer_shared_memory(rank_many_kernel);
+  prefer_shared_memory(rank_experts_kernel);
   prefer_shared_memory(rms_norm_kernel);
   for (const BlockFormat each : kBlockFormats)
     with_block_format(each, [](auto format) { prefer_shared_memory(rms_norm_blocks_kernel<format()>); });

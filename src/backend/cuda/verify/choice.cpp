@@ -53,7 +53,6 @@ void check_weight(Comparison& comparison, int token, ptrdiff_t slot, float actua
 DeviceGroups::DeviceGroups(int num_tokens, int experts_per_token, int max_groups, int size)
     : experts_per_token_(experts_per_token),
       size_(size),
-      are_matched_(are_matched(num_tokens, experts_per_token, size)),
       count_(1),
       expert_(static_cast<size_t>(max_groups)),
       num_pairs_(static_cast<size_t>(max_groups)),
@@ -65,15 +64,12 @@ DeviceGroups::DeviceGroups(int num_tokens, int experts_per_token, int max_groups
 DeviceGroups::DeviceGroups(const std::vector<TestChoice>& choices, int num_experts, int max_groups, int size)
     : DeviceGroups(static_cast<int>(choices.size()), static_cast<int>(choices.front().experts.size()),
                    max_groups, size) {
-  std::vector<int> expert, num_pairs, pairs, chosen;
+  std::vector<int> expert, num_pairs, pairs;
   std::vector<float> weight;
   for (const TestChoice& choice : choices) {
     for (const double w : choice.weights) weight.push_back(static_cast<float>(w));
-    chosen.insert(chosen.end(), choice.experts.begin(), choice.experts.end());
   }
   put(weight_, weight);
-  put(chosen_, chosen);
-  if (are_matched_) return;
   for (int e = 0; e < num_experts; ++e) {
     bool is_open = false;  // whether this expert has a group with room
     for (size_t t = 0; t < choices.size(); ++t)
@@ -111,20 +107,14 @@ int DeviceGroups::image_pairs() const {
 }
 
 Groups DeviceGroups::view() const {
-  Groups groups{size_,         count_.data(),  expert_.data(),   num_pairs_.data(),
-                pairs_.data(), weight_.data(), image_row_.data()};
-  if (are_matched_) groups.chosen = chosen_.data(), groups.num_chosen = static_cast<int>(weight_.count());
-  return groups;
+  return {size_,         count_.data(),  expert_.data(),   num_pairs_.data(),
+          pairs_.data(), weight_.data(), image_row_.data()};
 }
 
 GroupsRead DeviceGroups::read(Comparison& comparison) const {
-  return {count_.read(comparison, "group count")[0],
-          expert_.read(comparison, "group experts"),
-          num_pairs_.read(comparison, "group sizes"),
-          pairs_.read(comparison, "group pairs"),
-          image_row_.read(comparison, "rows of groups"),
-          chosen_.read(comparison, "chosen"),
-          weight_.read(comparison, "weights")};
+  return {count_.read(comparison, "group count")[0],     expert_.read(comparison, "group experts"),
+          num_pairs_.read(comparison, "group sizes"),    pairs_.read(comparison, "group pairs"),
+          image_row_.read(comparison, "rows of groups"), weight_.read(comparison, "weights")};
 }
 
 DeviceRoutingMailbox::DeviceRoutingMailbox(const Strips& router, int num_tokens, int experts_per_token)

@@ -28,7 +28,7 @@ inline MatrixShape router_shape(int num_experts, int hidden) {
 
 struct GroupsRead {
   int count;
-  std::vector<int> expert, num_pairs, pairs, image_row, chosen;
+  std::vector<int> expert, num_pairs, pairs, image_row;
   std::vector<float> weight;
 };
 
@@ -42,14 +42,12 @@ class DeviceGroups {
   int image_pairs() const;
   const std::vector<int>& image_row_of_pair() const { return image_row_of_pair_; }
 
-  // Without groups where readers find them (are_matched): those are poison then.
   Groups view() const;
   int* chosen() const { return chosen_.data(); }  // [T, K]
   GroupsRead read(Comparison& comparison) const;
 
  private:
   int experts_per_token_, size_;
-  bool are_matched_;
   DeviceArray<int> count_, expert_, num_pairs_, pairs_, image_row_, chosen_;
   std::vector<int> image_row_of_pair_;
   DeviceArray<float> weight_;
@@ -61,7 +59,7 @@ class DeviceRoutingMailbox {
   DeviceRoutingMailbox(const Strips& router, int num_tokens,
                        int experts_per_token);  // in the state before the first step
   explicit DeviceRoutingMailbox(
-      const std::vector<TestChoice>& choices);  // in the state that route_and_experts_up() leaves
+      const std::vector<TestChoice>& choices);  // as the launch that chooses leaves it
 
   RoutingMailbox view() const;
   // The kernel's own logits of all tokens: an expert's segment sums, added in order, and its bias.

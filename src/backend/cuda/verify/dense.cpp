@@ -60,18 +60,32 @@ Activations multiplied(const Subject& subject, const TestNorm& norm, int num_tok
   return normed;
 }
 
+// Compares x added up, and its norm.
+void check_norm(Comparison& comparison, const TestResidual& residual, const TestNorm& norm, int num_tokens,
+                const std::vector<float>& x, const std::vector<uint16_t>& normed) {
+  const auto expected = norm.numbers(all_tokens(num_tokens));
+  const size_t hidden = expected.size() / static_cast<size_t>(num_tokens);
+  for (int t = 0; t < num_tokens; ++t)
+    for (size_t i = 0; i < hidden; ++i) {
+      const size_t at = static_cast<size_t>(t) * hidden + i;
+      const auto column = static_cast<int>(i);
+      comparison.equal("x", t, column, x[at], residual.at(t, column));
+      comparison.near_bf16("normed", t, column, normed[at], expected[at].number, expected[at].error);
+    }
+}
+
 void check_rms_norm_case(Comparison& comparison, const Subject& subject, const Case& c) {
   const int T = c.num_tokens, H = c.shape.hidden;
   const bool is_in_place = c.seed / 100 % 2;
   const TestResidual residual(c, T, {is_in_place, is_in_place ? 0 : c.shape.experts_per_token});
   const TestNorm norm(c, residual);
-  const auto expected = norm.numbers(all_tokens(T));
-  const DeviceArray<float> x(expected.size());
+  const size_t size = static_cast<size_t>(T) * static_cast<size_t>(H);
+  const DeviceArray<float> x(size);
   const int image_rows = c.seed / 100 % 3 == 0 ? whole_eights(T) : 0;
-  const DeviceArray<uint16_t> normed(image_rows ? image_bytes(image_rows, H) / 2 : expected.size());
+  const DeviceArray<uint16_t> normed(image_rows ? image_bytes(image_rows, H) / 2 : size);
   NormInput input = norm.input();
   if (is_in_place) {
-    check(cudaMemcpy(x.data(), input.residual.x, expected.size() * sizeof(float), cudaMemcpyDeviceToDevice),
+    check(cudaMemcpy(x.data(), input.residual.x, size * sizeof(float), cudaMemcpyDeviceToDevice),
           "copying inputs");
     input.residual.x = x.data();
   }
@@ -90,12 +104,7 @@ void check_rms_norm_case(Comparison& comparison, const Subject& subject, const C
     check_padding(comparison, "normed", actual, T, H);
     actual = from_image(actual, T, H);
   }
-  for (int t = 0; t < T; ++t)
-    for (int i = 0; i < H; ++i) {
-      const size_t at = static_cast<size_t>(t) * static_cast<size_t>(H) + static_cast<size_t>(i);
-      comparison.equal("x", t, i, actual_x[at], residual.at(t, i));
-      comparison.near_bf16("normed", t, i, actual[at], expected[at].number, expected[at].error);
-    }
+  check_norm(comparison, residual, norm, T, actual_x, actual);
   if (blocks)
     compare_bytes(comparison, "blocks", blocks->read(comparison, "blocks"),
                   quantise_rows(kBlockFormats[kind - 1], T, H, actual));
@@ -190,12 +199,10 @@ void check_choices(Comparison& comparison, const Case& c, const std::vector<floa
   const IndexRange own = own_experts(c);
   const int T = c.num_tokens, E = c.shape.num_experts, K = c.shape.experts_per_token;
   const GroupsRead read = groups.read(comparison);
-  const bool are_there = !are_matched(T, K, size);
-  if (are_there) comparison.equal("groups at most", 0, 0, std::max(read.count, max_groups), max_groups);
+  comparison.equal("groups at most", 0, 0, std::max(read.count, max_groups), max_groups);
   std::vector<int> expert_of_pair(static_cast<size_t>(T * K), -1);
-  if (!are_there) expert_of_pair = read.chosen;
   int image_row = 0;
-  for (int group = 0; are_there && group < std::min(read.count, max_groups); ++group) {
+  for (int group = 0; group < std::min(read.count, max_groups); ++group) {
     const int num_pairs = read.num_pairs[static_cast<size_t>(group)];
     comparison.equal("group size", group, 0, std::clamp(num_pairs, 1, size), num_pairs);
     comparison.equal("row of group", group, 0, read.image_row[static_cast<size_t>(group)], image_row);
@@ -227,10 +234,8 @@ void check_route_case(Comparison& comparison, const Subject& subject, const Case
                           c.values, c.seed + 30);
   const auto bias = random_floats(c.values, c.seed + 31, static_cast<size_t>(E));
   const DeviceArray<float> device_bias(bias), logits(tokens * static_cast<size_t>(E));
-  const Activations multiplied_with = multiplied(subject, norm, T);
+  Activations multiplied_with = multiplied(subject, norm, T);
   const DeviceArray<uint16_t> normed = given_norm(subject, multiplied_with);
-  const Strips strips = matrix.strips();
-  const DeviceArray<float> sums(num_segment_sums(strips, T));
   const DeviceArray<int> rank(tokens * static_cast<size_t>(K));
   const DeviceArray<unsigned> ticket(std::vector<unsigned>{0});
   const IndexRange own = own_experts(c);
@@ -238,7 +243,7 @@ void check_route_case(Comparison& comparison, const Subject& subject, const Case
   const DeviceGroups groups(T, K, max_groups, size);
   check(cudaDeviceSynchronize(), "preparing a check");
   RouteArgs args{H,
-                 strips,
+                 matrix.strips(),
                  device_bias.data(),
                  T,
                  K,
@@ -249,12 +254,27 @@ void check_route_case(Comparison& comparison, const Subject& subject, const Case
                  rank.data(),
                  ticket.data(),
                  groups.view(),
-                 image_rows_of(subject, T),
-                 sums.data()};
+                 image_rows_of(subject, T)};
+  std::vector<float> with_norm;  // logits where the launch computes the norm, too
+  if (subject.row.pass.makes_norm) {
+    const DeviceArray<float> x(tokens * static_cast<size_t>(H));
+    RouteArgs making = args;
+    making.norm = norm.input();
+    making.x = x.data();
+    normed.poison();
+    subject.launch(making);
+    check(cudaStreamSynchronize(subject.stream()), "checking route with the norm");
+    const auto bits = normed.read(comparison, "normed");
+    check_norm(comparison, residual, norm, T, x.read(comparison, "x"), bits);
+    multiplied_with = Activations(T, H, bits);
+    with_norm = logits.read(comparison, "logits with the norm");
+    logits.poison();
+  }
   subject.launch(args);
   check(cudaStreamSynchronize(subject.stream()), "checking route");
 
   const auto actual_logits = logits.read(comparison, "logits");
+  if (!with_norm.empty()) compare_bits(comparison, "logits with the norm", E, with_norm, actual_logits);
   const Products expected = matrix.times(multiplied_with);
   for (int t = 0; t < T; ++t)
     for (int e = 0; e < E; ++e) {
@@ -263,7 +283,7 @@ void check_route_case(Comparison& comparison, const Subject& subject, const Case
       comparison.near("logits", t, e, actual_logits[at], expected.sums[at] + b,
                       with_rest(expected.bounds[at], expected.sums[at], b));
     }
-  check_choices(comparison, c, actual_logits, groups, max_groups, size);
+  if (!are_matched(T, K, size)) check_choices(comparison, c, actual_logits, groups, max_groups, size);
   comparison.equal("ticket", 0, 0, ticket.read(comparison, "ticket")[0], 0);
   const DeviceArray<uint16_t> natural(bits_of(multiplied_with));
   args.normed = bf16(natural);

@@ -25,15 +25,17 @@ class TestRouting {
  public:
   TestRouting(std::vector<TestChoice> choices, const IndexRange& own)
       : choices_(std::move(choices)), own_(own) {}
-  explicit TestRouting(const Case& c) : own_{0, c.shape.num_experts} {
-    const auto logits = random_floats(c.values == Values::kTypical ? Values::kTypical : Values::kEqual,
-                                      c.seed + 50, static_cast<size_t>(c.num_tokens * c.shape.num_experts));
+  explicit TestRouting(const Case& c)
+      : own_{0, c.shape.num_experts},
+        logits_(random_floats(c.values == Values::kTypical ? Values::kTypical : Values::kEqual, c.seed + 50,
+                              static_cast<size_t>(c.num_tokens * c.shape.num_experts))) {
     for (int t = 0; t < c.num_tokens; ++t)
       choices_.push_back(
-          choose(logits.data() + t * c.shape.num_experts, c.shape.num_experts, c.shape.experts_per_token));
+          choose(logits_.data() + t * c.shape.num_experts, c.shape.num_experts, c.shape.experts_per_token));
   }
 
   const std::vector<TestChoice>& choices() const { return choices_; }
+  const std::vector<float>& logits() const { return logits_; }  // [T, E], of choices that were made here
   double weight(int pair) const {
     return choices_[token_of(pair)].weights[static_cast<size_t>(pair) % per_token()];
   }
@@ -56,6 +58,7 @@ class TestRouting {
 
   std::vector<TestChoice> choices_;
   IndexRange own_;
+  std::vector<float> logits_;
 };
 
 double swish(double gate) { return gate / (1 + std::exp(-1.702 * gate)); }
@@ -180,11 +183,20 @@ void check_experts_up_case(Comparison& comparison, const Subject& subject, const
   const auto normed = random_bf16(c.values, c.seed + 60, static_cast<size_t>(T) * static_cast<size_t>(H));
   const bool takes_image = subject.row.pass.takes_image;
   const DeviceArray<uint16_t> device_normed(takes_image ? to_image(normed, H) : normed);
-  const TestRouting routing(c);
+  TestRouting routing(c);
   const int size = subject.row.pass.columns, max_groups = max_num_groups(T, E, K, size);
-  const DeviceGroups groups(routing.choices(), E, max_groups, size);
+  // Of few pairs the kernel chooses the experts, and groups are poison.
+  const bool ranks = are_matched(T, K, size);
+  const IndexRange own = ranks ? own_experts(c) : IndexRange{0, E};
+  routing.leave_out_all_but(own);
+  const DeviceGroups groups =
+      ranks ? DeviceGroups(T, K, max_groups, size) : DeviceGroups(routing.choices(), E, max_groups, size);
+  const DeviceRoutingMailbox mailbox({}, T, K);
+  const DeviceArray<float> logits(routing.logits());
   const int image_pairs = takes_image ? groups.image_pairs() : 0;
-  const TestUp test(c, subject.stream(), subject.row.weights, image_pairs);
+  Case here = c;
+  here.shape.num_experts = own.count;
+  const TestUp test(here, subject.stream(), subject.row.weights, image_pairs);
   if (const auto format = block_format_of(subject.row)) {
     const HostBlocks blocks = quantise_rows(*format, T, H, normed);
     const DeviceBlocks device_blocks(blocks), gated(*format, T * K, c.shape.intermediate);
@@ -205,8 +217,15 @@ void check_experts_up_case(Comparison& comparison, const Subject& subject, const
   args.gathered = bf16(gathered);
   args.image_rows = takes_image ? whole_eights(T) : 0;
   args.image_pairs = image_pairs;
+  if (ranks) {
+    args.logits = logits.data();
+    args.routing = mailbox.view();
+    args.num_experts = E;
+    args.own = own;
+  }
   subject.launch(args);
   check(cudaStreamSynchronize(subject.stream()), "checking experts_up");
+  if (ranks) mailbox.check_choices(comparison, routing.choices(), own);
   const auto gated = test.read(comparison, image_pairs, groups.image_row_of_pair());
   test.compare(comparison, Activations(T, H, normed), routing, gated);
   gathered.read(comparison, "gathered");
@@ -273,7 +292,7 @@ void check_experts_down_case(Comparison& comparison, const Subject& subject, con
   TestRouting routing(c);
   const int size = subject.row.pass.columns, max_groups = max_num_groups(T, E, K, size);
   // Kernels for many columns, which `nibble tune` tries with few rows, have groups.
-  const bool has_mailbox = T <= kOwnNorms && size == kMaxColumns;
+  const bool has_mailbox = are_matched(T, K, size);
   // Without a mailbox, groups say which pairs are here.
   const IndexRange own = has_mailbox ? own_experts(c) : IndexRange{0, E};
   routing.leave_out_all_but(own);
@@ -301,6 +320,7 @@ void check_experts_down_case(Comparison& comparison, const Subject& subject, con
                        own,
                        E,
                        T,
+                       K,
                        max_groups,
                        H,
                        I,

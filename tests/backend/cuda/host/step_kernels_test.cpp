@@ -39,10 +39,10 @@ TEST(CudaTune, TriesWhatTheTableRunsOfAnyNumberOfRows) {
   const auto hopper = kernels_on(trial_target("h100"));
   EXPECT_THAT(rows_of(hopper, true), ElementsAre(2, kOwnNorms + 1, kMaxColumns + 1, kSplitTokens + 1,
                                                  kManyTokens, kNarrowTokens + 1, kWideTokens));
-  // Without wgmma unembed changes where its strips are no longer dealt out.
-  EXPECT_THAT(rows_of(hopper, false), ElementsAre(kMaxColumns + 1, kFewTokens + 1));
+  // Without wgmma lm_head's strips are dealt out up to kMaxColumns rows.
+  EXPECT_THAT(rows_of(hopper, false), ElementsAre(kOwnNorms + 1, kMaxColumns + 1, kFewTokens + 1));
   const auto blackwell = kernels_on(trial_target("gb10"));
-  EXPECT_THAT(rows_of(blackwell, true), ElementsAre(2, kOwnNorms + 1, kFewTokens + 1));
+  EXPECT_THAT(rows_of(blackwell, true), ElementsAre(2, kOwnNorms + 1, kMaxColumns + 1, kFewTokens + 1));
   EXPECT_THAT(rows_of(blackwell, false), ElementsAre());
 }
 
@@ -66,9 +66,9 @@ TEST(CudaTune, ACandidateMakesAStepOfAnyNumberOfRowsThatItCanTake) {
         EXPECT_EQ(plan.find(kExpertsDown, rows)->pass.takes_image, plan.has_images(rows));
         EXPECT_EQ(plan.routes_with_experts(rows), kernels.of_rows == kOwnNorms);
       }
-      const std::string_view router = kernels.find(kRoute)->kernel;
+      const std::string_view router = kernels.find(kRoute)->kernel, qkv = kernels.find(kQkv)->kernel;
       EXPECT_EQ(kernels.most_rows() < kAnyRows,
-                router.starts_with("route_batch") || router.starts_with("route_and_experts_up"));
+                router.starts_with("route_and_experts_up") || qkv.starts_with("qkv_split"));
     }
   }
 }
@@ -174,12 +174,12 @@ TEST(CudaTune, WhatMayNotBeChosenIsNot) {
 // A kernel that its check refused is not timed: where it is the table's own, any other that was timed stands in.
 TEST(CudaTune, WhereTheTablesKernelsWereRefusedTheFastestOfTheOthersIsChosen) {
   const auto candidates = kernels_on(trial_target("gb10"));
-  std::vector<StepTrial> trials = trials_where(candidates, 12, 2, 2, 1.5);
-  std::erase_if(trials, [](const StepTrial& trial) { return trial.candidate == 1; });
+  std::vector<StepTrial> trials = trials_where(candidates, 12, 3, 3, 1.5);
+  std::erase_if(trials, [](const StepTrial& trial) { return trial.candidate == 2; });
   EXPECT_TRUE(chosen_now(candidates, trials).empty());
   const auto choices = fastest(candidates, trials, 24);
   ASSERT_EQ(choices.size(), 1u);
-  EXPECT_EQ(choices[0].attention, 2u);
+  EXPECT_EQ(choices[0].attention, 3u);
 }
 
 }  // namespace
