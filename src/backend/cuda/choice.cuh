@@ -23,22 +23,23 @@ class Ranking {
       keys_[i] = first() + i < num_experts ? key_of(logit_at(first() + i)) : 0;
   }
 
+  // The next call waits for as little of this one as can be: a lane knows by itself whether its best is the best of all.
   __device__ Place next() {
-    uint32_t best = 0;
+    uint32_t of_lane = 0;
 #pragma unroll
-    for (int i = 0; i < kExpertsPerLane; ++i) best = max(best, keys_[i]);
-    best = __reduce_max_sync(~0u, best);  // one instruction
-    int own = kExpertsPerLane;
+    for (int i = 0; i < kExpertsPerLane; ++i) of_lane = max(of_lane, keys_[i]);
+    int own = 0;
 #pragma unroll
     for (int i = kExpertsPerLane - 1; i >= 0; --i)
-      if (keys_[i] == best) own = i;
-    // The lowest lane that has it.
-    const int winner = __ffs(static_cast<int>(__ballot_sync(~0u, own < kExpertsPerLane))) - 1;
-    const int expert = __shfl_sync(~0u, first() + own, winner);
+      if (keys_[i] == of_lane) own = i;
+    const uint32_t best = __reduce_max_sync(~0u, of_lane);  // one instruction
+    const unsigned have = __ballot_sync(~0u, of_lane == best), before = (1u << threadIdx.x % 32) - 1;
+    if (of_lane == best && (have & before) == 0) {  // the lowest lane that has it
 #pragma unroll
-    for (int i = 0; i < kExpertsPerLane; ++i)
-      if (first() + i == expert) keys_[i] = 0;
-    return {expert, logit_of(best)};
+      for (int i = 0; i < kExpertsPerLane; ++i)
+        if (own == i) keys_[i] = 0;
+    }
+    return {__shfl_sync(~0u, first() + own, __ffs(static_cast<int>(have)) - 1), logit_of(best)};
   }
 
  private:

@@ -266,14 +266,15 @@ __device__ void rank_for_cta(int num_experts, int experts_per_token, const Index
   Ranking ranking(num_experts, logit_of);
   float logit = -INFINITY;
   int expert = 0;  // of the slot that is the lane's
+#pragma unroll 1   // instructions that are there already: a launch has to fetch those that it executes once
   for (int k = 0; k < experts_per_token; ++k) {
     const Ranking::Place place = ranking.next();
     if (lane == k) logit = place.logit, expert = place.expert;
   }
+  if (lane < experts_per_token) chosen[first + lane] = expert;
+  if (!passes_on) return;
   const float weight = weight_of_place(logit);
   if (lane >= experts_per_token) return;
-  chosen[first + lane] = expert;
-  if (!passes_on) return;
   routing.weights[first + lane] = own.has(expert) ? weight : 0;
   publish(routing.experts + first + lane, tag, static_cast<uint32_t>(expert));
 }
@@ -420,6 +421,7 @@ __global__ void __launch_bounds__(32 * warps, 1)
   int of_lane = 0;          // its expert
   const auto rank = [&](int from, int to) {
     int expert = 0;
+#pragma unroll 1  // as in rank_for_cta()
     for (int k = from; k < to; ++k) {
       const Ranking::Place place = ranking.next();
       if (lane == k) logit = place.logit;

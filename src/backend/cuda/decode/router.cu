@@ -41,10 +41,10 @@ class RouterStrip {
     __syncthreads();
     const int row = row_of_thread(), column = static_cast<int>(threadIdx.x) % kMaxColumns;
     if (row >= args_.weights.rows || column >= count) return;
-    const auto& of_thread = sums_;
-    float logit = of_thread[0][row - strip_ * kStripRows][column];
-    for (int segment = 1; segment < segments; ++segment)
-      logit += of_thread[segment][row - strip_ * kStripRows][column];
+    float logit = sums_[0][row - strip_ * kStripRows][column];
+#pragma unroll
+    for (int segment = 1; segment < kMostSegments; ++segment)
+      if (segment < segments) logit += sums_[segment][row - strip_ * kStripRows][column];
     args_.logits[size_t{1} * (first + column) * args_.weights.rows + row] = logit + bias_;
   }
 

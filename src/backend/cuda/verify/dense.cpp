@@ -256,7 +256,7 @@ void check_route_case(Comparison& comparison, const Subject& subject, const Case
                  groups.view(),
                  image_rows_of(subject, T)};
   std::vector<float> with_norm;  // logits where the launch computes the norm, too
-  if (subject.row.pass.makes_norm) {
+  if (subject.row.pass.makes_norm && T <= kMaxColumns) {
     const DeviceArray<float> x(tokens * static_cast<size_t>(H));
     RouteArgs making = args;
     making.norm = norm.input();
