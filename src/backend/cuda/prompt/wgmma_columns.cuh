@@ -16,6 +16,8 @@
 #include "backend/cuda/layout/fragments.cuh"
 #include "backend/cuda/layout/image.h"
 #include "backend/cuda/prompt/pipeline.cuh"
+#include "backend/cuda/ptx/load.cuh"
+#include "backend/cuda/ptx/mma.cuh"
 #include "backend/cuda/ptx/wgmma.cuh"
 
 namespace nibble::cuda {
@@ -64,6 +66,10 @@ struct WgmmaShape {
   // Products have so many tiles of 8 columns more from one to the next. A group of pairs has any number of columns, and most items of tokens
   // are full. With more than 8 sizes the compiler no longer has all of them in one function, and lets products wait for each other.
   static constexpr int kStep{warpgroups < 3 || layout != Layout::kMxfp4 ? 4 : columns > 64 ? 2 : 1};
+
+  // With few columns each warp multiplies by itself, by mma.sync: it gives the same sums, and wgmma, whose weights come from registers, takes as
+  // long for 8 columns as for many more, and was what experts of a batch waited for (docs/decisions/0015).
+  static constexpr bool kIsByMma{layout == Layout::kMxfp4 && columns <= kBatchColumns};
 
   // A CTA's threads have 65,536 registers. A segment's sums of 64 rows and 128 columns take 64 of a thread, and the totals as many. So the
   // warps that do not multiply give theirs up, a whole warpgroup of them. Fewer threads have enough.
@@ -210,7 +216,40 @@ struct WgmmaShape {
     }
   }
 
-  // Sums of a segment of the warp's strip, in a stage of MXFP4.
+  // Sums of a segment of the warp's strip, in a stage of MXFP4 with few columns, by mma.sync.
+  template <int tiles>
+  static __device__ __forceinline__ void add_few(int num_tiles, uint32_t strip, Stages<WgmmaShape>& stages,
+                                                 float (&sums)[tiles][4]) {
+    const int lane = static_cast<int>(threadIdx.x) % 32, row = lane % kRowsOfSwizzle;
+    const uint32_t of_lane =
+        row * kCellBytes + (lane / 8 ^ row) * 16;  // of the first group; 64 bytes on or back is the second
+#pragma unroll
+    for (int n = 0; n < tiles; ++n)
+#pragma unroll
+      for (int i = 0; i < 4; ++i) sums[n][i] = 0;
+    stages.wait_until_full();
+    const uint32_t at = stages.address();
+#pragma unroll
+    for (int tile = 0; tile < kMaxSegmentTiles; ++tile) {
+      if (tile >= num_tiles) break;
+      const TileWords<layout> words(at + strip + tile * tile_bytes(layout), lane);
+#pragma unroll
+      for (int group = 0; group < 2; ++group) {
+        uint32_t a[2][4];
+        words.unpack(group, a);
+#pragma unroll
+        for (int n = 0; n < tiles; ++n) {
+          uint32_t b[4];
+          load_matrices(b, at + (of_lane ^ group * 64) + tile * kColumnBytes + n * 8 * kCellBytes);
+          mma_bf16(sums[n], a[0], b[0], b[1]);
+          mma_bf16(sums[n], a[1], b[2], b[3]);
+        }
+      }
+    }
+    stages.tell_empty();
+    stages.advance();
+  }
+  // The same with more columns, by wgmma.
   template <int tiles>
   static __device__ __forceinline__ void add_stage(int num_tiles, uint32_t strip, Stages<WgmmaShape>& stages,
                                                    float (&sums)[tiles][4]) {
@@ -257,7 +296,9 @@ struct WgmmaShape {
                                                           Stages<WgmmaShape>& stages,
                                                           float (&sums)[tiles][4]) {
     const int num_tiles = min(weights.segment_tiles, weights.num_tiles - segment * weights.segment_tiles);
-    if constexpr (kTiles > 1)
+    if constexpr (kIsByMma)
+      add_few<tiles>(num_tiles, kWeightPlace + warp * kStripBytes, stages, sums);
+    else if constexpr (kTiles > 1)
       add_stage<tiles>(num_tiles, kWeightPlace + warp * kStripBytes, stages, sums);
     else
       add_stages<tiles>(num_tiles, warp * kStripBytes, stages, sums);

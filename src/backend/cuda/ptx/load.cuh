@@ -25,6 +25,14 @@ __device__ inline uint32_t load_shared_4(uint32_t from) {
   return v;
 }
 
+// Four matrices of 8 x 8 elements of 16 bits: lane i names row i % 8 of matrix i / 8, and gets of each the elements (g, 2 t) and (g, 2 t + 1),
+// with g = lane / 4 and t = lane % 4.
+__device__ inline void load_matrices(uint32_t (&matrices)[4], uint32_t row) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(matrices[0]), "=r"(matrices[1]), "=r"(matrices[2]), "=r"(matrices[3])
+               : "r"(row)
+               : "memory");
+}
 // Four matrices of 8 x 8 elements of 16 bits, transposed: lane i names row i % 8 of matrix i / 8, and gets of each the elements
 // (2 t, g) and (2 t + 1, g), with g = lane / 4 and t = lane % 4.
 __device__ inline void load_transposed(uint32_t (&matrices)[4], uint32_t row) {

@@ -13,6 +13,12 @@ inline uint4 load_shared_16(uint32_t from) { return load_shared<uint4>(from); }
 inline uint2 load_shared_8(uint32_t from) { return load_shared<uint2>(from); }
 inline uint32_t load_shared_4(uint32_t from) { return load_shared<uint32_t>(from); }
 
+inline void load_matrices(uint32_t (&matrices)[4], uint32_t row) {
+  const auto rows = emulated::exchange(row);
+  const int lane = emulated::lane(), g = lane / 4, t = lane % 4;
+  for (int m = 0; m < 4; ++m)
+    matrices[m] = load_shared<uint32_t>(rows[8 * m + g] + 4u * static_cast<uint32_t>(t));
+}
 inline void load_transposed(uint32_t (&matrices)[4], uint32_t row) {
   const auto rows = emulated::exchange(row);
   const int lane = emulated::lane(), g = lane / 4, t = lane % 4;
