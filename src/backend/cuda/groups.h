@@ -12,6 +12,9 @@ inline constexpr int kFewTokens{16}, kManyColumns{64};
 // Up to so many tokens, each kernel that needs a norm computes it, and one launch routes them and begins with their experts; beyond, rms_norm computes it once. All CTAs of a kernel read the rows
 // for it, in turn: with 8 rows that took 8 us, and a launch takes 4.
 inline constexpr int kOwnNorms{2};
+// Up to so many, the router's launch computes the norm in front of it (decode/router.cu): its CTAs are 4 for each token, and with more of them
+// than multiprocessors some would come late.
+inline constexpr int kRouterNorms{32};
 // Columns of a pass of MXFP4 by wgmma (prompt/wgmma_columns.cuh), where a step has pairs enough. With 128, 2 % more of the tensor cores would
 // be busy; but sums then take so many registers that ptxas lets each product wait for the one before.
 inline constexpr int kMostColumns{96};

@@ -45,7 +45,8 @@ struct Pass {
 };
 inline constexpr Pass kNoPass{}, kFewPass{kMaxColumns}, kNormPass{kMaxColumns, true},
     kDealtPass{kMaxColumns, false, true, false, true},
-    kRouterPass{kMaxColumns, true, true, false, false, true}, kManyPass{kManyColumns, true, false},
+    kRouterPass{kMaxColumns, true, true, false, false, true},
+    kRouterBatchPass{kBatchColumns, true, false, true, false, true}, kManyPass{kManyColumns, true, false},
     kBatchPass{kBatchColumns, true, false, true}, kWgmmaPass{kManyColumns, true, false, true},
     kWidePass{kMostColumns, true, false, true};
 

@@ -191,8 +191,8 @@ struct RouteArgs {
   unsigned* ticket;       // zero before and after every launch
   Groups groups;
   int image_rows{0};  // of `normed`
-  // Where its weights are there, route_batch() computes the norm of up to kMaxColumns tokens, which do not lie in an image: it leaves that
-  // in `normed`, and where `x` is there, the sum of the two parts of project() in it.
+  // Where its weights are there, route_batch() computes the norm of up to kRouterNorms tokens: it leaves that in `normed`, and where `x` is
+  // there, the sum of what project() left in it.
   NormInput norm{};
   float* x{nullptr};  // [T, H]
 };

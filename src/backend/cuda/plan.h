@@ -26,7 +26,7 @@ class Plan {
   bool has_norms(int num_tokens) const { return find(Operation::kRmsNorm, num_tokens) != nullptr; }
   // Says whether the router's launch then computes the norm in front of it.
   bool norms_in_router(int num_tokens) const {
-    return num_tokens <= kMaxColumns && row(Operation::kRoute, num_tokens).pass.makes_norm;
+    return num_tokens <= kRouterNorms && row(Operation::kRoute, num_tokens).pass.makes_norm;
   }
   // Says whether unembed takes the norms of its rows, of which there are so many.
   bool unembeds_normed(int num_rows) const { return row(Operation::kUnembed, num_rows).pass.takes_norm; }

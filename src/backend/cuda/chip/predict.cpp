@@ -138,7 +138,8 @@ class StepModel {
   bool has_norms() const { return rows_ > kOwnNorms; }
   int launches_of(Operation operation) const {
     if (operation == Operation::kEmbed || operation == Operation::kUnembed) return 1;
-    if (operation == Operation::kRmsNorm) return has_norms() ? 2 * config_.num_layers : 0;
+    if (operation == Operation::kRmsNorm)  // the router's launch may compute the second of a layer
+      return has_norms() ? (rows_ <= kRouterNorms ? 1 : 2) * config_.num_layers : 0;
     return config_.num_layers;
   }
 

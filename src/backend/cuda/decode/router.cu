@@ -1,10 +1,13 @@
 // The router of a batch: few strips, which few CTAs would read one after the other. Each warp of a CTA takes a segment of the CTA's strip
 // instead, and loads it straight into registers before the activations are there. The segments' sums meet in shared memory, where they are
 // added up in order. Of few tokens the launch computes the norm as well.
+#include <type_traits>
+
 #include "backend/cuda/decode/router_segment.cuh"
 #include "backend/cuda/inputs.cuh"
 #include "backend/cuda/kernels.h"
 #include "backend/cuda/layout/image.h"
+#include "backend/cuda/normed_rows.cuh"
 #include "backend/cuda/pdl.cuh"
 #include "core/check.h"
 
@@ -115,6 +118,7 @@ __global__ void __launch_bounds__(32 * kWarps)
 // A CTA for each strip and two tokens, whose norms it computes. Those of the first strip leave them. That the strips' CTAs all compute them
 // costs nothing: each has a multiprocessor to itself, and reads two rows from L2.
 constexpr int kNormsOfCta{2};
+template <bool is_image>
 __global__ void __launch_bounds__(32 * kWarps, 1)
     norm_and_router_kernel(const __grid_constant__ RouteArgs args, Timestamps timestamps) {
   const EndTimestamp end_timestamp(timestamps);
@@ -123,6 +127,7 @@ __global__ void __launch_bounds__(32 * kWarps, 1)
   RouterStrip strip(args, static_cast<int>(blockIdx.x), sums);
   const int first = static_cast<int>(blockIdx.y) * kNormsOfCta, stride = activation_stride(args.hidden),
             count = min(kNormsOfCta, args.num_tokens - first), num_fours = args.hidden / 4;
+  const NormedRows out{args.normed, args.hidden, is_image ? args.image_rows : 0};
   const NormWeights<kWarps> norm_weights(args.norm.weights, args.hidden);
   NormInput norm = args.norm;
   norm.residual.experts = nullptr;  // which the compiler so knows
@@ -134,8 +139,9 @@ __global__ void __launch_bounds__(32 * kWarps, 1)
         if (blockIdx.x > 0) return;
         const size_t at = size_t{1} * (first + column) * num_fours + i;
         if (args.x) reinterpret_cast<float4*>(args.x)[at] = x;
-        reinterpret_cast<uint2*>(args.normed)[at] = result;
+        out.store(first + column, i, result);
       });
+  for (int column = 0; blockIdx.x == 0 && column < count; ++column) out.pad(first + column);
   const LaneColumn lane_column({normed, stride, count}, static_cast<int>(threadIdx.x) % 32);
   strip.multiply(first, count, [&](const RouterSegment& segment) {
     return [&](int tile, int group) { return lane_column.activations(segment.first_tile + tile, group); };
@@ -146,13 +152,13 @@ __global__ void __launch_bounds__(32 * kWarps, 1)
 
 void route_batch(const LaunchContext& gpu, const RouteArgs& args) {
   const bool makes_norm = args.norm.weights;
-  NIBBLE_CHECK(!makes_norm || (args.num_tokens <= kMaxColumns && args.image_rows == 0), "{} norms",
-               args.num_tokens);
+  NIBBLE_CHECK(!makes_norm || args.num_tokens <= kRouterNorms, "{} norms", args.num_tokens);
   const int tokens_of_cta = makes_norm ? kNormsOfCta : kMaxColumns;
+  const auto kernel = [&](auto is_image) {
+    return makes_norm ? norm_and_router_kernel<is_image()> : router_kernel<is_image()>;
+  };
   launch(gpu, {Operation::kRoute, "route"},
-         makes_norm        ? norm_and_router_kernel
-         : args.image_rows ? router_kernel<true>
-                           : router_kernel<false>,
+         args.image_rows ? kernel(std::true_type()) : kernel(std::false_type()),
          {dim3(static_cast<unsigned>(args.weights.num_strips),
                static_cast<unsigned>((args.num_tokens + tokens_of_cta - 1) / tokens_of_cta)),
           32 * kWarps, makes_norm ? activation_bytes(args.hidden, kNormsOfCta) : 0},
@@ -163,7 +169,8 @@ void route_batch(const LaunchContext& gpu, const RouteArgs& args) {
 void prepare_router() {
   prefer_shared_memory(router_kernel<true>);
   prefer_shared_memory(router_kernel<false>);
-  prefer_shared_memory(norm_and_router_kernel);
+  prefer_shared_memory(norm_and_router_kernel<true>);
+  prefer_shared_memory(norm_and_router_kernel<false>);
 }
 
 }  // namespace nibble::cuda

@@ -1,7 +1,7 @@
 // Many tokens need two kernels beside their products: the norm, and the ranking of experts.
 #include "backend/cuda/inputs.cuh"
 #include "backend/cuda/kernels.h"
-#include "backend/cuda/layout/image.h"
+#include "backend/cuda/normed_rows.cuh"
 #include "backend/cuda/pdl.cuh"
 #include "backend/cuda/prompt/store_block.cuh"
 #include "backend/cuda/routing.cuh"
@@ -41,25 +41,14 @@ __device__ void rms_norm_token(const RmsNormArgs& args, const Timestamps& timest
   wait_for_predecessor(timestamps);
   let_successor_start();
   const int from = args.rows ? args.rows[token] : token;  // may be of the step's input: not before the wait
+  const NormedRows out{args.normed, hidden, args.image_rows};
   norm_weights.load(
       args.norm, 1, [&](int) { return from; }, row, activation_stride(hidden),
       [&](int, int i, float4 x, uint2 normed) {
-        const size_t at = size_t{1} * token * (hidden / 4) + i;
-        if (args.x) reinterpret_cast<float4*>(args.x)[at] = x;
-        if (args.image_rows == 0) {
-          reinterpret_cast<uint2*>(args.normed)[at] = normed;
-          return;
-        }
-        auto* cell =
-            reinterpret_cast<uint8_t*>(args.normed) + cell_of(token, 4 * i / kTileCols, args.image_rows);
-        *reinterpret_cast<uint32_t*>(cell + place_in_cell(token, 4 * i)) = normed.x;
-        *reinterpret_cast<uint32_t*>(cell + place_in_cell(token, 4 * i + 2)) = normed.y;
+        if (args.x) reinterpret_cast<float4*>(args.x)[size_t{1} * token * (hidden / 4) + i] = x;
+        out.store(token, i, normed);
       });
-  const int piece = kFirstPaddingPiece + static_cast<int>(threadIdx.x);
-  if (args.image_rows && has_padding(hidden) && piece < kCellPieces)
-    *reinterpret_cast<uint4*>(reinterpret_cast<uint8_t*>(args.normed) +
-                              cell_of(token, hidden / kTileCols, args.image_rows) +
-                              (piece ^ token % kRowsOfSwizzle) * 16) = {};
+  out.pad(token);
 }
 
 // A CTA for each token. Two share a multiprocessor, so that one loads while the other adds up.

@@ -256,7 +256,7 @@ void check_route_case(Comparison& comparison, const Subject& subject, const Case
                  groups.view(),
                  image_rows_of(subject, T)};
   std::vector<float> with_norm;  // logits where the launch computes the norm, too
-  if (subject.row.pass.makes_norm && T <= kMaxColumns) {
+  if (subject.row.pass.makes_norm && T <= kRouterNorms) {
     const DeviceArray<float> x(tokens * static_cast<size_t>(H));
     RouteArgs making = args;
     making.norm = norm.input();
@@ -264,7 +264,11 @@ void check_route_case(Comparison& comparison, const Subject& subject, const Case
     normed.poison();
     subject.launch(making);
     check(cudaStreamSynchronize(subject.stream()), "checking route with the norm");
-    const auto bits = normed.read(comparison, "normed");
+    auto bits = normed.read(comparison, "normed");
+    if (args.image_rows) {
+      check_padding(comparison, "normed", bits, T, H);
+      bits = from_image(bits, T, H);
+    }
     check_norm(comparison, residual, norm, T, x.read(comparison, "x"), bits);
     multiplied_with = Activations(T, H, bits);
     with_norm = logits.read(comparison, "logits with the norm");

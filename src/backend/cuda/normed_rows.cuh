@@ -1,0 +1,36 @@
+// Where kernels that compute a norm leave it: row by row, or in an image (layout/image.h).
+#pragma once
+
+#include <cuda_bf16.h>
+
+#include "backend/cuda/layout/image.h"
+
+namespace nibble::cuda {
+
+struct NormedRows {
+  __nv_bfloat16* data;
+  int hidden, image_rows;  // 0: row by row
+
+  // Elements 4 i .. 4 i + 3 of a row.
+  __device__ void store(int row, int i, uint2 four) const {
+    if (image_rows == 0) {
+      reinterpret_cast<uint2*>(data)[size_t{1} * row * (hidden / 4) + i] = four;
+      return;
+    }
+    uint8_t* const cell = bytes() + cell_of(row, 4 * i / kTileCols, image_rows);
+    *reinterpret_cast<uint32_t*>(cell + place_in_cell(row, 4 * i)) = four.x;
+    *reinterpret_cast<uint32_t*>(cell + place_in_cell(row, 4 * i + 2)) = four.y;
+  }
+  // Zeros what pads the row's last cell. All threads of a CTA call it.
+  __device__ void pad(int row) const {
+    const int piece = kFirstPaddingPiece + static_cast<int>(threadIdx.x);
+    if (image_rows && has_padding(hidden) && piece < kCellPieces)
+      *reinterpret_cast<uint4*>(bytes() + cell_of(row, hidden / kTileCols, image_rows) +
+                                (piece ^ row % kRowsOfSwizzle) * 16) = {};
+  }
+
+ private:
+  __device__ uint8_t* bytes() const { return reinterpret_cast<uint8_t*>(data); }
+};
+
+}  // namespace nibble::cuda
