@@ -11,7 +11,7 @@ namespace nibble::cuda {
 // refills a ring counted as taken; other families differ by a few. `few`: kernels for up to 16 tokens, a tile for one pass (qkv_kernel:
 // 477, 614 and 389 for a segment of 5). `many` and `many_columns`: kernels of prompts, a tile, and each tile of 8 columns that it is
 // multiplied with (experts_up_many_kernel, qkv_many_kernel: loops for 2 to 8 of those; a fifth of a segment's end and the warps that copy
-// are counted in). `batch`: kernels of experts by wgmma in steps of less than kManyTokens, a tile (434 for a segment of 5, docs/decisions/0015). To count them, with the packages nvidia-cuda-cuobjdump and nvidia-cuda-nvdisasm of PyPI on the PATH:
+// are counted in). `batch`: kernels of experts on Hopper in steps of less than kManyTokens, a tile (361 for a segment of 5 with 8 columns). To count them, with the packages nvidia-cuda-cuobjdump and nvidia-cuda-nvdisasm of PyPI on the PATH:
 //
 //   cuobjdump -sass -arch sm_90a build/cuda/CMakeFiles/nibble_cuda_kernels.dir/src/backend/cuda/decode/dense.cu.o
 //   (the same of prompt/dense.cu.o and prompt/experts.cu.o; the loops are those with HMMA in them)
@@ -22,7 +22,7 @@ struct LoopCost {
 inline constexpr LoopCost kLoopCosts[]{
     {Layout::kBf16, 95, 63, 8.0, 0},
     {Layout::kE4m3, 123, 108, 9.0, 0},
-    {Layout::kMxfp4, 78, 107, 8.2, 87},
+    {Layout::kMxfp4, 78, 107, 8.2, 72},
 };
 // attend_tiles_kernel: about 400 for the 34 products of a page and two rows.
 inline constexpr double kAttendInstructionsPerProduct{12};
@@ -32,10 +32,11 @@ inline constexpr double kAttendProductShare{34.0 / 32};  // two of the 34 add up
 // shared memory the loop of MXFP4 reached 0.7 to 0.76 (38.4 weights a clock on an H200); 0.78 fits whole steps on an H200 that launches for
 // 132, 96, 64 and 48 of its multiprocessors.
 inline constexpr double kIssueUse{0.78};
-// Experts of 2 to 64 rows reach less on an H200, by mma.sync and by wgmma alike (docs/decisions/0015 has their times; the pipe of masks and
-// shifts was busy for 0.69 to 0.82). The same fit has a CTA take so many microseconds where it goes on from one expert to the next: its strips begin
+// Experts of 2 to 8 rows reach less on an H200 (docs/decisions/0015 has their times; the pipe of masks and shifts was busy for 0.82 in the busiest
+// multiprocessor), and those of a batch, whose warps wait for each other's stages, less again: fitted to the steps of records/cuda-profile.jsonl,
+// commit dd36432. The same fit has a CTA take so many microseconds where it goes on from one expert to the next: its strips begin
 // in one and end in another in all steps but those of one token.
-inline constexpr double kBatchIssueUse{0.57}, kNextExpert{1.8};
+inline constexpr double kFewIssueUse{0.57}, kBatchIssueUse{0.50}, kNextExpert{1.8};
 // Products: an H200 multiplied MXFP4 strips with 64 columns, without loads, at 0.59 of its rate (0.64 a clock and multiprocessor). In whole
 // prompts the loop waits for its own latencies: 2,048 tokens of 120b took what 0.19 products a clock take (records/cuda-bench.jsonl, commit
 // ff71ee7). A chip with a lower rate is bound by that rate, of which the share is a guess until one is measured.
@@ -57,9 +58,9 @@ inline constexpr double kReadUse{0.98};
 // 1.4 us. It decides where few multiprocessors face much bandwidth.
 inline constexpr double kSlotSeconds{1.0e-6};
 
-// A page of one key/value head and one row occupies a multiprocessor for so many clocks in attend_rows: at 16,384 positions a full layer
-// takes 25 to 29 us longer than at none, whether the cache is BF16 or FP8, on H100 and H200 (records/cuda-bench.jsonl).
-inline constexpr double kAttendClocksPerPage{1750};
+// A page of one key/value head and one row occupies a multiprocessor for so many clocks in attend_rows: between what a full layer takes longer
+// at 16,384 positions than at none, 19 us, and at 131,000, 203 us (one H200, records/cuda-profile.jsonl, commit dd36432).
+inline constexpr double kAttendClocksPerPage{1600};
 
 // Microseconds of a launch in which nothing streams, at the clock of a Hopper; other chips take kSerialHz / clock as long. `serial`: the
 // boundary between two kernels, the activations' way, the spread of a launch over its CTAs, the sums. `prologue`: activations are
@@ -93,7 +94,7 @@ inline constexpr SerialCost kSerialCosts[]{
 // as a graph, and 1.0 to 1.3 with dependent launches (one H100).
 inline constexpr double kWithoutDependentLaunch{1.0};
 // Steps of several rows, from the traces of docs/decisions/0016 on an H200. Each row beyond the first, in kernels that compute their own
-// norms. The router where it is a launch of its own, and the ranking.
-inline constexpr double kNormOfRow{1.4}, kRouteAlone{5.7};
+// norms. The router where it is a launch of its own, and the ranking: fitted to the steps of commit dd36432.
+inline constexpr double kNormOfRow{1.4}, kRouteAlone{4.8};
 
 }  // namespace nibble::cuda

@@ -260,7 +260,7 @@ class StepModel {
       work.activations = activations;
     }
     if (is_batch_) {
-      work.issue_use = kBatchIssueUse;
+      work.issue_use = is_many_ ? kBatchIssueUse : kFewIssueUse;
       work.serial = kNextExpert;
     }
     return work;
@@ -310,13 +310,9 @@ class StepModel {
 
   SerialCost serial_of(Operation operation) const {
     SerialCost cost = row_of(kSerialCosts, &SerialCost::operation, operation);
-    const bool is_route = operation == Operation::kRoute;
-    if (is_route && rows_ > 1) cost.serial = kRouteAlone;
-    if (!has_norms() && rows_ > 1 && (is_route || operation == Operation::kQkv)) {
-      cost.prologue = kPrologue;
-      cost.serial += (rows_ - 1) * kNormOfRow;
-    }
-    if (operation == Operation::kUnembed && step_.num_sequences <= most_few())
+    if (operation == Operation::kRoute && has_norms()) cost.serial = kRouteAlone;
+    if (!has_norms() && operation == Operation::kQkv) cost.serial += (rows_ - 1) * kNormOfRow;
+    if (operation == Operation::kUnembed && step_.num_sequences <= (by_wgmma_ ? kOwnNorms : most_few()))
       cost.serial += (step_.num_sequences - 1) * kNormOfRow;
     return cost;
   }
