@@ -18,6 +18,7 @@ void prepare_kernels() {
   prepare_attend_tiles();
   prepare_keep_drafts();
   prepare_experts();
+  prepare_route_and_experts_up();
   prepare_prompt_dense();
   prepare_prompt_experts();
   prepare_prompt_blocks();

@@ -363,6 +363,7 @@ void prepare_attend_rows();
 void prepare_attend_tiles();
 void prepare_keep_drafts();
 void prepare_experts();
+void prepare_route_and_experts_up();
 void prepare_prompt_dense();
 void prepare_prompt_experts();
 void prepare_prompt_blocks();

@@ -1,0 +1,46 @@
+// The choice of a few tokens' experts, and how it is passed on by mailboxes (RoutingMailbox): to the other CTAs of a launch, and to the next
+// launch while this one runs.
+#pragma once
+
+#include "backend/cuda/choice.cuh"
+#include "backend/cuda/kernels.h"
+#include "backend/cuda/ptx/load.cuh"
+
+namespace nibble::cuda {
+
+__device__ inline void publish(uint64_t* to, uint32_t tag, uint32_t bits) {
+  store_relaxed(to, uint64_t{tag} << 32 | bits);
+}
+__device__ inline uint32_t wait_for(const uint64_t* from, uint32_t tag) {
+  uint64_t word = load_relaxed(from);
+  while (word >> 32 != tag) word = load_relaxed(from);
+  return static_cast<uint32_t>(word);
+}
+__device__ inline uint32_t tag_of(const RoutingMailbox& routing) {
+  return load_now(routing.step) * routing.num_layers + routing.layer;
+}
+
+// A warp chooses the experts of a token, by logit_of(expert), and leaves them in `chosen`. Where `passes_on`, it also leaves the routing to
+// experts_down.
+template <typename LogitOf>
+__device__ void rank_for_cta(int num_experts, int experts_per_token, const IndexRange& own, int token,
+                             const LogitOf& logit_of, const RoutingMailbox& routing, uint32_t tag,
+                             bool passes_on, int* chosen) {
+  const int lane = static_cast<int>(threadIdx.x) % 32, first = token * experts_per_token;
+  Ranking ranking(num_experts, logit_of);
+  float logit = -INFINITY;
+  int expert = 0;  // of the slot that is the lane's
+#pragma unroll 1   // instructions that are there already: a launch has to fetch those that it executes once
+  for (int k = 0; k < experts_per_token; ++k) {
+    const Ranking::Place place = ranking.next();
+    if (lane == k) logit = place.logit, expert = place.expert;
+  }
+  if (lane < experts_per_token) chosen[first + lane] = expert;
+  if (!passes_on) return;
+  const float weight = weight_of_place(logit);
+  if (lane >= experts_per_token) return;
+  routing.weights[first + lane] = own.has(expert) ? weight : 0;
+  publish(routing.experts + first + lane, tag, static_cast<uint32_t>(expert));
+}
+
+}  // namespace nibble::cuda
