@@ -442,7 +442,7 @@ def test_a_server_is_predicted_nearly_as_fast_as_it_was_measured():
     measured = {}
     for line in (ROOT / "records" / "serve.jsonl").read_text().splitlines():
         record = json.loads(line)
-        if isinstance(record.get("nibble"), dict) and record["nibble"]["commit"].startswith("8e55010") and "url" in record:
+        if isinstance(record.get("nibble"), dict) and record["nibble"]["commit"].startswith("dd36432") and "url" in record:
             measured |= {load["num_clients"]: load["output_tokens_per_second"] for load in record["loads"]}
     assert sorted(measured) == [1, 2, 4, 8, 16, 32, 64]
     arguments = ["-p", 64, "-n", 192, "--batch", ",".join(map(str, measured)), "--replicas", 1]
