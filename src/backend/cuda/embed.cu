@@ -1,8 +1,8 @@
 // embed: the first kernel of a step, which brings its input from the host. Also a kernel that reads a lot of memory, for measuring bandwidth.
 #include "backend/cuda/chip/run_kernel.cuh"
-#include "backend/cuda/inputs.cuh"
+#include "backend/cuda/device/inputs.cuh"
+#include "backend/cuda/device/pdl.cuh"
 #include "backend/cuda/kernels.h"
-#include "backend/cuda/pdl.cuh"
 #include "backend/cuda/ptx/atomic.cuh"
 #include "backend/cuda/ptx/registers.cuh"
 

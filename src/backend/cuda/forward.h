@@ -3,10 +3,10 @@
 
 #include <functional>
 
-#include "backend/cuda/device_weights.h"
+#include "backend/cuda/memory/device_weights.h"
+#include "backend/cuda/memory/workspace.h"
 #include "backend/cuda/plan.h"
-#include "backend/cuda/step_input.h"
-#include "backend/cuda/workspace.h"
+#include "backend/cuda/step/step_input.h"
 
 namespace nibble::cuda {
 

@@ -7,8 +7,8 @@
 #include <string_view>
 
 #include "backend/cuda/decode/stream_shape.h"
-#include "backend/cuda/device_weights.h"
 #include "backend/cuda/layout/layout_of.h"
+#include "backend/cuda/memory/device_weights.h"
 #include "backend/cuda/verify/checks.h"
 
 namespace nibble::cuda {

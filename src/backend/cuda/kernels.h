@@ -18,9 +18,9 @@
 #include "backend/cuda/draft/slots.h"
 #include "backend/cuda/groups.h"
 #include "backend/cuda/layout/strips.h"
-#include "backend/cuda/row_input.h"
 #include "backend/cuda/sample/sample_input.h"
-#include "backend/cuda/step_exchange.h"
+#include "backend/cuda/step/row_input.h"
+#include "backend/cuda/step/step_exchange.h"
 #include "core/index_range.h"
 
 namespace nibble::cuda {

@@ -5,12 +5,12 @@
 #include <algorithm>
 
 #include "backend/cuda/chip/device.h"
-#include "backend/cuda/device_weights.h"
 #include "backend/cuda/draft/head_drafter.h"
+#include "backend/cuda/memory/device_weights.h"
+#include "backend/cuda/memory/uploader.h"
+#include "backend/cuda/memory/workspace.h"
 #include "backend/cuda/ranks/inbox.h"
 #include "backend/cuda/ranks/nccl_rank.h"
-#include "backend/cuda/uploader.h"
-#include "backend/cuda/workspace.h"
 #include "core/error.h"
 
 namespace nibble::cuda {

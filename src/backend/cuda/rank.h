@@ -9,7 +9,7 @@
 #include "backend/cuda/forward.h"
 #include "backend/cuda/ranks/inbox.h"
 #include "backend/cuda/ranks/nccl_rank.h"
-#include "backend/cuda/step_graph.h"
+#include "backend/cuda/step/step_graph.h"
 #include "model/shares/share.h"
 
 namespace nibble::cuda {

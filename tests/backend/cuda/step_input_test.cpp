@@ -1,6 +1,6 @@
 // Tests that embed brings the input that the host has put there for its step, whatever became of the launches before it. Needs a GPU, or one
 // that is emulated.
-#include "backend/cuda/step_input.h"
+#include "backend/cuda/step/step_input.h"
 
 #include <gtest/gtest.h>
 
@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "backend/cuda/kernels.h"
+#include "backend/cuda/memory/workspace.h"
 #include "backend/cuda/verify/device_array.h"
-#include "backend/cuda/workspace.h"
 #include "backend/draft_tree.h"
 #include "tests/backend/cuda/pretended.h"
 

@@ -9,11 +9,11 @@
 
 #include <cuda_fp8.h>
 
+#include "backend/cuda/device/pdl.cuh"
+#include "backend/cuda/device/warp_reduce.cuh"
 #include "backend/cuda/kernels.h"
 #include "backend/cuda/layout/fragments.cuh"
-#include "backend/cuda/pdl.cuh"
 #include "backend/cuda/ptx/exp2.cuh"
-#include "backend/cuda/warp_reduce.cuh"
 
 namespace nibble::cuda {
 

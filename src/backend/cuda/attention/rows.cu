@@ -12,10 +12,10 @@
 #include <algorithm>
 
 #include "backend/cuda/attention/page.cuh"
+#include "backend/cuda/device/ticket.cuh"
 #include "backend/cuda/layout/image.h"
 #include "backend/cuda/ptx/load.cuh"
 #include "backend/cuda/ptx/mma.cuh"
-#include "backend/cuda/ticket.cuh"
 
 namespace nibble::cuda {
 namespace {

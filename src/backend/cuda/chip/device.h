@@ -7,7 +7,7 @@
 #include <string>
 
 #include "backend/cuda/chip/caps.h"
-#include "backend/cuda/recorder.h"
+#include "backend/cuda/step/recorder.h"
 
 namespace nibble::cuda {
 

@@ -13,7 +13,7 @@
 #include "backend/cuda/layout/layout_of.h"
 #include "backend/cuda/prompt/prompt_warps.h"
 #include "backend/cuda/ranks/protocol.h"
-#include "backend/cuda/row_input.h"
+#include "backend/cuda/step/row_input.h"
 #include "core/check.h"
 #include "core/error.h"
 #include "model/shares/share.h"

@@ -2,9 +2,9 @@
 #include <algorithm>
 
 #include "backend/cuda/decode/with_warps.h"
-#include "backend/cuda/inputs.cuh"
+#include "backend/cuda/device/inputs.cuh"
+#include "backend/cuda/device/pdl.cuh"
 #include "backend/cuda/kernels.h"
-#include "backend/cuda/pdl.cuh"
 #include "backend/cuda/ptx/load.cuh"
 
 namespace nibble::cuda {

@@ -9,7 +9,7 @@
 #include "backend/cuda/decode/group_share.h"
 #include "backend/cuda/decode/group_table.cuh"
 #include "backend/cuda/decode/stream.cuh"
-#include "backend/cuda/inputs.cuh"
+#include "backend/cuda/device/inputs.cuh"
 #include "backend/cuda/kernels.h"
 #include "backend/cuda/ptx/load.cuh"
 

@@ -2,7 +2,7 @@
 // launch while this one runs.
 #pragma once
 
-#include "backend/cuda/choice.cuh"
+#include "backend/cuda/device/choice.cuh"
 #include "backend/cuda/kernels.h"
 #include "backend/cuda/ptx/load.cuh"
 

@@ -2,7 +2,7 @@
 #include "backend/cuda/decode/group_stream.cuh"
 #include "backend/cuda/decode/pass_routing.cuh"
 #include "backend/cuda/decode/router_segment.cuh"
-#include "backend/cuda/pdl.cuh"
+#include "backend/cuda/device/pdl.cuh"
 #include "core/check.h"
 
 namespace nibble::cuda {

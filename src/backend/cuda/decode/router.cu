@@ -4,11 +4,11 @@
 #include <type_traits>
 
 #include "backend/cuda/decode/router_segment.cuh"
-#include "backend/cuda/inputs.cuh"
+#include "backend/cuda/device/inputs.cuh"
+#include "backend/cuda/device/normed_rows.cuh"
+#include "backend/cuda/device/pdl.cuh"
 #include "backend/cuda/kernels.h"
 #include "backend/cuda/layout/image.h"
-#include "backend/cuda/normed_rows.cuh"
-#include "backend/cuda/pdl.cuh"
 #include "core/check.h"
 
 namespace nibble::cuda {

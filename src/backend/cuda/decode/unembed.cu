@@ -5,10 +5,10 @@
 
 #include "backend/cuda/decode/dealt.cuh"
 #include "backend/cuda/decode/with_warps.h"
-#include "backend/cuda/inputs.cuh"
+#include "backend/cuda/device/inputs.cuh"
+#include "backend/cuda/device/pdl.cuh"
+#include "backend/cuda/device/ticket.cuh"
 #include "backend/cuda/kernels.h"
-#include "backend/cuda/pdl.cuh"
-#include "backend/cuda/ticket.cuh"
 #include "core/check.h"
 
 namespace nibble::cuda {

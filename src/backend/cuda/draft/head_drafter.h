@@ -13,8 +13,8 @@
 #include "backend/backend.h"
 #include "backend/cuda/draft/head_rows.h"
 #include "backend/cuda/draft/head_weights.h"
-#include "backend/cuda/step_input.h"
-#include "backend/cuda/workspace.h"
+#include "backend/cuda/memory/workspace.h"
+#include "backend/cuda/step/step_input.h"
 
 namespace nibble::cuda {
 

@@ -1,9 +1,9 @@
 // These kernels compute what a draft head needs row by row, between its products. A row's numbers depend on no other row's.
+#include "backend/cuda/device/inputs.cuh"
+#include "backend/cuda/device/pdl.cuh"
+#include "backend/cuda/device/warp_reduce.cuh"
 #include "backend/cuda/draft/head_rows.h"
-#include "backend/cuda/inputs.cuh"
-#include "backend/cuda/pdl.cuh"
 #include "backend/cuda/ptx/exp2.cuh"
-#include "backend/cuda/warp_reduce.cuh"
 
 namespace nibble::cuda {
 namespace {

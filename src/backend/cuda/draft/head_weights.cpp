@@ -4,11 +4,11 @@
 
 #include <algorithm>
 
-#include "backend/cuda/arena.h"
 #include "backend/cuda/decode/stream_shape.h"
 #include "backend/cuda/kernels.h"
 #include "backend/cuda/layout/layout_of.h"
-#include "backend/cuda/uploader.h"
+#include "backend/cuda/memory/arena.h"
+#include "backend/cuda/memory/uploader.h"
 #include "core/error.h"
 
 namespace nibble::cuda {

@@ -5,7 +5,7 @@
 
 #include "backend/backend.h"
 #include "backend/cuda/chip/target.h"
-#include "backend/cuda/device_weights.h"
+#include "backend/cuda/memory/device_weights.h"
 
 namespace nibble::cuda {
 

@@ -5,8 +5,8 @@
 
 #include <cstdint>
 
-#include "backend/cuda/row_input.h"
 #include "backend/cuda/sample/sample_input.h"
+#include "backend/cuda/step/row_input.h"
 #include "backend/right_drafts.h"
 
 namespace nibble::cuda {

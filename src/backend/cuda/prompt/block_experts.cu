@@ -1,9 +1,9 @@
 // The experts' products of many tokens with block-scaled activations: experts_up (with SwiGLU) takes them from rms_norm(), and leaves
 // its results in the same format for experts_down. No number of these goes through memory in bfloat16, but all are rounded to it before
 // they are quantised: MXFP8x2 is then the same model as bfloat16.
-#include "backend/cuda/inputs.cuh"
+#include "backend/cuda/device/inputs.cuh"
+#include "backend/cuda/device/pdl.cuh"
 #include "backend/cuda/kernels.h"
-#include "backend/cuda/pdl.cuh"
 #include "backend/cuda/prompt/block_columns.cuh"
 #include "backend/cuda/prompt/group_items.cuh"
 #include "backend/cuda/prompt/store_block.cuh"

@@ -1,9 +1,9 @@
 // The products of dense matrices with a step's tokens, for any shape (pipeline.cuh): qkv, project, the router's logits and unembed.
 #pragma once
 
-#include "backend/cuda/inputs.cuh"
+#include "backend/cuda/device/inputs.cuh"
+#include "backend/cuda/device/pdl.cuh"
 #include "backend/cuda/kernels.h"
-#include "backend/cuda/pdl.cuh"
 #include "backend/cuda/prompt/pipeline.cuh"
 
 namespace nibble::cuda {

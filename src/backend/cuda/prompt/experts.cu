@@ -1,7 +1,7 @@
 // The experts' products of many tokens: experts_up (with SwiGLU) and experts_down, group by group.
-#include "backend/cuda/inputs.cuh"
+#include "backend/cuda/device/inputs.cuh"
+#include "backend/cuda/device/pdl.cuh"
 #include "backend/cuda/kernels.h"
-#include "backend/cuda/pdl.cuh"
 #include "backend/cuda/prompt/bf16_columns.cuh"
 #include "backend/cuda/prompt/group_items.cuh"
 

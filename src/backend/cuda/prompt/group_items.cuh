@@ -4,8 +4,8 @@
 
 #include <utility>
 
+#include "backend/cuda/device/pdl.cuh"
 #include "backend/cuda/kernels.h"
-#include "backend/cuda/pdl.cuh"
 #include "backend/cuda/prompt/pipeline.cuh"
 
 namespace nibble::cuda {

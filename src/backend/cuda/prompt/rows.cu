@@ -1,11 +1,11 @@
 // Many tokens need two kernels beside their products: the norm, and the ranking of experts.
-#include "backend/cuda/inputs.cuh"
+#include "backend/cuda/device/inputs.cuh"
+#include "backend/cuda/device/normed_rows.cuh"
+#include "backend/cuda/device/pdl.cuh"
+#include "backend/cuda/device/routing.cuh"
+#include "backend/cuda/device/ticket.cuh"
 #include "backend/cuda/kernels.h"
-#include "backend/cuda/normed_rows.cuh"
-#include "backend/cuda/pdl.cuh"
 #include "backend/cuda/prompt/store_block.cuh"
-#include "backend/cuda/routing.cuh"
-#include "backend/cuda/ticket.cuh"
 
 namespace nibble::cuda {
 namespace {

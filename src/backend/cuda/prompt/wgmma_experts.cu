@@ -1,8 +1,8 @@
 // The experts' products of many tokens by wgmma: experts_up (with SwiGLU) and experts_down, group by group. The pairs of a group lie side by
 // side in images: a kernel of its own gathers them in front of experts_up, which leaves its results in place for experts_down.
-#include "backend/cuda/inputs.cuh"
+#include "backend/cuda/device/inputs.cuh"
+#include "backend/cuda/device/pdl.cuh"
 #include "backend/cuda/kernels.h"
-#include "backend/cuda/pdl.cuh"
 #include "backend/cuda/prompt/group_items.cuh"
 #include "backend/cuda/prompt/wgmma_columns.cuh"
 #include "core/check.h"

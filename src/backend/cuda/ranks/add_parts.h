@@ -4,7 +4,7 @@
 #include <cstddef>
 
 #include "backend/cuda/chip/target.h"
-#include "backend/cuda/recorder.h"
+#include "backend/cuda/step/recorder.h"
 
 namespace nibble::cuda {
 

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <utility>
 
-#include "backend/cuda/arena.h"
 #include "backend/cuda/chip/device.h"
-#include "backend/cuda/workspace.h"
+#include "backend/cuda/memory/arena.h"
+#include "backend/cuda/memory/workspace.h"
 
 namespace nibble::cuda {
 namespace {

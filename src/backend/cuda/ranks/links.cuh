@@ -3,7 +3,7 @@
 
 #include <type_traits>
 
-#include "backend/cuda/inputs.cuh"
+#include "backend/cuda/device/inputs.cuh"
 #include "backend/cuda/layout/image.h"
 #include "backend/cuda/ptx/registers.cuh"
 #include "backend/cuda/ptx/system.cuh"

@@ -1,6 +1,6 @@
 // Sums of few rows, as words with tags, and meetings.
+#include "backend/cuda/device/pdl.cuh"
 #include "backend/cuda/layout/divisor.h"
-#include "backend/cuda/pdl.cuh"
 #include "backend/cuda/ranks/links.cuh"
 #include "core/check.h"
 

@@ -11,7 +11,7 @@
 #include "backend/cuda/chip/target.h"
 #include "backend/cuda/kernels.h"
 #include "backend/cuda/ranks/protocol.h"
-#include "backend/cuda/step_exchange.h"
+#include "backend/cuda/step/step_exchange.h"
 
 namespace nibble::cuda {
 

@@ -9,7 +9,7 @@
 // that is under way at the same time: half of the CTAs send and wait, the others add up, and both begin with the launch.
 //
 // The CTAs of a rank are as many as its chip holds at once, because they poll. Flags are of rows, so other ranks may have other numbers of CTAs.
-#include "backend/cuda/pdl.cuh"
+#include "backend/cuda/device/pdl.cuh"
 #include "backend/cuda/ranks/links.cuh"
 #include "core/check.h"
 

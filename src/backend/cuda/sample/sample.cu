@@ -20,12 +20,12 @@
 #include <cub/warp/warp_scan.cuh>
 #include <cuda/functional>
 
+#include "backend/cuda/device/ordered.cuh"
+#include "backend/cuda/device/pdl.cuh"
+#include "backend/cuda/device/ticket.cuh"
+#include "backend/cuda/device/warp_reduce.cuh"
 #include "backend/cuda/kernels.h"
-#include "backend/cuda/ordered.cuh"
-#include "backend/cuda/pdl.cuh"
 #include "backend/cuda/ptx/exp2.cuh"
-#include "backend/cuda/ticket.cuh"
-#include "backend/cuda/warp_reduce.cuh"
 #include "core/random.h"
 
 namespace nibble::cuda {

@@ -4,10 +4,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "backend/cuda/device_weights.h"
 #include "backend/cuda/layout/layout_of.h"
-#include "backend/cuda/uploader.h"
-#include "backend/cuda/workspace.h"
+#include "backend/cuda/memory/device_weights.h"
+#include "backend/cuda/memory/uploader.h"
+#include "backend/cuda/memory/workspace.h"
 #include "tests/error_of.h"
 
 namespace nibble::cuda {

@@ -7,9 +7,9 @@
 #include "backend/backend.h"
 #include "backend/cuda/draft/slots.h"
 #include "backend/cuda/groups.h"
-#include "backend/cuda/row_input.h"
 #include "backend/cuda/sample/sample_rows.h"
-#include "backend/cuda/step_exchange.h"
+#include "backend/cuda/step/row_input.h"
+#include "backend/cuda/step/step_exchange.h"
 
 namespace nibble::cuda {
 

@@ -9,7 +9,7 @@
 
 #include "backend/backend.h"
 #include "backend/cuda/chip/device.h"
-#include "backend/cuda/step_input.h"
+#include "backend/cuda/step/step_input.h"
 
 namespace nibble::cuda {
 

@@ -1,4 +1,4 @@
-#include "backend/cuda/step_graph.h"
+#include "backend/cuda/step/step_graph.h"
 
 #include <utility>
 

@@ -4,8 +4,8 @@
 
 #include <cub/warp/warp_scan.cuh>
 
-#include "backend/cuda/choice.cuh"
 #include "backend/cuda/decode/stream.cuh"
+#include "backend/cuda/device/choice.cuh"
 #include "backend/cuda/layout/image.h"
 #include "backend/cuda/ptx/registers.cuh"
 

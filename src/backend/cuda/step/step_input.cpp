@@ -1,10 +1,10 @@
-#include "backend/cuda/step_input.h"
+#include "backend/cuda/step/step_input.h"
 
 #include <algorithm>
 #include <utility>
 
 #include "backend/cuda/kernels.h"
-#include "backend/cuda/workspace.h"
+#include "backend/cuda/memory/workspace.h"
 #include "backend/draft_tree.h"
 #include "core/check.h"
 

@@ -1,9 +1,9 @@
 // The router's choice: the experts with the largest logits, and the softmax over them.
 #pragma once
 
+#include "backend/cuda/device/ordered.cuh"
+#include "backend/cuda/device/warp_reduce.cuh"
 #include "backend/cuda/kernels.h"
-#include "backend/cuda/ordered.cuh"
-#include "backend/cuda/warp_reduce.cuh"
 
 namespace nibble::cuda {
 

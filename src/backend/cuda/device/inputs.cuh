@@ -2,10 +2,10 @@
 #pragma once
 
 #include "backend/cuda/decode/stream.cuh"
+#include "backend/cuda/device/warp_reduce.cuh"
 #include "backend/cuda/kernels.h"
 #include "backend/cuda/ptx/copy.cuh"
 #include "backend/cuda/ptx/exp2.cuh"
-#include "backend/cuda/warp_reduce.cuh"
 
 namespace nibble::cuda {
 

@@ -1,4 +1,4 @@
-#include "backend/cuda/recorder.h"
+#include "backend/cuda/step/recorder.h"
 
 #include "core/check.h"
 

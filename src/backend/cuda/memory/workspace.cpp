@@ -1,12 +1,12 @@
-#include "backend/cuda/workspace.h"
+#include "backend/cuda/memory/workspace.h"
 
 #include <algorithm>
 #include <type_traits>
 
-#include "backend/cuda/device_weights.h"
 #include "backend/cuda/kernel_table.h"
 #include "backend/cuda/layout/image.h"
-#include "backend/cuda/step_input.h"
+#include "backend/cuda/memory/device_weights.h"
+#include "backend/cuda/step/step_input.h"
 #include "model/batch.h"
 #include "model/rope.h"
 

@@ -1,8 +1,8 @@
-#include "backend/cuda/device_weights.h"
+#include "backend/cuda/memory/device_weights.h"
 
-#include "backend/cuda/arena.h"
 #include "backend/cuda/layout/layout_of.h"
-#include "backend/cuda/uploader.h"
+#include "backend/cuda/memory/arena.h"
+#include "backend/cuda/memory/uploader.h"
 
 namespace nibble::cuda {
 namespace {

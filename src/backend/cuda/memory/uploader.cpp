@@ -1,4 +1,4 @@
-#include "backend/cuda/uploader.h"
+#include "backend/cuda/memory/uploader.h"
 
 #include <sys/resource.h>
 
