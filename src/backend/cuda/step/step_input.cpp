@@ -60,6 +60,44 @@ struct PlacedTree {
   }
 };
 
+std::vector<PlacedTree> placed_trees(const Batch& batch) {
+  std::vector<PlacedTree> trees;
+  for (const Run& run : batch.runs)
+    if (!run.parents.empty()) trees.push_back({&run, places_of(run)});
+  return trees;
+}
+
+// The rows that a rank has for itself, where ranks have KV caches of their own: those that are attended to one by one, then those in tiles.
+class OwnRows {
+ public:
+  OwnRows(const InputParts& in, const StepShape& shape)
+      : in_(in), num_single_(shape.num_single_rows), next_tiled_(num_single_) {
+    if (in.own_of_rows) std::fill_n(in.own_of_rows, shape.num_tokens, -1);
+  }
+  // Takes rows of the step from `first` on, which are filled in; returns the first that they are here.
+  int put(bool are_tiled, int first, int count) {
+    int& next = are_tiled ? next_tiled_ : next_single_;
+    const int here = std::exchange(next, next + count);
+    for (int i = 0; i < count; ++i) {
+      in_.attention_rows[here + i] = in_.rows[first + i];
+      in_.own_rows[here + i] = first + i;
+      in_.own_of_rows[first + i] = here + i;
+    }
+    return here;
+  }
+  // Has the rows that are too many attended to as `spare`.
+  void fill_up(const RowInput& spare) {
+    for (int row = next_single_; row < num_single_; ++row) {
+      in_.attention_rows[row] = spare;
+      in_.own_rows[row] = 0;
+    }
+  }
+
+ private:
+  const InputParts& in_;
+  int num_single_, next_single_{0}, next_tiled_;
+};
+
 // Rows of a tree are attended to one by one: the keys that they see do not lie side by side.
 bool is_tiled(const Run& run) {
   return static_cast<int>(run.tokens.size()) >= kMinTiledRows && run.parents.empty();
@@ -134,22 +172,19 @@ bool InputUpload::is_own(const Run& run) const {
          static_cast<uint32_t>(run.full.pages.front()) - first_full_ < static_cast<uint32_t>(spare_full_);
 }
 
-StepShape InputUpload::upload(const Batch& batch, Stream stream) {
-  StepShape shape{.writes_kv = true};
-  const bool has_own_rows = num_kv_caches_ > 1;
-  int last_position = 0, num_single_rows = 0;  // the latter of all ranks
-  size_t num_page_ids = 0;
-  std::vector<PlacedTree> trees;
+InputUpload::Counts InputUpload::count(const Batch& batch, size_t num_path_slots) const {
+  Counts counts{.shape = {.writes_kv = true}, .num_page_ids = num_path_slots};
+  StepShape& shape = counts.shape;
+  int last_position = 0;
   for (const Run& run : batch.runs) {
     const auto num_rows = static_cast<int>(run.tokens.size());
     shape.num_tokens += num_rows;
-    if (!run.parents.empty())
-      num_page_ids += trees.emplace_back(PlacedTree{&run, places_of(run)}).num_path_slots();
     shape.num_outputs += static_cast<int>(run.outputs.size());
     shape.any_tiles |= is_tiled(run);
-    if (!is_tiled(run)) num_single_rows += num_rows;
+    shape.have_trees |= !run.parents.empty();
+    if (!is_tiled(run)) counts.num_single_rows += num_rows;
     if (!is_own(run)) continue;
-    if (has_own_rows) shape.num_own_rows += num_rows;
+    counts.num_own_rows += num_rows;
     if (!is_tiled(run))
       shape.num_single_rows += num_rows;
     else
@@ -157,39 +192,47 @@ StepShape InputUpload::upload(const Batch& batch, Stream stream) {
     shape.writes_kv &= run.tokens.size() == 1;
     last_position = std::max(last_position,
                              run.first_position + run.num_unsure + static_cast<int>(run.tokens.size()) - 1);
-    num_page_ids += run.full.pages.size() + run.sliding.pages.size();
+    counts.num_page_ids += run.full.pages.size() + run.sliding.pages.size();
     if (!has_head_ || !begins_chain(run)) continue;
     ++shape.num_chains;
-    ++num_page_ids;
+    ++counts.num_page_ids;
     shape.num_drafts = std::max(shape.num_drafts, run.num_to_draft);
     shape.draft_trees |= run.draft_topk > 1;
     NIBBLE_CHECK(run.draft_topk <= kMaxTop, "{} drafts for a place, {} allowed", run.draft_topk, kMaxTop);
   }
   NIBBLE_CHECK(shape.num_tokens <= max_tokens_, "{} rows, {} allowed", shape.num_tokens, max_tokens_);
-  const int num_tokens = shape.num_tokens;
-  const int num_own_rows = shape.num_own_rows;
-  const bool is_padded = shape.is_recorded() && graph_rows(num_tokens) <= max_tokens_;
-  if (is_padded) shape.num_tokens = shape.num_outputs = num_single_rows = graph_rows(num_tokens);
-  if (has_own_rows) {
-    const int least = std::max(num_own_rows, kLeastOwnRows);
+  counts.num_tokens = shape.num_tokens;
+  const bool is_padded = shape.is_recorded() && graph_rows(shape.num_tokens) <= max_tokens_;
+  if (is_padded) shape.num_tokens = shape.num_outputs = counts.num_single_rows = graph_rows(shape.num_tokens);
+  if (has_own_rows()) {
+    const int least = std::max(counts.num_own_rows, kLeastOwnRows);
     shape.num_own_rows = is_padded ? graph_rows(least) : least;
-    shape.num_single_rows += shape.num_own_rows - num_own_rows;
+    shape.num_single_rows += shape.num_own_rows - counts.num_own_rows;
   } else {
-    shape.num_single_rows = num_single_rows;
+    shape.num_single_rows = counts.num_single_rows;
   }
-  const bool has_spare_rows = shape.num_tokens > num_tokens || shape.num_own_rows > num_own_rows;
-  if (has_spare_rows) num_page_ids += 2 * kSparePages;
-  NIBBLE_CHECK(num_page_ids <= max_page_ids_, "{} page ids, {} allowed", num_page_ids, max_page_ids_);
+  counts.has_spare_rows =
+      shape.num_tokens > counts.num_tokens || (has_own_rows() && shape.num_own_rows > counts.num_own_rows);
+  if (counts.has_spare_rows) counts.num_page_ids += 2 * kSparePages;
+  NIBBLE_CHECK(counts.num_page_ids <= max_page_ids_, "{} page ids, {} allowed", counts.num_page_ids,
+               max_page_ids_);
   NIBBLE_CHECK(last_position < kMaxChunks * kChunkPages * kPagePositions, "position {}", last_position);
   NIBBLE_CHECK(shape.num_chains <= kMaxDraftingRuns && shape.num_drafts <= kMaxDraftsOfHead,
                "{} runs ask for {} drafts", shape.num_chains, shape.num_drafts);
   shape.full_chunks = chunks_up_to(last_position);
-  shape.have_trees = !trees.empty();
   if (has_head_ || shape.have_trees)
     shape.num_runs = shape.is_recorded() ? shape.num_tokens : static_cast<int>(batch.runs.size());
   if (shape.num_chains > 0)
     shape.draft_chunks = std::min(chunks_up_to(last_position + shape.num_drafts), kMaxChunks);
+  return counts;
+}
 
+StepShape InputUpload::upload(const Batch& batch, Stream stream) {
+  const std::vector<PlacedTree> trees = placed_trees(batch);
+  size_t num_path_slots = 0;
+  for (const PlacedTree& tree : trees) num_path_slots += tree.num_path_slots();
+  const Counts counts = count(batch, num_path_slots);
+  StepShape shape = counts.shape;
   if (std::exchange(is_to_launch_, false)) {
     check(cudaStreamSynchronize(stream), "counting steps");
     check(cudaMemcpy(&step_, device_step_, sizeof step_, cudaMemcpyDeviceToHost), "counting steps");
@@ -201,9 +244,8 @@ StepShape InputUpload::upload(const Batch& batch, Stream stream) {
   int* output_row = in.output_rows;
   sample_rows_.start(in.sample);
   uint32_t next_page = 0;
-  int next_single = 0, next_tiled = num_single_rows, next_output = 0, next_chain = 0;
-  int next_own_single = 0, next_own_tiled = shape.num_single_rows;
-  if (has_own_rows) std::fill_n(in.own_of_rows, shape.num_tokens, -1);
+  int next_single = 0, next_tiled = counts.num_single_rows, next_output = 0, next_chain = 0;
+  OwnRows own_rows(in, shape);
   DraftRun* draft_run = in.draft_runs;
   trees_.clear();
   const std::vector<int> last_chains = std::exchange(chains_, {});
@@ -249,16 +291,8 @@ StepShape InputUpload::upload(const Batch& batch, Stream stream) {
       trees_.push_back(
           {static_cast<size_t>(&run - batch.runs.data()), first_row, num_rows - run.num_drafted - 1});
     }
-    int attention_row = first_row;
-    if (has_own_rows && is_here) {
-      int& next_own = is_tiled(run) ? next_own_tiled : next_own_single;
-      attention_row = std::exchange(next_own, next_own + num_rows);
-      for (int i = 0; i < num_rows; ++i) {
-        in.attention_rows[attention_row + i] = in.rows[first_row + i];
-        in.own_rows[attention_row + i] = first_row + i;
-        in.own_of_rows[first_row + i] = attention_row + i;
-      }
-    }
+    const int attention_row =
+        has_own_rows() && is_here ? own_rows.put(is_tiled(run), first_row, num_rows) : first_row;
     for (int i = 0; is_here && is_tiled(run) && i < num_rows; i += kTileRows)
       *tile++ = {attention_row + i, std::min(kTileRows, num_rows - i)};
     if (shape.num_runs > 0)
@@ -273,14 +307,11 @@ StepShape InputUpload::upload(const Batch& batch, Stream stream) {
       chains_.push_back(output.token_index == num_rows - 1 - run.num_drafted ? chain : -1);
     }
   }
-  if (has_spare_rows) {
+  if (counts.has_spare_rows) {
     constexpr TokenId kAny{0};
     const uint32_t full = add_table({{&spare_full_, 1}}, 0), sliding = add_table({{&spare_sliding_, 1}}, 0);
-    for (int row = next_own_single; has_own_rows && row < shape.num_single_rows; ++row) {
-      in.attention_rows[row] = {kAny, 0, full, sliding};
-      in.own_rows[row] = 0;
-    }
-    for (int row = num_tokens; row < shape.num_tokens; ++row) {
+    if (has_own_rows()) own_rows.fill_up({kAny, 0, full, sliding});
+    for (int row = counts.num_tokens; row < shape.num_tokens; ++row) {
       in.rows[row] = {kAny, 0, full, sliding};
       if (shape.have_trees) {
         in.slots[row] = 0;
@@ -290,13 +321,15 @@ StepShape InputUpload::upload(const Batch& batch, Stream stream) {
       sample_rows_.add({}, 0);
     }
     if (shape.num_runs > 0)
-      *draft_run++ = {num_tokens, shape.num_tokens - num_tokens, 0, kAny, next_output, 0, -1, false};
+      *draft_run++ = {
+          counts.num_tokens, shape.num_tokens - counts.num_tokens, 0, kAny, next_output, 0, -1, false};
   }
   std::fill(draft_run, in.draft_runs + shape.num_runs, DraftRun{});
   shape.are_greedy = sample_rows_.are_greedy();
   shape.have_masks = sample_rows_.have_masks();
   sample_rows_.upload(stream);
-  header->num_bytes = static_cast<uint32_t>(reinterpret_cast<uint8_t*>(in.page_ids + num_page_ids) - input);
+  header->num_bytes =
+      static_cast<uint32_t>(reinterpret_cast<uint8_t*>(in.page_ids + counts.num_page_ids) - input);
   is_to_launch_ = shape.num_tokens > 0;
   return shape;
 }

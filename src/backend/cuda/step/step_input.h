@@ -108,7 +108,17 @@ class InputUpload {
   void upload_masks(Stream stream) { sample_rows_.upload_masks(stream); }
 
  private:
+  // What a batch comes to: the shape of its step, padded to that of a graph, and how much of it is the batch's.
+  struct Counts {
+    StepShape shape;
+    int num_tokens{0}, num_own_rows{0};
+    int num_single_rows{0};  // of all ranks, with padding
+    bool has_spare_rows{false};
+    size_t num_page_ids{0};
+  };
+  Counts count(const Batch& batch, size_t num_path_slots) const;
   bool is_own(const Run& run) const;
+  bool has_own_rows() const { return num_kv_caches_ > 1; }
 
   int max_tokens_, num_kv_caches_;
   uint32_t first_full_, first_sliding_;  // pages of the KV cache that is here
