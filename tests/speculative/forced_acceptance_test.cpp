@@ -138,7 +138,7 @@ TEST(ForcedAcceptance, AutoIsNowhereBelowTheBestOfNoneAndFixedNumbersOfDrafts) {
     }
 }
 
-// What is believed of drafts wobbles. That must not stop those that pay a little. The draws are fixed; where a sequence's few counts are taken as they
+// The controller's belief in a drafter wobbles with its last drafts. That must not stop drafts that pay a little. The draws are fixed; where a sequence's few counts are taken as they
 // are (kTakenForChance of 0 in speculator.cpp), 0.5 and 0.55 have 0.973 and 0.978, and with it the least is 0.985.
 TEST(ForcedAcceptance, ASmallGainIsKept) {
   for (const double chance : {0.4, 0.42, 0.45, 0.5, 0.55, 0.6})

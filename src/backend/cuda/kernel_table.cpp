@@ -17,6 +17,7 @@ namespace {
 constexpr const char* kOnly{"the only one of its format"};
 constexpr const char* kStrips{"docs/decisions/0005"};  // alternatives that were measured
 constexpr const char* kBatch{"docs/decisions/0016"};
+constexpr const char* kPairs{"docs/decisions/0015"};
 constexpr const char* kDealt{"docs/decisions/0019"};
 constexpr const char* kMany{"weights are read once for 64 tokens"};
 constexpr const char* kWgmma{"all four tensor cores of a multiprocessor for one product"};
@@ -132,7 +133,7 @@ constexpr KernelRow kRows[]{
     {kExpertsUp,   kMxfp4, kBf16,    kOwnNorms + 1,     kMaxColumns,       kEverywhere,     kFewPass,   &experts_up,           &group_hidden,                  kAnyModel,           "experts_up: top K, strips of 8 gates, their ups, SwiGLU", kBatch,  &verify::check_experts_up},
     {kExpertsUp,   kMxfp4, kBf16,    kMaxColumns + 1,   kFewTokens,        kEverywhere,     kFewPass,   &experts_up,           &group_hidden,                  &why_not_mma,        "experts_up: strips of 8 gates and their ups, SwiGLU",     kStrips, &verify::check_experts_up},
     {kExpertsUp,   kMxfp4, kBf16,    kFewTokens + 1,    kAnyRows,          kEverywhere,     kManyPass,  &experts_up_many,      &many,                          &why_not_mma,        "experts_up_many: the same for 64 pairs",                  kMany,   &verify::check_experts_up},
-    {kExpertsUp,   kMxfp4, kBf16,    kMaxColumns + 1,   kManyTokens - 1,   {Family::kSm90}, kBatchPass, &experts_up_wgmma,     &wgmma,                         &why_not_wgmma,      "experts_up_wgmma: the same for 16 pairs",                 kWgmma,  &verify::check_experts_up},
+    {kExpertsUp,   kMxfp4, kBf16,    kMaxColumns + 1,   kManyTokens - 1,   {Family::kSm90}, kBatchPass, &experts_up_wgmma,     &wgmma,                         &why_not_wgmma,      "experts_up_wgmma: 16 pairs by mma.sync",                 kPairs,  &verify::check_experts_up},
     {kExpertsUp,   kMxfp4, kBf16,    kManyTokens,       kWideTokens - 1,   {Family::kSm90}, kWgmmaPass, &experts_up_wgmma,     &wgmma,                         &why_not_wgmma,      "experts_up_wgmma: the same for 64 pairs",                 kWgmma,  &verify::check_experts_up},
     {kExpertsUp,   kMxfp4, kBf16,    kWideTokens,       kAnyRows,          {Family::kSm90}, kWidePass,  &experts_up_wgmma,     &wgmma,                         &why_not_wgmma,      "experts_up_wgmma: the same for 96 pairs" ,                kWgmma,  &verify::check_experts_up},
     {kExpertsUp,   kMxfp4, kMxfp8x2, kFewTokens + 1,    kAnyRows,          kEverywhere,     kManyPass,  &experts_up_blocks,    &blocks<BlockFormat::kMxfp8x2>, kAnyModel,           "experts_up_blocks: two block-scaled terms, 64 pairs",     kBlocks, &verify::check_experts_up},
@@ -141,7 +142,7 @@ constexpr KernelRow kRows[]{
     {kExpertsDown, kMxfp4, kBf16,    1,                 kMaxColumns,       kEverywhere,     kFewPass,   &experts_down,         &group_intermediate,            kAnyModel,           "experts_down: strips of 16 rows, weighted",               kStrips, &verify::check_experts_down},
     {kExpertsDown, kMxfp4, kBf16,    kMaxColumns + 1,   kFewTokens,        kEverywhere,     kFewPass,   &experts_down,         &group_intermediate,            &why_not_mma,        "experts_down: strips of 16 rows, weighted",               kStrips, &verify::check_experts_down},
     {kExpertsDown, kMxfp4, kBf16,    kFewTokens + 1,    kAnyRows,          kEverywhere,     kManyPass,  &experts_down_many,    &many,                          &why_not_mma,        "experts_down_many: the same for 64 pairs",                kMany,   &verify::check_experts_down},
-    {kExpertsDown, kMxfp4, kBf16,    kMaxColumns + 1,   kManyTokens - 1,   {Family::kSm90}, kBatchPass, &experts_down_wgmma,   &wgmma,                         &why_not_wgmma,      "experts_down_wgmma: the same for 16 pairs",               kWgmma,  &verify::check_experts_down},
+    {kExpertsDown, kMxfp4, kBf16,    kMaxColumns + 1,   kManyTokens - 1,   {Family::kSm90}, kBatchPass, &experts_down_wgmma,   &wgmma,                         &why_not_wgmma,      "experts_down_wgmma: 16 pairs by mma.sync",               kPairs,  &verify::check_experts_down},
     {kExpertsDown, kMxfp4, kBf16,    kManyTokens,       kWideTokens - 1,   {Family::kSm90}, kWgmmaPass, &experts_down_wgmma,   &wgmma,                         &why_not_wgmma,      "experts_down_wgmma: the same for 64 pairs",               kWgmma,  &verify::check_experts_down},
     {kExpertsDown, kMxfp4, kBf16,    kWideTokens,       kAnyRows,          {Family::kSm90}, kWidePass,  &experts_down_wgmma,   &wgmma,                         &why_not_wgmma,      "experts_down_wgmma: the same for 96 pairs" ,              kWgmma,  &verify::check_experts_down},
     {kExpertsDown, kMxfp4, kMxfp8x2, kFewTokens + 1,    kAnyRows,          kEverywhere,     kManyPass,  &experts_down_blocks,  &blocks<BlockFormat::kMxfp8x2>, kAnyModel,           "experts_down_blocks: two block-scaled terms, 64 pairs",   kBlocks, &verify::check_experts_down},

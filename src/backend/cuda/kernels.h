@@ -196,7 +196,7 @@ struct RouteArgs {
   NormInput norm{};
   float* x{nullptr};  // [T, H]
 };
-// Of up to kMatchedPairs pairs (are_matched) it leaves the logits, by which experts_up() ranks.
+// Where a step has few pairs (are_matched), route_batch() chooses no experts: experts_up() ranks them by the logits.
 void route_batch(const LaunchContext& gpu, const RouteArgs& args);
 // The choice alone, and groups, by the logits.
 void rank_experts(const LaunchContext& gpu, const RouteArgs& args);

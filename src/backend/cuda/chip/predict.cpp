@@ -139,7 +139,7 @@ class StepModel {
   int launches_of(Operation operation) const {
     if (operation == Operation::kEmbed || operation == Operation::kUnembed) return 1;
     if (operation == Operation::kRmsNorm)  // the router's launch may compute the second of a layer
-      return has_norms() ? (rows_ <= kRouterNorms ? 1 : 2) * config_.num_layers : 0;
+      return has_norms() ? (is_batch_ && rows_ <= kRouterNorms ? 1 : 2) * config_.num_layers : 0;
     return config_.num_layers;
   }
 

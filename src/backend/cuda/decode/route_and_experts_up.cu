@@ -90,7 +90,7 @@ __global__ void __launch_bounds__(32 * warps, 1)
   __shared__ SlotPart taken;
   gather_logits<warps, 1>(args, segment, unit, tag, bias, {shared.activations, activation_stride(cols), 1},
                           reinterpret_cast<float*>(shared.ring), logits);
-  // One warp ranks the experts, only down to this CTA's slot, unless others decide what it takes: each place takes 0.3 us.
+  // One warp ranks the experts, only down to this CTA's slot, unless others decide what it takes: each place waits for the one before.
   const int lane = static_cast<int>(threadIdx.x) % 32, slot = static_cast<int>(blockIdx.y);
   const bool ranks = threadIdx.x < 32;
   Ranking ranking(ranks ? args.router.rows : 0, [&](int e) { return logits[e]; });

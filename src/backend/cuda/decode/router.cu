@@ -1,6 +1,6 @@
 // The router of a batch: few strips, which few CTAs would read one after the other. Each warp of a CTA takes a segment of the CTA's strip
 // instead, and loads it straight into registers before the activations are there. The segments' sums meet in shared memory, where they are
-// added up in order. Of few tokens the launch computes the norm as well.
+// added up in order. Where a step has few tokens, the launch computes their norms as well.
 #include <type_traits>
 
 #include "backend/cuda/decode/router_segment.cuh"
@@ -115,8 +115,8 @@ __global__ void __launch_bounds__(32 * kWarps)
   });
 }
 
-// A CTA for each strip and two tokens, whose norms it computes. Those of the first strip leave them. That the strips' CTAs all compute them
-// costs nothing: each has a multiprocessor to itself, and reads two rows from L2.
+// A CTA for each strip and two tokens, whose norms it computes. The CTAs of the first strip leave them in memory. All strips' CTAs compute the same
+// norms side by side: up to kRouterNorms tokens a Hopper has a multiprocessor for each.
 constexpr int kNormsOfCta{2};
 template <bool is_image>
 __global__ void __launch_bounds__(32 * kWarps, 1)

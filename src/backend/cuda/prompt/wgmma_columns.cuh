@@ -10,7 +10,8 @@
 // products of the other are under way. Of BF16 and E4M3, which are 4 and 2 times as many bytes, a stage is a tile.
 //
 // An item with few columns takes a smaller product. Three warpgroups share the columns that are copied. A batch has few of them, and few
-// items: one warpgroup then makes three times as many, so that all of memory is read from.
+// items: one warpgroup then makes three times as many, so that all of memory is read from. Experts of a batch keep the stages and leave wgmma:
+// each of their warps multiplies by mma.sync.
 #pragma once
 
 #include "backend/cuda/layout/fragments.cuh"
@@ -67,8 +68,8 @@ struct WgmmaShape {
   // are full. With more than 8 sizes the compiler no longer has all of them in one function, and lets products wait for each other.
   static constexpr int kStep{warpgroups < 3 || layout != Layout::kMxfp4 ? 4 : columns > 64 ? 2 : 1};
 
-  // With few columns each warp multiplies by itself, by mma.sync: it gives the same sums, and wgmma, whose weights come from registers, takes as
-  // long for 8 columns as for many more, and was what experts of a batch waited for (docs/decisions/0015).
+  // With few columns each warp multiplies by itself, by mma.sync: it gives the same sums, and experts of a batch waited for wgmma
+  // (docs/decisions/0015).
   static constexpr bool kIsByMma{layout == Layout::kMxfp4 && columns <= kBatchColumns};
 
   // A CTA's threads have 65,536 registers. A segment's sums of 64 rows and 128 columns take 64 of a thread, and the totals as many. So the

@@ -108,7 +108,7 @@ class InputUpload {
   void upload_masks(Stream stream) { sample_rows_.upload_masks(stream); }
 
  private:
-  // What a batch comes to: the shape of its step, padded to that of a graph, and how much of it is the batch's.
+  // A batch's step has a shape, padded to that of a graph; the numbers beside it say how much of that the batch fills.
   struct Counts {
     StepShape shape;
     int num_tokens{0}, num_own_rows{0};

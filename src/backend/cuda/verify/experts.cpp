@@ -185,7 +185,7 @@ void check_experts_up_case(Comparison& comparison, const Subject& subject, const
   const DeviceArray<uint16_t> device_normed(takes_image ? to_image(normed, H) : normed);
   TestRouting routing(c);
   const int size = subject.row.pass.columns, max_groups = max_num_groups(T, E, K, size);
-  // Of few pairs the kernel chooses the experts, and groups are poison.
+  // Where a step has few pairs, the kernel chooses the experts and groups must not be read: they are poison.
   const bool ranks = are_matched(T, K, size);
   const IndexRange own = ranks ? own_experts(c) : IndexRange{0, E};
   routing.leave_out_all_but(own);

@@ -93,6 +93,8 @@ TEST(CudaPlan, KernelsOfAStepAgreeOnNormsAndGroups) {
       for (const Operation operation : {Operation::kExpertsUp, Operation::kExpertsDown})
         EXPECT_EQ(plan.find(operation, tokens)->pass.columns, plan.group_size(tokens)) << tokens;
       EXPECT_EQ(plan.routes_with_experts(tokens), tokens <= kOwnNorms);
+      const int most_norms = multiplies_by_wgmma(plan.target()) ? kRouterNorms : kFewTokens;
+      EXPECT_EQ(plan.norms_in_router(tokens), plan.has_norms(tokens) && tokens <= most_norms);
       EXPECT_EQ(plan.find(Operation::kExpertsUp, tokens)->launcher.index() ==
                     plan.find(Operation::kRoute, tokens)->launcher.index(),
                 plan.routes_with_experts(tokens));
