@@ -79,7 +79,7 @@ void experts(const Model& model, size_t index, const NormInput& norm, const Plan
                 work.group_pairs,   work.pair_weights, work.group_image_row};
   const int image_rows = image_rows_of(plan, work, T), image_pairs = image_rows ? work.image_pairs : 0;
   RoutingMailbox routing;
-  if (are_matched(T, K, groups.size))
+  if (are_matched(T, K, groups.size, image_rows > 0))
     routing = {work.routing_sums,
                work.routing_experts,
                work.pair_weights,

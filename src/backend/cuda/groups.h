@@ -18,8 +18,8 @@ inline constexpr int kRouterNorms{32};
 // Columns of a pass of MXFP4 by wgmma (prompt/wgmma_columns.cuh), where a step has pairs enough. With 128, 2 % more of the tensor cores would
 // be busy; but sums then take so many registers that ptxas lets each product wait for the one before.
 inline constexpr int kMostColumns{96};
-// Columns of such a pass for a batch, where few pairs share an expert.
-inline constexpr int kBatchColumns{16};
+// Columns of such a pass for a batch, where few pairs share an expert: as few as a product takes, so that more stages fit into shared memory.
+inline constexpr int kBatchColumns{8};
 // From so many tokens on, groups of a step by wgmma have kManyColumns, and kMostColumns.
 inline constexpr int kManyTokens{129}, kWideTokens{1024};
 // Up to so many, CTAs share the contraction of its qkv and project (prompt/split_dense.cu): the sums of segments, which then go through
@@ -31,9 +31,11 @@ inline constexpr int kMaxColumns{8};  // tokens, or pairs, of a pass for few tok
 
 // So few pairs are grouped by their readers, each warp for itself: a lane for each pair.
 inline constexpr int kMatchedPairs{32};
-// Says whether those of a step are, whose groups hold `size` pairs. No expert then has more pairs than a group holds.
-constexpr bool are_matched(int num_tokens, int experts_per_token, int size) {
-  return size == kMaxColumns && num_tokens <= size && num_tokens * experts_per_token <= kMatchedPairs;
+// Says whether those of a step are, whose groups hold `size` pairs. No expert then has more pairs than a group holds. Pairs that are gathered in
+// an image, `in_image`, are not: who copies them reads groups.
+constexpr bool are_matched(int num_tokens, int experts_per_token, int size, bool in_image) {
+  return size == kMaxColumns && !in_image && num_tokens <= size &&
+         num_tokens * experts_per_token <= kMatchedPairs;
 }
 
 // The most groups that a step of T tokens may need, if a group holds `size` pairs, for any choice of K of E experts: all of an expert's

@@ -11,7 +11,7 @@ namespace nibble::cuda {
 // refills a ring counted as taken; other families differ by a few. `few`: kernels for up to 16 tokens, a tile for one pass (qkv_kernel:
 // 477, 614 and 389 for a segment of 5). `many` and `many_columns`: kernels of prompts, a tile, and each tile of 8 columns that it is
 // multiplied with (experts_up_many_kernel, qkv_many_kernel: loops for 2 to 8 of those; a fifth of a segment's end and the warps that copy
-// are counted in). `batch`: kernels of experts on Hopper in steps of less than kManyTokens, a tile (361 for a segment of 5 with 8 columns). To count them, with the packages nvidia-cuda-cuobjdump and nvidia-cuda-nvdisasm of PyPI on the PATH:
+// are counted in). `batch`: kernels of experts on Hopper in steps of less than kManyTokens, a tile (340 for a segment of 5). To count them, with the packages nvidia-cuda-cuobjdump and nvidia-cuda-nvdisasm of PyPI on the PATH:
 //
 //   cuobjdump -sass -arch sm_90a build/cuda/CMakeFiles/nibble_cuda_kernels.dir/src/backend/cuda/decode/dense.cu.o
 //   (the same of prompt/dense.cu.o, prompt/experts.cu.o and prompt/wgmma_experts.cu.o; the loops are those with HMMA in them)
@@ -22,7 +22,7 @@ struct LoopCost {
 inline constexpr LoopCost kLoopCosts[]{
     {Layout::kBf16, 95, 63, 8.0, 0},
     {Layout::kE4m3, 123, 108, 9.0, 0},
-    {Layout::kMxfp4, 78, 107, 8.2, 72},
+    {Layout::kMxfp4, 78, 107, 8.2, 68},
 };
 // attend_tiles_kernel: about 400 for the 34 products of a page and two rows.
 inline constexpr double kAttendInstructionsPerProduct{12};
@@ -34,9 +34,9 @@ inline constexpr double kAttendProductShare{34.0 / 32};  // two of the 34 add up
 inline constexpr double kIssueUse{0.78};
 // Experts of 2 to 8 rows reach less on an H200 (docs/decisions/0015 has their times; the pipe of masks and shifts was busy for 0.82 in the busiest
 // multiprocessor), and those of a batch, whose warps wait for each other's stages, less again: fitted to the steps of records/cuda-profile.jsonl,
-// commit dd36432. The same fit has a CTA take so many microseconds where it goes on from one expert to the next: its strips begin
+// commit dd36432. Since then experts of a batch have become 4 to 5 % shorter, which no record says yet. The same fit has a CTA take so many microseconds where it goes on from one expert to the next: its strips begin
 // in one and end in another in all steps but those of one token.
-inline constexpr double kFewIssueUse{0.57}, kBatchIssueUse{0.50}, kNextExpert{1.8};
+inline constexpr double kFewIssueUse{0.57}, kBatchIssueUse{0.47}, kNextExpert{1.8};
 // Products: an H200 multiplied MXFP4 strips with 64 columns, without loads, at 0.59 of its rate (0.64 a clock and multiprocessor). In whole
 // prompts the loop waits for its own latencies: 2,048 tokens of 120b took what 0.19 products a clock take (records/cuda-bench.jsonl, commit
 // ff71ee7). A chip with a lower rate is bound by that rate, of which the share is a guess until one is measured.

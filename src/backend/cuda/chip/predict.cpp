@@ -63,8 +63,9 @@ ColumnTiles columns_of(int count) { return {real(ceiling(count, kManyColumns)), 
 
 // The columns of a step by wgmma whose groups have kBatchColumns.
 ColumnTiles batch_columns_of(int count) {
+  static_assert(kBatchColumns == 8);
   const double groups = real(ceiling(count, kBatchColumns));
-  return {groups, groups * kBatchColumns / 8};
+  return {groups, groups};
 }
 
 // The groups that the experts of a layer make of a step, expected of independent uniform routing: the pairs of an expert are then

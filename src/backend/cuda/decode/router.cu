@@ -163,7 +163,8 @@ void route_batch(const LaunchContext& gpu, const RouteArgs& args) {
                static_cast<unsigned>((args.num_tokens + tokens_of_cta - 1) / tokens_of_cta)),
           32 * kWarps, makes_norm ? activation_bytes(args.hidden, kNormsOfCta) : 0},
          args);
-  if (!are_matched(args.num_tokens, args.experts_per_token, args.groups.size)) rank_experts(gpu, args);
+  if (!are_matched(args.num_tokens, args.experts_per_token, args.groups.size, args.image_rows > 0))
+    rank_experts(gpu, args);
 }
 
 void prepare_router() {

@@ -71,6 +71,7 @@ struct WgmmaShape {
   // With few columns each warp multiplies by itself, by mma.sync: it gives the same sums, and experts of a batch waited for wgmma
   // (docs/decisions/0015).
   static constexpr bool kIsByMma{layout == Layout::kMxfp4 && columns <= kBatchColumns};
+  static_assert(!kIsByMma || columns == kRowsOfSwizzle);
 
   // A CTA's threads have 65,536 registers. A segment's sums of 64 rows and 128 columns take 64 of a thread, and the totals as many. So the
   // warps that do not multiply give theirs up, a whole warpgroup of them. Fewer threads have enough.
@@ -163,7 +164,9 @@ struct WgmmaShape {
     for_each_item(
         items, [&] { wait_for_predecessor(timestamps); },
         [&](const auto& item) {
-          const int num_bytes = whole_eights(item.columns) * kCellBytes;
+          // Columns behind the item's are multiplied with what the stage happens to hold, and their sums are not taken: a batch would read six
+          // rows of padding for two of pairs.
+          const int num_bytes = item.columns * kCellBytes;
           const uint8_t* from =
               activations.data +
               cell_of(item.image_row, tiles_of(weights, item).first + lane, activations.num_rows);
@@ -217,35 +220,34 @@ struct WgmmaShape {
     }
   }
 
-  // Sums of a segment of the warp's strip, in a stage of MXFP4 with few columns, by mma.sync.
-  template <int tiles>
+  // Sums of a segment of the warp's strip, in a stage of MXFP4 with up to 8 columns, by mma.sync.
   static __device__ __forceinline__ void add_few(int num_tiles, uint32_t strip, Stages<WgmmaShape>& stages,
-                                                 float (&sums)[tiles][4]) {
+                                                 float (&sums)[4]) {
     const int lane = static_cast<int>(threadIdx.x) % 32, row = lane % kRowsOfSwizzle;
     const uint32_t of_lane =
         row * kCellBytes + (lane / 8 ^ row) * 16;  // of the first group; 64 bytes on or back is the second
 #pragma unroll
-    for (int n = 0; n < tiles; ++n)
-#pragma unroll
-      for (int i = 0; i < 4; ++i) sums[n][i] = 0;
+    for (int i = 0; i < 4; ++i) sums[i] = 0;
     stages.wait_until_full();
     const uint32_t at = stages.address();
-#pragma unroll
-    for (int tile = 0; tile < kMaxSegmentTiles; ++tile) {
-      if (tile >= num_tiles) break;
+    const auto add_tile_of_few = [&](int tile) {
       const TileWords<layout> words(at + strip + tile * tile_bytes(layout), lane);
 #pragma unroll
       for (int group = 0; group < 2; ++group) {
-        uint32_t a[2][4];
+        uint32_t a[2][4], b[4];
         words.unpack(group, a);
-#pragma unroll
-        for (int n = 0; n < tiles; ++n) {
-          uint32_t b[4];
-          load_matrices(b, at + (of_lane ^ group * 64) + tile * kColumnBytes + n * 8 * kCellBytes);
-          mma_bf16(sums[n], a[0], b[0], b[1]);
-          mma_bf16(sums[n], a[1], b[2], b[3]);
-        }
+        load_matrices(b, at + (of_lane ^ group * 64) + tile * kColumnBytes);
+        mma_bf16(sums, a[0], b[0], b[1]);
+        mma_bf16(sums, a[1], b[2], b[3]);
       }
+    };
+    // A whole segment has no branch in it, so that loads of the next tile are under way with the products of this one.
+    if (num_tiles == kMaxSegmentTiles) {
+#pragma unroll
+      for (int tile = 0; tile < kMaxSegmentTiles; ++tile) add_tile_of_few(tile);
+    } else {
+#pragma unroll 1
+      for (int tile = 0; tile < num_tiles; ++tile) add_tile_of_few(tile);
     }
     stages.tell_empty();
     stages.advance();
@@ -298,7 +300,7 @@ struct WgmmaShape {
                                                           float (&sums)[tiles][4]) {
     const int num_tiles = min(weights.segment_tiles, weights.num_tiles - segment * weights.segment_tiles);
     if constexpr (kIsByMma)
-      add_few<tiles>(num_tiles, kWeightPlace + warp * kStripBytes, stages, sums);
+      add_few(num_tiles, kWeightPlace + warp * kStripBytes, stages, sums[0]);
     else if constexpr (kTiles > 1)
       add_stage<tiles>(num_tiles, kWeightPlace + warp * kStripBytes, stages, sums);
     else

@@ -14,12 +14,12 @@ namespace {
 template <int columns>
 using ExpertShape = WgmmaShape<Layout::kMxfp4, columns, 3, columns == kBatchColumns ? 2 : 1>;
 
-constexpr int kGatherThreads{256}, kGatherRows{16};
+constexpr int kGatherThreads{256}, kGatherRows{8};
 static_assert(kBatchColumns % kGatherRows == 0);
 
-// Copies the norms of 16 pairs of a group to its place in the image of pairs. Pieces of 16 bytes change places, because a row's place in
+// Copies the norms of 8 pairs of a group to its place in the image of pairs. Pieces of 16 bytes change places, because a row's place in
 // its eight has changed. A batch has two or three pairs in a group: so all threads share each pair's pieces, and what says where they lie is
-// asked for before it is known to be needed. With a thread for each of 16 pairs it took 6.4 us
+// asked for before it is known to be needed. With a thread for each pair, 16 in a CTA, it took 6.4 us
 // in place of 2.4 (16 rows of gpt-oss-120b, an H200).
 __global__ void __launch_bounds__(kGatherThreads)
     gather_kernel(const __grid_constant__ ExpertsUpArgs args, Timestamps timestamps) {

@@ -186,7 +186,7 @@ void check_experts_up_case(Comparison& comparison, const Subject& subject, const
   TestRouting routing(c);
   const int size = subject.row.pass.columns, max_groups = max_num_groups(T, E, K, size);
   // Where a step has few pairs, the kernel chooses the experts and groups must not be read: they are poison.
-  const bool ranks = are_matched(T, K, size);
+  const bool ranks = are_matched(T, K, size, subject.row.pass.takes_image);
   const IndexRange own = ranks ? own_experts(c) : IndexRange{0, E};
   routing.leave_out_all_but(own);
   const DeviceGroups groups =
@@ -291,8 +291,8 @@ void check_experts_down_case(Comparison& comparison, const Subject& subject, con
   const auto gated = random_bf16(c.values, c.seed + 70, static_cast<size_t>(T * K) * static_cast<size_t>(I));
   TestRouting routing(c);
   const int size = subject.row.pass.columns, max_groups = max_num_groups(T, E, K, size);
-  // Kernels for many columns, which `nibble tune` tries with few rows, have groups.
-  const bool has_mailbox = are_matched(T, K, size);
+  // Kernels of images and for many columns, which `nibble tune` tries with few rows, have groups.
+  const bool has_mailbox = are_matched(T, K, size, subject.row.pass.takes_image);
   // Without a mailbox, groups say which pairs are here.
   const IndexRange own = has_mailbox ? own_experts(c) : IndexRange{0, E};
   routing.leave_out_all_but(own);

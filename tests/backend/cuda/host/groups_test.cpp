@@ -68,11 +68,14 @@ TEST(CudaGroups, AreMatchedWhereAWarpHasALaneForEachPairAndAGroupHoldsAllOfAnExp
   for (int tokens = 1; tokens <= 64; ++tokens)
     for (const int chosen : {1, 2, 4, 8})
       for (const int size : {8, 16, 64})
-        if (are_matched(tokens, chosen, size)) {
+        if (are_matched(tokens, chosen, size, /*in_image=*/false)) {
           EXPECT_LE(tokens * chosen, 32);
           EXPECT_LE(tokens, size);
         }
-  for (int tokens = 1; tokens <= 16; ++tokens) EXPECT_EQ(are_matched(tokens, 4, 8), tokens <= 8) << tokens;
+  for (int tokens = 1; tokens <= 16; ++tokens) {
+    EXPECT_EQ(are_matched(tokens, 4, 8, /*in_image=*/false), tokens <= 8) << tokens;
+    EXPECT_FALSE(are_matched(tokens, 4, 8, /*in_image=*/true)) << tokens;
+  }
 }
 
 TEST(CudaGroups, HaveBuffersForEveryStepUpToTheLargest) {

@@ -101,7 +101,7 @@ TEST(CudaPlan, KernelsOfAStepAgreeOnNormsAndGroups) {
     }
     const int few = most_few_rows(plan.target());
     EXPECT_EQ(plan.group_size(few), 8);
-    EXPECT_EQ(plan.group_size(few + 1), few == kMaxColumns ? 16 : 64);
+    EXPECT_EQ(plan.group_size(few + 1), few == kMaxColumns ? kBatchColumns : kManyColumns);
     EXPECT_EQ(plan.max_groups(1), 4);  // a group for each chosen expert
   }
 }

@@ -142,7 +142,7 @@ TEST(CudaTune, AFasterKernelTakesOverAtTheRowsThatWereTried) {
   }
   const auto choices = fastest(candidates, trials, 36);
   const auto ranges = ranges_of(candidates, choices, table_plan(target));
-  EXPECT_THAT(choice_of(ranges, kExpertsUp, 63)->kernel, testing::HasSubstr("16 pairs"));
+  EXPECT_THAT(choice_of(ranges, kExpertsUp, 63)->kernel, testing::HasSubstr("8 pairs"));
   EXPECT_EQ(choice_of(ranges, kExpertsUp, 63)->to_rows, 63);
   EXPECT_THAT(choice_of(ranges, kExpertsUp, 64)->kernel, testing::HasSubstr("64 pairs"));
   EXPECT_THAT(choice_of(ranges, kQkv, 64)->kernel, testing::HasSubstr("qkv_split"));
