@@ -76,6 +76,8 @@ std::vector<AttendCase> attend_cases() {
   // As many chunks as are joined at once, one more, and more than twice as many.
   cases.push_back({1, 1, 0, decoding({8191, 8192, 16700})});
   cases.push_back({8, 1, 0, decoding({131071})});
+  // Three chunks for a CTA, of which the first has one page, or all.
+  cases.push_back({16, 16, 0, decoding({4095, 4096, 3000, 200, 4127})});
   cases.push_back({8, 1, 0, {{131070, 2}}});
   cases.push_back({8, 1, 128, decoding({131071, 100000})});
   uint64_t seed = 0;
