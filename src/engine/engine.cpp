@@ -6,8 +6,7 @@
 // constraint goes on by them: while there is something to draft, or a sequence with a constraint, a step begins when the one before it
 // has ended. Only drafts that the backend makes itself (Speculator::has_head_alone) need not be known to be launched.
 //
-// Where no answer goes on, the next step has prompts alone. It is not planned ahead, and waits a moment for more of them: answers that end
-// together are followed by requests that come together, and each step of prompts that is saved is worth many such moments.
+// Where no answer goes on, the next step has prompts alone. It is not planned ahead, and waits a moment for more of them (gathering.h).
 #include "engine/engine.h"
 
 #include <algorithm>
@@ -15,7 +14,6 @@
 #include <deque>
 #include <exception>
 #include <mutex>
-#include <numeric>
 #include <thread>
 #include <unordered_map>
 #include <utility>
@@ -26,6 +24,7 @@
 #include "core/random.h"
 #include "engine/scheduler.h"
 #include "engine/sequence.h"
+#include "engine/step_batch.h"
 #include "engine/validate.h"
 
 namespace nibble {
@@ -90,9 +89,7 @@ struct Engine::Impl {
         runs_behind_drafts(model.steps_ahead() > 0 && speculator && speculator->has_head_alone()),
         scheduler(scheduler_options(limits, runs_behind_drafts)),
         on_step(options.on_step),
-        gathering(options.gathering),
-        longest_gathering(gathering.at_most),
-        num_together(limits.scheduler.max_sequences) {
+        gathering(options.gathering, limits.scheduler.max_sequences) {
     publish();
     thread = std::thread([this] { run(); });
   }
@@ -105,22 +102,6 @@ struct Engine::Impl {
     order_came.notify_one();
     thread.join();
   }
-
-  // A step that was launched. The page tables in its slices are no longer valid.
-  struct Launched {
-    std::vector<Slice> slices{};
-    std::vector<DraftTree> trees{};                    // of each slice
-    std::vector<int> num_prompt_rows{};                // for each slice: output rows before that of its token
-    std::unordered_map<RequestId, int> output_rows{};  // those of sequences that get a token
-    int num_outputs{0};
-    int num_to_draft{0};         // tokens that a draft head makes for each sequence with a token
-    bool all_draft{true};        // each sequence with a token asks for these
-    bool has_prompt{false};      // some sequence has no token yet, or has no one from this step
-    double planning_seconds{0};  // in which the backend had nothing to do
-    Stopwatch clock{};           // started with the launch
-    // No sequence has a row behind its prompt.
-    bool has_prompts_alone{false};
-  };
 
   void run();
   bool take_orders();  // waits while there is nothing to do; returns false when the engine is to end
@@ -140,7 +121,6 @@ struct Engine::Impl {
   void consider_drafts(const Launched& next);
   void tell_drafts(RequestId request, const Drafts& made, Launched& next);
   speculative::DraftModel::CatchUp make_drafts(const Launched& step);
-  void launch_backend(Launched& next);          // throws what the backend throws
   void finish(Launched& step, Launched* next);  // `next`: the one launched after it, if there is one
   void fail_running(const std::exception& error);
   void publish();  // copies the state to where other threads may read it
@@ -166,18 +146,13 @@ struct Engine::Impl {
   // A step is launched before its drafts are known, and which of those before are right.
   const bool runs_behind_drafts;
   Scheduler scheduler;
-  std::unordered_map<RequestId, Sequence> sequences;
+  Sequences sequences;
   std::unordered_map<RequestId, std::unique_ptr<speculative::Track>>
       tracks;  // of sequences that have a token
   speculative::DraftCounts drafts;
   uint64_t num_faults{0};
   std::function<void(const StepReport&)> on_step;
-  const GatherOptions gathering;
-  std::chrono::duration<double> longest_gathering;
-  // Started with the first of the requests that were gathered last, until all have ended; and how many came with it, or soon enough to be
-  // waited for.
-  std::optional<Stopwatch> since_first;
-  int num_together;
+  Gathering gathering;
   std::optional<Launched> under_way;
   std::optional<Stopwatch> since_step;  // started when the last step ended
   // When the last step ended by the device's clock, if it gave every sequence a token and there has been work since.
@@ -211,7 +186,7 @@ bool Engine::Impl::take_orders() {
   std::deque<Order> taken;
   if (scheduler.is_idle() && !under_way) {
     decode_ended_ns.reset();
-    since_first.reset();
+    gathering.end();
   }
   {
     std::unique_lock lock(mutex);
@@ -227,8 +202,7 @@ bool Engine::Impl::take_orders() {
                                                   tokenizer, order.submitted)
                                      .first->second;
       scheduler.add(order.id, sequence.prompt(), max_output, sequence.needs(runs_behind_drafts));
-      num_together +=
-          since_first && since_first->seconds() - order.submitted.seconds() < longest_gathering.count();
+      gathering.count(order.submitted);
     } else if (const auto found = sequences.find(order.id); found != sequences.end()) {
       end(order.id, found->second.finish(FinishReason::kCancelled));
     }
@@ -246,25 +220,23 @@ bool Engine::Impl::goes_on() const {
   return num_going_on > 0;
 }
 
-// The device has nothing to do meanwhile. A client that is alone waits once: after that one request is as many as came together.
+// The device has nothing to do meanwhile.
 bool Engine::Impl::gather() {
   if (under_way || scheduler.is_idle() || goes_on()) return true;
-  const int num_expected =
-      std::min(std::exchange(num_together, scheduler.num_waiting()), limits.scheduler.max_sequences);
-  since_first.emplace();
-  while (!scheduler.is_idle() && scheduler.num_waiting() < num_expected) {  // idle: all were cancelled
-    const auto left = longest_gathering - std::chrono::duration<double>(since_first->seconds());
-    if (left.count() <= 0) break;
+  gathering.begin(scheduler.num_waiting());
+  while (!scheduler.is_idle()) {  // idle: all were cancelled
+    const auto left = gathering.left(scheduler.num_waiting());
+    if (!left) break;
     {
       std::unique_lock lock(mutex);
-      order_came.wait_for(lock, left, [&] { return is_closing || !orders.empty(); });
+      order_came.wait_for(lock, *left, [&] { return is_closing || !orders.empty(); });
     }
     if (!take_orders()) return false;
   }
   return true;
 }
 
-std::optional<Engine::Impl::Launched> Engine::Impl::launch() {
+std::optional<Launched> Engine::Impl::launch() {
   const Stopwatch planning;
   std::unordered_map<RequestId, DraftTree> trees;
   Launched next{.slices = speculator
@@ -283,11 +255,16 @@ std::optional<Engine::Impl::Launched> Engine::Impl::launch() {
     tree = std::move(trees.at(slice.request));
     tree.cut(slice.num_drafts);
   }
-  if (speculator) next.num_to_draft = speculator->num_to_draft();
+  StepBatch::Head head;
+  if (speculator) {
+    next.num_to_draft = speculator->num_to_draft();
+    head = {speculator->has_head(), speculator->topk()};
+  }
   if (!under_way) next.planning_seconds = planning.seconds();
   next.clock = {};
   try {
-    launch_backend(next);
+    const StepBatch batch(next, sequences, under_way ? &*under_way : nullptr, head);
+    backend.launch(batch.batch());
   } catch (const std::exception& error) {
     fail_running(error);
     return {};
@@ -312,9 +289,7 @@ void Engine::Impl::finish(Launched& step, Launched* next) {
                     .other_seconds = step.planning_seconds};
   if (since_step) report.backend_seconds = std::min(report.backend_seconds, since_step->seconds());
   const Stopwatch& handing_out = since_step.emplace();
-  if (step.has_prompts_alone)
-    longest_gathering = std::min(
-        gathering.at_most, std::chrono::duration<double>(gathering.share_of_step * report.backend_seconds));
+  if (step.has_prompts_alone) gathering.learn(report.backend_seconds);
   const bool is_timed = result.device_times && !step.has_prompt;
   if (is_timed && decode_ended_ns)
     report.device_idle_seconds = 1e-9 * static_cast<double>(result.device_times->begin_ns - *decode_ended_ns);
@@ -444,98 +419,6 @@ void Engine::Impl::publish() {
            .counts = scheduler.counts(),
            .drafts = drafts,
            .steps = backend.counters()};
-}
-
-void Engine::Impl::launch_backend(Launched& next) {
-  static constexpr TokenId kNotKnown[1 + kMaxDraftsOfHead]{};
-  std::vector<std::vector<SampleParams>> prompt_rows;
-  for (const Slice& slice : next.slices) {
-    prompt_rows.push_back(
-        sequences.at(slice.request).take_prompt_rows(slice.first_position, slice.num_tokens));
-    next.num_prompt_rows.push_back(static_cast<int>(prompt_rows.back().size()));
-    next.num_outputs += next.num_prompt_rows.back() + slice.gives_token;
-  }
-  for (const DraftTree& tree : next.trees) next.num_outputs += static_cast<int>(tree.rows.size());
-  // Drafts stand behind the known tokens while the backend reads them.
-  const auto sequence_of = [&](size_t i) -> Sequence& { return sequences.at(next.slices[i].request); };
-  for (size_t i = 0; i < next.slices.size(); ++i) sequence_of(i).add_drafts(next.trees[i].drafts);
-  struct DropDrafts {
-    Launched* step;
-    decltype(sequence_of)* of;
-    ~DropDrafts() {
-      for (size_t i = 0; i < step->slices.size(); ++i) (*of)(i).drop_drafts(step->trees[i].drafts.size());
-    }
-  } const drop_drafts{&next, &sequence_of};
-  std::vector<OutputRow> outputs;
-  std::vector<Run> runs;
-  std::deque<std::vector<TokenId>> outputs_then;  // behind drafts of trees
-  std::deque<std::vector<int>> parents;           // of trees
-  int num_drafting = 0;
-  outputs.reserve(static_cast<size_t>(next.num_outputs));  // the runs hold spans of it
-  for (size_t i = 0; i < next.slices.size(); ++i) {
-    Slice& slice = next.slices[i];
-    Sequence& sequence = sequences.at(slice.request);
-    const size_t first_output = outputs.size();
-    // The rows are the slice's last, but for the prompt's last token, which gives the answer's first.
-    int row =
-        std::min(slice.first_position + slice.num_tokens, static_cast<int>(sequence.prompt().size()) - 1) -
-        slice.first_position - next.num_prompt_rows[i];
-    for (const SampleParams& params : prompt_rows[i])
-      outputs.push_back({.token_index = row++, .sample = &params, .prompt = {}, .output = {}});
-    if (slice.gives_token) {
-      next.output_rows.emplace(slice.request, static_cast<int>(outputs.size()));
-      const int num_known = slice.num_tokens - slice.num_drafts;
-      const int index = slice.first_position + num_known - static_cast<int>(sequence.prompt().size());
-      const auto output =
-          sequence.output().first(sequence.output().size() - static_cast<size_t>(slice.num_drafts));
-      outputs.push_back({.token_index = num_known - 1,
-                         .sample = &sequence.sample(output, index),
-                         .prompt = sequence.prompt(),
-                         .output = output,
-                         .mask = sequence.mask()});
-      const DraftTree& tree = next.trees[i];
-      const bool is_chain = tree.is_chain();
-      for (const DraftTree::Row& checked : tree.rows) {
-        auto output_then = sequence.output().first(output.size() + static_cast<size_t>(checked.draft) + 1);
-        if (!is_chain) {
-          std::vector<TokenId>& tokens = outputs_then.emplace_back(output.begin(), output.end());
-          for (const TokenId draft : tree.drafts_to(checked.draft)) tokens.push_back(draft);
-          output_then = tokens;
-        }
-        outputs.push_back({.token_index = num_known + checked.draft,
-                           .sample = &checked.sample,
-                           .prompt = sequence.prompt(),
-                           .output = output_then,
-                           .mask = checked.allowed.get()});
-      }
-      if (!is_chain) {
-        std::vector<int>& of_run = parents.emplace_back(static_cast<size_t>(num_known));
-        std::iota(of_run.begin(), of_run.end(), -1);
-        for (const int draft : tree.parents) of_run.push_back(num_known + draft);
-      }
-    }
-    Run run{.first_position = slice.first_position,
-            .full = std::exchange(slice.full, {}),
-            .sliding = std::exchange(slice.sliding, {}),
-            .outputs = std::span(outputs).subspan(first_output),
-            .num_drafted = slice.num_drafts};
-    if (!next.trees[i].is_chain()) run.parents = parents.back();
-    if (!slice.gives_token)
-      run.next = sequence.tokens()[static_cast<size_t>(slice.first_position + slice.num_tokens)];
-    else if (speculator && speculator->has_head() && num_drafting++ < kMaxDraftingRuns)
-      run.num_to_draft = next.num_to_draft, run.draft_topk = speculator->topk();
-    next.all_draft &= !slice.gives_token || run.num_to_draft > 0;
-    if (slice.follows) {
-      run.tokens = std::span(kNotKnown).first(static_cast<size_t>(slice.num_tokens));
-      run.follows = under_way->output_rows.at(slice.request);
-      run.num_unsure = slice.num_unsure;
-    } else {
-      run.tokens = sequence.tokens().subspan(static_cast<size_t>(slice.first_position),
-                                             static_cast<size_t>(slice.num_tokens));
-    }
-    runs.push_back(run);
-  }
-  backend.launch({.runs = runs});
 }
 
 // Adds the token of the row behind the known tokens, then that of each further row while the drafts before it are the tokens that came.

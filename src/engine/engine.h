@@ -11,6 +11,7 @@
 
 #include "backend/backend.h"
 #include "engine/event.h"
+#include "engine/gathering.h"
 #include "engine/generation_request.h"
 #include "engine/scheduler.h"
 #include "speculative/speculator.h"
@@ -27,13 +28,6 @@ struct StepReport {
   // How long the device was idle between the step before and this one: where it says when they began and ended (StepResult), both gave
   // every sequence a token, and there was work all the time.
   std::optional<double> device_idle_seconds{};
-};
-
-// A step with a few prompts reads almost all experts, as one with many does. So where no answer goes on, a step waits until as many requests
-// have come as came together the last time: at most this long, and no longer than this share of what such a step last took.
-struct GatherOptions {
-  std::chrono::duration<double> at_most{1e-3};
-  double share_of_step{1.0 / 16};
 };
 
 struct EngineOptions {

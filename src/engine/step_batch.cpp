@@ -1,0 +1,110 @@
+#include "engine/step_batch.h"
+
+#include <algorithm>
+#include <numeric>
+#include <span>
+#include <utility>
+
+namespace nibble {
+namespace {
+
+constexpr TokenId kNotKnown[1 + kMaxDraftsOfHead]{};
+
+}  // namespace
+
+StepBatch::StepBatch(Launched& step, Sequences& sequences, const Launched* under_way, const Head& head)
+    : step_(step), sequences_(sequences) {
+  for (const Slice& slice : step.slices) {
+    prompt_rows_.push_back(
+        sequences.at(slice.request).take_prompt_rows(slice.first_position, slice.num_tokens));
+    step.num_prompt_rows.push_back(static_cast<int>(prompt_rows_.back().size()));
+    step.num_outputs += step.num_prompt_rows.back() + slice.gives_token;
+  }
+  for (const DraftTree& tree : step.trees) step.num_outputs += static_cast<int>(tree.rows.size());
+  for (size_t i = 0; i < step.slices.size(); ++i)
+    sequences.at(step.slices[i].request).add_drafts(step.trees[i].drafts);
+  outputs_.reserve(static_cast<size_t>(step.num_outputs));
+  for (size_t i = 0; i < step.slices.size(); ++i) {
+    const size_t first_output = outputs_.size();
+    add_outputs(step.slices[i], i);
+    runs_.push_back(run_of(step.slices[i], i, first_output, under_way, head));
+  }
+}
+
+StepBatch::~StepBatch() {
+  for (size_t i = 0; i < step_.slices.size(); ++i)
+    sequences_.at(step_.slices[i].request).drop_drafts(step_.trees[i].drafts.size());
+}
+
+void StepBatch::add_outputs(const Slice& slice, size_t i) {
+  Sequence& sequence = sequences_.at(slice.request);
+  // The rows are the slice's last, but for the prompt's last token, which gives the answer's first.
+  int row =
+      std::min(slice.first_position + slice.num_tokens, static_cast<int>(sequence.prompt().size()) - 1) -
+      slice.first_position - step_.num_prompt_rows[i];
+  for (const SampleParams& params : prompt_rows_[i])
+    outputs_.push_back({.token_index = row++, .sample = &params, .prompt = {}, .output = {}});
+  if (!slice.gives_token) return;
+  step_.output_rows.emplace(slice.request, static_cast<int>(outputs_.size()));
+  const int num_known = slice.num_tokens - slice.num_drafts;
+  const int index = slice.first_position + num_known - static_cast<int>(sequence.prompt().size());
+  const auto output =
+      sequence.output().first(sequence.output().size() - static_cast<size_t>(slice.num_drafts));
+  outputs_.push_back({.token_index = num_known - 1,
+                      .sample = &sequence.sample(output, index),
+                      .prompt = sequence.prompt(),
+                      .output = output,
+                      .mask = sequence.mask()});
+  add_tree(slice, step_.trees[i], output);
+}
+
+// The rows that check drafts, behind the one that stands behind the known tokens. `output`: the tokens that are known.
+void StepBatch::add_tree(const Slice& slice, const DraftTree& tree, std::span<const TokenId> output) {
+  const Sequence& sequence = sequences_.at(slice.request);
+  const int num_known = slice.num_tokens - slice.num_drafts;
+  const bool is_chain = tree.is_chain();
+  for (const DraftTree::Row& checked : tree.rows) {
+    auto output_then = sequence.output().first(output.size() + static_cast<size_t>(checked.draft) + 1);
+    if (!is_chain) {
+      std::vector<TokenId>& tokens = outputs_then_.emplace_back(output.begin(), output.end());
+      for (const TokenId draft : tree.drafts_to(checked.draft)) tokens.push_back(draft);
+      output_then = tokens;
+    }
+    outputs_.push_back({.token_index = num_known + checked.draft,
+                        .sample = &checked.sample,
+                        .prompt = sequence.prompt(),
+                        .output = output_then,
+                        .mask = checked.allowed.get()});
+  }
+  if (is_chain) return;
+  std::vector<int>& of_run = parents_.emplace_back(static_cast<size_t>(num_known));
+  std::iota(of_run.begin(), of_run.end(), -1);
+  for (const int draft : tree.parents) of_run.push_back(num_known + draft);
+}
+
+Run StepBatch::run_of(Slice& slice, size_t i, size_t first_output, const Launched* under_way,
+                      const Head& head) {
+  const Sequence& sequence = sequences_.at(slice.request);
+  Run run{.first_position = slice.first_position,
+          .full = std::exchange(slice.full, {}),
+          .sliding = std::exchange(slice.sliding, {}),
+          .outputs = std::span(outputs_).subspan(first_output),
+          .num_drafted = slice.num_drafts};
+  if (!step_.trees[i].is_chain()) run.parents = parents_.back();
+  if (!slice.gives_token)
+    run.next = sequence.tokens()[static_cast<size_t>(slice.first_position + slice.num_tokens)];
+  else if (head.is_there && num_drafting_++ < kMaxDraftingRuns)
+    run.num_to_draft = step_.num_to_draft, run.draft_topk = head.topk;
+  step_.all_draft &= !slice.gives_token || run.num_to_draft > 0;
+  if (slice.follows) {
+    run.tokens = std::span(kNotKnown).first(static_cast<size_t>(slice.num_tokens));
+    run.follows = under_way->output_rows.at(slice.request);
+    run.num_unsure = slice.num_unsure;
+  } else {
+    run.tokens = sequence.tokens().subspan(static_cast<size_t>(slice.first_position),
+                                           static_cast<size_t>(slice.num_tokens));
+  }
+  return run;
+}
+
+}  // namespace nibble
