@@ -31,7 +31,7 @@ def test_the_committed_tables_and_pictures_are_those_of_the_committed_records():
 def test_a_figure_changed_by_hand_or_in_a_record_is_noticed_and_mended(copy):
     document = copy / "docs" / "performance.md"
     made = document.read_text()
-    document.write_text(made.replace("| 8,740 (pp2048) |", "| 9,740 (pp2048) |"))
+    document.write_text(made.replace("| 33,626 (pp2048) |", "| 43,626 (pp2048) |"))
     assert document.read_text() != made
     done = performance("--check", "--root", copy)
     assert done.returncode == 1 and done.stdout.startswith("docs/performance.md: not what records/ make of it")
@@ -39,19 +39,22 @@ def test_a_figure_changed_by_hand_or_in_a_record_is_noticed_and_mended(copy):
 
     record = copy / "records" / "cuda-profile.jsonl"
     changed = [json.loads(line) for line in record.read_text().splitlines()]
-    next(line for line in changed if line.get("commit") == "8e4217b" and line["num_tokens"] == 1)["us"]["experts"] += 1000
+    step = next(line for line in changed if line.get("nibble", {}).get("commit") == "dd364323a3c1" and line["num_sequences"] == 1)
+    next(part for part in step["parts"] if part["part"] == "experts")["us"] += 1000
     record.write_text("".join(json.dumps(line) + "\n" for line in changed))
-    assert "docs/pictures/h100-step.svg: not what" in performance("--check", "--root", copy).stdout
+    assert "docs/pictures/h200-step.svg: not what" in performance("--check", "--root", copy).stdout
 
 
 def test_what_an_older_line_lacks_is_said(copy):
-    record = copy / "records" / "cuda-bench.jsonl"
+    record = copy / "records" / "cpu-engines.jsonl"
     lines = [json.loads(line) for line in record.read_text().splitlines()]
     for line in lines:
-        line.pop("gb_per_s", None)
+        if line["test"] == "tg64 @ d4096":
+            line.pop("share_of_measured_bandwidth", None)
+            line.pop("share_of_read_bandwidth", None)
     record.write_text("".join(json.dumps(line) + "\n" for line in lines))
     assert performance("--root", copy).returncode == 0
-    assert "| 120b | BF16 | BF16 | pp512 | 5,951 | not recorded | 24 % |" in (copy / "docs" / "performance.md").read_text()
+    assert "| 20b-q8_0.gguf | tg64 @ d4096 | 17.9 | not recorded |" in (copy / "docs" / "performance.md").read_text()
 
 
 def test_a_record_that_lacks_a_measurement_is_named(copy):
@@ -61,20 +64,24 @@ def test_a_record_that_lacks_a_measurement_is_named(copy):
 
 
 def test_a_run_of_bench_is_read_beside_older_lines_and_has_a_date(copy):
-    # The H100's row of the 20b in MXFP4, as `nibble bench --json` writes it today.
     record = copy / "records" / "cuda-bench.jsonl"
-    old = [json.loads(line) for line in record.read_text().splitlines()]
-    wanted = {"commit": "8e4217b", "model": "synthetic:gpt-oss-20b", "dense": "MXFP4", "test": "tg128"}
-    [before] = [line for line in old if wanted.items() <= {key: value for key, value in line.items() if isinstance(value, str)}.items()]
-    run = {
-        "date": "2026-11-22T10:00:00Z",
-        "nibble": {"commit": "8e4217b", "dirty": False},
-        "model": before["model"],
-        "kernels": [{"operation": "qkv", "weights": "MXFP4"}, {"operation": "attend", "weights": "BF16"}],
-        "tests": [{"test": "tg128", "tokens_per_second": {"median": 901.0}, "bytes_per_second": 1.6e12, "share_of_read_bandwidth": 0.5}],
-    }
-    record.write_text("".join(json.dumps(run if line is before else line) + "\n" for line in old))
+    runs = [json.loads(line) for line in record.read_text().splitlines()]
+    assert any("tests" not in run for run in runs)  # older lines, one for each test
+    command = "--prompt-lengths 0 --output-lengths 128 --repetitions 5 --mxfp4-layers all"
+    [run] = [run for run in runs if run.get("nibble", {}).get("commit") == "f7f2f6cbf942" and f"synthetic:gpt-oss-20b {command}" in run["command_line"]]
+    run["tests"][0] |= {"tokens_per_second": {"median": 901.0}, "bytes_per_second": 1.6e12, "share_of_read_bandwidth": 0.5}
+    run["date"] = "2026-11-22T10:00:00Z"
+    record.write_text("".join(json.dumps(line) + "\n" for line in runs))
     assert performance("--root", copy).returncode == 0
     rows = (copy / "docs" / "performance.md").read_text().splitlines()
-    assert "|  | 20b | MXFP4 | not measured | 901 (tg128) | 50 % | not measured | `8e4217b`, 2026-11-22 |" in rows
+    assert "|  | 20b | MXFP4 | not measured | 901 (tg128) | 50 % | not measured | `f7f2f6c`, 2026-11-22 |" in rows
     assert "| 20b | MXFP4 | BF16 | tg128 | 901 | 1,600 | 50 % |" in rows
+
+
+def test_a_run_on_several_gpus_is_not_taken_for_one_on_one(copy):
+    rows = (copy / "docs" / "performance.md").read_text().splitlines()
+    [decoded] = [row for row in rows if row.startswith("| 120b | BF16 | BF16 | tg128 |")]
+    record = copy / "records" / "cuda-bench.jsonl"
+    runs = [json.loads(line) for line in record.read_text().splitlines()]
+    assert any("--tensor-parallel-size 2" in run.get("command_line", "") and run["nibble"]["commit"] == "f7f2f6cbf942" for run in runs)
+    assert "| 451 |" in decoded  # two have 594
