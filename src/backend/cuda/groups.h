@@ -15,7 +15,7 @@ inline constexpr int kOwnNorms{2};
 // Up to so many, the router's launch computes the norm in front of it (decode/router.cu): its CTAs are 4 for each token, and with more of them
 // than multiprocessors some would come late.
 inline constexpr int kRouterNorms{32};
-// Columns of a pass of MXFP4 by wgmma (prompt/wgmma_columns.cuh), where a step has pairs enough. With 128, 2 % more of the tensor cores would
+// Columns of a pass of MXFP4 by wgmma (prompt/image_columns.cuh), where a step has pairs enough. With 128, 2 % more of the tensor cores would
 // be busy; but sums then take so many registers that ptxas lets each product wait for the one before.
 inline constexpr int kMostColumns{96};
 // Columns of such a pass for a batch, where few pairs share an expert: as few as a product takes, so that more stages fit into shared memory.

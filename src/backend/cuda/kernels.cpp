@@ -26,7 +26,7 @@ void prepare_kernels() {
   if (device_caps().has_wgmma) {
     prepare_wgmma_dense();
     prepare_split_dense();
-    prepare_wgmma_experts();
+    prepare_image_experts();
   }
   prepare_sample();
   prepare_sums();

@@ -229,7 +229,7 @@ struct ExpertsUpArgs {
   // experts_up_blocks() reads and writes these in place of normed and gated; they have the same format.
   BlockRows normed_blocks{};  // [T, H]
   BlockRows gated_blocks{};   // [T K, I]
-  // experts_up_wgmma() takes `normed` as an image, gathers the pairs of groups in another, scratch, and leaves `gated` as one.
+  // experts_up_images() takes `normed` as an image, gathers the pairs of groups in another, scratch, and leaves `gated` as one.
   __nv_bfloat16* gathered{nullptr};  // [pairs of groups, H]
   int image_rows{0}, image_pairs{0};
   // Where the mailbox is there, nobody has chosen yet (are_matched): each CTA of experts_up() ranks the experts of all tokens by these logits,
@@ -346,8 +346,8 @@ void project_split(const LaunchContext& gpu, const ProjectArgs& args);
 void unembed_wgmma(const LaunchContext& gpu, const UnembedArgs& args);
 void logits_wgmma(const LaunchContext& gpu, const RouteArgs& args);
 void route_wgmma(const LaunchContext& gpu, const RouteArgs& args);
-void experts_up_wgmma(const LaunchContext& gpu, const ExpertsUpArgs& args);
-void experts_down_wgmma(const LaunchContext& gpu, const ExpertsDownArgs& args);
+void experts_up_images(const LaunchContext& gpu, const ExpertsUpArgs& args);
+void experts_down_images(const LaunchContext& gpu, const ExpertsDownArgs& args);
 // The same in block-scaled products, in the format of the blocks.
 void experts_up_blocks(const LaunchContext& gpu, const ExpertsUpArgs& args);
 void experts_down_blocks(const LaunchContext& gpu, const ExpertsDownArgs& args);
@@ -370,7 +370,7 @@ void prepare_prompt_blocks();
 void prepare_prompt_rows();
 void prepare_wgmma_dense();
 void prepare_split_dense();
-void prepare_wgmma_experts();
+void prepare_image_experts();
 void prepare_sample();
 
 }  // namespace nibble::cuda

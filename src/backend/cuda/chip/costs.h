@@ -14,7 +14,7 @@ namespace nibble::cuda {
 // are counted in). `batch`: kernels of experts on Hopper in steps of less than kManyTokens, a tile (340 for a segment of 5). To count them, with the packages nvidia-cuda-cuobjdump and nvidia-cuda-nvdisasm of PyPI on the PATH:
 //
 //   cuobjdump -sass -arch sm_90a build/cuda/CMakeFiles/nibble_cuda_kernels.dir/src/backend/cuda/decode/dense.cu.o
-//   (the same of prompt/dense.cu.o, prompt/experts.cu.o and prompt/wgmma_experts.cu.o; the loops are those with HMMA in them)
+//   (the same of prompt/dense.cu.o, prompt/experts.cu.o and prompt/image_experts.cu.o; the loops are those with HMMA in them)
 struct LoopCost {
   Layout layout;
   double few, many, many_columns, batch;

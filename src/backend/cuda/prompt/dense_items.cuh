@@ -46,7 +46,7 @@ struct SegmentItems {
 // Activations of `cols` columns, in rows or, for a shape that takes it, in an image.
 template <typename Shape>
 __device__ typename Shape::Rows rows_of(const __nv_bfloat16* activations, int cols, int image_rows) {
-  return {activations, Shape::kIsWgmma ? image_rows : cols};
+  return {activations, Shape::kTakesImage ? image_rows : cols};
 }
 
 // A dense matrix leaves its sums here: out[token, row] = join + sum, and the join of a row and a token is x + bias.

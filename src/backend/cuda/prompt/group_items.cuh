@@ -29,7 +29,7 @@ struct GroupItems {
   __device__ PromptItem at(int index) const {
     const int group = index / num_row_blocks;
     return {__ldcg(groups.expert + group), index % num_row_blocks * Shape::kStrips, group * groups.size,
-            __ldcg(groups.num_pairs + group), Shape::kIsWgmma ? __ldcg(groups.image_row + group) : 0};
+            __ldcg(groups.num_pairs + group), Shape::kTakesImage ? __ldcg(groups.image_row + group) : 0};
   }
   __device__ int pair(const PromptItem& item, int column) const {
     return __ldcg(groups.pairs + item.first_column + column);

@@ -254,7 +254,7 @@ __device__ void multiply_items(const Timestamps& timestamps, const Strips& weigh
                                const Begin& begin) {
   NIBBLE_DYNAMIC_SHARED(__align__(1024) uint8_t, memory);
   Stages<Shape> stages(memory);
-  if constexpr (Shape::kIsWgmma) {
+  if constexpr (Shape::kTakesImage) {
     Shape::multiply_items(timestamps, weights, activations, items, cuts, stages, begin);
   } else {
     wait_for_predecessor(timestamps);

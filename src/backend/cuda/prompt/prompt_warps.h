@@ -12,7 +12,7 @@ struct PromptWarps {
   static constexpr int kWarpTiles{8};  // tiles of 8 columns: n of mma
   static constexpr int kWarpColumns{8 * kWarpTiles};
   static constexpr int kCopyLanes{32 * kCopyWarps};  // that tell when a stage is full
-  static constexpr bool kIsWgmma{false};
+  static constexpr bool kTakesImage{false};
 };
 
 // With activations in bfloat16 so many warps lie beside each other, and so many below. Weights of E4M3 and BF16 have fewer rows in an item,

@@ -5,14 +5,14 @@
 // The sums of segments go through memory, 12 MB for 64 tokens, which L2 holds. A second kernel adds them up in order: first the bias and the
 // residual, then the parts before and behind the strip's cut, as DenseSums does. So every bit is that of the other kernels.
 #include "backend/cuda/prompt/dense_items.cuh"
-#include "backend/cuda/prompt/wgmma_columns.cuh"
+#include "backend/cuda/prompt/image_columns.cuh"
 #include "backend/cuda/ptx/load.cuh"
 
 namespace nibble::cuda {
 namespace {
 
 template <Layout layout>
-using SplitShape = WgmmaShape<layout, kManyColumns, 1, 2>;
+using SplitShape = ImageShape<layout, kManyColumns, 1, 2>;
 
 struct SplitArgs {
   Strips weights;

@@ -1,14 +1,14 @@
 // qkv, project, the router's logits and unembed of many tokens, by wgmma.
 #include "backend/cuda/prompt/dense_items.cuh"
-#include "backend/cuda/prompt/wgmma_columns.cuh"
+#include "backend/cuda/prompt/image_columns.cuh"
 
 namespace nibble::cuda {
 namespace {
 
 template <Layout layout>
-using WideShape = WgmmaShape<layout, layout == Layout::kMxfp4 ? kMostColumns : 128, 2>;
+using WideShape = ImageShape<layout, layout == Layout::kMxfp4 ? kMostColumns : 128, 2>;
 template <Layout layout>
-using NarrowShape = WgmmaShape<layout, kManyColumns, 1>;
+using NarrowShape = ImageShape<layout, kManyColumns, 1>;
 using RouterShape = NarrowShape<Layout::kBf16>;
 
 }  // namespace

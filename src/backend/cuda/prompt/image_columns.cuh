@@ -1,5 +1,5 @@
-// Products of many tokens (pipeline.cuh) by wgmma, on Hopper, with activations in bfloat16 that lie in an image (layout/image.h). One to
-// three warpgroups multiply, each four strips, 64 rows, with the item's columns; two warps more have the copy engine fill the stages, one with
+// Products of many tokens (pipeline.cuh) on Hopper, with activations in bfloat16 that lie in an image (layout/image.h), by wgmma, or by mma.sync
+// where there are few. One to three warpgroups multiply, each four strips, 64 rows, with the item's columns; two warps more have the copy engine fill the stages, one with
 // weights and one with activations. Sums and their order are those of mma.sync, to the bit.
 //
 // The warp of the weights does not wait for the kernel before this one, which leaves the activations: while that ends, the weights of the
@@ -49,8 +49,8 @@ __device__ __forceinline__ void for_each_item(const Items& items, const Begin& b
 
 // So many CTAs share a multiprocessor: one multiplies while another waits for memory.
 template <Layout layout, int columns, int warpgroups, int ctas = 1>
-struct WgmmaShape {
-  static constexpr bool kIsWgmma{true};
+struct ImageShape {
+  static constexpr bool kTakesImage{true};
   static constexpr Layout kLayout{layout};
   static constexpr int kWarps{4 * warpgroups}, kCtas{ctas}, kCopyLanes{2};
   static constexpr int kRowWarps{kWarps}, kStrips{kWarps}, kColumns{columns}, kWarpColumns{columns};
@@ -85,7 +85,7 @@ struct WgmmaShape {
   template <typename Items, typename Begin>
   static __device__ void multiply_items(const Timestamps& timestamps, const Strips& weights,
                                         const ImageRows& activations, const Items& items, unsigned cuts,
-                                        Stages<WgmmaShape>& stages, const Begin& begin) {
+                                        Stages<ImageShape>& stages, const Begin& begin) {
 #if NIBBLE_WGMMA
     const int warp = static_cast<int>(threadIdx.x) / 32;
     if (warp >= kWarps) {
@@ -109,7 +109,7 @@ struct WgmmaShape {
   // Takes the smallest product that holds the item's columns, from so many tiles of 8 columns on.
   template <int tiles, typename Item, typename Begin>
   static __device__ __forceinline__ void multiply_item_of(const Strips& weights, const Item& item,
-                                                          unsigned cuts, Stages<WgmmaShape>& stages,
+                                                          unsigned cuts, Stages<ImageShape>& stages,
                                                           const Begin& begin) {
     if constexpr (8 * tiles < kColumns)
       if (item.columns > 8 * tiles)
@@ -136,7 +136,7 @@ struct WgmmaShape {
   // A lane copies one strip's part of a stage. The first tells the barrier of all lanes' bytes: with 32 arrivals a dense product of 16 tokens
   // took 8 to 15 % longer.
   template <typename Items>
-  static __device__ void copy_weights(const Strips& weights, const Items& items, Stages<WgmmaShape> stages) {
+  static __device__ void copy_weights(const Strips& weights, const Items& items, Stages<ImageShape> stages) {
     const int lane = static_cast<int>(threadIdx.x) % 32;
     const uint32_t place = kWeightPlace + lane * kStripBytes;
     const uint64_t policy = Items::kAreReadOnce ? kEvictFirst : kEvictNormal;
@@ -158,7 +158,7 @@ struct WgmmaShape {
   template <typename Items>
   static __device__ void copy_activations(const Timestamps& timestamps, const Strips& weights,
                                           const ImageRows& activations, const Items& items,
-                                          Stages<WgmmaShape> stages) {
+                                          Stages<ImageShape> stages) {
     const int lane = static_cast<int>(threadIdx.x) % 32;
     const uint32_t place = lane * kColumnBytes;
     for_each_item(
@@ -179,7 +179,7 @@ struct WgmmaShape {
   // Calls f(number of tiles) for each stage of an item when it is empty.
   template <typename Item, typename F>
   static __device__ __forceinline__ void for_each_stage(const Strips& weights, const Item& item,
-                                                        Stages<WgmmaShape>& stages, const F& f) {
+                                                        Stages<ImageShape>& stages, const F& f) {
     const TileRange tiles = tiles_of(weights, item);
     for (int tile = tiles.first; tile < tiles.end;) {
       const int num_tiles = tiles_of_stage(weights, tile);
@@ -190,7 +190,7 @@ struct WgmmaShape {
     }
   }
   // A warp's part of a stage: each lane that has a piece copies it.
-  static __device__ __forceinline__ void copy_part(const Stages<WgmmaShape>& stages, bool has_piece,
+  static __device__ __forceinline__ void copy_part(const Stages<ImageShape>& stages, bool has_piece,
                                                    uint32_t place, const uint8_t* from, int piece_bytes,
                                                    int all_bytes, uint64_t policy) {
     if (threadIdx.x % 32 == 0) arrive_and_expect(stages.full(), all_bytes);
@@ -221,7 +221,7 @@ struct WgmmaShape {
   }
 
   // Sums of a segment of the warp's strip, in a stage of MXFP4 with up to 8 columns, by mma.sync.
-  static __device__ __forceinline__ void add_few(int num_tiles, uint32_t strip, Stages<WgmmaShape>& stages,
+  static __device__ __forceinline__ void add_few(int num_tiles, uint32_t strip, Stages<ImageShape>& stages,
                                                  float (&sums)[4]) {
     const int lane = static_cast<int>(threadIdx.x) % 32, row = lane % kRowsOfSwizzle;
     const uint32_t of_lane =
@@ -254,7 +254,7 @@ struct WgmmaShape {
   }
   // The same with more columns, by wgmma.
   template <int tiles>
-  static __device__ __forceinline__ void add_stage(int num_tiles, uint32_t strip, Stages<WgmmaShape>& stages,
+  static __device__ __forceinline__ void add_stage(int num_tiles, uint32_t strip, Stages<ImageShape>& stages,
                                                    float (&sums)[tiles][4]) {
     const auto nothing = [] {};
     uint32_t a[2][2][4];
@@ -272,9 +272,9 @@ struct WgmmaShape {
   }
   // The same where a stage is a tile. A stage is left when the next one's first products are under way.
   template <int tiles>
-  static __device__ __forceinline__ void add_stages(int num_tiles, uint32_t strip, Stages<WgmmaShape>& stages,
+  static __device__ __forceinline__ void add_stages(int num_tiles, uint32_t strip, Stages<ImageShape>& stages,
                                                     float (&sums)[tiles][4]) {
-    Stages<WgmmaShape> read = stages;
+    Stages<ImageShape> read = stages;
     const auto leave = [&] {
       read.tell_empty();
       read.advance();
@@ -296,7 +296,7 @@ struct WgmmaShape {
   // Sums of a segment of the warp's strip, from zero.
   template <int tiles>
   static __device__ __forceinline__ void multiply_segment(const Strips& weights, int segment, int warp,
-                                                          Stages<WgmmaShape>& stages,
+                                                          Stages<ImageShape>& stages,
                                                           float (&sums)[tiles][4]) {
     const int num_tiles = min(weights.segment_tiles, weights.num_tiles - segment * weights.segment_tiles);
     if constexpr (kIsByMma)
@@ -309,7 +309,7 @@ struct WgmmaShape {
 
   template <int tiles, typename Begin>
   static __device__ __forceinline__ void multiply_item(const Strips& weights, const PromptItem& item,
-                                                       unsigned cuts, Stages<WgmmaShape>& stages,
+                                                       unsigned cuts, Stages<ImageShape>& stages,
                                                        const Begin& begin) {
     const int warp = static_cast<int>(threadIdx.x) / 32, strip = item.first_strip + warp;
     // A warp without a strip multiplies what the stage happens to hold: the warpgroup's products need it.
@@ -340,7 +340,7 @@ struct WgmmaShape {
   }
   template <int tiles, typename Begin>
   static __device__ __forceinline__ void multiply_item(const Strips& weights, const SegmentItem& item,
-                                                       unsigned, Stages<WgmmaShape>& stages,
+                                                       unsigned, Stages<ImageShape>& stages,
                                                        const Begin& begin) {
     const int warp = static_cast<int>(threadIdx.x) / 32, strip = item.first_strip + warp;
     const bool has_strip = strip < weights.num_strips;  // as above

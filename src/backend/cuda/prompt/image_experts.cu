@@ -4,7 +4,7 @@
 #include "backend/cuda/device/pdl.cuh"
 #include "backend/cuda/kernels.h"
 #include "backend/cuda/prompt/group_items.cuh"
-#include "backend/cuda/prompt/wgmma_columns.cuh"
+#include "backend/cuda/prompt/image_columns.cuh"
 #include "core/check.h"
 
 namespace nibble::cuda {
@@ -12,7 +12,7 @@ namespace {
 
 // A batch has few pairs of an expert: what counts is that memory is always read from.
 template <int columns>
-using ExpertShape = WgmmaShape<Layout::kMxfp4, columns, 3, columns == kBatchColumns ? 2 : 1>;
+using ExpertShape = ImageShape<Layout::kMxfp4, columns, 3, columns == kBatchColumns ? 2 : 1>;
 
 constexpr int kGatherThreads{256}, kGatherRows{8};
 static_assert(kBatchColumns % kGatherRows == 0);
@@ -71,7 +71,7 @@ static_assert(kGatherRows * kCellPieces <= kGatherThreads);
 
 template <typename Shape>
 __global__ void __launch_bounds__(Shape::kThreads, Shape::kCtas)
-    experts_up_wgmma_kernel(const __grid_constant__ ExpertsUpArgs args, Timestamps timestamps) {
+    experts_up_images_kernel(const __grid_constant__ ExpertsUpArgs args, Timestamps timestamps) {
   const EndTimestamp end_timestamp(timestamps);
   const UpWeights& up = args.up;
   const auto pair_itself = [](int pair) { return pair; };
@@ -107,7 +107,7 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kCtas)
 
 template <typename Shape>
 __global__ void __launch_bounds__(Shape::kThreads, Shape::kCtas)
-    experts_down_wgmma_kernel(const __grid_constant__ ExpertsDownArgs args, Timestamps timestamps) {
+    experts_down_images_kernel(const __grid_constant__ ExpertsDownArgs args, Timestamps timestamps) {
   const EndTimestamp end_timestamp(timestamps);
   multiply_groups<Shape>(
       timestamps, args.weights, args.groups, {args.gated, args.image_pairs}, [](int pair) { return pair; },
@@ -129,32 +129,32 @@ void with_columns(int columns, const F& f) {
 }
 template <typename Shape>
 void prepare() {
-  allow_shared_bytes(experts_up_wgmma_kernel<Shape>, Shape::kBytes);
-  allow_shared_bytes(experts_down_wgmma_kernel<Shape>, Shape::kBytes);
+  allow_shared_bytes(experts_up_images_kernel<Shape>, Shape::kBytes);
+  allow_shared_bytes(experts_down_images_kernel<Shape>, Shape::kBytes);
 }
 
 }  // namespace
 
-void experts_up_wgmma(const LaunchContext& gpu, const ExpertsUpArgs& args) {
+void experts_up_images(const LaunchContext& gpu, const ExpertsUpArgs& args) {
   launch(gpu, {Operation::kExpertsUp, "gather"}, gather_kernel,
          {dim3(static_cast<unsigned>(args.max_groups), static_cast<unsigned>(args.groups.size / kGatherRows)),
           kGatherThreads},
          args);
   with_columns(args.groups.size, [&](auto columns) {
     using Shape = ExpertShape<columns()>;
-    launch(gpu, {Operation::kExpertsUp, "experts_up"}, experts_up_wgmma_kernel<Shape>,
+    launch(gpu, {Operation::kExpertsUp, "experts_up"}, experts_up_images_kernel<Shape>,
            group_shape<Shape>(gpu.target, args.up.weights, args.max_groups), args);
   });
 }
-void experts_down_wgmma(const LaunchContext& gpu, const ExpertsDownArgs& args) {
+void experts_down_images(const LaunchContext& gpu, const ExpertsDownArgs& args) {
   with_columns(args.groups.size, [&](auto columns) {
     using Shape = ExpertShape<columns()>;
-    launch(gpu, {Operation::kExpertsDown, "experts_down"}, experts_down_wgmma_kernel<Shape>,
+    launch(gpu, {Operation::kExpertsDown, "experts_down"}, experts_down_images_kernel<Shape>,
            group_shape<Shape>(gpu.target, args.weights, args.max_groups), args);
   });
 }
 
-void prepare_wgmma_experts() {
+void prepare_image_experts() {
   prepare<ExpertShape<kBatchColumns>>();
   prepare<ExpertShape<kManyColumns>>();
   prepare<ExpertShape<kMostColumns>>();
