@@ -12,8 +12,8 @@ constexpr TokenId kNotKnown[1 + kMaxDraftsOfHead]{};
 
 }  // namespace
 
-StepBatch::StepBatch(Launched& step, Sequences& sequences, const Launched* under_way, const Head& head)
-    : step_(step), sequences_(sequences) {
+// The other constructor delegates to this one: where it throws, the destructor runs and takes the drafts away.
+StepBatch::StepBatch(Launched& step, Sequences& sequences) : step_(step), sequences_(sequences) {
   for (const Slice& slice : step.slices) {
     prompt_rows_.push_back(
         sequences.at(slice.request).take_prompt_rows(slice.first_position, slice.num_tokens));
@@ -23,11 +23,15 @@ StepBatch::StepBatch(Launched& step, Sequences& sequences, const Launched* under
   for (const DraftTree& tree : step.trees) step.num_outputs += static_cast<int>(tree.rows.size());
   for (size_t i = 0; i < step.slices.size(); ++i)
     sequences.at(step.slices[i].request).add_drafts(step.trees[i].drafts);
+}
+
+StepBatch::StepBatch(Launched& step, Sequences& sequences, const Launched* under_way, const Head& head)
+    : StepBatch(step, sequences) {
   outputs_.reserve(static_cast<size_t>(step.num_outputs));
   for (size_t i = 0; i < step.slices.size(); ++i) {
     const size_t first_output = outputs_.size();
-    add_outputs(step.slices[i], i);
-    runs_.push_back(run_of(step.slices[i], i, first_output, under_way, head));
+    add_outputs(i);
+    runs_.push_back(run_of(i, first_output, under_way, head));
   }
 }
 
@@ -36,7 +40,8 @@ StepBatch::~StepBatch() {
     sequences_.at(step_.slices[i].request).drop_drafts(step_.trees[i].drafts.size());
 }
 
-void StepBatch::add_outputs(const Slice& slice, size_t i) {
+void StepBatch::add_outputs(size_t i) {
+  const Slice& slice = step_.slices[i];
   Sequence& sequence = sequences_.at(slice.request);
   // The rows are the slice's last, but for the prompt's last token, which gives the answer's first.
   int row =
@@ -82,8 +87,8 @@ void StepBatch::add_tree(const Slice& slice, const DraftTree& tree, std::span<co
   for (const int draft : tree.parents) of_run.push_back(num_known + draft);
 }
 
-Run StepBatch::run_of(Slice& slice, size_t i, size_t first_output, const Launched* under_way,
-                      const Head& head) {
+Run StepBatch::run_of(size_t i, size_t first_output, const Launched* under_way, const Head& head) {
+  Slice& slice = step_.slices[i];
   const Sequence& sequence = sequences_.at(slice.request);
   Run run{.first_position = slice.first_position,
           .full = std::exchange(slice.full, {}),

@@ -44,15 +44,16 @@ class StepBatch {
 
   // Says in `step` which output rows are whose. `under_way`: the step before it, where that has not ended.
   StepBatch(Launched& step, Sequences& sequences, const Launched* under_way, const Head& head);
-  ~StepBatch();
+  ~StepBatch();  // takes the drafts away again
   StepBatch(const StepBatch&) = delete;
 
   Batch batch() const { return {.runs = runs_}; }
 
  private:
-  void add_outputs(const Slice& slice, size_t i);
+  StepBatch(Launched& step, Sequences& sequences);  // without runs
+  void add_outputs(size_t slice);
   void add_tree(const Slice& slice, const DraftTree& tree, std::span<const TokenId> output);
-  Run run_of(Slice& slice, size_t i, size_t first_output, const Launched* under_way, const Head& head);
+  Run run_of(size_t slice, size_t first_output, const Launched* under_way, const Head& head);
 
   Launched& step_;
   Sequences& sequences_;

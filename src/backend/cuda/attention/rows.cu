@@ -21,8 +21,9 @@
 namespace nibble::cuda {
 namespace {
 
-constexpr int kAttendWarps{kChunkPages};                          // one page per warp
-constexpr int kAttendThreads{32 * kAttendWarps}, kAttendCtas{2};  // so many CTAs of a multiprocessor
+constexpr int kAttendWarps{kChunkPages};  // one page per warp
+constexpr int kAttendThreads{32 * kAttendWarps};
+constexpr int kAttendCtas{2};  // that share a multiprocessor
 
 // A product whose lower rows of A are zero.
 __device__ void mma_upper(float (&c)[4], uint32_t a0, uint32_t a2, uint32_t b0, uint32_t b1) {
@@ -205,7 +206,7 @@ __global__ void __launch_bounds__(kAttendThreads, kAttendCtas)
   using Element = typename KvCodec<format>::Element;
   __shared__ __align__(16) __nv_bfloat16 queries[kMaxGroupHeads][kHeadDim];
   __shared__ __align__(16) Element own_key[kHeadDim], own_value[kHeadDim];
-  // Of one chunk: with those of two, project's CTA would find no room beside this one, and begin late.
+  // This holds the results of the pages of one chunk. With room for two chunks attention of a layer took 0.1 us longer (docs/decisions/0016).
   __shared__ __align__(16) float partials[kAttendWarps][kPartialFloats];
   const int kv_head = static_cast<int>(blockIdx.x), chunk_step = static_cast<int>(gridDim.y);
   const int launch_row = static_cast<int>(blockIdx.z), row_index = args.first_row + launch_row;
@@ -349,7 +350,7 @@ __global__ void __launch_bounds__(kAttendThreads, kAttendCtas)
         own.reference(g) = page_sums.reference;
         own.sum(g) = page_sums.sum;
       }
-    } else if (next.is_there) {  // the row's last chunk, which is not full
+    } else if (next.is_there) {  // the warp has no page in the row's last chunk, which is not full
       cached.load_keys(keys_from(next));
     }
     if (next.is_there) cached.load_values(keys_from(next), to_value);
@@ -426,7 +427,8 @@ __global__ void __launch_bounds__(kAttendThreads, kAttendCtas)
 // one's are joined. More of them would let a batch wait for its longest row.
 constexpr int kMostChunks{4};
 
-// Calls f(kernel) with the kernel of such a launch.
+// Calls f(kernel) with the kernel of such a launch. `has_one_chunk`: each of its CTAs takes one. The loop over chunks costs a row of one chunk half a
+// microsecond (docs/decisions/0016), so that kernel has none.
 template <typename F>
 void with_kernel(KvFormat format, bool in_trees, bool has_one_chunk, const F& f) {
   const auto with_rest = [&](auto of_format) {

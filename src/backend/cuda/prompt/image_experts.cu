@@ -1,5 +1,7 @@
-// The experts' products of many tokens by wgmma: experts_up (with SwiGLU) and experts_down, group by group. The pairs of a group lie side by
+// The experts' products of many tokens on Hopper, by wgmma or, for a batch, by mma.sync (image_columns.cuh): experts_up (with SwiGLU) and experts_down, group by group. The pairs of a group lie side by
 // side in images: a kernel of its own gathers them in front of experts_up, which leaves its results in place for experts_down.
+#include <algorithm>
+
 #include "backend/cuda/device/inputs.cuh"
 #include "backend/cuda/device/pdl.cuh"
 #include "backend/cuda/kernels.h"
@@ -14,25 +16,31 @@ namespace {
 template <int columns>
 using ExpertShape = ImageShape<Layout::kMxfp4, columns, 3, columns == kBatchColumns ? 2 : 1>;
 
-constexpr int kGatherThreads{256}, kGatherRows{8};
-static_assert(kBatchColumns % kGatherRows == 0);
+constexpr int kGatherThreads{256};
+// Pairs of a group that a CTA gathers.
+constexpr int gathered_rows(int columns) { return std::min(columns, 16); }
+static_assert(kBatchColumns % gathered_rows(kBatchColumns) == 0 &&
+              kManyColumns % gathered_rows(kManyColumns) == 0 &&
+              kMostColumns % gathered_rows(kMostColumns) == 0);
 
-// Copies the norms of 8 pairs of a group to its place in the image of pairs. Pieces of 16 bytes change places, because a row's place in
+// Copies the norms of `rows` pairs of a group to its place in the image of pairs. Pieces of 16 bytes change places, because a row's place in
 // its eight has changed. A batch has two or three pairs in a group: so all threads share each pair's pieces, and what says where they lie is
 // asked for before it is known to be needed. With a thread for each pair, 16 in a CTA, it took 6.4 us
 // in place of 2.4 (16 rows of gpt-oss-120b, an H200).
+template <int rows>
 __global__ void __launch_bounds__(kGatherThreads)
     gather_kernel(const __grid_constant__ ExpertsUpArgs args, Timestamps timestamps) {
   const EndTimestamp end_timestamp(timestamps);
-  __shared__ int tokens[kGatherRows];
+  static_assert(rows * kCellPieces <= kGatherThreads);
+  __shared__ int tokens[rows];
   wait_for_predecessor(timestamps);
   let_successor_start();
-  const int group = static_cast<int>(blockIdx.x), first = static_cast<int>(blockIdx.y) * kGatherRows,
+  const int group = static_cast<int>(blockIdx.x), first = static_cast<int>(blockIdx.y) * rows,
             own = static_cast<int>(threadIdx.x);
   const int num_groups = __ldcg(args.groups.count),
-            num_rows = min(__ldcg(args.groups.num_pairs + group) - first, kGatherRows),
+            num_rows = min(__ldcg(args.groups.num_pairs + group) - first, rows),
             first_row = __ldcg(args.groups.image_row + group) + first;
-  if (own < kGatherRows)
+  if (own < rows)
     tokens[own] = __ldcg(args.groups.pairs + group * args.groups.size + first + own) / args.experts_per_token;
   if (group >= num_groups) return;
   __syncthreads();
@@ -67,7 +75,6 @@ __global__ void __launch_bounds__(kGatherThreads)
                               cell_of(row, args.up.intermediate / kTileCols, args.image_pairs) +
                               (padding ^ row % kRowsOfSwizzle) * 16) = {};  // experts_up writes the rest
 }
-static_assert(kGatherRows * kCellPieces <= kGatherThreads);
 
 template <typename Shape>
 __global__ void __launch_bounds__(Shape::kThreads, Shape::kCtas)
@@ -136,12 +143,13 @@ void prepare() {
 }  // namespace
 
 void experts_up_images(const LaunchContext& gpu, const ExpertsUpArgs& args) {
-  launch(gpu, {Operation::kExpertsUp, "gather"}, gather_kernel,
-         {dim3(static_cast<unsigned>(args.max_groups), static_cast<unsigned>(args.groups.size / kGatherRows)),
-          kGatherThreads},
-         args);
   with_columns(args.groups.size, [&](auto columns) {
     using Shape = ExpertShape<columns()>;
+    constexpr int kRows{gathered_rows(columns())};
+    launch(gpu, {Operation::kExpertsUp, "gather"}, gather_kernel<kRows>,
+           {dim3(static_cast<unsigned>(args.max_groups), static_cast<unsigned>(columns() / kRows)),
+            kGatherThreads},
+           args);
     launch(gpu, {Operation::kExpertsUp, "experts_up"}, experts_up_images_kernel<Shape>,
            group_shape<Shape>(gpu.target, args.up.weights, args.max_groups), args);
   });
